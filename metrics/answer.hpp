@@ -1,0 +1,43 @@
+// What was seen of one answer: the moments and counts of MEASUREMENT.md, section 1, before any formula.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "metrics/gap_sketch.hpp"
+#include "metrics/moment.hpp"
+#include "metrics/vocabulary.hpp"
+
+namespace weir::metrics {
+
+struct Answer {
+  std::optional<Moment> first_choice;  ///< tC: first event that carries a choice.
+  std::optional<Moment> first_token;   ///< t1: first token event.
+  std::optional<Moment> first_output;  ///< tO: first token event that is output, not reasoning.
+  std::optional<Moment> last_choice;   ///< tL: last event that carries a choice.
+  std::optional<Moment> end;           ///< tE: end of the body.
+
+  std::uint32_t events = 0;  ///< Dispatched events, [DONE] included, comments not.
+  std::uint32_t reads = 0;   ///< Reads that brought body bytes.
+  std::uint32_t token_events = 0;
+  /// Token events fell into more than one read, so that tL - t1 is a duration of generation.
+  bool token_events_in_different_reads = false;
+
+  std::optional<std::uint64_t> prompt_tokens;
+  std::optional<std::uint64_t> cached_tokens;
+  std::optional<std::uint64_t> output_tokens;        ///< n, as the engine counts (EOS included).
+  std::optional<std::uint64_t> first_output_tokens;  ///< n1, completion count up to and including the first token event.
+  std::uint64_t counted_tokens = 0;                  ///< Put into weir_output_tokens_total while the answer flowed.
+  TokenSource token_source = TokenSource::none;
+  TokensPerEvent tokens_per_event = TokensPerEvent::unknown;
+  GapSketch gaps;  ///< Between token events, all choices together; ITL if tokens_per_event is settled.
+
+  std::string finish_reason;  ///< "" = none; at most 32 bytes, the rest cut.
+  Completeness complete = Completeness::none;
+  bool in_band_error = false;
+  bool unparsed = false;  ///< Some of it could not be read (event over the limit, broken JSON, coded body).
+  std::uint64_t output_chars = 0;  ///< Code points of generated text.
+};
+
+}  // namespace weir::metrics

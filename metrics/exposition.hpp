@@ -1,0 +1,92 @@
+// All series of MEASUREMENT.md, section 3, gathered from the shards at a scrape through one prometheus::Collectable.
+#pragma once
+
+#include <prometheus/collectable.h>
+
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "metrics/shard.hpp"
+
+namespace weir::metrics {
+
+struct ReplicaLabels {
+  std::string pool, replica, config;
+  std::string role = "primary";
+};
+
+/// What the balancer knows of a replica, as plain values; asked for at each scrape.
+struct ReplicaGauges {
+  std::uint64_t queued_prefill_tokens = 0, queued_decode_tokens = 0, resident_tokens = 0;
+  std::uint32_t in_flight = 0;
+  std::optional<std::uint64_t> kv_tokens;
+  double oldest_unanswered_seconds = 0;
+  double busy_seconds = 0;
+  std::array<double, 2> in_flight_seconds{};  ///< prefill, decode
+  bool injection_disabled = false;
+  std::vector<std::pair<std::string_view, std::uint64_t>> balancer_fallbacks;  ///< by reason
+};
+
+/// What bit a limit.
+enum class Limit : std::uint8_t { connections, request_head, request_body, head_time, body_time, client_stall, max_in_flight };
+inline constexpr std::array<std::string_view, 7> limit_names{"connections", "request_head", "request_body", "head_time",
+                                                             "body_time",   "client_stall", "max_in_flight"};
+
+/// What one loop writes that belongs to no replica.
+struct LoopShard {
+  std::array<Counter, limit_names.size()> limit_hits;
+  std::atomic<std::int64_t> lag_nanoseconds{0};  ///< Latest lateness of the loop's tick.
+};
+
+/// One replica's shards, one a loop.
+class ReplicaSeries {
+ public:
+  ReplicaSeries(ReplicaLabels labels, std::size_t loops);
+  const ReplicaLabels& labels() const { return labels_; }
+  ReplicaShard& shard(std::size_t loop) { return *shards_[loop]; }
+  const std::vector<std::unique_ptr<ReplicaShard>>& shards() const { return shards_; }
+  std::function<ReplicaGauges()> gauges;  ///< Set before the first scrape; called on the scraping thread.
+
+ private:
+  ReplicaLabels labels_;
+  std::vector<std::unique_ptr<ReplicaShard>> shards_;
+};
+
+struct BuildInfo {
+  std::string version, compiler;
+};
+
+/// Thread-safe: add() and Collect() take a lock, writers of shards none.
+class Exposition : public prometheus::Collectable {
+ public:
+  Exposition(std::size_t loops, BuildInfo build);
+  ~Exposition() override;
+
+  /// A replica's series; they exist at 0 from now on. The object stays until the exposition goes.
+  ReplicaSeries& add(ReplicaLabels labels);
+  /// For requests that reached no replica: labels pool, replica, config "".
+  ReplicaSeries& unassigned() { return *unassigned_; }
+  LoopShard& loop(std::size_t index) { return *loops_[index]; }
+
+  std::function<std::uint64_t()> log_lines_dropped;                      ///< Set before the first scrape.
+  std::chrono::system_clock::time_point last_successful_load{};          ///< Set before the first scrape.
+
+  std::vector<prometheus::MetricFamily> Collect() const override;
+  /// The text format 0.0.4 of Collect().
+  std::string text() const;
+
+ private:
+  mutable std::mutex mutex_;
+  BuildInfo build_;
+  std::vector<std::unique_ptr<LoopShard>> loops_;
+  std::unique_ptr<ReplicaSeries> unassigned_;
+  std::vector<std::unique_ptr<ReplicaSeries>> replicas_;
+};
+
+}  // namespace weir::metrics

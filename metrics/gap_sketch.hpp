@@ -1,0 +1,34 @@
+// The gaps of one stream in little memory: sorted pairs of a log-linear bin and a count (MEASUREMENT.md, section 1).
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "metrics/moment.hpp"
+
+namespace weir::metrics {
+
+/// Bins are 1.6 % wide: 64 to every doubling, counted from 1 microsecond; bin 0 holds all that is shorter.
+/// Used for one stream's gaps and for quantiles over records; exported buckets never come from it.
+class GapSketch {
+ public:
+  struct Bin {
+    std::uint16_t index;
+    std::uint32_t count;
+    bool operator==(const Bin&) const = default;
+  };
+
+  void add(Nanoseconds gap, std::uint32_t count = 1);
+  void clear() { bins_.clear(); }
+  std::uint64_t count() const;
+  std::span<const Bin> bins() const { return bins_; }  ///< Sorted by index.
+
+  static std::uint16_t bin_of(Nanoseconds gap);
+  static Nanoseconds middle_of(std::uint16_t bin);  ///< Geometric middle of a bin.
+
+ private:
+  std::vector<Bin> bins_;
+};
+
+}  // namespace weir::metrics

@@ -1,0 +1,70 @@
+// The series of one replica that one loop writes. A scrape adds the shards of all loops up (metrics/exposition.hpp).
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "metrics/buckets.hpp"
+#include "metrics/histogram.hpp"
+#include "metrics/request_record.hpp"
+#include "metrics/vocabulary.hpp"
+
+namespace weir::metrics {
+
+/// Why part of an answer could not be read.
+enum class Unparsed : std::uint8_t { event_too_long, broken_json, coded_body, broken_request };
+inline constexpr std::array<std::string_view, 4> unparsed_names{"event_too_long", "broken_json", "coded_body",
+                                                                "broken_request"};
+
+/// Why a request was sent once more.
+enum class Retry : std::uint8_t { connect, reset, status, in_band_error, stale_connection, injection_refused };
+inline constexpr std::array<std::string_view, 6> retry_names{"connect",       "reset",            "status",
+                                                             "in_band_error", "stale_connection", "injection_refused"};
+
+/// One writer: the loop it belongs to. Any thread reads. Values are nanoseconds, tokens or thousandths.
+class ReplicaShard {
+ public:
+  // Known while an answer flows.
+  Histogram time_to_first_token{latency_bounds};
+  Histogram client_time_to_first_token{latency_bounds};
+  Histogram inter_token_latency{per_token_bounds};
+  Histogram inter_chunk_latency{per_token_bounds};
+  Histogram token_overhead{overhead_bounds};
+  Counter output_tokens;
+  std::array<Counter, retry_names.size()> retries;
+  std::array<Counter, unparsed_names.size()> unparsed;
+  std::array<Counter, 2> bytes;  ///< Bodies: [0] requests to the replica, [1] answers from it.
+
+  // Known at the end; written by settle().
+  Histogram time_per_output_token{per_token_bounds};
+  Histogram queue_duration{latency_bounds};
+  Histogram request_output_tokens_per_second{speed_bounds};
+  Histogram request_prompt_tokens{size_bounds};
+  Histogram request_output_tokens{size_bounds};
+  Histogram prompt_estimate_ratio{ratio_bounds};  ///< Thousandths.
+  Counter prompt_tokens, cached_prompt_tokens, prompt_tokens_cache_known;
+  Counter output_tokens_overcounted, aborted_output_tokens, itl_unknown_requests;
+  std::array<Counter, token_source_names.size()> requests_by_token_source;
+
+  /// `client_abort` takes three places, one a phase: see outcome_slot.
+  static constexpr std::size_t outcome_slots = outcome_names.size() + 2;
+  static std::size_t outcome_slot(Outcome outcome, Phase phase);
+  std::array<std::array<std::array<Counter, 2>, api_names.size()>, outcome_slots> requests;  ///< [slot][api][stream]
+  Histogram& request_duration(Api api, bool stream) {
+    return durations_[static_cast<std::size_t>(api) * 2 + (stream ? 1 : 0)];
+  }
+  const Histogram& request_duration(Api api, bool stream) const {
+    return const_cast<ReplicaShard*>(this)->request_duration(api, stream);
+  }
+
+  /// Counts a finished request and all that is known only now: outcome, durations, TPOT, settled ITL, what usage says
+  /// of the tokens. To be called once a request, on its last replica's shard, whatever happened.
+  void settle(const RequestRecord& record);
+
+ private:
+  std::array<Histogram, api_names.size() * 2> durations_{
+      Histogram{duration_bounds}, Histogram{duration_bounds}, Histogram{duration_bounds}, Histogram{duration_bounds},
+      Histogram{duration_bounds}, Histogram{duration_bounds}, Histogram{duration_bounds}, Histogram{duration_bounds}};
+};
+
+}  // namespace weir::metrics

@@ -1,0 +1,97 @@
+// Reads an answer in flight: finds its events, measures them, and says which bytes go on to the client.
+//
+// One meter an attempt, on one thread. It holds no more than an unfinished event: at most `carry_limit` bytes, and
+// nothing between events. It reads no clock and owns no socket; any split of a body gives the same Answer, up to the
+// moments, which are those of the reads.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string_view>
+
+#include "metrics/answer.hpp"
+#include "metrics/moment.hpp"
+#include "metrics/vocabulary.hpp"
+
+namespace weir::metrics {
+
+class ReplicaShard;
+
+/// How an answer's body is to be read.
+enum class BodyForm : std::uint8_t {
+  sse,     ///< Event stream.
+  json,    ///< One JSON document.
+  opaque,  ///< Relayed and counted in bytes only.
+};
+
+/// Decides by API, status and Content-Type (media type compared without case and parameters). A coded body
+/// (Content-Encoding other than identity), a status other than 2xx and Api::other with JSON are opaque.
+BodyForm body_form(Api api, unsigned status, std::string_view content_type, bool content_encoded);
+
+class StreamMeter {
+ public:
+  /// A longer event is relayed unparsed and counted; the next event is read again.
+  static constexpr std::size_t carry_limit = 1024 * 1024;
+  /// With strip_usage, an unfinished event is held back up to this size; a longer one is let through.
+  static constexpr std::size_t hold_limit = 8 * 1024;
+  /// Bytes that must be readable (not meaningful) behind every span given to arrived().
+  static constexpr std::size_t padding = 64;
+
+  struct Options {
+    Api api = Api::other;
+    BodyForm form = BodyForm::opaque;
+    bool strip_usage = false;   ///< Remove the usage event: weir asked for it, the client did not.
+    std::uint32_t choices = 1;  ///< n of the request.
+    Moment received{};          ///< t0 of the request.
+    Moment sent{};              ///< tS of this attempt.
+  };
+
+  /// What one read brought.
+  struct Read {
+    /// The bytes to send on, in order; valid until the next call. Empty where all is held or removed.
+    /// Without strip_usage: exactly the bytes given.
+    std::span<const std::string_view> forward;
+    std::uint32_t events = 0;
+    std::uint32_t token_events = 0;
+    std::uint32_t tokens = 0;  ///< Output tokens, by k where known, else one a token event.
+    bool first_token = false;  ///< t1 is in this read.
+  };
+
+  /// `shard` takes what is known at once: TTFT, chunk gaps, ITL where k is on the wire, output tokens.
+  StreamMeter(const Options& options, ReplicaShard& shard);
+  ~StreamMeter();
+  StreamMeter(const StreamMeter&) = delete;
+  StreamMeter& operator=(const StreamMeter&) = delete;
+
+  /// Takes the body bytes of one read (framing removed) that arrived at `at`. A read whose bytes come in several
+  /// spans (chunked framing) is several calls with one `at`; `reads` counts it once.
+  Read arrived(std::span<const char> body, Moment at);
+
+  /// Reading was paused for a slow client: the gap that ends next is no observation.
+  void paused();
+
+  /// An event that is no comment has come (form json or opaque: a byte has). Decides acceptance.
+  bool has_event() const;
+  /// The first event was an in-band error: the replica answered 200 and then refused.
+  bool refused() const;
+  /// The end marker of this format has been seen ([DONE], generated_text, whole JSON document).
+  bool complete() const;
+  /// What was sent on so far ends at an event boundary, so that an event of weir's own may follow.
+  bool at_event_boundary() const;
+
+  /// The body ended; `whole` if its framing did (last chunk, Content-Length reached, or an end by close in good order).
+  /// `framed` is false where the end is the close. Returns what was still held back and is to be sent on
+  /// (nothing if !whole: an unfinished event is dropped).
+  std::string_view ended(bool whole, bool framed, Moment at);
+
+  /// What was seen. Final after ended(); before it (abort, timeout) as far as it came, with `end` absent.
+  const Answer& answer() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace weir::metrics

@@ -1,0 +1,61 @@
+// The closed sets of words that labels and log fields take (MEASUREMENT.md, sections 2 and 4). Each enum has its
+// words in a table beside it, in order, so that `name_of` is an index and a label can be resolved once.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+namespace weir::metrics {
+
+/// The API a request speaks, told by its path and shape.
+enum class Api : std::uint8_t { openai_chat, openai_completions, tgi_generate, other };
+inline constexpr std::array<std::string_view, 4> api_names{"openai.chat", "openai.completions", "tgi.generate", "other"};
+
+/// How a request ended. Every request has exactly one outcome: the first cause wins.
+enum class Outcome : std::uint8_t {
+  ok,
+  ok_empty,         ///< Complete, and without one token event.
+  upstream_error,   ///< Status >= 500, or an in-band error: HTTP 200 is not success. Also: no connection.
+  upstream_reset,   ///< The connection broke before the answer was whole.
+  truncated,        ///< The answer ended in good order, but not complete.
+  timeout,
+  replica_refused,  ///< 401, 403, 404 on a known route, 408, 429, 503: another replica may do better.
+  client_error,     ///< Any other 4xx of the replica.
+  client_abort,     ///< Split by phase.
+  rejected,         ///< Refused by weir.
+  bad_request,      ///< Refused by weir: not a request it can serve.
+};
+inline constexpr std::array<std::string_view, 11> outcome_names{
+    "ok",      "ok_empty",        "upstream_error", "upstream_reset", "truncated",  "timeout",
+    "replica_refused", "client_error", "client_abort",   "rejected",       "bad_request"};
+
+/// Where a request was when its client left.
+enum class Phase : std::uint8_t { queue, prefill, decode };
+inline constexpr std::array<std::string_view, 3> phase_names{"queue", "prefill", "decode"};
+
+/// What told that an answer was complete.
+enum class Completeness : std::uint8_t { none, marker, finish, framing, eof };
+inline constexpr std::array<std::string_view, 5> completeness_names{"none", "marker", "finish", "framing", "eof"};
+
+/// Where the number of output tokens comes from.
+enum class TokenSource : std::uint8_t {
+  none,    ///< Not known.
+  usage,   ///< The engine's usage object or its native counters.
+  events,  ///< Counted: a format with exactly one token an event (TGI native).
+};
+inline constexpr std::array<std::string_view, 3> token_source_names{"none", "usage", "events"};
+
+/// Where the number of tokens in an event (k) comes from.
+enum class TokensPerEvent : std::uint8_t { unknown, wire, settled };
+inline constexpr std::array<std::string_view, 3> tokens_per_event_names{"unknown", "wire", "settled"};
+
+constexpr std::string_view name_of(Api v) { return api_names[static_cast<std::size_t>(v)]; }
+constexpr std::string_view name_of(Outcome v) { return outcome_names[static_cast<std::size_t>(v)]; }
+constexpr std::string_view name_of(Phase v) { return phase_names[static_cast<std::size_t>(v)]; }
+constexpr std::string_view name_of(Completeness v) { return completeness_names[static_cast<std::size_t>(v)]; }
+constexpr std::string_view name_of(TokenSource v) { return token_source_names[static_cast<std::size_t>(v)]; }
+constexpr std::string_view name_of(TokensPerEvent v) { return tokens_per_event_names[static_cast<std::size_t>(v)]; }
+
+}  // namespace weir::metrics

@@ -1,0 +1,76 @@
+// What a request asks for, read from its body while the body arrives: one pass, no copy of the body, bounded state.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "metrics/vocabulary.hpp"
+
+namespace weir::metrics::wire {
+
+/// Classes of script by which prompt tokens are estimated (WIRE.md, section 5).
+enum class Script : std::uint8_t { letters, punctuation, digits, latin_extended, cyrillic_greek, abjad_indic_thai, cjk, other };
+inline constexpr std::size_t script_count = 8;
+
+/// Code points of a request's text by class of script, and what a chat template adds to.
+struct TextFeatures {
+  std::array<std::uint64_t, script_count> code_points{};
+  std::uint32_t messages = 0;    ///< Entries of `messages`; 0 for a plain prompt.
+  std::uint64_t tool_bytes = 0;  ///< Bytes of the `tools` schema (its text counts in code_points too).
+  std::uint64_t chars() const;   ///< Sum of code_points.
+};
+
+/// Facts of one request. Numbers a client sent out of range are treated as absent: the replica answers for them.
+struct RequestFacts {
+  Api api = Api::other;
+  std::string model;    ///< As sent, cut at 128 bytes; "" where absent.
+  bool stream = false;  ///< The client asked for an event stream.
+  std::optional<std::uint64_t> max_tokens;  ///< By each dialect's own name; absent: the engine's default.
+  std::uint32_t n = 1;                      ///< Choices, times prompts of a list: what multiplies the output.
+  bool greedy = false;                      ///< temperature 0 (OpenAI) or do_sample absent or false (TGI).
+  bool tools = false;
+  std::uint32_t images = 0;
+  std::optional<std::uint64_t> prompt_token_ids;  ///< Prompt given as token ids: counted, nothing to estimate.
+  TextFeatures text;
+  bool usage_requested = false;  ///< stream_options.include_usage is true.
+  bool stream_options = false;   ///< The client sent stream_options itself: weir leaves them as they are.
+  bool whole_json = false;       ///< The body was one JSON object. Else: counted, relayed, the replica answers for it.
+  /// Where a member can be put into the body's outermost object: just behind its `{`. Absent unless whole_json.
+  std::optional<std::uint64_t> first_member_at;
+  bool empty_object = false;  ///< `{}`: a member put there takes no comma.
+};
+
+/// Tells the API by method and path (query and prefix excluded): "/v1/chat/completions", "/v1/completions",
+/// "/generate", "/generate_stream", all POST; other otherwise.
+Api api_of(std::string_view method, std::string_view path);
+
+/// Reads a request's body piece by piece. One thread; a call costs time linear in its piece, at most about 2 ns a byte.
+/// Any split of a body gives the same facts.
+class RequestInspector {
+ public:
+  /// `path` decides what a route's path says by itself (TGI: /generate_stream streams, /generate does not).
+  RequestInspector(Api api, std::string_view path);
+  ~RequestInspector();
+  RequestInspector(RequestInspector&&) noexcept;
+  RequestInspector& operator=(RequestInspector&&) noexcept;
+
+  void feed(std::span<const char> piece);
+  /// To be called once, when the body has ended.
+  RequestFacts finish();
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+/// The member that asks an OpenAI stream for usage, to be put at RequestFacts::first_member_at ("" if none should be).
+/// Only for openai.chat and openai.completions streams whose client sent no stream_options.
+std::string_view usage_member(const RequestFacts& facts);
+
+}  // namespace weir::metrics::wire
