@@ -38,6 +38,13 @@ std::variant<std::string, SettingsError> read_file(const std::string& path) {
   return text;
 }
 
+/// toml++ mostly begins with "Error while parsing ...".
+std::string syntax_message(std::string_view description) {
+  constexpr std::string_view start = "Error ";
+  if (!description.starts_with(start)) return "syntax error: " + std::string(description);
+  return "syntax error " + std::string(description.substr(start.size()));
+}
+
 Settings read_settings(const toml::table& root, Report& report) {
   Settings settings;
   TableReader file("", root, report);
@@ -73,7 +80,7 @@ LoadResult load_text(std::string_view toml, const std::string& file) {
     return settings;
   } catch (const toml::parse_error& error) {
     const auto at = error.source().begin;
-    return std::vector{SettingsError{file, at.line, at.column, "syntax error: " + std::string(error.description())}};
+    return std::vector{SettingsError{file, at.line, at.column, syntax_message(error.description())}};
   }
 }
 

@@ -8,6 +8,7 @@
 namespace weir::config {
 namespace {
 
+constexpr std::size_t kShortestPrefix = 3;
 constexpr std::size_t kLongestWord = 64;  // Known words are shorter; the distance costs their product.
 
 std::string folded(std::string_view word) {
@@ -41,16 +42,22 @@ std::size_t distance(const std::string& a, const std::string& b) {
 std::string_view nearest(std::string_view word, std::span<const std::string_view> candidates) {
   if (word.size() > kLongestWord) return {};
   const auto wanted = folded(word);
-  std::string_view best;
+  std::string_view best, longer;
   std::size_t fewest = word.size() / 3 + 1;
+  std::size_t longer_ones = 0;
   for (const auto candidate : candidates) {
-    const auto changes = distance(wanted, folded(candidate));
-    if (changes < fewest) {
+    const auto known = folded(candidate);
+    if (const auto changes = distance(wanted, known); changes < fewest) {
       fewest = changes;
       best = candidate;
     }
+    if (known.starts_with(wanted)) {
+      longer = candidate;
+      ++longer_ones;
+    }
   }
-  return best;
+  if (!best.empty()) return best;
+  return word.size() >= kShortestPrefix && longer_ones == 1 ? longer : std::string_view();
 }
 
 }  // namespace weir::config

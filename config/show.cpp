@@ -39,7 +39,9 @@ std::string quoted(std::string_view text) {
 std::string number(double value) {
   std::array<char, 32> text;
   const auto [end, error] = std::to_chars(text.data(), text.data() + text.size(), value);
-  return {text.data(), end};
+  std::string result(text.data(), end);
+  if (result.find_first_not_of("-0123456789") == std::string::npos) result += ".0";  // So that 1.0 is not shown as 1.
+  return result;
 }
 
 }  // namespace

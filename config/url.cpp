@@ -43,7 +43,7 @@ Parsed<ReplicaUrl> parse_replica_url(std::string_view text) {
   const auto type = parsed->host_type();
   const std::string_view host = parsed->encoded_host_address();
   const bool is_address = type == boost::urls::host_type::ipv4 || type == boost::urls::host_type::ipv6;
-  if (!is_address && !is_host_name(host)) {
+  if (!is_address && !(type == boost::urls::host_type::name && is_host_name(host))) {
     return Problem{"the host must be a name or an address, such as \"gpu-box\", \"10.0.0.7\" or \"[fd00::7]\""};
   }
   const auto v6 = boost::urls::parse_ipv6_address(host);
