@@ -9,13 +9,14 @@
 
 #include "config/pools.hpp"
 #include "config/sections.hpp"
+#include "config/show.hpp"
 #include "config/table_reader.hpp"
 
 namespace weir::config {
 namespace {
 
 /// Far above any settings; keeps a wrong path (a log, a device) from filling the memory.
-constexpr std::size_t kLargestFile = 1024 * 1024;
+constexpr std::size_t kLargestFile = std::size_t{1024} * 1024;
 
 using File = std::unique_ptr<std::FILE, int (*)(std::FILE*)>;
 
@@ -29,7 +30,7 @@ std::variant<std::string, SettingsError> read_file(const std::string& path) {
   const File file(std::fopen(path.c_str(), "rbe"), &std::fclose);
   if (!file) return unreadable(system_says(errno));
   std::string text;
-  std::array<char, 16 * 1024> part;
+  std::array<char, 16'384> part;
   while (const auto length = std::fread(part.data(), 1, part.size(), file.get())) {
     text.append(part.data(), length);
     if (text.size() > kLargestFile) return unreadable("it is larger than 1 MiB");
@@ -38,11 +39,12 @@ std::variant<std::string, SettingsError> read_file(const std::string& path) {
   return text;
 }
 
-/// toml++ mostly begins with "Error while parsing ...".
+/// toml++ mostly begins with "Error while parsing ...", and quotes what it saw as it is.
 std::string syntax_message(std::string_view description) {
   constexpr std::string_view start = "Error ";
-  if (!description.starts_with(start)) return "syntax error: " + std::string(description);
-  return "syntax error " + std::string(description.substr(start.size()));
+  const bool usual = description.starts_with(start);
+  return one_line(usual ? "syntax error " + std::string(description.substr(start.size()))
+                        : "syntax error: " + std::string(description));
 }
 
 Settings read_settings(const toml::table& root, Report& report) {

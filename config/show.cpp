@@ -21,19 +21,7 @@ std::string_view cut(std::string_view text) {
 
 std::string quoted(std::string_view text) {
   const auto shown = cut(text);
-  std::string result = "\"";
-  for (const char c : shown) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (byte < 0x20 || byte == 0x7f) {
-      std::array<char, 8> escape{};
-      std::snprintf(escape.data(), escape.size(), "\\u%04X", unsigned{byte});
-      result += escape.data();
-    } else {
-      result += c;
-    }
-  }
-  if (shown.size() < text.size()) result += "...";
-  return result + '"';
+  return '"' + one_line(shown) + (shown.size() < text.size() ? "...\"" : "\"");
 }
 
 std::string number(double value) {
@@ -45,6 +33,21 @@ std::string number(double value) {
 }
 
 }  // namespace
+
+std::string one_line(std::string_view text) {
+  std::string result;
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte < 0x20 || byte == 0x7f) {
+      std::array<char, 8> escape{};
+      std::snprintf(escape.data(), escape.size(), "\\u%04X", unsigned{byte});
+      result += escape.data();
+    } else {
+      result += c;
+    }
+  }
+  return result;
+}
 
 std::string show(const toml::node& value) {
   if (const auto* text = value.as_string()) return quoted(without_credentials(text->get()));

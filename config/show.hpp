@@ -13,4 +13,7 @@ std::string show(const toml::node& value);
 /// A key: bare where TOML lets it be bare, else in quotes.
 std::string show_key(std::string_view key);
 
+/// Any text with its control characters escaped, as in TOML.
+std::string one_line(std::string_view text);
+
 }  // namespace weir::config

@@ -23,6 +23,20 @@ using testing::Not;
 
 const std::filesystem::path kRoot = std::filesystem::path(WEIR_TEST_DATA).parent_path().parent_path();
 
+std::string whole(const std::filesystem::path& path) {
+  std::ifstream file(path);
+  EXPECT_TRUE(file) << path;
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+/// The file that the reference ends with.
+std::string whole_example() {
+  const auto text = whole(kRoot / "docs/settings.md");
+  const std::string fence = "```toml\n";
+  const auto begin = text.find(fence) + fence.size();
+  return text.substr(begin, text.find("```", begin) - begin);
+}
+
 /// Every table of a file, in the order of the reference.
 const std::vector<std::string> kTables = {"[server]", "[metrics]", "[admin]",  "[log]",
                                           "[limits]", "[measure]", "[[pool]]", "[[pool.replica]]"};
@@ -31,12 +45,6 @@ const std::vector<std::string> kTables = {"[server]", "[metrics]", "[admin]",  "
 struct Key {
   std::string name, default_value, range;
 };
-
-std::string whole(const std::filesystem::path& path) {
-  std::ifstream file(path);
-  EXPECT_TRUE(file) << path;
-  return {std::istreambuf_iterator<char>(file), {}};
-}
 
 std::string without_backticks(std::string text) {
   std::erase(text, '`');
@@ -147,11 +155,7 @@ TEST(SettingsReference, GivesTheRangesThatTheCodeHas) {
 }
 
 TEST(SettingsReference, ShowsAWholeFileWithEveryKey) {
-  const auto text = whole(kRoot / "docs/settings.md");
-  const std::string fence = "```toml\n";
-  const auto begin = text.find(fence);
-  ASSERT_NE(begin, std::string::npos);
-  const auto example = text.substr(begin + fence.size(), text.find("```", begin + 3) - begin - fence.size());
+  const auto example = whole_example();
   auto settings = settings_in(example);
   for (const auto& table : kTables) {
     const auto from = example.find(table + "\n");
@@ -164,6 +168,31 @@ TEST(SettingsReference, ShowsAWholeFileWithEveryKey) {
   }
   settings.pools = settings_in(kPool).pools;
   EXPECT_EQ(settings, settings_in(kPool)) << "all but the pool are defaults";
+}
+
+/// Settings are written by hand, and looked at half written: wherever the text stops, or has one wrong character, it
+/// loads or the errors are within it.
+TEST(SettingsReference, DamagedFilesLoadOrSayWhere) {
+  const auto example = whole_example();
+  const auto check = [](const std::string& text) {
+    const auto result = load_text(text, "weir.toml");
+    const auto* errors = std::get_if<std::vector<SettingsError>>(&result);
+    if (!errors) return;
+    const auto lines = 1 + std::count(text.begin(), text.end(), '\n');
+    ASSERT_FALSE(errors->empty());
+    for (const auto& error : *errors) {
+      ASSERT_LE(error.line, lines) << error.text();
+      ASSERT_EQ(error.message.find('\n'), std::string::npos) << error.text();
+    }
+  };
+  for (std::size_t i = 0; i < example.size(); ++i) {
+    check(example.substr(0, i));
+    for (const char wrong : {'"', '\n', '\0'}) {
+      auto text = example;
+      text[i] = wrong;
+      check(text);
+    }
+  }
 }
 
 TEST(SettingsReference, ShowsErrorsAsTheyAre) {
