@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstdint>
 #include <map>
-#include <optional>
 #include <string>
 #include <utility>
 
@@ -13,8 +12,7 @@
 namespace weir::config {
 namespace {
 
-using Line = toml::source_index;
-using Lines = std::map<std::string, Line, std::less<>>;
+using Places = std::map<std::string, const toml::node*, std::less<>>;
 
 constexpr OneOf<Policy, 5> kPolicy{{{{"least_queued_tokens", Policy::least_queued_tokens},
                                      {"round_robin", Policy::round_robin},
@@ -22,9 +20,9 @@ constexpr OneOf<Policy, 5> kPolicy{{{{"least_queued_tokens", Policy::least_queue
                                      {"least_requests", Policy::least_requests},
                                      {"power_of_two", Policy::power_of_two}}}};
 
-std::string in_line(Line line) { return "in line " + std::to_string(line); }
+std::string in_line(const toml::node& node) { return "in line " + std::to_string(node.source().begin.line); }
 
-/// Reads the pools one after the other and remembers, by line, what has been taken.
+/// Reads the pools one after the other and remembers where what has been taken stands.
 class PoolReading {
  public:
   PoolReading(const std::vector<Listener>& listeners, Report& report) : listeners_(listeners), report_(report) {}
@@ -32,30 +30,29 @@ class PoolReading {
   Pool pool(const toml::table& source);
 
  private:
-  Replica replica(const toml::table& source, Lines& urls_of_pool);
-  void read_models(TableReader& table, Line pool_line, Pool& pool);
-  void refuse_taken(TableReader& table, std::string_view key, const toml::node& node, std::string value, Lines& taken,
+  Replica replica(const toml::table& source, Places& urls_of_pool);
+  void read_models(TableReader& table, const toml::table& source, Pool& pool);
+  void refuse_taken(TableReader& table, std::string_view key, const toml::node& node, std::string value, Places& taken,
                     std::string_view why);
 
   const std::vector<Listener>& listeners_;
   Report& report_;
-  Lines pool_names_, replica_names_;
-  std::map<std::string, std::pair<Line, Line>, std::less<>> models_;  ///< To the line of the pool and of the model.
-  std::optional<Line> takes_any_;                                     ///< The pool that takes any model.
+  Places pool_names_, replica_names_;
+  std::map<std::string, const toml::table*, std::less<>> models_;  ///< To the pool that has it.
+  const toml::table* takes_any_ = nullptr;                         ///< The pool that takes any model.
 };
 
 Pool PoolReading::pool(const toml::table& source) {
   Pool pool;
   TableReader table("[[pool]]", source, report_);
-  const auto line = source.source().begin.line;
   if (const auto* node = table.require("name", pool.name, &name, "metrics and log need it, such as name = \"chat\"")) {
     refuse_taken(table, "name", *node, pool.name, pool_names_, "names are unique in the file");
   }
-  read_models(table, line, pool);
+  read_models(table, source, pool);
   table.read("policy", pool.policy, kPolicy);
   table.read("decode_weight", pool.decode_weight, Number{0, 1000});
 
-  Lines urls;
+  Places urls;
   for (const auto* one : table.tables("replica")) pool.replicas.push_back(replica(*one, urls));
   const auto* replicas = source.get("replica");
   if (!replicas || (replicas->is_array() && replicas->as_array()->empty())) {
@@ -65,27 +62,28 @@ Pool PoolReading::pool(const toml::table& source) {
   return pool;
 }
 
-void PoolReading::read_models(TableReader& table, Line pool_line, Pool& pool) {
+void PoolReading::read_models(TableReader& table, const toml::table& source, Pool& pool) {
   if (takes_any_) {
     table.blame_table("can never be chosen: the pool " + in_line(*takes_any_) +
                       " takes any model and is tried first; put that one last, or give it models");
   }
   const auto* list = table.read_list("models", Text{256}, [&](const toml::node& node, std::string model) {
-    const auto [known, is_new] = models_.try_emplace(model, pool_line, node.source().begin.line);
-    if (!is_new) {
-      const auto& [other_pool, line] = known->second;
+    const auto* owner = models_.try_emplace(model, &source).first->second;
+    const bool twice = std::find(pool.models.begin(), pool.models.end(), model) != pool.models.end();
+    if (owner != &source) {
       table.blame("models", node,
-                  other_pool == pool_line ? "is in this list twice; remove one"
-                                          : "never comes here: the pool " + in_line(other_pool) +
-                                                " has this model and is tried first; remove it from one of them");
+                  "never comes here: the pool " + in_line(*owner) +
+                      " has this model and is tried first; remove it from one of them");
+    } else if (twice) {
+      table.blame("models", node, "is in this list twice; remove one");
     }
     pool.models.push_back(std::move(model));
   });
   const bool any = !list || (list->is_array() && list->as_array()->empty());
-  if (any && !takes_any_) takes_any_ = pool_line;
+  if (any && !takes_any_) takes_any_ = &source;
 }
 
-Replica PoolReading::replica(const toml::table& source, Lines& urls_of_pool) {
+Replica PoolReading::replica(const toml::table& source, Places& urls_of_pool) {
   Replica replica;
   TableReader table("[[pool.replica]]", source, report_);
   if (const auto* node =
@@ -117,9 +115,9 @@ Replica PoolReading::replica(const toml::table& source, Lines& urls_of_pool) {
 }
 
 void PoolReading::refuse_taken(TableReader& table, std::string_view key, const toml::node& node, std::string value,
-                               Lines& taken, std::string_view why) {
-  const auto [first, is_new] = taken.try_emplace(std::move(value), node.source().begin.line);
-  if (!is_new) table.blame(key, node, "is taken " + in_line(first->second) + "; " + std::string(why));
+                               Places& taken, std::string_view why) {
+  const auto [first, is_new] = taken.try_emplace(std::move(value), &node);
+  if (!is_new) table.blame(key, node, "is taken " + in_line(*first->second) + "; " + std::string(why));
 }
 
 }  // namespace

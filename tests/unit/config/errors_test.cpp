@@ -260,6 +260,10 @@ TEST(SettingsErrors, EveryPoolAndEveryModelCanBeReached) {
                   "is tried first; remove it from one of them"));
   EXPECT_THAT(errors_in(pool("one", "['a', 'a']", "gpu0", 1)),
               ElementsAre("weir.toml:3:16: [[pool]] models = \"a\": is in this list twice; remove one"));
+  // Pools are told apart where they share a line.
+  EXPECT_THAT(errors_in("pool = [{name='p', models='a', replica=[{name='r', url='http://h'}]}, "
+                        "{name='q', models='a', replica=[{name='s', url='http://h'}]}]"),
+              ElementsAre(HasSubstr("never comes here: the pool in line 1 has this model")));
 }
 
 TEST(SettingsErrors, OneReplicaHasOneNameInItsPool) {
