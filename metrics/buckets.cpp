@@ -17,7 +17,7 @@ constexpr std::array latency{1 * ms,   5 * ms,    10 * ms,  20 * ms,  40 * ms,  
 // Steps of about 10 % from 5 to 100 ms, bent so that .01 .025 .05 .075 .1 (vLLM, OTel) are bounds themselves.
 constexpr std::array per_token{
     500 * us, 1 * ms,     2 * ms,   4 * ms,                                                  //
-    5 * ms,   5500 * us,  6 * ms,   6700 * us,  7400 * us,  8200 * us, 9 * ms,               //
+    5 * ms,   5500 * us,  6 * ms,   6700 * us,  7400 * us,  8250 * us, 9100 * us,            //
     10 * ms,  11 * ms,    12 * ms,  13200 * us, 14500 * us, 16 * ms,   17500 * us, 19 * ms,  //
     21 * ms,  23 * ms,                                                                       //
     25 * ms,  27500 * us, 30 * ms,  33500 * us, 37 * ms,    41 * ms,   45 * ms,              //

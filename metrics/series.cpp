@@ -91,7 +91,7 @@ constexpr LabelledCounterSeries labelled_counters[] = {
      "source",
      token_source_names,
      [](const ReplicaShard& s) -> std::span<const Counter> { return s.requests_by_token_source; }},
-    {{"weir_retries_total", "Requests sent once more, by the reason; counted at the replica that failed."},
+    {{"weir_retries_total", "Requests sent once more, by the reason."},
      "reason",
      retry_names,
      [](const ReplicaShard& s) -> std::span<const Counter> { return s.retries; }},
@@ -156,8 +156,9 @@ constinit const SeriesText unparsed_series{"weir_unparsed_total",
                                            "Events or bodies that were relayed but could not be read, by the reason."};
 constinit const SeriesText kv_tokens_series{"weir_kv_tokens",
                                             "Tokens the replica's KV cache holds; absent where not known."};
-constinit const SeriesText balancer_fallbacks_series{"weir_balancer_fallbacks_total",
-                                                     "Choices of this replica that broke a preference, by the reason."};
+constinit const SeriesText balancer_fallbacks_series{
+    "weir_balancer_fallbacks_total",
+    "Decisions for this replica in which the balancer lacked what it usually goes by, by the reason."};
 constinit const SeriesText limit_hits_series{"weir_limit_hits_total",
                                              "Times a limit of the settings bit, by the limit."};
 constinit const SeriesText loop_lag_series{"weir_loop_lag_seconds",
