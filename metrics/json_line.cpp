@@ -127,13 +127,12 @@ JsonLine& JsonLine::decimal(std::string_view key, std::optional<double> value, u
   if (!value) return null(key);
   std::uint64_t scale = 1;
   for (unsigned i = 0; i < digits; ++i) scale *= 10;
-  // What does not fit is no measurement; NaN fails the comparison too.
-  const double scaled = std::abs(*value) * static_cast<double>(scale);
-  if (!(scaled < 9e18)) return null(key);
+  const double scaled = *value * static_cast<double>(scale);
+  const bool is_measurement = scaled >= 0 && scaled < 9e18;  // not so for NaN
+  if (!is_measurement) return null(key);
 
   name(key);
   auto rounded = static_cast<std::uint64_t>(std::llround(scaled));
-  if (*value < 0 && rounded > 0) out_ += '-';
   append_number(out_, rounded / scale);
   rounded %= scale;
   if (rounded == 0) return *this;

@@ -20,7 +20,7 @@ class JsonLine {
   /// "" is null.
   JsonLine& known_text(std::string_view key, std::string_view value);
   JsonLine& number(std::string_view key, std::optional<std::uint64_t> value);
-  /// At most `digits` digits behind the point, without trailing zeros.
+  /// At most `digits` digits behind the point, without trailing zeros. Negative or not a number is null.
   JsonLine& decimal(std::string_view key, std::optional<double> value, unsigned digits);
   JsonLine& boolean(std::string_view key, bool value);
   JsonLine& null(std::string_view key);

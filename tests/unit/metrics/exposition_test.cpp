@@ -4,12 +4,15 @@
 #include <gtest/gtest.h>
 #include <prometheus/metric_family.h>
 
+#include <algorithm>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <map>
 #include <regex>
 #include <set>
 #include <sstream>
+#include <thread>
 
 #include "tests/unit/metrics/sample_record.hpp"
 
@@ -237,6 +240,23 @@ TEST_F(ExpositionTest, CountsAreTheInfBucketAndBucketsNeverFall) {
   EXPECT_GT(seen, 50U);
 }
 
+TEST_F(ExpositionTest, NeverGoesBackwardsOrDisagreesWithItselfWhileALoopWrites) {
+  const std::jthread loop([&](const std::stop_token& stop) {
+    for (std::uint64_t i = 0; !stop.stop_requested(); ++i)
+      replica.shard(0).time_to_first_token.observe(i % 3'000'000'000);
+  });
+  std::uint64_t before = 0;
+  for (int i = 0; i < 5; ++i) {
+    const auto families = exposition.Collect();
+    const auto ttft = std::ranges::find(families, "weir_time_to_first_token_seconds", &prometheus::MetricFamily::name);
+    ASSERT_NE(ttft, families.end());
+    const auto& histogram = ttft->metric.front().histogram;
+    EXPECT_EQ(histogram.sample_count, histogram.bucket.back().cumulative_count);
+    EXPECT_GE(histogram.sample_count, before);
+    before = histogram.sample_count;
+  }
+}
+
 TEST_F(ExpositionTest, ShowsWhatTheBalancerKnows) {
   gauges.queued_prefill_tokens = 1000;
   gauges.queued_decode_tokens = 200;
@@ -317,13 +337,15 @@ TEST_F(ExpositionTest, GivesTheSameLabelsTheSameSeries) {
 // docs/metrics.md is the users' reference: it names all there is, and nothing that is not.
 
 std::string documentation() {
-  std::ifstream file(WEIR_TEST_DATA "/../../docs/metrics.md");
-  return {std::istreambuf_iterator<char>(file), {}};
+  const auto root = std::filesystem::path(WEIR_TEST_DATA).parent_path().parent_path();
+  std::ifstream file(root / "docs" / "metrics.md");
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  EXPECT_FALSE(text.empty());
+  return text;
 }
 
 TEST_F(ExpositionTest, IsDocumentedWhole) {
   const std::string docs = documentation();
-  ASSERT_FALSE(docs.empty());
   for (const auto* names : {&histograms, &counters, &gauge_names}) {
     for (const auto& name : *names) EXPECT_THAT(docs, HasSubstr("`" + name + "`"));
   }

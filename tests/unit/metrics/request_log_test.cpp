@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <boost/json.hpp>
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <optional>
@@ -160,6 +161,14 @@ TEST(LogLine, WritesNumbersShort) {
   for (const char* text : {R"("queue_s":0.002,)", R"("ttft_client_s":0.102,)", R"("e2e_s":1.102,)", R"("paused_s":0,)",
                            R"("overhead_max_s":0.00004,)", R"("in_flight_mean":7.4,)", R"("ntpot_s":0.010910891,)"}) {
     EXPECT_THAT(line, testing::HasSubstr(text));
+  }
+}
+
+TEST(LogLine, SaysNullForWhatIsNoNumber) {
+  RequestRecord record = streamed();
+  for (const double value : {std::nan(""), HUGE_VAL, -1.0}) {
+    record.in_flight_mean = value;
+    EXPECT_TRUE(parsed(record).at("in_flight_mean").is_null()) << value;
   }
 }
 
