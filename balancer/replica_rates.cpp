@@ -42,7 +42,9 @@ double median_of(std::span<double> values) {
 }
 
 double relative_speed(std::optional<double> rate, double median) {
-  return rate && median > 0 ? std::clamp(*rate / median, 0.25, 4.0) : 1;
+  if (!rate || median <= 0) return 1;
+  const double speed = *rate / median;
+  return std::abs(speed - 1) < 0.1 ? 1 : std::clamp(speed, 0.25, 4.0);
 }
 
 }  // namespace weir::balancer

@@ -45,7 +45,9 @@ class ReplicaRates {
 /// The middle value, or the mean of the two middle ones; 0 of none. Reorders.
 double median_of(std::span<double> values);
 
-/// A replica's speed beside its pool's median, within 0.25 to 4; 1 where there is nothing to compare.
+/// A replica's speed beside its pool's median, within 0.25 to 4; 1 where there is nothing to compare, and within 10 %
+/// of the median: what is learned of equal replicas differs by chance, and any difference at all would break every tie,
+/// so that at light load one of them got all the traffic.
 double relative_speed(std::optional<double> rate, double median);
 
 }  // namespace weir::balancer
