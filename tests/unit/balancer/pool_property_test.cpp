@@ -137,11 +137,16 @@ class Storm {
     }
   }
 
+  // They have grown with what was in flight, and stand still now that nothing is.
   void check_integrals() {
     for (ReplicaIndex i = 0; i < replicas; ++i) {
-      const ReplicaLoad load = pool_->load(i, at(now_));
-      EXPECT_LE(load.busy_seconds, now_ + 1 + 1e-6);
+      const ReplicaLoad load = pool_->load(i, at(now_ + 1));
+      EXPECT_LE(load.busy_seconds, now_ + 1e-6);
       EXPECT_GE(load.prefill_seconds + load.decode_seconds, load.busy_seconds - 1e-6);
+      const ReplicaLoad later = pool_->load(i, at(now_ + 1000));
+      EXPECT_EQ(later.busy_seconds, load.busy_seconds);
+      EXPECT_EQ(later.prefill_seconds, load.prefill_seconds);
+      EXPECT_EQ(later.decode_seconds, load.decode_seconds);
     }
   }
 

@@ -209,6 +209,79 @@ TEST(Pool, ARequestThatIsNotStreamedDrainsAtTheLearnedRates) {
   expect_idle(*pool, 1, at(now + 2));
 }
 
+// Serves streams one after the other on the replica that is not in `others`, a prompt of 1000 tokens in `seconds` each.
+void serve(Pool& pool, std::span<const ReplicaIndex> others, double& now, double seconds, const End& end) {
+  for (int i = 0; i < 400; ++i) {
+    Lease lease = admitted(pool.offer(prompt_of(1000), at(now), others));
+    lease.first_token(at(now += seconds));
+    lease.end(end, at(now));
+  }
+}
+
+TEST(Pool, TokensFromThePrefixCacheAreNoWorkDone) {
+  auto pool = pool_of({replica("a"), replica("b"), replica("c")});
+  const ReplicaIndex not_a[] = {1, 2}, not_b[] = {0, 2}, not_c[] = {0, 1};
+  double now = 0;
+  serve(*pool, not_a, now, 0.1, answer(1000, 10));
+  serve(*pool, not_b, now, 0.1, answer(1000, 10, 0));
+  serve(*pool, not_c, now, 0.1, answer(1000, 10, 500));
+  EXPECT_EQ(pool->load(0, at(now)).speed, 1);
+  EXPECT_EQ(pool->load(1, at(now)).speed, 1);
+  EXPECT_NEAR(pool->load(2, at(now)).speed, 0.5, 0.01);
+}
+
+TEST(Pool, ARemovedReplicaIsNotCompared) {
+  auto pool = pool_of({replica("a"), replica("b"), replica("c")});
+  const ReplicaIndex not_a[] = {1, 2}, not_b[] = {0, 2}, not_c[] = {0, 1};
+  double now = 0;
+  serve(*pool, not_a, now, 0.1, answer());
+  serve(*pool, not_b, now, 0.1, answer());
+  serve(*pool, not_c, now, 0.2, answer());
+  EXPECT_NEAR(pool->load(2, at(now)).speed, 0.5, 0.01);
+  const ReplicaSpec left[] = {replica("c")};
+  pool->set_replicas(left, at(now));
+  EXPECT_EQ(pool->load(2, at(now)).speed, 1);
+}
+
+TEST(Pool, AnswersThatAreNotStreamedSayNothingOfSpeed) {
+  auto pool = pool_of({replica("a"), replica("b")});
+  const ReplicaIndex not_a[] = {1}, not_b[] = {0};
+  double now = 0;
+  serve(*pool, not_a, now, 0.1, answer());
+  for (int i = 0; i < 400; ++i) {
+    Lease stream = admitted(pool->offer(prompt_of(1000), at(now), not_b));
+    Lease whole = admitted(pool->offer(not_streamed(prompt_of(9000)), at(now), not_b));
+    stream.first_token(at(now += 0.1));
+    whole.first_token(at(now));
+    whole.end(answer(9000, 10), at(now));
+    stream.end(answer(1000, 10), at(now));
+  }
+  EXPECT_EQ(pool->load(0, at(now)).speed, 1);
+  EXPECT_EQ(pool->load(1, at(now)).speed, 1);
+}
+
+TEST(Pool, OutputStillToComeWeighsALittle) {
+  auto pool = pool_of({replica("a"), replica("b")});
+  const ReplicaIndex not_a[] = {1}, not_b[] = {0};
+  Lease on_a = admitted(pool->offer(prompt_of(10, 200), at(1), not_a));  // 0.05 * 200 = 10 prompt tokens
+  on_a.first_token(at(1));
+  Lease on_b = admitted(pool->offer(prompt_of(9, 0), at(1), not_b));
+  EXPECT_EQ(admitted(pool->offer(prompt_of(1), at(1))).replica(), 1u);
+  on_a.tokens(100);
+  EXPECT_EQ(admitted(pool->offer(prompt_of(1), at(1))).replica(), 0u);
+}
+
+TEST(Pool, TheQueueOfARemovedReplicaIsNotWaitedFor) {
+  auto pool = pool_of({with_places(replica("a"), 1), with_places(replica("b"), 1)});
+  const ReplicaIndex not_a[] = {1};
+  Lease on_a = admitted(pool->offer(prompt_of(100'000), at(1), not_a));
+  Lease on_b = admitted(pool->offer(prompt_of(300), at(1)));
+  const ReplicaSpec left[] = {with_places(replica("b"), 1)};
+  pool->set_replicas(left, at(1));
+  on_b.first_token(at(2));
+  EXPECT_EQ(refused(pool->offer(prompt_of(10), at(2))).retry_after, 1u);
+}
+
 TEST(Pool, TimeMayArriveOutOfOrder) {
   auto pool = pool_of({replica("a")});
   Lease lease = admitted(pool->offer(prompt_of(10), at(5)));

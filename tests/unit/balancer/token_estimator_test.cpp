@@ -72,6 +72,8 @@ TEST(TokenEstimator, AnUnknownPromptIsTheMeanOfTheLastThousandKnownOnes) {
   EXPECT_EQ(estimator.estimate(unknown_request()).tokens, (500 + 999 * 7) / 1000);
   estimator.learn(prompt_of(7), 7);
   EXPECT_EQ(estimator.estimate(unknown_request()).tokens, 7u);
+  for (int i = 0; i < 1000; ++i) estimator.learn(prompt_of(9), 9);
+  EXPECT_EQ(estimator.estimate(unknown_request()).tokens, 9u);
 }
 
 TEST(TokenEstimator, ModelsAndApisLearnApart) {
@@ -102,6 +104,15 @@ TEST(TokenEstimator, TinyReportsTeachNothing) {
   estimator.learn(chat_of(4000), 7);
   estimator.learn(chat_of(4000), std::nullopt);
   EXPECT_EQ(estimator.estimate(chat_of(4000)).tokens, before);
+}
+
+TEST(TokenEstimator, ShortChatsTeachWhatTheTemplateAdds) {
+  TokenEstimator estimator;
+  EXPECT_EQ(estimator.estimate(chat_of(0)).tokens, 14u);
+  for (int i = 0; i < 200; ++i) estimator.learn(chat_of(100'000), 30'000);
+  EXPECT_EQ(estimator.estimate(chat_of(0)).tokens, 14u);
+  for (int i = 0; i < 2000; ++i) estimator.learn(chat_of(0), 60);
+  EXPECT_NEAR(static_cast<double>(estimator.estimate(chat_of(0)).tokens), 60, 1);
 }
 
 TEST(TokenEstimator, ClientsCannotMakeItGrowPast64Rows) {
