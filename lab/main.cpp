@@ -1,32 +1,20 @@
 // The program weir-lab: what one runs around the proxy.
 #include <CLI/CLI.hpp>
-#include <map>
-#include <string>
 
-#include "lab/listen.hpp"
-#include "lab/sim_replica.hpp"
+#include "lab/commands.hpp"
 
-namespace {
-
-using namespace weir::lab;
-
-void add_sim(CLI::App& app, SimSettings& s, std::string& listen) {
-  EngineSettings& m = s.model_settings;
-  app.add_option("--listen", listen, "Address and port; port 0 lets the system choose")->capture_default_str()->check(is_address);
-  app.add_option("--model", s.model, "Name of the model it serves")->capture_default_str();
-  app.add_option("--seed", s.seed, "Answers, lengths and jitter follow from it")->capture_default_str();
-  app.add_option("--log", s.log, "JSON line a request with its true moments; - = standard output");
-  app.add_option("--engine", s.engine, "Whose metric names /metrics uses: vllm or tgi")
-      ->transform(CLI::CheckedTransformer(std::map<std::string, EngineNames>{{"vllm", EngineNames::vllm}, {"tgi", EngineNames::tgi}}));
-
-  const std::string group = "Engine model (defaults: a 7B model on a mid-range GPU, simulated)";
-  app.add_option("--speed", m.speed, "Divides every step time")->capture_default_str()->check(CLI::PositiveNumber)->group(group);
-  app.add_option("--batching", m.batching, "Scheduler: continuous or static")
-      ->transform(CLI::CheckedTransformer(
-          std::map<std::string, Batching>{{"continuous", Batching::continuous}, {"static", Batching::static_batches}}))
-      ->group(group);
+int main(int argc, char** argv) {
+  CLI::App app{"What one runs around weir: simulated replicas, load, and a summary of what was measured."};
+  app.set_version_flag("--version", WEIR_VERSION);
+  app.require_subcommand(1);
+  int status = 0;
+  weir::lab::add_sim_command(app, status);
+  weir::lab::add_load_command(app, status);
+  weir::lab::add_summary_command(app, status);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& e) {
+    return app.exit(e) == 0 ? 0 : 2;
+  }
+  return status;
 }
-
-}  // namespace
-
-int main() {}
