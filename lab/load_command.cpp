@@ -55,8 +55,10 @@ void add_load_command(CLI::App& app, int& status) {
   load->add_option("--url", s.url, "http://host[:port][/prefix]")->capture_default_str();
   load->add_option("--model", s.model, "Model to ask for; not named in the requests unless given");
   load->add_option("--api", s.api, "chat (default), completions or tgi")
-      ->transform(CLI::CheckedTransformer(std::map<std::string, load::Api>{
-          {"chat", load::Api::chat}, {"completions", load::Api::completions}, {"tgi", load::Api::tgi}}));
+      ->transform(CLI::CheckedTransformer(std::map<std::string, load::Api>{{"chat", load::Api::chat},
+                                                                           {"completions", load::Api::completions},
+                                                                           {"tgi", load::Api::tgi}})
+                      .description(""));
   load->add_flag("--usage", s.usage, "Ask for usage; else output tokens are counted by events");
   load->add_option("--timeout", s.timeout, "Seconds a request may take")
       ->capture_default_str()
@@ -121,7 +123,8 @@ void add_load_command(CLI::App& app, int& status) {
   const std::string output = "Output";
   load->add_option("--json", s.json, "File for the figures as JSON; - = standard output, in place of the table")
       ->group(output);
-  load->add_option("--log", s.log, "File for a JSON line a request; -")->group(output);
+  load->add_option("--log", s.log, "File for a JSON line a request; - = standard output, in place of the table")
+      ->group(output);
 
   load->callback([options, &status, concurrency, rate, requests, duration, trace] {
     LoadSettings& settings = options->settings;

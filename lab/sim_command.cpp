@@ -63,7 +63,8 @@ void add_sim_command(CLI::App& app, int& status) {
   sim->add_option("--seed", s.seed, "Answers, their lengths and the jitter follow from it")->capture_default_str();
   sim->add_option("--engine", s.engine, "Whose metric names /metrics uses: vllm (default) or tgi")
       ->transform(CLI::CheckedTransformer(
-          std::map<std::string, EngineNames>{{"vllm", EngineNames::vllm}, {"tgi", EngineNames::tgi}}));
+                      std::map<std::string, EngineNames>{{"vllm", EngineNames::vllm}, {"tgi", EngineNames::tgi}})
+                      .description(""));
   sim->add_option("--log", s.log, "File for a JSON line a request with its true moments; - = standard output");
 
   const std::string model = "Engine (defaults resemble a 7B model on a mid-range GPU)";
@@ -72,8 +73,9 @@ void add_sim_command(CLI::App& app, int& status) {
       ->check(CLI::Range(1e-3, 1e6))
       ->group(model);
   sim->add_option("--batching", m.batching, "continuous (default) or static")
-      ->transform(CLI::CheckedTransformer(
-          std::map<std::string, Batching>{{"continuous", Batching::continuous}, {"static", Batching::static_batches}}))
+      ->transform(CLI::CheckedTransformer(std::map<std::string, Batching>{{"continuous", Batching::continuous},
+                                                                          {"static", Batching::static_batches}})
+                      .description(""))
       ->group(model);
   sim->add_option("--max-batch", m.max_batch, "Sequences that run at a time")
       ->capture_default_str()

@@ -26,8 +26,8 @@ class Server {
  public:
   explicit Server(const SimSettings& settings)
       : ledger_(settings.log),
-        engine_(io_, settings.model_settings, settings.seed),
         replica_{engine_, ledger_, settings.model, settings.engine == EngineNames::tgi, Random(settings.seed)},
+        engine_(io_, settings.model_settings, settings.seed),
         acceptor_(io_, tcp::endpoint(asio::ip::make_address(settings.host), settings.port)),
         signals_(io_, SIGINT, SIGTERM),
         pause_(io_) {}
@@ -67,9 +67,9 @@ class Server {
   }
 
   sim::Ledger ledger_;
+  sim::Replica replica_;  ///< Outlives io_ and the sessions that its handlers own.
   asio::io_context io_{1};
   sim::EngineLoop engine_;
-  sim::Replica replica_;
   tcp::acceptor acceptor_;
   asio::signal_set signals_;
   asio::steady_timer pause_;

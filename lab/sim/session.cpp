@@ -182,6 +182,7 @@ void Session::on_token(const TokenEvent& event) {
   }
   truth.last_token = std::chrono::steady_clock::now();
   if (event.index == 1) truth.first_token = truth.last_token;
+  replica_.ledger.token(truth);
   if (!event.last) return;
 
   const std::string whole = truth.stream ? "" : generation_->answer.whole();

@@ -105,17 +105,17 @@ Ledger::Ledger(const std::string& path)
   if (!file_) throw std::runtime_error("cannot open the log " + path + ": " + std::strerror(errno));
 }
 
+void Ledger::token(const Truth& truth) {
+  ++output_tokens_;
+  if (truth.output_tokens > 1) return;
+  prompt_tokens_ += truth.prompt_tokens;
+  if (truth.stream) time_to_first_token_.observe(positive(*truth.first_token - truth.received));
+}
+
 void Ledger::add(const Truth& truth) {
   ++requests_[static_cast<std::size_t>(truth.status)];
-  if (truth.status != Status::refused) {
-    prompt_tokens_ += truth.prompt_tokens;
-    output_tokens_ += truth.output_tokens;
-  }
-  if (truth.stream && truth.first_token) {
-    time_to_first_token_.observe(positive(*truth.first_token - truth.received));
-    if (truth.status == Status::finished && truth.output_tokens > 1) {
-      time_per_output_token_.observe(positive(*truth.last_token - *truth.first_token) / (truth.output_tokens - 1));
-    }
+  if (truth.stream && truth.status == Status::finished && truth.output_tokens > 1) {
+    time_per_output_token_.observe(positive(*truth.last_token - *truth.first_token) / (truth.output_tokens - 1));
   }
   if (file_.is_open()) file_ << truth_line(truth) << std::endl;  // Flushed: a test reads it while the replica runs.
   if (to_stdout_) std::cout << truth_line(truth) << std::endl;
@@ -140,9 +140,8 @@ std::string Ledger::metrics(const EngineModel& engine, std::string_view model, b
   page.value("gauge", "vllm:num_requests_waiting", "Requests that wait.", waiting);
   const double share = static_cast<double>(engine.kv_reserved()) / static_cast<double>(engine.settings().kv_tokens);
   page.value("gauge", "vllm:kv_cache_usage_perc", "KV cache in use, 0 to 1.", std::to_string(share));
-  page.value("counter", "vllm:prompt_tokens_total", "Prompt tokens of ended requests.", std::to_string(prompt_tokens_));
-  page.value("counter", "vllm:generation_tokens_total", "Output tokens of ended requests.",
-             std::to_string(output_tokens_));
+  page.value("counter", "vllm:prompt_tokens_total", "Prompt tokens prefilled.", std::to_string(prompt_tokens_));
+  page.value("counter", "vllm:generation_tokens_total", "Output tokens made.", std::to_string(output_tokens_));
   page.value("counter", "vllm:request_success_total", "Requests answered.", std::to_string(requests_[0]));
   page.histogram("vllm:time_to_first_token_seconds", "From the request read to its first token written; streams.",
                  time_to_first_token_);

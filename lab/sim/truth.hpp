@@ -40,6 +40,9 @@ class Ledger {
   /// `path`: "" = no log, "-" = standard output. Throws std::runtime_error where the file cannot be opened.
   explicit Ledger(const std::string& path);
 
+  /// A token was written; its request as it stands with it.
+  void token(const Truth& truth);
+  /// A request has ended.
   void add(const Truth& truth);
   /// The text format of Prometheus, under vLLM's names or, with `tgi`, TGI's.
   std::string metrics(const EngineModel& engine, std::string_view model, bool tgi) const;
