@@ -224,9 +224,11 @@ TEST(EngineModel, TheDefaultsResembleAMidRangeGpu) {
   EXPECT_GT(prefill_rate, 8'000);
   EXPECT_LT(prefill_rate, 10'000);
   engine.end_step();
-  engine.begin_step();
-  engine.end_step();
-  const auto decode = engine.begin_step();
+  std::optional<nanoseconds> decode;
+  do {
+    if (decode) engine.end_step();
+    decode = engine.begin_step();
+  } while (engine.last_step_prefill_tokens() > 0);
   ASSERT_EQ(engine.last_step_decode_tokens(), 8u);
   EXPECT_GT(*decode, nanoseconds(18'000'000));
   EXPECT_LT(*decode, nanoseconds(22'000'000));
