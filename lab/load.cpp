@@ -218,13 +218,19 @@ class Runner {
       const std::vector<std::shared_ptr<Connection>> running(busy_.begin(), busy_.end());
       for (const auto& connection : running) {
         if (std::chrono::duration<double>(now - connection->started()).count() > settings_.timeout) {
-          connection->fail("timeout", "no end within " + std::to_string(settings_.timeout) + " s");
+          connection->fail("timeout", "no end within " + timeout_text());
         }
       }
       show_progress(false);
       each_tick();
       end_if_done();
     });
+  }
+
+  std::string timeout_text() const {
+    char text[32];
+    std::snprintf(text, sizeof text, "%g s", settings_.timeout);
+    return text;
   }
 
   void show_progress(bool last) {
