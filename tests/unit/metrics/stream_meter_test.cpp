@@ -1,0 +1,781 @@
+// What StreamMeter makes of the ways in which engines and peers differ. Streams are fed event by event: the i-th
+// dispatched event arrives at ms(i).
+#include "metrics/stream_meter.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/unit/metrics/stream_meter_replay.hpp"
+
+namespace weir::metrics::test {
+namespace {
+
+constexpr std::uint64_t one_ms = 1'000'000;
+
+/// A stream that has been read to its end.
+std::unique_ptr<Replay> replayed(const std::string& body, StreamMeter::Options options = options_for(Api::openai_chat),
+                                 bool whole = true, bool framed = true) {
+  auto replay = std::make_unique<Replay>(options);
+  feed_by_event(*replay, body);
+  replay->end(whole, framed);
+  return replay;
+}
+
+// --- Which form a body has
+
+TEST(BodyForm, IsToldByApiStatusAndType) {
+  struct {
+    Api api;
+    unsigned status;
+    std::string_view type;
+    bool coded;
+    BodyForm form;
+  } const cases[] = {
+      {Api::openai_chat, 200, "text/event-stream", false, BodyForm::sse},
+      {Api::openai_chat, 200, "Text/Event-Stream; charset=utf-8", false, BodyForm::sse},
+      {Api::openai_chat, 200, " text/event-stream ;x=y", false, BodyForm::sse},
+      {Api::openai_chat, 200, "application/json", false, BodyForm::json},
+      {Api::tgi_generate, 200, "application/json;charset=utf-8", false, BodyForm::json},
+      {Api::tgi_generate, 201, "application/problem+json", false, BodyForm::json},
+      {Api::other, 200, "text/event-stream", false, BodyForm::sse},
+      {Api::other, 200, "application/json", false, BodyForm::opaque},
+      {Api::openai_chat, 200, "text/event-stream", true, BodyForm::opaque},
+      {Api::openai_chat, 200, "application/json", true, BodyForm::opaque},
+      {Api::openai_chat, 400, "application/json", false, BodyForm::opaque},
+      {Api::openai_chat, 500, "text/event-stream", false, BodyForm::opaque},
+      {Api::openai_chat, 200, "text/event-streams", false, BodyForm::opaque},
+      {Api::openai_chat, 200, "text/plain", false, BodyForm::opaque},
+      {Api::openai_chat, 200, "", false, BodyForm::opaque},
+  };
+  for (const auto& one : cases) {
+    EXPECT_EQ(body_form(one.api, one.status, one.type, one.coded), one.form) << one.status << " " << one.type;
+  }
+}
+
+// --- What is a token event
+
+struct EventCase {
+  const char* what;
+  std::string event;
+  bool choice, token, output;
+  std::uint64_t chars = 0;
+  Api api = Api::openai_chat;
+
+  friend void PrintTo(const EventCase& one, std::ostream* out) { *out << one.what; }
+};
+
+std::string tgi_event(const std::string& json) { return "data:" + json + "\n\n"; }
+
+const EventCase event_cases[] = {
+    {"role", chunk(delta(R"("role":"assistant","content":"")")), true, false, false},
+    {"role with null content", chunk(delta(R"("role":"assistant","content":null)")), true, false, false},
+    {"empty delta", chunk(delta("")), true, false, false},
+    {"content", says("Hi"), true, true, true, 2},
+    {"role and content (TGI)", chunk(delta(R"("role":"assistant","content":"Hi")")), true, true, true, 2},
+    {"escaped content", says(R"(\"usage\":{})"), true, true, true, 10},
+    {"reasoning_content", chunk(delta(R"("reasoning_content":"hm","content":null)")), true, true, false, 2},
+    {"reasoning", chunk(delta(R"("reasoning":"hm")")), true, true, false, 2},
+    {"reasoning and content", chunk(delta(R"("reasoning":"hm","content":"a")")), true, true, true, 3},
+    {"tool call", chunk(delta(R"("tool_calls":[{"index":0,"function":{"arguments":""}}])")), true, true, true},
+    {"tool call (TGI object)", chunk(delta(R"("tool_calls":{"index":0})")), true, true, true},
+    {"no tool calls", chunk(delta(R"("tool_calls":[],"content":"")")), true, false, false},
+    {"null tool calls", chunk(delta(R"("tool_calls":null)")), true, false, false},
+    {"function call", chunk(delta(R"("function_call":{"arguments":"{"})")), true, true, true},
+    {"token ids", chunk(delta(R"("content":"")", "null", 0, R"(,"token_ids":[7])")), true, true, false},
+    {"empty token ids", chunk(delta(R"("content":"")", "null", 0, R"(,"token_ids":[])")), true, false, false},
+    {"null token ids", chunk(delta(R"("content":"")", "null", 0, R"(,"token_ids":null)")), true, false, false},
+    {"finish", stop, true, false, false},
+    {"token and finish", chunk(delta(R"("content":"x")", "\"length\"")), true, true, true, 1},
+    {"a count that rises", chunk(delta(R"("content":"")"), usage(9, 1)), true, true, false},
+    {"a count of nought", chunk(delta(R"("content":"")"), usage(9, 0)), true, false, false},
+    {"a count that rises (timings)", chunk(delta(""), R"(,"timings":{"predicted_n":1})"), true, true, false},
+    {"null usage", chunk(delta(R"("content":"")"), R"(,"usage":null)"), true, false, false},
+    {"usage alone", chunk("", usage(9, 4)), false, false, false},
+    {"prompt_progress",
+     chunk(delta(R"("role":"assistant","content":null)"), R"(,"prompt_progress":{"total":9,"processed":4})"), true,
+     false, false},
+    {"null prompt_progress", chunk(delta(R"("content":"a")"), R"(,"prompt_progress":null)"), true, true, true, 1},
+    {"completions text", chunk(R"({"index":0,"text":"Hi","finish_reason":null})"), true, true, true, 2,
+     Api::openai_completions},
+    {"empty completions text", chunk(R"({"index":0,"text":"","finish_reason":""})"), true, false, false, 0,
+     Api::openai_completions},
+    {"escaped key order and blanks",
+     "data:  { \"choices\" : [ { \"delta\" : { \"content\" : \"a\" } , \"index\" : 0 } ] } \n\n", true, true, true, 1},
+    {"error object", "data: {\"error\": {\"message\": \"x\"}}\n\n", false, false, false},
+    {"done", done, false, false, false},
+    {"done with blanks", "data:  [DONE] \n\n", false, false, false},
+    {"empty data", "data\n\n", false, false, false},
+    {"native token", tgi_event(R"({"index":1,"token":{"id":5,"text":" a","special":false},"generated_text":null})"),
+     true, true, true, 2, Api::tgi_generate},
+    {"native special token", tgi_event(R"({"token":{"id":5,"text":"</s>","special":true},"generated_text":null})"),
+     true, true, true, 0, Api::tgi_generate},
+    {"native token without text", tgi_event(R"({"token":{"id":5,"text":""},"generated_text":null})"), true, true, true,
+     0, Api::tgi_generate},
+    {"native error", tgi_event(R"({"error":"overloaded","error_type":"overloaded"})"), false, false, false, 0,
+     Api::tgi_generate},
+    {"other event", "event: response.output_text.delta\ndata: {\"delta\":\"a\"}\n\n", true, false, false, 0,
+     Api::other},
+    {"other text", "data: tick\n\n", true, false, false, 0, Api::other},
+};
+
+class TokenEvents : public testing::TestWithParam<EventCase> {};
+
+TEST_P(TokenEvents, AreToldFromOthers) {
+  const EventCase& one = GetParam();
+  const auto replay = replayed(one.event, options_for(one.api));
+  const Answer& a = replay->answer();
+  EXPECT_EQ(a.events, 1U);
+  EXPECT_EQ(a.first_choice.has_value(), one.choice);
+  EXPECT_EQ(a.last_choice.has_value(), one.choice);
+  EXPECT_EQ(a.first_token.has_value(), one.token);
+  EXPECT_EQ(a.first_output.has_value(), one.output);
+  EXPECT_EQ(a.token_events, one.token ? 1U : 0U);
+  EXPECT_EQ(a.output_chars, one.chars);
+  EXPECT_FALSE(a.unparsed);
+}
+
+INSTANTIATE_TEST_SUITE_P(Dialects, TokenEvents, testing::ValuesIn(event_cases));
+
+TEST(StreamMeter, IgnoresComments) {
+  const auto replay = replayed(": ping\n\n:\n\n");
+  EXPECT_EQ(replay->answer().events, 0U);
+  EXPECT_FALSE(replay->meter.has_event());
+}
+
+// --- Errors
+
+TEST(StreamMeter, SeesErrorsInBandInEveryShape) {
+  const std::pair<Api, std::string> errors[] = {
+      {Api::openai_chat, R"({"error": {"message": "m", "type": "t", "code": 500}})"},
+      {Api::openai_chat, R"({"error":{"object":"error","message":"m","code":400}})"},
+      {Api::openai_chat, R"({"object":"error","message":"m","type":"t","param":null,"code":400})"},
+      {Api::openai_chat, R"({"error":"Model is overloaded","error_type":"overloaded"})"},
+      {Api::openai_completions, R"({"error":{"message":"m","http_status_code":422}})"},
+      {Api::tgi_generate, R"({"error":"Model is overloaded","error_type":"overloaded"})"},
+      {Api::other, R"({"error":{"message":"m"}})"},
+      {Api::other, R"({"type":"error","error":{"type":"overloaded_error"}})"},
+  };
+  for (const auto& [api, error] : errors) {
+    const auto refused = replayed("data: " + error + "\n\n" + done, options_for(api));
+    EXPECT_TRUE(refused->answer().in_band_error) << error;
+    EXPECT_TRUE(refused->meter.refused()) << error;
+    EXPECT_FALSE(refused->answer().first_choice) << error;
+
+    const auto later = replayed(says("a") + "data: " + error + "\n\n", options_for(Api::openai_chat));
+    EXPECT_TRUE(later->answer().in_band_error) << error;
+    EXPECT_FALSE(later->meter.refused()) << error;
+  }
+}
+
+TEST(StreamMeter, TakesANullErrorForNone) {
+  const auto replay = replayed(chunk(delta(R"("content":"a")"), R"(,"error":null)"));
+  EXPECT_FALSE(replay->answer().in_band_error);
+  EXPECT_EQ(replay->answer().token_events, 1U);
+}
+
+// --- Tokens per event
+
+/// Events whose chunks carry the cumulative count.
+std::string counted(const std::string& text, int total, const std::string& finish = "null") {
+  return chunk(delta(R"("content":")" + text + "\"", finish), usage(5, total));
+}
+
+TEST(StreamMeter, TakesTokensPerEventFromContinuousUsage) {
+  const auto replay =
+      replayed(chunk(delta(R"("role":"assistant","content":"")"), usage(5, 0)) + counted("a", 2) + counted("b c d", 5) +
+               counted("e", 6) + counted("", 7, "\"stop\"") + chunk("", usage(5, 7)) + done);
+  const Answer& a = replay->answer();
+  EXPECT_EQ(a.tokens_per_event, TokensPerEvent::wire);
+  EXPECT_EQ(a.first_output_tokens, 2U);
+  EXPECT_EQ(a.output_tokens, 7U);
+  EXPECT_EQ(a.token_source, TokenSource::usage);
+  EXPECT_EQ(a.token_events, 4U);
+  EXPECT_EQ(a.counted_tokens, 7U);
+  // Gaps of 1 ms with 3, 1 and 1 tokens.
+  const Histogram& itl = replay->shard.inter_token_latency;
+  EXPECT_EQ(count(itl), 5U);
+  EXPECT_EQ(itl.sum(), 3 * (one_ms / 3) + 2 * one_ms);
+  EXPECT_EQ(count(replay->shard.inter_chunk_latency), 3U);
+}
+
+TEST(StreamMeter, AddsTheGapOfAnEventWithoutTokensToTheNext) {
+  const auto replay = replayed(counted("a", 1) + counted("b", 1) + counted("c", 3) + done);
+  const Histogram& itl = replay->shard.inter_token_latency;
+  EXPECT_EQ(count(itl), 2U);
+  EXPECT_EQ(itl.sum(), 2 * one_ms);  // 2 ms for two tokens.
+  EXPECT_EQ(count(replay->shard.inter_chunk_latency), 2U);
+  EXPECT_EQ(replay->answer().counted_tokens, 3U);
+}
+
+TEST(StreamMeter, DoesNotCountBackwards) {
+  const auto replay = replayed(counted("a", 3) + counted("b", 1) + counted("c", 4) + done);
+  EXPECT_EQ(replay->answer().counted_tokens, 4U);
+  EXPECT_EQ(replay->answer().output_tokens, 4U);
+}
+
+TEST(StreamMeter, TakesTokensPerEventFromTokenIds) {
+  const auto ids = [](const std::string& text, const std::string& list, const std::string& finish = "null") {
+    return chunk(delta(R"("content":")" + text + "\"", finish, 0, R"(,"token_ids":)" + list));
+  };
+  const auto replay =
+      replayed(ids("", "null") + ids("a", "[1]") + ids("bc", "[2,3]") + ids("", "[9]", "\"stop\"") + done);
+  const Answer& a = replay->answer();
+  EXPECT_EQ(a.tokens_per_event, TokensPerEvent::wire);
+  EXPECT_EQ(a.output_tokens, 4U);
+  EXPECT_EQ(a.first_output_tokens, 1U);
+  EXPECT_EQ(count(replay->shard.inter_token_latency), 3U);
+  EXPECT_EQ(replay->shard.inter_token_latency.sum(), 2 * one_ms);
+}
+
+TEST(StreamMeter, TakesTokensPerEventFromTimings) {
+  const auto timed = [](const std::string& text, int predicted) {
+    return chunk(delta(R"("content":")" + text + "\""),
+                 R"(,"timings":{"cache_n":3,"prompt_n":8,"predicted_n":)" + std::to_string(predicted) + "}");
+  };
+  const auto replay = replayed(timed("a", 1) + timed("b", 2) + timed("cd", 4) + stop + done);
+  const Answer& a = replay->answer();
+  EXPECT_EQ(a.tokens_per_event, TokensPerEvent::wire);
+  EXPECT_EQ(a.output_tokens, 4U);
+  EXPECT_EQ(a.prompt_tokens, 11U);
+  EXPECT_EQ(a.cached_tokens, 3U);
+  EXPECT_EQ(count(replay->shard.inter_token_latency), 3U);
+}
+
+TEST(StreamMeter, TakesUsageFromTheLastTimingsWhereNoUsageIs) {
+  const auto replay =
+      replayed(says("a") + says("b") +
+               chunk(delta("", "\"stop\""), R"(,"timings":{"cache_n":3,"prompt_n":8,"predicted_n":3})") + done);
+  const Answer& a = replay->answer();
+  EXPECT_EQ(a.output_tokens, 3U);
+  EXPECT_EQ(a.prompt_tokens, 11U);
+  EXPECT_EQ(a.token_events, 2U);
+  EXPECT_EQ(a.tokens_per_event, TokensPerEvent::settled);
+  EXPECT_EQ(count(replay->shard.inter_token_latency), 0U);
+}
+
+TEST(StreamMeter, SettlesAtTheEndWhetherEveryEventWasOneToken) {
+  const std::string ends = chunk(delta(R"("content":"b")", "\"length\""));  // The last token comes with the finish.
+  struct {
+    const char* what;
+    std::string events;
+    int n;
+    TokensPerEvent wanted;
+  } const cases[] = {
+      {"n events", says("a") + ends, 2, TokensPerEvent::settled},
+      {"n events and an empty close", says("a") + says("b") + stop, 3, TokensPerEvent::settled},
+      {"n events, and the close is none", says("a") + says("b") + stop, 2, TokensPerEvent::settled},
+      {"one more, and no empty close", says("a") + ends, 3, TokensPerEvent::unknown},
+      {"two more", says("a") + says("b") + stop, 4, TokensPerEvent::unknown},
+      {"fewer", says("a") + says("b") + stop, 1, TokensPerEvent::unknown},
+      {"no close at all", says("a") + says("b"), 3, TokensPerEvent::unknown},
+  };
+  for (const auto& one : cases) {
+    const auto replay = replayed(one.events + chunk("", usage(3, one.n)) + done);
+    EXPECT_EQ(name_of(replay->answer().tokens_per_event), name_of(one.wanted)) << one.what;
+    EXPECT_EQ(replay->answer().gaps.count(), 1U) << one.what;
+    EXPECT_EQ(count(replay->shard.inter_token_latency), 0U) << one.what;
+  }
+}
+
+TEST(StreamMeter, DoesNotSettleWithoutUsageOrWithSeveralChoices) {
+  EXPECT_EQ(replayed(says("a") + says("b") + stop + done)->answer().tokens_per_event, TokensPerEvent::unknown);
+  StreamMeter::Options two = options_for(Api::openai_chat);
+  two.choices = 2;
+  const std::string events = says("a", 0) + says("b", 1) + chunk("", usage(3, 2)) + done;
+  EXPECT_EQ(replayed(events, two)->answer().tokens_per_event, TokensPerEvent::unknown);
+  EXPECT_EQ(replayed(events)->answer().tokens_per_event, TokensPerEvent::unknown);
+}
+
+TEST(StreamMeter, DoesNotSettleOverAnEventItCouldNotRead) {
+  const auto replay = replayed(says("a") + "data: {broken\n\n" + says("b") + stop + chunk("", usage(3, 3)) + done);
+  EXPECT_EQ(replay->answer().tokens_per_event, TokensPerEvent::unknown);
+}
+
+TEST(StreamMeter, DoesNotTakeACountThatComesOnceForTokensOfItsEvent) {
+  // The first count stands on the fourth event: how many of its tokens are that event's own is not known.
+  const auto replay = replayed(says("a") + says("b") + says("c") + counted("d", 4) + done);
+  EXPECT_EQ(count(replay->shard.inter_token_latency), 0U);
+  EXPECT_EQ(replay->answer().output_tokens, 4U);
+  EXPECT_EQ(replay->answer().tokens_per_event, TokensPerEvent::settled);
+  EXPECT_EQ(replay->answer().counted_tokens, 4U);
+}
+
+// --- Several choices
+
+TEST(StreamMeter, MeasuresGapsPerChoice) {
+  StreamMeter::Options two = options_for(Api::openai_chat);
+  two.choices = 2;
+  // Choice 0 at 0, 2, 3 ms; choice 1 at 1, 4 ms.
+  const auto replay = replayed(says("a", 0) + says("A", 1) + says("b", 0) + says("c", 0) + says("B", 1) +
+                                   chunk(delta("", "\"stop\"", 0)) + chunk(delta("", "\"length\"", 1)) + done,
+                               two);
+  EXPECT_EQ(count(replay->shard.inter_chunk_latency), 3U);
+  EXPECT_EQ(replay->shard.inter_chunk_latency.sum(), (2 + 1 + 3) * one_ms);
+  EXPECT_EQ(replay->answer().token_events, 5U);
+  EXPECT_EQ(replay->answer().finish_reason, "stop");
+}
+
+TEST(StreamMeter, CountsPerChoiceWhereUsageDoes) {
+  StreamMeter::Options two = options_for(Api::openai_chat);
+  two.choices = 2;
+  const auto counts = [](const std::string& text, int index, int total) {
+    return chunk(delta(R"("content":")" + text + "\"", "null", index), usage(5, total));
+  };
+  const auto replay =
+      replayed(counts("a", 0, 1) + counts("A", 1, 1) + counts("b", 0, 3) + counts("B", 1, 2), two, false);
+  const Answer& a = replay->answer();
+  EXPECT_EQ(a.tokens_per_event, TokensPerEvent::wire);
+  EXPECT_EQ(a.output_tokens, 5U);  // 3 and 2, without the final usage.
+  EXPECT_EQ(count(replay->shard.inter_token_latency), 3U);
+  EXPECT_EQ(replay->shard.inter_token_latency.sum(), (2 + 2) * one_ms);
+}
+
+TEST(StreamMeter, ReadsSeveralChoicesOfOneEvent) {
+  const auto replay =
+      replayed(chunk(delta(R"("content":"a")", "null", 0) + "," + delta(R"("content":"b")", "null", 1)) + done);
+  EXPECT_EQ(replay->answer().token_events, 2U);
+  EXPECT_EQ(replay->answer().events, 2U);
+}
+
+TEST(StreamMeter, SurvivesAChoiceIndexOutOfAllBounds) {
+  const auto replay = replayed(says("a", 2'000'000'000) + says("b", 2'000'000'000) + done);
+  EXPECT_EQ(replay->answer().token_events, 2U);
+  EXPECT_EQ(count(replay->shard.inter_chunk_latency), 0U);
+  EXPECT_EQ(replay->answer().complete, Completeness::marker);
+}
+
+// --- Moments
+
+TEST(StreamMeter, GivesAllEventsOfOneReadItsMoment) {
+  Replay replay(options_for(Api::openai_chat));
+  const auto read = replay.feed(says("a") + says("b"), ms(0));
+  EXPECT_EQ(read.events, 2U);
+  EXPECT_EQ(read.token_events, 2U);
+  EXPECT_EQ(read.tokens, 2U);
+  EXPECT_TRUE(read.first_token);
+  EXPECT_FALSE(replay.answer().token_events_in_different_reads);
+  EXPECT_EQ(count(replay.shard.inter_chunk_latency), 1U);
+  EXPECT_EQ(replay.shard.inter_chunk_latency.sum(), 0U);
+
+  const auto next = replay.feed(says("c"), ms(7));
+  EXPECT_FALSE(next.first_token);
+  EXPECT_TRUE(replay.answer().token_events_in_different_reads);
+  EXPECT_EQ(replay.shard.inter_chunk_latency.sum(), 7 * one_ms);
+  EXPECT_EQ(replay.answer().reads, 2U);
+}
+
+TEST(StreamMeter, CountsTheSpansOfOneReadOnce) {
+  Replay replay(options_for(Api::openai_chat));
+  const std::string body = says("a") + says("b");
+  replay.feed(std::string_view(body).substr(0, 10), ms(1));
+  replay.feed(std::string_view(body).substr(10), ms(1));
+  replay.feed("", ms(2));
+  EXPECT_EQ(replay.answer().reads, 1U);
+  replay.feed(":", ms(3));
+  EXPECT_EQ(replay.answer().reads, 2U);
+}
+
+TEST(StreamMeter, MeasuresTheFirstTokenFromBothOrigins) {
+  Replay replay(options_for(Api::openai_chat));  // Received at -100, sent at -60.
+  replay.feed(chunk(delta(R"("role":"assistant","content":"")")), ms(5));
+  EXPECT_EQ(count(replay.shard.time_to_first_token), 0U);
+  replay.feed(says("a"), ms(10));
+  EXPECT_EQ(replay.shard.time_to_first_token.sum(), 70 * one_ms);
+  EXPECT_EQ(replay.shard.client_time_to_first_token.sum(), 110 * one_ms);
+  replay.feed(says("b"), ms(20));
+  EXPECT_EQ(count(replay.shard.time_to_first_token), 1U);
+}
+
+TEST(StreamMeter, ObservesNoGapOverAPause) {
+  const auto with_counts = {counted("a", 1), counted("b", 2), counted("c", 3)};
+  Replay replay(options_for(Api::openai_chat));
+  int t = 0;
+  for (const std::string& event : with_counts) {
+    replay.feed(event, ms(t += 10));
+    if (t == 10) replay.meter.paused();
+  }
+  EXPECT_EQ(count(replay.shard.inter_chunk_latency), 1U);
+  EXPECT_EQ(replay.answer().gaps.count(), 1U);
+  EXPECT_EQ(count(replay.shard.inter_token_latency), 1U);
+  EXPECT_EQ(replay.shard.inter_token_latency.sum(), 10 * one_ms);
+  EXPECT_EQ(replay.answer().counted_tokens, 3U);
+}
+
+TEST(StreamMeter, ObservesNoTokensWhoseGapWasPausedInPart) {
+  Replay replay(options_for(Api::openai_chat));
+  replay.feed(counted("a", 1), ms(0));
+  replay.meter.paused();
+  replay.feed(counted("b", 1), ms(10));  // k = 0: its gap, paused, goes to the next.
+  replay.feed(counted("c", 2), ms(20));
+  EXPECT_EQ(count(replay.shard.inter_token_latency), 0U);
+  EXPECT_EQ(count(replay.shard.inter_chunk_latency), 1U);
+}
+
+// --- Completeness
+
+TEST(StreamMeter, TellsHowAnAnswerWasComplete) {
+  StreamMeter::Options chat = options_for(Api::openai_chat);
+  StreamMeter::Options two = chat;
+  two.choices = 2;
+  const StreamMeter::Options tgi = options_for(Api::tgi_generate);
+  const StreamMeter::Options other = options_for(Api::other);
+  const StreamMeter::Options opaque = options_for(Api::openai_chat, BodyForm::opaque);
+  const StreamMeter::Options json = options_for(Api::openai_chat, BodyForm::json);
+  const std::string last_native = tgi_event(R"({"token":{"id":5,"text":"a"},"generated_text":"a","details":null})");
+  const std::string native = tgi_event(R"({"token":{"id":5,"text":"a"},"generated_text":null,"details":null})");
+  struct {
+    const char* what;
+    StreamMeter::Options options;
+    std::string body;
+    bool whole, framed;
+    Completeness wanted;
+  } const cases[] = {
+      {"marker", chat, says("a") + stop + done, true, true, Completeness::marker},
+      {"marker, framing broken behind it", chat, says("a") + stop + done, false, true, Completeness::marker},
+      {"marker, close", chat, says("a") + stop + done, true, false, Completeness::marker},
+      {"finish", chat, says("a") + stop, true, true, Completeness::finish},
+      {"finish, close", chat, says("a") + stop, true, false, Completeness::finish},
+      {"finish, framing broken", chat, says("a") + stop, false, true, Completeness::none},
+      {"no finish", chat, says("a"), true, true, Completeness::none},
+      {"nothing", chat, "", true, true, Completeness::none},
+      {"an empty finish reason", chat, chunk(delta(R"("content":"a")", "\"\"")), true, true, Completeness::none},
+      {"one of two finished", two, says("a") + says("b", 1) + stop, true, true, Completeness::none},
+      {"one of two seen", two, says("a") + stop, true, true, Completeness::none},
+      {"two finished", two, stop + chunk(delta("", "\"stop\"", 1)), true, true, Completeness::finish},
+      {"unasked choice unfinished", chat, stop + says("b", 1), true, true, Completeness::none},
+      {"native end", tgi, native + last_native, true, true, Completeness::marker},
+      {"no native end", tgi, native, true, true, Completeness::none},
+      {"[DONE] is not TGI's end", tgi, native + done, true, true, Completeness::none},
+      {"other, whole", other, "data: x\n\n", true, true, Completeness::framing},
+      {"other, close", other, "data: x\n\n", true, false, Completeness::eof},
+      {"other, marker", other, "data: x\n\n" + done, true, false, Completeness::marker},
+      {"other, broken", other, "data: x\n\n", false, true, Completeness::none},
+      {"opaque, whole", opaque, "xyz", true, true, Completeness::framing},
+      {"opaque, close", opaque, "xyz", true, false, Completeness::eof},
+      {"opaque, broken", opaque, "xyz", false, true, Completeness::none},
+      {"JSON, whole", json, R"({"choices":[]})", true, true, Completeness::framing},
+      {"JSON, close", json, R"({"choices":[]})", true, false, Completeness::eof},
+      {"JSON cut, close", json, R"({"choices":[)", true, false, Completeness::none},
+      {"JSON cut, framing whole", json, R"({"choices":[)", true, true, Completeness::framing},
+      {"JSON, framing broken", json, R"({"choices":[]})", false, true, Completeness::none},
+  };
+  for (const auto& one : cases) {
+    const auto replay = replayed(one.body, one.options, one.whole, one.framed);
+    EXPECT_EQ(name_of(replay->answer().complete), name_of(one.wanted)) << one.what;
+    EXPECT_EQ(replay->answer().end, ms(1'000'000)) << one.what;
+  }
+}
+
+TEST(StreamMeter, CountsALastEventWithoutBlankLineIfItIsWhole) {
+  struct {
+    std::string tail;
+    std::uint32_t events;
+    Completeness complete;
+  } const cases[] = {
+      {"data: [DONE]\n", 3, Completeness::marker},
+      {"data: [DONE]", 3, Completeness::marker},
+      {"data: [DONE", 2, Completeness::finish},
+      {R"(data: {"choices":[],"usage":{"prompt_tokens":3,"completion_tokens":2}})", 3, Completeness::finish},
+      {R"(data: {"choices":[],"usage":{"prompt_tokens":3,"completion_tokens":2})", 2, Completeness::finish},
+      {"data: {", 2, Completeness::finish},
+      {": ping", 2, Completeness::finish},
+  };
+  for (const auto& one : cases) {
+    const auto replay = replayed(says("a") + stop + one.tail);
+    EXPECT_EQ(replay->answer().events, one.events) << one.tail;
+    EXPECT_EQ(name_of(replay->answer().complete), name_of(one.complete)) << one.tail;
+    EXPECT_FALSE(replay->answer().unparsed) << one.tail;
+
+    const auto broken = replayed(says("a") + stop + one.tail, options_for(Api::openai_chat), false);
+    EXPECT_EQ(broken->answer().events, 2U) << one.tail;
+  }
+}
+
+TEST(StreamMeter, ShowsWhatWasSeenWhereNoEndCame) {
+  Replay replay(options_for(Api::tgi_generate));
+  feed_by_event(replay, sample("tgi_generate_stream.sse").substr(0, 400));
+  const Answer& a = replay.answer();
+  EXPECT_FALSE(a.end);
+  EXPECT_EQ(a.output_tokens, 3U);
+  EXPECT_EQ(a.token_source, TokenSource::events);
+  EXPECT_EQ(a.tokens_per_event, TokensPerEvent::wire);
+  EXPECT_EQ(a.complete, Completeness::none);
+}
+
+TEST(StreamMeter, CountsNativeTokensWhereNoDetailsAre) {
+  const auto token = [](const std::string& whole) {
+    return tgi_event(R"({"token":{"id":5,"text":"a"},"generated_text":)" + whole + R"(,"details":null})");
+  };
+  const auto replay = replayed(token("null") + token("null") + token("\"aaa\""), options_for(Api::tgi_generate));
+  EXPECT_EQ(replay->answer().output_tokens, 3U);
+  EXPECT_EQ(replay->answer().token_source, TokenSource::events);
+  EXPECT_EQ(replay->answer().prompt_tokens, std::nullopt);
+  EXPECT_EQ(replay->answer().finish_reason, "");
+  EXPECT_TRUE(replay->meter.complete());
+}
+
+TEST(StreamMeter, KeepsAtMostThirtyTwoPlainBytesOfAFinishReason) {
+  const auto replay = replayed(chunk(delta("", R"("a\"b é0123456789012345678901234567890")")) + done);
+  EXPECT_EQ(replay->answer().finish_reason, "a??b???0123456789012345678901234");
+}
+
+// --- What cannot be read
+
+TEST(StreamMeter, GoesOnBehindBrokenJson) {
+  for (const std::string broken :
+       {R"({"choices":[)", R"({"choices":[{"delta":{"content":"a}]})", "{}x", "hello", "[1]",
+        "{\"choices\":[{\"delta\":{\"content\":\"\xFF\"}}]}", R"({"choices":[{"delta":{"content":"\q"}}]})"}) {
+    const auto replay = replayed("data: " + broken + "\n\n" + says("b") + done);
+    EXPECT_TRUE(replay->answer().unparsed) << broken;
+    EXPECT_EQ(replay->answer().token_events, 1U) << broken;
+    EXPECT_EQ(replay->answer().events, 3U) << broken;
+    EXPECT_EQ(replay->shard.unparsed[static_cast<std::size_t>(Unparsed::broken_json)].value(), 1U) << broken;
+  }
+}
+
+TEST(StreamMeter, SkipsAnEventBeyondTheLimitAndReadsTheNext) {
+  const std::string huge(StreamMeter::carry_limit, 'x');
+  const std::string body = says("a") + says(huge) + says("b") + done;
+  for (const std::size_t step : {body.size(), std::size_t{65536}, std::size_t{4099}}) {
+    for (const bool strip : {false, true}) {
+      StreamMeter::Options options = options_for(Api::openai_chat);
+      options.strip_usage = strip;
+      Replay replay(options);
+      for (std::size_t at = 0; at < body.size(); at += step) {
+        replay.feed(std::string_view(body).substr(at, step), start);
+      }
+      replay.end();
+      EXPECT_EQ(replay.answer().events, 4U) << step;
+      EXPECT_EQ(replay.answer().token_events, 2U) << step;
+      EXPECT_TRUE(replay.answer().unparsed) << step;
+      EXPECT_EQ(replay.shard.unparsed[static_cast<std::size_t>(Unparsed::event_too_long)].value(), 1U) << step;
+      EXPECT_TRUE(replay.forwarded == body) << step;
+    }
+  }
+}
+
+TEST(StreamMeter, ReadsALongEventWithinTheLimit) {
+  const std::string body = says(std::string(300'000, 'x')) + done;
+  Replay replay(options_for(Api::openai_chat));
+  for (std::size_t at = 0; at < body.size(); at += 4096) replay.feed(std::string_view(body).substr(at, 4096), start);
+  replay.end();
+  EXPECT_EQ(replay.answer().output_chars, 300'000U);
+  EXPECT_FALSE(replay.answer().unparsed);
+}
+
+TEST(StreamMeter, RelaysAnOpaqueBodyUnread) {
+  const auto replay = replayed(says("a") + done, options_for(Api::openai_chat, BodyForm::opaque));
+  EXPECT_EQ(replay->answer().events, 0U);
+  EXPECT_FALSE(replay->answer().first_token);
+  EXPECT_TRUE(replay->meter.has_event());
+  EXPECT_FALSE(replay->meter.complete());
+  EXPECT_FALSE(replay->meter.at_event_boundary());
+  EXPECT_EQ(replay->forwarded, says("a") + done);
+}
+
+// --- Stripping
+
+StreamMeter::Options stripping() {
+  StreamMeter::Options options = options_for(Api::openai_chat);
+  options.strip_usage = true;
+  return options;
+}
+
+TEST(StreamMeter, StripsOnlyAnEventWithoutChoicesAndWithUsage) {
+  const std::string kept[] = {
+      chunk("", R"(,"usage":null)"),
+      chunk("", R"(,"prompt_filter_results":[])"),
+      chunk(delta(R"("content":"a")"), usage(3, 1)),
+      chunk(delta("", "\"stop\""), usage(3, 4)),
+      says(R"(\"choices\":[],\"usage\":{})"),
+      R"(data: {"usage":{"prompt_tokens":3}})"
+      "\n\n",
+      R"(data: {"choices":[],"usage":{"prompt_tokens":3},"error":{"message":"m"}})"
+      "\n\n",
+      R"(data: {"choices":[],"usage":{"prompt_tokens":3})"
+      "\n\n",  // Broken.
+      ": choices usage\n\n",
+      done,
+  };
+  for (const std::string& event : kept) EXPECT_EQ(replayed(event, stripping())->forwarded, event);
+
+  const std::string cut[] = {
+      chunk("", usage(3, 4)),
+      chunk("", usage(3, 4) + R"(,"timings":{"predicted_n":4})"),
+      ": note\nid: 7\ndata: {\"usage\":{},\ndata: \"choices\":[]}\n\n",
+  };
+  for (const std::string& event : cut) {
+    EXPECT_EQ(replayed(event, stripping())->forwarded, "");
+    EXPECT_EQ(replayed(event + done, stripping())->forwarded, done);
+    EXPECT_EQ(replayed(event, options_for(Api::openai_chat))->forwarded, event);
+  }
+}
+
+TEST(StreamMeter, HoldsBackAnUnfinishedEventWhenStripping) {
+  Replay replay(stripping());
+  const std::string event = says("hello");
+  replay.feed(says("a") + event.substr(0, 20), ms(0));
+  EXPECT_EQ(replay.forwarded, says("a"));
+  const auto read = replay.feed(event.substr(20, 5), ms(1));
+  EXPECT_EQ(read.events, 0U);
+  EXPECT_EQ(replay.forwarded, says("a"));
+  replay.feed(event.substr(25) + "data", ms(2));
+  EXPECT_EQ(replay.forwarded, says("a") + event);
+  EXPECT_TRUE(replay.meter.at_event_boundary());
+}
+
+TEST(StreamMeter, LetsAnEventThroughThatIsLongerThanItHolds) {
+  // It cannot be taken out any more, however it was split.
+  const std::string filler(StreamMeter::hold_limit, ' ');
+  const std::string long_usage = R"(data: {"choices":[],)" + filler + usage(3, 4).substr(1) + "}\n\n";
+  const std::string body = says("a") + long_usage + done;
+  for (const std::size_t step : {body.size(), std::size_t{1000}, std::size_t{1}}) {
+    Replay replay(stripping());
+    for (std::size_t at = 0; at < body.size(); at += step) replay.feed(std::string_view(body).substr(at, step), start);
+    replay.end();
+    EXPECT_EQ(replay.forwarded, body) << step;
+    EXPECT_EQ(replay.answer().output_tokens, 4U) << step;
+  }
+
+  Replay replay(stripping());
+  replay.feed(says("a") + long_usage.substr(0, StreamMeter::hold_limit), start);
+  EXPECT_EQ(replay.forwarded, says("a"));
+  EXPECT_TRUE(replay.meter.at_event_boundary());
+  replay.feed(long_usage.substr(StreamMeter::hold_limit, 1), start);
+  EXPECT_EQ(replay.forwarded.size(), says("a").size() + StreamMeter::hold_limit + 1);
+  EXPECT_FALSE(replay.meter.at_event_boundary());
+}
+
+TEST(StreamMeter, SendsWhatItHeldIfTheAnswerEndedWhole) {
+  EXPECT_EQ(replayed(says("a") + "data: [DONE]", stripping())->forwarded, says("a") + "data: [DONE]");
+  EXPECT_EQ(replayed(says("a") + ": x", stripping())->forwarded, says("a") + ": x");
+  EXPECT_EQ(replayed(says("a") + "data: {\"cho", stripping())->forwarded, says("a") + "data: {\"cho");
+  const std::string usage_event = chunk("", usage(3, 4));
+  const std::string unended = usage_event.substr(0, usage_event.size() - 1);
+  const auto replay = replayed(says("a") + unended, stripping());
+  EXPECT_EQ(replay->forwarded, says("a"));
+  EXPECT_EQ(replay->answer().output_tokens, 4U);
+}
+
+TEST(StreamMeter, DropsWhatItHeldIfTheAnswerBrokeOff) {
+  EXPECT_EQ(replayed(says("a") + "data: [DONE]", stripping(), false)->forwarded, says("a"));
+}
+
+// --- JSON answers
+
+struct JsonCase {
+  const char* what;
+  Api api;
+  std::string body;
+  int prompt, cached, output;
+  const char* finish_reason;
+  std::uint32_t token_events;
+  std::uint64_t chars;
+  bool error = false;
+
+  friend void PrintTo(const JsonCase& one, std::ostream* out) { *out << one.what; }
+};
+
+const JsonCase json_cases[] = {
+    {"vLLM chat", Api::openai_chat,
+     R"({"id":"x","object":"chat.completion","created":1,"model":"m","choices":[{"index":0,"message":{"role":"assistant",
+     "content":"Hello 日本","reasoning":null,"tool_calls":[]},"logprobs":null,"finish_reason":"stop","stop_reason":null}],
+     "usage":{"prompt_tokens":31,"total_tokens":38,"completion_tokens":7,"prompt_tokens_details":{"cached_tokens":16}}})",
+     31, 16, 7, "stop", 1, 8},
+    {"tool calls", Api::openai_chat,
+     R"({"choices":[{"message":{"content":null,"tool_calls":[{"function":{"arguments":"{\"content\":1}"}}]},
+     "finish_reason":"tool_calls"}],"usage":{"prompt_tokens":3,"completion_tokens":9,"prompt_tokens_details":null}})",
+     3, -1, 9, "tool_calls", 1, 0},
+    {"two choices", Api::openai_chat,
+     R"({"choices":[{"message":{"content":"a"},"finish_reason":"length"},{"message":{"content":"b"},"finish_reason":"stop"}],
+     "usage":{"prompt_tokens":3,"completion_tokens":9}})",
+     3, -1, 9, "length", 2, 2},
+    {"no output", Api::openai_chat, R"({"choices":[{"message":{"content":""},"finish_reason":"stop"}]})", -1, -1, -1,
+     "stop", 0, 0},
+    {"completions", Api::openai_completions,
+     R"({"choices":[{"text":" Paris","finish_reason":"length"}],"usage":{"prompt_tokens":3,"completion_tokens":2}})", 3,
+     -1, 2, "length", 1, 6},
+    {"llama.cpp without usage", Api::openai_chat,
+     R"({"choices":[{"message":{"content":"a"},"finish_reason":"stop"}],"timings":{"cache_n":3,"prompt_n":8,"predicted_n":4}})",
+     11, 3, 4, "stop", 1, 1},
+    {"TGI", Api::tgi_generate,
+     R"({"generated_text":" is a","details":{"finish_reason":"length","generated_tokens":3,"seed":null,"prefill":[],
+     "tokens":[{"id":1,"text":" is","logprob":-0.5,"special":false}]}})",
+     -1, -1, 3, "length", 1, 5},
+    {"TGI without details", Api::tgi_generate, R"({"generated_text":"ab"})", -1, -1, -1, "", 1, 2},
+    {"TGI in an array", Api::tgi_generate, R"([{"generated_text":"ab"}])", -1, -1, -1, "", 1, 2},
+    {"error", Api::openai_chat, R"({"error":{"message":"m","type":"t"}})", -1, -1, -1, "", 0, 0, true},
+    {"error text", Api::tgi_generate, R"({"error":"m","error_type":"t"})", -1, -1, -1, "", 0, 0, true},
+    {"flat error", Api::openai_chat, R"({"object":"error","message":"m"})", -1, -1, -1, "", 0, 0, true},
+    {"null error", Api::openai_chat, R"({"error":null,"choices":[]})", -1, -1, -1, "", 0, 0},
+    {"keys of the same names elsewhere", Api::openai_chat,
+     R"({"x":{"usage":{"completion_tokens":5}},"choices":[{"logprobs":{"content":[{"text":"q"}]},"message":{"content":"a",
+     "usage":{"completion_tokens":5}}}],"metadata":[{"error":"e"}]})",
+     -1, -1, -1, "", 1, 1},
+};
+
+class JsonAnswers : public testing::TestWithParam<JsonCase> {};
+
+TEST_P(JsonAnswers, AreReadForTheirNumbers) {
+  const JsonCase& one = GetParam();
+  const auto number = [](int n) { return n < 0 ? std::nullopt : std::optional(static_cast<std::uint64_t>(n)); };
+  const auto replay = replayed(one.body, options_for(one.api, BodyForm::json));
+  const Answer& a = replay->answer();
+  EXPECT_EQ(a.prompt_tokens, number(one.prompt));
+  EXPECT_EQ(a.cached_tokens, number(one.cached));
+  EXPECT_EQ(a.output_tokens, number(one.output));
+  EXPECT_EQ(a.token_source, one.output < 0 ? TokenSource::none : TokenSource::usage);
+  EXPECT_EQ(a.finish_reason, one.finish_reason);
+  EXPECT_EQ(a.token_events, one.token_events);
+  EXPECT_EQ(a.output_chars, one.chars);
+  EXPECT_EQ(a.in_band_error, one.error);
+  EXPECT_EQ(replay->meter.refused(), one.error);
+  EXPECT_TRUE(replay->meter.complete());
+  EXPECT_FALSE(a.unparsed);
+  EXPECT_FALSE(a.first_token);
+  EXPECT_EQ(count(replay->shard.time_to_first_token), 0U);
+  EXPECT_EQ(replay->shard.output_tokens.value(), one.output < 0 ? 0U : static_cast<std::uint64_t>(one.output));
+  EXPECT_EQ(a.counted_tokens, replay->shard.output_tokens.value());
+  EXPECT_EQ(replay->forwarded, one.body);
+}
+
+TEST_P(JsonAnswers, AreTheSameHoweverTheyAreSplit) {
+  const std::string_view body = GetParam().body;
+  const StreamMeter::Options options = options_for(GetParam().api, BodyForm::json);
+  Replay whole(options);
+  whole.feed(body, start);
+  whole.end();
+  for (std::size_t cut = 1; cut < body.size(); ++cut) {
+    Replay split(options);
+    split.feed(body.substr(0, cut), start);
+    split.feed(body.substr(cut), start);
+    split.end();
+    ASSERT_EQ(words(split), words(whole)) << cut;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Dialects, JsonAnswers, testing::ValuesIn(json_cases));
+
+TEST(StreamMeter, MarksABrokenJsonAnswer) {
+  for (const std::string body : {"{\"choices\":[}", "{} {}", "<html>", "{\"choices\":["}) {
+    const auto replay = replayed(body, options_for(Api::openai_chat, BodyForm::json));
+    EXPECT_TRUE(replay->answer().unparsed) << body;
+    EXPECT_EQ(replay->shard.unparsed[static_cast<std::size_t>(Unparsed::broken_json)].value(), 1U) << body;
+    EXPECT_EQ(replay->forwarded, body);
+  }
+}
+
+TEST(StreamMeter, SeesAJsonAnswersEndAtOnce) {
+  Replay replay(options_for(Api::openai_chat, BodyForm::json));
+  EXPECT_FALSE(replay.meter.has_event());
+  replay.feed("{\"choices\":[]", start);
+  EXPECT_TRUE(replay.meter.has_event());
+  EXPECT_FALSE(replay.meter.complete());
+  replay.feed("}", start);
+  EXPECT_TRUE(replay.meter.complete());
+  replay.feed("\n", start);
+  EXPECT_TRUE(replay.meter.complete());
+}
+
+}  // namespace
+}  // namespace weir::metrics::test
