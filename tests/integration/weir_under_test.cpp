@@ -145,6 +145,12 @@ std::vector<boost::json::object> WeirUnderTest::log_lines(std::size_t n) const {
   return lines;
 }
 
+std::string member(const boost::json::object& object, std::string_view name) {
+  const auto* value = object.if_contains(name);
+  if (value == nullptr) return "absent";
+  return value->is_string() ? std::string(value->get_string()) : boost::json::serialize(*value);
+}
+
 void expect_idle(const MetricsPage& page) {
   for (const auto gauge : ledger_gauges) EXPECT_EQ(page.sum(gauge), 0) << gauge << " at idle";
 }

@@ -79,6 +79,9 @@ class WeirUnderTest {
   bool stopped_ = false;
 };
 
+/// A member as text: a string without its quotes, anything else as JSON; "absent" where it is missing.
+std::string member(const boost::json::object& object, std::string_view name);
+
 /// Fails the test unless every gauge of the ledger is zero, and shows which is not.
 void expect_idle(const MetricsPage& page);
 
