@@ -28,6 +28,15 @@ Response HttpClient::response(std::string_view method) {
   return response;
 }
 
+Response HttpClient::exchange(std::string_view bytes, std::string_view method) {
+  try {
+    send(bytes);
+  } catch (const PeerGone&) {
+    // What a server says before it hangs up still lies in our buffer.
+  }
+  return response(method);
+}
+
 bool HttpClient::read_more(Response& response) {
   const bool more = reader_.more(response.body);
   response.end = reader_.end();

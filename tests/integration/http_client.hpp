@@ -38,11 +38,8 @@ class HttpClient {
   bool read_more(Response& response);
   void rest(Response& response);
 
-  /// Sends, and reads one answer.
-  Response exchange(std::string_view bytes, std::string_view method = "POST") {
-    send(bytes);
-    return response(method);
-  }
+  /// Sends, and reads one answer: also one that came while the server had stopped reading.
+  Response exchange(std::string_view bytes, std::string_view method = "POST");
 
   /// Waits until the server closes; true if it did so without another byte.
   bool closed_by_server();
