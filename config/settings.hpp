@@ -35,14 +35,17 @@ struct Server {
   unsigned threads = 0;            ///< Stream loops; 0 = the CPUs allowed by affinity and cgroup quota.
   std::vector<std::string> paths;  ///< Empty: the inference routes weir knows. {"*"}: everything. Else exactly these.
   bool replica_header = true;      ///< Name the replica in `x-weir-replica` on answers.
+  bool operator==(const Server&) const = default;
 };
 
 struct MetricsListener {
   std::optional<ListenAddress> listen = ListenAddress{"127.0.0.1", 9090};  ///< Absent: off (`listen = ""`).
+  bool operator==(const MetricsListener&) const = default;
 };
 
 struct AdminListener {
   std::optional<ListenAddress> listen = ListenAddress{"127.0.0.1", 9091};  ///< Loopback only; absent: off.
+  bool operator==(const AdminListener&) const = default;
 };
 
 enum class LogLevel { trace, debug, info, warning, error };
@@ -51,28 +54,30 @@ struct Log {
   std::string requests = "requests.jsonl";  ///< File of the request log; "-" = standard output, "" = off.
   LogLevel level = LogLevel::info;
   std::string instance;  ///< Name of this weir in the request log; empty: the host's name.
+  bool operator==(const Log&) const = default;
 };
 
 /// Sizes in bytes, times in seconds. What each one guards against is in docs/settings.md.
 struct Limits {
   std::size_t request_head = 64 * 1024;
   std::size_t request_body = 16 * 1024 * 1024;
-  std::size_t read_ahead = 1024 * 1024;  ///< Bytes held for a client that reads slowly before reading stops.
-  std::size_t connections = 10'000;      ///< Client connections, all listeners together.
+  std::size_t read_ahead = 1024 * 1024;        ///< Bytes held for a client that reads slowly before reading stops.
+  std::size_t connections = 10'000;            ///< Client connections, all listeners together.
   std::size_t idle_upstream_connections = 32;  ///< Kept open for each replica on each loop.
   Seconds head_time{10};                       ///< For a request head, once begun.
   Seconds body_time{60};                       ///< For a request body without any progress.
   Seconds client_idle{75};                     ///< A kept-alive client connection without a request.
   Seconds client_stall{120};                   ///< A client that takes nothing of an answer.
   Seconds connect{2};
-  Seconds first_token{300};    ///< From the send to the first token of a streamed answer.
+  Seconds first_token{300};  ///< From the send to the first token of a streamed answer.
   Seconds between_tokens{120};
   Seconds whole_answer{1800};  ///< Of a request that is not streamed.
   Seconds upstream_idle{4};    ///< Below the engines' own keep-alive (uvicorn closes after 5 s).
   Seconds accept_hold{10};     ///< A streamed answer's head waits this long for its first event; 0 = sent at once.
   Seconds drain_delay{5};      ///< After TERM the listeners stay open this long.
   Seconds drain{300};          ///< After that, streams may finish this long.
-  double retry_budget = 0.2;   ///< Retries under way, as a share of the requests in flight (at least 3). 0 = no retries.
+  double retry_budget = 0.2;  ///< Retries under way, as a share of the requests in flight (at least 3). 0 = no retries.
+  bool operator==(const Limits&) const = default;
 };
 
 enum class ReadClock { kernel, read };
@@ -80,6 +85,7 @@ enum class ReadClock { kernel, read };
 struct Measure {
   ReadClock clock = ReadClock::kernel;  ///< The moment of a read: when the kernel received it, or when weir read it.
   bool inject_usage = true;             ///< Ask for usage on OpenAI streams whose client did not; removed again.
+  bool operator==(const Measure&) const = default;
 };
 
 enum class Policy { least_queued_tokens, round_robin, random, least_requests, power_of_two };
@@ -95,6 +101,7 @@ struct Replica {
   std::optional<std::uint64_t> max_context;    ///< Tokens one request may have, prompt and output.
   std::optional<std::uint32_t> max_in_flight;  ///< Requests at a time.
   std::optional<bool> inject_usage;            ///< Overrides measure.inject_usage.
+  bool operator==(const Replica&) const = default;
 };
 
 struct Pool {
@@ -103,6 +110,7 @@ struct Pool {
   Policy policy = Policy::least_queued_tokens;
   double decode_weight = 0.05;  ///< Cost of an output token still to come, in prompt tokens.
   std::vector<Replica> replicas;
+  bool operator==(const Pool&) const = default;
 };
 
 struct Settings {
@@ -113,6 +121,7 @@ struct Settings {
   Limits limits;
   Measure measure;
   std::vector<Pool> pools;
+  bool operator==(const Settings&) const = default;
 };
 
 }  // namespace weir::config

@@ -1,4 +1,6 @@
 // The exported bucket bounds (MEASUREMENT.md, section 3), in integers: nanoseconds, tokens, thousandths.
+//
+// Constant-initialised, so that a histogram of static storage may use them. Ascending.
 #pragma once
 
 #include <cstdint>
@@ -12,6 +14,7 @@ extern const std::span<const std::uint64_t> duration_bounds;   ///< Whole reques
 extern const std::span<const std::uint64_t> overhead_bounds;   ///< What weir adds to a token, ns.
 extern const std::span<const std::uint64_t> size_bounds;       ///< Tokens.
 extern const std::span<const std::uint64_t> ratio_bounds;      ///< Thousandths.
-extern const std::span<const std::uint64_t> speed_bounds;      ///< Tokens per second.
+/// Thousandths of a token per second: in whole tokens the sum, and with it the mean of slow streams, would be off.
+extern const std::span<const std::uint64_t> speed_bounds;
 
 }  // namespace weir::metrics

@@ -9,7 +9,10 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "metrics/shard.hpp"
@@ -19,6 +22,7 @@ namespace weir::metrics {
 struct ReplicaLabels {
   std::string pool, replica, config;
   std::string role = "primary";
+  bool operator==(const ReplicaLabels&) const = default;
 };
 
 /// What the balancer knows of a replica, as plain values; asked for at each scrape.
@@ -34,7 +38,15 @@ struct ReplicaGauges {
 };
 
 /// What bit a limit.
-enum class Limit : std::uint8_t { connections, request_head, request_body, head_time, body_time, client_stall, max_in_flight };
+enum class Limit : std::uint8_t {
+  connections,
+  request_head,
+  request_body,
+  head_time,
+  body_time,
+  client_stall,
+  max_in_flight
+};
 inline constexpr std::array<std::string_view, 7> limit_names{"connections", "request_head", "request_body", "head_time",
                                                              "body_time",   "client_stall", "max_in_flight"};
 
@@ -68,14 +80,16 @@ class Exposition : public prometheus::Collectable {
   Exposition(std::size_t loops, BuildInfo build);
   ~Exposition() override;
 
-  /// A replica's series; they exist at 0 from now on. The object stays until the exposition goes.
+  /// A replica's series; they exist at 0 from now on. The object stays until the exposition goes; the same labels get
+  /// the same object, so that no series is exported twice and none goes backwards.
   ReplicaSeries& add(ReplicaLabels labels);
-  /// For requests that reached no replica: labels pool, replica, config "".
+  /// For requests that reached no replica: labels pool, replica, config "". Of it only what such a request can have is
+  /// exported: weir_requests_total and weir_unparsed_total.
   ReplicaSeries& unassigned() { return *unassigned_; }
   LoopShard& loop(std::size_t index) { return *loops_[index]; }
 
-  std::function<std::uint64_t()> log_lines_dropped;                      ///< Set before the first scrape.
-  std::chrono::system_clock::time_point last_successful_load{};          ///< Set before the first scrape.
+  std::function<std::uint64_t()> log_lines_dropped;              ///< Set before the first scrape.
+  std::chrono::system_clock::time_point last_successful_load{};  ///< Set before the first scrape.
 
   std::vector<prometheus::MetricFamily> Collect() const override;
   /// The text format 0.0.4 of Collect().

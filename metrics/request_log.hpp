@@ -21,8 +21,8 @@ class RequestLog {
   ~RequestLog();  ///< Writes what is queued.
 
   void write(const RequestRecord& record);  ///< Any thread.
-  void flush();                             ///< Returns when all lines queued before are written. For shutdown and tests.
-  std::uint64_t dropped() const;            ///< Lines lost because the writer was behind. Any thread.
+  void flush();                   ///< Returns when all lines queued before are written. For shutdown and tests.
+  std::uint64_t dropped() const;  ///< Lines lost: the writer was behind, or the file did not take them. Any thread.
 
  private:
   struct State;

@@ -43,16 +43,16 @@ struct RequestRecord {
 /// The formulas of MEASUREMENT.md, section 2, in seconds; absent where undefined. Latencies of failed requests are
 /// computed here all the same (the log shows them); ReplicaShard::settle decides what enters a series.
 struct Figures {
-  std::optional<double> queue;        ///< tS - t0
-  std::optional<double> ttfb;         ///< tH - tS
-  std::optional<double> ttfc;         ///< tC - tS (streams only, as all below but e2e)
-  std::optional<double> ttft;         ///< t1 - tS
-  std::optional<double> ttft_client;  ///< t1 - t0
-  std::optional<double> ttfot;        ///< tO - tS
-  std::optional<double> tpot;         ///< (tL - t1) / (n - n1)
-  std::optional<double> ntpot;        ///< (tL - t0) / n
-  std::optional<double> e2e;          ///< tL - t0 (stream), tE - t0 (else)
-  std::optional<double> decode_speed; ///< (n - n1) / (tL - t1), tokens per second
+  std::optional<double> queue;         ///< tS - t0
+  std::optional<double> ttfb;          ///< tH - tS
+  std::optional<double> ttfc;          ///< tC - tS (streams only, as all below but e2e)
+  std::optional<double> ttft;          ///< t1 - tS
+  std::optional<double> ttft_client;   ///< t1 - t0
+  std::optional<double> ttfot;         ///< tO - tS
+  std::optional<double> tpot;          ///< (tL - t1) / (n - n1)
+  std::optional<double> ntpot;         ///< (tL - t0) / n
+  std::optional<double> e2e;           ///< tL - t0 (stream), tE - t0 (else)
+  std::optional<double> decode_speed;  ///< (n - n1) / (tL - t1), tokens per second
 };
 
 Figures figures_of(const RequestRecord& record);

@@ -18,10 +18,11 @@ inline constexpr std::array<std::string_view, 4> unparsed_names{"event_too_long"
 
 /// Why a request was sent once more.
 enum class Retry : std::uint8_t { connect, reset, status, in_band_error, stale_connection, injection_refused };
-inline constexpr std::array<std::string_view, 6> retry_names{"connect",       "reset",            "status",
-                                                             "in_band_error", "stale_connection", "injection_refused"};
+inline constexpr std::array<std::string_view, 6> retry_names{
+    "connect", "reset", "status", "in_band_error", "stale_connection", "injection_refused"};
 
-/// One writer: the loop it belongs to. Any thread reads. Values are nanoseconds, tokens or thousandths.
+/// One writer: the loop it belongs to. Any thread reads. Values are nanoseconds, tokens or thousandths,
+/// rounded to the nearest (the ratio: up); of the rounded value the bucket counts are exact.
 class ReplicaShard {
  public:
   // Known while an answer flows.
@@ -62,6 +63,10 @@ class ReplicaShard {
   void settle(const RequestRecord& record);
 
  private:
+  void settle_tokens(const RequestRecord& record);
+  void settle_served(const RequestRecord& record);
+  void settle_gaps(const RequestRecord& record, bool whole);
+
   std::array<Histogram, api_names.size() * 2> durations_{
       Histogram{duration_bounds}, Histogram{duration_bounds}, Histogram{duration_bounds}, Histogram{duration_bounds},
       Histogram{duration_bounds}, Histogram{duration_bounds}, Histogram{duration_bounds}, Histogram{duration_bounds}};

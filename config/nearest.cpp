@@ -1,0 +1,63 @@
+#include "config/nearest.hpp"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace weir::config {
+namespace {
+
+constexpr std::size_t kShortestPrefix = 3;
+constexpr std::size_t kLongestWord = 64;  // Known words are shorter; the distance costs their product.
+
+std::string folded(std::string_view word) {
+  std::string result(word);
+  for (char& c : result) {
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+    if (c == '-') c = '_';
+  }
+  return result;
+}
+
+/// Optimal string alignment, three rows of the table at a time.
+std::size_t distance(const std::string& a, const std::string& b) {
+  std::vector<std::size_t> before(b.size() + 1), last(b.size() + 1), row(b.size() + 1);
+  for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
+  for (std::size_t i = 1; i <= a.size(); ++i) {
+    std::swap(before, last);
+    std::swap(last, row);
+    row[0] = i;
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      row[j] = std::min({last[j] + 1, row[j - 1] + 1, last[j - 1] + (a[i - 1] == b[j - 1] ? 0u : 1u)});
+      const bool swapped = i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1];
+      if (swapped) row[j] = std::min(row[j], before[j - 2] + 1);
+    }
+  }
+  return row[b.size()];
+}
+
+}  // namespace
+
+std::string_view nearest(std::string_view word, std::span<const std::string_view> candidates) {
+  if (word.size() > kLongestWord) return {};
+  const auto wanted = folded(word);
+  std::string_view best, longer;
+  std::size_t fewest = word.size() / 3 + 1;
+  std::size_t longer_ones = 0;
+  for (const auto candidate : candidates) {
+    const auto known = folded(candidate);
+    if (const auto changes = distance(wanted, known); changes < fewest) {
+      fewest = changes;
+      best = candidate;
+    }
+    if (known.starts_with(wanted)) {
+      longer = candidate;
+      ++longer_ones;
+    }
+  }
+  if (!best.empty()) return best;
+  return word.size() >= kShortestPrefix && longer_ones == 1 ? longer : std::string_view();
+}
+
+}  // namespace weir::config

@@ -1,0 +1,132 @@
+#include "config/pools.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
+
+#include "config/address.hpp"
+#include "config/values.hpp"
+
+namespace weir::config {
+namespace {
+
+using Places = std::map<std::string, const toml::node*, std::less<>>;
+
+constexpr OneOf<Policy, 5> kPolicy{{{{"least_queued_tokens", Policy::least_queued_tokens},
+                                     {"round_robin", Policy::round_robin},
+                                     {"random", Policy::random},
+                                     {"least_requests", Policy::least_requests},
+                                     {"power_of_two", Policy::power_of_two}}}};
+
+std::string in_line(const toml::node& node) { return "in line " + std::to_string(node.source().begin.line); }
+
+/// Reads the pools one after the other and remembers where what has been taken stands.
+class PoolReading {
+ public:
+  PoolReading(const std::vector<Listener>& listeners, Report& report) : listeners_(listeners), report_(report) {}
+
+  Pool pool(const toml::table& source);
+
+ private:
+  Replica replica(const toml::table& source, Places& urls_of_pool);
+  void read_models(TableReader& table, const toml::table& source, Pool& pool);
+  void refuse_taken(TableReader& table, std::string_view key, const toml::node& node, std::string value, Places& taken,
+                    std::string_view why);
+
+  const std::vector<Listener>& listeners_;
+  Report& report_;
+  Places pool_names_, replica_names_;
+  std::map<std::string, const toml::table*, std::less<>> models_;  ///< To the pool that has it.
+  const toml::table* takes_any_ = nullptr;                         ///< The pool that takes any model.
+};
+
+Pool PoolReading::pool(const toml::table& source) {
+  Pool pool;
+  TableReader table("[[pool]]", source, report_);
+  if (const auto* node = table.require("name", pool.name, &name, "metrics and log need it, such as name = \"chat\"")) {
+    refuse_taken(table, "name", *node, pool.name, pool_names_, "names are unique in the file");
+  }
+  read_models(table, source, pool);
+  table.read("policy", pool.policy, kPolicy);
+  table.read("decode_weight", pool.decode_weight, Number{0, 1000});
+
+  Places urls;
+  for (const auto* one : table.tables("replica")) pool.replicas.push_back(replica(*one, urls));
+  const auto* replicas = source.get("replica");
+  if (!replicas || (replicas->is_array() && replicas->as_array()->empty())) {
+    table.blame_table("has no replica; add a [[pool.replica]] with name and url below it");
+  }
+  table.refuse_the_rest();
+  return pool;
+}
+
+void PoolReading::read_models(TableReader& table, const toml::table& source, Pool& pool) {
+  if (takes_any_) {
+    table.blame_table("can never be chosen: the pool " + in_line(*takes_any_) +
+                      " takes any model and is tried first; put that one last, or give it models");
+  }
+  const auto* list = table.read_list("models", Text{256}, [&](const toml::node& node, std::string model) {
+    const auto* owner = models_.try_emplace(model, &source).first->second;
+    const bool twice = std::find(pool.models.begin(), pool.models.end(), model) != pool.models.end();
+    if (owner != &source) {
+      table.blame("models", node,
+                  "never comes here: the pool " + in_line(*owner) +
+                      " has this model and is tried first; remove it from one of them");
+    } else if (twice) {
+      table.blame("models", node, "is in this list twice; remove one");
+    }
+    pool.models.push_back(std::move(model));
+  });
+  const bool any = !list || (list->is_array() && list->as_array()->empty());
+  if (any && !takes_any_) takes_any_ = &source;
+}
+
+Replica PoolReading::replica(const toml::table& source, Places& urls_of_pool) {
+  Replica replica;
+  TableReader table("[[pool.replica]]", source, report_);
+  if (const auto* node =
+          table.require("name", replica.name, &name, "metrics and log need it, such as name = \"gpu0\"")) {
+    refuse_taken(table, "name", *node, replica.name, replica_names_, "names are unique in the file");
+  }
+  if (const auto* node = table.require("url", replica.url, &replica_url,
+                                       "say where it listens, such as url = \"http://127.0.0.1:8001\"")) {
+    const auto place = replica.url.host + ' ' + std::to_string(replica.url.port) + replica.url.prefix;
+    refuse_taken(table, "url", *node, place, urls_of_pool, "one replica under two names would get twice its share");
+    for (const auto& listener : listeners_) {
+      if (!leads_to(replica.url, listener.address)) continue;
+      table.blame("url", *node,
+                  "is weir itself, which has \"" + to_text(listener.address) + "\" as " + listener.table +
+                      " listen; give the replica's own port, or let weir listen on another");
+    }
+  }
+  table.read("config", replica.config, Text{128});
+  if (!table.has("config")) replica.config = replica.name;
+  table.read("gpu", replica.gpu, Text{128, true});
+  table.read("weight", replica.weight, Number{0.001, 1000});
+  table.read("cost_per_hour", replica.cost_per_hour, Number{0, 1'000'000});
+  table.read("kv_tokens", replica.kv_tokens, Whole<std::uint64_t>{1, 1'000'000'000'000});
+  table.read("max_context", replica.max_context, Whole<std::uint64_t>{1, 1'000'000'000'000});
+  table.read("max_in_flight", replica.max_in_flight, Whole<std::uint32_t>{1, 1'000'000});
+  table.read("inject_usage", replica.inject_usage, &flag);
+  table.refuse_the_rest();
+  return replica;
+}
+
+void PoolReading::refuse_taken(TableReader& table, std::string_view key, const toml::node& node, std::string value,
+                               Places& taken, std::string_view why) {
+  const auto [first, is_new] = taken.try_emplace(std::move(value), &node);
+  if (!is_new) table.blame(key, node, "is taken " + in_line(*first->second) + "; " + std::string(why));
+}
+
+}  // namespace
+
+std::vector<Pool> read_pools(TableReader& file, const std::vector<Listener>& listeners, Report& report) {
+  std::vector<Pool> pools;
+  PoolReading reading(listeners, report);
+  for (const auto* source : file.tables("pool")) pools.push_back(reading.pool(*source));
+  return pools;
+}
+
+}  // namespace weir::config

@@ -1,0 +1,16 @@
+// The [[pool]] and [[pool.replica]] tables of a settings file, and the rules that hold between them.
+#pragma once
+
+#include <vector>
+
+#include "config/sections.hpp"
+#include "config/settings.hpp"
+#include "config/table_reader.hpp"
+
+namespace weir::config {
+
+/// Reads all pools. Names are unique in the file; pools are tried in order, so a pool or a model that an earlier pool
+/// takes away is an error; and no replica may be one of weir's own listeners.
+std::vector<Pool> read_pools(TableReader& file, const std::vector<Listener>& listeners, Report& report);
+
+}  // namespace weir::config

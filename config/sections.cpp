@@ -1,0 +1,142 @@
+#include "config/sections.hpp"
+
+#include <algorithm>
+#include <cstdint>
+
+#include "config/address.hpp"
+#include "config/values.hpp"
+
+namespace weir::config {
+namespace {
+
+constexpr std::int64_t kKiB = 1024;
+constexpr std::int64_t kMiB = 1024 * kKiB;
+constexpr std::int64_t kGiB = 1024 * kMiB;
+
+void read_server(TableReader table, Server& server, std::vector<Listener>& listeners) {
+  std::vector<Listener> found;
+  const auto* list = table.read_list("listen", &address, [&](const toml::node& node, ListenAddress one) {
+    found.push_back({"[server]", std::move(one), &node});
+  });
+  if (list) {
+    server.listen.clear();
+    for (const auto& one : found) server.listen.push_back(one.address);
+    if (list->is_array() && list->as_array()->empty()) {
+      table.blame("listen", *list, "must hold at least one address, such as \"127.0.0.1:8080\"");
+    }
+  } else {
+    for (const auto& one : server.listen) found.push_back({"[server]", one, nullptr});
+  }
+  listeners.insert(listeners.end(), found.begin(), found.end());
+
+  table.read("threads", server.threads, Whole<unsigned>{0, 1024});
+  const auto* paths = table.read_list(
+      "paths", &request_path, [&](const toml::node&, std::string path) { server.paths.push_back(std::move(path)); });
+  if (server.paths.size() > 1 && std::find(server.paths.begin(), server.paths.end(), "*") != server.paths.end()) {
+    table.blame("paths", *paths, "\"*\" means every path and stands alone; write [\"*\"], or leave it out");
+  }
+  table.read("replica_header", server.replica_header, &flag);
+  table.refuse_the_rest();
+}
+
+/// [metrics] and [admin] are one listener each, and can be off.
+const toml::node* read_listener(TableReader& table, const char* title, std::optional<ListenAddress>& listen,
+                                std::vector<Listener>& listeners) {
+  const auto* written = table.read("listen", listen, &address_or_off);
+  const bool right = written || !table.has("listen");
+  if (right && listen) listeners.push_back({title, *listen, written});
+  return written;
+}
+
+void read_metrics(TableReader table, MetricsListener& metrics, std::vector<Listener>& listeners) {
+  read_listener(table, "[metrics]", metrics.listen, listeners);
+  table.refuse_the_rest();
+}
+
+void read_admin(TableReader table, AdminListener& admin, std::vector<Listener>& listeners) {
+  const auto* written = read_listener(table, "[admin]", admin.listen, listeners);
+  if (written && admin.listen && !is_loopback(admin.listen->host)) {
+    table.blame(
+        "listen", *written,
+        "must be a loopback address, such as \"127.0.0.1:9091\": whoever reaches this listener can change what "
+        "weir does, and elsewhere that needs a token, which weir does not support yet; or \"\" to switch it off");
+  }
+  table.refuse_the_rest();
+}
+
+void read_log(TableReader table, Log& log) {
+  table.read("requests", log.requests, Text{4096, true});
+  table.read("level", log.level,
+             OneOf<LogLevel, 5>{{{{"trace", LogLevel::trace},
+                                  {"debug", LogLevel::debug},
+                                  {"info", LogLevel::info},
+                                  {"warning", LogLevel::warning},
+                                  {"error", LogLevel::error}}}});
+  table.read("instance", log.instance, Text{128, true});
+  table.refuse_the_rest();
+}
+
+void read_limits(TableReader table, Limits& limits) {
+  table.read("request_head", limits.request_head, Size{kKiB, kMiB});
+  table.read("request_body", limits.request_body, Size{kKiB, kGiB});
+  table.read("read_ahead", limits.read_ahead, Size{4 * kKiB, kGiB});
+  table.read("connections", limits.connections, Whole<std::size_t>{1, 1'000'000});
+  table.read("idle_upstream_connections", limits.idle_upstream_connections, Whole<std::size_t>{0, 10'000});
+  table.read("head_time", limits.head_time, &time);
+  table.read("body_time", limits.body_time, &time);
+  table.read("client_idle", limits.client_idle, &time);
+  table.read("client_stall", limits.client_stall, &time);
+  table.read("connect", limits.connect, &time);
+  table.read("first_token", limits.first_token, &time);
+  table.read("between_tokens", limits.between_tokens, &time);
+  table.read("whole_answer", limits.whole_answer, &time);
+  table.read("upstream_idle", limits.upstream_idle, &time);
+  table.read("accept_hold", limits.accept_hold, &time_or_zero);
+  table.read("drain_delay", limits.drain_delay, &time_or_zero);
+  table.read("drain", limits.drain, &time);
+  table.read("retry_budget", limits.retry_budget, Number{0, 1});
+  table.refuse_the_rest();
+}
+
+void read_measure(TableReader table, Measure& measure) {
+  table.read("clock", measure.clock, OneOf<ReadClock, 2>{{{{"kernel", ReadClock::kernel}, {"read", ReadClock::read}}}});
+  table.read("inject_usage", measure.inject_usage, &flag);
+  table.refuse_the_rest();
+}
+
+/// Two listeners at one place: the one further down in the file is to blame, a default never.
+void refuse_overlaps(const std::vector<Listener>& listeners, Report& report) {
+  for (std::size_t i = 0; i < listeners.size(); ++i) {
+    for (std::size_t j = 0; j < i; ++j) {
+      if (!overlap(listeners[i].address, listeners[j].address)) continue;
+      const auto line = [](const Listener& one) { return one.written ? one.written->source().begin.line : 0; };
+      const bool later = line(listeners[i]) >= line(listeners[j]);
+      const auto& blamed = later ? listeners[i] : listeners[j];
+      const auto& other = later ? listeners[j] : listeners[i];
+      const auto where = other.written ? "in line " + std::to_string(line(other)) : std::string("by default");
+      report.add(blamed.written->source().begin, blamed.table + " listen = \"" + to_text(blamed.address) +
+                                                     "\": cannot be listened on together with \"" +
+                                                     to_text(other.address) + "\", which is " + other.table +
+                                                     " listen " + where + "; give one of them another port");
+    }
+  }
+}
+
+}  // namespace
+
+std::vector<Listener> read_sections(TableReader& file, Settings& settings, Report& report) {
+  std::vector<Listener> listeners;
+  const auto section = [&](const char* key) {
+    return TableReader("[" + std::string(key) + "]", file.table(key), report);
+  };
+  read_server(section("server"), settings.server, listeners);
+  read_metrics(section("metrics"), settings.metrics, listeners);
+  read_admin(section("admin"), settings.admin, listeners);
+  read_log(section("log"), settings.log);
+  read_limits(section("limits"), settings.limits);
+  read_measure(section("measure"), settings.measure);
+  refuse_overlaps(listeners, report);
+  return listeners;
+}
+
+}  // namespace weir::config

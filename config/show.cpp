@@ -1,0 +1,67 @@
+#include "config/show.hpp"
+
+#include <array>
+#include <charconv>
+#include <cstdio>
+
+#include "config/url.hpp"
+
+namespace weir::config {
+namespace {
+
+constexpr std::size_t kLongest = 80;  // Bytes; enough for a URL, and a line of errors stays a line.
+
+std::string_view cut(std::string_view text) {
+  if (text.size() <= kLongest) return text;
+  std::size_t length = kLongest;
+  const auto continues = [&](std::size_t i) { return (static_cast<unsigned char>(text[i]) & 0xc0) == 0x80; };
+  while (length > 0 && continues(length)) --length;  // Not in the middle of a UTF-8 character.
+  return text.substr(0, length);
+}
+
+std::string quoted(std::string_view text) {
+  const auto shown = cut(text);
+  return '"' + one_line(shown) + (shown.size() < text.size() ? "...\"" : "\"");
+}
+
+std::string number(double value) {
+  std::array<char, 32> text;
+  const auto [end, error] = std::to_chars(text.data(), text.data() + text.size(), value);
+  std::string result(text.data(), end);
+  if (result.find_first_not_of("-0123456789") == std::string::npos) result += ".0";  // So that 1.0 is not shown as 1.
+  return result;
+}
+
+}  // namespace
+
+std::string one_line(std::string_view text) {
+  std::string result;
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte < 0x20 || byte == 0x7f) {
+      std::array<char, 8> escape{};
+      std::snprintf(escape.data(), escape.size(), "\\u%04X", unsigned{byte});
+      result += escape.data();
+    } else {
+      result += c;
+    }
+  }
+  return result;
+}
+
+std::string show(const toml::node& value) {
+  if (const auto* text = value.as_string()) return quoted(without_credentials(text->get()));
+  if (const auto* whole = value.as_integer()) return std::to_string(whole->get());
+  if (const auto* floating = value.as_floating_point()) return number(floating->get());
+  if (const auto* boolean = value.as_boolean()) return boolean->get() ? "true" : "false";
+  if (const auto* list = value.as_array()) return list->empty() ? "[]" : "[...]";
+  return value.is_table() ? "{...}" : "a date or time";
+}
+
+std::string show_key(std::string_view key) {
+  constexpr std::string_view bare = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_";
+  const bool is_bare = !key.empty() && key.size() <= kLongest && key.find_first_not_of(bare) == std::string_view::npos;
+  return is_bare ? std::string(key) : quoted(without_credentials(key));
+}
+
+}  // namespace weir::config

@@ -1,0 +1,89 @@
+#include "config/table_reader.hpp"
+
+#include <algorithm>
+#include <tuple>
+
+#include "config/nearest.hpp"
+#include "config/show.hpp"
+
+namespace weir::config {
+
+void Report::add(toml::source_position at, std::string message) {
+  errors_.push_back({file_, at.line, at.column, std::move(message)});
+}
+
+std::vector<SettingsError> Report::take() {
+  const auto place = [](const SettingsError& error) { return std::tie(error.line, error.column); };
+  std::stable_sort(errors_.begin(), errors_.end(),
+                   [&](const SettingsError& a, const SettingsError& b) { return place(a) < place(b); });
+  return std::move(errors_);
+}
+
+const toml::node* TableReader::find(std::string_view key) {
+  known_.push_back(key);
+  return table_.get(key);
+}
+
+/// A key of this table as the header of a table: [limits], [[pool.replica]].
+std::string TableReader::spelt(std::string_view key, std::string_view open, std::string_view close) const {
+  std::string path(title_);
+  std::erase_if(path, [](char c) { return c == '[' || c == ']'; });
+  if (!path.empty()) path += '.';
+  return std::string(open) + path + std::string(key) + std::string(close);
+}
+
+const toml::table& TableReader::table(std::string_view key) {
+  static const toml::table nothing;
+  const auto* node = find(key);
+  if (!node) return nothing;
+  if (const auto* found = node->as_table()) return *found;
+  blame(key, *node, "must be a table; write " + spelt(key, "[", "]") + " on a line of its own");
+  return nothing;
+}
+
+std::vector<const toml::table*> TableReader::tables(std::string_view key) {
+  std::vector<const toml::table*> result;
+  const auto* node = find(key);
+  if (!node) return result;
+  const auto* list = node->as_array();
+  const auto refuse = [&](const toml::node& at) {
+    blame(key, at, "must be a list of tables; write " + spelt(key, "[[", "]]") + " on a line of its own");
+  };
+  if (!list) {
+    refuse(*node);
+    return result;
+  }
+  for (const auto& one : *list) {
+    if (const auto* found = one.as_table()) {
+      result.push_back(found);
+    } else {
+      refuse(one);
+    }
+  }
+  return result;
+}
+
+void TableReader::blame(std::string_view key, const toml::node& value, std::string_view problem) {
+  report_.add(value.source().begin, prefix() + std::string(key) + " = " + show(value) + ": " + std::string(problem));
+}
+
+void TableReader::blame_table(std::string_view problem) {
+  report_.add(table_.source().begin, title_ + ": " + std::string(problem));
+}
+
+void TableReader::refuse_the_rest() {
+  for (const auto& [key, value] : table_) {
+    if (std::find(known_.begin(), known_.end(), key.str()) != known_.end()) continue;
+    // The value is not shown: it may be a secret that another version knows what to do with.
+    auto message = prefix() + show_key(key.str()) + ": unknown key; ";
+    if (const auto meant = nearest(key.str(), known_); !meant.empty()) {
+      message += "did you mean " + std::string(meant) + "?";
+    } else {
+      message += "known here are";
+      for (const auto known : known_) message += (known == known_.front() ? " " : ", ") + std::string(known);
+    }
+    report_.add(key.source().begin, std::move(message));
+  }
+}
+
+}  // namespace weir::config

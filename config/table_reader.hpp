@@ -1,0 +1,121 @@
+// Reads one TOML table key by key, and in the end refuses the keys that nobody asked for.
+//
+// What is asked for is what is known: there is no second list of keys that could differ from the code that reads them.
+#pragma once
+
+#include <toml++/toml.h>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "config/load.hpp"
+#include "config/parsed.hpp"
+
+namespace weir::config {
+
+/// The errors of one file, as they are found.
+class Report {
+ public:
+  explicit Report(std::string file) : file_(std::move(file)) {}
+  void add(toml::source_position at, std::string message);
+  bool empty() const { return errors_.empty(); }
+  /// In order of line and column.
+  std::vector<SettingsError> take();
+
+ private:
+  std::string file_;
+  std::vector<SettingsError> errors_;
+};
+
+/// Lives as long as one table is read; table and report outlive it.
+class TableReader {
+ public:
+  /// `title` is how errors name the table, as it is written in the file: "[limits]", "[[pool]]"; "" for the whole file.
+  TableReader(std::string title, const toml::table& table, Report& report)
+      : title_(std::move(title)), table_(table), report_(report) {}
+
+  /// Reads `key` into `value` if it is there; `kind` as in config/values.hpp. Returns the node if it was there and
+  /// right, so that rules that need more than one value can blame it.
+  template <class T, class Kind>
+  const toml::node* read(std::string_view key, T& value, const Kind& kind);
+
+  /// The same for a key that has to be there; `why` says what it is for.
+  template <class T, class Kind>
+  const toml::node* require(std::string_view key, T& value, const Kind& kind, std::string_view why);
+
+  /// A list of such values; a single value stands for a list of one. Calls `accept(node, value)` for each right one.
+  template <class Kind, class Accept>
+  const toml::node* read_list(std::string_view key, const Kind& kind, const Accept& accept);
+
+  /// The table that stands at `key` as [key]; an empty one if there is none.
+  const toml::table& table(std::string_view key);
+
+  /// The tables that stand at `key` as [[key]].
+  std::vector<const toml::table*> tables(std::string_view key);
+
+  /// Whether the key is in the file, right or wrong.
+  bool has(std::string_view key) const { return table_.contains(key); }
+
+  /// "TITLE KEY = VALUE: problem", at the value.
+  void blame(std::string_view key, const toml::node& value, std::string_view problem);
+
+  /// "TITLE: problem", at the table's head.
+  void blame_table(std::string_view problem);
+
+  /// To be called after everything that is known has been asked for.
+  void refuse_the_rest();
+
+ private:
+  const toml::node* find(std::string_view key);
+  std::string prefix() const { return title_.empty() ? std::string() : title_ + ' '; }
+  std::string spelt(std::string_view key, std::string_view open, std::string_view close) const;
+
+  std::string title_;
+  const toml::table& table_;
+  Report& report_;
+  std::vector<std::string_view> known_;
+};
+
+template <class T, class Kind>
+const toml::node* TableReader::read(std::string_view key, T& value, const Kind& kind) {
+  const auto* node = find(key);
+  if (!node) return nullptr;
+  auto parsed = kind(*node);
+  if (const auto* problem = std::get_if<Problem>(&parsed)) {
+    blame(key, *node, problem->text);
+    return nullptr;
+  }
+  value = std::get<0>(std::move(parsed));
+  return node;
+}
+
+template <class T, class Kind>
+const toml::node* TableReader::require(std::string_view key, T& value, const Kind& kind, std::string_view why) {
+  const auto* node = read(key, value, kind);
+  if (!has(key)) blame_table(std::string(key) + " is missing; " + std::string(why));
+  return node;
+}
+
+template <class Kind, class Accept>
+const toml::node* TableReader::read_list(std::string_view key, const Kind& kind, const Accept& accept) {
+  const auto* node = find(key);
+  if (!node) return nullptr;
+  const auto element = [&](const toml::node& one) {
+    auto parsed = kind(one);
+    if (const auto* problem = std::get_if<Problem>(&parsed)) {
+      blame(key, one, problem->text);
+    } else {
+      accept(one, std::get<0>(std::move(parsed)));
+    }
+  };
+  if (const auto* list = node->as_array()) {
+    for (const auto& one : *list) element(one);
+  } else {
+    element(*node);
+  }
+  return node;
+}
+
+}  // namespace weir::config

@@ -1,0 +1,73 @@
+#include "config/url.hpp"
+
+#include <algorithm>
+#include <boost/url/ipv6_address.hpp>
+#include <boost/url/parse.hpp>
+#include <boost/url/url_view.hpp>
+
+namespace weir::config {
+namespace {
+
+std::string lower(std::string_view text) {
+  std::string result(text);
+  for (char& c : result) {
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  }
+  return result;
+}
+
+/// Letters, digits, '.', '-', and the '_' that container names have. All digits and dots would be an IPv4 address, and
+/// one that did not parse as such is a slip.
+bool is_host_name(std::string_view host) {
+  const auto allowed = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' || c == '-' ||
+           c == '_';
+  };
+  return !host.empty() && std::all_of(host.begin(), host.end(), allowed) &&
+         host.find_first_not_of("0123456789.") != std::string_view::npos;
+}
+
+}  // namespace
+
+Parsed<ReplicaUrl> parse_replica_url(std::string_view text) {
+  const auto scheme = lower(text.substr(0, text.find("://")));
+  if (scheme == "https") return Problem{"only http:// is supported; give the plain HTTP address of the replica"};
+  if (scheme != "http") return Problem{"must begin with http://, such as \"http://127.0.0.1:8001\""};
+
+  const auto parsed = boost::urls::parse_uri(text);
+  if (!parsed) return Problem{"must be http://HOST:PORT, with a path if need be, such as \"http://127.0.0.1:8001\""};
+  if (parsed->has_userinfo()) return Problem{"must hold no user name and no password; weir sends neither to a replica"};
+  if (parsed->has_query() || parsed->has_fragment()) return Problem{"must hold no \"?\" and no \"#\""};
+
+  ReplicaUrl url;
+  const auto type = parsed->host_type();
+  const std::string_view host = parsed->encoded_host_address();
+  const bool is_address = type == boost::urls::host_type::ipv4 || type == boost::urls::host_type::ipv6;
+  if (!is_address && !(type == boost::urls::host_type::name && is_host_name(host))) {
+    return Problem{"the host must be a name or an address, such as \"gpu-box\", \"10.0.0.7\" or \"[fd00::7]\""};
+  }
+  const auto v6 = boost::urls::parse_ipv6_address(host);
+  url.host = v6 ? std::string(v6->to_string()) : lower(host);
+
+  // Boost.URL 1.81 lets a port wrap at 65536 and takes what follows it as a path without a slash: compare both as text.
+  std::string_view path = parsed->encoded_path();
+  const bool whole_port =
+      !parsed->has_port() || (parsed->port_number() != 0 && parsed->port() == std::to_string(parsed->port_number()));
+  if (!whole_port || !(path.empty() || path.starts_with('/'))) {
+    return Problem{"the port must be a whole number from 1 to 65535"};
+  }
+  if (parsed->has_port()) url.port = parsed->port_number();
+  url.authority = std::string_view(parsed->encoded_host_and_port());
+  while (path.ends_with('/')) path.remove_suffix(1);
+  url.prefix = path;
+  return url;
+}
+
+std::string without_credentials(std::string_view text) {
+  const auto scheme = text.find("://");
+  const auto at = text.rfind('@');
+  if (scheme == std::string_view::npos || at == std::string_view::npos || at < scheme) return std::string(text);
+  return std::string(text.substr(0, scheme + 3)) + "***" + std::string(text.substr(at));
+}
+
+}  // namespace weir::config

@@ -1,0 +1,130 @@
+#include "config/values.hpp"
+
+#include <algorithm>
+
+#include "config/address.hpp"
+#include "config/nearest.hpp"
+#include "config/quantity.hpp"
+#include "config/url.hpp"
+
+namespace weir::config {
+namespace {
+
+constexpr std::size_t kLongestName = 64;
+constexpr std::size_t kLongestPath = 1024;
+constexpr Seconds kShortestTime{0.001};
+constexpr Seconds kLongestTime{24 * 3600.0};
+
+bool is_control(char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; }
+
+bool is_alphanumeric(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9'); }
+
+bool is_name(std::string_view text) {
+  // The first character keeps "." and ".." out of paths.
+  return !text.empty() && text.size() <= kLongestName && is_alphanumeric(text.front()) &&
+         std::all_of(text.begin(), text.end(),
+                     [](char c) { return is_alphanumeric(c) || c == '.' || c == '_' || c == '-'; });
+}
+
+bool is_request_path(std::string_view text) {
+  return text.starts_with('/') && text.size() <= kLongestPath &&
+         std::all_of(text.begin(), text.end(), [](char c) { return c > 0x20 && c < 0x7f && c != '?' && c != '#'; });
+}
+
+Parsed<Seconds> time_from(Seconds least, const toml::node& node) {
+  std::optional<Seconds> seconds;
+  if (const auto* text = node.as_string()) {
+    seconds = parse_duration(text->get());
+  } else if (const auto number = node.is_number() ? node.value<double>() : std::nullopt) {
+    seconds = Seconds{*number};
+  }
+  // Written so that a NaN fails.
+  if (seconds && *seconds >= least && *seconds <= kLongestTime) return *seconds;
+  return Problem{"must be a time from " + format_duration(least) + " to " + format_duration(kLongestTime) +
+                 ": a number of seconds, or text such as \"250ms\", \"2s\", \"5m\", \"2h\""};
+}
+
+}  // namespace
+
+Parsed<bool> flag(const toml::node& node) {
+  if (const auto* boolean = node.as_boolean()) return boolean->get();
+  return Problem{"must be true or false, without quotes"};
+}
+
+Parsed<double> Number::operator()(const toml::node& node) const {
+  const auto number = node.is_number() ? node.value<double>() : std::nullopt;
+  if (number && *number >= least && *number <= most) return *number;
+  return Problem{"must be a number from " + format_number(least) + " to " + format_number(most)};
+}
+
+Parsed<Seconds> time(const toml::node& node) { return time_from(kShortestTime, node); }
+
+Parsed<Seconds> time_or_zero(const toml::node& node) { return time_from(Seconds{0}, node); }
+
+Parsed<std::size_t> Size::operator()(const toml::node& node) const {
+  std::optional<std::int64_t> bytes;
+  if (const auto* whole = node.as_integer()) bytes = whole->get();
+  if (const auto* text = node.as_string()) bytes = parse_size(text->get());
+  if (bytes && *bytes >= least && *bytes <= most) return static_cast<std::size_t>(*bytes);
+  return Problem{"must be a size from " + format_size(least) + " to " + format_size(most) +
+                 ": a whole number of bytes, or text such as \"64KiB\", \"16MiB\", \"1MB\""};
+}
+
+Parsed<std::string> Text::operator()(const toml::node& node) const {
+  const auto* text = node.as_string();
+  const bool fits = text && text->get().size() <= longest && (may_be_empty || !text->get().empty());
+  if (fits && std::none_of(text->get().begin(), text->get().end(), is_control)) return text->get();
+  return Problem{"must be one line of text in quotes, " + std::string(may_be_empty ? "" : "not empty and ") +
+                 "at most " + std::to_string(longest) + " bytes long"};
+}
+
+Parsed<std::string> name(const toml::node& node) {
+  if (const auto* text = node.as_string(); text && is_name(text->get())) return text->get();
+  return Problem{"must be a name in quotes: 1 to " + std::to_string(kLongestName) +
+                 " letters, digits, \".\", \"_\" and \"-\", beginning with a letter or digit"};
+}
+
+Parsed<std::string> request_path(const toml::node& node) {
+  if (const auto* text = node.as_string(); text && (text->get() == "*" || is_request_path(text->get()))) {
+    return text->get();
+  }
+  return Problem{
+      "must be a path such as \"/v1/chat/completions\", without \"?\", \"#\" and spaces; or \"*\" alone for "
+      "every path"};
+}
+
+Parsed<ListenAddress> address(const toml::node& node) {
+  const auto* text = node.as_string();
+  return parse_address(text ? std::string_view(text->get()) : std::string_view());
+}
+
+Parsed<std::optional<ListenAddress>> address_or_off(const toml::node& node) {
+  if (const auto* text = node.as_string(); text && text->get().empty()) return std::nullopt;
+  auto parsed = address(node);
+  if (auto* problem = std::get_if<Problem>(&parsed)) return Problem{problem->text + "; or \"\" to switch it off"};
+  return std::get<ListenAddress>(std::move(parsed));
+}
+
+Parsed<ReplicaUrl> replica_url(const toml::node& node) {
+  const auto* text = node.as_string();
+  return parse_replica_url(text ? std::string_view(text->get()) : std::string_view());
+}
+
+Problem not_one_of(std::span<const std::string_view> words, const toml::node& node) {
+  Problem problem{"must be one of"};
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    problem.text += (i == 0 ? " \"" : ", \"") + std::string(words[i]) + '"';
+  }
+  if (const auto* text = node.as_string()) {
+    if (const auto meant = nearest(text->get(), words); !meant.empty()) {
+      problem.text += "; did you mean \"" + std::string(meant) + "\"?";
+    }
+  }
+  return problem;
+}
+
+Problem not_whole(std::int64_t least, std::int64_t most) {
+  return Problem{"must be a whole number from " + std::to_string(least) + " to " + std::to_string(most)};
+}
+
+}  // namespace weir::config

@@ -1,0 +1,111 @@
+#include "metrics/shard.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace weir::metrics {
+namespace {
+
+/// No request has so many tokens; a replica that says so must not make a counter wrap.
+constexpr std::uint64_t believable_tokens = std::uint64_t{1} << 32;
+
+std::optional<std::uint64_t> believable(std::optional<std::uint64_t> tokens) {
+  return tokens && *tokens <= believable_tokens ? tokens : std::nullopt;
+}
+
+std::uint64_t nanoseconds(double seconds) { return static_cast<std::uint64_t>(std::llround(seconds * 1e9)); }
+
+/// Thousandths of a token per second. The cap keeps a burst of nanoseconds from wrapping the sum.
+std::uint64_t millitokens(double tokens_per_second) {
+  return static_cast<std::uint64_t>(std::llround(std::min(tokens_per_second, 1e9) * 1e3));
+}
+
+/// The replica did its whole work, so its times are those of a served request. A client that left after that changes
+/// nothing of them; one that left an error answer does not make it a served request.
+bool served(const RequestRecord& record) {
+  switch (record.outcome) {
+    case Outcome::ok:
+    case Outcome::ok_empty:
+      return true;
+    case Outcome::client_abort:
+      return record.answer.complete != Completeness::none && !record.answer.in_band_error &&
+             (!record.status || *record.status < 400);
+    default:
+      return false;
+  }
+}
+
+}  // namespace
+
+std::size_t ReplicaShard::outcome_slot(Outcome outcome, Phase phase) {
+  const auto index = static_cast<std::size_t>(outcome);
+  if (outcome < Outcome::client_abort) return index;
+  if (outcome == Outcome::client_abort) return index + static_cast<std::size_t>(phase);
+  return index + 2;
+}
+
+void ReplicaShard::settle(const RequestRecord& record) {
+  const auto api = static_cast<std::size_t>(record.facts.api);
+  const auto slot = outcome_slot(record.outcome, record.phase.value_or(Phase::queue));
+  requests[slot][api][record.facts.stream ? 1 : 0].add();
+  requests_by_token_source[static_cast<std::size_t>(record.answer.token_source)].add();
+
+  settle_tokens(record);
+  const bool whole = served(record);
+  if (whole) settle_served(record);
+  settle_gaps(record, whole);
+}
+
+/// Tokens count whatever the outcome: the GPU made them.
+void ReplicaShard::settle_tokens(const RequestRecord& record) {
+  const Answer& answer = record.answer;
+  const auto prompt = believable(answer.prompt_tokens);
+  if (prompt) prompt_tokens.add(*prompt);
+  if (const auto cached = believable(answer.cached_tokens); prompt && cached) {
+    cached_prompt_tokens.add(*cached);
+    prompt_tokens_cache_known.add(*prompt);
+  }
+
+  const std::uint64_t counted = answer.counted_tokens;
+  const std::uint64_t n = believable(answer.output_tokens).value_or(counted);
+  if (n >= counted) {
+    output_tokens.add(n - counted);
+  } else {
+    output_tokens_overcounted.add(counted - n);
+  }
+  if (record.outcome == Outcome::client_abort) aborted_output_tokens.add(n);
+}
+
+void ReplicaShard::settle_served(const RequestRecord& record) {
+  const Figures figures = figures_of(record);
+  if (figures.queue) queue_duration.observe(nanoseconds(*figures.queue));
+  if (figures.e2e) request_duration(record.facts.api, record.facts.stream).observe(nanoseconds(*figures.e2e));
+  if (figures.tpot) time_per_output_token.observe(nanoseconds(*figures.tpot));
+  if (figures.decode_speed) request_output_tokens_per_second.observe(millitokens(*figures.decode_speed));
+
+  if (const auto n = believable(record.answer.output_tokens)) request_output_tokens.observe(*n);
+  const auto prompt = believable(record.answer.prompt_tokens);
+  if (!prompt) return;
+  request_prompt_tokens.observe(*prompt);
+  if (const auto estimate = believable(record.prompt_tokens_estimate); estimate && *prompt > 0) {
+    // Rounded up, so that the bucket counts are those of the exact quotient: it exceeds a bound if and only if this
+    // does.
+    prompt_estimate_ratio.observe((*estimate * 1000 + *prompt - 1) / *prompt);
+  }
+}
+
+/// Gaps whose tokens were known on the wire are in inter_token_latency already.
+void ReplicaShard::settle_gaps(const RequestRecord& record, bool whole) {
+  const Answer& answer = record.answer;
+  if (!record.facts.stream || answer.token_events < 2 || answer.tokens_per_event == TokensPerEvent::wire) return;
+  // Gaps of several choices lie in one another.
+  if (!whole || answer.tokens_per_event != TokensPerEvent::settled || record.facts.n > 1) {
+    itl_unknown_requests.add();
+    return;
+  }
+  for (const auto& bin : answer.gaps.bins()) {
+    inter_token_latency.observe(static_cast<std::uint64_t>(GapSketch::middle_of(bin.index).count()), bin.count);
+  }
+}
+
+}  // namespace weir::metrics

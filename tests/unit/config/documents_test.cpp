@@ -1,0 +1,226 @@
+// docs/settings.md and config/examples/ say what the code does: every key with its default and range, nothing else.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <regex>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "load_text.hpp"
+
+namespace weir::config {
+namespace {
+
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+
+const std::filesystem::path kRoot = std::filesystem::path(WEIR_TEST_DATA).parent_path().parent_path();
+
+std::string whole(const std::filesystem::path& path) {
+  std::ifstream file(path);
+  EXPECT_TRUE(file) << path;
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+/// The file that the reference ends with.
+std::string whole_example() {
+  const auto text = whole(kRoot / "docs/settings.md");
+  const std::string fence = "```toml\n";
+  const auto begin = text.find(fence) + fence.size();
+  return text.substr(begin, text.find("```", begin) - begin);
+}
+
+/// Every table of a file, in the order of the reference.
+const std::vector<std::string> kTables = {"[server]", "[metrics]", "[admin]",  "[log]",
+                                          "[limits]", "[measure]", "[[pool]]", "[[pool.replica]]"};
+
+/// A row of the reference.
+struct Key {
+  std::string name, default_value, range;
+};
+
+std::string without_backticks(std::string text) {
+  std::erase(text, '`');
+  return text;
+}
+
+/// The rows under each heading such as "## `[server]`".
+std::map<std::string, std::vector<Key>> reference() {
+  std::map<std::string, std::vector<Key>> tables;
+  std::istringstream lines(whole(kRoot / "docs/settings.md"));
+  std::string table;
+  const std::regex row(R"(\| `([a-z_]+)` \|([^|]*)\|([^|]*)\|([^|]*)\|([^|]*)\|)");
+  for (std::string line; std::getline(lines, line);) {
+    std::smatch cells;
+    if (line.starts_with("## ")) table = without_backticks(line.substr(3));
+    if (!std::regex_match(line, cells, row)) continue;
+    const auto trimmed = [](std::string cell) {
+      cell.erase(0, cell.find_first_not_of(' '));
+      cell.erase(cell.find_last_not_of(' ') + 1);
+      return cell;
+    };
+    EXPECT_THAT(trimmed(cells[5]), Not(IsEmpty())) << line;
+    tables[table].push_back({cells[1], trimmed(cells[3]), without_backticks(trimmed(cells[4]))});
+  }
+  return tables;
+}
+
+/// A file that is complete but for one line in one table. Pools get the keys that they must have, unless it is that
+/// line.
+std::string file_with(const std::string& table, const std::string& key, const std::string& value) {
+  const auto line = key + " = " + value + "\n";
+  const auto required = [&](const char* name, const char* text) {
+    return key == name ? std::string() : std::string(name) + " = " + text + "\n";
+  };
+  if (table == "[[pool.replica]]") {
+    return "[[pool]]\nname = 'chat'\n[[pool.replica]]\n" + required("name", "'gpu0'") +
+           required("url", "'http://127.0.0.1:8001'") + line;
+  }
+  if (table == "[[pool]]") {
+    return "[[pool]]\n" + required("name", "'chat'") +
+           required("replica", "[{name = 'gpu0', url = 'http://127.0.0.1:8001'}]") + line;
+  }
+  return table + "\n" + line + kPool;
+}
+
+/// What the code knows, as the error for a key that it does not know lists it.
+std::vector<std::string> known_keys(const std::string& table) {
+  const auto errors = errors_in(file_with(table, "qqqqqqqqqqqq", "1"));
+  EXPECT_EQ(errors.size(), 1u) << table;
+  const std::string marker = "known here are ";
+  std::string list = errors.empty() ? std::string() : errors.front();
+  list.erase(0, std::min(list.size(), list.find(marker) + marker.size()));
+  std::replace(list.begin(), list.end(), ',', ' ');
+  std::istringstream words(list);
+  return {std::istream_iterator<std::string>(words), {}};
+}
+
+TEST(SettingsReference, NamesEveryTableAndNoOther) {
+  const auto documented = reference();
+  EXPECT_EQ(documented.size(), kTables.size());
+  for (const auto& table : kTables) EXPECT_TRUE(documented.contains(table)) << table;
+  EXPECT_THAT(
+      errors_in("qqqqqqqqqqqq = 1\n" + kPool),
+      testing::ElementsAre("weir.toml:1:1: qqqqqqqqqqqq: unknown key; known here are server, metrics, admin, log, "
+                           "limits, measure, pool"));
+}
+
+TEST(SettingsReference, NamesEveryKeyAndNoOther) {
+  for (const auto& [table, keys] : reference()) {
+    std::vector<std::string> names;
+    for (const auto& key : keys) names.push_back(key.name);
+    EXPECT_EQ(names, known_keys(table)) << table;
+  }
+}
+
+TEST(SettingsReference, GivesTheDefaultsThatTheCodeHas) {
+  const auto defaults = settings_in(kPool);
+  int checked = 0;
+  for (const auto& [table, keys] : reference()) {
+    for (const auto& key : keys) {
+      if (!key.default_value.starts_with('`')) {
+        // No default that could be written: what must be there, or what is off unless it is there.
+        EXPECT_THAT(key.default_value, testing::AnyOf("required", "none", "the name")) << table << ' ' << key.name;
+        continue;
+      }
+      const auto value = without_backticks(key.default_value);
+      EXPECT_EQ(settings_in(file_with(table, key.name, value)), defaults) << table << ' ' << key.name << " = " << value;
+      ++checked;
+    }
+  }
+  EXPECT_GT(checked, 30);
+}
+
+TEST(SettingsReference, GivesTheRangesThatTheCodeHas) {
+  for (const auto& [table, keys] : reference()) {
+    for (const auto& key : keys) {
+      const auto errors = errors_in(file_with(table, key.name, "1979-05-27"));  // A date suits no key.
+      ASSERT_FALSE(errors.empty()) << table << ' ' << key.name;
+      if (key.range.starts_with('"')) {
+        EXPECT_TRUE(errors.front().ends_with("must be one of " + key.range)) << errors.front();
+      } else if (!key.range.empty()) {
+        EXPECT_THAT(errors.front(), testing::ContainsRegex(" from " + key.range + "($|:)"));
+      } else {
+        EXPECT_THAT(errors.front(), testing::AllOf(Not(HasSubstr(" from ")), Not(HasSubstr("one of"))));
+      }
+    }
+  }
+}
+
+TEST(SettingsReference, ShowsAWholeFileWithEveryKey) {
+  const auto example = whole_example();
+  auto settings = settings_in(example);
+  for (const auto& table : kTables) {
+    const auto from = example.find(table + "\n");
+    ASSERT_NE(from, std::string::npos) << table;
+    const auto section = example.substr(from, example.find("\n\n", from) - from);
+    for (const auto& key : known_keys(table)) {
+      if (key == "replica") continue;  // A heading, not a line.
+      EXPECT_THAT(section, HasSubstr("\n" + key + " = ")) << table;
+    }
+  }
+  settings.pools = settings_in(kPool).pools;
+  EXPECT_EQ(settings, settings_in(kPool)) << "all but the pool are defaults";
+}
+
+/// Settings are written by hand, and looked at half written: wherever the text stops, or has one wrong character, it
+/// loads or the errors are within it.
+TEST(SettingsReference, DamagedFilesLoadOrSayWhere) {
+  const auto example = whole_example();
+  const auto check = [](const std::string& text) {
+    const auto result = load_text(text, "weir.toml");
+    const auto* errors = std::get_if<std::vector<SettingsError>>(&result);
+    if (!errors) return;
+    const auto lines = 1 + std::count(text.begin(), text.end(), '\n');
+    ASSERT_FALSE(errors->empty());
+    for (const auto& error : *errors) {
+      ASSERT_LE(error.line, lines) << error.text();
+      ASSERT_EQ(error.message.find('\n'), std::string::npos) << error.text();
+    }
+  };
+  for (std::size_t i = 0; i < example.size(); ++i) {
+    check(example.substr(0, i));
+    for (const char wrong : {'"', '\n', '\0'}) {
+      auto text = example;
+      text[i] = wrong;
+      check(text);
+    }
+  }
+}
+
+TEST(SettingsReference, ShowsErrorsAsTheyAre) {
+  const auto text = whole(kRoot / "docs/settings.md");
+  const auto errors = errors_in(
+      "\n\n\n\n\n[limits]\nfirst_tokn = 1\n[[pool]]\nname = 'p'\n[[pool.replica]]\n"
+      "name = 'r'\nweight = 0\nurl = 'http://h'\n");
+  ASSERT_EQ(errors.size(), 2u);
+  EXPECT_THAT(text, HasSubstr("```\n" + errors[0] + "\n" + errors[1] + "\n```"));
+}
+
+TEST(SettingsExamples, AllLoad) {
+  int loaded = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(kRoot / "config/examples")) {
+    if (entry.path().extension() != ".toml") continue;
+    EXPECT_THAT(texts_of(load_file(entry.path().string())), IsEmpty());
+    ++loaded;
+  }
+  EXPECT_GE(loaded, 2);
+}
+
+TEST(SettingsExamples, MinimalIsDefaultsAndTwoReplicas) {
+  auto settings = settings_in(whole(kRoot / "config/examples/minimal.toml"));
+  ASSERT_EQ(settings.pools.size(), 1u);
+  EXPECT_EQ(settings.pools[0].replicas.size(), 2u);
+  settings.pools.clear();
+  EXPECT_EQ(settings, Settings{});
+}
+
+}  // namespace
+}  // namespace weir::config

@@ -1,0 +1,329 @@
+// What bad files are told: exact messages, at exact places.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "config/load.hpp"
+#include "load_text.hpp"
+
+namespace weir::config {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+
+/// What is wrong with a file that is fine but for one line above its pool; without the name of the file and the line.
+std::string first_line(const std::string& line) {
+  const auto errors = errors_in(line + "\n" + kPool);
+  EXPECT_EQ(errors.size(), 1u) << line << testing::PrintToString(errors);
+  const std::string start = "weir.toml:1:";
+  if (errors.empty() || !errors.front().starts_with(start)) return testing::PrintToString(errors);
+  return errors.front().substr(start.size());
+}
+
+/// The same for a line at the end of its replica, which is line 7.
+std::string replica_line(const std::string& line) {
+  const auto errors = errors_in(kPool + line);
+  EXPECT_EQ(errors.size(), 1u) << line << testing::PrintToString(errors);
+  const std::string start = "weir.toml:7:";
+  if (errors.empty() || !errors.front().starts_with(start)) return testing::PrintToString(errors);
+  return errors.front().substr(start.size());
+}
+
+using Table = std::vector<std::pair<std::string, std::string>>;
+
+TEST(SettingsErrors, SyntaxComesAlone) {
+  EXPECT_THAT(errors_in("nonsense = 1\n[server]\nthreads = = 1\n[limits]\nconnect = -1\n"),
+              ElementsAre("weir.toml:3:11: syntax error while parsing value: could not determine value type"));
+  EXPECT_THAT(errors_in("[server]\nthreads = 1\nthreads = 2\n"),
+              ElementsAre("weir.toml:3:11: syntax error while parsing key-value pair: cannot redefine existing integer "
+                          "'threads'"));
+  EXPECT_THAT(errors_in("a = \"\xff\""),
+              ElementsAre("weir.toml:1:5: syntax error: Encountered invalid utf-8 sequence"));
+}
+
+TEST(SettingsErrors, AllOthersComeTogetherInOrderOfLine) {
+  EXPECT_THAT(
+      errors_in("[[pool]]\n"
+                "policy = 'fastest'\n"
+                "[[pool.replica]]\n"
+                "wieght = 2\n"
+                "name = 'gpu 0'\n"
+                "url = 'https://gpu0'\n"
+                "[server]\n"
+                "threads = -1\n"
+                "[limits]\n"
+                "request_body = '16M'\n"
+                "connect = -3\n"
+                "\n"
+                "[slo]\n"),
+      ElementsAre(
+          "weir.toml:1:1: [[pool]]: name is missing; metrics and log need it, such as name = \"chat\"",
+          "weir.toml:2:10: [[pool]] policy = \"fastest\": must be one of \"least_queued_tokens\", "
+          "\"round_robin\", \"random\", \"least_requests\", \"power_of_two\"",
+          "weir.toml:4:1: [[pool.replica]] wieght: unknown key; did you mean weight?",
+          "weir.toml:5:8: [[pool.replica]] name = \"gpu 0\": must be a name in quotes: 1 to 64 letters, digits, "
+          "\".\", \"_\" and \"-\", beginning with a letter or digit",
+          "weir.toml:6:7: [[pool.replica]] url = \"https://gpu0\": only http:// is supported; give the plain HTTP "
+          "address of the replica",
+          "weir.toml:8:11: [server] threads = -1: must be a whole number from 0 to 1024",
+          "weir.toml:10:16: [limits] request_body = \"16M\": must be a size from 1KiB to 1GiB: a whole number of "
+          "bytes, or text such as \"64KiB\", \"16MiB\", \"1MB\"",
+          "weir.toml:11:11: [limits] connect = -3: must be a time from 1ms to 24h: a number of seconds, or text "
+          "such as \"250ms\", \"2s\", \"5m\", \"2h\"",
+          "weir.toml:13:2: slo: unknown key; known here are server, metrics, admin, log, limits, measure, pool"));
+}
+
+TEST(SettingsErrors, UnknownKeysNameTheNearestOrAllThatAreKnown) {
+  const Table table = {
+      {"sever.threads = 1", "1: sever: unknown key; did you mean server?"},
+      {"threads = 1", "1: threads: unknown key; known here are server, metrics, admin, log, limits, measure, pool"},
+      {"limits.head_tiem = 1", "8: [limits] head_tiem: unknown key; did you mean head_time?"},
+      {"limits.Drain-Delay = 1", "8: [limits] Drain-Delay: unknown key; did you mean drain_delay?"},
+      {"server.tls.cert = 'x'", "8: [server] tls: unknown key; known here are listen, threads, paths, replica_header"},
+      {"'a b' = 1", "1: \"a b\": unknown key; known here are server, metrics, admin, log, limits, measure, pool"}};
+  for (const auto& [line, error] : table) EXPECT_EQ(first_line(line), error);
+  EXPECT_EQ(replica_line("uri = 'x'"), "1: [[pool.replica]] uri: unknown key; did you mean url?");
+  EXPECT_EQ(replica_line("cost = 1"), "1: [[pool.replica]] cost: unknown key; did you mean cost_per_hour?");
+}
+
+TEST(SettingsErrors, TablesAndListsOfTablesAreToldApart) {
+  EXPECT_EQ(first_line("server = 1"), "10: server = 1: must be a table; write [server] on a line of its own");
+  EXPECT_EQ(first_line("[[limits]]"), "1: limits = [...]: must be a table; write [limits] on a line of its own");
+  EXPECT_THAT(
+      errors_in("[pool]\nname = 'chat'\n"),
+      ElementsAre("weir.toml:1:1: pool = {...}: must be a list of tables; write [[pool]] on a line of its own"));
+  EXPECT_THAT(
+      errors_in("pool = ['chat']\n"),
+      ElementsAre("weir.toml:1:9: pool = \"chat\": must be a list of tables; write [[pool]] on a line of its own"));
+  EXPECT_THAT(
+      errors_in("[[pool]]\nname = 'chat'\n[pool.replica]\nname = 'gpu0'\n"),
+      ElementsAre("weir.toml:3:1: [[pool]] replica = {...}: must be a list of tables; write [[pool.replica]] on a "
+                  "line of its own"));
+}
+
+TEST(SettingsErrors, AddressesToListenOn) {
+  const std::string expected =
+      "must be a numeric address and a port, such as \"127.0.0.1:8080\", \"[::1]:8080\", or \"0.0.0.0:8080\" for every "
+      "interface";
+  const Table table = {
+      {"server.listen = 8080", "17: [server] listen = 8080: " + expected},
+      {"server.listen = ''", "17: [server] listen = \"\": " + expected},
+      {"server.listen = ':8080'", "17: [server] listen = \":8080\": " + expected},
+      {"server.listen = 'gpu-box:8080'", "17: [server] listen = \"gpu-box:8080\": " + expected},
+      {"server.listen = ['127.0.0.1:1', '::1:2']", "33: [server] listen = \"::1:2\": " + expected},
+      {"server.listen = '127.0.0.1:65536'",
+       "17: [server] listen = \"127.0.0.1:65536\": the port must be a whole number from 0 to 65535"},
+      {"server.listen = []", "17: [server] listen = []: must hold at least one address, such as \"127.0.0.1:8080\""},
+      {"metrics.listen = '9090'", "18: [metrics] listen = \"9090\": " + expected + "; or \"\" to switch it off"},
+      {"metrics.listen = ['127.0.0.1:1']", "18: [metrics] listen = [...]: " + expected + "; or \"\" to switch it off"},
+      {"admin.listen = '0.0.0.0:9091'",
+       "16: [admin] listen = \"0.0.0.0:9091\": must be a loopback address, such as \"127.0.0.1:9091\": whoever reaches "
+       "this listener can change what weir does, and elsewhere that needs a token, which weir does not support yet; or "
+       "\"\" to switch it off"}};
+  for (const auto& [line, error] : table) EXPECT_EQ(first_line(line), error);
+}
+
+TEST(SettingsErrors, ListenersMayNotCollide) {
+  EXPECT_EQ(
+      first_line("server.listen = ['127.0.0.1:1', '127.0.0.1:1']"),
+      "33: [server] listen = \"127.0.0.1:1\": cannot be listened on together with \"127.0.0.1:1\", which is [server] "
+      "listen in line 1; give one of them another port");
+  EXPECT_EQ(
+      first_line("server.listen = 'localhost:9090'"),
+      "17: [server] listen = \"127.0.0.1:9090\": cannot be listened on together with \"127.0.0.1:9090\", which is "
+      "[metrics] listen by default; give one of them another port");
+  EXPECT_EQ(first_line("metrics.listen = '0.0.0.0:8080'"),
+            "18: [metrics] listen = \"0.0.0.0:8080\": cannot be listened on together with \"127.0.0.1:8080\", which is "
+            "[server] listen by default; give one of them another port");
+  EXPECT_THAT(errors_in("admin.listen = '127.0.0.1:1'\nserver.listen = '127.0.0.1:1'\n" + kPool),
+              ElementsAre("weir.toml:2:17: [server] listen = \"127.0.0.1:1\": cannot be listened on together with "
+                          "\"127.0.0.1:1\", which is [admin] listen in line 1; give one of them another port"));
+  // A listener that is wrong itself says only that.
+  EXPECT_EQ(errors_in("metrics.listen = 'x'\nserver.listen = '127.0.0.1:9090'\n" + kPool).size(), 1u);
+}
+
+TEST(SettingsErrors, Values) {
+  const std::string time = "a number of seconds, or text such as \"250ms\", \"2s\", \"5m\", \"2h\"";
+  const std::string size = "a whole number of bytes, or text such as \"64KiB\", \"16MiB\", \"1MB\"";
+  const std::string path =
+      "must be a path such as \"/v1/chat/completions\", without \"?\", \"#\" and spaces; or \"*\" alone for every path";
+  const Table table = {
+      {"server.threads = '4'", "18: [server] threads = \"4\": must be a whole number from 0 to 1024"},
+      {"server.threads = 1.5", "18: [server] threads = 1.5: must be a whole number from 0 to 1024"},
+      {"server.threads = 1025", "18: [server] threads = 1025: must be a whole number from 0 to 1024"},
+      {"server.paths = 'v1'", "16: [server] paths = \"v1\": " + path},
+      {"server.paths = ['/v1?x']", "17: [server] paths = \"/v1?x\": " + path},
+      {"server.paths = ['/a b']", "17: [server] paths = \"/a b\": " + path},
+      {"server.paths = ['*', '/v1']",
+       "16: [server] paths = [...]: \"*\" means every path and stands alone; write [\"*\"], or leave it out"},
+      {"server.replica_header = 'no'", "25: [server] replica_header = \"no\": must be true or false, without quotes"},
+      {"log.requests = false",
+       "16: [log] requests = false: must be one line of text in quotes, at most 4096 bytes long"},
+      {"log.level = 'warn'",
+       "13: [log] level = \"warn\": must be one of \"trace\", \"debug\", \"info\", \"warning\", \"error\"; did you "
+       "mean "
+       "\"warning\"?"},
+      {"log.level = 3", "13: [log] level = 3: must be one of \"trace\", \"debug\", \"info\", \"warning\", \"error\""},
+      {"log.instance = \"a\\nb\"",
+       "16: [log] instance = \"a\\u000Ab\": must be one line of text in quotes, at most 128 bytes long"},
+      {"limits.request_head = 1023", "23: [limits] request_head = 1023: must be a size from 1KiB to 1MiB: " + size},
+      {"limits.request_head = 1e5", "23: [limits] request_head = 1e+05: must be a size from 1KiB to 1MiB: " + size},
+      {"limits.read_ahead = '2GiB'", "21: [limits] read_ahead = \"2GiB\": must be a size from 4KiB to 1GiB: " + size},
+      {"limits.connections = 0", "22: [limits] connections = 0: must be a whole number from 1 to 1000000"},
+      {"limits.idle_upstream_connections = -1",
+       "36: [limits] idle_upstream_connections = -1: must be a whole number from 0 to 10000"},
+      {"limits.connect = 0", "18: [limits] connect = 0: must be a time from 1ms to 24h: " + time},
+      {"limits.connect = '2'", "18: [limits] connect = \"2\": must be a time from 1ms to 24h: " + time},
+      {"limits.connect = nan", "18: [limits] connect = nan: must be a time from 1ms to 24h: " + time},
+      {"limits.connect = inf", "18: [limits] connect = inf: must be a time from 1ms to 24h: " + time},
+      {"limits.connect = '25h'", "18: [limits] connect = \"25h\": must be a time from 1ms to 24h: " + time},
+      {"limits.connect = 10:00:00", "18: [limits] connect = a date or time: must be a time from 1ms to 24h: " + time},
+      {"limits.drain = 0", "16: [limits] drain = 0: must be a time from 1ms to 24h: " + time},
+      {"limits.accept_hold = -0.5", "22: [limits] accept_hold = -0.5: must be a time from 0 to 24h: " + time},
+      {"limits.drain_delay = -1", "22: [limits] drain_delay = -1: must be a time from 0 to 24h: " + time},
+      {"limits.retry_budget = 1.5", "23: [limits] retry_budget = 1.5: must be a number from 0 to 1"},
+      {"limits.retry_budget = nan", "23: [limits] retry_budget = nan: must be a number from 0 to 1"},
+      {"measure.clock = 'kernal'",
+       "17: [measure] clock = \"kernal\": must be one of \"kernel\", \"read\"; did you mean \"kernel\"?"},
+      {"measure.inject_usage = 1", "24: [measure] inject_usage = 1: must be true or false, without quotes"}};
+  for (const auto& [line, error] : table) EXPECT_EQ(first_line(line), error);
+}
+
+TEST(SettingsErrors, ValuesOfReplicas) {
+  const Table table = {
+      {"weight = 0", "10: [[pool.replica]] weight = 0: must be a number from 0.001 to 1000"},
+      {"weight = inf", "10: [[pool.replica]] weight = inf: must be a number from 0.001 to 1000"},
+      {"weight = '1'", "10: [[pool.replica]] weight = \"1\": must be a number from 0.001 to 1000"},
+      {"cost_per_hour = -1", "17: [[pool.replica]] cost_per_hour = -1: must be a number from 0 to 1000000"},
+      {"kv_tokens = 0", "13: [[pool.replica]] kv_tokens = 0: must be a whole number from 1 to 1000000000000"},
+      {"max_context = 1.0", "15: [[pool.replica]] max_context = 1.0: must be a whole number from 1 to 1000000000000"},
+      {"max_in_flight = true", "17: [[pool.replica]] max_in_flight = true: must be a whole number from 1 to 1000000"},
+      {"inject_usage = {}", "16: [[pool.replica]] inject_usage = {...}: must be true or false, without quotes"},
+      {"config = ''",
+       "10: [[pool.replica]] config = \"\": must be one line of text in quotes, not empty and at most 128 bytes long"},
+      {"gpu = []", "7: [[pool.replica]] gpu = []: must be one line of text in quotes, at most 128 bytes long"}};
+  for (const auto& [line, error] : table) EXPECT_EQ(replica_line(line), error);
+}
+
+TEST(SettingsErrors, ThereMustBePoolsAndReplicas) {
+  const auto none =
+      "weir.toml: no [[pool]] in the file; add one with a name, and with a [[pool.replica]] with name and url";
+  EXPECT_THAT(errors_in(""), ElementsAre(none));
+  EXPECT_THAT(errors_in("pool = []"), ElementsAre(none));
+  EXPECT_THAT(
+      errors_in("\n[[pool]]\nname = 'chat'\n"),
+      ElementsAre("weir.toml:2:1: [[pool]]: has no replica; add a [[pool.replica]] with name and url below it"));
+  EXPECT_THAT(
+      errors_in("[[pool]]\nname = 'chat'\n[[pool.replica]]\n"),
+      ElementsAre("weir.toml:3:1: [[pool.replica]]: name is missing; metrics and log need it, such as name = \"gpu0\"",
+                  "weir.toml:3:1: [[pool.replica]]: url is missing; say where it listens, such as url = "
+                  "\"http://127.0.0.1:8001\""));
+}
+
+/// A pool with one replica, in five lines: the name of the pool is in the second, the models are in the third.
+std::string pool(const std::string& name, const std::string& models, const std::string& replica, int port) {
+  return "[[pool]]\nname = '" + name + "'\nmodels = " + models + "\nreplica = [{name = '" + replica +
+         "', url = 'http://h:" + std::to_string(port) + "'}]\n\n";
+}
+
+TEST(SettingsErrors, NamesAreUniqueInTheFile) {
+  EXPECT_THAT(errors_in(pool("chat", "['a']", "gpu0", 1) + pool("chat", "['b']", "gpu1", 2)),
+              ElementsAre("weir.toml:7:8: [[pool]] name = \"chat\": is taken in line 2; names are unique in the file"));
+  EXPECT_THAT(
+      errors_in(pool("one", "['a']", "gpu0", 1) + pool("two", "['b']", "gpu0", 2)),
+      ElementsAre(
+          "weir.toml:9:20: [[pool.replica]] name = \"gpu0\": is taken in line 4; names are unique in the file"));
+  EXPECT_THAT(errors_in(pool("one", "['a']", "one", 1) + pool("two", "['b']", "two", 2)), IsEmpty())
+      << "a pool and a replica may share a name";
+}
+
+TEST(SettingsErrors, EveryPoolAndEveryModelCanBeReached) {
+  EXPECT_THAT(errors_in(pool("one", "['a']", "gpu0", 1) + pool("two", "[]", "gpu1", 2)), IsEmpty());
+  EXPECT_THAT(
+      errors_in(pool("one", "[]", "gpu0", 1) + pool("two", "['a']", "gpu1", 2) + pool("three", "[]", "gpu2", 3)),
+      ElementsAre("weir.toml:6:1: [[pool]]: can never be chosen: the pool in line 1 takes any model and is tried "
+                  "first; put that one last, or give it models",
+                  "weir.toml:11:1: [[pool]]: can never be chosen: the pool in line 1 takes any model and is tried "
+                  "first; put that one last, or give it models"));
+  EXPECT_THAT(
+      errors_in(pool("one", "['a', 'b']", "gpu0", 1) + pool("two", "['c', 'b']", "gpu1", 2)),
+      ElementsAre("weir.toml:8:16: [[pool]] models = \"b\": never comes here: the pool in line 1 has this model and "
+                  "is tried first; remove it from one of them"));
+  EXPECT_THAT(errors_in(pool("one", "['a', 'a']", "gpu0", 1)),
+              ElementsAre("weir.toml:3:16: [[pool]] models = \"a\": is in this list twice; remove one"));
+  // Pools are told apart where they share a line.
+  EXPECT_THAT(errors_in("pool = [{name='p', models='a', replica=[{name='r', url='http://h'}]}, "
+                        "{name='q', models='a', replica=[{name='s', url='http://h'}]}]"),
+              ElementsAre(HasSubstr("never comes here: the pool in line 1 has this model")));
+}
+
+TEST(SettingsErrors, OneReplicaHasOneNameInItsPool) {
+  EXPECT_THAT(errors_in(kPool + "[[pool.replica]]\nname = 'gpu1'\nurl = 'http://127.0.0.1:8001/'\n"),
+              ElementsAre("weir.toml:9:7: [[pool.replica]] url = \"http://127.0.0.1:8001/\": is taken in line 5; one "
+                          "replica under two names would get twice its share"));
+  EXPECT_THAT(errors_in(kPool + "[[pool.replica]]\nname = 'gpu1'\nurl = 'http://127.0.0.1:8001/second'\n"), IsEmpty());
+}
+
+TEST(SettingsErrors, WeirIsNoReplicaOfItself) {
+  const auto replica = [](const std::string& url) { return "[[pool.replica]]\nname = 'gpu1'\nurl = '" + url + "'\n"; };
+  EXPECT_THAT(errors_in(kPool + replica("http://localhost:8080")),
+              ElementsAre("weir.toml:9:7: [[pool.replica]] url = \"http://localhost:8080\": is weir itself, which has "
+                          "\"127.0.0.1:8080\" as [server] listen; give the replica's own port, or let weir listen on "
+                          "another"));
+  EXPECT_THAT(errors_in("server.listen = '0.0.0.0:8080'\n" + kPool + replica("http://gpu-box:8080")), IsEmpty());
+}
+
+TEST(SettingsErrors, ShowNoSecrets) {
+  for (const auto& text : {kPool + "[[pool.replica]]\nname = 'gpu1'\nurl = 'http://me:s3cret@gpu1'\n",
+                           kPool + "[[pool.replica]]\nname = 'gpu1'\nurl = 'http://me:s3c/s3cret@gpu1:x'\n",
+                           "admin.token = 's3cret'\n" + kPool, "server.listen = 'http://me:s3cret@h'\n" + kPool,
+                           "'http://me:s3cret@h' = 1\n" + kPool}) {
+    const auto errors = errors_in(text);
+    EXPECT_EQ(errors.size(), 1u) << text;
+    for (const auto& error : errors) EXPECT_THAT(error, Not(HasSubstr("s3cret")));
+  }
+}
+
+TEST(SettingsErrors, StayShortAndOnOneLine) {
+  const auto quoted = [](const std::string& text) {
+    return first_line("log.level = \"" + text + "\"").substr(std::string("13: [log] level = ").size());
+  };
+  EXPECT_TRUE(quoted(std::string(100, 'x')).starts_with('"' + std::string(80, 'x') + "...\": must"));
+  // The 80th byte is in the middle of a character of two.
+  std::string umlauts = "x";
+  for (int i = 0; i < 60; ++i) umlauts += "\xc3\xa4";
+  EXPECT_TRUE(quoted(umlauts).starts_with('"' + umlauts.substr(0, 79) + "...\": must"));
+  EXPECT_TRUE(quoted("\\u001b[31m\\u007f").starts_with("\"\\u001B[31m\\u007F\": must"));
+}
+
+TEST(SettingsErrors, FilesThatCannotBeReadSayWhy) {
+  const auto folder = std::filesystem::path(testing::TempDir()) / ("weir_settings_" + std::to_string(::getpid()));
+  std::filesystem::remove_all(folder);
+  std::filesystem::create_directories(folder);
+  const auto texts = [&](const char* name) { return texts_of(load_file((folder / name).string())); };
+  const auto named = [&](const char* name) { return (folder / name).string(); };
+
+  EXPECT_THAT(texts("none.toml"),
+              ElementsAre(named("none.toml") + ": cannot read settings file: No such file or directory"));
+  EXPECT_THAT(texts("."), ElementsAre(named(".") + ": cannot read settings file: Is a directory"));
+  std::ofstream(folder / "large.toml") << std::string(1024 * 1024 + 1, '\n');
+  EXPECT_THAT(texts("large.toml"),
+              ElementsAre(named("large.toml") + ": cannot read settings file: it is larger than 1 MiB"));
+  std::ofstream(folder / "wrong.toml") << "\nx = 1\n" << kPool;
+  EXPECT_THAT(texts("wrong.toml"), ElementsAre(testing::StartsWith(named("wrong.toml") + ":2:1: x: unknown key")));
+  std::ofstream(folder / "good.toml") << kPool;
+  EXPECT_THAT(texts("good.toml"), IsEmpty());
+  std::filesystem::remove_all(folder);
+}
+
+}  // namespace
+}  // namespace weir::config

@@ -1,0 +1,204 @@
+// What good files mean.
+#include "config/load.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "load_text.hpp"
+
+namespace weir::config {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+Settings defaults_with_one_pool() {
+  Replica replica;
+  replica.name = replica.config = "gpu0";
+  replica.url = {"127.0.0.1", 8001, "", "127.0.0.1:8001"};
+  Pool pool;
+  pool.name = "chat";
+  pool.replicas = {replica};
+  Settings settings;
+  settings.pools = {pool};
+  return settings;
+}
+
+TEST(Load, AFileWithOnlyAPoolGivesAllDefaults) { EXPECT_EQ(settings_in(kPool), defaults_with_one_pool()); }
+
+TEST(Load, EmptyTablesChangeNothing) {
+  EXPECT_EQ(settings_in("[server]\n[metrics]\n[admin]\n[log]\n[limits]\n[measure]\n" + kPool),
+            defaults_with_one_pool());
+}
+
+TEST(Load, InlineTablesMeanTheSame) {
+  EXPECT_EQ(settings_in("pool = [{name = 'chat', replica = [{name = 'gpu0', url = 'http://127.0.0.1:8001'}]}]"),
+            defaults_with_one_pool());
+}
+
+TEST(Load, CarriageReturnsAndAByteOrderMarkAreNoMatter) {
+  std::string text = "\xEF\xBB\xBF";
+  for (const char c : kPool) text += c == '\n' ? std::string("\r\n") : std::string(1, c);
+  EXPECT_EQ(settings_in(text), defaults_with_one_pool());
+}
+
+TEST(Load, EveryKeyReachesItsField) {
+  const auto settings = settings_in(R"(
+[server]
+listen = ["127.0.0.1:1", "[::1]:2"]
+threads = 3
+paths = ["/v1/chat/completions", "/generate"]
+replica_header = false
+[metrics]
+listen = "0.0.0.0:4"
+[admin]
+listen = "[::1]:5"
+[log]
+requests = "-"
+level = "warning"
+instance = "weir-1"
+[limits]
+request_head = 2048
+request_body = "2MiB"
+read_ahead = "8KiB"
+connections = 7
+idle_upstream_connections = 0
+head_time = 1
+body_time = 2.5
+client_idle = "250ms"
+client_stall = "4s"
+connect = "5s"
+first_token = "6s"
+between_tokens = "7s"
+whole_answer = "2h"
+upstream_idle = "9s"
+accept_hold = 0
+drain_delay = 0.0
+drain = "4m"
+retry_budget = 1
+[measure]
+clock = "read"
+inject_usage = false
+[[pool]]
+name = "chat"
+models = ["a", "b"]
+policy = "power_of_two"
+decode_weight = 0
+  [[pool.replica]]
+  name = "gpu0"
+  url = "http://gpu-box:8001/prefix/"
+  config = "fp8"
+  gpu = "L40S"
+  weight = 2
+  cost_per_hour = 0.8
+  kv_tokens = 100_000
+  max_context = 8192
+  max_in_flight = 64
+  inject_usage = true
+[[pool]]
+name = "rest"
+policy = "random"
+  [[pool.replica]]
+  name = "gpu1"
+  url = "http://10.0.0.7"
+)");
+
+  Settings expected;
+  expected.server = {{{"127.0.0.1", 1}, {"::1", 2}}, 3, {"/v1/chat/completions", "/generate"}, false};
+  expected.metrics.listen = ListenAddress{"0.0.0.0", 4};
+  expected.admin.listen = ListenAddress{"::1", 5};
+  expected.log = {"-", LogLevel::warning, "weir-1"};
+  auto& limits = expected.limits;
+  limits.request_head = 2048;
+  limits.request_body = 2 * 1024 * 1024;
+  limits.read_ahead = 8192;
+  limits.connections = 7;
+  limits.idle_upstream_connections = 0;
+  limits.head_time = Seconds{1};
+  limits.body_time = Seconds{2.5};
+  limits.client_idle = Seconds{0.25};
+  limits.client_stall = Seconds{4};
+  limits.connect = Seconds{5};
+  limits.first_token = Seconds{6};
+  limits.between_tokens = Seconds{7};
+  limits.whole_answer = Seconds{7200};
+  limits.upstream_idle = Seconds{9};
+  limits.accept_hold = Seconds{0};
+  limits.drain_delay = Seconds{0};
+  limits.drain = Seconds{240};
+  limits.retry_budget = 1;
+  expected.measure = {ReadClock::read, false};
+  const Replica gpu0{"gpu0", {"gpu-box", 8001, "/prefix", "gpu-box:8001"}, "fp8", "L40S", 2, 0.8, 100'000, 8192, 64,
+                     true};
+  Replica gpu1;
+  gpu1.name = gpu1.config = "gpu1";
+  gpu1.url = {"10.0.0.7", 80, "", "10.0.0.7"};
+  expected.pools = {{"chat", {"a", "b"}, Policy::power_of_two, 0, {gpu0}}, {"rest", {}, Policy::random, 0.05, {gpu1}}};
+  EXPECT_EQ(settings.server, expected.server);
+  EXPECT_EQ(settings.limits, expected.limits);
+  EXPECT_EQ(settings, expected);
+}
+
+TEST(Load, ASingleTextIsAListOfOne) {
+  const auto settings = settings_in(
+      "[server]\nlisten = '[::1]:80'\npaths = '*'\n[[pool]]\nname = 'p'\nmodels = 'm'\n"
+      "replica = [{name = 'r', url = 'http://h'}]");
+  EXPECT_THAT(settings.server.listen, ElementsAre(ListenAddress{"::1", 80}));
+  EXPECT_THAT(settings.server.paths, ElementsAre("*"));
+  EXPECT_THAT(settings.pools.at(0).models, ElementsAre("m"));
+}
+
+TEST(Load, ListenersCanBeSwitchedOff) {
+  const auto settings = settings_in("metrics.listen = ''\nadmin.listen = ''\n" + kPool);
+  EXPECT_FALSE(settings.metrics.listen);
+  EXPECT_FALSE(settings.admin.listen);
+}
+
+TEST(Load, PortsThatTheSystemChoosesDoNotCollide) {
+  EXPECT_THAT(errors_in("server.listen = ['127.0.0.1:0', '127.0.0.1:0']\nmetrics.listen = '127.0.0.1:0'\n"
+                        "admin.listen = '127.0.0.1:0'\n" +
+                        kPool),
+              IsEmpty());
+}
+
+TEST(Load, EveryPolicyAndLevelHasItsWord) {
+  const std::pair<const char*, Policy> policies[] = {{"least_queued_tokens", Policy::least_queued_tokens},
+                                                     {"round_robin", Policy::round_robin},
+                                                     {"random", Policy::random},
+                                                     {"least_requests", Policy::least_requests},
+                                                     {"power_of_two", Policy::power_of_two}};
+  for (const auto& [word, policy] : policies) {
+    const auto settings = settings_in("pool = [{name = 'p', policy = '" + std::string(word) +
+                                      "', replica = [{name = 'r', url = 'http://h'}]}]");
+    EXPECT_EQ(settings.pools.at(0).policy, policy) << word;
+  }
+  const std::pair<const char*, LogLevel> levels[] = {{"trace", LogLevel::trace},
+                                                     {"debug", LogLevel::debug},
+                                                     {"info", LogLevel::info},
+                                                     {"warning", LogLevel::warning},
+                                                     {"error", LogLevel::error}};
+  for (const auto& [word, level] : levels) {
+    EXPECT_EQ(settings_in("log.level = '" + std::string(word) + "'\n" + kPool).log.level, level) << word;
+  }
+}
+
+/// The bounds of every range are allowed; what lies beyond is in the table of errors.
+TEST(Load, BoundsAreAllowed) {
+  for (const auto* line :
+       {"server.threads = 0", "server.threads = 1024", "limits.request_head = 1024", "limits.request_head = '1MiB'",
+        "limits.request_body = '1GiB'", "limits.read_ahead = '4KiB'", "limits.connections = 1",
+        "limits.connections = 1000000", "limits.idle_upstream_connections = 10000", "limits.connect = 0.001",
+        "limits.connect = '1ms'", "limits.connect = '24h'", "limits.connect = 86400", "limits.accept_hold = '0s'",
+        "limits.retry_budget = 0", "limits.retry_budget = 1.0", "server.listen = '127.0.0.1:65535'"}) {
+    EXPECT_THAT(errors_in(line + std::string("\n") + kPool), IsEmpty()) << line;
+  }
+  for (const auto* key : {"weight = 0.001", "weight = 1000", "cost_per_hour = 0", "kv_tokens = 1",
+                          "kv_tokens = 1_000_000_000_000", "max_in_flight = 1_000_000"}) {
+    EXPECT_THAT(errors_in(kPool + key), IsEmpty()) << key;
+  }
+}
+
+}  // namespace
+}  // namespace weir::config

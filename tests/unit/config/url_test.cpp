@@ -1,0 +1,89 @@
+#include "config/url.hpp"
+
+#include <gtest/gtest.h>
+
+#include <utility>
+
+namespace weir::config {
+namespace {
+
+TEST(ReplicaUrlText, IsTakenApart) {
+  const std::pair<const char*, ReplicaUrl> table[] = {
+      {"http://127.0.0.1:8001", {"127.0.0.1", 8001, "", "127.0.0.1:8001"}},
+      {"http://gpu-box", {"gpu-box", 80, "", "gpu-box"}},
+      {"http://gpu-box/", {"gpu-box", 80, "", "gpu-box"}},
+      {"HTTP://gpu_0.example:80", {"gpu_0.example", 80, "", "gpu_0.example:80"}},
+      {"http://GPU-Box:1", {"gpu-box", 1, "", "GPU-Box:1"}},
+      {"http://10.0.0.7:65535/engines/a", {"10.0.0.7", 65535, "/engines/a", "10.0.0.7:65535"}},
+      {"http://h/a/", {"h", 80, "/a", "h"}},
+      {"http://h/a//", {"h", 80, "/a", "h"}},
+      {"http://h/a%20b", {"h", 80, "/a%20b", "h"}},
+      {"http://[::1]:8001/v", {"::1", 8001, "/v", "[::1]:8001"}},
+      {"http://[FD00:0::7]", {"fd00::7", 80, "", "[FD00:0::7]"}}};
+  for (const auto& [text, expected] : table) {
+    const auto parsed = parse_replica_url(text);
+    const auto* url = std::get_if<ReplicaUrl>(&parsed);
+    ASSERT_TRUE(url) << text << ": " << std::get<Problem>(parsed).text;
+    EXPECT_EQ(url->host, expected.host) << text;
+    EXPECT_EQ(url->port, expected.port) << text;
+    EXPECT_EQ(url->prefix, expected.prefix) << text;
+    EXPECT_EQ(url->authority, expected.authority) << text;
+  }
+}
+
+TEST(ReplicaUrlText, IsRefusedWithTheReason) {
+  constexpr auto kScheme = "must begin with http://, such as \"http://127.0.0.1:8001\"";
+  constexpr auto kHttps = "only http:// is supported; give the plain HTTP address of the replica";
+  constexpr auto kUser = "must hold no user name and no password; weir sends neither to a replica";
+  constexpr auto kQuery = "must hold no \"?\" and no \"#\"";
+  constexpr auto kHost = "the host must be a name or an address, such as \"gpu-box\", \"10.0.0.7\" or \"[fd00::7]\"";
+  constexpr auto kPort = "the port must be a whole number from 1 to 65535";
+  constexpr auto kShape = "must be http://HOST:PORT, with a path if need be, such as \"http://127.0.0.1:8001\"";
+  const std::pair<const char*, const char*> table[] = {{"", kScheme},
+                                                       {"127.0.0.1:8001", kScheme},
+                                                       {"localhost:8001", kScheme},
+                                                       {"http:/h", kScheme},
+                                                       {"ftp://h", kScheme},
+                                                       {" http://h", kScheme},
+                                                       {"https://h:443", kHttps},
+                                                       {"HTTPS://h", kHttps},
+                                                       {"http://user@h", kUser},
+                                                       {"http://user:secret@h:1", kUser},
+                                                       {"http://h?x=1", kQuery},
+                                                       {"http://h/#", kQuery},
+                                                       {"http://", kHost},
+                                                       {"http:///v1", kHost},
+                                                       {"http://a%20b", kHost},
+                                                       {"http://8001", kHost},
+                                                       {"http://999.1.1.1:80", kHost},
+                                                       {"http://127.1", kHost},
+                                                       {"http://a,b", kHost},
+                                                       {"http://[v1.x]", kHost},
+                                                       {"http://h:", kPort},
+                                                       {"http://h:0", kPort},
+                                                       {"http://h:65536", kPort},
+                                                       {"http://h:99999", kPort},
+                                                       {"http://h:08001", kPort},
+                                                       {"http://h:80x", kPort},
+                                                       {"http://h /", kShape},
+                                                       {"http://h\r\nx", kShape},
+                                                       {"http://[::1", kShape},
+                                                       {"http://::1:80", kHost}};
+  for (const auto& [text, expected] : table) {
+    const auto parsed = parse_replica_url(text);
+    const auto* problem = std::get_if<Problem>(&parsed);
+    ASSERT_TRUE(problem) << text;
+    EXPECT_EQ(problem->text, expected) << text;
+  }
+}
+
+TEST(ReplicaUrlText, IsShownWithoutCredentials) {
+  EXPECT_EQ(without_credentials("http://user:secret@h:1/x"), "http://***@h:1/x");
+  EXPECT_EQ(without_credentials("http://user:sec/ret@h"), "http://***@h");
+  EXPECT_EQ(without_credentials("http://user:sec@ret@h"), "http://***@h");
+  EXPECT_EQ(without_credentials("http://h:1/x"), "http://h:1/x");
+  EXPECT_EQ(without_credentials("me@home"), "me@home");
+}
+
+}  // namespace
+}  // namespace weir::config
