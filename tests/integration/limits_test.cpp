@@ -86,7 +86,7 @@ TEST(Limits, AHeadOrABodyThatDoesNotComeIs408) {
   for (const auto size : std::array{std::size_t{20}, request.size() - 10}) {
     HttpClient client(weir.port());
     const auto got = client.exchange(request.substr(0, size));
-    expect_error(got, 408, "invalid_request_error");
+    expect_error(got, 408, "timeout_error");
     EXPECT_TRUE(client.closed_by_server());
   }
   EXPECT_EQ(replica.connections(), 0u);
