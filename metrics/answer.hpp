@@ -20,7 +20,7 @@ struct Answer {
 
   std::uint32_t events = 0;  ///< Dispatched events, [DONE] included, comments not.
   std::uint32_t reads = 0;   ///< Reads that brought body bytes.
-  std::uint32_t token_events = 0;
+  std::uint32_t token_events = 0;  ///< One a choice that an event brings tokens of. JSON: choices with output.
   /// Token events fell into more than one read, so that tL - t1 is a duration of generation.
   bool token_events_in_different_reads = false;
 

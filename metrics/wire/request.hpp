@@ -69,7 +69,8 @@ class RequestInspector {
   std::unique_ptr<State> state_;
 };
 
-/// The member that asks an OpenAI stream for usage, to be put at RequestFacts::first_member_at ("" if none should be).
+/// The member that asks an OpenAI stream for usage, to be put at RequestFacts::first_member_at ("" if none should be). Its
+/// comma is part of it: a request that streams has a member behind it.
 /// Only for openai.chat and openai.completions streams whose client sent no stream_options.
 std::string_view usage_member(const RequestFacts& facts);
 

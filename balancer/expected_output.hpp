@@ -1,0 +1,33 @@
+// How many tokens an answer will have: the mean of what the model's answers had, per choice, times the choices asked
+// for, never above what the request allows. Learned per (model, API); older answers fade over about fifty.
+//
+// Before anything is learned a chat or a completion counts 256 tokens a choice. Of an API that weir does not read
+// nothing is expected unless the request sets a limit: embeddings, rerank and score have no output at all.
+//
+// Owned by a Pool, under its mutex.
+#pragma once
+
+#include "balancer/per_model.hpp"
+#include "balancer/tokens.hpp"
+#include "metrics/wire/request.hpp"
+
+namespace weir::balancer {
+
+class ExpectedOutput {
+ public:
+  static constexpr Tokens before_any = 256;
+
+  Tokens of(const metrics::wire::RequestFacts& facts) const;
+
+  /// To be called for successful answers only. `output_tokens`: of all choices together.
+  void learn(const metrics::wire::RequestFacts& facts, Tokens output_tokens);
+
+ private:
+  struct Mean {
+    double tokens = 0;
+    double answers = 0;
+  };
+  PerModel<Mean> learned_;
+};
+
+}  // namespace weir::balancer

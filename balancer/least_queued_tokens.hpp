@@ -1,0 +1,33 @@
+// The replica that will begin with this prompt first:
+//
+//   score = (prefill_left + prompt + decode_weight * decode_left) / (weight * speed)
+//
+// The lowest wins; ties go to the fewest in flight, then at random. Two more terms belong to it (docs/design.md) and
+// are zero until there is something to fill them: the prefix a replica holds of this prompt, and the load of others.
+#pragma once
+
+#include <utility>
+
+#include "balancer/lowest.hpp"
+
+namespace weir::balancer {
+
+class LeastQueuedTokens final : public ReplicaPolicy {
+ public:
+  explicit LeastQueuedTokens(double decode_weight) : decode_weight_(decode_weight) {}
+
+  double score(Tokens prompt, const Standing& r) const {
+    const double queued = static_cast<double>(r.prefill_left) + static_cast<double>(prompt) +
+                          decode_weight_ * static_cast<double>(r.decode_left);
+    return queued / (r.weight * r.speed);
+  }
+
+  std::size_t choose(Tokens prompt, std::span<const Standing> replicas, Random& random) override {
+    return lowest(replicas, random, [&](const Standing& r) { return std::pair(score(prompt, r), r.in_flight); });
+  }
+
+ private:
+  double decode_weight_;
+};
+
+}  // namespace weir::balancer

@@ -1,0 +1,27 @@
+#include "balancer/policy.hpp"
+
+#include "balancer/least_queued_tokens.hpp"
+#include "balancer/least_requests.hpp"
+#include "balancer/power_of_two.hpp"
+#include "balancer/random_replica.hpp"
+#include "balancer/round_robin.hpp"
+
+namespace weir::balancer {
+
+std::unique_ptr<ReplicaPolicy> make_policy(config::Policy policy, double decode_weight) {
+  switch (policy) {
+    case config::Policy::round_robin:
+      return std::make_unique<RoundRobin>();
+    case config::Policy::random:
+      return std::make_unique<RandomReplica>();
+    case config::Policy::least_requests:
+      return std::make_unique<LeastRequests>();
+    case config::Policy::power_of_two:
+      return std::make_unique<PowerOfTwo>();
+    case config::Policy::least_queued_tokens:
+      break;
+  }
+  return std::make_unique<LeastQueuedTokens>(decode_weight);
+}
+
+}  // namespace weir::balancer

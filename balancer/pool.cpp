@@ -1,0 +1,208 @@
+#include "balancer/pool.hpp"
+
+#include <algorithm>
+#include <limits>
+
+#include "balancer/eligibility.hpp"
+
+namespace weir::balancer {
+
+namespace {
+
+using metrics::wire::RequestFacts;
+
+// What one sequence of the request needs for sure. Nothing is known of an unknown prompt; and a list of prompts comes
+// as one sum, of which the longest has at least its share (of a chat, `n` counts nothing but choices).
+Tokens context_needed(const RequestFacts& facts, const TokenEstimator::Estimate& prompt) {
+  const Tokens prompts = facts.api == metrics::Api::openai_chat ? 1 : std::max<Tokens>(1, facts.n);
+  const Tokens input = prompt.known ? prompt.tokens / prompts : 0;
+  const Tokens output = facts.max_tokens.value_or(0);
+  return output > std::numeric_limits<Tokens>::max() - input ? std::numeric_limits<Tokens>::max() : input + output;
+}
+
+}  // namespace
+
+std::shared_ptr<Pool> Pool::make(config::Policy policy, double decode_weight, std::uint64_t seed) {
+  return std::shared_ptr<Pool>(new Pool(policy, decode_weight, seed));
+}
+
+Pool::Pool(config::Policy policy, double decode_weight, std::uint64_t seed)
+    : policy_(make_policy(policy, decode_weight)), random_(seed) {}
+
+Moment Pool::latest(Moment now) { return latest_ = std::max(latest_, now); }
+
+std::vector<ReplicaIndex> Pool::set_replicas(std::span<const ReplicaSpec> specs, Moment now) {
+  const std::lock_guard lock(mutex_);
+  now = latest(now);
+  for (const auto& replica : replicas_) replica->removed = true;
+  std::vector<ReplicaIndex> indices;
+  for (const ReplicaSpec& spec : specs) {
+    const ReplicaIndex index = index_of(spec.name, now);
+    replicas_[index]->spec = spec;
+    replicas_[index]->removed = false;
+    indices.push_back(index);
+  }
+  update_speeds();
+  return indices;
+}
+
+ReplicaIndex Pool::index_of(const std::string& name, Moment now) {
+  const auto found = std::ranges::find(replicas_, name, [](const auto& replica) { return replica->spec.name; });
+  const auto index = static_cast<ReplicaIndex>(found - replicas_.begin());
+  if (found == replicas_.end()) replicas_.push_back(std::make_unique<Replica>(now));
+  return index;
+}
+
+Offered Pool::offer(const RequestFacts& facts, Moment now, std::span<const ReplicaIndex> tried) {
+  auto kept_facts = std::make_unique<const RequestFacts>(facts);
+
+  const std::lock_guard lock(mutex_);
+  now = latest(now);
+  standings_.clear();
+  for (ReplicaIndex i = 0; i < replicas_.size(); ++i) {
+    if (replicas_[i]->removed) continue;
+    replicas_[i]->ledger.advance(now);
+    standings_.push_back(standing(i, tried));
+  }
+
+  const TokenEstimator::Estimate prompt = estimator_.estimate(facts);
+  const Eligibility eligibility = narrow(standings_, {prompt.tokens, context_needed(facts, prompt)});
+  switch (eligibility) {
+    case Eligibility::no_replica:
+      return refusal(Refused::Reason::no_replica);
+    case Eligibility::too_long:
+      return refusal(Refused::Reason::too_long);
+    case Eligibility::busy:
+      return refusal(Refused::Reason::busy);
+    case Eligibility::some:
+    case Eligibility::kv_full:
+      break;
+  }
+
+  const ReplicaIndex index = standings_[policy_->choose(prompt.tokens, standings_, random_)].index;
+  Replica& replica = *replicas_[index];
+  if (eligibility == Eligibility::kv_full) ++replica.kv_full;
+  if (!prompt.known) ++replica.unknown_prompt;
+
+  const Tokens output = expected_output_.of(facts);
+  replica.ledger.open(++tickets_, {prompt.tokens, output, facts.stream}, now);
+  ++in_flight_;
+
+  Lease lease;
+  lease.pool_ = shared_from_this();
+  lease.facts_ = std::move(kept_facts);
+  lease.streamed_tokens_ = &replica.ledger.streamed();
+  lease.ticket_ = tickets_;
+  lease.replica_ = index;
+  lease.prompt_ = prompt.tokens;
+  lease.output_left_ = facts.stream ? output : 0;
+  return Admitted{std::move(lease)};
+}
+
+Standing Pool::standing(ReplicaIndex index, std::span<const ReplicaIndex> tried) const {
+  const Replica& replica = *replicas_[index];
+  Standing s;
+  s.index = index;
+  s.weight = replica.spec.weight;
+  s.speed = replica.speed;
+  s.prefill_left = replica.ledger.prefill_left();
+  s.decode_left = replica.ledger.decode_left();
+  s.resident = replica.ledger.resident();
+  s.in_flight = replica.ledger.in_flight();
+  s.recent_failures = replica.ledger.recent_failures();
+  s.tried = std::ranges::find(tried, index) != tried.end();
+  s.kv_tokens = replica.spec.kv_tokens;
+  s.max_context = replica.spec.max_context;
+  s.max_in_flight = replica.spec.max_in_flight;
+  return s;
+}
+
+Refused Pool::refusal(Refused::Reason reason) const {
+  Tokens waiting = 0;
+  for (const auto& replica : replicas_) {
+    if (!replica->removed) waiting += replica->ledger.prefill_left();
+  }
+  return {reason, finished_.retry_after(waiting, latest_)};
+}
+
+void Pool::first_token(Lease& lease, Moment now) {
+  const std::lock_guard lock(mutex_);
+  now = latest(now);
+  Replica& replica = *replicas_[lease.replica_];
+  const std::optional<Tokens> output = replica.ledger.first_token(lease.ticket_, now);
+  if (!output) return;
+  lease.output_left_ += *output;
+  finished_.add(lease.prompt_, now);
+  if (lease.facts_->stream) {
+    replica.rates.prompt_finished(lease.prompt_, replica.ledger.pending_seconds());
+    update_speeds();
+  }
+}
+
+Company Pool::end(Lease& lease, const End& end, Moment now) {
+  const auto facts = std::move(lease.facts_);  // Freed after the mutex is given back.
+  const std::lock_guard lock(mutex_);
+  now = latest(now);
+  Replica& replica = *replicas_[lease.replica_];
+  const TokenLedger::Closed closed =
+      replica.ledger.close(lease.ticket_, end.answered, lease.output_left_, lease.streamed_, now);
+  --in_flight_;
+  if (end.answered) learn(replica, *facts, end, closed);
+  return closed.company;
+}
+
+void Pool::learn(Replica& replica, const RequestFacts& facts, const End& end, const TokenLedger::Closed& closed) {
+  estimator_.learn(facts, end.prompt_tokens);
+  if (end.output_tokens) expected_output_.learn(facts, *end.output_tokens);
+  if (!closed.first_token) {
+    finished_.add(closed.prompt, latest_);
+    return;
+  }
+  if (!facts.stream) return;
+  if (end.prompt_tokens) {
+    const Tokens cached = std::min(end.cached_tokens.value_or(0), *end.prompt_tokens);
+    replica.rates.prompt_settled(closed.prompt, *end.prompt_tokens - cached);
+  }
+  if (end.output_tokens) {
+    replica.rates.answer_finished(*end.output_tokens, metrics::seconds(latest_ - *closed.first_token));
+  }
+  update_speeds();
+}
+
+void Pool::update_speeds() {
+  rates_.clear();
+  for (const auto& replica : replicas_) {
+    const std::optional<double> prefill = replica->rates.prefill();
+    replica->ledger.set_drain_rates({prefill.value_or(0), replica->rates.decode().value_or(0)});
+    if (prefill && !replica->removed) rates_.push_back(*prefill);
+  }
+  const double median = median_of(rates_);
+  for (const auto& replica : replicas_) replica->speed = relative_speed(replica->rates.prefill(), median);
+}
+
+ReplicaLoad Pool::load(ReplicaIndex index, Moment now) {
+  const std::lock_guard lock(mutex_);
+  Replica& replica = *replicas_.at(index);
+  TokenLedger& ledger = replica.ledger;
+  ledger.advance(latest(now));
+  ReplicaLoad load;
+  load.name = replica.spec.name;
+  load.prefill_left = ledger.prefill_left();
+  load.decode_left = ledger.decode_left();
+  load.resident = ledger.resident();
+  load.in_flight = ledger.in_flight();
+  load.oldest_unanswered_seconds = ledger.oldest_unanswered_seconds();
+  load.busy_seconds = ledger.busy_seconds();
+  load.prefill_seconds = ledger.prefill_seconds();
+  load.decode_seconds = ledger.decode_seconds();
+  load.speed = replica.speed;
+  load.fallbacks = {{"kv_full", replica.kv_full}, {"unknown_prompt", replica.unknown_prompt}};
+  return load;
+}
+
+std::uint32_t Pool::in_flight() const {
+  const std::lock_guard lock(mutex_);
+  return in_flight_;
+}
+
+}  // namespace weir::balancer

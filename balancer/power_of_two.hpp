@@ -1,0 +1,20 @@
+// Two replicas at random, and of these the one with fewer requests in flight by weight: the standard definition
+// (Mitzenmacher, "The power of two choices in randomized load balancing"). Failures of the last second count too.
+#pragma once
+
+#include "balancer/policy.hpp"
+
+namespace weir::balancer {
+
+class PowerOfTwo final : public ReplicaPolicy {
+ public:
+  std::size_t choose(Tokens, std::span<const Standing> replicas, Random& random) override {
+    if (replicas.size() == 1) return 0;
+    const std::size_t first = draw(random, replicas.size());
+    std::size_t second = draw(random, replicas.size() - 1);
+    if (second >= first) ++second;
+    return replicas[second].requests_by_weight() < replicas[first].requests_by_weight() ? second : first;
+  }
+};
+
+}  // namespace weir::balancer

@@ -1,0 +1,21 @@
+// Any replica, with a chance by its weight.
+#pragma once
+
+#include "balancer/policy.hpp"
+
+namespace weir::balancer {
+
+class RandomReplica final : public ReplicaPolicy {
+ public:
+  std::size_t choose(Tokens, std::span<const Standing> replicas, Random& random) override {
+    double all = 0;
+    for (const Standing& r : replicas) all += r.weight;
+    // 53 random bits: a number in [0, all).
+    double left = static_cast<double>(random() >> 11) * 0x1p-53 * all;
+    std::size_t i = 0;
+    while (i + 1 < replicas.size() && left >= replicas[i].weight) left -= replicas[i++].weight;
+    return i;
+  }
+};
+
+}  // namespace weir::balancer

@@ -1,0 +1,53 @@
+// How fast a replica works, learned from what it did.
+//
+// Prefill: uncached prompt tokens finished per second in which any prompt was pending, both fading with the pending
+// time. So idle time says nothing, and a replica that gets less traffic is not taken for a slow one. Time is read when
+// a prompt is finished, never in the middle of one; the time that failures took counts with the next success, their
+// tokens never do.
+// Decode: output tokens per second of one request, between its first token and its end, EWMA.
+//
+// Owned by a Pool, under its mutex.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+
+#include "balancer/tokens.hpp"
+
+namespace weir::balancer {
+
+class ReplicaRates {
+ public:
+  /// Before so many requests a rate is not known.
+  static constexpr std::uint32_t requests_needed = 20;
+  /// Pending seconds in which what was learned fades to 1/e.
+  static constexpr double memory_seconds = 30;
+
+  /// A first token came. `pending_seconds`: the integral up to now (TokenLedger::pending_seconds).
+  void prompt_finished(Tokens prompt, double pending_seconds);
+  /// The prompt that was finished as `taken_for` turned out to have `uncached` tokens to work on.
+  void prompt_settled(Tokens taken_for, Tokens uncached);
+  void answer_finished(Tokens output, double decode_seconds);
+
+  /// Tokens per second.
+  std::optional<double> prefill() const;
+  std::optional<double> decode() const;
+
+ private:
+  double tokens_ = 0, seconds_ = 0;
+  double pending_seconds_ = 0;  ///< The integral as of the latest finished prompt.
+  std::uint32_t prompts_ = 0;
+  double decode_ = 0;
+  std::uint32_t answers_ = 0;
+};
+
+/// The middle value, or the mean of the two middle ones; 0 of none. Reorders.
+double median_of(std::span<double> values);
+
+/// A replica's speed beside its pool's median, within 0.25 to 4; 1 where there is nothing to compare, and within 10 %
+/// of the median: what is learned of equal replicas differs by chance, and any difference at all would break every tie,
+/// so that at light load one of them got all the traffic.
+double relative_speed(std::optional<double> rate, double median);
+
+}  // namespace weir::balancer

@@ -1,0 +1,125 @@
+#include "balancer/token_ledger.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+namespace weir::balancer {
+
+namespace {
+
+// Drained work is fractional, gauges are not: a token counts until it is done. Sums of whole numbers come back to zero.
+Tokens counted(double tokens) { return static_cast<Tokens>(std::ceil(tokens)); }
+
+}  // namespace
+
+Tokens TokenLedger::queued(const Entry& entry) {
+  if (entry.first_token) return 0;
+  return entry.silent ? counted(entry.work) : entry.prompt;
+}
+
+void TokenLedger::advance(Moment now) {
+  if (now <= updated_) return;
+  const double elapsed = metrics::seconds(now - updated_);
+  updated_ = now;
+
+  if (!entries_.empty()) busy_seconds_ += elapsed;
+  if (pending_ > 0) pending_seconds_ += elapsed;
+  prefill_seconds_ += pending_ * elapsed;
+  decode_seconds_ += streaming_ * elapsed;
+  if (silent_ > 0) drain(elapsed);
+
+  for (; !failures_.empty() && failures_.front().until <= now; failures_.pop_front()) {
+    prefill_left_ -= failures_.front().prompt;
+  }
+}
+
+// Prompts are worked on in the order of their arrival. A streamed one takes its share of the time, but stays in the
+// gauge until its first token says so.
+void TokenLedger::drain(double elapsed) {
+  const double capacity = rates_.prefill * elapsed;
+  double used = 0;
+  for (auto& [ticket, entry] : entries_) {
+    if (entry.first_token) continue;
+    double prefilling = 0;  // Seconds that passed before the prompt was done.
+    if (entry.work > 0) {
+      const double done = std::min(entry.work, capacity - used);
+      used += done;
+      if (entry.silent) prefill_left_ -= counted(entry.work) - counted(entry.work - done);
+      entry.work -= done;
+      prefilling = entry.work > 0 ? elapsed : std::min(elapsed, used / rates_.prefill);
+    }
+    if (!entry.silent) continue;
+    prefill_seconds_ += prefilling;
+    decode_seconds_ += elapsed - prefilling;
+    const double made = std::min(entry.output_left, rates_.decode * (elapsed - prefilling));
+    const Tokens whole = counted(entry.output_left) - counted(entry.output_left - made);
+    entry.output_left -= made;
+    entry.drained += whole;
+    streamed_.stream(whole, whole);
+  }
+}
+
+void TokenLedger::open(Ticket ticket, const Work& work, Moment now) {
+  advance(now);
+  Entry entry;
+  entry.since = updated_;
+  entry.prompt = work.prompt;
+  entry.silent = !work.stream;
+  entry.work = static_cast<double>(work.prompt);
+  entry.output_left = work.stream ? 0 : static_cast<double>(work.output);
+  entry.in_flight_at_start = in_flight();
+  entry.in_flight_seconds_at_start = prefill_seconds_ + decode_seconds_;
+  entries_.emplace(ticket, entry);
+
+  ++(entry.silent ? silent_ : pending_);
+  prompts_ += work.prompt;
+  prefill_left_ += work.prompt;
+  streamed_.decode_left.fetch_add(work.output, std::memory_order_relaxed);
+}
+
+std::optional<Tokens> TokenLedger::first_token(Ticket ticket, Moment now) {
+  advance(now);
+  Entry& entry = entries_.at(ticket);
+  if (entry.first_token) return std::nullopt;
+  prefill_left_ -= queued(entry);
+  entry.first_token = updated_;
+  --(entry.silent ? silent_ : pending_);
+  ++streaming_;
+  entry.silent = false;
+  return counted(std::exchange(entry.output_left, 0.0));
+}
+
+TokenLedger::Closed TokenLedger::close(Ticket ticket, bool answered, Tokens output_left, Tokens streamed, Moment now) {
+  advance(now);
+  const Entry entry = entries_.extract(ticket).mapped();
+
+  if (const Tokens left = queued(entry); left > 0 && !answered) {
+    failures_.push_back({updated_ + failure_memory, left});
+  } else {
+    prefill_left_ -= left;
+  }
+  prompts_ -= entry.prompt;
+  streamed_.decode_left.fetch_sub(output_left + counted(entry.output_left), std::memory_order_relaxed);
+  streamed_.resident.fetch_sub(streamed + entry.drained, std::memory_order_relaxed);
+  --(entry.silent ? silent_ : entry.first_token ? streaming_ : pending_);
+
+  Closed closed;
+  closed.prompt = entry.prompt;
+  closed.first_token = entry.first_token;
+  closed.company.in_flight_at_start = entry.in_flight_at_start;
+  // A request that took no time was with those that were there.
+  const double lasted = metrics::seconds(updated_ - entry.since);
+  closed.company.in_flight_mean =
+      lasted > 0 ? (prefill_seconds_ + decode_seconds_ - entry.in_flight_seconds_at_start) / lasted : in_flight() + 1;
+  return closed;
+}
+
+double TokenLedger::oldest_unanswered_seconds() const {
+  for (const auto& [ticket, entry] : entries_) {
+    if (!entry.first_token) return metrics::seconds(updated_ - entry.since);
+  }
+  return 0;
+}
+
+}  // namespace weir::balancer

@@ -1,0 +1,156 @@
+#include "lab/load/connection.hpp"
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/write.hpp>
+#include <utility>
+
+namespace weir::lab::load {
+
+namespace asio = boost::asio;
+namespace http = boost::beast::http;
+using boost::system::error_code;
+
+Connection::Connection(asio::io_context& io, const asio::ip::tcp::endpoint& server) : socket_(io), server_(server) {}
+
+void Connection::run(Outgoing outgoing, Done done) {
+  outgoing_ = std::move(outgoing);
+  done_ = std::move(done);
+  result_ = Result{};
+  result_.request_id = outgoing_.request_id;
+  result_.prompt_target = outgoing_.prompt_target;
+  result_.stream = StreamReader(outgoing_.api);
+  result_.started = std::chrono::steady_clock::now();
+  reused_ = open_;
+  open_ ? exchange() : connect();
+}
+
+void Connection::connect() {
+  ++generation_;
+  error_code ignored;
+  socket_.close(ignored);
+  buffer_.clear();
+  socket_.async_connect(server_, [self = shared_from_this(), mine = generation_](error_code ec) {
+    if (mine != self->generation_) return;
+    if (ec) return self->fail("connect", ec.message());
+    error_code none;
+    self->socket_.set_option(asio::ip::tcp::no_delay(true), none);
+    self->open_ = true;
+    self->exchange();
+  });
+}
+
+void Connection::exchange() {
+  ++generation_;
+  any_byte_ = head_seen_ = false;
+  parser_.emplace();
+  parser_->eager(true);
+  parser_->body_limit(boost::none);
+  parser_->get().body().on_bytes = [this](std::string_view bytes) { on_body(bytes); };
+  write_pending_ = true;
+  asio::async_write(socket_, asio::buffer(outgoing_.bytes),
+                    [self = shared_from_this(), mine = generation_](error_code, std::size_t) {
+                      // What went wrong, if anything, the read tells: perhaps an answer is there.
+                      if (mine == self->generation_) self->write_pending_ = false;
+                    });
+  read();
+}
+
+void Connection::read() {
+  socket_.async_read_some(buffer_.prepare(read_size),
+                          [self = shared_from_this(), mine = generation_](error_code ec, std::size_t n) {
+                            if (mine == self->generation_) self->on_read(ec, n);
+                          });
+}
+
+void Connection::on_read(error_code ec, std::size_t n) {
+  read_at_ = std::chrono::steady_clock::now();
+  buffer_.commit(n);
+  if (n > 0) any_byte_ = true;
+  if (ec) return on_end_of_connection(ec);
+  while (buffer_.size() > 0 && !parser_->is_done()) {
+    error_code parse;
+    const std::size_t used = parser_->put(buffer_.data(), parse);
+    buffer_.consume(used);
+    if (parse == http::error::need_more) break;
+    if (parse) return fail("invalid", "the answer is not valid HTTP: " + parse.message());
+    if (used == 0) break;
+  }
+  parser_->is_done() ? answered() : read();
+}
+
+void Connection::on_end_of_connection(error_code ec) {
+  // A kept connection that the server closed while the request was on its way: the request goes out once more.
+  if (reused_ && !any_byte_) {
+    reused_ = false;
+    open_ = false;
+    return connect();
+  }
+  if (ec != asio::error::eof) return fail("reset", ec.message());
+  error_code end;
+  if (any_byte_) parser_->put_eof(end);
+  open_ = false;
+  if (any_byte_ && !end && parser_->is_done()) return answered();
+  fail("reset", "the connection was closed before the answer was whole");
+}
+
+void Connection::on_body(std::string_view bytes) {
+  if (!head_seen_) {
+    head_seen_ = true;
+    result_.status = parser_->get().result_int();
+  }
+  if (result_.status == 200) return result_.stream.feed(bytes, read_at_);
+  result_.detail.append(bytes.substr(0, detail_limit - std::min(detail_limit, result_.detail.size())));
+}
+
+void Connection::answered() {
+  const auto& head = parser_->get();
+  result_.status = head.result_int();
+  result_.replica = std::string(head["x-weir-replica"]);
+  // A request still being sent cannot share its connection with the next one.
+  if (write_pending_ || !parser_->keep_alive() || buffer_.size() > 0) {
+    open_ = false;
+  }
+  const auto set = [this](std::string outcome, std::string_view detail) {
+    result_.outcome = std::move(outcome);
+    result_.detail = std::string(detail.substr(0, detail_limit));
+  };
+  const std::string_view type(head[http::field::content_type].data(), head[http::field::content_type].size());
+  if (result_.status != 200) {
+    set("http_" + std::to_string(result_.status), std::string(result_.detail));
+  } else if (!boost::beast::iequals(type.substr(0, 17), "text/event-stream")) {
+    set("invalid", "expected text/event-stream, got \"" + std::string(type) + "\"");
+  } else if (!result_.stream.error().empty()) {
+    set("in_band", result_.stream.error());
+  } else if (!result_.stream.complete()) {
+    set("truncated", "the stream ended without its end marker");
+  }
+  finish();
+}
+
+void Connection::fail(std::string_view outcome, std::string_view detail) {
+  open_ = false;
+  result_.outcome = outcome;
+  result_.detail = std::string(detail.substr(0, detail_limit));
+  if (parser_ && parser_->is_header_done()) {
+    result_.status = parser_->get().result_int();
+    result_.replica = std::string(parser_->get()["x-weir-replica"]);
+  }
+  finish();
+}
+
+void Connection::finish() {
+  ++generation_;
+  if (!open_) {
+    error_code ignored;
+    socket_.close(ignored);
+    buffer_.clear();
+  }
+  result_.ended = std::chrono::steady_clock::now();
+  if (!done_) return;
+  // Posted: the owner may start the next request on this very connection.
+  asio::post(socket_.get_executor(), [self = shared_from_this(), done = std::exchange(done_, nullptr),
+                                      result = std::move(result_)]() mutable { done(self, std::move(result)); });
+}
+
+}  // namespace weir::lab::load

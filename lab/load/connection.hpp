@@ -1,0 +1,119 @@
+// One connection of the load client: sends a request, reads its streamed answer, keeps the connection for the next one.
+//
+// One thread. The moment of a read is when it returned. Sending and reading run together, so that an early refusal is
+// not lost.
+#pragma once
+
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/beast/core/flat_buffer.hpp>
+#include <boost/beast/http.hpp>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "lab/load/stream_reader.hpp"
+
+namespace weir::lab::load {
+
+/// What became of one request.
+struct Result {
+  std::string request_id;
+  /// "ok", or the kind of failure: connect, http_<status>, in_band, truncated (ended in good order without its end
+  /// marker), reset (the connection broke), timeout, invalid (no HTTP, or no event stream), unfinished (the load was
+  /// ended by its user; no failure).
+  std::string outcome = "ok";
+  std::string detail;   ///< What the failure said, cut.
+  std::string replica;  ///< The x-weir-replica of the answer; "" where absent.
+  unsigned status = 0;
+  std::uint64_t prompt_target = 0;
+  Moment started{};  ///< Before connecting or, on a kept connection, before sending.
+  Moment ended{};
+  StreamReader stream{Api::chat};
+
+  bool ok() const { return outcome == "ok"; }
+  std::uint64_t output_tokens() const { return stream.output_tokens().value_or(stream.token_events()); }
+  std::uint64_t prompt_tokens() const { return stream.prompt_tokens().value_or(prompt_target); }
+};
+
+struct Outgoing {
+  Api api = Api::chat;
+  std::string request_id;
+  std::string bytes;  ///< Head and body.
+  std::uint64_t prompt_target = 0;
+};
+
+/// A Beast body that hands its bytes on in place.
+struct StreamBody {
+  struct value_type {
+    std::function<void(std::string_view)> on_bytes;
+  };
+  class reader {
+   public:
+    template <bool isRequest, class Fields>
+    reader(boost::beast::http::header<isRequest, Fields>&, value_type& body) : body_(body) {}
+    void init(const boost::optional<std::uint64_t>&, boost::system::error_code& ec) { ec = {}; }
+    template <class Buffers>
+    std::size_t put(const Buffers& buffers, boost::system::error_code& ec) {
+      ec = {};
+      std::size_t n = 0;
+      for (auto it = boost::asio::buffer_sequence_begin(buffers); it != boost::asio::buffer_sequence_end(buffers);
+           ++it) {
+        const boost::asio::const_buffer part = *it;
+        body_.on_bytes({static_cast<const char*>(part.data()), part.size()});
+        n += part.size();
+      }
+      return n;
+    }
+    void finish(boost::system::error_code& ec) { ec = {}; }
+
+   private:
+    value_type& body_;
+  };
+};
+
+class Connection : public std::enable_shared_from_this<Connection> {
+ public:
+  using Done = std::function<void(std::shared_ptr<Connection>, Result)>;
+
+  Connection(boost::asio::io_context& io, const boost::asio::ip::tcp::endpoint& server);
+
+  /// Sends a request; `done` is called once, never from inside this call. Not while another is under way.
+  void run(Outgoing outgoing, Done done);
+  /// Ends the request under way with this outcome and closes the connection.
+  void fail(std::string_view outcome, std::string_view detail);
+  bool reusable() const { return open_; }
+  Moment started() const { return result_.started; }
+
+ private:
+  void connect();
+  void exchange();
+  void read();
+  void on_read(boost::system::error_code ec, std::size_t n);
+  void on_end_of_connection(boost::system::error_code ec);
+  void on_body(std::string_view bytes);
+  void answered();
+  void finish();
+
+  static constexpr std::size_t read_size = 16 * 1024;
+  static constexpr std::size_t detail_limit = 200;
+
+  boost::asio::ip::tcp::socket socket_;
+  boost::asio::ip::tcp::endpoint server_;
+  boost::beast::flat_buffer buffer_;
+  std::optional<boost::beast::http::response_parser<StreamBody>> parser_;
+  Outgoing outgoing_;
+  Result result_;
+  Done done_;
+  Moment read_at_{};
+  std::uint64_t generation_ = 0;  ///< Handlers of an earlier socket or request do nothing.
+  bool open_ = false;
+  bool reused_ = false;  ///< The request under way went out on a kept connection.
+  bool any_byte_ = false;
+  bool head_seen_ = false;
+  bool write_pending_ = false;
+};
+
+}  // namespace weir::lab::load

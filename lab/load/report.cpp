@@ -1,0 +1,175 @@
+#include "lab/load/report.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <numeric>
+
+namespace weir::lab::load {
+
+namespace json = boost::json;
+
+namespace {
+
+double seconds_between(Moment from, Moment to) { return std::chrono::duration<double>(to - from).count(); }
+
+json::value json_of(const std::optional<double>& v) { return v ? json::value(*v) : json::value(nullptr); }
+
+json::value json_of(const std::optional<Distribution>& d) {
+  if (!d) return nullptr;
+  return json::object{{"count", d->count}, {"mean", d->mean},        {"p50", d->p50}, {"p90", d->p90},
+                      {"p95", d->p95},     {"p99", json_of(d->p99)}, {"max", d->max}};
+}
+
+template <class... Values>
+std::string format(const char* pattern, Values... values) {
+  char text[256];
+  std::snprintf(text, sizeof text, pattern, values...);
+  return text;
+}
+
+void print_row(std::ostream& out, const char* name, const std::vector<float>& values) {
+  const auto d = distribution(values);
+  if (!d) {
+    out << format("%-10s %9s\n", name, "-");
+    return;
+  }
+  const auto ms = [](double seconds) { return format("%9.2f", seconds * 1e3); };
+  out << format("%-10s", name) << ' ' << ms(d->mean) << ' ' << ms(d->p50) << ' ' << ms(d->p90) << ' ' << ms(d->p95)
+      << ' ' << (d->p99 ? ms(*d->p99) : format("%9s", "-")) << format(" %9zu\n", d->count);
+}
+
+}  // namespace
+
+double quantile(std::span<const float> sorted, double q) {
+  const double at = q * static_cast<double>(sorted.size() - 1);
+  const auto below = static_cast<std::size_t>(at);
+  const std::size_t above = std::min(below + 1, sorted.size() - 1);
+  const double share = at - static_cast<double>(below);
+  return static_cast<double>(sorted[below]) * (1 - share) + static_cast<double>(sorted[above]) * share;
+}
+
+std::optional<Distribution> distribution(std::vector<float> values) {
+  if (values.empty()) return std::nullopt;
+  std::ranges::sort(values);
+  Distribution d;
+  d.count = values.size();
+  d.mean = std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
+  d.p50 = quantile(values, 0.50);
+  d.p90 = quantile(values, 0.90);
+  d.p95 = quantile(values, 0.95);
+  if (values.size() >= 100) d.p99 = quantile(values, 0.99);
+  d.max = static_cast<double>(values.back());
+  return d;
+}
+
+void Tally::add(const Result& result) {
+  if (!first_start_ || result.started < *first_start_) first_start_ = result.started;
+  if (!last_end_ || result.ended > *last_end_) last_end_ = result.ended;
+  output_tokens_ += result.output_tokens();
+  if (result.stream.first_token()) prompt_tokens_ += result.prompt_tokens();
+  if (result.outcome == "unfinished") {
+    ++unfinished_;
+    return;
+  }
+  if (!result.ok()) {
+    ++failed_;
+    ++errors_[result.outcome];
+    if (example_.empty()) example_ = result.outcome + ": " + result.detail;
+    return;
+  }
+  ++ok_;
+  e2e_.push_back(static_cast<float>(seconds_between(result.started, result.ended)));
+  if (result.stream.first_token()) {
+    ttft_.push_back(static_cast<float>(seconds_between(result.started, *result.stream.first_token())));
+  }
+  if (const auto tpot = result.stream.tpot()) tpot_.push_back(static_cast<float>(*tpot));
+  itl_.insert(itl_.end(), result.stream.gaps().begin(), result.stream.gaps().end());
+}
+
+double Tally::elapsed() const { return first_start_ ? seconds_between(*first_start_, *last_end_) : 0; }
+
+json::object Tally::json(double elapsed) const {
+  const auto rate = [&](double n) { return elapsed > 0 ? json::value(n / elapsed) : json::value(nullptr); };
+  json::object errors;
+  for (const auto& [kind, count] : errors_) errors[kind] = count;
+  return {{"requests_ok", ok_},
+          {"requests_failed", failed_},
+          {"requests_unfinished", unfinished_},
+          {"errors", errors},
+          {"requests_per_minute", rate(60.0 * static_cast<double>(ok_))},
+          {"ttft_s", json_of(distribution(ttft_))},
+          {"itl_s", json_of(distribution(itl_))},
+          {"tpot_s", json_of(distribution(tpot_))},
+          {"e2e_s", json_of(distribution(e2e_))},
+          {"prompt_tokens", prompt_tokens_},
+          {"output_tokens", output_tokens_},
+          {"output_tokens_per_second", rate(static_cast<double>(output_tokens_))},
+          {"total_tokens_per_second", rate(static_cast<double>(prompt_tokens_ + output_tokens_))}};
+}
+
+void Tally::print(std::ostream& out, double elapsed) const {
+  out << format("Requests   %llu ok, %llu failed", static_cast<unsigned long long>(ok_),
+                static_cast<unsigned long long>(failed_));
+  if (unfinished_ > 0) out << format(", %llu unfinished", static_cast<unsigned long long>(unfinished_));
+  out << format(" in %.1f s", elapsed);
+  if (elapsed > 0) out << format(": %.1f a minute", 60.0 * static_cast<double>(ok_) / elapsed);
+  out << '\n';
+  if (failed_ > 0) {
+    out << "Errors    ";
+    for (const auto& [kind, count] : errors_) out << ' ' << kind << ' ' << count;
+    out << "\n           first: " << example_ << '\n';
+  }
+  out << format("\n%-10s %9s %9s %9s %9s %9s %9s\n", "ms", "mean", "p50", "p90", "p95", "p99", "values");
+  print_row(out, "TTFT", ttft_);
+  print_row(out, "ITL", itl_);
+  print_row(out, "TPOT", tpot_);
+  print_row(out, "E2E", e2e_);
+  if (elapsed <= 0) return;
+  out << format("\nOutput     %.1f tokens/s (%llu tokens)\nTotal      %.1f tokens/s, prompts included\n",
+                static_cast<double>(output_tokens_) / elapsed, static_cast<unsigned long long>(output_tokens_),
+                static_cast<double>(output_tokens_ + prompt_tokens_) / elapsed);
+}
+
+void Report::add(const Result& result) {
+  all.add(result);
+  if (!result.replica.empty()) by_replica[result.replica].add(result);
+}
+
+json::object Report::json() const {
+  // Rates of one replica are over the time of all: a replica that idles is slow in tokens a second.
+  const double elapsed = all.elapsed();
+  json::object root = all.json(elapsed);
+  root["elapsed_s"] = elapsed;
+  json::object replicas;
+  for (const auto& [name, tally] : by_replica) replicas[name] = tally.json(elapsed);
+  root["replicas"] = replicas;
+  return root;
+}
+
+std::string result_line(const Result& result) {
+  const auto moment = [](const std::optional<Moment>& m) {
+    return m ? json::value(m->time_since_epoch().count()) : json::value(nullptr);
+  };
+  std::optional<double> ttft;
+  if (result.stream.first_token()) ttft = seconds_between(result.started, *result.stream.first_token());
+  return json::serialize(json::object{
+      {"request_id", result.request_id},
+      {"outcome", result.outcome},
+      {"detail", result.detail.empty() ? json::value(nullptr) : json::value(result.detail)},
+      {"status", result.status == 0 ? json::value(nullptr) : json::value(result.status)},
+      {"replica", result.replica.empty() ? json::value(nullptr) : json::value(result.replica)},
+      {"started_ns", moment(result.started)},
+      {"first_token_ns", moment(result.stream.first_token())},
+      {"last_token_ns", moment(result.stream.last_token())},
+      {"ended_ns", moment(result.ended)},
+      {"ttft_s", json_of(ttft)},
+      {"tpot_s", json_of(result.stream.tpot())},
+      {"e2e_s", seconds_between(result.started, result.ended)},
+      {"prompt_tokens", result.prompt_tokens()},
+      {"output_tokens", result.output_tokens()},
+      {"token_events", result.stream.token_events()},
+  });
+}
+
+}  // namespace weir::lab::load

@@ -1,0 +1,72 @@
+// The figures of a load: distributions of what its requests saw, as a table and as JSON.
+#pragma once
+
+#include <boost/json.hpp>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <ostream>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lab/load/connection.hpp"
+
+namespace weir::lab::load {
+
+/// The q-quantile by linear interpolation between the order statistics around q * (n - 1), as numpy and pandas do.
+/// `sorted` ascending and not empty.
+double quantile(std::span<const float> sorted, double q);
+
+/// A distribution in a few numbers. p99 only from 100 values on: of fewer it is no more than the largest.
+struct Distribution {
+  std::size_t count = 0;
+  double mean = 0, p50 = 0, p90 = 0, p95 = 0, max = 0;
+  std::optional<double> p99;
+};
+
+/// Nothing where there are no values.
+std::optional<Distribution> distribution(std::vector<float> values);
+
+/// Requests and what was measured of them. Failed ones are counted and stay out of the distributions; the tokens they
+/// brought count.
+class Tally {
+ public:
+  void add(const Result& result);
+
+  std::uint64_t ok() const { return ok_; }
+  std::uint64_t failed() const { return failed_; }
+  std::uint64_t unfinished() const { return unfinished_; }
+  std::uint64_t output_tokens() const { return output_tokens_; }
+  const std::map<std::string, std::uint64_t>& errors() const { return errors_; }
+  /// One failure's own words, for the first kind that came.
+  const std::string& example() const { return example_; }
+
+  /// Whole seconds that rates are taken over: from the first start to the last end.
+  double elapsed() const;
+  boost::json::object json(double elapsed) const;
+  void print(std::ostream& out, double elapsed) const;
+
+ private:
+  std::uint64_t ok_ = 0, failed_ = 0, unfinished_ = 0;
+  std::uint64_t prompt_tokens_ = 0, output_tokens_ = 0;
+  std::map<std::string, std::uint64_t> errors_;
+  std::string example_;
+  std::optional<Moment> first_start_, last_end_;
+  std::vector<float> ttft_, itl_, tpot_, e2e_;  ///< Seconds.
+};
+
+/// All requests together, and those of each replica that named itself in x-weir-replica.
+struct Report {
+  Tally all;
+  std::map<std::string, Tally> by_replica;
+
+  void add(const Result& result);
+  boost::json::object json() const;
+};
+
+/// The line of one request in --log.
+std::string result_line(const Result& result);
+
+}  // namespace weir::lab::load

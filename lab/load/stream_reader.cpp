@@ -1,0 +1,136 @@
+#include "lab/load/stream_reader.hpp"
+
+#include <array>
+#include <boost/json.hpp>
+
+namespace weir::lab::load {
+namespace {
+
+namespace json = boost::json;
+
+/// What one event says, whatever the dialect.
+struct Event {
+  bool token = false;
+  bool choice = false;
+  bool ends = false;
+  std::string error;
+  std::optional<std::uint64_t> prompt_tokens, output_tokens;
+};
+
+bool has_text(const json::object& object, std::string_view key) {
+  const json::value* v = object.if_contains(key);
+  return v && v->is_string() && !v->get_string().empty();
+}
+
+bool has_items(const json::object& object, std::string_view key) {
+  const json::value* v = object.if_contains(key);
+  return v && v->is_array() && !v->get_array().empty();
+}
+
+std::optional<std::uint64_t> count(const json::object& object, std::string_view key) {
+  const json::value* v = object.if_contains(key);
+  if (!v || !v->is_int64() || v->get_int64() < 0) return std::nullopt;
+  return static_cast<std::uint64_t>(v->get_int64());
+}
+
+std::string error_text(const json::value& error) {
+  if (error.is_string()) return error.get_string().c_str();
+  const json::object* object = error.if_object();
+  const json::value* message = object ? object->if_contains("message") : nullptr;
+  return message && message->is_string() ? message->get_string().c_str() : json::serialize(error);
+}
+
+void read_openai(const json::object& root, Event& event) {
+  const json::value* choices = root.if_contains("choices");
+  if (choices && choices->is_array()) {
+    for (const json::value& c : choices->get_array()) {
+      const json::object* choice = c.if_object();
+      if (!choice) continue;
+      event.choice = true;
+      if (has_text(*choice, "text")) event.token = true;
+      const json::value* d = choice->if_contains("delta");
+      const json::object* delta = d ? d->if_object() : nullptr;
+      if (!delta) continue;
+      event.token |= has_text(*delta, "content") || has_text(*delta, "reasoning") ||
+                     has_text(*delta, "reasoning_content") || has_items(*delta, "tool_calls");
+    }
+  }
+  const json::value* u = root.if_contains("usage");
+  if (const json::object* usage = u ? u->if_object() : nullptr) {
+    event.prompt_tokens = count(*usage, "prompt_tokens");
+    event.output_tokens = count(*usage, "completion_tokens");
+  }
+}
+
+void read_tgi(const json::object& root, Event& event) {
+  event.choice = event.token = root.contains("token");
+  const json::value* text = root.if_contains("generated_text");
+  event.ends = text && text->is_string();
+  const json::value* d = root.if_contains("details");
+  if (const json::object* details = d ? d->if_object() : nullptr) {
+    event.prompt_tokens = count(*details, "input_length");
+    event.output_tokens = count(*details, "generated_tokens");
+  }
+}
+
+Event read_event(std::string_view data, Api api) {
+  // The memory of one event: on the stack unless the event is large.
+  std::array<unsigned char, 8192> memory;
+  json::monotonic_resource resource(memory.data(), memory.size());
+  boost::system::error_code ec;
+  Event event;
+  const json::value document = json::parse(data, ec, &resource);
+  const json::object* root = ec ? nullptr : document.if_object();
+  if (!root) {
+    event.error = "an event is not a JSON object";
+    return event;
+  }
+  const json::value* error = root->if_contains("error");
+  if (error && !error->is_null()) {
+    event.error = error_text(*error);
+    return event;
+  }
+  api == Api::tgi ? read_tgi(*root, event) : read_openai(*root, event);
+  return event;
+}
+
+}  // namespace
+
+void StreamReader::feed(std::string_view bytes, Moment at) {
+  splitter_.feed(bytes, [&](std::string_view data) { event(data, at); });
+}
+
+void StreamReader::event(std::string_view data, Moment at) {
+  if (data == "[DONE]") {
+    complete_ = api_ != Api::tgi;
+    return;
+  }
+  if (data.empty()) return;
+  Event seen = read_event(data, api_);
+  if (!seen.error.empty()) {
+    if (error_.empty()) error_ = std::move(seen.error);
+    return;
+  }
+  if (seen.token) token(at);
+  if (seen.choice) last_choice_ = at;
+  if (seen.prompt_tokens) prompt_tokens_ = seen.prompt_tokens;
+  if (seen.output_tokens) output_tokens_ = seen.output_tokens;
+  complete_ |= seen.ends;
+}
+
+void StreamReader::token(Moment at) {
+  ++token_events_;
+  if (!first_token_) first_token_ = at;
+  if (last_token_) gaps_.push_back(std::chrono::duration<float>(at - *last_token_).count());
+  last_token_ = at;
+}
+
+std::optional<double> StreamReader::tpot() const {
+  if (!first_token_) return std::nullopt;
+  const std::uint64_t n = output_tokens_.value_or(token_events_);
+  const Moment end = output_tokens_ ? *last_choice_ : *last_token_;
+  if (n < 2 || end == *first_token_) return std::nullopt;
+  return std::chrono::duration<double>(end - *first_token_).count() / static_cast<double>(n - 1);
+}
+
+}  // namespace weir::lab::load

@@ -1,0 +1,63 @@
+// What is sent and when: lengths and arrivals, drawn from a seed or taken from a trace.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lab/load/trace.hpp"
+#include "lab/random.hpp"
+
+namespace weir::lab::load {
+
+/// What the load speaks.
+enum class Api { chat, completions, tgi };
+
+struct WorkloadSettings {
+  double input_tokens = 550;  ///< LLMPerf's defaults.
+  double input_stddev = 150;
+  double output_tokens = 150;
+  double output_stddev = 20;
+  std::optional<double> rate;     ///< Requests a second, Poisson. Absent: no arrivals of its own.
+  std::vector<TraceEntry> trace;  ///< Lengths, in order, from the start again at its end; empty: drawn.
+  bool trace_arrivals = false;    ///< Arrivals too; the workload ends with the trace.
+  double trace_speed = 1;         ///< Divides the trace's times.
+  std::uint64_t seed = 1;
+};
+
+struct Planned {
+  std::uint64_t number = 0;  ///< From 0.
+  double at = 0;             ///< Seconds since the start; 0 where the load is closed.
+  std::uint64_t prompt_tokens = 1;
+  std::uint64_t output_tokens = 1;
+};
+
+class Workload {
+ public:
+  explicit Workload(WorkloadSettings settings);
+
+  /// Arrivals are given: the load does not wait for answers.
+  bool open_loop() const { return settings_.trace_arrivals || settings_.rate.has_value(); }
+  /// The next request; nothing where the trace has ended.
+  std::optional<Planned> next();
+  /// A text of that many tokens (lab/words.hpp), different for every number and the same for every seed.
+  std::string prompt(const Planned& planned) const;
+
+ private:
+  std::uint64_t draw(double mean, double stddev);
+
+  WorkloadSettings settings_;
+  Random lengths_;
+  Random arrivals_;
+  std::uint64_t count_ = 0;
+  double at_ = 0;
+};
+
+/// The path of an API and the body of a streamed request.
+std::string_view path_of(Api api);
+std::string request_body(Api api, std::string_view model, std::string_view prompt, std::uint64_t max_tokens,
+                         bool usage);
+
+}  // namespace weir::lab::load

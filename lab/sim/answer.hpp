@@ -1,0 +1,49 @@
+// One answer as bytes on the wire, in the shapes of vLLM (OpenAI routes) and TGI (native routes).
+//
+// Compact JSON, one event a chunk, as uvicorn and axum frame them. vLLM: the role event goes out with the first token,
+// a stop ends in an empty event with finish_reason, a length joins it to the last token, usage only if asked for,
+// [DONE] always. TGI: no blank after "data:", no [DONE], the last event carries generated_text.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "lab/sim/request.hpp"
+
+namespace weir::lab::sim {
+
+class Answer {
+ public:
+  /// `seed` names the text; `created` is in Unix seconds.
+  Answer(const Request& request, const AnswerPlan& plan, std::string_view model, std::uint64_t seed,
+         std::int64_t created);
+
+  /// The response head of a stream. Sent before prefill, as vLLM and TGI do.
+  void append_head(std::string& out, bool keep_alive) const;
+  /// The chunks that token `index` (1 to plan.tokens) brings, to the end of the body with the last one.
+  void append_token(std::string& out, std::uint64_t index) const;
+  /// The body of an answer that is not streamed.
+  std::string whole() const;
+
+ private:
+  void append_openai(std::string& out, std::uint64_t index) const;
+  void append_tgi(std::string& out, std::uint64_t index) const;
+  std::string usage(std::uint64_t completion_tokens) const;
+  std::string text_json() const;
+  bool has_text(std::uint64_t index) const { return !(plan_.by_stop && index == plan_.tokens); }
+
+  Request request_;
+  AnswerPlan plan_;
+  std::uint64_t seed_;
+  std::string envelope_;      ///< From "data: {" to before "choices".
+  std::string whole_prefix_;  ///< The same of an answer that is not streamed.
+};
+
+/// A chunk of chunked framing (RFC 9112, section 7.1).
+void append_chunk(std::string& out, std::string_view payload);
+
+/// The body of a refusal in the shape of the route's engine.
+std::string refusal_body(Route route, const Refusal& refusal);
+
+}  // namespace weir::lab::sim

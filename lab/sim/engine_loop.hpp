@@ -1,0 +1,49 @@
+// Runs an EngineModel in real time on an io_context: one timer, absolute deadlines, so that steps do not drift.
+//
+// One thread. A step that ends late because the process was busy does not delay those after it; only one that is more
+// than `forgiven_lateness` late (a stopped process) restarts the clock instead of catching up.
+#pragma once
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <chrono>
+#include <cstdint>
+#include <unordered_map>
+
+#include "lab/engine_model.hpp"
+
+namespace weir::lab::sim {
+
+/// Who waits for the tokens of a sequence.
+class Listener {
+ public:
+  virtual ~Listener() = default;
+  /// May abort sequences and submit others. Not called again after `event.last` or after an abort.
+  virtual void on_token(const TokenEvent& event) = 0;
+};
+
+class EngineLoop {
+ public:
+  using Clock = std::chrono::steady_clock;
+  static constexpr std::chrono::milliseconds forgiven_lateness{250};
+
+  EngineLoop(boost::asio::io_context& io, const EngineSettings& settings, std::uint64_t seed);
+
+  /// False where the engine could never run it. `listener` must live until its last token or the abort.
+  bool submit(const Sequence& sequence, Listener& listener);
+  void abort(SequenceId id);
+  /// No further step; for the end of the program.
+  void stop() { timer_.cancel(); }
+  const EngineModel& model() const { return model_; }
+
+ private:
+  void begin(Clock::time_point from);
+  void on_deadline();
+
+  EngineModel model_;
+  boost::asio::steady_timer timer_;
+  std::unordered_map<SequenceId, Listener*> listeners_;
+  bool stepping_ = false;
+};
+
+}  // namespace weir::lab::sim

@@ -1,0 +1,164 @@
+#include "lab/sim/request.hpp"
+
+#include <algorithm>
+#include <boost/json.hpp>
+#include <cmath>
+
+#include "lab/words.hpp"
+
+namespace weir::lab::sim {
+namespace {
+
+namespace json = boost::json;
+
+bool flag(const json::object& object, std::string_view key) {
+  const json::value* v = object.if_contains(key);
+  return v && v->is_bool() && v->get_bool();
+}
+
+const json::object* object_at(const json::object& object, std::string_view key) {
+  const json::value* v = object.if_contains(key);
+  return v ? v->if_object() : nullptr;
+}
+
+void add_text(Request& request, std::string_view text) {
+  request.prompt_tokens += count_tokens(text);
+  request.prompt_chars += text.size();
+}
+
+/// A positive count; absent or null gives nothing; anything else is the client's mistake.
+std::optional<Refusal> read_count(const json::object& object, std::string_view key, std::optional<std::uint64_t>& out) {
+  const json::value* v = object.if_contains(key);
+  if (!v || v->is_null()) return std::nullopt;
+  if (!v->is_int64() || v->get_int64() < 1) {
+    return Refusal{400, std::string(key) + " must be an integer of at least 1, got " + json::serialize(*v)};
+  }
+  out = static_cast<std::uint64_t>(v->get_int64());
+  return std::nullopt;
+}
+
+std::optional<Refusal> read_messages(const json::object& body, Request& request) {
+  const json::value* messages = body.if_contains("messages");
+  if (!messages || !messages->is_array() || messages->get_array().empty()) {
+    return Refusal{400, "messages must be a list with at least one message"};
+  }
+  request.prompt_tokens += tokens_per_chat;
+  for (const json::value& m : messages->get_array()) {
+    if (!m.is_object()) return Refusal{400, "every message must be an object"};
+    request.prompt_tokens += tokens_per_message;
+    const json::value* content = m.get_object().if_contains("content");
+    if (!content || content->is_null()) continue;
+    if (const json::string* text = content->if_string()) {
+      add_text(request, *text);
+    } else if (const json::array* parts = content->if_array()) {
+      for (const json::value& part : *parts) {
+        const json::object* p = part.if_object();
+        const json::value* t = p ? p->if_contains("text") : nullptr;
+        if (t && t->is_string()) add_text(request, t->get_string());
+      }
+    } else {
+      return Refusal{400, "content must be a string or a list of parts"};
+    }
+  }
+  const json::value* tools = body.if_contains("tools");
+  if (tools && tools->is_array()) add_text(request, json::serialize(*tools));
+  return std::nullopt;
+}
+
+std::optional<Refusal> read_prompt(const json::object& body, Request& request) {
+  const json::value* prompt = body.if_contains("prompt");
+  if (prompt && prompt->is_array() && prompt->get_array().size() == 1 && !prompt->get_array()[0].is_number()) {
+    prompt = &prompt->get_array()[0];  // A list of one prompt.
+  }
+  if (prompt && prompt->is_string()) {
+    add_text(request, prompt->get_string());
+    request.prompt_tokens += 1;  // The token that begins a text.
+    return std::nullopt;
+  }
+  if (prompt && prompt->is_array() && !prompt->get_array().empty() &&
+      std::ranges::all_of(prompt->get_array(), [](const json::value& v) { return v.is_int64(); })) {
+    request.prompt_tokens += prompt->get_array().size();
+    return std::nullopt;
+  }
+  return Refusal{400, "prompt must be a string, a list of token ids, or a list of one of these"};
+}
+
+std::optional<Refusal> read_openai(const json::object& body, Request& request) {
+  if (const json::value* model = body.if_contains("model")) {
+    if (!model->is_string()) return Refusal{400, "model must be a string"};
+    request.model = model->get_string().c_str();
+  }
+  std::optional<std::uint64_t> n;
+  if (auto refusal = read_count(body, "n", n)) return refusal;
+  if (n.value_or(1) != 1)
+    return Refusal{400, "n must be 1: a simulated replica gives one choice, got " + std::to_string(*n)};
+  request.stream = flag(body, "stream");
+  request.ignore_eos = flag(body, "ignore_eos");
+  if (const json::object* options = object_at(body, "stream_options")) {
+    if (!request.stream) return Refusal{400, "stream_options can only be defined when stream is true"};
+    request.include_usage = flag(*options, "include_usage");
+    request.continuous_usage = request.include_usage && flag(*options, "continuous_usage_stats");
+  }
+  if (auto refusal = read_count(body, "max_tokens", request.max_tokens)) return refusal;
+  if (request.route == Route::completions) {
+    if (!request.max_tokens) request.max_tokens = 16;  // The default of OpenAI's completions.
+    return read_prompt(body, request);
+  }
+  if (auto refusal = read_count(body, "max_completion_tokens", request.max_tokens)) return refusal;
+  return read_messages(body, request);
+}
+
+std::optional<Refusal> read_tgi(const json::object& body, Request& request) {
+  request.stream = request.route == Route::tgi_generate_stream;
+  const json::value* inputs = body.if_contains("inputs");
+  if (!inputs || !inputs->is_string()) return Refusal{422, "inputs must be a string"};
+  add_text(request, inputs->get_string());
+  request.prompt_tokens += 1;
+  const json::object* parameters = object_at(body, "parameters");
+  if (!parameters) return std::nullopt;
+  request.details = flag(*parameters, "details");
+  auto refusal = read_count(*parameters, "max_new_tokens", request.max_tokens);
+  if (refusal) refusal->status = 422;
+  return refusal;
+}
+
+}  // namespace
+
+std::optional<Route> route_of(std::string_view path) {
+  path = path.substr(0, path.find('?'));
+  if (path == "/v1/chat/completions") return Route::chat;
+  if (path == "/v1/completions") return Route::completions;
+  if (path == "/generate") return Route::tgi_generate;
+  if (path == "/generate_stream") return Route::tgi_generate_stream;
+  return std::nullopt;
+}
+
+std::variant<Request, Refusal> read_request_body(Route route, std::string_view body) {
+  boost::system::error_code ec;
+  const json::value document = json::parse(body, ec);
+  const unsigned status = is_tgi(route) ? 422 : 400;
+  if (ec) return Refusal{status, "the body is not valid JSON: " + ec.message()};
+  const json::object* object = document.if_object();
+  if (!object) return Refusal{status, "the body must be a JSON object"};
+  Request request;
+  request.route = route;
+  auto refusal = is_tgi(route) ? read_tgi(*object, request) : read_openai(*object, request);
+  if (refusal) return *std::move(refusal);
+  return request;
+}
+
+AnswerPlan plan_answer(const Request& request, Random& random) {
+  AnswerPlan plan;
+  if (request.max_tokens) {
+    plan.tokens = *request.max_tokens;
+    plan.by_stop = random.below(2) == 0;
+  } else {
+    const double drawn = 130.0 * std::exp(0.8 * random.normal());
+    plan.tokens = static_cast<std::uint64_t>(std::clamp(drawn, 2.0, 1024.0));
+    plan.by_stop = true;
+  }
+  if (request.ignore_eos || plan.tokens < 2) plan.by_stop = false;
+  return plan;
+}
+
+}  // namespace weir::lab::sim

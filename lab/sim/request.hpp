@@ -1,0 +1,56 @@
+// What a request asks a simulated replica for, read from its whole body.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+
+#include "lab/random.hpp"
+
+namespace weir::lab::sim {
+
+/// Inference routes of a simulated replica.
+enum class Route { chat, completions, tgi_generate, tgi_generate_stream };
+
+std::optional<Route> route_of(std::string_view path);
+inline bool is_tgi(Route route) { return route == Route::tgi_generate || route == Route::tgi_generate_stream; }
+
+struct Request {
+  Route route = Route::chat;
+  std::string model;  ///< As sent; "" where absent.
+  bool stream = false;
+  bool include_usage = false;
+  bool continuous_usage = false;
+  bool details = false;     ///< TGI: parameters.details.
+  bool ignore_eos = false;  ///< The answer ends by length only.
+  std::uint64_t prompt_tokens = 0;
+  std::uint64_t prompt_chars = 0;           ///< Bytes of text; TGI's x-compute-characters.
+  std::optional<std::uint64_t> max_tokens;  ///< Absent: the answer's length is drawn.
+};
+
+/// Why a request is refused, in a sentence.
+struct Refusal {
+  unsigned status = 400;
+  std::string message;
+};
+
+/// Chat templates add tokens: these for each message, and these once.
+inline constexpr std::uint64_t tokens_per_message = 4;
+inline constexpr std::uint64_t tokens_per_chat = 6;
+
+std::variant<Request, Refusal> read_request_body(Route route, std::string_view body);
+
+/// How long an answer will be and how it ends.
+struct AnswerPlan {
+  std::uint64_t tokens = 1;  ///< n as the engine counts: with `by_stop`, the last one is EOS and has no text.
+  bool by_stop = false;
+};
+
+/// With max_tokens the answer has exactly that many, half of them ending in EOS; without, the length is drawn
+/// (log-normal around 130, as in the Azure conversation trace; 2 to 1024) and ends in EOS. An answer of one token ends
+/// by length.
+AnswerPlan plan_answer(const Request& request, Random& random);
+
+}  // namespace weir::lab::sim

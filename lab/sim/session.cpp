@@ -1,0 +1,240 @@
+#include "lab/sim/session.hpp"
+
+#include <boost/asio/write.hpp>
+#include <boost/json.hpp>
+#include <chrono>
+
+namespace weir::lab::sim {
+
+namespace asio = boost::asio;
+namespace http = boost::beast::http;
+using boost::system::error_code;
+
+namespace {
+
+std::string models_body(const Replica& replica) {
+  const boost::json::object model{
+      {"id", replica.model},   {"object", "model"}, {"owned_by", "weir-lab"},
+      {"root", replica.model}, {"parent", nullptr}, {"max_model_len", replica.engine.model().settings().kv_tokens}};
+  return boost::json::serialize(boost::json::object{{"object", "list"}, {"data", boost::json::array{model}}});
+}
+
+std::int64_t unix_seconds() {
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  return std::chrono::duration_cast<std::chrono::seconds>(now).count();
+}
+
+}  // namespace
+
+Session::Session(asio::ip::tcp::socket socket, Replica& replica) : socket_(std::move(socket)), replica_(replica) {
+  replica_.sessions.insert(this);
+  buffer_.reserve(16 * 1024);
+}
+
+Session::~Session() { replica_.sessions.erase(this); }
+
+void Session::start() {
+  error_code ignored;
+  socket_.set_option(asio::ip::tcp::no_delay(true), ignored);
+  socket_.non_blocking(true, ignored);
+  read_request();
+}
+
+// -- reading ----------------------------------------------------------------------------------------------------------
+
+void Session::read_request() {
+  parser_.emplace();
+  parser_->body_limit(body_limit);
+  const auto done = [self = shared_from_this()](error_code ec, std::size_t) { self->on_head(ec); };
+  http::async_read_header(socket_, buffer_, *parser_, done);
+}
+
+void Session::on_head(error_code ec) {
+  if (ec || closed_) return close();
+  if (!boost::beast::iequals(parser_->get()[http::field::expect], "100-continue")) return read_body();
+  static constexpr std::string_view go_on = "HTTP/1.1 100 Continue\r\n\r\n";
+  const auto done = [self = shared_from_this()](error_code failed, std::size_t) {
+    failed ? self->close() : self->read_body();
+  };
+  asio::async_write(socket_, asio::buffer(go_on), done);
+}
+
+void Session::read_body() {
+  const auto done = [self = shared_from_this()](error_code ec, std::size_t) { self->on_request(ec); };
+  http::async_read(socket_, buffer_, *parser_, done);
+}
+
+void Session::on_request(error_code ec) {
+  if (closed_) return;
+  if (ec && ec != http::error::body_limit) return close();
+  answering_ = true;
+  answer_complete_ = false;
+  keep_alive_ = !ec && parser_->get().keep_alive();
+  if (ec) return respond(413, "text/plain", "The body is larger than " + std::to_string(body_limit) + " bytes.\n");
+  watch();
+  dispatch();
+}
+
+/// Keeps one read pending while an answer is under way. A client that pipelines too much is no longer read from; then
+/// only a failed write tells that it has gone.
+void Session::watch() {
+  if (buffer_.size() >= pipelined_limit) return;
+  watching_ = true;
+  const auto done = [self = shared_from_this()](error_code ec, std::size_t n) { self->on_watched(ec, n); };
+  socket_.async_read_some(buffer_.prepare(4096), done);
+}
+
+void Session::on_watched(error_code ec, std::size_t n) {
+  watching_ = false;
+  if (closed_) return;
+  // Cancelled because the next request was in the buffer already.
+  if (ec && !(ec == asio::error::operation_aborted && !answering_)) return close();
+  buffer_.commit(n);
+  answering_ ? watch() : read_request();
+}
+
+// -- answering --------------------------------------------------------------------------------------------------------
+
+void Session::dispatch() {
+  const std::string_view target(parser_->get().target().data(), parser_->get().target().size());
+  const std::string_view path = target.substr(0, target.find('?'));
+  const http::verb method = parser_->get().method();
+  if (const auto route = route_of(path)) {
+    if (method != http::verb::post) return respond(405, "application/json", R"({"detail":"Method Not Allowed"})");
+    return infer(*route);
+  }
+  if (method == http::verb::get) {
+    if (path == "/health" || path == "/ping") return respond(200, "", "");
+    if (path == "/v1/models") return respond(200, "application/json", models_body(replica_));
+    if (path == "/metrics") {
+      return respond(200, "text/plain; version=0.0.4; charset=utf-8",
+                     replica_.ledger.metrics(replica_.engine.model(), replica_.model, replica_.tgi_metrics));
+    }
+  }
+  respond(404, "application/json", R"({"detail":"Not Found"})");
+}
+
+void Session::infer(Route route) {
+  Truth truth;
+  truth.received = std::chrono::steady_clock::now();
+  const auto id = parser_->get()["x-request-id"];
+  truth.request_id.assign(id.data(), id.size());
+
+  const auto read = read_request_body(route, parser_->get().body());
+  if (const Refusal* refusal = std::get_if<Refusal>(&read)) return refuse(route, *refusal, truth);
+  const Request& request = std::get<Request>(read);
+  truth.stream = request.stream;
+  truth.prompt_tokens = request.prompt_tokens;
+  if (!request.model.empty() && request.model != replica_.model) {
+    return refuse(route, Refusal{404, "The model `" + request.model + "` does not exist."}, truth);
+  }
+  if (request.stream && parser_->get().version() < 11) {
+    return refuse(route, Refusal{400, "A stream needs HTTP/1.1: it is sent in chunks."}, truth);
+  }
+
+  const std::uint64_t seed = replica_.random.next();
+  const AnswerPlan plan = plan_answer(request, replica_.random);
+  const Sequence sequence{replica_.next_id++, request.prompt_tokens, plan.tokens};
+  generation_.emplace(Generation{sequence.id, Answer(request, plan, replica_.model, seed, unix_seconds()), truth});
+  if (!replica_.engine.submit(sequence, *this)) {
+    generation_.reset();
+    const std::uint64_t limit = replica_.engine.model().settings().kv_tokens;
+    return refuse(route,
+                  Refusal{is_tgi(route) ? 422u : 400u,
+                          "This replica's context is " + std::to_string(limit) + " tokens; the prompt has " +
+                              std::to_string(request.prompt_tokens) + " and " + std::to_string(plan.tokens) +
+                              " are to be generated. Shorten the prompt or lower max_tokens."},
+                  truth);
+  }
+  if (request.stream) {
+    generation_->answer.append_head(out_, keep_alive_);
+    flush();
+  }
+}
+
+void Session::refuse(Route route, const Refusal& refusal, Truth truth) {
+  truth.status = Status::refused;
+  replica_.ledger.add(truth);
+  respond(refusal.status, "application/json", refusal_body(route, refusal));
+}
+
+void Session::respond(unsigned status, std::string_view content_type, std::string_view body) {
+  const auto reason = http::obsolete_reason(static_cast<http::status>(status));
+  out_ += "HTTP/1.1 " + std::to_string(status) + " " + std::string(reason.data(), reason.size()) + "\r\n";
+  out_ += "server: weir-lab-sim\r\n";
+  if (!content_type.empty()) out_.append("content-type: ").append(content_type).append("\r\n");
+  if (!keep_alive_) out_ += "connection: close\r\n";
+  out_ += "content-length: " + std::to_string(body.size()) + "\r\n\r\n";
+  out_ += body;
+  answer_complete_ = true;
+  flush();
+  next_if_answered();
+}
+
+void Session::on_token(const TokenEvent& event) {
+  const auto self = shared_from_this();  // A failed write closes the session.
+  Truth& truth = generation_->truth;
+  truth.output_tokens = event.index;
+  if (truth.stream) {
+    generation_->answer.append_token(out_, event.index);
+    flush();
+    if (closed_) return;
+  }
+  truth.last_token = std::chrono::steady_clock::now();
+  if (event.index == 1) truth.first_token = truth.last_token;
+  replica_.ledger.token(truth);
+  if (!event.last) return;
+
+  const std::string whole = truth.stream ? "" : generation_->answer.whole();
+  const bool streamed = truth.stream;
+  replica_.ledger.add(truth);
+  generation_.reset();
+  if (!streamed) return respond(200, "application/json", whole);
+  answer_complete_ = true;
+  next_if_answered();
+}
+
+// -- writing ----------------------------------------------------------------------------------------------------------
+
+/// Hands out_ to the kernel at once; only what it does not take waits for the socket.
+void Session::flush() {
+  if (closed_ || out_.empty() || !writing_.empty()) return;
+  error_code ec;
+  const std::size_t n = socket_.write_some(asio::buffer(out_), ec);
+  if (ec && ec != asio::error::would_block) return close();
+  out_.erase(0, ec ? 0 : n);
+  if (out_.empty()) return;
+  writing_.swap(out_);
+  const auto done = [self = shared_from_this()](error_code failed, std::size_t) {
+    self->writing_.clear();
+    if (failed) return self->close();
+    self->flush();
+    self->next_if_answered();
+  };
+  asio::async_write(socket_, asio::buffer(writing_), done);
+}
+
+void Session::next_if_answered() {
+  if (closed_ || !answer_complete_ || !answering_ || !out_.empty() || !writing_.empty()) return;
+  answering_ = false;
+  if (!keep_alive_) return close();
+  if (!watching_) return read_request();
+  // The pending read goes on to wait for the next request, unless some of that has been read already.
+  if (buffer_.size() > 0) socket_.cancel();
+}
+
+void Session::close() {
+  if (closed_) return;
+  closed_ = true;
+  if (generation_) {
+    replica_.engine.abort(generation_->id);
+    generation_->truth.status = Status::aborted;
+    replica_.ledger.add(generation_->truth);
+    generation_.reset();
+  }
+  error_code ignored;
+  socket_.shutdown(asio::ip::tcp::socket::shutdown_send, ignored);
+  socket_.close(ignored);
+}
+
+}  // namespace weir::lab::sim

@@ -1,0 +1,84 @@
+// One client connection of a simulated replica: reads a request, gives it to the engine, writes its tokens.
+//
+// Owned by its own pending operations. While an answer is under way one read stays pending, so that a client that has
+// gone (FIN or reset) ends the sequence in the engine at once; bytes it brings are the next request.
+#pragma once
+
+#include <array>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/beast/core/flat_buffer.hpp>
+#include <boost/beast/http.hpp>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_set>
+
+#include "lab/sim/answer.hpp"
+#include "lab/sim/engine_loop.hpp"
+#include "lab/sim/truth.hpp"
+
+namespace weir::lab::sim {
+
+class Session;
+
+/// What the sessions of a replica share.
+struct Replica {
+  EngineLoop& engine;
+  Ledger& ledger;
+  std::string model;
+  bool tgi_metrics;
+  Random random;
+  SequenceId next_id = 1;
+  std::unordered_set<Session*> sessions{};
+};
+
+class Session : public Listener, public std::enable_shared_from_this<Session> {
+ public:
+  Session(boost::asio::ip::tcp::socket socket, Replica& replica);
+  ~Session() override;
+  void start();
+  /// Closes the connection; a request in the engine is aborted and logged so.
+  void close();
+  void on_token(const TokenEvent& event) override;
+
+ private:
+  static constexpr std::size_t body_limit = 64 * 1024 * 1024;
+  static constexpr std::size_t pipelined_limit = 64 * 1024;
+
+  void read_request();
+  void on_head(boost::system::error_code ec);
+  void read_body();
+  void on_request(boost::system::error_code ec);
+  void dispatch();
+  void infer(Route route);
+  void refuse(Route route, const Refusal& refusal, Truth truth);
+  void respond(unsigned status, std::string_view content_type, std::string_view body);
+  void watch();
+  void on_watched(boost::system::error_code ec, std::size_t n);
+  void flush();
+  void next_if_answered();
+
+  /// A request in the engine.
+  struct Generation {
+    SequenceId id;
+    Answer answer;
+    Truth truth;
+  };
+
+  boost::asio::ip::tcp::socket socket_;
+  Replica& replica_;
+  boost::beast::flat_buffer buffer_;
+  std::optional<boost::beast::http::request_parser<boost::beast::http::string_body>> parser_;
+  std::optional<Generation> generation_;
+  std::string out_;               ///< Not yet handed to the kernel.
+  std::string writing_;           ///< What an asynchronous write is working on; empty: none is.
+  bool answering_ = false;        ///< From a request read whole to its answer written whole.
+  bool answer_complete_ = false;  ///< All of the answer is in out_ or beyond.
+  bool watching_ = false;         ///< A read is pending beside the answer.
+  bool keep_alive_ = true;
+  bool closed_ = false;
+};
+
+}  // namespace weir::lab::sim

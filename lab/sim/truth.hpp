@@ -1,0 +1,60 @@
+// What a simulated replica knows of its own requests: the truth that a measurement in front of it is compared with.
+//
+// Moments are on CLOCK_MONOTONIC, which all processes of a machine share. "Written" is the moment when the bytes had
+// been handed to the kernel.
+#pragma once
+
+#include <array>
+#include <chrono>
+#include <cstdint>
+#include <fstream>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "lab/engine_model.hpp"
+#include "metrics/histogram.hpp"
+
+namespace weir::lab::sim {
+
+using Moment = std::chrono::steady_clock::time_point;
+
+enum class Status { finished, aborted, refused };
+
+struct Truth {
+  std::string request_id;                         ///< The request's x-request-id; "" where absent.
+  Moment received{};                              ///< The last byte of the request was read.
+  std::optional<Moment> first_token, last_token;  ///< Written.
+  std::uint64_t prompt_tokens = 0;
+  std::uint64_t output_tokens = 0;  ///< Made by the engine.
+  Status status = Status::finished;
+  bool stream = false;
+};
+
+/// One JSON object, without newline.
+std::string truth_line(const Truth& truth);
+
+/// Counts and logs. One thread.
+class Ledger {
+ public:
+  /// `path`: "" = no log, "-" = standard output. Throws std::runtime_error where the file cannot be opened.
+  explicit Ledger(const std::string& path);
+
+  /// A token was written; its request as it stands with it.
+  void token(const Truth& truth);
+  /// A request has ended.
+  void add(const Truth& truth);
+  /// The text format of Prometheus, under vLLM's names or, with `tgi`, TGI's.
+  std::string metrics(const EngineModel& engine, std::string_view model, bool tgi) const;
+
+ private:
+  std::ofstream file_;
+  bool to_stdout_ = false;
+  std::uint64_t prompt_tokens_ = 0;
+  std::uint64_t output_tokens_ = 0;
+  std::array<std::uint64_t, 3> requests_{};  ///< By Status.
+  metrics::Histogram time_to_first_token_;
+  metrics::Histogram time_per_output_token_;
+};
+
+}  // namespace weir::lab::sim

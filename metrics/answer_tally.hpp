@@ -1,0 +1,90 @@
+// Adds the events of one answer up: moments, counts, gaps and what they settle (MEASUREMENT.md, sections 1 and 2).
+//
+// One tally an attempt, on the stream's thread; knows nothing of bytes. What is known at once goes into the replica's
+// shard at once; the rest is in the Answer. State: one small record a choice, and the gap sketch.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "metrics/answer.hpp"
+#include "metrics/shard.hpp"
+#include "metrics/wire/dialect.hpp"
+#include "metrics/wire/json_answer.hpp"
+
+namespace weir::metrics {
+
+class AnswerTally {
+ public:
+  /// What a call's events brought, for the ledger.
+  struct Brought {
+    std::uint32_t events = 0;
+    std::uint32_t token_events = 0;
+    std::uint32_t tokens = 0;
+    bool first_token = false;
+  };
+
+  AnswerTally(ReplicaShard& shard, std::uint32_t choices, Moment received, Moment sent);
+
+  /// Body bytes came; calls with the same moment are one read.
+  void read(Moment at);
+  void event(const wire::EventFacts& facts, Moment at, Brought& brought);
+  void unparsed(Unparsed why);
+  /// The gaps that end next are no observations.
+  void paused() { ++pauses_; }
+  /// A JSON answer has ended.
+  void json(const wire::JsonAnswerFacts& facts);
+  /// The body has ended. `by_framing`: whole framing completes this answer, for want of an end marker.
+  void end(bool whole, bool framed, bool by_framing, Moment at);
+
+  std::optional<Moment> last_read() const { return last_read_; }
+  bool refused() const { return refused_; }
+  bool marker() const { return answer_.complete == Completeness::marker; }
+  const Answer& answer() const { return answer_; }
+
+ private:
+  static constexpr std::size_t most_choices = 128;
+
+  /// One choice, as it flows. k of an event is known where the count before it and after it are.
+  struct Choice {
+    Moment last_event{};    // Its last token event.
+    Moment last_counted{};  // Its last token event with k > 0: an event with k = 0 adds its gap to the next.
+    std::uint64_t count = 0;
+    std::uint32_t pauses_at_event = 0;
+    std::uint32_t pauses_at_counted = 0;
+    bool count_known = true;  // Nothing was made before the first event.
+    bool begun = false;       // Has had a token event.
+    bool finished = false;
+    bool closed_empty = false;
+  };
+
+  Choice* choice(std::uint32_t index);
+  void choice_event(const wire::EventFacts& facts, const wire::ChoiceFacts& said, Moment at, Brought& brought);
+  std::optional<std::uint64_t> count_tokens(const wire::EventFacts& facts, const wire::ChoiceFacts& said,
+                                            Choice& of) const;
+  void token_event(const wire::ChoiceFacts& said, Choice* of, std::optional<std::uint64_t> k, Moment at,
+                   Brought& brought);
+  void observe_gaps(Choice& of, std::optional<std::uint64_t> k, Moment at);
+  void usage(const wire::EventFacts& facts);
+  void sum_counts(bool by_events);
+  void finish_reason(std::string_view reason);
+  bool every_choice_finished() const;
+  bool one_token_each() const;
+
+  ReplicaShard& shard_;
+  std::uint32_t expected_choices_;
+  Moment received_;
+  Moment sent_;
+  Answer answer_;
+  std::vector<Choice> choices_;
+  std::optional<Moment> last_read_;
+  std::uint32_t pauses_ = 0;
+  bool refused_ = false;
+  bool total_known_ = false;  // A usage event told n for all choices.
+  bool k_known_ = false;      // Of at least one token event.
+  bool k_unknown_ = false;
+  bool too_many_choices_ = false;
+};
+
+}  // namespace weir::metrics

@@ -1,0 +1,169 @@
+#include "metrics/stream_meter.hpp"
+
+#include <algorithm>
+#include <optional>
+
+#include "metrics/answer_tally.hpp"
+#include "metrics/shard.hpp"
+#include "metrics/wire/dialect.hpp"
+#include "metrics/wire/envelope.hpp"
+#include "metrics/wire/json_answer.hpp"
+#include "metrics/wire/outlet.hpp"
+#include "metrics/wire/sse.hpp"
+
+namespace weir::metrics {
+
+namespace {
+
+char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + ('a' - 'A')) : c; }
+
+/// The media type of a Content-Type, in lower case, without parameters.
+std::string media_type(std::string_view content_type) {
+  content_type = content_type.substr(0, content_type.find(';'));
+  const std::size_t from = content_type.find_first_not_of(" \t");
+  if (from == std::string_view::npos) return {};
+  std::string type(content_type.substr(from, content_type.find_last_not_of(" \t") - from + 1));
+  std::transform(type.begin(), type.end(), type.begin(), lower);
+  return type;
+}
+
+}  // namespace
+
+BodyForm body_form(Api api, unsigned status, std::string_view content_type, bool content_encoded) {
+  if (content_encoded || status / 100 != 2) return BodyForm::opaque;
+  const std::string type = media_type(content_type);
+  if (type == "text/event-stream") return BodyForm::sse;
+  const bool json = type == "application/json" || type.ends_with("+json");
+  return json && api != Api::other ? BodyForm::json : BodyForm::opaque;
+}
+
+struct StreamMeter::State {
+  State(const Options& wanted, ReplicaShard& shard)
+      : options(wanted), tally(shard, wanted.choices, wanted.received, wanted.sent) {
+    if (options.form == BodyForm::json) json = std::make_unique<wire::JsonAnswer>();
+    strip = options.form == BodyForm::sse && options.strip_usage;
+  }
+
+  void read_events(std::string_view body, Moment at);
+  void read_event(const wire::SseEvent& event, Moment at);
+  void end_events(Moment at);
+
+  Options options;
+  AnswerTally tally;
+  wire::SseFramer framer{carry_limit};
+  wire::Envelope envelope;
+  wire::Outlet outlet{hold_limit};
+  std::unique_ptr<wire::JsonAnswer> json;
+  bool strip = false;
+  bool any_bytes = false;
+  bool pending_cut = false;  // The last event, without blank line, was the usage event.
+  std::string_view passed;   // The read itself, where nothing is taken out.
+  AnswerTally::Brought brought;
+};
+
+StreamMeter::StreamMeter(const Options& options, ReplicaShard& shard)
+    : state_(std::make_unique<State>(options, shard)) {}
+StreamMeter::~StreamMeter() = default;
+
+namespace {
+
+/// One a thread: an event's facts live as long as the call that reads it.
+wire::EventFacts& blank_facts() {
+  thread_local wire::EventFacts facts;
+  facts.clear();
+  return facts;
+}
+
+bool is_openai(Api api) { return api == Api::openai_chat || api == Api::openai_completions; }
+
+}  // namespace
+
+void StreamMeter::State::read_event(const wire::SseEvent& event, Moment at) {
+  wire::EventFacts& facts = blank_facts();
+  if (event.too_long) {
+    tally.unparsed(Unparsed::event_too_long);
+  } else if (!is_openai(options.api)) {
+    wire::read_event(options.api, event.data, facts);
+  } else if (!envelope.match(event.data, facts)) {
+    wire::read_event(options.api, event.data, facts);
+    envelope.remember(event.data, facts);
+  }
+  tally.event(facts, at, brought);
+  if (strip && facts.usage_only && outlet.may_cut(event)) outlet.cut(event, framer);
+}
+
+void StreamMeter::State::read_events(std::string_view body, Moment at) {
+  framer.feed(body);
+  if (strip) outlet.begin(body, framer);
+  wire::SseEvent event;
+  while (framer.next(event)) read_event(event, at);
+  if (strip) outlet.finish(framer);
+}
+
+StreamMeter::Read StreamMeter::arrived(std::span<const char> body, Moment at) {
+  State& s = *state_;
+  s.brought = {};
+  s.passed = {body.data(), body.size()};
+  if (!body.empty()) {
+    s.any_bytes = true;
+    s.tally.read(at);
+  }
+  if (s.options.form == BodyForm::sse) s.read_events(s.passed, at);
+  if (s.json) s.json->feed(s.passed);
+
+  Read read;
+  if (s.strip) {
+    read.forward = s.outlet.spans();
+  } else if (!body.empty()) {
+    read.forward = {&s.passed, 1};
+  }
+  read.events = s.brought.events;
+  read.token_events = s.brought.token_events;
+  read.tokens = s.brought.tokens;
+  read.first_token = s.brought.first_token;
+  return read;
+}
+
+void StreamMeter::paused() { state_->tally.paused(); }
+
+bool StreamMeter::has_event() const {
+  return state_->options.form == BodyForm::sse ? state_->tally.answer().events > 0 : state_->any_bytes;
+}
+
+bool StreamMeter::refused() const { return state_->json ? state_->json->error() : state_->tally.refused(); }
+
+bool StreamMeter::complete() const { return state_->json ? state_->json->whole() : state_->tally.marker(); }
+
+bool StreamMeter::at_event_boundary() const {
+  const State& s = *state_;
+  if (s.options.form != BodyForm::sse) return false;
+  return s.strip ? !s.outlet.inside_event(s.framer) : s.framer.position() == s.framer.block_begin();
+}
+
+/// An event without blank line counts if nothing can be missing from it.
+void StreamMeter::State::end_events(Moment at) {
+  const auto data = framer.pending();
+  if (!data || !wire::whole_event(*data)) return;
+  wire::EventFacts& facts = blank_facts();
+  wire::read_event(options.api, *data, facts);
+  tally.event(facts, tally.last_read().value_or(at), brought);
+  pending_cut = strip && facts.usage_only && !outlet.inside_event(framer);
+}
+
+std::string_view StreamMeter::ended(bool whole, bool framed, Moment at) {
+  State& s = *state_;
+  bool by_framing = s.options.form == BodyForm::opaque || s.options.api == Api::other;
+  if (s.options.form == BodyForm::sse && whole) s.end_events(at);
+  if (s.json) {
+    s.tally.json(s.json->facts());
+    if (s.json->broken() || (whole && !s.json->whole())) s.tally.unparsed(Unparsed::broken_json);
+    // A document that is cut off where only the close could tell is not complete.
+    by_framing = framed || s.json->whole() || s.json->broken();
+  }
+  s.tally.end(whole, framed, by_framing, at);
+  return s.strip && whole && !s.pending_cut ? s.outlet.held(s.framer) : std::string_view();
+}
+
+const Answer& StreamMeter::answer() const { return state_->tally.answer(); }
+
+}  // namespace weir::metrics

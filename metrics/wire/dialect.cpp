@@ -1,0 +1,65 @@
+#include "metrics/wire/dialect.hpp"
+
+#include "metrics/wire/json_feed.hpp"
+
+namespace weir::metrics::wire {
+
+namespace {
+
+std::string_view trimmed(std::string_view text) {
+  constexpr std::string_view blank = " \t\r\n";
+  const std::size_t from = text.find_first_not_of(blank);
+  if (from == std::string_view::npos) return {};
+  return text.substr(from, text.find_last_not_of(blank) - from + 1);
+}
+
+constexpr std::string_view end_marker = "[DONE]";
+
+/// Reads and keeps nothing.
+class Nothing : public Sax<Nothing> {};
+
+}  // namespace
+
+void EventFacts::clear() {
+  constexpr std::size_t usual = 1024;
+  if (choices.capacity() > usual) choices = {};
+  choices.clear();
+  carries_choice = marker = error = broken = prefill_progress = usage_only = one_token_an_event = false;
+  prompt_tokens.reset();
+  cached_tokens.reset();
+  completion_tokens.reset();
+  finish_reason = {};
+  output_chars = 0;
+  plain_text = {};
+}
+
+void read_event(Api api, std::string_view data, EventFacts& facts) {
+  // A JSON event is known by its first byte; all else is looked at with less haste.
+  if (data.empty() || data.front() != '{') {
+    const std::string_view text = trimmed(data);
+    if (text.empty()) return;
+    if (text == end_marker) {
+      facts.marker = api != Api::tgi_generate;  // TGI's own streams end with generated_text.
+      return;
+    }
+  }
+  switch (api) {
+    case Api::openai_chat:
+    case Api::openai_completions:
+      return read_openai_event(data, facts);
+    case Api::tgi_generate:
+      return read_tgi_event(data, facts);
+    case Api::other:
+      return read_other_event(data, facts);
+  }
+}
+
+bool whole_event(std::string_view data) {
+  const std::string_view text = trimmed(data);
+  if (text == end_marker) return true;
+  JsonFeed<Nothing> json;
+  json.feed(text);
+  return json.whole();
+}
+
+}  // namespace weir::metrics::wire

@@ -1,0 +1,43 @@
+// Reads a whole JSON answer (no stream) piece by piece: usage, finish and error; numbers only, nothing of the body is
+// kept. OpenAI chat and completions, TGI /generate (object or array), llama.cpp's timings: told by shape (WIRE.md, 1).
+//
+// One reader an answer, one thread; any split gives the same facts.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace weir::metrics::wire {
+
+struct JsonAnswerFacts {
+  std::optional<std::uint64_t> prompt_tokens;
+  std::optional<std::uint64_t> cached_tokens;
+  std::optional<std::uint64_t> completion_tokens;
+  std::string finish_reason;              ///< The first choice's; at most 32 bytes.
+  std::uint32_t choices_with_output = 0;  ///< Choices with text, reasoning or a call.
+  std::uint64_t output_chars = 0;
+  bool error = false;
+};
+
+class JsonAnswer {
+ public:
+  JsonAnswer();
+  ~JsonAnswer();
+  JsonAnswer(const JsonAnswer&) = delete;
+  JsonAnswer& operator=(const JsonAnswer&) = delete;
+
+  void feed(std::string_view piece);
+  bool whole() const;   ///< The document has ended, and only blanks came after it.
+  bool broken() const;  ///< It is no JSON.
+  bool error() const;   ///< It says so itself.
+  JsonAnswerFacts facts() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace weir::metrics::wire

@@ -1,0 +1,18 @@
+// Event streams of APIs that are not read closer: they are relayed, and only a refusal is looked for.
+#include "metrics/wire/dialect.hpp"
+#include "metrics/wire/event_json.hpp"
+
+namespace weir::metrics::wire {
+
+void read_other_event(std::string_view data, EventFacts& facts) {
+  if (data.front() == '{') {
+    // What is no JSON is not broken here: nobody said that it should be.
+    for_each_field_of(data, [&](simdjson::ondemand::raw_json_string key, simdjson::ondemand::value& part) {
+      if (key == "error") facts.error |= !is_null(part);
+      return true;
+    });
+  }
+  facts.carries_choice = !facts.error;
+}
+
+}  // namespace weir::metrics::wire

@@ -1,0 +1,48 @@
+// Which bytes of an event stream go on to the client when whole events are taken out of it, and nothing else changes.
+//
+// Works in offsets of the stream, beside an SseFramer, which keeps the bytes. What is not yet a whole event is held
+// back up to `hold`; a longer block is let through and can no longer be taken out. That is decided by the size of the
+// block alone, so any split of a stream sends the same bytes.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "metrics/wire/sse.hpp"
+
+namespace weir::metrics::wire {
+
+class Outlet {
+ public:
+  explicit Outlet(std::size_t hold) : hold_(hold) {}
+
+  /// A read begins; the framer has been fed with it.
+  void begin(std::string_view piece, const SseFramer& framer);
+  /// An event of `size` bytes may still be taken out.
+  bool may_cut(const SseEvent& event) const { return event.size <= hold_; }
+  /// Takes an event out that the framer has just found.
+  void cut(const SseEvent& event, const SseFramer& framer);
+  /// The framer has found all events of the read.
+  void finish(const SseFramer& framer);
+
+  /// What goes on, in order. Valid until the framer's next feed().
+  std::span<const std::string_view> spans() const { return spans_; }
+  /// Part of an unfinished block has been let through.
+  bool inside_event(const SseFramer& framer) const { return sent_to_ > framer.block_begin(); }
+  /// What is held back. Valid until the framer's next feed().
+  std::string_view held(const SseFramer& framer) const;
+
+ private:
+  void send(std::uint64_t to, const SseFramer& framer);
+
+  std::size_t hold_;
+  std::string_view piece_;
+  std::uint64_t base_ = 0;     // Stream offset of piece_.
+  std::uint64_t sent_to_ = 0;  // All before it has been sent or taken out.
+  std::uint64_t cut_to_ = 0;   // End of the event taken out last.
+  std::vector<std::string_view> spans_;
+};
+
+}  // namespace weir::metrics::wire

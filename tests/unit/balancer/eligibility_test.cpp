@@ -1,0 +1,68 @@
+#include "balancer/eligibility.hpp"
+
+#include "requests.hpp"
+
+namespace weir::balancer {
+namespace {
+
+// Each row changes three replicas of which nothing is said, and tells which may still take the request.
+struct Row {
+  const char* what;
+  std::vector<Standing> replicas;
+  Demand demand;
+  Eligibility eligibility;
+  std::vector<ReplicaIndex> left;
+};
+
+template <class Change>
+Standing standing(ReplicaIndex index, Change change) {
+  Standing s;
+  s.index = index;
+  change(s);
+  return s;
+}
+Standing plain(ReplicaIndex index) {
+  return standing(index, [](Standing&) {});
+}
+Standing full(ReplicaIndex index) {
+  return standing(index, [](Standing& s) { s.in_flight = 8, s.max_in_flight = 8; });
+}
+Standing tried(ReplicaIndex index) {
+  return standing(index, [](Standing& s) { s.tried = true; });
+}
+Standing context(ReplicaIndex index, Tokens tokens) {
+  return standing(index, [&](Standing& s) { s.max_context = tokens; });
+}
+Standing kv(ReplicaIndex index, Tokens resident, std::uint32_t in_flight) {
+  return standing(index, [&](Standing& s) { s.kv_tokens = 1000, s.resident = resident, s.in_flight = in_flight; });
+}
+
+TEST(Eligibility, Table) {
+  using enum Eligibility;
+  const Row rows[] = {
+      {"there is none", {}, {1, 1}, no_replica, {}},
+      {"all may", {plain(0), plain(1)}, {1, 1}, some, {0, 1}},
+      {"a context that just suffices", {context(0, 100), context(1, 99)}, {50, 100}, some, {0}},
+      {"no context suffices", {context(0, 100), context(1, 99)}, {50, 101}, too_long, {}},
+      {"long, and the only context is busy", {context(0, 10), full(1)}, {50, 100}, busy, {}},
+      {"one is full", {full(0), plain(1)}, {1, 1}, some, {1}},
+      {"all are full", {full(0), full(1)}, {1, 1}, busy, {}},
+      {"another than the tried one", {tried(0), plain(1)}, {1, 1}, some, {1}},
+      {"only the tried one is left", {tried(0), full(1)}, {1, 1}, some, {0}},
+      {"all were tried", {tried(0), tried(1)}, {1, 1}, some, {0, 1}},
+      {"a cache that just holds it", {kv(0, 900, 1), kv(1, 901, 1)}, {100, 100}, some, {0}},
+      {"no cache holds it", {kv(0, 950, 1), kv(1, 901, 1)}, {100, 100}, kv_full, {0, 1}},
+      {"larger than any cache, one holds nothing", {kv(0, 10, 1), kv(1, 0, 0)}, {5000, 5000}, some, {1}},
+      {"full cache and untried before empty and tried", {kv(0, 990, 1), tried(1)}, {100, 100}, kv_full, {0}},
+  };
+  for (const Row& row : rows) {
+    std::vector<Standing> replicas = row.replicas;
+    EXPECT_EQ(narrow(replicas, row.demand), row.eligibility) << row.what;
+    std::vector<ReplicaIndex> left;
+    for (const Standing& s : replicas) left.push_back(s.index);
+    EXPECT_EQ(left, row.left) << row.what;
+  }
+}
+
+}  // namespace
+}  // namespace weir::balancer

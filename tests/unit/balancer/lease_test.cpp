@@ -1,0 +1,123 @@
+#include "balancer/lease.hpp"
+
+#include <algorithm>
+#include <random>
+
+#include "requests.hpp"
+
+namespace weir::balancer {
+namespace {
+
+TEST(Lease, AnEmptyOneDoesNothing) {
+  Lease lease;
+  EXPECT_FALSE(lease);
+  lease.first_token(at(1));
+  lease.tokens(5);
+  const Company company = lease.end({}, at(2));
+  EXPECT_EQ(company.in_flight_at_start, 0u);
+  EXPECT_EQ(company.in_flight_mean, 0.0);
+}
+
+TEST(Lease, SaysWhereAndHowMuch) {
+  auto pool = pool_of({replica("a"), replica("b")});
+  const ReplicaIndex only[] = {0};
+  Lease lease = admitted(pool->offer(prompt_of(321), at(1), only));
+  EXPECT_TRUE(lease);
+  EXPECT_EQ(lease.replica(), 1u);
+  EXPECT_EQ(lease.prompt_estimate(), 321u);
+  EXPECT_EQ(pool->in_flight(), 1u);
+}
+
+TEST(Lease, EndedIsEmptyAndItsDestructorAddsNothing) {
+  auto pool = pool_of({replica("a")});
+  {
+    Lease lease = admitted(pool->offer(prompt_of(100), at(1)));
+    lease.first_token(at(2));
+    lease.tokens(10);
+    lease.end({.answered = true, .prompt_tokens = 100, .cached_tokens = {}, .output_tokens = 10}, at(3));
+    EXPECT_FALSE(lease);
+    lease.tokens(10);
+    lease.first_token(at(4));
+    lease.end({}, at(4));
+    expect_idle(*pool, 1, at(3));
+  }
+  expect_idle(*pool, 1, at(3));
+}
+
+TEST(Lease, TheDestructorGivesEverythingBackAtTheLatestKnownTime) {
+  auto pool = pool_of({replica("a")});
+  {
+    Lease lease = admitted(pool->offer(prompt_of(100), at(1)));
+    lease.tokens(3);
+    pool->load(0, at(5));
+  }
+  EXPECT_EQ(pool->in_flight(), 0u);
+  const ReplicaLoad load = pool->load(0, at(5.999));
+  EXPECT_EQ(load.prefill_left, 100u);  // It ended without an answer at 5, so until 6.
+  EXPECT_EQ(load.decode_left, 0u);
+  EXPECT_EQ(load.resident, 0u);
+  EXPECT_DOUBLE_EQ(load.busy_seconds, 4);
+  expect_idle(*pool, 1, at(6));
+}
+
+TEST(Lease, TokensBeyondTheExpectedTakeNothingFromOthers) {
+  auto pool = pool_of({replica("a")});
+  Lease short_one = admitted(pool->offer(prompt_of(100, 10), at(1)));
+  Lease other = admitted(pool->offer(prompt_of(100, 50), at(1)));
+  short_one.tokens(7);
+  EXPECT_EQ(pool->load(0, at(1)).decode_left, 53u);
+  short_one.tokens(7);
+  short_one.tokens(1000);
+  EXPECT_EQ(pool->load(0, at(1)).decode_left, 50u);
+  EXPECT_EQ(pool->load(0, at(1)).resident, 200u + 1014u);
+}
+
+TEST(Lease, MovesThroughContainers) {
+  auto pool = pool_of({replica("a"), replica("b")});
+  std::vector<Lease> leases;
+  for (int i = 0; i < 100; ++i) leases.push_back(admitted(pool->offer(prompt_of(10), at(1))));
+  EXPECT_EQ(pool->in_flight(), 100u);
+  std::mt19937_64 random(3);
+  std::ranges::shuffle(leases, random);
+  leases.erase(leases.begin(), leases.begin() + 40);
+  EXPECT_EQ(pool->in_flight(), 60u);
+  for (Lease& lease : leases) lease.first_token(at(2));
+  leases[0] = std::move(leases[1]);  // What was there leaves.
+  EXPECT_EQ(pool->in_flight(), 59u);
+  Lease& itself = leases[0];
+  leases[0] = std::move(itself);
+  EXPECT_TRUE(leases[0]);
+  EXPECT_EQ(pool->in_flight(), 59u);
+  leases.clear();
+  expect_idle(*pool, 2, at(3));
+}
+
+TEST(Lease, OutlivesEveryOtherOwnerOfItsPool) {
+  auto pool = pool_of({replica("a")});
+  Lease lease = admitted(pool->offer(prompt_of(10), at(1)));
+  Lease left = admitted(pool->offer(prompt_of(10), at(1)));
+  const std::weak_ptr<Pool> watch = pool;
+  pool.reset();
+  EXPECT_FALSE(watch.expired());
+  lease.first_token(at(2));
+  lease.tokens(1);
+  left = Lease{};
+  lease.end({.answered = true, .prompt_tokens = {}, .cached_tokens = {}, .output_tokens = {}}, at(3));
+  EXPECT_TRUE(watch.expired());
+}
+
+TEST(Lease, ItsCompanyIsTheReplicasAlone) {
+  auto pool = pool_of({replica("a"), replica("b")});
+  const ReplicaIndex a[] = {0}, b[] = {1};
+  Lease first = admitted(pool->offer(prompt_of(10), at(0), b));
+  Lease second = admitted(pool->offer(prompt_of(10), at(1), b));
+  Lease elsewhere = admitted(pool->offer(prompt_of(10), at(1), a));
+  const Company company = second.end({}, at(3));
+  EXPECT_EQ(company.in_flight_at_start, 1u);
+  EXPECT_DOUBLE_EQ(company.in_flight_mean, 2);
+  EXPECT_DOUBLE_EQ(first.end({}, at(4)).in_flight_mean, (4 + 2) / 4.0);
+  EXPECT_EQ(elsewhere.end({}, at(4)).in_flight_at_start, 0u);
+}
+
+}  // namespace
+}  // namespace weir::balancer

@@ -1,0 +1,182 @@
+// Whatever happens to requests, in whatever order: the gauges are what a naive account says while it happens, and
+// exactly zero afterwards.
+#include <algorithm>
+#include <map>
+#include <random>
+
+#include "balancer/pool.hpp"
+#include "requests.hpp"
+
+namespace weir::balancer {
+namespace {
+
+// What the test itself knows of a lease.
+struct Held {
+  Lease lease;
+  Tokens prompt = 0, expected = 0, streamed = 0;
+  bool stream = true, first_token = false;
+};
+
+class Storm {
+ public:
+  Storm(config::Policy policy, std::uint64_t seed) : random_(seed) {
+    std::vector<ReplicaSpec> specs;
+    for (std::size_t i = 0; i < replicas; ++i) specs.push_back(replica("r" + std::to_string(i), i == 0 ? 2 : 1));
+    specs[1].kv_tokens = 20'000;
+    specs[2].max_in_flight = 5;
+    pool_ = Pool::make(policy, 0.05, seed);
+    pool_->set_replicas(specs, at(0));
+    specs_ = specs;
+  }
+
+  void run(int steps) {
+    for (int i = 0; i < steps; ++i) {
+      now_ += 0.001 * static_cast<double>(below(200));
+      step();
+      EXPECT_EQ(pool_->in_flight(), held_.size());
+    }
+    while (!held_.empty()) finish(below(held_.size()));
+    expect_idle(*pool_, replicas, at(now_ + 1));
+    check_integrals();
+  }
+
+  // Where everything streams, every gauge can be computed from the leases, but for the failures of the last second.
+  void run_streams_checked(int steps) {
+    all_stream_ = true;
+    for (int i = 0; i < steps; ++i) {
+      now_ += 0.001 * static_cast<double>(below(50));
+      step();
+      if (i % 10 == 0) check_gauges();
+    }
+  }
+
+ private:
+  static constexpr std::size_t replicas = 4;
+
+  std::size_t below(std::size_t n) { return static_cast<std::size_t>(random_() % n); }
+
+  void step() {
+    const std::size_t what = below(100);
+    if (held_.empty() || (what < 30 && held_.size() < 200)) return offer();
+    Held& held = held_[below(held_.size())];
+    if (what < 50) {
+      held.lease.first_token(at(now_));
+      held.first_token = true;
+    } else if (what < 80) {
+      const auto n = static_cast<std::uint32_t>(below(40));
+      held.lease.tokens(n);
+      held.streamed += n;
+    } else if (what < 98) {
+      finish(below(held_.size()));
+    } else {
+      change_replicas();
+    }
+  }
+
+  void offer() {
+    Tokens prompt = below(3000);
+    const Tokens expected = below(200);
+    const bool stream = all_stream_ || below(3) > 0;
+    RequestFacts facts = prompt_of(prompt, expected);
+    facts.model = "never answered";  // What is expected stays what the request allows.
+    facts.stream = stream;
+    std::vector<ReplicaIndex> tried;
+    if (below(10) == 0) tried.push_back(static_cast<ReplicaIndex>(below(replicas)));
+    Offered offered = pool_->offer(facts, at(now_), tried);
+    if (auto* admitted = std::get_if<Admitted>(&offered)) {
+      Held held;
+      held.lease = std::move(admitted->lease);
+      held.prompt = prompt;
+      held.expected = expected;
+      held.stream = stream;
+      held_.push_back(std::move(held));
+    }
+  }
+
+  void finish(std::size_t i) {
+    std::swap(held_[i], held_.back());
+    Held held = std::move(held_.back());
+    held_.pop_back();
+    const std::size_t how = below(3);
+    if (how == 0 && !held.first_token) failed_ = now_;
+    if (how == 0) return;  // The destructor leaves.
+    End end;
+    end.answered = how == 1;
+    end.prompt_tokens = held.prompt;
+    if (!end.answered && !held.first_token) failed_ = now_;
+    const Company company = held.lease.end(end, at(now_));
+    EXPECT_GE(company.in_flight_mean, 1 - 1e-6);
+    EXPECT_FALSE(held.lease);
+  }
+
+  void change_replicas() {
+    std::vector<ReplicaSpec> specs = specs_;
+    specs.erase(specs.begin() + static_cast<std::ptrdiff_t>(below(replicas)));
+    pool_->set_replicas(below(2) ? specs : specs_, at(now_));
+  }
+
+  void check_gauges() {
+    std::map<ReplicaIndex, ReplicaLoad> account;
+    for (const Held& held : held_) {
+      ReplicaLoad& load = account[held.lease.replica()];
+      if (!held.first_token) load.prefill_left += held.prompt;
+      load.decode_left += held.expected - std::min(held.expected, held.streamed);
+      load.resident += held.prompt + held.streamed;
+      ++load.in_flight;
+    }
+    for (ReplicaIndex i = 0; i < replicas; ++i) {
+      const ReplicaLoad load = pool_->load(i, at(now_));
+      EXPECT_EQ(load.decode_left, account[i].decode_left);
+      EXPECT_EQ(load.resident, account[i].resident);
+      EXPECT_EQ(load.in_flight, account[i].in_flight);
+      EXPECT_GE(load.prefill_left, account[i].prefill_left);
+      if (now_ >= failed_ + 1) {
+        EXPECT_EQ(load.prefill_left, account[i].prefill_left);
+      }
+      EXPECT_LT(load.prefill_left, 10'000'000u);  // Not below zero.
+    }
+  }
+
+  // They have grown with what was in flight, and stand still now that nothing is.
+  void check_integrals() {
+    for (ReplicaIndex i = 0; i < replicas; ++i) {
+      const ReplicaLoad load = pool_->load(i, at(now_ + 1));
+      EXPECT_LE(load.busy_seconds, now_ + 1e-6);
+      EXPECT_GE(load.prefill_seconds + load.decode_seconds, load.busy_seconds - 1e-6);
+      const ReplicaLoad later = pool_->load(i, at(now_ + 1000));
+      EXPECT_EQ(later.busy_seconds, load.busy_seconds);
+      EXPECT_EQ(later.prefill_seconds, load.prefill_seconds);
+      EXPECT_EQ(later.decode_seconds, load.decode_seconds);
+    }
+  }
+
+  std::mt19937_64 random_;
+  std::shared_ptr<Pool> pool_;
+  std::vector<ReplicaSpec> specs_;
+  std::vector<Held> held_;
+  double now_ = 0, failed_ = -10;
+  bool all_stream_ = false;
+};
+
+constexpr config::Policy policies[] = {config::Policy::least_queued_tokens, config::Policy::round_robin,
+                                       config::Policy::random, config::Policy::least_requests,
+                                       config::Policy::power_of_two};
+
+TEST(PoolProperty, AtIdleEveryGaugeIsExactlyZero) {
+  for (const config::Policy policy : policies) {
+    for (std::uint64_t seed = 1; seed <= 10; ++seed) {
+      SCOPED_TRACE(testing::Message() << "policy " << static_cast<int>(policy) << ", seed " << seed);
+      Storm(policy, seed).run(2000);
+    }
+  }
+}
+
+TEST(PoolProperty, GaugesAreTheSumOfTheLeases) {
+  for (std::uint64_t seed = 1; seed <= 10; ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    Storm(config::Policy::least_queued_tokens, seed).run_streams_checked(2000);
+  }
+}
+
+}  // namespace
+}  // namespace weir::balancer

@@ -1,0 +1,122 @@
+#include <numeric>
+
+#include "simulation.hpp"
+
+namespace weir::balancer {
+namespace {
+
+std::vector<ReplicaSpec> four() { return {replica("a"), replica("b"), replica("c"), replica("d")}; }
+
+Tokens any_size(std::mt19937_64& random) {
+  std::lognormal_distribution<double> size(6.2, 0.9);  // Mean about 740 tokens.
+  return static_cast<Tokens>(std::clamp(size(random), 10.0, 8000.0));
+}
+Tokens one_size(std::mt19937_64&) { return 500; }
+
+template <class T>
+double share(const std::vector<T>& values, std::size_t i) {
+  return static_cast<double>(values[i]) / static_cast<double>(std::accumulate(values.begin(), values.end(), T{0}));
+}
+
+// A fair share would be 25 %. Three good ones have a prompt in their queue for 0.3 s, the bad one for 1.001 s, so it
+// gets about 0.3 / 1.001 of what a good one gets.
+TEST(PoolSimulation, AReplicaThatFailsInAMillisecondDoesNotDrawTheTraffic) {
+  auto pool = pool_of(four());
+  ReplicaModel good, bad;
+  good.fixed = 0.3;
+  bad.fixed = 0.001;
+  bad.fails = true;
+  Simulation simulation(pool, {good, bad, good, good}, 5);
+  simulation.run(100, 60, one_size);
+  EXPECT_LT(share(simulation.offered, 1), 0.12);
+  simulation.finish_everything();
+  expect_idle(*pool, 4, at(simulation.now()));
+}
+
+// Policies that count requests see each failure as one in flight for 1 s. A good one has a request for 1.28 s, so the
+// bad one still gets somewhat more than its share; without that memory it would get nearly all.
+TEST(PoolSimulation, NorDoesItUnderPoliciesThatCountRequests) {
+  for (const auto policy : {config::Policy::least_requests, config::Policy::power_of_two}) {
+    auto pool = pool_of(four(), policy);
+    ReplicaModel good, bad;
+    good.fixed = 0.3;
+    bad.fixed = 0.001;
+    bad.fails = true;
+    Simulation simulation(pool, {good, bad, good, good}, 5);
+    simulation.run(100, 60, one_size);
+    EXPECT_LT(share(simulation.offered, 1), 0.32) << static_cast<int>(policy);
+  }
+}
+
+TEST(PoolSimulation, AReplicaAtHalfSpeedIsLearnedAndGetsHalfTheTokens) {
+  auto pool = pool_of(four());
+  ReplicaModel full, half;
+  full.prefill_rate = 10'000;
+  half.prefill_rate = 5'000;
+  Simulation simulation(pool, {full, full, half, full}, 5);
+  const double arrivals = 0.95 * 35'000 / 740;
+  simulation.run(arrivals, 120, any_size);
+  simulation.offered_tokens.assign(4, 0);
+  simulation.run(arrivals, 300, any_size);
+
+  const Moment now = at(simulation.now());
+  EXPECT_NEAR(pool->load(2, now).speed, 0.5, 0.05);
+  for (const ReplicaIndex i : {0u, 1u, 3u}) {
+    EXPECT_NEAR(pool->load(i, now).speed, 1, 0.05);
+    EXPECT_NEAR(share(simulation.offered_tokens, 2) / share(simulation.offered_tokens, i), 0.5, 0.1);
+  }
+}
+
+TEST(PoolSimulation, SpeedIsNotConfusedByIdleTime) {
+  auto pool = pool_of(four());
+  ReplicaModel full, half;
+  full.prefill_rate = 10'000;
+  half.prefill_rate = 5'000;
+  Simulation simulation(pool, {full, full, half, full}, 5);
+  simulation.run(30, 60, any_size);
+  for (int i = 0; i < 20; ++i) {
+    simulation.run(0.01, 600, any_size);  // Ten minutes of nearly nothing.
+    simulation.run(30, 10, any_size);
+  }
+  const Moment now = at(simulation.now());
+  EXPECT_NEAR(pool->load(2, now).speed, 0.5, 0.07);
+  for (const ReplicaIndex i : {0u, 1u, 3u}) EXPECT_NEAR(pool->load(i, now).speed, 1, 0.07);
+}
+
+TEST(PoolSimulation, EqualReplicasGetEqualTokens) {
+  auto pool = pool_of(four());
+  ReplicaModel model;
+  model.prefill_rate = 10'000;
+  Simulation simulation(pool, {model, model, model, model}, 11);
+  simulation.run(0.8 * 40'000 / 740, 300, any_size);
+  for (std::size_t i = 0; i < 4; ++i) EXPECT_NEAR(share(simulation.offered_tokens, i), 0.25, 0.03);
+}
+
+// The rates that are learned of equal replicas are never quite equal; a queue mostly empty must not always tip the same
+// way.
+TEST(PoolSimulation, EqualReplicasGetEqualTokensAtLightLoadToo) {
+  auto pool = pool_of(four());
+  ReplicaModel model, slightly_faster;
+  model.prefill_rate = 10'000;
+  slightly_faster.prefill_rate = 10'500;
+  Simulation simulation(pool, {model, slightly_faster, model, model}, 11);
+  simulation.run(30, 60, any_size);
+  simulation.offered_tokens.assign(4, 0);
+  simulation.run(1, 3000, any_size);
+  for (std::size_t i = 0; i < 4; ++i) EXPECT_NEAR(share(simulation.offered_tokens, i), 0.25, 0.04);
+}
+
+TEST(PoolSimulation, AWeightOfTwoGetsTwiceTheTokensOfAReplicaThatCannotKeepUp) {
+  std::vector<ReplicaSpec> specs{replica("a", 2), replica("b", 1)};
+  auto pool = pool_of(specs);
+  ReplicaModel model;
+  model.prefill_rate = 10'000;
+  Simulation simulation(pool, {model, model}, 11);
+  simulation.run(1.5 * 20'000 / 740, 60, any_size);  // Beyond saturation queues keep the proportion of the weights.
+  const auto a = static_cast<double>(pool->load(0, at(simulation.now())).prefill_left);
+  const auto b = static_cast<double>(pool->load(1, at(simulation.now())).prefill_left);
+  EXPECT_NEAR(a / b, 2, 0.1);
+}
+
+}  // namespace
+}  // namespace weir::balancer

@@ -1,0 +1,310 @@
+#include "balancer/pool.hpp"
+
+#include "requests.hpp"
+
+namespace weir::balancer {
+namespace {
+
+Refused refused(Offered offered) {
+  if (const auto* refused = std::get_if<Refused>(&offered)) return *refused;
+  ADD_FAILURE() << "admitted";
+  return {};
+}
+
+std::uint64_t fallback(const ReplicaLoad& load, std::string_view reason) {
+  for (const auto& [name, count] : load.fallbacks) {
+    if (name == reason) return count;
+  }
+  ADD_FAILURE() << "no such fallback: " << reason;
+  return 0;
+}
+
+ReplicaSpec with_context(ReplicaSpec spec, Tokens tokens) {
+  spec.max_context = tokens;
+  return spec;
+}
+ReplicaSpec with_kv(ReplicaSpec spec, Tokens tokens) {
+  spec.kv_tokens = tokens;
+  return spec;
+}
+ReplicaSpec with_places(ReplicaSpec spec, std::uint32_t requests) {
+  spec.max_in_flight = requests;
+  return spec;
+}
+
+End answer(std::optional<Tokens> prompt = {}, std::optional<Tokens> output = {}, std::optional<Tokens> cached = {}) {
+  End end;
+  end.answered = true;
+  end.prompt_tokens = prompt;
+  end.output_tokens = output;
+  end.cached_tokens = cached;
+  return end;
+}
+
+TEST(Pool, ReplicasKeepTheirIndexByName) {
+  auto pool = Pool::make(config::Policy::round_robin, 0.05, 1);
+  const ReplicaSpec ab[] = {replica("a"), replica("b")}, cb[] = {replica("c"), replica("b")}, a[] = {replica("a")};
+  EXPECT_EQ(pool->set_replicas(ab, at(0)), (std::vector<ReplicaIndex>{0, 1}));
+  EXPECT_EQ(pool->set_replicas(cb, at(1)), (std::vector<ReplicaIndex>{2, 1}));
+  EXPECT_EQ(pool->set_replicas(a, at(2)), (std::vector<ReplicaIndex>{0}));
+  EXPECT_EQ(pool->load(2, at(2)).name, "c");
+}
+
+TEST(Pool, ARemovedReplicaTakesNoMoreRequestsAndFinishesItsOwn) {
+  auto pool = pool_of({replica("a"), replica("b")}, config::Policy::round_robin);
+  Lease on_a = admitted(pool->offer(prompt_of(10), at(1)));
+  ASSERT_EQ(on_a.replica(), 0u);
+  const ReplicaSpec only_b[] = {replica("b")};
+  pool->set_replicas(only_b, at(2));
+  for (int i = 0; i < 10; ++i) EXPECT_EQ(admitted(pool->offer(prompt_of(10), at(2))).replica(), 1u);
+  EXPECT_EQ(pool->load(0, at(2)).in_flight, 1u);
+  on_a.first_token(at(3));
+  on_a.end(answer(10, 5), at(4));
+  expect_idle(*pool, 2, at(5));
+}
+
+TEST(Pool, WithoutReplicasNobodyIsAdmitted) {
+  auto pool = Pool::make(config::Policy::least_queued_tokens, 0.05, 1);
+  EXPECT_EQ(refused(pool->offer(prompt_of(10), at(1))).reason, Refused::Reason::no_replica);
+  EXPECT_EQ(refused(pool->offer(prompt_of(10), at(1))).retry_after, 5u);
+}
+
+TEST(Pool, TheNextChoiceSeesTheOneBefore) {
+  auto pool = pool_of({replica("a"), replica("b")});
+  Lease large = admitted(pool->offer(prompt_of(1000), at(1)));
+  Lease small = admitted(pool->offer(prompt_of(400), at(1)));
+  Lease smaller = admitted(pool->offer(prompt_of(400), at(1)));
+  EXPECT_NE(small.replica(), large.replica());
+  EXPECT_EQ(smaller.replica(), small.replica());
+  Lease last = admitted(pool->offer(prompt_of(1), at(1)));
+  EXPECT_EQ(last.replica(), small.replica());
+  Lease now_the_other = admitted(pool->offer(prompt_of(500), at(1)));
+  EXPECT_EQ(now_the_other.replica(), small.replica());
+  EXPECT_EQ(admitted(pool->offer(prompt_of(1), at(1))).replica(), large.replica());
+}
+
+TEST(Pool, ATriedReplicaIsChosenOnlyIfThereIsNoOther) {
+  auto pool = pool_of({replica("a"), with_places(replica("b"), 1)});
+  const ReplicaIndex a[] = {0}, both[] = {0, 1};
+  Lease on_b = admitted(pool->offer(prompt_of(100'000), at(1), a));
+  EXPECT_EQ(on_b.replica(), 1u);
+  EXPECT_EQ(admitted(pool->offer(prompt_of(10), at(1), a)).replica(), 0u);
+  EXPECT_EQ(admitted(pool->offer(prompt_of(10), at(1), both)).replica(), 0u);
+}
+
+TEST(Pool, AllBusyIsRefusedWithTheTimeItTakes) {
+  auto pool = pool_of({with_places(replica("a"), 1), with_places(replica("b"), 1)});
+  Lease first = admitted(pool->offer(prompt_of(600), at(1)));
+  Lease second = admitted(pool->offer(prompt_of(3000), at(1)));
+  EXPECT_EQ(refused(pool->offer(prompt_of(10), at(1))).reason, Refused::Reason::busy);
+  EXPECT_EQ(refused(pool->offer(prompt_of(10), at(1))).retry_after, 5u);  // Nothing was finished.
+
+  first.first_token(at(2));  // 600 tokens in 30 s are 20 a second; 3000 wait.
+  EXPECT_EQ(refused(pool->offer(prompt_of(10), at(2))).retry_after, 60u);
+  first.end(answer(), at(2));
+  Lease third = admitted(pool->offer(not_streamed(prompt_of(8400)), at(2)));
+  third.end(answer(), at(3));  // Finished without any token event: 300 a second.
+  Lease fourth = admitted(pool->offer(prompt_of(450), at(3)));
+  EXPECT_EQ(refused(pool->offer(prompt_of(10), at(3))).retry_after, 12u);  // 3450 / 300
+}
+
+TEST(Pool, TooLongIsWhatNoReplicaCanEverTake) {
+  auto pool = pool_of({with_context(replica("a"), 1000), with_context(replica("b"), 2000)});
+  for (int i = 0; i < 20; ++i) EXPECT_EQ(admitted(pool->offer(prompt_of(1000, 500), at(1))).replica(), 1u);
+  EXPECT_EQ(refused(pool->offer(prompt_of(1501, 500), at(1))).reason, Refused::Reason::too_long);
+  EXPECT_EQ(refused(pool->offer(prompt_of(1, ~std::uint64_t{0}), at(1))).reason, Refused::Reason::too_long);
+  RequestFacts without_limit = prompt_of(2000);
+  without_limit.max_tokens.reset();
+  EXPECT_EQ(admitted(pool->offer(without_limit, at(1))).replica(), 1u);
+}
+
+TEST(Pool, AListOfPromptsIsNotTakenForOneLongPrompt) {
+  auto pool = pool_of({with_context(replica("a"), 1000)});
+  RequestFacts list = prompt_of(8000, 100);
+  list.n = 10;
+  EXPECT_TRUE(admitted(pool->offer(list, at(1))));
+  RequestFacts chat = chat_of(8000);
+  chat.n = 10;
+  EXPECT_EQ(refused(pool->offer(chat, at(1))).reason, Refused::Reason::too_long);
+}
+
+TEST(Pool, AnUnknownPromptIsChargedTheMeanAndCountedAndNeverTooLong) {
+  auto pool = pool_of({with_context(replica("a"), 1000)});
+  Lease lease = admitted(pool->offer(unknown_request(), at(1)));
+  EXPECT_EQ(lease.prompt_estimate(), 2048u);
+  EXPECT_EQ(fallback(pool->load(0, at(1)), "unknown_prompt"), 1u);
+  Lease known = admitted(pool->offer(prompt_of(500), at(1)));
+  known.end(answer(500), at(2));
+  EXPECT_EQ(admitted(pool->offer(unknown_request(), at(2))).prompt_estimate(), 500u);
+  EXPECT_EQ(fallback(pool->load(0, at(2)), "unknown_prompt"), 2u);
+}
+
+TEST(Pool, AFullCacheIsChosenOnlyIfAllAreFull) {
+  auto pool = pool_of({with_kv(replica("a"), 1000), with_kv(replica("b"), 1000)});
+  const ReplicaIndex b[] = {1};
+  Lease on_a = admitted(pool->offer(prompt_of(900), at(1), b));
+  on_a.first_token(at(1));  // No queue, but a full cache.
+  Lease on_b = admitted(pool->offer(prompt_of(800), at(1)));
+  EXPECT_EQ(on_b.replica(), 1u);
+  Lease fits_b = admitted(pool->offer(prompt_of(150), at(1)));
+  EXPECT_EQ(fits_b.replica(), 1u);  // Although a has nothing queued.
+  EXPECT_EQ(fallback(pool->load(0, at(1)), "kv_full") + fallback(pool->load(1, at(1)), "kv_full"), 0u);
+
+  Lease fits_none = admitted(pool->offer(prompt_of(150), at(1)));
+  EXPECT_EQ(fits_none.replica(), 0u);
+  EXPECT_EQ(fallback(pool->load(0, at(1)), "kv_full"), 1u);
+}
+
+TEST(Pool, StreamedTokensFillTheCacheToo) {
+  auto pool = pool_of({with_kv(replica("a"), 1000), with_kv(replica("b"), 1000)}, config::Policy::round_robin);
+  Lease on_a = admitted(pool->offer(prompt_of(500), at(1)));
+  ASSERT_EQ(on_a.replica(), 0u);
+  on_a.first_token(at(1));
+  on_a.tokens(450);
+  for (int i = 0; i < 10; ++i) EXPECT_EQ(admitted(pool->offer(prompt_of(51), at(1))).replica(), 1u);
+}
+
+TEST(Pool, ARequestLargerThanTheCacheGoesWhereNothingIs) {
+  auto pool = pool_of({with_kv(replica("a"), 1000), with_kv(replica("b"), 1000)});
+  const ReplicaIndex b[] = {1};
+  Lease small = admitted(pool->offer(prompt_of(1), at(1), b));
+  Lease huge = admitted(pool->offer(prompt_of(5000), at(1)));
+  EXPECT_EQ(huge.replica(), 1u);
+  EXPECT_EQ(fallback(pool->load(1, at(1)), "kv_full"), 0u);
+}
+
+TEST(Pool, LearnsOnlyFromAnswers) {
+  auto pool = pool_of({replica("a")});
+  const Tokens before = admitted(pool->offer(chat_of(4000), at(1))).prompt_estimate();
+  End failed = answer(2000, 10);
+  failed.answered = false;
+  for (int i = 0; i < 50; ++i) admitted(pool->offer(chat_of(4000), at(1))).end(failed, at(1));
+  EXPECT_EQ(admitted(pool->offer(chat_of(4000), at(1))).prompt_estimate(), before);
+  EXPECT_EQ(pool->load(0, at(10)).decode_left, 0u);
+
+  for (int i = 0; i < 200; ++i) admitted(pool->offer(chat_of(4000), at(11))).end(answer(2000, 77), at(11));
+  Lease lease = admitted(pool->offer(chat_of(4000), at(12)));
+  EXPECT_NEAR(static_cast<double>(lease.prompt_estimate()), 2000, 20);
+  EXPECT_EQ(pool->load(0, at(12)).decode_left, 77u);
+}
+
+// Twenty streams teach the rates; then a request that is not streamed drains by them.
+TEST(Pool, ARequestThatIsNotStreamedDrainsAtTheLearnedRates) {
+  auto pool = pool_of({replica("a")});
+  double now = 0;
+  for (int i = 0; i < 40; ++i) {
+    Lease lease = admitted(pool->offer(prompt_of(1000), at(now)));
+    lease.first_token(at(now += 0.1));
+    lease.tokens(51);
+    lease.end(answer(1000, 51), at(now += 1));
+  }
+  Lease lease = admitted(pool->offer(not_streamed(prompt_of(1000)), at(now)));
+  EXPECT_EQ(pool->load(0, at(now)).prefill_left, 1000u);
+  EXPECT_NEAR(static_cast<double>(pool->load(0, at(now + 0.05)).prefill_left), 500, 2);
+  const ReplicaLoad later = pool->load(0, at(now + 0.5));
+  EXPECT_EQ(later.prefill_left, 0u);
+  EXPECT_NEAR(static_cast<double>(later.decode_left), 51 - 0.4 * 50, 1);
+  EXPECT_DOUBLE_EQ(later.oldest_unanswered_seconds, 0.5);
+  lease.end(answer(1000, 51), at(now + 2));
+  expect_idle(*pool, 1, at(now + 2));
+}
+
+// Serves streams one after the other on the replica that is not in `others`, a prompt of 1000 tokens in `seconds` each.
+void serve(Pool& pool, std::span<const ReplicaIndex> others, double& now, double seconds, const End& end) {
+  for (int i = 0; i < 400; ++i) {
+    Lease lease = admitted(pool.offer(prompt_of(1000), at(now), others));
+    lease.first_token(at(now += seconds));
+    lease.end(end, at(now));
+  }
+}
+
+TEST(Pool, TokensFromThePrefixCacheAreNoWorkDone) {
+  auto pool = pool_of({replica("a"), replica("b"), replica("c")});
+  const ReplicaIndex not_a[] = {1, 2}, not_b[] = {0, 2}, not_c[] = {0, 1};
+  double now = 0;
+  serve(*pool, not_a, now, 0.1, answer(1000, 10));
+  serve(*pool, not_b, now, 0.1, answer(1000, 10, 0));
+  serve(*pool, not_c, now, 0.1, answer(1000, 10, 500));
+  EXPECT_EQ(pool->load(0, at(now)).speed, 1);
+  EXPECT_EQ(pool->load(1, at(now)).speed, 1);
+  EXPECT_NEAR(pool->load(2, at(now)).speed, 0.5, 0.01);
+}
+
+TEST(Pool, ARemovedReplicaIsNotCompared) {
+  auto pool = pool_of({replica("a"), replica("b"), replica("c")});
+  const ReplicaIndex not_a[] = {1, 2}, not_b[] = {0, 2}, not_c[] = {0, 1};
+  double now = 0;
+  serve(*pool, not_a, now, 0.1, answer());
+  serve(*pool, not_b, now, 0.1, answer());
+  serve(*pool, not_c, now, 0.2, answer());
+  EXPECT_NEAR(pool->load(2, at(now)).speed, 0.5, 0.01);
+  const ReplicaSpec left[] = {replica("c")};
+  pool->set_replicas(left, at(now));
+  EXPECT_EQ(pool->load(2, at(now)).speed, 1);
+}
+
+TEST(Pool, AnswersThatAreNotStreamedSayNothingOfSpeed) {
+  auto pool = pool_of({replica("a"), replica("b")});
+  const ReplicaIndex not_a[] = {1}, not_b[] = {0};
+  double now = 0;
+  serve(*pool, not_a, now, 0.1, answer());
+  for (int i = 0; i < 400; ++i) {
+    Lease stream = admitted(pool->offer(prompt_of(1000), at(now), not_b));
+    Lease whole = admitted(pool->offer(not_streamed(prompt_of(9000)), at(now), not_b));
+    stream.first_token(at(now += 0.1));
+    whole.first_token(at(now));
+    whole.end(answer(9000, 10), at(now));
+    stream.end(answer(1000, 10), at(now));
+  }
+  EXPECT_EQ(pool->load(0, at(now)).speed, 1);
+  EXPECT_EQ(pool->load(1, at(now)).speed, 1);
+}
+
+TEST(Pool, OutputStillToComeWeighsALittle) {
+  auto pool = pool_of({replica("a"), replica("b")});
+  const ReplicaIndex not_a[] = {1}, not_b[] = {0};
+  Lease on_a = admitted(pool->offer(prompt_of(10, 200), at(1), not_a));  // 0.05 * 200 = 10 prompt tokens
+  on_a.first_token(at(1));
+  Lease on_b = admitted(pool->offer(prompt_of(9, 0), at(1), not_b));
+  EXPECT_EQ(admitted(pool->offer(prompt_of(1), at(1))).replica(), 1u);
+  on_a.tokens(100);
+  EXPECT_EQ(admitted(pool->offer(prompt_of(1), at(1))).replica(), 0u);
+}
+
+TEST(Pool, TheQueueOfARemovedReplicaIsNotWaitedFor) {
+  auto pool = pool_of({with_places(replica("a"), 1), with_places(replica("b"), 1)});
+  const ReplicaIndex not_a[] = {1};
+  Lease on_a = admitted(pool->offer(prompt_of(100'000), at(1), not_a));
+  Lease on_b = admitted(pool->offer(prompt_of(300), at(1)));
+  const ReplicaSpec left[] = {with_places(replica("b"), 1)};
+  pool->set_replicas(left, at(1));
+  on_b.first_token(at(2));
+  EXPECT_EQ(refused(pool->offer(prompt_of(10), at(2))).retry_after, 1u);
+}
+
+TEST(Pool, TimeMayArriveOutOfOrder) {
+  auto pool = pool_of({replica("a")});
+  Lease lease = admitted(pool->offer(prompt_of(10), at(5)));
+  lease.first_token(at(3));
+  lease.end(answer(10, 1), at(4));
+  EXPECT_EQ(pool->load(0, at(1)).busy_seconds, 0.0);
+  expect_idle(*pool, 1, at(0));
+}
+
+TEST(Pool, TheSameSeedMakesTheSameChoices) {
+  for (const auto policy : {config::Policy::least_queued_tokens, config::Policy::random, config::Policy::least_requests,
+                            config::Policy::power_of_two}) {
+    auto one = pool_of({replica("a"), replica("b"), replica("c")}, policy, 9);
+    auto two = pool_of({replica("a"), replica("b"), replica("c")}, policy, 9);
+    std::vector<Lease> leases;
+    for (int i = 0; i < 60; ++i) {
+      leases.push_back(admitted(one->offer(prompt_of(10), at(i))));
+      const ReplicaIndex chosen = leases.back().replica();
+      leases.push_back(admitted(two->offer(prompt_of(10), at(i))));
+      EXPECT_EQ(leases.back().replica(), chosen);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace weir::balancer

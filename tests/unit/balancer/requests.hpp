@@ -1,0 +1,96 @@
+// Requests and moments in few words, for the tests of balancer/.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cmath>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "balancer/pool.hpp"
+
+namespace weir::balancer {
+
+using metrics::wire::RequestFacts;
+using metrics::wire::Script;
+
+/// A moment of an invented clock, some hours after its beginning.
+inline Moment at(double seconds) {
+  return Moment{} + std::chrono::hours(5) + std::chrono::nanoseconds(std::llround(seconds * 1e9));
+}
+
+/// A streamed completion whose prompt has exactly so many tokens.
+inline RequestFacts prompt_of(Tokens tokens, std::uint64_t max_tokens = 100) {
+  RequestFacts facts;
+  facts.api = metrics::Api::openai_completions;
+  facts.model = "m";
+  facts.stream = true;
+  facts.max_tokens = max_tokens;
+  facts.prompt_token_ids = tokens;
+  facts.whole_json = true;
+  return facts;
+}
+
+inline RequestFacts not_streamed(RequestFacts facts) {
+  facts.stream = false;
+  return facts;
+}
+
+/// A streamed chat of so many ASCII letters in one message.
+inline RequestFacts chat_of(std::uint64_t letters, std::string model = "m") {
+  RequestFacts facts;
+  facts.api = metrics::Api::openai_chat;
+  facts.model = std::move(model);
+  facts.stream = true;
+  facts.text.code_points[static_cast<std::size_t>(Script::letters)] = letters;
+  facts.text.messages = 1;
+  facts.whole_json = true;
+  return facts;
+}
+
+/// A request of whose body nothing was understood.
+inline RequestFacts unknown_request() {
+  RequestFacts facts;
+  facts.stream = true;
+  return facts;
+}
+
+inline ReplicaSpec replica(std::string name, double weight = 1) {
+  ReplicaSpec spec;
+  spec.name = std::move(name);
+  spec.weight = weight;
+  return spec;
+}
+
+inline std::shared_ptr<Pool> pool_of(std::vector<ReplicaSpec> specs,
+                                     config::Policy policy = config::Policy::least_queued_tokens,
+                                     std::uint64_t seed = 1) {
+  auto pool = Pool::make(policy, 0.05, seed);
+  pool->set_replicas(specs, at(0));
+  return pool;
+}
+
+/// The lease, where the request was admitted; else an empty one and a failed test.
+inline Lease admitted(Offered offered) {
+  if (auto* admitted = std::get_if<Admitted>(&offered)) return std::move(admitted->lease);
+  ADD_FAILURE() << "refused";
+  return {};
+}
+
+inline void expect_idle(Pool& pool, std::size_t replicas, Moment now) {
+  EXPECT_EQ(pool.in_flight(), 0u);
+  for (ReplicaIndex i = 0; i < replicas; ++i) {
+    const ReplicaLoad load = pool.load(i, now);
+    EXPECT_EQ(load.prefill_left, 0u) << load.name;
+    EXPECT_EQ(load.decode_left, 0u) << load.name;
+    EXPECT_EQ(load.resident, 0u) << load.name;
+    EXPECT_EQ(load.in_flight, 0u) << load.name;
+    EXPECT_EQ(load.oldest_unanswered_seconds, 0.0) << load.name;
+  }
+}
+
+}  // namespace weir::balancer

@@ -1,0 +1,246 @@
+#include "balancer/token_ledger.hpp"
+
+#include "requests.hpp"
+
+namespace weir::balancer {
+namespace {
+
+using Work = TokenLedger::Work;
+
+constexpr Work stream(Tokens prompt, Tokens output) { return {prompt, output, true}; }
+constexpr Work whole(Tokens prompt, Tokens output) { return {prompt, output, false}; }
+
+TEST(TokenLedger, APromptIsQueuedUntilItsFirstToken) {
+  TokenLedger ledger(at(0));
+  ledger.open(1, stream(500, 100), at(1));
+  EXPECT_EQ(ledger.prefill_left(), 500u);
+  EXPECT_EQ(ledger.decode_left(), 100u);
+  EXPECT_EQ(ledger.resident(), 500u);
+  EXPECT_EQ(ledger.in_flight(), 1u);
+
+  EXPECT_EQ(ledger.first_token(1, at(2)), 0u);
+  EXPECT_EQ(ledger.prefill_left(), 0u);
+  EXPECT_EQ(ledger.decode_left(), 100u);
+  EXPECT_EQ(ledger.resident(), 500u);
+}
+
+TEST(TokenLedger, OnlyTheFirstFirstTokenCounts) {
+  TokenLedger ledger(at(0));
+  ledger.open(1, stream(500, 100), at(1));
+  ledger.open(2, stream(300, 100), at(1));
+  EXPECT_TRUE(ledger.first_token(1, at(2)));
+  EXPECT_FALSE(ledger.first_token(1, at(3)));
+  EXPECT_EQ(ledger.prefill_left(), 300u);
+  EXPECT_EQ(ledger.close(1, true, 100, 0, at(4)).first_token, at(2));
+}
+
+TEST(TokenLedger, StreamedTokensLeaveTheDecodeQueueAndStayInTheCache) {
+  TokenLedger ledger(at(0));
+  ledger.open(1, stream(500, 100), at(1));
+  ledger.first_token(1, at(2));
+  ledger.streamed().stream(30, 30);
+  EXPECT_EQ(ledger.decode_left(), 70u);
+  EXPECT_EQ(ledger.resident(), 530u);
+  ledger.streamed().stream(70, 90);  // More than was expected.
+  EXPECT_EQ(ledger.decode_left(), 0u);
+  EXPECT_EQ(ledger.resident(), 620u);
+  ledger.close(1, true, 0, 120, at(3));
+  EXPECT_EQ(ledger.resident(), 0u);
+}
+
+TEST(TokenLedger, AnAnswerGivesBackWhatWasExpectedAndNeverCame) {
+  TokenLedger ledger(at(0));
+  ledger.open(1, stream(500, 100), at(1));
+  ledger.first_token(1, at(2));
+  ledger.streamed().stream(30, 30);
+  ledger.close(1, true, 70, 30, at(3));
+  EXPECT_EQ(ledger.prefill_left(), 0u);
+  EXPECT_EQ(ledger.decode_left(), 0u);
+  EXPECT_EQ(ledger.resident(), 0u);
+  EXPECT_EQ(ledger.in_flight(), 0u);
+  EXPECT_EQ(ledger.recent_failures(), 0u);
+}
+
+TEST(TokenLedger, AbortDuringPrefillLeavesThePromptForOneSecondAndNothingElse) {
+  TokenLedger ledger(at(0));
+  ledger.open(1, stream(500, 100), at(1));
+  ledger.close(1, false, 100, 0, at(1.001));
+  EXPECT_EQ(ledger.prefill_left(), 500u);
+  EXPECT_EQ(ledger.recent_failures(), 1u);
+  EXPECT_EQ(ledger.decode_left(), 0u);
+  EXPECT_EQ(ledger.resident(), 0u);
+  EXPECT_EQ(ledger.in_flight(), 0u);
+  ledger.advance(at(2.000999999));
+  EXPECT_EQ(ledger.prefill_left(), 500u);
+  ledger.advance(at(2.001));
+  EXPECT_EQ(ledger.prefill_left(), 0u);
+  EXPECT_EQ(ledger.recent_failures(), 0u);
+}
+
+TEST(TokenLedger, AbortAfterTheFirstTokenLeavesNothing) {
+  TokenLedger ledger(at(0));
+  ledger.open(1, stream(500, 100), at(1));
+  ledger.first_token(1, at(2));
+  ledger.close(1, false, 100, 0, at(2));
+  EXPECT_EQ(ledger.prefill_left(), 0u);
+  EXPECT_EQ(ledger.recent_failures(), 0u);
+}
+
+TEST(TokenLedger, AnAnswerWithoutAFirstTokenLeavesNothing) {
+  TokenLedger ledger(at(0));
+  ledger.open(1, whole(500, 100), at(1));
+  ledger.close(1, true, 0, 0, at(3));
+  EXPECT_EQ(ledger.prefill_left(), 0u);
+  EXPECT_EQ(ledger.decode_left(), 0u);
+}
+
+TEST(TokenLedger, TheOldestUnansweredIsTheOldestWithoutAFirstToken) {
+  TokenLedger ledger(at(0));
+  EXPECT_EQ(ledger.oldest_unanswered_seconds(), 0.0);
+  ledger.open(1, stream(1, 1), at(1));
+  ledger.open(2, stream(1, 1), at(3));
+  ledger.open(3, stream(1, 1), at(4));
+  ledger.advance(at(8));
+  EXPECT_DOUBLE_EQ(ledger.oldest_unanswered_seconds(), 7);
+  ledger.first_token(1, at(9));
+  EXPECT_DOUBLE_EQ(ledger.oldest_unanswered_seconds(), 6);
+  ledger.close(2, false, 1, 0, at(9));
+  EXPECT_DOUBLE_EQ(ledger.oldest_unanswered_seconds(), 5);
+  ledger.first_token(3, at(9));
+  EXPECT_EQ(ledger.oldest_unanswered_seconds(), 0.0);
+}
+
+// Requests:   a [1, 5], first token at 2;   b [3, 9], first token at 7.
+TEST(TokenLedger, IntegralsAndCompanyAreExact) {
+  TokenLedger ledger(at(0));
+  ledger.open(1, stream(10, 10), at(1));
+  ledger.first_token(1, at(2));
+  ledger.open(2, stream(10, 10), at(3));
+  const Company a = ledger.close(1, true, 10, 0, at(5)).company;
+  ledger.first_token(2, at(7));
+  const Company b = ledger.close(2, true, 10, 0, at(9)).company;
+  ledger.advance(at(20));
+
+  EXPECT_DOUBLE_EQ(ledger.busy_seconds(), 8);
+  EXPECT_DOUBLE_EQ(ledger.prefill_seconds(), 1 + 4);
+  EXPECT_DOUBLE_EQ(ledger.decode_seconds(), 3 + 2);
+  EXPECT_DOUBLE_EQ(ledger.pending_seconds(), 1 + 4);
+  EXPECT_EQ(a.in_flight_at_start, 0u);
+  EXPECT_DOUBLE_EQ(a.in_flight_mean, (2 * 1 + 2 * 2) / 4.0);
+  EXPECT_EQ(b.in_flight_at_start, 1u);
+  EXPECT_DOUBLE_EQ(b.in_flight_mean, (2 * 2 + 4 * 1) / 6.0);
+}
+
+TEST(TokenLedger, ARequestThatTookNoTimeWasWithThoseThatWereThere) {
+  TokenLedger ledger(at(0));
+  ledger.open(1, stream(10, 10), at(1));
+  ledger.open(2, stream(10, 10), at(1));
+  EXPECT_DOUBLE_EQ(ledger.close(2, false, 10, 0, at(1)).company.in_flight_mean, 2);
+  EXPECT_DOUBLE_EQ(ledger.close(1, false, 10, 0, at(1)).company.in_flight_mean, 1);
+}
+
+TEST(TokenLedger, TimeThatGoesBackStandsStill) {
+  TokenLedger ledger(at(0));
+  ledger.open(1, stream(10, 10), at(5));
+  ledger.first_token(1, at(4));
+  ledger.advance(at(3));
+  EXPECT_EQ(ledger.busy_seconds(), 0.0);
+  EXPECT_EQ(ledger.close(1, true, 10, 0, at(2)).first_token, at(5));
+}
+
+TEST(TokenLedger, WithoutRatesARequestThatIsNotStreamedStaysUntilItsEnd) {
+  TokenLedger ledger(at(0));
+  ledger.open(1, whole(500, 100), at(1));
+  ledger.advance(at(1000));
+  EXPECT_EQ(ledger.prefill_left(), 500u);
+  EXPECT_EQ(ledger.decode_left(), 100u);
+  EXPECT_EQ(ledger.pending_seconds(), 0.0);  // It says nothing of the prefill rate.
+  ledger.close(1, false, 0, 0, at(1000));
+  ledger.advance(at(1001));
+  EXPECT_EQ(ledger.prefill_left(), 0u);
+  EXPECT_EQ(ledger.decode_left(), 0u);
+}
+
+TEST(TokenLedger, RequestsThatAreNotStreamedDrainOldestFirst) {
+  TokenLedger ledger(at(0));
+  ledger.set_drain_rates({1000, 50});
+  ledger.open(1, whole(500, 100), at(1));
+  ledger.open(2, whole(1000, 100), at(1));
+
+  ledger.advance(at(1.25));
+  EXPECT_EQ(ledger.prefill_left(), 250u + 1000u);
+  EXPECT_EQ(ledger.decode_left(), 200u);
+
+  ledger.advance(at(2));  // The first was done at 1.5, and decodes since.
+  EXPECT_EQ(ledger.prefill_left(), 500u);
+  EXPECT_EQ(ledger.decode_left(), 75u + 100u);
+  EXPECT_EQ(ledger.resident(), 1500u + 25u);
+
+  ledger.advance(at(100));
+  EXPECT_EQ(ledger.prefill_left(), 0u);
+  EXPECT_EQ(ledger.decode_left(), 0u);
+  EXPECT_EQ(ledger.resident(), 1500u + 200u);
+  EXPECT_DOUBLE_EQ(ledger.prefill_seconds(), 0.5 + 1.5);
+  EXPECT_DOUBLE_EQ(ledger.decode_seconds(), 98.5 + 97.5);
+
+  ledger.close(1, true, 0, 0, at(100));
+  ledger.close(2, false, 0, 0, at(100));
+  EXPECT_EQ(ledger.prefill_left(), 0u);  // Its prompt had left the queue: a late failure is not a fast one.
+  EXPECT_EQ(ledger.decode_left(), 0u);
+  EXPECT_EQ(ledger.resident(), 0u);
+}
+
+TEST(TokenLedger, DrainingDoesNotDependOnHowOftenSomebodyLooks) {
+  TokenLedger seldom(at(0)), often(at(0));
+  for (TokenLedger* ledger : {&seldom, &often}) {
+    ledger->set_drain_rates({777, 33});
+    ledger->open(1, whole(1000, 100), at(0));
+    ledger->open(2, stream(300, 50), at(0));
+    ledger->open(3, whole(500, 60), at(0));
+  }
+  for (int i = 1; i <= 200; ++i) often.advance(at(0.01 * i));
+  seldom.advance(at(2));
+  // But for the last token, which rounding may keep.
+  EXPECT_NEAR(static_cast<double>(seldom.prefill_left()), static_cast<double>(often.prefill_left()), 1);
+  EXPECT_NEAR(static_cast<double>(seldom.decode_left()), static_cast<double>(often.decode_left()), 2);
+  EXPECT_NEAR(static_cast<double>(seldom.resident()), static_cast<double>(often.resident()), 2);
+  EXPECT_NEAR(seldom.prefill_seconds(), often.prefill_seconds(), 1e-9);
+  EXPECT_NEAR(seldom.decode_seconds(), often.decode_seconds(), 1e-9);
+}
+
+TEST(TokenLedger, AStreamedPromptTakesItsTurnButStaysUntilItsFirstToken) {
+  TokenLedger ledger(at(0));
+  ledger.set_drain_rates({1000, 50});
+  ledger.open(1, stream(500, 10), at(0));
+  ledger.open(2, whole(500, 10), at(0));
+  ledger.advance(at(0.5));
+  EXPECT_EQ(ledger.prefill_left(), 1000u);
+  ledger.advance(at(0.75));
+  EXPECT_EQ(ledger.prefill_left(), 500u + 250u);
+  ledger.first_token(1, at(0.75));
+  EXPECT_EQ(ledger.prefill_left(), 250u);
+}
+
+TEST(TokenLedger, ARealFirstTokenOverridesTheDraining) {
+  TokenLedger ledger(at(0));
+  ledger.set_drain_rates({100, 50});
+  ledger.open(1, whole(500, 100), at(0));
+  ledger.advance(at(1));
+  EXPECT_EQ(ledger.prefill_left(), 400u);
+  EXPECT_EQ(ledger.first_token(1, at(1)), 100u);  // From now on the lease takes them off.
+  EXPECT_EQ(ledger.prefill_left(), 0u);
+  ledger.advance(at(50));
+  EXPECT_EQ(ledger.decode_left(), 100u);
+  ledger.streamed().stream(40, 40);
+  ledger.close(1, true, 60, 40, at(51));
+  EXPECT_EQ(ledger.decode_left(), 0u);
+  EXPECT_EQ(ledger.resident(), 0u);
+}
+
+TEST(TokenLedger, TheStreamedCountersHaveACacheLineOfTheirOwn) {
+  EXPECT_EQ(alignof(StreamedTokens), 64u);
+  EXPECT_EQ(sizeof(StreamedTokens), 64u);
+}
+
+}  // namespace
+}  // namespace weir::balancer
