@@ -81,7 +81,7 @@ TEST(Agreement, TheReplicaWeirAndTheClientSeeTheSameTtftAndTpot) {
 
   const auto load = run({WEIR_LAB_PROGRAM, "load", "--url", "http://127.0.0.1:" + std::to_string(weir.port()),
                          "--requests", std::to_string(streams), "--concurrency", "10", "--input-tokens", "200",
-                         "--output-tokens", "32", "--json", report.string()});
+                         "--output-tokens", "32", "--output-stddev", "4", "--json", report.string()});
   ASSERT_EQ(load.exit.code, 0) << load.output;
 
   Seen truth, measured;
