@@ -1,0 +1,268 @@
+#include "proxy/exchange.hpp"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <cerrno>
+
+namespace weir::proxy {
+namespace {
+
+using metrics::Outcome;
+
+constexpr std::size_t most_attempts = 3;
+
+metrics::RequestRecord begin_record(const ClientRequest& request) {
+  metrics::RequestRecord record;
+  record.time = request.time;
+  record.id = request.id;
+  record.facts = request.facts;
+  record.received = request.received;
+  record.bytes_in = request.body.size();
+  return record;
+}
+
+OwnAnswer refusal(const balancer::Refused& refused, const PoolRuntime& pool) {
+  switch (refused.reason) {
+    case balancer::Refused::Reason::too_long:
+      return error_answer(400, "invalid_request_error", "context_length_exceeded",
+                          "the request is longer than any replica of pool '" + pool.settings.name +
+                              "' can hold: shorten the prompt or lower max_tokens");
+    case balancer::Refused::Reason::no_replica:
+      return error_answer(503, "overloaded_error", "no_replica", "pool '" + pool.settings.name + "' has no replica");
+    case balancer::Refused::Reason::busy:
+      break;
+  }
+  auto answer = error_answer(429, "overloaded_error", "overloaded",
+                             "every replica of pool '" + pool.settings.name + "' is at its limit: try again in " +
+                                 std::to_string(refused.retry_after) + " s");
+  answer.retry_after = refused.retry_after;
+  return answer;
+}
+
+}  // namespace
+
+Exchange::Exchange(Loop& loop, ClientSide client, ClientRequest& request)
+    : loop_(loop), client_(client), request_(request), record_(begin_record(request)) {
+  loop_.streams.fetch_add(1, std::memory_order_relaxed);
+}
+
+Exchange::~Exchange() {
+  if (holds_retry_) loop_.shared.fleet.retries().give_back();
+  loop_.streams.fetch_sub(1, std::memory_order_relaxed);
+}
+
+Awaitable<ExchangeEnd> Exchange::run() {
+  auto& unassigned = loop_.shared.exposition.unassigned();
+  pool_ = loop_.shared.fleet.pool_for(request_.facts.model);
+  if (pool_ == nullptr) {
+    record_.outcome = Outcome::bad_request;
+    end_.own = error_answer(404, "invalid_request_error", "model_not_found",
+                            "the model '" + request_.facts.model +
+                                "' is not served here; known models: " + loop_.shared.fleet.known_models());
+    record(unassigned);
+    co_return std::move(end_);
+  }
+  while (!over_) {
+    if (!lease_) {
+      if (auto refused = enter(*pool_)) {
+        end_.own = std::move(refused);
+        record(record_.replica.empty() ? unassigned : *pool_->replicas[tried_.back()]->series);
+        break;
+      }
+    }
+    auto& replica = *pool_->replicas[lease_.replica()];
+    co_await attempt(replica);
+  }
+  co_return std::move(end_);
+}
+
+/// Takes a lease, or says why not.
+std::optional<OwnAnswer> Exchange::enter(PoolRuntime& pool) {
+  auto offered = pool.balancer->offer(request_.facts, std::chrono::steady_clock::now(), tried_);
+  if (auto* admitted = std::get_if<balancer::Admitted>(&offered)) {
+    lease_ = std::move(admitted->lease);
+    record_.prompt_tokens_estimate = lease_.prompt_estimate();
+    return std::nullopt;
+  }
+  if (!tried_.empty()) return failure_answer();  // what the last replica did is the cause
+  const auto& refused = std::get<balancer::Refused>(offered);
+  record_.outcome = refused.reason == balancer::Refused::Reason::too_long ? Outcome::bad_request : Outcome::rejected;
+  if (refused.reason == balancer::Refused::Reason::busy)
+    loop_.shard.limit_hits[static_cast<std::size_t>(metrics::Limit::max_in_flight)].add();
+  return refusal(refused, pool);
+}
+
+/// What goes out: the head, and the body with the usage option put in where that is wanted. The body is not copied.
+std::vector<std::string_view> Exchange::request_spans(bool inject) {
+  const std::string_view body = request_.body;
+  if (!inject) return {upstream_head_, body};
+  const auto at = *request_.facts.first_member_at;
+  return {upstream_head_, body.substr(0, at), metrics::wire::usage_member(request_.facts), body.substr(at)};
+}
+
+Awaitable<void> Exchange::attempt(ReplicaRuntime& replica) {
+  const auto now = std::chrono::steady_clock::now();
+  auto& shard = replica.series->shard(loop_.index);
+  const auto member = metrics::wire::usage_member(request_.facts);
+  const bool inject = replica.inject_usage && !injection_refused_ && !member.empty() &&
+                      !replica.injection_disabled.load(std::memory_order_relaxed);
+  const auto body_length = request_.body.size() + (inject ? member.size() : 0);
+  UpstreamRequest upstream{replica.settings.url, body_length, request_.request_id,
+                           request_.facts.api != metrics::Api::other};
+  upstream_head_ = upstream_head(request_.head, upstream);
+
+  RelayMachine::Options options{.limits = loop_.shared.settings.limits};
+  options.api = request_.facts.api;
+  options.stream = request_.facts.stream;
+  options.to_head = request_.head.method == "HEAD";
+  options.client_http_1_1 = request_.head.http_1_1;
+  options.client_keep_alive = request_.head.keep_alive && !loop_.shared.draining.load(std::memory_order_relaxed);
+  options.injected = inject;
+  options.take_retry = [this] { return take_retry(); };
+  options.known_route = request_.route == Route::inference;
+  options.choices = request_.facts.n;
+  options.request_id = request_.request_id;
+  options.replica = loop_.shared.settings.server.replica_header ? std::string_view(replica.settings.name) : "";
+  options.received = request_.received;
+  options.started = now;
+
+  // After a stale or refused one, the second connection is a fresh one.
+  auto idle =
+      injection_refused_ || record_.replica == replica.settings.name ? std::nullopt : loop_.idle.take(replica, now);
+  options.reused = idle.has_value();
+  UniqueFd connection;
+  if (idle) {
+    connection = std::move(*idle);
+  } else if (const auto endpoint = replica.address.get()) {
+    connection = begin_connect(*endpoint);
+  }
+  record_.pool = replica.pool;
+  record_.replica = replica.settings.name;
+  record_.config = replica.settings.config;
+  ++record_.attempt;
+
+  RelayMachine machine(options, std::move(lease_), shard);
+  Relay::Request request{request_spans(inject), injection_refused_ || !inject ? &request_.body : nullptr};
+  Relay relay(loop_, client_, std::move(connection), options.reused, std::move(request), machine);
+  co_await relay.run(use_awaitable);
+
+  const auto ended = std::chrono::steady_clock::now();
+  record_.connect += relay.connect_time();
+  record_.paused += relay.paused_time();
+  if (!machine.done()) {
+    auto lease = machine.take_lease();
+    lease.end(balancer::End(), ended);
+    const bool retry = take_retry();
+    if (retry) retried(replica, metrics::Retry::connect);
+    connect_failed(relay.connect_error(), retry);
+    if (!retry) record(*replica.series);
+    co_return;
+  }
+  if (machine.sent_at()) shard.bytes[0].add(body_length);
+  switch (machine.end()) {
+    case AttemptEnd::stale:
+      lease_ = machine.take_lease();
+      --record_.attempt;
+      shard.retries[static_cast<std::size_t>(metrics::Retry::stale_connection)].add();
+      co_return;
+    case AttemptEnd::injection_refused:
+      lease_ = machine.take_lease();
+      injection_refused_ = true;
+      shard.retries[static_cast<std::size_t>(metrics::Retry::injection_refused)].add();
+      co_return;
+    case AttemptEnd::retry:
+      retried(replica, machine.retry_reason());
+      record_.outcome = machine.outcome();
+      co_return;
+    case AttemptEnd::answered:
+    case AttemptEnd::failed:
+    case AttemptEnd::client_gone:
+      break;
+  }
+  if (injection_refused_ && machine.status() && *machine.status() < 300 && !replica.injection_disabled.exchange(true))
+    spdlog::warn("replica '{}' refuses stream_options: weir no longer asks it for usage, its token counts stay unknown",
+                 replica.settings.name);
+  if (auto connection_left = relay.take_connection()) loop_.idle.put(replica, std::move(connection_left), ended);
+  conclude(machine, relay, replica);
+}
+
+/// True if another replica may be tried: there is one, and the budget allows it.
+bool Exchange::take_retry() {
+  if (tried_.size() + 1 >= std::min(most_attempts, pool_->replicas.size())) return false;
+  if (holds_retry_) return true;
+  auto& fleet = loop_.shared.fleet;
+  return holds_retry_ = fleet.retries().take(fleet.in_flight());
+}
+
+void Exchange::retried(ReplicaRuntime& replica, metrics::Retry reason) {
+  replica.series->shard(loop_.index).retries[static_cast<std::size_t>(reason)].add();
+  tried_.push_back(replica.index);
+  failed_replica_ = replica.settings.name;
+}
+
+void Exchange::connect_failed(int error, bool retry) {
+  record_.outcome = error == ETIMEDOUT ? Outcome::timeout : Outcome::upstream_error;
+  if (retry) return;
+  failed_replica_ = record_.replica;
+  over_ = true;
+  end_.own = failure_answer();
+}
+
+void Exchange::conclude(const RelayMachine& machine, const Relay& relay, ReplicaRuntime& replica) {
+  over_ = true;
+  record_.outcome = machine.outcome();
+  record_.phase = machine.phase();
+  record_.status = machine.status();
+  record_.sent = machine.sent_at();
+  record_.head = machine.head_at();
+  record_.ended = relay.ended_at();
+  record_.overhead_max = machine.overhead_max();
+  record_.in_flight_at_start = machine.company().in_flight_at_start;
+  record_.in_flight_mean = machine.company().in_flight_mean;
+  record_.bytes_out = machine.bytes_out();
+  record_.answer = machine.answer();
+  if (machine.end() == AttemptEnd::failed) {
+    failed_replica_ = replica.settings.name;
+    end_.own = failure_answer();
+  } else {
+    end_.keep_alive = machine.client_reusable();
+    end_.reset = machine.cut() && machine.client_framing() == ClientFraming::close;
+  }
+  record(*replica.series);
+}
+
+OwnAnswer Exchange::failure_answer() const {
+  const std::string replica(failed_replica_);
+  switch (record_.outcome) {
+    case Outcome::timeout:
+      return error_answer(504, "timeout_error", "replica_timeout", "replica '" + replica + "' did not answer in time");
+    case Outcome::upstream_reset:
+      return error_answer(502, "upstream_error", "replica_lost",
+                          "replica '" + replica + "' broke off before it answered");
+    default:
+      return error_answer(502, "upstream_error", "replica_failed",
+                          "replica '" + replica + "' could not be reached or did not answer properly");
+  }
+}
+
+void Exchange::record(metrics::ReplicaSeries& series) {
+  if (end_.own) {
+    record_.status = end_.own->status;
+    end_.keep_alive = request_.head.keep_alive;
+  }
+  if (!record_.ended) record_.ended = std::chrono::steady_clock::now();
+  series.shard(loop_.index).settle(record_);
+  loop_.shared.log.write(record_);
+}
+
+void record_unassigned(Loop& loop, const ClientRequest& request, Outcome outcome, unsigned status) {
+  auto record = begin_record(request);
+  record.outcome = outcome;
+  record.status = status;
+  record.ended = std::chrono::steady_clock::now();
+  loop.shared.exposition.unassigned().shard(loop.index).settle(record);
+  loop.shared.log.write(record);
+}
+
+}  // namespace weir::proxy

@@ -1,0 +1,81 @@
+// The pools and replicas that settings name, as they run: made once by the control thread, read by every loop.
+#pragma once
+
+#include <atomic>
+#include <boost/asio/ip/tcp.hpp>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "balancer/pool.hpp"
+#include "config/settings.hpp"
+#include "metrics/exposition.hpp"
+
+namespace weir::proxy {
+
+/// A replica's address: written by the control thread when its name is resolved, read at each connect.
+class ReplicaAddress {
+ public:
+  std::optional<boost::asio::ip::tcp::endpoint> get() const {
+    const std::lock_guard lock(mutex_);
+    return endpoint_;
+  }
+  void set(const boost::asio::ip::tcp::endpoint& endpoint) {
+    const std::lock_guard lock(mutex_);
+    endpoint_ = endpoint;
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::optional<boost::asio::ip::tcp::endpoint> endpoint_;
+};
+
+struct ReplicaRuntime {
+  config::Replica settings;
+  std::string pool;
+  balancer::ReplicaIndex index = 0;
+  metrics::ReplicaSeries* series = nullptr;
+  ReplicaAddress address;
+  bool inject_usage = true;
+  std::atomic<bool> injection_disabled{false};  ///< It refused the usage option that weir adds.
+};
+
+struct PoolRuntime {
+  config::Pool settings;
+  std::shared_ptr<balancer::Pool> balancer;
+  std::vector<std::unique_ptr<ReplicaRuntime>> replicas;  ///< By ReplicaIndex.
+};
+
+/// How many retries may run at a time: a share of the requests in flight, at least three. Any thread.
+class RetryBudget {
+ public:
+  explicit RetryBudget(double share) : share_(share) {}
+  bool take(std::size_t in_flight);
+  void give_back() { under_way_.fetch_sub(1, std::memory_order_relaxed); }
+
+ private:
+  double share_;
+  std::atomic<std::size_t> under_way_{0};
+};
+
+class Fleet {
+ public:
+  Fleet(const config::Settings& settings, metrics::Exposition& exposition, std::uint64_t seed);
+
+  const std::vector<std::unique_ptr<PoolRuntime>>& pools() const { return pools_; }
+  /// The first pool that serves this model ("" = the request names none: the first pool).
+  PoolRuntime* pool_for(std::string_view model) const;
+  /// The models that pools name, for an error's sentence.
+  std::string known_models() const;
+  std::size_t in_flight() const;
+  RetryBudget& retries() { return retries_; }
+
+ private:
+  std::vector<std::unique_ptr<PoolRuntime>> pools_;
+  RetryBudget retries_;
+};
+
+}  // namespace weir::proxy

@@ -1,0 +1,93 @@
+#include "proxy/poller.hpp"
+
+#include <array>
+#include <boost/asio/error.hpp>
+#include <boost/system/system_error.hpp>
+#include <cerrno>
+#include <utility>
+
+namespace weir::proxy {
+namespace {
+
+int make_set() {
+  const int fd = ::epoll_create1(EPOLL_CLOEXEC);
+  if (fd < 0) throw boost::system::system_error({errno, boost::system::system_category()}, "epoll_create1");
+  return fd;
+}
+
+}  // namespace
+
+Poller::Poller(boost::asio::io_context& context) : set_(context.get_executor(), make_set()) {}
+
+void Poller::start() { wait(); }
+void Poller::stop() { set_.close(); }
+
+void Poller::wait() {
+  set_.async_wait(boost::asio::posix::descriptor_base::wait_read, [this](boost::system::error_code error) {
+    if (error) return;
+    drain();
+    wait();
+  });
+}
+
+void Poller::drain() {
+  std::array<epoll_event, 256> events;
+  // A full batch goes back to Asio in between, so that timers and posts are not starved; the wait reports the rest.
+  const int count = ::epoll_wait(set_.native_handle(), events.data(), static_cast<int>(events.size()), 0);
+  for (int i = 0; i < count; ++i) {
+    const auto& event = events[static_cast<std::size_t>(i)];
+    const auto slot = static_cast<std::uint32_t>(event.data.u64);
+    const auto generation = static_cast<std::uint32_t>(event.data.u64 >> 32);
+    if (slots_[slot].watcher != nullptr && slots_[slot].generation == generation)
+      slots_[slot].watcher->ready(slots_[slot].tag, event.events);
+  }
+}
+
+void Poller::control(int operation, int fd, std::uint32_t events, std::uint32_t slot) {
+  epoll_event event{};
+  event.events = events | EPOLLET;
+  event.data.u64 = (std::uint64_t{slots_[slot].generation} << 32) | slot;
+  ::epoll_ctl(set_.native_handle(), operation, fd, &event);
+}
+
+Poller::Watch::Watch(Poller& poller, int fd, std::uint32_t events, Watcher& watcher, std::uint32_t tag)
+    : poller_(&poller), fd_(fd) {
+  if (poller.free_.empty()) {
+    slot_ = static_cast<std::uint32_t>(poller.slots_.size());
+    poller.slots_.emplace_back();
+  } else {
+    slot_ = poller.free_.back();
+    poller.free_.pop_back();
+  }
+  auto& slot = poller.slots_[slot_];
+  slot.watcher = &watcher;
+  slot.tag = tag;
+  poller.control(EPOLL_CTL_ADD, fd, events, slot_);
+}
+
+Poller::Watch::Watch(Watch&& other) noexcept
+    : poller_(std::exchange(other.poller_, nullptr)), fd_(other.fd_), slot_(other.slot_) {}
+
+Poller::Watch& Poller::Watch::operator=(Watch&& other) noexcept {
+  if (this != &other) {
+    reset();
+    poller_ = std::exchange(other.poller_, nullptr);
+    fd_ = other.fd_;
+    slot_ = other.slot_;
+  }
+  return *this;
+}
+
+void Poller::Watch::reset() {
+  if (poller_ == nullptr) return;
+  auto& poller = *std::exchange(poller_, nullptr);
+  poller.control(EPOLL_CTL_DEL, fd_, 0, slot_);
+  auto& slot = poller.slots_[slot_];
+  slot.watcher = nullptr;
+  ++slot.generation;
+  poller.free_.push_back(slot_);
+}
+
+void Poller::Watch::rearm(std::uint32_t events) { poller_->control(EPOLL_CTL_MOD, fd_, events, slot_); }
+
+}  // namespace weir::proxy

@@ -1,0 +1,243 @@
+#include "proxy/relay.hpp"
+
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+#include <array>
+#include <cerrno>
+
+namespace weir::proxy {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::uint32_t replica_events = EPOLLIN | EPOLLOUT | EPOLLRDHUP;
+constexpr std::uint32_t client_events = EPOLLIN | EPOLLOUT | EPOLLRDHUP;
+/// Full reads in a row before others get their turn.
+constexpr int reads_in_a_row = 16;
+
+Clock::duration ticks(config::Seconds s) { return std::chrono::duration_cast<Clock::duration>(s); }
+
+/// One gathering write of up to 64 pieces, from `first` on. -1 with errno as sendmsg; 0 bytes to send is 0.
+ssize_t send_some(int fd, std::span<const std::string_view> spans, std::size_t offset) {
+  std::array<iovec, 64> pieces;
+  std::size_t count = 0;
+  for (const auto span : spans) {
+    if (count == pieces.size()) break;
+    const auto piece = count == 0 ? span.substr(offset) : span;
+    pieces[count++] = {const_cast<char*>(piece.data()), piece.size()};
+  }
+  msghdr message{};
+  message.msg_iov = pieces.data();
+  message.msg_iovlen = count;
+  return ::sendmsg(fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+}  // namespace
+
+Relay::Relay(Loop& loop, ClientSide client, UniqueFd connection, bool connected, Request request, RelayMachine& machine)
+    : loop_(loop),
+      client_(client),
+      connection_(std::move(connection)),
+      request_(std::move(request)),
+      machine_(machine),
+      connected_(connected) {}
+
+Relay::~Relay() = default;
+
+void Relay::start() {
+  started_ = progress_ = Clock::now();
+  loop_.deadlines.attach(*this);
+  client_watch_ = Poller::Watch(loop_.poller, client_.fd, client_events, *this, client_side);
+  if (!connection_) {
+    connect_error_ = ECONNREFUSED;
+    return over();
+  }
+  loop_.clock.enable(connection_.get());
+  replica_watch_ = Poller::Watch(loop_.poller, connection_.get(), replica_events, *this, replica_side);
+  if (connected_) send_request();
+}
+
+void Relay::ready(std::uint32_t tag, std::uint32_t events) {
+  if (tag == client_side) return watch_client(events);
+  if (!connected_) {
+    if (connect_error_ = proxy::connect_error(connection_.get()); connect_error_ != 0) return over();
+    if ((events & EPOLLOUT) == 0) return;
+    connected();
+  } else if ((events & EPOLLOUT) != 0 && span_ < request_.spans.size()) {
+    send_request();
+  }
+  if ((events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0) hung_up_ = true;
+  if ((events & (EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0) read_replica();
+}
+
+void Relay::connected() {
+  connected_ = true;
+  connect_time_ = Clock::now() - started_;
+  send_request();
+}
+
+void Relay::send_request() {
+  while (span_ < request_.spans.size()) {
+    const auto rest = std::span(request_.spans).subspan(span_);
+    auto sent = send_some(connection_.get(), rest, span_offset_);
+    // A failed send is not the end: the replica may have answered before it stopped reading. The read tells.
+    if (sent < 0) return;
+    if (!machine_.sent_at()) machine_.sent(Clock::now());
+    while (sent > 0) {
+      const auto left = static_cast<ssize_t>(request_.spans[span_].size() - span_offset_);
+      if (sent < left) {
+        span_offset_ += static_cast<std::size_t>(sent);
+        break;
+      }
+      sent -= left;
+      span_offset_ = 0;
+      ++span_;
+    }
+  }
+}
+
+void Relay::read_replica() {
+  if (!completion_ || machine_.done() || paused_) return;
+  const auto buffer = loop_.read_buffer();
+  for (int reads = 0; reads < reads_in_a_row; ++reads) {
+    const auto read = loop_.clock.read(connection_.get(), buffer);
+    if (read.size > 0) {
+      machine_.arrived(buffer.first(static_cast<std::size_t>(read.size)), read.at, loop_.output);
+    } else if (read.size < 0 && (errno == EAGAIN || errno == EINTR)) {
+      return;
+    } else {
+      machine_.upstream_ended(read.size == 0 ? Break::closed : Break::reset, read.at, loop_.output);
+    }
+    deliver();
+    if (!completion_ || machine_.done() || paused_) return;
+    // A short read has emptied the socket; after a hang-up the end itself is still to be read.
+    if (static_cast<std::size_t>(read.size) < buffer.size() && !hung_up_) return;
+  }
+  replica_watch_.rearm(replica_events);
+}
+
+/// Writes the machine's output to the client, or keeps what the client does not take.
+void Relay::deliver() {
+  auto spans = std::span<const std::string_view>(loop_.output.spans);
+  std::size_t offset = 0;
+  bool failed = false;
+  if (pending_.empty()) {
+    while (!spans.empty() && !failed) {
+      auto sent = send_some(client_.fd, spans, offset);
+      if (sent < 0) {
+        if (errno != EAGAIN && errno != EINTR) return client_gone();
+        break;
+      }
+      while (!spans.empty() && static_cast<std::size_t>(sent) >= spans.front().size() - offset) {
+        sent -= static_cast<ssize_t>(spans.front().size() - offset);
+        spans = spans.subspan(1);
+        offset = 0;
+      }
+      offset += static_cast<std::size_t>(sent);
+    }
+  }
+  const bool at_once = spans.empty();
+  for (; !spans.empty(); spans = spans.subspan(1), offset = 0) pending_.append(spans.front().substr(offset));
+  const auto now = Clock::now();
+  if (at_once) progress_ = now;
+  machine_.written(now, at_once);
+  if (machine_.done()) return replica_done();
+  if (request_.body != nullptr && machine_.committed() && span_ == request_.spans.size()) {
+    std::string().swap(*request_.body);
+    request_.body = nullptr;
+  }
+  if (pending_.size() - pending_offset_ >= loop_.shared.settings.limits.read_ahead && !paused_) {
+    paused_ = true;
+    paused_since_ = now;
+    machine_.paused();
+  }
+}
+
+void Relay::flush_pending() {
+  while (pending_offset_ < pending_.size()) {
+    const std::string_view rest = pending_;
+    const auto sent = send_some(client_.fd, {&rest, 1}, pending_offset_);
+    if (sent < 0) {
+      if (errno != EAGAIN && errno != EINTR) client_gone();
+      break;
+    }
+    pending_offset_ += static_cast<std::size_t>(sent);
+    progress_ = Clock::now();
+  }
+  if (pending_offset_ == pending_.size()) {
+    std::string().swap(pending_);
+    pending_offset_ = 0;
+  } else if (pending_offset_ > pending_.size() / 2) {
+    pending_.erase(0, pending_offset_);
+    pending_offset_ = 0;
+  }
+}
+
+void Relay::watch_client(std::uint32_t events) {
+  if ((events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0) return client_gone();
+  if ((events & EPOLLIN) != 0) {
+    std::array<char, most_unread> bytes;
+    while (client_.unread.size() < most_unread) {
+      const auto size = ::recv(client_.fd, bytes.data(), most_unread - client_.unread.size(), MSG_DONTWAIT);
+      if (size <= 0) break;  // a FIN or a reset shows as a hang-up
+      client_.unread.append(bytes.data(), static_cast<std::size_t>(size));
+    }
+  }
+  if ((events & EPOLLOUT) == 0 || pending_.empty()) return;
+  flush_pending();
+  if (!completion_) return;
+  if (machine_.done()) {
+    if (pending_.empty()) over();
+  } else if (paused_ && pending_.size() - pending_offset_ <= loop_.shared.settings.limits.read_ahead / 2) {
+    paused_ = false;
+    paused_time_ += Clock::now() - paused_since_;
+    read_replica();
+  }
+}
+
+void Relay::client_gone() {
+  machine_.client_gone(Clock::now());
+  over();
+}
+
+/// The replica's work is over; the client may still have bytes to take.
+void Relay::replica_done() {
+  replica_watch_.reset();
+  if (!machine_.upstream_reusable() || span_ < request_.spans.size()) connection_.reset();
+  if (pending_.empty()) over();
+}
+
+void Relay::over() {
+  if (!completion_) return;
+  replica_watch_.reset();
+  client_watch_.reset();
+  unlink();
+  if (!machine_.done() || !machine_.upstream_reusable()) connection_.reset();
+  ended_at_ = Clock::now();
+  std::exchange(completion_, nullptr)->complete();
+}
+
+UniqueFd Relay::take_connection() { return std::move(connection_); }
+
+Moment Relay::deadline() const {
+  const auto& limits = loop_.shared.settings.limits;
+  if (!pending_.empty()) return progress_ + ticks(limits.client_stall);
+  if (!connected_) return started_ + ticks(limits.connect);
+  return machine_.deadline();
+}
+
+void Relay::deadline_passed(Moment now) {
+  if (!pending_.empty()) {
+    loop_.shard.limit_hits[static_cast<std::size_t>(metrics::Limit::client_stall)].add();
+    return client_gone();
+  }
+  if (!connected_) {
+    connect_error_ = ETIMEDOUT;
+    return over();
+  }
+  machine_.deadline_passed(now, loop_.output);
+  deliver();
+}
+
+}  // namespace weir::proxy

@@ -1,0 +1,334 @@
+#include "proxy/relay_machine.hpp"
+
+#include <algorithm>
+#include <charconv>
+
+namespace weir::proxy {
+namespace {
+
+using metrics::BodyForm;
+using metrics::Outcome;
+
+constexpr std::size_t max_response_head = 64 * 1024;
+/// Comments before the first event are held with the head up to here; beyond it the answer is let go.
+constexpr std::size_t max_held = 16 * 1024;
+
+std::chrono::steady_clock::duration ticks(config::Seconds s) {
+  return std::chrono::duration_cast<std::chrono::steady_clock::duration>(s);
+}
+
+const metrics::Answer no_answer{};
+
+}  // namespace
+
+bool is_refusal(unsigned status) {
+  return status == 401 || status == 403 || status == 404 || status == 408 || status == 429 || status == 503;
+}
+
+void RelayOutput::clear() {
+  spans.clear();
+  chunk_heads_used_ = 0;
+}
+
+void RelayOutput::add_chunk_head(std::size_t size) {
+  char* const begin = chunk_heads_[chunk_heads_used_++].data();
+  char* end = std::to_chars(begin, begin + 16, size, 16).ptr;
+  *end++ = '\r';
+  *end++ = '\n';
+  spans.emplace_back(begin, static_cast<std::size_t>(end - begin));
+}
+
+std::size_t RelayOutput::size() const {
+  std::size_t total = 0;
+  for (const auto span : spans) total += span.size();
+  return total;
+}
+
+RelayMachine::RelayMachine(const Options& options, balancer::Lease lease, metrics::ReplicaShard& shard)
+    : options_(options), lease_(std::move(lease)), shard_(shard), client_keep_alive_(options.client_keep_alive) {}
+
+RelayMachine::~RelayMachine() = default;
+
+const metrics::Answer& RelayMachine::answer() const { return meter_ ? meter_->answer() : no_answer; }
+
+void RelayMachine::begin(RelayOutput& out) {
+  out.clear();
+  if (committed_ && !client_head_.empty()) std::string().swap(client_head_);
+  if (!released_.empty()) std::string().swap(released_);
+  if (!torn_head_.empty()) std::string().swap(torn_head_);
+}
+
+void RelayMachine::arrived(std::span<char> bytes, Moment at, RelayOutput& out) {
+  begin(out);
+  read_at_ = at;
+  read_token_events_ = 0;
+  any_byte_ = true;
+  if (in_body_) {
+    body_arrived(bytes, at, out);
+  } else {
+    head_arrived(bytes, at, out);
+  }
+}
+
+void RelayMachine::head_arrived(std::span<char> bytes, Moment at, RelayOutput& out) {
+  // A head that came whole in one read is read where it lies; only a torn one is put together.
+  std::size_t looked_at = head_bytes_.size();
+  const bool torn = looked_at > 0;
+  if (torn) {
+    head_bytes_.append(bytes.data(), bytes.size());
+    head_bytes_.append(metrics::StreamMeter::padding, '\0');
+    bytes = std::span(head_bytes_.data(), head_bytes_.size() - metrics::StreamMeter::padding);
+  }
+  for (;;) {
+    const std::string_view text(bytes.data(), bytes.size());
+    const auto length = head_length(text, looked_at);
+    if (!length) {
+      if (bytes.size() > max_response_head) return broken(Break::bad_framing, at, out);
+      if (!torn) return void(head_bytes_.assign(text));
+      head_bytes_.erase(0, static_cast<std::size_t>(text.data() - head_bytes_.data()));
+      head_bytes_.resize(head_bytes_.size() - metrics::StreamMeter::padding);
+      return;
+    }
+    const bool final_head = accept_head(text.substr(0, *length), at, out);
+    if (done_) return;
+    bytes = bytes.subspan(*length);
+    if (final_head) break;
+    looked_at = 0;  // it was an interim answer: the real one follows
+  }
+  in_body_ = true;
+  body_arrived(bytes, at, out);
+  torn_head_ = std::move(head_bytes_);  // views of the first body bytes may lie in it
+}
+
+/// Returns true once the final head is there; false after an interim one, or if the attempt is over.
+bool RelayMachine::accept_head(std::string_view bytes, Moment at, RelayOutput& out) {
+  const auto parsed = parse_response_head(bytes, options_.to_head);
+  if (!parsed || parsed->status == 101) {
+    broken(Break::bad_framing, at, out);
+    return false;
+  }
+  const auto& head = *parsed;
+  if (head.status < 200) return false;
+
+  head_at_ = at;
+  status_ = head.status;
+  upstream_keep_alive_ = head.keep_alive;
+  if (options_.injected && (status_ == 400 || status_ == 422)) {
+    end_ = AttemptEnd::injection_refused;
+    done_ = true;
+    return false;
+  }
+  if ((status_ >= 500 || is_refusal(status_)) && take_retry()) {
+    retry(metrics::Retry::status, is_refusal(status_) ? Outcome::replica_refused : Outcome::upstream_error, at);
+    return false;
+  }
+
+  const auto coding = head["content-encoding"];
+  form_ = metrics::body_form(options_.api, status_, head["content-type"],
+                             !coding.empty() && !same_token(coding, "identity"));
+  metrics::StreamMeter::Options meter;
+  meter.api = options_.api;
+  meter.form = form_;
+  meter.strip_usage = options_.injected && form_ == BodyForm::sse;
+  meter.choices = options_.choices;
+  meter.received = options_.received;
+  meter.sent = sent_.value_or(at);
+  meter_.emplace(meter, shard_);
+  decoder_ = BodyDecoder(head.framing, head.content_length);
+
+  const auto unbounded = options_.client_http_1_1 ? ClientFraming::chunked : ClientFraming::close;
+  client_framing_ = head.framing == Framing::none                           ? ClientFraming::none
+                    : head.framing == Framing::length && !meter.strip_usage ? ClientFraming::length
+                                                                            : unbounded;
+  client_keep_alive_ = client_keep_alive_ && client_framing_ != ClientFraming::close;
+  ClientAnswer answer;
+  answer.http_1_1 = options_.client_http_1_1;
+  answer.framing = client_framing_;
+  answer.length = head.content_length;
+  answer.keep_alive = client_keep_alive_;
+  answer.event_stream = form_ == BodyForm::sse;
+  answer.request_id = options_.request_id;
+  answer.replica = options_.replica;
+  client_head_ = client_head(head, answer);
+
+  const bool hold = form_ == BodyForm::sse && options_.limits.accept_hold.count() > 0;
+  if (!hold) commit(out);
+  return true;
+}
+
+void RelayMachine::body_arrived(std::span<char> bytes, Moment at, RelayOutput& out) {
+  const auto decoded = decoder_.decode(bytes);
+  std::span<const std::string_view> forward;
+  if (!decoded.payload.empty()) {
+    shard_.bytes[1].add(decoded.payload.size());
+    const auto read = meter_->arrived(decoded.payload, at);
+    forward = read.forward;
+    read_token_events_ = read.token_events;
+    if (read.token_events > 0) last_token_ = at;
+    if (read.first_token) lease_.first_token(at);
+    if (read.tokens > 0) lease_.tokens(read.tokens);
+    if (!committed_) {
+      if (meter_->refused() && take_retry()) return retry(metrics::Retry::in_band_error, Outcome::upstream_error, at);
+      if (meter_->has_event() || held_.size() + decoded.payload.size() > max_held) commit(out);
+    }
+  }
+  if (decoder_.finished()) {
+    upstream_reusable_ = upstream_keep_alive_ && decoded.consumed == bytes.size();
+    return finish(forward, at, out);
+  }
+  if (!decoder_.failed()) return emit(forward, out);
+  for (const auto span : forward) held_.append(span);  // ending the meter may overwrite what it gave
+  emit({}, out);
+  broken(Break::bad_framing, at, out);
+}
+
+/// Puts the client's head in front of what is written; from here on nothing is tried again.
+void RelayMachine::commit(RelayOutput& out) {
+  committed_ = true;
+  out.spans.emplace_back(client_head_);
+}
+
+/// Frames body bytes for the client, or holds them until the answer is accepted.
+void RelayMachine::emit(std::span<const std::string_view> body, RelayOutput& out) {
+  if (!committed_) {
+    for (const auto span : body) held_.append(span);
+    return;
+  }
+  std::size_t size = held_.size();
+  for (const auto span : body) size += span.size();
+  if (size == 0) return;  // a chunk of no size would end the body
+  bytes_out_ += size;
+  const bool chunked = client_framing_ == ClientFraming::chunked;
+  if (chunked) out.add_chunk_head(size);
+  if (!held_.empty()) {
+    released_ = std::move(held_);
+    held_.clear();
+    out.spans.emplace_back(released_);
+  }
+  for (const auto span : body)
+    if (!span.empty()) out.spans.push_back(span);
+  if (chunked) out.spans.emplace_back("\r\n");
+}
+
+/// The answer came to its end in good order.
+void RelayMachine::finish(std::span<const std::string_view> forward, Moment at, RelayOutput& out) {
+  // Once a request: what was held back joins the last bytes, which may lie where the meter is about to write.
+  std::string tail;
+  for (const auto span : forward) tail.append(span);
+  tail.append(meter_->ended(true, !decoder_.ends_with_close(), at));
+  if (!committed_) commit(out);
+  closing_ = std::move(tail);
+  const std::string_view rest = closing_;
+  emit({&rest, 1}, out);
+  if (client_framing_ == ClientFraming::chunked) out.spans.emplace_back("0\r\n\r\n");
+  stop(AttemptEnd::answered, outcome_of_whole_answer(), at);
+}
+
+Outcome RelayMachine::outcome_of_whole_answer() const {
+  if (is_refusal(status_) && (status_ != 404 || options_.known_route)) return Outcome::replica_refused;
+  if (status_ >= 500) return Outcome::upstream_error;
+  if (status_ >= 400) return Outcome::client_error;
+  const auto& seen = answer();
+  if (seen.in_band_error) return Outcome::upstream_error;
+  if (seen.complete == metrics::Completeness::none) return Outcome::truncated;
+  return form_ == BodyForm::sse && seen.token_events == 0 ? Outcome::ok_empty : Outcome::ok;
+}
+
+void RelayMachine::upstream_ended(Break how, Moment now, RelayOutput& out) {
+  begin(out);
+  if (how == Break::closed && in_body_ && decoder_.ends_with_close()) return finish({}, now, out);
+  broken(how, now, out);
+}
+
+void RelayMachine::broken(Break how, Moment now, RelayOutput& out) {
+  upstream_reusable_ = false;
+  const auto outcome = how == Break::timed_out     ? Outcome::timeout
+                       : how == Break::bad_framing ? Outcome::upstream_error
+                                                   : Outcome::upstream_reset;
+  if (!committed_) {
+    if (how == Break::timed_out) return stop(AttemptEnd::failed, outcome, now);
+    if (options_.reused && !any_byte_) {
+      end_ = AttemptEnd::stale;
+      done_ = true;
+      return;
+    }
+    if (take_retry()) return retry(metrics::Retry::reset, outcome, now);
+    return stop(AttemptEnd::failed, outcome, now);
+  }
+  // An event stream that has shown its end marker is whole, however its connection ended.
+  if (form_ == BodyForm::sse && meter_->complete() && how != Break::timed_out) return finish({}, now, out);
+
+  if (meter_->answer().end == std::nullopt) static_cast<void>(meter_->ended(false, !decoder_.ends_with_close(), now));
+  const bool may_add = client_framing_ == ClientFraming::chunked || client_framing_ == ClientFraming::close;
+  if (form_ == BodyForm::sse && may_add && meter_->at_event_boundary()) {
+    closing_ =
+        error_event(options_.api, how == Break::timed_out ? "the replica stopped sending: the answer is incomplete"
+                                                          : "the replica was lost: the answer is incomplete");
+    const std::string_view event = closing_;
+    emit({&event, 1}, out);
+  }
+  cut_ = true;
+  stop(AttemptEnd::answered, outcome, now);
+}
+
+void RelayMachine::client_gone(Moment now) {
+  if (done_) {
+    // The replica had finished; only the client did not wait for its bytes.
+    if (outcome_ != Outcome::ok && outcome_ != Outcome::ok_empty) return;
+    outcome_ = Outcome::client_abort;
+    phase_ = metrics::Phase::decode;
+    cut_ = true;
+    return;
+  }
+  phase_ = answer().first_token ? metrics::Phase::decode : sent_ ? metrics::Phase::prefill : metrics::Phase::queue;
+  cut_ = true;
+  stop(AttemptEnd::client_gone, Outcome::client_abort, now);
+}
+
+void RelayMachine::retry(metrics::Retry reason, Outcome outcome, Moment now) {
+  retry_reason_ = reason;
+  stop(AttemptEnd::retry, outcome, now);
+}
+
+void RelayMachine::stop(AttemptEnd end, Outcome outcome, Moment now) {
+  end_ = end;
+  outcome_ = outcome;
+  done_ = true;
+  if (!lease_) return;
+  balancer::End told;
+  told.answered = outcome == Outcome::ok || outcome == Outcome::ok_empty;
+  told.prompt_tokens = answer().prompt_tokens;
+  told.cached_tokens = answer().cached_tokens;
+  told.output_tokens = answer().output_tokens;
+  company_ = lease_.end(told, now);
+}
+
+void RelayMachine::written(Moment now, bool at_once) {
+  if (at_once && read_token_events_ > 0) {
+    const auto overhead = std::max(metrics::Nanoseconds(now - read_at_), metrics::Nanoseconds::zero());
+    shard_.token_overhead.observe(static_cast<std::uint64_t>(overhead.count()), read_token_events_);
+    overhead_max_ = std::max(overhead_max_.value_or(overhead), overhead);
+  }
+  read_token_events_ = 0;
+}
+
+Moment RelayMachine::deadline() const {
+  if (done_) return Moment::max();
+  const auto& limits = options_.limits;
+  const Moment from = sent_.value_or(options_.started);
+  if (!options_.stream) return from + ticks(limits.whole_answer);
+  if (last_token_) return *last_token_ + ticks(limits.between_tokens);
+  const Moment first_token = from + ticks(limits.first_token);
+  return in_body_ && !committed_ ? std::min(first_token, *head_at_ + ticks(limits.accept_hold)) : first_token;
+}
+
+void RelayMachine::deadline_passed(Moment now, RelayOutput& out) {
+  begin(out);
+  const bool held_long_enough =
+      in_body_ && !committed_ && now < sent_.value_or(options_.started) + ticks(options_.limits.first_token);
+  if (!held_long_enough) return broken(Break::timed_out, now, out);
+  commit(out);
+  emit({}, out);
+}
+
+}  // namespace weir::proxy

@@ -1,0 +1,174 @@
+// One attempt at one request, as a machine without I/O: it is told what happened, and says what to write, when to stop
+// and how it ended. The driver (proxy/relay.hpp) does the rest.
+//
+// It reads the replica's head through the gate, holds a stream's head until its first event, takes the upstream's
+// framing off, meters, strips, frames for the client, and ends the lease with the replica's work. One thread, no clock,
+// no socket; between calls it keeps at most an unfinished head or event, and what is held until acceptance.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "balancer/pool.hpp"
+#include "config/settings.hpp"
+#include "metrics/shard.hpp"
+#include "metrics/stream_meter.hpp"
+#include "proxy/body_decoder.hpp"
+#include "proxy/rewrite.hpp"
+
+namespace weir::proxy {
+
+using metrics::Moment;
+
+/// What to write to the client, in order. Owned by the loop and used again: no allocation a token.
+class RelayOutput {
+ public:
+  std::vector<std::string_view> spans;
+
+  void clear();
+  /// The size line of a chunk; at most two in one output (what came, and an error event of weir's own).
+  void add_chunk_head(std::size_t size);
+  std::size_t size() const;
+
+ private:
+  std::array<std::array<char, 20>, 2> chunk_heads_{};
+  std::size_t chunk_heads_used_ = 0;
+};
+
+/// How an attempt ended.
+enum class AttemptEnd : std::uint8_t {
+  answered,           ///< The client has got an answer, or what there was of one.
+  failed,             ///< Nothing was sent and nothing more will be tried: an error of weir's own is due.
+  retry,              ///< Nothing was sent; another replica may do better.
+  stale,              ///< A reused connection died before a byte was read: once more, free of charge.
+  injection_refused,  ///< The replica refused the usage option weir added: the original is due.
+  client_gone,
+};
+
+/// How the replica's side broke off.
+enum class Break : std::uint8_t { reset, closed, bad_framing, timed_out };
+
+class RelayMachine {
+ public:
+  struct Options {
+    metrics::Api api = metrics::Api::other;
+    bool stream = false;  ///< The client asked for a stream: its time limits apply.
+    bool to_head = false;
+    bool client_http_1_1 = true;
+    bool client_keep_alive = true;
+    bool injected = false;  ///< weir added the usage option to this attempt.
+    /// Asked when another replica may do better: takes a retry from the budget, false if there is none to take.
+    std::function<bool()> take_retry{};
+    bool known_route = true;  ///< The path is one of the engines' own: a 404 is the replica's fault.
+    bool reused = false;      ///< The upstream connection has served before.
+    std::uint32_t choices = 1;
+    std::string_view request_id{};
+    std::string_view replica{};  ///< For x-weir-replica; "" = not to be named.
+    Moment received{};           ///< t0
+    Moment started{};            ///< Of this attempt.
+    const config::Limits& limits;
+  };
+
+  RelayMachine(const Options& options, balancer::Lease lease, metrics::ReplicaShard& shard);
+  ~RelayMachine();
+
+  /// The request's first byte was written (tS).
+  void sent(Moment now) { sent_ = now; }
+  /// Bytes of one read; overwritten in place where framing is taken off. StreamMeter::padding bytes behind them are
+  /// readable. Fills `out`; views in it are good until the next call.
+  void arrived(std::span<char> bytes, Moment at, RelayOutput& out);
+  /// The upstream connection ended by itself.
+  void upstream_ended(Break how, Moment now, RelayOutput& out);
+  void client_gone(Moment now);
+  /// Written to the client: `at_once` if the whole of the last output was accepted in the call.
+  void written(Moment now, bool at_once);
+  void paused() {
+    if (meter_) meter_->paused();
+  }
+
+  /// When deadline_passed should be called, if nothing else happens first.
+  Moment deadline() const;
+  void deadline_passed(Moment now, RelayOutput& out);
+
+  bool done() const { return done_; }
+  /// The answer's head is on its way to the client: no retry from here on.
+  bool committed() const { return committed_; }
+
+  // After done():
+  AttemptEnd end() const { return end_; }
+  metrics::Retry retry_reason() const { return retry_reason_; }
+  metrics::Outcome outcome() const { return outcome_; }
+  std::optional<metrics::Phase> phase() const { return phase_; }
+  bool timed_out() const { return outcome_ == metrics::Outcome::timeout; }
+  /// The replica's head, body and framing came whole and nothing after them.
+  bool upstream_reusable() const { return upstream_reusable_; }
+  /// The body was cut: the client's connection must not end it in good order.
+  bool cut() const { return cut_; }
+  bool client_reusable() const { return committed_ && !cut_ && client_keep_alive_; }
+  /// Where the body ends with the close (HTTP/1.0), a cut needs a reset to show.
+  ClientFraming client_framing() const { return client_framing_; }
+  std::optional<unsigned> status() const { return committed_ ? std::optional(status_) : std::nullopt; }
+  std::optional<Moment> sent_at() const { return sent_; }
+  std::optional<Moment> head_at() const { return head_at_; }
+  std::optional<metrics::Nanoseconds> overhead_max() const { return overhead_max_; }
+  const balancer::Company& company() const { return company_; }
+  std::uint64_t bytes_out() const { return bytes_out_; }
+  const metrics::Answer& answer() const;
+  /// The lease, where the attempt ended before the replica's work began (stale, injection_refused).
+  balancer::Lease take_lease() { return std::move(lease_); }
+
+ private:
+  void begin(RelayOutput& out);
+  void head_arrived(std::span<char> bytes, Moment at, RelayOutput& out);
+  bool accept_head(std::string_view bytes, Moment at, RelayOutput& out);
+  void body_arrived(std::span<char> bytes, Moment at, RelayOutput& out);
+  void finish(std::span<const std::string_view> forward, Moment at, RelayOutput& out);
+  void broken(Break how, Moment now, RelayOutput& out);
+  void emit(std::span<const std::string_view> body, RelayOutput& out);
+  void commit(RelayOutput& out);
+  void stop(AttemptEnd end, metrics::Outcome outcome, Moment now);
+  bool take_retry() { return options_.take_retry && options_.take_retry(); }
+  void retry(metrics::Retry reason, metrics::Outcome outcome, Moment now);
+  metrics::Outcome outcome_of_whole_answer() const;
+
+  Options options_;
+  balancer::Lease lease_;
+  metrics::ReplicaShard& shard_;
+  std::optional<metrics::StreamMeter> meter_;
+  BodyDecoder decoder_;
+  std::string head_bytes_;   ///< Of a head in several reads.
+  std::string client_head_;  ///< Until committed.
+  std::string held_;         ///< Body that waits for acceptance.
+  std::string released_;     ///< What was held, while it is being written.
+  std::string closing_;      ///< The last bytes: what was held back to the end, or an error event of weir's own.
+  std::string torn_head_;    ///< A head in several reads, while the body bytes behind it are being written.
+
+  std::optional<Moment> sent_, head_at_, last_token_;
+  Moment read_at_{};  ///< Arrival of the read whose output is being written.
+  std::uint32_t read_token_events_ = 0;
+  std::optional<metrics::Nanoseconds> overhead_max_;
+  std::uint64_t bytes_out_ = 0;
+  balancer::Company company_;
+
+  unsigned status_ = 0;
+  ClientFraming client_framing_ = ClientFraming::none;
+  metrics::BodyForm form_ = metrics::BodyForm::opaque;
+  AttemptEnd end_ = AttemptEnd::failed;
+  metrics::Retry retry_reason_ = metrics::Retry::reset;
+  metrics::Outcome outcome_ = metrics::Outcome::upstream_error;
+  std::optional<metrics::Phase> phase_;
+  bool in_body_ = false, committed_ = false, done_ = false, cut_ = false, any_byte_ = false;
+  bool client_keep_alive_ = true, upstream_keep_alive_ = false, upstream_reusable_ = false;
+};
+
+/// Whether another replica may answer better than this status says.
+bool is_refusal(unsigned status);
+
+}  // namespace weir::proxy

@@ -1,0 +1,126 @@
+#include "proxy/rewrite.hpp"
+
+#include <algorithm>
+#include <boost/beast/http/status.hpp>
+#include <boost/json/serialize.hpp>
+#include <boost/json/value.hpp>
+
+namespace weir::proxy {
+namespace {
+
+void add_field(std::string& out, std::string_view name, std::string_view value) {
+  out.append(name).append(": ").append(value).append("\r\n");
+}
+
+void add_status_line(std::string& out, unsigned status, bool http_1_1) {
+  const auto reason = boost::beast::http::obsolete_reason(boost::beast::http::int_to_status(status));
+  out.append(http_1_1 ? "HTTP/1.1 " : "HTTP/1.0 ").append(std::to_string(status)).append(" ");
+  out.append(reason.data(), reason.size()).append("\r\n");
+}
+
+void add_connection(std::string& out, bool http_1_1, bool keep_alive) {
+  if (!keep_alive) {
+    add_field(out, "Connection", "close");
+  } else if (!http_1_1) {
+    add_field(out, "Connection", "keep-alive");
+  }
+}
+
+boost::json::value error_object(std::string_view type, std::string_view code, std::string_view message) {
+  boost::json::object error;
+  error["message"] = boost::json::string_view(message.data(), message.size());
+  error["type"] = boost::json::string_view(type.data(), type.size());
+  error["param"] = nullptr;
+  error["code"] = boost::json::string_view(code.data(), code.size());
+  boost::json::object outer;
+  outer["error"] = std::move(error);
+  return outer;
+}
+
+}  // namespace
+
+std::string upstream_head(const RequestHead& client, const UpstreamRequest& request) {
+  std::string out;
+  out.reserve(512);
+  out.append(client.method).append(" ").append(request.url.prefix).append(client.target).append(" HTTP/1.1\r\n");
+  add_field(out, "Host", request.url.authority);
+  for (const auto& field : client.fields) {
+    const auto is = [&](std::string_view name) { return same_token(field.name, name); };
+    if (is_hop_by_hop(field.name, client.fields) || is("host") || is("content-length") || is("expect") ||
+        is("x-request-id") || (request.inspected && is("accept-encoding")))
+      continue;
+    // Some servers read `-` and `_` as one: such a name could pass for another field behind weir.
+    if (field.name.find('_') != std::string_view::npos) continue;
+    add_field(out, field.name, field.value);
+  }
+  add_field(out, "x-request-id", request.request_id);
+  if (request.body_length > 0 || client.framing != Framing::none || client.method == "POST")
+    add_field(out, "Content-Length", std::to_string(request.body_length));
+  return out.append("\r\n");
+}
+
+std::string client_head(const ResponseHead& replica, const ClientAnswer& answer) {
+  std::string out;
+  out.reserve(512);
+  add_status_line(out, replica.status, answer.http_1_1);
+  bool buffering_said = false, caching_said = false;
+  for (const auto& field : replica.fields) {
+    const auto is = [&](std::string_view name) { return same_token(field.name, name); };
+    if (is_hop_by_hop(field.name, replica.fields) || is("x-request-id") || is("x-weir-replica")) continue;
+    // The length of a body that does not follow (HEAD, 304) is a fact about the resource and passes.
+    if (is("content-length") && answer.framing != ClientFraming::none) continue;
+    buffering_said |= is("x-accel-buffering");
+    caching_said |= is("cache-control");
+    add_field(out, field.name, field.value);
+  }
+  add_field(out, "x-request-id", answer.request_id);
+  if (!answer.replica.empty()) add_field(out, "x-weir-replica", answer.replica);
+  if (answer.event_stream && !buffering_said) add_field(out, "X-Accel-Buffering", "no");
+  if (answer.event_stream && !caching_said) add_field(out, "Cache-Control", "no-cache, no-transform");
+  if (answer.framing == ClientFraming::length) add_field(out, "Content-Length", std::to_string(answer.length));
+  if (answer.framing == ClientFraming::chunked) add_field(out, "Transfer-Encoding", "chunked");
+  add_connection(out, answer.http_1_1, answer.keep_alive && answer.framing != ClientFraming::close);
+  return out.append("\r\n");
+}
+
+OwnAnswer error_answer(unsigned status, std::string_view type, std::string_view code, std::string_view message) {
+  OwnAnswer answer;
+  answer.status = status;
+  answer.body = boost::json::serialize(error_object(type, code, message)) + "\n";
+  return answer;
+}
+
+std::string own_answer(const OwnAnswer& answer, bool http_1_1, bool keep_alive, bool to_head,
+                       std::string_view request_id) {
+  std::string out;
+  add_status_line(out, answer.status, http_1_1);
+  add_field(out, "Content-Type", answer.content_type);
+  add_field(out, "Content-Length", std::to_string(answer.body.size()));
+  if (answer.retry_after) add_field(out, "Retry-After", std::to_string(*answer.retry_after));
+  if (!request_id.empty()) add_field(out, "x-request-id", request_id);
+  add_connection(out, http_1_1, keep_alive);
+  out.append("\r\n");
+  if (!to_head) out.append(answer.body);
+  return out;
+}
+
+std::string error_event(metrics::Api api, std::string_view message) {
+  if (api == metrics::Api::tgi_generate) {
+    boost::json::object error;
+    error["error"] = boost::json::string_view(message.data(), message.size());
+    error["error_type"] = "upstream_error";
+    return "data:" + boost::json::serialize(error) + "\n\n";
+  }
+  return "data: " + boost::json::serialize(error_object("upstream_error", "replica_lost", message)) + "\n\n";
+}
+
+std::optional<std::string_view> valid_request_id(std::string_view value) {
+  const auto allowed = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' || c == '_' ||
+           c == '-';
+  };
+  if (value.empty() || value.size() > 128 || !std::all_of(value.begin(), value.end(), allowed)) return std::nullopt;
+  return value;
+}
+
+}  // namespace weir::proxy

@@ -1,0 +1,58 @@
+// Heads go out in one canonical form: the request to a replica, the answer to a client, and answers of weir's own.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "config/settings.hpp"
+#include "metrics/vocabulary.hpp"
+#include "proxy/http_head.hpp"
+
+namespace weir::proxy {
+
+/// What the request to a replica adds to, or changes of, the client's.
+struct UpstreamRequest {
+  const config::ReplicaUrl& url;
+  std::uint64_t body_length = 0;
+  std::string_view request_id;
+  bool inspected = false;  ///< weir reads the answer: no coding is accepted for it.
+};
+std::string upstream_head(const RequestHead& client, const UpstreamRequest& request);
+
+/// How the answer's body reaches the client.
+enum class ClientFraming : std::uint8_t { none, length, chunked, close };
+
+struct ClientAnswer {
+  bool http_1_1 = true;  ///< The client's version.
+  ClientFraming framing = ClientFraming::none;
+  std::uint64_t length = 0;  ///< With ClientFraming::length.
+  bool keep_alive = true;
+  bool event_stream = false;
+  std::string_view request_id;
+  std::string_view replica;  ///< "" = not to be named.
+};
+std::string client_head(const ResponseHead& replica, const ClientAnswer& answer);
+
+/// An answer of weir's own.
+struct OwnAnswer {
+  unsigned status = 200;
+  std::string content_type = "application/json";
+  std::string body;
+  std::optional<unsigned> retry_after;  ///< Seconds.
+};
+
+/// The error object OpenAI's clients expect: {"error":{"message","type","param":null,"code"}}.
+OwnAnswer error_answer(unsigned status, std::string_view type, std::string_view code, std::string_view message);
+/// `to_head`: without the body.
+std::string own_answer(const OwnAnswer& answer, bool http_1_1, bool keep_alive, bool to_head,
+                       std::string_view request_id);
+
+/// The event that ends a stream the replica broke off, in the dialect of its API.
+std::string error_event(metrics::Api api, std::string_view message);
+
+/// The client's x-request-id if it is 1 to 128 of [A-Za-z0-9._-], else nothing.
+std::optional<std::string_view> valid_request_id(std::string_view value);
+
+}  // namespace weir::proxy

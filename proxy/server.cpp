@@ -1,0 +1,205 @@
+#include "proxy/server.hpp"
+
+#include <sched.h>
+#include <signal.h>
+#include <spdlog/spdlog.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <boost/asio/post.hpp>
+#include <boost/asio/signal_set.hpp>
+#include <cstdio>
+#include <fstream>
+#include <thread>
+
+#include "proxy/admin.hpp"
+#include "proxy/listener.hpp"
+#include "proxy/loop.hpp"
+#include "proxy/model_directory.hpp"
+#include "proxy/resolver.hpp"
+#include "proxy/session.hpp"
+
+namespace weir::proxy {
+namespace {
+
+namespace asio = boost::asio;
+using Clock = std::chrono::steady_clock;
+
+constexpr std::chrono::milliseconds look_every{20};
+
+std::string host_name() {
+  char name[256] = "";
+  ::gethostname(name, sizeof name - 1);
+  return name;
+}
+
+/// As many descriptors as the system lets this process have: each stream takes two.
+void raise_descriptor_limit() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == limit.rlim_max) return;
+  limit.rlim_cur = limit.rlim_max;
+  ::setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+/// All of it lives on the control thread, but for the loops' threads.
+class Server {
+ public:
+  Server(const config::Settings& settings, const std::string& version);
+  ~Server();
+  int run();
+
+ private:
+  void place(UniqueFd client, bool ipv6);
+  void signalled();
+  void await_signal();
+  void drain();
+  void wait_for_streams(Clock::time_point until);
+  bool ready() const { return accepting_ && !shared_.draining.load(std::memory_order_relaxed); }
+
+  const config::Settings& settings_;
+  asio::io_context context_{1};
+  const unsigned threads_;
+  metrics::Exposition exposition_;
+  Fleet fleet_;
+  metrics::RequestLog log_;
+  Shared shared_{settings_, exposition_, fleet_, log_};
+  std::vector<std::unique_ptr<Loop>> loops_;
+  std::vector<std::unique_ptr<Listener>> listeners_, operator_listeners_;
+  std::vector<std::thread> running_;
+  asio::signal_set signals_{context_, SIGTERM, SIGINT};
+  asio::steady_timer timer_{context_};
+  bool accepting_ = false;
+};
+
+Server::Server(const config::Settings& settings, const std::string& version)
+    : settings_(settings),
+      threads_(settings.server.threads != 0 ? settings.server.threads : allowed_cpus()),
+      exposition_(threads_, metrics::BuildInfo{version, __VERSION__}),
+      fleet_(settings, exposition_, std::random_device()()),
+      log_(settings.log.requests, settings.log.instance.empty() ? host_name() : settings.log.instance) {
+  exposition_.log_lines_dropped = [this] { return log_.dropped(); };
+  exposition_.last_successful_load = std::chrono::system_clock::now();
+  for (unsigned i = 0; i < threads_; ++i) loops_.push_back(std::make_unique<Loop>(shared_, i));
+
+  for (const auto& address : settings.server.listen)
+    listeners_.push_back(std::make_unique<Listener>(
+        context_, address, [this](UniqueFd client, bool ipv6) { place(std::move(client), ipv6); }));
+  const auto open_door = [this](const std::optional<config::ListenAddress>& address, Door door) {
+    if (!address) return;
+    operator_listeners_.push_back(
+        std::make_unique<Listener>(context_, *address, [this, door](UniqueFd client, bool ipv6) {
+          start_admin_session(context_, std::move(client), ipv6, door, shared_, [this] { return ready(); });
+        }));
+  };
+  open_door(settings.metrics.listen, Door::metrics);
+  open_door(settings.admin.listen, Door::admin);
+}
+
+Server::~Server() {
+  for (auto& loop : loops_) loop->stop();
+  for (auto& thread : running_) thread.join();
+}
+
+/// Hands a connection to the loop with the least work, counted here and now.
+void Server::place(UniqueFd client, bool ipv6) {
+  if (shared_.connections.fetch_add(1, std::memory_order_relaxed) >= settings_.limits.connections) {
+    shared_.connections.fetch_sub(1, std::memory_order_relaxed);
+    loops_.front()->shard.limit_hits[static_cast<std::size_t>(metrics::Limit::connections)].add();
+    static constexpr std::string_view full =
+        "HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\nRetry-After: 5\r\nConnection: close\r\n\r\n";
+    static_cast<void>(::send(client.get(), full.data(), full.size(), MSG_NOSIGNAL | MSG_DONTWAIT));
+    return;
+  }
+  const auto work = [](const std::unique_ptr<Loop>& loop) {
+    return loop->connections.load(std::memory_order_relaxed) + 4 * loop->streams.load(std::memory_order_relaxed);
+  };
+  auto& loop =
+      **std::min_element(loops_.begin(), loops_.end(), [&](const auto& a, const auto& b) { return work(a) < work(b); });
+  loop.connections.fetch_add(1, std::memory_order_relaxed);
+  asio::post(loop.context,
+             [&loop, client = std::move(client), ipv6]() mutable { start_session(loop, std::move(client), ipv6); });
+}
+
+void Server::await_signal() {
+  signals_.async_wait([this](boost::system::error_code error, int) {
+    if (!error) signalled();
+  });
+}
+
+void Server::signalled() {
+  if (shared_.draining.exchange(true)) {
+    spdlog::warn("second signal: stopping at once");
+    context_.stop();
+    return;
+  }
+  await_signal();
+  drain();
+}
+
+/// Not ready from now on; after drain_delay nothing new is taken; then streams may finish.
+void Server::drain() {
+  spdlog::info("draining: {} connections", shared_.connections.load());
+  timer_.expires_after(std::chrono::duration_cast<Clock::duration>(settings_.limits.drain_delay));
+  timer_.async_wait([this](boost::system::error_code) {
+    accepting_ = false;
+    for (auto& listener : listeners_) listener->close();
+    shared_.closing.store(true);
+    wait_for_streams(Clock::now() + std::chrono::duration_cast<Clock::duration>(settings_.limits.drain));
+  });
+}
+
+void Server::wait_for_streams(Clock::time_point until) {
+  const auto left = shared_.connections.load();
+  if (left == 0 || Clock::now() >= until) {
+    if (left > 0) spdlog::warn("{} connections cut: limits.drain is over", left);
+    context_.stop();
+    return;
+  }
+  timer_.expires_after(look_every);
+  timer_.async_wait([this, until](boost::system::error_code) { wait_for_streams(until); });
+}
+
+int Server::run() {
+  start_resolver(context_, fleet_);
+  start_model_directory(context_, shared_);
+  for (auto& loop : loops_) running_.emplace_back([&loop = *loop] { loop.run(); });
+  await_signal();
+  for (auto& listener : operator_listeners_) listener->start();
+  for (auto& listener : listeners_) listener->start();
+  accepting_ = true;
+  for (const auto& address : settings_.server.listen)
+    spdlog::info("serving on {}:{} with {} loops", address.host, address.port, threads_);
+  if (settings_.metrics.listen)
+    spdlog::info("metrics on http://{}:{}/metrics", settings_.metrics.listen->host, settings_.metrics.listen->port);
+  context_.run();
+  return 0;
+}
+
+}  // namespace
+
+unsigned allowed_cpus() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  auto cpus = ::sched_getaffinity(0, sizeof set, &set) == 0 ? static_cast<unsigned>(CPU_COUNT(&set)) : 1U;
+  std::ifstream quota_file("/sys/fs/cgroup/cpu.max");
+  double quota = 0, period = 0;
+  if (quota_file >> quota >> period && period > 0)
+    cpus = std::min(cpus, static_cast<unsigned>((quota + period - 1) / period));
+  return std::max(cpus, 1U);
+}
+
+int serve(const config::Settings& settings, const std::string& version) {
+  ::signal(SIGPIPE, SIG_IGN);
+  raise_descriptor_limit();
+  try {
+    Server server(settings, version);
+    return server.run();
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "weir: %s\n", error.what());
+    return 1;
+  }
+}
+
+}  // namespace weir::proxy

@@ -1,0 +1,317 @@
+#include "proxy/session.hpp"
+
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+#include <boost/asio/redirect_error.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <boost/asio/write.hpp>
+
+namespace weir::proxy {
+namespace {
+
+namespace asio = boost::asio;
+using Clock = std::chrono::steady_clock;
+using metrics::Limit;
+using metrics::Outcome;
+
+/// A refused request's rest is read and dropped this far, so that closing does not reset the answer away.
+constexpr std::size_t linger_bytes = 1024 * 1024;
+constexpr std::chrono::seconds linger_time{1};
+
+class Session final : Timed {
+ public:
+  Session(Loop& loop, UniqueFd client, bool ipv6);
+  ~Session();
+  Awaitable<void> run();
+
+ private:
+  enum class Got : unsigned char { bytes, nothing, end };
+
+  Awaitable<bool> serve_one();
+  Awaitable<bool> read_head(ClientRequest& request);
+  Awaitable<bool> read_body(ClientRequest& request);
+  Awaitable<bool> answer(ClientRequest& request);
+  Awaitable<bool> refuse(ClientRequest& request, unsigned status, std::string_view sentence,
+                         std::optional<Limit> limit);
+  Awaitable<bool> send_own(const ClientRequest& request, OwnAnswer own, bool keep_alive);
+  Awaitable<bool> write(std::string text);
+  Awaitable<bool> readable();
+  Got read_now(std::span<char>& bytes);
+  Awaitable<void> linger();
+
+  Moment deadline() const override;
+  void deadline_passed(Moment now) override;
+
+  Loop& loop_;
+  const config::Limits& limits_;
+  asio::basic_stream_socket<asio::ip::tcp, asio::io_context::executor_type> socket_;
+  std::string unread_;
+  Moment deadline_ = Moment::max();
+  bool idle_ = true, timed_out_ = false;
+};
+
+Session::Session(Loop& loop, UniqueFd client, bool ipv6)
+    : loop_(loop), limits_(loop.shared.settings.limits), socket_(loop.context.get_executor()) {
+  const int on = 1, seconds = 30, interval = 10, probes = 3;
+  const int stall = static_cast<int>(limits_.client_stall.count() * 1000);
+  const int fd = client.get();
+  ::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  ::setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
+  ::setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &seconds, sizeof seconds);
+  ::setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval, sizeof interval);
+  ::setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof probes);
+  ::setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &stall, sizeof stall);
+  boost::system::error_code error;
+  socket_.assign(ipv6 ? asio::ip::tcp::v6() : asio::ip::tcp::v4(), client.release(), error);
+  socket_.non_blocking(true, error);
+  loop_.connections.fetch_add(1, std::memory_order_relaxed);
+  loop_.deadlines.attach(*this);
+}
+
+Session::~Session() {
+  loop_.connections.fetch_sub(1, std::memory_order_relaxed);
+  loop_.shared.connections.fetch_sub(1, std::memory_order_relaxed);
+}
+
+Moment Session::deadline() const {
+  return idle_ && loop_.shared.closing.load(std::memory_order_relaxed) ? Moment::min() : deadline_;
+}
+
+void Session::deadline_passed(Moment) {
+  timed_out_ = true;
+  deadline_ = Moment::max();
+  idle_ = false;
+  boost::system::error_code error;
+  socket_.cancel(error);
+}
+
+Awaitable<void> Session::run() {
+  for (bool more = true; more;) {
+    const auto served = co_await serve_one();
+    more = served;
+  }
+}
+
+/// Reads and answers one request; true if another may follow.
+Awaitable<bool> Session::serve_one() {
+  ClientRequest request;
+  request.id = loop_.new_id();
+  const auto head_read = co_await read_head(request);
+  if (!head_read) co_return false;
+  const auto body_read = co_await read_body(request);
+  if (!body_read) co_return false;
+  const auto again = co_await answer(request);
+  co_return again;
+}
+
+/// Waits until bytes can be read, or the deadline has passed, or the connection is of no more use.
+Awaitable<bool> Session::readable() {
+  boost::system::error_code error;
+  auto token = asio::redirect_error(use_awaitable, error);
+  co_await socket_.async_wait(asio::socket_base::wait_read, token);
+  co_return !error;
+}
+
+Session::Got Session::read_now(std::span<char>& bytes) {
+  const auto buffer = loop_.read_buffer();
+  const auto size = ::recv(socket_.native_handle(), buffer.data(), buffer.size(), MSG_DONTWAIT);
+  if (size < 0) return errno == EAGAIN || errno == EINTR ? Got::nothing : Got::end;
+  bytes = buffer.first(static_cast<std::size_t>(size));
+  return size == 0 ? Got::end : Got::bytes;
+}
+
+Awaitable<bool> Session::read_head(ClientRequest& request) {
+  std::size_t seen = 0;
+  timed_out_ = false;
+  idle_ = unread_.empty();
+  deadline_ =
+      Clock::now() + std::chrono::duration_cast<Clock::duration>(idle_ ? limits_.client_idle : limits_.head_time);
+  std::optional<std::size_t> length;
+  for (;;) {
+    length = head_length(unread_, seen);
+    if (length || unread_.size() > limits_.request_head) break;
+    seen = unread_.size();
+    const auto ready = co_await readable();
+    if (!ready) {
+      if (!timed_out_ || unread_.empty()) co_return false;
+      const auto refused = co_await refuse(request, 408, "the request head did not come in time", Limit::head_time);
+      co_return refused;
+    }
+    std::span<char> bytes;
+    const auto got = read_now(bytes);
+    if (got == Got::end) co_return false;
+    if (got == Got::nothing) continue;
+    if (unread_.empty()) {
+      idle_ = false;
+      deadline_ = Clock::now() + std::chrono::duration_cast<Clock::duration>(limits_.head_time);
+    }
+    unread_.append(bytes.data(), bytes.size());
+  }
+  idle_ = false;
+  deadline_ = Moment::max();
+  if (!length || *length > limits_.request_head) {
+    const bool long_line = unread_.find("\r\n") > max_request_line;
+    const auto refusal = long_line ? refusal_of(HeadError::target_too_long)
+                                   : Refusal{431, "the request head is larger than limits.request_head allows"};
+    const auto refused = co_await refuse(request, refusal.status, refusal.sentence, Limit::request_head);
+    co_return refused;
+  }
+  request.head_bytes.assign(unread_, 0, *length);
+  unread_.erase(0, *length);
+  auto head = parse_request_head(request.head_bytes);
+  if (!head) {
+    const auto refusal = refusal_of(head.error());
+    const auto refused = co_await refuse(request, refusal.status, refusal.sentence, std::nullopt);
+    co_return refused;
+  }
+  request.head = std::move(*head);
+  request.request_id = valid_request_id(request.head["x-request-id"]).value_or(request.id);
+  request.route = route_of(request.head.method, request.head.path, loop_.shared.settings.server.paths);
+  co_return true;
+}
+
+Awaitable<bool> Session::read_body(ClientRequest& request) {
+  const auto& head = request.head;
+  const auto api = metrics::wire::api_of(head.method, head.path);
+  metrics::wire::RequestInspector inspector(api, head.path);
+  BodyDecoder decoder(head.framing, head.content_length);
+  bool too_large = head.framing == Framing::length && head.content_length > limits_.request_body;
+  if (!too_large && head.expects_continue && !decoder.finished() && unread_.empty()) {
+    std::string interim = "HTTP/1.1 100 Continue\r\n\r\n";
+    const auto written = co_await write(std::move(interim));
+    if (!written) co_return false;
+  }
+  if (head.framing == Framing::length && !too_large) request.body.reserve(head.content_length);
+  std::string rest;
+  rest.swap(unread_);
+  std::span<char> bytes = rest;
+  while (!too_large) {
+    const auto decoded = decoder.decode(bytes);
+    too_large = request.body.size() + decoded.payload.size() > limits_.request_body;
+    if (too_large) break;
+    request.body.append(decoded.payload.data(), decoded.payload.size());
+    inspector.feed(decoded.payload);
+    if (decoder.finished()) {
+      unread_.assign(bytes.data() + decoded.consumed, bytes.size() - decoded.consumed);
+      break;
+    }
+    if (decoder.failed()) {
+      const auto refused = co_await refuse(request, 400, "the request's chunked body is malformed", std::nullopt);
+      co_return refused;
+    }
+    for (bytes = {}; bytes.empty();) {
+      deadline_ = Clock::now() + std::chrono::duration_cast<Clock::duration>(limits_.body_time);
+      const auto ready = co_await readable();
+      if (!ready) {
+        if (!timed_out_) co_return false;
+        const auto refused = co_await refuse(request, 408, "the request body stopped coming", Limit::body_time);
+        co_return refused;
+      }
+      if (read_now(bytes) == Got::end) co_return false;
+    }
+  }
+  deadline_ = Moment::max();
+  if (too_large) {
+    const auto refused = co_await refuse(request, 413, "the request body is larger than limits.request_body allows",
+                                         Limit::request_body);
+    co_return refused;
+  }
+  request.facts = inspector.finish();
+  request.received = Clock::now();
+  request.time = std::chrono::system_clock::now();
+  co_return true;
+}
+
+Awaitable<bool> Session::answer(ClientRequest& request) {
+  if (request.route == Route::health || request.route == Route::models || request.route == Route::unknown) {
+    OwnAnswer own;
+    auto outcome = Outcome::ok;
+    if (request.route == Route::health) {
+      own.body = "{\"status\":\"ok\"}\n";
+    } else if (request.route == Route::models) {
+      own.body = *loop_.shared.models.load();
+    } else {
+      outcome = Outcome::bad_request;
+      own = error_answer(
+          404, "invalid_request_error", "not_found",
+          "this path is not served: weir forwards the inference routes only, and those that server.paths names");
+    }
+    record_unassigned(loop_, request, outcome, own.status);
+    const auto sent = co_await send_own(request, std::move(own), request.head.keep_alive);
+    co_return sent;
+  }
+  ExchangeEnd end;
+  {
+    Exchange exchange(loop_, ClientSide{socket_.native_handle(), unread_}, request);
+    end = co_await exchange.run();
+  }
+  if (end.own) {
+    const auto sent = co_await send_own(request, std::move(*end.own), end.keep_alive);
+    co_return sent;
+  }
+  if (end.reset) {
+    boost::system::error_code error;
+    socket_.set_option(asio::socket_base::linger(true, 0), error);
+  }
+  co_return end.keep_alive;
+}
+
+/// Answers a request that weir does not take, and closes.
+Awaitable<bool> Session::refuse(ClientRequest& request, unsigned status, std::string_view sentence,
+                                std::optional<Limit> limit) {
+  if (limit) loop_.shard.limit_hits[static_cast<std::size_t>(*limit)].add();
+  request.received = Clock::now();
+  request.time = std::chrono::system_clock::now();
+  if (request.request_id.empty()) request.request_id = request.id;
+  record_unassigned(loop_, request, Outcome::bad_request, status);
+  auto own = error_answer(status, status == 408 ? "timeout_error" : "invalid_request_error", "bad_request", sentence);
+  co_await send_own(request, std::move(own), false);
+  co_await linger();
+  co_return false;
+}
+
+/// Returns whether the connection may go on.
+Awaitable<bool> Session::send_own(const ClientRequest& request, OwnAnswer own, bool keep_alive) {
+  keep_alive = keep_alive && !loop_.shared.draining.load(std::memory_order_relaxed);
+  auto text = own_answer(own, request.head.http_1_1, keep_alive, request.head.method == "HEAD", request.request_id);
+  const auto written = co_await write(std::move(text));
+  co_return written&& keep_alive;
+}
+
+Awaitable<bool> Session::write(std::string text) {
+  boost::system::error_code error;
+  deadline_ = Clock::now() + std::chrono::duration_cast<Clock::duration>(limits_.client_stall);
+  auto token = asio::redirect_error(use_awaitable, error);
+  const auto buffer = asio::buffer(text);
+  co_await asio::async_write(socket_, buffer, token);
+  deadline_ = Moment::max();
+  co_return !error;
+}
+
+Awaitable<void> Session::linger() {
+  boost::system::error_code error;
+  socket_.shutdown(asio::socket_base::shutdown_send, error);
+  deadline_ = Clock::now() + linger_time;
+  for (std::size_t dropped = 0; dropped < linger_bytes && !timed_out_;) {
+    const auto ready = co_await readable();
+    if (!ready) break;
+    std::span<char> bytes;
+    if (read_now(bytes) == Got::end) break;
+    dropped += bytes.size();
+  }
+}
+
+Awaitable<void> run_session(std::unique_ptr<Session> session) { co_await session->run(); }
+
+}  // namespace
+
+void start_session(Loop& loop, UniqueFd client, bool ipv6) {
+  auto session = std::make_unique<Session>(loop, std::move(client), ipv6);
+  asio::co_spawn(loop.context, run_session(std::move(session)), asio::detached);
+}
+
+}  // namespace weir::proxy

@@ -1,0 +1,52 @@
+#include "proxy/upstream.hpp"
+
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+
+#include <cerrno>
+
+namespace weir::proxy {
+
+UniqueFd begin_connect(const boost::asio::ip::tcp::endpoint& endpoint) {
+  UniqueFd socket(::socket(endpoint.protocol().family(), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_TCP));
+  if (!socket) return socket;
+  const int on = 1;
+  ::setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  ::setsockopt(socket.get(), SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
+  const auto* address = reinterpret_cast<const sockaddr*>(endpoint.data());
+  if (::connect(socket.get(), address, static_cast<socklen_t>(endpoint.size())) != 0 && errno != EINPROGRESS)
+    socket.reset();
+  return socket;
+}
+
+int connect_error(int fd) {
+  int error = 0;
+  socklen_t size = sizeof error;
+  return ::getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size) == 0 ? error : errno;
+}
+
+std::optional<UniqueFd> IdleConnections::take(const ReplicaRuntime& replica, metrics::Moment now) {
+  auto& waiting = idle_[&replica];
+  while (!waiting.empty()) {
+    auto idle = std::move(waiting.back());
+    waiting.pop_back();
+    char byte = 0;
+    const bool quiet = ::recv(idle.connection.get(), &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0 && errno == EAGAIN;
+    if (quiet && now - idle.since < longest_) return std::move(idle.connection);
+  }
+  return std::nullopt;
+}
+
+void IdleConnections::put(const ReplicaRuntime& replica, UniqueFd connection, metrics::Moment now) {
+  auto& waiting = idle_[&replica];
+  waiting.push_back({std::move(connection), now});
+  if (waiting.size() > most_) waiting.pop_front();
+}
+
+void IdleConnections::drop_old(metrics::Moment now) {
+  for (auto& [replica, waiting] : idle_)
+    while (!waiting.empty() && now - waiting.front().since >= longest_) waiting.pop_front();
+}
+
+}  // namespace weir::proxy

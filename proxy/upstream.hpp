@@ -1,0 +1,40 @@
+// Connections to replicas: opened without blocking, kept alive and used again, each loop its own.
+#pragma once
+
+#include <boost/asio/ip/tcp.hpp>
+#include <deque>
+#include <optional>
+#include <unordered_map>
+
+#include "metrics/moment.hpp"
+#include "proxy/fleet.hpp"
+#include "proxy/unique_fd.hpp"
+
+namespace weir::proxy {
+
+/// Begins to connect; the socket turns writable when that is over. Empty where the system refuses at once.
+UniqueFd begin_connect(const boost::asio::ip::tcp::endpoint& endpoint);
+/// The error of a connection attempt that is over; 0 = connected.
+int connect_error(int fd);
+
+/// Connections that wait for their next request. One that the replica has closed, or on which bytes came unasked, is
+/// not given out.
+class IdleConnections {
+ public:
+  IdleConnections(std::size_t most, std::chrono::steady_clock::duration longest) : most_(most), longest_(longest) {}
+
+  std::optional<UniqueFd> take(const ReplicaRuntime& replica, metrics::Moment now);
+  void put(const ReplicaRuntime& replica, UniqueFd connection, metrics::Moment now);
+  void drop_old(metrics::Moment now);
+
+ private:
+  struct Idle {
+    UniqueFd connection;
+    metrics::Moment since;
+  };
+  std::size_t most_;
+  std::chrono::steady_clock::duration longest_;
+  std::unordered_map<const ReplicaRuntime*, std::deque<Idle>> idle_;  ///< Oldest first.
+};
+
+}  // namespace weir::proxy
