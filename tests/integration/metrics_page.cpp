@@ -1,0 +1,72 @@
+#include "metrics_page.hpp"
+
+#include <algorithm>
+#include <stdexcept>
+
+namespace weir::integration {
+
+MetricsPage::MetricsPage(std::string_view text) {
+  while (!text.empty()) {
+    const auto end = text.find('\n');
+    if (end == text.npos) throw std::runtime_error("a metrics page without a last newline");
+    auto line = text.substr(0, end);
+    text.remove_prefix(end + 1);
+    if (line.empty() || line.front() == '#') continue;
+
+    const auto broken = std::runtime_error("not a line of a metrics page: " + std::string(line));
+    Series series;
+    const auto name_end = line.find_first_of("{ ");
+    if (name_end == line.npos) throw broken;
+    series.name = line.substr(0, name_end);
+    line.remove_prefix(name_end);
+    if (line.front() == '{') {
+      line.remove_prefix(1);
+      while (!line.empty() && line.front() != '}') {
+        const auto equals = line.find("=\"");
+        if (equals == line.npos) throw broken;
+        const std::string label(line.substr(0, equals));
+        line.remove_prefix(equals + 2);
+        std::string value;
+        while (!line.empty() && line.front() != '"') {
+          if (line.front() == '\\') line.remove_prefix(1);
+          if (line.empty()) throw broken;
+          value += line.front();
+          line.remove_prefix(1);
+        }
+        if (line.empty()) throw broken;
+        line.remove_prefix(1);
+        if (line.starts_with(',')) line.remove_prefix(1);
+        series.labels.emplace(label, value);
+      }
+      if (line.empty()) throw broken;
+      line.remove_prefix(1);
+    }
+    series.value = std::stod(std::string(line));
+    series_.push_back(std::move(series));
+  }
+}
+
+bool MetricsPage::Series::matches(std::string_view wanted, Labels wanted_labels) const {
+  return name == wanted && std::all_of(wanted_labels.begin(), wanted_labels.end(), [this](const auto& label) {
+           const auto found = labels.find(label.first);
+           return found != labels.end() && found->second == label.second;
+         });
+}
+
+double MetricsPage::sum(std::string_view name, Labels labels) const {
+  double total = 0;
+  bool found = false;
+  for (const auto& series : series_) {
+    if (!series.matches(name, labels)) continue;
+    total += series.value;
+    found = true;
+  }
+  if (!found) throw std::runtime_error("no series " + std::string(name) + " with these labels on the metrics page");
+  return total;
+}
+
+bool MetricsPage::has(std::string_view name, Labels labels) const {
+  return std::any_of(series_.begin(), series_.end(), [&](const auto& one) { return one.matches(name, labels); });
+}
+
+}  // namespace weir::integration

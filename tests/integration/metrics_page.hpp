@@ -1,0 +1,35 @@
+// The text of a /metrics page as values one can ask for.
+#pragma once
+
+#include <initializer_list>
+#include <map>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace weir::integration {
+
+class MetricsPage {
+ public:
+  using Labels = std::initializer_list<std::pair<std::string_view, std::string_view>>;
+
+  MetricsPage() = default;
+  /// Throws std::runtime_error on a line that is not in the text format 0.0.4.
+  explicit MetricsPage(std::string_view text);
+
+  /// Sum of all series of this name that have all these labels. Throws where there is none: a typo is no zero.
+  double sum(std::string_view name, Labels labels = {}) const;
+  bool has(std::string_view name, Labels labels = {}) const;
+
+ private:
+  struct Series {
+    std::string name;
+    std::map<std::string, std::string, std::less<>> labels;
+    double value = 0;
+    bool matches(std::string_view wanted, Labels wanted_labels) const;
+  };
+  std::vector<Series> series_;
+};
+
+}  // namespace weir::integration
