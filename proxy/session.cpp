@@ -68,7 +68,6 @@ Session::Session(Loop& loop, UniqueFd client, bool ipv6)
   boost::system::error_code error;
   socket_.assign(ipv6 ? asio::ip::tcp::v6() : asio::ip::tcp::v4(), client.release(), error);
   socket_.non_blocking(true, error);
-  loop_.connections.fetch_add(1, std::memory_order_relaxed);
   loop_.deadlines.attach(*this);
 }
 
