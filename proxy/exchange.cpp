@@ -143,7 +143,7 @@ Awaitable<void> Exchange::attempt(ReplicaRuntime& replica) {
   ++record_.attempt;
 
   RelayMachine machine(options, std::move(lease_), shard);
-  Relay::Request request{request_spans(inject), injection_refused_ || !inject ? &request_.body : nullptr};
+  Relay::Request request{request_spans(inject), &request_.body};
   Relay relay(loop_, client_, std::move(connection), options.reused, std::move(request), machine);
   co_await relay.run(use_awaitable);
 

@@ -143,10 +143,7 @@ void Relay::deliver() {
   if (at_once) progress_ = now;
   machine_.written(now, at_once);
   if (machine_.done()) return replica_done();
-  if (request_.body != nullptr && machine_.committed() && span_ == request_.spans.size()) {
-    std::string().swap(*request_.body);
-    request_.body = nullptr;
-  }
+  if (machine_.committed() && span_ == request_.spans.size()) std::string().swap(*request_.body);
   if (pending_.size() - pending_offset_ >= loop_.shared.settings.limits.read_ahead && !paused_) {
     paused_ = true;
     paused_since_ = now;
