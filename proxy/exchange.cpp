@@ -105,7 +105,7 @@ Awaitable<void> Exchange::attempt(ReplicaRuntime& replica) {
   const auto now = std::chrono::steady_clock::now();
   auto& shard = replica.series->shard(loop_.index);
   const auto member = metrics::wire::usage_member(request_.facts);
-  const bool inject = replica.inject_usage && !injection_refused_ && !member.empty() &&
+  const bool inject = replica.inject_usage && refused_injection_ != &replica && !member.empty() &&
                       !replica.injection_disabled.load(std::memory_order_relaxed);
   const auto body_length = request_.body.size() + (inject ? member.size() : 0);
   UpstreamRequest upstream{replica.settings.url, body_length, request_.request_id,
@@ -128,8 +128,9 @@ Awaitable<void> Exchange::attempt(ReplicaRuntime& replica) {
   options.started = now;
 
   // After a stale or refused one, the second connection is a fresh one.
-  auto idle =
-      injection_refused_ || record_.replica == replica.settings.name ? std::nullopt : loop_.idle.take(replica, now);
+  auto idle = refused_injection_ == &replica || record_.replica == replica.settings.name
+                  ? std::nullopt
+                  : loop_.idle.take(replica, now);
   options.reused = idle.has_value();
   UniqueFd connection;
   if (idle) {
@@ -168,7 +169,7 @@ Awaitable<void> Exchange::attempt(ReplicaRuntime& replica) {
       co_return;
     case AttemptEnd::injection_refused:
       lease_ = machine.take_lease();
-      injection_refused_ = true;
+      refused_injection_ = &replica;
       shard.retries[static_cast<std::size_t>(metrics::Retry::injection_refused)].add();
       co_return;
     case AttemptEnd::retry:
@@ -180,7 +181,8 @@ Awaitable<void> Exchange::attempt(ReplicaRuntime& replica) {
     case AttemptEnd::client_gone:
       break;
   }
-  if (injection_refused_ && machine.status() && *machine.status() < 300 && !replica.injection_disabled.exchange(true))
+  if (refused_injection_ == &replica && machine.status() && *machine.status() < 300 &&
+      !replica.injection_disabled.exchange(true))
     spdlog::warn("replica '{}' refuses stream_options: weir no longer asks it for usage, its token counts stay unknown",
                  replica.settings.name);
   if (auto connection_left = relay.take_connection()) loop_.idle.put(replica, std::move(connection_left), ended);

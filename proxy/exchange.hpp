@@ -70,7 +70,8 @@ class Exchange {
   std::string_view failed_replica_;
   metrics::RequestRecord record_;
   ExchangeEnd end_;
-  bool over_ = false, holds_retry_ = false, injection_refused_ = false;
+  const ReplicaRuntime* refused_injection_ = nullptr;  ///< It gets the original.
+  bool over_ = false, holds_retry_ = false;
 };
 
 /// Counts and logs a request that reached no replica.
