@@ -48,7 +48,7 @@ Exchange::Exchange(Loop& loop, ClientSide client, ClientRequest& request)
 }
 
 Exchange::~Exchange() {
-  if (holds_retry_) loop_.shared.fleet.retries().give_back();
+  give_retry_back();
   loop_.streams.fetch_sub(1, std::memory_order_relaxed);
 }
 
@@ -120,6 +120,7 @@ Awaitable<void> Exchange::attempt(ReplicaRuntime& replica) {
   options.client_keep_alive = request_.head.keep_alive && !loop_.shared.draining.load(std::memory_order_relaxed);
   options.injected = inject;
   options.take_retry = [this] { return take_retry(); };
+  options.accepted = [this] { give_retry_back(); };
   options.known_route = request_.route == Route::inference;
   options.choices = request_.facts.n;
   options.request_id = request_.request_id;
@@ -195,6 +196,11 @@ bool Exchange::take_retry() {
   if (holds_retry_) return true;
   auto& fleet = loop_.shared.fleet;
   return holds_retry_ = fleet.retries().take(fleet.in_flight());
+}
+
+/// An answer that flows is no longer a retry: held to the end of long streams, a few of them would use the budget up.
+void Exchange::give_retry_back() {
+  if (std::exchange(holds_retry_, false)) loop_.shared.fleet.retries().give_back();
 }
 
 void Exchange::retried(ReplicaRuntime& replica, metrics::Retry reason) {

@@ -54,6 +54,7 @@ class Exchange {
   Awaitable<void> attempt(ReplicaRuntime& replica);
   std::vector<std::string_view> request_spans(bool inject);
   bool take_retry();
+  void give_retry_back();
   void retried(ReplicaRuntime& replica, metrics::Retry reason);
   void connect_failed(int error, bool retry);
   void conclude(const RelayMachine& machine, const Relay& relay, ReplicaRuntime& replica);
