@@ -121,9 +121,9 @@ void Relay::read_replica() {
 void Relay::deliver() {
   auto spans = std::span<const std::string_view>(loop_.output.spans);
   std::size_t offset = 0;
-  bool failed = false;
-  if (pending_.empty()) {
-    while (!spans.empty() && !failed) {
+  const bool caught_up = pending_.empty();
+  if (caught_up) {
+    while (!spans.empty()) {
       auto sent = send_some(client_.fd, spans, offset);
       if (sent < 0) {
         if (errno != EAGAIN && errno != EINTR) return client_gone();
@@ -137,10 +137,11 @@ void Relay::deliver() {
       offset += static_cast<std::size_t>(sent);
     }
   }
-  const bool at_once = spans.empty();
+  const bool at_once = caught_up && spans.empty();
   for (; !spans.empty(); spans = spans.subspan(1), offset = 0) pending_.append(spans.front().substr(offset));
   const auto now = Clock::now();
-  if (at_once) progress_ = now;
+  // Until now the client had nothing to take: only from here on is it slow, however long the replica was silent.
+  if (caught_up) progress_ = now;
   machine_.written(now, at_once);
   if (machine_.done()) return replica_done();
   if (machine_.committed() && span_ == request_.spans.size()) std::string().swap(*request_.body);
