@@ -80,20 +80,17 @@ void Relay::connected() {
 void Relay::send_request() {
   while (span_ < request_.spans.size()) {
     const auto rest = std::span(request_.spans).subspan(span_);
-    auto sent = send_some(connection_.get(), rest, span_offset_);
+    const auto sent = send_some(connection_.get(), rest, span_offset_);
     // A failed send is not the end: the replica may have answered before it stopped reading. The read tells.
     if (sent < 0) return;
     if (!machine_.sent_at()) machine_.sent(Clock::now());
-    while (sent > 0) {
-      const auto left = static_cast<ssize_t>(request_.spans[span_].size() - span_offset_);
-      if (sent < left) {
-        span_offset_ += static_cast<std::size_t>(sent);
-        break;
-      }
-      sent -= left;
+    // Empty pieces are passed too: a request without a body would be sent for ever.
+    auto left = static_cast<std::size_t>(sent);
+    for (; span_ < request_.spans.size() && left >= request_.spans[span_].size() - span_offset_; ++span_) {
+      left -= request_.spans[span_].size() - span_offset_;
       span_offset_ = 0;
-      ++span_;
     }
+    span_offset_ += left;
   }
 }
 
