@@ -187,6 +187,7 @@ void RelayMachine::body_arrived(std::span<char> bytes, Moment at, RelayOutput& o
 /// Puts the client's head in front of what is written; from here on nothing is tried again.
 void RelayMachine::commit(RelayOutput& out) {
   committed_ = true;
+  if (options_.accepted) options_.accepted();
   out.spans.emplace_back(client_head_);
 }
 

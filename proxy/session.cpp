@@ -66,9 +66,10 @@ Session::Session(Loop& loop, UniqueFd client, bool ipv6)
   ::setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof probes);
   ::setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &stall, sizeof stall);
   boost::system::error_code error;
-  socket_.assign(ipv6 ? asio::ip::tcp::v6() : asio::ip::tcp::v4(), client.release(), error);
+  // Where the reactor takes no more descriptors, `client` closes this one, and reading from the socket fails at once.
+  socket_.assign(ipv6 ? asio::ip::tcp::v6() : asio::ip::tcp::v4(), fd, error);
+  if (!error) client.release();
   socket_.non_blocking(true, error);
-  loop_.connections.fetch_add(1, std::memory_order_relaxed);
   loop_.deadlines.attach(*this);
 }
 
