@@ -252,7 +252,10 @@ void Exchange::record(metrics::ReplicaSeries& series) {
     end_.keep_alive = request_.head.keep_alive;
   }
   if (!record_.ended) record_.ended = std::chrono::steady_clock::now();
-  series.shard(loop_.index).settle(record_);
+  auto& shard = series.shard(loop_.index);
+  if (record_.facts.api != metrics::Api::other && !record_.facts.whole_json)
+    shard.unparsed[static_cast<std::size_t>(metrics::Unparsed::broken_request)].add();
+  shard.settle(record_);
   loop_.shared.log.write(record_);
 }
 
