@@ -76,7 +76,6 @@ class Exchange {
 };
 
 /// Counts and logs a request that reached no replica.
-void record_unassigned(Loop& loop, const ClientRequest& request, metrics::Outcome outcome,
-                       std::optional<unsigned> status);
+void record_unassigned(Loop& loop, const ClientRequest& request, metrics::Outcome outcome, unsigned status);
 
 }  // namespace weir::proxy
