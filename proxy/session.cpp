@@ -79,7 +79,9 @@ Session::~Session() {
 }
 
 Moment Session::deadline() const {
-  return idle_ && loop_.shared.closing.load(std::memory_order_relaxed) ? Moment::min() : deadline_;
+  const auto& shared = loop_.shared;
+  const bool over = shared.cutting.load(std::memory_order_relaxed);
+  return over || (idle_ && shared.closing.load(std::memory_order_relaxed)) ? Moment::min() : deadline_;
 }
 
 void Session::deadline_passed(Moment) {
