@@ -37,6 +37,8 @@ class Session final : Timed {
   Awaitable<bool> answer(ClientRequest& request);
   Awaitable<bool> refuse(ClientRequest& request, unsigned status, std::string_view sentence,
                          std::optional<Limit> limit);
+  static void received(ClientRequest& request);
+  bool left_early(ClientRequest& request);
   Awaitable<bool> send_own(const ClientRequest& request, OwnAnswer own, bool keep_alive);
   Awaitable<bool> write(std::string text);
   Awaitable<bool> readable();
@@ -186,7 +188,7 @@ Awaitable<bool> Session::read_body(ClientRequest& request) {
   if (!too_large && head.expects_continue && !decoder.finished() && unread_.empty()) {
     std::string interim = "HTTP/1.1 100 Continue\r\n\r\n";
     const auto written = co_await write(std::move(interim));
-    if (!written) co_return false;
+    if (!written) co_return left_early(request);
   }
   if (head.framing == Framing::length && !too_large) request.body.reserve(head.content_length);
   std::string rest;
@@ -210,11 +212,11 @@ Awaitable<bool> Session::read_body(ClientRequest& request) {
       deadline_ = Clock::now() + std::chrono::duration_cast<Clock::duration>(limits_.body_time);
       const auto ready = co_await readable();
       if (!ready) {
-        if (!timed_out_) co_return false;
+        if (!timed_out_) co_return left_early(request);
         const auto refused = co_await refuse(request, 408, "the request body stopped coming", Limit::body_time);
         co_return refused;
       }
-      if (read_now(bytes) == Got::end) co_return false;
+      if (read_now(bytes) == Got::end) co_return left_early(request);
     }
   }
   deadline_ = Moment::max();
@@ -224,8 +226,7 @@ Awaitable<bool> Session::read_body(ClientRequest& request) {
     co_return refused;
   }
   request.facts = inspector.finish();
-  request.received = Clock::now();
-  request.time = std::chrono::system_clock::now();
+  received(request);
   co_return true;
 }
 
@@ -263,12 +264,23 @@ Awaitable<bool> Session::answer(ClientRequest& request) {
   co_return end.keep_alive;
 }
 
+void Session::received(ClientRequest& request) {
+  request.received = Clock::now();
+  request.time = std::chrono::system_clock::now();
+}
+
+/// Counts a request whose client went before it was whole. Always false: the connection is over.
+bool Session::left_early(ClientRequest& request) {
+  received(request);
+  record_unassigned(loop_, request, Outcome::client_abort, std::nullopt);
+  return false;
+}
+
 /// Answers a request that weir does not take, and closes.
 Awaitable<bool> Session::refuse(ClientRequest& request, unsigned status, std::string_view sentence,
                                 std::optional<Limit> limit) {
   if (limit) loop_.shard.limit_hits[static_cast<std::size_t>(*limit)].add();
-  request.received = Clock::now();
-  request.time = std::chrono::system_clock::now();
+  received(request);
   if (request.request_id.empty()) request.request_id = request.id;
   record_unassigned(loop_, request, Outcome::bad_request, status);
   auto own = error_answer(status, status == 408 ? "timeout_error" : "invalid_request_error", "bad_request", sentence);
