@@ -109,7 +109,10 @@ Server::~Server() {
 void Server::place(UniqueFd client, bool ipv6) {
   if (shared_.connections.fetch_add(1, std::memory_order_relaxed) >= settings_.limits.connections) {
     shared_.connections.fetch_sub(1, std::memory_order_relaxed);
-    loops_.front()->shard.limit_hits[static_cast<std::size_t>(metrics::Limit::connections)].add();
+    // A shard has one writer, its loop.
+    asio::post(loops_.front()->context, [&shard = loops_.front()->shard] {
+      shard.limit_hits[static_cast<std::size_t>(metrics::Limit::connections)].add();
+    });
     static constexpr std::string_view full =
         "HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\nRetry-After: 5\r\nConnection: close\r\n\r\n";
     static_cast<void>(::send(client.get(), full.data(), full.size(), MSG_NOSIGNAL | MSG_DONTWAIT));
