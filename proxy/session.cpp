@@ -118,7 +118,8 @@ Awaitable<bool> Session::readable() {
   boost::system::error_code error;
   auto token = asio::redirect_error(use_awaitable, error);
   co_await socket_.async_wait(asio::socket_base::wait_read, token);
-  co_return !error;
+  // Bytes may have come in the very tick of the deadline: it has passed all the same, and there is no other.
+  co_return !error && !timed_out_;
 }
 
 Session::Got Session::read_now(std::span<char>& bytes) {
@@ -310,8 +311,9 @@ Awaitable<bool> Session::write(std::string text) {
 Awaitable<void> Session::linger() {
   boost::system::error_code error;
   socket_.shutdown(asio::socket_base::shutdown_send, error);
+  timed_out_ = false;  // After a 408 it was the request that timed out.
   deadline_ = Clock::now() + linger_time;
-  for (std::size_t dropped = 0; dropped < linger_bytes && !timed_out_;) {
+  for (std::size_t dropped = 0; dropped < linger_bytes;) {
     const auto ready = co_await readable();
     if (!ready) break;
     std::span<char> bytes;
