@@ -56,6 +56,7 @@ std::optional<std::string_view> take_line(std::string_view& rest) {
 HeadResult<std::vector<HeaderField>> parse_fields(std::string_view rest) {
   std::vector<HeaderField> fields;
   fields.reserve(16);
+  std::size_t connection_left = max_connection;
   for (;;) {
     const auto line = take_line(rest);
     if (!line) return HeadError::malformed_line;
@@ -66,6 +67,9 @@ HeadResult<std::vector<HeaderField>> parse_fields(std::string_view rest) {
     const auto value = trim(line->substr(colon + 1));
     if (!std::all_of(value.begin(), value.end(), is_value_char)) return HeadError::malformed_line;
     fields.push_back({line->substr(0, colon), value});
+    if (!same_token(fields.back().name, "connection")) continue;
+    if (value.size() > connection_left) return HeadError::malformed_line;
+    connection_left -= value.size();
   }
   if (!rest.empty()) return HeadError::malformed_line;
   return fields;
@@ -192,9 +196,11 @@ std::string_view RequestHead::operator[](std::string_view name) const { return f
 std::string_view ResponseHead::operator[](std::string_view name) const { return field_of(fields, name); }
 
 std::optional<std::size_t> head_length(std::string_view bytes, std::size_t seen) {
-  const auto at = bytes.find("\r\n\r\n", seen < 3 ? 0 : seen - 3);
-  if (at == std::string_view::npos) return std::nullopt;
-  return at + 4;
+  for (auto lf = bytes.find('\n', seen); lf != std::string_view::npos; lf = bytes.find('\n', lf + 1)) {
+    const bool bare = lf == 0 || bytes[lf - 1] != '\r';
+    if (bare || (lf >= 3 && bytes.substr(lf - 3, 3) == "\r\n\r")) return lf + 1;
+  }
+  return std::nullopt;
 }
 
 HeadResult<RequestHead> parse_request_head(std::string_view bytes) {
