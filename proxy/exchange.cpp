@@ -267,9 +267,10 @@ void Exchange::record(metrics::ReplicaSeries& series) {
   loop_.shared.log.write(record_);
 }
 
-void record_unassigned(Loop& loop, const ClientRequest& request, Outcome outcome, unsigned status) {
+void record_unassigned(Loop& loop, const ClientRequest& request, Outcome outcome, std::optional<unsigned> status) {
   auto record = begin_record(request);
   record.outcome = outcome;
+  if (outcome == Outcome::client_abort) record.phase = metrics::Phase::queue;
   record.status = status;
   record.ended = std::chrono::steady_clock::now();
   loop.shared.exposition.unassigned().shard(loop.index).settle(record);

@@ -76,6 +76,7 @@ class Exchange {
 };
 
 /// Counts and logs a request that reached no replica.
-void record_unassigned(Loop& loop, const ClientRequest& request, metrics::Outcome outcome, unsigned status);
+void record_unassigned(Loop& loop, const ClientRequest& request, metrics::Outcome outcome,
+                       std::optional<unsigned> status);
 
 }  // namespace weir::proxy

@@ -118,8 +118,8 @@ bool RelayMachine::accept_head(std::string_view bytes, Moment at, RelayOutput& o
     done_ = true;
     return false;
   }
-  if ((status_ >= 500 || is_refusal(status_)) && take_retry()) {
-    retry(metrics::Retry::status, is_refusal(status_) ? Outcome::replica_refused : Outcome::upstream_error, at);
+  if ((status_ >= 500 || refused()) && take_retry()) {
+    retry(metrics::Retry::status, refused() ? Outcome::replica_refused : Outcome::upstream_error, at);
     return false;
   }
 
@@ -228,7 +228,7 @@ void RelayMachine::finish(std::span<const std::string_view> forward, Moment at, 
 }
 
 Outcome RelayMachine::outcome_of_whole_answer() const {
-  if (is_refusal(status_) && (status_ != 404 || options_.known_route)) return Outcome::replica_refused;
+  if (refused()) return Outcome::replica_refused;
   if (status_ >= 500) return Outcome::upstream_error;
   if (status_ >= 400) return Outcome::client_error;
   const auto& seen = answer();

@@ -68,7 +68,7 @@ std::string client_head(const ResponseHead& replica, const ClientAnswer& answer)
     const auto is = [&](std::string_view name) { return same_token(field.name, name); };
     if (is_hop_by_hop(field.name, replica.fields) || is("x-request-id") || is("x-weir-replica")) continue;
     // The length of a body that does not follow (HEAD, 304) is a fact about the resource and passes.
-    if (is("content-length") && answer.framing != ClientFraming::none) continue;
+    if (is("content-length") && (answer.framing != ClientFraming::none || replica.status == 204)) continue;
     buffering_said |= is("x-accel-buffering");
     caching_said |= is("cache-control");
     add_field(out, field.name, field.value);
