@@ -136,7 +136,9 @@ class RelayMachine {
   void stop(AttemptEnd end, metrics::Outcome outcome, Moment now);
   bool take_retry() { return options_.take_retry && options_.take_retry(); }
   void retry(metrics::Retry reason, metrics::Outcome outcome, Moment now);
+  bool refused() const;
   metrics::Outcome outcome_of_whole_answer() const;
+  Moment patience_ends() const;
 
   Options options_;
   balancer::Lease lease_;
