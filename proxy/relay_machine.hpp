@@ -140,9 +140,9 @@ class RelayMachine {
   void stop(AttemptEnd end, metrics::Outcome outcome, Moment now);
   bool take_retry() { return options_.take_retry && options_.take_retry(); }
   void retry(metrics::Retry reason, metrics::Outcome outcome, Moment now);
+  bool refused() const;
   metrics::Outcome outcome_of_whole_answer() const;
-  /// The status says that another replica may do better; a 404 does so only where every engine knows the path.
-  bool refused() const { return is_refusal(status_) && (status_ != 404 || options_.known_route); }
+  Moment patience_ends() const;
 
   Options options_;
   balancer::Lease lease_;
