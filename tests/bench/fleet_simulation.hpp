@@ -12,7 +12,7 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
-#include <optional>
+#include <memory>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -42,12 +42,16 @@ struct TracedRequest {
   RequestFacts facts;
 };
 
+/// How uneven the texts are: a median estimate is off by about 10 %.
+inline constexpr double usual_text_spread = 0.15;
+
 /// `count` requests from the trace, begun at an entry that the seed chooses and from its start again at its end.
 ///
-/// Each has a text in its body that is longer or shorter than its tokens say, by exp(`text_spread` * normal): real text
-/// is no more even than that. All allow 1,024 tokens of output, so that weir is not told how long an answer will be.
+/// The text in a request's body is a third shorter than its tokens suppose, as of a model with a small vocabulary: the
+/// estimator's priors are wrong for it. And it is uneven, as real text is, by exp(`text_spread` * normal). All allow
+/// 1,024 tokens of output, so that weir is not told how long an answer will be.
 inline std::vector<TracedRequest> requests_of(std::span<const TraceEntry> trace, std::size_t count, std::uint64_t seed,
-                                              double text_spread = 0.15) {
+                                              double text_spread = usual_text_spread) {
   lab::Random random(seed);
   const std::size_t first = random.below(trace.size());
   const double turn = trace.back().at * static_cast<double>(trace.size()) / static_cast<double>(trace.size() - 1);
@@ -59,7 +63,7 @@ inline std::vector<TracedRequest> requests_of(std::span<const TraceEntry> trace,
     request.at = turn * static_cast<double>(place / trace.size()) + entry.at - trace[first].at;
     request.prompt_tokens = entry.prompt_tokens;
     request.output_tokens = entry.output_tokens;
-    const double written = static_cast<double>(entry.prompt_tokens) * std::exp(text_spread * random.normal());
+    const double written = static_cast<double>(entry.prompt_tokens) / 1.5 * std::exp(text_spread * random.normal());
     const std::string text = lab::prompt_text(std::max<Tokens>(1, static_cast<Tokens>(std::llround(written))), random);
     const std::string body = lab::load::request_body(lab::load::Api::chat, "sim-7b", text, 1024, true);
     metrics::wire::RequestInspector inspector(metrics::Api::openai_chat, "/v1/chat/completions");
@@ -79,10 +83,10 @@ struct Fleet {
   bool kv_tokens_known = false;  ///< The pool is told what the replicas' KV caches hold.
 };
 
-/// Four default engines, of which number `slow` runs at half speed.
-inline Fleet one_of_four_at_half_speed(std::size_t slow = 3) {
-  Fleet fleet{std::vector<lab::EngineSettings>(4), false};
-  fleet.replicas[slow].speed = 0.5;
+/// Four default engines, of which the last runs at `slow_speed`.
+inline Fleet four_replicas(double slow_speed) {
+  Fleet fleet{std::vector<lab::EngineSettings>(4)};
+  fleet.replicas.back().speed = slow_speed;
   return fleet;
 }
 
@@ -113,11 +117,11 @@ inline double capacity_of(const Fleet& fleet, std::span<const TracedRequest> req
 }
 
 struct Served {
-  std::vector<double> ttft;               ///< Seconds from arrival, in the order of the requests.
-  std::vector<double> estimate;           ///< Prompt estimate / truth, likewise.
-  std::vector<std::uint64_t> requests;    ///< By replica.
-  std::vector<Tokens> prompts, outputs;   ///< Tokens by replica.
-  std::vector<double> speed;              ///< By replica, as learned at the end.
+  std::vector<double> ttft;      ///< Seconds from arrival, in the order of the requests.
+  std::vector<double> estimate;  ///< Prompt estimate / truth, likewise.
+  std::vector<double> tpot;      ///< Seconds per output token after the first, in the order of the ends.
+  std::vector<Tokens> tokens;    ///< Prompts and outputs, by replica.
+  std::vector<double> speed;     ///< By replica, as learned at the end.
 };
 
 /// Sends the requests through a pool with that policy, `rate` of them a second, and waits for all the answers.
@@ -142,9 +146,7 @@ class FleetSimulation {
     arrivals_.resize(requests.size());
     served_.ttft.resize(requests.size());
     served_.estimate.resize(requests.size());
-    served_.requests.resize(engines_.size());
-    served_.prompts.resize(engines_.size());
-    served_.outputs.resize(engines_.size());
+    served_.tokens.resize(engines_.size());
     const double faster = rate / rate_of(requests);
     for (std::size_t i = 0; i < requests.size(); ++i) {
       arrivals_[i] = (requests[i].at - requests.front().at) / faster;
@@ -189,9 +191,7 @@ class FleetSimulation {
     auto offered = pool_->offer(request.facts, moment(now_));
     balancer::Lease& lease = leases_[i] = std::move(std::get<balancer::Admitted>(offered).lease);
     const balancer::ReplicaIndex r = lease.replica();
-    ++served_.requests[r];
-    served_.prompts[r] += request.prompt_tokens;
-    served_.outputs[r] += request.output_tokens;
+    served_.tokens[r] += request.prompt_tokens + request.output_tokens;
     served_.estimate[i] = static_cast<double>(lease.prompt_estimate()) / static_cast<double>(request.prompt_tokens);
     Engine& engine = engines_[r];
     if (!engine.model.submit({i, request.prompt_tokens, request.output_tokens})) {
@@ -208,6 +208,8 @@ class FleetSimulation {
     }
     lease.tokens(1);
     if (!event.last) return;
+    const double decoding = now_ - arrivals_[event.id] - served_.ttft[event.id];
+    if (event.index > 1) served_.tpot.push_back(decoding / static_cast<double>(event.index - 1));
     balancer::End end;
     end.answered = true;
     end.prompt_tokens = requests_[event.id].prompt_tokens;
