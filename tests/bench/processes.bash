@@ -41,6 +41,7 @@ trap 'exit 143' TERM
 start() {
   local log=$1
   shift
+  : >"$log"
   "$@" </dev/null >"$log" 2>&1 &
   started=("$!" "${started[@]}")
 }
