@@ -3,17 +3,18 @@
 #include <algorithm>
 #include <array>
 #include <boost/beast/core/string.hpp>
-#include <boost/beast/http/rfc7230.hpp>
 #include <charconv>
 
 namespace weir::proxy {
 namespace {
 
+bool is_alnum(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9'); }
+
 bool is_token_char(char c) {
-  static constexpr std::string_view symbols = "!#$%&'*+-.^_`|~";
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-         symbols.find(c) != std::string_view::npos;
+  return is_alnum(c) || std::string_view("!#$%&'*+-.^_`|~").find(c) != std::string_view::npos;
 }
+
+bool is_host_char(char c) { return is_alnum(c) || std::string_view("-._~").find(c) != std::string_view::npos; }
 
 bool is_token(std::string_view s) { return !s.empty() && std::all_of(s.begin(), s.end(), is_token_char); }
 
@@ -35,12 +36,22 @@ std::optional<std::uint64_t> parse_length(std::string_view s) {
   return value;
 }
 
-bool connection_names(const std::vector<HeaderField>& fields, std::string_view option) {
-  return std::any_of(fields.begin(), fields.end(), [&](const HeaderField& field) {
-    return same_token(field.name, "connection") &&
-           boost::beast::http::token_list{{field.value.data(), field.value.size()}}.exists(
-               {option.data(), option.size()});
-  });
+/// Any option of any Connection field. What is no token is passed over: it must not hide what stands behind it.
+template <class Predicate>
+bool any_connection_option(const std::vector<HeaderField>& fields, Predicate holds) {
+  for (const auto& field : fields) {
+    if (!same_token(field.name, "connection")) continue;
+    for (auto rest = field.value; !rest.empty();) {
+      const auto comma = std::min(rest.find(','), rest.size());
+      if (holds(trim(rest.substr(0, comma)))) return true;
+      rest.remove_prefix(std::min(comma + 1, rest.size()));
+    }
+  }
+  return false;
+}
+
+bool connection_names(const std::vector<HeaderField>& fields, std::string_view name) {
+  return any_connection_option(fields, [&](std::string_view option) { return same_token(option, name); });
 }
 
 /// Takes the next line off `rest`. Fails on a line that CRLF does not end, and on a bare CR or NUL inside.
@@ -113,17 +124,36 @@ constexpr std::array<std::string_view, 8> always_hop_by_hop{
     "connection", "keep-alive", "proxy-connection",    "transfer-encoding",
     "te",         "trailer",    "proxy-authorization", "proxy-authenticate"};
 
-/// Fields that Connection must not name: dropping them would change whose request it is or where it ends.
-constexpr std::array<std::string_view, 8> protected_fields{"host",          "content-length", "transfer-encoding",
-                                                           "authorization", "content-type",   "content-encoding",
-                                                           "cookie",        "x-api-key"};
+/// Fields that Connection must not name: dropping them would change whose message it is, what it says or where it ends.
+constexpr std::array<std::string_view, 5> protected_fields{"host", "transfer-encoding", "authorization", "cookie",
+                                                           "x-api-key"};
 
-bool valid_host(std::string_view host) {
-  if (host.empty() || host.size() > 255) return false;
-  return std::all_of(host.begin(), host.end(), [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-           std::string_view("-._~:[]%").find(c) != std::string_view::npos;
+bool drops_protected_field(const std::vector<HeaderField>& fields) {
+  return any_connection_option(fields, [](std::string_view option) {
+    constexpr std::string_view content = "content-";
+    return same_token(option.substr(0, content.size()), content) ||
+           std::any_of(protected_fields.begin(), protected_fields.end(),
+                       [&](std::string_view name) { return same_token(option, name); });
   });
+}
+
+/// uri-host [":" port] of RFC 9110, 7.2, without what only a reg-name of RFC 3986 may have and no name has.
+bool valid_host(std::string_view host) {
+  const auto only = [](std::string_view s, std::string_view characters) {
+    return !s.empty() && s.find_first_not_of(characters) == std::string_view::npos;
+  };
+  const bool bracketed = host.starts_with('[');
+  const auto end = std::min(bracketed ? host.find(']') : host.find(':'), host.size());
+  const auto name = host.substr(0, end);
+  auto port = host.substr(end);
+  if (bracketed) {
+    if (port.empty() || !only(name.substr(1), "0123456789abcdefABCDEF:.")) return false;
+    port.remove_prefix(1);
+  } else if (name.empty() || !std::all_of(name.begin(), name.end(), is_host_char)) {
+    return false;
+  }
+  if (host.size() > 255) return false;
+  return port.empty() || (port.starts_with(':') && port.size() <= 6 && only(port.substr(1), "0123456789"));
 }
 
 std::string_view field_of(const std::vector<HeaderField>& fields, std::string_view name) {
@@ -132,7 +162,8 @@ std::string_view field_of(const std::vector<HeaderField>& fields, std::string_vi
   return {};
 }
 
-/// Origin-form, or absolute-form with http and the authority of Host. Leaves the origin-form in `target`.
+/// Origin-form, or absolute-form with http and the authority of Host (HTTP/1.0 may have none). Leaves the origin-form
+/// in `target`.
 std::optional<HeadError> settle_target(RequestHead& head) {
   const auto printable = [](char c) { return c >= 0x21 && c <= 0x7e; };
   if (head.target.empty() || !std::all_of(head.target.begin(), head.target.end(), printable))
@@ -141,7 +172,8 @@ std::optional<HeadError> settle_target(RequestHead& head) {
   if (constexpr std::string_view scheme = "http://"; same_token(head.target.substr(0, scheme.size()), scheme)) {
     const auto rest = head.target.substr(scheme.size());
     const auto slash = std::min(rest.find_first_of("/?"), rest.size());
-    if (!same_token(rest.substr(0, slash), host)) return HeadError::bad_host;
+    const auto authority = rest.substr(0, slash);
+    if (host.empty() ? !valid_host(authority) : !same_token(authority, host)) return HeadError::bad_host;
     head.target = rest.substr(slash);
     if (head.target.empty()) head.target = "/";
   }
@@ -192,9 +224,11 @@ std::string_view RequestHead::operator[](std::string_view name) const { return f
 std::string_view ResponseHead::operator[](std::string_view name) const { return field_of(fields, name); }
 
 std::optional<std::size_t> head_length(std::string_view bytes, std::size_t seen) {
-  const auto at = bytes.find("\r\n\r\n", seen < 3 ? 0 : seen - 3);
-  if (at == std::string_view::npos) return std::nullopt;
-  return at + 4;
+  for (auto at = bytes.find('\n', seen); at != std::string_view::npos; at = bytes.find('\n', at + 1)) {
+    const bool bare = at == 0 || bytes[at - 1] != '\r';
+    if (bare || (at >= 2 && bytes[at - 2] == '\n')) return at + 1;
+  }
+  return std::nullopt;
 }
 
 HeadResult<RequestHead> parse_request_head(std::string_view bytes) {
@@ -230,12 +264,12 @@ HeadResult<RequestHead> parse_request_head(std::string_view bytes) {
   head.framing = declared->framing;
   head.content_length = declared->length;
 
-  for (const auto& name : protected_fields)
-    if (connection_names(head.fields, name)) return HeadError::protected_connection_option;
+  if (drops_protected_field(head.fields)) return HeadError::protected_connection_option;
   head.keep_alive = wants_keep_alive(head.fields, head.http_1_1);
 
-  if (const auto expect = head["expect"]; !expect.empty()) {
-    if (!same_token(expect, "100-continue")) return HeadError::unknown_expectation;
+  for (const auto& field : head.fields) {
+    if (!same_token(field.name, "expect")) continue;
+    if (!same_token(field.value, "100-continue")) return HeadError::unknown_expectation;
     head.expects_continue = head.http_1_1;
   }
   return head;
@@ -261,6 +295,7 @@ HeadResult<ResponseHead> parse_response_head(std::string_view bytes, bool to_hea
 
   const auto declared = declared_framing(head.fields, head.http_1_1);
   if (!declared) return declared.error();
+  if (drops_protected_field(head.fields)) return HeadError::protected_connection_option;
   head.keep_alive = wants_keep_alive(head.fields, head.http_1_1);
   if (to_head || head.status < 200 || head.status == 204 || head.status == 304) {
     head.framing = Framing::none;

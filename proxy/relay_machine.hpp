@@ -66,8 +66,9 @@ class RelayMachine {
     bool injected = false;  ///< weir added the usage option to this attempt.
     /// Asked when another replica may do better: takes a retry from the budget, false if there is none to take.
     std::function<bool()> take_retry{};
-    bool known_route = true;  ///< The path is one of the engines' own: a 404 is the replica's fault.
-    bool reused = false;      ///< The upstream connection has served before.
+    std::function<void()> accepted{};  ///< Told when no retry can follow any more.
+    bool known_route = true;           ///< The path is one of the engines' own: a 404 is the replica's fault.
+    bool reused = false;               ///< The upstream connection has served before.
     std::uint32_t choices = 1;
     std::string_view request_id{};
     std::string_view replica{};  ///< For x-weir-replica; "" = not to be named.

@@ -35,6 +35,8 @@ class Session final : Timed {
   Awaitable<bool> read_head(ClientRequest& request);
   Awaitable<bool> read_body(ClientRequest& request);
   Awaitable<bool> answer(ClientRequest& request);
+  static void stamp(ClientRequest& request);
+  bool lost(ClientRequest& request);
   Awaitable<bool> refuse(ClientRequest& request, unsigned status, std::string_view sentence,
                          std::optional<Limit> limit);
   Awaitable<bool> send_own(const ClientRequest& request, OwnAnswer own, bool keep_alive);
@@ -66,9 +68,10 @@ Session::Session(Loop& loop, UniqueFd client, bool ipv6)
   ::setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof probes);
   ::setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &stall, sizeof stall);
   boost::system::error_code error;
-  socket_.assign(ipv6 ? asio::ip::tcp::v6() : asio::ip::tcp::v4(), client.release(), error);
+  // Where the reactor takes no more descriptors, `client` closes this one, and reading from the socket fails at once.
+  socket_.assign(ipv6 ? asio::ip::tcp::v6() : asio::ip::tcp::v4(), fd, error);
+  if (!error) client.release();
   socket_.non_blocking(true, error);
-  loop_.connections.fetch_add(1, std::memory_order_relaxed);
   loop_.deadlines.attach(*this);
 }
 
@@ -183,7 +186,7 @@ Awaitable<bool> Session::read_body(ClientRequest& request) {
   if (!too_large && head.expects_continue && !decoder.finished() && unread_.empty()) {
     std::string interim = "HTTP/1.1 100 Continue\r\n\r\n";
     const auto written = co_await write(std::move(interim));
-    if (!written) co_return false;
+    if (!written) co_return lost(request);
   }
   if (head.framing == Framing::length && !too_large) request.body.reserve(head.content_length);
   std::string rest;
@@ -207,11 +210,11 @@ Awaitable<bool> Session::read_body(ClientRequest& request) {
       deadline_ = Clock::now() + std::chrono::duration_cast<Clock::duration>(limits_.body_time);
       const auto ready = co_await readable();
       if (!ready) {
-        if (!timed_out_) co_return false;
+        if (!timed_out_) co_return lost(request);
         const auto refused = co_await refuse(request, 408, "the request body stopped coming", Limit::body_time);
         co_return refused;
       }
-      if (read_now(bytes) == Got::end) co_return false;
+      if (read_now(bytes) == Got::end) co_return lost(request);
     }
   }
   deadline_ = Moment::max();
@@ -221,9 +224,21 @@ Awaitable<bool> Session::read_body(ClientRequest& request) {
     co_return refused;
   }
   request.facts = inspector.finish();
+  stamp(request);
+  co_return true;
+}
+
+/// The moment from which a request is timed: its last byte has been read, or no more will be.
+void Session::stamp(ClientRequest& request) {
   request.received = Clock::now();
   request.time = std::chrono::system_clock::now();
-  co_return true;
+}
+
+/// The client left within its request: that counts, since its head was accepted.
+bool Session::lost(ClientRequest& request) {
+  stamp(request);
+  record_unassigned(loop_, request, Outcome::client_abort, std::nullopt);
+  return false;
 }
 
 Awaitable<bool> Session::answer(ClientRequest& request) {
@@ -264,8 +279,7 @@ Awaitable<bool> Session::answer(ClientRequest& request) {
 Awaitable<bool> Session::refuse(ClientRequest& request, unsigned status, std::string_view sentence,
                                 std::optional<Limit> limit) {
   if (limit) loop_.shard.limit_hits[static_cast<std::size_t>(*limit)].add();
-  request.received = Clock::now();
-  request.time = std::chrono::system_clock::now();
+  stamp(request);
   if (request.request_id.empty()) request.request_id = request.id;
   record_unassigned(loop_, request, Outcome::bad_request, status);
   auto own = error_answer(status, status == 408 ? "timeout_error" : "invalid_request_error", "bad_request", sentence);

@@ -57,7 +57,7 @@ std::string WeirUnderTest::text(const WeirSettings& settings, std::uint16_t port
   write_keys(out, {}, settings.measure);
   for (const auto& pool : settings.pools) {
     out << "[[pool]]\n";
-    write_keys(out, {{"name", quoted(pool.name)}}, pool.more);
+    write_keys(out, {{"name", quoted(pool.name)}, {"models", "[\"m\"]"}}, pool.more);
     for (const auto& replica : pool.replicas) {
       out << "  [[pool.replica]]\n";
       write_keys(out, {{"name", quoted(replica.name)}, {"url", quoted(replica.url)}}, replica.more, "  ");

@@ -31,7 +31,8 @@ struct PoolKeys {
   Keys more = {};
 };
 
-/// What a test wants otherwise than `serve` has it here: two loops, no drain delay, ports of its own.
+/// What a test wants otherwise than it is here: two loops, no drain delay, ports of its own, and pools that name their
+/// model "m", so that weir has no reason to ask the replicas for theirs.
 struct WeirSettings {
   std::vector<PoolKeys> pools;
   Keys server = {};
