@@ -3,7 +3,8 @@
 The services that are built here (weir, the simulated replicas, the load) run with the very command lines, settings and
 health checks of the compose file, each of their addresses moved to a free port of loopback; Debian's prometheus scrapes
 weir with the very rules. Then every query of the dashboard has to return data, for every replica where it is asked by
-replica, and no alert may fire; exceptions stand in justly_empty.yml with their reasons.
+replica, and no alert may fire; exceptions stand in justly_empty.yml with their reasons. At last one replica is ended, and
+the alert on a replica that fails has to name it: its clients see next to nothing of that, so only weir can tell.
 
 Usage: live_run.py BUILD_DIR TEMPORARY_DIR [SECONDS]"""
 import json
@@ -277,6 +278,14 @@ def check_metrics(address):
     return [f"promtool check metrics: {said or done.returncode}"] if said or done.returncode else []
 
 
+def end_a_replica(compose, prometheus, name):
+    """Waits until the alert's expression is true of that replica and of no other."""
+    (alert,) = [query for query in queries.of_rules() if query.name == "WeirReplicaFails"]
+    compose.processes.pop(name).end()
+    rows = wait_for(f"WeirReplicaFails after {name} was ended", lambda: prometheus.query(alert.expr), prometheus.process)
+    return [f"WeirReplicaFails names {labels['replica']}" for labels, _ in rows if labels["replica"] != name]
+
+
 def run(build, directory, load_seconds):
     compose = ComposeWithoutContainers(build, directory)
     prometheus = None
@@ -297,6 +306,7 @@ def run(build, directory, load_seconds):
             time.sleep(2)
         wrong += questions.contradictions()
         wrong += check_metrics(compose.moved("prometheus", "weir:9090"))
+        wrong += end_a_replica(compose, prometheus, "sim-a0")
         asked = len([*queries.of_dashboard(), *queries.of_rules()])
         (_, requests), = prometheus.query('sum(weir_requests_total{role="primary",outcome="ok"})')
         print(f"{asked} queries asked after {requests:.0f} answered requests: {len(wrong)} problems")
