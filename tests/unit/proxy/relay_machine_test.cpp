@@ -97,6 +97,12 @@ TEST(RelayHold, IsForEventStreamsAlone) {
   EXPECT_TRUE(json.machine->committed());
   json.arrives("{}");
   EXPECT_TRUE(json.seen().whole);
+  Attempt coded;
+  coded.arrives(sse_head("Content-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n"));
+  EXPECT_TRUE(coded.machine->committed()) << "no event will be seen in it";
+  coded.arrives(chunk("\x1f\x8b") + last_chunk);
+  EXPECT_EQ(coded.machine->outcome(), Outcome::ok);
+  EXPECT_EQ(coded.seen().body, "\x1f\x8b");
 }
 
 /// Nothing of a first attempt has reached the client.
