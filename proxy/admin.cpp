@@ -103,8 +103,9 @@ void start_admin_session(asio::io_context& context, UniqueFd client, bool ipv6, 
                          std::function<bool()> ready) {
   asio::basic_stream_socket<asio::ip::tcp, asio::io_context::executor_type> socket(context.get_executor());
   boost::system::error_code error;
-  socket.assign(ipv6 ? asio::ip::tcp::v6() : asio::ip::tcp::v4(), client.release(), error);
+  socket.assign(ipv6 ? asio::ip::tcp::v6() : asio::ip::tcp::v4(), client.get(), error);
   if (error) return;
+  client.release();
   asio::co_spawn(context, run(Stream(std::move(socket)), door, shared, std::move(ready)), asio::detached);
 }
 

@@ -48,7 +48,7 @@ Exchange::Exchange(Loop& loop, ClientSide client, ClientRequest& request)
 }
 
 Exchange::~Exchange() {
-  if (holds_retry_) loop_.shared.fleet.retries().give_back();
+  give_retry_back();
   loop_.streams.fetch_sub(1, std::memory_order_relaxed);
 }
 
@@ -105,7 +105,7 @@ Awaitable<void> Exchange::attempt(ReplicaRuntime& replica) {
   const auto now = std::chrono::steady_clock::now();
   auto& shard = replica.series->shard(loop_.index);
   const auto member = metrics::wire::usage_member(request_.facts);
-  const bool inject = replica.inject_usage && !injection_refused_ && !member.empty() &&
+  const bool inject = replica.inject_usage && refused_injection_ != &replica && !member.empty() &&
                       !replica.injection_disabled.load(std::memory_order_relaxed);
   const auto body_length = request_.body.size() + (inject ? member.size() : 0);
   UpstreamRequest upstream{replica.settings.url, body_length, request_.request_id,
@@ -120,6 +120,7 @@ Awaitable<void> Exchange::attempt(ReplicaRuntime& replica) {
   options.client_keep_alive = request_.head.keep_alive && !loop_.shared.draining.load(std::memory_order_relaxed);
   options.injected = inject;
   options.take_retry = [this] { return take_retry(); };
+  options.accepted = [this] { give_retry_back(); };
   options.known_route = request_.route == Route::inference;
   options.choices = request_.facts.n;
   options.request_id = request_.request_id;
@@ -128,8 +129,9 @@ Awaitable<void> Exchange::attempt(ReplicaRuntime& replica) {
   options.started = now;
 
   // After a stale or refused one, the second connection is a fresh one.
-  auto idle =
-      injection_refused_ || record_.replica == replica.settings.name ? std::nullopt : loop_.idle.take(replica, now);
+  auto idle = refused_injection_ == &replica || record_.replica == replica.settings.name
+                  ? std::nullopt
+                  : loop_.idle.take(replica, now);
   options.reused = idle.has_value();
   UniqueFd connection;
   if (idle) {
@@ -143,7 +145,7 @@ Awaitable<void> Exchange::attempt(ReplicaRuntime& replica) {
   ++record_.attempt;
 
   RelayMachine machine(options, std::move(lease_), shard);
-  Relay::Request request{request_spans(inject), injection_refused_ || !inject ? &request_.body : nullptr};
+  Relay::Request request{request_spans(inject), &request_.body};
   Relay relay(loop_, client_, std::move(connection), options.reused, std::move(request), machine);
   co_await relay.run(use_awaitable);
 
@@ -168,7 +170,7 @@ Awaitable<void> Exchange::attempt(ReplicaRuntime& replica) {
       co_return;
     case AttemptEnd::injection_refused:
       lease_ = machine.take_lease();
-      injection_refused_ = true;
+      refused_injection_ = &replica;
       shard.retries[static_cast<std::size_t>(metrics::Retry::injection_refused)].add();
       co_return;
     case AttemptEnd::retry:
@@ -180,7 +182,8 @@ Awaitable<void> Exchange::attempt(ReplicaRuntime& replica) {
     case AttemptEnd::client_gone:
       break;
   }
-  if (injection_refused_ && machine.status() && *machine.status() < 300 && !replica.injection_disabled.exchange(true))
+  if (refused_injection_ == &replica && machine.status() && *machine.status() < 300 &&
+      !replica.injection_disabled.exchange(true))
     spdlog::warn("replica '{}' refuses stream_options: weir no longer asks it for usage, its token counts stay unknown",
                  replica.settings.name);
   if (auto connection_left = relay.take_connection()) loop_.idle.put(replica, std::move(connection_left), ended);
@@ -193,6 +196,11 @@ bool Exchange::take_retry() {
   if (holds_retry_) return true;
   auto& fleet = loop_.shared.fleet;
   return holds_retry_ = fleet.retries().take(fleet.in_flight());
+}
+
+/// An answer that flows is no longer a retry: held to the end of long streams, a few of them would use the budget up.
+void Exchange::give_retry_back() {
+  if (std::exchange(holds_retry_, false)) loop_.shared.fleet.retries().give_back();
 }
 
 void Exchange::retried(ReplicaRuntime& replica, metrics::Retry reason) {
@@ -252,13 +260,17 @@ void Exchange::record(metrics::ReplicaSeries& series) {
     end_.keep_alive = request_.head.keep_alive;
   }
   if (!record_.ended) record_.ended = std::chrono::steady_clock::now();
-  series.shard(loop_.index).settle(record_);
+  auto& shard = series.shard(loop_.index);
+  if (record_.facts.api != metrics::Api::other && !record_.facts.whole_json)
+    shard.unparsed[static_cast<std::size_t>(metrics::Unparsed::broken_request)].add();
+  shard.settle(record_);
   loop_.shared.log.write(record_);
 }
 
-void record_unassigned(Loop& loop, const ClientRequest& request, Outcome outcome, unsigned status) {
+void record_unassigned(Loop& loop, const ClientRequest& request, Outcome outcome, std::optional<unsigned> status) {
   auto record = begin_record(request);
   record.outcome = outcome;
+  if (outcome == Outcome::client_abort) record.phase = metrics::Phase::queue;
   record.status = status;
   record.ended = std::chrono::steady_clock::now();
   loop.shared.exposition.unassigned().shard(loop.index).settle(record);

@@ -54,6 +54,7 @@ class Exchange {
   Awaitable<void> attempt(ReplicaRuntime& replica);
   std::vector<std::string_view> request_spans(bool inject);
   bool take_retry();
+  void give_retry_back();
   void retried(ReplicaRuntime& replica, metrics::Retry reason);
   void connect_failed(int error, bool retry);
   void conclude(const RelayMachine& machine, const Relay& relay, ReplicaRuntime& replica);
@@ -70,10 +71,12 @@ class Exchange {
   std::string_view failed_replica_;
   metrics::RequestRecord record_;
   ExchangeEnd end_;
-  bool over_ = false, holds_retry_ = false, injection_refused_ = false;
+  const ReplicaRuntime* refused_injection_ = nullptr;  ///< It gets the original.
+  bool over_ = false, holds_retry_ = false;
 };
 
 /// Counts and logs a request that reached no replica.
-void record_unassigned(Loop& loop, const ClientRequest& request, metrics::Outcome outcome, unsigned status);
+void record_unassigned(Loop& loop, const ClientRequest& request, metrics::Outcome outcome,
+                       std::optional<unsigned> status);
 
 }  // namespace weir::proxy

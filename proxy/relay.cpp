@@ -13,18 +13,20 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::uint32_t replica_events = EPOLLIN | EPOLLOUT | EPOLLRDHUP;
 constexpr std::uint32_t client_events = EPOLLIN | EPOLLOUT | EPOLLRDHUP;
-/// Full reads in a row before others get their turn.
-constexpr int reads_in_a_row = 16;
+/// What one handler reads or sends at most before others get their turn: four full reads.
+constexpr std::size_t bytes_in_a_row = 4 * Loop::read_size;
 
 Clock::duration ticks(config::Seconds s) { return std::chrono::duration_cast<Clock::duration>(s); }
 
-/// One gathering write of up to 64 pieces, from `first` on. -1 with errno as sendmsg; 0 bytes to send is 0.
+/// One gathering write of up to 64 pieces and `bytes_in_a_row`, from `offset` in the first on. As sendmsg.
 ssize_t send_some(int fd, std::span<const std::string_view> spans, std::size_t offset) {
+  std::size_t left = bytes_in_a_row;
   std::array<iovec, 64> pieces;
   std::size_t count = 0;
   for (const auto span : spans) {
-    if (count == pieces.size()) break;
-    const auto piece = count == 0 ? span.substr(offset) : span;
+    if (count == pieces.size() || left == 0) break;
+    const auto piece = (count == 0 ? span.substr(offset) : span).substr(0, left);
+    left -= piece.size();
     pieces[count++] = {const_cast<char*>(piece.data()), piece.size()};
   }
   msghdr message{};
@@ -78,31 +80,31 @@ void Relay::connected() {
 }
 
 void Relay::send_request() {
-  while (span_ < request_.spans.size()) {
+  for (std::size_t taken = 0; span_ < request_.spans.size();) {
+    if (taken >= bytes_in_a_row) return replica_watch_.rearm(replica_events);
     const auto rest = std::span(request_.spans).subspan(span_);
-    auto sent = send_some(connection_.get(), rest, span_offset_);
+    const auto sent = send_some(connection_.get(), rest, span_offset_);
     // A failed send is not the end: the replica may have answered before it stopped reading. The read tells.
     if (sent < 0) return;
     if (!machine_.sent_at()) machine_.sent(Clock::now());
-    while (sent > 0) {
-      const auto left = static_cast<ssize_t>(request_.spans[span_].size() - span_offset_);
-      if (sent < left) {
-        span_offset_ += static_cast<std::size_t>(sent);
-        break;
-      }
-      sent -= left;
+    taken += static_cast<std::size_t>(sent);
+    // Empty pieces are passed too: a request without a body would be sent for ever.
+    auto left = static_cast<std::size_t>(sent);
+    for (; span_ < request_.spans.size() && left >= request_.spans[span_].size() - span_offset_; ++span_) {
+      left -= request_.spans[span_].size() - span_offset_;
       span_offset_ = 0;
-      ++span_;
     }
+    span_offset_ += left;
   }
 }
 
 void Relay::read_replica() {
   if (!completion_ || machine_.done() || paused_) return;
   const auto buffer = loop_.read_buffer();
-  for (int reads = 0; reads < reads_in_a_row; ++reads) {
+  for (std::size_t taken = 0; taken < bytes_in_a_row;) {
     const auto read = loop_.clock.read(connection_.get(), buffer);
     if (read.size > 0) {
+      taken += static_cast<std::size_t>(read.size);
       machine_.arrived(buffer.first(static_cast<std::size_t>(read.size)), read.at, loop_.output);
     } else if (read.size < 0 && (errno == EAGAIN || errno == EINTR)) {
       return;
@@ -121,9 +123,9 @@ void Relay::read_replica() {
 void Relay::deliver() {
   auto spans = std::span<const std::string_view>(loop_.output.spans);
   std::size_t offset = 0;
-  bool failed = false;
-  if (pending_.empty()) {
-    while (!spans.empty() && !failed) {
+  const bool caught_up = pending_.empty();
+  if (caught_up) {
+    while (!spans.empty()) {
       auto sent = send_some(client_.fd, spans, offset);
       if (sent < 0) {
         if (errno != EAGAIN && errno != EINTR) return client_gone();
@@ -137,16 +139,14 @@ void Relay::deliver() {
       offset += static_cast<std::size_t>(sent);
     }
   }
-  const bool at_once = spans.empty();
+  const bool at_once = caught_up && spans.empty();
   for (; !spans.empty(); spans = spans.subspan(1), offset = 0) pending_.append(spans.front().substr(offset));
   const auto now = Clock::now();
-  if (at_once) progress_ = now;
+  // Until now the client had nothing to take: only from here on is it slow, however long the replica was silent.
+  if (caught_up) progress_ = now;
   machine_.written(now, at_once);
   if (machine_.done()) return replica_done();
-  if (request_.body != nullptr && machine_.committed() && span_ == request_.spans.size()) {
-    std::string().swap(*request_.body);
-    request_.body = nullptr;
-  }
+  if (machine_.committed() && span_ == request_.spans.size()) std::string().swap(*request_.body);
   if (pending_.size() - pending_offset_ >= loop_.shared.settings.limits.read_ahead && !paused_) {
     paused_ = true;
     paused_since_ = now;
@@ -221,6 +221,7 @@ void Relay::over() {
 UniqueFd Relay::take_connection() { return std::move(connection_); }
 
 Moment Relay::deadline() const {
+  if (loop_.shared.cutting.load(std::memory_order_relaxed)) return Moment::min();
   const auto& limits = loop_.shared.settings.limits;
   if (!pending_.empty()) return progress_ + ticks(limits.client_stall);
   if (!connected_) return started_ + ticks(limits.connect);
@@ -229,7 +230,8 @@ Moment Relay::deadline() const {
 
 void Relay::deadline_passed(Moment now) {
   if (!pending_.empty()) {
-    loop_.shard.limit_hits[static_cast<std::size_t>(metrics::Limit::client_stall)].add();
+    if (!loop_.shared.cutting.load(std::memory_order_relaxed))
+      loop_.shard.limit_hits[static_cast<std::size_t>(metrics::Limit::client_stall)].add();
     return client_gone();
   }
   if (!connected_) {

@@ -29,7 +29,7 @@ class Relay final : Watcher, Timed {
 
   struct Request {
     std::vector<std::string_view> spans;  ///< Head and body as they go out.
-    std::string* body = nullptr;          ///< Freed once it is sent and no retry can follow.
+    std::string* body;                    ///< Freed once it is sent and no retry can follow.
   };
 
   /// `connection` is an idle one, or one that has begun to connect (`connected` false).

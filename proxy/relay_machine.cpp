@@ -125,8 +125,10 @@ bool RelayMachine::accept_head(std::string_view bytes, Moment at, RelayOutput& o
   }
 
   const auto coding = head["content-encoding"];
-  form_ = metrics::body_form(options_.api, status_, head["content-type"],
-                             !coding.empty() && !same_token(coding, "identity"));
+  const bool coded = !coding.empty() && !same_token(coding, "identity");
+  if (coded && options_.api != metrics::Api::other && status_ / 100 == 2)
+    shard_.unparsed[static_cast<std::size_t>(metrics::Unparsed::coded_body)].add();
+  form_ = metrics::body_form(options_.api, status_, head["content-type"], coded);
   metrics::StreamMeter::Options meter;
   meter.api = options_.api;
   meter.form = form_;
@@ -187,6 +189,7 @@ void RelayMachine::body_arrived(std::span<char> bytes, Moment at, RelayOutput& o
 /// Puts the client's head in front of what is written; from here on nothing is tried again.
 void RelayMachine::commit(RelayOutput& out) {
   committed_ = true;
+  if (options_.accepted) options_.accepted();
   out.spans.emplace_back(client_head_);
 }
 
@@ -236,8 +239,8 @@ Outcome RelayMachine::outcome_of_whole_answer() const {
   const auto& seen = answer();
   if (seen.in_band_error) return Outcome::upstream_error;
   if (seen.complete == metrics::Completeness::none) return Outcome::truncated;
-  const bool tokens_are_read = form_ == BodyForm::sse && options_.api != metrics::Api::other;
-  return tokens_are_read && seen.token_events == 0 ? Outcome::ok_empty : Outcome::ok;
+  const bool counts_tokens = form_ != BodyForm::opaque && options_.api != metrics::Api::other;
+  return counts_tokens && seen.token_events == 0 ? Outcome::ok_empty : Outcome::ok;
 }
 
 void RelayMachine::upstream_ended(Break how, Moment now, RelayOutput& out) {

@@ -55,6 +55,9 @@ enum class AttemptEnd : std::uint8_t {
 /// How the replica's side broke off.
 enum class Break : std::uint8_t { reset, closed, bad_framing, timed_out };
 
+/// Whether another replica may answer better than this status says.
+bool is_refusal(unsigned status);
+
 class RelayMachine {
  public:
   struct Options {
@@ -66,8 +69,9 @@ class RelayMachine {
     bool injected = false;  ///< weir added the usage option to this attempt.
     /// Asked when another replica may do better: takes a retry from the budget, false if there is none to take.
     std::function<bool()> take_retry{};
-    bool known_route = true;  ///< The path is one of the engines' own: a 404 is the replica's fault.
-    bool reused = false;      ///< The upstream connection has served before.
+    std::function<void()> accepted{};  ///< Told when no retry can follow any more.
+    bool known_route = true;           ///< The path is one of the engines' own: a 404 is the replica's fault.
+    bool reused = false;               ///< The upstream connection has served before.
     std::uint32_t choices = 1;
     std::string_view request_id{};
     std::string_view replica{};  ///< For x-weir-replica; "" = not to be named.
@@ -169,8 +173,5 @@ class RelayMachine {
   bool in_body_ = false, committed_ = false, done_ = false, cut_ = false, any_byte_ = false;
   bool client_keep_alive_ = true, upstream_keep_alive_ = false, upstream_reusable_ = false;
 };
-
-/// Whether another replica may answer better than this status says.
-bool is_refusal(unsigned status);
 
 }  // namespace weir::proxy

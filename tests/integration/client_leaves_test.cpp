@@ -24,6 +24,8 @@ struct Departure {
   const char* phase;
 };
 
+std::ostream& operator<<(std::ostream& out, const Departure& one) { return out << one.name; }
+
 class ClientLeaves : public ::testing::TestWithParam<Departure> {};
 
 TEST_P(ClientLeaves, TheReplicasConnectionIsClosedAtOnceAndNothingStaysInTheLedger) {

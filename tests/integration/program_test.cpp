@@ -51,11 +51,11 @@ TEST(Program, SettingsThatCannotBeUsedAreToldWithTheirLine) {
     std::string replicas;
     std::vector<std::string> told;
   } wrong[]{
-      {"[[pool.replica]]\nname = \"a\"\nurl = \"ftp://x\"\n", {"weir.toml:11:", "ftp://x"}},
+      {"[[pool.replica]]\nname = \"a\"\nurl = \"ftp://x\"\n", {"weir.toml:13:", "ftp://x"}},
       {"[[pool.replica]]\nname = \"a\"\nurl = \"http://h:1\"\n[[pool.replica]]\nname = \"a\"\nurl = \"http://h:2\"\n",
-       {"weir.toml:13:", "\"a\""}},
-      {"[[pool.replica]]\nname = \"a\"\nurl = \"http://h:1\"\nwieght = 2\n", {"weir.toml:12:", "wieght"}},
-      {"[[pool.replica]\n", {"weir.toml:9:"}},
+       {"weir.toml:15:", "\"a\""}},
+      {"[[pool.replica]]\nname = \"a\"\nurl = \"http://h:1\"\nwieght = 2\n", {"weir.toml:14:", "wieght"}},
+      {"[[pool.replica]\n", {"weir.toml:11:"}},
   };
   for (const auto& [replicas, told] : wrong) {
     const auto done = serve_with(settings_with(replicas));

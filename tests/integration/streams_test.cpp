@@ -169,6 +169,8 @@ struct Cut {
   void (*send)(Exchange&, const std::string& body);
 };
 
+std::ostream& operator<<(std::ostream& out, const Cut& one) { return out << one.name; }
+
 void in_one_piece(Exchange& exchange, const std::string& body) { exchange.send(chunk(body) + std::string(last_chunk)); }
 
 void in_chunks_of_one_byte(Exchange& exchange, const std::string& body) {

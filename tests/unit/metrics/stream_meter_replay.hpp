@@ -78,6 +78,16 @@ inline void feed_by_event(Replay& replay, std::string_view body, int first_ms = 
   }
 }
 
+/// A stream that has been read to its end.
+inline std::unique_ptr<Replay> replayed(const std::string& body,
+                                        StreamMeter::Options options = options_for(Api::openai_chat), bool whole = true,
+                                        bool framed = true) {
+  auto replay = std::make_unique<Replay>(options);
+  feed_by_event(*replay, body);
+  replay->end(whole, framed);
+  return replay;
+}
+
 inline std::string words(const std::optional<Moment>& m) { return m ? std::to_string((*m - start).count()) : "-"; }
 inline std::string words(const std::optional<std::uint64_t>& n) { return n ? std::to_string(*n) : "-"; }
 
