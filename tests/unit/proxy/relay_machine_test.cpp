@@ -117,7 +117,7 @@ TEST(RelayRetry, FollowsTheStatus) {
     bool retry;
     Outcome outcome;
   } rows[]{
-      {200, false, Outcome::ok},
+      {200, false, Outcome::ok_empty},
       {301, false, Outcome::ok},
       {400, false, Outcome::client_error},
       {401, true, Outcome::replica_refused},
