@@ -15,7 +15,10 @@ namespace weir::integration {
 namespace {
 
 constexpr std::size_t streams = 40;
-constexpr double tolerance = 0.002;
+// On a quiet machine all three are within 1 ms. A first token waits once for each process that is kept from the CPU, so
+// its tolerance is wider, and still far below a step of the engine (18 ms), by which a wrong definition would be off.
+constexpr double ttft_tolerance = 0.005;
+constexpr double tpot_tolerance = 0.002;
 
 double median(std::vector<double> values) {
   if (values.empty()) throw std::runtime_error("no values to take the median of");
@@ -79,7 +82,7 @@ struct Medians {
 Medians medians_of(const Seen& seen) { return {median(seen.ttft), median(seen.tpot)}; }
 
 bool agree(const Medians& a, const Medians& b) {
-  return std::abs(a.ttft - b.ttft) <= tolerance && std::abs(a.tpot - b.tpot) <= tolerance;
+  return std::abs(a.ttft - b.ttft) <= ttft_tolerance && std::abs(a.tpot - b.tpot) <= tpot_tolerance;
 }
 
 /// One load through a weir of its own; true where all three agree. What must be exact is checked in every round.
@@ -125,7 +128,7 @@ bool one_round() {
 TEST(Agreement, TheReplicaWeirAndTheClientSeeTheSameTtftAndTpot) {
   bool agreed = false;
   for (int round = 0; round < 3 && !agreed && !HasFailure(); ++round) agreed = one_round();
-  EXPECT_TRUE(agreed) << "medians further apart than " << tolerance * 1e3 << " ms in every round";
+  EXPECT_TRUE(agreed) << "the medians are too far apart in every round";
 }
 
 }  // namespace
