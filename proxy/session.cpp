@@ -239,7 +239,7 @@ Awaitable<bool> Session::answer(ClientRequest& request) {
     if (request.route == Route::health) {
       own.body = "{\"status\":\"ok\"}\n";
     } else if (request.route == Route::models) {
-      own.body = *loop_.shared.models.load();
+      own.body = loop_.shared.models.get();
     } else {
       outcome = Outcome::bad_request;
       own = error_answer(
