@@ -29,6 +29,7 @@ struct Shared {
   metrics::RequestLog& log;
   std::atomic<bool> draining{false};                         ///< Answers say `Connection: close`.
   std::atomic<bool> closing{false};                          ///< Idle client connections are closed.
+  std::atomic<bool> cutting{false};                          ///< All that is still under way is over.
   std::atomic<std::size_t> connections{0};                   ///< Client connections, all loops.
   std::atomic<std::shared_ptr<const std::string>> models{};  ///< The answer to GET /v1/models.
 };

@@ -221,6 +221,7 @@ void Relay::over() {
 UniqueFd Relay::take_connection() { return std::move(connection_); }
 
 Moment Relay::deadline() const {
+  if (loop_.shared.cutting.load(std::memory_order_relaxed)) return Moment::min();
   const auto& limits = loop_.shared.settings.limits;
   if (!pending_.empty()) return progress_ + ticks(limits.client_stall);
   if (!connected_) return started_ + ticks(limits.connect);
@@ -229,7 +230,8 @@ Moment Relay::deadline() const {
 
 void Relay::deadline_passed(Moment now) {
   if (!pending_.empty()) {
-    loop_.shard.limit_hits[static_cast<std::size_t>(metrics::Limit::client_stall)].add();
+    if (!loop_.shared.cutting.load(std::memory_order_relaxed))
+      loop_.shard.limit_hits[static_cast<std::size_t>(metrics::Limit::client_stall)].add();
     return client_gone();
   }
   if (!connected_) {

@@ -28,6 +28,8 @@ namespace asio = boost::asio;
 using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds look_every{20};
+/// For loops to notice that all is over (a tick), and for what they write then.
+constexpr std::chrono::milliseconds cutting_time{500};
 
 std::string host_name() {
   char name[256] = "";
@@ -56,6 +58,7 @@ class Server {
   void await_signal();
   void drain();
   void wait_for_streams(Clock::time_point until);
+  void cut();
   bool ready() const { return accepting_ && !shared_.draining.load(std::memory_order_relaxed); }
 
   const config::Settings& settings_;
@@ -106,7 +109,10 @@ Server::~Server() {
 void Server::place(UniqueFd client, bool ipv6) {
   if (shared_.connections.fetch_add(1, std::memory_order_relaxed) >= settings_.limits.connections) {
     shared_.connections.fetch_sub(1, std::memory_order_relaxed);
-    loops_.front()->shard.limit_hits[static_cast<std::size_t>(metrics::Limit::connections)].add();
+    // A shard has one writer, its loop.
+    asio::post(loops_.front()->context, [&shard = loops_.front()->shard] {
+      shard.limit_hits[static_cast<std::size_t>(metrics::Limit::connections)].add();
+    });
     static constexpr std::string_view full =
         "HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\nRetry-After: 5\r\nConnection: close\r\n\r\n";
     static_cast<void>(::send(client.get(), full.data(), full.size(), MSG_NOSIGNAL | MSG_DONTWAIT));
@@ -131,8 +137,7 @@ void Server::await_signal() {
 void Server::signalled() {
   if (shared_.draining.exchange(true)) {
     spdlog::warn("second signal: stopping at once");
-    context_.stop();
-    return;
+    return cut();
   }
   await_signal();
   drain();
@@ -142,7 +147,8 @@ void Server::signalled() {
 void Server::drain() {
   spdlog::info("draining: {} connections", shared_.connections.load());
   timer_.expires_after(std::chrono::duration_cast<Clock::duration>(settings_.limits.drain_delay));
-  timer_.async_wait([this](boost::system::error_code) {
+  timer_.async_wait([this](boost::system::error_code error) {
+    if (error) return;
     accepting_ = false;
     for (auto& listener : listeners_) listener->close();
     shared_.closing.store(true);
@@ -152,13 +158,23 @@ void Server::drain() {
 
 void Server::wait_for_streams(Clock::time_point until) {
   const auto left = shared_.connections.load();
-  if (left == 0 || Clock::now() >= until) {
-    if (left > 0) spdlog::warn("{} connections cut: limits.drain is over", left);
-    context_.stop();
-    return;
+  const bool over = Clock::now() >= until;
+  if (left == 0 || (over && shared_.cutting.load())) return context_.stop();
+  if (over) {
+    spdlog::warn("{} connections cut: limits.drain is over", left);
+    return cut();
   }
   timer_.expires_after(look_every);
-  timer_.async_wait([this, until](boost::system::error_code) { wait_for_streams(until); });
+  timer_.async_wait([this, until](boost::system::error_code error) {
+    if (!error) wait_for_streams(until);
+  });
+}
+
+/// Ends what is under way, so that each request is told, counted and logged; then stops.
+void Server::cut() {
+  for (auto& listener : listeners_) listener->close();
+  shared_.cutting.store(true);
+  wait_for_streams(Clock::now() + cutting_time);
 }
 
 int Server::run() {
