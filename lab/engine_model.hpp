@@ -4,9 +4,9 @@
 // it real (sim_replica) or simulated. One thread. A step costs time linear in the sequences that run.
 //
 // A step lasts step_base (reading the weights), plus its prompt tokens, plus the keys and values that are resident,
-// plus the decoded tokens beyond `knee`: below it the arithmetic hides behind the reading of the weights. So the time
-// of a decode step against the batch is flat and then bends, as in the chart of TGI's benchmark (Hugging Face blog
-// "Benchmarking Text Generation Inference", May 2024: flat to 32 sequences, bent at 64 and 128, prefill linear).
+// plus the decoded sequences beyond `knee`: below it their arithmetic hides behind the reading of the weights. So a
+// decode step against the batch is flat and then bends, and prefill is linear in the batch, as in the published charts
+// of TGI's benchmark tool (flat to 32 sequences, bent at 64 and 128).
 //
 // SIMULATED. The defaults resemble a 7B model with grouped-query attention in 16 bit on one mid-range GPU (24 GB, about
 // 600 GB/s): reading the weights once a step takes about 18 ms, a resident token has about 57 KB of keys and values to

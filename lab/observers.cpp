@@ -42,13 +42,19 @@ std::string duration(double seconds) {
 std::string added(const char* name, const std::optional<Distribution>& through,
                   const std::optional<Distribution>& direct) {
   if (!through || !direct) return format("%s unknown", name);
-  return format("%s %+.2f ms (%.2f with it, %.2f without)", name, 1e3 * (through->p50 - direct->p50),
-                1e3 * through->p50, 1e3 * direct->p50);
+  const double difference = std::round(1e5 * (through->p50 - direct->p50)) / 1e2 + 0.0;  // No "-0.00".
+  return format("%s %+.2f ms (%.2f with it, %.2f without)", name, difference, 1e3 * through->p50, 1e3 * direct->p50);
 }
 
 }  // namespace
 
-void TruthLog::read(std::istream& in) {
+void StreamTimes::add(double ttft, const std::optional<double>& tpot) {
+  ++requests_;
+  ttft_.push_back(static_cast<float>(ttft));
+  if (tpot) tpot_.push_back(static_cast<float>(*tpot));
+}
+
+void StreamTimes::read_truth(std::istream& in) {
   std::string text;
   while (std::getline(in, text)) {
     const auto line = object_of(text);
@@ -58,16 +64,23 @@ void TruthLog::read(std::istream& in) {
     const auto received = number_of(*line, "received_ns");
     const auto first = number_of(*line, "first_token_ns"), last = number_of(*line, "last_token_ns");
     if (!received || !first || !last) continue;
-    ++requests_;
-    ttft_.push_back(static_cast<float>((*first - *received) / 1e9));
     const std::uint64_t tokens = count_of(*line, "output_tokens");
-    if (tokens > 1 && *last > *first) {
-      tpot_.push_back(static_cast<float>((*last - *first) / 1e9 / static_cast<double>(tokens - 1)));
-    }
+    std::optional<double> tpot;
+    if (tokens > 1 && *last > *first) tpot = (*last - *first) / 1e9 / static_cast<double>(tokens - 1);
+    add((*first - *received) / 1e9, tpot);
   }
 }
 
-Observed TruthLog::observed(std::string who) const {
+void StreamTimes::read_load(std::istream& in) {
+  std::string text;
+  while (std::getline(in, text)) {
+    const auto line = object_of(text);
+    if (!line || text_of(*line, "outcome") != "ok") continue;
+    if (const auto ttft = number_of(*line, "ttft_s")) add(*ttft, number_of(*line, "tpot_s"));
+  }
+}
+
+Observed StreamTimes::observed(std::string who) const {
   return {std::move(who), requests_, load::distribution(ttft_), std::nullopt, load::distribution(tpot_)};
 }
 

@@ -25,13 +25,18 @@ struct Observed {
   std::optional<load::Distribution> ttft, itl, tpot;
 };
 
-/// Of the truth logs of simulated replicas (lab/sim/truth.hpp), one after another. It knows no gaps: ITL is absent.
-class TruthLog {
+/// Gathers successful streams from logs that hold a line a request. Such a log knows no gaps: ITL is absent.
+class StreamTimes {
  public:
-  void read(std::istream& in);
+  /// The truth log of a simulated replica (lab/sim/truth.hpp).
+  void read_truth(std::istream& in);
+  /// What `weir-lab load --log` writes.
+  void read_load(std::istream& in);
   Observed observed(std::string who) const;
 
  private:
+  void add(double ttft, const std::optional<double>& tpot);
+
   std::uint64_t requests_ = 0;
   std::vector<float> ttft_, tpot_;
 };

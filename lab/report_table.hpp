@@ -8,7 +8,8 @@
 
 namespace weir::lab {
 
-/// TTFT as clients saw it, a row a run. p99 only where it stands on 100 requests, and a line that says so where not.
+/// TTFT as clients saw it, a row a run; then its tail against the first run's, and how many requests that stands on:
+/// p99, or p95 where a run has fewer than 100 requests.
 void print_reports(std::ostream& out, const std::vector<Observed>& runs);
 
 }  // namespace weir::lab

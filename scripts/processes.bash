@@ -52,8 +52,21 @@ start() {
   started=("$!" ${started[@]+"${started[@]}"})
 }
 
-# nap MILLISECONDS
-nap() { sleep "$(($1 / 1000)).$(printf '%03d' "$(($1 % 1000))")"; }
+# forget PID: it has ended and been waited for, so that its number may become another's.
+forget() {
+  local pid kept=()
+  for pid in "${started[@]}"; do [[ $pid == "$1" ]] || kept+=("$pid"); done
+  started=(${kept[@]+"${kept[@]}"})
+}
+
+# pass MILLISECONDS TEXT: in short steps, so that a signal is not kept waiting.
+pass() {
+  local end=$((${EPOCHREALTIME/./} + $1 * 1000)) begin=$SECONDS
+  while ((${EPOCHREALTIME/./} < end)); do
+    progress "$2: $((SECONDS - begin)) s"
+    sleep 0.05
+  done
+}
 
 listens() { (exec 3<>"/dev/tcp/127.0.0.1/$1") 2>/dev/null; }
 
@@ -149,6 +162,7 @@ wait_loads() {
       sleep 0.1
     done
     wait "$pid" || fail 'the load failed' "$dir/$name.load.out"
+    forget "$pid"
   done
   progress
   loads=()

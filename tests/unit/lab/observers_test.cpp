@@ -25,7 +25,7 @@ std::string truth(int ttft_ms, int tpot_ms, std::uint64_t tokens, sim::Status st
   return sim::truth_line(t) + "\n";
 }
 
-TEST(TruthLog, GivesTheEnginesOwnTimesOfFinishedStreams) {
+TEST(StreamTimes, GivesTheEnginesOwnTimesOfFinishedStreams) {
   sim::Truth whole;
   whole.first_token = whole.last_token = whole.received + std::chrono::seconds(9);
   sim::Truth refused;
@@ -33,9 +33,9 @@ TEST(TruthLog, GivesTheEnginesOwnTimesOfFinishedStreams) {
   std::istringstream first(truth(100, 20, 11) + truth(900, 90, 5, sim::Status::aborted) + sim::truth_line(whole) +
                            "\n" + sim::truth_line(refused) + "\n");
   std::istringstream second(truth(300, 40, 11) + truth(200, 0, 1) + "{\"status\":\"fini");
-  TruthLog log;
-  log.read(first);
-  log.read(second);
+  StreamTimes log;
+  log.read_truth(first);
+  log.read_truth(second);
   const Observed engine = log.observed("the engine itself");
   EXPECT_EQ(engine.requests, 3u);
   EXPECT_EQ(engine.ttft->count, 3u);
@@ -43,6 +43,25 @@ TEST(TruthLog, GivesTheEnginesOwnTimesOfFinishedStreams) {
   EXPECT_EQ(engine.tpot->count, 2u) << "one token has no time per output token";
   EXPECT_NEAR(engine.tpot->mean, 0.030, 1e-6);
   EXPECT_FALSE(engine.itl);
+}
+
+TEST(StreamTimes, GivesAClientsTimesOfItsOkRequests) {
+  load::Result ok;
+  ok.started = load::Moment(std::chrono::seconds(1));
+  for (const int ms : {100, 120, 140}) {
+    ok.stream.feed("data: {\"choices\":[{\"delta\":{\"content\":\"a\"}}]}\n\n",
+                   ok.started + std::chrono::milliseconds(ms));
+  }
+  ok.ended = ok.started + std::chrono::seconds(1);
+  load::Result failed = ok;
+  failed.outcome = "reset";
+  std::istringstream in(load::result_line(ok) + "\n" + load::result_line(failed) + "\nnonsense\n");
+  StreamTimes log;
+  log.read_load(in);
+  const Observed client = log.observed("the client itself");
+  EXPECT_EQ(client.requests, 1u);
+  EXPECT_NEAR(client.ttft->p50, 0.100, 1e-6);
+  EXPECT_NEAR(client.tpot->p50, 0.020, 1e-6);
 }
 
 boost::json::object report(double ttft_p50, double tpot_p50) {
@@ -65,6 +84,8 @@ TEST(PrintAdded, IsTheDifferenceOfTheMedians) {
   print_added(out, observed("", report(0.0524, 0.0182)), observed("", report(0.0520, 0.01825)));
   EXPECT_THAT(out.str(), HasSubstr("TTFT +0.40 ms (52.40 with it, 52.00 without)"));
   EXPECT_THAT(out.str(), HasSubstr("TPOT -0.05 ms (18.20 with it, 18.25 without)"));
+  print_added(out, observed("", report(0.0524, 0.018249)), observed("", report(0.0524, 0.018250)));
+  EXPECT_THAT(out.str(), HasSubstr("TPOT +0.00 ms"));
   print_added(none, observed("", {}), observed("", report(0.05, 0.02)));
   EXPECT_THAT(none.str(), HasSubstr("TTFT unknown"));
 }
@@ -101,18 +122,35 @@ TEST(Overhead, IsUnknownWhereNothingWasMeasured) {
   EXPECT_FALSE(overhead(read_metrics_text(in)));
 }
 
-TEST(PrintReports, ShowsAP99OnlyOnAHundredRequests) {
+boost::json::object many_requests(double p99) {
   boost::json::object many = report(0.05, 0.02);
   many["requests_ok"] = 120;
-  many["ttft_s"].as_object()["p99"] = 0.5;
+  many["ttft_s"].as_object()["count"] = 120;
+  many["ttft_s"].as_object()["p99"] = p99;
   many["ttft_s"].as_object()["max"] = 0.61;
-  std::ostringstream enough, few;
-  print_reports(enough, {observed("round_robin", many)});
-  print_reports(few, {observed("round_robin", many), observed("least_requests", report(0.05, 0.02))});
-  EXPECT_THAT(enough.str(), HasSubstr("round_robin       120      51.0      50.0     200.0     500.0     610.0\n"));
-  EXPECT_THAT(enough.str(), Not(HasSubstr("fewer than 100")));
-  EXPECT_THAT(few.str(), HasSubstr("least_requests         8      51.0      50.0     200.0         -"));
-  EXPECT_THAT(few.str(), HasSubstr("fewer than 100"));
+  return many;
+}
+
+TEST(PrintReports, SetsTheP99BesideTheFirst) {
+  std::ostringstream out;
+  print_reports(out, {observed("round_robin", many_requests(0.5)), observed("least_requests", many_requests(0.4)),
+                      observed("other", many_requests(0.55))});
+  EXPECT_THAT(out.str(), HasSubstr("round_robin          120      51.0      50.0     200.0     500.0     610.0\n"));
+  EXPECT_THAT(out.str(), HasSubstr("p99 against round_robin: least_requests -20 %, other +10 %. One run; behind each "
+                                   "p99 stand the 2 slowest of 120 requests.\n"));
+}
+
+TEST(PrintReports, HasNoP99OfFewerThanAHundredRequests) {
+  std::ostringstream out, one, none;
+  print_reports(out, {observed("round_robin", many_requests(0.5)), observed("least_requests", report(0.05, 0.02))});
+  EXPECT_THAT(out.str(), HasSubstr("least_requests         8      51.0      50.0     200.0         -"));
+  EXPECT_THAT(out.str(), HasSubstr("p95 against round_robin: least_requests +0 %. One run; behind each p95 stand the 1 "
+                                   "slowest of 8 requests.\n"));
+  print_reports(one, {observed("round_robin", report(0.05, 0.02))});
+  EXPECT_THAT(one.str(), Not(HasSubstr("against")));
+  print_reports(none, {observed("round_robin", report(0.05, 0.02)), observed("broken", {})});
+  EXPECT_THAT(none.str(), HasSubstr("broken              0         -"));
+  EXPECT_THAT(none.str(), Not(HasSubstr("against")));
 }
 
 }  // namespace
