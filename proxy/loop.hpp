@@ -52,12 +52,13 @@ class Loop {
   Shared& shared;
   const std::size_t index;
   metrics::LoopShard& shard;
-  boost::asio::io_context context{1};
-  Poller poller{context};
+  // Before the context: its end destroys sessions under way, which hold watches, deadlines and idle connections.
+  Poller poller;
   Deadlines deadlines;
   ArrivalClock clock;
   IdleConnections idle;
   RelayOutput output;  ///< For use inside one handler.
+  boost::asio::io_context context{1};
   // What a new connection is placed by; written by this loop, read by the acceptor.
   std::atomic<std::size_t> connections{0}, streams{0};
 

@@ -204,8 +204,17 @@ void Relay::client_gone() {
 /// The replica's work is over; the client may still have bytes to take.
 void Relay::replica_done() {
   replica_watch_.reset();
-  if (!machine_.upstream_reusable() || span_ < request_.spans.size()) connection_.reset();
+  if (!machine_.upstream_reusable() || span_ < request_.spans.size()) drop_connection();
   if (pending_.empty()) over();
+}
+
+/// Of a request that was not sent whole, what the kernel still holds is of no use: a reset takes it back and tells a
+/// replica that has stopped reading, where a FIN would wait behind it.
+void Relay::drop_connection() {
+  const linger at_once{.l_onoff = 1, .l_linger = 0};
+  if (connection_ && span_ < request_.spans.size())
+    ::setsockopt(connection_.get(), SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
+  connection_.reset();
 }
 
 void Relay::over() {
@@ -213,7 +222,7 @@ void Relay::over() {
   replica_watch_.reset();
   client_watch_.reset();
   unlink();
-  if (!machine_.done() || !machine_.upstream_reusable()) connection_.reset();
+  if (!machine_.done() || !machine_.upstream_reusable()) drop_connection();
   ended_at_ = Clock::now();
   std::exchange(completion_, nullptr)->complete();
 }

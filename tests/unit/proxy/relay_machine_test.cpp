@@ -97,6 +97,12 @@ TEST(RelayHold, IsForEventStreamsAlone) {
   EXPECT_TRUE(json.machine->committed());
   json.arrives("{}");
   EXPECT_TRUE(json.seen().whole);
+  Attempt coded;
+  coded.arrives(sse_head("Content-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n"));
+  EXPECT_TRUE(coded.machine->committed()) << "no event will be seen in it";
+  coded.arrives(chunk("\x1f\x8b") + last_chunk);
+  EXPECT_EQ(coded.machine->outcome(), Outcome::ok);
+  EXPECT_EQ(coded.seen().body, "\x1f\x8b");
 }
 
 /// Nothing of a first attempt has reached the client.
@@ -117,22 +123,14 @@ TEST(RelayRetry, FollowsTheStatus) {
     bool retry;
     Outcome outcome;
   } rows[]{
-      {200, false, Outcome::ok_empty},
-      {301, false, Outcome::ok},
-      {400, false, Outcome::client_error},
-      {401, true, Outcome::replica_refused},
-      {403, true, Outcome::replica_refused},
-      {404, true, Outcome::replica_refused},
-      {408, true, Outcome::replica_refused},
-      {409, false, Outcome::client_error},
-      {413, false, Outcome::client_error},
-      {422, false, Outcome::client_error},
-      {424, false, Outcome::client_error},
-      {429, true, Outcome::replica_refused},
-      {500, true, Outcome::upstream_error},
-      {502, true, Outcome::upstream_error},
-      {503, true, Outcome::replica_refused},
-      {504, true, Outcome::upstream_error},
+      {200, false, Outcome::ok_empty},       {301, false, Outcome::ok},
+      {400, false, Outcome::client_error},   {401, true, Outcome::replica_refused},
+      {403, true, Outcome::replica_refused}, {404, true, Outcome::replica_refused},
+      {408, true, Outcome::replica_refused}, {409, false, Outcome::client_error},
+      {413, false, Outcome::client_error},   {422, false, Outcome::client_error},
+      {424, false, Outcome::client_error},   {429, true, Outcome::replica_refused},
+      {500, true, Outcome::upstream_error},  {502, true, Outcome::upstream_error},
+      {503, true, Outcome::replica_refused}, {504, true, Outcome::upstream_error},
       {529, true, Outcome::upstream_error},
   };
   for (const auto& row : rows) {
