@@ -1,0 +1,178 @@
+// Policies in simulated time: the real pool in front of four engine models, one of them slower, under the arrivals and
+// lengths of a trace, at shares of what the four can do together. Prints the tables of docs/benchmarks.md.
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <fstream>
+#include <iostream>
+
+#include "tests/bench/fleet_simulation.hpp"
+
+namespace {
+
+using namespace weir;
+using bench::Fleet;
+using bench::quantile;
+
+struct Options {
+  std::string trace = WEIR_TEST_DATA "/traces/conv.csv";
+  std::size_t requests = 2000;
+  std::uint64_t seeds = 9;
+  std::vector<double> loads{0.5, 0.7, 0.85};
+  double slow_speed = 0.5;
+  double decode_weight = config::Pool{}.decode_weight;
+  double text_spread = bench::usual_text_spread;
+  bool kv_tokens = false;
+  bool capacity = false;
+};
+
+struct Named {
+  config::Policy policy;
+  const char* name;
+};
+constexpr Named policies[] = {{config::Policy::least_queued_tokens, "least_queued_tokens"},
+                              {config::Policy::least_requests, "least_requests"},
+                              {config::Policy::power_of_two, "power_of_two"},
+                              {config::Policy::round_robin, "round_robin"},
+                              {config::Policy::random, "random"}};
+
+/// The requests of one seed, and what the fleet can do with them.
+struct Traffic {
+  std::vector<bench::TracedRequest> requests;
+  double capacity = 0;
+};
+
+/// The figures of one policy at one load, a value a seed.
+struct Figures {
+  std::vector<double> ttft_p50, ttft_p90, ttft_p99, tpot_p50, tpot_p99, learned_speed;
+  std::vector<std::vector<double>> share;  ///< Of all tokens, by replica.
+
+  void add(const bench::Served& served) {
+    ttft_p50.push_back(quantile(served.ttft, 0.50));
+    ttft_p90.push_back(quantile(served.ttft, 0.90));
+    ttft_p99.push_back(quantile(served.ttft, 0.99));
+    tpot_p50.push_back(quantile(served.tpot, 0.50));
+    tpot_p99.push_back(quantile(served.tpot, 0.99));
+    learned_speed.push_back(served.speed.back());
+    double all = 0;
+    for (const balancer::Tokens tokens : served.tokens) all += static_cast<double>(tokens);
+    share.resize(served.tokens.size());
+    for (std::size_t r = 0; r < share.size(); ++r) share[r].push_back(static_cast<double>(served.tokens[r]) / all);
+  }
+};
+
+double median(const std::vector<double>& values) { return quantile(values, 0.5); }
+
+Fleet fleet_of(const Options& options) {
+  Fleet fleet = bench::four_replicas(options.slow_speed);
+  fleet.kv_tokens_known = options.kv_tokens;
+  return fleet;
+}
+
+/// Of the estimates from `begin` to `end`: the median of |estimate / truth - 1|.
+double estimate_error(const bench::Served& served, std::size_t begin, std::size_t end) {
+  std::vector<double> errors;
+  for (std::size_t i = begin; i < end; ++i) errors.push_back(std::abs(served.estimate[i] - 1));
+  return median(errors);
+}
+
+void print_load(const Options& options, const std::vector<Traffic>& seeds, double load) {
+  std::printf("\nLoad %.2f: %.2f requests/s\n\n", load, load * seeds.front().capacity);
+  std::printf(
+      "| policy              | TTFT p50 s |   p90 s |   p99 s | p99 s by seed    | TPOT p50 ms | p99 ms |"
+      " tokens a replica, the slow one last | its learned speed |\n");
+  std::printf(
+      "|---------------------|-----------:|--------:|--------:|-----------------:|------------:|-------:|"
+      "------------------------------------:|------------------:|\n");
+  for (const Named& named : policies) {
+    Figures figures;
+    for (std::size_t s = 0; s < seeds.size(); ++s) {
+      bench::FleetSimulation simulation(fleet_of(options), named.policy, options.decode_weight, s + 1);
+      figures.add(simulation.serve(seeds[s].requests, load * seeds[s].capacity));
+    }
+    const auto [lowest, highest] = std::ranges::minmax(figures.ttft_p99);
+    std::string shares;
+    for (const auto& share : figures.share) {
+      char text[16];
+      std::snprintf(text, sizeof text, "%6.1f %%", 100 * median(share));
+      shares += text;
+    }
+    std::printf("| %-19s | %10.3f | %7.3f | %7.3f | %6.3f to %6.3f | %11.1f | %6.1f | %35s | %17.2f |\n", named.name,
+                median(figures.ttft_p50), median(figures.ttft_p90), median(figures.ttft_p99), lowest, highest,
+                1e3 * median(figures.tpot_p50), 1e3 * median(figures.tpot_p99), shares.c_str(),
+                median(figures.learned_speed));
+  }
+}
+
+int run(const Options& options) {
+  std::ifstream file(options.trace);
+  const auto read = lab::load::read_trace(file, 0);
+  if (const auto* wrong = std::get_if<std::string>(&read)) {
+    std::cerr << "bench_policies: " << options.trace << ": " << *wrong << "\n";
+    return 1;
+  }
+  const auto& trace = std::get<std::vector<bench::TraceEntry>>(read);
+  if (trace.size() < 2 || trace.back().at <= 0) {
+    std::cerr << "bench_policies: " << options.trace << ": arrivals need two entries at different times\n";
+    return 1;
+  }
+
+  std::vector<Traffic> seeds(options.seeds);
+  std::vector<double> capacities;
+  for (std::size_t s = 0; s < seeds.size(); ++s) {
+    seeds[s].requests = bench::requests_of(trace, options.requests, s + 1, options.text_spread);
+    seeds[s].capacity = capacity_of(fleet_of(options), seeds[s].requests);
+    capacities.push_back(seeds[s].capacity);
+  }
+  if (options.capacity) {
+    std::printf("%.3f\n", median(capacities));
+    return 0;
+  }
+
+  std::vector<double> early, late;
+  for (std::size_t s = 0; s < seeds.size(); ++s) {
+    bench::FleetSimulation simulation(fleet_of(options), config::Policy::least_queued_tokens, options.decode_weight,
+                                      s + 1);
+    const auto served = simulation.serve(seeds[s].requests, 0.7 * seeds[s].capacity);
+    early.push_back(estimate_error(served, 0, options.requests / 20));
+    late.push_back(estimate_error(served, options.requests / 20, options.requests));
+  }
+  std::printf("%zu requests a run from a trace of %zu, %zu seeds; medians over the seeds.\n", options.requests,
+              trace.size(), seeds.size());
+  std::printf(
+      "Four simulated replicas, one at speed %g; together they answer %.2f requests/s (%.2f to %.2f by seed).\n",
+      options.slow_speed, median(capacities), std::ranges::min(capacities), std::ranges::max(capacities));
+  std::printf("Prompt estimates: median error %.1f %% in the first twentieth of the requests, %.1f %% in the rest.\n",
+              100 * median(early), 100 * median(late));
+  for (const double load : options.loads) print_load(options, seeds, load);
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Options options;
+  CLI::App app("Balancing policies in simulated time: the tables of docs/benchmarks.md", "bench_policies");
+  app.add_option("--trace", options.trace, "CSV of TIMESTAMP,ContextTokens,GeneratedTokens")->capture_default_str();
+  app.add_option("--requests", options.requests, "Requests a run; the trace is repeated as needed")
+      ->capture_default_str()
+      ->check(CLI::Range(100, 10'000'000));
+  app.add_option("--seeds", options.seeds, "Runs for each policy and load: other part of the trace, other jitter")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 1000));
+  app.add_option("--load", options.loads, "Shares of what the replicas can do together")
+      ->capture_default_str()
+      ->check(CLI::Range(0.01, 10.0));
+  app.add_option("--slow-speed", options.slow_speed, "Speed of the fourth replica; 1 = all are equal")
+      ->capture_default_str()
+      ->check(CLI::Range(0.01, 100.0));
+  app.add_option("--decode-weight", options.decode_weight, "As in the settings")
+      ->capture_default_str()
+      ->check(CLI::NonNegativeNumber);
+  app.add_option("--text-spread", options.text_spread, "How uneven the texts are that prompts are estimated from")
+      ->capture_default_str()
+      ->check(CLI::Range(0.0, 1.0));
+  app.add_flag("--kv-tokens", options.kv_tokens, "Tell the pool what the replicas' KV caches hold");
+  app.add_flag("--capacity", options.capacity, "Print the requests/s that the replicas answer together, and no more");
+  CLI11_PARSE(app, argc, argv);
+  return run(options);
+}
