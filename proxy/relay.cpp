@@ -6,6 +6,8 @@
 #include <array>
 #include <cerrno>
 
+#include "metrics/prefetch.hpp"
+
 namespace weir::proxy {
 namespace {
 
@@ -71,6 +73,16 @@ void Relay::ready(std::uint32_t tag, std::uint32_t events) {
   }
   if ((events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0) hung_up_ = true;
   if ((events & (EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0) read_replica();
+}
+
+void Relay::approach(std::uint32_t tag, int ahead) const {
+  if (tag == client_side) return;
+  if (ahead == farthest_ahead) {
+    metrics::prefetch(*this);
+    metrics::prefetch(machine_);
+  } else {
+    machine_.approach(ahead);
+  }
 }
 
 void Relay::connected() {

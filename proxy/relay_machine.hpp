@@ -94,6 +94,11 @@ class RelayMachine {
     if (meter_) meter_->paused();
   }
 
+  /// A read is soon to be passed on: see Watcher::approach.
+  void approach(int ahead) const {
+    if (meter_) meter_->approach(ahead);
+  }
+
   /// When deadline_passed should be called, if nothing else happens first.
   Moment deadline() const;
   void deadline_passed(Moment now, RelayOutput& out);
