@@ -22,6 +22,10 @@ Clock::duration ticks(config::Seconds s) { return std::chrono::duration_cast<Clo
 
 /// One gathering write of up to 64 pieces and `bytes_in_a_row`, from `offset` in the first on. As sendmsg.
 ssize_t send_some(int fd, std::span<const std::string_view> spans, std::size_t offset) {
+  if (spans.size() == 1) {
+    const auto piece = spans.front().substr(offset, bytes_in_a_row);
+    return ::send(fd, piece.data(), piece.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+  }
   std::size_t left = bytes_in_a_row;
   std::array<iovec, 64> pieces;
   std::size_t count = 0;
