@@ -6,11 +6,8 @@
 namespace weir::metrics {
 namespace {
 
-/// No request has so many tokens; a replica that says so must not make a counter wrap.
-constexpr std::uint64_t believable_tokens = std::uint64_t{1} << 32;
-
 std::optional<std::uint64_t> believable(std::optional<std::uint64_t> tokens) {
-  return tokens && *tokens <= believable_tokens ? tokens : std::nullopt;
+  return tokens && *tokens <= most_tokens ? tokens : std::nullopt;
 }
 
 std::uint64_t nanoseconds(double seconds) { return static_cast<std::uint64_t>(std::llround(seconds * 1e9)); }

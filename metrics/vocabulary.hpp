@@ -9,6 +9,9 @@
 
 namespace weir::metrics {
 
+/// No request has more tokens than this; a replica that says so is not believed, lest a counter wrap.
+inline constexpr std::uint64_t most_tokens = std::uint64_t{1} << 32;
+
 /// The API a request speaks, told by its path and shape.
 enum class Api : std::uint8_t { openai_chat, openai_completions, tgi_generate, other };
 inline constexpr std::array<std::string_view, 4> api_names{"openai.chat", "openai.completions", "tgi.generate", "other"};

@@ -41,12 +41,13 @@ void BodyDecoder::framing_byte(char c) {
     case State::size_first:
       if (digit < 0) return void(state_ = State::failed);
       left_ = static_cast<std::uint64_t>(digit);
+      line_ = 1;
       state_ = State::size;
       return;
     case State::size:
       if (digit >= 0) {
         left_ = left_ * 16 + static_cast<std::uint64_t>(digit);
-        if (left_ > max_chunk) state_ = State::failed;
+        if (left_ > max_chunk || ++line_ > max_size_digits) state_ = State::failed;
       } else if (c == '\r') {
         state_ = State::size_lf;
       } else if (c == ';') {

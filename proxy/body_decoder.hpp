@@ -14,6 +14,7 @@ namespace weir::proxy {
 
 class BodyDecoder {
  public:
+  static constexpr std::size_t max_size_digits = 16;  ///< Zeros count: a size line that never ends is no size.
   static constexpr std::size_t max_extension = 256;
   static constexpr std::size_t max_trailers = 16 * 1024;
 
@@ -54,7 +55,7 @@ class BodyDecoder {
 
   State state_ = State::finished;
   std::uint64_t left_ = 0;  ///< Of the body (length) or of the chunk.
-  std::size_t line_ = 0;    ///< Bytes of the extension, or of all trailers.
+  std::size_t line_ = 0;    ///< Digits of the size, bytes of the extension, or of all trailers.
 };
 
 }  // namespace weir::proxy

@@ -67,6 +67,7 @@ std::optional<std::string_view> take_line(std::string_view& rest) {
 HeadResult<std::vector<HeaderField>> parse_fields(std::string_view rest) {
   std::vector<HeaderField> fields;
   fields.reserve(16);
+  std::size_t connection_left = max_connection;
   for (;;) {
     const auto line = take_line(rest);
     if (!line) return HeadError::malformed_line;
@@ -77,6 +78,9 @@ HeadResult<std::vector<HeaderField>> parse_fields(std::string_view rest) {
     const auto value = trim(line->substr(colon + 1));
     if (!std::all_of(value.begin(), value.end(), is_value_char)) return HeadError::malformed_line;
     fields.push_back({line->substr(0, colon), value});
+    if (!same_token(fields.back().name, "connection")) continue;
+    if (value.size() > connection_left) return HeadError::malformed_line;
+    connection_left -= value.size();
   }
   if (!rest.empty()) return HeadError::malformed_line;
   return fields;
@@ -224,9 +228,9 @@ std::string_view RequestHead::operator[](std::string_view name) const { return f
 std::string_view ResponseHead::operator[](std::string_view name) const { return field_of(fields, name); }
 
 std::optional<std::size_t> head_length(std::string_view bytes, std::size_t seen) {
-  for (auto at = bytes.find('\n', seen); at != std::string_view::npos; at = bytes.find('\n', at + 1)) {
-    const bool bare = at == 0 || bytes[at - 1] != '\r';
-    if (bare || (at >= 2 && bytes[at - 2] == '\n')) return at + 1;
+  for (auto lf = bytes.find('\n', seen); lf != std::string_view::npos; lf = bytes.find('\n', lf + 1)) {
+    const bool bare = lf == 0 || bytes[lf - 1] != '\r';
+    if (bare || (lf >= 3 && bytes.substr(lf - 3, 3) == "\r\n\r")) return lf + 1;
   }
   return std::nullopt;
 }

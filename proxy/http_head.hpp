@@ -72,10 +72,12 @@ using HeadResult = boost::system::result<T, HeadError>;
 
 inline constexpr std::size_t max_fields = 100;
 inline constexpr std::size_t max_request_line = 8 * 1024;
+/// Of all Connection values of a head: each of its fields is looked for in them.
+inline constexpr std::size_t max_connection = 1024;
 
 /// Length of the head at the front of `bytes`, blank line included; nothing while it is not complete. A bare LF ends it
-/// at once: it can only be refused, and a peer that ends its lines so would never send the blank line waited for.
-/// `seen` is what an earlier call has looked at, so that a head in many pieces costs linear time.
+/// too, so that it is refused at once: its blank line may never come. `seen` is what an earlier call has looked at, so
+/// that a head in many pieces costs linear time.
 std::optional<std::size_t> head_length(std::string_view bytes, std::size_t seen);
 
 HeadResult<RequestHead> parse_request_head(std::string_view head);

@@ -9,7 +9,10 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <cstdint>
+#include <optional>
 #include <vector>
+
+#include "proxy/unique_fd.hpp"
 
 namespace weir::proxy {
 
@@ -32,9 +35,11 @@ class Watcher {
 class Poller {
  public:
   /// Throws boost::system::system_error where the system has no more descriptors.
-  explicit Poller(boost::asio::io_context& context);
-  void start();
-  void stop();
+  Poller();
+  /// Watches are told from now on, in handlers of this context, until stop() or its end. A poller outlives its context:
+  /// what the context destroys with its pending handlers may hold watches.
+  void start(boost::asio::io_context& context);
+  void stop() { waiter_.reset(); }
 
   /// A watch; it ends before its descriptor is closed and before its watcher goes.
   class Watch {
@@ -68,7 +73,8 @@ class Poller {
   void drain();
   void control(int operation, int fd, std::uint32_t events, std::uint32_t slot);
 
-  boost::asio::posix::basic_stream_descriptor<boost::asio::io_context::executor_type> set_;
+  UniqueFd set_;
+  std::optional<boost::asio::posix::basic_stream_descriptor<boost::asio::io_context::executor_type>> waiter_;
   std::vector<Slot> slots_;
   std::vector<std::uint32_t> free_;
 };

@@ -220,8 +220,17 @@ void Relay::client_gone() {
 /// The replica's work is over; the client may still have bytes to take.
 void Relay::replica_done() {
   replica_watch_.reset();
-  if (!machine_.upstream_reusable() || span_ < request_.spans.size()) connection_.reset();
+  if (!machine_.upstream_reusable() || span_ < request_.spans.size()) drop_connection();
   if (pending_.empty()) over();
+}
+
+/// Of a request that was not sent whole, what the kernel still holds is of no use: a reset takes it back and tells a
+/// replica that has stopped reading, where a FIN would wait behind it.
+void Relay::drop_connection() {
+  const linger at_once{.l_onoff = 1, .l_linger = 0};
+  if (connection_ && span_ < request_.spans.size())
+    ::setsockopt(connection_.get(), SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
+  connection_.reset();
 }
 
 void Relay::over() {
@@ -229,7 +238,7 @@ void Relay::over() {
   replica_watch_.reset();
   client_watch_.reset();
   unlink();
-  if (!machine_.done() || !machine_.upstream_reusable()) connection_.reset();
+  if (!machine_.done() || !machine_.upstream_reusable()) drop_connection();
   ended_at_ = Clock::now();
   std::exchange(completion_, nullptr)->complete();
 }
@@ -237,6 +246,7 @@ void Relay::over() {
 UniqueFd Relay::take_connection() { return std::move(connection_); }
 
 Moment Relay::deadline() const {
+  if (loop_.shared.cutting.load(std::memory_order_relaxed)) return Moment::min();
   const auto& limits = loop_.shared.settings.limits;
   if (!pending_.empty()) return progress_ + ticks(limits.client_stall);
   if (!connected_) return started_ + ticks(limits.connect);
@@ -245,7 +255,8 @@ Moment Relay::deadline() const {
 
 void Relay::deadline_passed(Moment now) {
   if (!pending_.empty()) {
-    loop_.shard.limit_hits[static_cast<std::size_t>(metrics::Limit::client_stall)].add();
+    if (!loop_.shared.cutting.load(std::memory_order_relaxed))
+      loop_.shard.limit_hits[static_cast<std::size_t>(metrics::Limit::client_stall)].add();
     return client_gone();
   }
   if (!connected_) {

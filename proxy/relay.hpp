@@ -88,6 +88,7 @@ class Relay final : Watcher, Timed {
   void watch_client(std::uint32_t events);
   void client_gone();
   void replica_done();
+  void drop_connection();
   void over();
 
   Loop& loop_;

@@ -92,6 +92,7 @@ void RelayMachine::head_arrived(std::span<char> bytes, Moment at, RelayOutput& o
       head_bytes_.resize(head_bytes_.size() - metrics::StreamMeter::padding);
       return;
     }
+    if (*length > max_response_head) return broken(Break::bad_framing, at, out);
     const bool final_head = accept_head(text.substr(0, *length), at, out);
     if (done_) return;
     bytes = bytes.subspan(*length);
@@ -121,8 +122,8 @@ bool RelayMachine::accept_head(std::string_view bytes, Moment at, RelayOutput& o
     done_ = true;
     return false;
   }
-  if ((status_ >= 500 || is_refusal(status_)) && take_retry()) {
-    retry(metrics::Retry::status, is_refusal(status_) ? Outcome::replica_refused : Outcome::upstream_error, at);
+  if ((status_ >= 500 || refused()) && take_retry()) {
+    retry(metrics::Retry::status, refused() ? Outcome::replica_refused : Outcome::upstream_error, at);
     return false;
   }
 
@@ -169,7 +170,8 @@ void RelayMachine::body_arrived(std::span<char> bytes, Moment at, RelayOutput& o
     const auto read = meter_->arrived(decoded.payload, at);
     forward = read.forward;
     read_token_events_ = read.token_events;
-    if (read.token_events > 0) last_token_ = at;
+    // Where an API's tokens are not read, any event shows that the replica is at work.
+    if (read.token_events > 0 || (options_.api == metrics::Api::other && read.events > 0)) last_token_ = at;
     if (read.first_token) lease_.first_token(at);
     if (read.tokens > 0) lease_.tokens(read.tokens);
     if (!committed_) {
@@ -250,8 +252,11 @@ void RelayMachine::finish(std::span<const std::string_view> forward, Moment at, 
   stop(AttemptEnd::answered, outcome_of_whole_answer(), at);
 }
 
+/// A 404 on a path that is no engine's own is the client's affair.
+bool RelayMachine::refused() const { return is_refusal(status_) && (status_ != 404 || options_.known_route); }
+
 Outcome RelayMachine::outcome_of_whole_answer() const {
-  if (is_refusal(status_) && (status_ != 404 || options_.known_route)) return Outcome::replica_refused;
+  if (refused()) return Outcome::replica_refused;
   if (status_ >= 500) return Outcome::upstream_error;
   if (status_ >= 400) return Outcome::client_error;
   const auto& seen = answer();
@@ -282,8 +287,12 @@ void RelayMachine::broken(Break how, Moment now, RelayOutput& out) {
     if (take_retry()) return retry(metrics::Retry::reset, outcome, now);
     return stop(AttemptEnd::failed, outcome, now);
   }
-  // An event stream that has shown its end marker is whole, however its connection ended.
-  if (form_ == BodyForm::sse && meter_->complete() && how != Break::timed_out) return finish({}, now, out);
+  // An event stream that has shown its end marker is whole, however its connection ended or whether it does. A
+  // length that was promised to the client and is not reached leaves its connection of no use.
+  if (form_ == BodyForm::sse && meter_->complete()) {
+    cut_ = client_framing_ == ClientFraming::length;
+    return finish({}, now, out);
+  }
 
   if (meter_->answer().end == std::nullopt) static_cast<void>(meter_->ended(false, !decoder_.ends_with_close(), now));
   const bool may_add = client_framing_ == ClientFraming::chunked || client_framing_ == ClientFraming::close;
@@ -299,16 +308,15 @@ void RelayMachine::broken(Break how, Moment now, RelayOutput& out) {
 }
 
 void RelayMachine::client_gone(Moment now) {
+  cut_ = true;
   if (done_) {
     // The replica had finished; only the client did not wait for its bytes.
     if (outcome_ != Outcome::ok && outcome_ != Outcome::ok_empty) return;
     outcome_ = Outcome::client_abort;
     phase_ = metrics::Phase::decode;
-    cut_ = true;
     return;
   }
   phase_ = answer().first_token ? metrics::Phase::decode : sent_ ? metrics::Phase::prefill : metrics::Phase::queue;
-  cut_ = true;
   stop(AttemptEnd::client_gone, Outcome::client_abort, now);
 }
 
@@ -339,20 +347,23 @@ void RelayMachine::written(Moment now, bool at_once) {
   read_token_events_ = 0;
 }
 
-Moment RelayMachine::deadline() const {
-  if (done_) return Moment::max();
+/// When the replica has taken too long. A stream that was asked for and is answered in another form shows no tokens.
+Moment RelayMachine::patience_ends() const {
   const auto& limits = options_.limits;
   const Moment from = sent_.value_or(options_.started);
-  if (!options_.stream) return from + ticks(limits.whole_answer);
-  if (last_token_) return *last_token_ + ticks(limits.between_tokens);
-  const Moment first_token = from + ticks(limits.first_token);
-  return in_body_ && !committed_ ? std::min(first_token, *head_at_ + ticks(limits.accept_hold)) : first_token;
+  if (!options_.stream || (in_body_ && form_ != BodyForm::sse)) return from + ticks(limits.whole_answer);
+  return last_token_ ? *last_token_ + ticks(limits.between_tokens) : from + ticks(limits.first_token);
+}
+
+Moment RelayMachine::deadline() const {
+  if (done_) return Moment::max();
+  const Moment end = patience_ends();
+  return in_body_ && !committed_ ? std::min(end, *head_at_ + ticks(options_.limits.accept_hold)) : end;
 }
 
 void RelayMachine::deadline_passed(Moment now, RelayOutput& out) {
   begin(out);
-  const bool held_long_enough =
-      in_body_ && !committed_ && now < sent_.value_or(options_.started) + ticks(options_.limits.first_token);
+  const bool held_long_enough = in_body_ && !committed_ && now < patience_ends();
   if (!held_long_enough) return broken(Break::timed_out, now, out);
   commit(out);
   emit({}, out);

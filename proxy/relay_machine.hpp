@@ -55,6 +55,9 @@ enum class AttemptEnd : std::uint8_t {
 /// How the replica's side broke off.
 enum class Break : std::uint8_t { reset, closed, bad_framing, timed_out };
 
+/// Whether another replica may answer better than this status says.
+bool is_refusal(unsigned status);
+
 class RelayMachine {
  public:
   struct Options {
@@ -143,7 +146,9 @@ class RelayMachine {
   void stop(AttemptEnd end, metrics::Outcome outcome, Moment now);
   bool take_retry() { return options_.take_retry && options_.take_retry(); }
   void retry(metrics::Retry reason, metrics::Outcome outcome, Moment now);
+  bool refused() const;
   metrics::Outcome outcome_of_whole_answer() const;
+  Moment patience_ends() const;
 
   Options options_;
   balancer::Lease lease_;
@@ -175,8 +180,5 @@ class RelayMachine {
   bool in_body_ = false, committed_ = false, done_ = false, cut_ = false, any_byte_ = false;
   bool client_keep_alive_ = true, upstream_keep_alive_ = false, upstream_reusable_ = false;
 };
-
-/// Whether another replica may answer better than this status says.
-bool is_refusal(unsigned status);
 
 }  // namespace weir::proxy

@@ -12,9 +12,11 @@ void add_field(std::string& out, std::string_view name, std::string_view value) 
   out.append(name).append(": ").append(value).append("\r\n");
 }
 
-void add_status_line(std::string& out, unsigned status, bool http_1_1) {
-  const auto reason = boost::beast::http::obsolete_reason(boost::beast::http::int_to_status(status));
-  out.append(http_1_1 ? "HTTP/1.1 " : "HTTP/1.0 ").append(std::to_string(status)).append(" ");
+void add_status_line(std::string& out, unsigned code, bool http_1_1) {
+  using boost::beast::http::status;
+  const auto known = boost::beast::http::int_to_status(code);
+  const auto reason = known == status::unknown ? boost::beast::string_view() : obsolete_reason(known);
+  out.append(http_1_1 ? "HTTP/1.1 " : "HTTP/1.0 ").append(std::to_string(code)).append(" ");
   out.append(reason.data(), reason.size()).append("\r\n");
 }
 
@@ -67,8 +69,8 @@ std::string client_head(const ResponseHead& replica, const ClientAnswer& answer)
   for (const auto& field : replica.fields) {
     const auto is = [&](std::string_view name) { return same_token(field.name, name); };
     if (is_hop_by_hop(field.name, replica.fields) || is("x-request-id") || is("x-weir-replica")) continue;
-    // The length of a body that does not follow (HEAD, 304) is a fact about the resource and passes.
-    if (is("content-length") && answer.framing != ClientFraming::none) continue;
+    // The length of a body that does not follow (HEAD, 304) is a fact about the resource and passes; 204 has none.
+    if (is("content-length") && (answer.framing != ClientFraming::none || replica.status == 204)) continue;
     buffering_said |= is("x-accel-buffering");
     caching_said |= is("cache-control");
     add_field(out, field.name, field.value);

@@ -12,6 +12,7 @@
 #include <boost/asio/signal_set.hpp>
 #include <cstdio>
 #include <fstream>
+#include <limits>
 #include <thread>
 
 #include "proxy/admin.hpp"
@@ -28,6 +29,8 @@ namespace asio = boost::asio;
 using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds look_every{20};
+/// For loops to notice that all is over (a tick), and for what they write then.
+constexpr std::chrono::milliseconds cutting_time{500};
 
 std::string host_name() {
   char name[256] = "";
@@ -35,12 +38,17 @@ std::string host_name() {
   return name;
 }
 
-/// As many descriptors as the system lets this process have: each stream takes two.
-void raise_descriptor_limit() {
+/// Descriptors that are neither a client's nor its replica's: listeners, loops, logs, scrapes, connections that idle.
+constexpr std::size_t other_descriptors = 64;
+
+/// Takes as many descriptors as the system lets this process have. Returns how many clients these are enough for, each
+/// with a replica of its own: with more, none of them would reach one.
+std::size_t clients_by_descriptors() {
   rlimit limit{};
-  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == limit.rlim_max) return;
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return std::numeric_limits<std::size_t>::max();
   limit.rlim_cur = limit.rlim_max;
   ::setrlimit(RLIMIT_NOFILE, &limit);
+  return limit.rlim_max > other_descriptors + 2 ? (limit.rlim_max - other_descriptors) / 2 : 1;
 }
 
 /// All of it lives on the control thread, but for the loops' threads.
@@ -56,10 +64,12 @@ class Server {
   void await_signal();
   void drain();
   void wait_for_streams(Clock::time_point until);
+  void cut();
   bool ready() const { return accepting_ && !shared_.draining.load(std::memory_order_relaxed); }
 
   const config::Settings& settings_;
   asio::io_context context_{1};
+  const std::size_t most_connections_;
   const unsigned threads_;
   metrics::Exposition exposition_;
   Fleet fleet_;
@@ -75,6 +85,7 @@ class Server {
 
 Server::Server(const config::Settings& settings, const std::string& version)
     : settings_(settings),
+      most_connections_(std::min(settings.limits.connections, clients_by_descriptors())),
       threads_(settings.server.threads != 0 ? settings.server.threads : allowed_cpus()),
       exposition_(threads_, metrics::BuildInfo{version, __VERSION__}),
       fleet_(settings, exposition_, std::random_device()()),
@@ -104,9 +115,12 @@ Server::~Server() {
 
 /// Hands a connection to the loop with the least work, counted here and now.
 void Server::place(UniqueFd client, bool ipv6) {
-  if (shared_.connections.fetch_add(1, std::memory_order_relaxed) >= settings_.limits.connections) {
+  if (shared_.connections.fetch_add(1, std::memory_order_relaxed) >= most_connections_) {
     shared_.connections.fetch_sub(1, std::memory_order_relaxed);
-    loops_.front()->shard.limit_hits[static_cast<std::size_t>(metrics::Limit::connections)].add();
+    // A shard has one writer, its loop.
+    asio::post(loops_.front()->context, [&shard = loops_.front()->shard] {
+      shard.limit_hits[static_cast<std::size_t>(metrics::Limit::connections)].add();
+    });
     static constexpr std::string_view full =
         "HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\nRetry-After: 5\r\nConnection: close\r\n\r\n";
     static_cast<void>(::send(client.get(), full.data(), full.size(), MSG_NOSIGNAL | MSG_DONTWAIT));
@@ -131,8 +145,7 @@ void Server::await_signal() {
 void Server::signalled() {
   if (shared_.draining.exchange(true)) {
     spdlog::warn("second signal: stopping at once");
-    context_.stop();
-    return;
+    return cut();
   }
   await_signal();
   drain();
@@ -142,7 +155,8 @@ void Server::signalled() {
 void Server::drain() {
   spdlog::info("draining: {} connections", shared_.connections.load());
   timer_.expires_after(std::chrono::duration_cast<Clock::duration>(settings_.limits.drain_delay));
-  timer_.async_wait([this](boost::system::error_code) {
+  timer_.async_wait([this](boost::system::error_code error) {
+    if (error) return;
     accepting_ = false;
     for (auto& listener : listeners_) listener->close();
     shared_.closing.store(true);
@@ -152,13 +166,23 @@ void Server::drain() {
 
 void Server::wait_for_streams(Clock::time_point until) {
   const auto left = shared_.connections.load();
-  if (left == 0 || Clock::now() >= until) {
-    if (left > 0) spdlog::warn("{} connections cut: limits.drain is over", left);
-    context_.stop();
-    return;
+  const bool over = Clock::now() >= until;
+  if (left == 0 || (over && shared_.cutting.load())) return context_.stop();
+  if (over) {
+    spdlog::warn("{} connections cut: limits.drain is over", left);
+    return cut();
   }
   timer_.expires_after(look_every);
-  timer_.async_wait([this, until](boost::system::error_code) { wait_for_streams(until); });
+  timer_.async_wait([this, until](boost::system::error_code error) {
+    if (!error) wait_for_streams(until);
+  });
+}
+
+/// Ends what is under way, so that each request is told, counted and logged; then stops.
+void Server::cut() {
+  for (auto& listener : listeners_) listener->close();
+  shared_.cutting.store(true);
+  wait_for_streams(Clock::now() + cutting_time);
 }
 
 int Server::run() {
@@ -173,6 +197,9 @@ int Server::run() {
     spdlog::info("serving on {}:{} with {} loops", address.host, address.port, threads_);
   if (settings_.metrics.listen)
     spdlog::info("metrics on http://{}:{}/metrics", settings_.metrics.listen->host, settings_.metrics.listen->port);
+  if (most_connections_ < settings_.limits.connections)
+    spdlog::warn("{} connections at most, not limits.connections = {}: raise the limit of open files (ulimit -Hn)",
+                 most_connections_, settings_.limits.connections);
   context_.run();
   return 0;
 }
@@ -192,7 +219,6 @@ unsigned allowed_cpus() {
 
 int serve(const config::Settings& settings, const std::string& version) {
   ::signal(SIGPIPE, SIG_IGN);
-  raise_descriptor_limit();
   try {
     Server server(settings, version);
     return server.run();

@@ -35,10 +35,10 @@ class Session final : Timed {
   Awaitable<bool> read_head(ClientRequest& request);
   Awaitable<bool> read_body(ClientRequest& request);
   Awaitable<bool> answer(ClientRequest& request);
-  static void stamp(ClientRequest& request);
-  bool lost(ClientRequest& request);
   Awaitable<bool> refuse(ClientRequest& request, unsigned status, std::string_view sentence,
                          std::optional<Limit> limit);
+  static void received(ClientRequest& request);
+  bool left_early(ClientRequest& request);
   Awaitable<bool> send_own(const ClientRequest& request, OwnAnswer own, bool keep_alive);
   Awaitable<bool> write(std::string text);
   Awaitable<bool> readable();
@@ -59,7 +59,8 @@ class Session final : Timed {
 Session::Session(Loop& loop, UniqueFd client, bool ipv6)
     : loop_(loop), limits_(loop.shared.settings.limits), socket_(loop.context.get_executor()) {
   const int on = 1, seconds = 30, interval = 10, probes = 3;
-  const int stall = static_cast<int>(limits_.client_stall.count() * 1000);
+  // The kernel gives a client up after weir does: a closed window counts for it too, and weir's own limit is counted.
+  const int stall = static_cast<int>((limits_.client_stall.count() + 5) * 1000);
   const int fd = client.get();
   ::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
   ::setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
@@ -81,7 +82,9 @@ Session::~Session() {
 }
 
 Moment Session::deadline() const {
-  return idle_ && loop_.shared.closing.load(std::memory_order_relaxed) ? Moment::min() : deadline_;
+  const auto& shared = loop_.shared;
+  const bool over = shared.cutting.load(std::memory_order_relaxed);
+  return over || (idle_ && shared.closing.load(std::memory_order_relaxed)) ? Moment::min() : deadline_;
 }
 
 void Session::deadline_passed(Moment) {
@@ -116,7 +119,8 @@ Awaitable<bool> Session::readable() {
   boost::system::error_code error;
   auto token = asio::redirect_error(use_awaitable, error);
   co_await socket_.async_wait(asio::socket_base::wait_read, token);
-  co_return !error;
+  // Bytes may have come in the very tick of the deadline: it has passed all the same, and there is no other.
+  co_return !error && !timed_out_;
 }
 
 Session::Got Session::read_now(std::span<char>& bytes) {
@@ -186,7 +190,7 @@ Awaitable<bool> Session::read_body(ClientRequest& request) {
   if (!too_large && head.expects_continue && !decoder.finished() && unread_.empty()) {
     std::string interim = "HTTP/1.1 100 Continue\r\n\r\n";
     const auto written = co_await write(std::move(interim));
-    if (!written) co_return lost(request);
+    if (!written) co_return left_early(request);
   }
   if (head.framing == Framing::length && !too_large) request.body.reserve(head.content_length);
   std::string rest;
@@ -210,11 +214,11 @@ Awaitable<bool> Session::read_body(ClientRequest& request) {
       deadline_ = Clock::now() + std::chrono::duration_cast<Clock::duration>(limits_.body_time);
       const auto ready = co_await readable();
       if (!ready) {
-        if (!timed_out_) co_return lost(request);
+        if (!timed_out_) co_return left_early(request);
         const auto refused = co_await refuse(request, 408, "the request body stopped coming", Limit::body_time);
         co_return refused;
       }
-      if (read_now(bytes) == Got::end) co_return lost(request);
+      if (read_now(bytes) == Got::end) co_return left_early(request);
     }
   }
   deadline_ = Moment::max();
@@ -224,21 +228,8 @@ Awaitable<bool> Session::read_body(ClientRequest& request) {
     co_return refused;
   }
   request.facts = inspector.finish();
-  stamp(request);
+  received(request);
   co_return true;
-}
-
-/// The moment from which a request is timed: its last byte has been read, or no more will be.
-void Session::stamp(ClientRequest& request) {
-  request.received = Clock::now();
-  request.time = std::chrono::system_clock::now();
-}
-
-/// The client left within its request: that counts, since its head was accepted.
-bool Session::lost(ClientRequest& request) {
-  stamp(request);
-  record_unassigned(loop_, request, Outcome::client_abort, std::nullopt);
-  return false;
 }
 
 Awaitable<bool> Session::answer(ClientRequest& request) {
@@ -275,11 +266,23 @@ Awaitable<bool> Session::answer(ClientRequest& request) {
   co_return end.keep_alive;
 }
 
+void Session::received(ClientRequest& request) {
+  request.received = Clock::now();
+  request.time = std::chrono::system_clock::now();
+}
+
+/// Counts a request whose client went before it was whole. Always false: the connection is over.
+bool Session::left_early(ClientRequest& request) {
+  received(request);
+  record_unassigned(loop_, request, Outcome::client_abort, std::nullopt);
+  return false;
+}
+
 /// Answers a request that weir does not take, and closes.
 Awaitable<bool> Session::refuse(ClientRequest& request, unsigned status, std::string_view sentence,
                                 std::optional<Limit> limit) {
   if (limit) loop_.shard.limit_hits[static_cast<std::size_t>(*limit)].add();
-  stamp(request);
+  received(request);
   if (request.request_id.empty()) request.request_id = request.id;
   record_unassigned(loop_, request, Outcome::bad_request, status);
   auto own = error_answer(status, status == 408 ? "timeout_error" : "invalid_request_error", "bad_request", sentence);
@@ -309,8 +312,9 @@ Awaitable<bool> Session::write(std::string text) {
 Awaitable<void> Session::linger() {
   boost::system::error_code error;
   socket_.shutdown(asio::socket_base::shutdown_send, error);
+  timed_out_ = false;  // After a 408 it was the request that timed out.
   deadline_ = Clock::now() + linger_time;
-  for (std::size_t dropped = 0; dropped < linger_bytes && !timed_out_;) {
+  for (std::size_t dropped = 0; dropped < linger_bytes;) {
     const auto ready = co_await readable();
     if (!ready) break;
     std::span<char> bytes;

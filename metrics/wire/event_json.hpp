@@ -8,6 +8,8 @@
 #include <string_view>
 #include <utility>
 
+#include "metrics/vocabulary.hpp"
+
 namespace weir::metrics::wire {
 
 /// Calls `field(key, value)` for every field of `object`; false if the JSON is broken.
@@ -50,10 +52,10 @@ inline bool is(simdjson::ondemand::value& value, simdjson::ondemand::json_type w
   return value.type().get(type) == simdjson::SUCCESS && type == wanted;
 }
 
-/// A count; absent if it is no whole number of at least 0.
+/// A count; absent if it is no whole number of at least 0, or beyond belief.
 inline std::optional<std::uint64_t> count_of(simdjson::ondemand::value& value) {
   std::uint64_t n = 0;
-  if (value.get_uint64().get(n) != simdjson::SUCCESS) return std::nullopt;
+  if (value.get_uint64().get(n) != simdjson::SUCCESS || n > most_tokens) return std::nullopt;
   return n;
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "metrics/vocabulary.hpp"
 #include "metrics/wire/json_feed.hpp"
 #include "metrics/wire/text.hpp"
 
@@ -126,7 +127,10 @@ class Reader : public Sax<Reader> {
     }
   }
   void number(double value, std::size_t) {
-    if (auto* const count = count_at(value_place())) *count = as_count(value);
+    auto* const count = count_at(value_place());
+    if (count == nullptr) return;
+    *count = as_count(value);
+    if (*count > most_tokens) count->reset();
   }
 
  private:

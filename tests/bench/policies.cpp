@@ -75,8 +75,8 @@ double estimate_error(const bench::Served& served, std::size_t begin, std::size_
   return median(errors);
 }
 
-void print_load(const Options& options, const std::vector<Traffic>& seeds, double load) {
-  std::printf("\nLoad %.2f: %.2f requests/s\n\n", load, load * seeds.front().capacity);
+void print_load(const Options& options, const std::vector<Traffic>& seeds, double capacity, double load) {
+  std::printf("\nLoad %.2f: %.2f requests/s\n\n", load, load * capacity);
   std::printf(
       "| policy              | TTFT p50 s |   p90 s |   p99 s | p99 s by seed    | TPOT p50 ms | p99 ms |"
       " tokens a replica, the slow one last | its learned speed |\n");
@@ -143,7 +143,7 @@ int run(const Options& options) {
       options.slow_speed, median(capacities), std::ranges::min(capacities), std::ranges::max(capacities));
   std::printf("Prompt estimates: median error %.1f %% in the first twentieth of the requests, %.1f %% in the rest.\n",
               100 * median(early), 100 * median(late));
-  for (const double load : options.loads) print_load(options, seeds, load);
+  for (const double load : options.loads) print_load(options, seeds, median(capacities), load);
   return 0;
 }
 

@@ -146,6 +146,28 @@ TEST(Http, WhatWeirAnswersItselfReachesNoReplica) {
   EXPECT_EQ(replica.requests().size(), 1u);
 }
 
+TEST(Http, RequestsAndAnswersWithoutABodyKeepTheConnectionInStep) {
+  ScriptedReplica replica([](Exchange& exchange) {
+    const auto& target = exchange.request().target;
+    if (target == "/nothing") return exchange.send("HTTP/1.1 204 No Content\r\n\r\n");
+    exchange.send(exchange.request().method == "HEAD" ? "HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\n"
+                                                      : answer("200 OK", "", "text/plain"));
+  });
+  auto settings = pool_of({&replica});
+  settings.server = {{"paths", "[\"*\"]"}};
+  WeirUnderTest weir(settings);
+
+  HttpClient client(weir.port());
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_EQ(client.exchange(post(chat, "")).body, "");
+    EXPECT_EQ(client.exchange(get("/info"), "GET").status, 200u);
+    EXPECT_EQ(client.exchange(post("/nothing", "")).status, 204u);
+    const auto head = client.exchange("HEAD /info HTTP/1.1\r\nHost: w\r\n\r\n", "HEAD");
+    EXPECT_EQ(head.head.field("content-length"), "9");
+  }
+  EXPECT_EQ(replica.connections(), 1u);
+}
+
 TEST(Http, ModelsOfAPoolThatTakesAnyAreThoseItsReplicasName) {
   ScriptedReplica replica([](Exchange& exchange) {
     EXPECT_EQ(exchange.request().target, "/v1/models");

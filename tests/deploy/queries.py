@@ -1,0 +1,70 @@
+"""The PromQL that is shipped: every query of the dashboard, every expression of the rules, and what they select."""
+import json
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+
+DASHBOARD = Path("config/deploy/grafana/dashboards/weir.json")
+RULES = Path("config/deploy/alerts.yml")
+GROUPINGS = ("replica", "config", "pool")  # What the dashboard's variable `by` can be.
+
+
+@dataclass(frozen=True)
+class Query:
+    name: str  # Of the panel, the variable, the alert or the record.
+    kind: str  # "panel", "variable", "alert" or "record"
+    expr: str
+
+
+@dataclass(frozen=True)
+class Selector:
+    series: str
+    matchers: str  # As written, with braces; "" where there are none.
+
+
+def dashboard_panels():
+    return [panel for panel in json.loads(DASHBOARD.read_text())["panels"] if panel["type"] != "row"]
+
+
+def dashboard_variables():
+    return json.loads(DASHBOARD.read_text())["templating"]["list"]
+
+
+def label_values(variable):
+    """The selector and the label that a query variable lists."""
+    match = re.fullmatch(r"label_values\((.+), (\w+)\)", variable["query"]["query"])
+    if not match:
+        raise ValueError(f"variable {variable['name']}: not label_values(SELECTOR, LABEL)")
+    return match.groups()
+
+
+def of_dashboard():
+    for panel in dashboard_panels():
+        for target in panel["targets"]:
+            yield Query(panel["title"], "panel", target["expr"])
+    for variable in dashboard_variables():
+        if variable["type"] == "query":
+            yield Query(variable["name"], "variable", label_values(variable)[0])
+
+
+def of_rules():
+    for group in yaml.safe_load(RULES.read_text())["groups"]:
+        for rule in group["rules"]:
+            kind = "alert" if "alert" in rule else "record"
+            yield Query(rule[kind], kind, rule["expr"])
+
+
+def filled(expr, interval, by="replica"):
+    """As Grafana would send it with all pools of the primaries selected."""
+    for variable, value in (("$__rate_interval", interval), ("$role", "primary"), ("$pool", ".*"), ("$by", by)):
+        expr = expr.replace(variable, value)
+    return expr
+
+
+SERIES = re.compile(r"""(?<![\w:.$"])((?:weir|process)_\w+|replica:weir_[\w:]+|up)\b\s*(\{(?:[^"}]|"(?:[^"\\]|\\.)*")*\})?""")
+
+
+def selectors(expr):
+    return [Selector(match[1], match[2] or "") for match in SERIES.finditer(expr)]

@@ -1,0 +1,378 @@
+// Until an answer is accepted: heads, what is held, what is tried again and what is not.
+#include "proxy/relay_machine.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/unit/proxy/attempt.hpp"
+
+namespace weir::proxy::test {
+namespace {
+
+using ::testing::EndsWith;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::StartsWith;
+
+Circumstances with_retries(int retries) {
+  Circumstances one;
+  one.retries = retries;
+  return one;
+}
+Circumstances not_streamed() {
+  Circumstances one;
+  one.stream = false;
+  return one;
+}
+
+TEST(RelayHold, HoldsTheHeadOfAStreamUntilItsFirstEventAndCommentsWithIt) {
+  Attempt attempt;
+  attempt.arrives(sse_head());
+  attempt.arrives(chunk(": ping\n\n"));
+  attempt.arrives(chunk(token("a").substr(0, 20)));
+  EXPECT_EQ(attempt.client, "");
+  EXPECT_FALSE(attempt.machine->committed());
+  attempt.arrives(chunk(token("a").substr(20)));
+  EXPECT_TRUE(attempt.machine->committed());
+  EXPECT_EQ(attempt.seen().body, ": ping\n\n" + token("a"));
+  EXPECT_THAT(attempt.client, StartsWith("HTTP/1.1 200 OK\r\n"));
+  EXPECT_THAT(attempt.client, HasSubstr("x-weir-replica: gpu0\r\n"));
+  attempt.arrives(chunk(token("b")));
+  EXPECT_EQ(attempt.last(), chunk(token("b"))) << "whole events go on at once, one chunk a read";
+  attempt.arrives(chunk(done_event) + last_chunk);
+  EXPECT_EQ(attempt.last(), chunk(done_event) + last_chunk);
+  EXPECT_TRUE(attempt.seen().whole);
+}
+
+TEST(RelayHold, EndsWhenAcceptHoldHasPassed) {
+  Attempt attempt;
+  attempt.arrives(sse_head() + chunk(":\n\n"), at(3));
+  EXPECT_EQ(attempt.machine->deadline(), at(13));
+  attempt.passes(at(13));
+  EXPECT_TRUE(attempt.machine->committed());
+  EXPECT_FALSE(attempt.machine->done());
+  EXPECT_EQ(attempt.seen().body, ":\n\n");
+  EXPECT_EQ(attempt.machine->deadline(), at(300)) << "from here on the first token is waited for";
+  attempt.arrives(chunk(refusing_event + done_event) + last_chunk);
+  EXPECT_EQ(attempt.retries_asked, 0) << "nothing is tried again once the head has gone";
+  EXPECT_EQ(attempt.machine->outcome(), Outcome::upstream_error);
+}
+
+TEST(RelayHold, EndsForAStreamThatNobodyAskedForToo) {
+  auto one = not_streamed();
+  one.api = Api::other;
+  Attempt attempt(one);
+  attempt.arrives(sse_head(), at(3));
+  EXPECT_EQ(attempt.machine->deadline(), at(13));
+  attempt.passes(at(13));
+  EXPECT_TRUE(attempt.machine->committed());
+  EXPECT_EQ(attempt.machine->deadline(), at(1800));
+  attempt.machine->client_gone(at(20));
+}
+
+TEST(RelayHold, OfNothingSendsTheHeadAtOnce) {
+  Circumstances one;
+  one.limits.accept_hold = config::Seconds(0);
+  Attempt attempt(one);
+  attempt.arrives(sse_head());
+  EXPECT_THAT(attempt.client, EndsWith("\r\n\r\n"));
+  EXPECT_TRUE(attempt.machine->committed());
+  attempt.machine->client_gone(at(2));
+}
+
+TEST(RelayHold, HoldsNoHugeCommentsForEver) {
+  Attempt attempt;
+  attempt.arrives(sse_head());
+  const std::string comments = ":" + std::string(1000, 'x') + "\n\n";
+  std::size_t sent = 0;
+  for (; sent < 100'000 && !attempt.machine->committed(); sent += comments.size()) attempt.arrives(chunk(comments));
+  EXPECT_LE(sent, 20'000u);
+  EXPECT_EQ(attempt.seen().body.size(), sent);
+  attempt.machine->client_gone(at(2));
+}
+
+TEST(RelayHold, IsForEventStreamsAlone) {
+  Attempt json(not_streamed());
+  json.arrives("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n");
+  EXPECT_TRUE(json.machine->committed());
+  json.arrives("{}");
+  EXPECT_TRUE(json.seen().whole);
+  Attempt coded;
+  coded.arrives(sse_head("Content-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n"));
+  EXPECT_TRUE(coded.machine->committed()) << "no event will be seen in it";
+  coded.arrives(chunk("\x1f\x8b") + last_chunk);
+  EXPECT_EQ(coded.machine->outcome(), Outcome::ok);
+  EXPECT_EQ(coded.seen().body, "\x1f\x8b");
+}
+
+/// Nothing of a first attempt has reached the client.
+void expect_retry(const Attempt& attempt, metrics::Retry reason, Outcome outcome, const std::string& what) {
+  EXPECT_TRUE(attempt.machine->done()) << what;
+  EXPECT_EQ(attempt.machine->end(), AttemptEnd::retry) << what;
+  EXPECT_EQ(attempt.machine->retry_reason(), reason) << what;
+  EXPECT_EQ(attempt.machine->outcome(), outcome) << what;
+  EXPECT_EQ(attempt.client, "") << what;
+  EXPECT_EQ(attempt.machine->status(), std::nullopt) << what;
+  EXPECT_FALSE(attempt.machine->upstream_reusable()) << what;
+  EXPECT_EQ(attempt.pool->in_flight(), 0u) << what;
+}
+
+TEST(RelayRetry, FollowsTheStatus) {
+  const struct {
+    unsigned status;
+    bool retry;
+    Outcome outcome;
+  } rows[]{
+      {200, false, Outcome::ok_empty},       {301, false, Outcome::ok},
+      {400, false, Outcome::client_error},   {401, true, Outcome::replica_refused},
+      {403, true, Outcome::replica_refused}, {404, true, Outcome::replica_refused},
+      {408, true, Outcome::replica_refused}, {409, false, Outcome::client_error},
+      {413, false, Outcome::client_error},   {422, false, Outcome::client_error},
+      {424, false, Outcome::client_error},   {429, true, Outcome::replica_refused},
+      {500, true, Outcome::upstream_error},  {502, true, Outcome::upstream_error},
+      {503, true, Outcome::replica_refused}, {504, true, Outcome::upstream_error},
+      {529, true, Outcome::upstream_error},
+  };
+  for (const auto& row : rows) {
+    const auto what = std::to_string(row.status);
+    const auto bytes = answer(what + " x", "{}");
+    Attempt first(with_retries(1)), last(with_retries(0));
+    first.arrives(bytes);
+    last.arrives(bytes);
+    if (row.retry) expect_retry(first, metrics::Retry::status, row.outcome, what);
+    EXPECT_EQ(last.retries_asked, row.retry ? 1 : 0) << what;
+    for (const auto* passed : {row.retry ? &last : &first, &last}) {
+      EXPECT_EQ(passed->machine->end(), AttemptEnd::answered) << what;
+      EXPECT_EQ(passed->machine->outcome(), row.outcome) << what;
+      EXPECT_EQ(passed->machine->status(), row.status) << what;
+      EXPECT_EQ(passed->seen().body, "{}") << what;
+      EXPECT_TRUE(passed->machine->client_reusable()) << what;
+    }
+  }
+}
+
+TEST(RelayRetry, LeavesA404OnAPathOfNoEngineToTheClient) {
+  auto one = with_retries(1);
+  one.known_route = false;
+  Attempt attempt(one);
+  attempt.arrives(answer("404 Not Found", "{}"));
+  EXPECT_EQ(attempt.retries_asked, 0);
+  EXPECT_EQ(attempt.machine->outcome(), Outcome::client_error);
+  EXPECT_EQ(attempt.machine->status(), 404u);
+}
+
+TEST(RelayRetry, FollowsAnyBreakBeforeTheFirstEventAndNoneAfterIt) {
+  const std::string before[]{
+      "",
+      "HTTP/1.1 200 O",
+      "HTTP/1.1 100 Continue\r\n\r\n",
+      sse_head(),
+      sse_head() + "5",
+      sse_head() + chunk(": ping\n\n"),
+      sse_head() + chunk(token("a").substr(0, 30)),
+  };
+  for (const auto how : {Break::reset, Break::closed})
+    for (const auto& bytes : before) {
+      Attempt first(with_retries(1)), last(with_retries(0));
+      for (auto* attempt : {&first, &last}) {
+        if (!bytes.empty()) attempt->arrives(bytes);
+        attempt->breaks(how);
+      }
+      expect_retry(first, metrics::Retry::reset, Outcome::upstream_reset, bytes);
+      EXPECT_EQ(last.machine->end(), AttemptEnd::failed) << bytes;
+      EXPECT_EQ(last.machine->outcome(), Outcome::upstream_reset) << bytes;
+      EXPECT_EQ(last.client, "") << "an error of weir's own is due";
+      Attempt after(with_retries(1));
+      after.arrives(sse_head() + chunk(token("a"))).breaks(how);
+      EXPECT_EQ(after.retries_asked, 0);
+      EXPECT_EQ(after.machine->end(), AttemptEnd::answered);
+    }
+}
+
+TEST(RelayRetry, FollowsAnythingOddInTheHead) {
+  for (const std::string bytes :
+       {"HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\n\r\n", "HTTP/1.1 200 OK\r\nX : y\r\n\r\n", "rubbish\r\n\r\n",
+        "HTTP/1.1 200 OK\nX: y\n", "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n"}) {
+    Attempt first(with_retries(1)), last(with_retries(0));
+    first.arrives(bytes);
+    last.arrives(bytes);
+    expect_retry(first, metrics::Retry::reset, Outcome::upstream_error, bytes);
+    EXPECT_EQ(last.machine->end(), AttemptEnd::failed) << bytes;
+    EXPECT_EQ(last.machine->outcome(), Outcome::upstream_error) << bytes;
+  }
+}
+
+TEST(RelayRetry, FollowsARefusalInTheFirstEvent) {
+  const auto bytes = sse_head() + chunk(":\n\n" + refusing_event + done_event) + last_chunk;
+  Attempt first(with_retries(1)), last(with_retries(0));
+  first.arrives(bytes);
+  last.arrives(bytes);
+  expect_retry(first, metrics::Retry::in_band_error, Outcome::upstream_error, "");
+  EXPECT_EQ(last.seen().body, ":\n\n" + refusing_event + done_event);
+  EXPECT_TRUE(last.seen().whole);
+  EXPECT_EQ(last.machine->outcome(), Outcome::upstream_error);
+  Attempt later(with_retries(1));
+  later.arrives(sse_head() + chunk(token("a") + refusing_event + done_event) + last_chunk);
+  EXPECT_EQ(later.retries_asked, 0);
+  EXPECT_EQ(later.machine->outcome(), Outcome::upstream_error);
+}
+
+TEST(RelayRetry, IsFreeWhereAReusedConnectionDiesWithNoByteRead) {
+  for (const auto how : {Break::reset, Break::closed}) {
+    auto one = with_retries(0);
+    one.reused = true;
+    Attempt stale(one), late(one);
+    stale.breaks(how);
+    EXPECT_EQ(stale.machine->end(), AttemptEnd::stale);
+    EXPECT_EQ(stale.retries_asked, 0);
+    auto lease = stale.machine->take_lease();
+    EXPECT_TRUE(lease) << "the request goes on with it";
+    EXPECT_EQ(stale.pool->in_flight(), 1u);
+    late.arrives("H").breaks(how);
+    EXPECT_EQ(late.machine->end(), AttemptEnd::failed) << "it had begun to answer";
+    EXPECT_EQ(late.retries_asked, 1);
+  }
+}
+
+TEST(RelayRetry, SendsTheOriginalWhereTheOptionThatWeirAddedIsRefused) {
+  for (const auto* status : {"400 Bad Request", "422 Unprocessable Entity"}) {
+    Circumstances one = with_retries(1);
+    one.injected = true;
+    Attempt attempt(one);
+    attempt.arrives(answer(status, "{}"));
+    EXPECT_TRUE(attempt.machine->done());
+    EXPECT_EQ(attempt.machine->end(), AttemptEnd::injection_refused);
+    EXPECT_EQ(attempt.client, "");
+    EXPECT_EQ(attempt.retries_asked, 0) << "this is no retry elsewhere";
+    EXPECT_FALSE(attempt.machine->upstream_reusable());
+    EXPECT_TRUE(attempt.machine->take_lease());
+  }
+  Circumstances one;
+  one.injected = true;
+  Attempt other(one);
+  other.arrives(answer("413 Too Large", "{}"));
+  EXPECT_EQ(other.machine->outcome(), Outcome::client_error);
+}
+
+TEST(RelayHead, PassesOverInterimAnswersHoweverMany) {
+  Attempt attempt;
+  for (int i = 0; i < 1000; ++i) {
+    attempt.arrives("HTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\nHTTP/1.1 100 Continue\r\n");
+    attempt.arrives("\r\n");
+  }
+  EXPECT_EQ(attempt.client, "");
+  EXPECT_EQ(attempt.machine->head_at(), std::nullopt);
+  EXPECT_EQ(attempt.machine->deadline(), at(300)) << "they put nothing off";
+  attempt.arrives(answer("200 OK", "{}"), at(7));
+  EXPECT_EQ(attempt.machine->head_at(), at(7));
+  EXPECT_EQ(attempt.seen().body, "{}");
+  EXPECT_THAT(attempt.seen().head, Not(HasSubstr("Link")));
+}
+
+TEST(RelayHead, HasNoBodyBehindItWhereTheStandardSaysSo) {
+  auto to_head = not_streamed();
+  to_head.to_head = true;
+  const struct {
+    Circumstances circumstances;
+    std::string head;
+  } rows[]{
+      {to_head, "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n"},
+      {to_head, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"},
+      {to_head, "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n"},
+      {not_streamed(), "HTTP/1.1 204 No Content\r\n\r\n"},
+      {not_streamed(), "HTTP/1.1 304 Not Modified\r\nContent-Length: 9\r\n\r\n"},
+  };
+  for (const auto& row : rows) {
+    Attempt attempt(row.circumstances);
+    attempt.arrives(row.head);
+    EXPECT_TRUE(attempt.machine->done()) << row.head;
+    EXPECT_EQ(attempt.machine->end(), AttemptEnd::answered) << row.head;
+    EXPECT_THAT(attempt.client, EndsWith("\r\n\r\n"));
+    EXPECT_THAT(attempt.client, Not(HasSubstr("chunked")));
+    EXPECT_TRUE(attempt.machine->client_reusable()) << row.head;
+    EXPECT_TRUE(attempt.machine->upstream_reusable()) << row.head;
+    EXPECT_EQ(attempt.machine->bytes_out(), 0u) << row.head;
+    Attempt with_body(row.circumstances);
+    with_body.arrives(row.head + "a body");
+    EXPECT_FALSE(with_body.machine->upstream_reusable()) << "the bytes belong to nothing";
+    EXPECT_THAT(with_body.client, EndsWith("\r\n\r\n"));
+  }
+}
+
+TEST(RelayHead, LetsAConnectionServeAgainOnlyAfterACleanEnd) {
+  const struct {
+    const char* what;
+    std::string bytes;
+    bool reusable;
+  } rows[]{
+      {"length", answer("200 OK", "{}"), true},
+      {"an error", answer("400 Bad Request", "{}"), true},
+      {"chunked", sse_head() + chunk(token("a") + done_event) + last_chunk, true},
+      {"chunked with trailers", sse_head() + chunk(token("a") + done_event) + "0\r\nX: y\r\n\r\n", true},
+      {"garbage behind it", answer("200 OK", "{}") + "x", false},
+      {"another answer behind it", answer("200 OK", "{}") + answer("200 OK", "{}"), false},
+      {"garbage behind chunks", sse_head() + chunk(done_event) + last_chunk + "\r\n", false},
+      {"close", "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\n{}", false},
+      {"HTTP/1.0", "HTTP/1.0 200 OK\r\nContent-Length: 2\r\n\r\n{}", false},
+  };
+  for (const auto& row : rows) {
+    Attempt attempt;
+    attempt.arrives(row.bytes);
+    EXPECT_TRUE(attempt.machine->done()) << row.what;
+    EXPECT_EQ(attempt.machine->end(), AttemptEnd::answered) << row.what;
+    EXPECT_EQ(attempt.machine->upstream_reusable(), row.reusable) << row.what;
+    EXPECT_TRUE(attempt.machine->client_reusable()) << row.what << ": this end has its own framing";
+    EXPECT_TRUE(attempt.seen().whole) << row.what;
+  }
+}
+
+TEST(RelayHead, FramesForTheClientNotAsTheReplicaDid) {
+  const auto body = token("a") + usage_event + done_event;
+  const auto length = "Content-Length: " + std::to_string(body.size()) + "\r\n";
+  const struct {
+    const char* what;
+    bool http_1_1, injected;
+    std::string framing;
+    ClientFraming client;
+    bool reusable;
+  } rows[]{
+      {"chunked", true, false, "Transfer-Encoding: chunked\r\n", ClientFraming::chunked, true},
+      {"length", true, false, length, ClientFraming::length, true},
+      {"length, but something is taken out", true, true, length, ClientFraming::chunked, true},
+      {"until close", true, false, "", ClientFraming::chunked, true},
+      {"chunked to 1.0", false, false, "Transfer-Encoding: chunked\r\n", ClientFraming::close, false},
+      {"length to 1.0", false, false, length, ClientFraming::length, true},
+      {"length to 1.0, taken out", false, true, length, ClientFraming::close, false},
+      {"until close to 1.0", false, false, "", ClientFraming::close, false},
+  };
+  for (const auto& row : rows) {
+    Circumstances one;
+    one.http_1_1 = row.http_1_1;
+    one.injected = row.injected;
+    Attempt attempt(one);
+    const bool chunked = row.framing.starts_with("T");
+    attempt.arrives(sse_head(row.framing) + (chunked ? chunk(body) + last_chunk : body));
+    if (row.framing.empty()) attempt.breaks(Break::closed);
+    EXPECT_EQ(attempt.machine->client_framing(), row.client) << row.what;
+    EXPECT_EQ(attempt.machine->client_reusable(), row.reusable) << row.what;
+    EXPECT_EQ(attempt.seen().body, row.injected ? token("a") + done_event : body) << row.what;
+    EXPECT_TRUE(attempt.seen().whole) << row.what;
+    EXPECT_EQ(attempt.machine->outcome(), Outcome::ok) << row.what;
+    EXPECT_EQ(attempt.machine->bytes_out(), attempt.seen().body.size()) << row.what;
+    EXPECT_EQ(attempt.shard.bytes[1].value(), body.size()) << row.what;
+    EXPECT_EQ(attempt.machine->answer().output_tokens, 3u) << row.what;
+  }
+}
+
+TEST(RelayHead, FollowsAClientThatWantsToClose) {
+  Circumstances one;
+  one.keep_alive = false;
+  Attempt attempt(one);
+  attempt.arrives(answer("200 OK", "{}"));
+  EXPECT_THAT(attempt.client, HasSubstr("Connection: close\r\n"));
+  EXPECT_FALSE(attempt.machine->client_reusable());
+  EXPECT_FALSE(attempt.machine->cut());
+}
+
+}  // namespace
+}  // namespace weir::proxy::test
