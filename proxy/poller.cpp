@@ -1,11 +1,8 @@
 #include "proxy/poller.hpp"
 
-<<<<<<< HEAD
-#include <algorithm>
-=======
 #include <fcntl.h>
 
->>>>>>> main
+#include <algorithm>
 #include <array>
 #include <boost/asio/error.hpp>
 #include <boost/system/system_error.hpp>
