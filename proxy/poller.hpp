@@ -22,6 +22,12 @@ class Watcher {
   /// `tag` is the one given to Poller::add; `events` are epoll's.
   virtual void ready(std::uint32_t tag, std::uint32_t events) = 0;
 
+  /// Its turn comes after `ahead` others, from `farthest_ahead` down to 1, and then ready() follows: what that will
+  /// touch may be asked into the cache. With hundreds of streams a token finds all that is its stream's evicted. Must
+  /// not change anything.
+  static constexpr int farthest_ahead = 3;
+  virtual void approach(std::uint32_t tag, int ahead) const = 0;
+
  protected:
   ~Watcher() = default;
 };
@@ -61,6 +67,8 @@ class Poller {
     std::uint32_t tag = 0;
     std::uint32_t generation = 0;
   };
+  /// The slot of an event, or nothing if its watch has ended.
+  const Slot* live(const epoll_event& event) const;
   void wait();
   void drain();
   void control(int operation, int fd, std::uint32_t events, std::uint32_t slot);

@@ -6,6 +6,8 @@
 #include <array>
 #include <cerrno>
 
+#include "metrics/prefetch.hpp"
+
 namespace weir::proxy {
 namespace {
 
@@ -20,6 +22,10 @@ Clock::duration ticks(config::Seconds s) { return std::chrono::duration_cast<Clo
 
 /// One gathering write of up to 64 pieces and `bytes_in_a_row`, from `offset` in the first on. As sendmsg.
 ssize_t send_some(int fd, std::span<const std::string_view> spans, std::size_t offset) {
+  if (spans.size() == 1) {
+    const auto piece = spans.front().substr(offset, bytes_in_a_row);
+    return ::send(fd, piece.data(), piece.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+  }
   std::size_t left = bytes_in_a_row;
   std::array<iovec, 64> pieces;
   std::size_t count = 0;
@@ -71,6 +77,16 @@ void Relay::ready(std::uint32_t tag, std::uint32_t events) {
   }
   if ((events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0) hung_up_ = true;
   if ((events & (EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0) read_replica();
+}
+
+void Relay::approach(std::uint32_t tag, int ahead) const {
+  if (tag == client_side) return;
+  if (ahead == farthest_ahead) {
+    metrics::prefetch(*this);
+    metrics::prefetch(machine_);
+  } else {
+    machine_.approach(ahead);
+  }
 }
 
 void Relay::connected() {

@@ -76,6 +76,7 @@ class Relay final : Watcher, Timed {
 
   void start();
   void ready(std::uint32_t tag, std::uint32_t events) override;
+  void approach(std::uint32_t tag, int ahead) const override;
   Moment deadline() const override;
   void deadline_passed(Moment now) override;
 
