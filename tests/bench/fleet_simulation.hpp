@@ -45,15 +45,18 @@ struct TracedRequest {
 /// How uneven the texts are: a median estimate is off by about 10 %.
 inline constexpr double usual_text_spread = 0.15;
 
-/// `count` requests from the trace, begun at an entry that the seed chooses and from its start again at its end.
+/// `count` requests from the trace, begun at an entry that the seed chooses (`in_order`: at the first) and from its
+/// start again at its end. What the replicas can do depends on the order, so figures of one order say little of
+/// another.
 ///
 /// The text in a request's body is a third shorter than its tokens suppose, as of a model with a small vocabulary: the
 /// estimator's priors are wrong for it. And it is uneven, as real text is, by exp(`text_spread` * normal). All allow
 /// 1,024 tokens of output, so that weir is not told how long an answer will be.
 inline std::vector<TracedRequest> requests_of(std::span<const TraceEntry> trace, std::size_t count, std::uint64_t seed,
-                                              double text_spread = usual_text_spread) {
+                                              double text_spread = usual_text_spread, bool in_order = false) {
   lab::Random random(seed);
-  const std::size_t first = random.below(trace.size());
+  const std::size_t drawn = random.below(trace.size());
+  const std::size_t first = in_order ? 0 : drawn;
   const double turn = trace.back().at * static_cast<double>(trace.size()) / static_cast<double>(trace.size() - 1);
   std::vector<TracedRequest> requests(count);
   for (std::size_t i = 0; i < count; ++i) {

@@ -22,6 +22,7 @@ struct Options {
   double decode_weight = config::Pool{}.decode_weight;
   double text_spread = bench::usual_text_spread;
   bool kv_tokens = false;
+  bool in_order = false;
   bool capacity = false;
 };
 
@@ -119,7 +120,7 @@ int run(const Options& options) {
   std::vector<Traffic> seeds(options.seeds);
   std::vector<double> capacities;
   for (std::size_t s = 0; s < seeds.size(); ++s) {
-    seeds[s].requests = bench::requests_of(trace, options.requests, s + 1, options.text_spread);
+    seeds[s].requests = bench::requests_of(trace, options.requests, s + 1, options.text_spread, options.in_order);
     seeds[s].capacity = capacity_of(fleet_of(options), seeds[s].requests);
     capacities.push_back(seeds[s].capacity);
   }
@@ -172,6 +173,7 @@ int main(int argc, char** argv) {
       ->capture_default_str()
       ->check(CLI::Range(0.0, 1.0));
   app.add_flag("--kv-tokens", options.kv_tokens, "Tell the pool what the replicas' KV caches hold");
+  app.add_flag("--in-order", options.in_order, "Begin every run at the first entry of the trace");
   app.add_flag("--capacity", options.capacity, "Print the requests/s that the replicas answer together, and no more");
   CLI11_PARSE(app, argc, argv);
   return run(options);
