@@ -375,4 +375,44 @@ TEST(RelayHead, FollowsAClientThatWantsToClose) {
 }
 
 }  // namespace
+
+TEST(RelayFraming, GoesAroundATokenWhereItLiesIfThereIsRoom) {
+  const struct {
+    const char* what;
+    std::string read;
+    std::size_t pieces;
+  } rows[]{
+      {"a chunk of its own", chunk(token("b")), 1},
+      {"with leading zeros", "0000" + chunk(token("b")), 1},
+      {"two chunks become one", chunk(token("b").substr(0, 20)) + chunk(token("b").substr(20)), 1},
+      {"the chunk's end comes later", chunk(token("b")).substr(0, chunk(token("b")).size() - 2), 3},
+  };
+  for (const bool injected : {false, true}) {
+    for (const auto& row : rows) {
+      Circumstances one;
+      one.injected = injected;
+      Attempt attempt(one);
+      attempt.arrives(sse_head() + chunk(token("a")));
+      attempt.arrives(row.read);
+      EXPECT_EQ(attempt.out.spans.size(), row.pieces) << row.what;
+      EXPECT_EQ(attempt.last(), chunk(token("b"))) << row.what;
+    }
+  }
+}
+
+TEST(RelayFraming, LeavesNoTraceOfWhatIsHeldBackBehindTheToken) {
+  Circumstances injected;
+  injected.injected = true;
+  Attempt attempt(injected);
+  attempt.arrives(sse_head() + chunk(token("a")));
+  const auto split = usage_event.size() / 2;
+  attempt.arrives(chunk(token("b") + usage_event.substr(0, split)));
+  EXPECT_EQ(attempt.last(), chunk(token("b")));
+  attempt.arrives(chunk(usage_event.substr(split)));
+  EXPECT_EQ(attempt.last(), "");
+  attempt.arrives(chunk(done_event) + last_chunk);
+  EXPECT_EQ(attempt.seen().body, token("a") + token("b") + done_event);
+  EXPECT_EQ(attempt.machine->answer().output_tokens, 3u);
+}
+
 }  // namespace weir::proxy::test
