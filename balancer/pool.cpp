@@ -11,6 +11,9 @@ namespace {
 
 using metrics::wire::RequestFacts;
 
+/// Token events will come. Of streams whose API is not read, none are seen.
+bool shows_tokens(const RequestFacts& facts) { return facts.stream && facts.api != metrics::Api::other; }
+
 // What one sequence of the request needs for sure. Nothing is known of an unknown prompt; and a list of prompts comes
 // as one sum, of which the longest has at least its share (of a chat, `n` counts nothing but choices).
 Tokens context_needed(const RequestFacts& facts, const TokenEstimator::Estimate& prompt) {
@@ -85,7 +88,7 @@ Offered Pool::offer(const RequestFacts& facts, Moment now, std::span<const Repli
   if (!prompt.known) ++replica.unknown_prompt;
 
   const Tokens output = expected_output_.of(facts);
-  replica.ledger.open(++tickets_, {prompt.tokens, output, facts.stream}, now);
+  replica.ledger.open(++tickets_, {prompt.tokens, output, shows_tokens(facts)}, now);
   ++in_flight_;
 
   Lease lease;
@@ -95,7 +98,7 @@ Offered Pool::offer(const RequestFacts& facts, Moment now, std::span<const Repli
   lease.ticket_ = tickets_;
   lease.replica_ = index;
   lease.prompt_ = prompt.tokens;
-  lease.output_left_ = facts.stream ? output : 0;
+  lease.output_left_ = shows_tokens(facts) ? output : 0;
   return Admitted{std::move(lease)};
 }
 
@@ -133,7 +136,7 @@ void Pool::first_token(Lease& lease, Moment now) {
   if (!output) return;
   lease.output_left_ += *output;
   finished_.add(lease.prompt_, now);
-  if (lease.facts_->stream) {
+  if (shows_tokens(*lease.facts_)) {
     replica.rates.prompt_finished(lease.prompt_, replica.ledger.pending_seconds());
     update_speeds();
   }
@@ -158,7 +161,7 @@ void Pool::learn(Replica& replica, const RequestFacts& facts, const End& end, co
     finished_.add(closed.prompt, latest_);
     return;
   }
-  if (!facts.stream) return;
+  if (!shows_tokens(facts)) return;
   if (end.prompt_tokens) {
     const Tokens cached = std::min(end.cached_tokens.value_or(0), *end.prompt_tokens);
     replica.rates.prompt_settled(closed.prompt, *end.prompt_tokens - cached);

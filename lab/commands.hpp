@@ -11,5 +11,8 @@ namespace weir::lab {
 void add_sim_command(CLI::App& app, int& status);
 void add_load_command(CLI::App& app, int& status);
 void add_summary_command(CLI::App& app, int& status);
+void add_reports_command(CLI::App& app, int& status);
+void add_outage_command(CLI::App& app, int& status);
+void add_get_command(CLI::App& app, int& status);
 
 }  // namespace weir::lab

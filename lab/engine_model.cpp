@@ -45,8 +45,8 @@ void EngineModel::plan_continuous() {
   for (Running& r : running_) {
     if (r.prefilled < r.sequence.prompt_tokens) continue;
     r.decode_now = true;
-    ++step_decode_;
-    if (budget > 0) --budget;
+    step_decode_ += decode_width();
+    budget -= std::min(budget, decode_width());
   }
   const auto prefill = [&](Running& r) {
     r.prefill_now = std::min(budget, r.sequence.prompt_tokens - r.prefilled);
@@ -70,19 +70,26 @@ void EngineModel::plan_static() {
   for (Running& r : running_) {
     if (r.finished()) continue;
     r.decode_now = true;
-    ++step_decode_;
+    step_decode_ += decode_width();
   }
 }
 
 nanoseconds EngineModel::step_time() {
-  const std::uint64_t decoding =
-      settings_.batching == Batching::static_batches && step_prefill_ == 0 ? running_.size() : step_decode_;
+  const bool all_pay = settings_.batching == Batching::static_batches && step_prefill_ == 0;
+  const std::uint64_t computed = all_pay ? running_.size() * decode_width() : step_decode_;
+  const std::uint64_t decoding = computed - std::min<std::uint64_t>(computed, settings_.knee);
   const double work = static_cast<double>(settings_.step_base.count()) +
                       static_cast<double>(settings_.per_prefill_token.count()) * static_cast<double>(step_prefill_) +
                       static_cast<double>(settings_.per_decode_sequence.count()) * static_cast<double>(decoding) +
                       static_cast<double>(settings_.per_kv_token.count()) * static_cast<double>(kv_resident());
   const double noise = 1.0 + settings_.jitter * (2.0 * random_.uniform() - 1.0);
   return nanoseconds(std::max<std::int64_t>(1, static_cast<std::int64_t>(work * noise / settings_.speed)));
+}
+
+std::uint64_t EngineModel::accepted_drafts() {
+  std::uint64_t n = 0;
+  while (n < settings_.speculative_tokens && random_.uniform() < settings_.acceptance) ++n;
+  return n;
 }
 
 std::optional<nanoseconds> EngineModel::begin_step() {
@@ -105,8 +112,10 @@ std::span<const TokenEvent> EngineModel::end_step() {
     // The step that ends the prompt makes the first token.
     const bool prompt_done = r.prefill_now > 0 && r.prefilled == r.sequence.prompt_tokens;
     if (r.decode_now || prompt_done) {
-      ++r.produced;
-      events_.push_back({r.sequence.id, r.produced, r.finished()});
+      const std::uint64_t left = r.sequence.output_tokens - r.produced;
+      const std::uint64_t made = std::min(left, 1 + (r.decode_now ? accepted_drafts() : 0));
+      r.produced += made;
+      events_.push_back({r.sequence.id, r.produced, r.finished(), static_cast<std::uint32_t>(made)});
     }
     r.prefill_now = 0;
     r.decode_now = false;

@@ -3,6 +3,11 @@
 // No I/O and no clock: the caller begins a step, is told how long it lasts, and ends it when that time has passed, be
 // it real (sim_replica) or simulated. One thread. A step costs time linear in the sequences that run.
 //
+// A step lasts step_base (reading the weights), plus its prompt tokens, plus the keys and values that are resident,
+// plus the decoded sequences beyond `knee`: below it their arithmetic hides behind the reading of the weights. So a
+// decode step against the batch is flat and then bends, and prefill is linear in the batch, as in the published charts
+// of TGI's benchmark tool (flat to 32 sequences, bent at 64 and 128).
+//
 // SIMULATED. The defaults resemble a 7B model with grouped-query attention in 16 bit on one mid-range GPU (24 GB, about
 // 600 GB/s): reading the weights once a step takes about 18 ms, a resident token has about 57 KB of keys and values to
 // read, prefill runs at 8,000 to 9,000 tokens/s. They are worked out from such data sheets, not measured on a GPU.
@@ -12,6 +17,10 @@
 //   prompts, first come first served, in pieces (chunked prefill as in vLLM and Sarathi-Serve);
 // - static_batches: a batch is formed, prefilled in one step and decoded to the end of its longest answer before the
 //   next is formed; who has finished keeps its place, its memory and its share of the step time until then.
+//
+// Speculative decoding, in either: of K drafted tokens each is accepted with one probability until the first that is
+// not, so that a decode step yields 1 to K + 1 tokens of a sequence, all in one event. All K + 1 are computed, accepted
+// or not, and count against the knee and the token budget; drafting itself costs nothing (as with n-gram lookup).
 //
 // Memory is reserved for prompt and answer when a sequence is admitted (as TGI does), so that nothing is ever
 // preempted; who does not fit waits, and everyone behind waits too.
@@ -42,9 +51,12 @@ struct EngineSettings {
   std::uint32_t prefill_budget = 2048;  ///< Tokens of one step, decode included; > 0.
   nanoseconds step_base{18'000'000};
   nanoseconds per_prefill_token{105'000};
-  nanoseconds per_decode_sequence{100'000};
+  nanoseconds per_decode_sequence{100'000};  ///< With speculation: for each token of each sequence.
+  std::uint32_t knee = 0;                    ///< So many of a step cost nothing.
   nanoseconds per_kv_token{95};
-  double jitter = 0.02;  ///< Step times vary by up to this share, drawn by the seed; 0 to 1.
+  double jitter = 0.02;                  ///< Step times vary by up to this share, drawn by the seed; 0 to 1.
+  std::uint32_t speculative_tokens = 0;  ///< Drafted for each sequence and step.
+  double acceptance = 0.7;               ///< Probability of each draft, given that those before it were right; 0 to 1.
 };
 
 struct Sequence {
@@ -53,11 +65,12 @@ struct Sequence {
   std::uint64_t output_tokens = 1;
 };
 
-/// One token of one sequence.
+/// What a step made for one sequence: one token, or several that were drafted.
 struct TokenEvent {
   SequenceId id = 0;
-  std::uint64_t index = 0;  ///< 1 for the first token of an answer.
+  std::uint64_t index = 0;  ///< Of its last token: 1 for the first of an answer.
   bool last = false;
+  std::uint32_t tokens = 1;
   bool operator==(const TokenEvent&) const = default;
 };
 
@@ -85,7 +98,7 @@ class EngineModel {
     return kv_reserved_;
   }  ///< Promised to admitted sequences; never above kv_tokens.
   std::uint64_t last_step_prefill_tokens() const { return step_prefill_; }
-  std::uint64_t last_step_decode_tokens() const { return step_decode_; }
+  std::uint64_t last_step_decode_tokens() const { return step_decode_; }  ///< Computed, drafts included.
   const EngineSettings& settings() const { return settings_; }
 
  private:
@@ -104,6 +117,8 @@ class EngineModel {
   void plan_static();
   bool admit_next();
   void release_finished();
+  std::uint64_t decode_width() const { return std::uint64_t{1} + settings_.speculative_tokens; }
+  std::uint64_t accepted_drafts();
   nanoseconds step_time();
 
   EngineSettings settings_;

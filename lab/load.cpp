@@ -7,7 +7,6 @@
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/signal_set.hpp>
 #include <boost/asio/steady_timer.hpp>
-#include <boost/url.hpp>
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
@@ -21,6 +20,7 @@
 
 #include "lab/load/connection.hpp"
 #include "lab/load/report.hpp"
+#include "lab/target.hpp"
 
 namespace weir::lab {
 namespace {
@@ -34,25 +34,6 @@ using load::Moment;
 using load::Result;
 
 constexpr std::chrono::milliseconds tick{100};
-
-struct Target {
-  std::string host, port, prefix, authority;
-};
-
-/// Throws std::invalid_argument with a sentence.
-Target target_of(const std::string& url) {
-  const auto parsed = boost::urls::parse_uri(url);
-  if (!parsed || parsed->scheme() != "http" || parsed->host().empty()) {
-    throw std::invalid_argument("--url must be http://host[:port][/prefix], got \"" + url + "\"");
-  }
-  Target target;
-  target.host = parsed->host_type() == boost::urls::host_type::ipv6 ? parsed->host_address() : parsed->host();
-  target.port = parsed->has_port() ? std::string(parsed->port()) : "80";
-  target.prefix = std::string(parsed->encoded_path());
-  while (target.prefix.ends_with('/')) target.prefix.pop_back();
-  target.authority = std::string(parsed->encoded_host_and_port());
-  return target;
-}
 
 /// A file, standard output for "-", or nothing for "". Throws std::runtime_error where it cannot be opened.
 class Sink {

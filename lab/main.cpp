@@ -11,6 +11,9 @@ int main(int argc, char** argv) {
   weir::lab::add_sim_command(app, status);
   weir::lab::add_load_command(app, status);
   weir::lab::add_summary_command(app, status);
+  weir::lab::add_reports_command(app, status);
+  weir::lab::add_outage_command(app, status);
+  weir::lab::add_get_command(app, status);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {

@@ -6,6 +6,8 @@
 #include <string>
 
 #include "lab/commands.hpp"
+#include "lab/engine_options.hpp"
+#include "lab/engine_preset.hpp"
 #include "lab/sim_replica.hpp"
 
 namespace weir::lab {
@@ -14,7 +16,6 @@ namespace {
 struct Options {
   SimSettings settings;
   std::string listen = "127.0.0.1:8001";
-  double step_ms, prefill_us, sequence_us, kv_ns;
 };
 
 /// "ADDRESS:PORT" or "[ADDRESS]:PORT". Returns what is wrong, "" if nothing.
@@ -34,25 +35,20 @@ std::string read_listen(const std::string& text, SimSettings& settings) {
   return "";
 }
 
-nanoseconds in_nanoseconds(double value, double unit) { return nanoseconds(static_cast<std::int64_t>(value * unit)); }
-
 }  // namespace
 
 void add_sim_command(CLI::App& app, int& status) {
   const auto options = std::make_shared<Options>();
   SimSettings& s = options->settings;
-  EngineSettings& m = s.model_settings;
-  options->step_ms = static_cast<double>(m.step_base.count()) / 1e6;
-  options->prefill_us = static_cast<double>(m.per_prefill_token.count()) / 1e3;
-  options->sequence_us = static_cast<double>(m.per_decode_sequence.count()) / 1e3;
-  options->kv_ns = static_cast<double>(m.per_kv_token.count());
 
   CLI::App* sim =
       app.add_subcommand("sim", "A simulated replica: a real HTTP server with a model of an engine behind it");
-  sim->footer(
-      "Serves /v1/chat/completions and /v1/completions as vLLM does, /generate and /generate_stream as TGI does, and\n"
-      "/v1/models, /health, /metrics. Its times are simulated: they resemble an engine and prove nothing about one.\n"
-      "Example: weir-lab sim --listen 127.0.0.1:8001 --model sim-7b --speed 1.5 --log truth.jsonl");
+  sim->footer(std::string("Serves /v1/chat/completions and /v1/completions as vLLM does, /generate and "
+                          "/generate_stream as TGI does, and\n"
+                          "/v1/models, /health, /metrics. Its times are simulated: they resemble an engine and prove "
+                          "nothing about one.\n") +
+              "Example: weir-lab sim --listen 127.0.0.1:8001 --preset a800 --speed 0.5 --log truth.jsonl\n\n" +
+              describe_engine_presets());
   sim->add_option("--listen", options->listen, "Address and port; port 0 lets the system choose")
       ->capture_default_str()
       ->check([](const std::string& text) {
@@ -67,57 +63,10 @@ void add_sim_command(CLI::App& app, int& status) {
                       .description(""));
   sim->add_option("--log", s.log, "File for a JSON line a request with its true moments; - = standard output");
 
-  const std::string model = "Engine (defaults resemble a 7B model on a mid-range GPU)";
-  sim->add_option("--speed", m.speed, "Divides every step time")
-      ->capture_default_str()
-      ->check(CLI::Range(1e-3, 1e6))
-      ->group(model);
-  sim->add_option("--batching", m.batching, "continuous (default) or static")
-      ->transform(CLI::CheckedTransformer(std::map<std::string, Batching>{{"continuous", Batching::continuous},
-                                                                          {"static", Batching::static_batches}})
-                      .description(""))
-      ->group(model);
-  sim->add_option("--max-batch", m.max_batch, "Sequences that run at a time")
-      ->capture_default_str()
-      ->check(CLI::Range(1, 100'000))
-      ->group(model);
-  sim->add_option("--kv-tokens", m.kv_tokens, "Tokens that the KV cache holds")
-      ->capture_default_str()
-      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 40))
-      ->group(model);
-  sim->add_option("--prefill-budget", m.prefill_budget, "Tokens of one step, decode included")
-      ->capture_default_str()
-      ->check(CLI::Range(1, 10'000'000))
-      ->group(model);
-  sim->add_option("--step-ms", options->step_ms, "Milliseconds of every step")
-      ->capture_default_str()
-      ->check(CLI::Range(0.0, 60'000.0))
-      ->group(model);
-  sim->add_option("--prefill-us", options->prefill_us, "Microseconds more for each prompt token of a step")
-      ->capture_default_str()
-      ->check(CLI::Range(0.0, 1e6))
-      ->group(model);
-  sim->add_option("--sequence-us", options->sequence_us, "Microseconds more for each decoded sequence of a step")
-      ->capture_default_str()
-      ->check(CLI::Range(0.0, 1e6))
-      ->group(model);
-  sim->add_option("--kv-ns", options->kv_ns, "Nanoseconds more for each token in the KV cache")
-      ->capture_default_str()
-      ->check(CLI::Range(0.0, 1e6))
-      ->group(model);
-  sim->add_option("--jitter", m.jitter, "Share by which step times vary")
-      ->capture_default_str()
-      ->check(CLI::Range(0.0, 0.9))
-      ->group(model);
+  add_engine_options(*sim, s.model_settings);
   sim->callback([options, &status] {
-    SimSettings& settings = options->settings;
-    read_listen(options->listen, settings);
-    EngineSettings& engine = settings.model_settings;
-    engine.step_base = in_nanoseconds(options->step_ms, 1e6);
-    engine.per_prefill_token = in_nanoseconds(options->prefill_us, 1e3);
-    engine.per_decode_sequence = in_nanoseconds(options->sequence_us, 1e3);
-    engine.per_kv_token = in_nanoseconds(options->kv_ns, 1);
-    status = run_sim(settings);
+    read_listen(options->listen, options->settings);
+    status = run_sim(options->settings);
   });
 }
 

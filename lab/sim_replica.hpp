@@ -2,7 +2,7 @@
 // GPU.
 //
 // One thread. Serves /v1/chat/completions and /v1/completions as vLLM does, /generate and /generate_stream as TGI does,
-// and /v1/models, /health, /metrics. One token an event, one write a sequence and step.
+// and /v1/models, /health, /metrics. One write a sequence and step: one token, or several with speculative decoding.
 #pragma once
 
 #include <cstdint>

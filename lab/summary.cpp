@@ -5,6 +5,8 @@
 #include <cstdio>
 #include <set>
 
+#include "lab/json_fields.hpp"
+#include "lab/text.hpp"
 #include "metrics/gap_sketch.hpp"
 
 namespace weir::lab {
@@ -13,22 +15,6 @@ namespace json = boost::json;
 using load::Distribution;
 
 namespace {
-
-std::string text_of(const json::object& line, std::string_view key) {
-  const json::value* v = line.if_contains(key);
-  return v && v->is_string() ? std::string(v->get_string()) : std::string();
-}
-
-std::optional<double> number_of(const json::object& object, std::string_view key) {
-  const json::value* v = object.if_contains(key);
-  if (!v || !v->is_number()) return std::nullopt;
-  return v->to_number<double>();
-}
-
-std::uint64_t count_of(const json::object& object, std::string_view key) {
-  const double v = number_of(object, key).value_or(0);
-  return v > 0 ? static_cast<std::uint64_t>(v) : 0;
-}
 
 /// "2026-11-21T07:00:00.123456Z"
 std::optional<double> unix_seconds(const std::string& time) {
@@ -61,19 +47,8 @@ void read_gaps(const json::object& line, LogRow& row) {
 
 // -- printing ---------------------------------------------------------------------------------------------------------
 
-template <class... Values>
-std::string format(const char* pattern, Values... values) {
-  char text[256];
-  std::snprintf(text, sizeof text, pattern, values...);
-  return text;
-}
-
 std::string ms(const std::optional<Distribution>& d, double Distribution::*figure) {
   return d ? format("%8.1f", 1e3 * ((*d).*figure)) : format("%8s", "-");
-}
-
-std::string mean_p50_p95(const std::optional<Distribution>& d) {
-  return ms(d, &Distribution::mean) + ms(d, &Distribution::p50) + ms(d, &Distribution::p95);
 }
 
 std::string p50_p95(const std::optional<Distribution>& d) {
@@ -95,38 +70,10 @@ void print_group(std::ostream& out, int width, const std::string& name, const Lo
       << '\n';
 }
 
-std::optional<Distribution> distribution_of(const json::object& report, std::string_view key) {
-  const json::value* v = report.if_contains(key);
-  const json::object* object = v ? v->if_object() : nullptr;
-  if (!object) return std::nullopt;
-  Distribution d;
-  d.mean = number_of(*object, "mean").value_or(0);
-  d.p50 = number_of(*object, "p50").value_or(0);
-  d.p95 = number_of(*object, "p95").value_or(0);
-  return d;
-}
-
-void print_beside(std::ostream& out, const LogSummary& summary, const json::object& client) {
-  out << format("\n%-22s %9s  %24s %24s %24s\n", "", "", "TTFT ms      ", "ITL ms       ", "TPOT ms      ");
-  out << format("%-22s %9s  %8s%8s%8s %8s%8s%8s %8s%8s%8s\n", "measured by", "requests", "mean", "p50", "p95", "mean",
-                "p50", "p95", "mean", "p50", "p95");
-  const auto row = [&](const char* who, std::uint64_t requests, const std::optional<Distribution>& ttft,
-                       const std::optional<Distribution>& itl, const std::optional<Distribution>& tpot) {
-    out << format("%-22s %9llu  ", who, static_cast<unsigned long long>(requests)) << mean_p50_p95(ttft) << ' '
-        << mean_p50_p95(itl) << ' ' << mean_p50_p95(tpot) << '\n';
-  };
-  row("weir, of the replicas", summary.all.ok(), summary.all.ttft(), summary.all.itl(), summary.all.tpot());
-  row("weir, for the client", summary.all.ok(), summary.all.ttft_client(), summary.all.itl(), summary.all.tpot());
-  row("the client itself", count_of(client, "requests_ok"), distribution_of(client, "ttft_s"),
-      distribution_of(client, "itl_s"), distribution_of(client, "tpot_s"));
-}
-
 }  // namespace
 
 std::optional<LogRow> read_log_line(std::string_view text, bool& readable) {
-  boost::system::error_code ec;
-  const json::value document = json::parse(text, ec);
-  const json::object* line = ec ? nullptr : document.if_object();
+  const auto line = object_of(text);
   const auto begin = line ? unix_seconds(text_of(*line, "time")) : std::nullopt;
   readable = begin.has_value();
   if (!readable || text_of(*line, "role") != "primary") return std::nullopt;
@@ -215,7 +162,7 @@ LogSummary read_log(std::istream& in) {
   return summary;
 }
 
-void print_summary(std::ostream& out, const LogSummary& summary, const json::value& client) {
+void print_summary(std::ostream& out, const LogSummary& summary) {
   const double elapsed = summary.elapsed();
   const auto shown = [](const std::string& name) { return name.empty() ? std::string("(none)") : name; };
   std::size_t longest = 14;
@@ -241,7 +188,6 @@ void print_summary(std::ostream& out, const LogSummary& summary, const json::val
     out << format("%llu lines could not be read and are left out\n",
                   static_cast<unsigned long long>(summary.unreadable));
   }
-  if (client.is_object()) print_beside(out, summary, client.get_object());
 }
 
 }  // namespace weir::lab

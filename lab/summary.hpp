@@ -1,10 +1,9 @@
-// `weir-lab summary`: weir's request log as a table per replica and per configuration, beside what a client measured.
+// `weir-lab summary`: weir's request log as a table per replica and per configuration.
 //
-// Reads the lines of metrics/request_log.hpp and the report of `weir-lab load --json`. Latencies are those of
-// successful streams. No verdicts: that is the work of `weir compare`.
+// Reads the lines of metrics/request_log.hpp. Latencies are those of successful streams. No verdicts: that is the work
+// of `weir compare`. What others measured of the same streams stands beside it by lab/observers.hpp.
 #pragma once
 
-#include <boost/json.hpp>
 #include <cstdint>
 #include <istream>
 #include <map>
@@ -66,7 +65,6 @@ struct LogSummary {
 
 LogSummary read_log(std::istream& in);
 
-/// `client` is the report of `weir-lab load --json`, or null.
-void print_summary(std::ostream& out, const LogSummary& summary, const boost::json::value& client);
+void print_summary(std::ostream& out, const LogSummary& summary);
 
 }  // namespace weir::lab

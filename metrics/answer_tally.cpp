@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "metrics/prefetch.hpp"
+
 namespace weir::metrics {
 
 namespace {
@@ -19,6 +21,11 @@ void AnswerTally::read(Moment at) {
   if (last_read_ == at) return;
   last_read_ = at;
   ++answer_.reads;
+}
+
+void AnswerTally::approach() const {
+  prefetch(choices_.data(), sizeof(Choice));
+  prefetch(answer_.gaps.bins().data(), answer_.gaps.bins().size_bytes());
 }
 
 void AnswerTally::unparsed(Unparsed why) {

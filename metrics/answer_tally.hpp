@@ -38,6 +38,9 @@ class AnswerTally {
   /// The body has ended. `by_framing`: whole framing completes this answer, for want of an end marker.
   void end(bool whole, bool framed, bool by_framing, Moment at);
 
+  /// Asks into the cache what an event will touch beside the tally itself.
+  void approach() const;
+
   std::optional<Moment> last_read() const { return last_read_; }
   bool refused() const { return refused_; }
   bool marker() const { return answer_.complete == Completeness::marker; }

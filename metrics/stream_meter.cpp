@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "metrics/answer_tally.hpp"
+#include "metrics/prefetch.hpp"
 #include "metrics/shard.hpp"
 #include "metrics/wire/dialect.hpp"
 #include "metrics/wire/envelope.hpp"
@@ -122,6 +123,13 @@ StreamMeter::Read StreamMeter::arrived(std::span<const char> body, Moment at) {
   read.tokens = s.brought.tokens;
   read.first_token = s.brought.first_token;
   return read;
+}
+
+void StreamMeter::approach(int step) const {
+  if (step == 2) return prefetch(*state_);
+  state_->tally.approach();
+  state_->envelope.approach();
+  state_->outlet.approach();
 }
 
 void StreamMeter::paused() { state_->tally.paused(); }

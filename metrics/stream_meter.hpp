@@ -69,6 +69,9 @@ class StreamMeter {
   /// spans (chunked framing) is several calls with one `at`; `reads` counts it once.
   Read arrived(std::span<const char> body, Moment at);
 
+  /// A read will be given soon: asks into the cache what it will touch, in two steps, 2 and 1.
+  void approach(int step) const;
+
   /// Reading was paused for a slow client: the gap that ends next is no observation.
   void paused();
 

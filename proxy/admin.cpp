@@ -52,7 +52,8 @@ Response answer(const Request& request, Door door, Shared& shared, const std::fu
   Response response(http::status::ok, request.version());
   response.keep_alive(request.keep_alive());
   response.set(http::field::content_type, "text/plain; charset=utf-8");
-  const auto path = std::string_view(request.target().data(), request.target().size());
+  const std::string_view target(request.target().data(), request.target().size());
+  const auto path = target.substr(0, target.find('?'));
   if (request.method() != http::verb::get && request.method() != http::verb::head) {
     response.result(http::status::method_not_allowed);
     response.set(http::field::allow, "GET, HEAD");

@@ -245,6 +245,9 @@ OwnAnswer Exchange::failure_answer() const {
   switch (record_.outcome) {
     case Outcome::timeout:
       return error_answer(504, "timeout_error", "replica_timeout", "replica '" + replica + "' did not answer in time");
+    case Outcome::replica_refused:
+      return error_answer(503, "overloaded_error", "replica_refused",
+                          "replica '" + replica + "' refused the request, and no other can take it now");
     case Outcome::upstream_reset:
       return error_answer(502, "upstream_error", "replica_lost",
                           "replica '" + replica + "' broke off before it answered");

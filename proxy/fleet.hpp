@@ -4,7 +4,6 @@
 #include <atomic>
 #include <boost/asio/ip/tcp.hpp>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -13,32 +12,17 @@
 #include "balancer/pool.hpp"
 #include "config/settings.hpp"
 #include "metrics/exposition.hpp"
+#include "proxy/published.hpp"
 
 namespace weir::proxy {
-
-/// A replica's address: written by the control thread when its name is resolved, read at each connect.
-class ReplicaAddress {
- public:
-  std::optional<boost::asio::ip::tcp::endpoint> get() const {
-    const std::lock_guard lock(mutex_);
-    return endpoint_;
-  }
-  void set(const boost::asio::ip::tcp::endpoint& endpoint) {
-    const std::lock_guard lock(mutex_);
-    endpoint_ = endpoint;
-  }
-
- private:
-  mutable std::mutex mutex_;
-  std::optional<boost::asio::ip::tcp::endpoint> endpoint_;
-};
 
 struct ReplicaRuntime {
   config::Replica settings;
   std::string pool;
   balancer::ReplicaIndex index = 0;
   metrics::ReplicaSeries* series = nullptr;
-  ReplicaAddress address;
+  /// Set by the control thread when its name is resolved, read at each connect.
+  Published<std::optional<boost::asio::ip::tcp::endpoint>> address;
   bool inject_usage = true;
   std::atomic<bool> injection_disabled{false};  ///< It refused the usage option that weir adds.
 };

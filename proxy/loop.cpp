@@ -18,10 +18,11 @@ Loop::Loop(Shared& shared_state, std::size_t index_)
 }
 
 void Loop::run() {
-  poller.start();
+  poller.start(context);
   timer_.expires_after(tick_every);
   tick();
   context.run();
+  poller.stop();
 }
 
 void Loop::stop() {

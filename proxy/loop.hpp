@@ -27,11 +27,11 @@ struct Shared {
   metrics::Exposition& exposition;
   Fleet& fleet;
   metrics::RequestLog& log;
-  std::atomic<bool> draining{false};                         ///< Answers say `Connection: close`.
-  std::atomic<bool> closing{false};                          ///< Idle client connections are closed.
-  std::atomic<bool> cutting{false};                          ///< All that is still under way is over.
-  std::atomic<std::size_t> connections{0};                   ///< Client connections, all loops.
-  std::atomic<std::shared_ptr<const std::string>> models{};  ///< The answer to GET /v1/models.
+  std::atomic<bool> draining{false};        ///< Answers say `Connection: close`.
+  std::atomic<bool> closing{false};         ///< Idle client connections are closed.
+  std::atomic<bool> cutting{false};         ///< All that is still under way is over.
+  std::atomic<std::size_t> connections{0};  ///< Client connections, all loops.
+  Published<std::string> models{};          ///< The answer to GET /v1/models.
 };
 
 class Loop {
@@ -52,12 +52,13 @@ class Loop {
   Shared& shared;
   const std::size_t index;
   metrics::LoopShard& shard;
-  boost::asio::io_context context{1};
-  Poller poller{context};
+  // Before the context: its end destroys sessions under way, which hold watches, deadlines and idle connections.
+  Poller poller;
   Deadlines deadlines;
   ArrivalClock clock;
   IdleConnections idle;
   RelayOutput output;  ///< For use inside one handler.
+  boost::asio::io_context context{1};
   // What a new connection is placed by; written by this loop, read by the acceptor.
   std::atomic<std::size_t> connections{0}, streams{0};
 

@@ -77,7 +77,7 @@ void publish(Shared& shared, const std::map<const ReplicaRuntime*, Models>& answ
   boost::json::object outer;
   outer["object"] = "list";
   outer["data"] = std::move(list);
-  shared.models.store(std::make_shared<const std::string>(boost::json::serialize(outer) + "\n"));
+  shared.models.set(boost::json::serialize(outer) + "\n");
 }
 
 Awaitable<void> keep_asking(Shared& shared) {

@@ -1,10 +1,15 @@
 #include "proxy/poller.hpp"
 
+#include <fcntl.h>
+
+#include <algorithm>
 #include <array>
 #include <boost/asio/error.hpp>
 #include <boost/system/system_error.hpp>
 #include <cerrno>
 #include <utility>
+
+#include "metrics/prefetch.hpp"
 
 namespace weir::proxy {
 namespace {
@@ -17,29 +22,39 @@ int make_set() {
 
 }  // namespace
 
-Poller::Poller(boost::asio::io_context& context) : set_(context.get_executor(), make_set()) {}
+Poller::Poller() : set_(make_set()) {}
 
-void Poller::start() { wait(); }
-void Poller::stop() { set_.close(); }
+void Poller::start(boost::asio::io_context& context) {
+  // Asio closes what it is given: it gets a second descriptor of the same set.
+  waiter_.emplace(context.get_executor(), ::fcntl(set_.get(), F_DUPFD_CLOEXEC, 0));
+  wait();
+}
 
 void Poller::wait() {
-  set_.async_wait(boost::asio::posix::descriptor_base::wait_read, [this](boost::system::error_code error) {
+  waiter_->async_wait(boost::asio::posix::descriptor_base::wait_read, [this](boost::system::error_code error) {
     if (error) return;
     drain();
     wait();
   });
 }
 
+const Poller::Slot* Poller::live(const epoll_event& event) const {
+  const auto& slot = slots_[static_cast<std::uint32_t>(event.data.u64)];
+  const auto generation = static_cast<std::uint32_t>(event.data.u64 >> 32);
+  return slot.watcher != nullptr && slot.generation == generation ? &slot : nullptr;
+}
+
 void Poller::drain() {
   std::array<epoll_event, 256> events;
   // A full batch goes back to Asio in between, so that timers and posts are not starved; the wait reports the rest.
-  const int count = ::epoll_wait(set_.native_handle(), events.data(), static_cast<int>(events.size()), 0);
+  const int count = ::epoll_wait(set_.get(), events.data(), static_cast<int>(events.size()), 0);
   for (int i = 0; i < count; ++i) {
-    const auto& event = events[static_cast<std::size_t>(i)];
-    const auto slot = static_cast<std::uint32_t>(event.data.u64);
-    const auto generation = static_cast<std::uint32_t>(event.data.u64 >> 32);
-    if (slots_[slot].watcher != nullptr && slots_[slot].generation == generation)
-      slots_[slot].watcher->ready(slots_[slot].tag, event.events);
+    const auto at = [&](int n) -> const epoll_event& { return events[static_cast<std::size_t>(n)]; };
+    if (const int next = i + Watcher::farthest_ahead + 1; next < count)
+      if (const auto* const slot = live(at(next))) metrics::prefetch(slot->watcher, 4 * metrics::cache_line);
+    for (int ahead = std::min(Watcher::farthest_ahead, count - 1 - i); ahead > 0; --ahead)
+      if (const auto* const slot = live(at(i + ahead))) slot->watcher->approach(slot->tag, ahead);
+    if (const auto* const slot = live(at(i))) slot->watcher->ready(slot->tag, at(i).events);
   }
 }
 
@@ -47,7 +62,7 @@ void Poller::control(int operation, int fd, std::uint32_t events, std::uint32_t 
   epoll_event event{};
   event.events = events | EPOLLET;
   event.data.u64 = (std::uint64_t{slots_[slot].generation} << 32) | slot;
-  ::epoll_ctl(set_.native_handle(), operation, fd, &event);
+  ::epoll_ctl(set_.get(), operation, fd, &event);
 }
 
 Poller::Watch::Watch(Poller& poller, int fd, std::uint32_t events, Watcher& watcher, std::uint32_t tag)

@@ -9,7 +9,10 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <cstdint>
+#include <optional>
 #include <vector>
+
+#include "proxy/unique_fd.hpp"
 
 namespace weir::proxy {
 
@@ -19,6 +22,12 @@ class Watcher {
   /// `tag` is the one given to Poller::add; `events` are epoll's.
   virtual void ready(std::uint32_t tag, std::uint32_t events) = 0;
 
+  /// Its turn comes after `ahead` others, from `farthest_ahead` down to 1, and then ready() follows: what that will
+  /// touch may be asked into the cache. With hundreds of streams a token finds all that is its stream's evicted. Must
+  /// not change anything.
+  static constexpr int farthest_ahead = 3;
+  virtual void approach(std::uint32_t tag, int ahead) const = 0;
+
  protected:
   ~Watcher() = default;
 };
@@ -26,9 +35,11 @@ class Watcher {
 class Poller {
  public:
   /// Throws boost::system::system_error where the system has no more descriptors.
-  explicit Poller(boost::asio::io_context& context);
-  void start();
-  void stop();
+  Poller();
+  /// Watches are told from now on, in handlers of this context, until stop() or its end. A poller outlives its context:
+  /// what the context destroys with its pending handlers may hold watches.
+  void start(boost::asio::io_context& context);
+  void stop() { waiter_.reset(); }
 
   /// A watch; it ends before its descriptor is closed and before its watcher goes.
   class Watch {
@@ -56,11 +67,14 @@ class Poller {
     std::uint32_t tag = 0;
     std::uint32_t generation = 0;
   };
+  /// The slot of an event, or nothing if its watch has ended.
+  const Slot* live(const epoll_event& event) const;
   void wait();
   void drain();
   void control(int operation, int fd, std::uint32_t events, std::uint32_t slot);
 
-  boost::asio::posix::basic_stream_descriptor<boost::asio::io_context::executor_type> set_;
+  UniqueFd set_;
+  std::optional<boost::asio::posix::basic_stream_descriptor<boost::asio::io_context::executor_type>> waiter_;
   std::vector<Slot> slots_;
   std::vector<std::uint32_t> free_;
 };

@@ -6,6 +6,8 @@
 #include <array>
 #include <cerrno>
 
+#include "metrics/prefetch.hpp"
+
 namespace weir::proxy {
 namespace {
 
@@ -20,6 +22,10 @@ Clock::duration ticks(config::Seconds s) { return std::chrono::duration_cast<Clo
 
 /// One gathering write of up to 64 pieces and `bytes_in_a_row`, from `offset` in the first on. As sendmsg.
 ssize_t send_some(int fd, std::span<const std::string_view> spans, std::size_t offset) {
+  if (spans.size() == 1) {
+    const auto piece = spans.front().substr(offset, bytes_in_a_row);
+    return ::send(fd, piece.data(), piece.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+  }
   std::size_t left = bytes_in_a_row;
   std::array<iovec, 64> pieces;
   std::size_t count = 0;
@@ -71,6 +77,16 @@ void Relay::ready(std::uint32_t tag, std::uint32_t events) {
   }
   if ((events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0) hung_up_ = true;
   if ((events & (EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0) read_replica();
+}
+
+void Relay::approach(std::uint32_t tag, int ahead) const {
+  if (tag == client_side) return;
+  if (ahead == farthest_ahead) {
+    metrics::prefetch(*this);
+    metrics::prefetch(machine_);
+  } else {
+    machine_.approach(ahead);
+  }
 }
 
 void Relay::connected() {
@@ -204,8 +220,17 @@ void Relay::client_gone() {
 /// The replica's work is over; the client may still have bytes to take.
 void Relay::replica_done() {
   replica_watch_.reset();
-  if (!machine_.upstream_reusable() || span_ < request_.spans.size()) connection_.reset();
+  if (!machine_.upstream_reusable() || span_ < request_.spans.size()) drop_connection();
   if (pending_.empty()) over();
+}
+
+/// Of a request that was not sent whole, what the kernel still holds is of no use: a reset takes it back and tells a
+/// replica that has stopped reading, where a FIN would wait behind it.
+void Relay::drop_connection() {
+  const linger at_once{.l_onoff = 1, .l_linger = 0};
+  if (connection_ && span_ < request_.spans.size())
+    ::setsockopt(connection_.get(), SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
+  connection_.reset();
 }
 
 void Relay::over() {
@@ -213,7 +238,7 @@ void Relay::over() {
   replica_watch_.reset();
   client_watch_.reset();
   unlink();
-  if (!machine_.done() || !machine_.upstream_reusable()) connection_.reset();
+  if (!machine_.done() || !machine_.upstream_reusable()) drop_connection();
   ended_at_ = Clock::now();
   std::exchange(completion_, nullptr)->complete();
 }

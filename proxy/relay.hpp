@@ -76,6 +76,7 @@ class Relay final : Watcher, Timed {
 
   void start();
   void ready(std::uint32_t tag, std::uint32_t events) override;
+  void approach(std::uint32_t tag, int ahead) const override;
   Moment deadline() const override;
   void deadline_passed(Moment now) override;
 
@@ -87,6 +88,7 @@ class Relay final : Watcher, Timed {
   void watch_client(std::uint32_t events);
   void client_gone();
   void replica_done();
+  void drop_connection();
   void over();
 
   Loop& loop_;

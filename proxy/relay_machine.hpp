@@ -97,6 +97,11 @@ class RelayMachine {
     if (meter_) meter_->paused();
   }
 
+  /// A read is soon to be passed on: see Watcher::approach.
+  void approach(int ahead) const {
+    if (meter_) meter_->approach(ahead);
+  }
+
   /// When deadline_passed should be called, if nothing else happens first.
   Moment deadline() const;
   void deadline_passed(Moment now, RelayOutput& out);
@@ -136,6 +141,7 @@ class RelayMachine {
   void finish(std::span<const std::string_view> forward, Moment at, RelayOutput& out);
   void broken(Break how, Moment now, RelayOutput& out);
   void emit(std::span<const std::string_view> body, RelayOutput& out);
+  bool frame_in_place(std::string_view body, RelayOutput& out);
   void commit(RelayOutput& out);
   void stop(AttemptEnd end, metrics::Outcome outcome, Moment now);
   bool take_retry() { return options_.take_retry && options_.take_retry(); }
@@ -156,6 +162,7 @@ class RelayMachine {
   std::string closing_;      ///< The last bytes: what was held back to the end, or an error event of weir's own.
   std::string torn_head_;    ///< A head in several reads, while the body bytes behind it are being written.
 
+  std::span<char> read_;  ///< The read under way.
   std::optional<Moment> sent_, head_at_, last_token_;
   Moment read_at_{};  ///< Arrival of the read whose output is being written.
   std::uint32_t read_token_events_ = 0;

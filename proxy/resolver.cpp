@@ -52,7 +52,7 @@ void start_resolver(asio::io_context& context, Fleet& fleet) {
       if (error) {
         named.push_back(replica.get());
       } else {
-        replica->address.set({address, replica->settings.url.port});
+        replica->address.set(tcp::endpoint(address, replica->settings.url.port));
       }
     }
   }

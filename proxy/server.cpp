@@ -12,6 +12,7 @@
 #include <boost/asio/signal_set.hpp>
 #include <cstdio>
 #include <fstream>
+#include <limits>
 #include <thread>
 
 #include "proxy/admin.hpp"
@@ -37,12 +38,17 @@ std::string host_name() {
   return name;
 }
 
-/// As many descriptors as the system lets this process have: each stream takes two.
-void raise_descriptor_limit() {
+/// Descriptors that are neither a client's nor its replica's: listeners, loops, logs, scrapes, connections that idle.
+constexpr std::size_t other_descriptors = 64;
+
+/// Takes as many descriptors as the system lets this process have. Returns how many clients these are enough for, each
+/// with a replica of its own: with more, none of them would reach one.
+std::size_t clients_by_descriptors() {
   rlimit limit{};
-  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == limit.rlim_max) return;
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return std::numeric_limits<std::size_t>::max();
   limit.rlim_cur = limit.rlim_max;
   ::setrlimit(RLIMIT_NOFILE, &limit);
+  return limit.rlim_max > other_descriptors + 2 ? (limit.rlim_max - other_descriptors) / 2 : 1;
 }
 
 /// All of it lives on the control thread, but for the loops' threads.
@@ -63,6 +69,7 @@ class Server {
 
   const config::Settings& settings_;
   asio::io_context context_{1};
+  const std::size_t most_connections_;
   const unsigned threads_;
   metrics::Exposition exposition_;
   Fleet fleet_;
@@ -78,6 +85,7 @@ class Server {
 
 Server::Server(const config::Settings& settings, const std::string& version)
     : settings_(settings),
+      most_connections_(std::min(settings.limits.connections, clients_by_descriptors())),
       threads_(settings.server.threads != 0 ? settings.server.threads : allowed_cpus()),
       exposition_(threads_, metrics::BuildInfo{version, __VERSION__}),
       fleet_(settings, exposition_, std::random_device()()),
@@ -107,7 +115,7 @@ Server::~Server() {
 
 /// Hands a connection to the loop with the least work, counted here and now.
 void Server::place(UniqueFd client, bool ipv6) {
-  if (shared_.connections.fetch_add(1, std::memory_order_relaxed) >= settings_.limits.connections) {
+  if (shared_.connections.fetch_add(1, std::memory_order_relaxed) >= most_connections_) {
     shared_.connections.fetch_sub(1, std::memory_order_relaxed);
     // A shard has one writer, its loop.
     asio::post(loops_.front()->context, [&shard = loops_.front()->shard] {
@@ -189,6 +197,9 @@ int Server::run() {
     spdlog::info("serving on {}:{} with {} loops", address.host, address.port, threads_);
   if (settings_.metrics.listen)
     spdlog::info("metrics on http://{}:{}/metrics", settings_.metrics.listen->host, settings_.metrics.listen->port);
+  if (most_connections_ < settings_.limits.connections)
+    spdlog::warn("{} connections at most, not limits.connections = {}: raise the limit of open files (ulimit -Hn)",
+                 most_connections_, settings_.limits.connections);
   context_.run();
   return 0;
 }
@@ -208,7 +219,6 @@ unsigned allowed_cpus() {
 
 int serve(const config::Settings& settings, const std::string& version) {
   ::signal(SIGPIPE, SIG_IGN);
-  raise_descriptor_limit();
   try {
     Server server(settings, version);
     return server.run();

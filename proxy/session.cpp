@@ -59,7 +59,8 @@ class Session final : Timed {
 Session::Session(Loop& loop, UniqueFd client, bool ipv6)
     : loop_(loop), limits_(loop.shared.settings.limits), socket_(loop.context.get_executor()) {
   const int on = 1, seconds = 30, interval = 10, probes = 3;
-  const int stall = static_cast<int>(limits_.client_stall.count() * 1000);
+  // The kernel gives a client up after weir does: a closed window counts for it too, and weir's own limit is counted.
+  const int stall = static_cast<int>((limits_.client_stall.count() + 5) * 1000);
   const int fd = client.get();
   ::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
   ::setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
@@ -238,7 +239,7 @@ Awaitable<bool> Session::answer(ClientRequest& request) {
     if (request.route == Route::health) {
       own.body = "{\"status\":\"ok\"}\n";
     } else if (request.route == Route::models) {
-      own.body = *loop_.shared.models.load();
+      own.body = loop_.shared.models.get();
     } else {
       outcome = Outcome::bad_request;
       own = error_answer(

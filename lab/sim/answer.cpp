@@ -72,17 +72,21 @@ void Answer::append_head(std::string& out, bool keep_alive) const {
   out += "transfer-encoding: chunked\r\n\r\n";
 }
 
-void Answer::append_token(std::string& out, std::uint64_t index) const {
-  is_tgi(request_.route) ? append_tgi(out, index) : append_openai(out, index);
-  if (index == plan_.tokens) out += "0\r\n\r\n";
+void Answer::append_tokens(std::string& out, std::uint64_t first, std::uint64_t last) const {
+  if (is_tgi(request_.route)) {
+    for (std::uint64_t index = first; index <= last; ++index) append_tgi(out, index);
+  } else {
+    append_openai(out, first, last);
+  }
+  if (last == plan_.tokens) out += "0\r\n\r\n";
 }
 
-void Answer::append_openai(std::string& out, std::uint64_t index) const {
+void Answer::append_openai(std::string& out, std::uint64_t first, std::uint64_t last) const {
   const bool chat = request_.route == Route::chat;
-  const bool last = index == plan_.tokens;
+  const bool ends = last == plan_.tokens;
   std::string event;
   event.reserve(envelope_.size() + 256);
-  if (chat && index == 1) {
+  if (chat && first == 1) {
     event =
         envelope_ +
         R"("choices":[{"index":0,"delta":{"role":"assistant","content":""},"logprobs":null,"finish_reason":null}],)";
@@ -92,16 +96,16 @@ void Answer::append_openai(std::string& out, std::uint64_t index) const {
   }
   event = envelope_;
   event += chat ? R"("choices":[{"index":0,"delta":{"content":")" : R"("choices":[{"index":0,"text":")";
-  if (has_text(index)) event += answer_token(seed_, index).json;
+  event += text_json(first, last);
   event += chat ? R"("},"logprobs":null,"finish_reason":)" : R"(","logprobs":null,"finish_reason":)";
-  event += !last ? "null" : plan_.by_stop ? R"("stop")" : R"("length")";
-  if (last || !chat) event += R"(,"stop_reason":null)";
+  event += !ends ? "null" : plan_.by_stop ? R"("stop")" : R"("length")";
+  if (ends || !chat) event += R"(,"stop_reason":null)";
   if (!chat) event += R"(,"prompt_token_ids":null)";
   event += R"(,"token_ids":null}])";
-  if (request_.continuous_usage) event += "," + usage(index);
+  if (request_.continuous_usage) event += "," + usage(last);
   event += "}\n\n";
   append_chunk(out, event);
-  if (!last) return;
+  if (!ends) return;
   if (request_.include_usage) {
     append_chunk(out, envelope_ + R"("choices":[],)" + usage(plan_.tokens) +
                           (chat ? R"(,"system_fingerprint":"weir-lab-sim")" : "") + "}\n\n");
@@ -136,9 +140,9 @@ void Answer::append_tgi(std::string& out, std::uint64_t index) const {
   append_chunk(out, event);
 }
 
-std::string Answer::text_json() const {
+std::string Answer::text_json(std::uint64_t first, std::uint64_t last) const {
   std::string text;
-  for (std::uint64_t i = 1; i <= plan_.tokens; ++i) {
+  for (std::uint64_t i = first; i <= last; ++i) {
     if (has_text(i)) text += answer_token(seed_, i).json;
   }
   return text;

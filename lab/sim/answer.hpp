@@ -2,7 +2,8 @@
 //
 // Compact JSON, one event a chunk, as uvicorn and axum frame them. vLLM: the role event goes out with the first token,
 // a stop ends in an empty event with finish_reason, a length joins it to the last token, usage only if asked for,
-// [DONE] always. TGI: no blank after "data:", no [DONE], the last event carries generated_text.
+// [DONE] always, and the tokens of one step in one event. TGI: no blank after "data:", no [DONE], one token an event
+// always, the last event carries generated_text.
 #pragma once
 
 #include <cstdint>
@@ -21,16 +22,18 @@ class Answer {
 
   /// The response head of a stream. Sent before prefill, as vLLM and TGI do.
   void append_head(std::string& out, bool keep_alive) const;
-  /// The chunks that token `index` (1 to plan.tokens) brings, to the end of the body with the last one.
-  void append_token(std::string& out, std::uint64_t index) const;
+  /// The chunks that one step's tokens bring, `first` to `last` of 1 to plan.tokens; with the last one the end of the
+  /// body too.
+  void append_tokens(std::string& out, std::uint64_t first, std::uint64_t last) const;
   /// The body of an answer that is not streamed.
   std::string whole() const;
 
  private:
-  void append_openai(std::string& out, std::uint64_t index) const;
+  void append_openai(std::string& out, std::uint64_t first, std::uint64_t last) const;
   void append_tgi(std::string& out, std::uint64_t index) const;
   std::string usage(std::uint64_t completion_tokens) const;
-  std::string text_json() const;
+  std::string text_json(std::uint64_t first, std::uint64_t last) const;
+  std::string text_json() const { return text_json(1, plan_.tokens); }
   bool has_text(std::uint64_t index) const { return !(plan_.by_stop && index == plan_.tokens); }
 
   Request request_;

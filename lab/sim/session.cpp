@@ -176,13 +176,13 @@ void Session::on_token(const TokenEvent& event) {
   Truth& truth = generation_->truth;
   truth.output_tokens = event.index;
   if (truth.stream) {
-    generation_->answer.append_token(out_, event.index);
+    generation_->answer.append_tokens(out_, event.index - event.tokens + 1, event.index);
     flush();
     if (closed_) return;
   }
   truth.last_token = std::chrono::steady_clock::now();
-  if (event.index == 1) truth.first_token = truth.last_token;
-  replica_.ledger.token(truth);
+  if (!truth.first_token) truth.first_token = truth.last_token;
+  replica_.ledger.tokens(truth, event.tokens);
   if (!event.last) return;
 
   const std::string whole = truth.stream ? "" : generation_->answer.whole();

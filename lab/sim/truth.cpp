@@ -105,9 +105,9 @@ Ledger::Ledger(const std::string& path)
   if (!file_) throw std::runtime_error("cannot open the log " + path + ": " + std::strerror(errno));
 }
 
-void Ledger::token(const Truth& truth) {
-  ++output_tokens_;
-  if (truth.output_tokens > 1) return;
+void Ledger::tokens(const Truth& truth, std::uint64_t made) {
+  output_tokens_ += made;
+  if (truth.output_tokens > made) return;
   prompt_tokens_ += truth.prompt_tokens;
   if (truth.stream) time_to_first_token_.observe(positive(*truth.first_token - truth.received));
 }

@@ -40,8 +40,8 @@ class Ledger {
   /// `path`: "" = no log, "-" = standard output. Throws std::runtime_error where the file cannot be opened.
   explicit Ledger(const std::string& path);
 
-  /// A token was written; its request as it stands with it.
-  void token(const Truth& truth);
+  /// One step's tokens were written; their request as it stands with them.
+  void tokens(const Truth& truth, std::uint64_t made);
   /// A request has ended.
   void add(const Truth& truth);
   /// The text format of Prometheus, under vLLM's names or, with `tgi`, TGI's.

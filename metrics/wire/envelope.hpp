@@ -10,6 +10,7 @@
 #include <string>
 #include <string_view>
 
+#include "metrics/prefetch.hpp"
 #include "metrics/wire/dialect.hpp"
 
 namespace weir::metrics::wire {
@@ -20,6 +21,8 @@ class Envelope {
 
   /// Fills `facts` (cleared before) and returns true, if the event has the remembered shape.
   bool match(std::string_view data, EventFacts& facts) const;
+  /// Asks the shape into the cache.
+  void approach() const { prefetch(around_.data(), around_.size()); }
   /// Remembers a fully parsed event, if it is plain.
   void remember(std::string_view data, const EventFacts& facts);
 

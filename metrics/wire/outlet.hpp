@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "metrics/prefetch.hpp"
 #include "metrics/wire/sse.hpp"
 
 namespace weir::metrics::wire {
@@ -26,6 +27,9 @@ class Outlet {
   void cut(const SseEvent& event, const SseFramer& framer);
   /// The framer has found all events of the read.
   void finish(const SseFramer& framer);
+
+  /// Asks into the cache what a read will touch beside the outlet itself.
+  void approach() const { prefetch(spans_.data(), sizeof(std::string_view)); }
 
   /// What goes on, in order. Valid until the framer's next feed().
   std::span<const std::string_view> spans() const { return spans_; }

@@ -70,9 +70,10 @@ TEST(Http, ARequestIdIsPassedOnIfItIsOneAndReplacedIfNot) {
     EXPECT_THAT(id, ::testing::MatchesRegex("[0-9a-f]{32}"));
     EXPECT_EQ(replica.requests().back().head.field("x-request-id"), id);
   }
-  const auto lines = weir.log_lines(4);
-  EXPECT_NE(member(lines[0], "id"), "abc.DEF_1-2") << "a client's id decides nothing";
-  EXPECT_EQ(member(lines[3], "id"), replica.requests().back().head.field("x-request-id").value_or(""));
+  std::vector<std::string> logged;
+  for (const auto& line : weir.log_lines(4)) logged.push_back(member(line, "id"));
+  EXPECT_THAT(logged, ::testing::Contains(replica.requests().back().head.field("x-request-id").value_or("")));
+  EXPECT_THAT(logged, ::testing::Not(::testing::Contains("abc.DEF_1-2"))) << "a client's id decides nothing";
 }
 
 TEST(Http, ThePrefixOfAReplicaGoesBeforeThePath) {

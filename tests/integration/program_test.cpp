@@ -191,6 +191,7 @@ TEST(Program, ASecondTermStopsAtOnce) {
   one.client.rest(one.got);
   EXPECT_THAT(one.got.end, AnyOf(Eq(BodyEnd::fin), Eq(BodyEnd::reset))) << "what is cut must not look whole";
   one.weir.stop();
+  EXPECT_EQ(one.weir.log_lines(1).size(), 1u) << "what was cut is counted and logged";
 }
 
 TEST(Program, ADrainThatTakesTooLongEnds) {
@@ -200,6 +201,7 @@ TEST(Program, ADrainThatTakesTooLongEnds) {
   one.client.rest(one.got);
   EXPECT_THAT(one.got.end, AnyOf(Eq(BodyEnd::fin), Eq(BodyEnd::reset)));
   one.weir.stop();
+  EXPECT_EQ(one.weir.log_lines(1).size(), 1u);
 }
 
 }  // namespace

@@ -209,6 +209,23 @@ TEST(Pool, ARequestThatIsNotStreamedDrainsAtTheLearnedRates) {
   expect_idle(*pool, 1, at(now + 2));
 }
 
+TEST(Pool, AStreamWhoseTokensAreNotReadDrainsLikeOneThatIsNotStreamed) {
+  auto pool = pool_of({replica("a")});
+  double now = 0;
+  for (int i = 0; i < 40; ++i) {
+    Lease lease = admitted(pool->offer(prompt_of(1000), at(now)));
+    lease.first_token(at(now += 0.1));
+    lease.end(answer(1000, 51), at(now += 1));
+  }
+  RequestFacts unread = prompt_of(1000);
+  unread.api = metrics::Api::other;
+  Lease lease = admitted(pool->offer(unread, at(now)));
+  EXPECT_EQ(pool->load(0, at(now)).prefill_left, 1000u);
+  EXPECT_EQ(pool->load(0, at(now + 0.2)).prefill_left, 0u);
+  lease.end(answer(), at(now + 2));
+  expect_idle(*pool, 1, at(now + 2));
+}
+
 // Serves streams one after the other on the replica that is not in `others`, a prompt of 1000 tokens in `seconds` each.
 void serve(Pool& pool, std::span<const ReplicaIndex> others, double& now, double seconds, const End& end) {
   for (int i = 0; i < 400; ++i) {

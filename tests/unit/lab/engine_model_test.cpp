@@ -185,6 +185,66 @@ TEST(EngineModel, AStaticBatchWhoseLastSequenceIsAbortedGivesWay) {
   EXPECT_EQ(engine.end_step()[0].id, 3u);
 }
 
+TEST(EngineModel, DecodedSequencesUpToTheKneeAreFree) {
+  EngineSettings s = plain();
+  s.per_kv_token = nanoseconds(0);
+  s.knee = 4;
+  for (const std::uint32_t batch : {1u, 4u, 5u, 9u}) {
+    EngineModel engine(s, 1);
+    for (SequenceId id = 1; id <= batch; ++id) engine.submit({id, 10, 2});
+    engine.begin_step();
+    engine.end_step();
+    const std::uint32_t beyond = batch > 4 ? batch - 4 : 0;
+    EXPECT_EQ(engine.begin_step(), nanoseconds(1'000'000 + 10'000 * beyond)) << batch;
+  }
+}
+
+TEST(EngineModel, DraftsThatAreAllRightComeInOneEvent) {
+  EngineSettings s = plain();
+  s.per_kv_token = nanoseconds(0);
+  s.speculative_tokens = 3;
+  s.acceptance = 1;
+  EngineModel engine(s, 1);
+  engine.submit({7, 100, 10});
+  // Every decode step computes four tokens; the last one needs a single token more.
+  EXPECT_THAT(
+      run_dry(engine),
+      ElementsAre(Seen{nanoseconds(1'100'000), {7, 1, false, 1}}, Seen{nanoseconds(2'140'000), {7, 5, false, 4}},
+                  Seen{nanoseconds(3'180'000), {7, 9, false, 4}}, Seen{nanoseconds(4'220'000), {7, 10, true, 1}}));
+}
+
+TEST(EngineModel, DraftsThatAreAllWrongCostTimeAndBringNothing) {
+  EngineSettings s = plain();
+  s.speculative_tokens = 3;
+  s.acceptance = 0;
+  EngineSettings without = plain();
+  EngineModel drafting(s, 1), plainly(without, 1);
+  drafting.submit({7, 100, 20});
+  plainly.submit({7, 100, 20});
+  const auto slow = run_dry(drafting), fast = run_dry(plainly);
+  ASSERT_EQ(slow.size(), 20u);
+  ASSERT_EQ(fast.size(), 20u);
+  EXPECT_EQ(slow.back().at - fast.back().at, nanoseconds(19 * 3 * 10'000));
+}
+
+TEST(EngineModel, AcceptedDraftsFollowTheirProbability) {
+  EngineSettings s = plain();
+  s.speculative_tokens = 2;
+  s.acceptance = 0.6;
+  s.kv_tokens = 1'000'000;
+  EngineModel engine(s, 3);
+  engine.submit({1, 1, 100'000});
+  std::map<std::uint32_t, double> steps;
+  double all = 0;
+  for (const Seen& e : run_dry(engine)) {
+    ++steps[e.event.tokens];
+    ++all;
+  }
+  EXPECT_NEAR(steps[1] / all, 0.4, 0.01);
+  EXPECT_NEAR(steps[2] / all, 0.6 * 0.4, 0.01);
+  EXPECT_NEAR(steps[3] / all, 0.6 * 0.6, 0.01);
+}
+
 TEST(EngineModel, DoubleSpeedHalvesEveryMoment) {
   EngineSettings slow;
   slow.jitter = 0.1;
@@ -235,11 +295,12 @@ TEST(EngineModel, TheDefaultsResembleAMidRangeGpu) {
 }
 
 /// Whatever arrives and leaves whenever: each token comes once and in order, limits hold, and the end is empty.
-class EngineModelAtRandom : public testing::TestWithParam<std::tuple<Batching, std::uint64_t>> {};
+class EngineModelAtRandom : public testing::TestWithParam<std::tuple<Batching, std::uint64_t, std::uint32_t>> {};
 
 TEST_P(EngineModelAtRandom, LosesAndInventsNothing) {
-  const auto [batching, seed] = GetParam();
+  const auto [batching, seed, drafts] = GetParam();
   EngineSettings s;
+  s.speculative_tokens = drafts;
   s.batching = batching;
   s.max_batch = 7;
   s.kv_tokens = 2'000;
@@ -272,13 +333,15 @@ TEST_P(EngineModelAtRandom, LosesAndInventsNothing) {
     if (!stepping) continue;
     for (const TokenEvent& e : engine.end_step()) {
       ASSERT_FALSE(aborted[e.id]);
-      ASSERT_EQ(e.index, ++produced[e.id]);
+      ASSERT_GE(e.tokens, 1u);
+      ASSERT_LE(e.tokens, 1u + drafts);
+      ASSERT_EQ(e.index, produced[e.id] += e.tokens);
       ASSERT_EQ(e.last, e.index == submitted[e.id].output_tokens);
     }
   }
   for (const Seen& e : run_dry(engine)) {
     ASSERT_FALSE(aborted[e.event.id]);
-    ++produced[e.event.id];
+    produced[e.event.id] += e.event.tokens;
   }
   for (const auto& [id, q] : submitted) {
     EXPECT_TRUE(aborted[id] || produced[id] == q.output_tokens) << "sequence " << id;
@@ -291,7 +354,7 @@ TEST_P(EngineModelAtRandom, LosesAndInventsNothing) {
 
 INSTANTIATE_TEST_SUITE_P(Seeds, EngineModelAtRandom,
                          testing::Combine(testing::Values(Batching::continuous, Batching::static_batches),
-                                          testing::Values(1, 2, 3)));
+                                          testing::Values(1, 2, 3), testing::Values(0, 4)));
 
 }  // namespace
 }  // namespace weir::lab

@@ -140,7 +140,7 @@ TEST(StreamReader, AnErrorEventIsAnErrorInEveryShape) {
 /// What a simulated replica writes, without its head and chunk framing.
 std::string body_of(const sim::Answer& answer, std::uint64_t tokens) {
   std::string framed;
-  for (std::uint64_t i = 1; i <= tokens; ++i) answer.append_token(framed, i);
+  for (std::uint64_t i = 1; i <= tokens; ++i) answer.append_tokens(framed, i, i);
   std::string body;
   std::string_view left = framed;
   while (true) {

@@ -126,8 +126,8 @@ TEST(SimAnswer, AVllmChatStopIsAnEmptyEventOfItsOwn) {
   request.include_usage = true;
   const Answer answer(request, {2, true}, "m", 9, 1779866853);
   std::string first, last;
-  answer.append_token(first, 1);
-  answer.append_token(last, 2);
+  answer.append_tokens(first, 1, 1);
+  answer.append_tokens(last, 2, 2);
   const std::string id = first.substr(first.find("chatcmpl-"), 41);
   const std::string envelope =
       R"(data: {"id":")" + id + R"(","object":"chat.completion.chunk","created":1779866853,"model":"m","choices":[)";
@@ -157,7 +157,7 @@ TEST(SimAnswer, AVllmChatStopIsAnEmptyEventOfItsOwn) {
 TEST(SimAnswer, AVllmLengthIsJoinedToTheLastTokenAndUsageComesOnlyIfAsked) {
   const Answer answer(streaming(Route::completions), {2, false}, "m", 9, 1);
   std::string last;
-  answer.append_token(last, 2);
+  answer.append_tokens(last, 2, 2);
   const std::string id = last.substr(last.find("cmpl-"), 37);
   EXPECT_EQ(
       last,
@@ -176,12 +176,32 @@ TEST(SimAnswer, ContinuousUsageCountsUpFromNought) {
   request.include_usage = request.continuous_usage = true;
   const Answer answer(request, {5, false}, "m", 9, 1);
   std::string first, second;
-  answer.append_token(first, 1);
-  answer.append_token(second, 2);
+  answer.append_tokens(first, 1, 1);
+  answer.append_tokens(second, 2, 2);
   EXPECT_THAT(first,
               HasSubstr(R"("usage":{"prompt_tokens":31,"total_tokens":31,"completion_tokens":0},"prompt_token_ids")"));
   EXPECT_THAT(first, HasSubstr(R"("usage":{"prompt_tokens":31,"total_tokens":32,"completion_tokens":1}})"));
   EXPECT_THAT(second, HasSubstr(R"("completion_tokens":2}})"));
+}
+
+TEST(SimAnswer, TheTokensOfOneStepAreOneVllmEventAndOneTgiEventEach) {
+  const auto text = [](std::uint64_t index) { return std::string(answer_token(9, index).json); };
+  Request request = streaming(Route::completions);
+  request.include_usage = request.continuous_usage = true;
+  std::string step, end;
+  const Answer vllm(request, {6, true}, "m", 9, 1);
+  vllm.append_tokens(step, 2, 4);
+  vllm.append_tokens(end, 5, 6);
+  EXPECT_THAT(step, HasSubstr(R"("text":")" + text(2) + text(3) + text(4) + R"(",)"));
+  EXPECT_THAT(step, HasSubstr(R"("completion_tokens":4}})"));
+  EXPECT_EQ(step.find("data: "), step.rfind("data: "));
+  EXPECT_THAT(end, HasSubstr(R"("text":")" + text(5) + R"(","logprobs":null,"finish_reason":"stop")"));
+  EXPECT_THAT(end, HasSubstr(R"("choices":[],"usage":{"prompt_tokens":31,"total_tokens":37,"completion_tokens":6})"));
+  std::string tgi;
+  Answer(streaming(Route::tgi_generate_stream), {6, true}, "m", 9, 1).append_tokens(tgi, 2, 4);
+  for (const std::uint64_t index : {2u, 3u, 4u}) {
+    EXPECT_THAT(tgi, HasSubstr(R"(data:{"index":)" + std::to_string(index) + ","));
+  }
 }
 
 TEST(SimAnswer, ATgiStreamEndsInItsTextWithoutDone) {
@@ -189,8 +209,8 @@ TEST(SimAnswer, ATgiStreamEndsInItsTextWithoutDone) {
   request.details = true;
   const Answer answer(request, {2, true}, "m", 9, 1);
   std::string first, last;
-  answer.append_token(first, 1);
-  answer.append_token(last, 2);
+  answer.append_tokens(first, 1, 1);
+  answer.append_tokens(last, 2, 2);
   const std::string text(answer_token(9, 1).json);
   EXPECT_EQ(first, chunked({R"(data:{"index":1,"token":{"id":1010,"text":")" + text +
                             R"(","logprob":-0.5,"special":false},"generated_text":null,"details":null})"
@@ -244,7 +264,7 @@ TEST(SimLedger, CountsTokensAsTheyComeAndDistributionsExactly) {
   truth.received = Moment(std::chrono::milliseconds(1000));
   truth.first_token = truth.received + std::chrono::milliseconds(250);
   const EngineModel engine(EngineSettings{}, 1);
-  for (truth.output_tokens = 1; truth.output_tokens <= 3; ++truth.output_tokens) ledger.token(truth);
+  for (truth.output_tokens = 1; truth.output_tokens <= 3; ++truth.output_tokens) ledger.tokens(truth, 1);
   truth.output_tokens = 3;
   EXPECT_THAT(ledger.metrics(engine, "m\"x", false),
               HasSubstr("vllm:generation_tokens_total{model_name=\"m\\\"x\",engine=\"0\"} 3\n"));
@@ -256,6 +276,10 @@ TEST(SimLedger, CountsTokensAsTheyComeAndDistributionsExactly) {
   EXPECT_THAT(page,
               HasSubstr("vllm:time_to_first_token_seconds_bucket{model_name=\"m\",engine=\"0\",le=\"0.25\"} 1\n"));
   EXPECT_THAT(page, HasSubstr("vllm:time_per_output_token_seconds_sum{model_name=\"m\",engine=\"0\"} 0.025\n"));
+  truth.output_tokens = 9;
+  ledger.tokens(truth, 6);
+  EXPECT_THAT(ledger.metrics(engine, "m", false),
+              HasSubstr("vllm:generation_tokens_total{model_name=\"m\",engine=\"0\"} 9\n"));
   EXPECT_THAT(page, HasSubstr("vllm:request_success_total{model_name=\"m\",engine=\"0\"} 1\n"));
   EXPECT_THAT(ledger.metrics(engine, "m", true), HasSubstr("\ntgi_queue_size 0\n"));
 }

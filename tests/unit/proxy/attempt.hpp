@@ -35,6 +35,7 @@ struct Circumstances {
   bool injected = false, known_route = true, reused = false;
   bool sent = true;  ///< At at(0).
   int retries = 0;   ///< That may be taken.
+  std::uint32_t choices = 1;
   config::Limits limits{};
 };
 
@@ -81,6 +82,7 @@ class Attempt {
     options.client_keep_alive = setup.keep_alive;
     options.injected = setup.injected;
     options.known_route = setup.known_route;
+    options.choices = setup.choices;
     options.reused = setup.reused;
     options.take_retry = [this] {
       ++retries_asked;

@@ -168,6 +168,7 @@ TEST(RelayOutcome, OfWholeAnswers) {
     bool streamed;
     std::string bytes;
     Outcome outcome;
+    std::uint32_t choices = 1;
   } rows[]{
       {"a document", Api::openai_chat, false, answer("200 OK", message), Outcome::ok},
       {"an error in a 200", Api::openai_chat, false, answer("200 OK", R"({"error":{"message":"x"}})"),
@@ -175,6 +176,8 @@ TEST(RelayOutcome, OfWholeAnswers) {
       {"marker", Api::openai_chat, true, stream(token("a") + done_event), Outcome::ok},
       {"finish, no marker", Api::openai_chat, true, stream(token("a") + finish_event), Outcome::ok},
       {"neither", Api::openai_chat, true, stream(token("a")), Outcome::truncated},
+      {"a finish of one choice, of two", Api::openai_chat, true, stream(token("a") + finish_event), Outcome::truncated,
+       2},
       {"no token", Api::openai_chat, true, stream(finish_event + done_event), Outcome::ok_empty},
       {"an error among events", Api::openai_chat, true, stream(token("a") + refusing_event + done_event),
        Outcome::upstream_error},
@@ -187,6 +190,7 @@ TEST(RelayOutcome, OfWholeAnswers) {
     Circumstances one;
     one.api = row.api;
     one.stream = row.streamed;
+    one.choices = row.choices;
     Attempt attempt(one);
     attempt.arrives(row.bytes);
     ASSERT_TRUE(attempt.machine->done()) << row.what;
@@ -332,6 +336,8 @@ TEST(RelayLease, TellsThePoolOfPromptsAndTokensAsTheyCome) {
   EXPECT_EQ(load().prefill_left, 100u);
   attempt.arrives(chunk(token("a")));
   EXPECT_EQ(load().prefill_left, 0u) << "the prompt leaves with the first token";
+  EXPECT_EQ(attempt.shard.time_to_first_token.sum(), 1'000'000'000u) << "from the send";
+  EXPECT_EQ(attempt.shard.client_time_to_first_token.sum(), 2'000'000'000u) << "from the request";
   attempt.arrives(chunk(token("b") + token("c")));
   EXPECT_EQ(load().resident, 103u);
   EXPECT_EQ(load().decode_left, output - 3);
@@ -339,6 +345,8 @@ TEST(RelayLease, TellsThePoolOfPromptsAndTokensAsTheyCome) {
   EXPECT_EQ(load().in_flight, 0u) << "with the replica's work, not with the client's reading";
   EXPECT_EQ(attempt.machine->company().in_flight_at_start, 0u);
   EXPECT_DOUBLE_EQ(attempt.machine->company().in_flight_mean, 1.0);
+  const auto next = attempt.offer();
+  EXPECT_LT(load().decode_left, output) << "the pool has learned how long answers are";
 }
 
 TEST(RelayLease, LeavesThePromptOfAFailureForAMoment) {

@@ -166,6 +166,7 @@ TEST(RelaySplit, OfEveryOtherAnswer) {
        interim + sse_head() + chunk(token("a") + done_event) + last_chunk,
        std::nullopt,
        token("a") + done_event},
+      {"a short answer behind longer interim ones", not_streamed, interim + "HTTP/1.1 204 x\r\n\r\n", std::nullopt, ""},
       {"a refusal", {}, answer("503 Busy", "busy"), std::nullopt, "busy"},
       {"a refusal that is retried", once, answer("503 Busy", "busy"), std::nullopt, ""},
       {"a refused option", injected, answer("400 Bad Request", "{}"), std::nullopt, ""},
@@ -210,6 +211,9 @@ TEST(RelaySplit, OfAHeadAtItsLimit) {
     larger.arrives_split(head_of(64 * 1024 + 1), sizes);
     EXPECT_EQ(larger.machine->outcome(), Outcome::upstream_error);
     EXPECT_EQ(larger.machine->end(), AttemptEnd::failed);
+    Attempt endless;
+    endless.arrives_split(head_of(70'000).substr(0, 64 * 1024 + 1), sizes);
+    EXPECT_TRUE(endless.machine->done()) << "no end is waited for beyond the limit";
   }
 }
 

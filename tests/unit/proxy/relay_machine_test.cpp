@@ -97,6 +97,12 @@ TEST(RelayHold, IsForEventStreamsAlone) {
   EXPECT_TRUE(json.machine->committed());
   json.arrives("{}");
   EXPECT_TRUE(json.seen().whole);
+  Attempt coded;
+  coded.arrives(sse_head("Content-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n"));
+  EXPECT_TRUE(coded.machine->committed()) << "no event will be seen in it";
+  coded.arrives(chunk("\x1f\x8b") + last_chunk);
+  EXPECT_EQ(coded.machine->outcome(), Outcome::ok);
+  EXPECT_EQ(coded.seen().body, "\x1f\x8b");
 }
 
 /// Nothing of a first attempt has reached the client.
@@ -117,22 +123,14 @@ TEST(RelayRetry, FollowsTheStatus) {
     bool retry;
     Outcome outcome;
   } rows[]{
-      {200, false, Outcome::ok_empty},
-      {301, false, Outcome::ok},
-      {400, false, Outcome::client_error},
-      {401, true, Outcome::replica_refused},
-      {403, true, Outcome::replica_refused},
-      {404, true, Outcome::replica_refused},
-      {408, true, Outcome::replica_refused},
-      {409, false, Outcome::client_error},
-      {413, false, Outcome::client_error},
-      {422, false, Outcome::client_error},
-      {424, false, Outcome::client_error},
-      {429, true, Outcome::replica_refused},
-      {500, true, Outcome::upstream_error},
-      {502, true, Outcome::upstream_error},
-      {503, true, Outcome::replica_refused},
-      {504, true, Outcome::upstream_error},
+      {200, false, Outcome::ok_empty},       {301, false, Outcome::ok},
+      {400, false, Outcome::client_error},   {401, true, Outcome::replica_refused},
+      {403, true, Outcome::replica_refused}, {404, true, Outcome::replica_refused},
+      {408, true, Outcome::replica_refused}, {409, false, Outcome::client_error},
+      {413, false, Outcome::client_error},   {422, false, Outcome::client_error},
+      {424, false, Outcome::client_error},   {429, true, Outcome::replica_refused},
+      {500, true, Outcome::upstream_error},  {502, true, Outcome::upstream_error},
+      {503, true, Outcome::replica_refused}, {504, true, Outcome::upstream_error},
       {529, true, Outcome::upstream_error},
   };
   for (const auto& row : rows) {
@@ -377,4 +375,44 @@ TEST(RelayHead, FollowsAClientThatWantsToClose) {
 }
 
 }  // namespace
+
+TEST(RelayFraming, GoesAroundATokenWhereItLiesIfThereIsRoom) {
+  const struct {
+    const char* what;
+    std::string read;
+    std::size_t pieces;
+  } rows[]{
+      {"a chunk of its own", chunk(token("b")), 1},
+      {"with leading zeros", "0000" + chunk(token("b")), 1},
+      {"two chunks become one", chunk(token("b").substr(0, 20)) + chunk(token("b").substr(20)), 1},
+      {"the chunk's end comes later", chunk(token("b")).substr(0, chunk(token("b")).size() - 2), 3},
+  };
+  for (const bool injected : {false, true}) {
+    for (const auto& row : rows) {
+      Circumstances one;
+      one.injected = injected;
+      Attempt attempt(one);
+      attempt.arrives(sse_head() + chunk(token("a")));
+      attempt.arrives(row.read);
+      EXPECT_EQ(attempt.out.spans.size(), row.pieces) << row.what;
+      EXPECT_EQ(attempt.last(), chunk(token("b"))) << row.what;
+    }
+  }
+}
+
+TEST(RelayFraming, LeavesNoTraceOfWhatIsHeldBackBehindTheToken) {
+  Circumstances injected;
+  injected.injected = true;
+  Attempt attempt(injected);
+  attempt.arrives(sse_head() + chunk(token("a")));
+  const auto split = usage_event.size() / 2;
+  attempt.arrives(chunk(token("b") + usage_event.substr(0, split)));
+  EXPECT_EQ(attempt.last(), chunk(token("b")));
+  attempt.arrives(chunk(usage_event.substr(split)));
+  EXPECT_EQ(attempt.last(), "");
+  attempt.arrives(chunk(done_event) + last_chunk);
+  EXPECT_EQ(attempt.seen().body, token("a") + token("b") + done_event);
+  EXPECT_EQ(attempt.machine->answer().output_tokens, 3u);
+}
+
 }  // namespace weir::proxy::test

@@ -1,0 +1,169 @@
+# Sourced by scripts/demo: starts simulated replicas, weir and loads, and ends all of them by process id.
+#
+# Uses $dir, a directory for settings, logs and reports. Listens on loopback only.
+
+programs=build/release
+started=() # Process ids, the last started first.
+taken=" "  # Ports given out.
+
+fail() {
+  progress
+  printf 'demo: %s\n' "$1" >&2
+  if [[ -n ${2:-} && -s $2 ]]; then
+    printf 'demo: the end of %s:\n' "$2" >&2
+    tail -n 20 "$2" >&2
+  fi
+  exit 1
+}
+
+# progress [TEXT]: one line that is written over by the next; on a terminal only.
+progress() {
+  [[ -t 2 ]] || return 0
+  printf '\r\033[K%s' "${1:-}" >&2
+}
+
+alive() { kill -0 "$1" 2>/dev/null; }
+
+# Asks all that was started, again after 3 s (weir drains on the first, stops on the second), insists after 6 s.
+stop_all() {
+  local pid tries left
+  for tries in {0..120}; do
+    left=()
+    for pid in ${started[@]+"${started[@]}"}; do
+      alive "$pid" || continue
+      left+=("$pid")
+      if ((tries == 0 || tries == 60)); then kill -TERM "$pid" 2>/dev/null || true; fi
+      if ((tries == 120)); then kill -KILL "$pid" 2>/dev/null || true; fi
+    done
+    ((${#left[@]})) || break
+    sleep 0.05
+  done
+  for pid in ${started[@]+"${started[@]}"}; do wait "$pid" 2>/dev/null || true; done
+  started=()
+}
+
+# start NAME COMMAND...: runs it in a session of its own, so that Ctrl-C reaches this script alone; output to DIR/NAME.out.
+# Its process id is then ${started[0]}.
+start() {
+  local name=$1
+  shift
+  : >"$dir/$name.out"
+  setsid "$@" </dev/null >"$dir/$name.out" 2>&1 &
+  started=("$!" ${started[@]+"${started[@]}"})
+}
+
+# forget PID: it has ended and been waited for, so that its number may become another's.
+forget() {
+  local pid kept=()
+  for pid in "${started[@]}"; do [[ $pid == "$1" ]] || kept+=("$pid"); done
+  started=(${kept[@]+"${kept[@]}"})
+}
+
+# pass MILLISECONDS TEXT: in short steps, so that a signal is not kept waiting.
+pass() {
+  local end=$((${EPOCHREALTIME/./} + $1 * 1000)) begin=$SECONDS
+  while ((${EPOCHREALTIME/./} < end)); do
+    progress "$2: $((SECONDS - begin)) s"
+    sleep 0.05
+  done
+}
+
+listens() { (exec 3<>"/dev/tcp/127.0.0.1/$1") 2>/dev/null; }
+
+# Sets $port to one that nobody listens on; the range lies below those the system hands out.
+free_port() {
+  local tries
+  for tries in {1..200}; do
+    port=$((20000 + RANDOM % 10000))
+    if [[ $taken != *" $port "* ]] && ! listens "$port"; then
+      taken+="$port "
+      return
+    fi
+  done
+  fail "found no free port between 20000 and 29999 in $tries tries"
+}
+
+# sim NAME OPTIONS...: a simulated replica. Sets $sim_url and $sim_pid.
+sim() {
+  local name=$1 tries
+  shift
+  start "$name" "$programs/weir-lab" sim --listen 127.0.0.1:0 --model sim-7b --log "$dir/$name.truth.jsonl" "$@"
+  sim_pid=${started[0]}
+  sim_url=
+  for tries in {1..100}; do
+    sim_url=$(sed -n 's/.*listening on //p' "$dir/$name.out")
+    [[ -n $sim_url ]] && return
+    alive "$sim_pid" || break
+    sleep 0.05
+  done
+  fail "the simulated replica $name did not start ($tries tries)" "$dir/$name.out"
+}
+
+# settings RUN POLICY: begins DIR/RUN.toml, in which replicas follow. Sets $url, $metrics and $admin.
+settings() {
+  local ports=()
+  for _ in 1 2 3; do
+    free_port
+    ports+=("$port")
+  done
+  url=http://127.0.0.1:${ports[0]} metrics=http://127.0.0.1:${ports[1]} admin=http://127.0.0.1:${ports[2]}
+  cat >"$dir/$1.toml" <<SETTINGS
+[server]
+listen = ["127.0.0.1:${ports[0]}"]
+[metrics]
+listen = "127.0.0.1:${ports[1]}"
+[admin]
+listen = "127.0.0.1:${ports[2]}"
+[log]
+requests = "$dir/$1.requests.jsonl"
+[limits]
+drain_delay = 0
+
+[[pool]]
+name = "demo"
+policy = "$2"
+SETTINGS
+}
+
+# behind RUN NAME URL CONFIG: a replica of those settings.
+behind() {
+  printf '\n  [[pool.replica]]\n  name = "%s"\n  url = "%s"\n  config = "%s"\n' "$2" "$3" "$4" >>"$dir/$1.toml"
+}
+
+# start_weir RUN: with DIR/RUN.toml, whose settings were the last. Sets $weir_pid.
+start_weir() {
+  local tries
+  start "$1.weir" "$programs/weir" serve --config "$dir/$1.toml"
+  weir_pid=${started[0]}
+  for tries in {1..200}; do
+    "$programs/weir-lab" get "$metrics/-/ready" >/dev/null 2>&1 && return
+    alive "$weir_pid" || break
+    sleep 0.05
+  done
+  fail "weir did not become ready ($tries tries)" "$dir/$1.weir.out"
+}
+
+# load NAME URL OPTIONS...: in the background; its report is DIR/NAME.json. Adds it to $loads.
+loads=()
+load() {
+  local name=$1 to=$2
+  shift 2
+  start "$name.load" "$programs/weir-lab" load --url "$to" --json "$dir/$name.json" --log "$dir/$name.jsonl" "$@"
+  loads+=("${started[0]} $name")
+}
+
+# wait_loads TEXT: until all of them have ended; fails where one has measured nothing.
+wait_loads() {
+  local begin=$SECONDS entry pid name
+  for entry in "${loads[@]}"; do
+    pid=${entry%% *} name=${entry#* }
+    while alive "$pid"; do
+      progress "$1: $((SECONDS - begin)) s"
+      sleep 0.1
+    done
+    wait "$pid" || fail 'the load failed' "$dir/$name.load.out"
+    forget "$pid"
+  done
+  progress
+  loads=()
+}

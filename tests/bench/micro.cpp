@@ -1,0 +1,191 @@
+// bench_micro: what single parts cost, in one thread with all they touch in the cache. docs/benchmarks.md has the
+// table; what a token costs in a process, with hundreds of streams between one token and the next, tests/bench/relay
+// measures.
+#include <benchmark/benchmark.h>
+
+#include <array>
+#include <cstring>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "balancer/pool.hpp"
+#include "balancer/token_estimator.hpp"
+#include "metrics/buckets.hpp"
+#include "metrics/histogram.hpp"
+#include "metrics/shard.hpp"
+#include "metrics/stream_meter.hpp"
+#include "metrics/wire/dialect.hpp"
+#include "metrics/wire/request.hpp"
+#include "metrics/wire/sse.hpp"
+
+namespace {
+
+using namespace weir;
+using metrics::Moment;
+using metrics::StreamMeter;
+
+constexpr Moment start{std::chrono::hours(5)};
+
+/// A chat chunk as vLLM writes it, one token in it.
+std::string chat_event(const std::string& created) {
+  return R"(data: {"id":"chatcmpl-0a1b2c3d4e5f60718293a4b5c6d7e8f9","object":"chat.completion.chunk","created":)" +
+         created +
+         R"(,"model":"meta-llama/Llama-3.1-8B-Instruct","choices":[{"index":0,"delta":{"content":" token"},)"
+         R"("logprobs":null,"finish_reason":null,"token_ids":null}]})"
+         "\n\n";
+}
+
+/// Bytes with what a reader of them may touch behind them.
+class Padded {
+ public:
+  explicit Padded(const std::string& bytes)
+      : bytes_(bytes + std::string(StreamMeter::padding, ' ')), size_(bytes.size()) {}
+  std::span<const char> span() const { return {bytes_.data(), size_}; }
+
+ private:
+  std::string bytes_;
+  std::size_t size_;
+};
+
+/// One read with one event. With two kinds of event in turn the shape of the last never fits, and each is parsed.
+void meter_event(benchmark::State& state, bool strip, const std::string& first, const std::string& second) {
+  const std::array<Padded, 2> events{Padded(first), Padded(second)};
+  metrics::ReplicaShard shard;
+  StreamMeter::Options options;
+  options.api = metrics::Api::openai_chat;
+  options.form = metrics::BodyForm::sse;
+  options.strip_usage = strip;
+  StreamMeter meter(options, shard);
+  Moment at = start;
+  std::size_t turn = 0;
+  for (auto _ : state) {
+    at += std::chrono::milliseconds(20);
+    const auto read = meter.arrived(events[turn ^= 1].span(), at);
+    benchmark::DoNotOptimize(read);
+  }
+  state.SetItemsProcessed(state.iterations());
+  state.SetLabel(std::to_string(first.size()) + " B an event");
+}
+BENCHMARK_CAPTURE(meter_event, same_shape, false, chat_event("1779866853"), chat_event("1779866853"));
+BENCHMARK_CAPTURE(meter_event, same_shape_usage_taken_out, true, chat_event("1779866853"), chat_event("1779866853"));
+BENCHMARK_CAPTURE(meter_event, other_shape, false, chat_event("1779866853"), chat_event("1779866854"));
+BENCHMARK_CAPTURE(meter_event, other_shape_usage_taken_out, true, chat_event("1779866853"), chat_event("1779866854"));
+
+void sse_event(benchmark::State& state) {
+  const Padded bytes(chat_event("1779866853"));
+  metrics::wire::SseFramer framer(StreamMeter::carry_limit);
+  metrics::wire::SseEvent event;
+  for (auto _ : state) {
+    framer.feed(bytes.span());
+    while (framer.next(event)) benchmark::DoNotOptimize(event);
+  }
+  state.SetItemsProcessed(state.iterations());
+}
+BENCHMARK(sse_event);
+
+void parse_event(benchmark::State& state) {
+  const std::string text = chat_event("1779866853");
+  const Padded data(text.substr(6, text.size() - 8));
+  metrics::wire::EventFacts facts;
+  for (auto _ : state) {
+    facts.clear();
+    metrics::wire::read_event(metrics::Api::openai_chat, {data.span().data(), data.span().size()}, facts);
+    benchmark::DoNotOptimize(facts);
+  }
+  state.SetItemsProcessed(state.iterations());
+}
+BENCHMARK(parse_event);
+
+void histogram_observe(benchmark::State& state) {
+  metrics::Histogram histogram(metrics::per_token_bounds);
+  // Gaps around 20 ms, in an order that no branch predictor learns.
+  std::array<std::uint64_t, 4096> gaps;
+  std::uint64_t random = 1;
+  for (auto& gap : gaps) {
+    random = random * 6364136223846793005 + 1442695040888963407;
+    gap = 5'000'000 + (random >> 33) % 30'000'000;
+  }
+  std::size_t at = 0;
+  for (auto _ : state) histogram.observe(gaps[at++ % gaps.size()]);
+  benchmark::DoNotOptimize(histogram.sum());
+}
+BENCHMARK(histogram_observe);
+
+metrics::wire::RequestFacts chat_of(std::uint64_t letters) {
+  metrics::wire::RequestFacts facts;
+  facts.api = metrics::Api::openai_chat;
+  facts.model = "bench";
+  facts.stream = true;
+  facts.max_tokens = 256;
+  facts.text.code_points[static_cast<std::size_t>(metrics::wire::Script::letters)] = letters;
+  facts.text.messages = 3;
+  facts.whole_json = true;
+  return facts;
+}
+
+/// The choice, the first token and the end: every time a request takes the pool's lock.
+void pool_request(benchmark::State& state) {
+  const auto pool = balancer::Pool::make(config::Policy::least_queued_tokens, 0.05, 1);
+  std::vector<balancer::ReplicaSpec> specs(static_cast<std::size_t>(state.range(0)));
+  for (std::size_t i = 0; i < specs.size(); ++i) specs[i].name = "replica" + std::to_string(i);
+  pool->set_replicas(specs, start);
+  const auto facts = chat_of(2000);
+  // Four requests on each replica, so that nothing is decided among the idle.
+  std::vector<balancer::Lease> running;
+  for (std::size_t i = 0; i < specs.size() * 4; ++i)
+    running.push_back(std::move(std::get<balancer::Admitted>(pool->offer(facts, start)).lease));
+  balancer::End end;
+  end.answered = true;
+  end.prompt_tokens = 550;
+  end.output_tokens = 150;
+  Moment now = start;
+  std::size_t oldest = 0;
+  for (auto _ : state) {
+    now += std::chrono::microseconds(100);
+    running[oldest].first_token(now);
+    running[oldest].end(end, now);
+    running[oldest] = std::move(std::get<balancer::Admitted>(pool->offer(facts, now)).lease);
+    oldest = (oldest + 1) % running.size();
+  }
+  state.SetItemsProcessed(state.iterations());
+}
+BENCHMARK(pool_request)->Arg(4)->Arg(100)->Arg(1000);
+
+void estimate(benchmark::State& state) {
+  balancer::TokenEstimator estimator;
+  const auto facts = chat_of(2000);
+  estimator.learn(facts, 550);
+  for (auto _ : state) benchmark::DoNotOptimize(estimator.estimate(facts));
+}
+BENCHMARK(estimate);
+
+void learn(benchmark::State& state) {
+  balancer::TokenEstimator estimator;
+  const auto facts = chat_of(2000);
+  for (auto _ : state) estimator.learn(facts, 550);
+}
+BENCHMARK(learn);
+
+/// A chat of so many bytes, read in pieces as large as the relay's reads.
+void inspect_request(benchmark::State& state) {
+  constexpr std::size_t piece = 64 * 1024;
+  std::string body = R"({"model":"bench","stream":true,"max_tokens":256,"messages":[)";
+  while (body.size() < static_cast<std::size_t>(state.range(0)))
+    body +=
+        R"({"role":"user","content":"The weir holds 42 litres; die Wehre halten das Wasser zurück.\nНе всё сразу."},)";
+  body.back() = ']';
+  body += '}';
+  for (auto _ : state) {
+    metrics::wire::RequestInspector inspector(metrics::Api::openai_chat, "/v1/chat/completions");
+    for (std::size_t at = 0; at < body.size(); at += piece)
+      inspector.feed(std::span(body).subspan(at, std::min(piece, body.size() - at)));
+    benchmark::DoNotOptimize(inspector.finish());
+  }
+  state.SetBytesProcessed(state.iterations() * static_cast<std::int64_t>(body.size()));
+}
+BENCHMARK(inspect_request)->Arg(512)->Arg(16 * 1024)->Arg(1024 * 1024);
+
+}  // namespace
+
+BENCHMARK_MAIN();

@@ -1,0 +1,312 @@
+// bench_client: reads many stamped streams through one port, and watches a process meanwhile.
+//
+// Usage: bench_client --port P [--streams 500] [--tokens 600] [--warm-up 1] [--seconds 10] [--watch PID] [--timeout 60]
+//                     [--rest 0.0005]
+// Opens the streams, waits until each has had a token and `warm-up` s more, and then, for `seconds`, notes the age of
+// every token when the kernel received it and the CPU time that the watched process uses. Reads all streams to their
+// ends. Prints one JSON object; exits 1 where a stream was not whole or the streams ended before the seconds did. One
+// thread.
+//
+// It sleeps for `rest` s between looks at its sockets instead of waiting on them. A client that waits is woken by
+// nearly every send of a proxy beside it, which costs the proxy as much as the rest of the send, and more or less of it
+// as the scheduler places the two; a client on another machine costs it none of that. The ages do not suffer: they come
+// from the kernel's receive stamps.
+#include <algorithm>
+#include <array>
+#include <fstream>
+#include <span>
+#include <sstream>
+#include <vector>
+
+#include "tests/bench/relay_sockets.hpp"
+
+namespace {
+
+using namespace weir::bench;
+
+/// What /proc says of a process.
+struct Usage {
+  double user = 0, system = 0;  ///< Seconds.
+  long rss_kib = 0;
+  long anonymous_kib = 0;  ///< Of it: memory of its own, no mapped files.
+};
+
+Usage usage_of(int pid) {
+  Usage usage;
+  if (pid == 0) return usage;
+  const std::string directory = "/proc/" + std::to_string(pid);
+  std::ifstream stat(directory + "/stat");
+  std::string text;
+  if (!std::getline(stat, text)) fail("bench_client: there is no process " + std::to_string(pid));
+  std::istringstream fields(text.substr(text.rfind(')') + 2));
+  std::string skipped;
+  for (int i = 0; i < 11; ++i) fields >> skipped;
+  fields >> usage.user >> usage.system;
+  const auto ticks = static_cast<double>(::sysconf(_SC_CLK_TCK));
+  usage.user /= ticks;
+  usage.system /= ticks;
+  std::ifstream status(directory + "/status");
+  const auto number = [&text](std::string_view name, long& value) {
+    if (text.starts_with(name)) value = std::strtol(text.c_str() + name.size(), nullptr, 10);
+  };
+  while (std::getline(status, text)) {
+    number("VmRSS:", usage.rss_kib);
+    number("RssAnon:", usage.anonymous_kib);
+  }
+  return usage;
+}
+
+/// Takes chunked framing off and finds stamps, byte by byte over any split.
+class StreamReader {
+ public:
+  template <class Stamp>
+  void read(std::string_view bytes, Stamp&& stamp) {
+    while (!bytes.empty() && state_ != State::whole) {
+      if (state_ == State::chunk) {
+        const auto part = bytes.substr(0, static_cast<std::size_t>(std::min<std::uint64_t>(left_, bytes.size())));
+        payload(part, stamp);
+        bytes.remove_prefix(part.size());
+        left_ -= part.size();
+        if (left_ == 0) state_ = State::chunk_end;
+      } else {
+        framing(bytes.front());
+        bytes.remove_prefix(1);
+      }
+    }
+  }
+  bool whole() const { return state_ == State::whole; }
+  bool accepted() const { return status_ok_; }
+  std::uint64_t tokens() const { return tokens_; }
+
+ private:
+  enum class State { head, size, chunk, chunk_end, last, whole };
+
+  void framing(char c) {
+    switch (state_) {
+      case State::head:
+        head_ += c;
+        if (head_.ends_with("\r\n\r\n")) {
+          status_ok_ = head_.starts_with("HTTP/1.1 200");
+          head_ = {};
+          state_ = State::size;
+        }
+        return;
+      case State::size:
+        if (c == '\n') {
+          state_ = left_ == 0 ? State::last : State::chunk;
+        } else if (c != '\r') {
+          left_ = left_ * 16 + static_cast<std::uint64_t>(c <= '9' ? c - '0' : (c | 0x20) - 'a' + 10);
+        }
+        return;
+      case State::chunk_end:
+        if (c == '\n') state_ = State::size;
+        return;
+      case State::last:
+        if (c == '\n') state_ = State::whole;
+        return;
+      case State::chunk:
+      case State::whole:
+        return;
+    }
+  }
+
+  template <class Stamp>
+  void payload(std::string_view part, Stamp&& stamp) {
+    while (!part.empty()) {
+      if (!in_stamp_) {
+        const auto at = part.find(stamp_mark);
+        if (at == std::string_view::npos) return;
+        part.remove_prefix(at + 1);
+        in_stamp_ = true;
+        stamp_ = 0;
+      }
+      while (!part.empty() && part.front() >= '0' && part.front() <= '9') {
+        stamp_ = stamp_ * 10 + static_cast<std::uint64_t>(part.front() - '0');
+        part.remove_prefix(1);
+      }
+      if (part.empty()) return;
+      in_stamp_ = false;
+      ++tokens_;
+      stamp(stamp_);
+    }
+  }
+
+  State state_ = State::head;
+  std::string head_;
+  std::uint64_t left_ = 0, stamp_ = 0, tokens_ = 0;
+  bool in_stamp_ = false, status_ok_ = false;
+};
+
+std::uint64_t nanoseconds(const timespec& t) {
+  return static_cast<std::uint64_t>(t.tv_sec) * 1'000'000'000 + static_cast<std::uint64_t>(t.tv_nsec);
+}
+
+/// As recv; `at` is the moment on CLOCK_MONOTONIC when the kernel received the last of the bytes.
+ssize_t read_stamped(int fd, std::span<char> bytes, std::uint64_t& at) {
+  iovec piece{bytes.data(), bytes.size()};
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(timespec))];
+  msghdr message{};
+  message.msg_iov = &piece;
+  message.msg_iovlen = 1;
+  message.msg_control = control;
+  message.msg_controllen = sizeof control;
+  const auto size = ::recvmsg(fd, &message, MSG_DONTWAIT);
+  at = monotonic_ns();
+  const auto* const header = size > 0 ? CMSG_FIRSTHDR(&message) : nullptr;
+  if (header != nullptr && header->cmsg_level == SOL_SOCKET && header->cmsg_type == SCM_TIMESTAMPNS) {
+    timespec stamp{}, wall{};
+    std::memcpy(&stamp, CMSG_DATA(header), sizeof stamp);
+    ::clock_gettime(CLOCK_REALTIME, &wall);
+    at -= nanoseconds(wall) - nanoseconds(stamp);
+  }
+  return size;
+}
+
+struct Stream {
+  int fd = -1;
+  StreamReader reader;
+};
+
+class Client {
+ public:
+  Client(std::uint16_t port, std::size_t streams, std::uint64_t tokens)
+      : port_(port), tokens_(tokens), streams_(streams) {}
+
+  void run(int watched, double warm_up, double seconds, double timeout, double rest);
+  bool print() const;
+
+ private:
+  void open(std::size_t at);
+  void readable(std::size_t at);
+  void phase(std::uint64_t now);
+  double quantile(double q) const;
+
+  std::uint16_t port_;
+  std::uint64_t tokens_;
+  std::vector<Stream> streams_;
+  int set_ = -1;
+  int watched_ = 0;
+  std::uint64_t warm_up_ns_ = 0, window_ns_ = 0;
+  std::uint64_t window_from_ = 0, window_to_ = 0;  ///< 0: not yet.
+  bool measuring_ = false, measured_ = false;
+  Usage idle_, from_, to_;
+  double measured_seconds_ = 0;
+  std::vector<std::uint64_t> delays_;  ///< In the window; sorted at the end.
+  std::size_t open_ = 0, begun_ = 0, broken_ = 0;
+  std::uint64_t received_ = 0;
+};
+
+void Client::open(std::size_t at) {
+  const int fd = checked(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), "socket");
+  no_delay(fd);
+  const int on = 1;
+  checked(::setsockopt(fd, SOL_SOCKET, SO_TIMESTAMPNS, &on, sizeof on), "SO_TIMESTAMPNS");
+  const auto address = loopback(port_);
+  checked(::connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address), "connect");
+  const std::string body = R"({"model":"bench","stream":true,"max_tokens":)" + std::to_string(tokens_) +
+                           R"(,"messages":[{"role":"user","content":"Count the tokens that pass."}]})";
+  const std::string request =
+      "POST /v1/chat/completions HTTP/1.1\r\nHost: bench\r\nContent-Type: application/json\r\nContent-Length: " +
+      std::to_string(body.size()) + "\r\n\r\n" + body;
+  if (::send(fd, request.data(), request.size(), MSG_NOSIGNAL) != static_cast<ssize_t>(request.size()))
+    fail("bench_client: a request was not taken whole");
+  streams_[at].fd = fd;
+  ++open_;
+  watch(set_, fd, EPOLLIN, at);
+}
+
+void Client::readable(std::size_t at) {
+  auto& stream = streams_[at];
+  char bytes[16 * 1024];
+  std::uint64_t now = 0;
+  const auto size = read_stamped(stream.fd, bytes, now);
+  if (size < 0 && (errno == EAGAIN || errno == EINTR)) return;
+  const auto before = stream.reader.tokens();
+  if (size > 0) {
+    stream.reader.read({bytes, static_cast<std::size_t>(size)}, [&](std::uint64_t stamp) {
+      if (measuring_) delays_.push_back(now > stamp ? now - stamp : 0);
+    });
+    received_ += stream.reader.tokens() - before;
+    if (before == 0 && stream.reader.tokens() > 0) ++begun_;
+  }
+  if (size > 0 && !stream.reader.whole()) return;
+  if (!stream.reader.whole() || !stream.reader.accepted() || stream.reader.tokens() != tokens_) ++broken_;
+  ::close(stream.fd);
+  stream.fd = -1;
+  --open_;
+}
+
+/// Begins and ends the window in which is measured.
+void Client::phase(std::uint64_t now) {
+  if (measured_) return;
+  if (window_from_ == 0) {
+    if (begun_ == streams_.size()) window_from_ = now + warm_up_ns_;
+  } else if (!measuring_ && now >= window_from_) {
+    from_ = usage_of(watched_);
+    measuring_ = true;
+    window_from_ = monotonic_ns();
+    window_to_ = window_from_ + window_ns_;
+  } else if (measuring_ && now >= window_to_) {
+    to_ = usage_of(watched_);
+    measured_seconds_ = static_cast<double>(now - window_from_) / 1e9;
+    measuring_ = false;
+    measured_ = true;
+  }
+}
+
+void Client::run(int watched, double warm_up, double seconds, double timeout, double rest) {
+  watched_ = watched;
+  warm_up_ns_ = static_cast<std::uint64_t>(warm_up * 1e9);
+  window_ns_ = static_cast<std::uint64_t>(seconds * 1e9);
+  delays_.reserve(4'000'000);
+  set_ = checked(::epoll_create1(EPOLL_CLOEXEC), "epoll_create1");
+  idle_ = usage_of(watched_);
+  const auto limit = monotonic_ns() + static_cast<std::uint64_t>(timeout * 1e9);
+  const timespec pause{0, static_cast<long>(rest * 1e9)};
+  std::size_t next = 0;
+  std::array<epoll_event, 256> events;
+  while (next < streams_.size() || open_ > 0) {
+    for (int i = 0; i < 20 && next < streams_.size(); ++i) open(next++);
+    int count = 0;
+    do {
+      count = ::epoll_wait(set_, events.data(), static_cast<int>(events.size()), 0);
+      for (int i = 0; i < count; ++i) readable(events[static_cast<std::size_t>(i)].data.u64);
+    } while (count == static_cast<int>(events.size()));
+    if (next == streams_.size()) ::clock_nanosleep(CLOCK_MONOTONIC, 0, &pause, nullptr);
+    const auto now = monotonic_ns();
+    phase(now);
+    if (now > limit) fail("bench_client: not over within the time limit, " + std::to_string(open_) + " streams open");
+  }
+  std::sort(delays_.begin(), delays_.end());
+}
+
+double Client::quantile(double q) const {
+  if (delays_.empty()) return 0;
+  return static_cast<double>(delays_[static_cast<std::size_t>(q * static_cast<double>(delays_.size() - 1))]) / 1000;
+}
+
+bool Client::print() const {
+  std::printf(
+      "{\"streams\":%zu,\"tokens\":%llu,\"broken\":%zu,\"measured\":%s,\"seconds\":%.3f,\"window_tokens\":%zu,"
+      "\"delay_p50_us\":%.1f,\"delay_p99_us\":%.1f,\"delay_max_us\":%.1f,\"cpu_user_s\":%.2f,\"cpu_system_s\":%.2f,"
+      "\"rss_idle_kib\":%ld,\"rss_kib\":%ld,\"anonymous_idle_kib\":%ld,\"anonymous_kib\":%ld}\n",
+      streams_.size(), static_cast<unsigned long long>(received_), broken_, measured_ ? "true" : "false",
+      measured_seconds_, delays_.size(), quantile(0.5), quantile(0.99), quantile(1), to_.user - from_.user,
+      to_.system - from_.system, idle_.rss_kib, to_.rss_kib, idle_.anonymous_kib, to_.anonymous_kib);
+  return broken_ == 0 && (measured_ || window_ns_ == 0);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  raise_descriptor_limit();
+  const auto port = static_cast<std::uint16_t>(option(argc, argv, "--port", 0));
+  const auto streams = static_cast<std::size_t>(option(argc, argv, "--streams", 500));
+  const auto tokens = static_cast<std::uint64_t>(option(argc, argv, "--tokens", 600));
+  if (port == 0 || streams == 0 || tokens == 0) fail("bench_client: --port, --streams and --tokens have to be above 0");
+  Client client(port, streams, tokens);
+  client.run(static_cast<int>(option(argc, argv, "--watch", 0)), option(argc, argv, "--warm-up", 1),
+             option(argc, argv, "--seconds", 10), option(argc, argv, "--timeout", 60),
+             option(argc, argv, "--rest", 0.0005));
+  return client.print() ? 0 : 1;
+}
