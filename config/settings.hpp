@@ -85,6 +85,9 @@ enum class ReadClock { kernel, read };
 struct Measure {
   ReadClock clock = ReadClock::kernel;  ///< The moment of a read: when the kernel received it, or when weir read it.
   bool inject_usage = true;             ///< Ask for usage on OpenAI streams whose client did not; removed again.
+  /// Ask for usage on every chunk as well (vLLM's continuous_usage_stats); removed again. Tells the tokens of each
+  /// event.
+  bool inject_continuous_usage = false;
   bool operator==(const Measure&) const = default;
 };
 
@@ -97,10 +100,11 @@ struct Replica {
   std::string gpu;
   double weight = 1.0;  ///< > 0
   std::optional<double> cost_per_hour;
-  std::optional<std::uint64_t> kv_tokens;      ///< Tokens its KV cache holds.
-  std::optional<std::uint64_t> max_context;    ///< Tokens one request may have, prompt and output.
-  std::optional<std::uint32_t> max_in_flight;  ///< Requests at a time.
-  std::optional<bool> inject_usage;            ///< Overrides measure.inject_usage.
+  std::optional<std::uint64_t> kv_tokens;       ///< Tokens its KV cache holds.
+  std::optional<std::uint64_t> max_context;     ///< Tokens one request may have, prompt and output.
+  std::optional<std::uint32_t> max_in_flight;   ///< Requests at a time.
+  std::optional<bool> inject_usage;             ///< Overrides measure.inject_usage.
+  std::optional<bool> inject_continuous_usage;  ///< Overrides measure.inject_continuous_usage.
   bool operator==(const Replica&) const = default;
 };
 
@@ -113,6 +117,14 @@ struct Pool {
   bool operator==(const Pool&) const = default;
 };
 
+/// A service level objective of a pool: a request is good if it met every threshold that is set (at least one is).
+struct Slo {
+  std::string name;  ///< Unique in the file; the label `slo`.
+  std::string pool;  ///< Of [[pool]].
+  std::optional<Seconds> ttft_client, ttft, tpot, e2e;
+  bool operator==(const Slo&) const = default;
+};
+
 struct Settings {
   Server server;
   MetricsListener metrics;
@@ -121,6 +133,7 @@ struct Settings {
   Limits limits;
   Measure measure;
   std::vector<Pool> pools;
+  std::vector<Slo> slos;
   bool operator==(const Settings&) const = default;
 };
 

@@ -4,12 +4,33 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "metrics/gap_sketch.hpp"
 #include "metrics/moment.hpp"
 #include "metrics/vocabulary.hpp"
 
 namespace weir::metrics {
+
+/// The engine's own numbers, where the wire carries them (WIRE.md: TGI's headers, llama.cpp's and Ollama's timings,
+/// vLLM's request metrics, SGLang's e2e_latency), so that weir's view and the engine's can be laid side by side.
+/// Seconds.
+struct EngineFigures {
+  std::optional<double> queue;    ///< Waiting in the engine.
+  std::optional<double> prefill;  ///< Reading the prompt.
+  std::optional<double> ttft;     ///< Time to first token, where the engine says it itself.
+  std::optional<double> decode;   ///< Making the output.
+  std::optional<double> total;    ///< The whole request.
+  std::optional<std::uint64_t> draft_tokens, draft_accepted_tokens;  ///< Of speculative decoding.
+  bool operator==(const EngineFigures&) const = default;
+};
+
+/// One choice of an answer with several, where the count of its own tokens is known.
+struct ChoiceTimes {
+  Moment first_token{}, last{};    ///< Its t1 and tL.
+  std::uint64_t tokens = 0;        ///< Its n.
+  std::uint64_t first_tokens = 1;  ///< Its n1.
+};
 
 struct Answer {
   std::optional<Moment> first_choice;  ///< tC: first event that carries a choice.
@@ -18,25 +39,31 @@ struct Answer {
   std::optional<Moment> last_choice;   ///< tL: last event that carries a choice.
   std::optional<Moment> end;           ///< tE: end of the body.
 
-  std::uint32_t events = 0;  ///< Dispatched events, [DONE] included, comments not.
-  std::uint32_t reads = 0;   ///< Reads that brought body bytes.
+  std::uint32_t events = 0;        ///< Dispatched events, [DONE] included, comments not.
+  std::uint32_t reads = 0;         ///< Reads that brought body bytes.
   std::uint32_t token_events = 0;  ///< One a choice that an event brings tokens of. JSON: choices with output.
   /// Token events fell into more than one read, so that tL - t1 is a duration of generation.
   bool token_events_in_different_reads = false;
 
   std::optional<std::uint64_t> prompt_tokens;
   std::optional<std::uint64_t> cached_tokens;
-  std::optional<std::uint64_t> output_tokens;        ///< n, as the engine counts (EOS included).
-  std::optional<std::uint64_t> first_output_tokens;  ///< n1, completion count up to and including the first token event.
-  std::uint64_t counted_tokens = 0;                  ///< Put into weir_output_tokens_total while the answer flowed.
+  std::optional<std::uint64_t> output_tokens;  ///< n, as the engine counts (EOS included).
+  std::optional<std::uint64_t>
+      first_output_tokens;           ///< n1, completion count up to and including the first token event.
+  std::uint64_t counted_tokens = 0;  ///< Put into weir_output_tokens_total while the answer flowed.
   TokenSource token_source = TokenSource::none;
   TokensPerEvent tokens_per_event = TokensPerEvent::unknown;
   GapSketch gaps;  ///< Between token events, all choices together; ITL if tokens_per_event is settled.
 
+  std::vector<ChoiceTimes> choices;  ///< Filled at the end, only with n > 1 and every choice's own count known.
+  /// Reads that brought token events, those of them that brought several of one choice, and the token events in these.
+  std::uint32_t token_reads = 0, coalesced_reads = 0, coalesced_token_events = 0;
+  EngineFigures engine;
+
   std::string finish_reason;  ///< "" = none; at most 32 bytes, the rest cut.
   Completeness complete = Completeness::none;
   bool in_band_error = false;
-  bool unparsed = false;  ///< Some of it could not be read (event over the limit, broken JSON, coded body).
+  bool unparsed = false;           ///< Some of it could not be read (event over the limit, broken JSON, coded body).
   std::uint64_t output_chars = 0;  ///< Code points of generated text.
 };
 

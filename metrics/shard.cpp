@@ -34,6 +34,10 @@ bool served(const RequestRecord& record) {
 
 }  // namespace
 
+ReplicaShard::ReplicaShard() {
+  while (durations_.size() < api_names.size() * 2) durations_.emplace_back(duration_bounds);
+}
+
 std::size_t ReplicaShard::outcome_slot(Outcome outcome, Phase phase) {
   const auto index = static_cast<std::size_t>(outcome);
   if (outcome < Outcome::client_abort) return index;

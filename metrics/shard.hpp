@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <deque>
 
 #include "metrics/buckets.hpp"
 #include "metrics/histogram.hpp"
@@ -25,6 +26,8 @@ inline constexpr std::array<std::string_view, 6> retry_names{
 /// rounded to the nearest (the ratio: up); of the rounded value the bucket counts are exact.
 class ReplicaShard {
  public:
+  ReplicaShard();
+
   // Known while an answer flows.
   Histogram time_to_first_token{latency_bounds};
   Histogram client_time_to_first_token{latency_bounds};
@@ -67,9 +70,7 @@ class ReplicaShard {
   void settle_served(const RequestRecord& record);
   void settle_gaps(const RequestRecord& record, bool whole);
 
-  std::array<Histogram, api_names.size() * 2> durations_{
-      Histogram{duration_bounds}, Histogram{duration_bounds}, Histogram{duration_bounds}, Histogram{duration_bounds},
-      Histogram{duration_bounds}, Histogram{duration_bounds}, Histogram{duration_bounds}, Histogram{duration_bounds}};
+  std::deque<Histogram> durations_;  ///< [api * 2 + stream]
 };
 
 }  // namespace weir::metrics

@@ -22,6 +22,7 @@ class ReplicaShard;
 /// How an answer's body is to be read.
 enum class BodyForm : std::uint8_t {
   sse,     ///< Event stream.
+  lines,   ///< JSON documents, one a line (Ollama).
   json,    ///< One JSON document.
   opaque,  ///< Relayed and counted in bytes only.
 };
@@ -42,10 +43,12 @@ class StreamMeter {
   struct Options {
     Api api = Api::other;
     BodyForm form = BodyForm::opaque;
-    bool strip_usage = false;   ///< Remove the usage event: weir asked for it, the client did not.
-    std::uint32_t choices = 1;  ///< n of the request.
-    Moment received{};          ///< t0 of the request.
-    Moment sent{};              ///< tS of this attempt.
+    bool strip_usage = false;             ///< Remove the usage event: weir asked for it, the client did not.
+    bool strip_continuous_usage = false;  ///< With strip_usage: remove the usage member of every chunk, too.
+    EngineFigures engine{};               ///< What the head said (TGI): see wire/engine_head.hpp.
+    std::uint32_t choices = 1;            ///< n of the request.
+    Moment received{};                    ///< t0 of the request.
+    Moment sent{};                        ///< tS of this attempt.
   };
 
   /// What one read brought.

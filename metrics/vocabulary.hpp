@@ -13,16 +13,38 @@ namespace weir::metrics {
 inline constexpr std::uint64_t most_tokens = std::uint64_t{1} << 32;
 
 /// The API a request speaks, told by its path and shape.
-enum class Api : std::uint8_t { openai_chat, openai_completions, tgi_generate, other };
-inline constexpr std::array<std::string_view, 4> api_names{"openai.chat", "openai.completions", "tgi.generate", "other"};
+enum class Api : std::uint8_t {
+  openai_chat,
+  openai_completions,
+  openai_responses,
+  anthropic_messages,
+  tgi_generate,
+  sglang_generate,
+  llamacpp_completion,
+  kobold_generate,
+  ollama_chat,
+  ollama_generate,
+  other,  ///< Relayed, and measured as far as bytes allow.
+};
+inline constexpr std::array<std::string_view, 11> api_names{"openai.chat",
+                                                            "openai.completions",
+                                                            "openai.responses",
+                                                            "anthropic.messages",
+                                                            "tgi.generate",
+                                                            "sglang.generate",
+                                                            "llamacpp.completion",
+                                                            "kobold.generate",
+                                                            "ollama.chat",
+                                                            "ollama.generate",
+                                                            "other"};
 
 /// How a request ended. Every request has exactly one outcome: the first cause wins.
 enum class Outcome : std::uint8_t {
   ok,
-  ok_empty,         ///< Complete, and without one token event.
-  upstream_error,   ///< Status >= 500, or an in-band error: HTTP 200 is not success. Also: no connection.
-  upstream_reset,   ///< The connection broke before the answer was whole.
-  truncated,        ///< The answer ended in good order, but not complete.
+  ok_empty,        ///< Complete, and without one token event.
+  upstream_error,  ///< Status >= 500, or an in-band error: HTTP 200 is not success. Also: no connection.
+  upstream_reset,  ///< The connection broke before the answer was whole.
+  truncated,       ///< The answer ended in good order, but not complete.
   timeout,
   replica_refused,  ///< 401, 403, 404 on a known route, 408, 429, 503: another replica may do better.
   client_error,     ///< Any other 4xx of the replica.
@@ -31,8 +53,8 @@ enum class Outcome : std::uint8_t {
   bad_request,      ///< Refused by weir: not a request it can serve.
 };
 inline constexpr std::array<std::string_view, 11> outcome_names{
-    "ok",      "ok_empty",        "upstream_error", "upstream_reset", "truncated",  "timeout",
-    "replica_refused", "client_error", "client_abort",   "rejected",       "bad_request"};
+    "ok",           "ok_empty",     "upstream_error", "upstream_reset", "truncated", "timeout", "replica_refused",
+    "client_error", "client_abort", "rejected",       "bad_request"};
 
 /// Where a request was when its client left.
 enum class Phase : std::uint8_t { queue, prefill, decode };

@@ -49,7 +49,7 @@ void read_event(Api api, std::string_view data, EventFacts& facts) {
       return read_openai_event(data, facts);
     case Api::tgi_generate:
       return read_tgi_event(data, facts);
-    case Api::other:
+    default:
       return read_other_event(data, facts);
   }
 }

@@ -15,7 +15,16 @@
 namespace weir::metrics::wire {
 
 /// Classes of script by which prompt tokens are estimated (WIRE.md, section 5).
-enum class Script : std::uint8_t { letters, punctuation, digits, latin_extended, cyrillic_greek, abjad_indic_thai, cjk, other };
+enum class Script : std::uint8_t {
+  letters,
+  punctuation,
+  digits,
+  latin_extended,
+  cyrillic_greek,
+  abjad_indic_thai,
+  cjk,
+  other
+};
 inline constexpr std::size_t script_count = 8;
 
 /// Code points of a request's text by class of script, and what a chat template adds to.
@@ -29,8 +38,8 @@ struct TextFeatures {
 /// Facts of one request. Numbers a client sent out of range are treated as absent: the replica answers for them.
 struct RequestFacts {
   Api api = Api::other;
-  std::string model;    ///< As sent, cut at 128 bytes; "" where absent.
-  bool stream = false;  ///< The client asked for an event stream.
+  std::string model;                        ///< As sent, cut at 128 bytes; "" where absent.
+  bool stream = false;                      ///< The client asked for an event stream.
   std::optional<std::uint64_t> max_tokens;  ///< By each dialect's own name; absent: the engine's default.
   std::uint32_t n = 1;                      ///< Choices, times prompts of a list: what multiplies the output.
   bool greedy = false;                      ///< temperature 0 (OpenAI) or do_sample absent or false (TGI).
@@ -46,8 +55,8 @@ struct RequestFacts {
   bool empty_object = false;  ///< `{}`: a member put there takes no comma.
 };
 
-/// Tells the API by method and path (query and prefix excluded): "/v1/chat/completions", "/v1/completions",
-/// "/generate", "/generate_stream", all POST; other otherwise.
+/// Tells the API by method and path (query and prefix excluded), all POST; other otherwise. /generate is TGI's or
+/// SGLang's: RequestFacts::api tells by the body (`inputs`, or `text` and `input_ids`).
 Api api_of(std::string_view method, std::string_view path);
 
 /// Reads a request's body piece by piece. One thread; a call costs time linear in its piece, at most about 2 ns a byte.
@@ -69,9 +78,9 @@ class RequestInspector {
   std::unique_ptr<State> state_;
 };
 
-/// The member that asks an OpenAI stream for usage, to be put at RequestFacts::first_member_at ("" if none should be). Its
-/// comma is part of it: a request that streams has a member behind it.
-/// Only for openai.chat and openai.completions streams whose client sent no stream_options.
-std::string_view usage_member(const RequestFacts& facts);
+/// The member that asks an OpenAI stream for usage, to be put at RequestFacts::first_member_at ("" if none should be).
+/// Its comma is part of it: a request that streams has a member behind it. `continuous`: on every chunk as well. Only
+/// for openai.chat and openai.completions streams whose client sent no stream_options.
+std::string_view usage_member(const RequestFacts& facts, bool continuous = false);
 
 }  // namespace weir::metrics::wire

@@ -129,9 +129,11 @@ policy = "random"
   limits.drain_delay = Seconds{0};
   limits.drain = Seconds{240};
   limits.retry_budget = 1;
-  expected.measure = {ReadClock::read, false};
-  const Replica gpu0{"gpu0", {"gpu-box", 8001, "/prefix", "gpu-box:8001"}, "fp8", "L40S", 2, 0.8, 100'000, 8192, 64,
-                     true};
+  expected.measure.clock = ReadClock::read;
+  expected.measure.inject_usage = false;
+  const Replica gpu0{
+      "gpu0",      {"gpu-box", 8001, "/prefix", "gpu-box:8001"}, "fp8", "L40S", 2, 0.8, 100'000, 8192, 64, true,
+      std::nullopt};
   Replica gpu1;
   gpu1.name = gpu1.config = "gpu1";
   gpu1.url = {"10.0.0.7", 80, "", "10.0.0.7"};

@@ -21,10 +21,9 @@ std::string_view path_of(Api api) {
       return "/v1/completions";
     case Api::tgi_generate:
       return "/generate_stream";
-    case Api::other:
+    default:
       return "/v1/embeddings";
   }
-  return "";
 }
 
 RequestFacts facts_of(Api api, std::string_view body) {
