@@ -9,13 +9,13 @@
 namespace weir::metrics {
 
 struct EngineFigures {
-  std::optional<double> queue;    ///< Waiting in the engine.
-  std::optional<double> prefill;  ///< Reading the prompt.
-  std::optional<double> ttft;     ///< Time to first token, where the engine says it itself.
-  std::optional<double> decode;   ///< Making the output.
-  std::optional<double> total;    ///< The whole request.
-  std::optional<std::uint64_t> draft_tokens, draft_accepted_tokens;  ///< Of speculative decoding.
-  std::optional<std::uint64_t> prompt_tokens, output_tokens;  ///< Of an answer whose body may not say them (TGI).
+  std::optional<double> queue{};    ///< Waiting in the engine.
+  std::optional<double> prefill{};  ///< Reading the prompt.
+  std::optional<double> ttft{};     ///< Time to first token, where the engine says it itself.
+  std::optional<double> decode{};   ///< Making the output.
+  std::optional<double> total{};    ///< The whole request.
+  std::optional<std::uint64_t> draft_tokens{}, draft_accepted_tokens{};  ///< Of speculative decoding.
+  std::optional<std::uint64_t> prompt_tokens{}, output_tokens{};  ///< Of an answer whose body may not say them (TGI).
   bool operator==(const EngineFigures&) const = default;
 
   /// Takes over what `later` says; the rest stays.
