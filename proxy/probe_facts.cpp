@@ -57,6 +57,11 @@ std::optional<std::uint64_t> count_of(std::string_view text) {
 struct Sample {
   std::string_view name, labels, value;
 
+  bool is_number() const {
+    double number = 0;
+    return !name.empty() && std::from_chars(value.data(), value.data() + value.size(), number).ec == std::errc();
+  }
+
   /// The value of a label whose text needs no unescaping; "" where it is missing.
   std::string_view label(std::string_view key) const {
     for (std::string_view rest = labels; !rest.empty();) {
@@ -129,7 +134,7 @@ MetricsFacts facts_of_metrics(const PageAnswer& page) {
     rest.remove_prefix(std::min(line.size() + 1, rest.size()));
     const auto sample = sample_of(line);
     if (!sample) continue;
-    facts.any = true;
+    facts.any = facts.any || sample->is_number();
     if (facts.engine == Engine::unknown) facts.engine = engine_of_series(sample->name);
     if (sample->name == "vllm:cache_config_info" || sample->name == "aphrodite:cache_config_info") {
       if (const auto tokens = kv_tokens_of(*sample)) kv_of_engines[sample->label("engine")] = *tokens;
