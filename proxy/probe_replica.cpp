@@ -1,6 +1,7 @@
 #include "proxy/probe_replica.hpp"
 
 #include <algorithm>
+#include <array>
 
 #include "metrics/json_line.hpp"
 #include "metrics/shard.hpp"

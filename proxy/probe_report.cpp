@@ -1,7 +1,6 @@
 #include "proxy/probe_report.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <cstdio>
 
 #include "metrics/json_line.hpp"
