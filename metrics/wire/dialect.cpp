@@ -57,6 +57,7 @@ void EventFacts::clear() {
   output_chars = 0;
   engine.reset();
   plain_text = {};
+  usage_member = {};
 }
 
 void read_event(Api api, std::string_view data, EventFacts& facts) {

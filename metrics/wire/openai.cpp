@@ -21,6 +21,7 @@ struct Chunk {
   bool more_seen = false;     // What a plain chunk has not: calls, counts or figures beside the text.
   std::uint32_t strings = 0;  // Text strings, empty ones too.
   std::string_view text{};    // The last of them that is not empty.
+  std::string_view usage{};   // The member, key and value.
   std::optional<Timings> timings{};
 };
 
@@ -111,11 +112,18 @@ bool read_choices(value& choices, Chunk& chunk) {
   return true;
 }
 
-bool read_usage(value& usage, Chunk& chunk) {
+bool read_usage(raw_json_string usage_key, value& usage, Chunk& chunk) {
+  simdjson::ondemand::object object;
+  std::string_view text;
   if (!is(usage, json_type::object)) return true;
+  if (usage.get_object().get(object) != simdjson::SUCCESS) return false;
+  if (object.raw_json().get(text) != simdjson::SUCCESS || object.reset().error() != simdjson::SUCCESS) return false;
   chunk.usage_seen = true;
+  const char* const quote = usage_key.raw() - 1;
+  text = text.substr(0, text.rfind('}') + 1);  // What came reaches to the next token.
+  chunk.usage = {quote, static_cast<std::size_t>(text.data() + text.size() - quote)};
   EventFacts& facts = chunk.facts;
-  return for_each_field_in(usage, [&](raw_json_string key, value& part) {
+  return for_each_field(object, [&](raw_json_string key, value& part) {
     if (key == "prompt_tokens") {
       facts.prompt_tokens = count_of(part);
     } else if (key == "completion_tokens") {
@@ -152,7 +160,7 @@ bool read_openai_event(std::string_view data, EventFacts& facts) {
   Chunk chunk{.facts = facts};
   const bool whole = for_each_field_of(data, [&](raw_json_string key, value& part) {
     if (key == "choices") return read_choices(part, chunk);
-    if (key == "usage") return read_usage(part, chunk);
+    if (key == "usage") return read_usage(key, part, chunk);
     if (key == "object") {
       facts.error |= string_of(part) == "error";
     } else if (key == "error") {
@@ -170,6 +178,7 @@ bool read_openai_event(std::string_view data, EventFacts& facts) {
   if (chunk.timings) complete_from(*chunk.timings, facts);
   facts.carries_choice = !facts.choices.empty();
   facts.usage_only = chunk.choices_seen && facts.choices.empty() && chunk.usage_seen && !facts.error;
+  if (facts.carries_choice) facts.usage_member = chunk.usage;
   if (is_plain(chunk)) facts.plain_text = chunk.text;
   return true;
 }
