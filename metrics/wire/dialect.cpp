@@ -53,6 +53,7 @@ void EventFacts::clear() {
   prompt_tokens.reset();
   cached_tokens.reset();
   completion_tokens.reset();
+  listed_tokens.reset();
   finish_reason = {};
   output_chars = 0;
   engine.reset();

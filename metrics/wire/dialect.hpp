@@ -42,8 +42,9 @@ struct EventFacts {
   std::optional<std::uint64_t> completion_tokens;  ///< Cumulative; of the choice, if the event carries one.
   std::string_view finish_reason;                  ///< Valid as long as the event's data and until the next event.
   std::uint64_t output_chars = 0;                  ///< Code points of text and reasoning.
-  bool whole_text =
-      false;  ///< The text is all of its choice so far, sent anew (SGLang): output_chars are of all of it.
+  /// The text may be all of its choice so far, sent anew (SGLang): WholeText tells, by the tokens listed beside it.
+  bool whole_text = false;
+  std::optional<std::uint64_t> listed_tokens;
   std::optional<EngineFigures> engine;  ///< What the engine says of itself.
   /// The inside of the only text string, where the event is nothing but one choice's text (see Envelope).
   std::string_view plain_text;

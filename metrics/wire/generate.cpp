@@ -74,8 +74,8 @@ void end_sglang_event(EventFacts& facts, ChoiceFacts& choice, bool text, const s
   choice.token = !facts.completion_tokens && (text || ids.value_or(0) > 0);
   choice.output = true;
   choice.finished = !facts.finish_reason.empty();
-  // Servers that send only what is new list its tokens, and these are fewer than all.
-  facts.whole_text = !(ids && facts.completion_tokens && *ids < *facts.completion_tokens);
+  facts.whole_text = true;
+  facts.listed_tokens = ids;
   // Several samples of one prompt each tell of it.
   if (choice.index > 0) {
     facts.prompt_tokens.reset();

@@ -1,8 +1,11 @@
-// Turns the lengths of texts that are sent anew with each event into what each event added. One a stream.
+// Turns the lengths of texts that are sent anew with each event (SGLang's /generate) into what each event added.
+//
+// One a stream. A server may also be set to send only what is new: then it lists only the new tokens beside the text,
+// which shows as soon as a choice has an event behind it. Where none are listed, the text is sent anew.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "metrics/wire/dialect.hpp"
@@ -12,19 +15,15 @@ namespace weir::metrics::wire {
 class WholeText {
  public:
   /// Leaves in `facts.output_chars` what is new. A text may end up shorter than it was, by a stop word cut off.
-  void subtract_seen(EventFacts& facts) {
-    constexpr std::size_t most_choices = 128;
-    if (!facts.whole_text || facts.choices.empty()) return;
-    const std::size_t index = facts.choices.front().index;
-    if (index >= most_choices) return;
-    if (index >= seen_.size()) seen_.resize(index + 1);
-    const std::uint64_t all = std::max(seen_[index], facts.output_chars);
-    facts.output_chars = all - seen_[index];
-    seen_[index] = all;
-  }
+  void subtract_seen(EventFacts& facts);
 
  private:
-  std::vector<std::uint64_t> seen_;  // Of each choice.
+  struct Seen {
+    std::uint64_t chars = 0, tokens = 0;
+  };
+
+  std::vector<Seen> seen_;    // Of each choice.
+  std::optional<bool> anew_;  // Unknown until an event shows it.
 };
 
 }  // namespace weir::metrics::wire

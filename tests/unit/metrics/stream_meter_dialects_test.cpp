@@ -248,6 +248,18 @@ TEST(StreamMeterDialects, CountNoTokenWhereSglangSendsTheSameTextAgain) {
   EXPECT_EQ(replay->answer().output_chars, 2U);
 }
 
+TEST(StreamMeterDialects, KnowAWholeTextWhoseStopTokenWasTakenOffTheList) {
+  const auto says = [](const std::string& text, const std::string& ids, int n) {
+    return event_of(sglang, R"({"text":")" + text + R"(","output_ids":[)" + ids +
+                                R"(],"meta_info":{"finish_reason":null,"completion_tokens":)" + std::to_string(n) +
+                                "}}");
+  };
+  const auto whole = replayed(says("ab", "1", 1) + says("abc", "1,2", 2) + says("abc", "1,2", 3), options_for(sglang));
+  EXPECT_EQ(whole->answer().output_chars, 3U);
+  const auto only_new = replayed(says("ab", "1,2", 2) + says("", "", 2) + says("c", "3", 3), options_for(sglang));
+  EXPECT_EQ(only_new->answer().output_chars, 3U);
+}
+
 TEST(StreamMeterDialects, DoNotTakeBackCharactersThatAStopWordCutOff) {
   const auto says = [](const std::string& text, int n) {
     return event_of(sglang, R"({"text":")" + text + R"(","meta_info":{"finish_reason":null,"completion_tokens":)" +
