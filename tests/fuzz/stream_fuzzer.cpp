@@ -169,8 +169,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t siz
   stretch(of.body, stretched, seed);
 
   const Run whole(of, {of.body}, Clock::stands);
-  // A long body in pieces of some length: its bytes one by one would take a second.
-  const std::size_t step = of.body.size() < 64 * 1024 ? 1 : 4093;
+  // Of a long body not every byte comes alone: that would take a second.
+  const std::size_t step = 1 + of.body.size() / 4096;
   const auto bytewise = weir::fuzz::pieces(of.body, [=] { return step; });
   const auto cut = weir::fuzz::pieces(
       of.body, [cuts = weir::fuzz::Cuts(seed, largest), step]() mutable { return std::max(cuts.next(), step); });
