@@ -145,6 +145,29 @@ TEST_P(RequestBodies, SayTheSameHoweverTheyAreSplit) {
 
 INSTANTIATE_TEST_SUITE_P(Apis, RequestBodies, testing::ValuesIn(bodies));
 
+// Long strings, cut within a code point or an escape, are where parsers overrun their buffers.
+TEST(RequestInspector, ReadsLongStringsThatAreCutAnywhere) {
+  const std::tuple<const char*, std::string, std::uint64_t> texts[] = {
+      {"two bytes", "Ж", 1},         {"three bytes", "水", 1},         {"four bytes", "🙂", 1},
+      {"an escape", R"(\u6c34)", 1}, {"a pair", R"(\ud83d\ude42)", 1}, {"mixed", R"(水\n\u6c34🙂\ud83d\ude42a)", 6},
+  };
+  for (const auto& [what, text, chars] : texts) {
+    std::string content;
+    std::uint64_t wanted = 0;
+    for (; content.size() < 20'000; wanted += chars) content += text;
+    const std::string body = R"({"messages":[{"content":")" + content + "\"}]}";
+    for (std::size_t cut = 0; cut < 64; ++cut) {
+      RequestInspector inspector(chat, path_of(chat));
+      inspector.feed(std::string_view(body).substr(0, cut));
+      inspector.feed(std::string_view(body).substr(cut, 8192));
+      inspector.feed(std::string_view(body).substr(cut + 8192));
+      const RequestFacts facts = inspector.finish();
+      ASSERT_TRUE(facts.whole_json) << what << " " << cut;
+      ASSERT_EQ(facts.text.chars(), wanted) << what << " " << cut;
+    }
+  }
+}
+
 // --- Facts
 
 TEST(RequestInspector, ReadsAChatRequest) {
