@@ -24,6 +24,7 @@ struct ReplicaRuntime {
   /// Set by the control thread when its name is resolved, read at each connect.
   Published<std::optional<boost::asio::ip::tcp::endpoint>> address;
   bool inject_usage = true;
+  bool inject_continuous_usage = false;         ///< Only where inject_usage is.
   std::atomic<bool> injection_disabled{false};  ///< It refused the usage option that weir adds.
 };
 
@@ -31,6 +32,7 @@ struct PoolRuntime {
   config::Pool settings;
   std::shared_ptr<balancer::Pool> balancer;
   std::vector<std::unique_ptr<ReplicaRuntime>> replicas;  ///< By ReplicaIndex.
+  metrics::ReplicaSeries* unassigned = nullptr;           ///< Of requests that reached none of them.
 };
 
 /// How many retries may run at a time: a share of the requests in flight, at least three. Any thread.
