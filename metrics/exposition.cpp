@@ -1,16 +1,14 @@
 #include "metrics/exposition.hpp"
 
-#include <prometheus/text_serializer.h>
-
 #include <algorithm>
 #include <initializer_list>
 #include <iterator>
 #include <limits>
-#include <sstream>
 #include <utility>
 
 #include "metrics/process_series.hpp"
 #include "metrics/series.hpp"
+#include "metrics/text_page.hpp"
 
 namespace weir::metrics {
 namespace {
@@ -304,10 +302,6 @@ std::vector<MetricFamily> Exposition::Collect() const {
   return std::move(gathering).sorted();
 }
 
-std::string Exposition::text() const {
-  std::ostringstream out;
-  prometheus::TextSerializer{}.Serialize(out, Collect());
-  return out.str();
-}
+std::string Exposition::text() const { return text_page(Collect()); }
 
 }  // namespace weir::metrics
