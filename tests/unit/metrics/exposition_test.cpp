@@ -450,6 +450,7 @@ TEST_F(ExpositionTest, IsNeverQueriedAcrossRoles) {
   for (std::sregex_iterator it(docs.begin(), docs.end(), block), end; it != end; ++it) {
     const std::string query = (*it)[1];
     for (std::sregex_iterator hit(query.begin(), query.end(), selector); hit != end; ++hit, ++queries) {
+      if (hit->str().starts_with("weir_loop_")) continue;  // Of weir itself.
       EXPECT_THAT(hit->str(), HasSubstr("role=\"primary\""));
     }
   }
