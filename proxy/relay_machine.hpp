@@ -66,7 +66,8 @@ class RelayMachine {
     bool to_head = false;
     bool client_http_1_1 = true;
     bool client_keep_alive = true;
-    bool injected = false;  ///< weir added the usage option to this attempt.
+    bool injected = false;             ///< weir added the usage option to this attempt,
+    bool injected_continuous = false;  ///< for every chunk.
     /// Asked when another replica may do better: takes a retry from the budget, false if there is none to take.
     std::function<bool()> take_retry{};
     std::function<void()> accepted{};  ///< Told when no retry can follow any more.
@@ -140,6 +141,7 @@ class RelayMachine {
   void body_arrived(std::span<char> bytes, Moment at, RelayOutput& out);
   void finish(std::span<const std::string_view> forward, Moment at, RelayOutput& out);
   void broken(Break how, Moment now, RelayOutput& out);
+  void break_off(std::string last, std::string_view why, metrics::Outcome outcome, Moment at, RelayOutput& out);
   void emit(std::span<const std::string_view> body, RelayOutput& out);
   bool frame_in_place(std::string_view body, RelayOutput& out);
   void commit(RelayOutput& out);
@@ -147,6 +149,8 @@ class RelayMachine {
   bool take_retry() { return options_.take_retry && options_.take_retry(); }
   void retry(metrics::Retry reason, metrics::Outcome outcome, Moment now);
   bool refused() const;
+  bool torn() const;
+  bool is_stream() const { return form_ == metrics::BodyForm::sse || form_ == metrics::BodyForm::lines; }
   metrics::Outcome outcome_of_whole_answer() const;
   Moment patience_ends() const;
 
