@@ -1,6 +1,8 @@
 #include "metrics/buckets.hpp"
 
+#include <algorithm>
 #include <array>
+#include <cmath>
 
 namespace weir::metrics {
 namespace {
@@ -32,6 +34,9 @@ constexpr std::array duration{50 * ms, 100 * ms, 250 * ms, 500 * ms, 1 * s,   25
 constexpr std::array overhead{1 * us,   2 * us, 5 * us, 10 * us, 20 * us, 50 * us, 100 * us, 200 * us,
                               500 * us, 1 * ms, 2 * ms, 5 * ms,  10 * ms, 20 * ms, 50 * ms,  100 * ms};
 
+constexpr std::array loop_delay{100 * us, 200 * us, 500 * us, 1 * ms,   2 * ms,   5 * ms, 10 * ms,
+                                20 * ms,  50 * ms,  100 * ms, 200 * ms, 500 * ms, 1 * s};
+
 constexpr auto size = [] {
   std::array<std::uint64_t, 21> bounds{};
   for (std::size_t i = 0; i < bounds.size(); ++i) bounds[i] = std::uint64_t{1} << i;
@@ -46,12 +51,32 @@ constexpr auto speed = [] {
   return bounds;
 }();
 
+std::vector<std::uint64_t> with(std::span<const std::uint64_t> bounds, std::span<const config::Slo> slos,
+                                std::initializer_list<std::optional<config::Seconds> config::Slo::*> thresholds) {
+  std::vector<std::uint64_t> all(bounds.begin(), bounds.end());
+  for (const auto& slo : slos) {
+    for (const auto threshold : thresholds) {
+      if (const auto& value = slo.*threshold)
+        all.push_back(static_cast<std::uint64_t>(std::llround(value->count() * 1e9)));
+    }
+  }
+  std::ranges::sort(all);
+  all.erase(std::unique(all.begin(), all.end()), all.end());
+  return all;
+}
+
 }  // namespace
+
+Bounds::Bounds(std::span<const config::Slo> slos)
+    : latency(with(latency_bounds, slos, {&config::Slo::ttft_client, &config::Slo::ttft})),
+      per_token(with(per_token_bounds, slos, {&config::Slo::tpot})),
+      duration(with(duration_bounds, slos, {&config::Slo::e2e})) {}
 
 constinit const std::span<const std::uint64_t> latency_bounds{latency};
 constinit const std::span<const std::uint64_t> per_token_bounds{per_token};
 constinit const std::span<const std::uint64_t> duration_bounds{duration};
 constinit const std::span<const std::uint64_t> overhead_bounds{overhead};
+constinit const std::span<const std::uint64_t> loop_delay_bounds{loop_delay};
 constinit const std::span<const std::uint64_t> size_bounds{size};
 constinit const std::span<const std::uint64_t> ratio_bounds{ratio};
 constinit const std::span<const std::uint64_t> speed_bounds{speed};

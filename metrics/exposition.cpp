@@ -1,15 +1,14 @@
 #include "metrics/exposition.hpp"
 
-#include <prometheus/text_serializer.h>
-
 #include <algorithm>
 #include <initializer_list>
+#include <iterator>
 #include <limits>
-#include <sstream>
 #include <utility>
 
 #include "metrics/process_series.hpp"
 #include "metrics/series.hpp"
+#include "metrics/text_page.hpp"
 
 namespace weir::metrics {
 namespace {
@@ -41,14 +40,14 @@ std::uint64_t sum_of(const ReplicaSeries& replica, Pick pick) {
   return sum;
 }
 
-/// `_count` is the sum of the very buckets that are exported, not a number of its own that could differ by an
-/// observation.
-template <typename Pick>
-void fill(ClientMetric::Histogram& out, const ReplicaSeries& replica, double unit, Pick pick) {
-  const auto bounds = pick(*replica.shards().front()).bounds();
+/// Adds the histograms of all shards up. `_count` is the sum of the very buckets that are exported, not a number of its
+/// own that could differ by an observation.
+template <typename Shards, typename Pick>
+void fill(ClientMetric::Histogram& out, const Shards& shards, double unit, Pick pick) {
+  const auto bounds = pick(*shards.front()).bounds();
   std::uint64_t sum = 0;
   std::vector<std::uint64_t> counts(bounds.size() + 1);
-  for (const auto& shard : replica.shards()) {
+  for (const auto& shard : shards) {
     const Histogram& histogram = pick(*shard);
     for (std::size_t i = 0; i < counts.size(); ++i) counts[i] += histogram.bucket(i);
     sum += histogram.sum();
@@ -79,7 +78,7 @@ class Gathering {
       auto& family = begin(series.text, MetricType::Histogram);
       for (const auto& replica : replicas) {
         family.metric.push_back(labelled(replica.labels, {}));
-        fill(family.metric.back().histogram, *replica.series, series.unit,
+        fill(family.metric.back().histogram, replica.series->shards(), series.unit,
              [&](const ReplicaShard& shard) -> const Histogram& { return shard.*series.histogram; });
       }
     }
@@ -89,7 +88,7 @@ class Gathering {
         for (const bool stream : {false, true}) {
           family.metric.push_back(
               labelled(replica.labels, {{"api", api_names[api]}, {"stream", stream ? "true" : "false"}}));
-          fill(family.metric.back().histogram, *replica.series, 1e9,
+          fill(family.metric.back().histogram, replica.series->shards(), 1e9,
                [&](const ReplicaShard& shard) -> const Histogram& {
                  return shard.request_duration(static_cast<Api>(api), stream);
                });
@@ -113,14 +112,22 @@ class Gathering {
   }
 
   /// What a request that reached no replica can have, too.
-  void outcomes(const std::vector<Scraped>& replicas, const Scraped& unassigned) {
+  void outcomes(const std::vector<Scraped>& all) {
     auto& of_requests = begin(requests_series, MetricType::Counter);
-    requests(of_requests, unassigned);
-    for (const auto& replica : replicas) requests(of_requests, replica);
+    for (const auto& one : all) requests(of_requests, one);
     auto& unparsed = begin(unparsed_series, MetricType::Counter);
-    const auto pick = [](const ReplicaShard& s) -> std::span<const Counter> { return s.unparsed; };
-    words(unparsed, unassigned, "reason", unparsed_names, pick);
-    for (const auto& replica : replicas) words(unparsed, replica, "reason", unparsed_names, pick);
+    for (const auto& one : all) {
+      words(unparsed, one, "reason", unparsed_names,
+            [](const ReplicaShard& s) -> std::span<const Counter> { return s.unparsed; });
+    }
+    auto& held_against = begin(slo_requests_series, MetricType::Counter);
+    for (const auto& one : all) {
+      for (std::size_t i = 0; i < one.series->slos().size(); ++i) {
+        words(held_against, {one.series, labelled(one.labels, {{"slo", one.series->slos()[i].name}}).label, {}},
+              "result", slo_result_names,
+              [i](const ReplicaShard& s) -> std::span<const Counter> { return s.slo_requests[i]; });
+      }
+    }
   }
 
   void balancer(const std::vector<Scraped>& replicas) {
@@ -147,6 +154,10 @@ class Gathering {
         add(fallbacks, labelled(replica.labels, {{"reason", reason}}), count);
       }
     }
+    auto& about = begin(replica_info_series, MetricType::Gauge);
+    for (const auto& replica : replicas) {
+      if (replica.gauges) add(about, labelled(replica.labels, {{"gpu", replica.gauges->gpu}}), 1.0);
+    }
     auto& kv_tokens = begin(kv_tokens_series, MetricType::Gauge);
     for (const auto& replica : replicas) {
       if (replica.gauges && replica.gauges->kv_tokens) {
@@ -166,6 +177,12 @@ class Gathering {
     for (std::size_t i = 0; i < shards.size(); ++i) {
       const auto nanoseconds = shards[i]->lag_nanoseconds.load(std::memory_order_relaxed);
       add(lag, labelled({}, {{"loop", std::to_string(i)}}), static_cast<double>(nanoseconds) / 1e9);
+    }
+    auto& delay = begin(loop_delay_series, MetricType::Histogram);
+    for (std::size_t i = 0; i < shards.size(); ++i) {
+      delay.metric.push_back(labelled({}, {{"loop", std::to_string(i)}}));
+      fill(delay.metric.back().histogram, std::array{shards[i].get()}, 1e9,
+           [](const LoopShard& shard) -> const Histogram& { return shard.loop_delay; });
     }
   }
 
@@ -238,13 +255,18 @@ class Gathering {
 
 }  // namespace
 
-ReplicaSeries::ReplicaSeries(ReplicaLabels labels, std::size_t loops) : labels_(std::move(labels)) {
-  for (std::size_t i = 0; i < std::max<std::size_t>(loops, 1); ++i) shards_.push_back(std::make_unique<ReplicaShard>());
+ReplicaSeries::ReplicaSeries(ReplicaLabels labels, std::size_t loops, const Bounds& bounds,
+                             std::span<const config::Slo> slos)
+    : labels_(std::move(labels)) {
+  std::ranges::copy_if(slos, std::back_inserter(slos_), [&](const auto& slo) { return slo.pool == labels_.pool; });
+  for (std::size_t i = 0; i < std::max<std::size_t>(loops, 1); ++i)
+    shards_.push_back(std::make_unique<ReplicaShard>(bounds, slos_));
 }
 
-Exposition::Exposition(std::size_t loops, BuildInfo build)
-    : build_(std::move(build)), unassigned_(std::make_unique<ReplicaSeries>(ReplicaLabels{}, loops)) {
+Exposition::Exposition(std::size_t loops, BuildInfo build, std::vector<config::Slo> slos)
+    : build_(std::move(build)), slos_(std::move(slos)), bounds_(slos_) {
   for (std::size_t i = 0; i < loops; ++i) loops_.push_back(std::make_unique<LoopShard>());
+  unassigned_ = &add({});
 }
 
 Exposition::~Exposition() = default;
@@ -253,33 +275,33 @@ ReplicaSeries& Exposition::add(ReplicaLabels labels) {
   const std::lock_guard lock(mutex_);
   const auto known = std::ranges::find_if(replicas_, [&](const auto& replica) { return replica->labels() == labels; });
   if (known != replicas_.end()) return **known;
-  return *replicas_.emplace_back(std::make_unique<ReplicaSeries>(std::move(labels), loops_.size()));
+  return *replicas_.emplace_back(std::make_unique<ReplicaSeries>(std::move(labels), loops_.size(), bounds_, slos_));
 }
 
 std::vector<MetricFamily> Exposition::Collect() const {
-  std::vector<Scraped> replicas;
+  std::vector<Scraped> replicas, nowhere;
   {
     const std::lock_guard lock(mutex_);
-    for (const auto& replica : replicas_) replicas.push_back({replica.get(), labels_of(replica->labels()), {}});
+    for (const auto& one : replicas_) {
+      (one->labels().replica.empty() ? nowhere : replicas).push_back({one.get(), labels_of(one->labels()), {}});
+    }
   }
   for (auto& replica : replicas) {
     if (replica.series->gauges) replica.gauges = replica.series->gauges();
   }
+  std::vector<Scraped> all = nowhere;
+  all.insert(all.end(), replicas.begin(), replicas.end());
 
   Gathering gathering;
+  gathering.outcomes(all);  // First, as a request is counted last: what it brought is then counted, too.
   gathering.histograms(replicas);
   gathering.counters(replicas);
-  gathering.outcomes(replicas, {unassigned_.get(), labels_of(unassigned_->labels()), {}});
   gathering.balancer(replicas);
   gathering.loops(loops_);
   gathering.process(build_, log_lines_dropped ? log_lines_dropped() : 0, last_successful_load);
   return std::move(gathering).sorted();
 }
 
-std::string Exposition::text() const {
-  std::ostringstream out;
-  prometheus::TextSerializer{}.Serialize(out, Collect());
-  return out.str();
-}
+std::string Exposition::text() const { return text_page(Collect()); }
 
 }  // namespace weir::metrics

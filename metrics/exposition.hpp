@@ -3,13 +3,16 @@
 
 #include <prometheus/collectable.h>
 
+#include <algorithm>
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -34,6 +37,7 @@ struct ReplicaGauges {
   double busy_seconds = 0;
   std::array<double, 2> in_flight_seconds{};  ///< prefill, decode
   bool injection_disabled = false;
+  std::string gpu;                                                             ///< As the settings name it.
   std::vector<std::pair<std::string_view, std::uint64_t>> balancer_fallbacks;  ///< by reason
 };
 
@@ -54,19 +58,28 @@ inline constexpr std::array<std::string_view, 7> limit_names{"connections", "req
 struct LoopShard {
   std::array<Counter, limit_names.size()> limit_hits;
   std::atomic<std::int64_t> lag_nanoseconds{0};  ///< Latest lateness of the loop's tick.
+  Histogram loop_delay{loop_delay_bounds};       ///< Of every tick.
+
+  void ticked(Nanoseconds late) {
+    lag_nanoseconds.store(late.count(), std::memory_order_relaxed);
+    loop_delay.observe(static_cast<std::uint64_t>(std::max(late, Nanoseconds::zero()).count()));
+  }
 };
 
 /// One replica's shards, one a loop.
 class ReplicaSeries {
  public:
-  ReplicaSeries(ReplicaLabels labels, std::size_t loops);
+  /// Of `slos` those of its pool are counted; `bounds` must outlive it.
+  ReplicaSeries(ReplicaLabels labels, std::size_t loops, const Bounds& bounds, std::span<const config::Slo> slos);
   const ReplicaLabels& labels() const { return labels_; }
+  const std::vector<config::Slo>& slos() const { return slos_; }
   ReplicaShard& shard(std::size_t loop) { return *shards_[loop]; }
   const std::vector<std::unique_ptr<ReplicaShard>>& shards() const { return shards_; }
   std::function<ReplicaGauges()> gauges;  ///< Set before the first scrape; called on the scraping thread.
 
  private:
   ReplicaLabels labels_;
+  std::vector<config::Slo> slos_;
   std::vector<std::unique_ptr<ReplicaShard>> shards_;
 };
 
@@ -77,14 +90,15 @@ struct BuildInfo {
 /// Thread-safe: add() and Collect() take a lock, writers of shards none.
 class Exposition : public prometheus::Collectable {
  public:
-  Exposition(std::size_t loops, BuildInfo build);
+  Exposition(std::size_t loops, BuildInfo build, std::vector<config::Slo> slos = {});
   ~Exposition() override;
 
   /// A replica's series; they exist at 0 from now on. The object stays until the exposition goes; the same labels get
-  /// the same object, so that no series is exported twice and none goes backwards.
+  /// the same object, so that no series is exported twice and none goes backwards. With replica "": for requests of
+  /// this pool that reached none of its replicas; of these only what such a request can have is exported:
+  /// weir_requests_total, weir_unparsed_total and weir_slo_requests_total.
   ReplicaSeries& add(ReplicaLabels labels);
-  /// For requests that reached no replica: labels pool, replica, config "". Of it only what such a request can have is
-  /// exported: weir_requests_total and weir_unparsed_total.
+  /// The same for requests that no pool was chosen for: all labels but role are "".
   ReplicaSeries& unassigned() { return *unassigned_; }
   LoopShard& loop(std::size_t index) { return *loops_[index]; }
 
@@ -98,9 +112,11 @@ class Exposition : public prometheus::Collectable {
  private:
   mutable std::mutex mutex_;
   BuildInfo build_;
+  std::vector<config::Slo> slos_;
+  Bounds bounds_;
   std::vector<std::unique_ptr<LoopShard>> loops_;
-  std::unique_ptr<ReplicaSeries> unassigned_;
-  std::vector<std::unique_ptr<ReplicaSeries>> replicas_;
+  std::vector<std::unique_ptr<ReplicaSeries>> replicas_;  ///< Those without a replica's name included.
+  ReplicaSeries* unassigned_;
 };
 
 }  // namespace weir::metrics

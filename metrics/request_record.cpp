@@ -17,6 +17,14 @@ std::optional<std::uint64_t> tokens_at_first_event(const Answer& answer) {
   return std::nullopt;
 }
 
+std::optional<Decode> decode_between(const std::optional<Moment>& first, const std::optional<Moment>& last,
+                                     std::uint64_t n, std::uint64_t n1) {
+  const auto time = between(first, last);
+  if (n <= n1 || !time || *time <= 0) return std::nullopt;
+  const auto generated = static_cast<double>(n - n1);
+  return Decode{*time / generated, generated / *time};
+}
+
 }  // namespace
 
 Figures figures_of(const RequestRecord& record) {
@@ -34,19 +42,36 @@ Figures figures_of(const RequestRecord& record) {
   figures.ttfot = between(record.sent, answer.first_output);
   figures.e2e = between(record.received, answer.last_choice);
 
-  // usage sums over choices: with several of them no time per token follows from it.
+  // usage sums over choices: with several of them no time per token follows from it; decode_of tells each choice's.
   if (record.facts.n > 1 || !answer.output_tokens) return figures;
   const std::uint64_t n = *answer.output_tokens;
   if (figures.e2e && n > 0) figures.ntpot = *figures.e2e / static_cast<double>(n);
 
   const auto n1 = tokens_at_first_event(answer);
-  const auto decode = between(answer.first_token, answer.last_choice);
-  if (n1 && n > *n1 && decode && *decode > 0) {
-    const auto generated = static_cast<double>(n - *n1);
-    figures.tpot = *decode / generated;
-    figures.decode_speed = generated / *decode;
+  if (!n1) return figures;
+  if (const auto decode = decode_between(answer.first_token, answer.last_choice, n, *n1)) {
+    figures.tpot = decode->tpot;
+    figures.decode_speed = decode->speed;
   }
   return figures;
+}
+
+std::optional<Decode> decode_of(const ChoiceTimes& choice) {
+  return decode_between(choice.first_token, choice.last, choice.tokens, choice.first_tokens);
+}
+
+bool served(const RequestRecord& record) {
+  switch (record.outcome) {
+    case Outcome::ok:
+    case Outcome::ok_empty:
+      return true;
+    case Outcome::client_abort:
+      // A client that left after the end changes nothing; one that left an error answer does not make it a served one.
+      return record.answer.complete != Completeness::none && !record.answer.in_band_error &&
+             (!record.status || *record.status < 400);
+    default:
+      return false;
+  }
 }
 
 }  // namespace weir::metrics

@@ -57,4 +57,16 @@ struct Figures {
 
 Figures figures_of(const RequestRecord& record);
 
+/// The times of one choice's generation; of an answer with several, one a choice.
+struct Decode {
+  double tpot;   ///< (tL - t1) / (n - n1)
+  double speed;  ///< (n - n1) / (tL - t1), tokens per second
+};
+
+std::optional<Decode> decode_of(const ChoiceTimes& choice);
+
+/// The replica did its whole work, so its times are those of a served request: ok, ok_empty, and a client_abort after
+/// the answer's end.
+bool served(const RequestRecord& record);
+
 }  // namespace weir::metrics

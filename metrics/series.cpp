@@ -37,8 +37,7 @@ constexpr HistogramSeries histograms[] = {
      nanoseconds,
      &ReplicaShard::token_overhead},
     {{"weir_time_per_output_token_seconds",
-      "Mean time per output token after the first, one observation a request: (tL - t1) / (n - n1). Streams with one "
-      "choice."},
+      "Mean time per output token after the first, one observation a choice: (tL - t1) / (n - n1). Streams only."},
      nanoseconds,
      &ReplicaShard::time_per_output_token},
     {{"weir_queue_duration_seconds",
@@ -47,7 +46,7 @@ constexpr HistogramSeries histograms[] = {
      nanoseconds,
      &ReplicaShard::queue_duration},
     {{"weir_request_output_tokens_per_second",
-      "Decode speed of one request: (n - n1) / (tL - t1). Streams with one choice."},
+      "Decode speed, one observation a choice: (n - n1) / (tL - t1). Streams only."},
      thousandths,
      &ReplicaShard::request_output_tokens_per_second},
     {{"weir_request_prompt_tokens", "Prompt tokens of a served request, as the engine counts, cached ones included."},
@@ -81,8 +80,22 @@ constexpr CounterSeries counters[] = {
      &ReplicaShard::aborted_output_tokens},
     {{"weir_itl_unknown_requests_total",
       "Streams of two or more token events that gave weir_inter_chunk_latency_seconds but no "
-      "weir_inter_token_latency_seconds: tokens per event unknown, several choices, or not served."},
+      "weir_inter_token_latency_seconds: tokens per event unknown, or not served."},
      &ReplicaShard::itl_unknown_requests},
+    {{"weir_token_reads_total", "Reads from the replica that brought token events."}, &ReplicaShard::token_reads},
+    {{"weir_coalesced_token_reads_total",
+      "Of weir_token_reads_total, those that brought several token events of one choice: something on the way held the "
+      "first ones back."},
+     &ReplicaShard::coalesced_token_reads},
+    {{"weir_itl_suspect_requests_total",
+      "Streams of at least 8 token events of which more than half arrived in one read with another one of the same "
+      "choice: a hop buffers, so that most gaps are 0 and their quantiles too good to be true."},
+     &ReplicaShard::itl_suspect_requests},
+    {{"weir_client_blocked_events_total",
+      "Token events whose write the client's connection did not accept at once: weir_token_overhead_seconds leaves "
+      "them "
+      "out."},
+     &ReplicaShard::client_blocked_events},
 };
 
 constexpr LabelledCounterSeries labelled_counters[] = {
@@ -148,10 +161,19 @@ constinit const SeriesText request_duration_series{"weir_request_duration_second
                                                    "Of served requests: last event with a choice (streams, tL) or end "
                                                    "of the response body (else, tE) less the request's "
                                                    "last byte from the client (t0)."};
-constinit const SeriesText requests_series{
-    "weir_requests_total",
-    "Requests by how they ended, each counted once, at its last replica (labels empty where none was chosen). "
-    "client_abort is split by the phase in which the client left."};
+constinit const SeriesText requests_series{"weir_requests_total",
+                                           "Requests by how they ended, each counted once, at its last replica (pool, "
+                                           "replica, config empty where none was chosen). "
+                                           "client_abort is split by the phase in which the client left."};
+constinit const SeriesText slo_requests_series{
+    "weir_slo_requests_total",
+    "Requests held against an objective of the settings. good: served within every threshold. bad: a threshold missed, "
+    "upstream_error, upstream_reset, replica_refused, truncated, timeout, rejected, or a client_abort after a "
+    "threshold had "
+    "passed. Attainment is good / (good + bad). replica and config are empty where none was chosen."};
+constinit const SeriesText replica_info_series{"weir_replica_info",
+                                               "1; the labels say what the settings say of the "
+                                               "replica."};
 constinit const SeriesText unparsed_series{"weir_unparsed_total",
                                            "Events or bodies that were relayed but could not be read, by the reason."};
 constinit const SeriesText kv_tokens_series{"weir_kv_tokens",
@@ -163,6 +185,8 @@ constinit const SeriesText limit_hits_series{"weir_limit_hits_total",
                                              "Times a limit of the settings bit, by the limit."};
 constinit const SeriesText loop_lag_series{"weir_loop_lag_seconds",
                                            "Lateness of the latest tick of a stream loop: how long its events wait."};
+constinit const SeriesText loop_delay_series{
+    "weir_loop_delay_seconds", "Lateness of each tick of a stream loop, ten a second: how long its events wait."};
 constinit const SeriesText log_lines_dropped_series{
     "weir_log_lines_dropped_total", "Lines of the request log lost because its file could not take them in time."};
 constinit const SeriesText last_reload_series{"weir_config_last_reload_success_timestamp_seconds",

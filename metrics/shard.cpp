@@ -17,25 +17,21 @@ std::uint64_t millitokens(double tokens_per_second) {
   return static_cast<std::uint64_t>(std::llround(std::min(tokens_per_second, 1e9) * 1e3));
 }
 
-/// The replica did its whole work, so its times are those of a served request. A client that left after that changes
-/// nothing of them; one that left an error answer does not make it a served request.
-bool served(const RequestRecord& record) {
-  switch (record.outcome) {
-    case Outcome::ok:
-    case Outcome::ok_empty:
-      return true;
-    case Outcome::client_abort:
-      return record.answer.complete != Completeness::none && !record.answer.in_band_error &&
-             (!record.status || *record.status < 400);
-    default:
-      return false;
-  }
+/// Streams with fewer token events say nothing of how events come.
+constexpr std::uint32_t fewest_events_to_suspect = 8;
+
+const Bounds& plain_bounds() {
+  static const Bounds bounds;
+  return bounds;
 }
 
 }  // namespace
 
-ReplicaShard::ReplicaShard() {
-  while (durations_.size() < api_names.size() * 2) durations_.emplace_back(duration_bounds);
+ReplicaShard::ReplicaShard() : ReplicaShard(plain_bounds(), {}) {}
+
+ReplicaShard::ReplicaShard(const Bounds& bounds, std::span<const config::Slo> slos)
+    : bounds_(bounds), slos_(slos), slo_requests(slos.size()) {
+  while (durations_.size() < api_names.size() * 2) durations_.emplace_back(bounds_.duration);
 }
 
 std::size_t ReplicaShard::outcome_slot(Outcome outcome, Phase phase) {
@@ -46,15 +42,16 @@ std::size_t ReplicaShard::outcome_slot(Outcome outcome, Phase phase) {
 }
 
 void ReplicaShard::settle(const RequestRecord& record) {
-  const auto api = static_cast<std::size_t>(record.facts.api);
-  const auto slot = outcome_slot(record.outcome, record.phase.value_or(Phase::queue));
-  requests[slot][api][record.facts.stream ? 1 : 0].add();
-  requests_by_token_source[static_cast<std::size_t>(record.answer.token_source)].add();
-
-  settle_tokens(record);
   const bool whole = served(record);
+  settle_tokens(record);
   if (whole) settle_served(record);
   settle_gaps(record, whole);
+  settle_reads(record);
+  settle_slos(record);
+
+  requests_by_token_source[static_cast<std::size_t>(record.answer.token_source)].add();
+  const auto slot = outcome_slot(record.outcome, record.phase.value_or(Phase::queue));
+  requests[slot][static_cast<std::size_t>(record.facts.api)][record.facts.stream ? 1 : 0].add();
 }
 
 /// Tokens count whatever the outcome: the GPU made them.
@@ -81,8 +78,14 @@ void ReplicaShard::settle_served(const RequestRecord& record) {
   const Figures figures = figures_of(record);
   if (figures.queue) queue_duration.observe(nanoseconds(*figures.queue));
   if (figures.e2e) request_duration(record.facts.api, record.facts.stream).observe(nanoseconds(*figures.e2e));
-  if (figures.tpot) time_per_output_token.observe(nanoseconds(*figures.tpot));
-  if (figures.decode_speed) request_output_tokens_per_second.observe(millitokens(*figures.decode_speed));
+  const auto decoded = [this](double tpot, double speed) {
+    time_per_output_token.observe(nanoseconds(tpot));
+    request_output_tokens_per_second.observe(millitokens(speed));
+  };
+  if (figures.tpot) decoded(*figures.tpot, *figures.decode_speed);
+  for (const ChoiceTimes& choice : record.answer.choices) {
+    if (const auto decode = decode_of(choice)) decoded(decode->tpot, decode->speed);
+  }
 
   if (const auto n = believable(record.answer.output_tokens)) request_output_tokens.observe(*n);
   const auto prompt = believable(record.answer.prompt_tokens);
@@ -99,13 +102,28 @@ void ReplicaShard::settle_served(const RequestRecord& record) {
 void ReplicaShard::settle_gaps(const RequestRecord& record, bool whole) {
   const Answer& answer = record.answer;
   if (!record.facts.stream || answer.token_events < 2 || answer.tokens_per_event == TokensPerEvent::wire) return;
-  // Gaps of several choices lie in one another.
-  if (!whole || answer.tokens_per_event != TokensPerEvent::settled || record.facts.n > 1) {
+  if (!whole || answer.tokens_per_event != TokensPerEvent::settled) {
     itl_unknown_requests.add();
     return;
   }
   for (const auto& bin : answer.gaps.bins()) {
     inter_token_latency.observe(static_cast<std::uint64_t>(GapSketch::middle_of(bin.index).count()), bin.count);
+  }
+}
+
+/// Tokens are made one after the other: token events of one choice that arrive together have waited for one another.
+void ReplicaShard::settle_reads(const RequestRecord& record) {
+  const Answer& answer = record.answer;
+  token_reads.add(answer.token_reads);
+  coalesced_token_reads.add(answer.coalesced_reads);
+  if (record.facts.stream && answer.token_events >= fewest_events_to_suspect &&
+      answer.coalesced_token_events > answer.token_events / 2)
+    itl_suspect_requests.add();
+}
+
+void ReplicaShard::settle_slos(const RequestRecord& record) {
+  for (std::size_t i = 0; i < slos_.size(); ++i) {
+    if (const auto result = judge(slos_[i], record)) slo_requests[i][static_cast<std::size_t>(*result)].add();
   }
 }
 

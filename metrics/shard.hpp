@@ -4,10 +4,14 @@
 #include <array>
 #include <cstdint>
 #include <deque>
+#include <span>
+#include <vector>
 
+#include "config/settings.hpp"
 #include "metrics/buckets.hpp"
 #include "metrics/histogram.hpp"
 #include "metrics/request_record.hpp"
+#include "metrics/slo.hpp"
 #include "metrics/vocabulary.hpp"
 
 namespace weir::metrics {
@@ -25,29 +29,38 @@ inline constexpr std::array<std::string_view, 6> retry_names{
 /// One writer: the loop it belongs to. Any thread reads. Values are nanoseconds, tokens or thousandths,
 /// rounded to the nearest (the ratio: up); of the rounded value the bucket counts are exact.
 class ReplicaShard {
+  const Bounds& bounds_;  // First: the histograms below take theirs from it.
+  std::span<const config::Slo> slos_;
+
  public:
-  ReplicaShard();
+  ReplicaShard();  ///< Without objectives.
+  /// `bounds` and `slos` (those of the replica's pool) must outlive the shard.
+  ReplicaShard(const Bounds& bounds, std::span<const config::Slo> slos);
 
   // Known while an answer flows.
-  Histogram time_to_first_token{latency_bounds};
-  Histogram client_time_to_first_token{latency_bounds};
-  Histogram inter_token_latency{per_token_bounds};
-  Histogram inter_chunk_latency{per_token_bounds};
+  Histogram time_to_first_token{bounds_.latency};
+  Histogram client_time_to_first_token{bounds_.latency};
+  Histogram inter_token_latency{bounds_.per_token};
+  Histogram inter_chunk_latency{bounds_.per_token};
   Histogram token_overhead{overhead_bounds};
+  Counter
+      client_blocked_events;  ///< Token events that token_overhead leaves out: their write was not accepted at once.
   Counter output_tokens;
   std::array<Counter, retry_names.size()> retries;
   std::array<Counter, unparsed_names.size()> unparsed;
   std::array<Counter, 2> bytes;  ///< Bodies: [0] requests to the replica, [1] answers from it.
 
   // Known at the end; written by settle().
-  Histogram time_per_output_token{per_token_bounds};
-  Histogram queue_duration{latency_bounds};
+  Histogram time_per_output_token{bounds_.per_token};
+  Histogram queue_duration{bounds_.latency};
   Histogram request_output_tokens_per_second{speed_bounds};
   Histogram request_prompt_tokens{size_bounds};
   Histogram request_output_tokens{size_bounds};
   Histogram prompt_estimate_ratio{ratio_bounds};  ///< Thousandths.
   Counter prompt_tokens, cached_prompt_tokens, prompt_tokens_cache_known;
   Counter output_tokens_overcounted, aborted_output_tokens, itl_unknown_requests;
+  Counter token_reads, coalesced_token_reads, itl_suspect_requests;
+  std::vector<std::array<Counter, slo_result_names.size()>> slo_requests;  ///< By objective, in the order given.
   std::array<Counter, token_source_names.size()> requests_by_token_source;
 
   /// `client_abort` takes three places, one a phase: see outcome_slot.
@@ -62,13 +75,16 @@ class ReplicaShard {
   }
 
   /// Counts a finished request and all that is known only now: outcome, durations, TPOT, settled ITL, what usage says
-  /// of the tokens. To be called once a request, on its last replica's shard, whatever happened.
+  /// of the tokens. To be called once a request, on its last replica's shard, whatever happened. The request itself is
+  /// counted last: who reads its count first also sees all else of it.
   void settle(const RequestRecord& record);
 
  private:
   void settle_tokens(const RequestRecord& record);
   void settle_served(const RequestRecord& record);
   void settle_gaps(const RequestRecord& record, bool whole);
+  void settle_reads(const RequestRecord& record);
+  void settle_slos(const RequestRecord& record);
 
   std::deque<Histogram> durations_;  ///< [api * 2 + stream]
 };

@@ -53,21 +53,21 @@ Exchange::~Exchange() {
 }
 
 Awaitable<ExchangeEnd> Exchange::run() {
-  auto& unassigned = loop_.shared.exposition.unassigned();
   pool_ = loop_.shared.fleet.pool_for(request_.facts.model);
   if (pool_ == nullptr) {
     record_.outcome = Outcome::bad_request;
     end_.own = error_answer(404, "invalid_request_error", "model_not_found",
                             "the model '" + request_.facts.model +
                                 "' is not served here; known models: " + loop_.shared.fleet.known_models());
-    record(unassigned);
+    record(loop_.shared.exposition.unassigned());
     co_return std::move(end_);
   }
+  record_.pool = pool_->settings.name;
   while (!over_) {
     if (!lease_) {
       if (auto refused = enter(*pool_)) {
         end_.own = std::move(refused);
-        record(record_.replica.empty() ? unassigned : *pool_->replicas[tried_.back()]->series);
+        record(record_.replica.empty() ? *pool_->unassigned : *pool_->replicas[tried_.back()]->series);
         break;
       }
     }
@@ -141,7 +141,6 @@ Awaitable<void> Exchange::attempt(ReplicaRuntime& replica) {
   } else if (const auto endpoint = replica.address.get()) {
     connection = begin_connect(*endpoint);
   }
-  record_.pool = replica.pool;
   record_.replica = replica.settings.name;
   record_.config = replica.settings.config;
   ++record_.attempt;

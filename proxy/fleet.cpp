@@ -17,6 +17,7 @@ metrics::ReplicaGauges gauges_of(const ReplicaRuntime& replica, balancer::Pool& 
   gauges.busy_seconds = load.busy_seconds;
   gauges.in_flight_seconds = {load.prefill_seconds, load.decode_seconds};
   gauges.injection_disabled = replica.injection_disabled.load(std::memory_order_relaxed);
+  gauges.gpu = replica.settings.gpu;
   gauges.balancer_fallbacks = load.fallbacks;
   return gauges;
 }
@@ -37,6 +38,7 @@ Fleet::Fleet(const config::Settings& settings, metrics::Exposition& exposition, 
   for (const auto& pool_settings : settings.pools) {
     auto pool = std::make_unique<PoolRuntime>();
     pool->settings = pool_settings;
+    pool->unassigned = &exposition.add({pool_settings.name, "", ""});
     pool->balancer = balancer::Pool::make(pool_settings.policy, pool_settings.decode_weight, seed++);
     std::vector<balancer::ReplicaSpec> specs;
     for (const auto& replica : pool_settings.replicas)

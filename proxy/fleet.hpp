@@ -31,6 +31,7 @@ struct PoolRuntime {
   config::Pool settings;
   std::shared_ptr<balancer::Pool> balancer;
   std::vector<std::unique_ptr<ReplicaRuntime>> replicas;  ///< By ReplicaIndex.
+  metrics::ReplicaSeries* unassigned = nullptr;           ///< Of requests that reached none of them.
 };
 
 /// How many retries may run at a time: a share of the requests in flight, at least three. Any thread.

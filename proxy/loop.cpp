@@ -33,7 +33,7 @@ void Loop::tick() {
   timer_.async_wait([this](boost::system::error_code error) {
     if (error) return;
     const auto now = std::chrono::steady_clock::now();
-    shard.lag_nanoseconds.store((now - timer_.expiry()).count(), std::memory_order_relaxed);
+    shard.ticked(now - timer_.expiry());
     deadlines.tick(now);
     idle.drop_old(now);
     timer_.expires_at(now + tick_every);

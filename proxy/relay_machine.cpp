@@ -369,6 +369,8 @@ void RelayMachine::written(Moment now, bool at_once) {
     const auto overhead = std::max(metrics::Nanoseconds(now - read_at_), metrics::Nanoseconds::zero());
     shard_.token_overhead.observe(static_cast<std::uint64_t>(overhead.count()), read_token_events_);
     overhead_max_ = std::max(overhead_max_.value_or(overhead), overhead);
+  } else {
+    shard_.client_blocked_events.add(read_token_events_);
   }
   read_token_events_ = 0;
 }

@@ -87,7 +87,7 @@ Server::Server(const config::Settings& settings, const std::string& version)
     : settings_(settings),
       most_connections_(std::min(settings.limits.connections, clients_by_descriptors())),
       threads_(settings.server.threads != 0 ? settings.server.threads : allowed_cpus()),
-      exposition_(threads_, metrics::BuildInfo{version, __VERSION__}),
+      exposition_(threads_, metrics::BuildInfo{version, __VERSION__}, settings.slos),
       fleet_(settings, exposition_, std::random_device()()),
       log_(settings.log.requests, settings.log.instance.empty() ? host_name() : settings.log.instance) {
   exposition_.log_lines_dropped = [this] { return log_.dropped(); };

@@ -12,6 +12,7 @@
 #include "balancer/pool.hpp"
 #include "balancer/token_estimator.hpp"
 #include "metrics/buckets.hpp"
+#include "metrics/exposition.hpp"
 #include "metrics/histogram.hpp"
 #include "metrics/shard.hpp"
 #include "metrics/stream_meter.hpp"
@@ -111,6 +112,27 @@ void histogram_observe(benchmark::State& state) {
   benchmark::DoNotOptimize(histogram.sum());
 }
 BENCHMARK(histogram_observe);
+
+/// What /metrics costs the control thread, and how long the page is. Two loops, as many replicas as given, two
+/// objectives.
+void scrape(benchmark::State& state) {
+  metrics::Exposition exposition(2, {"0", "c++"},
+                                 {{"interactive", "chat", config::Seconds{1}, {}, config::Seconds{0.05}, {}},
+                                  {"whole", "chat", {}, {}, {}, config::Seconds{60}}});
+  exposition.add({"chat", "", ""});
+  for (int i = 0; i < state.range(0); ++i) {
+    auto& replica = exposition.add({"chat", "gpu" + std::to_string(i), "vllm-fp16"});
+    replica.gauges = [] { return metrics::ReplicaGauges{}; };
+  }
+  std::size_t bytes = 0;
+  for (auto _ : state) {
+    const std::string page = exposition.text();
+    bytes = page.size();
+    benchmark::DoNotOptimize(page.data());
+  }
+  state.counters["bytes"] = static_cast<double>(bytes);
+}
+BENCHMARK(scrape)->Arg(1)->Arg(20)->Unit(benchmark::kMillisecond);
 
 metrics::wire::RequestFacts chat_of(std::uint64_t letters) {
   metrics::wire::RequestFacts facts;

@@ -94,7 +94,7 @@ def check_queries():
     documented = documented_series()
     roleless = {name for name, has_role in documented.items() if not has_role} | {"up"}
     recorded = {query.name for query in queries.of_rules() if query.kind == "record"}
-    for query in [*queries.of_dashboard(), *queries.of_rules()]:
+    for query in queries.everything():
         where = f"{query.kind} {query.name}"
         selected = queries.selectors(query.expr)
         if not selected:
@@ -107,7 +107,7 @@ def check_queries():
                 wrong(where, f"{name} is not in docs/metrics.md")
             if (query.kind, query.name) == ("variable", "role"):
                 continue  # It is there to list the roles.
-            wanted = 'role="primary"' if query.kind in ("alert", "record") else 'role="$role"'
+            wanted = 'role="primary"' if query.kind in ("alert", "record", "docs") else 'role="$role"'
             if wanted not in selector.matchers:
                 wrong(where, f"{selector.series}{selector.matchers} does not select {wanted}")
 

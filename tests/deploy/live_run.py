@@ -2,7 +2,7 @@
 
 The services that are built here (weir, the simulated replicas, the load) run with the very command lines, settings and
 health checks of the compose file, each of their addresses moved to a free port of loopback; Debian's prometheus scrapes
-weir with the very rules. Then every query of the dashboard has to return data, for every replica where it is asked by
+weir with the very rules. Then every query of the dashboard and every example of docs/metrics.md has to return data, for every replica where it is asked by
 replica, and no alert may fire; exceptions stand in justly_empty.yml with their reasons. At last one replica is ended, and
 the alert on a replica that fails has to name it: its clients see next to nothing of that, so only weir can tell.
 
@@ -218,6 +218,11 @@ class Questions:
                 elif "$by" in query.expr and by == "replica" and self.replicas - answered:
                     yield f"{query.kind} {query.name}: no data of {sorted(self.replicas - answered)}"
 
+    def unanswered_examples(self):
+        for query in queries.of_docs():
+            if query.name not in self.justly_empty["docs"] and not self.prometheus.query(query.expr):
+                yield f"example {query.name}: no data"
+
     def unanswered_records(self):
         for query in queries.of_rules():
             if query.kind == "record" and not self.prometheus.query(query.name):
@@ -226,7 +231,7 @@ class Questions:
     def unmatched_selectors(self):
         """What a query selects has to exist also where the query as a whole is justly empty, or else a slip in a name or
         label would make it so."""
-        for query in [*queries.of_dashboard(), *queries.of_rules()]:
+        for query in queries.everything():
             for selector in set(queries.selectors(queries.filled(query.expr, INTERVAL))):
                 rows = self.prometheus.query(selector.series + selector.matchers)
                 if not rows:
@@ -245,7 +250,8 @@ class Questions:
 
     def all_unanswered(self):
         return [
-            *self.unanswered_panels(), *self.unanswered_records(), *self.unmatched_selectors(), *self.list_of_values(),
+            *self.unanswered_panels(), *self.unanswered_examples(), *self.unanswered_records(), *self.unmatched_selectors(),
+            *self.list_of_values(),
         ]
 
     def contradictions(self):
@@ -253,14 +259,17 @@ class Questions:
         for query in queries.of_dashboard():
             if query.name in self.justly_empty["panels"] and self.prometheus.query(queries.filled(query.expr, INTERVAL)):
                 yield f"panel {query.name}: returns data, but justly_empty.yml says it cannot"
+        for query in queries.of_docs():
+            if query.name in self.justly_empty["docs"] and self.prometheus.query(query.expr):
+                yield f"example {query.name}: returns data, but justly_empty.yml says it cannot"
         alerts = [query for query in queries.of_rules() if query.kind == "alert"]
         for alert in alerts:
             if alert.name not in self.justly_empty["alerts"]:
                 yield f"alert {alert.name}: has no entry in justly_empty.yml"
             if self.prometheus.query(alert.expr):
                 yield f"alert {alert.name}: fires in a run in which nothing is wrong"
-        known = {alert.name for alert in alerts} | {query.name for query in queries.of_dashboard()}
-        for name in [*self.justly_empty["panels"], *self.justly_empty["alerts"]]:
+        known = {query.name for query in queries.everything()}
+        for name in [name for part in self.justly_empty.values() for name in part]:
             if name not in known:
                 yield f"justly_empty.yml: there is no {name}"
         groups = self.prometheus.get("/api/v1/rules")["groups"]
@@ -307,7 +316,7 @@ def run(build, directory, load_seconds):
         wrong += questions.contradictions()
         wrong += check_metrics(compose.moved("prometheus", "weir:9090"))
         wrong += end_a_replica(compose, prometheus, "sim-a0")
-        asked = len([*queries.of_dashboard(), *queries.of_rules()])
+        asked = len(queries.everything())
         (_, requests), = prometheus.query('sum(weir_requests_total{role="primary",outcome="ok"})')
         print(f"{asked} queries asked after {requests:.0f} answered requests: {len(wrong)} problems")
     finally:

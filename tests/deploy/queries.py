@@ -1,4 +1,5 @@
-"""The PromQL that is shipped: every query of the dashboard, every expression of the rules, and what they select."""
+"""The PromQL that is shipped: every query of the dashboard, every expression of the rules, every example of
+docs/metrics.md, and what they select."""
 import json
 import re
 from dataclasses import dataclass
@@ -8,13 +9,14 @@ import yaml
 
 DASHBOARD = Path("config/deploy/grafana/dashboards/weir.json")
 RULES = Path("config/deploy/alerts.yml")
+DOCS = Path("docs/metrics.md")
 GROUPINGS = ("replica", "config", "pool")  # What the dashboard's variable `by` can be.
 
 
 @dataclass(frozen=True)
 class Query:
-    name: str  # Of the panel, the variable, the alert or the record.
-    kind: str  # "panel", "variable", "alert" or "record"
+    name: str  # Of the panel, the variable, the alert or the record; what introduces an example.
+    kind: str  # "panel", "variable", "alert", "record" or "docs"
     expr: str
 
 
@@ -56,14 +58,29 @@ def of_rules():
             yield Query(rule[kind], kind, rule["expr"])
 
 
+def of_docs():
+    """Each example by the words of its introduction, up to what is in parentheses or ends the sentence."""
+    paragraph = ""
+    for block in DOCS.read_text().split("\n\n"):
+        if block.startswith("```promql\n"):
+            expr = block.removeprefix("```promql\n").removesuffix("```")
+            yield Query(re.split(r"[:(]|\.(?:\s|$)", paragraph.replace("\n", " "))[0].strip(), "docs", expr)
+        else:
+            paragraph = block
+
+
+def everything():
+    return [*of_dashboard(), *of_rules(), *of_docs()]
+
+
 def filled(expr, interval, by="replica"):
-    """As Grafana would send it with all pools of the primaries selected."""
+    """As Grafana would send it with all pools of the primaries selected; an example of the docs as it is."""
     for variable, value in (("$__rate_interval", interval), ("$role", "primary"), ("$pool", ".*"), ("$by", by)):
         expr = expr.replace(variable, value)
     return expr
 
 
-SERIES = re.compile(r"""(?<![\w:.$"])((?:weir|process)_\w+|replica:weir_[\w:]+|up)\b\s*(\{(?:[^"}]|"(?:[^"\\]|\\.)*")*\})?""")
+SERIES = re.compile(r"""(?<![\w:.$"])((?:weir|process)_\w+|(?:replica|slo):weir_[\w:]+|up)\b\s*(\{(?:[^"}]|"(?:[^"\\]|\\.)*")*\})?""")
 
 
 def selectors(expr):

@@ -26,8 +26,8 @@ std::size_t bucket_of(std::span<const std::uint64_t> bounds, std::uint64_t value
 }
 
 TEST(Buckets, AscendStrictly) {
-  for (const auto bounds :
-       {latency_bounds, per_token_bounds, duration_bounds, overhead_bounds, size_bounds, ratio_bounds, speed_bounds}) {
+  for (const auto bounds : {latency_bounds, per_token_bounds, duration_bounds, overhead_bounds, size_bounds,
+                            ratio_bounds, speed_bounds, loop_delay_bounds}) {
     ASSERT_FALSE(bounds.empty());
     EXPECT_TRUE(std::ranges::is_sorted(bounds, std::less_equal<>{}));
     EXPECT_GT(bounds.front(), 0U);
@@ -67,6 +67,21 @@ TEST(Buckets, PerTokenStepByAboutTenPercentFrom5To100Milliseconds) {
     EXPECT_GT(step, 1.08) << per_token_bounds[i];
     EXPECT_LT(step, 1.12) << per_token_bounds[i];
   }
+}
+
+TEST(Buckets, TakeInEveryThresholdOnce) {
+  const std::vector<config::Slo> slos{
+      {"a", "p", config::Seconds{1}, config::Seconds{1.5}, config::Seconds{0.042}, config::Seconds{45}},
+      {"b", "q", config::Seconds{1.5}, {}, {}, config::Seconds{30}}};
+  const Bounds bounds{slos};
+  const auto joined = [](std::span<const std::uint64_t> plain, std::vector<std::uint64_t> more) {
+    more.insert(more.end(), plain.begin(), plain.end());
+    std::ranges::sort(more);
+    return more;
+  };
+  EXPECT_EQ(bounds.latency, joined(latency_bounds, scaled({1.5}, 1e9))) << "1 s is a bound anyhow";
+  EXPECT_EQ(bounds.per_token, joined(per_token_bounds, scaled({.042}, 1e9)));
+  EXPECT_EQ(bounds.duration, joined(duration_bounds, scaled({45}, 1e9)));
 }
 
 TEST(Buckets, TellFifteenAndAHalfFromNineteenAndAHalfMilliseconds) {

@@ -64,18 +64,28 @@ struct ExpositionTest : testing::Test {
   }
   Scrape scrape() const { return Scrape(exposition.text()); }
 
-  Exposition exposition{2, {"0.1.0", "g++ 12"}};
+  Exposition exposition{2,
+                        {"0.1.0", "g++ 12"},
+                        {{"interactive", "chat", config::Seconds{0.3}, {}, config::Seconds{0.01}, {}},
+                         {"whole", "chat", {}, {}, {}, config::Seconds{1}},
+                         {"elsewhere", "other", config::Seconds{0.7}, {}, {}, {}}}};
   ReplicaGauges gauges;
   ReplicaSeries& replica;
 };
 
-const std::vector<std::string> histograms{
-    "weir_time_to_first_token_seconds",   "weir_client_time_to_first_token_seconds",
-    "weir_inter_token_latency_seconds",   "weir_inter_chunk_latency_seconds",
-    "weir_time_per_output_token_seconds", "weir_request_duration_seconds",
-    "weir_queue_duration_seconds",        "weir_request_output_tokens_per_second",
-    "weir_token_overhead_seconds",        "weir_request_prompt_tokens",
-    "weir_request_output_tokens",         "weir_prompt_estimate_ratio"};
+const std::vector<std::string> histograms{"weir_time_to_first_token_seconds",
+                                          "weir_client_time_to_first_token_seconds",
+                                          "weir_inter_token_latency_seconds",
+                                          "weir_inter_chunk_latency_seconds",
+                                          "weir_time_per_output_token_seconds",
+                                          "weir_request_duration_seconds",
+                                          "weir_queue_duration_seconds",
+                                          "weir_request_output_tokens_per_second",
+                                          "weir_token_overhead_seconds",
+                                          "weir_request_prompt_tokens",
+                                          "weir_request_output_tokens",
+                                          "weir_prompt_estimate_ratio",
+                                          "weir_loop_delay_seconds"};
 const std::vector<std::string> counters{"weir_requests_total",
                                         "weir_prompt_tokens_total",
                                         "weir_cached_prompt_tokens_total",
@@ -84,6 +94,11 @@ const std::vector<std::string> counters{"weir_requests_total",
                                         "weir_output_tokens_overcounted_total",
                                         "weir_aborted_output_tokens_total",
                                         "weir_itl_unknown_requests_total",
+                                        "weir_itl_suspect_requests_total",
+                                        "weir_token_reads_total",
+                                        "weir_coalesced_token_reads_total",
+                                        "weir_client_blocked_events_total",
+                                        "weir_slo_requests_total",
                                         "weir_requests_by_token_source_total",
                                         "weir_busy_seconds_total",
                                         "weir_in_flight_seconds_total",
@@ -100,6 +115,7 @@ const std::vector<std::string> gauge_names{"weir_queued_tokens",
                                            "weir_requests_in_flight",
                                            "weir_oldest_unanswered_seconds",
                                            "weir_injection_disabled",
+                                           "weir_replica_info",
                                            "weir_loop_lag_seconds",
                                            "weir_config_last_reload_success_timestamp_seconds",
                                            "weir_build_info",
@@ -129,10 +145,11 @@ TEST_F(ExpositionTest, IsSortedAndExplainsEveryFamily) {
 TEST_F(ExpositionTest, HasEverySeriesOfAReplicaAtZeroFromTheStart) {
   const Scrape now = scrape();
   for (const auto& name : histograms) {
+    if (name == "weir_loop_delay_seconds") continue;
     const bool by_api = name == "weir_request_duration_seconds";
-    for (const std::string api : {"openai.chat", "openai.completions", "tgi.generate", "other"}) {
+    for (const auto api : api_names) {
       for (const std::string stream : {"true", "false"}) {
-        const std::string own = by_api ? "api=\"" + api + "\",stream=\"" + stream + "\"" : "";
+        const std::string own = by_api ? "api=\"" + std::string(api) + "\",stream=\"" + stream + "\"" : "";
         EXPECT_EQ(now.gpu0(name + "_count", own), 0) << name << own;
         EXPECT_EQ(now.gpu0(name + "_sum", own), 0) << name << own;
         EXPECT_EQ(now.gpu0(name + "_bucket", (own.empty() ? own : own + ",") + "le=\"+Inf\""), 0) << name << own;
@@ -171,6 +188,13 @@ TEST_F(ExpositionTest, HasEverySeriesOfAReplicaAtZeroFromTheStart) {
     EXPECT_EQ(now.gpu0("weir_queued_tokens", "phase=\"" + phase + "\""), 0);
     EXPECT_EQ(now.gpu0("weir_in_flight_seconds_total", "phase=\"" + phase + "\""), 0);
   }
+  for (const std::string own : {"slo=\"interactive\",result=\"good\"", "slo=\"interactive\",result=\"bad\"",
+                                "slo=\"whole\",result=\"good\"", "slo=\"whole\",result=\"bad\""}) {
+    EXPECT_EQ(now.gpu0("weir_slo_requests_total", own), 0) << own;
+  }
+  EXPECT_EQ(now.gpu0("weir_slo_requests_total", "slo=\"elsewhere\",result=\"good\""), std::nullopt) << "another pool";
+  EXPECT_EQ(now.gpu0("weir_token_reads_total"), 0);
+  EXPECT_EQ(now.gpu0("weir_replica_info", "gpu=\"\""), 1);
   for (const auto limit : limit_names) {
     EXPECT_EQ(now.at("weir_limit_hits_total{limit=\"" + std::string(limit) + "\"}"), 0);
   }
@@ -187,6 +211,56 @@ TEST_F(ExpositionTest, AddsUpTheLoops) {
   EXPECT_EQ(now.gpu0("weir_requests_total", R"(outcome="ok",api="openai.chat",stream="true")"), 3);
   EXPECT_EQ(now.gpu0("weir_output_tokens_total"), 303);
   EXPECT_EQ(now.gpu0("weir_time_per_output_token_seconds_count"), 3);
+}
+
+TEST_F(ExpositionTest, CountsRequestsAgainstTheObjectivesOfTheirPool) {
+  ReplicaSeries& nowhere = exposition.add({"chat", "", ""});
+  replica.shard(0).settle(streamed());  // 102 ms, 10 ms a token, 1.102 s
+  RequestRecord rejected;
+  rejected.facts.stream = true;
+  rejected.outcome = Outcome::rejected;
+  nowhere.shard(1).settle(rejected);
+  exposition.unassigned().shard(0).settle(rejected);
+  const Scrape now = scrape();
+  EXPECT_EQ(now.gpu0("weir_slo_requests_total", R"(slo="interactive",result="good")"), 1);
+  EXPECT_EQ(now.gpu0("weir_slo_requests_total", R"(slo="interactive",result="bad")"), 0);
+  EXPECT_EQ(now.gpu0("weir_slo_requests_total", R"(slo="whole",result="bad")"), 1);
+  const auto of_pool = [&](const std::string& name, const std::string& own) {
+    return now.at(name + R"({pool="chat",replica="",config="",role="primary",)" + own + "}");
+  };
+  EXPECT_EQ(of_pool("weir_slo_requests_total", R"(slo="interactive",result="bad")"), 1);
+  EXPECT_EQ(of_pool("weir_slo_requests_total", R"(slo="whole",result="bad")"), 1);
+  EXPECT_EQ(of_pool("weir_requests_total", R"(outcome="rejected",api="other",stream="true")"), 1);
+  std::set<std::string> with_empty_replica;
+  for (const auto& [series, value] : now.samples) {
+    if (series.find("replica=\"\"") != std::string::npos) with_empty_replica.insert(series.substr(0, series.find('{')));
+  }
+  EXPECT_EQ(with_empty_replica,
+            (std::set<std::string>{"weir_requests_total", "weir_slo_requests_total", "weir_unparsed_total"}))
+      << "only what a request can have that reached no replica";
+}
+
+TEST_F(ExpositionTest, HasEveryThresholdAsABoundWhateverThePool) {
+  const Scrape now = scrape();
+  for (const std::string name : {"weir_client_time_to_first_token_seconds", "weir_time_to_first_token_seconds"}) {
+    for (const std::string le : {"0.3", "0.7"}) EXPECT_EQ(now.gpu0(name + "_bucket", "le=\"" + le + "\""), 0) << le;
+  }
+  EXPECT_EQ(now.gpu0("weir_request_duration_seconds_bucket", R"(api="other",stream="false",le="1")"), 0);
+}
+
+TEST_F(ExpositionTest, NeverShowsARequestWithoutItsTokens) {
+  RequestRecord record = streamed();
+  record.answer.counted_tokens = 0;
+  const std::jthread loop([&](const std::stop_token& stop) {
+    while (!stop.stop_requested()) replica.shard(0).settle(record);
+  });
+  for (int i = 0; i < 20; ++i) {
+    const Scrape now = scrape();
+    const auto requests = *now.gpu0("weir_requests_total", R"(outcome="ok",api="openai.chat",stream="true")");
+    EXPECT_GE(*now.gpu0("weir_output_tokens_total"), 101 * requests);
+    EXPECT_GE(*now.gpu0("weir_prompt_tokens_total"), 550 * requests);
+    EXPECT_GE(*now.gpu0("weir_time_per_output_token_seconds_count"), requests);
+  }
 }
 
 TEST_F(ExpositionTest, ExportsBaseUnits) {
@@ -266,6 +340,7 @@ TEST_F(ExpositionTest, ShowsWhatTheBalancerKnows) {
   gauges.busy_seconds = 60.5;
   gauges.in_flight_seconds = {12, 300};
   gauges.injection_disabled = true;
+  gauges.gpu = "L40S";
   gauges.balancer_fallbacks = {{"unknown_prompt", 3}};
   EXPECT_EQ(scrape().gpu0("weir_kv_tokens"), std::nullopt) << "exists only where known";
   gauges.kv_tokens = 100'000;
@@ -279,6 +354,7 @@ TEST_F(ExpositionTest, ShowsWhatTheBalancerKnows) {
   EXPECT_EQ(now.gpu0("weir_in_flight_seconds_total", R"(phase="prefill")"), 12);
   EXPECT_EQ(now.gpu0("weir_in_flight_seconds_total", R"(phase="decode")"), 300);
   EXPECT_EQ(now.gpu0("weir_injection_disabled"), 1);
+  EXPECT_EQ(now.gpu0("weir_replica_info", R"(gpu="L40S")"), 1);
   EXPECT_EQ(now.gpu0("weir_balancer_fallbacks_total", R"(reason="unknown_prompt")"), 3);
   EXPECT_EQ(now.gpu0("weir_kv_tokens"), 100'000);
 }
@@ -286,7 +362,8 @@ TEST_F(ExpositionTest, ShowsWhatTheBalancerKnows) {
 TEST_F(ExpositionTest, ShowsWhatBelongsToNoReplica) {
   exposition.loop(0).limit_hits[static_cast<std::size_t>(Limit::request_body)].add(2);
   exposition.loop(1).limit_hits[static_cast<std::size_t>(Limit::request_body)].add(3);
-  exposition.loop(1).lag_nanoseconds = 1'500'000;
+  exposition.loop(1).ticked(std::chrono::milliseconds(30));
+  exposition.loop(1).ticked(std::chrono::microseconds(1500));
   exposition.log_lines_dropped = [] { return 42U; };
   exposition.last_successful_load = std::chrono::system_clock::time_point{std::chrono::seconds(1'800'000'000)};
   RequestRecord refused;
@@ -296,7 +373,10 @@ TEST_F(ExpositionTest, ShowsWhatBelongsToNoReplica) {
   const Scrape now = scrape();
   EXPECT_EQ(now.at(R"(weir_limit_hits_total{limit="request_body"})"), 5);
   EXPECT_EQ(now.at(R"(weir_loop_lag_seconds{loop="0"})"), 0);
-  EXPECT_EQ(now.at(R"(weir_loop_lag_seconds{loop="1"})"), 0.0015);
+  EXPECT_EQ(now.at(R"(weir_loop_lag_seconds{loop="1"})"), 0.0015) << "the latest";
+  EXPECT_EQ(now.at(R"(weir_loop_delay_seconds_count{loop="0"})"), 0);
+  EXPECT_EQ(now.at(R"(weir_loop_delay_seconds_bucket{loop="1",le="0.002"})"), 1);
+  EXPECT_EQ(now.at(R"(weir_loop_delay_seconds_bucket{loop="1",le="0.05"})"), 2) << "all of them";
   EXPECT_EQ(now.at("weir_log_lines_dropped_total"), 42);
   EXPECT_EQ(now.at("weir_config_last_reload_success_timestamp_seconds"), 1'800'000'000);
   EXPECT_EQ(now.at(R"(weir_build_info{version="0.1.0",compiler="g++ 12"})"), 1);
@@ -347,7 +427,7 @@ std::string documentation() {
 TEST_F(ExpositionTest, IsDocumentedWhole) {
   const std::string docs = documentation();
   for (const auto* names : {&histograms, &counters, &gauge_names}) {
-    for (const auto& name : *names) EXPECT_THAT(docs, HasSubstr("`" + name + "`"));
+    for (const auto& name : *names) EXPECT_NE(docs.find("`" + name + "`"), std::string::npos) << name;
   }
 }
 
@@ -370,6 +450,7 @@ TEST_F(ExpositionTest, IsNeverQueriedAcrossRoles) {
   for (std::sregex_iterator it(docs.begin(), docs.end(), block), end; it != end; ++it) {
     const std::string query = (*it)[1];
     for (std::sregex_iterator hit(query.begin(), query.end(), selector); hit != end; ++hit, ++queries) {
+      if (hit->str().starts_with("weir_loop_")) continue;  // Of weir itself.
       EXPECT_THAT(hit->str(), HasSubstr("role=\"primary\""));
     }
   }

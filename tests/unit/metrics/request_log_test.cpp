@@ -13,6 +13,7 @@
 #include <filesystem>
 #include <fstream>
 #include <optional>
+#include <set>
 #include <sstream>
 #include <thread>
 
@@ -84,7 +85,15 @@ TEST(LogLine, HasTheFieldsOfTheDefinitionInTheirOrder) {
                                           "prompt_chars",
                                           "output_chars",
                                           "bytes_in",
-                                          "bytes_out"};
+                                          "bytes_out",
+                                          "engine_queue_s",
+                                          "engine_prefill_s",
+                                          "engine_ttft_s",
+                                          "engine_decode_s",
+                                          "engine_total_s",
+                                          "engine_draft_tokens",
+                                          "engine_draft_accepted_tokens",
+                                          "coalesced_reads"};
   for (const auto& record : {streamed(), unstreamed(), RequestRecord{}}) {
     std::vector<std::string> keys;
     for (const auto& member : parsed(record)) keys.emplace_back(member.key());
@@ -154,6 +163,48 @@ TEST(LogLine, SaysWhatTheRecordSays) {
   json::array bins;
   for (const auto& bin : record.answer.gaps.bins()) bins.push_back({bin.index, bin.count});
   EXPECT_EQ(line.at("gap_bins"), bins);
+}
+
+TEST(LogLine, HasTheEnginesOwnNumbersWhereItTellsThem) {
+  RequestRecord record = streamed();
+  const json::object silent = parsed(record);
+  for (const auto& member : silent) {
+    if (member.key().starts_with("engine_")) {
+      EXPECT_TRUE(member.value().is_null()) << member.key();
+    }
+  }
+  record.answer.engine = {0.25, 0.125, 0.375, 1.5, 2, 40, 30};
+  record.answer.coalesced_reads = 7;
+  const json::object line = parsed(record);
+  EXPECT_EQ(number(line, "engine_queue_s"), 0.25);
+  EXPECT_EQ(number(line, "engine_prefill_s"), 0.125);
+  EXPECT_EQ(number(line, "engine_ttft_s"), 0.375);
+  EXPECT_EQ(number(line, "engine_decode_s"), 1.5);
+  EXPECT_EQ(number(line, "engine_total_s"), 2);
+  EXPECT_EQ(line.at("engine_draft_tokens"), 40);
+  EXPECT_EQ(line.at("engine_draft_accepted_tokens"), 30);
+  EXPECT_EQ(line.at("coalesced_reads"), 7);
+}
+
+// docs/metrics.md is the reference of the log, too.
+TEST(LogLine, IsDocumentedFieldByField) {
+  std::ifstream file(fs::path(WEIR_TEST_DATA).parent_path().parent_path() / "docs" / "metrics.md");
+  std::set<std::string> documented;
+  bool here = false;
+  for (std::string row; std::getline(file, row);) {
+    if (row.starts_with("## ")) here = row == "## The request log";
+    if (!here || !row.starts_with("| `")) continue;
+    // The names stand in the first cell.
+    const std::string cell = row.substr(1, row.find('|', 1) - 1);
+    for (std::size_t at = cell.find('`'); at != std::string::npos; at = cell.find('`', at + 1)) {
+      const auto end = cell.find('`', at + 1);
+      EXPECT_TRUE(documented.insert(cell.substr(at + 1, end - at - 1)).second) << row;
+      at = end;
+    }
+  }
+  std::set<std::string> written;
+  for (const auto& member : parsed(streamed())) written.emplace(member.key());
+  EXPECT_EQ(documented, written);
 }
 
 TEST(LogLine, WritesNumbersShort) {

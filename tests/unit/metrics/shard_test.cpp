@@ -264,7 +264,7 @@ TEST(ReplicaShardSettle, CountsStreamsWhoseGapsStayedChunkGaps) {
       {"unknown", [](auto& r) { r.answer.tokens_per_event = TokensPerEvent::unknown; }, 1, 0},
       {"on the wire: observed while it flowed", [](auto& r) { r.answer.tokens_per_event = TokensPerEvent::wire; }, 0,
        0},
-      {"several choices", [](auto& r) { r.facts.n = 2; }, 1, 0},
+      {"several choices: gaps are each choice's own", [](auto& r) { r.facts.n = 2; }, 0, 100},
       {"one token event has no gap",
        [](auto& r) {
          r.answer.tokens_per_event = TokensPerEvent::unknown;
@@ -281,6 +281,58 @@ TEST(ReplicaShardSettle, CountsStreamsWhoseGapsStayedChunkGaps) {
     EXPECT_EQ(shard->itl_unknown_requests.value(), c.unknown);
     EXPECT_EQ(count_of(shard->inter_token_latency), c.observed);
   }
+}
+
+TEST(ReplicaShardSettle, ObservesEachChoiceWhoseTokensAreKnown) {
+  RequestRecord record = streamed();
+  record.facts.n = 3;
+  EXPECT_EQ(count_of(settled(record)->time_per_output_token), 0U) << "usage is a sum: no choice's own";
+  record.answer.choices = {{at(102), at(1102), 101, 1}, {at(102), at(602), 11, 1}, {at(102), at(102), 1, 1}};
+  const auto shard = settled(record);
+  EXPECT_EQ(count_of(shard->time_per_output_token), 2U) << "one token has no time per token";
+  EXPECT_EQ(shard->time_per_output_token.sum(), 60'000'000U);
+  EXPECT_EQ(shard->request_output_tokens_per_second.sum(), 120'000U);
+  record.outcome = Outcome::truncated;
+  EXPECT_EQ(count_of(settled(record)->time_per_output_token), 0U);
+}
+
+TEST(ReplicaShardSettle, SuspectsStreamsWhoseEventsMostlyCameTogether) {
+  struct Case {
+    bool stream;
+    std::uint32_t events, coalesced;
+    std::uint64_t suspect;
+  };
+  const Case cases[] = {{true, 8, 5, 1}, {true, 8, 4, 0}, {true, 9, 5, 1}, {true, 9, 4, 0},
+                        {true, 7, 7, 0}, {true, 0, 0, 0}, {false, 8, 8, 0}};
+  for (const auto& c : cases) {
+    for (const auto source : {TokensPerEvent::unknown, TokensPerEvent::wire, TokensPerEvent::settled}) {
+      RequestRecord record = streamed();
+      record.facts.stream = c.stream;
+      record.answer.tokens_per_event = source;
+      record.answer.token_events = c.events;
+      record.answer.coalesced_token_events = c.coalesced;
+      EXPECT_EQ(settled(record)->itl_suspect_requests.value(), c.suspect) << c.events << ' ' << c.coalesced;
+    }
+  }
+  RequestRecord record = streamed();
+  record.answer.token_reads = 40;
+  record.answer.coalesced_reads = 9;
+  EXPECT_EQ(settled(record)->token_reads.value(), 40U);
+  EXPECT_EQ(settled(record)->coalesced_token_reads.value(), 9U);
+}
+
+TEST(ReplicaShardSettle, HoldsARequestAgainstEveryObjective) {
+  const std::vector<config::Slo> slos{{"a", "chat", config::Seconds{1}, {}, {}, {}},
+                                      {"b", "chat", {}, {}, {}, config::Seconds{1}}};
+  const Bounds bounds{slos};
+  ReplicaShard shard{bounds, slos};
+  shard.settle(streamed());  // 102 ms to the first token, 1.102 s
+  shard.settle(unstreamed());
+  ASSERT_EQ(shard.slo_requests.size(), 2U);
+  EXPECT_EQ(shard.slo_requests[0][0].value(), 1U);
+  EXPECT_EQ(shard.slo_requests[0][1].value(), 0U);
+  EXPECT_EQ(shard.slo_requests[1][0].value(), 0U);
+  EXPECT_EQ(shard.slo_requests[1][1].value(), 2U);
 }
 
 TEST(ReplicaShardSettle, DoesNotBelieveNumbersThatWouldWrapACounter) {

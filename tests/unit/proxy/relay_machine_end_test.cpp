@@ -452,12 +452,14 @@ TEST(RelayOverhead, IsFromArrivalToWrittenOfTokensTakenAtOnce) {
   read(chunk(token("c")), 2);
   machine.written(at(2.5), false);
   EXPECT_EQ(count(), 2u) << "what the client did not take at once is its own affair";
+  EXPECT_EQ(attempt.shard.client_blocked_events.value(), 1u);
   read(chunk(":\n\n"), 3);
   machine.written(at(4), true);
   EXPECT_EQ(count(), 2u) << "no token";
   read(chunk(token("d")), 5);
   machine.written(at(4), true);
   EXPECT_EQ(count(), 3u) << "never below zero";
+  EXPECT_EQ(attempt.shard.client_blocked_events.value(), 1u);
   EXPECT_EQ(machine.overhead_max(), std::chrono::milliseconds(250));
   machine.client_gone(at(6));
 }
