@@ -79,7 +79,9 @@ void AnswerTally::choice_event(const wire::EventFacts& facts, const wire::Choice
   if (facts.prefill_progress) token = false;
   // The delta is read before its finish: the last token may come with it.
   if (token) token_event(said, of, k, at, brought);
-  if (of != nullptr && said.finished && !of->finished) {
+  if (of == nullptr) return;
+  of->last = at;
+  if (said.finished && !of->finished) {
     of->closed_empty = !token;
     of->finished = true;
   }
@@ -126,7 +128,25 @@ void AnswerTally::token_event(const wire::ChoiceFacts& said, Choice* of, std::op
   }
   if (said.output && !answer_.first_output) answer_.first_output = at;
   if (at != *answer_.first_token) answer_.token_events_in_different_reads = true;
-  if (of != nullptr) observe_gaps(*of, k, at);
+  if (at != last_token_read_) ++answer_.token_reads;
+  last_token_read_ = at;
+  if (of == nullptr) return;
+  coalesce(*of, at);
+  observe_gaps(*of, k, at);
+  ++of->token_events;
+}
+
+/// Counts token events of one choice that came in one read: their gaps are those of a hop that buffers, or of an engine
+/// that writes several at a time, and no time per token.
+void AnswerTally::coalesce(Choice& of, Moment at) {
+  if (!of.begun || of.last_event != at) {
+    of.coalesced = false;
+    return;
+  }
+  answer_.coalesced_token_events += of.coalesced ? 1 : 2;
+  of.coalesced = true;
+  if (at != last_coalesced_read_) ++answer_.coalesced_reads;
+  last_coalesced_read_ = at;
 }
 
 void AnswerTally::observe_gaps(Choice& of, std::optional<std::uint64_t> k, Moment at) {
@@ -140,6 +160,11 @@ void AnswerTally::observe_gaps(Choice& of, std::optional<std::uint64_t> k, Momen
       shard_.inter_token_latency.observe(nanoseconds(of.last_counted, at) / *k, *k);
     }
   }
+  if (!of.begun) {
+    of.first_event = at;
+    of.first_count = k.value_or(1);
+  }
+  of.apart |= at != of.first_event;
   if (!of.begun || k.value_or(1) > 0) {
     of.last_counted = at;
     of.pauses_at_counted = pauses_;
@@ -204,19 +229,36 @@ bool AnswerTally::every_choice_finished() const {
          choices_.size() >= expected_choices_;
 }
 
-/// MEASUREMENT.md, section 1: n equals the token events, or these and the empty event that closed the choice.
+/// MEASUREMENT.md, section 1: n equals the token events, or these and the empty event that closed each choice. Of
+/// several choices n is the sum: with one token an event at least, it is reached only if none brought more.
 bool AnswerTally::one_token_each() const {
-  if (answer_.unparsed || k_known_ || !k_unknown_ || expected_choices_ != 1 || choices_.size() != 1 ||
-      too_many_choices_)
+  if (answer_.unparsed || k_known_ || !k_unknown_ || choices_.size() != expected_choices_ || too_many_choices_)
     return false;
   if (!answer_.output_tokens || answer_.token_source != TokenSource::usage) return false;
-  const std::uint64_t closing = choices_.front().closed_empty ? 1 : 0;
-  return *answer_.output_tokens == answer_.token_events || *answer_.output_tokens == answer_.token_events + closing;
+  const auto closing = std::count_if(choices_.begin(), choices_.end(), [](const Choice& c) { return c.closed_empty; });
+  const std::uint64_t n = *answer_.output_tokens;
+  return n == answer_.token_events || n == answer_.token_events + static_cast<std::uint64_t>(closing);
+}
+
+/// Each choice's own times, where its own count is known: of the wire, or one a token event.
+void AnswerTally::settle_choices() {
+  if (expected_choices_ < 2 || choices_.size() != expected_choices_ || too_many_choices_ || answer_.unparsed) return;
+  const bool settled = answer_.tokens_per_event == TokensPerEvent::settled;
+  const bool with_closing = settled && answer_.output_tokens > answer_.token_events;
+  const auto known = [&](const Choice& one) { return one.begun && (settled || (one.count_known && !k_unknown_)); };
+  if (!std::all_of(choices_.begin(), choices_.end(), known)) return;
+  answer_.choices.reserve(choices_.size());
+  for (const Choice& one : choices_) {
+    const std::uint64_t tokens = settled ? one.token_events + (with_closing && one.closed_empty ? 1U : 0U) : one.count;
+    // Without a second read there is no time of generation: n1 = n says so.
+    answer_.choices.push_back({one.first_event, one.last, tokens, one.apart || !k_unknown_ ? one.first_count : tokens});
+  }
 }
 
 void AnswerTally::end(bool whole, bool framed, bool by_framing, Moment at) {
   answer_.end = at;
   if (one_token_each()) answer_.tokens_per_event = TokensPerEvent::settled;
+  settle_choices();
   if (!whole || answer_.complete == Completeness::marker) return;
   if (by_framing) {
     answer_.complete = framed ? Completeness::framing : Completeness::eof;

@@ -51,13 +51,19 @@ class AnswerTally {
 
   /// One choice, as it flows. k of an event is known where the count before it and after it are.
   struct Choice {
+    Moment first_event{};   // Its first token event.
     Moment last_event{};    // Its last token event.
     Moment last_counted{};  // Its last token event with k > 0: an event with k = 0 adds its gap to the next.
+    Moment last{};          // Its last event of any kind.
     std::uint64_t count = 0;
+    std::uint64_t first_count = 1;  // Tokens of its first token event; 1 where unknown.
+    std::uint32_t token_events = 0;
     std::uint32_t pauses_at_event = 0;
     std::uint32_t pauses_at_counted = 0;
     bool count_known = true;  // Nothing was made before the first event.
     bool begun = false;       // Has had a token event.
+    bool coalesced = false;   // Its last token event shared its read with the one before.
+    bool apart = false;       // Its token events came in more than one read.
     bool finished = false;
     bool closed_empty = false;
   };
@@ -68,12 +74,14 @@ class AnswerTally {
                                             Choice& of) const;
   void token_event(const wire::ChoiceFacts& said, Choice* of, std::optional<std::uint64_t> k, Moment at,
                    Brought& brought);
+  void coalesce(Choice& of, Moment at);
   void observe_gaps(Choice& of, std::optional<std::uint64_t> k, Moment at);
   void usage(const wire::EventFacts& facts);
   void sum_counts(bool by_events);
   void finish_reason(std::string_view reason);
   bool every_choice_finished() const;
   bool one_token_each() const;
+  void settle_choices();
 
   ReplicaShard& shard_;
   std::uint32_t expected_choices_;
@@ -82,6 +90,8 @@ class AnswerTally {
   Answer answer_;
   std::vector<Choice> choices_;
   std::optional<Moment> last_read_;
+  Moment last_token_read_{};
+  Moment last_coalesced_read_{};
   std::uint32_t pauses_ = 0;
   bool refused_ = false;
   bool total_known_ = false;  // A usage event told n for all choices.

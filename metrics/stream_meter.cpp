@@ -48,6 +48,7 @@ struct StreamMeter::State {
   void read_events(std::string_view body, Moment at);
   void read_event(const wire::SseEvent& event, Moment at);
   void end_events(Moment at);
+  void take_out(const wire::SseEvent& event, const wire::EventFacts& facts);
 
   Options options;
   AnswerTally tally;
@@ -58,6 +59,7 @@ struct StreamMeter::State {
   bool strip = false;
   bool any_bytes = false;
   bool pending_cut = false;  // The last event, without blank line, was the usage event.
+  std::string pending_rest;  // What is left of the last event, without blank line, if part of it was taken out.
   std::string_view passed;   // The read itself, where nothing is taken out.
   AnswerTally::Brought brought;
 };
@@ -90,7 +92,26 @@ void StreamMeter::State::read_event(const wire::SseEvent& event, Moment at) {
     envelope.remember(event.data, facts);
   }
   tally.event(facts, at, brought);
-  if (strip && facts.usage_only && outlet.may_cut(event)) outlet.cut(event, framer);
+  if (strip && outlet.may_cut(event)) take_out(event, facts);
+}
+
+/// A member of an object with the comma that goes with it: the one before it, else the one behind.
+static std::string_view with_comma(std::string_view data, std::string_view member) {
+  constexpr std::string_view blank = " \t\r\n";
+  const auto begin = static_cast<std::size_t>(member.data() - data.data());
+  const std::size_t end = begin + member.size();
+  const std::size_t before = data.substr(0, begin).find_last_not_of(blank);
+  if (before != std::string_view::npos && data[before] == ',') return data.substr(before, end - before);
+  const std::size_t behind = data.find_first_not_of(blank, end);
+  const bool comma = behind != std::string_view::npos && data[behind] == ',';
+  return data.substr(begin, (comma ? behind + 1 : end) - begin);
+}
+
+void StreamMeter::State::take_out(const wire::SseEvent& event, const wire::EventFacts& facts) {
+  if (facts.usage_only) return outlet.cut(event, framer);
+  if (!options.strip_continuous_usage || facts.usage_member.empty() || !event.data_begin) return;
+  const std::string_view member = with_comma(event.data, facts.usage_member);
+  outlet.cut(*event.data_begin + static_cast<std::uint64_t>(member.data() - event.data.data()), member.size(), framer);
 }
 
 void StreamMeter::State::read_events(std::string_view body, Moment at) {
@@ -155,7 +176,14 @@ void StreamMeter::State::end_events(Moment at) {
   wire::EventFacts& facts = blank_facts();
   wire::read_event(options.api, *data, facts);
   tally.event(facts, tally.last_read().value_or(at), brought);
-  pending_cut = strip && facts.usage_only && !outlet.inside_event(framer);
+  if (!strip || outlet.inside_event(framer)) return;
+  pending_cut = facts.usage_only;
+  const std::string_view held = outlet.held(framer);
+  const bool whole_line = held.size() >= data->size() && held.find(*data) != std::string_view::npos;
+  if (!options.strip_continuous_usage || facts.usage_member.empty() || !whole_line) return;
+  const std::string_view member = with_comma(*data, facts.usage_member);
+  const std::size_t from = held.find(*data) + static_cast<std::size_t>(member.data() - data->data());
+  pending_rest.assign(held.substr(0, from)).append(held.substr(from + member.size()));
 }
 
 std::string_view StreamMeter::ended(bool whole, bool framed, Moment at) {
@@ -169,7 +197,8 @@ std::string_view StreamMeter::ended(bool whole, bool framed, Moment at) {
     by_framing = framed || s.json->whole() || s.json->broken();
   }
   s.tally.end(whole, framed, by_framing, at);
-  return s.strip && whole && !s.pending_cut ? s.outlet.held(s.framer) : std::string_view();
+  if (!s.strip || !whole || s.pending_cut) return {};
+  return s.pending_rest.empty() ? s.outlet.held(s.framer) : std::string_view(s.pending_rest);
 }
 
 const Answer& StreamMeter::answer() const { return state_->tally.answer(); }

@@ -94,20 +94,21 @@ std::optional<OwnAnswer> Exchange::enter(PoolRuntime& pool) {
 }
 
 /// What goes out: the head, and the body with the usage option put in where that is wanted. The body is not copied.
-std::vector<std::string_view> Exchange::request_spans(bool inject) {
+std::vector<std::string_view> Exchange::request_spans(std::string_view usage_member) {
   const std::string_view body = request_.body;
-  if (!inject) return {upstream_head_, body};
+  if (usage_member.empty()) return {upstream_head_, body};
   const auto at = *request_.facts.first_member_at;
-  return {upstream_head_, body.substr(0, at), metrics::wire::usage_member(request_.facts), body.substr(at)};
+  return {upstream_head_, body.substr(0, at), usage_member, body.substr(at)};
 }
 
 Awaitable<void> Exchange::attempt(ReplicaRuntime& replica) {
   const auto now = std::chrono::steady_clock::now();
   auto& shard = replica.series->shard(loop_.index);
-  const auto member = metrics::wire::usage_member(request_.facts);
-  const bool inject = replica.inject_usage && refused_injection_ != &replica && !member.empty() &&
-                      !replica.injection_disabled.load(std::memory_order_relaxed);
-  const auto body_length = request_.body.size() + (inject ? member.size() : 0);
+  const bool may_inject = replica.inject_usage && refused_injection_ != &replica &&
+                          !replica.injection_disabled.load(std::memory_order_relaxed);
+  const auto member =
+      may_inject ? metrics::wire::usage_member(request_.facts, replica.inject_continuous_usage) : std::string_view();
+  const auto body_length = request_.body.size() + member.size();
   UpstreamRequest upstream{replica.settings.url, body_length, request_.request_id,
                            request_.facts.api != metrics::Api::other};
   upstream_head_ = upstream_head(request_.head, upstream);
@@ -118,7 +119,8 @@ Awaitable<void> Exchange::attempt(ReplicaRuntime& replica) {
   options.to_head = request_.head.method == "HEAD";
   options.client_http_1_1 = request_.head.http_1_1;
   options.client_keep_alive = request_.head.keep_alive && !loop_.shared.draining.load(std::memory_order_relaxed);
-  options.injected = inject;
+  options.injected = !member.empty();
+  options.injected_continuous = options.injected && replica.inject_continuous_usage;
   options.take_retry = [this] { return take_retry(); };
   options.accepted = [this] { give_retry_back(); };
   options.known_route = request_.route == Route::inference;
@@ -145,7 +147,7 @@ Awaitable<void> Exchange::attempt(ReplicaRuntime& replica) {
   ++record_.attempt;
 
   RelayMachine machine(options, std::move(lease_), shard);
-  Relay::Request request{request_spans(inject), &request_.body};
+  Relay::Request request{request_spans(member), &request_.body};
   Relay relay(loop_, client_, std::move(connection), options.reused, std::move(request), machine);
   co_await relay.run(use_awaitable);
 

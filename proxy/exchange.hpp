@@ -52,7 +52,7 @@ class Exchange {
  private:
   std::optional<OwnAnswer> enter(PoolRuntime& pool);
   Awaitable<void> attempt(ReplicaRuntime& replica);
-  std::vector<std::string_view> request_spans(bool inject);
+  std::vector<std::string_view> request_spans(std::string_view usage_member);
   bool take_retry();
   void give_retry_back();
   void retried(ReplicaRuntime& replica, metrics::Retry reason);

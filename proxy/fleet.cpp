@@ -48,6 +48,8 @@ Fleet::Fleet(const config::Settings& settings, metrics::Exposition& exposition, 
       replica->pool = pool_settings.name;
       replica->index = indexes[i];
       replica->inject_usage = replica->settings.inject_usage.value_or(settings.measure.inject_usage);
+      replica->inject_continuous_usage =
+          replica->settings.inject_continuous_usage.value_or(settings.measure.inject_continuous_usage);
       replica->series =
           &exposition.add({pool_settings.name, replica->settings.name, replica->settings.config, "primary"});
       replica->series->gauges = [raw = replica.get(), balancer = pool->balancer] { return gauges_of(*raw, *balancer); };

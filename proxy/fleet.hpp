@@ -23,7 +23,7 @@ struct ReplicaRuntime {
   metrics::ReplicaSeries* series = nullptr;
   /// Set by the control thread when its name is resolved, read at each connect.
   Published<std::optional<boost::asio::ip::tcp::endpoint>> address;
-  bool inject_usage = true;
+  bool inject_usage = true, inject_continuous_usage = false;
   std::atomic<bool> injection_disabled{false};  ///< It refused the usage option that weir adds.
 };
 

@@ -136,6 +136,7 @@ bool RelayMachine::accept_head(std::string_view bytes, Moment at, RelayOutput& o
   meter.api = options_.api;
   meter.form = form_;
   meter.strip_usage = options_.injected && form_ == BodyForm::sse;
+  meter.strip_continuous_usage = meter.strip_usage && options_.injected_continuous;
   meter.choices = options_.choices;
   meter.received = options_.received;
   meter.sent = sent_.value_or(at);

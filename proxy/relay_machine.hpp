@@ -66,7 +66,8 @@ class RelayMachine {
     bool to_head = false;
     bool client_http_1_1 = true;
     bool client_keep_alive = true;
-    bool injected = false;  ///< weir added the usage option to this attempt.
+    bool injected = false;             ///< weir added the usage option to this attempt,
+    bool injected_continuous = false;  ///< for every chunk.
     /// Asked when another replica may do better: takes a retry from the budget, false if there is none to take.
     std::function<bool()> take_retry{};
     std::function<void()> accepted{};  ///< Told when no retry can follow any more.

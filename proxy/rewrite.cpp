@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <boost/beast/http/status.hpp>
-#include <boost/json/serialize.hpp>
-#include <boost/json/value.hpp>
 
 namespace weir::proxy {
 namespace {
@@ -26,17 +24,6 @@ void add_connection(std::string& out, bool http_1_1, bool keep_alive) {
   } else if (!http_1_1) {
     add_field(out, "Connection", "keep-alive");
   }
-}
-
-boost::json::value error_object(std::string_view type, std::string_view code, std::string_view message) {
-  boost::json::object error;
-  error["message"] = boost::json::string_view(message.data(), message.size());
-  error["type"] = boost::json::string_view(type.data(), type.size());
-  error["param"] = nullptr;
-  error["code"] = boost::json::string_view(code.data(), code.size());
-  boost::json::object outer;
-  outer["error"] = std::move(error);
-  return outer;
 }
 
 }  // namespace
@@ -88,32 +75,25 @@ std::string client_head(const ResponseHead& replica, const ClientAnswer& answer)
 OwnAnswer error_answer(unsigned status, std::string_view type, std::string_view code, std::string_view message) {
   OwnAnswer answer;
   answer.status = status;
-  answer.body = boost::json::serialize(error_object(type, code, message)) + "\n";
+  answer.error = OwnError{std::string(type), std::string(code), std::string(message)};
   return answer;
 }
 
-std::string own_answer(const OwnAnswer& answer, bool http_1_1, bool keep_alive, bool to_head,
+std::string own_answer(const OwnAnswer& answer, metrics::Api api, bool http_1_1, bool keep_alive, bool to_head,
                        std::string_view request_id) {
+  const std::string body = answer.error ? error_body(api, answer.status, *answer.error) : answer.body;
   std::string out;
   add_status_line(out, answer.status, http_1_1);
   add_field(out, "Content-Type", answer.content_type);
-  add_field(out, "Content-Length", std::to_string(answer.body.size()));
+  add_field(out, "Content-Length", std::to_string(body.size()));
+  // RFC 9110, 15.5.6: with 405 always. What weir refuses is CONNECT and TRACE.
+  if (answer.status == 405) add_field(out, "Allow", "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS");
   if (answer.retry_after) add_field(out, "Retry-After", std::to_string(*answer.retry_after));
   if (!request_id.empty()) add_field(out, "x-request-id", request_id);
   add_connection(out, http_1_1, keep_alive);
   out.append("\r\n");
-  if (!to_head) out.append(answer.body);
+  if (!to_head) out.append(body);
   return out;
-}
-
-std::string error_event(metrics::Api api, std::string_view message) {
-  if (api == metrics::Api::tgi_generate) {
-    boost::json::object error;
-    error["error"] = boost::json::string_view(message.data(), message.size());
-    error["error_type"] = "upstream_error";
-    return "data:" + boost::json::serialize(error) + "\n\n";
-  }
-  return "data: " + boost::json::serialize(error_object("upstream_error", "replica_lost", message)) + "\n\n";
 }
 
 std::optional<std::string_view> valid_request_id(std::string_view value) {

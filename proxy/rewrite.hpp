@@ -9,6 +9,7 @@
 #include "config/settings.hpp"
 #include "metrics/vocabulary.hpp"
 #include "proxy/http_head.hpp"
+#include "proxy/own_error.hpp"
 
 namespace weir::proxy {
 
@@ -40,17 +41,14 @@ struct OwnAnswer {
   unsigned status = 200;
   std::string content_type = "application/json";
   std::string body;
+  std::optional<OwnError> error;        ///< Instead of `body`: shaped for the API when it is sent.
   std::optional<unsigned> retry_after;  ///< Seconds.
 };
 
-/// The error object OpenAI's clients expect: {"error":{"message","type","param":null,"code"}}.
 OwnAnswer error_answer(unsigned status, std::string_view type, std::string_view code, std::string_view message);
 /// `to_head`: without the body.
-std::string own_answer(const OwnAnswer& answer, bool http_1_1, bool keep_alive, bool to_head,
+std::string own_answer(const OwnAnswer& answer, metrics::Api api, bool http_1_1, bool keep_alive, bool to_head,
                        std::string_view request_id);
-
-/// The event that ends a stream the replica broke off, in the dialect of its API.
-std::string error_event(metrics::Api api, std::string_view message);
 
 /// The client's x-request-id if it is 1 to 128 of [A-Za-z0-9._-], else nothing.
 std::optional<std::string_view> valid_request_id(std::string_view value);

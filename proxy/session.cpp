@@ -183,7 +183,7 @@ Awaitable<bool> Session::read_head(ClientRequest& request) {
 
 Awaitable<bool> Session::read_body(ClientRequest& request) {
   const auto& head = request.head;
-  const auto api = metrics::wire::api_of(head.method, head.path);
+  const auto api = request.facts.api = metrics::wire::api_of(head.method, head.path);
   metrics::wire::RequestInspector inspector(api, head.path);
   BodyDecoder decoder(head.framing, head.content_length);
   bool too_large = head.framing == Framing::length && head.content_length > limits_.request_body;
@@ -294,7 +294,8 @@ Awaitable<bool> Session::refuse(ClientRequest& request, unsigned status, std::st
 /// Returns whether the connection may go on.
 Awaitable<bool> Session::send_own(const ClientRequest& request, OwnAnswer own, bool keep_alive) {
   keep_alive = keep_alive && !loop_.shared.draining.load(std::memory_order_relaxed);
-  auto text = own_answer(own, request.head.http_1_1, keep_alive, request.head.method == "HEAD", request.request_id);
+  auto text = own_answer(own, request.facts.api, request.head.http_1_1, keep_alive, request.head.method == "HEAD",
+                         request.request_id);
   const auto written = co_await write(std::move(text));
   co_return written&& keep_alive;
 }

@@ -31,6 +31,7 @@ void EventFacts::clear() {
   finish_reason = {};
   output_chars = 0;
   plain_text = {};
+  usage_member = {};
 }
 
 void read_event(Api api, std::string_view data, EventFacts& facts) {

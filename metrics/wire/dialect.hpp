@@ -24,12 +24,15 @@ struct ChoiceFacts {
 
 struct EventFacts {
   std::vector<ChoiceFacts> choices;
-  bool carries_choice = false;      ///< Brings or ends output (MEASUREMENT.md, section 1); choices may be unknown.
-  bool marker = false;              ///< Ends the stream in good order.
-  bool error = false;               ///< An in-band error.
-  bool broken = false;              ///< Not the JSON it should be; all else is void.
-  bool prefill_progress = false;    ///< Tells of the prompt being read: no token event.
-  bool usage_only = false;          ///< An empty list of choices and a usage object: what include_usage asks for.
+  bool carries_choice = false;    ///< Brings or ends output (MEASUREMENT.md, section 1); choices may be unknown.
+  bool marker = false;            ///< Ends the stream in good order.
+  bool error = false;             ///< An in-band error.
+  bool broken = false;            ///< Not the JSON it should be; all else is void.
+  bool prefill_progress = false;  ///< Tells of the prompt being read: no token event.
+  bool usage_only = false;        ///< An empty list of choices and a usage object: what include_usage asks for.
+  /// The usage member of an event that carries choices, from its key's quote to its value's end: what
+  /// continuous_usage_stats adds. In the event's data.
+  std::string_view usage_member;
   bool one_token_an_event = false;  ///< The format counts by its events (TGI native).
   std::optional<std::uint64_t> prompt_tokens;
   std::optional<std::uint64_t> cached_tokens;

@@ -22,6 +22,7 @@ struct Chunk {
   bool calls_seen = false;
   std::uint32_t strings = 0;                 // Text strings, empty ones too.
   std::string_view text{};                   // The last of them that is not empty.
+  std::string_view usage{};                  // The member, key and value.
   std::optional<std::uint64_t> predicted{};  // llama.cpp's own counters, for where no usage object is.
   std::optional<std::uint64_t> prompt_read{};
   std::optional<std::uint64_t> prompt_cached{};
@@ -112,11 +113,16 @@ bool read_choices(value& choices, Chunk& chunk) {
   return true;
 }
 
-bool read_usage(value& usage, Chunk& chunk) {
+bool read_usage(raw_json_string usage_key, value& usage, Chunk& chunk) {
   simdjson::ondemand::object object;
+  std::string_view text;
   if (!is(usage, json_type::object)) return true;
   if (usage.get_object().get(object) != simdjson::SUCCESS) return false;
+  if (object.raw_json().get(text) != simdjson::SUCCESS || object.reset().error() != simdjson::SUCCESS) return false;
   chunk.usage_seen = true;
+  const char* const quote = usage_key.raw() - 1;
+  text = text.substr(0, text.rfind('}') + 1);  // What came reaches to the next token.
+  chunk.usage = {quote, static_cast<std::size_t>(text.data() + text.size() - quote)};
   EventFacts& facts = chunk.facts;
   return for_each_field(object, [&](raw_json_string key, value& part) {
     if (key == "prompt_tokens") {
@@ -175,7 +181,7 @@ void read_openai_event(std::string_view data, EventFacts& facts) {
   Chunk chunk{.facts = facts};
   const bool whole = for_each_field_of(data, [&](raw_json_string key, value& part) {
     if (key == "choices") return read_choices(part, chunk);
-    if (key == "usage") return read_usage(part, chunk);
+    if (key == "usage") return read_usage(key, part, chunk);
     if (key == "timings") return read_timings(part, chunk);
     if (key == "error") {
       facts.error |= !is_null(part);
@@ -194,6 +200,7 @@ void read_openai_event(std::string_view data, EventFacts& facts) {
   complete_from_timings(chunk);
   facts.carries_choice = !facts.choices.empty();
   facts.usage_only = chunk.choices_seen && facts.choices.empty() && chunk.usage_seen && !facts.error;
+  if (facts.carries_choice) facts.usage_member = chunk.usage;
   if (is_plain(chunk)) facts.plain_text = chunk.text;
 }
 

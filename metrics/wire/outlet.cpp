@@ -17,6 +17,11 @@ void Outlet::cut(const SseEvent& event, const SseFramer& framer) {
   sent_to_ = cut_to_ = event.end;
 }
 
+void Outlet::cut(std::uint64_t from, std::size_t bytes, const SseFramer& framer) {
+  send(from, framer);
+  sent_to_ = from + bytes;
+}
+
 void Outlet::finish(const SseFramer& framer) {
   const bool hold = framer.position() - framer.block_begin() <= hold_;
   send(hold ? framer.block_begin() : framer.position(), framer);

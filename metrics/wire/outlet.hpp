@@ -1,4 +1,5 @@
-// Which bytes of an event stream go on to the client when whole events are taken out of it, and nothing else changes.
+// Which bytes of an event stream go on to the client when events, or members of an event's JSON, are taken out of it,
+// and nothing else changes.
 //
 // Works in offsets of the stream, beside an SseFramer, which keeps the bytes. What is not yet a whole event is held
 // back up to `hold`; a longer block is let through and can no longer be taken out. That is decided by the size of the
@@ -21,10 +22,12 @@ class Outlet {
 
   /// A read begins; the framer has been fed with it.
   void begin(std::string_view piece, const SseFramer& framer);
-  /// An event of `size` bytes may still be taken out.
+  /// Nothing of the event has been sent on: it, or part of it, may still be taken out.
   bool may_cut(const SseEvent& event) const { return event.size <= hold_; }
   /// Takes an event out that the framer has just found.
   void cut(const SseEvent& event, const SseFramer& framer);
+  /// Takes `bytes` bytes at offset `from` of the stream out, in the event that the framer has just found.
+  void cut(std::uint64_t from, std::size_t bytes, const SseFramer& framer);
   /// The framer has found all events of the read.
   void finish(const SseFramer& framer);
 

@@ -125,12 +125,14 @@ bool SseFramer::end_block(std::uint64_t end, SseEvent& event) {
   event.size = line_at_;
   event.too_long = line_at_ > limit_;
   event.data = {};
+  event.data_begin.reset();
   const bool dispatched = event.too_long || data_lines_ > 0;
   if (dispatched && !event.too_long) {
     const std::size_t size = carried_ ? carry_.size() : 0;
     if (carried_) carry_.append(padding, '\0');
     const char* block = carried_ ? carry_.data() : piece_ + (block_begin_ - base_);
     event.data = data_lines_ == 1 ? std::string_view(block + data_at_, data_size_) : join_data({block, line_at_});
+    if (data_lines_ == 1) event.data_begin = block_begin_ + data_at_;
     // The string does not shrink its memory: what is cut off here stays readable.
     if (carried_) carry_.resize(size);
   }

@@ -17,7 +17,8 @@
 namespace weir::metrics::wire {
 
 struct SseEvent {
-  std::string_view data;    ///< Data lines joined by LF; 64 bytes behind it are readable. Valid until the next call.
+  std::string_view data;  ///< Data lines joined by LF; 64 bytes behind it are readable. Valid until the next call.
+  std::optional<std::uint64_t> data_begin;  ///< Where `data` begins in the stream; absent if it was joined.
   std::uint64_t begin = 0;  ///< Where its block begins in the stream: just behind the blank line before it.
   std::uint64_t end = 0;    ///< Just behind its own blank line (the LF of a CRLF may come with the next read).
   std::uint64_t size = 0;   ///< Bytes of the block without its blank line.

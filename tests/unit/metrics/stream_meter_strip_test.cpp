@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <regex>
+
 #include "tests/unit/metrics/stream_meter_replay.hpp"
 
 namespace weir::metrics::test {
@@ -91,6 +93,87 @@ TEST(StreamMeterStrip, SendsWhatItHeldIfTheAnswerEndedWhole) {
 
 TEST(StreamMeterStrip, DropsWhatItHeldIfTheAnswerBrokeOff) {
   EXPECT_EQ(replayed(says("a") + "data: [DONE]", stripping(), false)->forwarded, says("a"));
+}
+
+// --- Usage on every chunk
+
+StreamMeter::Options stripping_all() {
+  StreamMeter::Options options = stripping();
+  options.strip_continuous_usage = true;
+  return options;
+}
+
+/// The stream as the engine would have written it unasked: neither usage members nor the last usage event.
+std::string unasked(const std::string& body) {
+  static const std::regex event(R"(data: [^\n]*"choices":\[\],"usage":[^\n]*\n\n)");
+  static const std::regex member(R"(,"usage":\{[^{}]*(\{[^{}]*\})?[^{}]*\})");
+  return std::regex_replace(std::regex_replace(body, event, ""), member, "");
+}
+
+TEST(StreamMeterStripContinuous, LeavesWhatTheEngineWouldHaveSentUnasked) {
+  const std::string body = sample("vllm_chat_continuous_usage.sse");
+  const std::string wanted = unasked(body);
+  ASSERT_EQ(wanted.find("usage"), std::string::npos);
+  for (std::size_t cut = 0; cut <= body.size(); ++cut) {
+    Replay replay(stripping_all());
+    replay.feed(std::string_view(body).substr(0, cut), ms(0));
+    replay.feed(std::string_view(body).substr(cut), ms(0));
+    replay.end();
+    ASSERT_EQ(replay.forwarded, wanted) << "cut at " << cut;
+    ASSERT_EQ(replay.answer().output_tokens, 11U);
+    ASSERT_EQ(replay.answer().tokens_per_event, TokensPerEvent::wire);
+  }
+  EXPECT_EQ(replayed(body, stripping_all())->forwarded, wanted) << "byte by byte";
+}
+
+TEST(StreamMeterStripContinuous, TakesTheMemberAndOneCommaWhereverItStands) {
+  struct {
+    std::string event, left;
+  } const cases[] = {
+      {R"({"choices":[{"index":0}],"usage":{"completion_tokens":1}})", R"({"choices":[{"index":0}]})"},
+      {R"({"choices":[{"index":0}],"usage":{"completion_tokens":1},"x":1})", R"({"choices":[{"index":0}],"x":1})"},
+      {R"({"usage":{"completion_tokens":1},"choices":[{"index":0}]})", R"({"choices":[{"index":0}]})"},
+      {R"({ "usage" : {"completion_tokens":1} , "choices":[{"index":0}]})", R"({  "choices":[{"index":0}]})"},
+      {R"({"choices":[{"index":0}] , "usage" : { "a":{"b":"}"} } })", R"({"choices":[{"index":0}]  })"},
+      // What is no object was not asked for, and what a model writes is no member.
+      {R"({"choices":[{"index":0}],"usage":null})", R"({"choices":[{"index":0}],"usage":null})"},
+      {R"({"choices":[{"delta":{"content":",\"usage\":{}"}}]})",
+       R"({"choices":[{"delta":{"content":",\"usage\":{}"}}]})"},
+      {R"({"choices":[{"usage":{"completion_tokens":1}}]})", R"({"choices":[{"usage":{"completion_tokens":1}}]})"},
+      {R"({"choices":[{"index":0}],"usage":{"completion_tokens":1})",
+       R"({"choices":[{"index":0}],"usage":{"completion_tokens":1})"},
+  };
+  for (const auto& one : cases) {
+    for (const std::string end : {"\n\n", "\r\n\r\n", "\r\r"}) {
+      const std::string body = ": c" + end.substr(end.size() / 2) + "data:" + one.event + end;
+      const std::string left = ": c" + end.substr(end.size() / 2) + "data:" + one.left + end;
+      EXPECT_EQ(replayed(body + done, stripping_all())->forwarded, left + done) << one.event;
+      Replay whole(stripping_all());
+      whole.feed(body + done, start);
+      whole.end();
+      EXPECT_EQ(whole.forwarded, left + done) << one.event;
+    }
+    // The last event lacks its blank line.
+    const bool json = one.event.ends_with("}}") || one.event.ends_with("1}") || one.event.ends_with("null}") ||
+                      one.event.ends_with("} }") || one.event.ends_with("]}");
+    if (json) {
+      EXPECT_EQ(replayed("data: " + one.event, stripping_all())->forwarded, "data: " + one.left);
+    }
+  }
+}
+
+TEST(StreamMeterStripContinuous, IsNotDoneUnlessAsked) {
+  const std::string event = chunk(delta(R"("content":"a")"), usage(3, 1));
+  EXPECT_EQ(replayed(event, stripping())->forwarded, event);
+  EXPECT_EQ(replayed(event)->forwarded, event);
+}
+
+TEST(StreamMeterStripContinuous, LeavesAnEventAsItIsThatCannotBeHeldOrMapped) {
+  const std::string text(StreamMeter::hold_limit, 'x');
+  const std::string long_event = chunk(delta(R"("content":")" + text + "\""), usage(3, 1));
+  EXPECT_EQ(replayed(long_event + done, stripping_all())->forwarded, long_event + done);
+  const std::string joined = "data: {\"choices\":[{\"index\":0}],\ndata: \"usage\":{\"completion_tokens\":1}}\n\n";
+  EXPECT_EQ(replayed(joined + done, stripping_all())->forwarded, joined + done);
 }
 
 }  // namespace

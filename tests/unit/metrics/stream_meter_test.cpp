@@ -268,12 +268,9 @@ TEST(StreamMeter, SettlesAtTheEndWhetherEveryEventWasOneToken) {
   }
 }
 
-TEST(StreamMeter, DoesNotSettleWithoutUsageOrWithSeveralChoices) {
+TEST(StreamMeter, DoesNotSettleWithoutUsageOrWithMoreChoicesThanAskedFor) {
   EXPECT_EQ(replayed(says("a") + says("b") + stop + done)->answer().tokens_per_event, TokensPerEvent::unknown);
-  StreamMeter::Options two = options_for(Api::openai_chat);
-  two.choices = 2;
   const std::string events = says("a", 0) + says("b", 1) + chunk("", usage(3, 2)) + done;
-  EXPECT_EQ(replayed(events, two)->answer().tokens_per_event, TokensPerEvent::unknown);
   EXPECT_EQ(replayed(events)->answer().tokens_per_event, TokensPerEvent::unknown);
 }
 

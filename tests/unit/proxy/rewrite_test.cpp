@@ -182,43 +182,23 @@ TEST(OwnAnswer, IsWholeAndFramed) {
   const std::string body =
       R"({"error":{"message":"try again","type":"overloaded_error","param":null,"code":"overloaded"}})"
       "\n";
-  EXPECT_EQ(own_answer(own, true, true, false, "id-1"),
+  EXPECT_EQ(own_answer(own, metrics::Api::openai_chat, true, true, false, "id-1"),
             "HTTP/1.1 429 Too Many Requests\r\nContent-Type: application/json\r\nContent-Length: " +
                 std::to_string(body.size()) + "\r\nRetry-After: 7\r\nx-request-id: id-1\r\n\r\n" + body);
-  EXPECT_THAT(own_answer(own, true, false, false, "id-1"), HasSubstr("Connection: close\r\n\r\n{"));
-  EXPECT_THAT(own_answer(own, false, true, false, "id-1"), HasSubstr("Connection: keep-alive\r\n\r\n{"));
-  EXPECT_THAT(own_answer(own, false, true, false, "id-1"), StartsWith("HTTP/1.0 429 "));
-  const auto to_head = own_answer(own, true, true, true, "id-1");
+  EXPECT_THAT(own_answer(own, metrics::Api::openai_chat, true, false, false, "id-1"),
+              HasSubstr("Connection: close\r\n\r\n{"));
+  EXPECT_THAT(own_answer(own, metrics::Api::openai_chat, false, true, false, "id-1"),
+              HasSubstr("Connection: keep-alive\r\n\r\n{"));
+  EXPECT_THAT(own_answer(own, metrics::Api::openai_chat, false, true, false, "id-1"), StartsWith("HTTP/1.0 429 "));
+  const auto to_head = own_answer(own, metrics::Api::openai_chat, true, true, true, "id-1");
   EXPECT_THAT(to_head, EndsWith("\r\n\r\n"));
   EXPECT_THAT(to_head, HasSubstr("Content-Length: " + std::to_string(body.size())));
-  EXPECT_THAT(own_answer(own, true, true, false, ""), Not(HasSubstr("x-request-id")));
+  EXPECT_THAT(own_answer(own, metrics::Api::openai_chat, true, true, false, ""), Not(HasSubstr("x-request-id")));
 }
 
-TEST(ErrorAnswer, IsJsonWhateverItQuotes) {
-  const std::string hostile = "\"}],\n\r\t\\ \x01 </script> \xc3\xa4";
-  const auto parsed = boost::json::parse(error_answer(404, "invalid_request_error", hostile, hostile).body);
-  const auto& error = parsed.at("error").as_object();
-  EXPECT_EQ(std::string_view(error.at("message").as_string()), hostile);
-  EXPECT_EQ(std::string_view(error.at("code").as_string()), hostile);
-  EXPECT_EQ(error.at("type").as_string(), "invalid_request_error");
-  EXPECT_TRUE(error.at("param").is_null());
-}
-
-TEST(ErrorEvent, IsOneEventOfTheClientsDialect) {
-  const std::string message = "gone:\n\ndata: [DONE]\r\n\r\n\"";
-  for (const auto api :
-       {metrics::Api::openai_chat, metrics::Api::openai_completions, metrics::Api::tgi_generate, metrics::Api::other}) {
-    const auto event = error_event(api, message);
-    const bool tgi = api == metrics::Api::tgi_generate;
-    const std::string lead = tgi ? "data:" : "data: ";
-    ASSERT_THAT(event, StartsWith(lead));
-    ASSERT_THAT(event, EndsWith("\n\n"));
-    EXPECT_EQ(event.find_first_of("\r\n"), event.size() - 2) << event;
-    const auto json = boost::json::parse(event.substr(lead.size()));
-    const auto& error = json.at("error");
-    EXPECT_EQ(std::string_view(tgi ? error.as_string() : error.at("message").as_string()), message);
-    EXPECT_EQ((tgi ? json.at("error_type") : error.at("type")).as_string(), "upstream_error");
-  }
+TEST(OwnAnswer, ToAMethodThatIsNotAllowedSaysWhichAre) {
+  const auto own = error_answer(405, "invalid_request_error", "bad_request", "no");
+  EXPECT_THAT(own_answer(own, metrics::Api::other, true, false, false, ""), HasSubstr("\r\nAllow: GET, HEAD, POST"));
 }
 
 TEST(RequestId, IsTheClientsOnlyWhereItIsHarmless) {

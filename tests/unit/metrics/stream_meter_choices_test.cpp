@@ -1,0 +1,116 @@
+// What StreamMeter tells of each choice where there are several, and of token events that share a read.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/unit/metrics/stream_meter_replay.hpp"
+
+namespace weir::metrics::test {
+namespace {
+
+StreamMeter::Options choices(std::uint32_t n) {
+  StreamMeter::Options options = options_for(Api::openai_chat);
+  options.choices = n;
+  return options;
+}
+
+std::string counted(const std::string& text, int index, int tokens) {
+  return chunk(delta(R"("content":")" + text + "\"", "null", index), usage(3, tokens));
+}
+std::string closes(int index) { return chunk(delta("", "\"stop\"", index)); }
+
+std::string told(const std::vector<ChoiceTimes>& all) {
+  std::string text;
+  for (const ChoiceTimes& one : all) {
+    text += words(std::optional(one.first_token)) + "-" + words(std::optional(one.last)) + " " + std::to_string(one.first_tokens) + "/" +
+            std::to_string(one.tokens) + "; ";
+  }
+  return text;
+}
+
+TEST(StreamMeterChoices, HaveTimesOfTheirOwnWhereTheWireCountsTheirTokens) {
+  // Choice 0 at 0, 2, 4 ms with 2, 3, 1 tokens; choice 1 at 1, 3 ms with 1, 4 tokens.
+  const auto replay = replayed(counted("a", 0, 2) + counted("b", 1, 1) + counted("c", 0, 5) + counted("d", 1, 5) +
+                                   counted("e", 0, 6) + chunk("", usage(3, 11)) + done,
+                               choices(2));
+  EXPECT_EQ(replay->answer().output_tokens, 11U);
+  EXPECT_EQ(told(replay->answer().choices), "0-4000000 2/6; 1000000-3000000 1/5; ");
+}
+
+TEST(StreamMeterChoices, HaveTimesOfTheirOwnWhereEveryEventWasOneToken) {
+  const std::string events =
+      says("a", 0) + says("b", 1) + says("c", 0) + closes(0) + says("d", 1) + closes(1);  // 0 to 5 ms
+  const auto without_end = replayed(events + chunk("", usage(3, 4)) + done, choices(2));
+  EXPECT_EQ(without_end->answer().tokens_per_event, TokensPerEvent::settled);
+  EXPECT_EQ(told(without_end->answer().choices), "0-3000000 1/2; 1000000-5000000 1/2; ");
+  const auto with_end = replayed(events + chunk("", usage(3, 6)) + done, choices(2));
+  EXPECT_EQ(with_end->answer().tokens_per_event, TokensPerEvent::settled);
+  EXPECT_EQ(told(with_end->answer().choices), "0-3000000 1/3; 1000000-5000000 1/3; ");
+}
+
+TEST(StreamMeterChoices, HaveNoTimesOfTheirOwnWhereACountIsUnknown) {
+  const std::string events = says("a", 0) + says("b", 1) + says("c", 0) + closes(0) + says("d", 1) + closes(1);
+  EXPECT_TRUE(replayed(events + chunk("", usage(3, 9)) + done, choices(2))->answer().choices.empty());
+  EXPECT_TRUE(replayed(events + done, choices(2))->answer().choices.empty());
+  EXPECT_TRUE(replayed(events + chunk("", usage(3, 4)) + done, choices(3))->answer().choices.empty());
+  // A choice that the engine counts beside one that it does not.
+  EXPECT_TRUE(replayed(counted("a", 0, 2) + says("b", 1) + says("c", 1) + done, choices(2))->answer().choices.empty());
+}
+
+TEST(StreamMeterChoices, OfASingleChoiceTheAnswerItselfTells) {
+  EXPECT_TRUE(replayed(says("a") + says("b") + stop + chunk("", usage(3, 2)) + done)->answer().choices.empty());
+}
+
+TEST(StreamMeterChoices, WhoseTokensCameInOneReadHaveNoTimeOfGeneration) {
+  Replay replay(choices(2));
+  replay.feed(says("a", 0) + says("b", 0) + says("c", 1), ms(0));
+  replay.feed(says("d", 1) + closes(0) + closes(1) + chunk("", usage(3, 4)) + done, ms(7));
+  replay.end();
+  EXPECT_EQ(told(replay.answer().choices), "0-7000000 2/2; 0-7000000 1/2; ");
+}
+
+// --- Token events that share a read
+
+struct Reads {
+  std::uint32_t token_reads, coalesced_reads, coalesced_token_events;
+  bool operator==(const Reads&) const = default;
+  friend void PrintTo(const Reads& r, std::ostream* out) {
+    *out << r.token_reads << " reads, " << r.coalesced_reads << " coalesced with " << r.coalesced_token_events;
+  }
+};
+
+Reads reads(const Replay& replay) {
+  const Answer& a = replay.answer();
+  return {a.token_reads, a.coalesced_reads, a.coalesced_token_events};
+}
+
+TEST(Coalescing, CountsReadsThatBringSeveralTokenEventsOfOneChoice) {
+  Replay replay(choices(1));
+  replay.feed(says("a"), ms(0));
+  EXPECT_EQ(reads(replay), (Reads{1, 0, 0}));
+  replay.feed(says("b") + says("c") + says("d"), ms(1));
+  EXPECT_EQ(reads(replay), (Reads{2, 1, 3}));
+  replay.feed(": note\n\n" + stop, ms(2));
+  replay.feed(says("e") + stop, ms(3));
+  EXPECT_EQ(reads(replay), (Reads{3, 1, 3}));
+  replay.feed(says("f") + says("g"), ms(4));
+  EXPECT_EQ(reads(replay), (Reads{4, 2, 5}));
+}
+
+TEST(Coalescing, TakesTheSpansOfOneReadForOne) {
+  Replay replay(choices(1));
+  replay.feed(says("a"), ms(1));
+  replay.feed(says("b"), ms(1));
+  EXPECT_EQ(reads(replay), (Reads{1, 1, 2}));
+}
+
+TEST(Coalescing, IsNotThatSeveralChoicesAdvanceTogether) {
+  Replay replay(choices(2));
+  replay.feed(says("a", 0) + says("b", 1), ms(0));
+  replay.feed(says("c", 0) + says("d", 1), ms(1));
+  EXPECT_EQ(reads(replay), (Reads{2, 0, 0}));
+  replay.feed(says("e", 0) + says("f", 1) + says("g", 1) + says("h", 0), ms(2));
+  EXPECT_EQ(reads(replay), (Reads{3, 1, 4}));
+}
+
+}  // namespace
+}  // namespace weir::metrics::test
