@@ -10,6 +10,7 @@
 #include "config/pools.hpp"
 #include "config/sections.hpp"
 #include "config/show.hpp"
+#include "config/slos.hpp"
 #include "config/table_reader.hpp"
 
 namespace weir::config {
@@ -51,11 +52,12 @@ Settings read_settings(const toml::table& root, Report& report) {
   Settings settings;
   TableReader file("", root, report);
   const auto listeners = read_sections(file, settings, report);
-  settings.pools = read_pools(file, listeners, report);
+  settings.pools = read_pools(file, listeners, settings.measure, report);
   const auto* pools = root.get("pool");
   if (!pools || (pools->is_array() && pools->as_array()->empty())) {
     report.add({}, "no [[pool]] in the file; add one with a name, and with a [[pool.replica]] with name and url");
   }
+  settings.slos = read_slos(file, settings.pools, report);
   file.refuse_the_rest();
   return settings;
 }

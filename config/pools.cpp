@@ -25,7 +25,8 @@ std::string in_line(const toml::node& node) { return "in line " + std::to_string
 /// Reads the pools one after the other and remembers where what has been taken stands.
 class PoolReading {
  public:
-  PoolReading(const std::vector<Listener>& listeners, Report& report) : listeners_(listeners), report_(report) {}
+  PoolReading(const std::vector<Listener>& listeners, const Measure& measure, Report& report)
+      : listeners_(listeners), measure_(measure), report_(report) {}
 
   Pool pool(const toml::table& source);
 
@@ -36,6 +37,7 @@ class PoolReading {
                     std::string_view why);
 
   const std::vector<Listener>& listeners_;
+  const Measure& measure_;
   Report& report_;
   Places pool_names_, replica_names_;
   std::map<std::string, const toml::table*, std::less<>> models_;  ///< To the pool that has it.
@@ -110,6 +112,13 @@ Replica PoolReading::replica(const toml::table& source, Places& urls_of_pool) {
   table.read("max_context", replica.max_context, Whole<std::uint64_t>{1, 1'000'000'000'000});
   table.read("max_in_flight", replica.max_in_flight, Whole<std::uint32_t>{1, 1'000'000});
   table.read("inject_usage", replica.inject_usage, &flag);
+  const auto* continuous = table.read("inject_continuous_usage", replica.inject_continuous_usage, &flag);
+  if (continuous && *replica.inject_continuous_usage && !replica.inject_usage.value_or(measure_.inject_usage)) {
+    table.blame("inject_continuous_usage", *continuous,
+                std::string("asks for usage on every chunk, but inject_usage = false ") +
+                    (replica.inject_usage ? "of this replica" : "of [measure]") +
+                    " says not to ask for usage; set inject_usage = true here, or leave this out");
+  }
   table.refuse_the_rest();
   return replica;
 }
@@ -122,9 +131,10 @@ void PoolReading::refuse_taken(TableReader& table, std::string_view key, const t
 
 }  // namespace
 
-std::vector<Pool> read_pools(TableReader& file, const std::vector<Listener>& listeners, Report& report) {
+std::vector<Pool> read_pools(TableReader& file, const std::vector<Listener>& listeners, const Measure& measure,
+                             Report& report) {
   std::vector<Pool> pools;
-  PoolReading reading(listeners, report);
+  PoolReading reading(listeners, measure, report);
   for (const auto* source : file.tables("pool")) pools.push_back(reading.pool(*source));
   return pools;
 }

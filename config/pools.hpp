@@ -11,6 +11,7 @@ namespace weir::config {
 
 /// Reads all pools. Names are unique in the file; pools are tried in order, so a pool or a model that an earlier pool
 /// takes away is an error; and no replica may be one of weir's own listeners.
-std::vector<Pool> read_pools(TableReader& file, const std::vector<Listener>& listeners, Report& report);
+std::vector<Pool> read_pools(TableReader& file, const std::vector<Listener>& listeners, const Measure& measure,
+                             Report& report);
 
 }  // namespace weir::config

@@ -101,6 +101,12 @@ void read_limits(TableReader table, Limits& limits) {
 void read_measure(TableReader table, Measure& measure) {
   table.read("clock", measure.clock, OneOf<ReadClock, 2>{{{{"kernel", ReadClock::kernel}, {"read", ReadClock::read}}}});
   table.read("inject_usage", measure.inject_usage, &flag);
+  const auto* continuous = table.read("inject_continuous_usage", measure.inject_continuous_usage, &flag);
+  if (continuous && measure.inject_continuous_usage && !measure.inject_usage) {
+    table.blame("inject_continuous_usage", *continuous,
+                "asks for usage on every chunk, but inject_usage = false says not to ask for usage; set that to true, "
+                "or leave this out");
+  }
   table.refuse_the_rest();
 }
 

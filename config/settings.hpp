@@ -85,8 +85,8 @@ enum class ReadClock { kernel, read };
 struct Measure {
   ReadClock clock = ReadClock::kernel;  ///< The moment of a read: when the kernel received it, or when weir read it.
   bool inject_usage = true;             ///< Ask for usage on OpenAI streams whose client did not; removed again.
-  /// Ask for usage on every chunk as well (vLLM's continuous_usage_stats); removed again. Tells the tokens of each
-  /// event.
+  /// With inject_usage: ask for usage on every chunk as well (vLLM's continuous_usage_stats); removed again. Tells the
+  /// tokens of each event.
   bool inject_continuous_usage = false;
   bool operator==(const Measure&) const = default;
 };

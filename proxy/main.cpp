@@ -3,10 +3,13 @@
 #include <spdlog/spdlog.h>
 
 #include <CLI/CLI.hpp>
+#include <chrono>
 #include <cstdio>
+#include <optional>
 #include <string>
 
 #include "config/load.hpp"
+#include "proxy/probe.hpp"
 #include "proxy/server.hpp"
 
 namespace {
@@ -46,9 +49,11 @@ int serve(const std::string& file) {
   return weir::proxy::serve(*settings, WEIR_VERSION);
 }
 
-int check(const std::string& file) {
+/// Without `probing` nothing is asked of any replica.
+int check(const std::string& file, const std::optional<weir::proxy::ProbeOptions>& probing) {
   const auto settings = load(file);
   if (!settings) return wrong_usage;
+  if (probing) return weir::proxy::probe(*settings, *probing);
   std::size_t replicas = 0;
   for (const auto& pool : settings->pools) replicas += pool.replicas.size();
   std::printf("%s: fine: %zu pool%s, %zu replica%s\n", file.c_str(), settings->pools.size(),
@@ -73,10 +78,25 @@ int main(int argc, char** argv) {
   auto* check_command =
       app.add_subcommand("check", "Say whether a settings file is right, and every error if it is not");
   check_command->add_option("-c,--config", file, "Settings file (TOML)")->required();
+  bool probing = false;
+  weir::proxy::ProbeOptions probe_options;
+  double timeout = probe_options.timeout.count();
+  auto* probe_flag = check_command->add_flag(
+      "--probe", probing,
+      "Ask every replica what it is and what it reports, measure one short stream on each, and say what to switch on");
+  check_command->add_option("--timeout", timeout, "With --probe: seconds that each stream may take")
+      ->needs(probe_flag)
+      ->check(CLI::Range(0.1, 3600.0))
+      ->capture_default_str();
+  check_command->add_flag("--json", probe_options.json, "With --probe: one JSON object a replica and line")
+      ->needs(probe_flag);
+  check_command->footer("With --probe, exit status 1 if a replica could not be reached or measured: docs/probe.md.");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : wrong_usage;
   }
-  return serve_command->parsed() ? serve(file) : check(file);
+  if (serve_command->parsed()) return serve(file);
+  probe_options.timeout = std::chrono::duration<double>(timeout);
+  return check(file, probing ? std::optional(probe_options) : std::nullopt);
 }

@@ -99,12 +99,12 @@ void Relay::send_request() {
   for (std::size_t taken = 0; span_ < request_.spans.size();) {
     if (taken >= bytes_in_a_row) return replica_watch_.rearm(replica_events);
     const auto rest = std::span(request_.spans).subspan(span_);
-    // Before the send: a loop that loses its CPU within it would take the replica's first microseconds for none.
-    const auto now = Clock::now();
+    // Before the call: a fast replica's answer may carry an earlier kernel stamp than the call's return.
+    const auto before = machine_.sent_at() ? Moment() : Clock::now();
     const auto sent = send_some(connection_.get(), rest, span_offset_);
     // A failed send is not the end: the replica may have answered before it stopped reading. The read tells.
     if (sent < 0) return;
-    if (!machine_.sent_at()) machine_.sent(now);
+    if (!machine_.sent_at()) machine_.sent(before);
     taken += static_cast<std::size_t>(sent);
     // Empty pieces are passed too: a request without a body would be sent for ever.
     auto left = static_cast<std::size_t>(sent);

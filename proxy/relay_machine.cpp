@@ -153,12 +153,12 @@ bool RelayMachine::accept_head(std::string_view bytes, Moment at, RelayOutput& o
   answer.framing = client_framing_;
   answer.length = head.content_length;
   answer.keep_alive = client_keep_alive_;
-  answer.event_stream = form_ == BodyForm::sse;
+  answer.event_stream = is_stream();
   answer.request_id = options_.request_id;
   answer.replica = options_.replica;
   client_head_ = client_head(head, answer);
 
-  const bool hold = form_ == BodyForm::sse && options_.limits.accept_hold.count() > 0;
+  const bool hold = is_stream() && options_.limits.accept_hold.count() > 0;
   if (!hold) commit(out);
   return true;
 }
@@ -244,13 +244,35 @@ void RelayMachine::finish(std::span<const std::string_view> forward, Moment at, 
   // Once a request: what was held back joins the last bytes, which may lie where the meter is about to write.
   std::string tail;
   for (const auto span : forward) tail.append(span);
-  tail.append(meter_->ended(true, !decoder_.ends_with_close(), at));
+  const auto held_back = meter_->ended(true, !decoder_.ends_with_close(), at);
   if (!committed_) commit(out);
+  if (torn())
+    return break_off(std::move(tail), "the replica closed the stream before its end: the answer is incomplete",
+                     Outcome::truncated, at, out);
+  tail.append(held_back);
   closing_ = std::move(tail);
   const std::string_view rest = closing_;
   emit({&rest, 1}, out);
   if (client_framing_ == ClientFraming::chunked) out.spans.emplace_back("0\r\n\r\n");
   stop(AttemptEnd::answered, outcome_of_whole_answer(), at);
+}
+
+/// A stream that ended with its connection and with nothing that tells its end was broken off, for all that anyone can
+/// see: where another framing would have told the client, weir has to.
+bool RelayMachine::torn() const {
+  return is_stream() && decoder_.ends_with_close() && status_ / 100 == 2 &&
+         answer().complete == metrics::Completeness::none && !answer().in_band_error;
+}
+
+/// Ends the client's body before its end, after `last`: with an error event where its stream stands between two.
+void RelayMachine::break_off(std::string last, std::string_view why, Outcome outcome, Moment at, RelayOutput& out) {
+  const bool may_add = client_framing_ == ClientFraming::chunked || client_framing_ == ClientFraming::close;
+  closing_ = std::move(last);
+  if (is_stream() && may_add && meter_->at_event_boundary()) closing_ += error_event(options_.api, why);
+  const std::string_view rest = closing_;
+  emit({&rest, 1}, out);
+  cut_ = true;
+  stop(AttemptEnd::answered, outcome, at);
 }
 
 /// A 404 on a path that is no engine's own is the client's affair.
@@ -290,22 +312,16 @@ void RelayMachine::broken(Break how, Moment now, RelayOutput& out) {
   }
   // An event stream that has shown its end marker is whole, however its connection ended or whether it does. A
   // length that was promised to the client and is not reached leaves its connection of no use.
-  if (form_ == BodyForm::sse && meter_->complete()) {
+  if (is_stream() && meter_->complete()) {
     cut_ = client_framing_ == ClientFraming::length;
     return finish({}, now, out);
   }
 
   if (meter_->answer().end == std::nullopt) static_cast<void>(meter_->ended(false, !decoder_.ends_with_close(), now));
-  const bool may_add = client_framing_ == ClientFraming::chunked || client_framing_ == ClientFraming::close;
-  if (form_ == BodyForm::sse && may_add && meter_->at_event_boundary()) {
-    closing_ =
-        error_event(options_.api, how == Break::timed_out ? "the replica stopped sending: the answer is incomplete"
-                                                          : "the replica was lost: the answer is incomplete");
-    const std::string_view event = closing_;
-    emit({&event, 1}, out);
-  }
-  cut_ = true;
-  stop(AttemptEnd::answered, outcome, now);
+  break_off({},
+            how == Break::timed_out ? "the replica stopped sending: the answer is incomplete"
+                                    : "the replica was lost: the answer is incomplete",
+            outcome, now, out);
 }
 
 void RelayMachine::client_gone(Moment now) {
@@ -352,7 +368,7 @@ void RelayMachine::written(Moment now, bool at_once) {
 Moment RelayMachine::patience_ends() const {
   const auto& limits = options_.limits;
   const Moment from = sent_.value_or(options_.started);
-  if (!options_.stream || (in_body_ && form_ != BodyForm::sse)) return from + ticks(limits.whole_answer);
+  if (!options_.stream || (in_body_ && !is_stream())) return from + ticks(limits.whole_answer);
   return last_token_ ? *last_token_ + ticks(limits.between_tokens) : from + ticks(limits.first_token);
 }
 

@@ -141,6 +141,7 @@ class RelayMachine {
   void body_arrived(std::span<char> bytes, Moment at, RelayOutput& out);
   void finish(std::span<const std::string_view> forward, Moment at, RelayOutput& out);
   void broken(Break how, Moment now, RelayOutput& out);
+  void break_off(std::string last, std::string_view why, metrics::Outcome outcome, Moment at, RelayOutput& out);
   void emit(std::span<const std::string_view> body, RelayOutput& out);
   bool frame_in_place(std::string_view body, RelayOutput& out);
   void commit(RelayOutput& out);
@@ -148,6 +149,8 @@ class RelayMachine {
   bool take_retry() { return options_.take_retry && options_.take_retry(); }
   void retry(metrics::Retry reason, metrics::Outcome outcome, Moment now);
   bool refused() const;
+  bool torn() const;
+  bool is_stream() const { return form_ == metrics::BodyForm::sse || form_ == metrics::BodyForm::lines; }
   metrics::Outcome outcome_of_whole_answer() const;
   Moment patience_ends() const;
 

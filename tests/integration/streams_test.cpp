@@ -13,6 +13,7 @@ namespace {
 
 using ::testing::HasSubstr;
 using ::testing::Not;
+using ::testing::StartsWith;
 
 constexpr auto chat = "/v1/chat/completions";
 
@@ -238,6 +239,20 @@ TEST(Streams, AnAnswerThatEndsWithTheConnectionIsWhole) {
   EXPECT_EQ(got.body, script.body(false));
   EXPECT_EQ(got.end, BodyEnd::whole);
   EXPECT_EQ(weir.metrics_after(1).sum("weir_requests_total", {{"outcome", "ok"}}), 1);
+}
+
+TEST(Streams, AnAnswerThatEndsWithTheConnectionAndWithoutItsMarkerIsIncompleteForTheClientToo) {
+  const auto script = vllm_chat(4);
+  ScriptedReplica replica([&](Exchange& exchange) {
+    exchange.send("HTTP/1.0 200 OK\r\ncontent-type: text/event-stream\r\n\r\n" + script.events[0] + script.events[1]);
+    exchange.close();
+  });
+  WeirUnderTest weir(pool_of({&replica}));
+
+  const auto got = fetch(weir.port(), post(chat, chat_body()));
+  EXPECT_THAT(got.body, StartsWith(script.events[0] + script.events[1] + "data: {\"error\":"));
+  EXPECT_EQ(got.end, BodyEnd::fin) << "no last chunk";
+  EXPECT_EQ(weir.metrics_after(1).sum("weir_requests_total", {{"outcome", "truncated"}}), 1);
 }
 
 TEST(Streams, AWholeAnswerIsRelayedWithItsLengthAndCounted) {

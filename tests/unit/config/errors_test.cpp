@@ -64,7 +64,7 @@ TEST(SettingsErrors, AllOthersComeTogetherInOrderOfLine) {
                 "request_body = '16M'\n"
                 "connect = -3\n"
                 "\n"
-                "[slo]\n"),
+                "[shadows]\n"),
       ElementsAre(
           "weir.toml:1:1: [[pool]]: name is missing; metrics and log need it, such as name = \"chat\"",
           "weir.toml:2:10: [[pool]] policy = \"fastest\": must be one of \"least_queued_tokens\", "
@@ -79,17 +79,19 @@ TEST(SettingsErrors, AllOthersComeTogetherInOrderOfLine) {
           "bytes, or text such as \"64KiB\", \"16MiB\", \"1MB\"",
           "weir.toml:11:11: [limits] connect = -3: must be a time from 1ms to 24h: a number of seconds, or text "
           "such as \"250ms\", \"2s\", \"5m\", \"2h\"",
-          "weir.toml:13:2: slo: unknown key; known here are server, metrics, admin, log, limits, measure, pool"));
+          "weir.toml:13:2: shadows: unknown key; known here are server, metrics, admin, log, limits, measure, pool, "
+          "slo"));
 }
 
 TEST(SettingsErrors, UnknownKeysNameTheNearestOrAllThatAreKnown) {
   const Table table = {
       {"sever.threads = 1", "1: sever: unknown key; did you mean server?"},
-      {"threads = 1", "1: threads: unknown key; known here are server, metrics, admin, log, limits, measure, pool"},
+      {"threads = 1",
+       "1: threads: unknown key; known here are server, metrics, admin, log, limits, measure, pool, slo"},
       {"limits.head_tiem = 1", "8: [limits] head_tiem: unknown key; did you mean head_time?"},
       {"limits.Drain-Delay = 1", "8: [limits] Drain-Delay: unknown key; did you mean drain_delay?"},
       {"server.tls.cert = 'x'", "8: [server] tls: unknown key; known here are listen, threads, paths, replica_header"},
-      {"'a b' = 1", "1: \"a b\": unknown key; known here are server, metrics, admin, log, limits, measure, pool"}};
+      {"'a b' = 1", "1: \"a b\": unknown key; known here are server, metrics, admin, log, limits, measure, pool, slo"}};
   for (const auto& [line, error] : table) EXPECT_EQ(first_line(line), error);
   EXPECT_EQ(replica_line("uri = 'x'"), "1: [[pool.replica]] uri: unknown key; did you mean url?");
   EXPECT_EQ(replica_line("cost = 1"), "1: [[pool.replica]] cost: unknown key; did you mean cost_per_hour?");
@@ -264,6 +266,50 @@ TEST(SettingsErrors, EveryPoolAndEveryModelCanBeReached) {
   EXPECT_THAT(errors_in("pool = [{name='p', models='a', replica=[{name='r', url='http://h'}]}, "
                         "{name='q', models='a', replica=[{name='s', url='http://h'}]}]"),
               ElementsAre(HasSubstr("never comes here: the pool in line 1 has this model")));
+}
+
+TEST(SettingsErrors, ObjectivesNameThemselvesTheirPoolAndAThreshold) {
+  const auto slo = [](const std::string& lines) { return errors_in(kPool + "[[slo]]\n" + lines); };
+  EXPECT_THAT(slo("name = 'chat'\npool = 'chat'\nttft_client = '1s'\n"), IsEmpty());
+  EXPECT_THAT(slo(""),
+              ElementsAre("weir.toml:7:1: [[slo]]: name is missing; metrics need it, such as name = \"chat\"",
+                          "weir.toml:7:1: [[slo]]: pool is missing; say whose requests it is about",
+                          "weir.toml:7:1: [[slo]]: has no threshold; set at least one of ttft_client, ttft, tpot and "
+                          "e2e, such as ttft_client = \"1s\""));
+  EXPECT_THAT(slo("name = 'a'\npool = 'chta'\ne2e = 1\n"),
+              ElementsAre("weir.toml:9:8: [[slo]] pool = \"chta\": is no pool of the file; did you mean \"chat\"?"));
+  EXPECT_THAT(slo("name = 'a'\npool = 'embeddings'\ne2e = 1\n"),
+              ElementsAre("weir.toml:9:8: [[slo]] pool = \"embeddings\": is no pool of the file; there are \"chat\""));
+  EXPECT_THAT(slo("name = 'a'\npool = 'chat'\ne2e = 1\n[[slo]]\nname = 'a'\npool = 'chat'\ne2e = 2\n"),
+              ElementsAre("weir.toml:12:8: [[slo]] name = \"a\": is taken in line 8; names are unique in the file"));
+  EXPECT_THAT(slo("name = 'a'\npool = 'chat'\ntpot = 0\n"),
+              ElementsAre(HasSubstr("[[slo]] tpot = 0: must be a time from 1ms to 24h: a number of seconds")))
+      << "a wrong threshold is one";
+  EXPECT_THAT(slo("name = 'a'\npool = 'chat'\nttf = 1\ntpot = 1\n"),
+              ElementsAre("weir.toml:10:1: [[slo]] ttf: unknown key; did you mean ttft?"));
+  EXPECT_THAT(errors_in("[slo]\n" + kPool),
+              ElementsAre("weir.toml:1:1: slo = {...}: must be a list of tables; write [[slo]] on a line of its own"));
+  EXPECT_EQ(errors_in("[[slo]]\nname = 'a'\npool = 'chat'\ne2e = 1\n").size(), 1U) << "without a pool: only that";
+}
+
+TEST(SettingsErrors, UsageOnEveryChunkNeedsUsage) {
+  const std::string says = "asks for usage on every chunk, but inject_usage = false ";
+  EXPECT_THAT(errors_in("[measure]\ninject_usage = false\ninject_continuous_usage = true\n" + kPool),
+              ElementsAre("weir.toml:3:27: [measure] inject_continuous_usage = true: " + says +
+                          "says not to ask for usage; set that to true, or leave this out"));
+  EXPECT_THAT(errors_in(kPool + "inject_usage = false\ninject_continuous_usage = true\n"),
+              ElementsAre("weir.toml:8:27: [[pool.replica]] inject_continuous_usage = true: " + says +
+                          "of this replica says not to ask for usage; set inject_usage = true here, or leave this "
+                          "out"));
+  EXPECT_THAT(errors_in("measure.inject_usage = false\n" + kPool + "inject_continuous_usage = true\n"),
+              ElementsAre("weir.toml:8:27: [[pool.replica]] inject_continuous_usage = true: " + says +
+                          "of [measure] says not to ask for usage; set inject_usage = true here, or leave this out"));
+  for (const auto& right :
+       {kPool + "inject_usage = false\ninject_continuous_usage = false\n",
+        "measure.inject_continuous_usage = true\n" + kPool + "inject_usage = false\n",
+        "measure.inject_usage = false\n" + kPool + "inject_usage = true\ninject_continuous_usage = true\n"}) {
+    EXPECT_THAT(errors_in(right), IsEmpty()) << right;
+  }
 }
 
 TEST(SettingsErrors, OneReplicaHasOneNameInItsPool) {

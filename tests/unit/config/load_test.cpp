@@ -80,7 +80,19 @@ drain = "4m"
 retry_budget = 1
 [measure]
 clock = "read"
-inject_usage = false
+inject_usage = true
+inject_continuous_usage = true
+[[slo]]
+name = "interactive"
+pool = "rest"
+ttft_client = 1
+ttft = "800ms"
+tpot = 0.05
+e2e = "30s"
+[[slo]]
+name = "batch"
+pool = "chat"
+e2e = "10m"
 [[pool]]
 name = "chat"
 models = ["a", "b"]
@@ -96,7 +108,8 @@ decode_weight = 0
   kv_tokens = 100_000
   max_context = 8192
   max_in_flight = 64
-  inject_usage = true
+  inject_usage = false
+  inject_continuous_usage = false
 [[pool]]
 name = "rest"
 policy = "random"
@@ -130,14 +143,16 @@ policy = "random"
   limits.drain = Seconds{240};
   limits.retry_budget = 1;
   expected.measure.clock = ReadClock::read;
-  expected.measure.inject_usage = false;
+  expected.measure.inject_usage = true;
+  expected.measure.inject_continuous_usage = true;
   const Replica gpu0{
-      "gpu0",      {"gpu-box", 8001, "/prefix", "gpu-box:8001"}, "fp8", "L40S", 2, 0.8, 100'000, 8192, 64, true,
-      std::nullopt};
+      "gpu0", {"gpu-box", 8001, "/prefix", "gpu-box:8001"}, "fp8", "L40S", 2, 0.8, 100'000, 8192, 64, false, false};
   Replica gpu1;
   gpu1.name = gpu1.config = "gpu1";
   gpu1.url = {"10.0.0.7", 80, "", "10.0.0.7"};
   expected.pools = {{"chat", {"a", "b"}, Policy::power_of_two, 0, {gpu0}}, {"rest", {}, Policy::random, 0.05, {gpu1}}};
+  expected.slos = {{"interactive", "rest", Seconds{1}, Seconds{0.8}, Seconds{0.05}, Seconds{30}},
+                   {"batch", "chat", {}, {}, {}, Seconds{600}}};
   EXPECT_EQ(settings.server, expected.server);
   EXPECT_EQ(settings.limits, expected.limits);
   EXPECT_EQ(settings, expected);

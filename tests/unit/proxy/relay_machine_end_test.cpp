@@ -200,6 +200,40 @@ TEST(RelayOutcome, OfWholeAnswers) {
   }
 }
 
+TEST(RelayEnd, ByTheCloseAloneOfAStreamThatHadNotEndedShowsTheClientThatItIsIncomplete) {
+  for (const bool http_1_1 : {true, false})
+    for (const bool injected : {false, true}) {
+      Circumstances one;
+      one.http_1_1 = http_1_1;
+      one.injected = injected;
+      Attempt attempt(one);
+      attempt.arrives(sse_head("Connection: close\r\n") + token("a") + token("b"));
+      attempt.breaks(Break::closed);
+      EXPECT_EQ(attempt.machine->outcome(), Outcome::truncated);
+      expect_error_event(attempt.seen().body, token("a") + token("b"));
+      EXPECT_TRUE(attempt.machine->cut());
+      EXPECT_FALSE(attempt.seen().whole);
+      EXPECT_FALSE(attempt.machine->client_reusable());
+    }
+  // In the middle of an event there is no place for one.
+  Attempt attempt;
+  attempt.arrives(sse_head("Connection: close\r\n") + token("a") + "data: {");
+  attempt.breaks(Break::closed);
+  EXPECT_EQ(attempt.machine->outcome(), Outcome::truncated);
+  EXPECT_EQ(attempt.seen().body, token("a") + "data: {");
+  EXPECT_FALSE(attempt.seen().whole);
+}
+
+TEST(RelayEnd, ByTheCloseIsTheEndOfAStreamThatSaidSo) {
+  for (const auto& end : {done_event, finish_event, refusing_event}) {
+    Attempt attempt;
+    attempt.arrives(sse_head("Connection: close\r\n") + token("a") + end);
+    attempt.breaks(Break::closed);
+    EXPECT_EQ(attempt.seen().body, token("a") + end);
+    EXPECT_TRUE(attempt.seen().whole) << end;
+  }
+}
+
 TEST(RelayDeadline, IsForTheFirstTokenFromTheSend) {
   Attempt attempt;
   EXPECT_EQ(attempt.machine->deadline(), at(300));

@@ -121,6 +121,9 @@ TEST(RelaySplit, OfWholeStreamsInEveryFramingToEveryClient) {
           script.setup.injected = strip;
           const bool lf = std::string_view(sample.file).substr(0, 4) != "edge";
           script.body = !strip ? std::optional(body) : lf ? std::optional(without_usage_event(body)) : std::nullopt;
+          // Where only its close ended it, what was held of its last event is dropped, and an error event told.
+          const bool torn = script.end && std::string_view(sample.file) == "vllm_chat_truncated";
+          if (strip && torn) script.body.reset();
           const auto name = std::string(sample.file) + " " + script.name;
           same_however_split({name, script.setup, script.bytes, script.end, script.body}, false);
         }
