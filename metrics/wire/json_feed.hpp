@@ -5,7 +5,7 @@
 // 1.81 puts the whole code point into that buffer and then as many bytes as the buffer holds: an assertion for any
 // client to fail, or bytes written behind it (boostorg/json, issue 876).
 //
-// UTF-8 is checked here: the parser would look at each code point by itself, which costs five times as much.
+// UTF-8 is checked here: the parser looks at each code point by itself, which cost more than all the rest.
 #pragma once
 
 #include <boost/json/basic_parser_impl.hpp>
