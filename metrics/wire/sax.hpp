@@ -13,10 +13,11 @@
 
 namespace weir::metrics::wire {
 
-/// Nested deeper, a document counts as broken: no engine reads one either.
+/// Nested deeper, a document counts as broken: no engine reads one either. UTF-8 is checked by JsonFeed.
 inline boost::json::parse_options sax_options() {
   boost::json::parse_options options;
   options.max_depth = 256;
+  options.allow_invalid_utf8 = true;
   return options;
 }
 

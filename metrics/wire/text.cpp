@@ -26,6 +26,21 @@ int hex4(std::string_view digits) {
   return value;
 }
 
+/// Bytes of a code point, by its first.
+std::size_t code_point_size(char first) {
+  const auto c = static_cast<unsigned char>(first);
+  return c >= 0xF0 ? 4 : c >= 0xE0 ? 3 : c >= 0xC0 ? 2 : 1;
+}
+
+/// Bytes at the end of a text that begin a code point and do not end it.
+std::size_t cut_at_end(std::string_view text) {
+  for (std::size_t n = 1; n <= std::min<std::size_t>(3, text.size()); ++n) {
+    const char c = text[text.size() - n];
+    if ((static_cast<unsigned char>(c) & 0xC0) != 0x80) return code_point_size(c) > n ? n : 0;
+  }
+  return 0;
+}
+
 }  // namespace
 
 std::optional<std::uint64_t> code_points_of_string_body(std::string_view body) {
@@ -62,6 +77,21 @@ std::optional<std::uint64_t> code_points_of_string_body(std::string_view body) {
 std::uint64_t code_points_begun(std::string_view piece) {
   return static_cast<std::uint64_t>(
       std::count_if(piece.begin(), piece.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
+}
+
+bool Utf8Check::feed(std::string_view piece) {
+  while (cut_size_ > 0 && !piece.empty()) {
+    cut_[cut_size_++] = piece.front();
+    piece.remove_prefix(1);
+    if (cut_size_ < code_point_size(cut_[0])) continue;
+    valid_ &= simdjson::validate_utf8(cut_.data(), cut_size_);
+    cut_size_ = 0;
+  }
+  const std::size_t cut = cut_at_end(piece);
+  const std::size_t whole = piece.size() - cut;
+  for (; cut_size_ < cut; ++cut_size_) cut_[cut_size_] = piece[whole + cut_size_];
+  valid_ &= simdjson::validate_utf8(piece.data(), whole);
+  return valid_;
 }
 
 }  // namespace weir::metrics::wire

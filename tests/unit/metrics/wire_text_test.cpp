@@ -97,5 +97,42 @@ TEST(Scripts, AreCountedOverAnyCut) {
   }
 }
 
+TEST(Utf8Check, SaysTheSameHoweverATextIsCut) {
+  const std::pair<std::string_view, bool> texts[] = {
+      {"plain", true},
+      {"é水🙂 Ж", true},
+      {"a\x80", false},             // Nothing begun.
+      {"a\xC3z", false},            // Not continued.
+      {"\xE6\xB0\"}", false},       //
+      {"\xC0\xAF", false},          // Too long for what it says.
+      {"\xED\xA0\x80", false},      // A surrogate.
+      {"\xF4\x90\x80\x80", false},  // Beyond Unicode.
+      {"\xF8\x88\x80\x80\x80", false},
+      {"\xFF", false},
+      {"ok\xFEok", false},
+  };
+  for (const auto& [text, valid] : texts) {
+    for (std::size_t cut = 0; cut <= text.size(); ++cut) {
+      Utf8Check check;
+      check.feed(text.substr(0, cut));
+      check.feed(text.substr(cut));
+      EXPECT_EQ(check.feed("...."), valid) << text << " " << cut;
+    }
+    Utf8Check bytes;
+    for (const char& byte : text) bytes.feed({&byte, 1});
+    EXPECT_EQ(bytes.feed("...."), valid) << text;
+  }
+}
+
+TEST(Utf8Check, WaitsForTheRestOfACodePoint) {
+  Utf8Check check;
+  EXPECT_TRUE(check.feed("\xF0\x9F"));
+  EXPECT_TRUE(check.feed("\x99"));
+  EXPECT_TRUE(check.feed("\x82"));
+  EXPECT_TRUE(check.feed("\xF0"));
+  EXPECT_FALSE(check.feed("....")) << "was not continued";
+  EXPECT_FALSE(check.feed("fine")) << "what was broken stays so";
+}
+
 }  // namespace
 }  // namespace weir::metrics::wire

@@ -419,6 +419,12 @@ TEST(RelayLease, TellsThePoolOfPromptsAndTokensAsTheyCome) {
   EXPECT_EQ(load().in_flight, 0u) << "with the replica's work, not with the client's reading";
   EXPECT_EQ(attempt.machine->company().in_flight_at_start, 0u);
   EXPECT_DOUBLE_EQ(attempt.machine->company().in_flight_mean, 1.0);
+  for (int i = 0; i < 4; ++i) {
+    balancer::End like_it;
+    like_it.answered = true;
+    like_it.output_tokens = 3;
+    attempt.offer().end(like_it, at(2));
+  }
   const auto next = attempt.offer();
   EXPECT_LT(load().decode_left, output) << "the pool has learned how long answers are";
 }
