@@ -7,30 +7,42 @@ namespace weir::balancer {
 
 namespace {
 
+using metrics::wire::RequestFacts;
+
 constexpr double fade = 0.02;                    // Weight of the newest answer, once there are fifty.
 constexpr Tokens believable_output = 1'000'000;  // Per choice; a report above it is cut.
 
-Tokens choices(const metrics::wire::RequestFacts& facts) { return std::max<Tokens>(1, facts.n); }
+Tokens choices(const RequestFacts& facts) { return std::max<Tokens>(1, facts.n); }
+
+/// What an API that is not read does says nothing of chats, nor they of it.
+bool concerns(Level level, const RequestFacts& facts) {
+  const bool shared = level == Level::pool || level == Level::model;
+  return !shared || facts.api != metrics::Api::other;
+}
 
 }  // namespace
 
-Tokens ExpectedOutput::of(const metrics::wire::RequestFacts& facts) const {
+Tokens ExpectedOutput::of(const RequestFacts& facts) const {
   const Tokens allowed = std::min(facts.max_tokens.value_or(believable_output), believable_output);
-  Tokens choice = before_any;
-  if (const Mean* learned = learned_.find(facts)) {
-    choice = static_cast<Tokens>(std::llround(learned->tokens));
-  } else if (facts.api == metrics::Api::other && !facts.max_tokens) {
-    choice = 0;
+  const bool none = facts.api == metrics::Api::other && !facts.max_tokens;
+  double choice = none ? 0 : static_cast<double>(before_any);
+  const auto chain = learned_.find(facts);
+  for (const Level level : levels) {
+    const Mean* mean = chain[static_cast<std::size_t>(level)];
+    if (mean && concerns(level, facts)) choice += belief(mean->answers) * (mean->tokens - choice);
   }
-  return std::min(choice, allowed) * choices(facts);
+  return std::min(static_cast<Tokens>(std::llround(choice)), allowed) * choices(facts);
 }
 
-void ExpectedOutput::learn(const metrics::wire::RequestFacts& facts, Tokens output_tokens) {
-  Mean* mean = learned_.find_or_make(facts);
-  if (!mean) return;
+void ExpectedOutput::learn(const RequestFacts& facts, Tokens output_tokens) {
   const double choice = static_cast<double>(std::min(output_tokens / choices(facts), believable_output));
-  mean->answers += 1;
-  mean->tokens += (choice - mean->tokens) * std::max(fade, 1 / mean->answers);
+  const auto chain = learned_.find_or_make(facts, [](const Mean*) { return Mean{}; });
+  for (const Level level : levels) {
+    Mean* mean = chain[static_cast<std::size_t>(level)];
+    if (!mean || !concerns(level, facts)) continue;
+    ++mean->answers;
+    mean->tokens += (choice - mean->tokens) * std::max(fade, 1 / static_cast<double>(mean->answers));
+  }
 }
 
 }  // namespace weir::balancer

@@ -1,11 +1,15 @@
 // How many tokens an answer will have: the mean of what the model's answers had, per choice, times the choices asked
-// for, never above what the request allows. Learned per (model, API); older answers fade over about fifty.
+// for, never above what the request allows. Learned per (model, API) and for what is above it (per_model.hpp); older
+// answers fade over about fifty.
 //
 // Before anything is learned a chat or a completion counts 256 tokens a choice. Of an API that weir does not read
-// nothing is expected unless the request sets a limit: embeddings, rerank and score have no output at all.
+// nothing is expected unless the request sets a limit or its own answers have taught otherwise: embeddings, rerank and
+// score have no output at all, whatever the model's chats have.
 //
 // Owned by a Pool, under its mutex.
 #pragma once
+
+#include <cstdint>
 
 #include "balancer/per_model.hpp"
 #include "balancer/tokens.hpp"
@@ -25,7 +29,7 @@ class ExpectedOutput {
  private:
   struct Mean {
     double tokens = 0;
-    double answers = 0;
+    std::uint64_t answers = 0;
   };
   PerModel<Mean> learned_;
 };

@@ -1,8 +1,16 @@
 // What a pool has learned, by model and API, in a table that no client can make grow: at most 64 rows, made only by the
-// caller that has seen a replica's successful answer. A row is found by looking at all.
+// caller that has seen a replica's successful answer.
+//
+// A row for (model, API) has parents: one for the model, one for the API and one for the whole pool. A request is
+// looked up in all four, widest first; what is known of few answers leans on the row above it. Rows are found by
+// looking at all.
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <cstddef>
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -10,32 +18,62 @@
 
 namespace weir::balancer {
 
+/// From the widest to the narrowest.
+enum class Level : std::uint8_t { pool, api, model, model_and_api };
+inline constexpr std::array<Level, 4> levels{Level::pool, Level::api, Level::model, Level::model_and_api};
+
+/// How far a row that has learned from so many answers is believed against the row above it.
+inline double belief(std::uint64_t answers) {
+  constexpr std::uint64_t enough = 5;
+  return static_cast<double>(std::min(answers, enough)) / static_cast<double>(enough);
+}
+
 template <class Value>
 class PerModel {
  public:
   static constexpr std::size_t limit = 64;
+  using Chain = std::array<const Value*, levels.size()>;  ///< By Level; null where there is no row.
 
-  const Value* find(const metrics::wire::RequestFacts& facts) const {
+  Chain find(const metrics::wire::RequestFacts& facts) const {
+    Chain chain{};
     for (const Row& row : rows_) {
-      if (row.api == facts.api && row.model == facts.model) return &row.value;
+      if (row.covers(facts)) chain[static_cast<std::size_t>(row.level)] = &row.value;
     }
-    return nullptr;
+    return chain;
   }
 
-  /// The row, made if there is place for it; else null.
-  Value* find_or_make(const metrics::wire::RequestFacts& facts) {
+  /// The rows of a request, those that are missing made while there is place: each as what it is `below` the row above.
+  template <class Below>
+  std::array<Value*, levels.size()> find_or_make(const metrics::wire::RequestFacts& facts, Below below) {
+    if (rows_.empty()) rows_.reserve(limit);  // Rows never move.
+    std::array<Value*, levels.size()> chain{};
     for (Row& row : rows_) {
-      if (row.api == facts.api && row.model == facts.model) return &row.value;
+      if (row.covers(facts)) chain[static_cast<std::size_t>(row.level)] = &row.value;
     }
-    if (rows_.size() == limit) return nullptr;
-    return &rows_.emplace_back(Row{facts.api, facts.model, Value{}}).value;
+    const Value* above = nullptr;
+    for (const Level level : levels) {
+      Value*& value = chain[static_cast<std::size_t>(level)];
+      if (!value && rows_.size() < limit) {
+        value = &rows_.emplace_back(Row{level, facts.api, by_model(level) ? facts.model : "", below(above)}).value;
+      }
+      if (value) above = value;
+    }
+    return chain;
   }
 
  private:
+  static bool by_model(Level level) { return level >= Level::model; }
+
   struct Row {
+    Level level;
     metrics::Api api;
     std::string model;
     Value value;
+
+    bool covers(const metrics::wire::RequestFacts& facts) const {
+      const bool api_fits = level == Level::pool || level == Level::model || api == facts.api;
+      return api_fits && (!by_model(level) || model == facts.model);
+    }
   };
   std::vector<Row> rows_;
 };

@@ -2,68 +2,61 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 
 namespace weir::balancer {
 
 namespace {
 
 using metrics::wire::RequestFacts;
-using metrics::wire::TextFeatures;
 
-constexpr double step_size = 0.18;
-constexpr double step_bound = 0.5;                // Of the relative error.
-constexpr double short_text = 2000;               // Code points below which the template's own tokens show.
 constexpr Tokens teaches_nothing_below = 8;       // Tokens.
 constexpr Tokens believable_prompt = 10'000'000;  // A report above it is cut: sums and rates stay sane.
+constexpr double fade = 0.02;                     // Of the quality, once there are fifty answers.
 
-double characters(const TextFeatures& text) {
-  return static_cast<double>(std::accumulate(text.code_points.begin(), text.code_points.end(), Tokens{0}));
+bool has_text(const RequestFacts& facts) { return facts.text.messages > 0 || facts.text.chars() > 0; }
+
+/// All of the prompt is text that was seen.
+bool teaches(const RequestFacts& facts) {
+  return has_text(facts) && !facts.prompt_token_ids && facts.images == 0 && !facts.stored_context;
 }
-
-bool has_text(const RequestFacts& facts) { return facts.text.messages > 0 || characters(facts.text) > 0; }
 
 }  // namespace
 
-double TokenEstimator::Weights::of(const TextFeatures& text) const {
-  double tokens = constant + message * text.messages;
-  for (std::size_t s = 0; s < script.size(); ++s) tokens += script[s] * static_cast<double>(text.code_points[s]);
+double TokenEstimator::text_tokens(const RequestFacts& facts) const {
+  double tokens = TokenWeights{}.of(facts.text);
+  for (const TokenWeights* row : learned_.find(facts)) {
+    if (row) tokens += belief(row->answers()) * (row->of(facts.text) - tokens);
+  }
   return tokens;
 }
 
-void TokenEstimator::Weights::step(const TextFeatures& text, double truth) {
-  const double error = std::clamp((truth - of(text)) / std::max(truth, 20.0), -step_bound, step_bound);
-  const double all = characters(text);
-  for (std::size_t s = 0; s < script.size() && all > 0; ++s) {
-    const double share = static_cast<double>(text.code_points[s]) / all;
-    script[s] = std::clamp(script[s] * (1 + step_size * share * error), 0.02, 2.5);
-  }
-  if (all < short_text) {
-    message = std::clamp(message + 0.02 * error * text.messages, 0.0, 30.0);
-    constant = std::clamp(constant + 0.3 * error, 0.0, 3000.0);
-  }
-}
-
 TokenEstimator::Estimate TokenEstimator::estimate(const RequestFacts& facts) const {
-  const Tokens images = facts.images * image_tokens;
-  if (facts.prompt_token_ids) return {*facts.prompt_token_ids + images, true};
+  Tokens tokens = facts.images * image_tokens + facts.prompt_token_ids.value_or(0);
   if (has_text(facts)) {
-    const Weights* learned = learned_.find(facts);
-    const double text = (learned ? *learned : Weights{}).of(facts.text);
-    return {std::max<Tokens>(1, static_cast<Tokens>(std::llround(text))) + images, true};
+    tokens += std::max<Tokens>(1, static_cast<Tokens>(std::llround(text_tokens(facts))));
+  } else if (facts.images == 0 && !facts.prompt_token_ids) {
+    return {recent_.empty() ? unknown_before_any : recent_sum_ / recent_.size(), false};
   }
-  if (facts.images > 0) return {images, true};
-  return {recent_.empty() ? unknown_before_any : recent_sum_ / recent_.size(), false};
+  return {tokens, true};
 }
 
 void TokenEstimator::learn(const RequestFacts& facts, std::optional<Tokens> prompt_tokens) {
   const Estimate guess = estimate(facts);
   if (prompt_tokens || guess.known) remember(std::min(prompt_tokens.value_or(guess.tokens), believable_prompt));
-  if (!prompt_tokens || *prompt_tokens < teaches_nothing_below) return;
-  if (!has_text(facts) || facts.prompt_token_ids || facts.images > 0) return;
-  if (Weights* weights = learned_.find_or_make(facts)) {
-    weights->step(facts.text, static_cast<double>(std::min(*prompt_tokens, believable_prompt)));
+  if (!prompt_tokens || *prompt_tokens < teaches_nothing_below || !teaches(facts)) return;
+  const auto truth = static_cast<double>(std::min(*prompt_tokens, believable_prompt));
+  judge(static_cast<double>(guess.tokens), truth);
+  const auto below = [](const TokenWeights* above) { return above ? above->heir() : TokenWeights{}; };
+  for (TokenWeights* row : learned_.find_or_make(facts, below)) {
+    if (row) row->learn(facts.text, truth);
   }
+}
+
+void TokenEstimator::judge(double estimate, double truth) {
+  const double error = std::clamp((estimate - truth) / truth, -1.0, 1.0);
+  const double share = std::max(fade, 1 / static_cast<double>(++quality_.answers));
+  quality_.error += share * (std::abs(error) - quality_.error);
+  quality_.bias += share * (error - quality_.bias);
 }
 
 void TokenEstimator::remember(Tokens prompt) {

@@ -1,23 +1,23 @@
 // How many tokens a prompt has, estimated without a tokenizer and learned from the usage that replicas report.
 //
-//   estimate = sum over scripts of w_script * code points + w_message * messages + w_constant
+// Weights (token_weights.hpp) are learned per (model, API), per model, per API and for the pool (per_model.hpp): a
+// model that is new starts from what its neighbours have taught, and one that has been answered five times stands on
+// its own.
 //
-// The weights start from priors and are learned per (model, API): a multiplicative step towards the truth, in which a
-// script takes part by its share of the text. A step is bounded, so one false report moves a weight by 9 % at most.
-// (WIRE.md, section 5. Shares and sizes are taken in code points, which the request inspector counts, not in bytes.)
+// Prompts given as token ids are counted. An image has a fixed cost. Requests with either, and those to which the
+// engine adds what it has kept, teach nothing. Where a body was not understood, the prompt is unknown and the mean of
+// the last 1000 known ones stands for it.
 //
-// Prompts given as token ids are counted. An image has a fixed cost, and such requests teach nothing. Where a body was
-// not understood, the prompt is unknown and the mean of the last 1000 known ones stands for it.
-//
-// Owned by a Pool, under its mutex. An estimate costs well under a microsecond.
+// Owned by a Pool, under its mutex. An estimate costs well under a microsecond, as does learning.
 #pragma once
 
-#include <array>
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <vector>
 
 #include "balancer/per_model.hpp"
+#include "balancer/token_weights.hpp"
 #include "balancer/tokens.hpp"
 #include "metrics/wire/request.hpp"
 
@@ -34,25 +34,28 @@ class TokenEstimator {
     bool known = true;  ///< False: nothing but the mean of other prompts.
   };
 
+  /// How good the estimates from text have been, each judged before anything was learned from its answer. Older ones
+  /// fade over about fifty.
+  struct Quality {
+    double error = 0;  ///< Mean of |estimate - truth| / truth, each cut at 1.
+    double bias = 0;   ///< The same with its sign: > 0 where the estimates are too high.
+    std::uint64_t answers = 0;
+  };
+
   Estimate estimate(const metrics::wire::RequestFacts& facts) const;
 
   /// To be called for successful answers only. `prompt_tokens`: as the replica counted them, where it did.
   void learn(const metrics::wire::RequestFacts& facts, std::optional<Tokens> prompt_tokens);
 
+  const Quality& quality() const { return quality_; }
+
  private:
-  /// In the order of metrics::wire::Script.
-  struct Weights {
-    std::array<double, metrics::wire::script_count> script{0.25, 0.33, 0.5, 0.33, 0.5, 0.6, 0.8, 1.5};
-    double message = 4;
-    double constant = 10;
-
-    double of(const metrics::wire::TextFeatures& text) const;
-    void step(const metrics::wire::TextFeatures& text, double truth);
-  };
-
+  double text_tokens(const metrics::wire::RequestFacts& facts) const;
+  void judge(double estimate, double truth);
   void remember(Tokens prompt);
 
-  PerModel<Weights> learned_;
+  PerModel<TokenWeights> learned_;
+  Quality quality_;
   std::vector<Tokens> recent_;  ///< A ring once it is full.
   std::size_t oldest_ = 0;
   Tokens recent_sum_ = 0;

@@ -6,24 +6,12 @@
 #include <string>
 #include <vector>
 
+#include "metrics/engine_figures.hpp"
 #include "metrics/gap_sketch.hpp"
 #include "metrics/moment.hpp"
 #include "metrics/vocabulary.hpp"
 
 namespace weir::metrics {
-
-/// The engine's own numbers, where the wire carries them (WIRE.md: TGI's headers, llama.cpp's and Ollama's timings,
-/// vLLM's request metrics, SGLang's e2e_latency), so that weir's view and the engine's can be laid side by side.
-/// Seconds.
-struct EngineFigures {
-  std::optional<double> queue;    ///< Waiting in the engine.
-  std::optional<double> prefill;  ///< Reading the prompt.
-  std::optional<double> ttft;     ///< Time to first token, where the engine says it itself.
-  std::optional<double> decode;   ///< Making the output.
-  std::optional<double> total;    ///< The whole request.
-  std::optional<std::uint64_t> draft_tokens, draft_accepted_tokens;  ///< Of speculative decoding.
-  bool operator==(const EngineFigures&) const = default;
-};
 
 /// One choice of an answer with several, where the count of its own tokens is known.
 struct ChoiceTimes {

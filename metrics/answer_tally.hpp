@@ -31,6 +31,8 @@ class AnswerTally {
   void read(Moment at);
   void event(const wire::EventFacts& facts, Moment at, Brought& brought);
   void unparsed(Unparsed why);
+  /// What the engine says of itself.
+  void engine(const EngineFigures& said) { answer_.engine.update(said); }
   /// The gaps that end next are no observations.
   void paused() { ++pauses_; }
   /// A JSON answer has ended.

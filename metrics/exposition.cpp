@@ -1,14 +1,16 @@
 #include "metrics/exposition.hpp"
 
+#include <prometheus/text_serializer.h>
+
 #include <algorithm>
 #include <initializer_list>
 #include <iterator>
 #include <limits>
+#include <sstream>
 #include <utility>
 
 #include "metrics/process_series.hpp"
 #include "metrics/series.hpp"
-#include "metrics/text_page.hpp"
 
 namespace weir::metrics {
 namespace {
@@ -302,6 +304,10 @@ std::vector<MetricFamily> Exposition::Collect() const {
   return std::move(gathering).sorted();
 }
 
-std::string Exposition::text() const { return text_page(Collect()); }
+std::string Exposition::text() const {
+  std::ostringstream out;
+  prometheus::TextSerializer{}.Serialize(out, Collect());
+  return out.str();
+}
 
 }  // namespace weir::metrics

@@ -2,14 +2,16 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 
 namespace weir::metrics {
 
 inline constexpr std::size_t cache_line = 64;
 
 inline void prefetch(const void* from, std::size_t size) {
-  const auto* const begin = static_cast<const char*>(from);
-  for (std::size_t at = 0; at < size; at += cache_line) __builtin_prefetch(begin + at);
+  // Reckoned in integers: the address of an empty vector is null, and null plus something is undefined.
+  const auto begin = reinterpret_cast<std::uintptr_t>(from);
+  for (std::size_t at = 0; at < size; at += cache_line) __builtin_prefetch(reinterpret_cast<const void*>(begin + at));
 }
 
 template <class T>

@@ -25,7 +25,7 @@ struct RequestRecord {
   std::optional<Phase> phase;  ///< With Outcome::client_abort only.
   std::uint32_t attempt = 0;   ///< 1 for the first; 0 where none was made.
 
-  Moment received{};            ///< t0: the request's last byte was read from the client.
+  Moment received{};            ///< t0: the request's last byte arrived from the client.
   std::optional<Moment> sent;   ///< tS: its first byte was written to the replica (of the attempt that answered).
   std::optional<Moment> head;   ///< tH: the replica's response head arrived.
   std::optional<Moment> ended;  ///< The exchange was over for the client.

@@ -106,9 +106,7 @@ void ReplicaShard::settle_gaps(const RequestRecord& record, bool whole) {
     itl_unknown_requests.add();
     return;
   }
-  for (const auto& bin : answer.gaps.bins()) {
-    inter_token_latency.observe(static_cast<std::uint64_t>(GapSketch::middle_of(bin.index).count()), bin.count);
-  }
+  for (const auto& bin : answer.gaps.bins()) inter_token_latency.observe(bin.mean(), bin.count);
 }
 
 /// Tokens are made one after the other: token events of one choice that arrive together have waited for one another.

@@ -11,6 +11,7 @@
 #include "metrics/wire/json_answer.hpp"
 #include "metrics/wire/outlet.hpp"
 #include "metrics/wire/sse.hpp"
+#include "metrics/wire/whole_text.hpp"
 
 namespace weir::metrics {
 
@@ -34,17 +35,23 @@ BodyForm body_form(Api api, unsigned status, std::string_view content_type, bool
   if (content_encoded || status / 100 != 2) return BodyForm::opaque;
   const std::string type = media_type(content_type);
   if (type == "text/event-stream") return BodyForm::sse;
+  if (type == "application/x-ndjson" || type == "application/jsonl") return BodyForm::lines;
   const bool json = type == "application/json" || type.ends_with("+json");
   return json && api != Api::other ? BodyForm::json : BodyForm::opaque;
 }
 
 struct StreamMeter::State {
   State(const Options& wanted, ReplicaShard& shard)
-      : options(wanted), tally(shard, wanted.choices, wanted.received, wanted.sent) {
+      : options(wanted),
+        tally(shard, wanted.choices, wanted.received, wanted.sent),
+        framer(carry_limit, wanted.form == BodyForm::lines ? wire::Framing::lines : wire::Framing::events) {
     if (options.form == BodyForm::json) json = std::make_unique<wire::JsonAnswer>();
     strip = options.form == BodyForm::sse && options.strip_usage;
+    tally.engine(options.engine);
   }
 
+  bool framed() const { return options.form == BodyForm::sse || options.form == BodyForm::lines; }
+  void read_data(std::string_view data, wire::EventFacts& facts);
   void read_events(std::string_view body, Moment at);
   void read_event(const wire::SseEvent& event, Moment at);
   void end_events(Moment at);
@@ -52,7 +59,8 @@ struct StreamMeter::State {
 
   Options options;
   AnswerTally tally;
-  wire::SseFramer framer{carry_limit};
+  wire::SseFramer framer;
+  wire::WholeText whole_text;
   wire::Envelope envelope;
   wire::Outlet outlet{hold_limit};
   std::unique_ptr<wire::JsonAnswer> json;
@@ -77,18 +85,29 @@ wire::EventFacts& blank_facts() {
   return facts;
 }
 
+bool has_end_marker(Api api) { return api != Api::kobold_generate && api != Api::other; }
+
 bool is_openai(Api api) { return api == Api::openai_chat || api == Api::openai_completions; }
 
 }  // namespace
+
+/// Reads what is not the shape of the event before it.
+void StreamMeter::State::read_data(std::string_view data, wire::EventFacts& facts) {
+  wire::read_event(options.api, data, facts);
+  if (facts.whole_text) whole_text.subtract_seen(facts);
+  // llama.cpp marks the end of each prompt of a list.
+  if (options.api == Api::llamacpp_completion && options.choices > 1 && !facts.choices.empty()) facts.marker = false;
+  if (facts.engine) tally.engine(*facts.engine);
+}
 
 void StreamMeter::State::read_event(const wire::SseEvent& event, Moment at) {
   wire::EventFacts& facts = blank_facts();
   if (event.too_long) {
     tally.unparsed(Unparsed::event_too_long);
   } else if (!is_openai(options.api)) {
-    wire::read_event(options.api, event.data, facts);
+    read_data(event.data, facts);
   } else if (!envelope.match(event.data, facts)) {
-    wire::read_event(options.api, event.data, facts);
+    read_data(event.data, facts);
     envelope.remember(event.data, facts);
   }
   tally.event(facts, at, brought);
@@ -130,7 +149,7 @@ StreamMeter::Read StreamMeter::arrived(std::span<const char> body, Moment at) {
     s.any_bytes = true;
     s.tally.read(at);
   }
-  if (s.options.form == BodyForm::sse) s.read_events(s.passed, at);
+  if (s.framed()) s.read_events(s.passed, at);
   if (s.json) s.json->feed(s.passed);
 
   Read read;
@@ -155,9 +174,7 @@ void StreamMeter::approach(int step) const {
 
 void StreamMeter::paused() { state_->tally.paused(); }
 
-bool StreamMeter::has_event() const {
-  return state_->options.form == BodyForm::sse ? state_->tally.answer().events > 0 : state_->any_bytes;
-}
+bool StreamMeter::has_event() const { return state_->framed() ? state_->tally.answer().events > 0 : state_->any_bytes; }
 
 bool StreamMeter::refused() const { return state_->json ? state_->json->error() : state_->tally.refused(); }
 
@@ -165,7 +182,7 @@ bool StreamMeter::complete() const { return state_->json ? state_->json->whole()
 
 bool StreamMeter::at_event_boundary() const {
   const State& s = *state_;
-  if (s.options.form != BodyForm::sse) return false;
+  if (!s.framed()) return false;
   return s.strip ? !s.outlet.inside_event(s.framer) : s.framer.position() == s.framer.block_begin();
 }
 
@@ -174,7 +191,7 @@ void StreamMeter::State::end_events(Moment at) {
   const auto data = framer.pending();
   if (!data || !wire::whole_event(*data)) return;
   wire::EventFacts& facts = blank_facts();
-  wire::read_event(options.api, *data, facts);
+  read_data(*data, facts);
   tally.event(facts, tally.last_read().value_or(at), brought);
   if (!strip || outlet.inside_event(framer)) return;
   pending_cut = facts.usage_only;
@@ -188,10 +205,14 @@ void StreamMeter::State::end_events(Moment at) {
 
 std::string_view StreamMeter::ended(bool whole, bool framed, Moment at) {
   State& s = *state_;
-  bool by_framing = s.options.form == BodyForm::opaque || s.options.api == Api::other;
-  if (s.options.form == BodyForm::sse && whole) s.end_events(at);
+  bool by_framing = s.options.form == BodyForm::opaque || !has_end_marker(s.options.api);
+  if (s.framed() && whole) s.end_events(at);
   if (s.json) {
-    s.tally.json(s.json->facts());
+    wire::JsonAnswerFacts facts = s.json->facts();
+    if (!facts.prompt_tokens) facts.prompt_tokens = s.options.engine.prompt_tokens;
+    if (!facts.completion_tokens) facts.completion_tokens = s.options.engine.output_tokens;
+    s.tally.engine(facts.engine);
+    s.tally.json(facts);
     if (s.json->broken() || (whole && !s.json->whole())) s.tally.unparsed(Unparsed::broken_json);
     // A document that is cut off where only the close could tell is not complete.
     by_framing = framed || s.json->whole() || s.json->broken();

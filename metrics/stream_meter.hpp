@@ -78,11 +78,11 @@ class StreamMeter {
   /// Reading was paused for a slow client: the gap that ends next is no observation.
   void paused();
 
-  /// An event that is no comment has come (form json or opaque: a byte has). Decides acceptance.
+  /// An event that is no comment, or a line, has come (form json or opaque: a byte has). Decides acceptance.
   bool has_event() const;
   /// The first event was an in-band error: the replica answered 200 and then refused.
   bool refused() const;
-  /// The end marker of this format has been seen ([DONE], generated_text, whole JSON document).
+  /// The end marker of this format has been seen ([DONE], generated_text, message_stop, whole JSON document).
   bool complete() const;
   /// What was sent on so far ends at an event boundary, so that an event of weir's own may follow.
   bool at_event_boundary() const;

@@ -326,6 +326,12 @@ void RelayMachine::broken(Break how, Moment now, RelayOutput& out) {
 
 void RelayMachine::client_gone(Moment now) {
   cut_ = true;
+  if (client_has_marker_) {
+    // It has what it asked for: OpenAI's SDK closes at [DONE], and the body's last chunk often comes behind that.
+    if (done_) return;
+    static_cast<void>(meter_->ended(true, !decoder_.ends_with_close(), now));
+    return stop(AttemptEnd::client_gone, outcome_of_whole_answer(), now);
+  }
   if (done_) {
     // The replica had finished; only the client did not wait for its bytes.
     if (outcome_ != Outcome::ok && outcome_ != Outcome::ok_empty) return;
@@ -333,6 +339,8 @@ void RelayMachine::client_gone(Moment now) {
     phase_ = metrics::Phase::decode;
     return;
   }
+  // The first cause wins: SDKs leave at an in-band error, and some of them close before its end marker comes.
+  if (answer().in_band_error) return stop(AttemptEnd::client_gone, Outcome::upstream_error, now);
   phase_ = answer().first_token ? metrics::Phase::decode : sent_ ? metrics::Phase::prefill : metrics::Phase::queue;
   stop(AttemptEnd::client_gone, Outcome::client_abort, now);
 }
@@ -356,6 +364,7 @@ void RelayMachine::stop(AttemptEnd end, Outcome outcome, Moment now) {
 }
 
 void RelayMachine::written(Moment now, bool at_once) {
+  if (!done_) client_has_marker_ = at_once && committed_ && form_ != BodyForm::json && meter_ && meter_->complete();
   if (at_once && read_token_events_ > 0) {
     const auto overhead = std::max(metrics::Nanoseconds(now - read_at_), metrics::Nanoseconds::zero());
     shard_.token_overhead.observe(static_cast<std::uint64_t>(overhead.count()), read_token_events_);

@@ -170,6 +170,7 @@ class RelayMachine {
   std::optional<Moment> sent_, head_at_, last_token_;
   Moment read_at_{};  ///< Arrival of the read whose output is being written.
   std::uint32_t read_token_events_ = 0;
+  bool client_has_marker_ = false;  // The answer's end marker has been written, and all that came by then.
   std::optional<metrics::Nanoseconds> overhead_max_;
   std::uint64_t bytes_out_ = 0;
   balancer::Company company_;

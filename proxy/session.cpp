@@ -37,7 +37,7 @@ class Session final : Timed {
   Awaitable<bool> answer(ClientRequest& request);
   Awaitable<bool> refuse(ClientRequest& request, unsigned status, std::string_view sentence,
                          std::optional<Limit> limit);
-  static void received(ClientRequest& request);
+  void received(ClientRequest& request) const;
   bool left_early(ClientRequest& request);
   Awaitable<bool> send_own(const ClientRequest& request, OwnAnswer own, bool keep_alive);
   Awaitable<bool> write(std::string text);
@@ -52,6 +52,7 @@ class Session final : Timed {
   const config::Limits& limits_;
   asio::basic_stream_socket<asio::ip::tcp, asio::io_context::executor_type> socket_;
   std::string unread_;
+  Moment last_arrival_{};  ///< When the kernel received what was read last.
   Moment deadline_ = Moment::max();
   bool idle_ = true, timed_out_ = false;
 };
@@ -73,6 +74,7 @@ Session::Session(Loop& loop, UniqueFd client, bool ipv6)
   socket_.assign(ipv6 ? asio::ip::tcp::v6() : asio::ip::tcp::v4(), fd, error);
   if (!error) client.release();
   socket_.non_blocking(true, error);
+  loop_.clock.enable(fd);
   loop_.deadlines.attach(*this);
 }
 
@@ -125,14 +127,16 @@ Awaitable<bool> Session::readable() {
 
 Session::Got Session::read_now(std::span<char>& bytes) {
   const auto buffer = loop_.read_buffer();
-  const auto size = ::recv(socket_.native_handle(), buffer.data(), buffer.size(), MSG_DONTWAIT);
-  if (size < 0) return errno == EAGAIN || errno == EINTR ? Got::nothing : Got::end;
-  bytes = buffer.first(static_cast<std::size_t>(size));
-  return size == 0 ? Got::end : Got::bytes;
+  const auto read = loop_.clock.read(socket_.native_handle(), buffer);
+  if (read.size < 0) return errno == EAGAIN || errno == EINTR ? Got::nothing : Got::end;
+  bytes = buffer.first(static_cast<std::size_t>(read.size));
+  last_arrival_ = read.at;
+  return read.size == 0 ? Got::end : Got::bytes;
 }
 
 Awaitable<bool> Session::read_head(ClientRequest& request) {
   std::size_t seen = 0;
+  last_arrival_ = Clock::now();  // Of what came while the answer before was under way.
   timed_out_ = false;
   idle_ = unread_.empty();
   deadline_ =
@@ -266,9 +270,11 @@ Awaitable<bool> Session::answer(ClientRequest& request) {
   co_return end.keep_alive;
 }
 
-void Session::received(ClientRequest& request) {
-  request.received = Clock::now();
-  request.time = std::chrono::system_clock::now();
+/// A request counts from when its last byte arrived, not from when the loop came to read it: that wait is weir's.
+void Session::received(ClientRequest& request) const {
+  request.received = last_arrival_;
+  request.time = std::chrono::system_clock::now() -
+                 std::chrono::duration_cast<std::chrono::system_clock::duration>(Clock::now() - last_arrival_);
 }
 
 /// Counts a request whose client went before it was whole. Always false: the connection is over.

@@ -18,18 +18,45 @@ constexpr std::string_view end_marker = "[DONE]";
 /// Reads and keeps nothing.
 class Nothing : public Sax<Nothing> {};
 
+bool read_json_event(Api api, std::string_view data, EventFacts& facts) {
+  switch (api) {
+    case Api::openai_chat:
+    case Api::openai_completions:
+      return read_openai_event(data, facts);
+    case Api::openai_responses:
+      return read_responses_event(data, facts);
+    case Api::anthropic_messages:
+      return read_anthropic_event(data, facts);
+    case Api::tgi_generate:
+    case Api::sglang_generate:
+      return read_generate_event(data, facts);
+    case Api::llamacpp_completion:
+      return read_llamacpp_event(data, facts);
+    case Api::kobold_generate:
+      return read_kobold_event(data, facts);
+    case Api::ollama_chat:
+    case Api::ollama_generate:
+      return read_ollama_event(data, facts);
+    case Api::other:
+      break;
+  }
+  return read_other_event(data, facts);
+}
+
 }  // namespace
 
 void EventFacts::clear() {
   constexpr std::size_t usual = 1024;
   if (choices.capacity() > usual) choices = {};
   choices.clear();
-  carries_choice = marker = error = broken = prefill_progress = usage_only = one_token_an_event = false;
+  carries_choice = marker = error = broken = prefill_progress = usage_only = one_token_an_event = whole_text = false;
   prompt_tokens.reset();
   cached_tokens.reset();
   completion_tokens.reset();
+  listed_tokens.reset();
   finish_reason = {};
   output_chars = 0;
+  engine.reset();
   plain_text = {};
   usage_member = {};
 }
@@ -44,15 +71,9 @@ void read_event(Api api, std::string_view data, EventFacts& facts) {
       return;
     }
   }
-  switch (api) {
-    case Api::openai_chat:
-    case Api::openai_completions:
-      return read_openai_event(data, facts);
-    case Api::tgi_generate:
-      return read_tgi_event(data, facts);
-    default:
-      return read_other_event(data, facts);
-  }
+  if (read_json_event(api, data, facts)) return;
+  facts.clear();
+  facts.broken = true;
 }
 
 bool whole_event(std::string_view data) {

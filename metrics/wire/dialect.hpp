@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "metrics/engine_figures.hpp"
 #include "metrics/vocabulary.hpp"
 
 namespace weir::metrics::wire {
@@ -16,10 +17,12 @@ namespace weir::metrics::wire {
 /// What an event says of one choice.
 struct ChoiceFacts {
   std::uint32_t index = 0;
-  bool token = false;                   ///< Brings text, reasoning, a tool delta, token ids or a native token.
-  bool output = false;                  ///< Brings more than reasoning.
-  bool finished = false;                ///< Closes the choice.
-  std::optional<std::uint32_t> tokens;  ///< How many it brings, where it lists them itself (token ids, native tokens).
+  bool token = false;     ///< Brings text, reasoning, a tool delta, token ids or a native token.
+  bool output = false;    ///< Brings more than reasoning.
+  bool finished = false;  ///< Closes the choice.
+  /// How many it brings, where it lists them itself (token ids, native tokens). 0 on an event that ends a choice and
+  /// tells the whole count, so that the count does not make it a token event.
+  std::optional<std::uint32_t> tokens;
 };
 
 struct EventFacts {
@@ -38,7 +41,11 @@ struct EventFacts {
   std::optional<std::uint64_t> cached_tokens;
   std::optional<std::uint64_t> completion_tokens;  ///< Cumulative; of the choice, if the event carries one.
   std::string_view finish_reason;                  ///< Valid as long as the event's data and until the next event.
-  std::uint64_t output_chars = 0;
+  std::uint64_t output_chars = 0;                  ///< Code points of text and reasoning.
+  /// The text may be all of its choice so far, sent anew (SGLang): WholeText tells, by the tokens listed beside it.
+  bool whole_text = false;
+  std::optional<std::uint64_t> listed_tokens;
+  std::optional<EngineFigures> engine;  ///< What the engine says of itself.
   /// The inside of the only text string, where the event is nothing but one choice's text (see Envelope).
   std::string_view plain_text;
 
@@ -51,9 +58,14 @@ void read_event(Api api, std::string_view data, EventFacts& facts);
 /// The data is one whole JSON document or the end marker: what an event without blank line must be to count.
 bool whole_event(std::string_view data);
 
-// One a dialect; `data` is no end marker and not blank.
-void read_openai_event(std::string_view data, EventFacts& facts);
-void read_tgi_event(std::string_view data, EventFacts& facts);
-void read_other_event(std::string_view data, EventFacts& facts);
+// One a dialect; `data` is no end marker and not blank. False: it is not the JSON it should be, and the facts are void.
+bool read_openai_event(std::string_view data, EventFacts& facts);     // Chat and completions.
+bool read_responses_event(std::string_view data, EventFacts& facts);  // OpenAI Responses.
+bool read_anthropic_event(std::string_view data, EventFacts& facts);
+bool read_generate_event(std::string_view data, EventFacts& facts);  // TGI's and SGLang's /generate, told by shape.
+bool read_llamacpp_event(std::string_view data, EventFacts& facts);
+bool read_kobold_event(std::string_view data, EventFacts& facts);
+bool read_ollama_event(std::string_view data, EventFacts& facts);
+bool read_other_event(std::string_view data, EventFacts& facts);
 
 }  // namespace weir::metrics::wire

@@ -3,12 +3,15 @@
 
 #include <simdjson.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string_view>
 #include <utility>
 
+#include "metrics/engine_figures.hpp"
 #include "metrics/vocabulary.hpp"
+#include "metrics/wire/text.hpp"
 
 namespace weir::metrics::wire {
 
@@ -64,6 +67,68 @@ inline std::string_view string_body(simdjson::ondemand::value& value) {
   std::string_view token = value.raw_json_token();
   token.remove_prefix(1);
   return token.substr(0, token.rfind('"'));
+}
+
+/// The inside of a value that is a string, and that of no other.
+inline std::optional<std::string_view> string_of(simdjson::ondemand::value& value) {
+  if (!is(value, simdjson::ondemand::json_type::string)) return std::nullopt;
+  return string_body(value);
+}
+
+/// Adds a text's code points to `chars`; `any` if it is not empty. What is no string is no text. False: it is broken.
+inline bool read_text(simdjson::ondemand::value& value, std::uint64_t& chars, bool& any) {
+  const auto body = string_of(value);
+  if (!body || body->empty()) return true;
+  const auto points = code_points_of_string_body(*body);
+  if (!points) return false;
+  chars += *points;
+  any = true;
+  return true;
+}
+
+inline bool is_true(simdjson::ondemand::value& value) {
+  bool flag = false;
+  return is(value, simdjson::ondemand::json_type::boolean) && value.get_bool().get(flag) == simdjson::SUCCESS && flag;
+}
+
+/// An object or array with something in it. It can be looked into afterwards no more.
+inline bool holds_any(simdjson::ondemand::value& value) {
+  simdjson::ondemand::array list;
+  if (!is(value, simdjson::ondemand::json_type::array)) return is(value, simdjson::ondemand::json_type::object);
+  bool none = true;
+  return value.get_array().get(list) == simdjson::SUCCESS && list.is_empty().get(none) == simdjson::SUCCESS && !none;
+}
+
+/// The length of a value that is an array. False: it is broken.
+inline bool count_elements(simdjson::ondemand::value& value, std::optional<std::uint64_t>& count) {
+  simdjson::ondemand::array list;
+  std::size_t elements = 0;
+  if (!is(value, simdjson::ondemand::json_type::array)) return true;
+  if (value.get_array().get(list) != simdjson::SUCCESS || list.count_elements().get(elements) != simdjson::SUCCESS)
+    return false;
+  count = elements;
+  return true;
+}
+
+/// A choice's index; 0 where there is none.
+inline std::uint32_t index_of(simdjson::ondemand::value& value) {
+  return static_cast<std::uint32_t>(std::min<std::uint64_t>(count_of(value).value_or(0), UINT32_MAX));
+}
+
+/// The fields of a value that is an object; what is none has none. False: it is broken.
+template <class Field>
+bool for_each_field_in(simdjson::ondemand::value& value, Field&& field) {
+  simdjson::ondemand::object object;
+  if (!is(value, simdjson::ondemand::json_type::object)) return true;
+  return value.get_object().get(object) == simdjson::SUCCESS && for_each_field(object, field);
+}
+
+/// A time in an engine's own unit, in seconds.
+inline std::optional<double> seconds_of(simdjson::ondemand::value& value, double units_a_second) {
+  double time = 0;
+  if (!is(value, simdjson::ondemand::json_type::number) || value.get_double().get(time) != simdjson::SUCCESS)
+    return std::nullopt;
+  return believed_seconds(time, units_a_second);
 }
 
 }  // namespace weir::metrics::wire

@@ -5,178 +5,175 @@
 
 #include "metrics/vocabulary.hpp"
 #include "metrics/wire/json_feed.hpp"
+#include "metrics/wire/json_places.hpp"
 #include "metrics/wire/text.hpp"
 
 namespace weir::metrics::wire {
 
 namespace {
 
-/// What a value means, by the keys that lead to it.
-enum class Place : std::uint8_t {
-  ignored,
-  root,
-  error,
-  object_name,
-  choices,
-  choice,
-  message,
-  output_text,
-  calls,  // An object, or an array of them.
-  finish_reason,
-  usage,
-  prompt_details,
-  timings,
-  details,
-  prompt_count,
-  completion_count,
-  cached_count,
-  timed_prompt,
-  timed_completion,
-  timed_cached,
-};
-
-constexpr std::size_t longest_word = 32;
-
-struct Member {
-  Place in;
-  std::string_view key;
-  Place place;
-};
-
-constexpr Member members[] = {
-    {Place::root, "choices", Place::choices},
-    {Place::root, "usage", Place::usage},
-    {Place::root, "timings", Place::timings},
-    {Place::root, "error", Place::error},
-    {Place::root, "object", Place::object_name},
-    {Place::root, "generated_text", Place::output_text},
-    {Place::root, "details", Place::details},
-    {Place::choice, "message", Place::message},
-    {Place::choice, "text", Place::output_text},
-    {Place::choice, "finish_reason", Place::finish_reason},
-    {Place::message, "content", Place::output_text},
-    {Place::message, "reasoning_content", Place::output_text},
-    {Place::message, "reasoning", Place::output_text},
-    {Place::message, "tool_calls", Place::calls},
-    {Place::message, "function_call", Place::calls},
-    {Place::usage, "prompt_tokens", Place::prompt_count},
-    {Place::usage, "completion_tokens", Place::completion_count},
-    {Place::usage, "prompt_tokens_details", Place::prompt_details},
-    {Place::prompt_details, "cached_tokens", Place::cached_count},
-    {Place::timings, "prompt_n", Place::timed_prompt},
-    {Place::timings, "predicted_n", Place::timed_completion},
-    {Place::timings, "cache_n", Place::timed_cached},
-    {Place::details, "finish_reason", Place::finish_reason},
-    {Place::details, "generated_tokens", Place::completion_count},
-    {Place::details, "input_length", Place::prompt_count},
-};
+using json_places::Counts;
+using json_places::element_of;
+using json_places::Member;
+using json_places::members;
+using json_places::Place;
 
 class Reader : public Sax<Reader> {
  public:
   bool error() const { return facts_.error; }
   JsonAnswerFacts facts() const {
-    JsonAnswerFacts all = facts_;
-    if (!all.completion_tokens) all.completion_tokens = timed_completion_;
-    if (!all.cached_tokens) all.cached_tokens = timed_cached_;
-    if (!all.prompt_tokens && timed_prompt_) all.prompt_tokens = *timed_prompt_ + timed_cached_.value_or(0);
-    return all;
+    Reader all = *this;
+    if (all.in_document_) all.end_document();
+    if (all.is_response_ && all.facts_.finish_reason.empty())
+      all.facts_.finish_reason = all.incomplete_reason_.empty() ? all.status_ : all.incomplete_reason_;
+    return all.facts_;
   }
 
   void object_begin() {
     const Place place = value_place();
     if (place == Place::error) facts_.error = true;
+    if (place == Place::root) begin_document();
     if (place == Place::choice || place == Place::root) has_output_ = false;
     if (place == Place::calls) output();
     open_.push_back({place == Place::calls ? Place::ignored : place, false});
+    member_ = nullptr;
   }
-  void object_end(std::size_t) { open_.pop_back(); }
-  void array_begin() {
-    const Place place = value_place();
-    // TGI's "/" wraps its answer in an array; of all others only a list of choices or calls is looked into.
-    const bool read = place == Place::root || place == Place::choices || place == Place::calls;
-    open_.push_back({read ? place : Place::ignored, true});
+  void object_end(std::size_t) {
+    const Place place = open_.back().place;
+    open_.pop_back();
+    if (place == Place::message) end_reasoning();
+    if (place == Place::root) end_document();
   }
+  void array_begin() { open_.push_back({element_of(value_place()), true}); }
   void array_end(std::size_t) { open_.pop_back(); }
   void key(std::string_view name) {
-    member_ = Place::ignored;
-    for (const Member& member : members) {
-      if (member.in == open_.back().place && member.key == name) member_ = member.place;
-    }
+    const Place in = open_.back().place;
+    const auto named = [&](const Member& member) { return member.in == in && member.key == name; };
+    const auto* const found =
+        in == Place::ignored ? std::end(members) : std::find_if(members, std::end(members), named);
+    member_ = found == std::end(members) ? nullptr : found;
   }
 
   void string(std::string_view piece, bool last) {
-    switch (value_place()) {
-      case Place::output_text:
-        if (!piece.empty()) output();
-        facts_.output_chars += code_points_begun(piece);
+    const Place place = value_place();
+    switch (place) {
+      case Place::text:
+      case Place::content:
+        facts_.output_chars += text(piece);
         break;
-      case Place::finish_reason:
-        if (!reason_taken_) add(facts_.finish_reason, piece);
-        reason_taken_ |= last && !facts_.finish_reason.empty();
+      case Place::reasoning:
+        reasoning_ += text(piece);
         break;
-      case Place::object_name:
-        add(object_name_, piece);
-        if (last && object_name_ == "error") facts_.error = true;
-        if (last) object_name_.clear();
+      case Place::reasoning_content:
+        reasoning_content_ += text(piece);
+        break;
+      case Place::arguments:
+        output();
         break;
       case Place::error:
         facts_.error = true;
+        break;
+      case Place::object_name:
+      case Place::finish_reason:
+      case Place::native_reason_type:
+      case Place::status:
+      case Place::incomplete_reason:
+        word_.append(piece.substr(0, longest_word - std::min(longest_word, word_.size())));
+        if (last) end_word(place);
         break;
       default:
         break;
     }
   }
   void number(double value, std::size_t) {
-    auto* const count = count_at(value_place());
-    if (count == nullptr) return;
-    *count = as_count(value);
-    if (*count > most_tokens) count->reset();
+    if (value_place() != Place::number) return;
+    if (member_->figure != nullptr) figures_.*member_->figure = believed_seconds(value, member_->units_a_second);
+    if (member_->count == nullptr) return;
+    const auto count = as_count(value);
+    counts_.*member_->count = count && *count <= most_tokens ? count : std::nullopt;
   }
 
  private:
+  static constexpr std::size_t longest_word = 32;
+
   struct Container {
-    Place place;
+    Place place;  // An array's: that of its elements.
     bool array;
   };
 
   /// The place of the value that comes now: a member's by its key, an element's by its array.
   Place value_place() const {
     if (open_.empty()) return Place::root;
-    if (!open_.back().array) return member_;
-    return open_.back().place == Place::choices ? Place::choice : open_.back().place;
+    if (open_.back().array) return open_.back().place;
+    return member_ == nullptr ? Place::ignored : member_->place;
   }
-  std::optional<std::uint64_t>* count_at(Place place) {
-    switch (place) {
-      case Place::prompt_count:
-        return &facts_.prompt_tokens;
-      case Place::completion_count:
-        return &facts_.completion_tokens;
-      case Place::cached_count:
-        return &facts_.cached_tokens;
-      case Place::timed_prompt:
-        return &timed_prompt_;
-      case Place::timed_completion:
-        return &timed_completion_;
-      case Place::timed_cached:
-        return &timed_cached_;
-      default:
-        return nullptr;
-    }
-  }
-  static void add(std::string& text, std::string_view piece) {
-    text.append(piece.substr(0, longest_word - std::min(longest_word, text.size())));
+  std::uint64_t text(std::string_view piece) {
+    if (!piece.empty()) output();
+    return code_points_begun(piece);
   }
   void output() {
     if (!has_output_) ++facts_.choices_with_output;
     has_output_ = true;
   }
+  void end_reasoning() {
+    facts_.output_chars += std::max(reasoning_, reasoning_content_);
+    reasoning_ = reasoning_content_ = 0;
+  }
+  void end_word(Place place) {
+    if (place == Place::object_name) {
+      facts_.error |= word_ == "error";
+      is_response_ |= word_ == "response";
+    } else if (place == Place::status) {
+      status_ = word_;
+    } else if (place == Place::incomplete_reason) {
+      incomplete_reason_ = word_;
+    } else {
+      facts_.error |= place == Place::native_reason_type && word_ == "abort";
+      if (facts_.finish_reason.empty()) facts_.finish_reason = word_;
+    }
+    facts_.error |= is_response_ && status_ == "failed";
+    word_.clear();
+  }
+
+  void begin_document() {
+    in_document_ = true;
+    counts_ = {};
+    figures_ = {};
+  }
+  void end_document() {
+    in_document_ = false;
+    if (figures_.queue && figures_.prefill) figures_.ttft = *figures_.queue + *figures_.prefill;
+    figures_.draft_tokens = counts_.drafted;
+    figures_.draft_accepted_tokens = counts_.accepted;
+    if (++documents_ == 1) {
+      facts_.prompt_tokens = counts_.all_prompt();
+      facts_.cached_tokens = counts_.all_cached();
+      facts_.completion_tokens = counts_.all_completion();
+      facts_.engine = figures_;
+      return;
+    }
+    // Several samples of a prompt each tell of it; whether these are such, only equal numbers say.
+    if (facts_.prompt_tokens != counts_.all_prompt()) facts_.prompt_tokens.reset();
+    if (facts_.cached_tokens != counts_.all_cached()) facts_.cached_tokens.reset();
+    const auto more = counts_.all_completion();
+    if (facts_.completion_tokens && more) {
+      *facts_.completion_tokens += *more;
+    } else {
+      facts_.completion_tokens.reset();
+    }
+    facts_.engine = {};
+  }
 
   JsonAnswerFacts facts_;
-  std::optional<std::uint64_t> timed_prompt_, timed_completion_, timed_cached_;
+  Counts counts_;          // Of the document that is open,
+  EngineFigures figures_;  // and what the engine says in it of itself.
   std::vector<Container> open_;
-  Place member_ = Place::ignored;  // Of the key read last.
-  std::string object_name_;
-  bool reason_taken_ = false;
+  const Member* member_ = nullptr;  // Of the key read last.
+  std::string word_, status_, incomplete_reason_;
+  std::uint64_t reasoning_ = 0, reasoning_content_ = 0;
+  std::uint32_t documents_ = 0;
+  bool in_document_ = false;
+  bool is_response_ = false;
   bool has_output_ = false;  // The choice that is open has some.
 };
 

@@ -1,5 +1,6 @@
 // Reads a whole JSON answer (no stream) piece by piece: usage, finish and error; numbers only, nothing of the body is
-// kept. OpenAI chat and completions, TGI /generate (object or array), llama.cpp's timings: told by shape (WIRE.md, 1).
+// kept. Every format of WIRE.md, section 1, told by shape alone; a list of documents (several samples or prompts of
+// SGLang's and llama.cpp's own routes) is added up.
 //
 // One reader an answer, one thread; any split gives the same facts.
 #pragma once
@@ -10,16 +11,20 @@
 #include <string>
 #include <string_view>
 
+#include "metrics/engine_figures.hpp"
+
 namespace weir::metrics::wire {
 
 struct JsonAnswerFacts {
-  std::optional<std::uint64_t> prompt_tokens;
+  std::optional<std::uint64_t>
+      prompt_tokens;  ///< Absent for a list of different ones: each prompt or sample has its own.
   std::optional<std::uint64_t> cached_tokens;
   std::optional<std::uint64_t> completion_tokens;
   std::string finish_reason;              ///< The first choice's; at most 32 bytes.
   std::uint32_t choices_with_output = 0;  ///< Choices with text, reasoning or a call.
   std::uint64_t output_chars = 0;
   bool error = false;
+  EngineFigures engine;  ///< Of a single document.
 };
 
 class JsonAnswer {

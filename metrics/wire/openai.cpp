@@ -3,8 +3,7 @@
 #include <algorithm>
 
 #include "metrics/wire/dialect.hpp"
-#include "metrics/wire/event_json.hpp"
-#include "metrics/wire/text.hpp"
+#include "metrics/wire/engine_json.hpp"
 
 namespace weir::metrics::wire {
 
@@ -19,79 +18,79 @@ struct Chunk {
   EventFacts& facts;
   bool choices_seen = false;
   bool usage_seen = false;
-  bool calls_seen = false;
-  std::uint32_t strings = 0;                 // Text strings, empty ones too.
-  std::string_view text{};                   // The last of them that is not empty.
-  std::string_view usage{};                  // The member, key and value.
-  std::optional<std::uint64_t> predicted{};  // llama.cpp's own counters, for where no usage object is.
-  std::optional<std::uint64_t> prompt_read{};
-  std::optional<std::uint64_t> prompt_cached{};
+  bool more_seen = false;     // What a plain chunk has not: calls, counts or figures beside the text.
+  std::uint32_t strings = 0;  // Text strings, empty ones too.
+  std::string_view text{};    // The last of them that is not empty.
+  std::string_view usage{};   // The member, key and value.
+  std::optional<Timings> timings{};
 };
 
-bool read_text(value& text, Chunk& chunk, ChoiceFacts& choice, bool reasoning) {
-  if (!is(text, json_type::string)) return true;
+/// Adds its code points to `chars`; true in `any` if it is not empty.
+bool read_chunk_text(value& text, Chunk& chunk, std::uint64_t& chars, bool& any) {
+  const auto body = string_of(text);
+  if (!body) return true;
   ++chunk.strings;
-  const std::string_view body = string_body(text);
-  if (body.empty()) return true;
-  const auto points = code_points_of_string_body(body);
+  if (body->empty()) return true;
+  const auto points = code_points_of_string_body(*body);
   if (!points) return false;
-  chunk.text = body;
-  chunk.facts.output_chars += *points;
-  choice.token = true;
-  choice.output |= !reasoning;
+  chunk.text = *body;
+  chars += *points;
+  any = true;
+  return true;
+}
+
+bool read_output(value& text, Chunk& chunk, ChoiceFacts& choice) {
+  bool any = false;
+  if (!read_chunk_text(text, chunk, chunk.facts.output_chars, any)) return false;
+  choice.token |= any;
+  choice.output |= any;
   return true;
 }
 
 /// A delta of a call: an empty list of calls is none.
 void read_calls(value& calls, Chunk& chunk, ChoiceFacts& choice) {
-  bool any = false;
-  if (simdjson::ondemand::array list; is(calls, json_type::array) && calls.get_array().get(list) == simdjson::SUCCESS) {
-    bool none = true;
-    any = list.is_empty().get(none) == simdjson::SUCCESS && !none;
-  } else {
-    any = is(calls, json_type::object);
-  }
-  chunk.calls_seen |= any;
-  choice.token |= any;
-  choice.output |= any;
+  if (!holds_any(calls)) return;
+  chunk.more_seen = choice.token = choice.output = true;
 }
 
 bool read_token_ids(value& ids, ChoiceFacts& choice) {
-  simdjson::ondemand::array list;
-  if (!is(ids, json_type::array)) return true;
-  std::size_t count = 0;
-  if (ids.get_array().get(list) != simdjson::SUCCESS || list.count_elements().get(count) != simdjson::SUCCESS)
-    return false;
-  if (count == 0) return true;
+  std::optional<std::uint64_t> count;
+  if (!count_elements(ids, count)) return false;
+  if (count.value_or(0) == 0) return true;
   choice.token = true;
-  choice.tokens = static_cast<std::uint32_t>(count);
+  choice.tokens = static_cast<std::uint32_t>(*count);
   return true;
 }
 
 bool read_delta(value& delta, Chunk& chunk, ChoiceFacts& choice) {
-  simdjson::ondemand::object object;
-  if (!is(delta, json_type::object)) return true;
-  if (delta.get_object().get(object) != simdjson::SUCCESS) return false;
-  return for_each_field(object, [&](raw_json_string key, value& part) {
-    if (key == "content") return read_text(part, chunk, choice, false);
-    if (key == "reasoning_content" || key == "reasoning") return read_text(part, chunk, choice, true);
-    if (key == "tool_calls" || key == "function_call") read_calls(part, chunk, choice);
+  std::uint64_t reasoning = 0;
+  const bool whole = for_each_field_in(delta, [&](raw_json_string key, value& part) {
+    if (key == "content") return read_output(part, chunk, choice);
+    if (key == "reasoning_content" || key == "reasoning") {
+      // While the name changed, vLLM sent the same text under both.
+      std::uint64_t chars = 0;
+      if (!read_chunk_text(part, chunk, chars, choice.token)) return false;
+      reasoning = std::max(reasoning, chars);
+    } else if (key == "tool_calls" || key == "function_call") {
+      read_calls(part, chunk, choice);
+    }
     return true;
   });
+  chunk.facts.output_chars += reasoning;
+  return whole;
 }
 
 bool read_choice(simdjson::ondemand::object object, Chunk& chunk) {
   ChoiceFacts choice;
   const bool whole = for_each_field(object, [&](raw_json_string key, value& part) {
     if (key == "delta") return read_delta(part, chunk, choice);
-    if (key == "text") return read_text(part, chunk, choice, false);
+    if (key == "text") return read_output(part, chunk, choice);
     if (key == "token_ids") return read_token_ids(part, choice);
     if (key == "index") {
-      const auto index = count_of(part).value_or(0);
-      choice.index = static_cast<std::uint32_t>(std::min<std::uint64_t>(index, UINT32_MAX));
-    } else if (key == "finish_reason" && is(part, json_type::string)) {
+      choice.index = index_of(part);
+    } else if (key == "finish_reason") {
       // TGI writes "" for none.
-      const std::string_view reason = string_body(part);
+      const std::string_view reason = string_of(part).value_or("");
       choice.finished = !reason.empty();
       if (choice.finished) chunk.facts.finish_reason = reason;
     }
@@ -129,10 +128,8 @@ bool read_usage(raw_json_string usage_key, value& usage, Chunk& chunk) {
       facts.prompt_tokens = count_of(part);
     } else if (key == "completion_tokens") {
       facts.completion_tokens = count_of(part);
-    } else if (key == "prompt_tokens_details" && is(part, json_type::object)) {
-      simdjson::ondemand::object details;
-      if (part.get_object().get(details) != simdjson::SUCCESS) return false;
-      return for_each_field(details, [&](raw_json_string name, value& count) {
+    } else if (key == "prompt_tokens_details") {
+      return for_each_field_in(part, [&](raw_json_string name, value& count) {
         if (name == "cached_tokens") facts.cached_tokens = count_of(count);
         return true;
       });
@@ -141,67 +138,49 @@ bool read_usage(raw_json_string usage_key, value& usage, Chunk& chunk) {
   });
 }
 
-bool read_timings(value& timings, Chunk& chunk) {
-  simdjson::ondemand::object object;
-  if (!is(timings, json_type::object)) return true;
-  if (timings.get_object().get(object) != simdjson::SUCCESS) return false;
-  return for_each_field(object, [&](raw_json_string key, value& part) {
-    if (key == "predicted_n") {
-      chunk.predicted = count_of(part);
-    } else if (key == "prompt_n") {
-      chunk.prompt_read = count_of(part);
-    } else if (key == "cache_n") {
-      chunk.prompt_cached = count_of(part);
-    }
-    return true;
-  });
-}
-
 /// What the usage object did not say, llama.cpp's counters may.
-void complete_from_timings(Chunk& chunk) {
-  EventFacts& facts = chunk.facts;
-  if (!facts.completion_tokens) facts.completion_tokens = chunk.predicted;
-  if (!facts.cached_tokens) facts.cached_tokens = chunk.prompt_cached;
-  if (!facts.prompt_tokens && chunk.prompt_read) {
-    facts.prompt_tokens = *chunk.prompt_read + chunk.prompt_cached.value_or(0);
-  }
+void complete_from(const Timings& timings, EventFacts& facts) {
+  if (!facts.completion_tokens) facts.completion_tokens = timings.predicted;
+  if (!facts.cached_tokens) facts.cached_tokens = timings.prompt_cached;
+  if (!facts.prompt_tokens) facts.prompt_tokens = timings.prompt();
+  facts.engine = timings.figures;
 }
 
 bool is_plain(const Chunk& chunk) {
   const EventFacts& facts = chunk.facts;
   if (chunk.strings != 1 || chunk.text.empty() || facts.choices.size() != 1) return false;
   const ChoiceFacts& choice = facts.choices.front();
-  return !choice.finished && !choice.tokens && !chunk.calls_seen && !chunk.usage_seen && !facts.completion_tokens &&
-         !facts.prompt_tokens && !facts.cached_tokens && !facts.error && !facts.prefill_progress;
+  return !choice.finished && !choice.tokens && !chunk.more_seen && !chunk.usage_seen && !facts.engine && !facts.error &&
+         !facts.prefill_progress;
 }
 
 }  // namespace
 
-void read_openai_event(std::string_view data, EventFacts& facts) {
+bool read_openai_event(std::string_view data, EventFacts& facts) {
   Chunk chunk{.facts = facts};
   const bool whole = for_each_field_of(data, [&](raw_json_string key, value& part) {
     if (key == "choices") return read_choices(part, chunk);
     if (key == "usage") return read_usage(key, part, chunk);
-    if (key == "timings") return read_timings(part, chunk);
-    if (key == "error") {
+    if (key == "object") {
+      facts.error |= string_of(part) == "error";
+    } else if (key == "error") {
       facts.error |= !is_null(part);
-    } else if (key == "object") {
-      facts.error |= is(part, json_type::string) && string_body(part) == "error";
     } else if (key == "prompt_progress") {
       facts.prefill_progress |= !is_null(part);
+    } else if (key == "timings" && is(part, json_type::object)) {
+      return read_timings(part, chunk.timings.emplace());
+    } else if (key == "metrics" && is(part, json_type::object)) {
+      return read_request_metrics(part, facts.engine.emplace());
     }
     return true;
   });
-  if (!whole) {
-    facts.clear();
-    facts.broken = true;
-    return;
-  }
-  complete_from_timings(chunk);
+  if (!whole) return false;
+  if (chunk.timings) complete_from(*chunk.timings, facts);
   facts.carries_choice = !facts.choices.empty();
   facts.usage_only = chunk.choices_seen && facts.choices.empty() && chunk.usage_seen && !facts.error;
   if (facts.carries_choice) facts.usage_member = chunk.usage;
   if (is_plain(chunk)) facts.plain_text = chunk.text;
+  return true;
 }
 
 }  // namespace weir::metrics::wire

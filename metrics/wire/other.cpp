@@ -4,7 +4,7 @@
 
 namespace weir::metrics::wire {
 
-void read_other_event(std::string_view data, EventFacts& facts) {
+bool read_other_event(std::string_view data, EventFacts& facts) {
   if (data.front() == '{') {
     // What is no JSON is not broken here: nobody said that it should be.
     for_each_field_of(data, [&](simdjson::ondemand::raw_json_string key, simdjson::ondemand::value& part) {
@@ -13,6 +13,7 @@ void read_other_event(std::string_view data, EventFacts& facts) {
     });
   }
   facts.carries_choice = !facts.error;
+  return true;
 }
 
 }  // namespace weir::metrics::wire

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 #include "metrics/wire/json_feed.hpp"
 #include "metrics/wire/request_reader.hpp"
@@ -13,10 +14,28 @@ std::uint64_t TextFeatures::chars() const {
 }
 
 Api api_of(std::string_view method, std::string_view path) {
+  // llama.cpp serves the OpenAI routes without /v1 too, but /completions is its own.
+  static constexpr std::pair<std::string_view, Api> routes[] = {
+      {"/v1/chat/completions", Api::openai_chat},
+      {"/chat/completions", Api::openai_chat},
+      {"/v1/completions", Api::openai_completions},
+      {"/v1/responses", Api::openai_responses},
+      {"/responses", Api::openai_responses},
+      {"/v1/messages", Api::anthropic_messages},
+      {"/generate", Api::tgi_generate},
+      {"/generate_stream", Api::tgi_generate},
+      {"/completion", Api::llamacpp_completion},
+      {"/completions", Api::llamacpp_completion},
+      {"/api/extra/generate/stream", Api::kobold_generate},
+      {"/api/v1/generate", Api::kobold_generate},
+      {"/api/latest/generate", Api::kobold_generate},
+      {"/api/chat", Api::ollama_chat},
+      {"/api/generate", Api::ollama_generate},
+  };
   if (method != "POST") return Api::other;
-  if (path == "/v1/chat/completions") return Api::openai_chat;
-  if (path == "/v1/completions") return Api::openai_completions;
-  if (path == "/generate" || path == "/generate_stream") return Api::tgi_generate;
+  for (const auto& [route, api] : routes) {
+    if (path == route) return api;
+  }
   return Api::other;
 }
 
@@ -29,7 +48,8 @@ struct RequestInspector::State {
 
 RequestInspector::RequestInspector(Api api, std::string_view path) : state_(std::make_unique<State>()) {
   state_->facts.api = api;
-  state_->facts.stream = api == Api::tgi_generate && path.ends_with("/generate_stream");
+  state_->facts.stream = (api == Api::tgi_generate && path.ends_with("/generate_stream")) ||
+                         (api == Api::kobold_generate && path.ends_with("/stream"));
   state_->json.reader().speak(api);
 }
 RequestInspector::~RequestInspector() = default;

@@ -30,7 +30,7 @@ inline constexpr std::size_t script_count = 8;
 /// Code points of a request's text by class of script, and what a chat template adds to.
 struct TextFeatures {
   std::array<std::uint64_t, script_count> code_points{};
-  std::uint32_t messages = 0;    ///< Entries of `messages`; 0 for a plain prompt.
+  std::uint32_t messages = 0;    ///< Messages, a system text by itself among them; 0 for a plain prompt.
   std::uint64_t tool_bytes = 0;  ///< Bytes of the `tools` schema (its text counts in code_points too).
   std::uint64_t chars() const;   ///< Sum of code_points.
 };
@@ -42,11 +42,12 @@ struct RequestFacts {
   bool stream = false;                      ///< The client asked for an event stream.
   std::optional<std::uint64_t> max_tokens;  ///< By each dialect's own name; absent: the engine's default.
   std::uint32_t n = 1;                      ///< Choices, times prompts of a list: what multiplies the output.
-  bool greedy = false;                      ///< temperature 0 (OpenAI) or do_sample absent or false (TGI).
-  bool tools = false;
-  std::uint32_t images = 0;
-  std::optional<std::uint64_t> prompt_token_ids;  ///< Prompt given as token ids: counted, nothing to estimate.
+  bool greedy = false;       ///< temperature 0; of TGI's own route: nothing asked for that only sampling knows.
+  bool tools = false;        ///< Some are offered.
+  std::uint32_t images = 0;  ///< Parts that are no text: images, audio, files. Their data counts nowhere else.
+  std::optional<std::uint64_t> prompt_token_ids;  ///< Given as token ids: counted. `text` comes on top of them.
   TextFeatures text;
+  bool stored_context = false;   ///< The engine adds to the prompt what it kept of earlier ones (Responses).
   bool usage_requested = false;  ///< stream_options.include_usage is true.
   bool stream_options = false;   ///< The client sent stream_options itself: weir leaves them as they are.
   bool whole_json = false;       ///< The body was one JSON object. Else: counted, relayed, the replica answers for it.
@@ -56,14 +57,14 @@ struct RequestFacts {
 };
 
 /// Tells the API by method and path (query and prefix excluded), all POST; other otherwise. /generate is TGI's or
-/// SGLang's: RequestFacts::api tells by the body (`inputs`, or `text` and `input_ids`).
+/// SGLang's: here it is TGI's, and RequestFacts::api tells by the body (`inputs`, or `text` and `input_ids`).
 Api api_of(std::string_view method, std::string_view path);
 
 /// Reads a request's body piece by piece. One thread; a call costs time linear in its piece, at most about 2 ns a byte.
 /// Any split of a body gives the same facts.
 class RequestInspector {
  public:
-  /// `path` decides what a route's path says by itself (TGI: /generate_stream streams, /generate does not).
+  /// `path` decides what a route's path says by itself: /generate_stream and Kobold's /stream stream.
   RequestInspector(Api api, std::string_view path);
   ~RequestInspector();
   RequestInspector(RequestInspector&&) noexcept;

@@ -9,11 +9,6 @@ namespace {
 
 constexpr std::size_t longest_model = 128;
 
-constexpr unsigned chat = 1U << static_cast<unsigned>(Api::openai_chat);
-constexpr unsigned completions = 1U << static_cast<unsigned>(Api::openai_completions);
-constexpr unsigned tgi = 1U << static_cast<unsigned>(Api::tgi_generate);
-constexpr unsigned every = ~0U;
-
 /// Without a code point that the limit has cut.
 std::string whole_code_points(std::string text) {
   std::size_t lead = text.size();
@@ -27,43 +22,6 @@ std::string whole_code_points(std::string text) {
 
 }  // namespace
 
-struct RequestReader::Member {
-  Place in;
-  std::string_view key;
-  Place place;
-  unsigned apis;
-};
-
-constexpr RequestReader::Member RequestReader::members[] = {
-    {Place::root, "model", Place::model, every},
-    {Place::root, "stream", Place::stream, every & ~tgi},
-    {Place::root, "stream_options", Place::stream_options, chat | completions},
-    {Place::root, "max_tokens", Place::max_tokens, chat | completions},
-    {Place::root, "max_completion_tokens", Place::max_completion_tokens, chat},
-    {Place::root, "n", Place::n, chat | completions},
-    {Place::root, "temperature", Place::temperature, chat | completions},
-    {Place::root, "messages", Place::messages, chat},
-    {Place::root, "tools", Place::tools, chat},
-    {Place::root, "functions", Place::tools, chat},
-    {Place::root, "system", Place::system, chat},
-    {Place::root, "prompt", Place::prompt, completions},
-    {Place::root, "inputs", Place::inputs, tgi},
-    {Place::root, "parameters", Place::parameters, tgi},
-    {Place::root, "text", Place::sglang_input, tgi},
-    {Place::root, "input_ids", Place::sglang_input, tgi},
-    {Place::stream_options, "include_usage", Place::include_usage, every},
-    {Place::parameters, "max_new_tokens", Place::max_tokens, every},
-    {Place::parameters, "do_sample", Place::do_sample, every},
-    {Place::parameters, "temperature", Place::temperature, every},
-    {Place::parameters, "best_of", Place::n, every},
-    {Place::message, "content", Place::content, every},
-    {Place::message, "reasoning_content", Place::text, every},
-    {Place::message, "tool_calls", Place::text_tree, every},
-    {Place::part, "text", Place::text, every},
-    {Place::part, "refusal", Place::text, every},
-    {Place::part, "thinking", Place::text, every},
-};
-
 /// The place of the value that comes now: a member's by its key, an element's by its array.
 RequestReader::Place RequestReader::value_place() const {
   if (open_.empty()) return Place::root;
@@ -76,7 +34,10 @@ RequestReader::Place RequestReader::value_place() const {
     case Place::prompt:
       return Place::prompt_of_list;
     case Place::prompt_of_list:
+    case Place::token_ids:
       return Place::token_of_list;
+    case Place::images:
+      return Place::image;
     case Place::text_tree:
     case Place::tool_tree:
       return open_.back().place;
@@ -86,38 +47,35 @@ RequestReader::Place RequestReader::value_place() const {
 }
 
 /// A key of the outermost object has come, maybe once more: what its value said before is void.
-void RequestReader::begin_member(Place place) {
-  switch (place) {
-    case Place::messages:
-      messages_ = 0;
-      from_ = From::messages;
-      break;
-    case Place::prompt:
-    case Place::inputs:
-      prompts_ = prompt_token_ids_ = 0;
-      from_ = From::prompt;
-      break;
+void RequestReader::begin_member(const RequestMember& member) {
+  switch (member.place) {
+    case Place::options:
+      sampling_ = {};
+      return;
+    case Place::sampling_params:
+      sglang_ = {};
+      return;
+    case Place::stream_options:
+      stream_options_ = true;
+      usage_requested_ = false;
+      return;
     case Place::tools:
       tools_ = false;
       tool_bytes_ = 0;
-      from_ = From::tools;
       break;
+    case Place::messages:
+    case Place::prompt:
+    case Place::text:
     case Place::system:
-      from_ = From::system;
+    case Place::images:
+    case Place::token_ids:
       break;
-    case Place::parameters:
-      max_tokens_.reset();
-      n_.reset();
-      temperature_.reset();
-      do_sample_ = false;
-      return;
-    case Place::stream_options:
-      usage_requested_ = false;
-      return;
     default:
-      return;
+      return forget(member.place);
   }
+  from_ = member.from;
   source() = {};
+  source().begun = true;
 }
 
 void RequestReader::key_text(std::string_view piece) {
@@ -133,18 +91,15 @@ void RequestReader::key(std::string_view name) {
     member_ = in;
     return;
   }
-  member_ = Place::ignored;
-  if (in == Place::ignored) return;
-  const unsigned api = 1U << static_cast<unsigned>(api_);
-  for (const Member& member : members) {
-    if (member.in == in && member.key == name && (member.apis & api) != 0) member_ = member.place;
+  const RequestMember& member = member_of(in, name, api_);
+  member_ = member.place;
+  if (member_ == Place::ignored) return;
+  if (in == Place::part) open_.back().has_text = true;
+  if (in == Place::root) {
+    begin_member(member);
+  } else {
+    forget(member_);
   }
-  if (in == Place::root) begin_member(member_);
-  if (member_ == Place::stream_options) stream_options_ = true;
-  if (member_ == Place::inputs) inputs_ = true;
-  if (member_ == Place::sglang_input) sglang_input_ = true;
-  if (member_ == Place::system) member_ = Place::content;
-  forget(member_);
 }
 
 /// Whatever a value will turn out to be: it is not what an earlier one of that name was.
@@ -153,22 +108,30 @@ void RequestReader::forget(Place place) {
     case Place::model:
       return model_.clear();
     case Place::stream:
-      stream_ = false;
-      return;
+      return stream_.reset();
     case Place::include_usage:
       usage_requested_ = false;
       return;
-    case Place::do_sample:
-      do_sample_ = false;
-      return;
     case Place::max_tokens:
-      return max_tokens_.reset();
-    case Place::max_completion_tokens:
-      return max_completion_tokens_.reset();
+      return sampling().max_tokens.reset();
+    case Place::preferred_max_tokens:
+      return sampling().preferred_max_tokens.reset();
     case Place::n:
-      return n_.reset();
+      return sampling().n.reset();
     case Place::temperature:
-      return temperature_.reset();
+      return sampling().temperature.reset();
+    case Place::do_sample:
+      sampling().do_sample = false;
+      return;
+    case Place::top_k:
+      sampling().top_k = false;
+      return;
+    case Place::top_p:
+      sampling().top_p = false;
+      return;
+    case Place::typical_p:
+      sampling().typical_p = false;
+      return;
     default:
       return;
   }
@@ -178,28 +141,36 @@ void RequestReader::object_begin() {
   Place place = value_place();
   switch (place) {
     case Place::message:
-      ++messages_;
+      ++source().messages;
+      break;
+    case Place::prompt_of_list:
+      ++source().elements;
+      place = Place::prompt;
+      break;
+    case Place::stored_context:
+      stored_context_ = true;
+      place = Place::ignored;
       break;
     case Place::part:
-      part_has_text_ = false;
-      break;
+    case Place::prompt:
     case Place::tool_tree:
     case Place::text_tree:
     case Place::stream_options:
-    case Place::parameters:
+    case Place::options:
+    case Place::sampling_params:
     case Place::root:
       break;
     default:
       place = Place::ignored;
   }
-  open_.push_back({place, false});
+  open_.push_back({place, false, false});
 }
 
 void RequestReader::object_end(std::size_t n) {
-  const Place place = open_.back().place;
+  const Container closed = open_.back();
   open_.pop_back();
-  if (place == Place::tool_tree) tool_bytes_ += 2 + (n > 0 ? n - 1 : 0);
-  if (place == Place::part && !part_has_text_) ++source().images;
+  if (closed.place == Place::tool_tree) tool_bytes_ += 2 + (n > 0 ? n - 1 : 0);
+  if (closed.place == Place::part && !closed.has_text) ++source().images;
   if (open_.empty()) empty_ = n == 0;
 }
 
@@ -209,19 +180,25 @@ void RequestReader::array_begin() {
     case Place::tools:
       place = Place::tool_tree;
       break;
+    case Place::system:
+      ++source().messages;
+      place = Place::content;
+      break;
     case Place::prompt_of_list:
-      ++prompts_;
+      ++source().elements;
       break;
     case Place::messages:
     case Place::content:
     case Place::prompt:
+    case Place::token_ids:
+    case Place::images:
     case Place::tool_tree:
     case Place::text_tree:
       break;
     default:
       place = Place::ignored;
   }
-  open_.push_back({place, true});
+  open_.push_back({place, true, false});
 }
 
 void RequestReader::array_end(std::size_t n) {
@@ -237,47 +214,67 @@ void RequestReader::string(std::string_view piece, bool last) {
   switch (place) {
     case Place::model:
       model_.append(piece.substr(0, longest_model - model_.size()));
-      break;
-    case Place::text:
-      part_has_text_ = true;
-      source().scripts.add(piece);
+      return;
+    case Place::stored_context:
+      stored_context_ = true;
+      return;
+    case Place::images:
+    case Place::image:
+      if (last) ++source().images;
+      return;
+    case Place::messages:
+      if (api_ != Api::openai_responses) return;
+      [[fallthrough]];
+    case Place::system:
+      if (last) ++source().messages;
       break;
     case Place::prompt_of_list:
-      if (last) ++prompts_;
-      [[fallthrough]];
-    case Place::content:
-    case Place::part:
-    case Place::prompt:
-    case Place::inputs:
-    case Place::text_tree:
-      source().scripts.add(piece);
+      if (last) ++source().elements;
       break;
     case Place::tool_tree:
       tool_bytes_ += piece.size() + (last ? 2 : 0);
-      source().scripts.add(piece);
+      break;
+    case Place::text:
+    case Place::content:
+    case Place::part:
+    case Place::prompt:
+    case Place::token_of_list:
+    case Place::text_tree:
       break;
     default:
-      break;
+      return;
   }
+  source().scripts.add(piece);
 }
 
 void RequestReader::number(double value, std::size_t bytes) {
   switch (value_place()) {
     case Place::max_tokens:
-      max_tokens_ = as_count(value);
+      sampling().max_tokens = as_count(value);
       break;
-    case Place::max_completion_tokens:
-      max_completion_tokens_ = as_count(value);
+    case Place::preferred_max_tokens:
+      sampling().preferred_max_tokens = as_count(value);
       break;
     case Place::n:
-      n_ = as_count(value);
+      sampling().n = as_count(value);
       break;
     case Place::temperature:
-      temperature_ = value;
+      sampling().temperature = value;
+      break;
+    case Place::top_k:
+      sampling().top_k = value != 0;
+      break;
+    case Place::top_p:
+      sampling().top_p = value < 1;
+      break;
+    case Place::typical_p:
+      sampling().typical_p = value < 1;
       break;
     case Place::prompt_of_list:
+      source().ids_among_elements = true;
+      [[fallthrough]];
     case Place::token_of_list:
-      ++prompt_token_ids_;
+      ++source().token_ids;
       break;
     case Place::tool_tree:
       tool_bytes_ += bytes;
@@ -296,7 +293,7 @@ void RequestReader::boolean(bool value) {
       usage_requested_ = value;
       break;
     case Place::do_sample:
-      do_sample_ = value;
+      sampling().do_sample = value;
       break;
     case Place::tool_tree:
       tool_bytes_ += value ? 4 : 5;
@@ -306,30 +303,54 @@ void RequestReader::boolean(bool value) {
   }
 }
 
+void RequestReader::null() {
+  if (value_place() == Place::tool_tree) tool_bytes_ += 4;
+}
+
+/// TGI samples as soon as anything is asked for that only sampling knows; others where there is a temperature.
+bool RequestReader::Sampling::greedy(Api api) const {
+  if (api != Api::tgi_generate) return temperature && *temperature <= 0;
+  return !do_sample && temperature.value_or(1) == 1 && !top_k && !top_p && !typical_p;
+}
+
+/// Of the two that share /generate, by what is asked: TGI's has `inputs`.
+Api RequestReader::spoken() const {
+  if (api_ != Api::tgi_generate || source(From::prompt).begun) return api_;
+  return source(From::text).begun || source(From::input_ids).begun ? Api::sglang_generate : api_;
+}
+
 void RequestReader::fill(RequestFacts& facts) const {
+  facts.api = spoken();
+  const bool ollama = facts.api == Api::ollama_chat || facts.api == Api::ollama_generate;
+  if (facts.api != Api::tgi_generate) facts.stream |= stream_.value_or(ollama);
   facts.model = whole_code_points(model_);
-  facts.stream |= stream_;
-  facts.max_tokens = max_completion_tokens_ ? max_completion_tokens_ : max_tokens_;
-  constexpr std::uint64_t most = std::numeric_limits<std::uint32_t>::max();
-  const std::uint64_t n = std::clamp<std::uint64_t>(n_.value_or(1), 1, most);
-  facts.n = static_cast<std::uint32_t>(std::min(n * std::clamp<std::uint64_t>(prompts_, 1, most), most));
-  if (api_ == Api::tgi_generate) {
-    facts.greedy = !do_sample_;
-    if (sglang_input_ && !inputs_) facts.api = Api::other;
-  } else {
-    facts.greedy = temperature_ == 0.0;
-  }
   facts.tools = tools_;
-  if (prompt_token_ids_ > 0) facts.prompt_token_ids = prompt_token_ids_;
+  facts.stored_context = stored_context_;
   facts.usage_requested = usage_requested_;
   facts.stream_options = stream_options_;
   facts.empty_object = empty_;
-  facts.text.messages = messages_;
   facts.text.tool_bytes = tool_bytes_;
-  for (const Source& one : sources_) {
+
+  std::uint64_t prompts = 0;
+  std::uint64_t token_ids = 0;
+  for (std::size_t i = 0; i < sources_.size(); ++i) {
+    const bool sglang = static_cast<From>(i) >= From::sglang_images;
+    if (sglang && facts.api == Api::tgi_generate) continue;
+    const Source& one = sources_[i];
+    prompts += one.prompts();
+    token_ids += one.token_ids;
     facts.images += one.images;
-    for (std::size_t i = 0; i < script_count; ++i) facts.text.code_points[i] += one.scripts.counts()[i];
+    facts.text.messages += one.messages;
+    for (std::size_t s = 0; s < script_count; ++s) facts.text.code_points[s] += one.scripts.counts()[s];
   }
+  if (token_ids > 0) facts.prompt_token_ids = token_ids;
+
+  const Sampling& sampling = facts.api == Api::sglang_generate ? sglang_ : sampling_;
+  facts.max_tokens = sampling.preferred_max_tokens ? sampling.preferred_max_tokens : sampling.max_tokens;
+  facts.greedy = sampling.greedy(facts.api);
+  constexpr std::uint64_t most = std::numeric_limits<std::uint32_t>::max();
+  const std::uint64_t n = std::clamp<std::uint64_t>(sampling.n.value_or(1), 1, most);
+  facts.n = static_cast<std::uint32_t>(std::min(n * std::clamp<std::uint64_t>(prompts, 1, most), most));
 }
 
 }  // namespace weir::metrics::wire

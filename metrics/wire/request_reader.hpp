@@ -1,7 +1,10 @@
 // Walks a request's JSON and gathers what RequestFacts tell: the SAX side of RequestInspector.
 //
-// Bounded state: a byte pair a level of nesting, sums, and the model's name. Of duplicate members of the outermost
-// object the last one counts, so text is summed per member.
+// What a value means is told by where it stands: a table (request_members.cpp) maps (place, key, API) to a place, and
+// this walks along it. Bounded state: three bytes a level of nesting, sums, and the model's name. Of duplicate members
+// of the outermost object the last one counts, so text is summed per member.
+//
+// TGI and SGLang share a path: the members of both are read, and `fill` decides whose the request is.
 #pragma once
 
 #include <array>
@@ -12,6 +15,7 @@
 #include <vector>
 
 #include "metrics/wire/request.hpp"
+#include "metrics/wire/request_members.hpp"
 #include "metrics/wire/sax.hpp"
 #include "metrics/wire/script.hpp"
 
@@ -31,83 +35,63 @@ class RequestReader : public Sax<RequestReader> {
   void string(std::string_view piece, bool last);
   void number(double value, std::size_t bytes);
   void boolean(bool value);
-  void null() {
-    if (value_place() == Place::tool_tree) tool_bytes_ += 4;
-  }
+  void null();
 
  private:
-  /// What a value means, by the keys that lead to it.
-  enum class Place : std::uint8_t {
-    ignored,
-    root,
-    model,
-    stream,
-    stream_options,
-    include_usage,
-    max_tokens,
-    max_completion_tokens,
-    n,
-    temperature,
-    messages,
-    message,
-    content,  // A string, or parts.
-    part,
-    text,
-    text_tree,  // Every string below counts as text.
-    prompt,     // A string, token ids, or a list of either.
-    prompt_of_list,
-    token_of_list,
-    tools,
-    tool_tree,
-    system,
-    inputs,
-    parameters,
-    do_sample,
-    sglang_input,
-  };
+  using Place = RequestPlace;
+  using From = RequestSource;
 
-  /// Text of one of the outermost members, so that the last of duplicates is the one that counts.
+  /// What one of the outermost members brought, so that the last of duplicates is the one that counts.
   struct Source {
     ScriptCounter scripts;
     std::uint32_t images = 0;
-  };
-  enum class From : std::uint8_t { messages, prompt, tools, system };
+    std::uint32_t messages = 0;
+    std::uint64_t elements = 0;  // Of a list of prompts.
+    std::uint64_t token_ids = 0;
+    bool ids_among_elements = false;  // The list is one prompt, not several.
+    bool begun = false;               // The member is there.
 
-  struct Member;
-  static const Member members[];
+    std::uint64_t prompts() const { return ids_among_elements ? 1 : elements; }
+  };
+
+  /// How the answer should be made. SGLang's stand apart, since TGI's share a request with them until it is over.
+  struct Sampling {
+    std::optional<std::uint64_t> max_tokens, preferred_max_tokens, n;
+    std::optional<double> temperature;
+    bool do_sample = false, top_k = false, top_p = false, typical_p = false;
+
+    bool greedy(Api api) const;
+  };
 
   struct Container {
     Place place;
     bool array;
+    bool has_text;  // Of a part: what has none is binary.
   };
 
   Place value_place() const;
-  void begin_member(Place place);
+  void begin_member(const RequestMember& member);
   void forget(Place place);
+  Api spoken() const;
   Source& source() { return sources_[static_cast<std::size_t>(from_)]; }
+  const Source& source(From from) const { return sources_[static_cast<std::size_t>(from)]; }
+  Sampling& sampling() { return open_.back().place == Place::sampling_params ? sglang_ : sampling_; }
 
   Api api_ = Api::other;
   std::vector<Container> open_;
   Place member_ = Place::ignored;  // Of the key read last.
-  From from_ = From::messages;     // Where the text that comes now belongs.
-  bool part_has_text_ = false;
+  From from_ = From::prompt;       // Where the text that comes now belongs.
 
   std::string model_;
-  bool stream_ = false;
+  std::optional<bool> stream_;
   bool stream_options_ = false;
   bool usage_requested_ = false;
+  bool stored_context_ = false;
   bool tools_ = false;
-  bool do_sample_ = false;
-  bool inputs_ = false;
-  bool sglang_input_ = false;
   bool empty_ = false;
-  std::optional<std::uint64_t> max_tokens_, max_completion_tokens_, n_;
-  std::optional<double> temperature_;
-  std::uint64_t prompts_ = 0;
-  std::uint64_t prompt_token_ids_ = 0;
-  std::uint32_t messages_ = 0;
   std::uint64_t tool_bytes_ = 0;
-  std::array<Source, 4> sources_;
+  Sampling sampling_, sglang_;
+  std::array<Source, request_source_count> sources_;
 };
 
 }  // namespace weir::metrics::wire

@@ -11,7 +11,7 @@ namespace weir::metrics::wire {
 
 Script script_of(char32_t code_point);
 
-/// About 0.5 ns a byte of ASCII. The text must be valid UTF-8 but for the cuts.
+/// About 0.1 ns a byte of ASCII, 1 ns of other scripts. The text must be valid UTF-8 but for the cuts.
 class ScriptCounter {
  public:
   void add(std::string_view piece);
@@ -19,7 +19,8 @@ class ScriptCounter {
   const std::array<std::uint64_t, script_count>& counts() const { return counts_; }
 
  private:
-  void add_byte(unsigned char c);  // One of a code point above ASCII.
+  void add_cut(unsigned char c);  // A byte of a code point that lies in two pieces.
+  std::uint64_t& count(Script script) { return counts_[static_cast<std::size_t>(script)]; }
 
   std::array<std::uint64_t, script_count> counts_{};
   char32_t unfinished_ = 0;  // Code point whose last bytes come with the next piece.

@@ -104,15 +104,19 @@ bool SseFramer::end_line(const char* eol, const char* after, SseEvent& event) {
       at += byte_order_mark.size();
     }
     blank = line.empty();
-    if (!blank) read_field(line, at);
+    if (!blank) read_line(line, at);
+  }
+  if (framing_ == Framing::lines) {
+    line_at_ = line_end;
+    blank = true;
   }
   if (blank) return end_block(offset_of(after), event);
   line_at_ = offset_of(after) - block_begin_;
   return false;
 }
 
-void SseFramer::read_field(std::string_view line, std::uint64_t at) {
-  const auto value = data_value(line);
+void SseFramer::read_line(std::string_view line, std::uint64_t at) {
+  const auto value = framing_ == Framing::lines ? line : data_value(line);
   if (!value) return;
   if (data_lines_++ > 0) return;  // Joined when the block is whole.
   data_at_ = at + (line.size() - value->size());
@@ -192,6 +196,10 @@ std::optional<std::string_view> SseFramer::pending() {
   if (skipping_ || carry_.empty()) return std::nullopt;
   std::string_view last_line = std::string_view(carry_).substr(std::min<std::size_t>(line_at_, carry_.size()));
   if (block_begin_ + line_at_ == 0 && last_line.starts_with(byte_order_mark)) last_line.remove_prefix(3);
+  if (framing_ == Framing::lines) {
+    joined_.assign(last_line).append(padding, '\0');
+    return std::string_view(joined_).substr(0, last_line.size());
+  }
   if (data_lines_ == 0 && !data_value(last_line)) return std::nullopt;
   return join_data(carry_);
 }

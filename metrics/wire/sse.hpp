@@ -5,6 +5,8 @@
 // they are split over reads or have several data lines. The bytes of an unfinished event are kept, raw, up to `limit`;
 // a longer event is skipped and reported as too long, and the one after it is read again. Costs about two memchr over
 // the bytes. Any split of a stream gives the same events.
+//
+// In lines, for streams of JSON documents one a line (Ollama), every line that is not empty is an event.
 #pragma once
 
 #include <cstddef>
@@ -25,9 +27,11 @@ struct SseEvent {
   bool too_long = false;    ///< `size` is above the limit: `data` is empty.
 };
 
+enum class Framing : std::uint8_t { events, lines };
+
 class SseFramer {
  public:
-  explicit SseFramer(std::size_t limit) : limit_(limit) {}
+  explicit SseFramer(std::size_t limit, Framing framing = Framing::events) : limit_(limit), framing_(framing) {}
 
   /// Takes a read; `piece` needs 64 readable bytes behind it and must stay until next() has returned false.
   void feed(std::span<const char> piece);
@@ -51,13 +55,14 @@ class SseFramer {
   const char* find_line_end();
   bool end_line(const char* eol, const char* after, SseEvent& event);
   bool end_block(std::uint64_t end, SseEvent& event);
-  void read_field(std::string_view line, std::uint64_t at);
+  void read_line(std::string_view line, std::uint64_t at);
   void keep_rest();
   void skip_block();
   std::string_view join_data(std::string_view block);
   std::uint64_t offset_of(const char* p) const { return base_ + static_cast<std::uint64_t>(p - piece_); }
 
   std::size_t limit_;
+  Framing framing_;
   const char* piece_ = nullptr;
   const char* end_ = nullptr;
   const char* scan_ = nullptr;     // All before it has been looked at.

@@ -189,13 +189,12 @@ void learn(benchmark::State& state) {
 }
 BENCHMARK(learn);
 
-/// A chat of so many bytes, read in pieces as large as the relay's reads.
-void inspect_request(benchmark::State& state) {
+/// A chat of so many bytes, read in pieces as large as the relay's reads, all of it messages with this content.
+void inspect_request(benchmark::State& state, const std::string& content) {
   constexpr std::size_t piece = 64 * 1024;
   std::string body = R"({"model":"bench","stream":true,"max_tokens":256,"messages":[)";
   while (body.size() < static_cast<std::size_t>(state.range(0)))
-    body +=
-        R"({"role":"user","content":"The weir holds 42 litres; die Wehre halten das Wasser zurück.\nНе всё сразу."},)";
+    body += R"({"role":"user","content":")" + content + "\"},";
   body.back() = ']';
   body += '}';
   for (auto _ : state) {
@@ -206,7 +205,21 @@ void inspect_request(benchmark::State& state) {
   }
   state.SetBytesProcessed(state.iterations() * static_cast<std::int64_t>(body.size()));
 }
-BENCHMARK(inspect_request)->Arg(512)->Arg(16 * 1024)->Arg(1024 * 1024);
+
+std::string repeated(const std::string& text, std::size_t times) {
+  std::string all;
+  while (times-- > 0) all += text;
+  return all;
+}
+const std::string mixed = "The weir holds 42 litres; die Wehre halten das Wasser zurück.\\nНе всё сразу.";
+BENCHMARK_CAPTURE(inspect_request, short_mixed, mixed)->Arg(512)->Arg(16 * 1024)->Arg(1024 * 1024);
+BENCHMARK_CAPTURE(inspect_request, prose,
+                  repeated("The weir holds 42 litres, and lets the river through. ", 100) + "\\n")
+    ->Arg(256 * 1024);
+BENCHMARK_CAPTURE(inspect_request, lines, repeated("  if (weir.holds(42)) return \\\"river\\\";\\n", 100))
+    ->Arg(256 * 1024);
+BENCHMARK_CAPTURE(inspect_request, chinese, repeated("水坝的作用是控制河流的流量，同时让一部分水自由通过。", 100))
+    ->Arg(256 * 1024);
 
 }  // namespace
 

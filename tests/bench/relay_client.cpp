@@ -15,7 +15,6 @@
 #include <array>
 #include <filesystem>
 #include <fstream>
-#include <span>
 #include <sstream>
 #include <vector>
 
@@ -142,31 +141,6 @@ class StreamReader {
   bool in_stamp_ = false, status_ok_ = false;
 };
 
-std::uint64_t nanoseconds(const timespec& t) {
-  return static_cast<std::uint64_t>(t.tv_sec) * 1'000'000'000 + static_cast<std::uint64_t>(t.tv_nsec);
-}
-
-/// As recv; `at` is the moment on CLOCK_MONOTONIC when the kernel received the last of the bytes.
-ssize_t read_stamped(int fd, std::span<char> bytes, std::uint64_t& at) {
-  iovec piece{bytes.data(), bytes.size()};
-  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(timespec))];
-  msghdr message{};
-  message.msg_iov = &piece;
-  message.msg_iovlen = 1;
-  message.msg_control = control;
-  message.msg_controllen = sizeof control;
-  const auto size = ::recvmsg(fd, &message, MSG_DONTWAIT);
-  at = monotonic_ns();
-  const auto* const header = size > 0 ? CMSG_FIRSTHDR(&message) : nullptr;
-  if (header != nullptr && header->cmsg_level == SOL_SOCKET && header->cmsg_type == SCM_TIMESTAMPNS) {
-    timespec stamp{}, wall{};
-    std::memcpy(&stamp, CMSG_DATA(header), sizeof stamp);
-    ::clock_gettime(CLOCK_REALTIME, &wall);
-    at -= nanoseconds(wall) - nanoseconds(stamp);
-  }
-  return size;
-}
-
 struct Stream {
   int fd = -1;
   StreamReader reader;
@@ -204,8 +178,7 @@ class Client {
 void Client::open(std::size_t at) {
   const int fd = checked(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), "socket");
   no_delay(fd);
-  const int on = 1;
-  checked(::setsockopt(fd, SOL_SOCKET, SO_TIMESTAMPNS, &on, sizeof on), "SO_TIMESTAMPNS");
+  stamp_arrivals(fd);
   const auto address = loopback(port_);
   checked(::connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address), "connect");
   const std::string body = R"({"model":"bench","stream":true,"max_tokens":)" + std::to_string(tokens_) +

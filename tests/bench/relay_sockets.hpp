@@ -1,4 +1,4 @@
-// What the two ends of the relay bench share: sockets, the clock of the stamps, and failing with a sentence.
+// What the two ends of a bench share: sockets, the clock of the stamps, bits of HTTP, and failing with a sentence.
 #pragma once
 
 #include <arpa/inet.h>
@@ -6,15 +6,21 @@
 #include <netinet/tcp.h>
 #include <sys/epoll.h>
 #include <sys/resource.h>
+#include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cctype>
 #include <cerrno>
+#include <csignal>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -23,10 +29,14 @@ namespace weir::bench {
 /// In front of the digits of a stamp, and nowhere else in an answer.
 inline constexpr char stamp_mark = '@';
 
+inline std::uint64_t nanoseconds(const timespec& t) {
+  return static_cast<std::uint64_t>(t.tv_sec) * 1'000'000'000 + static_cast<std::uint64_t>(t.tv_nsec);
+}
+
 inline std::uint64_t monotonic_ns() {
   timespec now{};
   ::clock_gettime(CLOCK_MONOTONIC, &now);
-  return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<std::uint64_t>(now.tv_nsec);
+  return nanoseconds(now);
 }
 
 [[noreturn]] inline void fail(const std::string& what) {
@@ -60,6 +70,81 @@ inline void watch(int set, int fd, std::uint32_t events, std::uint64_t tag) {
   checked(::epoll_ctl(set, EPOLL_CTL_ADD, fd, &event), "epoll_ctl");
 }
 
+/// Asks the kernel to stamp what this socket, or one accepted from it, receives.
+inline void stamp_arrivals(int fd) {
+  const int on = 1;
+  checked(::setsockopt(fd, SOL_SOCKET, SO_TIMESTAMPNS, &on, sizeof on), "SO_TIMESTAMPNS");
+}
+
+/// As recv; `at` is the moment on CLOCK_MONOTONIC when the kernel received the last of the bytes.
+inline ssize_t read_stamped(int fd, std::span<char> bytes, std::uint64_t& at) {
+  iovec piece{bytes.data(), bytes.size()};
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(timespec))];
+  msghdr message{};
+  message.msg_iov = &piece;
+  message.msg_iovlen = 1;
+  message.msg_control = control;
+  message.msg_controllen = sizeof control;
+  const auto size = ::recvmsg(fd, &message, MSG_DONTWAIT);
+  at = monotonic_ns();
+  const auto* const header = size > 0 ? CMSG_FIRSTHDR(&message) : nullptr;
+  if (header != nullptr && header->cmsg_level == SOL_SOCKET && header->cmsg_type == SCM_TIMESTAMPNS) {
+    timespec stamp{}, wall{};
+    std::memcpy(&stamp, CMSG_DATA(header), sizeof stamp);
+    ::clock_gettime(CLOCK_REALTIME, &wall);
+    at -= nanoseconds(wall) - nanoseconds(stamp);
+  }
+  return size;
+}
+
+/// A listening socket on loopback; `port` 0 is replaced by the one that the system chose.
+inline int listen_on_loopback(std::uint16_t& port) {
+  const int fd = checked(::socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0), "socket");
+  const int on = 1;
+  ::setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+  auto address = loopback(port);
+  checked(::bind(fd, reinterpret_cast<sockaddr*>(&address), sizeof address), "bind");
+  checked(::listen(fd, 4096), "listen");
+  socklen_t size = sizeof address;
+  ::getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size);
+  port = ntohs(address.sin_port);
+  return fd;
+}
+
+/// A descriptor that is readable once this process is asked to end.
+inline int termination_descriptor() {
+  sigset_t mask;
+  sigemptyset(&mask);
+  sigaddset(&mask, SIGTERM);
+  sigaddset(&mask, SIGINT);
+  sigprocmask(SIG_BLOCK, &mask, nullptr);
+  return checked(::signalfd(-1, &mask, SFD_CLOEXEC), "signalfd");
+}
+
+/// The body of a request that has come whole. Takes only what proxies send here: a body with Content-Length, or none.
+inline std::optional<std::string_view> whole_body(std::string_view request) {
+  const auto head_end = request.find("\r\n\r\n");
+  if (head_end == std::string_view::npos) return std::nullopt;
+  std::string lower(request.substr(0, head_end));
+  std::transform(lower.begin(), lower.end(), lower.begin(), [](unsigned char c) { return std::tolower(c); });
+  const auto at = lower.find("content-length:");
+  const std::size_t length = at == std::string::npos ? 0 : std::strtoul(lower.c_str() + at + 15, nullptr, 10);
+  if (request.size() < head_end + 4 + length) return std::nullopt;
+  return request.substr(head_end + 4, length);
+}
+
+/// The number behind `"name":` in a JSON body that a bench wrote.
+inline std::uint64_t json_number(std::string_view body, std::string_view name, std::uint64_t otherwise) {
+  const auto at = body.find("\"" + std::string(name) + "\":");
+  return at == std::string_view::npos ? otherwise : std::strtoul(body.data() + at + name.size() + 3, nullptr, 10);
+}
+
+inline void add_chunk(std::string& out, std::string_view bytes) {
+  char size[20];
+  const int length = std::snprintf(size, sizeof size, "%zx\r\n", bytes.size());
+  out.append(size, static_cast<std::size_t>(length)).append(bytes).append("\r\n");
+}
+
 /// As many descriptors as the system allows.
 inline void raise_descriptor_limit() {
   rlimit limit{};
@@ -68,11 +153,16 @@ inline void raise_descriptor_limit() {
   ::setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-/// The value behind `--NAME` on a command line of pairs.
-inline double option(int argc, char** argv, std::string_view name, double otherwise) {
+/// The text behind `--NAME` on a command line of pairs.
+inline const char* text_option(int argc, char** argv, std::string_view name, const char* otherwise) {
   for (int i = 1; i + 1 < argc; i += 2)
-    if (argv[i] == name) return std::strtod(argv[i + 1], nullptr);
+    if (argv[i] == name) return argv[i + 1];
   return otherwise;
+}
+
+inline double option(int argc, char** argv, std::string_view name, double otherwise) {
+  const char* const text = text_option(argc, argv, name, nullptr);
+  return text == nullptr ? otherwise : std::strtod(text, nullptr);
 }
 
 }  // namespace weir::bench

@@ -5,14 +5,13 @@
 // chat chunks as vLLM writes them, each with the CLOCK_MONOTONIC nanoseconds of its send in its content. Streams are
 // dealt to `groups` engines; all streams of one step together, `rate` times a second, as a batch does on a GPU. One
 // thread. Says at its end how many steps began more than 5 ms late: a bench with many of them measured this program.
-#include <sys/signalfd.h>
 #include <sys/timerfd.h>
 
 #include <algorithm>
-#include <csignal>
 #include <deque>
 #include <memory>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "tests/bench/relay_sockets.hpp"
@@ -29,12 +28,6 @@ constexpr std::string_view event_begin =
     R"("model":"bench","choices":[{"index":0,"delta":{)";
 constexpr std::string_view event_end = R"(},"logprobs":null,"finish_reason":null,"token_ids":null}]})";
 constexpr std::string_view last_event_end = R"(},"logprobs":null,"finish_reason":"stop","token_ids":null}]})";
-
-void add_chunk(std::string& out, std::string_view bytes) {
-  char size[20];
-  const int length = std::snprintf(size, sizeof size, "%zx\r\n", bytes.size());
-  out.append(size, static_cast<std::size_t>(length)).append(bytes).append("\r\n");
-}
 
 void add_event(std::string& out, std::string_view delta, std::string_view end = event_end) {
   std::string event;
@@ -89,14 +82,7 @@ class Upstream {
 Upstream::Upstream(std::uint16_t port, double rate, std::size_t groups)
     : period_(static_cast<std::uint64_t>(1e9 / rate)), groups_(groups), next_step_(groups) {
   set_ = checked(::epoll_create1(EPOLL_CLOEXEC), "epoll_create1");
-  listener_ = checked(::socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0), "socket");
-  const int on = 1;
-  ::setsockopt(listener_, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-  auto address = loopback(port);
-  checked(::bind(listener_, reinterpret_cast<sockaddr*>(&address), sizeof address), "bind");
-  checked(::listen(listener_, 4096), "listen");
-  socklen_t size = sizeof address;
-  ::getsockname(listener_, reinterpret_cast<sockaddr*>(&address), &size);
+  listener_ = listen_on_loopback(port);
   watch(set_, listener_, EPOLLIN, listener);
 
   timer_ = checked(::timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC), "timerfd_create");
@@ -105,15 +91,10 @@ Upstream::Upstream(std::uint16_t port, double rate, std::size_t groups)
   for (std::size_t i = 0; i < groups; ++i) next_step_[i] = now + period_ * (i + 1) / groups;
   arm();
 
-  sigset_t mask;
-  sigemptyset(&mask);
-  sigaddset(&mask, SIGTERM);
-  sigaddset(&mask, SIGINT);
-  sigprocmask(SIG_BLOCK, &mask, nullptr);
-  signals_ = checked(::signalfd(-1, &mask, SFD_CLOEXEC), "signalfd");
+  signals_ = termination_descriptor();
   watch(set_, signals_, EPOLLIN, signals);
 
-  std::printf("listening on 127.0.0.1:%u\n", unsigned{ntohs(address.sin_port)});
+  std::printf("listening on 127.0.0.1:%u\n", unsigned{port});
   std::fflush(stdout);
 }
 
@@ -157,17 +138,10 @@ void Upstream::readable(int fd) {
   read_request(*found->second);
 }
 
-/// Takes only what proxies send here: a body with Content-Length.
 void Upstream::read_request(Connection& of) {
-  const auto head_end = of.request.find("\r\n\r\n");
-  if (head_end == std::string::npos) return;
-  std::string lower = of.request.substr(0, head_end);
-  std::transform(lower.begin(), lower.end(), lower.begin(), [](unsigned char c) { return std::tolower(c); });
-  const auto at = lower.find("content-length:");
-  const std::size_t length = at == std::string::npos ? 0 : std::strtoul(lower.c_str() + at + 15, nullptr, 10);
-  if (of.request.size() < head_end + 4 + length) return;
-  begin(of, std::string_view(of.request).substr(head_end + 4, length));
-  of.request = {};
+  if (!whole_body(of.request)) return;
+  const auto request = std::exchange(of.request, {});
+  begin(of, *whole_body(request));  // May have closed it.
 }
 
 void Upstream::begin(Connection& of, std::string_view body) {
@@ -175,8 +149,7 @@ void Upstream::begin(Connection& of, std::string_view body) {
     send(of, "HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n");
     return;
   }
-  const auto at = body.find("\"max_tokens\":");
-  of.tokens_left = at == std::string_view::npos ? 16 : std::strtoul(body.data() + at + 13, nullptr, 10);
+  of.tokens_left = json_number(body, "max_tokens", 16);
   of.tokens = of.tokens_left;
   of.wants_usage = body.find("\"include_usage\":true") != std::string_view::npos;
   of.streaming = true;

@@ -34,13 +34,42 @@ TEST(ExpectedOutput, AnApiThatIsNotReadHasNoneUnlessTheRequestSetsALimit) {
 
 TEST(ExpectedOutput, LearnsTheMeanPerChoice) {
   ExpectedOutput expected;
-  expected.learn(asking({}, 1), 100);
-  EXPECT_EQ(expected.of(asking({}, 1)), 100u);
-  expected.learn(asking({}, 4), 1200);
+  for (int i = 0; i < 5; ++i) {
+    expected.learn(asking({}, 1), 100);
+    expected.learn(asking({}, 4), 1200);
+  }
   EXPECT_EQ(expected.of(asking({}, 1)), 200u);
   EXPECT_EQ(expected.of(asking({}, 2)), 400u);
   EXPECT_EQ(expected.of(asking(50, 2)), 100u);
-  EXPECT_EQ(expected.of(asking({}, 1, metrics::Api::openai_completions)), 256u);
+}
+
+TEST(ExpectedOutput, LeansOnItsNeighboursWhileAnswersAreFew) {
+  ExpectedOutput expected;
+  for (int i = 0; i < 10; ++i) expected.learn(asking({}, 1), 1000);
+  EXPECT_EQ(expected.of(asking({}, 1, metrics::Api::openai_completions)), 1000u) << "by the model";
+  RequestFacts other = asking({}, 1);
+  other.model = "other";
+  EXPECT_EQ(expected.of(other), 1000u) << "by the API";
+  other.api = metrics::Api::tgi_generate;
+  EXPECT_EQ(expected.of(other), 1000u) << "by the pool";
+  Tokens last = 1000;
+  for (int i = 0; i < 5; ++i) {
+    expected.learn(other, 50);
+    EXPECT_LT(expected.of(other), last);
+    last = expected.of(other);
+  }
+  EXPECT_EQ(last, 50u);
+  EXPECT_EQ(expected.of(asking({}, 1)), 1000u);
+}
+
+TEST(ExpectedOutput, ChatsSayNothingOfWhatIsNotRead) {
+  ExpectedOutput expected;
+  const RequestFacts embedding = asking({}, 1, metrics::Api::other);
+  for (int i = 0; i < 10; ++i) expected.learn(asking({}, 1), 1000);
+  EXPECT_EQ(expected.of(embedding), 0u);
+  for (int i = 0; i < 10; ++i) expected.learn(embedding, 7);
+  EXPECT_EQ(expected.of(embedding), 7u);
+  EXPECT_EQ(expected.of(asking({}, 1)), 1000u);
 }
 
 TEST(ExpectedOutput, FollowsAChange) {
@@ -52,7 +81,7 @@ TEST(ExpectedOutput, FollowsAChange) {
 
 TEST(ExpectedOutput, AnAbsurdReportIsCut) {
   ExpectedOutput expected;
-  expected.learn(asking({}, 1), ~Tokens{0});
+  for (int i = 0; i < 5; ++i) expected.learn(asking({}, 1), ~Tokens{0});
   EXPECT_EQ(expected.of(asking({}, 1)), 1'000'000u);
 }
 

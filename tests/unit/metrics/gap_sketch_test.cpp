@@ -48,14 +48,16 @@ TEST(GapSketch, BinsGrowWithTheGap) {
 
 TEST(GapSketch, TakesTheLongestDurationThereIs) { EXPECT_LE(GapSketch::bin_of(Nanoseconds::max()), 64 * 57); }
 
-TEST(GapSketch, KeepsItsBinsSortedAndCounted) {
+TEST(GapSketch, KeepsItsBinsSortedCountedAndSummed) {
   GapSketch sketch;
   sketch.add(20ms);
   sketch.add(1us, 3);
-  sketch.add(20ms, 2);
-  sketch.add(0ns);
+  sketch.add(20ms + 15us, 2);
+  sketch.add(-5ns);
   const std::uint16_t long_gap = GapSketch::bin_of(20ms);
-  EXPECT_THAT(sketch.bins(), ElementsAre(GapSketch::Bin{0, 1}, GapSketch::Bin{1, 3}, GapSketch::Bin{long_gap, 3}));
+  EXPECT_THAT(sketch.bins(), ElementsAre(GapSketch::Bin{0, 1, 0}, GapSketch::Bin{1, 3, 3000},
+                                         GapSketch::Bin{long_gap, 3, 60'030'000}));
+  EXPECT_EQ(sketch.bins().back().mean(), 20'010'000U);
   EXPECT_EQ(sketch.count(), 7U);
   sketch.clear();
   EXPECT_EQ(sketch.count(), 0U);

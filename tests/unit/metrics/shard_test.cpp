@@ -245,12 +245,7 @@ TEST(ReplicaShardSettle, TurnsSettledGapsIntoInterTokenLatency) {
   const RequestRecord record = streamed();
   const auto shard = settled(record);
   EXPECT_EQ(count_of(shard->inter_token_latency), 100U);
-  std::uint64_t sum = 0;
-  for (const auto& bin : record.answer.gaps.bins()) {
-    sum += static_cast<std::uint64_t>(GapSketch::middle_of(bin.index).count()) * bin.count;
-  }
-  EXPECT_EQ(shard->inter_token_latency.sum(), sum);
-  EXPECT_NEAR(static_cast<double>(sum), 99 * 10e6 + 30e6, 0.008 * (99 * 10e6 + 30e6));
+  EXPECT_EQ(shard->inter_token_latency.sum(), 99 * 10'000'000U + 30'000'000U);
 }
 
 TEST(ReplicaShardSettle, CountsStreamsWhoseGapsStayedChunkGaps) {

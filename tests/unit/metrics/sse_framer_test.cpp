@@ -26,9 +26,9 @@ struct Framed {
   bool operator==(const Framed&) const = default;
 };
 
-Framed frame(const std::vector<std::string_view>& pieces, std::size_t most = limit) {
+Framed frame(const std::vector<std::string_view>& pieces, Framing framing = Framing::events) {
   Framed framed;
-  SseFramer framer(most);
+  SseFramer framer(limit, framing);
   for (const std::string_view piece : pieces) {
     auto buffer = std::make_unique<char[]>(piece.size() + 64);
     std::memset(buffer.get(), '\n', piece.size() + 64);
@@ -50,6 +50,7 @@ struct Case {
   std::string stream;
   std::vector<std::string> data;
   std::string pending = "-";
+  Framing framing = Framing::events;
 
   friend void PrintTo(const Case& one, std::ostream* out) { *out << one.what; }
 };
@@ -102,27 +103,43 @@ const Case cases[] = {
     {"one that does not end", "data: a\n\ndata: " + long_line, {"a"}},
     {"one as long as the limit", "data: " + long_line.substr(0, limit - 7) + "\n\n", {long_line.substr(0, limit - 7)}},
     {"one a byte longer", "data: " + long_line.substr(0, limit - 6) + "\n\n", {"<too long>"}},
+    {"lines", "{1}\n{2}\r\n{3}\n", {"{1}", "{2}", "{3}"}, "-", Framing::lines},
+    {"empty lines between them", "\n{1}\n\n\r\n{2}\n", {"{1}", "{2}"}, "-", Framing::lines},
+    {"lines that look like fields", "data: a\n: b\n", {"data: a", ": b"}, "-", Framing::lines},
+    {"byte order mark before a line", "\xEF\xBB\xBF{1}\n", {"{1}"}, "-", Framing::lines},
+    {"unfinished line after others", "{1}\n{2}", {"{1}"}, "{2}", Framing::lines},
+    {"no line", "", {}, "-", Framing::lines},
+    {"a line beyond the limit", "{1}\n" + long_line + "\n{2}\n", {"{1}", "<too long>", "{2}"}, "-", Framing::lines},
+    {"a line that CRLF ends beyond the limit", long_line + "\r\n{2}\r\n", {"<too long>", "{2}"}, "-", Framing::lines},
+    {"a line that does not end", "{1}\n" + long_line, {"{1}"}, "-", Framing::lines},
+    {"a line as long as the limit",
+     long_line.substr(0, limit) + "\n",
+     {long_line.substr(0, limit)},
+     "-",
+     Framing::lines},
+    {"a line a byte longer", long_line.substr(0, limit + 1) + "\n", {"<too long>"}, "-", Framing::lines},
     {"NUL and high bytes", std::string("data: \0\xFF\n\n", 10), {std::string("\0\xFF", 2)}},
 };
 
 class SseFramerCases : public testing::TestWithParam<Case> {};
 
 TEST_P(SseFramerCases, GiveTheirEvents) {
-  const Framed framed = frame({GetParam().stream});
+  const Framed framed = frame({GetParam().stream}, GetParam().framing);
   EXPECT_THAT(framed.data, testing::ElementsAreArray(GetParam().data));
   EXPECT_EQ(framed.pending, GetParam().pending);
 }
 
 TEST_P(SseFramerCases, AreTheSameHoweverTheyAreSplit) {
   const std::string_view stream = GetParam().stream;
+  const Framing framing = GetParam().framing;
   const auto data = [](const Framed& framed) { return std::pair(framed.data, framed.pending); };
-  const auto whole = data(frame({stream}));
+  const auto whole = data(frame({stream}, framing));
   for (std::size_t cut = 0; cut <= stream.size(); ++cut) {
-    ASSERT_EQ(data(frame({stream.substr(0, cut), stream.substr(cut)})), whole) << "cut at " << cut;
+    ASSERT_EQ(data(frame({stream.substr(0, cut), stream.substr(cut)}, framing)), whole) << "cut at " << cut;
   }
   std::vector<std::string_view> bytes;
   for (std::size_t i = 0; i < stream.size(); ++i) bytes.push_back(stream.substr(i, 1));
-  EXPECT_EQ(data(frame(bytes)), whole) << "byte by byte";
+  EXPECT_EQ(data(frame(bytes, framing)), whole) << "byte by byte";
 }
 
 INSTANTIATE_TEST_SUITE_P(Streams, SseFramerCases, testing::ValuesIn(cases));
@@ -131,6 +148,12 @@ TEST(SseFramer, SaysWhereEventsBeginAndEnd) {
   const Framed framed = frame({"data: a\n\n: c\n\nid: 1\ndata: b\r\n\r\nda"});
   EXPECT_THAT(framed.places, ElementsAre(std::pair(0U, 9U), std::pair(14U, 31U)));
   EXPECT_EQ(framed.rest, 2U);
+}
+
+TEST(SseFramer, SaysWhereLinesBeginAndEnd) {
+  const Framed framed = frame({"{1}\n\r\n{2}\r\n{"}, Framing::lines);
+  EXPECT_THAT(framed.places, ElementsAre(std::pair(0U, 4U), std::pair(6U, 11U)));
+  EXPECT_EQ(framed.rest, 1U);
 }
 
 TEST(SseFramer, GivesTheLineFeedOfASplitLineEndToTheEventItEnds) {

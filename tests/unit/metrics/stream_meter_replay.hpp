@@ -91,6 +91,14 @@ inline std::unique_ptr<Replay> replayed(const std::string& body,
 inline std::string words(const std::optional<Moment>& m) { return m ? std::to_string((*m - start).count()) : "-"; }
 inline std::string words(const std::optional<std::uint64_t>& n) { return n ? std::to_string(*n) : "-"; }
 
+inline std::string words(const std::optional<double>& x) { return x ? std::to_string(*x) : "-"; }
+
+inline std::string words(const EngineFigures& e) {
+  return "queue " + words(e.queue) + " prefill " + words(e.prefill) + " ttft " + words(e.ttft) + " decode " +
+         words(e.decode) + " total " + words(e.total) + " drafts " + words(e.draft_tokens) + " " +
+         words(e.draft_accepted_tokens) + " counts " + words(e.prompt_tokens) + " " + words(e.output_tokens);
+}
+
 inline std::string words(const Histogram& h) {
   std::string text = "sum " + std::to_string(h.sum());
   for (std::size_t i = 0; i <= h.bounds().size(); ++i) {
@@ -114,7 +122,7 @@ inline std::string words(const Answer& a) {
     << "\ngaps";
   for (const auto& bin : a.gaps.bins()) s << " " << bin.index << ":" << bin.count;
   s << "\nfinish " << a.finish_reason << " complete " << name_of(a.complete) << (a.in_band_error ? " error" : "")
-    << (a.unparsed ? " unparsed" : "") << " chars " << a.output_chars;
+    << (a.unparsed ? " unparsed" : "") << " chars " << a.output_chars << "\nengine " << words(a.engine);
   return s.str();
 }
 

@@ -176,6 +176,7 @@ class Attempt {
   RelayOutput out;
   std::string client;
   int retries_left, retries_asked = 0;
+  bool client_takes_all = true;  ///< Else some of what is written waits for a slow client.
 
  private:
   Attempt& written(Moment when) {
@@ -183,7 +184,7 @@ class Attempt {
     for (const auto span : out.spans) last_.append(span);
     EXPECT_EQ(last_.size(), out.size());
     client += last_;
-    machine->written(when, true);
+    machine->written(when, client_takes_all);
     return *this;
   }
   std::string last_;

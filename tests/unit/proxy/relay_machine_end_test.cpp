@@ -332,6 +332,7 @@ TEST(RelayClient, LeavesInAPhase) {
 
 TEST(RelayClient, WhoLeavesBehindTheEndChangesTheOutcomeOfAGoodAnswerOnly) {
   Attempt good, bad, broken;
+  good.client_takes_all = false;
   good.arrives(sse_head() + chunk(token("a") + done_event) + last_chunk);
   bad.arrives(answer("422 Unprocessable Entity", "{}"));
   broken.arrives(sse_head() + chunk(token("a"))).breaks(Break::reset);
@@ -347,6 +348,45 @@ TEST(RelayClient, WhoLeavesBehindTheEndChangesTheOutcomeOfAGoodAnswerOnly) {
   EXPECT_EQ(good.machine->phase(), metrics::Phase::decode);
   EXPECT_EQ(good.machine->answer().complete, metrics::Completeness::marker) << "its latencies count";
   EXPECT_EQ(bad.machine->phase(), std::nullopt);
+}
+
+TEST(RelayClient, WhoLeavesWithTheEndMarkerHasTheWholeAnswer) {
+  Attempt at_marker, at_last_chunk, empty;
+  at_marker.arrives(sse_head() + chunk(token("a") + finish_event + done_event), at(1));
+  at_last_chunk.arrives(sse_head() + chunk(token("a") + finish_event + done_event), at(1));
+  at_last_chunk.client_takes_all = false;
+  at_last_chunk.arrives(last_chunk, at(2));
+  empty.arrives(sse_head() + chunk(finish_event + done_event), at(1));
+  for (auto* attempt : {&at_marker, &at_last_chunk, &empty}) {
+    attempt->machine->client_gone(at(2));
+    EXPECT_EQ(attempt->machine->outcome(), attempt == &empty ? Outcome::ok_empty : Outcome::ok);
+    EXPECT_EQ(attempt->machine->phase(), std::nullopt);
+    EXPECT_EQ(attempt->machine->answer().complete, metrics::Completeness::marker);
+    EXPECT_EQ(attempt->machine->answer().end, at(2));
+    EXPECT_FALSE(attempt->machine->client_reusable());
+    EXPECT_EQ(attempt->pool->in_flight(), 0u);
+  }
+  EXPECT_EQ(at_marker.machine->end(), AttemptEnd::client_gone);
+  EXPECT_FALSE(at_marker.machine->upstream_reusable()) << "its last chunk is still to come";
+}
+
+TEST(RelayClient, WhoHasNotTakenTheEndMarkerAbortsTheAnswer) {
+  Attempt attempt;
+  attempt.arrives(sse_head() + chunk(token("a")), at(1));
+  attempt.client_takes_all = false;
+  attempt.arrives(chunk(done_event), at(2));
+  attempt.machine->client_gone(at(3));
+  EXPECT_EQ(attempt.machine->outcome(), Outcome::client_abort);
+  EXPECT_EQ(attempt.machine->phase(), metrics::Phase::decode);
+}
+
+TEST(RelayClient, WhoLeavesAtAnErrorIsNotItsCause) {
+  Attempt attempt;
+  attempt.arrives(sse_head() + chunk(token("a")), at(1));
+  attempt.arrives(chunk("data: {\"error\": {\"message\": \"m\", \"code\": 500}}\n\n"), at(2));
+  attempt.machine->client_gone(at(2));
+  EXPECT_EQ(attempt.machine->outcome(), Outcome::upstream_error);
+  EXPECT_EQ(attempt.machine->phase(), std::nullopt);
 }
 
 TEST(RelayOutput, IsNothingForAReadThatLeavesNothing) {

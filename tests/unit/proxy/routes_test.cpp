@@ -8,10 +8,32 @@ namespace {
 using Paths = std::vector<std::string>;
 
 TEST(Routes, ServeInferenceAndNothingElseByDefault) {
-  for (const auto* path :
-       {"/v1/chat/completions", "/v1/completions", "/v1/responses", "/v1/messages", "/generate", "/generate_stream",
-        "/completion", "/v1/embeddings", "/embed", "/v1/rerank", "/rerank", "/v1/score", "/tokenize", "/detokenize",
-        "/api/chat", "/api/generate", "/api/extra/generate/stream"})
+  for (const auto* path : {"/v1/chat/completions",
+                           "/chat/completions",
+                           "/v1/completions",
+                           "/completions",
+                           "/completion",
+                           "/v1/responses",
+                           "/responses",
+                           "/v1/messages",
+                           "/generate",
+                           "/generate_stream",
+                           "/api/chat",
+                           "/api/generate",
+                           "/api/extra/generate/stream",
+                           "/api/v1/generate",
+                           "/api/latest/generate",
+                           "/v1/embeddings",
+                           "/embeddings",
+                           "/embed",
+                           "/v1/rerank",
+                           "/v2/rerank",
+                           "/rerank",
+                           "/v1/score",
+                           "/score",
+                           "/tokenize",
+                           "/v1/tokenize",
+                           "/detokenize"})
     EXPECT_EQ(route_of("POST", path, {}), Route::inference) << path;
   // What engines serve on the same port, and what only looks like a route.
   for (const auto* path : {"/",

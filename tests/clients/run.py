@@ -1,0 +1,231 @@
+"""Runs every case twice, with the client at the replica and with the client at weir, and compares what the client saw;
+then what weir counted, and whether the replica was left when the client had gone.
+
+Usage: run.py WEIR_PROGRAM DIRECTORY [WORD...]
+  DIRECTORY  where settings, logs and what clients saw are left.
+  WORD       only cases whose name has one of these."""
+import json
+import os
+import random
+import re
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from pathlib import Path
+
+for name in [name for name in os.environ if name.lower().endswith("_proxy")]:
+    del os.environ[name]  # Loopback only.
+os.environ.update(HF_HUB_DISABLE_TELEMETRY="1", HF_HUB_OFFLINE="0")
+
+import cases_anthropic, cases_curl, cases_huggingface, cases_openai  # noqa: E401, F401: they register themselves.
+from cases import CASES
+from replica import Replica
+
+PATIENCE = 10.0  # Seconds that weir may take to start, to count, or to leave a replica.
+
+
+class Failed(Exception):
+    pass
+
+
+def until(what, tried, *expected):
+    """Waits until `tried` returns something true and returns that."""
+    end = time.monotonic() + PATIENCE
+    while not (result := tried()):
+        if time.monotonic() > end:
+            raise Failed(f"{what} did not come within {PATIENCE:g} s")
+        time.sleep(0.01)
+    return result
+
+
+def get(url):
+    try:
+        with urllib.request.urlopen(url, timeout=PATIENCE) as answer:
+            return answer.read().decode()
+    except OSError:
+        return None
+
+
+def free_ports(count):
+    """Ports of loopback below the range that the system hands out by itself."""
+    ports = set()
+    while len(ports) < count:
+        port = random.randrange(20000, 30000)
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port)) != 0:
+                ports.add(port)
+    return list(ports)
+
+
+SETTINGS = """[server]
+listen = ["127.0.0.1:{client}"]
+[metrics]
+listen = "127.0.0.1:{metrics}"
+[admin]
+listen = ""
+[log]
+requests = "requests.jsonl"
+[limits]
+drain_delay = 0
+drain = 1
+
+[[pool]]
+name = "clients"
+
+[[pool.replica]]
+name = "replica"
+url = "{replica}"
+"""
+
+
+class Weir:
+    def __init__(self, program, directory, replica):
+        client, metrics = free_ports(2)
+        self.url, self.metrics = f"http://127.0.0.1:{client}", f"http://127.0.0.1:{metrics}"
+        (directory / "weir.toml").write_text(SETTINGS.format(client=client, metrics=metrics, replica=replica))
+        with (directory / "weir.out").open("wb") as output:
+            self.process = subprocess.Popen([program, "serve", "--config", "weir.toml"], cwd=directory,
+                                            stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT)
+        until("weir", lambda: get(f"{self.metrics}/-/ready"))
+
+    def counters(self):
+        """The counters of a scrape that cases look at: {(name, (label, ...)): value}."""
+        read = {}
+        for line in (get(f"{self.metrics}/metrics") or "").splitlines():
+            sample = re.fullmatch(r"(weir_(?:requests|prompt_tokens|output_tokens)_total)\{(.*)\} (\S+)", line)
+            if not sample:
+                continue
+            name, labels, value = sample.groups()
+            labels = dict(re.findall(r'(\w+)="([^"]*)"', labels))
+            key = (name, *(labels.get(label, "") for label in ("outcome", "api", "stream", "phase")))
+            read[key] = read.get(key, 0) + float(value)
+        return read
+
+    def close(self):
+        self.process.terminate()
+        try:
+            self.process.wait(PATIENCE)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+
+
+def grown(before, after):
+    return {key: value - before.get(key, 0) for key, value in after.items() if value != before.get(key, 0)}
+
+
+def check_counted(counted, weir, before):
+    def ended():
+        growth = grown(before, weir.counters())
+        requests = sum(value for key, value in growth.items() if key[0] == "weir_requests_total")
+        return growth if requests >= counted.requests else None
+
+    growth = until("the request in weir_requests_total", ended)
+    wanted = ("weir_requests_total", counted.outcome, counted.api, "true" if counted.stream else "false", counted.phase)
+    requests = {key: value for key, value in growth.items() if key[0] == "weir_requests_total"}
+    if requests != {wanted: counted.requests}:
+        raise Failed(f"weir counted {describe(requests)} and should have counted {describe({wanted: counted.requests})}")
+    for kind in ("prompt", "output"):
+        expected = getattr(counted, kind)
+        tokens = sum(value for key, value in growth.items() if key[0] == f"weir_{kind}_tokens_total")
+        if expected is not None and tokens != expected:
+            raise Failed(f"weir counted {tokens:g} {kind} tokens, and there were {expected}")
+
+
+def describe(requests):
+    return ", ".join(f"{value:g} x {' '.join(filter(None, key[1:]))}" for key, value in requests.items()) or "nothing"
+
+
+# What a client of each SDK catches.
+SDK_ERRORS = {"APIError", "TextGenerationError", "HTTPError"}
+
+
+def check_break(case, direct, through):
+    """The replica broke off: the client must have seen what came before, and must not take it for whole. weir may say in
+    the client's dialect what happened, so that the SDK raises its own error where it had only a cut connection."""
+    if "exit" in direct:  # curl
+        if (direct["exit"], direct["head"]) != (through["exit"], through["head"]) or direct["exit"] == 0:
+            raise Failed(f"exit {direct['exit']}, {direct['head']} became {through['exit']}, {through['head']}")
+        if not through["body"].startswith(direct["body"]):
+            raise Failed("what came before the break is not what the replica sent")
+        return
+    ours, theirs = through["events"], direct["events"]
+    known = min(len(ours), len(theirs)) if case.breaks_off == "reset" else len(theirs)  # A reset may overtake bytes.
+    if ours[:known] != theirs[:known] or (case.breaks_off != "reset" and len(ours) != known):
+        raise Failed("what came before the break is not what the replica sent")
+    if "raised" not in direct:
+        raise Failed("the client at the replica took the broken answer for whole: the case proves nothing")
+    if "raised" not in through:
+        raise Failed("the client took the broken answer for whole")
+    if through["raised"]["type"] != direct["raised"]["type"] and not SDK_ERRORS & set(through["raised"]["bases"]):
+        raise Failed(f"the client got {through['raised']['type']} for {direct['raised']['type']}")
+
+
+def first_difference(direct, through, path=""):
+    if type(direct) is type(through) and isinstance(direct, dict):
+        for key in {**direct, **through}:
+            if direct.get(key) != through.get(key):
+                return first_difference(direct.get(key), through.get(key), f"{path}.{key}")
+    if type(direct) is type(through) and isinstance(direct, list):
+        for index, (one, other) in enumerate(zip(direct, through)):
+            if one != other:
+                return first_difference(one, other, f"{path}[{index}]")
+        return f"{path} has {len(direct)} parts at the replica, {len(through)} through weir"
+    return f"{path}: {direct!r} at the replica, {through!r} through weir"
+
+
+def run_case(case, replica, weir):
+    """Raises Failed. Both sights are returned even then, by way of `seen`."""
+    seen = {}
+    try:
+        seen["direct"] = case.run(replica.url)
+        if case.client_left and not replica.left():
+            raise Failed("the replica did not see the client leave: the case proves nothing")
+        before = weir.counters()
+        seen["through"] = case.run(weir.url)
+        if case.breaks_off:
+            check_break(case, **seen)
+        elif seen["direct"] != seen["through"]:
+            raise Failed(first_difference(**seen))
+        if case.client_left and not replica.left():
+            raise Failed("weir did not leave the replica when the client had left")
+        if case.counted:
+            check_counted(case.counted, weir, before)
+        return None, seen
+    except (Failed, AssertionError) as error:
+        return str(error), seen
+    except Exception as error:
+        return f"{type(error).__name__}: {error}", seen
+
+
+def main():
+    program, directory, *words = sys.argv[1:]
+    directory = Path(directory).resolve()
+    directory.mkdir(parents=True, exist_ok=True)
+    chosen = [case for case in CASES if not words or any(word in case.name for word in words)]
+    if not chosen:
+        sys.exit(f"no case has {' or '.join(words)} in its name")
+    replica = Replica()
+    weir = Weir(Path(program).resolve(), directory, replica.url)
+    failed = 0
+    try:
+        with (directory / "seen.jsonl").open("w") as file:
+            for case in chosen:
+                problem, seen = run_case(case, replica, weir)
+                json.dump({"case": case.name, "problem": problem, **seen}, file, ensure_ascii=False, default=str)
+                file.write("\n")
+                print(f"{'FAILED' if problem else 'passed'}  {case.name}{': ' + problem if problem else ''}", flush=True)
+                failed += problem is not None
+    finally:
+        weir.close()
+        replica.close()
+    print(f"\n{len(chosen) - failed} of {len(chosen)} cases passed. What the clients saw: {directory}/seen.jsonl")
+    sys.exit(1 if failed else 0)
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except Failed as error:
+        sys.exit(f"clients: {error}")

@@ -1,0 +1,107 @@
+// Feeds a body to RequestInspector whole, byte by byte and as the input cuts it: the facts must be the same and within
+// bounds, and the member that asks for usage must leave the body the JSON it was.
+//
+// An input: API; path; two bytes for the cuts; the body.
+#include <simdjson.h>
+
+#include <memory>
+
+#include "metrics/wire/request.hpp"
+#include "tests/fuzz/input.hpp"
+
+namespace {
+
+using namespace weir::metrics;
+using namespace weir::metrics::wire;
+using weir::fuzz::must;
+
+/// Paths that say something by themselves, and one that does not.
+constexpr std::array<std::string_view, 8> paths{
+    "/v1/chat/completions",   "/generate_stream",           "/generate",     "/completion", "/api/chat",
+    "/api/v1/generate/check", "/api/extra/generate/stream", "/v1/embeddings"};
+
+RequestFacts facts_of(Api api, std::string_view path, const std::vector<std::string_view>& pieces) {
+  RequestInspector inspector(api, path);
+  for (const std::string_view piece : pieces) {
+    // In memory of its own, so that a look behind the piece is seen.
+    const auto copy = std::make_unique<char[]>(piece.size());
+    std::copy(piece.begin(), piece.end(), copy.get());
+    inspector.feed({copy.get(), piece.size()});
+  }
+  return inspector.finish();
+}
+
+/// All but what the member that asks for usage changes.
+void must_be_equal(const RequestFacts& a, const RequestFacts& b) {
+  must(a.api == b.api, "api");
+  must(a.model == b.model, "model");
+  must(a.stream == b.stream, "stream");
+  must(a.max_tokens == b.max_tokens, "max_tokens");
+  must(a.n == b.n, "n");
+  must(a.greedy == b.greedy, "greedy");
+  must(a.tools == b.tools, "tools");
+  must(a.images == b.images, "images");
+  must(a.prompt_token_ids == b.prompt_token_ids, "prompt_token_ids");
+  must(a.text.code_points == b.text.code_points, "code_points");
+  must(a.text.messages == b.text.messages, "messages");
+  must(a.text.tool_bytes == b.text.tool_bytes, "tool_bytes");
+  must(a.whole_json == b.whole_json, "whole_json");
+  must(a.first_member_at == b.first_member_at, "first_member_at");
+  must(a.empty_object == b.empty_object, "empty_object");
+}
+
+void must_be_bounded(const RequestFacts& facts, std::size_t bytes) {
+  must(facts.model.size() <= 128, "model is short");
+  must(facts.max_tokens.value_or(0) <= most_tokens, "max_tokens is believable");
+  must(facts.n >= 1, "n is at least 1");
+  must(facts.images <= bytes, "an image needs a byte");
+  must(facts.prompt_token_ids.value_or(0) <= bytes, "a token id needs a byte");
+  must(facts.text.chars() <= bytes, "a character needs a byte");
+  must(facts.text.messages <= bytes, "a message needs a byte");
+  must(facts.text.tool_bytes <= bytes, "compact JSON is not longer");
+  must(facts.whole_json == facts.first_member_at.has_value(), "a whole object has a first member's place");
+}
+
+bool is_json(const std::string& text) {
+  static simdjson::dom::parser parser;
+  return parser.parse(text).error() == simdjson::SUCCESS;
+}
+
+void must_take_the_member(const RequestFacts& facts, std::string_view path, std::string_view body, bool continuous) {
+  const std::string_view member = usage_member(facts, continuous);
+  if (member.empty()) return;
+  must(facts.stream && !facts.stream_options && !facts.usage_requested && facts.whole_json, "only where it is missing");
+  must(!facts.empty_object, "the member's comma has a member behind it");
+  must(*facts.first_member_at <= body.size() && body[*facts.first_member_at - 1] == '{', "just behind the brace");
+  const std::string before(body);
+  std::string after = before;
+  after.insert(*facts.first_member_at, member);
+  must(!is_json(before) || is_json(after), "the member leaves the body JSON");
+  const RequestFacts again = facts_of(facts.api, path, {after});
+  must_be_equal(again, facts);
+  must(again.usage_requested && again.stream_options, "the member asks for usage");
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t size) {
+  weir::fuzz::Input input(bytes, size);
+  const Api api = static_cast<Api>(input.take() % api_names.size());
+  const std::string_view path = paths[input.take() % paths.size()];
+  weir::fuzz::Cuts cuts(input.take(), input.take());
+  const std::string_view body = input.rest();
+
+  const RequestFacts whole = facts_of(api, path, {body});
+  const auto bytewise = weir::fuzz::pieces(body, [] { return std::size_t{1}; });
+  const auto cut = weir::fuzz::pieces(body, [&] { return cuts.next(); });
+  for (const auto& pieces : {bytewise, cut}) {
+    const RequestFacts facts = facts_of(api, path, pieces);
+    must_be_equal(facts, whole);
+    must(facts.usage_requested == whole.usage_requested, "usage_requested");
+    must(facts.stream_options == whole.stream_options, "stream_options");
+  }
+  must_be_bounded(whole, body.size());
+  must_take_the_member(whole, path, body, false);
+  must_take_the_member(whole, path, body, true);
+  return 0;
+}

@@ -1,0 +1,79 @@
+// What a stream must be once its usage events are taken out, worked out a second time and in the plainest way: over the
+// whole stream at once, with a copy of every event. The stream fuzzer compares StreamMeter with it.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "metrics/stream_meter.hpp"
+#include "metrics/wire/dialect.hpp"
+
+namespace weir::fuzz {
+
+/// A block of an event stream: its lines without their ends, and where it lies.
+struct Block {
+  std::size_t begin = 0, end = 0;  // `end` is behind its blank line.
+  std::size_t size = 0;            // Without its blank line.
+  std::string data;
+  bool dispatched = false;  // It has a data line.
+  bool ended = false;       // It has its blank line.
+};
+
+/// The block that begins at `from` (WHATWG HTML, "parsing an event stream").
+inline Block block_at(std::string_view stream, std::size_t from) {
+  Block block;
+  block.begin = from;
+  std::size_t at = from;
+  while (at < stream.size()) {
+    const std::size_t line_begin = at;
+    const std::size_t line_end = std::min(stream.find_first_of("\r\n", at), stream.size());
+    std::string_view line = stream.substr(at, line_end - at);
+    if (at == 0 && line.starts_with("\xEF\xBB\xBF")) line.remove_prefix(3);
+    at = line_end + (stream.substr(line_end, 2) == "\r\n" ? 2 : line_end < stream.size() ? 1 : 0);
+    if (line.empty() && line_end < stream.size()) {
+      block.ended = true;
+      block.size = line_begin - from;
+      break;
+    }
+    const bool data = line.starts_with("data") && (line.size() == 4 || line[4] == ':');
+    if (!data) continue;
+    line.remove_prefix(std::min<std::size_t>(line.size(), 5));
+    if (line.starts_with(' ')) line.remove_prefix(1);
+    if (block.dispatched) block.data += '\n';
+    block.data += line;
+    block.dispatched = true;
+  }
+  block.end = at;
+  if (!block.ended) block.size = at - from;
+  return block;
+}
+
+inline bool is_usage_only(metrics::Api api, const Block& block) {
+  if (!block.dispatched || block.size > metrics::StreamMeter::hold_limit) return false;
+  if (!block.ended && !metrics::wire::whole_event(block.data)) return false;
+  const std::string padded = block.data + std::string(metrics::StreamMeter::padding, '\0');
+  metrics::wire::EventFacts facts;
+  metrics::wire::read_event(api, std::string_view(padded).substr(0, block.data.size()), facts);
+  return facts.usage_only;
+}
+
+/// `whole`: the stream's framing ended in good order. If not, an unfinished event is not sent on.
+inline std::string stripped(metrics::Api api, std::string_view stream, bool whole) {
+  std::string sent;
+  for (std::size_t at = 0; at < stream.size();) {
+    const Block block = block_at(stream, at);
+    const bool lost = !block.ended && !whole && block.size <= metrics::StreamMeter::hold_limit;
+    if (!lost && !is_usage_only(api, block)) sent += stream.substr(block.begin, block.end - block.begin);
+    at = block.end;
+  }
+  return sent;
+}
+
+/// `part` is `whole` with some bytes left out.
+inline bool is_subsequence(std::string_view part, std::string_view whole) {
+  std::size_t matched = 0;
+  for (std::size_t at = 0; at < whole.size() && matched < part.size(); ++at) matched += part[matched] == whole[at];
+  return matched == part.size();
+}
+
+}  // namespace weir::fuzz
