@@ -101,6 +101,13 @@ std::vector<std::string_view> Exchange::request_spans(std::string_view usage_mem
   return {upstream_head_, body.substr(0, at), usage_member, body.substr(at)};
 }
 
+/// The replica took the original of what it had refused: it was the usage option.
+static void disable_injection(ReplicaRuntime& replica) {
+  if (replica.injection_disabled.exchange(true)) return;
+  spdlog::warn("replica '{}' refuses stream_options: weir no longer asks it for usage, its token counts stay unknown",
+               replica.settings.name);
+}
+
 Awaitable<void> Exchange::attempt(ReplicaRuntime& replica) {
   const auto now = std::chrono::steady_clock::now();
   auto& shard = replica.series->shard(loop_.index);
@@ -122,7 +129,10 @@ Awaitable<void> Exchange::attempt(ReplicaRuntime& replica) {
   options.injected = !member.empty();
   options.injected_continuous = options.injected && replica.inject_continuous_usage;
   options.take_retry = [this] { return take_retry(); };
-  options.accepted = [this] { give_retry_back(); };
+  options.accepted = [this, &replica](unsigned status) {
+    give_retry_back();
+    if (refused_injection_ == &replica && status < 300) disable_injection(replica);
+  };
   options.known_route = request_.route == Route::inference;
   options.choices = request_.facts.n;
   options.request_id = request_.request_id;
@@ -183,10 +193,6 @@ Awaitable<void> Exchange::attempt(ReplicaRuntime& replica) {
     case AttemptEnd::client_gone:
       break;
   }
-  if (refused_injection_ == &replica && machine.status() && *machine.status() < 300 &&
-      !replica.injection_disabled.exchange(true))
-    spdlog::warn("replica '{}' refuses stream_options: weir no longer asks it for usage, its token counts stay unknown",
-                 replica.settings.name);
   if (auto connection_left = relay.take_connection()) loop_.idle.put(replica, std::move(connection_left), ended);
   conclude(machine, relay, replica);
 }

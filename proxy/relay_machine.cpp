@@ -4,6 +4,8 @@
 #include <charconv>
 #include <functional>
 
+#include "metrics/wire/engine_head.hpp"
+
 namespace weir::proxy {
 namespace {
 
@@ -138,6 +140,7 @@ bool RelayMachine::accept_head(std::string_view bytes, Moment at, RelayOutput& o
   meter.strip_usage = options_.injected && form_ == BodyForm::sse;
   meter.strip_continuous_usage = meter.strip_usage && options_.injected_continuous;
   meter.choices = options_.choices;
+  meter.engine = metrics::wire::engine_head([&head](std::string_view name) { return head[name]; });
   meter.received = options_.received;
   meter.sent = sent_.value_or(at);
   meter_.emplace(meter, shard_);
@@ -193,7 +196,7 @@ void RelayMachine::body_arrived(std::span<char> bytes, Moment at, RelayOutput& o
 /// Puts the client's head in front of what is written; from here on nothing is tried again.
 void RelayMachine::commit(RelayOutput& out) {
   committed_ = true;
-  if (options_.accepted) options_.accepted();
+  if (options_.accepted) options_.accepted(status_);
   out.spans.emplace_back(client_head_);
 }
 

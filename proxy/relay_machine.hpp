@@ -70,9 +70,10 @@ class RelayMachine {
     bool injected_continuous = false;  ///< for every chunk.
     /// Asked when another replica may do better: takes a retry from the budget, false if there is none to take.
     std::function<bool()> take_retry{};
-    std::function<void()> accepted{};  ///< Told when no retry can follow any more.
-    bool known_route = true;           ///< The path is one of the engines' own: a 404 is the replica's fault.
-    bool reused = false;               ///< The upstream connection has served before.
+    /// Told, with the answer's status, when no retry can follow any more.
+    std::function<void(unsigned)> accepted{};
+    bool known_route = true;  ///< The path is one of the engines' own: a 404 is the replica's fault.
+    bool reused = false;      ///< The upstream connection has served before.
     std::uint32_t choices = 1;
     std::string_view request_id{};
     std::string_view replica{};  ///< For x-weir-replica; "" = not to be named.

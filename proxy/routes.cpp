@@ -25,8 +25,10 @@ Route route_of(std::string_view method, std::string_view path, const std::vector
     if (path == "/health") return Route::health;
     if (path == "/v1/models") return Route::models;
   }
+  // TGI takes requests at "/"; what other engines show there to a browser is no inference.
   const bool known =
-      metrics::wire::api_of("POST", path) != metrics::Api::other || contains(other_inference_paths, path);
+      path == "/" ? method == "POST"
+                  : metrics::wire::api_of("POST", path) != metrics::Api::other || contains(other_inference_paths, path);
   const bool allowed = paths.empty() ? known : contains(paths, "*") || contains(paths, path);
   if (!allowed) return Route::unknown;
   return known ? Route::inference : Route::open;

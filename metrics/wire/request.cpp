@@ -22,6 +22,7 @@ Api api_of(std::string_view method, std::string_view path) {
       {"/v1/responses", Api::openai_responses},
       {"/responses", Api::openai_responses},
       {"/v1/messages", Api::anthropic_messages},
+      {"/", Api::tgi_generate},
       {"/generate", Api::tgi_generate},
       {"/generate_stream", Api::tgi_generate},
       {"/completion", Api::llamacpp_completion},
@@ -50,7 +51,7 @@ RequestInspector::RequestInspector(Api api, std::string_view path) : state_(std:
   state_->facts.api = api;
   state_->facts.stream = (api == Api::tgi_generate && path.ends_with("/generate_stream")) ||
                          (api == Api::kobold_generate && path.ends_with("/stream"));
-  state_->json.reader().speak(api);
+  state_->json.reader().speak(api, path == "/");
 }
 RequestInspector::~RequestInspector() = default;
 RequestInspector::RequestInspector(RequestInspector&&) noexcept = default;

@@ -23,7 +23,11 @@ namespace weir::metrics::wire {
 
 class RequestReader : public Sax<RequestReader> {
  public:
-  void speak(Api api) { api_ = api; }
+  /// `stream_in_body`: on TGI's "/" the body says whether it streams; on its other routes the path does.
+  void speak(Api api, bool stream_in_body) {
+    api_ = api;
+    stream_in_body_ = stream_in_body;
+  }
   void fill(RequestFacts& facts) const;
 
   void object_begin();
@@ -78,6 +82,7 @@ class RequestReader : public Sax<RequestReader> {
   Sampling& sampling() { return open_.back().place == Place::sampling_params ? sglang_ : sampling_; }
 
   Api api_ = Api::other;
+  bool stream_in_body_ = false;
   std::vector<Container> open_;
   Place member_ = Place::ignored;  // Of the key read last.
   From from_ = From::prompt;       // Where the text that comes now belongs.

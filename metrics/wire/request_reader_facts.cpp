@@ -36,7 +36,7 @@ Api RequestReader::spoken() const {
 void RequestReader::fill(RequestFacts& facts) const {
   facts.api = spoken();
   const bool ollama = facts.api == Api::ollama_chat || facts.api == Api::ollama_generate;
-  if (facts.api != Api::tgi_generate) facts.stream |= stream_.value_or(ollama);
+  if (facts.api != Api::tgi_generate || stream_in_body_) facts.stream |= stream_.value_or(ollama);
   facts.model = whole_code_points(model_);
   facts.tools = tools_;
   facts.stored_context = stored_context_;

@@ -55,6 +55,10 @@ std::string WeirUnderTest::text(const WeirSettings& settings, std::uint16_t port
   write_keys(out, {{"drain_delay", "0"}, {"drain", "5"}}, settings.limits);
   out << "[measure]\n";
   write_keys(out, {}, settings.measure);
+  for (const auto& slo : settings.slos) {
+    out << "[[slo]]\n";
+    write_keys(out, {}, slo);
+  }
   for (const auto& pool : settings.pools) {
     out << "[[pool]]\n";
     write_keys(out, {{"name", quoted(pool.name)}, {"models", "[\"m\"]"}}, pool.more);

@@ -38,6 +38,7 @@ struct WeirSettings {
   Keys server = {};
   Keys limits = {};
   Keys measure = {};
+  std::vector<Keys> slos = {};
 };
 
 /// One pool "chat" of the replicas given, named r0, r1, ...

@@ -25,7 +25,7 @@ class Attempt {
     options.stream = true;
     options.known_route = known_route;
     options.take_retry = [this] { return ++asked, true; };
-    options.accepted = [this] { ++accepted; };
+    options.accepted = [this](unsigned) { ++accepted; };
     options.received = options.started = start;
     machine.emplace(options, std::move(std::get<balancer::Admitted>(offered).lease), shard_);
     machine->sent(start);

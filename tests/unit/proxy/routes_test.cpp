@@ -16,6 +16,7 @@ TEST(Routes, ServeInferenceAndNothingElseByDefault) {
                            "/v1/responses",
                            "/responses",
                            "/v1/messages",
+                           "/",
                            "/generate",
                            "/generate_stream",
                            "/api/chat",
@@ -36,8 +37,8 @@ TEST(Routes, ServeInferenceAndNothingElseByDefault) {
                            "/detokenize"})
     EXPECT_EQ(route_of("POST", path, {}), Route::inference) << path;
   // What engines serve on the same port, and what only looks like a route.
-  for (const auto* path : {"/",
-                           "/metrics",
+  EXPECT_EQ(route_of("GET", "/", {}), Route::unknown);
+  for (const auto* path : {"/metrics",
                            "/flush_cache",
                            "/update_weights_from_disk",
                            "/v1/load_lora_adapter",
