@@ -63,7 +63,7 @@ def post(path, body, size):
     headers = engines.STREAM_HEADERS.get(maker, EVENT_STREAM)
     if play == "mute":
         return Play(200, headers, [], streamed=True, end="mute")
-    pieces = list(engine("ollama" if maker == "ollama" else maker, play, body, size, stream=True))
+    pieces = list(engine(maker, play, body, size, stream=True))
     if play in ("killed", "reset"):
         return Play(200, headers, pieces[: len(pieces) // 2], streamed=True, end=play)
     return Play(200, headers, pieces, streamed=True, pace=0.02 if play == "long" else 0.005)

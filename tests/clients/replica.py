@@ -10,7 +10,6 @@ import socket
 import struct
 import sys
 import threading
-import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import plays
@@ -136,12 +135,6 @@ class Replica:
     def left(self, patience=5.0):
         """Whether the peer left the last request before its answer was whole; None if it still waits."""
         return self.last.left if self.last.done.wait(patience) else None
-
-    def wait_for_request(self, number, patience=5.0):
-        end = time.monotonic() + patience
-        while len(self.server.seen) < number and time.monotonic() < end:
-            time.sleep(0.005)
-        return len(self.server.seen) >= number
 
     def close(self):
         self.server.shutdown()

@@ -4,6 +4,7 @@
 // An input: API; path; two bytes for the cuts; the body.
 #include <simdjson.h>
 
+#include <array>
 #include <memory>
 
 #include "metrics/wire/request.hpp"

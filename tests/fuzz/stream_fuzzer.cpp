@@ -3,7 +3,6 @@
 //
 // An input: API; form, end and options; two bytes for the cuts; one that may stretch the body over a limit; the body.
 #include <array>
-#include <optional>
 
 #include "tests/fuzz/input.hpp"
 #include "tests/fuzz/stripped.hpp"

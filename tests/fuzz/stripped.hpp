@@ -2,6 +2,7 @@
 // whole stream at once, with a copy of every event. The stream fuzzer compares StreamMeter with it.
 #pragma once
 
+#include <algorithm>
 #include <string>
 #include <string_view>
 
