@@ -583,6 +583,21 @@ TEST(RequestInspector, KnowsAnEmptyObject) {
 
 // --- Routes
 
+TEST(RequestInspector, LeavesItToTheBodyWhetherTgisRootStreams) {
+  const auto streams = [](std::string_view path, std::string_view body) {
+    RequestInspector inspector(api_of("POST", path), path);
+    inspector.feed(body);
+    const auto facts = inspector.finish();
+    EXPECT_EQ(facts.api, tgi);
+    return facts.stream;
+  };
+  EXPECT_TRUE(streams("/", R"({"inputs":"a","stream":true})"));
+  EXPECT_FALSE(streams("/", R"({"inputs":"a","stream":false})"));
+  EXPECT_FALSE(streams("/", R"({"inputs":"a"})"));
+  EXPECT_FALSE(streams("/generate", R"({"inputs":"a","stream":true})")) << "there the path says it";
+  EXPECT_TRUE(streams("/generate_stream", R"({"inputs":"a"})"));
+}
+
 TEST(ApiOf, KnowsItsRoutes) {
   const std::pair<std::string_view, Api> routes[] = {
       {"/v1/chat/completions", chat},
@@ -591,6 +606,7 @@ TEST(ApiOf, KnowsItsRoutes) {
       {"/v1/responses", responses},
       {"/responses", responses},
       {"/v1/messages", anthropic},
+      {"/", tgi},
       {"/generate", tgi},
       {"/generate_stream", tgi},
       {"/completion", llamacpp},
@@ -606,7 +622,7 @@ TEST(ApiOf, KnowsItsRoutes) {
     EXPECT_EQ(api_of("GET", path), Api::other) << path;
     EXPECT_EQ(api_of("POST", std::string(path) + "/"), Api::other) << path;
   }
-  for (const std::string_view path : {"/v1/chat", "/generate_stream2", "/", "", "/v1/embeddings", "/v1/generate"}) {
+  for (const std::string_view path : {"/v1/chat", "/generate_stream2", "", "/v1/embeddings", "/v1/generate"}) {
     EXPECT_EQ(api_of("POST", path), Api::other) << path;
   }
 }
