@@ -45,8 +45,9 @@ const Poller::Slot* Poller::live(const epoll_event& event) const {
 }
 
 void Poller::drain() {
-  std::array<epoll_event, 256> events;
-  // A full batch goes back to Asio in between, so that timers and posts are not starved; the wait reports the rest.
+  std::array<epoll_event, 64> events;
+  // A full batch goes back to Asio in between, so that timers and posts wait for half a millisecond of tokens at most; the
+  // wait reports the rest.
   const int count = ::epoll_wait(set_.get(), events.data(), static_cast<int>(events.size()), 0);
   for (int i = 0; i < count; ++i) {
     const auto at = [&](int n) -> const epoll_event& { return events[static_cast<std::size_t>(n)]; };

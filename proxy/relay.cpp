@@ -15,8 +15,8 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::uint32_t replica_events = EPOLLIN | EPOLLOUT | EPOLLRDHUP;
 constexpr std::uint32_t client_events = EPOLLIN | EPOLLOUT | EPOLLRDHUP;
-/// What one handler reads or sends at most before others get their turn: four full reads.
-constexpr std::size_t bytes_in_a_row = 4 * Loop::read_size;
+/// What one handler reads or sends at most before others get their turn.
+constexpr std::size_t bytes_in_a_row = Loop::read_size;
 
 Clock::duration ticks(config::Seconds s) { return std::chrono::duration_cast<Clock::duration>(s); }
 

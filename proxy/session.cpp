@@ -21,6 +21,8 @@ using metrics::Outcome;
 /// A refused request's rest is read and dropped this far, so that closing does not reset the answer away.
 constexpr std::size_t linger_bytes = 1024 * 1024;
 constexpr std::chrono::seconds linger_time{1};
+/// What one handler reads and inspects of a request before tokens get their turn: some tens of microseconds.
+constexpr std::size_t bite = 16 * 1024;
 
 class Session final : Timed {
  public:
@@ -126,7 +128,7 @@ Awaitable<bool> Session::readable() {
 }
 
 Session::Got Session::read_now(std::span<char>& bytes) {
-  const auto buffer = loop_.read_buffer();
+  const auto buffer = loop_.read_buffer().first(bite);
   const auto read = loop_.clock.read(socket_.native_handle(), buffer);
   if (read.size < 0) return errno == EAGAIN || errno == EINTR ? Got::nothing : Got::end;
   bytes = buffer.first(static_cast<std::size_t>(read.size));
