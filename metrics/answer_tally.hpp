@@ -32,7 +32,9 @@ class AnswerTally {
   void event(const wire::EventFacts& facts, Moment at, Brought& brought);
   void unparsed(Unparsed why);
   /// What the engine says of itself.
-  void engine(const EngineFigures& said) { answer_.engine.update(said); }
+  void engine(const EngineFigures& said) {
+    if (said != EngineFigures{}) answer_.engine.make().update(said);
+  }
   /// The gaps that end next are no observations.
   void paused() { ++pauses_; }
   /// A JSON answer has ended.

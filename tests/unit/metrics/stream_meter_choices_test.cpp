@@ -21,8 +21,8 @@ std::string closes(int index) { return chunk(delta("", "\"stop\"", index)); }
 std::string told(const std::vector<ChoiceTimes>& all) {
   std::string text;
   for (const ChoiceTimes& one : all) {
-    text += words(std::optional(one.first_token)) + "-" + words(std::optional(one.last)) + " " + std::to_string(one.first_tokens) + "/" +
-            std::to_string(one.tokens) + "; ";
+    text += words(std::optional(one.first_token)) + "-" + words(std::optional(one.last)) + " " +
+            std::to_string(one.first_tokens) + "/" + std::to_string(one.tokens) + "; ";
   }
   return text;
 }
