@@ -1,6 +1,7 @@
 #include "metrics/answer_tally.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "metrics/prefetch.hpp"
 
@@ -21,6 +22,8 @@ void AnswerTally::read(Moment at) {
   if (last_read_ == at) return;
   last_read_ = at;
   ++answer_.reads;
+  backlog_ = std::exchange(backlog_next_, false);
+  if (backlog_) ++pauses_;
 }
 
 void AnswerTally::approach() const {
@@ -48,11 +51,25 @@ void AnswerTally::event(const wire::EventFacts& facts, Moment at, Brought& broug
     answer_.last_choice = at;
   }
   for (const wire::ChoiceFacts& said : facts.choices) choice_event(facts, said, at, brought);
-  if (facts.prompt_tokens) answer_.prompt_tokens = facts.prompt_tokens;
-  if (facts.cached_tokens) answer_.cached_tokens = facts.cached_tokens;
+  prompt(facts);
   usage(facts);
   finish_reason(facts.finish_reason);
   answer_.output_chars += facts.output_chars;
+}
+
+/// Samples of one prompt all tell the same of it. Of a list of prompts each choice tells of its own, and no more than
+/// an event for all of them knows the sum.
+void AnswerTally::prompt(const wire::EventFacts& facts) {
+  const bool of_all = facts.choices.empty() || expected_choices_ == 1;
+  if (!of_all && facts.prompt_tokens && answer_.prompt_tokens && facts.prompt_tokens != answer_.prompt_tokens)
+    prompts_differ_ = true;
+  if (prompts_differ_ && !of_all) {
+    answer_.prompt_tokens.reset();
+    answer_.cached_tokens.reset();
+    return;
+  }
+  if (facts.prompt_tokens) answer_.prompt_tokens = facts.prompt_tokens;
+  if (facts.cached_tokens) answer_.cached_tokens = facts.cached_tokens;
 }
 
 AnswerTally::Choice* AnswerTally::choice(std::uint32_t index) {
@@ -137,9 +154,10 @@ void AnswerTally::token_event(const wire::ChoiceFacts& said, Choice* of, std::op
 }
 
 /// Counts token events of one choice that came in one read: their gaps are those of a hop that buffers, or of an engine
-/// that writes several at a time, and no time per token.
+/// that writes several at a time, and no time per token. What a pause of weir's own has gathered
+/// accuses nobody.
 void AnswerTally::coalesce(Choice& of, Moment at) {
-  if (!of.begun || of.last_event != at) {
+  if (!of.begun || of.last_event != at || backlog_) {
     of.coalesced = false;
     return;
   }
@@ -151,12 +169,12 @@ void AnswerTally::coalesce(Choice& of, Moment at) {
 
 void AnswerTally::observe_gaps(Choice& of, std::optional<std::uint64_t> k, Moment at) {
   if (of.begun) {
-    if (of.pauses_at_event == pauses_) {
+    if (of.pauses_at_event == pauses_ && !backlog_) {
       const std::uint64_t gap = nanoseconds(of.last_event, at);
       shard_.inter_chunk_latency.observe(gap);
       answer_.gaps.add(Nanoseconds(gap));
     }
-    if (k.value_or(0) > 0 && of.pauses_at_counted == pauses_ && !k_unknown_) {
+    if (k.value_or(0) > 0 && of.pauses_at_counted == pauses_ && !backlog_ && !k_unknown_) {
       shard_.inter_token_latency.observe(nanoseconds(of.last_counted, at) / *k, *k);
     }
   }

@@ -35,8 +35,8 @@ class AnswerTally {
   void engine(const EngineFigures& said) {
     if (said != EngineFigures{}) answer_.engine.make().update(said);
   }
-  /// The gaps that end next are no observations.
-  void paused() { ++pauses_; }
+  /// The next read brings what came while nobody read: the gaps that end in it are no observations.
+  void paused() { backlog_next_ = true; }
   /// A JSON answer has ended.
   void json(const wire::JsonAnswerFacts& facts);
   /// The body has ended. `by_framing`: whole framing completes this answer, for want of an end marker.
@@ -72,6 +72,7 @@ class AnswerTally {
     bool closed_empty = false;
   };
 
+  void prompt(const wire::EventFacts& facts);
   Choice* choice(std::uint32_t index);
   void choice_event(const wire::EventFacts& facts, const wire::ChoiceFacts& said, Moment at, Brought& brought);
   std::optional<std::uint64_t> count_tokens(const wire::EventFacts& facts, const wire::ChoiceFacts& said,
@@ -97,11 +98,14 @@ class AnswerTally {
   Moment last_token_read_{};
   Moment last_coalesced_read_{};
   std::uint32_t pauses_ = 0;
+  bool backlog_next_ = false;  // Of a pause, what the next read brings
+  bool backlog_ = false;       // or this one.
   bool refused_ = false;
   bool total_known_ = false;  // A usage event told n for all choices.
   bool k_known_ = false;      // Of at least one token event.
   bool k_unknown_ = false;
   bool too_many_choices_ = false;
+  bool prompts_differ_ = false;
 };
 
 }  // namespace weir::metrics

@@ -40,12 +40,13 @@ Figures figures_of(const RequestRecord& record) {
   figures.ttft = between(record.sent, answer.first_token);
   figures.ttft_client = between(record.received, answer.first_token);
   figures.ttfot = between(record.sent, answer.first_output);
-  figures.e2e = between(record.received, answer.last_choice);
+  // A client may ask for a stream and get one document: that has an end, and nothing before it.
+  figures.e2e = between(record.received, answer.events == 0 ? answer.end : answer.last_choice);
 
   // usage sums over choices: with several of them no time per token follows from it; decode_of tells each choice's.
   if (record.facts.n > 1 || !answer.output_tokens) return figures;
   const std::uint64_t n = *answer.output_tokens;
-  if (figures.e2e && n > 0) figures.ntpot = *figures.e2e / static_cast<double>(n);
+  if (figures.e2e && answer.last_choice && n > 0) figures.ntpot = *figures.e2e / static_cast<double>(n);
 
   const auto n1 = tokens_at_first_event(answer);
   if (!n1) return figures;

@@ -51,7 +51,7 @@ struct Figures {
   std::optional<double> ttfot;         ///< tO - tS
   std::optional<double> tpot;          ///< (tL - t1) / (n - n1)
   std::optional<double> ntpot;         ///< (tL - t0) / n
-  std::optional<double> e2e;           ///< tL - t0 (stream), tE - t0 (else)
+  std::optional<double> e2e;           ///< tL - t0 (stream), tE - t0 (else, whatever was asked for)
   std::optional<double> decode_speed;  ///< (n - n1) / (tL - t1), tokens per second
 };
 

@@ -79,7 +79,7 @@ constexpr CounterSeries counters[] = {
     {{"weir_aborted_output_tokens_total", "Of the output tokens, those of requests whose client left (client_abort)."},
      &ReplicaShard::aborted_output_tokens},
     {{"weir_itl_unknown_requests_total",
-      "Streams of two or more token events that gave weir_inter_chunk_latency_seconds but no "
+      "Streams that gave weir_inter_chunk_latency_seconds but no "
       "weir_inter_token_latency_seconds: tokens per event unknown, or not served."},
      &ReplicaShard::itl_unknown_requests},
     {{"weir_token_reads_total", "Reads from the replica that brought token events."}, &ReplicaShard::token_reads},

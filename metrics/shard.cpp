@@ -102,7 +102,7 @@ void ReplicaShard::settle_served(const RequestRecord& record) {
 /// Gaps whose tokens were known on the wire are in inter_token_latency already.
 void ReplicaShard::settle_gaps(const RequestRecord& record, bool whole) {
   const Answer& answer = record.answer;
-  if (!record.facts.stream || answer.token_events < 2 || answer.tokens_per_event == TokensPerEvent::wire) return;
+  if (!record.facts.stream || answer.gaps.bins().empty() || answer.tokens_per_event == TokensPerEvent::wire) return;
   if (!whole || answer.tokens_per_event != TokensPerEvent::settled) {
     itl_unknown_requests.add();
     return;

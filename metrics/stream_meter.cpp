@@ -31,13 +31,15 @@ std::string media_type(std::string_view content_type) {
 
 }  // namespace
 
-BodyForm body_form(Api api, unsigned status, std::string_view content_type, bool content_encoded) {
+BodyForm body_form(Api api, unsigned status, std::string_view content_type, bool content_encoded, bool stream_asked) {
   if (content_encoded || status / 100 != 2) return BodyForm::opaque;
   const std::string type = media_type(content_type);
   if (type == "text/event-stream") return BodyForm::sse;
   if (type == "application/x-ndjson" || type == "application/jsonl") return BodyForm::lines;
-  const bool json = type == "application/json" || type.ends_with("+json");
-  return json && api != Api::other ? BodyForm::json : BodyForm::opaque;
+  if (api == Api::other) return BodyForm::opaque;
+  if (type == "application/json" || type.ends_with("+json")) return BodyForm::json;
+  if (!stream_asked) return BodyForm::opaque;
+  return api == Api::ollama_chat || api == Api::ollama_generate ? BodyForm::lines : BodyForm::sse;
 }
 
 struct StreamMeter::State {

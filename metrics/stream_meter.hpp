@@ -28,8 +28,11 @@ enum class BodyForm : std::uint8_t {
 };
 
 /// Decides by API, status and Content-Type (media type compared without case and parameters). A coded body
-/// (Content-Encoding other than identity), a status other than 2xx and Api::other with JSON are opaque.
-BodyForm body_form(Api api, unsigned status, std::string_view content_type, bool content_encoded);
+/// (Content-Encoding other than identity), a status other than 2xx and Api::other with JSON are opaque. Some servers
+/// send events under a wrong type or none: the answer to a known API that was asked for a stream is read as one unless
+/// it says that it is JSON. What is no stream then shows no end of one.
+BodyForm body_form(Api api, unsigned status, std::string_view content_type, bool content_encoded,
+                   bool stream_asked = false);
 
 class StreamMeter {
  public:
@@ -75,7 +78,8 @@ class StreamMeter {
   /// A read will be given soon: asks into the cache what it will touch, in two steps, 2 and 1.
   void approach(int step) const;
 
-  /// Reading was paused for a slow client: the gap that ends next is no observation.
+  /// Reading was paused for a slow client, and the next read brings what gathered meanwhile: the gaps that end in it
+  /// are no observations.
   void paused();
 
   /// An event that is no comment, or a line, has come (form json or opaque: a byte has). Decides acceptance.

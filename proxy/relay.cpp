@@ -131,6 +131,9 @@ void Relay::read_replica() {
     }
     deliver();
     if (!completion_ || machine_.done() || paused_) return;
+    // Of what gathered in a pause, more is to come.
+    backlog_ = backlog_ && static_cast<std::size_t>(read.size) == buffer.size();
+    if (backlog_) machine_.paused();
     // A short read has emptied the socket; after a hang-up the end itself is still to be read.
     if (static_cast<std::size_t>(read.size) < buffer.size() && !hung_up_) return;
   }
@@ -209,6 +212,7 @@ void Relay::watch_client(std::uint32_t events) {
     if (pending_.empty()) over();
   } else if (paused_ && pending_.size() - pending_offset_ <= loop_.shared.settings.limits.read_ahead / 2) {
     paused_ = false;
+    backlog_ = true;
     paused_time_ += Clock::now() - paused_since_;
     read_replica();
   }

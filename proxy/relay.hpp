@@ -105,7 +105,7 @@ class Relay final : Watcher, Timed {
   Moment started_{}, progress_{}, paused_since_{}, ended_at_{};
   metrics::Nanoseconds connect_time_{}, paused_time_{};
   int connect_error_ = 0;
-  bool connected_, hung_up_ = false, paused_ = false;
+  bool connected_, hung_up_ = false, paused_ = false, backlog_ = false;
 };
 
 }  // namespace weir::proxy

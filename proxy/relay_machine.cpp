@@ -133,7 +133,7 @@ bool RelayMachine::accept_head(std::string_view bytes, Moment at, RelayOutput& o
   const bool coded = !coding.empty() && !same_token(coding, "identity");
   if (coded && options_.api != metrics::Api::other && status_ / 100 == 2)
     shard_.unparsed[static_cast<std::size_t>(metrics::Unparsed::coded_body)].add();
-  form_ = metrics::body_form(options_.api, status_, head["content-type"], coded);
+  form_ = metrics::body_form(options_.api, status_, head["content-type"], coded, options_.stream);
   metrics::StreamMeter::Options meter;
   meter.api = options_.api;
   meter.form = form_;
@@ -286,6 +286,8 @@ Outcome RelayMachine::outcome_of_whole_answer() const {
   if (refused()) return Outcome::replica_refused;
   if (status_ >= 500) return Outcome::upstream_error;
   if (status_ >= 400) return Outcome::client_error;
+  // No API of the engines redirects: a server that is none of them answers at that address.
+  if (status_ >= 300 && options_.api != metrics::Api::other) return Outcome::upstream_error;
   const auto& seen = answer();
   if (seen.in_band_error) return Outcome::upstream_error;
   if (seen.complete == metrics::Completeness::none) return Outcome::truncated;
@@ -345,6 +347,9 @@ void RelayMachine::client_gone(Moment now) {
   }
   // The first cause wins: SDKs leave at an in-band error, and some of them close before its end marker comes.
   if (answer().in_band_error) return stop(AttemptEnd::client_gone, Outcome::upstream_error, now);
+  // The replica had finished: what is settled at an answer's end is known.
+  if (is_stream() && meter_ && meter_->complete())
+    static_cast<void>(meter_->ended(true, !decoder_.ends_with_close(), now));
   phase_ = answer().first_token ? metrics::Phase::decode : sent_ ? metrics::Phase::prefill : metrics::Phase::queue;
   stop(AttemptEnd::client_gone, Outcome::client_abort, now);
 }

@@ -76,11 +76,8 @@ void end_sglang_event(EventFacts& facts, ChoiceFacts& choice, bool text, const s
   choice.finished = !facts.finish_reason.empty();
   facts.whole_text = true;
   facts.listed_tokens = ids;
-  // Several samples of one prompt each tell of it.
-  if (choice.index > 0) {
-    facts.prompt_tokens.reset();
-    facts.cached_tokens.reset();
-  }
+  // Samples of one prompt share it; what the first one found in the cache is what the request did.
+  if (choice.index > 0) facts.cached_tokens.reset();
 }
 
 }  // namespace

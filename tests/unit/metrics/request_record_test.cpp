@@ -86,6 +86,15 @@ TEST(Figures, OfAStreamWithoutAnEventThatCarriesAChoiceHaveNoEnd) {
   EXPECT_EQ(figures.tpot, std::nullopt);
 }
 
+TEST(Figures, OfADocumentWhereAStreamWasAskedForAreThoseOfADocument) {
+  RequestRecord record = unstreamed();
+  record.facts.stream = true;
+  const Figures figures = figures_of(record);
+  expect_near(figures.e2e, 1.103);
+  for (const auto& absent : {figures.ttfc, figures.ttft, figures.ttft_client, figures.tpot, figures.ntpot})
+    EXPECT_EQ(absent, std::nullopt);
+}
+
 struct PerTokenCase {
   const char* name;
   std::function<void(RequestRecord&)> bend;

@@ -68,6 +68,41 @@ TEST(StreamMeterChoices, WhoseTokensCameInOneReadHaveNoTimeOfGeneration) {
   EXPECT_EQ(told(replay.answer().choices), "0-7000000 2/2; 0-7000000 1/2; ");
 }
 
+TEST(StreamMeterChoices, OfAListOfPromptsDoNotPassOnesPromptForAll) {
+  const auto llamacpp = [](int index, int prompt, bool stop) {
+    return R"(data: {"index":)" + std::to_string(index) + R"(,"content":"a","tokens_predicted":1,"tokens_evaluated":)" +
+           std::to_string(prompt) + R"(,"stop":)" + (stop ? "true" : "false") +
+           R"(,"timings":{"cache_n":4}})"
+           "\n\n";
+  };
+  const auto sglang = [](int index, int prompt, bool) {
+    return R"(data: {"text":"a","index":)" + std::to_string(index) + R"(,"meta_info":{"prompt_tokens":)" +
+           std::to_string(prompt) +
+           R"(,"cached_tokens":4,"completion_tokens":1}})"
+           "\n\n";
+  };
+  const auto prompt_of = [](Api api, const std::string& body, std::uint32_t n) {
+    StreamMeter::Options options = options_for(api);
+    options.choices = n;
+    const auto replay = replayed(body, options);
+    return words(replay->answer().prompt_tokens) + "/" + words(replay->answer().cached_tokens);
+  };
+  EXPECT_EQ(prompt_of(Api::llamacpp_completion, llamacpp(0, 7, true) + llamacpp(1, 8, true), 2), "-/-");
+  EXPECT_EQ(prompt_of(Api::llamacpp_completion,
+                      llamacpp(0, 7, false) + llamacpp(1, 8, false) + llamacpp(0, 7, true) + llamacpp(1, 8, true), 2),
+            "-/-");
+  EXPECT_EQ(prompt_of(Api::sglang_generate, sglang(0, 7, false) + sglang(1, 8, false) + sglang(0, 7, false), 2), "-/-");
+  EXPECT_EQ(prompt_of(Api::sglang_generate, sglang(0, 7, false) + sglang(1, 7, false), 2), "7/4")
+      << "samples of one prompt";
+  EXPECT_EQ(prompt_of(Api::llamacpp_completion, llamacpp(0, 7, true), 1), "7/4");
+  // An event for all of them knows the sum.
+  EXPECT_EQ(prompt_of(Api::openai_completions,
+                      chunk(delta("", "null", 0), usage(7, 1)) + chunk(delta("", "null", 1), usage(8, 1)) +
+                          chunk("", usage(15, 2)) + done,
+                      2),
+            "15/-");
+}
+
 // --- Token events that share a read
 
 struct Reads {

@@ -48,6 +48,19 @@ TEST(BodyForm, IsToldByApiStatusAndType) {
   }
 }
 
+TEST(BodyForm, IsAStreamWhereOneWasAskedForAndTheTypeSaysNothingBetter) {
+  for (const char* type : {"text/plain", "text/html; charset=utf-8", "application/octet-stream", ""}) {
+    SCOPED_TRACE(type);
+    EXPECT_EQ(body_form(Api::openai_chat, 200, type, false, true), BodyForm::sse);
+    EXPECT_EQ(body_form(Api::ollama_chat, 200, type, false, true), BodyForm::lines);
+    EXPECT_EQ(body_form(Api::ollama_generate, 200, type, false, true), BodyForm::lines);
+    EXPECT_EQ(body_form(Api::other, 200, type, false, true), BodyForm::opaque);
+    EXPECT_EQ(body_form(Api::openai_chat, 404, type, false, true), BodyForm::opaque);
+    EXPECT_EQ(body_form(Api::openai_chat, 200, type, true, true), BodyForm::opaque);
+  }
+  EXPECT_EQ(body_form(Api::openai_chat, 200, "application/json", false, true), BodyForm::json);
+}
+
 // --- What is a token event
 
 struct EventCase {
@@ -412,6 +425,27 @@ TEST(StreamMeter, ObservesNoGapOverAPause) {
   EXPECT_EQ(count(replay.shard.inter_token_latency), 1U);
   EXPECT_EQ(replay.shard.inter_token_latency.sum(), 10 * one_ms);
   EXPECT_EQ(replay.answer().counted_tokens, 3U);
+}
+
+TEST(StreamMeter, ObservesNoGapWithinWhatAPauseGathered) {
+  Replay replay(options_for(Api::openai_chat));
+  replay.feed(counted("a", 1), ms(0));
+  replay.feed(counted("b", 2), ms(10));
+  replay.meter.paused();
+  replay.feed(counted("c", 3) + counted("d", 4) + counted("e", 5), ms(500));
+  replay.meter.paused();  // The read was full: more of it is to come.
+  replay.feed(counted("f", 6) + counted("g", 7), ms(501));
+  replay.feed(counted("h", 8), ms(521));
+  replay.feed(counted("i", 9) + counted("j", 10), ms(541));
+  // From a to b, g to h, h to i and i to j.
+  EXPECT_EQ(count(replay.shard.inter_chunk_latency), 4U);
+  EXPECT_EQ(replay.shard.inter_chunk_latency.sum(), 50 * one_ms);
+  EXPECT_EQ(count(replay.shard.inter_token_latency), 4U);
+  EXPECT_EQ(replay.shard.inter_token_latency.sum(), 50 * one_ms);
+  EXPECT_EQ(replay.answer().gaps.count(), 4U);
+  EXPECT_EQ(replay.answer().coalesced_reads, 1U) << "weir's own pause accuses nobody";
+  EXPECT_EQ(replay.answer().coalesced_token_events, 2U);
+  EXPECT_EQ(replay.answer().counted_tokens, 10U);
 }
 
 TEST(StreamMeter, ObservesNoTokensWhoseGapWasPausedInPart) {

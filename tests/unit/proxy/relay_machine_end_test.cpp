@@ -184,7 +184,16 @@ TEST(RelayOutcome, OfWholeAnswers) {
       {"an API whose tokens are not read", Api::other, true, stream(event), Outcome::ok},
       {"a document of such an API", Api::other, false, answer("200 OK", "[1]"), Outcome::ok},
       {"a document where a stream was asked for", Api::openai_chat, true, answer("200 OK", message), Outcome::ok},
-      {"text", Api::openai_chat, true, answer("200 OK", "hello", "text/plain"), Outcome::ok},
+      {"text where a document is due", Api::openai_chat, false, answer("200 OK", "hello", "text/plain"), Outcome::ok},
+      {"a page where a stream was asked for", Api::openai_chat, true, answer("200 OK", "<h1>hello</h1>", "text/html"),
+       Outcome::truncated},
+      {"a stream under a wrong type", Api::openai_chat, true,
+       answer("200 OK", token("a") + finish_event + done_event, "text/plain"), Outcome::ok},
+      {"a way elsewhere", Api::openai_chat, true, answer("301 Moved Permanently", "moved", "text/html"),
+       Outcome::upstream_error},
+      {"a way elsewhere, for a document", Api::openai_chat, false, answer("307 Temporary Redirect", "", "text/html"),
+       Outcome::upstream_error},
+      {"a way elsewhere on a path of no engine", Api::other, false, answer("302 Found", "", "text/html"), Outcome::ok},
   };
   for (const auto& row : rows) {
     Circumstances one;
@@ -378,6 +387,7 @@ TEST(RelayClient, WhoHasNotTakenTheEndMarkerAbortsTheAnswer) {
   attempt.machine->client_gone(at(3));
   EXPECT_EQ(attempt.machine->outcome(), Outcome::client_abort);
   EXPECT_EQ(attempt.machine->phase(), metrics::Phase::decode);
+  EXPECT_EQ(attempt.machine->answer().end, at(3)) << "the replica had finished: its latencies count, settled";
 }
 
 TEST(RelayClient, WhoLeavesAtAnErrorIsNotItsCause) {
