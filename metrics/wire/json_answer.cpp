@@ -189,7 +189,8 @@ JsonAnswer::~JsonAnswer() = default;
 void JsonAnswer::feed(std::string_view piece) { state_->json.feed(piece); }
 bool JsonAnswer::whole() const { return state_->json.whole(); }
 bool JsonAnswer::broken() const { return state_->json.broken(); }
-bool JsonAnswer::error() const { return state_->json.reader().error(); }
-JsonAnswerFacts JsonAnswer::facts() const { return state_->json.reader().facts(); }
+bool JsonAnswer::error() const { return !broken() && state_->json.reader().error(); }
+// How far a broken document was read depends on where it was cut: it says nothing.
+JsonAnswerFacts JsonAnswer::facts() const { return broken() ? JsonAnswerFacts() : state_->json.reader().facts(); }
 
 }  // namespace weir::metrics::wire

@@ -61,6 +61,7 @@ void RequestReader::fill(RequestFacts& facts) const {
 
   const Sampling& sampling = facts.api == Api::sglang_generate ? sglang_ : sampling_;
   facts.max_tokens = sampling.preferred_max_tokens ? sampling.preferred_max_tokens : sampling.max_tokens;
+  if (facts.max_tokens > most_tokens) facts.max_tokens.reset();  // No limit at all.
   facts.greedy = sampling.greedy(facts.api);
   constexpr std::uint64_t most = std::numeric_limits<std::uint32_t>::max();
   const std::uint64_t n = std::clamp<std::uint64_t>(sampling.n.value_or(1), 1, most);
