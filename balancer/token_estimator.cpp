@@ -11,7 +11,6 @@ using metrics::wire::RequestFacts;
 
 constexpr Tokens teaches_nothing_below = 8;       // Tokens.
 constexpr Tokens believable_prompt = 10'000'000;  // A report above it is cut: sums and rates stay sane.
-constexpr double fade = 0.02;                     // Of the quality, once there are fifty answers.
 
 bool has_text(const RequestFacts& facts) { return facts.text.messages > 0 || facts.text.chars() > 0; }
 
@@ -45,18 +44,10 @@ void TokenEstimator::learn(const RequestFacts& facts, std::optional<Tokens> prom
   if (prompt_tokens || guess.known) remember(std::min(prompt_tokens.value_or(guess.tokens), believable_prompt));
   if (!prompt_tokens || *prompt_tokens < teaches_nothing_below || !teaches(facts)) return;
   const auto truth = static_cast<double>(std::min(*prompt_tokens, believable_prompt));
-  judge(static_cast<double>(guess.tokens), truth);
   const auto below = [](const TokenWeights* above) { return above ? above->heir() : TokenWeights{}; };
   for (TokenWeights* row : learned_.find_or_make(facts, below)) {
     if (row) row->learn(facts.text, truth);
   }
-}
-
-void TokenEstimator::judge(double estimate, double truth) {
-  const double error = std::clamp((estimate - truth) / truth, -1.0, 1.0);
-  const double share = std::max(fade, 1 / static_cast<double>(++quality_.answers));
-  quality_.error += share * (std::abs(error) - quality_.error);
-  quality_.bias += share * (error - quality_.bias);
 }
 
 void TokenEstimator::remember(Tokens prompt) {

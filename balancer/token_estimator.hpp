@@ -34,28 +34,16 @@ class TokenEstimator {
     bool known = true;  ///< False: nothing but the mean of other prompts.
   };
 
-  /// How good the estimates from text have been, each judged before anything was learned from its answer. Older ones
-  /// fade over about fifty.
-  struct Quality {
-    double error = 0;  ///< Mean of |estimate - truth| / truth, each cut at 1.
-    double bias = 0;   ///< The same with its sign: > 0 where the estimates are too high.
-    std::uint64_t answers = 0;
-  };
-
   Estimate estimate(const metrics::wire::RequestFacts& facts) const;
 
   /// To be called for successful answers only. `prompt_tokens`: as the replica counted them, where it did.
   void learn(const metrics::wire::RequestFacts& facts, std::optional<Tokens> prompt_tokens);
 
-  const Quality& quality() const { return quality_; }
-
  private:
   double text_tokens(const metrics::wire::RequestFacts& facts) const;
-  void judge(double estimate, double truth);
   void remember(Tokens prompt);
 
   PerModel<TokenWeights> learned_;
-  Quality quality_;
   std::vector<Tokens> recent_;  ///< A ring once it is full.
   std::size_t oldest_ = 0;
   Tokens recent_sum_ = 0;

@@ -33,16 +33,21 @@ std::optional<double> unix_seconds(const std::string& time) {
   return static_cast<double>(days) * 86400.0 + hour * 3600.0 + minute * 60.0 + second;
 }
 
+/// The gaps are ITL only if every event was one token: not so where the engine told that some held several.
 void read_gaps(const json::object& line, LogRow& row) {
   const std::string source = text_of(line, "k_source");
   const json::value* bins = line.if_contains("gap_bins");
   if ((source != "settled" && source != "wire") || !bins || !bins->is_array()) return;
+  std::uint64_t gaps = 0;
   for (const json::value& bin : bins->get_array()) {
     const json::array* pair = bin.if_array();
     if (!pair || pair->size() != 2 || !pair->at(0).is_int64() || !pair->at(1).is_int64()) continue;
     row.gaps.emplace_back(static_cast<std::uint16_t>(pair->at(0).get_int64()),
                           static_cast<std::uint64_t>(pair->at(1).get_int64()));
+    gaps += row.gaps.back().second;
   }
+  // Of n tokens the first ends no gap, nor does an end of sequence that is an empty event.
+  if (source == "wire" && row.output_tokens > gaps + 2) row.gaps.clear();
 }
 
 // -- printing ---------------------------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@
 #include "metrics/engine_figures.hpp"
 #include "metrics/gap_sketch.hpp"
 #include "metrics/moment.hpp"
+#include "metrics/rare.hpp"
 #include "metrics/vocabulary.hpp"
 
 namespace weir::metrics {
@@ -46,7 +47,7 @@ struct Answer {
   std::vector<ChoiceTimes> choices;  ///< Filled at the end, only with n > 1 and every choice's own count known.
   /// Reads that brought token events, those of them that brought several of one choice, and the token events in these.
   std::uint32_t token_reads = 0, coalesced_reads = 0, coalesced_token_events = 0;
-  EngineFigures engine;
+  Rare<EngineFigures> engine;
 
   std::string finish_reason;  ///< "" = none; at most 32 bytes, the rest cut.
   Completeness complete = Completeness::none;

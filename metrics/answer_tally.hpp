@@ -32,7 +32,9 @@ class AnswerTally {
   void event(const wire::EventFacts& facts, Moment at, Brought& brought);
   void unparsed(Unparsed why);
   /// What the engine says of itself.
-  void engine(const EngineFigures& said) { answer_.engine.update(said); }
+  void engine(const EngineFigures& said) {
+    if (said != EngineFigures{}) answer_.engine.make().update(said);
+  }
   /// The next read brings what came while nobody read: the gaps that end in it are no observations.
   void paused() { backlog_next_ = true; }
   /// A JSON answer has ended.

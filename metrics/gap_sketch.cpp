@@ -39,12 +39,11 @@ void GapSketch::add(Nanoseconds gap, std::uint32_t count) {
   const std::uint16_t index = bin_of(gap);
   const auto at = std::lower_bound(bins_.begin(), bins_.end(), index,
                                    [](const Bin& bin, std::uint16_t wanted) { return bin.index < wanted; });
-  const auto together = static_cast<std::uint64_t>(std::max(gap.count(), Nanoseconds::rep{0})) * count;
+  nanoseconds_ += static_cast<std::uint64_t>(std::max(gap.count(), Nanoseconds::rep{0})) * count;
   if (at != bins_.end() && at->index == index) {
     at->count += count;
-    at->nanoseconds += together;
   } else {
-    bins_.insert(at, Bin{index, count, together});
+    bins_.insert(at, Bin{index, count});
   }
 }
 

@@ -1,4 +1,5 @@
-// The gaps of one stream in little memory: sorted log-linear bins with counts and sums (MEASUREMENT.md, section 1).
+// The gaps of one stream in little memory: sorted log-linear bins with counts, and their sum (MEASUREMENT.md, section
+// 1).
 #pragma once
 
 #include <cstdint>
@@ -16,14 +17,13 @@ class GapSketch {
   struct Bin {
     std::uint16_t index;
     std::uint32_t count;
-    std::uint64_t nanoseconds;  ///< All its gaps together: a bin's middle is up to 0.8 % from what is in it.
-    std::uint64_t mean() const { return nanoseconds / count; }
     bool operator==(const Bin&) const = default;
   };
 
   void add(Nanoseconds gap, std::uint32_t count = 1);
-  void clear() { bins_.clear(); }
   std::uint64_t count() const;
+  /// All gaps together, exact: a bin's middle is up to 0.8 % from what is in it.
+  std::uint64_t nanoseconds() const { return nanoseconds_; }
   std::span<const Bin> bins() const { return bins_; }  ///< Sorted by index.
 
   static std::uint16_t bin_of(Nanoseconds gap);
@@ -31,6 +31,7 @@ class GapSketch {
 
  private:
   std::vector<Bin> bins_;
+  std::uint64_t nanoseconds_ = 0;
 };
 
 }  // namespace weir::metrics

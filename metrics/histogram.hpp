@@ -29,10 +29,12 @@ class Histogram {
   explicit Histogram(std::span<const std::uint64_t> bounds)
       : bounds_(bounds), buckets_(std::make_unique<std::atomic<std::uint64_t>[]>(bounds.size() + 1)) {}
 
-  void observe(std::uint64_t value, std::uint64_t count = 1) {
+  void observe(std::uint64_t value, std::uint64_t count = 1) { observe_about(value, count, value * count); }
+  /// `count` observations of about `value` that add `sum` to the sum.
+  void observe_about(std::uint64_t value, std::uint64_t count, std::uint64_t sum) {
     const auto at = static_cast<std::size_t>(std::lower_bound(bounds_.begin(), bounds_.end(), value) - bounds_.begin());
     bump(buckets_[at], count);
-    bump(sum_, value * count);
+    bump(sum_, sum);
   }
 
   std::span<const std::uint64_t> bounds() const { return bounds_; }

@@ -106,13 +106,13 @@ std::string log_line(const RequestRecord& record, const std::string& instance) {
   line.number("output_chars", answer.unparsed ? std::nullopt : std::optional{answer.output_chars});
   line.number("bytes_in", record.bytes_in).number("bytes_out", record.bytes_out);
 
-  time("engine_queue_s", answer.engine.queue);
-  time("engine_prefill_s", answer.engine.prefill);
-  time("engine_ttft_s", answer.engine.ttft);
-  time("engine_decode_s", answer.engine.decode);
-  time("engine_total_s", answer.engine.total);
-  line.number("engine_draft_tokens", answer.engine.draft_tokens);
-  line.number("engine_draft_accepted_tokens", answer.engine.draft_accepted_tokens);
+  time("engine_queue_s", answer.engine->queue);
+  time("engine_prefill_s", answer.engine->prefill);
+  time("engine_ttft_s", answer.engine->ttft);
+  time("engine_decode_s", answer.engine->decode);
+  time("engine_total_s", answer.engine->total);
+  line.number("engine_draft_tokens", answer.engine->draft_tokens);
+  line.number("engine_draft_accepted_tokens", answer.engine->draft_accepted_tokens);
   line.number("coalesced_reads", answer.coalesced_reads);
   return line.take();
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 namespace weir::metrics {
 namespace {
@@ -106,7 +107,12 @@ void ReplicaShard::settle_gaps(const RequestRecord& record, bool whole) {
     itl_unknown_requests.add();
     return;
   }
-  for (const auto& bin : answer.gaps.bins()) inter_token_latency.observe(bin.mean(), bin.count);
+  // The sum is exact, as one addition; the buckets are those of the bins' middles.
+  std::uint64_t sum = answer.gaps.nanoseconds();
+  for (const auto& bin : answer.gaps.bins()) {
+    const auto middle = static_cast<std::uint64_t>(GapSketch::middle_of(bin.index).count());
+    inter_token_latency.observe_about(middle, bin.count, std::exchange(sum, 0));
+  }
 }
 
 /// Tokens are made one after the other: token events of one choice that arrive together have waited for one another.

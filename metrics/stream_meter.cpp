@@ -49,7 +49,7 @@ struct StreamMeter::State {
         framer(carry_limit, wanted.form == BodyForm::lines ? wire::Framing::lines : wire::Framing::events) {
     if (options.form == BodyForm::json) json = std::make_unique<wire::JsonAnswer>();
     strip = options.form == BodyForm::sse && options.strip_usage;
-    tally.engine(options.engine);
+    tally.engine(*options.engine);
   }
 
   bool framed() const { return options.form == BodyForm::sse || options.form == BodyForm::lines; }
@@ -211,8 +211,8 @@ std::string_view StreamMeter::ended(bool whole, bool framed, Moment at) {
   if (s.framed() && whole) s.end_events(at);
   if (s.json) {
     wire::JsonAnswerFacts facts = s.json->facts();
-    if (!facts.prompt_tokens) facts.prompt_tokens = s.options.engine.prompt_tokens;
-    if (!facts.completion_tokens) facts.completion_tokens = s.options.engine.output_tokens;
+    if (!facts.prompt_tokens) facts.prompt_tokens = s.options.engine->prompt_tokens;
+    if (!facts.completion_tokens) facts.completion_tokens = s.options.engine->output_tokens;
     s.tally.engine(facts.engine);
     s.tally.json(facts);
     if (s.json->broken() || (whole && !s.json->whole())) s.tally.unparsed(Unparsed::broken_json);

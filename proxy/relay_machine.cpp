@@ -140,7 +140,8 @@ bool RelayMachine::accept_head(std::string_view bytes, Moment at, RelayOutput& o
   meter.strip_usage = options_.injected && form_ == BodyForm::sse;
   meter.strip_continuous_usage = meter.strip_usage && options_.injected_continuous;
   meter.choices = options_.choices;
-  meter.engine = metrics::wire::engine_head([&head](std::string_view name) { return head[name]; });
+  const auto engine = metrics::wire::engine_head([&head](std::string_view name) { return head[name]; });
+  if (engine != metrics::EngineFigures{}) meter.engine = engine;
   meter.received = options_.received;
   meter.sent = sent_.value_or(at);
   meter_.emplace(meter, shard_);

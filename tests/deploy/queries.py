@@ -1,5 +1,5 @@
-"""The PromQL that is shipped: every query of the dashboard, every expression of the rules, every example of
-docs/metrics.md, and what they select."""
+"""The PromQL that is shipped: every query of the dashboard, every expression of the rules, every example of the
+docs, and what they select."""
 import json
 import re
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ import yaml
 
 DASHBOARD = Path("config/deploy/grafana/dashboards/weir.json")
 RULES = Path("config/deploy/alerts.yml")
-DOCS = Path("docs/metrics.md")
+DOCS = [Path("docs/metrics.md"), Path("docs/howto.md"), Path("README.md")]
 GROUPINGS = ("replica", "config", "pool")  # What the dashboard's variable `by` can be.
 
 
@@ -60,13 +60,16 @@ def of_rules():
 
 def of_docs():
     """Each example by the words of its introduction, up to what is in parentheses or ends the sentence."""
-    paragraph = ""
-    for block in DOCS.read_text().split("\n\n"):
-        if block.startswith("```promql\n"):
-            expr = block.removeprefix("```promql\n").removesuffix("```")
-            yield Query(re.split(r"[:(]|\.(?:\s|$)", paragraph.replace("\n", " "))[0].strip(), "docs", expr)
-        else:
-            paragraph = block
+    for document in DOCS:
+        paragraph = ""
+        for block in document.read_text().split("\n\n"):
+            if not block.startswith("```promql\n"):
+                paragraph = block
+                continue
+            text = block.removeprefix("```promql\n").strip().removesuffix("```")
+            # The README's five are a line each.
+            for expr in text.splitlines() if document.name == "README.md" else [text]:
+                yield Query(re.split(r"[:(]|\.(?:\s|$)", paragraph.replace("\n", " "))[0].strip(), "docs", expr)
 
 
 def everything():

@@ -142,24 +142,6 @@ TEST(TokenEstimator, FewAnswersOfAModelLeanOnItsNeighbours) {
   EXPECT_LT(last, 0.7 * before);
 }
 
-TEST(TokenEstimator, KnowsHowGoodItHasBeen) {
-  TokenEstimator estimator;
-  EXPECT_EQ(estimator.quality().answers, 0U);
-  const auto guess = static_cast<double>(estimator.estimate(chat_of(4000)).tokens);
-  estimator.learn(chat_of(4000), 2000);
-  EXPECT_DOUBLE_EQ(estimator.quality().bias, guess / 2000 - 1);
-  EXPECT_DOUBLE_EQ(estimator.quality().error, 1 - guess / 2000);
-  for (int i = 0; i < 1000; ++i) estimator.learn(chat_of(4000), 2000);
-  EXPECT_LT(estimator.quality().error, 0.01);
-  EXPECT_EQ(estimator.quality().answers, 1001U);
-  for (int i = 0; i < 1000; ++i) {  // Wrong both ways: an error without a bias.
-    estimator.learn(chat_of(4000), 1800);
-    estimator.learn(chat_of(4000), 2200);
-  }
-  EXPECT_NEAR(estimator.quality().error, 0.1, 0.03);
-  EXPECT_NEAR(estimator.quality().bias, 0, 0.03);
-}
-
 TEST(TokenEstimator, OneFalseReportMovesAnEstimateByNinePercentAtMost) {
   for (const int learned : {0, 3, 200}) {
     for (const Tokens lie : {Tokens{8}, Tokens{1'000'000}, ~Tokens{0}}) {

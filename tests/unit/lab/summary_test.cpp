@@ -46,6 +46,21 @@ TEST(LogSummary, GroupsByReplicaAndByConfiguration) {
   EXPECT_EQ(summary.all.output_tokens(), 150u);
 }
 
+TEST(LogSummary, GapsBetweenEventsOfSeveralTokensAreNoItl) {
+  const auto with = [](int tokens, const char* source) {
+    std::istringstream in(line("2026-11-21T07:00:00Z", "gpu0", "a",
+                               R"("outcome":"ok","output_tokens":)" + std::to_string(tokens) + R"(,"k_source":")" +
+                                   source + "\"," + bins(20, 48)));
+    return read_log(in).all.itl().has_value();
+  };
+  EXPECT_TRUE(with(49, "wire"));
+  EXPECT_TRUE(with(50, "wire")) << "the last one is an empty event";
+  EXPECT_FALSE(with(51, "wire"));
+  EXPECT_FALSE(with(150, "wire"));
+  EXPECT_TRUE(with(50, "settled"));
+  EXPECT_FALSE(with(50, "null"));
+}
+
 TEST(LogSummary, FailuresAndAbortsAreCountedApartFromLatencies) {
   std::istringstream in(
       ok_line("00", "gpu0", "a", 100) +

@@ -55,13 +55,9 @@ TEST(GapSketch, KeepsItsBinsSortedCountedAndSummed) {
   sketch.add(20ms + 15us, 2);
   sketch.add(-5ns);
   const std::uint16_t long_gap = GapSketch::bin_of(20ms);
-  EXPECT_THAT(sketch.bins(), ElementsAre(GapSketch::Bin{0, 1, 0}, GapSketch::Bin{1, 3, 3000},
-                                         GapSketch::Bin{long_gap, 3, 60'030'000}));
-  EXPECT_EQ(sketch.bins().back().mean(), 20'010'000U);
+  EXPECT_THAT(sketch.bins(), ElementsAre(GapSketch::Bin{0, 1}, GapSketch::Bin{1, 3}, GapSketch::Bin{long_gap, 3}));
+  EXPECT_EQ(sketch.nanoseconds(), 60'033'000U);
   EXPECT_EQ(sketch.count(), 7U);
-  sketch.clear();
-  EXPECT_EQ(sketch.count(), 0U);
-  EXPECT_TRUE(sketch.bins().empty());
 }
 
 }  // namespace

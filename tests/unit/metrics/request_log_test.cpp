@@ -173,7 +173,7 @@ TEST(LogLine, HasTheEnginesOwnNumbersWhereItTellsThem) {
       EXPECT_TRUE(member.value().is_null()) << member.key();
     }
   }
-  record.answer.engine = {0.25, 0.125, 0.375, 1.5, 2, 40, 30};
+  record.answer.engine = EngineFigures{0.25, 0.125, 0.375, 1.5, 2, 40, 30};
   record.answer.coalesced_reads = 7;
   const json::object line = parsed(record);
   EXPECT_EQ(number(line, "engine_queue_s"), 0.25);
@@ -267,7 +267,7 @@ TEST(LogLine, SaysNullWhereNothingIsKnown) {
 
 TEST(LogLine, GivesGapBinsToStreamsOnly) {
   RequestRecord record = streamed();
-  record.answer.gaps.clear();
+  record.answer.gaps = {};
   EXPECT_EQ(parsed(record).at("gap_bins"), json::array{});
   EXPECT_TRUE(parsed(unstreamed()).at("gap_bins").is_null());
 }

@@ -264,14 +264,14 @@ TEST(ReplicaShardSettle, CountsStreamsWhoseGapsStayedChunkGaps) {
        [](auto& r) {
          r.answer.tokens_per_event = TokensPerEvent::unknown;
          r.answer.token_events = 1;
-         r.answer.gaps.clear();
+         r.answer.gaps = {};
        },
        0, 0},
       {"two choices of one token event each have none either",
        [](auto& r) {
          r.facts.n = r.answer.token_events = 2;
          r.answer.tokens_per_event = TokensPerEvent::unknown;
-         r.answer.gaps.clear();
+         r.answer.gaps = {};
        },
        0, 0},
       {"truncated", [](auto& r) { r.outcome = Outcome::truncated; }, 1, 0},

@@ -393,7 +393,7 @@ TEST(EngineFigures, ComeFromEveryEngineThatGivesThem) {
       {"anthropic_messages.sse", anthropic, {}},
   };
   for (const auto& one : cases) {
-    EXPECT_EQ(words(replayed(sample(one.file), stream_of(one.api))->answer().engine), words(one.wanted)) << one.file;
+    EXPECT_EQ(words(*replayed(sample(one.file), stream_of(one.api))->answer().engine), words(one.wanted)) << one.file;
   }
 }
 
@@ -427,7 +427,7 @@ TEST(EngineFigures, OfTheHeadAreThoseOfTgi) {
 
 TEST(EngineFigures, OfTheHeadStandUntilTheBodySaysMore) {
   StreamMeter::Options options = options_for(tgi, BodyForm::json);
-  options.engine = {.queue = 0.04, .total = 1.25, .prompt_tokens = 550, .output_tokens = 100};
+  options.engine = EngineFigures{.queue = 0.04, .total = 1.25, .prompt_tokens = 550, .output_tokens = 100};
   const auto bare = replayed(R"({"generated_text":"ab"})", options);
   EXPECT_EQ(bare->answer().engine, options.engine);
   EXPECT_EQ(bare->answer().prompt_tokens, 550U);
@@ -441,8 +441,8 @@ TEST(EngineFigures, OfTheHeadStandUntilTheBodySaysMore) {
 
   options.api = Api::openai_chat;
   const auto timed = replayed(R"({"choices":[],"timings":{"prompt_ms":500}})", options);
-  EXPECT_EQ(timed->answer().engine.queue, 0.04);
-  EXPECT_EQ(timed->answer().engine.prefill, 0.5);
+  EXPECT_EQ(timed->answer().engine->queue, 0.04);
+  EXPECT_EQ(timed->answer().engine->prefill, 0.5);
 }
 
 }  // namespace

@@ -204,7 +204,7 @@ TEST_P(JsonAnswers, AreReadForTheirNumbers) {
   EXPECT_EQ(a.token_events, one.token_events);
   EXPECT_EQ(a.output_chars, one.chars);
   EXPECT_EQ(a.in_band_error, one.error);
-  EXPECT_EQ(words(a.engine), words(one.engine));
+  EXPECT_EQ(words(*a.engine), words(one.engine));
   EXPECT_EQ(replay->meter.refused(), one.error);
   EXPECT_TRUE(replay->meter.complete());
   EXPECT_FALSE(a.unparsed);

@@ -122,7 +122,7 @@ inline std::string words(const Answer& a) {
     << "\ngaps";
   for (const auto& bin : a.gaps.bins()) s << " " << bin.index << ":" << bin.count;
   s << "\nfinish " << a.finish_reason << " complete " << name_of(a.complete) << (a.in_band_error ? " error" : "")
-    << (a.unparsed ? " unparsed" : "") << " chars " << a.output_chars << "\nengine " << words(a.engine);
+    << (a.unparsed ? " unparsed" : "") << " chars " << a.output_chars << "\nengine " << words(*a.engine);
   return s.str();
 }
 
