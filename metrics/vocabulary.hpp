@@ -42,7 +42,8 @@ inline constexpr std::array<std::string_view, 11> api_names{"openai.chat",
 enum class Outcome : std::uint8_t {
   ok,
   ok_empty,        ///< Complete, and without one token event.
-  upstream_error,  ///< Status >= 500, or an in-band error: HTTP 200 is not success. Also: no connection.
+  upstream_error,  ///< Status >= 500, or an in-band error: HTTP 200 is not success. Also: a redirect of an
+                   ///< inference route, no connection.
   upstream_reset,  ///< The connection broke before the answer was whole.
   truncated,       ///< The answer ended in good order, but not complete.
   timeout,

@@ -165,13 +165,14 @@ Awaitable<void> Exchange::attempt(ReplicaRuntime& replica) {
   record_.paused += relay.paused_time();
   if (!machine.done()) {
     auto lease = machine.take_lease();
-    lease.end(balancer::End(), ended);
+    met(lease.end(balancer::End(), ended));
     const bool retry = take_retry();
     if (retry) retried(replica, metrics::Retry::connect);
     connect_failed(relay.connect_error(), retry);
     if (!retry) record(*replica.series);
     co_return;
   }
+  met(machine.company());
   if (machine.sent_at()) shard.bytes[0].add(body_length);
   switch (machine.end()) {
     case AttemptEnd::stale:
@@ -216,6 +217,12 @@ void Exchange::retried(ReplicaRuntime& replica, metrics::Retry reason) {
   failed_replica_ = replica.settings.name;
 }
 
+/// What else was on the replica of the attempt that is over.
+void Exchange::met(const balancer::Company& company) {
+  record_.in_flight_at_start = company.in_flight_at_start;
+  record_.in_flight_mean = company.in_flight_mean;
+}
+
 void Exchange::connect_failed(int error, bool retry) {
   record_.outcome = error == ETIMEDOUT ? Outcome::timeout : Outcome::upstream_error;
   if (retry) return;
@@ -233,8 +240,6 @@ void Exchange::conclude(const RelayMachine& machine, const Relay& relay, Replica
   record_.head = machine.head_at();
   record_.ended = relay.ended_at();
   record_.overhead_max = machine.overhead_max();
-  record_.in_flight_at_start = machine.company().in_flight_at_start;
-  record_.in_flight_mean = machine.company().in_flight_mean;
   record_.bytes_out = machine.bytes_out();
   record_.answer = machine.answer();
   if (machine.end() == AttemptEnd::failed) {

@@ -56,6 +56,7 @@ class Exchange {
   bool take_retry();
   void give_retry_back();
   void retried(ReplicaRuntime& replica, metrics::Retry reason);
+  void met(const balancer::Company& company);
   void connect_failed(int error, bool retry);
   void conclude(const RelayMachine& machine, const Relay& relay, ReplicaRuntime& replica);
   OwnAnswer failure_answer() const;

@@ -128,7 +128,7 @@ class Reader : public Sax<Reader> {
     } else if (place == Place::incomplete_reason) {
       incomplete_reason_ = word_;
     } else {
-      facts_.error |= place == Place::native_reason_type && word_ == "abort";
+      facts_.error |= word_ == "abort";
       if (facts_.finish_reason.empty()) facts_.finish_reason = word_;
     }
     facts_.error |= is_response_ && status_ == "failed";

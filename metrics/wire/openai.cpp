@@ -93,6 +93,8 @@ bool read_choice(simdjson::ondemand::object object, Chunk& chunk) {
       const std::string_view reason = string_of(part).value_or("");
       choice.finished = !reason.empty();
       if (choice.finished) chunk.facts.finish_reason = reason;
+      // The engine gave the answer up (vLLM's and SGLang's word): no end of it.
+      chunk.facts.error |= reason == "abort";
     }
     return true;
   });

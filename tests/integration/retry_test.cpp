@@ -187,6 +187,8 @@ TEST(Retry, WhereEveryReplicaRefusesConnectionsTheAnswerIs502) {
   expect_error(client.exchange(post(chat, chat_body())), 502, "upstream_error");
   expect_error(client.exchange(post(chat, whole_chat_body())), 502, "upstream_error");
   EXPECT_EQ(weir.metrics_after(2).sum("weir_requests_total", {{"outcome", "upstream_error"}}), 2);
+  for (const auto& line : weir.log_lines(2))
+    EXPECT_EQ(member(line, "in_flight_mean"), "1") << "it was alone there, and it was there";
 }
 
 TEST(Retry, AKeptConnectionThatDiesUnderTheNextRequestCostsTheClientNothing) {

@@ -131,6 +131,10 @@ const JsonCase json_cases[] = {
      R"({"text":"","meta_info":{"finish_reason":{"type":"abort","message":"full","status_code":503},"prompt_tokens":5,
      "completion_tokens":0}})",
      5, -1, 0, "abort", 0, 0, true},
+    {"an answer that the engine gave up", Api::openai_chat,
+     R"({"choices":[{"index":0,"message":{"content":"a"},"finish_reason":"abort"}],"usage":{"prompt_tokens":5,
+     "completion_tokens":1}})",
+     5, -1, 1, "abort", 1, 1, true},
     {"Responses", Api::openai_responses,
      R"({"id":"resp_1","object":"response","status":"completed","error":null,"incomplete_details":null,"output":[
      {"type":"reasoning","summary":[{"type":"summary_text","text":"hm"}],"content":[{"type":"reasoning_text","text":"ok"}]},

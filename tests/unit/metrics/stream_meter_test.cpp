@@ -196,6 +196,18 @@ TEST(StreamMeter, SeesErrorsInBandInEveryShape) {
   }
 }
 
+TEST(StreamMeter, TakesAnAnswerThatTheEngineGaveUpForAnErrorAndCountsItsTokens) {
+  for (const Api api : {Api::openai_chat, Api::openai_completions}) {
+    const auto given_up =
+        replayed(says("a") + chunk(delta("", "\"abort\"")) + chunk("", usage(3, 2)) + done, options_for(api));
+    EXPECT_TRUE(given_up->answer().in_band_error);
+    EXPECT_FALSE(given_up->meter.refused());
+    EXPECT_EQ(given_up->answer().finish_reason, "abort");
+    EXPECT_EQ(given_up->answer().output_tokens, 2U);
+    EXPECT_EQ(given_up->answer().prompt_tokens, 3U);
+  }
+}
+
 TEST(StreamMeter, TakesANullErrorForNone) {
   const auto replay = replayed(chunk(delta(R"("content":"a")"), R"(,"error":null)"));
   EXPECT_FALSE(replay->answer().in_band_error);

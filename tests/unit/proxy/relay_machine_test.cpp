@@ -123,7 +123,7 @@ TEST(RelayRetry, FollowsTheStatus) {
     bool retry;
     Outcome outcome;
   } rows[]{
-      {200, false, Outcome::ok_empty},       {301, false, Outcome::ok},
+      {200, false, Outcome::ok_empty},       {301, false, Outcome::upstream_error},
       {400, false, Outcome::client_error},   {401, true, Outcome::replica_refused},
       {403, true, Outcome::replica_refused}, {404, true, Outcome::replica_refused},
       {408, true, Outcome::replica_refused}, {409, false, Outcome::client_error},
