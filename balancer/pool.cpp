@@ -61,6 +61,7 @@ Offered Pool::offer(const RequestFacts& facts, Moment now, std::span<const Repli
 
   const std::lock_guard lock(mutex_);
   now = latest(now);
+  forget_untested_speeds();
   standings_.clear();
   for (ReplicaIndex i = 0; i < replicas_.size(); ++i) {
     if (replicas_[i]->removed) continue;
@@ -138,6 +139,7 @@ void Pool::first_token(Lease& lease, Moment now) {
   finished_.add(lease.prompt_, now);
   if (shows_tokens(*lease.facts_)) {
     replica.rates.prompt_finished(lease.prompt_, replica.ledger.pending_seconds());
+    replica.tested = now;
     update_speeds();
   }
 }
@@ -181,6 +183,21 @@ void Pool::update_speeds() {
   }
   const double median = median_of(rates_);
   for (const auto& replica : replicas_) replica->speed = relative_speed(replica->rates.prefill(), median);
+}
+
+/// A replica that hung for a while is taken for a slow one, and where the others have time to spare a slow one gets no
+/// request that could prove otherwise.
+void Pool::forget_untested_speeds() {
+  constexpr double seconds = 60;
+  bool any = false;
+  for (const auto& replica : replicas_) {
+    if (replica->speed >= 1 || replica->ledger.in_flight() > 0) continue;
+    if (metrics::seconds(latest_ - replica->tested) < seconds) continue;
+    replica->rates.forget_prefill(replica->ledger.pending_seconds());
+    replica->tested = latest_;
+    any = true;
+  }
+  if (any) update_speeds();
 }
 
 ReplicaLoad Pool::load(ReplicaIndex index, Moment now) {

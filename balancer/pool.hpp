@@ -82,13 +82,14 @@ class Pool : public std::enable_shared_from_this<Pool> {
   friend class Lease;
 
   struct Replica {
-    explicit Replica(Moment now) : ledger(now) {}
+    explicit Replica(Moment now) : ledger(now), tested(now) {}
 
     ReplicaSpec spec;
     TokenLedger ledger;
     ReplicaRates rates;
     bool removed = false;
     double speed = 1;
+    Moment tested{};                                ///< When its speed was last learned from.
     std::uint64_t kv_full = 0, unknown_prompt = 0;  ///< Fallbacks.
   };
 
@@ -105,6 +106,7 @@ class Pool : public std::enable_shared_from_this<Pool> {
   void learn(Replica& replica, const metrics::wire::RequestFacts& facts, const End& end,
              const TokenLedger::Closed& closed);
   void update_speeds();
+  void forget_untested_speeds();
 
   mutable std::mutex mutex_;
   Moment latest_ = Moment::min();

@@ -14,6 +14,12 @@ void ReplicaRates::prompt_finished(Tokens prompt, double pending_seconds) {
   if (prompts_ < requests_needed) ++prompts_;
 }
 
+void ReplicaRates::forget_prefill(double pending_seconds) {
+  tokens_ = seconds_ = 0;
+  pending_seconds_ = pending_seconds;
+  prompts_ = 0;
+}
+
 void ReplicaRates::prompt_settled(Tokens taken_for, Tokens uncached) {
   tokens_ = std::max(0.0, tokens_ + static_cast<double>(uncached) - static_cast<double>(taken_for));
 }

@@ -28,6 +28,8 @@ class ReplicaRates {
   void prompt_finished(Tokens prompt, double pending_seconds);
   /// The prompt that was finished as `taken_for` turned out to have `uncached` tokens to work on.
   void prompt_settled(Tokens taken_for, Tokens uncached);
+  /// What prefill was is no longer known: it is learned anew, from `requests_needed` requests on.
+  void forget_prefill(double pending_seconds);
   void answer_finished(Tokens output, double decode_seconds);
 
   /// Tokens per second.

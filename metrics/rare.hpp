@@ -19,7 +19,6 @@ class Rare {
 
   /// A blank value where none is set.
   const Value& operator*() const {
-    static const Value blank{};
     return value_ ? *value_ : blank;
   }
   const Value* operator->() const { return &**this; }
@@ -31,6 +30,7 @@ class Rare {
   bool operator==(const Rare& other) const { return **this == *other; }
 
  private:
+  inline static const Value blank{};
   std::unique_ptr<Value> value_;
 };
 

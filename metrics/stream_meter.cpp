@@ -131,6 +131,8 @@ static std::string_view with_comma(std::string_view data, std::string_view membe
 void StreamMeter::State::take_out(const wire::SseEvent& event, const wire::EventFacts& facts) {
   if (facts.usage_only) return outlet.cut(event, framer);
   if (!options.strip_continuous_usage || facts.usage_member.empty() || !event.data_begin) return;
+  // The parser is lenient with what is no JSON; what is taken out has to be a whole value, lest more goes with it.
+  if (!wire::whole_event(facts.usage_member.substr(facts.usage_member.find('{')))) return;
   const std::string_view member = with_comma(event.data, facts.usage_member);
   outlet.cut(*event.data_begin + static_cast<std::uint64_t>(member.data() - event.data.data()), member.size(), framer);
 }

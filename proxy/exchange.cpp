@@ -108,56 +108,70 @@ static void disable_injection(ReplicaRuntime& replica) {
                replica.settings.name);
 }
 
-Awaitable<void> Exchange::attempt(ReplicaRuntime& replica) {
-  const auto now = std::chrono::steady_clock::now();
-  auto& shard = replica.series->shard(loop_.index);
+/// The member that asks this replica for usage; "" where it is not asked.
+std::string_view Exchange::usage_member_for(const ReplicaRuntime& replica) const {
   const bool may_inject = replica.inject_usage && refused_injection_ != &replica &&
                           !replica.injection_disabled.load(std::memory_order_relaxed);
-  const auto member =
-      may_inject ? metrics::wire::usage_member(request_.facts, replica.inject_continuous_usage) : std::string_view();
-  const auto body_length = request_.body.size() + member.size();
-  UpstreamRequest upstream{replica.settings.url, body_length, request_.request_id,
-                           request_.facts.api != metrics::Api::other};
-  upstream_head_ = upstream_head(request_.head, upstream);
+  return may_inject ? metrics::wire::usage_member(request_.facts, replica.inject_continuous_usage) : std::string_view();
+}
 
+RelayMachine::Options Exchange::machine_options(ReplicaRuntime& replica, bool injected, bool reused) {
   RelayMachine::Options options{.limits = loop_.shared.settings.limits};
   options.api = request_.facts.api;
   options.stream = request_.facts.stream;
   options.to_head = request_.head.method == "HEAD";
   options.client_http_1_1 = request_.head.http_1_1;
   options.client_keep_alive = request_.head.keep_alive && !loop_.shared.draining.load(std::memory_order_relaxed);
-  options.injected = !member.empty();
-  options.injected_continuous = options.injected && replica.inject_continuous_usage;
+  options.injected = injected;
+  options.injected_continuous = injected && replica.inject_continuous_usage;
   options.take_retry = [this] { return take_retry(); };
   options.accepted = [this, &replica](unsigned status) {
     give_retry_back();
+    std::vector<HeaderField>().swap(request_.head.fields);  // Only another attempt would need them again.
     if (refused_injection_ == &replica && status < 300) disable_injection(replica);
   };
   options.known_route = request_.route == Route::inference;
+  options.reused = reused;
   options.choices = request_.facts.n;
   options.request_id = request_.request_id;
   options.replica = loop_.shared.settings.server.replica_header ? std::string_view(replica.settings.name) : "";
   options.received = request_.received;
-  options.started = now;
+  options.started = std::chrono::steady_clock::now();
+  return options;
+}
 
-  // After a stale or refused one, the second connection is a fresh one.
-  auto idle = refused_injection_ == &replica || record_.replica == replica.settings.name
-                  ? std::nullopt
-                  : loop_.idle.take(replica, now);
-  options.reused = idle.has_value();
-  UniqueFd connection;
-  if (idle) {
-    connection = std::move(*idle);
-  } else if (const auto endpoint = replica.address.get()) {
-    connection = begin_connect(*endpoint);
+/// An idle connection to the replica, or one that begins to connect. After a stale or a refused one it is a fresh one.
+UniqueFd Exchange::connection_to(ReplicaRuntime& replica, bool& reused) {
+  if (refused_injection_ != &replica && record_.replica != replica.settings.name) {
+    if (auto idle = loop_.idle.take(replica, std::chrono::steady_clock::now())) {
+      reused = true;
+      return std::move(*idle);
+    }
   }
+  const auto endpoint = replica.address.get();
+  return endpoint ? begin_connect(*endpoint) : UniqueFd();
+}
+
+Relay::Request Exchange::relay_request(const ReplicaRuntime& replica, std::string_view usage_member) {
+  const UpstreamRequest upstream{replica.settings.url, request_.body.size() + usage_member.size(), request_.request_id,
+                                 request_.facts.api != metrics::Api::other};
+  upstream_head_ = upstream_head(request_.head, upstream);
+  return {request_spans(usage_member), &upstream_head_, &request_.body};
+}
+
+// What only the beginning needs is in functions of its own: all that is named here is held while the stream lasts.
+Awaitable<void> Exchange::attempt(ReplicaRuntime& replica) {
+  auto& shard = replica.series->shard(loop_.index);
+  const auto member = usage_member_for(replica);
+  const auto body_length = request_.body.size() + member.size();
+  bool reused = false;
+  UniqueFd connection = connection_to(replica, reused);
   record_.replica = replica.settings.name;
   record_.config = replica.settings.config;
   ++record_.attempt;
 
-  RelayMachine machine(options, std::move(lease_), shard);
-  Relay::Request request{request_spans(member), &request_.body};
-  Relay relay(loop_, client_, std::move(connection), options.reused, std::move(request), machine);
+  RelayMachine machine(machine_options(replica, !member.empty(), reused), std::move(lease_), shard);
+  Relay relay(loop_, client_, std::move(connection), reused, relay_request(replica, member), machine);
   co_await relay.run(use_awaitable);
 
   const auto ended = std::chrono::steady_clock::now();

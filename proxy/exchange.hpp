@@ -52,6 +52,10 @@ class Exchange {
  private:
   std::optional<OwnAnswer> enter(PoolRuntime& pool);
   Awaitable<void> attempt(ReplicaRuntime& replica);
+  std::string_view usage_member_for(const ReplicaRuntime& replica) const;
+  RelayMachine::Options machine_options(ReplicaRuntime& replica, bool injected, bool reused);
+  UniqueFd connection_to(ReplicaRuntime& replica, bool& reused);
+  Relay::Request relay_request(const ReplicaRuntime& replica, std::string_view usage_member);
   std::vector<std::string_view> request_spans(std::string_view usage_member);
   bool take_retry();
   void give_retry_back();

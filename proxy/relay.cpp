@@ -167,7 +167,10 @@ void Relay::deliver() {
   if (caught_up) progress_ = now;
   machine_.written(now, at_once);
   if (machine_.done()) return replica_done();
-  if (machine_.committed() && span_ == request_.spans.size()) std::string().swap(*request_.body);
+  if (machine_.committed() && span_ == request_.spans.size() && !request_.head->empty()) {
+    std::string().swap(*request_.head);
+    std::string().swap(*request_.body);
+  }
   if (pending_.size() - pending_offset_ >= loop_.shared.settings.limits.read_ahead && !paused_) {
     paused_ = true;
     paused_since_ = now;

@@ -29,7 +29,8 @@ class Relay final : Watcher, Timed {
 
   struct Request {
     std::vector<std::string_view> spans;  ///< Head and body as they go out.
-    std::string* body;                    ///< Freed once it is sent and no retry can follow.
+    std::string* head;                    ///< With the body freed once they are sent and no retry can follow.
+    std::string* body;
   };
 
   /// `connection` is an idle one, or one that has begun to connect (`connected` false).

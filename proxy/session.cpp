@@ -37,11 +37,12 @@ class Session final : Timed {
   Awaitable<bool> read_head(ClientRequest& request);
   Awaitable<bool> read_body(ClientRequest& request);
   Awaitable<bool> answer(ClientRequest& request);
+  Awaitable<bool> answer_own(ClientRequest& request);
   Awaitable<bool> refuse(ClientRequest& request, unsigned status, std::string_view sentence,
                          std::optional<Limit> limit);
   void received(ClientRequest& request) const;
   bool left_early(ClientRequest& request);
-  Awaitable<bool> send_own(const ClientRequest& request, OwnAnswer own, bool keep_alive);
+  Awaitable<bool> send_own(const ClientRequest& request, const OwnAnswer& own, bool keep_alive);
   Awaitable<bool> write(std::string text);
   Awaitable<bool> readable();
   Got read_now(std::span<char>& bytes);
@@ -238,23 +239,29 @@ Awaitable<bool> Session::read_body(ClientRequest& request) {
   co_return true;
 }
 
+/// What weir answers itself.
+Awaitable<bool> Session::answer_own(ClientRequest& request) {
+  OwnAnswer own;
+  auto outcome = Outcome::ok;
+  if (request.route == Route::health) {
+    own.body = "{\"status\":\"ok\"}\n";
+  } else if (request.route == Route::models) {
+    own.body = loop_.shared.models.get();
+  } else {
+    outcome = Outcome::bad_request;
+    own = error_answer(
+        404, "invalid_request_error", "not_found",
+        "this path is not served: weir forwards the inference routes only, and those that server.paths names");
+  }
+  record_unassigned(loop_, request, outcome, own.status);
+  const auto sent = co_await send_own(request, own, request.head.keep_alive);
+  co_return sent;
+}
+
 Awaitable<bool> Session::answer(ClientRequest& request) {
   if (request.route == Route::health || request.route == Route::models || request.route == Route::unknown) {
-    OwnAnswer own;
-    auto outcome = Outcome::ok;
-    if (request.route == Route::health) {
-      own.body = "{\"status\":\"ok\"}\n";
-    } else if (request.route == Route::models) {
-      own.body = loop_.shared.models.get();
-    } else {
-      outcome = Outcome::bad_request;
-      own = error_answer(
-          404, "invalid_request_error", "not_found",
-          "this path is not served: weir forwards the inference routes only, and those that server.paths names");
-    }
-    record_unassigned(loop_, request, outcome, own.status);
-    const auto sent = co_await send_own(request, std::move(own), request.head.keep_alive);
-    co_return sent;
+    const auto again = co_await answer_own(request);
+    co_return again;
   }
   ExchangeEnd end;
   {
@@ -262,7 +269,7 @@ Awaitable<bool> Session::answer(ClientRequest& request) {
     end = co_await exchange.run();
   }
   if (end.own) {
-    const auto sent = co_await send_own(request, std::move(*end.own), end.keep_alive);
+    const auto sent = co_await send_own(request, *end.own, end.keep_alive);
     co_return sent;
   }
   if (end.reset) {
@@ -293,14 +300,15 @@ Awaitable<bool> Session::refuse(ClientRequest& request, unsigned status, std::st
   received(request);
   if (request.request_id.empty()) request.request_id = request.id;
   record_unassigned(loop_, request, Outcome::bad_request, status);
-  auto own = error_answer(status, status == 408 ? "timeout_error" : "invalid_request_error", "bad_request", sentence);
-  co_await send_own(request, std::move(own), false);
+  const auto own =
+      error_answer(status, status == 408 ? "timeout_error" : "invalid_request_error", "bad_request", sentence);
+  co_await send_own(request, own, false);
   co_await linger();
   co_return false;
 }
 
 /// Returns whether the connection may go on.
-Awaitable<bool> Session::send_own(const ClientRequest& request, OwnAnswer own, bool keep_alive) {
+Awaitable<bool> Session::send_own(const ClientRequest& request, const OwnAnswer& own, bool keep_alive) {
   keep_alive = keep_alive && !loop_.shared.draining.load(std::memory_order_relaxed);
   auto text = own_answer(own, request.facts.api, request.head.http_1_1, keep_alive, request.head.method == "HEAD",
                          request.request_id);

@@ -247,6 +247,27 @@ TEST(Pool, TokensFromThePrefixCacheAreNoWorkDone) {
   EXPECT_NEAR(pool->load(2, at(now)).speed, 0.5, 0.01);
 }
 
+TEST(Pool, AReplicaThatWasSlowIsTriedAgainOnceNothingHasProvedItForAMinute) {
+  auto pool = pool_of({replica("a"), replica("b")});
+  const ReplicaIndex not_a[] = {1}, not_b[] = {0};
+  double now = 0;
+  serve(*pool, not_a, now, 0.01, answer());
+  serve(*pool, not_b, now, 0.05, answer());
+  ASSERT_LT(pool->load(1, at(now)).speed, 0.5);
+  const auto chosen = [&](double when) {
+    Lease lease = admitted(pool->offer(prompt_of(1000), at(when)));
+    const ReplicaIndex replica = lease.replica();
+    lease.first_token(at(when + 0.01));
+    lease.end(answer(), at(when + 0.01));
+    return replica;
+  };
+  for (int i = 0; i < 50; ++i) EXPECT_EQ(chosen(now + i), 0U) << "an idle fast one is always the better choice";
+  int tried = 0;
+  for (int i = 0; i < 50; ++i) tried += chosen(now + 61 + i) == 1 ? 1 : 0;
+  EXPECT_GT(tried, 15);
+  EXPECT_EQ(pool->load(1, at(now + 200)).speed, 1) << "it has proved otherwise";
+}
+
 TEST(Pool, ARemovedReplicaIsNotCompared) {
   auto pool = pool_of({replica("a"), replica("b"), replica("c")});
   const ReplicaIndex not_a[] = {1, 2}, not_b[] = {0, 2}, not_c[] = {0, 1};

@@ -598,6 +598,11 @@ TEST(RequestInspector, LeavesItToTheBodyWhetherTgisRootStreams) {
   EXPECT_TRUE(streams("/generate_stream", R"({"inputs":"a"})"));
 }
 
+TEST(RequestInspector, TakesALimitBeyondAllBeliefForNone) {
+  EXPECT_EQ(facts_of(completions, R"({"prompt":"a","max_tokens":4294967296})").max_tokens, 4294967296U);
+  EXPECT_FALSE(facts_of(completions, R"({"prompt":"a","max_tokens":4294967297})").max_tokens);
+}
+
 TEST(ApiOf, KnowsItsRoutes) {
   const std::pair<std::string_view, Api> routes[] = {
       {"/v1/chat/completions", chat},

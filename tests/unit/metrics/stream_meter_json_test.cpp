@@ -253,5 +253,22 @@ TEST(StreamMeterJson, SeesAJsonAnswersEndAtOnce) {
   EXPECT_TRUE(replay.meter.complete());
 }
 
+TEST(StreamMeterJson, OfABrokenDocumentNothingIsSaidHoweverItIsCut) {
+  const std::string body =
+      "{\"choices\":[{\"index\":0,\"message\":{\"content\":\"a\"}}],\"error\":{},\"usage\":{\"completion_tokens\":3},"
+      "\"\xc2\xa7" +
+      std::string(100, '\\') + "\xa3\":1";
+  for (std::size_t cut = 0; cut <= body.size(); ++cut) {
+    Replay replay(options_for(Api::openai_chat, BodyForm::json));
+    replay.feed(std::string_view(body).substr(0, cut), start);
+    replay.feed(std::string_view(body).substr(cut), start);
+    EXPECT_FALSE(replay.meter.refused());
+    replay.end();
+    ASSERT_EQ(replay.answer().token_events, 0U) << cut;
+    ASSERT_FALSE(replay.answer().output_tokens) << cut;
+    ASSERT_TRUE(replay.answer().unparsed) << cut;
+  }
+}
+
 }  // namespace
 }  // namespace weir::metrics::test

@@ -162,6 +162,14 @@ TEST(StreamMeterStripContinuous, TakesTheMemberAndOneCommaWhereverItStands) {
   }
 }
 
+TEST(StreamMeterStripContinuous, TakesNothingOutOfAnEventWhoseUsageIsNoJson) {
+  // A parser that skips by brackets takes it for one; what would be cut is then not the whole of it.
+  const std::string event =
+      R"(data: {"choices":[{"index":0,"delta":{"content":"a"}}],"usage":{"completion_tokens":1,"x":"c{y":32}}})"
+      "\n\n";
+  EXPECT_EQ(replayed(event + done, stripping_all())->forwarded, event + done);
+}
+
 TEST(StreamMeterStripContinuous, IsNotDoneUnlessAsked) {
   const std::string event = chunk(delta(R"("content":"a")"), usage(3, 1));
   EXPECT_EQ(replayed(event, stripping())->forwarded, event);
