@@ -156,6 +156,7 @@ inline std::string usage(int prompt, int completion) {
   return R"(,"usage":{"prompt_tokens":)" + std::to_string(prompt) + R"(,"completion_tokens":)" +
          std::to_string(completion) + "}";
 }
+inline std::string tgi_event(const std::string& json) { return "data:" + json + "\n\n"; }
 inline const std::string done = "data: [DONE]\n\n";
 inline const std::string stop = chunk(delta("", "\"stop\""));
 
