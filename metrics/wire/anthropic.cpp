@@ -1,6 +1,6 @@
 // Anthropic Messages (WIRE.md, 1.10), also as vLLM, SGLang and llama.cpp serve it: an event is what its `type` says.
 //
-// input_tokens leave the cache out. output_tokens of message_start is a placeholder of about 1, whatever the first
+// input_tokens leave the cache out. output_tokens of message_start is about 1 and counts nothing, whatever the first
 // delta brings: it is not read, and n1 stays unknown; those of message_delta are the whole count.
 #include "metrics/wire/dialect.hpp"
 #include "metrics/wire/event_json.hpp"
