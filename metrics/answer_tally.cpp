@@ -26,10 +26,7 @@ void AnswerTally::read(Moment at) {
   if (backlog_) ++pauses_;
 }
 
-void AnswerTally::approach() const {
-  prefetch(choices_.data(), sizeof(Choice));
-  prefetch(answer_.gaps.bins().data(), answer_.gaps.bins().size_bytes());
-}
+void AnswerTally::approach() const { prefetch(answer_.gaps.bins().data(), answer_.gaps.bins().size_bytes()); }
 
 void AnswerTally::unparsed(Unparsed why) {
   answer_.unparsed = true;
@@ -78,7 +75,6 @@ AnswerTally::Choice* AnswerTally::choice(std::uint32_t index) {
     return nullptr;
   }
   if (index >= choices_.size()) {
-    choices_.reserve(index + 1);  // Most answers have one: no growth by doubling.
     choices_.resize(index + 1, Choice{.count_known = !answer_.unparsed});
   }
   return &choices_[index];
@@ -222,7 +218,7 @@ void AnswerTally::sum_counts(bool by_events) {
 }
 
 void AnswerTally::finish_reason(std::string_view reason) {
-  if (!answer_.finish_reason.empty()) return;
+  if (reason.empty() || !answer_.finish_reason.empty()) return;
   // It goes into a log line: what is no plain word of a replica does not.
   for (const char c : reason.substr(0, 32))
     answer_.finish_reason += c > ' ' && c <= '~' && c != '"' && c != '\\' ? c : '?';

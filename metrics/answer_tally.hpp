@@ -4,9 +4,9 @@
 // shard at once; the rest is in the Answer. State: one small record a choice, and the gap sketch.
 #pragma once
 
+#include <boost/container/small_vector.hpp>
 #include <cstdint>
 #include <optional>
-#include <vector>
 
 #include "metrics/answer.hpp"
 #include "metrics/shard.hpp"
@@ -44,6 +44,8 @@ class AnswerTally {
 
   /// Asks into the cache what an event will touch beside the tally itself.
   void approach() const;
+  /// Behind here is what few events touch.
+  const void* seldom() const { return &answer_.end; }
 
   std::optional<Moment> last_read() const { return last_read_; }
   bool refused() const { return refused_; }
@@ -92,8 +94,7 @@ class AnswerTally {
   std::uint32_t expected_choices_;
   Moment received_;
   Moment sent_;
-  Answer answer_;
-  std::vector<Choice> choices_;
+  boost::container::small_vector<Choice, 1> choices_;  // Most answers have one.
   std::optional<Moment> last_read_;
   Moment last_token_read_{};
   Moment last_coalesced_read_{};
@@ -106,6 +107,7 @@ class AnswerTally {
   bool k_unknown_ = false;
   bool too_many_choices_ = false;
   bool prompts_differ_ = false;
+  Answer answer_;
 };
 
 }  // namespace weir::metrics

@@ -14,6 +14,10 @@ inline void prefetch(const void* from, std::size_t size) {
   for (std::size_t at = 0; at < size; at += cache_line) __builtin_prefetch(reinterpret_cast<const void*>(begin + at));
 }
 
+inline void prefetch(const void* from, const void* to) {
+  prefetch(from, static_cast<std::size_t>(static_cast<const char*>(to) - static_cast<const char*>(from)));
+}
+
 template <class T>
 void prefetch(const T& object) {
   prefetch(&object, sizeof object);

@@ -18,9 +18,7 @@ class Rare {
   }
 
   /// A blank value where none is set.
-  const Value& operator*() const {
-    return value_ ? *value_ : blank;
-  }
+  const Value& operator*() const { return value_ ? *value_ : blank; }
   const Value* operator->() const { return &**this; }
   /// Made if it is not there.
   Value& make() {

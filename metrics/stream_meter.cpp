@@ -45,8 +45,8 @@ BodyForm body_form(Api api, unsigned status, std::string_view content_type, bool
 struct StreamMeter::State {
   State(const Options& wanted, ReplicaShard& shard)
       : options(wanted),
-        tally(shard, wanted.choices, wanted.received, wanted.sent),
-        framer(carry_limit, wanted.form == BodyForm::lines ? wire::Framing::lines : wire::Framing::events) {
+        framer(carry_limit, wanted.form == BodyForm::lines ? wire::Framing::lines : wire::Framing::events),
+        tally(shard, wanted.choices, wanted.received, wanted.sent) {
     if (options.form == BodyForm::json) json = std::make_unique<wire::JsonAnswer>();
     strip = options.form == BodyForm::sse && options.strip_usage;
     tally.engine(*options.engine);
@@ -59,19 +59,20 @@ struct StreamMeter::State {
   void end_events(Moment at);
   void take_out(const wire::SseEvent& event, const wire::EventFacts& facts);
 
+  // What every event touches comes first: approach() asks for that much.
+  std::string_view passed;  // The read itself, where nothing is taken out.
+  AnswerTally::Brought brought;
   Options options;
-  AnswerTally tally;
-  wire::SseFramer framer;
-  wire::WholeText whole_text;
-  wire::Envelope envelope;
-  wire::Outlet outlet{hold_limit};
   std::unique_ptr<wire::JsonAnswer> json;
   bool strip = false;
   bool any_bytes = false;
   bool pending_cut = false;  // The last event, without blank line, was the usage event.
+  wire::Envelope envelope;
+  wire::Outlet outlet{hold_limit};
+  wire::SseFramer framer;
+  AnswerTally tally;
+  wire::WholeText whole_text;
   std::string pending_rest;  // What is left of the last event, without blank line, if part of it was taken out.
-  std::string_view passed;   // The read itself, where nothing is taken out.
-  AnswerTally::Brought brought;
 };
 
 StreamMeter::StreamMeter(const Options& options, ReplicaShard& shard)
@@ -170,10 +171,9 @@ StreamMeter::Read StreamMeter::arrived(std::span<const char> body, Moment at) {
 }
 
 void StreamMeter::approach(int step) const {
-  if (step == 2) return prefetch(*state_);
+  if (step == 2) return prefetch(state_.get(), state_->tally.seldom());
   state_->tally.approach();
   state_->envelope.approach();
-  state_->outlet.approach();
 }
 
 void StreamMeter::paused() { state_->tally.paused(); }

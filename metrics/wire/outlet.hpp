@@ -6,12 +6,11 @@
 // block alone, so any split of a stream sends the same bytes.
 #pragma once
 
+#include <boost/container/small_vector.hpp>
 #include <cstdint>
 #include <span>
 #include <string_view>
-#include <vector>
 
-#include "metrics/prefetch.hpp"
 #include "metrics/wire/sse.hpp"
 
 namespace weir::metrics::wire {
@@ -31,9 +30,6 @@ class Outlet {
   /// The framer has found all events of the read.
   void finish(const SseFramer& framer);
 
-  /// Asks into the cache what a read will touch beside the outlet itself.
-  void approach() const { prefetch(spans_.data(), sizeof(std::string_view)); }
-
   /// What goes on, in order. Valid until the framer's next feed().
   std::span<const std::string_view> spans() const { return spans_; }
   /// Part of an unfinished block has been let through.
@@ -49,7 +45,7 @@ class Outlet {
   std::uint64_t base_ = 0;     // Stream offset of piece_.
   std::uint64_t sent_to_ = 0;  // All before it has been sent or taken out.
   std::uint64_t cut_to_ = 0;   // End of the event taken out last.
-  std::vector<std::string_view> spans_;
+  boost::container::small_vector<std::string_view, 1> spans_;
 };
 
 }  // namespace weir::metrics::wire

@@ -54,20 +54,39 @@ void SseFramer::feed(std::span<const char> piece) {
   }
 }
 
+/// Only when the scan has passed what was found, so that a read is walked once for each of the two.
+void SseFramer::look_again(const char*& found, char wanted) const {
+  if (found == nullptr || found >= scan_) return;
+  found = static_cast<const char*>(std::memchr(scan_, wanted, static_cast<std::size_t>(end_ - scan_)));
+}
+
 const char* SseFramer::find_line_end() {
-  // Each is looked for again only when the scan has passed it, so that a read is walked once for each of the two.
-  const auto again = [&](const char*& found, char wanted) {
-    if (found != nullptr && found < scan_) {
-      found = static_cast<const char*>(std::memchr(scan_, wanted, static_cast<std::size_t>(end_ - scan_)));
-    }
-  };
-  again(next_lf_, '\n');
-  again(next_cr_, '\r');
+  look_again(next_lf_, '\n');
+  look_again(next_cr_, '\r');
   if (next_lf_ == nullptr) return next_cr_;
   return next_cr_ == nullptr ? next_lf_ : std::min(next_lf_, next_cr_);
 }
 
+/// The usual event, whole in this read: a data line and its blank line. Says what the general way would say.
+bool SseFramer::next_plain(SseEvent& event) {
+  constexpr std::string_view field = "data: ";
+  if (next_cr_ != nullptr || offset_of(scan_) != block_begin_ || framing_ != Framing::events) return false;
+  look_again(next_lf_, '\n');
+  if (next_lf_ == nullptr || next_lf_ + 1 == end_ || next_lf_[1] != '\n') return false;
+  const std::string_view line(scan_, static_cast<std::size_t>(next_lf_ - scan_));
+  if (!line.starts_with(field) || line.size() + 1 > limit_) return false;
+  scan_ = next_lf_ + 2;
+  event = {.data = line.substr(field.size()),
+           .data_begin = block_begin_ + field.size(),
+           .begin = block_begin_,
+           .end = offset_of(scan_),
+           .size = line.size() + 1};
+  block_begin_ = event.end;
+  return true;
+}
+
 bool SseFramer::next(SseEvent& event) {
+  if (next_plain(event)) return true;
   while (const char* eol = find_line_end()) {
     const char* after = eol + 1;
     if (*eol == '\r') {

@@ -52,6 +52,8 @@ class SseFramer {
   std::optional<std::string_view> pending();
 
  private:
+  bool next_plain(SseEvent& event);
+  void look_again(const char*& found, char wanted) const;
   const char* find_line_end();
   bool end_line(const char* eol, const char* after, SseEvent& event);
   bool end_block(std::uint64_t end, SseEvent& event);

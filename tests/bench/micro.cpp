@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cstring>
+#include <memory>
 #include <string>
 #include <variant>
 #include <vector>
@@ -72,6 +73,37 @@ BENCHMARK_CAPTURE(meter_event, same_shape, false, chat_event("1779866853"), chat
 BENCHMARK_CAPTURE(meter_event, same_shape_usage_taken_out, true, chat_event("1779866853"), chat_event("1779866853"));
 BENCHMARK_CAPTURE(meter_event, other_shape, false, chat_event("1779866853"), chat_event("1779866854"));
 BENCHMARK_CAPTURE(meter_event, other_shape_usage_taken_out, true, chat_event("1779866853"), chat_event("1779866854"));
+
+/// One read with one event of each of many streams in turn, as a batch of the poller brings them: what is a stream's
+/// own is in no near cache, and is asked for two turns ahead.
+void meter_event_of_many(benchmark::State& state) {
+  const auto streams = static_cast<std::size_t>(state.range(0));
+  const Padded event(chat_event("1779866853"));
+  metrics::ReplicaShard shard;
+  StreamMeter::Options options;
+  options.api = metrics::Api::openai_chat;
+  options.form = metrics::BodyForm::sse;
+  options.strip_usage = true;
+  std::vector<std::unique_ptr<StreamMeter>> meters;
+  std::vector<std::string> between;  // What else a stream has: its relay, its sockets.
+  for (std::size_t i = 0; i < streams; ++i) {
+    meters.push_back(std::make_unique<StreamMeter>(options, shard));
+    between.emplace_back(3000, ' ');
+  }
+  Moment at = start;
+  std::size_t turn = 0;
+  const auto ahead = [&](std::size_t n) -> const StreamMeter& { return *meters[(turn + n) % streams]; };
+  for (auto _ : state) {
+    at += std::chrono::microseconds(40);
+    ahead(2).approach(2);
+    ahead(1).approach(1);
+    const auto read = meters[turn]->arrived(event.span(), at);
+    benchmark::DoNotOptimize(read);
+    turn = (turn + 1) % streams;
+  }
+  state.SetItemsProcessed(state.iterations());
+}
+BENCHMARK(meter_event_of_many)->Arg(500)->Arg(4000)->Arg(20000);
 
 void sse_event(benchmark::State& state) {
   const Padded bytes(chat_event("1779866853"));
