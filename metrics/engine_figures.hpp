@@ -14,6 +14,8 @@ struct EngineFigures {
   std::optional<double> ttft{};     ///< Time to first token, where the engine says it itself.
   std::optional<double> decode{};   ///< Making the output.
   std::optional<double> total{};    ///< The whole request.
+  std::optional<double>
+      time_per_token{};  ///< Where the engine says it itself: TGI's with prefill in it, vLLM's mean ITL.
   std::optional<std::uint64_t> draft_tokens{}, draft_accepted_tokens{};  ///< Of speculative decoding.
   std::optional<std::uint64_t> prompt_tokens{}, output_tokens{};  ///< Of an answer whose body may not say them (TGI).
   bool operator==(const EngineFigures&) const = default;
@@ -28,6 +30,7 @@ struct EngineFigures {
     take(ttft, later.ttft);
     take(decode, later.decode);
     take(total, later.total);
+    take(time_per_token, later.time_per_token);
     take(draft_tokens, later.draft_tokens);
     take(draft_accepted_tokens, later.draft_accepted_tokens);
     take(prompt_tokens, later.prompt_tokens);

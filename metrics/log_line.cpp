@@ -102,8 +102,9 @@ std::string log_line(const RequestRecord& record, const std::string& instance) {
   line.number("in_flight_at_start", placed ? std::optional<std::uint64_t>{record.in_flight_at_start} : std::nullopt);
   line.decimal("in_flight_mean", placed ? std::optional{record.in_flight_mean} : std::nullopt, 3);
 
-  line.number("prompt_chars", facts.whole_json ? std::optional{facts.text.chars()} : std::nullopt);
-  line.number("output_chars", answer.unparsed ? std::nullopt : std::optional{answer.output_chars});
+  const bool known_api = facts.api != Api::other;
+  line.number("prompt_chars", known_api && facts.whole_json ? std::optional{facts.text.chars()} : std::nullopt);
+  line.number("output_chars", known_api && !answer.unparsed ? std::optional{answer.output_chars} : std::nullopt);
   line.number("bytes_in", record.bytes_in).number("bytes_out", record.bytes_out);
 
   time("engine_queue_s", answer.engine->queue);
@@ -111,6 +112,7 @@ std::string log_line(const RequestRecord& record, const std::string& instance) {
   time("engine_ttft_s", answer.engine->ttft);
   time("engine_decode_s", answer.engine->decode);
   time("engine_total_s", answer.engine->total);
+  time("engine_time_per_token_s", answer.engine->time_per_token);
   line.number("engine_draft_tokens", answer.engine->draft_tokens);
   line.number("engine_draft_accepted_tokens", answer.engine->draft_accepted_tokens);
   line.number("coalesced_reads", answer.coalesced_reads);

@@ -38,6 +38,16 @@ Trial trial_of(const config::Slo& slo, const RequestRecord& record, const Figure
   return trial;
 }
 
+/// Of an answer that was left while it came: n is what was counted, and the last token's time is until the client left,
+/// since the next one was due.
+std::optional<double> tpot_when_left(const RequestRecord& record) {
+  const Answer& answer = record.answer;
+  if (record.facts.n > 1 || !answer.first_token) return std::nullopt;
+  const std::uint64_t first = answer.first_output_tokens.value_or(1);
+  const std::uint64_t behind = answer.counted_tokens > first ? answer.counted_tokens - first : 1;
+  return seconds(*record.ended - *answer.first_token) / static_cast<double>(behind);
+}
+
 /// What the client had waited when it left, in place of what never came.
 Figures figures_when_left(const RequestRecord& record) {
   Figures figures = figures_of(record);
@@ -47,6 +57,7 @@ Figures figures_when_left(const RequestRecord& record) {
   if (!record.facts.stream) return figures;
   if (!figures.ttft_client) figures.ttft_client = waited;
   if (!figures.ttft && record.sent) figures.ttft = seconds(*record.ended - *record.sent);
+  figures.tpot = tpot_when_left(record);
   return figures;
 }
 

@@ -50,6 +50,7 @@ struct StreamMeter::State {
     if (options.form == BodyForm::json) json = std::make_unique<wire::JsonAnswer>();
     strip = options.form == BodyForm::sse && options.strip_usage;
     tally.engine(*options.engine);
+    if (options.coded) tally.unparsed(Unparsed::coded_body);
   }
 
   bool framed() const { return options.form == BodyForm::sse || options.form == BodyForm::lines; }

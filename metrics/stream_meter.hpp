@@ -46,6 +46,7 @@ class StreamMeter {
   struct Options {
     Api api = Api::other;
     BodyForm form = BodyForm::opaque;
+    bool coded = false;                   ///< A coding of the content keeps the body from being read.
     bool strip_usage = false;             ///< Remove the usage event: weir asked for it, the client did not.
     bool strip_continuous_usage = false;  ///< With strip_usage: remove the usage member of every chunk, too.
     Rare<EngineFigures> engine{};         ///< What the head said (TGI): see wire/engine_head.hpp.

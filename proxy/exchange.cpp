@@ -256,6 +256,8 @@ void Exchange::conclude(const RelayMachine& machine, const Relay& relay, Replica
   record_.overhead_max = machine.overhead_max();
   record_.bytes_out = machine.bytes_out();
   record_.answer = machine.answer();
+  // Some replicas take "stream": 1 or bodies that are no JSON for what they mean: what came tells.
+  record_.facts.stream |= record_.answer.events > 0;
   if (machine.end() == AttemptEnd::failed) {
     failed_replica_ = replica.settings.name;
     end_.own = failure_answer();

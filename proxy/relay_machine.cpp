@@ -131,12 +131,11 @@ bool RelayMachine::accept_head(std::string_view bytes, Moment at, RelayOutput& o
 
   const auto coding = head["content-encoding"];
   const bool coded = !coding.empty() && !same_token(coding, "identity");
-  if (coded && options_.api != metrics::Api::other && status_ / 100 == 2)
-    shard_.unparsed[static_cast<std::size_t>(metrics::Unparsed::coded_body)].add();
   form_ = metrics::body_form(options_.api, status_, head["content-type"], coded, options_.stream);
   metrics::StreamMeter::Options meter;
   meter.api = options_.api;
   meter.form = form_;
+  meter.coded = coded && options_.api != metrics::Api::other && status_ / 100 == 2;
   meter.strip_usage = options_.injected && form_ == BodyForm::sse;
   meter.strip_continuous_usage = meter.strip_usage && options_.injected_continuous;
   meter.choices = options_.choices;

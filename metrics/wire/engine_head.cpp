@@ -33,6 +33,7 @@ EngineFigures engine_head(const std::function<std::string_view(std::string_view)
   EngineFigures figures;
   figures.queue = milliseconds(value_of("x-queue-time"));
   figures.total = milliseconds(value_of("x-total-time"));
+  figures.time_per_token = milliseconds(value_of("x-time-per-token"));
   figures.prompt_tokens = tokens(value_of("x-prompt-tokens"));
   figures.output_tokens = tokens(value_of("x-generated-tokens"));
   return figures;

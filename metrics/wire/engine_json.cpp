@@ -38,6 +38,8 @@ bool read_request_metrics(value& metrics, EngineFigures& into) {
       into.decode = seconds_of(part, milliseconds);
     } else if (key == "queue_time_ms") {
       into.queue = seconds_of(part, milliseconds);
+    } else if (key == "mean_itl_ms") {
+      into.time_per_token = seconds_of(part, milliseconds);
     } else if (key == "speculative_decoding") {
       return for_each_field_in(part, [&](raw_json_string name, value& count) {
         if (name == "num_draft_tokens") {

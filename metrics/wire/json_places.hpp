@@ -164,6 +164,7 @@ inline constexpr Member members[] = {
     times(Place::metrics, "queue_time_ms", &EngineFigures::queue, milli),
     times(Place::metrics, "time_to_first_token_ms", &EngineFigures::prefill, milli),
     times(Place::metrics, "generation_time_ms", &EngineFigures::decode, milli),
+    times(Place::metrics, "mean_itl_ms", &EngineFigures::time_per_token, milli),
     {Place::metrics, "speculative_decoding", Place::drafts},
     counts(Place::drafts, "num_draft_tokens", &Counts::drafted),
     counts(Place::drafts, "num_accepted_draft_tokens", &Counts::accepted),

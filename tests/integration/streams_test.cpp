@@ -143,6 +143,24 @@ TEST(Streams, ABodyThatIsNotJsonGoesToTheReplicaAsItIs) {
   EXPECT_EQ(weir.metrics_after(1).sum("weir_requests_total", {{"outcome", "client_error"}}), 1);
 }
 
+// Some engines take 1 for true, and NaN for a number.
+TEST(Streams, WhatCameAsAStreamIsMeasuredAsOneHoweverItWasAskedFor) {
+  const StreamScript script = vllm_chat(3, 5, "w");
+  ScriptedReplica replica(
+      [&](Exchange& exchange) { exchange.send(sse_head() + chunk(script.body(true)) + std::string(last_chunk)); });
+  WeirUnderTest weir(pool_of({&replica}));
+  for (const std::string body : {R"({"messages":[],"stream":1})", R"({"messages":[],"stream":true,"temperature":NaN})"})
+    EXPECT_EQ(fetch(weir.port(), post(chat, body)).body, script.body(true));
+  const auto metrics = weir.metrics_after(2);
+  EXPECT_EQ(metrics.sum("weir_requests_total", {{"outcome", "ok"}, {"api", "openai.chat"}, {"stream", "true"}}), 2);
+  EXPECT_EQ(metrics.sum("weir_request_duration_seconds_count", {{"stream", "true"}}), 2);
+  for (const auto& line : weir.log_lines(2)) {
+    EXPECT_TRUE(line.at("stream").as_bool());
+    EXPECT_FALSE(line.at("ttft_s").is_null());
+    EXPECT_FALSE(line.at("gap_bins").is_null());
+  }
+}
+
 TEST(Streams, CompletionsAndTgiSpeakTheirOwnDialects) {
   const auto completions = vllm_completions(6);
   const auto tgi = tgi_stream(7);

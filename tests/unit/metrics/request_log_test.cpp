@@ -91,6 +91,7 @@ TEST(LogLine, HasTheFieldsOfTheDefinitionInTheirOrder) {
                                           "engine_ttft_s",
                                           "engine_decode_s",
                                           "engine_total_s",
+                                          "engine_time_per_token_s",
                                           "engine_draft_tokens",
                                           "engine_draft_accepted_tokens",
                                           "coalesced_reads"};
@@ -173,7 +174,7 @@ TEST(LogLine, HasTheEnginesOwnNumbersWhereItTellsThem) {
       EXPECT_TRUE(member.value().is_null()) << member.key();
     }
   }
-  record.answer.engine = EngineFigures{0.25, 0.125, 0.375, 1.5, 2, 40, 30};
+  record.answer.engine = EngineFigures{0.25, 0.125, 0.375, 1.5, 2, 0.015625, 40, 30};
   record.answer.coalesced_reads = 7;
   const json::object line = parsed(record);
   EXPECT_EQ(number(line, "engine_queue_s"), 0.25);
@@ -181,6 +182,7 @@ TEST(LogLine, HasTheEnginesOwnNumbersWhereItTellsThem) {
   EXPECT_EQ(number(line, "engine_ttft_s"), 0.375);
   EXPECT_EQ(number(line, "engine_decode_s"), 1.5);
   EXPECT_EQ(number(line, "engine_total_s"), 2);
+  EXPECT_EQ(number(line, "engine_time_per_token_s"), 0.015625);
   EXPECT_EQ(line.at("engine_draft_tokens"), 40);
   EXPECT_EQ(line.at("engine_draft_accepted_tokens"), 30);
   EXPECT_EQ(line.at("coalesced_reads"), 7);
@@ -284,6 +286,13 @@ TEST(LogLine, NamesThePhaseOfAnAbort) {
 TEST(LogLine, DoesNotClaimToKnowTheTextOfAnAnswerItCouldNotRead) {
   RequestRecord record = streamed();
   record.answer.unparsed = true;
+  EXPECT_TRUE(parsed(record).at("output_chars").is_null());
+}
+
+TEST(LogLine, DoesNotClaimToKnowTheTextsOfAnUnknownApi) {
+  RequestRecord record = streamed();
+  record.facts.api = Api::other;
+  EXPECT_TRUE(parsed(record).at("prompt_chars").is_null());
   EXPECT_TRUE(parsed(record).at("output_chars").is_null());
 }
 

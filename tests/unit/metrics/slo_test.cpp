@@ -151,15 +151,16 @@ TEST(Slo, AClientThatLeavesCountsOnlyAfterAThresholdHadPassed) {
     r.answer.complete = Completeness::none;
     r.answer.last_choice = at(602 - 2);
   };
-  const auto decoding_uncounted = [&](RequestRecord& r) {
-    decoding(r);
-    r.answer.output_tokens.reset();
-  };
   const auto counted = [&](std::uint64_t n) {
     return [&decoding, n](RequestRecord& r) {
       decoding(r);
-      r.answer.output_tokens = n;
+      r.answer.output_tokens.reset();
+      r.answer.counted_tokens = n;
     };
+  };
+  const auto of_two_choices = [&](RequestRecord& r) {
+    counted(11)(r);
+    r.facts.n = 2;
   };
   const auto at_the_end = [](RequestRecord& r) { r.outcome = Outcome::client_abort; };
   check(streamed(), {
@@ -176,7 +177,9 @@ TEST(Slo, AClientThatLeavesCountsOnlyAfterAThresholdHadPassed) {
                         {"the whole had not taken too long", e2e(0.6), decoding, left_out},
                         {"tokens that had come too slowly", tpot(0.01), counted(11), bad},
                         {"tokens that had come in time", tpot(0.01), counted(101), left_out},
-                        {"tokens that nobody counted", tpot(0.0001), decoding_uncounted, left_out},
+                        {"one token, and the next was overdue", tpot(0.497), counted(1), bad},
+                        {"one token, and the next was not due", tpot(0.498), counted(1), left_out},
+                        {"whose tokens they were is not known", tpot(0.0001), of_two_choices, left_out},
                         {"after the end: a served request", all(1, 1, 1, 2), at_the_end, good},
                         {"after an end that was late", e2e(1), at_the_end, bad},
                     });

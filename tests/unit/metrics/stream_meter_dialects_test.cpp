@@ -378,6 +378,7 @@ TEST(EngineFigures, ComeFromEveryEngineThatGivesThem) {
         .prefill = 0.0855,
         .ttft = 0.098,
         .decode = 1.2405,
+        .time_per_token = 0.0091,
         .draft_tokens = 129,
         .draft_accepted_tokens = 10}},
       {"llamacpp_chat.sse", Api::openai_chat, {.prefill = 0.030958, .decode = 0.661064}},
@@ -386,7 +387,9 @@ TEST(EngineFigures, ComeFromEveryEngineThatGivesThem) {
        {.prefill = 0.03125, .decode = 0.0625, .draft_tokens = 4, .draft_accepted_tokens = 2}},
       {"llamacpp_completion.sse", llamacpp, {.prefill = 0.030958, .decode = 0.661064}},
       {"sglang_generate.sse", sglang, {.total = 0.412}},
-      {"responses_tool_call.sse", responses, {.queue = 0.0125, .prefill = 0.0855, .ttft = 0.098, .decode = 1.2405}},
+      {"responses_tool_call.sse",
+       responses,
+       {.queue = 0.0125, .prefill = 0.0855, .ttft = 0.098, .decode = 1.2405, .time_per_token = 0.0091}},
       {"ollama_generate.ndjson",
        Api::ollama_generate,
        {.prefill = 0.342546, .decode = 0.4535257, .total = 4.883583458}},
@@ -417,7 +420,8 @@ TEST(EngineFigures, OfTheHeadAreThoseOfTgi) {
     };
   };
   EXPECT_EQ(wire::engine_head(value_of(head)),
-            (EngineFigures{.queue = 0.04, .total = 1.25, .prompt_tokens = 550, .output_tokens = 100}));
+            (EngineFigures{
+                .queue = 0.04, .total = 1.25, .time_per_token = 0.012, .prompt_tokens = 550, .output_tokens = 100}));
 
   for (const std::string_view odd : {"", "-1", "1.5", "12ms", " 12", "99999999999999999999"}) {
     const std::map<std::string_view, std::string_view> fields{{"x-queue-time", odd}, {"x-prompt-tokens", odd}};

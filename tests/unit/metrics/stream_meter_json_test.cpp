@@ -75,6 +75,7 @@ const JsonCase json_cases[] = {
       .prefill = 0.0855,
       .ttft = 0.098,
       .decode = 1.2405,
+      .time_per_token = 0.0091,
       .draft_tokens = 129,
       .draft_accepted_tokens = 10}},
     {"llama.cpp chat with drafts",

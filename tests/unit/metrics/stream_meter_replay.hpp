@@ -95,8 +95,9 @@ inline std::string words(const std::optional<double>& x) { return x ? std::to_st
 
 inline std::string words(const EngineFigures& e) {
   return "queue " + words(e.queue) + " prefill " + words(e.prefill) + " ttft " + words(e.ttft) + " decode " +
-         words(e.decode) + " total " + words(e.total) + " drafts " + words(e.draft_tokens) + " " +
-         words(e.draft_accepted_tokens) + " counts " + words(e.prompt_tokens) + " " + words(e.output_tokens);
+         words(e.decode) + " total " + words(e.total) + " a token " + words(e.time_per_token) + " drafts " +
+         words(e.draft_tokens) + " " + words(e.draft_accepted_tokens) + " counts " + words(e.prompt_tokens) + " " +
+         words(e.output_tokens);
 }
 
 inline std::string words(const Histogram& h) {

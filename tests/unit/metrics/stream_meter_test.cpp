@@ -430,5 +430,14 @@ TEST(StreamMeter, RelaysAnOpaqueBodyUnread) {
   EXPECT_EQ(replay->forwarded, says("a") + done);
 }
 
+TEST(StreamMeter, SaysThatItCouldNotReadACodedBody) {
+  StreamMeter::Options options = options_for(Api::openai_chat, BodyForm::opaque);
+  options.coded = true;
+  const auto replay = replayed(says("a") + done, options);
+  EXPECT_TRUE(replay->answer().unparsed);
+  EXPECT_EQ(replay->shard.unparsed[static_cast<std::size_t>(Unparsed::coded_body)].value(), 1U);
+  EXPECT_EQ(replay->forwarded, says("a") + done);
+}
+
 }  // namespace
 }  // namespace weir::metrics::test
