@@ -15,8 +15,13 @@ std::uint64_t nanoseconds(Moment from, Moment to) {
 
 }  // namespace
 
-AnswerTally::AnswerTally(ReplicaShard& shard, std::uint32_t choices, Moment received, Moment sent)
-    : shard_(shard), expected_choices_(std::max(choices, 1U)), received_(received), sent_(sent) {}
+AnswerTally::AnswerTally(ReplicaShard& shard, std::uint32_t choices, std::uint32_t prompts, Moment received,
+                         Moment sent)
+    : shard_(shard),
+      expected_choices_(std::max(choices, 1U)),
+      one_prompt_(prompts <= 1),
+      received_(received),
+      sent_(sent) {}
 
 void AnswerTally::read(Moment at) {
   if (last_read_ == at) return;
@@ -58,13 +63,7 @@ void AnswerTally::event(const wire::EventFacts& facts, Moment at, Brought& broug
 /// an event for all of them knows the sum.
 void AnswerTally::prompt(const wire::EventFacts& facts) {
   const bool of_all = facts.choices.empty() || expected_choices_ == 1;
-  if (!of_all && facts.prompt_tokens && answer_.prompt_tokens && facts.prompt_tokens != answer_.prompt_tokens)
-    prompts_differ_ = true;
-  if (prompts_differ_ && !of_all) {
-    answer_.prompt_tokens.reset();
-    answer_.cached_tokens.reset();
-    return;
-  }
+  if (!of_all && !one_prompt_) return;
   if (facts.prompt_tokens) answer_.prompt_tokens = facts.prompt_tokens;
   if (facts.cached_tokens) answer_.cached_tokens = facts.cached_tokens;
 }
@@ -103,7 +102,8 @@ void AnswerTally::choice_event(const wire::EventFacts& facts, const wire::Choice
 std::optional<std::uint64_t> AnswerTally::count_tokens(const wire::EventFacts& facts, const wire::ChoiceFacts& said,
                                                        Choice& of) const {
   // With several choices in one event a count belongs to none of them.
-  const auto total = facts.choices.size() == 1 ? facts.completion_tokens : std::nullopt;
+  auto total = facts.choices.size() == 1 ? facts.completion_tokens : std::nullopt;
+  if (total == 0U && said.token) total.reset();  // Beside a token, 0 stands for no count (some gateways).
   std::optional<std::uint64_t> k;
   if (said.tokens) {
     k = *said.tokens;
@@ -190,7 +190,7 @@ void AnswerTally::observe_gaps(Choice& of, std::optional<std::uint64_t> k, Momen
 
 void AnswerTally::usage(const wire::EventFacts& facts) {
   if (facts.choices.empty()) {
-    if (!facts.completion_tokens) return;
+    if (!facts.completion_tokens || (facts.completion_tokens == 0U && answer_.token_events > 0)) return;
     answer_.output_tokens = facts.completion_tokens;
     answer_.token_source = TokenSource::usage;
     total_known_ = true;
@@ -225,15 +225,17 @@ void AnswerTally::finish_reason(std::string_view reason) {
 }
 
 void AnswerTally::json(const wire::JsonAnswerFacts& facts) {
-  answer_.prompt_tokens = facts.prompt_tokens;
-  answer_.cached_tokens = facts.cached_tokens;
-  answer_.output_tokens = facts.completion_tokens;
-  answer_.token_source = facts.completion_tokens ? TokenSource::usage : TokenSource::none;
+  if (one_prompt_ || facts.documents == 1) {
+    answer_.prompt_tokens = facts.prompt_tokens;
+    answer_.cached_tokens = facts.cached_tokens;
+  }
+  if (facts.completion_tokens > 0U || facts.choices_with_output == 0) answer_.output_tokens = facts.completion_tokens;
+  answer_.token_source = answer_.output_tokens ? TokenSource::usage : TokenSource::none;
   answer_.token_events = facts.choices_with_output;
   answer_.output_chars = facts.output_chars;
   answer_.in_band_error = facts.error;
   finish_reason(facts.finish_reason);
-  answer_.counted_tokens = facts.completion_tokens.value_or(0);
+  answer_.counted_tokens = answer_.output_tokens.value_or(0);
   shard_.output_tokens.add(answer_.counted_tokens);
 }
 

@@ -25,7 +25,7 @@ class AnswerTally {
     bool first_token = false;
   };
 
-  AnswerTally(ReplicaShard& shard, std::uint32_t choices, Moment received, Moment sent);
+  AnswerTally(ReplicaShard& shard, std::uint32_t choices, std::uint32_t prompts, Moment received, Moment sent);
 
   /// Body bytes came; calls with the same moment are one read.
   void read(Moment at);
@@ -92,6 +92,7 @@ class AnswerTally {
 
   ReplicaShard& shard_;
   std::uint32_t expected_choices_;
+  bool one_prompt_;
   Moment received_;
   Moment sent_;
   boost::container::small_vector<Choice, 1> choices_;  // Most answers have one.
@@ -106,7 +107,6 @@ class AnswerTally {
   bool k_known_ = false;      // Of at least one token event.
   bool k_unknown_ = false;
   bool too_many_choices_ = false;
-  bool prompts_differ_ = false;
   Answer answer_;
 };
 

@@ -46,7 +46,7 @@ struct StreamMeter::State {
   State(const Options& wanted, ReplicaShard& shard)
       : options(wanted),
         framer(carry_limit, wanted.form == BodyForm::lines ? wire::Framing::lines : wire::Framing::events),
-        tally(shard, wanted.choices, wanted.received, wanted.sent) {
+        tally(shard, wanted.choices, wanted.prompts, wanted.received, wanted.sent) {
     if (options.form == BodyForm::json) json = std::make_unique<wire::JsonAnswer>();
     strip = options.form == BodyForm::sse && options.strip_usage;
     tally.engine(*options.engine);
@@ -57,7 +57,7 @@ struct StreamMeter::State {
   void read_data(std::string_view data, wire::EventFacts& facts);
   void read_events(std::string_view body, Moment at);
   void read_event(const wire::SseEvent& event, Moment at);
-  void end_events(Moment at);
+  bool end_events(Moment at);
   void take_out(const wire::SseEvent& event, const wire::EventFacts& facts);
 
   // What every event touches comes first: approach() asks for that much.
@@ -191,27 +191,30 @@ bool StreamMeter::at_event_boundary() const {
   return s.strip ? !s.outlet.inside_event(s.framer) : s.framer.position() == s.framer.block_begin();
 }
 
-/// An event without blank line counts if nothing can be missing from it.
-void StreamMeter::State::end_events(Moment at) {
+/// An event without blank line counts if nothing can be missing from it. False: something is.
+bool StreamMeter::State::end_events(Moment at) {
   const auto data = framer.pending();
-  if (!data || !wire::whole_event(*data)) return;
+  if (!data) return true;
+  if (!wire::whole_event(*data)) return false;
   wire::EventFacts& facts = blank_facts();
   read_data(*data, facts);
   tally.event(facts, tally.last_read().value_or(at), brought);
-  if (!strip || outlet.inside_event(framer)) return;
+  if (!strip || outlet.inside_event(framer)) return true;
   pending_cut = facts.usage_only;
   const std::string_view held = outlet.held(framer);
   const bool whole_line = held.size() >= data->size() && held.find(*data) != std::string_view::npos;
-  if (!options.strip_continuous_usage || facts.usage_member.empty() || !whole_line) return;
+  if (!options.strip_continuous_usage || facts.usage_member.empty() || !whole_line) return true;
   const std::string_view member = with_comma(*data, facts.usage_member);
   const std::size_t from = held.find(*data) + static_cast<std::size_t>(member.data() - data->data());
   pending_rest.assign(held.substr(0, from)).append(held.substr(from + member.size()));
+  return true;
 }
 
 std::string_view StreamMeter::ended(bool whole, bool framed, Moment at) {
   State& s = *state_;
   bool by_framing = s.options.form == BodyForm::opaque || !has_end_marker(s.options.api);
-  if (s.framed() && whole) s.end_events(at);
+  // Where only the close could tell, JSON that is cut off tells that it came too early.
+  if (s.framed() && whole && !s.end_events(at) && !framed && s.options.api == Api::kobold_generate) by_framing = false;
   if (s.json) {
     wire::JsonAnswerFacts facts = s.json->facts();
     if (!facts.prompt_tokens) facts.prompt_tokens = s.options.engine->prompt_tokens;

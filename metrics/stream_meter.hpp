@@ -50,7 +50,8 @@ class StreamMeter {
     bool strip_usage = false;             ///< Remove the usage event: weir asked for it, the client did not.
     bool strip_continuous_usage = false;  ///< With strip_usage: remove the usage member of every chunk, too.
     Rare<EngineFigures> engine{};         ///< What the head said (TGI): see wire/engine_head.hpp.
-    std::uint32_t choices = 1;            ///< n of the request.
+    std::uint32_t choices = 1;            ///< n of the request, its prompts counted in.
+    std::uint32_t prompts = 1;            ///< Its prompts.
     Moment received{};                    ///< t0 of the request.
     Moment sent{};                        ///< tS of this attempt.
   };

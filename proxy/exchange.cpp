@@ -133,6 +133,7 @@ RelayMachine::Options Exchange::machine_options(ReplicaRuntime& replica, bool in
   options.known_route = request_.route == Route::inference;
   options.reused = reused;
   options.choices = request_.facts.n;
+  options.prompts = request_.facts.prompts;
   options.request_id = request_.request_id;
   options.replica = loop_.shared.settings.server.replica_header ? std::string_view(replica.settings.name) : "";
   options.received = request_.received;

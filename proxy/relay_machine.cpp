@@ -139,6 +139,7 @@ bool RelayMachine::accept_head(std::string_view bytes, Moment at, RelayOutput& o
   meter.strip_usage = options_.injected && form_ == BodyForm::sse;
   meter.strip_continuous_usage = meter.strip_usage && options_.injected_continuous;
   meter.choices = options_.choices;
+  meter.prompts = options_.prompts;
   const auto engine = metrics::wire::engine_head([&head](std::string_view name) { return head[name]; });
   if (engine != metrics::EngineFigures{}) meter.engine = engine;
   meter.received = options_.received;
@@ -271,11 +272,13 @@ bool RelayMachine::torn() const {
 void RelayMachine::break_off(std::string last, std::string_view why, Outcome outcome, Moment at, RelayOutput& out) {
   const bool may_add = client_framing_ == ClientFraming::chunked || client_framing_ == ClientFraming::close;
   closing_ = std::move(last);
-  if (is_stream() && may_add && meter_->at_event_boundary()) closing_ += error_event(options_.api, why);
+  // The first cause wins, and an error of the replica's own has told the client.
+  const bool told = answer().in_band_error;
+  if (is_stream() && may_add && !told && meter_->at_event_boundary()) closing_ += error_event(options_.api, why);
   const std::string_view rest = closing_;
   emit({&rest, 1}, out);
   cut_ = true;
-  stop(AttemptEnd::answered, outcome, at);
+  stop(AttemptEnd::answered, told ? Outcome::upstream_error : outcome, at);
 }
 
 /// A 404 on a path that is no engine's own is the client's affair.
@@ -290,7 +293,7 @@ Outcome RelayMachine::outcome_of_whole_answer() const {
   const auto& seen = answer();
   if (seen.in_band_error) return Outcome::upstream_error;
   if (seen.complete == metrics::Completeness::none) return Outcome::truncated;
-  const bool counts_tokens = form_ != BodyForm::opaque && options_.api != metrics::Api::other;
+  const bool counts_tokens = form_ != BodyForm::opaque && options_.api != metrics::Api::other && !seen.unparsed;
   return counts_tokens && seen.token_events == 0 ? Outcome::ok_empty : Outcome::ok;
 }
 

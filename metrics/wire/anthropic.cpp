@@ -74,7 +74,7 @@ bool read_anthropic_event(std::string_view data, EventFacts& facts) {
       return for_each_field_in(
           part, [&](raw_json_string name, value& inner) { return name == "usage" ? read_usage(inner, usage) : true; });
     } else if (key == "error") {
-      facts.error |= !is_null(part);
+      facts.error |= says_error(part);
     }
     return true;
   });

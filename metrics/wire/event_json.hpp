@@ -91,6 +91,14 @@ inline bool is_true(simdjson::ondemand::value& value) {
   return is(value, simdjson::ondemand::json_type::boolean) && value.get_bool().get(flag) == simdjson::SUCCESS && flag;
 }
 
+/// What an `error` member says where there is one: neither null nor false nor an empty text.
+inline bool says_error(simdjson::ondemand::value& value) {
+  using simdjson::ondemand::json_type;
+  if (is(value, json_type::boolean)) return is_true(value);
+  const auto text = string_of(value);
+  return text ? !text->empty() : !is_null(value);
+}
+
 /// An object or array with something in it. It can be looked into afterwards no more.
 inline bool holds_any(simdjson::ondemand::value& value) {
   simdjson::ondemand::array list;

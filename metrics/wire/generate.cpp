@@ -63,13 +63,7 @@ bool read_meta_info(value& info, EventFacts& facts) {
 }
 
 void end_sglang_event(EventFacts& facts, ChoiceFacts& choice, bool text, const std::optional<std::uint64_t>& ids) {
-  if (facts.finish_reason == "abort") {
-    const std::string_view reason = facts.finish_reason;
-    facts.clear();
-    facts.error = true;
-    facts.finish_reason = reason;
-    return;
-  }
+  facts.error = gave_up(facts.finish_reason);  // What it had made counts all the same.
   // The same text may come again: only the count tells whether something is new.
   choice.token = !facts.completion_tokens && (text || ids.value_or(0) > 0);
   choice.output = true;
@@ -102,7 +96,7 @@ bool read_generate_event(std::string_view data, EventFacts& facts) {
     } else if (key == "generated_text") {
       choice.finished |= !is_null(part);
     } else if (key == "error") {
-      facts.error |= !is_null(part);
+      facts.error |= says_error(part);
     }
     return true;
   });
@@ -111,12 +105,11 @@ bool read_generate_event(std::string_view data, EventFacts& facts) {
   if (sglang) {
     choice.index = index;
     end_sglang_event(facts, choice, text, ids);
-    if (facts.error) return true;
   } else {
     facts.one_token_an_event = true;
     facts.marker = choice.finished;
   }
-  facts.carries_choice = true;
+  facts.carries_choice = !facts.error;
   facts.choices.push_back(choice);
   return true;
 }

@@ -71,7 +71,7 @@ class Reader : public Sax<Reader> {
         output();
         break;
       case Place::error:
-        facts_.error = true;
+        facts_.error |= !piece.empty();
         break;
       case Place::object_name:
       case Place::finish_reason:
@@ -86,6 +86,7 @@ class Reader : public Sax<Reader> {
     }
   }
   void number(double value, std::size_t) {
+    if (value_place() == Place::ids) return output();
     if (value_place() != Place::number) return;
     if (member_->figure != nullptr) figures_.*member_->figure = believed_seconds(value, member_->units_a_second);
     if (member_->count == nullptr) return;
@@ -128,7 +129,7 @@ class Reader : public Sax<Reader> {
     } else if (place == Place::incomplete_reason) {
       incomplete_reason_ = word_;
     } else {
-      facts_.error |= word_ == "abort";
+      facts_.error |= gave_up(word_);
       if (facts_.finish_reason.empty()) facts_.finish_reason = word_;
     }
     facts_.error |= is_response_ && status_ == "failed";
@@ -145,7 +146,7 @@ class Reader : public Sax<Reader> {
     if (figures_.queue && figures_.prefill) figures_.ttft = *figures_.queue + *figures_.prefill;
     figures_.draft_tokens = counts_.drafted;
     figures_.draft_accepted_tokens = counts_.accepted;
-    if (++documents_ == 1) {
+    if (++facts_.documents == 1) {
       facts_.prompt_tokens = counts_.all_prompt();
       facts_.cached_tokens = counts_.all_cached();
       facts_.completion_tokens = counts_.all_completion();
@@ -171,7 +172,6 @@ class Reader : public Sax<Reader> {
   const Member* member_ = nullptr;  // Of the key read last.
   std::string word_, status_, incomplete_reason_;
   std::uint64_t reasoning_ = 0, reasoning_content_ = 0;
-  std::uint32_t documents_ = 0;
   bool in_document_ = false;
   bool is_response_ = false;
   bool has_output_ = false;  // The choice that is open has some.

@@ -21,6 +21,7 @@ struct JsonAnswerFacts {
   std::optional<std::uint64_t> cached_tokens;
   std::optional<std::uint64_t> completion_tokens;
   std::string finish_reason;              ///< The first choice's; at most 32 bytes.
+  std::uint32_t documents = 0;            ///< One, or those of a list.
   std::uint32_t choices_with_output = 0;  ///< Choices with text, reasoning or a call.
   std::uint64_t output_chars = 0;
   bool error = false;

@@ -2,7 +2,9 @@
 // json_answer.cpp.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <initializer_list>
 #include <optional>
 #include <string_view>
 
@@ -41,24 +43,30 @@ enum class Place : std::uint8_t {
   metrics,
   drafts,
   details,
+  ids,  // Of tokens, or lists of them: output without a text.
   number,
 };
 
 /// The numbers of one document, by where they stand.
 struct Counts {
   using Count = std::optional<std::uint64_t>;
-  Count prompt, completion, cached;                       // A usage object's.
+  Count prompt, completion, cached;                       // A usage object's, by OpenAI's chat names.
+  Count input, output;                                    // By Responses' and Anthropic's names; gateways give both.
   Count cache_created, cache_read;                        // Anthropic's, not in its input_tokens.
   Count native_prompt, native_completion, native_cached;  // An engine's own route's.
   Count timed_prompt, timed_completion, timed_cached;     // llama.cpp's timings'.
   Count drafted, accepted;
 
-  static Count first_of(Count a, Count b, Count c) { return a ? a : b ? b : c; }
-  Count all_completion() const { return first_of(completion, native_completion, timed_completion); }
-  Count all_cached() const { return first_of(cached ? cached : cache_read, native_cached, timed_cached); }
+  static Count first_of(std::initializer_list<Count> counts) {
+    const auto known = std::find_if(counts.begin(), counts.end(), [](Count count) { return count.has_value(); });
+    return known == counts.end() ? std::nullopt : *known;
+  }
+  Count all_completion() const { return first_of({completion, output, native_completion, timed_completion}); }
+  Count all_cached() const { return first_of({cached, cache_read, native_cached, timed_cached}); }
   Count all_prompt() const {
     const auto plus = [](Count count, Count more) { return count ? Count(*count + more.value_or(0)) : count; };
-    return first_of(plus(plus(prompt, cache_created), cache_read), native_prompt, plus(timed_prompt, timed_cached));
+    return first_of(
+        {prompt, plus(plus(input, cache_created), cache_read), native_prompt, plus(timed_prompt, timed_cached)});
   }
 };
 
@@ -111,8 +119,8 @@ inline constexpr Member members[] = {
     {Place::item, "input", Place::arguments},
     {Place::part, "text", Place::text},
     {Place::part, "refusal", Place::text},
-    counts(Place::usage, "input_tokens", &Counts::prompt),
-    counts(Place::usage, "output_tokens", &Counts::completion),
+    counts(Place::usage, "input_tokens", &Counts::input),
+    counts(Place::usage, "output_tokens", &Counts::output),
     {Place::usage, "input_tokens_details", Place::prompt_details},
     // Anthropic.
     {Place::root, "content", Place::content},
@@ -129,6 +137,7 @@ inline constexpr Member members[] = {
     counts(Place::details, "input_length", &Counts::native_prompt),
     // SGLang.
     {Place::root, "text", Place::text},
+    {Place::root, "output_ids", Place::ids},
     {Place::root, "meta_info", Place::meta_info},
     {Place::meta_info, "finish_reason", Place::native_reason},
     {Place::native_reason, "type", Place::native_reason_type},
@@ -181,6 +190,7 @@ constexpr Place element_of(Place array) {
       return Place::part;
     case Place::root:
     case Place::calls:
+    case Place::ids:
       return array;
     default:
       return Place::ignored;

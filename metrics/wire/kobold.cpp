@@ -14,7 +14,7 @@ bool read_kobold_event(std::string_view data, EventFacts& facts) {
     if (key == "finish_reason") {
       facts.finish_reason = string_of(part).value_or("");
     } else if (key == "error") {
-      facts.error |= !is_null(part);
+      facts.error |= says_error(part);
     }
     return true;
   });

@@ -31,7 +31,7 @@ bool read_llamacpp_event(std::string_view data, EventFacts& facts) {
     } else if (key == "prompt_progress") {
       facts.prefill_progress |= !is_null(part);
     } else if (key == "error") {
-      facts.error |= !is_null(part);
+      facts.error |= says_error(part);
     }
     return true;
   });

@@ -50,7 +50,7 @@ bool read_ollama_event(std::string_view data, EventFacts& facts) {
     } else if (key == "total_duration") {
       figures.total = seconds_of(part, nanoseconds);
     } else if (key == "error") {
-      facts.error |= !is_null(part);
+      facts.error |= says_error(part);
     }
     return true;
   });

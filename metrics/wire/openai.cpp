@@ -93,8 +93,7 @@ bool read_choice(simdjson::ondemand::object object, Chunk& chunk) {
       const std::string_view reason = string_of(part).value_or("");
       choice.finished = !reason.empty();
       if (choice.finished) chunk.facts.finish_reason = reason;
-      // The engine gave the answer up (vLLM's and SGLang's word): no end of it.
-      chunk.facts.error |= reason == "abort";
+      chunk.facts.error |= gave_up(reason);
     }
     return true;
   });
@@ -166,7 +165,7 @@ bool read_openai_event(std::string_view data, EventFacts& facts) {
     if (key == "object") {
       facts.error |= string_of(part) == "error";
     } else if (key == "error") {
-      facts.error |= !is_null(part);
+      facts.error |= says_error(part);
     } else if (key == "prompt_progress") {
       facts.prefill_progress |= !is_null(part);
     } else if (key == "timings" && is(part, json_type::object)) {

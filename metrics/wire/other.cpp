@@ -8,7 +8,7 @@ bool read_other_event(std::string_view data, EventFacts& facts) {
   if (data.front() == '{') {
     // What is no JSON is not broken here: nobody said that it should be.
     for_each_field_of(data, [&](simdjson::ondemand::raw_json_string key, simdjson::ondemand::value& part) {
-      if (key == "error") facts.error |= !is_null(part);
+      if (key == "error") facts.error |= says_error(part);
       return true;
     });
   }

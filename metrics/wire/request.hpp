@@ -42,6 +42,7 @@ struct RequestFacts {
   bool stream = false;                      ///< The client asked for an event stream.
   std::optional<std::uint64_t> max_tokens;  ///< By each dialect's own name; absent: the engine's default.
   std::uint32_t n = 1;                      ///< Choices, times prompts of a list: what multiplies the output.
+  std::uint32_t prompts = 1;                ///< Of these.
   bool greedy = false;       ///< temperature 0; of TGI's own route: nothing asked for that only sampling knows.
   bool tools = false;        ///< Some are offered.
   std::uint32_t images = 0;  ///< Parts that are no text: images, audio, files. Their data counts nowhere else.

@@ -65,7 +65,8 @@ void RequestReader::fill(RequestFacts& facts) const {
   facts.greedy = sampling.greedy(facts.api);
   constexpr std::uint64_t most = std::numeric_limits<std::uint32_t>::max();
   const std::uint64_t n = std::clamp<std::uint64_t>(sampling.n.value_or(1), 1, most);
-  facts.n = static_cast<std::uint32_t>(std::min(n * std::clamp<std::uint64_t>(prompts, 1, most), most));
+  facts.prompts = static_cast<std::uint32_t>(std::clamp<std::uint64_t>(prompts, 1, most));
+  facts.n = static_cast<std::uint32_t>(std::min(n * facts.prompts, most));
 }
 
 }  // namespace weir::metrics::wire

@@ -89,7 +89,7 @@ bool read_responses_event(std::string_view data, EventFacts& facts) {
     if (key == "type") {
       parts.type = string_of(part).value_or("");
     } else if (key == "error") {
-      facts.error |= !is_null(part);
+      facts.error |= says_error(part);
     }
     return true;
   });
@@ -99,7 +99,7 @@ bool read_responses_event(std::string_view data, EventFacts& facts) {
   } else if (parts.type.starts_with("response.") && parts.type.ends_with(".delta")) {
     delta(parts, facts);
   } else if (parts.type == "response.completed" || parts.type == "response.incomplete" ||
-             parts.type == "response.failed") {
+             parts.type == "response.failed" || parts.type == "response.cancelled") {
     end(parts, facts);
   }
   return true;

@@ -9,6 +9,9 @@
 
 namespace weir::metrics::wire {
 
+/// A finish that is no end of an answer: the engine gave it up (vLLM's and SGLang's word, and gateways').
+inline bool gave_up(std::string_view finish_reason) { return finish_reason == "abort" || finish_reason == "error"; }
+
 /// Code points of the inside of a JSON string, escapes undone (a surrogate pair is one). Absent if `body` could not
 /// stand between two quotes: a bare quote, a control byte, a broken escape, an odd backslash at its end, broken UTF-8.
 std::optional<std::uint64_t> code_points_of_string_body(std::string_view body);

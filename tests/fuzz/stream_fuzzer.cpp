@@ -161,6 +161,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t siz
   of.options.strip_usage = (options & 4) != 0;
   of.options.strip_continuous_usage = (options & 8) != 0;
   of.options.choices = 1 + (options >> 4 & 3);
+  of.options.prompts = of.options.choices == 4 ? 2 : 1;
   of.whole = (options & 64) == 0;
   of.framed = (options & 128) == 0;
   const unsigned seed = input.take(), largest = input.take(), stretched = input.take();

@@ -81,25 +81,24 @@ TEST(StreamMeterChoices, OfAListOfPromptsDoNotPassOnesPromptForAll) {
            R"(,"cached_tokens":4,"completion_tokens":1}})"
            "\n\n";
   };
-  const auto prompt_of = [](Api api, const std::string& body, std::uint32_t n) {
+  const auto prompt_of = [](Api api, const std::string& body, std::uint32_t n, std::uint32_t prompts) {
     StreamMeter::Options options = options_for(api);
     options.choices = n;
+    options.prompts = prompts;
     const auto replay = replayed(body, options);
     return words(replay->answer().prompt_tokens) + "/" + words(replay->answer().cached_tokens);
   };
-  EXPECT_EQ(prompt_of(Api::llamacpp_completion, llamacpp(0, 7, true) + llamacpp(1, 8, true), 2), "-/-");
-  EXPECT_EQ(prompt_of(Api::llamacpp_completion,
-                      llamacpp(0, 7, false) + llamacpp(1, 8, false) + llamacpp(0, 7, true) + llamacpp(1, 8, true), 2),
+  EXPECT_EQ(prompt_of(Api::llamacpp_completion, llamacpp(0, 7, true) + llamacpp(1, 8, true), 2, 2), "-/-");
+  EXPECT_EQ(prompt_of(Api::sglang_generate, sglang(0, 7, false) + sglang(1, 8, false) + sglang(0, 7, false), 2, 2),
             "-/-");
-  EXPECT_EQ(prompt_of(Api::sglang_generate, sglang(0, 7, false) + sglang(1, 8, false) + sglang(0, 7, false), 2), "-/-");
-  EXPECT_EQ(prompt_of(Api::sglang_generate, sglang(0, 7, false) + sglang(1, 7, false), 2), "7/4")
-      << "samples of one prompt";
-  EXPECT_EQ(prompt_of(Api::llamacpp_completion, llamacpp(0, 7, true), 1), "7/4");
+  EXPECT_EQ(prompt_of(Api::sglang_generate, sglang(0, 7, false) + sglang(1, 7, false), 2, 2), "-/-") << "of one length";
+  EXPECT_EQ(prompt_of(Api::sglang_generate, sglang(0, 7, false) + sglang(1, 7, false), 2, 1), "7/4") << "two samples";
+  EXPECT_EQ(prompt_of(Api::llamacpp_completion, llamacpp(0, 7, true), 1, 1), "7/4");
   // An event for all of them knows the sum.
   EXPECT_EQ(prompt_of(Api::openai_completions,
                       chunk(delta("", "null", 0), usage(7, 1)) + chunk(delta("", "null", 1), usage(8, 1)) +
                           chunk("", usage(15, 2)) + done,
-                      2),
+                      2, 2),
             "15/-");
 }
 

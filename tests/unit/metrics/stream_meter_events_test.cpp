@@ -190,21 +190,32 @@ TEST(StreamMeter, SeesErrorsInBandInEveryShape) {
 }
 
 TEST(StreamMeter, TakesAnAnswerThatTheEngineGaveUpForAnErrorAndCountsItsTokens) {
-  for (const Api api : {Api::openai_chat, Api::openai_completions}) {
-    const auto given_up =
-        replayed(says("a") + chunk(delta("", "\"abort\"")) + chunk("", usage(3, 2)) + done, options_for(api));
+  for (const std::string reason : {"abort", "error"}) {
+    const auto given_up = replayed(says("a") + chunk(delta("", '"' + reason + '"')) + chunk("", usage(3, 2)) + done);
     EXPECT_TRUE(given_up->answer().in_band_error);
     EXPECT_FALSE(given_up->meter.refused());
-    EXPECT_EQ(given_up->answer().finish_reason, "abort");
+    EXPECT_EQ(given_up->answer().finish_reason, reason);
     EXPECT_EQ(given_up->answer().output_tokens, 2U);
     EXPECT_EQ(given_up->answer().prompt_tokens, 3U);
   }
 }
 
-TEST(StreamMeter, TakesANullErrorForNone) {
-  const auto replay = replayed(chunk(delta(R"("content":"a")"), R"(,"error":null)"));
-  EXPECT_FALSE(replay->answer().in_band_error);
-  EXPECT_EQ(replay->answer().token_events, 1U);
+TEST(StreamMeter, TakesAnEmptyErrorForNone) {
+  for (const std::string error : {"null", "false", "\"\""}) {
+    const auto replay = replayed(chunk(delta(R"("content":"a")"), R"(,"error":)" + error));
+    EXPECT_FALSE(replay->answer().in_band_error) << error;
+    EXPECT_EQ(replay->answer().token_events, 1U) << error;
+  }
+}
+
+TEST(StreamMeter, TakesACancelledResponseForItsEnd) {
+  const auto replay = replayed(
+      R"(data: {"type":"response.cancelled","response":{"status":"cancelled","usage":{"input_tokens":3,"output_tokens":2}}})"
+      "\n\n",
+      options_for(Api::openai_responses));
+  EXPECT_EQ(replay->answer().complete, Completeness::marker);
+  EXPECT_EQ(replay->answer().finish_reason, "cancelled");
+  EXPECT_EQ(replay->answer().output_tokens, 2U);
 }
 
 }  // namespace

@@ -132,6 +132,24 @@ const JsonCase json_cases[] = {
      R"({"text":"","meta_info":{"finish_reason":{"type":"abort","message":"full","status_code":503},"prompt_tokens":5,
      "completion_tokens":0}})",
      5, -1, 0, "abort", 0, 0, true},
+    {"SGLang without a tokenizer", Api::sglang_generate,
+     R"({"output_ids":[1,2,3],"meta_info":{"finish_reason":{"type":"length"},"prompt_tokens":5,"completion_tokens":3}})",
+     5, -1, 3, "length", 1, 0},
+    {"no token ids", Api::sglang_generate, R"({"text":"","output_ids":[],"meta_info":{"completion_tokens":0}})", -1, -1,
+     0, "", 0, 0},
+    {"a gateway's usage under both names", Api::openai_chat,
+     R"({"choices":[{"message":{"content":"a"}}],"usage":{"prompt_tokens":100,"completion_tokens":4,
+     "prompt_tokens_details":{"cached_tokens":90},"cache_creation_input_tokens":10,"cache_read_input_tokens":90}})",
+     100, 90, 4, "", 1, 1},
+    {"a gateway's usage with zeros under other names", Api::openai_chat,
+     R"({"choices":[{"message":{"content":"a"}}],"usage":{"prompt_tokens":100,"completion_tokens":4,"input_tokens":0,
+     "output_tokens":0}})",
+     100, -1, 4, "", 1, 1},
+    {"a count that stands for none", Api::openai_chat,
+     R"({"choices":[{"message":{"content":"a"}}],"usage":{"prompt_tokens":5,"completion_tokens":0}})", 5, -1, -1, "", 1,
+     1},
+    {"an answer that failed", Api::openai_chat,
+     R"({"choices":[{"index":0,"message":{"content":"a"},"finish_reason":"error"}]})", -1, -1, -1, "error", 1, 1, true},
     {"an answer that the engine gave up", Api::openai_chat,
      R"({"choices":[{"index":0,"message":{"content":"a"},"finish_reason":"abort"}],"usage":{"prompt_tokens":5,
      "completion_tokens":1}})",
@@ -184,6 +202,7 @@ const JsonCase json_cases[] = {
     {"error text", Api::tgi_generate, R"({"error":"m","error_type":"t"})", -1, -1, -1, "", 0, 0, true},
     {"flat error", Api::openai_chat, R"({"object":"error","message":"m"})", -1, -1, -1, "", 0, 0, true},
     {"null error", Api::openai_chat, R"({"error":null,"choices":[]})", -1, -1, -1, "", 0, 0},
+    {"empty error", Api::openai_chat, R"({"error":"","choices":[]})", -1, -1, -1, "", 0, 0},
     {"keys of the same names elsewhere", Api::openai_chat,
      R"({"x":{"usage":{"completion_tokens":5}},"choices":[{"logprobs":{"content":[{"text":"q"}]},"message":{"content":"a",
      "usage":{"completion_tokens":5}}}],"metadata":[{"error":"e"}]})",
@@ -232,6 +251,19 @@ TEST_P(JsonAnswers, AreTheSameHoweverTheyAreSplit) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Dialects, JsonAnswers, testing::ValuesIn(json_cases));
+
+TEST(StreamMeterJson, OfAListOfPromptsDoesNotPassOnesPromptForAll) {
+  const std::string one = R"({"text":"a","meta_info":{"prompt_tokens":5,"cached_tokens":2,"completion_tokens":3}})";
+  StreamMeter::Options options = options_for(Api::sglang_generate, BodyForm::json);
+  options.choices = options.prompts = 2;
+  const auto replay = replayed("[" + one + "," + one + "]", options);
+  EXPECT_EQ(replay->answer().prompt_tokens, std::nullopt);
+  EXPECT_EQ(replay->answer().cached_tokens, std::nullopt);
+  EXPECT_EQ(replay->answer().output_tokens, 6U);
+  options.api = Api::openai_completions;
+  const auto summed = replayed(R"({"choices":[{"text":"a"},{"text":"b"}],"usage":{"prompt_tokens":10}})", options);
+  EXPECT_EQ(summed->answer().prompt_tokens, 10U);
+}
 
 TEST(StreamMeterJson, MarksABrokenJsonAnswer) {
   for (const std::string body : {"{\"choices\":[}", "{} {}", "<html>", "{\"choices\":["}) {

@@ -70,7 +70,7 @@ constexpr Sample samples[] = {
     {"sglang_generate_two_samples.sse", sglang, "\n", 7, 0, 0, 0, 5, 6, "stop", marker, false, 4, 2, 7, 10, wire, false,
      2},
     {"sglang_generate_incremental.sse", sglang, "\n", 4, 0, 0, 0, 2, 3, "stop", marker, false, 4, 2, 4, 6, wire, false},
-    {"sglang_generate_abort.sse", sglang, "\n", 3, 0, 0, 0, 0, 1, "abort", marker, true, 4, 2, 1, 2, wire, false},
+    {"sglang_generate_abort.sse", sglang, "\n", 3, 0, 0, 0, 0, 2, "abort", marker, true, 4, 2, 2, 4, wire, false},
     {"llamacpp_chat_timings.sse", chat, "\n", 7, 0, 3, 3, 5, 3, "stop", marker, false, 11, 3, 4, 9, wire, false},
     {"llamacpp_completion_two_prompts.sse", llamacpp, "\n", 5, 0, 0, 0, 4, 4, "eos", Completeness::finish, false, 3, 0,
      4, 3, wire, false, 2},

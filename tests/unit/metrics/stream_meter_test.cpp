@@ -52,6 +52,17 @@ TEST(StreamMeter, DoesNotCountBackwards) {
   EXPECT_EQ(replay->answer().output_tokens, 4U);
 }
 
+// Some gateways put a usage object of zeros into each chunk.
+TEST(StreamMeter, TakesACountOfNoughtBesideATokenForNoCount) {
+  const std::string events = counted("a", 0) + counted("b", 0) + chunk("", usage(5, 0)) + stop;
+  const auto unknown = replayed(events + done);
+  EXPECT_EQ(unknown->answer().output_tokens, std::nullopt);
+  EXPECT_EQ(unknown->answer().token_source, TokenSource::none);
+  const auto settled = replayed(events + chunk("", usage(5, 2)) + done);
+  EXPECT_EQ(settled->answer().output_tokens, 2U);
+  EXPECT_EQ(settled->answer().tokens_per_event, TokensPerEvent::settled);
+}
+
 TEST(StreamMeter, TakesTokensPerEventFromTokenIds) {
   const auto ids = [](const std::string& text, const std::string& list, const std::string& finish = "null") {
     return chunk(delta(R"("content":")" + text + "\"", finish, 0, R"(,"token_ids":)" + list));
@@ -278,6 +289,7 @@ TEST(StreamMeter, TellsHowAnAnswerWasComplete) {
   const StreamMeter::Options other = options_for(Api::other);
   const StreamMeter::Options opaque = options_for(Api::openai_chat, BodyForm::opaque);
   const StreamMeter::Options json = options_for(Api::openai_chat, BodyForm::json);
+  const StreamMeter::Options kobold = options_for(Api::kobold_generate);
   const std::string last_native = tgi_event(R"({"token":{"id":5,"text":"a"},"generated_text":"a","details":null})");
   const std::string native = tgi_event(R"({"token":{"id":5,"text":"a"},"generated_text":null,"details":null})");
   struct {
@@ -307,6 +319,10 @@ TEST(StreamMeter, TellsHowAnAnswerWasComplete) {
       {"other, close", other, "data: x\n\n", true, false, Completeness::eof},
       {"other, marker", other, "data: x\n\n" + done, true, false, Completeness::marker},
       {"other, broken", other, "data: x\n\n", false, true, Completeness::none},
+      {"Kobold, close", kobold, "data: {\"token\":\"a\"}\n\n", true, false, Completeness::eof},
+      {"Kobold cut, close", kobold, "data: {\"token\":\"a\"}\n\ndata: {\"tok", true, false, Completeness::none},
+      {"Kobold cut, framing whole", kobold, "data: {\"token\":\"a\"}\n\ndata: {\"tok", true, true,
+       Completeness::framing},
       {"opaque, whole", opaque, "xyz", true, true, Completeness::framing},
       {"opaque, close", opaque, "xyz", true, false, Completeness::eof},
       {"opaque, broken", opaque, "xyz", false, true, Completeness::none},

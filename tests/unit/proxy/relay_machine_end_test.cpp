@@ -62,6 +62,20 @@ TEST(RelayBreak, AtAnEventBoundaryAddsAnErrorEventAndCuts) {
       }
 }
 
+// vLLM's engine dies: it says so, and its server goes with it.
+TEST(RelayBreak, BehindAnErrorOfTheReplicasOwnAddsNoneAndIsNotTheCause) {
+  for (const auto how : all_breaks) {
+    Attempt attempt;
+    const std::string events = token("a") + "data: {\"error\": {\"message\": \"EngineCore died\"}}\n\n";
+    attempt.arrives(sse_head() + chunk(events));
+    break_off(attempt, how);
+    EXPECT_EQ(attempt.machine->outcome(), Outcome::upstream_error);
+    EXPECT_EQ(attempt.seen().body, events);
+    EXPECT_TRUE(attempt.machine->cut());
+    EXPECT_FALSE(attempt.seen().whole);
+  }
+}
+
 TEST(RelayBreak, SpeaksTheDialectOfTheClient) {
   const std::string event = R"(data:{"token":{"id":1,"text":"a","special":false},"generated_text":null})"
                             "\n\n";
@@ -181,6 +195,8 @@ TEST(RelayOutcome, OfWholeAnswers) {
       {"no token", Api::openai_chat, true, stream(finish_event + done_event), Outcome::ok_empty},
       {"an error among events", Api::openai_chat, true, stream(token("a") + refusing_event + done_event),
        Outcome::upstream_error},
+      {"what could not be read is not known to be empty", Api::openai_chat, false, answer("200 OK", "data: x\n\n"),
+       Outcome::ok},
       {"an API whose tokens are not read", Api::other, true, stream(event), Outcome::ok},
       {"a document of such an API", Api::other, false, answer("200 OK", "[1]"), Outcome::ok},
       {"a document where a stream was asked for", Api::openai_chat, true, answer("200 OK", message), Outcome::ok},
