@@ -19,7 +19,8 @@ inline constexpr std::array<std::string_view, 2> slo_result_names{"good", "bad"}
 /// applies, the request itself was wrong (bad_request, client_error), or its client left earlier.
 ///
 /// A threshold applies where its figure exists: TTFT and TPOT of streams, TPOT of more than one token whose number is
-/// known. Of several choices each has to meet tpot.
+/// known. Of several choices each has to meet tpot. A client that left while tokens came is held against tpot by the
+/// tokens counted until then, one an event where the wire does not tell.
 std::optional<SloResult> judge(const config::Slo& slo, const RequestRecord& record);
 
 }  // namespace weir::metrics
