@@ -5,9 +5,12 @@
 
 #include <boost/json/basic_parser.hpp>
 
+#include <algorithm>
 #include <array>
+#include <charconv>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <string_view>
 
@@ -32,11 +35,14 @@ class Sax {
   void key_text(std::string_view) {}               ///< Pieces of a key, before key().
   void key(std::string_view) {}                    ///< "" for a key longer than `longest_key`.
   void string(std::string_view, bool /*last*/) {}  ///< Pieces of a string.
-  void number(double, std::size_t /*bytes*/) {}    ///< Whole numbers up to 2^53 are exact.
+  /// Whole numbers up to 2^53 are exact, others the nearest double; NaN for what no double holds and for a fraction
+  /// written in more than `longest_number` bytes.
+  void number(double, std::size_t /*bytes*/) {}
   void boolean(bool) {}
   void null() {}
 
   static constexpr std::size_t longest_key = 32;
+  static constexpr std::size_t longest_number = 64;
 
   // boost::json's side.
   using error_code = boost::json::error_code;
@@ -60,10 +66,13 @@ class Sax {
   }
   bool on_string_part(text s, std::size_t, error_code&) { return reader().string({s.data(), s.size()}, false), true; }
   bool on_string(text s, std::size_t, error_code&) { return reader().string({s.data(), s.size()}, true), true; }
-  bool on_number_part(text s, error_code&) { return number_bytes_ += s.size(), true; }
+  bool on_number_part(text s, error_code&) { return add_number(s), true; }
   bool on_int64(std::int64_t v, text s, error_code&) { return end_number(static_cast<double>(v), s.size()); }
   bool on_uint64(std::uint64_t v, text s, error_code&) { return end_number(static_cast<double>(v), s.size()); }
-  bool on_double(double v, text s, error_code&) { return end_number(v, s.size()); }
+  bool on_double(double, text s, error_code&) {
+    add_number(s);
+    return end_number(fraction(), 0);
+  }
   bool on_bool(bool v, error_code&) { return reader().boolean(v), true; }
   bool on_null(error_code&) { return reader().null(), true; }
   bool on_comment_part(text, error_code&) { return true; }
@@ -78,6 +87,17 @@ class Sax {
       key_[key_size_++] = c;
     }
   }
+  void add_number(text s) {
+    if (number_bytes_ < number_.size())
+      std::copy_n(s.data(), std::min(s.size(), number_.size() - number_bytes_), number_.data() + number_bytes_);
+    number_bytes_ += s.size();
+  }
+  /// The parser's own value differs in its last bits with the place where a long number is cut.
+  double fraction() const {
+    double value = std::numeric_limits<double>::quiet_NaN();
+    if (number_bytes_ <= number_.size()) std::from_chars(number_.data(), number_.data() + number_bytes_, value);
+    return value;
+  }
   bool end_number(double v, std::size_t bytes) {
     reader().number(v, number_bytes_ + bytes);
     number_bytes_ = 0;
@@ -86,6 +106,7 @@ class Sax {
 
   std::array<char, longest_key> key_{};
   std::size_t key_size_ = 0;
+  std::array<char, longest_number> number_{};  // What came of the one that is open.
   std::size_t number_bytes_ = 0;
 };
 

@@ -81,6 +81,11 @@ std::uint64_t code_points_begun(std::string_view piece) {
 
 bool Utf8Check::feed(std::string_view piece) {
   while (cut_size_ > 0 && !piece.empty()) {
+    if ((static_cast<unsigned char>(piece.front()) & 0xC0) != 0x80) {  // It was never finished.
+      cut_size_ = 0;
+      valid_ = false;
+      break;
+    }
     cut_[cut_size_++] = piece.front();
     piece.remove_prefix(1);
     if (cut_size_ < code_point_size(cut_[0])) continue;
