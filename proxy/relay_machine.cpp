@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <functional>
+#include <utility>
 
 #include "metrics/wire/engine_head.hpp"
 
@@ -152,6 +153,12 @@ bool RelayMachine::accept_head(std::string_view bytes, Moment at, RelayOutput& o
                     : head.framing == Framing::length && !meter.strip_usage ? ClientFraming::length
                                                                             : unbounded;
   client_keep_alive_ = client_keep_alive_ && client_framing_ != ClientFraming::close;
+  if (form_ == BodyForm::json && options_.stream) {
+    as_stream_ = std::make_unique<metrics::StreamMeter::Options>(meter);
+    as_stream_->form = BodyForm::sse;
+    as_stream_->strip_usage = options_.injected && client_framing_ != ClientFraming::length;
+    as_stream_->strip_continuous_usage = as_stream_->strip_usage && options_.injected_continuous;
+  }
   ClientAnswer answer;
   answer.http_1_1 = options_.client_http_1_1;
   answer.framing = client_framing_;
@@ -167,10 +174,20 @@ bool RelayMachine::accept_head(std::string_view bytes, Moment at, RelayOutput& o
   return true;
 }
 
+/// Some servers call their event streams JSON, which begins with none of the bytes that a line of events begins with.
+void RelayMachine::decide_form(char first_byte) {
+  constexpr std::string_view begins_a_line = "deir:";  // data, event, id, retry, or a comment.
+  const auto as_stream = std::exchange(as_stream_, nullptr);
+  if (begins_a_line.find(first_byte) == std::string_view::npos) return;
+  form_ = as_stream->form;
+  meter_.emplace(*as_stream, shard_);
+}
+
 void RelayMachine::body_arrived(std::span<char> bytes, Moment at, RelayOutput& out) {
   const auto decoded = decoder_.decode(bytes);
   std::span<const std::string_view> forward;
   if (!decoded.payload.empty()) {
+    if (as_stream_) decide_form(decoded.payload.front());
     shard_.bytes[1].add(decoded.payload.size());
     const auto read = meter_->arrived(decoded.payload, at);
     forward = read.forward;

@@ -139,6 +139,7 @@ class RelayMachine {
   void begin(RelayOutput& out);
   void head_arrived(std::span<char> bytes, Moment at, RelayOutput& out);
   bool accept_head(std::string_view bytes, Moment at, RelayOutput& out);
+  void decide_form(char first_byte);
   void body_arrived(std::span<char> bytes, Moment at, RelayOutput& out);
   void finish(std::span<const std::string_view> forward, Moment at, RelayOutput& out);
   void broken(Break how, Moment now, RelayOutput& out);
@@ -159,6 +160,8 @@ class RelayMachine {
   balancer::Lease lease_;
   metrics::ReplicaShard& shard_;
   std::optional<metrics::StreamMeter> meter_;
+  std::unique_ptr<metrics::StreamMeter::Options>
+      as_stream_;  ///< Of JSON where a stream is due, until a byte of it came.
   BodyDecoder decoder_;
   std::string head_bytes_;   ///< Of a head in several reads.
   std::string client_head_;  ///< Until committed.

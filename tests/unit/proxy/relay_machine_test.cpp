@@ -105,6 +105,34 @@ TEST(RelayHold, IsForEventStreamsAlone) {
   EXPECT_EQ(coded.seen().body, "\x1f\x8b");
 }
 
+TEST(RelayForm, OfAStreamThatIsCalledJsonShowsWithItsFirstByte) {
+  const std::string usage = "data: {\"choices\":[],\"usage\":{\"prompt_tokens\":3,\"completion_tokens\":1}}\n\n";
+  const std::string body = token("a") + finish_event + usage + done_event;
+  const std::string kept = token("a") + finish_event + done_event;
+  const std::string head = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n";
+  for (const bool split : {false, true}) {
+    Circumstances one;
+    one.injected = true;
+    Attempt chunked(one);
+    const std::string bytes = head + "Transfer-Encoding: chunked\r\n\r\n" + chunk(body) + last_chunk;
+    chunked.arrives_split(bytes, {split ? 1 : bytes.size()});
+    EXPECT_EQ(chunked.machine->outcome(), Outcome::ok);
+    EXPECT_EQ(chunked.machine->answer().token_events, 1u);
+    EXPECT_EQ(chunked.machine->answer().output_tokens, 1u);
+    EXPECT_EQ(chunked.machine->answer().complete, metrics::Completeness::marker);
+    EXPECT_EQ(chunked.seen().body, kept);
+    // A length that the client was promised is kept: nothing can be taken out.
+    Attempt sized(one);
+    const std::string whole = head + "Content-Length: " + std::to_string(body.size()) + "\r\n\r\n" + body;
+    sized.arrives_split(whole, {split ? 1 : whole.size()});
+    EXPECT_EQ(sized.machine->answer().token_events, 1u);
+    EXPECT_EQ(sized.seen().body, body);
+  }
+  Attempt document;
+  document.arrives(head + "Content-Length: 16\r\n\r\n{\"error\":\"none\"}");
+  EXPECT_EQ(document.machine->outcome(), Outcome::upstream_error) << "JSON after all";
+}
+
 /// Nothing of a first attempt has reached the client.
 void expect_retry(const Attempt& attempt, metrics::Retry reason, Outcome outcome, const std::string& what) {
   EXPECT_TRUE(attempt.machine->done()) << what;
