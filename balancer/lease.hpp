@@ -15,6 +15,7 @@ class Pool;
 
 /// What is told at the end of a request.
 struct End {
+  bool unsent = false;    ///< It never reached the replica, for want of something of weir's own: no failure of its.
   bool answered = false;  ///< A successful answer: only from these the estimator and the speeds learn.
   std::optional<Tokens> prompt_tokens, cached_tokens, output_tokens;
 };

@@ -150,13 +150,14 @@ Company Pool::end(Lease& lease, const End& end, Moment now) {
   now = latest(now);
   Replica& replica = *replicas_[lease.replica_];
   const TokenLedger::Closed closed =
-      replica.ledger.close(lease.ticket_, end.answered, lease.output_left_, lease.streamed_, now);
+      replica.ledger.close(lease.ticket_, end.answered || end.unsent, lease.output_left_, lease.streamed_, now);
   --in_flight_;
   if (end.answered) learn(replica, *facts, end, closed);
   return closed.company;
 }
 
 void Pool::learn(Replica& replica, const RequestFacts& facts, const End& end, const TokenLedger::Closed& closed) {
+  if (!facts.inference) return;
   estimator_.learn(facts, end.prompt_tokens);
   if (end.output_tokens) expected_output_.learn(facts, *end.output_tokens);
   if (!closed.first_token) {

@@ -49,10 +49,13 @@ enum class Limit : std::uint8_t {
   head_time,
   body_time,
   client_stall,
-  max_in_flight
+  max_in_flight,
+  descriptors,  ///< None was left for a connection to a replica.
+  sockets       ///< Likewise of local addresses, ports or the kernel's memory.
 };
-inline constexpr std::array<std::string_view, 7> limit_names{"connections", "request_head", "request_body", "head_time",
-                                                             "body_time",   "client_stall", "max_in_flight"};
+inline constexpr std::array<std::string_view, 9> limit_names{"connections",   "request_head", "request_body",
+                                                             "head_time",     "body_time",    "client_stall",
+                                                             "max_in_flight", "descriptors",  "sockets"};
 
 /// What one loop writes that belongs to no replica.
 struct LoopShard {

@@ -47,7 +47,8 @@ enum class Outcome : std::uint8_t {
   upstream_reset,  ///< The connection broke before the answer was whole.
   truncated,       ///< The answer ended in good order, but not complete.
   timeout,
-  replica_refused,  ///< 401, 403, 404 on a known route, 408, 429, 503: another replica may do better.
+  replica_refused,  ///< 408, 429, 503; and 401, 403, 404 of a replica of which another one has lately shown that it
+                    ///< errs.
   client_error,     ///< Any other 4xx of the replica.
   client_abort,     ///< Split by phase.
   rejected,         ///< Refused by weir.

@@ -4,13 +4,17 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstring>
 
 namespace weir::proxy {
 namespace {
 
 using metrics::Outcome;
 
+/// Attempts from the budget, the first one among them. Those that found no connection come on top.
 constexpr std::size_t most_attempts = 3;
+/// In place of an errno: the replica's host name has not been resolved yet.
+constexpr int name_unknown = -1;
 
 metrics::RequestRecord begin_record(const ClientRequest& request) {
   metrics::RequestRecord record;
@@ -40,6 +44,26 @@ OwnAnswer refusal(const balancer::Refused& refused, const PoolRuntime& pool) {
   return answer;
 }
 
+/// No replica could be connected to; `replica` is the last one that was tried.
+OwnAnswer unconnected_answer(const std::string& replica, int error) {
+  if (is_own_want(error)) {
+    const bool descriptors = error == EMFILE || error == ENFILE;
+    auto answer = error_answer(
+        503, "overloaded_error", descriptors ? "no_descriptor" : "no_socket",
+        descriptors ? "weir has no file descriptor left for a connection to replica '" + replica +
+                          "': raise its limit of open files, or lower limits.connections"
+                    : "weir could not open a connection to replica '" + replica + "': " + std::strerror(error) +
+                          "; raise limits.idle_upstream_connections, so that connections are used again");
+    answer.retry_after = 1;
+    return answer;
+  }
+  const auto why = error == name_unknown ? std::string("its host name could not be resolved") : std::strerror(error);
+  return error == ETIMEDOUT ? error_answer(504, "timeout_error", "replica_timeout",
+                                           "replica '" + replica + "' could not be connected to in limits.connect")
+                            : error_answer(502, "upstream_error", "replica_unreachable",
+                                           "replica '" + replica + "' could not be reached: " + why);
+}
+
 }  // namespace
 
 Exchange::Exchange(Loop& loop, ClientSide client, ClientRequest& request)
@@ -65,9 +89,14 @@ Awaitable<ExchangeEnd> Exchange::run() {
   record_.pool = pool_->settings.name;
   while (!over_) {
     if (!lease_) {
-      if (auto refused = enter(*pool_)) {
-        end_.own = std::move(refused);
-        record(record_.replica.empty() ? *pool_->unassigned : *pool_->replicas[tried_.back()]->series);
+      if (auto refusal = enter(*pool_)) {
+        // What the last replica did is the cause.
+        if (!tried_.empty()) {
+          give_up(*pool_->replicas[tried_.back()]);
+          break;
+        }
+        end_.own = std::move(refusal);
+        record(*pool_->unassigned);
         break;
       }
     }
@@ -85,11 +114,12 @@ std::optional<OwnAnswer> Exchange::enter(PoolRuntime& pool) {
     record_.prompt_tokens_estimate = lease_.prompt_estimate();
     return std::nullopt;
   }
-  if (!tried_.empty()) return failure_answer();  // what the last replica did is the cause
   const auto& refused = std::get<balancer::Refused>(offered);
-  record_.outcome = refused.reason == balancer::Refused::Reason::too_long ? Outcome::bad_request : Outcome::rejected;
-  if (refused.reason == balancer::Refused::Reason::busy)
-    loop_.shard.limit_hits[static_cast<std::size_t>(metrics::Limit::max_in_flight)].add();
+  if (tried_.empty()) {
+    record_.outcome = refused.reason == balancer::Refused::Reason::too_long ? Outcome::bad_request : Outcome::rejected;
+    if (refused.reason == balancer::Refused::Reason::busy)
+      loop_.shard.limit_hits[static_cast<std::size_t>(metrics::Limit::max_in_flight)].add();
+  }
   return refusal(refused, pool);
 }
 
@@ -124,11 +154,15 @@ RelayMachine::Options Exchange::machine_options(ReplicaRuntime& replica, bool in
   options.client_keep_alive = request_.head.keep_alive && !loop_.shared.draining.load(std::memory_order_relaxed);
   options.injected = injected;
   options.injected_continuous = injected && replica.inject_continuous_usage;
-  options.take_retry = [this] { return take_retry(); };
-  options.accepted = [this, &replica](unsigned status) {
+  options.injection_proven = replica.injection_proven(request_.facts.api).load(std::memory_order_relaxed);
+  options.keep_errors = repeatable() && (best_ || another_is_left());
+  options.accepted = [this, &replica, injected](unsigned status) {
     give_retry_back();
     std::vector<HeaderField>().swap(request_.head.fields);  // Only another attempt would need them again.
-    if (refused_injection_ == &replica && status < 300) disable_injection(replica);
+    if (doubtful_) answered_better();
+    if (status >= 300) return;
+    if (injected) replica.injection_proven(request_.facts.api).store(true, std::memory_order_relaxed);
+    if (refused_injection_ == &replica) disable_injection(replica);
   };
   options.known_route = request_.route == Route::inference;
   options.reused = reused;
@@ -142,15 +176,19 @@ RelayMachine::Options Exchange::machine_options(ReplicaRuntime& replica, bool in
 }
 
 /// An idle connection to the replica, or one that begins to connect. After a stale or a refused one it is a fresh one.
-UniqueFd Exchange::connection_to(ReplicaRuntime& replica, bool& reused) {
+Exchange::Connection Exchange::connection_to(ReplicaRuntime& replica) {
+  Connection connection;
   if (refused_injection_ != &replica && record_.replica != replica.settings.name) {
     if (auto idle = loop_.idle.take(replica, std::chrono::steady_clock::now())) {
-      reused = true;
-      return std::move(*idle);
+      connection.fd = std::move(*idle);
+      connection.reused = true;
+      return connection;
     }
   }
   const auto endpoint = replica.address.get();
-  return endpoint ? begin_connect(*endpoint) : UniqueFd();
+  if (endpoint) connection.fd = begin_connect(*endpoint);
+  if (!connection.fd) connection.error = endpoint ? errno : name_unknown;
+  return connection;
 }
 
 Relay::Request Exchange::relay_request(const ReplicaRuntime& replica, std::string_view usage_member) {
@@ -165,30 +203,30 @@ Awaitable<void> Exchange::attempt(ReplicaRuntime& replica) {
   auto& shard = replica.series->shard(loop_.index);
   const auto member = usage_member_for(replica);
   const auto body_length = request_.body.size() + member.size();
-  bool reused = false;
-  UniqueFd connection = connection_to(replica, reused);
+  auto connection = connection_to(replica);
   record_.replica = replica.settings.name;
   record_.config = replica.settings.config;
   ++record_.attempt;
+  if (!connection.fd) {
+    not_connected(replica, std::move(lease_), connection.error);
+    co_return;
+  }
 
-  RelayMachine machine(machine_options(replica, !member.empty(), reused), std::move(lease_), shard);
-  Relay relay(loop_, client_, std::move(connection), reused, relay_request(replica, member), machine);
+  RelayMachine machine(machine_options(replica, !member.empty(), connection.reused), std::move(lease_), shard);
+  Relay relay(loop_, client_, std::move(connection.fd), connection.reused, relay_request(replica, member), machine);
   co_await relay.run(use_awaitable);
 
   const auto ended = std::chrono::steady_clock::now();
   record_.connect += relay.connect_time();
   record_.paused += relay.paused_time();
   if (!machine.done()) {
-    auto lease = machine.take_lease();
-    met(lease.end(balancer::End(), ended));
-    const bool retry = take_retry();
-    if (retry) retried(replica, metrics::Retry::connect);
-    connect_failed(relay.connect_error(), retry);
-    if (!retry) record(*replica.series);
+    not_connected(replica, machine.take_lease(), relay.connect_error());
     co_return;
   }
   met(machine.company());
+  connect_error_ = 0;
   if (machine.sent_at()) shard.bytes[0].add(body_length);
+  if (auto connection_left = relay.take_connection()) loop_.idle.put(replica, std::move(connection_left), ended);
   switch (machine.end()) {
     case AttemptEnd::stale:
       lease_ = machine.take_lease();
@@ -200,25 +238,29 @@ Awaitable<void> Exchange::attempt(ReplicaRuntime& replica) {
       refused_injection_ = &replica;
       shard.retries[static_cast<std::size_t>(metrics::Retry::injection_refused)].add();
       co_return;
-    case AttemptEnd::retry:
-      retried(replica, machine.retry_reason());
-      record_.outcome = machine.outcome();
+    case AttemptEnd::refused:
+      refused(machine, relay, replica);
+      co_return;
+    case AttemptEnd::failed:
+      failed(machine, relay, replica);
       co_return;
     case AttemptEnd::answered:
-    case AttemptEnd::failed:
     case AttemptEnd::client_gone:
-      break;
+      conclude(machine, relay, replica);
   }
-  if (auto connection_left = relay.take_connection()) loop_.idle.put(replica, std::move(connection_left), ended);
-  conclude(machine, relay, replica);
 }
 
-/// True if another replica may be tried: there is one, and the budget allows it.
+/// While an attempt is under way: there is a replica that this request has not been to.
+bool Exchange::another_is_left() const { return tried_.size() + 1 < pool_->replicas.size(); }
+
+/// True if the request may be sent once more: there is a replica for it, and the budget allows it.
 bool Exchange::take_retry() {
-  if (tried_.size() + 1 >= std::min(most_attempts, pool_->replicas.size())) return false;
-  if (holds_retry_) return true;
+  if (!repeatable() || !another_is_left() || retries_ + 1 >= most_attempts) return false;
   auto& fleet = loop_.shared.fleet;
-  return holds_retry_ = fleet.retries().take(fleet.in_flight());
+  if (!holds_retry_ && !fleet.retries().take(fleet.in_flight())) return false;
+  holds_retry_ = true;
+  ++retries_;
+  return true;
 }
 
 /// An answer that flows is no longer a retry: held to the end of long streams, a few of them would use the budget up.
@@ -238,39 +280,115 @@ void Exchange::met(const balancer::Company& company) {
   record_.in_flight_mean = company.in_flight_mean;
 }
 
-void Exchange::connect_failed(int error, bool retry) {
-  record_.outcome = error == ETIMEDOUT ? Outcome::timeout : Outcome::upstream_error;
-  if (retry) return;
-  failed_replica_ = record_.replica;
+/// Nothing was sent, so another replica may have the request at no cost: such a retry draws nothing from the budget.
+void Exchange::not_connected(ReplicaRuntime& replica, balancer::Lease lease, int error) {
+  balancer::End told;
+  told.unsent = is_own_want(error);
+  met(lease.end(told, std::chrono::steady_clock::now()));
+  connect_error_ = error;
+  record_.outcome = told.unsent ? Outcome::rejected : error == ETIMEDOUT ? Outcome::timeout : Outcome::upstream_error;
+  if (told.unsent) {
+    const auto limit = error == EMFILE || error == ENFILE ? metrics::Limit::descriptors : metrics::Limit::sockets;
+    loop_.shard.limit_hits[static_cast<std::size_t>(limit)].add();
+  }
+  if (another_is_left()) return retried(replica, metrics::Retry::connect);
+  give_up(replica);
+}
+
+static void add_attempt(metrics::RequestRecord& record, const RelayMachine& machine, const Relay& relay) {
+  record.outcome = machine.outcome();
+  record.phase = machine.phase();
+  record.status = machine.status();
+  record.sent = machine.sent_at();
+  record.head = machine.head_at();
+  record.ended = relay.ended_at();
+  record.overhead_max = machine.overhead_max();
+  record.bytes_out = machine.bytes_out();
+  record.answer = machine.answer();
+  // Some replicas take "stream": 1 or bodies that are no JSON for what they mean: what came tells.
+  record.facts.stream |= record.answer.events > 0;
+}
+
+/// The replica answered with an error. It is kept until there is a better one, and another replica is asked.
+void Exchange::refused(RelayMachine& machine, const Relay& relay, ReplicaRuntime& replica) {
+  auto bytes = machine.take_kept();
+  if (!bytes.empty() && (!best_ || worth(*machine.status()) > worth(*best_->record.status))) {
+    best_ = Kept{std::move(bytes), machine.client_reusable(), record_, &replica};
+    add_attempt(best_->record, machine, relay);
+  }
+  record_.outcome = machine.outcome();
+  if (asks_another(replica, machine.answered_status())) return retried(replica, *machine.retry_reason());
+  give_up(replica);
+}
+
+/// Nothing of an answer has reached the client, and nothing more of it will come.
+void Exchange::failed(const RelayMachine& machine, const Relay& relay, ReplicaRuntime& replica) {
+  record_.outcome = machine.outcome();
+  if (machine.retry_reason() && take_retry()) return retried(replica, *machine.retry_reason());
+  if (!best_) add_attempt(record_, machine, relay);
+  give_up(replica);
+}
+
+/// True if another replica is to be asked after an error of this one; the retry is taken then.
+bool Exchange::asks_another(const ReplicaRuntime& replica, unsigned status) {
+  if (!is_doubtful(status)) return take_retry();
+  const auto now = std::chrono::steady_clock::now();
+  const SecondOpinions::Case one{replica.index, status, request_.facts.model};
+  if (!doubtful_) {
+    doubtful_.emplace(replica.index, status);
+    return pool_->opinions.of(one, now) != SecondOpinions::Opinion::same && take_retry();
+  }
+  if (doubtful_->second != status) return take_retry();
+  pool_->opinions.note(one, SecondOpinions::Opinion::same, now);
+  return false;
+}
+
+/// Another replica did better than the one that had answered 401, 403 or 404: that one is to blame.
+void Exchange::answered_better() {
+  const SecondOpinions::Case one{doubtful_->first, doubtful_->second, request_.facts.model};
+  pool_->opinions.note(one, SecondOpinions::Opinion::better, std::chrono::steady_clock::now());
+}
+
+/// No replica is left to try: the client gets the best answer that there is, else an error of weir's own.
+void Exchange::give_up(ReplicaRuntime& replica) {
   over_ = true;
-  end_.own = failure_answer();
+  failed_replica_ = replica.settings.name;
+  if (!best_) {
+    end_.own = failure_answer();
+    return record(*replica.series);
+  }
+  auto& kept = best_->record;
+  kept.attempt = record_.attempt;
+  kept.connect = record_.connect;
+  kept.paused = record_.paused;
+  kept.ended.reset();
+  record_ = std::move(kept);
+  const auto status = *record_.status;
+  if (is_doubtful(status)) {
+    const auto now = std::chrono::steady_clock::now();
+    const SecondOpinions::Case one{best_->replica->index, status, request_.facts.model};
+    if (pool_->opinions.of(one, now) == SecondOpinions::Opinion::better) {
+      record_.outcome = Outcome::replica_refused;
+    } else if (retries_ > 0) {
+      pool_->opinions.note(one, SecondOpinions::Opinion::same, now);
+    }
+  }
+  end_.kept = std::move(best_->bytes);
+  end_.keep_alive = best_->keep_alive;
+  record(*best_->replica->series);
 }
 
 void Exchange::conclude(const RelayMachine& machine, const Relay& relay, ReplicaRuntime& replica) {
   over_ = true;
-  record_.outcome = machine.outcome();
-  record_.phase = machine.phase();
-  record_.status = machine.status();
-  record_.sent = machine.sent_at();
-  record_.head = machine.head_at();
-  record_.ended = relay.ended_at();
-  record_.overhead_max = machine.overhead_max();
-  record_.bytes_out = machine.bytes_out();
-  record_.answer = machine.answer();
-  // Some replicas take "stream": 1 or bodies that are no JSON for what they mean: what came tells.
-  record_.facts.stream |= record_.answer.events > 0;
-  if (machine.end() == AttemptEnd::failed) {
-    failed_replica_ = replica.settings.name;
-    end_.own = failure_answer();
-  } else {
-    end_.keep_alive = machine.client_reusable();
-    end_.reset = machine.cut() && machine.client_framing() == ClientFraming::close;
-  }
+  add_attempt(record_, machine, relay);
+  end_.keep_alive = machine.client_reusable();
+  end_.reset = machine.cut() && machine.client_framing() == ClientFraming::close;
   record(*replica.series);
 }
 
 OwnAnswer Exchange::failure_answer() const {
   const std::string replica(failed_replica_);
+  if (connect_error_ != 0) return unconnected_answer(replica, connect_error_);
   switch (record_.outcome) {
     case Outcome::timeout:
       return error_answer(504, "timeout_error", "replica_timeout", "replica '" + replica + "' did not answer in time");
@@ -281,8 +399,7 @@ OwnAnswer Exchange::failure_answer() const {
       return error_answer(502, "upstream_error", "replica_lost",
                           "replica '" + replica + "' broke off before it answered");
     default:
-      return error_answer(502, "upstream_error", "replica_failed",
-                          "replica '" + replica + "' could not be reached or did not answer properly");
+      return error_answer(502, "upstream_error", "replica_failed", "replica '" + replica + "' did not answer properly");
   }
 }
 

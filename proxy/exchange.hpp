@@ -35,6 +35,7 @@ struct ClientRequest {
 /// What is left to do for the client when an exchange is over.
 struct ExchangeEnd {
   std::optional<OwnAnswer> own;  ///< Nothing was sent yet: this is the answer.
+  std::string kept;              ///< Nothing was sent yet: this is the answer, head and body, of a replica.
   bool keep_alive = false;       ///< The connection may serve another request.
   bool reset = false;            ///< The body was cut where only a reset shows it.
 };
@@ -54,15 +55,28 @@ class Exchange {
   Awaitable<void> attempt(ReplicaRuntime& replica);
   std::string_view usage_member_for(const ReplicaRuntime& replica) const;
   RelayMachine::Options machine_options(ReplicaRuntime& replica, bool injected, bool reused);
-  UniqueFd connection_to(ReplicaRuntime& replica, bool& reused);
+  struct Connection {
+    UniqueFd fd;
+    bool reused = false;
+    int error = 0;  ///< Why there is none.
+  };
+  Connection connection_to(ReplicaRuntime& replica);
   Relay::Request relay_request(const ReplicaRuntime& replica, std::string_view usage_member);
   std::vector<std::string_view> request_spans(std::string_view usage_member);
+  /// Another replica may get the request after this one: not where it is no inference (GET, a preflight).
+  bool repeatable() const { return request_.facts.inference; }
+  bool another_is_left() const;
   bool take_retry();
   void give_retry_back();
+  bool asks_another(const ReplicaRuntime& replica, unsigned status);
+  void answered_better();
   void retried(ReplicaRuntime& replica, metrics::Retry reason);
   void met(const balancer::Company& company);
-  void connect_failed(int error, bool retry);
+  void not_connected(ReplicaRuntime& replica, balancer::Lease lease, int error);
+  void refused(RelayMachine& machine, const Relay& relay, ReplicaRuntime& replica);
+  void failed(const RelayMachine& machine, const Relay& relay, ReplicaRuntime& replica);
   void conclude(const RelayMachine& machine, const Relay& relay, ReplicaRuntime& replica);
+  void give_up(ReplicaRuntime& replica);
   OwnAnswer failure_answer() const;
   void record(metrics::ReplicaSeries& series);
 
@@ -74,6 +88,18 @@ class Exchange {
   std::vector<balancer::ReplicaIndex> tried_;
   std::string upstream_head_;
   std::string_view failed_replica_;
+  int connect_error_ = 0;  ///< Of the last attempt, if it did not get as far as a connection.
+  /// The error of a replica that tells the client most so far.
+  struct Kept {
+    std::string bytes;
+    bool keep_alive = false;
+    metrics::RequestRecord record;  ///< As of the attempt that it ended.
+    ReplicaRuntime* replica;
+  };
+  std::optional<Kept> best_;
+  /// The first replica that answered 401, 403 or 404, and with which.
+  std::optional<std::pair<balancer::ReplicaIndex, unsigned>> doubtful_;
+  std::size_t retries_ = 0;  ///< Those from the budget.
   metrics::RequestRecord record_;
   ExchangeEnd end_;
   const ReplicaRuntime* refused_injection_ = nullptr;  ///< It gets the original.

@@ -1,6 +1,7 @@
 // The pools and replicas that settings name, as they run: made once by the control thread, read by every loop.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <boost/asio/ip/tcp.hpp>
 #include <memory>
@@ -13,6 +14,7 @@
 #include "config/settings.hpp"
 #include "metrics/exposition.hpp"
 #include "proxy/published.hpp"
+#include "proxy/second_opinions.hpp"
 
 namespace weir::proxy {
 
@@ -25,6 +27,12 @@ struct ReplicaRuntime {
   Published<std::optional<boost::asio::ip::tcp::endpoint>> address;
   bool inject_usage = true, inject_continuous_usage = false;
   std::atomic<bool> injection_disabled{false};  ///< It refused the usage option that weir adds.
+  /// It has taken that option well in a request of this API: what it refuses from then on, it refuses for another
+  /// cause.
+  std::atomic<bool>& injection_proven(metrics::Api api) { return proven_[api == metrics::Api::openai_chat ? 0 : 1]; }
+
+ private:
+  std::array<std::atomic<bool>, 2> proven_{};  ///< Chat, completions: the APIs that weir adds the option to.
 };
 
 struct PoolRuntime {
@@ -32,6 +40,7 @@ struct PoolRuntime {
   std::shared_ptr<balancer::Pool> balancer;
   std::vector<std::unique_ptr<ReplicaRuntime>> replicas;  ///< By ReplicaIndex.
   metrics::ReplicaSeries* unassigned = nullptr;           ///< Of requests that reached none of them.
+  SecondOpinions opinions;
 };
 
 /// How many retries may run at a time: a share of the requests in flight, at least three. Any thread.

@@ -1,5 +1,7 @@
 #include "proxy/relay.hpp"
 
+#include <linux/sockios.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 
@@ -17,6 +19,8 @@ constexpr std::uint32_t replica_events = EPOLLIN | EPOLLOUT | EPOLLRDHUP;
 constexpr std::uint32_t client_events = EPOLLIN | EPOLLOUT | EPOLLRDHUP;
 /// What one handler reads or sends at most before others get their turn.
 constexpr std::size_t bytes_in_a_row = Loop::read_size;
+/// How often a client that does not take its bytes is looked at, as a share of limits.client_stall.
+constexpr int looks_a_stall = 4;
 
 Clock::duration ticks(config::Seconds s) { return std::chrono::duration_cast<Clock::duration>(s); }
 
@@ -41,6 +45,12 @@ ssize_t send_some(int fd, std::span<const std::string_view> spans, std::size_t o
   return ::sendmsg(fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
+/// Bytes that the client's system has not acknowledged yet.
+int unacknowledged(int fd) {
+  int bytes = 0;
+  return ::ioctl(fd, SIOCOUTQ, &bytes) == 0 ? bytes : 0;
+}
+
 }  // namespace
 
 Relay::Relay(Loop& loop, ClientSide client, UniqueFd connection, bool connected, Request request, RelayMachine& machine)
@@ -54,13 +64,9 @@ Relay::Relay(Loop& loop, ClientSide client, UniqueFd connection, bool connected,
 Relay::~Relay() = default;
 
 void Relay::start() {
-  started_ = progress_ = Clock::now();
+  started_ = Clock::now();
   loop_.deadlines.attach(*this);
   client_watch_ = Poller::Watch(loop_.poller, client_.fd, client_events, *this, client_side);
-  if (!connection_) {
-    connect_error_ = ECONNREFUSED;
-    return over();
-  }
   loop_.clock.enable(connection_.get());
   replica_watch_ = Poller::Watch(loop_.poller, connection_.get(), replica_events, *this, replica_side);
   if (connected_) send_request();
@@ -164,7 +170,7 @@ void Relay::deliver() {
   for (; !spans.empty(); spans = spans.subspan(1), offset = 0) pending_.append(spans.front().substr(offset));
   const auto now = Clock::now();
   // Until now the client had nothing to take: only from here on is it slow, however long the replica was silent.
-  if (caught_up) progress_ = now;
+  if (caught_up && !pending_.empty()) progressed(now);
   machine_.written(now, at_once);
   if (machine_.done()) return replica_done();
   if (machine_.committed() && span_ == request_.spans.size() && !request_.head->empty()) {
@@ -178,6 +184,21 @@ void Relay::deliver() {
   }
 }
 
+void Relay::progressed(Moment now) {
+  progress_ = looked_ = now;
+  unacknowledged_ = unacknowledged(client_.fd);
+}
+
+/// True if the client has taken nothing for limits.client_stall. Its socket turns writable only when much of what the
+/// kernel holds has gone: what is left there tells sooner who stands still.
+bool Relay::stalled(Moment now) {
+  const int left = unacknowledged(client_.fd);
+  if (left < unacknowledged_) progress_ = now;
+  unacknowledged_ = left;
+  looked_ = now;
+  return now - progress_ >= ticks(loop_.shared.settings.limits.client_stall);
+}
+
 void Relay::flush_pending() {
   while (pending_offset_ < pending_.size()) {
     const std::string_view rest = pending_;
@@ -187,7 +208,7 @@ void Relay::flush_pending() {
       break;
     }
     pending_offset_ += static_cast<std::size_t>(sent);
-    progress_ = Clock::now();
+    progressed(Clock::now());
   }
   if (pending_offset_ == pending_.size()) {
     std::string().swap(pending_);
@@ -257,15 +278,16 @@ UniqueFd Relay::take_connection() { return std::move(connection_); }
 Moment Relay::deadline() const {
   if (loop_.shared.cutting.load(std::memory_order_relaxed)) return Moment::min();
   const auto& limits = loop_.shared.settings.limits;
-  if (!pending_.empty()) return progress_ + ticks(limits.client_stall);
+  if (!pending_.empty()) return looked_ + ticks(limits.client_stall) / looks_a_stall;
   if (!connected_) return started_ + ticks(limits.connect);
   return machine_.deadline();
 }
 
 void Relay::deadline_passed(Moment now) {
   if (!pending_.empty()) {
-    if (!loop_.shared.cutting.load(std::memory_order_relaxed))
-      loop_.shard.limit_hits[static_cast<std::size_t>(metrics::Limit::client_stall)].add();
+    const bool cutting = loop_.shared.cutting.load(std::memory_order_relaxed);
+    if (!cutting && !stalled(now)) return;
+    if (!cutting) loop_.shard.limit_hits[static_cast<std::size_t>(metrics::Limit::client_stall)].add();
     return client_gone();
   }
   if (!connected_) {

@@ -86,6 +86,8 @@ class Relay final : Watcher, Timed {
   void read_replica();
   void deliver();
   void flush_pending();
+  void progressed(Moment now);
+  bool stalled(Moment now);
   void watch_client(std::uint32_t events);
   void client_gone();
   void replica_done();
@@ -103,9 +105,10 @@ class Relay final : Watcher, Timed {
   std::size_t span_ = 0, span_offset_ = 0;  ///< How far the request is sent.
   std::string pending_;                     ///< What the client has not taken yet.
   std::size_t pending_offset_ = 0;
-  Moment started_{}, progress_{}, paused_since_{}, ended_at_{};
+  Moment started_{}, progress_{}, looked_{}, paused_since_{}, ended_at_{};
   metrics::Nanoseconds connect_time_{}, paused_time_{};
   int connect_error_ = 0;
+  int unacknowledged_ = 0;  ///< Bytes, when the client was last looked at.
   bool connected_, hung_up_ = false, paused_ = false, backlog_ = false;
 };
 

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "metrics/wire/engine_head.hpp"
+#include "proxy/second_opinions.hpp"
 
 namespace weir::proxy {
 namespace {
@@ -24,10 +25,6 @@ std::chrono::steady_clock::duration ticks(config::Seconds s) {
 const metrics::Answer no_answer{};
 
 }  // namespace
-
-bool is_refusal(unsigned status) {
-  return status == 401 || status == 403 || status == 404 || status == 408 || status == 429 || status == 503;
-}
 
 void RelayOutput::clear() {
   spans.clear();
@@ -120,15 +117,12 @@ bool RelayMachine::accept_head(std::string_view bytes, Moment at, RelayOutput& o
   head_at_ = at;
   status_ = head.status;
   upstream_keep_alive_ = head.keep_alive;
-  if (options_.injected && (status_ == 400 || status_ == 422)) {
+  if (options_.injected && !options_.injection_proven && (status_ == 400 || status_ == 422)) {
     end_ = AttemptEnd::injection_refused;
     done_ = true;
     return false;
   }
-  if ((status_ >= 500 || refused()) && take_retry()) {
-    retry(metrics::Retry::status, refused() ? Outcome::replica_refused : Outcome::upstream_error, at);
-    return false;
-  }
+  if (another_may_do_better()) keep_error(metrics::Retry::status, at);
 
   const auto coding = head["content-encoding"];
   const bool coded = !coding.empty() && !same_token(coding, "identity");
@@ -170,7 +164,7 @@ bool RelayMachine::accept_head(std::string_view bytes, Moment at, RelayOutput& o
   client_head_ = client_head(head, answer);
 
   const bool hold = is_stream() && options_.limits.accept_hold.count() > 0;
-  if (!hold) commit(out);
+  if (!hold && !keeping_) commit(out);
   return true;
 }
 
@@ -196,11 +190,11 @@ void RelayMachine::body_arrived(std::span<char> bytes, Moment at, RelayOutput& o
     if (read.token_events > 0 || (options_.api == metrics::Api::other && read.events > 0)) last_token_ = at;
     if (read.first_token) lease_.first_token(at);
     if (read.tokens > 0) lease_.tokens(read.tokens);
-    if (!committed_) {
-      if (meter_->refused() && take_retry()) return retry(metrics::Retry::in_band_error, Outcome::upstream_error, at);
-      if (meter_->has_event() || held_.size() + decoded.payload.size() > max_held) commit(out);
-    }
+    if (!committed_ && !keeping_ && meter_->refused()) keep_error(metrics::Retry::in_band_error, at);
+    if (!committed_ && !keeping_ && (meter_->has_event() || held_.size() + decoded.payload.size() > max_held))
+      commit(out);
   }
+  if (keeping_ && held_.size() + decoded.payload.size() > most_kept) return give_up_keeping(at);
   if (decoder_.finished()) {
     upstream_reusable_ = upstream_keep_alive_ && decoded.consumed == bytes.size();
     return finish(forward, at, out);
@@ -214,7 +208,7 @@ void RelayMachine::body_arrived(std::span<char> bytes, Moment at, RelayOutput& o
 /// Puts the client's head in front of what is written; from here on nothing is tried again.
 void RelayMachine::commit(RelayOutput& out) {
   committed_ = true;
-  if (options_.accepted) options_.accepted(status_);
+  if (options_.accepted && !keeping_) options_.accepted(status_);
   out.spans.emplace_back(client_head_);
 }
 
@@ -275,7 +269,27 @@ void RelayMachine::finish(std::span<const std::string_view> forward, Moment at, 
   const std::string_view rest = closing_;
   emit({&rest, 1}, out);
   if (client_framing_ == ClientFraming::chunked) out.spans.emplace_back("0\r\n\r\n");
-  stop(AttemptEnd::answered, outcome_of_whole_answer(), at);
+  if (keeping_) keep_output(out);
+  stop(keeping_ ? AttemptEnd::refused : AttemptEnd::answered, outcome_of_whole_answer(), at);
+}
+
+/// From here on the answer is put by, until it is whole, instead of being relayed.
+void RelayMachine::keep_error(metrics::Retry reason, Moment now) {
+  if (!options_.keep_errors) return;
+  keeping_ = true;
+  keep_until_ = now + kept_within;
+  retry_reason_ = reason;
+}
+
+void RelayMachine::keep_output(RelayOutput& out) {
+  for (const auto span : out.spans) kept_.append(span);
+  out.clear();
+}
+
+/// The error answer is too large or too slow to wait for.
+void RelayMachine::give_up_keeping(Moment now) {
+  upstream_reusable_ = false;
+  stop(AttemptEnd::refused, is_full(status_) ? Outcome::replica_refused : Outcome::upstream_error, now);
 }
 
 /// A stream that ended with its connection and with nothing that tells its end was broken off, for all that anyone can
@@ -299,10 +313,12 @@ void RelayMachine::break_off(std::string last, std::string_view why, Outcome out
 }
 
 /// A 404 on a path that is no engine's own is the client's affair.
-bool RelayMachine::refused() const { return is_refusal(status_) && (status_ != 404 || options_.known_route); }
+bool RelayMachine::another_may_do_better() const {
+  return status_ >= 500 || is_full(status_) || (is_doubtful(status_) && (status_ != 404 || options_.known_route));
+}
 
 Outcome RelayMachine::outcome_of_whole_answer() const {
-  if (refused()) return Outcome::replica_refused;
+  if (is_full(status_)) return Outcome::replica_refused;
   if (status_ >= 500) return Outcome::upstream_error;
   if (status_ >= 400) return Outcome::client_error;
   // No API of the engines redirects: a server that is none of them answers at that address.
@@ -326,13 +342,15 @@ void RelayMachine::broken(Break how, Moment now, RelayOutput& out) {
                        : how == Break::bad_framing ? Outcome::upstream_error
                                                    : Outcome::upstream_reset;
   if (!committed_) {
+    if (keeping_ && is_stream() && meter_->complete()) return finish({}, now, out);
+    if (keeping_) return give_up_keeping(now);
     if (how == Break::timed_out) return stop(AttemptEnd::failed, outcome, now);
     if (options_.reused && !any_byte_) {
       end_ = AttemptEnd::stale;
       done_ = true;
       return;
     }
-    if (take_retry()) return retry(metrics::Retry::reset, outcome, now);
+    retry_reason_ = metrics::Retry::reset;
     return stop(AttemptEnd::failed, outcome, now);
   }
   // An event stream that has shown its end marker is whole, however its connection ended or whether it does. A
@@ -373,11 +391,6 @@ void RelayMachine::client_gone(Moment now) {
   stop(AttemptEnd::client_gone, Outcome::client_abort, now);
 }
 
-void RelayMachine::retry(metrics::Retry reason, Outcome outcome, Moment now) {
-  retry_reason_ = reason;
-  stop(AttemptEnd::retry, outcome, now);
-}
-
 void RelayMachine::stop(AttemptEnd end, Outcome outcome, Moment now) {
   end_ = end;
   outcome_ = outcome;
@@ -413,12 +426,13 @@ Moment RelayMachine::patience_ends() const {
 
 Moment RelayMachine::deadline() const {
   if (done_) return Moment::max();
-  const Moment end = patience_ends();
+  const Moment end = std::min(patience_ends(), keep_until_);
   return in_body_ && !committed_ ? std::min(end, *head_at_ + ticks(options_.limits.accept_hold)) : end;
 }
 
 void RelayMachine::deadline_passed(Moment now, RelayOutput& out) {
   begin(out);
+  if (keeping_) return give_up_keeping(now);
   const bool held_long_enough = in_body_ && !committed_ && now < patience_ends();
   if (!held_long_enough) return broken(Break::timed_out, now, out);
   commit(out);

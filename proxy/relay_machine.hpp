@@ -45,8 +45,8 @@ class RelayOutput {
 /// How an attempt ended.
 enum class AttemptEnd : std::uint8_t {
   answered,           ///< The client has got an answer, or what there was of one.
-  failed,             ///< Nothing was sent and nothing more will be tried: an error of weir's own is due.
-  retry,              ///< Nothing was sent; another replica may do better.
+  failed,             ///< Nothing was sent, and there is nothing to send.
+  refused,            ///< Nothing was sent: the replica's answer is an error that another one may better.
   stale,              ///< A reused connection died before a byte was read: once more, free of charge.
   injection_refused,  ///< The replica refused the usage option weir added: the original is due.
   client_gone,
@@ -54,9 +54,6 @@ enum class AttemptEnd : std::uint8_t {
 
 /// How the replica's side broke off.
 enum class Break : std::uint8_t { reset, closed, bad_framing, timed_out };
-
-/// Whether another replica may answer better than this status says.
-bool is_refusal(unsigned status);
 
 class RelayMachine {
  public:
@@ -68,8 +65,9 @@ class RelayMachine {
     bool client_keep_alive = true;
     bool injected = false;             ///< weir added the usage option to this attempt,
     bool injected_continuous = false;  ///< for every chunk.
-    /// Asked when another replica may do better: takes a retry from the budget, false if there is none to take.
-    std::function<bool()> take_retry{};
+    bool injection_proven = false;     ///< The replica has taken the option before: a refusal has another cause.
+    /// An error that another replica may better is kept, not relayed: see AttemptEnd::refused.
+    bool keep_errors = false;
     /// Told, with the answer's status, when no retry can follow any more.
     std::function<void(unsigned)> accepted{};
     bool known_route = true;                 ///< The path is one of the engines' own: a 404 is the replica's fault.
@@ -81,6 +79,9 @@ class RelayMachine {
     Moment started{};            ///< Of this attempt.
     const config::Limits& limits;
   };
+
+  static constexpr std::size_t most_kept = 64 * 1024;
+  static constexpr std::chrono::seconds kept_within{1};
 
   RelayMachine(const Options& options, balancer::Lease lease, metrics::ReplicaShard& shard);
   ~RelayMachine();
@@ -114,7 +115,8 @@ class RelayMachine {
 
   // After done():
   AttemptEnd end() const { return end_; }
-  metrics::Retry retry_reason() const { return retry_reason_; }
+  /// With failed and refused: why another replica may do better. Absent: it would only take as long.
+  std::optional<metrics::Retry> retry_reason() const { return retry_reason_; }
   metrics::Outcome outcome() const { return outcome_; }
   std::optional<metrics::Phase> phase() const { return phase_; }
   bool timed_out() const { return outcome_ == metrics::Outcome::timeout; }
@@ -126,12 +128,17 @@ class RelayMachine {
   /// Where the body ends with the close (HTTP/1.0), a cut needs a reset to show.
   ClientFraming client_framing() const { return client_framing_; }
   std::optional<unsigned> status() const { return committed_ ? std::optional(status_) : std::nullopt; }
+  /// What the replica's head said; 0 where none came.
+  unsigned answered_status() const { return status_; }
   std::optional<Moment> sent_at() const { return sent_; }
   std::optional<Moment> head_at() const { return head_at_; }
   std::optional<metrics::Nanoseconds> overhead_max() const { return overhead_max_; }
   const balancer::Company& company() const { return company_; }
   std::uint64_t bytes_out() const { return bytes_out_; }
   const metrics::Answer& answer() const;
+  /// With refused: the answer as it would have been relayed, head and body. "" if it was larger than `most_kept` or did
+  /// not come to its end within `kept_within`.
+  std::string take_kept() { return std::move(kept_); }
   /// The lease, where the attempt ended before the replica's work began (stale, injection_refused).
   balancer::Lease take_lease() { return std::move(lease_); }
 
@@ -148,9 +155,10 @@ class RelayMachine {
   bool frame_in_place(std::string_view body, RelayOutput& out);
   void commit(RelayOutput& out);
   void stop(AttemptEnd end, metrics::Outcome outcome, Moment now);
-  bool take_retry() { return options_.take_retry && options_.take_retry(); }
-  void retry(metrics::Retry reason, metrics::Outcome outcome, Moment now);
-  bool refused() const;
+  void keep_error(metrics::Retry reason, Moment now);
+  void keep_output(RelayOutput& out);
+  void give_up_keeping(Moment now);
+  bool another_may_do_better() const;
   bool torn() const;
   bool is_stream() const { return form_ == metrics::BodyForm::sse || form_ == metrics::BodyForm::lines; }
   metrics::Outcome outcome_of_whole_answer() const;
@@ -168,10 +176,12 @@ class RelayMachine {
   std::string held_;         ///< Body that waits for acceptance.
   std::string released_;     ///< What was held, while it is being written.
   std::string closing_;      ///< The last bytes: what was held back to the end, or an error event of weir's own.
+  std::string kept_;         ///< An error answer for a time when there is no better one.
   std::string torn_head_;    ///< A head in several reads, while the body bytes behind it are being written.
 
   std::span<char> read_;  ///< The read under way.
   std::optional<Moment> sent_, head_at_, last_token_;
+  Moment keep_until_ = Moment::max();
   Moment read_at_{};  ///< Arrival of the read whose output is being written.
   std::uint32_t read_token_events_ = 0;
   bool client_has_marker_ = false;  // The answer's end marker has been written, and all that came by then.
@@ -183,10 +193,10 @@ class RelayMachine {
   ClientFraming client_framing_ = ClientFraming::none;
   metrics::BodyForm form_ = metrics::BodyForm::opaque;
   AttemptEnd end_ = AttemptEnd::failed;
-  metrics::Retry retry_reason_ = metrics::Retry::reset;
+  std::optional<metrics::Retry> retry_reason_;
   metrics::Outcome outcome_ = metrics::Outcome::upstream_error;
   std::optional<metrics::Phase> phase_;
-  bool in_body_ = false, committed_ = false, done_ = false, cut_ = false, any_byte_ = false;
+  bool in_body_ = false, committed_ = false, keeping_ = false, done_ = false, cut_ = false, any_byte_ = false;
   bool client_keep_alive_ = true, upstream_keep_alive_ = false, upstream_reusable_ = false;
 };
 

@@ -235,6 +235,7 @@ Awaitable<bool> Session::read_body(ClientRequest& request) {
     co_return refused;
   }
   request.facts = inspector.finish();
+  request.facts.inference = head.method == "POST";
   received(request);
   co_return true;
 }
@@ -272,9 +273,14 @@ Awaitable<bool> Session::answer(ClientRequest& request) {
     const auto sent = co_await send_own(request, *end.own, end.keep_alive);
     co_return sent;
   }
+  if (!end.kept.empty()) {
+    const auto written = co_await write(std::move(end.kept));
+    co_return written&& end.keep_alive;
+  }
   if (end.reset) {
     boost::system::error_code error;
     socket_.set_option(asio::socket_base::linger(true, 0), error);
+    socket_.close(error);  // Asio's destructor would take the linger time back, and end the stream in good order.
   }
   co_return end.keep_alive;
 }

@@ -15,9 +15,16 @@ UniqueFd begin_connect(const boost::asio::ip::tcp::endpoint& endpoint) {
   ::setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
   ::setsockopt(socket.get(), SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
   const auto* address = reinterpret_cast<const sockaddr*>(endpoint.data());
-  if (::connect(socket.get(), address, static_cast<socklen_t>(endpoint.size())) != 0 && errno != EINPROGRESS)
+  if (::connect(socket.get(), address, static_cast<socklen_t>(endpoint.size())) != 0 && errno != EINPROGRESS) {
+    const int error = errno;
     socket.reset();
+    errno = error;
+  }
   return socket;
+}
+
+bool is_own_want(int error) {
+  return error == EMFILE || error == ENFILE || error == EADDRNOTAVAIL || error == ENOBUFS || error == ENOMEM;
 }
 
 int connect_error(int fd) {

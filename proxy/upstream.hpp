@@ -12,8 +12,12 @@
 
 namespace weir::proxy {
 
-/// Begins to connect; the socket turns writable when that is over. Empty where the system refuses at once.
+/// Begins to connect; the socket turns writable when that is over. Empty where the system refuses at once: errno says
+/// why.
 UniqueFd begin_connect(const boost::asio::ip::tcp::endpoint& endpoint);
+/// The connection failed for want of something of weir's own (descriptors, local addresses, memory), not by the
+/// replica's doing.
+bool is_own_want(int error);
 /// The error of a connection attempt that is over; 0 = connected.
 int connect_error(int fd);
 

@@ -105,6 +105,18 @@ TEST_P(BrokenStream, OfTgiEndsInTgisOwnErrorEvent) {
   EXPECT_EQ(weir.metrics_after(1).sum("weir_requests_total", {{"outcome", "upstream_reset"}}), 1);
 }
 
+TEST_P(BrokenStream, OfAnHttp10ClientEndsInAReset) {
+  const auto sent = first_events(vllm_chat(8), 4);
+  Breaking breaking(sent, sent.size(), GetParam());
+  ScriptedReplica replica(std::ref(breaking));
+  WeirUnderTest weir(pool_of({&replica}));
+
+  HttpClient client(weir.port());
+  auto request = post(chat, chat_body_with_usage());
+  request.replace(request.find("HTTP/1.1"), 8, "HTTP/1.0");
+  EXPECT_EQ(breaking.read(client, request).end, BodyEnd::reset) << "a FIN would make the answer look whole";
+}
+
 TEST_P(BrokenStream, InTheMiddleOfAnEventIsCutWithoutAnother) {
   const auto sent = first_events(vllm_chat(8), 4);
   const auto with_half = sent.substr(0, sent.size() - 30);

@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <thread>
+
 #include <algorithm>
 #include <array>
 #include <future>
@@ -157,6 +159,29 @@ TEST(Limits, AClientThatTakesNothingIsCut) {
   const auto metrics = weir.metrics_after(1);
   EXPECT_EQ(metrics.sum("weir_limit_hits_total", {{"limit", "client_stall"}}), 1);
   EXPECT_EQ(metrics.sum("weir_requests_total", {{"outcome", "client_abort"}, {"phase", "decode"}}), 1);
+}
+
+TEST(Limits, AClientThatTakesItsBytesSlowlyIsNotCut) {
+  const auto endless = chunk(vllm_chat(200).body(false));
+  ScriptedReplica replica([&](Exchange& exchange) {
+    exchange.send(sse_head());
+    for (;;) exchange.send(endless);
+  });
+  auto settings = pool_of({&replica});
+  settings.limits = {{"client_stall", "1"}};
+  WeirUnderTest weir(settings);
+
+  // Far from enough for its socket at weir to turn writable within a second.
+  auto client = Socket::connect(weir.port(), 16 * 1024);
+  client.send(post(chat, chat_body_with_usage()));
+  std::vector<char> bytes(16 * 1024);
+  const auto begin = Clock::now();
+  for (int i = 0; i < 40; ++i) {
+    std::this_thread::sleep_until(begin + i * std::chrono::milliseconds(100));
+    ASSERT_GT(client.receive(bytes.data(), bytes.size()), 0u) << "after " << i << " tenths of a second";
+  }
+  EXPECT_EQ(weir.metrics().sum("weir_limit_hits_total", {{"limit", "client_stall"}}), 0);
+  EXPECT_EQ(weir.metrics().sum("weir_requests_in_flight"), 1);
 }
 
 TEST(Limits, WhereEveryReplicaIsFullTheAnswerIs429WithAnIdeaWhenToComeBack) {

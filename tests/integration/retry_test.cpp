@@ -3,9 +3,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <sys/resource.h>
+
 #include <atomic>
 #include <future>
 #include <iostream>
+#include <memory>
 #include <thread>
 
 #include "errors.hpp"
@@ -261,6 +264,104 @@ TEST(Retry, ARequestThatIsWrongAnywayLeavesInjectionOn) {
   const auto metrics = weir.metrics_after(1);
   EXPECT_EQ(metrics.sum("weir_injection_disabled"), 0);
   EXPECT_EQ(metrics.sum("weir_requests_total", {{"outcome", "client_error"}}), 1);
+}
+
+TEST(Retry, ABurstOverOneLiveAndOneDeadReplicaIsAnsweredWhole) {
+  const auto script = vllm_chat(3);
+  for (const std::size_t burst : {8, 16, 32, 64}) {
+    ScriptedReplica live([&](Exchange& exchange) { play(exchange, script); });
+    auto settings = pool_of({&live});
+    settings.pools[0].replicas.push_back({.name = "dead", .url = "http://127.0.0.1:" + std::to_string(free_port())});
+    WeirUnderTest weir(settings);
+
+    std::vector<std::unique_ptr<HttpClient>> clients;
+    for (std::size_t i = 0; i < burst; ++i) clients.push_back(std::make_unique<HttpClient>(weir.port()));
+    for (auto& client : clients) client->send(post(chat, chat_body()));
+    for (auto& client : clients) EXPECT_EQ(client->response().body, script.body(false));
+    const auto metrics = weir.metrics_after(burst);
+    EXPECT_EQ(metrics.sum("weir_requests_total", {{"outcome", "ok"}, {"replica", "r0"}}), burst);
+    EXPECT_GE(metrics.sum("weir_retries_total", {{"reason", "connect"}, {"replica", "dead"}}), 1);
+  }
+}
+
+TEST(Retry, ARefusedConnectionDrawsNothingFromTheBudgetHoweverManyReplicasAreDead) {
+  const auto script = vllm_chat(3);
+  ScriptedReplica live([&](Exchange& exchange) { play(exchange, script); });
+  auto settings = pool_of({&live});
+  settings.pools[0].more = {{"policy", "\"round_robin\""}};
+  settings.limits = {{"retry_budget", "0"}};
+  for (int i = 0; i < 5; ++i)
+    settings.pools[0].replicas.push_back(
+        {.name = "dead" + std::to_string(i), .url = "http://127.0.0.1:" + std::to_string(free_port())});
+  WeirUnderTest weir(settings);
+
+  for (int i = 0; i < 12; ++i) EXPECT_EQ(fetch(weir.port(), post(chat, chat_body())).body, script.body(false));
+  EXPECT_EQ(weir.metrics_after(12).sum("weir_requests_total", {{"outcome", "ok"}}), 12);
+}
+
+TEST(Retry, WantOfADescriptorIsToldFromARefusedConnection) {
+  ScriptedReplica replica([](Exchange& exchange) { exchange.send(answer("200 OK", vllm_whole_chat(2))); });
+  auto settings = pool_of({&replica});
+  settings.limits = {{"idle_upstream_connections", "0"}};
+  WeirUnderTest weir(settings);
+  HttpClient client(weir.port());
+  EXPECT_EQ(client.exchange(post(chat, whole_chat_body())).status, 200u);
+
+  rlimit before{};
+  ASSERT_EQ(::prlimit(weir.process().id(), RLIMIT_NOFILE, nullptr, &before), 0);
+  const rlimit none{3, before.rlim_max};
+  ASSERT_EQ(::prlimit(weir.process().id(), RLIMIT_NOFILE, &none, nullptr), 0);
+  const auto got = client.exchange(post(chat, whole_chat_body()));
+  ASSERT_EQ(::prlimit(weir.process().id(), RLIMIT_NOFILE, &before, nullptr), 0);
+
+  expect_error(got, 503, "overloaded_error", "no_descriptor");
+  EXPECT_EQ(got.head.field("retry-after"), "1");
+  EXPECT_THAT(error_message(got), HasSubstr("raise its limit of open files"));
+  EXPECT_EQ(client.exchange(post(chat, whole_chat_body())).status, 200u) << "and when there are some again";
+  const auto metrics = weir.metrics_after(3);
+  EXPECT_EQ(metrics.sum("weir_requests_total", {{"outcome", "rejected"}}), 1);
+  EXPECT_EQ(metrics.sum("weir_limit_hits_total", {{"limit", "descriptors"}}), 1);
+  EXPECT_EQ(metrics.sum("weir_queued_tokens"), 0) << "no failure of the replica's";
+}
+
+TEST(Retry, AGetOnAnInferenceRouteIsForwardedOnceAndChargedNoTokens) {
+  for (const std::string method : {"GET", "OPTIONS"}) {
+    Event asked, go_on;
+    const auto unavailable = [&](Exchange& exchange) {
+      asked.set();
+      go_on.wait("the test to look");
+      exchange.send(answer("503 Service Unavailable", "{}"));
+    };
+    ScriptedReplica r0(unavailable), r1(unavailable);
+    WeirUnderTest weir(pool_of({&r0, &r1}));
+    HttpClient client(weir.port());
+    client.send(method + " " + chat + " HTTP/1.1\r\nHost: w\r\n\r\n");
+    asked.wait("the replica to be asked");
+    EXPECT_EQ(weir.metrics().sum("weir_requests_in_flight"), 1);
+    EXPECT_EQ(weir.metrics().sum("weir_queued_tokens"), 0) << method;
+    go_on.set();
+    EXPECT_EQ(client.response(method).status, 503u);
+    EXPECT_EQ(r0.requests().size() + r1.requests().size(), 1u) << method;
+    EXPECT_EQ(weir.metrics_after(1).sum("weir_retries_total"), 0);
+    const auto line = weir.log_lines(1).front();
+    EXPECT_EQ(member(line, "api"), "other");
+    EXPECT_EQ(member(line, "prompt_tokens_estimate"), "0");
+  }
+}
+
+TEST(Retry, A400IsNotBlamedOnTheUsageOptionOnceTheReplicaHasTakenItWell) {
+  const auto script = vllm_chat(3);
+  std::atomic<bool> good{true};
+  ScriptedReplica replica([&](Exchange& exchange) {
+    if (good) return play(exchange, script);
+    exchange.send(answer("400 Bad Request", "{\"error\":{\"message\":\"temperature must be positive\"}}"));
+  });
+  WeirUnderTest weir(pool_of({&replica}));
+  EXPECT_EQ(fetch(weir.port(), post(chat, chat_body())).status, 200u);
+  good = false;
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(fetch(weir.port(), post(chat, chat_body())).status, 400u);
+  EXPECT_EQ(replica.requests().size(), 4u) << "each once";
+  EXPECT_EQ(weir.metrics_after(4).sum("weir_retries_total"), 0);
 }
 
 TEST(Retry, AReplicaThatFailsFastDoesNotDrawTheTraffic) {

@@ -50,6 +50,34 @@ TEST(Pool, ReplicasKeepTheirIndexByName) {
   EXPECT_EQ(pool->load(2, at(2)).name, "c");
 }
 
+TEST(Pool, WhatNeverReachedAReplicaForWantOfWeirsOwnLeavesNoTraceOfAFailure) {
+  auto pool = pool_of({replica("a")}, config::Policy::round_robin);
+  End unsent;
+  unsent.unsent = true;
+  admitted(pool->offer(prompt_of(10), at(1))).end(unsent, at(1));
+  EXPECT_EQ(pool->load(0, at(1)).prefill_left, 0u);
+  admitted(pool->offer(prompt_of(10), at(1))).end(End(), at(1));
+  EXPECT_EQ(pool->load(0, at(1)).prefill_left, 10u) << "a failure stays for a second";
+}
+
+TEST(Pool, WhatIsNoInferenceIsChargedNothingAndTeachesNothing) {
+  auto pool = pool_of({replica("a")}, config::Policy::round_robin);
+  RequestFacts get = unknown_request();
+  get.stream = false;
+  get.inference = false;
+  for (int i = 0; i < 100; ++i) {
+    Lease lease = admitted(pool->offer(get, at(1)));
+    EXPECT_EQ(lease.prompt_estimate(), 0u);
+    EXPECT_EQ(pool->load(0, at(1)).prefill_left + pool->load(0, at(1)).decode_left, 0u);
+    lease.end(answer({}, 500), at(2));
+  }
+  EXPECT_EQ(fallback(pool->load(0, at(2)), "unknown_prompt"), 0u);
+  RequestFacts unknown = unknown_request();
+  Lease lease = admitted(pool->offer(unknown, at(3)));
+  EXPECT_EQ(lease.prompt_estimate(), 2048u) << "what an unknown prompt is charged is the mean of real ones";
+  EXPECT_EQ(pool->load(0, at(3)).decode_left, 0u);
+}
+
 TEST(Pool, ARemovedReplicaTakesNoMoreRequestsAndFinishesItsOwn) {
   auto pool = pool_of({replica("a"), replica("b")}, config::Policy::round_robin);
   Lease on_a = admitted(pool->offer(prompt_of(10), at(1)));

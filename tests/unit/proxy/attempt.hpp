@@ -34,7 +34,7 @@ struct Circumstances {
   bool stream = true, to_head = false, http_1_1 = true, keep_alive = true;
   bool injected = false, known_route = true, reused = false;
   bool sent = true;  ///< At at(0).
-  int retries = 0;   ///< That may be taken.
+  bool injection_proven = false, keep_errors = false;
   std::uint32_t choices = 1;
   config::Limits limits{};
 };
@@ -73,7 +73,7 @@ inline Seen read_chunked(std::string head, std::string_view rest) {
 
 class Attempt {
  public:
-  explicit Attempt(Circumstances with = {}) : setup(with), retries_left(with.retries) {
+  explicit Attempt(Circumstances with = {}) : setup(with) {
     RelayMachine::Options options{.limits = setup.limits};
     options.api = setup.api;
     options.stream = setup.stream;
@@ -84,10 +84,9 @@ class Attempt {
     options.known_route = setup.known_route;
     options.choices = setup.choices;
     options.reused = setup.reused;
-    options.take_retry = [this] {
-      ++retries_asked;
-      return retries_left > 0 && retries_left-- > 0;
-    };
+    options.injection_proven = setup.injection_proven;
+    options.keep_errors = setup.keep_errors;
+    options.accepted = [this](unsigned) { ++accepted; };
     options.request_id = "id-1";
     options.replica = "gpu0";
     options.received = at(-1);
@@ -151,16 +150,18 @@ class Attempt {
 
   std::string_view last() const { return last_; }  ///< What the last call gave to write.
 
-  Seen seen() const {
-    const auto end = client.find("\r\n\r\n");
+  Seen seen() const { return seen(client); }
+  /// What a client would see that got `bytes`.
+  Seen seen(const std::string& bytes) const {
+    const auto end = bytes.find("\r\n\r\n");
     if (end == std::string::npos) {
-      EXPECT_EQ(client, "");
+      EXPECT_EQ(bytes, "");
       return {};
     }
-    auto head = client.substr(0, end + 4);
+    auto head = bytes.substr(0, end + 4);
     if (machine->client_framing() == ClientFraming::chunked)
-      return read_chunked(std::move(head), std::string_view(client).substr(end + 4));
-    Seen seen{head, client.substr(end + 4), !machine->cut()};
+      return read_chunked(std::move(head), std::string_view(bytes).substr(end + 4));
+    Seen seen{head, bytes.substr(end + 4), !machine->cut()};
     if (const auto length = head.find("Content-Length: "); length != std::string::npos && !setup.to_head) {
       const auto promised = std::stoul(head.substr(length + 16));
       EXPECT_LE(seen.body.size(), promised);
@@ -175,7 +176,7 @@ class Attempt {
   std::optional<RelayMachine> machine;
   RelayOutput out;
   std::string client;
-  int retries_left, retries_asked = 0;
+  int accepted = 0;              ///< How often the machine said that no retry can follow.
   bool client_takes_all = true;  ///< Else some of what is written waits for a slow client.
 
  private:

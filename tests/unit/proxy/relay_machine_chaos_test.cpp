@@ -42,7 +42,7 @@ bool play(unsigned seed) {
   one.injected = random() % 2 == 0;
   one.reused = random() % 4 == 0;
   one.sent = random() % 8 != 0;
-  one.retries = random() % 3 == 0 ? 1 : 0;
+  one.keep_errors = random() % 3 == 0;
   one.api = random() % 4 == 0 ? Api::other : Api::openai_chat;
   if (random() % 8 == 0) one.limits.accept_hold = config::Seconds(0);
   Attempt attempt(one);
@@ -58,6 +58,7 @@ bool play(unsigned seed) {
     EXPECT_FALSE(committed && !machine.committed());
     committed = machine.committed();
     EXPECT_EQ(committed, !attempt.client.empty());
+    EXPECT_EQ(committed, attempt.accepted == 1);
     now += static_cast<double>(random() % 4);
     const auto what = random() % 40;
     if (what == 0) {
@@ -77,14 +78,21 @@ bool play(unsigned seed) {
   const bool kept = machine.end() == AttemptEnd::stale || machine.end() == AttemptEnd::injection_refused;
   EXPECT_EQ(attempt.pool->in_flight(), kept ? 1u : 0u);
   EXPECT_FALSE(machine.client_reusable() && machine.cut());
-  const auto seen = attempt.seen();
-  EXPECT_EQ(seen.body.size(), machine.bytes_out());
+  const bool refused = machine.end() == AttemptEnd::refused;
+  const auto put_by = machine.take_kept();
+  const auto seen = attempt.seen(put_by.empty() ? attempt.client : put_by);
+  EXPECT_TRUE(refused || put_by.empty());
+  EXPECT_TRUE(put_by.empty() || (seen.whole && !machine.cut())) << "what is kept is whole";
+  if (!refused || !put_by.empty()) {
+    EXPECT_EQ(seen.body.size(), machine.bytes_out());
+  }
   if (machine.end() == AttemptEnd::answered) {
     EXPECT_TRUE(machine.committed());
     EXPECT_EQ(seen.whole, !machine.cut()) << "a body is whole, or known to be cut";
   } else if (machine.end() != AttemptEnd::client_gone) {
     EXPECT_EQ(attempt.client, "") << "nothing was sent of what another attempt or an error will answer";
-    EXPECT_LE(attempt.retries_asked, 1);
+    EXPECT_EQ(attempt.accepted, 0);
+    EXPECT_TRUE(!refused || (machine.retry_reason() && one.keep_errors));
   }
   const bool good = machine.end() == AttemptEnd::answered && machine.outcome() == Outcome::ok;
   if (random() % 4 == 0) {

@@ -32,18 +32,20 @@ std::string in_chunks(std::string_view body, unsigned seed) {
 }
 
 /// Everything that must be the same, as text. (Bytes behind an answer are seen here only if they come with its end.)
-std::string told(const Attempt& attempt) {
-  const auto& machine = *attempt.machine;
-  const auto seen = attempt.seen();
+std::string told(Attempt& attempt) {
+  auto& machine = *attempt.machine;
+  const auto kept = machine.take_kept();
+  const auto seen = attempt.seen(kept.empty() ? attempt.client : kept);
   std::ostringstream s;
   s << seen.head << "|" << seen.body << "|" << (seen.whole ? "whole" : "") << (machine.done() ? " done" : "")
     << (machine.cut() ? " cut" : "") << (machine.committed() ? " committed" : "")
     << (machine.client_reusable() ? " client reusable" : "") << " end " << static_cast<int>(machine.end())
     << " framing " << static_cast<int>(machine.client_framing()) << " outcome "
-    << (machine.done() ? name_of(machine.outcome()) : "") << " retry " << static_cast<int>(machine.retry_reason())
-    << " asked " << attempt.retries_asked << " status " << machine.status().value_or(0) << " out "
-    << machine.bytes_out();
-  if (machine.end() == AttemptEnd::retry) return s.str();  // how far it was read by then is nobody's affair
+    << (machine.done() ? name_of(machine.outcome()) : "") << " retry "
+    << (machine.retry_reason() ? static_cast<int>(*machine.retry_reason()) : -1) << " accepted " << attempt.accepted
+    << " status " << machine.status().value_or(0) << " out " << machine.bytes_out();
+  // How far an answer was read that is not kept is nobody's affair.
+  if (machine.end() == AttemptEnd::refused && kept.empty()) return s.str();
   s << " in " << attempt.shard.bytes[1].value() << " tokens " << attempt.shard.output_tokens.value() << "\n"
     << metrics::test::words(machine.answer());
   return s.str();
@@ -138,7 +140,7 @@ TEST(RelaySplit, OfStreamsThatBreakAnywhere) {
     for (std::size_t size = 0; size < response.size(); size += 5)
       for (const auto how : {Break::reset, Break::closed}) {
         Circumstances setup;
-        setup.retries = size % 2 == 0 ? 1 : 0;
+        setup.keep_errors = size % 2 == 0;
         setup.injected = size % 3 == 0;
         setup.http_1_1 = size % 4 != 0;
         const auto sent = response.substr(0, size);
@@ -151,7 +153,7 @@ TEST(RelaySplit, OfStreamsThatBreakAnywhere) {
 
 TEST(RelaySplit, OfEveryOtherAnswer) {
   Circumstances once;
-  once.retries = 1;
+  once.keep_errors = true;
   Circumstances not_streamed;
   not_streamed.stream = false;
   Circumstances head = not_streamed;
@@ -171,14 +173,18 @@ TEST(RelaySplit, OfEveryOtherAnswer) {
        token("a") + done_event},
       {"a short answer behind longer interim ones", not_streamed, interim + "HTTP/1.1 204 x\r\n\r\n", std::nullopt, ""},
       {"a refusal", {}, answer("503 Busy", "busy"), std::nullopt, "busy"},
-      {"a refusal that is retried", once, answer("503 Busy", "busy"), std::nullopt, ""},
+      {"a refusal that is kept", once, answer("503 Busy", "busy"), std::nullopt, ""},
+      {"a refusal that is kept and breaks off", once, answer("503 Busy", "busy").substr(0, 80), Break::closed, ""},
+      {"a refusal that is too large to be kept", once, answer("503 Busy", std::string(66'000, 'x')), {}, ""},
       {"a refused option", injected, answer("400 Bad Request", "{}"), std::nullopt, ""},
       {"an in-band refusal",
        {},
        sse_head() + chunk(refusing_event + done_event) + last_chunk,
        std::nullopt,
        refusing_event + done_event},
-      {"an in-band refusal that is retried", once, sse_head() + chunk(":\n\n" + refusing_event + done_event), {}, ""},
+      {"an in-band refusal that is kept", once, sse_head() + chunk(":\n\n" + refusing_event + done_event) + last_chunk,
+       std::nullopt, ""},
+      {"an in-band refusal without an end", once, sse_head() + chunk(":\n\n" + refusing_event), Break::reset, ""},
       {"to HEAD", head, "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n", std::nullopt, ""},
       {"204", not_streamed, "HTTP/1.1 204 No Content\r\n\r\n", std::nullopt, ""},
       {"304", not_streamed, "HTTP/1.1 304 Not Modified\r\nETag: x\r\n\r\n", std::nullopt, ""},

@@ -14,9 +14,9 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
 
-Circumstances with_retries(int retries) {
+Circumstances keeping_errors() {
   Circumstances one;
-  one.retries = retries;
+  one.keep_errors = true;
   return one;
 }
 Circumstances not_streamed() {
@@ -54,7 +54,7 @@ TEST(RelayHold, EndsWhenAcceptHoldHasPassed) {
   EXPECT_EQ(attempt.seen().body, ":\n\n");
   EXPECT_EQ(attempt.machine->deadline(), at(300)) << "from here on the first token is waited for";
   attempt.arrives(chunk(refusing_event + done_event) + last_chunk);
-  EXPECT_EQ(attempt.retries_asked, 0) << "nothing is tried again once the head has gone";
+  EXPECT_EQ(attempt.machine->end(), AttemptEnd::answered) << "nothing is tried again once the head has gone";
   EXPECT_EQ(attempt.machine->outcome(), Outcome::upstream_error);
 }
 
@@ -133,27 +133,30 @@ TEST(RelayForm, OfAStreamThatIsCalledJsonShowsWithItsFirstByte) {
   EXPECT_EQ(document.machine->outcome(), Outcome::upstream_error) << "JSON after all";
 }
 
-/// Nothing of a first attempt has reached the client.
-void expect_retry(const Attempt& attempt, metrics::Retry reason, Outcome outcome, const std::string& what) {
+/// Nothing of the attempt has reached the client, and another replica may have the request.
+void expect_refused(Attempt& attempt, metrics::Retry reason, Outcome outcome, const std::string& body,
+                    const std::string& what) {
   EXPECT_TRUE(attempt.machine->done()) << what;
-  EXPECT_EQ(attempt.machine->end(), AttemptEnd::retry) << what;
+  EXPECT_EQ(attempt.machine->end(), AttemptEnd::refused) << what;
   EXPECT_EQ(attempt.machine->retry_reason(), reason) << what;
   EXPECT_EQ(attempt.machine->outcome(), outcome) << what;
   EXPECT_EQ(attempt.client, "") << what;
-  EXPECT_EQ(attempt.machine->status(), std::nullopt) << what;
-  EXPECT_FALSE(attempt.machine->upstream_reusable()) << what;
+  EXPECT_EQ(attempt.accepted, 0) << what;
   EXPECT_EQ(attempt.pool->in_flight(), 0u) << what;
+  const auto seen = attempt.seen(attempt.machine->take_kept());
+  EXPECT_EQ(seen.body, body) << what;
+  EXPECT_TRUE(seen.whole) << what;
 }
 
-TEST(RelayRetry, FollowsTheStatus) {
+TEST(RelayRefused, KeepsErrorsThatAnotherReplicaMayBetterAndRelaysAllElse) {
   const struct {
     unsigned status;
-    bool retry;
+    bool kept;
     Outcome outcome;
   } rows[]{
       {200, false, Outcome::ok_empty},       {301, false, Outcome::upstream_error},
-      {400, false, Outcome::client_error},   {401, true, Outcome::replica_refused},
-      {403, true, Outcome::replica_refused}, {404, true, Outcome::replica_refused},
+      {400, false, Outcome::client_error},   {401, true, Outcome::client_error},
+      {403, true, Outcome::client_error},    {404, true, Outcome::client_error},
       {408, true, Outcome::replica_refused}, {409, false, Outcome::client_error},
       {413, false, Outcome::client_error},   {422, false, Outcome::client_error},
       {424, false, Outcome::client_error},   {429, true, Outcome::replica_refused},
@@ -164,32 +167,98 @@ TEST(RelayRetry, FollowsTheStatus) {
   for (const auto& row : rows) {
     const auto what = std::to_string(row.status);
     const auto bytes = answer(what + " x", "{}");
-    Attempt first(with_retries(1)), last(with_retries(0));
+    Attempt first(keeping_errors()), last;
     first.arrives(bytes);
     last.arrives(bytes);
-    if (row.retry) expect_retry(first, metrics::Retry::status, row.outcome, what);
-    EXPECT_EQ(last.retries_asked, row.retry ? 1 : 0) << what;
-    for (const auto* passed : {row.retry ? &last : &first, &last}) {
+    EXPECT_EQ(first.machine->answered_status(), row.status);
+    EXPECT_TRUE(first.machine->upstream_reusable()) << what;
+    if (row.kept) expect_refused(first, metrics::Retry::status, row.outcome, "{}", what);
+    for (const auto* passed : {row.kept ? &last : &first, &last}) {
       EXPECT_EQ(passed->machine->end(), AttemptEnd::answered) << what;
       EXPECT_EQ(passed->machine->outcome(), row.outcome) << what;
       EXPECT_EQ(passed->machine->status(), row.status) << what;
       EXPECT_EQ(passed->seen().body, "{}") << what;
       EXPECT_TRUE(passed->machine->client_reusable()) << what;
+      EXPECT_EQ(passed->accepted, 1) << what;
     }
   }
 }
 
-TEST(RelayRetry, LeavesA404OnAPathOfNoEngineToTheClient) {
-  auto one = with_retries(1);
+TEST(RelayRefused, KeepsTheHeadToo) {
+  Attempt attempt(keeping_errors());
+  attempt.arrives(
+      "HTTP/1.1 429 Too Many Requests\r\nRetry-After: 1\r\nContent-Type: application/json\r\n"
+      "Transfer-Encoding: chunked\r\n\r\n" +
+      chunk("{\"a\":") + chunk("1}"));
+  EXPECT_FALSE(attempt.machine->done());
+  attempt.arrives(last_chunk);
+  const auto kept = attempt.machine->take_kept();
+  EXPECT_THAT(kept, StartsWith("HTTP/1.1 429 Too Many Requests\r\nRetry-After: 1\r\n"));
+  EXPECT_THAT(kept, HasSubstr("x-weir-replica: gpu0\r\n"));
+  EXPECT_EQ(attempt.seen(kept).body, "{\"a\":1}");
+  EXPECT_EQ(attempt.machine->bytes_out(), 7u);
+}
+
+TEST(RelayRefused, KeepsNothingThatIsTooLargeOrTooSlowOrBroken) {
+  const std::string head = "HTTP/1.1 503 Busy\r\nContent-Length: ";
+  const auto largest = RelayMachine::most_kept;
+  Attempt whole(keeping_errors()), large(keeping_errors()), slow(keeping_errors()), broken(keeping_errors());
+  whole.arrives(head + std::to_string(largest) + "\r\n\r\n" + std::string(largest, 'x'));
+  large.arrives_split(head + std::to_string(largest + 1) + "\r\n\r\n" + std::string(largest + 1, 'x'), {9'000});
+  slow.arrives(head + "9\r\n\r\nx", at(3));
+  EXPECT_EQ(slow.machine->deadline(), at(4));
+  slow.passes(at(4));
+  broken.arrives(head + "9\r\n\r\nx").breaks(Break::reset);
+  expect_refused(whole, metrics::Retry::status, Outcome::replica_refused, std::string(largest, 'x'), "whole");
+  for (auto* attempt : {&large, &slow, &broken}) {
+    EXPECT_EQ(attempt->machine->end(), AttemptEnd::refused);
+    EXPECT_EQ(attempt->machine->retry_reason(), metrics::Retry::status);
+    EXPECT_EQ(attempt->machine->outcome(), Outcome::replica_refused);
+    EXPECT_EQ(attempt->machine->take_kept(), "");
+    EXPECT_EQ(attempt->client, "");
+    EXPECT_FALSE(attempt->machine->upstream_reusable());
+  }
+  Attempt failure(keeping_errors());
+  failure.arrives("HTTP/1.1 500 x\r\nContent-Length: 9\r\n\r\nx").breaks(Break::closed);
+  EXPECT_EQ(failure.machine->outcome(), Outcome::upstream_error);
+}
+
+TEST(RelayRefused, LeavesA404OnAPathOfNoEngineToTheClient) {
+  auto one = keeping_errors();
   one.known_route = false;
   Attempt attempt(one);
   attempt.arrives(answer("404 Not Found", "{}"));
-  EXPECT_EQ(attempt.retries_asked, 0);
+  EXPECT_EQ(attempt.machine->end(), AttemptEnd::answered);
   EXPECT_EQ(attempt.machine->outcome(), Outcome::client_error);
   EXPECT_EQ(attempt.machine->status(), 404u);
 }
 
-TEST(RelayRetry, FollowsAnyBreakBeforeTheFirstEventAndNoneAfterIt) {
+TEST(RelayRefused, KeepsARefusalInTheFirstEventAndRelaysALaterOne) {
+  const auto bytes = sse_head() + chunk(":\n\n" + refusing_event + done_event) + last_chunk;
+  Attempt first(keeping_errors()), last;
+  first.arrives(bytes);
+  last.arrives(bytes);
+  expect_refused(first, metrics::Retry::in_band_error, Outcome::upstream_error, ":\n\n" + refusing_event + done_event,
+                 "");
+  EXPECT_EQ(last.seen().body, ":\n\n" + refusing_event + done_event);
+  EXPECT_TRUE(last.seen().whole);
+  EXPECT_EQ(last.machine->outcome(), Outcome::upstream_error);
+  // Its marker has been seen: it is whole, however the connection ends.
+  Attempt broken(keeping_errors());
+  broken.arrives(sse_head() + chunk(refusing_event + done_event), at(8)).breaks(Break::reset);
+  expect_refused(broken, metrics::Retry::in_band_error, Outcome::upstream_error, refusing_event + done_event, "reset");
+  Attempt endless(keeping_errors());
+  endless.arrives(sse_head()).arrives(chunk(refusing_event), at(8));
+  EXPECT_EQ(endless.machine->deadline(), at(9)) << "a second from the event on, not from the head";
+  endless.passes(at(9));
+  EXPECT_EQ(endless.machine->end(), AttemptEnd::refused);
+  Attempt later(keeping_errors());
+  later.arrives(sse_head() + chunk(token("a") + refusing_event + done_event) + last_chunk);
+  EXPECT_EQ(later.machine->end(), AttemptEnd::answered);
+  EXPECT_EQ(later.machine->outcome(), Outcome::upstream_error);
+}
+
+TEST(RelayFailed, SaysThatAnyBreakBeforeTheFirstEventMayBeTriedElsewhere) {
   const std::string before[]{
       "",
       "HTTP/1.1 200 O",
@@ -201,77 +270,67 @@ TEST(RelayRetry, FollowsAnyBreakBeforeTheFirstEventAndNoneAfterIt) {
   };
   for (const auto how : {Break::reset, Break::closed})
     for (const auto& bytes : before) {
-      Attempt first(with_retries(1)), last(with_retries(0));
-      for (auto* attempt : {&first, &last}) {
-        if (!bytes.empty()) attempt->arrives(bytes);
-        attempt->breaks(how);
-      }
-      expect_retry(first, metrics::Retry::reset, Outcome::upstream_reset, bytes);
-      EXPECT_EQ(last.machine->end(), AttemptEnd::failed) << bytes;
-      EXPECT_EQ(last.machine->outcome(), Outcome::upstream_reset) << bytes;
-      EXPECT_EQ(last.client, "") << "an error of weir's own is due";
-      Attempt after(with_retries(1));
+      Attempt attempt;
+      if (!bytes.empty()) attempt.arrives(bytes);
+      attempt.breaks(how);
+      EXPECT_EQ(attempt.machine->end(), AttemptEnd::failed) << bytes;
+      EXPECT_EQ(attempt.machine->retry_reason(), metrics::Retry::reset) << bytes;
+      EXPECT_EQ(attempt.machine->outcome(), Outcome::upstream_reset) << bytes;
+      EXPECT_EQ(attempt.client, "") << "an error of weir's own is due";
+      EXPECT_EQ(attempt.machine->status(), std::nullopt) << bytes;
+      EXPECT_FALSE(attempt.machine->upstream_reusable()) << bytes;
+      Attempt after(keeping_errors());
       after.arrives(sse_head() + chunk(token("a"))).breaks(how);
-      EXPECT_EQ(after.retries_asked, 0);
       EXPECT_EQ(after.machine->end(), AttemptEnd::answered);
+      EXPECT_EQ(after.machine->retry_reason(), std::nullopt);
     }
 }
 
-TEST(RelayRetry, FollowsAnythingOddInTheHead) {
+TEST(RelayFailed, SaysSoOfAnythingOddInTheHead) {
   for (const std::string bytes :
        {"HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\n\r\n", "HTTP/1.1 200 OK\r\nX : y\r\n\r\n", "rubbish\r\n\r\n",
         "HTTP/1.1 200 OK\nX: y\n", "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n"}) {
-    Attempt first(with_retries(1)), last(with_retries(0));
-    first.arrives(bytes);
-    last.arrives(bytes);
-    expect_retry(first, metrics::Retry::reset, Outcome::upstream_error, bytes);
-    EXPECT_EQ(last.machine->end(), AttemptEnd::failed) << bytes;
-    EXPECT_EQ(last.machine->outcome(), Outcome::upstream_error) << bytes;
+    Attempt attempt;
+    attempt.arrives(bytes);
+    EXPECT_EQ(attempt.machine->end(), AttemptEnd::failed) << bytes;
+    EXPECT_EQ(attempt.machine->retry_reason(), metrics::Retry::reset) << bytes;
+    EXPECT_EQ(attempt.machine->outcome(), Outcome::upstream_error) << bytes;
+    EXPECT_EQ(attempt.client, "") << bytes;
   }
 }
 
-TEST(RelayRetry, FollowsARefusalInTheFirstEvent) {
-  const auto bytes = sse_head() + chunk(":\n\n" + refusing_event + done_event) + last_chunk;
-  Attempt first(with_retries(1)), last(with_retries(0));
-  first.arrives(bytes);
-  last.arrives(bytes);
-  expect_retry(first, metrics::Retry::in_band_error, Outcome::upstream_error, "");
-  EXPECT_EQ(last.seen().body, ":\n\n" + refusing_event + done_event);
-  EXPECT_TRUE(last.seen().whole);
-  EXPECT_EQ(last.machine->outcome(), Outcome::upstream_error);
-  Attempt later(with_retries(1));
-  later.arrives(sse_head() + chunk(token("a") + refusing_event + done_event) + last_chunk);
-  EXPECT_EQ(later.retries_asked, 0);
-  EXPECT_EQ(later.machine->outcome(), Outcome::upstream_error);
+TEST(RelayFailed, ByTimeIsNotTriedElsewhereWhereItWouldTakeAsLong) {
+  Attempt attempt(keeping_errors());
+  attempt.passes(at(300));
+  EXPECT_EQ(attempt.machine->end(), AttemptEnd::failed);
+  EXPECT_EQ(attempt.machine->outcome(), Outcome::timeout);
+  EXPECT_EQ(attempt.machine->retry_reason(), std::nullopt);
 }
 
-TEST(RelayRetry, IsFreeWhereAReusedConnectionDiesWithNoByteRead) {
+TEST(RelayStale, IsAReusedConnectionThatDiesWithNoByteRead) {
   for (const auto how : {Break::reset, Break::closed}) {
-    auto one = with_retries(0);
+    Circumstances one;
     one.reused = true;
     Attempt stale(one), late(one);
     stale.breaks(how);
     EXPECT_EQ(stale.machine->end(), AttemptEnd::stale);
-    EXPECT_EQ(stale.retries_asked, 0);
     auto lease = stale.machine->take_lease();
     EXPECT_TRUE(lease) << "the request goes on with it";
     EXPECT_EQ(stale.pool->in_flight(), 1u);
     late.arrives("H").breaks(how);
     EXPECT_EQ(late.machine->end(), AttemptEnd::failed) << "it had begun to answer";
-    EXPECT_EQ(late.retries_asked, 1);
   }
 }
 
-TEST(RelayRetry, SendsTheOriginalWhereTheOptionThatWeirAddedIsRefused) {
+TEST(RelayInjection, IsTakenBackWhereTheReplicaRefusesTheOption) {
   for (const auto* status : {"400 Bad Request", "422 Unprocessable Entity"}) {
-    Circumstances one = with_retries(1);
+    auto one = keeping_errors();
     one.injected = true;
     Attempt attempt(one);
     attempt.arrives(answer(status, "{}"));
     EXPECT_TRUE(attempt.machine->done());
     EXPECT_EQ(attempt.machine->end(), AttemptEnd::injection_refused);
     EXPECT_EQ(attempt.client, "");
-    EXPECT_EQ(attempt.retries_asked, 0) << "this is no retry elsewhere";
     EXPECT_FALSE(attempt.machine->upstream_reusable());
     EXPECT_TRUE(attempt.machine->take_lease());
   }
@@ -280,6 +339,18 @@ TEST(RelayRetry, SendsTheOriginalWhereTheOptionThatWeirAddedIsRefused) {
   Attempt other(one);
   other.arrives(answer("413 Too Large", "{}"));
   EXPECT_EQ(other.machine->outcome(), Outcome::client_error);
+}
+
+TEST(RelayInjection, IsNotBlamedOnceTheReplicaHasTakenItWell) {
+  Circumstances one;
+  one.injected = one.injection_proven = true;
+  for (const auto* status : {"400 Bad Request", "422 Unprocessable Entity"}) {
+    Attempt attempt(one);
+    attempt.arrives(answer(status, "{}"));
+    EXPECT_EQ(attempt.machine->end(), AttemptEnd::answered);
+    EXPECT_EQ(attempt.machine->outcome(), Outcome::client_error);
+    EXPECT_EQ(attempt.seen().body, "{}");
+  }
 }
 
 TEST(RelayHead, PassesOverInterimAnswersHoweverMany) {
