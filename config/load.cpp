@@ -4,13 +4,14 @@
 #include <array>
 #include <cerrno>
 #include <cstdio>
+#include <filesystem>
 #include <memory>
 #include <system_error>
 
 #include "config/pools.hpp"
 #include "config/sections.hpp"
-#include "config/show.hpp"
 #include "config/slos.hpp"
+#include "config/syntax.hpp"
 #include "config/table_reader.hpp"
 
 namespace weir::config {
@@ -21,6 +22,27 @@ constexpr std::size_t kLargestFile = std::size_t{1024} * 1024;
 
 using File = std::unique_ptr<std::FILE, int (*)(std::FILE*)>;
 
+/// Why a path cannot be settings, "" where it may be. Looked at before it is opened: a pipe would keep its reader
+/// waiting.
+std::string not_a_file(const std::string& path) {
+  namespace fs = std::filesystem;
+  if (path == "-") return "standard input is not read; write the settings to a file and name that";
+  std::error_code error;
+  switch (fs::status(path, error).type()) {
+    case fs::file_type::directory:
+      return "it is a directory; name the file in it, such as \"" + (fs::path(path) / "weir.toml").string() + '"';
+    case fs::file_type::fifo:
+      return "it is a pipe; write the settings to a file and name that";
+    case fs::file_type::character:
+    case fs::file_type::block:
+      return "it is a device; write the settings to a file and name that";
+    case fs::file_type::socket:
+      return "it is a socket; write the settings to a file and name that";
+    default:
+      return {};  // Opening a file that is not there says so best.
+  }
+}
+
 /// The whole file, or why not.
 std::variant<std::string, SettingsError> read_file(const std::string& path) {
   const auto unreadable = [&](const std::string& why) {
@@ -28,6 +50,7 @@ std::variant<std::string, SettingsError> read_file(const std::string& path) {
   };
   const auto system_says = [](int error) { return std::error_code(error, std::generic_category()).message(); };
 
+  if (const auto why = not_a_file(path); !why.empty()) return unreadable(why);
   const File file(std::fopen(path.c_str(), "rbe"), &std::fclose);
   if (!file) return unreadable(system_says(errno));
   std::string text;
@@ -38,14 +61,6 @@ std::variant<std::string, SettingsError> read_file(const std::string& path) {
   }
   if (std::ferror(file.get()) != 0) return unreadable(system_says(errno));
   return text;
-}
-
-/// toml++ mostly begins with "Error while parsing ...", and quotes what it saw as it is.
-std::string syntax_message(std::string_view description) {
-  constexpr std::string_view start = "Error ";
-  const bool usual = description.starts_with(start);
-  return one_line(usual ? "syntax error " + std::string(description.substr(start.size()))
-                        : "syntax error: " + std::string(description));
 }
 
 Settings read_settings(const toml::table& root, Report& report) {
@@ -84,7 +99,8 @@ LoadResult load_text(std::string_view toml, const std::string& file) {
     return settings;
   } catch (const toml::parse_error& error) {
     const auto at = error.source().begin;
-    return std::vector{SettingsError{file, at.line, at.column, syntax_message(error.description())}};
+    return std::vector{
+        SettingsError{file, at.line, at.column, syntax_message(toml, {at.line, at.column}, error.description())}};
   }
 }
 

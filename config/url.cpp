@@ -27,6 +27,14 @@ bool is_host_name(std::string_view host) {
          host.find_first_not_of("0123456789.") != std::string_view::npos;
 }
 
+/// What of a path a client's base url would end with: weir puts the request's whole path behind a replica's.
+std::string_view api_part(std::string_view path) {
+  for (const std::string_view part : {"/v1", "/v1/chat/completions", "/v1/completions"}) {
+    if (path.ends_with(part)) return part;
+  }
+  return {};
+}
+
 }  // namespace
 
 Parsed<ReplicaUrl> parse_replica_url(std::string_view text) {
@@ -59,6 +67,12 @@ Parsed<ReplicaUrl> parse_replica_url(std::string_view text) {
   if (parsed->has_port()) url.port = parsed->port_number();
   url.authority = std::string_view(parsed->encoded_host_and_port());
   while (path.ends_with('/')) path.remove_suffix(1);
+  if (const auto part = api_part(path); !part.empty()) {
+    path.remove_suffix(part.size());
+    return Problem{
+        "weir puts each request's own path, such as /v1/chat/completions, behind this; write the base url, \"http://" +
+        url.authority + std::string(path) + '"'};
+  }
   url.prefix = path;
   return url;
 }

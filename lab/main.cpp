@@ -1,10 +1,11 @@
 // The program weir-lab: what one runs around the proxy.
 #include <CLI/CLI.hpp>
 
+#include "config/command_line.hpp"
 #include "lab/commands.hpp"
 
 int main(int argc, char** argv) {
-  CLI::App app{"What one runs around weir: simulated replicas, load, and a summary of what was measured."};
+  CLI::App app{"What one runs around weir: simulated replicas, load, and a summary of what was measured.", "weir-lab"};
   app.set_version_flag("--version", WEIR_VERSION);
   app.require_subcommand(1);
   int status = 0;
@@ -14,10 +15,13 @@ int main(int argc, char** argv) {
   weir::lab::add_reports_command(app, status);
   weir::lab::add_outage_command(app, status);
   weir::lab::add_get_command(app, status);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& e) {
-    return app.exit(e) == 0 ? 0 : 2;
-  }
+  // After the commands, which would take it over.
+  app.footer(
+      "Examples:\n"
+      "  weir-lab sim --listen 127.0.0.1:8001 --log truth.jsonl\n"
+      "  weir-lab load --url http://127.0.0.1:8080 --concurrency 20 --duration 60\n"
+      "  weir-lab summary --log requests.jsonl\n"
+      "A command has more: weir-lab COMMAND --help.");
+  if (const auto wrong = weir::config::parse_command_line(app, argc, argv)) return *wrong;
   return status;
 }

@@ -43,8 +43,8 @@ void add_sim_command(CLI::App& app, int& status) {
 
   CLI::App* sim =
       app.add_subcommand("sim", "A simulated replica: a real HTTP server with a model of an engine behind it");
-  sim->footer(std::string("Serves /v1/chat/completions and /v1/completions as vLLM does, /generate and "
-                          "/generate_stream as TGI does, and\n"
+  sim->footer(std::string("Serves /v1/chat/completions and /v1/completions as vLLM does (only Content-Type: "
+                          "application/json), /generate and\n/generate_stream as TGI does, and "
                           "/v1/models, /health, /metrics. Its times are simulated: they resemble an engine and prove "
                           "nothing about one.\n") +
               "Example: weir-lab sim --listen 127.0.0.1:8001 --preset a800 --speed 0.5 --log truth.jsonl\n\n" +

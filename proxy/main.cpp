@@ -8,13 +8,14 @@
 #include <optional>
 #include <string>
 
+#include "config/command_line.hpp"
 #include "config/load.hpp"
 #include "proxy/probe.hpp"
 #include "proxy/server.hpp"
 
 namespace {
 
-constexpr int wrong_usage = 2;
+using weir::config::kWrongUsage;
 
 spdlog::level::level_enum level_of(weir::config::LogLevel level) {
   switch (level) {
@@ -43,7 +44,7 @@ std::optional<weir::config::Settings> load(const std::string& file) {
 
 int serve(const std::string& file) {
   const auto settings = load(file);
-  if (!settings) return wrong_usage;
+  if (!settings) return kWrongUsage;
   spdlog::set_default_logger(spdlog::stderr_color_mt("weir"));
   spdlog::set_level(level_of(settings->log.level));
   return weir::proxy::serve(*settings, WEIR_VERSION);
@@ -52,7 +53,7 @@ int serve(const std::string& file) {
 /// Without `probing` nothing is asked of any replica.
 int check(const std::string& file, const std::optional<weir::proxy::ProbeOptions>& probing) {
   const auto settings = load(file);
-  if (!settings) return wrong_usage;
+  if (!settings) return kWrongUsage;
   if (probing) return weir::proxy::probe(*settings, *probing);
   std::size_t replicas = 0;
   for (const auto& pool : settings->pools) replicas += pool.replicas.size();
@@ -66,15 +67,24 @@ int check(const std::string& file, const std::optional<weir::proxy::ProbeOptions
 int main(int argc, char** argv) {
   CLI::App app(
       "weir stands in front of inference replicas, sends each request to the one with the fewest queued tokens, "
-      "and measures every answer on its way.");
+      "and measures every answer on its way.",
+      "weir");
   app.set_version_flag("--version", std::string("weir ") + WEIR_VERSION);
   app.require_subcommand(1);
   app.footer(
+      "Examples:\n"
+      "  weir check --config weir.toml          says every error of the file at once\n"
+      "  weir check --config weir.toml --probe  asks the replicas too what they are and what they report\n"
+      "  weir serve --config weir.toml          clients: 127.0.0.1:8080, numbers: 127.0.0.1:9090/metrics\n\n"
       "Exit status: 0 fine, 1 failed, 2 wrong usage or settings.\n"
       "Signals: TERM and INT drain, then stop; a second one stops at once.");
   std::string file;
   auto* serve_command = app.add_subcommand("serve", "Serve until a signal ends it");
   serve_command->add_option("-c,--config", file, "Settings file (TOML); docs/settings.md is the reference")->required();
+  serve_command->footer(
+      "Examples:\n"
+      "  weir serve --config weir.toml\n"
+      "  kill -TERM PID  drains: streams under way finish, then it ends with status 0");
   auto* check_command =
       app.add_subcommand("check", "Say whether a settings file is right, and every error if it is not");
   check_command->add_option("-c,--config", file, "Settings file (TOML)")->required();
@@ -90,12 +100,13 @@ int main(int argc, char** argv) {
       ->capture_default_str();
   check_command->add_flag("--json", probe_options.json, "With --probe: one JSON object a replica and line")
       ->needs(probe_flag);
-  check_command->footer("With --probe, exit status 1 if a replica could not be reached or measured: docs/probe.md.");
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : wrong_usage;
-  }
+  check_command->footer(
+      "Examples:\n"
+      "  weir check --config weir.toml\n"
+      "  weir check --config weir.toml --probe --timeout 120\n"
+      "  weir check --config weir.toml --probe --json | jq .\n\n"
+      "With --probe, exit status 1 if a replica could not be reached or measured: docs/probe.md.");
+  if (const auto status = weir::config::parse_command_line(app, argc, argv)) return *status;
   if (serve_command->parsed()) return serve(file);
   probe_options.timeout = std::chrono::duration<double>(timeout);
   return check(file, probing ? std::optional(probe_options) : std::nullopt);

@@ -1,6 +1,7 @@
 #include "lab/sim/request.hpp"
 
 #include <algorithm>
+#include <boost/beast/core/string.hpp>
 #include <boost/json.hpp>
 #include <cmath>
 
@@ -131,6 +132,10 @@ std::optional<Route> route_of(std::string_view path) {
   if (path == "/generate") return Route::tgi_generate;
   if (path == "/generate_stream") return Route::tgi_generate_stream;
   return std::nullopt;
+}
+
+bool is_json(std::string_view content_type) {
+  return boost::beast::iequals(content_type.substr(0, content_type.find(';')), "application/json");
 }
 
 std::variant<Request, Refusal> read_request_body(Route route, std::string_view body) {

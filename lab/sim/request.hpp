@@ -17,6 +17,10 @@ enum class Route { chat, completions, tgi_generate, tgi_generate_stream };
 std::optional<Route> route_of(std::string_view path);
 inline bool is_tgi(Route route) { return route == Route::tgi_generate || route == Route::tgi_generate_stream; }
 
+/// Whether a Content-Type is JSON's, as vLLM asks before it reads a body: parameters and upper case are no matter, no
+/// type at all is another type.
+bool is_json(std::string_view content_type);
+
 struct Request {
   Route route = Route::chat;
   std::string model;  ///< As sent; "" where absent.

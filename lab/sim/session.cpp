@@ -120,6 +120,10 @@ void Session::infer(Route route) {
   const auto id = parser_->get()["x-request-id"];
   truth.request_id.assign(id.data(), id.size());
 
+  const auto type = parser_->get()[http::field::content_type];
+  if (!is_tgi(route) && !is_json({type.data(), type.size()})) {
+    return refuse(route, Refusal{400, "Unsupported Media Type: Only 'application/json' is allowed"}, truth);
+  }
   const auto read = read_request_body(route, parser_->get().body());
   if (const Refusal* refusal = std::get_if<Refusal>(&read)) return refuse(route, *refusal, truth);
   const Request& request = std::get<Request>(read);

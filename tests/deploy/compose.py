@@ -39,6 +39,26 @@ def seconds(value):
     return float(number) * units[unit]
 
 
+def size(value):
+    """Bytes, as compose, docker or systemd write them."""
+    number, unit = re.fullmatch(r"(\d+)([kKmMgG])", value).groups()
+    return int(number) * 1024 ** ("kmg".index(unit.lower()) + 1)
+
+
+def starts(services):
+    """The sets of services that each of the commands at the top of the file starts, with what they depend on."""
+    for command in re.findall(r"^# +docker compose (.*?)(?:  |$)", COMPOSE.read_text(), re.M):
+        profiles = set(re.findall(r"--profile (\w+)", command))
+        named = set(command.split()) & services.keys()
+        started = named or {name for name, one in services.items() if not set(one.get("profiles", [])) - profiles}
+        waiting = list(started)
+        while waiting:
+            needed = set(services[waiting.pop()].get("depends_on", {})) - started
+            started |= needed
+            waiting += needed
+        yield command, started
+
+
 def mounts(service):
     for volume in service.get("volumes", []):
         source, target, *mode = volume.split(":")

@@ -8,7 +8,7 @@ import sys
 import tomllib
 from pathlib import Path
 
-from compose import COMPOSE, mounts, port_of, read_yaml, seconds, settings_of
+from compose import COMPOSE, mounts, port_of, read_yaml, seconds, settings_of, size
 
 DOCKERFILE = Path("config/deploy/Dockerfile")
 UNIT = Path("config/deploy/weir.service")
@@ -16,7 +16,10 @@ UNIT = Path("config/deploy/weir.service")
 SERVICE_KEYS = {
     "image", "build", "user", "read_only", "cap_drop", "security_opt", "restart", "logging", "command", "entrypoint", "ulimits",
     "healthcheck", "volumes", "ports", "stop_grace_period", "depends_on", "environment", "profiles", "shm_size", "deploy",
+    "mem_limit", "pids_limit",
 }
+MIB = 1024 * 1024
+THREADS = 256  # CPUs of the largest host that the limits of processes are meant for.
 problems = []
 
 
@@ -37,6 +40,16 @@ def drain_time(settings):
 def pinned(image):
     tag = image.partition(":")[2]
     return re.search(r"\d", tag) is not None
+
+
+def check_limits(name, service):
+    where = f"{COMPOSE}: {name}"
+    if service["image"].startswith("vllm/"):
+        return  # What an engine needs depends on its model.
+    if "mem_limit" not in service or size(service["mem_limit"]) < 256 * MIB:
+        wrong(where, "has no limit of memory, or one below 256 MiB")
+    if service.get("pids_limit", 0) < THREADS:
+        wrong(where, f"has no limit of processes, or one that {THREADS} threads do not fit in")
 
 
 def check_service(name, service, compose):
@@ -96,6 +109,10 @@ def check_weir_service(name, service, services):
         wrong(where, f"listens at {sorted(listening)}, published is {sorted(published)}")
     if seconds(service["stop_grace_period"]) <= drain_time(settings):
         wrong(where, f"stop_grace_period is not above the drain of {drain_time(settings)} s")
+    if service["healthcheck"]["test"] != ["CMD", *image_health_check()]:
+        wrong(where, f"asks for its health otherwise than {DOCKERFILE}")
+    if settings["log"]["requests"] != "-":
+        wrong(where, "its request log is not what the logging driver bounds")
     files = service["ulimits"]["nofile"]
     if files < 2 * default_settings()["limits"]["connections"]:
         wrong(where, f"nofile {files} is below two descriptors a connection")
@@ -109,6 +126,7 @@ def check_compose():
             wrong(COMPOSE, f"unknown top-level key {key}")
     for name, service in services.items():
         check_service(name, service, compose)
+        check_limits(name, service)
     for name in ("weir", "weir-gpu"):
         check_weir_service(name, services[name], services)
     host_ports = [port.split(":")[1] for service in services.values() for port in service.get("ports", [])]
@@ -117,6 +135,11 @@ def check_compose():
     used = {source for service in services.values() for source, _, _ in mounts(service)}
     for volume in compose["volumes"].keys() - used:
         wrong(COMPOSE, f"volume {volume} is declared and not used")
+
+    for name, service in services.items():
+        if "build" in service and "serve" not in service["command"] and service.get("healthcheck", {"test": None}).get("test") is None:
+            if service.get("healthcheck") != {"disable": True}:
+                wrong(f"{COMPOSE}: {name}", "has the image's health check, which asks a weir")
 
     always = {name for name, service in services.items() if "profiles" not in service}
     if always != {"weir", "sim-a0", "sim-a1", "sim-b0", "load", "prometheus", "grafana"}:
@@ -136,6 +159,23 @@ def dockerfile_instructions():
     for line in re.sub(r"\\\n", " ", text).splitlines():
         if line.strip():
             yield line.split(None, 1)
+
+
+def image_health_check():
+    checks = [rest for word, rest in dockerfile_instructions() if word == "HEALTHCHECK"]
+    return json.loads(checks[0].split("CMD ")[1]) if checks else []
+
+
+def check_bounded_log(instructions):
+    """The default request log of the last stage, relative to its working directory, is standard output."""
+    directory = next((rest for word, rest in reversed(instructions) if word == "WORKDIR"), "")
+    log = default_settings()["log"]["requests"]
+    if ["RUN", f"ln -s /dev/stdout {log}"] not in instructions or directory == "/tmp":
+        wrong(DOCKERFILE, f"the default request log, {log}, grows without end in {directory}")
+    shown = re.search(r"docker run (?:.*\\\n#)?.*", DOCKERFILE.read_text())[0]
+    for option in ("--memory", "--pids-limit", "--log-opt max-size", "--log-opt max-file"):
+        if option not in shown:
+            wrong(DOCKERFILE, f"the docker run in its first lines has no {option}")
 
 
 def loaded_packages(build):
@@ -159,7 +199,7 @@ def loaded_packages(build):
 
 def check_dockerfile(build):
     instructions = list(dockerfile_instructions())
-    known = {"FROM", "WORKDIR", "COPY", "RUN", "USER", "EXPOSE", "STOPSIGNAL", "CMD"}
+    known = {"FROM", "WORKDIR", "COPY", "RUN", "USER", "EXPOSE", "HEALTHCHECK", "STOPSIGNAL", "CMD"}
     stages = set()
     for word, rest in instructions:
         if word not in known:
@@ -187,8 +227,12 @@ def check_dockerfile(build):
         package
         for word, rest in instructions[last_stage:]
         if word == "RUN"
-        for package in re.search(r"--no-install-recommends (.*?) &&", rest)[1].split()
+        for packages in re.findall(r"--no-install-recommends (.*?) &&", rest)
+        for package in packages.split()
     }
+    if not image_health_check():
+        wrong(DOCKERFILE, "has no HEALTHCHECK")
+    check_bounded_log(instructions[last_stage:])
     needed = loaded_packages(build)
     for package in needed - installed:
         wrong(DOCKERFILE, f"does not install {package}, which the programs load")
@@ -201,6 +245,18 @@ def check_unit():
     unit.optionxform = str
     unit.read_string(UNIT.read_text())
     service = unit["Service"]
+    serve = service["ExecStart"]
+    if service.get("ExecStartPre") != serve.replace(" serve ", " check "):
+        wrong(UNIT, f"ExecStartPre must check the file of {serve}")
+    if not re.fullmatch(r"/\S*/kill -HUP \$MAINPID", service.get("ExecReload", "")):
+        wrong(UNIT, "ExecReload must send HUP to the main process")
+    if "MemoryMax" not in service or size(service["MemoryMax"]) < 256 * MIB:
+        wrong(UNIT, "has no limit of memory, or one below 256 MiB")
+    if int(service.get("TasksMax", 0)) < THREADS:
+        wrong(UNIT, f"has no limit of threads, or one that {THREADS} do not fit in")
+    # RestartPreventExitStatus is about ExecStart alone.
+    if int(unit["Unit"]["StartLimitBurst"]) * (seconds(service["RestartSec"]) + 1) > seconds(unit["Unit"]["StartLimitIntervalSec"]):
+        wrong(UNIT, "a settings file that fails ExecStartPre would be tried for ever")
     wanted = {"DynamicUser": "yes", "NoNewPrivileges": "yes", "ProtectSystem": "strict", "KillSignal": "SIGTERM"}
     for key, value in wanted.items():
         if service.get(key) != value:

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import queries
-from compose import COMPOSE, mounts, read_yaml, settings_of
+from compose import COMPOSE, mounts, read_yaml, settings_of, starts
 
 PROMETHEUS = Path("config/deploy/prometheus.yml")
 GRAFANA = Path("config/deploy/grafana/provisioning")
@@ -23,14 +23,25 @@ def wrong(where, what):
 def check_prometheus(services):
     config = read_yaml(PROMETHEUS)
     (job,) = config["scrape_configs"]
-    targets = [target for static in job["static_configs"] for target in static["targets"]]
-    targets += [f"{name}:{found['port']}" for found in job["dns_sd_configs"] for name in found["names"]]
+    always = [target for static in job.get("static_configs", []) for target in static["targets"]]
+    looked_up = [f"{name}:{found['port']}" for found in job["dns_sd_configs"] for name in found["names"]]
+    targets = always + looked_up
     for target in targets:
         name, port = target.split(":")
         if name not in services or settings_of(services[name])["metrics"]["listen"] != f"0.0.0.0:{port}":
             wrong(PROMETHEUS, f"no weir has metrics at {target}")
     if len(targets) != 2:
         wrong(PROMETHEUS, f"scrapes {targets}, not both weirs")
+    ways = list(starts(services))
+    if len(ways) != 2:
+        wrong(COMPOSE, f"its first lines show {len(ways)} ways to start it, not two")
+    for command, started in ways:
+        scraped = {target.split(":")[0] for target in targets} & started
+        if "prometheus" not in started or not scraped:
+            wrong(COMPOSE, f"docker compose {command}: starts no weir, or no Prometheus that scrapes it")
+        for target in always:
+            if target.split(":")[0] not in started:
+                wrong(PROMETHEUS, f"{target} is a target after docker compose {command} and never there: WeirDown for ever")
     mounted = {target for _, target, _ in mounts(services["prometheus"])}
     for needed in [PROMETHEUS.name, *config["rule_files"]]:
         if f"/etc/prometheus/{needed}" not in mounted:

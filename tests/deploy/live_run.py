@@ -162,9 +162,11 @@ class Prometheus:
         config["global"] = {"scrape_interval": "1s", "evaluation_interval": "1s"}
         config["rule_files"] = [str(queries.RULES.resolve())]
         (job,) = config["scrape_configs"]
-        del job["dns_sd_configs"]  # For weir-gpu; nothing is looked up outside.
-        for static in job["static_configs"]:
-            static["targets"] = [compose.moved("prometheus", target) for target in static["targets"]]
+        # Nothing is looked up, since what would be found is known; the relabelling is of what was looked up.
+        names = [f"{name}:{found['port']}" for found in job.pop("dns_sd_configs") for name in found["names"]]
+        del job["relabel_configs"]
+        found = [name for name in names if name.partition(":")[0] in compose.services]
+        job["static_configs"] = [{"targets": [compose.moved("prometheus", name) for name in found]}]
         file = directory / "prometheus.yml"
         file.write_text(yaml.safe_dump(config))
         address = f"127.0.0.1:{compose.ports.of('prometheus', '9090')}"

@@ -1,6 +1,7 @@
 // What bad files are told: exact messages, at exact places.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -42,12 +43,14 @@ using Table = std::vector<std::pair<std::string, std::string>>;
 
 TEST(SettingsErrors, SyntaxComesAlone) {
   EXPECT_THAT(errors_in("nonsense = 1\n[server]\nthreads = = 1\n[limits]\nconnect = -1\n"),
-              ElementsAre("weir.toml:3:11: syntax error while parsing value: could not determine value type"));
+              ElementsAre("weir.toml:3:11: syntax error while parsing value: could not determine value type; one = is "
+                          "enough: threads = ..."));
   EXPECT_THAT(errors_in("[server]\nthreads = 1\nthreads = 2\n"),
               ElementsAre("weir.toml:3:11: syntax error while parsing key-value pair: cannot redefine existing integer "
-                          "'threads'"));
+                          "'threads'; it stands in line 2 already; remove one, or write the header of the next table, "
+                          "such as [[pool.replica]], between them"));
   EXPECT_THAT(errors_in("a = \"\xff\""),
-              ElementsAre("weir.toml:1:5: syntax error: Encountered invalid utf-8 sequence"));
+              ElementsAre("weir.toml:1:5: syntax error: Encountered invalid utf-8 sequence; save the file as UTF-8"));
 }
 
 TEST(SettingsErrors, AllOthersComeTogetherInOrderOfLine) {
@@ -81,6 +84,16 @@ TEST(SettingsErrors, AllOthersComeTogetherInOrderOfLine) {
           "such as \"250ms\", \"2s\", \"5m\", \"2h\"",
           "weir.toml:13:2: shadows: unknown key; known here are server, metrics, admin, log, limits, measure, pool, "
           "slo"));
+}
+
+TEST(SettingsErrors, OnlyAFileHoldsSettings) {
+  const std::string instead = "write the settings to a file and name that";
+  EXPECT_THAT(texts_of(load_file("-")),
+              ElementsAre("-: cannot read settings file: standard input is not read; " + instead));
+  EXPECT_THAT(texts_of(load_file("/dev/zero")),
+              ElementsAre("/dev/zero: cannot read settings file: it is a device; " + instead));
+  EXPECT_THAT(texts_of(load_file("/dev/null")),
+              ElementsAre("/dev/null: cannot read settings file: it is a device; " + instead));
 }
 
 TEST(SettingsErrors, UnknownKeysNameTheNearestOrAllThatAreKnown) {
@@ -360,7 +373,14 @@ TEST(SettingsErrors, FilesThatCannotBeReadSayWhy) {
 
   EXPECT_THAT(texts("none.toml"),
               ElementsAre(named("none.toml") + ": cannot read settings file: No such file or directory"));
-  EXPECT_THAT(texts("."), ElementsAre(named(".") + ": cannot read settings file: Is a directory"));
+  EXPECT_THAT(texts("."),
+              ElementsAre(named(".") + ": cannot read settings file: it is a directory; name the file in it, " +
+                          "such as \"" + (folder / "." / "weir.toml").string() + '"'));
+  ASSERT_EQ(::mkfifo((folder / "pipe").c_str(), 0600), 0);
+  EXPECT_THAT(texts("pipe"),
+              ElementsAre(named("pipe") + ": cannot read settings file: it is a pipe; write the settings to a " +
+                          "file and name that"));
+  std::filesystem::create_symlink(folder / "good.toml", folder / "link.toml");
   std::ofstream(folder / "large.toml") << std::string(1024 * 1024 + 1, '\n');
   EXPECT_THAT(texts("large.toml"),
               ElementsAre(named("large.toml") + ": cannot read settings file: it is larger than 1 MiB"));
@@ -368,6 +388,7 @@ TEST(SettingsErrors, FilesThatCannotBeReadSayWhy) {
   EXPECT_THAT(texts("wrong.toml"), ElementsAre(testing::StartsWith(named("wrong.toml") + ":2:1: x: unknown key")));
   std::ofstream(folder / "good.toml") << kPool;
   EXPECT_THAT(texts("good.toml"), IsEmpty());
+  EXPECT_THAT(texts("link.toml"), IsEmpty());
   std::filesystem::remove_all(folder);
 }
 

@@ -18,6 +18,8 @@ TEST(ReplicaUrlText, IsTakenApart) {
       {"http://h/a/", {"h", 80, "/a", "h"}},
       {"http://h/a//", {"h", 80, "/a", "h"}},
       {"http://h/a%20b", {"h", 80, "/a%20b", "h"}},
+      {"http://h/v1a", {"h", 80, "/v1a", "h"}},
+      {"http://h/v1/engine", {"h", 80, "/v1/engine", "h"}},
       {"http://[::1]:8001/v", {"::1", 8001, "/v", "[::1]:8001"}},
       {"http://[FD00:0::7]", {"fd00::7", 80, "", "[FD00:0::7]"}}};
   for (const auto& [text, expected] : table) {
@@ -74,6 +76,24 @@ TEST(ReplicaUrlText, IsRefusedWithTheReason) {
     const auto* problem = std::get_if<Problem>(&parsed);
     ASSERT_TRUE(problem) << text;
     EXPECT_EQ(problem->text, expected) << text;
+  }
+}
+
+/// As clients want it (OpenAI's base_url): requests would go to /v1/v1/chat/completions.
+TEST(ReplicaUrlText, IsABaseUrlAndNotAnApi) {
+  const std::pair<const char*, const char*> table[] = {{"http://127.0.0.1:8001/v1", "http://127.0.0.1:8001"},
+                                                       {"http://GPU-Box:8001/v1/", "http://GPU-Box:8001"},
+                                                       {"http://h/engines/a/v1", "http://h/engines/a"},
+                                                       {"http://[::1]:8001/v1/chat/completions", "http://[::1]:8001"},
+                                                       {"http://h/v1/completions", "http://h"}};
+  for (const auto& [text, base] : table) {
+    const auto parsed = parse_replica_url(text);
+    const auto* problem = std::get_if<Problem>(&parsed);
+    ASSERT_TRUE(problem) << text;
+    EXPECT_EQ(problem->text,
+              "weir puts each request's own path, such as /v1/chat/completions, behind this; write the base url, \"" +
+                  std::string(base) + '"');
+    EXPECT_TRUE(std::holds_alternative<ReplicaUrl>(parse_replica_url(base))) << base;
   }
 }
 

@@ -54,6 +54,19 @@ TEST(SimRequest, ReadsWhatStreamsAreAskedFor) {
       read(Route::tgi_generate_stream, R"({"inputs":"a","parameters":{"details":true,"max_new_tokens":3}})").details);
 }
 
+TEST(SimRequest, OnlyJsonIsJson) {
+  const std::pair<const char*, bool> table[] = {{"application/json", true},
+                                                {"Application/JSON", true},
+                                                {"application/json; charset=utf-8", true},
+                                                {"application/json;", true},
+                                                {"", false},
+                                                {"application/x-www-form-urlencoded", false},
+                                                {"application/jsonl", false},
+                                                {"application/json-seq", false},
+                                                {"text/plain; application/json", false}};
+  for (const auto& [type, expected] : table) EXPECT_EQ(is_json(type), expected) << type;
+}
+
 TEST(SimRequest, RefusesWithTheStatusOfItsEngine) {
   const struct {
     Route route;

@@ -1,0 +1,18 @@
+// What an error of TOML's syntax says: toml++'s words, and for the mistakes that people make the way out.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace weir::config {
+
+/// Where a syntax error stands. Both count from 1; `column` counts characters.
+struct SyntaxPlace {
+  unsigned line = 0;
+  unsigned column = 0;
+};
+
+/// `description` is toml++'s, `toml` the whole text. Shows no value: what is half written may be a secret.
+std::string syntax_message(std::string_view toml, SyntaxPlace at, std::string_view description);
+
+}  // namespace weir::config

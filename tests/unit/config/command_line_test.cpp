@@ -1,0 +1,92 @@
+// What a wrong word on a command line is told.
+#include "config/command_line.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <CLI/CLI.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace weir::config {
+namespace {
+
+/// A program as weir is: one required option in each of its commands.
+struct Program {
+  Program() {
+    app.require_subcommand(1);
+    app.set_version_flag("--version", "weir 1");
+    for (const auto* name : {"serve", "check"}) app.add_subcommand(name)->add_option("-c,--config", file)->required();
+    app.get_subcommand("check")->add_flag("--probe");
+    app.get_subcommand("check")->add_option("--timeout", timeout);
+  }
+
+  std::optional<int> parse(std::vector<const char*> words) {
+    words.insert(words.begin(), "/usr/bin/weir");
+    return parse_command_line(app, static_cast<int>(words.size()), words.data());
+  }
+
+  CLI::App app{"Says nothing.", "weir"};
+  std::string file;
+  double timeout = 0;
+};
+
+TEST(CommandLine, ARightOneIsParsed) {
+  Program program;
+  EXPECT_EQ(program.parse({"check", "--probe", "-c", "weir.toml"}), std::nullopt);
+  EXPECT_EQ(program.file, "weir.toml");
+  EXPECT_EQ(wrong_word(program.app), "");
+}
+
+TEST(CommandLine, OfAWrongWordTheNearestIsNamed) {
+  const std::pair<std::vector<const char*>, std::string> table[] = {
+      {{"servv"}, "weir: \"servv\" is no command; did you mean serve?"},
+      {{"chekc", "--config", "x"}, "weir: \"chekc\" is no command; did you mean check?"},
+      {{"swim"}, "weir: \"swim\" is no command; known here are serve, check"},
+      {{"--verison"}, "weir: \"--verison\" is no option; did you mean --version?"},
+      {{"-c", "x", "serve"}, "weir: \"-c\" stands behind its command: weir serve -c"},
+      {{"--config=x", "serve"}, "weir: \"--config=x\" stands behind its command: weir serve --config=x"},
+      {{"serve", "--cofnig", "x"}, "weir serve: \"--cofnig\" is no option; did you mean --config?"},
+      {{"serve", "--cofnig=x"}, "weir serve: \"--cofnig=x\" is no option; did you mean --config?"},
+      {{"serve", "-c", "x", "--prbe"}, "weir serve: \"--prbe\" is no option; known here are --help, --config"},
+      {{"check", "-c", "x", "--prbe"}, "weir check: \"--prbe\" is no option; did you mean --probe?"},
+      {{"check", "-c", "x", "-p"},
+       "weir check: \"-p\" is no option; known here are --help, --config, --probe, --timeout"},
+      {{"check", "x.toml"}, "weir check: \"x.toml\" belongs to no option; did you mean --config x.toml?"},
+      {{"check", "-c", "x", "y"},
+       "weir check: \"y\" belongs to no option; known here are --help, --config, --probe, --timeout"},
+      {{"serve", "--a\nb"}, "weir serve: \"--a\\u000Ab\" is no option; known here are --help, --config"}};
+  for (const auto& [words, told] : table) {
+    Program program;
+    testing::internal::CaptureStderr();
+    EXPECT_EQ(program.parse(words), kWrongUsage) << told;
+    EXPECT_EQ(testing::internal::GetCapturedStderr(), told + "\nRun with --help for what is known, with examples.\n");
+  }
+}
+
+/// What is wrong otherwise is told as CLI11 does.
+TEST(CommandLine, OtherErrorsKeepTheirWords) {
+  const std::pair<std::vector<const char*>, std::string> table[] = {
+      {{}, "A subcommand is required"},
+      {{"serve"}, "--config is required"},
+      {{"check", "-c", "x", "--timeout", "soon"}, "Could not convert: --timeout = soon"}};
+  for (const auto& [words, told] : table) {
+    Program program;
+    testing::internal::CaptureStderr();
+    EXPECT_EQ(program.parse(words), kWrongUsage);
+    EXPECT_THAT(testing::internal::GetCapturedStderr(), testing::StartsWith(told));
+  }
+}
+
+TEST(CommandLine, HelpAndVersionAreNoErrors) {
+  for (const auto* word : {"--help", "--version"}) {
+    Program program;
+    testing::internal::CaptureStdout();
+    EXPECT_EQ(program.parse({word}), 0);
+    EXPECT_THAT(testing::internal::GetCapturedStdout(), testing::HasSubstr("weir"));
+  }
+}
+
+}  // namespace
+}  // namespace weir::config
