@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "metrics/request_record.hpp"
+#include "metrics/wire/request_edits.hpp"
 #include "proxy/loop.hpp"
 #include "proxy/relay.hpp"
 #include "proxy/routes.hpp"
@@ -52,16 +53,16 @@ class Exchange {
  private:
   std::optional<OwnAnswer> enter(PoolRuntime& pool);
   Awaitable<void> attempt(ReplicaRuntime& replica);
-  std::string_view usage_member_for(const ReplicaRuntime& replica) const;
-  RelayMachine::Options machine_options(ReplicaRuntime& replica, bool injected, bool reused);
+  metrics::wire::Ask ask_of(const ReplicaRuntime& replica) const;
+  RelayMachine::Options machine_options(ReplicaRuntime& replica, metrics::wire::Ask asked, bool reused);
   UniqueFd connection_to(ReplicaRuntime& replica, bool& reused);
-  Relay::Request relay_request(const ReplicaRuntime& replica, std::string_view usage_member);
-  std::vector<std::string_view> request_spans(std::string_view usage_member);
+  Relay::Request relay_request(const ReplicaRuntime& replica, const metrics::wire::RequestEdits& edits);
   bool take_retry();
   void give_retry_back();
   void retried(ReplicaRuntime& replica, metrics::Retry reason);
   void met(const balancer::Company& company);
   void connect_failed(int error, bool retry);
+  void learn(ReplicaRuntime& replica) const;
   void conclude(const RelayMachine& machine, const Relay& relay, ReplicaRuntime& replica);
   OwnAnswer failure_answer() const;
   void record(metrics::ReplicaSeries& series);

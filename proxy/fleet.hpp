@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <boost/asio/ip/tcp.hpp>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -25,6 +26,8 @@ struct ReplicaRuntime {
   Published<std::optional<boost::asio::ip::tcp::endpoint>> address;
   bool inject_usage = true, inject_continuous_usage = false;
   std::atomic<bool> injection_disabled{false};  ///< It refused the usage option that weir adds.
+  /// A bit for each API of whose streams it tells the counts unasked (llama.cpp), as its last answers showed.
+  std::atomic<std::uint32_t> tells_counts{0};
 };
 
 struct PoolRuntime {

@@ -20,6 +20,7 @@
 #include "config/settings.hpp"
 #include "metrics/shard.hpp"
 #include "metrics/stream_meter.hpp"
+#include "metrics/wire/request_edits.hpp"
 #include "proxy/body_decoder.hpp"
 #include "proxy/rewrite.hpp"
 
@@ -66,8 +67,8 @@ class RelayMachine {
     bool to_head = false;
     bool client_http_1_1 = true;
     bool client_keep_alive = true;
-    bool injected = false;             ///< weir added the usage option to this attempt,
-    bool injected_continuous = false;  ///< for every chunk.
+    bool injected = false;  ///< weir edited the request of this attempt, so that it asks for
+    metrics::wire::Ask asked = metrics::wire::Ask::nothing;  ///< this, which is taken out of the answer again.
     /// Asked when another replica may do better: takes a retry from the budget, false if there is none to take.
     std::function<bool()> take_retry{};
     /// Told, with the answer's status, when no retry can follow any more.
