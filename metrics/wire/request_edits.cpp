@@ -15,7 +15,7 @@ struct Value {
   bool is_false() const { return text == "false" || text == "null"; }
 };
 
-/// A member that was looked for: not there, there once, or there in a way that engines may read differently.
+/// A member to look for.
 struct Sought {
   std::string_view name;
   std::optional<Value> value{};
@@ -32,7 +32,7 @@ class Walk {
     for (skip_blanks(); at_ < text_.size() && text_[at_] != '}'; skip_blanks()) {
       empty = false;
       const std::string_view name = value();
-      if (name.find('\\') != std::string_view::npos) return false;
+      if (name.size() < 2 || name.find('\\') != std::string_view::npos) return false;
       skip_blanks();
       ++at_;  // The colon.
       skip_blanks();
@@ -76,9 +76,10 @@ class Walk {
         if (depth == 0) break;
         --depth;
         ++at_;
+      } else if (depth > 0) {
+        ++at_;
       } else {
-        const std::size_t next = std::min(text_.find_first_of(depth > 0 ? "\"{}[]" : ",}] \t\r\n", at_), text_.size());
-        at_ = next;
+        at_ = std::min(text_.find_first_of(",}] \t\r\n", at_), text_.size());
       }
     } while (depth > 0 && at_ < text_.size());
     return text_.substr(begin, at_ - begin);
