@@ -39,6 +39,7 @@ struct Answer {
   TokensPerEvent tokens_per_event = TokensPerEvent::unknown;
   Completeness complete = Completeness::none;
   bool in_band_error = false;
+  bool timed = false;     ///< The engine tells its counts unasked (llama.cpp's timings).
   bool unparsed = false;  ///< Some of it could not be read (event over the limit, broken JSON, coded body).
 
   std::uint64_t counted_tokens = 0;            ///< Put into weir_output_tokens_total while the answer flowed.

@@ -57,12 +57,19 @@ void AnswerTally::event(const wire::EventFacts& facts, Moment at, Brought& broug
   usage(facts);
   finish_reason(facts.finish_reason);
   answer_.output_chars += facts.output_chars;
+  answer_.timed |= facts.timed;
+}
+
+bool AnswerTally::finished_before(const wire::EventFacts& facts) const {
+  return std::ranges::all_of(facts.choices, [this](const wire::ChoiceFacts& said) {
+    return said.index < choices_.size() && choices_[said.index].finished;
+  });
 }
 
 /// Samples of one prompt all tell the same of it. Of a list of prompts each choice tells of its own, and no more than
 /// an event for all of them knows the sum.
 void AnswerTally::prompt(const wire::EventFacts& facts) {
-  const bool of_all = facts.choices.empty() || expected_choices_ == 1;
+  const bool of_all = (facts.choices.empty() && !facts.of_one_choice) || expected_choices_ == 1;
   if (!of_all && !one_prompt_) return;
   if (facts.prompt_tokens) answer_.prompt_tokens = facts.prompt_tokens;
   if (facts.cached_tokens) answer_.cached_tokens = facts.cached_tokens;
@@ -96,6 +103,7 @@ void AnswerTally::choice_event(const wire::EventFacts& facts, const wire::Choice
   if (said.finished && !of->finished) {
     of->closed_empty = !token;
     of->finished = true;
+    last_finished_ = said.index;
   }
 }
 
@@ -191,12 +199,23 @@ void AnswerTally::observe_gaps(Choice& of, std::optional<std::uint64_t> k, Momen
 void AnswerTally::usage(const wire::EventFacts& facts) {
   if (facts.choices.empty()) {
     if (!facts.completion_tokens || (facts.completion_tokens == 0U && answer_.token_events > 0)) return;
+    if (facts.of_one_choice && (expected_choices_ > 1 || choices_.size() > 1))
+      return usage_of_one_choice(*facts.completion_tokens);
     answer_.output_tokens = facts.completion_tokens;
     answer_.token_source = TokenSource::usage;
     total_known_ = true;
   } else if (!total_known_) {
     sum_counts(facts.one_token_an_event && !facts.completion_tokens);
   }
+}
+
+/// llama.cpp sends a usage event for each choice, right behind its finish: these add up.
+void AnswerTally::usage_of_one_choice(std::uint64_t tokens) {
+  if (total_known_ || last_finished_ >= choices_.size()) return;
+  Choice& one = choices_[last_finished_];
+  one.count = tokens;
+  one.count_known = true;
+  sum_counts(false);
 }
 
 /// n as far as it has come: the sum over choices, once each choice's own count is known.
@@ -224,18 +243,21 @@ void AnswerTally::finish_reason(std::string_view reason) {
     answer_.finish_reason += c > ' ' && c <= '~' && c != '"' && c != '\\' ? c : '?';
 }
 
+/// What counts one choice of several counts some of the tokens: how many there are is not known.
 void AnswerTally::json(const wire::JsonAnswerFacts& facts) {
-  if (one_prompt_ || facts.documents == 1) {
+  const bool of_all = !facts.of_one_choice || expected_choices_ == 1;
+  if (one_prompt_ || (facts.documents == 1 && of_all)) {
     answer_.prompt_tokens = facts.prompt_tokens;
     answer_.cached_tokens = facts.cached_tokens;
   }
-  if (facts.completion_tokens > 0U || facts.choices_with_output == 0) answer_.output_tokens = facts.completion_tokens;
+  const bool told = facts.completion_tokens > 0U || facts.choices_with_output == 0;
+  if (told && of_all) answer_.output_tokens = facts.completion_tokens;
   answer_.token_source = answer_.output_tokens ? TokenSource::usage : TokenSource::none;
   answer_.token_events = facts.choices_with_output;
   answer_.output_chars = facts.output_chars;
   answer_.in_band_error = facts.error;
   finish_reason(facts.finish_reason);
-  answer_.counted_tokens = answer_.output_tokens.value_or(0);
+  answer_.counted_tokens = told ? facts.completion_tokens.value_or(0) : 0;
   shard_.output_tokens.add(answer_.counted_tokens);
 }
 

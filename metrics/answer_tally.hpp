@@ -49,6 +49,8 @@ class AnswerTally {
 
   std::optional<Moment> last_read() const { return last_read_; }
   bool refused() const { return refused_; }
+  /// Every choice that the event names has finished before it.
+  bool finished_before(const wire::EventFacts& facts) const;
   bool marker() const { return answer_.complete == Completeness::marker; }
   const Answer& answer() const { return answer_; }
 
@@ -84,6 +86,7 @@ class AnswerTally {
   void coalesce(Choice& of, Moment at);
   void observe_gaps(Choice& of, std::optional<std::uint64_t> k, Moment at);
   void usage(const wire::EventFacts& facts);
+  void usage_of_one_choice(std::uint64_t tokens);
   void sum_counts(bool by_events);
   void finish_reason(std::string_view reason);
   bool every_choice_finished() const;
@@ -100,6 +103,7 @@ class AnswerTally {
   Moment last_token_read_{};
   Moment last_coalesced_read_{};
   std::uint32_t pauses_ = 0;
+  std::uint32_t last_finished_ = most_choices;  // Index of the choice that did; none yet.
   bool backlog_next_ = false;  // Of a pause, what the next read brings
   bool backlog_ = false;       // or this one.
   bool refused_ = false;

@@ -50,7 +50,9 @@ void ReplicaShard::settle(const RequestRecord& record) {
   settle_reads(record);
   settle_slos(record);
 
-  requests_by_token_source[static_cast<std::size_t>(record.answer.token_source)].add();
+  const bool could_tell = whole && record.facts.api != Api::other;
+  if (could_tell || record.answer.token_source != TokenSource::none)
+    requests_by_token_source[static_cast<std::size_t>(record.answer.token_source)].add();
   const auto slot = outcome_slot(record.outcome, record.phase.value_or(Phase::queue));
   requests[slot][static_cast<std::size_t>(record.facts.api)][record.facts.stream ? 1 : 0].add();
 }

@@ -48,7 +48,7 @@ struct StreamMeter::State {
         framer(carry_limit, wanted.form == BodyForm::lines ? wire::Framing::lines : wire::Framing::events),
         tally(shard, wanted.choices, wanted.prompts, wanted.received, wanted.sent) {
     if (options.form == BodyForm::json) json = std::make_unique<wire::JsonAnswer>();
-    strip = options.form == BodyForm::sse && options.strip_usage;
+    strip = options.form == BodyForm::sse && (options.strip_usage || options.strip_timings);
     tally.engine(*options.engine);
     if (options.coded) tally.unparsed(Unparsed::coded_body);
   }
@@ -58,6 +58,7 @@ struct StreamMeter::State {
   void read_events(std::string_view body, Moment at);
   void read_event(const wire::SseEvent& event, Moment at);
   bool end_events(Moment at);
+  std::string_view unasked_member(std::string_view data, const wire::EventFacts& facts) const;
   void take_out(const wire::SseEvent& event, const wire::EventFacts& facts);
 
   // What every event touches comes first: approach() asks for that much.
@@ -102,6 +103,7 @@ void StreamMeter::State::read_data(std::string_view data, wire::EventFacts& fact
   // llama.cpp marks the end of each prompt of a list.
   if (options.api == Api::llamacpp_completion && options.choices > 1 && !facts.choices.empty()) facts.marker = false;
   if (facts.engine) tally.engine(*facts.engine);
+  if (facts.bare_usage && tally.finished_before(facts)) facts.take_for_usage_event();
 }
 
 void StreamMeter::State::read_event(const wire::SseEvent& event, Moment at) {
@@ -130,12 +132,21 @@ static std::string_view with_comma(std::string_view data, std::string_view membe
   return data.substr(begin, (comma ? behind + 1 : end) - begin);
 }
 
-void StreamMeter::State::take_out(const wire::SseEvent& event, const wire::EventFacts& facts) {
-  if (facts.usage_only) return outlet.cut(event, framer);
-  if (!options.strip_continuous_usage || facts.usage_member.empty() || !event.data_begin) return;
+/// The member of the event that only weir asked for, with its comma; empty where there is none.
+std::string_view StreamMeter::State::unasked_member(std::string_view data, const wire::EventFacts& facts) const {
+  const std::string_view member = options.strip_continuous_usage ? facts.usage_member
+                                  : options.strip_timings        ? facts.timings_member
+                                                                 : std::string_view();
   // The parser is lenient with what is no JSON; what is taken out has to be a whole value, lest more goes with it.
-  if (!wire::whole_event(facts.usage_member.substr(facts.usage_member.find('{')))) return;
-  const std::string_view member = with_comma(event.data, facts.usage_member);
+  if (member.empty() || !wire::whole_event(member.substr(member.find('{')))) return {};
+  return with_comma(data, member);
+}
+
+void StreamMeter::State::take_out(const wire::SseEvent& event, const wire::EventFacts& facts) {
+  if (facts.usage_only && options.strip_usage) return outlet.cut(event, framer);
+  if (!event.data_begin) return;
+  const std::string_view member = unasked_member(event.data, facts);
+  if (member.empty()) return;
   outlet.cut(*event.data_begin + static_cast<std::uint64_t>(member.data() - event.data.data()), member.size(), framer);
 }
 
@@ -200,12 +211,12 @@ bool StreamMeter::State::end_events(Moment at) {
   read_data(*data, facts);
   tally.event(facts, tally.last_read().value_or(at), brought);
   if (!strip || outlet.inside_event(framer)) return true;
-  pending_cut = facts.usage_only;
+  pending_cut = facts.usage_only && options.strip_usage;
   const std::string_view held = outlet.held(framer);
-  const bool whole_line = held.size() >= data->size() && held.find(*data) != std::string_view::npos;
-  if (!options.strip_continuous_usage || facts.usage_member.empty() || !whole_line) return true;
-  const std::string_view member = with_comma(*data, facts.usage_member);
-  const std::size_t from = held.find(*data) + static_cast<std::size_t>(member.data() - data->data());
+  const std::string_view member = unasked_member(*data, facts);
+  const std::size_t line = held.find(*data);
+  if (member.empty() || line == std::string_view::npos) return true;
+  const std::size_t from = line + static_cast<std::size_t>(member.data() - data->data());
   pending_rest.assign(held.substr(0, from)).append(held.substr(from + member.size()));
   return true;
 }

@@ -14,6 +14,7 @@
 #include "metrics/answer.hpp"
 #include "metrics/moment.hpp"
 #include "metrics/vocabulary.hpp"
+#include "metrics/wire/request_edits.hpp"
 
 namespace weir::metrics {
 
@@ -38,7 +39,7 @@ class StreamMeter {
  public:
   /// A longer event is relayed unparsed and counted; the next event is read again.
   static constexpr std::size_t carry_limit = 1024 * 1024;
-  /// With strip_usage, an unfinished event is held back up to this size; a longer one is let through.
+  /// With a strip option, an unfinished event is held back up to this size; a longer one is let through.
   static constexpr std::size_t hold_limit = 8 * 1024;
   /// Bytes that must be readable (not meaningful) behind every span given to arrived().
   static constexpr std::size_t padding = 64;
@@ -49,17 +50,25 @@ class StreamMeter {
     bool coded = false;                   ///< A coding of the content keeps the body from being read.
     bool strip_usage = false;             ///< Remove the usage event: weir asked for it, the client did not.
     bool strip_continuous_usage = false;  ///< With strip_usage: remove the usage member of every chunk, too.
+    bool strip_timings = false;           ///< Remove llama.cpp's timings of every chunk but the last.
     Rare<EngineFigures> engine{};         ///< What the head said (TGI): see wire/engine_head.hpp.
     std::uint32_t choices = 1;            ///< n of the request, its prompts counted in.
     std::uint32_t prompts = 1;            ///< Its prompts.
     Moment received{};                    ///< t0 of the request.
     Moment sent{};                        ///< tS of this attempt.
+
+    /// Removes what was asked for and nothing else.
+    void strip(wire::Ask asked) {
+      strip_usage = asked == wire::Ask::usage || asked == wire::Ask::usage_on_every_chunk;
+      strip_continuous_usage = asked == wire::Ask::usage_on_every_chunk;
+      strip_timings = asked == wire::Ask::timings_on_every_chunk;
+    }
   };
 
   /// What one read brought.
   struct Read {
     /// The bytes to send on, in order; valid until the next call. Empty where all is held or removed.
-    /// Without strip_usage: exactly the bytes given.
+    /// Without a strip option: exactly the bytes given.
     std::span<const std::string_view> forward;
     std::uint32_t events = 0;
     std::uint32_t token_events = 0;

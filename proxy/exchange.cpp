@@ -26,6 +26,8 @@ metrics::RequestRecord begin_record(const ClientRequest& request) {
   return record;
 }
 
+constexpr std::uint32_t bit_of(metrics::Api api) { return std::uint32_t{1} << static_cast<unsigned>(api); }
+
 OwnAnswer refusal(const balancer::Refused& refused, const PoolRuntime& pool) {
   switch (refused.reason) {
     case balancer::Refused::Reason::too_long:
@@ -123,14 +125,6 @@ std::optional<OwnAnswer> Exchange::enter(PoolRuntime& pool) {
   return refusal(refused, pool);
 }
 
-/// What goes out: the head, and the body with the usage option put in where that is wanted. The body is not copied.
-std::vector<std::string_view> Exchange::request_spans(std::string_view usage_member) {
-  const std::string_view body = request_.body;
-  if (usage_member.empty()) return {upstream_head_, body};
-  const auto at = *request_.facts.first_member_at;
-  return {upstream_head_, body.substr(0, at), usage_member, body.substr(at)};
-}
-
 /// The replica took the original of what it had refused: it was the usage option.
 static void disable_injection(ReplicaRuntime& replica) {
   if (replica.injection_disabled.exchange(true)) return;
@@ -138,30 +132,37 @@ static void disable_injection(ReplicaRuntime& replica) {
                replica.settings.name);
 }
 
-/// The member that asks this replica for usage; "" where it is not asked.
-std::string_view Exchange::usage_member_for(const ReplicaRuntime& replica) const {
-  const bool may_inject = replica.inject_usage && refused_injection_ != &replica &&
-                          !replica.injection_disabled.load(std::memory_order_relaxed);
-  return may_inject ? metrics::wire::usage_member(request_.facts, replica.inject_continuous_usage) : std::string_view();
+/// What this replica is asked to tell. One that tells its counts unasked keeps its `timings`, which go with the usage
+/// event where usage is asked for.
+metrics::wire::Ask Exchange::ask_of(const ReplicaRuntime& replica) const {
+  using metrics::wire::Ask;
+  const bool may_ask = replica.inject_usage && refused_injection_ != &replica &&
+                       !replica.injection_disabled.load(std::memory_order_relaxed);
+  if (!may_ask) return Ask::nothing;
+  const bool every_chunk = replica.inject_continuous_usage;
+  if ((replica.tells_counts.load(std::memory_order_relaxed) & bit_of(request_.facts.api)) != 0)
+    return every_chunk ? Ask::timings_on_every_chunk : Ask::nothing;
+  return every_chunk ? Ask::usage_on_every_chunk : Ask::usage;
 }
 
-RelayMachine::Options Exchange::machine_options(ReplicaRuntime& replica, bool injected, bool reused) {
+RelayMachine::Options Exchange::machine_options(ReplicaRuntime& replica, metrics::wire::Ask asked, bool reused) {
   RelayMachine::Options options{.limits = loop_.shared.settings.limits};
   options.api = request_.facts.api;
   options.stream = request_.facts.stream;
   options.to_head = request_.head.method == "HEAD";
   options.client_http_1_1 = request_.head.http_1_1;
   options.client_keep_alive = request_.head.keep_alive && !loop_.shared.draining.load(std::memory_order_relaxed);
-  options.injected = injected;
-  options.injected_continuous = injected && replica.inject_continuous_usage;
-  options.injection_proven = replica.injection_proven(request_.facts.api).load(std::memory_order_relaxed);
+  options.injected = asked != metrics::wire::Ask::nothing;
+  options.asked = asked;
+  const auto api_bit = bit_of(request_.facts.api);
+  options.injection_proven = (replica.took_injection.load(std::memory_order_relaxed) & api_bit) != 0;
   options.keep_errors = repeatable() && (best_ || another_is_left());
-  options.accepted = [this, &replica, injected](unsigned status) {
+  options.accepted = [this, &replica, injected = options.injected](unsigned status) {
     give_retry_back();
     std::vector<HeaderField>().swap(request_.head.fields);  // Only another attempt would need them again.
     if (doubtful_) answered_better();
     if (status >= 300) return;
-    if (injected) replica.injection_proven(request_.facts.api).store(true, std::memory_order_relaxed);
+    if (injected) replica.took_injection.fetch_or(bit_of(request_.facts.api), std::memory_order_relaxed);
     if (refused_injection_ == &replica) disable_injection(replica);
   };
   options.known_route = request_.route == Route::inference;
@@ -191,18 +192,21 @@ Exchange::Connection Exchange::connection_to(ReplicaRuntime& replica) {
   return connection;
 }
 
-Relay::Request Exchange::relay_request(const ReplicaRuntime& replica, std::string_view usage_member) {
-  const UpstreamRequest upstream{replica.settings.url, request_.body.size() + usage_member.size(), request_.request_id,
+/// What goes out: the head, and the body as edited. It is not copied.
+Relay::Request Exchange::relay_request(const ReplicaRuntime& replica, const metrics::wire::RequestEdits& edits) {
+  const UpstreamRequest upstream{replica.settings.url, edits.size_of(request_.body.size()), request_.request_id,
                                  request_.facts.api != metrics::Api::other};
   upstream_head_ = upstream_head(request_.head, upstream);
-  return {request_spans(usage_member), &upstream_head_, &request_.body};
+  std::vector<std::string_view> spans{upstream_head_};
+  edits.append(request_.body, spans);
+  return {std::move(spans), &upstream_head_, &request_.body};
 }
 
 // What only the beginning needs is in functions of its own: all that is named here is held while the stream lasts.
 Awaitable<void> Exchange::attempt(ReplicaRuntime& replica) {
   auto& shard = replica.series->shard(loop_.index);
-  const auto member = usage_member_for(replica);
-  const auto body_length = request_.body.size() + member.size();
+  const auto edits = metrics::wire::edits_that_ask(ask_of(replica), request_.facts, request_.body);
+  const auto body_length = edits.size_of(request_.body.size());
   auto connection = connection_to(replica);
   record_.replica = replica.settings.name;
   record_.config = replica.settings.config;
@@ -212,8 +216,8 @@ Awaitable<void> Exchange::attempt(ReplicaRuntime& replica) {
     co_return;
   }
 
-  RelayMachine machine(machine_options(replica, !member.empty(), connection.reused), std::move(lease_), shard);
-  Relay relay(loop_, client_, std::move(connection.fd), connection.reused, relay_request(replica, member), machine);
+  RelayMachine machine(machine_options(replica, edits.asked, connection.reused), std::move(lease_), shard);
+  Relay relay(loop_, client_, std::move(connection.fd), connection.reused, relay_request(replica, edits), machine);
   co_await relay.run(use_awaitable);
 
   const auto ended = std::chrono::steady_clock::now();
@@ -378,9 +382,22 @@ void Exchange::give_up(ReplicaRuntime& replica) {
   record(*best_->replica->series);
 }
 
+/// Whether the replica tells its counts unasked. One that no longer does, since another engine runs there now, is asked
+/// again after one answer without them.
+void Exchange::learn(ReplicaRuntime& replica) const {
+  const auto& answer = record_.answer;
+  const bool known = (replica.tells_counts.load(std::memory_order_relaxed) & bit_of(request_.facts.api)) != 0;
+  if (answer.timed && !known) {
+    replica.tells_counts.fetch_or(bit_of(request_.facts.api), std::memory_order_relaxed);
+  } else if (known && !answer.timed && record_.outcome == Outcome::ok && answer.first_token && !answer.output_tokens) {
+    replica.tells_counts.fetch_and(~bit_of(request_.facts.api), std::memory_order_relaxed);
+  }
+}
+
 void Exchange::conclude(const RelayMachine& machine, const Relay& relay, ReplicaRuntime& replica) {
   over_ = true;
   add_attempt(record_, machine, relay);
+  learn(replica);
   end_.keep_alive = machine.client_reusable();
   end_.reset = machine.cut() && machine.client_framing() == ClientFraming::close;
   record(*replica.series);

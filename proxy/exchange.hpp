@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "metrics/request_record.hpp"
+#include "metrics/wire/request_edits.hpp"
 #include "proxy/loop.hpp"
 #include "proxy/relay.hpp"
 #include "proxy/routes.hpp"
@@ -53,16 +54,15 @@ class Exchange {
  private:
   std::optional<OwnAnswer> enter(PoolRuntime& pool);
   Awaitable<void> attempt(ReplicaRuntime& replica);
-  std::string_view usage_member_for(const ReplicaRuntime& replica) const;
-  RelayMachine::Options machine_options(ReplicaRuntime& replica, bool injected, bool reused);
+  metrics::wire::Ask ask_of(const ReplicaRuntime& replica) const;
+  RelayMachine::Options machine_options(ReplicaRuntime& replica, metrics::wire::Ask asked, bool reused);
   struct Connection {
     UniqueFd fd;
     bool reused = false;
     int error = 0;  ///< Why there is none.
   };
   Connection connection_to(ReplicaRuntime& replica);
-  Relay::Request relay_request(const ReplicaRuntime& replica, std::string_view usage_member);
-  std::vector<std::string_view> request_spans(std::string_view usage_member);
+  Relay::Request relay_request(const ReplicaRuntime& replica, const metrics::wire::RequestEdits& edits);
   /// Another replica may get the request after this one: not where it is no inference (GET, a preflight).
   bool repeatable() const { return request_.facts.inference; }
   bool another_is_left() const;
@@ -75,6 +75,7 @@ class Exchange {
   void not_connected(ReplicaRuntime& replica, balancer::Lease lease, int error);
   void refused(RelayMachine& machine, const Relay& relay, ReplicaRuntime& replica);
   void failed(const RelayMachine& machine, const Relay& relay, ReplicaRuntime& replica);
+  void learn(ReplicaRuntime& replica) const;
   void conclude(const RelayMachine& machine, const Relay& relay, ReplicaRuntime& replica);
   void give_up(ReplicaRuntime& replica);
   OwnAnswer failure_answer() const;

@@ -1,9 +1,9 @@
 // The pools and replicas that settings name, as they run: made once by the control thread, read by every loop.
 #pragma once
 
-#include <array>
 #include <atomic>
 #include <boost/asio/ip/tcp.hpp>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -27,12 +27,10 @@ struct ReplicaRuntime {
   Published<std::optional<boost::asio::ip::tcp::endpoint>> address;
   bool inject_usage = true, inject_continuous_usage = false;
   std::atomic<bool> injection_disabled{false};  ///< It refused the usage option that weir adds.
-  /// It has taken that option well in a request of this API: what it refuses from then on, it refuses for another
-  /// cause.
-  std::atomic<bool>& injection_proven(metrics::Api api) { return proven_[api == metrics::Api::openai_chat ? 0 : 1]; }
-
- private:
-  std::array<std::atomic<bool>, 2> proven_{};  ///< Chat, completions: the APIs that weir adds the option to.
+  /// A bit for each API in which it has taken that option well: what it refuses then, it refuses for another cause.
+  std::atomic<std::uint32_t> took_injection{0};
+  /// A bit for each API of whose streams it tells the counts unasked (llama.cpp), as its last answers showed.
+  std::atomic<std::uint32_t> tells_counts{0};
 };
 
 struct PoolRuntime {

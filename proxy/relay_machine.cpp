@@ -131,8 +131,8 @@ bool RelayMachine::accept_head(std::string_view bytes, Moment at, RelayOutput& o
   meter.api = options_.api;
   meter.form = form_;
   meter.coded = coded && options_.api != metrics::Api::other && status_ / 100 == 2;
-  meter.strip_usage = options_.injected && form_ == BodyForm::sse;
-  meter.strip_continuous_usage = meter.strip_usage && options_.injected_continuous;
+  const bool strips = options_.injected && form_ == BodyForm::sse;
+  if (strips) meter.strip(options_.asked);
   meter.choices = options_.choices;
   meter.prompts = options_.prompts;
   const auto engine = metrics::wire::engine_head([&head](std::string_view name) { return head[name]; });
@@ -143,15 +143,14 @@ bool RelayMachine::accept_head(std::string_view bytes, Moment at, RelayOutput& o
   decoder_ = BodyDecoder(head.framing, head.content_length);
 
   const auto unbounded = options_.client_http_1_1 ? ClientFraming::chunked : ClientFraming::close;
-  client_framing_ = head.framing == Framing::none                           ? ClientFraming::none
-                    : head.framing == Framing::length && !meter.strip_usage ? ClientFraming::length
-                                                                            : unbounded;
+  client_framing_ = head.framing == Framing::none                ? ClientFraming::none
+                    : head.framing == Framing::length && !strips ? ClientFraming::length
+                                                                 : unbounded;
   client_keep_alive_ = client_keep_alive_ && client_framing_ != ClientFraming::close;
   if (form_ == BodyForm::json && options_.stream) {
     as_stream_ = std::make_unique<metrics::StreamMeter::Options>(meter);
     as_stream_->form = BodyForm::sse;
-    as_stream_->strip_usage = options_.injected && client_framing_ != ClientFraming::length;
-    as_stream_->strip_continuous_usage = as_stream_->strip_usage && options_.injected_continuous;
+    if (client_framing_ != ClientFraming::length) as_stream_->strip(options_.asked);
   }
   ClientAnswer answer;
   answer.http_1_1 = options_.client_http_1_1;

@@ -20,6 +20,7 @@
 #include "config/settings.hpp"
 #include "metrics/shard.hpp"
 #include "metrics/stream_meter.hpp"
+#include "metrics/wire/request_edits.hpp"
 #include "proxy/body_decoder.hpp"
 #include "proxy/rewrite.hpp"
 
@@ -63,9 +64,9 @@ class RelayMachine {
     bool to_head = false;
     bool client_http_1_1 = true;
     bool client_keep_alive = true;
-    bool injected = false;             ///< weir added the usage option to this attempt,
-    bool injected_continuous = false;  ///< for every chunk.
-    bool injection_proven = false;     ///< The replica has taken the option before: a refusal has another cause.
+    bool injected = false;  ///< weir edited the request of this attempt, so that it asks for
+    metrics::wire::Ask asked = metrics::wire::Ask::nothing;  ///< this, which is taken out of the answer again.
+    bool injection_proven = false;  ///< The replica has taken the option before: a refusal has another cause.
     /// An error that another replica may better is kept, not relayed: see AttemptEnd::refused.
     bool keep_errors = false;
     /// Told, with the answer's status, when no retry can follow any more.

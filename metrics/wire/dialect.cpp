@@ -14,6 +14,7 @@ std::string_view trimmed(std::string_view text) {
 }
 
 constexpr std::string_view end_marker = "[DONE]";
+constexpr std::string_view nothing_to_say = "null";  // llama.cpp, between the prompts of a list.
 
 /// Reads and keeps nothing.
 class Nothing : public Sax<Nothing> {};
@@ -50,6 +51,7 @@ void EventFacts::clear() {
   if (choices.capacity() > usual) choices = {};
   choices.clear();
   carries_choice = marker = error = broken = prefill_progress = usage_only = one_token_an_event = whole_text = false;
+  bare_usage = of_one_choice = timed = false;
   prompt_tokens.reset();
   cached_tokens.reset();
   completion_tokens.reset();
@@ -58,14 +60,22 @@ void EventFacts::clear() {
   output_chars = 0;
   engine.reset();
   plain_text = {};
-  usage_member = {};
+  usage_member = timings_member = {};
+}
+
+void EventFacts::take_for_usage_event() {
+  usage_only = true;
+  carries_choice = bare_usage = false;
+  of_one_choice = timed;
+  choices.clear();
+  usage_member = timings_member = {};
 }
 
 void read_event(Api api, std::string_view data, EventFacts& facts) {
   // A JSON event is known by its first byte; all else is looked at with less haste.
   if (data.empty() || data.front() != '{') {
     const std::string_view text = trimmed(data);
-    if (text.empty()) return;
+    if (text.empty() || text == nothing_to_say) return;
     if (text == end_marker) {
       facts.marker = api != Api::tgi_generate;  // TGI's own streams end with generated_text.
       return;

@@ -33,9 +33,15 @@ struct EventFacts {
   bool broken = false;            ///< Not the JSON it should be; all else is void.
   bool prefill_progress = false;  ///< Tells of the prompt being read: no token event.
   bool usage_only = false;        ///< An empty list of choices and a usage object: what include_usage asks for.
+  /// A usage object beside choices that bring nothing. Once they have finished, that is such an event too (LiteLLM).
+  bool bare_usage = false;
+  bool of_one_choice = false;  ///< The counts of a usage event are those of one choice (llama.cpp).
+  bool timed = false;          ///< Has llama.cpp's timings with a count in it.
   /// The usage member of an event that carries choices, from its key's quote to its value's end: what
   /// continuous_usage_stats adds. In the event's data.
   std::string_view usage_member;
+  /// The same of the timings of an event that finishes no choice: what timings_per_token adds.
+  std::string_view timings_member;
   bool one_token_an_event = false;  ///< The format counts by its events (TGI native).
   std::optional<std::uint64_t> prompt_tokens;
   std::optional<std::uint64_t> cached_tokens;
@@ -50,6 +56,8 @@ struct EventFacts {
   std::string_view plain_text;
 
   void clear();
+  /// Its choices bring nothing and have finished: it is the usage event.
+  void take_for_usage_event();
 };
 
 /// Reads an event's data; 64 bytes behind it must be readable. Uses a parser of its own per thread.

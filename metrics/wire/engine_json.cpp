@@ -9,8 +9,8 @@ namespace {
 constexpr double milliseconds = 1e3;
 }
 
-bool read_timings(value& timings, Timings& into) {
-  return for_each_field_in(timings, [&](raw_json_string key, value& part) {
+bool read_timings(simdjson::ondemand::object timings, Timings& into) {
+  return for_each_field(timings, [&](raw_json_string key, value& part) {
     if (key == "predicted_n") {
       into.predicted = count_of(part);
     } else if (key == "prompt_n") {

@@ -16,7 +16,7 @@ struct Timings {
     return *prompt_read + prompt_cached.value_or(0);
   }
 };
-bool read_timings(simdjson::ondemand::value& timings, Timings& into);
+bool read_timings(simdjson::ondemand::object timings, Timings& into);
 
 /// vLLM's `metrics` (docs/features/per_request_metrics.md): milliseconds. Its time to first token begins when the
 /// request is scheduled, as vLLM's prefill time does; with the queue before it, it is what others call by that name.

@@ -150,6 +150,7 @@ class Reader : public Sax<Reader> {
       facts_.prompt_tokens = counts_.all_prompt();
       facts_.cached_tokens = counts_.all_cached();
       facts_.completion_tokens = counts_.all_completion();
+      facts_.of_one_choice = counts_.completion && counts_.timed_completion;
       facts_.engine = figures_;
       return;
     }

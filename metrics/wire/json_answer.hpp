@@ -25,6 +25,8 @@ struct JsonAnswerFacts {
   std::uint32_t choices_with_output = 0;  ///< Choices with text, reasoning or a call.
   std::uint64_t output_chars = 0;
   bool error = false;
+  /// The counts are those of the first choice, whatever came with it: llama.cpp joins its answers so.
+  bool of_one_choice = false;
   EngineFigures engine;  ///< Of a single document.
 };
 

@@ -17,7 +17,11 @@ bool read_llamacpp_event(std::string_view data, EventFacts& facts) {
   const bool whole = for_each_field_of(data, [&](raw_json_string key, value& part) {
     if (key == "content") return read_text(part, facts.output_chars, choice.token);
     if (key == "tokens") return count_elements(part, ids);
-    if (key == "timings") return read_timings(part, timings);
+    if (key == "timings") {
+      simdjson::ondemand::object object;
+      return !is(part, json_type::object) ||
+             (part.get_object().get(object) == simdjson::SUCCESS && read_timings(object, timings));
+    }
     if (key == "index") {
       choice.index = index_of(part);
     } else if (key == "stop") {

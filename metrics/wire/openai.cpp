@@ -22,6 +22,7 @@ struct Chunk {
   std::uint32_t strings = 0;  // Text strings, empty ones too.
   std::string_view text{};    // The last of them that is not empty.
   std::string_view usage{};   // The member, key and value.
+  std::string_view timed{};   // The same of the timings.
   std::optional<Timings> timings{};
 };
 
@@ -113,16 +114,22 @@ bool read_choices(value& choices, Chunk& chunk) {
   return true;
 }
 
+/// Opens a member that is an object, and takes its bytes down, from its key's quote to its value's end.
+bool open_member(raw_json_string key, value& part, simdjson::ondemand::object& object, std::string_view& member) {
+  std::string_view text;
+  if (part.get_object().get(object) != simdjson::SUCCESS) return false;
+  if (object.raw_json().get(text) != simdjson::SUCCESS || object.reset().error() != simdjson::SUCCESS) return false;
+  const char* const quote = key.raw() - 1;
+  text = text.substr(0, text.rfind('}') + 1);  // What came reaches to the next token.
+  member = {quote, static_cast<std::size_t>(text.data() + text.size() - quote)};
+  return true;
+}
+
 bool read_usage(raw_json_string usage_key, value& usage, Chunk& chunk) {
   simdjson::ondemand::object object;
-  std::string_view text;
   if (!is(usage, json_type::object)) return true;
-  if (usage.get_object().get(object) != simdjson::SUCCESS) return false;
-  if (object.raw_json().get(text) != simdjson::SUCCESS || object.reset().error() != simdjson::SUCCESS) return false;
+  if (!open_member(usage_key, usage, object, chunk.usage)) return false;
   chunk.usage_seen = true;
-  const char* const quote = usage_key.raw() - 1;
-  text = text.substr(0, text.rfind('}') + 1);  // What came reaches to the next token.
-  chunk.usage = {quote, static_cast<std::size_t>(text.data() + text.size() - quote)};
   EventFacts& facts = chunk.facts;
   return for_each_field(object, [&](raw_json_string key, value& part) {
     if (key == "prompt_tokens") {
@@ -145,6 +152,51 @@ void complete_from(const Timings& timings, EventFacts& facts) {
   if (!facts.cached_tokens) facts.cached_tokens = timings.prompt_cached;
   if (!facts.prompt_tokens) facts.prompt_tokens = timings.prompt();
   facts.engine = timings.figures;
+  facts.timed = timings.predicted.has_value();
+}
+
+bool says_nothing(value& part) {
+  const auto text = string_of(part);
+  return text ? text->empty() : is_null(part) || (is(part, json_type::array) && !holds_any(part));
+}
+
+/// No choice of the event has anything in it: neither text nor role nor finish, nor what weir does not know.
+bool choices_bring_nothing(std::string_view data) {
+  bool nothing = true;
+  const bool whole = for_each_field_of(data, [&](raw_json_string key, value& part) {
+    if (key != "choices") return true;
+    simdjson::ondemand::array list;
+    if (part.get_array().get(list) != simdjson::SUCCESS) return false;
+    for (auto one : list) {
+      simdjson::ondemand::object choice;
+      if (one.get_object().get(choice) != simdjson::SUCCESS) return false;
+      const bool read = for_each_field(choice, [&](raw_json_string name, value& member) {
+        if (name == "index") return true;
+        if (name != "delta" || !is(member, json_type::object)) {
+          nothing = nothing && says_nothing(member);
+          return true;
+        }
+        return for_each_field_in(member, [&](raw_json_string, value& said) {
+          nothing = nothing && says_nothing(said);
+          return true;
+        });
+      });
+      if (!read) return false;
+    }
+    return true;
+  });
+  return whole && nothing;
+}
+
+/// What stands beside the choices of an event that has some.
+void tell_members(std::string_view data, Chunk& chunk) {
+  EventFacts& facts = chunk.facts;
+  const auto any = [&](bool ChoiceFacts::*flag) { return std::ranges::any_of(facts.choices, flag); };
+  facts.usage_member = chunk.usage;
+  if (any(&ChoiceFacts::finished)) return;
+  facts.timings_member = chunk.timed;
+  const bool may_be_bare = chunk.usage_seen && !facts.error && !facts.prefill_progress && !any(&ChoiceFacts::token);
+  facts.bare_usage = may_be_bare && choices_bring_nothing(data);
 }
 
 bool is_plain(const Chunk& chunk) {
@@ -169,7 +221,8 @@ bool read_openai_event(std::string_view data, EventFacts& facts) {
     } else if (key == "prompt_progress") {
       facts.prefill_progress |= !is_null(part);
     } else if (key == "timings" && is(part, json_type::object)) {
-      return read_timings(part, chunk.timings.emplace());
+      simdjson::ondemand::object object;
+      return open_member(key, part, object, chunk.timed) && read_timings(object, chunk.timings.emplace());
     } else if (key == "metrics" && is(part, json_type::object)) {
       return read_request_metrics(part, facts.engine.emplace());
     }
@@ -179,7 +232,8 @@ bool read_openai_event(std::string_view data, EventFacts& facts) {
   if (chunk.timings) complete_from(*chunk.timings, facts);
   facts.carries_choice = !facts.choices.empty();
   facts.usage_only = chunk.choices_seen && facts.choices.empty() && chunk.usage_seen && !facts.error;
-  if (facts.carries_choice) facts.usage_member = chunk.usage;
+  facts.of_one_choice = facts.usage_only && facts.timed;
+  if (facts.carries_choice && (chunk.usage_seen || chunk.timings)) tell_members(data, chunk);
   if (is_plain(chunk)) facts.plain_text = chunk.text;
   return true;
 }

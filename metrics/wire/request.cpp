@@ -80,12 +80,4 @@ RequestFacts RequestInspector::finish() {
   return facts;
 }
 
-std::string_view usage_member(const RequestFacts& facts, bool continuous) {
-  const bool openai = facts.api == Api::openai_chat || facts.api == Api::openai_completions;
-  if (!openai || !facts.stream || facts.stream_options || !facts.first_member_at) return {};
-  // A request that streams has a member behind this one.
-  if (continuous) return R"("stream_options":{"include_usage":true,"continuous_usage_stats":true},)";
-  return R"("stream_options":{"include_usage":true},)";
-}
-
 }  // namespace weir::metrics::wire

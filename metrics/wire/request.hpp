@@ -51,7 +51,8 @@ struct RequestFacts {
   TextFeatures text;
   bool stored_context = false;   ///< The engine adds to the prompt what it kept of earlier ones (Responses).
   bool usage_requested = false;  ///< stream_options.include_usage is true.
-  bool stream_options = false;   ///< The client sent stream_options itself: weir leaves them as they are.
+  bool stream_options = false;   ///< The client sent stream_options itself, of whatever type.
+  bool token_timings = false;    ///< The client sent llama.cpp's timings_per_token itself.
   bool whole_json = false;       ///< The body was one JSON object. Else: counted, relayed, the replica answers for it.
   /// Where a member can be put into the body's outermost object: just behind its `{`. Absent unless whole_json.
   std::optional<std::uint64_t> first_member_at;
@@ -80,10 +81,5 @@ class RequestInspector {
   struct State;
   std::unique_ptr<State> state_;
 };
-
-/// The member that asks an OpenAI stream for usage, to be put at RequestFacts::first_member_at ("" if none should be).
-/// Its comma is part of it: a request that streams has a member behind it. `continuous`: on every chunk as well. Only
-/// for openai.chat and openai.completions streams whose client sent no stream_options.
-std::string_view usage_member(const RequestFacts& facts, bool continuous = false);
 
 }  // namespace weir::metrics::wire

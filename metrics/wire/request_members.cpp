@@ -32,6 +32,7 @@ constexpr RequestMember members[] = {
     {Place::root, "model", Place::model, every},
     {Place::root, "stream", Place::stream, every & ~kobold},
     {Place::root, "stream_options", Place::stream_options, chat | completions},
+    {Place::root, "timings_per_token", Place::timings_per_token, chat | completions},
     {Place::root, "previous_response_id", Place::stored_context, responses},
     {Place::root, "conversation", Place::stored_context, responses},
 

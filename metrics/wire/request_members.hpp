@@ -20,6 +20,7 @@ enum class RequestPlace : std::uint8_t {
   stream,
   stream_options,
   include_usage,
+  timings_per_token,
   stored_context,  ///< Names context that the engine keeps: not to be seen here.
   // How to sample.
   options,          ///< TGI's parameters, Ollama's options.

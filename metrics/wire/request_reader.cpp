@@ -45,6 +45,9 @@ void RequestReader::begin_member(const RequestMember& member) {
       stream_options_ = true;
       usage_requested_ = false;
       return;
+    case Place::timings_per_token:
+      token_timings_ = true;
+      return;
     case Place::tools:
       tools_ = false;
       tool_bytes_ = 0;

@@ -91,6 +91,7 @@ class RequestReader : public Sax<RequestReader> {
   std::optional<bool> stream_;
   bool stream_options_ = false;
   bool usage_requested_ = false;
+  bool token_timings_ = false;
   bool stored_context_ = false;
   bool tools_ = false;
   bool empty_ = false;

@@ -42,6 +42,7 @@ void RequestReader::fill(RequestFacts& facts) const {
   facts.stored_context = stored_context_;
   facts.usage_requested = usage_requested_;
   facts.stream_options = stream_options_;
+  facts.token_timings = token_timings_;
   facts.empty_object = empty_;
   facts.text.tool_bytes = tool_bytes_;
 

@@ -20,7 +20,7 @@ std::string words(const RequestFacts& f) {
   for (const std::uint64_t n : f.text.code_points) s << " " << n;
   s << (f.usage_requested ? " usage" : "") << (f.stream_options ? " options" : "") << (f.whole_json ? " whole" : "")
     << " at " << (f.first_member_at ? std::to_string(*f.first_member_at) : "-") << (f.empty_object ? " empty" : "")
-    << (f.stored_context ? " stored" : "");
+    << (f.stored_context ? " stored" : "") << (f.token_timings ? " timings" : "");
   return s.str();
 }
 
@@ -149,6 +149,19 @@ TEST(RequestInspector, CutsALongModelNameBetweenCodePoints) {
   EXPECT_EQ(facts_of(chat, R"({"model":7})").model, "");
 }
 
+TEST(RequestInspector, SeesWhatTheClientSaysOfUsageItself) {
+  for (const std::string options : {"null", "{}", R"({"include_usage":true})", R"({"include_usage":false})", "7"}) {
+    const RequestFacts f = facts_of(chat, R"({"stream":true,"stream_options":)" + options + "}");
+    EXPECT_TRUE(f.stream_options) << options;
+    EXPECT_EQ(f.usage_requested, options == R"({"include_usage":true})") << options;
+  }
+  EXPECT_FALSE(facts_of(chat, R"({"stream":true})").stream_options);
+  EXPECT_FALSE(facts_of(chat, R"({"stream":true})").token_timings);
+  for (const std::string value : {"null", "false", "true", "[]"})
+    EXPECT_TRUE(facts_of(chat, R"({"timings_per_token":)" + value + "}").token_timings) << value;
+  EXPECT_FALSE(facts_of(chat, R"({"x":{"timings_per_token":true}})").token_timings);
+}
+
 TEST(RequestInspector, KnowsAnEmptyObject) {
   EXPECT_TRUE(facts_of(chat, "{}").empty_object);
   EXPECT_TRUE(facts_of(chat, " { } ").empty_object);
@@ -163,7 +176,6 @@ TEST(RequestInspector, SaysNothingOfABrokenBody) {
     EXPECT_EQ(f.first_member_at, std::nullopt) << body;
     EXPECT_EQ(f.model, "") << body;
     EXPECT_EQ(f.api, chat) << body;
-    EXPECT_EQ(usage_member(f), "") << body;
   }
 }
 
@@ -181,43 +193,6 @@ TEST(RequestInspector, IsMovable) {
   RequestInspector second = std::move(first);
   second.feed(std::string_view(R"("m"})"));
   EXPECT_EQ(second.finish().model, "m");
-}
-
-// --- Injection
-
-TEST(UsageMember, MakesAWholeRequestThatAsksForUsage) {
-  for (const std::string body : {R"({"stream":true})", " {\n \"model\":\"m\", \"stream\":true}"}) {
-    for (const bool continuous : {false, true}) {
-      const RequestFacts before = facts_of(chat, body);
-      std::string injected = body;
-      injected.insert(before.first_member_at.value(), usage_member(before, continuous));
-      const RequestFacts after = facts_of(chat, injected);
-      EXPECT_TRUE(after.whole_json) << injected;
-      EXPECT_TRUE(after.usage_requested) << injected;
-      EXPECT_EQ(after.model, before.model);
-      EXPECT_TRUE(after.stream);
-      EXPECT_EQ(injected.find("continuous_usage_stats") != std::string::npos, continuous);
-    }
-  }
-}
-
-TEST(UsageMember, IsForOpenAiStreamsWhoseClientSaidNothing) {
-  EXPECT_NE(usage_member(facts_of(completions, R"({"stream":true})")), "");
-  EXPECT_EQ(usage_member(facts_of(chat, R"({"stream":false})")), "");
-  EXPECT_EQ(usage_member(facts_of(chat, R"({})")), "");
-  EXPECT_EQ(usage_member(facts_of(tgi, R"({"inputs":"a"})")), "");
-  for (const Api api : {Api::other, responses, anthropic, sglang, llamacpp, kobold, ollama_chat, ollama_generate}) {
-    for (const bool continuous : {false, true}) {
-      const RequestFacts f = facts_of(api, R"({"stream":true,"text":"a"})");
-      EXPECT_EQ(usage_member(f, continuous), "") << name_of(api);
-    }
-  }
-  for (const std::string options : {"null", "{}", R"({"include_usage":true})", R"({"include_usage":false})", "7"}) {
-    const RequestFacts f = facts_of(chat, R"({"stream":true,"stream_options":)" + options + "}");
-    EXPECT_TRUE(f.stream_options) << options;
-    EXPECT_EQ(f.usage_requested, options == R"({"include_usage":true})") << options;
-    EXPECT_EQ(usage_member(f), "") << options;
-  }
 }
 
 }  // namespace

@@ -204,7 +204,28 @@ TEST(ReplicaShardSettle, StoresNothingThatIsMissing) {
   EXPECT_EQ(observations(*shard), 0U);
   EXPECT_EQ(shard->prompt_tokens.value(), 0U);
   EXPECT_EQ(shard->prompt_tokens_cache_known.value(), 0U);
-  EXPECT_EQ(shard->requests_by_token_source[0].value(), 1U);
+}
+
+TEST(ReplicaShardSettle, MissesTokenCountsOnlyWhereThereCouldBeTokens) {
+  const auto missing = [](Api api, Outcome outcome, TokenSource source = TokenSource::none) {
+    RequestRecord record;
+    record.facts.api = api;
+    record.outcome = outcome;
+    record.answer.token_source = source;
+    const auto shard = settled(record);
+    std::string counted;
+    for (const Counter& counter : shard->requests_by_token_source) counted += std::to_string(counter.value());
+    return counted;
+  };
+  EXPECT_EQ(missing(Api::openai_chat, Outcome::ok), "100");
+  EXPECT_EQ(missing(Api::ollama_chat, Outcome::ok_empty), "100");
+  EXPECT_EQ(missing(Api::other, Outcome::ok), "000") << "embeddings, model lists";
+  for (const Outcome outcome : {Outcome::client_error, Outcome::replica_refused, Outcome::upstream_error,
+                                Outcome::upstream_reset, Outcome::timeout, Outcome::truncated, Outcome::rejected,
+                                Outcome::bad_request, Outcome::client_abort})
+    EXPECT_EQ(missing(Api::openai_chat, outcome), "000") << name_of(outcome);
+  EXPECT_EQ(missing(Api::openai_chat, Outcome::client_abort, TokenSource::usage), "010") << "what is told is told";
+  EXPECT_EQ(missing(Api::tgi_generate, Outcome::truncated, TokenSource::events), "001");
 }
 
 TEST(ReplicaShardSettle, PutsPromptTokensUnderTheHitRateOnlyWhereCachedOnesAreKnown) {

@@ -102,6 +102,59 @@ TEST(StreamMeterChoices, OfAListOfPromptsDoNotPassOnesPromptForAll) {
             "15/-");
 }
 
+// --- Usage of each choice
+
+std::string slot_usage(int prompt, int tokens) {
+  return chunk("", usage(prompt, tokens) + R"(,"timings":{"prompt_n":)" + std::to_string(prompt) +
+                       R"(,"predicted_n":)" + std::to_string(tokens) + "}");
+}
+
+TEST(UsageOfEachChoice, AddsUpTheTokensAndTellsOfOnePrompt) {
+  // llama.cpp, n = 2: choice 1 ends first.
+  const std::string body = says("a", 0) + says("b", 1) + says("c", 0) + closes(1) + slot_usage(7, 30) + says("d", 0) +
+                           closes(0) + slot_usage(7, 50) + done;
+  const auto replay = replayed(body, choices(2));
+  EXPECT_EQ(replay->answer().output_tokens, 80U);
+  EXPECT_EQ(replay->answer().prompt_tokens, 7U);
+}
+
+TEST(UsageOfEachChoice, IsNotKnownUntilEachHasTold) {
+  const std::string begun = says("a", 0) + says("b", 1) + closes(0) + slot_usage(7, 30);
+  EXPECT_EQ(replayed(begun, choices(2))->answer().output_tokens, std::nullopt);
+  // One that ends before the other begins.
+  const auto after = replayed(says("a", 0) + closes(0) + slot_usage(7, 2) + says("b", 1) + closes(1) +
+                                  slot_usage(7, 3) + done,
+                              choices(2));
+  EXPECT_EQ(after->answer().output_tokens, 5U);
+}
+
+TEST(UsageOfEachChoice, SettlesOneTokenAnEvent) {
+  const auto replay = replayed(says("a", 0) + says("b", 1) + says("c", 0) + closes(0) + slot_usage(7, 2) + closes(1) +
+                                   slot_usage(7, 1) + done,
+                               choices(2));
+  EXPECT_EQ(replay->answer().output_tokens, 3U);
+  EXPECT_EQ(replay->answer().tokens_per_event, TokensPerEvent::settled);
+}
+
+TEST(UsageOfEachChoice, IsToldFromTotalsThatAreRepeated) {
+  const auto total = [](int tokens) { return chunk("", usage(7, tokens)); };
+  const std::string body = says("a", 0) + says("b", 1) + total(2) + closes(0) + total(2) + says("c", 1) + closes(1) +
+                           total(3) + total(3) + done;
+  EXPECT_EQ(replayed(body, choices(2))->answer().output_tokens, 3U);
+  // One choice with timings: its usage is that of all, and said twice it is the same.
+  const std::string one = says("a") + stop + slot_usage(7, 5) + slot_usage(7, 5) + done;
+  EXPECT_EQ(replayed(one, choices(1))->answer().output_tokens, 5U);
+}
+
+TEST(UsageOfEachChoice, OfAListOfPromptsTellsNothingOfAllPrompts) {
+  StreamMeter::Options options = choices(2);
+  options.prompts = 2;
+  const auto replay = replayed(
+      says("a", 0) + closes(0) + slot_usage(7, 5) + says("b", 1) + closes(1) + slot_usage(9, 5) + done, options);
+  EXPECT_EQ(replay->answer().prompt_tokens, std::nullopt);
+  EXPECT_EQ(replay->answer().output_tokens, 10U);
+}
+
 // --- Token events that share a read
 
 struct Reads {

@@ -277,6 +277,23 @@ TEST(StreamMeterJson, OfAListOfPromptsDoesNotPassOnesPromptForAll) {
   EXPECT_EQ(summed->answer().prompt_tokens, 10U);
 }
 
+TEST(StreamMeterJson, DoesNotPassOneChoicesCountForAll) {
+  // llama.cpp joins its answers to n = 2 into the first of them, whose counts stay as they were.
+  const std::string body = R"({"choices":[{"message":{"content":"a"}},{"message":{"content":"b"}}],
+    "usage":{"prompt_tokens":7,"completion_tokens":50},"timings":{"prompt_n":7,"predicted_n":50}})";
+  StreamMeter::Options options = options_for(Api::openai_chat, BodyForm::json);
+  options.choices = 2;
+  const auto two = replayed(body, options);
+  EXPECT_EQ(two->answer().output_tokens, std::nullopt);
+  EXPECT_EQ(two->answer().token_source, TokenSource::none);
+  EXPECT_EQ(two->answer().prompt_tokens, 7U);
+  EXPECT_EQ(two->shard.output_tokens.value(), 50U) << "these at least were made";
+  options.prompts = 2;
+  EXPECT_EQ(replayed(body, options)->answer().prompt_tokens, std::nullopt);
+  options.choices = options.prompts = 1;
+  EXPECT_EQ(replayed(body, options)->answer().output_tokens, 50U);
+}
+
 TEST(StreamMeterJson, MarksABrokenJsonAnswer) {
   for (const std::string body : {"{\"choices\":[}", "{} {}", "<html>", "{\"choices\":["}) {
     const auto replay = replayed(body, options_for(Api::openai_chat, BodyForm::json));

@@ -74,6 +74,13 @@ constexpr Sample samples[] = {
     {"llamacpp_chat_timings.sse", chat, "\n", 7, 0, 3, 3, 5, 3, "stop", marker, false, 11, 3, 4, 9, wire, false},
     {"llamacpp_completion_two_prompts.sse", llamacpp, "\n", 5, 0, 0, 0, 4, 4, "eos", Completeness::finish, false, 3, 0,
      4, 3, wire, false, 2},
+    {"llamacpp_chat_two_choices.sse", chat, "\n", 10, 0, 1, 1, 7, 3, "stop", marker, false, 9, 4, 7, 5, unknown, true,
+     2},
+    {"llamacpp_chat_timings_per_token.sse", chat, "\n", 6, 0, 1, 1, 4, 3, "length", marker, false, 9, 0, 4, 15, wire,
+     false},
+    {"llamacpp_completions_two_prompts.sse", completions, "\n", 7, 0, 0, 0, 5, 2, "length", marker, false, 3, 0, 4, 2,
+     settled, false, 2},
+    {"litellm_chat.sse", chat, "\n", 5, 0, 0, 0, 2, 2, "stop", marker, false, 12, -1, 3, 5, settled, true},
     {"responses_tool_call.sse", responses, "\n", 8, 1, 1, 4, 7, 4, "completed", marker, false, 12, 8, 9, 3, unknown,
      false},
     {"responses_incomplete.sse", responses, "\n", 5, 1, 1, 1, 3, 2, "max_output_tokens", marker, false, 5, 0, 2, 7,
@@ -97,14 +104,18 @@ std::optional<std::uint64_t> number(int n) {
   return n < 0 ? std::nullopt : std::optional(static_cast<std::uint64_t>(n));
 }
 
-/// The sample without its usage event, found by looking at the text between blank lines.
+/// The sample without its usage events, found by looking at the text between blank lines.
 std::string without_usage(const Sample& of, std::string body) {
   if (!of.usage_event) return body;
   const std::string blank_line = std::string(of.line_end) + of.line_end;
-  const std::size_t inside = body.find(R"("choices":[],)");
-  const std::size_t before = body.rfind(blank_line, inside);
-  const std::size_t behind = body.find(blank_line, inside);
-  return body.erase(before + blank_line.size(), behind - before);
+  for (const std::string_view bare : {R"("choices":[],)", R"("choices":[{"index":0,"delta":{}}],)"}) {
+    for (std::size_t inside = 0; (inside = body.find(bare)) != std::string::npos;) {
+      const std::size_t before = body.rfind(blank_line, inside);
+      const std::size_t behind = body.find(blank_line, inside);
+      body.erase(before + blank_line.size(), behind - before);
+    }
+  }
+  return body;
 }
 
 class StreamMeterSamples : public testing::TestWithParam<Sample> {

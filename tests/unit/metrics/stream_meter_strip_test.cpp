@@ -45,6 +45,71 @@ TEST(StreamMeterStrip, StripsOnlyAnEventWithoutChoicesAndWithUsage) {
   }
 }
 
+/// What LiteLLM sends last: its choice brings nothing.
+std::string bare_usage(const std::string& members = "", const std::string& rest = "") {
+  return chunk(R"({"index":0,"delta":{)" + members + "}" + rest + "}", usage(3, 4));
+}
+
+TEST(StreamMeterStrip, StripsAUsageEventWhoseChoicesBringNothing) {
+  const std::string events[] = {
+      bare_usage(),
+      bare_usage(R"("content":"","role":null,"tool_calls":[],"refusal":null)"),
+      bare_usage("", R"(,"finish_reason":null,"logprobs":null)"),
+      chunk(R"({"index":0,"text":"","finish_reason":""})", usage(3, 4)),
+      chunk(R"({"index":0,"delta":null})", usage(3, 4)),
+  };
+  for (const std::string& event : events) {
+    const auto replay = replayed(says("a") + stop + event + done, stripping());
+    EXPECT_EQ(replay->forwarded, says("a") + stop + done) << event;
+    EXPECT_EQ(replay->answer().output_tokens, 4U) << event;
+    EXPECT_EQ(replay->answer().token_events, 1U) << event;
+    EXPECT_EQ(replay->answer().last_choice, ms(1)) << "the finish: a usage event carries no choice";
+    EXPECT_EQ(replayed(says("a") + stop + event + done)->forwarded, says("a") + stop + event + done);
+    // Without its blank line.
+    const std::string unended = event.substr(0, event.size() - 1);
+    EXPECT_EQ(replayed(says("a") + stop + unended, stripping())->forwarded, says("a") + stop) << event;
+  }
+}
+
+TEST(StreamMeterStrip, LeavesAnEventThatBringsMoreThanUsage) {
+  const std::string events[] = {
+      bare_usage(R"("role":"assistant")"),
+      bare_usage(R"("content":" ")"),
+      bare_usage(R"("tool_calls":[{"index":0}])"),
+      bare_usage(R"("x":{})"),
+      bare_usage("", R"(,"finish_reason":"stop")"),
+      bare_usage("", R"(,"logprobs":{"content":[]})"),
+      bare_usage("", R"(,"stop_reason":7)"),
+      chunk(R"({"index":0,"delta":{}},{"index":1,"delta":{"content":"b"}})", usage(3, 4)),
+      chunk(R"({"index":0,"delta":{}})"),
+      chunk(R"({"index":0,"delta":{}})", R"(,"usage":null)"),
+  };
+  for (const std::string& event : events) {
+    const std::string body = says("a") + stop + event + done;
+    EXPECT_EQ(replayed(body, stripping())->forwarded, body);
+  }
+}
+
+TEST(StreamMeterStrip, LeavesAChunkWithoutTextOfAChoiceThatGoesOn) {
+  // An engine that tells usage on every chunk without being asked: this is a step that brought no text.
+  const std::string body = says("a") + bare_usage() + says("b") + stop + done;
+  const auto replay = replayed(body, stripping());
+  EXPECT_EQ(replay->forwarded, body);
+  EXPECT_EQ(replay->answer().last_choice, ms(3));
+  // Of another choice that has not finished.
+  const std::string other = says("a") + stop + chunk(R"({"index":1,"delta":{}})", usage(3, 4)) + done;
+  EXPECT_EQ(replayed(other, stripping())->forwarded, other);
+}
+
+TEST(StreamMeterStrip, StripsTheUsageEventOfEachChoice) {
+  StreamMeter::Options options = stripping();
+  options.choices = 2;
+  const std::string body = sample("llamacpp_chat_two_choices.sse");
+  const auto replay = replayed(body, options);
+  EXPECT_EQ(replay->forwarded.find("usage"), std::string::npos);
+  EXPECT_EQ(replay->answer().output_tokens, 7U);
+}
+
 TEST(StreamMeterStrip, HoldsBackAnUnfinishedEventWhenStripping) {
   Replay replay(stripping());
   const std::string event = says("hello");
@@ -162,6 +227,15 @@ TEST(StreamMeterStripContinuous, TakesTheMemberAndOneCommaWhereverItStands) {
   }
 }
 
+TEST(StreamMeterStripContinuous, TakesTheUsageOfAStepWithoutTextAndTheUsageEventWhole) {
+  const std::string body = chunk(delta(R"("content":"a")"), usage(3, 1)) + bare_usage("", R"(,"finish_reason":null)") +
+                           chunk(delta("", "\"stop\""), usage(3, 4)) + bare_usage() + done;
+  const auto replay = replayed(body, stripping_all());
+  EXPECT_EQ(replay->forwarded, says("a") + chunk(R"({"index":0,"delta":{},"finish_reason":null})") + stop + done);
+  EXPECT_EQ(replay->answer().output_tokens, 4U);
+  EXPECT_EQ(replay->answer().tokens_per_event, TokensPerEvent::wire);
+}
+
 TEST(StreamMeterStripContinuous, TakesNothingOutOfAnEventWhoseUsageIsNoJson) {
   // A parser that skips by brackets takes it for one; what would be cut is then not the whole of it.
   const std::string event =
@@ -182,6 +256,67 @@ TEST(StreamMeterStripContinuous, LeavesAnEventAsItIsThatCannotBeHeldOrMapped) {
   EXPECT_EQ(replayed(long_event + done, stripping_all())->forwarded, long_event + done);
   const std::string joined = "data: {\"choices\":[{\"index\":0}],\ndata: \"usage\":{\"completion_tokens\":1}}\n\n";
   EXPECT_EQ(replayed(joined + done, stripping_all())->forwarded, joined + done);
+}
+
+// --- Timings on every chunk
+
+StreamMeter::Options stripping_timings() {
+  StreamMeter::Options options = options_for(Api::openai_chat);
+  options.strip_timings = true;
+  return options;
+}
+
+std::string timings(int predicted) {
+  return R"(,"timings":{"cache_n":3,"prompt_n":8,"prompt_ms":31.25,"predicted_n":)" + std::to_string(predicted) + "}";
+}
+
+TEST(StreamMeterStripTimings, LeavesWhatLlamaCppWouldHaveSentUnasked) {
+  // Its last chunk has them in any case; `é` came as two tokens, of which the first brought no event.
+  const std::string role = chunk(delta(R"("role":"assistant","content":null)"));
+  const std::string finish = chunk(delta("", "\"length\""), timings(4));
+  const std::string body = role + chunk(delta(R"("content":"a")"), timings(1)) +
+                           chunk(delta(R"("content":"é")"), timings(3)) +
+                           chunk(delta(R"("content":"b")"), timings(4)) + finish + done;
+  const std::string wanted = role + says("a") + says("é") + says("b") + finish + done;
+  for (std::size_t cut = 0; cut <= body.size(); ++cut) {
+    Replay replay(stripping_timings());
+    replay.feed(std::string_view(body).substr(0, cut), ms(0));
+    replay.feed(std::string_view(body).substr(cut), ms(0));
+    replay.end();
+    ASSERT_EQ(replay.forwarded, wanted) << "cut at " << cut;
+  }
+  const auto replay = replayed(body, stripping_timings());
+  EXPECT_EQ(replay->forwarded, wanted) << "byte by byte";
+  EXPECT_EQ(replay->answer().output_tokens, 4U);
+  EXPECT_EQ(replay->answer().tokens_per_event, TokensPerEvent::wire);
+  EXPECT_EQ(count(replay->shard.inter_token_latency), 3U) << "4 less the first";
+  EXPECT_TRUE(replay->answer().timed);
+}
+
+TEST(StreamMeterStripTimings, LeavesUsageAndTheTimingsThatStandBesideItAlone) {
+  // The client asked for usage: there they stand on the usage event.
+  const std::string end = stop + chunk("", usage(11, 2) + timings(2)) + done;
+  EXPECT_EQ(replayed(chunk(delta(R"("content":"a")"), timings(1)) + end, stripping_timings())->forwarded,
+            says("a") + end);
+  const std::string both = chunk(delta(R"("content":"a")"), usage(3, 1) + timings(1));
+  EXPECT_EQ(replayed(both, stripping_timings())->forwarded, chunk(delta(R"("content":"a")"), usage(3, 1)));
+  const std::string other[] = {
+      chunk(delta(R"("content":"a")"), R"(,"timings":null)"),
+      chunk(delta(R"("content":"\"timings\":{}")")),
+      chunk(delta(R"("content":"a")"), R"(,"x":{"timings":{"predicted_n":1}})"),
+      chunk(delta(R"("content":"a")", "\"stop\""), timings(1)),
+  };
+  for (const std::string& event : other) EXPECT_EQ(replayed(event, stripping_timings())->forwarded, event);
+  const std::string event = chunk(delta(R"("content":"a")"), timings(1));
+  EXPECT_EQ(replayed(event, stripping())->forwarded, event) << "only where they were asked for";
+  EXPECT_EQ(replayed(event)->forwarded, event);
+}
+
+TEST(StreamMeterStripTimings, TakesThemOffAnEventWithoutBlankLine) {
+  const std::string event = chunk(delta(R"("content":"a")"), timings(1));
+  const std::string left = says("a");
+  EXPECT_EQ(replayed(event.substr(0, event.size() - 1), stripping_timings())->forwarded,
+            left.substr(0, left.size() - 1));
 }
 
 }  // namespace

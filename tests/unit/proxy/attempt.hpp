@@ -81,6 +81,7 @@ class Attempt {
     options.client_http_1_1 = setup.http_1_1;
     options.client_keep_alive = setup.keep_alive;
     options.injected = setup.injected;
+    if (setup.injected) options.asked = metrics::wire::Ask::usage;
     options.known_route = setup.known_route;
     options.choices = setup.choices;
     options.reused = setup.reused;
