@@ -22,6 +22,10 @@ using Labels = std::vector<ClientMetric::Label>;
 using OwnLabels = std::initializer_list<std::pair<std::string_view, std::string_view>>;
 
 constexpr std::array<std::string_view, 2> phases_in_flight{"prefill", "decode"};
+/// What nearly every client asks: its durations stand from the start, other APIs' appear with their first request.
+constexpr Api usual_api = Api::openai_chat;
+
+std::string_view true_or_false(bool value) { return value ? "true" : "false"; }
 
 Labels labels_of(const ReplicaLabels& of) {
   return {{"pool", of.pool}, {"replica", of.replica}, {"config", of.config}, {"role", of.role}};
@@ -73,27 +77,56 @@ struct Scraped {
   std::optional<ReplicaGauges> gauges;
 };
 
+/// The requests of one replica, read once, so that the families made of them agree.
+class RequestCounts {
+ public:
+  explicit RequestCounts(const ReplicaSeries& replica) {
+    for (std::size_t slot = 0; slot < counts_.size(); ++slot) {
+      for (std::size_t api = 0; api < api_names.size(); ++api) {
+        for (const std::size_t stream : {0U, 1U}) {
+          counts_[slot][api][stream] =
+              sum_of(replica, [&](const ReplicaShard& s) -> const Counter& { return s.requests[slot][api][stream]; });
+        }
+      }
+    }
+  }
+
+  std::uint64_t of_slot(std::size_t slot) const {
+    std::uint64_t sum = 0;
+    for (const auto& by_stream : counts_[slot]) sum += by_stream[0] + by_stream[1];
+    return sum;
+  }
+  /// All phases of client_abort together.
+  std::uint64_t of(Outcome outcome, std::size_t api, std::size_t stream) const {
+    const auto first = ReplicaShard::outcome_slot(outcome, Phase::queue);
+    const auto last = ReplicaShard::outcome_slot(outcome, Phase::decode);
+    std::uint64_t sum = 0;
+    for (auto slot = first; slot <= last; ++slot) sum += counts_[slot][api][stream];
+    return sum;
+  }
+
+ private:
+  std::array<std::array<std::array<std::uint64_t, 2>, api_names.size()>, ReplicaShard::outcome_slots> counts_{};
+};
+
 class Gathering {
  public:
   void histograms(const std::vector<Scraped>& replicas) {
     for (const auto& series : histogram_series) {
       auto& family = begin(series.text, MetricType::Histogram);
       for (const auto& replica : replicas) {
-        family.metric.push_back(labelled(replica.labels, {}));
-        fill(family.metric.back().histogram, replica.series->shards(), series.unit,
-             [&](const ReplicaShard& shard) -> const Histogram& { return shard.*series.histogram; });
+        add(family, replica, {}, series.appears, series.unit,
+            [&](const ReplicaShard& shard) -> const Histogram& { return shard.*series.histogram; });
       }
     }
     auto& family = begin(request_duration_series, MetricType::Histogram);
     for (const auto& replica : replicas) {
-      for (std::size_t api = 0; api < api_names.size(); ++api) {
+      for (std::size_t a = 0; a < api_names.size(); ++a) {
+        const auto api = static_cast<Api>(a);
         for (const bool stream : {false, true}) {
-          family.metric.push_back(
-              labelled(replica.labels, {{"api", api_names[api]}, {"stream", stream ? "true" : "false"}}));
-          fill(family.metric.back().histogram, replica.series->shards(), 1e9,
-               [&](const ReplicaShard& shard) -> const Histogram& {
-                 return shard.request_duration(static_cast<Api>(api), stream);
-               });
+          add(family, replica, {{"api", name_of(api)}, {"stream", true_or_false(stream)}},
+              api == usual_api ? Appears::from_the_start : Appears::with_first_use, 1e9,
+              [&](const ReplicaShard& shard) -> const Histogram& { return shard.request_duration(api, stream); });
         }
       }
     }
@@ -103,7 +136,7 @@ class Gathering {
     for (const auto& series : counter_series) {
       auto& family = begin(series.text, MetricType::Counter);
       for (const auto& replica : replicas) {
-        add(family, labelled(replica.labels, {}),
+        add(family, replica.labels, {}, series.appears,
             sum_of(*replica.series, [&](const ReplicaShard& s) -> const Counter& { return s.*series.counter; }));
       }
     }
@@ -115,8 +148,12 @@ class Gathering {
 
   /// What a request that reached no replica can have, too.
   void outcomes(const std::vector<Scraped>& all) {
+    std::vector<RequestCounts> counts;
+    for (const auto& one : all) counts.emplace_back(*one.series);
     auto& of_requests = begin(requests_series, MetricType::Counter);
-    for (const auto& one : all) requests(of_requests, one);
+    for (std::size_t i = 0; i < all.size(); ++i) requests(of_requests, all[i], counts[i]);
+    auto& by_api = begin(api_requests_series, MetricType::Counter);
+    for (std::size_t i = 0; i < all.size(); ++i) api_requests(by_api, all[i], counts[i]);
     auto& unparsed = begin(unparsed_series, MetricType::Counter);
     for (const auto& one : all) {
       words(unparsed, one, "reason", unparsed_names,
@@ -136,7 +173,7 @@ class Gathering {
     for (const auto& series : balancer_series) {
       auto& family = begin(series.text, series.is_counter ? MetricType::Counter : MetricType::Gauge);
       for (const auto& replica : replicas) {
-        if (replica.gauges) add(family, labelled(replica.labels, {}), series.value(*replica.gauges));
+        if (replica.gauges) add(family, replica.labels, {}, appears(series), series.value(*replica.gauges));
       }
     }
     for (const auto& series : phase_series) {
@@ -145,7 +182,7 @@ class Gathering {
         if (!replica.gauges) continue;
         const auto values = series.values(*replica.gauges);
         for (std::size_t i = 0; i < values.size(); ++i) {
-          add(family, labelled(replica.labels, {{"phase", phases_in_flight[i]}}), values[i]);
+          add(family, replica.labels, {{"phase", phases_in_flight[i]}}, appears(series), values[i]);
         }
       }
     }
@@ -153,7 +190,7 @@ class Gathering {
     for (const auto& replica : replicas) {
       if (!replica.gauges) continue;
       for (const auto& [reason, count] : replica.gauges->balancer_fallbacks) {
-        add(fallbacks, labelled(replica.labels, {{"reason", reason}}), count);
+        add(fallbacks, replica.labels, {{"reason", reason}}, Appears::with_first_use, count);
       }
     }
     auto& about = begin(replica_info_series, MetricType::Gauge);
@@ -198,7 +235,6 @@ class Gathering {
   }
 
   std::vector<MetricFamily> sorted() && {
-    std::erase_if(families_, [](const MetricFamily& family) { return family.metric.empty(); });
     std::ranges::sort(families_, {}, &MetricFamily::name);
     return std::move(families_);
   }
@@ -217,37 +253,61 @@ class Gathering {
     add(family, std::move(metric), static_cast<double>(value));
   }
 
+  /// Of a replica. What is not 0 has been used, and stays that: counters never fall.
+  template <typename Number>
+  static void add(MetricFamily& family, const Labels& labels, OwnLabels own, Appears appears, Number value) {
+    if (appears == Appears::from_the_start || value != Number{}) add(family, labelled(labels, own), value);
+  }
+
+  template <typename Pick>
+  static void add(MetricFamily& family, const Scraped& replica, OwnLabels own, Appears appears, double unit,
+                  Pick pick) {
+    auto metric = labelled(replica.labels, own);
+    fill(metric.histogram, replica.series->shards(), unit, pick);
+    if (appears == Appears::from_the_start || metric.histogram.sample_count != 0)
+      family.metric.push_back(std::move(metric));
+  }
+
+  static Appears appears(const auto& of_balancer) {
+    return of_balancer.is_counter ? Appears::with_first_use : Appears::from_the_start;
+  }
+
   template <typename Pick>
   static void words(MetricFamily& family, const Scraped& replica, std::string_view label,
                     std::span<const std::string_view> all, Pick counters) {
-    for (std::size_t i = 0; i < all.size(); ++i) {
-      add(family, labelled(replica.labels, {{label, all[i]}}),
-          sum_of(*replica.series, [&](const ReplicaShard& s) -> const Counter& { return counters(s)[i]; }));
-    }
+    std::vector<std::uint64_t> counts(all.size());
+    for (std::size_t i = 0; i < all.size(); ++i)
+      counts[i] = sum_of(*replica.series, [&](const ReplicaShard& s) -> const Counter& { return counters(s)[i]; });
+    if (std::ranges::all_of(counts, [](auto count) { return count == 0; })) return;
+    for (std::size_t i = 0; i < all.size(); ++i) add(family, labelled(replica.labels, {{label, all[i]}}), counts[i]);
   }
 
-  static void requests(MetricFamily& family, const Scraped& replica) {
+  static void requests(MetricFamily& family, const Scraped& one, const RequestCounts& counts) {
+    const auto appears = one.series->labels().replica.empty() ? Appears::with_first_use : Appears::from_the_start;
     for (std::size_t o = 0; o < outcome_names.size(); ++o) {
       const auto outcome = static_cast<Outcome>(o);
+      const auto add_slot = [&](OwnLabels own, Phase phase) {
+        add(family, one.labels, own, appears, counts.of_slot(ReplicaShard::outcome_slot(outcome, phase)));
+      };
       if (outcome != Outcome::client_abort) {
-        requests(family, replica, {{"outcome", name_of(outcome)}}, ReplicaShard::outcome_slot(outcome, Phase::queue));
+        add_slot({{"outcome", name_of(outcome)}}, Phase::queue);
         continue;
       }
       for (std::size_t p = 0; p < phase_names.size(); ++p) {
         const auto phase = static_cast<Phase>(p);
-        requests(family, replica, {{"outcome", name_of(outcome)}, {"phase", name_of(phase)}},
-                 ReplicaShard::outcome_slot(outcome, phase));
+        add_slot({{"outcome", name_of(outcome)}, {"phase", name_of(phase)}}, phase);
       }
     }
   }
 
-  static void requests(MetricFamily& family, const Scraped& replica, OwnLabels outcome, std::size_t slot) {
-    const Labels labels = labelled(replica.labels, outcome).label;
+  static void api_requests(MetricFamily& family, const Scraped& one, const RequestCounts& counts) {
     for (std::size_t api = 0; api < api_names.size(); ++api) {
       for (const std::size_t stream : {0U, 1U}) {
-        add(family, labelled(labels, {{"api", api_names[api]}, {"stream", stream ? "true" : "false"}}),
-            sum_of(*replica.series,
-                   [&](const ReplicaShard& s) -> const Counter& { return s.requests[slot][api][stream]; }));
+        for (std::size_t o = 0; o < outcome_names.size(); ++o) {
+          add(family, one.labels,
+              {{"api", api_names[api]}, {"stream", true_or_false(stream == 1)}, {"outcome", outcome_names[o]}},
+              Appears::with_first_use, counts.of(static_cast<Outcome>(o), api, stream));
+        }
       }
     }
   }
@@ -302,6 +362,18 @@ std::vector<MetricFamily> Exposition::Collect() const {
   gathering.loops(loops_);
   gathering.process(build_, log_lines_dropped ? log_lines_dropped() : 0, last_successful_load);
   return std::move(gathering).sorted();
+}
+
+Exposition::Requests Exposition::requests() const {
+  const std::lock_guard lock(mutex_);
+  Requests requests;
+  for (const auto& replica : replicas_) {
+    const RequestCounts counts(*replica);
+    for (std::size_t slot = 0; slot < ReplicaShard::outcome_slots; ++slot) requests.all += counts.of_slot(slot);
+    for (const auto outcome : {Outcome::ok, Outcome::ok_empty})
+      requests.well += counts.of_slot(ReplicaShard::outcome_slot(outcome, Phase::queue));
+  }
+  return requests;
 }
 
 std::string Exposition::text() const {

@@ -96,10 +96,11 @@ class Exposition : public prometheus::Collectable {
   Exposition(std::size_t loops, BuildInfo build, std::vector<config::Slo> slos = {});
   ~Exposition() override;
 
-  /// A replica's series; they exist at 0 from now on. The object stays until the exposition goes; the same labels get
-  /// the same object, so that no series is exported twice and none goes backwards. With replica "": for requests of
-  /// this pool that reached none of its replicas; of these only what such a request can have is exported:
-  /// weir_requests_total, weir_unparsed_total and weir_slo_requests_total.
+  /// A replica's series; each exists from now on, or from its first use on, as metrics/series.hpp says. The object stays
+  /// until the exposition goes; the same labels get the same object, so that no series is exported twice and none goes
+  /// backwards. With replica "": for requests of this pool that reached none of its replicas; of these only what such a
+  /// request can have is exported: weir_requests_total, weir_api_requests_total, weir_unparsed_total and
+  /// weir_slo_requests_total, each with its first use.
   ReplicaSeries& add(ReplicaLabels labels);
   /// The same for requests that no pool was chosen for: all labels but role are "".
   ReplicaSeries& unassigned() { return *unassigned_; }
@@ -108,7 +109,14 @@ class Exposition : public prometheus::Collectable {
   std::function<std::uint64_t()> log_lines_dropped;              ///< Set before the first scrape.
   std::chrono::system_clock::time_point last_successful_load{};  ///< Set before the first scrape.
 
+  /// Every family is there, also without a series: who reads the page can tell what has not been used from what there
+  /// is not.
   std::vector<prometheus::MetricFamily> Collect() const override;
+  /// Requests counted so far, and those of them that ended well (ok, ok_empty).
+  struct Requests {
+    std::uint64_t all = 0, well = 0;
+  };
+  Requests requests() const;
   /// The text format 0.0.4 of Collect().
   std::string text() const;
 

@@ -3,6 +3,8 @@
 namespace weir::metrics {
 namespace {
 
+using enum Appears;
+
 constexpr double nanoseconds = 1e9;
 constexpr double thousandths = 1e3;
 constexpr double whole = 1;
@@ -15,87 +17,98 @@ constexpr HistogramSeries histograms[] = {
     {{"weir_time_to_first_token_seconds",
       "First token event less the first byte sent to the replica (t1 - tS of the attempt that answered). Streams "
       "only."},
+     from_the_start,
      nanoseconds,
      &ReplicaShard::time_to_first_token},
     {{"weir_client_time_to_first_token_seconds",
       "First token event less the request's last byte from the client (t1 - t0): weir's queue and all attempts "
       "included. "
       "Streams only."},
+     from_the_start,
      nanoseconds,
      &ReplicaShard::client_time_to_first_token},
     {{"weir_inter_token_latency_seconds",
       "Gap g between token events with k tokens: k observations of g/k, where k is known on the wire or settled at the "
       "stream's end. Streams only."},
+     from_the_start,
      nanoseconds,
      &ReplicaShard::inter_token_latency},
     {{"weir_inter_chunk_latency_seconds",
       "Gap between token events of one choice, whatever number of tokens they carry. Streams only."},
+     with_first_use,
      nanoseconds,
      &ReplicaShard::inter_chunk_latency},
     {{"weir_token_overhead_seconds",
       "Written to the client less arrived in the kernel, of token events whose write was accepted at once."},
+     with_first_use,
      nanoseconds,
      &ReplicaShard::token_overhead},
     {{"weir_time_per_output_token_seconds",
       "Mean time per output token after the first, one observation a choice: (tL - t1) / (n - n1). Streams only."},
+     from_the_start,
      nanoseconds,
      &ReplicaShard::time_per_output_token},
     {{"weir_queue_duration_seconds",
       "First byte sent to the replica less the request's last byte from the client (tS - t0): waiting and connecting. "
       "Served requests."},
+     with_first_use,
      nanoseconds,
      &ReplicaShard::queue_duration},
     {{"weir_request_output_tokens_per_second",
       "Decode speed, one observation a choice: (n - n1) / (tL - t1). Streams only."},
+     with_first_use,
      thousandths,
      &ReplicaShard::request_output_tokens_per_second},
     {{"weir_request_prompt_tokens", "Prompt tokens of a served request, as the engine counts, cached ones included."},
+     with_first_use,
      whole,
      &ReplicaShard::request_prompt_tokens},
     {{"weir_request_output_tokens", "Output tokens of a served request, as the engine counts, all choices together."},
+     with_first_use,
      whole,
      &ReplicaShard::request_output_tokens},
     {{"weir_prompt_estimate_ratio", "Prompt tokens as weir estimated them, divided by those the engine reported."},
+     with_first_use,
      thousandths,
      &ReplicaShard::prompt_estimate_ratio},
 };
 
 constexpr CounterSeries counters[] = {
     {{"weir_prompt_tokens_total", "Prompt tokens the engine reported, cached ones included, whatever the outcome."},
-     &ReplicaShard::prompt_tokens},
+     from_the_start, &ReplicaShard::prompt_tokens},
     {{"weir_cached_prompt_tokens_total", "Prompt tokens the engine reported as taken from its prefix cache."},
-     &ReplicaShard::cached_prompt_tokens},
+     from_the_start, &ReplicaShard::cached_prompt_tokens},
     {{"weir_prompt_tokens_cache_known_total",
       "Prompt tokens of requests whose cached tokens the engine reported: the denominator of the hit rate."},
-     &ReplicaShard::prompt_tokens_cache_known},
+     from_the_start, &ReplicaShard::prompt_tokens_cache_known},
     {{"weir_output_tokens_total",
       "Output tokens. Grows while a stream flows, by the tokens of an event where known, else by one an event; the end "
       "adds what usage says is missing. Aborted and failed requests count too."},
-     &ReplicaShard::output_tokens},
+     from_the_start, &ReplicaShard::output_tokens},
     {{"weir_output_tokens_overcounted_total",
       "Output tokens counted while streams flowed beyond what usage said at their end: to be subtracted from "
       "weir_output_tokens_total."},
-     &ReplicaShard::output_tokens_overcounted},
+     from_the_start, &ReplicaShard::output_tokens_overcounted},
     {{"weir_aborted_output_tokens_total", "Of the output tokens, those of requests whose client left (client_abort)."},
-     &ReplicaShard::aborted_output_tokens},
+     from_the_start, &ReplicaShard::aborted_output_tokens},
     {{"weir_itl_unknown_requests_total",
       "Streams that gave weir_inter_chunk_latency_seconds but no "
       "weir_inter_token_latency_seconds: tokens per event unknown, or not served."},
-     &ReplicaShard::itl_unknown_requests},
-    {{"weir_token_reads_total", "Reads from the replica that brought token events."}, &ReplicaShard::token_reads},
+     with_first_use, &ReplicaShard::itl_unknown_requests},
+    {{"weir_token_reads_total", "Reads from the replica that brought token events."}, with_first_use, &ReplicaShard::token_reads},
     {{"weir_coalesced_token_reads_total",
       "Of weir_token_reads_total, those that brought several token events of one choice: something on the way held the "
       "first ones back."},
-     &ReplicaShard::coalesced_token_reads},
+     with_first_use, &ReplicaShard::coalesced_token_reads},
     {{"weir_itl_suspect_requests_total",
       "Streams of at least 8 token events of which more than half arrived in one read with another one of the same "
       "choice: a hop buffers, so that most gaps are 0 and their quantiles too good to be true."},
-     &ReplicaShard::itl_suspect_requests},
+     with_first_use, &ReplicaShard::itl_suspect_requests},
     {{"weir_client_blocked_events_total",
       "Token events whose write the client's connection did not accept at once: weir_token_overhead_seconds leaves "
       "them "
       "out."},
-     &ReplicaShard::client_blocked_events},
+     with_first_use, &ReplicaShard::client_blocked_events},
 };
 
 constexpr LabelledCounterSeries labelled_counters[] = {
@@ -160,11 +173,16 @@ constinit const std::span<const PhaseSeries> phase_series{by_phase};
 constinit const SeriesText request_duration_series{"weir_request_duration_seconds",
                                                    "Of served requests: last event with a choice (streams, tL) or end "
                                                    "of the response body (else, tE) less the request's "
-                                                   "last byte from the client (t0)."};
+                                                   "last byte from the client (t0). Of openai.chat from the start, of other APIs from their first "
+                                                   "request on."};
 constinit const SeriesText requests_series{"weir_requests_total",
                                            "Requests by how they ended, each counted once, at its last replica (pool, "
                                            "replica, config empty where none was chosen). "
                                            "client_abort is split by the phase in which the client left."};
+constinit const SeriesText api_requests_series{
+    "weir_api_requests_total",
+    "The requests of weir_requests_total by API and by whether the answer is a stream. Each series appears with its "
+    "first request."};
 constinit const SeriesText slo_requests_series{
     "weir_slo_requests_total",
     "Requests held against an objective of the settings. good: served within every threshold. bad: a threshold missed, "

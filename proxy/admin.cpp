@@ -10,6 +10,7 @@
 #include <boost/json/value.hpp>
 
 #include "proxy/exchange.hpp"
+#include "proxy/gzip.hpp"
 
 namespace weir::proxy {
 namespace {
@@ -21,6 +22,7 @@ using Request = http::request<http::string_body>;
 using Response = http::response<http::string_body>;
 
 constexpr std::chrono::seconds time_limit{30};
+constexpr std::size_t worth_compressing = 1024;
 
 boost::json::object replica_object(const ReplicaRuntime& replica, const PoolRuntime& pool) {
   const auto load = pool.balancer->load(replica.index, std::chrono::steady_clock::now());
@@ -74,6 +76,12 @@ Response answer(const Request& request, Door door, Shared& shared, const std::fu
     response.result(http::status::not_found);
     response.body() = door == Door::admin ? "known here: /metrics /-/healthy /-/ready /api/replicas\n"
                                           : "known here: /metrics /-/healthy /-/ready\n";
+  }
+  response.set(http::field::vary, "Accept-Encoding");
+  const auto accepted = request[http::field::accept_encoding];
+  if (response.body().size() >= worth_compressing && accepts_gzip({accepted.data(), accepted.size()})) {
+    response.body() = gzip(response.body());
+    response.set(http::field::content_encoding, "gzip");
   }
   response.prepare_payload();
   if (request.method() == http::verb::head) response.body().clear();

@@ -123,10 +123,14 @@ def check_counted(counted, weir, before):
 
     until("the request in weir_requests_total", ended)
     growth = grown(before, weir.counters())  # A scrape may fall into the middle of a request's end.
-    wanted = ("weir_requests_total", counted.outcome, counted.api, "true" if counted.stream else "false", counted.phase)
-    requests = {key: value for key, value in growth.items() if key[0] == "weir_requests_total"}
-    if requests != {wanted: counted.requests}:
-        raise Failed(f"weir counted {describe(requests)} and should have counted {describe({wanted: counted.requests})}")
+    stream = "true" if counted.stream else "false"
+    wanted = {
+        ("weir_requests_total", counted.outcome, "", "", counted.phase): counted.requests,
+        ("weir_api_requests_total", counted.outcome, counted.api, stream, ""): counted.requests,
+    }
+    requests = {key: value for key, value in growth.items() if key[0] in ("weir_requests_total", "weir_api_requests_total")}
+    if requests != wanted:
+        raise Failed(f"weir counted {describe(requests)} and should have counted {describe(wanted)}")
     for kind in ("prompt", "output"):
         expected = getattr(counted, kind)
         tokens = sum(value for key, value in growth.items() if key[0] == f"weir_{kind}_tokens_total")

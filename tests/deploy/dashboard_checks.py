@@ -127,7 +127,7 @@ def check_alerts():
     """Every alert: a runbook section that its annotation names, a test in which it fires and one in which it does not."""
     sections = {title.lower() for title in re.findall(r"^## (\w+)$", RUNBOOK.read_text(), re.M)}
     rules = [rule for group in read_yaml(queries.RULES)["groups"] for rule in group["rules"] if "alert" in rule]
-    tests = [case for test in read_yaml(RULE_TESTS)["tests"] for case in test["alert_rule_test"]]
+    tests = [case for test in read_yaml(RULE_TESTS)["tests"] for case in test.get("alert_rule_test", [])]
     for rule in rules:
         name = rule["alert"]
         if rule["annotations"]["runbook"] != f"{RUNBOOK}#{name.lower()}" or name.lower() not in sections:

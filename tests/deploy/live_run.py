@@ -232,15 +232,21 @@ class Questions:
 
     def unmatched_selectors(self):
         """What a query selects has to exist also where the query as a whole is justly empty, or else a slip in a name or
-        label would make it so."""
+        label would make it so. Not so a series that this run does not use: check_metrics() looks for its name."""
         for query in queries.everything():
             for selector in set(queries.selectors(queries.filled(query.expr, INTERVAL))):
                 rows = self.prometheus.query(selector.series + selector.matchers)
-                if not rows:
+                if not rows and selector.series not in self.justly_empty["series"]:
                     yield f"{query.kind} {query.name}: {selector.series}{selector.matchers} matches nothing"
                 if any("role" in labels for labels, _ in rows) and "role=" not in selector.matchers:
                     if (query.kind, query.name) != ("variable", "role"):
                         yield f"{query.kind} {query.name}: {selector.series} has roles, and none is selected"
+
+    def unmatched_selectors_of(self, series):
+        selected = {selector for query in queries.everything() for selector in queries.selectors(queries.filled(query.expr, INTERVAL))}
+        for selector in sorted(selected, key=str):
+            if selector.series == series and not self.prometheus.query(selector.series + selector.matchers):
+                yield f"{selector.series}{selector.matchers} matches nothing"
 
     def list_of_values(self):
         for variable in queries.dashboard_variables():
@@ -270,8 +276,11 @@ class Questions:
                 yield f"alert {alert.name}: has no entry in justly_empty.yml"
             if self.prometheus.query(alert.expr):
                 yield f"alert {alert.name}: fires in a run in which nothing is wrong"
+        for name in self.justly_empty["series"]:
+            if self.prometheus.query(name):
+                yield f"series {name}: is there, but justly_empty.yml says it cannot"
         known = {query.name for query in queries.everything()}
-        for name in [name for part in self.justly_empty.values() for name in part]:
+        for name in [name for part in ("panels", "docs", "alerts") for name in self.justly_empty[part]]:
             if name not in known:
                 yield f"justly_empty.yml: there is no {name}"
         groups = self.prometheus.get("/api/v1/rules")["groups"]
@@ -280,13 +289,15 @@ class Questions:
                 yield f"rule {rule['name']}: {rule['health']}: {rule.get('lastError', '')}"
 
 
-def check_metrics(address):
-    """promtool has nothing to say about a scrape."""
+def check_metrics(address, unused):
+    """promtool has nothing to say about a scrape, and it names the families that are not used, too."""
     with urllib.request.urlopen(f"http://{address}/metrics", timeout=10) as answer:
         page = answer.read()
+    missing = [name for name in unused if f"# TYPE {name} ".encode() not in page]
     done = subprocess.run(["promtool", "check", "metrics"], input=page, capture_output=True)
     said = (done.stdout + done.stderr).decode()
-    return [f"promtool check metrics: {said or done.returncode}"] if said or done.returncode else []
+    said = [f"promtool check metrics: {said or done.returncode}"] if said or done.returncode else []
+    return said + [f"/metrics has no family {name}" for name in missing]
 
 
 def end_a_replica(compose, prometheus, name):
@@ -316,8 +327,9 @@ def run(build, directory, load_seconds):
         while (wrong := questions.all_unanswered()) and time.monotonic() < deadline:
             time.sleep(2)
         wrong += questions.contradictions()
-        wrong += check_metrics(compose.moved("prometheus", "weir:9090"))
+        wrong += check_metrics(compose.moved("prometheus", "weir:9090"), questions.justly_empty["series"])
         wrong += end_a_replica(compose, prometheus, "sim-a0")
+        wrong += questions.unmatched_selectors_of("weir_retries_total")
         asked = len(queries.everything())
         (_, requests), = prometheus.query('sum(weir_requests_total{role="primary",outcome="ok"})')
         print(f"{asked} queries asked after {requests:.0f} answered requests: {len(wrong)} problems")

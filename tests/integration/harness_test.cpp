@@ -131,13 +131,17 @@ TEST(Harness, ProcessesAreWatchedToTheirEnd) {
 TEST(Harness, MetricsPagesAreSummedByLabels) {
   const MetricsPage page(
       "# HELP a_total x\n# TYPE a_total counter\na_total{x=\"1\",y=\"a\\\"b\"} 2\na_total{x=\"1\",y=\"c\"} "
-      "3\na_total{x=\"2\"} 1e2\nb 7\n");
+      "3\na_total{x=\"2\"} 1e2\n# TYPE b gauge\nb 7\n# TYPE h histogram\nh_sum 2.5\n# TYPE unused counter\n");
   EXPECT_EQ(page.sum("a_total"), 105);
   EXPECT_EQ(page.sum("a_total", {{"x", "1"}}), 5);
   EXPECT_EQ(page.sum("a_total", {{"y", "a\"b"}}), 2);
   EXPECT_EQ(page.sum("b"), 7);
   EXPECT_TRUE(page.has("a_total", {{"x", "2"}}));
   EXPECT_FALSE(page.has("a_total", {{"x", "3"}}));
+  EXPECT_EQ(page.sum("h_sum"), 2.5);
+  EXPECT_EQ(page.sum("h_count"), 0) << "of a family that is there";
+  EXPECT_EQ(page.sum("unused", {{"x", "1"}}), 0);
+  EXPECT_FALSE(page.has("unused"));
   EXPECT_THROW(page.sum("c"), std::runtime_error);
 }
 

@@ -97,7 +97,7 @@ TEST(Http, APathThatIsNotInspectedIsRelayedAsItIs) {
   const auto received = replica.only_request();
   EXPECT_EQ(received.target, "/v1/embeddings?a=b");
   EXPECT_EQ(received.body, "{\"input\":\"x\"}");
-  EXPECT_EQ(weir.metrics_after(1).sum("weir_requests_total", {{"outcome", "ok"}, {"api", "other"}}), 1);
+  EXPECT_EQ(weir.metrics_after(1).sum("weir_api_requests_total", {{"outcome", "ok"}, {"api", "other"}}), 1);
 }
 
 }  // namespace

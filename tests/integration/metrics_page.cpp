@@ -11,6 +11,7 @@ MetricsPage::MetricsPage(std::string_view text) {
     if (end == text.npos) throw std::runtime_error("a metrics page without a last newline");
     auto line = text.substr(0, end);
     text.remove_prefix(end + 1);
+    if (line.starts_with("# TYPE ")) families_.emplace(line.substr(7, line.rfind(' ') - 7));
     if (line.empty() || line.front() == '#') continue;
 
     const auto broken = std::runtime_error("not a line of a metrics page: " + std::string(line));
@@ -54,14 +55,15 @@ bool MetricsPage::Series::matches(std::string_view wanted, Labels wanted_labels)
 }
 
 double MetricsPage::sum(std::string_view name, Labels labels) const {
-  double total = 0;
-  bool found = false;
-  for (const auto& series : series_) {
-    if (!series.matches(name, labels)) continue;
-    total += series.value;
-    found = true;
+  auto family = name;
+  for (const std::string_view part : {"_bucket", "_sum", "_count"}) {
+    if (name.ends_with(part) && !families_.contains(name)) family.remove_suffix(part.size());
   }
-  if (!found) throw std::runtime_error("no series " + std::string(name) + " with these labels on the metrics page");
+  if (!families_.contains(family)) throw std::runtime_error("no family of " + std::string(name) + " on the metrics page");
+  double total = 0;
+  for (const auto& series : series_) {
+    if (series.matches(name, labels)) total += series.value;
+  }
   return total;
 }
 

@@ -105,6 +105,26 @@ TEST(Program, HealthAndMetricsAreThereFromTheStart) {
   expect_idle(metrics);
 }
 
+TEST(Program, MetricsAreGzippedWhereTheScraperTakesIt) {
+  ScriptedReplica replica([](Exchange& exchange) { exchange.send(answer("200 OK", "{}")); });
+  WeirUnderTest weir(pool_of({&replica}));
+  const auto asked = [&](const char* method, const std::string& accepted) {
+    return fetch(weir.metrics_port(),
+                 std::string(method) + " /metrics HTTP/1.1\r\nHost: h\r\nAccept-Encoding: " + accepted + "\r\n\r\n",
+                 method);
+  };
+  const auto plain = asked("GET", "identity"), packed = asked("GET", "gzip;q=0.9, *;q=0.1");
+  EXPECT_EQ(plain.head.field("content-encoding"), std::nullopt);
+  EXPECT_EQ(plain.head.field("vary"), "Accept-Encoding");
+  EXPECT_THAT(plain.body, HasSubstr("weir_build_info"));
+  EXPECT_EQ(packed.head.field("content-encoding"), "gzip");
+  EXPECT_THAT(packed.body, StartsWith("\x1f\x8b\x08"));
+  EXPECT_LT(packed.body.size() * 5, plain.body.size());
+  const auto head = asked("HEAD", "gzip");
+  EXPECT_EQ(head.head.field("content-encoding"), "gzip");
+  EXPECT_EQ(head.body, "");
+}
+
 /// A weir with one stream under way, which goes on when the test says so.
 struct OneStream {
   explicit OneStream(Keys limits = {})

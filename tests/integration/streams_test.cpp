@@ -76,7 +76,7 @@ TEST(Streams, SixtyAtOnceOverTwoReplicasAreRelayedUnchangedAndCountedExactly) {
   const auto metrics = weir.metrics_after(count);
   expect_idle(metrics);
   EXPECT_EQ(metrics.sum("weir_requests_total"), count);
-  EXPECT_EQ(metrics.sum("weir_requests_total", {{"outcome", "ok"}, {"api", "openai.chat"}, {"pool", "chat"}}), count);
+  EXPECT_EQ(metrics.sum("weir_api_requests_total", {{"outcome", "ok"}, {"api", "openai.chat"}, {"pool", "chat"}}), count);
   EXPECT_EQ(metrics.sum("weir_prompt_tokens_total"), prompt_tokens);
   EXPECT_EQ(metrics.sum("weir_output_tokens_total"), output_tokens);
   EXPECT_EQ(metrics.sum("weir_output_tokens_overcounted_total"), 0);
@@ -152,7 +152,7 @@ TEST(Streams, WhatCameAsAStreamIsMeasuredAsOneHoweverItWasAskedFor) {
   for (const std::string body : {R"({"messages":[],"stream":1})", R"({"messages":[],"stream":true,"temperature":NaN})"})
     EXPECT_EQ(fetch(weir.port(), post(chat, body)).body, script.body(true));
   const auto metrics = weir.metrics_after(2);
-  EXPECT_EQ(metrics.sum("weir_requests_total", {{"outcome", "ok"}, {"api", "openai.chat"}, {"stream", "true"}}), 2);
+  EXPECT_EQ(metrics.sum("weir_api_requests_total", {{"outcome", "ok"}, {"api", "openai.chat"}, {"stream", "true"}}), 2);
   EXPECT_EQ(metrics.sum("weir_request_duration_seconds_count", {{"stream", "true"}}), 2);
   for (const auto& line : weir.log_lines(2)) {
     EXPECT_TRUE(line.at("stream").as_bool());
@@ -173,8 +173,8 @@ TEST(Streams, CompletionsAndTgiSpeakTheirOwnDialects) {
   EXPECT_EQ(fetch(weir.port(), post("/generate_stream", tgi_body())).body, tgi.body(false));
 
   const auto metrics = weir.metrics_after(2);
-  EXPECT_EQ(metrics.sum("weir_requests_total", {{"outcome", "ok"}, {"api", "openai.completions"}}), 1);
-  EXPECT_EQ(metrics.sum("weir_requests_total", {{"outcome", "ok"}, {"api", "tgi.generate"}}), 1);
+  EXPECT_EQ(metrics.sum("weir_api_requests_total", {{"outcome", "ok"}, {"api", "openai.completions"}}), 1);
+  EXPECT_EQ(metrics.sum("weir_api_requests_total", {{"outcome", "ok"}, {"api", "tgi.generate"}}), 1);
   EXPECT_EQ(metrics.sum("weir_output_tokens_total"), 13);
   EXPECT_EQ(metrics.sum("weir_prompt_tokens_total"), 11);
   EXPECT_EQ(replica.requests().at(1).body, tgi_body()) << "TGI needs no usage asked for";
@@ -284,7 +284,7 @@ TEST(Streams, AWholeAnswerIsRelayedWithItsLengthAndCounted) {
   EXPECT_EQ(got.head.field("content-length"), std::to_string(body.size()));
   EXPECT_EQ(replica.only_request().body, whole_chat_body());
   const auto metrics = weir.metrics_after(1);
-  EXPECT_EQ(metrics.sum("weir_requests_total", {{"outcome", "ok"}, {"api", "openai.chat"}}), 1);
+  EXPECT_EQ(metrics.sum("weir_api_requests_total", {{"outcome", "ok"}, {"api", "openai.chat"}}), 1);
   EXPECT_EQ(metrics.sum("weir_prompt_tokens_total"), 40);
   EXPECT_EQ(metrics.sum("weir_output_tokens_total"), 9);
   EXPECT_EQ(metrics.sum("weir_time_to_first_token_seconds_count"), 0) << "TTFT exists for streams only";
