@@ -67,7 +67,7 @@ Settings read_settings(const toml::table& root, Report& report) {
   Settings settings;
   TableReader file("", root, report);
   const auto listeners = read_sections(file, settings, report);
-  settings.pools = read_pools(file, listeners, settings.measure, report);
+  settings.pools = read_pools(file, listeners, settings, report);
   const auto* pools = root.get("pool");
   if (!pools || (pools->is_array() && pools->as_array()->empty())) {
     report.add({}, "no [[pool]] in the file; add one with a name, and with a [[pool.replica]] with name and url");

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "config/address.hpp"
+#include "config/api_key.hpp"
 #include "config/values.hpp"
 
 namespace weir::config {
@@ -25,18 +26,20 @@ std::string in_line(const toml::node& node) { return "in line " + std::to_string
 /// Reads the pools one after the other and remembers where what has been taken stands.
 class PoolReading {
  public:
-  PoolReading(const std::vector<Listener>& listeners, const Measure& measure, Report& report)
-      : listeners_(listeners), measure_(measure), report_(report) {}
+  PoolReading(const std::vector<Listener>& listeners, const Settings& settings, Report& report)
+      : listeners_(listeners), server_(settings.server), measure_(settings.measure), report_(report) {}
 
   Pool pool(const toml::table& source);
 
  private:
   Replica replica(const toml::table& source, Places& urls_of_pool);
   void read_models(TableReader& table, const toml::table& source, Pool& pool);
+  void read_key(TableReader& table, Replica& replica);
   void refuse_taken(TableReader& table, std::string_view key, const toml::node& node, std::string value, Places& taken,
                     std::string_view why);
 
   const std::vector<Listener>& listeners_;
+  const Server& server_;
   const Measure& measure_;
   Report& report_;
   Places pool_names_, replica_names_;
@@ -106,6 +109,7 @@ Replica PoolReading::replica(const toml::table& source, Places& urls_of_pool) {
   table.read("config", replica.config, Text{128});
   if (!table.has("config")) replica.config = replica.name;
   table.read("gpu", replica.gpu, Text{128, true});
+  read_key(table, replica);
   table.read("weight", replica.weight, Number{0.001, 1000});
   table.read("cost_per_hour", replica.cost_per_hour, Number{0, 1'000'000});
   table.read("kv_tokens", replica.kv_tokens, Whole<std::uint64_t>{1, 1'000'000'000'000});
@@ -123,6 +127,25 @@ Replica PoolReading::replica(const toml::table& source, Places& urls_of_pool) {
   return replica;
 }
 
+void PoolReading::read_key(TableReader& table, Replica& replica) {
+  const auto* written = table.read_secret("api_key", replica.api_key, &api_key);
+  const auto* in_file = table.read_secret("api_key_file", replica.api_key, &api_key_file);
+  if (table.has("api_key") && in_file) {
+    table.blame_secret("api_key_file", *in_file, "api_key is set as well, and a replica has one key; remove one of them");
+  }
+  if (server_.open || !(written || in_file)) return;
+  for (const auto& listener : listeners_) {
+    if (listener.table != "[server]" || is_loopback(listener.address.host)) continue;
+    const auto where = listener.written ? ' ' + in_line(*listener.written) : std::string();
+    table.blame_secret(written ? "api_key" : "api_key_file", written ? *written : *in_file,
+                       "would be used for everyone who reaches \"" + to_text(listener.address) +
+                           "\", which is [server] listen" + where +
+                           ", for weir has no keys of its own yet; listen on a loopback address such as "
+                           "\"127.0.0.1:8080\", or write open = true in [server] if everyone may use this replica");
+    return;
+  }
+}
+
 void PoolReading::refuse_taken(TableReader& table, std::string_view key, const toml::node& node, std::string value,
                                Places& taken, std::string_view why) {
   const auto [first, is_new] = taken.try_emplace(std::move(value), &node);
@@ -131,10 +154,10 @@ void PoolReading::refuse_taken(TableReader& table, std::string_view key, const t
 
 }  // namespace
 
-std::vector<Pool> read_pools(TableReader& file, const std::vector<Listener>& listeners, const Measure& measure,
+std::vector<Pool> read_pools(TableReader& file, const std::vector<Listener>& listeners, const Settings& settings,
                              Report& report) {
   std::vector<Pool> pools;
-  PoolReading reading(listeners, measure, report);
+  PoolReading reading(listeners, settings, report);
   for (const auto* source : file.tables("pool")) pools.push_back(reading.pool(*source));
   return pools;
 }

@@ -36,6 +36,7 @@ void read_server(TableReader table, Server& server, std::vector<Listener>& liste
     table.blame("paths", *paths, "\"*\" means every path and stands alone; write [\"*\"], or leave it out");
   }
   table.read("replica_header", server.replica_header, &flag);
+  table.read("open", server.open, &flag);
   table.refuse_the_rest();
 }
 

@@ -33,8 +33,10 @@ struct ReplicaUrl {
 struct Server {
   std::vector<ListenAddress> listen{{"127.0.0.1", 8080}};
   unsigned threads = 0;            ///< Stream loops; 0 = the CPUs allowed by affinity and cgroup quota.
-  std::vector<std::string> paths;  ///< Empty: the inference routes weir knows. {"*"}: everything. Else exactly these.
+  /// Empty: the inference routes weir knows, for which "default" stands too. {"*"}: everything. Else exactly these.
+  std::vector<std::string> paths;
   bool replica_header = true;      ///< Name the replica in `x-weir-replica` on answers.
+  bool open = false;               ///< Everyone who reaches `listen` may use replicas with weir's keys for them.
   bool operator==(const Server&) const = default;
 };
 
@@ -105,6 +107,8 @@ struct Replica {
   std::optional<std::uint32_t> max_in_flight;   ///< Requests at a time.
   std::optional<bool> inject_usage;             ///< Overrides measure.inject_usage.
   std::optional<bool> inject_continuous_usage;  ///< Overrides measure.inject_continuous_usage.
+  /// Sent in place of a client's credential; "" = none. Goes to this replica and nowhere else: no log, no error, no page.
+  std::string api_key;
   bool operator==(const Replica&) const = default;
 };
 

@@ -67,6 +67,10 @@ void TableReader::blame(std::string_view key, const toml::node& value, std::stri
   report_.add(value.source().begin, prefix() + std::string(key) + " = " + show(value) + ": " + std::string(problem));
 }
 
+void TableReader::blame_secret(std::string_view key, const toml::node& value, std::string_view problem) {
+  report_.add(value.source().begin, prefix() + std::string(key) + ": " + std::string(problem));
+}
+
 void TableReader::blame_table(std::string_view problem) {
   report_.add(table_.source().begin, title_ + ": " + std::string(problem));
 }

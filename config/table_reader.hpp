@@ -41,6 +41,10 @@ class TableReader {
   template <class T, class Kind>
   const toml::node* read(std::string_view key, T& value, const Kind& kind);
 
+  /// The same for a value that no error may show.
+  template <class T, class Kind>
+  const toml::node* read_secret(std::string_view key, T& value, const Kind& kind);
+
   /// The same for a key that has to be there; `why` says what it is for.
   template <class T, class Kind>
   const toml::node* require(std::string_view key, T& value, const Kind& kind, std::string_view why);
@@ -60,6 +64,9 @@ class TableReader {
 
   /// "TITLE KEY = VALUE: problem", at the value.
   void blame(std::string_view key, const toml::node& value, std::string_view problem);
+
+  /// "TITLE KEY: problem", at the value, without the value.
+  void blame_secret(std::string_view key, const toml::node& value, std::string_view problem);
 
   /// "TITLE: problem", at the table's head.
   void blame_table(std::string_view problem);
@@ -85,6 +92,19 @@ const toml::node* TableReader::read(std::string_view key, T& value, const Kind& 
   auto parsed = kind(*node);
   if (const auto* problem = std::get_if<Problem>(&parsed)) {
     blame(key, *node, problem->text);
+    return nullptr;
+  }
+  value = std::get<0>(std::move(parsed));
+  return node;
+}
+
+template <class T, class Kind>
+const toml::node* TableReader::read_secret(std::string_view key, T& value, const Kind& kind) {
+  const auto* node = find(key);
+  if (!node) return nullptr;
+  auto parsed = kind(*node);
+  if (const auto* problem = std::get_if<Problem>(&parsed)) {
+    blame_secret(key, *node, problem->text);
     return nullptr;
   }
   value = std::get<0>(std::move(parsed));

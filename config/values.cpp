@@ -85,12 +85,13 @@ Parsed<std::string> name(const toml::node& node) {
 }
 
 Parsed<std::string> request_path(const toml::node& node) {
-  if (const auto* text = node.as_string(); text && (text->get() == "*" || is_request_path(text->get()))) {
+  if (const auto* text = node.as_string(); text &&
+      (text->get() == "*" || text->get() == "default" || is_request_path(text->get()))) {
     return text->get();
   }
   return Problem{
-      "must be a path such as \"/v1/chat/completions\", without \"?\", \"#\" and spaces; or \"*\" alone for "
-      "every path"};
+      "must be a path such as \"/v1/chat/completions\", without \"?\", \"#\" and spaces; \"default\" for the "
+      "routes that weir knows; or \"*\" alone for every path"};
 }
 
 Parsed<ListenAddress> address(const toml::node& node) {

@@ -56,7 +56,7 @@ struct Text {
 /// A name that also stands in paths, headers and labels.
 Parsed<std::string> name(const toml::node& node);
 
-/// The path of requests that are let through, or "*".
+/// The path of requests that are let through, "default" or "*".
 Parsed<std::string> request_path(const toml::node& node);
 
 Parsed<ListenAddress> address(const toml::node& node);

@@ -66,7 +66,8 @@ std::string log_line(const RequestRecord& record, const std::string& instance) {
     line.decimal(key, value, nanosecond_digits);
   };
 
-  line.number("v", 1).text("time", timestamp(record.time)).text("id", record.id).null("pair").null("group");
+  line.number("v", 1).text("time", timestamp(record.time)).text("id", record.id);
+  line.known_text("client_id", record.client_id).null("pair").null("group");
   line.text("instance", instance).text("role", "primary");
   line.known_text("pool", record.pool).known_text("replica", record.replica).known_text("config", record.config);
 

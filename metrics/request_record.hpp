@@ -16,6 +16,7 @@ namespace weir::metrics {
 struct RequestRecord {
   std::chrono::system_clock::time_point time;  ///< Wall clock at t0.
   std::string id;                              ///< weir's own: 128 random bits in hex.
+  std::string client_id;                       ///< The client's x-request-id; "" where absent or not valid.
   std::string pool, replica, config;           ///< "" where none was chosen.
   wire::RequestFacts facts;
   std::optional<std::uint64_t> prompt_tokens_estimate;

@@ -14,7 +14,6 @@
 
 #include "metrics/stream_meter.hpp"
 #include "proxy/arrival.hpp"
-#include "proxy/body_decoder.hpp"
 #include "proxy/upstream.hpp"
 
 namespace weir::proxy {
@@ -24,7 +23,6 @@ using Clock = std::chrono::steady_clock;
 using boost::asio::ip::tcp;
 
 constexpr std::size_t read_size = 64 * 1024;
-constexpr std::size_t longest_head = 64 * 1024;
 
 std::string seconds_of(Clock::duration time) {
   char text[32];
@@ -32,8 +30,9 @@ std::string seconds_of(Clock::duration time) {
   return text;
 }
 
-Exchanged failed(std::string why) { return {ExchangeEnd::failed, std::move(why)}; }
-Exchanged failed(const char* what, int error) { return failed(std::string(what) + ": " + std::strerror(error)); }
+Asked failed(const char* what, int error) {
+  return {AskingEnd::failed, std::string(what) + ": " + std::strerror(error)};
+}
 
 /// False once the deadline has passed.
 bool ready(int fd, short events, Clock::time_point deadline) {
@@ -45,68 +44,6 @@ bool ready(int fd, short events, Clock::time_point deadline) {
     if (n > 0) return true;
   }
 }
-
-std::string bytes_of(const config::ReplicaUrl& url, const ProbeRequest& request) {
-  std::string bytes(request.method);
-  bytes += " " + url.prefix + request.path + " HTTP/1.1\r\nhost: " + url.authority +
-           "\r\nuser-agent: weir-probe\r\naccept: */*\r\nconnection: close\r\n";
-  if (request.method == "POST")
-    bytes += "content-type: application/json\r\ncontent-length: " + std::to_string(request.body.size()) + "\r\n";
-  return bytes + "\r\n" + request.body;
-}
-
-/// Reads one answer, piece by piece, until it has ended.
-class Answer {
- public:
-  Answer(AnswerReader& reader, Clock::time_point sent) : reader_(reader), sent_(sent) {}
-
-  /// An end, or nothing while there is more to come. `piece` has padding behind it.
-  std::optional<Exchanged> arrived(std::span<char> piece, metrics::Moment at) {
-    if (in_body_) return body(piece, at);
-    head_.append(piece.data(), piece.size());
-    for (;;) {
-      const auto length = head_length(head_, 0);
-      if (!length && head_.size() > longest_head) return failed("the head of its answer is too long");
-      if (!length) return std::nullopt;
-      const auto parsed = parse_response_head(std::string_view(head_).substr(0, *length), false);
-      if (!parsed || parsed->status == 101) return failed("it does not answer in HTTP/1.1");
-      if (parsed->status >= 200) {
-        reader_.head(*parsed, sent_, at);
-        decoder_ = BodyDecoder(parsed->framing, parsed->content_length);
-        break;
-      }
-      head_.erase(0, *length);
-    }
-    in_body_ = true;
-    std::vector<char> rest(head_.begin() + static_cast<std::ptrdiff_t>(*head_length(head_, 0)), head_.end());
-    const auto size = rest.size();
-    rest.resize(size + metrics::StreamMeter::padding);
-    return body({rest.data(), size}, at);
-  }
-
-  Exchanged closed(metrics::Moment at) {
-    if (!in_body_) return failed("it closes the connection without an answer");
-    const bool whole = decoder_.ends_with_close();
-    reader_.end(whole, false, at);
-    return whole ? Exchanged{ExchangeEnd::answered, ""} : failed("its answer breaks off");
-  }
-
- private:
-  std::optional<Exchanged> body(std::span<char> piece, metrics::Moment at) {
-    const auto decoded = decoder_.decode(piece);
-    if (!decoded.payload.empty() && !reader_.body(decoded.payload, at)) return failed("its answer is too long");
-    if (decoder_.failed()) return failed("the framing of its answer is broken");
-    if (!decoder_.finished()) return std::nullopt;
-    reader_.end(true, true, at);
-    return Exchanged{ExchangeEnd::answered, ""};
-  }
-
-  AnswerReader& reader_;
-  Clock::time_point sent_;
-  std::string head_;
-  bool in_body_ = false;
-  BodyDecoder decoder_;
-};
 
 }  // namespace
 
@@ -128,19 +65,19 @@ std::variant<tcp::endpoint, std::string> address_of(const config::ReplicaUrl& ur
   return found.begin()->endpoint();
 }
 
-Exchanged exchange_with(const tcp::endpoint& endpoint, const config::ReplicaUrl& url, const ProbeRequest& request,
-                        const ProbeLimits& limits, config::ReadClock clock, AnswerReader& reader) {
+Asked exchange_with(const tcp::endpoint& endpoint, const config::ReplicaUrl& url, const Question& question,
+                    const ProbeLimits& limits, config::ReadClock clock, AnswerReader& reader) {
   const auto socket = begin_connect(endpoint);
   if (!socket) return failed("cannot connect", errno);
   if (!ready(socket.get(), POLLOUT, Clock::now() + limits.connect))
-    return {ExchangeEnd::timed_out, "cannot connect within " + seconds_of(limits.connect)};
+    return {AskingEnd::timed_out, "cannot connect within " + seconds_of(limits.connect)};
   if (const int error = connect_error(socket.get())) return failed("cannot connect", error);
 
   const ArrivalClock arrivals(clock);
   arrivals.enable(socket.get());
   const auto deadline = Clock::now() + limits.answer;
-  const Exchanged too_late{ExchangeEnd::timed_out, "no answer within " + seconds_of(limits.answer)};
-  const auto bytes = bytes_of(url, request);
+  const Asked too_late{AskingEnd::timed_out, "no answer within " + seconds_of(limits.answer)};
+  const auto bytes = bytes_of(url, question);
   std::optional<Clock::time_point> sent;
   for (std::string_view left = bytes; !left.empty();) {
     if (!ready(socket.get(), POLLOUT, deadline)) return too_late;
@@ -153,7 +90,7 @@ Exchanged exchange_with(const tcp::endpoint& endpoint, const config::ReplicaUrl&
     left.remove_prefix(static_cast<std::size_t>(n));
   }
 
-  Answer answer(reader, *sent);
+  ReplicaAnswer answer(reader, *sent);
   std::vector<char> buffer(read_size + metrics::StreamMeter::padding);
   for (;;) {
     if (!ready(socket.get(), POLLIN, deadline)) return too_late;

@@ -39,6 +39,12 @@ constexpr std::array<Route, 4> routes{{{Api::openai_chat, "/v1/chat/completions"
 
 bool is_openai(Api api) { return api == Api::openai_chat || api == Api::openai_completions; }
 
+/// Replaces a key wherever it stands in a text.
+void hide(std::string_view key, std::string& text) {
+  if (key.empty()) return;
+  for (auto at = text.find(key); at != std::string::npos; at = text.find(key, at + 3)) text.replace(at, key.size(), "***");
+}
+
 /// Keeps a page whole, up to a limit.
 class PageReader : public AnswerReader {
  public:
@@ -58,7 +64,7 @@ class PageReader : public AnswerReader {
 /// Measures a streamed answer as weir does; keeps the body of a refusal.
 class StreamReader : public AnswerReader {
  public:
-  explicit StreamReader(Api api) { record_.facts.api = api; }
+  StreamReader(Api api, std::string_view api_key) : api_key_(api_key) { record_.facts.api = api; }
 
   void head(const ResponseHead& head, Moment sent, Moment at) override {
     status_ = head.status;
@@ -94,12 +100,15 @@ class StreamReader : public AnswerReader {
 
   unsigned status() const { return status_; }
   std::string refusal() const {
-    const auto message = refusal_message(refusal_);
+    // Some engines repeat the key that they refuse. It goes before the text is cut.
+    auto body = refusal_;
+    hide(api_key_, body);
+    const auto message = refusal_message(body);
     return "status " + std::to_string(status_) + (message.empty() ? "" : " (" + message + ")");
   }
 
   /// Why the answer counts as none; "" where it does count. To be called once, after the exchange.
-  std::string failure(const Exchanged& exchanged) {
+  std::string failure(const Asked& exchanged) {
     if (!meter_) return exchanged.why;
     if (status_ / 100 != 2) return refusal();
     if (!ended_) end(false, true, last_read_);
@@ -129,6 +138,7 @@ class StreamReader : public AnswerReader {
   }
 
  private:
+  std::string_view api_key_;
   metrics::ReplicaShard shard_;
   std::optional<metrics::StreamMeter> meter_;
   metrics::RequestRecord record_;
@@ -162,8 +172,10 @@ class Probe {
   }
 
  private:
-  Exchanged exchange(const ProbeRequest& request, Duration limit, AnswerReader& reader) {
-    return exchange_with(endpoint_, replica_.url, request, {connect_limit_, limit}, settings_.measure.clock, reader);
+  Asked exchange(Question question, Duration limit, AnswerReader& reader) {
+    question.user_agent = "weir-probe";
+    question.credential = bearer(replica_.api_key);
+    return exchange_with(endpoint_, replica_.url, question, {connect_limit_, limit}, settings_.measure.clock, reader);
   }
 
   /// False where it cannot be reached or hangs. One that hangs on some pages only is asked for no more of them.
@@ -173,12 +185,12 @@ class Probe {
       if (pages[Page::server_info].status == 200 && i == static_cast<std::size_t>(Page::get_server_info)) continue;
       if (pages[Page::model_info].status == 200 && i == static_cast<std::size_t>(Page::get_model_info)) continue;
       PageReader reader(pages.answers[i]);
-      ProbeRequest request;
-      request.path = page_paths[i];
-      const auto done = exchange(request, std::min<Duration>(page_limit, stream_limit_), reader);
-      if (done.end == ExchangeEnd::answered) {
+      Question question;
+      question.path = page_paths[i];
+      const auto done = exchange(std::move(question), std::min<Duration>(page_limit, stream_limit_), reader);
+      if (done.end == AskingEnd::answered) {
         report_.reachable = true;
-      } else if (done.end == ExchangeEnd::timed_out || !report_.reachable) {
+      } else if (done.end == AskingEnd::timed_out || !report_.reachable) {
         if (!report_.reachable) report_.failure = done.why;
         break;
       }
@@ -203,14 +215,18 @@ class Probe {
     for (const auto& route : routes) {
       auto usage = is_openai(route.api) ? UsageQuestion::at_end : UsageQuestion::none;
       for (;;) {
-        StreamReader reader(route.api);
+        StreamReader reader(route.api, replica_.api_key);
         const auto done = post(route, model, usage, reader);
         const auto status = reader.status();
         const bool about_the_question = status == 400 || status == 422;
         const bool about_the_route = about_the_question || status == 404 || status == 405 || status == 501;
         if (!about_the_route) {
           report_.failure = reader.failure(done);
-          if (!report_.failure.empty()) return false;
+          if (!report_.failure.empty()) {
+            const bool wants_key = status == 401 || status == 403;
+            if (wants_key && replica_.api_key.empty()) report_.failure += ": name its key in api_key or api_key_file";
+            return false;
+          }
           route_ = route;
           usage_ = usage;
           report_.usage_refused = is_openai(route.api) && usage == UsageQuestion::none;
@@ -227,7 +243,7 @@ class Probe {
   }
 
   void ask_again(const std::string& model) {
-    StreamReader again(route_.api);
+    StreamReader again(route_.api, replica_.api_key);
     const auto done = post(route_, model, usage_, again);
     report_.failure = again.failure(done);
     if (!report_.failure.empty()) return;
@@ -237,18 +253,18 @@ class Probe {
     const bool knows_continuous =
         engine == Engine::vllm || engine == Engine::aphrodite || engine == Engine::sglang || engine == Engine::weir_sim;
     if (!knows_continuous || !is_openai(route_.api) || report_.usage_refused) return;
-    StreamReader every_chunk(route_.api);
+    StreamReader every_chunk(route_.api, replica_.api_key);
     const auto asked = post(route_, model, UsageQuestion::on_every_chunk, every_chunk);
     report_.continuous_usage =
         every_chunk.failure(asked).empty() && every_chunk.stream().tokens_per_event == metrics::TokensPerEvent::wire;
   }
 
-  Exchanged post(const Route& route, const std::string& model, UsageQuestion usage, StreamReader& reader) {
-    ProbeRequest request;
-    request.method = "POST";
-    request.path = route.path;
-    request.body = probe_body(route.api, model, usage);
-    return exchange(request, stream_limit_, reader);
+  Asked post(const Route& route, const std::string& model, UsageQuestion usage, StreamReader& reader) {
+    Question question;
+    question.method = "POST";
+    question.path = route.path;
+    question.body = probe_body(route.api, model, usage);
+    return exchange(std::move(question), stream_limit_, reader);
   }
 
   const config::Settings& settings_;
@@ -285,7 +301,9 @@ std::string probe_body(Api api, std::string_view model, UsageQuestion usage) {
 
 ProbeReport probe_replica(const config::Settings& settings, const config::Pool& pool, const config::Replica& replica,
                           Duration stream_limit) {
-  return Probe(settings, pool, replica, stream_limit).run();
+  auto report = Probe(settings, pool, replica, stream_limit).run();
+  hide(replica.api_key, report.failure);
+  return report;
 }
 
 }  // namespace weir::proxy

@@ -1,7 +1,7 @@
 // Asks one replica all that `weir check --probe` tells of it, and has it stream a short answer two or three times.
 //
 // Blocks; one thread a replica. What it costs the replica: eleven GETs, and at most three requests of some 100 prompt
-// and 16 output tokens. No credentials are sent: the settings know none.
+// and 16 output tokens. The only credential sent is the replica's api_key, and no report says it.
 #pragma once
 
 #include <chrono>

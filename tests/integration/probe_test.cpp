@@ -266,6 +266,38 @@ TEST(Probe, AStreamWithItsEndMarkerIsWholeThoughItsConnectionBreaks) {
   EXPECT_EQ(probe({replica.url()}).exit, 0);
 }
 
+TEST(Probe, AReplicaThatWantsAKeyIsMeasuredWithItAndItIsNotSaid) {
+  const auto script = vllm_chat(16);
+  const ScriptedReplica replica([&](Exchange& exchange) {
+    const auto key = exchange.request().head.field("authorization").value_or("");
+    // LiteLLM repeats what it refuses.
+    // So long that the key stands where the report cuts it.
+    const auto refusal = "{\"error\":{\"message\":\"no access with " + key + std::string(145, '.') + key + "\"}}";
+    if (key != "Bearer sk-right-5ecret") return exchange.send(answer("401 Unauthorized", refusal));
+    streaming("/v1/chat/completions", script)(exchange);
+  });
+  const auto probe_with = [&](const std::string& key_line, const std::string& option) {
+    const TemporaryDirectory directory;
+    const auto file = directory.path() / "weir.toml";
+    write_file(file, "[[pool]]\nname = \"chat\"\n[[pool.replica]]\nname = \"r0\"\nurl = \"" + replica.url() + "\"\n" +
+                         key_line + "\n");
+    std::vector<std::string> command{WEIR_PROGRAM, "check", "--config", file.string(), "--probe"};
+    if (!option.empty()) command.push_back(option);
+    return run(std::move(command));
+  };
+  for (const std::string option : {"", "--json"}) {
+    const auto right = probe_with("api_key = \"sk-right-5ecret\"", option);
+    EXPECT_EQ(right.exit.code, 0) << right.output;
+    EXPECT_THAT(right.output, AllOf(HasSubstr("\"m\""), Not(HasSubstr("5ecret"))));
+    const auto wrong = probe_with("api_key = \"sk-wrong-5ecret\"", option);
+    EXPECT_EQ(wrong.exit.code, 1);
+    EXPECT_THAT(wrong.output, AllOf(HasSubstr("no access with Bearer ***"), Not(HasSubstr("sk-wrong")), Not(HasSubstr("5ecret"))));
+    const auto none = probe_with("", option);
+    EXPECT_EQ(none.exit.code, 1);
+    EXPECT_THAT(none.output, HasSubstr("name its key in api_key or api_key_file"));
+  }
+}
+
 TEST(Probe, AHostThatCannotBeLookedUpIsNamed) {
   const auto [exit, replicas] = probe({"http://no-such-host.invalid:8000"});
   EXPECT_EQ(exit, 1);

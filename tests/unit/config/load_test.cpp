@@ -51,6 +51,7 @@ listen = ["127.0.0.1:1", "[::1]:2"]
 threads = 3
 paths = ["/v1/chat/completions", "/generate"]
 replica_header = false
+open = true
 [metrics]
 listen = "0.0.0.0:4"
 [admin]
@@ -110,6 +111,7 @@ decode_weight = 0
   max_in_flight = 64
   inject_usage = false
   inject_continuous_usage = false
+  api_key = "sk-0"
 [[pool]]
 name = "rest"
 policy = "random"
@@ -119,7 +121,7 @@ policy = "random"
 )");
 
   Settings expected;
-  expected.server = {{{"127.0.0.1", 1}, {"::1", 2}}, 3, {"/v1/chat/completions", "/generate"}, false};
+  expected.server = {{{"127.0.0.1", 1}, {"::1", 2}}, 3, {"/v1/chat/completions", "/generate"}, false, true};
   expected.metrics.listen = ListenAddress{"0.0.0.0", 4};
   expected.admin.listen = ListenAddress{"::1", 5};
   expected.log = {"-", LogLevel::warning, "weir-1"};
@@ -145,8 +147,12 @@ policy = "random"
   expected.measure.clock = ReadClock::read;
   expected.measure.inject_usage = true;
   expected.measure.inject_continuous_usage = true;
-  const Replica gpu0{
-      "gpu0", {"gpu-box", 8001, "/prefix", "gpu-box:8001"}, "fp8", "L40S", 2, 0.8, 100'000, 8192, 64, false, false};
+  const Replica gpu0{"gpu0", {"gpu-box", 8001, "/prefix", "gpu-box:8001"},
+                     "fp8",  "L40S",
+                     2,      0.8,
+                     100'000, 8192,
+                     64,     false,
+                     false,  "sk-0"};
   Replica gpu1;
   gpu1.name = gpu1.config = "gpu1";
   gpu1.url = {"10.0.0.7", 80, "", "10.0.0.7"};

@@ -37,6 +37,7 @@ TEST(LogLine, HasTheFieldsOfTheDefinitionInTheirOrder) {
   const std::vector<std::string> expected{"v",
                                           "time",
                                           "id",
+                                          "client_id",
                                           "pair",
                                           "group",
                                           "instance",
@@ -108,6 +109,7 @@ TEST(LogLine, SaysWhatTheRecordSays) {
   const json::object words{{"v", 1},
                            {"time", "2026-11-21T07:00:05.123456Z"},
                            {"id", "00112233445566778899aabbccddeeff"},
+                           {"client_id", "req-7.a_B"},
                            {"pair", nullptr},
                            {"group", nullptr},
                            {"instance", "weir-1"},
@@ -229,7 +231,8 @@ TEST(LogLine, SaysNullWhereNothingIsKnown) {
   RequestRecord record;
   record.outcome = Outcome::bad_request;
   const json::object line = parsed(record);
-  for (const char* key : {"pair",
+  for (const char* key : {"client_id",
+                          "pair",
                           "group",
                           "pool",
                           "replica",
