@@ -130,14 +130,17 @@ std::string wrong_table(const Mistake& mistake) {
 
 std::string key_twice(const Mistake& mistake) {
   const auto name = named_in(mistake.description);
-  for (unsigned line = mistake.at.line - 1; line > 0; --line) {
-    const auto text = trimmed(line_of(mistake.toml, line));
-    if (text.starts_with('[')) break;
-    if (!text.starts_with(name) || !trimmed(text.substr(name.size())).starts_with('=')) continue;
-    return "it stands in line " + std::to_string(line) +
-           " already; remove one, or write the header of the next table, such as [[pool.replica]], between them";
+  unsigned first = 0;  // Line where the key stands, below the header of the table that the mistake is in.
+  auto rest = mistake.toml;
+  for (unsigned line = 1; line < mistake.at.line; ++line) {
+    const auto text = trimmed(rest.substr(0, rest.find('\n')));
+    rest.remove_prefix(std::min(rest.size(), rest.find('\n') + 1));
+    if (text.starts_with('[')) first = 0;
+    if (text.starts_with(name) && trimmed(text.substr(name.size())).starts_with('=')) first = line;
   }
-  return "it is there already; remove one";
+  if (first == 0) return "it is there already; remove one";
+  return "it stands in line " + std::to_string(first) +
+         " already; remove one, or write the header of the next table, such as [[pool.replica]], between them";
 }
 
 std::string missing_equals(const Mistake& mistake) {

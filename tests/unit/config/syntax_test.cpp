@@ -160,6 +160,7 @@ TEST(SettingsSyntax, AKeyThatStandsTwice) {
       {"[server]\nthreads = 1\nthreads = 2\n", "3:11", twice(2)},
       {"[[pool]]\nname='p'\n[[pool.replica]]\nname='a'\nnames='x'\n\nurl='u'\nname='b'\n", "8:6", twice(4)},
       {"[server]\nlisten.x=1\nlisten='x'\n", "3:8", "it is there already; remove one"},
+      {"[server]\nlisten='x'\n[metrics]\nlisten.x=1\nlisten='x'\n", "5:8", "it is there already; remove one"},
       {"server.threads = 1\n[server.threads]\n", "2:1", "put its keys together under one [server.threads]"},
       {"x = {a=1,a=2}\n", "1:12", "it is there already; remove one"},
   });
