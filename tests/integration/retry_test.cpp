@@ -364,6 +364,17 @@ TEST(Retry, A400IsNotBlamedOnTheUsageOptionOnceTheReplicaHasTakenItWell) {
   EXPECT_EQ(weir.metrics_after(4).sum("weir_retries_total"), 0);
 }
 
+TEST(Retry, AnAnswerToARequestThatWeirDidNotEditProvesNothingOfItsOption) {
+  const auto script = vllm_chat(3);
+  ScriptedReplica replica([&](Exchange& exchange) {
+    if (asks_for_usage(exchange.request())) return exchange.send(answer("400 Bad Request", "{}"));
+    play(exchange, script);
+  });
+  WeirUnderTest weir(pool_of({&replica}));
+  EXPECT_EQ(fetch(weir.port(), post(chat, whole_chat_body())).status, 200u);
+  EXPECT_EQ(fetch(weir.port(), post(chat, chat_body())).status, 200u) << "the original was sent";
+}
+
 TEST(Retry, AReplicaThatFailsFastDoesNotDrawTheTraffic) {
   constexpr std::size_t count = 200, clients = 16;
   const auto script = vllm_chat(3);
