@@ -192,7 +192,8 @@ bool choices_bring_nothing(std::string_view data) {
 void tell_members(std::string_view data, Chunk& chunk) {
   EventFacts& facts = chunk.facts;
   const auto any = [&](bool ChoiceFacts::*flag) { return std::ranges::any_of(facts.choices, flag); };
-  facts.usage_member = chunk.usage;
+  // llama.cpp knows no usage on every chunk: what it has beside its timings, it tells unasked.
+  if (!facts.timed) facts.usage_member = chunk.usage;
   if (any(&ChoiceFacts::finished)) return;
   facts.timings_member = chunk.timed;
   const bool may_be_bare = chunk.usage_seen && !facts.error && !facts.prefill_progress && !any(&ChoiceFacts::token);
