@@ -2,6 +2,7 @@
 // to 1.8): the two differ only in where a choice has its text.
 #include <algorithm>
 
+#include "metrics/wire/bare_choices.hpp"
 #include "metrics/wire/dialect.hpp"
 #include "metrics/wire/engine_json.hpp"
 
@@ -155,44 +156,12 @@ void complete_from(const Timings& timings, EventFacts& facts) {
   facts.timed = timings.predicted.has_value();
 }
 
-bool says_nothing(value& part) {
-  const auto text = string_of(part);
-  return text ? text->empty() : is_null(part) || (is(part, json_type::array) && !holds_any(part));
-}
-
-/// No choice of the event has anything in it: neither text nor role nor finish, nor what weir does not know.
-bool choices_bring_nothing(std::string_view data) {
-  bool nothing = true;
-  const bool whole = for_each_field_of(data, [&](raw_json_string key, value& part) {
-    if (key != "choices") return true;
-    simdjson::ondemand::array list;
-    if (part.get_array().get(list) != simdjson::SUCCESS) return false;
-    for (auto one : list) {
-      simdjson::ondemand::object choice;
-      if (one.get_object().get(choice) != simdjson::SUCCESS) return false;
-      const bool read = for_each_field(choice, [&](raw_json_string name, value& member) {
-        if (name == "index") return true;
-        if (name != "delta" || !is(member, json_type::object)) {
-          nothing = nothing && says_nothing(member);
-          return true;
-        }
-        return for_each_field_in(member, [&](raw_json_string, value& said) {
-          nothing = nothing && says_nothing(said);
-          return true;
-        });
-      });
-      if (!read) return false;
-    }
-    return true;
-  });
-  return whole && nothing;
-}
-
 /// What stands beside the choices of an event that has some.
 void tell_members(std::string_view data, Chunk& chunk) {
   EventFacts& facts = chunk.facts;
   const auto any = [&](bool ChoiceFacts::*flag) { return std::ranges::any_of(facts.choices, flag); };
-  facts.usage_member = chunk.usage;
+  // llama.cpp knows no usage on every chunk: what it has beside its timings, it tells unasked.
+  if (!facts.timed) facts.usage_member = chunk.usage;
   if (any(&ChoiceFacts::finished)) return;
   facts.timings_member = chunk.timed;
   const bool may_be_bare = chunk.usage_seen && !facts.error && !facts.prefill_progress && !any(&ChoiceFacts::token);

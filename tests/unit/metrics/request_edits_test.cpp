@@ -97,6 +97,11 @@ TEST(RequestEdits, FindTheOptionsWhateverStandsBeforeThem) {
   const std::string behind = R"(,"stream":true , "g":[1,2]} )";
   EXPECT_EQ(edited(Ask::usage, before + R"( , "stream_options" : null)" + behind).body,
             before + R"( , "stream_options" : {"include_usage":true})" + behind);
+  for (const std::string text : {R"(\\)", R"(\\\")", R"(\"\\)", R"(\",)", ""}) {
+    const std::string escaped = R"({"a":")" + text + R"(","stream_options":)";
+    EXPECT_EQ(edited(Ask::usage, escaped + R"(null,"stream":true})").body,
+              escaped + R"({"include_usage":true},"stream":true})");
+  }
   const std::string last = R"({"stream":true,"stream_options":{"include_usage":false}})";
   EXPECT_EQ(edited(Ask::usage, last).body, R"({"stream":true,"stream_options":{"include_usage":true}})");
 }

@@ -258,6 +258,13 @@ TEST(StreamMeterStripContinuous, LeavesAnEventAsItIsThatCannotBeHeldOrMapped) {
   EXPECT_EQ(replayed(joined + done, stripping_all())->forwarded, joined + done);
 }
 
+TEST(StreamMeterStripContinuous, LeavesTheUsageThatLlamaCppTellsUnasked) {
+  const std::string body = sample("llamacpp_completions_two_prompts.sse");
+  StreamMeter::Options options = stripping_all();
+  options.api = Api::openai_completions;
+  EXPECT_EQ(replayed(body, options)->forwarded, body);
+}
+
 // --- Timings on every chunk
 
 StreamMeter::Options stripping_timings() {
