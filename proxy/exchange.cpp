@@ -16,6 +16,7 @@ metrics::RequestRecord begin_record(const ClientRequest& request) {
   metrics::RequestRecord record;
   record.time = request.time;
   record.id = request.id;
+  record.client_id = request.client_id;
   record.facts = request.facts;
   record.received = request.received;
   record.bytes_in = request.body.size();
@@ -135,6 +136,9 @@ RelayMachine::Options Exchange::machine_options(ReplicaRuntime& replica, bool in
   options.choices = request_.facts.n;
   options.prompts = request_.facts.prompts;
   options.request_id = request_.request_id;
+  options.weir_id = request_.id;
+  if (const auto origin = request_.head["origin"]; !origin.empty())
+    options.head_arrived = [this, origin](const ResponseHead& head) { loop_.shared.cors.note(origin, head); };
   options.replica = loop_.shared.settings.server.replica_header ? std::string_view(replica.settings.name) : "";
   options.received = request_.received;
   options.started = std::chrono::steady_clock::now();
@@ -155,7 +159,7 @@ UniqueFd Exchange::connection_to(ReplicaRuntime& replica, bool& reused) {
 
 Relay::Request Exchange::relay_request(const ReplicaRuntime& replica, std::string_view usage_member) {
   const UpstreamRequest upstream{replica.settings.url, request_.body.size() + usage_member.size(), request_.request_id,
-                                 request_.facts.api != metrics::Api::other};
+                                 request_.facts.api != metrics::Api::other, replica.settings.api_key};
   upstream_head_ = upstream_head(request_.head, upstream);
   return {request_spans(usage_member), &upstream_head_, &request_.body};
 }

@@ -116,6 +116,7 @@ bool RelayMachine::accept_head(std::string_view bytes, Moment at, RelayOutput& o
   }
   const auto& head = *parsed;
   if (head.status < 200) return false;
+  if (options_.head_arrived) options_.head_arrived(head);
 
   head_at_ = at;
   status_ = head.status;
@@ -166,6 +167,7 @@ bool RelayMachine::accept_head(std::string_view bytes, Moment at, RelayOutput& o
   answer.keep_alive = client_keep_alive_;
   answer.event_stream = is_stream();
   answer.request_id = options_.request_id;
+  answer.weir_id = options_.weir_id;
   answer.replica = options_.replica;
   client_head_ = client_head(head, answer);
 

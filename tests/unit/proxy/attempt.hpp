@@ -89,6 +89,7 @@ class Attempt {
       return retries_left > 0 && retries_left-- > 0;
     };
     options.request_id = "id-1";
+    options.weir_id = "weir-1";
     options.replica = "gpu0";
     options.received = at(-1);
     options.started = at(-0.5);
