@@ -20,6 +20,7 @@ metrics::RequestRecord begin_record(const ClientRequest& request) {
   metrics::RequestRecord record;
   record.time = request.time;
   record.id = request.id;
+  record.client_id = request.client_id;
   record.facts = request.facts;
   record.received = request.received;
   record.bytes_in = request.body.size();
@@ -170,6 +171,9 @@ RelayMachine::Options Exchange::machine_options(ReplicaRuntime& replica, metrics
   options.choices = request_.facts.n;
   options.prompts = request_.facts.prompts;
   options.request_id = request_.request_id;
+  options.weir_id = request_.id;
+  if (const auto origin = request_.head["origin"]; !origin.empty())
+    options.head_arrived = [this, origin](const ResponseHead& head) { loop_.shared.cors.note(origin, head); };
   options.replica = loop_.shared.settings.server.replica_header ? std::string_view(replica.settings.name) : "";
   options.received = request_.received;
   options.started = std::chrono::steady_clock::now();
@@ -195,7 +199,7 @@ Exchange::Connection Exchange::connection_to(ReplicaRuntime& replica) {
 /// What goes out: the head, and the body as edited. It is not copied.
 Relay::Request Exchange::relay_request(const ReplicaRuntime& replica, const metrics::wire::RequestEdits& edits) {
   const UpstreamRequest upstream{replica.settings.url, edits.size_of(request_.body.size()), request_.request_id,
-                                 request_.facts.api != metrics::Api::other};
+                                 request_.facts.api != metrics::Api::other, replica.settings.api_key};
   upstream_head_ = upstream_head(request_.head, upstream);
   std::vector<std::string_view> spans{upstream_head_};
   edits.append(request_.body, spans);

@@ -28,7 +28,8 @@ struct ClientRequest {
   metrics::wire::RequestFacts facts;
   Route route = Route::unknown;
   std::string id;          ///< weir's own.
-  std::string request_id;  ///< The client's x-request-id, or `id`.
+  std::string client_id;   ///< The client's x-request-id where it is valid, else "".
+  std::string request_id;  ///< That, or `id`.
   Moment received{};       ///< t0
   std::chrono::system_clock::time_point time;
 };

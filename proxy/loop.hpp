@@ -5,6 +5,7 @@
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/steady_timer.hpp>
+#include <memory>
 #include <random>
 #include <string>
 #include <vector>
@@ -13,6 +14,7 @@
 #include "metrics/exposition.hpp"
 #include "metrics/request_log.hpp"
 #include "proxy/arrival.hpp"
+#include "proxy/cors_memory.hpp"
 #include "proxy/deadline.hpp"
 #include "proxy/fleet.hpp"
 #include "proxy/poller.hpp"
@@ -20,6 +22,8 @@
 #include "proxy/upstream.hpp"
 
 namespace weir::proxy {
+
+struct KnownModels;  // proxy/model_directory.hpp
 
 /// What all loops share. Read-only but for its atomics and what is thread-safe by itself.
 struct Shared {
@@ -31,7 +35,9 @@ struct Shared {
   std::atomic<bool> closing{false};         ///< Idle client connections are closed.
   std::atomic<bool> cutting{false};         ///< All that is still under way is over.
   std::atomic<std::size_t> connections{0};  ///< Client connections, all loops.
-  Published<std::string> models{};          ///< The answer to GET /v1/models.
+  Published<std::shared_ptr<const KnownModels>> models{};  ///< Set before the first request.
+  std::atomic<unsigned> asking_for_models{0};              ///< Clients for whom replicas are asked now.
+  CorsMemory cors{};                        ///< For weir's own answers.
 };
 
 class Loop {

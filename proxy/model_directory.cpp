@@ -1,113 +1,280 @@
 #include "proxy/model_directory.hpp"
 
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
 #include <boost/asio/redirect_error.hpp>
-#include <boost/beast/core/flat_buffer.hpp>
+#include <boost/asio/write.hpp>
 #include <boost/beast/core/tcp_stream.hpp>
-#include <boost/beast/http.hpp>
-#include <boost/json/parse.hpp>
 #include <boost/json/serialize.hpp>
-#include <map>
+#include <functional>
 #include <set>
 
-#include "proxy/exchange.hpp"
+#include "proxy/question.hpp"
 
 namespace weir::proxy {
 namespace {
 
 namespace asio = boost::asio;
-namespace http = boost::beast::http;
-using Stream = boost::beast::basic_stream<asio::ip::tcp, asio::io_context::executor_type>;
-using Models = std::set<std::string>;
+using Clock = std::chrono::steady_clock;
+using Executor = asio::io_context::executor_type;
+using Stream = boost::beast::basic_stream<asio::ip::tcp, Executor>;
+using Timer = asio::basic_waitable_timer<Clock, asio::wait_traits<Clock>, Executor>;
 
 constexpr std::chrono::seconds ask_every{5};
 constexpr std::chrono::seconds time_limit{2};
+constexpr std::size_t read_size = 16 * 1024;
 constexpr std::size_t longest_list = 1024 * 1024;
+/// On a loop, where tokens wait while it is read.
+constexpr std::size_t longest_list_on_loop = 256 * 1024;
+constexpr std::size_t most_keyed = 16;
+constexpr unsigned most_clients = 64;
 
-/// The ids of an OpenAI model list; nothing where it is not one.
-Models ids_of(const std::string& body) {
-  Models ids;
-  boost::system::error_code error;
-  const auto document = boost::json::parse(body, error);
-  const auto* list = error || !document.is_object() ? nullptr : document.as_object().if_contains("data");
-  if (list == nullptr || !list->is_array()) return ids;
-  for (const auto& entry : list->as_array()) {
-    const auto* id = entry.is_object() ? entry.as_object().if_contains("id") : nullptr;
-    if (id != nullptr && id->is_string()) ids.emplace(id->as_string());
+struct Told {
+  unsigned status = 0;  ///< 0: no whole answer.
+  ModelEntries entries;
+};
+
+class ListReader final : public AnswerReader {
+ public:
+  explicit ListReader(std::size_t longest) : longest_(longest) {}
+  void head(const ResponseHead& head, metrics::Moment, metrics::Moment) override { status_ = head.status; }
+  bool body(std::span<const char> bytes, metrics::Moment) override {
+    body_.append(bytes.data(), bytes.size());
+    return body_.size() <= longest_;
   }
-  return ids;
-}
+  void end(bool whole, bool, metrics::Moment) override { whole_ = whole; }
+  Told told() const { return whole_ ? Told{status_, status_ == 200 ? entries_of(body_) : ModelEntries()} : Told(); }
 
-Awaitable<Models> ask(const ReplicaRuntime& replica) {
+ private:
+  std::size_t longest_;
+  unsigned status_ = 0;
+  std::string body_;
+  bool whole_ = false;
+};
+
+/// Asks one replica for its models.
+Awaitable<Told> ask(const ReplicaRuntime& replica, std::string credential, std::size_t longest) {
   const auto endpoint = replica.address.get();
-  if (!endpoint) co_return Models();
+  if (!endpoint) co_return Told();
   const auto executor = co_await asio::this_coro::executor;
   boost::system::error_code error;
   auto token = asio::redirect_error(use_awaitable, error);
   Stream stream(executor);
   stream.expires_after(time_limit);
   co_await stream.async_connect(*endpoint, token);
-  if (error) co_return Models();
-  http::request<http::empty_body> request(http::verb::get, replica.settings.url.prefix + "/v1/models", 11);
-  request.set(http::field::host, replica.settings.url.authority);
-  request.set(http::field::connection, "close");
-  co_await http::async_write(stream, request, token);
-  if (error) co_return Models();
-  boost::beast::flat_buffer buffer;
-  http::response_parser<http::string_body> parser;
-  parser.body_limit(longest_list);
-  co_await http::async_read(stream, buffer, parser, token);
-  if (error || parser.get().result() != http::status::ok) co_return Models();
-  co_return ids_of(parser.get().body());
+  if (error) co_return Told();
+  Question question;
+  question.path = "/v1/models";
+  question.credential = std::move(credential);
+  const auto bytes = bytes_of(replica.settings.url, question);
+  const auto to_write = asio::buffer(bytes);
+  co_await asio::async_write(stream, to_write, token);
+  if (error) co_return Told();
+  ListReader reader(longest);
+  ReplicaAnswer answer(reader, Clock::now());
+  std::vector<char> buffer(read_size + metrics::StreamMeter::padding);
+  const auto to_read = asio::buffer(buffer.data(), read_size);
+  for (;;) {
+    const auto size = co_await stream.async_read_some(to_read, token);
+    if (error == asio::error::eof) answer.closed(Clock::now());
+    if (error) break;
+    if (answer.arrived({buffer.data(), size}, Clock::now())) break;
+  }
+  co_return reader.told();
 }
 
-void publish(Shared& shared, const std::map<const ReplicaRuntime*, Models>& answered) {
-  Models all;
-  for (const auto& pool : shared.fleet.pools()) all.insert(pool->settings.models.begin(), pool->settings.models.end());
-  for (const auto& [replica, models] : answered) all.insert(models.begin(), models.end());
-  boost::json::array list;
-  for (const auto& id : all) {
-    boost::json::object entry;
-    entry["id"] = id;
-    entry["object"] = "model";
-    entry["owned_by"] = "weir";
-    list.push_back(std::move(entry));
+struct Asking {
+  const ReplicaRuntime* replica;
+  std::string credential;
+};
+using Tell = std::function<void(const ReplicaRuntime&, Told)>;
+
+/// What the askings of one round share; the last of them to end may outlive it.
+struct Round {
+  Round(const Executor& executor, std::size_t n, Tell teller) : timer(executor), open(n), tell(std::move(teller)) {}
+  Timer timer;
+  std::size_t open;
+  Tell tell;
+};
+
+/// Asks them all at once, and tells of each as it answers. Returns when all have, or the time is over.
+Awaitable<void> ask_all(std::vector<Asking> askings, std::size_t longest, Tell tell) {
+  const Executor executor = co_await asio::this_coro::executor;
+  const auto round = std::make_shared<Round>(executor, askings.size(), std::move(tell));
+  round->timer.expires_after(time_limit);
+  for (auto& asking : askings) {
+    const auto* replica = asking.replica;
+    auto answered = [round, replica](const std::exception_ptr&, Told told) {
+      if (round->tell) round->tell(*replica, std::move(told));
+      if (--round->open == 0) round->timer.cancel();
+    };
+    asio::co_spawn(executor, ask(*replica, std::move(asking.credential), longest), std::move(answered));
   }
-  boost::json::object outer;
-  outer["object"] = "list";
-  outer["data"] = std::move(list);
-  shared.models.set(boost::json::serialize(outer) + "\n");
+  boost::system::error_code error;
+  auto token = asio::redirect_error(use_awaitable, error);
+  if (round->open > 0) co_await round->timer.async_wait(token);
+  round->tell = nullptr;
 }
+
+ServedModels served_by(const Fleet& fleet, const ToldModels& told) {
+  ServedModels served;
+  for (const auto& pool : fleet.pools()) {
+    std::vector<std::shared_ptr<const ModelEntries>> entries;
+    for (const auto& replica : pool->replicas)
+      if (const auto found = told.find(replica.get()); found != told.end()) entries.push_back(found->second);
+    served.add_pool(pool->settings.models, entries);
+  }
+  return served;
+}
+
+/// What is known so far, on the control thread.
+class Directory {
+ public:
+  explicit Directory(Shared& shared) : shared_(shared) {}
+
+  std::vector<Asking> askings() const {
+    std::vector<Asking> all;
+    for (const auto& pool : shared_.fleet.pools())
+      for (const auto& replica : pool->replicas) all.push_back({replica.get(), bearer(replica->settings.api_key)});
+    return all;
+  }
+
+  void learn(const ReplicaRuntime& replica, Told answer) {
+    if (answer.status == 401 || answer.status == 403) {
+      const bool forgotten = told_.erase(&replica) > 0;
+      if (!refusing_.insert(&replica).second && !forgotten) return;
+      const auto& name = replica.settings.name;
+      if (replica.settings.api_key.empty())
+        spdlog::info("replica '{}' tells its models only to who has its key: clients' own are used, or set api_key",
+                     name);
+      else
+        spdlog::warn("replica '{}' refuses the key that its api_key or api_key_file gives it", name);
+      return publish();
+    }
+    if (answer.status != 200) return;
+    // A replica that does not answer now keeps what it said before: it is the same model when it is back.
+    const bool welcome = refusing_.erase(&replica) > 0;
+    auto& known = told_[&replica];
+    const bool news = known == nullptr || (!answer.entries.empty() && *known != answer.entries);
+    if (news) known = std::make_shared<const ModelEntries>(std::move(answer.entries));
+    if (news || welcome) publish();
+  }
+
+  void publish() const {
+    auto known = std::make_shared<KnownModels>();
+    known->told = told_;
+    for (const auto& pool : shared_.fleet.pools())
+      for (const auto& replica : pool->replicas)
+        if (replica->settings.api_key.empty() && refusing_.contains(replica.get())) known->keyed.push_back(replica.get());
+    known->served = served_by(shared_.fleet, told_);
+    known->text = known->served.text();
+    shared_.models.set(std::move(known));
+  }
+
+ private:
+  Shared& shared_;
+  ToldModels told_;
+  std::set<const ReplicaRuntime*> refusing_;  ///< They answered 401 or 403.
+};
 
 Awaitable<void> keep_asking(Shared& shared) {
-  std::map<const ReplicaRuntime*, Models> answered;
+  Directory directory(shared);
   const auto executor = co_await asio::this_coro::executor;
-  asio::basic_waitable_timer<std::chrono::steady_clock, asio::wait_traits<std::chrono::steady_clock>,
-                             asio::io_context::executor_type>
-      timer(executor);
+  Timer timer(executor);
+  const Tell tell = [&directory](const ReplicaRuntime& replica, Told told) {
+    directory.learn(replica, std::move(told));
+  };
   for (;;) {
-    for (const auto& pool : shared.fleet.pools()) {
-      if (!pool->settings.models.empty()) continue;
-      for (const auto& replica : pool->replicas) {
-        auto models = co_await ask(*replica);
-        // A replica that does not answer now keeps what it said before: it is the same model when it is back.
-        if (!models.empty()) answered[replica.get()] = std::move(models);
-      }
-    }
-    publish(shared, answered);
+    auto askings = directory.askings();
+    co_await ask_all(std::move(askings), longest_list, tell);
     timer.expires_after(ask_every);
     co_await timer.async_wait(use_awaitable);
   }
 }
 
+/// The fields by which a client shows who it is, each with its CRLF.
+std::string credential_of(const RequestHead& head) {
+  std::string fields;
+  for (const auto& field : head.fields)
+    if (!field.value.empty() && (same_token(field.name, "authorization") || same_token(field.name, "x-api-key")))
+      fields.append(field.name).append(": ").append(field.value).append("\r\n");
+  return fields;
+}
+
+/// `refused`: there is a replica that wants a key, and got none that it takes.
+OwnAnswer answer_from(const ServedModels& served, const std::string* text, const ClientRequest& request, bool refused) {
+  if (served.empty() && refused)
+    return error_answer(401, "invalid_request_error", "invalid_api_key",
+                        "the replicas tell their models only to who has their key: send it as "
+                        "'Authorization: Bearer KEY' or 'x-api-key: KEY'");
+  OwnAnswer answer;
+  if (request.route == Route::models) {
+    answer.body = text != nullptr ? *text : served.text();
+    return answer;
+  }
+  const auto id = model_id_in(request.head.path);
+  const auto* entry = id ? served.find(*id) : nullptr;
+  if (entry == nullptr) {
+    const auto printable = [](char c) { return c >= 0x20 && c < 0x7f; };
+    const bool fit = id && std::all_of(id->begin(), id->end(), printable);
+    return error_answer(404, "invalid_request_error", "model_not_found",
+                        "the model '" + (fit ? *id : std::string(request.head.path)) +
+                            "' is not served here; GET /v1/models lists those that are");
+  }
+  answer.body = boost::json::serialize(*entry) + "\n";
+  return answer;
+}
+
+/// One of the clients on whose behalf replicas are being asked.
+class Place {
+ public:
+  explicit Place(std::atomic<unsigned>& taken) : taken_(taken), got_(taken.fetch_add(1) < most_clients) {}
+  ~Place() { taken_.fetch_sub(1); }
+  Place(const Place&) = delete;
+  Place& operator=(const Place&) = delete;
+  bool got() const { return got_; }
+
+ private:
+  std::atomic<unsigned>& taken_;
+  bool got_;
+};
+
 }  // namespace
 
 void start_model_directory(asio::io_context& context, Shared& shared) {
-  publish(shared, {});
-  const auto& pools = shared.fleet.pools();
-  if (std::all_of(pools.begin(), pools.end(), [](const auto& pool) { return !pool->settings.models.empty(); })) return;
+  Directory(shared).publish();
   asio::co_spawn(context, keep_asking(shared), asio::detached);
+}
+
+Awaitable<OwnAnswer> models_answer(Loop& loop, const ClientRequest& request) {
+  auto& shared = loop.shared;
+  const auto known = shared.models.get();
+  const auto credential = credential_of(request.head);
+  if (credential.empty() || known->keyed.empty())
+    co_return answer_from(known->served, &known->text, request, !known->keyed.empty());
+
+  const Place place(shared.asking_for_models);
+  if (!place.got()) {
+    auto busy = error_answer(429, "overloaded_error", "overloaded",
+                             "too many clients ask for the models of replicas that want a key: try again in 1 s");
+    busy.retry_after = 1;
+    co_return busy;
+  }
+  std::vector<Asking> askings;
+  for (const auto* replica : known->keyed)
+    if (askings.size() < most_keyed) askings.push_back({replica, credential});
+  ToldModels told = known->told;
+  bool refused = false;
+  const Tell tell = [&told, &refused](const ReplicaRuntime& replica, Told answer) {
+    refused |= answer.status == 401 || answer.status == 403;
+    if (answer.status == 200) told[&replica] = std::make_shared<const ModelEntries>(std::move(answer.entries));
+  };
+  co_await ask_all(std::move(askings), longest_list_on_loop, tell);
+  const auto served = served_by(shared.fleet, told);
+  co_return answer_from(served, nullptr, request, refused);
 }
 
 }  // namespace weir::proxy

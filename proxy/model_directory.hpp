@@ -1,15 +1,38 @@
-// What GET /v1/models answers: the union over pools. A pool that names its models is taken at its word; of one that
-// takes any model, its replicas are asked, again every few seconds. On the control thread.
+// What GET /v1/models and GET /v1/models/{id} answer: what the replicas tell of their models, which are asked every few
+// seconds on the control thread, each with its own key where it has one.
+//
+// A replica that wants a key and has none of its own here is asked on behalf of each client that brings a credential, on
+// the loop of that client: at most 16 such replicas a request, 64 requests at a time, 2 s. What it answers is for that
+// client alone and is kept nowhere.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
 
+#include "proxy/exchange.hpp"
 #include "proxy/loop.hpp"
+#include "proxy/served_models.hpp"
 
 namespace weir::proxy {
+
+using ToldModels = std::map<const ReplicaRuntime*, std::shared_ptr<const ModelEntries>>;
+
+/// Published whole, and never changed.
+struct KnownModels {
+  ToldModels told;
+  std::vector<const ReplicaRuntime*> keyed;  ///< They want a client's credential. In the order of the file.
+  ServedModels served;
+  std::string text;  ///< The answer to GET /v1/models.
+};
 
 /// Publishes into shared.models: at once with what the settings say, then as replicas answer. Runs until the context
 /// stops.
 void start_model_directory(boost::asio::io_context& context, Shared& shared);
+
+/// The answer to a request of Route::models or Route::model. `request` outlives the wait.
+Awaitable<OwnAnswer> models_answer(Loop& loop, const ClientRequest& request);
 
 }  // namespace weir::proxy

@@ -113,6 +113,7 @@ bool RelayMachine::accept_head(std::string_view bytes, Moment at, RelayOutput& o
   }
   const auto& head = *parsed;
   if (head.status < 200) return false;
+  if (options_.head_arrived) options_.head_arrived(head);
 
   head_at_ = at;
   status_ = head.status;
@@ -159,6 +160,7 @@ bool RelayMachine::accept_head(std::string_view bytes, Moment at, RelayOutput& o
   answer.keep_alive = client_keep_alive_;
   answer.event_stream = is_stream();
   answer.request_id = options_.request_id;
+  answer.weir_id = options_.weir_id;
   answer.replica = options_.replica;
   client_head_ = client_head(head, answer);
 

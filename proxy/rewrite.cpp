@@ -33,6 +33,7 @@ std::string upstream_head(const RequestHead& client, const UpstreamRequest& requ
   out.reserve(512);
   out.append(client.method).append(" ").append(request.url.prefix).append(client.target).append(" HTTP/1.1\r\n");
   add_field(out, "Host", request.url.authority);
+  bool sent_x_api_key = false;
   for (const auto& field : client.fields) {
     const auto is = [&](std::string_view name) { return same_token(field.name, name); };
     if (is_hop_by_hop(field.name, client.fields) || is("host") || is("content-length") || is("expect") ||
@@ -40,8 +41,14 @@ std::string upstream_head(const RequestHead& client, const UpstreamRequest& requ
       continue;
     // Some servers read `-` and `_` as one: such a name could pass for another field behind weir.
     if (field.name.find('_') != std::string_view::npos) continue;
+    if (!request.api_key.empty() && (is("authorization") || is("x-api-key"))) {
+      sent_x_api_key |= is("x-api-key");
+      continue;
+    }
     add_field(out, field.name, field.value);
   }
+  if (!request.api_key.empty()) out.append("Authorization: Bearer ").append(request.api_key).append("\r\n");
+  if (sent_x_api_key) add_field(out, "x-api-key", request.api_key);
   add_field(out, "x-request-id", request.request_id);
   if (request.body_length > 0 || client.framing != Framing::none || client.method == "POST")
     add_field(out, "Content-Length", std::to_string(request.body_length));
@@ -55,7 +62,9 @@ std::string client_head(const ResponseHead& replica, const ClientAnswer& answer)
   bool buffering_said = false, caching_said = false;
   for (const auto& field : replica.fields) {
     const auto is = [&](std::string_view name) { return same_token(field.name, name); };
-    if (is_hop_by_hop(field.name, replica.fields) || is("x-request-id") || is("x-weir-replica")) continue;
+    if (is_hop_by_hop(field.name, replica.fields) || is("x-request-id") || is("x-weir-replica") ||
+        is("x-weir-id"))
+      continue;
     // The length of a body that does not follow (HEAD, 304) is a fact about the resource and passes; 204 has none.
     if (is("content-length") && (answer.framing != ClientFraming::none || replica.status == 204)) continue;
     buffering_said |= is("x-accel-buffering");
@@ -63,6 +72,7 @@ std::string client_head(const ResponseHead& replica, const ClientAnswer& answer)
     add_field(out, field.name, field.value);
   }
   add_field(out, "x-request-id", answer.request_id);
+  add_field(out, "x-weir-id", answer.weir_id);
   if (!answer.replica.empty()) add_field(out, "x-weir-replica", answer.replica);
   if (answer.event_stream && !buffering_said) add_field(out, "X-Accel-Buffering", "no");
   if (answer.event_stream && !caching_said) add_field(out, "Cache-Control", "no-cache, no-transform");
@@ -79,20 +89,22 @@ OwnAnswer error_answer(unsigned status, std::string_view type, std::string_view 
   return answer;
 }
 
-std::string own_answer(const OwnAnswer& answer, metrics::Api api, bool http_1_1, bool keep_alive, bool to_head,
-                       std::string_view request_id) {
-  const std::string body = answer.error ? error_body(api, answer.status, *answer.error) : answer.body;
+std::string own_answer(const OwnAnswer& answer, const OwnFraming& framing) {
+  const std::string body = answer.error ? error_body(framing.api, answer.status, *answer.error) : answer.body;
   std::string out;
-  add_status_line(out, answer.status, http_1_1);
+  add_status_line(out, answer.status, framing.http_1_1);
   add_field(out, "Content-Type", answer.content_type);
   add_field(out, "Content-Length", std::to_string(body.size()));
   // RFC 9110, 15.5.6: with 405 always. What weir refuses is CONNECT and TRACE.
   if (answer.status == 405) add_field(out, "Allow", "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS");
+  if (answer.status == 401) add_field(out, "WWW-Authenticate", "Bearer");  // RFC 9110, 15.5.2: with 401 always.
   if (answer.retry_after) add_field(out, "Retry-After", std::to_string(*answer.retry_after));
-  if (!request_id.empty()) add_field(out, "x-request-id", request_id);
-  add_connection(out, http_1_1, keep_alive);
+  if (!framing.request_id.empty()) add_field(out, "x-request-id", framing.request_id);
+  if (!framing.weir_id.empty()) add_field(out, "x-weir-id", framing.weir_id);
+  out.append(framing.cors);
+  add_connection(out, framing.http_1_1, framing.keep_alive);
   out.append("\r\n");
-  if (!to_head) out.append(body);
+  if (!framing.to_head) out.append(body);
   return out;
 }
 

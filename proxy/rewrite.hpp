@@ -19,6 +19,7 @@ struct UpstreamRequest {
   std::uint64_t body_length = 0;
   std::string_view request_id;
   bool inspected = false;  ///< weir reads the answer: no coding is accepted for it.
+  std::string_view api_key{};  ///< The replica's, in place of the client's credential; "" = the client's goes on.
 };
 std::string upstream_head(const RequestHead& client, const UpstreamRequest& request);
 
@@ -32,6 +33,7 @@ struct ClientAnswer {
   bool keep_alive = true;
   bool event_stream = false;
   std::string_view request_id;
+  std::string_view weir_id;  ///< weir's own id, the log's.
   std::string_view replica;  ///< "" = not to be named.
 };
 std::string client_head(const ResponseHead& replica, const ClientAnswer& answer);
@@ -46,9 +48,18 @@ struct OwnAnswer {
 };
 
 OwnAnswer error_answer(unsigned status, std::string_view type, std::string_view code, std::string_view message);
-/// `to_head`: without the body.
-std::string own_answer(const OwnAnswer& answer, metrics::Api api, bool http_1_1, bool keep_alive, bool to_head,
-                       std::string_view request_id);
+
+/// What an answer of weir's own takes from the request.
+struct OwnFraming {
+  metrics::Api api = metrics::Api::other;
+  bool http_1_1 = true;
+  bool keep_alive = true;
+  bool to_head = false;  ///< Without the body.
+  std::string_view request_id{};
+  std::string_view weir_id{};
+  std::string_view cors{};  ///< Fields, each with its CRLF.
+};
+std::string own_answer(const OwnAnswer& answer, const OwnFraming& framing);
 
 /// The client's x-request-id if it is 1 to 128 of [A-Za-z0-9._-], else nothing.
 std::optional<std::string_view> valid_request_id(std::string_view value);

@@ -10,6 +10,8 @@
 #include <boost/asio/use_awaitable.hpp>
 #include <boost/asio/write.hpp>
 
+#include "proxy/model_directory.hpp"
+
 namespace weir::proxy {
 namespace {
 
@@ -110,7 +112,7 @@ Awaitable<void> Session::run() {
 /// Reads and answers one request; true if another may follow.
 Awaitable<bool> Session::serve_one() {
   ClientRequest request;
-  request.id = loop_.new_id();
+  request.id = request.request_id = loop_.new_id();
   const auto head_read = co_await read_head(request);
   if (!head_read) co_return false;
   const auto body_read = co_await read_body(request);
@@ -183,7 +185,8 @@ Awaitable<bool> Session::read_head(ClientRequest& request) {
     co_return refused;
   }
   request.head = std::move(*head);
-  request.request_id = valid_request_id(request.head["x-request-id"]).value_or(request.id);
+  request.client_id = valid_request_id(request.head["x-request-id"]).value_or("");
+  if (!request.client_id.empty()) request.request_id = request.client_id;
   request.route = route_of(request.head.method, request.head.path, loop_.shared.settings.server.paths);
   co_return true;
 }
@@ -246,8 +249,10 @@ Awaitable<bool> Session::answer_own(ClientRequest& request) {
   auto outcome = Outcome::ok;
   if (request.route == Route::health) {
     own.body = "{\"status\":\"ok\"}\n";
-  } else if (request.route == Route::models) {
-    own.body = loop_.shared.models.get();
+  } else if (request.route == Route::models || request.route == Route::model) {
+    auto answered = co_await models_answer(loop_, request);
+    own = std::move(answered);
+    if (own.error) outcome = own.status == 429 ? Outcome::rejected : Outcome::bad_request;
   } else {
     outcome = Outcome::bad_request;
     own = error_answer(
@@ -260,7 +265,7 @@ Awaitable<bool> Session::answer_own(ClientRequest& request) {
 }
 
 Awaitable<bool> Session::answer(ClientRequest& request) {
-  if (request.route == Route::health || request.route == Route::models || request.route == Route::unknown) {
+  if (is_own(request.route)) {
     const auto again = co_await answer_own(request);
     co_return again;
   }
@@ -304,7 +309,6 @@ Awaitable<bool> Session::refuse(ClientRequest& request, unsigned status, std::st
                                 std::optional<Limit> limit) {
   if (limit) loop_.shard.limit_hits[static_cast<std::size_t>(*limit)].add();
   received(request);
-  if (request.request_id.empty()) request.request_id = request.id;
   record_unassigned(loop_, request, Outcome::bad_request, status);
   const auto own =
       error_answer(status, status == 408 ? "timeout_error" : "invalid_request_error", "bad_request", sentence);
@@ -316,8 +320,10 @@ Awaitable<bool> Session::refuse(ClientRequest& request, unsigned status, std::st
 /// Returns whether the connection may go on.
 Awaitable<bool> Session::send_own(const ClientRequest& request, const OwnAnswer& own, bool keep_alive) {
   keep_alive = keep_alive && !loop_.shared.draining.load(std::memory_order_relaxed);
-  auto text = own_answer(own, request.facts.api, request.head.http_1_1, keep_alive, request.head.method == "HEAD",
-                         request.request_id);
+  const auto cors = loop_.shared.cors.fields_for(request.head["origin"]);
+  const OwnFraming framing{request.facts.api,  request.head.http_1_1, keep_alive, request.head.method == "HEAD",
+                           request.request_id, request.id,            cors};
+  auto text = own_answer(own, framing);
   const auto written = co_await write(std::move(text));
   co_return written&& keep_alive;
 }

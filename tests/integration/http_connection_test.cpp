@@ -168,23 +168,5 @@ TEST(Http, RequestsAndAnswersWithoutABodyKeepTheConnectionInStep) {
   EXPECT_EQ(replica.connections(), 1u);
 }
 
-TEST(Http, ModelsOfAPoolThatTakesAnyAreThoseItsReplicasName) {
-  ScriptedReplica replica([](Exchange& exchange) {
-    EXPECT_EQ(exchange.request().target, "/v1/models");
-    exchange.send(answer("200 OK", R"({"object":"list","data":[{"id":"llama-8b","object":"model"}]})"));
-  });
-  auto settings = pool_of({&replica});
-  settings.pools[0].more = {{"models", "[]"}};
-  WeirUnderTest weir(settings);
-
-  replica.wait_for_requests(1);
-  HttpClient client(weir.port());
-  const auto deadline = Clock::now() + patience;
-  Response models;
-  do models = client.exchange(get("/v1/models"), "GET");
-  while (models.body.find("llama-8b") == std::string::npos && Clock::now() < deadline);
-  EXPECT_THAT(models.body, HasSubstr("\"llama-8b\""));
-}
-
 }  // namespace
 }  // namespace weir::integration

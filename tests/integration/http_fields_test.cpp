@@ -70,10 +70,37 @@ TEST(Http, ARequestIdIsPassedOnIfItIsOneAndReplacedIfNot) {
     EXPECT_THAT(id, ::testing::MatchesRegex("[0-9a-f]{32}"));
     EXPECT_EQ(replica.requests().back().head.field("x-request-id"), id);
   }
-  std::vector<std::string> logged;
-  for (const auto& line : weir.log_lines(4)) logged.push_back(member(line, "id"));
+  std::vector<std::string> logged, of_clients;
+  for (const auto& line : weir.log_lines(4)) {
+    logged.push_back(member(line, "id"));
+    of_clients.push_back(member(line, "client_id"));
+  }
+  EXPECT_THAT(of_clients, ::testing::ElementsAre("abc.DEF_1-2", "null", "null", "null"));
   EXPECT_THAT(logged, ::testing::Contains(replica.requests().back().head.field("x-request-id").value_or("")));
   EXPECT_THAT(logged, ::testing::Not(::testing::Contains("abc.DEF_1-2"))) << "a client's id decides nothing";
+}
+
+TEST(Http, EveryAnswerNamesItsLineInTheLog) {
+  ScriptedReplica replica([](Exchange& exchange) {
+    exchange.send(answer("200 OK", "{}", "application/json", "X-Weir-Id: another-weir\r\n"));
+  });
+  WeirUnderTest weir(pool_of({&replica}));
+
+  const std::vector<Response> answers{
+      fetch(weir.port(), post(chat, whole_chat_body(), "X-Request-Id: mine\r\n")),
+      fetch(weir.port(), get("/health", "X-Request-Id: mine\r\n"), "GET"),
+      fetch(weir.port(), get("/nowhere"), "GET"),
+      fetch(weir.port(), post(chat, chat_body("x", "no-such-model"), "X-Request-Id: mine\r\n")),
+      fetch(weir.port(), "POST / HTTP/1.1\r\nbroken\r\n\r\n"),
+      fetch(weir.port(), post("/v1/completions", "{}", "Content-Length: 99999999999\r\n")),
+  };
+  const auto lines = weir.log_lines(answers.size());
+  for (std::size_t i = 0; i < answers.size(); ++i) {
+    EXPECT_EQ(answers[i].head.field("x-weir-id"), member(lines[i], "id")) << answers[i].head.bytes;
+    const bool sent = i == 0 || i == 1 || i == 3;
+    EXPECT_EQ(member(lines[i], "client_id"), sent ? "mine" : "null") << i;
+    EXPECT_EQ(answers[i].head.field("x-request-id"), sent ? "mine" : member(lines[i], "id")) << i;
+  }
 }
 
 TEST(Http, ThePrefixOfAReplicaGoesBeforeThePath) {

@@ -21,8 +21,9 @@ void Exchange::send_until_taken(std::string_view bytes, Progress& sent, Event& s
   }
 }
 
-ScriptedReplica::ScriptedReplica(Handler handler)
+ScriptedReplica::ScriptedReplica(Handler handler, ModelsQuestion models)
     : handler_(std::move(handler)),
+      models_(models),
       called_off_(::eventfd(0, EFD_CLOEXEC)),
       listener_(Socket::listen(called_off_)),
       port_(listener_.port()),
@@ -50,9 +51,7 @@ void ScriptedReplica::accept_all() {
   try {
     for (;;) {
       auto socket = listener_.accept();
-      connections_.add(1);
-      threads_.emplace_back(
-          [this, peer = std::move(socket), n = connections_.value()]() mutable { serve(std::move(peer), n); });
+      threads_.emplace_back([this, peer = std::move(socket)]() mutable { serve(std::move(peer)); });
     }
   } catch (const CalledOff&) {
   } catch (const std::exception& error) {
@@ -78,16 +77,24 @@ std::optional<ReceivedRequest> ScriptedReplica::receive(MessageReader& reader) {
   return request;
 }
 
-void ScriptedReplica::serve(Socket socket, std::size_t connection) {
+void ScriptedReplica::serve(Socket socket) {
   try {
     MessageReader reader(socket);
+    std::size_t connection = 0;
     for (std::size_t i = 1; socket.is_open(); ++i) {
       auto request = receive(reader);
       if (!request) return;
-      request->connection = connection;
+      const bool models = request->target.ends_with("/v1/models") && request->head.field("user-agent") == "weir";
+      if (models && models_ == ModelsQuestion::answered_unseen)
+        return socket.send("HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n");
       request->on_connection = i;
       {
         const std::lock_guard lock(mutex_);
+        if (i == 1) {
+          connections_.add(1);
+          connection = connections_.value();
+        }
+        request->connection = connection;
         request->number = requests_.size() + 1;
         requests_.push_back(*request);
       }

@@ -3,6 +3,9 @@
 // Each connection has a thread of its own, on which the handler blocks as it likes. All requests are kept as received.
 // A handler that returns with the connection open has answered: the next request on it is read. What a handler throws
 // other than PeerGone fails the test.
+//
+// weir asks every replica for its models now and then, on a connection of its own. Unless a test wants to see that, such
+// a request is answered 404 and is neither kept nor counted.
 #pragma once
 
 #include <atomic>
@@ -60,7 +63,9 @@ class ScriptedReplica {
  public:
   using Handler = std::function<void(Exchange&)>;
 
-  explicit ScriptedReplica(Handler handler);
+  enum class ModelsQuestion { answered_unseen, to_handler };
+
+  explicit ScriptedReplica(Handler handler, ModelsQuestion models = ModelsQuestion::answered_unseen);
   ~ScriptedReplica();
   ScriptedReplica(const ScriptedReplica&) = delete;
   ScriptedReplica& operator=(const ScriptedReplica&) = delete;
@@ -70,16 +75,18 @@ class ScriptedReplica {
   std::vector<ReceivedRequest> requests() const;
   /// The only request there was; fails the test where there were none or several.
   ReceivedRequest only_request() const;
+  /// Connections on which a request came.
   std::size_t connections() const { return connections_.value(); }
   /// Waits until so many requests have been received whole.
   void wait_for_requests(std::size_t n) const { received_.wait_for(n, "requests at the replica"); }
 
  private:
   void accept_all();
-  void serve(Socket socket, std::size_t connection);
+  void serve(Socket socket);
   std::optional<ReceivedRequest> receive(MessageReader& reader);
 
   Handler handler_;
+  ModelsQuestion models_;
   int called_off_;
   Socket listener_;
   std::uint16_t port_;

@@ -50,7 +50,8 @@ std::string WeirUnderTest::text(const WeirSettings& settings, std::uint16_t port
   std::ostringstream out;
   out << "[server]\n";
   write_keys(out, {{"listen", "[" + quoted(loopback(port)) + "]"}, {"threads", "2"}}, settings.server);
-  out << "[metrics]\nlisten = " << quoted(loopback(metrics_port)) << "\n[admin]\nlisten = \"\"\n";
+  out << "[metrics]\nlisten = " << quoted(loopback(metrics_port)) << "\n[admin]\n";
+  write_keys(out, {{"listen", "\"\""}}, settings.admin);
   out << "[log]\nrequests = " << quoted(log.string()) << "\n[limits]\n";
   write_keys(out, {{"drain_delay", "0"}, {"drain", "5"}}, settings.limits);
   out << "[measure]\n";

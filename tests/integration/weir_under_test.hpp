@@ -32,12 +32,13 @@ struct PoolKeys {
 };
 
 /// What a test wants otherwise than it is here: two loops, no drain delay, ports of its own, and pools that name their
-/// model "m", so that weir has no reason to ask the replicas for theirs.
+/// model "m".
 struct WeirSettings {
   std::vector<PoolKeys> pools;
   Keys server = {};
   Keys limits = {};
   Keys measure = {};
+  Keys admin = {};  ///< Off without.
   std::vector<Keys> slos = {};
 };
 

@@ -89,6 +89,7 @@ class Attempt {
     options.keep_errors = setup.keep_errors;
     options.accepted = [this](unsigned) { ++accepted; };
     options.request_id = "id-1";
+    options.weir_id = "weir-1";
     options.replica = "gpu0";
     options.received = at(-1);
     options.started = at(-0.5);

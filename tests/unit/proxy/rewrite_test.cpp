@@ -21,6 +21,12 @@ std::string sent_on(const std::string& head, std::uint64_t body_length = 0, bool
   EXPECT_TRUE(parsed) << head;
   return upstream_head(*parsed, {url, body_length, "id-1", inspected});
 }
+std::string sent_with_key(const std::string& fields) {
+  const std::string head = "POST /generate HTTP/1.1\r\nHost: client.example\r\n" + fields + "\r\n";
+  const auto parsed = parse_request_head(head);
+  EXPECT_TRUE(parsed) << head;
+  return upstream_head(*parsed, {url, 0, "id-1", true, "sk-0"});
+}
 std::string post_with(const std::string& fields) {
   return sent_on("POST /generate HTTP/1.1\r\nHost: client.example\r\n" + fields + "\r\n");
 }
@@ -30,6 +36,7 @@ ClientAnswer answer_of(ClientFraming framing, std::uint64_t length = 0) {
   answer.framing = framing;
   answer.length = length;
   answer.request_id = "id-1";
+  answer.weir_id = "weir-1";
   answer.replica = "gpu0";
   return answer;
 }
@@ -79,6 +86,18 @@ TEST(UpstreamHead, AsksForNoCodingWhereTheAnswerIsRead) {
   EXPECT_THAT(sent_on(request, 0, false), HasSubstr("Accept-Encoding: gzip, br\r\n"));
 }
 
+TEST(UpstreamHead, CarriesTheReplicasKeyInPlaceOfTheClientsCredential) {
+  const std::string begin = "POST /engine/generate HTTP/1.1\r\nHost: gpu0:8000\r\n";
+  const std::string end = "x-request-id: id-1\r\nContent-Length: 0\r\n\r\n";
+  EXPECT_EQ(sent_with_key(""), begin + "Authorization: Bearer sk-0\r\n" + end) << "a client without one is served too";
+  EXPECT_EQ(sent_with_key("AUTHORIZATION: Bearer theirs\r\nX-Kept: 1\r\nauthorization: Basic theirs\r\n"),
+            begin + "X-Kept: 1\r\nAuthorization: Bearer sk-0\r\n" + end);
+  EXPECT_EQ(sent_with_key("X-Api-Key: theirs\r\n"),
+            begin + "Authorization: Bearer sk-0\r\nx-api-key: sk-0\r\n" + end);
+  const auto kept = post_with("Authorization: Bearer theirs\r\nX-Api-Key: theirs\r\n");
+  EXPECT_EQ(count(kept, "theirs"), 2u) << "without a key of the replica's own the client's goes on";
+}
+
 TEST(UpstreamHead, CarriesOneRequestIdAndOneLength) {
   const auto head = post_with("X-Request-ID: forged\r\nx-request-id: forged\r\nContent-Length: 3\r\n");
   EXPECT_EQ(count(head, "x-request-id: id-1\r\n"), 1u);
@@ -99,7 +118,7 @@ TEST(ClientHead, IsCanonical) {
   EXPECT_EQ(passed_back("content-type: application/json\r\nContent-Length: 2\r\nSERVER: uvicorn\r\nx_y: 1\r\n",
                         answer_of(ClientFraming::length, 2)),
             "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nSERVER: uvicorn\r\nx_y: 1\r\nx-request-id: id-1\r\n"
-            "x-weir-replica: gpu0\r\nContent-Length: 2\r\n\r\n");
+            "x-weir-id: weir-1\r\nx-weir-replica: gpu0\r\nContent-Length: 2\r\n\r\n");
 }
 
 TEST(ClientHead, DropsWhatBelongsToTheReplicasConnection) {
@@ -107,7 +126,7 @@ TEST(ClientHead, DropsWhatBelongsToTheReplicasConnection) {
       passed_back("Connection: close, X-Hop\r\nX-Hop: 1\r\nKeep-Alive: timeout=5\r\nTransfer-Encoding: chunked\r\n"
                   "Trailer: X\r\nUpgrade: h2c\r\nProxy-Authenticate: Basic\r\nTE: x\r\nX-Kept: 2\r\n",
                   answer_of(ClientFraming::chunked)),
-      "HTTP/1.1 200 OK\r\nX-Kept: 2\r\nx-request-id: id-1\r\nx-weir-replica: gpu0\r\n"
+      "HTTP/1.1 200 OK\r\nX-Kept: 2\r\nx-request-id: id-1\r\nx-weir-id: weir-1\r\nx-weir-replica: gpu0\r\n"
       "Transfer-Encoding: chunked\r\n\r\n");
 }
 
@@ -118,6 +137,12 @@ TEST(ClientHead, NamesTheReplicaItselfOrNot) {
   EXPECT_THAT(passed_back(spoofed, answer), Not(HasSubstr("other")));
   answer.replica = "";
   EXPECT_THAT(passed_back(spoofed, answer), Not(HasSubstr("eplica")));
+}
+
+TEST(ClientHead, CarriesWeirsOwnIdAndNoOther) {
+  const auto head = passed_back("X-Weir-Id: forged\r\nContent-Length: 2\r\n", answer_of(ClientFraming::length, 2));
+  EXPECT_EQ(count(head, "x-weir-id: weir-1\r\n"), 1u);
+  EXPECT_THAT(head, Not(HasSubstr("forged")));
 }
 
 TEST(ClientHead, FramesEachBodyInOneWay) {
@@ -182,23 +207,37 @@ TEST(OwnAnswer, IsWholeAndFramed) {
   const std::string body =
       R"({"error":{"message":"try again","type":"overloaded_error","param":null,"code":"overloaded"}})"
       "\n";
-  EXPECT_EQ(own_answer(own, metrics::Api::openai_chat, true, true, false, "id-1"),
-            "HTTP/1.1 429 Too Many Requests\r\nContent-Type: application/json\r\nContent-Length: " +
-                std::to_string(body.size()) + "\r\nRetry-After: 7\r\nx-request-id: id-1\r\n\r\n" + body);
-  EXPECT_THAT(own_answer(own, metrics::Api::openai_chat, true, false, false, "id-1"),
-              HasSubstr("Connection: close\r\n\r\n{"));
-  EXPECT_THAT(own_answer(own, metrics::Api::openai_chat, false, true, false, "id-1"),
-              HasSubstr("Connection: keep-alive\r\n\r\n{"));
-  EXPECT_THAT(own_answer(own, metrics::Api::openai_chat, false, true, false, "id-1"), StartsWith("HTTP/1.0 429 "));
-  const auto to_head = own_answer(own, metrics::Api::openai_chat, true, true, true, "id-1");
-  EXPECT_THAT(to_head, EndsWith("\r\n\r\n"));
-  EXPECT_THAT(to_head, HasSubstr("Content-Length: " + std::to_string(body.size())));
-  EXPECT_THAT(own_answer(own, metrics::Api::openai_chat, true, true, false, ""), Not(HasSubstr("x-request-id")));
+  OwnFraming framing{.api = metrics::Api::openai_chat, .request_id = "id-1", .weir_id = "weir-1"};
+  EXPECT_EQ(own_answer(own, framing), "HTTP/1.1 429 Too Many Requests\r\nContent-Type: application/json\r\nContent-Length: " +
+                                          std::to_string(body.size()) +
+                                          "\r\nRetry-After: 7\r\nx-request-id: id-1\r\nx-weir-id: weir-1\r\n\r\n" + body);
+  framing.keep_alive = false;
+  EXPECT_THAT(own_answer(own, framing), HasSubstr("Connection: close\r\n\r\n{"));
+  framing.http_1_1 = false;
+  framing.keep_alive = true;
+  EXPECT_THAT(own_answer(own, framing), HasSubstr("Connection: keep-alive\r\n\r\n{"));
+  EXPECT_THAT(own_answer(own, framing), StartsWith("HTTP/1.0 429 "));
+  framing.to_head = true;
+  EXPECT_THAT(own_answer(own, framing), EndsWith("\r\n\r\n"));
+  EXPECT_THAT(own_answer(own, framing), HasSubstr("Content-Length: " + std::to_string(body.size())));
+  EXPECT_THAT(own_answer(own, OwnFraming{}), Not(HasSubstr("x-request-id")));
+}
+
+TEST(OwnAnswer, SaysWhatReplicasSayToThePagesOfThisOrigin) {
+  OwnFraming framing;
+  framing.cors = "Access-Control-Allow-Origin: *\r\n";
+  const auto answer = own_answer(OwnAnswer{}, framing);
+  EXPECT_THAT(answer, HasSubstr("\r\nAccess-Control-Allow-Origin: *\r\n\r\n"));
 }
 
 TEST(OwnAnswer, ToAMethodThatIsNotAllowedSaysWhichAre) {
   const auto own = error_answer(405, "invalid_request_error", "bad_request", "no");
-  EXPECT_THAT(own_answer(own, metrics::Api::other, true, false, false, ""), HasSubstr("\r\nAllow: GET, HEAD, POST"));
+  EXPECT_THAT(own_answer(own, {}), HasSubstr("\r\nAllow: GET, HEAD, POST"));
+}
+
+TEST(OwnAnswer, ThatWantsACredentialSaysWhichKind) {
+  const auto own = error_answer(401, "invalid_request_error", "invalid_api_key", "no");
+  EXPECT_THAT(own_answer(own, {}), HasSubstr("\r\nWWW-Authenticate: Bearer\r\n"));
 }
 
 TEST(RequestId, IsTheClientsOnlyWhereItIsHarmless) {
