@@ -131,7 +131,8 @@ void PoolReading::read_key(TableReader& table, Replica& replica) {
   const auto* written = table.read_secret("api_key", replica.api_key, &api_key);
   const auto* in_file = table.read_secret("api_key_file", replica.api_key, &api_key_file);
   if (table.has("api_key") && in_file) {
-    table.blame_secret("api_key_file", *in_file, "api_key is set as well, and a replica has one key; remove one of them");
+    table.blame_secret("api_key_file", *in_file,
+                       "api_key is set as well, and a replica has one key; remove one of them");
   }
   if (server_.open || !(written || in_file)) return;
   for (const auto& listener : listeners_) {

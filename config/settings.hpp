@@ -107,7 +107,7 @@ struct Replica {
   std::optional<std::uint32_t> max_in_flight;   ///< Requests at a time.
   std::optional<bool> inject_usage;             ///< Overrides measure.inject_usage.
   std::optional<bool> inject_continuous_usage;  ///< Overrides measure.inject_continuous_usage.
-  /// Sent in place of a client's credential; "" = none. Goes to this replica and nowhere else: no log, no error, no page.
+  /// Sent in place of a client's credential; "" = none. Goes to this replica alone: no log, no error, no page.
   std::string api_key;
   bool operator==(const Replica&) const = default;
 };

@@ -1,4 +1,4 @@
-// What replicas let a browser's page do (CORS), so that weir's own answers, errors above all, reach the page as theirs do.
+// What replicas let a browser's page do (CORS), so that weir's own answers reach the page as theirs do.
 //
 // Noted from the answers that replicas gave to requests with an Origin, given to weir's own answers to the same Origin.
 // Of 64 origins and what was said of any ("*"); the one noted longest ago goes. Any thread; requests without an Origin

@@ -168,7 +168,8 @@ class Directory {
     known->told = told_;
     for (const auto& pool : shared_.fleet.pools())
       for (const auto& replica : pool->replicas)
-        if (replica->settings.api_key.empty() && refusing_.contains(replica.get())) known->keyed.push_back(replica.get());
+        if (replica->settings.api_key.empty() && refusing_.contains(replica.get()))
+          known->keyed.push_back(replica.get());
     known->served = served_by(shared_.fleet, told_);
     known->text = known->served.text();
     shared_.models.set(std::move(known));

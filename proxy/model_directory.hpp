@@ -1,8 +1,8 @@
 // What GET /v1/models and GET /v1/models/{id} answer: what the replicas tell of their models, which are asked every few
 // seconds on the control thread, each with its own key where it has one.
 //
-// A replica that wants a key and has none of its own here is asked on behalf of each client that brings a credential, on
-// the loop of that client: at most 16 such replicas a request, 64 requests at a time, 2 s. What it answers is for that
+// A replica that wants a key and has none of its own here is asked on behalf of each client that brings a credential,
+// on the loop of that client: at most 16 such replicas a request, 64 requests at a time, 2 s. What it answers is for that
 // client alone and is kept nowhere.
 #pragma once
 

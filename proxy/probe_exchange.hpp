@@ -1,7 +1,7 @@
 // One request to a replica and its answer, on a connection of its own, blocking, each step within a time limit.
 //
-// For the probe only; not the data path. Yet moments come from the same clock as there, so that what is measured is what
-// weir would measure.
+// For the probe only; not the data path. Yet moments come from the same clock as there, so that what is measured is
+// what weir would measure.
 #pragma once
 
 #include <boost/asio/ip/tcp.hpp>

@@ -42,7 +42,8 @@ bool is_openai(Api api) { return api == Api::openai_chat || api == Api::openai_c
 /// Replaces a key wherever it stands in a text.
 void hide(std::string_view key, std::string& text) {
   if (key.empty()) return;
-  for (auto at = text.find(key); at != std::string::npos; at = text.find(key, at + 3)) text.replace(at, key.size(), "***");
+  for (auto at = text.find(key); at != std::string::npos; at = text.find(key, at + 3))
+    text.replace(at, key.size(), "***");
 }
 
 /// Keeps a page whole, up to a limit.

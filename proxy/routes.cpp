@@ -11,8 +11,8 @@ namespace {
 
 /// Besides those of the APIs that are read.
 constexpr std::array<std::string_view, 16> other_inference_paths{
-    "/v1/embeddings", "/embeddings", "/embed",       "/v1/rerank",      "/v2/rerank",     "/rerank",
-    "/v1/reranking",  "/v1/score",   "/score",       "/tokenize",       "/v1/tokenize",   "/detokenize",
+    "/v1/embeddings", "/embeddings",     "/embed",          "/v1/rerank",  "/v2/rerank",   "/rerank",
+    "/v1/reranking",  "/v1/score",       "/score",          "/tokenize",   "/v1/tokenize", "/detokenize",
     "/infill",        "/v1/moderations", "/apply-template", "/v1/messages/count_tokens"};
 
 /// Under these every path is one: transcriptions, speech, generations, edits.
@@ -29,7 +29,8 @@ bool contains(const List& list, std::string_view what) {
 bool is_plain(std::string_view rest) {
   char last = '/';
   for (const char c : rest) {
-    const bool word = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_';
+    const bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+    const bool word = letter || (c >= '0' && c <= '9') || c == '-' || c == '_';
     if (!word && (c != '/' || last == '/')) return false;
     last = c;
   }

@@ -4,8 +4,8 @@
 // A handler that returns with the connection open has answered: the next request on it is read. What a handler throws
 // other than PeerGone fails the test.
 //
-// weir asks every replica for its models now and then, on a connection of its own. Unless a test wants to see that, such
-// a request is answered 404 and is neither kept nor counted.
+// weir asks every replica for its models now and then, on a connection of its own. Unless a test wants to see that,
+// such a request is answered 404 and is neither kept nor counted.
 #pragma once
 
 #include <atomic>
