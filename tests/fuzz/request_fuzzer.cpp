@@ -1,5 +1,5 @@
 // Feeds a body to RequestInspector whole, byte by byte and as the input cuts it: the facts must be the same and within
-// bounds, and the member that asks for usage must leave the body the JSON it was.
+// bounds, and the edits that ask for usage must leave the body the JSON it was.
 //
 // An input: API; path; two bytes for the cuts; the body.
 #include <simdjson.h>
@@ -7,7 +7,7 @@
 #include <array>
 #include <memory>
 
-#include "metrics/wire/request.hpp"
+#include "metrics/wire/request_edits.hpp"
 #include "tests/fuzz/input.hpp"
 
 namespace {
@@ -32,7 +32,7 @@ RequestFacts facts_of(Api api, std::string_view path, const std::vector<std::str
   return inspector.finish();
 }
 
-/// All but what the member that asks for usage changes.
+/// All but what the edits that ask for usage change.
 void must_be_equal(const RequestFacts& a, const RequestFacts& b) {
   must(a.api == b.api, "api");
   must(a.model == b.model, "model");
@@ -68,19 +68,31 @@ bool is_json(const std::string& text) {
   return parser.parse(text).error() == simdjson::SUCCESS;
 }
 
-void must_take_the_member(const RequestFacts& facts, std::string_view path, std::string_view body, bool continuous) {
-  const std::string_view member = usage_member(facts, continuous);
-  if (member.empty()) return;
-  must(facts.stream && !facts.stream_options && !facts.usage_requested && facts.whole_json, "only where it is missing");
-  must(!facts.empty_object, "the member's comma has a member behind it");
-  must(*facts.first_member_at <= body.size() && body[*facts.first_member_at - 1] == '{', "just behind the brace");
-  const std::string before(body);
-  std::string after = before;
-  after.insert(*facts.first_member_at, member);
-  must(!is_json(before) || is_json(after), "the member leaves the body JSON");
+void must_take_the_edits(const RequestFacts& facts, std::string_view path, std::string_view body, Ask ask) {
+  const RequestEdits edits = edits_that_ask(ask, facts, body);
+  must(edits.empty() == (edits.asked == Ask::nothing), "edits ask for something");
+  if (edits.empty()) return;
+  must(facts.stream && facts.whole_json && !facts.empty_object, "only in a request that streams");
+  must(ask == Ask::timings_on_every_chunk || !facts.usage_requested, "only where it is missing");
+  std::uint64_t at = 0;
+  for (const RequestEdit& edit : edits.list()) {
+    must(at <= edit.at && edit.at + edit.erased <= body.size(), "edits are in order and inside");
+    const std::string_view erased = body.substr(edit.at, edit.erased);
+    must(erased.empty() || erased == "null" || erased == "false",
+         "only a value that says no is replaced");
+    at = edit.at + edit.erased;
+  }
+  std::vector<std::string_view> spans;
+  edits.append(body, spans);
+  std::string after;
+  for (const std::string_view span : spans) after += span;
+  must(after.size() == edits.size_of(body.size()), "Content-Length follows");
+  must(!is_json(std::string(body)) || is_json(after), "the edits leave the body JSON");
   const RequestFacts again = facts_of(facts.api, path, {after});
   must_be_equal(again, facts);
-  must(again.usage_requested && again.stream_options, "the member asks for usage");
+  const bool asks = ask == Ask::timings_on_every_chunk ? again.token_timings : again.usage_requested;
+  must(asks, "the edits ask for what they should");
+  must(edits_that_ask(ask, again, after).empty(), "once is enough");
 }
 
 }  // namespace
@@ -100,9 +112,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t siz
     must_be_equal(facts, whole);
     must(facts.usage_requested == whole.usage_requested, "usage_requested");
     must(facts.stream_options == whole.stream_options, "stream_options");
+    must(facts.token_timings == whole.token_timings, "token_timings");
   }
   must_be_bounded(whole, body.size());
-  must_take_the_member(whole, path, body, false);
-  must_take_the_member(whole, path, body, true);
+  for (const Ask ask : {Ask::usage, Ask::usage_on_every_chunk, Ask::timings_on_every_chunk})
+    must_take_the_edits(whole, path, body, ask);
   return 0;
 }

@@ -131,17 +131,18 @@ void must_be_bounded(const Answer& answer, std::size_t bytes) {
 }
 
 void must_have_sent_the_right_bytes(const Case& of, const Run& run) {
-  const bool strips = of.options.form == BodyForm::sse && of.options.strip_usage;
+  const bool strips = of.options.form == BodyForm::sse && (of.options.strip_usage || of.options.strip_timings);
   if (!strips) return must(run.forwarded() == of.body, "without stripping every byte is sent on as it came");
-  const std::string without_usage = weir::fuzz::stripped(of.options.api, of.body, of.whole);
-  if (!of.options.strip_continuous_usage) {
+  const std::string without_usage =
+      weir::fuzz::stripped(of.options.api, of.body, of.whole, of.options.strip_usage);
+  if (!of.options.strip_continuous_usage && !of.options.strip_timings) {
     return must(run.forwarded() == without_usage, "only events that bring nothing but usage are taken out");
   }
   must(weir::fuzz::is_subsequence(run.forwarded(), without_usage), "stripping only takes out");
   if (!of.whole) return;
   // Whoever reads what is left sees the same answer, but for its usage.
   Case left{.options = of.options, .whole = of.whole, .framed = of.framed, .body = run.forwarded()};
-  left.options.strip_usage = left.options.strip_continuous_usage = false;
+  left.options.strip(wire::Ask::nothing);
   const Run again(left, {left.body}, Clock::stands);
   must(again.answer().output_chars == run.answer().output_chars, "stripping leaves the text");
   must(again.answer().finish_reason == run.answer().finish_reason, "stripping leaves the finish");
@@ -158,8 +159,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t siz
   const unsigned options = input.take();
   constexpr std::array forms{BodyForm::sse, BodyForm::lines, BodyForm::json, BodyForm::opaque};
   of.options.form = forms[options & 3];
-  of.options.strip_usage = (options & 4) != 0;
-  of.options.strip_continuous_usage = (options & 8) != 0;
+  constexpr std::array asked{wire::Ask::nothing, wire::Ask::usage, wire::Ask::timings_on_every_chunk,
+                             wire::Ask::usage_on_every_chunk};
+  of.options.strip(asked[options >> 2 & 3]);
   of.options.choices = 1 + (options >> 4 & 3);
   of.options.prompts = of.options.choices == 4 ? 2 : 1;
   of.whole = (options & 64) == 0;

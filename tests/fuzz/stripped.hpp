@@ -3,6 +3,8 @@
 #pragma once
 
 #include <algorithm>
+#include <cstdint>
+#include <set>
 #include <string>
 #include <string_view>
 
@@ -49,22 +51,44 @@ inline Block block_at(std::string_view stream, std::size_t from) {
   return block;
 }
 
-inline bool is_usage_only(metrics::Api api, const Block& block) {
-  if (!block.dispatched || block.size > metrics::StreamMeter::hold_limit) return false;
-  if (!block.ended && !metrics::wire::whole_event(block.data)) return false;
-  const std::string padded = block.data + std::string(metrics::StreamMeter::padding, '\0');
-  metrics::wire::EventFacts facts;
-  metrics::wire::read_event(api, std::string_view(padded).substr(0, block.data.size()), facts);
-  return facts.usage_only;
-}
+/// What the blocks of a stream say, one after the other.
+class Reading {
+ public:
+  explicit Reading(metrics::Api api) : api_(api) {}
 
-/// `whole`: the stream's framing ended in good order. If not, an unfinished event is not sent on.
-inline std::string stripped(metrics::Api api, std::string_view stream, bool whole) {
+  /// The block brings usage and nothing else: no choices, or such as bring nothing and have finished before.
+  bool is_usage_event(const Block& block) {
+    if (!block.dispatched || block.size > metrics::StreamMeter::carry_limit) return false;
+    if (!block.ended && !metrics::wire::whole_event(block.data)) return false;
+    const std::string padded = block.data + std::string(metrics::StreamMeter::padding, '\0');
+    metrics::wire::EventFacts facts;
+    metrics::wire::read_event(api_, std::string_view(padded).substr(0, block.data.size()), facts);
+    const auto had_finished = [this](const auto& one) { return finished_.contains(one.index); };
+    const bool over = std::ranges::all_of(facts.choices, had_finished);
+    for (const auto& one : facts.choices) {
+      if (one.finished && one.index < most_choices) finished_.insert(one.index);
+    }
+    return facts.usage_only || (facts.bare_usage && over);
+  }
+
+ private:
+  static constexpr std::uint32_t most_choices = 128;  // Of more the meter keeps no account.
+
+  metrics::Api api_;
+  std::set<std::uint32_t> finished_;
+};
+
+/// `whole`: the stream's framing ended in good order. If not, an unfinished event is not sent on. `usage_events`: these
+/// are taken out.
+inline std::string stripped(metrics::Api api, std::string_view stream, bool whole, bool usage_events) {
   std::string sent;
+  Reading reading(api);
   for (std::size_t at = 0; at < stream.size();) {
     const Block block = block_at(stream, at);
-    const bool lost = !block.ended && !whole && block.size <= metrics::StreamMeter::hold_limit;
-    if (!lost && !is_usage_only(api, block)) sent += stream.substr(block.begin, block.end - block.begin);
+    const bool held = block.size <= metrics::StreamMeter::hold_limit;
+    const bool lost = !block.ended && !whole && held;
+    const bool cut = reading.is_usage_event(block) && usage_events && held;
+    if (!lost && !cut) sent += stream.substr(block.begin, block.end - block.begin);
     at = block.end;
   }
   return sent;
