@@ -1,0 +1,123 @@
+"""Each case twice at the engine and once through weir: the bytes, the head, the outcome, and the tokens that weir counted beside
+those that the engine counted."""
+import time
+
+from cases import CASES
+from compare import differences, models_differences, with_losses
+from exchange import ask
+from report import tokens
+from weir import Failed, until
+
+def told(answer):
+    """The usage of an answer, all its events together, for engines that count nowhere else."""
+    usage = [event["usage"] for event in answer.events() if isinstance(event, dict) and event.get("usage")]
+    return {"prompt": usage[-1].get("prompt_tokens"), "output": usage[-1].get("completion_tokens")} if usage else {}
+
+
+def steady(engine, server, case, body):
+    """The engine's answer, and whether it gave it twice: what it had in its cache may show in the first."""
+    last = ask(server.url, case.path, body)
+    for _ in range(3):
+        answer = ask(server.url, case.path, body)
+        if not list(differences(last, answer, engine, case.choices)):
+            return answer, True
+        last = answer
+    return last, False
+
+
+def line_of(weir, ask_it):
+    """What came through weir, and the line of its log about it."""
+    logged = len(weir.lines())
+    through = ask_it()
+    until("the request's line in weir's log", lambda: len(weir.lines()) > logged)
+    return through, weir.lines()[logged]
+
+
+def made(engine, server, before, wanted):
+    """What the engine counted since `before`; it counts a moment after it has answered."""
+    end = time.monotonic() + 2
+    while True:
+        grown = engine.own(server.url) - before
+        if time.monotonic() > end or (grown.output == wanted and grown.running is not None):
+            return grown
+        time.sleep(0.02)
+
+
+def truths(case, engine, direct, grown):
+    """The tokens of a request: what the engine counted, or where it does not count, what its answer says."""
+    if grown.output is None or case.name in engine.says_less:
+        return told(direct)
+    # Of several choices some engines count the prompt once, some once a choice.
+    return {"output": grown.output, "prompt": grown.prompt if case.choices == 1 else None}
+
+
+def run_case(case, engine, server, weir, stop):
+    """(what the table says, problems)"""
+    body = case.body(engine, stop)
+    direct, is_steady = steady(engine, server, case, body)
+    if body is None:
+        problems = list(models_differences(direct, ask(weir.url, case.path)))
+        return "same" if not problems else "differs", problems
+    before = engine.own(server.url)
+    through, line = line_of(weir, lambda: ask(weir.url, case.path, body))
+    grown = made(engine, server, before, line["output_tokens"])
+    problems, said = [], "same"
+    if is_steady:
+        problems = list(differences(direct, through, engine, case.choices))
+        shortened, lost = with_losses(direct, engine)
+        if problems and lost and not list(differences(shortened, through, engine, case.choices)):
+            problems, said = [], f"same, less {' and '.join(lost)}"
+        elif problems:
+            said = "differs"
+    else:
+        said = "differs from itself"
+    outcome = "ok" if direct.status == 200 else "client_error" if direct.status < 500 else "upstream_error"
+    if line["outcome"] != outcome:
+        problems.append(f"outcome {line['outcome']} for status {direct.status}")
+    if line["attempt"] != 1:
+        problems.append(f"sent {line['attempt']} times")
+    if case.counts and direct.status == 200:
+        truth = truths(case, engine, direct, grown)
+        for kind in ("prompt", "output"):
+            if truth.get(kind) is not None and (line[f"{kind}_tokens"] or 0) != truth[kind]:
+                problems.append(f"{kind} tokens: weir {tokens(line[f'{kind}_tokens'])}, {engine.title} {tokens(truth[kind])}")
+        ours, theirs = line["output_tokens"], truth.get("output")
+        said += f"; {tokens(ours)} = {tokens(theirs)}" if (ours or 0) == theirs else f"; **{tokens(ours)} of {tokens(theirs)}**"
+        if case.name in engine.says_less and grown.output != theirs:
+            said += f" that it tells, of {tokens(grown.output)}"
+    elif direct.status != 200:
+        said += f"; {direct.status}"
+    return said, problems
+
+
+def stop_text(engine, server):
+    """Text out of the middle of the engine's answer to the first case."""
+    answer = next(ask(server.url, CASES[0].path, CASES[0].body(engine, None)).events(), {})
+    try:
+        text = answer["choices"][0]["message"]["content"]
+    except (LookupError, TypeError):
+        raise Failed(f"{engine.title} did not answer: {answer}") from None
+    return text[len(text) // 2 :][:3]
+
+
+def run(engine, weirs, words, report):
+    """All cases; what the table says of each, by name."""
+    server, said = engine.servers[0], {}
+    stop = stop_text(engine, server)
+    for weir in weirs.values():  # What weir learns of a replica, it learns from the first answers.
+        for streamed in (False, True):
+            ask(weir.url, CASES[0].path, {**CASES[0].body(engine, None), "stream": streamed})
+    for case in CASES:
+        if words and not any(word in case.name for word in words):
+            continue
+        if case.name in engine.leaves_out:
+            said[case.name] = "-"
+            continue
+        try:
+            said[case.name], problems = run_case(case, engine, server, weirs[case.every_chunk], stop)
+        except Failed as failed:
+            said[case.name], problems = "failed", [str(failed)]
+        report.say(f"{'FAILED' if problems else 'passed'}  {engine.name}: {case.name}: {said[case.name]}")
+        for problem in problems:
+            report.fail(f"{engine.name}, {case.name}", problem)
+    return said
