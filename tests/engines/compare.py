@@ -27,8 +27,8 @@ def in_order(body):
 
 
 def headers(answer):
-    # LiteLLM has headers that tell times and ids of calls.
-    return {name.lower(): value for name, value in answer.headers if not name.lower().startswith("x-litellm")}
+    # LiteLLM tells times and ids of calls, and what it got from behind it, in headers.
+    return {name.lower(): value for name, value in answer.headers if not name.lower().startswith(("x-litellm", "llm_provider"))}
 
 
 def of_headers(direct, through):

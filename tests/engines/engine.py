@@ -10,7 +10,8 @@ from weir import Failed, free_ports, get
 
 HERE = Path(__file__).resolve().parent
 QUIET = {"OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false", "HF_HUB_OFFLINE": "1", "HF_HUB_DISABLE_TELEMETRY": "1",
-         "DO_NOT_TRACK": "1", "PYTHONUNBUFFERED": "1"}
+         "DO_NOT_TRACK": "1", "PYTHONUNBUFFERED": "1",
+         "PYTHONDONTWRITEBYTECODE": ""}  # A start takes a minute where nothing is kept compiled.
 
 
 @dataclasses.dataclass
@@ -108,7 +109,7 @@ class Engine:
     model = "tiny"
     servers_wanted = 2
     health = "/health"
-    patience = 300.0  # Seconds that a server may take to start.
+    patience = 600.0  # Seconds that a server may take to start.
     sampling = {"temperature": 1.0, "seed": 7}
     more = {}  # What requests of OpenAI's routes have besides.
     masks = []  # (pattern, replacement): what is random in an answer's bytes.
@@ -144,11 +145,13 @@ class Engine:
         return asked.stdout.strip() or "unknown"
 
     def start(self):
-        ports = free_ports(self.servers_wanted)
-        for number, port in enumerate(ports):
+        """One after the other: each wants a CPU for itself while it starts. Returns the longest start in seconds."""
+        longest = 0.0
+        for number, port in enumerate(free_ports(self.servers_wanted)):
             command, environment = self.command(port)
             self.servers.append(Server(f"{self.name}-{number}", command, environment, self.directory, port))
-        return max(server.wait(self.health, self.patience) for server in self.servers)
+            longest = max(longest, self.servers[-1].wait(self.health, self.patience))
+        return longest
 
     def close(self):
         for server in self.servers:

@@ -17,6 +17,7 @@ class Litellm(Llamacpp):
     health = "/health/liveliness"
     more = {}
     leaves_out = {}
+    losses = [(rb',"usage":\{"completion_tokens":0,"prompt_tokens":0,"total_tokens":0\}', b"", "zeros for usage on every chunk")]
 
     def __init__(self, folder, directory):
         super().__init__(folder, directory)
@@ -36,7 +37,7 @@ class Litellm(Llamacpp):
         settings = self.directory / "litellm.yaml"
         settings.write_text(SETTINGS.format(url=self.behind.url))
         return [self.python("litellm").with_name("litellm"), "--config", settings, "--host", "127.0.0.1", "--port", port], {
-            "LITELLM_LOCAL_MODEL_COST_MAP": "True"}
+            "LITELLM_LOCAL_MODEL_COST_MAP": "True", "LITELLM_DANGEROUSLY_PERMIT_WEAK_OR_UNSET_MASTER_KEY": "true"}
 
     def close(self):
         super().close()

@@ -39,12 +39,15 @@ def metrics(weir):
 
 def run(engine, weir, report):
     """Rows: what, weir's, the engine's, the difference."""
+    tells = engine.own(engine.servers[0].url).running is not None
+    if tells:
+        until("an idle engine", lambda: engine.own_of_all().running == 0, 60)
     before, metrics_before, logged = engine.own_of_all(), metrics(weir), len(weir.lines())
     with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as pool:
         answers = list(pool.map(lambda job: ask(weir.url, *job), bodies(engine)))
     until("all lines of weir's log", lambda: len(weir.lines()) >= logged + REQUESTS)
     lines = weir.lines()[logged:]
-    if engine.own(engine.servers[0].url).running is not None:
+    if tells:
         until("an idle engine", lambda: engine.own_of_all().running == 0)
     own = engine.own_of_all() - before
     after = metrics(weir)
@@ -67,7 +70,8 @@ def run(engine, weir, report):
         return sum(values) if values else None
 
     usage = [told(answer) for answer in answers]
-    by_usage = {kind: sum(one[kind] for one in usage) if all(usage) else None for kind in ("prompt", "output")}
+    by_usage = {kind: sum(one[kind] for one in usage) if all(one[kind] for one in usage) else None
+                for kind in ("prompt", "output")}
     counted = grown["weir_output_tokens_total"] - grown["weir_output_tokens_overcounted_total"]
     count("output tokens", total("output_tokens") or 0, counted, own.output if own.output is not None else by_usage["output"])
     count("prompt tokens", total("prompt_tokens") or 0, grown["weir_prompt_tokens_total"],

@@ -47,7 +47,8 @@ def probe(program, weir, engine, report):
     return [json.loads(line) for line in ran.stdout.splitlines() if line.startswith("{")], said
 
 
-def run_engine(engine, program, directory, words, seen, report):
+def run_engine(engine, program, directory, parts, words, seen, report):
+    """`parts`: cases, all of them or those that have one of `words` in their names, the rest that an engine is tried for, tools."""
     directory.mkdir(parents=True, exist_ok=True)
     weirs = []
 
@@ -62,20 +63,22 @@ def run_engine(engine, program, directory, words, seen, report):
         seconds = engine.start()
         report.say(f"{engine.title} answers after {seconds:.0f} s")
         seen.engines.append([engine.title, engine.version(), f"{engine.servers_wanted}"])
-        one = {False: weir("one", 1), True: weir("every-chunk", 1, "[measure]\ninject_continuous_usage = true\n")}
-        seen.cases[engine.title] = answers.run(engine, one, words, report)
-        if words:
-            return
-        seen.aborts += aborts.run(engine, one, report)
-        every = weir("all", engine.servers_wanted)
-        found, said = probe(program, every, engine, report)
-        seen.probes.append((engine.title, said))
-        (directory / "probe.json").write_text(json.dumps(found, indent=1))
-        seen.figures += figures.run(engine, every, report)
-        if engine.servers_wanted > 1:
-            seen.failures.append(failures.run(engine, weir("failures", engine.servers_wanted), report))
-    except Failed as failed:
-        report.fail(engine.name, str(failed))
+        if "cases" in parts:
+            one = {False: weir("one", 1), True: weir("every-chunk", 1, "[measure]\ninject_continuous_usage = true\n")}
+            seen.cases[engine.title] = answers.run(engine, one, words, report)
+        if "rest" in parts:
+            seen.aborts += aborts.run(engine, one, report)
+            every = weir("all", engine.servers_wanted)
+            found, said = probe(program, every, engine, report)
+            seen.probes.append((engine.title, said))
+            (directory / "probe.json").write_text(json.dumps(found, indent=1))
+            seen.figures += figures.run(engine, every, report)
+            if engine.servers_wanted > 1:
+                seen.failures.append(failures.run(engine, weir("failures", engine.servers_wanted), report))
+        if "tools" in parts:
+            tools.run(engine, weir("tools", 1), directory, seen, report)
+    except Exception as error:  # The other engines are to be tried all the same.
+        report.fail(engine.name, str(error) if isinstance(error, Failed) else f"{type(error).__name__}: {error}")
     finally:
         for each in weirs:
             each.close()
@@ -99,7 +102,7 @@ def write_tables(seen, report):
         report.table("`kill -9` of one of two servers", ["engine", "streams of the killed", "streams of the other",
                                                          "requests after it that were answered", "weir says"], seen.failures)
     for title, rows in seen.tools:
-        report.table(title, ["", "the tool's", "weir's", "difference"], rows)
+        report.table(title, ["the tool's", "weir's", "difference"], rows)
     for title, said in seen.probes:
         report.sections.append(f"**`weir check --probe` before {title}**\n\n```\n{said.strip()}\n```")
 
@@ -112,12 +115,16 @@ def main():
     without_proxies()
     report, seen = Report(), Seen()
     try:
-        for name in wanted:
-            if name == "tools":
-                tools.run(Vllm(folder, folder / "run" / "tools"), program, seen, report)
-            else:
+        for name in ENGINES:
+            parts = [] if name not in wanted else ["cases"] if only else ["cases", "rest"]
+            if name == "vllm" and "tools" in wanted:
+                parts.append("tools")
+            if parts:
                 directory = folder / "run" / name
-                run_engine(ENGINES[name](folder, directory), program, directory, only, seen, report)
+                engine = ENGINES[name](folder, directory)
+                if parts == ["tools"]:
+                    engine.servers_wanted = 1
+                run_engine(engine, program, directory, parts, only, seen, report)
     finally:
         write_tables(seen, report)
         written.write_text(report.whole())
