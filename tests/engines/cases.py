@@ -34,16 +34,19 @@ def asked(engine, **more):
     return {"model": engine.model, "max_tokens": LENGTH, **engine.sampling, **engine.more, **more}
 
 
-def chat(**more):
+TEXT = "the old river and a house by the land"
+
+
+def chat(text=TEXT, **more):
     def body(engine, _):
-        return asked(engine, messages=[{"role": "user", "content": "the old river and a house by the land"}], **more)
+        return asked(engine, messages=[{"role": "user", "content": text}], **more)
 
     return body
 
 
-def completion(**more):
+def completion(text=TEXT, **more):
     def body(engine, _):
-        return asked(engine, prompt="the old river and a house by the land", **more)
+        return asked(engine, prompt=text, **more)
 
     return body
 

@@ -3,7 +3,7 @@ import concurrent.futures
 import random
 
 from answers import told
-from cases import chat, completion
+from cases import TEXT, chat, completion
 from exchange import ask
 from report import milliseconds, tokens
 from weir import samples, until
@@ -14,9 +14,10 @@ REQUESTS, AT_ONCE = 40, 4
 def bodies(engine):
     """Chat and completions by turns, of different lengths, none of which asks for usage."""
     chance = random.Random(5)
+    text = " ".join([TEXT] * 20)  # Longer than the block of tokens that vLLM's prefix cache keeps as one.
     for number in range(REQUESTS):
         make, path = ((chat, "/v1/chat/completions"), (completion, "/v1/completions"))[number % 2]
-        body = make(stream=True, max_tokens=chance.randrange(16, 64))(engine, None)
+        body = make(text, stream=True, max_tokens=chance.randrange(16, 64))(engine, None)
         yield path, {**body, "seed": number, **({"cache_prompt": True} if "cache_prompt" in body else {})}
 
 
