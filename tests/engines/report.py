@@ -2,8 +2,9 @@
 
 
 class Report:
-    def __init__(self):
-        self.sections, self.failures = [], []
+    def __init__(self, root):
+        """`root`: a folder whose name is nobody's business where the tables are shown."""
+        self.sections, self.failures, self.root = [], [], f"{root}/"
 
     def say(self, text):
         print(text, flush=True)
@@ -20,7 +21,7 @@ class Report:
 
     def whole(self):
         failed = "\n".join(f"- {failure}" for failure in self.failures)
-        return "\n\n".join([*self.sections, f"**Failed**\n\n{failed}" if failed else "Nothing failed."]) + "\n"
+        return "\n\n".join([*self.sections, f"**Failed**\n\n{failed}" if failed else "Nothing failed."]).replace(self.root, "") + "\n"
 
 
 def milliseconds(seconds):

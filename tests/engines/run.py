@@ -113,7 +113,7 @@ def main():
     only = [word.removeprefix("case=") for word in words if word.startswith("case=")]
     wanted = [word for word in words if not word.startswith("case=")]
     without_proxies()
-    report, seen = Report(), Seen()
+    report, seen = Report(Path.cwd()), Seen()
     try:
         for name in ENGINES:
             parts = [] if name not in wanted else ["cases"] if only else ["cases", "rest"]
