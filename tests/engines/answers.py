@@ -1,6 +1,7 @@
 """Each case twice at the engine and once through weir: the bytes, the head, the outcome, and the tokens that weir counted beside
 those that the engine counted."""
 import time
+import uuid
 
 from cases import CASES
 from compare import differences, models_differences, with_losses
@@ -89,10 +90,24 @@ def of_outcome(direct, line):
         yield f"sent {line['attempt']} times"
 
 
+def run_ids(case, engine, weir, body):
+    """(what the table says, problems): a line of the log can be joined to the request that the client knows."""
+    theirs = str(uuid.uuid4())
+    through, line = line_of(weir, lambda: ask(weir.url, case.path, body, headers=[("x-request-id", theirs)]))
+    problems = []
+    if through.header("x-weir-id") != line["id"]:
+        problems.append(f"x-weir-id is {through.header('x-weir-id')}, id in the log {line['id']}")
+    if line.get("client_id") != theirs:
+        problems.append(f"client_id is {line.get('client_id')}, the client's x-request-id {theirs}")
+    return "in log and answer" if not problems else "differs", problems
+
+
 def run_case(case, engine, server, weir, stop):
     """(what the table says, problems). An engine that is short of CPU joins tokens into one event, now here, now there: bytes
     that differ are asked for again. What weir adds or takes is the same each time."""
     body = case.body(engine, stop)
+    if case.ids:
+        return run_ids(case, engine, weir, body)
     for left in reversed(range(TRIES)):
         direct, is_steady = steady(engine, server, case, body)
         if body is None:

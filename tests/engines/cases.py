@@ -28,6 +28,7 @@ class Case:
     choices: int = 1
     every_chunk: bool = False  # With inject_continuous_usage.
     counts: bool = True  # Tokens are made and must be counted.
+    ids: bool = False  # Asked with an x-request-id, which the log must tell, as the answer must tell weir's own.
 
 
 def asked(engine, **more):
@@ -123,4 +124,5 @@ CASES = [
     Case("unknown model", CHAT, unknown(), counts=False),
     Case("unknown model, streamed", CHAT, unknown(**STREAM), counts=False),
     Case("models", "/v1/models", page, counts=False),
+    Case("ids of the client's and of weir's", CHAT, chat(**STREAM), ids=True),
 ]

@@ -20,8 +20,8 @@ class Report:
         self.sections.append(f"**{title}**\n\n" + "\n".join(lines))
 
     def whole(self):
-        failed = "\n".join(f"- {failure}" for failure in self.failures)
-        return "\n\n".join([*self.sections, f"**Failed**\n\n{failed}" if failed else "Nothing failed."]).replace(self.root, "") + "\n"
+        failed = "\n".join(failure if len(failure) < 240 else f"{failure[:240]}..." for failure in self.failures)
+        return "\n\n".join([*self.sections, f"**Failed**\n\n```\n{failed}\n```" if failed else "Nothing failed."]).replace(self.root, "") + "\n"
 
 
 def milliseconds(seconds):
