@@ -6,109 +6,17 @@ Usage: run.py WEIR_PROGRAM DIRECTORY [WORD...]
   WORD       only cases whose name has one of these."""
 import json
 import os
-import random
-import re
-import socket
-import subprocess
 import sys
-import time
-import urllib.request
 from pathlib import Path
 
-for name in [name for name in os.environ if name.lower().endswith("_proxy")]:
-    del os.environ[name]  # Loopback only.
+from weir import Failed, Weir, until, without_proxies
+
+without_proxies()
 os.environ["HF_HUB_DISABLE_TELEMETRY"] = "1"
 
 import cases_anthropic, cases_curl, cases_huggingface, cases_openai  # noqa: E401, F401: they register themselves.
 from cases import CASES
 from replica import Replica
-
-PATIENCE = 10.0  # Seconds that weir may take to start, to count, or to leave a replica.
-
-
-class Failed(Exception):
-    pass
-
-
-def until(what, tried):
-    """Waits until `tried` returns something true and returns that."""
-    end = time.monotonic() + PATIENCE
-    while not (result := tried()):
-        if time.monotonic() > end:
-            raise Failed(f"{what} did not come within {PATIENCE:g} s")
-        time.sleep(0.01)
-    return result
-
-
-def get(url):
-    try:
-        with urllib.request.urlopen(url, timeout=PATIENCE) as answer:
-            return answer.read().decode()
-    except OSError:
-        return None
-
-
-def free_ports(count):
-    """Ports of loopback below the range that the system hands out by itself."""
-    ports = set()
-    while len(ports) < count:
-        port = random.randrange(20000, 30000)
-        with socket.socket() as probe:
-            if probe.connect_ex(("127.0.0.1", port)) != 0:
-                ports.add(port)
-    return list(ports)
-
-
-SETTINGS = """[server]
-listen = ["127.0.0.1:{client}"]
-[metrics]
-listen = "127.0.0.1:{metrics}"
-[admin]
-listen = ""
-[log]
-requests = "requests.jsonl"
-[limits]
-drain_delay = 0
-drain = 1
-
-[[pool]]
-name = "clients"
-
-[[pool.replica]]
-name = "replica"
-url = "{replica}"
-"""
-
-
-class Weir:
-    def __init__(self, program, directory, replica):
-        client, metrics = free_ports(2)
-        self.url, self.metrics = f"http://127.0.0.1:{client}", f"http://127.0.0.1:{metrics}"
-        (directory / "weir.toml").write_text(SETTINGS.format(client=client, metrics=metrics, replica=replica))
-        with (directory / "weir.out").open("wb") as output:
-            self.process = subprocess.Popen([program, "serve", "--config", "weir.toml"], cwd=directory,
-                                            stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT)
-        until("weir", lambda: get(f"{self.metrics}/-/ready"))
-
-    def counters(self):
-        """The counters of a scrape that cases look at: {(name, (label, ...)): value}."""
-        read = {}
-        for line in (get(f"{self.metrics}/metrics") or "").splitlines():
-            sample = re.fullmatch(r"(weir_(?:requests|prompt_tokens|output_tokens)_total)\{(.*)\} (\S+)", line)
-            if not sample:
-                continue
-            name, labels, value = sample.groups()
-            labels = dict(re.findall(r'(\w+)="([^"]*)"', labels))
-            key = (name, *(labels.get(label, "") for label in ("outcome", "api", "stream", "phase")))
-            read[key] = read.get(key, 0) + float(value)
-        return read
-
-    def close(self):
-        self.process.terminate()
-        try:
-            self.process.wait(PATIENCE)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
 
 
 def grown(before, after):
@@ -214,7 +122,7 @@ def main():
     if not chosen:
         sys.exit(f"no case has {' or '.join(words)} in its name")
     replica = Replica()
-    weir = Weir(Path(program).resolve(), directory, replica.url)
+    weir = Weir(Path(program).resolve(), directory, {"replica": replica.url})
     failed = 0
     try:
         with (directory / "seen.jsonl").open("w") as file:
