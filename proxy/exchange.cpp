@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "proxy/replica_log.hpp"
+
 namespace weir::proxy {
 namespace {
 
@@ -178,6 +180,7 @@ Awaitable<void> Exchange::attempt(ReplicaRuntime& replica) {
   const auto ended = std::chrono::steady_clock::now();
   record_.connect += relay.connect_time();
   record_.paused += relay.paused_time();
+  if (!loop_.shared.cutting.load(std::memory_order_relaxed)) note_attempt(replica, machine, relay.connect_error(), ended);
   if (!machine.done()) {
     auto lease = machine.take_lease();
     met(lease.end(balancer::End(), ended));

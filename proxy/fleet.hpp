@@ -12,6 +12,7 @@
 #include "balancer/pool.hpp"
 #include "config/settings.hpp"
 #include "metrics/exposition.hpp"
+#include "proxy/failure_notes.hpp"
 #include "proxy/published.hpp"
 
 namespace weir::proxy {
@@ -25,6 +26,7 @@ struct ReplicaRuntime {
   Published<std::optional<boost::asio::ip::tcp::endpoint>> address;
   bool inject_usage = true, inject_continuous_usage = false;
   std::atomic<bool> injection_disabled{false};  ///< It refused the usage option that weir adds.
+  FailureNotes failures;                        ///< What the log says of them.
 };
 
 struct PoolRuntime {

@@ -51,7 +51,9 @@ std::string WeirUnderTest::text(const WeirSettings& settings, std::uint16_t port
   out << "[server]\n";
   write_keys(out, {{"listen", "[" + quoted(loopback(port)) + "]"}, {"threads", "2"}}, settings.server);
   out << "[metrics]\nlisten = " << quoted(loopback(metrics_port)) << "\n[admin]\nlisten = \"\"\n";
-  out << "[log]\nrequests = " << quoted(log.string()) << "\n[limits]\n";
+  out << "[log]\n";
+  write_keys(out, {{"requests", quoted(log.string())}}, settings.log);
+  out << "[limits]\n";
   write_keys(out, {{"drain_delay", "0"}, {"drain", "5"}}, settings.limits);
   out << "[measure]\n";
   write_keys(out, {}, settings.measure);
@@ -112,6 +114,15 @@ void WeirUnderTest::stop() {
   }
   EXPECT_EQ(exit->signal, 0) << "weir was ended by a signal";
   EXPECT_EQ(exit->code, 0) << "exit code of weir";
+}
+
+void WeirUnderTest::wait_until_said(const std::string& words, std::size_t times) const {
+  look_until("weir to say '" + words + "'", [&] {
+    const auto said = output();
+    std::size_t found = 0;
+    for (auto at = said.find(words); at != said.npos; at = said.find(words, at + 1)) ++found;
+    return found >= times;
+  });
 }
 
 MetricsPage WeirUnderTest::metrics() const {
