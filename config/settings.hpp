@@ -51,10 +51,12 @@ struct AdminListener {
 };
 
 enum class LogLevel { trace, debug, info, warning, error };
+enum class LogFormat { text, json };
 
 struct Log {
   std::string requests = "requests.jsonl";  ///< File of the request log; "-" = standard output, "" = off.
   LogLevel level = LogLevel::info;
+  LogFormat format = LogFormat::text;  ///< Of weir's own messages on standard error.
   std::string instance;  ///< Name of this weir in the request log; empty: the host's name.
   bool operator==(const Log&) const = default;
 };

@@ -261,12 +261,12 @@ void AnswerTally::json(const wire::JsonAnswerFacts& facts) {
   shard_.output_tokens.add(answer_.counted_tokens);
 }
 
-/// Some engines give one choice whatever n asks for (transformers serve): where the framing came to its end, those that
-/// came are all. Where the end is the close, one may be missing.
+/// Some engines give one choice whatever n asks for (transformers serve): where the usage of all came, and the framing
+/// to its end, there is no other choice to wait for.
 bool AnswerTally::every_choice_finished(bool framed) const {
   const auto finished = std::count_if(choices_.begin(), choices_.end(), [](const Choice& one) { return one.finished; });
   return !too_many_choices_ && static_cast<std::size_t>(finished) == choices_.size() &&
-         choices_.size() >= (framed ? 1 : expected_choices_);
+         choices_.size() >= (framed && total_known_ ? 1 : expected_choices_);
 }
 
 /// MEASUREMENT.md, section 1: n equals the token events, or these and the empty event that closed each choice. Of

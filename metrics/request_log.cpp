@@ -3,12 +3,14 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <condition_variable>
 #include <mutex>
+#include <optional>
 #include <stdexcept>
 #include <string_view>
 #include <system_error>
@@ -22,29 +24,55 @@ namespace {
 constexpr std::size_t queue_lines = 8192;
 constexpr std::size_t write_bytes = 64 * 1024;
 
+constexpr int open_flags = O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC;
+constexpr mode_t open_mode = 0640;
+
+std::string cannot_open(const std::string& path, int error) {
+  return "cannot open the request log '" + path + "': " + std::generic_category().message(error);
+}
+
 int open_log(const std::string& path) {
   if (path.empty()) return -1;
   if (path == "-") return STDOUT_FILENO;
-  const int fd = ::open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0640);
+  const int fd = ::open(path.c_str(), open_flags, open_mode);
   if (fd < 0) {
-    throw std::runtime_error("cannot open the request log '" + path + "': " + std::generic_category().message(errno) +
+    throw std::runtime_error(cannot_open(path, errno) +
                              "; set log.requests to a file that can be written, \"-\" (standard output) or \"\" (off)");
   }
   return fd;
 }
 
+/// As open_log, but without waiting for the reader of a named pipe: -1, with errno, where there is none.
+int open_log_now(const std::string& path) {
+  const int fd = ::open(path.c_str(), open_flags | O_NONBLOCK, open_mode);
+  if (fd >= 0) ::fcntl(fd, F_SETFL, O_APPEND);
+  return fd;
+}
+
+bool same_file(int one, int other) {
+  struct stat a {}, b {};
+  return ::fstat(one, &a) == 0 && ::fstat(other, &b) == 0 && a.st_dev == b.st_dev && a.st_ino == b.st_ino;
+}
+
+/// What stands in the queue: a line, or the file that all later lines go to.
+struct Entry {
+  std::string line;
+  int reopened = -1;
+};
+
 }  // namespace
 
 /// The queue and its writer. `mutex_` guards what both sides touch; the file belongs to the writer alone.
 struct RequestLog::State {
-  State(const std::string& path, std::string name) : instance(std::move(name)), fd_(open_log(path)) {
-    if (fd_ < 0) return;
+  State(std::string path, std::string name)
+      : instance(std::move(name)), path_(std::move(path)), on_(!path_.empty()), fd_(open_log(path_)) {
+    if (!on_) return;
     queue_.reserve(queue_lines);
     writer_ = std::thread([this] { run(); });
   }
 
   ~State() {
-    if (fd_ < 0) return;
+    if (!on_) return;
     {
       const std::lock_guard lock(mutex_);
       stopping_ = true;
@@ -54,7 +82,7 @@ struct RequestLog::State {
     if (fd_ != STDOUT_FILENO) ::close(fd_);
   }
 
-  bool on() const { return fd_ >= 0; }
+  bool on() const { return on_; }
 
   void push(std::string line) {
     {
@@ -63,10 +91,21 @@ struct RequestLog::State {
         ++dropped_;
         return;
       }
-      queue_.push_back(std::move(line));
-      ++queued_;
+      put({std::move(line)});
     }
     arrived_.notify_one();
+  }
+
+  std::optional<std::string> reopen() {
+    if (!on_ || path_ == "-") return std::nullopt;
+    const int fd = open_log_now(path_);
+    if (fd < 0) return cannot_open(path_, errno) + "; its lines go on into the file that is open";
+    {
+      const std::lock_guard lock(mutex_);
+      put({{}, fd});
+    }
+    arrived_.notify_one();
+    return std::nullopt;
   }
 
   void flush() {
@@ -83,13 +122,18 @@ struct RequestLog::State {
   const std::string instance;
 
  private:
+  void put(Entry entry) {
+    queue_.push_back(std::move(entry));
+    ++queued_;
+  }
+
   void run() {
     // Signals are the control thread's; a reader of standard output that has gone is an error here, not the end.
     sigset_t all;
     sigfillset(&all);
     pthread_sigmask(SIG_BLOCK, &all, nullptr);
 
-    std::vector<std::string> batch;
+    std::vector<Entry> batch;
     batch.reserve(queue_lines);
     std::unique_lock lock(mutex_);
     while (true) {
@@ -107,17 +151,26 @@ struct RequestLog::State {
   }
 
   /// Lines that did not get out whole.
-  std::uint64_t write_batch(const std::vector<std::string>& lines) {
+  std::uint64_t write_batch(const std::vector<Entry>& entries) {
     std::uint64_t lost = 0, in_buffer = 0;
-    for (const auto& line : lines) {
-      buffer_ += line;
-      buffer_ += '\n';
-      ++in_buffer;
-      if (buffer_.size() < write_bytes) continue;
+    for (const auto& [line, reopened] : entries) {
+      const bool is_line = reopened < 0;
+      if (is_line) {
+        buffer_ += line;
+        buffer_ += '\n';
+        ++in_buffer;
+        if (buffer_.size() < write_bytes) continue;
+      }
       lost += in_buffer - write_buffer();
       in_buffer = 0;
+      if (!is_line) change_to(reopened);
     }
     return lost + in_buffer - write_buffer();
+  }
+
+  void change_to(int fd) {
+    torn_ = torn_ && same_file(fd_, fd);
+    ::close(std::exchange(fd_, fd));
   }
 
   /// Standard output may have been made non-blocking by whoever shares it.
@@ -146,11 +199,13 @@ struct RequestLog::State {
 
   mutable std::mutex mutex_;
   std::condition_variable arrived_, written_;
-  std::vector<std::string> queue_;
+  std::vector<Entry> queue_;
   std::uint64_t queued_ = 0, done_ = 0, dropped_ = 0;
   bool stopping_ = false;
 
-  const int fd_;
+  const std::string path_;
+  const bool on_;
+  int fd_;
   std::string buffer_;
   bool torn_ = false;
   std::thread writer_;
@@ -168,6 +223,8 @@ void RequestLog::write(const RequestRecord& record) {
 void RequestLog::flush() {
   if (state_->on()) state_->flush();
 }
+
+std::optional<std::string> RequestLog::reopen() { return state_->reopen(); }
 
 std::uint64_t RequestLog::dropped() const { return state_->dropped(); }
 

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "metrics/request_record.hpp"
@@ -21,6 +22,10 @@ class RequestLog {
   ~RequestLog();  ///< Writes what is queued.
 
   void write(const RequestRecord& record);  ///< Any thread.
+  /// Opens the file by its name anew, as after logrotate has moved it: each line written before this call goes to the old
+  /// file, each later one to the new. Where it cannot be opened, lines go on into the old one, and the answer is a
+  /// sentence that says why. Nothing happens where the log is off or standard output. Any thread.
+  std::optional<std::string> reopen();
   void flush();                   ///< Returns when all lines queued before are written. For shutdown and tests.
   std::uint64_t dropped() const;  ///< Lines lost: the writer was behind, or the file did not take them. Any thread.
 

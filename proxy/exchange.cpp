@@ -4,7 +4,8 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
+
+#include "proxy/replica_log.hpp"
 
 namespace weir::proxy {
 namespace {
@@ -13,8 +14,6 @@ using metrics::Outcome;
 
 /// Attempts from the budget, the first one among them. Those that found no connection come on top.
 constexpr std::size_t most_attempts = 3;
-/// In place of an errno: the replica's host name has not been resolved yet.
-constexpr int name_unknown = -1;
 
 metrics::RequestRecord begin_record(const ClientRequest& request) {
   metrics::RequestRecord record;
@@ -55,16 +54,15 @@ OwnAnswer unconnected_answer(const std::string& replica, int error) {
         503, "overloaded_error", descriptors ? "no_descriptor" : "no_socket",
         descriptors ? "weir has no file descriptor left for a connection to replica '" + replica +
                           "': raise its limit of open files, or lower limits.connections"
-                    : "weir could not open a connection to replica '" + replica + "': " + std::strerror(error) +
+                    : "weir could not open a connection to replica '" + replica + "': " + connect_error_text(error) +
                           "; raise limits.idle_upstream_connections, so that connections are used again");
     answer.retry_after = 1;
     return answer;
   }
-  const auto why = error == name_unknown ? std::string("its host name could not be resolved") : std::strerror(error);
   return error == ETIMEDOUT ? error_answer(504, "timeout_error", "replica_timeout",
                                            "replica '" + replica + "' could not be connected to in limits.connect")
                             : error_answer(502, "upstream_error", "replica_unreachable",
-                                           "replica '" + replica + "' could not be reached: " + why);
+                                           "replica '" + replica + "' could not be reached: " + connect_error_text(error));
 }
 
 }  // namespace
@@ -231,6 +229,8 @@ Awaitable<void> Exchange::attempt(ReplicaRuntime& replica) {
     not_connected(replica, machine.take_lease(), relay.connect_error());
     co_return;
   }
+  if (!loop_.shared.cutting.load(std::memory_order_relaxed)) note_attempt(replica, machine, ended);
+  note_own_return(loop_.shared.own_wants, ended);
   met(machine.company());
   connect_error_ = 0;
   if (machine.sent_at()) shard.bytes[0].add(body_length);
@@ -290,14 +290,18 @@ void Exchange::met(const balancer::Company& company) {
 
 /// Nothing was sent, so another replica may have the request at no cost: such a retry draws nothing from the budget.
 void Exchange::not_connected(ReplicaRuntime& replica, balancer::Lease lease, int error) {
+  const auto now = std::chrono::steady_clock::now();
   balancer::End told;
   told.unsent = is_own_want(error);
-  met(lease.end(told, std::chrono::steady_clock::now()));
+  met(lease.end(told, now));
   connect_error_ = error;
   record_.outcome = told.unsent ? Outcome::rejected : error == ETIMEDOUT ? Outcome::timeout : Outcome::upstream_error;
   if (told.unsent) {
     const auto limit = error == EMFILE || error == ENFILE ? metrics::Limit::descriptors : metrics::Limit::sockets;
     loop_.shard.limit_hits[static_cast<std::size_t>(limit)].add();
+    note_own_want(loop_.shared.own_wants, error, now);
+  } else if (!loop_.shared.cutting.load(std::memory_order_relaxed)) {
+    note_unconnected(replica, error, now);
   }
   if (another_is_left()) return retried(replica, metrics::Retry::connect);
   give_up(replica);
@@ -325,7 +329,7 @@ void Exchange::refused(RelayMachine& machine, const Relay& relay, ReplicaRuntime
     add_attempt(best_->record, machine, relay);
   }
   record_.outcome = machine.outcome();
-  if (asks_another(replica, machine.answered_status())) return retried(replica, *machine.retry_reason());
+  if (asks_another(replica, machine.status_read())) return retried(replica, *machine.retry_reason());
   give_up(replica);
 }
 

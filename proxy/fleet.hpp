@@ -13,6 +13,7 @@
 #include "balancer/pool.hpp"
 #include "config/settings.hpp"
 #include "metrics/exposition.hpp"
+#include "proxy/failure_notes.hpp"
 #include "proxy/published.hpp"
 #include "proxy/second_opinions.hpp"
 
@@ -31,6 +32,7 @@ struct ReplicaRuntime {
   std::atomic<std::uint32_t> took_injection{0};
   /// A bit for each API of whose streams it tells the counts unasked (llama.cpp), as its last answers showed.
   std::atomic<std::uint32_t> tells_counts{0};
+  FailureNotes failures;  ///< What the log says of its failures.
 };
 
 struct PoolRuntime {

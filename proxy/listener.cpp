@@ -1,18 +1,34 @@
 #include "proxy/listener.hpp"
 
+#include <cerrno>
 #include <stdexcept>
+
+#include "config/address.hpp"
+#include "proxy/port_owner.hpp"
 
 namespace weir::proxy {
 namespace {
 
-std::string shown(const config::ListenAddress& address) {
-  const bool ipv6 = address.host.find(':') != std::string::npos;
-  return (ipv6 ? "[" + address.host + "]" : address.host) + ":" + std::to_string(address.port);
+/// Why it cannot be listened on, and what to do.
+std::string reason(const boost::system::error_code& error, const std::string& key,
+                   const config::ListenAddress& address) {
+  if (error == boost::asio::error::address_in_use) {
+    const auto owner = port_owner(address);
+    return "the port is taken by " + (owner.empty() ? "another program (`ss -ltnp`, as root, says which)" : owner) +
+           "; end it, or give " + key + " another port";
+  }
+  if (error == boost::asio::error::access_denied)
+    return "this user may not listen on ports below 1024; give " + key +
+           " a higher port, or weir the capability CAP_NET_BIND_SERVICE";
+  if (error.value() == EADDRNOTAVAIL)
+    return "this machine has no such address; give " + key + " one of its own (`ip address` lists them), or 0.0.0.0";
+  return error.message();
 }
 
 }  // namespace
 
-Listener::Listener(boost::asio::io_context& context, const config::ListenAddress& address, Accepted accepted)
+Listener::Listener(boost::asio::io_context& context, const std::string& key, const config::ListenAddress& address,
+                   Accepted accepted)
     : acceptor_(context), backoff_(context), accepted_(std::move(accepted)) {
   try {
     const boost::asio::ip::tcp::endpoint endpoint(boost::asio::ip::make_address(address.host), address.port);
@@ -21,7 +37,8 @@ Listener::Listener(boost::asio::io_context& context, const config::ListenAddress
     acceptor_.bind(endpoint);
     acceptor_.listen(4096);
   } catch (const boost::system::system_error& error) {
-    throw std::runtime_error("cannot listen on " + shown(address) + ": " + error.code().message());
+    throw std::runtime_error(key + ": cannot listen on " + config::to_text(address) + ": " +
+                             reason(error.code(), key, address));
   }
 }
 

@@ -5,6 +5,7 @@
 #include <boost/asio/steady_timer.hpp>
 #include <functional>
 #include <memory>
+#include <string>
 
 #include "config/settings.hpp"
 #include "proxy/unique_fd.hpp"
@@ -16,8 +17,10 @@ class Listener {
  public:
   using Accepted = std::function<void(UniqueFd client, bool ipv6)>;
 
-  /// Throws std::runtime_error with a sentence that names the address and the reason.
-  Listener(boost::asio::io_context& context, const config::ListenAddress& address, Accepted accepted);
+  /// `key` is the setting that names the address. Throws std::runtime_error with a sentence that names both, the reason
+  /// and the way out.
+  Listener(boost::asio::io_context& context, const std::string& key, const config::ListenAddress& address,
+           Accepted accepted);
   void start() { accept(); }
   void close();
 

@@ -31,6 +31,7 @@ struct Shared {
   metrics::Exposition& exposition;
   Fleet& fleet;
   metrics::RequestLog& log;
+  FailureNotes own_wants{};                 ///< What the log says of weir's own: no descriptor, no local port.
   std::atomic<bool> draining{false};        ///< Answers say `Connection: close`.
   std::atomic<bool> closing{false};         ///< Idle client connections are closed.
   std::atomic<bool> cutting{false};         ///< All that is still under way is over.

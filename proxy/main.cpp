@@ -1,7 +1,4 @@
 // The program `weir`: serve and check.
-#include <spdlog/sinks/stdout_color_sinks.h>
-#include <spdlog/spdlog.h>
-
 #include <CLI/CLI.hpp>
 #include <chrono>
 #include <cstdio>
@@ -10,28 +7,13 @@
 
 #include "config/command_line.hpp"
 #include "config/load.hpp"
+#include "proxy/log_setup.hpp"
 #include "proxy/probe.hpp"
 #include "proxy/server.hpp"
 
 namespace {
 
 using weir::config::kWrongUsage;
-
-spdlog::level::level_enum level_of(weir::config::LogLevel level) {
-  switch (level) {
-    case weir::config::LogLevel::trace:
-      return spdlog::level::trace;
-    case weir::config::LogLevel::debug:
-      return spdlog::level::debug;
-    case weir::config::LogLevel::info:
-      return spdlog::level::info;
-    case weir::config::LogLevel::warning:
-      return spdlog::level::warn;
-    case weir::config::LogLevel::error:
-      return spdlog::level::err;
-  }
-  return spdlog::level::info;
-}
 
 /// The settings, or nothing after every error has been printed.
 std::optional<weir::config::Settings> load(const std::string& file) {
@@ -45,8 +27,7 @@ std::optional<weir::config::Settings> load(const std::string& file) {
 int serve(const std::string& file) {
   const auto settings = load(file);
   if (!settings) return kWrongUsage;
-  spdlog::set_default_logger(spdlog::stderr_color_mt("weir"));
-  spdlog::set_level(level_of(settings->log.level));
+  weir::proxy::set_up_log(settings->log);
   return weir::proxy::serve(*settings, WEIR_VERSION);
 }
 
@@ -77,7 +58,7 @@ int main(int argc, char** argv) {
       "  weir check --config weir.toml --probe  asks the replicas too what they are and what they report\n"
       "  weir serve --config weir.toml          clients: 127.0.0.1:8080, numbers: 127.0.0.1:9090/metrics\n\n"
       "Exit status: 0 fine, 1 failed, 2 wrong usage or settings.\n"
-      "Signals: TERM and INT drain, then stop; a second one stops at once.");
+      "Signals: TERM and INT drain, then stop; a second one stops at once. USR1 opens the request log anew.");
   std::string file;
   auto* serve_command = app.add_subcommand("serve", "Serve until a signal ends it");
   serve_command->add_option("-c,--config", file, "Settings file (TOML); docs/settings.md is the reference")->required();

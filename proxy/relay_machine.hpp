@@ -132,8 +132,8 @@ class RelayMachine {
   /// Where the body ends with the close (HTTP/1.0), a cut needs a reset to show.
   ClientFraming client_framing() const { return client_framing_; }
   std::optional<unsigned> status() const { return committed_ ? std::optional(status_) : std::nullopt; }
-  /// What the replica's head said; 0 where none came.
-  unsigned answered_status() const { return status_; }
+  /// Of the replica's head, whether or not the client got it; 0 where none was read.
+  unsigned status_read() const { return status_; }
   std::optional<Moment> sent_at() const { return sent_; }
   std::optional<Moment> head_at() const { return head_at_; }
   std::optional<metrics::Nanoseconds> overhead_max() const { return overhead_max_; }

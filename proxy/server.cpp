@@ -10,12 +10,13 @@
 #include <algorithm>
 #include <boost/asio/post.hpp>
 #include <boost/asio/signal_set.hpp>
-#include <cstdio>
+#include <cstring>
 #include <fstream>
 #include <limits>
 #include <thread>
 
 #include "proxy/admin.hpp"
+#include "proxy/announcement.hpp"
 #include "proxy/listener.hpp"
 #include "proxy/loop.hpp"
 #include "proxy/model_directory.hpp"
@@ -60,8 +61,9 @@ class Server {
 
  private:
   void place(UniqueFd client, bool ipv6);
-  void signalled();
+  void signalled(int signal);
   void await_signal();
+  void reopen_log(int signal);
   void drain();
   void wait_for_streams(Clock::time_point until);
   void cut();
@@ -78,9 +80,10 @@ class Server {
   std::vector<std::unique_ptr<Loop>> loops_;
   std::vector<std::unique_ptr<Listener>> listeners_, operator_listeners_;
   std::vector<std::thread> running_;
-  asio::signal_set signals_{context_, SIGTERM, SIGINT};
+  asio::signal_set signals_{context_, SIGTERM, SIGINT, SIGUSR1};
   asio::steady_timer timer_{context_};
   bool accepting_ = false;
+  std::string why_it_ends_;
 };
 
 Server::Server(const config::Settings& settings, const std::string& version)
@@ -90,27 +93,38 @@ Server::Server(const config::Settings& settings, const std::string& version)
       exposition_(threads_, metrics::BuildInfo{version, __VERSION__}, settings.slos),
       fleet_(settings, exposition_, std::random_device()()),
       log_(settings.log.requests, settings.log.instance.empty() ? host_name() : settings.log.instance) {
+  signals_.add(SIGHUP);
+  for (const auto& line : start_lines(settings, version, threads_)) spdlog::info(line);
   exposition_.log_lines_dropped = [this] { return log_.dropped(); };
   exposition_.last_successful_load = std::chrono::system_clock::now();
   for (unsigned i = 0; i < threads_; ++i) loops_.push_back(std::make_unique<Loop>(shared_, i));
 
   for (const auto& address : settings.server.listen)
     listeners_.push_back(std::make_unique<Listener>(
-        context_, address, [this](UniqueFd client, bool ipv6) { place(std::move(client), ipv6); }));
-  const auto open_door = [this](const std::optional<config::ListenAddress>& address, Door door) {
+        context_, "server.listen", address, [this](UniqueFd client, bool ipv6) { place(std::move(client), ipv6); }));
+  const auto open_door = [this](const char* key, const std::optional<config::ListenAddress>& address, Door door) {
     if (!address) return;
     operator_listeners_.push_back(
-        std::make_unique<Listener>(context_, *address, [this, door](UniqueFd client, bool ipv6) {
+        std::make_unique<Listener>(context_, key, *address, [this, door](UniqueFd client, bool ipv6) {
           start_admin_session(context_, std::move(client), ipv6, door, shared_, [this] { return ready(); });
         }));
   };
-  open_door(settings.metrics.listen, Door::metrics);
-  open_door(settings.admin.listen, Door::admin);
+  open_door("metrics.listen", settings.metrics.listen, Door::metrics);
+  open_door("admin.listen", settings.admin.listen, Door::admin);
 }
 
 Server::~Server() {
   for (auto& loop : loops_) loop->stop();
   for (auto& thread : running_) thread.join();
+  // From here on nobody handles these two, and left alone they would end the process before the log is written.
+  sigset_t harmless;
+  sigemptyset(&harmless);
+  sigaddset(&harmless, SIGHUP);
+  sigaddset(&harmless, SIGUSR1);
+  pthread_sigmask(SIG_BLOCK, &harmless, nullptr);
+  if (why_it_ends_.empty()) return;
+  const auto requests = exposition_.requests();
+  spdlog::info("weir ends: {}; {} requests, {} of them answered well", why_it_ends_, requests.all, requests.well);
 }
 
 /// Hands a connection to the loop with the least work, counted here and now.
@@ -137,23 +151,43 @@ void Server::place(UniqueFd client, bool ipv6) {
 }
 
 void Server::await_signal() {
-  signals_.async_wait([this](boost::system::error_code error, int) {
-    if (!error) signalled();
+  signals_.async_wait([this](boost::system::error_code error, int signal) {
+    if (!error) signalled(signal);
   });
 }
 
-void Server::signalled() {
+std::string name_of_signal(int signal) { return "SIG" + std::string(::sigabbrev_np(signal)); }
+
+void Server::signalled(int signal) {
+  if (signal == SIGHUP || signal == SIGUSR1) {
+    await_signal();
+    return reopen_log(signal);
+  }
+  const auto name = name_of_signal(signal);
   if (shared_.draining.exchange(true)) {
-    spdlog::warn("second signal: stopping at once");
+    spdlog::warn("{}, the second signal: stopping at once", name);
+    why_it_ends_ += ", then " + name + ": " + std::to_string(shared_.connections.load()) + " connections cut";
     return cut();
   }
+  why_it_ends_ = name;
   await_signal();
   drain();
 }
 
+/// HUP is to mean a reload, which there is not yet; until then it does what USR1 does.
+void Server::reopen_log(int signal) {
+  const auto name = name_of_signal(signal);
+  if (signal == SIGHUP) spdlog::warn("SIGHUP: weir cannot reload its settings yet; restart it for changed ones");
+  const auto& file = settings_.log.requests;
+  if (file.empty() || file == "-") return spdlog::info("{}: no request log in a file, nothing to open anew", name);
+  if (const auto problem = log_.reopen()) return spdlog::error("{}: {}", name, *problem);
+  spdlog::info("{}: opened the request log '{}' anew", name, file);
+}
+
 /// Not ready from now on; after drain_delay nothing new is taken; then streams may finish.
 void Server::drain() {
-  spdlog::info("draining: {} connections", shared_.connections.load());
+  spdlog::info("{}: draining {} connections; no new ones in {} s, the last are cut {} s later", why_it_ends_,
+               shared_.connections.load(), settings_.limits.drain_delay.count(), settings_.limits.drain.count());
   timer_.expires_after(std::chrono::duration_cast<Clock::duration>(settings_.limits.drain_delay));
   timer_.async_wait([this](boost::system::error_code error) {
     if (error) return;
@@ -167,9 +201,11 @@ void Server::drain() {
 void Server::wait_for_streams(Clock::time_point until) {
   const auto left = shared_.connections.load();
   const bool over = Clock::now() >= until;
+  if (left == 0 && !shared_.cutting.load()) why_it_ends_ += ", drained";
   if (left == 0 || (over && shared_.cutting.load())) return context_.stop();
   if (over) {
     spdlog::warn("{} connections cut: limits.drain is over", left);
+    why_it_ends_ += ", " + std::to_string(left) + " connections cut as limits.drain was over";
     return cut();
   }
   timer_.expires_after(look_every);
@@ -193,10 +229,7 @@ int Server::run() {
   for (auto& listener : operator_listeners_) listener->start();
   for (auto& listener : listeners_) listener->start();
   accepting_ = true;
-  for (const auto& address : settings_.server.listen)
-    spdlog::info("serving on {}:{} with {} loops", address.host, address.port, threads_);
-  if (settings_.metrics.listen)
-    spdlog::info("metrics on http://{}:{}/metrics", settings_.metrics.listen->host, settings_.metrics.listen->port);
+  for (const auto& line : listening_lines(settings_)) spdlog::info(line);
   if (most_connections_ < settings_.limits.connections)
     spdlog::warn("{} connections at most, not limits.connections = {}: raise the limit of open files (ulimit -Hn)",
                  most_connections_, settings_.limits.connections);
@@ -218,12 +251,12 @@ unsigned allowed_cpus() {
 }
 
 int serve(const config::Settings& settings, const std::string& version) {
-  ::signal(SIGPIPE, SIG_IGN);
+  for (const int signal : {SIGPIPE, SIGHUP, SIGUSR1}) ::signal(signal, SIG_IGN);
   try {
     Server server(settings, version);
     return server.run();
   } catch (const std::exception& error) {
-    std::fprintf(stderr, "weir: %s\n", error.what());
+    spdlog::critical("weir ends: {}", error.what());
     return 1;
   }
 }

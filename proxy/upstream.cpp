@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 
 #include <cerrno>
+#include <system_error>
 
 namespace weir::proxy {
 
@@ -21,6 +22,10 @@ UniqueFd begin_connect(const boost::asio::ip::tcp::endpoint& endpoint) {
     errno = error;
   }
   return socket;
+}
+
+std::string connect_error_text(int error) {
+  return error == name_unknown ? "its host name could not be resolved" : std::generic_category().message(error);
 }
 
 bool is_own_want(int error) {

@@ -4,6 +4,7 @@
 #include <boost/asio/ip/tcp.hpp>
 #include <deque>
 #include <optional>
+#include <string>
 #include <unordered_map>
 
 #include "metrics/moment.hpp"
@@ -15,6 +16,10 @@ namespace weir::proxy {
 /// Begins to connect; the socket turns writable when that is over. Empty where the system refuses at once: errno says
 /// why.
 UniqueFd begin_connect(const boost::asio::ip::tcp::endpoint& endpoint);
+/// In place of an errno: the replica's host name has not been resolved yet.
+inline constexpr int name_unknown = -1;
+/// "Connection refused", as a part of a sentence.
+std::string connect_error_text(int error);
 /// The connection failed for want of something of weir's own (descriptors, local addresses, memory), not by the
 /// replica's doing.
 bool is_own_want(int error);

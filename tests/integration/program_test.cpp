@@ -2,6 +2,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <sstream>
 
 #include "streams.hpp"
 #include "weir_under_test.hpp"
@@ -85,7 +90,100 @@ TEST(Program, APortThatIsTakenIsASentenceAndExitCode1) {
                  "\"]\n[metrics]\nlisten = \"\"\n[admin]\nlisten = \"\"\n[log]\nrequests = \"\"\n"
                  "[[pool]]\nname = \"chat\"\n[[pool.replica]]\nname = \"a\"\nurl = \"http://127.0.0.1:1\"\n");
   EXPECT_EQ(done.exit.code, 1);
-  EXPECT_THAT(done.output, HasSubstr(port));
+  EXPECT_THAT(done.output,
+              HasSubstr("server.listen: cannot listen on 127.0.0.1:" + port + ": the port is taken by 'integration' (process " +
+                        std::to_string(::getpid()) + "); end it, or give server.listen another port"));
+}
+
+TEST(Program, AnyListenersPortThatIsTakenNamesItsKey) {
+  const Socket taken = Socket::listen(-1);
+  const auto address = "\"127.0.0.1:" + std::to_string(taken.port()) + "\"";
+  for (const std::string key : {"metrics", "admin"}) {
+    const auto other = key == "metrics" ? "admin" : "metrics";
+    const auto done = serve_with("[server]\nlisten = [\"127.0.0.1:" + std::to_string(free_port()) + "\"]\n[" + key +
+                                 "]\nlisten = " + address + "\n[" + other +
+                                 "]\nlisten = \"\"\n[log]\nrequests = \"\"\n[[pool]]\nname = \"chat\"\n"
+                                 "[[pool.replica]]\nname = \"a\"\nurl = \"http://127.0.0.1:1\"\n");
+    EXPECT_EQ(done.exit.code, 1);
+    EXPECT_THAT(done.output, HasSubstr(key + ".listen: cannot listen on 127.0.0.1:" + std::to_string(taken.port())));
+  }
+}
+
+TEST(Program, TheLogSaysWhatWasStartedAndWhyItEnds) {
+  ScriptedReplica replica([](Exchange& exchange) { exchange.send(answer("200 OK", "{}")); });
+  auto settings = pool_of({&replica});
+  settings.pools[0].replicas[0].more = {{"config", "\"vllm-fp16\""}};
+  WeirUnderTest weir(settings);
+  EXPECT_THAT(weir.output(),
+              AllOf(HasSubstr("[info] weir 0."), HasSubstr("pool 'chat': model m, least_queued_tokens, 1 replica"),
+                    HasSubstr("replica 'r0' of pool 'chat': " + replica.url() + ", config 'vllm-fp16'"),
+                    HasSubstr("serving on http://127.0.0.1:" + std::to_string(weir.port())),
+                    HasSubstr("metrics on http://127.0.0.1:" + std::to_string(weir.metrics_port()))));
+  EXPECT_EQ(fetch(weir.port(), post("/v1/embeddings", R"({"model":"m","input":"x"})")).status, 200u);
+  EXPECT_EQ(fetch(weir.port(), post(chat, R"({"model":"unknown"})")).status, 404u);
+  weir.stop();
+  EXPECT_THAT(weir.output(), HasSubstr("weir ends: SIGTERM, drained; 2 requests, 1 of them answered well"));
+}
+
+TEST(Program, TheFirstFailureOfAReplicaIsToldAndItsReturn) {
+  std::atomic<bool> healthy{false};
+  ScriptedReplica replica([&](Exchange& exchange) {
+    exchange.send(healthy ? answer("200 OK", "{}") : answer("500 Internal Server Error", "{}"));
+  });
+  WeirUnderTest weir(pool_of({&replica}));
+  const auto ask = [&] { return fetch(weir.port(), post("/v1/embeddings", R"({"model":"m","input":"x"})")).status; };
+  for (int i = 0; i < 5; ++i) EXPECT_EQ(ask(), 500u);
+  EXPECT_THAT(weir.output(), HasSubstr("replica 'r0' fails: status 500\n"));
+  EXPECT_EQ(weir.output().find("fails"), weir.output().rfind("fails")) << "one line";
+  healthy = true;
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(ask(), 200u);
+  EXPECT_THAT(weir.output(), HasSubstr("replica 'r0' answers again after 0 s, in which 5 attempts failed\n"));
+  EXPECT_EQ(weir.output().find("again"), weir.output().rfind("again")) << "one line";
+}
+
+TEST(Program, AJsonLogIsOneObjectALine) {
+  ScriptedReplica replica([](Exchange& exchange) { exchange.send(answer("200 OK", "{}")); });
+  auto settings = pool_of({&replica});
+  settings.log = {{"format", "\"json\""}};
+  WeirUnderTest weir(settings);
+  weir.stop();
+  std::istringstream lines(weir.output());
+  std::size_t count = 0;
+  for (std::string line; std::getline(lines, line); ++count) {
+    const auto object = boost::json::parse(line).as_object();
+    for (const auto* name : {"time", "level", "message"}) EXPECT_TRUE(object.at(name).is_string()) << line;
+    EXPECT_EQ(object.size(), 3u);
+  }
+  EXPECT_GT(count, 5u);
+}
+
+TEST(Program, Usr1AndHupOpenTheRequestLogAnew) {
+  ScriptedReplica replica([](Exchange& exchange) { exchange.send(answer("200 OK", "{}")); });
+  WeirUnderTest weir(pool_of({&replica}));
+  std::size_t files = 0;
+  for (const int signal : {SIGUSR1, SIGHUP, SIGUSR1}) {
+    EXPECT_EQ(fetch(weir.port(), post("/v1/embeddings", R"({"model":"m","input":"x"})")).status, 200u);
+    weir.log_lines(1);
+    const auto moved = weir.log_file().string() + "." + std::to_string(++files);
+    std::filesystem::rename(weir.log_file(), moved);
+    weir.process().send(signal);
+    weir.wait_until_said("opened the request log", files);
+    const auto text = read_file(moved);
+    EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 1);
+  }
+  EXPECT_EQ(weir.log_text(), "");
+  EXPECT_THAT(weir.output(), AllOf(HasSubstr("SIGUSR1: opened the request log"), HasSubstr("SIGHUP: opened the request log"),
+                                   HasSubstr("SIGHUP: weir cannot reload its settings yet")));
+
+  // A name that cannot be opened: lines go on into the file that is open.
+  const auto moved = weir.log_file().string() + ".last";
+  std::filesystem::rename(weir.log_file(), moved);
+  std::filesystem::create_directory(weir.log_file());
+  weir.process().send(SIGUSR1);
+  weir.wait_until_said("cannot open the request log");
+  EXPECT_EQ(fetch(weir.port(), post("/v1/embeddings", R"({"model":"m","input":"x"})")).status, 200u);
+  weir.stop();
+  EXPECT_EQ(read_file(moved).back(), '\n');
 }
 
 TEST(Program, HealthAndMetricsAreThereFromTheStart) {

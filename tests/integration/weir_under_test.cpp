@@ -52,7 +52,9 @@ std::string WeirUnderTest::text(const WeirSettings& settings, std::uint16_t port
   write_keys(out, {{"listen", "[" + quoted(loopback(port)) + "]"}, {"threads", "2"}}, settings.server);
   out << "[metrics]\nlisten = " << quoted(loopback(metrics_port)) << "\n[admin]\n";
   write_keys(out, {{"listen", "\"\""}}, settings.admin);
-  out << "[log]\nrequests = " << quoted(log.string()) << "\n[limits]\n";
+  out << "[log]\n";
+  write_keys(out, {{"requests", quoted(log.string())}}, settings.log);
+  out << "[limits]\n";
   write_keys(out, {{"drain_delay", "0"}, {"drain", "5"}}, settings.limits);
   out << "[measure]\n";
   write_keys(out, {}, settings.measure);
@@ -113,6 +115,15 @@ void WeirUnderTest::stop() {
   }
   EXPECT_EQ(exit->signal, 0) << "weir was ended by a signal";
   EXPECT_EQ(exit->code, 0) << "exit code of weir";
+}
+
+void WeirUnderTest::wait_until_said(const std::string& words, std::size_t times) const {
+  look_until("weir to say '" + words + "'", [&] {
+    const auto said = output();
+    std::size_t found = 0;
+    for (auto at = said.find(words); at != said.npos; at = said.find(words, at + 1)) ++found;
+    return found >= times;
+  });
 }
 
 MetricsPage WeirUnderTest::metrics() const {

@@ -40,6 +40,7 @@ struct WeirSettings {
   Keys measure = {};
   Keys admin = {};  ///< Off without.
   std::vector<Keys> slos = {};
+  Keys log = {};
 };
 
 /// One pool "chat" of the replicas given, named r0, r1, ...
@@ -58,7 +59,10 @@ class WeirUnderTest {
   Process& process() { return process_; }
   /// What it said on standard output and standard error.
   std::string output() const { return read_file(directory_.path() / "output"); }
-  std::string log_text() const { return read_file(directory_.path() / "requests.jsonl"); }
+  std::filesystem::path log_file() const { return directory_.path() / "requests.jsonl"; }
+  std::string log_text() const { return read_file(log_file()); }
+  /// Returns once it has said `words`, so many times.
+  void wait_until_said(const std::string& words, std::size_t times = 1) const;
 
   MetricsPage metrics() const;
   /// The metrics once they fulfil `wanted`: for what follows an answer without anything to wait for. Throws TimedOut.

@@ -59,6 +59,7 @@ listen = "[::1]:5"
 [log]
 requests = "-"
 level = "warning"
+format = "json"
 instance = "weir-1"
 [limits]
 request_head = 2048
@@ -124,7 +125,7 @@ policy = "random"
   expected.server = {{{"127.0.0.1", 1}, {"::1", 2}}, 3, {"/v1/chat/completions", "/generate"}, false, true};
   expected.metrics.listen = ListenAddress{"0.0.0.0", 4};
   expected.admin.listen = ListenAddress{"::1", 5};
-  expected.log = {"-", LogLevel::warning, "weir-1"};
+  expected.log = {"-", LogLevel::warning, LogFormat::json, "weir-1"};
   auto& limits = expected.limits;
   limits.request_head = 2048;
   limits.request_body = 2 * 1024 * 1024;

@@ -457,6 +457,113 @@ TEST_F(RequestLogTest, BeginsANewLineAfterAWriteThatBrokeOff) {
   EXPECT_THAT(written, testing::ElementsAre(whole, whole.substr(0, length / 2), whole));
 }
 
+TEST_F(RequestLogTest, AfterAMoveAndAReopenLinesGoToTheNewFile) {
+  RequestLog log(path(), "weir-1");
+  const auto moved = path() + ".1";
+  const auto numbered = [](int number) {
+    RequestRecord record = streamed();
+    record.id = std::to_string(number);
+    return record;
+  };
+  // Without a flush in between: the order of the calls alone decides.
+  for (int i = 0; i < 500; ++i) log.write(numbered(i));
+  fs::rename(path(), moved);
+  for (int i = 500; i < 1000; ++i) log.write(numbered(i));
+  EXPECT_EQ(log.reopen(), std::nullopt);
+  for (int i = 1000; i < 1500; ++i) log.write(numbered(i));
+  log.flush();
+  EXPECT_EQ(log.dropped(), 0U);
+  int next = 0;
+  for (const auto& [name, end] : {std::pair{moved, 1000}, std::pair{path(), 1500}}) {
+    std::ifstream file(name);
+    for (std::string line; std::getline(file, line); ++next) EXPECT_EQ(line, log_line(numbered(next), "weir-1"));
+    EXPECT_EQ(next, end) << name;
+  }
+}
+
+TEST_F(RequestLogTest, LosesAndTearsNoLineOverManyReopens) {
+  constexpr int threads = 4, lines = 400, moves = 50;
+  RequestLog log(path(), "weir-1");
+  std::vector<std::jthread> writers;
+  std::atomic<int> written = 0;
+  for (int t = 0; t < threads; ++t) {
+    writers.emplace_back([&] {
+      for (int i = 0; i < lines; ++i, ++written) log.write(streamed());
+    });
+  }
+  int files = 0;
+  for (; files < moves; ++files) {
+    fs::rename(path(), path() + "." + std::to_string(files));
+    EXPECT_EQ(log.reopen(), std::nullopt);
+  }
+  writers.clear();
+  log.flush();
+  int whole = 0;
+  const std::string line_of_all = log_line(streamed(), "weir-1");
+  for (const auto& file : fs::directory_iterator(directory)) {
+    std::ifstream in(file.path());
+    for (std::string line; std::getline(in, line); ++whole) EXPECT_EQ(line, line_of_all) << file.path();
+  }
+  EXPECT_EQ(whole, threads * lines);
+  EXPECT_EQ(log.dropped(), 0U);
+}
+
+TEST_F(RequestLogTest, KeepsTheOldFileWhereItCannotBeOpenedAgain) {
+  RequestLog log(path(), "weir-1");
+  const auto moved = path() + ".1";
+  fs::rename(path(), moved);
+  fs::create_directory(path());
+  const auto problem = log.reopen();
+  ASSERT_TRUE(problem.has_value());
+  EXPECT_THAT(*problem, testing::AllOf(testing::HasSubstr(path()), testing::HasSubstr("Is a directory")));
+  log.write(streamed());
+  log.flush();
+  EXPECT_EQ(log.dropped(), 0U);
+  std::ifstream file(moved);
+  EXPECT_EQ(lines_of(file).size(), 1U);
+}
+
+TEST_F(RequestLogTest, DoesNotWaitForTheReaderOfANamedPipe) {
+  RequestLog log(path(), "weir-1");
+  fs::remove(path());
+  ASSERT_EQ(::mkfifo(path().c_str(), 0600), 0);
+  EXPECT_TRUE(log.reopen().has_value());
+}
+
+TEST_F(RequestLogTest, HasNothingToReopenWhereItIsOffOrStandardOutput) {
+  for (const auto* name : {"", "-"}) EXPECT_EQ(RequestLog(name, "weir-1").reopen(), std::nullopt);
+}
+
+/// Like the one on a write that broke off, with a reopen in between: in the same file the torn line ends before the next.
+TEST_F(RequestLogTest, ATornLineStaysAloneOverAReopen) {
+  for (const bool move : {false, true}) {
+    RequestLog log(path(), "weir-1");
+    const RequestRecord record = streamed();
+    const std::size_t length = log_line(record, "weir-1").size() + 1;
+    rlimit limit{};
+    ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &limit), 0);
+    const rlimit half_a_line{length / 2, limit.rlim_max};
+    ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &half_a_line), 0);
+    log.write(record);
+    log.flush();
+    ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &limit), 0);
+    if (move) fs::rename(path(), path() + ".1");
+    EXPECT_EQ(log.reopen(), std::nullopt);
+    log.write(record);
+    log.flush();
+    std::ifstream file(path());
+    std::vector<std::string> written;
+    for (std::string line; std::getline(file, line);) written.push_back(line);
+    const std::string whole = log_line(record, "weir-1");
+    if (move) {
+      EXPECT_THAT(written, testing::ElementsAre(whole));
+    } else {
+      EXPECT_THAT(written, testing::ElementsAre(whole.substr(0, length / 2), whole));
+    }
+    fs::remove(path());
+  }
+}
+
 TEST_F(RequestLogTest, CountsLinesThatAFullDiskTook) {
   RequestLog log("/dev/full", "weir-1");
   for (int i = 0; i < 5; ++i) log.write(streamed());

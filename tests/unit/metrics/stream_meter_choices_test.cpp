@@ -56,15 +56,16 @@ TEST(StreamMeterChoices, HaveNoTimesOfTheirOwnWhereACountIsUnknown) {
   EXPECT_TRUE(replayed(counted("a", 0, 2) + says("b", 1) + says("c", 1) + done, choices(2))->answer().choices.empty());
 }
 
-TEST(StreamMeterChoices, ThatNeverCameAreMissedOnlyWhereTheEndIsTheClose) {
+TEST(StreamMeterChoices, ThatNeverCameAreNotMissedBehindTheUsageOfAll) {
   const auto complete = [](const std::string& body, bool framed) {
     return replayed(body, choices(2), true, framed)->answer().complete;
   };
-  EXPECT_EQ(complete(says("a", 0) + closes(0), true), Completeness::finish) << "the engine does not know n";
-  EXPECT_EQ(complete(says("a", 0) + closes(0), false), Completeness::none);
-  EXPECT_EQ(complete(says("a", 0) + closes(0) + says("b", 1), true), Completeness::none);
-  EXPECT_EQ(complete(says("a", 0) + closes(0) + closes(1), false), Completeness::finish);
-  EXPECT_EQ(complete("", true), Completeness::none);
+  const std::string of_all = chunk("", usage(3, 2));
+  EXPECT_EQ(complete(says("a", 0) + closes(0) + of_all, true), Completeness::finish) << "the engine does not know n";
+  EXPECT_EQ(complete(says("a", 0) + closes(0) + of_all, false), Completeness::none);
+  EXPECT_EQ(complete(says("a", 0) + closes(0), true), Completeness::none) << "the other one may be missing";
+  EXPECT_EQ(complete(says("a", 0) + closes(0) + says("b", 1) + of_all, true), Completeness::none);
+  EXPECT_EQ(complete(of_all, true), Completeness::none);
 }
 
 TEST(StreamMeterChoices, OfASingleChoiceTheAnswerItselfTells) {

@@ -170,7 +170,7 @@ TEST(RelayRefused, KeepsErrorsThatAnotherReplicaMayBetterAndRelaysAllElse) {
     Attempt first(keeping_errors()), last;
     first.arrives(bytes);
     last.arrives(bytes);
-    EXPECT_EQ(first.machine->answered_status(), row.status);
+    EXPECT_EQ(first.machine->status_read(), row.status);
     EXPECT_TRUE(first.machine->upstream_reusable()) << what;
     if (row.kept) expect_refused(first, metrics::Retry::status, row.outcome, "{}", what);
     for (const auto* passed : {row.kept ? &last : &first, &last}) {
