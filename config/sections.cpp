@@ -73,8 +73,7 @@ void read_log(TableReader table, Log& log) {
                                   {"info", LogLevel::info},
                                   {"warning", LogLevel::warning},
                                   {"error", LogLevel::error}}}});
-  table.read("format", log.format,
-             OneOf<LogFormat, 2>{{{{"text", LogFormat::text}, {"json", LogFormat::json}}}});
+  table.read("format", log.format, OneOf<LogFormat, 2>{{{{"text", LogFormat::text}, {"json", LogFormat::json}}}});
   table.read("instance", log.instance, Text{128, true});
   table.refuse_the_rest();
 }

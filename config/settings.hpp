@@ -32,11 +32,11 @@ struct ReplicaUrl {
 
 struct Server {
   std::vector<ListenAddress> listen{{"127.0.0.1", 8080}};
-  unsigned threads = 0;            ///< Stream loops; 0 = the CPUs allowed by affinity and cgroup quota.
+  unsigned threads = 0;  ///< Stream loops; 0 = the CPUs allowed by affinity and cgroup quota.
   /// Empty: the inference routes weir knows, for which "default" stands too. {"*"}: everything. Else exactly these.
   std::vector<std::string> paths;
-  bool replica_header = true;      ///< Name the replica in `x-weir-replica` on answers.
-  bool open = false;               ///< Everyone who reaches `listen` may use replicas with weir's keys for them.
+  bool replica_header = true;  ///< Name the replica in `x-weir-replica` on answers.
+  bool open = false;           ///< Everyone who reaches `listen` may use replicas with weir's keys for them.
   bool operator==(const Server&) const = default;
 };
 
@@ -57,7 +57,7 @@ struct Log {
   std::string requests = "requests.jsonl";  ///< File of the request log; "-" = standard output, "" = off.
   LogLevel level = LogLevel::info;
   LogFormat format = LogFormat::text;  ///< Of weir's own messages on standard error.
-  std::string instance;  ///< Name of this weir in the request log; empty: the host's name.
+  std::string instance;                ///< Name of this weir in the request log; empty: the host's name.
   bool operator==(const Log&) const = default;
 };
 

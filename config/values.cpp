@@ -85,8 +85,8 @@ Parsed<std::string> name(const toml::node& node) {
 }
 
 Parsed<std::string> request_path(const toml::node& node) {
-  if (const auto* text = node.as_string(); text &&
-      (text->get() == "*" || text->get() == "default" || is_request_path(text->get()))) {
+  if (const auto* text = node.as_string();
+      text && (text->get() == "*" || text->get() == "default" || is_request_path(text->get()))) {
     return text->get();
   }
   return Problem{

@@ -218,6 +218,13 @@ void AnswerTally::usage_of_one_choice(std::uint64_t tokens) {
   sum_counts(false);
 }
 
+/// A token event has a token at least. Of several choices some gateways pass on the usage of one as that of all.
+void AnswerTally::drop_total_of_one_choice() {
+  if (expected_choices_ < 2 || !total_known_ || answer_.output_tokens >= answer_.token_events) return;
+  answer_.output_tokens.reset();
+  answer_.token_source = TokenSource::none;
+}
+
 /// n as far as it has come: the sum over choices, once each choice's own count is known.
 void AnswerTally::sum_counts(bool by_events) {
   std::uint64_t sum = 0;
@@ -261,12 +268,10 @@ void AnswerTally::json(const wire::JsonAnswerFacts& facts) {
   shard_.output_tokens.add(answer_.counted_tokens);
 }
 
-/// Some engines give one choice whatever n asks for (transformers serve): where the usage of all came, and the framing
-/// to its end, there is no other choice to wait for.
-bool AnswerTally::every_choice_finished(bool framed) const {
+bool AnswerTally::every_choice_finished() const {
   const auto finished = std::count_if(choices_.begin(), choices_.end(), [](const Choice& one) { return one.finished; });
   return !too_many_choices_ && static_cast<std::size_t>(finished) == choices_.size() &&
-         choices_.size() >= (framed && total_known_ ? 1 : expected_choices_);
+         choices_.size() >= expected_choices_;
 }
 
 /// MEASUREMENT.md, section 1: n equals the token events, or these and the empty event that closed each choice. Of
@@ -297,12 +302,13 @@ void AnswerTally::settle_choices() {
 
 void AnswerTally::end(bool whole, bool framed, bool by_framing, Moment at) {
   answer_.end = at;
+  drop_total_of_one_choice();
   if (one_token_each()) answer_.tokens_per_event = TokensPerEvent::settled;
   settle_choices();
   if (!whole || answer_.complete == Completeness::marker) return;
   if (by_framing) {
     answer_.complete = framed ? Completeness::framing : Completeness::eof;
-  } else if (every_choice_finished(framed)) {
+  } else if (every_choice_finished()) {
     answer_.complete = Completeness::finish;
   }
 }

@@ -89,7 +89,8 @@ class AnswerTally {
   void usage_of_one_choice(std::uint64_t tokens);
   void sum_counts(bool by_events);
   void finish_reason(std::string_view reason);
-  bool every_choice_finished(bool framed) const;
+  bool every_choice_finished() const;
+  void drop_total_of_one_choice();
   bool one_token_each() const;
   void settle_choices();
 

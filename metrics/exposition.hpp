@@ -96,10 +96,10 @@ class Exposition : public prometheus::Collectable {
   Exposition(std::size_t loops, BuildInfo build, std::vector<config::Slo> slos = {});
   ~Exposition() override;
 
-  /// A replica's series; each exists from now on, or from its first use on, as metrics/series.hpp says. The object stays
-  /// until the exposition goes; the same labels get the same object, so that no series is exported twice and none goes
-  /// backwards. With replica "": for requests of this pool that reached none of its replicas; of these only what such a
-  /// request can have is exported: weir_requests_total, weir_api_requests_total, weir_unparsed_total and
+  /// A replica's series; each exists from now on, or from its first use on, as metrics/series.hpp says. The object
+  /// stays until the exposition goes; the same labels get the same object, so that no series is exported twice and none
+  /// goes backwards. With replica "": for requests of this pool that reached none of its replicas; of these only what
+  /// such a request can have is exported: weir_requests_total, weir_api_requests_total, weir_unparsed_total and
   /// weir_slo_requests_total, each with its first use.
   ReplicaSeries& add(ReplicaLabels labels);
   /// The same for requests that no pool was chosen for: all labels but role are "".

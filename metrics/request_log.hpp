@@ -22,8 +22,8 @@ class RequestLog {
   ~RequestLog();  ///< Writes what is queued.
 
   void write(const RequestRecord& record);  ///< Any thread.
-  /// Opens the file by its name anew, as after logrotate has moved it: each line written before this call goes to the old
-  /// file, each later one to the new. Where it cannot be opened, lines go on into the old one, and the answer is a
+  /// Opens the file by its name anew, as after logrotate has moved it: each line written before this call goes to the
+  /// old file, each later one to the new. Where it cannot be opened, lines go on into the old one, and the answer is a
   /// sentence that says why. Nothing happens where the log is off or standard output. Any thread.
   std::optional<std::string> reopen();
   void flush();                   ///< Returns when all lines queued before are written. For shutdown and tests.

@@ -75,40 +75,52 @@ constexpr HistogramSeries histograms[] = {
 
 constexpr CounterSeries counters[] = {
     {{"weir_prompt_tokens_total", "Prompt tokens the engine reported, cached ones included, whatever the outcome."},
-     from_the_start, &ReplicaShard::prompt_tokens},
+     from_the_start,
+     &ReplicaShard::prompt_tokens},
     {{"weir_cached_prompt_tokens_total", "Prompt tokens the engine reported as taken from its prefix cache."},
-     from_the_start, &ReplicaShard::cached_prompt_tokens},
+     from_the_start,
+     &ReplicaShard::cached_prompt_tokens},
     {{"weir_prompt_tokens_cache_known_total",
       "Prompt tokens of requests whose cached tokens the engine reported: the denominator of the hit rate."},
-     from_the_start, &ReplicaShard::prompt_tokens_cache_known},
+     from_the_start,
+     &ReplicaShard::prompt_tokens_cache_known},
     {{"weir_output_tokens_total",
       "Output tokens. Grows while a stream flows, by the tokens of an event where known, else by one an event; the end "
       "adds what usage says is missing. Aborted and failed requests count too."},
-     from_the_start, &ReplicaShard::output_tokens},
+     from_the_start,
+     &ReplicaShard::output_tokens},
     {{"weir_output_tokens_overcounted_total",
       "Output tokens counted while streams flowed beyond what usage said at their end: to be subtracted from "
       "weir_output_tokens_total."},
-     from_the_start, &ReplicaShard::output_tokens_overcounted},
+     from_the_start,
+     &ReplicaShard::output_tokens_overcounted},
     {{"weir_aborted_output_tokens_total", "Of the output tokens, those of requests whose client left (client_abort)."},
-     from_the_start, &ReplicaShard::aborted_output_tokens},
+     from_the_start,
+     &ReplicaShard::aborted_output_tokens},
     {{"weir_itl_unknown_requests_total",
       "Streams that gave weir_inter_chunk_latency_seconds but no "
       "weir_inter_token_latency_seconds: tokens per event unknown, or not served."},
-     with_first_use, &ReplicaShard::itl_unknown_requests},
-    {{"weir_token_reads_total", "Reads from the replica that brought token events."}, with_first_use, &ReplicaShard::token_reads},
+     with_first_use,
+     &ReplicaShard::itl_unknown_requests},
+    {{"weir_token_reads_total", "Reads from the replica that brought token events."},
+     with_first_use,
+     &ReplicaShard::token_reads},
     {{"weir_coalesced_token_reads_total",
       "Of weir_token_reads_total, those that brought several token events of one choice: something on the way held the "
       "first ones back."},
-     with_first_use, &ReplicaShard::coalesced_token_reads},
+     with_first_use,
+     &ReplicaShard::coalesced_token_reads},
     {{"weir_itl_suspect_requests_total",
       "Streams of at least 8 token events of which more than half arrived in one read with another one of the same "
       "choice: a hop buffers, so that most gaps are 0 and their quantiles too good to be true."},
-     with_first_use, &ReplicaShard::itl_suspect_requests},
+     with_first_use,
+     &ReplicaShard::itl_suspect_requests},
     {{"weir_client_blocked_events_total",
       "Token events whose write the client's connection did not accept at once: weir_token_overhead_seconds leaves "
       "them "
       "out."},
-     with_first_use, &ReplicaShard::client_blocked_events},
+     with_first_use,
+     &ReplicaShard::client_blocked_events},
 };
 
 constexpr LabelledCounterSeries labelled_counters[] = {
@@ -170,11 +182,12 @@ constinit const std::span<const LabelledCounterSeries> labelled_counter_series{l
 constinit const std::span<const BalancerSeries> balancer_series{of_balancer};
 constinit const std::span<const PhaseSeries> phase_series{by_phase};
 
-constinit const SeriesText request_duration_series{"weir_request_duration_seconds",
-                                                   "Of served requests: last event with a choice (streams, tL) or end "
-                                                   "of the response body (else, tE) less the request's "
-                                                   "last byte from the client (t0). Of openai.chat from the start, of other APIs from their first "
-                                                   "request on."};
+constinit const SeriesText request_duration_series{
+    "weir_request_duration_seconds",
+    "Of served requests: last event with a choice (streams, tL) or end "
+    "of the response body (else, tE) less the request's "
+    "last byte from the client (t0). Of openai.chat from the start, of other APIs from their first "
+    "request on."};
 constinit const SeriesText requests_series{"weir_requests_total",
                                            "Requests by how they ended, each counted once, at its last replica (pool, "
                                            "replica, config empty where none was chosen). "

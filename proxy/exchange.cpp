@@ -2,9 +2,10 @@
 
 #include <spdlog/spdlog.h>
 
-#include <algorithm>
 #include <cerrno>
+#include <utility>
 
+#include "proxy/failure_answers.hpp"
 #include "proxy/replica_log.hpp"
 
 namespace weir::proxy {
@@ -27,43 +28,6 @@ metrics::RequestRecord begin_record(const ClientRequest& request) {
 }
 
 constexpr std::uint32_t bit_of(metrics::Api api) { return std::uint32_t{1} << static_cast<unsigned>(api); }
-
-OwnAnswer refusal(const balancer::Refused& refused, const PoolRuntime& pool) {
-  switch (refused.reason) {
-    case balancer::Refused::Reason::too_long:
-      return error_answer(400, "invalid_request_error", "context_length_exceeded",
-                          "the request is longer than any replica of pool '" + pool.settings.name +
-                              "' can hold: shorten the prompt or lower max_tokens");
-    case balancer::Refused::Reason::no_replica:
-      return error_answer(503, "overloaded_error", "no_replica", "pool '" + pool.settings.name + "' has no replica");
-    case balancer::Refused::Reason::busy:
-      break;
-  }
-  auto answer = error_answer(429, "overloaded_error", "overloaded",
-                             "every replica of pool '" + pool.settings.name + "' is at its limit: try again in " +
-                                 std::to_string(refused.retry_after) + " s");
-  answer.retry_after = refused.retry_after;
-  return answer;
-}
-
-/// No replica could be connected to; `replica` is the last one that was tried.
-OwnAnswer unconnected_answer(const std::string& replica, int error) {
-  if (is_own_want(error)) {
-    const bool descriptors = error == EMFILE || error == ENFILE;
-    auto answer = error_answer(
-        503, "overloaded_error", descriptors ? "no_descriptor" : "no_socket",
-        descriptors ? "weir has no file descriptor left for a connection to replica '" + replica +
-                          "': raise its limit of open files, or lower limits.connections"
-                    : "weir could not open a connection to replica '" + replica + "': " + connect_error_text(error) +
-                          "; raise limits.idle_upstream_connections, so that connections are used again");
-    answer.retry_after = 1;
-    return answer;
-  }
-  return error == ETIMEDOUT ? error_answer(504, "timeout_error", "replica_timeout",
-                                           "replica '" + replica + "' could not be connected to in limits.connect")
-                            : error_answer(502, "upstream_error", "replica_unreachable",
-                                           "replica '" + replica + "' could not be reached: " + connect_error_text(error));
-}
 
 }  // namespace
 
@@ -121,7 +85,7 @@ std::optional<OwnAnswer> Exchange::enter(PoolRuntime& pool) {
     if (refused.reason == balancer::Refused::Reason::busy)
       loop_.shard.limit_hits[static_cast<std::size_t>(metrics::Limit::max_in_flight)].add();
   }
-  return refusal(refused, pool);
+  return refusal_answer(refused, pool.settings.name);
 }
 
 /// The replica took the original of what it had refused: it was the usage option.
@@ -279,7 +243,6 @@ void Exchange::give_retry_back() {
 void Exchange::retried(ReplicaRuntime& replica, metrics::Retry reason) {
   replica.series->shard(loop_.index).retries[static_cast<std::size_t>(reason)].add();
   tried_.push_back(replica.index);
-  failed_replica_ = replica.settings.name;
 }
 
 /// What else was on the replica of the attempt that is over.
@@ -364,9 +327,9 @@ void Exchange::answered_better() {
 /// No replica is left to try: the client gets the best answer that there is, else an error of weir's own.
 void Exchange::give_up(ReplicaRuntime& replica) {
   over_ = true;
-  failed_replica_ = replica.settings.name;
   if (!best_) {
-    end_.own = failure_answer();
+    const auto& name = replica.settings.name;
+    end_.own = connect_error_ != 0 ? unconnected_answer(name, connect_error_) : failure_answer(name, record_.outcome);
     return record(*replica.series);
   }
   auto& kept = best_->record;
@@ -409,23 +372,6 @@ void Exchange::conclude(const RelayMachine& machine, const Relay& relay, Replica
   end_.keep_alive = machine.client_reusable();
   end_.reset = machine.cut() && machine.client_framing() == ClientFraming::close;
   record(*replica.series);
-}
-
-OwnAnswer Exchange::failure_answer() const {
-  const std::string replica(failed_replica_);
-  if (connect_error_ != 0) return unconnected_answer(replica, connect_error_);
-  switch (record_.outcome) {
-    case Outcome::timeout:
-      return error_answer(504, "timeout_error", "replica_timeout", "replica '" + replica + "' did not answer in time");
-    case Outcome::replica_refused:
-      return error_answer(503, "overloaded_error", "replica_refused",
-                          "replica '" + replica + "' refused the request, and no other can take it now");
-    case Outcome::upstream_reset:
-      return error_answer(502, "upstream_error", "replica_lost",
-                          "replica '" + replica + "' broke off before it answered");
-    default:
-      return error_answer(502, "upstream_error", "replica_failed", "replica '" + replica + "' did not answer properly");
-  }
 }
 
 void Exchange::record(metrics::ReplicaSeries& series) {

@@ -79,7 +79,6 @@ class Exchange {
   void learn(ReplicaRuntime& replica) const;
   void conclude(const RelayMachine& machine, const Relay& relay, ReplicaRuntime& replica);
   void give_up(ReplicaRuntime& replica);
-  OwnAnswer failure_answer() const;
   void record(metrics::ReplicaSeries& series);
 
   Loop& loop_;
@@ -89,7 +88,6 @@ class Exchange {
   balancer::Lease lease_;
   std::vector<balancer::ReplicaIndex> tried_;
   std::string upstream_head_;
-  std::string_view failed_replica_;
   int connect_error_ = 0;  ///< Of the last attempt, if it did not get as far as a connection.
   /// The error of a replica that tells the client most so far.
   struct Kept {

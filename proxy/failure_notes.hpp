@@ -33,11 +33,11 @@ class FailureNotes {
 
   std::atomic<bool> watching_{false};  ///< A line was given less than a minute ago, or something has failed since.
   std::mutex mutex_;
-  bool down_ = false;                         ///< The last line said that it fails, and nothing went well since.
-  Moment first_failure_{}, last_line_{};      ///< The first one of those since when it is down.
+  bool down_ = false;                          ///< The last line said that it fails, and nothing went well since.
+  Moment first_failure_{}, last_line_{};       ///< The first one of those since when it is down.
   std::uint64_t failures_ = 0, attempts_ = 0;  ///< Since the last line.
-  std::uint64_t failures_down_ = 0;           ///< Since it is down.
-  std::string why_;                           ///< Of the last failure.
+  std::uint64_t failures_down_ = 0;            ///< Since it is down.
+  std::string why_;                            ///< Of the last failure.
 };
 
 /// "3 s", "2 min 5 s", "1 h 2 min".

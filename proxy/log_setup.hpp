@@ -9,8 +9,8 @@
 
 namespace weir::proxy {
 
-/// text: `[2026-11-21T07:00:00.123+00:00] [info] serving on 127.0.0.1:8080`. json: one object a line with time, level and
-/// message, whatever the message holds.
+/// text: `[2026-11-21T07:00:00.123+00:00] [info] serving on 127.0.0.1:8080`. json: one object a line with time, level
+/// and message, whatever the message holds.
 std::unique_ptr<spdlog::formatter> log_formatter(config::LogFormat format);
 
 /// Makes the default logger. Once, before threads begin.

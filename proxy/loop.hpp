@@ -38,7 +38,7 @@ struct Shared {
   std::atomic<std::size_t> connections{0};  ///< Client connections, all loops.
   Published<std::shared_ptr<const KnownModels>> models{};  ///< Set before the first request.
   std::atomic<unsigned> asking_for_models{0};              ///< Clients for whom replicas are asked now.
-  CorsMemory cors{};                        ///< For weir's own answers.
+  CorsMemory cors{};                                       ///< For weir's own answers.
 };
 
 class Loop {

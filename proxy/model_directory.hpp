@@ -2,8 +2,8 @@
 // seconds on the control thread, each with its own key where it has one.
 //
 // A replica that wants a key and has none of its own here is asked on behalf of each client that brings a credential,
-// on the loop of that client: at most 16 such replicas a request, 64 requests at a time, 2 s. What it answers is for that
-// client alone and is kept nowhere.
+// on the loop of that client: at most 16 such replicas a request, 64 requests at a time, 2 s. What it answers is for
+// that client alone and is kept nowhere.
 #pragma once
 
 #include <boost/asio/io_context.hpp>

@@ -22,7 +22,8 @@ std::string failure_reason(Outcome outcome, unsigned status) {
   switch (outcome) {
     case Outcome::upstream_error:
       if (status >= 300) return "status " + std::to_string(status);
-      return status == 0 ? "an answer that is not HTTP" : "an error inside an answer of status " + std::to_string(status);
+      return status == 0 ? "an answer that is not HTTP"
+                         : "an error inside an answer of status " + std::to_string(status);
     case Outcome::upstream_reset:
       return status == 0 ? "the connection broke before an answer" : "the connection broke within an answer";
     case Outcome::truncated:

@@ -62,8 +62,7 @@ std::string client_head(const ResponseHead& replica, const ClientAnswer& answer)
   bool buffering_said = false, caching_said = false;
   for (const auto& field : replica.fields) {
     const auto is = [&](std::string_view name) { return same_token(field.name, name); };
-    if (is_hop_by_hop(field.name, replica.fields) || is("x-request-id") || is("x-weir-replica") ||
-        is("x-weir-id"))
+    if (is_hop_by_hop(field.name, replica.fields) || is("x-request-id") || is("x-weir-replica") || is("x-weir-id"))
       continue;
     // The length of a body that does not follow (HEAD, 304) is a fact about the resource and passes; 204 has none.
     if (is("content-length") && (answer.framing != ClientFraming::none || replica.status == 204)) continue;

@@ -18,7 +18,7 @@ struct UpstreamRequest {
   const config::ReplicaUrl& url;
   std::uint64_t body_length = 0;
   std::string_view request_id;
-  bool inspected = false;  ///< weir reads the answer: no coding is accepted for it.
+  bool inspected = false;      ///< weir reads the answer: no coding is accepted for it.
   std::string_view api_key{};  ///< The replica's, in place of the client's credential; "" = the client's goes on.
 };
 std::string upstream_head(const RequestHead& client, const UpstreamRequest& request);

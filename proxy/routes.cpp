@@ -11,8 +11,9 @@ namespace {
 
 /// Besides those of the APIs that are read.
 constexpr std::array<std::string_view, 16> other_inference_paths{
-    "/v1/embeddings", "/embeddings",     "/embed",          "/v1/rerank",  "/v2/rerank",   "/rerank",
-    "/v1/reranking",  "/v1/score",       "/score",          "/tokenize",   "/v1/tokenize", "/detokenize",
+    "/v1/embeddings", "/embeddings",     "/embed",          "/v1/rerank",
+    "/v2/rerank",     "/rerank",         "/v1/reranking",   "/v1/score",
+    "/score",         "/tokenize",       "/v1/tokenize",    "/detokenize",
     "/infill",        "/v1/moderations", "/apply-template", "/v1/messages/count_tokens"};
 
 /// Under these every path is one: transcriptions, speech, generations, edits.

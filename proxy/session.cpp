@@ -321,8 +321,13 @@ Awaitable<bool> Session::refuse(ClientRequest& request, unsigned status, std::st
 Awaitable<bool> Session::send_own(const ClientRequest& request, const OwnAnswer& own, bool keep_alive) {
   keep_alive = keep_alive && !loop_.shared.draining.load(std::memory_order_relaxed);
   const auto cors = loop_.shared.cors.fields_for(request.head["origin"]);
-  const OwnFraming framing{request.facts.api,  request.head.http_1_1, keep_alive, request.head.method == "HEAD",
-                           request.request_id, request.id,            cors};
+  const OwnFraming framing{request.facts.api,
+                           request.head.http_1_1,
+                           keep_alive,
+                           request.head.method == "HEAD",
+                           request.request_id,
+                           request.id,
+                           cors};
   auto text = own_answer(own, framing);
   const auto written = co_await write(std::move(text));
   co_return written&& keep_alive;

@@ -144,11 +144,10 @@ RequestEdits ask_by_options(bool every_chunk, const RequestFacts& facts, std::st
   there.continuous = members[1].value.value_or(Value());
   if (!there.include.text.empty() && !there.include.is_false()) return {};
   const std::string_view stats = there.continuous.text;
-  if (!stats.empty() && stats != "true" && !there.continuous.is_false()) return {};
-  edits = turn_on(there, every_chunk);
-  // What the client asked for only beside usage comes along with it.
-  edits.asked = stats == "true" ? Ask::usage_on_every_chunk : Ask::usage;
-  return edits;
+  // Some engines give usage on every chunk without include_usage (SGLang), some only beside it (vLLM): what the client
+  // would have had without an edit, nobody knows.
+  if (!stats.empty() && !there.continuous.is_false()) return {};
+  return turn_on(there, every_chunk);
 }
 
 }  // namespace
@@ -183,7 +182,7 @@ RequestEdits edits_that_ask(Ask ask, const RequestFacts& facts, std::string_view
   } else if (!facts.usage_requested) {
     edits = ask_by_options(every_chunk, facts, body);
   }
-  if (!edits.empty()) edits.asked = std::max(edits.asked, ask);
+  if (!edits.empty()) edits.asked = ask;
   return edits;
 }
 

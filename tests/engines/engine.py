@@ -116,6 +116,7 @@ class Engine:
     losses = []  # (pattern, replacement, what it is): what weir's question for usage takes, as docs/engines.md says.
     leaves_out = {}  # Cases that the engine has no answer to, and why.
     says_less = ()  # Cases in whose answers it tells fewer tokens than it made.
+    gives_one_choice = False  # Whatever n asks for, and without an end marker: the others count as missing.
     marker = True  # Whether its streams end with [DONE].
 
     def __init__(self, folder, directory):

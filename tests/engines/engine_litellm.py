@@ -17,6 +17,9 @@ class Litellm(Llamacpp):
     health = "/health/liveliness"
     more = {}
     leaves_out = {}
+    # It passes on the usage of one choice.
+    says_less = ("n = 2", "n = 2, streamed", "n = 2, completions, streamed", "n = 2, streamed, usage asked for",
+                 "two prompts, streamed", "n = 2, streamed, usage on every chunk")
     losses = [(rb',"usage":\{"completion_tokens":0,"prompt_tokens":0,"total_tokens":0\}', b"", "zeros for usage on every chunk")]
 
     def __init__(self, folder, directory):

@@ -13,6 +13,7 @@ class Transformers(Engine):
         (rb'"(created|created_at|completed_at)":[0-9.]+', rb'"\1":0'),
         (rb'"(?:resp|msg)_[0-9A-Za-z_-]+"', b'"<id>"'),
     ]
+    gives_one_choice = True
     leaves_out = {
         **{name: "it has no such route" for name in ("messages", "messages, streamed", "count_tokens")},
         **{name: "it would take the usage that it sends unasked, in its last chunk"

@@ -78,8 +78,7 @@ void must_take_the_edits(const RequestFacts& facts, std::string_view path, std::
   for (const RequestEdit& edit : edits.list()) {
     must(at <= edit.at && edit.at + edit.erased <= body.size(), "edits are in order and inside");
     const std::string_view erased = body.substr(edit.at, edit.erased);
-    must(erased.empty() || erased == "null" || erased == "false",
-         "only a value that says no is replaced");
+    must(erased.empty() || erased == "null" || erased == "false", "only a value that says no is replaced");
     at = edit.at + edit.erased;
   }
   std::vector<std::string_view> spans;

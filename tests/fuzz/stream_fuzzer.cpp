@@ -133,8 +133,7 @@ void must_be_bounded(const Answer& answer, std::size_t bytes) {
 void must_have_sent_the_right_bytes(const Case& of, const Run& run) {
   const bool strips = of.options.form == BodyForm::sse && (of.options.strip_usage || of.options.strip_timings);
   if (!strips) return must(run.forwarded() == of.body, "without stripping every byte is sent on as it came");
-  const std::string without_usage =
-      weir::fuzz::stripped(of.options.api, of.body, of.whole, of.options.strip_usage);
+  const std::string without_usage = weir::fuzz::stripped(of.options.api, of.body, of.whole, of.options.strip_usage);
   if (!of.options.strip_continuous_usage && !of.options.strip_timings) {
     return must(run.forwarded() == without_usage, "only events that bring nothing but usage are taken out");
   }

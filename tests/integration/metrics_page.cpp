@@ -59,7 +59,8 @@ double MetricsPage::sum(std::string_view name, Labels labels) const {
   for (const std::string_view part : {"_bucket", "_sum", "_count"}) {
     if (name.ends_with(part) && !families_.contains(name)) family.remove_suffix(part.size());
   }
-  if (!families_.contains(family)) throw std::runtime_error("no family of " + std::string(name) + " on the metrics page");
+  if (!families_.contains(family))
+    throw std::runtime_error("no family of " + std::string(name) + " on the metrics page");
   double total = 0;
   for (const auto& series : series_) {
     if (series.matches(name, labels)) total += series.value;

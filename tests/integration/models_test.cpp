@@ -117,7 +117,8 @@ TEST(Models, OfAReplicaThatWantsAKeyAreAskedForWithTheClientsOwn) {
 
 TEST(Models, OfReplicasWithAndWithoutAKeyAreMergedForTheClient) {
   ScriptedReplica open(lists(R"({"data":[{"id":"free"}]})"), Models::to_handler);
-  ScriptedReplica keyed(lists(R"({"data":[{"id":"paid"},{"id":"free","created":9}]})", "sk-client"), Models::to_handler);
+  ScriptedReplica keyed(lists(R"({"data":[{"id":"paid"},{"id":"free","created":9}]})", "sk-client"),
+                        Models::to_handler);
   WeirUnderTest weir(any_model({&open, &keyed}));
 
   models_when(weir, holds("free"));
@@ -142,8 +143,8 @@ TEST(Models, ThatAReplicaDoesNotTellInTimeAreLeftOut) {
   hangs.wait_for_requests(1);
   models_when(weir, holds("free"));
 
-  const auto got = models_when(weir, [&](const Response&) { return hangs.requests().size() > 1; },
-                               "Authorization: Bearer sk-client\r\n");
+  const auto got = models_when(
+      weir, [&](const Response&) { return hangs.requests().size() > 1; }, "Authorization: Bearer sk-client\r\n");
   EXPECT_EQ(got.body, "{\"object\":\"list\",\"data\":[{\"id\":\"free\"}]}\n");
   over.wait("weir to give the asking up");
 }
@@ -289,10 +290,10 @@ TEST(Key, ThatAReplicaRefusesOrThatLeadsNowhereIsNotSaid) {
 TEST(Cors, OfWeirsOwnAnswersIsAsTheReplicasGiveIt) {
   ScriptedReplica replica([](Exchange& exchange) {
     const auto origin = exchange.request().head.field("origin").value_or("");
-    exchange.send(answer("200 OK", "{}", "application/json",
-                         origin.empty() ? ""
-                                        : "Access-Control-Allow-Origin: " + origin +
-                                              "\r\nAccess-Control-Allow-Credentials: true\r\n"));
+    exchange.send(answer(
+        "200 OK", "{}", "application/json",
+        origin.empty() ? ""
+                       : "Access-Control-Allow-Origin: " + origin + "\r\nAccess-Control-Allow-Credentials: true\r\n"));
   });
   WeirUnderTest weir(pool_of({&replica}));
   const std::string app = "Origin: https://app.example\r\n";
@@ -313,7 +314,8 @@ TEST(Cors, OfWeirsOwnAnswersIsAsTheReplicasGiveIt) {
 
 TEST(Cors, APreflightIsAReplicasToAnswer) {
   ScriptedReplica replica([](Exchange& exchange) {
-    exchange.send("HTTP/1.1 204 No Content\r\nAccess-Control-Allow-Origin: *\r\nAccess-Control-Allow-Methods: POST\r\n\r\n");
+    exchange.send(
+        "HTTP/1.1 204 No Content\r\nAccess-Control-Allow-Origin: *\r\nAccess-Control-Allow-Methods: POST\r\n\r\n");
   });
   WeirUnderTest weir(pool_of({&replica}));
 
@@ -340,8 +342,8 @@ TEST(Routes, OfOtherServicesOfTheEnginesAreRelayedAndCounted) {
   WeirUnderTest weir(settings);
 
   const std::vector<std::string> paths{
-      "/v1/messages/count_tokens", "/apply-template",  "/infill",   "/v1/audio/transcriptions", "/v1/images/generations",
-      "/v1/moderations",           "/v1/reranking",    "/my/route"};
+      "/v1/messages/count_tokens", "/apply-template", "/infill",       "/v1/audio/transcriptions",
+      "/v1/images/generations",    "/v1/moderations", "/v1/reranking", "/my/route"};
   for (const auto& path : paths) {
     EXPECT_EQ(fetch(weir.port(), post(path, "{}")).status, 200u) << path;
     EXPECT_EQ(replica.requests().back().target, path);

@@ -239,7 +239,7 @@ TEST(Probe, AnswersThatAreNoStreamAreFailuresWithTheirReason) {
        "it answers with \"application/json\" where an event stream was asked for"},
       {answer("503 Service Unavailable", R"({"error":{"message":"Loading model","code":503}})"),
        "status 503 (Loading model)"},
-      {answer("401 Unauthorized", R"({"error":"Unauthorized"})"), 
+      {answer("401 Unauthorized", R"({"error":"Unauthorized"})"),
        "status 401 (Unauthorized): name its key in api_key or api_key_file"},
       {answer("400 Bad Request", R"({"error":{"message":"no chat template"}})"),
        "it refuses /v1/chat/completions: status 400 (no chat template)"},
@@ -292,7 +292,8 @@ TEST(Probe, AReplicaThatWantsAKeyIsMeasuredWithItAndItIsNotSaid) {
     EXPECT_THAT(right.output, AllOf(HasSubstr("\"m\""), Not(HasSubstr("5ecret"))));
     const auto wrong = probe_with("api_key = \"sk-wrong-5ecret\"", option);
     EXPECT_EQ(wrong.exit.code, 1);
-    EXPECT_THAT(wrong.output, AllOf(HasSubstr("no access with Bearer ***"), Not(HasSubstr("sk-wrong")), Not(HasSubstr("5ecret"))));
+    EXPECT_THAT(wrong.output,
+                AllOf(HasSubstr("no access with Bearer ***"), Not(HasSubstr("sk-wrong")), Not(HasSubstr("5ecret"))));
     const auto none = probe_with("", option);
     EXPECT_EQ(none.exit.code, 1);
     EXPECT_THAT(none.output, HasSubstr("name its key in api_key or api_key_file"));

@@ -90,9 +90,9 @@ TEST(Program, APortThatIsTakenIsASentenceAndExitCode1) {
                  "\"]\n[metrics]\nlisten = \"\"\n[admin]\nlisten = \"\"\n[log]\nrequests = \"\"\n"
                  "[[pool]]\nname = \"chat\"\n[[pool.replica]]\nname = \"a\"\nurl = \"http://127.0.0.1:1\"\n");
   EXPECT_EQ(done.exit.code, 1);
-  EXPECT_THAT(done.output,
-              HasSubstr("server.listen: cannot listen on 127.0.0.1:" + port + ": the port is taken by 'integration' (process " +
-                        std::to_string(::getpid()) + "); end it, or give server.listen another port"));
+  EXPECT_THAT(done.output, HasSubstr("server.listen: cannot listen on 127.0.0.1:" + port +
+                                     ": the port is taken by 'integration' (process " + std::to_string(::getpid()) +
+                                     "); end it, or give server.listen another port"));
 }
 
 TEST(Program, AnyListenersPortThatIsTakenNamesItsKey) {
@@ -172,8 +172,9 @@ TEST(Program, Usr1AndHupOpenTheRequestLogAnew) {
     EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 1);
   }
   EXPECT_EQ(weir.log_text(), "");
-  EXPECT_THAT(weir.output(), AllOf(HasSubstr("SIGUSR1: opened the request log"), HasSubstr("SIGHUP: opened the request log"),
-                                   HasSubstr("SIGHUP: weir cannot reload its settings yet")));
+  EXPECT_THAT(weir.output(),
+              AllOf(HasSubstr("SIGUSR1: opened the request log"), HasSubstr("SIGHUP: opened the request log"),
+                    HasSubstr("SIGHUP: weir cannot reload its settings yet")));
 
   // A name that cannot be opened: lines go on into the file that is open.
   const auto moved = weir.log_file().string() + ".last";

@@ -76,7 +76,8 @@ TEST(Streams, SixtyAtOnceOverTwoReplicasAreRelayedUnchangedAndCountedExactly) {
   const auto metrics = weir.metrics_after(count);
   expect_idle(metrics);
   EXPECT_EQ(metrics.sum("weir_requests_total"), count);
-  EXPECT_EQ(metrics.sum("weir_api_requests_total", {{"outcome", "ok"}, {"api", "openai.chat"}, {"pool", "chat"}}), count);
+  EXPECT_EQ(metrics.sum("weir_api_requests_total", {{"outcome", "ok"}, {"api", "openai.chat"}, {"pool", "chat"}}),
+            count);
   EXPECT_EQ(metrics.sum("weir_prompt_tokens_total"), prompt_tokens);
   EXPECT_EQ(metrics.sum("weir_output_tokens_total"), output_tokens);
   EXPECT_EQ(metrics.sum("weir_output_tokens_overcounted_total"), 0);

@@ -67,8 +67,8 @@ class WeirUnderTest {
   MetricsPage metrics() const;
   /// The metrics once they fulfil `wanted`: for what follows an answer without anything to wait for. Throws TimedOut.
   MetricsPage metrics_when(const std::string& what, const std::function<bool(const MetricsPage&)>& wanted) const;
-  /// The metrics once so many requests have their line in the log, whatever their outcome: it is written when all else of
-  /// a request has been counted, while a page scraped in the midst of that shows one series and not yet the other.
+  /// The metrics once so many requests have their line in the log, whatever their outcome: it is written when all else
+  /// of a request has been counted, while a page scraped in the midst of that shows one series and not yet the other.
   MetricsPage metrics_after(std::size_t requests) const;
   /// The first `n` lines of the request log, once they are there.
   std::vector<boost::json::object> log_lines(std::size_t n) const;

@@ -66,14 +66,15 @@ TEST(ApiKey, IsNeverSaidByAnError) {
            "api_key = ''", "api_key = 's3cret s3cret'", "api_key = 'Bearer s3cret'", "api_key = \"s3cret\\u0007\"",
            "api_key = \"s3cret\\n\"", "api_key = 's3cr\xc3\xa4t-s3cret'", "api_key = 53", "api_key = ['s3cret']",
            "api_key = { value = 's3cret' }", "api_key = '" + long_key + "'"}) {
-    EXPECT_THAT(errors_in(keyed(line)),
-                ElementsAre("weir.toml:7:11: [[pool.replica]] api_key: must be the replica's key in quotes: 1 to 4096 "
-                            "printable ASCII characters without blanks, and without the word \"Bearer\", which weir adds"))
+    EXPECT_THAT(
+        errors_in(keyed(line)),
+        ElementsAre("weir.toml:7:11: [[pool.replica]] api_key: must be the replica's key in quotes: 1 to 4096 "
+                    "printable ASCII characters without blanks, and without the word \"Bearer\", which weir adds"))
         << line;
   }
   for (const auto& content :
-       std::vector<std::string>{"", "\n", "s3cret\ns3cret", "s3cret\n\n", "s3cr\xc3\xa4t", "Bearer s3cret", "s3cret\x01",
-                                std::string("s3cret\0", 7), long_key, std::string(4096, 's') + "\r\ns"}) {
+       std::vector<std::string>{"", "\n", "s3cret\ns3cret", "s3cret\n\n", "s3cr\xc3\xa4t", "Bearer s3cret",
+                                "s3cret\x01", std::string("s3cret\0", 7), long_key, std::string(4096, 's') + "\r\ns"}) {
     const auto errors = errors_in(keyed("api_key_file = '" + folder.file(content) + "'"));
     const bool empty = content.size() < 2;
     EXPECT_THAT(errors, ElementsAre(AllOf(
@@ -112,7 +113,8 @@ TEST(ApiKey, IsNotLentToStrangersUnawares) {
   Folder folder;
   const auto from_file = "api_key_file = '" + folder.file("s3cret") + "'";
   const std::string why =
-      "would be used for everyone who reaches \"0.0.0.0:8080\", which is [server] listen in line 1, for weir has no keys "
+      "would be used for everyone who reaches \"0.0.0.0:8080\", which is [server] listen in line 1, for weir has no "
+      "keys "
       "of its own yet; listen on a loopback address such as \"127.0.0.1:8080\", or write open = true in [server] if "
       "everyone may use this replica";
   const std::string wide = "server.listen = ['127.0.0.1:80', '0.0.0.0:8080', '10.0.0.1:8080']\n";
@@ -124,7 +126,8 @@ TEST(ApiKey, IsNotLentToStrangersUnawares) {
       << "10.0.0.1 and 0.0.0.0 cannot both be listened on, and the key is lent: once";
   EXPECT_THAT(errors_in("server.open = true\nserver.listen = '0.0.0.0:8080'\n" + keyed("api_key = 's3cret'")),
               IsEmpty());
-  EXPECT_THAT(errors_in("server.listen = '0.0.0.0:8080'\n" + kPool), IsEmpty()) << "without a key there is none to lend";
+  EXPECT_THAT(errors_in("server.listen = '0.0.0.0:8080'\n" + kPool), IsEmpty())
+      << "without a key there is none to lend";
   EXPECT_THAT(errors_in("server.listen = ['127.0.0.9:1', '[::1]:1']\nmetrics.listen = '0.0.0.0:9090'\n" +
                         keyed("api_key = 's3cret'")),
               IsEmpty())
@@ -133,9 +136,9 @@ TEST(ApiKey, IsNotLentToStrangersUnawares) {
 
 TEST(ApiKey, IsNotSaidByErrorsOfSyntax) {
   for (const auto* line : {"api_key = 3-s3cret", "api_key = s3cret", "api_key = 's3cret", "api_key = \"s3cret",
-                           "api_key = 's3cret' s3cret", "api_key = \"\\s3cret\"", "api_key s3cret", "api_key = true3cret",
-                           "api_key = 0xs3cret", "api_key = 1979-05-27s3cret", "api_key = ''s3cret''",
-                           "api_key = 's3cret'\napi_key = 's3cret'"})
+                           "api_key = 's3cret' s3cret", "api_key = \"\\s3cret\"", "api_key s3cret",
+                           "api_key = true3cret", "api_key = 0xs3cret", "api_key = 1979-05-27s3cret",
+                           "api_key = ''s3cret''", "api_key = 's3cret'\napi_key = 's3cret'"})
     EXPECT_THAT(errors_in(keyed(line)), ElementsAre(Not(HasSubstr("s3cret")))) << line;
 }
 

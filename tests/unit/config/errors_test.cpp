@@ -103,7 +103,8 @@ TEST(SettingsErrors, UnknownKeysNameTheNearestOrAllThatAreKnown) {
        "1: threads: unknown key; known here are server, metrics, admin, log, limits, measure, pool, slo"},
       {"limits.head_tiem = 1", "8: [limits] head_tiem: unknown key; did you mean head_time?"},
       {"limits.Drain-Delay = 1", "8: [limits] Drain-Delay: unknown key; did you mean drain_delay?"},
-      {"server.tls.cert = 'x'", "8: [server] tls: unknown key; known here are listen, threads, paths, replica_header, open"},
+      {"server.tls.cert = 'x'",
+       "8: [server] tls: unknown key; known here are listen, threads, paths, replica_header, open"},
       {"'a b' = 1", "1: \"a b\": unknown key; known here are server, metrics, admin, log, limits, measure, pool, slo"}};
   for (const auto& [line, error] : table) EXPECT_EQ(first_line(line), error);
   EXPECT_EQ(replica_line("uri = 'x'"), "1: [[pool.replica]] uri: unknown key; did you mean url?");
@@ -170,7 +171,8 @@ TEST(SettingsErrors, Values) {
   const std::string time = "a number of seconds, or text such as \"250ms\", \"2s\", \"5m\", \"2h\"";
   const std::string size = "a whole number of bytes, or text such as \"64KiB\", \"16MiB\", \"1MB\"";
   const std::string path =
-      "must be a path such as \"/v1/chat/completions\", without \"?\", \"#\" and spaces; \"default\" for the routes that "
+      "must be a path such as \"/v1/chat/completions\", without \"?\", \"#\" and spaces; \"default\" for the routes "
+      "that "
       "weir knows; or \"*\" alone for every path";
   const Table table = {
       {"server.threads = '4'", "18: [server] threads = \"4\": must be a whole number from 0 to 1024"},

@@ -148,12 +148,9 @@ policy = "random"
   expected.measure.clock = ReadClock::read;
   expected.measure.inject_usage = true;
   expected.measure.inject_continuous_usage = true;
-  const Replica gpu0{"gpu0", {"gpu-box", 8001, "/prefix", "gpu-box:8001"},
-                     "fp8",  "L40S",
-                     2,      0.8,
-                     100'000, 8192,
-                     64,     false,
-                     false,  "sk-0"};
+  const Replica gpu0{
+      "gpu0", {"gpu-box", 8001, "/prefix", "gpu-box:8001"}, "fp8", "L40S", 2, 0.8, 100'000, 8192, 64, false, false,
+      "sk-0"};
   Replica gpu1;
   gpu1.name = gpu1.config = "gpu1";
   gpu1.url = {"10.0.0.7", 80, "", "10.0.0.7"};

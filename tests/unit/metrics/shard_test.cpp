@@ -220,9 +220,9 @@ TEST(ReplicaShardSettle, MissesTokenCountsOnlyWhereThereCouldBeTokens) {
   EXPECT_EQ(missing(Api::openai_chat, Outcome::ok), "100");
   EXPECT_EQ(missing(Api::ollama_chat, Outcome::ok_empty), "100");
   EXPECT_EQ(missing(Api::other, Outcome::ok), "000") << "embeddings, model lists";
-  for (const Outcome outcome : {Outcome::client_error, Outcome::replica_refused, Outcome::upstream_error,
-                                Outcome::upstream_reset, Outcome::timeout, Outcome::truncated, Outcome::rejected,
-                                Outcome::bad_request, Outcome::client_abort})
+  for (const Outcome outcome :
+       {Outcome::client_error, Outcome::replica_refused, Outcome::upstream_error, Outcome::upstream_reset,
+        Outcome::timeout, Outcome::truncated, Outcome::rejected, Outcome::bad_request, Outcome::client_abort})
     EXPECT_EQ(missing(Api::openai_chat, outcome), "000") << name_of(outcome);
   EXPECT_EQ(missing(Api::openai_chat, Outcome::client_abort, TokenSource::usage), "010") << "what is told is told";
   EXPECT_EQ(missing(Api::tgi_generate, Outcome::truncated, TokenSource::events), "001");

@@ -56,16 +56,15 @@ TEST(StreamMeterChoices, HaveNoTimesOfTheirOwnWhereACountIsUnknown) {
   EXPECT_TRUE(replayed(counted("a", 0, 2) + says("b", 1) + says("c", 1) + done, choices(2))->answer().choices.empty());
 }
 
-TEST(StreamMeterChoices, ThatNeverCameAreNotMissedBehindTheUsageOfAll) {
-  const auto complete = [](const std::string& body, bool framed) {
-    return replayed(body, choices(2), true, framed)->answer().complete;
+TEST(StreamMeterChoices, AreNotCountedByAUsageThatIsOfOneOfThem) {
+  const std::string events = says("a", 0) + says("b", 0) + says("c", 1) + says("d", 1) + closes(0) + closes(1);
+  const auto counted_by = [&](int tokens, std::uint32_t n) {
+    return replayed(events + chunk("", usage(3, tokens)) + done, choices(n))->answer().output_tokens;
   };
-  const std::string of_all = chunk("", usage(3, 2));
-  EXPECT_EQ(complete(says("a", 0) + closes(0) + of_all, true), Completeness::finish) << "the engine does not know n";
-  EXPECT_EQ(complete(says("a", 0) + closes(0) + of_all, false), Completeness::none);
-  EXPECT_EQ(complete(says("a", 0) + closes(0), true), Completeness::none) << "the other one may be missing";
-  EXPECT_EQ(complete(says("a", 0) + closes(0) + says("b", 1) + of_all, true), Completeness::none);
-  EXPECT_EQ(complete(of_all, true), Completeness::none);
+  EXPECT_EQ(counted_by(3, 2), std::nullopt) << "four events with text are four tokens at least";
+  EXPECT_EQ(counted_by(4, 2), 4U);
+  EXPECT_EQ(counted_by(5, 2), 5U);
+  EXPECT_EQ(counted_by(3, 1), 3U) << "a parser may cut one token into several events";
 }
 
 TEST(StreamMeterChoices, OfASingleChoiceTheAnswerItselfTells) {
@@ -134,16 +133,15 @@ TEST(UsageOfEachChoice, IsNotKnownUntilEachHasTold) {
   const std::string begun = says("a", 0) + says("b", 1) + closes(0) + slot_usage(7, 30);
   EXPECT_EQ(replayed(begun, choices(2))->answer().output_tokens, std::nullopt);
   // One that ends before the other begins.
-  const auto after = replayed(says("a", 0) + closes(0) + slot_usage(7, 2) + says("b", 1) + closes(1) +
-                                  slot_usage(7, 3) + done,
-                              choices(2));
+  const auto after = replayed(
+      says("a", 0) + closes(0) + slot_usage(7, 2) + says("b", 1) + closes(1) + slot_usage(7, 3) + done, choices(2));
   EXPECT_EQ(after->answer().output_tokens, 5U);
 }
 
 TEST(UsageOfEachChoice, SettlesOneTokenAnEvent) {
-  const auto replay = replayed(says("a", 0) + says("b", 1) + says("c", 0) + closes(0) + slot_usage(7, 2) + closes(1) +
-                                   slot_usage(7, 1) + done,
-                               choices(2));
+  const auto replay = replayed(
+      says("a", 0) + says("b", 1) + says("c", 0) + closes(0) + slot_usage(7, 2) + closes(1) + slot_usage(7, 1) + done,
+      choices(2));
   EXPECT_EQ(replay->answer().output_tokens, 3U);
   EXPECT_EQ(replay->answer().tokens_per_event, TokensPerEvent::settled);
 }

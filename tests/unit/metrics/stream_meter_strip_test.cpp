@@ -282,8 +282,8 @@ TEST(StreamMeterStripTimings, LeavesWhatLlamaCppWouldHaveSentUnasked) {
   const std::string role = chunk(delta(R"("role":"assistant","content":null)"));
   const std::string finish = chunk(delta("", "\"length\""), timings(4));
   const std::string body = role + chunk(delta(R"("content":"a")"), timings(1)) +
-                           chunk(delta(R"("content":"é")"), timings(3)) +
-                           chunk(delta(R"("content":"b")"), timings(4)) + finish + done;
+                           chunk(delta(R"("content":"é")"), timings(3)) + chunk(delta(R"("content":"b")"), timings(4)) +
+                           finish + done;
   const std::string wanted = role + says("a") + says("é") + says("b") + finish + done;
   for (std::size_t cut = 0; cut <= body.size(); ++cut) {
     Replay replay(stripping_timings());

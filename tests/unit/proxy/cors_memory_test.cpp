@@ -74,7 +74,8 @@ TEST(CorsMemory, IsBoundedAndForgetsTheOldest) {
 
 TEST(CorsMemory, TakesNothingLongAndNothingThatIsNoField) {
   CorsMemory memory;
-  note(memory, app, "Access-Control-Allow-Origin: *\r\nAccess-Control-Expose-Headers: " + std::string(500, 'x') + "\r\n");
+  note(memory, app,
+       "Access-Control-Allow-Origin: *\r\nAccess-Control-Expose-Headers: " + std::string(500, 'x') + "\r\n");
   EXPECT_EQ(memory.fields_for(app), "");
   note(memory, "https://" + std::string(500, 'x'), "Access-Control-Allow-Origin: https://app.example\r\n");
   EXPECT_EQ(memory.fields_for("https://" + std::string(500, 'x')), "");

@@ -57,7 +57,8 @@ TEST(Gzip, IsReadBackAsItWas) {
   std::string noise(300'000, '\0');
   for (auto& byte : noise) byte = static_cast<char>(random());
   const std::string repeated(1'000'000, 'a');
-  for (const std::string& text : {std::string(), std::string("a"), noise, repeated}) EXPECT_EQ(unzipped(gzip(text)), text);
+  for (const std::string& text : {std::string(), std::string("a"), noise, repeated})
+    EXPECT_EQ(unzipped(gzip(text)), text);
   EXPECT_LT(gzip(repeated).size(), 10'000U);
 }
 

@@ -92,8 +92,7 @@ TEST(UpstreamHead, CarriesTheReplicasKeyInPlaceOfTheClientsCredential) {
   EXPECT_EQ(sent_with_key(""), begin + "Authorization: Bearer sk-0\r\n" + end) << "a client without one is served too";
   EXPECT_EQ(sent_with_key("AUTHORIZATION: Bearer theirs\r\nX-Kept: 1\r\nauthorization: Basic theirs\r\n"),
             begin + "X-Kept: 1\r\nAuthorization: Bearer sk-0\r\n" + end);
-  EXPECT_EQ(sent_with_key("X-Api-Key: theirs\r\n"),
-            begin + "Authorization: Bearer sk-0\r\nx-api-key: sk-0\r\n" + end);
+  EXPECT_EQ(sent_with_key("X-Api-Key: theirs\r\n"), begin + "Authorization: Bearer sk-0\r\nx-api-key: sk-0\r\n" + end);
   const auto kept = post_with("Authorization: Bearer theirs\r\nX-Api-Key: theirs\r\n");
   EXPECT_EQ(count(kept, "theirs"), 2u) << "without a key of the replica's own the client's goes on";
 }
@@ -208,9 +207,10 @@ TEST(OwnAnswer, IsWholeAndFramed) {
       R"({"error":{"message":"try again","type":"overloaded_error","param":null,"code":"overloaded"}})"
       "\n";
   OwnFraming framing{.api = metrics::Api::openai_chat, .request_id = "id-1", .weir_id = "weir-1"};
-  EXPECT_EQ(own_answer(own, framing), "HTTP/1.1 429 Too Many Requests\r\nContent-Type: application/json\r\nContent-Length: " +
-                                          std::to_string(body.size()) +
-                                          "\r\nRetry-After: 7\r\nx-request-id: id-1\r\nx-weir-id: weir-1\r\n\r\n" + body);
+  EXPECT_EQ(own_answer(own, framing),
+            "HTTP/1.1 429 Too Many Requests\r\nContent-Type: application/json\r\nContent-Length: " +
+                std::to_string(body.size()) + "\r\nRetry-After: 7\r\nx-request-id: id-1\r\nx-weir-id: weir-1\r\n\r\n" +
+                body);
   framing.keep_alive = false;
   EXPECT_THAT(own_answer(own, framing), HasSubstr("Connection: close\r\n\r\n{"));
   framing.http_1_1 = false;

@@ -17,11 +17,12 @@ std::string text_of(const std::vector<std::string>& named,
 
 TEST(ServedModels, KeepsEntriesWholeAndEachIdOnce) {
   EXPECT_EQ(text_of({}, {}), "{\"object\":\"list\",\"data\":[]}\n");
-  EXPECT_EQ(text_of({}, {list(R"({"id":"b","object":"model","created":7,"max_model_len":8192,"permission":[{"x":null}]})"),
-                         list(R"({"id":"a","created":8},{"id":"b","created":9})")}),
-            R"({"object":"list","data":[{"id":"b","object":"model","created":7,"max_model_len":8192,)"
-            R"("permission":[{"x":null}]},{"id":"a","created":8}]})"
-            "\n");
+  EXPECT_EQ(
+      text_of({}, {list(R"({"id":"b","object":"model","created":7,"max_model_len":8192,"permission":[{"x":null}]})"),
+                   list(R"({"id":"a","created":8},{"id":"b","created":9})")}),
+      R"({"object":"list","data":[{"id":"b","object":"model","created":7,"max_model_len":8192,)"
+      R"("permission":[{"x":null}]},{"id":"a","created":8}]})"
+      "\n");
 }
 
 TEST(ServedModels, OfAPoolThatNamesThemAreThoseNamed) {
