@@ -184,9 +184,10 @@ std::string way_out(const Mistake& mistake) {
     return "what begins with { ends with } in the same line; write a longer table below a header";
   }
   if (mistake.says("expected comma or closing ']'")) {
-    return "put a comma between the values of a list, and a quote on both sides of each text";
+    return "put a comma between the values of a list, a quote on both sides of each text, and ] behind the last";
   }
   if (mistake.says("expected a comment or whitespace")) return "nothing but a comment behind # may follow a value";
+  if (mistake.says("parsing array")) return "a list that begins with [ ends with ]";
   if (mistake.says("utf-8")) return "save the file as UTF-8";
   if (mistake.says("leading zeroes")) return "write the number without them";
   for (const auto* kind : {"value", "boolean", "floating-point", "decimal integer", "time", "date"}) {

@@ -105,8 +105,8 @@ class AnswerTally {
   Moment last_coalesced_read_{};
   std::uint32_t pauses_ = 0;
   std::uint32_t last_finished_ = most_choices;  // Index of the choice that did; none yet.
-  bool backlog_next_ = false;  // Of a pause, what the next read brings
-  bool backlog_ = false;       // or this one.
+  bool backlog_next_ = false;                   // The next read brings bytes that gathered during a pause;
+  bool backlog_ = false;                        // the read under way does.
   bool refused_ = false;
   bool total_known_ = false;  // A usage event told n for all choices.
   bool k_known_ = false;      // Of at least one token event.

@@ -120,10 +120,14 @@ RelayMachine::Options Exchange::machine_options(ReplicaRuntime& replica, metrics
   const auto api_bit = bit_of(request_.facts.api);
   options.injection_proven = (replica.took_injection.load(std::memory_order_relaxed) & api_bit) != 0;
   options.keep_errors = repeatable() && (best_ || another_is_left());
+  options.leaves_error = [this, &replica](unsigned status) {
+    asks_another_ = asks_another(replica, status);
+    return *asks_another_ || best_;
+  };
   options.accepted = [this, &replica, injected = options.injected](unsigned status) {
     give_retry_back();
     std::vector<HeaderField>().swap(request_.head.fields);  // Only another attempt would need them again.
-    if (doubtful_) answered_better();
+    if (doubtful_) accepted_after_doubt(replica, status);
     if (status >= 300) return;
     if (injected) replica.took_injection.fetch_or(bit_of(request_.facts.api), std::memory_order_relaxed);
     if (refused_injection_ == &replica) disable_injection(replica);
@@ -266,8 +270,9 @@ void Exchange::not_connected(ReplicaRuntime& replica, balancer::Lease lease, int
   } else if (!loop_.shared.cutting.load(std::memory_order_relaxed)) {
     note_unconnected(replica, error, now);
   }
-  if (another_is_left()) return retried(replica, metrics::Retry::connect);
-  give_up(replica);
+  if (!another_is_left()) return give_up(replica);
+  if (told.unsent) return tried_.push_back(replica.index);  // That is no failure of this replica's.
+  retried(replica, metrics::Retry::connect);
 }
 
 static void add_attempt(metrics::RequestRecord& record, const RelayMachine& machine, const Relay& relay) {
@@ -292,7 +297,9 @@ void Exchange::refused(RelayMachine& machine, const Relay& relay, ReplicaRuntime
     add_attempt(best_->record, machine, relay);
   }
   record_.outcome = machine.outcome();
-  if (asks_another(replica, machine.status_read())) return retried(replica, *machine.retry_reason());
+  const auto settled = std::exchange(asks_another_, std::nullopt);
+  if (settled ? *settled : asks_another(replica, machine.status_read()))
+    return retried(replica, *machine.retry_reason());
   give_up(replica);
 }
 
@@ -318,10 +325,13 @@ bool Exchange::asks_another(const ReplicaRuntime& replica, unsigned status) {
   return false;
 }
 
-/// Another replica did better than the one that had answered 401, 403 or 404: that one is to blame.
-void Exchange::answered_better() {
+/// An answer is on its way to the client, after another replica had said 401, 403 or 404. If it is better than that,
+/// the other one is to blame.
+void Exchange::accepted_after_doubt(const ReplicaRuntime& replica, unsigned status) {
+  if (doubtful_->first == replica.index || status >= 500 || is_full(status)) return;
   const SecondOpinions::Case one{doubtful_->first, doubtful_->second, request_.facts.model};
-  pool_->opinions.note(one, SecondOpinions::Opinion::better, std::chrono::steady_clock::now());
+  const auto opinion = is_doubtful(status) ? SecondOpinions::Opinion::same : SecondOpinions::Opinion::better;
+  pool_->opinions.note(one, opinion, std::chrono::steady_clock::now());
 }
 
 /// No replica is left to try: the client gets the best answer that there is, else an error of weir's own.

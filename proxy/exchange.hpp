@@ -70,7 +70,7 @@ class Exchange {
   bool take_retry();
   void give_retry_back();
   bool asks_another(const ReplicaRuntime& replica, unsigned status);
-  void answered_better();
+  void accepted_after_doubt(const ReplicaRuntime& replica, unsigned status);
   void retried(ReplicaRuntime& replica, metrics::Retry reason);
   void met(const balancer::Company& company);
   void not_connected(ReplicaRuntime& replica, balancer::Lease lease, int error);
@@ -100,6 +100,8 @@ class Exchange {
   /// The first replica that answered 401, 403 or 404, and with which.
   std::optional<std::pair<balancer::ReplicaIndex, unsigned>> doubtful_;
   std::size_t retries_ = 0;  ///< Those from the budget.
+  /// Whether another replica is to be asked, where that was settled before the attempt was over.
+  std::optional<bool> asks_another_;
   metrics::RequestRecord record_;
   ExchangeEnd end_;
   const ReplicaRuntime* refused_injection_ = nullptr;  ///< It gets the original.

@@ -58,7 +58,8 @@ int main(int argc, char** argv) {
       "  weir check --config weir.toml --probe  asks the replicas too what they are and what they report\n"
       "  weir serve --config weir.toml          clients: 127.0.0.1:8080, numbers: 127.0.0.1:9090/metrics\n\n"
       "Exit status: 0 fine, 1 failed, 2 wrong usage or settings.\n"
-      "Signals: TERM and INT drain, then stop; a second one stops at once. USR1 opens the request log anew.");
+      "Signals: TERM and INT drain, then stop; a second one stops at once. USR1 opens the request log anew, and "
+      "until there is a reload HUP does the same.");
   std::string file;
   auto* serve_command = app.add_subcommand("serve", "Serve until a signal ends it");
   serve_command->add_option("-c,--config", file, "Settings file (TOML); docs/settings.md is the reference")->required();

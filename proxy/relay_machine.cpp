@@ -195,7 +195,8 @@ void RelayMachine::body_arrived(std::span<char> bytes, Moment at, RelayOutput& o
     if (!committed_ && !keeping_ && (meter_->has_event() || held_.size() + decoded.payload.size() > max_held))
       commit(out);
   }
-  if (keeping_ && held_.size() + decoded.payload.size() > most_kept) return give_up_keeping(at);
+  if (keeping_ && held_.size() + decoded.payload.size() > most_kept) give_up_keeping(at, out);
+  if (done_) return;
   if (decoder_.finished()) {
     upstream_reusable_ = upstream_keep_alive_ && decoded.consumed == bytes.size();
     return finish(forward, at, out);
@@ -288,7 +289,15 @@ void RelayMachine::keep_output(RelayOutput& out) {
 }
 
 /// The error answer is too large or too slow to wait for.
-void RelayMachine::give_up_keeping(Moment now) {
+void RelayMachine::give_up_keeping(Moment now, RelayOutput& out) {
+  if (options_.leaves_error && options_.leaves_error(status_)) return stop_unkept(now);
+  keeping_ = false;
+  keep_until_ = Moment::max();
+  retry_reason_.reset();
+  commit(out);
+}
+
+void RelayMachine::stop_unkept(Moment now) {
   upstream_reusable_ = false;
   stop(AttemptEnd::refused, is_full(status_) ? Outcome::replica_refused : Outcome::upstream_error, now);
 }
@@ -344,7 +353,7 @@ void RelayMachine::broken(Break how, Moment now, RelayOutput& out) {
                                                    : Outcome::upstream_reset;
   if (!committed_) {
     if (keeping_ && is_stream() && meter_->complete()) return finish({}, now, out);
-    if (keeping_) return give_up_keeping(now);
+    if (keeping_) return stop_unkept(now);
     if (how == Break::timed_out) return stop(AttemptEnd::failed, outcome, now);
     if (options_.reused && !any_byte_) {
       end_ = AttemptEnd::stale;
@@ -433,7 +442,10 @@ Moment RelayMachine::deadline() const {
 
 void RelayMachine::deadline_passed(Moment now, RelayOutput& out) {
   begin(out);
-  if (keeping_) return give_up_keeping(now);
+  if (keeping_) {
+    give_up_keeping(now, out);
+    return emit({}, out);
+  }
   const bool held_long_enough = in_body_ && !committed_ && now < patience_ends();
   if (!held_long_enough) return broken(Break::timed_out, now, out);
   commit(out);

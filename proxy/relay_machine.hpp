@@ -69,6 +69,9 @@ class RelayMachine {
     bool injection_proven = false;  ///< The replica has taken the option before: a refusal has another cause.
     /// An error that another replica may better is kept, not relayed: see AttemptEnd::refused.
     bool keep_errors = false;
+    /// Asked with its status where such an error is too large or too slow to keep: true, and the attempt ends with
+    /// nothing kept; false, and the error is relayed as it comes.
+    std::function<bool(unsigned)> leaves_error{};
     /// Told, with the answer's status, when no retry can follow any more.
     std::function<void(unsigned)> accepted{};
     /// Told each final head of the replica, where somebody wants to know.
@@ -161,7 +164,8 @@ class RelayMachine {
   void stop(AttemptEnd end, metrics::Outcome outcome, Moment now);
   void keep_error(metrics::Retry reason, Moment now);
   void keep_output(RelayOutput& out);
-  void give_up_keeping(Moment now);
+  void give_up_keeping(Moment now, RelayOutput& out);
+  void stop_unkept(Moment now);
   bool another_may_do_better() const;
   bool torn() const;
   bool is_stream() const { return form_ == metrics::BodyForm::sse || form_ == metrics::BodyForm::lines; }

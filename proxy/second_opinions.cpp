@@ -11,7 +11,7 @@ bool is_doubtful(unsigned status) { return status == 401 || status == 403 || sta
 int worth(unsigned status) {
   if (status == 429) return 3;
   if (is_full(status)) return 2;
-  return is_doubtful(status) ? 0 : 1;
+  return is_doubtful(status) ? 1 : 0;
 }
 
 SecondOpinions::Opinion SecondOpinions::of(const Case& one, metrics::Moment now) const {

@@ -21,8 +21,8 @@ bool is_full(unsigned status);
 bool is_doubtful(unsigned status);
 
 /// How much an error answer tells the client, compared with another one: more is better. A full replica knows the
-/// model and may say when to come back; a failure says that the request was tried; a doubtful answer says the least.
-/// An error inside a 200 stream is a failure.
+/// model and may say when to come back; a doubtful answer is an answer; a failure says the least. An error inside a 200
+/// stream is a failure.
 int worth(unsigned status);
 
 /// What other replicas of a pool said lately where one had answered 401, 403 or 404. Any thread; a call costs a lock

@@ -93,10 +93,9 @@ CASES = [
     Case("completions", COMPLETIONS, completion()),
     Case("completions, streamed", COMPLETIONS, completion(**STREAM)),
     # What continuous_usage_stats means without usage differs between engines: weir leaves it, and may not know the counts.
-    *(Case(f"stream_options {name}", CHAT, chat(**STREAM, **options), counts=not name.endswith("false, continuous_usage_stats"))
-      for name, options in list(OPTIONS.items())[1:]),
-    *(Case(f"completions, stream_options {name}", COMPLETIONS, completion(**STREAM, **options))
-      for name, options in OPTIONS.items() if name in ("null", "include_usage true")),
+    *(Case(f"{label}stream_options {name}", path, ask(**STREAM, **options), counts=not name.endswith("false, continuous_usage_stats"))
+      for label, path, ask in (("", CHAT, chat), ("completions, ", COMPLETIONS, completion))
+      for name, options in OPTIONS.items() if options),
     Case("stream_options without stream", CHAT, chat(stream_options={"include_usage": True})),
     Case("n = 2", CHAT, chat(n=2), choices=2),
     Case("n = 2, streamed", CHAT, chat(n=2, **STREAM), choices=2),

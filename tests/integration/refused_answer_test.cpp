@@ -110,6 +110,31 @@ TEST(SecondOpinion, AnUnknownModelIsTheClientsErrorAndAskedAboutOnce) {
   EXPECT_EQ(r0.requests().size() + r1.requests().size(), 13u) << "of another model nothing is known";
 }
 
+TEST(SecondOpinion, BesideAReplicaThatFailsTheModelThatIsUnknownIsTheAnswer) {
+  ScriptedReplica r0(always(answer("404 Not Found", unknown_model))), r1(always(answer("500 x", "oh")));
+  auto settings = pool_of({&r0, &r1});
+  settings.pools[0].more = {{"policy", "\"round_robin\""}};
+  WeirUnderTest weir(settings);
+  for (int i = 0; i < 10; ++i) EXPECT_EQ(fetch(weir.port(), post(chat, chat_body())).body, unknown_model);
+  const auto metrics = weir.metrics_after(10);
+  EXPECT_EQ(metrics.sum("weir_requests_total", {{"outcome", "client_error"}, {"replica", "r0"}}), 10);
+  EXPECT_LE(metrics.sum("weir_retries_total", {{"replica", "r0"}}), 1) << "asked about once";
+}
+
+TEST(SecondOpinion, ALargeErrorThatNobodyBettersReachesTheClientWhole) {
+  const std::string large(100'000, 'x');
+  ScriptedReplica r0(always(answer("404 Not Found", large))), r1(always(answer("404 Not Found", large)));
+  WeirUnderTest weir(pool_of({&r0, &r1}));
+  for (int i = 0; i < 6; ++i) {
+    const auto got = fetch(weir.port(), post(chat, chat_body()));
+    EXPECT_EQ(got.status, 404u);
+    EXPECT_EQ(got.body, large);
+  }
+  const auto metrics = weir.metrics_after(6);
+  EXPECT_EQ(metrics.sum("weir_requests_total", {{"outcome", "client_error"}}), 6);
+  EXPECT_LE(metrics.sum("weir_retries_total"), 2);
+}
+
 TEST(SecondOpinion, AReplicaWithTheWrongKeyRefusesAndAnotherOneAnswers) {
   const auto script = vllm_chat(3);
   ScriptedReplica r0(always(answer("401 Unauthorized", "{}")));

@@ -300,8 +300,9 @@ TEST(Retry, ARefusedConnectionDrawsNothingFromTheBudgetHoweverManyReplicasAreDea
 }
 
 TEST(Retry, WantOfADescriptorIsToldFromARefusedConnection) {
-  ScriptedReplica replica([](Exchange& exchange) { exchange.send(answer("200 OK", vllm_whole_chat(2))); });
-  auto settings = pool_of({&replica});
+  const auto answers = [](Exchange& exchange) { exchange.send(answer("200 OK", vllm_whole_chat(2))); };
+  ScriptedReplica first(answers), second(answers);
+  auto settings = pool_of({&first, &second});
   settings.limits = {{"idle_upstream_connections", "0"}};
   WeirUnderTest weir(settings);
   HttpClient client(weir.port());
@@ -320,8 +321,9 @@ TEST(Retry, WantOfADescriptorIsToldFromARefusedConnection) {
   EXPECT_EQ(client.exchange(post(chat, whole_chat_body())).status, 200u) << "and when there are some again";
   const auto metrics = weir.metrics_after(3);
   EXPECT_EQ(metrics.sum("weir_requests_total", {{"outcome", "rejected"}}), 1);
-  EXPECT_EQ(metrics.sum("weir_limit_hits_total", {{"limit", "descriptors"}}), 1);
-  EXPECT_EQ(metrics.sum("weir_queued_tokens"), 0) << "no failure of the replica's";
+  EXPECT_EQ(metrics.sum("weir_limit_hits_total", {{"limit", "descriptors"}}), 2) << "at each of the two";
+  EXPECT_EQ(metrics.sum("weir_queued_tokens"), 0) << "no failure of the replicas'";
+  EXPECT_EQ(metrics.sum("weir_retries_total"), 0);
 }
 
 TEST(Retry, AGetOnAnInferenceRouteIsForwardedOnceAndChargedNoTokens) {

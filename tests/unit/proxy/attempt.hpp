@@ -35,6 +35,7 @@ struct Circumstances {
   bool injected = false, known_route = true, reused = false;
   bool sent = true;  ///< At at(0).
   bool injection_proven = false, keep_errors = false;
+  bool leaves_errors = false;  ///< Those that cannot be kept.
   std::uint32_t choices = 1;
   config::Limits limits{};
 };
@@ -87,6 +88,10 @@ class Attempt {
     options.reused = setup.reused;
     options.injection_proven = setup.injection_proven;
     options.keep_errors = setup.keep_errors;
+    options.leaves_error = [this](unsigned status) {
+      errors_left.push_back(status);
+      return setup.leaves_errors;
+    };
     options.accepted = [this](unsigned) { ++accepted; };
     options.request_id = "id-1";
     options.weir_id = "weir-1";
@@ -178,8 +183,9 @@ class Attempt {
   std::optional<RelayMachine> machine;
   RelayOutput out;
   std::string client;
-  int accepted = 0;              ///< How often the machine said that no retry can follow.
-  bool client_takes_all = true;  ///< Else some of what is written waits for a slow client.
+  std::vector<unsigned> errors_left;  ///< What the machine asked about.
+  int accepted = 0;                   ///< How often the machine said that no retry can follow.
+  bool client_takes_all = true;       ///< Else some of what is written waits for a slow client.
 
  private:
   Attempt& written(Moment when) {

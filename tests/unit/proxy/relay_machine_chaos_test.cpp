@@ -43,6 +43,7 @@ bool play(unsigned seed) {
   one.reused = random() % 4 == 0;
   one.sent = random() % 8 != 0;
   one.keep_errors = random() % 3 == 0;
+  one.leaves_errors = random() % 2 == 0;
   one.api = random() % 4 == 0 ? Api::other : Api::openai_chat;
   if (random() % 8 == 0) one.limits.accept_hold = config::Seconds(0);
   Attempt attempt(one);

@@ -153,7 +153,7 @@ TEST(RelaySplit, OfStreamsThatBreakAnywhere) {
 
 TEST(RelaySplit, OfEveryOtherAnswer) {
   Circumstances once;
-  once.keep_errors = true;
+  once.keep_errors = once.leaves_errors = true;
   Circumstances not_streamed;
   not_streamed.stream = false;
   Circumstances head = not_streamed;

@@ -202,7 +202,9 @@ TEST(RelayRefused, KeepsTheHeadToo) {
 TEST(RelayRefused, KeepsNothingThatIsTooLargeOrTooSlowOrBroken) {
   const std::string head = "HTTP/1.1 503 Busy\r\nContent-Length: ";
   const auto largest = RelayMachine::most_kept;
-  Attempt whole(keeping_errors()), large(keeping_errors()), slow(keeping_errors()), broken(keeping_errors());
+  auto leaving = keeping_errors();
+  leaving.leaves_errors = true;
+  Attempt whole(keeping_errors()), large(leaving), slow(leaving), broken(keeping_errors());
   whole.arrives(head + std::to_string(largest) + "\r\n\r\n" + std::string(largest, 'x'));
   large.arrives_split(head + std::to_string(largest + 1) + "\r\n\r\n" + std::string(largest + 1, 'x'), {9'000});
   slow.arrives(head + "9\r\n\r\nx", at(3));
@@ -221,6 +223,28 @@ TEST(RelayRefused, KeepsNothingThatIsTooLargeOrTooSlowOrBroken) {
   Attempt failure(keeping_errors());
   failure.arrives("HTTP/1.1 500 x\r\nContent-Length: 9\r\n\r\nx").breaks(Break::closed);
   EXPECT_EQ(failure.machine->outcome(), Outcome::upstream_error);
+}
+
+TEST(RelayRefused, RelaysWhatIsTooLargeOrTooSlowWhereNobodyElseIsAsked) {
+  const std::string head = "HTTP/1.1 404 Not Found\r\nContent-Length: ";
+  const std::string body(RelayMachine::most_kept + 1, 'x');
+  for (const std::size_t read : {body.size() + 100, std::size_t{9'000}, std::size_t{1}}) {
+    Attempt large(keeping_errors());
+    large.arrives_split(head + std::to_string(body.size()) + "\r\n\r\n" + body, {read});
+    EXPECT_EQ(large.machine->end(), AttemptEnd::answered);
+    EXPECT_EQ(large.machine->outcome(), Outcome::client_error);
+    EXPECT_EQ(large.machine->retry_reason(), std::nullopt);
+    EXPECT_EQ(large.seen().body, body);
+    EXPECT_TRUE(large.seen().whole);
+    EXPECT_EQ(large.accepted, 1);
+    EXPECT_EQ(large.errors_left, std::vector<unsigned>{404}) << "asked once";
+  }
+  Attempt slow(keeping_errors());
+  slow.arrives(head + "3\r\n\r\na", at(3)).passes(at(4));
+  EXPECT_EQ(slow.client.substr(slow.client.size() - 5), "\r\n\r\na");
+  slow.arrives("bc", at(9));
+  EXPECT_EQ(slow.machine->end(), AttemptEnd::answered);
+  EXPECT_EQ(slow.seen().body, "abc");
 }
 
 TEST(RelayRefused, LeavesA404OnAPathOfNoEngineToTheClient) {
@@ -247,7 +271,9 @@ TEST(RelayRefused, KeepsARefusalInTheFirstEventAndRelaysALaterOne) {
   Attempt broken(keeping_errors());
   broken.arrives(sse_head() + chunk(refusing_event + done_event), at(8)).breaks(Break::reset);
   expect_refused(broken, metrics::Retry::in_band_error, Outcome::upstream_error, refusing_event + done_event, "reset");
-  Attempt endless(keeping_errors());
+  auto leaving = keeping_errors();
+  leaving.leaves_errors = true;
+  Attempt endless(leaving);
   endless.arrives(sse_head()).arrives(chunk(refusing_event), at(8));
   EXPECT_EQ(endless.machine->deadline(), at(9)) << "a second from the event on, not from the head";
   endless.passes(at(9));

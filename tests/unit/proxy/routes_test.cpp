@@ -2,10 +2,30 @@
 
 #include <gtest/gtest.h>
 
+#include <fstream>
+#include <iterator>
+#include <regex>
+#include <string>
+
 namespace weir::proxy {
 namespace {
 
 using Paths = std::vector<std::string>;
+
+TEST(Routes, AreDocumented) {
+  std::ifstream file(WEIR_TEST_DATA "/../../docs/settings.md");
+  const std::string docs{std::istreambuf_iterator<char>(file), {}};
+  const auto begin = docs.find("### `paths`");
+  ASSERT_NE(begin, std::string::npos);
+  const auto section = docs.substr(begin, docs.find("\n## ", begin) - begin);
+  const std::regex path("`(/[^`]*)`");
+  std::size_t paths = 0;
+  for (std::sregex_iterator hit(section.begin(), section.end(), path), end; hit != end; ++hit, ++paths) {
+    const std::string one = (*hit)[1];
+    EXPECT_EQ(route_of("POST", one == "/" || one.back() != '/' ? one : one + "x", {}), Route::inference) << one;
+  }
+  EXPECT_EQ(paths, 34u) << "a route that is new is to be documented";
+}
 
 TEST(Routes, ServeInferenceAndNothingElseByDefault) {
   for (const auto* path : {"/v1/chat/completions",

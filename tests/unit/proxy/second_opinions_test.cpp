@@ -20,7 +20,7 @@ TEST(ErrorAnswers, TellFullReplicasFromDoubtfulOnes) {
 }
 
 TEST(ErrorAnswers, AreWorthMoreTheMoreTheyTellTheClient) {
-  const unsigned falling[][4]{{429, 429, 429, 429}, {503, 408, 503, 408}, {500, 502, 529, 200}, {401, 403, 404, 404}};
+  const unsigned falling[][4]{{429, 429, 429, 429}, {503, 408, 503, 408}, {401, 403, 404, 404}, {500, 502, 529, 200}};
   for (std::size_t i = 0; i < std::size(falling); ++i)
     for (const auto better : falling[i]) {
       for (const auto equal : falling[i]) EXPECT_EQ(worth(better), worth(equal));
