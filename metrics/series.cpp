@@ -103,12 +103,12 @@ constexpr CounterSeries counters[] = {
      with_first_use,
      &ReplicaShard::itl_unknown_requests},
     {{"weir_token_reads_total", "Reads from the replica that brought token events."},
-     with_first_use,
+     from_the_start,
      &ReplicaShard::token_reads},
     {{"weir_coalesced_token_reads_total",
       "Of weir_token_reads_total, those that brought several token events of one choice: something on the way held the "
       "first ones back."},
-     with_first_use,
+     from_the_start,
      &ReplicaShard::coalesced_token_reads},
     {{"weir_itl_suspect_requests_total",
       "Streams of at least 8 token events of which more than half arrived in one read with another one of the same "

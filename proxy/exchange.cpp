@@ -132,7 +132,6 @@ RelayMachine::Options Exchange::machine_options(ReplicaRuntime& replica, metrics
     if (injected) replica.took_injection.fetch_or(bit_of(request_.facts.api), std::memory_order_relaxed);
     if (refused_injection_ == &replica) disable_injection(replica);
   };
-  options.known_route = request_.route == Route::inference;
   options.reused = reused;
   options.choices = request_.facts.n;
   options.prompts = request_.facts.prompts;
@@ -232,6 +231,7 @@ bool Exchange::another_is_left() const { return tried_.size() + 1 < pool_->repli
 /// True if the request may be sent once more: there is a replica for it, and the budget allows it.
 bool Exchange::take_retry() {
   if (!repeatable() || !another_is_left() || retries_ + 1 >= most_attempts) return false;
+  if (loop_.shared.cutting.load(std::memory_order_relaxed)) return false;
   auto& fleet = loop_.shared.fleet;
   if (!holds_retry_ && !fleet.retries().take(fleet.in_flight())) return false;
   holds_retry_ = true;
@@ -256,8 +256,10 @@ void Exchange::met(const balancer::Company& company) {
 }
 
 /// Nothing was sent, so another replica may have the request at no cost: such a retry draws nothing from the budget.
+/// One that took limits.connect to fail does, lest a client wait for one replica after the other.
 void Exchange::not_connected(ReplicaRuntime& replica, balancer::Lease lease, int error) {
   const auto now = std::chrono::steady_clock::now();
+  const bool cutting = loop_.shared.cutting.load(std::memory_order_relaxed);
   balancer::End told;
   told.unsent = is_own_want(error);
   met(lease.end(told, now));
@@ -267,10 +269,11 @@ void Exchange::not_connected(ReplicaRuntime& replica, balancer::Lease lease, int
     const auto limit = error == EMFILE || error == ENFILE ? metrics::Limit::descriptors : metrics::Limit::sockets;
     loop_.shard.limit_hits[static_cast<std::size_t>(limit)].add();
     note_own_want(loop_.shared.own_wants, error, now);
-  } else if (!loop_.shared.cutting.load(std::memory_order_relaxed)) {
+  } else if (!cutting) {
     note_unconnected(replica, error, now);
   }
-  if (!another_is_left()) return give_up(replica);
+  const bool again = error == ETIMEDOUT ? take_retry() : another_is_left() && !cutting;
+  if (!again) return give_up(replica);
   if (told.unsent) return tried_.push_back(replica.index);  // That is no failure of this replica's.
   retried(replica, metrics::Retry::connect);
 }

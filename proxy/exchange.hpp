@@ -64,8 +64,8 @@ class Exchange {
   };
   Connection connection_to(ReplicaRuntime& replica);
   Relay::Request relay_request(const ReplicaRuntime& replica, const metrics::wire::RequestEdits& edits);
-  /// Another replica may get the request after this one: not where it is no inference (GET, a preflight).
-  bool repeatable() const { return request_.facts.inference; }
+  /// Another replica may get the request after this one: what is no inference is sent once.
+  bool repeatable() const { return request_.route == Route::inference; }
   bool another_is_left() const;
   bool take_retry();
   void give_retry_back();

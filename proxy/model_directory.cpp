@@ -3,6 +3,8 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <boost/asio/bind_cancellation_slot.hpp>
+#include <boost/asio/cancellation_signal.hpp>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
 #include <boost/asio/redirect_error.hpp>
@@ -95,13 +97,21 @@ using Tell = std::function<void(const ReplicaRuntime&, Told)>;
 /// What the askings of one round share; the last of them to end may outlive it.
 struct Round {
   Round(const Executor& executor, std::size_t n, Tell teller) : timer(executor), open(n), tell(std::move(teller)) {}
+
+  /// Ends all that is under way.
+  void stop() {
+    for (auto& signal : signals) signal->emit(asio::cancellation_type::terminal);
+    timer.cancel();
+  }
+
   Timer timer;
   std::size_t open;
   Tell tell;
+  std::vector<std::unique_ptr<asio::cancellation_signal>> signals;
 };
 
-/// Asks them all at once, and tells of each as it answers. Returns when all have, or the time is over.
-Awaitable<void> ask_all(std::vector<Asking> askings, std::size_t longest, Tell tell) {
+/// Asks them all at once, and tells of each as it answers. Returns when all have, the time is over, or it is halted.
+Awaitable<void> ask_all(std::vector<Asking> askings, std::size_t longest, Tell tell, Halt* halt) {
   const Executor executor = co_await asio::this_coro::executor;
   const auto round = std::make_shared<Round>(executor, askings.size(), std::move(tell));
   round->timer.expires_after(time_limit);
@@ -111,12 +121,17 @@ Awaitable<void> ask_all(std::vector<Asking> askings, std::size_t longest, Tell t
       if (round->tell) round->tell(*replica, std::move(told));
       if (--round->open == 0) round->timer.cancel();
     };
-    asio::co_spawn(executor, ask(*replica, std::move(asking.credential), longest), std::move(answered));
+    auto& signal = *round->signals.emplace_back(std::make_unique<asio::cancellation_signal>());
+    auto stoppable = asio::bind_cancellation_slot(signal.slot(), std::move(answered));
+    asio::co_spawn(executor, ask(*replica, std::move(asking.credential), longest), std::move(stoppable));
   }
+  if (halt != nullptr) halt->stops([round] { round->stop(); });
   boost::system::error_code error;
   auto token = asio::redirect_error(use_awaitable, error);
-  if (round->open > 0) co_await round->timer.async_wait(token);
+  const bool halted = halt != nullptr && halt->called();
+  if (round->open > 0 && !halted) co_await round->timer.async_wait(token);
   round->tell = nullptr;
+  if (halt != nullptr) halt->stops(nullptr);
 }
 
 ServedModels served_by(const Fleet& fleet, const ToldModels& told) {
@@ -190,7 +205,7 @@ Awaitable<void> keep_asking(Shared& shared) {
   };
   for (;;) {
     auto askings = directory.askings();
-    co_await ask_all(std::move(askings), longest_list, tell);
+    co_await ask_all(std::move(askings), longest_list, tell, nullptr);
     timer.expires_after(ask_every);
     co_await timer.async_wait(use_awaitable);
   }
@@ -250,7 +265,7 @@ void start_model_directory(asio::io_context& context, Shared& shared) {
   asio::co_spawn(context, keep_asking(shared), asio::detached);
 }
 
-Awaitable<OwnAnswer> models_answer(Loop& loop, const ClientRequest& request) {
+Awaitable<OwnAnswer> models_answer(Loop& loop, const ClientRequest& request, Halt& halt) {
   auto& shared = loop.shared;
   const auto known = shared.models.get();
   const auto credential = credential_of(request.head);
@@ -273,7 +288,7 @@ Awaitable<OwnAnswer> models_answer(Loop& loop, const ClientRequest& request) {
     refused |= answer.status == 401 || answer.status == 403;
     if (answer.status == 200) told[&replica] = std::make_shared<const ModelEntries>(std::move(answer.entries));
   };
-  co_await ask_all(std::move(askings), longest_list_on_loop, tell);
+  co_await ask_all(std::move(askings), longest_list_on_loop, tell, &halt);
   const auto served = served_by(shared.fleet, told);
   co_return answer_from(served, nullptr, request, refused);
 }

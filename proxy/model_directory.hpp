@@ -7,6 +7,7 @@
 #pragma once
 
 #include <boost/asio/io_context.hpp>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -32,7 +33,24 @@ struct KnownModels {
 /// stops.
 void start_model_directory(boost::asio::io_context& context, Shared& shared);
 
-/// The answer to a request of Route::models or Route::model. `request` outlives the wait.
-Awaitable<OwnAnswer> models_answer(Loop& loop, const ClientRequest& request);
+/// Ends an asking before its time, since its client has left or weir is to end. On the loop's thread.
+class Halt {
+ public:
+  void call() {
+    called_ = true;
+    if (stop_) stop_();
+  }
+  bool called() const { return called_; }
+  /// What ends the asking under way; nothing once there is none.
+  void stops(std::function<void()> what) { stop_ = std::move(what); }
+
+ private:
+  std::function<void()> stop_;
+  bool called_ = false;
+};
+
+/// The answer to a request of Route::models or Route::model. `request` and `halt` outlive the wait. Once it is halted,
+/// the replicas' connections are closed at once, and the answer is of what is known.
+Awaitable<OwnAnswer> models_answer(Loop& loop, const ClientRequest& request, Halt& halt);
 
 }  // namespace weir::proxy

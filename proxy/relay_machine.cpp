@@ -322,10 +322,7 @@ void RelayMachine::break_off(std::string last, std::string_view why, Outcome out
   stop(AttemptEnd::answered, told ? Outcome::upstream_error : outcome, at);
 }
 
-/// A 404 on a path that is no engine's own is the client's affair.
-bool RelayMachine::another_may_do_better() const {
-  return status_ >= 500 || is_full(status_) || (is_doubtful(status_) && (status_ != 404 || options_.known_route));
-}
+bool RelayMachine::another_may_do_better() const { return status_ >= 500 || is_full(status_) || is_doubtful(status_); }
 
 Outcome RelayMachine::outcome_of_whole_answer() const {
   if (is_full(status_)) return Outcome::replica_refused;
@@ -352,7 +349,10 @@ void RelayMachine::broken(Break how, Moment now, RelayOutput& out) {
                        : how == Break::bad_framing ? Outcome::upstream_error
                                                    : Outcome::upstream_reset;
   if (!committed_) {
-    if (keeping_ && is_stream() && meter_->complete()) return finish({}, now, out);
+    if (keeping_ && is_stream() && meter_->complete()) {
+      cut_ = client_framing_ == ClientFraming::length;
+      return finish({}, now, out);
+    }
     if (keeping_) return stop_unkept(now);
     if (how == Break::timed_out) return stop(AttemptEnd::failed, outcome, now);
     if (options_.reused && !any_byte_) {

@@ -76,7 +76,6 @@ class RelayMachine {
     std::function<void(unsigned)> accepted{};
     /// Told each final head of the replica, where somebody wants to know.
     std::function<void(const ResponseHead&)> head_arrived{};
-    bool known_route = true;                 ///< The path is one of the engines' own: a 404 is the replica's fault.
     bool reused = false;                     ///< The upstream connection has served before.
     std::uint32_t choices = 1, prompts = 1;  ///< n and prompts of the request.
     std::string_view request_id{};

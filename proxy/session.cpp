@@ -26,6 +26,25 @@ constexpr std::chrono::seconds linger_time{1};
 /// What one handler reads and inspects of a request before tokens get their turn: some tens of microseconds.
 constexpr std::size_t bite = 16 * 1024;
 
+/// Sees the client leave while weir is asking replicas for it.
+class Departure final : Watcher {
+ public:
+  Departure(Loop& loop, int client, Halt& halt) : halt_(halt), watch_(loop.poller, client, EPOLLRDHUP, *this, 0) {}
+  bool seen() const { return seen_; }
+
+ private:
+  void ready(std::uint32_t, std::uint32_t events) override {
+    if ((events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) == 0) return;
+    seen_ = true;
+    halt_.call();
+  }
+  void approach(std::uint32_t, int) const override {}
+
+  Halt& halt_;
+  bool seen_ = false;
+  Poller::Watch watch_;
+};
+
 class Session final : Timed {
  public:
   Session(Loop& loop, UniqueFd client, bool ipv6);
@@ -40,6 +59,7 @@ class Session final : Timed {
   Awaitable<bool> read_body(ClientRequest& request);
   Awaitable<bool> answer(ClientRequest& request);
   Awaitable<bool> answer_own(ClientRequest& request);
+  Awaitable<std::optional<OwnAnswer>> answer_models(ClientRequest& request);
   Awaitable<bool> refuse(ClientRequest& request, unsigned status, std::string_view sentence,
                          std::optional<Limit> limit);
   void received(ClientRequest& request) const;
@@ -60,6 +80,7 @@ class Session final : Timed {
   Moment last_arrival_{};  ///< When the kernel received what was read last.
   Moment deadline_ = Moment::max();
   bool idle_ = true, timed_out_ = false;
+  Halt* halt_ = nullptr;  ///< While replicas are asked for the client.
 };
 
 Session::Session(Loop& loop, UniqueFd client, bool ipv6)
@@ -95,6 +116,7 @@ Moment Session::deadline() const {
 }
 
 void Session::deadline_passed(Moment) {
+  if (halt_ != nullptr) return halt_->call();
   timed_out_ = true;
   deadline_ = Moment::max();
   idle_ = false;
@@ -250,8 +272,9 @@ Awaitable<bool> Session::answer_own(ClientRequest& request) {
   if (request.route == Route::health) {
     own.body = "{\"status\":\"ok\"}\n";
   } else if (request.route == Route::models || request.route == Route::model) {
-    auto answered = co_await models_answer(loop_, request);
-    own = std::move(answered);
+    auto answered = co_await answer_models(request);
+    if (!answered) co_return left_early(request);
+    own = std::move(*answered);
     if (own.error) outcome = own.status == 429 ? Outcome::rejected : Outcome::bad_request;
   } else {
     outcome = Outcome::bad_request;
@@ -262,6 +285,17 @@ Awaitable<bool> Session::answer_own(ClientRequest& request) {
   record_unassigned(loop_, request, outcome, own.status);
   const auto sent = co_await send_own(request, own, request.head.keep_alive);
   co_return sent;
+}
+
+/// Nothing, if the client left while replicas were asked for it.
+Awaitable<std::optional<OwnAnswer>> Session::answer_models(ClientRequest& request) {
+  Halt halt;
+  halt_ = &halt;
+  const Departure departure(loop_, socket_.native_handle(), halt);
+  auto own = co_await models_answer(loop_, request, halt);
+  halt_ = nullptr;
+  if (departure.seen()) co_return std::nullopt;
+  co_return std::optional<OwnAnswer>(std::move(own));
 }
 
 Awaitable<bool> Session::answer(ClientRequest& request) {

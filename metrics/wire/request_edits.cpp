@@ -124,8 +124,12 @@ RequestEdits turn_on(const Options& options, bool every_chunk) {
   return edits;
 }
 
+/// A larger body is not walked: it would keep a loop from its streams for milliseconds.
+constexpr std::size_t longest_walk = 256 * 1024;
+
 /// Asks for usage by the stream_options that the client sent without asking for it.
 RequestEdits ask_by_options(bool every_chunk, const RequestFacts& facts, std::string_view body) {
+  if (body.size() > longest_walk) return {};
   Sought options[] = {{"stream_options"}};
   bool empty = true;
   if (!Walk(body, *facts.first_member_at - 1).find(options, empty) || !options[0].value) return {};

@@ -52,7 +52,8 @@ class RequestEdits {
 /// The edits by which a request asks for `ask`; none where the client asks for it itself. `body` is what `facts` were
 /// read from; it is looked through again only if the client sent stream_options and asked for no usage there. All other
 /// members there stay. What engines may read differently is left for the replica to answer: duplicate members, names
-/// with escapes, values of other types, continuous_usage_stats without include_usage.
+/// with escapes, values of other types, continuous_usage_stats without include_usage,
+/// bodies of more than 256 KiB whose client sent stream_options.
 RequestEdits edits_that_ask(Ask ask, const RequestFacts& facts, std::string_view body);
 
 }  // namespace weir::metrics::wire

@@ -1,6 +1,9 @@
 // The models that weir lists, replicas that want a key, and the key that weir may have for them.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <signal.h>
+
+#include <future>
 
 #include "errors.hpp"
 #include "streams.hpp"
@@ -175,6 +178,46 @@ TEST(Models, AreAskedOfSixteenKeyedReplicasAtMostOnBehalfOfAClient) {
   wait_until_keyed(weir, replicas);
   EXPECT_EQ(fetch(weir.port(), get("/v1/models", "Authorization: Bearer x\r\n"), "GET").status, 401u);
   EXPECT_EQ(asked.value(), 16u);
+}
+
+/// Refuses without a credential, and keeps silent with one.
+ScriptedReplica::Handler silent_to_keys(std::promise<Clock::time_point>& closed) {
+  return [&closed](Exchange& exchange) {
+    if (!exchange.request().head.has("authorization")) return exchange.send(answer("401 Unauthorized", "{}"));
+    closed.set_value(exchange.wait_for_close());
+  };
+}
+
+TEST(Models, AreNoLongerAskedForOnceTheClientHasLeft) {
+  std::promise<Clock::time_point> closed;
+  ScriptedReplica replica(silent_to_keys(closed), Models::to_handler);
+  WeirUnderTest weir(any_model({&replica}));
+  wait_until_keyed(weir, 1);
+
+  HttpClient client(weir.port());
+  const auto asked = replica.requests().size();
+  client.send(get("/v1/models", "Authorization: Bearer x\r\n"));
+  replica.wait_for_requests(asked + 1);
+  const auto left = Clock::now();
+  client.close();
+  EXPECT_LT(closed.get_future().get() - left, std::chrono::seconds(1)) << "weir's own limit is 2 s";
+  EXPECT_EQ(weir.metrics_after(1).sum("weir_requests_total", {{"outcome", "client_abort"}}), 1);
+}
+
+TEST(Models, AreNoLongerAskedForOnceWeirIsToEnd) {
+  std::promise<Clock::time_point> closed;
+  ScriptedReplica replica(silent_to_keys(closed), Models::to_handler);
+  WeirUnderTest weir(any_model({&replica}));
+  wait_until_keyed(weir, 1);
+
+  HttpClient client(weir.port());
+  const auto asked = replica.requests().size();
+  client.send(get("/v1/models", "Authorization: Bearer x\r\n"));
+  replica.wait_for_requests(asked + 1);
+  weir.process().send(SIGTERM);
+  weir.process().send(SIGTERM);
+  EXPECT_EQ(client.response("GET").status, 200u) << "what is known is told";
+  EXPECT_EQ(weir.log_lines(1).size(), 1u) << "and no request goes without a line";
 }
 
 TEST(Models, AreAskedForOnBehalfOfSixtyFourClientsAtATime) {

@@ -16,6 +16,10 @@ namespace {
 constexpr auto chat = "/v1/chat/completions";
 constexpr auto unknown_model = "{\"error\":{\"message\":\"The model does not exist.\"}}";
 
+std::string sse_head_of_length(std::size_t length) {
+  return "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length: " + std::to_string(length) + "\r\n\r\n";
+}
+
 ScriptedReplica::Handler always(std::string bytes) {
   return [bytes = std::move(bytes)](Exchange& exchange) { exchange.send(bytes); };
 }
@@ -88,6 +92,19 @@ TEST(KeptAnswer, AnErrorThatIsTooLargeToKeepIsNoReasonNotToAskAnother) {
   settings.pools[0].more = {{"policy", "\"round_robin\""}};
   WeirUnderTest weir(settings);
   for (int i = 0; i < 4; ++i) EXPECT_EQ(fetch(weir.port(), post(chat, chat_body())).body, script.body(false));
+}
+
+TEST(KeptAnswer, ThatIsShorterThanItsLengthClosesTheConnection) {
+  const auto short_of_its_length = [](Exchange& exchange) {
+    exchange.send(sse_head_of_length(1000) + std::string(vllm_error) + "data: [DONE]\n\n");
+    exchange.close();
+  };
+  ScriptedReplica r0(short_of_its_length), r1(short_of_its_length);
+  WeirUnderTest weir(pool_of({&r0, &r1}));
+  HttpClient client(weir.port());
+  const auto got = client.exchange(post(chat, chat_body_with_usage()));
+  EXPECT_EQ(got.body, std::string(vllm_error) + "data: [DONE]\n\n");
+  EXPECT_EQ(got.end, BodyEnd::fin) << "nothing that follows may be read as the rest";
 }
 
 TEST(SecondOpinion, AnUnknownModelIsTheClientsErrorAndAskedAboutOnce) {

@@ -351,6 +351,16 @@ TEST(Retry, AGetOnAnInferenceRouteIsForwardedOnceAndChargedNoTokens) {
   }
 }
 
+TEST(Retry, APostThatIsNoInferenceIsForwardedOnce) {
+  const auto fails = [](Exchange& exchange) { exchange.send(answer("500 x", "{}")); };
+  ScriptedReplica r0(fails), r1(fails);
+  auto settings = pool_of({&r0, &r1});
+  settings.server = {{"paths", R"(["default", "/v1/load_lora_adapter"])"}};
+  WeirUnderTest weir(settings);
+  EXPECT_EQ(fetch(weir.port(), post("/v1/load_lora_adapter", "{}")).status, 500u);
+  EXPECT_EQ(r0.requests().size() + r1.requests().size(), 1u);
+}
+
 TEST(Retry, A400IsNotBlamedOnTheUsageOptionOnceTheReplicaHasTakenItWell) {
   const auto script = vllm_chat(3);
   std::atomic<bool> good{true};

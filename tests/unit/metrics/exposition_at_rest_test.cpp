@@ -68,15 +68,26 @@ std::set<std::string> families_of_replicas(const Scrape& scrape) {
 TEST_F(ExpositionTest, HasNothingElseOfAReplicaAtRest) {
   exposition.add({"chat", "", ""});
   const Scrape now = scrape();
-  EXPECT_EQ(
-      families_of_replicas(now),
-      (std::set<std::string>{
-          "weir_aborted_output_tokens_total", "weir_cached_prompt_tokens_total",
-          "weir_client_time_to_first_token_seconds", "weir_injection_disabled", "weir_inter_token_latency_seconds",
-          "weir_oldest_unanswered_seconds", "weir_output_tokens_overcounted_total", "weir_output_tokens_total",
-          "weir_prompt_tokens_cache_known_total", "weir_prompt_tokens_total", "weir_queued_tokens", "weir_replica_info",
-          "weir_request_duration_seconds", "weir_requests_in_flight", "weir_requests_total", "weir_resident_tokens",
-          "weir_time_per_output_token_seconds", "weir_time_to_first_token_seconds"}));
+  EXPECT_EQ(families_of_replicas(now), (std::set<std::string>{"weir_aborted_output_tokens_total",
+                                                              "weir_cached_prompt_tokens_total",
+                                                              "weir_client_time_to_first_token_seconds",
+                                                              "weir_coalesced_token_reads_total",
+                                                              "weir_token_reads_total",
+                                                              "weir_injection_disabled",
+                                                              "weir_inter_token_latency_seconds",
+                                                              "weir_oldest_unanswered_seconds",
+                                                              "weir_output_tokens_overcounted_total",
+                                                              "weir_output_tokens_total",
+                                                              "weir_prompt_tokens_cache_known_total",
+                                                              "weir_prompt_tokens_total",
+                                                              "weir_queued_tokens",
+                                                              "weir_replica_info",
+                                                              "weir_request_duration_seconds",
+                                                              "weir_requests_in_flight",
+                                                              "weir_requests_total",
+                                                              "weir_resident_tokens",
+                                                              "weir_time_per_output_token_seconds",
+                                                              "weir_time_to_first_token_seconds"}));
   for (const auto& [series, value] : now.samples) {
     EXPECT_EQ(series.find("replica=\"\""), std::string::npos) << series;
     const bool chat = series.find("api=") == std::string::npos || series.find("openai.chat") != std::string::npos;

@@ -92,6 +92,15 @@ TEST(RequestEdits, LeaveUsageOnEveryChunkWithoutUsageToTheReplica) {
   }
 }
 
+TEST(RequestEdits, DoNotWalkALongBody) {
+  const auto of_size = [](std::size_t size) {
+    const std::string frame = R"({"stream":true,"a":"","stream_options":null})";
+    return R"({"stream":true,"a":")" + std::string(size - frame.size(), 'x') + R"(","stream_options":null})";
+  };
+  EXPECT_EQ(edited(Ask::usage, of_size(256 * 1024)).asked, Ask::usage);
+  EXPECT_EQ(edited(Ask::usage, of_size(256 * 1024 + 1)).asked, Ask::nothing);
+}
+
 TEST(RequestEdits, FindTheOptionsWhateverStandsBeforeThem) {
   const std::string before = R"({"a":"\"stream_options\":{}","b":{"stream_options":null},"c":[[],"]",{"d":"\\"}],)"
                              R"("messages":[{"content":"\"}{[,"}],"e":-1.5e3,"f":null)";

@@ -32,7 +32,7 @@ inline Moment at(double seconds) {
 struct Circumstances {
   Api api = Api::openai_chat;
   bool stream = true, to_head = false, http_1_1 = true, keep_alive = true;
-  bool injected = false, known_route = true, reused = false;
+  bool injected = false, reused = false;
   bool sent = true;  ///< At at(0).
   bool injection_proven = false, keep_errors = false;
   bool leaves_errors = false;  ///< Those that cannot be kept.
@@ -83,7 +83,6 @@ class Attempt {
     options.client_keep_alive = setup.keep_alive;
     options.injected = setup.injected;
     if (setup.injected) options.asked = metrics::wire::Ask::usage;
-    options.known_route = setup.known_route;
     options.choices = setup.choices;
     options.reused = setup.reused;
     options.injection_proven = setup.injection_proven;

@@ -247,16 +247,6 @@ TEST(RelayRefused, RelaysWhatIsTooLargeOrTooSlowWhereNobodyElseIsAsked) {
   EXPECT_EQ(slow.seen().body, "abc");
 }
 
-TEST(RelayRefused, LeavesA404OnAPathOfNoEngineToTheClient) {
-  auto one = keeping_errors();
-  one.known_route = false;
-  Attempt attempt(one);
-  attempt.arrives(answer("404 Not Found", "{}"));
-  EXPECT_EQ(attempt.machine->end(), AttemptEnd::answered);
-  EXPECT_EQ(attempt.machine->outcome(), Outcome::client_error);
-  EXPECT_EQ(attempt.machine->status(), 404u);
-}
-
 TEST(RelayRefused, KeepsARefusalInTheFirstEventAndRelaysALaterOne) {
   const auto bytes = sse_head() + chunk(":\n\n" + refusing_event + done_event) + last_chunk;
   Attempt first(keeping_errors()), last;
@@ -282,6 +272,15 @@ TEST(RelayRefused, KeepsARefusalInTheFirstEventAndRelaysALaterOne) {
   later.arrives(sse_head() + chunk(token("a") + refusing_event + done_event) + last_chunk);
   EXPECT_EQ(later.machine->end(), AttemptEnd::answered);
   EXPECT_EQ(later.machine->outcome(), Outcome::upstream_error);
+}
+
+TEST(RelayRefused, KeepsNoConnectionBehindALengthThatWasNotReached) {
+  const std::string events = refusing_event + done_event;
+  Attempt attempt(keeping_errors());
+  attempt.arrives(sse_head("Content-Length: 1000\r\n") + events).breaks(Break::closed);
+  EXPECT_EQ(attempt.machine->end(), AttemptEnd::refused);
+  EXPECT_FALSE(attempt.machine->client_reusable());
+  EXPECT_THAT(attempt.machine->take_kept(), EndsWith(events));
 }
 
 TEST(RelayFailed, SaysThatAnyBreakBeforeTheFirstEventMayBeTriedElsewhere) {
