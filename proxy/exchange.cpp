@@ -161,9 +161,14 @@ Exchange::Connection Exchange::connection_to(ReplicaRuntime& replica) {
   return connection;
 }
 
-/// What goes out: the head, and the body as edited. It is not copied.
-Relay::Request Exchange::relay_request(const ReplicaRuntime& replica, const metrics::wire::RequestEdits& edits) {
-  const UpstreamRequest upstream{replica.settings.url, edits.size_of(request_.body.size()), request_.request_id,
+/// What goes out: the head, and the body as edited. It is not copied. Tells what is asked for by the edits, and the
+/// body's size with them.
+Relay::Request Exchange::relay_request(const ReplicaRuntime& replica, metrics::wire::Ask& asked,
+                                       std::uint64_t& body_length) {
+  const auto edits = metrics::wire::edits_that_ask(ask_of(replica), request_.facts, request_.body);
+  asked = edits.asked;
+  body_length = edits.size_of(request_.body.size());
+  const UpstreamRequest upstream{replica.settings.url, body_length, request_.request_id,
                                  request_.facts.api != metrics::Api::other, replica.settings.api_key};
   upstream_head_ = upstream_head(request_.head, upstream);
   std::vector<std::string_view> spans{upstream_head_};
@@ -174,8 +179,6 @@ Relay::Request Exchange::relay_request(const ReplicaRuntime& replica, const metr
 // What only the beginning needs is in functions of its own: all that is named here is held while the stream lasts.
 Awaitable<void> Exchange::attempt(ReplicaRuntime& replica) {
   auto& shard = replica.series->shard(loop_.index);
-  const auto edits = metrics::wire::edits_that_ask(ask_of(replica), request_.facts, request_.body);
-  const auto body_length = edits.size_of(request_.body.size());
   auto connection = connection_to(replica);
   record_.replica = replica.settings.name;
   record_.config = replica.settings.config;
@@ -185,8 +188,11 @@ Awaitable<void> Exchange::attempt(ReplicaRuntime& replica) {
     co_return;
   }
 
-  RelayMachine machine(machine_options(replica, edits.asked, connection.reused), std::move(lease_), shard);
-  Relay relay(loop_, client_, std::move(connection.fd), connection.reused, relay_request(replica, edits), machine);
+  auto asked = metrics::wire::Ask::nothing;
+  std::uint64_t body_length = 0;
+  auto request = relay_request(replica, asked, body_length);
+  RelayMachine machine(machine_options(replica, asked, connection.reused), std::move(lease_), shard);
+  Relay relay(loop_, client_, std::move(connection.fd), connection.reused, std::move(request), machine);
   co_await relay.run(use_awaitable);
 
   const auto ended = std::chrono::steady_clock::now();
@@ -296,7 +302,7 @@ static void add_attempt(metrics::RequestRecord& record, const RelayMachine& mach
 void Exchange::refused(RelayMachine& machine, const Relay& relay, ReplicaRuntime& replica) {
   auto bytes = machine.take_kept();
   if (!bytes.empty() && (!best_ || worth(*machine.status()) > worth(*best_->record.status))) {
-    best_ = Kept{std::move(bytes), machine.client_reusable(), record_, &replica};
+    best_ = std::make_unique<Kept>(Kept{std::move(bytes), machine.client_reusable(), record_, &replica});
     add_attempt(best_->record, machine, relay);
   }
   record_.outcome = machine.outcome();
@@ -361,7 +367,7 @@ void Exchange::give_up(ReplicaRuntime& replica) {
       pool_->opinions.note(one, SecondOpinions::Opinion::same, now);
     }
   }
-  end_.kept = std::move(best_->bytes);
+  end_.kept = std::make_unique<std::string>(std::move(best_->bytes));
   end_.keep_alive = best_->keep_alive;
   record(*best_->replica->series);
 }

@@ -3,6 +3,7 @@
 
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/use_awaitable.hpp>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -37,9 +38,10 @@ struct ClientRequest {
 /// What is left to do for the client when an exchange is over.
 struct ExchangeEnd {
   std::optional<OwnAnswer> own;  ///< Nothing was sent yet: this is the answer.
-  std::string kept;              ///< Nothing was sent yet: this is the answer, head and body, of a replica.
-  bool keep_alive = false;       ///< The connection may serve another request.
-  bool reset = false;            ///< The body was cut where only a reset shows it.
+  /// Nothing was sent yet: this is the answer, head and body, of a replica.
+  std::unique_ptr<std::string> kept;
+  bool keep_alive = false;  ///< The connection may serve another request.
+  bool reset = false;       ///< The body was cut where only a reset shows it.
 };
 
 /// One exchange, on the loop's thread. Counts and logs the request, whatever happens.
@@ -63,7 +65,7 @@ class Exchange {
     int error = 0;  ///< Why there is none.
   };
   Connection connection_to(ReplicaRuntime& replica);
-  Relay::Request relay_request(const ReplicaRuntime& replica, const metrics::wire::RequestEdits& edits);
+  Relay::Request relay_request(const ReplicaRuntime& replica, metrics::wire::Ask& asked, std::uint64_t& body_length);
   /// Another replica may get the request after this one: what is no inference is sent once.
   bool repeatable() const { return request_.route == Route::inference; }
   bool another_is_left() const;
@@ -96,7 +98,7 @@ class Exchange {
     metrics::RequestRecord record;  ///< As of the attempt that it ended.
     ReplicaRuntime* replica;
   };
-  std::optional<Kept> best_;
+  std::unique_ptr<Kept> best_;  ///< Apart, for few requests have one, and all are held while they stream.
   /// The first replica that answered 401, 403 or 404, and with which.
   std::optional<std::pair<balancer::ReplicaIndex, unsigned>> doubtful_;
   std::size_t retries_ = 0;  ///< Those from the budget.

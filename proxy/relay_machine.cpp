@@ -284,7 +284,8 @@ void RelayMachine::keep_error(metrics::Retry reason, Moment now) {
 }
 
 void RelayMachine::keep_output(RelayOutput& out) {
-  for (const auto span : out.spans) kept_.append(span);
+  kept_ = std::make_unique<std::string>();
+  for (const auto span : out.spans) kept_->append(span);
   out.clear();
 }
 

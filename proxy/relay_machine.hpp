@@ -14,6 +14,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "balancer/pool.hpp"
@@ -144,7 +145,7 @@ class RelayMachine {
   const metrics::Answer& answer() const;
   /// With refused: the answer as it would have been relayed, head and body. "" if it was larger than `most_kept` or did
   /// not come to its end within `kept_within`.
-  std::string take_kept() { return std::move(kept_); }
+  std::string take_kept() { return kept_ ? std::move(*std::exchange(kept_, nullptr)) : std::string(); }
   /// The lease, where the attempt ended before the replica's work began (stale, injection_refused).
   balancer::Lease take_lease() { return std::move(lease_); }
 
@@ -183,8 +184,8 @@ class RelayMachine {
   std::string held_;         ///< Body that waits for acceptance.
   std::string released_;     ///< What was held, while it is being written.
   std::string closing_;      ///< The last bytes: what was held back to the end, or an error event of weir's own.
-  std::string kept_;         ///< An error answer for a time when there is no better one.
-  std::string torn_head_;    ///< A head in several reads, while the body bytes behind it are being written.
+  std::unique_ptr<std::string> kept_;  ///< An error answer for a time when there is no better one.
+  std::string torn_head_;              ///< A head in several reads, while the body bytes behind it are being written.
 
   std::span<char> read_;  ///< The read under way.
   std::optional<Moment> sent_, head_at_, last_token_;

@@ -312,8 +312,9 @@ Awaitable<bool> Session::answer(ClientRequest& request) {
     const auto sent = co_await send_own(request, *end.own, end.keep_alive);
     co_return sent;
   }
-  if (!end.kept.empty()) {
-    const auto written = co_await write(std::move(end.kept));
+  if (end.kept) {
+    auto bytes = std::move(*end.kept);
+    const auto written = co_await write(std::move(bytes));
     co_return written&& end.keep_alive;
   }
   if (end.reset) {
