@@ -54,6 +54,7 @@ TEST(KeptAnswer, AFailedRetryLeavesTheFirstReplicasAnswerToTheClient) {
     for (const auto& line : weir.log_lines(6)) {
       EXPECT_EQ(member(line, "status"), std::to_string(row.status));
       EXPECT_EQ(member(line, "replica"), "r0");
+      EXPECT_EQ(member(line, "attempt"), "2") << "the one that failed counts";
       EXPECT_EQ(member(line, "bytes_out"), std::to_string(row.body.size()));
     }
   }
