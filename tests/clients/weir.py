@@ -96,7 +96,7 @@ class Weir:
     def counters(self):
         """The counters of a scrape that cases look at: {(name, (label, ...)): value}."""
         read = {}
-        for name, labels, value in samples(self.page(), "weir_(?:requests|prompt_tokens|output_tokens)_total"):
+        for name, labels, value in samples(self.page(), "weir_(?:requests|api_requests|prompt_tokens|output_tokens)_total"):
             key = (name, *(labels.get(label, "") for label in ("outcome", "api", "stream", "phase")))
             read[key] = read.get(key, 0) + value
         return read
