@@ -49,7 +49,7 @@ def _(url):
     return attempt(messages(url, "claude/tools", tools=TOOLS), url)
 
 
-for status, outcome in {400: "client_error", 404: "replica_refused", 429: "replica_refused", 500: "upstream_error",
+for status, outcome in {400: "client_error", 404: "client_error", 429: "replica_refused", 500: "upstream_error",
                         529: "upstream_error"}.items():
 
     @case(f"anthropic messages, status {status}", Counted(outcome, API, False))

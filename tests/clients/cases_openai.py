@@ -133,7 +133,7 @@ def _(url):
 
 # -- errors
 
-REFUSED = {400: "client_error", 401: "replica_refused", 404: "replica_refused", 422: "client_error", 429: "replica_refused",
+REFUSED = {400: "client_error", 401: "client_error", 404: "client_error", 422: "client_error", 429: "replica_refused",
            500: "upstream_error", 503: "replica_refused"}
 
 for status, outcome in REFUSED.items():
