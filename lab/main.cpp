@@ -2,19 +2,19 @@
 #include <CLI/CLI.hpp>
 
 #include "config/command_line.hpp"
-#include "lab/commands.hpp"
+#include "lab/commands/commands.hpp"
 
 int main(int argc, char** argv) {
   CLI::App app{"What one runs around weir: simulated replicas, load, and a summary of what was measured.", "weir-lab"};
   app.set_version_flag("--version", WEIR_VERSION);
   app.require_subcommand(1);
   int status = 0;
-  weir::lab::add_sim_command(app, status);
-  weir::lab::add_load_command(app, status);
-  weir::lab::add_summary_command(app, status);
-  weir::lab::add_reports_command(app, status);
-  weir::lab::add_outage_command(app, status);
-  weir::lab::add_get_command(app, status);
+  weir::lab::commands::add_sim_command(app, status);
+  weir::lab::commands::add_load_command(app, status);
+  weir::lab::commands::add_summary_command(app, status);
+  weir::lab::commands::add_reports_command(app, status);
+  weir::lab::commands::add_outage_command(app, status);
+  weir::lab::commands::add_get_command(app, status);
   // After the commands, which would take it over.
   app.footer(
       "Examples:\n"

@@ -7,9 +7,9 @@
 
 #include "config/command_line.hpp"
 #include "config/load.hpp"
-#include "proxy/log_setup.hpp"
-#include "proxy/probe.hpp"
-#include "proxy/server.hpp"
+#include "proxy/probe/probe.hpp"
+#include "proxy/serve/log_setup.hpp"
+#include "proxy/serve/server.hpp"
 
 namespace {
 
@@ -27,15 +27,15 @@ std::optional<weir::config::Settings> load(const std::string& file) {
 int serve(const std::string& file) {
   const auto settings = load(file);
   if (!settings) return kWrongUsage;
-  weir::proxy::set_up_log(settings->log);
-  return weir::proxy::serve(*settings, WEIR_VERSION);
+  weir::proxy::serve::set_up_log(settings->log);
+  return weir::proxy::serve::serve(*settings, WEIR_VERSION);
 }
 
 /// Without `probing` nothing is asked of any replica.
-int check(const std::string& file, const std::optional<weir::proxy::ProbeOptions>& probing) {
+int check(const std::string& file, const std::optional<weir::proxy::probe::ProbeOptions>& probing) {
   const auto settings = load(file);
   if (!settings) return kWrongUsage;
-  if (probing) return weir::proxy::probe(*settings, *probing);
+  if (probing) return weir::proxy::probe::probe(*settings, *probing);
   std::size_t replicas = 0;
   for (const auto& pool : settings->pools) replicas += pool.replicas.size();
   std::printf("%s: fine: %zu pool%s, %zu replica%s\n", file.c_str(), settings->pools.size(),
@@ -71,7 +71,7 @@ int main(int argc, char** argv) {
       app.add_subcommand("check", "Say whether a settings file is right, and every error if it is not");
   check_command->add_option("-c,--config", file, "Settings file (TOML)")->required();
   bool probing = false;
-  weir::proxy::ProbeOptions probe_options;
+  weir::proxy::probe::ProbeOptions probe_options;
   double timeout = probe_options.timeout.count();
   auto* probe_flag = check_command->add_flag(
       "--probe", probing,

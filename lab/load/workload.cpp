@@ -4,7 +4,7 @@
 #include <cmath>
 #include <utility>
 
-#include "lab/words.hpp"
+#include "lab/engine/words.hpp"
 
 namespace weir::lab::load {
 
@@ -39,8 +39,8 @@ std::optional<Planned> Workload::next() {
 }
 
 std::string Workload::prompt(const Planned& planned) const {
-  Random random(settings_.seed * 0x9e3779b97f4a7c15u + planned.number);
-  return prompt_text(planned.prompt_tokens, random);
+  engine::Random random(settings_.seed * 0x9e3779b97f4a7c15u + planned.number);
+  return engine::prompt_text(planned.prompt_tokens, random);
 }
 
 std::string_view path_of(Api api) {

@@ -7,8 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include "lab/engine/random.hpp"
 #include "lab/load/trace.hpp"
-#include "lab/random.hpp"
 
 namespace weir::lab::load {
 
@@ -42,15 +42,15 @@ class Workload {
   bool open_loop() const { return settings_.trace_arrivals || settings_.rate.has_value(); }
   /// The next request; nothing where the trace has ended.
   std::optional<Planned> next();
-  /// A text of that many tokens (lab/words.hpp), different for every number and the same for every seed.
+  /// A text of that many tokens (lab/engine/words.hpp), different for every number and the same for every seed.
   std::string prompt(const Planned& planned) const;
 
  private:
   std::uint64_t draw(double mean, double stddev);
 
   WorkloadSettings settings_;
-  Random lengths_;
-  Random arrivals_;
+  engine::Random lengths_;
+  engine::Random arrivals_;
   std::uint64_t count_ = 0;
   double at_ = 0;
 };

@@ -4,7 +4,7 @@
 #include <boost/json.hpp>
 #include <charconv>
 
-#include "lab/words.hpp"
+#include "lab/engine/words.hpp"
 
 namespace weir::lab::sim {
 namespace {
@@ -19,7 +19,7 @@ std::string hex(std::uint64_t value, std::size_t digits) {
 std::string quoted(std::string_view text) { return boost::json::serialize(boost::json::string(text)); }
 
 std::string hex_id(std::uint64_t seed) {
-  Random random(seed);
+  engine::Random random(seed);
   const std::uint64_t high = random.next();
   return hex(high, 16) + hex(random.next(), 16);
 }
@@ -117,7 +117,7 @@ void Answer::append_tgi(std::string& out, std::uint64_t index) const {
   std::string event = R"(data:{"index":)" + std::to_string(index) + R"(,"token":{"id":)";
   if (has_text(index)) {
     event += std::to_string(1000 + seed_ % 1000 + index) + R"(,"text":")";
-    event += answer_token(seed_, index).json;
+    event += engine::answer_token(seed_, index).json;
     event += R"(","logprob":-0.5,"special":false})";
   } else {
     event += R"(128009,"text":"<|eot_id|>","logprob":-0.01,"special":true})";
@@ -143,7 +143,7 @@ void Answer::append_tgi(std::string& out, std::uint64_t index) const {
 std::string Answer::text_json(std::uint64_t first, std::uint64_t last) const {
   std::string text;
   for (std::uint64_t i = first; i <= last; ++i) {
-    if (has_text(i)) text += answer_token(seed_, i).json;
+    if (has_text(i)) text += engine::answer_token(seed_, i).json;
   }
   return text;
 }

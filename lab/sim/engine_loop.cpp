@@ -2,17 +2,17 @@
 
 namespace weir::lab::sim {
 
-EngineLoop::EngineLoop(boost::asio::io_context& io, const EngineSettings& settings, std::uint64_t seed)
+EngineLoop::EngineLoop(boost::asio::io_context& io, const engine::EngineSettings& settings, std::uint64_t seed)
     : model_(settings, seed), timer_(io) {}
 
-bool EngineLoop::submit(const Sequence& sequence, Listener& listener) {
+bool EngineLoop::submit(const engine::Sequence& sequence, Listener& listener) {
   if (!model_.submit(sequence)) return false;
   listeners_[sequence.id] = &listener;
   if (!stepping_) begin(Clock::now());
   return true;
 }
 
-void EngineLoop::abort(SequenceId id) {
+void EngineLoop::abort(engine::SequenceId id) {
   listeners_.erase(id);
   model_.abort(id);
 }
@@ -29,7 +29,7 @@ void EngineLoop::begin(Clock::time_point from) {
 
 void EngineLoop::on_deadline() {
   const Clock::time_point deadline = timer_.expiry();
-  for (const TokenEvent& event : model_.end_step()) {
+  for (const engine::TokenEvent& event : model_.end_step()) {
     const auto found = listeners_.find(event.id);
     if (found == listeners_.end()) continue;  // Aborted by a listener before it in this step.
     Listener& listener = *found->second;

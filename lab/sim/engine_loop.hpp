@@ -10,7 +10,7 @@
 #include <cstdint>
 #include <unordered_map>
 
-#include "lab/engine_model.hpp"
+#include "lab/engine/engine_model.hpp"
 
 namespace weir::lab::sim {
 
@@ -19,7 +19,7 @@ class Listener {
  public:
   virtual ~Listener() = default;
   /// May abort sequences and submit others. Not called again after `event.last` or after an abort.
-  virtual void on_token(const TokenEvent& event) = 0;
+  virtual void on_token(const engine::TokenEvent& event) = 0;
 };
 
 class EngineLoop {
@@ -27,22 +27,22 @@ class EngineLoop {
   using Clock = std::chrono::steady_clock;
   static constexpr std::chrono::milliseconds forgiven_lateness{250};
 
-  EngineLoop(boost::asio::io_context& io, const EngineSettings& settings, std::uint64_t seed);
+  EngineLoop(boost::asio::io_context& io, const engine::EngineSettings& settings, std::uint64_t seed);
 
   /// False where the engine could never run it. `listener` must live until its last token or the abort.
-  bool submit(const Sequence& sequence, Listener& listener);
-  void abort(SequenceId id);
+  bool submit(const engine::Sequence& sequence, Listener& listener);
+  void abort(engine::SequenceId id);
   /// No further step; for the end of the program.
   void stop() { timer_.cancel(); }
-  const EngineModel& model() const { return model_; }
+  const engine::EngineModel& model() const { return model_; }
 
  private:
   void begin(Clock::time_point from);
   void on_deadline();
 
-  EngineModel model_;
+  engine::EngineModel model_;
   boost::asio::steady_timer timer_;
-  std::unordered_map<SequenceId, Listener*> listeners_;
+  std::unordered_map<engine::SequenceId, Listener*> listeners_;
   bool stepping_ = false;
 };
 

@@ -5,7 +5,7 @@
 #include <boost/json.hpp>
 #include <cmath>
 
-#include "lab/words.hpp"
+#include "lab/engine/words.hpp"
 
 namespace weir::lab::sim {
 namespace {
@@ -23,7 +23,7 @@ const json::object* object_at(const json::object& object, std::string_view key) 
 }
 
 void add_text(Request& request, std::string_view text) {
-  request.prompt_tokens += count_tokens(text);
+  request.prompt_tokens += engine::count_tokens(text);
   request.prompt_chars += text.size();
 }
 
@@ -152,7 +152,7 @@ std::variant<Request, Refusal> read_request_body(Route route, std::string_view b
   return request;
 }
 
-AnswerPlan plan_answer(const Request& request, Random& random) {
+AnswerPlan plan_answer(const Request& request, engine::Random& random) {
   AnswerPlan plan;
   if (request.max_tokens) {
     plan.tokens = *request.max_tokens;

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <variant>
 
-#include "lab/random.hpp"
+#include "lab/engine/random.hpp"
 
 namespace weir::lab::sim {
 
@@ -55,6 +55,6 @@ struct AnswerPlan {
 /// With max_tokens the answer has exactly that many, half of them ending in EOS; without, the length is drawn
 /// (log-normal around 130, as in the Azure conversation trace; 2 to 1024) and ends in EOS. An answer of one token ends
 /// by length.
-AnswerPlan plan_answer(const Request& request, Random& random);
+AnswerPlan plan_answer(const Request& request, engine::Random& random);
 
 }  // namespace weir::lab::sim

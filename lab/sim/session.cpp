@@ -138,7 +138,7 @@ void Session::infer(Route route) {
 
   const std::uint64_t seed = replica_.random.next();
   const AnswerPlan plan = plan_answer(request, replica_.random);
-  const Sequence sequence{replica_.next_id++, request.prompt_tokens, plan.tokens};
+  const engine::Sequence sequence{replica_.next_id++, request.prompt_tokens, plan.tokens};
   generation_.emplace(Generation{sequence.id, Answer(request, plan, replica_.model, seed, unix_seconds()), truth});
   if (!replica_.engine.submit(sequence, *this)) {
     generation_.reset();
@@ -175,7 +175,7 @@ void Session::respond(unsigned status, std::string_view content_type, std::strin
   next_if_answered();
 }
 
-void Session::on_token(const TokenEvent& event) {
+void Session::on_token(const engine::TokenEvent& event) {
   const auto self = shared_from_this();  // A failed write closes the session.
   Truth& truth = generation_->truth;
   truth.output_tokens = event.index;

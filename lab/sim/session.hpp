@@ -29,8 +29,8 @@ struct Replica {
   Ledger& ledger;
   std::string model;
   bool tgi_metrics;
-  Random random;
-  SequenceId next_id = 1;
+  engine::Random random;
+  engine::SequenceId next_id = 1;
   std::unordered_set<Session*> sessions{};
 };
 
@@ -41,7 +41,7 @@ class Session : public Listener, public std::enable_shared_from_this<Session> {
   void start();
   /// Closes the connection; a request in the engine is aborted and logged so.
   void close();
-  void on_token(const TokenEvent& event) override;
+  void on_token(const engine::TokenEvent& event) override;
 
  private:
   static constexpr std::size_t body_limit = 64 * 1024 * 1024;
@@ -62,7 +62,7 @@ class Session : public Listener, public std::enable_shared_from_this<Session> {
 
   /// A request in the engine.
   struct Generation {
-    SequenceId id;
+    engine::SequenceId id;
     Answer answer;
     Truth truth;
   };

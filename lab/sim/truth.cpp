@@ -36,7 +36,7 @@ class Page {
     text += name + braces("") + " " + value + "\n";
   }
 
-  void histogram(const std::string& name, std::string_view help, const metrics::Histogram& h) {
+  void histogram(const std::string& name, std::string_view help, const metrics::series::Histogram& h) {
     head("histogram", name, help);
     std::uint64_t below = 0;
     for (std::size_t i = 0; i < h.bounds().size(); ++i) {
@@ -121,7 +121,7 @@ void Ledger::add(const Truth& truth) {
   if (to_stdout_) std::cout << truth_line(truth) << std::endl;
 }
 
-std::string Ledger::metrics(const EngineModel& engine, std::string_view model, bool tgi) const {
+std::string Ledger::metrics(const engine::EngineModel& engine, std::string_view model, bool tgi) const {
   const std::string running = std::to_string(engine.running());
   const std::string waiting = std::to_string(engine.waiting());
   if (tgi) {

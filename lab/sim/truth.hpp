@@ -12,8 +12,8 @@
 #include <string>
 #include <string_view>
 
-#include "lab/engine_model.hpp"
-#include "metrics/histogram.hpp"
+#include "lab/engine/engine_model.hpp"
+#include "metrics/series/histogram.hpp"
 
 namespace weir::lab::sim {
 
@@ -45,7 +45,7 @@ class Ledger {
   /// A request has ended.
   void add(const Truth& truth);
   /// The text format of Prometheus, under vLLM's names or, with `tgi`, TGI's.
-  std::string metrics(const EngineModel& engine, std::string_view model, bool tgi) const;
+  std::string metrics(const engine::EngineModel& engine, std::string_view model, bool tgi) const;
 
  private:
   std::ofstream file_;
@@ -53,8 +53,8 @@ class Ledger {
   std::uint64_t prompt_tokens_ = 0;
   std::uint64_t output_tokens_ = 0;
   std::array<std::uint64_t, 3> requests_{};  ///< By Status.
-  metrics::Histogram time_to_first_token_;
-  metrics::Histogram time_per_output_token_;
+  metrics::series::Histogram time_to_first_token_;
+  metrics::series::Histogram time_per_output_token_;
 };
 
 }  // namespace weir::lab::sim

@@ -1,7 +1,7 @@
 // What one event of an answer says, read from its data, whatever engine wrote it: formats are told by their shape, not
 // by an engine's name, because fields drift between releases.
 //
-// Stateless: facts are of one event; what follows from a row of them is the tally's (metrics/answer_tally.hpp).
+// Stateless: facts are of one event; what follows from a row of them is the tally's (metrics/measure/answer_tally.hpp).
 #pragma once
 
 #include <cstdint>
@@ -9,8 +9,8 @@
 #include <string_view>
 #include <vector>
 
-#include "metrics/engine_figures.hpp"
 #include "metrics/vocabulary.hpp"
+#include "metrics/wire/engine_figures.hpp"
 
 namespace weir::metrics::wire {
 

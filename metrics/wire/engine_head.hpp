@@ -5,7 +5,7 @@
 #include <functional>
 #include <string_view>
 
-#include "metrics/engine_figures.hpp"
+#include "metrics/wire/engine_figures.hpp"
 
 namespace weir::metrics::wire {
 

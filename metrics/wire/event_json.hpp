@@ -9,8 +9,8 @@
 #include <string_view>
 #include <utility>
 
-#include "metrics/engine_figures.hpp"
 #include "metrics/vocabulary.hpp"
+#include "metrics/wire/engine_figures.hpp"
 #include "metrics/wire/text.hpp"
 
 namespace weir::metrics::wire {

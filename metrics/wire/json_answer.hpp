@@ -11,7 +11,7 @@
 #include <string>
 #include <string_view>
 
-#include "metrics/engine_figures.hpp"
+#include "metrics/wire/engine_figures.hpp"
 
 namespace weir::metrics::wire {
 

@@ -8,7 +8,7 @@
 #include <optional>
 #include <string_view>
 
-#include "metrics/engine_figures.hpp"
+#include "metrics/wire/engine_figures.hpp"
 
 namespace weir::metrics::wire::json_places {
 

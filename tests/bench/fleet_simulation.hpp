@@ -21,11 +21,11 @@
 #include <vector>
 
 #include "balancer/pool.hpp"
-#include "lab/engine_model.hpp"
+#include "lab/engine/engine_model.hpp"
+#include "lab/engine/random.hpp"
+#include "lab/engine/words.hpp"
 #include "lab/load/trace.hpp"
 #include "lab/load/workload.hpp"
-#include "lab/random.hpp"
-#include "lab/words.hpp"
 #include "metrics/wire/request.hpp"
 
 namespace weir::bench {
@@ -54,7 +54,7 @@ inline constexpr double usual_text_spread = 0.15;
 /// 1,024 tokens of output, so that weir is not told how long an answer will be.
 inline std::vector<TracedRequest> requests_of(std::span<const TraceEntry> trace, std::size_t count, std::uint64_t seed,
                                               double text_spread = usual_text_spread, bool in_order = false) {
-  lab::Random random(seed);
+  lab::engine::Random random(seed);
   const std::size_t drawn = random.below(trace.size());
   const std::size_t first = in_order ? 0 : drawn;
   const double turn = trace.back().at * static_cast<double>(trace.size()) / static_cast<double>(trace.size() - 1);
@@ -67,7 +67,8 @@ inline std::vector<TracedRequest> requests_of(std::span<const TraceEntry> trace,
     request.prompt_tokens = entry.prompt_tokens;
     request.output_tokens = entry.output_tokens;
     const double written = static_cast<double>(entry.prompt_tokens) / 1.5 * std::exp(text_spread * random.normal());
-    const std::string text = lab::prompt_text(std::max<Tokens>(1, static_cast<Tokens>(std::llround(written))), random);
+    const std::string text =
+        lab::engine::prompt_text(std::max<Tokens>(1, static_cast<Tokens>(std::llround(written))), random);
     const std::string body = lab::load::request_body(lab::load::Api::chat, "sim-7b", text, 1024, true);
     metrics::wire::RequestInspector inspector(metrics::Api::openai_chat, "/v1/chat/completions");
     inspector.feed(body);
@@ -82,21 +83,21 @@ inline double rate_of(std::span<const TracedRequest> requests) {
 }
 
 struct Fleet {
-  std::vector<lab::EngineSettings> replicas;
+  std::vector<lab::engine::EngineSettings> replicas;
   bool kv_tokens_known = false;  ///< The pool is told what the replicas' KV caches hold.
 };
 
 /// Four default engines, of which the last runs at `slow_speed`.
 inline Fleet four_replicas(double slow_speed) {
-  Fleet fleet{std::vector<lab::EngineSettings>(4)};
+  Fleet fleet{std::vector<lab::engine::EngineSettings>(4)};
   fleet.replicas.back().speed = slow_speed;
   return fleet;
 }
 
 /// The requests per second that an engine answers while requests are always waiting: all are there at the beginning,
 /// and what is counted lies between the first tenth of them and the last.
-inline double capacity_of(const lab::EngineSettings& settings, std::span<const TracedRequest> requests) {
-  lab::EngineModel engine(settings, 1);
+inline double capacity_of(const lab::engine::EngineSettings& settings, std::span<const TracedRequest> requests) {
+  lab::engine::EngineModel engine(settings, 1);
   for (std::size_t i = 0; i < requests.size(); ++i) {
     engine.submit({i, requests[i].prompt_tokens, requests[i].output_tokens});
   }
@@ -105,7 +106,7 @@ inline double capacity_of(const lab::EngineSettings& settings, std::span<const T
   std::size_t done = 0;
   while (const auto took = engine.begin_step()) {
     now += std::chrono::duration<double>(*took).count();
-    for (const lab::TokenEvent& event : engine.end_step()) done += event.last ? 1 : 0;
+    for (const lab::engine::TokenEvent& event : engine.end_step()) done += event.last ? 1 : 0;
     if (done < tenth) begun = now;
     if (done >= requests.size() - tenth) break;
   }
@@ -134,7 +135,7 @@ class FleetSimulation {
       : pool_(balancer::Pool::make(policy, decode_weight, seed)) {
     std::vector<balancer::ReplicaSpec> specs;
     for (std::size_t i = 0; i < fleet.replicas.size(); ++i) {
-      engines_.push_back({lab::EngineModel(fleet.replicas[i], seed * 101 + i), never});
+      engines_.push_back({lab::engine::EngineModel(fleet.replicas[i], seed * 101 + i), never});
       balancer::ReplicaSpec spec;
       spec.name = "replica" + std::to_string(i);
       if (fleet.kv_tokens_known) spec.kv_tokens = fleet.replicas[i].kv_tokens;
@@ -167,7 +168,7 @@ class FleetSimulation {
   static constexpr double never = std::numeric_limits<double>::infinity();
 
   struct Engine {
-    lab::EngineModel model;
+    lab::engine::EngineModel model;
     double step_ends = never;
   };
 
@@ -178,7 +179,7 @@ class FleetSimulation {
       const auto next = std::ranges::min_element(engines_, {}, &Engine::step_ends);
       if (next->step_ends > time || next->step_ends == never) return;
       now_ = next->step_ends;
-      for (const lab::TokenEvent& event : next->model.end_step()) token(event);
+      for (const lab::engine::TokenEvent& event : next->model.end_step()) token(event);
       begin_step(*next);
     }
   }
@@ -203,7 +204,7 @@ class FleetSimulation {
     if (engine.step_ends == never) begin_step(engine);
   }
 
-  void token(const lab::TokenEvent& event) {
+  void token(const lab::engine::TokenEvent& event) {
     balancer::Lease& lease = leases_[event.id];
     if (event.index == 1) {
       served_.ttft[event.id] = now_ - arrivals_[event.id];

@@ -12,11 +12,11 @@
 
 #include "balancer/pool.hpp"
 #include "balancer/token_estimator.hpp"
-#include "metrics/buckets.hpp"
-#include "metrics/exposition.hpp"
-#include "metrics/histogram.hpp"
-#include "metrics/shard.hpp"
-#include "metrics/stream_meter.hpp"
+#include "metrics/measure/stream_meter.hpp"
+#include "metrics/series/buckets.hpp"
+#include "metrics/series/exposition.hpp"
+#include "metrics/series/histogram.hpp"
+#include "metrics/series/shard.hpp"
 #include "metrics/wire/dialect.hpp"
 #include "metrics/wire/request.hpp"
 #include "metrics/wire/sse.hpp"
@@ -25,7 +25,7 @@ namespace {
 
 using namespace weir;
 using metrics::Moment;
-using metrics::StreamMeter;
+using metrics::measure::StreamMeter;
 
 constexpr Moment start{std::chrono::hours(5)};
 
@@ -53,10 +53,10 @@ class Padded {
 /// One read with one event. With two kinds of event in turn the shape of the last never fits, and each is parsed.
 void meter_event(benchmark::State& state, bool strip, const std::string& first, const std::string& second) {
   const std::array<Padded, 2> events{Padded(first), Padded(second)};
-  metrics::ReplicaShard shard;
+  metrics::series::ReplicaShard shard;
   StreamMeter::Options options;
   options.api = metrics::Api::openai_chat;
-  options.form = metrics::BodyForm::sse;
+  options.form = metrics::measure::BodyForm::sse;
   options.strip_usage = strip;
   StreamMeter meter(options, shard);
   Moment at = start;
@@ -79,10 +79,10 @@ BENCHMARK_CAPTURE(meter_event, other_shape_usage_taken_out, true, chat_event("17
 void meter_event_of_many(benchmark::State& state) {
   const auto streams = static_cast<std::size_t>(state.range(0));
   const Padded event(chat_event("1779866853"));
-  metrics::ReplicaShard shard;
+  metrics::series::ReplicaShard shard;
   StreamMeter::Options options;
   options.api = metrics::Api::openai_chat;
-  options.form = metrics::BodyForm::sse;
+  options.form = metrics::measure::BodyForm::sse;
   options.strip_usage = true;
   std::vector<std::unique_ptr<StreamMeter>> meters;
   std::vector<std::string> between;  // What else a stream has: its relay, its sockets.
@@ -131,7 +131,7 @@ void parse_event(benchmark::State& state) {
 BENCHMARK(parse_event);
 
 void histogram_observe(benchmark::State& state) {
-  metrics::Histogram histogram(metrics::per_token_bounds);
+  metrics::series::Histogram histogram(metrics::series::per_token_bounds);
   // Gaps around 20 ms, in an order that no branch predictor learns.
   std::array<std::uint64_t, 4096> gaps;
   std::uint64_t random = 1;
@@ -148,13 +148,13 @@ BENCHMARK(histogram_observe);
 /// What /metrics costs the control thread, and how long the page is. Two loops, as many replicas as given, two
 /// objectives.
 void scrape(benchmark::State& state) {
-  metrics::Exposition exposition(2, {"0", "c++"},
-                                 {{"interactive", "chat", config::Seconds{1}, {}, config::Seconds{0.05}, {}},
-                                  {"whole", "chat", {}, {}, {}, config::Seconds{60}}});
+  metrics::series::Exposition exposition(2, {"0", "c++"},
+                                         {{"interactive", "chat", config::Seconds{1}, {}, config::Seconds{0.05}, {}},
+                                          {"whole", "chat", {}, {}, {}, config::Seconds{60}}});
   exposition.add({"chat", "", ""});
   for (int i = 0; i < state.range(0); ++i) {
     auto& replica = exposition.add({"chat", "gpu" + std::to_string(i), "vllm-fp16"});
-    replica.gauges = [] { return metrics::ReplicaGauges{}; };
+    replica.gauges = [] { return metrics::series::ReplicaGauges{}; };
   }
   std::size_t bytes = 0;
   for (auto _ : state) {

@@ -26,7 +26,7 @@ def problems(document):
         elif heading and heading not in anchors(file):
             yield f"{target}: no such heading"
     for path in re.findall(rf"(?<![\w./-])((?:{ROOMS})/[\w./-]*\w)", text):
-        # The code is named by a header without its ending: `proxy/relay`.
+        # The code is named by a header without its ending: `proxy/exchange/relay`.
         if not Path(path).exists() and not list(Path().glob(f"{path}.?pp")):
             yield f"there is no {path}"
 

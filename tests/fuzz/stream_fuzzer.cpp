@@ -6,7 +6,7 @@
 
 #include "tests/fuzz/input.hpp"
 #include "tests/fuzz/stripped.hpp"
-#include "tests/unit/metrics/stream_meter_replay.hpp"
+#include "tests/unit/metrics/measure/stream_meter_replay.hpp"
 
 namespace {
 
@@ -38,7 +38,7 @@ enum class Clock { stands, runs };
 class Run {
  public:
   Run(const Case& of, const std::vector<std::string_view>& pieces, Clock clock) : replay_(of.options) {
-    Moment at = test::ms(0);
+    Moment at = measure::ms(0);
     for (const std::string_view piece : pieces) {
       replay_.meter.approach(2);
       replay_.meter.approach(1);
@@ -49,7 +49,7 @@ class Run {
       sums_.first_tokens += read.first_token;
       if (clock == Clock::runs) at += std::chrono::milliseconds(1);
     }
-    replay_.end(of.whole, of.framed, test::ms(1'000'000'000));
+    replay_.end(of.whole, of.framed, measure::ms(1'000'000'000));
   }
 
   const Answer& answer() const { return replay_.answer(); }
@@ -105,11 +105,11 @@ class Run {
     must(a.token_reads == b.token_reads && a.coalesced_reads == b.coalesced_reads &&
              a.coalesced_token_events == b.coalesced_token_events,
          "coalescing");
-    must(test::words(replay_) == test::words(other.replay_), "gaps and histograms");
+    must(measure::words(replay_) == measure::words(other.replay_), "gaps and histograms");
   }
 
  private:
-  test::Replay replay_;
+  measure::Replay replay_;
   Sums sums_;
 };
 
@@ -154,7 +154,7 @@ void must_have_sent_the_right_bytes(const Case& of, const Run& run) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t size) {
   weir::fuzz::Input input(bytes, size);
   Case of;
-  of.options = test::options_for(static_cast<Api>(input.take() % api_names.size()));
+  of.options = measure::options_for(static_cast<Api>(input.take() % api_names.size()));
   const unsigned options = input.take();
   constexpr std::array forms{BodyForm::sse, BodyForm::lines, BodyForm::json, BodyForm::opaque};
   of.options.form = forms[options & 3];

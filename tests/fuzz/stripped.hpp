@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-#include "metrics/stream_meter.hpp"
+#include "metrics/measure/stream_meter.hpp"
 #include "metrics/wire/dialect.hpp"
 
 namespace weir::fuzz {
@@ -58,9 +58,9 @@ class Reading {
 
   /// The block brings usage and nothing else: no choices, or such as bring nothing and have finished before.
   bool is_usage_event(const Block& block) {
-    if (!block.dispatched || block.size > metrics::StreamMeter::carry_limit) return false;
+    if (!block.dispatched || block.size > metrics::measure::StreamMeter::carry_limit) return false;
     if (!block.ended && !metrics::wire::whole_event(block.data)) return false;
-    const std::string padded = block.data + std::string(metrics::StreamMeter::padding, '\0');
+    const std::string padded = block.data + std::string(metrics::measure::StreamMeter::padding, '\0');
     metrics::wire::EventFacts facts;
     metrics::wire::read_event(api_, std::string_view(padded).substr(0, block.data.size()), facts);
     const auto had_finished = [this](const auto& one) { return finished_.contains(one.index); };
@@ -85,7 +85,7 @@ inline std::string stripped(metrics::Api api, std::string_view stream, bool whol
   Reading reading(api);
   for (std::size_t at = 0; at < stream.size();) {
     const Block block = block_at(stream, at);
-    const bool held = block.size <= metrics::StreamMeter::hold_limit;
+    const bool held = block.size <= metrics::measure::StreamMeter::hold_limit;
     const bool lost = !block.ended && !whole && held;
     const bool cut = reading.is_usage_event(block) && usage_events && held;
     if (!lost && !cut) sent += stream.substr(block.begin, block.end - block.begin);

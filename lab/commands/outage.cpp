@@ -1,0 +1,52 @@
+#include <CLI/CLI.hpp>
+#include <fstream>
+#include <iostream>
+#include <iterator>
+#include <memory>
+#include <string>
+
+#include "lab/commands/commands.hpp"
+#include "lab/json_fields.hpp"
+#include "lab/report/outage.hpp"
+
+namespace weir::lab::commands {
+namespace {
+
+struct Options {
+  report::Outage outage;
+  std::string log, client, metrics;
+};
+
+int run_outage(Options& options) {
+  std::ifstream log(options.log), client(options.client), metrics(options.metrics);
+  for (const auto& [file, path] :
+       {std::pair(&log, options.log), std::pair(&client, options.client), std::pair(&metrics, options.metrics)}) {
+    if (*file) continue;
+    std::cerr << "weir-lab outage: cannot read " << path << "\n";
+    return 1;
+  }
+  const auto report = object_of(std::string(std::istreambuf_iterator<char>(client), {}));
+  if (!report) {
+    std::cerr << "weir-lab outage: " << options.client << " is no report of `weir-lab load --json`\n";
+    return 1;
+  }
+  report::read_outage(options.outage, log, *report, report::read_metrics_text(metrics));
+  report::print_outage(std::cout, options.outage);
+  return 0;
+}
+
+}  // namespace
+
+void add_outage_command(CLI::App& app, int& status) {
+  const auto options = std::make_shared<Options>();
+  CLI::App* outage = app.add_subcommand("outage", "What the loss of a replica cost, and when it was back");
+  outage->add_option("--replica", options->outage.replica, "The replica that was lost")->required();
+  outage->add_option("--killed", options->outage.killed, "When it was killed, in Unix seconds")->required();
+  outage->add_option("--restarted", options->outage.restarted, "When it was started again")->required();
+  outage->add_option("--log", options->log, "weir's request log")->required();
+  outage->add_option("--client", options->client, "Report of `weir-lab load --json`")->required();
+  outage->add_option("--metrics", options->metrics, "weir's /metrics page, saved after the run")->required();
+  outage->callback([options, &status] { status = run_outage(*options); });
+}
+
+}  // namespace weir::lab::commands

@@ -1,0 +1,73 @@
+#include <CLI/CLI.hpp>
+#include <boost/asio/ip/address.hpp>
+#include <charconv>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "lab/commands/commands.hpp"
+#include "lab/engine/engine_options.hpp"
+#include "lab/engine/engine_preset.hpp"
+#include "lab/sim/sim_replica.hpp"
+
+namespace weir::lab::commands {
+namespace {
+
+struct Options {
+  sim::SimSettings settings;
+  std::string listen = "127.0.0.1:8001";
+};
+
+/// "ADDRESS:PORT" or "[ADDRESS]:PORT". Returns what is wrong, "" if nothing.
+std::string read_listen(const std::string& text, sim::SimSettings& settings) {
+  const std::size_t colon = text.rfind(':');
+  if (colon == std::string::npos) return "expected ADDRESS:PORT, got \"" + text + "\"";
+  std::string host = text.substr(0, colon);
+  if (host.size() > 2 && host.front() == '[' && host.back() == ']') host = host.substr(1, host.size() - 2);
+  boost::system::error_code ec;
+  boost::asio::ip::make_address(host, ec);
+  if (ec) return "expected a numeric address before the port, got \"" + host + "\"";
+  const char* const end = text.data() + text.size();
+  const auto [stop, failed] = std::from_chars(text.data() + colon + 1, end, settings.port);
+  if (failed != std::errc{} || stop != end)
+    return "the port must be 0 to 65535, got \"" + text.substr(colon + 1) + "\"";
+  settings.host = host;
+  return "";
+}
+
+}  // namespace
+
+void add_sim_command(CLI::App& app, int& status) {
+  const auto options = std::make_shared<Options>();
+  sim::SimSettings& s = options->settings;
+
+  CLI::App* sim =
+      app.add_subcommand("sim", "A simulated replica: a real HTTP server with a model of an engine behind it");
+  sim->footer(std::string("Serves /v1/chat/completions and /v1/completions as vLLM does (only Content-Type: "
+                          "application/json), /generate and\n/generate_stream as TGI does, and "
+                          "/v1/models, /health, /metrics. Its times are simulated: they resemble an engine and prove "
+                          "nothing about one.\n") +
+              "Example: weir-lab sim --listen 127.0.0.1:8001 --preset a800 --speed 0.5 --log truth.jsonl\n\n" +
+              engine::describe_engine_presets());
+  sim->add_option("--listen", options->listen, "Address and port; port 0 lets the system choose")
+      ->capture_default_str()
+      ->check([](const std::string& text) {
+        sim::SimSettings ignored;
+        return read_listen(text, ignored);
+      });
+  sim->add_option("--model", s.model, "Name of the model it serves")->capture_default_str();
+  sim->add_option("--seed", s.seed, "Answers, their lengths and the jitter follow from it")->capture_default_str();
+  sim->add_option("--engine", s.engine, "Whose metric names /metrics uses: vllm (default) or tgi")
+      ->transform(CLI::CheckedTransformer(std::map<std::string, sim::EngineNames>{{"vllm", sim::EngineNames::vllm},
+                                                                                  {"tgi", sim::EngineNames::tgi}})
+                      .description(""));
+  sim->add_option("--log", s.log, "File for a JSON line a request with its true moments; - = standard output");
+
+  engine::add_engine_options(*sim, s.model_settings);
+  sim->callback([options, &status] {
+    read_listen(options->listen, options->settings);
+    status = sim::run_sim(options->settings);
+  });
+}
+
+}  // namespace weir::lab::commands

@@ -1,0 +1,82 @@
+#include "lab/engine/engine_options.hpp"
+
+#include <CLI/CLI.hpp>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "lab/engine/engine_preset.hpp"
+
+namespace weir::lab::engine {
+namespace {
+
+const std::string group = "Engine (defaults resemble a 7B model on a mid-range GPU)";
+
+/// A time as a number of `unit`s.
+void add_time(CLI::App& command, const std::string& name, nanoseconds& time, double unit, double most,
+              const std::string& help) {
+  const auto set = [&time, unit](double value) { time = nanoseconds(static_cast<std::int64_t>(value * unit)); };
+  char usual[32];
+  std::snprintf(usual, sizeof usual, "%g", static_cast<double>(time.count()) / unit);
+  command.add_option_function<double>(name, set, help)->default_str(usual)->check(CLI::Range(0.0, most))->group(group);
+}
+
+}  // namespace
+
+void add_engine_options(CLI::App& command, EngineSettings& settings) {
+  // CLI11 runs the options in the order they were added: the preset stands before those that override it.
+  std::vector<std::string> names;
+  for (const EnginePreset& preset : engine_presets()) names.emplace_back(preset.name);
+  const auto take_preset = [&settings](const std::string& name) { settings = *engine_preset(name); };
+  command.add_option_function<std::string>("--preset", take_preset, "Values of a card, simulated; see below")
+      ->check(CLI::IsMember(names))
+      ->group(group);
+
+  command.add_option("--speed", settings.speed, "Divides every step time")
+      ->capture_default_str()
+      ->check(CLI::Range(1e-3, 1e6))
+      ->group(group);
+  command.add_option("--batching", settings.batching, "continuous (default) or static")
+      ->transform(CLI::CheckedTransformer(std::map<std::string, Batching>{{"continuous", Batching::continuous},
+                                                                          {"static", Batching::static_batches}})
+                      .description(""))
+      ->group(group);
+  command.add_option("--max-batch", settings.max_batch, "Sequences that run at a time")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 100'000))
+      ->group(group);
+  command.add_option("--kv-tokens", settings.kv_tokens, "Tokens that the KV cache holds")
+      ->capture_default_str()
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 40))
+      ->group(group);
+  command.add_option("--prefill-budget", settings.prefill_budget, "Tokens of one step, decode included")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 10'000'000))
+      ->group(group);
+  add_time(command, "--step-ms", settings.step_base, 1e6, 60'000, "Milliseconds of every step");
+  add_time(command, "--prefill-us", settings.per_prefill_token, 1e3, 1e6,
+           "Microseconds more for each prompt token of a step");
+  add_time(command, "--sequence-us", settings.per_decode_sequence, 1e3, 1e6,
+           "Microseconds more for each decoded sequence of a step beyond --knee");
+  command.add_option("--knee", settings.knee, "Decoded sequences of a step that cost nothing more")
+      ->capture_default_str()
+      ->check(CLI::Range(0, 100'000))
+      ->group(group);
+  add_time(command, "--kv-ns", settings.per_kv_token, 1, 1e6, "Nanoseconds more for each token in the KV cache");
+  command.add_option("--jitter", settings.jitter, "Share by which step times vary")
+      ->capture_default_str()
+      ->check(CLI::Range(0.0, 0.9))
+      ->group(group);
+  command
+      .add_option("--speculative-tokens", settings.speculative_tokens,
+                  "Tokens drafted for each sequence and step; what is accepted comes in one event")
+      ->capture_default_str()
+      ->check(CLI::Range(0, 64))
+      ->group(group);
+  command.add_option("--acceptance", settings.acceptance, "Probability that a drafted token is right")
+      ->capture_default_str()
+      ->check(CLI::Range(0.0, 1.0))
+      ->group(group);
+}
+
+}  // namespace weir::lab::engine

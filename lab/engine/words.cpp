@@ -1,0 +1,196 @@
+#include "lab/engine/words.hpp"
+
+#include <array>
+#include <cstddef>
+
+namespace weir::lab::engine {
+namespace {
+
+enum class Kind { space, line_break, latin, digit, alphabet, ideograph, emoji, single };
+
+struct CodePoint {
+  Kind kind;
+  std::size_t bytes;
+};
+
+/// Reads one code point; a byte that begins no valid sequence stands for itself.
+CodePoint code_point(std::string_view text) {
+  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
+  const auto follows = [&](std::size_t n) {
+    if (text.size() < n) return false;
+    for (std::size_t i = 1; i < n; ++i) {
+      if ((byte(i) & 0xc0u) != 0x80u) return false;
+    }
+    return true;
+  };
+  const unsigned c = byte(0);
+  if (c == ' ' || c == '\t') return {Kind::space, 1};
+  if (c == '\n' || c == '\r') return {Kind::line_break, 1};
+  if ((c | 0x20u) >= 'a' && (c | 0x20u) <= 'z') return {Kind::latin, 1};
+  if (c >= '0' && c <= '9') return {Kind::digit, 1};
+  if (c >= 0xc2 && c <= 0xdf && follows(2)) {
+    return {c >= 0xc3 && c <= 0xc9 ? Kind::latin : Kind::alphabet, 2};  // U+00C0 to U+027F are Latin.
+  }
+  if (c >= 0xe0 && c <= 0xef && follows(3)) return {c >= 0xe3 ? Kind::ideograph : Kind::alphabet, 3};
+  if (c >= 0xf0 && c <= 0xf4 && follows(4)) return {Kind::emoji, 4};
+  return {Kind::single, 1};
+}
+
+std::uint64_t tokens_of_run(Kind kind, std::uint64_t length) {
+  switch (kind) {
+    case Kind::space:
+      return length > 1 ? 1 : 0;
+    case Kind::line_break:
+      return 1;
+    case Kind::latin:
+      return (length + 4) / 5;
+    case Kind::digit:
+      return (length + 2) / 3;
+    case Kind::alphabet:
+      return (length + 1) / 2;
+    case Kind::emoji:
+      return 2 * length;
+    case Kind::ideograph:
+    case Kind::single:
+      return length;
+  }
+  return length;
+}
+
+constexpr std::array<std::string_view, 160> words{
+    "about",       "above",  "across",  "after",     "again",      "against",   "air",    "all",       "along",
+    "also",        "animal", "answer",  "any",       "around",     "as",        "ask",    "at",        "away",
+    "back",        "be",     "because", "before",    "begin",      "being",     "below",  "between",   "big",
+    "book",        "both",   "bridge",  "build",     "but",        "by",        "call",   "came",      "can",
+    "carry",       "change", "channel", "children",  "city",       "close",     "cold",   "come",      "could",
+    "country",     "cut",    "day",     "different", "do",         "down",      "earth",  "eat",       "end",
+    "engineer",    "enough", "even",    "every",     "example",    "eye",       "far",    "farm",      "father",
+    "feet",        "few",    "find",    "first",     "flood",      "flow",      "follow", "food",      "for",
+    "form",        "found",  "from",    "garden",    "gate",       "get",       "give",   "go",        "good",
+    "great",       "grow",   "hand",    "hard",      "have",       "head",      "hear",   "help",      "here",
+    "high",        "home",   "house",   "how",       "hundred",    "idea",      "if",     "important", "in",
+    "into",        "it",     "just",    "keep",      "kind",       "know",      "lake",   "land",      "large",
+    "last",        "late",   "learn",   "leave",     "left",       "letter",    "level",  "life",      "light",
+    "like",        "line",   "list",    "little",    "live",       "long",      "look",   "make",      "many",
+    "measurement", "mill",   "miller",  "more",      "mountain",   "move",      "much",   "near",      "need",
+    "never",       "night",  "number",  "of",        "often",      "on",        "one",    "open",      "or",
+    "other",       "over",   "people",  "place",     "rain",       "reservoir", "river",  "small",     "stone",
+    "stream",      "the",    "through", "time",      "understand", "upstream",  "water"};
+
+// Latin, accents, Cyrillic, CJK, an emoji; a quote and a line break, which JSON has to escape.
+constexpr std::array<AnswerToken, 64> answer_tokens{{
+    {" the", " the"},
+    {" river", " river"},
+    {" rises", " rises"},
+    {" in", " in"},
+    {" spring", " spring"},
+    {",", ","},
+    {" and", " and"},
+    {" a", " a"},
+    {" weir", " weir"},
+    {" lets", " lets"},
+    {" it", " it"},
+    {" through", " through"},
+    {".", "."},
+    {" Each", " Each"},
+    {" stone", " stone"},
+    {" was", " was"},
+    {" measured", " measured"},
+    {" twice", " twice"},
+    {" before", " before"},
+    {" water", " water"},
+    {" came", " came"},
+    {";", ";"},
+    {" nobody", " nobody"},
+    {" knew", " knew"},
+    {" how", " how"},
+    {" much", " much"},
+    {" would", " would"},
+    {" flow", " flow"},
+    {"\n", "\\n"},
+    {" On", " On"},
+    {" quiet", " quiet"},
+    {" days", " days"},
+    {" you", " you"},
+    {" can", " can"},
+    {" hear", " hear"},
+    {" fish", " fish"},
+    {" jump", " jump"},
+    {" \"", " \\\""},
+    {"usage", "usage"},
+    {"\":", "\\\":"},
+    {" level", " level"},
+    {" gauge", " gauge"},
+    {" reads", " reads"},
+    {" zero", " zero"},
+    {" café", " café"},
+    {" naïve", " naïve"},
+    {" Müller", " Müller"},
+    {" вода", " вода"},
+    {" река", " река"},
+    {"水", "水"},
+    {"河流", "河流"},
+    {" 🐟", " 🐟"},
+    {" from", " from"},
+    {" hill", " hill"},
+    {" to", " to"},
+    {" mill", " mill"},
+    {" its", " its"},
+    {" wheel", " wheel"},
+    {" turns", " turns"},
+    {" slowly", " slowly"},
+    {"ly", "ly"},
+    {"ing", "ing"},
+    {" 42", " 42"},
+    {" –", " –"},
+}};
+
+}  // namespace
+
+std::uint64_t count_tokens(std::string_view text) {
+  std::uint64_t tokens = 0;
+  std::uint64_t run = 0;
+  Kind kind = Kind::space;
+  while (!text.empty()) {
+    const CodePoint next = code_point(text);
+    if (next.kind != kind && run > 0) {
+      tokens += tokens_of_run(kind, run);
+      run = 0;
+    }
+    kind = next.kind;
+    ++run;
+    text.remove_prefix(next.bytes);
+  }
+  return run > 0 ? tokens + tokens_of_run(kind, run) : tokens;
+}
+
+std::span<const std::string_view> prompt_words() { return words; }
+
+std::string prompt_text(std::uint64_t tokens, Random& random) {
+  std::string text;
+  text.reserve(tokens * 5);
+  std::uint64_t left = tokens;
+  std::uint64_t in_sentence = 0;
+  while (left > 0) {
+    if (in_sentence >= 8 && random.below(6) == 0) {
+      text += '.';
+      --left;
+      in_sentence = 0;
+      continue;
+    }
+    std::string_view word = words[random.below(words.size())];
+    if (count_tokens(word) > left) word = "river";  // One token: what is left is met exactly.
+    if (!text.empty()) text += ' ';
+    text += word;
+    left -= count_tokens(word);
+    ++in_sentence;
+  }
+  return text;
+}
+
+AnswerToken answer_token(std::uint64_t seed, std::uint64_t index) {
+  Random random(seed ^ (index * 0xd1342543de82ef95u));
+  return answer_tokens[random.below(answer_tokens.size())];
+}
+
+}  // namespace weir::lab::engine

@@ -1,0 +1,71 @@
+#include "lab/report/outage.hpp"
+
+#include "lab/json_fields.hpp"
+#include "lab/report/summary.hpp"
+#include "lab/text.hpp"
+
+namespace weir::lab::report {
+namespace {
+
+std::map<std::string, std::uint64_t> whole(const std::map<std::string, double>& counts) {
+  std::map<std::string, std::uint64_t> out;
+  for (const auto& [name, n] : counts) out[name] = static_cast<std::uint64_t>(n);
+  return out;
+}
+
+std::string list(const std::map<std::string, std::uint64_t>& counts) {
+  std::string out;
+  for (const auto& [name, n] : counts) {
+    out += (out.empty() ? "" : ", ") + name + " " + std::to_string(n);
+  }
+  return out.empty() ? "none" : out;
+}
+
+}  // namespace
+
+void read_outage(Outage& outage, std::istream& request_log, const boost::json::object& report,
+                 const MetricsText& metrics) {
+  outage.ok = count_of(report, "requests_ok");
+  const boost::json::value* errors = report.if_contains("errors");
+  if (errors && errors->is_object()) {
+    for (const auto& [kind, n] : errors->get_object()) {
+      if (n.is_number()) outage.client[std::string(kind)] = n.to_number<std::uint64_t>();
+    }
+  }
+  outage.outcomes = whole(metrics.by_label("weir_requests_total", "outcome"));
+  outage.retries = whole(metrics.by_label("weir_retries_total", "reason"));
+
+  std::string text;
+  while (std::getline(request_log, text)) {
+    bool readable = false;
+    const auto row = read_log_line(text, readable);
+    if (!row || row->outcome != "ok") continue;
+    if (row->replica != outage.replica) {
+      outage.meanwhile_ok += row->begin >= outage.killed && row->begin < outage.restarted;
+      continue;
+    }
+    const double end = row->begin + row->e2e.value_or(0);
+    if (row->begin < outage.restarted || !row->e2e) continue;
+    if (outage.back_end && *outage.back_end <= end - outage.restarted) continue;
+    outage.back_begin = row->begin - outage.restarted;
+    outage.back_end = end - outage.restarted;
+  }
+}
+
+void print_outage(std::ostream& out, const Outage& o) {
+  std::uint64_t lost = 0;
+  for (const auto& [kind, n] : o.client) lost += n;
+  out << "what clients saw    " << o.ok << " ok, " << lost << " failed: " << list(o.client) << '\n'
+      << "what weir counted   requests: " << list(o.outcomes) << "; sent once more: " << list(o.retries) << '\n'
+      << "while it was away   " << format("%.1f s, ", o.restarted - o.killed) << o.meanwhile_ok
+      << " requests begun then were answered by the others\n"
+      << "back                ";
+  if (o.back_end) {
+    out << format("first ok answer %.2f s after its restart (a request that came %.2f s after it)\n", *o.back_end,
+                  *o.back_begin);
+  } else {
+    out << "no ok answer after its restart within this run\n";
+  }
+}
+
+}  // namespace weir::lab::report

@@ -1,0 +1,198 @@
+#include "lab/report/summary.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <set>
+
+#include "lab/json_fields.hpp"
+#include "lab/text.hpp"
+#include "metrics/record/gap_sketch.hpp"
+
+namespace weir::lab::report {
+
+namespace json = boost::json;
+using load::Distribution;
+
+namespace {
+
+/// "2026-11-21T07:00:00.123456Z"
+std::optional<double> unix_seconds(const std::string& time) {
+  int year = 0;
+  unsigned month = 0, day = 0, hour = 0, minute = 0;
+  double second = 0;
+  char zone = 0;
+  if (std::sscanf(time.c_str(), "%4d-%2u-%2uT%2u:%2u:%lf%c", &year, &month, &day, &hour, &minute, &second, &zone) !=
+          7 ||
+      zone != 'Z') {
+    return std::nullopt;
+  }
+  const std::chrono::year_month_day date{std::chrono::year(year), std::chrono::month(month), std::chrono::day(day)};
+  if (!date.ok()) return std::nullopt;
+  const auto days = std::chrono::sys_days(date).time_since_epoch().count();
+  return static_cast<double>(days) * 86400.0 + hour * 3600.0 + minute * 60.0 + second;
+}
+
+/// The gaps are ITL only if every event was one token: not so where the engine told that some held several.
+void read_gaps(const json::object& line, LogRow& row) {
+  const std::string source = text_of(line, "k_source");
+  const json::value* bins = line.if_contains("gap_bins");
+  if ((source != "settled" && source != "wire") || !bins || !bins->is_array()) return;
+  std::uint64_t gaps = 0;
+  for (const json::value& bin : bins->get_array()) {
+    const json::array* pair = bin.if_array();
+    if (!pair || pair->size() != 2 || !pair->at(0).is_int64() || !pair->at(1).is_int64()) continue;
+    row.gaps.emplace_back(static_cast<std::uint16_t>(pair->at(0).get_int64()),
+                          static_cast<std::uint64_t>(pair->at(1).get_int64()));
+    gaps += row.gaps.back().second;
+  }
+  // Of n tokens the first ends no gap, nor does an end of sequence that is an empty event.
+  if (source == "wire" && row.output_tokens > gaps + 2) row.gaps.clear();
+}
+
+// -- printing ---------------------------------------------------------------------------------------------------------
+
+std::string ms(const std::optional<Distribution>& d, double Distribution::*figure) {
+  return d ? format("%8.1f", 1e3 * ((*d).*figure)) : format("%8s", "-");
+}
+
+std::string p50_p95(const std::optional<Distribution>& d) {
+  return ms(d, &Distribution::p50) + ms(d, &Distribution::p95);
+}
+
+void print_head(std::ostream& out, int width, std::string_view name) {
+  out << format("%-*s %7s %7s %7s  %16s %16s %16s %9s\n", width, "", "", "", "", "TTFT ms  ", "ITL ms  ", "TPOT ms  ",
+                "output");
+  out << format("%-*.*s %7s %7s %7s  %8s%8s %8s%8s %8s%8s %9s\n", width, static_cast<int>(name.size()), name.data(),
+                "ok", "failed", "aborted", "p50", "p95", "p50", "p95", "p50", "p95", "tokens/s");
+}
+
+void print_group(std::ostream& out, int width, const std::string& name, const LogGroup& group, double elapsed) {
+  out << format("%-*s %7llu %7llu %7llu  ", width, name.c_str(), static_cast<unsigned long long>(group.ok()),
+                static_cast<unsigned long long>(group.failed()), static_cast<unsigned long long>(group.aborted()))
+      << p50_p95(group.ttft()) << ' ' << p50_p95(group.itl()) << ' ' << p50_p95(group.tpot())
+      << (elapsed > 0 ? format(" %9.1f", static_cast<double>(group.output_tokens()) / elapsed) : format(" %9s", "-"))
+      << '\n';
+}
+
+}  // namespace
+
+std::optional<LogRow> read_log_line(std::string_view text, bool& readable) {
+  const auto line = object_of(text);
+  const auto begin = line ? unix_seconds(text_of(*line, "time")) : std::nullopt;
+  readable = begin.has_value();
+  if (!readable || text_of(*line, "role") != "primary") return std::nullopt;
+  LogRow row;
+  row.begin = *begin;
+  row.replica = text_of(*line, "replica");
+  row.config = text_of(*line, "config");
+  row.outcome = text_of(*line, "outcome");
+  row.ttft = number_of(*line, "ttft_s");
+  row.ttft_client = number_of(*line, "ttft_client_s");
+  row.tpot = number_of(*line, "tpot_s");
+  row.e2e = number_of(*line, "e2e_s");
+  row.prompt_tokens = count_of(*line, "prompt_tokens");
+  row.output_tokens = count_of(*line, "output_tokens");
+  read_gaps(*line, row);
+  return row;
+}
+
+void LogGroup::add(const LogRow& row) {
+  prompt_tokens_ += row.prompt_tokens;
+  output_tokens_ += row.output_tokens;
+  if (row.outcome == "client_abort") {
+    ++aborted_;
+    return;
+  }
+  if (row.outcome != "ok" && row.outcome != "ok_empty") {
+    ++failed_;
+    return;
+  }
+  ++ok_;
+  const auto keep = [](std::vector<float>& values, const std::optional<double>& v) {
+    if (v) values.push_back(static_cast<float>(*v));
+  };
+  keep(ttft_, row.ttft);
+  keep(ttft_client_, row.ttft_client);
+  keep(tpot_, row.tpot);
+  keep(e2e_, row.e2e);
+  for (const auto& [bin, count] : row.gaps) gaps_[bin] += count;
+}
+
+std::optional<Distribution> LogGroup::itl() const {
+  Distribution d;
+  double sum = 0;
+  for (const auto& [bin, count] : gaps_) {
+    d.count += count;
+    d.max = metrics::seconds(metrics::record::GapSketch::middle_of(bin));
+    sum += d.max * static_cast<double>(count);
+  }
+  if (d.count == 0) return std::nullopt;
+  d.mean = sum / static_cast<double>(d.count);
+  const auto quantile = [&](double q) {
+    const auto rank = static_cast<std::uint64_t>(q * static_cast<double>(d.count - 1));
+    std::uint64_t below = 0;
+    for (const auto& [bin, count] : gaps_) {
+      below += count;
+      if (rank < below) return metrics::seconds(metrics::record::GapSketch::middle_of(bin));
+    }
+    return d.max;
+  };
+  d.p50 = quantile(0.50);
+  d.p90 = quantile(0.90);
+  d.p95 = quantile(0.95);
+  if (d.count >= 100) d.p99 = quantile(0.99);
+  return d;
+}
+
+LogSummary read_log(std::istream& in) {
+  LogSummary summary;
+  bool any = false;
+  std::string text;
+  while (std::getline(in, text)) {
+    const bool unfinished = in.eof();  // No newline behind it: weir is writing it.
+    if (text.empty()) continue;
+    bool readable = false;
+    const auto row = read_log_line(text, readable);
+    if (!readable && !unfinished) ++summary.unreadable;
+    if (!row) continue;
+    const double end = row->begin + row->e2e.value_or(0);
+    summary.begin = any ? std::min(summary.begin, row->begin) : row->begin;
+    summary.end = any ? std::max(summary.end, end) : end;
+    any = true;
+    summary.all.add(*row);
+    summary.replicas[{row->config, row->replica}].add(*row);
+    summary.configs[row->config].add(*row);
+  }
+  return summary;
+}
+
+void print_summary(std::ostream& out, const LogSummary& summary) {
+  const double elapsed = summary.elapsed();
+  const auto shown = [](const std::string& name) { return name.empty() ? std::string("(none)") : name; };
+  std::size_t longest = 14;
+  for (const auto& [key, group] : summary.replicas) {
+    longest = std::max(longest, shown(key.second).size() + shown(key.first).size() + 3);
+  }
+  const int width = static_cast<int>(std::min<std::size_t>(longest, 60));
+
+  print_head(out, width, "replica");
+  for (const auto& [key, group] : summary.replicas) {
+    print_group(out, width, shown(key.second) + " (" + shown(key.first) + ")", group, elapsed);
+  }
+  out << '\n';
+  print_head(out, width, "configuration");
+  for (const auto& [config, group] : summary.configs) print_group(out, width, shown(config), group, elapsed);
+  print_group(out, width, "all", summary.all, elapsed);
+  if (elapsed > 0) {
+    out << format("\n%.1f s, %.1f requests a minute, %.1f tokens/s with prompts\n", elapsed,
+                  60.0 * static_cast<double>(summary.all.ok()) / elapsed,
+                  static_cast<double>(summary.all.prompt_tokens() + summary.all.output_tokens()) / elapsed);
+  }
+  if (summary.unreadable > 0) {
+    out << format("%llu lines could not be read and are left out\n",
+                  static_cast<unsigned long long>(summary.unreadable));
+  }
+}
+
+}  // namespace weir::lab::report

@@ -1,0 +1,316 @@
+#include "metrics/measure/answer_tally.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "metrics/prefetch.hpp"
+
+namespace weir::metrics::measure {
+
+namespace {
+
+std::uint64_t nanoseconds(Moment from, Moment to) {
+  return to > from ? static_cast<std::uint64_t>(Nanoseconds(to - from).count()) : 0;
+}
+
+}  // namespace
+
+AnswerTally::AnswerTally(series::ReplicaShard& shard, std::uint32_t choices, std::uint32_t prompts, Moment received,
+                         Moment sent)
+    : shard_(shard),
+      expected_choices_(std::max(choices, 1U)),
+      one_prompt_(prompts <= 1),
+      received_(received),
+      sent_(sent) {}
+
+void AnswerTally::read(Moment at) {
+  if (last_read_ == at) return;
+  last_read_ = at;
+  ++answer_.reads;
+  backlog_ = std::exchange(backlog_next_, false);
+  if (backlog_) ++pauses_;
+}
+
+void AnswerTally::approach() const { prefetch(answer_.gaps.bins().data(), answer_.gaps.bins().size_bytes()); }
+
+void AnswerTally::unparsed(series::Unparsed why) {
+  answer_.unparsed = true;
+  for (Choice& one : choices_) one.count_known = false;  // It may have brought tokens.
+  shard_.unparsed[static_cast<std::size_t>(why)].add();
+}
+
+void AnswerTally::event(const wire::EventFacts& facts, Moment at, Brought& brought) {
+  ++brought.events;
+  if (facts.error) {
+    answer_.in_band_error = true;
+    refused_ |= answer_.events == 0;
+  }
+  ++answer_.events;
+  if (facts.broken) unparsed(series::Unparsed::broken_json);
+  if (facts.marker) answer_.complete = Completeness::marker;
+  if (facts.carries_choice) {
+    if (!answer_.first_choice) answer_.first_choice = at;
+    answer_.last_choice = at;
+  }
+  for (const wire::ChoiceFacts& said : facts.choices) choice_event(facts, said, at, brought);
+  prompt(facts);
+  usage(facts);
+  finish_reason(facts.finish_reason);
+  answer_.output_chars += facts.output_chars;
+  answer_.timed |= facts.timed;
+}
+
+bool AnswerTally::finished_before(const wire::EventFacts& facts) const {
+  return std::ranges::all_of(facts.choices, [this](const wire::ChoiceFacts& said) {
+    return said.index < choices_.size() && choices_[said.index].finished;
+  });
+}
+
+/// Samples of one prompt all tell the same of it. Of a list of prompts each choice tells of its own, and no more than
+/// an event for all of them knows the sum.
+void AnswerTally::prompt(const wire::EventFacts& facts) {
+  const bool of_all = (facts.choices.empty() && !facts.of_one_choice) || expected_choices_ == 1;
+  if (!of_all && !one_prompt_) return;
+  if (facts.prompt_tokens) answer_.prompt_tokens = facts.prompt_tokens;
+  if (facts.cached_tokens) answer_.cached_tokens = facts.cached_tokens;
+}
+
+AnswerTally::Choice* AnswerTally::choice(std::uint32_t index) {
+  if (index >= most_choices) {
+    too_many_choices_ = true;
+    return nullptr;
+  }
+  if (index >= choices_.size()) {
+    choices_.resize(index + 1, Choice{.count_known = !answer_.unparsed});
+  }
+  return &choices_[index];
+}
+
+void AnswerTally::choice_event(const wire::EventFacts& facts, const wire::ChoiceFacts& said, Moment at,
+                               Brought& brought) {
+  Choice* const of = choice(said.index);
+  std::optional<std::uint64_t> k;
+  bool token = said.token;
+  if (of != nullptr) {
+    k = count_tokens(facts, said, *of);
+    token |= k.value_or(0) > 0;  // A count that rises is a token event, whatever the delta shows.
+  }
+  if (facts.prefill_progress) token = false;
+  // The delta is read before its finish: the last token may come with it.
+  if (token) token_event(said, of, k, at, brought);
+  if (of == nullptr) return;
+  of->last = at;
+  if (said.finished && !of->finished) {
+    of->closed_empty = !token;
+    of->finished = true;
+    last_finished_ = said.index;
+  }
+}
+
+std::optional<std::uint64_t> AnswerTally::count_tokens(const wire::EventFacts& facts, const wire::ChoiceFacts& said,
+                                                       Choice& of) const {
+  // With several choices in one event a count belongs to none of them.
+  auto total = facts.choices.size() == 1 ? facts.completion_tokens : std::nullopt;
+  if (total == 0U && said.token) total.reset();  // Beside a token, 0 stands for no count (some gateways).
+  std::optional<std::uint64_t> k;
+  if (said.tokens) {
+    k = *said.tokens;
+  } else if (total && of.count_known) {
+    k = *total > of.count ? *total - of.count : 0;
+  }
+  if (total) {
+    of.count_known = true;
+    of.count = std::max(of.count, *total);
+  } else if (k) {
+    of.count += *k;
+  } else if (said.token) {
+    of.count_known = false;
+  }
+  return k;
+}
+
+void AnswerTally::token_event(const wire::ChoiceFacts& said, Choice* of, std::optional<std::uint64_t> k, Moment at,
+                              Brought& brought) {
+  (k ? k_known_ : k_unknown_) = true;
+  answer_.tokens_per_event = k_unknown_ ? TokensPerEvent::unknown : TokensPerEvent::wire;
+  ++answer_.token_events;
+  ++brought.token_events;
+  const std::uint64_t tokens = k.value_or(1);
+  brought.tokens += static_cast<std::uint32_t>(std::min<std::uint64_t>(tokens, UINT32_MAX));
+  answer_.counted_tokens += tokens;
+  shard_.output_tokens.add(tokens);
+
+  if (!answer_.first_token) {
+    answer_.first_token = at;
+    answer_.first_output_tokens = k;
+    brought.first_token = true;
+    shard_.time_to_first_token.observe(nanoseconds(sent_, at));
+    shard_.client_time_to_first_token.observe(nanoseconds(received_, at));
+  }
+  if (said.output && !answer_.first_output) answer_.first_output = at;
+  if (at != *answer_.first_token) answer_.token_events_in_different_reads = true;
+  if (at != last_token_read_) ++answer_.token_reads;
+  last_token_read_ = at;
+  if (of == nullptr) return;
+  coalesce(*of, at);
+  observe_gaps(*of, k, at);
+  ++of->token_events;
+}
+
+/// Counts token events of one choice that came in one read: their gaps are those of a hop that buffers, or of an engine
+/// that writes several at a time, and no time per token. What a pause of weir's own has gathered
+/// accuses nobody.
+void AnswerTally::coalesce(Choice& of, Moment at) {
+  if (!of.begun || of.last_event != at || backlog_) {
+    of.coalesced = false;
+    return;
+  }
+  answer_.coalesced_token_events += of.coalesced ? 1 : 2;
+  of.coalesced = true;
+  if (at != last_coalesced_read_) ++answer_.coalesced_reads;
+  last_coalesced_read_ = at;
+}
+
+void AnswerTally::observe_gaps(Choice& of, std::optional<std::uint64_t> k, Moment at) {
+  if (of.begun) {
+    if (of.pauses_at_event == pauses_ && !backlog_) {
+      const std::uint64_t gap = nanoseconds(of.last_event, at);
+      shard_.inter_chunk_latency.observe(gap);
+      answer_.gaps.add(Nanoseconds(gap));
+    }
+    if (k.value_or(0) > 0 && of.pauses_at_counted == pauses_ && !backlog_ && !k_unknown_) {
+      shard_.inter_token_latency.observe(nanoseconds(of.last_counted, at) / *k, *k);
+    }
+  }
+  if (!of.begun) {
+    of.first_event = at;
+    of.first_count = k.value_or(1);
+  }
+  of.apart |= at != of.first_event;
+  if (!of.begun || k.value_or(1) > 0) {
+    of.last_counted = at;
+    of.pauses_at_counted = pauses_;
+  }
+  of.begun = true;
+  of.last_event = at;
+  of.pauses_at_event = pauses_;
+}
+
+void AnswerTally::usage(const wire::EventFacts& facts) {
+  if (facts.choices.empty()) {
+    if (!facts.completion_tokens || (facts.completion_tokens == 0U && answer_.token_events > 0)) return;
+    if (facts.of_one_choice && (expected_choices_ > 1 || choices_.size() > 1))
+      return usage_of_one_choice(*facts.completion_tokens);
+    answer_.output_tokens = facts.completion_tokens;
+    answer_.token_source = TokenSource::usage;
+    total_known_ = true;
+  } else if (!total_known_) {
+    sum_counts(facts.one_token_an_event && !facts.completion_tokens);
+  }
+}
+
+/// llama.cpp sends a usage event for each choice, right behind its finish: these add up.
+void AnswerTally::usage_of_one_choice(std::uint64_t tokens) {
+  if (total_known_ || last_finished_ >= choices_.size()) return;
+  Choice& one = choices_[last_finished_];
+  one.count = tokens;
+  one.count_known = true;
+  sum_counts(false);
+}
+
+/// A token event has a token at least. Of several choices some gateways pass on the usage of one as that of all.
+void AnswerTally::drop_total_of_one_choice() {
+  if (expected_choices_ < 2 || !total_known_ || answer_.output_tokens >= answer_.token_events) return;
+  answer_.output_tokens.reset();
+  answer_.token_source = TokenSource::none;
+}
+
+/// n as far as it has come: the sum over choices, once each choice's own count is known.
+void AnswerTally::sum_counts(bool by_events) {
+  std::uint64_t sum = 0;
+  bool begun = false;
+  for (const Choice& one : choices_) {
+    if (!one.count_known || too_many_choices_) {
+      answer_.output_tokens.reset();
+      answer_.token_source = TokenSource::none;
+      return;
+    }
+    begun |= one.begun;
+    sum += one.count;
+  }
+  if (!begun && sum == 0) return;
+  answer_.output_tokens = sum;
+  answer_.token_source = by_events ? TokenSource::events : TokenSource::usage;
+}
+
+void AnswerTally::finish_reason(std::string_view reason) {
+  if (reason.empty() || !answer_.finish_reason.empty()) return;
+  // It goes into a log line: what is no plain word of a replica does not.
+  for (const char c : reason.substr(0, 32))
+    answer_.finish_reason += c > ' ' && c <= '~' && c != '"' && c != '\\' ? c : '?';
+}
+
+/// What counts one choice of several counts some of the tokens: how many there are is not known.
+void AnswerTally::json(const wire::JsonAnswerFacts& facts) {
+  const bool of_all = !facts.of_one_choice || expected_choices_ == 1;
+  if (one_prompt_ || (facts.documents == 1 && of_all)) {
+    answer_.prompt_tokens = facts.prompt_tokens;
+    answer_.cached_tokens = facts.cached_tokens;
+  }
+  const bool told = facts.completion_tokens > 0U || facts.choices_with_output == 0;
+  if (told && of_all) answer_.output_tokens = facts.completion_tokens;
+  answer_.token_source = answer_.output_tokens ? TokenSource::usage : TokenSource::none;
+  answer_.token_events = facts.choices_with_output;
+  answer_.output_chars = facts.output_chars;
+  answer_.in_band_error = facts.error;
+  finish_reason(facts.finish_reason);
+  answer_.counted_tokens = told ? facts.completion_tokens.value_or(0) : 0;
+  shard_.output_tokens.add(answer_.counted_tokens);
+}
+
+bool AnswerTally::every_choice_finished() const {
+  const auto finished = std::count_if(choices_.begin(), choices_.end(), [](const Choice& one) { return one.finished; });
+  return !too_many_choices_ && static_cast<std::size_t>(finished) == choices_.size() &&
+         choices_.size() >= expected_choices_;
+}
+
+/// MEASUREMENT.md, section 1: n equals the token events, or these and the empty event that closed each choice. Of
+/// several choices n is the sum: with one token an event at least, it is reached only if none brought more.
+bool AnswerTally::one_token_each() const {
+  if (answer_.unparsed || k_known_ || !k_unknown_ || choices_.size() != expected_choices_ || too_many_choices_)
+    return false;
+  if (!answer_.output_tokens || answer_.token_source != TokenSource::usage) return false;
+  const auto closing = std::count_if(choices_.begin(), choices_.end(), [](const Choice& c) { return c.closed_empty; });
+  const std::uint64_t n = *answer_.output_tokens;
+  return n == answer_.token_events || n == answer_.token_events + static_cast<std::uint64_t>(closing);
+}
+
+/// Each choice's own times, where its own count is known: of the wire, or one a token event.
+void AnswerTally::settle_choices() {
+  if (expected_choices_ < 2 || choices_.size() != expected_choices_ || too_many_choices_ || answer_.unparsed) return;
+  const bool settled = answer_.tokens_per_event == TokensPerEvent::settled;
+  const bool with_closing = settled && answer_.output_tokens > answer_.token_events;
+  const auto known = [&](const Choice& one) { return one.begun && (settled || (one.count_known && !k_unknown_)); };
+  if (!std::all_of(choices_.begin(), choices_.end(), known)) return;
+  answer_.choices.reserve(choices_.size());
+  for (const Choice& one : choices_) {
+    const std::uint64_t tokens = settled ? one.token_events + (with_closing && one.closed_empty ? 1U : 0U) : one.count;
+    // Without a second read there is no time of generation: n1 = n says so.
+    answer_.choices.push_back({one.first_event, one.last, tokens, one.apart || !k_unknown_ ? one.first_count : tokens});
+  }
+}
+
+void AnswerTally::end(bool whole, bool framed, bool by_framing, Moment at) {
+  answer_.end = at;
+  drop_total_of_one_choice();
+  if (one_token_each()) answer_.tokens_per_event = TokensPerEvent::settled;
+  settle_choices();
+  if (!whole || answer_.complete == Completeness::marker) return;
+  if (by_framing) {
+    answer_.complete = framed ? Completeness::framing : Completeness::eof;
+  } else if (every_choice_finished()) {
+    answer_.complete = Completeness::finish;
+  }
+}
+
+}  // namespace weir::metrics::measure

@@ -1,0 +1,246 @@
+#include "metrics/measure/stream_meter.hpp"
+
+#include <algorithm>
+#include <optional>
+
+#include "metrics/measure/answer_tally.hpp"
+#include "metrics/prefetch.hpp"
+#include "metrics/series/shard.hpp"
+#include "metrics/wire/dialect.hpp"
+#include "metrics/wire/envelope.hpp"
+#include "metrics/wire/json_answer.hpp"
+#include "metrics/wire/outlet.hpp"
+#include "metrics/wire/sse.hpp"
+#include "metrics/wire/whole_text.hpp"
+
+namespace weir::metrics::measure {
+
+namespace {
+
+char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + ('a' - 'A')) : c; }
+
+/// The media type of a Content-Type, in lower case, without parameters.
+std::string media_type(std::string_view content_type) {
+  content_type = content_type.substr(0, content_type.find(';'));
+  const std::size_t from = content_type.find_first_not_of(" \t");
+  if (from == std::string_view::npos) return {};
+  std::string type(content_type.substr(from, content_type.find_last_not_of(" \t") - from + 1));
+  std::transform(type.begin(), type.end(), type.begin(), lower);
+  return type;
+}
+
+}  // namespace
+
+BodyForm body_form(Api api, unsigned status, std::string_view content_type, bool content_encoded, bool stream_asked) {
+  if (content_encoded || status / 100 != 2) return BodyForm::opaque;
+  const std::string type = media_type(content_type);
+  if (type == "text/event-stream") return BodyForm::sse;
+  if (type == "application/x-ndjson" || type == "application/jsonl") return BodyForm::lines;
+  if (api == Api::other) return BodyForm::opaque;
+  if (type == "application/json" || type.ends_with("+json")) return BodyForm::json;
+  if (!stream_asked) return BodyForm::opaque;
+  return api == Api::ollama_chat || api == Api::ollama_generate ? BodyForm::lines : BodyForm::sse;
+}
+
+struct StreamMeter::State {
+  State(const Options& wanted, series::ReplicaShard& shard)
+      : options(wanted),
+        framer(carry_limit, wanted.form == BodyForm::lines ? wire::Framing::lines : wire::Framing::events),
+        tally(shard, wanted.choices, wanted.prompts, wanted.received, wanted.sent) {
+    if (options.form == BodyForm::json) json = std::make_unique<wire::JsonAnswer>();
+    strip = options.form == BodyForm::sse && (options.strip_usage || options.strip_timings);
+    tally.engine(*options.engine);
+    if (options.coded) tally.unparsed(series::Unparsed::coded_body);
+  }
+
+  bool framed() const { return options.form == BodyForm::sse || options.form == BodyForm::lines; }
+  void read_data(std::string_view data, wire::EventFacts& facts);
+  void read_events(std::string_view body, Moment at);
+  void read_event(const wire::SseEvent& event, Moment at);
+  bool end_events(Moment at);
+  std::string_view unasked_member(std::string_view data, const wire::EventFacts& facts) const;
+  void take_out(const wire::SseEvent& event, const wire::EventFacts& facts);
+
+  // What every event touches comes first: approach() asks for that much.
+  std::string_view passed;  // The read itself, where nothing is taken out.
+  AnswerTally::Brought brought;
+  Options options;
+  std::unique_ptr<wire::JsonAnswer> json;
+  bool strip = false;
+  bool any_bytes = false;
+  bool pending_cut = false;  // The last event, without blank line, was the usage event.
+  wire::Envelope envelope;
+  wire::Outlet outlet{hold_limit};
+  wire::SseFramer framer;
+  AnswerTally tally;
+  wire::WholeText whole_text;
+  std::string pending_rest;  // What is left of the last event, without blank line, if part of it was taken out.
+};
+
+StreamMeter::StreamMeter(const Options& options, series::ReplicaShard& shard)
+    : state_(std::make_unique<State>(options, shard)) {}
+StreamMeter::~StreamMeter() = default;
+
+namespace {
+
+/// One a thread: an event's facts live as long as the call that reads it.
+wire::EventFacts& blank_facts() {
+  thread_local wire::EventFacts facts;
+  facts.clear();
+  return facts;
+}
+
+bool has_end_marker(Api api) { return api != Api::kobold_generate && api != Api::other; }
+
+bool is_openai(Api api) { return api == Api::openai_chat || api == Api::openai_completions; }
+
+}  // namespace
+
+/// Reads what is not the shape of the event before it.
+void StreamMeter::State::read_data(std::string_view data, wire::EventFacts& facts) {
+  wire::read_event(options.api, data, facts);
+  if (facts.whole_text) whole_text.subtract_seen(facts);
+  // llama.cpp marks the end of each prompt of a list.
+  if (options.api == Api::llamacpp_completion && options.choices > 1 && !facts.choices.empty()) facts.marker = false;
+  if (facts.engine) tally.engine(*facts.engine);
+  if (facts.bare_usage && tally.finished_before(facts)) facts.take_for_usage_event();
+}
+
+void StreamMeter::State::read_event(const wire::SseEvent& event, Moment at) {
+  wire::EventFacts& facts = blank_facts();
+  if (event.too_long) {
+    tally.unparsed(series::Unparsed::event_too_long);
+  } else if (!is_openai(options.api)) {
+    read_data(event.data, facts);
+  } else if (!envelope.match(event.data, facts)) {
+    read_data(event.data, facts);
+    envelope.remember(event.data, facts);
+  }
+  tally.event(facts, at, brought);
+  if (strip && outlet.may_cut(event)) take_out(event, facts);
+}
+
+/// A member of an object with the comma that goes with it: the one before it, else the one behind.
+static std::string_view with_comma(std::string_view data, std::string_view member) {
+  constexpr std::string_view blank = " \t\r\n";
+  const auto begin = static_cast<std::size_t>(member.data() - data.data());
+  const std::size_t end = begin + member.size();
+  const std::size_t before = data.substr(0, begin).find_last_not_of(blank);
+  if (before != std::string_view::npos && data[before] == ',') return data.substr(before, end - before);
+  const std::size_t behind = data.find_first_not_of(blank, end);
+  const bool comma = behind != std::string_view::npos && data[behind] == ',';
+  return data.substr(begin, (comma ? behind + 1 : end) - begin);
+}
+
+/// The member of the event that only weir asked for, with its comma; empty where there is none.
+std::string_view StreamMeter::State::unasked_member(std::string_view data, const wire::EventFacts& facts) const {
+  const std::string_view member = options.strip_continuous_usage ? facts.usage_member
+                                  : options.strip_timings        ? facts.timings_member
+                                                                 : std::string_view();
+  // The parser is lenient with what is no JSON; what is taken out has to be a whole value, lest more goes with it.
+  if (member.empty() || !wire::whole_event(member.substr(member.find('{')))) return {};
+  return with_comma(data, member);
+}
+
+void StreamMeter::State::take_out(const wire::SseEvent& event, const wire::EventFacts& facts) {
+  if (facts.usage_only && options.strip_usage) return outlet.cut(event, framer);
+  if (!event.data_begin) return;
+  const std::string_view member = unasked_member(event.data, facts);
+  if (member.empty()) return;
+  outlet.cut(*event.data_begin + static_cast<std::uint64_t>(member.data() - event.data.data()), member.size(), framer);
+}
+
+void StreamMeter::State::read_events(std::string_view body, Moment at) {
+  framer.feed(body);
+  if (strip) outlet.begin(body, framer);
+  wire::SseEvent event;
+  while (framer.next(event)) read_event(event, at);
+  if (strip) outlet.finish(framer);
+}
+
+StreamMeter::Read StreamMeter::arrived(std::span<const char> body, Moment at) {
+  State& s = *state_;
+  s.brought = {};
+  s.passed = {body.data(), body.size()};
+  if (!body.empty()) {
+    s.any_bytes = true;
+    s.tally.read(at);
+  }
+  if (s.framed()) s.read_events(s.passed, at);
+  if (s.json) s.json->feed(s.passed);
+
+  Read read;
+  if (s.strip) {
+    read.forward = s.outlet.spans();
+  } else if (!body.empty()) {
+    read.forward = {&s.passed, 1};
+  }
+  read.events = s.brought.events;
+  read.token_events = s.brought.token_events;
+  read.tokens = s.brought.tokens;
+  read.first_token = s.brought.first_token;
+  return read;
+}
+
+void StreamMeter::approach(int step) const {
+  if (step == 2) return prefetch(state_.get(), state_->tally.seldom());
+  state_->tally.approach();
+  state_->envelope.approach();
+}
+
+void StreamMeter::paused() { state_->tally.paused(); }
+
+bool StreamMeter::has_event() const { return state_->framed() ? state_->tally.answer().events > 0 : state_->any_bytes; }
+
+bool StreamMeter::refused() const { return state_->json ? state_->json->error() : state_->tally.refused(); }
+
+bool StreamMeter::complete() const { return state_->json ? state_->json->whole() : state_->tally.marker(); }
+
+bool StreamMeter::at_event_boundary() const {
+  const State& s = *state_;
+  if (!s.framed()) return false;
+  return s.strip ? !s.outlet.inside_event(s.framer) : s.framer.position() == s.framer.block_begin();
+}
+
+/// An event without blank line counts if nothing can be missing from it. False: something is.
+bool StreamMeter::State::end_events(Moment at) {
+  const auto data = framer.pending();
+  if (!data) return true;
+  if (!wire::whole_event(*data)) return false;
+  wire::EventFacts& facts = blank_facts();
+  read_data(*data, facts);
+  tally.event(facts, tally.last_read().value_or(at), brought);
+  if (!strip || outlet.inside_event(framer)) return true;
+  pending_cut = facts.usage_only && options.strip_usage;
+  const std::string_view held = outlet.held(framer);
+  const std::string_view member = unasked_member(*data, facts);
+  const std::size_t line = held.find(*data);
+  if (member.empty() || line == std::string_view::npos) return true;
+  const std::size_t from = line + static_cast<std::size_t>(member.data() - data->data());
+  pending_rest.assign(held.substr(0, from)).append(held.substr(from + member.size()));
+  return true;
+}
+
+std::string_view StreamMeter::ended(bool whole, bool framed, Moment at) {
+  State& s = *state_;
+  bool by_framing = s.options.form == BodyForm::opaque || !has_end_marker(s.options.api);
+  // Where only the close could tell, JSON that is cut off tells that it came too early.
+  if (s.framed() && whole && !s.end_events(at) && !framed && s.options.api == Api::kobold_generate) by_framing = false;
+  if (s.json) {
+    wire::JsonAnswerFacts facts = s.json->facts();
+    if (!facts.prompt_tokens) facts.prompt_tokens = s.options.engine->prompt_tokens;
+    if (!facts.completion_tokens) facts.completion_tokens = s.options.engine->output_tokens;
+    s.tally.engine(facts.engine);
+    s.tally.json(facts);
+    if (s.json->broken() || (whole && !s.json->whole())) s.tally.unparsed(series::Unparsed::broken_json);
+    // A document that is cut off where only the close could tell is not complete.
+    by_framing = framed || s.json->whole() || s.json->broken();
+  }
+  s.tally.end(whole, framed, by_framing, at);
+  if (!s.strip || !whole || s.pending_cut) return {};
+  return s.pending_rest.empty() ? s.outlet.held(s.framer) : std::string_view(s.pending_rest);
+}
+
+const record::Answer& StreamMeter::answer() const { return state_->tally.answer(); }
+
+}  // namespace weir::metrics::measure

@@ -1,0 +1,37 @@
+// The gaps of one stream in little memory: sorted log-linear bins with counts, and their sum (MEASUREMENT.md, section
+// 1).
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "metrics/moment.hpp"
+
+namespace weir::metrics::record {
+
+/// Bins are 1.6 % wide: 64 to every doubling, counted from 1 microsecond; bin 0 holds all that is shorter.
+/// Used for one stream's gaps and for quantiles over records; exported buckets never come from it.
+class GapSketch {
+ public:
+  struct Bin {
+    std::uint16_t index;
+    std::uint32_t count;
+    bool operator==(const Bin&) const = default;
+  };
+
+  void add(Nanoseconds gap, std::uint32_t count = 1);
+  std::uint64_t count() const;
+  /// All gaps together, exact: a bin's middle is up to 0.8 % from what is in it.
+  std::uint64_t nanoseconds() const { return nanoseconds_; }
+  std::span<const Bin> bins() const { return bins_; }  ///< Sorted by index.
+
+  static std::uint16_t bin_of(Nanoseconds gap);
+  static Nanoseconds middle_of(std::uint16_t bin);  ///< Geometric middle of a bin.
+
+ private:
+  std::vector<Bin> bins_;
+  std::uint64_t nanoseconds_ = 0;
+};
+
+}  // namespace weir::metrics::record

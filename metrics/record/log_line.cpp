@@ -1,0 +1,123 @@
+// The fields of the request log, in the order of MEASUREMENT.md, section 4.
+#include <charconv>
+#include <chrono>
+
+#include "metrics/record/json_line.hpp"
+#include "metrics/record/request_log.hpp"
+
+namespace weir::metrics::record {
+namespace {
+
+constexpr unsigned nanosecond_digits = 9;
+
+/// RFC 3339, UTC, microseconds.
+std::string timestamp(std::chrono::system_clock::time_point time) {
+  using namespace std::chrono;
+  const auto day = floor<days>(time);
+  const year_month_day date{day};
+  const hh_mm_ss clock{floor<microseconds>(time - day)};
+  std::string out = "0000-00-00T00:00:00.000000Z";
+  const auto put = [&](std::size_t end, std::uint64_t value) {
+    for (; value > 0; value /= 10) out[--end] = static_cast<char>('0' + value % 10);
+  };
+  put(4, static_cast<std::uint64_t>(static_cast<int>(date.year())));
+  put(7, static_cast<unsigned>(date.month()));
+  put(10, static_cast<unsigned>(date.day()));
+  put(13, static_cast<std::uint64_t>(clock.hours().count()));
+  put(16, static_cast<std::uint64_t>(clock.minutes().count()));
+  put(19, static_cast<std::uint64_t>(clock.seconds().count()));
+  put(26, static_cast<std::uint64_t>(clock.subseconds().count()));
+  return out;
+}
+
+/// [[bin,count],...]
+std::string bins_of(const GapSketch& gaps) {
+  std::string out = "[";
+  char buffer[32];
+  for (const auto& bin : gaps.bins()) {
+    if (out.size() > 1) out += ',';
+    char* end = buffer;
+    *end++ = '[';
+    end = std::to_chars(end, buffer + sizeof buffer, bin.index).ptr;
+    *end++ = ',';
+    end = std::to_chars(end, buffer + sizeof buffer, bin.count).ptr;
+    *end++ = ']';
+    out.append(buffer, end);
+  }
+  out += ']';
+  return out;
+}
+
+/// The word of a value whose first word says that it is not known.
+template <typename Enum>
+std::string_view known_word(Enum value) {
+  return static_cast<std::size_t>(value) == 0 ? std::string_view{} : name_of(value);
+}
+
+}  // namespace
+
+std::string log_line(const RequestRecord& record, const std::string& instance) {
+  const wire::RequestFacts& facts = record.facts;
+  const Answer& answer = record.answer;
+  const Figures figures = figures_of(record);
+  const bool placed = !record.replica.empty();
+  JsonLine line;
+  const auto time = [&](std::string_view key, std::optional<double> value) {
+    line.decimal(key, value, nanosecond_digits);
+  };
+
+  line.number("v", 1).text("time", timestamp(record.time)).text("id", record.id);
+  line.known_text("client_id", record.client_id).null("pair").null("group");
+  line.text("instance", instance).text("role", "primary");
+  line.known_text("pool", record.pool).known_text("replica", record.replica).known_text("config", record.config);
+
+  line.text("api", name_of(facts.api)).known_text("model", facts.model).boolean("stream", facts.stream);
+  line.number("status", record.status).text("outcome", name_of(record.outcome));
+  line.known_text("phase", record.phase ? name_of(*record.phase) : std::string_view{});
+  line.known_text("finish_reason", answer.finish_reason).number("attempt", record.attempt);
+
+  line.number("max_tokens", facts.max_tokens).number("n", facts.n).boolean("greedy", facts.greedy);
+  line.boolean("tools", facts.tools).number("images", facts.images);
+  line.number("prompt_tokens", answer.prompt_tokens).number("cached_tokens", answer.cached_tokens);
+  line.number("prompt_tokens_estimate", record.prompt_tokens_estimate).number("output_tokens", answer.output_tokens);
+  line.known_text("tokens_source", known_word(answer.token_source));
+  line.number("events", answer.events).number("reads", answer.reads);
+
+  time("queue_s", figures.queue);
+  time("ttfb_s", figures.ttfb);
+  time("ttfc_s", figures.ttfc);
+  time("ttft_s", figures.ttft);
+  time("ttft_client_s", figures.ttft_client);
+  time("ttfot_s", figures.ttfot);
+  time("tpot_s", figures.tpot);
+  time("ntpot_s", figures.ntpot);
+  time("e2e_s", figures.e2e);
+  line.known_text("k_source", known_word(answer.tokens_per_event));
+  line.raw("gap_bins", facts.stream ? bins_of(answer.gaps) : "null");
+  line.known_text("complete", known_word(answer.complete));
+
+  time("wait_s", seconds(record.wait));
+  time("connect_s", record.attempt > 0 ? std::optional{seconds(record.connect)} : std::nullopt);
+  time("paused_s", seconds(record.paused));
+  time("overhead_max_s", record.overhead_max ? std::optional{seconds(*record.overhead_max)} : std::nullopt);
+  line.number("in_flight_at_start", placed ? std::optional<std::uint64_t>{record.in_flight_at_start} : std::nullopt);
+  line.decimal("in_flight_mean", placed ? std::optional{record.in_flight_mean} : std::nullopt, 3);
+
+  const bool known_api = facts.api != Api::other;
+  line.number("prompt_chars", known_api && facts.whole_json ? std::optional{facts.text.chars()} : std::nullopt);
+  line.number("output_chars", known_api && !answer.unparsed ? std::optional{answer.output_chars} : std::nullopt);
+  line.number("bytes_in", record.bytes_in).number("bytes_out", record.bytes_out);
+
+  time("engine_queue_s", answer.engine->queue);
+  time("engine_prefill_s", answer.engine->prefill);
+  time("engine_ttft_s", answer.engine->ttft);
+  time("engine_decode_s", answer.engine->decode);
+  time("engine_total_s", answer.engine->total);
+  time("engine_time_per_token_s", answer.engine->time_per_token);
+  line.number("engine_draft_tokens", answer.engine->draft_tokens);
+  line.number("engine_draft_accepted_tokens", answer.engine->draft_accepted_tokens);
+  line.number("coalesced_reads", answer.coalesced_reads);
+  return line.take();
+}
+
+}  // namespace weir::metrics::record

@@ -1,0 +1,232 @@
+#include "metrics/record/request_log.hpp"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <condition_variable>
+#include <mutex>
+#include <optional>
+#include <stdexcept>
+#include <string_view>
+#include <system_error>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace weir::metrics::record {
+namespace {
+
+constexpr std::size_t queue_lines = 8192;
+constexpr std::size_t write_bytes = 64 * 1024;
+
+constexpr int open_flags = O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC;
+constexpr mode_t open_mode = 0640;
+
+std::string cannot_open(const std::string& path, int error) {
+  return "cannot open the request log '" + path + "': " + std::generic_category().message(error);
+}
+
+int open_log(const std::string& path) {
+  if (path.empty()) return -1;
+  if (path == "-") return STDOUT_FILENO;
+  const int fd = ::open(path.c_str(), open_flags, open_mode);
+  if (fd < 0) {
+    throw std::runtime_error(cannot_open(path, errno) +
+                             "; set log.requests to a file that can be written, \"-\" (standard output) or \"\" (off)");
+  }
+  return fd;
+}
+
+/// As open_log, but without waiting for the reader of a named pipe: -1, with errno, where there is none.
+int open_log_now(const std::string& path) {
+  const int fd = ::open(path.c_str(), open_flags | O_NONBLOCK, open_mode);
+  if (fd >= 0) ::fcntl(fd, F_SETFL, O_APPEND);
+  return fd;
+}
+
+bool same_file(int one, int other) {
+  struct stat a = {};
+  struct stat b = {};
+  return ::fstat(one, &a) == 0 && ::fstat(other, &b) == 0 && a.st_dev == b.st_dev && a.st_ino == b.st_ino;
+}
+
+/// What stands in the queue: a line, or the file that all later lines go to.
+struct Entry {
+  std::string line;
+  int reopened = -1;
+};
+
+}  // namespace
+
+/// The queue and its writer. `mutex_` guards what both sides touch; the file belongs to the writer alone.
+struct RequestLog::State {
+  State(std::string path, std::string name)
+      : instance(std::move(name)), path_(std::move(path)), on_(!path_.empty()), fd_(open_log(path_)) {
+    if (!on_) return;
+    queue_.reserve(queue_lines);
+    writer_ = std::thread([this] { run(); });
+  }
+
+  ~State() {
+    if (!on_) return;
+    {
+      const std::lock_guard lock(mutex_);
+      stopping_ = true;
+    }
+    arrived_.notify_one();
+    writer_.join();
+    if (fd_ != STDOUT_FILENO) ::close(fd_);
+  }
+
+  bool on() const { return on_; }
+
+  void push(std::string line) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (queue_.size() == queue_lines) {
+        ++dropped_;
+        return;
+      }
+      put({std::move(line)});
+    }
+    arrived_.notify_one();
+  }
+
+  std::optional<std::string> reopen() {
+    if (!on_ || path_ == "-") return std::nullopt;
+    const int fd = open_log_now(path_);
+    if (fd < 0) return cannot_open(path_, errno) + "; its lines go on into the file that is open";
+    {
+      const std::lock_guard lock(mutex_);
+      put({{}, fd});
+    }
+    arrived_.notify_one();
+    return std::nullopt;
+  }
+
+  void flush() {
+    std::unique_lock lock(mutex_);
+    const auto target = queued_;
+    written_.wait(lock, [&] { return done_ >= target; });
+  }
+
+  std::uint64_t dropped() const {
+    const std::lock_guard lock(mutex_);
+    return dropped_;
+  }
+
+  const std::string instance;
+
+ private:
+  void put(Entry entry) {
+    queue_.push_back(std::move(entry));
+    ++queued_;
+  }
+
+  void run() {
+    // Signals are the control thread's; a reader of standard output that has gone is an error here, not the end.
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, nullptr);
+
+    std::vector<Entry> batch;
+    batch.reserve(queue_lines);
+    std::unique_lock lock(mutex_);
+    while (true) {
+      arrived_.wait(lock, [&] { return stopping_ || !queue_.empty(); });
+      if (queue_.empty()) return;
+      batch.swap(queue_);
+      lock.unlock();
+      const std::uint64_t lost = write_batch(batch);
+      lock.lock();
+      done_ += batch.size();
+      dropped_ += lost;
+      batch.clear();
+      written_.notify_all();
+    }
+  }
+
+  /// Lines that did not get out whole.
+  std::uint64_t write_batch(const std::vector<Entry>& entries) {
+    std::uint64_t lost = 0, in_buffer = 0;
+    for (const auto& [line, reopened] : entries) {
+      const bool is_line = reopened < 0;
+      if (is_line) {
+        buffer_ += line;
+        buffer_ += '\n';
+        ++in_buffer;
+        if (buffer_.size() < write_bytes) continue;
+      }
+      lost += in_buffer - write_buffer();
+      in_buffer = 0;
+      if (!is_line) change_to(reopened);
+    }
+    return lost + in_buffer - write_buffer();
+  }
+
+  void change_to(int fd) {
+    torn_ = torn_ && same_file(fd_, fd);
+    ::close(std::exchange(fd_, fd));
+  }
+
+  /// Standard output may have been made non-blocking by whoever shares it.
+  bool wait_until_writable() {
+    pollfd poll{.fd = fd_, .events = POLLOUT, .revents = 0};
+    return ::poll(&poll, 1, -1) == 1;
+  }
+
+  /// Writes and empties the buffer; the number of lines that got out whole.
+  std::uint64_t write_buffer() {
+    std::string_view left = buffer_;
+    // After a write that broke off within a line (a full disk), the next line begins on a line of its own.
+    if (torn_ && !left.empty() && ::write(fd_, "\n", 1) == 1) torn_ = false;
+    while (!left.empty() && !torn_) {
+      const ssize_t n = ::write(fd_, left.data(), left.size());
+      if (n < 0 && (errno == EINTR || (errno == EAGAIN && wait_until_writable()))) continue;
+      if (n <= 0) break;
+      left.remove_prefix(static_cast<std::size_t>(n));
+    }
+    const auto out = std::string_view(buffer_).substr(0, buffer_.size() - left.size());
+    if (!out.empty()) torn_ = out.back() != '\n';
+    const auto whole = static_cast<std::uint64_t>(std::count(out.begin(), out.end(), '\n'));
+    buffer_.clear();
+    return whole;
+  }
+
+  mutable std::mutex mutex_;
+  std::condition_variable arrived_, written_;
+  std::vector<Entry> queue_;
+  std::uint64_t queued_ = 0, done_ = 0, dropped_ = 0;
+  bool stopping_ = false;
+
+  const std::string path_;
+  const bool on_;
+  int fd_;
+  std::string buffer_;
+  bool torn_ = false;
+  std::thread writer_;
+};
+
+RequestLog::RequestLog(const std::string& path, std::string instance)
+    : state_(std::make_unique<State>(path, std::move(instance))) {}
+
+RequestLog::~RequestLog() = default;
+
+void RequestLog::write(const RequestRecord& record) {
+  if (state_->on()) state_->push(log_line(record, state_->instance));
+}
+
+void RequestLog::flush() {
+  if (state_->on()) state_->flush();
+}
+
+std::optional<std::string> RequestLog::reopen() { return state_->reopen(); }
+
+std::uint64_t RequestLog::dropped() const { return state_->dropped(); }
+
+}  // namespace weir::metrics::record

@@ -1,0 +1,84 @@
+#include "metrics/record/slo.hpp"
+
+#include <cmath>
+
+namespace weir::metrics::record {
+namespace {
+
+using Threshold = std::optional<config::Seconds>;
+
+/// Figures held against thresholds one after the other.
+class Trial {
+ public:
+  void hold(const Threshold& threshold, const std::optional<double>& figure) {
+    if (!threshold || !figure) return;
+    any_ = true;
+    // In nanoseconds, as the histograms count: attainment and the bucket at the threshold agree.
+    missed_ |= std::llround(*figure * 1e9) > std::llround(threshold->count() * 1e9);
+  }
+  bool missed() const { return missed_; }
+  std::optional<SloResult> result() const {
+    if (!any_) return std::nullopt;
+    return missed_ ? SloResult::bad : SloResult::good;
+  }
+
+ private:
+  bool any_ = false, missed_ = false;
+};
+
+Trial trial_of(const config::Slo& slo, const RequestRecord& record, const Figures& figures) {
+  Trial trial;
+  trial.hold(slo.ttft_client, figures.ttft_client);
+  trial.hold(slo.ttft, figures.ttft);
+  trial.hold(slo.e2e, figures.e2e);
+  trial.hold(slo.tpot, figures.tpot);
+  for (const ChoiceTimes& choice : record.answer.choices) {
+    if (const auto decode = decode_of(choice)) trial.hold(slo.tpot, decode->tpot);
+  }
+  return trial;
+}
+
+/// Of an answer that was left while it came: n is what was counted, and the last token's time is until the client left,
+/// since the next one was due.
+std::optional<double> tpot_when_left(const RequestRecord& record) {
+  const Answer& answer = record.answer;
+  if (record.facts.n > 1 || !answer.first_token) return std::nullopt;
+  const std::uint64_t first = answer.first_output_tokens.value_or(1);
+  const std::uint64_t behind = answer.counted_tokens > first ? answer.counted_tokens - first : 1;
+  return seconds(*record.ended - *answer.first_token) / static_cast<double>(behind);
+}
+
+/// What the client had waited when it left, in place of what never came.
+Figures figures_when_left(const RequestRecord& record) {
+  Figures figures = figures_of(record);
+  if (!record.ended) return figures;
+  const double waited = seconds(*record.ended - record.received);
+  figures.e2e = waited;
+  if (!record.facts.stream) return figures;
+  if (!figures.ttft_client) figures.ttft_client = waited;
+  if (!figures.ttft && record.sent) figures.ttft = seconds(*record.ended - *record.sent);
+  figures.tpot = tpot_when_left(record);
+  return figures;
+}
+
+/// Whether requests of this kind are what the objective is about: those that are not streamed have only a duration.
+bool is_about(const config::Slo& slo, const RequestRecord& record) { return record.facts.stream || slo.e2e; }
+
+}  // namespace
+
+std::optional<SloResult> judge(const config::Slo& slo, const RequestRecord& record) {
+  if (!is_about(slo, record)) return std::nullopt;
+  if (served(record)) return trial_of(slo, record, figures_of(record)).result();
+  switch (record.outcome) {
+    case Outcome::bad_request:
+    case Outcome::client_error:
+      return std::nullopt;
+    case Outcome::client_abort:
+      if (trial_of(slo, record, figures_when_left(record)).missed()) return SloResult::bad;
+      return std::nullopt;
+    default:
+      return SloResult::bad;
+  }
+}
+
+}  // namespace weir::metrics::record

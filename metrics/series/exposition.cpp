@@ -1,0 +1,385 @@
+#include "metrics/series/exposition.hpp"
+
+#include <prometheus/text_serializer.h>
+
+#include <algorithm>
+#include <initializer_list>
+#include <iterator>
+#include <limits>
+#include <sstream>
+#include <utility>
+
+#include "metrics/series/process_series.hpp"
+#include "metrics/series/series.hpp"
+
+namespace weir::metrics::series {
+namespace {
+
+using prometheus::ClientMetric;
+using prometheus::MetricFamily;
+using prometheus::MetricType;
+using Labels = std::vector<ClientMetric::Label>;
+using OwnLabels = std::initializer_list<std::pair<std::string_view, std::string_view>>;
+
+constexpr std::array<std::string_view, 2> phases_in_flight{"prefill", "decode"};
+/// What nearly every client asks: its durations stand from the start, other APIs' appear with their first request.
+constexpr Api usual_api = Api::openai_chat;
+
+std::string_view true_or_false(bool value) { return value ? "true" : "false"; }
+
+Labels labels_of(const ReplicaLabels& of) {
+  return {{"pool", of.pool}, {"replica", of.replica}, {"config", of.config}, {"role", of.role}};
+}
+
+ClientMetric labelled(Labels labels, OwnLabels own) {
+  for (const auto& [name, value] : own) labels.push_back({std::string(name), std::string(value)});
+  ClientMetric metric;
+  metric.label = std::move(labels);
+  return metric;
+}
+
+/// Adds up what the loops wrote of one series.
+template <typename Pick>
+std::uint64_t sum_of(const ReplicaSeries& replica, Pick pick) {
+  std::uint64_t sum = 0;
+  for (const auto& shard : replica.shards()) sum += pick(*shard).value();
+  return sum;
+}
+
+/// Adds the histograms of all shards up. `_count` is the sum of the very buckets that are exported, not a number of its
+/// own that could differ by an observation.
+template <typename Shards, typename Pick>
+void fill(ClientMetric::Histogram& out, const Shards& shards, double unit, Pick pick) {
+  const auto bounds = pick(*shards.front()).bounds();
+  std::uint64_t sum = 0;
+  std::vector<std::uint64_t> counts(bounds.size() + 1);
+  for (const auto& shard : shards) {
+    const Histogram& histogram = pick(*shard);
+    for (std::size_t i = 0; i < counts.size(); ++i) counts[i] += histogram.bucket(i);
+    sum += histogram.sum();
+  }
+  std::uint64_t cumulative = 0;
+  out.bucket.reserve(counts.size());
+  for (std::size_t i = 0; i < counts.size(); ++i) {
+    cumulative += counts[i];
+    const double bound =
+        i < bounds.size() ? static_cast<double>(bounds[i]) / unit : std::numeric_limits<double>::infinity();
+    out.bucket.push_back({cumulative, bound});
+  }
+  out.sample_count = cumulative;
+  out.sample_sum = static_cast<double>(sum) / unit;
+}
+
+/// One scrape: a replica and, where the balancer knows it, its gauges, all asked for once.
+struct Scraped {
+  const ReplicaSeries* series;
+  Labels labels;
+  std::optional<ReplicaGauges> gauges;
+};
+
+/// The requests of one replica, read once, so that the families made of them agree.
+class RequestCounts {
+ public:
+  explicit RequestCounts(const ReplicaSeries& replica) {
+    for (std::size_t slot = 0; slot < counts_.size(); ++slot) {
+      for (std::size_t api = 0; api < api_names.size(); ++api) {
+        for (const std::size_t stream : {0U, 1U}) {
+          counts_[slot][api][stream] =
+              sum_of(replica, [&](const ReplicaShard& s) -> const Counter& { return s.requests[slot][api][stream]; });
+        }
+      }
+    }
+  }
+
+  std::uint64_t of_slot(std::size_t slot) const {
+    std::uint64_t sum = 0;
+    for (const auto& by_stream : counts_[slot]) sum += by_stream[0] + by_stream[1];
+    return sum;
+  }
+  /// All phases of client_abort together.
+  std::uint64_t of(Outcome outcome, std::size_t api, std::size_t stream) const {
+    const auto first = ReplicaShard::outcome_slot(outcome, Phase::queue);
+    const auto last = ReplicaShard::outcome_slot(outcome, Phase::decode);
+    std::uint64_t sum = 0;
+    for (auto slot = first; slot <= last; ++slot) sum += counts_[slot][api][stream];
+    return sum;
+  }
+
+ private:
+  std::array<std::array<std::array<std::uint64_t, 2>, api_names.size()>, ReplicaShard::outcome_slots> counts_{};
+};
+
+class Gathering {
+ public:
+  void histograms(const std::vector<Scraped>& replicas) {
+    for (const auto& series : histogram_series) {
+      auto& family = begin(series.text, MetricType::Histogram);
+      for (const auto& replica : replicas) {
+        add(family, replica, {}, series.appears, series.unit,
+            [&](const ReplicaShard& shard) -> const Histogram& { return shard.*series.histogram; });
+      }
+    }
+    auto& family = begin(request_duration_series, MetricType::Histogram);
+    for (const auto& replica : replicas) {
+      for (std::size_t a = 0; a < api_names.size(); ++a) {
+        const auto api = static_cast<Api>(a);
+        for (const bool stream : {false, true}) {
+          add(family, replica, {{"api", name_of(api)}, {"stream", true_or_false(stream)}},
+              api == usual_api ? Appears::from_the_start : Appears::with_first_use, 1e9,
+              [&](const ReplicaShard& shard) -> const Histogram& { return shard.request_duration(api, stream); });
+        }
+      }
+    }
+  }
+
+  void counters(const std::vector<Scraped>& replicas) {
+    for (const auto& series : counter_series) {
+      auto& family = begin(series.text, MetricType::Counter);
+      for (const auto& replica : replicas) {
+        add(family, replica.labels, {}, series.appears,
+            sum_of(*replica.series, [&](const ReplicaShard& s) -> const Counter& { return s.*series.counter; }));
+      }
+    }
+    for (const auto& series : labelled_counter_series) {
+      auto& family = begin(series.text, MetricType::Counter);
+      for (const auto& replica : replicas) words(family, replica, series.label, series.words, series.counters);
+    }
+  }
+
+  /// What a request that reached no replica can have, too.
+  void outcomes(const std::vector<Scraped>& all) {
+    std::vector<RequestCounts> counts;
+    for (const auto& one : all) counts.emplace_back(*one.series);
+    auto& of_requests = begin(requests_series, MetricType::Counter);
+    for (std::size_t i = 0; i < all.size(); ++i) requests(of_requests, all[i], counts[i]);
+    auto& by_api = begin(api_requests_series, MetricType::Counter);
+    for (std::size_t i = 0; i < all.size(); ++i) api_requests(by_api, all[i], counts[i]);
+    auto& unparsed = begin(unparsed_series, MetricType::Counter);
+    for (const auto& one : all) {
+      words(unparsed, one, "reason", unparsed_names,
+            [](const ReplicaShard& s) -> std::span<const Counter> { return s.unparsed; });
+    }
+    auto& held_against = begin(slo_requests_series, MetricType::Counter);
+    for (const auto& one : all) {
+      for (std::size_t i = 0; i < one.series->slos().size(); ++i) {
+        words(held_against, {one.series, labelled(one.labels, {{"slo", one.series->slos()[i].name}}).label, {}},
+              "result", record::slo_result_names,
+              [i](const ReplicaShard& s) -> std::span<const Counter> { return s.slo_requests[i]; });
+      }
+    }
+  }
+
+  void balancer(const std::vector<Scraped>& replicas) {
+    for (const auto& series : balancer_series) {
+      auto& family = begin(series.text, series.is_counter ? MetricType::Counter : MetricType::Gauge);
+      for (const auto& replica : replicas) {
+        if (replica.gauges) add(family, replica.labels, {}, appears(series), series.value(*replica.gauges));
+      }
+    }
+    for (const auto& series : phase_series) {
+      auto& family = begin(series.text, series.is_counter ? MetricType::Counter : MetricType::Gauge);
+      for (const auto& replica : replicas) {
+        if (!replica.gauges) continue;
+        const auto values = series.values(*replica.gauges);
+        for (std::size_t i = 0; i < values.size(); ++i) {
+          add(family, replica.labels, {{"phase", phases_in_flight[i]}}, appears(series), values[i]);
+        }
+      }
+    }
+    auto& fallbacks = begin(balancer_fallbacks_series, MetricType::Counter);
+    for (const auto& replica : replicas) {
+      if (!replica.gauges) continue;
+      for (const auto& [reason, count] : replica.gauges->balancer_fallbacks) {
+        add(fallbacks, replica.labels, {{"reason", reason}}, Appears::with_first_use, count);
+      }
+    }
+    auto& about = begin(replica_info_series, MetricType::Gauge);
+    for (const auto& replica : replicas) {
+      if (replica.gauges) add(about, labelled(replica.labels, {{"gpu", replica.gauges->gpu}}), 1.0);
+    }
+    auto& kv_tokens = begin(kv_tokens_series, MetricType::Gauge);
+    for (const auto& replica : replicas) {
+      if (replica.gauges && replica.gauges->kv_tokens) {
+        add(kv_tokens, labelled(replica.labels, {}), *replica.gauges->kv_tokens);
+      }
+    }
+  }
+
+  void loops(const std::vector<std::unique_ptr<LoopShard>>& shards) {
+    auto& hits = begin(limit_hits_series, MetricType::Counter);
+    for (std::size_t limit = 0; limit < limit_names.size(); ++limit) {
+      std::uint64_t sum = 0;
+      for (const auto& shard : shards) sum += shard->limit_hits[limit].value();
+      add(hits, labelled({}, {{"limit", limit_names[limit]}}), sum);
+    }
+    auto& lag = begin(loop_lag_series, MetricType::Gauge);
+    for (std::size_t i = 0; i < shards.size(); ++i) {
+      const auto nanoseconds = shards[i]->lag_nanoseconds.load(std::memory_order_relaxed);
+      add(lag, labelled({}, {{"loop", std::to_string(i)}}), static_cast<double>(nanoseconds) / 1e9);
+    }
+    auto& delay = begin(loop_delay_series, MetricType::Histogram);
+    for (std::size_t i = 0; i < shards.size(); ++i) {
+      delay.metric.push_back(labelled({}, {{"loop", std::to_string(i)}}));
+      fill(delay.metric.back().histogram, std::array{shards[i].get()}, 1e9,
+           [](const LoopShard& shard) -> const Histogram& { return shard.loop_delay; });
+    }
+  }
+
+  void process(const BuildInfo& build, std::uint64_t log_lines_dropped, std::chrono::system_clock::time_point loaded) {
+    add(begin(log_lines_dropped_series, MetricType::Counter), {}, log_lines_dropped);
+    add(begin(last_reload_series, MetricType::Gauge), {},
+        std::chrono::duration<double>(loaded.time_since_epoch()).count());
+    add(begin(build_info_series, MetricType::Gauge),
+        labelled({}, {{"version", build.version}, {"compiler", build.compiler}}), 1.0);
+    for (auto& family : process_families()) families_.push_back(std::move(family));
+  }
+
+  std::vector<MetricFamily> sorted() && {
+    std::ranges::sort(families_, {}, &MetricFamily::name);
+    return std::move(families_);
+  }
+
+ private:
+  /// Valid until the next begin().
+  MetricFamily& begin(const SeriesText& text, MetricType type) {
+    return families_.emplace_back(MetricFamily{std::string(text.name), std::string(text.help), type, {}});
+  }
+
+  static void add(MetricFamily& family, ClientMetric metric, double value) {
+    (family.type == MetricType::Counter ? metric.counter.value : metric.gauge.value) = value;
+    family.metric.push_back(std::move(metric));
+  }
+  static void add(MetricFamily& family, ClientMetric metric, std::uint64_t value) {
+    add(family, std::move(metric), static_cast<double>(value));
+  }
+
+  /// Of a replica. What is not 0 has been used, and stays that: counters never fall.
+  template <typename Number>
+  static void add(MetricFamily& family, const Labels& labels, OwnLabels own, Appears appears, Number value) {
+    if (appears == Appears::from_the_start || value != Number{}) add(family, labelled(labels, own), value);
+  }
+
+  template <typename Pick>
+  static void add(MetricFamily& family, const Scraped& replica, OwnLabels own, Appears appears, double unit,
+                  Pick pick) {
+    auto metric = labelled(replica.labels, own);
+    fill(metric.histogram, replica.series->shards(), unit, pick);
+    if (appears == Appears::from_the_start || metric.histogram.sample_count != 0)
+      family.metric.push_back(std::move(metric));
+  }
+
+  static Appears appears(const auto& of_balancer) {
+    return of_balancer.is_counter ? Appears::with_first_use : Appears::from_the_start;
+  }
+
+  template <typename Pick>
+  static void words(MetricFamily& family, const Scraped& replica, std::string_view label,
+                    std::span<const std::string_view> all, Pick counters) {
+    std::vector<std::uint64_t> counts(all.size());
+    for (std::size_t i = 0; i < all.size(); ++i)
+      counts[i] = sum_of(*replica.series, [&](const ReplicaShard& s) -> const Counter& { return counters(s)[i]; });
+    if (std::ranges::all_of(counts, [](auto count) { return count == 0; })) return;
+    for (std::size_t i = 0; i < all.size(); ++i) add(family, labelled(replica.labels, {{label, all[i]}}), counts[i]);
+  }
+
+  static void requests(MetricFamily& family, const Scraped& one, const RequestCounts& counts) {
+    const auto appears = one.series->labels().replica.empty() ? Appears::with_first_use : Appears::from_the_start;
+    for (std::size_t o = 0; o < outcome_names.size(); ++o) {
+      const auto outcome = static_cast<Outcome>(o);
+      const auto add_slot = [&](OwnLabels own, Phase phase) {
+        add(family, one.labels, own, appears, counts.of_slot(ReplicaShard::outcome_slot(outcome, phase)));
+      };
+      if (outcome != Outcome::client_abort) {
+        add_slot({{"outcome", name_of(outcome)}}, Phase::queue);
+        continue;
+      }
+      for (std::size_t p = 0; p < phase_names.size(); ++p) {
+        const auto phase = static_cast<Phase>(p);
+        add_slot({{"outcome", name_of(outcome)}, {"phase", name_of(phase)}}, phase);
+      }
+    }
+  }
+
+  static void api_requests(MetricFamily& family, const Scraped& one, const RequestCounts& counts) {
+    for (std::size_t api = 0; api < api_names.size(); ++api) {
+      for (const std::size_t stream : {0U, 1U}) {
+        for (std::size_t o = 0; o < outcome_names.size(); ++o) {
+          add(family, one.labels,
+              {{"api", api_names[api]}, {"stream", true_or_false(stream == 1)}, {"outcome", outcome_names[o]}},
+              Appears::with_first_use, counts.of(static_cast<Outcome>(o), api, stream));
+        }
+      }
+    }
+  }
+
+  std::vector<MetricFamily> families_;
+};
+
+}  // namespace
+
+ReplicaSeries::ReplicaSeries(ReplicaLabels labels, std::size_t loops, const Bounds& bounds,
+                             std::span<const config::Slo> slos)
+    : labels_(std::move(labels)) {
+  std::ranges::copy_if(slos, std::back_inserter(slos_), [&](const auto& slo) { return slo.pool == labels_.pool; });
+  for (std::size_t i = 0; i < std::max<std::size_t>(loops, 1); ++i)
+    shards_.push_back(std::make_unique<ReplicaShard>(bounds, slos_));
+}
+
+Exposition::Exposition(std::size_t loops, BuildInfo build, std::vector<config::Slo> slos)
+    : build_(std::move(build)), slos_(std::move(slos)), bounds_(slos_) {
+  for (std::size_t i = 0; i < loops; ++i) loops_.push_back(std::make_unique<LoopShard>());
+  unassigned_ = &add({});
+}
+
+Exposition::~Exposition() = default;
+
+ReplicaSeries& Exposition::add(ReplicaLabels labels) {
+  const std::lock_guard lock(mutex_);
+  const auto known = std::ranges::find_if(replicas_, [&](const auto& replica) { return replica->labels() == labels; });
+  if (known != replicas_.end()) return **known;
+  return *replicas_.emplace_back(std::make_unique<ReplicaSeries>(std::move(labels), loops_.size(), bounds_, slos_));
+}
+
+std::vector<MetricFamily> Exposition::Collect() const {
+  std::vector<Scraped> replicas, nowhere;
+  {
+    const std::lock_guard lock(mutex_);
+    for (const auto& one : replicas_) {
+      (one->labels().replica.empty() ? nowhere : replicas).push_back({one.get(), labels_of(one->labels()), {}});
+    }
+  }
+  for (auto& replica : replicas) {
+    if (replica.series->gauges) replica.gauges = replica.series->gauges();
+  }
+  std::vector<Scraped> all = nowhere;
+  all.insert(all.end(), replicas.begin(), replicas.end());
+
+  Gathering gathering;
+  gathering.outcomes(all);  // First, as a request is counted last: what it brought is then counted, too.
+  gathering.histograms(replicas);
+  gathering.counters(replicas);
+  gathering.balancer(replicas);
+  gathering.loops(loops_);
+  gathering.process(build_, log_lines_dropped ? log_lines_dropped() : 0, last_successful_load);
+  return std::move(gathering).sorted();
+}
+
+Exposition::Requests Exposition::requests() const {
+  const std::lock_guard lock(mutex_);
+  Requests requests;
+  for (const auto& replica : replicas_) {
+    const RequestCounts counts(*replica);
+    for (std::size_t slot = 0; slot < ReplicaShard::outcome_slots; ++slot) requests.all += counts.of_slot(slot);
+    for (const auto outcome : {Outcome::ok, Outcome::ok_empty})
+      requests.well += counts.of_slot(ReplicaShard::outcome_slot(outcome, Phase::queue));
+  }
+  return requests;
+}
+
+std::string Exposition::text() const {
+  std::ostringstream out;
+  prometheus::TextSerializer{}.Serialize(out, Collect());
+  return out.str();
+}
+
+}  // namespace weir::metrics::series

@@ -1,0 +1,133 @@
+// All series of MEASUREMENT.md, section 3, gathered from the shards at a scrape through one prometheus::Collectable.
+#pragma once
+
+#include <prometheus/collectable.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "metrics/series/shard.hpp"
+
+namespace weir::metrics::series {
+
+struct ReplicaLabels {
+  std::string pool, replica, config;
+  std::string role = "primary";
+  bool operator==(const ReplicaLabels&) const = default;
+};
+
+/// What the balancer knows of a replica, as plain values; asked for at each scrape.
+struct ReplicaGauges {
+  std::uint64_t queued_prefill_tokens = 0, queued_decode_tokens = 0, resident_tokens = 0;
+  std::uint32_t in_flight = 0;
+  std::optional<std::uint64_t> kv_tokens;
+  double oldest_unanswered_seconds = 0;
+  double busy_seconds = 0;
+  std::array<double, 2> in_flight_seconds{};  ///< prefill, decode
+  bool injection_disabled = false;
+  std::string gpu;                                                             ///< As the settings name it.
+  std::vector<std::pair<std::string_view, std::uint64_t>> balancer_fallbacks;  ///< by reason
+};
+
+/// What bit a limit.
+enum class Limit : std::uint8_t {
+  connections,
+  request_head,
+  request_body,
+  head_time,
+  body_time,
+  client_stall,
+  max_in_flight,
+  descriptors,  ///< None was left for a connection to a replica.
+  sockets       ///< Likewise of local addresses, ports or the kernel's memory.
+};
+inline constexpr std::array<std::string_view, 9> limit_names{"connections",   "request_head", "request_body",
+                                                             "head_time",     "body_time",    "client_stall",
+                                                             "max_in_flight", "descriptors",  "sockets"};
+
+/// What one loop writes that belongs to no replica.
+struct LoopShard {
+  std::array<Counter, limit_names.size()> limit_hits;
+  std::atomic<std::int64_t> lag_nanoseconds{0};  ///< Latest lateness of the loop's tick.
+  Histogram loop_delay{loop_delay_bounds};       ///< Of every tick.
+
+  void ticked(Nanoseconds late) {
+    lag_nanoseconds.store(late.count(), std::memory_order_relaxed);
+    loop_delay.observe(static_cast<std::uint64_t>(std::max(late, Nanoseconds::zero()).count()));
+  }
+};
+
+/// One replica's shards, one a loop.
+class ReplicaSeries {
+ public:
+  /// Of `slos` those of its pool are counted; `bounds` must outlive it.
+  ReplicaSeries(ReplicaLabels labels, std::size_t loops, const Bounds& bounds, std::span<const config::Slo> slos);
+  const ReplicaLabels& labels() const { return labels_; }
+  const std::vector<config::Slo>& slos() const { return slos_; }
+  ReplicaShard& shard(std::size_t loop) { return *shards_[loop]; }
+  const std::vector<std::unique_ptr<ReplicaShard>>& shards() const { return shards_; }
+  std::function<ReplicaGauges()> gauges;  ///< Set before the first scrape; called on the scraping thread.
+
+ private:
+  ReplicaLabels labels_;
+  std::vector<config::Slo> slos_;
+  std::vector<std::unique_ptr<ReplicaShard>> shards_;
+};
+
+struct BuildInfo {
+  std::string version, compiler;
+};
+
+/// Thread-safe: add() and Collect() take a lock, writers of shards none.
+class Exposition : public prometheus::Collectable {
+ public:
+  Exposition(std::size_t loops, BuildInfo build, std::vector<config::Slo> slos = {});
+  ~Exposition() override;
+
+  /// A replica's series; each exists from now on, or from its first use on, as metrics/series/series.hpp says. The object
+  /// stays until the exposition goes; the same labels get the same object, so that no series is exported twice and none
+  /// goes backwards. With replica "": for requests of this pool that reached none of its replicas; of these only what
+  /// such a request can have is exported: weir_requests_total, weir_api_requests_total, weir_unparsed_total and
+  /// weir_slo_requests_total, each with its first use.
+  ReplicaSeries& add(ReplicaLabels labels);
+  /// The same for requests that no pool was chosen for: all labels but role are "".
+  ReplicaSeries& unassigned() { return *unassigned_; }
+  LoopShard& loop(std::size_t index) { return *loops_[index]; }
+
+  std::function<std::uint64_t()> log_lines_dropped;              ///< Set before the first scrape.
+  std::chrono::system_clock::time_point last_successful_load{};  ///< Set before the first scrape.
+
+  /// Every family is there, also without a series: who reads the page can tell what has not been used from what there
+  /// is not.
+  std::vector<prometheus::MetricFamily> Collect() const override;
+  /// Requests counted so far, and those of them that ended well (ok, ok_empty).
+  struct Requests {
+    std::uint64_t all = 0, well = 0;
+  };
+  Requests requests() const;
+  /// The text format 0.0.4 of Collect().
+  std::string text() const;
+
+ private:
+  mutable std::mutex mutex_;
+  BuildInfo build_;
+  std::vector<config::Slo> slos_;
+  Bounds bounds_;
+  std::vector<std::unique_ptr<LoopShard>> loops_;
+  std::vector<std::unique_ptr<ReplicaSeries>> replicas_;  ///< Those without a replica's name included.
+  ReplicaSeries* unassigned_;
+};
+
+}  // namespace weir::metrics::series

@@ -1,0 +1,227 @@
+#include "metrics/series/series.hpp"
+
+namespace weir::metrics::series {
+namespace {
+
+using enum Appears;
+
+constexpr double nanoseconds = 1e9;
+constexpr double thousandths = 1e3;
+constexpr double whole = 1;
+
+constexpr std::string_view directions[] = {"request", "response"};
+
+// Moments: t0 = request read from the client, tS = its first byte written to the replica, t1 = first token event,
+// tL = last event with a choice; n = output tokens as the engine counts, n1 = those up to the first token event.
+constexpr HistogramSeries histograms[] = {
+    {{"weir_time_to_first_token_seconds",
+      "First token event less the first byte sent to the replica (t1 - tS of the attempt that answered). Streams "
+      "only."},
+     from_the_start,
+     nanoseconds,
+     &ReplicaShard::time_to_first_token},
+    {{"weir_client_time_to_first_token_seconds",
+      "First token event less the request's last byte from the client (t1 - t0): weir's queue and all attempts "
+      "included. "
+      "Streams only."},
+     from_the_start,
+     nanoseconds,
+     &ReplicaShard::client_time_to_first_token},
+    {{"weir_inter_token_latency_seconds",
+      "Gap g between token events with k tokens: k observations of g/k, where k is known on the wire or settled at the "
+      "stream's end. Streams only."},
+     from_the_start,
+     nanoseconds,
+     &ReplicaShard::inter_token_latency},
+    {{"weir_inter_chunk_latency_seconds",
+      "Gap between token events of one choice, whatever number of tokens they carry. Streams only."},
+     with_first_use,
+     nanoseconds,
+     &ReplicaShard::inter_chunk_latency},
+    {{"weir_token_overhead_seconds",
+      "Written to the client less arrived in the kernel, of token events whose write was accepted at once."},
+     with_first_use,
+     nanoseconds,
+     &ReplicaShard::token_overhead},
+    {{"weir_time_per_output_token_seconds",
+      "Mean time per output token after the first, one observation a choice: (tL - t1) / (n - n1). Streams only."},
+     from_the_start,
+     nanoseconds,
+     &ReplicaShard::time_per_output_token},
+    {{"weir_queue_duration_seconds",
+      "First byte sent to the replica less the request's last byte from the client (tS - t0): waiting and connecting. "
+      "Served requests."},
+     with_first_use,
+     nanoseconds,
+     &ReplicaShard::queue_duration},
+    {{"weir_request_output_tokens_per_second",
+      "Decode speed, one observation a choice: (n - n1) / (tL - t1). Streams only."},
+     with_first_use,
+     thousandths,
+     &ReplicaShard::request_output_tokens_per_second},
+    {{"weir_request_prompt_tokens", "Prompt tokens of a served request, as the engine counts, cached ones included."},
+     with_first_use,
+     whole,
+     &ReplicaShard::request_prompt_tokens},
+    {{"weir_request_output_tokens", "Output tokens of a served request, as the engine counts, all choices together."},
+     with_first_use,
+     whole,
+     &ReplicaShard::request_output_tokens},
+    {{"weir_prompt_estimate_ratio", "Prompt tokens as weir estimated them, divided by those the engine reported."},
+     with_first_use,
+     thousandths,
+     &ReplicaShard::prompt_estimate_ratio},
+};
+
+constexpr CounterSeries counters[] = {
+    {{"weir_prompt_tokens_total", "Prompt tokens the engine reported, cached ones included, whatever the outcome."},
+     from_the_start,
+     &ReplicaShard::prompt_tokens},
+    {{"weir_cached_prompt_tokens_total", "Prompt tokens the engine reported as taken from its prefix cache."},
+     from_the_start,
+     &ReplicaShard::cached_prompt_tokens},
+    {{"weir_prompt_tokens_cache_known_total",
+      "Prompt tokens of requests whose cached tokens the engine reported: the denominator of the hit rate."},
+     from_the_start,
+     &ReplicaShard::prompt_tokens_cache_known},
+    {{"weir_output_tokens_total",
+      "Output tokens. Grows while a stream flows, by the tokens of an event where known, else by one an event; the end "
+      "adds what usage says is missing. Aborted and failed requests count too."},
+     from_the_start,
+     &ReplicaShard::output_tokens},
+    {{"weir_output_tokens_overcounted_total",
+      "Output tokens counted while streams flowed beyond what usage said at their end: to be subtracted from "
+      "weir_output_tokens_total."},
+     from_the_start,
+     &ReplicaShard::output_tokens_overcounted},
+    {{"weir_aborted_output_tokens_total", "Of the output tokens, those of requests whose client left (client_abort)."},
+     from_the_start,
+     &ReplicaShard::aborted_output_tokens},
+    {{"weir_itl_unknown_requests_total",
+      "Streams that gave weir_inter_chunk_latency_seconds but no "
+      "weir_inter_token_latency_seconds: tokens per event unknown, or not served."},
+     with_first_use,
+     &ReplicaShard::itl_unknown_requests},
+    {{"weir_token_reads_total", "Reads from the replica that brought token events."},
+     from_the_start,
+     &ReplicaShard::token_reads},
+    {{"weir_coalesced_token_reads_total",
+      "Of weir_token_reads_total, those that brought several token events of one choice: something on the way held the "
+      "first ones back."},
+     from_the_start,
+     &ReplicaShard::coalesced_token_reads},
+    {{"weir_itl_suspect_requests_total",
+      "Streams of at least 8 token events of which more than half arrived in one read with another one of the same "
+      "choice: a hop buffers, so that most gaps are 0 and their quantiles too good to be true."},
+     with_first_use,
+     &ReplicaShard::itl_suspect_requests},
+    {{"weir_client_blocked_events_total",
+      "Token events whose write the client's connection did not accept at once: weir_token_overhead_seconds leaves "
+      "them "
+      "out."},
+     with_first_use,
+     &ReplicaShard::client_blocked_events},
+};
+
+constexpr LabelledCounterSeries labelled_counters[] = {
+    {{"weir_requests_by_token_source_total",
+      "Requests by where the number of their output tokens comes from: the engine's usage, counted events, or none."},
+     "source",
+     token_source_names,
+     [](const ReplicaShard& s) -> std::span<const Counter> { return s.requests_by_token_source; }},
+    {{"weir_retries_total", "Requests sent once more, by the reason."},
+     "reason",
+     retry_names,
+     [](const ReplicaShard& s) -> std::span<const Counter> { return s.retries; }},
+    {{"weir_bytes_total", "Bytes of bodies: requests sent to the replica, responses received from it."},
+     "direction",
+     directions,
+     [](const ReplicaShard& s) -> std::span<const Counter> { return s.bytes; }},
+};
+
+constexpr BalancerSeries of_balancer[] = {
+    {{"weir_resident_tokens", "Prompt tokens and output tokens so far of all requests in flight on the replica."},
+     false,
+     [](const ReplicaGauges& g) { return static_cast<double>(g.resident_tokens); }},
+    {{"weir_requests_in_flight", "Requests the replica is working on for weir."},
+     false,
+     [](const ReplicaGauges& g) { return static_cast<double>(g.in_flight); }},
+    {{"weir_oldest_unanswered_seconds", "Age of the oldest request on the replica without a first token; 0 if none."},
+     false,
+     [](const ReplicaGauges& g) { return g.oldest_unanswered_seconds; }},
+    {{"weir_injection_disabled", "1 if the replica refused the request for usage, so that weir no longer adds it."},
+     false,
+     [](const ReplicaGauges& g) { return g.injection_disabled ? 1.0 : 0.0; }},
+    {{"weir_busy_seconds_total", "Time during which the replica had at least one request in flight."},
+     true,
+     [](const ReplicaGauges& g) { return g.busy_seconds; }},
+};
+
+constexpr PhaseSeries by_phase[] = {
+    {{"weir_queued_tokens",
+      "Tokens of work left on the replica: prefill = estimated prompt tokens of requests without a first token, decode "
+      "= "
+      "expected output tokens still to come."},
+     false,
+     [](const ReplicaGauges& g) {
+       return std::array{static_cast<double>(g.queued_prefill_tokens), static_cast<double>(g.queued_decode_tokens)};
+     }},
+    {{"weir_in_flight_seconds_total",
+      "Integral over time of the number of requests in flight before (prefill) and after (decode) their first token: "
+      "its "
+      "rate is the mean number."},
+     true,
+     [](const ReplicaGauges& g) { return g.in_flight_seconds; }},
+};
+
+}  // namespace
+
+constinit const std::span<const HistogramSeries> histogram_series{histograms};
+constinit const std::span<const CounterSeries> counter_series{counters};
+constinit const std::span<const LabelledCounterSeries> labelled_counter_series{labelled_counters};
+constinit const std::span<const BalancerSeries> balancer_series{of_balancer};
+constinit const std::span<const PhaseSeries> phase_series{by_phase};
+
+constinit const SeriesText request_duration_series{
+    "weir_request_duration_seconds",
+    "Of served requests: last event with a choice (streams, tL) or end "
+    "of the response body (else, tE) less the request's "
+    "last byte from the client (t0). Of openai.chat from the start, of other APIs from their first "
+    "request on."};
+constinit const SeriesText requests_series{"weir_requests_total",
+                                           "Requests by how they ended, each counted once, at its last replica (pool, "
+                                           "replica, config empty where none was chosen). "
+                                           "client_abort is split by the phase in which the client left."};
+constinit const SeriesText api_requests_series{
+    "weir_api_requests_total",
+    "The requests of weir_requests_total by API and by whether the answer is a stream. Each series appears with its "
+    "first request."};
+constinit const SeriesText slo_requests_series{
+    "weir_slo_requests_total",
+    "Requests held against an objective of the settings. good: served within every threshold. bad: a threshold missed, "
+    "upstream_error, upstream_reset, replica_refused, truncated, timeout, rejected, or a client_abort after a "
+    "threshold had "
+    "passed. Attainment is good / (good + bad). replica and config are empty where none was chosen."};
+constinit const SeriesText replica_info_series{"weir_replica_info",
+                                               "1; the labels say what the settings say of the "
+                                               "replica."};
+constinit const SeriesText unparsed_series{"weir_unparsed_total",
+                                           "Events or bodies that were relayed but could not be read, by the reason."};
+constinit const SeriesText kv_tokens_series{"weir_kv_tokens",
+                                            "Tokens the replica's KV cache holds; absent where not known."};
+constinit const SeriesText balancer_fallbacks_series{
+    "weir_balancer_fallbacks_total",
+    "Decisions for this replica in which the balancer lacked what it usually goes by, by the reason."};
+constinit const SeriesText limit_hits_series{"weir_limit_hits_total",
+                                             "Times a limit of the settings bit, by the limit."};
+constinit const SeriesText loop_lag_series{"weir_loop_lag_seconds",
+                                           "Lateness of the latest tick of a stream loop: how long its events wait."};
+constinit const SeriesText loop_delay_series{
+    "weir_loop_delay_seconds", "Lateness of each tick of a stream loop, ten a second: how long its events wait."};
+constinit const SeriesText log_lines_dropped_series{
+    "weir_log_lines_dropped_total", "Lines of the request log lost because its file could not take them in time."};
+constinit const SeriesText last_reload_series{"weir_config_last_reload_success_timestamp_seconds",
+                                              "Unix time at which the settings in use were loaded."};
+constinit const SeriesText build_info_series{"weir_build_info", "1; the labels name version and compiler."};
+
+}  // namespace weir::metrics::series

@@ -1,0 +1,136 @@
+#include "metrics/series/shard.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+namespace weir::metrics::series {
+namespace {
+
+std::optional<std::uint64_t> believable(std::optional<std::uint64_t> tokens) {
+  return tokens && *tokens <= most_tokens ? tokens : std::nullopt;
+}
+
+std::uint64_t nanoseconds(double seconds) { return static_cast<std::uint64_t>(std::llround(seconds * 1e9)); }
+
+/// Thousandths of a token per second. The cap keeps a burst of nanoseconds from wrapping the sum.
+std::uint64_t millitokens(double tokens_per_second) {
+  return static_cast<std::uint64_t>(std::llround(std::min(tokens_per_second, 1e9) * 1e3));
+}
+
+/// Streams with fewer token events say nothing of how events come.
+constexpr std::uint32_t fewest_events_to_suspect = 8;
+
+const Bounds& plain_bounds() {
+  static const Bounds bounds;
+  return bounds;
+}
+
+}  // namespace
+
+ReplicaShard::ReplicaShard() : ReplicaShard(plain_bounds(), {}) {}
+
+ReplicaShard::ReplicaShard(const Bounds& bounds, std::span<const config::Slo> slos)
+    : bounds_(bounds), slos_(slos), slo_requests(slos.size()) {
+  while (durations_.size() < api_names.size() * 2) durations_.emplace_back(bounds_.duration);
+}
+
+std::size_t ReplicaShard::outcome_slot(Outcome outcome, Phase phase) {
+  const auto index = static_cast<std::size_t>(outcome);
+  if (outcome < Outcome::client_abort) return index;
+  if (outcome == Outcome::client_abort) return index + static_cast<std::size_t>(phase);
+  return index + 2;
+}
+
+void ReplicaShard::settle(const record::RequestRecord& record) {
+  const bool whole = record::served(record);
+  settle_tokens(record);
+  if (whole) settle_served(record);
+  settle_gaps(record, whole);
+  settle_reads(record);
+  settle_slos(record);
+
+  const bool could_tell = whole && record.facts.api != Api::other;
+  if (could_tell || record.answer.token_source != TokenSource::none)
+    requests_by_token_source[static_cast<std::size_t>(record.answer.token_source)].add();
+  const auto slot = outcome_slot(record.outcome, record.phase.value_or(Phase::queue));
+  requests[slot][static_cast<std::size_t>(record.facts.api)][record.facts.stream ? 1 : 0].add();
+}
+
+/// Tokens count whatever the outcome: the GPU made them.
+void ReplicaShard::settle_tokens(const record::RequestRecord& record) {
+  const record::Answer& answer = record.answer;
+  const auto prompt = believable(answer.prompt_tokens);
+  if (prompt) prompt_tokens.add(*prompt);
+  if (const auto cached = believable(answer.cached_tokens); prompt && cached) {
+    cached_prompt_tokens.add(*cached);
+    prompt_tokens_cache_known.add(*prompt);
+  }
+
+  const std::uint64_t counted = answer.counted_tokens;
+  const std::uint64_t n = believable(answer.output_tokens).value_or(counted);
+  if (n >= counted) {
+    output_tokens.add(n - counted);
+  } else {
+    output_tokens_overcounted.add(counted - n);
+  }
+  if (record.outcome == Outcome::client_abort) aborted_output_tokens.add(n);
+}
+
+void ReplicaShard::settle_served(const record::RequestRecord& record) {
+  const record::Figures figures = record::figures_of(record);
+  if (figures.queue) queue_duration.observe(nanoseconds(*figures.queue));
+  if (figures.e2e) request_duration(record.facts.api, record.facts.stream).observe(nanoseconds(*figures.e2e));
+  const auto decoded = [this](double tpot, double speed) {
+    time_per_output_token.observe(nanoseconds(tpot));
+    request_output_tokens_per_second.observe(millitokens(speed));
+  };
+  if (figures.tpot) decoded(*figures.tpot, *figures.decode_speed);
+  for (const record::ChoiceTimes& choice : record.answer.choices) {
+    if (const auto decode = record::decode_of(choice)) decoded(decode->tpot, decode->speed);
+  }
+
+  if (const auto n = believable(record.answer.output_tokens)) request_output_tokens.observe(*n);
+  const auto prompt = believable(record.answer.prompt_tokens);
+  if (!prompt) return;
+  request_prompt_tokens.observe(*prompt);
+  if (const auto estimate = believable(record.prompt_tokens_estimate); estimate && *prompt > 0) {
+    // Rounded up, so that the bucket counts are those of the exact quotient: it exceeds a bound if and only if this
+    // does.
+    prompt_estimate_ratio.observe((*estimate * 1000 + *prompt - 1) / *prompt);
+  }
+}
+
+/// Gaps whose tokens were known on the wire are in inter_token_latency already.
+void ReplicaShard::settle_gaps(const record::RequestRecord& record, bool whole) {
+  const record::Answer& answer = record.answer;
+  if (!record.facts.stream || answer.gaps.bins().empty() || answer.tokens_per_event == TokensPerEvent::wire) return;
+  if (!whole || answer.tokens_per_event != TokensPerEvent::settled) {
+    itl_unknown_requests.add();
+    return;
+  }
+  // The sum is exact, as one addition; the buckets are those of the bins' middles.
+  std::uint64_t sum = answer.gaps.nanoseconds();
+  for (const auto& bin : answer.gaps.bins()) {
+    const auto middle = static_cast<std::uint64_t>(record::GapSketch::middle_of(bin.index).count());
+    inter_token_latency.observe_about(middle, bin.count, std::exchange(sum, 0));
+  }
+}
+
+/// Tokens are made one after the other: token events of one choice that arrive together have waited for one another.
+void ReplicaShard::settle_reads(const record::RequestRecord& record) {
+  const record::Answer& answer = record.answer;
+  token_reads.add(answer.token_reads);
+  coalesced_token_reads.add(answer.coalesced_reads);
+  if (record.facts.stream && answer.token_events >= fewest_events_to_suspect &&
+      answer.coalesced_token_events > answer.token_events / 2)
+    itl_suspect_requests.add();
+}
+
+void ReplicaShard::settle_slos(const record::RequestRecord& record) {
+  for (std::size_t i = 0; i < slos_.size(); ++i) {
+    if (const auto result = record::judge(slos_[i], record)) slo_requests[i][static_cast<std::size_t>(*result)].add();
+  }
+}
+
+}  // namespace weir::metrics::series

@@ -1,0 +1,120 @@
+#include "proxy/control/admin.hpp"
+
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+#include <boost/asio/redirect_error.hpp>
+#include <boost/beast/core/flat_buffer.hpp>
+#include <boost/beast/core/tcp_stream.hpp>
+#include <boost/beast/http.hpp>
+#include <boost/json/serialize.hpp>
+#include <boost/json/value.hpp>
+
+#include "proxy/control/gzip.hpp"
+#include "proxy/net/awaitable.hpp"
+
+namespace weir::proxy::control {
+namespace {
+
+namespace asio = boost::asio;
+namespace http = boost::beast::http;
+using Stream = boost::beast::basic_stream<asio::ip::tcp, asio::io_context::executor_type>;
+using Request = http::request<http::string_body>;
+using Response = http::response<http::string_body>;
+
+constexpr std::chrono::seconds time_limit{30};
+constexpr std::size_t worth_compressing = 1024;
+
+boost::json::object replica_object(const fleet::ReplicaRuntime& replica, const fleet::PoolRuntime& pool) {
+  const auto load = pool.balancer->load(replica.index, std::chrono::steady_clock::now());
+  boost::json::object object;
+  object["pool"] = replica.pool;
+  object["name"] = replica.settings.name;
+  object["config"] = replica.settings.config;
+  object["url"] = "http://" + replica.settings.url.authority + replica.settings.url.prefix;
+  object["in_flight"] = load.in_flight;
+  object["queued_prefill_tokens"] = load.prefill_left;
+  object["queued_decode_tokens"] = load.decode_left;
+  object["resident_tokens"] = load.resident;
+  object["oldest_unanswered_seconds"] = load.oldest_unanswered_seconds;
+  object["speed"] = load.speed;
+  object["injection_disabled"] = replica.injection_disabled.load(std::memory_order_relaxed);
+  return object;
+}
+
+std::string replicas_json(const fleet::Fleet& fleet) {
+  boost::json::array replicas;
+  for (const auto& pool : fleet.pools())
+    for (const auto& replica : pool->replicas) replicas.push_back(replica_object(*replica, *pool));
+  boost::json::object outer;
+  outer["replicas"] = std::move(replicas);
+  return boost::json::serialize(outer) + "\n";
+}
+
+Response answer(const Request& request, Door door, const Operated& weir) {
+  Response response(http::status::ok, request.version());
+  response.keep_alive(request.keep_alive());
+  response.set(http::field::content_type, "text/plain; charset=utf-8");
+  const std::string_view target(request.target().data(), request.target().size());
+  const auto path = target.substr(0, target.find('?'));
+  if (request.method() != http::verb::get && request.method() != http::verb::head) {
+    response.result(http::status::method_not_allowed);
+    response.set(http::field::allow, "GET, HEAD");
+    response.body() = "only GET is answered here\n";
+  } else if (path == "/metrics") {
+    response.set(http::field::content_type, "text/plain; version=0.0.4; charset=utf-8");
+    response.body() = weir.exposition.text();
+  } else if (path == "/-/healthy") {
+    response.body() = "healthy\n";
+  } else if (path == "/-/ready") {
+    const bool is_ready = weir.ready();
+    if (!is_ready) response.result(http::status::service_unavailable);
+    response.body() = is_ready ? "ready\n" : "draining\n";
+  } else if (path == "/api/replicas" && door == Door::admin) {
+    response.set(http::field::content_type, "application/json");
+    response.body() = replicas_json(weir.fleet);
+  } else {
+    response.result(http::status::not_found);
+    response.body() = door == Door::admin ? "known here: /metrics /-/healthy /-/ready /api/replicas\n"
+                                          : "known here: /metrics /-/healthy /-/ready\n";
+  }
+  response.set(http::field::vary, "Accept-Encoding");
+  const auto accepted = request[http::field::accept_encoding];
+  if (response.body().size() >= worth_compressing && accepts_gzip({accepted.data(), accepted.size()})) {
+    response.body() = gzip(response.body());
+    response.set(http::field::content_encoding, "gzip");
+  }
+  response.prepare_payload();
+  if (request.method() == http::verb::head) response.body().clear();
+  return response;
+}
+
+net::Awaitable<void> run(Stream stream, Door door, const Operated& weir) {
+  boost::beast::flat_buffer buffer;
+  for (bool more = true; more;) {
+    boost::system::error_code error;
+    auto token = asio::redirect_error(net::use_awaitable, error);
+    Request request;
+    stream.expires_after(time_limit);
+    co_await http::async_read(stream, buffer, request, token);
+    if (error) break;
+    const auto response = answer(request, door, weir);
+    stream.expires_after(time_limit);
+    co_await http::async_write(stream, response, token);
+    more = !error && response.keep_alive();
+  }
+  boost::system::error_code ignored;
+  stream.socket().shutdown(asio::socket_base::shutdown_send, ignored);
+}
+
+}  // namespace
+
+void start_admin_session(asio::io_context& context, net::UniqueFd client, bool ipv6, Door door, const Operated& weir) {
+  asio::basic_stream_socket<asio::ip::tcp, asio::io_context::executor_type> socket(context.get_executor());
+  boost::system::error_code error;
+  socket.assign(ipv6 ? asio::ip::tcp::v6() : asio::ip::tcp::v4(), client.get(), error);
+  if (error) return;
+  client.release();
+  asio::co_spawn(context, run(Stream(std::move(socket)), door, weir), asio::detached);
+}
+
+}  // namespace weir::proxy::control

@@ -1,0 +1,112 @@
+// The story of one request: choose a replica, connect, send, relay, and record how it ended.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "metrics/record/request_record.hpp"
+#include "metrics/wire/request_edits.hpp"
+#include "proxy/exchange/loop.hpp"
+#include "proxy/exchange/relay.hpp"
+#include "proxy/http/routes.hpp"
+#include "proxy/net/awaitable.hpp"
+
+namespace weir::proxy::exchange {
+
+/// A request, read whole.
+struct ClientRequest {
+  std::string head_bytes;  ///< What `head` points into.
+  http::RequestHead head;
+  std::string body;
+  metrics::wire::RequestFacts facts;
+  http::Route route = http::Route::unknown;
+  std::string id;          ///< weir's own.
+  std::string client_id;   ///< The client's x-request-id where it is valid, else "".
+  std::string request_id;  ///< That, or `id`.
+  Moment received{};       ///< t0
+  std::chrono::system_clock::time_point time;
+};
+
+/// What is left to do for the client when an exchange is over.
+struct ExchangeEnd {
+  std::optional<http::OwnAnswer> own;  ///< Nothing was sent yet: this is the answer.
+  /// Nothing was sent yet: this is the answer, head and body, of a replica.
+  std::unique_ptr<std::string> kept;
+  bool keep_alive = false;  ///< The connection may serve another request.
+  bool reset = false;       ///< The body was cut where only a reset shows it.
+};
+
+/// One exchange, on the loop's thread. Counts and logs the request, whatever happens.
+class Exchange {
+ public:
+  Exchange(Loop& loop, ClientSide client, ClientRequest& request);
+  ~Exchange();
+  Exchange(const Exchange&) = delete;
+  Exchange& operator=(const Exchange&) = delete;
+
+  net::Awaitable<ExchangeEnd> run();
+
+ private:
+  std::optional<http::OwnAnswer> enter(fleet::PoolRuntime& pool);
+  net::Awaitable<void> attempt(fleet::ReplicaRuntime& replica);
+  metrics::wire::Ask ask_of(const fleet::ReplicaRuntime& replica) const;
+  RelayMachine::Options machine_options(fleet::ReplicaRuntime& replica, metrics::wire::Ask asked, bool reused);
+  struct Connection {
+    net::UniqueFd fd;
+    bool reused = false;
+    int error = 0;  ///< Why there is none.
+  };
+  Connection connection_to(fleet::ReplicaRuntime& replica);
+  Relay::Request relay_request(const fleet::ReplicaRuntime& replica, metrics::wire::Ask& asked,
+                               std::uint64_t& body_length);
+  /// Another replica may get the request after this one: what is no inference is sent once.
+  bool repeatable() const { return request_.route == http::Route::inference; }
+  bool another_is_left() const;
+  bool take_retry();
+  void give_retry_back();
+  bool asks_another(const fleet::ReplicaRuntime& replica, unsigned status);
+  void accepted_after_doubt(const fleet::ReplicaRuntime& replica, unsigned status);
+  void retried(fleet::ReplicaRuntime& replica, metrics::series::Retry reason);
+  void met(const balancer::Company& company);
+  void not_connected(fleet::ReplicaRuntime& replica, balancer::Lease lease, int error);
+  void refused(RelayMachine& machine, const Relay& relay, fleet::ReplicaRuntime& replica);
+  void failed(const RelayMachine& machine, const Relay& relay, fleet::ReplicaRuntime& replica);
+  void learn(fleet::ReplicaRuntime& replica) const;
+  void conclude(const RelayMachine& machine, const Relay& relay, fleet::ReplicaRuntime& replica);
+  void give_up(fleet::ReplicaRuntime& replica);
+  void record(metrics::series::ReplicaSeries& series);
+
+  Loop& loop_;
+  ClientSide client_;
+  ClientRequest& request_;
+  fleet::PoolRuntime* pool_ = nullptr;
+  balancer::Lease lease_;
+  std::vector<balancer::ReplicaIndex> tried_;
+  std::string upstream_head_;
+  int connect_error_ = 0;  ///< Of the last attempt, if it did not get as far as a connection.
+  /// The error of a replica that tells the client most so far.
+  struct Kept {
+    std::string bytes;
+    bool keep_alive = false;
+    metrics::record::RequestRecord record;  ///< As of the attempt that it ended.
+    fleet::ReplicaRuntime* replica;
+  };
+  std::unique_ptr<Kept> best_;  ///< Apart, for few requests have one, and all are held while they stream.
+  /// The first replica that answered 401, 403 or 404, and with which.
+  std::optional<std::pair<balancer::ReplicaIndex, unsigned>> doubtful_;
+  std::size_t retries_ = 0;  ///< Those from the budget.
+  /// Whether another replica is to be asked, where that was settled before the attempt was over.
+  std::optional<bool> asks_another_;
+  metrics::record::RequestRecord record_;
+  ExchangeEnd end_;
+  const fleet::ReplicaRuntime* refused_injection_ = nullptr;  ///< It gets the original.
+  bool over_ = false, holds_retry_ = false;
+};
+
+/// Counts and logs a request that reached no replica.
+void record_unassigned(Loop& loop, const ClientRequest& request, metrics::Outcome outcome,
+                       std::optional<unsigned> status);
+
+}  // namespace weir::proxy::exchange

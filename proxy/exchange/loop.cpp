@@ -1,0 +1,54 @@
+#include "proxy/exchange/loop.hpp"
+
+#include <boost/asio/post.hpp>
+
+namespace weir::proxy::exchange {
+
+Loop::Loop(Shared& shared_state, std::size_t index_)
+    : shared(shared_state),
+      index(index_),
+      shard(shared_state.exposition.loop(index_)),
+      clock(shared_state.settings.measure.clock),
+      idle(shared_state.settings.limits.idle_upstream_connections,
+           std::chrono::duration_cast<std::chrono::steady_clock::duration>(shared_state.settings.limits.upstream_idle)),
+      buffer_(read_size + metrics::measure::StreamMeter::padding) {
+  std::random_device device;
+  std::seed_seq seed{device(), device(), device(), device()};
+  random_.seed(seed);
+}
+
+void Loop::run() {
+  poller.start(context);
+  timer_.expires_after(tick_every);
+  tick();
+  context.run();
+  poller.stop();
+}
+
+void Loop::stop() {
+  boost::asio::post(context, [this] { context.stop(); });
+}
+
+void Loop::tick() {
+  timer_.async_wait([this](boost::system::error_code error) {
+    if (error) return;
+    const auto now = std::chrono::steady_clock::now();
+    shard.ticked(now - timer_.expiry());
+    deadlines.tick(now);
+    idle.drop_old(now);
+    timer_.expires_at(now + tick_every);
+    tick();
+  });
+}
+
+std::string Loop::new_id() {
+  static constexpr char digits[] = "0123456789abcdef";
+  std::string id(32, '0');
+  for (std::size_t half = 0; half < 2; ++half) {
+    auto bits = random_();
+    for (std::size_t i = 0; i < 16; ++i, bits >>= 4) id[half * 16 + i] = digits[bits & 15];
+  }
+  return id;
+}
+
+}  // namespace weir::proxy::exchange

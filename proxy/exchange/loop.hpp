@@ -1,0 +1,81 @@
+// One stream loop: a thread with its own context, poller, deadlines, upstream connections and metrics shards.
+#pragma once
+
+#include <atomic>
+#include <boost/asio/executor_work_guard.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "config/settings.hpp"
+#include "metrics/record/request_log.hpp"
+#include "metrics/series/exposition.hpp"
+#include "proxy/exchange/relay_machine.hpp"
+#include "proxy/fleet/fleet.hpp"
+#include "proxy/fleet/idle_connections.hpp"
+#include "proxy/fleet/model_directory.hpp"
+#include "proxy/http/cors_memory.hpp"
+#include "proxy/net/arrival.hpp"
+#include "proxy/net/deadline.hpp"
+#include "proxy/net/poller.hpp"
+
+namespace weir::proxy::exchange {
+
+/// What all loops share. Read-only but for its atomics and what is thread-safe by itself.
+struct Shared {
+  const config::Settings& settings;
+  metrics::series::Exposition& exposition;
+  fleet::Fleet& fleet;
+  metrics::record::RequestLog& log;
+  fleet::ModelDirectory& models;
+  fleet::FailureNotes own_wants{};          ///< What the log says of weir's own: no descriptor, no local port.
+  std::atomic<bool> draining{false};        ///< Answers say `Connection: close`.
+  std::atomic<bool> closing{false};         ///< Idle client connections are closed.
+  std::atomic<bool> cutting{false};         ///< All that is still under way is over.
+  std::atomic<std::size_t> connections{0};  ///< Client connections, all loops.
+  http::CorsMemory cors{};                  ///< For weir's own answers.
+};
+
+class Loop {
+ public:
+  static constexpr std::chrono::milliseconds tick_every{100};
+  static constexpr std::size_t read_size = 64 * 1024;
+
+  Loop(Shared& shared, std::size_t index);
+
+  void run();   ///< On the loop's thread, until stop().
+  void stop();  ///< Any thread.
+
+  /// 128 random bits in hex.
+  std::string new_id();
+  /// A read buffer for use inside one handler, with padding behind it.
+  std::span<char> read_buffer() { return {buffer_.data(), read_size}; }
+
+  Shared& shared;
+  const std::size_t index;
+  metrics::series::LoopShard& shard;
+  // Before the context: its end destroys sessions under way, which hold watches, deadlines and idle connections.
+  net::Poller poller;
+  net::Deadlines deadlines;
+  net::ArrivalClock clock;
+  fleet::IdleConnections idle;
+  RelayOutput output;  ///< For use inside one handler.
+  boost::asio::io_context context{1};
+  // What a new connection is placed by; written by this loop, read by the acceptor.
+  std::atomic<std::size_t> connections{0}, streams{0};
+
+ private:
+  void tick();
+
+  boost::asio::executor_work_guard<boost::asio::io_context::executor_type> work_{context.get_executor()};
+  boost::asio::basic_waitable_timer<std::chrono::steady_clock, boost::asio::wait_traits<std::chrono::steady_clock>,
+                                    boost::asio::io_context::executor_type>
+      timer_{context.get_executor()};
+  std::vector<char> buffer_;
+  std::mt19937_64 random_;
+};
+
+}  // namespace weir::proxy::exchange

@@ -1,0 +1,67 @@
+#include "proxy/exchange/replica_log.hpp"
+
+#include <spdlog/spdlog.h>
+
+#include "proxy/fleet/second_opinions.hpp"
+#include "proxy/net/connect.hpp"
+
+namespace weir::proxy::exchange {
+namespace {
+
+using metrics::Outcome;
+
+/// 401, 403 and 404 say nothing: the client's credentials or its model's name may be wrong, or the replica's.
+bool says_it_works(Outcome outcome, unsigned status) {
+  return outcome == Outcome::ok || outcome == Outcome::ok_empty ||
+         (outcome == Outcome::client_error && !fleet::is_doubtful(status));
+}
+
+}  // namespace
+
+std::string failure_reason(Outcome outcome, unsigned status) {
+  switch (outcome) {
+    case Outcome::upstream_error:
+      if (status >= 300) return "status " + std::to_string(status);
+      return status == 0 ? "an answer that is not HTTP"
+                         : "an error inside an answer of status " + std::to_string(status);
+    case Outcome::upstream_reset:
+      return status == 0 ? "the connection broke before an answer" : "the connection broke within an answer";
+    case Outcome::truncated:
+      return "an answer ended before it was complete";
+    case Outcome::timeout:
+      return status == 0 ? "no answer in time" : "an answer stood still for too long";
+    case Outcome::replica_refused:
+      return "status " + std::to_string(status);
+    default:
+      return "";
+  }
+}
+
+void note_attempt(fleet::ReplicaRuntime& replica, const RelayMachine& machine, Moment now) {
+  if (machine.end() == AttemptEnd::stale || machine.end() == AttemptEnd::injection_refused) return;
+  std::optional<std::string> line;
+  const auto status = machine.status_read();
+  if (const auto why = failure_reason(machine.outcome(), status); !why.empty()) {
+    line = replica.failures.failed(why, now);
+  } else if (says_it_works(machine.outcome(), status)) {
+    line = replica.failures.went_well(now);
+  }
+  if (line) spdlog::warn("replica '{}' {}", replica.settings.name, *line);
+}
+
+void note_unconnected(fleet::ReplicaRuntime& replica, int error, Moment now) {
+  const auto line = replica.failures.failed("cannot connect: " + net::connect_error_text(error), now);
+  if (line) spdlog::warn("replica '{}' {}", replica.settings.name, *line);
+}
+
+void note_own_want(fleet::FailureNotes& own, int error, Moment now) {
+  if (const auto line =
+          own.failed("no connection to a replica could be opened: " + net::connect_error_text(error), now))
+    spdlog::warn("weir itself {}", *line);
+}
+
+void note_own_return(fleet::FailureNotes& own, Moment now) {
+  if (const auto line = own.went_well(now)) spdlog::warn("weir itself {}", *line);
+}
+
+}  // namespace weir::proxy::exchange

@@ -1,0 +1,14 @@
+// Replica names to addresses: looked up at the start and again every 30 s, on the control thread.
+#pragma once
+
+#include <boost/asio/io_context.hpp>
+
+#include "proxy/fleet/fleet.hpp"
+
+namespace weir::proxy::fleet {
+
+/// Numeric addresses are set before this returns; names follow as they are resolved. A name that is not found leaves
+/// the address as it was and is logged. Runs until the context stops.
+void start_resolver(boost::asio::io_context& context, Fleet& fleet);
+
+}  // namespace weir::proxy::fleet

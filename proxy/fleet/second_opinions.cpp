@@ -1,0 +1,35 @@
+#include "proxy/fleet/second_opinions.hpp"
+
+#include <algorithm>
+
+namespace weir::proxy::fleet {
+
+bool is_full(unsigned status) { return status == 408 || status == 429 || status == 503; }
+
+bool is_doubtful(unsigned status) { return status == 401 || status == 403 || status == 404; }
+
+int worth(unsigned status) {
+  if (status == 429) return 3;
+  if (is_full(status)) return 2;
+  return is_doubtful(status) ? 1 : 0;
+}
+
+SecondOpinions::Opinion SecondOpinions::of(const Case& one, metrics::Moment now) const {
+  const Key key{one.replica, one.status, one.model};
+  const std::lock_guard lock(mutex_);
+  const auto found = noted_.find(key);
+  return found != noted_.end() && now < found->second.until ? found->second.opinion : Opinion::none;
+}
+
+void SecondOpinions::note(const Case& one, Opinion opinion, metrics::Moment now) {
+  Key key{one.replica, one.status, one.model};
+  const std::lock_guard lock(mutex_);
+  if (noted_.size() >= most && !noted_.contains(key)) {
+    // Clients choose the models' names: whatever they send, the table does not grow.
+    noted_.erase(std::min_element(noted_.begin(), noted_.end(),
+                                  [](const auto& a, const auto& b) { return a.second.until < b.second.until; }));
+  }
+  noted_.insert_or_assign(std::move(key), Noted{opinion, now + lasting});
+}
+
+}  // namespace weir::proxy::fleet

@@ -1,0 +1,126 @@
+#include "proxy/http/body_decoder.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+namespace weir::proxy::http {
+namespace {
+
+int hex_digit(char c) {
+  if (c >= '0' && c <= '9') return c - '0';
+  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
+  return -1;
+}
+
+/// A chunk this long cannot be meant; refusing it keeps the arithmetic far from overflow.
+constexpr std::uint64_t max_chunk = std::uint64_t{1} << 48;
+
+}  // namespace
+
+BodyDecoder::BodyDecoder(Framing framing, std::uint64_t length) {
+  switch (framing) {
+    case Framing::none:
+      break;
+    case Framing::length:
+      left_ = length;
+      state_ = length == 0 ? State::finished : State::length;
+      break;
+    case Framing::chunked:
+      state_ = State::size_first;
+      break;
+    case Framing::until_close:
+      state_ = State::until_close;
+      break;
+  }
+}
+
+void BodyDecoder::framing_byte(char c) {
+  const int digit = hex_digit(c);
+  switch (state_) {
+    case State::size_first:
+      if (digit < 0) return void(state_ = State::failed);
+      left_ = static_cast<std::uint64_t>(digit);
+      line_ = 1;
+      state_ = State::size;
+      return;
+    case State::size:
+      if (digit >= 0) {
+        left_ = left_ * 16 + static_cast<std::uint64_t>(digit);
+        if (left_ > max_chunk || ++line_ > max_size_digits) state_ = State::failed;
+      } else if (c == '\r') {
+        state_ = State::size_lf;
+      } else if (c == ';') {
+        line_ = 0;
+        state_ = State::extension;
+      } else {
+        state_ = State::failed;
+      }
+      return;
+    case State::extension:
+      if (c == '\r') {
+        state_ = State::size_lf;
+      } else if (c == '\n' || c == '\0' || ++line_ > max_extension) {
+        state_ = State::failed;
+      }
+      return;
+    case State::size_lf:
+      line_ = 0;
+      state_ = c != '\n' ? State::failed : left_ == 0 ? State::trailer_start : State::chunk;
+      return;
+    case State::chunk_cr:
+      state_ = c == '\r' ? State::chunk_lf : State::failed;
+      return;
+    case State::chunk_lf:
+      state_ = c == '\n' ? State::size_first : State::failed;
+      return;
+    case State::trailer_start:
+      if (c == '\r') return void(state_ = State::end_lf);
+      state_ = State::trailer;
+      [[fallthrough]];
+    case State::trailer:
+      if (c == '\r') {
+        state_ = State::trailer_lf;
+      } else if (c == '\n' || c == '\0' || ++line_ > max_trailers) {
+        state_ = State::failed;
+      }
+      return;
+    case State::trailer_lf:
+      state_ = c == '\n' ? State::trailer_start : State::failed;
+      return;
+    case State::end_lf:
+      state_ = c == '\n' ? State::finished : State::failed;
+      return;
+    case State::length:
+    case State::until_close:
+    case State::chunk:
+    case State::finished:
+    case State::failed:
+      return;
+  }
+}
+
+BodyDecoder::Decoded BodyDecoder::decode(std::span<char> piece) {
+  if (state_ == State::until_close) return {piece, piece.size()};
+  char* payload = piece.data();
+  std::size_t length = 0, at = 0;
+  while (at < piece.size() && state_ != State::finished && state_ != State::failed) {
+    if (state_ != State::chunk && state_ != State::length) {
+      framing_byte(piece[at++]);
+      continue;
+    }
+    const auto take = static_cast<std::size_t>(std::min<std::uint64_t>(left_, piece.size() - at));
+    if (length == 0) {
+      payload = piece.data() + at;
+    } else {
+      std::memmove(payload + length, piece.data() + at, take);
+    }
+    length += take;
+    at += take;
+    left_ -= take;
+    if (left_ == 0) state_ = state_ == State::length ? State::finished : State::chunk_cr;
+  }
+  return {{payload, length}, at};
+}
+
+}  // namespace weir::proxy::http

@@ -1,0 +1,61 @@
+// Takes the framing off a message's body, piece by piece, in place: Content-Length, chunked, or until the close.
+//
+// Pure; one object a body. Chunk extensions end here (an extension line over 256 bytes is an error), trailers are read
+// within a limit and dropped. Any split of the input gives the same payload.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "proxy/http/head.hpp"
+
+namespace weir::proxy::http {
+
+class BodyDecoder {
+ public:
+  static constexpr std::size_t max_size_digits = 16;  ///< Zeros count: a size line that never ends is no size.
+  static constexpr std::size_t max_extension = 256;
+  static constexpr std::size_t max_trailers = 16 * 1024;
+
+  BodyDecoder() = default;  ///< A message without a body.
+  BodyDecoder(Framing framing, std::uint64_t length);
+
+  struct Decoded {
+    std::span<char> payload;   ///< What the piece holds of the body, moved together inside the piece.
+    std::size_t consumed = 0;  ///< Bytes of the piece that belong to this message; fewer only if finished or failed.
+  };
+
+  /// Decodes a piece in place; `piece` is overwritten where chunks are moved together.
+  Decoded decode(std::span<char> piece);
+
+  bool finished() const { return state_ == State::finished; }  ///< The framing is whole (never, until the close).
+  bool failed() const { return state_ == State::failed; }      ///< The framing is broken: the connection is of no use.
+  bool ends_with_close() const { return state_ == State::until_close; }
+
+ private:
+  enum class State : std::uint8_t {
+    length,
+    until_close,
+    size_first,  // the first digit of a chunk's size
+    size,        // further digits
+    extension,   // up to the CR
+    size_lf,
+    chunk,
+    chunk_cr,
+    chunk_lf,
+    trailer_start,
+    trailer,
+    trailer_lf,
+    end_lf,
+    finished,
+    failed,
+  };
+  void framing_byte(char c);
+
+  State state_ = State::finished;
+  std::uint64_t left_ = 0;  ///< Of the body (length) or of the chunk.
+  std::size_t line_ = 0;    ///< Digits of the size, bytes of the extension, or of all trailers.
+};
+
+}  // namespace weir::proxy::http

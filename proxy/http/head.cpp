@@ -1,0 +1,322 @@
+#include "proxy/http/head.hpp"
+
+#include <algorithm>
+#include <array>
+#include <boost/beast/core/string.hpp>
+#include <charconv>
+
+namespace weir::proxy::http {
+namespace {
+
+bool is_alnum(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9'); }
+
+bool is_token_char(char c) {
+  return is_alnum(c) || std::string_view("!#$%&'*+-.^_`|~").find(c) != std::string_view::npos;
+}
+
+bool is_host_char(char c) { return is_alnum(c) || std::string_view("-._~").find(c) != std::string_view::npos; }
+
+bool is_token(std::string_view s) { return !s.empty() && std::all_of(s.begin(), s.end(), is_token_char); }
+
+bool is_value_char(char c) { return c == '\t' || (static_cast<unsigned char>(c) >= 0x20 && c != 0x7f); }
+
+std::string_view trim(std::string_view s) {
+  const auto blank = [](char c) { return c == ' ' || c == '\t'; };
+  while (!s.empty() && blank(s.front())) s.remove_prefix(1);
+  while (!s.empty() && blank(s.back())) s.remove_suffix(1);
+  return s;
+}
+
+/// Digits alone, no sign, no leading zeros, no overflow.
+std::optional<std::uint64_t> parse_length(std::string_view s) {
+  if (s.empty() || (s.size() > 1 && s.front() == '0')) return std::nullopt;
+  std::uint64_t value = 0;
+  const auto [end, ec] = std::from_chars(s.data(), s.data() + s.size(), value);
+  if (ec != std::errc{} || end != s.data() + s.size() || !(s.front() >= '0' && s.front() <= '9')) return std::nullopt;
+  return value;
+}
+
+/// Any option of any Connection field. What is no token is passed over: it must not hide what stands behind it.
+template <class Predicate>
+bool any_connection_option(const std::vector<HeaderField>& fields, Predicate holds) {
+  for (const auto& field : fields) {
+    if (!same_token(field.name, "connection")) continue;
+    for (auto rest = field.value; !rest.empty();) {
+      const auto comma = std::min(rest.find(','), rest.size());
+      if (holds(trim(rest.substr(0, comma)))) return true;
+      rest.remove_prefix(std::min(comma + 1, rest.size()));
+    }
+  }
+  return false;
+}
+
+bool connection_names(const std::vector<HeaderField>& fields, std::string_view name) {
+  return any_connection_option(fields, [&](std::string_view option) { return same_token(option, name); });
+}
+
+/// Takes the next line off `rest`. Fails on a line that CRLF does not end, and on a bare CR or NUL inside.
+std::optional<std::string_view> take_line(std::string_view& rest) {
+  const auto end = rest.find("\r\n");
+  if (end == std::string_view::npos) return std::nullopt;
+  const auto line = rest.substr(0, end);
+  if (line.find_first_of(std::string_view("\r\n\0", 3)) != std::string_view::npos) return std::nullopt;
+  rest.remove_prefix(end + 2);
+  return line;
+}
+
+HeadResult<std::vector<HeaderField>> parse_fields(std::string_view rest) {
+  std::vector<HeaderField> fields;
+  fields.reserve(16);
+  std::size_t connection_left = max_connection;
+  for (;;) {
+    const auto line = take_line(rest);
+    if (!line) return HeadError::malformed_line;
+    if (line->empty()) break;
+    if (fields.size() == max_fields) return HeadError::too_many_fields;
+    const auto colon = line->find(':');
+    if (colon == std::string_view::npos || !is_token(line->substr(0, colon))) return HeadError::malformed_line;
+    const auto value = trim(line->substr(colon + 1));
+    if (!std::all_of(value.begin(), value.end(), is_value_char)) return HeadError::malformed_line;
+    fields.push_back({line->substr(0, colon), value});
+    if (!same_token(fields.back().name, "connection")) continue;
+    if (value.size() > connection_left) return HeadError::malformed_line;
+    connection_left -= value.size();
+  }
+  if (!rest.empty()) return HeadError::malformed_line;
+  return fields;
+}
+
+/// What Content-Length and Transfer-Encoding say together. Framing::none where neither is there.
+struct DeclaredFraming {
+  Framing framing = Framing::none;
+  std::uint64_t length = 0;
+};
+
+HeadResult<DeclaredFraming> declared_framing(const std::vector<HeaderField>& fields, bool http_1_1) {
+  std::optional<std::string_view> length, encoding;
+  for (const auto& field : fields) {
+    if (same_token(field.name, "content-length")) {
+      if (length) return HeadError::bad_length;
+      length = field.value;
+    } else if (same_token(field.name, "transfer-encoding")) {
+      if (encoding) return HeadError::bad_transfer_encoding;
+      encoding = field.value;
+    }
+  }
+  if (length && encoding) return HeadError::length_and_encoding;
+  DeclaredFraming declared;
+  if (encoding) {
+    if (!http_1_1) return HeadError::bad_transfer_encoding;
+    if (!same_token(*encoding, "chunked"))
+      return is_token(*encoding) ? HeadError::unknown_transfer_coding : HeadError::bad_transfer_encoding;
+    declared.framing = Framing::chunked;
+  } else if (length) {
+    const auto value = parse_length(*length);
+    if (!value) return HeadError::bad_length;
+    declared.framing = Framing::length;
+    declared.length = *value;
+  }
+  return declared;
+}
+
+bool wants_keep_alive(const std::vector<HeaderField>& fields, bool http_1_1) {
+  if (connection_names(fields, "close")) return false;
+  return http_1_1 || connection_names(fields, "keep-alive");
+}
+
+constexpr std::array<std::string_view, 8> always_hop_by_hop{
+    "connection", "keep-alive", "proxy-connection",    "transfer-encoding",
+    "te",         "trailer",    "proxy-authorization", "proxy-authenticate"};
+
+/// Fields that Connection must not name: dropping them would change whose message it is, what it says or where it ends.
+constexpr std::array<std::string_view, 5> protected_fields{"host", "transfer-encoding", "authorization", "cookie",
+                                                           "x-api-key"};
+
+bool drops_protected_field(const std::vector<HeaderField>& fields) {
+  return any_connection_option(fields, [](std::string_view option) {
+    constexpr std::string_view content = "content-";
+    return same_token(option.substr(0, content.size()), content) ||
+           std::any_of(protected_fields.begin(), protected_fields.end(),
+                       [&](std::string_view name) { return same_token(option, name); });
+  });
+}
+
+/// uri-host [":" port] of RFC 9110, 7.2, without what only a reg-name of RFC 3986 may have and no name has.
+bool valid_host(std::string_view host) {
+  const auto only = [](std::string_view s, std::string_view characters) {
+    return !s.empty() && s.find_first_not_of(characters) == std::string_view::npos;
+  };
+  const bool bracketed = host.starts_with('[');
+  const auto end = std::min(bracketed ? host.find(']') : host.find(':'), host.size());
+  const auto name = host.substr(0, end);
+  auto port = host.substr(end);
+  if (bracketed) {
+    if (port.empty() || !only(name.substr(1), "0123456789abcdefABCDEF:.")) return false;
+    port.remove_prefix(1);
+  } else if (name.empty() || !std::all_of(name.begin(), name.end(), is_host_char)) {
+    return false;
+  }
+  if (host.size() > 255) return false;
+  return port.empty() || (port.starts_with(':') && port.size() <= 6 && only(port.substr(1), "0123456789"));
+}
+
+std::string_view field_of(const std::vector<HeaderField>& fields, std::string_view name) {
+  for (const auto& field : fields)
+    if (same_token(field.name, name)) return field.value;
+  return {};
+}
+
+/// Origin-form, or absolute-form with http and the authority of Host (HTTP/1.0 may have none). Leaves the origin-form
+/// in `target`.
+std::optional<HeadError> settle_target(RequestHead& head) {
+  const auto printable = [](char c) { return c >= 0x21 && c <= 0x7e; };
+  if (head.target.empty() || !std::all_of(head.target.begin(), head.target.end(), printable))
+    return HeadError::bad_target;
+  const auto host = field_of(head.fields, "host");
+  if (constexpr std::string_view scheme = "http://"; same_token(head.target.substr(0, scheme.size()), scheme)) {
+    const auto rest = head.target.substr(scheme.size());
+    const auto slash = std::min(rest.find_first_of("/?"), rest.size());
+    const auto authority = rest.substr(0, slash);
+    if (host.empty() ? !valid_host(authority) : !same_token(authority, host)) return HeadError::bad_host;
+    head.target = rest.substr(slash);
+    if (head.target.empty()) head.target = "/";
+  }
+  if (head.target.front() != '/' || head.target.find('#') != std::string_view::npos) return HeadError::bad_target;
+  head.path = head.target.substr(0, head.target.find('?'));
+  return std::nullopt;
+}
+
+}  // namespace
+
+bool same_token(std::string_view a, std::string_view b) {
+  return boost::beast::iequals({a.data(), a.size()}, {b.data(), b.size()});
+}
+
+Refusal refusal_of(HeadError error) {
+  switch (error) {
+    case HeadError::malformed_line:
+      return {400, "the request head is malformed"};
+    case HeadError::bad_version:
+      return {505, "only HTTP/1.0 and HTTP/1.1 are served here"};
+    case HeadError::bad_target:
+      return {400, "the request target is malformed"};
+    case HeadError::target_too_long:
+      return {414, "the request line is longer than 8 KiB"};
+    case HeadError::bad_host:
+      return {400, "a request needs exactly one valid Host that agrees with its target"};
+    case HeadError::bad_length:
+      return {400, "Content-Length must be one plain decimal number"};
+    case HeadError::length_and_encoding:
+      return {400, "Content-Length and Transfer-Encoding exclude each other"};
+    case HeadError::bad_transfer_encoding:
+      return {400, "Transfer-Encoding must be exactly one `chunked`, in HTTP/1.1"};
+    case HeadError::unknown_transfer_coding:
+      return {501, "the only transfer coding known here is `chunked`"};
+    case HeadError::protected_connection_option:
+      return {400, "Connection names a field that must not be dropped"};
+    case HeadError::too_many_fields:
+      return {431, "the request has more than 100 header fields"};
+    case HeadError::method_not_allowed:
+      return {405, "CONNECT and TRACE are not served here"};
+    case HeadError::unknown_expectation:
+      return {417, "the only expectation known here is 100-continue"};
+  }
+  return {400, "the request is malformed"};
+}
+
+std::string_view RequestHead::operator[](std::string_view name) const { return field_of(fields, name); }
+std::string_view ResponseHead::operator[](std::string_view name) const { return field_of(fields, name); }
+
+std::optional<std::size_t> head_length(std::string_view bytes, std::size_t seen) {
+  for (auto lf = bytes.find('\n', seen); lf != std::string_view::npos; lf = bytes.find('\n', lf + 1)) {
+    const bool bare = lf == 0 || bytes[lf - 1] != '\r';
+    if (bare || (lf >= 3 && bytes.substr(lf - 3, 3) == "\r\n\r")) return lf + 1;
+  }
+  return std::nullopt;
+}
+
+HeadResult<RequestHead> parse_request_head(std::string_view bytes) {
+  RequestHead head;
+  auto rest = bytes;
+  const auto line = take_line(rest);
+  if (!line) return HeadError::malformed_line;
+  if (line->size() > max_request_line) return HeadError::target_too_long;
+  const auto first = line->find(' ');
+  const auto last = line->rfind(' ');
+  if (first == std::string_view::npos || first == last) return HeadError::malformed_line;
+  head.method = line->substr(0, first);
+  head.target = line->substr(first + 1, last - first - 1);
+  const auto version = line->substr(last + 1);
+  if (!is_token(head.method)) return HeadError::malformed_line;
+  if (version != "HTTP/1.1" && version != "HTTP/1.0")
+    return version.starts_with("HTTP/") ? HeadError::bad_version : HeadError::malformed_line;
+  head.http_1_1 = version == "HTTP/1.1";
+  if (head.method == "CONNECT" || head.method == "TRACE") return HeadError::method_not_allowed;
+
+  auto fields = parse_fields(rest);
+  if (!fields) return fields.error();
+  head.fields = std::move(*fields);
+
+  const auto hosts = std::count_if(head.fields.begin(), head.fields.end(),
+                                   [](const HeaderField& field) { return same_token(field.name, "host"); });
+  if (hosts > 1 || (hosts == 0 && head.http_1_1) || (hosts == 1 && !valid_host(head["host"])))
+    return HeadError::bad_host;
+  if (const auto error = settle_target(head)) return *error;
+
+  const auto declared = declared_framing(head.fields, head.http_1_1);
+  if (!declared) return declared.error();
+  head.framing = declared->framing;
+  head.content_length = declared->length;
+
+  if (drops_protected_field(head.fields)) return HeadError::protected_connection_option;
+  head.keep_alive = wants_keep_alive(head.fields, head.http_1_1);
+
+  for (const auto& field : head.fields) {
+    if (!same_token(field.name, "expect")) continue;
+    if (!same_token(field.value, "100-continue")) return HeadError::unknown_expectation;
+    head.expects_continue = head.http_1_1;
+  }
+  return head;
+}
+
+HeadResult<ResponseHead> parse_response_head(std::string_view bytes, bool to_head) {
+  ResponseHead head;
+  auto rest = bytes;
+  const auto line = take_line(rest);
+  if (!line || line->size() < 12) return HeadError::malformed_line;
+  const auto version = line->substr(0, 9);
+  if (version != "HTTP/1.1 " && version != "HTTP/1.0 ") return HeadError::bad_version;
+  head.http_1_1 = version == "HTTP/1.1 ";
+  const auto code = line->substr(9, 3);
+  const auto [end, ec] = std::from_chars(code.data(), code.data() + 3, head.status);
+  if (ec != std::errc{} || end != code.data() + 3 || head.status < 100 || head.status > 599)
+    return HeadError::malformed_line;
+  if (line->size() > 12 && (*line)[12] != ' ') return HeadError::malformed_line;
+
+  auto fields = parse_fields(rest);
+  if (!fields) return fields.error();
+  head.fields = std::move(*fields);
+
+  const auto declared = declared_framing(head.fields, head.http_1_1);
+  if (!declared) return declared.error();
+  if (drops_protected_field(head.fields)) return HeadError::protected_connection_option;
+  head.keep_alive = wants_keep_alive(head.fields, head.http_1_1);
+  if (to_head || head.status < 200 || head.status == 204 || head.status == 304) {
+    head.framing = Framing::none;
+  } else if (declared->framing == Framing::none) {
+    head.framing = Framing::until_close;
+    head.keep_alive = false;
+  } else {
+    head.framing = declared->framing;
+    head.content_length = declared->length;
+  }
+  return head;
+}
+
+bool is_hop_by_hop(std::string_view name, const std::vector<HeaderField>& fields) {
+  const auto same = [&](std::string_view other) { return same_token(name, other); };
+  return std::any_of(always_hop_by_hop.begin(), always_hop_by_hop.end(), same) || same("upgrade") ||
+         connection_names(fields, name);
+}
+
+}  // namespace weir::proxy::http

@@ -1,0 +1,50 @@
+#include "proxy/net/arrival.hpp"
+
+#include <sys/socket.h>
+#include <time.h>
+
+#include <cstring>
+
+namespace weir::proxy::net {
+
+metrics::Moment monotonic_of(std::chrono::nanoseconds stamp, std::chrono::nanoseconds wall_now, metrics::Moment now) {
+  const auto age = wall_now - stamp;
+  if (age < std::chrono::nanoseconds::zero() || age > std::chrono::seconds(10)) return now;
+  return now - age;
+}
+
+void ArrivalClock::enable(int fd) const {
+  if (source_ != config::ReadClock::kernel) return;
+  const int on = 1;
+  ::setsockopt(fd, SOL_SOCKET, SO_TIMESTAMPNS, &on, sizeof on);
+}
+
+ArrivalClock::Read ArrivalClock::read(int fd, std::span<char> buffer) const {
+  if (source_ == config::ReadClock::read) {
+    const auto size = ::recv(fd, buffer.data(), buffer.size(), MSG_DONTWAIT);
+    return {size, std::chrono::steady_clock::now()};
+  }
+  iovec piece{buffer.data(), buffer.size()};
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(timespec))];
+  msghdr message{};
+  message.msg_iov = &piece;
+  message.msg_iovlen = 1;
+  message.msg_control = control;
+  message.msg_controllen = sizeof control;
+  const auto size = ::recvmsg(fd, &message, MSG_DONTWAIT);
+  const auto now = std::chrono::steady_clock::now();
+  if (size <= 0) return {size, now};
+  for (auto* header = CMSG_FIRSTHDR(&message); header != nullptr; header = CMSG_NXTHDR(&message, header)) {
+    if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_TIMESTAMPNS) continue;
+    timespec stamp{}, wall{};
+    std::memcpy(&stamp, CMSG_DATA(header), sizeof stamp);
+    ::clock_gettime(CLOCK_REALTIME, &wall);
+    const auto nanoseconds = [](const timespec& t) {
+      return std::chrono::seconds(t.tv_sec) + std::chrono::nanoseconds(t.tv_nsec);
+    };
+    return {size, monotonic_of(nanoseconds(stamp), nanoseconds(wall), now)};
+  }
+  return {size, now};
+}
+
+}  // namespace weir::proxy::net

@@ -1,0 +1,41 @@
+#include "proxy/net/connect.hpp"
+
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+
+#include <cerrno>
+#include <system_error>
+
+namespace weir::proxy::net {
+
+UniqueFd begin_connect(const boost::asio::ip::tcp::endpoint& endpoint) {
+  UniqueFd socket(::socket(endpoint.protocol().family(), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_TCP));
+  if (!socket) return socket;
+  const int on = 1;
+  ::setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  ::setsockopt(socket.get(), SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
+  const auto* address = reinterpret_cast<const sockaddr*>(endpoint.data());
+  if (::connect(socket.get(), address, static_cast<socklen_t>(endpoint.size())) != 0 && errno != EINPROGRESS) {
+    const int error = errno;
+    socket.reset();
+    errno = error;
+  }
+  return socket;
+}
+
+std::string connect_error_text(int error) {
+  return error == name_unknown ? "its host name could not be resolved" : std::generic_category().message(error);
+}
+
+bool is_own_want(int error) {
+  return error == EMFILE || error == ENFILE || error == EADDRNOTAVAIL || error == ENOBUFS || error == ENOMEM;
+}
+
+int connect_error(int fd) {
+  int error = 0;
+  socklen_t size = sizeof error;
+  return ::getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size) == 0 ? error : errno;
+}
+
+}  // namespace weir::proxy::net

@@ -1,0 +1,283 @@
+#include "proxy/probe/facts.hpp"
+
+#include <algorithm>
+#include <boost/json/parse.hpp>
+#include <charconv>
+#include <map>
+
+#include "metrics/vocabulary.hpp"
+
+namespace weir::proxy::probe {
+namespace {
+
+namespace json = boost::json;
+
+constexpr std::size_t most_models = 64;
+constexpr std::size_t longest_text = 256;
+
+json::object object_of(std::string_view text) {
+  boost::system::error_code error;
+  auto document = json::parse(text, error);
+  if (error || !document.is_object()) return {};
+  return std::move(document.get_object());
+}
+
+/// The object on a page; empty where it was not answered with one.
+json::object object_of(const PageAnswer& page) { return page.status == 200 ? object_of(page.body) : json::object(); }
+
+std::string text_of(const json::object& object, std::string_view key) {
+  const auto* value = object.if_contains(key);
+  if (value == nullptr || !value->is_string()) return {};
+  return std::string(value->get_string()).substr(0, longest_text);
+}
+
+bool believable(std::uint64_t count) { return count > 0 && count <= metrics::most_tokens; }
+
+std::optional<std::uint64_t> count_of(const json::object& object, std::string_view key) {
+  const auto* value = object.if_contains(key);
+  if (value == nullptr) return std::nullopt;
+  boost::system::error_code error;
+  const auto count = value->to_number<std::uint64_t>(error);
+  return !error && believable(count) ? std::optional(count) : std::nullopt;
+}
+
+const json::object* member_of(const json::object& object, std::string_view key) {
+  const auto* value = object.if_contains(key);
+  return value != nullptr ? value->if_object() : nullptr;
+}
+
+std::optional<std::uint64_t> count_of(std::string_view text) {
+  std::uint64_t count = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), count);
+  return error == std::errc() && end == text.data() + text.size() && believable(count) ? std::optional(count)
+                                                                                       : std::nullopt;
+}
+
+/// One series of a page in the text format.
+struct Sample {
+  std::string_view name, labels, value;
+
+  bool is_number() const {
+    double number = 0;
+    return !name.empty() && std::from_chars(value.data(), value.data() + value.size(), number).ec == std::errc();
+  }
+
+  /// The value of a label whose text needs no unescaping; "" where it is missing.
+  std::string_view label(std::string_view key) const {
+    for (std::string_view rest = labels; !rest.empty();) {
+      const auto equals = rest.find("=\"");
+      if (equals == std::string_view::npos) return {};
+      const auto this_key = rest.substr(0, equals);
+      auto close = equals + 2;
+      while (close < rest.size() && rest[close] != '"') close += rest[close] == '\\' ? 2 : 1;
+      if (close >= rest.size()) return {};
+      if (this_key == key) return rest.substr(equals + 2, close - equals - 2);
+      rest.remove_prefix(close + 1);
+      if (rest.starts_with(',')) rest.remove_prefix(1);
+    }
+    return {};
+  }
+};
+
+/// A label's value may hold a `}`: the labels end at the line's last one.
+std::optional<Sample> sample_of(std::string_view line) {
+  if (line.empty() || line.front() == '#') return std::nullopt;
+  Sample sample;
+  const auto name_end = line.find_first_of("{ ");
+  if (name_end == std::string_view::npos) return std::nullopt;
+  sample.name = line.substr(0, name_end);
+  auto rest = line.substr(name_end);
+  if (rest.front() == '{') {
+    const auto close = rest.rfind('}');
+    if (close == std::string_view::npos) return std::nullopt;
+    sample.labels = rest.substr(1, close - 1);
+    rest.remove_prefix(close + 1);
+  }
+  const auto begin = rest.find_first_not_of(' ');
+  if (begin == std::string_view::npos) return std::nullopt;
+  rest.remove_prefix(begin);
+  sample.value = rest.substr(0, rest.find_first_of(" \r"));
+  return sample;
+}
+
+struct MetricsFacts {
+  bool any = false;
+  Engine engine = Engine::unknown;
+  std::optional<std::uint64_t> kv_tokens;
+  std::optional<bool> prefix_caching;
+};
+
+Engine engine_of_series(std::string_view name) {
+  if (name.starts_with("vllm:")) return Engine::vllm;
+  if (name.starts_with("aphrodite:")) return Engine::aphrodite;
+  if (name.starts_with("sglang:")) return Engine::sglang;
+  if (name.starts_with("tgi_")) return Engine::tgi;
+  if (name.starts_with("llamacpp:")) return Engine::llama_cpp;
+  return Engine::unknown;
+}
+
+/// vLLM says the size in tokens itself in newer releases. Blocks times block size is only right where all layers
+/// share one kind of cache, which is what older ones have.
+std::optional<std::uint64_t> kv_tokens_of(const Sample& cache_config) {
+  if (const auto tokens = count_of(cache_config.label("kv_cache_size_tokens"))) return tokens;
+  const auto blocks = count_of(cache_config.label("num_gpu_blocks")), size = count_of(cache_config.label("block_size"));
+  if (!blocks || !size || *blocks > metrics::most_tokens / *size) return std::nullopt;
+  return *blocks * *size;
+}
+
+MetricsFacts facts_of_metrics(const PageAnswer& page) {
+  MetricsFacts facts;
+  if (page.status != 200) return facts;
+  std::map<std::string_view, std::uint64_t> kv_of_engines;  // data parallel engines behind one port add up
+  for (std::string_view rest = page.body; !rest.empty();) {
+    const auto line = rest.substr(0, rest.find('\n'));
+    rest.remove_prefix(std::min(line.size() + 1, rest.size()));
+    const auto sample = sample_of(line);
+    if (!sample) continue;
+    facts.any = facts.any || sample->is_number();
+    if (facts.engine == Engine::unknown) facts.engine = engine_of_series(sample->name);
+    if (sample->name == "vllm:cache_config_info" || sample->name == "aphrodite:cache_config_info") {
+      if (const auto tokens = kv_tokens_of(*sample)) kv_of_engines[sample->label("engine")] = *tokens;
+      const auto caching = sample->label("enable_prefix_caching");
+      if (!caching.empty() && caching != "None") facts.prefix_caching = caching == "True" || caching == "true";
+    }
+    if (sample->name == "tgi_batch_max_total_tokens")
+      if (const auto tokens = count_of(sample->value)) kv_of_engines[""] = *tokens;
+  }
+  std::uint64_t sum = 0;
+  for (const auto& [engine, tokens] : kv_of_engines) sum += tokens;
+  if (believable(sum)) facts.kv_tokens = sum;
+  return facts;
+}
+
+/// What a list of models says: OpenAI's shape, which all engines answer, with members of their own.
+struct ModelList {
+  std::vector<std::string> ids;
+  std::string owner;
+  std::optional<std::uint64_t> max_context;
+};
+
+ModelList model_list(const json::object& page, std::string_view list, std::string_view id) {
+  ModelList models;
+  const auto* entries = page.if_contains(list);
+  if (entries == nullptr || !entries->is_array()) return models;
+  for (const auto& value : entries->get_array()) {
+    const auto* entry = value.if_object();
+    if (entry == nullptr || models.ids.size() == most_models) continue;
+    auto name = text_of(*entry, id);
+    if (name.empty()) continue;
+    models.ids.push_back(std::move(name));
+    if (models.owner.empty()) models.owner = text_of(*entry, "owned_by");
+    if (!models.max_context) models.max_context = count_of(*entry, "max_model_len");
+  }
+  return models;
+}
+
+Engine engine_of_owner(std::string_view owner) {
+  if (owner == "weir-lab") return Engine::weir_sim;
+  if (owner == "vllm") return Engine::vllm;
+  if (owner == "pygmalionai") return Engine::aphrodite;
+  if (owner == "sglang") return Engine::sglang;
+  if (owner == "llamacpp") return Engine::llama_cpp;
+  return Engine::unknown;
+}
+
+/// llama.cpp, /props: n_ctx is of one slot. What all slots hold together it does not say (they may share it).
+bool read_llama_cpp(const json::object& props, ReplicaFacts& facts) {
+  const auto* generation = member_of(props, "default_generation_settings");
+  if (generation == nullptr) return false;
+  facts.engine = Engine::llama_cpp;
+  facts.version = text_of(props, "build_info");
+  facts.max_context = count_of(*generation, "n_ctx");
+  facts.slots = count_of(props, "total_slots");
+  return true;
+}
+
+bool read_tgi(const json::object& info, ReplicaFacts& facts) {
+  const auto model = text_of(info, "model_id");
+  if (model.empty() || !info.contains("max_total_tokens")) return false;
+  facts.engine = Engine::tgi;
+  facts.version = text_of(info, "version");
+  facts.max_context = count_of(info, "max_total_tokens");
+  facts.kv_tokens = count_of(info, "max_batch_total_tokens");
+  if (facts.models.empty()) facts.models.push_back(model);
+  return true;
+}
+
+/// SGLang: the size is that of one data parallel rank.
+bool read_sglang(const json::object& server, const json::object& model, ReplicaFacts& facts) {
+  const auto tokens = count_of(server, "max_total_num_tokens");
+  if (!tokens && !(model.contains("model_path") && model.contains("is_generation"))) return false;
+  facts.engine = Engine::sglang;
+  facts.version = text_of(server, "version");
+  const auto ranks = count_of(server, "dp_size").value_or(1);
+  if (tokens && *tokens <= metrics::most_tokens / ranks) facts.kv_tokens = *tokens * ranks;
+  if (!facts.max_context) facts.max_context = count_of(server, "context_length");
+  return true;
+}
+
+/// Also answered by others for compatibility, so it is asked last.
+bool read_ollama(const json::object& version, const json::object& tags, ReplicaFacts& facts) {
+  auto said = text_of(version, "version");
+  if (said.empty() || !tags.contains("models")) return false;
+  facts.engine = Engine::ollama;
+  facts.version = std::move(said);
+  if (facts.models.empty()) facts.models = model_list(tags, "models", "name").ids;
+  return true;
+}
+
+const PageAnswer& first_answered(const Pages& pages, Page a, Page b) {
+  return pages[a].status == 200 ? pages[a] : pages[b];
+}
+
+}  // namespace
+
+std::string_view name_of(Engine engine) {
+  static constexpr std::array<std::string_view, 8> names{"unknown", "vLLM",      "Aphrodite", "SGLang",
+                                                         "TGI",     "llama.cpp", "Ollama",    "weir-lab sim"};
+  return names[static_cast<std::size_t>(engine)];
+}
+
+ReplicaFacts facts_of(const Pages& pages) {
+  ReplicaFacts facts;
+  auto listed = model_list(object_of(pages[Page::models]), "data", "id");
+  const auto series = facts_of_metrics(pages[Page::metrics]);
+  facts.models = std::move(listed.ids);
+  facts.max_context = listed.max_context;
+  facts.metrics = series.any;
+  facts.prefix_caching = series.prefix_caching;
+
+  const bool own_pages = read_llama_cpp(object_of(pages[Page::props]), facts) ||
+                         read_tgi(object_of(pages[Page::info]), facts) ||
+                         read_sglang(object_of(first_answered(pages, Page::server_info, Page::get_server_info)),
+                                     object_of(first_answered(pages, Page::model_info, Page::get_model_info)), facts);
+  if (!own_pages) {
+    facts.engine = engine_of_owner(listed.owner);
+    if (facts.engine == Engine::unknown) facts.engine = series.engine;
+    if (facts.engine == Engine::unknown)
+      read_ollama(object_of(pages[Page::ollama_version]), object_of(pages[Page::ollama_tags]), facts);
+    else
+      facts.version = text_of(object_of(pages[Page::version]), "version");
+  }
+  if (!facts.kv_tokens) facts.kv_tokens = series.kv_tokens;
+  return facts;
+}
+
+std::string refusal_message(std::string_view body) {
+  const auto answer = object_of(body);
+  // {"error":{"message"}} of OpenAI's shape, {"message"} of older ones, {"error":"text"} of TGI, {"detail"} of FastAPI.
+  std::string message;
+  if (const auto* error = member_of(answer, "error")) message = text_of(*error, "message");
+  for (const auto* key : {"message", "error", "detail"})
+    if (message.empty()) message = text_of(answer, key);
+  return printable(message, 200);
+}
+
+std::string printable(std::string_view text, std::size_t most) {
+  std::string shown(text.substr(0, most));
+  std::replace_if(
+      shown.begin(), shown.end(), [](char c) { return c < ' ' || c > '~'; }, '?');
+  return shown;
+}
+
+}  // namespace weir::proxy::probe

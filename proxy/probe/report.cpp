@@ -1,0 +1,261 @@
+#include "proxy/probe/report.hpp"
+
+#include <algorithm>
+#include <cstdio>
+
+#include "metrics/record/json_line.hpp"
+
+namespace weir::proxy::probe {
+namespace {
+
+using metrics::TokenSource;
+using metrics::TokensPerEvent;
+
+constexpr std::size_t most_listed = 8;
+
+template <class... Values>
+std::string format(const char* pattern, Values... values) {
+  char text[256];
+  std::snprintf(text, sizeof text, pattern, values...);
+  return text;
+}
+
+std::string time_of(std::optional<double> seconds) {
+  if (!seconds) return "unknown";
+  return *seconds < 1 ? format("%.1f ms", *seconds * 1e3) : format("%.2f s", *seconds);
+}
+
+std::string list_of(const std::vector<std::string>& names) {
+  std::string text = "[";
+  for (std::size_t i = 0; i < std::min(names.size(), most_listed); ++i)
+    text += (i > 0 ? ", \"" : "\"") + printable(names[i]) + "\"";
+  if (names.size() > most_listed) text += format(", and %zu more", names.size() - most_listed);
+  return text + "]";
+}
+
+bool asks_usage(const Probed& p) { return p.replica.inject_usage.value_or(p.settings.measure.inject_usage); }
+bool asks_continuous_usage(const Probed& p) {
+  return p.replica.inject_continuous_usage.value_or(p.settings.measure.inject_continuous_usage);
+}
+
+bool tokens_known(const ProbedStream& stream) { return stream.token_source != TokenSource::none; }
+bool cached_known(const ProbeReport& report) {
+  return (report.first && report.first->cached_tokens) || (report.again && report.again->cached_tokens);
+}
+
+void advise_usage(const Probed& p, std::vector<std::string>& lines) {
+  const auto& report = p.report;
+  if (report.usage_refused && asks_usage(p))
+    lines.emplace_back("it refuses stream_options: inject_usage = false in this replica's table saves it the question");
+  if (!tokens_known(*report.first))
+    lines.emplace_back("usage is not reported on streams: token counts and TPOT stay unknown");
+  if (report.continuous_usage == true && !asks_continuous_usage(p) &&
+      report.first->tokens_per_event == TokensPerEvent::unknown)
+    lines.emplace_back(
+        "inject_continuous_usage = true tells the tokens of each event; without it the ITL of such streams is unknown");
+  if (report.continuous_usage == false && asks_continuous_usage(p))
+    lines.emplace_back("inject_continuous_usage is on, but this replica does not tell its usage on every chunk");
+}
+
+void advise_cached_tokens(const ProbeReport& report, std::vector<std::string>& lines) {
+  if (cached_known(report)) return;
+  const auto engine = report.facts.engine;
+  if ((engine == Engine::vllm || engine == Engine::aphrodite) && report.facts.prefix_caching != false)
+    lines.push_back("start " + std::string(name_of(engine)) +
+                    " with --enable-prompt-tokens-details to see cached tokens");
+  if (engine == Engine::sglang) lines.emplace_back("start SGLang with --enable-cache-report to see cached tokens");
+}
+
+void advise_engine_metrics(const ReplicaFacts& facts, std::vector<std::string>& lines) {
+  if (facts.metrics) return;
+  if (facts.engine == Engine::llama_cpp) lines.emplace_back("start llama.cpp with --metrics to see its own load");
+  if (facts.engine == Engine::sglang) lines.emplace_back("start SGLang with --enable-metrics to see its own load");
+}
+
+/// A limit that the replica knows and the settings do not, or say otherwise.
+void advise_limit(const char* key, const char* why, std::optional<std::uint64_t> set, std::optional<std::uint64_t> said,
+                  std::vector<std::string>& lines) {
+  if (!said || set == said) return;
+  auto line = format("%s = %llu", key, static_cast<unsigned long long>(*said));
+  if (set) {
+    line = format("%s is %llu in the settings, the replica says %llu", key, static_cast<unsigned long long>(*set),
+                  static_cast<unsigned long long>(*said));
+  } else {
+    line += std::string(" in this replica's table ") + why;
+  }
+  lines.push_back(std::move(line));
+}
+
+void advise_models(const Probed& p, std::vector<std::string>& lines) {
+  const auto& served = p.report.facts.models;
+  if (p.pool.models.empty() || served.empty()) return;
+  const bool all_served = std::all_of(p.pool.models.begin(), p.pool.models.end(), [&](const auto& model) {
+    return std::find(served.begin(), served.end(), model) != served.end();
+  });
+  if (!all_served)
+    lines.push_back("settings say models = " + list_of(p.pool.models) + ", the replica serves " + list_of(served));
+}
+
+void advise_accept_hold(const Probed& p, std::vector<std::string>& lines) {
+  const auto& stream = *p.report.first;
+  if (!head_before_first_token(stream)) return;
+  const auto hold = p.settings.limits.accept_hold.count();
+  const auto gap = time_of(*stream.figures.ttft - *stream.figures.ttfb);
+  if (hold <= 0)
+    lines.push_back("the head comes " + gap +
+                    " before the first token: with accept_hold = 0 nothing is retried after it");
+  else
+    lines.push_back(
+        "the head comes " + gap +
+        format(" before the first token: accept_hold (%g s) decides how long a failure can still be retried", hold));
+}
+
+/// Lines of a block: a label, blanks up to a column, what is to be said.
+void add_line(std::string& out, const char* label, const std::string& text) {
+  out += format("  %-9s ", label) + text + '\n';
+}
+
+const char* yes_no(bool value) { return value ? "yes" : "no"; }
+
+std::string stream_text(const ProbedStream& stream) {
+  auto text = std::string(metrics::name_of(stream.api)) + ": TTFT " + time_of(stream.figures.ttft) + ", TPOT " +
+              time_of(stream.figures.tpot) + ", ";
+  text += stream.output_tokens ? format("%llu tokens", static_cast<unsigned long long>(*stream.output_tokens))
+                               : std::string("an unknown number of tokens");
+  text +=
+      format(" in %u events (k: ", stream.token_events) + std::string(metrics::name_of(stream.tokens_per_event)) + ")";
+  return text + (head_before_first_token(stream) ? ", head before" : ", head with") + " the first token";
+}
+
+std::string again_text(const ProbedStream& stream) {
+  auto text = "TTFT " + time_of(stream.figures.ttft);
+  if (stream.cached_tokens)
+    text += format(", %llu of ", static_cast<unsigned long long>(*stream.cached_tokens)) +
+            (stream.prompt_tokens ? std::to_string(*stream.prompt_tokens) : "unknown") + " prompt tokens cached";
+  return text;
+}
+
+std::string limits_text(const ReplicaFacts& facts) {
+  const auto count = [](const std::optional<std::uint64_t>& n) { return n ? std::to_string(*n) : "unknown"; };
+  auto text = "KV cache " + count(facts.kv_tokens) + (facts.kv_tokens ? " tokens" : "") + ", max context " +
+              count(facts.max_context);
+  if (facts.slots) text += ", " + std::to_string(*facts.slots) + " slots";
+  return text;
+}
+
+std::string engine_text(const ReplicaFacts& facts) {
+  if (facts.engine == Engine::unknown) return "unknown engine";
+  return std::string(name_of(facts.engine)) + " " +
+         (facts.version.empty() ? "(version unknown)" : printable(facts.version));
+}
+
+std::string json_list(const std::vector<std::string>& texts) {
+  std::string list = "[";
+  for (const auto& text : texts) {
+    if (list.size() > 1) list += ',';
+    metrics::record::append_json_string(list, text);
+  }
+  return list + "]";
+}
+
+std::string json_of(const ProbedStream& stream) {
+  metrics::record::JsonLine line;
+  line.text("api", metrics::name_of(stream.api))
+      .decimal("ttfb_s", stream.figures.ttfb, 9)
+      .decimal("ttft_s", stream.figures.ttft, 9)
+      .decimal("tpot_s", stream.figures.tpot, 9)
+      .decimal("e2e_s", stream.figures.e2e, 9)
+      .number("prompt_tokens", stream.prompt_tokens)
+      .number("cached_tokens", stream.cached_tokens)
+      .number("output_tokens", stream.output_tokens)
+      .text("tokens_source", metrics::name_of(stream.token_source))
+      .number("token_events", stream.token_events)
+      .text("k_source", metrics::name_of(stream.tokens_per_event));
+  return line.take();
+}
+
+void add_known(metrics::record::JsonLine& line, std::string_view key, std::optional<bool> value) {
+  if (value)
+    line.boolean(key, *value);
+  else
+    line.null(key);
+}
+
+}  // namespace
+
+/// Engines that send the head before prefill send it after tokenising, within a few milliseconds; the others send it
+/// with the first token's event, in one write or two.
+bool head_before_first_token(const ProbedStream& stream) {
+  const auto &head = stream.figures.ttfb, &token = stream.figures.ttft;
+  return head && token && *token - *head > 0.002 && *head < *token / 2;
+}
+
+std::vector<std::string> advice(const Probed& p) {
+  std::vector<std::string> lines;
+  const auto& facts = p.report.facts;
+  advise_models(p, lines);
+  if (p.report.first) {
+    advise_usage(p, lines);
+    advise_cached_tokens(p.report, lines);
+  }
+  advise_engine_metrics(facts, lines);
+  advise_limit("kv_tokens", "lets weir avoid preemption", p.replica.kv_tokens, facts.kv_tokens, lines);
+  advise_limit("max_context", "keeps longer requests away from it", p.replica.max_context, facts.max_context, lines);
+  // Only a smaller number of slots than set is a contradiction: fewer may be wanted.
+  if (facts.slots && (!p.replica.max_in_flight || *p.replica.max_in_flight > *facts.slots))
+    advise_limit("max_in_flight", "sends it no more requests than it has slots",
+                 p.replica.max_in_flight ? std::optional<std::uint64_t>(*p.replica.max_in_flight) : std::nullopt,
+                 facts.slots, lines);
+  if (p.report.first) advise_accept_hold(p, lines);
+  return lines;
+}
+
+std::string text_of(const Probed& p, bool colours) {
+  const auto coloured = [&](const char* code, const std::string& text) {
+    return colours ? std::string("\x1b[") + code + "m" + text + "\x1b[0m" : text;
+  };
+  const auto& report = p.report;
+  auto out = coloured("1", p.replica.name) + "  http://" + p.replica.url.authority + p.replica.url.prefix + "  " +
+             (report.reachable ? engine_text(report.facts) + "  " : "") +
+             (report.fine() ? coloured("32", "fine") : coloured("31", "FAILED: " + report.failure)) + '\n';
+  if (!report.reachable) return out;
+  add_line(out, "models", report.facts.models.empty() ? "unknown" : list_of(report.facts.models));
+  add_line(out, "limits", limits_text(report.facts));
+  if (report.first) add_line(out, "stream", stream_text(*report.first));
+  if (report.again) add_line(out, "again", again_text(*report.again));
+  if (report.again)
+    add_line(out, "reports",
+             std::string("tokens of a stream: ") + yes_no(tokens_known(*report.first)) +
+                 ", cached tokens: " + yes_no(cached_known(report)) + ", usage on every chunk: " +
+                 (report.continuous_usage ? yes_no(*report.continuous_usage) : "not asked"));
+  for (const auto& line : advice(p)) out += "  " + coloured("33", "-> " + line) + '\n';
+  return out;
+}
+
+std::string json_of(const Probed& p) {
+  const auto& report = p.report;
+  metrics::record::JsonLine line;
+  line.text("replica", p.replica.name)
+      .text("pool", p.pool.name)
+      .text("url", "http://" + p.replica.url.authority + p.replica.url.prefix)
+      .boolean("fine", report.fine())
+      .boolean("reachable", report.reachable)
+      .known_text("failure", report.failure)
+      .text("engine", name_of(report.facts.engine))
+      .known_text("engine_version", report.facts.version)
+      .raw("models", json_list(report.facts.models))
+      .number("kv_tokens", report.facts.kv_tokens)
+      .number("max_context", report.facts.max_context)
+      .number("slots", report.facts.slots)
+      .boolean("engine_metrics", report.facts.metrics);
+  add_known(line, "usage_on_streams", report.first ? std::optional(tokens_known(*report.first)) : std::nullopt);
+  add_known(line, "cached_tokens_reported", report.again ? std::optional(cached_known(report)) : std::nullopt);
+  add_known(line, "continuous_usage", report.continuous_usage);
+  add_known(line, "head_before_first_token",
+            report.first ? std::optional(head_before_first_token(*report.first)) : std::nullopt);
+  report.first ? line.raw("stream", json_of(*report.first)) : line.null("stream");
+  report.again ? line.raw("again", json_of(*report.again)) : line.null("again");
+  return line.raw("advice", json_list(advice(p))).take();
+}
+
+}  // namespace weir::proxy::probe

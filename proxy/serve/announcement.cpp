@@ -1,0 +1,67 @@
+#include "proxy/serve/announcement.hpp"
+
+#include <string_view>
+
+#include "config/address.hpp"
+
+namespace weir::proxy::serve {
+namespace {
+
+std::string_view name_of(config::Policy policy) {
+  switch (policy) {
+    case config::Policy::least_queued_tokens:
+      return "least_queued_tokens";
+    case config::Policy::round_robin:
+      return "round_robin";
+    case config::Policy::random:
+      return "random";
+    case config::Policy::least_requests:
+      return "least_requests";
+    case config::Policy::power_of_two:
+      return "power_of_two";
+  }
+  return "";
+}
+
+std::string counted(std::size_t number, const std::string& thing) {
+  return std::to_string(number) + " " + thing + (number == 1 ? "" : "s");
+}
+
+std::string models_of(const config::Pool& pool) {
+  if (pool.models.empty()) return "any model";
+  std::string names;
+  for (const auto& model : pool.models) names += (names.empty() ? "" : ", ") + model;
+  return (pool.models.size() == 1 ? "model " : "models ") + names;
+}
+
+std::string request_log(const std::string& file) {
+  if (file.empty()) return "the request log is off";
+  return "request log: " + (file == "-" ? std::string("standard output") : file);
+}
+
+}  // namespace
+
+std::vector<std::string> start_lines(const config::Settings& settings, const std::string& version, unsigned loops) {
+  std::vector<std::string> lines{"weir " + version + " starts with " + counted(loops, "loop")};
+  for (const auto& pool : settings.pools) {
+    lines.push_back("pool '" + pool.name + "': " + models_of(pool) + ", " + std::string(name_of(pool.policy)) + ", " +
+                    counted(pool.replicas.size(), "replica"));
+    for (const auto& replica : pool.replicas)
+      lines.push_back("replica '" + replica.name + "' of pool '" + pool.name + "': http://" + replica.url.authority +
+                      replica.url.prefix + ", config '" + replica.config + "'");
+  }
+  lines.push_back(request_log(settings.log.requests));
+  return lines;
+}
+
+std::vector<std::string> listening_lines(const config::Settings& settings) {
+  std::vector<std::string> lines;
+  for (const auto& address : settings.server.listen) lines.push_back("serving on http://" + config::to_text(address));
+  if (settings.metrics.listen)
+    lines.push_back("metrics on http://" + config::to_text(*settings.metrics.listen) + "/metrics");
+  if (settings.admin.listen)
+    lines.push_back("admin on http://" + config::to_text(*settings.admin.listen) + "/api/replicas");
+  return lines;
+}
+
+}  // namespace weir::proxy::serve

@@ -1,0 +1,17 @@
+// What the log says when weir starts: what an operator wants to see of the settings without reading them.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "config/settings.hpp"
+
+namespace weir::proxy::serve {
+
+/// Version and loops, each pool with its policy and models, each replica with its url and config, the request log.
+std::vector<std::string> start_lines(const config::Settings& settings, const std::string& version, unsigned loops);
+
+/// Where it listens; said once it does.
+std::vector<std::string> listening_lines(const config::Settings& settings);
+
+}  // namespace weir::proxy::serve

@@ -1,0 +1,60 @@
+#include "proxy/serve/log_setup.hpp"
+
+#include <spdlog/pattern_formatter.h>
+#include <spdlog/sinks/stdout_color_sinks.h>
+#include <spdlog/spdlog.h>
+
+#include <string>
+#include <string_view>
+
+#include "metrics/record/json_line.hpp"
+
+namespace weir::proxy::serve {
+namespace {
+
+/// The message as a JSON string, quotes included.
+class JsonMessage final : public spdlog::custom_flag_formatter {
+ public:
+  void format(const spdlog::details::log_msg& message, const std::tm&, spdlog::memory_buf_t& out) override {
+    std::string text;
+    metrics::record::append_json_string(text, std::string_view(message.payload.data(), message.payload.size()));
+    out.append(text.data(), text.data() + text.size());
+  }
+  std::unique_ptr<custom_flag_formatter> clone() const override { return std::make_unique<JsonMessage>(); }
+};
+
+spdlog::level::level_enum level_of(config::LogLevel level) {
+  switch (level) {
+    case config::LogLevel::trace:
+      return spdlog::level::trace;
+    case config::LogLevel::debug:
+      return spdlog::level::debug;
+    case config::LogLevel::info:
+      return spdlog::level::info;
+    case config::LogLevel::warning:
+      return spdlog::level::warn;
+    case config::LogLevel::error:
+      return spdlog::level::err;
+  }
+  return spdlog::level::info;
+}
+
+}  // namespace
+
+std::unique_ptr<spdlog::formatter> log_formatter(config::LogFormat format) {
+  auto formatter = std::make_unique<spdlog::pattern_formatter>();
+  if (format == config::LogFormat::json) {
+    formatter->add_flag<JsonMessage>('j').set_pattern(R"({"time":"%Y-%m-%dT%H:%M:%S.%e%z","level":"%l","message":%j})");
+  } else {
+    formatter->set_pattern("[%Y-%m-%dT%H:%M:%S.%e%z] [%^%l%$] %v");
+  }
+  return formatter;
+}
+
+void set_up_log(const config::Log& log) {
+  spdlog::set_default_logger(spdlog::stderr_color_mt("weir"));
+  spdlog::set_formatter(log_formatter(log.format));
+  spdlog::set_level(level_of(log.level));
+}
+
+}  // namespace weir::proxy::serve

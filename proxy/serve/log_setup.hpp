@@ -1,0 +1,19 @@
+// weir's own log: spdlog on standard error, as [log] wants it.
+#pragma once
+
+#include <spdlog/formatter.h>
+
+#include <memory>
+
+#include "config/settings.hpp"
+
+namespace weir::proxy::serve {
+
+/// text: `[2026-11-21T07:00:00.123+00:00] [info] serving on 127.0.0.1:8080`. json: one object a line with time, level
+/// and message, whatever the message holds.
+std::unique_ptr<spdlog::formatter> log_formatter(config::LogFormat format);
+
+/// Makes the default logger. Once, before threads begin.
+void set_up_log(const config::Log& log);
+
+}  // namespace weir::proxy::serve

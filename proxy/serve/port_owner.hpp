@@ -1,0 +1,26 @@
+// Who listens where weir would: for the error at start, as far as Linux tells. Costs a walk through /proc.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "config/settings.hpp"
+
+namespace weir::proxy::serve {
+
+/// A listening socket as /proc/net/tcp and /proc/net/tcp6 show it.
+struct ListeningSocket {
+  std::uint64_t inode = 0;
+  std::uint32_t user = 0;
+  bool operator==(const ListeningSocket&) const = default;
+};
+
+/// The first socket of such a table that listens on this port, on the same address or where one of the two takes all.
+std::optional<ListeningSocket> find_listening(std::string_view table, const config::ListenAddress& address);
+
+/// "'nginx' (process 1234)", or "a process of user 33" where its descriptors may not be seen, or "".
+std::string port_owner(const config::ListenAddress& address);
+
+}  // namespace weir::proxy::serve

@@ -1,0 +1,360 @@
+#include "lab/engine/engine_model.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <numeric>
+#include <vector>
+
+namespace weir::lab::engine {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+/// Settings whose step times are round numbers and vary by nothing.
+EngineSettings plain() {
+  EngineSettings s;
+  s.step_base = nanoseconds(1'000'000);
+  s.per_prefill_token = nanoseconds(1'000);
+  s.per_decode_sequence = nanoseconds(10'000);
+  s.per_kv_token = nanoseconds(100);
+  s.jitter = 0;
+  return s;
+}
+
+struct Seen {
+  nanoseconds at;
+  TokenEvent event;
+  bool operator==(const Seen&) const = default;
+};
+
+/// Steps until there is no work; the moment of each token in simulated time.
+std::vector<Seen> run_dry(EngineModel& engine, nanoseconds from = nanoseconds(0)) {
+  std::vector<Seen> seen;
+  while (const auto took = engine.begin_step()) {
+    from += *took;
+    for (const TokenEvent& e : engine.end_step()) seen.push_back({from, e});
+  }
+  return seen;
+}
+
+TEST(EngineModel, OneRequestTakesAPrefillStepAndOneDecodeStepAToken) {
+  EngineModel engine(plain(), 1);
+  ASSERT_TRUE(engine.submit({7, 100, 3}));
+  // Prefill: 1 ms + 100 us; then 1 ms + 10 us + 0.1 us a resident token.
+  EXPECT_THAT(run_dry(engine),
+              ElementsAre(Seen{nanoseconds(1'100'000), {7, 1, false}}, Seen{nanoseconds(2'120'100), {7, 2, false}},
+                          Seen{nanoseconds(3'140'300), {7, 3, true}}));
+  EXPECT_EQ(engine.kv_reserved(), 0u);
+  EXPECT_EQ(engine.kv_resident(), 0u);
+}
+
+TEST(EngineModel, RefusesWhatCanNeverRun) {
+  EngineSettings s = plain();
+  s.kv_tokens = 100;
+  EngineModel engine(s, 1);
+  EXPECT_FALSE(engine.submit({1, 0, 5}));
+  EXPECT_FALSE(engine.submit({2, 5, 0}));
+  EXPECT_FALSE(engine.submit({3, 60, 41}));
+  EXPECT_FALSE(engine.submit({4, 1, ~std::uint64_t{0}}));
+  EXPECT_FALSE(engine.submit({5, ~std::uint64_t{0}, 1}));
+  EXPECT_TRUE(engine.submit({6, 60, 40}));
+  EXPECT_EQ(engine.waiting(), 1u);
+}
+
+TEST(EngineModel, ALongPromptIsPrefilledInPiecesWhileOthersDecode) {
+  EngineSettings s = plain();
+  s.prefill_budget = 100;
+  EngineModel engine(s, 1);
+  engine.submit({1, 50, 10});
+  ASSERT_TRUE(engine.begin_step());
+  EXPECT_EQ(engine.last_step_prefill_tokens(), 50u);
+  engine.end_step();
+  engine.submit({2, 250, 1});
+  std::vector<std::uint64_t> pieces;
+  for (int step = 0; step < 3; ++step) {
+    ASSERT_TRUE(engine.begin_step());
+    pieces.push_back(engine.last_step_prefill_tokens());
+    EXPECT_EQ(engine.last_step_decode_tokens(), 1u);
+    const auto events = engine.end_step();
+    EXPECT_EQ(events.size(), step == 2 ? 2u : 1u) << "decode goes on in every step";
+  }
+  EXPECT_THAT(pieces, ElementsAre(99, 99, 52));
+}
+
+TEST(EngineModel, PromptsAreServedInTheOrderTheyCame) {
+  EngineSettings s = plain();
+  s.prefill_budget = 64;
+  EngineModel engine(s, 1);
+  for (SequenceId id = 1; id <= 5; ++id) engine.submit({id, 100, 4});
+  std::vector<SequenceId> firsts;
+  for (const Seen& e : run_dry(engine)) {
+    if (e.event.index == 1) firsts.push_back(e.event.id);
+  }
+  EXPECT_THAT(firsts, ElementsAre(1, 2, 3, 4, 5));
+}
+
+TEST(EngineModel, WhoDoesNotFitIntoMemoryWaits) {
+  EngineSettings s = plain();
+  s.kv_tokens = 100;
+  EngineModel engine(s, 1);
+  engine.submit({1, 60, 2});
+  engine.submit({2, 60, 2});
+  engine.submit({3, 10, 2});  // Would fit, but does not overtake.
+  engine.begin_step();
+  EXPECT_EQ(engine.running(), 1u);
+  EXPECT_EQ(engine.waiting(), 2u);
+  engine.end_step();
+  engine.begin_step();
+  engine.end_step();
+  engine.begin_step();
+  EXPECT_EQ(engine.running(), 2u);
+  engine.end_step();
+}
+
+TEST(EngineModel, AbortFreesMemoryAndPlaceAtOnce) {
+  for (const Batching batching : {Batching::continuous, Batching::static_batches}) {
+    EngineSettings s = plain();
+    s.batching = batching;
+    s.max_batch = 1;
+    EngineModel engine(s, 1);
+    engine.submit({1, 10, 100});
+    engine.submit({2, 10, 1});
+    engine.submit({3, 10, 1});
+    engine.begin_step();
+    EXPECT_TRUE(engine.abort(1));
+    EXPECT_EQ(engine.kv_reserved(), 0u);
+    EXPECT_THAT(engine.end_step(), IsEmpty()) << "a step under way yields nothing for who has left";
+    EXPECT_TRUE(engine.abort(2)) << "waiting";
+    EXPECT_FALSE(engine.abort(2));
+    EXPECT_FALSE(engine.abort(99));
+    const auto rest = run_dry(engine);
+    ASSERT_EQ(rest.size(), 1u);
+    EXPECT_EQ(rest[0].event, (TokenEvent{3, 1, true}));
+  }
+}
+
+TEST(EngineModel, AStaticBatchEndsBeforeTheNextBegins) {
+  EngineSettings s = plain();
+  s.batching = Batching::static_batches;
+  s.max_batch = 2;
+  EngineModel engine(s, 1);
+  engine.submit({1, 10, 1});
+  engine.submit({2, 10, 3});
+  engine.submit({3, 10, 1});
+  std::vector<std::vector<SequenceId>> steps;
+  std::vector<std::uint64_t> reserved;
+  while (engine.begin_step()) {
+    std::vector<SequenceId> ids;
+    for (const TokenEvent& e : engine.end_step()) ids.push_back(e.id);
+    steps.push_back(ids);
+    reserved.push_back(engine.kv_reserved());
+  }
+  EXPECT_THAT(steps, ElementsAre(ElementsAre(1, 2), ElementsAre(2), ElementsAre(2), ElementsAre(3)));
+  EXPECT_THAT(reserved, ElementsAre(24, 24, 0, 0)) << "a finished sequence keeps its memory until its batch ends";
+}
+
+TEST(EngineModel, AStaticBatchPaysForItsFinishedSequences) {
+  EngineSettings s = plain();
+  s.batching = Batching::static_batches;
+  s.per_kv_token = nanoseconds(0);
+  EngineModel engine(s, 1);
+  engine.submit({1, 10, 1});
+  engine.submit({2, 10, 2});
+  engine.begin_step();
+  engine.end_step();
+  EXPECT_EQ(engine.begin_step(), nanoseconds(1'020'000));
+  engine.end_step();
+  EXPECT_EQ(engine.begin_step(), std::nullopt);
+}
+
+TEST(EngineModel, AStaticBatchWhoseLastSequenceIsAbortedGivesWay) {
+  EngineSettings s = plain();
+  s.batching = Batching::static_batches;
+  s.max_batch = 2;
+  EngineModel engine(s, 1);
+  engine.submit({1, 10, 1});
+  engine.submit({2, 10, 50});
+  engine.submit({3, 10, 1});
+  engine.begin_step();
+  engine.end_step();
+  engine.abort(2);
+  ASSERT_TRUE(engine.begin_step());
+  EXPECT_EQ(engine.end_step()[0].id, 3u);
+}
+
+TEST(EngineModel, DecodedSequencesUpToTheKneeAreFree) {
+  EngineSettings s = plain();
+  s.per_kv_token = nanoseconds(0);
+  s.knee = 4;
+  for (const std::uint32_t batch : {1u, 4u, 5u, 9u}) {
+    EngineModel engine(s, 1);
+    for (SequenceId id = 1; id <= batch; ++id) engine.submit({id, 10, 2});
+    engine.begin_step();
+    engine.end_step();
+    const std::uint32_t beyond = batch > 4 ? batch - 4 : 0;
+    EXPECT_EQ(engine.begin_step(), nanoseconds(1'000'000 + 10'000 * beyond)) << batch;
+  }
+}
+
+TEST(EngineModel, DraftsThatAreAllRightComeInOneEvent) {
+  EngineSettings s = plain();
+  s.per_kv_token = nanoseconds(0);
+  s.speculative_tokens = 3;
+  s.acceptance = 1;
+  EngineModel engine(s, 1);
+  engine.submit({7, 100, 10});
+  // Every decode step computes four tokens; the last one needs a single token more.
+  EXPECT_THAT(
+      run_dry(engine),
+      ElementsAre(Seen{nanoseconds(1'100'000), {7, 1, false, 1}}, Seen{nanoseconds(2'140'000), {7, 5, false, 4}},
+                  Seen{nanoseconds(3'180'000), {7, 9, false, 4}}, Seen{nanoseconds(4'220'000), {7, 10, true, 1}}));
+}
+
+TEST(EngineModel, DraftsThatAreAllWrongCostTimeAndBringNothing) {
+  EngineSettings s = plain();
+  s.speculative_tokens = 3;
+  s.acceptance = 0;
+  EngineSettings without = plain();
+  EngineModel drafting(s, 1), plainly(without, 1);
+  drafting.submit({7, 100, 20});
+  plainly.submit({7, 100, 20});
+  const auto slow = run_dry(drafting), fast = run_dry(plainly);
+  ASSERT_EQ(slow.size(), 20u);
+  ASSERT_EQ(fast.size(), 20u);
+  EXPECT_EQ(slow.back().at - fast.back().at, nanoseconds(19 * 3 * 10'000));
+}
+
+TEST(EngineModel, AcceptedDraftsFollowTheirProbability) {
+  EngineSettings s = plain();
+  s.speculative_tokens = 2;
+  s.acceptance = 0.6;
+  s.kv_tokens = 1'000'000;
+  EngineModel engine(s, 3);
+  engine.submit({1, 1, 100'000});
+  std::map<std::uint32_t, double> steps;
+  double all = 0;
+  for (const Seen& e : run_dry(engine)) {
+    ++steps[e.event.tokens];
+    ++all;
+  }
+  EXPECT_NEAR(steps[1] / all, 0.4, 0.01);
+  EXPECT_NEAR(steps[2] / all, 0.6 * 0.4, 0.01);
+  EXPECT_NEAR(steps[3] / all, 0.6 * 0.6, 0.01);
+}
+
+TEST(EngineModel, DoubleSpeedHalvesEveryMoment) {
+  EngineSettings slow;
+  slow.jitter = 0.1;
+  EngineSettings fast = slow;
+  fast.speed = 2 * slow.speed;
+  EngineModel a(slow, 42), b(fast, 42);
+  for (SequenceId id = 1; id <= 20; ++id) {
+    a.submit({id, 100 * id, 10 + id});
+    b.submit({id, 100 * id, 10 + id});
+  }
+  const auto of_a = run_dry(a), of_b = run_dry(b);
+  ASSERT_EQ(of_a.size(), of_b.size());
+  for (std::size_t i = 0; i < of_a.size(); ++i) {
+    EXPECT_EQ(of_a[i].event, of_b[i].event);
+    EXPECT_NEAR(static_cast<double>(of_a[i].at.count()), 2.0 * static_cast<double>(of_b[i].at.count()), 1000.0);
+  }
+}
+
+TEST(EngineModel, TheSameSeedGivesTheSameRun) {
+  const auto run = [](std::uint64_t seed) {
+    EngineModel engine(EngineSettings{}, seed);
+    for (SequenceId id = 1; id <= 30; ++id) engine.submit({id, 17 * id, id});
+    return run_dry(engine);
+  };
+  EXPECT_EQ(run(5), run(5));
+  EXPECT_NE(run(5), run(6));
+}
+
+TEST(EngineModel, TheDefaultsResembleAMidRangeGpu) {
+  EngineSettings s;
+  s.jitter = 0;
+  EngineModel engine(s, 1);
+  for (SequenceId id = 1; id <= 8; ++id) engine.submit({id, 512, 200});
+  const auto first = engine.begin_step();  // 2048 prompt tokens.
+  ASSERT_TRUE(first);
+  const double prefill_rate = 2048.0 / std::chrono::duration<double>(*first).count();
+  EXPECT_GT(prefill_rate, 8'000);
+  EXPECT_LT(prefill_rate, 10'000);
+  engine.end_step();
+  std::optional<nanoseconds> decode;
+  do {
+    if (decode) engine.end_step();
+    decode = engine.begin_step();
+  } while (engine.last_step_prefill_tokens() > 0);
+  ASSERT_EQ(engine.last_step_decode_tokens(), 8u);
+  EXPECT_GT(*decode, nanoseconds(18'000'000));
+  EXPECT_LT(*decode, nanoseconds(22'000'000));
+}
+
+/// Whatever arrives and leaves whenever: each token comes once and in order, limits hold, and the end is empty.
+class EngineModelAtRandom : public testing::TestWithParam<std::tuple<Batching, std::uint64_t, std::uint32_t>> {};
+
+TEST_P(EngineModelAtRandom, LosesAndInventsNothing) {
+  const auto [batching, seed, drafts] = GetParam();
+  EngineSettings s;
+  s.speculative_tokens = drafts;
+  s.batching = batching;
+  s.max_batch = 7;
+  s.kv_tokens = 2'000;
+  s.prefill_budget = 128;
+  EngineModel engine(s, seed);
+  Random random(seed);
+  std::map<SequenceId, Sequence> submitted;
+  std::map<SequenceId, std::uint64_t> produced;
+  std::map<SequenceId, bool> aborted;
+  SequenceId next = 1;
+  for (int round = 0; round < 3'000; ++round) {
+    if (round < 2'000 && random.below(3) == 0) {
+      const Sequence q{next++, 1 + random.below(600), 1 + random.below(40)};
+      ASSERT_TRUE(engine.submit(q));
+      submitted[q.id] = q;
+    }
+    const bool stepping = engine.begin_step().has_value();
+    if (next > 1 && random.below(20) == 0) {
+      const SequenceId id = 1 + random.below(next - 1);
+      const bool unfinished = produced[id] < submitted[id].output_tokens && !aborted[id];
+      ASSERT_EQ(engine.abort(id), unfinished);
+      if (unfinished) aborted[id] = true;
+    }
+    ASSERT_LE(engine.kv_reserved(), s.kv_tokens);
+    ASSERT_LE(engine.kv_resident(), engine.kv_reserved());
+    ASSERT_LE(engine.running(), s.max_batch);
+    if (batching == Batching::continuous) {
+      ASSERT_LE(engine.last_step_prefill_tokens() + engine.last_step_decode_tokens(), s.prefill_budget);
+    }
+    if (!stepping) continue;
+    for (const TokenEvent& e : engine.end_step()) {
+      ASSERT_FALSE(aborted[e.id]);
+      ASSERT_GE(e.tokens, 1u);
+      ASSERT_LE(e.tokens, 1u + drafts);
+      ASSERT_EQ(e.index, produced[e.id] += e.tokens);
+      ASSERT_EQ(e.last, e.index == submitted[e.id].output_tokens);
+    }
+  }
+  for (const Seen& e : run_dry(engine)) {
+    ASSERT_FALSE(aborted[e.event.id]);
+    produced[e.event.id] += e.event.tokens;
+  }
+  for (const auto& [id, q] : submitted) {
+    EXPECT_TRUE(aborted[id] || produced[id] == q.output_tokens) << "sequence " << id;
+  }
+  EXPECT_EQ(engine.kv_reserved(), 0u);
+  EXPECT_EQ(engine.kv_resident(), 0u);
+  EXPECT_EQ(engine.waiting(), 0u);
+  EXPECT_EQ(engine.running(), 0u);
+}
+
+INSTANTIATE_TEST_SUITE_P(Seeds, EngineModelAtRandom,
+                         testing::Combine(testing::Values(Batching::continuous, Batching::static_batches),
+                                          testing::Values(1, 2, 3), testing::Values(0, 4)));
+
+}  // namespace
+}  // namespace weir::lab::engine

@@ -1,0 +1,124 @@
+#include "lab/load/report.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <sstream>
+
+#include "lab/engine/random.hpp"
+
+namespace weir::lab::load {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+constexpr Moment at(int ms) { return Moment(std::chrono::milliseconds(ms)); }
+
+TEST(Quantile, InterpolatesAsNumpyDoes) {
+  const std::vector<float> values{1, 2, 3, 4};
+  EXPECT_DOUBLE_EQ(quantile(values, 0), 1);
+  EXPECT_DOUBLE_EQ(quantile(values, 0.5), 2.5);
+  EXPECT_DOUBLE_EQ(quantile(values, 0.9), 3.7);
+  EXPECT_DOUBLE_EQ(quantile(values, 1), 4);
+  EXPECT_DOUBLE_EQ(quantile(std::vector<float>{7}, 0.99), 7);
+}
+
+TEST(Quantile, IsMonotoneAndWithinTheValues) {
+  engine::Random random(3);
+  for (int round = 0; round < 100; ++round) {
+    std::vector<float> values(1 + random.below(50));
+    for (float& v : values) v = static_cast<float>(random.exponential());
+    std::ranges::sort(values);
+    double last = static_cast<double>(values.front());
+    for (double q = 0; q <= 1.0; q += 0.05) {
+      const double v = quantile(values, q);
+      EXPECT_GE(v, last - 1e-9);
+      last = v;
+    }
+    EXPECT_LE(last, static_cast<double>(values.back()) + 1e-9);
+  }
+}
+
+TEST(Distribution, GivesP99OnlyFromAHundredValuesOn) {
+  EXPECT_FALSE(distribution({}));
+  std::vector<float> values;
+  for (int i = 1; i <= 99; ++i) values.push_back(static_cast<float>(i));
+  EXPECT_FALSE(distribution(values)->p99);
+  values.push_back(100);
+  const auto d = distribution(values);
+  EXPECT_DOUBLE_EQ(d->mean, 50.5);
+  EXPECT_DOUBLE_EQ(d->p50, 50.5);
+  EXPECT_NEAR(d->p99.value(), 99.01, 1e-6);
+  EXPECT_DOUBLE_EQ(d->max, 100);
+}
+
+/// A stream of `tokens` events, `gap` ms apart, the first one 100 ms after the start.
+Result streamed(std::string outcome, int start, int tokens, int gap, std::string replica = "") {
+  Result r;
+  r.request_id = "load-1-0";
+  r.outcome = std::move(outcome);
+  r.replica = std::move(replica);
+  r.prompt_target = 50;
+  r.started = at(start);
+  for (int i = 0; i < tokens; ++i) {
+    r.stream.feed("data: {\"choices\":[{\"delta\":{\"content\":\"a\"}}]}\n\n", at(start + 100 + i * gap));
+  }
+  r.ended = at(start + 100 + tokens * gap);
+  return r;
+}
+
+TEST(Report, FailuresAreCountedAndStayOutOfLatencies) {
+  Report report;
+  report.add(streamed("ok", 0, 10, 20, "gpu0"));
+  report.add(streamed("ok", 1000, 10, 40, "gpu1"));
+  report.add(streamed("truncated", 0, 3, 1000, "gpu0"));
+  report.add(streamed("http_503", 0, 0, 0));
+  report.add(streamed("unfinished", 0, 5, 500));
+  EXPECT_EQ(report.all.ok(), 2u);
+  EXPECT_EQ(report.all.failed(), 2u);
+  EXPECT_EQ(report.all.unfinished(), 1u);
+  EXPECT_EQ(report.all.output_tokens(), 28u);
+  const auto json = report.json();
+  EXPECT_EQ(json.at("errors"), boost::json::parse(R"({"http_503":1,"truncated":1})"));
+  EXPECT_EQ(json.at("itl_s").at("count"), 18);
+  EXPECT_NEAR(json.at("ttft_s").at("mean").as_double(), 0.1, 1e-6);
+  EXPECT_NEAR(json.at("tpot_s").at("mean").as_double(), 0.03, 1e-6);
+  EXPECT_NEAR(json.at("elapsed_s").as_double(), 3.1, 1e-9);
+  EXPECT_NEAR(json.at("output_tokens_per_second").as_double(), 28 / 3.1, 1e-6);
+  EXPECT_NEAR(json.at("total_tokens_per_second").as_double(), (28 + 4 * 50) / 3.1, 1e-6);
+  EXPECT_TRUE(json.at("ttft_s").at("p99").is_null());
+  EXPECT_EQ(json.at("replicas").as_object().size(), 2u);
+  EXPECT_NEAR(json.at("replicas").at("gpu1").at("itl_s").at("p50").as_double(), 0.04, 1e-6);
+}
+
+TEST(Report, TheTableNamesErrorsAndLeavesOutAnEarlyP99) {
+  Tally tally;
+  for (int i = 0; i < 99; ++i) tally.add(streamed("ok", i, 1, 0));
+  std::ostringstream few;
+  tally.print(few, tally.elapsed());
+  EXPECT_THAT(few.str(), HasSubstr("99 ok, 0 failed"));
+  EXPECT_THAT(few.str(), HasSubstr("TTFT          100.00    100.00    100.00    100.00         -        99\n"));
+  EXPECT_THAT(few.str(), Not(HasSubstr("Errors")));
+  tally.add(streamed("ok", 0, 1, 0));
+  Result failed = streamed("timeout", 0, 0, 0);
+  failed.detail = "no end within 5 s";
+  tally.add(failed);
+  std::ostringstream more;
+  tally.print(more, tally.elapsed());
+  EXPECT_THAT(more.str(), HasSubstr("TTFT          100.00    100.00    100.00    100.00    100.00       100\n"));
+  EXPECT_THAT(more.str(), HasSubstr("Errors     timeout 1\n           first: timeout: no end within 5 s"));
+}
+
+TEST(ResultLine, SaysWhatIsUnknownAsNull) {
+  const auto line = boost::json::parse(result_line(streamed("connect", 5, 0, 0)));
+  EXPECT_EQ(line.at("request_id"), "load-1-0");
+  EXPECT_TRUE(line.at("status").is_null());
+  EXPECT_TRUE(line.at("ttft_s").is_null());
+  EXPECT_TRUE(line.at("first_token_ns").is_null());
+  EXPECT_EQ(line.at("started_ns"), 5'000'000);
+}
+
+}  // namespace
+}  // namespace weir::lab::load

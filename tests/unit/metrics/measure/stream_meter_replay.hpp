@@ -1,0 +1,164 @@
+// Plays bodies to a StreamMeter in pieces and tells, as text, all that came of it.
+#pragma once
+
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <memory>
+#include <sstream>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "metrics/measure/stream_meter.hpp"
+#include "metrics/series/shard.hpp"
+
+namespace weir::metrics::measure {
+
+inline constexpr Moment start{std::chrono::seconds(1000)};
+inline Moment ms(int n) { return start + std::chrono::milliseconds(n); }
+
+inline std::string sample(const std::string& name) {
+  std::ifstream file(WEIR_TEST_DATA "/streams/" + name, std::ios::binary);
+  if (!file) throw std::runtime_error("no sample " + name);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+/// A read as the relay has it: in a buffer of its own, with something unrelated in the padding behind it.
+class Buffer {
+ public:
+  explicit Buffer(std::string_view bytes) : bytes_(new char[bytes.size() + StreamMeter::padding]), size_(bytes.size()) {
+    std::memcpy(bytes_.get(), bytes.data(), bytes.size());
+    std::memset(bytes_.get() + size_, '"', StreamMeter::padding);
+  }
+  std::span<const char> span() const { return {bytes_.get(), size_}; }
+
+ private:
+  std::unique_ptr<char[]> bytes_;
+  std::size_t size_;
+};
+
+/// A meter with a shard, fed from buffers that are gone after each call.
+class Replay {
+ public:
+  explicit Replay(const StreamMeter::Options& options) : meter(options, shard) {}
+
+  StreamMeter::Read feed(std::string_view bytes, Moment at) {
+    const Buffer buffer(bytes);
+    StreamMeter::Read read = meter.arrived(buffer.span(), at);
+    for (const std::string_view span : read.forward) forwarded += span;
+    read.forward = {};
+    return read;
+  }
+  void end(bool whole = true, bool framed = true, Moment at = ms(1'000'000)) {
+    forwarded += meter.ended(whole, framed, at);
+  }
+  const record::Answer& answer() const { return meter.answer(); }
+
+  series::ReplicaShard shard;
+  StreamMeter meter;
+  std::string forwarded;
+};
+
+inline StreamMeter::Options options_for(Api api, BodyForm form = BodyForm::sse) {
+  StreamMeter::Options options;
+  options.api = api;
+  options.form = form;
+  options.received = ms(-100);
+  options.sent = ms(-60);
+  return options;
+}
+
+/// Feeds a body byte by byte, so that each event arrives in a read of its own, at ms(its index).
+inline void feed_by_event(Replay& replay, std::string_view body, int first_ms = 0) {
+  for (const char& byte : body) {
+    replay.feed({&byte, 1}, ms(first_ms + static_cast<int>(replay.answer().events)));
+  }
+}
+
+/// A stream that has been read to its end.
+inline std::unique_ptr<Replay> replayed(const std::string& body,
+                                        StreamMeter::Options options = options_for(Api::openai_chat), bool whole = true,
+                                        bool framed = true) {
+  auto replay = std::make_unique<Replay>(options);
+  feed_by_event(*replay, body);
+  replay->end(whole, framed);
+  return replay;
+}
+
+inline std::string words(const std::optional<Moment>& m) { return m ? std::to_string((*m - start).count()) : "-"; }
+inline std::string words(const std::optional<std::uint64_t>& n) { return n ? std::to_string(*n) : "-"; }
+
+inline std::string words(const std::optional<double>& x) { return x ? std::to_string(*x) : "-"; }
+
+inline std::string words(const wire::EngineFigures& e) {
+  return "queue " + words(e.queue) + " prefill " + words(e.prefill) + " ttft " + words(e.ttft) + " decode " +
+         words(e.decode) + " total " + words(e.total) + " a token " + words(e.time_per_token) + " drafts " +
+         words(e.draft_tokens) + " " + words(e.draft_accepted_tokens) + " counts " + words(e.prompt_tokens) + " " +
+         words(e.output_tokens);
+}
+
+inline std::string words(const series::Histogram& h) {
+  std::string text = "sum " + std::to_string(h.sum());
+  for (std::size_t i = 0; i <= h.bounds().size(); ++i) {
+    if (h.bucket(i) > 0) text += " " + std::to_string(i) + ":" + std::to_string(h.bucket(i));
+  }
+  return text;
+}
+inline std::uint64_t count(const series::Histogram& h) {
+  std::uint64_t n = 0;
+  for (std::size_t i = 0; i <= h.bounds().size(); ++i) n += h.bucket(i);
+  return n;
+}
+
+inline std::string words(const record::Answer& a) {
+  std::ostringstream s;
+  s << "tC " << words(a.first_choice) << " t1 " << words(a.first_token) << " tO " << words(a.first_output) << " tL "
+    << words(a.last_choice) << " tE " << words(a.end) << "\nevents " << a.events << " reads " << a.reads << " tokens "
+    << a.token_events << (a.token_events_in_different_reads ? " apart" : "") << "\nprompt " << words(a.prompt_tokens)
+    << " cached " << words(a.cached_tokens) << " n " << words(a.output_tokens) << " n1 " << words(a.first_output_tokens)
+    << " counted " << a.counted_tokens << " " << name_of(a.token_source) << " " << name_of(a.tokens_per_event)
+    << "\ngaps";
+  for (const auto& bin : a.gaps.bins()) s << " " << bin.index << ":" << bin.count;
+  s << "\nfinish " << a.finish_reason << " complete " << name_of(a.complete) << (a.in_band_error ? " error" : "")
+    << (a.unparsed ? " unparsed" : "") << " chars " << a.output_chars << "\nengine " << words(*a.engine);
+  return s.str();
+}
+
+/// Everything a replay leaves behind.
+inline std::string words(const Replay& replay) {
+  std::string text = words(replay.answer()) + "\nttft " + words(replay.shard.time_to_first_token) + "\nclient " +
+                     words(replay.shard.client_time_to_first_token) + "\nitl " +
+                     words(replay.shard.inter_token_latency) + "\nicl " + words(replay.shard.inter_chunk_latency) +
+                     "\nout " + std::to_string(replay.shard.output_tokens.value()) + "\nunparsed";
+  for (const series::Counter& counter : replay.shard.unparsed) text += " " + std::to_string(counter.value());
+  text += replay.meter.has_event() ? "\nevent" : "\nnone";
+  text += replay.meter.refused() ? " refused" : "";
+  text += replay.meter.complete() ? " complete" : "";
+  return text + "\n" + replay.forwarded;
+}
+
+/// One chunk of an OpenAI chat stream: `rest` follows the choices.
+inline std::string chunk(const std::string& choices, const std::string& rest = "") {
+  return R"(data: {"id":"c","object":"chat.completion.chunk","created":1,"model":"m","choices":[)" + choices + "]" +
+         rest + "}\n\n";
+}
+inline std::string delta(const std::string& members, const std::string& finish = "null", int index = 0,
+                         const std::string& rest = "") {
+  return R"({"index":)" + std::to_string(index) + R"(,"delta":{)" + members + R"(},"finish_reason":)" + finish + rest +
+         "}";
+}
+inline std::string says(const std::string& text, int index = 0) {
+  return chunk(delta(R"("content":")" + text + "\"", "null", index));
+}
+inline std::string usage(int prompt, int completion) {
+  return R"(,"usage":{"prompt_tokens":)" + std::to_string(prompt) + R"(,"completion_tokens":)" +
+         std::to_string(completion) + "}";
+}
+inline std::string tgi_event(const std::string& json) { return "data:" + json + "\n\n"; }
+inline const std::string done = "data: [DONE]\n\n";
+inline const std::string stop = chunk(delta("", "\"stop\""));
+
+}  // namespace weir::metrics::measure

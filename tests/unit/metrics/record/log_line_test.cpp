@@ -1,0 +1,338 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <boost/json.hpp>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <optional>
+#include <set>
+#include <sstream>
+
+#include "metrics/record/request_log.hpp"
+#include "tests/unit/metrics/record/sample_record.hpp"
+
+namespace weir::metrics::record {
+namespace {
+
+namespace fs = std::filesystem;
+namespace json = boost::json;
+
+json::object parsed(const RequestRecord& record, const std::string& instance = "weir-1") {
+  return json::parse(log_line(record, instance)).as_object();
+}
+
+std::string text(const json::object& line, const char* key) { return json::value_to<std::string>(line.at(key)); }
+
+double number(const json::object& line, const char* key) { return line.at(key).to_number<double>(); }
+
+TEST(LogLine, HasTheFieldsOfTheDefinitionInTheirOrder) {
+  const std::vector<std::string> expected{"v",
+                                          "time",
+                                          "id",
+                                          "client_id",
+                                          "pair",
+                                          "group",
+                                          "instance",
+                                          "role",
+                                          "pool",
+                                          "replica",
+                                          "config",
+                                          "api",
+                                          "model",
+                                          "stream",
+                                          "status",
+                                          "outcome",
+                                          "phase",
+                                          "finish_reason",
+                                          "attempt",
+                                          "max_tokens",
+                                          "n",
+                                          "greedy",
+                                          "tools",
+                                          "images",
+                                          "prompt_tokens",
+                                          "cached_tokens",
+                                          "prompt_tokens_estimate",
+                                          "output_tokens",
+                                          "tokens_source",
+                                          "events",
+                                          "reads",
+                                          "queue_s",
+                                          "ttfb_s",
+                                          "ttfc_s",
+                                          "ttft_s",
+                                          "ttft_client_s",
+                                          "ttfot_s",
+                                          "tpot_s",
+                                          "ntpot_s",
+                                          "e2e_s",
+                                          "k_source",
+                                          "gap_bins",
+                                          "complete",
+                                          "wait_s",
+                                          "connect_s",
+                                          "paused_s",
+                                          "overhead_max_s",
+                                          "in_flight_at_start",
+                                          "in_flight_mean",
+                                          "prompt_chars",
+                                          "output_chars",
+                                          "bytes_in",
+                                          "bytes_out",
+                                          "engine_queue_s",
+                                          "engine_prefill_s",
+                                          "engine_ttft_s",
+                                          "engine_decode_s",
+                                          "engine_total_s",
+                                          "engine_time_per_token_s",
+                                          "engine_draft_tokens",
+                                          "engine_draft_accepted_tokens",
+                                          "coalesced_reads"};
+  for (const auto& record : {streamed(), unstreamed(), RequestRecord{}}) {
+    std::vector<std::string> keys;
+    for (const auto& member : parsed(record)) keys.emplace_back(member.key());
+    EXPECT_EQ(keys, expected);
+  }
+}
+
+TEST(LogLine, SaysWhatTheRecordSays) {
+  const RequestRecord record = streamed();
+  const json::object line = parsed(record);
+  const json::object words{{"v", 1},
+                           {"time", "2026-11-21T07:00:05.123456Z"},
+                           {"id", "00112233445566778899aabbccddeeff"},
+                           {"client_id", "req-7.a_B"},
+                           {"pair", nullptr},
+                           {"group", nullptr},
+                           {"instance", "weir-1"},
+                           {"role", "primary"},
+                           {"pool", "chat"},
+                           {"replica", "gpu0"},
+                           {"config", "vllm-fp16"},
+                           {"api", "openai.chat"},
+                           {"model", "qwen2.5-7b"},
+                           {"stream", true},
+                           {"status", 200},
+                           {"outcome", "ok"},
+                           {"phase", nullptr},
+                           {"finish_reason", "stop"},
+                           {"attempt", 1},
+                           {"max_tokens", 256},
+                           {"n", 1},
+                           {"greedy", false},
+                           {"tools", false},
+                           {"images", 0},
+                           {"prompt_tokens", 550},
+                           {"cached_tokens", 50},
+                           {"prompt_tokens_estimate", 531},
+                           {"output_tokens", 101},
+                           {"tokens_source", "usage"},
+                           {"events", 104},
+                           {"reads", 103},
+                           {"k_source", "settled"},
+                           {"complete", "marker"},
+                           {"in_flight_at_start", 7},
+                           {"prompt_chars", 2100},
+                           {"output_chars", 620},
+                           {"bytes_in", 2400},
+                           {"bytes_out", 33000}};
+  for (const auto& member : words) EXPECT_EQ(line.at(member.key()), member.value()) << member.key();
+
+  const Figures figures = figures_of(record);
+  const std::pair<const char*, double> times[] = {{"queue_s", *figures.queue},
+                                                  {"ttfb_s", *figures.ttfb},
+                                                  {"ttfc_s", *figures.ttfc},
+                                                  {"ttft_s", *figures.ttft},
+                                                  {"ttft_client_s", *figures.ttft_client},
+                                                  {"ttfot_s", *figures.ttfot},
+                                                  {"tpot_s", *figures.tpot},
+                                                  {"ntpot_s", *figures.ntpot},
+                                                  {"e2e_s", *figures.e2e},
+                                                  {"wait_s", 0.001},
+                                                  {"connect_s", 0.0007},
+                                                  {"paused_s", 0},
+                                                  {"overhead_max_s", 0.00004},
+                                                  {"in_flight_mean", 7.4}};
+  for (const auto& [key, value] : times) EXPECT_NEAR(number(line, key), value, 0.5e-9) << key;
+
+  json::array bins;
+  for (const auto& bin : record.answer.gaps.bins()) bins.push_back({bin.index, bin.count});
+  EXPECT_EQ(line.at("gap_bins"), bins);
+}
+
+TEST(LogLine, HasTheEnginesOwnNumbersWhereItTellsThem) {
+  RequestRecord record = streamed();
+  const json::object silent = parsed(record);
+  for (const auto& member : silent) {
+    if (member.key().starts_with("engine_")) {
+      EXPECT_TRUE(member.value().is_null()) << member.key();
+    }
+  }
+  record.answer.engine = wire::EngineFigures{0.25, 0.125, 0.375, 1.5, 2, 0.015625, 40, 30};
+  record.answer.coalesced_reads = 7;
+  const json::object line = parsed(record);
+  EXPECT_EQ(number(line, "engine_queue_s"), 0.25);
+  EXPECT_EQ(number(line, "engine_prefill_s"), 0.125);
+  EXPECT_EQ(number(line, "engine_ttft_s"), 0.375);
+  EXPECT_EQ(number(line, "engine_decode_s"), 1.5);
+  EXPECT_EQ(number(line, "engine_total_s"), 2);
+  EXPECT_EQ(number(line, "engine_time_per_token_s"), 0.015625);
+  EXPECT_EQ(line.at("engine_draft_tokens"), 40);
+  EXPECT_EQ(line.at("engine_draft_accepted_tokens"), 30);
+  EXPECT_EQ(line.at("coalesced_reads"), 7);
+}
+
+// docs/metrics.md is the reference of the log, too.
+TEST(LogLine, IsDocumentedFieldByField) {
+  std::ifstream file(fs::path(WEIR_TEST_DATA).parent_path().parent_path() / "docs" / "metrics.md");
+  std::set<std::string> documented;
+  bool here = false;
+  for (std::string row; std::getline(file, row);) {
+    if (row.starts_with("## ")) here = row == "## The request log";
+    if (!here || !row.starts_with("| `")) continue;
+    // The names stand in the first cell.
+    const std::string cell = row.substr(1, row.find('|', 1) - 1);
+    for (std::size_t at = cell.find('`'); at != std::string::npos; at = cell.find('`', at + 1)) {
+      const auto end = cell.find('`', at + 1);
+      EXPECT_TRUE(documented.insert(cell.substr(at + 1, end - at - 1)).second) << row;
+      at = end;
+    }
+  }
+  std::set<std::string> written;
+  for (const auto& member : parsed(streamed())) written.emplace(member.key());
+  EXPECT_EQ(documented, written);
+}
+
+TEST(LogLine, WritesNumbersShort) {
+  const std::string line = log_line(streamed(), "weir-1");
+  for (const char* text : {R"("queue_s":0.002,)", R"("ttft_client_s":0.102,)", R"("e2e_s":1.102,)", R"("paused_s":0,)",
+                           R"("overhead_max_s":0.00004,)", R"("in_flight_mean":7.4,)", R"("ntpot_s":0.010910891,)"}) {
+    EXPECT_THAT(line, testing::HasSubstr(text));
+  }
+}
+
+TEST(LogLine, SaysNullForWhatIsNoNumber) {
+  RequestRecord record = streamed();
+  for (const double value : {std::nan(""), HUGE_VAL, -1.0}) {
+    record.in_flight_mean = value;
+    EXPECT_TRUE(parsed(record).at("in_flight_mean").is_null()) << value;
+  }
+}
+
+TEST(LogLine, SaysNullWhereNothingIsKnown) {
+  RequestRecord record;
+  record.outcome = Outcome::bad_request;
+  const json::object line = parsed(record);
+  for (const char* key : {"client_id",
+                          "pair",
+                          "group",
+                          "pool",
+                          "replica",
+                          "config",
+                          "model",
+                          "status",
+                          "phase",
+                          "finish_reason",
+                          "max_tokens",
+                          "prompt_tokens",
+                          "cached_tokens",
+                          "prompt_tokens_estimate",
+                          "output_tokens",
+                          "tokens_source",
+                          "queue_s",
+                          "ttfb_s",
+                          "ttfc_s",
+                          "ttft_s",
+                          "ttft_client_s",
+                          "ttfot_s",
+                          "tpot_s",
+                          "ntpot_s",
+                          "e2e_s",
+                          "k_source",
+                          "gap_bins",
+                          "complete",
+                          "connect_s",
+                          "overhead_max_s",
+                          "in_flight_at_start",
+                          "in_flight_mean",
+                          "prompt_chars"}) {
+    EXPECT_TRUE(line.at(key).is_null()) << key;
+  }
+  EXPECT_EQ(line.at("outcome"), "bad_request");
+  EXPECT_EQ(line.at("attempt"), 0);
+}
+
+TEST(LogLine, GivesGapBinsToStreamsOnly) {
+  RequestRecord record = streamed();
+  record.answer.gaps = {};
+  EXPECT_EQ(parsed(record).at("gap_bins"), json::array{});
+  EXPECT_TRUE(parsed(unstreamed()).at("gap_bins").is_null());
+}
+
+TEST(LogLine, NamesThePhaseOfAnAbort) {
+  RequestRecord record = streamed();
+  record.outcome = Outcome::client_abort;
+  for (std::size_t p = 0; p < phase_names.size(); ++p) {
+    record.phase = static_cast<Phase>(p);
+    EXPECT_EQ(text(parsed(record), "phase"), phase_names[p]);
+  }
+}
+
+TEST(LogLine, DoesNotClaimToKnowTheTextOfAnAnswerItCouldNotRead) {
+  RequestRecord record = streamed();
+  record.answer.unparsed = true;
+  EXPECT_TRUE(parsed(record).at("output_chars").is_null());
+}
+
+TEST(LogLine, DoesNotClaimToKnowTheTextsOfAnUnknownApi) {
+  RequestRecord record = streamed();
+  record.facts.api = Api::other;
+  EXPECT_TRUE(parsed(record).at("prompt_chars").is_null());
+  EXPECT_TRUE(parsed(record).at("output_chars").is_null());
+}
+
+TEST(LogLine, WritesTheFirstMicrosecondsOfADay) {
+  using namespace std::chrono;
+  RequestRecord record;
+  record.time = sys_days{2027y / January / 1} + 7us + 900ns;
+  EXPECT_EQ(parsed(record).at("time"), "2027-01-01T00:00:00.000007Z");
+  record.time = sys_days{2028y / February / 29} + 23h + 59min + 59s + 999999us;
+  EXPECT_EQ(parsed(record).at("time"), "2028-02-29T23:59:59.999999Z");
+}
+
+TEST(LogLine, EscapesWhatAClientCallsItsModel) {
+  const std::pair<std::string, std::string> cases[] = {
+      {"plain/name-7b", "plain/name-7b"},
+      {"a\"b\\c", "a\"b\\c"},
+      {std::string("nul\0tab\tnl\ncr\r\x1f", 15), std::string("nul\0tab\tnl\ncr\r\x1f", 15)},
+      {"\x7f", "\x7f"},
+      {"caf\xc3\xa9 \xe6\xbc\xa2 \xf0\x9f\x9a\x80", "caf\xc3\xa9 \xe6\xbc\xa2 \xf0\x9f\x9a\x80"},
+      // Broken UTF-8: one U+FFFD for each longest part that might have become a code point.
+      {"\x80", "\xef\xbf\xbd"},
+      {"a\xff\xfe"
+       "b",
+       "a\xef\xbf\xbd\xef\xbf\xbd"
+       "b"},
+      {"cut \xe6\xbc", "cut \xef\xbf\xbd"},
+      {"cut \xf0\x9f\x9a", "cut \xef\xbf\xbd"},
+      {"\xc0\xaf", "\xef\xbf\xbd\xef\xbf\xbd"},                                  // overlong
+      {"\xe0\x9f\xbf", "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd"},                  // overlong
+      {"\xed\xa0\x80", "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd"},                  // a surrogate
+      {"\xf4\x90\x80\x80", "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd"},  // above U+10FFFF
+      {"\xe6\xbc\xe6\xbc\xa2", "\xef\xbf\xbd\xe6\xbc\xa2"},
+  };
+  for (const auto& [model, expected] : cases) {
+    RequestRecord record = streamed();
+    record.facts.model = model;
+    const std::string line = log_line(record, "weir-1");
+    EXPECT_EQ(line.find('\n'), std::string::npos);
+    EXPECT_EQ(text(json::parse(line).as_object(), "model"), expected);
+  }
+}
+
+TEST(LogLine, EscapesItsInstance) { EXPECT_EQ(parsed(streamed(), "a\"b").at("instance"), "a\"b"); }
+
+}  // namespace
+}  // namespace weir::metrics::record

@@ -1,0 +1,289 @@
+#include "metrics/record/request_log.hpp"
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <boost/json.hpp>
+#include <filesystem>
+#include <fstream>
+#include <optional>
+#include <set>
+#include <sstream>
+#include <thread>
+
+#include "tests/unit/metrics/record/sample_record.hpp"
+
+namespace weir::metrics::record {
+namespace {
+
+namespace fs = std::filesystem;
+namespace json = boost::json;
+
+std::string text(const json::object& line, const char* key) { return json::value_to<std::string>(line.at(key)); }
+
+/// A directory of its own that goes with the test.
+struct RequestLogTest : testing::Test {
+  RequestLogTest() {
+    std::string pattern = (fs::temp_directory_path() / "weir-log-XXXXXX").string();
+    directory = ::mkdtemp(pattern.data());
+  }
+  ~RequestLogTest() override { fs::remove_all(directory); }
+
+  static std::vector<json::object> lines_of(std::istream& in) {
+    std::vector<json::object> lines;
+    for (std::string line; std::getline(in, line);) lines.push_back(json::parse(line).as_object());
+    return lines;
+  }
+  std::vector<json::object> lines() const {
+    std::ifstream file(path());
+    return lines_of(file);
+  }
+  std::string path() const { return (directory / "requests.jsonl").string(); }
+
+  fs::path directory;
+};
+
+TEST_F(RequestLogTest, WritesALineARequestInOrder) {
+  RequestLog log(path(), "weir-1");
+  for (int i = 0; i < 100; ++i) {
+    RequestRecord record = streamed();
+    record.id = std::to_string(i);
+    log.write(record);
+  }
+  log.flush();
+  const auto written = lines();
+  ASSERT_EQ(written.size(), 100U);
+  for (int i = 0; i < 100; ++i) EXPECT_EQ(text(written[static_cast<std::size_t>(i)], "id"), std::to_string(i));
+  EXPECT_EQ(log.dropped(), 0U);
+}
+
+TEST_F(RequestLogTest, WritesWhatIsQueuedBeforeItGoes) {
+  {
+    RequestLog log(path(), "weir-1");
+    for (int i = 0; i < 10; ++i) log.write(streamed());
+  }
+  EXPECT_EQ(lines().size(), 10U);
+}
+
+TEST_F(RequestLogTest, AppendsToWhatIsThere) {
+  for (int i = 0; i < 2; ++i) RequestLog(path(), "weir-1").write(streamed());
+  EXPECT_EQ(lines().size(), 2U);
+}
+
+TEST_F(RequestLogTest, TakesLinesFromManyThreads) {
+  RequestLog log(path(), "weir-1");
+  {
+    std::vector<std::jthread> writers;
+    for (int t = 0; t < 4; ++t) {
+      writers.emplace_back([&log] {
+        for (int i = 0; i < 200; ++i) log.write(streamed());
+      });
+    }
+  }
+  log.flush();
+  EXPECT_EQ(lines().size(), 800U);
+  EXPECT_EQ(log.dropped(), 0U);
+}
+
+TEST_F(RequestLogTest, CountsEveryLineItDropsWhileTheFileTakesNothing) {
+  ASSERT_EQ(::mkfifo(path().c_str(), 0600), 0);
+  // A reader that does not read: the pipe fills, the writer stands still, callers go on.
+  const int reader = ::open(path().c_str(), O_RDONLY | O_NONBLOCK);
+  ASSERT_GE(reader, 0);
+  constexpr std::size_t offered = 18'000;
+  std::optional<RequestLog> log(std::in_place, path(), "weir-1");
+  const RequestRecord record;
+  for (std::size_t i = 0; i < offered; ++i) log->write(record);
+  const auto dropped = log->dropped();
+  EXPECT_GE(dropped, offered - 2 * 8192 - 100) << "held: a full queue, a batch in writing, and a pipe";
+
+  ASSERT_EQ(::fcntl(reader, F_SETFL, 0), 0);
+  std::size_t received = 0;
+  std::jthread drain([&] {
+    std::vector<char> buffer(1 << 16);
+    for (ssize_t n = 0; (n = ::read(reader, buffer.data(), buffer.size())) > 0;) {
+      received += static_cast<std::size_t>(std::count(buffer.begin(), buffer.begin() + n, '\n'));
+    }
+  });
+  log->flush();
+  log->write(record);  // it takes lines again
+  log->flush();
+  EXPECT_EQ(log->dropped(), dropped);
+  log.reset();
+  drain.join();
+  ::close(reader);
+  EXPECT_EQ(received + dropped, offered + 1);
+}
+
+TEST_F(RequestLogTest, BeginsANewLineAfterAWriteThatBrokeOff) {
+  RequestLog log(path(), "weir-1");
+  const RequestRecord record = streamed();
+  const std::size_t length = log_line(record, "weir-1").size() + 1;
+  rlimit limit{};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &limit), 0);
+  const rlimit one_line_and_a_half{length + length / 2, limit.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &one_line_and_a_half), 0);
+  log.write(record);
+  log.write(record);
+  log.flush();
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &limit), 0);
+  log.write(record);
+  log.flush();
+
+  EXPECT_EQ(log.dropped(), 1U);
+  std::ifstream file(path());
+  std::vector<std::string> written;
+  for (std::string line; std::getline(file, line);) written.push_back(line);
+  const std::string whole = log_line(record, "weir-1");
+  EXPECT_THAT(written, testing::ElementsAre(whole, whole.substr(0, length / 2), whole));
+}
+
+TEST_F(RequestLogTest, AfterAMoveAndAReopenLinesGoToTheNewFile) {
+  RequestLog log(path(), "weir-1");
+  const auto moved = path() + ".1";
+  const auto numbered = [](int number) {
+    RequestRecord record = streamed();
+    record.id = std::to_string(number);
+    return record;
+  };
+  // Without a flush in between: the order of the calls alone decides.
+  for (int i = 0; i < 500; ++i) log.write(numbered(i));
+  fs::rename(path(), moved);
+  for (int i = 500; i < 1000; ++i) log.write(numbered(i));
+  EXPECT_EQ(log.reopen(), std::nullopt);
+  for (int i = 1000; i < 1500; ++i) log.write(numbered(i));
+  log.flush();
+  EXPECT_EQ(log.dropped(), 0U);
+  int next = 0;
+  for (const auto& [name, end] : {std::pair{moved, 1000}, std::pair{path(), 1500}}) {
+    std::ifstream file(name);
+    for (std::string line; std::getline(file, line); ++next) EXPECT_EQ(line, log_line(numbered(next), "weir-1"));
+    EXPECT_EQ(next, end) << name;
+  }
+}
+
+TEST_F(RequestLogTest, LosesAndTearsNoLineOverManyReopens) {
+  constexpr int threads = 4, lines = 400, moves = 50;
+  RequestLog log(path(), "weir-1");
+  std::vector<std::jthread> writers;
+  std::atomic<int> written = 0;
+  for (int t = 0; t < threads; ++t) {
+    writers.emplace_back([&] {
+      for (int i = 0; i < lines; ++i, ++written) log.write(streamed());
+    });
+  }
+  int files = 0;
+  for (; files < moves; ++files) {
+    fs::rename(path(), path() + "." + std::to_string(files));
+    EXPECT_EQ(log.reopen(), std::nullopt);
+  }
+  writers.clear();
+  log.flush();
+  int whole = 0;
+  const std::string line_of_all = log_line(streamed(), "weir-1");
+  for (const auto& file : fs::directory_iterator(directory)) {
+    std::ifstream in(file.path());
+    for (std::string line; std::getline(in, line); ++whole) EXPECT_EQ(line, line_of_all) << file.path();
+  }
+  EXPECT_EQ(whole, threads * lines);
+  EXPECT_EQ(log.dropped(), 0U);
+}
+
+TEST_F(RequestLogTest, KeepsTheOldFileWhereItCannotBeOpenedAgain) {
+  RequestLog log(path(), "weir-1");
+  const auto moved = path() + ".1";
+  fs::rename(path(), moved);
+  fs::create_directory(path());
+  const auto problem = log.reopen();
+  ASSERT_TRUE(problem.has_value());
+  EXPECT_THAT(*problem, testing::AllOf(testing::HasSubstr(path()), testing::HasSubstr("Is a directory")));
+  log.write(streamed());
+  log.flush();
+  EXPECT_EQ(log.dropped(), 0U);
+  std::ifstream file(moved);
+  EXPECT_EQ(lines_of(file).size(), 1U);
+}
+
+TEST_F(RequestLogTest, DoesNotWaitForTheReaderOfANamedPipe) {
+  RequestLog log(path(), "weir-1");
+  fs::remove(path());
+  ASSERT_EQ(::mkfifo(path().c_str(), 0600), 0);
+  EXPECT_TRUE(log.reopen().has_value());
+}
+
+TEST_F(RequestLogTest, HasNothingToReopenWhereItIsOffOrStandardOutput) {
+  for (const auto* name : {"", "-"}) EXPECT_EQ(RequestLog(name, "weir-1").reopen(), std::nullopt);
+}
+
+/// Like the one on a write that broke off, with a reopen in between: in the same file the torn line ends before the
+/// next.
+TEST_F(RequestLogTest, ATornLineStaysAloneOverAReopen) {
+  for (const bool move : {false, true}) {
+    RequestLog log(path(), "weir-1");
+    const RequestRecord record = streamed();
+    const std::size_t length = log_line(record, "weir-1").size() + 1;
+    rlimit limit{};
+    ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &limit), 0);
+    const rlimit half_a_line{length / 2, limit.rlim_max};
+    ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &half_a_line), 0);
+    log.write(record);
+    log.flush();
+    ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &limit), 0);
+    if (move) fs::rename(path(), path() + ".1");
+    EXPECT_EQ(log.reopen(), std::nullopt);
+    log.write(record);
+    log.flush();
+    std::ifstream file(path());
+    std::vector<std::string> written;
+    for (std::string line; std::getline(file, line);) written.push_back(line);
+    const std::string whole = log_line(record, "weir-1");
+    if (move) {
+      EXPECT_THAT(written, testing::ElementsAre(whole));
+    } else {
+      EXPECT_THAT(written, testing::ElementsAre(whole.substr(0, length / 2), whole));
+    }
+    fs::remove(path());
+  }
+}
+
+TEST_F(RequestLogTest, CountsLinesThatAFullDiskTook) {
+  RequestLog log("/dev/full", "weir-1");
+  for (int i = 0; i < 5; ++i) log.write(streamed());
+  log.flush();
+  EXPECT_EQ(log.dropped(), 5U);
+}
+
+TEST_F(RequestLogTest, IsOffWithoutAName) {
+  RequestLog log("", "weir-1");
+  log.write(streamed());
+  log.flush();
+  EXPECT_EQ(log.dropped(), 0U);
+}
+
+TEST_F(RequestLogTest, WritesToStandardOutput) {
+  testing::internal::CaptureStdout();
+  RequestLog log("-", "weir-1");
+  log.write(streamed());
+  log.flush();
+  std::istringstream out(testing::internal::GetCapturedStdout());
+  EXPECT_EQ(lines_of(out).size(), 1U);
+}
+
+TEST_F(RequestLogTest, SaysWhichFileItCannotOpenAndWhy) {
+  const std::string missing = (directory / "no" / "such.jsonl").string();
+  try {
+    RequestLog log(missing, "weir-1");
+    FAIL() << "opened " << missing;
+  } catch (const std::runtime_error& error) {
+    EXPECT_THAT(error.what(), testing::HasSubstr(missing));
+    EXPECT_THAT(error.what(), testing::HasSubstr("No such file or directory"));
+  }
+}
+
+}  // namespace
+}  // namespace weir::metrics::record

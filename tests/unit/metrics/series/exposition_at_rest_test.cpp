@@ -1,0 +1,204 @@
+// What stands on /metrics before anything has happened, and what appears with its first use.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <regex>
+#include <string>
+#include <vector>
+
+#include "tests/unit/metrics/series/exposition_scrape.hpp"
+
+namespace weir::metrics::series {
+namespace {
+
+using record::streamed;
+
+/// Every outcome as weir_requests_total has it.
+std::vector<std::string> outcome_labels() {
+  std::vector<std::string> labels;
+  for (const auto outcome : outcome_names) {
+    if (outcome != "client_abort") labels.push_back("outcome=\"" + std::string(outcome) + "\"");
+  }
+  for (const auto phase : phase_names)
+    labels.push_back("outcome=\"client_abort\",phase=\"" + std::string(phase) + "\"");
+  return labels;
+}
+
+TEST_F(ExpositionTest, HasWhatRatesNeedAtZeroFromTheStart) {
+  const Scrape now = scrape();
+  const std::string chat = R"(api="openai.chat",stream=)";
+  const std::vector<std::pair<std::string, std::string>> standing{
+      {"weir_time_to_first_token_seconds", ""},
+      {"weir_client_time_to_first_token_seconds", ""},
+      {"weir_inter_token_latency_seconds", ""},
+      {"weir_time_per_output_token_seconds", ""},
+      {"weir_request_duration_seconds", chat + "\"true\""},
+      {"weir_request_duration_seconds", chat + "\"false\""}};
+  for (const auto& [name, own] : standing) {
+    EXPECT_EQ(now.gpu0(name + "_count", own), 0) << name << own;
+    EXPECT_EQ(now.gpu0(name + "_sum", own), 0) << name << own;
+    EXPECT_EQ(now.gpu0(name + "_bucket", (own.empty() ? own : own + ",") + "le=\"+Inf\""), 0) << name << own;
+  }
+  for (const auto& outcome : outcome_labels()) EXPECT_EQ(now.gpu0("weir_requests_total", outcome), 0) << outcome;
+  for (const std::string name :
+       {"weir_prompt_tokens_total", "weir_cached_prompt_tokens_total", "weir_prompt_tokens_cache_known_total",
+        "weir_output_tokens_total", "weir_output_tokens_overcounted_total", "weir_aborted_output_tokens_total",
+        "weir_resident_tokens", "weir_requests_in_flight", "weir_oldest_unanswered_seconds", "weir_injection_disabled"})
+    EXPECT_EQ(now.gpu0(name), 0) << name;
+  for (const std::string phase : {"prefill", "decode"})
+    EXPECT_EQ(now.gpu0("weir_queued_tokens", "phase=\"" + phase + "\""), 0);
+  EXPECT_EQ(now.gpu0("weir_replica_info", "gpu=\"\""), 1);
+  // What is weir's own and no replica's: a handful, whose first increment an alert must see.
+  for (const auto limit : limit_names) {
+    EXPECT_EQ(now.at("weir_limit_hits_total{limit=\"" + std::string(limit) + "\"}"), 0);
+  }
+  EXPECT_EQ(now.at("weir_log_lines_dropped_total"), 0);
+}
+
+/// The names of the series that a scrape has of replicas, without _bucket, _sum and _count.
+std::set<std::string> families_of_replicas(const Scrape& scrape) {
+  static const std::regex part("_(bucket|sum|count)$");
+  std::set<std::string> names;
+  for (const auto& [series, value] : scrape.samples) {
+    if (series.find("role=") != std::string::npos)
+      names.insert(std::regex_replace(series.substr(0, series.find('{')), part, ""));
+  }
+  return names;
+}
+
+TEST_F(ExpositionTest, HasNothingElseOfAReplicaAtRest) {
+  exposition.add({"chat", "", ""});
+  const Scrape now = scrape();
+  EXPECT_EQ(families_of_replicas(now), (std::set<std::string>{"weir_aborted_output_tokens_total",
+                                                              "weir_cached_prompt_tokens_total",
+                                                              "weir_client_time_to_first_token_seconds",
+                                                              "weir_coalesced_token_reads_total",
+                                                              "weir_token_reads_total",
+                                                              "weir_injection_disabled",
+                                                              "weir_inter_token_latency_seconds",
+                                                              "weir_oldest_unanswered_seconds",
+                                                              "weir_output_tokens_overcounted_total",
+                                                              "weir_output_tokens_total",
+                                                              "weir_prompt_tokens_cache_known_total",
+                                                              "weir_prompt_tokens_total",
+                                                              "weir_queued_tokens",
+                                                              "weir_replica_info",
+                                                              "weir_request_duration_seconds",
+                                                              "weir_requests_in_flight",
+                                                              "weir_requests_total",
+                                                              "weir_resident_tokens",
+                                                              "weir_time_per_output_token_seconds",
+                                                              "weir_time_to_first_token_seconds"}));
+  for (const auto& [series, value] : now.samples) {
+    EXPECT_EQ(series.find("replica=\"\""), std::string::npos) << series;
+    const bool chat = series.find("api=") == std::string::npos || series.find("openai.chat") != std::string::npos;
+    EXPECT_TRUE(chat) << series;
+  }
+}
+
+TEST_F(ExpositionTest, ASeriesAppearsWithItsFirstUseAndStays) {
+  gauges.balancer_fallbacks = {{"unknown_prompt", 0}, {"kv_full", 2}};
+  gauges.busy_seconds = 1.5;
+  gauges.in_flight_seconds = {0.5, 0};
+  auto& shard = replica.shard(1);
+  record::RequestRecord record = streamed();
+  record.facts.api = Api::tgi_generate;
+  shard.settle(record);
+  shard.inter_chunk_latency.observe(1);
+  shard.token_overhead.observe(1);
+  shard.retries[static_cast<std::size_t>(Retry::connect)].add();
+  shard.unparsed[static_cast<std::size_t>(Unparsed::broken_json)].add();
+  shard.bytes[0].add(10);
+  for (auto* counter : {&shard.itl_unknown_requests, &shard.coalesced_token_reads, &shard.itl_suspect_requests,
+                        &shard.client_blocked_events, &shard.token_reads})
+    counter->add();
+
+  const std::string duration = R"(api="tgi.generate",stream="true")";
+  for (int scrapes = 0; scrapes < 2; ++scrapes) {
+    const Scrape now = scrape();
+    for (const auto& [name, type] : now.types) {
+      if (name == "weir_kv_tokens" || !name.starts_with("weir_")) continue;  // Known of no replica here.
+      const bool there = std::ranges::any_of(now.samples, [&](const auto& one) { return one.first.starts_with(name); });
+      EXPECT_TRUE(there) << name;
+    }
+    EXPECT_EQ(now.gpu0("weir_request_duration_seconds_count", duration), 1);
+    EXPECT_EQ(now.gpu0("weir_request_duration_seconds_count", R"(api="tgi.generate",stream="false")"), std::nullopt);
+    EXPECT_EQ(now.gpu0("weir_api_requests_total", duration + R"(,outcome="ok")"), 1);
+    EXPECT_EQ(now.gpu0("weir_api_requests_total", duration + R"(,outcome="timeout")"), std::nullopt);
+    EXPECT_EQ(now.gpu0("weir_retries_total", R"(reason="connect")"), 1);
+    EXPECT_EQ(now.gpu0("weir_retries_total", R"(reason="reset")"), 0) << "all reasons with the first";
+    EXPECT_EQ(now.gpu0("weir_slo_requests_total", R"(slo="interactive",result="good")"), 1);
+    EXPECT_EQ(now.gpu0("weir_slo_requests_total", R"(slo="interactive",result="bad")"), 0) << "so that a share is 0";
+    EXPECT_EQ(now.gpu0("weir_requests_by_token_source_total", R"(source="none")"), 0);
+    EXPECT_EQ(now.gpu0("weir_balancer_fallbacks_total", R"(reason="kv_full")"), 2);
+    EXPECT_EQ(now.gpu0("weir_balancer_fallbacks_total", R"(reason="unknown_prompt")"), std::nullopt);
+    EXPECT_EQ(now.gpu0("weir_in_flight_seconds_total", R"(phase="prefill")"), 0.5);
+    EXPECT_EQ(now.gpu0("weir_in_flight_seconds_total", R"(phase="decode")"), std::nullopt);
+  }
+}
+
+TEST_F(ExpositionTest, OnlyTheReplicaThatWasUsedHasMore) {
+  ReplicaSeries& idle = exposition.add({"chat", "gpu1", "vllm-fp16"});
+  idle.gauges = [] { return ReplicaGauges(); };
+  const auto before = scrape().samples.size();
+  replica.shard(0).settle(streamed());
+  const Scrape now = scrape();
+  EXPECT_GT(now.samples.size(), before);
+  for (const auto& [series, value] : now.samples) {
+    if (series.find("replica=\"gpu1\"") == std::string::npos) continue;
+    EXPECT_EQ(series.find("weir_api_requests_total"), std::string::npos);
+    EXPECT_EQ(series.find("weir_queue_duration_seconds"), std::string::npos);
+  }
+}
+
+TEST_F(ExpositionTest, RequestsByApiAddUpToTheRequests) {
+  std::uint64_t sent = 0;
+  for (std::size_t outcome = 0; outcome < outcome_names.size(); ++outcome) {
+    for (const auto phase : {Phase::queue, Phase::prefill, Phase::decode}) {
+      record::RequestRecord record;
+      record.outcome = static_cast<Outcome>(outcome);
+      if (record.outcome == Outcome::client_abort) record.phase = phase;
+      record.facts.api = phase == Phase::queue ? Api::openai_chat : Api::ollama_chat;
+      record.facts.stream = phase == Phase::decode;
+      replica.shard(sent++ % 2).settle(record);
+    }
+  }
+  const Scrape now = scrape();
+  std::map<std::string, double> sums;
+  for (const auto& [series, value] : now.samples) {
+    for (const auto* name : {"weir_requests_total", "weir_api_requests_total"}) {
+      if (series.starts_with(std::string(name) + "{")) sums[name] += value;
+    }
+  }
+  EXPECT_EQ(sums["weir_requests_total"], sent);
+  EXPECT_EQ(sums["weir_api_requests_total"], sent);
+  EXPECT_EQ(now.gpu0("weir_requests_total", R"(outcome="ok")"), 3);
+  for (const auto phase : phase_names)
+    EXPECT_EQ(now.gpu0("weir_requests_total", R"(outcome="client_abort",phase=")" + std::string(phase) + "\""), 1);
+  EXPECT_EQ(now.gpu0("weir_api_requests_total", R"(api="openai.chat",stream="false",outcome="client_abort")"), 1);
+  EXPECT_EQ(now.gpu0("weir_api_requests_total", R"(api="ollama.chat",stream="true",outcome="client_abort")"), 1);
+  EXPECT_EQ(exposition.requests().all, sent);
+  EXPECT_EQ(exposition.requests().well, 6U) << "ok and ok_empty";
+}
+
+TEST(ExpositionOfAFleet, SixteenReplicasAtRestAreAtMost600Kilobytes) {
+  Exposition exposition{8, {"0.1.0", "g++ 12"}, {{"interactive", "chat", config::Seconds{0.3}, {}, {}, {}}}};
+  exposition.add({"chat", "", ""});
+  for (int i = 0; i < 16; ++i) {
+    const auto name = "gpu" + std::to_string(i);
+    exposition.add({"chat", name, "vllm-fp16-" + name}).gauges = [] {
+      ReplicaGauges gauges;
+      gauges.kv_tokens = 100'000;
+      gauges.gpu = "NVIDIA L40S";
+      gauges.balancer_fallbacks = {{"unknown_prompt", 0}, {"kv_full", 0}};
+      return gauges;
+    };
+  }
+  const auto page = exposition.text();
+  EXPECT_LE(page.size(), 600'000U);
+  EXPECT_GT(page.size(), 300'000U) << "the buckets stand";
+}
+
+}  // namespace
+}  // namespace weir::metrics::series

@@ -1,0 +1,355 @@
+#include "metrics/series/exposition.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <prometheus/metric_family.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <regex>
+#include <set>
+#include <thread>
+
+#include "tests/unit/metrics/series/exposition_scrape.hpp"
+
+namespace weir::metrics::series {
+namespace {
+
+using record::at;
+using record::streamed;
+
+using testing::Contains;
+using testing::HasSubstr;
+
+const std::vector<std::string> histograms{"weir_time_to_first_token_seconds",
+                                          "weir_client_time_to_first_token_seconds",
+                                          "weir_inter_token_latency_seconds",
+                                          "weir_inter_chunk_latency_seconds",
+                                          "weir_time_per_output_token_seconds",
+                                          "weir_request_duration_seconds",
+                                          "weir_queue_duration_seconds",
+                                          "weir_request_output_tokens_per_second",
+                                          "weir_token_overhead_seconds",
+                                          "weir_request_prompt_tokens",
+                                          "weir_request_output_tokens",
+                                          "weir_prompt_estimate_ratio",
+                                          "weir_loop_delay_seconds"};
+const std::vector<std::string> counters{"weir_requests_total",
+                                        "weir_api_requests_total",
+                                        "weir_prompt_tokens_total",
+                                        "weir_cached_prompt_tokens_total",
+                                        "weir_prompt_tokens_cache_known_total",
+                                        "weir_output_tokens_total",
+                                        "weir_output_tokens_overcounted_total",
+                                        "weir_aborted_output_tokens_total",
+                                        "weir_itl_unknown_requests_total",
+                                        "weir_itl_suspect_requests_total",
+                                        "weir_token_reads_total",
+                                        "weir_coalesced_token_reads_total",
+                                        "weir_client_blocked_events_total",
+                                        "weir_slo_requests_total",
+                                        "weir_requests_by_token_source_total",
+                                        "weir_busy_seconds_total",
+                                        "weir_in_flight_seconds_total",
+                                        "weir_retries_total",
+                                        "weir_balancer_fallbacks_total",
+                                        "weir_limit_hits_total",
+                                        "weir_unparsed_total",
+                                        "weir_log_lines_dropped_total",
+                                        "weir_bytes_total",
+                                        "process_cpu_seconds_total"};
+const std::vector<std::string> gauge_names{"weir_queued_tokens",
+                                           "weir_resident_tokens",
+                                           "weir_kv_tokens",
+                                           "weir_requests_in_flight",
+                                           "weir_oldest_unanswered_seconds",
+                                           "weir_injection_disabled",
+                                           "weir_replica_info",
+                                           "weir_loop_lag_seconds",
+                                           "weir_config_last_reload_success_timestamp_seconds",
+                                           "weir_build_info",
+                                           "process_resident_memory_bytes",
+                                           "process_virtual_memory_bytes",
+                                           "process_open_fds",
+                                           "process_max_fds",
+                                           "process_start_time_seconds"};
+
+TEST_F(ExpositionTest, ExportsExactlyTheSeriesOfTheDefinition) {
+  gauges.kv_tokens = 100'000;
+  gauges.balancer_fallbacks = {{"unknown_prompt", 0}};
+  std::map<std::string, std::string> expected;
+  for (const auto& name : histograms) expected[name] = "histogram";
+  for (const auto& name : counters) expected[name] = "counter";
+  for (const auto& name : gauge_names) expected[name] = "gauge";
+  EXPECT_EQ(scrape().types, expected);
+}
+
+TEST_F(ExpositionTest, IsSortedAndExplainsEveryFamily) {
+  const Scrape now = scrape();
+  EXPECT_TRUE(std::ranges::is_sorted(now.order));
+  for (const auto& [name, type] : now.types) EXPECT_THAT(now.helps, Contains(testing::Key(name)));
+  for (const auto& [name, help] : now.helps) EXPECT_GT(help.size(), 10U) << name;
+}
+
+TEST_F(ExpositionTest, AddsUpTheLoops) {
+  record::RequestRecord record = streamed();
+  record.answer.counted_tokens = 0;
+  replica.shard(0).settle(record);
+  replica.shard(1).settle(record);
+  replica.shard(1).settle(record);
+  const Scrape now = scrape();
+  EXPECT_EQ(now.gpu0("weir_requests_total", R"(outcome="ok")"), 3);
+  EXPECT_EQ(now.gpu0("weir_output_tokens_total"), 303);
+  EXPECT_EQ(now.gpu0("weir_time_per_output_token_seconds_count"), 3);
+}
+
+TEST_F(ExpositionTest, CountsRequestsAgainstTheObjectivesOfTheirPool) {
+  ReplicaSeries& nowhere = exposition.add({"chat", "", ""});
+  replica.shard(0).settle(streamed());  // 102 ms, 10 ms a token, 1.102 s
+  record::RequestRecord rejected;
+  rejected.facts.stream = true;
+  rejected.outcome = Outcome::rejected;
+  nowhere.shard(1).settle(rejected);
+  exposition.unassigned().shard(0).settle(rejected);
+  const Scrape now = scrape();
+  EXPECT_EQ(now.gpu0("weir_slo_requests_total", R"(slo="interactive",result="good")"), 1);
+  EXPECT_EQ(now.gpu0("weir_slo_requests_total", R"(slo="interactive",result="bad")"), 0);
+  EXPECT_EQ(now.gpu0("weir_slo_requests_total", R"(slo="whole",result="bad")"), 1);
+  const auto of_pool = [&](const std::string& name, const std::string& own) {
+    return now.at(name + R"({pool="chat",replica="",config="",role="primary",)" + own + "}");
+  };
+  EXPECT_EQ(of_pool("weir_slo_requests_total", R"(slo="interactive",result="bad")"), 1);
+  EXPECT_EQ(of_pool("weir_slo_requests_total", R"(slo="whole",result="bad")"), 1);
+  EXPECT_EQ(of_pool("weir_requests_total", R"(outcome="rejected")"), 1);
+  EXPECT_EQ(of_pool("weir_api_requests_total", R"(api="other",stream="true",outcome="rejected")"), 1);
+  std::set<std::string> with_empty_replica;
+  for (const auto& [series, value] : now.samples) {
+    if (series.find("replica=\"\"") != std::string::npos) with_empty_replica.insert(series.substr(0, series.find('{')));
+  }
+  EXPECT_EQ(with_empty_replica,
+            (std::set<std::string>{"weir_requests_total", "weir_api_requests_total", "weir_slo_requests_total"}))
+      << "only what a request can have that reached no replica";
+}
+
+TEST_F(ExpositionTest, HasEveryThresholdAsABoundWhateverThePool) {
+  const Scrape now = scrape();
+  for (const std::string name : {"weir_client_time_to_first_token_seconds", "weir_time_to_first_token_seconds"}) {
+    for (const std::string le : {"0.3", "0.7"}) EXPECT_EQ(now.gpu0(name + "_bucket", "le=\"" + le + "\""), 0) << le;
+  }
+  EXPECT_EQ(now.gpu0("weir_request_duration_seconds_bucket", R"(api="openai.chat",stream="false",le="1")"), 0);
+}
+
+TEST_F(ExpositionTest, NeverShowsARequestWithoutItsTokens) {
+  record::RequestRecord record = streamed();
+  record.answer.counted_tokens = 0;
+  const std::jthread loop([&](const std::stop_token& stop) {
+    while (!stop.stop_requested()) replica.shard(0).settle(record);
+  });
+  for (int i = 0; i < 20; ++i) {
+    const Scrape now = scrape();
+    const auto requests = *now.gpu0("weir_requests_total", R"(outcome="ok")");
+    EXPECT_GE(*now.gpu0("weir_output_tokens_total"), 101 * requests);
+    EXPECT_GE(*now.gpu0("weir_prompt_tokens_total"), 550 * requests);
+    EXPECT_GE(*now.gpu0("weir_time_per_output_token_seconds_count"), requests);
+  }
+}
+
+TEST_F(ExpositionTest, ExportsBaseUnits) {
+  replica.shard(0).settle(streamed());
+  const Scrape now = scrape();
+  EXPECT_DOUBLE_EQ(*now.gpu0("weir_time_per_output_token_seconds_sum"), 0.010);
+  EXPECT_EQ(now.gpu0("weir_time_per_output_token_seconds_bucket", R"(le="0.0091")"), 0);
+  EXPECT_EQ(now.gpu0("weir_time_per_output_token_seconds_bucket", R"(le="0.01")"), 1);
+  EXPECT_DOUBLE_EQ(*now.gpu0("weir_request_duration_seconds_sum", R"(api="openai.chat",stream="true")"), 1.102);
+  EXPECT_DOUBLE_EQ(*now.gpu0("weir_request_output_tokens_per_second_sum"), 100);
+  EXPECT_EQ(now.gpu0("weir_request_output_tokens_per_second_bucket", R"(le="75")"), 0);
+  EXPECT_EQ(now.gpu0("weir_request_output_tokens_per_second_bucket", R"(le="100")"), 1);
+  EXPECT_DOUBLE_EQ(*now.gpu0("weir_prompt_estimate_ratio_sum"), 0.966);
+  EXPECT_EQ(now.gpu0("weir_prompt_estimate_ratio_bucket", R"(le="0.95")"), 0);
+  EXPECT_EQ(now.gpu0("weir_prompt_estimate_ratio_bucket", R"(le="1.05")"), 1);
+  EXPECT_EQ(now.gpu0("weir_request_prompt_tokens_sum"), 550);
+}
+
+TEST_F(ExpositionTest, WritesBoundsAsTheyAreSpoken) {
+  // The serializer writes 16 digits: a bound such as .009 would come out as 0.008999999999999999.
+  const std::regex bound("le=\"([^\"]*)\"");
+  for (const auto& [series, value] : scrape().samples) {
+    std::smatch found;
+    if (std::regex_search(series, found, bound)) {
+      EXPECT_LE(found[1].length(), 7) << series;
+    }
+  }
+}
+
+TEST_F(ExpositionTest, CountsAreTheInfBucketAndBucketsNeverFall) {
+  for (int i = 0; i < 50; ++i) {
+    record::RequestRecord record = streamed();
+    record.answer.last_choice = at(103 + i * i * 10);
+    replica.shard(static_cast<std::size_t>(i % 2)).settle(record);
+    replica.shard(0).time_to_first_token.observe(static_cast<std::uint64_t>(i) * 100'000'000'000);
+  }
+  const auto families = exposition.Collect();
+  std::size_t seen = 0;
+  for (const auto& family : families) {
+    if (family.type != prometheus::MetricType::Histogram) continue;
+    for (const auto& metric : family.metric) {
+      ASSERT_FALSE(metric.histogram.bucket.empty());
+      EXPECT_EQ(metric.histogram.bucket.back().upper_bound, std::numeric_limits<double>::infinity());
+      EXPECT_EQ(metric.histogram.bucket.back().cumulative_count, metric.histogram.sample_count) << family.name;
+      EXPECT_TRUE(
+          std::ranges::is_sorted(metric.histogram.bucket, {}, &prometheus::ClientMetric::Bucket::cumulative_count));
+      EXPECT_TRUE(std::ranges::is_sorted(metric.histogram.bucket, {}, &prometheus::ClientMetric::Bucket::upper_bound));
+      seen += metric.histogram.sample_count;
+    }
+  }
+  EXPECT_GT(seen, 50U);
+}
+
+TEST_F(ExpositionTest, NeverGoesBackwardsOrDisagreesWithItselfWhileALoopWrites) {
+  const std::jthread loop([&](const std::stop_token& stop) {
+    for (std::uint64_t i = 0; !stop.stop_requested(); ++i)
+      replica.shard(0).time_to_first_token.observe(i % 3'000'000'000);
+  });
+  std::uint64_t before = 0;
+  for (int i = 0; i < 5; ++i) {
+    const auto families = exposition.Collect();
+    const auto ttft = std::ranges::find(families, "weir_time_to_first_token_seconds", &prometheus::MetricFamily::name);
+    ASSERT_NE(ttft, families.end());
+    const auto& histogram = ttft->metric.front().histogram;
+    EXPECT_EQ(histogram.sample_count, histogram.bucket.back().cumulative_count);
+    EXPECT_GE(histogram.sample_count, before);
+    before = histogram.sample_count;
+  }
+}
+
+TEST_F(ExpositionTest, ShowsWhatTheBalancerKnows) {
+  gauges.queued_prefill_tokens = 1000;
+  gauges.queued_decode_tokens = 200;
+  gauges.resident_tokens = 5000;
+  gauges.in_flight = 7;
+  gauges.oldest_unanswered_seconds = 1.25;
+  gauges.busy_seconds = 60.5;
+  gauges.in_flight_seconds = {12, 300};
+  gauges.injection_disabled = true;
+  gauges.gpu = "L40S";
+  gauges.balancer_fallbacks = {{"unknown_prompt", 3}};
+  EXPECT_EQ(scrape().gpu0("weir_kv_tokens"), std::nullopt) << "exists only where known";
+  gauges.kv_tokens = 100'000;
+  const Scrape now = scrape();
+  EXPECT_EQ(now.gpu0("weir_queued_tokens", R"(phase="prefill")"), 1000);
+  EXPECT_EQ(now.gpu0("weir_queued_tokens", R"(phase="decode")"), 200);
+  EXPECT_EQ(now.gpu0("weir_resident_tokens"), 5000);
+  EXPECT_EQ(now.gpu0("weir_requests_in_flight"), 7);
+  EXPECT_EQ(now.gpu0("weir_oldest_unanswered_seconds"), 1.25);
+  EXPECT_EQ(now.gpu0("weir_busy_seconds_total"), 60.5);
+  EXPECT_EQ(now.gpu0("weir_in_flight_seconds_total", R"(phase="prefill")"), 12);
+  EXPECT_EQ(now.gpu0("weir_in_flight_seconds_total", R"(phase="decode")"), 300);
+  EXPECT_EQ(now.gpu0("weir_injection_disabled"), 1);
+  EXPECT_EQ(now.gpu0("weir_replica_info", R"(gpu="L40S")"), 1);
+  EXPECT_EQ(now.gpu0("weir_balancer_fallbacks_total", R"(reason="unknown_prompt")"), 3);
+  EXPECT_EQ(now.gpu0("weir_kv_tokens"), 100'000);
+}
+
+TEST_F(ExpositionTest, ShowsWhatBelongsToNoReplica) {
+  exposition.loop(0).limit_hits[static_cast<std::size_t>(Limit::request_body)].add(2);
+  exposition.loop(1).limit_hits[static_cast<std::size_t>(Limit::request_body)].add(3);
+  exposition.loop(1).ticked(std::chrono::milliseconds(30));
+  exposition.loop(1).ticked(std::chrono::microseconds(1500));
+  exposition.log_lines_dropped = [] { return 42U; };
+  exposition.last_successful_load = std::chrono::system_clock::time_point{std::chrono::seconds(1'800'000'000)};
+  record::RequestRecord refused;
+  refused.outcome = Outcome::rejected;
+  refused.facts.api = Api::tgi_generate;
+  exposition.unassigned().shard(1).settle(refused);
+  const Scrape now = scrape();
+  EXPECT_EQ(now.at(R"(weir_limit_hits_total{limit="request_body"})"), 5);
+  EXPECT_EQ(now.at(R"(weir_loop_lag_seconds{loop="0"})"), 0);
+  EXPECT_EQ(now.at(R"(weir_loop_lag_seconds{loop="1"})"), 0.0015) << "the latest";
+  EXPECT_EQ(now.at(R"(weir_loop_delay_seconds_count{loop="0"})"), 0);
+  EXPECT_EQ(now.at(R"(weir_loop_delay_seconds_bucket{loop="1",le="0.002"})"), 1);
+  EXPECT_EQ(now.at(R"(weir_loop_delay_seconds_bucket{loop="1",le="0.05"})"), 2) << "all of them";
+  EXPECT_EQ(now.at("weir_log_lines_dropped_total"), 42);
+  EXPECT_EQ(now.at("weir_config_last_reload_success_timestamp_seconds"), 1'800'000'000);
+  EXPECT_EQ(now.at(R"(weir_build_info{version="0.1.0",compiler="g++ 12"})"), 1);
+  const std::string nowhere = R"({pool="",replica="",config="",role="primary",)";
+  EXPECT_EQ(now.at("weir_requests_total" + nowhere + R"(outcome="rejected"})"), 1);
+  EXPECT_EQ(now.at("weir_api_requests_total" + nowhere + R"(api="tgi.generate",stream="false",outcome="rejected"})"),
+            1);
+}
+
+TEST_F(ExpositionTest, ShowsTheProcess) {
+  const Scrape now = scrape();
+  EXPECT_GT(now.at("process_cpu_seconds_total"), 0);
+  EXPECT_GT(now.at("process_resident_memory_bytes"), 1'000'000);
+  EXPECT_GT(now.at("process_virtual_memory_bytes"), now.at("process_resident_memory_bytes"));
+  EXPECT_GE(now.at("process_open_fds"), 3);
+  EXPECT_GE(now.at("process_max_fds"), now.at("process_open_fds"));
+  EXPECT_GT(now.at("process_start_time_seconds"), 1'500'000'000);
+  EXPECT_EQ(now.at("process_start_time_seconds"), scrape().at("process_start_time_seconds"));
+}
+
+TEST_F(ExpositionTest, CountsADescriptorThatWasOpened) {
+  const auto before = scrape().at("process_open_fds");
+  const std::ifstream one("/proc/self/stat");
+  EXPECT_EQ(scrape().at("process_open_fds"), *before + 1);
+}
+
+TEST_F(ExpositionTest, GivesTheSameLabelsTheSameSeries) {
+  EXPECT_EQ(&exposition.add({"chat", "gpu0", "vllm-fp16"}), &replica);
+  EXPECT_NE(&exposition.add({"chat", "gpu0", "vllm-fp8"}), &replica);
+  EXPECT_NE(&exposition.add({"chat:shadow", "gpu0", "vllm-fp16", "shadow"}), &replica);
+  const Scrape now = scrape();
+  EXPECT_EQ(now.at(R"(weir_output_tokens_total{pool="chat:shadow",replica="gpu0",config="vllm-fp16",role="shadow"})"),
+            0);
+  EXPECT_EQ(now.at(R"(weir_resident_tokens{pool="chat",replica="gpu0",config="vllm-fp8",role="primary"})"),
+            std::nullopt)
+      << "a replica that the balancer was not asked about has no gauge";
+}
+
+// docs/metrics.md is the users' reference: it names all there is, and nothing that is not.
+
+std::string documentation() {
+  const auto root = std::filesystem::path(WEIR_TEST_DATA).parent_path().parent_path();
+  std::ifstream file(root / "docs" / "metrics.md");
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  EXPECT_FALSE(text.empty());
+  return text;
+}
+
+TEST_F(ExpositionTest, IsDocumentedWhole) {
+  const std::string docs = documentation();
+  for (const auto* names : {&histograms, &counters, &gauge_names}) {
+    for (const auto& name : *names) EXPECT_NE(docs.find("`" + name + "`"), std::string::npos) << name;
+  }
+}
+
+TEST_F(ExpositionTest, IsDocumentedWithoutInventions) {
+  std::set<std::string> known;
+  for (const auto* names : {&histograms, &counters, &gauge_names}) known.insert(names->begin(), names->end());
+  for (const auto& name : histograms) known.insert({name + "_bucket", name + "_sum", name + "_count"});
+  const std::string docs = documentation();
+  const std::regex series("\\b(weir|process)_[a-z_]+[a-z]\\b");
+  for (std::sregex_iterator hit(docs.begin(), docs.end(), series), end; hit != end; ++hit) {
+    EXPECT_THAT(known, Contains(hit->str()));
+  }
+}
+
+TEST_F(ExpositionTest, IsNeverQueriedAcrossRoles) {
+  const std::string docs = documentation();
+  const std::regex block("```promql\n([^`]*)```");
+  const std::regex selector("weir_[a-z_]+(\\{[^}]*\\})?");
+  std::size_t queries = 0;
+  for (std::sregex_iterator it(docs.begin(), docs.end(), block), end; it != end; ++it) {
+    const std::string query = (*it)[1];
+    for (std::sregex_iterator hit(query.begin(), query.end(), selector); hit != end; ++hit, ++queries) {
+      if (hit->str().starts_with("weir_loop_")) continue;  // Of weir itself.
+      EXPECT_THAT(hit->str(), HasSubstr("role=\"primary\""));
+    }
+  }
+  EXPECT_GT(queries, 10U);
+}
+
+}  // namespace
+}  // namespace weir::metrics::series

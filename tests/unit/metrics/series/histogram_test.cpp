@@ -1,0 +1,72 @@
+#include "metrics/series/histogram.hpp"
+
+#include <gtest/gtest.h>
+
+#include <random>
+#include <vector>
+
+#include "metrics/series/buckets.hpp"
+
+namespace weir::metrics::series {
+namespace {
+
+/// The bucket that Prometheus' definition of `le` puts a value in, found the slow way.
+std::size_t slow_bucket(std::span<const std::uint64_t> bounds, std::uint64_t value) {
+  std::size_t at = 0;
+  while (at < bounds.size() && value > bounds[at]) ++at;
+  return at;
+}
+
+class HistogramOfBounds : public testing::TestWithParam<std::span<const std::uint64_t>> {};
+
+TEST_P(HistogramOfBounds, CountsExactlyWhatBruteForceCounts) {
+  const auto bounds = GetParam();
+  Histogram histogram(bounds);
+  std::vector<std::uint64_t> expected(bounds.size() + 1);
+  std::uint64_t sum = 0;
+  std::mt19937_64 random(20261121);
+  std::uniform_int_distribution<std::size_t> any_bound(0, bounds.size() - 1);
+  std::uniform_int_distribution<std::uint64_t> near(0, 2);
+  std::uniform_int_distribution<std::uint64_t> anywhere(0, bounds.back() * 2);
+  std::uniform_int_distribution<std::uint64_t> times(1, 5);
+  for (int i = 0; i < 20'000; ++i) {
+    // Half of the values on a bound or one beside it, where a mistake would show.
+    const std::uint64_t value = i % 2 ? anywhere(random) : bounds[any_bound(random)] - 1 + near(random);
+    const std::uint64_t count = times(random);
+    histogram.observe(value, count);
+    expected[slow_bucket(bounds, value)] += count;
+    sum += value * count;
+  }
+  for (std::size_t i = 0; i < expected.size(); ++i) EXPECT_EQ(histogram.bucket(i), expected[i]) << "bucket " << i;
+  EXPECT_EQ(histogram.sum(), sum);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, HistogramOfBounds,
+                         testing::Values(latency_bounds, per_token_bounds, duration_bounds, overhead_bounds,
+                                         size_bounds, ratio_bounds, speed_bounds));
+
+TEST(Histogram, PutsAnObservationEqualToABoundIntoItsBucket) {
+  Histogram histogram(latency_bounds);
+  for (const auto bound : latency_bounds) histogram.observe(bound);
+  for (std::size_t i = 0; i < latency_bounds.size(); ++i) EXPECT_EQ(histogram.bucket(i), 1U);
+  EXPECT_EQ(histogram.bucket(latency_bounds.size()), 0U);
+}
+
+TEST(Histogram, KeepsWhatIsAboveEveryBound) {
+  Histogram histogram(size_bounds);
+  histogram.observe(size_bounds.back() + 1, 3);
+  EXPECT_EQ(histogram.bucket(size_bounds.size()), 3U);
+  EXPECT_EQ(histogram.sum(), 3 * (size_bounds.back() + 1));
+}
+
+TEST(Counter, AddsUp) {
+  Counter counter;
+  EXPECT_EQ(counter.value(), 0U);
+  counter.add();
+  counter.add(41);
+  counter.add(0);
+  EXPECT_EQ(counter.value(), 42U);
+}
+
+}  // namespace
+}  // namespace weir::metrics::series

@@ -1,0 +1,379 @@
+#include "metrics/series/shard.hpp"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <memory>
+#include <set>
+
+#include "tests/unit/metrics/record/sample_record.hpp"
+
+namespace weir::metrics::series {
+namespace {
+
+using record::at;
+using record::streamed;
+using record::unstreamed;
+
+std::uint64_t count_of(const Histogram& histogram) {
+  std::uint64_t count = 0;
+  for (std::size_t i = 0; i <= histogram.bounds().size(); ++i) count += histogram.bucket(i);
+  return count;
+}
+
+std::uint64_t all_requests(const ReplicaShard& shard) {
+  std::uint64_t sum = 0;
+  for (const auto& outcome : shard.requests) {
+    for (const auto& api : outcome) sum += api[0].value() + api[1].value();
+  }
+  return sum;
+}
+
+std::unique_ptr<ReplicaShard> settled(const record::RequestRecord& record) {
+  auto shard = std::make_unique<ReplicaShard>();
+  shard->settle(record);
+  return shard;
+}
+
+/// What settle() may have put into latency and size series, in one number.
+std::uint64_t observations(const ReplicaShard& shard) {
+  std::uint64_t sum = count_of(shard.time_per_output_token) + count_of(shard.queue_duration) +
+                      count_of(shard.request_output_tokens_per_second) + count_of(shard.request_prompt_tokens) +
+                      count_of(shard.request_output_tokens) + count_of(shard.prompt_estimate_ratio) +
+                      count_of(shard.inter_token_latency);
+  for (std::size_t api = 0; api < api_names.size(); ++api) {
+    for (const bool stream : {false, true}) sum += count_of(shard.request_duration(static_cast<Api>(api), stream));
+  }
+  return sum;
+}
+
+TEST(ReplicaShardSettle, PutsAServedStreamIntoEverySeries) {
+  const auto shard = settled(streamed());
+  EXPECT_EQ(shard->requests[ReplicaShard::outcome_slot(Outcome::ok, Phase::queue)][0][1].value(), 1U);
+  EXPECT_EQ(all_requests(*shard), 1U);
+  EXPECT_EQ(shard->queue_duration.sum(), 2'000'000U);
+  EXPECT_EQ(shard->request_duration(Api::openai_chat, true).sum(), 1'102'000'000U);
+  EXPECT_EQ(shard->time_per_output_token.sum(), 10'000'000U);
+  EXPECT_EQ(shard->request_output_tokens_per_second.sum(), 100'000U);
+  EXPECT_EQ(shard->request_prompt_tokens.sum(), 550U);
+  EXPECT_EQ(shard->request_output_tokens.sum(), 101U);
+  EXPECT_EQ(shard->prompt_estimate_ratio.sum(), 966U);  // 531 / 550 = 0.96545..., up
+  EXPECT_EQ(shard->prompt_tokens.value(), 550U);
+  EXPECT_EQ(shard->cached_prompt_tokens.value(), 50U);
+  EXPECT_EQ(shard->prompt_tokens_cache_known.value(), 550U);
+  EXPECT_EQ(shard->requests_by_token_source[1].value(), 1U);
+  EXPECT_EQ(shard->output_tokens.value(), 0U);  // all 101 were counted while they flowed
+  EXPECT_EQ(shard->output_tokens_overcounted.value(), 0U);
+  EXPECT_EQ(shard->aborted_output_tokens.value(), 0U);
+  EXPECT_EQ(shard->itl_unknown_requests.value(), 0U);
+}
+
+TEST(ReplicaShardSettle, PutsAFigureEqualToABoundIntoItsBucket) {
+  const auto shard = settled(streamed());  // TPOT is exactly 10 ms, speed exactly 100 tokens/s
+  const auto bucket_of_bound = [](const Histogram& histogram, std::uint64_t bound) {
+    const auto bounds = histogram.bounds();
+    return histogram.bucket(static_cast<std::size_t>(std::ranges::find(bounds, bound) - bounds.begin()));
+  };
+  EXPECT_EQ(bucket_of_bound(shard->time_per_output_token, 10'000'000), 1U);
+  EXPECT_EQ(bucket_of_bound(shard->request_output_tokens_per_second, 100'000), 1U);
+}
+
+TEST(ReplicaShardSettle, LeavesWhatTheMeterWritesToTheMeter) {
+  const auto shard = settled(streamed());
+  EXPECT_EQ(count_of(shard->time_to_first_token), 0U);
+  EXPECT_EQ(count_of(shard->client_time_to_first_token), 0U);
+  EXPECT_EQ(count_of(shard->inter_chunk_latency), 0U);
+  EXPECT_EQ(count_of(shard->token_overhead), 0U);
+}
+
+TEST(ReplicaShardSettle, GivesAWholeDocumentNoPerTokenSeries) {
+  const auto shard = settled(unstreamed());
+  EXPECT_EQ(shard->request_duration(Api::openai_chat, false).sum(), 1'103'000'000U);
+  EXPECT_EQ(count_of(shard->request_duration(Api::openai_chat, true)), 0U);
+  EXPECT_EQ(count_of(shard->time_per_output_token), 0U);
+  EXPECT_EQ(count_of(shard->inter_token_latency), 0U);
+  EXPECT_EQ(count_of(shard->request_output_tokens_per_second), 0U);
+  EXPECT_EQ(shard->itl_unknown_requests.value(), 0U);
+  EXPECT_EQ(shard->request_output_tokens.sum(), 101U);
+  EXPECT_EQ(shard->output_tokens.value(), 101U);  // nothing could be counted before
+}
+
+struct OutcomeCase {
+  Outcome outcome;
+  Phase phase;
+  Completeness complete;
+  std::optional<unsigned> status;
+  bool in_band_error;
+  bool served;
+};
+
+TEST(ReplicaShardSettle, KeepsFailedAndAbortedRequestsOutOfLatenciesButCountsTheirTokens) {
+  const auto none = Completeness::none;
+  const auto marker = Completeness::marker;
+  const OutcomeCase cases[] = {
+      {Outcome::ok, Phase::queue, marker, 200, false, true},
+      {Outcome::ok_empty, Phase::queue, marker, 200, false, true},
+      {Outcome::upstream_error, Phase::queue, marker, 200, true, false},
+      {Outcome::upstream_error, Phase::queue, Completeness::framing, 500, false, false},
+      {Outcome::upstream_reset, Phase::queue, none, 200, false, false},
+      {Outcome::truncated, Phase::queue, none, 200, false, false},
+      {Outcome::timeout, Phase::queue, none, 200, false, false},
+      {Outcome::replica_refused, Phase::queue, Completeness::framing, 429, false, false},
+      {Outcome::client_error, Phase::queue, Completeness::framing, 400, false, false},
+      {Outcome::client_abort, Phase::queue, none, {}, false, false},
+      {Outcome::client_abort, Phase::prefill, none, 200, false, false},
+      {Outcome::client_abort, Phase::decode, none, 200, false, false},
+      {Outcome::client_abort, Phase::decode, marker, 200, false, true},  // the replica had finished
+      {Outcome::client_abort, Phase::decode, Completeness::eof, {}, false, true},
+      {Outcome::client_abort, Phase::decode, marker, 200, true, false},
+      {Outcome::client_abort, Phase::prefill, Completeness::framing, 500, false, false},
+      {Outcome::rejected, Phase::queue, none, 429, false, false},
+      {Outcome::bad_request, Phase::queue, none, 400, false, false},
+  };
+  for (const auto& c : cases) {
+    SCOPED_TRACE(testing::Message() << name_of(c.outcome) << ' ' << name_of(c.phase) << ' ' << name_of(c.complete));
+    record::RequestRecord record = streamed();
+    record.outcome = c.outcome;
+    if (c.outcome == Outcome::client_abort) record.phase = c.phase;
+    record.answer.complete = c.complete;
+    record.answer.in_band_error = c.in_band_error;
+    record.answer.counted_tokens = 90;
+    record.status = c.status;
+    const auto shard = settled(record);
+
+    EXPECT_EQ(observations(*shard), c.served ? 7U + 100U : 0U);
+    EXPECT_EQ(shard->requests[ReplicaShard::outcome_slot(c.outcome, c.phase)][0][1].value(), 1U);
+    EXPECT_EQ(all_requests(*shard), 1U);
+    EXPECT_EQ(shard->prompt_tokens.value(), 550U);
+    EXPECT_EQ(shard->output_tokens.value(), 11U);
+    EXPECT_EQ(shard->aborted_output_tokens.value(), c.outcome == Outcome::client_abort ? 101U : 0U);
+    EXPECT_EQ(shard->itl_unknown_requests.value(), c.served ? 0U : 1U);
+  }
+}
+
+TEST(ReplicaShardSettle, GivesEveryOutcomeAndPhaseASlotOfItsOwn) {
+  std::set<std::size_t> slots;
+  for (std::size_t o = 0; o < outcome_names.size(); ++o) {
+    for (std::size_t p = 0; p < phase_names.size(); ++p) {
+      const auto slot = ReplicaShard::outcome_slot(static_cast<Outcome>(o), static_cast<Phase>(p));
+      EXPECT_LT(slot, ReplicaShard::outcome_slots);
+      slots.insert(slot);
+    }
+  }
+  EXPECT_EQ(slots.size(), ReplicaShard::outcome_slots);
+}
+
+TEST(ReplicaShardSettle, CountsByApiAndStream) {
+  ReplicaShard shard;
+  for (std::size_t api = 0; api < api_names.size(); ++api) {
+    for (const bool stream : {false, true}) {
+      record::RequestRecord record = stream ? streamed() : unstreamed();
+      record.facts.api = static_cast<Api>(api);
+      shard.settle(record);
+      EXPECT_EQ(shard.requests[0][api][stream ? 1 : 0].value(), 1U);
+      EXPECT_EQ(count_of(shard.request_duration(static_cast<Api>(api), stream)), 1U);
+    }
+  }
+  EXPECT_EQ(all_requests(shard), 2 * api_names.size());
+}
+
+struct OutputCase {
+  std::optional<std::uint64_t> n;
+  std::uint64_t counted, added, overcounted, aborted;
+};
+
+TEST(ReplicaShardSettle, ReconcilesOutputTokensWithUsage) {
+  const OutputCase cases[] = {
+      {101, 101, 0, 0, 101}, {101, 90, 11, 0, 101}, {101, 110, 0, 9, 101}, {101, 0, 101, 0, 101},
+      {0, 3, 0, 3, 0},       {{}, 40, 0, 0, 40},    {{}, 0, 0, 0, 0},
+  };
+  for (const auto& c : cases) {
+    record::RequestRecord record = streamed();
+    record.outcome = Outcome::client_abort;
+    record.phase = Phase::decode;
+    record.answer.output_tokens = c.n;
+    record.answer.counted_tokens = c.counted;
+    const auto shard = settled(record);
+    EXPECT_EQ(shard->output_tokens.value(), c.added) << c.counted;
+    EXPECT_EQ(shard->output_tokens_overcounted.value(), c.overcounted) << c.counted;
+    EXPECT_EQ(shard->aborted_output_tokens.value(), c.aborted) << c.counted;
+  }
+}
+
+TEST(ReplicaShardSettle, StoresNothingThatIsMissing) {
+  record::RequestRecord record;
+  record.outcome = Outcome::ok;
+  record.received = at(0);
+  const auto shard = settled(record);
+  EXPECT_EQ(observations(*shard), 0U);
+  EXPECT_EQ(shard->prompt_tokens.value(), 0U);
+  EXPECT_EQ(shard->prompt_tokens_cache_known.value(), 0U);
+}
+
+TEST(ReplicaShardSettle, MissesTokenCountsOnlyWhereThereCouldBeTokens) {
+  const auto missing = [](Api api, Outcome outcome, TokenSource source = TokenSource::none) {
+    record::RequestRecord record;
+    record.facts.api = api;
+    record.outcome = outcome;
+    record.answer.token_source = source;
+    const auto shard = settled(record);
+    std::string counted;
+    for (const Counter& counter : shard->requests_by_token_source) counted += std::to_string(counter.value());
+    return counted;
+  };
+  EXPECT_EQ(missing(Api::openai_chat, Outcome::ok), "100");
+  EXPECT_EQ(missing(Api::ollama_chat, Outcome::ok_empty), "100");
+  EXPECT_EQ(missing(Api::other, Outcome::ok), "000") << "embeddings, model lists";
+  for (const Outcome outcome :
+       {Outcome::client_error, Outcome::replica_refused, Outcome::upstream_error, Outcome::upstream_reset,
+        Outcome::timeout, Outcome::truncated, Outcome::rejected, Outcome::bad_request, Outcome::client_abort})
+    EXPECT_EQ(missing(Api::openai_chat, outcome), "000") << name_of(outcome);
+  EXPECT_EQ(missing(Api::openai_chat, Outcome::client_abort, TokenSource::usage), "010") << "what is told is told";
+  EXPECT_EQ(missing(Api::tgi_generate, Outcome::truncated, TokenSource::events), "001");
+}
+
+TEST(ReplicaShardSettle, PutsPromptTokensUnderTheHitRateOnlyWhereCachedOnesAreKnown) {
+  record::RequestRecord record = streamed();
+  record.answer.cached_tokens.reset();
+  const auto unknown = settled(record);
+  EXPECT_EQ(unknown->prompt_tokens.value(), 550U);
+  EXPECT_EQ(unknown->cached_prompt_tokens.value(), 0U);
+  EXPECT_EQ(unknown->prompt_tokens_cache_known.value(), 0U);
+
+  record.answer.cached_tokens = 0;
+  EXPECT_EQ(settled(record)->prompt_tokens_cache_known.value(), 550U);
+
+  record.answer.cached_tokens = 5;
+  record.answer.prompt_tokens.reset();
+  EXPECT_EQ(settled(record)->cached_prompt_tokens.value(), 0U);
+}
+
+TEST(ReplicaShardSettle, ComparesEstimateAndTruthInThousandthsExactAtTheBounds) {
+  const auto ratio = [](std::optional<std::uint64_t> estimate, std::optional<std::uint64_t> truth) {
+    record::RequestRecord record = streamed();
+    record.prompt_tokens_estimate = estimate;
+    record.answer.prompt_tokens = truth;
+    record.answer.cached_tokens.reset();
+    const auto shard = settled(record);
+    return count_of(shard->prompt_estimate_ratio) ? std::optional{shard->prompt_estimate_ratio.sum()} : std::nullopt;
+  };
+  EXPECT_EQ(ratio(500, 1000), 500U);
+  EXPECT_EQ(ratio(9500, 10000), 950U);
+  EXPECT_EQ(ratio(9501, 10000), 951U);  // above .95, so not in its bucket
+  EXPECT_EQ(ratio(0, 10), 0U);
+  EXPECT_EQ(ratio(10, 0), std::nullopt);
+  EXPECT_EQ(ratio({}, 10), std::nullopt);
+  EXPECT_EQ(ratio(10, {}), std::nullopt);
+}
+
+TEST(ReplicaShardSettle, TurnsSettledGapsIntoInterTokenLatency) {
+  const record::RequestRecord record = streamed();
+  const auto shard = settled(record);
+  EXPECT_EQ(count_of(shard->inter_token_latency), 100U);
+  EXPECT_EQ(shard->inter_token_latency.sum(), 99 * 10'000'000U + 30'000'000U);
+}
+
+TEST(ReplicaShardSettle, CountsStreamsWhoseGapsStayedChunkGaps) {
+  struct Case {
+    const char* name;
+    std::function<void(record::RequestRecord&)> bend;
+    std::uint64_t unknown, observed;
+  };
+  const Case cases[] = {
+      {"settled", [](auto&) {}, 0, 100},
+      {"unknown", [](auto& r) { r.answer.tokens_per_event = TokensPerEvent::unknown; }, 1, 0},
+      {"on the wire: observed while it flowed", [](auto& r) { r.answer.tokens_per_event = TokensPerEvent::wire; }, 0,
+       0},
+      {"several choices: gaps are each choice's own", [](auto& r) { r.facts.n = 2; }, 0, 100},
+      {"one token event has no gap",
+       [](auto& r) {
+         r.answer.tokens_per_event = TokensPerEvent::unknown;
+         r.answer.token_events = 1;
+         r.answer.gaps = {};
+       },
+       0, 0},
+      {"two choices of one token event each have none either",
+       [](auto& r) {
+         r.facts.n = r.answer.token_events = 2;
+         r.answer.tokens_per_event = TokensPerEvent::unknown;
+         r.answer.gaps = {};
+       },
+       0, 0},
+      {"truncated", [](auto& r) { r.outcome = Outcome::truncated; }, 1, 0},
+  };
+  for (const auto& c : cases) {
+    SCOPED_TRACE(c.name);
+    record::RequestRecord record = streamed();
+    c.bend(record);
+    const auto shard = settled(record);
+    EXPECT_EQ(shard->itl_unknown_requests.value(), c.unknown);
+    EXPECT_EQ(count_of(shard->inter_token_latency), c.observed);
+  }
+}
+
+TEST(ReplicaShardSettle, ObservesEachChoiceWhoseTokensAreKnown) {
+  record::RequestRecord record = streamed();
+  record.facts.n = 3;
+  EXPECT_EQ(count_of(settled(record)->time_per_output_token), 0U) << "usage is a sum: no choice's own";
+  record.answer.choices = {{at(102), at(1102), 101, 1}, {at(102), at(602), 11, 1}, {at(102), at(102), 1, 1}};
+  const auto shard = settled(record);
+  EXPECT_EQ(count_of(shard->time_per_output_token), 2U) << "one token has no time per token";
+  EXPECT_EQ(shard->time_per_output_token.sum(), 60'000'000U);
+  EXPECT_EQ(shard->request_output_tokens_per_second.sum(), 120'000U);
+  record.outcome = Outcome::truncated;
+  EXPECT_EQ(count_of(settled(record)->time_per_output_token), 0U);
+}
+
+TEST(ReplicaShardSettle, SuspectsStreamsWhoseEventsMostlyCameTogether) {
+  struct Case {
+    bool stream;
+    std::uint32_t events, coalesced;
+    std::uint64_t suspect;
+  };
+  const Case cases[] = {{true, 8, 5, 1}, {true, 8, 4, 0}, {true, 9, 5, 1}, {true, 9, 4, 0},
+                        {true, 7, 7, 0}, {true, 0, 0, 0}, {false, 8, 8, 0}};
+  for (const auto& c : cases) {
+    for (const auto source : {TokensPerEvent::unknown, TokensPerEvent::wire, TokensPerEvent::settled}) {
+      record::RequestRecord record = streamed();
+      record.facts.stream = c.stream;
+      record.answer.tokens_per_event = source;
+      record.answer.token_events = c.events;
+      record.answer.coalesced_token_events = c.coalesced;
+      EXPECT_EQ(settled(record)->itl_suspect_requests.value(), c.suspect) << c.events << ' ' << c.coalesced;
+    }
+  }
+  record::RequestRecord record = streamed();
+  record.answer.token_reads = 40;
+  record.answer.coalesced_reads = 9;
+  EXPECT_EQ(settled(record)->token_reads.value(), 40U);
+  EXPECT_EQ(settled(record)->coalesced_token_reads.value(), 9U);
+}
+
+TEST(ReplicaShardSettle, HoldsARequestAgainstEveryObjective) {
+  const std::vector<config::Slo> slos{{"a", "chat", config::Seconds{1}, {}, {}, {}},
+                                      {"b", "chat", {}, {}, {}, config::Seconds{1}}};
+  const Bounds bounds{slos};
+  ReplicaShard shard{bounds, slos};
+  shard.settle(streamed());  // 102 ms to the first token, 1.102 s
+  shard.settle(unstreamed());
+  ASSERT_EQ(shard.slo_requests.size(), 2U);
+  EXPECT_EQ(shard.slo_requests[0][0].value(), 1U);
+  EXPECT_EQ(shard.slo_requests[0][1].value(), 0U);
+  EXPECT_EQ(shard.slo_requests[1][0].value(), 0U);
+  EXPECT_EQ(shard.slo_requests[1][1].value(), 2U);
+}
+
+TEST(ReplicaShardSettle, DoesNotBelieveNumbersThatWouldWrapACounter) {
+  record::RequestRecord record = streamed();
+  record.answer.prompt_tokens = ~std::uint64_t{0};
+  record.answer.output_tokens = ~std::uint64_t{0} - 5;
+  const auto shard = settled(record);
+  EXPECT_EQ(shard->prompt_tokens.value(), 0U);
+  EXPECT_EQ(shard->output_tokens.value(), 0U);
+  EXPECT_EQ(count_of(shard->request_prompt_tokens), 0U);
+  EXPECT_EQ(count_of(shard->request_output_tokens), 0U);
+  EXPECT_LE(shard->request_output_tokens_per_second.sum(), 1'000'000'000'000U);
+}
+
+}  // namespace
+}  // namespace weir::metrics::series

@@ -1,0 +1,232 @@
+// One attempt as the driver would run it, without sockets: a RelayMachine, a pool whose lease it holds, and a client
+// that writes down what it is sent.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <chrono>
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <random>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "balancer/pool.hpp"
+#include "metrics/series/shard.hpp"
+#include "proxy/exchange/relay_machine.hpp"
+
+namespace weir::proxy::exchange {
+
+using metrics::Api;
+using metrics::Outcome;
+
+inline Moment at(double seconds) {
+  return Moment(std::chrono::hours(1)) +
+         std::chrono::duration_cast<Moment::duration>(std::chrono::duration<double>(seconds));
+}
+
+/// What an attempt begins with.
+struct Circumstances {
+  Api api = Api::openai_chat;
+  bool stream = true, to_head = false, http_1_1 = true, keep_alive = true;
+  bool injected = false, reused = false;
+  bool sent = true;  ///< At at(0).
+  bool injection_proven = false, keep_errors = false;
+  bool leaves_errors = false;  ///< Those that cannot be kept.
+  std::uint32_t choices = 1;
+  config::Limits limits{};
+};
+
+/// A client's view of an answer. A body that breaks the rules of its framing fails the test.
+struct Seen {
+  std::string head, body;
+  bool whole = false;  ///< The framing came to its end.
+};
+
+inline Seen read_chunked(std::string head, std::string_view rest) {
+  Seen seen{std::move(head), "", false};
+  while (!rest.empty()) {
+    const auto line = rest.find("\r\n");
+    const auto digits = rest.substr(0, line);
+    if (line == std::string_view::npos || digits.empty() ||
+        digits.find_first_not_of("0123456789abcdef") != std::string_view::npos || (digits[0] == '0' && line > 1)) {
+      ADD_FAILURE() << "no size of a chunk: " << rest;
+      return seen;
+    }
+    const auto size = std::stoul(std::string(digits), nullptr, 16);
+    rest.remove_prefix(line + 2);
+    if (rest.size() < size + 2 || rest.substr(size, 2) != "\r\n") {
+      ADD_FAILURE() << "a chunk that is not whole: " << rest;
+      return seen;
+    }
+    seen.body.append(rest.substr(0, size));
+    rest.remove_prefix(size + 2);
+    if (size != 0) continue;
+    seen.whole = true;
+    EXPECT_EQ(rest, "") << "behind the last chunk";
+    break;
+  }
+  return seen;
+}
+
+class Attempt {
+ public:
+  explicit Attempt(Circumstances with = {}) : setup(with) {
+    RelayMachine::Options options{.limits = setup.limits};
+    options.api = setup.api;
+    options.stream = setup.stream;
+    options.to_head = setup.to_head;
+    options.client_http_1_1 = setup.http_1_1;
+    options.client_keep_alive = setup.keep_alive;
+    options.injected = setup.injected;
+    if (setup.injected) options.asked = metrics::wire::Ask::usage;
+    options.choices = setup.choices;
+    options.reused = setup.reused;
+    options.injection_proven = setup.injection_proven;
+    options.keep_errors = setup.keep_errors;
+    options.leaves_error = [this](unsigned status) {
+      errors_left.push_back(status);
+      return setup.leaves_errors;
+    };
+    options.accepted = [this](unsigned) { ++accepted; };
+    options.request_id = "id-1";
+    options.weir_id = "weir-1";
+    options.replica = "gpu0";
+    options.received = at(-1);
+    options.started = at(-0.5);
+    balancer::ReplicaSpec spec;
+    spec.name = "gpu0";
+    pool->set_replicas({&spec, 1}, at(-2));
+    machine.emplace(options, offer(), shard);
+    if (setup.sent) machine->sent(at(0));
+  }
+  Attempt(const Attempt&) = delete;
+  Attempt& operator=(const Attempt&) = delete;
+
+  /// Whatever came of it, nothing of the request is left in the pool's books.
+  ~Attempt() {
+    machine.reset();
+    const auto load = pool->load(0, at(1'000'000));
+    EXPECT_EQ(pool->in_flight(), 0u);
+    EXPECT_EQ(load.in_flight, 0u);
+    EXPECT_EQ(load.prefill_left, 0u);
+    EXPECT_EQ(load.decode_left, 0u);
+    EXPECT_EQ(load.resident, 0u);
+  }
+
+  balancer::Lease offer() {
+    metrics::wire::RequestFacts facts;
+    facts.api = setup.api;
+    facts.stream = setup.stream;
+    facts.model = "m";
+    facts.max_tokens = 50;
+    facts.prompt_token_ids = 100;
+    auto offered = pool->offer(facts, at(-1));
+    return std::move(std::get<balancer::Admitted>(offered).lease);
+  }
+
+  /// A read. What is written for it is written before the read's buffer goes.
+  Attempt& arrives(std::string_view bytes, Moment when = at(1)) {
+    const auto buffer = std::make_unique<char[]>(bytes.size() + metrics::measure::StreamMeter::padding);
+    std::memcpy(buffer.get(), bytes.data(), bytes.size());
+    std::memset(buffer.get() + bytes.size(), '"', metrics::measure::StreamMeter::padding);
+    machine->arrived({buffer.get(), bytes.size()}, when, out);
+    return written(when);
+  }
+  /// Reads of the given sizes, the last one again and again, until the attempt is over.
+  Attempt& arrives_split(std::string_view bytes, const std::vector<std::size_t>& sizes) {
+    for (std::size_t next = 0; !bytes.empty() && !machine->done();) {
+      const auto piece = bytes.substr(0, sizes[std::min(next++, sizes.size() - 1)]);
+      arrives(piece);
+      bytes.remove_prefix(piece.size());
+    }
+    return *this;
+  }
+  Attempt& breaks(Break how, Moment when = at(2)) {
+    machine->upstream_ended(how, when, out);
+    return written(when);
+  }
+  Attempt& passes(Moment when) {
+    machine->deadline_passed(when, out);
+    return written(when);
+  }
+
+  std::string_view last() const { return last_; }  ///< What the last call gave to write.
+
+  Seen seen() const { return seen(client); }
+  /// What a client would see that got `bytes`.
+  Seen seen(const std::string& bytes) const {
+    const auto end = bytes.find("\r\n\r\n");
+    if (end == std::string::npos) {
+      EXPECT_EQ(bytes, "");
+      return {};
+    }
+    auto head = bytes.substr(0, end + 4);
+    if (machine->client_framing() == http::ClientFraming::chunked)
+      return read_chunked(std::move(head), std::string_view(bytes).substr(end + 4));
+    Seen seen{head, bytes.substr(end + 4), !machine->cut()};
+    if (const auto length = head.find("Content-Length: "); length != std::string::npos && !setup.to_head) {
+      const auto promised = std::stoul(head.substr(length + 16));
+      EXPECT_LE(seen.body.size(), promised);
+      seen.whole = seen.body.size() == promised;
+    }
+    return seen;
+  }
+
+  Circumstances setup;
+  std::shared_ptr<balancer::Pool> pool = balancer::Pool::make(config::Policy::round_robin, 0.05, 1);
+  metrics::series::ReplicaShard shard;
+  std::optional<RelayMachine> machine;
+  RelayOutput out;
+  std::string client;
+  std::vector<unsigned> errors_left;  ///< What the machine asked about.
+  int accepted = 0;                   ///< How often the machine said that no retry can follow.
+  bool client_takes_all = true;       ///< Else some of what is written waits for a slow client.
+
+ private:
+  Attempt& written(Moment when) {
+    last_.clear();
+    for (const auto span : out.spans) last_.append(span);
+    EXPECT_EQ(last_.size(), out.size());
+    client += last_;
+    machine->written(when, client_takes_all);
+    return *this;
+  }
+  std::string last_;
+};
+
+// A replica's answers.
+inline std::string sse_head(const std::string& framing = "Transfer-Encoding: chunked\r\n",
+                            const std::string& version = "HTTP/1.1") {
+  return version + " 200 OK\r\nContent-Type: text/event-stream; charset=utf-8\r\n" + framing + "\r\n";
+}
+inline std::string answer(const std::string& status, const std::string& body,
+                          const std::string& type = "application/json") {
+  return "HTTP/1.1 " + status + "\r\nContent-Type: " + type + "\r\nContent-Length: " + std::to_string(body.size()) +
+         "\r\n\r\n" + body;
+}
+inline std::string chunk(std::string_view bytes) {
+  std::array<char, 20> size{};
+  std::snprintf(size.data(), size.size(), "%zx\r\n", bytes.size());
+  return size.data() + std::string(bytes) + "\r\n";
+}
+inline const std::string last_chunk = "0\r\n\r\n";
+
+inline std::string token(const std::string& text) {
+  return R"(data: {"id":"c","choices":[{"index":0,"delta":{"content":")" + text +
+         R"("},"finish_reason":null}]})"
+         "\n\n";
+}
+inline const std::string finish_event = R"(data: {"id":"c","choices":[{"index":0,"delta":{},"finish_reason":"stop"}]})"
+                                        "\n\n";
+inline const std::string usage_event =
+    R"(data: {"id":"c","choices":[],"usage":{"prompt_tokens":90,"completion_tokens":3,"total_tokens":93}})"
+    "\n\n";
+inline const std::string done_event = "data: [DONE]\n\n";
+inline const std::string refusing_event = R"(data: {"error":{"message":"overloaded","code":503}})"
+                                          "\n\n";
+
+}  // namespace weir::proxy::exchange

@@ -1,0 +1,424 @@
+// The strict gate as a table: what a head alone decides (RFC 9110, RFC 9112), and what comes of the heads it lets in.
+#include "proxy/http/head.hpp"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+namespace weir::proxy::http {
+namespace {
+
+using namespace std::string_literals;
+
+/// A request head of these fields (each with its CRLF) behind a Host.
+std::string post(const std::string& fields) { return "POST /generate HTTP/1.1\r\nHost: h\r\n" + fields + "\r\n"; }
+std::string get(const std::string& target) { return "GET " + target + " HTTP/1.1\r\nHost: h\r\n\r\n"; }
+std::string hosted(const std::string& fields) { return "GET / HTTP/1.1\r\n" + fields + "\r\n"; }
+std::string ok(const std::string& fields) { return "HTTP/1.1 200 OK\r\n" + fields + "\r\n"; }
+
+std::string fields(std::size_t count) {
+  std::string all;
+  for (std::size_t i = 0; i < count; ++i) all += "x" + std::to_string(i) + ": v\r\n";
+  return all;
+}
+
+/// 0 where the gate lets the head in.
+unsigned refused_with(const std::string& head) {
+  const auto parsed = parse_request_head(head);
+  return parsed ? 0 : refusal_of(parsed.error()).status;
+}
+
+struct Row {
+  const char* name;
+  unsigned status;  ///< 0: let in.
+  std::string head;
+};
+
+void hold_against(const std::vector<Row>& rows) {
+  for (const auto& row : rows) EXPECT_EQ(refused_with(row.head), row.status) << row.name << "\n" << row.head;
+}
+
+TEST(RequestGate, TakesOneContentLengthOrOneChunkedAndNeverBoth) {
+  hold_against({
+      {"a length", 0, post("Content-Length: 5\r\n")},
+      {"a length between blanks", 0, post("Content-Length: \t 5 \t\r\n")},
+      {"the largest length", 0, post("Content-Length: 18446744073709551615\r\n")},
+      {"chunked", 0, post("Transfer-Encoding: chunked\r\n")},
+      {"chunked in capitals", 0, post("TRANSFER-ENCODING: ChunKed\r\n")},
+      {"length, then encoding", 400, post("Content-Length: 5\r\nTransfer-Encoding: chunked\r\n")},
+      {"encoding, then length", 400, post("Transfer-Encoding: chunked\r\nX: y\r\nContent-Length: 5\r\n")},
+      {"length 0 and encoding", 400, post("Content-Length: 0\r\nTransfer-Encoding: chunked\r\n")},
+      {"identity and length", 400, post("Transfer-Encoding: identity\r\nContent-Length: 5\r\n")},
+      {"two lengths", 400, post("Content-Length: 5\r\nContent-Length: 6\r\n")},
+      {"two equal lengths", 400, post("Content-Length: 5\r\ncontent-length: 5\r\n")},
+      {"two encodings", 400, post("Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n")},
+      {"an encoding and another", 400, post("Transfer-Encoding: chunked\r\nTransfer-Encoding: identity\r\n")},
+      {"a list of lengths", 400, post("Content-Length: 5, 5\r\n")},
+      {"a list that begins empty", 400, post("Content-Length: ,5\r\n")},
+      {"plus", 400, post("Content-Length: +5\r\n")},
+      {"minus", 400, post("Content-Length: -5\r\n")},
+      {"minus nothing", 400, post("Content-Length: -0\r\n")},
+      {"a space inside", 400, post("Content-Length: 5 5\r\n")},
+      {"a tab inside", 400, post("Content-Length: 5\t5\r\n")},
+      {"hexadecimal", 400, post("Content-Length: 0x5\r\n")},
+      {"a hexadecimal digit", 400, post("Content-Length: a\r\n")},
+      {"a fraction", 400, post("Content-Length: 5.0\r\n")},
+      {"an exponent", 400, post("Content-Length: 5e1\r\n")},
+      {"quoted", 400, post("Content-Length: \"5\"\r\n")},
+      {"a digit of another script", 400, post("Content-Length: \xd9\xa5\r\n")},
+      {"one above the largest", 400, post("Content-Length: 18446744073709551616\r\n")},
+      {"far above the largest", 400, post("Content-Length: " + std::string(400, '9') + "\r\n")},
+      {"leading zeros", 400, post("Content-Length: 05\r\n")},
+      {"two zeros", 400, post("Content-Length: 00\r\n")},
+      {"an empty length", 400, post("Content-Length:\r\n")},
+      {"a blank length", 400, post("Content-Length:  \r\n")},
+  });
+}
+
+TEST(RequestGate, KnowsNoTransferCodingButChunked) {
+  hold_against({
+      {"gzip", 501, post("Transfer-Encoding: gzip\r\n")},
+      {"xchunked", 501, post("Transfer-Encoding: xchunked\r\n")},
+      {"identity", 501, post("Transfer-Encoding: identity\r\n")},
+      {"chunked twice", 400, post("Transfer-Encoding: chunked, chunked\r\n")},
+      {"gzip, chunked", 400, post("Transfer-Encoding: gzip, chunked\r\n")},
+      {"chunked, gzip", 400, post("Transfer-Encoding: chunked, gzip\r\n")},
+      {"chunked with a parameter", 400, post("Transfer-Encoding: chunked;q=1\r\n")},
+      {"a list that ends empty", 400, post("Transfer-Encoding: chunked,\r\n")},
+      {"a list that begins empty", 400, post("Transfer-Encoding: , chunked\r\n")},
+      {"quoted", 400, post("Transfer-Encoding: \"chunked\"\r\n")},
+      {"empty", 400, post("Transfer-Encoding:\r\n")},
+      {"a vertical tab before it", 400, post("Transfer-Encoding: \vchunked\r\n")},
+      {"a byte behind it", 400, post("Transfer-Encoding: chunked\x80\r\n")},
+      {"in HTTP/1.0", 400, "POST / HTTP/1.0\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n"},
+      {"another in HTTP/1.0", 400, "POST / HTTP/1.0\r\nHost: h\r\nTransfer-Encoding: identity\r\n\r\n"},
+  });
+}
+
+TEST(RequestGate, ServesHttp10And11) {
+  hold_against({
+      {"1.1", 0, "GET / HTTP/1.1\r\nHost: h\r\n\r\n"},
+      {"1.0", 0, "GET / HTTP/1.0\r\nHost: h\r\n\r\n"},
+      {"1.2", 505, "GET / HTTP/1.2\r\nHost: h\r\n\r\n"},
+      {"0.9", 505, "GET / HTTP/0.9\r\nHost: h\r\n\r\n"},
+      {"2.0", 505, "GET / HTTP/2.0\r\nHost: h\r\n\r\n"},
+      {"the HTTP/2 preface", 505, "PRI * HTTP/2.0\r\n\r\n"},
+      {"two digits", 505, "GET / HTTP/1.10\r\nHost: h\r\n\r\n"},
+      {"no minor version", 505, "GET / HTTP/1\r\nHost: h\r\n\r\n"},
+      {"small letters", 400, "GET / http/1.1\r\nHost: h\r\n\r\n"},
+      {"another protocol", 400, "GET / SPDY/1.1\r\nHost: h\r\n\r\n"},
+      {"no version", 400, "GET /\r\nHost: h\r\n\r\n"},
+      {"a space behind it", 400, "GET / HTTP/1.1 \r\nHost: h\r\n\r\n"},
+  });
+}
+
+TEST(RequestGate, WantsOneValidHost) {
+  hold_against({
+      {"a name", 0, hosted("Host: example.com\r\n")},
+      {"a name and a port", 0, hosted("Host: my_service-1.example:8080\r\n")},
+      {"an IPv4 address", 0, hosted("Host: 127.0.0.1:80\r\n")},
+      {"an IPv6 address", 0, hosted("Host: [::1]\r\n")},
+      {"an IPv6 address and a port", 0, hosted("Host: [fe80::1:2.3.4.5]:8080\r\n")},
+      {"none", 400, hosted("Accept: x\r\n")},
+      {"two", 400, hosted("Host: a\r\nHost: b\r\n")},
+      {"two equal ones", 400, hosted("Host: a\r\nhost: a\r\n")},
+      {"empty", 400, hosted("Host:\r\n")},
+      {"a list", 400, hosted("Host: a, b\r\n")},
+      {"a user", 400, hosted("Host: user@a\r\n")},
+      {"a path", 400, hosted("Host: a/b\r\n")},
+      {"a scheme", 400, hosted("Host: http://a\r\n")},
+      {"a space", 400, hosted("Host: a b\r\n")},
+      {"a port that is none", 400, hosted("Host: a:http\r\n")},
+      {"two ports", 400, hosted("Host: a:80:81\r\n")},
+      {"a port alone", 400, hosted("Host: :80\r\n")},
+      {"a port too long", 400, hosted("Host: a:808080\r\n")},
+      {"colons alone", 400, hosted("Host: :::\r\n")},
+      {"an address without its bracket", 400, hosted("Host: [::1\r\n")},
+      {"an empty address", 400, hosted("Host: []\r\n")},
+      {"something behind the bracket", 400, hosted("Host: [::1]x\r\n")},
+      {"a bracket inside", 400, hosted("Host: a]b\r\n")},
+      {"a quote", 400, hosted("Host: a\"b\r\n")},
+      {"bytes above ASCII", 400, hosted("Host: b\xc3\xbc\r\n")},
+      {"too long", 400, hosted("Host: " + std::string(256, 'a') + "\r\n")},
+      {"two in HTTP/1.0", 400, "GET / HTTP/1.0\r\nHost: a\r\nHost: b\r\n\r\n"},
+      {"none in HTTP/1.0, which has no Host", 0, "GET / HTTP/1.0\r\n\r\n"},
+  });
+}
+
+TEST(RequestGate, TakesAnAbsoluteTargetOnlyWhereItAgreesWithHost) {
+  hold_against({
+      {"agrees", 0, get("http://h/x")},
+      {"agrees, in capitals", 0, get("HTTP://H/x")},
+      {"no path", 0, get("http://h")},
+      {"another host", 400, get("http://other/x")},
+      {"another port", 400, get("http://h:81/x")},
+      {"a user", 400, get("http://u@h/x")},
+      {"no authority", 400, get("http:///x")},
+      {"another scheme", 400, get("https://h/x")},
+      {"an unknown scheme", 400, get("file:///etc/passwd")},
+      {"without Host, in HTTP/1.0", 0, "GET http://h/x HTTP/1.0\r\n\r\n"},
+      {"an invalid authority without Host", 400, "GET http://a:b:c/x HTTP/1.0\r\n\r\n"},
+      {"no authority without Host", 400, "GET http:///x HTTP/1.0\r\n\r\n"},
+  });
+}
+
+TEST(RequestGate, RefusesHeadsThatTwoReadersMayReadInTwoWays) {
+  hold_against({
+      {"a folded line", 400, post("X: a\r\n b\r\n")},
+      {"a line folded with a tab", 400, post("X: a\r\n\tb: c\r\n")},
+      {"a folded first field", 400, "GET / HTTP/1.1\r\n Host: h\r\n\r\n"},
+      {"a blank line of blanks", 400, "GET / HTTP/1.1\r\nHost: h\r\n \r\n\r\n"},
+      {"bare LF behind a field", 400, post("X: a\nContent-Length: 5\r\n")},
+      {"bare LF behind the request line", 400, "GET / HTTP/1.1\nHost: h\r\n\r\n"},
+      {"bare LF for the blank line", 400, "GET / HTTP/1.1\r\nHost: h\r\n\n"},
+      {"bare LF everywhere", 400, "GET / HTTP/1.1\nHost: h\n\n"},
+      {"bare CR in a value", 400, post("X: a\rContent-Length: 5\r\n")},
+      {"CR before CRLF", 400, post("X: a\r\r\n")},
+      {"bare CR in the request line", 400, "GET /\r HTTP/1.1\r\nHost: h\r\n\r\n"},
+      {"NUL in a value", 400, post("X: a\0b\r\n"s)},
+      {"NUL in a name", 400, post("X\0: a\r\n"s)},
+      {"NUL in the request line", 400, "GET /\0 HTTP/1.1\r\nHost: h\r\n\r\n"s},
+      {"a control byte in a value", 400, post("X: a\x01\r\n")},
+      {"DEL in a value", 400, post("X: a\x7f\r\n")},
+      {"bytes above ASCII in a value", 0, post("X: \xc3\xa4\r\n")},
+      {"an empty value", 0, post("X:\r\n")},
+      {"space before the colon", 400, post("Content-Length : 5\r\n")},
+      {"tab before the colon", 400, post("X\t: 5\r\n")},
+      {"no name", 400, post(": a\r\n")},
+      {"no colon", 400, post("X\r\n")},
+      {"a name with a slash", 400, post("X/Y: a\r\n")},
+      {"a name with bytes above ASCII", 400, post("X\xe9: a\r\n")},
+      {"a name with brackets", 400, post("X[1]: a\r\n")},
+      {"every token character in a name", 0, post("!#$%&'*+-.^_`|~09azAZ: a\r\n")},
+      {"a space before the request line", 400, " GET / HTTP/1.1\r\nHost: h\r\n\r\n"},
+      {"an empty line before the request line", 400, "\r\nGET / HTTP/1.1\r\nHost: h\r\n\r\n"},
+      {"nothing but a blank line", 400, "\r\n\r\n"},
+      {"a method that is no token", 400, "G(T / HTTP/1.1\r\nHost: h\r\n\r\n"},
+      {"no method", 400, " / HTTP/1.1\r\nHost: h\r\n\r\n"},
+      {"a tab for a space", 400, "GET\t/ HTTP/1.1\r\nHost: h\r\n\r\n"},
+      {"the start of a TLS connection", 400, "\x16\x03\x01\x02\x00\x01\r\n\r\n"s},
+  });
+}
+
+TEST(RequestGate, TakesPrintableTargetsOnly) {
+  hold_against({
+      {"a query", 0, get("/generate?a=b&c=%20")},
+      {"a double slash", 0, get("//generate")},
+      {"the last printable byte", 0, get("/~")},
+      {"a space", 400, get("/a b")},
+      {"two spaces before it", 400, get(" /a")},
+      {"a tab", 400, get("/a\tb")},
+      {"DEL", 400, get("/a\x7f")},
+      {"bytes above ASCII", 400, get("/\xc3\xa4")},
+      {"a fragment", 400, get("/a#b")},
+      {"no slash", 400, get("generate")},
+      {"the star", 400, "OPTIONS * HTTP/1.1\r\nHost: h\r\n\r\n"},
+      {"an authority", 400, get("h:80")},
+      {"nothing", 400, "GET  HTTP/1.1\r\nHost: h\r\n\r\n"},
+  });
+}
+
+TEST(RequestGate, NeverTunnels) {
+  hold_against({
+      {"CONNECT", 405, "CONNECT h:80 HTTP/1.1\r\nHost: h:80\r\n\r\n"},
+      {"TRACE", 405, "TRACE / HTTP/1.1\r\nHost: h\r\n\r\n"},
+      {"Upgrade", 0, post("Connection: Upgrade\r\nUpgrade: websocket\r\n")},
+      {"h2c", 0, post("Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQAAP__\r\n")},
+  });
+}
+
+TEST(RequestGate, KeepsConnectionFromDroppingWhatMatters) {
+  for (const auto* name : {"host", "Content-Length", "transfer-encoding", "Authorization", "content-type",
+                           "content-encoding", "Content-Language", "content-anything", "cookie", "x-api-key"}) {
+    EXPECT_EQ(refused_with(post("Connection: "s + name + "\r\n")), 400u) << name;
+    EXPECT_EQ(refused_with(post("Connection: keep-alive ,\t"s + name + "\t,x\r\n")), 400u) << name;
+    EXPECT_EQ(refused_with(post("Connection: keep-alive\r\nconnection: "s + name + "\r\n")), 400u) << name;
+    EXPECT_EQ(refused_with(post("Connection: @, "s + name + "\r\n")), 400u) << name << " behind what is no token";
+    EXPECT_EQ(refused_with(post("Connection: x"s + name + "\r\n")), 0u) << name;
+  }
+}
+
+TEST(RequestGate, KnowsOneExpectation) {
+  hold_against({
+      {"100-continue", 0, post("Expect: 100-continue\r\n")},
+      {"in capitals", 0, post("Expect: 100-Continue\r\n")},
+      {"another", 417, post("Expect: 200-ok\r\n")},
+      {"nothing", 417, post("Expect:\r\n")},
+      {"two in one", 417, post("Expect: 100-continue, x\r\n")},
+      {"another behind it", 417, post("Expect: 100-continue\r\nExpect: x\r\n")},
+  });
+  EXPECT_TRUE(parse_request_head(post("Expect: 100-continue\r\n"))->expects_continue);
+  EXPECT_FALSE(parse_request_head("POST / HTTP/1.0\r\nExpect: 100-continue\r\n\r\n")->expects_continue)
+      << "RFC 9110, 10.1.1: not for HTTP/1.0, which knows no interim answers";
+}
+
+TEST(RequestGate, LimitsTheRequestLineAndTheFields) {
+  const std::string rest = " HTTP/1.1";
+  const std::string longest = "/" + std::string(max_request_line - rest.size() - 5, 'a');  // "GET " and the slash
+  hold_against({
+      {"the longest line", 0, "GET " + longest + rest + "\r\nHost: h\r\n\r\n"},
+      {"one byte more", 414, "GET " + longest + "a" + rest + "\r\nHost: h\r\n\r\n"},
+      {"most fields", 0, hosted("Host: h\r\n" + fields(max_fields - 1))},
+      {"one field more", 431, hosted("Host: h\r\n" + fields(max_fields))},
+  });
+}
+
+TEST(RequestGate, SaysWhatAHeadAsksFor) {
+  const std::string bytes =
+      "POST http://h:80/generate?x=/y HTTP/1.1\r\nHOST: h:80\r\nContent-Length: 12\r\nX-A:  1 \r\nx-a: 2\r\n\r\n";
+  const auto head = parse_request_head(bytes);
+  ASSERT_TRUE(head);
+  EXPECT_EQ(head->method, "POST");
+  EXPECT_EQ(head->target, "/generate?x=/y");
+  EXPECT_EQ(head->path, "/generate");
+  EXPECT_TRUE(head->http_1_1);
+  EXPECT_EQ(head->framing, Framing::length);
+  EXPECT_EQ(head->content_length, 12u);
+  EXPECT_EQ((*head)["x-A"], "1") << "the first, without its blanks";
+  EXPECT_EQ((*head)["x-b"], "");
+  EXPECT_EQ(parse_request_head(get("http://h"))->target, "/");
+  EXPECT_EQ(parse_request_head(get("/"))->framing, Framing::none);
+  EXPECT_EQ(parse_request_head(post("Transfer-Encoding: chunked\r\n"))->framing, Framing::chunked);
+}
+
+TEST(RequestGate, KeepsAliveAsTheVersionAndConnectionSay) {
+  const struct {
+    bool keep_alive;
+    std::string version, connection;
+  } rows[]{
+      {true, "1.1", ""},
+      {false, "1.1", "Connection: close\r\n"},
+      {false, "1.1", "Connection: Keep-Alive, CLOSE\r\n"},
+      {false, "1.1", "Connection: x\r\nConnection: close\r\n"},
+      {false, "1.1", "Connection: \"x\", close\r\n"},
+      {true, "1.1", "Connection: closed\r\n"},
+      {false, "1.0", ""},
+      {true, "1.0", "Connection: keep-alive\r\n"},
+      {false, "1.0", "Connection: keep-alive, close\r\n"},
+      {false, "1.0", "Proxy-Connection: keep-alive\r\n"},
+  };
+  for (const auto& row : rows) {
+    const auto head = "GET / HTTP/" + row.version + "\r\nHost: h\r\n" + row.connection + "\r\n";
+    EXPECT_EQ(parse_request_head(head)->keep_alive, row.keep_alive) << head;
+  }
+}
+
+TEST(ResponseGate, RefusesWhatIsOdd) {
+  const std::string odd[]{
+      "HTTP/1.1 200 OK\nContent-Length: 2\n\n",
+      "HTTP/1.1 20 OK\r\n\r\n",
+      "HTTP/1.1 2000 OK\r\n\r\n",
+      "HTTP/1.1 099 OK\r\n\r\n",
+      "HTTP/1.1 600 OK\r\n\r\n",
+      "HTTP/1.1 +20 OK\r\n\r\n",
+      "HTTP/1.1 2 0 OK\r\n\r\n",
+      "HTTP/1.1 200OK\r\n\r\n",
+      "HTTP/1.1  200 OK\r\n\r\n",
+      "HTTP/1.1\r\n\r\n",
+      "HTTP/2 200\r\n\r\n",
+      "HTTP/1.2 200 OK\r\n\r\n",
+      "http/1.1 200 OK\r\n\r\n",
+      "ICY 200 OK\r\n\r\n",
+      "SSH-2.0-OpenSSH_9.2\r\n\r\n",
+      "HTTP/1.1 200 O\0K\r\n\r\n"s,
+      "HTTP/1.1 200 O\rK\r\n\r\n",
+      "HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n",
+      ok("Content-Length: 2\r\nContent-Length: 2\r\n"),
+      ok("Content-Length: 2, 2\r\n"),
+      ok("Content-Length: -2\r\n"),
+      ok("Content-Length: 2\r\nTransfer-Encoding: chunked\r\n"),
+      ok("Transfer-Encoding: gzip, chunked\r\n"),
+      ok("Transfer-Encoding: gzip\r\n"),
+      ok("Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n"),
+      ok("X: a\r\n b\r\n"),
+      ok("X : a\r\n"),
+      ok("X\r\n"),
+      ok("Connection: content-type\r\nContent-Type: text/event-stream\r\n"),
+      ok(fields(max_fields + 1)),
+  };
+  for (const auto& head : odd) {
+    EXPECT_FALSE(parse_response_head(head, false)) << head;
+    EXPECT_FALSE(parse_response_head(head, true)) << head;
+  }
+}
+
+TEST(ResponseGate, KnowsHowTheBodyEnds) {
+  const struct {
+    const char* what;
+    std::string head;
+    bool to_head;
+    Framing framing;
+    bool keep_alive;
+  } rows[]{
+      {"a length", ok("Content-Length: 2\r\n"), false, Framing::length, true},
+      {"chunked", ok("Transfer-Encoding: Chunked\r\n"), false, Framing::chunked, true},
+      {"neither", ok(""), false, Framing::until_close, false},
+      {"neither, keep-alive", ok("Connection: keep-alive\r\n"), false, Framing::until_close, false},
+      {"closing", ok("Content-Length: 2\r\nConnection: close\r\n"), false, Framing::length, false},
+      {"1.0", "HTTP/1.0 200 OK\r\nContent-Length: 2\r\n\r\n", false, Framing::length, false},
+      {"1.0, keep-alive", "HTTP/1.0 200 OK\r\nContent-Length: 2\r\nConnection: keep-alive\r\n\r\n", false,
+       Framing::length, true},
+      {"to HEAD", ok("Content-Length: 2\r\n"), true, Framing::none, true},
+      {"chunked to HEAD", ok("Transfer-Encoding: chunked\r\n"), true, Framing::none, true},
+      {"neither to HEAD", ok(""), true, Framing::none, true},
+      {"204", "HTTP/1.1 204 No Content\r\n\r\n", false, Framing::none, true},
+      {"304", "HTTP/1.1 304 Not Modified\r\nContent-Length: 9\r\n\r\n", false, Framing::none, true},
+      {"100", "HTTP/1.1 100 Continue\r\n\r\n", false, Framing::none, true},
+      {"no reason", "HTTP/1.1 200\r\nContent-Length: 2\r\n\r\n", false, Framing::length, true},
+      {"an empty reason", "HTTP/1.1 200 \r\nContent-Length: 2\r\n\r\n", false, Framing::length, true},
+  };
+  for (const auto& row : rows) {
+    const auto head = parse_response_head(row.head, row.to_head);
+    ASSERT_TRUE(head) << row.what;
+    EXPECT_EQ(head->framing, row.framing) << row.what;
+    EXPECT_EQ(head->keep_alive, row.keep_alive) << row.what;
+    if (row.framing == Framing::length) {
+      EXPECT_EQ(head->content_length, 2u) << row.what;
+    }
+  }
+}
+
+TEST(HeadLength, IsFoundInPiecesOfAnySize) {
+  const std::string heads[]{get("/"), ok("A: b\r\n"), "\r\n\r\n", "GET / HTTP/1.1\r\n\r\n"};
+  for (const auto& head : heads)
+    for (std::size_t size = 0; size <= head.size(); ++size) {
+      const auto text = head + "\r\n\r\nbody";
+      for (std::size_t seen = 0; seen <= size; ++seen) {
+        const auto length = head_length(std::string_view(text).substr(0, size), seen);
+        ASSERT_EQ(length.has_value(), size == head.size() && seen < size) << size << " " << seen << " " << head;
+        if (length) {
+          ASSERT_EQ(*length, head.size());
+        }
+      }
+    }
+  EXPECT_EQ(head_length(heads[0] + heads[1], 0), heads[0].size()) << "the first of two";
+}
+
+TEST(HeadLength, DoesNotWaitForTheEndOfAHeadThatABareLineFeedHasSpoiled) {
+  const std::string head = "GET / HTTP/1.1\r\nHost: h\nX: y\n\n";
+  const auto spoiled = head.find("\nX") + 1;
+  for (std::size_t size = 0; size <= head.size(); ++size) {
+    const auto length = head_length(std::string_view(head).substr(0, size), 0);
+    ASSERT_EQ(length.has_value(), size >= spoiled) << size;
+    if (length) {
+      EXPECT_EQ(*length, spoiled);
+    }
+  }
+  EXPECT_FALSE(parse_request_head(head.substr(0, spoiled)));
+  EXPECT_EQ(head_length("\n", 0), 1u);
+}
+
+TEST(HopByHop, IsWhatTheStandardListsAndWhatConnectionNames) {
+  const std::string bytes = post("Connection: close, X-Mine\r\nconnection: ,x-too\r\n");
+  const auto head = parse_request_head(bytes);
+  ASSERT_TRUE(head);
+  for (const auto* name : {"Connection", "keep-alive", "Proxy-Connection", "TE", "Trailer", "Transfer-Encoding",
+                           "Upgrade", "Proxy-Authorization", "proxy-authenticate", "x-mine", "X-TOO", "close"})
+    EXPECT_TRUE(is_hop_by_hop(name, head->fields)) << name;
+  for (const auto* name : {"Host", "x-min", "x-mine2", "Accept", "authorization"})
+    EXPECT_FALSE(is_hop_by_hop(name, head->fields)) << name;
+}
+
+}  // namespace
+}  // namespace weir::proxy::http

@@ -1,0 +1,81 @@
+#include "proxy/http/own_error.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <boost/json/parse.hpp>
+#include <boost/json/value.hpp>
+
+namespace weir::proxy::http {
+namespace {
+
+using metrics::Api;
+using testing::EndsWith;
+using testing::StartsWith;
+
+const std::string hostile = "gone:\n\ndata: [DONE]\r\n\r\n\"}],\t\\ \x01 </script> \xc3\xa4";
+
+TEST(ErrorBody, IsWhatOpenAiClientsExpectWhateverItQuotes) {
+  for (const auto api : {Api::openai_chat, Api::openai_responses, Api::tgi_generate, Api::other}) {
+    const auto parsed = boost::json::parse(error_body(api, 404, {"invalid_request_error", hostile, hostile}));
+    const auto& error = parsed.at("error").as_object();
+    EXPECT_EQ(std::string_view(error.at("message").as_string()), hostile);
+    EXPECT_EQ(std::string_view(error.at("code").as_string()), hostile);
+    EXPECT_EQ(error.at("type").as_string(), "invalid_request_error");
+    EXPECT_TRUE(error.at("param").is_null());
+  }
+}
+
+TEST(ErrorBody, OnAnthropicsRoutesIsWhatItsClientsExpect) {
+  struct {
+    unsigned status;
+    std::string_view type;
+  } const cases[] = {{400, "invalid_request_error"}, {404, "not_found_error"},  {408, "invalid_request_error"},
+                     {413, "request_too_large"},     {429, "rate_limit_error"}, {502, "api_error"},
+                     {503, "overloaded_error"},      {504, "timeout_error"}};
+  for (const auto& one : cases) {
+    const auto parsed = boost::json::parse(error_body(Api::anthropic_messages, one.status, {"x", "y", hostile}));
+    EXPECT_EQ(parsed.at("type").as_string(), "error");
+    EXPECT_EQ(std::string_view(parsed.at("error").at("type").as_string()), one.type) << one.status;
+    EXPECT_EQ(std::string_view(parsed.at("error").at("message").as_string()), hostile);
+  }
+}
+
+TEST(ErrorEvent, IsOneEventOfTheClientsDialect) {
+  struct {
+    Api api;
+    std::string lead;
+    std::string_view message_at, type_at, type;
+  } const cases[] = {
+      {Api::openai_chat, "data: ", "/error/message", "/error/type", "upstream_error"},
+      {Api::openai_completions, "data: ", "/error/message", "/error/type", "upstream_error"},
+      {Api::sglang_generate, "data: ", "/error/message", "/error/type", "upstream_error"},
+      {Api::llamacpp_completion, "data: ", "/error/message", "/error/type", "upstream_error"},
+      {Api::kobold_generate, "data: ", "/error/message", "/error/type", "upstream_error"},
+      {Api::other, "data: ", "/error/message", "/error/type", "upstream_error"},
+      {Api::tgi_generate, "data:", "/error", "/error_type", "upstream_error"},
+      {Api::anthropic_messages, "event: error\ndata: ", "/error/message", "/error/type", "api_error"},
+      {Api::openai_responses, "event: error\ndata: ", "/message", "/type", "error"},
+  };
+  for (const auto& one : cases) {
+    const auto event = error_event(one.api, hostile);
+    ASSERT_THAT(event, StartsWith(one.lead));
+    ASSERT_THAT(event, EndsWith("\n\n"));
+    const auto data = event.substr(one.lead.size());
+    EXPECT_EQ(data.find_first_of("\r\n"), data.size() - 2) << event;
+    const auto json = boost::json::parse(data);
+    EXPECT_EQ(std::string_view(json.at_pointer(one.message_at).as_string()), hostile) << event;
+    EXPECT_EQ(std::string_view(json.at_pointer(one.type_at).as_string()), one.type) << event;
+  }
+}
+
+TEST(ErrorEvent, OfOllamaIsALine) {
+  for (const auto api : {Api::ollama_chat, Api::ollama_generate}) {
+    const auto event = error_event(api, hostile);
+    EXPECT_EQ(event.find_first_of("\r\n"), event.size() - 1) << event;
+    EXPECT_EQ(std::string_view(boost::json::parse(event).at("error").as_string()), hostile);
+  }
+}
+
+}  // namespace
+}  // namespace weir::proxy::http

@@ -1,0 +1,252 @@
+// What goes out: requests to a replica, answers to a client, and answers and events of weir's own.
+#include "proxy/http/rewrite.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <boost/json/parse.hpp>
+
+namespace weir::proxy::http {
+namespace {
+
+using ::testing::EndsWith;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::StartsWith;
+
+const config::ReplicaUrl url{"gpu0", 8000, "/engine", "gpu0:8000"};
+
+std::string sent_on(const std::string& head, std::uint64_t body_length = 0, bool inspected = true) {
+  const auto parsed = parse_request_head(head);
+  EXPECT_TRUE(parsed) << head;
+  return upstream_head(*parsed, {url, body_length, "id-1", inspected});
+}
+std::string sent_with_key(const std::string& fields) {
+  const std::string head = "POST /generate HTTP/1.1\r\nHost: client.example\r\n" + fields + "\r\n";
+  const auto parsed = parse_request_head(head);
+  EXPECT_TRUE(parsed) << head;
+  return upstream_head(*parsed, {url, 0, "id-1", true, "sk-0"});
+}
+std::string post_with(const std::string& fields) {
+  return sent_on("POST /generate HTTP/1.1\r\nHost: client.example\r\n" + fields + "\r\n");
+}
+
+ClientAnswer answer_of(ClientFraming framing, std::uint64_t length = 0) {
+  ClientAnswer answer;
+  answer.framing = framing;
+  answer.length = length;
+  answer.request_id = "id-1";
+  answer.weir_id = "weir-1";
+  answer.replica = "gpu0";
+  return answer;
+}
+
+std::string passed_back(const std::string& fields, const ClientAnswer& answer,
+                        const std::string& status = "HTTP/1.1 200 OK", bool to_head = false) {
+  const std::string bytes = status + "\r\n" + fields + "\r\n";
+  const auto head = parse_response_head(bytes, to_head);
+  EXPECT_TRUE(head) << bytes;
+  return client_head(*head, answer);
+}
+
+std::size_t count(const std::string& text, const std::string& what) {
+  std::size_t n = 0;
+  for (auto at = text.find(what); at != std::string::npos; at = text.find(what, at + 1)) ++n;
+  return n;
+}
+
+TEST(UpstreamHead, IsCanonical) {
+  EXPECT_EQ(
+      sent_on("POST http://client.example/v1/completions?a=b HTTP/1.0\r\nhost: client.example\r\n"
+              "content-type:  application/json \r\nContent-Length: 12\r\nX-Empty:\r\ntraceparent: 00-1-2-01\r\n\r\n",
+              40),
+      "POST /engine/v1/completions?a=b HTTP/1.1\r\nHost: gpu0:8000\r\ncontent-type: application/json\r\n"
+      "X-Empty: \r\ntraceparent: 00-1-2-01\r\nx-request-id: id-1\r\nContent-Length: 40\r\n\r\n");
+}
+
+TEST(UpstreamHead, DropsWhatBelongsToTheClientsConnection) {
+  const auto head = post_with(
+      "Connection: Keep-Alive, X-Hop, Upgrade, HTTP2-Settings\r\nX-Hop: 1\r\nUpgrade: h2c\r\nHTTP2-Settings: AA\r\n"
+      "Keep-Alive: timeout=5\r\nProxy-Connection: keep-alive\r\nProxy-Authorization: Basic cGx1bXM=\r\nTE: trailers\r\n"
+      "Trailer: X\r\nTransfer-Encoding: chunked\r\nExpect: 100-continue\r\nX-Kept: 2\r\n");
+  EXPECT_EQ(head,
+            "POST /engine/generate HTTP/1.1\r\nHost: gpu0:8000\r\nX-Kept: 2\r\nx-request-id: id-1\r\n"
+            "Content-Length: 0\r\n\r\n");
+}
+
+TEST(UpstreamHead, LetsNoNamePassForAnotherWithUnderscores) {
+  const auto head = post_with("Content_Length: 9\r\nX_Request_Id: forged\r\n_: a\r\nAuthorization: Bearer k\r\n");
+  EXPECT_THAT(head, Not(HasSubstr("_")));
+  EXPECT_THAT(head, HasSubstr("Authorization: Bearer k\r\n"));
+}
+
+TEST(UpstreamHead, AsksForNoCodingWhereTheAnswerIsRead) {
+  const std::string request = "POST /x HTTP/1.1\r\nHost: h\r\nAccept-Encoding: gzip, br\r\n\r\n";
+  EXPECT_THAT(sent_on(request, 0, true), Not(HasSubstr("gzip")));
+  EXPECT_THAT(sent_on(request, 0, false), HasSubstr("Accept-Encoding: gzip, br\r\n"));
+}
+
+TEST(UpstreamHead, CarriesTheReplicasKeyInPlaceOfTheClientsCredential) {
+  const std::string begin = "POST /engine/generate HTTP/1.1\r\nHost: gpu0:8000\r\n";
+  const std::string end = "x-request-id: id-1\r\nContent-Length: 0\r\n\r\n";
+  EXPECT_EQ(sent_with_key(""), begin + "Authorization: Bearer sk-0\r\n" + end) << "a client without one is served too";
+  EXPECT_EQ(sent_with_key("AUTHORIZATION: Bearer theirs\r\nX-Kept: 1\r\nauthorization: Basic theirs\r\n"),
+            begin + "X-Kept: 1\r\nAuthorization: Bearer sk-0\r\n" + end);
+  EXPECT_EQ(sent_with_key("X-Api-Key: theirs\r\n"), begin + "Authorization: Bearer sk-0\r\nx-api-key: sk-0\r\n" + end);
+  const auto kept = post_with("Authorization: Bearer theirs\r\nX-Api-Key: theirs\r\n");
+  EXPECT_EQ(count(kept, "theirs"), 2u) << "without a key of the replica's own the client's goes on";
+}
+
+TEST(UpstreamHead, CarriesOneRequestIdAndOneLength) {
+  const auto head = post_with("X-Request-ID: forged\r\nx-request-id: forged\r\nContent-Length: 3\r\n");
+  EXPECT_EQ(count(head, "x-request-id: id-1\r\n"), 1u);
+  EXPECT_THAT(head, Not(HasSubstr("forged")));
+  EXPECT_EQ(count(head, "Content-Length: "), 1u);
+  EXPECT_THAT(head, HasSubstr("Content-Length: 0\r\n")) << "what goes out, not what came";
+}
+
+TEST(UpstreamHead, SaysNothingOfABodyThatIsNone) {
+  EXPECT_THAT(sent_on("GET /x HTTP/1.1\r\nHost: h\r\n\r\n"), Not(HasSubstr("Content-Length")));
+  EXPECT_THAT(sent_on("GET /x HTTP/1.1\r\nHost: h\r\nContent-Length: 0\r\n\r\n"), HasSubstr("Content-Length: 0\r\n"));
+  EXPECT_THAT(sent_on("DELETE /x HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n", 7),
+              HasSubstr("Content-Length: 7\r\n"));
+  EXPECT_THAT(sent_on("POST /x HTTP/1.1\r\nHost: h\r\n\r\n"), HasSubstr("Content-Length: 0\r\n"));
+}
+
+TEST(ClientHead, IsCanonical) {
+  EXPECT_EQ(passed_back("content-type: application/json\r\nContent-Length: 2\r\nSERVER: uvicorn\r\nx_y: 1\r\n",
+                        answer_of(ClientFraming::length, 2)),
+            "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nSERVER: uvicorn\r\nx_y: 1\r\nx-request-id: id-1\r\n"
+            "x-weir-id: weir-1\r\nx-weir-replica: gpu0\r\nContent-Length: 2\r\n\r\n");
+}
+
+TEST(ClientHead, DropsWhatBelongsToTheReplicasConnection) {
+  EXPECT_EQ(
+      passed_back("Connection: close, X-Hop\r\nX-Hop: 1\r\nKeep-Alive: timeout=5\r\nTransfer-Encoding: chunked\r\n"
+                  "Trailer: X\r\nUpgrade: h2c\r\nProxy-Authenticate: Basic\r\nTE: x\r\nX-Kept: 2\r\n",
+                  answer_of(ClientFraming::chunked)),
+      "HTTP/1.1 200 OK\r\nX-Kept: 2\r\nx-request-id: id-1\r\nx-weir-id: weir-1\r\nx-weir-replica: gpu0\r\n"
+      "Transfer-Encoding: chunked\r\n\r\n");
+}
+
+TEST(ClientHead, NamesTheReplicaItselfOrNot) {
+  auto answer = answer_of(ClientFraming::length, 2);
+  const std::string spoofed = "X-Weir-Replica: other\r\nX-Request-Id: other\r\nContent-Length: 2\r\n";
+  EXPECT_THAT(passed_back(spoofed, answer), HasSubstr("x-weir-replica: gpu0\r\n"));
+  EXPECT_THAT(passed_back(spoofed, answer), Not(HasSubstr("other")));
+  answer.replica = "";
+  EXPECT_THAT(passed_back(spoofed, answer), Not(HasSubstr("eplica")));
+}
+
+TEST(ClientHead, CarriesWeirsOwnIdAndNoOther) {
+  const auto head = passed_back("X-Weir-Id: forged\r\nContent-Length: 2\r\n", answer_of(ClientFraming::length, 2));
+  EXPECT_EQ(count(head, "x-weir-id: weir-1\r\n"), 1u);
+  EXPECT_THAT(head, Not(HasSubstr("forged")));
+}
+
+TEST(ClientHead, FramesEachBodyInOneWay) {
+  const struct {
+    ClientFraming framing;
+    bool http_1_1, keep_alive;
+    std::string end;
+  } rows[]{
+      {ClientFraming::length, true, true, "gpu0\r\nContent-Length: 7\r\n\r\n"},
+      {ClientFraming::length, true, false, "gpu0\r\nContent-Length: 7\r\nConnection: close\r\n\r\n"},
+      {ClientFraming::length, false, true, "gpu0\r\nContent-Length: 7\r\nConnection: keep-alive\r\n\r\n"},
+      {ClientFraming::length, false, false, "gpu0\r\nContent-Length: 7\r\nConnection: close\r\n\r\n"},
+      {ClientFraming::chunked, true, true, "gpu0\r\nTransfer-Encoding: chunked\r\n\r\n"},
+      {ClientFraming::chunked, true, false, "gpu0\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n"},
+      {ClientFraming::close, true, true, "gpu0\r\nConnection: close\r\n\r\n"},
+      {ClientFraming::close, false, true, "gpu0\r\nConnection: close\r\n\r\n"},
+  };
+  for (const auto& row : rows) {
+    auto answer = answer_of(row.framing, 7);
+    answer.http_1_1 = row.http_1_1;
+    answer.keep_alive = row.keep_alive;
+    for (const auto* replica : {"Content-Length: 9\r\n", "Transfer-Encoding: chunked\r\n", ""}) {
+      const auto head = passed_back(replica, answer);
+      EXPECT_THAT(head, StartsWith(row.http_1_1 ? "HTTP/1.1 200 OK\r\n" : "HTTP/1.0 200 OK\r\n"));
+      EXPECT_THAT(head, EndsWith(row.end));
+      EXPECT_LE(count(head, "Content-Length") + count(head, "Transfer-Encoding"), 1u) << head;
+    }
+  }
+}
+
+TEST(ClientHead, TellsTheLengthOfABodyThatDoesNotFollowWhereThatIsAFact) {
+  const auto none = answer_of(ClientFraming::none);
+  EXPECT_THAT(passed_back("Content-Length: 9\r\n", none, "HTTP/1.1 200 OK", true), HasSubstr("Content-Length: 9\r\n"));
+  EXPECT_THAT(passed_back("Content-Length: 9\r\n", none, "HTTP/1.1 304 x"), HasSubstr("Content-Length: 9\r\n"));
+  EXPECT_THAT(passed_back("Content-Length: 9\r\n", none, "HTTP/1.1 204 x"), Not(HasSubstr("Content-Length")))
+      << "RFC 9110, 8.6: never with 204; a client might wait for it";
+  EXPECT_THAT(passed_back("Transfer-Encoding: chunked\r\n", none, "HTTP/1.1 200 OK", true), Not(HasSubstr("chunked")));
+}
+
+TEST(ClientHead, KeepsBuffersAndCachesOffEventStreamsWhereTheReplicaSaidNothing) {
+  auto answer = answer_of(ClientFraming::chunked);
+  EXPECT_THAT(passed_back("", answer), Not(HasSubstr("no-cache")));
+  answer.event_stream = true;
+  EXPECT_THAT(passed_back("", answer), HasSubstr("X-Accel-Buffering: no\r\nCache-Control: no-cache, no-transform\r\n"));
+  const auto said = passed_back("x-accel-buffering: yes\r\ncache-control: private\r\n", answer);
+  EXPECT_EQ(count(said, "yes") + count(said, "private"), 2u);
+  EXPECT_THAT(said, Not(HasSubstr("no-cache")));
+  EXPECT_THAT(said, Not(HasSubstr("X-Accel-Buffering")));
+}
+
+TEST(ClientHead, SaysTheStatusInItsOwnWords) {
+  const auto none = answer_of(ClientFraming::length);
+  EXPECT_THAT(passed_back("Content-Length: 0\r\n", none, "HTTP/1.0 404 <script>"),
+              StartsWith("HTTP/1.1 404 Not Found\r\n"));
+  EXPECT_THAT(passed_back("Content-Length: 0\r\n", none, "HTTP/1.1 529 Overloaded"), StartsWith("HTTP/1.1 529 \r\n"))
+      << "an unknown one in none";
+}
+
+TEST(OwnAnswer, IsWholeAndFramed) {
+  auto own = error_answer(429, "overloaded_error", "overloaded", "try again");
+  own.retry_after = 7;
+  const std::string body =
+      R"({"error":{"message":"try again","type":"overloaded_error","param":null,"code":"overloaded"}})"
+      "\n";
+  OwnFraming framing{.api = metrics::Api::openai_chat, .request_id = "id-1", .weir_id = "weir-1"};
+  EXPECT_EQ(own_answer(own, framing),
+            "HTTP/1.1 429 Too Many Requests\r\nContent-Type: application/json\r\nContent-Length: " +
+                std::to_string(body.size()) + "\r\nRetry-After: 7\r\nx-request-id: id-1\r\nx-weir-id: weir-1\r\n\r\n" +
+                body);
+  framing.keep_alive = false;
+  EXPECT_THAT(own_answer(own, framing), HasSubstr("Connection: close\r\n\r\n{"));
+  framing.http_1_1 = false;
+  framing.keep_alive = true;
+  EXPECT_THAT(own_answer(own, framing), HasSubstr("Connection: keep-alive\r\n\r\n{"));
+  EXPECT_THAT(own_answer(own, framing), StartsWith("HTTP/1.0 429 "));
+  framing.to_head = true;
+  EXPECT_THAT(own_answer(own, framing), EndsWith("\r\n\r\n"));
+  EXPECT_THAT(own_answer(own, framing), HasSubstr("Content-Length: " + std::to_string(body.size())));
+  EXPECT_THAT(own_answer(own, OwnFraming{}), Not(HasSubstr("x-request-id")));
+}
+
+TEST(OwnAnswer, SaysWhatReplicasSayToThePagesOfThisOrigin) {
+  OwnFraming framing;
+  framing.cors = "Access-Control-Allow-Origin: *\r\n";
+  const auto answer = own_answer(OwnAnswer{}, framing);
+  EXPECT_THAT(answer, HasSubstr("\r\nAccess-Control-Allow-Origin: *\r\n\r\n"));
+}
+
+TEST(OwnAnswer, ToAMethodThatIsNotAllowedSaysWhichAre) {
+  const auto own = error_answer(405, "invalid_request_error", "bad_request", "no");
+  EXPECT_THAT(own_answer(own, {}), HasSubstr("\r\nAllow: GET, HEAD, POST"));
+}
+
+TEST(OwnAnswer, ThatWantsACredentialSaysWhichKind) {
+  const auto own = error_answer(401, "invalid_request_error", "invalid_api_key", "no");
+  EXPECT_THAT(own_answer(own, {}), HasSubstr("\r\nWWW-Authenticate: Bearer\r\n"));
+}
+
+TEST(RequestId, IsTheClientsOnlyWhereItIsHarmless) {
+  for (const std::string good : {"a", "A.b_c-9", "0123456789abcdef"}) EXPECT_EQ(valid_request_id(good), good);
+  EXPECT_TRUE(valid_request_id(std::string(128, 'x')));
+  for (const std::string bad : {"", " ", "a b", "a\"b", "a/b", "a\r\nX: y", "\xc3\xa4", "a,b", "<a>"})
+    EXPECT_FALSE(valid_request_id(bad)) << bad;
+  EXPECT_FALSE(valid_request_id(std::string(129, 'x')));
+}
+
+}  // namespace
+}  // namespace weir::proxy::http

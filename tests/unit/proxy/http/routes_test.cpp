@@ -1,0 +1,168 @@
+#include "proxy/http/routes.hpp"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <iterator>
+#include <regex>
+#include <string>
+
+namespace weir::proxy::http {
+namespace {
+
+using Paths = std::vector<std::string>;
+
+TEST(Routes, AreDocumented) {
+  std::ifstream file(WEIR_TEST_DATA "/../../docs/settings.md");
+  const std::string docs{std::istreambuf_iterator<char>(file), {}};
+  const auto begin = docs.find("### `paths`");
+  ASSERT_NE(begin, std::string::npos);
+  const auto section = docs.substr(begin, docs.find("\n## ", begin) - begin);
+  const std::regex path("`(/[^`]*)`");
+  std::size_t paths = 0;
+  for (std::sregex_iterator hit(section.begin(), section.end(), path), end; hit != end; ++hit, ++paths) {
+    const std::string one = (*hit)[1];
+    EXPECT_EQ(route_of("POST", one == "/" || one.back() != '/' ? one : one + "x", {}), Route::inference) << one;
+  }
+  EXPECT_EQ(paths, 34u) << "a route that is new is to be documented";
+}
+
+TEST(Routes, ServeInferenceAndNothingElseByDefault) {
+  for (const auto* path : {"/v1/chat/completions",
+                           "/chat/completions",
+                           "/v1/completions",
+                           "/completions",
+                           "/completion",
+                           "/v1/responses",
+                           "/responses",
+                           "/v1/messages",
+                           "/",
+                           "/generate",
+                           "/generate_stream",
+                           "/api/chat",
+                           "/api/generate",
+                           "/api/extra/generate/stream",
+                           "/api/v1/generate",
+                           "/api/latest/generate",
+                           "/v1/embeddings",
+                           "/embeddings",
+                           "/embed",
+                           "/v1/rerank",
+                           "/v2/rerank",
+                           "/rerank",
+                           "/v1/score",
+                           "/score",
+                           "/tokenize",
+                           "/v1/tokenize",
+                           "/detokenize",
+                           "/v1/messages/count_tokens",
+                           "/apply-template",
+                           "/infill",
+                           "/v1/audio/transcriptions",
+                           "/v1/audio/speech",
+                           "/v1/images/generations",
+                           "/v1/images/edits",
+                           "/v1/images/a_b/c-d",
+                           "/v1/moderations",
+                           "/v1/reranking"}) {
+    EXPECT_EQ(route_of("POST", path, {}), Route::inference) << path;
+    EXPECT_EQ(route_of("POST", path, {"default"}), Route::inference) << path;
+    // Only POST asks for inference; a preflight is a browser's question before it.
+    EXPECT_EQ(route_of("OPTIONS", path, {}), Route::open) << path;
+    for (const auto* method : {"GET", "HEAD", "PUT", "DELETE", "post"})
+      EXPECT_EQ(route_of(method, path, {}), path == std::string_view("/") ? Route::unknown : Route::open)
+          << method << ' ' << path;
+  }
+  // What engines serve on the same port, and what only looks like a route.
+  EXPECT_EQ(route_of("GET", "/", {}), Route::unknown);
+  for (const auto* path : {"/metrics",
+                           "/flush_cache",
+                           "/update_weights_from_disk",
+                           "/v1/load_lora_adapter",
+                           "/sleep",
+                           "/wake_up",
+                           "/reset_prefix_cache",
+                           "/start_profile",
+                           "/slots",
+                           "/props",
+                           "/api/pull",
+                           "/docs",
+                           "/openapi.json",
+                           "//v1/chat/completions",
+                           "/v1//chat/completions",
+                           "/v1/chat/completions/",
+                           "/v1/chat/completions/../../metrics",
+                           "/V1/chat/completions",
+                           "/v1/chat%2fcompletions",
+                           "/generate;x",
+                           "generate",
+                           "/v1/audio",
+                           "/v1/audio/",
+                           "/v1/audio//speech",
+                           "/v1/audio/speech/",
+                           "/v1/audio/../../flush_cache",
+                           "/v1/audio/..",
+                           "/v1/images/%2e%2e/%2e%2e/flush_cache",
+                           "/v1/images/a;b",
+                           "/v1/images/a\\b",
+                           "/v1/videos/generations",
+                           "/v1/messages/count_tokens/x",
+                           ""})
+    for (const auto* method : {"POST", "OPTIONS"})
+      EXPECT_EQ(route_of(method, path, {}), Route::unknown) << method << ' ' << path;
+}
+
+TEST(Routes, AnswerHealthAndModelsThemselves) {
+  for (const auto* method : {"GET", "HEAD"})
+    for (const Paths& paths : {Paths{}, Paths{"*"}, Paths{"/health", "/v1/models"}, Paths{"/my/route"}}) {
+      EXPECT_EQ(route_of(method, "/health", paths), Route::health);
+      EXPECT_EQ(route_of(method, "/v1/models", paths), Route::models);
+      EXPECT_EQ(route_of(method, "/v1/models/m", paths), Route::model);
+      EXPECT_EQ(route_of(method, "/v1/models/org/m", paths), Route::model);
+    }
+  for (const auto* path : {"/health", "/v1/models", "/v1/models/org/m"}) {
+    for (const auto* method : {"POST", "DELETE", "get"}) {
+      EXPECT_EQ(route_of(method, path, {}), Route::unknown) << method << ' ' << path;
+      EXPECT_EQ(route_of(method, path, {"*"}), Route::open) << method << ' ' << path;
+    }
+    EXPECT_EQ(route_of("OPTIONS", path, {}), Route::open) << "only a replica knows whom it lets in: " << path;
+    EXPECT_EQ(route_of("OPTIONS", path, {"/my/route"}), Route::open);
+  }
+  EXPECT_EQ(route_of("OPTIONS", "/v1/models/../../flush_cache", {}), Route::unknown);
+  for (const auto* path : {"/v1/models/", "/v1/modelsx", "/v1/models/%", "/v1/models/%4", "/v1/models/%zz"})
+    EXPECT_EQ(route_of("GET", path, {}), Route::unknown) << path;
+}
+
+TEST(Routes, AModelsIdIsDecodedAndMayHoldSlashes) {
+  EXPECT_EQ(model_id_in("/v1/models/m"), "m");
+  EXPECT_EQ(model_id_in("/v1/models/org/m"), "org/m");
+  EXPECT_EQ(model_id_in("/v1/models/org%2Fm%2f7B"), "org/m/7B");
+  EXPECT_EQ(model_id_in("/v1/models/a%20b%25c+d"), "a b%c+d");
+  EXPECT_EQ(model_id_in("/v1/models/a%"), std::nullopt);
+  EXPECT_EQ(model_id_in("/v1/models/a%2"), std::nullopt);
+  EXPECT_EQ(model_id_in("/v1/models/a%+2"), std::nullopt);
+  EXPECT_EQ(model_id_in("/v1/models/a%2g"), std::nullopt);
+  EXPECT_EQ(model_id_in("/v1/models/"), std::nullopt);
+  EXPECT_EQ(model_id_in("/v1/models"), std::nullopt);
+  EXPECT_EQ(model_id_in("/v2/models/m"), std::nullopt);
+}
+
+TEST(Routes, FollowTheSettings) {
+  const Paths some{"/generate", "/metrics"};
+  EXPECT_EQ(route_of("POST", "/generate", some), Route::inference);
+  EXPECT_EQ(route_of("GET", "/metrics", some), Route::open);
+  EXPECT_EQ(route_of("POST", "/v1/completions", some), Route::unknown) << "exactly these";
+  EXPECT_EQ(route_of("GET", "/metrics/x", some), Route::unknown);
+  EXPECT_EQ(route_of("POST", "/v1/completions", {"*"}), Route::inference);
+  EXPECT_EQ(route_of("GET", "/anything", {"*"}), Route::open);
+
+  const Paths added{"default", "/my/route"};
+  EXPECT_EQ(route_of("POST", "/my/route", added), Route::open);
+  EXPECT_EQ(route_of("OPTIONS", "/my/route", added), Route::open);
+  EXPECT_EQ(route_of("POST", "/v1/completions", added), Route::inference);
+  EXPECT_EQ(route_of("POST", "/flush_cache", added), Route::unknown);
+  EXPECT_EQ(route_of("POST", "/default", added), Route::unknown);
+}
+
+}  // namespace
+}  // namespace weir::proxy::http

@@ -1,0 +1,44 @@
+#include "proxy/net/connect.hpp"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+
+#include <cerrno>
+
+namespace weir::proxy::net {
+namespace {
+
+TEST(Connecting, TellsWeirsOwnWantsFromWhatTheReplicaDoes) {
+  for (const int own : {EMFILE, ENFILE, EADDRNOTAVAIL, ENOBUFS, ENOMEM}) EXPECT_TRUE(is_own_want(own)) << own;
+  for (const int other : {0, -1, ECONNREFUSED, ECONNRESET, ETIMEDOUT, EHOSTUNREACH, ENETUNREACH, EACCES})
+    EXPECT_FALSE(is_own_want(other)) << other;
+}
+
+TEST(Connecting, SaysThatNoDescriptorIsLeft) {
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  const int next = ::dup(0);
+  ASSERT_GE(next, 0);
+  ::close(next);
+  const rlimit none{static_cast<rlim_t>(next), before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
+  errno = 0;
+  const auto socket = begin_connect({boost::asio::ip::address_v4::loopback(), 9});
+  const int error = errno;
+  ::setrlimit(RLIMIT_NOFILE, &before);
+  EXPECT_FALSE(socket);
+  EXPECT_EQ(error, EMFILE);
+}
+
+TEST(Connecting, SaysWhyTheSystemRefusesAnAddress) {
+  // Broadcast takes no connections: connect() fails at once, and closing the socket does not hide why.
+  errno = 0;
+  const auto socket = begin_connect({boost::asio::ip::address_v4::broadcast(), 9});
+  const int error = errno;
+  EXPECT_FALSE(socket);
+  EXPECT_TRUE(error == EACCES || error == ENETUNREACH) << error;
+}
+
+}  // namespace
+}  // namespace weir::proxy::net

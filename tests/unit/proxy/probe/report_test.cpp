@@ -1,0 +1,228 @@
+// What a probe says: advice only where it applies, and both forms of a report.
+#include "proxy/probe/report.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <boost/json/parse.hpp>
+
+namespace weir::proxy::probe {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::Contains;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+using ::testing::StartsWith;
+
+ProbedStream good_stream() {
+  ProbedStream stream;
+  stream.api = metrics::Api::openai_chat;
+  stream.figures.ttfb = 0.040;
+  stream.figures.ttft = 0.041;
+  stream.figures.tpot = 0.018;
+  stream.prompt_tokens = 114;
+  stream.cached_tokens = 96;
+  stream.output_tokens = 16;
+  stream.token_events = 16;
+  stream.token_source = metrics::TokenSource::usage;
+  stream.tokens_per_event = metrics::TokensPerEvent::settled;
+  return stream;
+}
+
+/// A vLLM with which all is well, and settings that say what it says.
+struct Case {
+  config::Settings settings;
+  config::Pool pool;
+  config::Replica replica;
+  ProbeReport report;
+
+  Case() {
+    pool.name = "chat";
+    replica.name = "gpu0";
+    replica.url = {"127.0.0.1", 8001, "/engine", "127.0.0.1:8001"};
+    report.reachable = true;
+    report.facts.engine = Engine::vllm;
+    report.facts.version = "0.10.2";
+    report.facts.models = {"qwen2.5-7b"};
+    report.facts.metrics = true;
+    report.first = report.again = good_stream();
+    report.continuous_usage = true;
+  }
+  Probed probed() const { return {settings, pool, replica, report}; }
+  std::vector<std::string> advice() const { return probe::advice(probed()); }
+};
+
+TEST(ProbeAdvice, ThereIsNoneWhereAllIsWell) { EXPECT_THAT(Case().advice(), IsEmpty()); }
+
+TEST(ProbeAdvice, AMissingUsageIsNamedWithWhatItCosts) {
+  Case c;
+  c.report.first->token_source = metrics::TokenSource::none;
+  EXPECT_THAT(c.advice(), Contains("usage is not reported on streams: token counts and TPOT stay unknown"));
+}
+
+TEST(ProbeAdvice, AReplicaThatRefusesTheQuestionIsToBeSparedIt) {
+  Case c;
+  c.report.usage_refused = true;
+  EXPECT_THAT(c.advice(), Contains(HasSubstr("inject_usage = false")));
+  c.replica.inject_usage = false;
+  EXPECT_THAT(c.advice(), IsEmpty());
+}
+
+TEST(ProbeAdvice, CachedTokensAreSwitchedOnByTheEnginesOwnOption) {
+  Case c;
+  c.report.first->cached_tokens.reset();
+  EXPECT_THAT(c.advice(), IsEmpty()) << "the second request showed them";
+  c.report.again->cached_tokens.reset();
+  EXPECT_THAT(c.advice(), Contains("start vLLM with --enable-prompt-tokens-details to see cached tokens"));
+  c.report.facts.prefix_caching = false;
+  EXPECT_THAT(c.advice(), IsEmpty()) << "there are none to be seen";
+  c.report.facts.engine = Engine::sglang;
+  EXPECT_THAT(c.advice(), Contains("start SGLang with --enable-cache-report to see cached tokens"));
+  c.report.facts.engine = Engine::tgi;
+  EXPECT_THAT(c.advice(), IsEmpty()) << "TGI has no such option";
+}
+
+TEST(ProbeAdvice, MetricsAreSwitchedOnWhereTheyAreOffByDefault) {
+  Case c;
+  c.report.facts.metrics = false;
+  EXPECT_THAT(c.advice(), IsEmpty());
+  c.report.facts.engine = Engine::llama_cpp;
+  EXPECT_THAT(c.advice(), Contains("start llama.cpp with --metrics to see its own load"));
+  c.report.facts.engine = Engine::sglang;
+  EXPECT_THAT(c.advice(), Contains(HasSubstr("--enable-metrics")));
+}
+
+TEST(ProbeAdvice, LimitsThatOnlyTheReplicaKnowsAreGivenAsSettingsAndContradictionsAreSaid) {
+  Case c;
+  c.report.facts.kv_tokens = 123456;
+  c.report.facts.max_context = 8192;
+  EXPECT_THAT(c.advice(), Contains("kv_tokens = 123456 in this replica's table lets weir avoid preemption"));
+  EXPECT_THAT(c.advice(), Contains(StartsWith("max_context = 8192")));
+  c.replica.kv_tokens = 123456;
+  c.replica.max_context = 8192;
+  EXPECT_THAT(c.advice(), IsEmpty());
+  c.replica.kv_tokens = 99;
+  EXPECT_THAT(c.advice(), Contains("kv_tokens is 99 in the settings, the replica says 123456"));
+}
+
+TEST(ProbeAdvice, SlotsAreALimitOnlyFromAbove) {
+  Case c;
+  c.report.facts.slots = 4;
+  EXPECT_THAT(c.advice(), Contains(StartsWith("max_in_flight = 4")));
+  c.replica.max_in_flight = 8;
+  EXPECT_THAT(c.advice(), Contains("max_in_flight is 8 in the settings, the replica says 4"));
+  c.replica.max_in_flight = 2;
+  EXPECT_THAT(c.advice(), IsEmpty());
+}
+
+TEST(ProbeAdvice, ModelsThatAreNotServedAreShownBesideThoseThatAre) {
+  Case c;
+  c.pool.models = {"qwen2.5-7b"};
+  EXPECT_THAT(c.advice(), IsEmpty());
+  c.pool.models = {"qwen2.5-7b", "llama"};
+  EXPECT_THAT(c.advice(),
+              Contains("settings say models = [\"qwen2.5-7b\", \"llama\"], the replica serves [\"qwen2.5-7b\"]"));
+  c.report.facts.models.clear();
+  EXPECT_THAT(c.advice(), IsEmpty()) << "unknown is no contradiction";
+}
+
+TEST(ProbeAdvice, ContinuousUsageIsAdvisedOnlyWhereItWouldTellWhatIsUnknown) {
+  Case c;
+  c.report.first->tokens_per_event = metrics::TokensPerEvent::unknown;
+  EXPECT_THAT(c.advice(), Contains(StartsWith("inject_continuous_usage = true")));
+  c.settings.measure.inject_continuous_usage = true;
+  EXPECT_THAT(c.advice(), IsEmpty());
+  c.report.continuous_usage = false;
+  EXPECT_THAT(c.advice(), Contains(StartsWith("inject_continuous_usage is on, but")));
+  c.replica.inject_continuous_usage = false;
+  EXPECT_THAT(c.advice(), IsEmpty());
+}
+
+TEST(ProbeAdvice, AHeadThatComesBeforeTheFirstTokenMakesAcceptHoldMatter) {
+  Case c;
+  c.report.first->figures.ttfb = 0.001;
+  EXPECT_THAT(c.advice(), Contains(AllOf(StartsWith("the head comes 40.0 ms before the first token"),
+                                         HasSubstr("accept_hold (10 s)"))));
+  c.settings.limits.accept_hold = config::Seconds(0);
+  EXPECT_THAT(c.advice(), Contains(HasSubstr("accept_hold = 0")));
+}
+
+TEST(ProbeReport, AHeadIsBeforeTheFirstTokenOnlyIfClearlySo) {
+  const struct {
+    std::optional<double> ttfb, ttft;
+    bool before;
+  } cases[]{{0.001, 0.050, true},   {0.049, 0.050, false},      {0.030, 0.050, false},
+            {0.0001, 0.001, false}, {std::nullopt, 0.1, false}, {0.001, std::nullopt, false}};
+  for (const auto& [ttfb, ttft, before] : cases) {
+    auto stream = good_stream();
+    stream.figures.ttfb = ttfb;
+    stream.figures.ttft = ttft;
+    EXPECT_EQ(head_before_first_token(stream), before) << ttfb.value_or(-1) << ' ' << ttft.value_or(-1);
+  }
+}
+
+TEST(ProbeReport, TheTextHasTheFiguresOfAStreamAndNoEscapesUnlessAsked) {
+  const auto text = text_of(Case().probed(), false);
+  EXPECT_THAT(text, StartsWith("gpu0  http://127.0.0.1:8001/engine  vLLM 0.10.2  fine\n"));
+  EXPECT_THAT(text, HasSubstr("openai.chat: TTFT 41.0 ms, TPOT 18.0 ms, 16 tokens in 16 events (k: settled)"));
+  EXPECT_THAT(text, HasSubstr("96 of 114 prompt tokens cached"));
+  EXPECT_THAT(text, HasSubstr("KV cache unknown, max context unknown"));
+  EXPECT_THAT(text, Not(HasSubstr("\x1b")));
+  EXPECT_THAT(text_of(Case().probed(), true), HasSubstr("\x1b["));
+}
+
+TEST(ProbeReport, WhatAReplicaCallsItselfCannotWriteToTheTerminal) {
+  Case c;
+  c.report.facts.version = "1\x1b[2J";
+  c.report.facts.models = {"m\r\n"};
+  EXPECT_THAT(text_of(c.probed(), false), AllOf(HasSubstr("vLLM 1?[2J"), HasSubstr("[\"m??\"]")));
+}
+
+TEST(ProbeReport, AReplicaThatWasNotReachedIsOneLineAndItsJsonHasTheSameMembers) {
+  Case c, down;
+  down.report = {};
+  down.report.failure = "cannot connect: Connection refused";
+  EXPECT_EQ(text_of(down.probed(), false),
+            "gpu0  http://127.0.0.1:8001/engine  FAILED: cannot connect: Connection refused\n");
+  const auto fine = boost::json::parse(json_of(c.probed())).as_object();
+  const auto failed = boost::json::parse(json_of(down.probed())).as_object();
+  ASSERT_EQ(fine.size(), failed.size());
+  for (const auto& [key, value] : fine) EXPECT_TRUE(failed.contains(key)) << key;
+  EXPECT_EQ(failed.at("failure"), "cannot connect: Connection refused");
+  EXPECT_TRUE(failed.at("stream").is_null());
+  EXPECT_TRUE(failed.at("usage_on_streams").is_null());
+  EXPECT_EQ(fine.at("fine"), true);
+  EXPECT_EQ(fine.at("stream").as_object().at("k_source"), "settled");
+  EXPECT_EQ(fine.at("again").as_object().at("cached_tokens"), 96);
+  EXPECT_DOUBLE_EQ(fine.at("stream").as_object().at("ttft_s").as_double(), 0.041);
+}
+
+TEST(ProbeBody, EachDialectIsAskedInItsOwnWords) {
+  const auto parsed = [](metrics::Api api, UsageQuestion usage) {
+    return boost::json::parse(probe_body(api, "m \"1\"", usage)).as_object();
+  };
+  const auto chat = parsed(metrics::Api::openai_chat, UsageQuestion::at_end);
+  EXPECT_EQ(chat.at("model"), "m \"1\"");
+  EXPECT_EQ(chat.at("stream"), true);
+  EXPECT_EQ(chat.at("max_tokens"), 16);
+  EXPECT_EQ(chat.at("messages").as_array().at(0).as_object().at("role"), "user");
+  EXPECT_EQ(chat.at("stream_options"), boost::json::parse(R"({"include_usage":true})"));
+  const auto completions = parsed(metrics::Api::openai_completions, UsageQuestion::on_every_chunk);
+  EXPECT_TRUE(completions.at("prompt").is_string());
+  EXPECT_EQ(completions.at("stream_options"),
+            boost::json::parse(R"({"include_usage":true,"continuous_usage_stats":true})"));
+  EXPECT_FALSE(parsed(metrics::Api::openai_chat, UsageQuestion::none).contains("stream_options"));
+  const auto tgi = parsed(metrics::Api::tgi_generate, UsageQuestion::none);
+  EXPECT_EQ(tgi.at("parameters").as_object().at("max_new_tokens"), 16);
+  EXPECT_EQ(tgi.at("parameters").as_object().at("details"), true);
+  const auto llama = parsed(metrics::Api::llamacpp_completion, UsageQuestion::none);
+  EXPECT_EQ(llama.at("n_predict"), 16);
+  EXPECT_EQ(llama.at("stream"), true);
+  EXPECT_FALSE(
+      boost::json::parse(probe_body(metrics::Api::openai_chat, "", UsageQuestion::none)).as_object().contains("model"));
+}
+
+}  // namespace
+}  // namespace weir::proxy::probe

@@ -1,0 +1,53 @@
+#include "proxy/serve/announcement.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace weir::proxy::serve {
+namespace {
+
+config::Settings settings() {
+  config::Settings settings;
+  config::Pool chat;
+  chat.name = "chat";
+  for (const std::string name : {"gpu0", "gpu1"}) {
+    config::Replica replica;
+    replica.name = name;
+    replica.url = {"10.0.0.1", 8000, "/" + name, "10.0.0.1:8000"};
+    replica.config = "vllm-fp16";
+    chat.replicas.push_back(replica);
+  }
+  config::Pool small = chat;
+  small.name = "small";
+  small.models = {"qwen", "phi"};
+  small.policy = config::Policy::round_robin;
+  small.replicas.resize(1);
+  settings.pools = {chat, small};
+  return settings;
+}
+
+TEST(Announcement, NamesPoolsAndReplicas) {
+  EXPECT_THAT(
+      start_lines(settings(), "1.2.3", 4),
+      testing::ElementsAre("weir 1.2.3 starts with 4 loops", "pool 'chat': any model, least_queued_tokens, 2 replicas",
+                           "replica 'gpu0' of pool 'chat': http://10.0.0.1:8000/gpu0, config 'vllm-fp16'",
+                           "replica 'gpu1' of pool 'chat': http://10.0.0.1:8000/gpu1, config 'vllm-fp16'",
+                           "pool 'small': models qwen, phi, round_robin, 1 replica",
+                           "replica 'gpu0' of pool 'small': http://10.0.0.1:8000/gpu0, config 'vllm-fp16'",
+                           "request log: requests.jsonl"));
+}
+
+TEST(Announcement, NamesListeners) {
+  auto some = settings();
+  some.server.listen = {{"127.0.0.1", 8080}, {"::1", 80}};
+  EXPECT_THAT(
+      listening_lines(some),
+      testing::ElementsAre("serving on http://127.0.0.1:8080", "serving on http://[::1]:80",
+                           "metrics on http://127.0.0.1:9090/metrics", "admin on http://127.0.0.1:9091/api/replicas"));
+  some.metrics.listen.reset();
+  some.admin.listen.reset();
+  EXPECT_EQ(listening_lines(some).size(), 2U);
+}
+
+}  // namespace
+}  // namespace weir::proxy::serve
