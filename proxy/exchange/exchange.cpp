@@ -33,7 +33,7 @@ constexpr std::uint32_t bit_of(metrics::Api api) { return std::uint32_t{1} << st
 }  // namespace
 
 Exchange::Exchange(Loop& loop, ClientSide client, ClientRequest& request)
-    : loop_(loop), client_(client), request_(request), record_(begin_record(request)) {
+    : loop_(loop), client_(client), request_(request), body_size_(request.body.size()) {
   loop_.streams.fetch_add(1, std::memory_order_relaxed);
 }
 
@@ -45,48 +45,45 @@ Exchange::~Exchange() {
 net::Awaitable<ExchangeEnd> Exchange::run() {
   pool_ = loop_.shared.fleet.pool_for(request_.facts.model);
   if (pool_ == nullptr) {
-    record_.outcome = Outcome::bad_request;
     end_.own = http::error_answer(404, "invalid_request_error", "model_not_found",
                                   "the model '" + request_.facts.model +
                                       "' is not served here; known models: " + loop_.shared.fleet.known_models());
-    record(loop_.shared.exposition.unassigned());
+    AttemptResult none;
+    none.verdict.outcome = Outcome::bad_request;
+    record(loop_.shared.exposition.unassigned(), nullptr, std::move(none));
     co_return std::move(end_);
   }
-  record_.pool = pool_->settings.name;
-  while (!over_) {
-    if (!lease_) {
-      if (auto refusal = enter(*pool_)) {
-        // What the last replica did is the cause.
-        if (!tried_.empty()) {
-          give_up(*pool_->replicas[tried_.back()]);
-          break;
-        }
-        end_.own = std::move(refusal);
-        record(*pool_->unassigned);
-        break;
-      }
-    }
+  for (auto next_step = Next::another_attempt; next_step == Next::another_attempt;) {
+    if (!lease_ && !enter()) break;
     auto& replica = *pool_->replicas[lease_.replica()];
-    co_await attempt(replica);
+    auto result = co_await attempt(replica);
+    next_step = next(replica, std::move(result));
   }
   co_return std::move(end_);
 }
 
-/// Takes a lease, or says why not.
-std::optional<http::OwnAnswer> Exchange::enter(fleet::PoolRuntime& pool) {
-  auto offered = pool.balancer->offer(request_.facts, std::chrono::steady_clock::now(), tried_);
+/// Takes a lease; false if there is none, and the request is over.
+bool Exchange::enter() {
+  auto offered = pool_->balancer->offer(request_.facts, std::chrono::steady_clock::now(), tried_);
   if (auto* admitted = std::get_if<balancer::Admitted>(&offered)) {
     lease_ = std::move(admitted->lease);
-    record_.prompt_tokens_estimate = lease_.prompt_estimate();
-    return std::nullopt;
+    prompt_estimate_ = lease_.prompt_estimate();
+    return true;
+  }
+  // What the last replica did is the cause.
+  if (last_replica_ != nullptr) {
+    give_up(*last_replica_, std::move(*last_result_));
+    return false;
   }
   const auto& refused = std::get<balancer::Refused>(offered);
-  if (tried_.empty()) {
-    record_.outcome = refused.reason == balancer::Refused::Reason::too_long ? Outcome::bad_request : Outcome::rejected;
-    if (refused.reason == balancer::Refused::Reason::busy)
-      loop_.shard.limit_hits[static_cast<std::size_t>(metrics::series::Limit::max_in_flight)].add();
-  }
-  return refusal_answer(refused, pool.settings.name);
+  if (refused.reason == balancer::Refused::Reason::busy)
+    loop_.shard.limit_hits[static_cast<std::size_t>(metrics::series::Limit::max_in_flight)].add();
+  end_.own = refusal_answer(refused, pool_->settings.name);
+  AttemptResult none;
+  none.verdict.outcome =
+      refused.reason == balancer::Refused::Reason::too_long ? Outcome::bad_request : Outcome::rejected;
+  record(*pool_->unassigned, nullptr, std::move(none));
+  return false;
 }
 
 /// The replica took the original of what it had refused: it was the usage option.
@@ -109,47 +106,38 @@ metrics::wire::Ask Exchange::ask_of(const fleet::ReplicaRuntime& replica) const 
   return every_chunk ? Ask::usage_on_every_chunk : Ask::usage;
 }
 
-RelayMachine::Options Exchange::machine_options(fleet::ReplicaRuntime& replica, metrics::wire::Ask asked, bool reused) {
-  RelayMachine::Options options{.limits = loop_.shared.settings.limits};
-  options.api = request_.facts.api;
-  options.stream = request_.facts.stream;
-  options.to_head = request_.head.method == "HEAD";
-  options.client_http_1_1 = request_.head.http_1_1;
-  options.client_keep_alive = request_.head.keep_alive && !loop_.shared.draining.load(std::memory_order_relaxed);
-  options.injected = asked != metrics::wire::Ask::nothing;
-  options.asked = asked;
+Attempt::Options Exchange::attempt_options(fleet::ReplicaRuntime& replica, metrics::wire::Ask asked, bool reused) {
+  Attempt::Options options{.replica = {.limits = loop_.shared.settings.limits}};
+  auto& to_replica = options.replica;
+  to_replica.api = request_.facts.api;
+  to_replica.stream = request_.facts.stream;
+  to_replica.to_head = request_.head.method == "HEAD";
+  to_replica.injected = asked != metrics::wire::Ask::nothing;
+  to_replica.asked = asked;
   const auto api_bit = bit_of(request_.facts.api);
-  options.injection_proven = (replica.took_injection.load(std::memory_order_relaxed) & api_bit) != 0;
+  to_replica.injection_proven = (replica.took_injection.load(std::memory_order_relaxed) & api_bit) != 0;
+  to_replica.reused = reused;
+  to_replica.choices = request_.facts.n;
+  to_replica.prompts = request_.facts.prompts;
+  to_replica.received = request_.received;
+  to_replica.started = std::chrono::steady_clock::now();
+  auto& to_client = options.client;
+  to_client.http_1_1 = request_.head.http_1_1;
+  to_client.keep_alive = request_.head.keep_alive && !loop_.shared.draining.load(std::memory_order_relaxed);
+  to_client.api = request_.facts.api;
+  to_client.request_id = request_.request_id;
+  to_client.weir_id = request_.id;
+  to_client.replica = loop_.shared.settings.server.replica_header ? std::string_view(replica.settings.name) : "";
+  to_client.origin = request_.head["origin"];
+  if (!to_client.origin.empty()) to_client.cors = &loop_.shared.cors;
   options.keep_errors = repeatable() && (best_ || another_is_left());
-  options.leaves_error = [this, &replica](unsigned status) {
-    asks_another_ = asks_another(replica, status);
-    return *asks_another_ || best_;
-  };
-  options.accepted = [this, &replica, injected = options.injected](unsigned status) {
-    give_retry_back();
-    std::vector<http::HeaderField>().swap(request_.head.fields);  // Only another attempt would need them again.
-    if (doubtful_) accepted_after_doubt(replica, status);
-    if (status >= 300) return;
-    if (injected) replica.took_injection.fetch_or(bit_of(request_.facts.api), std::memory_order_relaxed);
-    if (refused_injection_ == &replica) disable_injection(replica);
-  };
-  options.reused = reused;
-  options.choices = request_.facts.n;
-  options.prompts = request_.facts.prompts;
-  options.request_id = request_.request_id;
-  options.weir_id = request_.id;
-  if (const auto origin = request_.head["origin"]; !origin.empty())
-    options.head_arrived = [this, origin](const http::ResponseHead& head) { loop_.shared.cors.note(origin, head); };
-  options.replica = loop_.shared.settings.server.replica_header ? std::string_view(replica.settings.name) : "";
-  options.received = request_.received;
-  options.started = std::chrono::steady_clock::now();
   return options;
 }
 
 /// An idle connection to the replica, or one that begins to connect. After a stale or a refused one it is a fresh one.
 Exchange::Connection Exchange::connection_to(fleet::ReplicaRuntime& replica) {
   Connection connection;
-  if (refused_injection_ != &replica && record_.replica != replica.settings.name) {
+  if (refused_injection_ != &replica && last_replica_ != &replica) {
     if (auto idle = loop_.idle.take(replica, std::chrono::steady_clock::now())) {
       connection.fd = std::move(*idle);
       connection.reused = true;
@@ -178,57 +166,82 @@ Relay::Request Exchange::relay_request(const fleet::ReplicaRuntime& replica, met
 }
 
 // What only the beginning needs is in functions of its own: all that is named here is held while the stream lasts.
-net::Awaitable<void> Exchange::attempt(fleet::ReplicaRuntime& replica) {
-  auto& shard = replica.series->shard(loop_.index);
+net::Awaitable<AttemptResult> Exchange::attempt(fleet::ReplicaRuntime& replica) {
   auto connection = connection_to(replica);
-  record_.replica = replica.settings.name;
-  record_.config = replica.settings.config;
-  ++record_.attempt;
+  last_replica_ = &replica;
+  ++attempts_;
   if (!connection.fd) {
-    not_connected(replica, std::move(lease_), connection.error);
-    co_return;
+    AttemptResult unconnected;
+    unconnected.end = AttemptEnd::unconnected;
+    unconnected.connect_error = connection.error;
+    unconnected.lease = std::move(lease_);
+    co_return unconnected;
   }
-
   auto asked = metrics::wire::Ask::nothing;
   std::uint64_t body_length = 0;
   auto request = relay_request(replica, asked, body_length);
-  RelayMachine machine(machine_options(replica, asked, connection.reused), std::move(lease_), shard);
-  Relay relay(loop_, client_, std::move(connection.fd), connection.reused, std::move(request), machine);
-  co_await relay.run(net::use_awaitable);
-
-  const auto ended = std::chrono::steady_clock::now();
-  record_.connect += relay.connect_time();
-  record_.paused += relay.paused_time();
-  if (!machine.done()) {
-    not_connected(replica, machine.take_lease(), relay.connect_error());
-    co_return;
+  auto& shard = replica.series->shard(loop_.index);
+  Attempt attempt(attempt_options(replica, asked, connection.reused), std::move(lease_), shard);
+  Relay relay(loop_, client_, std::move(connection.fd), connection.reused, std::move(request), attempt);
+  const bool injected = asked != metrics::wire::Ask::nothing;
+  for (bool over = false; !over;) {
+    const auto news = co_await relay.run(net::use_awaitable);
+    if (news == RelayNews::undecided) decide(attempt, relay, replica, injected);
+    if (news == RelayNews::accepted) accepted(replica, attempt.status(), injected);
+    over = news == RelayNews::over;
   }
-  if (!loop_.shared.cutting.load(std::memory_order_relaxed)) note_attempt(replica, machine, ended);
-  note_own_return(loop_.shared.own_wants, ended);
-  met(machine.company());
-  connect_error_ = 0;
-  if (machine.sent_at()) shard.bytes[0].add(body_length);
-  if (auto connection_left = relay.take_connection()) loop_.idle.put(replica, std::move(connection_left), ended);
-  switch (machine.end()) {
+  if (attempt.sent_at()) shard.bytes[0].add(body_length);
+  if (auto left = relay.take_connection()) loop_.idle.put(replica, std::move(left), std::chrono::steady_clock::now());
+  co_return relay.take_result();
+}
+
+/// The replica answers with an error that is too large or too slow to put by.
+void Exchange::decide(Attempt& attempt, Relay& relay, fleet::ReplicaRuntime& replica, bool injected) {
+  if (attempt.state() != Attempt::State::undecided) return;  // Meanwhile the client has left.
+  asks_another_ = asks_another(replica, attempt.status());
+  if (*asks_another_ || best_) {
+    relay.leave_error();
+  } else {
+    accepted(replica, attempt.status(), injected);
+    relay.relay_error();
+  }
+}
+
+/// An answer is on its way to the client: no retry can follow any more.
+void Exchange::accepted(fleet::ReplicaRuntime& replica, unsigned status, bool injected) {
+  give_retry_back();
+  std::vector<http::HeaderField>().swap(request_.head.fields);  // Only another attempt would need them again.
+  if (doubtful_) accepted_after_doubt(replica, status);
+  if (status >= 300) return;
+  if (injected) replica.took_injection.fetch_or(bit_of(request_.facts.api), std::memory_order_relaxed);
+  if (refused_injection_ == &replica) disable_injection(replica);
+}
+
+Exchange::Next Exchange::next(fleet::ReplicaRuntime& replica, AttemptResult result) {
+  connect_ += result.connect;
+  paused_ += result.paused;
+  auto& retries = replica.series->shard(loop_.index).retries;
+  if (result.end == AttemptEnd::unconnected) return not_connected(replica, std::move(result));
+  const auto now = std::chrono::steady_clock::now();
+  if (!loop_.shared.cutting.load(std::memory_order_relaxed)) note_attempt(replica, result, now);
+  note_own_return(loop_.shared.own_wants, now);
+  switch (result.end) {
     case AttemptEnd::stale:
-      lease_ = machine.take_lease();
-      --record_.attempt;
-      shard.retries[static_cast<std::size_t>(metrics::series::Retry::stale_connection)].add();
-      co_return;
+      --attempts_;
+      lease_ = std::move(result.lease);
+      retries[static_cast<std::size_t>(metrics::series::Retry::stale_connection)].add();
+      return Next::another_attempt;
     case AttemptEnd::injection_refused:
-      lease_ = machine.take_lease();
+      lease_ = std::move(result.lease);
       refused_injection_ = &replica;
-      shard.retries[static_cast<std::size_t>(metrics::series::Retry::injection_refused)].add();
-      co_return;
+      retries[static_cast<std::size_t>(metrics::series::Retry::injection_refused)].add();
+      return Next::another_attempt;
     case AttemptEnd::refused:
-      refused(machine, relay, replica);
-      co_return;
+      return refused(replica, std::move(result));
     case AttemptEnd::failed:
-      failed(machine, relay, replica);
-      co_return;
-    case AttemptEnd::answered:
-    case AttemptEnd::client_gone:
-      conclude(machine, relay, replica);
+      return failed(replica, std::move(result));
+    default:
+      return answered(replica, std::move(result));
   }
 }
 
@@ -251,27 +264,22 @@ void Exchange::give_retry_back() {
   if (std::exchange(holds_retry_, false)) loop_.shared.fleet.retries().give_back();
 }
 
-void Exchange::retried(fleet::ReplicaRuntime& replica, metrics::series::Retry reason) {
+Exchange::Next Exchange::retry(fleet::ReplicaRuntime& replica, metrics::series::Retry reason) {
   replica.series->shard(loop_.index).retries[static_cast<std::size_t>(reason)].add();
   tried_.push_back(replica.index);
-}
-
-/// What else was on the replica of the attempt that is over.
-void Exchange::met(const balancer::Company& company) {
-  record_.in_flight_at_start = company.in_flight_at_start;
-  record_.in_flight_mean = company.in_flight_mean;
+  return Next::another_attempt;
 }
 
 /// Nothing was sent, so another replica may have the request at no cost: such a retry draws nothing from the budget.
 /// One that took limits.connect to fail does, lest a client wait for one replica after the other.
-void Exchange::not_connected(fleet::ReplicaRuntime& replica, balancer::Lease lease, int error) {
+Exchange::Next Exchange::not_connected(fleet::ReplicaRuntime& replica, AttemptResult result) {
   const auto now = std::chrono::steady_clock::now();
   const bool cutting = loop_.shared.cutting.load(std::memory_order_relaxed);
+  const int error = result.connect_error;
   balancer::End told;
   told.unsent = net::is_own_want(error);
-  met(lease.end(told, now));
-  connect_error_ = error;
-  record_.outcome = told.unsent ? Outcome::rejected : error == ETIMEDOUT ? Outcome::timeout : Outcome::upstream_error;
+  result.company = result.lease.end(told, now);
+  result.verdict = verdict_of_connecting(error);
   if (told.unsent) {
     const auto limit =
         error == EMFILE || error == ENFILE ? metrics::series::Limit::descriptors : metrics::series::Limit::sockets;
@@ -281,45 +289,50 @@ void Exchange::not_connected(fleet::ReplicaRuntime& replica, balancer::Lease lea
     note_unconnected(replica, error, now);
   }
   const bool again = error == ETIMEDOUT ? take_retry() : another_is_left() && !cutting;
-  if (!again) return give_up(replica);
-  if (told.unsent) return tried_.push_back(replica.index);  // That is no failure of this replica's.
-  retried(replica, metrics::series::Retry::connect);
+  if (!again) return give_up(replica, std::move(result));
+  last_result_ = std::make_unique<AttemptResult>(std::move(result));
+  if (!told.unsent) return retry(replica, metrics::series::Retry::connect);
+  tried_.push_back(replica.index);  // That is no failure of this replica's.
+  return Next::another_attempt;
 }
 
-static void add_attempt(metrics::record::RequestRecord& record, const RelayMachine& machine, const Relay& relay) {
-  record.outcome = machine.outcome();
-  record.phase = machine.phase();
-  record.status = machine.status();
-  record.sent = machine.sent_at();
-  record.head = machine.head_at();
-  record.ended = relay.ended_at();
-  record.overhead_max = machine.overhead_max();
-  record.bytes_out = machine.bytes_out();
-  record.answer = machine.answer();
-  // Some replicas take "stream": 1 or bodies that are no JSON for what they mean: what came tells.
-  record.facts.stream |= record.answer.events > 0;
+/// What is told of an attempt that another one followed.
+static std::unique_ptr<AttemptResult> in_short(const AttemptResult& result) {
+  auto left = std::make_unique<AttemptResult>();
+  left->end = result.end;
+  left->verdict = result.verdict;
+  left->company = result.company;
+  return left;
 }
 
 /// The replica answered with an error. It is kept until there is a better one, and another replica is asked.
-void Exchange::refused(RelayMachine& machine, const Relay& relay, fleet::ReplicaRuntime& replica) {
-  auto bytes = machine.take_kept();
-  if (!bytes.empty() && (!best_ || fleet::worth(*machine.status()) > fleet::worth(*best_->record.status))) {
-    best_ = std::make_unique<Kept>(Kept{std::move(bytes), machine.client_reusable(), record_, &replica});
-    add_attempt(best_->record, machine, relay);
-  }
-  record_.outcome = machine.outcome();
+Exchange::Next Exchange::refused(fleet::ReplicaRuntime& replica, AttemptResult result) {
+  const auto status = result.status;
+  const auto reason = *result.retry_reason;
+  auto left = in_short(result);
+  if (result.kept && (!best_ || fleet::worth(status) > fleet::worth(best_->result.status)))
+    best_ = std::make_unique<Kept>(Kept{std::move(result), &replica});
   const auto settled = std::exchange(asks_another_, std::nullopt);
-  if (settled ? *settled : asks_another(replica, machine.status_read()))
-    return retried(replica, *machine.retry_reason());
-  give_up(replica);
+  const bool again = settled ? *settled : asks_another(replica, status);
+  if (!again) return give_up(replica, std::move(*left));
+  last_result_ = std::move(left);
+  return retry(replica, reason);
 }
 
 /// Nothing of an answer has reached the client, and nothing more of it will come.
-void Exchange::failed(const RelayMachine& machine, const Relay& relay, fleet::ReplicaRuntime& replica) {
-  record_.outcome = machine.outcome();
-  if (machine.retry_reason() && take_retry()) return retried(replica, *machine.retry_reason());
-  if (!best_) add_attempt(record_, machine, relay);
-  give_up(replica);
+Exchange::Next Exchange::failed(fleet::ReplicaRuntime& replica, AttemptResult result) {
+  if (!result.retry_reason || !take_retry()) return give_up(replica, std::move(result));
+  const auto reason = *result.retry_reason;
+  last_result_ = in_short(result);
+  return retry(replica, reason);
+}
+
+Exchange::Next Exchange::answered(fleet::ReplicaRuntime& replica, AttemptResult result) {
+  learn(replica, result);
+  end_.keep_alive = result.client_keep_alive;
+  end_.reset = result.client_reset;
+  record(*replica.series, &replica, std::move(result));
+  return Next::end;
 }
 
 /// True if another replica is to be asked after an error of this one; the retry is taken then.
@@ -347,66 +360,85 @@ void Exchange::accepted_after_doubt(const fleet::ReplicaRuntime& replica, unsign
 }
 
 /// No replica is left to try: the client gets the best answer that there is, else an error of weir's own.
-void Exchange::give_up(fleet::ReplicaRuntime& replica) {
-  over_ = true;
+Exchange::Next Exchange::give_up(const fleet::ReplicaRuntime& replica, AttemptResult last) {
   if (!best_) {
     const auto& name = replica.settings.name;
-    end_.own = connect_error_ != 0 ? unconnected_answer(name, connect_error_) : failure_answer(name, record_.outcome);
-    return record(*replica.series);
+    end_.own = last.end == AttemptEnd::unconnected ? unconnected_answer(name, last.connect_error)
+                                                   : failure_answer(name, last.verdict.outcome);
+    record(*replica.series, &replica, std::move(last));
+    return Next::end;
   }
-  auto& kept = best_->record;
-  kept.attempt = record_.attempt;
-  kept.connect = record_.connect;
-  kept.paused = record_.paused;
-  kept.ended.reset();
-  record_ = std::move(kept);
-  const auto status = *record_.status;
-  if (fleet::is_doubtful(status)) {
-    const auto now = std::chrono::steady_clock::now();
-    const fleet::SecondOpinions::Case one{best_->replica->index, status, request_.facts.model};
-    if (pool_->opinions.of(one, now) == fleet::SecondOpinions::Opinion::better) {
-      record_.outcome = Outcome::replica_refused;
-    } else if (retries_ > 0) {
-      pool_->opinions.note(one, fleet::SecondOpinions::Opinion::same, now);
-    }
-  }
-  end_.kept = std::make_unique<std::string>(std::move(best_->bytes));
-  end_.keep_alive = best_->keep_alive;
-  record(*best_->replica->series);
+  auto& best = best_->result;
+  if (is_to_blame(*best_->replica, best.status)) best.verdict.outcome = Outcome::replica_refused;
+  end_.kept = std::move(best.kept);
+  end_.keep_alive = best.client_keep_alive;
+  record(*best_->replica->series, best_->replica, std::move(best));
+  return Next::end;
+}
+
+/// The client gets this replica's 401, 403 or 404: true if another one has answered better lately.
+bool Exchange::is_to_blame(const fleet::ReplicaRuntime& replica, unsigned status) {
+  if (!fleet::is_doubtful(status)) return false;
+  const auto now = std::chrono::steady_clock::now();
+  const fleet::SecondOpinions::Case one{replica.index, status, request_.facts.model};
+  if (pool_->opinions.of(one, now) == fleet::SecondOpinions::Opinion::better) return true;
+  if (retries_ > 0) pool_->opinions.note(one, fleet::SecondOpinions::Opinion::same, now);
+  return false;
 }
 
 /// Whether the replica tells its counts unasked. One that no longer does, since another engine runs there now, is asked
 /// again after one answer without them.
-void Exchange::learn(fleet::ReplicaRuntime& replica) const {
-  const auto& answer = record_.answer;
-  const bool known = (replica.tells_counts.load(std::memory_order_relaxed) & bit_of(request_.facts.api)) != 0;
+void Exchange::learn(fleet::ReplicaRuntime& replica, const AttemptResult& result) const {
+  const auto& answer = result.answer;
+  const auto bit = bit_of(request_.facts.api);
+  const bool known = (replica.tells_counts.load(std::memory_order_relaxed) & bit) != 0;
   if (answer.timed && !known) {
-    replica.tells_counts.fetch_or(bit_of(request_.facts.api), std::memory_order_relaxed);
-  } else if (known && !answer.timed && record_.outcome == Outcome::ok && answer.first_token && !answer.output_tokens) {
-    replica.tells_counts.fetch_and(~bit_of(request_.facts.api), std::memory_order_relaxed);
+    replica.tells_counts.fetch_or(bit, std::memory_order_relaxed);
+  } else if (known && !answer.timed && result.verdict.outcome == Outcome::ok && answer.first_token &&
+             !answer.output_tokens) {
+    replica.tells_counts.fetch_and(~bit, std::memory_order_relaxed);
   }
 }
 
-void Exchange::conclude(const RelayMachine& machine, const Relay& relay, fleet::ReplicaRuntime& replica) {
-  over_ = true;
-  add_attempt(record_, machine, relay);
-  learn(replica);
-  end_.keep_alive = machine.client_reusable();
-  end_.reset = machine.cut() && machine.client_framing() == http::ClientFraming::close;
-  record(*replica.series);
-}
-
-void Exchange::record(metrics::series::ReplicaSeries& series) {
+/// Counts and logs the request: the one place where its record is made. `seen` is the attempt whose answer, or whose
+/// failure, the client is told; of a request that reached no replica, only its verdict counts.
+void Exchange::record(metrics::series::ReplicaSeries& series, const fleet::ReplicaRuntime* replica,
+                      AttemptResult seen) {
+  auto record = begin_record(request_);
+  record.bytes_in = body_size_;
+  if (pool_ != nullptr) record.pool = pool_->settings.name;
+  if (replica != nullptr) {
+    record.replica = replica->settings.name;
+    record.config = replica->settings.config;
+  }
+  record.prompt_tokens_estimate = prompt_estimate_;
+  record.attempt = attempts_;
+  record.connect = connect_;
+  record.paused = paused_;
+  record.outcome = seen.verdict.outcome;
+  record.phase = seen.verdict.phase;
+  record.sent = seen.sent;
+  record.head = seen.head;
+  record.overhead_max = seen.overhead_max;
+  record.in_flight_at_start = seen.company.in_flight_at_start;
+  record.in_flight_mean = seen.company.in_flight_mean;
+  record.bytes_out = seen.bytes_out;
+  record.answer = std::move(seen.answer);
+  // Some replicas take "stream": 1 or bodies that are no JSON for what they mean: what came tells.
+  record.facts.stream |= record.answer.events > 0;
   if (end_.own) {
-    record_.status = end_.own->status;
+    record.status = end_.own->status;
     end_.keep_alive = request_.head.keep_alive;
+  } else if (seen.accepted) {
+    record.status = seen.status;
   }
-  if (!record_.ended) record_.ended = std::chrono::steady_clock::now();
+  const bool relayed = !end_.own && !end_.kept;
+  record.ended = relayed ? seen.ended : std::chrono::steady_clock::now();
   auto& shard = series.shard(loop_.index);
-  if (record_.facts.api != metrics::Api::other && !record_.facts.whole_json)
+  if (record.facts.api != metrics::Api::other && !record.facts.whole_json)
     shard.unparsed[static_cast<std::size_t>(metrics::series::Unparsed::broken_request)].add();
-  shard.settle(record_);
-  loop_.shared.log.write(record_);
+  shard.settle(record);
+  loop_.shared.log.write(record);
 }
 
 void record_unassigned(Loop& loop, const ClientRequest& request, Outcome outcome, std::optional<unsigned> status) {

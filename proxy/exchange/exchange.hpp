@@ -49,18 +49,32 @@ class Exchange {
   net::Awaitable<ExchangeEnd> run();
 
  private:
-  std::optional<http::OwnAnswer> enter(fleet::PoolRuntime& pool);
-  net::Awaitable<void> attempt(fleet::ReplicaRuntime& replica);
-  metrics::wire::Ask ask_of(const fleet::ReplicaRuntime& replica) const;
-  RelayMachine::Options machine_options(fleet::ReplicaRuntime& replica, metrics::wire::Ask asked, bool reused);
+  enum class Next : std::uint8_t { another_attempt, end };
+
+  bool enter();
+  net::Awaitable<AttemptResult> attempt(fleet::ReplicaRuntime& replica);
   struct Connection {
     net::UniqueFd fd;
     bool reused = false;
     int error = 0;  ///< Why there is none.
   };
   Connection connection_to(fleet::ReplicaRuntime& replica);
+  metrics::wire::Ask ask_of(const fleet::ReplicaRuntime& replica) const;
   Relay::Request relay_request(const fleet::ReplicaRuntime& replica, metrics::wire::Ask& asked,
                                std::uint64_t& body_length);
+  Attempt::Options attempt_options(fleet::ReplicaRuntime& replica, metrics::wire::Ask asked, bool reused);
+  void decide(Attempt& attempt, Relay& relay, fleet::ReplicaRuntime& replica, bool injected);
+  void accepted(fleet::ReplicaRuntime& replica, unsigned status, bool injected);
+
+  // What follows from an attempt:
+  Next next(fleet::ReplicaRuntime& replica, AttemptResult result);
+  Next not_connected(fleet::ReplicaRuntime& replica, AttemptResult result);
+  Next refused(fleet::ReplicaRuntime& replica, AttemptResult result);
+  Next failed(fleet::ReplicaRuntime& replica, AttemptResult result);
+  Next answered(fleet::ReplicaRuntime& replica, AttemptResult result);
+  Next retry(fleet::ReplicaRuntime& replica, metrics::series::Retry reason);
+  Next give_up(const fleet::ReplicaRuntime& replica, AttemptResult last);
+
   /// Another replica may get the request after this one: what is no inference is sent once.
   bool repeatable() const { return request_.route == http::Route::inference; }
   bool another_is_left() const;
@@ -68,41 +82,37 @@ class Exchange {
   void give_retry_back();
   bool asks_another(const fleet::ReplicaRuntime& replica, unsigned status);
   void accepted_after_doubt(const fleet::ReplicaRuntime& replica, unsigned status);
-  void retried(fleet::ReplicaRuntime& replica, metrics::series::Retry reason);
-  void met(const balancer::Company& company);
-  void not_connected(fleet::ReplicaRuntime& replica, balancer::Lease lease, int error);
-  void refused(RelayMachine& machine, const Relay& relay, fleet::ReplicaRuntime& replica);
-  void failed(const RelayMachine& machine, const Relay& relay, fleet::ReplicaRuntime& replica);
-  void learn(fleet::ReplicaRuntime& replica) const;
-  void conclude(const RelayMachine& machine, const Relay& relay, fleet::ReplicaRuntime& replica);
-  void give_up(fleet::ReplicaRuntime& replica);
-  void record(metrics::series::ReplicaSeries& series);
+  bool is_to_blame(const fleet::ReplicaRuntime& replica, unsigned status);
+  void learn(fleet::ReplicaRuntime& replica, const AttemptResult& result) const;
+  void record(metrics::series::ReplicaSeries& series, const fleet::ReplicaRuntime* replica, AttemptResult seen);
 
   Loop& loop_;
   ClientSide client_;
   ClientRequest& request_;
+  const std::uint64_t body_size_;
   fleet::PoolRuntime* pool_ = nullptr;
   balancer::Lease lease_;
+  std::optional<std::uint64_t> prompt_estimate_;
   std::vector<balancer::ReplicaIndex> tried_;
+  const fleet::ReplicaRuntime* last_replica_ = nullptr;  ///< Of the attempt before.
+  std::unique_ptr<AttemptResult> last_result_;           ///< What it came to, in short.
   std::string upstream_head_;
-  int connect_error_ = 0;  ///< Of the last attempt, if it did not get as far as a connection.
   /// The error of a replica that tells the client most so far.
   struct Kept {
-    std::string bytes;
-    bool keep_alive = false;
-    metrics::record::RequestRecord record;  ///< As of the attempt that it ended.
-    fleet::ReplicaRuntime* replica;
+    AttemptResult result;
+    const fleet::ReplicaRuntime* replica;
   };
   std::unique_ptr<Kept> best_;  ///< Apart, for few requests have one, and all are held while they stream.
   /// The first replica that answered 401, 403 or 404, and with which.
   std::optional<std::pair<balancer::ReplicaIndex, unsigned>> doubtful_;
-  std::size_t retries_ = 0;  ///< Those from the budget.
+  std::uint32_t attempts_ = 0;
+  std::uint32_t retries_ = 0;                  ///< Those from the budget.
+  metrics::Nanoseconds connect_{}, paused_{};  ///< Of all attempts.
   /// Whether another replica is to be asked, where that was settled before the attempt was over.
   std::optional<bool> asks_another_;
-  metrics::record::RequestRecord record_;
   ExchangeEnd end_;
   const fleet::ReplicaRuntime* refused_injection_ = nullptr;  ///< It gets the original.
-  bool over_ = false, holds_retry_ = false;
+  bool holds_retry_ = false;
 };
 
 /// Counts and logs a request that reached no replica.

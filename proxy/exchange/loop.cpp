@@ -2,6 +2,8 @@
 
 #include <boost/asio/post.hpp>
 
+#include "metrics/measure/stream_meter.hpp"
+
 namespace weir::proxy::exchange {
 
 Loop::Loop(Shared& shared_state, std::size_t index_)

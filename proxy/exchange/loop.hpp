@@ -13,7 +13,7 @@
 #include "config/settings.hpp"
 #include "metrics/record/request_log.hpp"
 #include "metrics/series/exposition.hpp"
-#include "proxy/exchange/relay_machine.hpp"
+#include "proxy/exchange/client_framer.hpp"
 #include "proxy/fleet/fleet.hpp"
 #include "proxy/fleet/idle_connections.hpp"
 #include "proxy/fleet/model_directory.hpp"
@@ -62,7 +62,7 @@ class Loop {
   net::Deadlines deadlines;
   net::ArrivalClock clock;
   fleet::IdleConnections idle;
-  RelayOutput output;  ///< For use inside one handler.
+  ClientOutput output;  ///< For use inside one handler.
   boost::asio::io_context context{1};
   // What a new connection is placed by; written by this loop, read by the acceptor.
   std::atomic<std::size_t> connections{0}, streams{0};

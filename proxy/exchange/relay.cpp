@@ -54,18 +54,39 @@ int unacknowledged(int fd) {
 
 }  // namespace
 
-Relay::Relay(Loop& loop, ClientSide client, net::UniqueFd connection, bool connected, Request request,
-             RelayMachine& machine)
+Relay::Relay(Loop& loop, ClientSide client, net::UniqueFd connection, bool connected, Request request, Attempt& attempt)
     : loop_(loop),
       client_(client),
       connection_(std::move(connection)),
       request_(std::move(request)),
-      machine_(machine),
+      attempt_(attempt),
       connected_(connected) {}
 
 Relay::~Relay() = default;
 
+void Relay::go_on() {
+  if (!started_running_) return start();
+  if (over_) tell(RelayNews::over);
+}
+
+void Relay::tell(RelayNews news) {
+  if (completion_) std::exchange(completion_, nullptr)->complete(news);
+}
+
+void Relay::leave_error() {
+  attempt_.leave_error(Clock::now());
+  replica_done();
+}
+
+void Relay::relay_error() {
+  told_accepted_ = true;  // Whoever decides so knows.
+  attempt_.relay_error(Clock::now(), loop_.output);
+  deliver();
+  read_replica();
+}
+
 void Relay::start() {
+  started_running_ = true;
   started_ = Clock::now();
   loop_.deadlines.attach(*this);
   client_watch_ = net::Poller::Watch(loop_.poller, client_.fd, client_events, *this, client_side);
@@ -91,9 +112,9 @@ void Relay::approach(std::uint32_t tag, int ahead) const {
   if (tag == client_side) return;
   if (ahead == farthest_ahead) {
     metrics::prefetch(*this);
-    metrics::prefetch(machine_);
+    metrics::prefetch(attempt_);
   } else {
-    machine_.approach(ahead);
+    attempt_.approach(ahead);
   }
 }
 
@@ -108,11 +129,11 @@ void Relay::send_request() {
     if (taken >= bytes_in_a_row) return replica_watch_.rearm(replica_events);
     const auto rest = std::span(request_.spans).subspan(span_);
     // Before the call: a fast replica's answer may carry an earlier kernel stamp than the call's return.
-    const auto before = machine_.sent_at() ? Moment() : Clock::now();
+    const auto before = attempt_.sent_at() ? Moment() : Clock::now();
     const auto sent = send_some(connection_.get(), rest, span_offset_);
     // A failed send is not the end: the replica may have answered before it stopped reading. The read tells.
     if (sent < 0) return;
-    if (!machine_.sent_at()) machine_.sent(before);
+    if (!attempt_.sent_at()) attempt_.sent(before);
     taken += static_cast<std::size_t>(sent);
     // Empty pieces are passed too: a request without a body would be sent for ever.
     auto left = static_cast<std::size_t>(sent);
@@ -124,24 +145,28 @@ void Relay::send_request() {
   }
 }
 
+bool Relay::reads_on() const {
+  return !over_ && !paused_ && !attempt_.over() && attempt_.state() != Attempt::State::undecided;
+}
+
 void Relay::read_replica() {
-  if (!completion_ || machine_.done() || paused_) return;
+  if (!reads_on()) return;
   const auto buffer = loop_.read_buffer();
   for (std::size_t taken = 0; taken < bytes_in_a_row;) {
     const auto read = loop_.clock.read(connection_.get(), buffer);
     if (read.size > 0) {
       taken += static_cast<std::size_t>(read.size);
-      machine_.arrived(buffer.first(static_cast<std::size_t>(read.size)), read.at, loop_.output);
+      attempt_.arrived(buffer.first(static_cast<std::size_t>(read.size)), read.at, loop_.output);
     } else if (read.size < 0 && (errno == EAGAIN || errno == EINTR)) {
       return;
     } else {
-      machine_.upstream_ended(read.size == 0 ? Break::closed : Break::reset, read.at, loop_.output);
+      attempt_.replica_ended(read.size == 0 ? Break::closed : Break::reset, read.at, loop_.output);
     }
     deliver();
-    if (!completion_ || machine_.done() || paused_) return;
+    if (!reads_on()) return;
     // Of what gathered in a pause, more is to come.
     backlog_ = backlog_ && static_cast<std::size_t>(read.size) == buffer.size();
-    if (backlog_) machine_.paused();
+    if (backlog_) attempt_.paused();
     // A short read has emptied the socket; after a hang-up the end itself is still to be read.
     if (static_cast<std::size_t>(read.size) < buffer.size() && !hung_up_) return;
   }
@@ -150,6 +175,9 @@ void Relay::read_replica() {
 
 /// Writes the machine's output to the client, or keeps what the client does not take.
 void Relay::deliver() {
+  // Before its first byte is out, so that a request that follows it on another loop finds what was learned.
+  if (attempt_.accepted() && completion_ && !std::exchange(told_accepted_, true))
+    std::exchange(completion_, nullptr)->complete_at_once(RelayNews::accepted);
   auto spans = std::span<const std::string_view>(loop_.output.spans);
   std::size_t offset = 0;
   const bool caught_up = pending_.empty();
@@ -173,16 +201,19 @@ void Relay::deliver() {
   const auto now = Clock::now();
   // Until now the client had nothing to take: only from here on is it slow, however long the replica was silent.
   if (caught_up && !pending_.empty()) progressed(now);
-  machine_.written(now, at_once);
-  if (machine_.done()) return replica_done();
-  if (machine_.committed() && span_ == request_.spans.size() && !request_.head->empty()) {
-    std::string().swap(*request_.head);
-    std::string().swap(*request_.body);
-  }
-  if (pending_.size() - pending_offset_ >= loop_.shared.settings.limits.read_ahead && !paused_) {
+  attempt_.written(now, at_once);
+  if (attempt_.over()) {
+    replica_done();
+  } else if (pending_.size() - pending_offset_ >= loop_.shared.settings.limits.read_ahead && !paused_) {
     paused_ = true;
     paused_since_ = now;
-    machine_.paused();
+    attempt_.paused();
+  }
+  if (over_) return;
+  if (attempt_.state() == Attempt::State::undecided) return tell(RelayNews::undecided);
+  if (attempt_.accepted() && span_ == request_.spans.size() && !request_.head->empty()) {
+    std::string().swap(*request_.head);
+    std::string().swap(*request_.body);
   }
 }
 
@@ -233,8 +264,8 @@ void Relay::watch_client(std::uint32_t events) {
   }
   if ((events & EPOLLOUT) == 0 || pending_.empty()) return;
   flush_pending();
-  if (!completion_) return;
-  if (machine_.done()) {
+  if (over_) return;
+  if (attempt_.over()) {
     if (pending_.empty()) over();
   } else if (paused_ && pending_.size() - pending_offset_ <= loop_.shared.settings.limits.read_ahead / 2) {
     paused_ = false;
@@ -245,14 +276,14 @@ void Relay::watch_client(std::uint32_t events) {
 }
 
 void Relay::client_gone() {
-  machine_.client_gone(Clock::now());
+  attempt_.client_gone(Clock::now());
   over();
 }
 
 /// The replica's work is over; the client may still have bytes to take.
 void Relay::replica_done() {
   replica_watch_.reset();
-  if (!machine_.upstream_reusable() || span_ < request_.spans.size()) drop_connection();
+  if (!attempt_.replica_reusable() || span_ < request_.spans.size()) drop_connection();
   if (pending_.empty()) over();
 }
 
@@ -266,13 +297,26 @@ void Relay::drop_connection() {
 }
 
 void Relay::over() {
-  if (!completion_) return;
+  if (over_) return;
+  over_ = true;
   replica_watch_.reset();
   client_watch_.reset();
   unlink();
-  if (!machine_.done() || !machine_.upstream_reusable()) drop_connection();
+  if (!attempt_.over() || !attempt_.replica_reusable()) drop_connection();
   ended_at_ = Clock::now();
-  std::exchange(completion_, nullptr)->complete();
+  tell(RelayNews::over);
+}
+
+AttemptResult Relay::take_result() {
+  auto result = attempt_.result();
+  result.kept = attempt_.take_kept();
+  result.lease = attempt_.take_lease();
+  if (!attempt_.over()) result.end = AttemptEnd::unconnected;
+  result.connect_error = connect_error_;
+  result.ended = ended_at_;
+  result.connect = connect_time_;
+  result.paused = paused_time_;
+  return result;
 }
 
 net::UniqueFd Relay::take_connection() { return std::move(connection_); }
@@ -282,7 +326,7 @@ Moment Relay::deadline() const {
   const auto& limits = loop_.shared.settings.limits;
   if (!pending_.empty()) return looked_ + ticks(limits.client_stall) / looks_a_stall;
   if (!connected_) return started_ + ticks(limits.connect);
-  return machine_.deadline();
+  return attempt_.deadline();
 }
 
 void Relay::deadline_passed(Moment now) {
@@ -296,7 +340,7 @@ void Relay::deadline_passed(Moment now) {
     connect_error_ = ETIMEDOUT;
     return over();
   }
-  machine_.deadline_passed(now, loop_.output);
+  attempt_.deadline_passed(now, loop_.output);
   deliver();
 }
 

@@ -1,4 +1,4 @@
-// The driver of one attempt: moves bytes between a replica's socket and a client's as RelayMachine says, and nothing
+// The driver of one attempt: moves bytes between a replica's socket and a client's as Attempt says, and nothing
 // more. One composed operation that the exchange awaits once; plain sockets, in the loop's inner set.
 //
 // The client is watched all the while: the handler that sees it leave closes the replica's connection, in every phase.
@@ -11,8 +11,8 @@
 #include <memory>
 #include <string>
 
+#include "proxy/exchange/attempt.hpp"
 #include "proxy/exchange/loop.hpp"
-#include "proxy/exchange/relay_machine.hpp"
 
 namespace weir::proxy::exchange {
 
@@ -20,6 +20,13 @@ namespace weir::proxy::exchange {
 struct ClientSide {
   int fd = -1;
   std::string& unread;
+};
+
+/// Why a run of a relay completes.
+enum class RelayNews : std::uint8_t {
+  accepted,   ///< An answer is about to go to the client: run again to its end. Told before its first byte is written.
+  undecided,  ///< The attempt is: see Attempt::State.
+  over,       ///< The attempt is over and the client has taken its bytes, or is gone.
 };
 
 class Relay final : net::Watcher, net::Timed {
@@ -34,49 +41,55 @@ class Relay final : net::Watcher, net::Timed {
   };
 
   /// `connection` is an idle one, or one that has begun to connect (`connected` false).
-  Relay(Loop& loop, ClientSide client, net::UniqueFd connection, bool connected, Request request,
-        RelayMachine& machine);
+  Relay(Loop& loop, ClientSide client, net::UniqueFd connection, bool connected, Request request, Attempt& attempt);
   ~Relay();
   Relay(const Relay&) = delete;
   Relay& operator=(const Relay&) = delete;
 
-  /// Completes with void() when the attempt is over and the client has taken its bytes, or is gone.
+  /// Goes on until there is news, and completes with it: void(RelayNews).
   template <class Token>
   auto run(Token&& token) {
-    return boost::asio::async_initiate<Token, void()>(
+    return boost::asio::async_initiate<Token, void(RelayNews)>(
         [this](auto handler) {
           completion_ = std::make_unique<CompletionOf<decltype(handler)>>(std::move(handler));
-          start();
+          go_on();
         },
         token);
   }
 
-  /// The replica could not be connected to; 0 = it could. ETIMEDOUT for weir's own limit.
-  int connect_error() const { return connect_error_; }
-  metrics::Nanoseconds connect_time() const { return connect_time_; }
-  metrics::Nanoseconds paused_time() const { return paused_time_; }
+  /// In place of an error that is not kept: see Attempt::leave_error and relay_error. Before the next run().
+  void leave_error();
+  void relay_error();
+
+  /// Once it is over.
+  AttemptResult take_result();
   /// The replica's connection, if it may serve again.
   net::UniqueFd take_connection();
-  /// When the client had taken everything.
-  Moment ended_at() const { return ended_at_; }
 
  private:
   struct Completion {
     virtual ~Completion() = default;
-    virtual void complete() = 0;
+    virtual void complete(RelayNews news) = 0;
+    virtual void complete_at_once(RelayNews news) = 0;
   };
   template <class Handler>
   struct CompletionOf final : Completion {
     explicit CompletionOf(Handler h) : handler(std::move(h)) {}
-    void complete() override {
+    void complete(RelayNews news) override {
       const auto executor = boost::asio::get_associated_executor(handler);
-      boost::asio::post(executor, std::move(handler));
+      boost::asio::post(executor, [handler = std::move(handler), news]() mutable { handler(news); });
+    }
+    void complete_at_once(RelayNews news) override {
+      auto at_once = std::move(handler);
+      at_once(news);
     }
     Handler handler;
   };
   enum Side : std::uint32_t { replica_side, client_side };
 
+  void go_on();
   void start();
+  void tell(RelayNews news);
   void ready(std::uint32_t tag, std::uint32_t events) override;
   void approach(std::uint32_t tag, int ahead) const override;
   Moment deadline() const override;
@@ -84,6 +97,7 @@ class Relay final : net::Watcher, net::Timed {
 
   void connected();
   void send_request();
+  bool reads_on() const;
   void read_replica();
   void deliver();
   void flush_pending();
@@ -99,7 +113,7 @@ class Relay final : net::Watcher, net::Timed {
   ClientSide client_;
   net::UniqueFd connection_;
   Request request_;
-  RelayMachine& machine_;
+  Attempt& attempt_;
   net::Poller::Watch replica_watch_, client_watch_;
   std::unique_ptr<Completion> completion_;
 
@@ -110,7 +124,8 @@ class Relay final : net::Watcher, net::Timed {
   metrics::Nanoseconds connect_time_{}, paused_time_{};
   int connect_error_ = 0;
   int unacknowledged_ = 0;  ///< Bytes, when the client was last looked at.
-  bool connected_, hung_up_ = false, paused_ = false, backlog_ = false;
+  bool connected_, started_running_ = false, told_accepted_ = false, over_ = false;
+  bool hung_up_ = false, paused_ = false, backlog_ = false;
 };
 
 }  // namespace weir::proxy::exchange

@@ -37,13 +37,13 @@ std::string failure_reason(Outcome outcome, unsigned status) {
   }
 }
 
-void note_attempt(fleet::ReplicaRuntime& replica, const RelayMachine& machine, Moment now) {
-  if (machine.end() == AttemptEnd::stale || machine.end() == AttemptEnd::injection_refused) return;
+void note_attempt(fleet::ReplicaRuntime& replica, const AttemptResult& result, Moment now) {
+  if (result.end == AttemptEnd::stale || result.end == AttemptEnd::injection_refused) return;
   std::optional<std::string> line;
-  const auto status = machine.status_read();
-  if (const auto why = failure_reason(machine.outcome(), status); !why.empty()) {
+  const auto status = result.status;
+  if (const auto why = failure_reason(result.verdict.outcome, status); !why.empty()) {
     line = replica.failures.failed(why, now);
-  } else if (says_it_works(machine.outcome(), status)) {
+  } else if (says_it_works(result.verdict.outcome, status)) {
     line = replica.failures.went_well(now);
   }
   if (line) spdlog::warn("replica '{}' {}", replica.settings.name, *line);

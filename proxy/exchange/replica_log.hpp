@@ -1,7 +1,7 @@
 // Tells a replica's FailureNotes how an attempt on it ended, and logs what they answer.
 #pragma once
 
-#include "proxy/exchange/relay_machine.hpp"
+#include "proxy/exchange/attempt.hpp"
 #include "proxy/fleet/fleet.hpp"
 
 namespace weir::proxy::exchange {
@@ -11,7 +11,7 @@ namespace weir::proxy::exchange {
 std::string failure_reason(metrics::Outcome outcome, unsigned status);
 
 /// An attempt on `replica` that was connected to is over. All here: any loop's thread.
-void note_attempt(fleet::ReplicaRuntime& replica, const RelayMachine& machine, Moment now);
+void note_attempt(fleet::ReplicaRuntime& replica, const AttemptResult& result, Moment now);
 /// It could not be connected to, by its own fault: an error as net::connect_error_text() takes.
 void note_unconnected(fleet::ReplicaRuntime& replica, int error, Moment now);
 /// weir lacked something for a connection (see net::is_own_want), and has it again.

@@ -4,7 +4,7 @@
 
 #include <boost/json/parse.hpp>
 
-#include "tests/unit/proxy/exchange/attempt.hpp"
+#include "tests/unit/proxy/exchange/attempt_story.hpp"
 
 namespace weir::proxy::exchange {
 namespace {
@@ -29,7 +29,7 @@ Outcome outcome_of(Break how) {
          : how == Break::bad_framing ? Outcome::upstream_error
                                      : Outcome::upstream_reset;
 }
-void break_off(Attempt& attempt, Break how) {
+void break_off(AttemptStory& attempt, Break how) {
   if (how == Break::timed_out) {
     attempt.passes(attempt.machine->deadline());
   } else if (how == Break::bad_framing) {
@@ -46,7 +46,7 @@ TEST(RelayBreak, AtAnEventBoundaryAddsAnErrorEventAndCuts) {
         Circumstances one;
         one.http_1_1 = http_1_1;
         one.injected = injected;
-        Attempt attempt(one);
+        AttemptStory attempt(one);
         attempt.arrives(sse_head() + chunk(token("a") + token("b")));
         break_off(attempt, how);
         EXPECT_EQ(attempt.machine->end(), AttemptEnd::answered);
@@ -65,7 +65,7 @@ TEST(RelayBreak, AtAnEventBoundaryAddsAnErrorEventAndCuts) {
 // vLLM's engine dies: it says so, and its server goes with it.
 TEST(RelayBreak, BehindAnErrorOfTheReplicasOwnAddsNoneAndIsNotTheCause) {
   for (const auto how : all_breaks) {
-    Attempt attempt;
+    AttemptStory attempt;
     const std::string events = token("a") + "data: {\"error\": {\"message\": \"EngineCore died\"}}\n\n";
     attempt.arrives(sse_head() + chunk(events));
     break_off(attempt, how);
@@ -81,7 +81,7 @@ TEST(RelayBreak, SpeaksTheDialectOfTheClient) {
                             "\n\n";
   Circumstances one;
   one.api = Api::tgi_generate;
-  Attempt attempt(one);
+  AttemptStory attempt(one);
   attempt.arrives(sse_head() + chunk(event)).breaks(Break::reset);
   expect_error_event(attempt.seen().body, event, "data:");
   EXPECT_THAT(attempt.seen().body, HasSubstr(R"("error_type":"upstream_error")"));
@@ -90,7 +90,7 @@ TEST(RelayBreak, SpeaksTheDialectOfTheClient) {
 TEST(RelayBreak, InsideAnEventCutsWithoutAWord) {
   const auto part = token("b").substr(0, 40);
   for (const auto how : all_breaks) {
-    Attempt attempt;
+    AttemptStory attempt;
     attempt.arrives(sse_head() + chunk(token("a") + part));
     break_off(attempt, how);
     EXPECT_EQ(attempt.seen().body, token("a") + part);
@@ -98,11 +98,11 @@ TEST(RelayBreak, InsideAnEventCutsWithoutAWord) {
     EXPECT_FALSE(attempt.seen().whole);
     Circumstances one;
     one.injected = true;
-    Attempt held(one);
+    AttemptStory held(one);
     held.arrives(sse_head() + chunk(token("a") + part));
     break_off(held, how);
     expect_error_event(held.seen().body, token("a")) /* what was held back is as if it had not come */;
-    Attempt let_through(one);
+    AttemptStory let_through(one);
     const auto long_part = token(std::string(9'000, 'x')).substr(0, 9'000);
     let_through.arrives(sse_head() + chunk(token("a") + long_part));
     break_off(let_through, how);
@@ -112,7 +112,7 @@ TEST(RelayBreak, InsideAnEventCutsWithoutAWord) {
 
 TEST(RelayBreak, OfAPromisedLengthCutsWithoutAWord) {
   const auto body = token("a") + done_event;
-  Attempt attempt;
+  AttemptStory attempt;
   attempt.arrives(sized_head(body.size()) + token("a")).breaks(Break::reset);
   EXPECT_EQ(attempt.seen().body, token("a")) << "an event of weir's own would pass for the replica's";
   EXPECT_TRUE(attempt.machine->cut());
@@ -123,7 +123,7 @@ TEST(RelayBreak, OfADocumentCutsIt) {
   Circumstances one;
   one.stream = false;
   for (const std::string head : {"Content-Length: 50\r\n\r\n", "Transfer-Encoding: chunked\r\n\r\n14\r\n"}) {
-    Attempt attempt(one);
+    AttemptStory attempt(one);
     attempt.arrives("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n" + head + "{\"choices\":[")
         .breaks(Break::closed);
     EXPECT_EQ(attempt.seen().body, "{\"choices\":[");
@@ -135,7 +135,7 @@ TEST(RelayBreak, OfADocumentCutsIt) {
 
 TEST(RelayBreak, BehindTheEndMarkerIsNone) {
   for (const auto how : all_breaks) {
-    Attempt attempt;
+    AttemptStory attempt;
     attempt.arrives(sse_head() + chunk(token("a") + finish_event + done_event));
     EXPECT_FALSE(attempt.machine->done());
     break_off(attempt, how);
@@ -151,7 +151,7 @@ TEST(RelayBreak, BehindTheEndMarkerIsNone) {
 TEST(RelayBreak, BehindTheEndMarkerLeavesAPromisedLengthOpen) {
   const auto body = token("a") + done_event;
   for (const auto how : {Break::reset, Break::closed, Break::timed_out}) {
-    Attempt attempt;
+    AttemptStory attempt;
     attempt.arrives(sized_head(body.size() + 1) + body);
     break_off(attempt, how);
     EXPECT_EQ(attempt.machine->outcome(), Outcome::ok);
@@ -163,7 +163,7 @@ TEST(RelayBreak, BehindTheEndMarkerLeavesAPromisedLengthOpen) {
 
 TEST(RelayBreak, WhereTheCloseIsTheEndIsOnlyAReset) {
   for (const auto how : {Break::reset, Break::closed}) {
-    Attempt attempt;
+    AttemptStory attempt;
     attempt.arrives(sse_head("") + token("a") + finish_event).breaks(how);
     EXPECT_EQ(attempt.machine->outcome(), how == Break::closed ? Outcome::ok : Outcome::upstream_reset);
     EXPECT_EQ(attempt.machine->cut(), how == Break::reset);
@@ -216,7 +216,7 @@ TEST(RelayOutcome, OfWholeAnswers) {
     one.api = row.api;
     one.stream = row.streamed;
     one.choices = row.choices;
-    Attempt attempt(one);
+    AttemptStory attempt(one);
     attempt.arrives(row.bytes);
     ASSERT_TRUE(attempt.machine->done()) << row.what;
     EXPECT_EQ(attempt.machine->outcome(), row.outcome) << row.what;
@@ -231,7 +231,7 @@ TEST(RelayEnd, ByTheCloseAloneOfAStreamThatHadNotEndedShowsTheClientThatItIsInco
       Circumstances one;
       one.http_1_1 = http_1_1;
       one.injected = injected;
-      Attempt attempt(one);
+      AttemptStory attempt(one);
       attempt.arrives(sse_head("Connection: close\r\n") + token("a") + token("b"));
       attempt.breaks(Break::closed);
       EXPECT_EQ(attempt.machine->outcome(), Outcome::truncated);
@@ -241,7 +241,7 @@ TEST(RelayEnd, ByTheCloseAloneOfAStreamThatHadNotEndedShowsTheClientThatItIsInco
       EXPECT_FALSE(attempt.machine->client_reusable());
     }
   // In the middle of an event there is no place for one.
-  Attempt attempt;
+  AttemptStory attempt;
   attempt.arrives(sse_head("Connection: close\r\n") + token("a") + "data: {");
   attempt.breaks(Break::closed);
   EXPECT_EQ(attempt.machine->outcome(), Outcome::truncated);
@@ -251,7 +251,7 @@ TEST(RelayEnd, ByTheCloseAloneOfAStreamThatHadNotEndedShowsTheClientThatItIsInco
 
 TEST(RelayEnd, ByTheCloseIsTheEndOfAStreamThatSaidSo) {
   for (const auto& end : {done_event, finish_event, refusing_event}) {
-    Attempt attempt;
+    AttemptStory attempt;
     attempt.arrives(sse_head("Connection: close\r\n") + token("a") + end);
     attempt.breaks(Break::closed);
     EXPECT_EQ(attempt.seen().body, token("a") + end);
@@ -260,7 +260,7 @@ TEST(RelayEnd, ByTheCloseIsTheEndOfAStreamThatSaidSo) {
 }
 
 TEST(RelayDeadline, IsForTheFirstTokenFromTheSend) {
-  Attempt attempt;
+  AttemptStory attempt;
   EXPECT_EQ(attempt.machine->deadline(), at(300));
   attempt.passes(at(300));
   EXPECT_EQ(attempt.machine->end(), AttemptEnd::failed);
@@ -268,13 +268,13 @@ TEST(RelayDeadline, IsForTheFirstTokenFromTheSend) {
   EXPECT_EQ(attempt.client, "");
   Circumstances one;
   one.sent = false;
-  Attempt unsent(one);
+  AttemptStory unsent(one);
   EXPECT_EQ(unsent.machine->deadline(), at(299.5)) << "of the attempt's start until something is sent";
   unsent.machine->client_gone(at(1));
 }
 
 TEST(RelayDeadline, IsForTheFirstTokenWhereTheHeadIsOutAlready) {
-  Attempt attempt;
+  AttemptStory attempt;
   attempt.arrives(sse_head(), at(1)).passes(at(11));
   attempt.arrives(chunk(":\n\n"), at(200));
   EXPECT_EQ(attempt.machine->deadline(), at(300)) << "comments are no tokens";
@@ -285,7 +285,7 @@ TEST(RelayDeadline, IsForTheFirstTokenWhereTheHeadIsOutAlready) {
 }
 
 TEST(RelayDeadline, BeforeTheFirstEventIsTheSoonerOfTheTwo) {
-  Attempt attempt;
+  AttemptStory attempt;
   attempt.arrives(sse_head(), at(295));
   EXPECT_EQ(attempt.machine->deadline(), at(300));
   attempt.passes(at(300.05));
@@ -294,7 +294,7 @@ TEST(RelayDeadline, BeforeTheFirstEventIsTheSoonerOfTheTwo) {
 }
 
 TEST(RelayDeadline, MovesWithEachToken) {
-  Attempt attempt;
+  AttemptStory attempt;
   attempt.arrives(sse_head() + chunk(token("a")), at(4));
   EXPECT_EQ(attempt.machine->deadline(), at(124));
   attempt.arrives(chunk(token("b")), at(100));
@@ -309,7 +309,7 @@ TEST(RelayDeadline, MovesWithEachToken) {
 TEST(RelayDeadline, MovesWithEachEventWhereTokensAreNotRead) {
   Circumstances one;
   one.api = Api::other;
-  Attempt attempt(one);
+  AttemptStory attempt(one);
   attempt.arrives(sse_head() + chunk("data: {\"type\":\"response.output_text.delta\"}\n\n"), at(4));
   EXPECT_EQ(attempt.machine->deadline(), at(124)) << "a long answer must not end with its first-token time";
   attempt.arrives(chunk(":\n\n"), at(50));
@@ -320,7 +320,7 @@ TEST(RelayDeadline, MovesWithEachEventWhereTokensAreNotRead) {
 TEST(RelayDeadline, IsOfTheWholeAnswerWhereNoTokensCanBeSeen) {
   Circumstances one;
   one.stream = false;
-  Attempt document(one), streamed;
+  AttemptStory document(one), streamed;
   const std::string head = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\n{";
   document.arrives(head);
   streamed.arrives(head);
@@ -335,7 +335,7 @@ TEST(RelayDeadline, IsOfTheWholeAnswerWhereNoTokensCanBeSeen) {
 TEST(RelayClient, LeavesInAPhase) {
   Circumstances unsent;
   unsent.sent = false;
-  Attempt queue(unsent), prefill, held, decode;
+  AttemptStory queue(unsent), prefill, held, decode;
   held.arrives(sse_head());
   decode.arrives(sse_head() + chunk(token("a")));
   for (auto* attempt : {&queue, &prefill, &held, &decode}) {
@@ -356,7 +356,7 @@ TEST(RelayClient, LeavesInAPhase) {
 }
 
 TEST(RelayClient, WhoLeavesBehindTheEndChangesTheOutcomeOfAGoodAnswerOnly) {
-  Attempt good, bad, broken;
+  AttemptStory good, bad, broken;
   good.client_takes_all = false;
   good.arrives(sse_head() + chunk(token("a") + done_event) + last_chunk);
   bad.arrives(answer("422 Unprocessable Entity", "{}"));
@@ -376,7 +376,7 @@ TEST(RelayClient, WhoLeavesBehindTheEndChangesTheOutcomeOfAGoodAnswerOnly) {
 }
 
 TEST(RelayClient, WhoLeavesWithTheEndMarkerHasTheWholeAnswer) {
-  Attempt at_marker, at_last_chunk, empty;
+  AttemptStory at_marker, at_last_chunk, empty;
   at_marker.arrives(sse_head() + chunk(token("a") + finish_event + done_event), at(1));
   at_last_chunk.arrives(sse_head() + chunk(token("a") + finish_event + done_event), at(1));
   at_last_chunk.client_takes_all = false;
@@ -396,7 +396,7 @@ TEST(RelayClient, WhoLeavesWithTheEndMarkerHasTheWholeAnswer) {
 }
 
 TEST(RelayClient, WhoHasNotTakenTheEndMarkerAbortsTheAnswer) {
-  Attempt attempt;
+  AttemptStory attempt;
   attempt.arrives(sse_head() + chunk(token("a")), at(1));
   attempt.client_takes_all = false;
   attempt.arrives(chunk(done_event), at(2));
@@ -407,7 +407,7 @@ TEST(RelayClient, WhoHasNotTakenTheEndMarkerAbortsTheAnswer) {
 }
 
 TEST(RelayClient, WhoLeavesAtAnErrorIsNotItsCause) {
-  Attempt attempt;
+  AttemptStory attempt;
   attempt.arrives(sse_head() + chunk(token("a")), at(1));
   attempt.arrives(chunk("data: {\"error\": {\"message\": \"m\", \"code\": 500}}\n\n"), at(2));
   attempt.machine->client_gone(at(2));
@@ -415,10 +415,10 @@ TEST(RelayClient, WhoLeavesAtAnErrorIsNotItsCause) {
   EXPECT_EQ(attempt.machine->phase(), std::nullopt);
 }
 
-TEST(RelayOutput, IsNothingForAReadThatLeavesNothing) {
+TEST(ClientOutput, IsNothingForAReadThatLeavesNothing) {
   Circumstances one;
   one.injected = true;
-  Attempt attempt(one);
+  AttemptStory attempt(one);
   attempt.arrives(sse_head() + chunk(token("a")));
   for (const auto& bytes : {chunk(usage_event), std::string("5"), std::string("0\r\n"), token("b").substr(0, 20)}) {
     attempt.arrives(bytes);
@@ -428,7 +428,7 @@ TEST(RelayOutput, IsNothingForAReadThatLeavesNothing) {
 }
 
 TEST(RelayLease, TellsThePoolOfPromptsAndTokensAsTheyCome) {
-  Attempt attempt;
+  AttemptStory attempt;
   const auto load = [&] { return attempt.pool->load(0, at(1)); };
   EXPECT_EQ(load().prefill_left, 100u);
   const auto output = load().decode_left;
@@ -456,7 +456,7 @@ TEST(RelayLease, TellsThePoolOfPromptsAndTokensAsTheyCome) {
 }
 
 TEST(RelayLease, LeavesThePromptOfAFailureForAMoment) {
-  Attempt refused, served;
+  AttemptStory refused, served;
   refused.arrives(answer("429 Too Many Requests", "{}"), at(1));
   EXPECT_EQ(refused.pool->load(0, at(1.5)).prefill_left, 100u) << "a failure is not capacity";
   EXPECT_EQ(refused.pool->load(0, at(2.5)).prefill_left, 0u);
@@ -465,7 +465,7 @@ TEST(RelayLease, LeavesThePromptOfAFailureForAMoment) {
 }
 
 TEST(RelayOverhead, IsFromArrivalToWrittenOfTokensTakenAtOnce) {
-  Attempt attempt;
+  AttemptStory attempt;
   const auto count = [&] {
     std::uint64_t n = 0;
     const auto& histogram = attempt.shard.token_overhead;

@@ -6,7 +6,7 @@
 #include <sstream>
 
 #include "tests/unit/metrics/measure/stream_meter_replay.hpp"
-#include "tests/unit/proxy/exchange/attempt.hpp"
+#include "tests/unit/proxy/exchange/attempt_story.hpp"
 
 namespace weir::proxy::exchange {
 namespace {
@@ -32,7 +32,7 @@ std::string in_chunks(std::string_view body, unsigned seed) {
 }
 
 /// Everything that must be the same, as text. (Bytes behind an answer are seen here only if they come with its end.)
-std::string told(Attempt& attempt) {
+std::string told(AttemptStory& attempt) {
   auto& machine = *attempt.machine;
   const auto kept = machine.take_kept();
   const auto seen = attempt.seen(kept.empty() ? attempt.client : kept);
@@ -52,7 +52,7 @@ std::string told(Attempt& attempt) {
 }
 
 std::string play(const Script& script, const std::vector<std::size_t>& sizes) {
-  Attempt attempt(script.setup);
+  AttemptStory attempt(script.setup);
   attempt.arrives_split(script.bytes, sizes);
   if (!attempt.machine->done() && script.end) attempt.breaks(*script.end);
   EXPECT_TRUE(attempt.machine->done()) << script.name;
@@ -214,13 +214,13 @@ TEST(RelaySplit, OfAHeadAtItsLimit) {
   };
   const std::vector<std::vector<std::size_t>> splits{{64 * 1024}, {64 * 1024 - 1, 2}, {1000}, {40'000, 30'000}};
   for (const auto& sizes : splits) {
-    Attempt largest, larger;
+    AttemptStory largest, larger;
     largest.arrives_split(head_of(64 * 1024), sizes);
     EXPECT_EQ(largest.machine->end(), AttemptEnd::answered);
     larger.arrives_split(head_of(64 * 1024 + 1), sizes);
     EXPECT_EQ(larger.machine->outcome(), Outcome::upstream_error);
     EXPECT_EQ(larger.machine->end(), AttemptEnd::failed);
-    Attempt endless;
+    AttemptStory endless;
     endless.arrives_split(head_of(70'000).substr(0, 64 * 1024 + 1), sizes);
     EXPECT_TRUE(endless.machine->done()) << "no end is waited for beyond the limit";
   }

@@ -1,7 +1,7 @@
 // Whatever a replica, a client and the time do, in whatever order: what must hold of an attempt, holds.
 #include <gtest/gtest.h>
 
-#include "tests/unit/proxy/exchange/attempt.hpp"
+#include "tests/unit/proxy/exchange/attempt_story.hpp"
 
 namespace weir::proxy::exchange {
 namespace {
@@ -46,7 +46,7 @@ bool play(unsigned seed) {
   one.leaves_errors = random() % 2 == 0;
   one.api = random() % 4 == 0 ? Api::other : Api::openai_chat;
   if (random() % 8 == 0) one.limits.accept_hold = config::Seconds(0);
-  Attempt attempt(one);
+  AttemptStory attempt(one);
   attempt.client_takes_all = random() % 4 != 0;
   auto& machine = *attempt.machine;
 

@@ -1,4 +1,4 @@
-// One attempt as the driver would run it, without sockets: a RelayMachine, a pool whose lease it holds, and a client
+// One attempt as the driver would run it, without sockets: an Attempt, a pool whose lease it holds, and a client
 // that writes down what it is sent.
 #pragma once
 
@@ -16,7 +16,7 @@
 
 #include "balancer/pool.hpp"
 #include "metrics/series/shard.hpp"
-#include "proxy/exchange/relay_machine.hpp"
+#include "proxy/exchange/attempt.hpp"
 
 namespace weir::proxy::exchange {
 
@@ -72,42 +72,65 @@ inline Seen read_chunked(std::string head, std::string_view rest) {
   return seen;
 }
 
-class Attempt {
+/// An attempt, with what the tests ask of it by name.
+class Observed : public Attempt {
  public:
-  explicit Attempt(Circumstances with = {}) : setup(with) {
-    RelayMachine::Options options{.limits = setup.limits};
-    options.api = setup.api;
-    options.stream = setup.stream;
-    options.to_head = setup.to_head;
-    options.client_http_1_1 = setup.http_1_1;
-    options.client_keep_alive = setup.keep_alive;
-    options.injected = setup.injected;
-    if (setup.injected) options.asked = metrics::wire::Ask::usage;
-    options.choices = setup.choices;
-    options.reused = setup.reused;
-    options.injection_proven = setup.injection_proven;
+  using Attempt::Attempt;
+  bool done() const { return over(); }
+  bool committed() const { return accepted(); }
+  AttemptEnd end() const { return result().end; }
+  Outcome outcome() const { return result().verdict.outcome; }
+  std::optional<metrics::Phase> phase() const { return result().verdict.phase; }
+  bool timed_out() const { return outcome() == Outcome::timeout; }
+  std::optional<metrics::series::Retry> retry_reason() const { return result().retry_reason; }
+  unsigned status_read() const { return Attempt::status(); }
+  std::optional<unsigned> status() const { return result().accepted ? std::optional(Attempt::status()) : std::nullopt; }
+  const metrics::record::Answer& answer() const { return replica().answer(); }
+  std::uint64_t bytes_out() const { return client().bytes_out(); }
+  http::ClientFraming client_framing() const { return client().framing(); }
+  bool cut() const { return client().state() == ClientFramer::State::cut; }
+  bool client_reusable() const { return client().reusable(); }
+  bool upstream_reusable() const { return replica().reusable(); }
+  balancer::Company company() const { return replica().company(); }
+  std::optional<Moment> head_at() const { return replica().head_at(); }
+  std::optional<metrics::Nanoseconds> overhead_max() const { return result().overhead_max; }
+  std::string take_kept() {
+    const auto kept = Attempt::take_kept();
+    return kept ? *kept : "";
+  }
+};
+
+class AttemptStory {
+ public:
+  explicit AttemptStory(Circumstances with = {}) : setup(with) {
+    Attempt::Options options{.replica = {.limits = setup.limits}};
+    options.replica.api = options.client.api = setup.api;
+    options.replica.stream = setup.stream;
+    options.replica.to_head = setup.to_head;
+    options.replica.injected = setup.injected;
+    if (setup.injected) options.replica.asked = metrics::wire::Ask::usage;
+    options.replica.choices = setup.choices;
+    options.replica.reused = setup.reused;
+    options.replica.injection_proven = setup.injection_proven;
+    options.replica.received = at(-1);
+    options.replica.started = at(-0.5);
+    options.client.http_1_1 = setup.http_1_1;
+    options.client.keep_alive = setup.keep_alive;
+    options.client.request_id = "id-1";
+    options.client.weir_id = "weir-1";
+    options.client.replica = "gpu0";
     options.keep_errors = setup.keep_errors;
-    options.leaves_error = [this](unsigned status) {
-      errors_left.push_back(status);
-      return setup.leaves_errors;
-    };
-    options.accepted = [this](unsigned) { ++accepted; };
-    options.request_id = "id-1";
-    options.weir_id = "weir-1";
-    options.replica = "gpu0";
-    options.received = at(-1);
-    options.started = at(-0.5);
     balancer::ReplicaSpec spec;
     spec.name = "gpu0";
     pool->set_replicas({&spec, 1}, at(-2));
     machine.emplace(options, offer(), shard);
     if (setup.sent) machine->sent(at(0));
   }
-  Attempt(const Attempt&) = delete;
-  Attempt& operator=(const Attempt&) = delete;
+  AttemptStory(const AttemptStory&) = delete;
+  AttemptStory& operator=(const AttemptStory&) = delete;
 
   /// Whatever came of it, nothing of the request is left in the pool's books.
-  ~Attempt() {
+  ~AttemptStory() {
     machine.reset();
     const auto load = pool->load(0, at(1'000'000));
     EXPECT_EQ(pool->in_flight(), 0u);
@@ -129,7 +152,7 @@ class Attempt {
   }
 
   /// A read. What is written for it is written before the read's buffer goes.
-  Attempt& arrives(std::string_view bytes, Moment when = at(1)) {
+  AttemptStory& arrives(std::string_view bytes, Moment when = at(1)) {
     const auto buffer = std::make_unique<char[]>(bytes.size() + metrics::measure::StreamMeter::padding);
     std::memcpy(buffer.get(), bytes.data(), bytes.size());
     std::memset(buffer.get() + bytes.size(), '"', metrics::measure::StreamMeter::padding);
@@ -137,7 +160,7 @@ class Attempt {
     return written(when);
   }
   /// Reads of the given sizes, the last one again and again, until the attempt is over.
-  Attempt& arrives_split(std::string_view bytes, const std::vector<std::size_t>& sizes) {
+  AttemptStory& arrives_split(std::string_view bytes, const std::vector<std::size_t>& sizes) {
     for (std::size_t next = 0; !bytes.empty() && !machine->done();) {
       const auto piece = bytes.substr(0, sizes[std::min(next++, sizes.size() - 1)]);
       arrives(piece);
@@ -145,11 +168,11 @@ class Attempt {
     }
     return *this;
   }
-  Attempt& breaks(Break how, Moment when = at(2)) {
-    machine->upstream_ended(how, when, out);
+  AttemptStory& breaks(Break how, Moment when = at(2)) {
+    machine->replica_ended(how, when, out);
     return written(when);
   }
-  Attempt& passes(Moment when) {
+  AttemptStory& passes(Moment when) {
     machine->deadline_passed(when, out);
     return written(when);
   }
@@ -179,22 +202,38 @@ class Attempt {
   Circumstances setup;
   std::shared_ptr<balancer::Pool> pool = balancer::Pool::make(config::Policy::round_robin, 0.05, 1);
   metrics::series::ReplicaShard shard;
-  std::optional<RelayMachine> machine;
-  RelayOutput out;
+  std::optional<Observed> machine;
+  ClientOutput out;
   std::string client;
-  std::vector<unsigned> errors_left;  ///< What the machine asked about.
-  int accepted = 0;                   ///< How often the machine said that no retry can follow.
+  std::vector<unsigned> errors_left;  ///< The statuses of errors that left the attempt undecided.
+  int accepted = 0;                   ///< How often the attempt said that no retry can follow.
   bool client_takes_all = true;       ///< Else some of what is written waits for a slow client.
 
  private:
-  Attempt& written(Moment when) {
+  AttemptStory& written(Moment when) {
     last_.clear();
-    for (const auto span : out.spans) last_.append(span);
-    EXPECT_EQ(last_.size(), out.size());
-    client += last_;
-    machine->written(when, client_takes_all);
+    write(when);
+    if (machine->state() == Attempt::State::undecided) {
+      errors_left.push_back(machine->status_read());
+      if (setup.leaves_errors) {
+        machine->leave_error(when);
+      } else {
+        machine->relay_error(when, out);
+        write(when);
+      }
+    }
+    if (machine->committed() && !std::exchange(was_accepted_, true)) ++accepted;
     return *this;
   }
+  void write(Moment when) {
+    std::string bytes;
+    for (const auto span : out.spans) bytes.append(span);
+    EXPECT_EQ(bytes.size(), out.size());
+    last_ += bytes;
+    client += bytes;
+    machine->written(when, client_takes_all);
+  }
+  bool was_accepted_ = false;
   std::string last_;
 };
 

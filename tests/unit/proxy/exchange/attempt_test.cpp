@@ -1,10 +1,10 @@
 // Until an answer is accepted: heads, what is held, what is tried again and what is not.
-#include "proxy/exchange/relay_machine.hpp"
+#include "proxy/exchange/attempt.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "tests/unit/proxy/exchange/attempt.hpp"
+#include "tests/unit/proxy/exchange/attempt_story.hpp"
 
 namespace weir::proxy::exchange {
 namespace {
@@ -26,7 +26,7 @@ Circumstances not_streamed() {
 }
 
 TEST(RelayHold, HoldsTheHeadOfAStreamUntilItsFirstEventAndCommentsWithIt) {
-  Attempt attempt;
+  AttemptStory attempt;
   attempt.arrives(sse_head());
   attempt.arrives(chunk(": ping\n\n"));
   attempt.arrives(chunk(token("a").substr(0, 20)));
@@ -45,7 +45,7 @@ TEST(RelayHold, HoldsTheHeadOfAStreamUntilItsFirstEventAndCommentsWithIt) {
 }
 
 TEST(RelayHold, EndsWhenAcceptHoldHasPassed) {
-  Attempt attempt;
+  AttemptStory attempt;
   attempt.arrives(sse_head() + chunk(":\n\n"), at(3));
   EXPECT_EQ(attempt.machine->deadline(), at(13));
   attempt.passes(at(13));
@@ -61,7 +61,7 @@ TEST(RelayHold, EndsWhenAcceptHoldHasPassed) {
 TEST(RelayHold, EndsForAStreamThatNobodyAskedForToo) {
   auto one = not_streamed();
   one.api = Api::other;
-  Attempt attempt(one);
+  AttemptStory attempt(one);
   attempt.arrives(sse_head(), at(3));
   EXPECT_EQ(attempt.machine->deadline(), at(13));
   attempt.passes(at(13));
@@ -73,7 +73,7 @@ TEST(RelayHold, EndsForAStreamThatNobodyAskedForToo) {
 TEST(RelayHold, OfNothingSendsTheHeadAtOnce) {
   Circumstances one;
   one.limits.accept_hold = config::Seconds(0);
-  Attempt attempt(one);
+  AttemptStory attempt(one);
   attempt.arrives(sse_head());
   EXPECT_THAT(attempt.client, EndsWith("\r\n\r\n"));
   EXPECT_TRUE(attempt.machine->committed());
@@ -81,7 +81,7 @@ TEST(RelayHold, OfNothingSendsTheHeadAtOnce) {
 }
 
 TEST(RelayHold, HoldsNoHugeCommentsForEver) {
-  Attempt attempt;
+  AttemptStory attempt;
   attempt.arrives(sse_head());
   const std::string comments = ":" + std::string(1000, 'x') + "\n\n";
   std::size_t sent = 0;
@@ -92,12 +92,12 @@ TEST(RelayHold, HoldsNoHugeCommentsForEver) {
 }
 
 TEST(RelayHold, IsForEventStreamsAlone) {
-  Attempt json(not_streamed());
+  AttemptStory json(not_streamed());
   json.arrives("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n");
   EXPECT_TRUE(json.machine->committed());
   json.arrives("{}");
   EXPECT_TRUE(json.seen().whole);
-  Attempt coded;
+  AttemptStory coded;
   coded.arrives(sse_head("Content-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n"));
   EXPECT_TRUE(coded.machine->committed()) << "no event will be seen in it";
   coded.arrives(chunk("\x1f\x8b") + last_chunk);
@@ -113,7 +113,7 @@ TEST(RelayForm, OfAStreamThatIsCalledJsonShowsWithItsFirstByte) {
   for (const bool split : {false, true}) {
     Circumstances one;
     one.injected = true;
-    Attempt chunked(one);
+    AttemptStory chunked(one);
     const std::string bytes = head + "Transfer-Encoding: chunked\r\n\r\n" + chunk(body) + last_chunk;
     chunked.arrives_split(bytes, {split ? 1 : bytes.size()});
     EXPECT_EQ(chunked.machine->outcome(), Outcome::ok);
@@ -122,19 +122,19 @@ TEST(RelayForm, OfAStreamThatIsCalledJsonShowsWithItsFirstByte) {
     EXPECT_EQ(chunked.machine->answer().complete, metrics::Completeness::marker);
     EXPECT_EQ(chunked.seen().body, kept);
     // A length that the client was promised is kept: nothing can be taken out.
-    Attempt sized(one);
+    AttemptStory sized(one);
     const std::string whole = head + "Content-Length: " + std::to_string(body.size()) + "\r\n\r\n" + body;
     sized.arrives_split(whole, {split ? 1 : whole.size()});
     EXPECT_EQ(sized.machine->answer().token_events, 1u);
     EXPECT_EQ(sized.seen().body, body);
   }
-  Attempt document;
+  AttemptStory document;
   document.arrives(head + "Content-Length: 16\r\n\r\n{\"error\":\"none\"}");
   EXPECT_EQ(document.machine->outcome(), Outcome::upstream_error) << "JSON after all";
 }
 
 /// Nothing of the attempt has reached the client, and another replica may have the request.
-void expect_refused(Attempt& attempt, metrics::series::Retry reason, Outcome outcome, const std::string& body,
+void expect_refused(AttemptStory& attempt, metrics::series::Retry reason, Outcome outcome, const std::string& body,
                     const std::string& what) {
   EXPECT_TRUE(attempt.machine->done()) << what;
   EXPECT_EQ(attempt.machine->end(), AttemptEnd::refused) << what;
@@ -167,7 +167,7 @@ TEST(RelayRefused, KeepsErrorsThatAnotherReplicaMayBetterAndRelaysAllElse) {
   for (const auto& row : rows) {
     const auto what = std::to_string(row.status);
     const auto bytes = answer(what + " x", "{}");
-    Attempt first(keeping_errors()), last;
+    AttemptStory first(keeping_errors()), last;
     first.arrives(bytes);
     last.arrives(bytes);
     EXPECT_EQ(first.machine->status_read(), row.status);
@@ -185,7 +185,7 @@ TEST(RelayRefused, KeepsErrorsThatAnotherReplicaMayBetterAndRelaysAllElse) {
 }
 
 TEST(RelayRefused, KeepsTheHeadToo) {
-  Attempt attempt(keeping_errors());
+  AttemptStory attempt(keeping_errors());
   attempt.arrives(
       "HTTP/1.1 429 Too Many Requests\r\nRetry-After: 1\r\nContent-Type: application/json\r\n"
       "Transfer-Encoding: chunked\r\n\r\n" +
@@ -201,10 +201,10 @@ TEST(RelayRefused, KeepsTheHeadToo) {
 
 TEST(RelayRefused, KeepsNothingThatIsTooLargeOrTooSlowOrBroken) {
   const std::string head = "HTTP/1.1 503 Busy\r\nContent-Length: ";
-  const auto largest = RelayMachine::most_kept;
+  const auto largest = Attempt::most_kept;
   auto leaving = keeping_errors();
   leaving.leaves_errors = true;
-  Attempt whole(keeping_errors()), large(leaving), slow(leaving), broken(keeping_errors());
+  AttemptStory whole(keeping_errors()), large(leaving), slow(leaving), broken(keeping_errors());
   whole.arrives(head + std::to_string(largest) + "\r\n\r\n" + std::string(largest, 'x'));
   large.arrives_split(head + std::to_string(largest + 1) + "\r\n\r\n" + std::string(largest + 1, 'x'), {9'000});
   slow.arrives(head + "9\r\n\r\nx", at(3));
@@ -220,16 +220,16 @@ TEST(RelayRefused, KeepsNothingThatIsTooLargeOrTooSlowOrBroken) {
     EXPECT_EQ(attempt->client, "");
     EXPECT_FALSE(attempt->machine->upstream_reusable());
   }
-  Attempt failure(keeping_errors());
+  AttemptStory failure(keeping_errors());
   failure.arrives("HTTP/1.1 500 x\r\nContent-Length: 9\r\n\r\nx").breaks(Break::closed);
   EXPECT_EQ(failure.machine->outcome(), Outcome::upstream_error);
 }
 
 TEST(RelayRefused, RelaysWhatIsTooLargeOrTooSlowWhereNobodyElseIsAsked) {
   const std::string head = "HTTP/1.1 404 Not Found\r\nContent-Length: ";
-  const std::string body(RelayMachine::most_kept + 1, 'x');
+  const std::string body(Attempt::most_kept + 1, 'x');
   for (const std::size_t read : {body.size() + 100, std::size_t{9'000}, std::size_t{1}}) {
-    Attempt large(keeping_errors());
+    AttemptStory large(keeping_errors());
     large.arrives_split(head + std::to_string(body.size()) + "\r\n\r\n" + body, {read});
     EXPECT_EQ(large.machine->end(), AttemptEnd::answered);
     EXPECT_EQ(large.machine->outcome(), Outcome::client_error);
@@ -239,7 +239,7 @@ TEST(RelayRefused, RelaysWhatIsTooLargeOrTooSlowWhereNobodyElseIsAsked) {
     EXPECT_EQ(large.accepted, 1);
     EXPECT_EQ(large.errors_left, std::vector<unsigned>{404}) << "asked once";
   }
-  Attempt slow(keeping_errors());
+  AttemptStory slow(keeping_errors());
   slow.arrives(head + "3\r\n\r\na", at(3)).passes(at(4));
   EXPECT_EQ(slow.client.substr(slow.client.size() - 5), "\r\n\r\na");
   slow.arrives("bc", at(9));
@@ -249,7 +249,7 @@ TEST(RelayRefused, RelaysWhatIsTooLargeOrTooSlowWhereNobodyElseIsAsked) {
 
 TEST(RelayRefused, KeepsARefusalInTheFirstEventAndRelaysALaterOne) {
   const auto bytes = sse_head() + chunk(":\n\n" + refusing_event + done_event) + last_chunk;
-  Attempt first(keeping_errors()), last;
+  AttemptStory first(keeping_errors()), last;
   first.arrives(bytes);
   last.arrives(bytes);
   expect_refused(first, metrics::series::Retry::in_band_error, Outcome::upstream_error,
@@ -258,18 +258,18 @@ TEST(RelayRefused, KeepsARefusalInTheFirstEventAndRelaysALaterOne) {
   EXPECT_TRUE(last.seen().whole);
   EXPECT_EQ(last.machine->outcome(), Outcome::upstream_error);
   // Its marker has been seen: it is whole, however the connection ends.
-  Attempt broken(keeping_errors());
+  AttemptStory broken(keeping_errors());
   broken.arrives(sse_head() + chunk(refusing_event + done_event), at(8)).breaks(Break::reset);
   expect_refused(broken, metrics::series::Retry::in_band_error, Outcome::upstream_error, refusing_event + done_event,
                  "reset");
   auto leaving = keeping_errors();
   leaving.leaves_errors = true;
-  Attempt endless(leaving);
+  AttemptStory endless(leaving);
   endless.arrives(sse_head()).arrives(chunk(refusing_event), at(8));
   EXPECT_EQ(endless.machine->deadline(), at(9)) << "a second from the event on, not from the head";
   endless.passes(at(9));
   EXPECT_EQ(endless.machine->end(), AttemptEnd::refused);
-  Attempt later(keeping_errors());
+  AttemptStory later(keeping_errors());
   later.arrives(sse_head() + chunk(token("a") + refusing_event + done_event) + last_chunk);
   EXPECT_EQ(later.machine->end(), AttemptEnd::answered);
   EXPECT_EQ(later.machine->outcome(), Outcome::upstream_error);
@@ -277,7 +277,7 @@ TEST(RelayRefused, KeepsARefusalInTheFirstEventAndRelaysALaterOne) {
 
 TEST(RelayRefused, KeepsNoConnectionBehindALengthThatWasNotReached) {
   const std::string events = refusing_event + done_event;
-  Attempt attempt(keeping_errors());
+  AttemptStory attempt(keeping_errors());
   attempt.arrives(sse_head("Content-Length: 1000\r\n") + events).breaks(Break::closed);
   EXPECT_EQ(attempt.machine->end(), AttemptEnd::refused);
   EXPECT_FALSE(attempt.machine->client_reusable());
@@ -296,7 +296,7 @@ TEST(RelayFailed, SaysThatAnyBreakBeforeTheFirstEventMayBeTriedElsewhere) {
   };
   for (const auto how : {Break::reset, Break::closed})
     for (const auto& bytes : before) {
-      Attempt attempt;
+      AttemptStory attempt;
       if (!bytes.empty()) attempt.arrives(bytes);
       attempt.breaks(how);
       EXPECT_EQ(attempt.machine->end(), AttemptEnd::failed) << bytes;
@@ -305,7 +305,7 @@ TEST(RelayFailed, SaysThatAnyBreakBeforeTheFirstEventMayBeTriedElsewhere) {
       EXPECT_EQ(attempt.client, "") << "an error of weir's own is due";
       EXPECT_EQ(attempt.machine->status(), std::nullopt) << bytes;
       EXPECT_FALSE(attempt.machine->upstream_reusable()) << bytes;
-      Attempt after(keeping_errors());
+      AttemptStory after(keeping_errors());
       after.arrives(sse_head() + chunk(token("a"))).breaks(how);
       EXPECT_EQ(after.machine->end(), AttemptEnd::answered);
       EXPECT_EQ(after.machine->retry_reason(), std::nullopt);
@@ -316,7 +316,7 @@ TEST(RelayFailed, SaysSoOfAnythingOddInTheHead) {
   for (const std::string bytes :
        {"HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\n\r\n", "HTTP/1.1 200 OK\r\nX : y\r\n\r\n", "rubbish\r\n\r\n",
         "HTTP/1.1 200 OK\nX: y\n", "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n"}) {
-    Attempt attempt;
+    AttemptStory attempt;
     attempt.arrives(bytes);
     EXPECT_EQ(attempt.machine->end(), AttemptEnd::failed) << bytes;
     EXPECT_EQ(attempt.machine->retry_reason(), metrics::series::Retry::reset) << bytes;
@@ -326,7 +326,7 @@ TEST(RelayFailed, SaysSoOfAnythingOddInTheHead) {
 }
 
 TEST(RelayFailed, ByTimeIsNotTriedElsewhereWhereItWouldTakeAsLong) {
-  Attempt attempt(keeping_errors());
+  AttemptStory attempt(keeping_errors());
   attempt.passes(at(300));
   EXPECT_EQ(attempt.machine->end(), AttemptEnd::failed);
   EXPECT_EQ(attempt.machine->outcome(), Outcome::timeout);
@@ -337,7 +337,7 @@ TEST(RelayStale, IsAReusedConnectionThatDiesWithNoByteRead) {
   for (const auto how : {Break::reset, Break::closed}) {
     Circumstances one;
     one.reused = true;
-    Attempt stale(one), late(one);
+    AttemptStory stale(one), late(one);
     stale.breaks(how);
     EXPECT_EQ(stale.machine->end(), AttemptEnd::stale);
     auto lease = stale.machine->take_lease();
@@ -352,7 +352,7 @@ TEST(RelayInjection, IsTakenBackWhereTheReplicaRefusesTheOption) {
   for (const auto* status : {"400 Bad Request", "422 Unprocessable Entity"}) {
     auto one = keeping_errors();
     one.injected = true;
-    Attempt attempt(one);
+    AttemptStory attempt(one);
     attempt.arrives(answer(status, "{}"));
     EXPECT_TRUE(attempt.machine->done());
     EXPECT_EQ(attempt.machine->end(), AttemptEnd::injection_refused);
@@ -362,7 +362,7 @@ TEST(RelayInjection, IsTakenBackWhereTheReplicaRefusesTheOption) {
   }
   Circumstances one;
   one.injected = true;
-  Attempt other(one);
+  AttemptStory other(one);
   other.arrives(answer("413 Too Large", "{}"));
   EXPECT_EQ(other.machine->outcome(), Outcome::client_error);
 }
@@ -371,7 +371,7 @@ TEST(RelayInjection, IsNotBlamedOnceTheReplicaHasTakenItWell) {
   Circumstances one;
   one.injected = one.injection_proven = true;
   for (const auto* status : {"400 Bad Request", "422 Unprocessable Entity"}) {
-    Attempt attempt(one);
+    AttemptStory attempt(one);
     attempt.arrives(answer(status, "{}"));
     EXPECT_EQ(attempt.machine->end(), AttemptEnd::answered);
     EXPECT_EQ(attempt.machine->outcome(), Outcome::client_error);
@@ -380,7 +380,7 @@ TEST(RelayInjection, IsNotBlamedOnceTheReplicaHasTakenItWell) {
 }
 
 TEST(RelayHead, PassesOverInterimAnswersHoweverMany) {
-  Attempt attempt;
+  AttemptStory attempt;
   for (int i = 0; i < 1000; ++i) {
     attempt.arrives("HTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\nHTTP/1.1 100 Continue\r\n");
     attempt.arrives("\r\n");
@@ -408,7 +408,7 @@ TEST(RelayHead, HasNoBodyBehindItWhereTheStandardSaysSo) {
       {not_streamed(), "HTTP/1.1 304 Not Modified\r\nContent-Length: 9\r\n\r\n"},
   };
   for (const auto& row : rows) {
-    Attempt attempt(row.circumstances);
+    AttemptStory attempt(row.circumstances);
     attempt.arrives(row.head);
     EXPECT_TRUE(attempt.machine->done()) << row.head;
     EXPECT_EQ(attempt.machine->end(), AttemptEnd::answered) << row.head;
@@ -417,7 +417,7 @@ TEST(RelayHead, HasNoBodyBehindItWhereTheStandardSaysSo) {
     EXPECT_TRUE(attempt.machine->client_reusable()) << row.head;
     EXPECT_TRUE(attempt.machine->upstream_reusable()) << row.head;
     EXPECT_EQ(attempt.machine->bytes_out(), 0u) << row.head;
-    Attempt with_body(row.circumstances);
+    AttemptStory with_body(row.circumstances);
     with_body.arrives(row.head + "a body");
     EXPECT_FALSE(with_body.machine->upstream_reusable()) << "the bytes belong to nothing";
     EXPECT_THAT(with_body.client, EndsWith("\r\n\r\n"));
@@ -441,7 +441,7 @@ TEST(RelayHead, LetsAConnectionServeAgainOnlyAfterACleanEnd) {
       {"HTTP/1.0", "HTTP/1.0 200 OK\r\nContent-Length: 2\r\n\r\n{}", false},
   };
   for (const auto& row : rows) {
-    Attempt attempt;
+    AttemptStory attempt;
     attempt.arrives(row.bytes);
     EXPECT_TRUE(attempt.machine->done()) << row.what;
     EXPECT_EQ(attempt.machine->end(), AttemptEnd::answered) << row.what;
@@ -474,7 +474,7 @@ TEST(RelayHead, FramesForTheClientNotAsTheReplicaDid) {
     Circumstances one;
     one.http_1_1 = row.http_1_1;
     one.injected = row.injected;
-    Attempt attempt(one);
+    AttemptStory attempt(one);
     const bool chunked = row.framing.starts_with("T");
     attempt.arrives(sse_head(row.framing) + (chunked ? chunk(body) + last_chunk : body));
     if (row.framing.empty()) attempt.breaks(Break::closed);
@@ -492,7 +492,7 @@ TEST(RelayHead, FramesForTheClientNotAsTheReplicaDid) {
 TEST(RelayHead, FollowsAClientThatWantsToClose) {
   Circumstances one;
   one.keep_alive = false;
-  Attempt attempt(one);
+  AttemptStory attempt(one);
   attempt.arrives(answer("200 OK", "{}"));
   EXPECT_THAT(attempt.client, HasSubstr("Connection: close\r\n"));
   EXPECT_FALSE(attempt.machine->client_reusable());
@@ -516,7 +516,7 @@ TEST(RelayFraming, GoesAroundATokenWhereItLiesIfThereIsRoom) {
     for (const auto& row : rows) {
       Circumstances one;
       one.injected = injected;
-      Attempt attempt(one);
+      AttemptStory attempt(one);
       attempt.arrives(sse_head() + chunk(token("a")));
       attempt.arrives(row.read);
       EXPECT_EQ(attempt.out.spans.size(), row.pieces) << row.what;
@@ -528,7 +528,7 @@ TEST(RelayFraming, GoesAroundATokenWhereItLiesIfThereIsRoom) {
 TEST(RelayFraming, LeavesNoTraceOfWhatIsHeldBackBehindTheToken) {
   Circumstances injected;
   injected.injected = true;
-  Attempt attempt(injected);
+  AttemptStory attempt(injected);
   attempt.arrives(sse_head() + chunk(token("a")));
   const auto split = usage_event.size() / 2;
   attempt.arrives(chunk(token("b") + usage_event.substr(0, split)));

@@ -1,0 +1,214 @@
+#include "proxy/exchange/attempt.hpp"
+
+#include <algorithm>
+
+#include "proxy/fleet/second_opinions.hpp"
+
+namespace weir::proxy::exchange {
+namespace {
+
+using metrics::Outcome;
+using metrics::series::Retry;
+
+/// Comments before the first event are held with the head up to here; beyond it the answer is let go.
+constexpr std::size_t max_held = 16 * 1024;
+
+bool another_may_do_better(unsigned status) {
+  return status >= 500 || fleet::is_full(status) || fleet::is_doubtful(status);
+}
+
+std::string_view sentence_for(ReplicaEnd end) {
+  switch (end) {
+    case ReplicaEnd::torn:
+      return "the replica closed the stream before its end: the answer is incomplete";
+    case ReplicaEnd::timed_out:
+      return "the replica stopped sending: the answer is incomplete";
+    default:
+      return "the replica was lost: the answer is incomplete";
+  }
+}
+
+}  // namespace
+
+Attempt::Attempt(const Options& options, balancer::Lease lease, metrics::series::ReplicaShard& shard)
+    : machine_(options.replica, std::move(lease), shard),
+      framer_(options.client),
+      shard_(shard),
+      limits_(options.replica.limits),
+      keep_errors_(options.keep_errors) {}
+
+void Attempt::arrived(std::span<char> bytes, Moment at, ClientOutput& out) {
+  framer_.begin(out);
+  read_at_ = at;
+  auto brought = machine_.arrived(bytes, at);
+  read_token_events_ = brought.token_events;
+  take(std::move(brought), bytes, at, out);
+}
+
+void Attempt::replica_ended(Break how, Moment now, ClientOutput& out) {
+  framer_.begin(out);
+  take(machine_.ended(how, now), {}, now, out);
+}
+
+void Attempt::take(AttemptMachine::Brought brought, std::span<char> read, Moment at, ClientOutput& out) {
+  if (brought.end == ReplicaEnd::stale) return stop(AttemptEnd::stale);
+  if (brought.end == ReplicaEnd::injection_refused) return stop(AttemptEnd::injection_refused);
+  if (brought.head) take_head(*brought.head, brought.event_stream, at, out);
+
+  std::size_t size = framer_.held();
+  for (const auto span : brought.body) size += span.size();
+  if (state_ == State::awaiting && framer_.state() == ClientFramer::State::holding) {
+    if (machine_.refused_in_band()) keep(Retry::in_band_error, at);
+    if (state_ == State::awaiting && (machine_.has_event() || size > max_held)) accept(out);
+  }
+  // Before the head there is no body, and nobody to frame it for.
+  if (framer_.state() != ClientFramer::State::no_head) framer_.body(brought.body, read, out);
+  if (state_ == State::keeping && size > most_kept) {
+    state_ = State::undecided;
+    undecided_end_ = brought.end;
+  } else if (brought.end) {
+    conclude(*brought.end, out);
+  }
+}
+
+void Attempt::take_head(const http::ResponseHead& head, bool event_stream, Moment at, ClientOutput& out) {
+  framer_.head(head, machine_.strips(), event_stream);
+  if (another_may_do_better(head.status)) keep(Retry::status, at);
+  const bool hold = event_stream && limits_.accept_hold.count() > 0;
+  if (state_ == State::awaiting && !hold) accept(out);
+}
+
+/// From here on nothing is tried again.
+void Attempt::accept(ClientOutput& out) {
+  state_ = State::accepted;
+  accepted_ = true;
+  keep_until_ = Moment::max();
+  retry_reason_.reset();
+  framer_.open(out);
+}
+
+void Attempt::keep(Retry reason, Moment now) {
+  if (!keep_errors_) return;
+  state_ = State::keeping;
+  keep_until_ = now + kept_within;
+  retry_reason_ = reason;
+}
+
+/// The replica's work is over, and all that it brought is framed or held.
+void Attempt::conclude(ReplicaEnd end, ClientOutput& out) {
+  if (breaks_off(end) && end != ReplicaEnd::torn && !accepted_) {
+    if (state_ == State::keeping) {
+      verdict_ = Verdict{outcome_of_given_up_error(status())};
+      return stop(AttemptEnd::refused);
+    }
+    if (end != ReplicaEnd::timed_out) retry_reason_ = Retry::reset;
+    return stop(AttemptEnd::failed);
+  }
+  if (state_ == State::keeping) {
+    framer_.open(out);
+  } else if (!accepted_) {
+    accept(out);
+  }
+  framer_.body({}, {}, out);
+  if (breaks_off(end)) {
+    // An error of the replica's own has told the client already.
+    const bool tell = machine_.is_stream() && !machine_.answer().in_band_error && machine_.at_event_boundary();
+    framer_.cut(tell ? sentence_for(end) : "", out);
+    return stop(AttemptEnd::answered);
+  }
+  framer_.finish(out);
+  if (end == ReplicaEnd::marked) framer_.cut_if_length_promised();
+  if (state_ == State::accepted) return stop(AttemptEnd::answered);
+  keep_output(out);
+  stop(AttemptEnd::refused);
+}
+
+void Attempt::keep_output(ClientOutput& out) {
+  kept_ = std::make_unique<std::string>();
+  for (const auto span : out.spans) kept_->append(span);
+  out.clear();
+}
+
+void Attempt::leave_error(Moment now) {
+  machine_.left(now, false);
+  verdict_ = Verdict{outcome_of_given_up_error(status())};
+  stop(AttemptEnd::refused);
+}
+
+void Attempt::relay_error(Moment, ClientOutput& out) {
+  framer_.begin(out);
+  accept(out);
+  framer_.body({}, {}, out);
+  if (undecided_end_) conclude(*undecided_end_, out);
+}
+
+void Attempt::client_gone(Moment now) {
+  framer_.lost();
+  if (state_ == State::over) {
+    // The replica had finished; only the client did not wait for its bytes.
+    const auto outcome = machine_.verdict().outcome;
+    const bool good = outcome == Outcome::ok || outcome == Outcome::ok_empty;
+    if (good && !client_has_marker_) verdict_ = Verdict{Outcome::client_abort, metrics::Phase::decode};
+    return;
+  }
+  machine_.left(now, client_has_marker_);
+  stop(AttemptEnd::client_gone);
+}
+
+void Attempt::stop(AttemptEnd end) {
+  end_ = end;
+  state_ = State::over;
+}
+
+void Attempt::written(Moment now, bool at_once) {
+  if (state_ != State::over)
+    client_has_marker_ = at_once && accepted_ && !machine_.reads_json() && machine_.has_end_marker();
+  if (at_once && read_token_events_ > 0) {
+    const auto overhead = std::max(metrics::Nanoseconds(now - read_at_), metrics::Nanoseconds::zero());
+    shard_.token_overhead.observe(static_cast<std::uint64_t>(overhead.count()), read_token_events_);
+    overhead_max_ = std::max(overhead_max_.value_or(overhead), overhead);
+  } else {
+    shard_.client_blocked_events.add(read_token_events_);
+  }
+  read_token_events_ = 0;
+}
+
+Moment Attempt::deadline() const {
+  if (state_ == State::over || state_ == State::undecided) return Moment::max();
+  const Moment end = std::min(machine_.deadline(), keep_until_);
+  if (framer_.state() != ClientFramer::State::holding) return end;
+  return std::min(end, *machine_.head_at() + std::chrono::duration_cast<Moment::duration>(limits_.accept_hold));
+}
+
+void Attempt::deadline_passed(Moment now, ClientOutput& out) {
+  if (state_ == State::keeping) {
+    out.clear();
+    state_ = State::undecided;
+    return;
+  }
+  const bool held_long_enough = framer_.state() == ClientFramer::State::holding && now < machine_.deadline();
+  if (!held_long_enough) return replica_ended(Break::timed_out, now, out);
+  framer_.begin(out);
+  accept(out);
+  framer_.body({}, {}, out);
+}
+
+AttemptResult Attempt::result() const {
+  AttemptResult result;
+  result.end = end_;
+  result.retry_reason = retry_reason_;
+  result.verdict = verdict_.value_or(machine_.verdict());
+  result.status = status();
+  result.accepted = framer_.was_opened();
+  result.sent = machine_.sent_at();
+  result.head = machine_.head_at();
+  result.overhead_max = overhead_max_;
+  result.company = machine_.company();
+  result.bytes_out = framer_.bytes_out();
+  result.answer = machine_.answer();
+  result.client_keep_alive = framer_.reusable();
+  result.client_reset = framer_.state() == ClientFramer::State::cut && framer_.framing() == http::ClientFraming::close;
+  return result;
+}
+
+}  // namespace weir::proxy::exchange

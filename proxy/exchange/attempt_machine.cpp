@@ -1,0 +1,248 @@
+#include "proxy/exchange/attempt_machine.hpp"
+
+#include "metrics/wire/engine_head.hpp"
+
+namespace weir::proxy::exchange {
+namespace {
+
+using metrics::measure::BodyForm;
+using metrics::measure::StreamMeter;
+
+constexpr std::size_t max_response_head = 64 * 1024;
+
+std::chrono::steady_clock::duration ticks(config::Seconds s) {
+  return std::chrono::duration_cast<std::chrono::steady_clock::duration>(s);
+}
+
+const metrics::record::Answer no_answer{};
+
+}  // namespace
+
+AttemptMachine::AttemptMachine(const Options& options, balancer::Lease lease, metrics::series::ReplicaShard& shard)
+    : options_(options), lease_(std::move(lease)), shard_(shard) {}
+
+const metrics::record::Answer& AttemptMachine::answer() const { return meter_ ? meter_->answer() : no_answer; }
+
+bool AttemptMachine::is_stream() const { return form_ == BodyForm::sse || form_ == BodyForm::lines; }
+
+/// Frees what only the views of the call before needed.
+void AttemptMachine::begin() {
+  if (!passed_head_.empty()) std::string().swap(passed_head_);
+}
+
+AttemptMachine::Brought AttemptMachine::arrived(std::span<char> bytes, Moment at) {
+  begin();
+  any_byte_ = true;
+  Brought brought;
+  if (state_ == State::body) {
+    body_arrived(bytes, at, brought);
+  } else {
+    head_arrived(bytes, at, brought);
+  }
+  return brought;
+}
+
+void AttemptMachine::head_arrived(std::span<char> bytes, Moment at, Brought& brought) {
+  // A head that came whole in one read is read where it lies; only one that came in several is put together.
+  std::size_t looked_at = head_bytes_.size();
+  const bool in_pieces = looked_at > 0;
+  if (in_pieces) {
+    head_bytes_.append(bytes.data(), bytes.size());
+    head_bytes_.append(StreamMeter::padding, '\0');
+    bytes = std::span(head_bytes_.data(), head_bytes_.size() - StreamMeter::padding);
+  }
+  for (;;) {
+    const std::string_view text(bytes.data(), bytes.size());
+    const auto length = http::head_length(text, looked_at);
+    if (length.value_or(text.size()) > max_response_head) return broken(Break::bad_framing, at, brought);
+    if (!length) {
+      if (!in_pieces) return void(head_bytes_.assign(text));
+      head_bytes_.erase(0, static_cast<std::size_t>(text.data() - head_bytes_.data()));
+      head_bytes_.resize(head_bytes_.size() - StreamMeter::padding);
+      return;
+    }
+    const bool final_head = read_head(text.substr(0, *length), at, brought);
+    if (state_ == State::done) return;
+    bytes = bytes.subspan(*length);
+    if (final_head) break;
+    looked_at = 0;  // It was an interim answer: the real one follows.
+  }
+  state_ = State::body;
+  body_arrived(bytes, at, brought);
+  passed_head_ = std::move(head_bytes_);  // Views of the head and of the first body bytes may lie in it.
+}
+
+/// Returns true once the final head is there; false after an interim one, or if the attempt is over.
+bool AttemptMachine::read_head(std::string_view bytes, Moment at, Brought& brought) {
+  auto parsed = http::parse_response_head(bytes, options_.to_head);
+  if (!parsed || parsed->status == 101) {
+    broken(Break::bad_framing, at, brought);
+    return false;
+  }
+  if (parsed->status < 200) return false;
+  brought.head = std::move(*parsed);
+  head_at_ = at;
+  status_ = brought.head->status;
+  keep_alive_ = brought.head->keep_alive;
+  if (options_.injected && !options_.injection_proven && (status_ == 400 || status_ == 422)) {
+    brought.end = ReplicaEnd::injection_refused;
+    state_ = State::done;
+    return false;
+  }
+  begin_body(*brought.head, at);
+  brought.event_stream = is_stream();
+  return true;
+}
+
+void AttemptMachine::begin_body(const http::ResponseHead& head, Moment at) {
+  const auto coding = head["content-encoding"];
+  const bool coded = !coding.empty() && !http::same_token(coding, "identity");
+  form_ = metrics::measure::body_form(options_.api, status_, head["content-type"], coded, options_.stream);
+  StreamMeter::Options meter;
+  meter.api = options_.api;
+  meter.form = form_;
+  meter.coded = coded && options_.api != metrics::Api::other && status_ / 100 == 2;
+  strips_ = options_.injected && form_ == BodyForm::sse;
+  if (strips_) meter.strip(options_.asked);
+  meter.choices = options_.choices;
+  meter.prompts = options_.prompts;
+  const auto engine = metrics::wire::engine_head([&head](std::string_view name) { return head[name]; });
+  if (engine != metrics::wire::EngineFigures{}) meter.engine = engine;
+  meter.received = options_.received;
+  meter.sent = sent_.value_or(at);
+  meter_.emplace(meter, shard_);
+  decoder_ = http::BodyDecoder(head.framing, head.content_length);
+  if (form_ != BodyForm::json || !options_.stream) return;
+  as_stream_ = std::make_unique<StreamMeter::Options>(meter);
+  as_stream_->form = BodyForm::sse;
+  // The length of an answer that seems to be JSON is passed on, and has to be kept.
+  if (head.framing != http::Framing::length) as_stream_->strip(options_.asked);
+}
+
+/// Some servers call their event streams JSON, which begins with none of the bytes that a line of events begins with.
+void AttemptMachine::decide_form(char first_byte) {
+  constexpr std::string_view begins_a_line = "deir:";  // data, event, id, retry, or a comment.
+  const auto as_stream = std::exchange(as_stream_, nullptr);
+  if (begins_a_line.find(first_byte) == std::string_view::npos) return;
+  form_ = as_stream->form;
+  meter_.emplace(*as_stream, shard_);
+}
+
+void AttemptMachine::body_arrived(std::span<char> bytes, Moment at, Brought& brought) {
+  const auto decoded = decoder_.decode(bytes);
+  if (!decoded.payload.empty()) {
+    if (as_stream_) decide_form(decoded.payload.front());
+    shard_.bytes[1].add(decoded.payload.size());
+    const auto read = meter_->arrived(decoded.payload, at);
+    brought.body = read.forward;
+    brought.token_events = read.token_events;
+    // Where an API's tokens are not read, any event shows that the replica is at work.
+    if (read.token_events > 0 || (options_.api == metrics::Api::other && read.events > 0)) last_token_ = at;
+    if (read.first_token) lease_.first_token(at);
+    if (read.tokens > 0) lease_.tokens(read.tokens);
+  }
+  if (decoder_.finished()) {
+    reusable_ = keep_alive_ && decoded.consumed == bytes.size();
+    return finish(ReplicaEnd::whole, brought.body, at, brought);
+  }
+  if (decoder_.failed()) broken(Break::bad_framing, at, brought);
+}
+
+/// The answer came to its end in good order, as far as can be seen.
+void AttemptMachine::finish(ReplicaEnd end, std::span<const std::string_view> last, Moment at, Brought& brought) {
+  // This happens once a request: what the meter held back joins the last bytes, which may lie where it is about to
+  // write.
+  last_.clear();
+  for (const auto span : last) last_.append(span);
+  const auto held_back = meter_->ended(true, !decoder_.ends_with_close(), at);
+  if (is_torn()) {
+    end = ReplicaEnd::torn;
+  } else {
+    last_.append(held_back);
+  }
+  last_view_ = last_;
+  brought.body = {&last_view_, 1};
+  brought.end = end;
+  stop(end, at);
+}
+
+/// A stream that ended with its connection and with nothing that tells its end was broken off, for all that anyone can
+/// see: where another framing would have told the client, weir has to.
+bool AttemptMachine::is_torn() const {
+  return is_stream() && decoder_.ends_with_close() && status_ / 100 == 2 &&
+         answer().complete == metrics::Completeness::none && !answer().in_band_error;
+}
+
+AttemptMachine::Brought AttemptMachine::ended(Break how, Moment now) {
+  begin();
+  Brought brought;
+  if (how == Break::closed && state_ == State::body && decoder_.ends_with_close()) {
+    finish(ReplicaEnd::whole, {}, now, brought);
+  } else {
+    broken(how, now, brought);
+  }
+  return brought;
+}
+
+void AttemptMachine::broken(Break how, Moment now, Brought& brought) {
+  reusable_ = false;
+  if (options_.reused && !any_byte_ && how != Break::timed_out) {
+    brought.end = ReplicaEnd::stale;
+    state_ = State::done;
+    return;
+  }
+  // An event stream that has shown its end marker is whole, however its connection ended or whether it does.
+  if (state_ == State::body && is_stream() && has_end_marker()) {
+    return finish(ReplicaEnd::marked, brought.body, now, brought);
+  }
+  if (!brought.body.empty()) {
+    last_.clear();
+    for (const auto span : brought.body) last_.append(span);  // Ending the meter may overwrite what it gave.
+    last_view_ = last_;
+    brought.body = {&last_view_, 1};
+  }
+  if (meter_ && !meter_->answer().end) static_cast<void>(meter_->ended(false, !decoder_.ends_with_close(), now));
+  const ReplicaEnd ends[]{ReplicaEnd::reset, ReplicaEnd::closed, ReplicaEnd::bad_framing, ReplicaEnd::timed_out};
+  brought.end = ends[static_cast<std::size_t>(how)];
+  stop(*brought.end, now);
+}
+
+void AttemptMachine::left(Moment now, bool client_has_all) {
+  reusable_ = false;
+  if (state_ == State::done) return;
+  // The replica had finished: what is settled at an answer's end is known.
+  const bool error = answer().in_band_error && !client_has_all;
+  if (client_has_all || (is_stream() && has_end_marker() && !error))
+    static_cast<void>(meter_->ended(true, !decoder_.ends_with_close(), now));
+  stop(ReplicaEnd::left, now, client_has_all);
+}
+
+void AttemptMachine::stop(ReplicaEnd end, Moment now, bool client_has_all) {
+  state_ = State::done;
+  Evidence evidence;
+  evidence.end = end;
+  evidence.status = status_;
+  evidence.api = options_.api;
+  evidence.form = form_;
+  evidence.sent = sent_.has_value();
+  evidence.client_has_all = client_has_all;
+  verdict_ = verdict_of(evidence, answer());
+  if (!lease_) return;
+  balancer::End told;
+  told.answered = verdict_.outcome == metrics::Outcome::ok || verdict_.outcome == metrics::Outcome::ok_empty;
+  told.prompt_tokens = answer().prompt_tokens;
+  told.cached_tokens = answer().cached_tokens;
+  told.output_tokens = answer().output_tokens;
+  company_ = lease_.end(told, now);
+}
+
+/// A stream that was asked for and is answered in another form shows no tokens.
+Moment AttemptMachine::deadline() const {
+  if (state_ == State::done) return Moment::max();
+  const auto& limits = options_.limits;
+  const Moment from = sent_.value_or(options_.started);
+  if (!options_.stream || (state_ == State::body && !is_stream())) return from + ticks(limits.whole_answer);
+  return last_token_ ? *last_token_ + ticks(limits.between_tokens) : from + ticks(limits.first_token);
+}
+
+}  // namespace weir::proxy::exchange

@@ -1,0 +1,122 @@
+#include "proxy/exchange/client_framer.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <functional>
+
+namespace weir::proxy::exchange {
+
+using http::ClientFraming;
+
+void ClientOutput::clear() {
+  spans.clear();
+  chunk_heads_used_ = 0;
+}
+
+void ClientOutput::add_chunk_head(std::size_t size) {
+  char* const begin = chunk_heads_[chunk_heads_used_++].data();
+  char* end = std::to_chars(begin, begin + 16, size, 16).ptr;
+  *end++ = '\r';
+  *end++ = '\n';
+  spans.emplace_back(begin, static_cast<std::size_t>(end - begin));
+}
+
+std::size_t ClientOutput::size() const {
+  std::size_t total = 0;
+  for (const auto span : spans) total += span.size();
+  return total;
+}
+
+void ClientFramer::begin(ClientOutput& out) {
+  out.clear();
+  if (opened_ && !head_.empty()) std::string().swap(head_);
+  if (!released_.empty()) std::string().swap(released_);
+}
+
+void ClientFramer::head(const http::ResponseHead& head, bool strips, bool event_stream) {
+  if (client_.cors != nullptr) client_.cors->note(client_.origin, head);
+  const auto unbounded = client_.http_1_1 ? ClientFraming::chunked : ClientFraming::close;
+  framing_ = head.framing == http::Framing::none                ? ClientFraming::none
+             : head.framing == http::Framing::length && !strips ? ClientFraming::length
+                                                                : unbounded;
+  keep_alive_ = client_.keep_alive && framing_ != ClientFraming::close;
+  http::ClientAnswer answer;
+  answer.http_1_1 = client_.http_1_1;
+  answer.framing = framing_;
+  answer.length = head.content_length;
+  answer.keep_alive = keep_alive_;
+  answer.event_stream = event_stream;
+  answer.request_id = client_.request_id;
+  answer.weir_id = client_.weir_id;
+  answer.replica = client_.replica;
+  head_ = http::client_head(head, answer);
+  state_ = State::holding;
+}
+
+void ClientFramer::open(ClientOutput& out) {
+  state_ = State::open;
+  opened_ = true;
+  out.spans.emplace_back(head_);
+}
+
+void ClientFramer::body(std::span<const std::string_view> body, std::span<char> read, ClientOutput& out) {
+  if (state_ == State::holding) {
+    for (const auto span : body) held_.append(span);
+    return;
+  }
+  std::size_t size = held_.size();
+  for (const auto span : body) size += span.size();
+  if (size == 0) return;  // A chunk of no size would end the body.
+  bytes_out_ += size;
+  const bool chunked = framing_ == ClientFraming::chunked;
+  if (chunked && held_.empty() && body.size() == 1 && frame_in_place(body.front(), read, out)) return;
+  if (chunked) out.add_chunk_head(size);
+  if (!held_.empty()) {
+    released_ = std::move(held_);
+    held_.clear();
+    out.spans.emplace_back(released_);
+  }
+  for (const auto span : body)
+    if (!span.empty()) out.spans.push_back(span);
+  if (chunked) out.spans.emplace_back("\r\n");
+}
+
+/// Where a token came in a chunk of its own, there is room around it for weir's framing: it goes out in one piece,
+/// which the kernel takes for less than four.
+bool ClientFramer::frame_in_place(std::string_view body, std::span<char> read, ClientOutput& out) {
+  const std::less<const char*> before;
+  if (before(body.data(), read.data()) || before(read.data() + read.size(), body.data() + body.size())) return false;
+  const auto room = static_cast<std::size_t>(body.data() - read.data());
+  if (read.size() - room - body.size() < 2) return false;
+  std::array<char, 16> digits;
+  const auto written = std::to_chars(digits.begin(), digits.end(), body.size(), 16).ptr;
+  const auto length = static_cast<std::size_t>(written - digits.data());
+  if (room < length + 2) return false;
+  char* const begin = read.data() + room - length - 2;
+  std::copy(digits.data(), written, begin);
+  std::copy_n("\r\n", 2, begin + length);
+  std::copy_n("\r\n", 2, begin + length + 2 + body.size());
+  out.spans.emplace_back(begin, length + 2 + body.size() + 2);
+  return true;
+}
+
+void ClientFramer::finish(ClientOutput& out) {
+  if (framing_ == ClientFraming::chunked) out.spans.emplace_back("0\r\n\r\n");
+  state_ = State::whole;
+}
+
+void ClientFramer::cut(std::string_view why, ClientOutput& out) {
+  const bool may_add = framing_ == ClientFraming::chunked || framing_ == ClientFraming::close;
+  if (may_add && !why.empty()) {
+    closing_ = http::error_event(client_.api, why);
+    const std::string_view event = closing_;
+    body({&event, 1}, {}, out);
+  }
+  state_ = State::cut;
+}
+
+void ClientFramer::cut_if_length_promised() {
+  if (framing_ == ClientFraming::length) state_ = State::cut;
+}
+
+}  // namespace weir::proxy::exchange

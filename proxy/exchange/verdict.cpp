@@ -1,0 +1,64 @@
+#include "proxy/exchange/verdict.hpp"
+
+#include <cerrno>
+
+#include "proxy/fleet/second_opinions.hpp"
+#include "proxy/net/connect.hpp"
+
+namespace weir::proxy::exchange {
+namespace {
+
+using metrics::Outcome;
+using metrics::Phase;
+using metrics::measure::BodyForm;
+
+Outcome outcome_of_whole_answer(const Evidence& seen, const metrics::record::Answer& answer) {
+  if (fleet::is_full(seen.status)) return Outcome::replica_refused;
+  if (seen.status >= 500) return Outcome::upstream_error;
+  if (seen.status >= 400) return Outcome::client_error;
+  // No API of the engines redirects: a server that is none of them answers at that address.
+  if (seen.status >= 300 && seen.api != metrics::Api::other) return Outcome::upstream_error;
+  if (answer.in_band_error) return Outcome::upstream_error;
+  if (answer.complete == metrics::Completeness::none) return Outcome::truncated;
+  const bool counts_tokens = seen.form != BodyForm::opaque && seen.api != metrics::Api::other && !answer.unparsed;
+  return counts_tokens && answer.token_events == 0 ? Outcome::ok_empty : Outcome::ok;
+}
+
+/// Where a request was when its client left.
+Phase phase_of(const Evidence& seen, const metrics::record::Answer& answer) {
+  if (answer.first_token) return Phase::decode;
+  return seen.sent ? Phase::prefill : Phase::queue;
+}
+
+}  // namespace
+
+Verdict verdict_of(const Evidence& seen, const metrics::record::Answer& answer) {
+  const bool whole = seen.end == ReplicaEnd::whole || seen.end == ReplicaEnd::marked || seen.client_has_all;
+  if (whole) return {outcome_of_whole_answer(seen, answer)};
+  if (answer.in_band_error) return {Outcome::upstream_error};
+  switch (seen.end) {
+    case ReplicaEnd::torn:
+      return {Outcome::truncated};
+    case ReplicaEnd::timed_out:
+      return {Outcome::timeout};
+    case ReplicaEnd::bad_framing:
+      return {Outcome::upstream_error};
+    case ReplicaEnd::left:
+      return {Outcome::client_abort, phase_of(seen, answer)};
+    default:
+      return {Outcome::upstream_reset};
+  }
+}
+
+Verdict verdict_of_connecting(int error) {
+  if (net::is_own_want(error)) return {Outcome::rejected};
+  return {error == ETIMEDOUT ? Outcome::timeout : Outcome::upstream_error};
+}
+
+bool breaks_off(ReplicaEnd end) { return end != ReplicaEnd::whole && end != ReplicaEnd::marked; }
+
+Outcome outcome_of_given_up_error(unsigned status) {
+  return fleet::is_full(status) ? Outcome::replica_refused : Outcome::upstream_error;
+}
+
+}  // namespace weir::proxy::exchange

@@ -1,0 +1,145 @@
+// The replica's half without a client: as a mirror runs it, which drops what it brings.
+#include "proxy/exchange/attempt_machine.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/unit/proxy/exchange/attempt_story.hpp"
+
+namespace weir::proxy::exchange {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+class Mirrored {
+ public:
+  explicit Mirrored(bool injected = false, bool reused = false) {
+    AttemptMachine::Options options{.limits = limits};
+    options.api = Api::openai_chat;
+    options.stream = true;
+    options.injected = injected;
+    if (injected) options.asked = metrics::wire::Ask::usage;
+    options.reused = reused;
+    options.received = at(-1);
+    options.started = at(-0.5);
+    balancer::ReplicaSpec spec;
+    spec.name = "shadow0";
+    pool->set_replicas({&spec, 1}, at(-2));
+    metrics::wire::RequestFacts facts;
+    facts.api = options.api;
+    facts.stream = true;
+    facts.max_tokens = 50;
+    facts.prompt_token_ids = 100;
+    auto offered = pool->offer(facts, at(-1));
+    machine.emplace(options, std::move(std::get<balancer::Admitted>(offered).lease), shard);
+    machine->sent(at(0));
+  }
+
+  /// A read; what it brings is written down and dropped.
+  AttemptMachine::Brought arrives(std::string_view bytes, Moment when) {
+    buffer.assign(bytes);
+    buffer.append(metrics::measure::StreamMeter::padding, '"');
+    auto brought = machine->arrived({buffer.data(), bytes.size()}, when);
+    for (const auto span : brought.body) body.append(span);
+    return brought;
+  }
+
+  config::Limits limits;
+  std::shared_ptr<balancer::Pool> pool = balancer::Pool::make(config::Policy::round_robin, 0.05, 1);
+  metrics::series::ReplicaShard shard;
+  std::optional<AttemptMachine> machine;
+  std::string buffer, body;
+};
+
+TEST(AttemptMachine, MeasuresAStreamThatNobodyReads) {
+  Mirrored mirrored;
+  const auto first = mirrored.arrives(sse_head() + chunk(token("a")), at(1));
+  ASSERT_TRUE(first.head);
+  EXPECT_EQ(first.head->status, 200u);
+  EXPECT_TRUE(first.event_stream);
+  EXPECT_EQ(first.token_events, 1u);
+  EXPECT_FALSE(first.end);
+  EXPECT_EQ(mirrored.machine->state(), AttemptMachine::State::body);
+  EXPECT_EQ(mirrored.pool->load(0, at(1)).prefill_left, 0u) << "the first token has taken the prompt off the queue";
+  EXPECT_EQ(mirrored.pool->in_flight(), 1u);
+
+  const auto last = mirrored.arrives(
+      chunk(token("b")) + chunk(finish_event) + chunk(usage_event) + chunk(done_event) + last_chunk, at(2));
+  EXPECT_FALSE(last.head) << "it is told once";
+  EXPECT_EQ(last.end, ReplicaEnd::whole);
+  EXPECT_EQ(mirrored.machine->state(), AttemptMachine::State::done);
+  EXPECT_EQ(mirrored.machine->verdict().outcome, Outcome::ok);
+  EXPECT_TRUE(mirrored.machine->reusable());
+  EXPECT_EQ(mirrored.machine->answer().output_tokens, 3u);
+  EXPECT_EQ(mirrored.machine->answer().first_token, at(1));
+  EXPECT_EQ(mirrored.machine->deadline(), Moment::max());
+  EXPECT_EQ(mirrored.pool->in_flight(), 0u) << "the lease ends with the replica's work";
+  EXPECT_EQ(mirrored.body, token("a") + token("b") + finish_event + usage_event + done_event);
+}
+
+TEST(AttemptMachine, TakesOutWhatWeirAskedFor) {
+  Mirrored mirrored(true);
+  mirrored.arrives(sse_head() + chunk(token("a") + finish_event + usage_event + done_event) + last_chunk, at(1));
+  EXPECT_THAT(mirrored.body, Not(HasSubstr("usage")));
+  EXPECT_EQ(mirrored.machine->answer().output_tokens, 3u);
+}
+
+TEST(AttemptMachine, IsLeftWhenNobodyWantsTheRest) {
+  Mirrored mirrored;
+  mirrored.arrives(sse_head() + chunk(token("a")), at(1));
+  mirrored.machine->left(at(2), false);
+  EXPECT_EQ(mirrored.machine->state(), AttemptMachine::State::done);
+  EXPECT_EQ(mirrored.machine->verdict().outcome, Outcome::client_abort);
+  EXPECT_EQ(mirrored.machine->verdict().phase, metrics::Phase::decode);
+  EXPECT_FALSE(mirrored.machine->reusable());
+  EXPECT_EQ(mirrored.pool->in_flight(), 0u);
+}
+
+TEST(AttemptMachine, TellsHowTheReplicaBrokeOff) {
+  const std::pair<Break, ReplicaEnd> ends[]{{Break::reset, ReplicaEnd::reset},
+                                            {Break::closed, ReplicaEnd::closed},
+                                            {Break::bad_framing, ReplicaEnd::bad_framing},
+                                            {Break::timed_out, ReplicaEnd::timed_out}};
+  for (const auto& [how, end] : ends) {
+    Mirrored within;
+    within.arrives(sse_head() + chunk(token("a")), at(1));
+    EXPECT_EQ(within.machine->ended(how, at(2)).end, end);
+    Mirrored before;
+    EXPECT_EQ(before.machine->ended(how, at(2)).end, end);
+    EXPECT_FALSE(before.machine->reusable());
+    Mirrored behind_the_marker;
+    behind_the_marker.arrives(sse_head() + chunk(token("a") + done_event), at(1));
+    EXPECT_EQ(behind_the_marker.machine->ended(how, at(2)).end, ReplicaEnd::marked);
+    EXPECT_EQ(behind_the_marker.machine->verdict().outcome, Outcome::ok);
+  }
+}
+
+TEST(AttemptMachine, KeepsTheLeaseOfARequestThatIsToGoOutAgain) {
+  Mirrored stale(false, true);
+  EXPECT_EQ(stale.machine->ended(Break::closed, at(1)).end, ReplicaEnd::stale);
+  EXPECT_TRUE(stale.machine->take_lease());
+  Mirrored slow(false, true);
+  EXPECT_EQ(slow.machine->ended(Break::timed_out, at(1)).end, ReplicaEnd::timed_out)
+      << "time was lost: it is no stale one";
+  EXPECT_FALSE(slow.machine->take_lease());
+  Mirrored refused(true);
+  EXPECT_EQ(refused.arrives(answer("400 Bad Request", "{}"), at(1)).end, ReplicaEnd::injection_refused);
+  EXPECT_TRUE(refused.machine->take_lease());
+}
+
+TEST(AttemptMachine, PassesOnNothingOfAHeadThatIsNotWhole) {
+  Mirrored mirrored;
+  const auto head = sse_head();
+  const auto first = mirrored.arrives(head.substr(0, 20), at(1));
+  EXPECT_FALSE(first.head);
+  EXPECT_EQ(mirrored.machine->state(), AttemptMachine::State::head);
+  EXPECT_EQ(mirrored.machine->status(), 0u);
+  const auto second = mirrored.arrives(head.substr(20) + chunk(token("a")), at(2));
+  ASSERT_TRUE(second.head);
+  EXPECT_EQ((*second.head)["content-type"], "text/event-stream; charset=utf-8");
+  EXPECT_EQ(mirrored.machine->head_at(), at(2));
+}
+
+}  // namespace
+}  // namespace weir::proxy::exchange

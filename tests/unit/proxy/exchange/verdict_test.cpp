@@ -1,0 +1,126 @@
+#include "proxy/exchange/verdict.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cerrno>
+
+#include "proxy/net/connect.hpp"
+
+namespace weir::proxy::exchange {
+namespace {
+
+using metrics::Api;
+using metrics::Completeness;
+using metrics::Outcome;
+using metrics::Phase;
+using metrics::measure::BodyForm;
+
+struct Row {
+  const char* what;
+  Evidence evidence;
+  Outcome outcome;
+  std::optional<Phase> phase{};
+  bool error = false;  ///< The replica reported one in its stream.
+  Completeness complete = Completeness::marker;
+  std::uint32_t token_events = 5;
+  bool first_token = true;
+};
+
+constexpr auto chat = Api::openai_chat;
+constexpr auto sse = BodyForm::sse;
+
+const Row rows[]{
+    {"a whole stream", {ReplicaEnd::whole, 200, chat, sse, true}, Outcome::ok},
+    {"a stream behind its marker", {ReplicaEnd::marked, 200, chat, sse, true}, Outcome::ok},
+    {"no token", {ReplicaEnd::whole, 200, chat, sse, true}, Outcome::ok_empty, {}, false, Completeness::marker, 0},
+    {"no token is counted in an opaque body",
+     {ReplicaEnd::whole, 200, chat, BodyForm::opaque, true},
+     Outcome::ok,
+     {},
+     false,
+     Completeness::framing,
+     0},
+    {"nothing tells the end",
+     {ReplicaEnd::whole, 200, chat, sse, true},
+     Outcome::truncated,
+     {},
+     false,
+     Completeness::none},
+    {"a close without an end", {ReplicaEnd::torn, 200, chat, sse, true}, Outcome::truncated},
+    {"an error in the stream", {ReplicaEnd::whole, 200, chat, sse, true}, Outcome::upstream_error, {}, true},
+    {"an error, then a reset", {ReplicaEnd::reset, 200, chat, sse, true}, Outcome::upstream_error, {}, true},
+    {"an error, then silence", {ReplicaEnd::timed_out, 200, chat, sse, true}, Outcome::upstream_error, {}, true},
+    {"an error, then the client leaves", {ReplicaEnd::left, 200, chat, sse, true}, Outcome::upstream_error, {}, true},
+    {"a reset", {ReplicaEnd::reset, 200, chat, sse, true}, Outcome::upstream_reset},
+    {"a close within the framing", {ReplicaEnd::closed, 200, chat, sse, true}, Outcome::upstream_reset},
+    {"a reset before the head", {ReplicaEnd::reset, 0, chat, BodyForm::opaque, true}, Outcome::upstream_reset},
+    {"bytes that are no HTTP", {ReplicaEnd::bad_framing, 0, chat, BodyForm::opaque, true}, Outcome::upstream_error},
+    {"silence", {ReplicaEnd::timed_out, 200, chat, sse, true}, Outcome::timeout},
+    {"the client leaves while tokens come",
+     {ReplicaEnd::left, 200, chat, sse, true},
+     Outcome::client_abort,
+     Phase::decode},
+    {"the client leaves before the first token",
+     {ReplicaEnd::left, 200, chat, sse, true},
+     Outcome::client_abort,
+     Phase::prefill,
+     false,
+     Completeness::none,
+     0,
+     false},
+    {"the client leaves before the request is sent",
+     {ReplicaEnd::left, 0, chat, BodyForm::opaque, false},
+     Outcome::client_abort,
+     Phase::queue,
+     false,
+     Completeness::none,
+     0,
+     false},
+    {"the client leaves with all it asked for", {ReplicaEnd::left, 200, chat, sse, true, true}, Outcome::ok},
+    {"408", {ReplicaEnd::whole, 408, chat, BodyForm::opaque, true}, Outcome::replica_refused},
+    {"429", {ReplicaEnd::whole, 429, chat, BodyForm::opaque, true}, Outcome::replica_refused},
+    {"503", {ReplicaEnd::whole, 503, chat, BodyForm::opaque, true}, Outcome::replica_refused},
+    {"500", {ReplicaEnd::whole, 500, chat, BodyForm::opaque, true}, Outcome::upstream_error},
+    {"400", {ReplicaEnd::whole, 400, chat, BodyForm::opaque, true}, Outcome::client_error},
+    {"404", {ReplicaEnd::whole, 404, chat, BodyForm::opaque, true}, Outcome::client_error},
+    {"a redirect of an inference", {ReplicaEnd::whole, 302, chat, BodyForm::opaque, true}, Outcome::upstream_error},
+    {"a redirect of something else", {ReplicaEnd::whole, 302, Api::other, BodyForm::opaque, true}, Outcome::ok},
+};
+
+TEST(Verdict, IsATable) {
+  for (const auto& row : rows) {
+    metrics::record::Answer answer;
+    answer.in_band_error = row.error;
+    answer.complete = row.complete;
+    answer.token_events = row.token_events;
+    if (row.first_token) answer.first_token = metrics::Moment();
+    const auto verdict = verdict_of(row.evidence, answer);
+    EXPECT_EQ(verdict.outcome, row.outcome) << row.what << ": " << name_of(verdict.outcome);
+    EXPECT_EQ(verdict.phase, row.phase) << row.what;
+  }
+}
+
+TEST(Verdict, OfAConnectionThatFailed) {
+  EXPECT_EQ(verdict_of_connecting(ECONNREFUSED).outcome, Outcome::upstream_error);
+  EXPECT_EQ(verdict_of_connecting(net::name_unknown).outcome, Outcome::upstream_error);
+  EXPECT_EQ(verdict_of_connecting(ETIMEDOUT).outcome, Outcome::timeout);
+  for (const int own : {EMFILE, ENFILE, EADDRNOTAVAIL, ENOBUFS, ENOMEM})
+    EXPECT_EQ(verdict_of_connecting(own).outcome, Outcome::rejected) << own;
+}
+
+TEST(Verdict, OfAnErrorThatIsGivenUp) {
+  for (const unsigned full : {408u, 429u, 503u}) EXPECT_EQ(outcome_of_given_up_error(full), Outcome::replica_refused);
+  for (const unsigned other : {200u, 401u, 404u, 500u, 502u})
+    EXPECT_EQ(outcome_of_given_up_error(other), Outcome::upstream_error);
+}
+
+TEST(Verdict, TheClientsBodyIsCutUnlessItIsAllThere) {
+  EXPECT_FALSE(breaks_off(ReplicaEnd::whole));
+  EXPECT_FALSE(breaks_off(ReplicaEnd::marked));
+  for (const auto end : {ReplicaEnd::torn, ReplicaEnd::reset, ReplicaEnd::closed, ReplicaEnd::bad_framing,
+                         ReplicaEnd::timed_out, ReplicaEnd::left})
+    EXPECT_TRUE(breaks_off(end)) << static_cast<int>(end);
+}
+
+}  // namespace
+}  // namespace weir::proxy::exchange
