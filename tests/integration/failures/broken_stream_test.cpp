@@ -1,5 +1,5 @@
-// A replica that breaks off after the client has seen something: the client gets every byte there was, learns that the
-// answer is not whole, and nothing that looks like its good end.
+// A replica breaks off after the client has seen something. The client gets every byte there was, learns that the
+// answer is not whole, and gets nothing that looks like its good end.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -19,7 +19,7 @@ using ::testing::StartsWith;
 constexpr auto chat = "/v1/chat/completions";
 const auto cut = AnyOf(Eq(BodyEnd::fin), Eq(BodyEnd::reset));
 
-/// What stands behind `events` in a body must be one event with an error, whole.
+/// The body must have exactly one whole error event behind `events`.
 boost::json::object error_event_behind(const std::string& events, const std::string& body) {
   EXPECT_THAT(body, StartsWith(events));
   auto rest = std::string_view(body).substr(std::min(events.size(), body.size()));

@@ -19,7 +19,7 @@ enum class Leaving { close, reset };
 struct Departure {
   const char* name;
   bool head_sent;      ///< The replica has sent its head when the client leaves.
-  std::size_t events;  ///< So many events have reached the client when it leaves (0: it waits for the first).
+  std::size_t events;  ///< That many events have reached the client when it leaves (0: it waits for the first).
   Leaving leaving;
   const char* phase;
 };

@@ -1,4 +1,4 @@
-// Time and room: what weir does when a replica is late, a client slow, or everybody busy.
+// A replica is late, a client slow, or everybody busy: weir keeps its limits of time and room.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -171,7 +171,7 @@ TEST(Limits, AClientThatTakesItsBytesSlowlyIsNotCut) {
   settings.limits = {{"client_stall", "1"}};
   WeirUnderTest weir(settings);
 
-  // Far from enough for its socket at weir to turn writable within a second.
+  // This is far from enough to turn its socket at weir writable within a second.
   auto client = Socket::connect(weir.port(), 16 * 1024);
   client.send(post(chat, chat_body_with_usage()));
   std::vector<char> bytes(16 * 1024);

@@ -1,5 +1,5 @@
-// A replica's error that another replica may better: it is kept, another one is asked, and the client gets the best of
-// what they say. Who is to blame for 401, 403 and 404 is what another replica makes of the request.
+// weir keeps an error that another replica may better, asks another one, and gives the client the best of what they
+// say. Another replica's answer decides who is to blame for 401, 403 and 404.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

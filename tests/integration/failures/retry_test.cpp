@@ -1,5 +1,5 @@
-// A replica that fails before the client has seen a byte is replaced by another one, unseen by the client; where nobody
-// is left, the client gets an answer that says so.
+// Another replica takes the place of one that fails before the client has seen a byte, and the client does not notice.
+// Where no replica is left, the client gets an answer that says so.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -25,7 +25,7 @@ constexpr auto chat = "/v1/chat/completions";
 /// How a replica fails its first request.
 struct Failure {
   const char* name;
-  const char* reason;  ///< Of weir_retries_total.
+  const char* reason;  ///< The label in weir_retries_total.
   void (*fail)(Exchange&);
 };
 
@@ -98,7 +98,7 @@ TEST_P(FailureInPrefill, IsTakenOverByAnotherReplica) {
 INSTANTIATE_TEST_SUITE_P(Retry, FailureInPrefill, ::testing::ValuesIn(failures),
                          [](const auto& test) { return test.param.name; });
 
-/// The same failures with nobody else to ask.
+/// These are the same failures with no other replica to ask.
 class FailureOfTheOnlyReplica : public ::testing::TestWithParam<Failure> {};
 
 TEST_P(FailureOfTheOnlyReplica, IsAnsweredAndCountedOnce) {
@@ -390,7 +390,7 @@ TEST(Retry, AnAnswerToARequestThatWeirDidNotEditProvesNothingOfItsOption) {
 TEST(Retry, AReplicaThatFailsFastDoesNotDrawTheTraffic) {
   constexpr std::size_t count = 200, clients = 16;
   const auto script = vllm_chat(3);
-  // The time an engine computes; nothing waits for it but the request itself.
+  // An engine computes for that long, and only the request itself waits for it.
   const auto good = [&](Exchange& exchange) {
     std::this_thread::sleep_for(std::chrono::milliseconds(100));
     play(exchange, script);

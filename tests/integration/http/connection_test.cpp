@@ -1,5 +1,5 @@
-// Connections and framing: many requests on one connection, old clients, bodies in pieces, and what weir answers
-// itself.
+// These tests are about connections and framing: many requests on one connection, old clients, bodies in pieces, and
+// what weir answers itself.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// Heads on their way through weir: what ends here, what is added, what goes on untouched.
+// A head passes through weir: some fields end there, some are added, and the rest goes on untouched.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// What weir refuses: requests and answers that could be read in two ways, and what is larger than it may be.
+// weir refuses requests and answers that could be read in two ways, and what is larger than it may be.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

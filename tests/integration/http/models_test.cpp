@@ -22,7 +22,7 @@ const std::string vllm_list =
     R"({"object":"list","data":[{"id":"org/m","object":"model","created":1700000000,"owned_by":"vllm","root":"/m",)"
     R"("max_model_len":8192}]})";
 
-/// A replica that lists models to everyone, or only to those who bring its key.
+/// This replica lists models to everyone, or only to those who bring its key.
 ScriptedReplica::Handler lists(const std::string& list, const std::string& key = "") {
   return [=](Exchange& exchange) {
     const auto& head = exchange.request().head;
@@ -38,7 +38,7 @@ WeirSettings any_model(std::initializer_list<const ScriptedReplica*> replicas) {
   return settings;
 }
 
-/// Asks until the answer is as wanted: weir asks the replicas when it starts, and tells what they say as it comes.
+/// Asks until the answer is as wanted: weir asks the replicas when it starts, and shows what they say as it comes.
 Response models_when(const WeirUnderTest& weir, const std::function<bool(const Response&)>& wanted,
                      const std::string& fields = "", const std::string& path = "/v1/models") {
   HttpClient client(weir.port());
@@ -152,7 +152,7 @@ TEST(Models, ThatAReplicaDoesNotTellInTimeAreLeftOut) {
   over.wait("weir to give the asking up");
 }
 
-/// Until weir knows that these replicas want a key.
+/// Waits until weir knows that these replicas want a key.
 void wait_until_keyed(const WeirUnderTest& weir, std::size_t replicas) {
   for (std::size_t i = 0; i < replicas; ++i) {
     const auto line = "'r" + std::to_string(i) + "' tells its models only";
@@ -180,7 +180,7 @@ TEST(Models, AreAskedOfSixteenKeyedReplicasAtMostOnBehalfOfAClient) {
   EXPECT_EQ(asked.value(), 16u);
 }
 
-/// Refuses without a credential, and keeps silent with one.
+/// The replica refuses a question without a credential, and keeps silent on one with it.
 ScriptedReplica::Handler silent_to_keys(std::promise<Clock::time_point>& closed) {
   return [&closed](Exchange& exchange) {
     if (!exchange.request().head.has("authorization")) return exchange.send(answer("401 Unauthorized", "{}"));
@@ -231,7 +231,7 @@ TEST(Models, AreAskedForOnBehalfOfSixtyFourClientsAtATime) {
   WeirUnderTest weir(any_model({&replica}));
   wait_until_keyed(weir, 1);
 
-  // An asking lasts 2 s at most, in which the others have to come: on a slow machine that may take several rounds.
+  // weir asks for 2 s at most, and the others have to come within them: a slow machine may need several rounds.
   bool refused = false;
   for (int round = 0; round < 5 && !refused; ++round) {
     std::vector<std::unique_ptr<HttpClient>> clients;
@@ -253,7 +253,7 @@ TEST(Models, AreAskedForOnBehalfOfSixtyFourClientsAtATime) {
       << "places are given back";
 }
 
-/// Everything that weir lets anyone read.
+/// Collects everything that weir lets anyone read.
 std::string all_that_is_told(const WeirUnderTest& weir, std::uint16_t admin_port) {
   return weir.output() + weir.log_text() + fetch(weir.metrics_port(), get("/metrics"), "GET").body +
          fetch(admin_port, get("/metrics"), "GET").body + fetch(admin_port, get("/api/replicas"), "GET").body;

@@ -1,4 +1,4 @@
-// Something a test waits for: set once by one thread, awaited by others, never longer than `patience`.
+// An event that a test waits for: one thread sets it once, others await it, never longer than `patience`.
 #pragma once
 
 #include <chrono>
@@ -14,7 +14,7 @@ using Clock = std::chrono::steady_clock;
 /// No wait of this suite lasts longer: what has not happened by then does not happen.
 inline constexpr std::chrono::seconds patience{15};
 
-/// A wait was in vain; the test has failed.
+/// A wait ended without its event; the test has failed.
 struct TimedOut : std::runtime_error {
   explicit TimedOut(const std::string& what) : std::runtime_error("waited in vain: " + what) {}
 };

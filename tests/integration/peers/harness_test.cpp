@@ -1,5 +1,5 @@
-// The harness itself: scripted replica and client talk to each other directly. What weir is held to is no better than
-// what these two can tell apart.
+// The harness is tested itself: scripted replica and client talk to each other directly. The other tests can see no
+// more of weir than these two can tell apart.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

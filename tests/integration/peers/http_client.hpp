@@ -15,7 +15,7 @@ struct Response {
   unsigned status = 0;
   std::string version;
   Head head;
-  std::string body;  ///< Framing removed.
+  std::string body;  ///< The body without its framing.
   BodyEnd end = BodyEnd::open;
 };
 
@@ -28,9 +28,9 @@ class HttpClient {
 
   void send(std::string_view bytes) { socket_.send(bytes); }
 
-  /// Head, then the body to its end. An interim answer (1xx) is an answer of its own.
+  /// Reads the head, then the body to its end. An interim answer (1xx) is an answer of its own.
   Response response(std::string_view method = "POST");
-  /// The head alone; what follows is read with read_until and rest.
+  /// Reads the head alone; read_until and rest read what follows.
   Response response_head(std::string_view method = "POST");
   /// Reads on until the body holds `text`. Throws where it ends before.
   void read_until(Response& response, std::string_view text);
@@ -38,7 +38,7 @@ class HttpClient {
   bool read_more(Response& response);
   void rest(Response& response);
 
-  /// Sends, and reads one answer: also one that came while the server had stopped reading.
+  /// Sends, and reads one answer, even one that came while the server had stopped reading.
   Response exchange(std::string_view bytes, std::string_view method = "POST");
 
   /// Waits until the server closes; true if it did so without another byte.
@@ -53,7 +53,7 @@ class HttpClient {
   MessageReader reader_;
 };
 
-/// One request on a connection of its own.
+/// Sends one request on a connection of its own.
 Response fetch(std::uint16_t port, std::string_view bytes, std::string_view method = "POST");
 
 }  // namespace weir::integration

@@ -1,4 +1,4 @@
-// HTTP/1 messages as bytes: heads are kept verbatim, bodies are read with their framing taken at its word. Stricter
+// Reads HTTP/1 messages as bytes: it keeps heads verbatim and takes the framing of bodies at its word. It is stricter
 // than any real peer (a chunk extension, a trailer or a bare LF is an error), so that whatever weir sends must be
 // canonical.
 #pragma once
@@ -15,14 +15,14 @@
 
 namespace weir::integration {
 
-/// The peer sent what is no HTTP/1 message in canonical form.
+/// The peer sent bytes that are no HTTP/1 message in canonical form.
 struct NotHttp : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
 struct Head {
-  std::string bytes;       ///< As received, blank line included.
-  std::string start_line;  ///< Without CRLF.
+  std::string bytes;       ///< The head as received, blank line included.
+  std::string start_line;  ///< The first line, without CRLF.
   std::vector<std::pair<std::string, std::string>> fields;
 
   /// Value of the only field of this name, compared without case; absent where there is none. Throws NotHttp on two.
@@ -34,11 +34,11 @@ Head parse_head(std::string bytes);
 
 /// How a body ended.
 enum class BodyEnd {
-  open,   ///< Not yet.
-  whole,  ///< Last chunk, Content-Length reached, or no body at all.
-  close,  ///< FIN where the close is the framing.
-  fin,    ///< FIN before the framing said so.
-  reset,  ///< RST, wherever it came.
+  open,   ///< It has not ended yet.
+  whole,  ///< The framing is complete, or there is no body at all.
+  close,  ///< A FIN came where the close is the framing.
+  fin,    ///< A FIN came before the framing said so.
+  reset,  ///< An RST came, anywhere.
 };
 
 /// Reads messages from a socket one after the other. Bytes behind a message stay for the next one.
@@ -66,7 +66,7 @@ class MessageReader {
   Socket* socket_;
   std::string buffer_;
   Framing framing_ = Framing::length;
-  std::uint64_t left_ = 0;  ///< Of the body (length) or of the chunk.
+  std::uint64_t left_ = 0;  ///< Bytes of the body (length) or of the chunk.
   bool in_chunk_ = false;
   BodyEnd end_ = BodyEnd::whole;
 };

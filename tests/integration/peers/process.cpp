@@ -51,7 +51,7 @@ Process::Process(std::vector<std::string> command, const std::filesystem::path& 
   id_ = ::fork();
   if (id_ < 0) throw std::runtime_error(std::string("cannot fork: ") + std::strerror(errno));
   if (id_ == 0) {
-    // Only what is safe after a fork of a program with threads.
+    // These calls are safe after a fork of a program with threads.
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (::getppid() != parent) ::_exit(126);
     const int file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600);

@@ -1,4 +1,4 @@
-// A program under test: started, watched, and gone with its owner.
+// A program under test is started and watched here, and ends with its owner.
 #pragma once
 
 #include <sys/types.h>
@@ -12,7 +12,7 @@
 
 namespace weir::integration {
 
-/// A directory that goes with its owner.
+/// This directory is removed with its owner.
 class TemporaryDirectory {
  public:
   TemporaryDirectory();
@@ -33,7 +33,7 @@ struct Exit {
   int signal = 0;  ///< 0 where it ended by itself.
 };
 
-/// One thread. The process is killed and reaped by the destructor, and dies with this program.
+/// For one thread. The destructor kills and reaps the process, which also dies with this program.
 class Process {
  public:
   /// What it writes to standard output and standard error goes to the file `output`.

@@ -29,7 +29,7 @@ namespace weir::integration {
 struct ReceivedRequest {
   std::string method, target, version;
   Head head;
-  std::string body;               ///< Framing removed.
+  std::string body;               ///< The body without its framing.
   std::size_t number = 0;         ///< 1 for the first request this replica saw.
   std::size_t connection = 0;     ///< 1 for the first connection.
   std::size_t on_connection = 0;  ///< 1 for the first request of its connection.
@@ -41,15 +41,15 @@ class Exchange {
   const ReceivedRequest& request() const { return request_; }
 
   void send(std::string_view bytes) { socket_.send(bytes); }
-  /// Each byte in a segment of its own.
+  /// Sends each byte in a segment of its own.
   void send_bytewise(std::string_view bytes);
-  /// As send(); sets `stalled` when the peer has taken nothing for half a second, and counts what went out.
+  /// Like send(), but sets `stalled` when the peer has taken nothing for half a second, and counts what went out.
   void send_until_taken(std::string_view bytes, Progress& sent, Event& stalled);
 
   /// Waits until the peer closes, and returns when that was.
   Clock::time_point wait_for_close() { return socket_.wait_for_close(); }
   void reset() { socket_.reset(); }
-  void close() { socket_.close(); }  ///< FIN. The request has been read whole, so no RST.
+  void close() { socket_.close(); }  ///< Sends a FIN, not an RST, because the request has been read whole.
   void small_send_buffer() { socket_.small_send_buffer(); }
 
  private:

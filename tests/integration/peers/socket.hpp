@@ -23,7 +23,7 @@ struct CalledOff : std::runtime_error {
 /// A port nobody listens on, outside the range the system gives to outgoing connections.
 std::uint16_t free_port();
 
-/// One thread at a time. Closes with its life.
+/// For one thread at a time. The destructor closes it.
 class Socket {
  public:
   Socket() = default;
@@ -50,9 +50,9 @@ class Socket {
   Clock::time_point wait_for_close();
 
   void small_send_buffer();
-  void finish_sending();  ///< FIN; reading goes on.
-  void close();           ///< FIN, or RST where unread bytes lie in the buffer.
-  void reset();           ///< RST.
+  void finish_sending();  ///< Sends a FIN; reading goes on.
+  void close();           ///< Sends a FIN, or an RST where unread bytes lie in the buffer.
+  void reset();           ///< Sends an RST.
   bool is_open() const { return fd_ >= 0; }
 
  private:

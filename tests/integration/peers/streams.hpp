@@ -1,4 +1,4 @@
-// The bytes of requests and answers, built small: what vLLM and TGI send, and HTTP around it.
+// Builds small requests and answers as bytes: what vLLM and TGI send, and HTTP around it.
 #pragma once
 
 #include <cstddef>
@@ -13,10 +13,10 @@ namespace weir::integration {
 /// A streamed answer in pieces, each one a whole event with its blank line.
 struct StreamScript {
   std::vector<std::string> events;  ///< All but usage and marker.
-  std::string usage;                ///< Sent behind the events if the request asks for it; "" where there is none.
+  std::string usage;                ///< Follows the events if the request asks for it; "" where there is none.
   std::string marker;               ///< "" where the format has none.
   std::size_t prompt_tokens = 0;
-  std::size_t output_tokens = 0;  ///< As usage says it.
+  std::size_t output_tokens = 0;  ///< The number that usage tells.
   std::size_t token_events = 0;
 
   std::string body(bool with_usage) const;

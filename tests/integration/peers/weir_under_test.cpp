@@ -24,7 +24,7 @@ std::string quoted(const std::string& text) { return '"' + text + '"'; }
 
 std::string loopback(std::uint16_t port) { return "127.0.0.1:" + std::to_string(port); }
 
-/// Looks every few milliseconds until `done` or until patience ends.
+/// Looks every few milliseconds until `done` holds or patience ends.
 void look_until(const std::string& what, const std::function<bool()>& done) {
   const auto deadline = Clock::now() + patience;
   while (!done()) {

@@ -31,14 +31,14 @@ struct PoolKeys {
   Keys more = {};
 };
 
-/// What a test wants otherwise than it is here: two loops, no drain delay, ports of its own, and pools that name their
-/// model "m".
+/// A test changes what it wants otherwise. The defaults are two loops, no drain delay, ports of its own, and pools that
+/// name their model "m".
 struct WeirSettings {
   std::vector<PoolKeys> pools;
   Keys server = {};
   Keys limits = {};
   Keys measure = {};
-  Keys admin = {};  ///< Off without.
+  Keys admin = {};  ///< The admin listener is off without keys.
   std::vector<Keys> slos = {};
   Keys log = {};
 };
@@ -65,15 +65,15 @@ class WeirUnderTest {
   void wait_until_said(const std::string& words, std::size_t times = 1) const;
 
   MetricsPage metrics() const;
-  /// The metrics once they fulfil `wanted`: for what follows an answer without anything to wait for. Throws TimedOut.
+  /// The metrics once they fulfil `wanted`, where nothing else shows when that is. Throws TimedOut.
   MetricsPage metrics_when(const std::string& what, const std::function<bool(const MetricsPage&)>& wanted) const;
-  /// The metrics once so many requests have their line in the log, whatever their outcome: it is written when all else
-  /// of a request has been counted, while a page scraped in the midst of that shows one series and not yet the other.
+  /// The metrics once so many requests have their line in the log, whatever their outcome. weir writes the line when it
+  /// has counted all else of a request; a page scraped before that may show one series and not yet the other.
   MetricsPage metrics_after(std::size_t requests) const;
   /// The first `n` lines of the request log, once they are there.
   std::vector<boost::json::object> log_lines(std::size_t n) const;
 
-  /// TERM, and its end in good order. The destructor does it where the test has not.
+  /// Sends TERM and waits for its end in good order. The destructor does it where the test has not.
   void stop();
 
  private:
@@ -93,7 +93,7 @@ std::string member(const boost::json::object& object, std::string_view name);
 /// Fails the test unless every gauge of the ledger is zero, and shows which is not.
 void expect_idle(const MetricsPage& page);
 
-/// `weir serve` with a settings file that holds `text`, run to its end: for settings it must refuse.
+/// Runs `weir serve` to its end with a settings file that holds `text`: for settings it must refuse.
 Finished serve_with(std::string_view text);
 
 }  // namespace weir::integration

@@ -1,4 +1,4 @@
-// [[slo]] from the settings to /metrics: what a pool's users got is counted, also where no replica could be reached.
+// [[slo]] goes from the settings to /metrics: weir counts what a pool's users got, also where it reached no replica.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -33,7 +33,7 @@ TEST(Objectives, CountServedRejectedAndWrongRequestsAsWhatTheyAre) {
   auto answer = client.response_head();
   EXPECT_EQ(fetch(weir.port(), post(chat, chat_body())).status, 429U);
   EXPECT_EQ(fetch(weir.port(), post(chat, chat_body("Hello.", "another"))).status, 404U);
-  std::this_thread::sleep_for(std::chrono::milliseconds(2));  // So that the objective of one is missed.
+  std::this_thread::sleep_for(std::chrono::milliseconds(2));  // One objective is missed then.
   go_on.set();
   client.rest(answer);
 

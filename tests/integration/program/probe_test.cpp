@@ -1,4 +1,5 @@
-// `weir check --probe` before replicas of every mood: what it says, what it asks, how long it waits, how it ends.
+// `weir check --probe` meets replicas of every mood. The tests look at what it says and asks, how long it waits, and
+// how it ends.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -54,7 +55,7 @@ std::vector<std::string> advice(const boost::json::object& replica) {
   return boost::json::value_to<std::vector<std::string>>(replica.at("advice"));
 }
 
-/// Where a replica streams; on all else it answers as a vLLM that is asked for its models.
+/// A replica streams on this path. Elsewhere it answers as a vLLM that is asked for its models.
 ScriptedReplica::Handler streaming(const std::string& route, StreamScript script) {
   return [route, script](Exchange& exchange) {
     const auto& target = exchange.request().target;
@@ -272,7 +273,7 @@ TEST(Probe, AReplicaThatWantsAKeyIsMeasuredWithItAndItIsNotSaid) {
   const ScriptedReplica replica([&](Exchange& exchange) {
     const auto key = exchange.request().head.field("authorization").value_or("");
     // LiteLLM repeats what it refuses.
-    // So long that the key stands where the report cuts it.
+    // The text is so long that the key stands where the report cuts it.
     const auto refusal = "{\"error\":{\"message\":\"no access with " + key + std::string(145, '.') + key + "\"}}";
     if (key != "Bearer sk-right-5ecret") return exchange.send(answer("401 Unauthorized", refusal));
     streaming("/v1/chat/completions", script)(exchange);

@@ -1,4 +1,4 @@
-// The program itself: what it says of settings it cannot use, how it starts, and how it ends.
+// The program says what is wrong with settings it cannot use, starts, and ends.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -176,7 +176,7 @@ TEST(Program, Usr1AndHupOpenTheRequestLogAnew) {
               AllOf(HasSubstr("SIGUSR1: opened the request log"), HasSubstr("SIGHUP: opened the request log"),
                     HasSubstr("SIGHUP: weir cannot reload its settings yet")));
 
-  // A name that cannot be opened: lines go on into the file that is open.
+  // weir cannot open the new name, so lines go on into the file that is open.
   const auto moved = weir.log_file().string() + ".last";
   std::filesystem::rename(weir.log_file(), moved);
   std::filesystem::create_directory(weir.log_file());

@@ -1,4 +1,4 @@
-// Three who look at the same streams must see the same: the simulated replica that made them, weir in the middle, and
+// Three programs see the same streams and must agree: the simulated replica that made them, weir in the middle, and
 // the load that received them.
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -20,7 +20,7 @@ constexpr std::size_t streams = 40;
 // its tolerance is wider, and still far below a step of the engine (18 ms), by which a wrong definition would be off.
 constexpr double ttft_tolerance = 0.005;
 constexpr double tpot_tolerance = 0.002;
-constexpr double itl_tolerance = 0.0005;  // Of means over all streams.
+constexpr double itl_tolerance = 0.0005;  // The means over all streams may differ by it.
 
 double median(std::vector<double> values) {
   if (values.empty()) throw std::runtime_error("no values to take the median of");
@@ -80,7 +80,7 @@ void add_truth(Seen& seen, const std::string& log) {
   }
 }
 
-/// What both replicas say of all streams. The last line may be a moment behind what the client has seen.
+/// Adds up what both replicas say of all streams. The last line may be a moment behind what the client has seen.
 Seen truth_of(const SimulatedReplica& first, const SimulatedReplica& second) {
   for (const auto deadline = Clock::now() + patience;;) {
     const auto log = read_file(first.log()) + read_file(second.log());
@@ -105,7 +105,7 @@ bool agree(const Medians& a, const Medians& b) {
   return std::abs(a.ttft - b.ttft) <= ttft_tolerance && std::abs(a.tpot - b.tpot) <= tpot_tolerance;
 }
 
-/// One load through a weir of its own; true where all three agree. What must be exact is checked in every round.
+/// Runs one load through a weir of its own; true where all three agree. Every round checks what must be exact.
 bool one_round(unsigned speculative_tokens) {
   SimulatedReplica first(1, speculative_tokens), second(2, speculative_tokens);
   WeirSettings settings{
@@ -121,7 +121,7 @@ bool one_round(unsigned speculative_tokens) {
 
   const Seen truth = truth_of(first, second);
   Seen measured;
-  double empty_ends = 0;  // The end-of-sequence token comes in an event without text: told by the wire's counts alone.
+  double empty_ends = 0;  // The wire's counts alone tell the end-of-sequence token: its event has no text.
   for (const auto& line : weir.log_lines(streams)) {
     EXPECT_EQ(member(line, "outcome"), "ok");
     EXPECT_EQ(member(line, "k_source"), speculative_tokens > 0 ? "wire" : "settled");
@@ -145,13 +145,13 @@ bool one_round(unsigned speculative_tokens) {
             << " / " << client.ttft * 1e3 << ", TPOT " << replica.tpot * 1e3 << " / " << weirs.tpot * 1e3 << " / "
             << client.tpot * 1e3 << "; mean ITL, replica / weir: " << truth.decoding / truth.after_the_first * 1e3
             << " / " << itl * 1e3 << '\n';
-  // The load takes an event for a token where several come in one.
+  // Where several tokens come in one event, the load counts one.
   const bool mean_agrees = std::abs(itl - truth.decoding / truth.after_the_first) <= itl_tolerance;
   return mean_agrees && agree(replica, weirs) && (speculative_tokens > 0 || agree(weirs, client));
 }
 
-/// A machine with other work to do delays three processes at different moments, so one round in three has to agree; a
-/// measurement that is wrong is so in all of them.
+/// A machine with other work to do delays three processes at different moments, so one round in three has to agree. A
+/// wrong measurement is wrong in all of them.
 bool one_round_in_three(unsigned speculative_tokens) {
   for (int round = 0; round < 3 && !::testing::Test::HasFailure(); ++round)
     if (one_round(speculative_tokens)) return true;

@@ -1,4 +1,4 @@
-// What a client gets of a stream: the bytes it would have seen without weir; and what weir counts of it, exactly.
+// A client gets the bytes of a stream that it would have seen without weir, and weir counts the stream exactly.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -17,7 +17,7 @@ using ::testing::StartsWith;
 
 constexpr auto chat = "/v1/chat/completions";
 
-/// One of many streams. The replica sends an event only when the client has all before it, so that no two of them
+/// Runs one of many streams. The replica sends an event only when the client has all before it, so that no two of them
 /// share a read.
 struct Stepped {
   StreamScript script;

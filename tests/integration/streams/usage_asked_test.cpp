@@ -1,5 +1,5 @@
-// When weir asks for usage that the client did not ask for: what the replica is sent, what is measured, and that the
-// client gets what its own request would have brought.
+// weir asks for usage that the client did not ask for. The tests look at what the replica gets and what weir measures,
+// and hold that the client gets what its own request would have brought.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -79,7 +79,7 @@ TEST(UsageAsked, OfLiteLlmDoesNotReachTheClient) {
 
 // --- llama.cpp
 
-/// Three tokens; the second is a part of the third's character and brings no event.
+/// The answer has three tokens. The second is a part of the third's character and brings no event.
 std::string llamacpp_stream(bool usage, bool timings_per_token) {
   const std::string tail =
       R"(,"created":1,"id":"c","model":"m","system_fingerprint":"b7010","object":"chat.completion.chunk")";
@@ -109,7 +109,7 @@ void play_llamacpp(Exchange& exchange) {
   exchange.send(sse_head() + chunk(body) + std::string(last_chunk));
 }
 
-/// One request, and its line in the log: what weir has learned from it is learned by then.
+/// Sends one request and waits for its line in the log: by then weir has learned from it.
 boost::json::object asked(const WeirUnderTest& weir, const std::string& body, std::size_t requests,
                           const std::string& wanted) {
   EXPECT_EQ(fetch(weir.port(), post(chat, body)).body, wanted);
@@ -158,7 +158,7 @@ TEST(UsageAsked, OnEveryTokenOfLlamaCppByItsTimings) {
   EXPECT_THAT(replica.requests().back().body, Not(HasSubstr("stream_options")));
   EXPECT_EQ(member(line, "k_source"), "wire");
   EXPECT_EQ(member(line, "output_tokens"), "3");
-  // Whoever asks for timings, or for usage, gets them.
+  // A client that asks for timings, or for usage, gets them.
   asked(weir, asks(R"(,"timings_per_token":true)"), 3, llamacpp_stream(false, true));
   asked(weir, asks(R"(,"stream_options":{"include_usage":true})"), 4, llamacpp_stream(true, false));
 }
