@@ -33,9 +33,9 @@ struct Circumstances {
   Api api = Api::openai_chat;
   bool stream = true, to_head = false, http_1_1 = true, keep_alive = true;
   bool injected = false, reused = false;
-  bool sent = true;  ///< At at(0).
+  bool sent = true;  ///< The first byte went out at at(0).
   bool injection_proven = false, keep_errors = false;
-  bool leaves_errors = false;  ///< Those that cannot be kept.
+  bool leaves_errors = false;  ///< It leaves errors that cannot be kept.
   std::uint32_t choices = 1;
   config::Limits limits{};
 };
@@ -106,7 +106,7 @@ class Attempt {
   Attempt(const Attempt&) = delete;
   Attempt& operator=(const Attempt&) = delete;
 
-  /// Whatever came of it, nothing of the request is left in the pool's books.
+  /// Checks that nothing of the request is left in the pool's books, however it ended.
   ~Attempt() {
     machine.reset();
     const auto load = pool->load(0, at(1'000'000));
@@ -128,7 +128,7 @@ class Attempt {
     return std::move(std::get<balancer::Admitted>(offered).lease);
   }
 
-  /// A read. What is written for it is written before the read's buffer goes.
+  /// Plays a read, and writes what it gives before the read's buffer goes.
   Attempt& arrives(std::string_view bytes, Moment when = at(1)) {
     const auto buffer = std::make_unique<char[]>(bytes.size() + metrics::measure::StreamMeter::padding);
     std::memcpy(buffer.get(), bytes.data(), bytes.size());
@@ -136,7 +136,7 @@ class Attempt {
     machine->arrived({buffer.get(), bytes.size()}, when, out);
     return written(when);
   }
-  /// Reads of the given sizes, the last one again and again, until the attempt is over.
+  /// Plays reads of the given sizes, the last one again and again, until the attempt is over.
   Attempt& arrives_split(std::string_view bytes, const std::vector<std::size_t>& sizes) {
     for (std::size_t next = 0; !bytes.empty() && !machine->done();) {
       const auto piece = bytes.substr(0, sizes[std::min(next++, sizes.size() - 1)]);
@@ -154,7 +154,7 @@ class Attempt {
     return written(when);
   }
 
-  std::string_view last() const { return last_; }  ///< What the last call gave to write.
+  std::string_view last() const { return last_; }  ///< The output of the last call.
 
   Seen seen() const { return seen(client); }
   /// What a client would see that got `bytes`.
@@ -182,9 +182,9 @@ class Attempt {
   std::optional<RelayMachine> machine;
   RelayOutput out;
   std::string client;
-  std::vector<unsigned> errors_left;  ///< What the machine asked about.
+  std::vector<unsigned> errors_left;  ///< The statuses that the machine asked about.
   int accepted = 0;                   ///< How often the machine said that no retry can follow.
-  bool client_takes_all = true;       ///< Else some of what is written waits for a slow client.
+  bool client_takes_all = true;       ///< If not, some of what is written waits for it.
 
  private:
   Attempt& written(Moment when) {
