@@ -65,7 +65,7 @@ constexpr Sample samples[] = {
      -1, -1, 11, unknown, false},
     {"ollama_generate.ndjson", Api::ollama_generate, "\n", 3, 0, 0, 0, 2, 2, "stop", marker, false, 26, -1, 3, 7,
      settled, false},
-    // The samples above leave these cases out.
+    // These samples show what those above do not.
     {"vllm_chat_metrics.sse", chat, "\n", 6, 0, 1, 2, 3, 3, "length", marker, false, 9, -1, 3, 5, settled, true},
     {"sglang_generate_two_samples.sse", sglang, "\n", 7, 0, 0, 0, 5, 6, "stop", marker, false, 4, 2, 7, 10, wire, false,
      2},
