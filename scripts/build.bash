@@ -1,4 +1,4 @@
-# Sourced by the scripts that build: shows how far a long build is, also where there is no terminal, and what is wrong.
+# The scripts that build source this. It shows how far a long build is, also without a terminal, and what is wrong.
 
 # show_progress: reads ninja's output; writes a line for each tenth of a long build, and what compilers complain of.
 show_progress() {
@@ -17,10 +17,10 @@ show_progress() {
   done
 }
 
-# configure PRESET [OPTION...]: quiet but for errors.
+# configure PRESET [OPTION...]: says nothing but errors.
 configure() { cmake --preset "$@" >/dev/null; }
 
-# compile PRESET [TARGET...]: every line to standard output; whoever reads it shows what matters.
+# compile PRESET [TARGET...]: writes every line to standard output; its reader shows what matters.
 compile() {
   local preset=$1
   shift

@@ -16,7 +16,7 @@ fail() {
   exit 1
 }
 
-# progress [TEXT]: one line that is written over by the next; on a terminal only.
+# progress [TEXT]: shows a line that the next one overwrites; on a terminal only.
 progress() {
   [[ -t 2 ]] || return 0
   printf '\r\033[K%s' "${1:-}" >&2
@@ -24,7 +24,7 @@ progress() {
 
 alive() { kill -0 "$1" 2>/dev/null; }
 
-# Asks all that was started, again after 3 s (weir drains on the first, stops on the second), insists after 6 s.
+# Sends TERM to all that was started, again after 3 s, and KILL after 6 s. weir drains on the first TERM and stops on the second.
 stop_all() {
   local pid tries left
   for tries in {0..120}; do
@@ -52,14 +52,14 @@ start() {
   started=("$!" ${started[@]+"${started[@]}"})
 }
 
-# forget PID: it has ended and been waited for, so that its number may become another's.
+# forget PID: drops a process that has ended and been waited for, whose number may become another's.
 forget() {
   local pid kept=()
   for pid in "${started[@]}"; do [[ $pid == "$1" ]] || kept+=("$pid"); done
   started=(${kept[@]+"${kept[@]}"})
 }
 
-# pass MILLISECONDS TEXT: in short steps, so that a signal is not kept waiting.
+# pass MILLISECONDS TEXT: waits in short steps, so that a signal does not wait.
 pass() {
   local end=$((${EPOCHREALTIME/./} + $1 * 1000)) begin=$SECONDS
   while ((${EPOCHREALTIME/./} < end)); do
@@ -83,7 +83,7 @@ free_port() {
   fail "found no free port between 20000 and 29999 in $tries tries"
 }
 
-# sim NAME OPTIONS...: a simulated replica. Sets $sim_url and $sim_pid.
+# sim NAME OPTIONS...: starts a simulated replica. Sets $sim_url and $sim_pid.
 sim() {
   local name=$1 tries
   shift
@@ -125,12 +125,12 @@ policy = "$2"
 SETTINGS
 }
 
-# behind RUN NAME URL CONFIG: a replica of those settings.
+# behind RUN NAME URL CONFIG: adds a replica to those settings.
 behind() {
   printf '\n  [[pool.replica]]\n  name = "%s"\n  url = "%s"\n  config = "%s"\n' "$2" "$3" "$4" >>"$dir/$1.toml"
 }
 
-# start_weir RUN: with DIR/RUN.toml, whose settings were the last. Sets $weir_pid.
+# start_weir RUN: starts weir with DIR/RUN.toml, whose settings were the last. Sets $weir_pid.
 start_weir() {
   local tries
   start "$1.weir" "$programs/weir" serve --config "$dir/$1.toml"
@@ -143,7 +143,7 @@ start_weir() {
   fail "weir did not become ready ($tries tries)" "$dir/$1.weir.out"
 }
 
-# load NAME URL OPTIONS...: in the background; its report is DIR/NAME.json. Adds it to $loads.
+# load NAME URL OPTIONS...: starts a load in the background; its report is DIR/NAME.json. Adds it to $loads.
 loads=()
 load() {
   local name=$1 to=$2
@@ -152,7 +152,7 @@ load() {
   loads+=("${started[0]} $name")
 }
 
-# wait_loads TEXT: until all of them have ended; fails where one has measured nothing.
+# wait_loads TEXT: waits until all of them have ended; fails where one has measured nothing.
 wait_loads() {
   local begin=$SECONDS entry pid name
   for entry in "${loads[@]}"; do

@@ -46,7 +46,7 @@ struct Connection {
   int fd;
   std::string request;  ///< Bytes of a request that is not yet whole.
   std::uint64_t arrived = 0;
-  std::uint64_t generation = 0;  ///< Of its answer: what is due for an earlier one is void.
+  std::uint64_t generation = 0;  ///< Its answer's number: what is due for an earlier one is void.
 
   std::string model;
   bool wants_usage = false, counts = false;

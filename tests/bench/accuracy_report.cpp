@@ -127,7 +127,7 @@ struct Sum {
 /// What weir says of one schedule under one clock, all rounds together. Milliseconds.
 struct Errors {
   std::size_t requests = 0, missing = 0;
-  std::map<std::string, std::vector<double>> of;  ///< By figure: |weir - truth|.
+  std::map<std::string, std::vector<double>> of;  ///< |weir - truth|, by figure.
   std::map<std::string, std::vector<double>> signed_of;
 };
 
@@ -174,7 +174,7 @@ class Report {
 
   fs::path directory_;
   std::map<std::pair<std::string, std::string>, Errors> errors_;  ///< By schedule and clock.
-  /// By schedule and clock, then figure; what runs beside batch counts with it, as on /metrics.
+  /// Keys: schedule and clock, then figure. What runs beside batch counts with it, as on /metrics.
   std::map<std::pair<std::string, std::string>, std::map<std::string, Sum>> true_, scraped_;
   std::map<std::string, Said> said_;
   std::vector<double> widths_;

@@ -23,7 +23,7 @@ inline constexpr std::uint64_t millisecond = 1'000'000;
 /// One write of the replica.
 struct Step {
   std::uint64_t at = 0;  ///< Nanoseconds of CLOCK_MONOTONIC.
-  unsigned tokens = 0;   ///< In one event; 0: no token event.
+  unsigned tokens = 0;   ///< Tokens in one event; 0: no token event.
   bool comment = false;
   bool role = false;    ///< A role chunk, before the token event.
   bool finish = false;  ///< With the token event; an empty event where there are no tokens. The last step.
@@ -38,7 +38,7 @@ struct Schedule {
   bool early_role = false;        ///< The role chunk at once, then comments.
   bool empty_finish = false;      ///< The end of sequence is an event of its own, counted as a token.
   bool continuous_usage = false;  ///< Each chunk says how many tokens there have been.
-  bool engines = false;           ///< On the steps of two engines.
+  bool engines = false;           ///< It follows the steps of two engines.
   bool spread = false;            ///< Its own phase for each stream.
 };
 

@@ -67,7 +67,7 @@ class Errors {
     excess_ += guess - truth;
     truth_ += truth;
   }
-  /// Of the relative errors; `q` 0.5 is the median.
+  /// A quantile of the relative errors; `q` 0.5 is the median.
   double quantile(double q) const {
     std::vector<double> sorted = relative_;
     std::ranges::sort(sorted);
@@ -81,7 +81,7 @@ class Errors {
   double wrong_ = 0, excess_ = 0, truth_ = 0;
 };
 
-/// By how many answers the estimator had learned from.
+/// The errors, grouped by how many answers the estimator had learned from.
 struct Phases {
   Errors first_50, to_200, later;
   Errors& at(std::size_t learned) { return learned < 50 ? first_50 : learned < 200 ? to_200 : later; }
@@ -100,7 +100,7 @@ void replay(const std::vector<CorpusRequest>& corpus, std::size_t first, std::si
   std::vector<const CorpusRequest*> order;
   for (const CorpusRequest& one : corpus) order.push_back(&one);
   const auto pass = [&](std::size_t tokenizer, Phases& phases) {
-    // Not std::shuffle: its order is the library's.
+    // std::shuffle would not do: its order is the library's.
     for (std::size_t i = order.size() - 1; i > 0; --i) std::swap(order[i], order[random() % (i + 1)]);
     for (std::size_t i = 0; i < order.size(); ++i) {
       const balancer::Tokens truth = order[i]->tokens[tokenizer];

@@ -125,7 +125,7 @@ struct Served {
   std::vector<double> estimate;  ///< Prompt estimate / truth, likewise.
   std::vector<double> tpot;      ///< Seconds per output token after the first, in the order of the ends.
   std::vector<Tokens> tokens;    ///< Prompts and outputs, by replica.
-  std::vector<double> speed;     ///< By replica, as learned at the end.
+  std::vector<double> speed;     ///< What was learned of each replica by the end.
 };
 
 /// Sends the requests through a pool with that policy, `rate` of them a second, and waits for all the answers.

@@ -74,8 +74,8 @@ BENCHMARK_CAPTURE(meter_event, same_shape_usage_taken_out, true, chat_event("177
 BENCHMARK_CAPTURE(meter_event, other_shape, false, chat_event("1779866853"), chat_event("1779866854"));
 BENCHMARK_CAPTURE(meter_event, other_shape_usage_taken_out, true, chat_event("1779866853"), chat_event("1779866854"));
 
-/// One read with one event of each of many streams in turn, as a batch of the poller brings them: what is a stream's
-/// own is in no near cache, and is asked for two turns ahead.
+/// Measures one read with one event of each of many streams in turn, as a batch of the poller brings them. A stream's
+/// memory is in no near cache, and is asked for two turns ahead.
 void meter_event_of_many(benchmark::State& state) {
   const auto streams = static_cast<std::size_t>(state.range(0));
   const Padded event(chat_event("1779866853"));
@@ -185,7 +185,7 @@ void pool_request(benchmark::State& state) {
   for (std::size_t i = 0; i < specs.size(); ++i) specs[i].name = "replica" + std::to_string(i);
   pool->set_replicas(specs, start);
   const auto facts = chat_of(2000);
-  // Four requests on each replica, so that nothing is decided among the idle.
+  // Each replica has four requests, so that no replica is idle when one is chosen.
   std::vector<balancer::Lease> running;
   for (std::size_t i = 0; i < specs.size() * 4; ++i)
     running.push_back(std::move(std::get<balancer::Admitted>(pool->offer(facts, start)).lease));

@@ -45,7 +45,7 @@ struct Traffic {
 /// The figures of one policy at one load, a value a seed.
 struct Figures {
   std::vector<double> ttft_p50, ttft_p90, ttft_p99, tpot_p50, tpot_p99, learned_speed;
-  std::vector<std::vector<double>> share;  ///< Of all tokens, by replica.
+  std::vector<std::vector<double>> share;  ///< Shares of all tokens, by replica.
 
   void add(const bench::Served& served) {
     ttft_p50.push_back(quantile(served.ttft, 0.50));
@@ -69,7 +69,7 @@ Fleet fleet_of(const Options& options) {
   return fleet;
 }
 
-/// Of the estimates from `begin` to `end`: the median of |estimate / truth - 1|.
+/// The median of |estimate / truth - 1| over the estimates from `begin` to `end`.
 double estimate_error(const bench::Served& served, std::size_t begin, std::size_t end) {
   std::vector<double> errors;
   for (std::size_t i = begin; i < end; ++i) errors.push_back(std::abs(served.estimate[i] - 1));

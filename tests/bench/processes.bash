@@ -16,7 +16,7 @@ fail() {
 
 alive() { kill -0 "$1" 2>/dev/null; }
 
-# stop PID: asks, asks again after 3 s, insists after 6 s.
+# stop PID: sends TERM, again after 3 s, and KILL after 6 s.
 stop() {
   local tries
   for tries in {1..60}; do
@@ -37,7 +37,7 @@ trap stop_all EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM
 
-# start LOG COMMAND...: in the background; its id is then ${started[0]}.
+# start LOG COMMAND...: runs it in the background; its id is then ${started[0]}.
 start() {
   local log=$1
   shift
@@ -46,7 +46,7 @@ start() {
   started=("$!" "${started[@]}")
 }
 
-# run_load LOG ARGUMENTS...: waits for it, so that a signal to this script ends it too.
+# run_load LOG ARGUMENTS...: runs a load and waits for it, so that a signal to this script ends it too.
 run_load() {
   local status=0 log=$1
   shift
@@ -83,7 +83,7 @@ free_port() {
   fail "found no free port in $tries tries"
 }
 
-# start_weir RUN POLICY CLOCK: in front of the replicas; its request log is DIR/RUN.jsonl. Sets $url.
+# start_weir RUN POLICY CLOCK: starts weir in front of the replicas; its request log is DIR/RUN.jsonl. Sets $url.
 start_weir() {
   local tries
   free_port
@@ -110,7 +110,7 @@ stop_weir() {
   started=("${started[@]:1}")
 }
 
-# What a figure has to be read with: the machine and how busy it was.
+# Prints what a figure has to be read with: the machine and how busy it was.
 machine() {
   local load
   read -r load _ </proc/loadavg

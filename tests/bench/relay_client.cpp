@@ -27,9 +27,9 @@ using namespace weir::bench;
 /// What /proc says of a process.
 struct Usage {
   double cpu = 0;   ///< Seconds, to the nanosecond.
-  double user = 0;  ///< Of them, by ticks of 10 ms.
+  double user = 0;  ///< The user's part of it, by ticks of 10 ms.
   long rss_kib = 0;
-  long anonymous_kib = 0;  ///< Of it: memory of its own, no mapped files.
+  long anonymous_kib = 0;  ///< The part that is no mapped file.
 };
 
 Usage usage_of(int pid) {
@@ -170,7 +170,7 @@ class Client {
   bool measuring_ = false, measured_ = false;
   Usage idle_, from_, to_;
   double measured_seconds_ = 0;
-  std::vector<std::uint64_t> delays_;  ///< In the window; sorted at the end.
+  std::vector<std::uint64_t> delays_;  ///< Those in the window; sorted at the end.
   std::size_t open_ = 0, begun_ = 0, broken_ = 0;
   std::uint64_t received_ = 0;
 };
@@ -214,7 +214,7 @@ void Client::readable(std::size_t at) {
   --open_;
 }
 
-/// Begins and ends the window in which is measured.
+/// Begins and ends the window of the measurement.
 void Client::phase(std::uint64_t now) {
   if (measured_) return;
   if (window_from_ == 0) {

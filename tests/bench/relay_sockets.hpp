@@ -26,7 +26,7 @@
 
 namespace weir::bench {
 
-/// In front of the digits of a stamp, and nowhere else in an answer.
+/// This stands in front of the digits of a stamp, and nowhere else in an answer.
 inline constexpr char stamp_mark = '@';
 
 inline std::uint64_t nanoseconds(const timespec& t) {
@@ -76,7 +76,7 @@ inline void stamp_arrivals(int fd) {
   checked(::setsockopt(fd, SOL_SOCKET, SO_TIMESTAMPNS, &on, sizeof on), "SO_TIMESTAMPNS");
 }
 
-/// As recv; `at` is the moment on CLOCK_MONOTONIC when the kernel received the last of the bytes.
+/// Like recv; `at` is the moment on CLOCK_MONOTONIC when the kernel received the last of the bytes.
 inline ssize_t read_stamped(int fd, std::span<char> bytes, std::uint64_t& at) {
   iovec piece{bytes.data(), bytes.size()};
   alignas(cmsghdr) char control[CMSG_SPACE(sizeof(timespec))];
@@ -145,7 +145,7 @@ inline void add_chunk(std::string& out, std::string_view bytes) {
   out.append(size, static_cast<std::size_t>(length)).append(bytes).append("\r\n");
 }
 
-/// As many descriptors as the system allows.
+/// Raises the limit of descriptors as far as the system allows.
 inline void raise_descriptor_limit() {
   rlimit limit{};
   ::getrlimit(RLIMIT_NOFILE, &limit);

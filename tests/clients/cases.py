@@ -13,7 +13,7 @@ class Counted:
     outcome: str
     api: str
     stream: bool = True
-    phase: str = ""  # Of a client_abort.
+    phase: str = ""  # The phase of a client_abort.
     requests: int = 1
     prompt: int | None = None  # Tokens of all its requests; None where the replica does not say.
     output: int | None = None
@@ -25,7 +25,7 @@ class Case:
     run: Callable  # (url) -> what was seen
     counted: Counted | None
     client_left: bool = False  # The replica must see its connection closed before it was done.
-    breaks_off: str = ""  # How the replica does: killed or reset. What the client may see then is in run.py.
+    breaks_off: str = ""  # The replica breaks off so: killed or reset. run.py says what the client may see then.
 
 
 def case(name, counted, **rest):
@@ -67,7 +67,7 @@ def attempt(call, url):
     """What a call returns, or how it fails."""
     try:
         return {"returned": plain(call())}
-    except Exception as error:  # Whatever it is, the same must come through weir.
+    except Exception as error:  # The same must come through weir.
         return {"raised": raised(error, url)}
 
 

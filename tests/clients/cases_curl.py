@@ -25,7 +25,7 @@ def chat(model, **options):
     return {"model": model, "messages": [{"role": "user", "content": "What does a weir do?"}], **options}
 
 
-# What is injected must come out again without a trace, in every engine's way of writing.
+# weir must take out again without a trace what it injected, however an engine writes it.
 for engine, output in [("vllm", 8), ("sglang", 8), ("tgi", 8), ("llamacpp", 7)]:
 
     @case(f"curl -N, stream of {engine}", Counted("ok", CHAT, prompt=31, output=output))
@@ -59,7 +59,7 @@ def _(url):
     body["messages"][0]["content"] = "word " * 400_000
     seen, seconds = curl(url, "/v1/chat/completions", body, "-H", "Expect: 100-continue", "--expect100-timeout", "10")
     assert seconds < 5, f"curl waited for its 100 Continue: {seconds} s"
-    return seen  # Whose prompt_tokens are the bytes that the replica got.
+    return seen  # Its prompt_tokens are the bytes that the replica got.
 
 
 @case("curl --http1.0", Counted("ok", CHAT, False, prompt=31, output=8))

@@ -11,7 +11,7 @@ import engines
 class Play:
     status: int
     headers: list
-    pieces: list  # Of bytes; one write each.
+    pieces: list  # Each is bytes for one write.
     streamed: bool = False
     pace: float = 0.005  # Seconds before each piece of a stream.
     end: str = "whole"  # Or: killed, reset, mute.

@@ -45,7 +45,7 @@ def pinned(image):
 def check_limits(name, service):
     where = f"{COMPOSE}: {name}"
     if service["image"].startswith("vllm/"):
-        return  # What an engine needs depends on its model.
+        return  # An engine's needs depend on its model.
     if "mem_limit" not in service or size(service["mem_limit"]) < 256 * MIB:
         wrong(where, "has no limit of memory, or one below 256 MiB")
     if service.get("pids_limit", 0) < THREADS:
@@ -93,7 +93,7 @@ def check_service(name, service, compose):
 
 
 def check_weir_service(name, service, services):
-    """That settings, other services and published ports speak of the same addresses."""
+    """Checks that settings, other services and published ports speak of the same addresses."""
     where = f"{COMPOSE}: {name}"
     settings = settings_of(service)
     for pool in settings["pool"]:
@@ -194,7 +194,7 @@ def loaded_packages(build):
                 break
         else:
             wrong(DOCKERFILE, f"no Debian package has {library}")
-    return packages - {"libc6", "libgcc-s1"}  # In every Debian image.
+    return packages - {"libc6", "libgcc-s1"}  # Every Debian image has these.
 
 
 def check_dockerfile(build):

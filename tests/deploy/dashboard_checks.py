@@ -124,7 +124,7 @@ def check_queries():
 
 
 def check_alerts():
-    """Every alert: a runbook section that its annotation names, a test in which it fires and one in which it does not."""
+    """Every alert has a runbook section that its annotation names, a test in which it fires and one in which it does not."""
     sections = {title.lower() for title in re.findall(r"^## (\w+)$", RUNBOOK.read_text(), re.M)}
     rules = [rule for group in read_yaml(queries.RULES)["groups"] for rule in group["rules"] if "alert" in rule]
     tests = [case for test in read_yaml(RULE_TESTS)["tests"] for case in test.get("alert_rule_test", [])]

@@ -8,7 +8,7 @@ ROOMS = "config|metrics|balancer|proxy|lab|tests|scripts|docs"
 
 
 def anchor(heading):
-    """As GitHub makes it: no punctuation but hyphens, blanks become hyphens."""
+    """The anchor that GitHub makes: it has no punctuation but hyphens, and blanks become hyphens."""
     return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
 
 
@@ -26,7 +26,7 @@ def problems(document):
         elif heading and heading not in anchors(file):
             yield f"{target}: no such heading"
     for path in re.findall(rf"(?<![\w./-])((?:{ROOMS})/[\w./-]*\w)", text):
-        # The code is named by a header without its ending: `proxy/exchange/relay`.
+        # A document may name a header without its ending: `proxy/exchange/relay`.
         if not Path(path).exists() and not list(Path().glob(f"{path}.?pp")):
             yield f"there is no {path}"
 

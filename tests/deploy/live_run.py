@@ -27,7 +27,7 @@ import queries
 from compose import COMPOSE, mounts, read_yaml, seconds
 
 PATIENCE = 60.0  # Seconds that anything may take on a busy machine before the run has failed.
-INTERVAL = "30s"  # Of rates: longer than the run before the first look, so that every request is in it.
+INTERVAL = "30s"  # The range of rates is longer than the run before the first look, so that every request is in it.
 
 
 class Failed(Exception):
@@ -162,7 +162,7 @@ class Prometheus:
         config["global"] = {"scrape_interval": "1s", "evaluation_interval": "1s"}
         config["rule_files"] = [str(queries.RULES.resolve())]
         (job,) = config["scrape_configs"]
-        # Nothing is looked up, since what would be found is known; the relabelling is of what was looked up.
+        # The targets are known, so nothing is looked up; the relabelling is for targets that were.
         names = [f"{name}:{found['port']}" for found in job.pop("dns_sd_configs") for name in found["names"]]
         del job["relabel_configs"]
         found = [name for name in names if name.partition(":")[0] in compose.services]
@@ -231,8 +231,8 @@ class Questions:
                 yield f"record {query.name}: no data"
 
     def unmatched_selectors(self):
-        """What a query selects has to exist also where the query as a whole is justly empty, or else a slip in a name or
-        label would make it so. Not so a series that this run does not use: check_metrics() looks for its name."""
+        """What a query selects has to exist even where the query as a whole is justly empty, because a slip in a name or
+        label would make it empty too. check_metrics() looks for the names of series that this run does not use."""
         for query in queries.everything():
             for selector in set(queries.selectors(queries.filled(query.expr, INTERVAL))):
                 rows = self.prometheus.query(selector.series + selector.matchers)
@@ -263,7 +263,7 @@ class Questions:
         ]
 
     def contradictions(self):
-        """Alerts in a run in which nothing is wrong, rules that fail, and exceptions that no longer hold."""
+        """Finds alerts in a run in which nothing is wrong, rules that fail, and exceptions that no longer hold."""
         for query in queries.of_dashboard():
             if query.name in self.justly_empty["panels"] and self.prometheus.query(queries.filled(query.expr, INTERVAL)):
                 yield f"panel {query.name}: returns data, but justly_empty.yml says it cannot"
@@ -323,7 +323,7 @@ def run(build, directory, load_seconds):
 
         replicas = {name for name in compose.services if name.startswith("sim-")}
         questions = Questions(prometheus, replicas)
-        deadline = time.monotonic() + PATIENCE  # Only a busy machine needs it: a second look, for what came too late.
+        deadline = time.monotonic() + PATIENCE  # A busy machine needs a second look, for what came too late.
         while (wrong := questions.all_unanswered()) and time.monotonic() < deadline:
             time.sleep(2)
         wrong += questions.contradictions()

@@ -15,7 +15,7 @@ GROUPINGS = ("replica", "config", "pool")  # What the dashboard's variable `by` 
 
 @dataclass(frozen=True)
 class Query:
-    name: str  # Of the panel, the variable, the alert or the record; what introduces an example.
+    name: str  # The name of the panel, the variable, the alert or the record, or what introduces an example.
     kind: str  # "panel", "variable", "alert", "record" or "docs"
     expr: str
 
@@ -23,7 +23,7 @@ class Query:
 @dataclass(frozen=True)
 class Selector:
     series: str
-    matchers: str  # As written, with braces; "" where there are none.
+    matchers: str  # The matchers as written, with braces; "" where there are none.
 
 
 def dashboard_panels():
@@ -59,7 +59,7 @@ def of_rules():
 
 
 def of_docs():
-    """Each example by the words of its introduction, up to what is in parentheses or ends the sentence."""
+    """Names each example by the words of its introduction, up to what is in parentheses or ends the sentence."""
     for document in DOCS:
         paragraph = ""
         for block in document.read_text().split("\n\n"):
@@ -77,7 +77,7 @@ def everything():
 
 
 def filled(expr, interval, by="replica"):
-    """As Grafana would send it with all pools of the primaries selected; an example of the docs as it is."""
+    """The query as Grafana would send it with all pools of the primaries selected. An example of the docs stays as it is."""
     for variable, value in (("$__rate_interval", interval), ("$role", "primary"), ("$pool", ".*"), ("$by", by)):
         expr = expr.replace(variable, value)
     return expr

@@ -9,12 +9,12 @@ from weir import Failed, until
 
 LENGTH = 600  # Tokens that nobody waits for: seconds of work.
 PATIENCE = 10.0  # Seconds until an engine that stops has done so.
-TO_THE_END = 240.0  # Until one that does not has done all of it.
+TO_THE_END = 240.0  # Seconds until an engine that goes on has done all of it.
 
 
 def idle(engine, server):
     running = engine.own(server.url).running
-    # Where the engine does not say what it works on, its process does.
+    # The CPU of its process tells where the engine does not say what it works on.
     return server.busy() < 0.2 if running is None else running == 0
 
 

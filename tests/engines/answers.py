@@ -55,7 +55,7 @@ def truths(case, engine, direct, grown):
     """The tokens of a request: what the engine counted, or where it does not count, what its answer says."""
     if grown.output is None or case.name in engine.says_less:
         return told(direct)
-    # Of several choices some engines count the prompt once, some once a choice.
+    # With several choices some engines count the prompt once, some once a choice.
     return {"output": grown.output, "prompt": grown.prompt if case.choices == 1 else None}
 
 
@@ -78,7 +78,7 @@ def of_counts(case, engine, direct, line, grown):
     ours, theirs = line["output_tokens"], truth.get("output")
     said = f"; {tokens(ours)} = {tokens(theirs)}" if (ours or 0) == theirs else f"; **{tokens(ours)} of {tokens(theirs)}**"
     if case.name in engine.says_less:
-        # Of several choices the engine tells one. weir has to say that it does not know, and not too few.
+        # The engine tells one of several choices. weir has to say that it does not know, and not too few.
         problems = [f"output tokens: weir {ours}, where {engine.title} tells {tokens(theirs)} of {tokens(grown.output)}"] if ours else []
         said = f"; not known: it tells {tokens(theirs)} of {tokens(grown.output)}"
     return said, problems
@@ -146,7 +146,7 @@ def run(engine, weirs, words, report):
     """All cases; what the table says of each, by name."""
     server, said = engine.servers[0], {}
     stop = stop_text(engine, server)
-    for weir in weirs.values():  # What weir learns of a replica, it learns from the first answers.
+    for weir in weirs.values():  # weir learns what it knows of a replica from the first answers.
         for streamed in (False, True):
             ask(weir.url, CASES[0].path, {**CASES[0].body(engine, None), "stream": streamed})
     for case in CASES:

@@ -26,9 +26,9 @@ class Case:
     path: str
     body: Callable  # (engine, stop text) -> the request's body, or None for a GET
     choices: int = 1
-    every_chunk: bool = False  # With inject_continuous_usage.
+    every_chunk: bool = False  # It needs inject_continuous_usage.
     counts: bool = True  # Tokens are made and must be counted.
-    ids: bool = False  # Asked with an x-request-id, which the log must tell, as the answer must tell weir's own.
+    ids: bool = False  # It has an x-request-id, which the log must tell, as the answer must tell weir's own.
 
 
 def asked(engine, **more):
@@ -92,7 +92,7 @@ CASES = [
     Case("chat, streamed", CHAT, chat(**STREAM)),
     Case("completions", COMPLETIONS, completion()),
     Case("completions, streamed", COMPLETIONS, completion(**STREAM)),
-    # What continuous_usage_stats means without usage differs between engines: weir leaves it, and may not know the counts.
+    # Engines differ in what continuous_usage_stats means without usage. weir leaves it, and may not know the counts.
     *(Case(f"{label}stream_options {name}", path, ask(**STREAM, **options), counts=not name.endswith("false, continuous_usage_stats"))
       for label, path, ask in (("", CHAT, chat), ("completions, ", COMPLETIONS, completion))
       for name, options in OPTIONS.items() if options),

@@ -3,9 +3,9 @@ import dataclasses
 import json
 import re
 
-# Of one hop, or of one moment.
+# These belong to one hop or to one moment.
 OF_THE_HOP = {"connection", "keep-alive", "transfer-encoding", "date", "content-length"}
-# What weir adds to answers, or may replace.
+# weir adds these to answers, or may replace them.
 WEIRS = {"x-request-id", "x-weir-id", "x-weir-replica"}
 WEIRS_OF_STREAMS = {"cache-control", "x-accel-buffering"}
 
@@ -20,7 +20,7 @@ def in_order(body):
     """The events of several choices, choice by choice: which comes first is chance."""
     def choice(event):
         found = re.search(rb'"index":\s?(\d+)', event)
-        # What holds no choice (usage, [DONE]) stays at the end. llama.cpp's usage comes once a choice.
+        # Events without a choice (usage, [DONE]) stay at the end. llama.cpp's usage comes once a choice.
         return int(found[1]) if found and b'"choices":[]' not in event else 99
 
     return b"\n\n".join(sorted(body.split(b"\n\n"), key=choice))
@@ -64,7 +64,7 @@ def differences(direct, through, engine, choices):
 
 
 def models_differences(direct, through):
-    """weir's own list holds each of the engine's entries whole."""
+    """Whether weir's own list holds each of the engine's entries whole."""
     ours = [json.dumps(entry, sort_keys=True) for entry in next(through.events(), {}).get("data", [])]
     for entry in next(direct.events(), {}).get("data", []):
         if not any(alike(json.loads(other), entry) for other in ours):

@@ -16,7 +16,7 @@ QUIET = {"OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false", "HF_HUB_OFFL
 
 @dataclasses.dataclass
 class Own:
-    """Figures of the engine's own, since it was started. None: it does not tell."""
+    """The engine's own figures since it was started. None: it does not tell."""
 
     prompt: float | None = None  # Tokens, those from the cache included.
     cached: float | None = None
@@ -66,7 +66,7 @@ class Server:
         return "\n".join(self.output.read_text(errors="replace").splitlines()[-8:])
 
     def kill(self):
-        """As `kill -9` does it: the server first, then what it leaves behind."""
+        """Ends them as `kill -9` does: the server first, then what it leaves behind."""
         self.process.kill()
         self.process.wait()
         self.signal(signal.SIGKILL)
@@ -111,13 +111,13 @@ class Engine:
     health = "/health"
     patience = 600.0  # Seconds that a server may take to start.
     sampling = {"temperature": 1.0, "seed": 7}
-    more = {}  # What requests of OpenAI's routes have besides.
+    more = {}  # Further members of requests to OpenAI's routes.
     masks = []  # (pattern, replacement): what is random in an answer's bytes.
     losses = []  # (pattern, replacement, what it is): what weir's question for usage takes, as docs/engines.md says.
     leaves_out = {}  # Cases that the engine has no answer to, and why.
     says_less = ()  # Cases in whose answers it tells fewer tokens than it made.
-    gives_one_choice = False  # Whatever n asks for, and without an end marker: the others count as missing.
-    marker = True  # Whether its streams end with [DONE].
+    gives_one_choice = False  # True: it ignores n and sends no end marker, so the other choices count as missing.
+    marker = True  # True: its streams end with [DONE].
 
     def __init__(self, folder, directory):
         self.folder, self.directory, self.servers = folder, directory, []

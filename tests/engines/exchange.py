@@ -11,9 +11,9 @@ class Answer:
     status: int = 0
     headers: list = dataclasses.field(default_factory=list)
     body: bytes = b""
-    broken: str = ""  # How it ended before it was whole.
+    broken: str = ""  # It ended so before it was whole.
     first: float | None = None  # Seconds until the first byte of the body.
-    left: bool = False  # By the client.
+    left: bool = False  # The client left it.
 
     def header(self, name):
         return next((value for key, value in self.headers if key.lower() == name), None)

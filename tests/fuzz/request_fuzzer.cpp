@@ -24,7 +24,7 @@ constexpr std::array<std::string_view, 8> paths{
 RequestFacts facts_of(Api api, std::string_view path, const std::vector<std::string_view>& pieces) {
   RequestInspector inspector(api, path);
   for (const std::string_view piece : pieces) {
-    // In memory of its own, so that a look behind the piece is seen.
+    // The piece gets memory of its own, so that a read behind it is seen.
     const auto copy = std::make_unique<char[]>(piece.size());
     std::copy(piece.begin(), piece.end(), copy.get());
     inspector.feed({copy.get(), piece.size()});
@@ -32,7 +32,7 @@ RequestFacts facts_of(Api api, std::string_view path, const std::vector<std::str
   return inspector.finish();
 }
 
-/// All but what the edits that ask for usage change.
+/// Everything but what the edits that ask for usage change.
 void must_be_equal(const RequestFacts& a, const RequestFacts& b) {
   must(a.api == b.api, "api");
   must(a.model == b.model, "model");

@@ -19,7 +19,7 @@ struct Case {
   std::string body;
 };
 
-/// Small inputs seldom reach the limits on held and carried bytes: one byte of the body is repeated instead.
+/// Small inputs rarely reach the limits on held and carried bytes, so one byte of the body is repeated.
 void stretch(std::string& body, unsigned how, unsigned where) {
   constexpr unsigned holds = 208, carries = 252;
   if (how < holds || body.empty()) return;
@@ -55,7 +55,7 @@ class Run {
   const Answer& answer() const { return replay_.answer(); }
   const std::string& forwarded() const { return replay_.forwarded; }
 
-  /// All that does not depend on when bytes came.
+  /// Everything that does not depend on when bytes came.
   void must_equal(const Run& other) const {
     const Answer &a = answer(), &b = other.answer();
     must(sums_ == other.sums_, "sums over the reads do not depend on the cuts");
@@ -94,7 +94,7 @@ class Run {
       must(s.unparsed[i].value() == t.unparsed[i].value(), "unparsed of the shard");
   }
 
-  /// With one moment for all reads: the moments, the gaps and the histograms too.
+  /// Two runs whose reads all have one moment must agree in moments, gaps and histograms too.
   void must_equal_in_time(const Run& other) const {
     const Answer &a = answer(), &b = other.answer();
     must(a.first_choice == b.first_choice && a.first_token == b.first_token && a.first_output == b.first_output &&
@@ -118,7 +118,7 @@ void must_be_bounded(const Answer& answer, std::size_t bytes) {
   must(answer.token_events <= bytes, "a token event needs a byte");
   must(answer.output_chars <= bytes, "a character needs a byte");
   must(answer.finish_reason.size() <= 32, "finish_reason is short");
-  // Of llama.cpp's counters it is the sum of two.
+  // llama.cpp tells the prompt as the sum of two counters.
   must(answer.prompt_tokens.value_or(0) <= 2 * most_tokens, "prompt_tokens are believable");
   must(answer.cached_tokens.value_or(0) <= most_tokens, "cached_tokens are believable");
   // Every choice may say the most; what is not on the wire counts one an event, and lists of ids have an id a byte.
@@ -139,7 +139,7 @@ void must_have_sent_the_right_bytes(const Case& of, const Run& run) {
   }
   must(weir::fuzz::is_subsequence(run.forwarded(), without_usage), "stripping only takes out");
   if (!of.whole) return;
-  // Whoever reads what is left sees the same answer, but for its usage.
+  // A reader of what is left sees the same answer, but for its usage.
   Case left{.options = of.options, .whole = of.whole, .framed = of.framed, .body = run.forwarded()};
   left.options.strip(wire::Ask::nothing);
   const Run again(left, {left.body}, Clock::stands);
@@ -170,7 +170,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t siz
   stretch(of.body, stretched, seed);
 
   const Run whole(of, {of.body}, Clock::stands);
-  // Of a long body not every byte comes alone: that would take a second.
+  // A long body does not come byte by byte: that would take a second.
   const std::size_t step = 1 + of.body.size() / 4096;
   const auto bytewise = weir::fuzz::pieces(of.body, [=] { return step; });
   const auto cut = weir::fuzz::pieces(

@@ -1,5 +1,5 @@
-// What a stream must be once its usage events are taken out, worked out a second time and in the plainest way: over the
-// whole stream at once, with a copy of every event. The stream fuzzer compares StreamMeter with it.
+// This works out a second time, in the plainest way, what a stream must be once its usage events are taken out: over
+// the whole stream at once, with a copy of every event. The stream fuzzer compares StreamMeter with it.
 #pragma once
 
 #include <algorithm>
@@ -16,7 +16,7 @@ namespace weir::fuzz {
 /// A block of an event stream: its lines without their ends, and where it lies.
 struct Block {
   std::size_t begin = 0, end = 0;  // `end` is behind its blank line.
-  std::size_t size = 0;            // Without its blank line.
+  std::size_t size = 0;            // Its bytes without the blank line.
   std::string data;
   bool dispatched = false;  // It has a data line.
   bool ended = false;       // It has its blank line.
@@ -72,7 +72,7 @@ class Reading {
   }
 
  private:
-  static constexpr std::uint32_t most_choices = 128;  // Of more the meter keeps no account.
+  static constexpr std::uint32_t most_choices = 128;  // The meter keeps no account of more.
 
   metrics::Api api_;
   std::set<std::uint32_t> finished_;

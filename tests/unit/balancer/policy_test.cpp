@@ -124,7 +124,7 @@ TEST(PowerOfTwo, NeverTakesTheBusiestAndMostOftenTheIdlest) {
   Replicas replicas = idle(4);
   for (std::size_t i = 0; i < 4; ++i) replicas[i].in_flight = static_cast<std::uint32_t>(i);
   const auto chosen = counts(config::Policy::power_of_two, replicas, 6000);
-  EXPECT_NEAR(chosen[0], 3000, 200);  // In 3 of the 6 pairs.
+  EXPECT_NEAR(chosen[0], 3000, 200);  // It is in 3 of the 6 pairs.
   EXPECT_NEAR(chosen[1], 2000, 200);
   EXPECT_NEAR(chosen[2], 1000, 150);
   EXPECT_EQ(chosen[3], 0);

@@ -1,5 +1,5 @@
-// Whatever happens to requests, in whatever order: the gauges are what a naive account says while it happens, and
-// exactly zero afterwards.
+// Anything happens to requests, in any order. The gauges are what a naive account says while it happens, and exactly
+// zero afterwards.
 #include <algorithm>
 #include <map>
 #include <random>
@@ -133,7 +133,7 @@ class Storm {
       if (now_ >= failed_ + 1) {
         EXPECT_EQ(load.prefill_left, account[i].prefill_left);
       }
-      EXPECT_LT(load.prefill_left, 10'000'000u);  // Not below zero.
+      EXPECT_LT(load.prefill_left, 10'000'000u);  // It is not below zero.
     }
   }
 

@@ -92,8 +92,8 @@ TEST(PoolSimulation, EqualReplicasGetEqualTokens) {
   for (std::size_t i = 0; i < 4; ++i) EXPECT_NEAR(share(simulation.offered_tokens, i), 0.25, 0.03);
 }
 
-// The rates that are learned of equal replicas are never quite equal; a queue mostly empty must not always tip the same
-// way.
+// The learned rates of equal replicas are never quite equal, and must not send all requests to one of them while queues
+// are mostly empty.
 TEST(PoolSimulation, EqualReplicasGetEqualTokensAtLightLoadToo) {
   auto pool = pool_of(four());
   ReplicaModel model, slightly_faster;

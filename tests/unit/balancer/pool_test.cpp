@@ -175,7 +175,7 @@ TEST(Pool, AFullCacheIsChosenOnlyIfAllAreFull) {
   Lease on_b = admitted(pool->offer(prompt_of(800), at(1)));
   EXPECT_EQ(on_b.replica(), 1u);
   Lease fits_b = admitted(pool->offer(prompt_of(150), at(1)));
-  EXPECT_EQ(fits_b.replica(), 1u);  // Although a has nothing queued.
+  EXPECT_EQ(fits_b.replica(), 1u);  // b is chosen although a has nothing queued.
   EXPECT_EQ(fallback(pool->load(0, at(1)), "kv_full") + fallback(pool->load(1, at(1)), "kv_full"), 0u);
 
   Lease fits_none = admitted(pool->offer(prompt_of(150), at(1)));

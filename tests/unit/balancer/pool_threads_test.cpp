@@ -1,4 +1,4 @@
-// Many threads at one pool. Under ThreadSanitizer this is the test that the mutex and the atomics cover everything.
+// Many threads use one pool. Under ThreadSanitizer this tests that the mutex and the atomics cover everything.
 #include <atomic>
 #include <random>
 #include <thread>

@@ -95,7 +95,7 @@ TEST(FinishedTokens, CountTheLastThirtySeconds) {
   EXPECT_DOUBLE_EQ(finished.per_second(at(29.9)), 200);
   EXPECT_DOUBLE_EQ(finished.per_second(at(30)), 100);
   EXPECT_DOUBLE_EQ(finished.per_second(at(40)), 0);
-  finished.add(600, at(60.5));  // In the bucket of 0.5.
+  finished.add(600, at(60.5));  // This lies in the bucket of 0.5.
   EXPECT_DOUBLE_EQ(finished.per_second(at(61)), 20);
 }
 

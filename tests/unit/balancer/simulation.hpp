@@ -18,7 +18,7 @@ namespace weir::balancer {
 struct ReplicaModel {
   double prefill_rate = 0;  ///< Tokens per second; 0: every prompt takes `fixed`.
   double fixed = 0;         ///< Seconds.
-  bool fails = false;       ///< After `fixed`.
+  bool fails = false;       ///< It fails every request after `fixed`.
   double decode_rate = 50;  ///< Tokens per second of each stream.
 };
 
@@ -62,7 +62,7 @@ class Simulation {
     std::uint64_t order = 0;
     enum Kind { first_token, end, failure } kind = first_token;
     std::shared_ptr<Request> request;
-    bool operator<(const Event& other) const {  // For a queue whose top is the earliest.
+    bool operator<(const Event& other) const {  // The top of the queue is the earliest.
       return time != other.time ? time > other.time : order > other.order;
     }
   };

@@ -185,8 +185,8 @@ TEST(TokenEstimator, ToolsTeachWhatTheirTemplateAdds) {
   EXPECT_NEAR(static_cast<double>(estimator.estimate(chat_of(1000)).tokens), 270, 10);
 }
 
-// A tokenizer with other weights than the priors, on a mix of languages and lengths with 5 % of noise: what is asked of
-// the estimator is that its error on long runs is that of the noise, and far below that of the priors.
+// A tokenizer has other weights than the priors, on a mix of languages and lengths with 5 % of noise. On long runs the
+// estimator's error must be that of the noise, and far below that of the priors.
 TEST(TokenEstimator, ConvergesOnATokenizerItDoesNotKnow) {
   constexpr std::array<double, metrics::wire::script_count> truth{0.17, 0.55, 0.9, 0.45, 0.3, 0.4, 1.2, 2.0};
   std::mt19937_64 random(7);

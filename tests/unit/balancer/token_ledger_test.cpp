@@ -200,7 +200,7 @@ TEST(TokenLedger, DrainingDoesNotDependOnHowOftenSomebodyLooks) {
   }
   for (int i = 1; i <= 200; ++i) often.advance(at(0.01 * i));
   seldom.advance(at(2));
-  // But for the last token, which rounding may keep.
+  // Rounding may keep the last token.
   EXPECT_NEAR(static_cast<double>(seldom.prefill_left()), static_cast<double>(often.prefill_left()), 1);
   EXPECT_NEAR(static_cast<double>(seldom.decode_left()), static_cast<double>(often.decode_left()), 2);
   EXPECT_NEAR(static_cast<double>(seldom.resident()), static_cast<double>(often.resident()), 2);

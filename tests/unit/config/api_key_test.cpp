@@ -1,4 +1,4 @@
-// Keys of replicas: what is taken, and that no error of any kind says one.
+// Replicas have keys. The tests show which are taken, and that no error of any kind shows one.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -21,7 +21,7 @@ using testing::IsEmpty;
 using testing::Not;
 using testing::StartsWith;
 
-/// A folder of the test's own, which goes with it.
+/// A folder of the test's own, which is removed with it.
 class Folder {
  public:
   Folder() { std::filesystem::create_directories(path_); }

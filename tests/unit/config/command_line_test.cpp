@@ -1,4 +1,4 @@
-// What a wrong word on a command line is told.
+// A wrong word on a command line gets the nearest right one.
 #include "config/command_line.hpp"
 
 #include <gmock/gmock.h>
@@ -12,7 +12,7 @@
 namespace weir::config {
 namespace {
 
-/// A program as weir is: one required option in each of its commands.
+/// A program like weir: each of its commands has one required option.
 struct Program {
   Program() {
     app.require_subcommand(1);
@@ -65,7 +65,7 @@ TEST(CommandLine, OfAWrongWordTheNearestIsNamed) {
   }
 }
 
-/// What is wrong otherwise is told as CLI11 does.
+/// CLI11 words all other errors.
 TEST(CommandLine, OtherErrorsKeepTheirWords) {
   const std::pair<std::vector<const char*>, std::string> table[] = {
       {{}, "A subcommand is required"},

@@ -94,7 +94,7 @@ std::string file_with(const std::string& table, const std::string& key, const st
   return table + "\n" + line + kPool;
 }
 
-/// What the code knows, as the error for a key that it does not know lists it.
+/// The keys that the code knows, as the error for an unknown key lists them.
 std::vector<std::string> known_keys(const std::string& table) {
   const auto errors = errors_in(file_with(table, "qqqqqqqqqqqq", "1"));
   EXPECT_EQ(errors.size(), 1u) << table;
@@ -130,7 +130,7 @@ TEST(SettingsReference, GivesTheDefaultsThatTheCodeHas) {
   for (const auto& [table, keys] : reference()) {
     for (const auto& key : keys) {
       if (!key.default_value.starts_with('`')) {
-        // No default that could be written: what must be there, or what is off unless it is there.
+        // A key has no default that could be written if it is required, or off unless it is there.
         EXPECT_THAT(key.default_value, testing::AnyOf("required", "none", "the name")) << table << ' ' << key.name;
         continue;
       }
@@ -167,7 +167,7 @@ TEST(SettingsReference, ShowsAWholeFileWithEveryKey) {
     const auto section = example.substr(from, example.find("\n\n", from) - from);
     for (const auto& key : known_keys(table)) {
       if (key == "replica") continue;  // A heading, not a line.
-      // What cannot stand there together is shown as a comment.
+      // Keys that exclude each other are shown as comments.
       EXPECT_THAT(section, testing::AnyOf(HasSubstr("\n" + key + " = "), HasSubstr("\n# " + key + " = "))) << table;
     }
   }
@@ -176,7 +176,7 @@ TEST(SettingsReference, ShowsAWholeFileWithEveryKey) {
   EXPECT_EQ(settings, settings_in(kPool)) << "all but the pool and its objective are defaults";
 }
 
-/// Settings are written by hand, and looked at half written: wherever the text stops, or has one wrong character, it
+/// People write settings by hand, and check them half written. Wherever the text stops, or has one wrong character, it
 /// loads or the errors are within it.
 TEST(SettingsReference, DamagedFilesLoadOrSayWhere) {
   const auto example = whole_example();

@@ -1,4 +1,4 @@
-// What bad files are told: exact messages, at exact places.
+// A bad file gets exact messages, at exact places.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -21,7 +21,7 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Not;
 
-/// What is wrong with a file that is fine but for one line above its pool; without the name of the file and the line.
+/// The errors of a file that is fine but for one line above its pool; without the name of the file and the line.
 std::string first_line(const std::string& line) {
   const auto errors = errors_in(line + "\n" + kPool);
   EXPECT_EQ(errors.size(), 1u) << line << testing::PrintToString(errors);
@@ -278,7 +278,7 @@ TEST(SettingsErrors, EveryPoolAndEveryModelCanBeReached) {
                   "is tried first; remove it from one of them"));
   EXPECT_THAT(errors_in(pool("one", "['a', 'a']", "gpu0", 1)),
               ElementsAre("weir.toml:3:16: [[pool]] models = \"a\": is in this list twice; remove one"));
-  // Pools are told apart where they share a line.
+  // The errors tell pools apart even where they share a line.
   EXPECT_THAT(errors_in("pool = [{name='p', models='a', replica=[{name='r', url='http://h'}]}, "
                         "{name='q', models='a', replica=[{name='s', url='http://h'}]}]"),
               ElementsAre(HasSubstr("never comes here: the pool in line 1 has this model")));

@@ -1,4 +1,4 @@
-// What good files mean.
+// Good files have these meanings.
 #include "config/load.hpp"
 
 #include <gmock/gmock.h>
@@ -205,7 +205,7 @@ TEST(Load, EveryPolicyAndLevelHasItsWord) {
   }
 }
 
-/// The bounds of every range are allowed; what lies beyond is in the table of errors.
+/// The bounds of every range are allowed; the table of errors has what lies beyond.
 TEST(Load, BoundsAreAllowed) {
   for (const auto* line :
        {"server.threads = 0", "server.threads = 1024", "limits.request_head = 1024", "limits.request_head = '1MiB'",

@@ -1,4 +1,4 @@
-// What the tests of settings share: a file with one good pool, and loading that must succeed or must fail.
+// The tests of settings share a file with one good pool, and loading that must succeed or must fail.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@
 
 namespace weir::config {
 
-/// A pool that nothing is wrong with; six lines.
+/// A pool without errors, in six lines.
 inline const std::string kPool =
     "[[pool]]\n"
     "name = \"chat\"\n"

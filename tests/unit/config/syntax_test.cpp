@@ -1,4 +1,4 @@
-// The mistakes of syntax that people make: what each is told, and that it helps.
+// People make these mistakes of syntax. Each gets advice, and the advice helps.
 #include "config/syntax.hpp"
 
 #include <gmock/gmock.h>
@@ -118,7 +118,7 @@ TEST(SettingsSyntax, TablesOfWhichThereAreSeveral) {
   });
 }
 
-/// What is called a list here is one, and nothing else is.
+/// An error tells to write a list exactly where the table is one.
 TEST(SettingsSyntax, KnowsWhichTablesAreLists) {
   EXPECT_THAT(errors_in("[pool]\n"), ElementsAre(HasSubstr("write [[pool]] on a line of its own")));
   EXPECT_THAT(errors_in("[[pool]]\n[pool.replica]\n"),
@@ -186,7 +186,7 @@ TEST(SettingsSyntax, BackslashesOfWindows) {
   EXPECT_EQ(settings_in("log.requests = \"C:\\\\weir\"\n" + kPool).log.requests, "C:\\weir");
 }
 
-/// A key or a password that is half quoted goes to a terminal or a log otherwise.
+/// Otherwise a key or a password that is half quoted would go to a terminal or a log.
 TEST(SettingsSyntax, NoValueIsShown) {
   const std::string secret = "zq7";
   for (const auto& line : {"key = " + secret, "key = \"" + secret, "key = \"" + secret + "\\q\"", "key : " + secret,

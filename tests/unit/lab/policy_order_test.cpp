@@ -1,5 +1,5 @@
-// What the token ledger is for: one of four replicas at half speed, the conversation trace, 0.7 of what the four can do
-// together. The same simulation, at more loads and with more seeds, is tests/bench/policies.cpp. Deterministic by seed.
+// The token ledger shows its worth with one of four replicas at half speed, the conversation trace, and 0.7 of what the
+// four can do together. tests/bench/policies.cpp runs it at more loads and with more seeds. Deterministic by seed.
 #include <gtest/gtest.h>
 
 #include <fstream>

@@ -102,7 +102,7 @@ TEST(EngineModel, WhoDoesNotFitIntoMemoryWaits) {
   EngineModel engine(s, 1);
   engine.submit({1, 60, 2});
   engine.submit({2, 60, 2});
-  engine.submit({3, 10, 2});  // Would fit, but does not overtake.
+  engine.submit({3, 10, 2});  // It would fit, but does not overtake.
   engine.begin_step();
   EXPECT_EQ(engine.running(), 1u);
   EXPECT_EQ(engine.waiting(), 2u);
@@ -294,7 +294,7 @@ TEST(EngineModel, TheDefaultsResembleAMidRangeGpu) {
   EXPECT_LT(*decode, nanoseconds(22'000'000));
 }
 
-/// Whatever arrives and leaves whenever: each token comes once and in order, limits hold, and the end is empty.
+/// Sequences arrive and leave at any time: each token comes once and in order, limits hold, and the end is empty.
 class EngineModelAtRandom : public testing::TestWithParam<std::tuple<Batching, std::uint64_t, std::uint32_t>> {};
 
 TEST_P(EngineModelAtRandom, LosesAndInventsNothing) {

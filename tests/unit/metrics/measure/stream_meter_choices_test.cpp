@@ -1,4 +1,4 @@
-// What StreamMeter tells of each choice where there are several, and of token events that share a read.
+// StreamMeter tells of each choice where there are several, and of token events that share a read.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -52,7 +52,7 @@ TEST(StreamMeterChoices, HaveNoTimesOfTheirOwnWhereACountIsUnknown) {
   EXPECT_TRUE(replayed(events + chunk("", usage(3, 9)) + done, choices(2))->answer().choices.empty());
   EXPECT_TRUE(replayed(events + done, choices(2))->answer().choices.empty());
   EXPECT_TRUE(replayed(events + chunk("", usage(3, 4)) + done, choices(3))->answer().choices.empty());
-  // A choice that the engine counts beside one that it does not.
+  // The engine counts one choice and not the other.
   EXPECT_TRUE(replayed(counted("a", 0, 2) + says("b", 1) + says("c", 1) + done, choices(2))->answer().choices.empty());
 }
 
@@ -132,7 +132,7 @@ TEST(UsageOfEachChoice, AddsUpTheTokensAndTellsOfOnePrompt) {
 TEST(UsageOfEachChoice, IsNotKnownUntilEachHasTold) {
   const std::string begun = says("a", 0) + says("b", 1) + closes(0) + slot_usage(7, 30);
   EXPECT_EQ(replayed(begun, choices(2))->answer().output_tokens, std::nullopt);
-  // One that ends before the other begins.
+  // One choice ends before the other begins.
   const auto after = replayed(
       says("a", 0) + closes(0) + slot_usage(7, 2) + says("b", 1) + closes(1) + slot_usage(7, 3) + done, choices(2));
   EXPECT_EQ(after->answer().output_tokens, 5U);
@@ -151,7 +151,7 @@ TEST(UsageOfEachChoice, IsToldFromTotalsThatAreRepeated) {
   const std::string body = says("a", 0) + says("b", 1) + total(2) + closes(0) + total(2) + says("c", 1) + closes(1) +
                            total(3) + total(3) + done;
   EXPECT_EQ(replayed(body, choices(2))->answer().output_tokens, 3U);
-  // One choice with timings: its usage is that of all, and said twice it is the same.
+  // With one choice its usage is that of all; said twice it is the same.
   const std::string one = says("a") + stop + slot_usage(7, 5) + slot_usage(7, 5) + done;
   EXPECT_EQ(replayed(one, choices(1))->answer().output_tokens, 5U);
 }

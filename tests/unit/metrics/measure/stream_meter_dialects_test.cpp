@@ -1,4 +1,4 @@
-// What StreamMeter makes of single events of the dialects beside OpenAI's chat, and of what engines say of themselves.
+// StreamMeter reads single events of the dialects beside OpenAI's chat, and what engines say of themselves.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -131,7 +131,7 @@ INSTANTIATE_TEST_SUITE_P(Dialects, DialectEvents, testing::ValuesIn(event_cases)
 /// One event with a text of `chars` letters, and one that is an error.
 struct Speaker {
   Api api;
-  std::string before, behind;  // Around the text.
+  std::string before, behind;  // They enclose the text.
   std::string error;
 
   std::string says(const std::string& text) const { return event_of(api, before + text + behind); }
@@ -273,7 +273,7 @@ TEST(StreamMeterDialects, DoNotTakeAnthropicsFirstCountForOne) {
   Replay replay(options_for(anthropic));
   const std::string body = sample("anthropic_messages.sse");
   feed_by_event(replay, body.substr(0, body.find("event: message_delta")));
-  // The placeholder of message_start is no count: an answer that breaks off here has none.
+  // The placeholder of message_start is no count, so an answer that breaks off here has none.
   EXPECT_FALSE(replay.answer().output_tokens);
   EXPECT_FALSE(replay.answer().first_output_tokens);
   EXPECT_EQ(replay.answer().prompt_tokens, 125U);

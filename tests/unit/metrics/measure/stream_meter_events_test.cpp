@@ -1,4 +1,4 @@
-// Which form a body has, what is a token event, and what is an error: tables over the dialects.
+// Tables over the dialects say which form a body has, what is a token event, and what is an error.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// Answers that are one JSON document.
+// These answers are one JSON document.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

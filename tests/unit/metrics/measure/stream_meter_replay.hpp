@@ -26,7 +26,7 @@ inline std::string sample(const std::string& name) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-/// A read as the relay has it: in a buffer of its own, with something unrelated in the padding behind it.
+/// A read lies as in the relay, in a buffer of its own, with something unrelated in the padding behind it.
 class Buffer {
  public:
   explicit Buffer(std::string_view bytes) : bytes_(new char[bytes.size() + StreamMeter::padding]), size_(bytes.size()) {
@@ -127,7 +127,7 @@ inline std::string words(const record::Answer& a) {
   return s.str();
 }
 
-/// Everything a replay leaves behind.
+/// Everything that a replay leaves behind.
 inline std::string words(const Replay& replay) {
   std::string text = words(replay.answer()) + "\nttft " + words(replay.shard.time_to_first_token) + "\nclient " +
                      words(replay.shard.client_time_to_first_token) + "\nitl " +

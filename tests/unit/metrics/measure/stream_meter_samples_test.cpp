@@ -1,4 +1,4 @@
-// The sample streams of the engines' formats, with what each must say, and that no split of them changes a thing.
+// Each sample stream of the engines' formats must say what stands here, and no split of it changes that.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@
 namespace weir::metrics::measure {
 namespace {
 
-/// Indices are of dispatched events, [DONE] among them, comments not; -1 = none.
+/// Indices count dispatched events, [DONE] included and comments not; -1 = none.
 struct Sample {
   const char* file;
   Api api;
@@ -23,7 +23,7 @@ struct Sample {
   int prompt, cached, output;
   std::uint64_t chars;  // Code points of text and reasoning.
   TokensPerEvent tokens_per_event;
-  bool usage_event;  // Has an event that asking for usage brings.
+  bool usage_event;  // It has the event that asking for usage brings.
   std::uint32_t choices = 1;
 
   friend void PrintTo(const Sample& sample, std::ostream* out) { *out << sample.file; }
@@ -65,7 +65,7 @@ constexpr Sample samples[] = {
      -1, -1, 11, unknown, false},
     {"ollama_generate.ndjson", Api::ollama_generate, "\n", 3, 0, 0, 0, 2, 2, "stop", marker, false, 26, -1, 3, 7,
      settled, false},
-    // Where those are silent.
+    // These samples show what those above do not.
     {"vllm_chat_metrics.sse", chat, "\n", 6, 0, 1, 2, 3, 3, "length", marker, false, 9, -1, 3, 5, settled, true},
     {"sglang_generate_two_samples.sse", sglang, "\n", 7, 0, 0, 0, 5, 6, "stop", marker, false, 4, 2, 7, 10, wire, false,
      2},
@@ -210,7 +210,7 @@ TEST_P(StreamMeterSamples, AreTheSameHoweverTheyAreSplit) {
   }
 }
 
-/// Bytes changed, lost and doubled: nothing is known of what they then say, but every split says the same.
+/// Bytes are changed, lost and doubled. Nobody knows what they then say, but every split says the same.
 TEST_P(StreamMeterSamples, AreTheSameHoweverTheyAreSplitWhenDamaged) {
   const std::string intact = sample(expected().file);
   std::uint64_t random = 7;

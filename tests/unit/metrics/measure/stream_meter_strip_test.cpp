@@ -1,4 +1,4 @@
-// Taking the usage event out that only weir asked for, and not a byte more.
+// StreamMeter takes out the usage event that only weir asked for, and not a byte more.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -65,7 +65,7 @@ TEST(StreamMeterStrip, StripsAUsageEventWhoseChoicesBringNothing) {
     EXPECT_EQ(replay->answer().token_events, 1U) << event;
     EXPECT_EQ(replay->answer().last_choice, ms(1)) << "the finish: a usage event carries no choice";
     EXPECT_EQ(replayed(says("a") + stop + event + done)->forwarded, says("a") + stop + event + done);
-    // Without its blank line.
+    // This event lacks its blank line.
     const std::string unended = event.substr(0, event.size() - 1);
     EXPECT_EQ(replayed(says("a") + stop + unended, stripping())->forwarded, says("a") + stop) << event;
   }
@@ -91,12 +91,12 @@ TEST(StreamMeterStrip, LeavesAnEventThatBringsMoreThanUsage) {
 }
 
 TEST(StreamMeterStrip, LeavesAChunkWithoutTextOfAChoiceThatGoesOn) {
-  // An engine that tells usage on every chunk without being asked: this is a step that brought no text.
+  // The engine tells usage on every chunk without being asked, and this step brought no text.
   const std::string body = says("a") + bare_usage() + says("b") + stop + done;
   const auto replay = replayed(body, stripping());
   EXPECT_EQ(replay->forwarded, body);
   EXPECT_EQ(replay->answer().last_choice, ms(3));
-  // Of another choice that has not finished.
+  // It belongs to another choice, which has not finished.
   const std::string other = says("a") + stop + chunk(R"({"index":1,"delta":{}})", usage(3, 4)) + done;
   EXPECT_EQ(replayed(other, stripping())->forwarded, other);
 }
@@ -168,7 +168,7 @@ StreamMeter::Options stripping_all() {
   return options;
 }
 
-/// The stream as the engine would have written it unasked: neither usage members nor the last usage event.
+/// The stream as the engine would have written it unasked, without usage members and the last usage event.
 std::string unasked(const std::string& body) {
   static const std::regex event(R"(data: [^\n]*"choices":\[\],"usage":[^\n]*\n\n)");
   static const std::regex member(R"(,"usage":\{[^{}]*(\{[^{}]*\})?[^{}]*\})");
@@ -200,7 +200,7 @@ TEST(StreamMeterStripContinuous, TakesTheMemberAndOneCommaWhereverItStands) {
       {R"({"usage":{"completion_tokens":1},"choices":[{"index":0}]})", R"({"choices":[{"index":0}]})"},
       {R"({ "usage" : {"completion_tokens":1} , "choices":[{"index":0}]})", R"({  "choices":[{"index":0}]})"},
       {R"({"choices":[{"index":0}] , "usage" : { "a":{"b":"}"} } })", R"({"choices":[{"index":0}]  })"},
-      // What is no object was not asked for, and what a model writes is no member.
+      // weir did not ask for a value that is no object, and text that a model writes is no member.
       {R"({"choices":[{"index":0}],"usage":null})", R"({"choices":[{"index":0}],"usage":null})"},
       {R"({"choices":[{"delta":{"content":",\"usage\":{}"}}]})",
        R"({"choices":[{"delta":{"content":",\"usage\":{}"}}]})"},
@@ -237,7 +237,7 @@ TEST(StreamMeterStripContinuous, TakesTheUsageOfAStepWithoutTextAndTheUsageEvent
 }
 
 TEST(StreamMeterStripContinuous, TakesNothingOutOfAnEventWhoseUsageIsNoJson) {
-  // A parser that skips by brackets takes it for one; what would be cut is then not the whole of it.
+  // A parser that skips by brackets takes it for an object, and would cut only a part of it.
   const std::string event =
       R"(data: {"choices":[{"index":0,"delta":{"content":"a"}}],"usage":{"completion_tokens":1,"x":"c{y":32}}})"
       "\n\n";
@@ -301,7 +301,7 @@ TEST(StreamMeterStripTimings, LeavesWhatLlamaCppWouldHaveSentUnasked) {
 }
 
 TEST(StreamMeterStripTimings, LeavesUsageAndTheTimingsThatStandBesideItAlone) {
-  // The client asked for usage: there they stand on the usage event.
+  // The client asked for usage, so timings stand on the usage event.
   const std::string end = stop + chunk("", usage(11, 2) + timings(2)) + done;
   EXPECT_EQ(replayed(chunk(delta(R"("content":"a")"), timings(1)) + end, stripping_timings())->forwarded,
             says("a") + end);

@@ -1,4 +1,4 @@
-// What StreamMeter makes of the ways in which engines and peers differ. Streams are fed event by event: the i-th
+// StreamMeter copes with the ways in which engines and peers differ. The tests feed streams event by event: the i-th
 // dispatched event arrives at ms(i).
 #include "metrics/measure/stream_meter.hpp"
 
@@ -258,7 +258,7 @@ TEST(StreamMeter, ObservesNoGapWithinWhatAPauseGathered) {
   replay.feed(counted("f", 6) + counted("g", 7), ms(501));
   replay.feed(counted("h", 8), ms(521));
   replay.feed(counted("i", 9) + counted("j", 10), ms(541));
-  // From a to b, g to h, h to i and i to j.
+  // The gaps are from a to b, g to h, h to i and i to j.
   EXPECT_EQ(count(replay.shard.inter_chunk_latency), 4U);
   EXPECT_EQ(replay.shard.inter_chunk_latency.sum(), 50 * one_ms);
   EXPECT_EQ(count(replay.shard.inter_token_latency), 4U);

@@ -1,4 +1,4 @@
-// Counts that no request can have: a replica that claims them must not spoil a counter.
+// A replica that claims counts which no request can have must not spoil a counter.
 #include <gtest/gtest.h>
 
 #include "tests/unit/metrics/measure/stream_meter_replay.hpp"

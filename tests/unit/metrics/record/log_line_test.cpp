@@ -184,7 +184,7 @@ TEST(LogLine, HasTheEnginesOwnNumbersWhereItTellsThem) {
   EXPECT_EQ(line.at("coalesced_reads"), 7);
 }
 
-// docs/metrics.md is the reference of the log, too.
+// docs/metrics.md is the reference of the log too.
 TEST(LogLine, IsDocumentedFieldByField) {
   std::ifstream file(fs::path(WEIR_TEST_DATA).parent_path().parent_path() / "docs" / "metrics.md");
   std::set<std::string> documented;

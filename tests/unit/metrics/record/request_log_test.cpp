@@ -26,7 +26,7 @@ namespace json = boost::json;
 
 std::string text(const json::object& line, const char* key) { return json::value_to<std::string>(line.at(key)); }
 
-/// A directory of its own that goes with the test.
+/// A directory of its own that is removed with the test.
 struct RequestLogTest : testing::Test {
   RequestLogTest() {
     std::string pattern = (fs::temp_directory_path() / "weir-log-XXXXXX").string();
@@ -92,7 +92,7 @@ TEST_F(RequestLogTest, TakesLinesFromManyThreads) {
 
 TEST_F(RequestLogTest, CountsEveryLineItDropsWhileTheFileTakesNothing) {
   ASSERT_EQ(::mkfifo(path().c_str(), 0600), 0);
-  // A reader that does not read: the pipe fills, the writer stands still, callers go on.
+  // The reader does not read: the pipe fills, the writer stands still, callers go on.
   const int reader = ::open(path().c_str(), O_RDONLY | O_NONBLOCK);
   ASSERT_GE(reader, 0);
   constexpr std::size_t offered = 18'000;
@@ -151,7 +151,7 @@ TEST_F(RequestLogTest, AfterAMoveAndAReopenLinesGoToTheNewFile) {
     record.id = std::to_string(number);
     return record;
   };
-  // Without a flush in between: the order of the calls alone decides.
+  // There is no flush in between, so the order of the calls alone decides.
   for (int i = 0; i < 500; ++i) log.write(numbered(i));
   fs::rename(path(), moved);
   for (int i = 500; i < 1000; ++i) log.write(numbered(i));
@@ -220,8 +220,8 @@ TEST_F(RequestLogTest, HasNothingToReopenWhereItIsOffOrStandardOutput) {
   for (const auto* name : {"", "-"}) EXPECT_EQ(RequestLog(name, "weir-1").reopen(), std::nullopt);
 }
 
-/// Like the one on a write that broke off, with a reopen in between: in the same file the torn line ends before the
-/// next.
+/// This is the test of a write that broke off, with a reopen in between: in the same file the cut line ends before
+/// the next.
 TEST_F(RequestLogTest, ATornLineStaysAloneOverAReopen) {
   for (const bool move : {false, true}) {
     RequestLog log(path(), "weir-1");

@@ -1,4 +1,4 @@
-// What stands on /metrics before anything has happened, and what appears with its first use.
+// Some series stand on /metrics before anything has happened; others appear with their first use.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -49,14 +49,14 @@ TEST_F(ExpositionTest, HasWhatRatesNeedAtZeroFromTheStart) {
   for (const std::string phase : {"prefill", "decode"})
     EXPECT_EQ(now.gpu0("weir_queued_tokens", "phase=\"" + phase + "\""), 0);
   EXPECT_EQ(now.gpu0("weir_replica_info", "gpu=\"\""), 1);
-  // What is weir's own and no replica's: a handful, whose first increment an alert must see.
+  // weir's own series are a handful, and an alert must see their first increment.
   for (const auto limit : limit_names) {
     EXPECT_EQ(now.at("weir_limit_hits_total{limit=\"" + std::string(limit) + "\"}"), 0);
   }
   EXPECT_EQ(now.at("weir_log_lines_dropped_total"), 0);
 }
 
-/// The names of the series that a scrape has of replicas, without _bucket, _sum and _count.
+/// The names of the replicas' series in a scrape, without _bucket, _sum and _count.
 std::set<std::string> families_of_replicas(const Scrape& scrape) {
   static const std::regex part("_(bucket|sum|count)$");
   std::set<std::string> names;
@@ -118,7 +118,7 @@ TEST_F(ExpositionTest, ASeriesAppearsWithItsFirstUseAndStays) {
   for (int scrapes = 0; scrapes < 2; ++scrapes) {
     const Scrape now = scrape();
     for (const auto& [name, type] : now.types) {
-      if (name == "weir_kv_tokens" || !name.starts_with("weir_")) continue;  // Known of no replica here.
+      if (name == "weir_kv_tokens" || !name.starts_with("weir_")) continue;  // No replica here has it.
       const bool there = std::ranges::any_of(now.samples, [&](const auto& one) { return one.first.starts_with(name); });
       EXPECT_TRUE(there) << name;
     }

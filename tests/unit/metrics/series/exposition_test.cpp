@@ -308,7 +308,7 @@ TEST_F(ExpositionTest, GivesTheSameLabelsTheSameSeries) {
       << "a replica that the balancer was not asked about has no gauge";
 }
 
-// docs/metrics.md is the users' reference: it names all there is, and nothing that is not.
+// docs/metrics.md is the users' reference: it names every series, and no other.
 
 std::string documentation() {
   const auto root = std::filesystem::path(WEIR_TEST_DATA).parent_path().parent_path();
@@ -344,7 +344,7 @@ TEST_F(ExpositionTest, IsNeverQueriedAcrossRoles) {
   for (std::sregex_iterator it(docs.begin(), docs.end(), block), end; it != end; ++it) {
     const std::string query = (*it)[1];
     for (std::sregex_iterator hit(query.begin(), query.end(), selector); hit != end; ++hit, ++queries) {
-      if (hit->str().starts_with("weir_loop_")) continue;  // Of weir itself.
+      if (hit->str().starts_with("weir_loop_")) continue;  // It belongs to weir itself.
       EXPECT_THAT(hit->str(), HasSubstr("role=\"primary\""));
     }
   }

@@ -30,7 +30,7 @@ TEST_P(HistogramOfBounds, CountsExactlyWhatBruteForceCounts) {
   std::uniform_int_distribution<std::uint64_t> anywhere(0, bounds.back() * 2);
   std::uniform_int_distribution<std::uint64_t> times(1, 5);
   for (int i = 0; i < 20'000; ++i) {
-    // Half of the values on a bound or one beside it, where a mistake would show.
+    // Half of the values lie on a bound or one beside it, where a mistake would show.
     const std::uint64_t value = i % 2 ? anywhere(random) : bounds[any_bound(random)] - 1 + near(random);
     const std::uint64_t count = times(random);
     histogram.observe(value, count);

@@ -35,7 +35,7 @@ std::unique_ptr<ReplicaShard> settled(const record::RequestRecord& record) {
   return shard;
 }
 
-/// What settle() may have put into latency and size series, in one number.
+/// The observations that settle() put into latency and size series, in one number.
 std::uint64_t observations(const ReplicaShard& shard) {
   std::uint64_t sum = count_of(shard.time_per_output_token) + count_of(shard.queue_duration) +
                       count_of(shard.request_output_tokens_per_second) + count_of(shard.request_prompt_tokens) +

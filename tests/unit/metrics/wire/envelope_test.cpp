@@ -73,7 +73,7 @@ TEST(Envelope, DoesNotTakeStructureForText) {
         R"(\\\)", R"(a"b)", "\n", "\xFF", R"(\x)"}) {
     EXPECT_FALSE(matches(envelope, before + text + behind)) << text;
   }
-  // Shorter than both ends, though it begins and ends as they do.
+  // It is shorter than both ends, though it begins and ends as they do.
   EXPECT_FALSE(matches(envelope, before + behind.substr(1)));
   EXPECT_FALSE(matches(envelope, before.substr(0, before.size() - 1) + behind));
   EXPECT_FALSE(matches(envelope, ""));
@@ -113,7 +113,7 @@ TEST(Envelope, RemembersTheShapesOfTheEngines) {
 }
 
 TEST(Envelope, SaysWhatAFullReadingSaysWhereverItMatches) {
-  // Events built of fragments that are likely to confuse it, against every envelope that they themselves leave.
+  // Events of fragments that are likely to confuse it meet every envelope that such events leave.
   const std::string fragments[] = {before,
                                    behind,
                                    "\"",

@@ -1,4 +1,4 @@
-// How a request is edited so that the replica tells its token counts, and that nothing else of it changes.
+// weir edits a request so that the replica tells its token counts, and nothing else of it changes.
 #include "metrics/wire/request_edits.hpp"
 
 #include <gmock/gmock.h>
@@ -126,7 +126,7 @@ TEST(RequestEdits, LeaveARequestAsItIsThatAsksItself) {
     const std::string body = R"({"stream":true,"timings_per_token":)" + value + "}";
     EXPECT_EQ(edited(Ask::timings_on_every_chunk, body).body, body);
   }
-  // Usage and timings are two things: llama.cpp's last chunk has its timings with usage or without.
+  // Usage and timings differ: llama.cpp's last chunk has its timings with usage or without.
   EXPECT_THAT(edited(Ask::timings_on_every_chunk, with_options(R"({"include_usage":true})")).body,
               testing::StartsWith(R"({"timings_per_token":true,)"));
 }

@@ -139,13 +139,13 @@ TEST(RequestInspector, KnowsWhoStreamsByEachDialectsRule) {
       {"/v1/messages", R"({})", false},
       {"/completion", R"({"prompt":"a","stream":true})", true},
       {"/completion", R"({"prompt":"a"})", false},
-      // By the path: TGI, and Kobold.
+      // The path says it for TGI and Kobold.
       {"/generate", R"({"inputs":"a","stream":true})", false},
       {"/generate_stream", R"({"inputs":"a","stream":false})", true},
       {"/api/v1/generate", R"({"prompt":"a","stream":true})", false},
       {"/api/latest/generate", R"({"prompt":"a"})", false},
       {"/api/extra/generate/stream", R"({"prompt":"a","stream":false})", true},
-      // SGLang, on TGI's path.
+      // SGLang uses TGI's path.
       {"/generate", R"({"text":"a","stream":true})", true},
       {"/generate", R"({"stream":true,"input_ids":[1]})", true},
       {"/generate", R"({"text":"a"})", false},

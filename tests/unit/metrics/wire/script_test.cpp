@@ -89,7 +89,7 @@ TEST(ScriptCounter, CountsEveryCodePointByItsScript) {
   EXPECT_EQ(counts_of(text), wanted);
 }
 
-// Long runs of one script and single code points of others, in every alignment to the strides the counter takes.
+// Texts have long runs of one script and single code points of others, in every alignment to the counter's strides.
 TEST(ScriptCounter, CountsTheSameHoweverATextIsCut) {
   std::mt19937_64 random(5);
   const char32_t some[] = {U'a', U' ', U'7', U'{', U'é', U'Ж', U'ع', U'水', U'🙂'};

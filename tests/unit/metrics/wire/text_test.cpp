@@ -101,16 +101,16 @@ TEST(Utf8Check, SaysTheSameHoweverATextIsCut) {
   const std::pair<std::string_view, bool> texts[] = {
       {"plain", true},
       {"é水🙂 Ж", true},
-      {"a\x80", false},             // Nothing begun.
-      {"a\xC3z", false},            // Not continued.
+      {"a\x80", false},             // It begins nothing.
+      {"a\xC3z", false},            // It is not continued.
       {"\xE6\xB0\"}", false},       //
-      {"\xC0\xAF", false},          // Too long for what it says.
+      {"\xC0\xAF", false},          // It is too long for what it says.
       {"\xED\xA0\x80", false},      // A surrogate.
-      {"\xF4\x90\x80\x80", false},  // Beyond Unicode.
+      {"\xF4\x90\x80\x80", false},  // It is beyond Unicode.
       {"\xF8\x88\x80\x80\x80", false},
       {"\xFF", false},
       {"ok\xFEok", false},
-      {"ok\xF9pe", false},  // Less than it says: what follows belongs to none.
+      {"ok\xF9pe", false},  // It is shorter than it says.
   };
   for (const auto& [text, valid] : texts) {
     for (std::size_t cut = 0; cut <= text.size(); ++cut) {

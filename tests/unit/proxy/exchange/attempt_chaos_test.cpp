@@ -1,4 +1,4 @@
-// Whatever a replica, a client and the time do, in whatever order: what must hold of an attempt, holds.
+// A replica, a client and the time do anything in any order, and the rules of an attempt still hold.
 #include <gtest/gtest.h>
 
 #include "tests/unit/proxy/exchange/attempt_story.hpp"

@@ -1,4 +1,4 @@
-// Ends of answers: whole, broken off, too late, left by the client; and what becomes of the lease.
+// Answers end whole, broken off, too late, or left by the client, and the lease ends with them.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -14,7 +14,7 @@ using ::testing::StartsWith;
 
 std::string sized_head(std::size_t size) { return sse_head("Content-Length: " + std::to_string(size) + "\r\n"); }
 
-/// What stands behind `events` in a body is one whole error event.
+/// The body has exactly one whole error event behind `events`.
 void expect_error_event(const std::string& body, const std::string& events, const std::string& lead = "data: ") {
   ASSERT_THAT(body, StartsWith(events + lead));
   const auto rest = body.substr(events.size() + lead.size());
@@ -240,7 +240,7 @@ TEST(RelayEnd, ByTheCloseAloneOfAStreamThatHadNotEndedShowsTheClientThatItIsInco
       EXPECT_FALSE(attempt.seen().whole);
       EXPECT_FALSE(attempt.machine->client_reusable());
     }
-  // In the middle of an event there is no place for one.
+  // The stream stands in the middle of an event, where no error event can follow.
   AttemptStory attempt;
   attempt.arrives(sse_head("Connection: close\r\n") + token("a") + "data: {");
   attempt.breaks(Break::closed);

@@ -1,5 +1,5 @@
-// The property that matters most: where reads are cut changes nothing of what the client gets, of how the attempt ends
-// and of what was measured.
+// The property that matters most: cuts between reads do not change what the client gets, how the attempt ends and what
+// was measured.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -44,7 +44,7 @@ std::string told(AttemptStory& attempt) {
     << (machine.done() ? name_of(machine.outcome()) : "") << " retry "
     << (machine.retry_reason() ? static_cast<int>(*machine.retry_reason()) : -1) << " accepted " << attempt.accepted
     << " status " << machine.status().value_or(0) << " out " << machine.bytes_out();
-  // How far an answer was read that is not kept is nobody's affair.
+  // It does not matter how far an answer was read that is not kept.
   if (machine.end() == AttemptEnd::refused && kept.empty()) return s.str();
   s << " in " << attempt.shard.bytes[1].value() << " tokens " << attempt.shard.output_tokens.value() << "\n"
     << metrics::measure::words(machine.answer());
@@ -81,7 +81,7 @@ void same_however_split(const Script& script, bool every_cut) {
 struct Sample {
   const char* file;
   Api api;
-  bool usage_event;  ///< Has one of its own, which weir would have asked for.
+  bool usage_event;  ///< It has a usage event, which weir would have asked for.
 };
 constexpr Sample samples[]{
     {"vllm_chat", Api::openai_chat, true},
@@ -123,7 +123,7 @@ TEST(RelaySplit, OfWholeStreamsInEveryFramingToEveryClient) {
           script.setup.injected = strip;
           const bool lf = std::string_view(sample.file).substr(0, 4) != "edge";
           script.body = !strip ? std::optional(body) : lf ? std::optional(without_usage_event(body)) : std::nullopt;
-          // Where only its close ended it, what was held of its last event is dropped, and an error event told.
+          // If only its close ended it, the held part of its last event is dropped, and an error event follows.
           const bool torn = script.end && std::string_view(sample.file) == "vllm_chat_truncated";
           if (strip && torn) script.body.reset();
           const auto name = std::string(sample.file) + " " + script.name;

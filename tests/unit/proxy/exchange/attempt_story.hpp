@@ -33,9 +33,9 @@ struct Circumstances {
   Api api = Api::openai_chat;
   bool stream = true, to_head = false, http_1_1 = true, keep_alive = true;
   bool injected = false, reused = false;
-  bool sent = true;  ///< At at(0).
+  bool sent = true;  ///< The first byte went out at at(0).
   bool injection_proven = false, keep_errors = false;
-  bool leaves_errors = false;  ///< Those that cannot be kept.
+  bool leaves_errors = false;  ///< It leaves errors that cannot be kept.
   std::uint32_t choices = 1;
   config::Limits limits{};
 };
@@ -129,7 +129,7 @@ class AttemptStory {
   AttemptStory(const AttemptStory&) = delete;
   AttemptStory& operator=(const AttemptStory&) = delete;
 
-  /// Whatever came of it, nothing of the request is left in the pool's books.
+  /// Checks that nothing of the request is left in the pool's books, however it ended.
   ~AttemptStory() {
     machine.reset();
     const auto load = pool->load(0, at(1'000'000));
@@ -151,7 +151,7 @@ class AttemptStory {
     return std::move(std::get<balancer::Admitted>(offered).lease);
   }
 
-  /// A read. What is written for it is written before the read's buffer goes.
+  /// Plays a read, and writes what it gives before the read's buffer goes.
   AttemptStory& arrives(std::string_view bytes, Moment when = at(1)) {
     const auto buffer = std::make_unique<char[]>(bytes.size() + metrics::measure::StreamMeter::padding);
     std::memcpy(buffer.get(), bytes.data(), bytes.size());
@@ -159,7 +159,7 @@ class AttemptStory {
     machine->arrived({buffer.get(), bytes.size()}, when, out);
     return written(when);
   }
-  /// Reads of the given sizes, the last one again and again, until the attempt is over.
+  /// Plays reads of the given sizes, the last one again and again, until the attempt is over.
   AttemptStory& arrives_split(std::string_view bytes, const std::vector<std::size_t>& sizes) {
     for (std::size_t next = 0; !bytes.empty() && !machine->done();) {
       const auto piece = bytes.substr(0, sizes[std::min(next++, sizes.size() - 1)]);
@@ -177,7 +177,7 @@ class AttemptStory {
     return written(when);
   }
 
-  std::string_view last() const { return last_; }  ///< What the last call gave to write.
+  std::string_view last() const { return last_; }  ///< The output of the last call.
 
   Seen seen() const { return seen(client); }
   /// What a client would see that got `bytes`.

@@ -1,5 +1,5 @@
-// Until an answer is accepted: heads, what is held, what is tried again and what is not.
-#include "proxy/exchange/attempt.hpp"
+// An answer waits to be accepted. Until then heads are read, bytes are held, and some failures may be retried.
+#include "proxy/exchange/relay_machine.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -121,7 +121,7 @@ TEST(RelayForm, OfAStreamThatIsCalledJsonShowsWithItsFirstByte) {
     EXPECT_EQ(chunked.machine->answer().output_tokens, 1u);
     EXPECT_EQ(chunked.machine->answer().complete, metrics::Completeness::marker);
     EXPECT_EQ(chunked.seen().body, kept);
-    // A length that the client was promised is kept: nothing can be taken out.
+    // The client was promised a length, so nothing can be taken out.
     AttemptStory sized(one);
     const std::string whole = head + "Content-Length: " + std::to_string(body.size()) + "\r\n\r\n" + body;
     sized.arrives_split(whole, {split ? 1 : whole.size()});
@@ -257,7 +257,7 @@ TEST(RelayRefused, KeepsARefusalInTheFirstEventAndRelaysALaterOne) {
   EXPECT_EQ(last.seen().body, ":\n\n" + refusing_event + done_event);
   EXPECT_TRUE(last.seen().whole);
   EXPECT_EQ(last.machine->outcome(), Outcome::upstream_error);
-  // Its marker has been seen: it is whole, however the connection ends.
+  // The answer has shown its marker, so it is whole, however the connection ends.
   AttemptStory broken(keeping_errors());
   broken.arrives(sse_head() + chunk(refusing_event + done_event), at(8)).breaks(Break::reset);
   expect_refused(broken, metrics::series::Retry::in_band_error, Outcome::upstream_error, refusing_event + done_event,

@@ -1,4 +1,4 @@
-// Framing as tables, and the property that matters: where reads are cut changes nothing.
+// Tables hold the rules of framing. The property that matters is that cuts between reads change nothing.
 #include "proxy/http/body_decoder.hpp"
 
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@ namespace {
 
 using namespace std::string_literals;
 
-/// All that a decoder says of some input.
+/// Everything that a decoder says of an input.
 struct Told {
   std::string payload;
   std::size_t consumed = 0;

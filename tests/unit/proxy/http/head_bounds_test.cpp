@@ -1,4 +1,4 @@
-// What a head may cost before it is refused.
+// A head may cost so much before it is refused.
 #include <gtest/gtest.h>
 
 #include <string>

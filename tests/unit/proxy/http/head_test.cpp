@@ -1,4 +1,4 @@
-// The strict gate as a table: what a head alone decides (RFC 9110, RFC 9112), and what comes of the heads it lets in.
+// The strict gate as tables: it refuses by the head alone (RFC 9110, RFC 9112), and reads the heads that it lets in.
 #include "proxy/http/head.hpp"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// What goes out: requests to a replica, answers to a client, and answers and events of weir's own.
+// weir writes requests to a replica, answers to a client, and answers and events of its own.
 #include "proxy/http/rewrite.hpp"
 
 #include <gmock/gmock.h>

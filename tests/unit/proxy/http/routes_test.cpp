@@ -73,7 +73,7 @@ TEST(Routes, ServeInferenceAndNothingElseByDefault) {
       EXPECT_EQ(route_of(method, path, {}), path == std::string_view("/") ? Route::unknown : Route::open)
           << method << ' ' << path;
   }
-  // What engines serve on the same port, and what only looks like a route.
+  // Engines serve these on the same port, or they only look like routes.
   EXPECT_EQ(route_of("GET", "/", {}), Route::unknown);
   for (const auto* path : {"/metrics",
                            "/flush_cache",

@@ -70,7 +70,7 @@ TEST(Deadlines, ForgetWhatHasGone) {
   deadlines.tick(at(100));
 }
 
-/// Three that are due at once, each of which destroys what `whom` says when it is told.
+/// Three are due at once, and each destroys what `whom` says when it is told.
 void destroy_in_passing(const std::vector<std::size_t>& destroyers, const std::vector<std::size_t>& victims) {
   Deadlines deadlines;
   std::vector<std::unique_ptr<Waiting>> all;

@@ -1,4 +1,4 @@
-// What engines say of themselves, in the shapes their sources write.
+// Engines say this of themselves, in the shapes that their sources write.
 #include "proxy/probe/facts.hpp"
 
 #include <gmock/gmock.h>

@@ -1,4 +1,4 @@
-// What a probe says: advice only where it applies, and both forms of a report.
+// A probe gives advice only where it applies, and its report has two forms.
 #include "proxy/probe/report.hpp"
 
 #include <gmock/gmock.h>

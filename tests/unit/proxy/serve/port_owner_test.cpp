@@ -27,7 +27,7 @@ TEST(FindListening, ReadsTheSystemsTables) {
     config::ListenAddress address;
     std::uint64_t inode;  ///< 0: none
   } cases[]{
-      {tcp, {"127.0.0.1", 8080}, 12},  // Not the connection from the same port.
+      {tcp, {"127.0.0.1", 8080}, 12},  // The connection from the same port does not count.
       {tcp, {"127.0.0.2", 8080}, 0},  {tcp, {"0.0.0.0", 8080}, 12}, {tcp, {"127.0.0.1", 9090}, 13},
       {tcp, {"10.0.0.5", 80}, 14},    {tcp, {"5.0.0.10", 80}, 0},   {tcp, {"127.0.0.1", 1}, 0},
       {tcp6, {"::1", 8080}, 21},      {tcp6, {"::2", 8080}, 0},     {tcp6, {"127.0.0.1", 9090}, 22},

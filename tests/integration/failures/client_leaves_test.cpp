@@ -1,0 +1,113 @@
+// A client that goes frees the GPU: weir closes the connection to the replica at once, in every phase, and counts what
+// was lost.
+#include <gtest/gtest.h>
+
+#include <future>
+#include <iostream>
+
+#include "tests/integration/peers/streams.hpp"
+#include "tests/integration/peers/weir_under_test.hpp"
+
+namespace weir::integration {
+namespace {
+
+constexpr auto chat = "/v1/chat/completions";
+constexpr std::chrono::seconds promptly{1};
+
+enum class Leaving { close, reset };
+
+struct Departure {
+  const char* name;
+  bool head_sent;      ///< The replica has sent its head when the client leaves.
+  std::size_t events;  ///< That many events have reached the client when it leaves (0: it waits for the first).
+  Leaving leaving;
+  const char* phase;
+};
+
+std::ostream& operator<<(std::ostream& out, const Departure& one) { return out << one.name; }
+
+class ClientLeaves : public ::testing::TestWithParam<Departure> {};
+
+TEST_P(ClientLeaves, TheReplicasConnectionIsClosedAtOnceAndNothingStaysInTheLedger) {
+  const auto& departure = GetParam();
+  const auto script = vllm_chat(10);
+  Event sent;
+  std::promise<Clock::time_point> closed;
+  ScriptedReplica replica([&](Exchange& exchange) {
+    if (departure.head_sent) exchange.send(sse_head());
+    for (std::size_t i = 0; i < departure.events; ++i) exchange.send(chunk(script.events[i]));
+    sent.set();
+    closed.set_value(exchange.wait_for_close());
+  });
+  WeirUnderTest weir(pool_of({&replica}));
+
+  HttpClient client(weir.port());
+  client.send(post(chat, chat_body()));
+  sent.wait("the replica to have the request");
+  if (departure.events > 0) {
+    auto got = client.response_head();
+    client.read_until(got, script.events[departure.events - 1]);
+  }
+  const auto left = Clock::now();
+  departure.leaving == Leaving::reset ? client.reset() : client.close();
+  const auto took = std::chrono::duration<double, std::milli>(closed.get_future().get() - left);
+  EXPECT_LT(took, promptly);
+  std::cout << departure.name << ": the replica's connection was closed after " << took.count() << " ms\n";
+
+  const auto metrics = weir.metrics_after(1);
+  expect_idle(weir.metrics_when("an empty ledger",
+                                [](const MetricsPage& page) { return page.sum("weir_queued_tokens") == 0; }));
+  EXPECT_EQ(metrics.sum("weir_requests_total"), 1);
+  EXPECT_EQ(metrics.sum("weir_requests_total", {{"outcome", "client_abort"}, {"phase", departure.phase}}), 1);
+  const auto tokens = departure.events == 0 ? 0 : departure.events - 1;  // The first event is the role alone.
+  EXPECT_EQ(metrics.sum("weir_output_tokens_total"), tokens);
+  EXPECT_EQ(metrics.sum("weir_aborted_output_tokens_total"), tokens);
+  EXPECT_EQ(metrics.sum("weir_time_to_first_token_seconds_count"), tokens > 0 ? 1 : 0);
+  EXPECT_EQ(metrics.sum("weir_time_per_output_token_seconds_count"), 0);
+  const auto line = weir.log_lines(1).front();
+  EXPECT_EQ(member(line, "outcome"), "client_abort");
+  EXPECT_EQ(member(line, "phase"), departure.phase);
+  EXPECT_EQ(replica.requests().size(), 1u) << "what a client left is not tried again";
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Phases, ClientLeaves,
+    ::testing::Values(Departure{"before_the_head_by_close", false, 0, Leaving::close, "prefill"},
+                      Departure{"before_the_head_by_reset", false, 0, Leaving::reset, "prefill"},
+                      Departure{"before_the_first_event_by_close", true, 0, Leaving::close, "prefill"},
+                      Departure{"before_the_first_event_by_reset", true, 0, Leaving::reset, "prefill"},
+                      Departure{"after_the_role_by_close", true, 1, Leaving::close, "prefill"},
+                      Departure{"in_mid_stream_by_close", true, 4, Leaving::close, "decode"},
+                      Departure{"in_mid_stream_by_reset", true, 4, Leaving::reset, "decode"}),
+    [](const auto& test) { return test.param.name; });
+
+TEST(ClientLeaves, AWholeAnswerThatNobodyWaitsForIsGivenUp) {
+  std::promise<void> closed;
+  ScriptedReplica replica([&](Exchange& exchange) {
+    exchange.wait_for_close();
+    closed.set_value();
+  });
+  WeirUnderTest weir(pool_of({&replica}));
+
+  HttpClient client(weir.port());
+  client.send(post(chat, whole_chat_body()));
+  replica.wait_for_requests(1);
+  client.close();
+  closed.get_future().get();
+  EXPECT_EQ(weir.metrics_after(1).sum("weir_requests_total", {{"outcome", "client_abort"}}), 1);
+}
+
+TEST(ClientLeaves, InTheMiddleOfItsRequestNothingIsSentToAReplica) {
+  ScriptedReplica replica([](Exchange& exchange) { exchange.send(answer("200 OK", "{}")); });
+  WeirUnderTest weir(pool_of({&replica}));
+
+  HttpClient client(weir.port());
+  const auto request = post(chat, whole_chat_body());
+  client.send(request.substr(0, request.size() - 5));
+  client.close();
+  expect_idle(weir.metrics_after(1));
+  EXPECT_EQ(replica.connections(), 0u);
+}
+
+}  // namespace
+}  // namespace weir::integration

@@ -1,0 +1,69 @@
+// An event that a test waits for: one thread sets it once, others await it, never longer than `patience`.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+#include <stdexcept>
+#include <string>
+
+namespace weir::integration {
+
+using Clock = std::chrono::steady_clock;
+
+/// No wait of this suite lasts longer: what has not happened by then does not happen.
+inline constexpr std::chrono::seconds patience{15};
+
+/// A wait ended without its event; the test has failed.
+struct TimedOut : std::runtime_error {
+  explicit TimedOut(const std::string& what) : std::runtime_error("waited in vain: " + what) {}
+};
+
+class Event {
+ public:
+  void set() {
+    const std::lock_guard lock(mutex_);
+    set_ = true;
+    changed_.notify_all();
+  }
+  void wait(const std::string& what) {
+    std::unique_lock lock(mutex_);
+    if (!changed_.wait_for(lock, patience, [this] { return set_; })) throw TimedOut(what);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool set_ = false;
+};
+
+/// A number that only grows, and threads that wait until it has come so far.
+class Progress {
+ public:
+  void advance_to(std::size_t value) {
+    const std::lock_guard lock(mutex_);
+    if (value > value_) value_ = value;
+    changed_.notify_all();
+  }
+  void add(std::size_t n) {
+    const std::lock_guard lock(mutex_);
+    value_ += n;
+    changed_.notify_all();
+  }
+  std::size_t value() const {
+    const std::lock_guard lock(mutex_);
+    return value_;
+  }
+  void wait_for(std::size_t value, const std::string& what) const {
+    std::unique_lock lock(mutex_);
+    if (!changed_.wait_for(lock, patience, [&] { return value_ >= value; }))
+      throw TimedOut(what + " (" + std::to_string(value_) + " of " + std::to_string(value) + ")");
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  mutable std::condition_variable changed_;
+  std::size_t value_ = 0;
+};
+
+}  // namespace weir::integration

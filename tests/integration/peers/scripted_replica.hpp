@@ -1,0 +1,100 @@
+// A replica that plays a script: a handler is called for each request and decides byte by byte what the peer sees.
+//
+// Each connection has a thread of its own, on which the handler blocks as it likes. All requests are kept as received.
+// A handler that returns with the connection open has answered: the next request on it is read. What a handler throws
+// other than PeerGone fails the test.
+//
+// weir asks every replica for its models now and then, on a connection of its own. Unless a test wants to see that,
+// such a request is answered 404 and is neither kept nor counted.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <list>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "tests/integration/peers/event.hpp"
+#include "tests/integration/peers/message.hpp"
+#include "tests/integration/peers/socket.hpp"
+
+namespace weir::integration {
+
+struct ReceivedRequest {
+  std::string method, target, version;
+  Head head;
+  std::string body;               ///< The body without its framing.
+  std::size_t number = 0;         ///< 1 for the first request this replica saw.
+  std::size_t connection = 0;     ///< 1 for the first connection.
+  std::size_t on_connection = 0;  ///< 1 for the first request of its connection.
+};
+
+/// The replica's side of one request. Every call may throw PeerGone when weir has left.
+class Exchange {
+ public:
+  const ReceivedRequest& request() const { return request_; }
+
+  void send(std::string_view bytes) { socket_.send(bytes); }
+  /// Sends each byte in a segment of its own.
+  void send_bytewise(std::string_view bytes);
+  /// Like send(), but sets `stalled` when the peer has taken nothing for half a second, and counts what went out.
+  void send_until_taken(std::string_view bytes, Progress& sent, Event& stalled);
+
+  /// Waits until the peer closes, and returns when that was.
+  Clock::time_point wait_for_close() { return socket_.wait_for_close(); }
+  void reset() { socket_.reset(); }
+  void close() { socket_.close(); }  ///< Sends a FIN, not an RST, because the request has been read whole.
+  void small_send_buffer() { socket_.small_send_buffer(); }
+
+ private:
+  friend class ScriptedReplica;
+  Exchange(Socket& socket, ReceivedRequest request) : socket_(socket), request_(std::move(request)) {}
+  Socket& socket_;
+  ReceivedRequest request_;
+};
+
+class ScriptedReplica {
+ public:
+  using Handler = std::function<void(Exchange&)>;
+
+  enum class ModelsQuestion { answered_unseen, to_handler };
+
+  explicit ScriptedReplica(Handler handler, ModelsQuestion models = ModelsQuestion::answered_unseen);
+  ~ScriptedReplica();
+  ScriptedReplica(const ScriptedReplica&) = delete;
+  ScriptedReplica& operator=(const ScriptedReplica&) = delete;
+
+  std::uint16_t port() const { return port_; }
+  std::string url() const { return "http://127.0.0.1:" + std::to_string(port_); }
+  std::vector<ReceivedRequest> requests() const;
+  /// The only request there was; fails the test where there were none or several.
+  ReceivedRequest only_request() const;
+  /// Connections on which a request came.
+  std::size_t connections() const { return connections_.value(); }
+  /// Waits until so many requests have been received whole.
+  void wait_for_requests(std::size_t n) const { received_.wait_for(n, "requests at the replica"); }
+
+ private:
+  void accept_all();
+  void serve(Socket socket);
+  std::optional<ReceivedRequest> receive(MessageReader& reader);
+
+  Handler handler_;
+  ModelsQuestion models_;
+  int called_off_;
+  Socket listener_;
+  std::uint16_t port_;
+  mutable std::mutex mutex_;
+  std::vector<ReceivedRequest> requests_;
+  std::list<std::thread> threads_;
+  Progress received_, connections_;
+  std::thread acceptor_;
+};
+
+}  // namespace weir::integration

@@ -1,0 +1,180 @@
+#include "tests/integration/peers/weir_under_test.hpp"
+
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <array>
+#include <iostream>
+#include <sstream>
+#include <thread>
+
+#include "tests/integration/peers/streams.hpp"
+
+namespace weir::integration {
+namespace {
+
+constexpr std::chrono::milliseconds between_looks{5};
+
+void write_keys(std::ostream& out, Keys defaults, const Keys& wanted, std::string_view indent = "") {
+  for (const auto& [key, value] : wanted) defaults[key] = value;
+  for (const auto& [key, value] : defaults) out << indent << key << " = " << value << '\n';
+}
+
+std::string quoted(const std::string& text) { return '"' + text + '"'; }
+
+std::string loopback(std::uint16_t port) { return "127.0.0.1:" + std::to_string(port); }
+
+/// Looks every few milliseconds until `done` holds or patience ends.
+void look_until(const std::string& what, const std::function<bool()>& done) {
+  const auto deadline = Clock::now() + patience;
+  while (!done()) {
+    if (Clock::now() > deadline) throw TimedOut(what);
+    std::this_thread::sleep_for(between_looks);
+  }
+}
+
+constexpr std::array<std::string_view, 4> ledger_gauges{"weir_queued_tokens", "weir_resident_tokens",
+                                                        "weir_requests_in_flight", "weir_oldest_unanswered_seconds"};
+
+}  // namespace
+
+WeirSettings pool_of(std::initializer_list<const ScriptedReplica*> replicas) {
+  PoolKeys pool{.name = "chat", .replicas = {}};
+  for (const auto* replica : replicas)
+    pool.replicas.push_back({.name = "r" + std::to_string(pool.replicas.size()), .url = replica->url()});
+  return {.pools = {pool}};
+}
+
+std::string WeirUnderTest::text(const WeirSettings& settings, std::uint16_t port, std::uint16_t metrics_port,
+                                const std::filesystem::path& log) {
+  std::ostringstream out;
+  out << "[server]\n";
+  write_keys(out, {{"listen", "[" + quoted(loopback(port)) + "]"}, {"threads", "2"}}, settings.server);
+  out << "[metrics]\nlisten = " << quoted(loopback(metrics_port)) << "\n[admin]\n";
+  write_keys(out, {{"listen", "\"\""}}, settings.admin);
+  out << "[log]\n";
+  write_keys(out, {{"requests", quoted(log.string())}}, settings.log);
+  out << "[limits]\n";
+  write_keys(out, {{"drain_delay", "0"}, {"drain", "5"}}, settings.limits);
+  out << "[measure]\n";
+  write_keys(out, {}, settings.measure);
+  for (const auto& slo : settings.slos) {
+    out << "[[slo]]\n";
+    write_keys(out, {}, slo);
+  }
+  for (const auto& pool : settings.pools) {
+    out << "[[pool]]\n";
+    write_keys(out, {{"name", quoted(pool.name)}, {"models", "[\"m\"]"}}, pool.more);
+    for (const auto& replica : pool.replicas) {
+      out << "  [[pool.replica]]\n";
+      write_keys(out, {{"name", quoted(replica.name)}, {"url", quoted(replica.url)}}, replica.more, "  ");
+    }
+  }
+  return out.str();
+}
+
+WeirUnderTest::WeirUnderTest(const WeirSettings& settings)
+    : port_(free_port()),
+      metrics_port_(free_port()),
+      process_(
+          [&]() -> std::vector<std::string> {
+            const auto file = directory_.path() / "weir.toml";
+            write_file(file, text(settings, port_, metrics_port_, directory_.path() / "requests.jsonl"));
+            return {WEIR_PROGRAM, "serve", "--config", file.string()};
+          }(),
+          directory_.path() / "output") {
+  wait_until_ready();
+}
+
+void WeirUnderTest::wait_until_ready() {
+  look_until("weir to be ready; it said: " + output(), [this] {
+    if (process_.wait(std::chrono::milliseconds(0))) {
+      stopped_ = true;
+      throw std::runtime_error("weir ended while starting and said: " + output());
+    }
+    try {
+      return fetch(metrics_port_, get("/-/ready"), "GET").status == 200;
+    } catch (const PeerGone&) {
+      return false;
+    }
+  });
+}
+
+WeirUnderTest::~WeirUnderTest() {
+  if (!stopped_) stop();
+  if (::testing::Test::HasFailure()) std::cerr << "weir said:\n" << output() << '\n';
+}
+
+void WeirUnderTest::stop() {
+  stopped_ = true;
+  process_.send(SIGTERM);
+  const auto exit = process_.wait(patience);
+  if (!exit) {
+    ADD_FAILURE() << "weir does not end after TERM";
+    return;
+  }
+  EXPECT_EQ(exit->signal, 0) << "weir was ended by a signal";
+  EXPECT_EQ(exit->code, 0) << "exit code of weir";
+}
+
+void WeirUnderTest::wait_until_said(const std::string& words, std::size_t times) const {
+  look_until("weir to say '" + words + "'", [&] {
+    const auto said = output();
+    std::size_t found = 0;
+    for (auto at = said.find(words); at != said.npos; at = said.find(words, at + 1)) ++found;
+    return found >= times;
+  });
+}
+
+MetricsPage WeirUnderTest::metrics() const {
+  const auto page = fetch(metrics_port_, get("/metrics"), "GET");
+  if (page.status != 200) throw std::runtime_error("/metrics answers " + std::to_string(page.status));
+  return MetricsPage(page.body);
+}
+
+MetricsPage WeirUnderTest::metrics_when(const std::string& what,
+                                        const std::function<bool(const MetricsPage&)>& wanted) const {
+  MetricsPage page;
+  look_until(what, [&] {
+    page = metrics();
+    return wanted(page);
+  });
+  return page;
+}
+
+MetricsPage WeirUnderTest::metrics_after(std::size_t requests) const {
+  log_lines(requests);
+  return metrics();
+}
+
+std::vector<boost::json::object> WeirUnderTest::log_lines(std::size_t n) const {
+  std::vector<boost::json::object> lines;
+  look_until(std::to_string(n) + " lines in the request log", [&] {
+    lines.clear();
+    std::istringstream log(log_text());
+    for (std::string line; std::getline(log, line) && !log.eof();)
+      lines.push_back(boost::json::parse(line).as_object());
+    return lines.size() >= n;
+  });
+  lines.resize(n);
+  return lines;
+}
+
+std::string member(const boost::json::object& object, std::string_view name) {
+  const auto* value = object.if_contains(name);
+  if (value == nullptr) return "absent";
+  return value->is_string() ? std::string(value->get_string()) : boost::json::serialize(*value);
+}
+
+void expect_idle(const MetricsPage& page) {
+  for (const auto gauge : ledger_gauges) EXPECT_EQ(page.sum(gauge), 0) << gauge << " at idle";
+}
+
+Finished serve_with(std::string_view text) {
+  const TemporaryDirectory directory;
+  const auto file = directory.path() / "weir.toml";
+  write_file(file, text);
+  return run({WEIR_PROGRAM, "serve", "--config", file.string()});
+}
+
+}  // namespace weir::integration

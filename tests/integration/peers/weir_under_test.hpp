@@ -1,0 +1,99 @@
+// The real program `weir`, started with a settings file of the test's own, asked over its listeners, and stopped with
+// TERM. A weir that does not end with exit code 0 fails the test, whatever else the test looked at.
+#pragma once
+
+#include <boost/json.hpp>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tests/integration/peers/http_client.hpp"
+#include "tests/integration/peers/metrics_page.hpp"
+#include "tests/integration/peers/process.hpp"
+#include "tests/integration/peers/scripted_replica.hpp"
+
+namespace weir::integration {
+
+using Keys = std::map<std::string, std::string>;  ///< TOML keys and values, as written.
+
+struct ReplicaKeys {
+  std::string name;
+  std::string url;
+  Keys more = {};
+};
+
+struct PoolKeys {
+  std::string name;
+  std::vector<ReplicaKeys> replicas;
+  Keys more = {};
+};
+
+/// A test changes what it wants otherwise. The defaults are two loops, no drain delay, ports of its own, and pools that
+/// name their model "m".
+struct WeirSettings {
+  std::vector<PoolKeys> pools;
+  Keys server = {};
+  Keys limits = {};
+  Keys measure = {};
+  Keys admin = {};  ///< The admin listener is off without keys.
+  std::vector<Keys> slos = {};
+  Keys log = {};
+};
+
+/// One pool "chat" of the replicas given, named r0, r1, ...
+WeirSettings pool_of(std::initializer_list<const ScriptedReplica*> replicas);
+
+class WeirUnderTest {
+ public:
+  /// Returns when weir says that it is ready.
+  explicit WeirUnderTest(const WeirSettings& settings);
+  ~WeirUnderTest();
+  WeirUnderTest(const WeirUnderTest&) = delete;
+  WeirUnderTest& operator=(const WeirUnderTest&) = delete;
+
+  std::uint16_t port() const { return port_; }
+  std::uint16_t metrics_port() const { return metrics_port_; }
+  Process& process() { return process_; }
+  /// What it said on standard output and standard error.
+  std::string output() const { return read_file(directory_.path() / "output"); }
+  std::filesystem::path log_file() const { return directory_.path() / "requests.jsonl"; }
+  std::string log_text() const { return read_file(log_file()); }
+  /// Returns once it has said `words`, so many times.
+  void wait_until_said(const std::string& words, std::size_t times = 1) const;
+
+  MetricsPage metrics() const;
+  /// The metrics once they fulfil `wanted`, where nothing else shows when that is. Throws TimedOut.
+  MetricsPage metrics_when(const std::string& what, const std::function<bool(const MetricsPage&)>& wanted) const;
+  /// The metrics once so many requests have their line in the log, whatever their outcome. weir writes the line when it
+  /// has counted all else of a request; a page scraped before that may show one series and not yet the other.
+  MetricsPage metrics_after(std::size_t requests) const;
+  /// The first `n` lines of the request log, once they are there.
+  std::vector<boost::json::object> log_lines(std::size_t n) const;
+
+  /// Sends TERM and waits for its end in good order. The destructor does it where the test has not.
+  void stop();
+
+ private:
+  static std::string text(const WeirSettings& settings, std::uint16_t port, std::uint16_t metrics_port,
+                          const std::filesystem::path& log);
+  void wait_until_ready();
+
+  TemporaryDirectory directory_;
+  std::uint16_t port_, metrics_port_;
+  Process process_;
+  bool stopped_ = false;
+};
+
+/// A member as text: a string without its quotes, anything else as JSON; "absent" where it is missing.
+std::string member(const boost::json::object& object, std::string_view name);
+
+/// Fails the test unless every gauge of the ledger is zero, and shows which is not.
+void expect_idle(const MetricsPage& page);
+
+/// Runs `weir serve` to its end with a settings file that holds `text`: for settings it must refuse.
+Finished serve_with(std::string_view text);
+
+}  // namespace weir::integration
