@@ -32,8 +32,8 @@ constexpr std::uint32_t bit_of(metrics::Api api) { return std::uint32_t{1} << st
 
 }  // namespace
 
-Exchange::Exchange(Loop& loop, ClientSide client, ClientRequest& request)
-    : loop_(loop), client_(client), request_(request), body_size_(request.body.size()) {
+Exchange::Exchange(Loop& loop, net::Channel& client, std::string& unread, ClientRequest& request)
+    : loop_(loop), client_(client, unread), request_(request), body_size_(request.body.size()) {
   loop_.streams.fetch_add(1, std::memory_order_relaxed);
 }
 
@@ -139,14 +139,14 @@ Exchange::Connection Exchange::connection_to(fleet::ReplicaRuntime& replica) {
   Connection connection;
   if (refused_injection_ != &replica && last_replica_ != &replica) {
     if (auto idle = loop_.idle.take(replica, std::chrono::steady_clock::now())) {
-      connection.fd = std::move(*idle);
+      connection.channel = std::move(idle);
       connection.reused = true;
       return connection;
     }
   }
   const auto endpoint = replica.address.get();
-  if (endpoint) connection.fd = net::begin_connect(*endpoint);
-  if (!connection.fd) connection.error = endpoint ? errno : net::name_unknown;
+  if (endpoint) connection.channel = loop_.connector->connect(*endpoint);
+  if (!connection.channel) connection.error = endpoint ? errno : net::name_unknown;
   return connection;
 }
 
@@ -170,7 +170,7 @@ net::Awaitable<AttemptResult> Exchange::attempt(fleet::ReplicaRuntime& replica) 
   auto connection = connection_to(replica);
   last_replica_ = &replica;
   ++attempts_;
-  if (!connection.fd) {
+  if (!connection.channel) {
     AttemptResult unconnected;
     unconnected.end = AttemptEnd::unconnected;
     unconnected.connect_error = connection.error;
@@ -182,7 +182,7 @@ net::Awaitable<AttemptResult> Exchange::attempt(fleet::ReplicaRuntime& replica) 
   auto request = relay_request(replica, asked, body_length);
   auto& shard = replica.series->shard(loop_.index);
   Attempt attempt(attempt_options(replica, asked, connection.reused), std::move(lease_), shard);
-  Relay relay(loop_, client_, std::move(connection.fd), connection.reused, std::move(request), attempt);
+  Relay relay(loop_, client_, std::move(connection.channel), connection.reused, std::move(request), attempt);
   const bool injected = asked != metrics::wire::Ask::nothing;
   for (bool over = false; !over;) {
     const auto news = co_await relay.run(net::use_awaitable);

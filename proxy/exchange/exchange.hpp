@@ -41,7 +41,8 @@ struct ExchangeEnd {
 /// One exchange, on the loop's thread. Counts and logs the request, whatever happens.
 class Exchange {
  public:
-  Exchange(Loop& loop, ClientSide client, ClientRequest& request);
+  /// `unread` takes what the client sends of following requests.
+  Exchange(Loop& loop, net::Channel& client, std::string& unread, ClientRequest& request);
   ~Exchange();
   Exchange(const Exchange&) = delete;
   Exchange& operator=(const Exchange&) = delete;
@@ -54,7 +55,7 @@ class Exchange {
   bool enter();
   net::Awaitable<AttemptResult> attempt(fleet::ReplicaRuntime& replica);
   struct Connection {
-    net::UniqueFd fd;
+    std::unique_ptr<net::Channel> channel;
     bool reused = false;
     int error = 0;  ///< Why there is none.
   };
@@ -87,7 +88,7 @@ class Exchange {
   void record(metrics::series::ReplicaSeries& series, const fleet::ReplicaRuntime* replica, AttemptResult seen);
 
   Loop& loop_;
-  ClientSide client_;
+  ClientWatch client_;
   ClientRequest& request_;
   const std::uint64_t body_size_;
   fleet::PoolRuntime* pool_ = nullptr;

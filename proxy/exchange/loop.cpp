@@ -11,6 +11,7 @@ Loop::Loop(Shared& shared_state, std::size_t index_)
       index(index_),
       shard(shared_state.exposition.loop(index_)),
       clock(shared_state.settings.measure.clock),
+      connector(std::make_unique<net::SocketConnector>(poller, clock)),
       idle(shared_state.settings.limits.idle_upstream_connections,
            std::chrono::duration_cast<std::chrono::steady_clock::duration>(shared_state.settings.limits.upstream_idle)),
       buffer_(read_size + metrics::measure::StreamMeter::padding) {

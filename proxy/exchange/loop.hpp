@@ -21,6 +21,7 @@
 #include "proxy/net/arrival.hpp"
 #include "proxy/net/deadline.hpp"
 #include "proxy/net/poller.hpp"
+#include "proxy/net/socket_channel.hpp"
 
 namespace weir::proxy::exchange {
 
@@ -61,6 +62,7 @@ class Loop {
   net::Poller poller;
   net::Deadlines deadlines;
   net::ArrivalClock clock;
+  std::unique_ptr<net::Connector> connector;
   fleet::IdleConnections idle;
   ClientOutput output;  ///< For use inside one handler.
   boost::asio::io_context context{1};

@@ -1,68 +1,34 @@
 #include "proxy/exchange/relay.hpp"
 
-#include <linux/sockios.h>
-#include <sys/ioctl.h>
-#include <sys/socket.h>
-#include <sys/uio.h>
-
-#include <array>
 #include <cerrno>
 
 #include "metrics/prefetch.hpp"
-#include "proxy/net/connect.hpp"
 
 namespace weir::proxy::exchange {
 namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::uint32_t replica_events = EPOLLIN | EPOLLOUT | EPOLLRDHUP;
-constexpr std::uint32_t client_events = EPOLLIN | EPOLLOUT | EPOLLRDHUP;
-/// What one handler reads or sends at most before others get their turn.
-constexpr std::size_t bytes_in_a_row = Loop::read_size;
 /// How often a client that does not take its bytes is looked at, as a share of limits.client_stall.
 constexpr int looks_a_stall = 4;
 
 Clock::duration ticks(config::Seconds s) { return std::chrono::duration_cast<Clock::duration>(s); }
 
-/// One gathering write of up to 64 pieces and `bytes_in_a_row`, from `offset` in the first on. As sendmsg.
-ssize_t send_some(int fd, std::span<const std::string_view> spans, std::size_t offset) {
-  if (spans.size() == 1) {
-    const auto piece = spans.front().substr(offset, bytes_in_a_row);
-    return ::send(fd, piece.data(), piece.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
-  }
-  std::size_t left = bytes_in_a_row;
-  std::array<iovec, 64> pieces;
-  std::size_t count = 0;
-  for (const auto span : spans) {
-    if (count == pieces.size() || left == 0) break;
-    const auto piece = (count == 0 ? span.substr(offset) : span).substr(0, left);
-    left -= piece.size();
-    pieces[count++] = {const_cast<char*>(piece.data()), piece.size()};
-  }
-  msghdr message{};
-  message.msg_iov = pieces.data();
-  message.msg_iovlen = count;
-  return ::sendmsg(fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
-}
-
-/// Bytes that the client's system has not acknowledged yet.
-int unacknowledged(int fd) {
-  int bytes = 0;
-  return ::ioctl(fd, SIOCOUTQ, &bytes) == 0 ? bytes : 0;
-}
-
 }  // namespace
 
-Relay::Relay(Loop& loop, ClientSide client, net::UniqueFd connection, bool connected, Request request, Attempt& attempt)
+Relay::Relay(Loop& loop, ClientWatch& client, std::unique_ptr<net::Channel> replica, bool connected, Request request,
+             Attempt& attempt)
     : loop_(loop),
       client_(client),
-      connection_(std::move(connection)),
+      replica_(std::move(replica)),
       request_(std::move(request)),
       attempt_(attempt),
       connected_(connected) {}
 
-Relay::~Relay() = default;
+Relay::~Relay() {
+  client_.listen(nullptr);
+  if (replica_) replica_->detach();
+}
 
 void Relay::go_on() {
   if (!started_running_) return start();
@@ -70,7 +36,8 @@ void Relay::go_on() {
 }
 
 void Relay::tell(RelayNews news) {
-  if (completion_) std::exchange(completion_, nullptr)->complete(news);
+  // Not now, since whoever is told may end this relay, in whose midst we are.
+  if (completion_) completion_.tell(news);
 }
 
 void Relay::leave_error() {
@@ -89,33 +56,34 @@ void Relay::start() {
   started_running_ = true;
   started_ = Clock::now();
   loop_.deadlines.attach(*this);
-  client_watch_ = net::Poller::Watch(loop_.poller, client_.fd, client_events, *this, client_side);
-  loop_.clock.enable(connection_.get());
-  replica_watch_ = net::Poller::Watch(loop_.poller, connection_.get(), replica_events, *this, replica_side);
+  if (client_.gone()) return client_gone();
+  client_.listen(this);
+  replica_->attach(*this, 0);
   if (connected_) send_request();
 }
 
-void Relay::ready(std::uint32_t tag, std::uint32_t events) {
-  if (tag == client_side) return watch_client(events);
+void Relay::ready(std::uint32_t, std::uint32_t events) {
   if (!connected_) {
-    if (connect_error_ = net::connect_error(connection_.get()); connect_error_ != 0) return over();
+    if (connect_error_ = replica_->connect_error(); connect_error_ != 0) return over();
     if ((events & EPOLLOUT) == 0) return;
     connected();
   } else if ((events & EPOLLOUT) != 0 && span_ < request_.spans.size()) {
     send_request();
   }
-  if ((events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0) hung_up_ = true;
   if ((events & (EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0) read_replica();
 }
 
-void Relay::approach(std::uint32_t tag, int ahead) const {
-  if (tag == client_side) return;
+void Relay::approach(std::uint32_t, int ahead) const {
   if (ahead == farthest_ahead) {
     metrics::prefetch(*this);
     metrics::prefetch(attempt_);
-  } else {
-    attempt_.approach(ahead);
+    return;
   }
+  if (ahead == farthest_ahead - 1) {
+    metrics::prefetch(replica_.get(), metrics::cache_line);
+    metrics::prefetch(&client_.channel(), metrics::cache_line);
+  }
+  attempt_.approach(ahead);
 }
 
 void Relay::connected() {
@@ -126,11 +94,11 @@ void Relay::connected() {
 
 void Relay::send_request() {
   for (std::size_t taken = 0; span_ < request_.spans.size();) {
-    if (taken >= bytes_in_a_row) return replica_watch_.rearm(replica_events);
+    if (taken >= net::Channel::bytes_in_a_row) return replica_->again(EPOLLOUT);
     const auto rest = std::span(request_.spans).subspan(span_);
     // Before the call: a fast replica's answer may carry an earlier kernel stamp than the call's return.
     const auto before = attempt_.sent_at() ? Moment() : Clock::now();
-    const auto sent = send_some(connection_.get(), rest, span_offset_);
+    const auto sent = replica_->write(rest, span_offset_);
     // A failed send is not the end: the replica may have answered before it stopped reading. The read tells.
     if (sent < 0) return;
     if (!attempt_.sent_at()) attempt_.sent(before);
@@ -152,8 +120,8 @@ bool Relay::reads_on() const {
 void Relay::read_replica() {
   if (!reads_on()) return;
   const auto buffer = loop_.read_buffer();
-  for (std::size_t taken = 0; taken < bytes_in_a_row;) {
-    const auto read = loop_.clock.read(connection_.get(), buffer);
+  for (std::size_t taken = 0; taken < net::Channel::bytes_in_a_row;) {
+    const auto read = replica_->read(buffer);
     if (read.size > 0) {
       taken += static_cast<std::size_t>(read.size);
       attempt_.arrived(buffer.first(static_cast<std::size_t>(read.size)), read.at, loop_.output);
@@ -168,22 +136,22 @@ void Relay::read_replica() {
     backlog_ = backlog_ && static_cast<std::size_t>(read.size) == buffer.size();
     if (backlog_) attempt_.paused();
     // A short read has emptied the socket; after a hang-up the end itself is still to be read.
-    if (static_cast<std::size_t>(read.size) < buffer.size() && !hung_up_) return;
+    if (static_cast<std::size_t>(read.size) < buffer.size() && !replica_->hung_up()) return;
   }
-  replica_watch_.rearm(replica_events);
+  replica_->again(EPOLLIN);
 }
 
 /// Writes the machine's output to the client, or keeps what the client does not take.
 void Relay::deliver() {
   // Before its first byte is out, so that a request that follows it on another loop finds what was learned.
   if (attempt_.accepted() && completion_ && !std::exchange(told_accepted_, true))
-    std::exchange(completion_, nullptr)->complete_at_once(RelayNews::accepted);
+    completion_.tell_now(RelayNews::accepted);
   auto spans = std::span<const std::string_view>(loop_.output.spans);
   std::size_t offset = 0;
   const bool caught_up = pending_.empty();
   if (caught_up) {
     while (!spans.empty()) {
-      auto sent = send_some(client_.fd, spans, offset);
+      auto sent = client_.channel().write(spans, offset);
       if (sent < 0) {
         if (errno != EAGAIN && errno != EINTR) return client_gone();
         break;
@@ -219,13 +187,13 @@ void Relay::deliver() {
 
 void Relay::progressed(Moment now) {
   progress_ = looked_ = now;
-  unacknowledged_ = unacknowledged(client_.fd);
+  unacknowledged_ = client_.channel().unacknowledged();
 }
 
 /// True if the client has taken nothing for limits.client_stall. Its socket turns writable only when much of what the
 /// kernel holds has gone: what is left there tells sooner who stands still.
 bool Relay::stalled(Moment now) {
-  const int left = unacknowledged(client_.fd);
+  const int left = client_.channel().unacknowledged();
   if (left < unacknowledged_) progress_ = now;
   unacknowledged_ = left;
   looked_ = now;
@@ -235,7 +203,7 @@ bool Relay::stalled(Moment now) {
 void Relay::flush_pending() {
   while (pending_offset_ < pending_.size()) {
     const std::string_view rest = pending_;
-    const auto sent = send_some(client_.fd, {&rest, 1}, pending_offset_);
+    const auto sent = client_.channel().write({&rest, 1}, pending_offset_);
     if (sent < 0) {
       if (errno != EAGAIN && errno != EINTR) client_gone();
       break;
@@ -252,17 +220,8 @@ void Relay::flush_pending() {
   }
 }
 
-void Relay::watch_client(std::uint32_t events) {
-  if ((events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0) return client_gone();
-  if ((events & EPOLLIN) != 0) {
-    std::array<char, most_unread> bytes;
-    while (client_.unread.size() < most_unread) {
-      const auto size = ::recv(client_.fd, bytes.data(), most_unread - client_.unread.size(), MSG_DONTWAIT);
-      if (size <= 0) break;  // a FIN or a reset shows as a hang-up
-      client_.unread.append(bytes.data(), static_cast<std::size_t>(size));
-    }
-  }
-  if ((events & EPOLLOUT) == 0 || pending_.empty()) return;
+void Relay::client_writable() {
+  if (pending_.empty()) return;
   flush_pending();
   if (over_) return;
   if (attempt_.over()) {
@@ -282,7 +241,7 @@ void Relay::client_gone() {
 
 /// The replica's work is over; the client may still have bytes to take.
 void Relay::replica_done() {
-  replica_watch_.reset();
+  replica_->detach();
   if (!attempt_.replica_reusable() || span_ < request_.spans.size()) drop_connection();
   if (pending_.empty()) over();
 }
@@ -290,17 +249,15 @@ void Relay::replica_done() {
 /// Of a request that was not sent whole, what the kernel still holds is of no use: a reset takes it back and tells a
 /// replica that has stopped reading, where a FIN would wait behind it.
 void Relay::drop_connection() {
-  const linger at_once{.l_onoff = 1, .l_linger = 0};
-  if (connection_ && span_ < request_.spans.size())
-    ::setsockopt(connection_.get(), SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
-  connection_.reset();
+  if (replica_ && span_ < request_.spans.size()) replica_->reset_on_close();
+  replica_.reset();
 }
 
 void Relay::over() {
   if (over_) return;
   over_ = true;
-  replica_watch_.reset();
-  client_watch_.reset();
+  client_.listen(nullptr);
+  if (replica_) replica_->detach();
   unlink();
   if (!attempt_.over() || !attempt_.replica_reusable()) drop_connection();
   ended_at_ = Clock::now();
@@ -318,8 +275,6 @@ AttemptResult Relay::take_result() {
   result.paused = paused_time_;
   return result;
 }
-
-net::UniqueFd Relay::take_connection() { return std::move(connection_); }
 
 Moment Relay::deadline() const {
   if (loop_.shared.cutting.load(std::memory_order_relaxed)) return Moment::min();

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <boost/asio/error.hpp>
+#include <boost/asio/post.hpp>
 #include <boost/system/system_error.hpp>
 #include <cerrno>
 #include <utility>
@@ -38,10 +39,10 @@ void Poller::wait() {
   });
 }
 
-const Poller::Slot* Poller::live(const epoll_event& event) const {
-  const auto& slot = slots_[static_cast<std::uint32_t>(event.data.u64)];
+Poller::Slot* Poller::live(const epoll_event& event) {
+  auto& slot = slots_[static_cast<std::uint32_t>(event.data.u64)];
   const auto generation = static_cast<std::uint32_t>(event.data.u64 >> 32);
-  return slot.watcher != nullptr && slot.generation == generation ? &slot : nullptr;
+  return slot.generation == generation ? &slot : nullptr;
 }
 
 void Poller::drain() {
@@ -54,56 +55,65 @@ void Poller::drain() {
     if (const int next = i + Watcher::farthest_ahead + 1; next < count)
       if (const auto* const slot = live(at(next))) metrics::prefetch(slot->watcher, 4 * metrics::cache_line);
     for (int ahead = std::min(Watcher::farthest_ahead, count - 1 - i); ahead > 0; --ahead)
-      if (const auto* const slot = live(at(i + ahead))) slot->watcher->approach(slot->tag, ahead);
-    if (const auto* const slot = live(at(i))) slot->watcher->ready(slot->tag, at(i).events);
+      if (const auto* const slot = live(at(i + ahead)); slot != nullptr && slot->watcher != nullptr)
+        slot->watcher->approach(slot->tag, ahead);
+    report(at(i));
   }
 }
 
-void Poller::control(int operation, int fd, std::uint32_t events, std::uint32_t slot) {
-  epoll_event event{};
-  event.events = events | EPOLLET;
-  event.data.u64 = (std::uint64_t{slots_[slot].generation} << 32) | slot;
-  ::epoll_ctl(set_.get(), operation, fd, &event);
+void Poller::report(const epoll_event& event) {
+  auto* const slot = live(event);
+  if (slot == nullptr) return;
+  slot->noted |= event.events;
+  if (slot->watcher != nullptr) slot->watcher->ready(slot->tag, event.events);
 }
 
-Poller::Watch::Watch(Poller& poller, int fd, std::uint32_t events, Watcher& watcher, std::uint32_t tag)
-    : poller_(&poller), fd_(fd) {
-  if (poller.free_.empty()) {
-    slot_ = static_cast<std::uint32_t>(poller.slots_.size());
-    poller.slots_.emplace_back();
+std::uint32_t Poller::take_slot(int fd) {
+  auto slot = static_cast<std::uint32_t>(slots_.size());
+  if (free_.empty()) {
+    slots_.emplace_back();
   } else {
-    slot_ = poller.free_.back();
-    poller.free_.pop_back();
+    slot = free_.back();
+    free_.pop_back();
   }
-  auto& slot = poller.slots_[slot_];
+  epoll_event event{};
+  event.events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET;
+  event.data.u64 = (std::uint64_t{slots_[slot].generation} << 32) | slot;
+  if (::epoll_ctl(set_.get(), EPOLL_CTL_ADD, fd, &event) != 0) slots_[slot].noted = EPOLLERR;
+  return slot;
+}
+
+Poller::Registration::Registration(Poller& poller, int fd) : poller_(poller), slot_(poller.take_slot(fd)) {}
+
+Poller::Registration::~Registration() {
+  auto& slot = poller_.slots_[slot_];
+  slot.watcher = nullptr;
+  slot.noted = 0;
+  ++slot.generation;
+  poller_.free_.push_back(slot_);
+}
+
+void Poller::Registration::attach(Watcher& watcher, std::uint32_t tag) {
+  auto& slot = poller_.slots_[slot_];
   slot.watcher = &watcher;
   slot.tag = tag;
-  poller.control(EPOLL_CTL_ADD, fd, events, slot_);
 }
 
-Poller::Watch::Watch(Watch&& other) noexcept
-    : poller_(std::exchange(other.poller_, nullptr)), fd_(other.fd_), slot_(other.slot_) {}
+void Poller::Registration::detach() { poller_.slots_[slot_].watcher = nullptr; }
 
-Poller::Watch& Poller::Watch::operator=(Watch&& other) noexcept {
-  if (this != &other) {
-    reset();
-    poller_ = std::exchange(other.poller_, nullptr);
-    fd_ = other.fd_;
-    slot_ = other.slot_;
-  }
-  return *this;
+void Poller::Registration::again(std::uint32_t events) {
+  epoll_event event{};
+  event.events = events;
+  event.data.u64 = (std::uint64_t{poller_.slots_[slot_].generation} << 32) | slot_;
+  poller_.again_.push_back(event);
+  if (poller_.again_.size() > 1 || !poller_.waiter_) return;
+  boost::asio::post(poller_.waiter_->get_executor(), [&poller = poller_] {
+    for (const auto& due : std::exchange(poller.again_, {})) poller.report(due);
+  });
 }
 
-void Poller::Watch::reset() {
-  if (poller_ == nullptr) return;
-  auto& poller = *std::exchange(poller_, nullptr);
-  poller.control(EPOLL_CTL_DEL, fd_, 0, slot_);
-  auto& slot = poller.slots_[slot_];
-  slot.watcher = nullptr;
-  ++slot.generation;
-  poller.free_.push_back(slot_);
-}
+std::uint32_t Poller::Registration::noted() const { return poller_.slots_[slot_].noted; }
 
-void Poller::Watch::rearm(std::uint32_t events) { poller_->control(EPOLL_CTL_MOD, fd_, events, slot_); }
+void Poller::Registration::use_up(std::uint32_t events) { poller_.slots_[slot_].noted &= ~events; }
 
 }  // namespace weir::proxy::net

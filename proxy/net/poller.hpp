@@ -1,7 +1,8 @@
-// The inner set: one epoll a loop for the sockets of exchanges under way, waited on by Asio as a single descriptor.
+// The inner set: one epoll a loop for the sockets of clients and replicas, waited on by Asio as a single descriptor.
 //
-// Edge-triggered: a whole batch of tokens costs one epoll_wait, and a token no epoll_ctl and no wasted read
-// (docs/benchmarks.md has what that saves against a wait per socket). One thread, the loop's.
+// Edge-triggered, and a socket is registered once for its life: a whole batch of tokens costs one epoll_wait, and
+// neither a token nor a request costs an epoll_ctl (docs/benchmarks.md has what that saves). What was reported stays
+// noted until it is used up, so a socket that nobody watches for a while loses nothing. One thread, the loop's.
 #pragma once
 
 #include <sys/epoll.h>
@@ -19,7 +20,7 @@ namespace weir::proxy::net {
 /// Told when a descriptor of its is ready.
 class Watcher {
  public:
-  /// `tag` is the one given to Poller::add; `events` are epoll's.
+  /// `tag` is the one given to attach(); `events` are epoll's.
   virtual void ready(std::uint32_t tag, std::uint32_t events) = 0;
 
   /// Its turn comes after `ahead` others, from `farthest_ahead` down to 1, and then ready() follows: what that will
@@ -36,47 +37,53 @@ class Poller {
  public:
   /// Throws boost::system::system_error where the system has no more descriptors.
   Poller();
-  /// Watches are told from now on, in handlers of this context, until stop() or its end. A poller outlives its context:
-  /// what the context destroys with its pending handlers may hold watches.
+  /// Watchers are told from now on, in handlers of this context, until stop() or its end. A poller outlives its
+  /// context: what the context destroys with its pending handlers may hold registrations.
   void start(boost::asio::io_context& context);
   void stop() { waiter_.reset(); }
 
-  /// A watch; it ends before its descriptor is closed and before its watcher goes.
-  class Watch {
+  /// A descriptor's place in the set. It ends before its descriptor is closed, which nobody else may hold open.
+  class Registration {
    public:
-    Watch() = default;
-    Watch(Poller& poller, int fd, std::uint32_t events, Watcher& watcher, std::uint32_t tag);
-    Watch(Watch&& other) noexcept;
-    Watch& operator=(Watch&& other) noexcept;
-    ~Watch() { reset(); }
-    void reset();
-    explicit operator bool() const { return poller_ != nullptr; }
-    /// Changes the events of interest, and reports what is ready now once more.
-    void rearm(std::uint32_t events);
+    Registration(Poller& poller, int fd);
+    ~Registration();
+    Registration(const Registration&) = delete;
+    Registration& operator=(const Registration&) = delete;
+
+    /// Who is told from now on; nobody after detach(). A watcher detaches before it goes.
+    void attach(Watcher& watcher, std::uint32_t tag);
+    void detach();
+    /// Reports `events` once more, after others have had their turn.
+    void again(std::uint32_t events);
+    /// Of epoll's events, what was reported and not used up since.
+    std::uint32_t noted() const;
+    void use_up(std::uint32_t events);
 
    private:
-    Poller* poller_ = nullptr;
-    int fd_ = -1;
-    std::uint32_t slot_ = 0;
+    Poller& poller_;
+    const std::uint32_t slot_;
   };
 
  private:
-  /// A slot outlives its watch, so that an event of a watch that ended in the same batch is known to be stale.
+  /// A slot outlives its registration, so that an event of one that ended in the same batch is known to be stale.
   struct Slot {
     Watcher* watcher = nullptr;
     std::uint32_t tag = 0;
     std::uint32_t generation = 0;
+    std::uint32_t noted = 0;
   };
-  /// The slot of an event, or nothing if its watch has ended.
-  const Slot* live(const epoll_event& event) const;
+  /// The slot of an event, or nothing if its registration has ended.
+  Slot* live(const epoll_event& event);
+  std::uint32_t take_slot(int fd);
   void wait();
   void drain();
-  void control(int operation, int fd, std::uint32_t events, std::uint32_t slot);
+  void report(const epoll_event& event);
 
   UniqueFd set_;
   std::optional<boost::asio::posix::basic_stream_descriptor<boost::asio::io_context::executor_type>> waiter_;
   std::vector<Slot> slots_;
   std::vector<std::uint32_t> free_;
+  std::vector<epoll_event> again_;  ///< To be reported once more.
 };
 
 }  // namespace weir::proxy::net

@@ -60,7 +60,7 @@ class Server {
   int run();
 
  private:
-  void place(net::UniqueFd client, bool ipv6);
+  void place(net::UniqueFd client);
   void signalled(int signal);
   void await_signal();
   void reopen_log(int signal);
@@ -102,9 +102,8 @@ Server::Server(const config::Settings& settings, const std::string& version)
   for (unsigned i = 0; i < threads_; ++i) loops_.push_back(std::make_unique<exchange::Loop>(shared_, i));
 
   for (const auto& address : settings.server.listen)
-    listeners_.push_back(
-        std::make_unique<Listener>(context_, "server.listen", address,
-                                   [this](net::UniqueFd client, bool ipv6) { place(std::move(client), ipv6); }));
+    listeners_.push_back(std::make_unique<Listener>(context_, "server.listen", address,
+                                                    [this](net::UniqueFd client, bool) { place(std::move(client)); }));
   const auto open_door = [this](const char* key, const std::optional<config::ListenAddress>& address,
                                 control::Door door) {
     if (!address) return;
@@ -132,7 +131,7 @@ Server::~Server() {
 }
 
 /// Hands a connection to the loop with the least work, counted here and now.
-void Server::place(net::UniqueFd client, bool ipv6) {
+void Server::place(net::UniqueFd client) {
   if (shared_.connections.fetch_add(1, std::memory_order_relaxed) >= most_connections_) {
     shared_.connections.fetch_sub(1, std::memory_order_relaxed);
     // A shard has one writer, its loop.
@@ -150,8 +149,7 @@ void Server::place(net::UniqueFd client, bool ipv6) {
   auto& loop =
       **std::min_element(loops_.begin(), loops_.end(), [&](const auto& a, const auto& b) { return work(a) < work(b); });
   loop.connections.fetch_add(1, std::memory_order_relaxed);
-  asio::post(loop.context,
-             [&loop, client = std::move(client), ipv6]() mutable { start_session(loop, std::move(client), ipv6); });
+  asio::post(loop.context, [&loop, client = std::move(client)]() mutable { start_session(loop, std::move(client)); });
 }
 
 void Server::await_signal() {

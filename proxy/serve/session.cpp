@@ -6,11 +6,10 @@
 
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
-#include <boost/asio/redirect_error.hpp>
-#include <boost/asio/use_awaitable.hpp>
-#include <boost/asio/write.hpp>
+#include <cerrno>
 
 #include "proxy/fleet/model_directory.hpp"
+#include "proxy/net/channel_wait.hpp"
 
 namespace weir::proxy::serve {
 namespace {
@@ -27,29 +26,25 @@ constexpr std::chrono::seconds linger_time{1};
 /// What one handler reads and inspects of a request before tokens get their turn: some tens of microseconds.
 constexpr std::size_t bite = 16 * 1024;
 
-/// Sees the client leave while weir is asking replicas for it.
-class Departure final : net::Watcher {
+/// Ends the asking of replicas when the client leaves.
+class HaltOnLeave final : exchange::ClientWatch::Listener {
  public:
-  Departure(exchange::Loop& loop, int client, fleet::Halt& halt)
-      : halt_(halt), watch_(loop.poller, client, EPOLLRDHUP, *this, 0) {}
-  bool seen() const { return seen_; }
+  HaltOnLeave(exchange::ClientWatch& watch, fleet::Halt& halt) : watch_(watch), halt_(halt) { watch_.listen(this); }
+  ~HaltOnLeave() { watch_.listen(nullptr); }
+  HaltOnLeave(const HaltOnLeave&) = delete;
+  HaltOnLeave& operator=(const HaltOnLeave&) = delete;
 
  private:
-  void ready(std::uint32_t, std::uint32_t events) override {
-    if ((events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) == 0) return;
-    seen_ = true;
-    halt_.call();
-  }
-  void approach(std::uint32_t, int) const override {}
+  void client_gone() override { halt_.call(); }
+  void client_writable() override {}
 
+  exchange::ClientWatch& watch_;
   fleet::Halt& halt_;
-  bool seen_ = false;
-  net::Poller::Watch watch_;
 };
 
 class Session final : net::Timed {
  public:
-  Session(exchange::Loop& loop, net::UniqueFd client, bool ipv6);
+  Session(exchange::Loop& loop, std::unique_ptr<net::Channel> client);
   ~Session();
   net::Awaitable<void> run();
 
@@ -68,6 +63,7 @@ class Session final : net::Timed {
   bool left_early(exchange::ClientRequest& request);
   net::Awaitable<bool> send_own(const exchange::ClientRequest& request, const http::OwnAnswer& own, bool keep_alive);
   net::Awaitable<bool> write(std::string text);
+  net::Awaitable<bool> wait_for(std::uint32_t events);
   net::Awaitable<bool> readable();
   Got read_now(std::span<char>& bytes);
   net::Awaitable<void> linger();
@@ -77,7 +73,8 @@ class Session final : net::Timed {
 
   exchange::Loop& loop_;
   const config::Limits& limits_;
-  asio::basic_stream_socket<asio::ip::tcp, asio::io_context::executor_type> socket_;
+  const std::unique_ptr<net::Channel> client_;
+  net::ChannelWait* waiting_ = nullptr;  ///< While this session waits for its client.
   std::string unread_;
   Moment last_arrival_{};  ///< When the kernel received what was read last.
   Moment deadline_ = Moment::max();
@@ -85,24 +82,8 @@ class Session final : net::Timed {
   fleet::Halt* halt_ = nullptr;  ///< While replicas are asked for the client.
 };
 
-Session::Session(exchange::Loop& loop, net::UniqueFd client, bool ipv6)
-    : loop_(loop), limits_(loop.shared.settings.limits), socket_(loop.context.get_executor()) {
-  const int on = 1, seconds = 30, interval = 10, probes = 3;
-  // The kernel gives a client up after weir does: a closed window counts for it too, and weir's own limit is counted.
-  const int stall = static_cast<int>((limits_.client_stall.count() + 5) * 1000);
-  const int fd = client.get();
-  ::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-  ::setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
-  ::setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &seconds, sizeof seconds);
-  ::setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval, sizeof interval);
-  ::setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof probes);
-  ::setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &stall, sizeof stall);
-  boost::system::error_code error;
-  // Where the reactor takes no more descriptors, `client` closes this one, and reading from the socket fails at once.
-  socket_.assign(ipv6 ? asio::ip::tcp::v6() : asio::ip::tcp::v4(), fd, error);
-  if (!error) client.release();
-  socket_.non_blocking(true, error);
-  loop_.clock.enable(fd);
+Session::Session(exchange::Loop& loop, std::unique_ptr<net::Channel> client)
+    : loop_(loop), limits_(loop.shared.settings.limits), client_(std::move(client)) {
   loop_.deadlines.attach(*this);
 }
 
@@ -122,8 +103,7 @@ void Session::deadline_passed(Moment) {
   timed_out_ = true;
   deadline_ = Moment::max();
   idle_ = false;
-  boost::system::error_code error;
-  socket_.cancel(error);
+  if (waiting_ != nullptr) waiting_->cancel();
 }
 
 net::Awaitable<void> Session::run() {
@@ -145,19 +125,27 @@ net::Awaitable<bool> Session::serve_one() {
   co_return again;
 }
 
-/// Waits until bytes can be read, or the deadline has passed, or the connection is of no more use.
-net::Awaitable<bool> Session::readable() {
-  boost::system::error_code error;
-  auto token = asio::redirect_error(net::use_awaitable, error);
-  co_await socket_.async_wait(asio::socket_base::wait_read, token);
+/// Waits for the client to be readable or writable, by epoll's events; false once the deadline has passed.
+net::Awaitable<bool> Session::wait_for(std::uint32_t events) {
+  net::ChannelWait wait(*client_);
+  waiting_ = &wait;
+  co_await wait.wait(events, net::use_awaitable);
+  waiting_ = nullptr;
   // Bytes may have come in the very tick of the deadline: it has passed all the same, and there is no other.
-  co_return !error && !timed_out_;
+  co_return !timed_out_;
+}
+
+/// Waits until bytes can be read, or the deadline has passed.
+net::Awaitable<bool> Session::readable() {
+  if (timed_out_) co_return false;
+  if (client_->may_read()) co_return true;
+  co_return co_await wait_for(EPOLLIN);
 }
 
 Session::Got Session::read_now(std::span<char>& bytes) {
   const auto buffer = loop_.read_buffer().first(bite);
-  const auto read = loop_.clock.read(socket_.native_handle(), buffer);
-  if (read.size < 0) return errno == EAGAIN || errno == EINTR ? Got::nothing : Got::end;
+  const auto read = client_->read(buffer);
+  if (read.size < 0) return (errno == EAGAIN || errno == EINTR) && !client_->hung_up() ? Got::nothing : Got::end;
   bytes = buffer.first(static_cast<std::size_t>(read.size));
   last_arrival_ = read.at;
   return read.size == 0 ? Got::end : Got::bytes;
@@ -293,10 +281,12 @@ net::Awaitable<bool> Session::answer_own(exchange::ClientRequest& request) {
 net::Awaitable<std::optional<http::OwnAnswer>> Session::answer_models(exchange::ClientRequest& request) {
   fleet::Halt halt;
   halt_ = &halt;
-  const Departure departure(loop_, socket_.native_handle(), halt);
+  exchange::ClientWatch watch(*client_, unread_);
+  if (watch.gone()) halt.call();
+  const HaltOnLeave on_leave(watch, halt);
   auto own = co_await loop_.shared.models.answer(request.head, request.route, halt);
   halt_ = nullptr;
-  if (departure.seen()) co_return std::nullopt;
+  if (watch.gone()) co_return std::nullopt;
   co_return std::optional<http::OwnAnswer>(std::move(own));
 }
 
@@ -307,7 +297,7 @@ net::Awaitable<bool> Session::answer(exchange::ClientRequest& request) {
   }
   exchange::ExchangeEnd end;
   {
-    exchange::Exchange exchange(loop_, exchange::ClientSide{socket_.native_handle(), unread_}, request);
+    exchange::Exchange exchange(loop_, *client_, unread_, request);
     end = co_await exchange.run();
   }
   if (end.own) {
@@ -320,9 +310,7 @@ net::Awaitable<bool> Session::answer(exchange::ClientRequest& request) {
     co_return written&& end.keep_alive;
   }
   if (end.reset) {
-    boost::system::error_code error;
-    socket_.set_option(asio::socket_base::linger(true, 0), error);
-    socket_.close(error);  // Asio's destructor would take the linger time back, and end the stream in good order.
+    client_->reset_on_close();
   }
   co_return end.keep_alive;
 }
@@ -372,18 +360,26 @@ net::Awaitable<bool> Session::send_own(const exchange::ClientRequest& request, c
 }
 
 net::Awaitable<bool> Session::write(std::string text) {
-  boost::system::error_code error;
   deadline_ = Clock::now() + std::chrono::duration_cast<Clock::duration>(limits_.client_stall);
-  auto token = asio::redirect_error(net::use_awaitable, error);
-  const auto buffer = asio::buffer(text);
-  co_await asio::async_write(socket_, buffer, token);
+  timed_out_ = false;
+  const std::string_view whole = text;
+  std::size_t written = 0;
+  while (written < text.size()) {
+    const auto size = client_->write({&whole, 1}, written);
+    if (size > 0) {
+      written += static_cast<std::size_t>(size);
+      continue;
+    }
+    if (errno != EAGAIN && errno != EINTR) break;
+    const auto ready = co_await wait_for(EPOLLOUT);
+    if (!ready || client_->hung_up()) break;
+  }
   deadline_ = Moment::max();
-  co_return !error;
+  co_return written == text.size();
 }
 
 net::Awaitable<void> Session::linger() {
-  boost::system::error_code error;
-  socket_.shutdown(asio::socket_base::shutdown_send, error);
+  client_->end_writing();
   timed_out_ = false;  // After a 408 it was the request that timed out.
   deadline_ = Clock::now() + linger_time;
   for (std::size_t dropped = 0; dropped < linger_bytes;) {
@@ -397,10 +393,28 @@ net::Awaitable<void> Session::linger() {
 
 net::Awaitable<void> run_session(std::unique_ptr<Session> session) { co_await session->run(); }
 
+/// What the client's socket is set to. The kernel gives a client up after weir does: a closed window counts for it too,
+/// and weir's own limit is counted.
+void set_options(int fd, const config::Limits& limits) {
+  const int on = 1, seconds = 30, interval = 10, probes = 3;
+  const int stall = static_cast<int>((limits.client_stall.count() + 5) * 1000);
+  ::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  ::setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
+  ::setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &seconds, sizeof seconds);
+  ::setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval, sizeof interval);
+  ::setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof probes);
+  ::setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &stall, sizeof stall);
+}
+
 }  // namespace
 
-void start_session(exchange::Loop& loop, net::UniqueFd client, bool ipv6) {
-  auto session = std::make_unique<Session>(loop, std::move(client), ipv6);
+void start_session(exchange::Loop& loop, net::UniqueFd client) {
+  set_options(client.get(), loop.shared.settings.limits);
+  start_session(loop, std::make_unique<net::SocketChannel>(loop.poller, loop.clock, std::move(client)));
+}
+
+void start_session(exchange::Loop& loop, std::unique_ptr<net::Channel> client) {
+  auto session = std::make_unique<Session>(loop, std::move(client));
   asio::co_spawn(loop.context, run_session(std::move(session)), asio::detached);
 }
 

@@ -1,17 +1,17 @@
 // One client connection: reads requests one after another and has each answered, in order.
 #pragma once
 
-#include <boost/asio/ip/tcp.hpp>
 #include <memory>
-#include <string>
 
 #include "proxy/exchange/exchange.hpp"
 #include "proxy/exchange/loop.hpp"
+#include "proxy/net/channel.hpp"
 #include "proxy/net/unique_fd.hpp"
 
 namespace weir::proxy::serve {
 
 /// Starts a session on the loop's thread; it lives until its connection ends.
-void start_session(exchange::Loop& loop, net::UniqueFd client, bool ipv6);
+void start_session(exchange::Loop& loop, net::UniqueFd client);
+void start_session(exchange::Loop& loop, std::unique_ptr<net::Channel> client);
 
 }  // namespace weir::proxy::serve

@@ -1,5 +1,5 @@
 // An answer waits to be accepted. Until then heads are read, bytes are held, and some failures may be retried.
-#include "proxy/exchange/relay_machine.hpp"
+#include "proxy/exchange/attempt.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,0 +1,45 @@
+// Lets a coroutine wait for a channel. One wait at a time; one thread, the loop's.
+#pragma once
+
+#include <boost/asio/async_result.hpp>
+#include <cstdint>
+
+#include "proxy/net/channel.hpp"
+#include "proxy/net/completion.hpp"
+
+namespace weir::proxy::net {
+
+class ChannelWait final : Watcher {
+ public:
+  explicit ChannelWait(Channel& channel) : channel_(channel) { channel_.attach(*this, 0); }
+  ~ChannelWait() { channel_.detach(); }
+  ChannelWait(const ChannelWait&) = delete;
+  ChannelWait& operator=(const ChannelWait&) = delete;
+
+  /// Completes with void() when any of `events`, or a hang-up, is reported, or after cancel().
+  template <class Token>
+  auto wait(std::uint32_t events, Token&& token) {
+    return boost::asio::async_initiate<Token, void()>(
+        [this, events](auto handler) {
+          events_ = events | EPOLLRDHUP | EPOLLHUP | EPOLLERR;
+          completion_.keep(std::move(handler));
+        },
+        token);
+  }
+  /// Ends the wait under way, if there is one.
+  void cancel() {
+    if (completion_) completion_.tell_now();
+  }
+
+ private:
+  void ready(std::uint32_t, std::uint32_t events) override {
+    if ((events & events_) != 0) cancel();
+  }
+  void approach(std::uint32_t, int) const override {}
+
+  Channel& channel_;
+  std::uint32_t events_ = 0;
+  Completion<> completion_;
+};
+
+}  // namespace weir::proxy::net

@@ -1,0 +1,56 @@
+// The handler of one asynchronous operation of weir's own, kept until there is something to tell.
+//
+// It stands in for boost::asio::any_completion_handler. That of Boost 1.81 corrupted the heap here: moved out of by
+// std::exchange, it was wrapped in another of its kind.
+#pragma once
+
+#include <boost/asio/associated_executor.hpp>
+#include <boost/asio/post.hpp>
+#include <memory>
+#include <utility>
+
+namespace weir::proxy::net {
+
+template <class... News>
+class Completion {
+ public:
+  template <class Handler>
+  void keep(Handler handler) {
+    kept_ = std::make_unique<KeptHandler<Handler>>(std::move(handler));
+  }
+  explicit operator bool() const { return kept_ != nullptr; }
+
+  /// Tells it here and now, within the call; it may end the operation's object.
+  void tell_now(News... news) {
+    const auto kept = std::exchange(kept_, nullptr);
+    kept->tell_now(news...);
+  }
+  /// Tells it from its executor, after this handler.
+  void tell(News... news) {
+    const auto kept = std::exchange(kept_, nullptr);
+    kept->tell(news...);
+  }
+
+ private:
+  struct Kept {
+    virtual ~Kept() = default;
+    virtual void tell_now(News... news) = 0;
+    virtual void tell(News... news) = 0;
+  };
+  template <class Handler>
+  struct KeptHandler final : Kept {
+    explicit KeptHandler(Handler h) : handler(std::move(h)) {}
+    void tell_now(News... news) override {
+      auto told = std::move(handler);
+      told(news...);
+    }
+    void tell(News... news) override {
+      const auto executor = boost::asio::get_associated_executor(handler);
+      boost::asio::post(executor, [told = std::move(handler), news...]() mutable { told(news...); });
+    }
+    Handler handler;
+  };
+  std::unique_ptr<Kept> kept_;
+};
+
+}  // namespace weir::proxy::net

@@ -1,0 +1,85 @@
+#include "proxy/net/socket_channel.hpp"
+
+#include <linux/sockios.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+#include <array>
+#include <cerrno>
+
+#include "proxy/net/connect.hpp"
+
+namespace weir::proxy::net {
+namespace {
+
+constexpr std::uint32_t hang_up = EPOLLRDHUP | EPOLLHUP | EPOLLERR;
+
+}  // namespace
+
+SocketChannel::SocketChannel(Poller& poller, const ArrivalClock& clock, UniqueFd socket)
+    : clock_(clock), socket_(std::move(socket)), registration_(poller, socket_.get()) {
+  clock_.enable(socket_.get());
+}
+
+Channel::Read SocketChannel::read(std::span<char> into) {
+  const auto read = clock_.read(socket_.get(), into);
+  const bool empty = read.size < 0 ? errno == EAGAIN : static_cast<std::size_t>(read.size) < into.size();
+  if (empty) registration_.use_up(EPOLLIN);
+  return {read.size, read.at};
+}
+
+ssize_t SocketChannel::write(std::span<const std::string_view> pieces, std::size_t offset) {
+  if (pieces.size() == 1) {
+    const auto piece = pieces.front().substr(offset, bytes_in_a_row);
+    return ::send(socket_.get(), piece.data(), piece.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+  }
+  std::size_t left = bytes_in_a_row;
+  std::array<iovec, 64> vectors;
+  std::size_t count = 0;
+  for (const auto span : pieces) {
+    if (count == vectors.size() || left == 0) break;
+    const auto piece = (count == 0 ? span.substr(offset) : span).substr(0, left);
+    left -= piece.size();
+    vectors[count++] = {const_cast<char*>(piece.data()), piece.size()};
+  }
+  msghdr message{};
+  message.msg_iov = vectors.data();
+  message.msg_iovlen = count;
+  return ::sendmsg(socket_.get(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+bool SocketChannel::may_read() const { return (registration_.noted() & (EPOLLIN | hang_up)) != 0; }
+
+bool SocketChannel::hung_up() const { return (registration_.noted() & hang_up) != 0; }
+
+bool SocketChannel::is_quiet() {
+  if (!may_read()) return true;
+  // Noted is also what a read took along before it was reported.
+  char byte = 0;
+  if (::recv(socket_.get(), &byte, 1, MSG_PEEK | MSG_DONTWAIT) >= 0 || errno != EAGAIN) return false;
+  registration_.use_up(EPOLLIN);
+  return !hung_up();
+}
+
+int SocketChannel::connect_error() { return net::connect_error(socket_.get()); }
+
+int SocketChannel::unacknowledged() const {
+  int bytes = 0;
+  return ::ioctl(socket_.get(), SIOCOUTQ, &bytes) == 0 ? bytes : 0;
+}
+
+void SocketChannel::end_writing() { ::shutdown(socket_.get(), SHUT_WR); }
+
+void SocketChannel::reset_on_close() {
+  const linger at_once{.l_onoff = 1, .l_linger = 0};
+  ::setsockopt(socket_.get(), SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
+}
+
+std::unique_ptr<Channel> SocketConnector::connect(const boost::asio::ip::tcp::endpoint& endpoint) {
+  auto socket = begin_connect(endpoint);
+  if (!socket) return nullptr;
+  return std::make_unique<SocketChannel>(poller_, clock_, std::move(socket));
+}
+
+}  // namespace weir::proxy::net

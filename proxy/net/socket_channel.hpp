@@ -1,0 +1,55 @@
+// A plain TCP socket as a channel: registered with the loop's poller once for its life, its arrivals stamped by the
+// kernel where the clock asks for that.
+#pragma once
+
+#include <boost/asio/ip/tcp.hpp>
+
+#include "proxy/net/arrival.hpp"
+#include "proxy/net/channel.hpp"
+#include "proxy/net/unique_fd.hpp"
+
+namespace weir::proxy::net {
+
+class SocketChannel final : public Channel {
+ public:
+  /// `socket` does not block.
+  SocketChannel(Poller& poller, const ArrivalClock& clock, UniqueFd socket);
+
+  Read read(std::span<char> into) override;
+  ssize_t write(std::span<const std::string_view> pieces, std::size_t offset) override;
+  void attach(Watcher& watcher, std::uint32_t tag) override { registration_.attach(watcher, tag); }
+  void detach() override { registration_.detach(); }
+  void again(std::uint32_t events) override { registration_.again(events); }
+  bool may_read() const override;
+  bool hung_up() const override;
+  bool is_quiet() override;
+  int connect_error() override;
+  int unacknowledged() const override;
+  void end_writing() override;
+  void reset_on_close() override;
+
+ private:
+  const ArrivalClock& clock_;
+  UniqueFd socket_;
+  Poller::Registration registration_;  ///< Ends before the socket is closed.
+};
+
+/// Opens channels to replicas. Replaced where a test plays the replica.
+class Connector {
+ public:
+  virtual ~Connector() = default;
+  /// A channel that has begun to connect. Null where the system refuses at once: errno says why.
+  virtual std::unique_ptr<Channel> connect(const boost::asio::ip::tcp::endpoint& endpoint) = 0;
+};
+
+class SocketConnector final : public Connector {
+ public:
+  SocketConnector(Poller& poller, const ArrivalClock& clock) : poller_(poller), clock_(clock) {}
+  std::unique_ptr<Channel> connect(const boost::asio::ip::tcp::endpoint& endpoint) override;
+
+ private:
+  Poller& poller_;
+  const ArrivalClock& clock_;
+};
+
+}  // namespace weir::proxy::net
