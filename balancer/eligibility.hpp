@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "balancer/policy.hpp"
+#include "balancer/replica_view.hpp"
 #include "balancer/tokens.hpp"
 
 namespace weir::balancer {

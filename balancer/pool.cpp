@@ -30,7 +30,7 @@ std::shared_ptr<Pool> Pool::make(config::Policy policy, double decode_weight, st
 }
 
 Pool::Pool(config::Policy policy, double decode_weight, std::uint64_t seed)
-    : policy_(make_policy(policy, decode_weight)), random_(seed) {}
+    : policy_(policy::make(policy, decode_weight)), random_(seed) {}
 
 Moment Pool::latest(Moment now) { return latest_ = std::max(latest_, now); }
 

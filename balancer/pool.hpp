@@ -19,7 +19,7 @@
 #include "balancer/expected_output.hpp"
 #include "balancer/finished_tokens.hpp"
 #include "balancer/lease.hpp"
-#include "balancer/policy.hpp"
+#include "balancer/policy/policy.hpp"
 #include "balancer/replica_rates.hpp"
 #include "balancer/token_estimator.hpp"
 #include "balancer/token_ledger.hpp"
@@ -111,8 +111,8 @@ class Pool : public std::enable_shared_from_this<Pool> {
   mutable std::mutex mutex_;
   Moment latest_ = Moment::min();
   std::vector<std::unique_ptr<Replica>> replicas_;  ///< By index; leases point into them.
-  std::unique_ptr<ReplicaPolicy> policy_;
-  Random random_;
+  std::unique_ptr<policy::Policy> policy_;
+  policy::Random random_;
   TokenEstimator estimator_;
   ExpectedOutput expected_output_;
   FinishedTokens finished_;

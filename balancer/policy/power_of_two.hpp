@@ -2,11 +2,11 @@
 // (Mitzenmacher, "The power of two choices in randomized load balancing"). Failures of the last second count too.
 #pragma once
 
-#include "balancer/policy.hpp"
+#include "balancer/policy/policy.hpp"
 
-namespace weir::balancer {
+namespace weir::balancer::policy {
 
-class PowerOfTwo final : public ReplicaPolicy {
+class PowerOfTwo final : public Policy {
  public:
   std::size_t choose(Tokens, std::span<const Standing> replicas, Random& random) override {
     if (replicas.size() == 1) return 0;
@@ -17,4 +17,4 @@ class PowerOfTwo final : public ReplicaPolicy {
   }
 };
 
-}  // namespace weir::balancer
+}  // namespace weir::balancer::policy

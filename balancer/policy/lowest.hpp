@@ -4,9 +4,9 @@
 #include <cstddef>
 #include <span>
 
-#include "balancer/policy.hpp"
+#include "balancer/policy/policy.hpp"
 
-namespace weir::balancer {
+namespace weir::balancer::policy {
 
 /// `value(standing)` may be anything ordered; equal means tied.
 template <class Value>
@@ -26,4 +26,4 @@ std::size_t lowest(std::span<const Standing> replicas, Random& random, Value val
   return best;
 }
 
-}  // namespace weir::balancer
+}  // namespace weir::balancer::policy

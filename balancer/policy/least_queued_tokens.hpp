@@ -8,11 +8,11 @@
 
 #include <utility>
 
-#include "balancer/lowest.hpp"
+#include "balancer/policy/lowest.hpp"
 
-namespace weir::balancer {
+namespace weir::balancer::policy {
 
-class LeastQueuedTokens final : public ReplicaPolicy {
+class LeastQueuedTokens final : public Policy {
  public:
   explicit LeastQueuedTokens(double decode_weight) : decode_weight_(decode_weight) {}
 
@@ -30,4 +30,4 @@ class LeastQueuedTokens final : public ReplicaPolicy {
   double decode_weight_;
 };
 
-}  // namespace weir::balancer
+}  // namespace weir::balancer::policy

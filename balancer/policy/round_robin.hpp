@@ -5,11 +5,11 @@
 
 #include <vector>
 
-#include "balancer/policy.hpp"
+#include "balancer/policy/policy.hpp"
 
-namespace weir::balancer {
+namespace weir::balancer::policy {
 
-class RoundRobin final : public ReplicaPolicy {
+class RoundRobin final : public Policy {
  public:
   std::size_t choose(Tokens, std::span<const Standing> replicas, Random&) override {
     double earned = 0;
@@ -33,4 +33,4 @@ class RoundRobin final : public ReplicaPolicy {
   std::vector<double> credits_;
 };
 
-}  // namespace weir::balancer
+}  // namespace weir::balancer::policy

@@ -1,15 +1,15 @@
 // The fewest requests in flight by weight, ties at random. Failures of the last second count as in flight.
 #pragma once
 
-#include "balancer/lowest.hpp"
+#include "balancer/policy/lowest.hpp"
 
-namespace weir::balancer {
+namespace weir::balancer::policy {
 
-class LeastRequests final : public ReplicaPolicy {
+class LeastRequests final : public Policy {
  public:
   std::size_t choose(Tokens, std::span<const Standing> replicas, Random& random) override {
     return lowest(replicas, random, [](const Standing& r) { return r.requests_by_weight(); });
   }
 };
 
-}  // namespace weir::balancer
+}  // namespace weir::balancer::policy

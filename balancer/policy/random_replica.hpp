@@ -1,11 +1,11 @@
 // Any replica, with a chance by its weight.
 #pragma once
 
-#include "balancer/policy.hpp"
+#include "balancer/policy/policy.hpp"
 
-namespace weir::balancer {
+namespace weir::balancer::policy {
 
-class RandomReplica final : public ReplicaPolicy {
+class RandomReplica final : public Policy {
  public:
   std::size_t choose(Tokens, std::span<const Standing> replicas, Random& random) override {
     double all = 0;
@@ -18,4 +18,4 @@ class RandomReplica final : public ReplicaPolicy {
   }
 };
 
-}  // namespace weir::balancer
+}  // namespace weir::balancer::policy

@@ -1,0 +1,29 @@
+// Which of the replicas that may take a request gets it. One small class a policy; the pool owns one and calls it under
+// its mutex. Adding a policy: a header beside least_queued_tokens.hpp, a line in make(), a word in the settings.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <random>
+#include <span>
+
+#include "balancer/replica_view.hpp"
+#include "config/settings.hpp"
+
+namespace weir::balancer::policy {
+
+using Random = std::mt19937_64;
+
+/// A number below `n` (> 0). Same seed, same numbers, with any standard library; the bias is below 2^-32.
+inline std::size_t draw(Random& random, std::size_t n) { return static_cast<std::size_t>(random() % n); }
+
+class Policy {
+ public:
+  virtual ~Policy() = default;
+  /// Returns a position in `replicas`, which is never empty and in the order of the pool.
+  virtual std::size_t choose(Tokens prompt, std::span<const Standing> replicas, Random& random) = 0;
+};
+
+std::unique_ptr<Policy> make(config::Policy policy, double decode_weight);
+
+}  // namespace weir::balancer::policy
