@@ -27,6 +27,6 @@ enum class Eligibility : std::uint8_t {
 };
 
 /// Leaves in `replicas` those that may take it, in their order. For some and kv_full there is at least one.
-Eligibility narrow(std::vector<Standing>& replicas, const Demand& demand);
+Eligibility narrow(std::vector<ReplicaView>& replicas, const Demand& demand);
 
 }  // namespace weir::balancer

@@ -62,15 +62,15 @@ Offered Pool::offer(const RequestFacts& facts, Moment now, std::span<const Repli
   const std::lock_guard lock(mutex_);
   now = latest(now);
   forget_untested_speeds();
-  standings_.clear();
+  views_.clear();
   for (ReplicaIndex i = 0; i < replicas_.size(); ++i) {
     if (replicas_[i]->removed) continue;
     replicas_[i]->ledger.advance(now);
-    standings_.push_back(standing(i, tried));
+    views_.push_back(view_of(i, tried));
   }
 
   const TokenEstimator::Estimate prompt = estimator_.estimate(facts);
-  const Eligibility eligibility = narrow(standings_, {prompt.tokens, context_needed(facts, prompt)});
+  const Eligibility eligibility = narrow(views_, {prompt.tokens, context_needed(facts, prompt)});
   switch (eligibility) {
     case Eligibility::no_replica:
       return refusal(Refused::Reason::no_replica);
@@ -83,7 +83,7 @@ Offered Pool::offer(const RequestFacts& facts, Moment now, std::span<const Repli
       break;
   }
 
-  const ReplicaIndex index = standings_[policy_->choose(prompt.tokens, standings_, random_)].index;
+  const ReplicaIndex index = views_[policy_->choose(prompt.tokens, views_, random_)].index;
   Replica& replica = *replicas_[index];
   if (eligibility == Eligibility::kv_full) ++replica.kv_full;
   if (!prompt.known) ++replica.unknown_prompt;
@@ -103,22 +103,22 @@ Offered Pool::offer(const RequestFacts& facts, Moment now, std::span<const Repli
   return Admitted{std::move(lease)};
 }
 
-Standing Pool::standing(ReplicaIndex index, std::span<const ReplicaIndex> tried) const {
+ReplicaView Pool::view_of(ReplicaIndex index, std::span<const ReplicaIndex> tried) const {
   const Replica& replica = *replicas_[index];
-  Standing s;
-  s.index = index;
-  s.weight = replica.spec.weight;
-  s.speed = replica.speed;
-  s.prefill_left = replica.ledger.prefill_left();
-  s.decode_left = replica.ledger.decode_left();
-  s.resident = replica.ledger.resident();
-  s.in_flight = replica.ledger.in_flight();
-  s.recent_failures = replica.ledger.recent_failures();
-  s.tried = std::ranges::find(tried, index) != tried.end();
-  s.kv_tokens = replica.spec.kv_tokens;
-  s.max_context = replica.spec.max_context;
-  s.max_in_flight = replica.spec.max_in_flight;
-  return s;
+  ReplicaView view;
+  view.index = index;
+  view.weight = replica.spec.weight;
+  view.speed = replica.speed;
+  view.prefill_left = replica.ledger.prefill_left();
+  view.decode_left = replica.ledger.decode_left();
+  view.resident = replica.ledger.resident();
+  view.in_flight = replica.ledger.in_flight();
+  view.recent_failures = replica.ledger.recent_failures();
+  view.tried = std::ranges::find(tried, index) != tried.end();
+  view.kv_tokens = replica.spec.kv_tokens;
+  view.max_context = replica.spec.max_context;
+  view.max_in_flight = replica.spec.max_in_flight;
+  return view;
 }
 
 Refused Pool::refusal(Refused::Reason reason) const {

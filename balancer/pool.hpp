@@ -101,7 +101,7 @@ class Pool : public std::enable_shared_from_this<Pool> {
   // All below: with the mutex held.
   Moment latest(Moment now);
   ReplicaIndex index_of(const std::string& name, Moment now);
-  Standing standing(ReplicaIndex index, std::span<const ReplicaIndex> tried) const;
+  ReplicaView view_of(ReplicaIndex index, std::span<const ReplicaIndex> tried) const;
   Refused refusal(Refused::Reason reason) const;
   void learn(Replica& replica, const metrics::wire::RequestFacts& facts, const End& end,
              const TokenLedger::Closed& closed);
@@ -118,7 +118,7 @@ class Pool : public std::enable_shared_from_this<Pool> {
   FinishedTokens finished_;
   TokenLedger::Ticket tickets_ = 0;
   std::uint32_t in_flight_ = 0;
-  std::vector<Standing> standings_;  ///< Of the decision under way; kept for its memory.
+  std::vector<ReplicaView> views_;  ///< Of the decision under way; kept for its memory.
   std::vector<double> rates_;        ///< Likewise.
 };
 

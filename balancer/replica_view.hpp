@@ -9,7 +9,7 @@
 namespace weir::balancer {
 
 /// A replica as a decision sees it.
-struct Standing {
+struct ReplicaView {
   ReplicaIndex index = 0;
   double weight = 1, speed = 1;
   Tokens prefill_left = 0, decode_left = 0, resident = 0;

@@ -45,7 +45,7 @@ void TokenEstimator::learn(const RequestFacts& facts, std::optional<Tokens> prom
   if (prompt_tokens || guess.known) remember(std::min(prompt_tokens.value_or(guess.tokens), believable_prompt));
   if (!prompt_tokens || *prompt_tokens < teaches_nothing_below || !teaches(facts)) return;
   const auto truth = static_cast<double>(std::min(*prompt_tokens, believable_prompt));
-  const auto below = [](const TokenWeights* above) { return above ? above->heir() : TokenWeights{}; };
+  const auto below = [](const TokenWeights* above) { return above ? above->as_prior() : TokenWeights{}; };
   for (TokenWeights* row : learned_.find_or_make(facts, below)) {
     if (row) row->learn(facts.text, truth);
   }

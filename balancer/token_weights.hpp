@@ -2,11 +2,11 @@
 //
 //   tokens = sum over scripts of w * code points + w * messages + w + w * bytes of the tools + w, if there are tools
 //
-// Each weight comes with a doubt: the variance of its logarithm. An answer's error is shared out among the weights by
-// their doubt and by what they contributed to the estimate, and those that took part are doubted less afterwards: a
+// Each weight comes with a variance: that of its logarithm. An answer's error is shared out among the weights by their
+// variance and by what they contributed to the estimate, and the variance of those that took part shrinks: this is a
 // Kalman filter that keeps the diagonal only. So a weight that the traffic has settled holds still while a new one
-// moves, and what a long text says of its letters does not touch what a template adds to a message. Doubt grows back a
-// little with each answer, which is what lets the weights follow a change of tokenizer.
+// moves, and what a long text says of its letters does not touch what a template adds to a message. The variance grows
+// back a little with each answer, which is what lets the weights follow a change of tokenizer.
 //
 // Whatever an answer claims, no weight moves by more than 9 %. An estimate and a step cost a few multiplications a
 // weight.
@@ -32,8 +32,8 @@ class TokenWeights {
 
   std::uint64_t answers() const { return answers_; }
 
-  /// The same weights, to be learned anew.
-  TokenWeights heir() const;
+  /// The same weights with the variance of new ones: what a row below this one begins with.
+  TokenWeights as_prior() const;
 
  private:
   /// The scripts in their order, and behind them what a chat template adds to.
@@ -45,11 +45,12 @@ class TokenWeights {
   // Per code point: letters, punctuation, digits, Latin extended, Cyrillic and Greek, Arabic to Thai, CJK, other.
   // Of the tools the strings count as text; per byte of the schema, its punctuation comes on top.
   Vector weights_{0.25, 0.33, 0.5, 0.33, 0.5, 0.6, 0.8, 1.5, 4, 10, 0.1, 40};
-  Vector doubt_ = most_doubt;
+  Vector variance_ = most_variance;
   std::uint64_t answers_ = 0;
 
-  // Priors for scripts are known within a third, say; what templates add, hardly at all.
-  static constexpr Vector most_doubt{0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 1, 1, 1, 1};
+  // What a weight begins with and never exceeds. A script's weight is known within a third or so before any answer, what
+  // a template adds hardly at all.
+  static constexpr Vector most_variance{0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 1, 1, 1, 1};
 };
 
 }  // namespace weir::balancer

@@ -16,14 +16,14 @@ class LeastQueuedTokens final : public Policy {
  public:
   explicit LeastQueuedTokens(double decode_weight) : decode_weight_(decode_weight) {}
 
-  double score(Tokens prompt, const Standing& r) const {
+  double score(Tokens prompt, const ReplicaView& r) const {
     const double queued = static_cast<double>(r.prefill_left) + static_cast<double>(prompt) +
                           decode_weight_ * static_cast<double>(r.decode_left);
     return queued / (r.weight * r.speed);
   }
 
-  std::size_t choose(Tokens prompt, std::span<const Standing> replicas, Random& random) override {
-    return lowest(replicas, random, [&](const Standing& r) { return std::pair(score(prompt, r), r.in_flight); });
+  std::size_t choose(Tokens prompt, std::span<const ReplicaView> replicas, Random& random) override {
+    return lowest(replicas, random, [&](const ReplicaView& r) { return std::pair(score(prompt, r), r.in_flight); });
   }
 
  private:

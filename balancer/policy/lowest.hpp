@@ -8,9 +8,9 @@
 
 namespace weir::balancer::policy {
 
-/// `value(standing)` may be anything ordered; equal means tied.
+/// `value(replica)` may be anything ordered; equal means tied.
 template <class Value>
-std::size_t lowest(std::span<const Standing> replicas, Random& random, Value value) {
+std::size_t lowest(std::span<const ReplicaView> replicas, Random& random, Value value) {
   std::size_t best = 0, tied = 1;
   auto best_value = value(replicas[0]);
   for (std::size_t i = 1; i < replicas.size(); ++i) {

@@ -21,7 +21,7 @@ class Policy {
  public:
   virtual ~Policy() = default;
   /// Returns a position in `replicas`, which is never empty and in the order of the pool.
-  virtual std::size_t choose(Tokens prompt, std::span<const Standing> replicas, Random& random) = 0;
+  virtual std::size_t choose(Tokens prompt, std::span<const ReplicaView> replicas, Random& random) = 0;
 };
 
 std::unique_ptr<Policy> make(config::Policy policy, double decode_weight);

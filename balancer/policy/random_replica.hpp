@@ -7,9 +7,9 @@ namespace weir::balancer::policy {
 
 class RandomReplica final : public Policy {
  public:
-  std::size_t choose(Tokens, std::span<const Standing> replicas, Random& random) override {
+  std::size_t choose(Tokens, std::span<const ReplicaView> replicas, Random& random) override {
     double all = 0;
-    for (const Standing& r : replicas) all += r.weight;
+    for (const ReplicaView& r : replicas) all += r.weight;
     // 53 random bits: a number in [0, all).
     double left = static_cast<double>(random() >> 11) * 0x1p-53 * all;
     std::size_t i = 0;

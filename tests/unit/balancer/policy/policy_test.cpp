@@ -8,7 +8,7 @@
 namespace weir::balancer::policy {
 namespace {
 
-using Replicas = std::vector<Standing>;
+using Replicas = std::vector<ReplicaView>;
 
 Replicas idle(std::size_t n) {
   Replicas replicas(n);
@@ -37,12 +37,12 @@ TEST(LeastQueuedTokens, ScoresByHand) {
       {0.05, 100, 900, 2000, 0.5, 4, 550}, {1, 0, 0, 7, 1, 1, 7},
   };
   for (const Row& row : rows) {
-    Standing standing;
-    standing.prefill_left = row.prefill_left;
-    standing.decode_left = row.decode_left;
-    standing.weight = row.weight;
-    standing.speed = row.speed;
-    EXPECT_DOUBLE_EQ(LeastQueuedTokens(row.decode_weight).score(row.prompt, standing), row.score);
+    ReplicaView view;
+    view.prefill_left = row.prefill_left;
+    view.decode_left = row.decode_left;
+    view.weight = row.weight;
+    view.speed = row.speed;
+    EXPECT_DOUBLE_EQ(LeastQueuedTokens(row.decode_weight).score(row.prompt, view), row.score);
   }
 }
 
