@@ -23,7 +23,16 @@ Tokens context_needed(const RequestFacts& facts, const TokenEstimator::Estimate&
   return output > std::numeric_limits<Tokens>::max() - input ? std::numeric_limits<Tokens>::max() : input + output;
 }
 
+/// A prompt that the replica may have worked on in vain leaves its queue a little later (TokenLedger::failure_memory).
+bool leaves_prompt(EndCause cause) { return cause == EndCause::replica_failed || cause == EndCause::client_left; }
+
 }  // namespace
+
+template <class Change>
+auto Pool::free_room(Moment now, Change change) {
+  const std::lock_guard lock(mutex_);
+  return change(latest(now));
+}
 
 std::shared_ptr<Pool> Pool::make(config::Policy policy, double decode_weight, std::uint64_t seed) {
   return std::shared_ptr<Pool>(new Pool(policy, decode_weight, seed));
@@ -35,18 +44,18 @@ Pool::Pool(config::Policy policy, double decode_weight, std::uint64_t seed)
 Moment Pool::latest(Moment now) { return latest_ = std::max(latest_, now); }
 
 std::vector<ReplicaIndex> Pool::set_replicas(std::span<const ReplicaSpec> specs, Moment now) {
-  const std::lock_guard lock(mutex_);
-  now = latest(now);
-  for (const auto& replica : replicas_) replica->removed = true;
-  std::vector<ReplicaIndex> indices;
-  for (const ReplicaSpec& spec : specs) {
-    const ReplicaIndex index = index_of(spec.name, now);
-    replicas_[index]->spec = spec;
-    replicas_[index]->removed = false;
-    indices.push_back(index);
-  }
-  update_speeds();
-  return indices;
+  return free_room(now, [&](Moment latest_now) {
+    for (const auto& replica : replicas_) replica->removed = true;
+    std::vector<ReplicaIndex> indices;
+    for (const ReplicaSpec& spec : specs) {
+      const ReplicaIndex index = index_of(spec.name, latest_now);
+      replicas_[index]->spec = spec;
+      replicas_[index]->removed = false;
+      indices.push_back(index);
+    }
+    update_speeds();
+    return indices;
+  });
 }
 
 ReplicaIndex Pool::index_of(const std::string& name, Moment now) {
@@ -92,15 +101,14 @@ Offered Pool::offer(const RequestFacts& facts, Moment now, std::span<const Repli
   replica.ledger.open(++tickets_, {prompt.tokens, output, shows_tokens(facts)}, now);
   ++in_flight_;
 
-  Lease lease;
-  lease.pool_ = shared_from_this();
-  lease.facts_ = std::move(kept_facts);
-  lease.streamed_tokens_ = &replica.ledger.streamed();
-  lease.ticket_ = tickets_;
-  lease.replica_ = index;
-  lease.prompt_ = prompt.tokens;
-  lease.output_left_ = shows_tokens(facts) ? output : 0;
-  return Admitted{std::move(lease)};
+  Holding holding;
+  holding.facts = std::move(kept_facts);
+  holding.streamed_tokens = &replica.ledger.streamed();
+  holding.ticket = tickets_;
+  holding.replica = index;
+  holding.prompt = prompt.tokens;
+  holding.output_left = shows_tokens(facts) ? output : 0;
+  return Admitted{Lease(std::shared_ptr<Lessor>(shared_from_this(), this), std::move(holding))};
 }
 
 ReplicaView Pool::view_of(ReplicaIndex index, std::span<const ReplicaIndex> tried) const {
@@ -129,31 +137,30 @@ Refused Pool::refusal(Refused::Reason reason) const {
   return {reason, finished_.retry_after(waiting, latest_)};
 }
 
-void Pool::first_token(Lease& lease, Moment now) {
+Tokens Pool::first_token(const Holding& holding, Moment now) {
   const std::lock_guard lock(mutex_);
   now = latest(now);
-  Replica& replica = *replicas_[lease.replica_];
-  const std::optional<Tokens> output = replica.ledger.first_token(lease.ticket_, now);
-  if (!output) return;
-  lease.output_left_ += *output;
-  finished_.add(lease.prompt_, now);
-  if (shows_tokens(*lease.facts_)) {
-    replica.rates.prompt_finished(lease.prompt_, replica.ledger.pending_seconds());
+  Replica& replica = *replicas_[holding.replica];
+  const std::optional<Tokens> output = replica.ledger.first_token(holding.ticket, now);
+  if (!output) return 0;
+  finished_.add(holding.prompt, now);
+  if (shows_tokens(*holding.facts)) {
+    replica.rates.prompt_finished(holding.prompt, replica.ledger.pending_seconds());
     replica.tested = now;
     update_speeds();
   }
+  return *output;
 }
 
-Company Pool::end(Lease& lease, const End& end, Moment now) {
-  const auto facts = std::move(lease.facts_);  // Freed after the mutex is given back.
-  const std::lock_guard lock(mutex_);
-  now = latest(now);
-  Replica& replica = *replicas_[lease.replica_];
-  const TokenLedger::Closed closed =
-      replica.ledger.close(lease.ticket_, end.answered || end.unsent, lease.output_left_, lease.streamed_, now);
-  --in_flight_;
-  if (end.answered) learn(replica, *facts, end, closed);
-  return closed.company;
+Concurrency Pool::end(Holding holding, const End& end, Moment now) {
+  return free_room(now, [&](Moment latest_now) {
+    Replica& replica = *replicas_[holding.replica];
+    const TokenLedger::Closed closed = replica.ledger.close(holding.ticket, !leaves_prompt(end.cause),
+                                                            holding.output_left, holding.streamed, latest_now);
+    --in_flight_;
+    if (end.cause == EndCause::answered) learn(replica, *holding.facts, end, closed);
+    return closed.concurrency;
+  });
 }
 
 void Pool::learn(Replica& replica, const RequestFacts& facts, const End& end, const TokenLedger::Closed& closed) {

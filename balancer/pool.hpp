@@ -62,7 +62,7 @@ struct ReplicaLoad {
   std::vector<std::pair<std::string_view, std::uint64_t>> fallbacks;
 };
 
-class Pool : public std::enable_shared_from_this<Pool> {
+class Pool final : public std::enable_shared_from_this<Pool>, private Lessor {
  public:
   /// `seed` feeds ties and the random policies.
   static std::shared_ptr<Pool> make(config::Policy policy, double decode_weight, std::uint64_t seed);
@@ -79,8 +79,6 @@ class Pool : public std::enable_shared_from_this<Pool> {
   std::uint32_t in_flight() const;
 
  private:
-  friend class Lease;
-
   struct Replica {
     explicit Replica(Moment now) : ledger(now), tested(now) {}
 
@@ -95,10 +93,16 @@ class Pool : public std::enable_shared_from_this<Pool> {
 
   Pool(config::Policy policy, double decode_weight, std::uint64_t seed);
 
-  void first_token(Lease& lease, Moment now);
-  Company end(Lease& lease, const End& end, Moment now);
+  Tokens first_token(const Holding& holding, Moment now) override;
+  Concurrency end(Holding holding, const End& end, Moment now) override;
 
-  // All below: with the mutex held.
+  /// Whatever frees room on a replica does it here: a lease's end, with or without end(), and a change of the set.
+  /// `change` runs with the mutex held; what it returns is handed on when the mutex has been given back. A waiting queue
+  /// adds its grants here: chosen after `change`, handed to their sink after the mutex.
+  template <class Change>
+  auto free_room(Moment now, Change change);
+
+  // The mutex is held by the caller of everything below.
   Moment latest(Moment now);
   ReplicaIndex index_of(const std::string& name, Moment now);
   ReplicaView view_of(ReplicaIndex index, std::span<const ReplicaIndex> tried) const;

@@ -20,7 +20,7 @@
 namespace weir::balancer {
 
 /// How busy the replica was while a request ran there, this request not counted at its start.
-struct Company {
+struct Concurrency {
   std::uint32_t in_flight_at_start = 0;
   double in_flight_mean = 0;  ///< Time-weighted, this request counted.
 };
@@ -60,7 +60,7 @@ class TokenLedger {
 
   /// What the pool learns from when a request has ended.
   struct Closed {
-    Company company;
+    Concurrency concurrency;
     Tokens prompt = 0;
     std::optional<Moment> first_token;
   };
