@@ -205,7 +205,7 @@ net::Awaitable<void> Exchange::attempt(fleet::ReplicaRuntime& replica) {
   }
   if (!loop_.shared.cutting.load(std::memory_order_relaxed)) note_attempt(replica, machine, ended);
   note_own_return(loop_.shared.own_wants, ended);
-  met(machine.company());
+  note_concurrency(machine.concurrency());
   connect_error_ = 0;
   if (machine.sent_at()) shard.bytes[0].add(body_length);
   if (auto connection_left = relay.take_connection()) loop_.idle.put(replica, std::move(connection_left), ended);
@@ -257,9 +257,9 @@ void Exchange::retried(fleet::ReplicaRuntime& replica, metrics::series::Retry re
 }
 
 /// What else was on the replica of the attempt that is over.
-void Exchange::met(const balancer::Company& company) {
-  record_.in_flight_at_start = company.in_flight_at_start;
-  record_.in_flight_mean = company.in_flight_mean;
+void Exchange::note_concurrency(const balancer::Concurrency& concurrency) {
+  record_.in_flight_at_start = concurrency.in_flight_at_start;
+  record_.in_flight_mean = concurrency.in_flight_mean;
 }
 
 /// Nothing was sent, so another replica may have the request at no cost: such a retry draws nothing from the budget.
@@ -267,12 +267,12 @@ void Exchange::met(const balancer::Company& company) {
 void Exchange::not_connected(fleet::ReplicaRuntime& replica, balancer::Lease lease, int error) {
   const auto now = std::chrono::steady_clock::now();
   const bool cutting = loop_.shared.cutting.load(std::memory_order_relaxed);
-  balancer::End told;
-  told.unsent = net::is_own_want(error);
-  met(lease.end(told, now));
+  const bool unsent = net::is_own_want(error);
+  const balancer::End end(unsent ? balancer::EndCause::unsent : balancer::EndCause::replica_failed);
+  note_concurrency(lease.end(end, now));
   connect_error_ = error;
-  record_.outcome = told.unsent ? Outcome::rejected : error == ETIMEDOUT ? Outcome::timeout : Outcome::upstream_error;
-  if (told.unsent) {
+  record_.outcome = unsent ? Outcome::rejected : error == ETIMEDOUT ? Outcome::timeout : Outcome::upstream_error;
+  if (unsent) {
     const auto limit =
         error == EMFILE || error == ENFILE ? metrics::series::Limit::descriptors : metrics::series::Limit::sockets;
     loop_.shard.limit_hits[static_cast<std::size_t>(limit)].add();
@@ -282,7 +282,7 @@ void Exchange::not_connected(fleet::ReplicaRuntime& replica, balancer::Lease lea
   }
   const bool again = error == ETIMEDOUT ? take_retry() : another_is_left() && !cutting;
   if (!again) return give_up(replica);
-  if (told.unsent) return tried_.push_back(replica.index);  // That is no failure of this replica's.
+  if (unsent) return tried_.push_back(replica.index);  // That is no failure of this replica's.
   retried(replica, metrics::series::Retry::connect);
 }
 

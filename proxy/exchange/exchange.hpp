@@ -69,7 +69,7 @@ class Exchange {
   bool asks_another(const fleet::ReplicaRuntime& replica, unsigned status);
   void accepted_after_doubt(const fleet::ReplicaRuntime& replica, unsigned status);
   void retried(fleet::ReplicaRuntime& replica, metrics::series::Retry reason);
-  void met(const balancer::Company& company);
+  void note_concurrency(const balancer::Concurrency& concurrency);
   void not_connected(fleet::ReplicaRuntime& replica, balancer::Lease lease, int error);
   void refused(RelayMachine& machine, const Relay& relay, fleet::ReplicaRuntime& replica);
   void failed(const RelayMachine& machine, const Relay& relay, fleet::ReplicaRuntime& replica);

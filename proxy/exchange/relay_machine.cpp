@@ -22,6 +22,11 @@ std::chrono::steady_clock::duration ticks(config::Seconds s) {
   return std::chrono::duration_cast<std::chrono::steady_clock::duration>(s);
 }
 
+balancer::EndCause cause_of(Outcome outcome) {
+  if (outcome == Outcome::ok || outcome == Outcome::ok_empty) return balancer::EndCause::answered;
+  return outcome == Outcome::client_abort ? balancer::EndCause::client_left : balancer::EndCause::replica_failed;
+}
+
 const metrics::record::Answer no_answer{};
 
 }  // namespace
@@ -409,12 +414,11 @@ void RelayMachine::stop(AttemptEnd end, Outcome outcome, Moment now) {
   outcome_ = outcome;
   done_ = true;
   if (!lease_) return;
-  balancer::End told;
-  told.answered = outcome == Outcome::ok || outcome == Outcome::ok_empty;
+  balancer::End told(cause_of(outcome));
   told.prompt_tokens = answer().prompt_tokens;
   told.cached_tokens = answer().cached_tokens;
   told.output_tokens = answer().output_tokens;
-  company_ = lease_.end(told, now);
+  concurrency_ = lease_.end(told, now);
 }
 
 void RelayMachine::written(Moment now, bool at_once) {

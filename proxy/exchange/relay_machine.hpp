@@ -140,7 +140,7 @@ class RelayMachine {
   std::optional<Moment> sent_at() const { return sent_; }
   std::optional<Moment> head_at() const { return head_at_; }
   std::optional<metrics::Nanoseconds> overhead_max() const { return overhead_max_; }
-  const balancer::Company& company() const { return company_; }
+  const balancer::Concurrency& concurrency() const { return concurrency_; }
   std::uint64_t bytes_out() const { return bytes_out_; }
   const metrics::record::Answer& answer() const;
   /// With refused: the answer as it would have been relayed, head and body. "" if it was larger than `most_kept` or did
@@ -197,7 +197,7 @@ class RelayMachine {
   bool client_has_marker_ = false;  // The answer's end marker has been written, and all that came by then.
   std::optional<metrics::Nanoseconds> overhead_max_;
   std::uint64_t bytes_out_ = 0;
-  balancer::Company company_;
+  balancer::Concurrency concurrency_;
 
   unsigned status_ = 0;
   http::ClientFraming client_framing_ = http::ClientFraming::none;
