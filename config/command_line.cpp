@@ -91,9 +91,9 @@ std::optional<int> parse_command_line(CLI::App& app, int argc, const char* const
     const auto kind = static_cast<CLI::ExitCodes>(error.get_exit_code());
     const bool by_words = kind == CLI::ExitCodes::ExtrasError || kind == CLI::ExitCodes::RequiredError;
     const auto told = by_words ? wrong_word(app) : std::string();
-    if (told.empty()) return app.exit(error) == 0 ? 0 : kWrongUsage;
+    if (told.empty()) return app.exit(error) == 0 ? 0 : wrong_usage;
     std::fprintf(stderr, "%s\nRun with --help for what is known, with examples.\n", told.c_str());
-    return kWrongUsage;
+    return wrong_usage;
   }
 }
 
