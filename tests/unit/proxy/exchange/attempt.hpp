@@ -16,6 +16,7 @@
 
 #include "balancer/pool.hpp"
 #include "metrics/series/shard.hpp"
+#include "metrics/ticks.hpp"
 #include "proxy/exchange/relay_machine.hpp"
 
 namespace weir::proxy::exchange {
@@ -24,8 +25,7 @@ using metrics::Api;
 using metrics::Outcome;
 
 inline Moment at(double seconds) {
-  return Moment(std::chrono::hours(1)) +
-         std::chrono::duration_cast<Moment::duration>(std::chrono::duration<double>(seconds));
+  return Moment(std::chrono::hours(1)) + metrics::ticks(std::chrono::duration<double>(seconds));
 }
 
 /// What an attempt begins with.
