@@ -2,6 +2,8 @@
 
 #include <boost/asio/post.hpp>
 
+#include "metrics/ticks.hpp"
+
 namespace weir::proxy::exchange {
 
 Loop::Loop(Shared& shared_state, std::size_t index_)
@@ -10,7 +12,7 @@ Loop::Loop(Shared& shared_state, std::size_t index_)
       shard(shared_state.exposition.loop(index_)),
       clock(shared_state.settings.measure.clock),
       idle(shared_state.settings.limits.idle_upstream_connections,
-           std::chrono::duration_cast<std::chrono::steady_clock::duration>(shared_state.settings.limits.upstream_idle)),
+           metrics::ticks(shared_state.settings.limits.upstream_idle)),
       buffer_(read_size + metrics::measure::StreamMeter::padding) {
   std::random_device device;
   std::seed_seq seed{device(), device(), device(), device()};

@@ -9,12 +9,14 @@
 #include <cerrno>
 
 #include "metrics/prefetch.hpp"
+#include "metrics/ticks.hpp"
 #include "proxy/net/connect.hpp"
 
 namespace weir::proxy::exchange {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+using metrics::ticks;
 
 constexpr std::uint32_t replica_events = EPOLLIN | EPOLLOUT | EPOLLRDHUP;
 constexpr std::uint32_t client_events = EPOLLIN | EPOLLOUT | EPOLLRDHUP;
@@ -22,8 +24,6 @@ constexpr std::uint32_t client_events = EPOLLIN | EPOLLOUT | EPOLLRDHUP;
 constexpr std::size_t bytes_in_a_row = Loop::read_size;
 /// How often a client that does not take its bytes is looked at, as a share of limits.client_stall.
 constexpr int looks_a_stall = 4;
-
-Clock::duration ticks(config::Seconds s) { return std::chrono::duration_cast<Clock::duration>(s); }
 
 /// One gathering write of up to 64 pieces and `bytes_in_a_row`, from `offset` in the first on. As sendmsg.
 ssize_t send_some(int fd, std::span<const std::string_view> spans, std::size_t offset) {

@@ -5,6 +5,7 @@
 #include <functional>
 #include <utility>
 
+#include "metrics/ticks.hpp"
 #include "metrics/wire/engine_head.hpp"
 #include "proxy/fleet/second_opinions.hpp"
 
@@ -12,15 +13,12 @@ namespace weir::proxy::exchange {
 namespace {
 
 using metrics::Outcome;
+using metrics::ticks;
 using metrics::measure::BodyForm;
 
 constexpr std::size_t max_response_head = 64 * 1024;
 /// Comments before the first event are held with the head up to here; beyond it the answer is let go.
 constexpr std::size_t max_held = 16 * 1024;
-
-std::chrono::steady_clock::duration ticks(config::Seconds s) {
-  return std::chrono::duration_cast<std::chrono::steady_clock::duration>(s);
-}
 
 balancer::EndCause cause_of(Outcome outcome) {
   if (outcome == Outcome::ok || outcome == Outcome::ok_empty) return balancer::EndCause::answered;

@@ -10,6 +10,7 @@
 #include <boost/asio/use_awaitable.hpp>
 #include <boost/asio/write.hpp>
 
+#include "metrics/ticks.hpp"
 #include "proxy/fleet/model_directory.hpp"
 
 namespace weir::proxy::serve {
@@ -168,8 +169,7 @@ net::Awaitable<bool> Session::read_head(exchange::ClientRequest& request) {
   last_arrival_ = Clock::now();  // Of what came while the answer before was under way.
   timed_out_ = false;
   idle_ = unread_.empty();
-  deadline_ =
-      Clock::now() + std::chrono::duration_cast<Clock::duration>(idle_ ? limits_.client_idle : limits_.head_time);
+  deadline_ = Clock::now() + metrics::ticks(idle_ ? limits_.client_idle : limits_.head_time);
   std::optional<std::size_t> length;
   for (;;) {
     length = http::head_length(unread_, seen);
@@ -187,7 +187,7 @@ net::Awaitable<bool> Session::read_head(exchange::ClientRequest& request) {
     if (got == Got::nothing) continue;
     if (unread_.empty()) {
       idle_ = false;
-      deadline_ = Clock::now() + std::chrono::duration_cast<Clock::duration>(limits_.head_time);
+      deadline_ = Clock::now() + metrics::ticks(limits_.head_time);
     }
     unread_.append(bytes.data(), bytes.size());
   }
@@ -245,7 +245,7 @@ net::Awaitable<bool> Session::read_body(exchange::ClientRequest& request) {
       co_return refused;
     }
     for (bytes = {}; bytes.empty();) {
-      deadline_ = Clock::now() + std::chrono::duration_cast<Clock::duration>(limits_.body_time);
+      deadline_ = Clock::now() + metrics::ticks(limits_.body_time);
       const auto ready = co_await readable();
       if (!ready) {
         if (!timed_out_) co_return left_early(request);
@@ -373,7 +373,7 @@ net::Awaitable<bool> Session::send_own(const exchange::ClientRequest& request, c
 
 net::Awaitable<bool> Session::write(std::string text) {
   boost::system::error_code error;
-  deadline_ = Clock::now() + std::chrono::duration_cast<Clock::duration>(limits_.client_stall);
+  deadline_ = Clock::now() + metrics::ticks(limits_.client_stall);
   auto token = asio::redirect_error(net::use_awaitable, error);
   const auto buffer = asio::buffer(text);
   co_await asio::async_write(socket_, buffer, token);
