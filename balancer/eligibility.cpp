@@ -6,7 +6,7 @@ namespace weir::balancer {
 
 namespace {
 
-// Keeps those that satisfy the preference, if there are any; else all. Tells which it was.
+// Keeps the replicas that satisfy the preference and returns true; keeps all and returns false where none does.
 template <class Preference>
 bool prefer(std::vector<ReplicaView>& replicas, Preference preference) {
   if (std::ranges::none_of(replicas, preference)) return false;

@@ -1,4 +1,4 @@
-// What a request owns while a replica works for it.
+// A lease is what a request owns while a replica works for it.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ enum class EndCause : std::uint8_t {
   unsent,          ///< The request never reached the replica, since weir itself lacked something: no failure of either.
 };
 
-/// What is told at the end of a request.
+/// An end tells the pool how a request ended and what was counted of it.
 struct End {
   explicit End(EndCause why) : cause(why) {}
 
@@ -28,7 +28,7 @@ struct End {
   std::optional<Tokens> prompt_tokens{}, cached_tokens{}, output_tokens{};
 };
 
-/// What stands in the books of a pool for one request.
+/// A holding is what stands in the books of a pool for one request.
 struct Holding {
   std::unique_ptr<const metrics::wire::RequestFacts> facts;  ///< The pool learns about these at the end.
   StreamedTokens* streamed_tokens = nullptr;                 ///< The replica's; lives as long as the pool.
@@ -39,20 +39,21 @@ struct Holding {
   Tokens streamed = 0;
 };
 
-/// Who grants leases: a pool, as a lease sees it. Thread-safe.
+/// A lessor grants leases: this is the pool as a lease sees it. It is thread-safe.
 class Lessor {
  public:
   /// The request's first token came. Returns the output tokens that the lease holds in addition from now on.
   virtual Tokens first_token(const Holding& holding, Moment now) = 0;
-  /// Takes the holding back. May grant its place to others.
+  /// Takes the holding back.
   virtual Concurrency end(Holding holding, const End& end, Moment now) = 0;
 
  protected:
   ~Lessor() = default;
 };
 
-/// Taken with the choice in one critical section; whatever happens, its end gives back all that is left. Movable; one
-/// thread at a time. On an empty lease (default, moved from, ended) every call does nothing.
+/// A lease is taken with the choice in one critical section; whatever happens, its end gives back all that is left. It
+/// can be moved, and one thread uses it at a time. On an empty lease (default, moved from, ended) every call does
+/// nothing.
 class Lease {
  public:
   Lease() = default;

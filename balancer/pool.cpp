@@ -11,11 +11,11 @@ namespace {
 
 using metrics::wire::RequestFacts;
 
-/// Token events will come. Of streams whose API is not read, none are seen.
+/// Token events will come. A stream whose API is not read shows none.
 bool shows_tokens(const RequestFacts& facts) { return facts.stream && facts.api != metrics::Api::other; }
 
-// What one sequence of the request needs for sure. Nothing is known of an unknown prompt; and a list of prompts comes
-// as one sum, of which the longest has at least its share (of a chat, `n` counts nothing but choices).
+// Returns the context that one sequence of the request needs for sure. An unknown prompt may need none. A list of
+// prompts comes as one sum, and its longest prompt has at least an equal share (in a chat, `n` counts choices only).
 Tokens context_needed(const RequestFacts& facts, const TokenEstimator::Estimate& prompt) {
   const Tokens prompts = facts.api == metrics::Api::openai_chat ? 1 : std::max<Tokens>(1, facts.n);
   const Tokens input = prompt.known ? prompt.tokens / prompts : 0;
@@ -193,8 +193,8 @@ void Pool::update_speeds() {
   for (const auto& replica : replicas_) replica->speed = relative_speed(replica->rates.prefill(), median);
 }
 
-/// A replica that hung for a while is taken for a slow one, and where the others have time to spare a slow one gets no
-/// request that could prove otherwise.
+/// A replica that hung for a while looks slow. Where the others have time to spare, a slow replica gets no request that
+/// could prove otherwise: so its speed is forgotten when nothing has tested it for a minute.
 void Pool::forget_untested_speeds() {
   constexpr double seconds = 60;
   bool any = false;

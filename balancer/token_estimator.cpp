@@ -9,12 +9,13 @@ namespace {
 
 using metrics::wire::RequestFacts;
 
-constexpr Tokens teaches_nothing_below = 8;       // Tokens.
-constexpr Tokens believable_prompt = 10'000'000;  // A report above it is cut: sums and rates stay sane.
+constexpr Tokens teaches_nothing_below = 8;
+/// A report above it is cut, so that sums and rates stay sane.
+constexpr Tokens believable_prompt = 10'000'000;
 
 bool has_text(const RequestFacts& facts) { return facts.text.messages > 0 || facts.text.chars() > 0; }
 
-/// All of the prompt is text that was seen.
+/// True if all of the prompt is text that weir has seen.
 bool teaches(const RequestFacts& facts) {
   return has_text(facts) && !facts.prompt_token_ids && facts.images == 0 && !facts.stored_context;
 }

@@ -1,4 +1,4 @@
-// The replica that will begin with this prompt first:
+// This policy chooses the replica that will begin with this prompt first:
 //
 //   score = (prefill_left + prompt + decode_weight * decode_left) / (weight * speed)
 //

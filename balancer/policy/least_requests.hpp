@@ -1,4 +1,5 @@
-// The fewest requests in flight by weight, ties at random. Failures of the last second count as in flight.
+// This policy chooses the fewest requests in flight by weight, and decides ties at random. Failures of the last second
+// count as in flight.
 #pragma once
 
 #include "balancer/policy/lowest.hpp"

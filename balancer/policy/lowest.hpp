@@ -1,4 +1,4 @@
-// The position of the lowest value, ties decided at random, each with the same chance.
+// lowest() finds the position of the lowest value. Ties are decided at random, each with the same chance.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +8,7 @@
 
 namespace weir::balancer::policy {
 
-/// `value(replica)` may be anything ordered; equal means tied.
+/// `value(replica)` may be of any ordered type; equal values are tied.
 template <class Value>
 std::size_t lowest(std::span<const ReplicaView> replicas, Random& random, Value value) {
   std::size_t best = 0, tied = 1;

@@ -1,5 +1,6 @@
-// Which of the replicas that may take a request gets it. One small class a policy; the pool owns one and calls it under
-// its mutex. Adding a policy: a header beside least_queued_tokens.hpp, a line in make(), a word in the settings.
+// A policy chooses which of the replicas that may take a request gets it. Each is one small class; the pool owns one
+// and calls it under its mutex. A new policy is a header beside least_queued_tokens.hpp, a line in make() and a word in
+// the settings.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +15,7 @@ namespace weir::balancer::policy {
 
 using Random = std::mt19937_64;
 
-/// A number below `n` (> 0). Same seed, same numbers, with any standard library; the bias is below 2^-32.
+/// Returns a number below `n` (> 0). A seed gives the same numbers with any standard library; the bias is below 2^-32.
 inline std::size_t draw(Random& random, std::size_t n) { return static_cast<std::size_t>(random() % n); }
 
 class Policy {

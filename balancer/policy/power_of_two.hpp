@@ -1,5 +1,6 @@
-// Two replicas at random, and of these the one with fewer requests in flight by weight: the standard definition
-// (Mitzenmacher, "The power of two choices in randomized load balancing"). Failures of the last second count too.
+// This policy draws two replicas at random and chooses the one with fewer requests in flight by weight: the standard
+// definition (Mitzenmacher, "The power of two choices in randomized load balancing"). Failures of the last second count
+// too.
 #pragma once
 
 #include "balancer/policy/policy.hpp"

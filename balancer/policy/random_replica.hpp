@@ -1,4 +1,4 @@
-// Any replica, with a chance by its weight.
+// This policy chooses any replica, with a chance by its weight.
 #pragma once
 
 #include "balancer/policy/policy.hpp"
@@ -10,7 +10,7 @@ class RandomReplica final : public Policy {
   std::size_t choose(Tokens, std::span<const ReplicaView> replicas, Random& random) override {
     double all = 0;
     for (const ReplicaView& r : replicas) all += r.weight;
-    // 53 random bits: a number in [0, all).
+    // 53 random bits make a number in [0, all).
     double left = static_cast<double>(random() >> 11) * 0x1p-53 * all;
     std::size_t i = 0;
     while (i + 1 < replicas.size() && left >= replicas[i].weight) left -= replicas[i++].weight;

@@ -1,5 +1,5 @@
-// A page in the text format of Prometheus, as weir serves it on /metrics. A line that is not of the format is skipped and
-// counted.
+// A page in the text format of Prometheus, as weir serves it on /metrics. A line that is not of the format is skipped
+// and counted.
 #pragma once
 
 #include <cstdint>
