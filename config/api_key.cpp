@@ -26,7 +26,8 @@ bool is_key(std::string_view text) {
 constexpr std::string_view key_is =
     "1 to 4096 printable ASCII characters without blanks, and without the word \"Bearer\", which weir adds";
 
-/// At most one byte more than a key and its newline may have; nothing where the system says no, which is in errno.
+/// Reads at most one byte more than a key and its newline may have. Returns nothing where the system refuses; errno
+/// says why.
 std::optional<std::string> begin_of(const std::string& path) {
   const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (file < 0) return std::nullopt;

@@ -44,7 +44,7 @@ const CLI::Option* missing_option(const CLI::App& app) {
   return nullptr;
 }
 
-/// Where a word stands that nothing was known to do with: in front of the command, or behind it.
+/// Tells where an unknown word stands: in front of the command, or behind it.
 struct Stray {
   const CLI::App* app;
   const CLI::App* command;  ///< The command that was given, if any.

@@ -10,7 +10,7 @@
 namespace weir::config {
 namespace {
 
-// In order of size, so that formatting from the back finds the largest unit that divides.
+// Units stand in order of size, so that formatting from the back finds the largest unit that divides.
 constexpr std::pair<std::string_view, std::int64_t> times[] = {
     {"ms", 1}, {"s", 1000}, {"m", 60'000}, {"h", 3'600'000}};
 constexpr std::pair<std::string_view, std::int64_t> binary_sizes[] = {
