@@ -60,7 +60,8 @@ std::string show(const toml::node& value) {
 
 std::string show_key(std::string_view key) {
   constexpr std::string_view bare = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_";
-  const bool is_bare = !key.empty() && key.size() <= longest_shown && key.find_first_not_of(bare) == std::string_view::npos;
+  const bool is_bare =
+      !key.empty() && key.size() <= longest_shown && key.find_first_not_of(bare) == std::string_view::npos;
   return is_bare ? std::string(key) : quoted(without_credentials(key));
 }
 
