@@ -1,5 +1,4 @@
-// The series of one replica that one loop writes. A scrape adds the shards of all loops up
-// (metrics/series/exposition.hpp).
+// The series of one replica that one loop writes. A scrape adds up the shards of all loops (exposition.hpp).
 #pragma once
 
 #include <array>
