@@ -6,25 +6,25 @@ namespace weir::balancer {
 
 namespace {
 
-// Keeps those that satisfy the preference, if there are any; else all. Tells which it was.
+// Keeps the replicas that satisfy the preference and returns true; keeps all and returns false where none does.
 template <class Preference>
-bool prefer(std::vector<Standing>& replicas, Preference preference) {
+bool prefer(std::vector<ReplicaView>& replicas, Preference preference) {
   if (std::ranges::none_of(replicas, preference)) return false;
-  std::erase_if(replicas, [&](const Standing& r) { return !preference(r); });
+  std::erase_if(replicas, [&](const ReplicaView& r) { return !preference(r); });
   return true;
 }
 
 }  // namespace
 
-Eligibility narrow(std::vector<Standing>& replicas, const Demand& demand) {
+Eligibility narrow(std::vector<ReplicaView>& replicas, const Demand& demand) {
   if (replicas.empty()) return Eligibility::no_replica;
-  std::erase_if(replicas, [&](const Standing& r) { return r.max_context && demand.context > *r.max_context; });
+  std::erase_if(replicas, [&](const ReplicaView& r) { return r.max_context && demand.context > *r.max_context; });
   if (replicas.empty()) return Eligibility::too_long;
-  std::erase_if(replicas, [](const Standing& r) { return r.max_in_flight && r.in_flight >= *r.max_in_flight; });
+  std::erase_if(replicas, [](const ReplicaView& r) { return r.max_in_flight && r.in_flight >= *r.max_in_flight; });
   if (replicas.empty()) return Eligibility::busy;
 
-  prefer(replicas, [](const Standing& r) { return !r.tried; });
-  const auto fits = [&](const Standing& r) {
+  prefer(replicas, [](const ReplicaView& r) { return !r.tried; });
+  const auto fits = [&](const ReplicaView& r) {
     return !r.kv_tokens || r.in_flight == 0 || r.resident + demand.prompt <= *r.kv_tokens;
   };
   return prefer(replicas, fits) ? Eligibility::some : Eligibility::kv_full;

@@ -9,12 +9,12 @@ namespace {
 
 using metrics::wire::RequestFacts;
 
-constexpr double fade = 0.02;                    // Weight of the newest answer, once there are fifty.
-constexpr Tokens believable_output = 1'000'000;  // Per choice; a report above it is cut.
+constexpr double fade = 0.02;                    // The newest answer weighs so much, once there are fifty.
+constexpr Tokens believable_output = 1'000'000;  // A report of more per choice is cut to this.
 
 Tokens choices(const RequestFacts& facts) { return std::max<Tokens>(1, facts.n); }
 
-/// What an API that is not read does says nothing of chats, nor they of it.
+/// An API that weir does not read says nothing about chats, and chats say nothing about it.
 bool concerns(Level level, const RequestFacts& facts) {
   const bool shared = level == Level::pool || level == Level::model;
   return !shared || facts.api != metrics::Api::other;

@@ -1,12 +1,12 @@
-// How many tokens an answer will have: the mean of what the model's answers had, per choice, times the choices asked
-// for, never above what the request allows. Learned per (model, API) and for what is above it (per_model.hpp); older
-// answers fade over about fifty.
+// This expects how many tokens an answer will have: the mean of what the model's answers had, per choice, times the
+// choices asked for, never above what the request allows. It learns per (model, API) and for what is above that
+// (per_model.hpp); older answers fade over about fifty.
 //
-// Before anything is learned a chat or a completion counts 256 tokens a choice. Of an API that weir does not read
-// nothing is expected unless the request sets a limit or its own answers have taught otherwise: embeddings, rerank and
-// score have no output at all, whatever the model's chats have.
+// Before anything is learned a chat or a completion counts 256 tokens a choice. An API that weir does not read counts
+// none unless the request sets a limit or the API's own answers have taught otherwise: embeddings, rerank and score
+// have no output at all, whatever the model's chats have.
 //
-// Owned by a Pool, under its mutex.
+// A Pool owns it and calls it under its mutex.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ class ExpectedOutput {
 
   Tokens of(const metrics::wire::RequestFacts& facts) const;
 
-  /// To be called for successful answers only. `output_tokens`: of all choices together.
+  /// The caller gives successful answers only. `output_tokens` is the sum over all choices.
   void learn(const metrics::wire::RequestFacts& facts, Tokens output_tokens);
 
  private:

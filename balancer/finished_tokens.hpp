@@ -1,5 +1,5 @@
-// How many prompt tokens a pool finished per second over the last 30 s: what a Retry-After is computed from.
-// Thirty buckets of one second; owned by a Pool, under its mutex.
+// This counts how many prompt tokens a pool finished per second over the last 30 s; a Retry-After is computed from it.
+// It has thirty buckets of one second. A Pool owns it and calls it under its mutex.
 #pragma once
 
 #include <algorithm>
@@ -31,7 +31,7 @@ class FinishedTokens {
     return sum / static_cast<double>(buckets_.size());
   }
 
-  /// Whole seconds until `waiting` tokens are done, within 1 to 60; 5 where nothing was finished.
+  /// Returns the whole seconds until `waiting` tokens are done, within 1 to 60; 5 where nothing was finished.
   unsigned retry_after(Tokens waiting, Moment now) const {
     const double rate = per_second(now);
     if (rate <= 0) return 5;

@@ -3,45 +3,37 @@
 #include <algorithm>
 #include <utility>
 
-#include "balancer/pool.hpp"
-
 namespace weir::balancer {
 
 Lease& Lease::operator=(Lease&& other) noexcept {
   if (this == &other) return *this;
-  leave();
-  pool_ = std::move(other.pool_);
-  facts_ = std::move(other.facts_);
-  streamed_tokens_ = other.streamed_tokens_;
-  ticket_ = other.ticket_;
-  replica_ = other.replica_;
-  prompt_ = other.prompt_;
-  output_left_ = other.output_left_;
-  streamed_ = other.streamed_;
+  drop();
+  lessor_ = std::move(other.lessor_);
+  holding_ = std::move(other.holding_);
   return *this;
 }
 
 void Lease::first_token(Moment now) {
-  if (pool_) pool_->first_token(*this, now);
+  if (lessor_) holding_.output_left += lessor_->first_token(holding_, now);
 }
 
 void Lease::tokens(std::uint32_t n) {
-  if (!pool_) return;
-  const Tokens expected = std::min<Tokens>(n, output_left_);
-  output_left_ -= expected;
-  streamed_ += n;
-  streamed_tokens_->stream(expected, n);
+  if (!lessor_) return;
+  const Tokens expected = std::min<Tokens>(n, holding_.output_left);
+  holding_.output_left -= expected;
+  holding_.streamed += n;
+  holding_.streamed_tokens->stream(expected, n);
 }
 
-Company Lease::end(const End& end, Moment now) {
-  if (!pool_) return {};
+Concurrency Lease::end(const End& end, Moment now) {
+  if (!lessor_) return {};
   // The lease is empty before its pool, of which it may be the last owner, can go.
-  const std::shared_ptr<Pool> pool = std::move(pool_);
-  return pool->end(*this, end, now);
+  const std::shared_ptr<Lessor> lessor = std::move(lessor_);
+  return lessor->end(std::move(holding_), end, now);
 }
 
-void Lease::leave() noexcept {
-  if (pool_) end(End{}, Moment::min());
+void Lease::drop() noexcept {
+  if (lessor_) end(End(EndCause::client_left), Moment::min());
 }
 
 }  // namespace weir::balancer

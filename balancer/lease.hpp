@@ -1,9 +1,10 @@
-// What a request owns while a replica works for it.
+// A lease is what a request owns while a replica works for it.
 #pragma once
 
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <utility>
 
 #include "balancer/token_ledger.hpp"
 #include "balancer/tokens.hpp"
@@ -11,49 +12,76 @@
 
 namespace weir::balancer {
 
-class Pool;
-
-/// What is told at the end of a request.
-struct End {
-  bool unsent = false;    ///< It never reached the replica, for want of something of weir's own: no failure of its.
-  bool answered = false;  ///< A successful answer: only from these the estimator and the speeds learn.
-  std::optional<Tokens> prompt_tokens, cached_tokens, output_tokens;
+/// Why a lease ends.
+enum class EndCause : std::uint8_t {
+  answered,        ///< The replica gave a successful answer. The estimator and the speeds learn from these alone.
+  replica_failed,  ///< The replica gave none: it refused, answered with an error, broke off, took too long.
+  client_left,     ///< The client left before the answer was whole.
+  unsent,          ///< The request never reached the replica, since weir itself lacked something: no failure of either.
 };
 
-/// Taken with the choice in one critical section; whatever happens, its end gives back all that is left. Movable; one
-/// thread at a time. On an empty lease (default, moved from, ended) every call does nothing.
+/// An end tells the pool how a request ended and what was counted of it.
+struct End {
+  explicit End(EndCause why) : cause(why) {}
+
+  EndCause cause;
+  std::optional<Tokens> prompt_tokens{}, cached_tokens{}, output_tokens{};
+};
+
+/// A holding is what stands in the books of a pool for one request.
+struct Holding {
+  std::unique_ptr<const metrics::wire::RequestFacts> facts;  ///< The pool learns about these at the end.
+  StreamedTokens* streamed_tokens = nullptr;                 ///< The replica's; lives as long as the pool.
+  TokenLedger::Ticket ticket = 0;
+  ReplicaIndex replica = 0;
+  Tokens prompt = 0;
+  Tokens output_left = 0;  ///< How much of the replica's decode_left the lease still holds.
+  Tokens streamed = 0;
+};
+
+/// A lessor grants leases: this is the pool as a lease sees it. It is thread-safe.
+class Lessor {
+ public:
+  /// The request's first token came. Returns the output tokens that the lease holds in addition from now on.
+  virtual Tokens first_token(const Holding& holding, Moment now) = 0;
+  /// Takes the holding back.
+  virtual Concurrency end(Holding holding, const End& end, Moment now) = 0;
+
+ protected:
+  ~Lessor() = default;
+};
+
+/// A lease is taken with the choice in one critical section; whatever happens, its end gives back all that is left. It
+/// can be moved, and one thread uses it at a time. On an empty lease (default, moved from, ended) every call does
+/// nothing.
 class Lease {
  public:
   Lease() = default;
+  Lease(std::shared_ptr<Lessor> lessor, Holding holding) : lessor_(std::move(lessor)), holding_(std::move(holding)) {}
   Lease(Lease&& other) noexcept = default;
   Lease& operator=(Lease&& other) noexcept;
-  ~Lease() { leave(); }  ///< Where end() was not called: gives everything back at the pool's latest known time.
+  /// A lease that is dropped without end() gives everything back at the pool's latest known time, as one whose client
+  /// has left.
+  ~Lease() { drop(); }
 
-  explicit operator bool() const { return pool_ != nullptr; }
-  ReplicaIndex replica() const { return replica_; }
-  Tokens prompt_estimate() const { return prompt_; }
+  explicit operator bool() const { return lessor_ != nullptr; }
+  ReplicaIndex replica() const { return holding_.replica; }
+  Tokens prompt_estimate() const { return holding_.prompt; }
 
   /// The first token came: the prompt leaves the replica's queue. Only the first call counts.
   void first_token(Moment now);
-  /// Output tokens streamed: relaxed atomics on the replica's own cache line. Of what the replica has yet to do, at
-  /// most what the lease still holds is taken off.
+  /// `n` output tokens were streamed. They are counted with relaxed atomics on the replica's own cache line; the
+  /// replica's decode_left falls by at most what the lease still holds of it.
   void tokens(std::uint32_t n);
-  /// The replica's work is over. A request that ends before its first token without an answer leaves its prompt in the
-  /// queue for 1 s more. The lease is empty afterwards.
-  Company end(const End& end, Moment now);
+  /// The replica's work is over. A request that ends before its first token, by `replica_failed` or `client_left`,
+  /// leaves its prompt in the queue for 1 s more. The lease is empty afterwards.
+  Concurrency end(const End& end, Moment now);
 
  private:
-  friend class Pool;
-  void leave() noexcept;
+  void drop() noexcept;
 
-  std::shared_ptr<Pool> pool_;
-  std::unique_ptr<const metrics::wire::RequestFacts> facts_;  ///< What the pool learns about at the end.
-  StreamedTokens* streamed_tokens_ = nullptr;                 ///< The replica's; lives as long as the pool.
-  TokenLedger::Ticket ticket_ = 0;
-  ReplicaIndex replica_ = 0;
-  Tokens prompt_ = 0;
-  Tokens output_left_ = 0;  ///< Of the replica's decode_left.
-  Tokens streamed_ = 0;
+  std::shared_ptr<Lessor> lessor_;
+  Holding holding_;
 };
 
 }  // namespace weir::balancer

@@ -1,9 +1,9 @@
-// What a pool has learned, by model and API, in a table that no client can make grow: at most 64 rows, made only by the
-// caller that has seen a replica's successful answer.
+// A table of what a pool has learned by model and API. No client can make it grow: it has at most 64 rows, and a row is
+// made only after a replica's successful answer.
 //
 // A row for (model, API) has parents: one for the model, one for the API and one for the whole pool. A request is
-// looked up in all four, widest first; what is known of few answers leans on the row above it. Rows are found by
-// looking at all.
+// looked up in all four, widest first; a row that knows few answers leans on the row above it. A look-up goes through
+// all rows.
 #pragma once
 
 #include <algorithm>
@@ -18,11 +18,11 @@
 
 namespace weir::balancer {
 
-/// From the widest to the narrowest.
+/// The levels stand from the widest to the narrowest.
 enum class Level : std::uint8_t { pool, api, model, model_and_api };
 inline constexpr std::array<Level, 4> levels{Level::pool, Level::api, Level::model, Level::model_and_api};
 
-/// How far a row that has learned from so many answers is believed against the row above it.
+/// Returns how far a row that has learned from so many answers is believed against the row above it: 0 to 1.
 inline double belief(std::uint64_t answers) {
   constexpr std::uint64_t enough = 5;
   return static_cast<double>(std::min(answers, enough)) / static_cast<double>(enough);
@@ -32,7 +32,7 @@ template <class Value>
 class PerModel {
  public:
   static constexpr std::size_t limit = 64;
-  using Chain = std::array<const Value*, levels.size()>;  ///< By Level; null where there is no row.
+  using Chain = std::array<const Value*, levels.size()>;  ///< Indexed by Level; null where there is no row.
 
   Chain find(const metrics::wire::RequestFacts& facts) const {
     Chain chain{};
@@ -42,7 +42,8 @@ class PerModel {
     return chain;
   }
 
-  /// The rows of a request, those that are missing made while there is place: each as what it is `below` the row above.
+  /// Returns the rows of a request. Missing ones are made while there is place: `below` gets the row above and returns
+  /// the value to begin with.
   template <class Below>
   std::array<Value*, levels.size()> find_or_make(const metrics::wire::RequestFacts& facts, Below below) {
     if (rows_.empty()) rows_.reserve(limit);  // Rows never move.

@@ -11,11 +11,11 @@ namespace {
 
 using metrics::wire::RequestFacts;
 
-/// Token events will come. Of streams whose API is not read, none are seen.
+/// Token events will come. A stream whose API is not read shows none.
 bool shows_tokens(const RequestFacts& facts) { return facts.stream && facts.api != metrics::Api::other; }
 
-// What one sequence of the request needs for sure. Nothing is known of an unknown prompt; and a list of prompts comes
-// as one sum, of which the longest has at least its share (of a chat, `n` counts nothing but choices).
+// Returns the context that one sequence of the request needs for sure. An unknown prompt may need none. A list of
+// prompts comes as one sum, and its longest prompt has at least an equal share (in a chat, `n` counts choices only).
 Tokens context_needed(const RequestFacts& facts, const TokenEstimator::Estimate& prompt) {
   const Tokens prompts = facts.api == metrics::Api::openai_chat ? 1 : std::max<Tokens>(1, facts.n);
   const Tokens input = prompt.known ? prompt.tokens / prompts : 0;
@@ -23,30 +23,39 @@ Tokens context_needed(const RequestFacts& facts, const TokenEstimator::Estimate&
   return output > std::numeric_limits<Tokens>::max() - input ? std::numeric_limits<Tokens>::max() : input + output;
 }
 
+/// A prompt that the replica may have worked on in vain leaves its queue a little later (TokenLedger::failure_memory).
+bool leaves_prompt(EndCause cause) { return cause == EndCause::replica_failed || cause == EndCause::client_left; }
+
 }  // namespace
+
+template <class Change>
+auto Pool::free_room(Moment now, Change change) {
+  const std::lock_guard lock(mutex_);
+  return change(latest(now));
+}
 
 std::shared_ptr<Pool> Pool::make(config::Policy policy, double decode_weight, std::uint64_t seed) {
   return std::shared_ptr<Pool>(new Pool(policy, decode_weight, seed));
 }
 
 Pool::Pool(config::Policy policy, double decode_weight, std::uint64_t seed)
-    : policy_(make_policy(policy, decode_weight)), random_(seed) {}
+    : policy_(policy::make(policy, decode_weight)), random_(seed) {}
 
 Moment Pool::latest(Moment now) { return latest_ = std::max(latest_, now); }
 
 std::vector<ReplicaIndex> Pool::set_replicas(std::span<const ReplicaSpec> specs, Moment now) {
-  const std::lock_guard lock(mutex_);
-  now = latest(now);
-  for (const auto& replica : replicas_) replica->removed = true;
-  std::vector<ReplicaIndex> indices;
-  for (const ReplicaSpec& spec : specs) {
-    const ReplicaIndex index = index_of(spec.name, now);
-    replicas_[index]->spec = spec;
-    replicas_[index]->removed = false;
-    indices.push_back(index);
-  }
-  update_speeds();
-  return indices;
+  return free_room(now, [&](Moment latest_now) {
+    for (const auto& replica : replicas_) replica->removed = true;
+    std::vector<ReplicaIndex> indices;
+    for (const ReplicaSpec& spec : specs) {
+      const ReplicaIndex index = index_of(spec.name, latest_now);
+      replicas_[index]->spec = spec;
+      replicas_[index]->removed = false;
+      indices.push_back(index);
+    }
+    update_speeds();
+    return indices;
+  });
 }
 
 ReplicaIndex Pool::index_of(const std::string& name, Moment now) {
@@ -62,15 +71,15 @@ Offered Pool::offer(const RequestFacts& facts, Moment now, std::span<const Repli
   const std::lock_guard lock(mutex_);
   now = latest(now);
   forget_untested_speeds();
-  standings_.clear();
+  views_.clear();
   for (ReplicaIndex i = 0; i < replicas_.size(); ++i) {
     if (replicas_[i]->removed) continue;
     replicas_[i]->ledger.advance(now);
-    standings_.push_back(standing(i, tried));
+    views_.push_back(view_of(i, tried));
   }
 
   const TokenEstimator::Estimate prompt = estimator_.estimate(facts);
-  const Eligibility eligibility = narrow(standings_, {prompt.tokens, context_needed(facts, prompt)});
+  const Eligibility eligibility = narrow(views_, {prompt.tokens, context_needed(facts, prompt)});
   switch (eligibility) {
     case Eligibility::no_replica:
       return refusal(Refused::Reason::no_replica);
@@ -83,7 +92,7 @@ Offered Pool::offer(const RequestFacts& facts, Moment now, std::span<const Repli
       break;
   }
 
-  const ReplicaIndex index = standings_[policy_->choose(prompt.tokens, standings_, random_)].index;
+  const ReplicaIndex index = views_[policy_->choose(prompt.tokens, views_, random_)].index;
   Replica& replica = *replicas_[index];
   if (eligibility == Eligibility::kv_full) ++replica.kv_full;
   if (!prompt.known) ++replica.unknown_prompt;
@@ -92,33 +101,32 @@ Offered Pool::offer(const RequestFacts& facts, Moment now, std::span<const Repli
   replica.ledger.open(++tickets_, {prompt.tokens, output, shows_tokens(facts)}, now);
   ++in_flight_;
 
-  Lease lease;
-  lease.pool_ = shared_from_this();
-  lease.facts_ = std::move(kept_facts);
-  lease.streamed_tokens_ = &replica.ledger.streamed();
-  lease.ticket_ = tickets_;
-  lease.replica_ = index;
-  lease.prompt_ = prompt.tokens;
-  lease.output_left_ = shows_tokens(facts) ? output : 0;
-  return Admitted{std::move(lease)};
+  Holding holding;
+  holding.facts = std::move(kept_facts);
+  holding.streamed_tokens = &replica.ledger.streamed();
+  holding.ticket = tickets_;
+  holding.replica = index;
+  holding.prompt = prompt.tokens;
+  holding.output_left = shows_tokens(facts) ? output : 0;
+  return Admitted{Lease(std::shared_ptr<Lessor>(shared_from_this(), this), std::move(holding))};
 }
 
-Standing Pool::standing(ReplicaIndex index, std::span<const ReplicaIndex> tried) const {
+ReplicaView Pool::view_of(ReplicaIndex index, std::span<const ReplicaIndex> tried) const {
   const Replica& replica = *replicas_[index];
-  Standing s;
-  s.index = index;
-  s.weight = replica.spec.weight;
-  s.speed = replica.speed;
-  s.prefill_left = replica.ledger.prefill_left();
-  s.decode_left = replica.ledger.decode_left();
-  s.resident = replica.ledger.resident();
-  s.in_flight = replica.ledger.in_flight();
-  s.recent_failures = replica.ledger.recent_failures();
-  s.tried = std::ranges::find(tried, index) != tried.end();
-  s.kv_tokens = replica.spec.kv_tokens;
-  s.max_context = replica.spec.max_context;
-  s.max_in_flight = replica.spec.max_in_flight;
-  return s;
+  ReplicaView view;
+  view.index = index;
+  view.weight = replica.spec.weight;
+  view.speed = replica.speed;
+  view.prefill_left = replica.ledger.prefill_left();
+  view.decode_left = replica.ledger.decode_left();
+  view.resident = replica.ledger.resident();
+  view.in_flight = replica.ledger.in_flight();
+  view.recent_failures = replica.ledger.recent_failures();
+  view.tried = std::ranges::find(tried, index) != tried.end();
+  view.kv_tokens = replica.spec.kv_tokens;
+  view.max_context = replica.spec.max_context;
+  view.max_in_flight = replica.spec.max_in_flight;
+  return view;
 }
 
 Refused Pool::refusal(Refused::Reason reason) const {
@@ -129,31 +137,30 @@ Refused Pool::refusal(Refused::Reason reason) const {
   return {reason, finished_.retry_after(waiting, latest_)};
 }
 
-void Pool::first_token(Lease& lease, Moment now) {
+Tokens Pool::first_token(const Holding& holding, Moment now) {
   const std::lock_guard lock(mutex_);
   now = latest(now);
-  Replica& replica = *replicas_[lease.replica_];
-  const std::optional<Tokens> output = replica.ledger.first_token(lease.ticket_, now);
-  if (!output) return;
-  lease.output_left_ += *output;
-  finished_.add(lease.prompt_, now);
-  if (shows_tokens(*lease.facts_)) {
-    replica.rates.prompt_finished(lease.prompt_, replica.ledger.pending_seconds());
+  Replica& replica = *replicas_[holding.replica];
+  const std::optional<Tokens> output = replica.ledger.first_token(holding.ticket, now);
+  if (!output) return 0;
+  finished_.add(holding.prompt, now);
+  if (shows_tokens(*holding.facts)) {
+    replica.rates.prompt_finished(holding.prompt, replica.ledger.pending_seconds());
     replica.tested = now;
     update_speeds();
   }
+  return *output;
 }
 
-Company Pool::end(Lease& lease, const End& end, Moment now) {
-  const auto facts = std::move(lease.facts_);  // Freed after the mutex is given back.
-  const std::lock_guard lock(mutex_);
-  now = latest(now);
-  Replica& replica = *replicas_[lease.replica_];
-  const TokenLedger::Closed closed =
-      replica.ledger.close(lease.ticket_, end.answered || end.unsent, lease.output_left_, lease.streamed_, now);
-  --in_flight_;
-  if (end.answered) learn(replica, *facts, end, closed);
-  return closed.company;
+Concurrency Pool::end(Holding holding, const End& end, Moment now) {
+  return free_room(now, [&](Moment latest_now) {
+    Replica& replica = *replicas_[holding.replica];
+    const TokenLedger::Closed closed = replica.ledger.close(holding.ticket, !leaves_prompt(end.cause),
+                                                            holding.output_left, holding.streamed, latest_now);
+    --in_flight_;
+    if (end.cause == EndCause::answered) learn(replica, *holding.facts, end, closed);
+    return closed.concurrency;
+  });
 }
 
 void Pool::learn(Replica& replica, const RequestFacts& facts, const End& end, const TokenLedger::Closed& closed) {
@@ -186,8 +193,8 @@ void Pool::update_speeds() {
   for (const auto& replica : replicas_) replica->speed = relative_speed(replica->rates.prefill(), median);
 }
 
-/// A replica that hung for a while is taken for a slow one, and where the others have time to spare a slow one gets no
-/// request that could prove otherwise.
+/// A replica that hung for a while looks slow. Where the others have time to spare, a slow replica gets no request that
+/// could prove otherwise: so its speed is forgotten when nothing has tested it for a minute.
 void Pool::forget_untested_speeds() {
   constexpr double seconds = 60;
   bool any = false;

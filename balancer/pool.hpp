@@ -1,5 +1,6 @@
-// A pool of replicas behind four doors: offer, first token, end, leave. Thread-safe: one mutex, held for a decision and
-// never across I/O. Nothing here waits, posts or reads a clock.
+// A pool chooses a replica for each request and keeps the books of what its replicas have to do. A request comes to it
+// three times: with its offer, with its first token and at its end. The pool is thread-safe: one mutex is held for a
+// decision and never across I/O. Nothing here waits, posts or reads a clock.
 //
 // Time may arrive out of order, since callers read it before they get the mutex: the pool goes by the latest it was
 // told.
@@ -19,7 +20,7 @@
 #include "balancer/expected_output.hpp"
 #include "balancer/finished_tokens.hpp"
 #include "balancer/lease.hpp"
-#include "balancer/policy.hpp"
+#include "balancer/policy/policy.hpp"
 #include "balancer/replica_rates.hpp"
 #include "balancer/token_estimator.hpp"
 #include "balancer/token_ledger.hpp"
@@ -45,12 +46,12 @@ struct Admitted {
 struct Refused {
   enum class Reason : std::uint8_t { no_replica, busy, too_long };
   Reason reason = Reason::no_replica;
-  unsigned retry_after = 5;  ///< Seconds, 1 to 60; meaningless for too_long.
+  unsigned retry_after = 5;  ///< In seconds, 1 to 60; too_long has no meaning for it.
 };
 
 using Offered = std::variant<Admitted, Refused>;
 
-/// What a scrape shows of a replica.
+/// The figures of a replica that a scrape shows.
 struct ReplicaLoad {
   std::string name;
   Tokens prefill_left = 0, decode_left = 0, resident = 0;
@@ -58,29 +59,27 @@ struct ReplicaLoad {
   double oldest_unanswered_seconds = 0;
   double busy_seconds = 0, prefill_seconds = 0, decode_seconds = 0;  ///< Integrals since the start.
   double speed = 1;
-  /// Choices made on worse grounds than the policy's, by reason; every reason is there, at 0 too.
+  /// Counts the choices that had worse grounds than the policy's, by reason. Every reason is listed, at 0 too.
   std::vector<std::pair<std::string_view, std::uint64_t>> fallbacks;
 };
 
-class Pool : public std::enable_shared_from_this<Pool> {
+class Pool final : public std::enable_shared_from_this<Pool>, private Lessor {
  public:
   /// `seed` feeds ties and the random policies.
   static std::shared_ptr<Pool> make(config::Policy policy, double decode_weight, std::uint64_t seed);
 
-  /// The one door for changes of the set: replicas are matched by name; one that is no longer named takes no more
-  /// requests and keeps its index. Returns the index of each spec, in order.
+  /// All changes of the set pass here. Replicas are matched by name; one that is no longer named takes no more requests
+  /// and keeps its index. Returns the index of each spec, in order.
   std::vector<ReplicaIndex> set_replicas(std::span<const ReplicaSpec> specs, Moment now);
 
-  /// Chooses a replica and takes a lease on it. `tried` are replicas this request has been to: chosen only if
-  /// there is no other.
+  /// Chooses a replica and takes a lease on it. `tried` are replicas that this request has been to: one of them is
+  /// chosen only if there is no other.
   Offered offer(const metrics::wire::RequestFacts& facts, Moment now, std::span<const ReplicaIndex> tried = {});
 
   ReplicaLoad load(ReplicaIndex replica, Moment now);
   std::uint32_t in_flight() const;
 
  private:
-  friend class Lease;
-
   struct Replica {
     explicit Replica(Moment now) : ledger(now), tested(now) {}
 
@@ -89,19 +88,25 @@ class Pool : public std::enable_shared_from_this<Pool> {
     ReplicaRates rates;
     bool removed = false;
     double speed = 1;
-    Moment tested{};                                ///< When its speed was last learned from.
-    std::uint64_t kv_full = 0, unknown_prompt = 0;  ///< Fallbacks.
+    Moment tested{};                                ///< When something was last learned of its speed.
+    std::uint64_t kv_full = 0, unknown_prompt = 0;  ///< Counts of fallbacks.
   };
 
   Pool(config::Policy policy, double decode_weight, std::uint64_t seed);
 
-  void first_token(Lease& lease, Moment now);
-  Company end(Lease& lease, const End& end, Moment now);
+  Tokens first_token(const Holding& holding, Moment now) override;
+  Concurrency end(Holding holding, const End& end, Moment now) override;
 
-  // All below: with the mutex held.
+  /// Whatever frees room on a replica does it here: a lease's end, with or without end(), and a change of the set.
+  /// `change` runs with the mutex held; what it returns is handed on when the mutex has been given back. A waiting
+  /// queue adds its grants here: chosen after `change`, handed to their sink after the mutex.
+  template <class Change>
+  auto free_room(Moment now, Change change);
+
+  // The mutex is held by the caller of everything below.
   Moment latest(Moment now);
   ReplicaIndex index_of(const std::string& name, Moment now);
-  Standing standing(ReplicaIndex index, std::span<const ReplicaIndex> tried) const;
+  ReplicaView view_of(ReplicaIndex index, std::span<const ReplicaIndex> tried) const;
   Refused refusal(Refused::Reason reason) const;
   void learn(Replica& replica, const metrics::wire::RequestFacts& facts, const End& end,
              const TokenLedger::Closed& closed);
@@ -110,16 +115,16 @@ class Pool : public std::enable_shared_from_this<Pool> {
 
   mutable std::mutex mutex_;
   Moment latest_ = Moment::min();
-  std::vector<std::unique_ptr<Replica>> replicas_;  ///< By index; leases point into them.
-  std::unique_ptr<ReplicaPolicy> policy_;
-  Random random_;
+  std::vector<std::unique_ptr<Replica>> replicas_;  ///< Indexed by ReplicaIndex; leases point into them.
+  std::unique_ptr<policy::Policy> policy_;
+  policy::Random random_;
   TokenEstimator estimator_;
   ExpectedOutput expected_output_;
   FinishedTokens finished_;
   TokenLedger::Ticket tickets_ = 0;
   std::uint32_t in_flight_ = 0;
-  std::vector<Standing> standings_;  ///< Of the decision under way; kept for its memory.
-  std::vector<double> rates_;        ///< Likewise.
+  std::vector<ReplicaView> views_;  ///< The decision under way uses it; it is kept for its memory.
+  std::vector<double> rates_;        ///< It is kept for its memory, too.
 };
 
 }  // namespace weir::balancer

@@ -1,12 +1,12 @@
-// How fast a replica works, learned from what it did.
+// This learns how fast a replica works from what it did.
 //
-// Prefill: uncached prompt tokens finished per second in which any prompt was pending, both fading with the pending
-// time. So idle time says nothing, and a replica that gets less traffic is not taken for a slow one. Time is read when
-// a prompt is finished, never in the middle of one; the time that failures took counts with the next success, their
-// tokens never do.
-// Decode: output tokens per second of one request, between its first token and its end, EWMA.
+// The prefill rate is the uncached prompt tokens that were finished per second in which any prompt was pending; tokens
+// and seconds fade with the pending time. So idle time says nothing, and a replica that gets less traffic is not taken
+// for a slow one. Time is read when a prompt is finished, never in the middle of one. The time that failures took
+// counts with the next success; their tokens never count. The decode rate is the output tokens per second of one
+// request between its first token and its end, as an EWMA.
 //
-// Owned by a Pool, under its mutex.
+// A Pool owns it and calls it under its mutex.
 #pragma once
 
 #include <cstdint>
@@ -19,20 +19,20 @@ namespace weir::balancer {
 
 class ReplicaRates {
  public:
-  /// Before so many requests a rate is not known.
+  /// A rate is known after so many requests.
   static constexpr std::uint32_t requests_needed = 20;
-  /// Pending seconds in which what was learned fades to 1/e.
+  /// What was learned fades to 1/e in so many pending seconds.
   static constexpr double memory_seconds = 30;
 
-  /// A first token came. `pending_seconds`: the integral up to now (TokenLedger::pending_seconds).
+  /// A first token came. `pending_seconds` is the integral up to now (TokenLedger::pending_seconds).
   void prompt_finished(Tokens prompt, double pending_seconds);
   /// The prompt that was finished as `taken_for` turned out to have `uncached` tokens to work on.
   void prompt_settled(Tokens taken_for, Tokens uncached);
-  /// What prefill was is no longer known: it is learned anew, from `requests_needed` requests on.
+  /// The prefill rate is no longer known: it is learned anew, from `requests_needed` requests on.
   void forget_prefill(double pending_seconds);
   void answer_finished(Tokens output, double decode_seconds);
 
-  /// Tokens per second.
+  /// Both are in tokens per second.
   std::optional<double> prefill() const;
   std::optional<double> decode() const;
 
@@ -44,12 +44,12 @@ class ReplicaRates {
   std::uint32_t answers_ = 0;
 };
 
-/// The middle value, or the mean of the two middle ones; 0 of none. Reorders.
+/// Returns the middle value, or the mean of the two middle ones; 0 where there are none. Reorders `values`.
 double median_of(std::span<double> values);
 
-/// A replica's speed beside its pool's median, within 0.25 to 4; 1 where there is nothing to compare, and within 10 %
-/// of the median: what is learned of equal replicas differs by chance, and any difference at all would break every tie,
-/// so that at light load one of them got all the traffic.
+/// Returns a replica's speed beside its pool's median, within 0.25 to 4. It is 1 where there is nothing to compare, and
+/// within 10 % of the median: what is learned of equal replicas differs by chance, and any difference at all would
+/// break every tie, so that at light load one of them got all the traffic.
 double relative_speed(std::optional<double> rate, double median);
 
 }  // namespace weir::balancer

@@ -9,12 +9,13 @@ namespace {
 
 using metrics::wire::RequestFacts;
 
-constexpr Tokens teaches_nothing_below = 8;       // Tokens.
-constexpr Tokens believable_prompt = 10'000'000;  // A report above it is cut: sums and rates stay sane.
+constexpr Tokens teaches_nothing_below = 8;
+/// A report above it is cut, so that sums and rates stay sane.
+constexpr Tokens believable_prompt = 10'000'000;
 
 bool has_text(const RequestFacts& facts) { return facts.text.messages > 0 || facts.text.chars() > 0; }
 
-/// All of the prompt is text that was seen.
+/// True if all of the prompt is text that weir has seen.
 bool teaches(const RequestFacts& facts) {
   return has_text(facts) && !facts.prompt_token_ids && facts.images == 0 && !facts.stored_context;
 }
@@ -45,7 +46,7 @@ void TokenEstimator::learn(const RequestFacts& facts, std::optional<Tokens> prom
   if (prompt_tokens || guess.known) remember(std::min(prompt_tokens.value_or(guess.tokens), believable_prompt));
   if (!prompt_tokens || *prompt_tokens < teaches_nothing_below || !teaches(facts)) return;
   const auto truth = static_cast<double>(std::min(*prompt_tokens, believable_prompt));
-  const auto below = [](const TokenWeights* above) { return above ? above->heir() : TokenWeights{}; };
+  const auto below = [](const TokenWeights* above) { return above ? above->as_prior() : TokenWeights{}; };
   for (TokenWeights* row : learned_.find_or_make(facts, below)) {
     if (row) row->learn(facts.text, truth);
   }

@@ -1,4 +1,4 @@
-// How many tokens a prompt has, estimated without a tokenizer and learned from the usage that replicas report.
+// This estimates how many tokens a prompt has, without a tokenizer, and learns from the usage that replicas report.
 //
 // Weights (token_weights.hpp) are learned per (model, API), per model, per API and for the pool (per_model.hpp): a
 // model that is new starts from what its neighbours have taught, and one that has been answered five times stands on
@@ -8,7 +8,7 @@
 // engine adds what it has kept, teach nothing. Where a body was not understood, the prompt is unknown and the mean of
 // the last 1000 known ones stands for it.
 //
-// Owned by a Pool, under its mutex. An estimate costs well under a microsecond, as does learning.
+// A Pool owns it and calls it under its mutex. An estimate costs well under a microsecond, as does learning.
 #pragma once
 
 #include <cstddef>
@@ -26,17 +26,17 @@ namespace weir::balancer {
 class TokenEstimator {
  public:
   static constexpr Tokens image_tokens = 1000;        ///< Vision encoders give one image 256 to 2000.
-  static constexpr Tokens unknown_before_any = 2048;  ///< An unknown prompt while none is known.
+  static constexpr Tokens unknown_before_any = 2048;  ///< An unknown prompt counts so much while no prompt is known.
   static constexpr std::size_t remembered_prompts = 1000;
 
   struct Estimate {
     Tokens tokens = 0;
-    bool known = true;  ///< False: nothing but the mean of other prompts.
+    bool known = true;  ///< If false, `tokens` is nothing but the mean of other prompts.
   };
 
   Estimate estimate(const metrics::wire::RequestFacts& facts) const;
 
-  /// To be called for successful answers only. `prompt_tokens`: as the replica counted them, where it did.
+  /// The caller gives successful answers only. `prompt_tokens` is the replica's own count, where it told one.
   void learn(const metrics::wire::RequestFacts& facts, std::optional<Tokens> prompt_tokens);
 
  private:
@@ -44,7 +44,7 @@ class TokenEstimator {
   void remember(Tokens prompt);
 
   PerModel<TokenWeights> learned_;
-  std::vector<Tokens> recent_;  ///< A ring once it is full.
+  std::vector<Tokens> recent_;  ///< This is a ring once it is full.
   std::size_t oldest_ = 0;
   Tokens recent_sum_ = 0;
 };

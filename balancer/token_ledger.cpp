@@ -107,10 +107,10 @@ TokenLedger::Closed TokenLedger::close(Ticket ticket, bool answered, Tokens outp
   Closed closed;
   closed.prompt = entry.prompt;
   closed.first_token = entry.first_token;
-  closed.company.in_flight_at_start = entry.in_flight_at_start;
-  // A request that took no time was with those that were there.
+  closed.concurrency.in_flight_at_start = entry.in_flight_at_start;
+  // A request that took no time ran beside those that are here now.
   const double lasted = metrics::seconds(updated_ - entry.since);
-  closed.company.in_flight_mean =
+  closed.concurrency.in_flight_mean =
       lasted > 0 ? (prefill_seconds_ + decode_seconds_ - entry.in_flight_seconds_at_start) / lasted : in_flight() + 1;
   return closed;
 }

@@ -1,11 +1,11 @@
-// What one replica still has to do, in tokens, and for how long it has been busy doing it.
+// A ledger says what one replica still has to do, in tokens, and for how long it has been busy doing it.
 //
-// Owned by a Pool, which calls everything here under its mutex; only StreamedTokens is touched without it. Each call
+// A Pool owns it and calls everything here under its mutex; only StreamedTokens is touched without it. Each call
 // costs O(log n) for n requests in flight, and O(n) while requests that are not streamed are among them.
 //
 // A request's prompt is in prefill_left from the choice to its first token, its expected output in decode_left from the
 // choice until it was streamed. Whatever the request's end, what is left of both goes: at idle every gauge is exactly
-// zero. One exception, for 1 s: see `failure_memory`.
+// zero. There is one exception, for 1 s: see `failure_memory`.
 #pragma once
 
 #include <atomic>
@@ -19,18 +19,18 @@
 
 namespace weir::balancer {
 
-/// How busy the replica was while a request ran there, this request not counted at its start.
-struct Company {
+/// How many requests the replica worked on while one ran there. That one is not counted at its start.
+struct Concurrency {
   std::uint32_t in_flight_at_start = 0;
-  double in_flight_mean = 0;  ///< Time-weighted, this request counted.
+  double in_flight_mean = 0;  ///< The mean over time; it counts this request.
 };
 
-/// The counters that stream loops write per token: a cache line of their own for each replica, relaxed. A lease takes
-/// off decode_left no more than it put there, and the mutex orders every lease's first write after its opening and
-/// its last before its close: neither counter can be read below zero.
+/// Stream loops write these counters per token; each replica's have a cache line of their own, and all access is
+/// relaxed. A lease takes off decode_left no more than it put there, and the mutex orders every lease's first write
+/// after its opening and its last before its close: neither counter can be read below zero.
 struct alignas(64) StreamedTokens {
   std::atomic<Tokens> decode_left{0};
-  std::atomic<Tokens> resident{0};  ///< Output tokens of the requests in flight, expected or not.
+  std::atomic<Tokens> resident{0};  ///< The output tokens of the requests in flight, expected or not.
 
   void stream(Tokens expected, Tokens all) {
     decode_left.fetch_sub(expected, std::memory_order_relaxed);
@@ -40,7 +40,7 @@ struct alignas(64) StreamedTokens {
 
 class TokenLedger {
  public:
-  using Ticket = std::uint64_t;  ///< Rising: an older request has the lower ticket.
+  using Ticket = std::uint64_t;  ///< Tickets rise: an older request has the lower one.
 
   /// A request that ended before its first token without an answer leaves its prompt in prefill_left for so long: a
   /// failure is not capacity, and a replica that fails fast must not draw the traffic.
@@ -51,46 +51,47 @@ class TokenLedger {
     bool stream = true;  ///< Token events will come, so that nothing has to be guessed in the meantime.
   };
 
-  /// At which requests without token events are taken to advance, in tokens per second. 0: not known, they stay
-  /// where they are until their end.
+  /// Requests without token events are taken to advance at these rates, in tokens per second. Where a rate is 0, it is
+  /// not known, and they stay where they are until their end.
   struct DrainRates {
-    double prefill = 0;  ///< Of the whole replica: the oldest prompt is worked on first.
-    double decode = 0;   ///< Of each request.
+    double prefill = 0;  ///< The rate of the whole replica, which works on the oldest prompt first.
+    double decode = 0;   ///< The rate of each request.
   };
 
-  /// What the pool learns from when a request has ended.
+  /// The pool learns from this when a request has ended.
   struct Closed {
-    Company company;
+    Concurrency concurrency;
     Tokens prompt = 0;
     std::optional<Moment> first_token;
   };
 
   explicit TokenLedger(Moment start) : updated_(start) {}
 
-  /// Brings everything up to `now`: integrals, forgotten failures, work that is taken to be done. The gauges are as of
+  /// Brings everything up to `now`: integrals, forgotten failures, work that is taken to be done. The gauges hold for
   /// the latest call of any member that takes the time. A `now` before the latest one counts as the latest one.
   void advance(Moment now);
 
   void open(Ticket ticket, const Work& work, Moment now);
 
   /// The prompt leaves prefill_left. Returns the output tokens that the lease shall take off itself from now on, in
-  /// addition to what it holds: those of a request that was not expected to show any. Absent: not the first one.
+  /// addition to what it holds: those of a request that was not expected to show any. Returns nothing if another token
+  /// came before.
   std::optional<Tokens> first_token(Ticket ticket, Moment now);
 
-  /// `output_left` and `streamed`: what the lease holds, and what it has put into StreamedTokens::resident.
+  /// `output_left` is what the lease still holds, `streamed` what it has put into StreamedTokens::resident.
   Closed close(Ticket ticket, bool answered, Tokens output_left, Tokens streamed, Moment now);
 
   void set_drain_rates(DrainRates rates) { rates_ = rates; }
 
   Tokens prefill_left() const { return prefill_left_; }
   Tokens decode_left() const { return streamed_.decode_left.load(std::memory_order_relaxed); }
-  /// Prompts and output so far of all that runs here: what lies in the replica's KV cache.
+  /// The prompts and the output so far of all that runs here, which lie in the replica's KV cache.
   Tokens resident() const { return prompts_ + streamed_.resident.load(std::memory_order_relaxed); }
   std::uint32_t in_flight() const { return static_cast<std::uint32_t>(entries_.size()); }
   std::uint32_t recent_failures() const { return static_cast<std::uint32_t>(failures_.size()); }
   double oldest_unanswered_seconds() const;
 
-  /// Integrals, in seconds. `pending`: time in which any streamed prompt was waiting for its first token.
+  /// These are integrals, in seconds. `pending` is the time in which any streamed prompt waited for its first token.
   double busy_seconds() const { return busy_seconds_; }
   double prefill_seconds() const { return prefill_seconds_; }
   double decode_seconds() const { return decode_seconds_; }
@@ -103,9 +104,9 @@ class TokenLedger {
     Moment since;
     Tokens prompt = 0;
     bool silent = false;     ///< No token event is expected: work and output are drained here.
-    double work = 0;         ///< Of the prompt, by the learned rate.
+    double work = 0;         ///< What the learned rate has left to do of the prompt.
     double output_left = 0;  ///< Held here while silent, else by the lease.
-    Tokens drained = 0;      ///< Output taken to have been made while silent.
+    Tokens drained = 0;      ///< The output that was taken to be made while silent.
     std::optional<Moment> first_token;
     std::uint32_t in_flight_at_start = 0;
     double in_flight_seconds_at_start = 0;
@@ -120,11 +121,11 @@ class TokenLedger {
 
   StreamedTokens streamed_;
   std::map<Ticket, Entry> entries_;
-  std::deque<Failure> failures_;  ///< In the order in which they are forgotten.
+  std::deque<Failure> failures_;  ///< They stand in the order in which they are forgotten.
   Moment updated_;
   DrainRates rates_;
   Tokens prefill_left_ = 0, prompts_ = 0;
-  std::uint32_t silent_ = 0, pending_ = 0, streaming_ = 0;  ///< Sum to the number of entries.
+  std::uint32_t silent_ = 0, pending_ = 0, streaming_ = 0;  ///< Their sum is the number of entries.
   double busy_seconds_ = 0, prefill_seconds_ = 0, decode_seconds_ = 0, pending_seconds_ = 0;
 };
 

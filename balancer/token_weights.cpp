@@ -6,10 +6,14 @@ namespace weir::balancer {
 
 namespace {
 
-constexpr double noise = 0.1;             // Of a truth, relative: what no weights explain.
-constexpr double doubt_regained = 0.005;  // Of the most there is, with each answer.
-constexpr double most_error = 0.5;        // Of the larger of truth and estimate: more is a lie or an outlier.
-constexpr double least_scale = 20;        // Tokens. Of tiny prompts a few tokens too many are no large error.
+/// No weights explain so much of a truth, relative to it.
+constexpr double noise = 0.1;
+/// Each answer gives back such a share of the most variance.
+constexpr double variance_regained = 0.005;
+/// An error larger than this share of truth and estimate, whichever is larger, is a lie or an outlier.
+constexpr double most_error = 0.5;
+/// Below so many tokens an error is taken relative to this: a few tokens too many are no large error of a tiny prompt.
+constexpr double least_scale = 20;
 
 }  // namespace
 
@@ -40,21 +44,22 @@ void TokenWeights::learn(const metrics::wire::TextFeatures& text, double truth) 
   const double scale = std::max({truth, estimate, least_scale});
   const double error = std::clamp(truth - estimate, -most_error * scale, most_error * scale);
 
-  double variance = noise * scale * noise * scale;  // Of the error, as far as it was to be expected.
-  for (std::size_t i = 0; i < count; ++i) variance += doubt_[i] * share[i] * share[i];
+  double error_variance = noise * scale * noise * scale;  // What was to be expected of the error.
+  for (std::size_t i = 0; i < count; ++i) error_variance += variance_[i] * share[i] * share[i];
   for (std::size_t i = 0; i < count; ++i) {
-    const double gain = doubt_[i] * share[i] / variance;
+    const double gain = variance_[i] * share[i] / error_variance;
     weights_[i] *= 1 + std::clamp(gain * error, -most_change, most_change);
     weights_[i] = std::clamp(weights_[i], least[i], most[i]);
-    doubt_[i] = std::min(doubt_[i] * (1 - gain * share[i]) + doubt_regained * most_doubt[i], most_doubt[i]);
+    const double left = variance_[i] * (1 - gain * share[i]);
+    variance_[i] = std::min(left + variance_regained * most_variance[i], most_variance[i]);
   }
   ++answers_;
 }
 
-TokenWeights TokenWeights::heir() const {
-  TokenWeights heir;
-  heir.weights_ = weights_;
-  return heir;
+TokenWeights TokenWeights::as_prior() const {
+  TokenWeights prior;
+  prior.weights_ = weights_;
+  return prior;
 }
 
 }  // namespace weir::balancer

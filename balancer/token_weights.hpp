@@ -1,12 +1,12 @@
-// How many tokens a text has, as a sum over what is counted of it, and how that sum is learned.
+// This estimates how many tokens a text has, as a weighted sum over what is counted of it, and learns the weights.
 //
 //   tokens = sum over scripts of w * code points + w * messages + w + w * bytes of the tools + w, if there are tools
 //
-// Each weight comes with a doubt: the variance of its logarithm. An answer's error is shared out among the weights by
-// their doubt and by what they contributed to the estimate, and those that took part are doubted less afterwards: a
+// Each weight comes with a variance: that of its logarithm. An answer's error is shared out among the weights by their
+// variance and by what they contributed to the estimate, and the variance of those that took part shrinks: this is a
 // Kalman filter that keeps the diagonal only. So a weight that the traffic has settled holds still while a new one
-// moves, and what a long text says of its letters does not touch what a template adds to a message. Doubt grows back a
-// little with each answer, which is what lets the weights follow a change of tokenizer.
+// moves, and what a long text says of its letters does not touch what a template adds to a message. The variance grows
+// back a little with each answer, which is what lets the weights follow a change of tokenizer.
 //
 // Whatever an answer claims, no weight moves by more than 9 %. An estimate and a step cost a few multiplications a
 // weight.
@@ -22,9 +22,9 @@ namespace weir::balancer {
 
 class TokenWeights {
  public:
-  static constexpr double most_change = 0.09;  ///< Of a weight, by one answer.
+  static constexpr double most_change = 0.09;  ///< One answer moves a weight by no larger share than this.
 
-  /// Tokens of a text; may be less than one.
+  /// Returns the tokens of a text, which may be less than one.
   double of(const metrics::wire::TextFeatures& text) const;
 
   /// The text had `truth` tokens, > 0.
@@ -32,24 +32,25 @@ class TokenWeights {
 
   std::uint64_t answers() const { return answers_; }
 
-  /// The same weights, to be learned anew.
-  TokenWeights heir() const;
+  /// The same weights with the variance of new ones: what a row below this one begins with.
+  TokenWeights as_prior() const;
 
  private:
-  /// The scripts in their order, and behind them what a chat template adds to.
+  /// The scripts come first, in their order; what a chat template adds to follows.
   enum Feature : std::size_t { message = metrics::wire::script_count, constant, tool_byte, tools, count };
   using Vector = std::array<double, count>;
 
   static Vector features_of(const metrics::wire::TextFeatures& text);
 
-  // Per code point: letters, punctuation, digits, Latin extended, Cyrillic and Greek, Arabic to Thai, CJK, other.
-  // Of the tools the strings count as text; per byte of the schema, its punctuation comes on top.
+  // The first eight are per code point: letters, punctuation, digits, Latin extended, Cyrillic and Greek, Arabic to
+  // Thai, CJK, other. The strings of the tools count as text; the weight per byte of the schema adds its punctuation.
   Vector weights_{0.25, 0.33, 0.5, 0.33, 0.5, 0.6, 0.8, 1.5, 4, 10, 0.1, 40};
-  Vector doubt_ = most_doubt;
+  Vector variance_ = most_variance;
   std::uint64_t answers_ = 0;
 
-  // Priors for scripts are known within a third, say; what templates add, hardly at all.
-  static constexpr Vector most_doubt{0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 1, 1, 1, 1};
+  // What a weight begins with and never exceeds. A script's weight is known within a third or so before any answer,
+  // what a template adds hardly at all.
+  static constexpr Vector most_variance{0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 1, 1, 1, 1};
 };
 
 }  // namespace weir::balancer

@@ -8,7 +8,7 @@
 namespace weir::config {
 namespace {
 
-constexpr std::string_view kExpected =
+constexpr std::string_view address_form =
     "must be a numeric address and a port, such as \"127.0.0.1:8080\", \"[::1]:8080\", or \"0.0.0.0:8080\" for every "
     "interface";
 
@@ -37,9 +37,9 @@ bool takes_all(std::string_view host) { return host == "0.0.0.0" || host == "::"
 
 Parsed<ListenAddress> parse_address(std::string_view text) {
   const auto colon = text.rfind(':');
-  if (colon == std::string_view::npos) return Problem{std::string(kExpected)};
+  if (colon == std::string_view::npos) return Problem{std::string(address_form)};
   const auto host = canonical_host(text.substr(0, colon));
-  if (host.empty()) return Problem{std::string(kExpected)};
+  if (host.empty()) return Problem{std::string(address_form)};
   const auto port = port_in(text.substr(colon + 1));
   if (!port) return Problem{"the port must be a whole number from 0 to 65535"};
   return ListenAddress{host, *port};

@@ -13,7 +13,7 @@ namespace weir::config {
 /// The address comes out in its canonical form, so that equal ones compare equal.
 Parsed<ListenAddress> parse_address(std::string_view text);
 
-/// As `parse_address` reads it back.
+/// Writes an address as `parse_address` reads it back.
 std::string to_text(const ListenAddress& address);
 
 /// 127.0.0.0/8 and ::1. The host is one of a ListenAddress, or a replica's: a name is no loopback but `localhost`.

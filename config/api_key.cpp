@@ -15,23 +15,24 @@
 namespace weir::config {
 namespace {
 
-constexpr std::size_t kLongest = 4096;
+constexpr std::size_t longest_key = 4096;
 
 /// What goes into a header as it is. A blank is no part of any key, but of "Bearer KEY", which weir writes itself.
 bool is_key(std::string_view text) {
-  return !text.empty() && text.size() <= kLongest &&
+  return !text.empty() && text.size() <= longest_key &&
          std::all_of(text.begin(), text.end(), [](char c) { return c > 0x20 && c < 0x7f; });
 }
 
-constexpr std::string_view kKeyIs =
+constexpr std::string_view key_is =
     "1 to 4096 printable ASCII characters without blanks, and without the word \"Bearer\", which weir adds";
 
-/// At most one byte more than a key and its newline may have; nothing where the system says no, which is in errno.
+/// Reads at most one byte more than a key and its newline may have. Returns nothing where the system refuses; errno
+/// says why.
 std::optional<std::string> begin_of(const std::string& path) {
   const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (file < 0) return std::nullopt;
   struct stat status {};
-  std::array<char, kLongest + 3> part{};
+  std::array<char, longest_key + 3> part{};
   std::optional<std::string> text(std::in_place);
   if (::fstat(file, &status) != 0) text.reset();
   if (text && !S_ISREG(status.st_mode)) {
@@ -55,7 +56,7 @@ std::optional<std::string> begin_of(const std::string& path) {
 
 Parsed<std::string> api_key(const toml::node& node) {
   if (const auto* text = node.as_string(); text && is_key(text->get())) return text->get();
-  return Problem{"must be the replica's key in quotes: " + std::string(kKeyIs)};
+  return Problem{"must be the replica's key in quotes: " + std::string(key_is)};
 }
 
 Parsed<std::string> api_key_file(const toml::node& node) {
@@ -74,7 +75,7 @@ Parsed<std::string> api_key_file(const toml::node& node) {
   if (text->ends_with('\r')) text->pop_back();
   if (is_key(*text)) return std::move(*text);
   return Problem{std::string(text->empty() ? "the file is empty" : "the file holds something else than one key") +
-                 "; put the replica's key into it, in one line: " + std::string(kKeyIs)};
+                 "; put the replica's key into it, in one line: " + std::string(key_is)};
 }
 
 }  // namespace weir::config

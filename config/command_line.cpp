@@ -44,7 +44,7 @@ const CLI::Option* missing_option(const CLI::App& app) {
   return nullptr;
 }
 
-/// Where a word stands that nothing was known to do with: in front of the command, or behind it.
+/// Tells where an unknown word stands: in front of the command, or behind it.
 struct Stray {
   const CLI::App* app;
   const CLI::App* command;  ///< The command that was given, if any.
@@ -91,9 +91,9 @@ std::optional<int> parse_command_line(CLI::App& app, int argc, const char* const
     const auto kind = static_cast<CLI::ExitCodes>(error.get_exit_code());
     const bool by_words = kind == CLI::ExitCodes::ExtrasError || kind == CLI::ExitCodes::RequiredError;
     const auto told = by_words ? wrong_word(app) : std::string();
-    if (told.empty()) return app.exit(error) == 0 ? 0 : kWrongUsage;
+    if (told.empty()) return app.exit(error) == 0 ? 0 : wrong_usage;
     std::fprintf(stderr, "%s\nRun with --help for what is known, with examples.\n", told.c_str());
-    return kWrongUsage;
+    return wrong_usage;
   }
 }
 

@@ -10,7 +10,7 @@ class App;
 
 namespace weir::config {
 
-inline constexpr int kWrongUsage = 2;
+inline constexpr int wrong_usage = 2;
 
 /// Nothing where the command line is right; else help, version or an error has been printed, and this is the exit
 /// status. Callbacks of subcommands have run within.

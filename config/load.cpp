@@ -18,7 +18,7 @@ namespace weir::config {
 namespace {
 
 /// Far above any settings; keeps a wrong path (a log, a device) from filling the memory.
-constexpr std::size_t kLargestFile = std::size_t{1024} * 1024;
+constexpr std::size_t largest_file = std::size_t{1024} * 1024;
 
 using File = std::unique_ptr<std::FILE, int (*)(std::FILE*)>;
 
@@ -57,7 +57,7 @@ std::variant<std::string, SettingsError> read_file(const std::string& path) {
   std::array<char, 16'384> part;
   while (const auto length = std::fread(part.data(), 1, part.size(), file.get())) {
     text.append(part.data(), length);
-    if (text.size() > kLargestFile) return unreadable("it is larger than 1 MiB");
+    if (text.size() > largest_file) return unreadable("it is larger than 1 MiB");
   }
   if (std::ferror(file.get()) != 0) return unreadable(system_says(errno));
   return text;

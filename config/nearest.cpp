@@ -8,8 +8,8 @@
 namespace weir::config {
 namespace {
 
-constexpr std::size_t kShortestPrefix = 3;
-constexpr std::size_t kLongestWord = 64;  // Known words are shorter; the distance costs their product.
+constexpr std::size_t shortest_prefix = 3;
+constexpr std::size_t longest_word = 64;  // Known words are shorter; the distance costs their product.
 
 std::string folded(std::string_view word) {
   std::string result(word);
@@ -40,7 +40,7 @@ std::size_t distance(const std::string& a, const std::string& b) {
 }  // namespace
 
 std::string_view nearest(std::string_view word, std::span<const std::string_view> candidates) {
-  if (word.size() > kLongestWord) return {};
+  if (word.size() > longest_word) return {};
   const auto wanted = folded(word);
   std::string_view best, longer;
   std::size_t fewest = word.size() / 3 + 1;
@@ -57,7 +57,7 @@ std::string_view nearest(std::string_view word, std::span<const std::string_view
     }
   }
   if (!best.empty()) return best;
-  return word.size() >= kShortestPrefix && longer_ones == 1 ? longer : std::string_view();
+  return word.size() >= shortest_prefix && longer_ones == 1 ? longer : std::string_view();
 }
 
 }  // namespace weir::config

@@ -15,7 +15,7 @@ namespace {
 
 using Places = std::map<std::string, const toml::node*, std::less<>>;
 
-constexpr OneOf<Policy, 5> kPolicy{{{{"least_queued_tokens", Policy::least_queued_tokens},
+constexpr OneOf<Policy, 5> policies{{{{"least_queued_tokens", Policy::least_queued_tokens},
                                      {"round_robin", Policy::round_robin},
                                      {"random", Policy::random},
                                      {"least_requests", Policy::least_requests},
@@ -54,7 +54,7 @@ Pool PoolReading::pool(const toml::table& source) {
     refuse_taken(table, "name", *node, pool.name, pool_names_, "names are unique in the file");
   }
   read_models(table, source, pool);
-  table.read("policy", pool.policy, kPolicy);
+  table.read("policy", pool.policy, policies);
   table.read("decode_weight", pool.decode_weight, Number{0, 1000});
 
   Places urls;

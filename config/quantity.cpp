@@ -10,12 +10,12 @@
 namespace weir::config {
 namespace {
 
-// In order of size, so that formatting from the back finds the largest unit that divides.
-constexpr std::pair<std::string_view, std::int64_t> kTimes[] = {
+// Units stand in order of size, so that formatting from the back finds the largest unit that divides.
+constexpr std::pair<std::string_view, std::int64_t> times[] = {
     {"ms", 1}, {"s", 1000}, {"m", 60'000}, {"h", 3'600'000}};
-constexpr std::pair<std::string_view, std::int64_t> kBinarySizes[] = {
+constexpr std::pair<std::string_view, std::int64_t> binary_sizes[] = {
     {"B", 1}, {"KiB", 1LL << 10}, {"MiB", 1LL << 20}, {"GiB", 1LL << 30}};
-constexpr std::pair<std::string_view, std::int64_t> kDecimalSizes[] = {
+constexpr std::pair<std::string_view, std::int64_t> decimal_sizes[] = {
     {"KB", 1000}, {"MB", 1'000'000}, {"GB", 1'000'000'000}};
 
 struct NumberAndUnit {
@@ -62,7 +62,7 @@ std::string format_whole(std::int64_t amount, const Units& units) {
 std::optional<Seconds> parse_duration(std::string_view text) {
   const auto [number_text, unit_text] = split(text);
   const auto number = number_in<double>(number_text);
-  const auto milliseconds = unit_in(unit_text, kTimes);
+  const auto milliseconds = unit_in(unit_text, times);
   if (!number || !milliseconds) return {};
   const double seconds = *number * (static_cast<double>(*milliseconds) / 1000);
   if (!std::isfinite(seconds)) return {};
@@ -72,15 +72,15 @@ std::optional<Seconds> parse_duration(std::string_view text) {
 std::optional<std::int64_t> parse_size(std::string_view text) {
   const auto [number_text, unit_text] = split(text);
   const auto number = number_in<std::int64_t>(number_text);
-  auto bytes = unit_in(unit_text, kBinarySizes);
-  if (!bytes) bytes = unit_in(unit_text, kDecimalSizes);
+  auto bytes = unit_in(unit_text, binary_sizes);
+  if (!bytes) bytes = unit_in(unit_text, decimal_sizes);
   if (!number || !bytes || *number > std::numeric_limits<std::int64_t>::max() / *bytes) return {};
   return *number * *bytes;
 }
 
-std::string format_duration(Seconds time) { return format_whole(std::llround(time.count() * 1000), kTimes); }
+std::string format_duration(Seconds time) { return format_whole(std::llround(time.count() * 1000), times); }
 
-std::string format_size(std::int64_t bytes) { return format_whole(bytes, kBinarySizes); }
+std::string format_size(std::int64_t bytes) { return format_whole(bytes, binary_sizes); }
 
 std::string format_number(double number) {
   std::array<char, 400> text;  // The largest double has 309 digits before its point.

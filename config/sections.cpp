@@ -9,9 +9,9 @@
 namespace weir::config {
 namespace {
 
-constexpr std::int64_t kKiB = 1024;
-constexpr std::int64_t kMiB = 1024 * kKiB;
-constexpr std::int64_t kGiB = 1024 * kMiB;
+constexpr std::int64_t kib = 1024;
+constexpr std::int64_t mib = 1024 * kib;
+constexpr std::int64_t gib = 1024 * mib;
 
 void read_server(TableReader table, Server& server, std::vector<Listener>& listeners) {
   std::vector<Listener> found;
@@ -79,9 +79,9 @@ void read_log(TableReader table, Log& log) {
 }
 
 void read_limits(TableReader table, Limits& limits) {
-  table.read("request_head", limits.request_head, Size{kKiB, kMiB});
-  table.read("request_body", limits.request_body, Size{kKiB, kGiB});
-  table.read("read_ahead", limits.read_ahead, Size{4 * kKiB, kGiB});
+  table.read("request_head", limits.request_head, Size{kib, mib});
+  table.read("request_body", limits.request_body, Size{kib, gib});
+  table.read("read_ahead", limits.read_ahead, Size{4 * kib, gib});
   table.read("connections", limits.connections, Whole<std::size_t>{1, 1'000'000});
   table.read("idle_upstream_connections", limits.idle_upstream_connections, Whole<std::size_t>{0, 10'000});
   table.read("head_time", limits.head_time, &time);

@@ -21,7 +21,7 @@ struct ListenAddress {
   bool operator==(const ListenAddress&) const = default;
 };
 
-/// Where a replica is: `http://host[:port][/prefix]`. The prefix is put before the path of every request.
+/// The place of a replica: `http://host[:port][/prefix]`. The prefix is put before the path of every request.
 struct ReplicaUrl {
   std::string host;  ///< Name or address, without brackets.
   std::uint16_t port = 80;
@@ -56,7 +56,7 @@ enum class LogFormat { text, json };
 struct Log {
   std::string requests = "requests.jsonl";  ///< File of the request log; "-" = standard output, "" = off.
   LogLevel level = LogLevel::info;
-  LogFormat format = LogFormat::text;  ///< Of weir's own messages on standard error.
+  LogFormat format = LogFormat::text;  ///< The form of weir's own messages on standard error.
   std::string instance;                ///< Name of this weir in the request log; empty: the host's name.
   bool operator==(const Log&) const = default;
 };
@@ -65,18 +65,18 @@ struct Log {
 struct Limits {
   std::size_t request_head = 64 * 1024;
   std::size_t request_body = 16 * 1024 * 1024;
-  std::size_t read_ahead = 1024 * 1024;        ///< Bytes held for a client that reads slowly before reading stops.
-  std::size_t connections = 10'000;            ///< Client connections, all listeners together.
-  std::size_t idle_upstream_connections = 32;  ///< Kept open for each replica on each loop.
-  Seconds head_time{10};                       ///< For a request head, once begun.
-  Seconds body_time{60};                       ///< For a request body without any progress.
-  Seconds client_idle{75};                     ///< A kept-alive client connection without a request.
-  Seconds client_stall{120};                   ///< A client that takes nothing of an answer.
+  std::size_t read_ahead = 1024 * 1024;        ///< Reading stops when so many bytes are held for a slow client.
+  std::size_t connections = 10'000;            ///< All listeners together have so many client connections.
+  std::size_t idle_upstream_connections = 32;  ///< Each loop keeps so many open for each replica.
+  Seconds head_time{10};                       ///< A request head may take so long, once begun.
+  Seconds body_time{60};                       ///< A request body may make no progress for so long.
+  Seconds client_idle{75};                     ///< A kept-alive client connection may have no request for so long.
+  Seconds client_stall{120};                   ///< A client may take nothing of an answer for so long.
   Seconds connect{2};
-  Seconds first_token{300};  ///< From the send to the first token of a streamed answer.
+  Seconds first_token{300};  ///< This runs from the send to the first token of a streamed answer.
   Seconds between_tokens{120};
-  Seconds whole_answer{1800};  ///< Of a request that is not streamed.
-  Seconds upstream_idle{4};    ///< Below the engines' own keep-alive (uvicorn closes after 5 s).
+  Seconds whole_answer{1800};  ///< A request that is not streamed may take so long.
+  Seconds upstream_idle{4};    ///< This stays below the engines' own keep-alive (uvicorn closes after 5 s).
   Seconds accept_hold{10};     ///< A streamed answer's head waits this long for its first event; 0 = sent at once.
   Seconds drain_delay{5};      ///< After TERM the listeners stay open this long.
   Seconds drain{300};          ///< After that, streams may finish this long.
@@ -88,9 +88,9 @@ enum class ReadClock { kernel, read };
 
 struct Measure {
   ReadClock clock = ReadClock::kernel;  ///< The moment of a read: when the kernel received it, or when weir read it.
-  bool inject_usage = true;             ///< Ask for usage on OpenAI streams whose client did not; removed again.
-  /// With inject_usage: ask for usage on every chunk as well (vLLM's continuous_usage_stats); removed again. Tells the
-  /// tokens of each event.
+  bool inject_usage = true;             ///< weir asks for usage on OpenAI streams whose client did not, and removes it.
+  /// With inject_usage, weir asks for usage on every chunk as well (vLLM's continuous_usage_stats) and removes it
+  /// again. It tells the tokens of each event.
   bool inject_continuous_usage = false;
   bool operator==(const Measure&) const = default;
 };
@@ -100,7 +100,7 @@ enum class Policy { least_queued_tokens, round_robin, random, least_requests, po
 struct Replica {
   std::string name;  ///< Unique in the file.
   ReplicaUrl url;
-  std::string config;  ///< What is compared: free text, few values. Default: the replica's name.
+  std::string config;  ///< What is compared, in free text of few values. The default is the replica's name.
   std::string gpu;
   double weight = 1.0;  ///< > 0
   std::optional<double> cost_per_hour;
@@ -109,7 +109,7 @@ struct Replica {
   std::optional<std::uint32_t> max_in_flight;   ///< Requests at a time.
   std::optional<bool> inject_usage;             ///< Overrides measure.inject_usage.
   std::optional<bool> inject_continuous_usage;  ///< Overrides measure.inject_continuous_usage.
-  /// Sent in place of a client's credential; "" = none. Goes to this replica alone: no log, no error, no page.
+  /// It is sent in place of a client's credential; "" = none. Only this replica sees it: no log, no error, no page.
   std::string api_key;
   bool operator==(const Replica&) const = default;
 };
@@ -126,7 +126,7 @@ struct Pool {
 /// A service level objective of a pool: a request is good if it met every threshold that is set (at least one is).
 struct Slo {
   std::string name;  ///< Unique in the file; the label `slo`.
-  std::string pool;  ///< Of [[pool]].
+  std::string pool;  ///< The name of a [[pool]].
   std::optional<Seconds> ttft_client, ttft, tpot, e2e;
   bool operator==(const Slo&) const = default;
 };

@@ -9,11 +9,11 @@
 namespace weir::config {
 namespace {
 
-constexpr std::size_t kLongest = 80;  // Bytes; enough for a URL, and a line of errors stays a line.
+constexpr std::size_t longest_shown = 80;  // Bytes; enough for a URL, and a line of errors stays a line.
 
 std::string_view cut(std::string_view text) {
-  if (text.size() <= kLongest) return text;
-  std::size_t length = kLongest;
+  if (text.size() <= longest_shown) return text;
+  std::size_t length = longest_shown;
   const auto continues = [&](std::size_t i) { return (static_cast<unsigned char>(text[i]) & 0xc0) == 0x80; };
   while (length > 0 && continues(length)) --length;  // Not in the middle of a UTF-8 character.
   return text.substr(0, length);
@@ -60,7 +60,8 @@ std::string show(const toml::node& value) {
 
 std::string show_key(std::string_view key) {
   constexpr std::string_view bare = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_";
-  const bool is_bare = !key.empty() && key.size() <= kLongest && key.find_first_not_of(bare) == std::string_view::npos;
+  const bool is_bare =
+      !key.empty() && key.size() <= longest_shown && key.find_first_not_of(bare) == std::string_view::npos;
   return is_bare ? std::string(key) : quoted(without_credentials(key));
 }
 

@@ -16,7 +16,7 @@ struct Threshold {
   std::string_view key;
   std::optional<Seconds> Slo::*value;
 };
-constexpr std::array<Threshold, 4> kThresholds{
+constexpr std::array<Threshold, 4> thresholds{
     {{"ttft_client", &Slo::ttft_client}, {"ttft", &Slo::ttft}, {"tpot", &Slo::tpot}, {"e2e", &Slo::e2e}}};
 
 void refuse_unknown_pool(TableReader& table, const toml::node& node, const Slo& slo, const std::vector<Pool>& pools) {
@@ -55,7 +55,7 @@ std::vector<Slo> read_slos(TableReader& file, const std::vector<Pool>& pools, Re
       refuse_unknown_pool(table, *node, slo, pools);
     }
     bool any = false;
-    for (const auto& [key, value] : kThresholds) {
+    for (const auto& [key, value] : thresholds) {
       table.read(key, slo.*value, &time);
       any |= table.has(key);
     }

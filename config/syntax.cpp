@@ -8,12 +8,12 @@
 namespace weir::config {
 namespace {
 
-constexpr std::string_view kBlank = " \t\r";
+constexpr std::string_view blanks = " \t\r";
 
 std::string_view trimmed(std::string_view text) {
-  const auto begin = text.find_first_not_of(kBlank);
+  const auto begin = text.find_first_not_of(blanks);
   if (begin == std::string_view::npos) return {};
-  return text.substr(begin, text.find_last_not_of(kBlank) - begin + 1);
+  return text.substr(begin, text.find_last_not_of(blanks) - begin + 1);
 }
 
 bool contains(std::string_view text, std::string_view part) { return text.find(part) != std::string_view::npos; }
@@ -116,11 +116,11 @@ std::string unclosed_text(const Mistake& mistake) {
 }
 
 /// The tables of which there may be several, each below a header of its own with two brackets.
-constexpr std::array<std::string_view, 3> kLists = {"pool", "pool.replica", "slo"};
+constexpr std::array<std::string_view, 3> list_tables = {"pool", "pool.replica", "slo"};
 
 std::string wrong_table(const Mistake& mistake) {
   const std::string name(named_in(mistake.description));
-  if (std::find(kLists.begin(), kLists.end(), name) == kLists.end()) {
+  if (std::find(list_tables.begin(), list_tables.end(), name) == list_tables.end()) {
     return "put its keys together under one [" + name + "]";
   }
   std::string advice = "each of several begins with two brackets: write [[" + name + "]] every time";

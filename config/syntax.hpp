@@ -6,7 +6,7 @@
 
 namespace weir::config {
 
-/// Where a syntax error stands. Both count from 1; `column` counts characters.
+/// The place of a syntax error. Both count from 1; `column` counts characters.
 struct SyntaxPlace {
   unsigned line = 0;
   unsigned column = 0;

@@ -21,7 +21,7 @@ class Report {
   explicit Report(std::string file) : file_(std::move(file)) {}
   void add(toml::source_position at, std::string message);
   bool empty() const { return errors_.empty(); }
-  /// In order of line and column.
+  /// Returns the errors in order of line and column.
   std::vector<SettingsError> take();
 
  private:
@@ -71,7 +71,7 @@ class TableReader {
   /// "TITLE: problem", at the table's head.
   void blame_table(std::string_view problem);
 
-  /// To be called after everything that is known has been asked for.
+  /// The caller has asked for everything that is known: what is left is refused.
   void refuse_the_rest();
 
  private:

@@ -1,4 +1,4 @@
-// Where a replica is: `http://host[:port][/prefix]`, and nothing that a URL could hold beyond that.
+// The URL of a replica is `http://host[:port][/prefix]`, and holds nothing that a URL could hold beyond that.
 #pragma once
 
 #include <string>

@@ -10,10 +10,10 @@
 namespace weir::config {
 namespace {
 
-constexpr std::size_t kLongestName = 64;
-constexpr std::size_t kLongestPath = 1024;
-constexpr Seconds kShortestTime{0.001};
-constexpr Seconds kLongestTime{24 * 3600.0};
+constexpr std::size_t longest_name = 64;
+constexpr std::size_t longest_path = 1024;
+constexpr Seconds shortest_time{0.001};
+constexpr Seconds longest_time{24 * 3600.0};
 
 bool is_control(char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; }
 
@@ -21,13 +21,13 @@ bool is_alphanumeric(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <
 
 bool is_name(std::string_view text) {
   // The first character keeps "." and ".." out of paths.
-  return !text.empty() && text.size() <= kLongestName && is_alphanumeric(text.front()) &&
+  return !text.empty() && text.size() <= longest_name && is_alphanumeric(text.front()) &&
          std::all_of(text.begin(), text.end(),
                      [](char c) { return is_alphanumeric(c) || c == '.' || c == '_' || c == '-'; });
 }
 
 bool is_request_path(std::string_view text) {
-  return text.starts_with('/') && text.size() <= kLongestPath &&
+  return text.starts_with('/') && text.size() <= longest_path &&
          std::all_of(text.begin(), text.end(), [](char c) { return c > 0x20 && c < 0x7f && c != '?' && c != '#'; });
 }
 
@@ -39,8 +39,8 @@ Parsed<Seconds> time_from(Seconds least, const toml::node& node) {
     seconds = Seconds{*number};
   }
   // Written so that a NaN fails.
-  if (seconds && *seconds >= least && *seconds <= kLongestTime) return *seconds;
-  return Problem{"must be a time from " + format_duration(least) + " to " + format_duration(kLongestTime) +
+  if (seconds && *seconds >= least && *seconds <= longest_time) return *seconds;
+  return Problem{"must be a time from " + format_duration(least) + " to " + format_duration(longest_time) +
                  ": a number of seconds, or text such as \"250ms\", \"2s\", \"5m\", \"2h\""};
 }
 
@@ -57,7 +57,7 @@ Parsed<double> Number::operator()(const toml::node& node) const {
   return Problem{"must be a number from " + format_number(least) + " to " + format_number(most)};
 }
 
-Parsed<Seconds> time(const toml::node& node) { return time_from(kShortestTime, node); }
+Parsed<Seconds> time(const toml::node& node) { return time_from(shortest_time, node); }
 
 Parsed<Seconds> time_or_zero(const toml::node& node) { return time_from(Seconds{0}, node); }
 
@@ -80,7 +80,7 @@ Parsed<std::string> Text::operator()(const toml::node& node) const {
 
 Parsed<std::string> name(const toml::node& node) {
   if (const auto* text = node.as_string(); text && is_name(text->get())) return text->get();
-  return Problem{"must be a name in quotes: 1 to " + std::to_string(kLongestName) +
+  return Problem{"must be a name in quotes: 1 to " + std::to_string(longest_name) +
                  " letters, digits, \".\", \"_\" and \"-\", beginning with a letter or digit"};
 }
 

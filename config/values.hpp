@@ -48,7 +48,7 @@ struct Size {
 
 /// One line of free text.
 struct Text {
-  std::size_t longest;  ///< In bytes.
+  std::size_t longest;  ///< This counts bytes.
   bool may_be_empty = false;
   Parsed<std::string> operator()(const toml::node& node) const;
 };

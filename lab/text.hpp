@@ -6,7 +6,7 @@
 
 namespace weir::lab {
 
-/// At most 255 bytes of it.
+/// Returns at most 255 bytes.
 template <class... Values>
 std::string format(const char* pattern, Values... values) {
   char text[256];

@@ -13,7 +13,7 @@
 
 namespace {
 
-using weir::config::kWrongUsage;
+using weir::config::wrong_usage;
 
 /// The settings, or nothing after every error has been printed.
 std::optional<weir::config::Settings> load(const std::string& file) {
@@ -26,7 +26,7 @@ std::optional<weir::config::Settings> load(const std::string& file) {
 
 int serve(const std::string& file) {
   const auto settings = load(file);
-  if (!settings) return kWrongUsage;
+  if (!settings) return wrong_usage;
   weir::proxy::serve::set_up_log(settings->log);
   return weir::proxy::serve::serve(*settings, WEIR_VERSION);
 }
@@ -34,7 +34,7 @@ int serve(const std::string& file) {
 /// Without `probing` nothing is asked of any replica.
 int check(const std::string& file, const std::optional<weir::proxy::probe::ProbeOptions>& probing) {
   const auto settings = load(file);
-  if (!settings) return kWrongUsage;
+  if (!settings) return wrong_usage;
   if (probing) return weir::proxy::probe::probe(*settings, *probing);
   std::size_t replicas = 0;
   for (const auto& pool : settings->pools) replicas += pool.replicas.size();

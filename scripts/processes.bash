@@ -1,16 +1,17 @@
-# Sourced by scripts/demo: starts simulated replicas, weir and loads, and ends all of them by process id.
+# Sourced by scripts/demo, by tests/scripts and by the benches (tests/bench/processes.bash): starts simulated replicas, weir
+# and loads, and ends all of them by process id.
 #
-# Uses $dir, a directory for settings, logs and reports. Listens on loopback only.
+# Uses $dir, a directory for settings, logs and reports. Everything listens on loopback only.
 
-programs=build/release
+programs=${programs:-build/release}
 started=() # Process ids, the last started first.
 taken=" "  # Ports given out.
 
 fail() {
   progress
-  printf 'demo: %s\n' "$1" >&2
+  printf '%s: %s\n' "${0##*/}" "$1" >&2
   if [[ -n ${2:-} && -s $2 ]]; then
-    printf 'demo: the end of %s:\n' "$2" >&2
+    printf '%s: the end of %s:\n' "${0##*/}" "$2" >&2
     tail -n 20 "$2" >&2
   fi
   exit 1
@@ -24,12 +25,12 @@ progress() {
 
 alive() { kill -0 "$1" 2>/dev/null; }
 
-# Sends TERM to all that was started, again after 3 s, and KILL after 6 s. weir drains on the first TERM and stops on the second.
-stop_all() {
+# stop PID...: asks all of them, again after 3 s (weir drains on the first, stops on the second), insists after 6 s.
+stop() {
   local pid tries left
   for tries in {0..120}; do
     left=()
-    for pid in ${started[@]+"${started[@]}"}; do
+    for pid in "$@"; do
       alive "$pid" || continue
       left+=("$pid")
       if ((tries == 0 || tries == 60)); then kill -TERM "$pid" 2>/dev/null || true; fi
@@ -38,18 +39,28 @@ stop_all() {
     ((${#left[@]})) || break
     sleep 0.05
   done
-  for pid in ${started[@]+"${started[@]}"}; do wait "$pid" 2>/dev/null || true; done
+  for pid in "$@"; do wait "$pid" 2>/dev/null || true; done
+}
+
+stop_all() {
+  stop ${started[@]+"${started[@]}"}
   started=()
 }
 
-# start NAME COMMAND...: runs it in a session of its own, so that Ctrl-C reaches this script alone; output to DIR/NAME.out.
-# Its process id is then ${started[0]}.
+# start LOG COMMAND...: runs it in the background, its output in LOG. Its process id is then ${started[0]}.
 start() {
+  local log=$1
+  shift
+  : >"$log"
+  "$@" </dev/null >"$log" 2>&1 &
+  started=("$!" ${started[@]+"${started[@]}"})
+}
+
+# start_apart NAME PROGRAM...: as above, output in DIR/NAME.out, in a session of its own: Ctrl-C reaches this script alone.
+start_apart() {
   local name=$1
   shift
-  : >"$dir/$name.out"
-  setsid "$@" </dev/null >"$dir/$name.out" 2>&1 &
-  started=("$!" ${started[@]+"${started[@]}"})
+  start "$dir/$name.out" setsid "$@"
 }
 
 # forget PID: drops a process that has ended and been waited for, whose number may become another's.
@@ -87,7 +98,7 @@ free_port() {
 sim() {
   local name=$1 tries
   shift
-  start "$name" "$programs/weir-lab" sim --listen 127.0.0.1:0 --model sim-7b --log "$dir/$name.truth.jsonl" "$@"
+  start_apart "$name" "$programs/weir-lab" sim --listen 127.0.0.1:0 --model sim-7b --log "$dir/$name.truth.jsonl" "$@"
   sim_pid=${started[0]}
   sim_url=
   for tries in {1..100}; do
@@ -133,7 +144,7 @@ behind() {
 # start_weir RUN: starts weir with DIR/RUN.toml, whose settings were the last. Sets $weir_pid.
 start_weir() {
   local tries
-  start "$1.weir" "$programs/weir" serve --config "$dir/$1.toml"
+  start_apart "$1.weir" "$programs/weir" serve --config "$dir/$1.toml"
   weir_pid=${started[0]}
   for tries in {1..200}; do
     "$programs/weir-lab" get "$metrics/-/ready" >/dev/null 2>&1 && return
@@ -148,7 +159,7 @@ loads=()
 load() {
   local name=$1 to=$2
   shift 2
-  start "$name.load" "$programs/weir-lab" load --url "$to" --json "$dir/$name.json" --log "$dir/$name.jsonl" "$@"
+  start_apart "$name.load" "$programs/weir-lab" load --url "$to" --json "$dir/$name.json" --log "$dir/$name.jsonl" "$@"
   loads+=("${started[0]} $name")
 }
 

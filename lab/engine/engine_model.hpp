@@ -51,7 +51,7 @@ struct EngineSettings {
   std::uint32_t prefill_budget = 2048;  ///< Tokens of one step, decode included; > 0.
   nanoseconds step_base{18'000'000};
   nanoseconds per_prefill_token{105'000};
-  nanoseconds per_decode_sequence{100'000};  ///< With speculation: for each token of each sequence.
+  nanoseconds per_decode_sequence{100'000};  ///< With speculation it counts for each token of each sequence.
   std::uint32_t knee = 0;                    ///< So many of a step cost nothing.
   nanoseconds per_kv_token{95};
   double jitter = 0.02;                  ///< Step times vary by up to this share, drawn by the seed; 0 to 1.
@@ -68,7 +68,7 @@ struct Sequence {
 /// What a step made for one sequence: one token, or several that were drafted.
 struct TokenEvent {
   SequenceId id = 0;
-  std::uint64_t index = 0;  ///< Of its last token: 1 for the first of an answer.
+  std::uint64_t index = 0;  ///< The index of its last token; the first of an answer has 1.
   bool last = false;
   std::uint32_t tokens = 1;
   bool operator==(const TokenEvent&) const = default;
@@ -124,7 +124,7 @@ class EngineModel {
   EngineSettings settings_;
   Random random_;
   std::deque<Sequence> waiting_;
-  std::vector<Running> running_;  ///< In order of admission.
+  std::vector<Running> running_;  ///< They stand in order of admission.
   std::vector<TokenEvent> events_;
   std::uint64_t kv_reserved_ = 0;
   std::uint64_t step_prefill_ = 0;

@@ -29,15 +29,16 @@ struct EnginePreset {
   EngineSettings settings;
 };
 
-/// All of them, in the order of their time to first token.
+/// Returns all presets, in the order of their time to first token.
 std::span<const EnginePreset> engine_presets();
 
 /// Nothing where there is none of that name.
 std::optional<EngineSettings> engine_preset(std::string_view name);
 
-/// Of an idle engine, without jitter.
+/// Returns the time of an idle engine, without jitter.
 nanoseconds time_to_first_token(const EngineSettings& settings, std::uint64_t prompt_tokens);
-/// Of a step in which `batch` sequences decode, each with `context` tokens in the KV cache; without jitter.
+/// Returns the time of a step in which `batch` sequences decode, each with `context` tokens in the KV cache; without
+/// jitter.
 nanoseconds decode_step(const EngineSettings& settings, std::uint32_t batch, std::uint64_t context);
 
 /// A table of what the presets come to, for --help.

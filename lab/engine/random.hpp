@@ -20,16 +20,16 @@ class Random {
     return z ^ (z >> 31);
   }
 
-  /// In [0, 1).
+  /// Returns a number in [0, 1).
   double uniform() { return static_cast<double>(next() >> 11) * 0x1.0p-53; }
-  /// In [0, n); n > 0. The bias of the remainder is below n / 2^64.
+  /// Returns a number in [0, n), n > 0. The bias of the remainder is below n / 2^64.
   std::uint64_t below(std::uint64_t n) { return next() % n; }
-  /// Mean 0, deviation 1 (Box and Muller; the second value is thrown away).
+  /// The mean is 0 and the deviation 1 (Box and Muller; the second value is thrown away).
   double normal() {
     const double radius = std::sqrt(-2.0 * std::log(1.0 - uniform()));
     return radius * std::cos(2.0 * std::numbers::pi * uniform());
   }
-  /// Mean 1.
+  /// The mean is 1.
   double exponential() { return -std::log(1.0 - uniform()); }
 
  private:

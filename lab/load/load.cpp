@@ -21,6 +21,7 @@
 #include "lab/load/connection.hpp"
 #include "lab/load/report.hpp"
 #include "lab/load/target.hpp"
+#include "metrics/ticks.hpp"
 
 namespace weir::lab::load {
 namespace {
@@ -143,8 +144,7 @@ class Runner {
       all_sent_ = true;
       return end_if_done();
     }
-    arrival_.expires_at(begun_ +
-                        std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(planned->at)));
+    arrival_.expires_at(begun_ + metrics::ticks(std::chrono::duration<double>(planned->at)));
     arrival_.async_wait([this, next = *planned](error_code ec) {
       if (ec || all_sent_) return;
       send(next);

@@ -18,7 +18,7 @@ struct LoadSettings {
   std::string model;  ///< "" = not named in the requests.
   load::Api api = load::Api::chat;
   bool usage = false;              ///< Ask for usage; else tokens are counted by events.
-  std::uint64_t concurrency = 5;   ///< Of a closed load.
+  std::uint64_t concurrency = 5;   ///< A closed load keeps so many under way.
   std::uint64_t requests = 60;     ///< 0 = no limit.
   std::optional<double> duration;  ///< Seconds; after it nothing is sent, what runs may finish.
   double timeout = 600;            ///< Seconds a request.

@@ -22,7 +22,7 @@ bool take(std::string_view& text, Number& number, char after) {
 }
 
 struct Line {
-  std::chrono::nanoseconds at{};  ///< Since 1970.
+  std::chrono::nanoseconds at{};  ///< The time since 1970.
   TraceEntry entry;
 };
 

@@ -28,7 +28,7 @@ struct WorkloadSettings {
 };
 
 struct Planned {
-  std::uint64_t number = 0;  ///< From 0.
+  std::uint64_t number = 0;  ///< It counts from 0.
   double at = 0;             ///< Seconds since the start; 0 where the load is closed.
   std::uint64_t prompt_tokens = 1;
   std::uint64_t output_tokens = 1;

@@ -1,6 +1,5 @@
-// Reads a page in the text format of Prometheus (version 0.0.4), as weir serves it on /metrics.
-//
-// Timestamps and exemplars are not read. A line that is none of the format is skipped and counted.
+// A page in the text format of Prometheus, as weir serves it on /metrics. A line that is not of the format is skipped
+// and counted.
 #pragma once
 
 #include <cstdint>
@@ -10,16 +9,12 @@
 #include <string_view>
 #include <vector>
 
+#include "metrics/series/text_sample.hpp"
+
 namespace weir::lab::report {
 
-struct Sample {
-  std::string name;
-  std::map<std::string, std::string> labels;
-  double value = 0;
-};
-
 struct MetricsText {
-  std::vector<Sample> samples;
+  std::vector<metrics::series::Sample> samples;
   std::uint64_t unreadable = 0;  ///< Lines.
 
   /// The sum over all series of that name.

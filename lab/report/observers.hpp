@@ -41,7 +41,7 @@ class StreamTimes {
   std::vector<float> ttft_, tpot_;
 };
 
-/// Of a report of `weir-lab load --json`.
+/// Reads what a report of `weir-lab load --json` observed.
 Observed observed(std::string who, const boost::json::object& report);
 
 /// weir_token_overhead_seconds over all replicas: how long weir held the events that it could write at once.

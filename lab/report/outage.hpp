@@ -1,7 +1,7 @@
 // What the loss of a replica cost: what its clients saw, what weir counted, and when it answered again.
 //
-// From weir's request log, its /metrics page and the report of the load; the moments of the loss are the caller's, in
-// Unix seconds on the same machine.
+// It is read from weir's request log, its /metrics page and the report of the load. The caller gives the moments of the
+// loss, in Unix seconds on the same machine.
 #pragma once
 
 #include <boost/json.hpp>

@@ -46,7 +46,7 @@ void read_gaps(const json::object& line, LogRow& row) {
                           static_cast<std::uint64_t>(pair->at(1).get_int64()));
     gaps += row.gaps.back().second;
   }
-  // Of n tokens the first ends no gap, nor does an end of sequence that is an empty event.
+  // The first of n tokens ends no gap, nor does an end of sequence that is an empty event.
   if (source == "wire" && row.output_tokens > gaps + 2) row.gaps.clear();
 }
 

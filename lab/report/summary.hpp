@@ -1,7 +1,7 @@
 // `weir-lab summary`: weir's request log as a table per replica and per configuration.
 //
-// Reads the lines of metrics/record/request_log.hpp. Latencies are those of successful streams. No verdicts: that is the work
-// of `weir compare`. What others measured of the same streams stands beside it by lab/report/observers.hpp.
+// Reads the lines of metrics/record/request_log.hpp. Latencies are those of successful streams. No verdicts: that is
+// the work of `weir compare`. What others measured of the same streams stands beside it by lab/report/observers.hpp.
 #pragma once
 
 #include <cstdint>
@@ -44,7 +44,7 @@ class LogGroup {
   std::optional<load::Distribution> ttft_client() const { return load::distribution(ttft_client_); }
   std::optional<load::Distribution> tpot() const { return load::distribution(tpot_); }
   std::optional<load::Distribution> e2e() const { return load::distribution(e2e_); }
-  /// From the sketches: right to 1.6 %.
+  /// The sketches give it, right to 1.6 %.
   std::optional<load::Distribution> itl() const;
 
  private:
@@ -55,7 +55,8 @@ class LogGroup {
 
 struct LogSummary {
   LogGroup all;
-  std::map<std::pair<std::string, std::string>, LogGroup> replicas;  ///< By configuration, then replica.
+  /// The key is the configuration, then the replica.
+  std::map<std::pair<std::string, std::string>, LogGroup> replicas;
   std::map<std::string, LogGroup> configs;
   std::uint64_t unreadable = 0;  ///< Lines; an unfinished last one is not counted.
   double begin = 0, end = 0;     ///< Unix seconds: first request, end of the last.

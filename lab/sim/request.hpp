@@ -17,13 +17,13 @@ enum class Route { chat, completions, tgi_generate, tgi_generate_stream };
 std::optional<Route> route_of(std::string_view path);
 inline bool is_tgi(Route route) { return route == Route::tgi_generate || route == Route::tgi_generate_stream; }
 
-/// Whether a Content-Type is JSON's, as vLLM asks before it reads a body: parameters and upper case are no matter, no
-/// type at all is another type.
+/// Tells whether a Content-Type is JSON's, as vLLM asks before it reads a body. Parameters and upper case do not
+/// matter; no type at all is another type.
 bool is_json(std::string_view content_type);
 
 struct Request {
   Route route = Route::chat;
-  std::string model;  ///< As sent; "" where absent.
+  std::string model;  ///< The name as it was sent; "" where there was none.
   bool stream = false;
   bool include_usage = false;
   bool continuous_usage = false;
@@ -52,9 +52,9 @@ struct AnswerPlan {
   bool by_stop = false;
 };
 
-/// With max_tokens the answer has exactly that many, half of them ending in EOS; without, the length is drawn
-/// (log-normal around 130, as in the Azure conversation trace; 2 to 1024) and ends in EOS. An answer of one token ends
-/// by length.
+/// An answer has exactly max_tokens where the request gives them; half of such answers end in EOS. Else the length is
+/// drawn (log-normal around 130, as in the Azure conversation trace; 2 to 1024), and the answer ends in EOS. An answer
+/// of one token ends by length.
 AnswerPlan plan_answer(const Request& request, engine::Random& random);
 
 }  // namespace weir::lab::sim

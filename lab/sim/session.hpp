@@ -74,7 +74,7 @@ class Session : public Listener, public std::enable_shared_from_this<Session> {
   std::optional<Generation> generation_;
   std::string out_;               ///< Not yet handed to the kernel.
   std::string writing_;           ///< What an asynchronous write is working on; empty: none is.
-  bool answering_ = false;        ///< From a request read whole to its answer written whole.
+  bool answering_ = false;        ///< True from a request read whole to its answer written whole.
   bool answer_complete_ = false;  ///< All of the answer is in out_ or beyond.
   bool watching_ = false;         ///< A read is pending beside the answer.
   bool keep_alive_ = true;

@@ -52,7 +52,7 @@ class Ledger {
   bool to_stdout_ = false;
   std::uint64_t prompt_tokens_ = 0;
   std::uint64_t output_tokens_ = 0;
-  std::array<std::uint64_t, 3> requests_{};  ///< By Status.
+  std::array<std::uint64_t, 3> requests_{};  ///< Indexed by Status.
   metrics::series::Histogram time_to_first_token_;
   metrics::series::Histogram time_per_output_token_;
 };

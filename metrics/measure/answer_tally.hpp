@@ -44,7 +44,7 @@ class AnswerTally {
 
   /// Asks into the cache what an event will touch beside the tally itself.
   void approach() const;
-  /// Behind here is what few events touch.
+  /// Few events touch what lies behind this.
   const void* seldom() const { return &answer_.end; }
 
   std::optional<Moment> last_read() const { return last_read_; }
@@ -109,7 +109,7 @@ class AnswerTally {
   bool backlog_ = false;                        // the read under way does.
   bool refused_ = false;
   bool total_known_ = false;  // A usage event told n for all choices.
-  bool k_known_ = false;      // Of at least one token event.
+  bool k_known_ = false;      // k of at least one token event is known.
   bool k_unknown_ = false;
   bool too_many_choices_ = false;
   record::Answer answer_;

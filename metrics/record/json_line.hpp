@@ -12,7 +12,7 @@ namespace weir::metrics::record {
 /// as the WHATWG decoder does.
 void append_json_string(std::string& out, std::string_view text);
 
-/// Members in the order they are added. Absent is null. Keys are written as they are.
+/// Members stand in the order they are added. An absent value is null. Keys are written as they are.
 class JsonLine {
  public:
   JsonLine();
@@ -20,13 +20,13 @@ class JsonLine {
   /// "" is null.
   JsonLine& known_text(std::string_view key, std::string_view value);
   JsonLine& number(std::string_view key, std::optional<std::uint64_t> value);
-  /// At most `digits` digits behind the point, without trailing zeros. Negative or not a number is null.
+  /// Writes at most `digits` digits behind the point, without trailing zeros. A negative value or NaN is null.
   JsonLine& decimal(std::string_view key, std::optional<double> value, unsigned digits);
   JsonLine& boolean(std::string_view key, bool value);
   JsonLine& null(std::string_view key);
-  /// `json` as it is.
+  /// Writes `json` as it is.
   JsonLine& raw(std::string_view key, std::string_view json);
-  std::string take();  ///< The closed object. The line is spent.
+  std::string take();  ///< Returns the closed object; the line is spent.
 
  private:
   void name(std::string_view key);

@@ -42,7 +42,7 @@ int open_log(const std::string& path) {
   return fd;
 }
 
-/// As open_log, but without waiting for the reader of a named pipe: -1, with errno, where there is none.
+/// Opens like open_log, but does not wait for the reader of a named pipe: returns -1, with errno, where there is none.
 int open_log_now(const std::string& path) {
   const int fd = ::open(path.c_str(), open_flags | O_NONBLOCK, open_mode);
   if (fd >= 0) ::fcntl(fd, F_SETFL, O_APPEND);

@@ -23,19 +23,19 @@ struct RequestRecord {
 
   std::optional<unsigned> status;  ///< What the client got; absent where no head was sent.
   Outcome outcome = Outcome::bad_request;
-  std::optional<Phase> phase;  ///< With Outcome::client_abort only.
+  std::optional<Phase> phase;  ///< Only Outcome::client_abort has one.
   std::uint32_t attempt = 0;   ///< 1 for the first; 0 where none was made.
 
   Moment received{};            ///< t0: the request's last byte arrived from the client.
   std::optional<Moment> sent;   ///< tS: its first byte was written to the replica (of the attempt that answered).
   std::optional<Moment> head;   ///< tH: the replica's response head arrived.
   std::optional<Moment> ended;  ///< The exchange was over for the client.
-  Nanoseconds wait{};           ///< Of tS - t0: in weir's queue.
-  Nanoseconds connect{};        ///< Of tS - t0: connecting.
+  Nanoseconds wait{};           ///< The part of tS - t0 in weir's queue.
+  Nanoseconds connect{};        ///< The part of tS - t0 that connecting took.
   Nanoseconds paused{};         ///< Reading was paused for a slow client.
-  std::optional<Nanoseconds> overhead_max;  ///< Longest time from arrival in the kernel to written.
-  std::uint32_t in_flight_at_start = 0;     ///< On that replica, this request not counted.
-  double in_flight_mean = 0;                ///< Time-weighted, on that replica, while the request ran.
+  std::optional<Nanoseconds> overhead_max;  ///< The longest time from arrival in the kernel to the write.
+  std::uint32_t in_flight_at_start = 0;     ///< How many others that replica had.
+  double in_flight_mean = 0;                ///< The mean over time on that replica, while the request ran.
   std::uint64_t bytes_in = 0;               ///< Request body.
   std::uint64_t bytes_out = 0;              ///< Response body, as sent to the client.
   Answer answer;

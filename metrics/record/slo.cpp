@@ -13,7 +13,7 @@ class Trial {
   void hold(const Threshold& threshold, const std::optional<double>& figure) {
     if (!threshold || !figure) return;
     any_ = true;
-    // In nanoseconds, as the histograms count: attainment and the bucket at the threshold agree.
+    // Nanoseconds are what the histograms count: attainment and the bucket at the threshold agree.
     missed_ |= std::llround(*figure * 1e9) > std::llround(threshold->count() * 1e9);
   }
   bool missed() const { return missed_; }
@@ -38,8 +38,8 @@ Trial trial_of(const config::Slo& slo, const RequestRecord& record, const Figure
   return trial;
 }
 
-/// Of an answer that was left while it came: n is what was counted, and the last token's time is until the client left,
-/// since the next one was due.
+/// The TPOT of an answer whose client left while it came: n is what was counted, and the last token's time ends when
+/// the client left, since the next one was due.
 std::optional<double> tpot_when_left(const RequestRecord& record) {
   const Answer& answer = record.answer;
   if (record.facts.n > 1 || !answer.first_token) return std::nullopt;

@@ -253,7 +253,7 @@ class Gathering {
     add(family, std::move(metric), static_cast<double>(value));
   }
 
-  /// Of a replica. What is not 0 has been used, and stays that: counters never fall.
+  /// Adds a replica's series. A value above 0 has been used and stays on the page: counters never fall.
   template <typename Number>
   static void add(MetricFamily& family, const Labels& labels, OwnLabels own, Appears appears, Number value) {
     if (appears == Appears::from_the_start || value != Number{}) add(family, labelled(labels, own), value);

@@ -37,7 +37,7 @@ struct ReplicaGauges {
   double busy_seconds = 0;
   std::array<double, 2> in_flight_seconds{};  ///< prefill, decode
   bool injection_disabled = false;
-  std::string gpu;                                                             ///< As the settings name it.
+  std::string gpu;                                                             ///< The name that the settings give.
   std::vector<std::pair<std::string_view, std::uint64_t>> balancer_fallbacks;  ///< by reason
 };
 
@@ -51,7 +51,7 @@ enum class Limit : std::uint8_t {
   client_stall,
   max_in_flight,
   descriptors,  ///< None was left for a connection to a replica.
-  sockets       ///< Likewise of local addresses, ports or the kernel's memory.
+  sockets       ///< No local address, port or memory of the kernel was left.
 };
 inline constexpr std::array<std::string_view, 9> limit_names{"connections",   "request_head", "request_body",
                                                              "head_time",     "body_time",    "client_stall",
@@ -61,7 +61,7 @@ inline constexpr std::array<std::string_view, 9> limit_names{"connections",   "r
 struct LoopShard {
   std::array<Counter, limit_names.size()> limit_hits;
   std::atomic<std::int64_t> lag_nanoseconds{0};  ///< Latest lateness of the loop's tick.
-  Histogram loop_delay{loop_delay_bounds};       ///< Of every tick.
+  Histogram loop_delay{loop_delay_bounds};       ///< Every tick counts.
 
   void ticked(Nanoseconds late) {
     lag_nanoseconds.store(late.count(), std::memory_order_relaxed);
@@ -72,7 +72,7 @@ struct LoopShard {
 /// One replica's shards, one a loop.
 class ReplicaSeries {
  public:
-  /// Of `slos` those of its pool are counted; `bounds` must outlive it.
+  /// The objectives of its pool are counted, of all in `slos`; `bounds` must outlive it.
   ReplicaSeries(ReplicaLabels labels, std::size_t loops, const Bounds& bounds, std::span<const config::Slo> slos);
   const ReplicaLabels& labels() const { return labels_; }
   const std::vector<config::Slo>& slos() const { return slos_; }
@@ -96,11 +96,11 @@ class Exposition : public prometheus::Collectable {
   Exposition(std::size_t loops, BuildInfo build, std::vector<config::Slo> slos = {});
   ~Exposition() override;
 
-  /// A replica's series; each exists from now on, or from its first use on, as metrics/series/series.hpp says. The object
-  /// stays until the exposition goes; the same labels get the same object, so that no series is exported twice and none
-  /// goes backwards. With replica "": for requests of this pool that reached none of its replicas; of these only what
-  /// such a request can have is exported: weir_requests_total, weir_api_requests_total, weir_unparsed_total and
-  /// weir_slo_requests_total, each with its first use.
+  /// A replica's series; each exists from now on, or from its first use on, as metrics/series/series.hpp says. The
+  /// object stays until the exposition goes; the same labels get the same object, so that no series is exported twice
+  /// and none goes backwards. With replica "": for requests of this pool that reached none of its replicas; of these
+  /// only what such a request can have is exported: weir_requests_total, weir_api_requests_total, weir_unparsed_total
+  /// and weir_slo_requests_total, each with its first use.
   ReplicaSeries& add(ReplicaLabels labels);
   /// The same for requests that no pool was chosen for: all labels but role are "".
   ReplicaSeries& unassigned() { return *unassigned_; }

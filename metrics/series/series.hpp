@@ -18,8 +18,8 @@ struct SeriesText {
 
 /// When a replica's series is on the page. What has appeared stays.
 enum class Appears : std::uint8_t {
-  from_the_start,  ///< At 0: rates and alerts need every increment of it.
-  with_first_use,  ///< Once it is not 0: a fleet at rest stays small on the page.
+  from_the_start,  ///< It begins at 0: rates and alerts need every increment of it.
+  with_first_use,  ///< It appears once it is not 0: a fleet at rest stays small on the page.
 };
 
 /// A histogram of every replica. Bounds and sum are divided by `unit` to be exported in base units.

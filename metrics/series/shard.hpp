@@ -1,4 +1,4 @@
-// The series of one replica that one loop writes. A scrape adds the shards of all loops up (metrics/series/exposition.hpp).
+// The series of one replica that one loop writes. A scrape adds up the shards of all loops (exposition.hpp).
 #pragma once
 
 #include <array>
@@ -33,11 +33,11 @@ class ReplicaShard {
   std::span<const config::Slo> slos_;
 
  public:
-  ReplicaShard();  ///< Without objectives.
+  ReplicaShard();  ///< This one has no objectives.
   /// `bounds` and `slos` (those of the replica's pool) must outlive the shard.
   ReplicaShard(const Bounds& bounds, std::span<const config::Slo> slos);
 
-  // Known while an answer flows.
+  // These are known while an answer flows.
   Histogram time_to_first_token{bounds_.latency};
   Histogram client_time_to_first_token{bounds_.latency};
   Histogram inter_token_latency{bounds_.per_token};
@@ -50,7 +50,7 @@ class ReplicaShard {
   std::array<Counter, unparsed_names.size()> unparsed;
   std::array<Counter, 2> bytes;  ///< Bodies: [0] requests to the replica, [1] answers from it.
 
-  // Known at the end; written by settle().
+  // These are known at the end, and settle() writes them.
   Histogram time_per_output_token{bounds_.per_token};
   Histogram queue_duration{bounds_.latency};
   Histogram request_output_tokens_per_second{speed_bounds};
@@ -61,7 +61,7 @@ class ReplicaShard {
   Counter output_tokens_overcounted, aborted_output_tokens, itl_unknown_requests;
   Counter token_reads, coalesced_token_reads, itl_suspect_requests;
   std::vector<std::array<Counter, record::slo_result_names.size()>>
-      slo_requests;  ///< By objective, in the order given.
+      slo_requests;  ///< One for each objective, in the order given.
   std::array<Counter, token_source_names.size()> requests_by_token_source;
 
   /// `client_abort` takes three places, one a phase: see outcome_slot.

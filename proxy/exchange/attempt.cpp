@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "metrics/ticks.hpp"
 #include "proxy/fleet/second_opinions.hpp"
 
 namespace weir::proxy::exchange {
@@ -177,7 +178,7 @@ Moment Attempt::deadline() const {
   if (state_ == State::over || state_ == State::undecided) return Moment::max();
   const Moment end = std::min(machine_.deadline(), keep_until_);
   if (framer_.state() != ClientFramer::State::holding) return end;
-  return std::min(end, *machine_.head_at() + std::chrono::duration_cast<Moment::duration>(limits_.accept_hold));
+  return std::min(end, *machine_.head_at() + metrics::ticks(limits_.accept_hold));
 }
 
 void Attempt::deadline_passed(Moment now, ClientOutput& out) {
@@ -203,7 +204,7 @@ AttemptResult Attempt::result() const {
   result.sent = machine_.sent_at();
   result.head = machine_.head_at();
   result.overhead_max = overhead_max_;
-  result.company = machine_.company();
+  result.concurrency = machine_.concurrency();
   result.bytes_out = framer_.bytes_out();
   result.answer = machine_.answer();
   result.client_keep_alive = framer_.reusable();

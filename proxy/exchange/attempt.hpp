@@ -43,7 +43,7 @@ struct AttemptResult {
   Moment ended{};  ///< When the client had taken everything.
   metrics::Nanoseconds connect{}, paused{};
   std::optional<metrics::Nanoseconds> overhead_max{};
-  balancer::Company company{};
+  balancer::Concurrency concurrency{};
   std::uint64_t bytes_out = 0;
   metrics::record::Answer answer{};
   bool client_keep_alive = false;  ///< The client's connection may serve another request.

@@ -1,17 +1,21 @@
 #include "proxy/exchange/attempt_machine.hpp"
 
+#include "metrics/ticks.hpp"
 #include "metrics/wire/engine_head.hpp"
 
 namespace weir::proxy::exchange {
 namespace {
 
+using metrics::ticks;
 using metrics::measure::BodyForm;
 using metrics::measure::StreamMeter;
 
 constexpr std::size_t max_response_head = 64 * 1024;
 
-std::chrono::steady_clock::duration ticks(config::Seconds s) {
-  return std::chrono::duration_cast<std::chrono::steady_clock::duration>(s);
+balancer::EndCause cause_of(metrics::Outcome outcome) {
+  using metrics::Outcome;
+  if (outcome == Outcome::ok || outcome == Outcome::ok_empty) return balancer::EndCause::answered;
+  return outcome == Outcome::client_abort ? balancer::EndCause::client_left : balancer::EndCause::replica_failed;
 }
 
 const metrics::record::Answer no_answer{};
@@ -228,12 +232,11 @@ void AttemptMachine::stop(ReplicaEnd end, Moment now, bool client_has_all) {
   evidence.client_has_all = client_has_all;
   verdict_ = verdict_of(evidence, answer());
   if (!lease_) return;
-  balancer::End told;
-  told.answered = verdict_.outcome == metrics::Outcome::ok || verdict_.outcome == metrics::Outcome::ok_empty;
+  balancer::End told(cause_of(verdict_.outcome));
   told.prompt_tokens = answer().prompt_tokens;
   told.cached_tokens = answer().cached_tokens;
   told.output_tokens = answer().output_tokens;
-  company_ = lease_.end(told, now);
+  concurrency_ = lease_.end(told, now);
 }
 
 /// A stream that was asked for and is answered in another form shows no tokens.

@@ -107,7 +107,7 @@ class AttemptMachine {
   const Verdict& verdict() const { return verdict_; }
   /// Head, body and framing came whole, and nothing after them.
   bool reusable() const { return reusable_; }
-  const balancer::Company& company() const { return company_; }
+  const balancer::Concurrency& concurrency() const { return concurrency_; }
   /// The lease, where the replica's work did not begin: not sent, a stale connection, a refused injection.
   balancer::Lease take_lease() { return std::move(lease_); }
 
@@ -136,7 +136,7 @@ class AttemptMachine {
   std::string_view last_view_{};  ///< Of `last_`.
 
   std::optional<Moment> sent_, head_at_, last_token_;
-  balancer::Company company_;
+  balancer::Concurrency concurrency_;
   Verdict verdict_;
   unsigned status_ = 0;
   metrics::measure::BodyForm form_ = metrics::measure::BodyForm::opaque;

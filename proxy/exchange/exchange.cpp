@@ -276,11 +276,11 @@ Exchange::Next Exchange::not_connected(fleet::ReplicaRuntime& replica, AttemptRe
   const auto now = std::chrono::steady_clock::now();
   const bool cutting = loop_.shared.cutting.load(std::memory_order_relaxed);
   const int error = result.connect_error;
-  balancer::End told;
-  told.unsent = net::is_own_want(error);
-  result.company = result.lease.end(told, now);
+  const bool unsent = net::is_own_want(error);
+  const balancer::End end(unsent ? balancer::EndCause::unsent : balancer::EndCause::replica_failed);
+  result.concurrency = result.lease.end(end, now);
   result.verdict = verdict_of_connecting(error);
-  if (told.unsent) {
+  if (unsent) {
     const auto limit =
         error == EMFILE || error == ENFILE ? metrics::series::Limit::descriptors : metrics::series::Limit::sockets;
     loop_.shard.limit_hits[static_cast<std::size_t>(limit)].add();
@@ -291,7 +291,7 @@ Exchange::Next Exchange::not_connected(fleet::ReplicaRuntime& replica, AttemptRe
   const bool again = error == ETIMEDOUT ? take_retry() : another_is_left() && !cutting;
   if (!again) return give_up(replica, std::move(result));
   last_result_ = std::make_unique<AttemptResult>(std::move(result));
-  if (!told.unsent) return retry(replica, metrics::series::Retry::connect);
+  if (!unsent) return retry(replica, metrics::series::Retry::connect);
   tried_.push_back(replica.index);  // That is no failure of this replica's.
   return Next::another_attempt;
 }
@@ -301,7 +301,7 @@ static std::unique_ptr<AttemptResult> in_short(const AttemptResult& result) {
   auto left = std::make_unique<AttemptResult>();
   left->end = result.end;
   left->verdict = result.verdict;
-  left->company = result.company;
+  left->concurrency = result.concurrency;
   return left;
 }
 
@@ -420,8 +420,8 @@ void Exchange::record(metrics::series::ReplicaSeries& series, const fleet::Repli
   record.sent = seen.sent;
   record.head = seen.head;
   record.overhead_max = seen.overhead_max;
-  record.in_flight_at_start = seen.company.in_flight_at_start;
-  record.in_flight_mean = seen.company.in_flight_mean;
+  record.in_flight_at_start = seen.concurrency.in_flight_at_start;
+  record.in_flight_mean = seen.concurrency.in_flight_mean;
   record.bytes_out = seen.bytes_out;
   record.answer = std::move(seen.answer);
   // Some replicas take "stream": 1 or bodies that are no JSON for what they mean: what came tells.

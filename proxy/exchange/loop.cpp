@@ -3,6 +3,7 @@
 #include <boost/asio/post.hpp>
 
 #include "metrics/measure/stream_meter.hpp"
+#include "metrics/ticks.hpp"
 
 namespace weir::proxy::exchange {
 
@@ -13,7 +14,7 @@ Loop::Loop(Shared& shared_state, std::size_t index_)
       clock(shared_state.settings.measure.clock),
       connector(std::make_unique<net::SocketConnector>(poller, clock)),
       idle(shared_state.settings.limits.idle_upstream_connections,
-           std::chrono::duration_cast<std::chrono::steady_clock::duration>(shared_state.settings.limits.upstream_idle)),
+           metrics::ticks(shared_state.settings.limits.upstream_idle)),
       buffer_(read_size + metrics::measure::StreamMeter::padding) {
   std::random_device device;
   std::seed_seq seed{device(), device(), device(), device()};

@@ -4,7 +4,6 @@
 #include <atomic>
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/io_context.hpp>
-#include <boost/asio/steady_timer.hpp>
 #include <memory>
 #include <random>
 #include <string>
@@ -22,6 +21,7 @@
 #include "proxy/net/deadline.hpp"
 #include "proxy/net/poller.hpp"
 #include "proxy/net/socket_channel.hpp"
+#include "proxy/net/timer.hpp"
 
 namespace weir::proxy::exchange {
 
@@ -73,9 +73,7 @@ class Loop {
   void tick();
 
   boost::asio::executor_work_guard<boost::asio::io_context::executor_type> work_{context.get_executor()};
-  boost::asio::basic_waitable_timer<std::chrono::steady_clock, boost::asio::wait_traits<std::chrono::steady_clock>,
-                                    boost::asio::io_context::executor_type>
-      timer_{context.get_executor()};
+  net::Timer timer_{context.get_executor()};
   std::vector<char> buffer_;
   std::mt19937_64 random_;
 };

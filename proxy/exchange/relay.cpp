@@ -3,16 +3,16 @@
 #include <cerrno>
 
 #include "metrics/prefetch.hpp"
+#include "metrics/ticks.hpp"
 
 namespace weir::proxy::exchange {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+using metrics::ticks;
 
 /// How often a client that does not take its bytes is looked at, as a share of limits.client_stall.
 constexpr int looks_a_stall = 4;
-
-Clock::duration ticks(config::Seconds s) { return std::chrono::duration_cast<Clock::duration>(s); }
 
 }  // namespace
 

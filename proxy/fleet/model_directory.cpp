@@ -16,6 +16,7 @@
 
 #include "metrics/measure/stream_meter.hpp"
 #include "proxy/fleet/question.hpp"
+#include "proxy/net/timer.hpp"
 
 namespace weir::proxy::fleet {
 namespace {
@@ -24,7 +25,7 @@ namespace asio = boost::asio;
 using Clock = std::chrono::steady_clock;
 using Executor = asio::io_context::executor_type;
 using Stream = boost::beast::basic_stream<asio::ip::tcp, Executor>;
-using Timer = asio::basic_waitable_timer<Clock, asio::wait_traits<Clock>, Executor>;
+using net::Timer;
 
 constexpr std::chrono::seconds ask_every{5};
 constexpr std::chrono::seconds time_limit{2};

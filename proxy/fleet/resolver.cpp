@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "proxy/net/awaitable.hpp"
+#include "proxy/net/timer.hpp"
 
 namespace weir::proxy::fleet {
 namespace {
@@ -20,9 +21,7 @@ constexpr std::chrono::seconds look_up_every{30};
 net::Awaitable<void> keep_resolving(std::vector<ReplicaRuntime*> named) {
   const auto executor = co_await asio::this_coro::executor;
   asio::ip::basic_resolver<tcp, asio::io_context::executor_type> resolver(executor);
-  asio::basic_waitable_timer<std::chrono::steady_clock, asio::wait_traits<std::chrono::steady_clock>,
-                             asio::io_context::executor_type>
-      timer(executor);
+  net::Timer timer(executor);
   for (;;) {
     for (auto* replica : named) {
       const auto& url = replica->settings.url;

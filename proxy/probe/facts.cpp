@@ -5,6 +5,7 @@
 #include <charconv>
 #include <map>
 
+#include "metrics/series/text_sample.hpp"
 #include "metrics/vocabulary.hpp"
 
 namespace weir::proxy::probe {
@@ -46,58 +47,17 @@ const json::object* member_of(const json::object& object, std::string_view key) 
   return value != nullptr ? value->if_object() : nullptr;
 }
 
+std::optional<std::uint64_t> count_of(double number) {
+  if (!(number >= 1 && number <= static_cast<double>(metrics::most_tokens))) return std::nullopt;
+  const auto count = static_cast<std::uint64_t>(number);
+  return static_cast<double>(count) == number ? std::optional(count) : std::nullopt;
+}
+
 std::optional<std::uint64_t> count_of(std::string_view text) {
   std::uint64_t count = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), count);
   return error == std::errc() && end == text.data() + text.size() && believable(count) ? std::optional(count)
                                                                                        : std::nullopt;
-}
-
-/// One series of a page in the text format.
-struct Sample {
-  std::string_view name, labels, value;
-
-  bool is_number() const {
-    double number = 0;
-    return !name.empty() && std::from_chars(value.data(), value.data() + value.size(), number).ec == std::errc();
-  }
-
-  /// The value of a label whose text needs no unescaping; "" where it is missing.
-  std::string_view label(std::string_view key) const {
-    for (std::string_view rest = labels; !rest.empty();) {
-      const auto equals = rest.find("=\"");
-      if (equals == std::string_view::npos) return {};
-      const auto this_key = rest.substr(0, equals);
-      auto close = equals + 2;
-      while (close < rest.size() && rest[close] != '"') close += rest[close] == '\\' ? 2 : 1;
-      if (close >= rest.size()) return {};
-      if (this_key == key) return rest.substr(equals + 2, close - equals - 2);
-      rest.remove_prefix(close + 1);
-      if (rest.starts_with(',')) rest.remove_prefix(1);
-    }
-    return {};
-  }
-};
-
-/// A label's value may hold a `}`: the labels end at the line's last one.
-std::optional<Sample> sample_of(std::string_view line) {
-  if (line.empty() || line.front() == '#') return std::nullopt;
-  Sample sample;
-  const auto name_end = line.find_first_of("{ ");
-  if (name_end == std::string_view::npos) return std::nullopt;
-  sample.name = line.substr(0, name_end);
-  auto rest = line.substr(name_end);
-  if (rest.front() == '{') {
-    const auto close = rest.rfind('}');
-    if (close == std::string_view::npos) return std::nullopt;
-    sample.labels = rest.substr(1, close - 1);
-    rest.remove_prefix(close + 1);
-  }
-  const auto begin = rest.find_first_not_of(' ');
-  if (begin == std::string_view::npos) return std::nullopt;
-  rest.remove_prefix(begin);
-  sample.value = rest.substr(0, rest.find_first_of(" \r"));
-  return sample;
 }
 
 struct MetricsFacts {
@@ -118,7 +78,7 @@ Engine engine_of_series(std::string_view name) {
 
 /// vLLM says the size in tokens itself in newer releases. Blocks times block size is only right where all layers
 /// share one kind of cache, which is what older ones have.
-std::optional<std::uint64_t> kv_tokens_of(const Sample& cache_config) {
+std::optional<std::uint64_t> kv_tokens_of(const metrics::series::Sample& cache_config) {
   if (const auto tokens = count_of(cache_config.label("kv_cache_size_tokens"))) return tokens;
   const auto blocks = count_of(cache_config.label("num_gpu_blocks")), size = count_of(cache_config.label("block_size"));
   if (!blocks || !size || *blocks > metrics::most_tokens / *size) return std::nullopt;
@@ -128,16 +88,17 @@ std::optional<std::uint64_t> kv_tokens_of(const Sample& cache_config) {
 MetricsFacts facts_of_metrics(const PageAnswer& page) {
   MetricsFacts facts;
   if (page.status != 200) return facts;
-  std::map<std::string_view, std::uint64_t> kv_of_engines;  // data parallel engines behind one port add up
+  std::map<std::string, std::uint64_t> kv_of_engines;  // data parallel engines behind one port add up
   for (std::string_view rest = page.body; !rest.empty();) {
     const auto line = rest.substr(0, rest.find('\n'));
     rest.remove_prefix(std::min(line.size() + 1, rest.size()));
-    const auto sample = sample_of(line);
+    if (line.starts_with('#')) continue;
+    const auto sample = metrics::series::read_sample(line);
     if (!sample) continue;
-    facts.any = facts.any || sample->is_number();
+    facts.any = true;
     if (facts.engine == Engine::unknown) facts.engine = engine_of_series(sample->name);
     if (sample->name == "vllm:cache_config_info" || sample->name == "aphrodite:cache_config_info") {
-      if (const auto tokens = kv_tokens_of(*sample)) kv_of_engines[sample->label("engine")] = *tokens;
+      if (const auto tokens = kv_tokens_of(*sample)) kv_of_engines[std::string(sample->label("engine"))] = *tokens;
       const auto caching = sample->label("enable_prefix_caching");
       if (!caching.empty() && caching != "None") facts.prefix_caching = caching == "True" || caching == "true";
     }

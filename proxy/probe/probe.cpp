@@ -12,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "metrics/ticks.hpp"
 #include "proxy/probe/report.hpp"
 
 namespace weir::proxy::probe {
@@ -94,7 +95,7 @@ class Progress {
 
 int probe(const config::Settings& settings, const ProbeOptions& options) {
   const auto places = places_of(settings);
-  const auto stream_limit = std::chrono::duration_cast<Clock::duration>(options.timeout);
+  const auto stream_limit = metrics::ticks(options.timeout);
   Reports reports(places.size());
   std::atomic<std::size_t> next{0};
   std::vector<std::thread> threads;

@@ -6,6 +6,7 @@
 #include "metrics/measure/stream_meter.hpp"
 #include "metrics/record/json_line.hpp"
 #include "metrics/series/shard.hpp"
+#include "metrics/ticks.hpp"
 #include "proxy/probe/exchange.hpp"
 
 namespace weir::proxy::probe {
@@ -157,7 +158,7 @@ class Probe {
   Probe(const config::Settings& settings, const config::Pool& pool, const config::Replica& replica,
         Duration stream_limit)
       : settings_(settings), pool_(pool), replica_(replica), stream_limit_(stream_limit) {
-    connect_limit_ = std::chrono::duration_cast<Duration>(settings.limits.connect);
+    connect_limit_ = metrics::ticks(settings.limits.connect);
   }
 
   ProbeReport run() {

@@ -15,6 +15,7 @@
 #include <limits>
 #include <thread>
 
+#include "metrics/ticks.hpp"
 #include "proxy/control/admin.hpp"
 #include "proxy/exchange/loop.hpp"
 #include "proxy/fleet/model_directory.hpp"
@@ -190,13 +191,13 @@ void Server::reopen_log(int signal) {
 void Server::drain() {
   spdlog::info("{}: draining {} connections; no new ones in {} s, the last are cut {} s later", why_it_ends_,
                shared_.connections.load(), settings_.limits.drain_delay.count(), settings_.limits.drain.count());
-  timer_.expires_after(std::chrono::duration_cast<Clock::duration>(settings_.limits.drain_delay));
+  timer_.expires_after(metrics::ticks(settings_.limits.drain_delay));
   timer_.async_wait([this](boost::system::error_code error) {
     if (error) return;
     accepting_ = false;
     for (auto& listener : listeners_) listener->close();
     shared_.closing.store(true);
-    wait_for_streams(Clock::now() + std::chrono::duration_cast<Clock::duration>(settings_.limits.drain));
+    wait_for_streams(Clock::now() + metrics::ticks(settings_.limits.drain));
   });
 }
 

@@ -8,6 +8,7 @@
 #include <boost/asio/detached.hpp>
 #include <cerrno>
 
+#include "metrics/ticks.hpp"
 #include "proxy/fleet/model_directory.hpp"
 #include "proxy/net/channel_wait.hpp"
 
@@ -156,8 +157,7 @@ net::Awaitable<bool> Session::read_head(exchange::ClientRequest& request) {
   last_arrival_ = Clock::now();  // Of what came while the answer before was under way.
   timed_out_ = false;
   idle_ = unread_.empty();
-  deadline_ =
-      Clock::now() + std::chrono::duration_cast<Clock::duration>(idle_ ? limits_.client_idle : limits_.head_time);
+  deadline_ = Clock::now() + metrics::ticks(idle_ ? limits_.client_idle : limits_.head_time);
   std::optional<std::size_t> length;
   for (;;) {
     length = http::head_length(unread_, seen);
@@ -175,7 +175,7 @@ net::Awaitable<bool> Session::read_head(exchange::ClientRequest& request) {
     if (got == Got::nothing) continue;
     if (unread_.empty()) {
       idle_ = false;
-      deadline_ = Clock::now() + std::chrono::duration_cast<Clock::duration>(limits_.head_time);
+      deadline_ = Clock::now() + metrics::ticks(limits_.head_time);
     }
     unread_.append(bytes.data(), bytes.size());
   }
@@ -233,7 +233,7 @@ net::Awaitable<bool> Session::read_body(exchange::ClientRequest& request) {
       co_return refused;
     }
     for (bytes = {}; bytes.empty();) {
-      deadline_ = Clock::now() + std::chrono::duration_cast<Clock::duration>(limits_.body_time);
+      deadline_ = Clock::now() + metrics::ticks(limits_.body_time);
       const auto ready = co_await readable();
       if (!ready) {
         if (!timed_out_) co_return left_early(request);
@@ -360,7 +360,7 @@ net::Awaitable<bool> Session::send_own(const exchange::ClientRequest& request, c
 }
 
 net::Awaitable<bool> Session::write(std::string text) {
-  deadline_ = Clock::now() + std::chrono::duration_cast<Clock::duration>(limits_.client_stall);
+  deadline_ = Clock::now() + metrics::ticks(limits_.client_stall);
   timed_out_ = false;
   const std::string_view whole = text;
   std::size_t written = 0;

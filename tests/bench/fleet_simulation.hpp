@@ -214,8 +214,7 @@ class FleetSimulation {
     if (!event.last) return;
     const double decoding = now_ - arrivals_[event.id] - served_.ttft[event.id];
     if (event.index > 1) served_.tpot.push_back(decoding / static_cast<double>(event.index - 1));
-    balancer::End end;
-    end.answered = true;
+    balancer::End end(balancer::EndCause::answered);
     end.prompt_tokens = requests_[event.id].prompt_tokens;
     end.output_tokens = event.index;
     lease.end(end, moment(now_));

@@ -3,48 +3,13 @@
 # The caller sets `programs` (the directory of weir and weir-lab). Sets `dir`, a directory of its own under TMPDIR; it
 # stays, for its logs. All that was started ends with the script, by process id. Listens on loopback only.
 
-name=${0##*/}
-dir=$(mktemp -d "${TMPDIR:-/tmp}/weir-$name.XXXXXX")
-started=()   # Process ids, the last started first.
-replicas=()  # The settings of the replicas that run.
+dir=$(mktemp -d "${TMPDIR:-/tmp}/weir-${0##*/}.XXXXXX")
+source scripts/processes.bash
+replicas=() # The settings of the replicas that run.
 
-fail() {
-  printf '%s: %s\n' "$name" "$1" >&2
-  [[ -n ${2:-} && -s $2 ]] && tail -n 20 "$2" >&2
-  exit 1
-}
-
-alive() { kill -0 "$1" 2>/dev/null; }
-
-# stop PID: sends TERM, again after 3 s, and KILL after 6 s.
-stop() {
-  local tries
-  for tries in {1..60}; do
-    alive "$1" || break
-    if ((tries == 1 || tries == 30)); then kill -TERM "$1" 2>/dev/null || true; fi
-    if ((tries == 60)); then kill -KILL "$1" 2>/dev/null || true; fi
-    sleep 0.1
-  done
-  wait "$1" 2>/dev/null || true
-}
-
-stop_all() {
-  local pid
-  for pid in "${started[@]}"; do stop "$pid"; done
-  started=()
-}
 trap stop_all EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM
-
-# start LOG COMMAND...: runs it in the background; its id is then ${started[0]}.
-start() {
-  local log=$1
-  shift
-  : >"$log"
-  "$@" </dev/null >"$log" 2>&1 &
-  started=("$!" "${started[@]}")
-}
 
 # run_load LOG ARGUMENTS...: runs a load and waits for it, so that a signal to this script ends it too.
 run_load() {
@@ -58,29 +23,8 @@ run_load() {
 
 # replica NAME SIM-ARGUMENTS...: starts it, on a port that the system chooses.
 replica() {
-  local replica=$1 url='' tries
-  shift
-  start "$dir/$replica.out" "$programs/weir-lab" sim --listen 127.0.0.1:0 --model sim-7b --log "$dir/$replica.truth.jsonl" "$@"
-  for tries in {1..100}; do
-    url=$(sed -n 's/.*listening on //p' "$dir/$replica.out")
-    [[ -n $url ]] && break
-    alive "${started[0]}" || break
-    sleep 0.1
-  done
-  [[ -n $url ]] || fail "the simulated replica $replica did not start ($tries tries)" "$dir/$replica.out"
-  replicas+=("$(printf '\n  [[pool.replica]]\n  name = "%s"\n  url = "%s"\n' "$replica" "$url")")
-}
-
-listens() { (exec 3<>"/dev/tcp/127.0.0.1/$1") 2>/dev/null; }
-
-# Sets $port to one that nobody listens on, below those that the system hands out.
-free_port() {
-  local tries
-  for tries in {1..200}; do
-    port=$((20000 + RANDOM % 10000))
-    listens "$port" || return 0
-  done
-  fail "found no free port in $tries tries"
+  sim "$@"
+  replicas+=("$(printf '\n  [[pool.replica]]\n  name = "%s"\n  url = "%s"\n' "$1" "$sim_url")")
 }
 
 # start_weir RUN POLICY CLOCK: starts weir in front of the replicas; its request log is DIR/RUN.jsonl. Sets $url.

@@ -2,12 +2,13 @@
 #pragma once
 
 #include <initializer_list>
-#include <map>
 #include <set>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
+
+#include "metrics/series/text_sample.hpp"
 
 namespace weir::integration {
 
@@ -25,13 +26,7 @@ class MetricsPage {
   bool has(std::string_view name, Labels labels = {}) const;
 
  private:
-  struct Series {
-    std::string name;
-    std::map<std::string, std::string, std::less<>> labels;
-    double value = 0;
-    bool matches(std::string_view wanted, Labels wanted_labels) const;
-  };
-  std::vector<Series> series_;
+  std::vector<metrics::series::Sample> samples_;
   std::set<std::string, std::less<>> families_;
 };
 

@@ -8,33 +8,33 @@ namespace {
 // Each row changes three replicas of which nothing is said, and tells which may still take the request.
 struct Row {
   const char* what;
-  std::vector<Standing> replicas;
+  std::vector<ReplicaView> replicas;
   Demand demand;
   Eligibility eligibility;
   std::vector<ReplicaIndex> left;
 };
 
 template <class Change>
-Standing standing(ReplicaIndex index, Change change) {
-  Standing s;
+ReplicaView changed(ReplicaIndex index, Change change) {
+  ReplicaView s;
   s.index = index;
   change(s);
   return s;
 }
-Standing plain(ReplicaIndex index) {
-  return standing(index, [](Standing&) {});
+ReplicaView plain(ReplicaIndex index) {
+  return changed(index, [](ReplicaView&) {});
 }
-Standing full(ReplicaIndex index) {
-  return standing(index, [](Standing& s) { s.in_flight = 8, s.max_in_flight = 8; });
+ReplicaView full(ReplicaIndex index) {
+  return changed(index, [](ReplicaView& s) { s.in_flight = 8, s.max_in_flight = 8; });
 }
-Standing tried(ReplicaIndex index) {
-  return standing(index, [](Standing& s) { s.tried = true; });
+ReplicaView tried(ReplicaIndex index) {
+  return changed(index, [](ReplicaView& s) { s.tried = true; });
 }
-Standing context(ReplicaIndex index, Tokens tokens) {
-  return standing(index, [&](Standing& s) { s.max_context = tokens; });
+ReplicaView context(ReplicaIndex index, Tokens tokens) {
+  return changed(index, [&](ReplicaView& s) { s.max_context = tokens; });
 }
-Standing kv(ReplicaIndex index, Tokens resident, std::uint32_t in_flight) {
-  return standing(index, [&](Standing& s) { s.kv_tokens = 1000, s.resident = resident, s.in_flight = in_flight; });
+ReplicaView kv(ReplicaIndex index, Tokens resident, std::uint32_t in_flight) {
+  return changed(index, [&](ReplicaView& s) { s.kv_tokens = 1000, s.resident = resident, s.in_flight = in_flight; });
 }
 
 TEST(Eligibility, Table) {
@@ -56,10 +56,10 @@ TEST(Eligibility, Table) {
       {"full cache and untried before empty and tried", {kv(0, 990, 1), tried(1)}, {100, 100}, kv_full, {0}},
   };
   for (const Row& row : rows) {
-    std::vector<Standing> replicas = row.replicas;
+    std::vector<ReplicaView> replicas = row.replicas;
     EXPECT_EQ(narrow(replicas, row.demand), row.eligibility) << row.what;
     std::vector<ReplicaIndex> left;
-    for (const Standing& s : replicas) left.push_back(s.index);
+    for (const ReplicaView& s : replicas) left.push_back(s.index);
     EXPECT_EQ(left, row.left) << row.what;
   }
 }

@@ -8,14 +8,16 @@
 namespace weir::balancer {
 namespace {
 
+const End failed(EndCause::replica_failed);
+
 TEST(Lease, AnEmptyOneDoesNothing) {
   Lease lease;
   EXPECT_FALSE(lease);
   lease.first_token(at(1));
   lease.tokens(5);
-  const Company company = lease.end({}, at(2));
-  EXPECT_EQ(company.in_flight_at_start, 0u);
-  EXPECT_EQ(company.in_flight_mean, 0.0);
+  const Concurrency concurrency = lease.end(failed, at(2));
+  EXPECT_EQ(concurrency.in_flight_at_start, 0u);
+  EXPECT_EQ(concurrency.in_flight_mean, 0.0);
 }
 
 TEST(Lease, SaysWhereAndHowMuch) {
@@ -34,11 +36,14 @@ TEST(Lease, EndedIsEmptyAndItsDestructorAddsNothing) {
     Lease lease = admitted(pool->offer(prompt_of(100), at(1)));
     lease.first_token(at(2));
     lease.tokens(10);
-    lease.end({.answered = true, .prompt_tokens = 100, .cached_tokens = {}, .output_tokens = 10}, at(3));
+    End answered(EndCause::answered);
+    answered.prompt_tokens = 100;
+    answered.output_tokens = 10;
+    lease.end(answered, at(3));
     EXPECT_FALSE(lease);
     lease.tokens(10);
     lease.first_token(at(4));
-    lease.end({}, at(4));
+    lease.end(failed, at(4));
     expect_idle(*pool, 1, at(3));
   }
   expect_idle(*pool, 1, at(3));
@@ -102,21 +107,21 @@ TEST(Lease, OutlivesEveryOtherOwnerOfItsPool) {
   lease.first_token(at(2));
   lease.tokens(1);
   left = Lease{};
-  lease.end({.answered = true, .prompt_tokens = {}, .cached_tokens = {}, .output_tokens = {}}, at(3));
+  lease.end(End(EndCause::answered), at(3));
   EXPECT_TRUE(watch.expired());
 }
 
-TEST(Lease, ItsCompanyIsTheReplicasAlone) {
+TEST(Lease, ItsConcurrencyIsTheReplicasAlone) {
   auto pool = pool_of({replica("a"), replica("b")});
   const ReplicaIndex a[] = {0}, b[] = {1};
   Lease first = admitted(pool->offer(prompt_of(10), at(0), b));
   Lease second = admitted(pool->offer(prompt_of(10), at(1), b));
   Lease elsewhere = admitted(pool->offer(prompt_of(10), at(1), a));
-  const Company company = second.end({}, at(3));
-  EXPECT_EQ(company.in_flight_at_start, 1u);
-  EXPECT_DOUBLE_EQ(company.in_flight_mean, 2);
-  EXPECT_DOUBLE_EQ(first.end({}, at(4)).in_flight_mean, (4 + 2) / 4.0);
-  EXPECT_EQ(elsewhere.end({}, at(4)).in_flight_at_start, 0u);
+  const Concurrency concurrency = second.end(failed, at(3));
+  EXPECT_EQ(concurrency.in_flight_at_start, 1u);
+  EXPECT_DOUBLE_EQ(concurrency.in_flight_mean, 2);
+  EXPECT_DOUBLE_EQ(first.end(failed, at(4)).in_flight_mean, (4 + 2) / 4.0);
+  EXPECT_EQ(elsewhere.end(failed, at(4)).in_flight_at_start, 0u);
 }
 
 }  // namespace

@@ -97,15 +97,15 @@ class Storm {
     std::swap(held_[i], held_.back());
     Held held = std::move(held_.back());
     held_.pop_back();
-    const std::size_t how = below(3);
-    if (how == 0 && !held.first_token) failed_ = now_;
-    if (how == 0) return;  // The destructor leaves.
-    End end;
-    end.answered = how == 1;
+    static constexpr EndCause causes[] = {EndCause::answered, EndCause::unsent, EndCause::replica_failed,
+                                          EndCause::client_left};
+    const std::size_t how = below(std::size(causes) + 1);
+    if (how >= 2 && !held.first_token) failed_ = now_;
+    if (how == std::size(causes)) return;  // The destructor leaves.
+    End end(causes[how]);
     end.prompt_tokens = held.prompt;
-    if (!end.answered && !held.first_token) failed_ = now_;
-    const Company company = held.lease.end(end, at(now_));
-    EXPECT_GE(company.in_flight_mean, 1 - 1e-6);
+    const Concurrency concurrency = held.lease.end(end, at(now_));
+    EXPECT_GE(concurrency.in_flight_mean, 1 - 1e-6);
     EXPECT_FALSE(held.lease);
   }
 

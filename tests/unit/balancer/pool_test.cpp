@@ -1,5 +1,7 @@
 #include "balancer/pool.hpp"
 
+#include <functional>
+
 #include "requests.hpp"
 
 namespace weir::balancer {
@@ -33,8 +35,7 @@ ReplicaSpec with_places(ReplicaSpec spec, std::uint32_t requests) {
 }
 
 End answer(std::optional<Tokens> prompt = {}, std::optional<Tokens> output = {}, std::optional<Tokens> cached = {}) {
-  End end;
-  end.answered = true;
+  End end(EndCause::answered);
   end.prompt_tokens = prompt;
   end.output_tokens = output;
   end.cached_tokens = cached;
@@ -52,12 +53,57 @@ TEST(Pool, ReplicasKeepTheirIndexByName) {
 
 TEST(Pool, WhatNeverReachedAReplicaForWantOfWeirsOwnLeavesNoTraceOfAFailure) {
   auto pool = pool_of({replica("a")}, config::Policy::round_robin);
-  End unsent;
-  unsent.unsent = true;
-  admitted(pool->offer(prompt_of(10), at(1))).end(unsent, at(1));
+  admitted(pool->offer(prompt_of(10), at(1))).end(End(EndCause::unsent), at(1));
   EXPECT_EQ(pool->load(0, at(1)).prefill_left, 0u);
-  admitted(pool->offer(prompt_of(10), at(1))).end(End(), at(1));
+  admitted(pool->offer(prompt_of(10), at(1))).end(End(EndCause::replica_failed), at(1));
   EXPECT_EQ(pool->load(0, at(1)).prefill_left, 10u) << "a failure stays for a second";
+}
+
+TEST(Pool, TheCauseOfAnEndSaysWhatIsLeftOfAPrompt) {
+  struct Row {
+    const char* what;
+    EndCause cause;
+    Tokens at_once, left_after_first_token;
+  };
+  const Row rows[] = {{"answered", EndCause::answered, 0, 0},
+                      {"replica_failed", EndCause::replica_failed, 10, 0},
+                      {"client_left", EndCause::client_left, 10, 0},
+                      {"unsent", EndCause::unsent, 0, 0}};
+  for (const Row& row : rows) {
+    auto pool = pool_of({replica("a")});
+    admitted(pool->offer(prompt_of(10), at(1))).end(End(row.cause), at(2));
+    EXPECT_EQ(pool->load(0, at(2.999)).prefill_left, row.at_once) << row.what;
+    EXPECT_EQ(pool->load(0, at(3)).prefill_left, 0u) << row.what << ", a second later";
+    Lease begun = admitted(pool->offer(prompt_of(10), at(4)));
+    begun.first_token(at(5));
+    begun.end(End(row.cause), at(6));
+    EXPECT_EQ(pool->load(0, at(6)).prefill_left, row.left_after_first_token) << row.what;
+    expect_idle(*pool, 1, at(6));
+  }
+}
+
+TEST(Pool, RoomIsFreeAsSoonAsWhatFreesItReturns) {
+  const ReplicaSpec one_place = with_places(replica("a"), 1);
+  const std::pair<const char*, std::function<void(Pool&, Lease&)>> ways[] = {
+      {"an end", [](Pool&, Lease& lease) { lease.end(answer(), at(2)); }},
+      {"a failed end", [](Pool&, Lease& lease) { lease.end(End(EndCause::replica_failed), at(2)); }},
+      {"a lease that is dropped", [](Pool&, Lease& lease) { lease = Lease(); }},
+      {"a replica more",
+       [&](Pool& pool, Lease&) {
+         const ReplicaSpec more[] = {one_place, replica("b")};
+         pool.set_replicas(more, at(2));
+       }},
+      {"a higher limit", [](Pool& pool, Lease&) {
+         const ReplicaSpec wider[] = {with_places(replica("a"), 2)};
+         pool.set_replicas(wider, at(2));
+       }}};
+  for (const auto& [what, free_room] : ways) {
+    auto pool = pool_of({one_place});
+    Lease lease = admitted(pool->offer(prompt_of(10), at(1)));
+    EXPECT_EQ(refused(pool->offer(prompt_of(10), at(1))).reason, Refused::Reason::busy) << what;
+    free_room(*pool, lease);
+    EXPECT_TRUE(admitted(pool->offer(prompt_of(10), at(2)))) << what;
+  }
 }
 
 TEST(Pool, WhatIsNoInferenceIsChargedNothingAndTeachesNothing) {
@@ -205,7 +251,7 @@ TEST(Pool, LearnsOnlyFromAnswers) {
   auto pool = pool_of({replica("a")});
   const Tokens before = admitted(pool->offer(chat_of(4000), at(1))).prompt_estimate();
   End failed = answer(2000, 10);
-  failed.answered = false;
+  failed.cause = EndCause::replica_failed;
   for (int i = 0; i < 50; ++i) admitted(pool->offer(chat_of(4000), at(1))).end(failed, at(1));
   EXPECT_EQ(admitted(pool->offer(chat_of(4000), at(1))).prompt_estimate(), before);
   EXPECT_EQ(pool->load(0, at(10)).decode_left, 0u);

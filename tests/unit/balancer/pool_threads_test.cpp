@@ -43,8 +43,7 @@ TEST(PoolThreads, EightOfThemLeaveNothingBehind) {
           for (int k = 0; k < 20; ++k) lease.tokens(1);
         }
         if (random() % 2) {
-          End end;
-          end.answered = random() % 2 == 0;
+          End end(random() % 2 == 0 ? EndCause::answered : EndCause::replica_failed);
           end.prompt_tokens = leases.front().prompt_estimate();
           end.output_tokens = 20;
           leases.front().end(end, now);

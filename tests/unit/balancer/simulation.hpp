@@ -105,13 +105,12 @@ class Simulation {
       plan(now_ + decode, Event::end, event.request);
     } else if (event.kind == Event::end) {
       request.lease.tokens(static_cast<std::uint32_t>(request.output));
-      End end;
-      end.answered = true;
+      End end(EndCause::answered);
       end.prompt_tokens = request.prompt;
       end.output_tokens = request.output;
       request.lease.end(end, at(now_));
     } else {
-      request.lease.end(End{}, at(now_));
+      request.lease.end(End(EndCause::replica_failed), at(now_));
       request.tried.push_back(r);
       if (request.tried.size() < models_.size()) start(std::move(request));
     }

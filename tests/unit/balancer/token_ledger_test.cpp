@@ -116,9 +116,9 @@ TEST(TokenLedger, IntegralsAndCompanyAreExact) {
   ledger.open(1, stream(10, 10), at(1));
   ledger.first_token(1, at(2));
   ledger.open(2, stream(10, 10), at(3));
-  const Company a = ledger.close(1, true, 10, 0, at(5)).company;
+  const Concurrency a = ledger.close(1, true, 10, 0, at(5)).concurrency;
   ledger.first_token(2, at(7));
-  const Company b = ledger.close(2, true, 10, 0, at(9)).company;
+  const Concurrency b = ledger.close(2, true, 10, 0, at(9)).concurrency;
   ledger.advance(at(20));
 
   EXPECT_DOUBLE_EQ(ledger.busy_seconds(), 8);
@@ -135,8 +135,8 @@ TEST(TokenLedger, ARequestThatTookNoTimeWasWithThoseThatWereThere) {
   TokenLedger ledger(at(0));
   ledger.open(1, stream(10, 10), at(1));
   ledger.open(2, stream(10, 10), at(1));
-  EXPECT_DOUBLE_EQ(ledger.close(2, false, 10, 0, at(1)).company.in_flight_mean, 2);
-  EXPECT_DOUBLE_EQ(ledger.close(1, false, 10, 0, at(1)).company.in_flight_mean, 1);
+  EXPECT_DOUBLE_EQ(ledger.close(2, false, 10, 0, at(1)).concurrency.in_flight_mean, 2);
+  EXPECT_DOUBLE_EQ(ledger.close(1, false, 10, 0, at(1)).concurrency.in_flight_mean, 1);
 }
 
 TEST(TokenLedger, TimeThatGoesBackStandsStill) {

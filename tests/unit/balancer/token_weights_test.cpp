@@ -67,13 +67,13 @@ TEST(TokenWeights, WhatIsSettledHoldsStillAndStillFollowsAChange) {
 TEST(TokenWeights, AnHeirEstimatesTheSameAndLearnsAnew) {
   TokenWeights weights;
   for (int i = 0; i < 100; ++i) weights.learn(one(Script::letters, 4000), 1500);
-  TokenWeights heir = weights.heir();
-  EXPECT_EQ(heir.answers(), 0U);
-  EXPECT_DOUBLE_EQ(heir.of(one(Script::letters, 4000)), weights.of(one(Script::letters, 4000)));
-  heir.learn(one(Script::letters, 4000), 900);
+  TokenWeights as_prior = weights.as_prior();
+  EXPECT_EQ(as_prior.answers(), 0U);
+  EXPECT_DOUBLE_EQ(as_prior.of(one(Script::letters, 4000)), weights.of(one(Script::letters, 4000)));
+  as_prior.learn(one(Script::letters, 4000), 900);
   weights.learn(one(Script::letters, 4000), 900);
-  EXPECT_LT(heir.of(one(Script::letters, 4000)), weights.of(one(Script::letters, 4000)));
-  EXPECT_EQ(heir.answers(), 1U);
+  EXPECT_LT(as_prior.of(one(Script::letters, 4000)), weights.of(one(Script::letters, 4000)));
+  EXPECT_EQ(as_prior.answers(), 1U);
 }
 
 }  // namespace

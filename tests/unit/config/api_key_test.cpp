@@ -40,7 +40,7 @@ class Folder {
   int files_ = 0;
 };
 
-std::string keyed(const std::string& line) { return kPool + line + "\n"; }
+std::string keyed(const std::string& line) { return one_pool + line + "\n"; }
 std::string key_of(const std::string& line) {
   const auto settings = settings_in(keyed(line));
   return settings.pools.empty() ? "no settings" : settings.pools[0].replicas[0].api_key;
@@ -126,7 +126,7 @@ TEST(ApiKey, IsNotLentToStrangersUnawares) {
       << "10.0.0.1 and 0.0.0.0 cannot both be listened on, and the key is lent: once";
   EXPECT_THAT(errors_in("server.open = true\nserver.listen = '0.0.0.0:8080'\n" + keyed("api_key = 's3cret'")),
               IsEmpty());
-  EXPECT_THAT(errors_in("server.listen = '0.0.0.0:8080'\n" + kPool), IsEmpty())
+  EXPECT_THAT(errors_in("server.listen = '0.0.0.0:8080'\n" + one_pool), IsEmpty())
       << "without a key there is none to lend";
   EXPECT_THAT(errors_in("server.listen = ['127.0.0.9:1', '[::1]:1']\nmetrics.listen = '0.0.0.0:9090'\n" +
                         keyed("api_key = 's3cret'")),

@@ -60,7 +60,7 @@ TEST(CommandLine, OfAWrongWordTheNearestIsNamed) {
   for (const auto& [words, told] : table) {
     Program program;
     testing::internal::CaptureStderr();
-    EXPECT_EQ(program.parse(words), kWrongUsage) << told;
+    EXPECT_EQ(program.parse(words), wrong_usage) << told;
     EXPECT_EQ(testing::internal::GetCapturedStderr(), told + "\nRun with --help for what is known, with examples.\n");
   }
 }
@@ -74,7 +74,7 @@ TEST(CommandLine, OtherErrorsKeepTheirWords) {
   for (const auto& [words, told] : table) {
     Program program;
     testing::internal::CaptureStderr();
-    EXPECT_EQ(program.parse(words), kWrongUsage);
+    EXPECT_EQ(program.parse(words), wrong_usage);
     EXPECT_THAT(testing::internal::GetCapturedStderr(), testing::StartsWith(told));
   }
 }

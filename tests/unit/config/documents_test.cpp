@@ -21,7 +21,7 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Not;
 
-const std::filesystem::path kRoot = std::filesystem::path(WEIR_TEST_DATA).parent_path().parent_path();
+const std::filesystem::path repository = std::filesystem::path(WEIR_TEST_DATA).parent_path().parent_path();
 
 std::string whole(const std::filesystem::path& path) {
   std::ifstream file(path);
@@ -31,14 +31,14 @@ std::string whole(const std::filesystem::path& path) {
 
 /// The file that the reference ends with.
 std::string whole_example() {
-  const auto text = whole(kRoot / "docs/settings.md");
+  const auto text = whole(repository / "docs/settings.md");
   const std::string fence = "```toml\n";
   const auto begin = text.find(fence) + fence.size();
   return text.substr(begin, text.find("```", begin) - begin);
 }
 
 /// Every table of a file, in the order of the reference.
-const std::vector<std::string> kTables = {"[server]",  "[metrics]", "[admin]",          "[log]",  "[limits]",
+const std::vector<std::string> all_tables = {"[server]",  "[metrics]", "[admin]",          "[log]",  "[limits]",
                                           "[measure]", "[[pool]]",  "[[pool.replica]]", "[[slo]]"};
 
 /// A row of the reference.
@@ -54,7 +54,7 @@ std::string without_backticks(std::string text) {
 /// The rows under each heading such as "## `[server]`".
 std::map<std::string, std::vector<Key>> reference() {
   std::map<std::string, std::vector<Key>> tables;
-  std::istringstream lines(whole(kRoot / "docs/settings.md"));
+  std::istringstream lines(whole(repository / "docs/settings.md"));
   std::string table;
   const std::regex row(R"(\| `([a-z0-9_]+)` \|([^|]*)\|([^|]*)\|([^|]*)\|([^|]*)\|)");
   for (std::string line; std::getline(lines, line);) {
@@ -84,14 +84,14 @@ std::string file_with(const std::string& table, const std::string& key, const st
            required("url", "'http://127.0.0.1:8001'") + line;
   }
   if (table == "[[slo]]") {
-    return kPool + "[[slo]]\n" + required("name", "'interactive'") + required("pool", "'chat'") +
+    return one_pool + "[[slo]]\n" + required("name", "'interactive'") + required("pool", "'chat'") +
            required("e2e", "60") + line;
   }
   if (table == "[[pool]]") {
     return "[[pool]]\n" + required("name", "'chat'") +
            required("replica", "[{name = 'gpu0', url = 'http://127.0.0.1:8001'}]") + line;
   }
-  return table + "\n" + line + kPool;
+  return table + "\n" + line + one_pool;
 }
 
 /// The keys that the code knows, as the error for an unknown key lists them.
@@ -108,10 +108,10 @@ std::vector<std::string> known_keys(const std::string& table) {
 
 TEST(SettingsReference, NamesEveryTableAndNoOther) {
   const auto documented = reference();
-  EXPECT_EQ(documented.size(), kTables.size());
-  for (const auto& table : kTables) EXPECT_TRUE(documented.contains(table)) << table;
+  EXPECT_EQ(documented.size(), all_tables.size());
+  for (const auto& table : all_tables) EXPECT_TRUE(documented.contains(table)) << table;
   EXPECT_THAT(
-      errors_in("qqqqqqqqqqqq = 1\n" + kPool),
+      errors_in("qqqqqqqqqqqq = 1\n" + one_pool),
       testing::ElementsAre("weir.toml:1:1: qqqqqqqqqqqq: unknown key; known here are server, metrics, admin, log, "
                            "limits, measure, pool, slo"));
 }
@@ -125,7 +125,7 @@ TEST(SettingsReference, NamesEveryKeyAndNoOther) {
 }
 
 TEST(SettingsReference, GivesTheDefaultsThatTheCodeHas) {
-  const auto defaults = settings_in(kPool);
+  const auto defaults = settings_in(one_pool);
   int checked = 0;
   for (const auto& [table, keys] : reference()) {
     for (const auto& key : keys) {
@@ -161,7 +161,7 @@ TEST(SettingsReference, GivesTheRangesThatTheCodeHas) {
 TEST(SettingsReference, ShowsAWholeFileWithEveryKey) {
   const auto example = whole_example();
   auto settings = settings_in(example);
-  for (const auto& table : kTables) {
+  for (const auto& table : all_tables) {
     const auto from = example.find(table + "\n");
     ASSERT_NE(from, std::string::npos) << table;
     const auto section = example.substr(from, example.find("\n\n", from) - from);
@@ -171,9 +171,9 @@ TEST(SettingsReference, ShowsAWholeFileWithEveryKey) {
       EXPECT_THAT(section, testing::AnyOf(HasSubstr("\n" + key + " = "), HasSubstr("\n# " + key + " = "))) << table;
     }
   }
-  settings.pools = settings_in(kPool).pools;
+  settings.pools = settings_in(one_pool).pools;
   settings.slos.clear();
-  EXPECT_EQ(settings, settings_in(kPool)) << "all but the pool and its objective are defaults";
+  EXPECT_EQ(settings, settings_in(one_pool)) << "all but the pool and its objective are defaults";
 }
 
 /// People write settings by hand, and check them half written. Wherever the text stops, or has one wrong character, it
@@ -202,7 +202,7 @@ TEST(SettingsReference, DamagedFilesLoadOrSayWhere) {
 }
 
 TEST(SettingsReference, ShowsErrorsAsTheyAre) {
-  const auto text = whole(kRoot / "docs/settings.md");
+  const auto text = whole(repository / "docs/settings.md");
   const auto errors = errors_in(
       "\n\n\n\n\n[limits]\nfirst_tokn = 1\n[[pool]]\nname = 'p'\n[[pool.replica]]\n"
       "name = 'r'\nweight = 0\nurl = 'http://h'\n");
@@ -212,7 +212,7 @@ TEST(SettingsReference, ShowsErrorsAsTheyAre) {
 
 TEST(SettingsExamples, AllLoad) {
   int loaded = 0;
-  for (const auto& entry : std::filesystem::directory_iterator(kRoot / "config/examples")) {
+  for (const auto& entry : std::filesystem::directory_iterator(repository / "config/examples")) {
     if (entry.path().extension() != ".toml") continue;
     EXPECT_THAT(texts_of(load_file(entry.path().string())), IsEmpty());
     ++loaded;
@@ -221,7 +221,7 @@ TEST(SettingsExamples, AllLoad) {
 }
 
 TEST(SettingsExamples, MinimalIsDefaultsAndTwoReplicas) {
-  auto settings = settings_in(whole(kRoot / "config/examples/minimal.toml"));
+  auto settings = settings_in(whole(repository / "config/examples/minimal.toml"));
   ASSERT_EQ(settings.pools.size(), 1u);
   EXPECT_EQ(settings.pools[0].replicas.size(), 2u);
   settings.pools.clear();

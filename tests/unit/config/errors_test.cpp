@@ -23,7 +23,7 @@ using testing::Not;
 
 /// The errors of a file that is fine but for one line above its pool; without the name of the file and the line.
 std::string first_line(const std::string& line) {
-  const auto errors = errors_in(line + "\n" + kPool);
+  const auto errors = errors_in(line + "\n" + one_pool);
   EXPECT_EQ(errors.size(), 1u) << line << testing::PrintToString(errors);
   const std::string start = "weir.toml:1:";
   if (errors.empty() || !errors.front().starts_with(start)) return testing::PrintToString(errors);
@@ -32,7 +32,7 @@ std::string first_line(const std::string& line) {
 
 /// The same for a line at the end of its replica, which is line 7.
 std::string replica_line(const std::string& line) {
-  const auto errors = errors_in(kPool + line);
+  const auto errors = errors_in(one_pool + line);
   EXPECT_EQ(errors.size(), 1u) << line << testing::PrintToString(errors);
   const std::string start = "weir.toml:7:";
   if (errors.empty() || !errors.front().starts_with(start)) return testing::PrintToString(errors);
@@ -160,11 +160,11 @@ TEST(SettingsErrors, ListenersMayNotCollide) {
   EXPECT_EQ(first_line("metrics.listen = '0.0.0.0:8080'"),
             "18: [metrics] listen = \"0.0.0.0:8080\": cannot be listened on together with \"127.0.0.1:8080\", which is "
             "[server] listen by default; give one of them another port");
-  EXPECT_THAT(errors_in("admin.listen = '127.0.0.1:1'\nserver.listen = '127.0.0.1:1'\n" + kPool),
+  EXPECT_THAT(errors_in("admin.listen = '127.0.0.1:1'\nserver.listen = '127.0.0.1:1'\n" + one_pool),
               ElementsAre("weir.toml:2:17: [server] listen = \"127.0.0.1:1\": cannot be listened on together with "
                           "\"127.0.0.1:1\", which is [admin] listen in line 1; give one of them another port"));
   // A listener that is wrong itself says only that.
-  EXPECT_EQ(errors_in("metrics.listen = 'x'\nserver.listen = '127.0.0.1:9090'\n" + kPool).size(), 1u);
+  EXPECT_EQ(errors_in("metrics.listen = 'x'\nserver.listen = '127.0.0.1:9090'\n" + one_pool).size(), 1u);
 }
 
 TEST(SettingsErrors, Values) {
@@ -285,7 +285,7 @@ TEST(SettingsErrors, EveryPoolAndEveryModelCanBeReached) {
 }
 
 TEST(SettingsErrors, ObjectivesNameThemselvesTheirPoolAndAThreshold) {
-  const auto slo = [](const std::string& lines) { return errors_in(kPool + "[[slo]]\n" + lines); };
+  const auto slo = [](const std::string& lines) { return errors_in(one_pool + "[[slo]]\n" + lines); };
   EXPECT_THAT(slo("name = 'chat'\npool = 'chat'\nttft_client = '1s'\n"), IsEmpty());
   EXPECT_THAT(slo(""),
               ElementsAre("weir.toml:7:1: [[slo]]: name is missing; metrics need it, such as name = \"chat\"",
@@ -303,52 +303,52 @@ TEST(SettingsErrors, ObjectivesNameThemselvesTheirPoolAndAThreshold) {
       << "a wrong threshold is one";
   EXPECT_THAT(slo("name = 'a'\npool = 'chat'\nttf = 1\ntpot = 1\n"),
               ElementsAre("weir.toml:10:1: [[slo]] ttf: unknown key; did you mean ttft?"));
-  EXPECT_THAT(errors_in("[slo]\n" + kPool),
+  EXPECT_THAT(errors_in("[slo]\n" + one_pool),
               ElementsAre("weir.toml:1:1: slo = {...}: must be a list of tables; write [[slo]] on a line of its own"));
   EXPECT_EQ(errors_in("[[slo]]\nname = 'a'\npool = 'chat'\ne2e = 1\n").size(), 1U) << "without a pool: only that";
 }
 
 TEST(SettingsErrors, UsageOnEveryChunkNeedsUsage) {
   const std::string says = "asks for usage on every chunk, but inject_usage = false ";
-  EXPECT_THAT(errors_in("[measure]\ninject_usage = false\ninject_continuous_usage = true\n" + kPool),
+  EXPECT_THAT(errors_in("[measure]\ninject_usage = false\ninject_continuous_usage = true\n" + one_pool),
               ElementsAre("weir.toml:3:27: [measure] inject_continuous_usage = true: " + says +
                           "says not to ask for usage; set that to true, or leave this out"));
-  EXPECT_THAT(errors_in(kPool + "inject_usage = false\ninject_continuous_usage = true\n"),
+  EXPECT_THAT(errors_in(one_pool + "inject_usage = false\ninject_continuous_usage = true\n"),
               ElementsAre("weir.toml:8:27: [[pool.replica]] inject_continuous_usage = true: " + says +
                           "of this replica says not to ask for usage; set inject_usage = true here, or leave this "
                           "out"));
-  EXPECT_THAT(errors_in("measure.inject_usage = false\n" + kPool + "inject_continuous_usage = true\n"),
+  EXPECT_THAT(errors_in("measure.inject_usage = false\n" + one_pool + "inject_continuous_usage = true\n"),
               ElementsAre("weir.toml:8:27: [[pool.replica]] inject_continuous_usage = true: " + says +
                           "of [measure] says not to ask for usage; set inject_usage = true here, or leave this out"));
   for (const auto& right :
-       {kPool + "inject_usage = false\ninject_continuous_usage = false\n",
-        "measure.inject_continuous_usage = true\n" + kPool + "inject_usage = false\n",
-        "measure.inject_usage = false\n" + kPool + "inject_usage = true\ninject_continuous_usage = true\n"}) {
+       {one_pool + "inject_usage = false\ninject_continuous_usage = false\n",
+        "measure.inject_continuous_usage = true\n" + one_pool + "inject_usage = false\n",
+        "measure.inject_usage = false\n" + one_pool + "inject_usage = true\ninject_continuous_usage = true\n"}) {
     EXPECT_THAT(errors_in(right), IsEmpty()) << right;
   }
 }
 
 TEST(SettingsErrors, OneReplicaHasOneNameInItsPool) {
-  EXPECT_THAT(errors_in(kPool + "[[pool.replica]]\nname = 'gpu1'\nurl = 'http://127.0.0.1:8001/'\n"),
+  EXPECT_THAT(errors_in(one_pool + "[[pool.replica]]\nname = 'gpu1'\nurl = 'http://127.0.0.1:8001/'\n"),
               ElementsAre("weir.toml:9:7: [[pool.replica]] url = \"http://127.0.0.1:8001/\": is taken in line 5; one "
                           "replica under two names would get twice its share"));
-  EXPECT_THAT(errors_in(kPool + "[[pool.replica]]\nname = 'gpu1'\nurl = 'http://127.0.0.1:8001/second'\n"), IsEmpty());
+  EXPECT_THAT(errors_in(one_pool + "[[pool.replica]]\nname = 'gpu1'\nurl = 'http://127.0.0.1:8001/second'\n"), IsEmpty());
 }
 
 TEST(SettingsErrors, WeirIsNoReplicaOfItself) {
   const auto replica = [](const std::string& url) { return "[[pool.replica]]\nname = 'gpu1'\nurl = '" + url + "'\n"; };
-  EXPECT_THAT(errors_in(kPool + replica("http://localhost:8080")),
+  EXPECT_THAT(errors_in(one_pool + replica("http://localhost:8080")),
               ElementsAre("weir.toml:9:7: [[pool.replica]] url = \"http://localhost:8080\": is weir itself, which has "
                           "\"127.0.0.1:8080\" as [server] listen; give the replica's own port, or let weir listen on "
                           "another"));
-  EXPECT_THAT(errors_in("server.listen = '0.0.0.0:8080'\n" + kPool + replica("http://gpu-box:8080")), IsEmpty());
+  EXPECT_THAT(errors_in("server.listen = '0.0.0.0:8080'\n" + one_pool + replica("http://gpu-box:8080")), IsEmpty());
 }
 
 TEST(SettingsErrors, ShowNoSecrets) {
-  for (const auto& text : {kPool + "[[pool.replica]]\nname = 'gpu1'\nurl = 'http://me:s3cret@gpu1'\n",
-                           kPool + "[[pool.replica]]\nname = 'gpu1'\nurl = 'http://me:s3c/s3cret@gpu1:x'\n",
-                           "admin.token = 's3cret'\n" + kPool, "server.listen = 'http://me:s3cret@h'\n" + kPool,
-                           "'http://me:s3cret@h' = 1\n" + kPool}) {
+  for (const auto& text : {one_pool + "[[pool.replica]]\nname = 'gpu1'\nurl = 'http://me:s3cret@gpu1'\n",
+                           one_pool + "[[pool.replica]]\nname = 'gpu1'\nurl = 'http://me:s3c/s3cret@gpu1:x'\n",
+                           "admin.token = 's3cret'\n" + one_pool, "server.listen = 'http://me:s3cret@h'\n" + one_pool,
+                           "'http://me:s3cret@h' = 1\n" + one_pool}) {
     const auto errors = errors_in(text);
     EXPECT_EQ(errors.size(), 1u) << text;
     for (const auto& error : errors) EXPECT_THAT(error, Not(HasSubstr("s3cret")));
@@ -387,9 +387,9 @@ TEST(SettingsErrors, FilesThatCannotBeReadSayWhy) {
   std::ofstream(folder / "large.toml") << std::string(1024 * 1024 + 1, '\n');
   EXPECT_THAT(texts("large.toml"),
               ElementsAre(named("large.toml") + ": cannot read settings file: it is larger than 1 MiB"));
-  std::ofstream(folder / "wrong.toml") << "\nx = 1\n" << kPool;
+  std::ofstream(folder / "wrong.toml") << "\nx = 1\n" << one_pool;
   EXPECT_THAT(texts("wrong.toml"), ElementsAre(testing::StartsWith(named("wrong.toml") + ":2:1: x: unknown key")));
-  std::ofstream(folder / "good.toml") << kPool;
+  std::ofstream(folder / "good.toml") << one_pool;
   EXPECT_THAT(texts("good.toml"), IsEmpty());
   EXPECT_THAT(texts("link.toml"), IsEmpty());
   std::filesystem::remove_all(folder);

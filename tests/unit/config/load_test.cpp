@@ -26,10 +26,10 @@ Settings defaults_with_one_pool() {
   return settings;
 }
 
-TEST(Load, AFileWithOnlyAPoolGivesAllDefaults) { EXPECT_EQ(settings_in(kPool), defaults_with_one_pool()); }
+TEST(Load, AFileWithOnlyAPoolGivesAllDefaults) { EXPECT_EQ(settings_in(one_pool), defaults_with_one_pool()); }
 
 TEST(Load, EmptyTablesChangeNothing) {
-  EXPECT_EQ(settings_in("[server]\n[metrics]\n[admin]\n[log]\n[limits]\n[measure]\n" + kPool),
+  EXPECT_EQ(settings_in("[server]\n[metrics]\n[admin]\n[log]\n[limits]\n[measure]\n" + one_pool),
             defaults_with_one_pool());
 }
 
@@ -40,7 +40,7 @@ TEST(Load, InlineTablesMeanTheSame) {
 
 TEST(Load, CarriageReturnsAndAByteOrderMarkAreNoMatter) {
   std::string text = "\xEF\xBB\xBF";
-  for (const char c : kPool) text += c == '\n' ? std::string("\r\n") : std::string(1, c);
+  for (const char c : one_pool) text += c == '\n' ? std::string("\r\n") : std::string(1, c);
   EXPECT_EQ(settings_in(text), defaults_with_one_pool());
 }
 
@@ -172,7 +172,7 @@ TEST(Load, ASingleTextIsAListOfOne) {
 }
 
 TEST(Load, ListenersCanBeSwitchedOff) {
-  const auto settings = settings_in("metrics.listen = ''\nadmin.listen = ''\n" + kPool);
+  const auto settings = settings_in("metrics.listen = ''\nadmin.listen = ''\n" + one_pool);
   EXPECT_FALSE(settings.metrics.listen);
   EXPECT_FALSE(settings.admin.listen);
 }
@@ -180,7 +180,7 @@ TEST(Load, ListenersCanBeSwitchedOff) {
 TEST(Load, PortsThatTheSystemChoosesDoNotCollide) {
   EXPECT_THAT(errors_in("server.listen = ['127.0.0.1:0', '127.0.0.1:0']\nmetrics.listen = '127.0.0.1:0'\n"
                         "admin.listen = '127.0.0.1:0'\n" +
-                        kPool),
+                        one_pool),
               IsEmpty());
 }
 
@@ -201,7 +201,7 @@ TEST(Load, EveryPolicyAndLevelHasItsWord) {
                                                      {"warning", LogLevel::warning},
                                                      {"error", LogLevel::error}};
   for (const auto& [word, level] : levels) {
-    EXPECT_EQ(settings_in("log.level = '" + std::string(word) + "'\n" + kPool).log.level, level) << word;
+    EXPECT_EQ(settings_in("log.level = '" + std::string(word) + "'\n" + one_pool).log.level, level) << word;
   }
 }
 
@@ -213,11 +213,11 @@ TEST(Load, BoundsAreAllowed) {
         "limits.connections = 1000000", "limits.idle_upstream_connections = 10000", "limits.connect = 0.001",
         "limits.connect = '1ms'", "limits.connect = '24h'", "limits.connect = 86400", "limits.accept_hold = '0s'",
         "limits.retry_budget = 0", "limits.retry_budget = 1.0", "server.listen = '127.0.0.1:65535'"}) {
-    EXPECT_THAT(errors_in(line + std::string("\n") + kPool), IsEmpty()) << line;
+    EXPECT_THAT(errors_in(line + std::string("\n") + one_pool), IsEmpty()) << line;
   }
   for (const auto* key : {"weight = 0.001", "weight = 1000", "cost_per_hour = 0", "kv_tokens = 1",
                           "kv_tokens = 1_000_000_000_000", "max_in_flight = 1_000_000"}) {
-    EXPECT_THAT(errors_in(kPool + key), IsEmpty()) << key;
+    EXPECT_THAT(errors_in(one_pool + key), IsEmpty()) << key;
   }
 }
 

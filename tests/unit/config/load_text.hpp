@@ -11,7 +11,7 @@
 namespace weir::config {
 
 /// A pool without errors, in six lines.
-inline const std::string kPool =
+inline const std::string one_pool =
     "[[pool]]\n"
     "name = \"chat\"\n"
     "[[pool.replica]]\n"

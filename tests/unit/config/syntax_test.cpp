@@ -123,12 +123,12 @@ TEST(SettingsSyntax, KnowsWhichTablesAreLists) {
   EXPECT_THAT(errors_in("[pool]\n"), ElementsAre(HasSubstr("write [[pool]] on a line of its own")));
   EXPECT_THAT(errors_in("[[pool]]\n[pool.replica]\n"),
               testing::Contains(HasSubstr("write [[pool.replica]] on a line")));
-  EXPECT_THAT(errors_in(kPool + "[slo]\n"), ElementsAre(HasSubstr("write [[slo]] on a line of its own")));
+  EXPECT_THAT(errors_in(one_pool + "[slo]\n"), ElementsAre(HasSubstr("write [[slo]] on a line of its own")));
   for (const auto* table : {"server", "metrics", "admin", "log", "limits", "measure"}) {
     const auto head = "[" + std::string(table) + "]\n";
     EXPECT_THAT(errors_in(head + head),
                 ElementsAre(EndsWith("; put its keys together under one [" + std::string(table) + "]")));
-    EXPECT_THAT(errors_in("[" + head.substr(0, head.size() - 1) + "]\n" + kPool),
+    EXPECT_THAT(errors_in("[" + head.substr(0, head.size() - 1) + "]\n" + one_pool),
                 ElementsAre(HasSubstr("must be a table; write [" + std::string(table) + "]")));
   }
 }
@@ -182,8 +182,8 @@ TEST(SettingsSyntax, BackslashesOfWindows) {
        "with "
        "\\\\"},
   });
-  EXPECT_EQ(settings_in("log.requests = 'C:\\weir\\log.jsonl'\n" + kPool).log.requests, "C:\\weir\\log.jsonl");
-  EXPECT_EQ(settings_in("log.requests = \"C:\\\\weir\"\n" + kPool).log.requests, "C:\\weir");
+  EXPECT_EQ(settings_in("log.requests = 'C:\\weir\\log.jsonl'\n" + one_pool).log.requests, "C:\\weir\\log.jsonl");
+  EXPECT_EQ(settings_in("log.requests = \"C:\\\\weir\"\n" + one_pool).log.requests, "C:\\weir");
 }
 
 /// Otherwise a key or a password that is half quoted would go to a terminal or a log.

@@ -34,43 +34,43 @@ TEST(ReplicaUrlText, IsTakenApart) {
 }
 
 TEST(ReplicaUrlText, IsRefusedWithTheReason) {
-  constexpr auto kScheme = "must begin with http://, such as \"http://127.0.0.1:8001\"";
-  constexpr auto kHttps = "only http:// is supported; give the plain HTTP address of the replica";
-  constexpr auto kUser = "must hold no user name and no password; weir sends neither to a replica";
-  constexpr auto kQuery = "must hold no \"?\" and no \"#\"";
-  constexpr auto kHost = "the host must be a name or an address, such as \"gpu-box\", \"10.0.0.7\" or \"[fd00::7]\"";
-  constexpr auto kPort = "the port must be a whole number from 1 to 65535";
-  constexpr auto kShape = "must be http://HOST:PORT, with a path if need be, such as \"http://127.0.0.1:8001\"";
-  const std::pair<const char*, const char*> table[] = {{"", kScheme},
-                                                       {"127.0.0.1:8001", kScheme},
-                                                       {"localhost:8001", kScheme},
-                                                       {"http:/h", kScheme},
-                                                       {"ftp://h", kScheme},
-                                                       {" http://h", kScheme},
-                                                       {"https://h:443", kHttps},
-                                                       {"HTTPS://h", kHttps},
-                                                       {"http://user@h", kUser},
-                                                       {"http://user:secret@h:1", kUser},
-                                                       {"http://h?x=1", kQuery},
-                                                       {"http://h/#", kQuery},
-                                                       {"http://", kHost},
-                                                       {"http:///v1", kHost},
-                                                       {"http://a%20b", kHost},
-                                                       {"http://8001", kHost},
-                                                       {"http://999.1.1.1:80", kHost},
-                                                       {"http://127.1", kHost},
-                                                       {"http://a,b", kHost},
-                                                       {"http://[v1.x]", kHost},
-                                                       {"http://h:", kPort},
-                                                       {"http://h:0", kPort},
-                                                       {"http://h:65536", kPort},
-                                                       {"http://h:99999", kPort},
-                                                       {"http://h:08001", kPort},
-                                                       {"http://h:80x", kPort},
-                                                       {"http://h /", kShape},
-                                                       {"http://h\r\nx", kShape},
-                                                       {"http://[::1", kShape},
-                                                       {"http://::1:80", kHost}};
+  constexpr auto scheme = "must begin with http://, such as \"http://127.0.0.1:8001\"";
+  constexpr auto https = "only http:// is supported; give the plain HTTP address of the replica";
+  constexpr auto user = "must hold no user name and no password; weir sends neither to a replica";
+  constexpr auto query = "must hold no \"?\" and no \"#\"";
+  constexpr auto host = "the host must be a name or an address, such as \"gpu-box\", \"10.0.0.7\" or \"[fd00::7]\"";
+  constexpr auto port = "the port must be a whole number from 1 to 65535";
+  constexpr auto shape = "must be http://HOST:PORT, with a path if need be, such as \"http://127.0.0.1:8001\"";
+  const std::pair<const char*, const char*> table[] = {{"", scheme},
+                                                       {"127.0.0.1:8001", scheme},
+                                                       {"localhost:8001", scheme},
+                                                       {"http:/h", scheme},
+                                                       {"ftp://h", scheme},
+                                                       {" http://h", scheme},
+                                                       {"https://h:443", https},
+                                                       {"HTTPS://h", https},
+                                                       {"http://user@h", user},
+                                                       {"http://user:secret@h:1", user},
+                                                       {"http://h?x=1", query},
+                                                       {"http://h/#", query},
+                                                       {"http://", host},
+                                                       {"http:///v1", host},
+                                                       {"http://a%20b", host},
+                                                       {"http://8001", host},
+                                                       {"http://999.1.1.1:80", host},
+                                                       {"http://127.1", host},
+                                                       {"http://a,b", host},
+                                                       {"http://[v1.x]", host},
+                                                       {"http://h:", port},
+                                                       {"http://h:0", port},
+                                                       {"http://h:65536", port},
+                                                       {"http://h:99999", port},
+                                                       {"http://h:08001", port},
+                                                       {"http://h:80x", port},
+                                                       {"http://h /", shape},
+                                                       {"http://h\r\nx", shape},
+                                                       {"http://[::1", shape},
+                                                       {"http://::1:80", host}};
   for (const auto& [text, expected] : table) {
     const auto parsed = parse_replica_url(text);
     const auto* problem = std::get_if<Problem>(&parsed);

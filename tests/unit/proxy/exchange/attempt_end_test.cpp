@@ -443,11 +443,10 @@ TEST(RelayLease, TellsThePoolOfPromptsAndTokensAsTheyCome) {
   EXPECT_EQ(load().decode_left, output - 3);
   attempt.arrives(chunk(finish_event + usage_event + done_event) + last_chunk, at(2));
   EXPECT_EQ(load().in_flight, 0u) << "with the replica's work, not with the client's reading";
-  EXPECT_EQ(attempt.machine->company().in_flight_at_start, 0u);
-  EXPECT_DOUBLE_EQ(attempt.machine->company().in_flight_mean, 1.0);
+  EXPECT_EQ(attempt.machine->concurrency().in_flight_at_start, 0u);
+  EXPECT_DOUBLE_EQ(attempt.machine->concurrency().in_flight_mean, 1.0);
   for (int i = 0; i < 4; ++i) {
-    balancer::End like_it;
-    like_it.answered = true;
+    balancer::End like_it(balancer::EndCause::answered);
     like_it.output_tokens = 3;
     attempt.offer().end(like_it, at(2));
   }

@@ -16,6 +16,7 @@
 
 #include "balancer/pool.hpp"
 #include "metrics/series/shard.hpp"
+#include "metrics/ticks.hpp"
 #include "proxy/exchange/attempt.hpp"
 
 namespace weir::proxy::exchange {
@@ -24,8 +25,7 @@ using metrics::Api;
 using metrics::Outcome;
 
 inline Moment at(double seconds) {
-  return Moment(std::chrono::hours(1)) +
-         std::chrono::duration_cast<Moment::duration>(std::chrono::duration<double>(seconds));
+  return Moment(std::chrono::hours(1)) + metrics::ticks(std::chrono::duration<double>(seconds));
 }
 
 /// What an attempt begins with.
@@ -91,7 +91,7 @@ class Observed : public Attempt {
   bool cut() const { return client().state() == ClientFramer::State::cut; }
   bool client_reusable() const { return client().reusable(); }
   bool upstream_reusable() const { return replica().reusable(); }
-  balancer::Company company() const { return replica().company(); }
+  balancer::Concurrency concurrency() const { return replica().concurrency(); }
   std::optional<Moment> head_at() const { return replica().head_at(); }
   std::optional<metrics::Nanoseconds> overhead_max() const { return result().overhead_max; }
   std::string take_kept() {

@@ -1,14 +1,14 @@
-#include "balancer/policy.hpp"
+#include "balancer/policy/policy.hpp"
 
 #include <map>
 
-#include "balancer/least_queued_tokens.hpp"
-#include "requests.hpp"
+#include "balancer/policy/least_queued_tokens.hpp"
+#include "tests/unit/balancer/requests.hpp"
 
-namespace weir::balancer {
+namespace weir::balancer::policy {
 namespace {
 
-using Replicas = std::vector<Standing>;
+using Replicas = std::vector<ReplicaView>;
 
 Replicas idle(std::size_t n) {
   Replicas replicas(n);
@@ -18,7 +18,7 @@ Replicas idle(std::size_t n) {
 
 std::vector<int> counts(config::Policy policy, const Replicas& replicas, int turns, std::uint64_t seed = 1) {
   Random random(seed);
-  const auto chooser = make_policy(policy, 0.05);
+  const auto chooser = make(policy, 0.05);
   std::vector<int> chosen(replicas.size());
   for (int i = 0; i < turns; ++i) ++chosen[chooser->choose(100, replicas, random)];
   return chosen;
@@ -37,12 +37,12 @@ TEST(LeastQueuedTokens, ScoresByHand) {
       {0.05, 100, 900, 2000, 0.5, 4, 550}, {1, 0, 0, 7, 1, 1, 7},
   };
   for (const Row& row : rows) {
-    Standing standing;
-    standing.prefill_left = row.prefill_left;
-    standing.decode_left = row.decode_left;
-    standing.weight = row.weight;
-    standing.speed = row.speed;
-    EXPECT_DOUBLE_EQ(LeastQueuedTokens(row.decode_weight).score(row.prompt, standing), row.score);
+    ReplicaView view;
+    view.prefill_left = row.prefill_left;
+    view.decode_left = row.decode_left;
+    view.weight = row.weight;
+    view.speed = row.speed;
+    EXPECT_DOUBLE_EQ(LeastQueuedTokens(row.decode_weight).score(row.prompt, view), row.score);
   }
 }
 
@@ -66,14 +66,14 @@ TEST(LeastQueuedTokens, TiesGoToTheFewestInFlightThenAtRandom) {
 
 TEST(RoundRobin, GoesAround) {
   Random random(1);
-  const auto chooser = make_policy(config::Policy::round_robin, 0);
+  const auto chooser = make(config::Policy::round_robin, 0);
   const Replicas replicas = idle(3);
   for (int i = 0; i < 30; ++i) EXPECT_EQ(chooser->choose(1, replicas, random), static_cast<std::size_t>(i % 3));
 }
 
 TEST(RoundRobin, FollowsTheWeightsEvenly) {
   Random random(1);
-  const auto chooser = make_policy(config::Policy::round_robin, 0);
+  const auto chooser = make(config::Policy::round_robin, 0);
   Replicas replicas = idle(3);
   replicas[0].weight = 5;
   std::string order;
@@ -83,7 +83,7 @@ TEST(RoundRobin, FollowsTheWeightsEvenly) {
 
 TEST(RoundRobin, AReplicaThatComesBackHasNothingSavedUp) {
   Random random(1);
-  const auto chooser = make_policy(config::Policy::round_robin, 0);
+  const auto chooser = make(config::Policy::round_robin, 0);
   const Replicas all = idle(3);
   const Replicas two(all.begin(), all.begin() + 2);
   for (int i = 0; i < 100; ++i) chooser->choose(1, two, random);
@@ -139,4 +139,4 @@ TEST(EveryPolicy, TakesTheOnlyOneAndRepeatsItselfWithTheSameSeed) {
 }
 
 }  // namespace
-}  // namespace weir::balancer
+}  // namespace weir::balancer::policy

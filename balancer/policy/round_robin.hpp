@@ -1,17 +1,17 @@
-// One after the other, in proportion to their weights and as evenly as these allow (the smooth weighted round robin of
-// nginx): each turn a replica earns its weight, the richest is chosen and pays what all earned. With equal weights this
-// is the plain cycle. A replica that may not take the request earns nothing meanwhile.
+// This policy takes one replica after the other, in proportion to their weights and as evenly as these allow (the
+// smooth weighted round robin of nginx): each turn a replica earns its weight, the richest is chosen and pays what all
+// earned. With equal weights this is the plain cycle. A replica that may not take the request earns nothing meanwhile.
 #pragma once
 
 #include <vector>
 
-#include "balancer/policy.hpp"
+#include "balancer/policy/policy.hpp"
 
-namespace weir::balancer {
+namespace weir::balancer::policy {
 
-class RoundRobin final : public ReplicaPolicy {
+class RoundRobin final : public Policy {
  public:
-  std::size_t choose(Tokens, std::span<const Standing> replicas, Random&) override {
+  std::size_t choose(Tokens, std::span<const ReplicaView> replicas, Random&) override {
     double earned = 0;
     std::size_t richest = 0;
     for (std::size_t i = 0; i < replicas.size(); ++i) {
@@ -33,4 +33,4 @@ class RoundRobin final : public ReplicaPolicy {
   std::vector<double> credits_;
 };
 
-}  // namespace weir::balancer
+}  // namespace weir::balancer::policy

@@ -1,4 +1,4 @@
-// The replica that will begin with this prompt first:
+// This policy chooses the replica that will begin with this prompt first:
 //
 //   score = (prefill_left + prompt + decode_weight * decode_left) / (weight * speed)
 //
@@ -8,26 +8,26 @@
 
 #include <utility>
 
-#include "balancer/lowest.hpp"
+#include "balancer/policy/lowest.hpp"
 
-namespace weir::balancer {
+namespace weir::balancer::policy {
 
-class LeastQueuedTokens final : public ReplicaPolicy {
+class LeastQueuedTokens final : public Policy {
  public:
   explicit LeastQueuedTokens(double decode_weight) : decode_weight_(decode_weight) {}
 
-  double score(Tokens prompt, const Standing& r) const {
+  double score(Tokens prompt, const ReplicaView& r) const {
     const double queued = static_cast<double>(r.prefill_left) + static_cast<double>(prompt) +
                           decode_weight_ * static_cast<double>(r.decode_left);
     return queued / (r.weight * r.speed);
   }
 
-  std::size_t choose(Tokens prompt, std::span<const Standing> replicas, Random& random) override {
-    return lowest(replicas, random, [&](const Standing& r) { return std::pair(score(prompt, r), r.in_flight); });
+  std::size_t choose(Tokens prompt, std::span<const ReplicaView> replicas, Random& random) override {
+    return lowest(replicas, random, [&](const ReplicaView& r) { return std::pair(score(prompt, r), r.in_flight); });
   }
 
  private:
   double decode_weight_;
 };
 
-}  // namespace weir::balancer
+}  // namespace weir::balancer::policy

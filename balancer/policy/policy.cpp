@@ -1,14 +1,14 @@
-#include "balancer/policy.hpp"
+#include "balancer/policy/policy.hpp"
 
-#include "balancer/least_queued_tokens.hpp"
-#include "balancer/least_requests.hpp"
-#include "balancer/power_of_two.hpp"
-#include "balancer/random_replica.hpp"
-#include "balancer/round_robin.hpp"
+#include "balancer/policy/least_queued_tokens.hpp"
+#include "balancer/policy/least_requests.hpp"
+#include "balancer/policy/power_of_two.hpp"
+#include "balancer/policy/random_replica.hpp"
+#include "balancer/policy/round_robin.hpp"
 
-namespace weir::balancer {
+namespace weir::balancer::policy {
 
-std::unique_ptr<ReplicaPolicy> make_policy(config::Policy policy, double decode_weight) {
+std::unique_ptr<Policy> make(config::Policy policy, double decode_weight) {
   switch (policy) {
     case config::Policy::round_robin:
       return std::make_unique<RoundRobin>();
@@ -24,4 +24,4 @@ std::unique_ptr<ReplicaPolicy> make_policy(config::Policy policy, double decode_
   return std::make_unique<LeastQueuedTokens>(decode_weight);
 }
 
-}  // namespace weir::balancer
+}  // namespace weir::balancer::policy

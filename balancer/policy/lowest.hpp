@@ -1,16 +1,16 @@
-// The position of the lowest value, ties decided at random, each with the same chance.
+// lowest() finds the position of the lowest value. Ties are decided at random, each with the same chance.
 #pragma once
 
 #include <cstddef>
 #include <span>
 
-#include "balancer/policy.hpp"
+#include "balancer/policy/policy.hpp"
 
-namespace weir::balancer {
+namespace weir::balancer::policy {
 
-/// `value(standing)` may be anything ordered; equal means tied.
+/// `value(replica)` may be of any ordered type; equal values are tied.
 template <class Value>
-std::size_t lowest(std::span<const Standing> replicas, Random& random, Value value) {
+std::size_t lowest(std::span<const ReplicaView> replicas, Random& random, Value value) {
   std::size_t best = 0, tied = 1;
   auto best_value = value(replicas[0]);
   for (std::size_t i = 1; i < replicas.size(); ++i) {
@@ -26,4 +26,4 @@ std::size_t lowest(std::span<const Standing> replicas, Random& random, Value val
   return best;
 }
 
-}  // namespace weir::balancer
+}  // namespace weir::balancer::policy

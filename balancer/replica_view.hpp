@@ -1,0 +1,25 @@
+// A view shows a replica as one decision sees it: its settings and the gauges of its ledger at that moment.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "balancer/tokens.hpp"
+
+namespace weir::balancer {
+
+struct ReplicaView {
+  ReplicaIndex index = 0;
+  double weight = 1, speed = 1;
+  Tokens prefill_left = 0, decode_left = 0, resident = 0;
+  std::uint32_t in_flight = 0;
+  std::uint32_t recent_failures = 0;  ///< So many requests ended without an answer within the last second.
+  bool tried = false;                 ///< This request has been there.
+  std::optional<Tokens> kv_tokens, max_context;
+  std::optional<std::uint32_t> max_in_flight;
+
+  /// Policies that count requests go by this. A replica that fails fast has little in flight, so its failures count.
+  double requests_by_weight() const { return (in_flight + recent_failures) / weight; }
+};
+
+}  // namespace weir::balancer
