@@ -12,7 +12,6 @@ namespace weir::integration {
 namespace {
 
 constexpr auto chat = "/v1/chat/completions";
-constexpr std::chrono::seconds promptly{1};
 
 enum class Leaving { close, reset };
 
@@ -51,7 +50,7 @@ TEST_P(ClientLeaves, TheReplicasConnectionIsClosedAtOnceAndNothingStaysInTheLedg
   const auto left = Clock::now();
   departure.leaving == Leaving::reset ? client.reset() : client.close();
   const auto took = std::chrono::duration<double, std::milli>(closed.get_future().get() - left);
-  EXPECT_LT(took, promptly);
+  EXPECT_LT(took, soon) << "the replica says no more, so nothing else would make weir notice";
   std::cout << departure.name << ": the replica's connection was closed after " << took.count() << " ms\n";
 
   const auto metrics = weir.metrics_after(1);

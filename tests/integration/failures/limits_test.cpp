@@ -38,7 +38,7 @@ TEST_P(FirstTokenIsLate, AndTheClientIsToldBeforeAnyHead) {
   const auto began = Clock::now();
   const auto got = fetch(weir.port(), post(chat, chat_body()));
   EXPECT_GE(Clock::now() - began, std::chrono::milliseconds(290));
-  EXPECT_LT(Clock::now() - began, std::chrono::seconds(3));
+  EXPECT_LT(Clock::now() - began, soon);
   expect_error(got, 504, "timeout_error");
   closed.get_future().get();
   const auto metrics = weir.metrics_after(1);
@@ -168,15 +168,15 @@ TEST(Limits, AClientThatTakesItsBytesSlowlyIsNotCut) {
     for (;;) exchange.send(endless);
   });
   auto settings = pool_of({&replica});
-  settings.limits = {{"client_stall", "1"}};
+  settings.limits = {{"client_stall", "3"}};
   WeirUnderTest weir(settings);
 
-  // This is far from enough to turn its socket at weir writable within a second.
+  // This is far from enough to turn its socket at weir writable within three seconds.
   auto client = Socket::connect(weir.port(), 16 * 1024);
   client.send(post(chat, chat_body_with_usage()));
   std::vector<char> bytes(16 * 1024);
   const auto begin = Clock::now();
-  for (int i = 0; i < 40; ++i) {
+  for (int i = 0; i < 50; ++i) {
     std::this_thread::sleep_until(begin + i * std::chrono::milliseconds(100));
     ASSERT_GT(client.receive(bytes.data(), bytes.size()), 0u) << "after " << i << " tenths of a second";
   }

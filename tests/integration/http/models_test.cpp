@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
+#include <algorithm>
 #include <future>
 
 #include "tests/integration/peers/errors.hpp"
@@ -189,19 +190,25 @@ ScriptedReplica::Handler silent_to_keys(std::promise<Clock::time_point>& closed)
 }
 
 TEST(Models, AreNoLongerAskedForOnceTheClientHasLeft) {
-  std::promise<Clock::time_point> closed;
-  ScriptedReplica replica(silent_to_keys(closed), Models::to_handler);
-  WeirUnderTest weir(any_model({&replica}));
-  wait_until_keyed(weir, 1);
+  // weir's own limit is 2 s: where nothing notices the client, each round lasts until then. A slow machine may need
+  // several rounds.
+  Clock::duration shortest = patience;
+  for (int round = 0; round < 5 && shortest >= std::chrono::seconds(1); ++round) {
+    std::promise<Clock::time_point> closed;
+    ScriptedReplica replica(silent_to_keys(closed), Models::to_handler);
+    WeirUnderTest weir(any_model({&replica}));
+    wait_until_keyed(weir, 1);
 
-  HttpClient client(weir.port());
-  const auto asked = replica.requests().size();
-  client.send(get("/v1/models", "Authorization: Bearer x\r\n"));
-  replica.wait_for_requests(asked + 1);
-  const auto left = Clock::now();
-  client.close();
-  EXPECT_LT(closed.get_future().get() - left, std::chrono::seconds(1)) << "weir's own limit is 2 s";
-  EXPECT_EQ(weir.metrics_after(1).sum("weir_requests_total", {{"outcome", "client_abort"}}), 1);
+    HttpClient client(weir.port());
+    const auto asked = replica.requests().size();
+    client.send(get("/v1/models", "Authorization: Bearer x\r\n"));
+    replica.wait_for_requests(asked + 1);
+    const auto left = Clock::now();
+    client.close();
+    shortest = std::min(shortest, closed.get_future().get() - left);
+    EXPECT_EQ(weir.metrics_after(1).sum("weir_requests_total", {{"outcome", "client_abort"}}), 1);
+  }
+  EXPECT_LT(shortest, std::chrono::seconds(1));
 }
 
 TEST(Models, AreNoLongerAskedForOnceWeirIsToEnd) {
