@@ -10,8 +10,8 @@
 
 #include "metrics/record/answer.hpp"
 #include "metrics/series/shard.hpp"
-#include "metrics/wire/dialect.hpp"
-#include "metrics/wire/json_answer.hpp"
+#include "metrics/wire/answer/json_answer.hpp"
+#include "metrics/wire/dialects/dialect.hpp"
 
 namespace weir::metrics::measure {
 

@@ -6,12 +6,12 @@
 #include "metrics/measure/answer_tally.hpp"
 #include "metrics/prefetch.hpp"
 #include "metrics/series/shard.hpp"
-#include "metrics/wire/dialect.hpp"
-#include "metrics/wire/envelope.hpp"
-#include "metrics/wire/json_answer.hpp"
-#include "metrics/wire/outlet.hpp"
-#include "metrics/wire/sse.hpp"
-#include "metrics/wire/whole_text.hpp"
+#include "metrics/wire/answer/json_answer.hpp"
+#include "metrics/wire/dialects/dialect.hpp"
+#include "metrics/wire/stream/envelope.hpp"
+#include "metrics/wire/stream/outlet.hpp"
+#include "metrics/wire/stream/sse.hpp"
+#include "metrics/wire/stream/whole_text.hpp"
 
 namespace weir::metrics::measure {
 

@@ -5,7 +5,7 @@
 #include <functional>
 #include <utility>
 
-#include "metrics/wire/engine_head.hpp"
+#include "metrics/wire/engine/head.hpp"
 #include "proxy/fleet/second_opinions.hpp"
 
 namespace weir::proxy::exchange {

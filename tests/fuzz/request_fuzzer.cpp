@@ -7,7 +7,7 @@
 #include <array>
 #include <memory>
 
-#include "metrics/wire/request_edits.hpp"
+#include "metrics/wire/request/edits.hpp"
 #include "tests/fuzz/input.hpp"
 
 namespace {

@@ -1,0 +1,83 @@
+#include "metrics/wire/request/facts.hpp"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "metrics/wire/json/feed.hpp"
+#include "metrics/wire/request/reader.hpp"
+
+namespace weir::metrics::wire {
+
+std::uint64_t TextFeatures::chars() const {
+  return std::accumulate(code_points.begin(), code_points.end(), std::uint64_t{0});
+}
+
+Api api_of(std::string_view method, std::string_view path) {
+  // llama.cpp serves the OpenAI routes without /v1 too, but /completions is its own.
+  static constexpr std::pair<std::string_view, Api> routes[] = {
+      {"/v1/chat/completions", Api::openai_chat},
+      {"/chat/completions", Api::openai_chat},
+      {"/v1/completions", Api::openai_completions},
+      {"/v1/responses", Api::openai_responses},
+      {"/responses", Api::openai_responses},
+      {"/v1/messages", Api::anthropic_messages},
+      {"/", Api::tgi_generate},
+      {"/generate", Api::tgi_generate},
+      {"/generate_stream", Api::tgi_generate},
+      {"/completion", Api::llamacpp_completion},
+      {"/completions", Api::llamacpp_completion},
+      {"/api/extra/generate/stream", Api::kobold_generate},
+      {"/api/v1/generate", Api::kobold_generate},
+      {"/api/latest/generate", Api::kobold_generate},
+      {"/api/chat", Api::ollama_chat},
+      {"/api/generate", Api::ollama_generate},
+  };
+  if (method != "POST") return Api::other;
+  for (const auto& [route, api] : routes) {
+    if (path == route) return api;
+  }
+  return Api::other;
+}
+
+struct RequestInspector::State {
+  RequestFacts facts;
+  JsonFeed<RequestReader> json;
+  std::uint64_t blanks = 0;  // Before the document.
+  enum class Begin : std::uint8_t { awaited, object, other } begin = Begin::awaited;
+};
+
+RequestInspector::RequestInspector(Api api, std::string_view path) : state_(std::make_unique<State>()) {
+  state_->facts.api = api;
+  state_->facts.stream = (api == Api::tgi_generate && path.ends_with("/generate_stream")) ||
+                         (api == Api::kobold_generate && path.ends_with("/stream"));
+  state_->json.reader().speak(api, path == "/");
+}
+RequestInspector::~RequestInspector() = default;
+RequestInspector::RequestInspector(RequestInspector&&) noexcept = default;
+RequestInspector& RequestInspector::operator=(RequestInspector&&) noexcept = default;
+
+void RequestInspector::feed(std::span<const char> piece) {
+  std::string_view text(piece.data(), piece.size());
+  using Begin = State::Begin;
+  if (state_->begin == Begin::awaited) {
+    const std::size_t blanks = std::min(text.find_first_not_of(" \t\r\n"), text.size());
+    state_->blanks += blanks;
+    text.remove_prefix(blanks);
+    if (text.empty()) return;
+    state_->begin = text.front() == '{' ? Begin::object : Begin::other;
+  }
+  if (state_->begin == Begin::object) state_->json.feed(text);
+}
+
+RequestFacts RequestInspector::finish() {
+  RequestFacts facts = state_->facts;
+  // A broken document says nothing: how far it was read would depend on where it was cut.
+  facts.whole_json = state_->begin == State::Begin::object && state_->json.whole();
+  if (!facts.whole_json) return facts;
+  facts.first_member_at = state_->blanks + 1;
+  state_->json.reader().fill(facts);
+  return facts;
+}
+
+}  // namespace weir::metrics::wire
