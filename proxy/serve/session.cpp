@@ -10,6 +10,7 @@
 #include <boost/asio/use_awaitable.hpp>
 #include <boost/asio/write.hpp>
 
+#include "metrics/wire/request/inspector.hpp"
 #include "proxy/fleet/model_directory.hpp"
 
 namespace weir::proxy::serve {

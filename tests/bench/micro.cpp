@@ -18,7 +18,7 @@
 #include "metrics/series/histogram.hpp"
 #include "metrics/series/shard.hpp"
 #include "metrics/wire/dialects/dialect.hpp"
-#include "metrics/wire/request/facts.hpp"
+#include "metrics/wire/request/inspector.hpp"
 #include "metrics/wire/stream/sse.hpp"
 
 namespace {

@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "metrics/wire/request/edits.hpp"
+#include "metrics/wire/request/inspector.hpp"
 #include "tests/fuzz/input.hpp"
 
 namespace {

@@ -1,24 +1,37 @@
 #include "metrics/wire/answer/json_answer.hpp"
 
 #include <algorithm>
-#include <vector>
 
 #include "metrics/vocabulary.hpp"
 #include "metrics/wire/dialects/answer_members.hpp"
 #include "metrics/wire/json/feed.hpp"
 #include "metrics/wire/json/text.hpp"
+#include "metrics/wire/json/walker.hpp"
+#include "metrics/wire/stream/event_facts.hpp"
 
 namespace weir::metrics::wire {
 
 namespace {
 
-using json_places::Counts;
-using json_places::element_of;
-using json_places::Member;
-using json_places::members;
-using json_places::Place;
+/// The place of an array's elements; ignored for an array that is not looked into.
+constexpr AnswerPlace element_of(AnswerPlace array) {
+  switch (array) {
+    case AnswerPlace::choices:
+      return AnswerPlace::choice;
+    case AnswerPlace::items:
+      return AnswerPlace::item;
+    case AnswerPlace::content:
+      return AnswerPlace::part;
+    case AnswerPlace::root:
+    case AnswerPlace::calls:
+    case AnswerPlace::ids:
+      return array;
+    default:
+      return AnswerPlace::ignored;
+  }
+}
 
-class Reader : public Sax<Reader> {
+class Reader : public Walker<Reader, AnswerMember> {
  public:
   bool error() const { return facts_.error; }
   JsonAnswerFacts facts() const {
@@ -29,31 +42,25 @@ class Reader : public Sax<Reader> {
     return all.facts_;
   }
 
-  void object_begin() {
-    const Place place = value_place();
+  // Walker's side.
+  const AnswerMember* find(Place in, std::string_view key) const { return members_.find(in, key); }
+  void begin_member(Place, const AnswerMember&) {}
+  Place begin_object(Place place) {
     if (place == Place::error) facts_.error = true;
     if (place == Place::root) begin_document();
     if (place == Place::choice || place == Place::root) has_output_ = false;
-    if (place == Place::calls) output();
-    open_.push_back({place == Place::calls ? Place::ignored : place, false});
-    member_ = nullptr;
+    if (place != Place::calls) return place;
+    output();
+    return Place::ignored;
   }
-  void object_end(std::size_t) {
-    const Place place = open_.back().place;
-    open_.pop_back();
+  void end_object(Place place, bool, std::size_t) {
     if (place == Place::message) end_reasoning();
     if (place == Place::root) end_document();
   }
-  void array_begin() { open_.push_back({element_of(value_place()), true}); }
-  void array_end(std::size_t) { open_.pop_back(); }
-  void key(std::string_view name) {
-    const Place in = open_.back().place;
-    const auto named = [&](const Member& member) { return member.in == in && member.key == name; };
-    const auto* const found =
-        in == Place::ignored ? std::end(members) : std::find_if(members, std::end(members), named);
-    member_ = found == std::end(members) ? nullptr : found;
-  }
+  Place begin_array(Place place) { return element_of(place); }
+  void end_array(Place, std::size_t) {}
 
+  // Sax's.
   void string(std::string_view piece, bool last) {
     const Place place = value_place();
     switch (place) {
@@ -88,26 +95,17 @@ class Reader : public Sax<Reader> {
   void number(double value, std::size_t) {
     if (value_place() == Place::ids) return output();
     if (value_place() != Place::number) return;
-    if (member_->figure != nullptr) figures_.*member_->figure = believed_seconds(value, member_->units_a_second);
-    if (member_->count == nullptr) return;
-    const auto count = as_count(value);
-    counts_.*member_->count = count && *count <= most_tokens ? count : std::nullopt;
+    const auto whole = as_count(value);
+    const auto count = whole && *whole <= most_tokens ? whole : std::nullopt;
+    if (member().count != nullptr) counts_.*member().count = count;
+    if (member().figure == nullptr) return;
+    member().figure->take_count(counts_.engine, count);
+    member().figure->take_time(counts_.engine, value);
   }
 
  private:
   static constexpr std::size_t longest_word = 32;
 
-  struct Container {
-    Place place;  // An array's: that of its elements.
-    bool array;
-  };
-
-  /// The place of the value that comes now: a member's by its key, an element's by its array.
-  Place value_place() const {
-    if (open_.empty()) return Place::root;
-    if (open_.back().array) return open_.back().place;
-    return member_ == nullptr ? Place::ignored : member_->place;
-  }
   std::uint64_t text(std::string_view piece) {
     if (!piece.empty()) output();
     return code_points_begun(piece);
@@ -139,19 +137,16 @@ class Reader : public Sax<Reader> {
   void begin_document() {
     in_document_ = true;
     counts_ = {};
-    figures_ = {};
   }
   void end_document() {
     in_document_ = false;
-    if (figures_.queue && figures_.prefill) figures_.ttft = *figures_.queue + *figures_.prefill;
-    figures_.draft_tokens = counts_.drafted;
-    figures_.draft_accepted_tokens = counts_.accepted;
+    counts_.engine.add_queue_to_prefill();
     if (++facts_.documents == 1) {
       facts_.prompt_tokens = counts_.all_prompt();
       facts_.cached_tokens = counts_.all_cached();
       facts_.completion_tokens = counts_.all_completion();
-      facts_.of_one_choice = counts_.completion && counts_.timed_completion;
-      facts_.engine = figures_;
+      facts_.of_one_choice = counts_.completion && counts_.engine.predicted;
+      facts_.engine = counts_.engine;
       return;
     }
     // Several samples of a prompt each tell of it; whether these are such, only equal numbers say.
@@ -167,10 +162,8 @@ class Reader : public Sax<Reader> {
   }
 
   JsonAnswerFacts facts_;
-  Counts counts_;          // Of the document that is open,
-  EngineFigures figures_;  // and what the engine says in it of itself.
-  std::vector<Container> open_;
-  const Member* member_ = nullptr;  // Of the key read last.
+  AnswerCounts counts_;  // Those of the document that is open.
+  const AnswerMembers& members_ = answer_members();
   std::string word_, status_, incomplete_reason_;
   std::uint64_t reasoning_ = 0, reasoning_content_ = 0;
   bool in_document_ = false;

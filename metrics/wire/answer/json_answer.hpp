@@ -1,6 +1,6 @@
 // Reads a whole JSON answer (no stream) piece by piece: usage, finish and error; numbers only, nothing of the body is
-// kept. Every format of WIRE.md, section 1, told by shape alone; a list of documents (several samples or prompts of
-// SGLang's and llama.cpp's own routes) is added up.
+// kept. It reads the formats of all dialects at once, told by shape alone; a list of documents (several samples or
+// prompts of SGLang's and llama.cpp's own routes) is added up.
 //
 // One reader an answer, one thread; any split gives the same facts.
 #pragma once
@@ -27,7 +27,7 @@ struct JsonAnswerFacts {
   bool error = false;
   /// The counts are those of the first choice, whatever came with it: llama.cpp joins its answers so.
   bool of_one_choice = false;
-  EngineFigures engine;  ///< Of a single document.
+  EngineFigures engine;  ///< What it says of a single document.
 };
 
 class JsonAnswer {

@@ -2,8 +2,9 @@
 //
 // input_tokens leave the cache out. output_tokens of message_start is about 1 and counts nothing, whatever the first
 // delta brings: it is not read, and n1 stays unknown; those of message_delta are the whole count.
-#include "metrics/wire/dialects/dialect.hpp"
+#include "metrics/wire/dialects/table.hpp"
 #include "metrics/wire/json/on_demand.hpp"
+#include "metrics/wire/json/write.hpp"
 
 namespace weir::metrics::wire {
 
@@ -57,9 +58,7 @@ void prompt(const Usage& usage, EventFacts& facts) {
   facts.cached_tokens = usage.cached;
 }
 
-}  // namespace
-
-bool read_anthropic_event(std::string_view data, EventFacts& facts) {
+bool read_event(std::string_view data, EventFacts& facts) {
   std::string_view type;
   Usage usage;
   Delta delta;
@@ -101,5 +100,78 @@ bool read_anthropic_event(std::string_view data, EventFacts& facts) {
   facts.choices.push_back(choice);
   return true;
 }
+
+constexpr Route routes[] = {{"/v1/messages"}};
+
+using In = RequestPlace;
+constexpr RequestMember request[] = {
+    {In::root, "max_tokens", In::max_tokens},
+    {In::root, "temperature", In::temperature},
+    {In::root, "messages", In::messages},
+    {In::root, "tools", In::tools, RequestSource::tools},
+    {In::root, "system", In::system, RequestSource::system},
+    {In::part, "name", In::text},
+    {In::part, "input", In::text_tree},
+    {In::part, "content", In::content},
+};
+
+using Place = AnswerPlace;
+constexpr AnswerMember answer[] = {
+    {Place::root, "content", Place::content},
+    {Place::root, "stop_reason", Place::finish_reason},
+    {Place::root, "usage", Place::usage},
+    {Place::part, "text", Place::text},
+    {Place::part, "thinking", Place::text},
+    {Place::part, "input", Place::calls},
+    counts(Place::usage, "input_tokens", &AnswerCounts::input),
+    counts(Place::usage, "output_tokens", &AnswerCounts::output),
+    counts(Place::usage, "cache_creation_input_tokens", &AnswerCounts::cache_created),
+    counts(Place::usage, "cache_read_input_tokens", &AnswerCounts::cache_read),
+};
+
+std::string error_json(std::string_view type, std::string_view message) {
+  boost::json::object error;
+  error["type"] = json_text(type);
+  error["message"] = json_text(message);
+  return boost::json::serialize(boost::json::object{{"type", "error"}, {"error", std::move(error)}});
+}
+
+/// Anthropic's own words, by status (its API reference, "Errors").
+std::string_view error_type(unsigned status) {
+  switch (status) {
+    case 404:
+      return "not_found_error";
+    case 413:
+      return "request_too_large";
+    case 429:
+      return "rate_limit_error";
+    case 503:
+      return "overloaded_error";
+    case 504:
+      return "timeout_error";
+    default:
+      return status >= 500 ? "api_error" : "invalid_request_error";
+  }
+}
+
+std::string error_body(unsigned status, const OwnErrorWords& words) {
+  return error_json(error_type(status), words.message);
+}
+
+std::string error_event(std::string_view message) {
+  return "event: error\ndata: " + error_json("api_error", message) + "\n\n";
+}
+
+}  // namespace
+
+constinit const Dialect dialects::anthropic_messages{
+    .api = Api::anthropic_messages,
+    .routes = routes,
+    .request_members = request,
+    .read_event = read_event,
+    .answer_members = answer,
+    .error_body = error_body,
+    .error_event = error_event,
+};
 
 }  // namespace weir::metrics::wire

@@ -1,5 +1,8 @@
 #include "metrics/wire/dialects/dialect.hpp"
 
+#include <algorithm>
+
+#include "metrics/wire/dialects/table.hpp"
 #include "metrics/wire/json/feed.hpp"
 
 namespace weir::metrics::wire {
@@ -19,69 +22,35 @@ constexpr std::string_view nothing_to_say = "null";  // llama.cpp, between the p
 /// Reads and keeps nothing.
 class Nothing : public Sax<Nothing> {};
 
-bool read_json_event(Api api, std::string_view data, EventFacts& facts) {
-  switch (api) {
-    case Api::openai_chat:
-    case Api::openai_completions:
-      return read_openai_event(data, facts);
-    case Api::openai_responses:
-      return read_responses_event(data, facts);
-    case Api::anthropic_messages:
-      return read_anthropic_event(data, facts);
-    case Api::tgi_generate:
-    case Api::sglang_generate:
-      return read_generate_event(data, facts);
-    case Api::llamacpp_completion:
-      return read_llamacpp_event(data, facts);
-    case Api::kobold_generate:
-      return read_kobold_event(data, facts);
-    case Api::ollama_chat:
-    case Api::ollama_generate:
-      return read_ollama_event(data, facts);
-    case Api::other:
-      break;
-  }
-  return read_other_event(data, facts);
-}
-
 }  // namespace
 
-void EventFacts::clear() {
-  constexpr std::size_t usual = 1024;
-  if (choices.capacity() > usual) choices = {};
-  choices.clear();
-  carries_choice = marker = error = broken = prefill_progress = usage_only = one_token_an_event = whole_text = false;
-  bare_usage = of_one_choice = timed = false;
-  prompt_tokens.reset();
-  cached_tokens.reset();
-  completion_tokens.reset();
-  listed_tokens.reset();
-  finish_reason = {};
-  output_chars = 0;
-  engine.reset();
-  plain_text = {};
-  usage_member = timings_member = {};
+Route Dialect::route(std::string_view path) const {
+  const auto found = std::ranges::find(routes, path, &Route::path);
+  return found == routes.end() ? Route{} : *found;
 }
 
-void EventFacts::take_for_usage_event() {
-  usage_only = true;
-  carries_choice = bare_usage = false;
-  of_one_choice = timed;
-  choices.clear();
-  usage_member = timings_member = {};
+const Dialect& dialect_of(Api api) { return *dialects::all[static_cast<std::size_t>(api)]; }
+
+Api api_of(std::string_view method, std::string_view path) {
+  if (method != "POST") return Api::other;
+  for (const Dialect* dialect : dialects::all) {
+    if (!path.empty() && dialect->route(path).path == path) return dialect->api;
+  }
+  return Api::other;
 }
 
 void read_event(Api api, std::string_view data, EventFacts& facts) {
-  // A JSON event is known by its first byte; all else is looked at with less haste.
+  const Dialect& dialect = dialect_of(api);
+  // A JSON event is known by its first byte; everything else may be a marker or blank.
   if (data.empty() || data.front() != '{') {
     const std::string_view text = trimmed(data);
     if (text.empty() || text == nothing_to_say) return;
     if (text == end_marker) {
-      facts.marker = api != Api::tgi_generate;  // TGI's own streams end with generated_text.
+      facts.marker = dialect.done_ends_stream;
       return;
     }
   }
-  if (read_json_event(api, data, facts)) return;
+  if (dialect.read_event(data, facts)) return;
   facts.clear();
   facts.broken = true;
 }

@@ -1,17 +1,19 @@
 // llama.cpp's own /completion (WIRE.md, 1.7): each event counts what has come so far; the last has stop true and the
 // timings.
-#include "metrics/wire/dialects/dialect.hpp"
-#include "metrics/wire/engine/objects.hpp"
+#include "metrics/wire/dialects/table.hpp"
+#include "metrics/wire/engine/report.hpp"
 
 namespace weir::metrics::wire {
+
+namespace {
 
 using simdjson::ondemand::json_type;
 using simdjson::ondemand::raw_json_string;
 using simdjson::ondemand::value;
 
-bool read_llamacpp_event(std::string_view data, EventFacts& facts) {
+bool read_event(std::string_view data, EventFacts& facts) {
   ChoiceFacts choice;
-  Timings timings;
+  EngineReport timings;
   std::optional<std::uint64_t> ids;
   std::string_view stop_type;
   const bool whole = for_each_field_of(data, [&](raw_json_string key, value& part) {
@@ -20,7 +22,7 @@ bool read_llamacpp_event(std::string_view data, EventFacts& facts) {
     if (key == "timings") {
       simdjson::ondemand::object object;
       return !is(part, json_type::object) ||
-             (part.get_object().get(object) == simdjson::SUCCESS && read_timings(object, timings));
+             (part.get_object().get(object) == simdjson::SUCCESS && read_figures(object, llamacpp_timings, timings));
     }
     if (key == "index") {
       choice.index = index_of(part);
@@ -46,12 +48,50 @@ bool read_llamacpp_event(std::string_view data, EventFacts& facts) {
   if (!facts.completion_tokens) facts.completion_tokens = timings.predicted;
   if (!facts.prompt_tokens) facts.prompt_tokens = timings.prompt();
   facts.cached_tokens = timings.prompt_cached;
-  if (timings.figures != EngineFigures{}) facts.engine = timings.figures;
+  const EngineFigures& said = timings;
+  if (said != EngineFigures{}) facts.engine = said;
   if (choice.finished) facts.finish_reason = stop_type;
   facts.marker = choice.finished;
   facts.carries_choice = true;
   facts.choices.push_back(choice);
   return true;
 }
+
+constexpr Route routes[] = {{"/completion"}, {"/completions"}};
+
+using In = RequestPlace;
+constexpr RequestMember request[] = {
+    {In::root, "max_tokens", In::max_tokens},
+    {In::root, "n_predict", In::preferred_max_tokens},
+    {In::root, "n", In::n},
+    {In::root, "n_cmpl", In::n},
+    {In::root, "temperature", In::temperature},
+    {In::root, "prompt", In::prompt},
+    // A prompt with images is an object.
+    {In::prompt, "prompt_string", In::text},
+    {In::prompt, "multimodal_data", In::images},
+};
+
+using Place = AnswerPlace;
+constexpr AnswerMember answer[] = {
+    {Place::root, "content", Place::content},
+    {Place::root, "stop_type", Place::finish_reason},
+    counts(Place::root, "tokens_predicted", &AnswerCounts::native_completion),
+    counts(Place::root, "tokens_evaluated", &AnswerCounts::native_prompt),
+    {Place::root, "timings", Place::timings},
+};
+constexpr AnswerFigures figures[] = {{Place::timings, llamacpp_timings}};
+
+}  // namespace
+
+constinit const Dialect dialects::llamacpp_completion{
+    .api = Api::llamacpp_completion,
+    .routes = routes,
+    .request_members = request,
+    .read_event = read_event,
+    .marks_each_prompt = true,
+    .answer_members = answer,
+    .answer_figures = figures,
+};
 
 }  // namespace weir::metrics::wire

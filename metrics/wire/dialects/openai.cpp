@@ -2,9 +2,9 @@
 // to 1.8): the two differ only in where a choice has its text.
 #include <algorithm>
 
-#include "metrics/wire/dialects/dialect.hpp"
 #include "metrics/wire/dialects/openai_bare_choices.hpp"
-#include "metrics/wire/engine/objects.hpp"
+#include "metrics/wire/dialects/table.hpp"
+#include "metrics/wire/engine/report.hpp"
 
 namespace weir::metrics::wire {
 
@@ -19,12 +19,12 @@ struct Chunk {
   EventFacts& facts;
   bool choices_seen = false;
   bool usage_seen = false;
-  bool more_seen = false;     // What a plain chunk has not: calls, counts or figures beside the text.
-  std::uint32_t strings = 0;  // Text strings, empty ones too.
+  bool more_seen = false;     // There are calls, counts or figures beside the text, which a plain chunk lacks.
+  std::uint32_t strings = 0;  // Counts the text strings, empty ones too.
   std::string_view text{};    // The last of them that is not empty.
-  std::string_view usage{};   // The member, key and value.
-  std::string_view timed{};   // The same of the timings.
-  std::optional<Timings> timings{};
+  std::string_view usage{};   // The usage member, key and value.
+  std::string_view timed{};   // The timings member, likewise.
+  std::optional<EngineReport> timings{};
 };
 
 /// Adds its code points to `chars`; true in `any` if it is not empty.
@@ -148,11 +148,11 @@ bool read_usage(raw_json_string usage_key, value& usage, Chunk& chunk) {
 }
 
 /// What the usage object did not say, llama.cpp's counters may.
-void complete_from(const Timings& timings, EventFacts& facts) {
+void complete_from(const EngineReport& timings, EventFacts& facts) {
   if (!facts.completion_tokens) facts.completion_tokens = timings.predicted;
   if (!facts.cached_tokens) facts.cached_tokens = timings.prompt_cached;
   if (!facts.prompt_tokens) facts.prompt_tokens = timings.prompt();
-  facts.engine = timings.figures;
+  facts.engine = timings;
   facts.timed = timings.predicted.has_value();
 }
 
@@ -176,9 +176,7 @@ bool is_plain(const Chunk& chunk) {
          !facts.prefill_progress;
 }
 
-}  // namespace
-
-bool read_openai_event(std::string_view data, EventFacts& facts) {
+bool read_event(std::string_view data, EventFacts& facts) {
   Chunk chunk{.facts = facts};
   const bool whole = for_each_field_of(data, [&](raw_json_string key, value& part) {
     if (key == "choices") return read_choices(part, chunk);
@@ -191,9 +189,10 @@ bool read_openai_event(std::string_view data, EventFacts& facts) {
       facts.prefill_progress |= !is_null(part);
     } else if (key == "timings" && is(part, json_type::object)) {
       simdjson::ondemand::object object;
-      return open_member(key, part, object, chunk.timed) && read_timings(object, chunk.timings.emplace());
+      return open_member(key, part, object, chunk.timed) &&
+             read_figures(object, llamacpp_timings, chunk.timings.emplace());
     } else if (key == "metrics" && is(part, json_type::object)) {
-      return read_request_metrics(part, facts.engine.emplace());
+      return read_vllm_metrics(part, facts.engine.emplace());
     }
     return true;
   });
@@ -206,5 +205,84 @@ bool read_openai_event(std::string_view data, EventFacts& facts) {
   if (is_plain(chunk)) facts.plain_text = chunk.text;
   return true;
 }
+
+// llama.cpp serves the OpenAI routes without /v1 too, but /completions is its own.
+constexpr Route chat_routes[] = {{"/v1/chat/completions"}, {"/chat/completions"}};
+constexpr Route completions_routes[] = {{"/v1/completions"}};
+
+using In = RequestPlace;
+constexpr RequestMember chat_request[] = {
+    {In::root, "stream_options", In::stream_options},
+    {In::stream_options, "include_usage", In::include_usage},
+    {In::root, "timings_per_token", In::timings_per_token},
+    {In::root, "max_tokens", In::max_tokens},
+    {In::root, "max_completion_tokens", In::preferred_max_tokens},
+    {In::root, "n", In::n},
+    {In::root, "temperature", In::temperature},
+    {In::root, "messages", In::messages},
+    {In::root, "tools", In::tools, RequestSource::tools},
+    {In::root, "functions", In::tools, RequestSource::tools},
+    {In::root, "system", In::system, RequestSource::system},
+    {In::message, "reasoning_content", In::text},
+    {In::message, "reasoning", In::text},
+    {In::message, "function_call", In::text_tree},
+};
+constexpr RequestMember completions_request[] = {
+    {In::root, "stream_options", In::stream_options},
+    {In::stream_options, "include_usage", In::include_usage},
+    {In::root, "timings_per_token", In::timings_per_token},
+    {In::root, "max_tokens", In::max_tokens},
+    {In::root, "n", In::n},
+    {In::root, "temperature", In::temperature},
+    {In::root, "prompt", In::prompt},
+    {In::root, "suffix", In::text, RequestSource::suffix},
+};
+
+using Place = AnswerPlace;
+constexpr AnswerMember answer[] = {
+    {Place::root, "object", Place::object_name},
+    {Place::root, "choices", Place::choices},
+    {Place::choice, "message", Place::message},
+    {Place::choice, "text", Place::text},
+    {Place::choice, "finish_reason", Place::finish_reason},
+    {Place::message, "content", Place::content},
+    {Place::part, "text", Place::text},
+    {Place::message, "reasoning_content", Place::reasoning_content},
+    {Place::message, "reasoning", Place::reasoning},
+    {Place::message, "tool_calls", Place::calls},
+    {Place::message, "function_call", Place::calls},
+    {Place::root, "usage", Place::usage},
+    counts(Place::usage, "prompt_tokens", &AnswerCounts::prompt),
+    counts(Place::usage, "completion_tokens", &AnswerCounts::completion),
+    {Place::usage, "prompt_tokens_details", Place::prompt_details},
+    counts(Place::prompt_details, "cached_tokens", &AnswerCounts::cached),
+    {Place::root, "timings", Place::timings},
+    {Place::root, "metrics", Place::metrics},
+    {Place::metrics, vllm_drafts_key, Place::drafts},
+};
+constexpr AnswerFigures figures[] = {
+    {Place::timings, llamacpp_timings}, {Place::metrics, vllm_metrics}, {Place::drafts, vllm_drafts}};
+
+}  // namespace
+
+constinit const Dialect dialects::openai_chat{
+    .api = Api::openai_chat,
+    .routes = chat_routes,
+    .request_members = chat_request,
+    .takes_stream_options = true,
+    .read_event = read_event,
+    .answer_members = answer,
+    .answer_figures = figures,
+};
+
+constinit const Dialect dialects::openai_completions{
+    .api = Api::openai_completions,
+    .routes = completions_routes,
+    .request_members = completions_request,
+    .takes_stream_options = true,
+    .read_event = read_event,
+    .answer_members = answer,
+    .answer_figures = figures,
+};
 
 }  // namespace weir::metrics::wire

@@ -1,10 +1,12 @@
 // Event streams of APIs that are not read closer: they are relayed, and only a refusal is looked for.
-#include "metrics/wire/dialects/dialect.hpp"
+#include "metrics/wire/dialects/table.hpp"
 #include "metrics/wire/json/on_demand.hpp"
 
 namespace weir::metrics::wire {
 
-bool read_other_event(std::string_view data, EventFacts& facts) {
+namespace {
+
+bool read_event(std::string_view data, EventFacts& facts) {
   if (data.front() == '{') {
     // What is no JSON is not broken here: nobody said that it should be.
     for_each_field_of(data, [&](simdjson::ondemand::raw_json_string key, simdjson::ondemand::value& part) {
@@ -15,5 +17,14 @@ bool read_other_event(std::string_view data, EventFacts& facts) {
   facts.carries_choice = !facts.error;
   return true;
 }
+
+}  // namespace
+
+constinit const Dialect dialects::other{
+    .api = Api::other,
+    .routes = {},
+    .read_event = read_event,
+    .end = StreamEnd::any,
+};
 
 }  // namespace weir::metrics::wire

@@ -1,14 +1,16 @@
-// Which members of a request mean something, by API: the vocabulary of all dialects in one table.
+// How a dialect says what the members of its requests mean: each of them leads from one place to the next.
 //
 // The names are the engines' own: vLLM, TGI, SGLang, llama.cpp, Aphrodite, Ollama, and the OpenAI and Anthropic APIs
-// that most of them serve. What is not in the table is not read: a name added by an engine costs a line here.
+// that most of them serve. A member that no dialect names is not read: a name added by an engine costs a line.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string_view>
 
 #include "metrics/vocabulary.hpp"
+#include "metrics/wire/json/member_index.hpp"
 
 namespace weir::metrics::wire {
 
@@ -39,7 +41,8 @@ enum class RequestPlace : std::uint8_t {
   content,         ///< A string, or parts.
   system,          ///< The same, and a message by itself.
   part,            ///< An element of content.
-  messages,        ///< A list of messages; of some APIs a string that is one.
+  messages,        ///< A list of messages.
+  input,           ///< A list of messages, or a string that is one.
   message,         //
   prompt,          ///< A string, token ids, a mix of both, or a list of such.
   prompt_of_list,  //
@@ -51,7 +54,7 @@ enum class RequestPlace : std::uint8_t {
   tool_tree,       //
 };
 
-/// The outermost members that bring text, each summed by itself.
+/// The outermost members that bring text. Each is summed by itself, because of duplicate members the last one counts.
 enum class RequestSource : std::uint8_t {
   prompt,
   system,
@@ -65,15 +68,30 @@ enum class RequestSource : std::uint8_t {
 };
 inline constexpr std::size_t request_source_count = 9;
 
+/// A set of them: a bit for each.
+using RequestSources = std::uint16_t;
+constexpr RequestSources only(RequestSource source) {
+  return static_cast<RequestSources>(1U << static_cast<unsigned>(source));
+}
+constexpr bool contains(RequestSources sources, RequestSource source) { return (sources & only(source)) != 0; }
+
 struct RequestMember {
   RequestPlace in;
   std::string_view key;
   RequestPlace place;
-  unsigned apis;  ///< A bit for each.
   RequestSource from = RequestSource::prompt;
 };
 
-/// The member `key` of an object at `in`; place `ignored` where it means nothing.
-const RequestMember& member_of(RequestPlace in, std::string_view key, Api api);
+/// How a request wants its answer made.
+struct Sampling {
+  std::optional<std::uint64_t> max_tokens, preferred_max_tokens, n;
+  std::optional<double> temperature;
+  bool do_sample = false, top_k = false, top_p = false, typical_p = false;
+};
+
+using RequestMembers = MemberIndex<RequestMember, RequestPlace::tool_tree>;
+
+/// What the members of a request mean that came by a route of `api`: the dialect's own, and those that all have.
+const RequestMembers& request_members(Api api);
 
 }  // namespace weir::metrics::wire

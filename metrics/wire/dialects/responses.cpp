@@ -1,7 +1,8 @@
 // OpenAI Responses (WIRE.md, 1.9): an event is what its `type` says, wherever in the event that stands. Text comes in
 // `*.delta` events; counts come with the event that ends the stream.
-#include "metrics/wire/dialects/dialect.hpp"
-#include "metrics/wire/engine/objects.hpp"
+#include "metrics/wire/dialects/table.hpp"
+#include "metrics/wire/engine/report.hpp"
+#include "metrics/wire/json/write.hpp"
 
 namespace weir::metrics::wire {
 
@@ -48,7 +49,7 @@ bool read_response(value& response, Parts& parts) {
         return true;
       });
     } else if (key == "metrics" && is(part, json_type::object)) {
-      return read_request_metrics(part, parts.engine.emplace());
+      return read_vllm_metrics(part, parts.engine.emplace());
     }
     return true;
   });
@@ -79,9 +80,7 @@ void end(const Parts& parts, EventFacts& facts) {
   facts.engine = parts.engine;
 }
 
-}  // namespace
-
-bool read_responses_event(std::string_view data, EventFacts& facts) {
+bool read_event(std::string_view data, EventFacts& facts) {
   Parts parts;
   const bool whole = for_each_field_of(data, [&](raw_json_string key, value& part) {
     if (key == "delta") return read_text(part, parts.chars, parts.text);
@@ -104,5 +103,64 @@ bool read_responses_event(std::string_view data, EventFacts& facts) {
   }
   return true;
 }
+
+constexpr Route routes[] = {{"/v1/responses"}, {"/responses"}};
+
+using In = RequestPlace;
+constexpr RequestMember request[] = {
+    {In::root, "previous_response_id", In::stored_context},
+    {In::root, "conversation", In::stored_context},
+    {In::root, "max_output_tokens", In::max_tokens},
+    {In::root, "temperature", In::temperature},
+    {In::root, "input", In::input},
+    {In::root, "tools", In::tools, RequestSource::tools},
+    {In::root, "instructions", In::system, RequestSource::system},
+    // Items that are no messages.
+    {In::message, "name", In::text},
+    {In::message, "arguments", In::text},
+    {In::message, "output", In::content},
+    {In::message, "summary", In::content},
+};
+
+using Place = AnswerPlace;
+constexpr AnswerMember answer[] = {
+    {Place::root, "object", Place::object_name},
+    {Place::root, "output", Place::items},
+    {Place::root, "status", Place::status},
+    {Place::root, "incomplete_details", Place::incomplete},
+    {Place::incomplete, "reason", Place::incomplete_reason},
+    {Place::item, "content", Place::content},
+    {Place::item, "summary", Place::content},
+    {Place::item, "arguments", Place::arguments},
+    {Place::item, "input", Place::arguments},
+    {Place::part, "text", Place::text},
+    {Place::part, "refusal", Place::text},
+    {Place::root, "usage", Place::usage},
+    counts(Place::usage, "input_tokens", &AnswerCounts::input),
+    counts(Place::usage, "output_tokens", &AnswerCounts::output),
+    {Place::usage, "input_tokens_details", Place::prompt_details},
+    counts(Place::prompt_details, "cached_tokens", &AnswerCounts::cached),
+    {Place::root, "metrics", Place::metrics},
+    {Place::metrics, vllm_drafts_key, Place::drafts},
+};
+constexpr AnswerFigures figures[] = {{Place::metrics, vllm_metrics}, {Place::drafts, vllm_drafts}};
+
+std::string error_event(std::string_view message) {
+  const boost::json::object event{
+      {"type", "error"}, {"code", "replica_lost"}, {"message", json_text(message)}, {"param", nullptr}};
+  return "event: error\ndata: " + boost::json::serialize(event) + "\n\n";
+}
+
+}  // namespace
+
+constinit const Dialect dialects::openai_responses{
+    .api = Api::openai_responses,
+    .routes = routes,
+    .request_members = request,
+    .read_event = read_event,
+    .answer_members = answer,
+    .answer_figures = figures,
+    .error_event = error_event,
+};
 
 }  // namespace weir::metrics::wire

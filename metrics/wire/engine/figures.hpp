@@ -16,7 +16,7 @@ struct EngineFigures {
   std::optional<double> total{};    ///< The whole request.
   std::optional<double>
       time_per_token{};  ///< Where the engine says it itself: TGI's with prefill in it, vLLM's mean ITL.
-  std::optional<std::uint64_t> draft_tokens{}, draft_accepted_tokens{};  ///< Of speculative decoding.
+  std::optional<std::uint64_t> draft_tokens{}, draft_accepted_tokens{};  ///< Those of speculative decoding.
   std::optional<std::uint64_t> prompt_tokens{}, output_tokens{};  ///< Of an answer whose body may not say them (TGI).
   bool operator==(const EngineFigures&) const = default;
 
@@ -37,12 +37,5 @@ struct EngineFigures {
     take(output_tokens, later.output_tokens);
   }
 };
-
-/// A replica's time, so many of its units a second; absent if it is no time that a request can take.
-inline std::optional<double> believed_seconds(double time, double units_a_second) {
-  constexpr double most = 1e9;
-  const double seconds = time / units_a_second;
-  return seconds >= 0 && seconds <= most ? std::optional(seconds) : std::nullopt;
-}
 
 }  // namespace weir::metrics::wire

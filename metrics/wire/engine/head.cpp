@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "metrics/vocabulary.hpp"
+#include "metrics/wire/engine/members.hpp"
 
 namespace weir::metrics::wire {
 
@@ -17,26 +18,17 @@ std::optional<std::uint64_t> whole_number(std::string_view text) {
   return n;
 }
 
-std::optional<double> milliseconds(std::string_view text) {
-  const auto n = whole_number(text);
-  return n ? believed_seconds(static_cast<double>(*n), 1e3) : std::nullopt;
-}
-
-std::optional<std::uint64_t> tokens(std::string_view text) {
-  const auto n = whole_number(text);
-  return n && *n <= most_tokens ? n : std::nullopt;
-}
-
 }  // namespace
 
 EngineFigures engine_head(const std::function<std::string_view(std::string_view)>& value_of) {
-  EngineFigures figures;
-  figures.queue = milliseconds(value_of("x-queue-time"));
-  figures.total = milliseconds(value_of("x-total-time"));
-  figures.time_per_token = milliseconds(value_of("x-time-per-token"));
-  figures.prompt_tokens = tokens(value_of("x-prompt-tokens"));
-  figures.output_tokens = tokens(value_of("x-generated-tokens"));
-  return figures;
+  EngineReport report;
+  for (const FigureMember& header : tgi_headers) {
+    const auto said = whole_number(value_of(header.key));
+    if (!said) continue;
+    if (*said <= most_tokens) header.take_count(report, said);
+    header.take_time(report, static_cast<double>(*said));
+  }
+  return report;
 }
 
 }  // namespace weir::metrics::wire

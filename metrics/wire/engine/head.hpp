@@ -1,5 +1,4 @@
-// What a response head says of the engine's work: TGI's headers on answers that are no stream
-// (router/src/server.rs: x-total-time, x-queue-time in whole milliseconds, x-prompt-tokens, x-generated-tokens).
+// What a response head says of the engine's work: TGI's headers.
 #pragma once
 
 #include <functional>

@@ -1,4 +1,4 @@
-// Reading an event's JSON in place with simdjson On-Demand: only for the dialects' own files.
+// Reads an event's JSON in place with simdjson On-Demand.
 #pragma once
 
 #include <simdjson.h>
@@ -10,7 +10,6 @@
 #include <utility>
 
 #include "metrics/vocabulary.hpp"
-#include "metrics/wire/engine/figures.hpp"
 #include "metrics/wire/json/text.hpp"
 
 namespace weir::metrics::wire {
@@ -27,7 +26,7 @@ bool for_each_field(simdjson::ondemand::object object, Field&& field) {
   return true;
 }
 
-/// The same for the document's outermost object. The parser is the thread's own, so that a stream owns none.
+/// Reads a whole document, an object, so. The parser is the thread's own, so that a stream owns none.
 template <class Field>
 bool for_each_field_of(std::string_view data, Field&& field) {
   thread_local simdjson::ondemand::parser shared;
@@ -55,7 +54,7 @@ inline bool is(simdjson::ondemand::value& value, simdjson::ondemand::json_type w
   return value.type().get(type) == simdjson::SUCCESS && type == wanted;
 }
 
-/// A count; absent if it is no whole number of at least 0, or beyond belief.
+/// The value as a count; absent if it is no whole number of at least 0, or beyond belief.
 inline std::optional<std::uint64_t> count_of(simdjson::ondemand::value& value) {
   std::uint64_t n = 0;
   if (value.get_uint64().get(n) != simdjson::SUCCESS || n > most_tokens) return std::nullopt;
@@ -69,13 +68,13 @@ inline std::string_view string_body(simdjson::ondemand::value& value) {
   return token.substr(0, token.rfind('"'));
 }
 
-/// The inside of a value that is a string, and that of no other.
+/// The inside of a value that is a string; absent for any other.
 inline std::optional<std::string_view> string_of(simdjson::ondemand::value& value) {
   if (!is(value, simdjson::ondemand::json_type::string)) return std::nullopt;
   return string_body(value);
 }
 
-/// Adds a text's code points to `chars`; `any` if it is not empty. What is no string is no text. False: it is broken.
+/// Adds a string's code points to `chars` and sets `any` if there are some; skips other values. False: it is broken.
 inline bool read_text(simdjson::ondemand::value& value, std::uint64_t& chars, bool& any) {
   const auto body = string_of(value);
   if (!body || body->empty()) return true;
@@ -91,7 +90,7 @@ inline bool is_true(simdjson::ondemand::value& value) {
   return is(value, simdjson::ondemand::json_type::boolean) && value.get_bool().get(flag) == simdjson::SUCCESS && flag;
 }
 
-/// What an `error` member says where there is one: neither null nor false nor an empty text.
+/// The value of an `error` member tells of one: it is neither null nor false nor an empty text.
 inline bool says_error(simdjson::ondemand::value& value) {
   using simdjson::ondemand::json_type;
   if (is(value, json_type::boolean)) return is_true(value);
@@ -99,7 +98,7 @@ inline bool says_error(simdjson::ondemand::value& value) {
   return text ? !text->empty() : !is_null(value);
 }
 
-/// An object or array with something in it. It can be looked into afterwards no more.
+/// The value is an object, or an array with something in it. It cannot be looked into afterwards.
 inline bool holds_any(simdjson::ondemand::value& value) {
   simdjson::ondemand::array list;
   if (!is(value, simdjson::ondemand::json_type::array)) return is(value, simdjson::ondemand::json_type::object);
@@ -129,14 +128,6 @@ bool for_each_field_in(simdjson::ondemand::value& value, Field&& field) {
   simdjson::ondemand::object object;
   if (!is(value, simdjson::ondemand::json_type::object)) return true;
   return value.get_object().get(object) == simdjson::SUCCESS && for_each_field(object, field);
-}
-
-/// A time in an engine's own unit, in seconds.
-inline std::optional<double> seconds_of(simdjson::ondemand::value& value, double units_a_second) {
-  double time = 0;
-  if (!is(value, simdjson::ondemand::json_type::number) || value.get_double().get(time) != simdjson::SUCCESS)
-    return std::nullopt;
-  return believed_seconds(time, units_a_second);
 }
 
 }  // namespace weir::metrics::wire

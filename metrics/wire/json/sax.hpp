@@ -106,7 +106,7 @@ class Sax {
 
   std::array<char, longest_key> key_{};
   std::size_t key_size_ = 0;
-  std::array<char, longest_number> number_{};  // What came of the one that is open.
+  std::array<char, longest_number> number_{};  // As much of the open number as has come.
   std::size_t number_bytes_ = 0;
 };
 

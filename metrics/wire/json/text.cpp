@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "metrics/utf8.hpp"
+
 namespace weir::metrics::wire {
 
 namespace {
@@ -26,21 +28,6 @@ int hex4(std::string_view digits) {
   return value;
 }
 
-/// Bytes of a code point, by its first.
-std::size_t code_point_size(char first) {
-  const auto c = static_cast<unsigned char>(first);
-  return c >= 0xF0 ? 4 : c >= 0xE0 ? 3 : c >= 0xC0 ? 2 : 1;
-}
-
-/// Bytes at the end of a text that begin a code point and do not end it.
-std::size_t cut_at_end(std::string_view text) {
-  for (std::size_t n = 1; n <= std::min<std::size_t>(3, text.size()); ++n) {
-    const char c = text[text.size() - n];
-    if ((static_cast<unsigned char>(c) & 0xC0) != 0x80) return code_point_size(c) > n ? n : 0;
-  }
-  return 0;
-}
-
 }  // namespace
 
 std::optional<std::uint64_t> code_points_of_string_body(std::string_view body) {
@@ -52,7 +39,7 @@ std::optional<std::uint64_t> code_points_of_string_body(std::string_view body) {
     if (c != '\\') {
       if (c < 0x20 || c == '"') return std::nullopt;
       if (c >= 0x80) ascii = false;
-      points += (c & 0xC0) != 0x80 ? 1 : 0;
+      points += begins_code_point(body[i]) ? 1 : 0;
       high_surrogate = false;
       continue;
     }
@@ -75,13 +62,12 @@ std::optional<std::uint64_t> code_points_of_string_body(std::string_view body) {
 }
 
 std::uint64_t code_points_begun(std::string_view piece) {
-  return static_cast<std::uint64_t>(
-      std::count_if(piece.begin(), piece.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
+  return static_cast<std::uint64_t>(std::ranges::count_if(piece, [](char c) { return begins_code_point(c); }));
 }
 
 bool Utf8Check::feed(std::string_view piece) {
   while (cut_size_ > 0 && !piece.empty()) {
-    if ((static_cast<unsigned char>(piece.front()) & 0xC0) != 0x80) {  // It was never finished.
+    if (begins_code_point(piece.front())) {  // The code point before it was never finished.
       cut_size_ = 0;
       valid_ = false;
       break;

@@ -1,4 +1,4 @@
-// Text as bytes: counting code points, in raw JSON strings and in pieces of unescaped text, and checking UTF-8.
+// Counts the code points of text as it comes on the wire, in raw JSON strings and in pieces, and checks its UTF-8.
 #pragma once
 
 #include <array>
@@ -9,14 +9,11 @@
 
 namespace weir::metrics::wire {
 
-/// A finish that is no end of an answer: the engine gave it up (vLLM's and SGLang's word, and gateways').
-inline bool gave_up(std::string_view finish_reason) { return finish_reason == "abort" || finish_reason == "error"; }
-
 /// Code points of the inside of a JSON string, escapes undone (a surrogate pair is one). Absent if `body` could not
 /// stand between two quotes: a bare quote, a control byte, a broken escape, an odd backslash at its end, broken UTF-8.
 std::optional<std::uint64_t> code_points_of_string_body(std::string_view body);
 
-/// Code points that begin in a piece of UTF-8 text: may be cut anywhere, and the counts of the pieces add up.
+/// Code points that begin in a piece of UTF-8 text. The text may be cut anywhere: the counts of its pieces add up.
 std::uint64_t code_points_begun(std::string_view piece);
 
 /// Checks UTF-8 that comes in pieces, cut anywhere. About 0.1 ns a byte.

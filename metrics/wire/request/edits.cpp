@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <optional>
 
+#include "metrics/wire/dialects/dialect.hpp"
+
 namespace weir::metrics::wire {
 
 namespace {
@@ -91,9 +93,9 @@ class Walk {
 
 /// The members that stand in an object of stream_options, or are missing there.
 struct Options {
-  std::size_t at = 0;  // Of the object's brace.
+  std::size_t at = 0;  // Where the object's brace stands.
   bool empty = true;
-  Value include, continuous;  // Without text where they are missing.
+  Value include, continuous;  // They have no text where they are missing.
 };
 
 /// Edits that turn include_usage on in an object that is there, and continuous_usage_stats too where that is wanted.
@@ -172,8 +174,8 @@ void RequestEdits::append(std::string_view body, std::vector<std::string_view>& 
 }
 
 RequestEdits edits_that_ask(Ask ask, const RequestFacts& facts, std::string_view body) {
-  const bool openai = facts.api == Api::openai_chat || facts.api == Api::openai_completions;
-  if (ask == Ask::nothing || !openai || !facts.stream || !facts.first_member_at) return {};
+  if (ask == Ask::nothing || !facts.stream || !facts.first_member_at) return {};
+  if (!dialect_of(facts.api).takes_stream_options) return {};
   RequestEdits edits;
   const bool every_chunk = ask == Ask::usage_on_every_chunk;
   // A member that is put in front has another behind it, since the request streams.

@@ -1,12 +1,10 @@
-// What a request asks for, read from its body while the body arrives: one pass, no copy of the body, bounded state.
+// What a request asks for, as plain values.
 #pragma once
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
 
@@ -43,43 +41,20 @@ struct RequestFacts {
   bool stream = false;    ///< The client asked for an event stream.
   std::optional<std::uint64_t> max_tokens;  ///< By each dialect's own name; absent: the engine's default.
   std::uint32_t n = 1;                      ///< Choices, times prompts of a list: what multiplies the output.
-  std::uint32_t prompts = 1;                ///< Of these.
-  bool greedy = false;       ///< temperature 0; of TGI's own route: nothing asked for that only sampling knows.
-  bool tools = false;        ///< Some are offered.
+  std::uint32_t prompts = 1;                ///< Prompts of the list; 1 where there is none.
+  bool greedy = false;       ///< It asks for temperature 0; on TGI's route, for nothing that only sampling knows.
+  bool tools = false;        ///< It offers some.
   std::uint32_t images = 0;  ///< Parts that are no text: images, audio, files. Their data counts nowhere else.
-  std::optional<std::uint64_t> prompt_token_ids;  ///< Given as token ids: counted. `text` comes on top of them.
+  std::optional<std::uint64_t> prompt_token_ids;  ///< Those given as token ids. `text` comes on top of them.
   TextFeatures text;
   bool stored_context = false;   ///< The engine adds to the prompt what it kept of earlier ones (Responses).
   bool usage_requested = false;  ///< stream_options.include_usage is true.
   bool stream_options = false;   ///< The client sent stream_options itself, of whatever type.
   bool token_timings = false;    ///< The client sent llama.cpp's timings_per_token itself.
-  bool whole_json = false;       ///< The body was one JSON object. Else: counted, relayed, the replica answers for it.
+  bool whole_json = false;       ///< The body was one JSON object. What is none is relayed all the same.
   /// Where a member can be put into the body's outermost object: just behind its `{`. Absent unless whole_json.
   std::optional<std::uint64_t> first_member_at;
   bool empty_object = false;  ///< `{}`: a member put there takes no comma.
-};
-
-/// Tells the API by method and path (query and prefix excluded), all POST; other otherwise. /generate is TGI's or
-/// SGLang's: here it is TGI's, and RequestFacts::api tells by the body (`inputs`, or `text` and `input_ids`).
-Api api_of(std::string_view method, std::string_view path);
-
-/// Reads a request's body piece by piece. One thread; a call costs time linear in its piece, at most about 2 ns a byte.
-/// Any split of a body gives the same facts.
-class RequestInspector {
- public:
-  /// `path` decides what a route's path says by itself: /generate_stream and Kobold's /stream stream.
-  RequestInspector(Api api, std::string_view path);
-  ~RequestInspector();
-  RequestInspector(RequestInspector&&) noexcept;
-  RequestInspector& operator=(RequestInspector&&) noexcept;
-
-  void feed(std::span<const char> piece);
-  /// To be called once, when the body has ended.
-  RequestFacts finish();
-
- private:
-  struct State;
-  std::unique_ptr<State> state_;
 };
 
 }  // namespace weir::metrics::wire

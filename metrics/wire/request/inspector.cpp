@@ -1,8 +1,7 @@
-#include "metrics/wire/request/facts.hpp"
+#include "metrics/wire/request/inspector.hpp"
 
 #include <algorithm>
 #include <numeric>
-#include <utility>
 
 #include "metrics/wire/json/feed.hpp"
 #include "metrics/wire/request/reader.hpp"
@@ -11,33 +10,6 @@ namespace weir::metrics::wire {
 
 std::uint64_t TextFeatures::chars() const {
   return std::accumulate(code_points.begin(), code_points.end(), std::uint64_t{0});
-}
-
-Api api_of(std::string_view method, std::string_view path) {
-  // llama.cpp serves the OpenAI routes without /v1 too, but /completions is its own.
-  static constexpr std::pair<std::string_view, Api> routes[] = {
-      {"/v1/chat/completions", Api::openai_chat},
-      {"/chat/completions", Api::openai_chat},
-      {"/v1/completions", Api::openai_completions},
-      {"/v1/responses", Api::openai_responses},
-      {"/responses", Api::openai_responses},
-      {"/v1/messages", Api::anthropic_messages},
-      {"/", Api::tgi_generate},
-      {"/generate", Api::tgi_generate},
-      {"/generate_stream", Api::tgi_generate},
-      {"/completion", Api::llamacpp_completion},
-      {"/completions", Api::llamacpp_completion},
-      {"/api/extra/generate/stream", Api::kobold_generate},
-      {"/api/v1/generate", Api::kobold_generate},
-      {"/api/latest/generate", Api::kobold_generate},
-      {"/api/chat", Api::ollama_chat},
-      {"/api/generate", Api::ollama_generate},
-  };
-  if (method != "POST") return Api::other;
-  for (const auto& [route, api] : routes) {
-    if (path == route) return api;
-  }
-  return Api::other;
 }
 
 struct RequestInspector::State {
@@ -49,9 +21,8 @@ struct RequestInspector::State {
 
 RequestInspector::RequestInspector(Api api, std::string_view path) : state_(std::make_unique<State>()) {
   state_->facts.api = api;
-  state_->facts.stream = (api == Api::tgi_generate && path.ends_with("/generate_stream")) ||
-                         (api == Api::kobold_generate && path.ends_with("/stream"));
-  state_->json.reader().speak(api, path == "/");
+  state_->facts.stream = dialect_of(api).route(path).streams == Streams::always;
+  state_->json.reader().begin(api, path);
 }
 RequestInspector::~RequestInspector() = default;
 RequestInspector::RequestInspector(RequestInspector&&) noexcept = default;

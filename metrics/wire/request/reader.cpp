@@ -8,38 +8,39 @@ constexpr std::size_t longest_model = 128;
 
 }  // namespace
 
-/// The place of the value that comes now: a member's by its key, an element's by its array.
-RequestReader::Place RequestReader::value_place() const {
-  if (open_.empty()) return Place::root;
-  if (!open_.back().array) return member_;
-  switch (open_.back().place) {
-    case Place::messages:
-      return Place::message;
-    case Place::content:
-      return Place::part;
-    case Place::prompt:
-      return Place::prompt_of_list;
-    case Place::prompt_of_list:
-    case Place::token_ids:
-      return Place::token_of_list;
-    case Place::images:
-      return Place::image;
-    case Place::text_tree:
-    case Place::tool_tree:
-      return open_.back().place;
-    default:
-      return Place::ignored;
+void RequestReader::begin(Api api, std::string_view path) {
+  api_ = api;
+  route_ = dialect_of(api).route(path);
+  members_ = &request_members(api);
+}
+
+const RequestMember* RequestReader::find(Place in, std::string_view key) const {
+  // Below these every member leads to the same place.
+  static constexpr RequestMember of_text{Place::text_tree, "", Place::text_tree};
+  static constexpr RequestMember of_tools{Place::tool_tree, "", Place::tool_tree};
+  if (in == Place::text_tree) return &of_text;
+  if (in == Place::tool_tree) return &of_tools;
+  return members_->find(in, key);
+}
+
+void RequestReader::begin_member(Place in, const RequestMember& member) {
+  if (in == Place::tool_tree) tool_bytes_ += 3;  // Two quotes and a colon.
+  if (in == Place::tool_tree || in == Place::text_tree) return;
+  if (in == Place::root) {
+    begin_outermost(member);
+  } else {
+    forget(member.place);
   }
 }
 
-/// A key of the outermost object has come, maybe once more: what its value said before is void.
-void RequestReader::begin_member(const RequestMember& member) {
+/// A key of the outermost object may come once more: what its value said before is void.
+void RequestReader::begin_outermost(const RequestMember& member) {
   switch (member.place) {
     case Place::options:
       sampling_ = {};
       return;
     case Place::sampling_params:
-      sglang_ = {};
+      nested_sampling_ = {};
       return;
     case Place::stream_options:
       stream_options_ = true;
@@ -53,6 +54,7 @@ void RequestReader::begin_member(const RequestMember& member) {
       tool_bytes_ = 0;
       break;
     case Place::messages:
+    case Place::input:
     case Place::prompt:
     case Place::text:
     case Place::system:
@@ -68,30 +70,12 @@ void RequestReader::begin_member(const RequestMember& member) {
 }
 
 void RequestReader::key_text(std::string_view piece) {
-  const Place in = open_.back().place;
+  const Place in = open_place();
   if (in == Place::tool_tree) tool_bytes_ += piece.size();
   if (in == Place::tool_tree || in == Place::text_tree) source().scripts.add(piece);
 }
 
-void RequestReader::key(std::string_view name) {
-  const Place in = open_.back().place;
-  if (in == Place::tool_tree || in == Place::text_tree) {
-    if (in == Place::tool_tree) tool_bytes_ += 3;  // Two quotes and a colon.
-    member_ = in;
-    return;
-  }
-  const RequestMember& member = member_of(in, name, api_);
-  member_ = member.place;
-  if (member_ == Place::ignored) return;
-  if (in == Place::part) open_.back().has_text = true;
-  if (in == Place::root) {
-    begin_member(member);
-  } else {
-    forget(member_);
-  }
-}
-
-/// Whatever a value will turn out to be: it is not what an earlier one of that name was.
+/// A key may come once more: whatever its value will be, what an earlier one said is void.
 void RequestReader::forget(Place place) {
   switch (place) {
     case Place::model:
@@ -126,20 +110,17 @@ void RequestReader::forget(Place place) {
   }
 }
 
-void RequestReader::object_begin() {
-  Place place = value_place();
+RequestReader::Place RequestReader::begin_object(Place place) {
   switch (place) {
     case Place::message:
       ++source().messages;
-      break;
+      return place;
     case Place::prompt_of_list:
       ++source().elements;
-      place = Place::prompt;
-      break;
+      return Place::prompt;
     case Place::stored_context:
       stored_context_ = true;
-      place = Place::ignored;
-      break;
+      return Place::ignored;
     case Place::part:
     case Place::prompt:
     case Place::tool_tree:
@@ -148,54 +129,51 @@ void RequestReader::object_begin() {
     case Place::options:
     case Place::sampling_params:
     case Place::root:
-      break;
+      return place;
     default:
-      place = Place::ignored;
+      return Place::ignored;
   }
-  open_.push_back({place, false, false});
 }
 
-void RequestReader::object_end(std::size_t n) {
-  const Container closed = open_.back();
-  open_.pop_back();
-  if (closed.place == Place::tool_tree) tool_bytes_ += 2 + (n > 0 ? n - 1 : 0);
-  if (closed.place == Place::part && !closed.has_text) ++source().images;
-  if (open_.empty()) empty_ = n == 0;
+void RequestReader::end_object(Place place, bool known, std::size_t size) {
+  if (place == Place::tool_tree) tool_bytes_ += 2 + (size > 0 ? size - 1 : 0);
+  if (place == Place::part && !known) ++source().images;  // A part without text.
+  if (depth() == 0) empty_ = size == 0;
 }
 
-void RequestReader::array_begin() {
-  Place place = value_place();
+RequestReader::Place RequestReader::begin_array(Place place) {
   switch (place) {
     case Place::tools:
-      place = Place::tool_tree;
-      break;
+      return Place::tool_tree;
     case Place::system:
       ++source().messages;
-      place = Place::content;
-      break;
+      return Place::part;
     case Place::prompt_of_list:
       ++source().elements;
-      break;
+      return Place::token_of_list;
     case Place::messages:
+    case Place::input:
+      return Place::message;
     case Place::content:
+      return Place::part;
     case Place::prompt:
+      return Place::prompt_of_list;
     case Place::token_ids:
+      return Place::token_of_list;
     case Place::images:
+      return Place::image;
     case Place::tool_tree:
     case Place::text_tree:
-      break;
+      return place;
     default:
-      place = Place::ignored;
+      return Place::ignored;
   }
-  open_.push_back({place, true, false});
 }
 
-void RequestReader::array_end(std::size_t n) {
-  const Place place = open_.back().place;
-  open_.pop_back();
+void RequestReader::end_array(Place place, std::size_t size) {
   if (place != Place::tool_tree) return;
-  tool_bytes_ += 2 + (n > 0 ? n - 1 : 0);
-  tools_ |= open_.size() == 1 && n > 0;
+  tool_bytes_ += 2 + (size > 0 ? size - 1 : 0);
+  tools_ |= depth() == 1 && size > 0;
 }
 
 void RequestReader::string(std::string_view piece, bool last) {
@@ -211,9 +189,7 @@ void RequestReader::string(std::string_view piece, bool last) {
     case Place::image:
       if (last) ++source().images;
       return;
-    case Place::messages:
-      if (api_ != Api::openai_responses) return;
-      [[fallthrough]];
+    case Place::input:
     case Place::system:
       if (last) ++source().messages;
       break;

@@ -2,42 +2,29 @@
 #include <algorithm>
 #include <limits>
 
+#include "metrics/utf8.hpp"
 #include "metrics/wire/request/reader.hpp"
 
 namespace weir::metrics::wire {
 
-namespace {
-
-/// Without a code point that the limit has cut.
-std::string whole_code_points(std::string text) {
-  std::size_t lead = text.size();
-  while (lead > 0 && (static_cast<unsigned char>(text[lead - 1]) & 0xC0) == 0x80) --lead;
-  if (lead == 0) return text;
-  const auto first = static_cast<unsigned char>(text[lead - 1]);
-  const std::size_t wanted = first >= 0xF0 ? 4 : first >= 0xE0 ? 3 : first >= 0xC0 ? 2 : 1;
-  if (text.size() - (lead - 1) < wanted) text.resize(lead - 1);
-  return text;
-}
-
-}  // namespace
-
-/// TGI samples as soon as anything is asked for that only sampling knows; others where there is a temperature.
-bool RequestReader::Sampling::greedy(Api api) const {
-  if (api != Api::tgi_generate) return temperature && *temperature <= 0;
-  return !do_sample && temperature.value_or(1) == 1 && !top_k && !top_p && !typical_p;
-}
-
-/// Of the two that share /generate, by what is asked: TGI's has `inputs`.
+/// The dialect that the request is of: where several share its route, the members tell.
 Api RequestReader::spoken() const {
-  if (api_ != Api::tgi_generate || source(From::prompt).begun) return api_;
-  return source(From::text).begun || source(From::input_ids).begun ? Api::sglang_generate : api_;
+  const auto told = dialect_of(api_).told_by_sources;
+  if (told == nullptr) return api_;
+  RequestSources there = 0;
+  for (std::size_t i = 0; i < sources_.size(); ++i) {
+    if (sources_[i].begun) there = static_cast<RequestSources>(there | only(static_cast<From>(i)));
+  }
+  return told(there);
 }
 
 void RequestReader::fill(RequestFacts& facts) const {
   facts.api = spoken();
-  const bool ollama = facts.api == Api::ollama_chat || facts.api == Api::ollama_generate;
-  if (facts.api != Api::tgi_generate || stream_in_body_) facts.stream |= stream_.value_or(ollama);
-  facts.model = whole_code_points(model_);
+  const Dialect& dialect = dialect_of(facts.api);
+  const Streams streams = dialect.route(route_.path).streams;
+  const bool asked = stream_.value_or(streams == Streams::unless_declined);
+  facts.stream = streams == Streams::always || (streams != Streams::never && asked);
+  facts.model = model_.substr(0, model_.size() - cut_at_end(model_));
   facts.tools = tools_;
   facts.stored_context = stored_context_;
   facts.usage_requested = usage_requested_;
@@ -49,8 +36,7 @@ void RequestReader::fill(RequestFacts& facts) const {
   std::uint64_t prompts = 0;
   std::uint64_t token_ids = 0;
   for (std::size_t i = 0; i < sources_.size(); ++i) {
-    const bool sglang = static_cast<From>(i) >= From::sglang_images;
-    if (sglang && facts.api == Api::tgi_generate) continue;
+    if (contains(dialect.foreign_sources, static_cast<From>(i))) continue;
     const Source& one = sources_[i];
     prompts += one.prompts();
     token_ids += one.token_ids;
@@ -60,10 +46,10 @@ void RequestReader::fill(RequestFacts& facts) const {
   }
   if (token_ids > 0) facts.prompt_token_ids = token_ids;
 
-  const Sampling& sampling = facts.api == Api::sglang_generate ? sglang_ : sampling_;
+  const Sampling& sampling = dialect.has_sampling_params ? nested_sampling_ : sampling_;
   facts.max_tokens = sampling.preferred_max_tokens ? sampling.preferred_max_tokens : sampling.max_tokens;
   if (facts.max_tokens > most_tokens) facts.max_tokens.reset();  // No limit at all.
-  facts.greedy = sampling.greedy(facts.api);
+  facts.greedy = dialect.greedy(sampling);
   constexpr std::uint64_t most = std::numeric_limits<std::uint32_t>::max();
   const std::uint64_t n = std::clamp<std::uint64_t>(sampling.n.value_or(1), 1, most);
   facts.prompts = static_cast<std::uint32_t>(std::clamp<std::uint64_t>(prompts, 1, most));

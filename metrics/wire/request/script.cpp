@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "metrics/utf8.hpp"
+
 namespace weir::metrics::wire {
 
 namespace {
@@ -65,7 +67,7 @@ constexpr Script script_by_block(char32_t code_point) {
   return (behind - 1)->script;
 }
 
-/// Of the basic plane, 16 code points an entry: no block begins or ends between.
+/// An entry stands for 16 code points of the basic plane: no block begins or ends within one.
 constexpr auto scripts_of_16 = [] {
   std::array<Script, 0x1000> table{};
   for (std::size_t i = 0x8; i < table.size(); ++i) table[i] = script_by_block(static_cast<char32_t>(i << 4));
@@ -108,7 +110,9 @@ constexpr auto packed_ascii = [] {
 }();
 
 /// How many bytes follow the first of a code point above ASCII.
-unsigned bytes_behind(unsigned char lead) { return lead >= 0xF0 ? 3 : lead >= 0xE0 ? 2 : 1; }
+unsigned bytes_behind(unsigned char lead) {
+  return static_cast<unsigned>(code_point_size(static_cast<char>(lead)) - 1);
+}
 
 }  // namespace
 

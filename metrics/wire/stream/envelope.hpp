@@ -11,7 +11,7 @@
 #include <string_view>
 
 #include "metrics/prefetch.hpp"
-#include "metrics/wire/dialects/dialect.hpp"
+#include "metrics/wire/stream/event_facts.hpp"
 
 namespace weir::metrics::wire {
 
@@ -21,13 +21,13 @@ class Envelope {
 
   /// Fills `facts` (cleared before) and returns true, if the event has the remembered shape.
   bool match(std::string_view data, EventFacts& facts) const;
-  /// Asks the shape into the cache.
+  /// Asks for the shape to be brought into the cache.
   void approach() const { prefetch(around_.data(), around_.size()); }
   /// Remembers a fully parsed event, if it is plain.
   void remember(std::string_view data, const EventFacts& facts);
 
  private:
-  std::string around_;  // P and Q.
+  std::string around_;  // P and Q, one behind the other.
   std::size_t split_ = 0;
   std::uint32_t index_ = 0;
   bool reasoning_ = false;

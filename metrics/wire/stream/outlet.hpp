@@ -19,9 +19,9 @@ class Outlet {
  public:
   explicit Outlet(std::size_t hold) : hold_(hold) {}
 
-  /// A read begins; the framer has been fed with it.
+  /// A read begins, with which the framer has been fed.
   void begin(std::string_view piece, const SseFramer& framer);
-  /// Nothing of the event has been sent on: it, or part of it, may still be taken out.
+  /// Nothing of the event has been sent on, so that it, or part of it, may still be taken out.
   bool may_cut(const SseEvent& event) const { return event.size <= hold_; }
   /// Takes an event out that the framer has just found.
   void cut(const SseEvent& event, const SseFramer& framer);
@@ -43,7 +43,7 @@ class Outlet {
   std::size_t hold_;
   std::string_view piece_;
   std::uint64_t base_ = 0;     // Stream offset of piece_.
-  std::uint64_t sent_to_ = 0;  // All before it has been sent or taken out.
+  std::uint64_t sent_to_ = 0;  // What lies before it has been sent or taken out.
   std::uint64_t cut_to_ = 0;   // End of the event taken out last.
   boost::container::small_vector<std::string_view, 1> spans_;
 };

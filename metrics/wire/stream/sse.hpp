@@ -48,7 +48,7 @@ class SseFramer {
   std::string_view earlier() const { return std::string_view(carry_spent_ ? spent_ : carry_).substr(0, earlier_); }
   /// The kept bytes of the unfinished block (empty where it is beyond the limit).
   std::string_view unfinished() const { return carry_; }
-  /// At the end of a stream: the data of an event that lacks its blank line.
+  /// The data of an event that lacks its blank line, when the stream has ended.
   std::optional<std::string_view> pending();
 
  private:
@@ -67,14 +67,14 @@ class SseFramer {
   Framing framing_;
   const char* piece_ = nullptr;
   const char* end_ = nullptr;
-  const char* scan_ = nullptr;     // All before it has been looked at.
+  const char* scan_ = nullptr;     // What lies before it has been looked at.
   const char* next_lf_ = nullptr;  // First LF at or behind the last place one was looked for; end_ if none.
   const char* next_cr_ = nullptr;
-  const char* kept_to_ = nullptr;  // With carried_: bytes before it are in carry_.
+  const char* kept_to_ = nullptr;  // If carried_ is set, bytes before it are in carry_.
   std::uint64_t base_ = 0;         // Stream offset of piece_.
   std::uint64_t block_begin_ = 0;
-  std::uint64_t line_at_ = 0;  // Begin of the current line, from block_begin_.
-  std::uint64_t data_at_ = 0;  // First data value of the block, from block_begin_.
+  std::uint64_t line_at_ = 0;  // Where the current line begins, from block_begin_.
+  std::uint64_t data_at_ = 0;  // Where the block's first data value begins, from block_begin_.
   std::uint64_t data_size_ = 0;
   std::uint32_t data_lines_ = 0;
   bool carried_ = false;   // The block began in an earlier read.

@@ -8,7 +8,7 @@
 #include <optional>
 #include <vector>
 
-#include "metrics/wire/dialects/dialect.hpp"
+#include "metrics/wire/stream/event_facts.hpp"
 
 namespace weir::metrics::wire {
 
@@ -22,7 +22,7 @@ class WholeText {
     std::uint64_t chars = 0, tokens = 0;
   };
 
-  std::vector<Seen> seen_;    // Of each choice.
+  std::vector<Seen> seen_;    // What each choice has shown.
   std::optional<bool> anew_;  // Unknown until an event shows it.
 };
 

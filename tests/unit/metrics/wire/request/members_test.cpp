@@ -4,7 +4,7 @@
 #include <string>
 #include <tuple>
 
-#include "metrics/wire/request/facts.hpp"
+#include "metrics/wire/request/inspector.hpp"
 #include "tests/unit/metrics/wire/request/request_facts.hpp"
 
 namespace weir::metrics::wire {

@@ -4,7 +4,7 @@
 
 #include <string_view>
 
-#include "metrics/wire/request/facts.hpp"
+#include "metrics/wire/request/inspector.hpp"
 
 namespace weir::metrics::wire {
 

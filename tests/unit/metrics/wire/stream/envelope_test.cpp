@@ -5,6 +5,8 @@
 #include <random>
 #include <string>
 
+#include "metrics/wire/dialects/dialect.hpp"
+
 namespace weir::metrics::wire {
 namespace {
 
