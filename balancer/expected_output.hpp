@@ -13,7 +13,7 @@
 
 #include "balancer/per_model.hpp"
 #include "balancer/tokens.hpp"
-#include "metrics/wire/request.hpp"
+#include "metrics/wire/request/facts.hpp"
 
 namespace weir::balancer {
 

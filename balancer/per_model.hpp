@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "metrics/wire/request.hpp"
+#include "metrics/wire/request/facts.hpp"
 
 namespace weir::balancer {
 

@@ -26,7 +26,7 @@
 #include "balancer/token_ledger.hpp"
 #include "balancer/tokens.hpp"
 #include "config/settings.hpp"
-#include "metrics/wire/request.hpp"
+#include "metrics/wire/request/facts.hpp"
 
 namespace weir::balancer {
 

@@ -19,7 +19,7 @@
 #include "balancer/per_model.hpp"
 #include "balancer/token_weights.hpp"
 #include "balancer/tokens.hpp"
-#include "metrics/wire/request.hpp"
+#include "metrics/wire/request/facts.hpp"
 
 namespace weir::balancer {
 

@@ -16,7 +16,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "metrics/wire/request.hpp"
+#include "metrics/wire/request/facts.hpp"
 
 namespace weir::balancer {
 

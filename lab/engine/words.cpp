@@ -3,6 +3,8 @@
 #include <array>
 #include <cstddef>
 
+#include "metrics/utf8.hpp"
+
 namespace weir::lab::engine {
 namespace {
 
@@ -15,25 +17,16 @@ struct CodePoint {
 
 /// Reads one code point; a byte that begins no valid sequence stands for itself.
 CodePoint code_point(std::string_view text) {
-  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
-  const auto follows = [&](std::size_t n) {
-    if (text.size() < n) return false;
-    for (std::size_t i = 1; i < n; ++i) {
-      if ((byte(i) & 0xc0u) != 0x80u) return false;
-    }
-    return true;
-  };
-  const unsigned c = byte(0);
+  const auto c = static_cast<unsigned char>(text.front());
   if (c == ' ' || c == '\t') return {Kind::space, 1};
   if (c == '\n' || c == '\r') return {Kind::line_break, 1};
   if ((c | 0x20u) >= 'a' && (c | 0x20u) <= 'z') return {Kind::latin, 1};
   if (c >= '0' && c <= '9') return {Kind::digit, 1};
-  if (c >= 0xc2 && c <= 0xdf && follows(2)) {
-    return {c >= 0xc3 && c <= 0xc9 ? Kind::latin : Kind::alphabet, 2};  // U+00C0 to U+027F are Latin.
-  }
-  if (c >= 0xe0 && c <= 0xef && follows(3)) return {c >= 0xe3 ? Kind::ideograph : Kind::alphabet, 3};
-  if (c >= 0xf0 && c <= 0xf4 && follows(4)) return {Kind::emoji, 4};
-  return {Kind::single, 1};
+  const auto [size, valid] = metrics::first_code_point(text);
+  if (!valid || size == 1) return {Kind::single, 1};
+  if (size == 2) return {c >= 0xc3 && c <= 0xc9 ? Kind::latin : Kind::alphabet, 2};  // U+00C0 to U+027F are Latin.
+  if (size == 3) return {c >= 0xe3 ? Kind::ideograph : Kind::alphabet, 3};
+  return {Kind::emoji, 4};
 }
 
 std::uint64_t tokens_of_run(Kind kind, std::uint64_t length) {

@@ -10,8 +10,8 @@
 
 #include "metrics/record/answer.hpp"
 #include "metrics/series/shard.hpp"
-#include "metrics/wire/dialect.hpp"
-#include "metrics/wire/json_answer.hpp"
+#include "metrics/wire/answer/json_answer.hpp"
+#include "metrics/wire/stream/event_facts.hpp"
 
 namespace weir::metrics::measure {
 
@@ -44,8 +44,8 @@ class AnswerTally {
 
   /// Asks into the cache what an event will touch beside the tally itself.
   void approach() const;
-  /// Few events touch what lies behind this.
-  const void* seldom() const { return &answer_.end; }
+  /// Few events touch what lies behind this address.
+  const void* rarely_used() const { return &answer_.end; }
 
   std::optional<Moment> last_read() const { return last_read_; }
   bool refused() const { return refused_; }

@@ -6,12 +6,12 @@
 #include "metrics/measure/answer_tally.hpp"
 #include "metrics/prefetch.hpp"
 #include "metrics/series/shard.hpp"
-#include "metrics/wire/dialect.hpp"
-#include "metrics/wire/envelope.hpp"
-#include "metrics/wire/json_answer.hpp"
-#include "metrics/wire/outlet.hpp"
-#include "metrics/wire/sse.hpp"
-#include "metrics/wire/whole_text.hpp"
+#include "metrics/wire/answer/json_answer.hpp"
+#include "metrics/wire/dialects/dialect.hpp"
+#include "metrics/wire/stream/envelope.hpp"
+#include "metrics/wire/stream/outlet.hpp"
+#include "metrics/wire/stream/sse.hpp"
+#include "metrics/wire/stream/whole_text.hpp"
 
 namespace weir::metrics::measure {
 
@@ -39,7 +39,7 @@ BodyForm body_form(Api api, unsigned status, std::string_view content_type, bool
   if (api == Api::other) return BodyForm::opaque;
   if (type == "application/json" || type.ends_with("+json")) return BodyForm::json;
   if (!stream_asked) return BodyForm::opaque;
-  return api == Api::ollama_chat || api == Api::ollama_generate ? BodyForm::lines : BodyForm::sse;
+  return wire::dialect_of(api).framing == wire::Framing::lines ? BodyForm::lines : BodyForm::sse;
 }
 
 struct StreamMeter::State {
@@ -90,18 +90,14 @@ wire::EventFacts& blank_facts() {
   return facts;
 }
 
-bool has_end_marker(Api api) { return api != Api::kobold_generate && api != Api::other; }
-
-bool is_openai(Api api) { return api == Api::openai_chat || api == Api::openai_completions; }
-
 }  // namespace
 
 /// Reads what is not the shape of the event before it.
 void StreamMeter::State::read_data(std::string_view data, wire::EventFacts& facts) {
   wire::read_event(options.api, data, facts);
   if (facts.whole_text) whole_text.subtract_seen(facts);
-  // llama.cpp marks the end of each prompt of a list.
-  if (options.api == Api::llamacpp_completion && options.choices > 1 && !facts.choices.empty()) facts.marker = false;
+  if (options.choices > 1 && !facts.choices.empty() && wire::dialect_of(options.api).marks_each_prompt)
+    facts.marker = false;
   if (facts.engine) tally.engine(*facts.engine);
   if (facts.bare_usage && tally.finished_before(facts)) facts.take_for_usage_event();
 }
@@ -110,8 +106,6 @@ void StreamMeter::State::read_event(const wire::SseEvent& event, Moment at) {
   wire::EventFacts& facts = blank_facts();
   if (event.too_long) {
     tally.unparsed(series::Unparsed::event_too_long);
-  } else if (!is_openai(options.api)) {
-    read_data(event.data, facts);
   } else if (!envelope.match(event.data, facts)) {
     read_data(event.data, facts);
     envelope.remember(event.data, facts);
@@ -183,7 +177,7 @@ StreamMeter::Read StreamMeter::arrived(std::span<const char> body, Moment at) {
 }
 
 void StreamMeter::approach(int step) const {
-  if (step == 2) return prefetch(state_.get(), state_->tally.seldom());
+  if (step == 2) return prefetch(state_.get(), state_->tally.rarely_used());
   state_->tally.approach();
   state_->envelope.approach();
 }
@@ -223,9 +217,10 @@ bool StreamMeter::State::end_events(Moment at) {
 
 std::string_view StreamMeter::ended(bool whole, bool framed, Moment at) {
   State& s = *state_;
-  bool by_framing = s.options.form == BodyForm::opaque || !has_end_marker(s.options.api);
+  const wire::StreamEnd end = wire::dialect_of(s.options.api).end;
+  bool by_framing = s.options.form == BodyForm::opaque || end != wire::StreamEnd::marker;
   // Where only the close could tell, JSON that is cut off tells that it came too early.
-  if (s.framed() && whole && !s.end_events(at) && !framed && s.options.api == Api::kobold_generate) by_framing = false;
+  if (s.framed() && whole && !s.end_events(at) && !framed && end == wire::StreamEnd::whole_json) by_framing = false;
   if (s.json) {
     wire::JsonAnswerFacts facts = s.json->facts();
     if (!facts.prompt_tokens) facts.prompt_tokens = s.options.engine->prompt_tokens;

@@ -14,7 +14,7 @@
 #include "metrics/moment.hpp"
 #include "metrics/record/answer.hpp"
 #include "metrics/vocabulary.hpp"
-#include "metrics/wire/request_edits.hpp"
+#include "metrics/wire/request/edits.hpp"
 
 namespace weir::metrics::series {
 class ReplicaShard;

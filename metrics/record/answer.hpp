@@ -10,7 +10,7 @@
 #include "metrics/rare.hpp"
 #include "metrics/record/gap_sketch.hpp"
 #include "metrics/vocabulary.hpp"
-#include "metrics/wire/engine_figures.hpp"
+#include "metrics/wire/engine/figures.hpp"
 
 namespace weir::metrics::record {
 

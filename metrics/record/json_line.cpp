@@ -4,42 +4,12 @@
 #include <cmath>
 #include <utility>
 
+#include "metrics/utf8.hpp"
+
 namespace weir::metrics::record {
 namespace {
 
 constexpr std::string_view replacement = "\xEF\xBF\xBD";  // U+FFFD
-
-struct CodePoint {
-  std::size_t length;  ///< Bytes to take; of a broken one its longest part that could have begun a code point.
-  bool valid;
-};
-
-/// The first code point of `text`, whose first byte is not ASCII. Ranges: Unicode 15, table 3-7.
-CodePoint code_point(std::string_view text) {
-  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
-  const unsigned lead = byte(0);
-  std::size_t length = 0;
-  unsigned low = 0x80, high = 0xBF;  // of the second byte
-  if (lead >= 0xC2 && lead <= 0xDF) {
-    length = 2;
-  } else if (lead >= 0xE0 && lead <= 0xEF) {
-    length = 3;
-    if (lead == 0xE0) low = 0xA0;
-    if (lead == 0xED) high = 0x9F;
-  } else if (lead >= 0xF0 && lead <= 0xF4) {
-    length = 4;
-    if (lead == 0xF0) low = 0x90;
-    if (lead == 0xF4) high = 0x8F;
-  } else {
-    return {1, false};
-  }
-  for (std::size_t i = 1; i < length; ++i) {
-    if (i == text.size() || byte(i) < low || byte(i) > high) return {i, false};
-    low = 0x80;
-    high = 0xBF;
-  }
-  return {length, true};
-}
 
 void append_escape(std::string& out, unsigned char c) {
   constexpr char digits[] = "0123456789abcdef";
@@ -79,9 +49,9 @@ void append_json_string(std::string& out, std::string_view text) {
   while (!text.empty()) {
     const auto c = static_cast<unsigned char>(text.front());
     if (c >= 0x80) {
-      const CodePoint point = code_point(text);
-      out += point.valid ? text.substr(0, point.length) : replacement;
-      text.remove_prefix(point.length);
+      const CodePointBytes point = first_code_point(text);
+      out += point.valid ? text.substr(0, point.size) : replacement;
+      text.remove_prefix(point.size);
       continue;
     }
     if (c < 0x20 || c == '"' || c == '\\') {

@@ -1,4 +1,6 @@
 // The fields of the request log, in the order of MEASUREMENT.md, section 4.
+#include <spdlog/fmt/chrono.h>
+
 #include <charconv>
 #include <chrono>
 
@@ -12,22 +14,9 @@ constexpr unsigned nanosecond_digits = 9;
 
 /// RFC 3339, UTC, microseconds.
 std::string timestamp(std::chrono::system_clock::time_point time) {
-  using namespace std::chrono;
-  const auto day = floor<days>(time);
-  const year_month_day date{day};
-  const hh_mm_ss clock{floor<microseconds>(time - day)};
-  std::string out = "0000-00-00T00:00:00.000000Z";
-  const auto put = [&](std::size_t end, std::uint64_t value) {
-    for (; value > 0; value /= 10) out[--end] = static_cast<char>('0' + value % 10);
-  };
-  put(4, static_cast<std::uint64_t>(static_cast<int>(date.year())));
-  put(7, static_cast<unsigned>(date.month()));
-  put(10, static_cast<unsigned>(date.day()));
-  put(13, static_cast<std::uint64_t>(clock.hours().count()));
-  put(16, static_cast<std::uint64_t>(clock.minutes().count()));
-  put(19, static_cast<std::uint64_t>(clock.seconds().count()));
-  put(26, static_cast<std::uint64_t>(clock.subseconds().count()));
-  return out;
+  const auto second = std::chrono::floor<std::chrono::seconds>(time);
+  const auto part = std::chrono::floor<std::chrono::microseconds>(time - second);
+  return fmt::format("{:%FT%T}.{:06}Z", second, part.count());
 }
 
 /// [[bin,count],...]

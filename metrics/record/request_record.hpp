@@ -9,7 +9,7 @@
 #include "metrics/moment.hpp"
 #include "metrics/record/answer.hpp"
 #include "metrics/vocabulary.hpp"
-#include "metrics/wire/request.hpp"
+#include "metrics/wire/request/facts.hpp"
 
 namespace weir::metrics::record {
 

@@ -1,7 +1,7 @@
 #include "proxy/exchange/attempt_machine.hpp"
 
 #include "metrics/ticks.hpp"
-#include "metrics/wire/engine_head.hpp"
+#include "metrics/wire/engine/head.hpp"
 
 namespace weir::proxy::exchange {
 namespace {

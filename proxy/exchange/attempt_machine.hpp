@@ -17,7 +17,7 @@
 #include "config/settings.hpp"
 #include "metrics/measure/stream_meter.hpp"
 #include "metrics/series/shard.hpp"
-#include "metrics/wire/request_edits.hpp"
+#include "metrics/wire/request/edits.hpp"
 #include "proxy/exchange/verdict.hpp"
 #include "proxy/http/body_decoder.hpp"
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "metrics/record/request_record.hpp"
-#include "metrics/wire/request_edits.hpp"
+#include "metrics/wire/request/edits.hpp"
 #include "proxy/exchange/loop.hpp"
 #include "proxy/exchange/relay.hpp"
 #include "proxy/http/routes.hpp"

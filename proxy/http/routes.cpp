@@ -4,7 +4,7 @@
 #include <array>
 #include <charconv>
 
-#include "metrics/wire/request.hpp"
+#include "metrics/wire/dialects/dialect.hpp"
 
 namespace weir::proxy::http {
 namespace {

@@ -9,6 +9,7 @@
 #include <cerrno>
 
 #include "metrics/ticks.hpp"
+#include "metrics/wire/request/inspector.hpp"
 #include "proxy/fleet/model_directory.hpp"
 #include "proxy/net/channel_wait.hpp"
 

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "balancer/token_estimator.hpp"
-#include "metrics/wire/request.hpp"
+#include "metrics/wire/request/inspector.hpp"
 
 namespace weir::bench {
 

@@ -26,7 +26,7 @@
 #include "lab/engine/words.hpp"
 #include "lab/load/trace.hpp"
 #include "lab/load/workload.hpp"
-#include "metrics/wire/request.hpp"
+#include "metrics/wire/request/inspector.hpp"
 
 namespace weir::bench {
 

@@ -17,9 +17,9 @@
 #include "metrics/series/exposition.hpp"
 #include "metrics/series/histogram.hpp"
 #include "metrics/series/shard.hpp"
-#include "metrics/wire/dialect.hpp"
-#include "metrics/wire/request.hpp"
-#include "metrics/wire/sse.hpp"
+#include "metrics/wire/dialects/dialect.hpp"
+#include "metrics/wire/request/inspector.hpp"
+#include "metrics/wire/stream/sse.hpp"
 
 namespace {
 

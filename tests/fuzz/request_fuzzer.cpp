@@ -7,7 +7,8 @@
 #include <array>
 #include <memory>
 
-#include "metrics/wire/request_edits.hpp"
+#include "metrics/wire/request/edits.hpp"
+#include "metrics/wire/request/inspector.hpp"
 #include "tests/fuzz/input.hpp"
 
 namespace {

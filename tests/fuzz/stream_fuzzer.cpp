@@ -11,6 +11,10 @@
 namespace {
 
 using namespace weir::metrics;
+using measure::BodyForm;
+using measure::StreamMeter;
+using record::Answer;
+using series::ReplicaShard;
 using weir::fuzz::must;
 
 struct Case {

@@ -9,7 +9,7 @@
 #include <string_view>
 
 #include "metrics/measure/stream_meter.hpp"
-#include "metrics/wire/dialect.hpp"
+#include "metrics/wire/dialects/dialect.hpp"
 
 namespace weir::fuzz {
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <map>
 
-#include "metrics/wire/engine_head.hpp"
+#include "metrics/wire/engine/head.hpp"
 #include "tests/unit/metrics/measure/stream_meter_replay.hpp"
 
 namespace weir::metrics::measure {

@@ -1,0 +1,190 @@
+#include "metrics/wire/answer/json_answer.hpp"
+
+#include <algorithm>
+
+#include "metrics/vocabulary.hpp"
+#include "metrics/wire/dialects/answer_members.hpp"
+#include "metrics/wire/json/feed.hpp"
+#include "metrics/wire/json/text.hpp"
+#include "metrics/wire/json/walker.hpp"
+#include "metrics/wire/stream/event_facts.hpp"
+
+namespace weir::metrics::wire {
+
+namespace {
+
+/// The place of an array's elements; ignored for an array that is not looked into.
+constexpr AnswerPlace element_of(AnswerPlace array) {
+  switch (array) {
+    case AnswerPlace::choices:
+      return AnswerPlace::choice;
+    case AnswerPlace::items:
+      return AnswerPlace::item;
+    case AnswerPlace::content:
+      return AnswerPlace::part;
+    case AnswerPlace::root:
+    case AnswerPlace::calls:
+    case AnswerPlace::ids:
+      return array;
+    default:
+      return AnswerPlace::ignored;
+  }
+}
+
+class Reader : public Walker<Reader, AnswerMember> {
+ public:
+  bool error() const { return facts_.error; }
+  JsonAnswerFacts facts() const {
+    Reader all = *this;
+    if (all.in_document_) all.end_document();
+    if (all.is_response_ && all.facts_.finish_reason.empty())
+      all.facts_.finish_reason = all.incomplete_reason_.empty() ? all.status_ : all.incomplete_reason_;
+    return all.facts_;
+  }
+
+  // Walker's side.
+  const AnswerMember* find(Place in, std::string_view key) const { return members_.find(in, key); }
+  void begin_member(Place, const AnswerMember&) {}
+  Place begin_object(Place place) {
+    if (place == Place::error) facts_.error = true;
+    if (place == Place::root) begin_document();
+    if (place == Place::choice || place == Place::root) has_output_ = false;
+    if (place != Place::calls) return place;
+    output();
+    return Place::ignored;
+  }
+  void end_object(Place place, bool, std::size_t) {
+    if (place == Place::message) end_reasoning();
+    if (place == Place::root) end_document();
+  }
+  Place begin_array(Place place) { return element_of(place); }
+  void end_array(Place, std::size_t) {}
+
+  // Sax's.
+  void string(std::string_view piece, bool last) {
+    const Place place = value_place();
+    switch (place) {
+      case Place::text:
+      case Place::content:
+        facts_.output_chars += text(piece);
+        break;
+      case Place::reasoning:
+        reasoning_ += text(piece);
+        break;
+      case Place::reasoning_content:
+        reasoning_content_ += text(piece);
+        break;
+      case Place::arguments:
+        output();
+        break;
+      case Place::error:
+        facts_.error |= !piece.empty();
+        break;
+      case Place::object_name:
+      case Place::finish_reason:
+      case Place::native_reason_type:
+      case Place::status:
+      case Place::incomplete_reason:
+        word_.append(piece.substr(0, longest_word - std::min(longest_word, word_.size())));
+        if (last) end_word(place);
+        break;
+      default:
+        break;
+    }
+  }
+  void number(double value, std::size_t) {
+    if (value_place() == Place::ids) return output();
+    if (value_place() != Place::number) return;
+    const auto whole = as_count(value);
+    const auto count = whole && *whole <= most_tokens ? whole : std::nullopt;
+    if (member().count != nullptr) counts_.*member().count = count;
+    if (member().figure == nullptr) return;
+    member().figure->take_count(counts_.engine, count);
+    member().figure->take_time(counts_.engine, value);
+  }
+
+ private:
+  static constexpr std::size_t longest_word = 32;
+
+  std::uint64_t text(std::string_view piece) {
+    if (!piece.empty()) output();
+    return code_points_begun(piece);
+  }
+  void output() {
+    if (!has_output_) ++facts_.choices_with_output;
+    has_output_ = true;
+  }
+  void end_reasoning() {
+    facts_.output_chars += std::max(reasoning_, reasoning_content_);
+    reasoning_ = reasoning_content_ = 0;
+  }
+  void end_word(Place place) {
+    if (place == Place::object_name) {
+      facts_.error |= word_ == "error";
+      is_response_ |= word_ == "response";
+    } else if (place == Place::status) {
+      status_ = word_;
+    } else if (place == Place::incomplete_reason) {
+      incomplete_reason_ = word_;
+    } else {
+      facts_.error |= gave_up(word_);
+      if (facts_.finish_reason.empty()) facts_.finish_reason = word_;
+    }
+    facts_.error |= is_response_ && status_ == "failed";
+    word_.clear();
+  }
+
+  void begin_document() {
+    in_document_ = true;
+    counts_ = {};
+  }
+  void end_document() {
+    in_document_ = false;
+    counts_.engine.add_queue_to_prefill();
+    if (++facts_.documents == 1) {
+      facts_.prompt_tokens = counts_.all_prompt();
+      facts_.cached_tokens = counts_.all_cached();
+      facts_.completion_tokens = counts_.all_completion();
+      facts_.of_one_choice = counts_.completion && counts_.engine.predicted;
+      facts_.engine = counts_.engine;
+      return;
+    }
+    // Several samples of a prompt each tell of it; whether these are such, only equal numbers say.
+    if (facts_.prompt_tokens != counts_.all_prompt()) facts_.prompt_tokens.reset();
+    if (facts_.cached_tokens != counts_.all_cached()) facts_.cached_tokens.reset();
+    const auto more = counts_.all_completion();
+    if (facts_.completion_tokens && more) {
+      *facts_.completion_tokens += *more;
+    } else {
+      facts_.completion_tokens.reset();
+    }
+    facts_.engine = {};
+  }
+
+  JsonAnswerFacts facts_;
+  AnswerCounts counts_;  // Those of the document that is open.
+  const AnswerMembers& members_ = answer_members();
+  std::string word_, status_, incomplete_reason_;
+  std::uint64_t reasoning_ = 0, reasoning_content_ = 0;
+  bool in_document_ = false;
+  bool is_response_ = false;
+  bool has_output_ = false;  // The choice that is open has some.
+};
+
+}  // namespace
+
+struct JsonAnswer::State {
+  JsonFeed<Reader> json;
+};
+
+JsonAnswer::JsonAnswer() : state_(std::make_unique<State>()) {}
+JsonAnswer::~JsonAnswer() = default;
+
+void JsonAnswer::feed(std::string_view piece) { state_->json.feed(piece); }
+bool JsonAnswer::whole() const { return state_->json.whole(); }
+bool JsonAnswer::broken() const { return state_->json.broken(); }
+bool JsonAnswer::error() const { return !broken() && state_->json.reader().error(); }
+// How far a broken document was read depends on where it was cut: it says nothing.
+JsonAnswerFacts JsonAnswer::facts() const { return broken() ? JsonAnswerFacts() : state_->json.reader().facts(); }
+
+}  // namespace weir::metrics::wire

@@ -1,0 +1,98 @@
+// How a dialect says where its whole answers (JSON documents, no streams) have what weir reads of them.
+//
+// A whole answer is told by its shape alone, because gateways answer in another dialect than they were asked in: the
+// members of all dialects are read at once, and no two of them may call different things by one name in one place.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <initializer_list>
+#include <optional>
+#include <span>
+#include <string_view>
+
+#include "metrics/wire/engine/members.hpp"
+#include "metrics/wire/json/member_index.hpp"
+
+namespace weir::metrics::wire {
+
+/// What a value means, by the keys that lead to it.
+enum class AnswerPlace : std::uint8_t {
+  ignored,
+  root,
+  error,
+  object_name,
+  choices,
+  choice,
+  message,
+  items,  ///< OpenAI Responses' output.
+  item,
+  content,  ///< A string, or a list of parts.
+  part,
+  text,
+  reasoning,          ///< Reasoning under its new name
+  reasoning_content,  ///< and its old one: one text, if both are there.
+  calls,              ///< An object, or an array of them.
+  arguments,
+  finish_reason,
+  native_reason,  ///< SGLang's, an object.
+  native_reason_type,
+  status,  ///< OpenAI Responses'.
+  incomplete,
+  incomplete_reason,
+  usage,
+  prompt_details,
+  meta_info,
+  timings,
+  metrics,
+  drafts,
+  details,
+  ids,  ///< Token ids, or lists of them: output without a text.
+  number,
+};
+
+/// The numbers of one document, by where they stand.
+struct AnswerCounts {
+  using Count = std::optional<std::uint64_t>;
+  Count prompt, completion, cached;                       // A usage object's, by OpenAI's chat names.
+  Count input, output;                                    // By Responses' and Anthropic's names; gateways give both.
+  Count cache_created, cache_read;                        // Anthropic's, not in its input_tokens.
+  Count native_prompt, native_completion, native_cached;  // An engine's own route's.
+  EngineReport engine;                                    // What the engine says of itself.
+
+  static Count first_of(std::initializer_list<Count> counts) {
+    const auto known = std::find_if(counts.begin(), counts.end(), [](Count count) { return count.has_value(); });
+    return known == counts.end() ? std::nullopt : *known;
+  }
+  Count all_completion() const { return first_of({completion, output, native_completion, engine.predicted}); }
+  Count all_cached() const { return first_of({cached, cache_read, native_cached, engine.prompt_cached}); }
+  Count all_prompt() const {
+    const auto plus = [](Count count, Count more) { return count ? Count(*count + more.value_or(0)) : count; };
+    return first_of({prompt, plus(plus(input, cache_created), cache_read), native_prompt, engine.prompt()});
+  }
+};
+
+struct AnswerMember {
+  AnswerPlace in;
+  std::string_view key;
+  AnswerPlace place;
+  AnswerCounts::Count AnswerCounts::*count = nullptr;
+  const FigureMember* figure = nullptr;  ///< It tells of the engine's work.
+};
+
+constexpr AnswerMember counts(AnswerPlace in, std::string_view key, AnswerCounts::Count AnswerCounts::*count) {
+  return {in, key, AnswerPlace::number, count};
+}
+
+/// An object whose members are an engine's figures.
+struct AnswerFigures {
+  AnswerPlace in;
+  std::span<const FigureMember> members;
+};
+
+using AnswerMembers = MemberIndex<AnswerMember, AnswerPlace::number>;
+
+/// What the members of an answer mean in any dialect.
+const AnswerMembers& answer_members();
+
+}  // namespace weir::metrics::wire

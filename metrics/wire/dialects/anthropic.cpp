@@ -1,0 +1,177 @@
+// Anthropic Messages (WIRE.md, 1.10), also as vLLM, SGLang and llama.cpp serve it: an event is what its `type` says.
+//
+// input_tokens leave the cache out. output_tokens of message_start is about 1 and counts nothing, whatever the first
+// delta brings: it is not read, and n1 stays unknown; those of message_delta are the whole count.
+#include "metrics/wire/dialects/table.hpp"
+#include "metrics/wire/json/on_demand.hpp"
+#include "metrics/wire/json/write.hpp"
+
+namespace weir::metrics::wire {
+
+namespace {
+
+using simdjson::ondemand::raw_json_string;
+using simdjson::ondemand::value;
+
+struct Usage {
+  std::optional<std::uint64_t> input, created, cached, output;
+};
+
+struct Delta {
+  std::uint64_t chars = 0;
+  bool text = false, thinking = false, call = false;
+  std::string_view stop_reason;
+};
+
+bool read_usage(value& usage, Usage& into) {
+  return for_each_field_in(usage, [&](raw_json_string key, value& part) {
+    if (key == "input_tokens") {
+      into.input = count_of(part);
+    } else if (key == "cache_creation_input_tokens") {
+      into.created = count_of(part);
+    } else if (key == "cache_read_input_tokens") {
+      into.cached = count_of(part);
+    } else if (key == "output_tokens") {
+      into.output = count_of(part);
+    }
+    return true;
+  });
+}
+
+/// A block's delta or the message's: each has members of its own. A signature is no text.
+bool read_delta(value& delta, Delta& into) {
+  return for_each_field_in(delta, [&](raw_json_string key, value& part) {
+    if (key == "text") return read_text(part, into.chars, into.text);
+    if (key == "thinking") return read_text(part, into.chars, into.thinking);
+    if (key == "partial_json") {
+      into.call = true;
+    } else if (key == "stop_reason") {
+      into.stop_reason = string_of(part).value_or("");
+    }
+    return true;
+  });
+}
+
+void prompt(const Usage& usage, EventFacts& facts) {
+  if (!usage.input) return;
+  facts.prompt_tokens = *usage.input + usage.created.value_or(0) + usage.cached.value_or(0);
+  facts.cached_tokens = usage.cached;
+}
+
+bool read_event(std::string_view data, EventFacts& facts) {
+  std::string_view type;
+  Usage usage;
+  Delta delta;
+  const bool whole = for_each_field_of(data, [&](raw_json_string key, value& part) {
+    if (key == "type") {
+      type = string_of(part).value_or("");
+    } else if (key == "delta") {
+      return read_delta(part, delta);
+    } else if (key == "usage") {
+      return read_usage(part, usage);
+    } else if (key == "message") {
+      return for_each_field_in(
+          part, [&](raw_json_string name, value& inner) { return name == "usage" ? read_usage(inner, usage) : true; });
+    } else if (key == "error") {
+      facts.error |= says_error(part);
+    }
+    return true;
+  });
+  if (!whole) return false;
+
+  ChoiceFacts choice;
+  if (type == "content_block_delta") {
+    choice.output = delta.text || delta.call;
+    choice.token = choice.output || delta.thinking;
+    facts.output_chars = delta.chars;
+  } else if (type == "message_delta") {
+    choice.finished = !delta.stop_reason.empty();
+    choice.tokens = 0;
+    prompt(usage, facts);
+    facts.completion_tokens = usage.output;
+    facts.finish_reason = delta.stop_reason;
+  } else {
+    if (type == "message_start") prompt(usage, facts);
+    facts.marker = type == "message_stop";
+    facts.error |= type == "error";
+    return true;
+  }
+  facts.carries_choice = true;
+  facts.choices.push_back(choice);
+  return true;
+}
+
+constexpr Route routes[] = {{"/v1/messages"}};
+
+using In = RequestPlace;
+constexpr RequestMember request[] = {
+    {In::root, "max_tokens", In::max_tokens},
+    {In::root, "temperature", In::temperature},
+    {In::root, "messages", In::messages},
+    {In::root, "tools", In::tools, RequestSource::tools},
+    {In::root, "system", In::system, RequestSource::system},
+    {In::part, "name", In::text},
+    {In::part, "input", In::text_tree},
+    {In::part, "content", In::content},
+};
+
+using Place = AnswerPlace;
+constexpr AnswerMember answer[] = {
+    {Place::root, "content", Place::content},
+    {Place::root, "stop_reason", Place::finish_reason},
+    {Place::root, "usage", Place::usage},
+    {Place::part, "text", Place::text},
+    {Place::part, "thinking", Place::text},
+    {Place::part, "input", Place::calls},
+    counts(Place::usage, "input_tokens", &AnswerCounts::input),
+    counts(Place::usage, "output_tokens", &AnswerCounts::output),
+    counts(Place::usage, "cache_creation_input_tokens", &AnswerCounts::cache_created),
+    counts(Place::usage, "cache_read_input_tokens", &AnswerCounts::cache_read),
+};
+
+std::string error_json(std::string_view type, std::string_view message) {
+  boost::json::object error;
+  error["type"] = json_text(type);
+  error["message"] = json_text(message);
+  return boost::json::serialize(boost::json::object{{"type", "error"}, {"error", std::move(error)}});
+}
+
+/// Anthropic's own words, by status (its API reference, "Errors").
+std::string_view error_type(unsigned status) {
+  switch (status) {
+    case 404:
+      return "not_found_error";
+    case 413:
+      return "request_too_large";
+    case 429:
+      return "rate_limit_error";
+    case 503:
+      return "overloaded_error";
+    case 504:
+      return "timeout_error";
+    default:
+      return status >= 500 ? "api_error" : "invalid_request_error";
+  }
+}
+
+std::string error_body(unsigned status, const OwnErrorWords& words) {
+  return error_json(error_type(status), words.message);
+}
+
+std::string error_event(std::string_view message) {
+  return "event: error\ndata: " + error_json("api_error", message) + "\n\n";
+}
+
+}  // namespace
+
+constinit const Dialect dialects::anthropic_messages{
+    .api = Api::anthropic_messages,
+    .routes = routes,
+    .request_members = request,
+    .read_event = read_event,
+    .answer_members = answer,
+    .error_body = error_body,
+    .error_event = error_event,
+};
+
+}  // namespace weir::metrics::wire

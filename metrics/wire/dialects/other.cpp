@@ -1,0 +1,30 @@
+// Event streams of APIs that are not read closer: they are relayed, and only a refusal is looked for.
+#include "metrics/wire/dialects/table.hpp"
+#include "metrics/wire/json/on_demand.hpp"
+
+namespace weir::metrics::wire {
+
+namespace {
+
+bool read_event(std::string_view data, EventFacts& facts) {
+  if (data.front() == '{') {
+    // What is no JSON is not broken here: nobody said that it should be.
+    for_each_field_of(data, [&](simdjson::ondemand::raw_json_string key, simdjson::ondemand::value& part) {
+      if (key == "error") facts.error |= says_error(part);
+      return true;
+    });
+  }
+  facts.carries_choice = !facts.error;
+  return true;
+}
+
+}  // namespace
+
+constinit const Dialect dialects::other{
+    .api = Api::other,
+    .routes = {},
+    .read_event = read_event,
+    .end = StreamEnd::any,
+};
+
+}  // namespace weir::metrics::wire

@@ -1,0 +1,166 @@
+// OpenAI Responses (WIRE.md, 1.9): an event is what its `type` says, wherever in the event that stands. Text comes in
+// `*.delta` events; counts come with the event that ends the stream.
+#include "metrics/wire/dialects/table.hpp"
+#include "metrics/wire/engine/report.hpp"
+#include "metrics/wire/json/write.hpp"
+
+namespace weir::metrics::wire {
+
+namespace {
+
+using simdjson::ondemand::json_type;
+using simdjson::ondemand::raw_json_string;
+using simdjson::ondemand::value;
+
+/// What an event may hold, before it is known what it is.
+struct Parts {
+  std::string_view type;
+  std::uint64_t chars = 0;
+  bool text = false;
+  std::string_view status, cut_short_by;
+  std::optional<std::uint64_t> input, cached, output;
+  std::optional<EngineFigures> engine;
+};
+
+bool read_usage(value& usage, Parts& parts) {
+  return for_each_field_in(usage, [&](raw_json_string key, value& part) {
+    if (key == "input_tokens") {
+      parts.input = count_of(part);
+    } else if (key == "output_tokens") {
+      parts.output = count_of(part);
+    } else if (key == "input_tokens_details") {
+      return for_each_field_in(part, [&](raw_json_string name, value& count) {
+        if (name == "cached_tokens") parts.cached = count_of(count);
+        return true;
+      });
+    }
+    return true;
+  });
+}
+
+bool read_response(value& response, Parts& parts) {
+  return for_each_field_in(response, [&](raw_json_string key, value& part) {
+    if (key == "usage") return read_usage(part, parts);
+    if (key == "status") {
+      parts.status = string_of(part).value_or("");
+    } else if (key == "incomplete_details") {
+      return for_each_field_in(part, [&](raw_json_string name, value& reason) {
+        if (name == "reason") parts.cut_short_by = string_of(reason).value_or("");
+        return true;
+      });
+    } else if (key == "metrics" && is(part, json_type::object)) {
+      return read_vllm_metrics(part, parts.engine.emplace());
+    }
+    return true;
+  });
+}
+
+void delta(const Parts& parts, EventFacts& facts) {
+  const auto has = [&](std::string_view word) { return parts.type.find(word) != std::string_view::npos; };
+  ChoiceFacts choice;
+  if (has("text.") || has("refusal.")) {
+    choice.token = parts.text;
+    facts.output_chars = parts.chars;
+  } else {
+    choice.token = true;  // Arguments of a call, or sound: all of it output.
+  }
+  choice.output = choice.token && !has(".reasoning");
+  facts.carries_choice = true;
+  facts.choices.push_back(choice);
+}
+
+void end(const Parts& parts, EventFacts& facts) {
+  facts.carries_choice = facts.marker = true;
+  facts.error |= parts.type == "response.failed";
+  facts.choices.push_back({.index = 0, .token = false, .output = false, .finished = true, .tokens = 0});
+  facts.prompt_tokens = parts.input;
+  facts.cached_tokens = parts.cached;
+  facts.completion_tokens = parts.output;
+  facts.finish_reason = parts.cut_short_by.empty() ? parts.status : parts.cut_short_by;
+  facts.engine = parts.engine;
+}
+
+bool read_event(std::string_view data, EventFacts& facts) {
+  Parts parts;
+  const bool whole = for_each_field_of(data, [&](raw_json_string key, value& part) {
+    if (key == "delta") return read_text(part, parts.chars, parts.text);
+    if (key == "response") return read_response(part, parts);
+    if (key == "type") {
+      parts.type = string_of(part).value_or("");
+    } else if (key == "error") {
+      facts.error |= says_error(part);
+    }
+    return true;
+  });
+  if (!whole) return false;
+  if (parts.type == "error") {
+    facts.error = true;
+  } else if (parts.type.starts_with("response.") && parts.type.ends_with(".delta")) {
+    delta(parts, facts);
+  } else if (parts.type == "response.completed" || parts.type == "response.incomplete" ||
+             parts.type == "response.failed" || parts.type == "response.cancelled") {
+    end(parts, facts);
+  }
+  return true;
+}
+
+constexpr Route routes[] = {{"/v1/responses"}, {"/responses"}};
+
+using In = RequestPlace;
+constexpr RequestMember request[] = {
+    {In::root, "previous_response_id", In::stored_context},
+    {In::root, "conversation", In::stored_context},
+    {In::root, "max_output_tokens", In::max_tokens},
+    {In::root, "temperature", In::temperature},
+    {In::root, "input", In::input},
+    {In::root, "tools", In::tools, RequestSource::tools},
+    {In::root, "instructions", In::system, RequestSource::system},
+    // Items that are no messages.
+    {In::message, "name", In::text},
+    {In::message, "arguments", In::text},
+    {In::message, "output", In::content},
+    {In::message, "summary", In::content},
+};
+
+using Place = AnswerPlace;
+constexpr AnswerMember answer[] = {
+    {Place::root, "object", Place::object_name},
+    {Place::root, "output", Place::items},
+    {Place::root, "status", Place::status},
+    {Place::root, "incomplete_details", Place::incomplete},
+    {Place::incomplete, "reason", Place::incomplete_reason},
+    {Place::item, "content", Place::content},
+    {Place::item, "summary", Place::content},
+    {Place::item, "arguments", Place::arguments},
+    {Place::item, "input", Place::arguments},
+    {Place::part, "text", Place::text},
+    {Place::part, "refusal", Place::text},
+    {Place::root, "usage", Place::usage},
+    counts(Place::usage, "input_tokens", &AnswerCounts::input),
+    counts(Place::usage, "output_tokens", &AnswerCounts::output),
+    {Place::usage, "input_tokens_details", Place::prompt_details},
+    counts(Place::prompt_details, "cached_tokens", &AnswerCounts::cached),
+    {Place::root, "metrics", Place::metrics},
+    {Place::metrics, vllm_drafts_key, Place::drafts},
+};
+constexpr AnswerFigures figures[] = {{Place::metrics, vllm_metrics}, {Place::drafts, vllm_drafts}};
+
+std::string error_event(std::string_view message) {
+  const boost::json::object event{
+      {"type", "error"}, {"code", "replica_lost"}, {"message", json_text(message)}, {"param", nullptr}};
+  return "event: error\ndata: " + boost::json::serialize(event) + "\n\n";
+}
+
+}  // namespace
+
+constinit const Dialect dialects::openai_responses{
+    .api = Api::openai_responses,
+    .routes = routes,
+    .request_members = request,
+    .read_event = read_event,
+    .answer_members = answer,
+    .answer_figures = figures,
+    .error_event = error_event,
+};
+
+}  // namespace weir::metrics::wire

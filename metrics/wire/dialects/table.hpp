@@ -1,0 +1,19 @@
+// All dialects. A new one is a file beside this one, a word in metrics/vocabulary.hpp, and its name here, twice.
+#pragma once
+
+#include <array>
+
+#include "metrics/wire/dialects/dialect.hpp"
+
+namespace weir::metrics::wire::dialects {
+
+extern const Dialect openai_chat, openai_completions, openai_responses, anthropic_messages, tgi_generate,
+    sglang_generate, llamacpp_completion, kobold_generate, ollama_chat, ollama_generate, other;
+
+/// In the order of Api. Of two that share a route, the first gets it.
+inline constexpr std::array<const Dialect*, api_names.size()> all{
+    &openai_chat,     &openai_completions,  &openai_responses, &anthropic_messages, &tgi_generate,
+    &sglang_generate, &llamacpp_completion, &kobold_generate,  &ollama_chat,        &ollama_generate,
+    &other};
+
+}  // namespace weir::metrics::wire::dialects

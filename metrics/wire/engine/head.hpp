@@ -1,0 +1,14 @@
+// What a response head says of the engine's work: TGI's headers.
+#pragma once
+
+#include <functional>
+#include <string_view>
+
+#include "metrics/wire/engine/figures.hpp"
+
+namespace weir::metrics::wire {
+
+/// `value_of` gives a header's value by its lower-case name, "" where there is none.
+EngineFigures engine_head(const std::function<std::string_view(std::string_view)>& value_of);
+
+}  // namespace weir::metrics::wire

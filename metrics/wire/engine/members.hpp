@@ -1,0 +1,107 @@
+// Where engines tell of their own work: one table for each object, or head, that has such figures. The readers of
+// events, of whole answers and of heads all go by these tables.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+#include "metrics/wire/engine/figures.hpp"
+
+namespace weir::metrics::wire {
+
+/// What one object says: figures, and counts that an answer's own usage object may lack.
+struct EngineReport : EngineFigures {
+  std::optional<std::uint64_t> predicted{};                     ///< Output tokens so far.
+  std::optional<std::uint64_t> prompt_read{}, prompt_cached{};  ///< The prompt is both of them.
+
+  std::optional<std::uint64_t> prompt() const {
+    if (!prompt_read) return std::nullopt;
+    return *prompt_read + prompt_cached.value_or(0);
+  }
+  /// vLLM's time to first token begins when the request is scheduled, as its prefill time does. With the queue before
+  /// it, it is what others call by that name.
+  void add_queue_to_prefill() {
+    if (queue && prefill) ttft = *queue + *prefill;
+  }
+};
+
+/// One member: a count, or a time in so many units a second.
+struct FigureMember {
+  std::string_view key;
+  std::optional<std::uint64_t> EngineReport::*count = nullptr;
+  std::optional<double> EngineReport::*time = nullptr;
+  double units_a_second = 1;
+
+  /// Takes a count that is believed, or none.
+  void take_count(EngineReport& into, std::optional<std::uint64_t> said) const {
+    if (count != nullptr) into.*count = said;
+  }
+  /// Takes a time, unless no request can take that long.
+  void take_time(EngineReport& into, double said) const {
+    constexpr double most = 1e9;
+    if (time == nullptr) return;
+    const double seconds = said / units_a_second;
+    into.*time = seconds >= 0 && seconds <= most ? std::optional(seconds) : std::nullopt;
+  }
+};
+
+namespace engine_members {
+
+constexpr FigureMember count(std::string_view key, std::optional<std::uint64_t> EngineReport::*into) {
+  return {key, into, nullptr, 1};
+}
+constexpr FigureMember time(std::string_view key, std::optional<double> EngineReport::*into, double units_a_second) {
+  return {key, nullptr, into, units_a_second};
+}
+inline constexpr double milliseconds = 1e3;
+inline constexpr double nanoseconds = 1e9;
+
+}  // namespace engine_members
+
+/// llama.cpp's `timings` (tools/server/server-task.cpp).
+inline constexpr FigureMember llamacpp_timings[] = {
+    engine_members::count("predicted_n", &EngineReport::predicted),
+    engine_members::count("prompt_n", &EngineReport::prompt_read),
+    engine_members::count("cache_n", &EngineReport::prompt_cached),
+    engine_members::time("prompt_ms", &EngineReport::prefill, engine_members::milliseconds),
+    engine_members::time("predicted_ms", &EngineReport::decode, engine_members::milliseconds),
+    engine_members::count("draft_n", &EngineReport::draft_tokens),
+    engine_members::count("draft_n_accepted", &EngineReport::draft_accepted_tokens),
+};
+
+/// vLLM's `metrics` (docs/features/per_request_metrics.md), and the object in it that tells of speculative decoding.
+inline constexpr FigureMember vllm_metrics[] = {
+    engine_members::time("time_to_first_token_ms", &EngineReport::prefill, engine_members::milliseconds),
+    engine_members::time("generation_time_ms", &EngineReport::decode, engine_members::milliseconds),
+    engine_members::time("queue_time_ms", &EngineReport::queue, engine_members::milliseconds),
+    engine_members::time("mean_itl_ms", &EngineReport::time_per_token, engine_members::milliseconds),
+};
+inline constexpr std::string_view vllm_drafts_key = "speculative_decoding";
+inline constexpr FigureMember vllm_drafts[] = {
+    engine_members::count("num_draft_tokens", &EngineReport::draft_tokens),
+    engine_members::count("num_accepted_draft_tokens", &EngineReport::draft_accepted_tokens),
+};
+
+/// SGLang's `meta_info` has its counts beside it.
+inline constexpr FigureMember sglang_meta_info[] = {
+    engine_members::time("e2e_latency", &EngineReport::total, 1),
+};
+
+/// Ollama's stand in the document itself.
+inline constexpr FigureMember ollama_durations[] = {
+    engine_members::time("prompt_eval_duration", &EngineReport::prefill, engine_members::nanoseconds),
+    engine_members::time("eval_duration", &EngineReport::decode, engine_members::nanoseconds),
+    engine_members::time("total_duration", &EngineReport::total, engine_members::nanoseconds),
+};
+
+/// TGI's headers on answers that are no stream, in whole milliseconds (router/src/server.rs).
+inline constexpr FigureMember tgi_headers[] = {
+    engine_members::time("x-queue-time", &EngineReport::queue, engine_members::milliseconds),
+    engine_members::time("x-total-time", &EngineReport::total, engine_members::milliseconds),
+    engine_members::time("x-time-per-token", &EngineReport::time_per_token, engine_members::milliseconds),
+    engine_members::count("x-prompt-tokens", &EngineReport::prompt_tokens),
+    engine_members::count("x-generated-tokens", &EngineReport::output_tokens),
+};
+
+}  // namespace weir::metrics::wire

@@ -1,0 +1,45 @@
+// Runs a Sax reader over a document that comes in pieces. Included only where a reader is defined: it brings
+// boost::json's whole parser in.
+//
+// The parser gets bites smaller than the buffer in which it undoes escapes. Where a piece ends within an escape, Boost
+// 1.81 puts the whole code point into that buffer and then as many bytes as the buffer holds: an assertion for any
+// client to fail, or bytes written behind it (boostorg/json, issue 876).
+//
+// UTF-8 is checked here: the parser looks at each code point by itself, which cost more than all the rest.
+#pragma once
+
+#include <boost/json/basic_parser_impl.hpp>
+
+#include <algorithm>
+#include <string_view>
+
+#include "metrics/wire/json/sax.hpp"
+#include "metrics/wire/json/text.hpp"
+
+namespace weir::metrics::wire {
+
+template <class Reader>
+class JsonFeed {
+ public:
+  void feed(std::string_view piece) {
+    for (; !broken_ && !piece.empty(); piece.remove_prefix(std::min(piece.size(), longest_bite))) {
+      const std::string_view bite = piece.substr(0, longest_bite);
+      boost::json::error_code ec;
+      broken_ =
+          !utf8_.feed(bite) || parser_.write_some(true, bite.data(), bite.size(), ec) < bite.size() || ec.failed();
+    }
+  }
+  bool whole() const { return !broken_ && parser_.done(); }
+  bool broken() const { return broken_; }
+  Reader& reader() { return parser_.handler(); }
+  const Reader& reader() const { return parser_.handler(); }
+
+ private:
+  static constexpr std::size_t longest_bite = BOOST_JSON_STACK_BUFFER_SIZE - 8;
+
+  boost::json::basic_parser<Reader> parser_{sax_options()};
+  Utf8Check utf8_;
+  bool broken_ = false;
+};
+
+}  // namespace weir::metrics::wire

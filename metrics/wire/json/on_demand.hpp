@@ -1,0 +1,133 @@
+// Reads an event's JSON in place with simdjson On-Demand.
+#pragma once
+
+#include <simdjson.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+#include "metrics/vocabulary.hpp"
+#include "metrics/wire/json/text.hpp"
+
+namespace weir::metrics::wire {
+
+/// Calls `field(key, value)` for every field of `object`; false if the JSON is broken.
+template <class Field>
+bool for_each_field(simdjson::ondemand::object object, Field&& field) {
+  for (auto one : object) {
+    if (one.error() != simdjson::SUCCESS) return false;
+    // In place: a copy of what the iterator has just written stalls the core, and there are a dozen fields an event.
+    simdjson::ondemand::field&& it = std::move(one).value_unsafe();
+    if (!field(it.key(), it.value())) return false;
+  }
+  return true;
+}
+
+/// Reads a whole document, an object, so. The parser is the thread's own, so that a stream owns none.
+template <class Field>
+bool for_each_field_of(std::string_view data, Field&& field) {
+  thread_local simdjson::ondemand::parser shared;
+  // A parser grows with what it reads, and stays so: a rare giant gets one of its own.
+  constexpr std::size_t usual = 64 * 1024;
+  std::optional<simdjson::ondemand::parser> own;
+  simdjson::ondemand::parser& parser = data.size() > usual ? own.emplace() : shared;
+  simdjson::ondemand::document document;
+  simdjson::ondemand::object object;
+  if (parser.iterate(data.data(), data.size(), data.size() + simdjson::SIMDJSON_PADDING).get(document) ||
+      document.get_object().get(object)) {
+    return false;
+  }
+  // Behind the last brace nothing may stand.
+  return for_each_field(object, field) && document.current_location().error() == simdjson::OUT_OF_BOUNDS;
+}
+
+inline bool is_null(simdjson::ondemand::value& value) {
+  simdjson::ondemand::json_type type;
+  return value.type().get(type) == simdjson::SUCCESS && type == simdjson::ondemand::json_type::null;
+}
+
+inline bool is(simdjson::ondemand::value& value, simdjson::ondemand::json_type wanted) {
+  simdjson::ondemand::json_type type;
+  return value.type().get(type) == simdjson::SUCCESS && type == wanted;
+}
+
+/// The value as a count; absent if it is no whole number of at least 0, or beyond belief.
+inline std::optional<std::uint64_t> count_of(simdjson::ondemand::value& value) {
+  std::uint64_t n = 0;
+  if (value.get_uint64().get(n) != simdjson::SUCCESS || n > most_tokens) return std::nullopt;
+  return n;
+}
+
+/// The bytes of a string between its quotes, as they stand in the event.
+inline std::string_view string_body(simdjson::ondemand::value& value) {
+  std::string_view token = value.raw_json_token();
+  token.remove_prefix(1);
+  return token.substr(0, token.rfind('"'));
+}
+
+/// The inside of a value that is a string; absent for any other.
+inline std::optional<std::string_view> string_of(simdjson::ondemand::value& value) {
+  if (!is(value, simdjson::ondemand::json_type::string)) return std::nullopt;
+  return string_body(value);
+}
+
+/// Adds a string's code points to `chars` and sets `any` if there are some; skips other values. False: it is broken.
+inline bool read_text(simdjson::ondemand::value& value, std::uint64_t& chars, bool& any) {
+  const auto body = string_of(value);
+  if (!body || body->empty()) return true;
+  const auto points = code_points_of_string_body(*body);
+  if (!points) return false;
+  chars += *points;
+  any = true;
+  return true;
+}
+
+inline bool is_true(simdjson::ondemand::value& value) {
+  bool flag = false;
+  return is(value, simdjson::ondemand::json_type::boolean) && value.get_bool().get(flag) == simdjson::SUCCESS && flag;
+}
+
+/// The value of an `error` member tells of one: it is neither null nor false nor an empty text.
+inline bool says_error(simdjson::ondemand::value& value) {
+  using simdjson::ondemand::json_type;
+  if (is(value, json_type::boolean)) return is_true(value);
+  const auto text = string_of(value);
+  return text ? !text->empty() : !is_null(value);
+}
+
+/// The value is an object, or an array with something in it. It cannot be looked into afterwards.
+inline bool holds_any(simdjson::ondemand::value& value) {
+  simdjson::ondemand::array list;
+  if (!is(value, simdjson::ondemand::json_type::array)) return is(value, simdjson::ondemand::json_type::object);
+  bool none = true;
+  return value.get_array().get(list) == simdjson::SUCCESS && list.is_empty().get(none) == simdjson::SUCCESS && !none;
+}
+
+/// The length of a value that is an array. False: it is broken.
+inline bool count_elements(simdjson::ondemand::value& value, std::optional<std::uint64_t>& count) {
+  simdjson::ondemand::array list;
+  std::size_t elements = 0;
+  if (!is(value, simdjson::ondemand::json_type::array)) return true;
+  if (value.get_array().get(list) != simdjson::SUCCESS || list.count_elements().get(elements) != simdjson::SUCCESS)
+    return false;
+  count = elements;
+  return true;
+}
+
+/// A choice's index; 0 where there is none.
+inline std::uint32_t index_of(simdjson::ondemand::value& value) {
+  return static_cast<std::uint32_t>(std::min<std::uint64_t>(count_of(value).value_or(0), UINT32_MAX));
+}
+
+/// The fields of a value that is an object; what is none has none. False: it is broken.
+template <class Field>
+bool for_each_field_in(simdjson::ondemand::value& value, Field&& field) {
+  simdjson::ondemand::object object;
+  if (!is(value, simdjson::ondemand::json_type::object)) return true;
+  return value.get_object().get(object) == simdjson::SUCCESS && for_each_field(object, field);
+}
+
+}  // namespace weir::metrics::wire

@@ -1,0 +1,75 @@
+// Walks JSON that comes in pieces, and knows at each value where it stands: the keys that lead to it name its place.
+//
+// One walker serves requests and whole answers. Each has places of its own, and a table of members that leads from one
+// to the next. State: three bytes a level of nesting.
+//
+// `Reader` derives from this, hides the functions of Sax that it needs, and has:
+//   const Member* find(Place in, std::string_view key) const   the member of that name; null where it means nothing
+//   void begin_member(Place in, const Member&)                  its key has come, and its value follows
+//   Place begin_object(Place)                                   an object begins: gives the place that its members have
+//   Place begin_array(Place)                                    an array begins: gives the place that its elements have
+//   void end_object(Place, bool known, std::size_t size)        known: one of its members was found
+//   void end_array(Place of_elements, std::size_t size)
+// `Place` has the values `root`, of the whole document, and `ignored`, of all that means nothing.
+#pragma once
+
+#include <cstddef>
+#include <string_view>
+#include <vector>
+
+#include "metrics/wire/json/sax.hpp"
+
+namespace weir::metrics::wire {
+
+template <class Reader, class Member>
+class Walker : public Sax<Reader> {
+ public:
+  using Place = decltype(Member::place);
+
+  void object_begin() { open_.push_back({reader().begin_object(value_place()), false, false}); }
+  void object_end(std::size_t size) {
+    const Container closed = open_.back();
+    open_.pop_back();
+    reader().end_object(closed.place, closed.known, size);
+  }
+  void array_begin() { open_.push_back({reader().begin_array(value_place()), true, false}); }
+  void array_end(std::size_t size) {
+    const Place place = open_.back().place;
+    open_.pop_back();
+    reader().end_array(place, size);
+  }
+  void key(std::string_view name) {
+    Container& object = open_.back();
+    member_ = reader().find(object.place, name);
+    if (member_ == nullptr) return;
+    object.known = true;
+    reader().begin_member(object.place, *member_);
+  }
+
+ protected:
+  /// The place of the value that comes now: a member's by its key, an element's by its array.
+  Place value_place() const {
+    if (open_.empty()) return Place::root;
+    if (open_.back().array) return open_.back().place;
+    return member_ == nullptr ? Place::ignored : member_->place;
+  }
+  /// The member of the key that was read last, where value_place() is its place.
+  const Member& member() const { return *member_; }
+  /// The place of the object that is open, or of the elements of the array.
+  Place open_place() const { return open_.back().place; }
+  std::size_t depth() const { return open_.size(); }
+
+ private:
+  struct Container {
+    Place place;  // An object's own, by which its members are found; for an array, its elements'.
+    bool array;
+    bool known;  // A member of it was found.
+  };
+
+  Reader& reader() { return static_cast<Reader&>(*this); }
+
+  std::vector<Container> open_;
+  const Member* member_ = nullptr;  // The one that the last key named.
+};
+
+}  // namespace weir::metrics::wire

@@ -1,0 +1,195 @@
+#include "metrics/wire/request/edits.hpp"
+
+#include <algorithm>
+#include <optional>
+
+#include "metrics/wire/dialects/dialect.hpp"
+
+namespace weir::metrics::wire {
+
+namespace {
+
+/// A member's value: where it begins and what it is.
+struct Value {
+  std::size_t at = 0;
+  std::string_view text;
+
+  bool is_false() const { return text == "false" || text == "null"; }
+};
+
+/// A member to look for.
+struct Sought {
+  std::string_view name;
+  std::optional<Value> value{};
+};
+
+/// Walks JSON that the inspector has found whole, in bytes: it has to know only strings and brackets.
+class Walk {
+ public:
+  Walk(std::string_view text, std::size_t at) : text_(text), at_(at) {}
+
+  /// Finds members of the object that begins here. False: one is there twice, or a name is written with escapes.
+  bool find(std::span<Sought> sought, bool& empty) {
+    ++at_;
+    for (skip_blanks(); at_ < text_.size() && text_[at_] != '}'; skip_blanks()) {
+      empty = false;
+      const std::string_view name = value();
+      if (name.size() < 2 || name.find('\\') != std::string_view::npos) return false;
+      skip_blanks();
+      ++at_;  // The colon.
+      skip_blanks();
+      const std::size_t begin = at_;
+      const std::string_view text = value();
+      for (Sought& one : sought) {
+        if (name.substr(1, name.size() - 2) != one.name) continue;
+        if (one.value) return false;
+        one.value = {begin, text};
+      }
+      skip_blanks();
+      if (at_ < text_.size() && text_[at_] == ',') ++at_;
+    }
+    return true;
+  }
+
+ private:
+  void skip_blanks() { at_ = std::min(text_.find_first_not_of(" \t\r\n", at_), text_.size()); }
+
+  void skip_string() {
+    for (++at_; at_ < text_.size(); ++at_) {
+      at_ = std::min(text_.find('"', at_), text_.size());
+      std::size_t escapes = 0;
+      while (text_[at_ - escapes - 1] == '\\') ++escapes;
+      if (escapes % 2 == 0) break;
+    }
+    at_ = std::min(at_ + 1, text_.size());
+  }
+
+  std::string_view value() {
+    const std::size_t begin = at_;
+    std::size_t depth = 0;
+    do {
+      const char c = at_ < text_.size() ? text_[at_] : '}';
+      if (c == '"') {
+        skip_string();
+      } else if (c == '{' || c == '[') {
+        ++depth;
+        ++at_;
+      } else if (c == '}' || c == ']') {
+        if (depth == 0) break;
+        --depth;
+        ++at_;
+      } else if (depth > 0) {
+        ++at_;
+      } else {
+        at_ = std::min(text_.find_first_of(",}] \t\r\n", at_), text_.size());
+      }
+    } while (depth > 0 && at_ < text_.size());
+    return text_.substr(begin, at_ - begin);
+  }
+
+  std::string_view text_;
+  std::size_t at_;
+};
+
+/// The members that stand in an object of stream_options, or are missing there.
+struct Options {
+  std::size_t at = 0;  // Where the object's brace stands.
+  bool empty = true;
+  Value include, continuous;  // They have no text where they are missing.
+};
+
+/// Edits that turn include_usage on in an object that is there, and continuous_usage_stats too where that is wanted.
+RequestEdits turn_on(const Options& options, bool every_chunk) {
+  RequestEdits edits;
+  const auto replace = [](const Value& value) { return RequestEdit{value.at, value.text.size(), "true"}; };
+  const bool add_include = options.include.text.empty();
+  const bool add_continuous = every_chunk && options.continuous.text.empty();
+  std::string_view added;
+  if (add_include && add_continuous) {
+    added = options.empty ? R"("include_usage":true,"continuous_usage_stats":true)"
+                          : R"("include_usage":true,"continuous_usage_stats":true,)";
+  } else if (add_include) {
+    added = options.empty ? R"("include_usage":true)" : R"("include_usage":true,)";
+  } else if (add_continuous) {
+    added = R"("continuous_usage_stats":true,)";
+  }
+  if (!added.empty()) edits.add({options.at + 1, 0, added});
+  const bool replace_include = !add_include;
+  const bool replace_continuous = every_chunk && options.continuous.is_false();
+  if (replace_include && replace_continuous && options.continuous.at < options.include.at) {
+    edits.add(replace(options.continuous));
+    edits.add(replace(options.include));
+    return edits;
+  }
+  if (replace_include) edits.add(replace(options.include));
+  if (replace_continuous) edits.add(replace(options.continuous));
+  return edits;
+}
+
+/// A larger body is not walked: it would keep a loop from its streams for milliseconds.
+constexpr std::size_t longest_walk = 256 * 1024;
+
+/// Asks for usage by the stream_options that the client sent without asking for it.
+RequestEdits ask_by_options(bool every_chunk, const RequestFacts& facts, std::string_view body) {
+  if (body.size() > longest_walk) return {};
+  Sought options[] = {{"stream_options"}};
+  bool empty = true;
+  if (!Walk(body, *facts.first_member_at - 1).find(options, empty) || !options[0].value) return {};
+  const Value sent = *options[0].value;
+  RequestEdits edits;
+  if (sent.text == "null") {
+    edits.add({sent.at, sent.text.size(),
+               every_chunk ? R"({"include_usage":true,"continuous_usage_stats":true})" : R"({"include_usage":true})"});
+    return edits;
+  }
+  if (!sent.text.starts_with('{')) return {};
+  Sought members[] = {{"include_usage"}, {"continuous_usage_stats"}};
+  Options there{.at = sent.at, .include = {}, .continuous = {}};
+  if (!Walk(body, sent.at).find(members, there.empty)) return {};
+  there.include = members[0].value.value_or(Value());
+  there.continuous = members[1].value.value_or(Value());
+  if (!there.include.text.empty() && !there.include.is_false()) return {};
+  const std::string_view stats = there.continuous.text;
+  // Some engines give usage on every chunk without include_usage (SGLang), some only beside it (vLLM): what the client
+  // would have had without an edit, nobody knows.
+  if (!stats.empty() && !there.continuous.is_false()) return {};
+  return turn_on(there, every_chunk);
+}
+
+}  // namespace
+
+std::uint64_t RequestEdits::size_of(std::uint64_t bytes) const {
+  for (const RequestEdit& edit : list()) bytes += edit.text.size() - edit.erased;
+  return bytes;
+}
+
+void RequestEdits::append(std::string_view body, std::vector<std::string_view>& spans) const {
+  std::size_t at = 0;
+  for (const RequestEdit& edit : list()) {
+    spans.push_back(body.substr(at, edit.at - at));
+    spans.push_back(edit.text);
+    at = edit.at + edit.erased;
+  }
+  spans.push_back(body.substr(at));
+}
+
+RequestEdits edits_that_ask(Ask ask, const RequestFacts& facts, std::string_view body) {
+  if (ask == Ask::nothing || !facts.stream || !facts.first_member_at) return {};
+  if (!dialect_of(facts.api).takes_stream_options) return {};
+  RequestEdits edits;
+  const bool every_chunk = ask == Ask::usage_on_every_chunk;
+  // A member that is put in front has another behind it, since the request streams.
+  if (ask == Ask::timings_on_every_chunk) {
+    if (!facts.token_timings) edits.add({*facts.first_member_at, 0, R"("timings_per_token":true,)"});
+  } else if (!facts.stream_options) {
+    edits.add({*facts.first_member_at, 0,
+               every_chunk ? R"("stream_options":{"include_usage":true,"continuous_usage_stats":true},)"
+                           : R"("stream_options":{"include_usage":true},)"});
+  } else if (!facts.usage_requested) {
+    edits = ask_by_options(every_chunk, facts, body);
+  }
+  if (!edits.empty()) edits.asked = ask;
+  return edits;
+}
+
+}  // namespace weir::metrics::wire

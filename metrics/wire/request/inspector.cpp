@@ -1,0 +1,54 @@
+#include "metrics/wire/request/inspector.hpp"
+
+#include <algorithm>
+#include <numeric>
+
+#include "metrics/wire/json/feed.hpp"
+#include "metrics/wire/request/reader.hpp"
+
+namespace weir::metrics::wire {
+
+std::uint64_t TextFeatures::chars() const {
+  return std::accumulate(code_points.begin(), code_points.end(), std::uint64_t{0});
+}
+
+struct RequestInspector::State {
+  RequestFacts facts;
+  JsonFeed<RequestReader> json;
+  std::uint64_t blanks = 0;  // Before the document.
+  enum class Begin : std::uint8_t { awaited, object, other } begin = Begin::awaited;
+};
+
+RequestInspector::RequestInspector(Api api, std::string_view path) : state_(std::make_unique<State>()) {
+  state_->facts.api = api;
+  state_->facts.stream = dialect_of(api).route(path).streams == Streams::always;
+  state_->json.reader().begin(api, path);
+}
+RequestInspector::~RequestInspector() = default;
+RequestInspector::RequestInspector(RequestInspector&&) noexcept = default;
+RequestInspector& RequestInspector::operator=(RequestInspector&&) noexcept = default;
+
+void RequestInspector::feed(std::span<const char> piece) {
+  std::string_view text(piece.data(), piece.size());
+  using Begin = State::Begin;
+  if (state_->begin == Begin::awaited) {
+    const std::size_t blanks = std::min(text.find_first_not_of(" \t\r\n"), text.size());
+    state_->blanks += blanks;
+    text.remove_prefix(blanks);
+    if (text.empty()) return;
+    state_->begin = text.front() == '{' ? Begin::object : Begin::other;
+  }
+  if (state_->begin == Begin::object) state_->json.feed(text);
+}
+
+RequestFacts RequestInspector::finish() {
+  RequestFacts facts = state_->facts;
+  // A broken document says nothing: how far it was read would depend on where it was cut.
+  facts.whole_json = state_->begin == State::Begin::object && state_->json.whole();
+  if (!facts.whole_json) return facts;
+  facts.first_member_at = state_->blanks + 1;
+  state_->json.reader().fill(facts);
+  return facts;
+}
+
+}  // namespace weir::metrics::wire

@@ -1,0 +1,32 @@
+// Reads what a request asks for from its body while the body arrives: one pass, no copy of the body, bounded state.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string_view>
+
+#include "metrics/wire/dialects/dialect.hpp"
+#include "metrics/wire/request/facts.hpp"
+
+namespace weir::metrics::wire {
+
+/// Reads a request's body piece by piece. One thread; a call costs time linear in its piece, at most about 2 ns a byte.
+/// Any split of a body gives the same facts.
+class RequestInspector {
+ public:
+  /// `path` is the route: some stream by themselves, whatever the body says.
+  RequestInspector(Api api, std::string_view path);
+  ~RequestInspector();
+  RequestInspector(RequestInspector&&) noexcept;
+  RequestInspector& operator=(RequestInspector&&) noexcept;
+
+  void feed(std::span<const char> piece);
+  /// To be called once, when the body has ended.
+  RequestFacts finish();
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace weir::metrics::wire

@@ -1,0 +1,275 @@
+#include "metrics/wire/request/reader.hpp"
+
+namespace weir::metrics::wire {
+
+namespace {
+
+constexpr std::size_t longest_model = 128;
+
+}  // namespace
+
+void RequestReader::begin(Api api, std::string_view path) {
+  api_ = api;
+  route_ = dialect_of(api).route(path);
+  members_ = &request_members(api);
+}
+
+const RequestMember* RequestReader::find(Place in, std::string_view key) const {
+  // Below these every member leads to the same place.
+  static constexpr RequestMember of_text{Place::text_tree, "", Place::text_tree};
+  static constexpr RequestMember of_tools{Place::tool_tree, "", Place::tool_tree};
+  if (in == Place::text_tree) return &of_text;
+  if (in == Place::tool_tree) return &of_tools;
+  return members_->find(in, key);
+}
+
+void RequestReader::begin_member(Place in, const RequestMember& member) {
+  if (in == Place::tool_tree) tool_bytes_ += 3;  // Two quotes and a colon.
+  if (in == Place::tool_tree || in == Place::text_tree) return;
+  if (in == Place::root) {
+    begin_outermost(member);
+  } else {
+    forget(member.place);
+  }
+}
+
+/// A key of the outermost object may come once more: what its value said before is void.
+void RequestReader::begin_outermost(const RequestMember& member) {
+  switch (member.place) {
+    case Place::options:
+      sampling_ = {};
+      return;
+    case Place::sampling_params:
+      nested_sampling_ = {};
+      return;
+    case Place::stream_options:
+      stream_options_ = true;
+      usage_requested_ = false;
+      return;
+    case Place::timings_per_token:
+      token_timings_ = true;
+      return;
+    case Place::tools:
+      tools_ = false;
+      tool_bytes_ = 0;
+      break;
+    case Place::messages:
+    case Place::input:
+    case Place::prompt:
+    case Place::text:
+    case Place::system:
+    case Place::images:
+    case Place::token_ids:
+      break;
+    default:
+      return forget(member.place);
+  }
+  from_ = member.from;
+  source() = {};
+  source().begun = true;
+}
+
+void RequestReader::key_text(std::string_view piece) {
+  const Place in = open_place();
+  if (in == Place::tool_tree) tool_bytes_ += piece.size();
+  if (in == Place::tool_tree || in == Place::text_tree) source().scripts.add(piece);
+}
+
+/// A key may come once more: whatever its value will be, what an earlier one said is void.
+void RequestReader::forget(Place place) {
+  switch (place) {
+    case Place::model:
+      return model_.clear();
+    case Place::stream:
+      return stream_.reset();
+    case Place::include_usage:
+      usage_requested_ = false;
+      return;
+    case Place::max_tokens:
+      return sampling().max_tokens.reset();
+    case Place::preferred_max_tokens:
+      return sampling().preferred_max_tokens.reset();
+    case Place::n:
+      return sampling().n.reset();
+    case Place::temperature:
+      return sampling().temperature.reset();
+    case Place::do_sample:
+      sampling().do_sample = false;
+      return;
+    case Place::top_k:
+      sampling().top_k = false;
+      return;
+    case Place::top_p:
+      sampling().top_p = false;
+      return;
+    case Place::typical_p:
+      sampling().typical_p = false;
+      return;
+    default:
+      return;
+  }
+}
+
+RequestReader::Place RequestReader::begin_object(Place place) {
+  switch (place) {
+    case Place::message:
+      ++source().messages;
+      return place;
+    case Place::prompt_of_list:
+      ++source().elements;
+      return Place::prompt;
+    case Place::stored_context:
+      stored_context_ = true;
+      return Place::ignored;
+    case Place::part:
+    case Place::prompt:
+    case Place::tool_tree:
+    case Place::text_tree:
+    case Place::stream_options:
+    case Place::options:
+    case Place::sampling_params:
+    case Place::root:
+      return place;
+    default:
+      return Place::ignored;
+  }
+}
+
+void RequestReader::end_object(Place place, bool known, std::size_t size) {
+  if (place == Place::tool_tree) tool_bytes_ += 2 + (size > 0 ? size - 1 : 0);
+  if (place == Place::part && !known) ++source().images;  // A part without text.
+  if (depth() == 0) empty_ = size == 0;
+}
+
+RequestReader::Place RequestReader::begin_array(Place place) {
+  switch (place) {
+    case Place::tools:
+      return Place::tool_tree;
+    case Place::system:
+      ++source().messages;
+      return Place::part;
+    case Place::prompt_of_list:
+      ++source().elements;
+      return Place::token_of_list;
+    case Place::messages:
+    case Place::input:
+      return Place::message;
+    case Place::content:
+      return Place::part;
+    case Place::prompt:
+      return Place::prompt_of_list;
+    case Place::token_ids:
+      return Place::token_of_list;
+    case Place::images:
+      return Place::image;
+    case Place::tool_tree:
+    case Place::text_tree:
+      return place;
+    default:
+      return Place::ignored;
+  }
+}
+
+void RequestReader::end_array(Place place, std::size_t size) {
+  if (place != Place::tool_tree) return;
+  tool_bytes_ += 2 + (size > 0 ? size - 1 : 0);
+  tools_ |= depth() == 1 && size > 0;
+}
+
+void RequestReader::string(std::string_view piece, bool last) {
+  const Place place = value_place();
+  switch (place) {
+    case Place::model:
+      model_.append(piece.substr(0, longest_model - model_.size()));
+      return;
+    case Place::stored_context:
+      stored_context_ = true;
+      return;
+    case Place::images:
+    case Place::image:
+      if (last) ++source().images;
+      return;
+    case Place::input:
+    case Place::system:
+      if (last) ++source().messages;
+      break;
+    case Place::prompt_of_list:
+      if (last) ++source().elements;
+      break;
+    case Place::tool_tree:
+      tool_bytes_ += piece.size() + (last ? 2 : 0);
+      break;
+    case Place::text:
+    case Place::content:
+    case Place::part:
+    case Place::prompt:
+    case Place::token_of_list:
+    case Place::text_tree:
+      break;
+    default:
+      return;
+  }
+  source().scripts.add(piece);
+}
+
+void RequestReader::number(double value, std::size_t bytes) {
+  switch (value_place()) {
+    case Place::max_tokens:
+      sampling().max_tokens = as_count(value);
+      break;
+    case Place::preferred_max_tokens:
+      sampling().preferred_max_tokens = as_count(value);
+      break;
+    case Place::n:
+      sampling().n = as_count(value);
+      break;
+    case Place::temperature:
+      sampling().temperature = value;
+      break;
+    case Place::top_k:
+      sampling().top_k = value != 0;
+      break;
+    case Place::top_p:
+      sampling().top_p = value < 1;
+      break;
+    case Place::typical_p:
+      sampling().typical_p = value < 1;
+      break;
+    case Place::prompt_of_list:
+      source().ids_among_elements = true;
+      [[fallthrough]];
+    case Place::token_of_list:
+      ++source().token_ids;
+      break;
+    case Place::tool_tree:
+      tool_bytes_ += bytes;
+      break;
+    default:
+      break;
+  }
+}
+
+void RequestReader::boolean(bool value) {
+  switch (value_place()) {
+    case Place::stream:
+      stream_ = value;
+      break;
+    case Place::include_usage:
+      usage_requested_ = value;
+      break;
+    case Place::do_sample:
+      sampling().do_sample = value;
+      break;
+    case Place::tool_tree:
+      tool_bytes_ += value ? 4 : 5;
+      break;
+    default:
+      break;
+  }
+}
+
+void RequestReader::null() {
+  if (value_place() == Place::tool_tree) tool_bytes_ += 4;
+}
+
+}  // namespace weir::metrics::wire

@@ -1,0 +1,59 @@
+// What a request's body has said, once it is whole.
+#include <algorithm>
+#include <limits>
+
+#include "metrics/utf8.hpp"
+#include "metrics/wire/request/reader.hpp"
+
+namespace weir::metrics::wire {
+
+/// The dialect that the request is of: where several share its route, the members tell.
+Api RequestReader::spoken() const {
+  const auto told = dialect_of(api_).told_by_sources;
+  if (told == nullptr) return api_;
+  RequestSources there = 0;
+  for (std::size_t i = 0; i < sources_.size(); ++i) {
+    if (sources_[i].begun) there = static_cast<RequestSources>(there | only(static_cast<From>(i)));
+  }
+  return told(there);
+}
+
+void RequestReader::fill(RequestFacts& facts) const {
+  facts.api = spoken();
+  const Dialect& dialect = dialect_of(facts.api);
+  const Streams streams = dialect.route(route_.path).streams;
+  const bool asked = stream_.value_or(streams == Streams::unless_declined);
+  facts.stream = streams == Streams::always || (streams != Streams::never && asked);
+  facts.model = model_.substr(0, model_.size() - cut_at_end(model_));
+  facts.tools = tools_;
+  facts.stored_context = stored_context_;
+  facts.usage_requested = usage_requested_;
+  facts.stream_options = stream_options_;
+  facts.token_timings = token_timings_;
+  facts.empty_object = empty_;
+  facts.text.tool_bytes = tool_bytes_;
+
+  std::uint64_t prompts = 0;
+  std::uint64_t token_ids = 0;
+  for (std::size_t i = 0; i < sources_.size(); ++i) {
+    if (contains(dialect.foreign_sources, static_cast<From>(i))) continue;
+    const Source& one = sources_[i];
+    prompts += one.prompts();
+    token_ids += one.token_ids;
+    facts.images += one.images;
+    facts.text.messages += one.messages;
+    for (std::size_t s = 0; s < script_count; ++s) facts.text.code_points[s] += one.scripts.counts()[s];
+  }
+  if (token_ids > 0) facts.prompt_token_ids = token_ids;
+
+  const Sampling& sampling = dialect.has_sampling_params ? nested_sampling_ : sampling_;
+  facts.max_tokens = sampling.preferred_max_tokens ? sampling.preferred_max_tokens : sampling.max_tokens;
+  if (facts.max_tokens > most_tokens) facts.max_tokens.reset();  // No limit at all.
+  facts.greedy = dialect.greedy(sampling);
+  constexpr std::uint64_t most = std::numeric_limits<std::uint32_t>::max();
+  const std::uint64_t n = std::clamp<std::uint64_t>(sampling.n.value_or(1), 1, most);
+  facts.prompts = static_cast<std::uint32_t>(std::clamp<std::uint64_t>(prompts, 1, most));
+  facts.n = static_cast<std::uint32_t>(std::min(n * facts.prompts, most));
+}
+
+}  // namespace weir::metrics::wire

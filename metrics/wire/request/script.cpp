@@ -1,0 +1,165 @@
+#include "metrics/wire/request/script.hpp"
+
+#include <algorithm>
+
+#include "metrics/utf8.hpp"
+
+namespace weir::metrics::wire {
+
+namespace {
+
+constexpr Script ascii_script(unsigned char c) {
+  if (c >= '0' && c <= '9') return Script::digits;
+  const bool letter = (c | 0x20) >= 'a' && (c | 0x20) <= 'z';
+  const bool blank = c == ' ' || (c >= '\t' && c <= '\r');
+  return letter || blank ? Script::letters : Script::punctuation;
+}
+
+struct Block {
+  char32_t first;  // Up to the next block's first.
+  Script script;
+};
+
+/// Unicode blocks above ASCII, joined where they cost a tokenizer about the same.
+constexpr Block blocks[] = {
+    {0x0080, Script::latin_extended},    // Latin-1, Latin extended, IPA, combining marks
+    {0x0370, Script::cyrillic_greek},    //
+    {0x0530, Script::abjad_indic_thai},  // Armenian, Hebrew, Arabic, Indic, Thai, Tibetan, Georgian
+    {0x1100, Script::cjk},               // Hangul Jamo
+    {0x1200, Script::abjad_indic_thai},  // Ethiopic to Vedic
+    {0x1C80, Script::cyrillic_greek},    // Cyrillic extended C
+    {0x1C90, Script::abjad_indic_thai},  //
+    {0x1D00, Script::latin_extended},    // Phonetic, Latin extended additional
+    {0x1F00, Script::cyrillic_greek},    // Greek extended
+    {0x2000, Script::other},             // Punctuation, symbols, arrows, boxes
+    {0x2C60, Script::latin_extended},    //
+    {0x2C80, Script::cyrillic_greek},    // Coptic
+    {0x2D00, Script::abjad_indic_thai},  //
+    {0x2DE0, Script::cyrillic_greek},    // Cyrillic extended A
+    {0x2E00, Script::other},             //
+    {0x2E80, Script::cjk},               // Radicals, kana, ideographs, Yi
+    {0xA4D0, Script::abjad_indic_thai},  //
+    {0xA640, Script::cyrillic_greek},    //
+    {0xA6A0, Script::abjad_indic_thai},  //
+    {0xA720, Script::latin_extended},    //
+    {0xA800, Script::abjad_indic_thai},  //
+    {0xA960, Script::cjk},               // Hangul Jamo extended A
+    {0xA980, Script::abjad_indic_thai},  //
+    {0xAB30, Script::latin_extended},    //
+    {0xAB70, Script::abjad_indic_thai},  //
+    {0xAC00, Script::cjk},               // Hangul
+    {0xD800, Script::other},             //
+    {0xF900, Script::cjk},               // Compatibility ideographs
+    {0xFB00, Script::latin_extended},    // Ligatures
+    {0xFB10, Script::abjad_indic_thai},  // Armenian, Hebrew and Arabic forms
+    {0xFE00, Script::other},             // Variation selectors
+    {0xFE30, Script::cjk},               // Compatibility forms
+    {0xFE70, Script::abjad_indic_thai},  //
+    {0xFF00, Script::cjk},               // Halfwidth and fullwidth forms
+    {0xFFF0, Script::other},             // Specials, ancient scripts, emoji
+    {0x20000, Script::cjk},              // Ideographs, extensions B and on
+    {0x40000, Script::other},            //
+};
+
+constexpr Script script_by_block(char32_t code_point) {
+  const auto* const behind = std::upper_bound(std::begin(blocks), std::end(blocks), code_point,
+                                              [](char32_t wanted, const Block& block) { return wanted < block.first; });
+  return (behind - 1)->script;
+}
+
+/// An entry stands for 16 code points of the basic plane: no block begins or ends within one.
+constexpr auto scripts_of_16 = [] {
+  std::array<Script, 0x1000> table{};
+  for (std::size_t i = 0x8; i < table.size(); ++i) table[i] = script_by_block(static_cast<char32_t>(i << 4));
+  return table;
+}();
+static_assert(std::ranges::all_of(blocks, [](const Block& block) { return block.first % 16 == 0; }));
+
+/// So many bytes of ASCII are counted at once, by loops that the compiler turns into vector instructions.
+constexpr std::ptrdiff_t stride = 32;
+
+bool all_ascii(const unsigned char* at) {
+  unsigned char bits = 0;
+  for (std::ptrdiff_t i = 0; i < stride; ++i) bits |= at[i];
+  return bits < 0x80;
+}
+
+struct AsciiCounts {
+  unsigned char letters = 0, digits = 0;
+};
+
+AsciiCounts count_ascii(const unsigned char* at) {
+  AsciiCounts counts;
+  for (std::ptrdiff_t i = 0; i < stride; ++i) {
+    const unsigned char c = at[i];
+    const bool letter = static_cast<unsigned char>((c | 0x20) - 'a') < 26;
+    const bool blank = (c == ' ') | (static_cast<unsigned char>(c - '\t') < 5);
+    counts.letters = static_cast<unsigned char>(counts.letters + (letter | blank));
+    counts.digits = static_cast<unsigned char>(counts.digits + (static_cast<unsigned char>(c - '0') < 10));
+  }
+  return counts;
+}
+
+// All classes side by side in one register, eight bits each: a counter in memory costs several times as much.
+static_assert(script_count == 8 && stride < 0x100);
+constexpr std::uint64_t packed(Script script) { return std::uint64_t{1} << (8 * static_cast<unsigned>(script)); }
+constexpr auto packed_ascii = [] {
+  std::array<std::uint64_t, 0x80> table{};
+  for (unsigned c = 0; c < table.size(); ++c) table[c] = packed(ascii_script(static_cast<unsigned char>(c)));
+  return table;
+}();
+
+/// How many bytes follow the first of a code point above ASCII.
+unsigned bytes_behind(unsigned char lead) {
+  return static_cast<unsigned>(code_point_size(static_cast<char>(lead)) - 1);
+}
+
+}  // namespace
+
+Script script_of(char32_t code_point) {
+  if (code_point < 0x80) return ascii_script(static_cast<unsigned char>(code_point));
+  return code_point < 0x10000 ? scripts_of_16[code_point >> 4] : script_by_block(code_point);
+}
+
+void ScriptCounter::add(std::string_view piece) {
+  const auto* at = reinterpret_cast<const unsigned char*>(piece.data());
+  const auto* const end = at + piece.size();
+  while (at != end) {
+    for (; end - at >= stride && all_ascii(at); at += stride) {
+      const AsciiCounts ascii = count_ascii(at);
+      count(Script::letters) += ascii.letters;
+      count(Script::digits) += ascii.digits;
+      count(Script::punctuation) += static_cast<std::uint64_t>(stride) - ascii.letters - ascii.digits;
+    }
+    std::uint64_t sums = 0;
+    const auto* const stop = at + std::min(end - at, stride);
+    while (at < stop) {
+      const unsigned char c = *at;
+      if (c < 0x80) {
+        sums += packed_ascii[c];
+        ++at;
+      } else if (c >= 0xC0 && end - at > bytes_behind(c)) {
+        const unsigned behind = bytes_behind(c);
+        char32_t code_point = c & (0x3FU >> behind);
+        for (unsigned i = 1; i <= behind; ++i) code_point = (code_point << 6) | (at[i] & 0x3FU);
+        sums += packed(script_of(code_point));
+        at += behind + 1;
+      } else {
+        add_cut(*at++);
+      }
+    }
+    for (std::size_t i = 0; i < script_count; ++i) counts_[i] += (sums >> (8 * i)) & 0xFF;
+  }
+}
+
+void ScriptCounter::add_cut(unsigned char c) {
+  if (c >= 0xC0) {
+    bytes_missing_ = bytes_behind(c);
+    unfinished_ = c & (0x3FU >> bytes_missing_);
+  } else if (bytes_missing_ > 0) {
+    unfinished_ = (unfinished_ << 6) | (c & 0x3FU);
+    if (--bytes_missing_ == 0) ++count(script_of(unfinished_));
+  }
+}
+
+}  // namespace weir::metrics::wire

@@ -1,0 +1,30 @@
+#include "metrics/wire/stream/event_facts.hpp"
+
+namespace weir::metrics::wire {
+
+void EventFacts::clear() {
+  constexpr std::size_t usual = 1024;
+  if (choices.capacity() > usual) choices = {};
+  choices.clear();
+  carries_choice = marker = error = broken = prefill_progress = usage_only = one_token_an_event = whole_text = false;
+  bare_usage = of_one_choice = timed = false;
+  prompt_tokens.reset();
+  cached_tokens.reset();
+  completion_tokens.reset();
+  listed_tokens.reset();
+  finish_reason = {};
+  output_chars = 0;
+  engine.reset();
+  plain_text = {};
+  usage_member = timings_member = {};
+}
+
+void EventFacts::take_for_usage_event() {
+  usage_only = true;
+  carries_choice = bare_usage = false;
+  of_one_choice = timed;
+  choices.clear();
+  usage_member = timings_member = {};
+}
+
+}  // namespace weir::metrics::wire

@@ -1,0 +1,91 @@
+// Event-stream framing on raw bytes, by WHATWG HTML "server-sent events": one leading byte order mark, lines that end
+// in LF, CR or CRLF, a blank line that ends an event, comments, several data lines joined by LF.
+//
+// One framer a stream, on the stream's thread. Events are found where they lie in the read; they are copied only if
+// they are split over reads or have several data lines. The bytes of an unfinished event are kept, raw, up to `limit`;
+// a longer event is skipped and reported as too long, and the one after it is read again. Costs about two memchr over
+// the bytes. Any split of a stream gives the same events.
+//
+// In lines, for streams of JSON documents one a line (Ollama), every line that is not empty is an event.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace weir::metrics::wire {
+
+struct SseEvent {
+  std::string_view data;  ///< Data lines joined by LF; 64 bytes behind it are readable. Valid until the next call.
+  std::optional<std::uint64_t> data_begin;  ///< Where `data` begins in the stream; absent if it was joined.
+  std::uint64_t begin = 0;  ///< Where its block begins in the stream: just behind the blank line before it.
+  std::uint64_t end = 0;    ///< Just behind its own blank line (the LF of a CRLF may come with the next read).
+  std::uint64_t size = 0;   ///< Bytes of the block without its blank line.
+  bool too_long = false;    ///< `size` is above the limit: `data` is empty.
+};
+
+enum class Framing : std::uint8_t { events, lines };
+
+class SseFramer {
+ public:
+  explicit SseFramer(std::size_t limit, Framing framing = Framing::events) : limit_(limit), framing_(framing) {}
+
+  /// Takes a read; `piece` needs 64 readable bytes behind it and must stay until next() has returned false.
+  void feed(std::span<const char> piece);
+  /// Finds the next event of the read. To be called until it returns false: then the unfinished rest has been kept.
+  bool next(SseEvent& event);
+
+  /// Bytes fed so far, as an offset in the stream.
+  std::uint64_t position() const { return base_ + (static_cast<std::uint64_t>(end_ - piece_)); }
+  /// Where the unfinished block begins; position() where there is none.
+  std::uint64_t block_begin() const { return block_begin_; }
+  /// The read began with the LF of a CRLF whose CR had ended the block before: that byte belongs to that block.
+  bool swallowed_lf() const { return swallowed_lf_; }
+  /// The kept bytes that lie before the read, as they were when it began; valid until the next feed().
+  std::string_view earlier() const { return std::string_view(carry_spent_ ? spent_ : carry_).substr(0, earlier_); }
+  /// The kept bytes of the unfinished block (empty where it is beyond the limit).
+  std::string_view unfinished() const { return carry_; }
+  /// The data of an event that lacks its blank line, when the stream has ended.
+  std::optional<std::string_view> pending();
+
+ private:
+  bool next_plain(SseEvent& event);
+  void look_again(const char*& found, char wanted) const;
+  const char* find_line_end();
+  bool end_line(const char* eol, const char* after, SseEvent& event);
+  bool end_block(std::uint64_t end, SseEvent& event);
+  void read_line(std::string_view line, std::uint64_t at);
+  void keep_rest();
+  void skip_block();
+  std::string_view join_data(std::string_view block);
+  std::uint64_t offset_of(const char* p) const { return base_ + static_cast<std::uint64_t>(p - piece_); }
+
+  std::size_t limit_;
+  Framing framing_;
+  const char* piece_ = nullptr;
+  const char* end_ = nullptr;
+  const char* scan_ = nullptr;     // What lies before it has been looked at.
+  const char* next_lf_ = nullptr;  // First LF at or behind the last place one was looked for; end_ if none.
+  const char* next_cr_ = nullptr;
+  const char* kept_to_ = nullptr;  // If carried_ is set, bytes before it are in carry_.
+  std::uint64_t base_ = 0;         // Stream offset of piece_.
+  std::uint64_t block_begin_ = 0;
+  std::uint64_t line_at_ = 0;  // Where the current line begins, from block_begin_.
+  std::uint64_t data_at_ = 0;  // Where the block's first data value begins, from block_begin_.
+  std::uint64_t data_size_ = 0;
+  std::uint32_t data_lines_ = 0;
+  bool carried_ = false;   // The block began in an earlier read.
+  bool skipping_ = false;  // The block is beyond the limit; nothing of it is kept.
+  bool after_cr_ = false;  // The last byte read was a CR that ended a line.
+  bool swallowed_lf_ = false;
+  bool carry_spent_ = false;
+  std::size_t earlier_ = 0;
+  std::string carry_;   // The unfinished block.
+  std::string spent_;   // The carry of a block that this read finished: its bytes are still being used.
+  std::string joined_;  // Several data lines, joined.
+};
+
+}  // namespace weir::metrics::wire

@@ -1,0 +1,139 @@
+#include "metrics/wire/json/text.hpp"
+
+#include <gtest/gtest.h>
+
+#include "metrics/wire/request/script.hpp"
+
+namespace weir::metrics::wire {
+namespace {
+
+TEST(StringBody, CountsCodePointsWithEscapesUndone) {
+  const std::pair<std::string_view, std::uint64_t> bodies[] = {
+      {"", 0},
+      {"Hello", 5},
+      {R"(a\nb)", 3},
+      {R"(\"\\\/\b\f\n\r\t)", 8},
+      {R"(\u00e9)", 1},
+      {R"(\uD83D\uDE42)", 1},        // a pair is one
+      {R"(\uD83D\uD83D\uDE42)", 2},  // a half and a pair
+      {R"(\uDE42\uD83D)", 2},        // two halves, the wrong way round
+      {R"(\uD83Dx\uDE42)", 3},
+      {"日本", 2},
+      {"naïve🙂", 6},
+      {"\x7F", 1},
+  };
+  for (const auto& [body, points] : bodies) EXPECT_EQ(code_points_of_string_body(body), points) << body;
+}
+
+TEST(StringBody, RefusesWhatCannotStandBetweenQuotes) {
+  const std::string_view bodies[] = {
+      R"(")",         R"(a"b)", R"(\)",
+      R"(a\\\)",      R"(\x)",  R"(\u12)",
+      R"(\u12g4)",    "a\nb",   std::string_view("\0", 1),
+      "\x1F",         "\xFF",   "\xE6\x97",  // cut
+      "\xC0\x80",                            // overlong
+      "\xED\xA0\x80",                        // a surrogate in UTF-8
+  };
+  for (const std::string_view body : bodies) EXPECT_FALSE(code_points_of_string_body(body)) << body;
+}
+
+TEST(StringBody, RefusesEveryCutOfAnEscape) {
+  const std::string_view body = R"(\u00e9\n\\)";
+  for (std::size_t size = 0; size <= body.size(); ++size) {
+    const bool whole = size == 0 || size == 6 || size == 8 || size == 10;
+    EXPECT_EQ(code_points_of_string_body(body.substr(0, size)).has_value(), whole) << size;
+  }
+}
+
+TEST(CodePointsBegun, AddUpOverAnyCut) {
+  const std::string_view text = "日本🙂 naïve";
+  for (std::size_t cut = 0; cut <= text.size(); ++cut) {
+    EXPECT_EQ(code_points_begun(text.substr(0, cut)) + code_points_begun(text.substr(cut)), 9U);
+  }
+}
+
+TEST(Scripts, HaveTheirClasses) {
+  const std::pair<char32_t, Script> points[] = {
+      {U'a', Script::letters},
+      {U'Z', Script::letters},
+      {U' ', Script::letters},
+      {U'\n', Script::letters},
+      {U'0', Script::digits},
+      {U'9', Script::digits},
+      {U'{', Script::punctuation},
+      {U'@', Script::punctuation},
+      {U'`', Script::punctuation},
+      {U'é', Script::latin_extended},
+      {U'ạ', Script::latin_extended},
+      {U'α', Script::cyrillic_greek},
+      {U'Ж', Script::cyrillic_greek},
+      {U'ש', Script::abjad_indic_thai},
+      {U'ب', Script::abjad_indic_thai},
+      {U'अ', Script::abjad_indic_thai},
+      {U'ก', Script::abjad_indic_thai},
+      {U'日', Script::cjk},
+      {U'か', Script::cjk},
+      {U'한', Script::cjk},
+      {U'。', Script::cjk},
+      {U'！', Script::cjk},
+      {U'🙂', Script::other},
+      {U'—', Script::other},
+      {U'\U00020000', Script::cjk},
+      {U'\U0010FFFF', Script::other},
+  };
+  for (const auto& [point, script] : points) {
+    EXPECT_EQ(script_of(point), script) << std::hex << static_cast<std::uint32_t>(point);
+  }
+}
+
+TEST(Scripts, AreCountedOverAnyCut) {
+  const std::string_view text = "Ab 1{é日🙂Ж";
+  const std::array<std::uint64_t, script_count> wanted{3, 1, 1, 1, 1, 0, 1, 1};
+  for (std::size_t cut = 0; cut <= text.size(); ++cut) {
+    ScriptCounter counter;
+    counter.add(text.substr(0, cut));
+    counter.add(text.substr(cut));
+    EXPECT_EQ(counter.counts(), wanted) << cut;
+  }
+}
+
+TEST(Utf8Check, SaysTheSameHoweverATextIsCut) {
+  const std::pair<std::string_view, bool> texts[] = {
+      {"plain", true},
+      {"é水🙂 Ж", true},
+      {"a\x80", false},             // It begins nothing.
+      {"a\xC3z", false},            // It is not continued.
+      {"\xE6\xB0\"}", false},       //
+      {"\xC0\xAF", false},          // It is too long for what it says.
+      {"\xED\xA0\x80", false},      // A surrogate.
+      {"\xF4\x90\x80\x80", false},  // It is beyond Unicode.
+      {"\xF8\x88\x80\x80\x80", false},
+      {"\xFF", false},
+      {"ok\xFEok", false},
+      {"ok\xF9pe", false},  // It is shorter than it says.
+  };
+  for (const auto& [text, valid] : texts) {
+    for (std::size_t cut = 0; cut <= text.size(); ++cut) {
+      Utf8Check check;
+      check.feed(text.substr(0, cut));
+      check.feed(text.substr(cut));
+      EXPECT_EQ(check.feed("."), valid) << text << " " << cut;
+    }
+    Utf8Check bytes;
+    for (const char& byte : text) bytes.feed({&byte, 1});
+    EXPECT_EQ(bytes.feed("."), valid) << text;
+  }
+}
+
+TEST(Utf8Check, WaitsForTheRestOfACodePoint) {
+  Utf8Check check;
+  EXPECT_TRUE(check.feed("\xF0\x9F"));
+  EXPECT_TRUE(check.feed("\x99"));
+  EXPECT_TRUE(check.feed("\x82"));
+  EXPECT_TRUE(check.feed("\xF0"));
+  EXPECT_FALSE(check.feed("....")) << "was not continued";
+  EXPECT_FALSE(check.feed("fine")) << "what was broken stays so";
+}
+
+}  // namespace
+}  // namespace weir::metrics::wire

@@ -1,0 +1,169 @@
+#include <gtest/gtest.h>
+
+#include <cctype>
+#include <string>
+#include <tuple>
+
+#include "metrics/wire/request/inspector.hpp"
+#include "tests/unit/metrics/wire/request/request_facts.hpp"
+
+namespace weir::metrics::wire {
+namespace {
+
+struct Text {
+  const char* what;
+  Api api;
+  std::string body;
+  std::uint64_t chars;
+
+  friend void PrintTo(const Text& text, std::ostream* out) { *out << text.what; }
+};
+
+class RequestText : public testing::TestWithParam<Text> {};
+
+TEST_P(RequestText, CountsWhatAModelReads) {
+  const RequestFacts f = facts_of(GetParam().api, GetParam().body);
+  EXPECT_TRUE(f.whole_json);
+  EXPECT_EQ(f.text.chars(), GetParam().chars);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Members, RequestText,
+    testing::Values(
+        Text{"content", chat, R"({"messages":[{"role":"user","name":"nn","content":"abc"}]})", 3},
+        Text{"several messages", chat, R"({"messages":[{"content":"abc"},{"content":"de"}]})", 5},
+        Text{"escapes", chat, R"({"messages":[{"content":"a\n\"\u00e9\ud83d\ude42"}]})", 5},
+        Text{"text parts", chat,
+             R"({"messages":[{"content":[{"type":"text","text":"abc"},{"text":"de","type":"text"}]}]})", 5},
+        Text{"plain parts", chat, R"({"messages":[{"content":["abc","de"]}]})", 5},
+        Text{"images are none", chat,
+             R"({"messages":[{"content":[{"type":"image_url","image_url":{"url":"data:abc","text":"x"}}]}]})", 0},
+        Text{"null content", chat, R"({"messages":[{"content":null}]})", 0},
+        Text{"content of a wrong kind", chat, R"({"messages":[{"content":{"text":"abc"}}]})", 0},
+        Text{"messages of a wrong kind", chat, R"({"messages":{"content":"abc"}})", 0},
+        Text{"reasoning", chat, R"({"messages":[{"content":"a","reasoning_content":"bc"}]})", 3},
+        Text{"calls", chat, R"({"messages":[{"tool_calls":[{"name":"fn"}]}]})", 6},
+        Text{"system", chat, R"({"system":"abc","messages":[]})", 3},
+        Text{"system parts", chat, R"({"system":[{"type":"text","text":"abc"}]})", 3},
+        Text{"tools", chat, R"({"tools":[{"name":"fn","n":12,"x":{"y":["z"]}}]})", 4 + 2 + 1 + 1 + 1 + 1},
+        Text{"prompt is none of chat's", chat, R"({"prompt":"abc"})", 0},
+        Text{"prompt", completions, R"({"prompt":"abc"})", 3},
+        Text{"prompts", completions, R"({"prompt":["abc","de"]})", 5},
+        Text{"messages are none of completions'", completions, R"({"messages":[{"content":"abc"}]})", 0},
+        Text{"inputs", tgi, R"({"inputs":"abc","parameters":{"stop":["xyz"]}})", 3},
+        Text{"the last of duplicates", chat, R"({"messages":[{"content":"abcdef"}],"messages":[{"content":"ab"}]})", 2},
+        Text{"the last of duplicates, of another kind", completions, R"({"prompt":"abcdef","prompt":null})", 0},
+        Text{"input", responses, R"({"input":"abc","instructions":"de"})", 5},
+        Text{"input items", responses,
+             R"({"input":[{"role":"user","content":"abc"},{"type":"message","content":[{"text":"de"}]}]})", 5},
+        Text{"calls in input", responses,
+             R"({"input":[{"type":"function_call","call_id":"zz","name":"fn","arguments":"{}"},
+             {"type":"function_call_output","call_id":"zz","output":"abc"}]})",
+             7},
+        Text{"outputs in parts", responses, R"({"input":[{"output":[{"type":"input_text","text":"abc"}]}]})", 3},
+        Text{
+            "reasoning in input", responses,
+            R"({"input":[{"type":"reasoning","encrypted_content":"zzzz","summary":[{"text":"ab"}],"content":[{"text":"c"}]}]})",
+            3},
+        Text{"messages are none of Responses", responses, R"({"messages":[{"content":"abc"}]})", 0},
+        Text{"blocks", anthropic, R"({"system":"a","messages":[{"content":[{"type":"text","text":"bc"}]}]})", 3},
+        Text{"thinking", anthropic, R"({"messages":[{"content":[{"thinking":"abc","signature":"zzzz"}]}]})", 3},
+        Text{"tool use", anthropic,
+             R"({"messages":[{"content":[{"type":"tool_use","id":"zz","name":"fn","input":{"k":["v",{"w":"x"}]}}]}]})",
+             6},
+        Text{"tool results", anthropic,
+             R"({"messages":[{"content":[{"type":"tool_result","tool_use_id":"zz","content":"abc"},
+             {"type":"tool_result","content":[{"type":"text","text":"de"}]}]}]})",
+             5},
+        Text{"SGLang text", sglang, R"({"text":"abc","rid":"zz"})", 3},
+        Text{"SGLang texts", sglang, R"({"text":["abc","de"]})", 5},
+        Text{"TGI beside text", tgi, R"({"inputs":"abc","text":"defg","image_data":"AA"})", 3},
+        Text{"TGI behind text", tgi, R"({"text":"defg","inputs":"abc"})", 3},
+        Text{"llama cpp prompt", llamacpp, R"({"prompt":"abc","grammar":"zz"})", 3},
+        Text{"llama cpp mixed", llamacpp, R"({"prompt":[1,"abc",2]})", 3},
+        Text{"llama cpp prompt object", llamacpp, R"({"prompt":{"prompt_string":"abc","multimodal_data":["AA"]}})", 3},
+        Text{"Kobold", kobold, R"({"prompt":"abc","memory":"de","stop_sequence":["zz"]})", 5},
+        Text{"Ollama generate", ollama_generate,
+             R"({"prompt":"abc","system":"de","suffix":"f","images":["zz"],"template":"zz"})", 6},
+        Text{"Ollama messages", ollama_chat, R"({"messages":[{"content":"abc","thinking":"de","images":["zz"]}]})", 5},
+        Text{"Ollama calls", ollama_chat, R"({"messages":[{"content":"","tool_calls":[{"function":{"name":"fn"}}]}]})",
+             14},
+        Text{"text anywhere else", chat, R"({"metadata":{"content":"abc","text":"abc"},"user":"abc"})", 0}),
+    [](const testing::TestParamInfo<Text>& one) {
+      std::string name;
+      for (const char* c = one.param.what; *c != '\0'; ++c)
+        name += std::isalnum(static_cast<unsigned char>(*c)) ? *c : '_';
+      return name;
+    });
+
+TEST(RequestInspector, CountsImagesAndOtherParts) {
+  const RequestFacts f = facts_of(
+      chat, R"({"messages":[{"content":[{"type":"input_audio","input_audio":{"data":"AA"}},{"type":"text","text":""},
+      {"image_url":"http://x"},{"type":"refusal","refusal":"no"}]},{"content":[{"type":"image_url","image_url":{}}]}]})");
+  EXPECT_EQ(f.images, 3U);
+  EXPECT_EQ(f.text.chars(), 2U);
+}
+
+TEST(RequestInspector, CountsImagesWhereverADialectPutsThem) {
+  const std::tuple<Api, std::string, std::uint32_t> cases[] = {
+      {responses,
+       R"({"input":[{"content":[{"type":"input_image","image_url":"u"},{"type":"input_file","file_data":"A"}]}]})", 2},
+      {anthropic, R"({"messages":[{"content":[{"type":"image","source":{"type":"base64","data":"AA"}},
+       {"type":"tool_result","content":[{"type":"image","source":{}},{"type":"text","text":"a"}]}]}]})",
+       2},
+      {anthropic, R"({"messages":[{"content":[{"type":"tool_use","name":"f","input":{}},{"type":"tool_result"}]}]})",
+       1},
+      {sglang, R"({"text":"a","image_data":"AA"})", 1},
+      {sglang, R"({"text":"a","image_data":["AA","BB"]})", 2},
+      {sglang, R"({"text":"a","image_data":null})", 0},
+      {tgi, R"({"inputs":"a","image_data":["AA"]})", 0},
+      {llamacpp, R"({"prompt":{"prompt_string":"a","multimodal_data":["AA","BB"]}})", 2},
+      {kobold, R"({"prompt":"a","images":["AA"]})", 1},
+      {ollama_generate, R"({"prompt":"a","images":["AA","BB"]})", 2},
+      {ollama_chat, R"({"messages":[{"content":"a","images":["AA"]},{"content":"b","images":["BB"]}]})", 2},
+  };
+  for (const auto& [api, body, wanted] : cases) EXPECT_EQ(facts_of(api, body).images, wanted) << body;
+}
+
+TEST(RequestInspector, CountsMessages) {
+  const std::tuple<Api, std::string, std::uint32_t> cases[] = {
+      {chat, R"({"messages":[{},{"content":"a"}]})", 2},
+      {chat, R"({"messages":[{},{}],"messages":[{}]})", 1},
+      {responses, R"({"input":"a"})", 1},
+      {responses, R"({"input":"a","instructions":"b"})", 2},
+      {responses, R"({"input":"a","instructions":null})", 1},
+      {responses, R"({"input":[{"role":"user","content":"a"},{"type":"function_call"}]})", 2},
+      {anthropic, R"({"system":"a","messages":[{"content":"b"}]})", 2},
+      {anthropic, R"({"system":[{"text":"a"},{"text":"b"}],"messages":[{"content":"b"}]})", 2},
+      {ollama_generate, R"({"prompt":"a","system":"b"})", 1},
+      {completions, R"({"prompt":"a"})", 0},
+  };
+  for (const auto& [api, body, wanted] : cases) EXPECT_EQ(facts_of(api, body).text.messages, wanted) << body;
+}
+
+TEST(RequestInspector, KnowsContextThatTheEngineKeeps) {
+  EXPECT_TRUE(facts_of(responses, R"({"input":"a","previous_response_id":"r"})").stored_context);
+  EXPECT_TRUE(facts_of(responses, R"({"input":"a","conversation":{"id":"c"}})").stored_context);
+  EXPECT_FALSE(facts_of(responses, R"({"input":"a","previous_response_id":null})").stored_context);
+  EXPECT_FALSE(facts_of(chat, R"({"messages":[],"previous_response_id":"r"})").stored_context);
+}
+
+TEST(RequestInspector, CountsTheBytesOfTheToolsAsCompactJson) {
+  const std::string compact = R"([{"type":"function","n":-1.5e3,"x":[true,false,null,{},[]],"y":{"a":"b"}}])";
+  const std::string spaced =
+      R"([ { "type" : "function" , "n": -1.5e3, "x":[true, false, null, { }, [ ] ],"y":{"a":"b"} } ])";
+  for (const std::string& tools : {compact, spaced}) {
+    const RequestFacts f = facts_of(chat, R"({"tools":)" + tools + "}");
+    EXPECT_EQ(f.text.tool_bytes, compact.size());
+    EXPECT_TRUE(f.tools);
+  }
+}
+
+TEST(RequestInspector, TakesEmptyOrMissingToolsForNone) {
+  for (const std::string body : {R"({})", R"({"tools":[]})", R"({"tools":null})", R"({"tools":[{}],"tools":[]})"}) {
+    EXPECT_FALSE(facts_of(chat, body).tools) << body;
+  }
+}
+
+}  // namespace
+}  // namespace weir::metrics::wire
