@@ -31,7 +31,8 @@ struct End {
 /// A holding is what stands in the books of a pool for one request.
 struct Holding {
   std::unique_ptr<const metrics::wire::RequestFacts> facts;  ///< The pool learns about these at the end.
-  StreamedTokens* streamed_tokens = nullptr;                 ///< The replica's; lives as long as the pool.
+  StreamedTokens* streamed_tokens = nullptr;                 ///< The replica's; lives as long as leases on it.
+  std::shared_ptr<void> subject;                             ///< Of the replica's spec.
   TokenLedger::Ticket ticket = 0;
   ReplicaIndex replica = 0;
   Tokens prompt = 0;
@@ -66,6 +67,8 @@ class Lease {
 
   explicit operator bool() const { return lessor_ != nullptr; }
   ReplicaIndex replica() const { return holding_.replica; }
+  /// What the replica's spec named.
+  const std::shared_ptr<void>& subject() const { return holding_.subject; }
   Tokens prompt_estimate() const { return holding_.prompt; }
 
   /// The first token came: the prompt leaves the replica's queue. Only the first call counts.

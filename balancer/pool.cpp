@@ -45,24 +45,38 @@ Moment Pool::latest(Moment now) { return latest_ = std::max(latest_, now); }
 
 std::vector<ReplicaIndex> Pool::set_replicas(std::span<const ReplicaSpec> specs, Moment now) {
   return free_room(now, [&](Moment latest_now) {
-    for (const auto& replica : replicas_) replica->removed = true;
+    for (const auto& replica : replicas_)
+      if (replica) replica->removed = true;
     std::vector<ReplicaIndex> indices;
     for (const ReplicaSpec& spec : specs) {
-      const ReplicaIndex index = index_of(spec.name, latest_now);
+      const ReplicaIndex index = index_of(spec, latest_now);
       replicas_[index]->spec = spec;
       replicas_[index]->removed = false;
       indices.push_back(index);
     }
+    for (ReplicaIndex i = 0; i < replicas_.size(); ++i) drop_if_gone(i);
     update_speeds();
     return indices;
   });
 }
 
-ReplicaIndex Pool::index_of(const std::string& name, Moment now) {
-  const auto found = std::ranges::find(replicas_, name, [](const auto& replica) { return replica->spec.name; });
-  const auto index = static_cast<ReplicaIndex>(found - replicas_.begin());
-  if (found == replicas_.end()) replicas_.push_back(std::make_unique<Replica>(now));
-  return index;
+ReplicaIndex Pool::index_of(const ReplicaSpec& spec, Moment now) {
+  const auto is_it = [&spec](const auto& replica) {
+    return replica && replica->spec.name == spec.name && replica->spec.url == spec.url;
+  };
+  auto found = std::ranges::find_if(replicas_, is_it);
+  if (found == replicas_.end()) {
+    found = std::ranges::find_if(replicas_, [](const auto& replica) { return !replica; });
+    if (found == replicas_.end()) found = replicas_.emplace(replicas_.end());
+    *found = std::make_unique<Replica>(now);
+  }
+  return static_cast<ReplicaIndex>(found - replicas_.begin());
+}
+
+/// Frees the place of a replica that is no longer named and that no lease points into.
+void Pool::drop_if_gone(ReplicaIndex index) {
+  auto& replica = replicas_[index];
+  if (replica && replica->removed && replica->ledger.in_flight() == 0) replica.reset();
 }
 
 Offered Pool::offer(const RequestFacts& facts, Moment now, std::span<const ReplicaIndex> tried) {
@@ -73,7 +87,7 @@ Offered Pool::offer(const RequestFacts& facts, Moment now, std::span<const Repli
   forget_untested_speeds();
   views_.clear();
   for (ReplicaIndex i = 0; i < replicas_.size(); ++i) {
-    if (replicas_[i]->removed) continue;
+    if (!replicas_[i] || replicas_[i]->removed) continue;
     replicas_[i]->ledger.advance(now);
     views_.push_back(view_of(i, tried));
   }
@@ -104,6 +118,7 @@ Offered Pool::offer(const RequestFacts& facts, Moment now, std::span<const Repli
   Holding holding;
   holding.facts = std::move(kept_facts);
   holding.streamed_tokens = &replica.ledger.streamed();
+  holding.subject = replica.spec.subject;
   holding.ticket = tickets_;
   holding.replica = index;
   holding.prompt = prompt.tokens;
@@ -132,7 +147,7 @@ ReplicaView Pool::view_of(ReplicaIndex index, std::span<const ReplicaIndex> trie
 Refused Pool::refusal(Refused::Reason reason) const {
   Tokens waiting = 0;
   for (const auto& replica : replicas_) {
-    if (!replica->removed) waiting += replica->ledger.prefill_left();
+    if (replica && !replica->removed) waiting += replica->ledger.prefill_left();
   }
   return {reason, finished_.retry_after(waiting, latest_)};
 }
@@ -159,6 +174,7 @@ Concurrency Pool::end(Holding holding, const End& end, Moment now) {
                                                             holding.output_left, holding.streamed, latest_now);
     --in_flight_;
     if (end.cause == EndCause::answered) learn(replica, *holding.facts, end, closed);
+    drop_if_gone(holding.replica);
     return closed.concurrency;
   });
 }
@@ -185,12 +201,14 @@ void Pool::learn(Replica& replica, const RequestFacts& facts, const End& end, co
 void Pool::update_speeds() {
   rates_.clear();
   for (const auto& replica : replicas_) {
+    if (!replica) continue;
     const std::optional<double> prefill = replica->rates.prefill();
     replica->ledger.set_drain_rates({prefill.value_or(0), replica->rates.decode().value_or(0)});
     if (prefill && !replica->removed) rates_.push_back(*prefill);
   }
   const double median = median_of(rates_);
-  for (const auto& replica : replicas_) replica->speed = relative_speed(replica->rates.prefill(), median);
+  for (const auto& replica : replicas_)
+    if (replica) replica->speed = relative_speed(replica->rates.prefill(), median);
 }
 
 /// A replica that hung for a while looks slow. Where the others have time to spare, a slow replica gets no request that
@@ -199,7 +217,7 @@ void Pool::forget_untested_speeds() {
   constexpr double seconds = 60;
   bool any = false;
   for (const auto& replica : replicas_) {
-    if (replica->speed >= 1 || replica->ledger.in_flight() > 0) continue;
+    if (!replica || replica->speed >= 1 || replica->ledger.in_flight() > 0) continue;
     if (metrics::seconds(latest_ - replica->tested) < seconds) continue;
     replica->rates.forget_prefill(replica->ledger.pending_seconds());
     replica->tested = latest_;
@@ -210,7 +228,8 @@ void Pool::forget_untested_speeds() {
 
 ReplicaLoad Pool::load(ReplicaIndex index, Moment now) {
   const std::lock_guard lock(mutex_);
-  Replica& replica = *replicas_.at(index);
+  if (!replicas_.at(index)) return {};
+  Replica& replica = *replicas_[index];
   TokenLedger& ledger = replica.ledger;
   ledger.advance(latest(now));
   ReplicaLoad load;

@@ -32,6 +32,9 @@ namespace weir::balancer {
 
 struct ReplicaSpec {
   std::string name;
+  std::string url;  ///< With the name, who the replica is: another address is another replica.
+  /// What a lease on it leads its owner to; the pool only hands it on.
+  std::shared_ptr<void> subject{};
   double weight = 1.0;  ///< > 0
   std::optional<Tokens> kv_tokens;
   std::optional<Tokens> max_context;
@@ -68,14 +71,15 @@ class Pool final : public std::enable_shared_from_this<Pool>, private Lessor {
   /// `seed` feeds ties and the random policies.
   static std::shared_ptr<Pool> make(config::Policy policy, double decode_weight, std::uint64_t seed);
 
-  /// All changes of the set pass here. Replicas are matched by name; one that is no longer named takes no more requests
-  /// and keeps its index. Returns the index of each spec, in order.
+  /// All changes of the set pass here. Replicas are matched by name and url; one that is no longer named takes no more
+  /// requests, and gives its index back when its last lease has ended. Returns the index of each spec, in order.
   std::vector<ReplicaIndex> set_replicas(std::span<const ReplicaSpec> specs, Moment now);
 
   /// Chooses a replica and takes a lease on it. `tried` are replicas that this request has been to: one of them is
   /// chosen only if there is no other.
   Offered offer(const metrics::wire::RequestFacts& facts, Moment now, std::span<const ReplicaIndex> tried = {});
 
+  /// All zero for a replica that is gone.
   ReplicaLoad load(ReplicaIndex replica, Moment now);
   std::uint32_t in_flight() const;
 
@@ -105,7 +109,8 @@ class Pool final : public std::enable_shared_from_this<Pool>, private Lessor {
 
   // The mutex is held by the caller of everything below.
   Moment latest(Moment now);
-  ReplicaIndex index_of(const std::string& name, Moment now);
+  ReplicaIndex index_of(const ReplicaSpec& spec, Moment now);
+  void drop_if_gone(ReplicaIndex index);
   ReplicaView view_of(ReplicaIndex index, std::span<const ReplicaIndex> tried) const;
   Refused refusal(Refused::Reason reason) const;
   void learn(Replica& replica, const metrics::wire::RequestFacts& facts, const End& end,
@@ -115,7 +120,7 @@ class Pool final : public std::enable_shared_from_this<Pool>, private Lessor {
 
   mutable std::mutex mutex_;
   Moment latest_ = Moment::min();
-  std::vector<std::unique_ptr<Replica>> replicas_;  ///< Indexed by ReplicaIndex; leases point into them.
+  std::vector<std::unique_ptr<Replica>> replicas_;  ///< Indexed by ReplicaIndex; leases point into them. Null: free.
   std::unique_ptr<policy::Policy> policy_;
   policy::Random random_;
   TokenEstimator estimator_;
@@ -124,7 +129,7 @@ class Pool final : public std::enable_shared_from_this<Pool>, private Lessor {
   TokenLedger::Ticket tickets_ = 0;
   std::uint32_t in_flight_ = 0;
   std::vector<ReplicaView> views_;  ///< The decision under way uses it; it is kept for its memory.
-  std::vector<double> rates_;        ///< It is kept for its memory, too.
+  std::vector<double> rates_;       ///< It is kept for its memory, too.
 };
 
 }  // namespace weir::balancer

@@ -337,7 +337,7 @@ ReplicaSeries& Exposition::add(ReplicaLabels labels) {
   const std::lock_guard lock(mutex_);
   const auto known = std::ranges::find_if(replicas_, [&](const auto& replica) { return replica->labels() == labels; });
   if (known != replicas_.end()) return **known;
-  return *replicas_.emplace_back(std::make_unique<ReplicaSeries>(std::move(labels), loops_.size(), bounds_, slos_));
+  return *replicas_.emplace_back(std::make_shared<ReplicaSeries>(std::move(labels), loops_.size(), bounds_, slos_));
 }
 
 std::vector<MetricFamily> Exposition::Collect() const {
@@ -364,15 +364,26 @@ std::vector<MetricFamily> Exposition::Collect() const {
   return std::move(gathering).sorted();
 }
 
+static void add_requests(const ReplicaSeries& replica, Exposition::Requests& requests) {
+  const RequestCounts counts(replica);
+  for (std::size_t slot = 0; slot < ReplicaShard::outcome_slots; ++slot) requests.all += counts.of_slot(slot);
+  for (const auto outcome : {Outcome::ok, Outcome::ok_empty})
+    requests.well += counts.of_slot(ReplicaShard::outcome_slot(outcome, Phase::queue));
+}
+
+void Exposition::retire(const ReplicaSeries& series) {
+  const std::lock_guard lock(mutex_);
+  const auto found = std::ranges::find(replicas_, &series, [](const auto& replica) { return replica.get(); });
+  if (found == replicas_.end()) return;
+  (*found)->gauges = nullptr;
+  add_requests(series, retired_);
+  replicas_.erase(found);
+}
+
 Exposition::Requests Exposition::requests() const {
   const std::lock_guard lock(mutex_);
-  Requests requests;
-  for (const auto& replica : replicas_) {
-    const RequestCounts counts(*replica);
-    for (std::size_t slot = 0; slot < ReplicaShard::outcome_slots; ++slot) requests.all += counts.of_slot(slot);
-    for (const auto outcome : {Outcome::ok, Outcome::ok_empty})
-      requests.well += counts.of_slot(ReplicaShard::outcome_slot(outcome, Phase::queue));
-  }
+  Requests requests = retired_;
+  for (const auto& replica : replicas_) add_requests(*replica, requests);
   return requests;
 }
 

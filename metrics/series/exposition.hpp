@@ -70,7 +70,7 @@ struct LoopShard {
 };
 
 /// One replica's shards, one a loop.
-class ReplicaSeries {
+class ReplicaSeries : public std::enable_shared_from_this<ReplicaSeries> {
  public:
   /// The objectives of its pool are counted, of all in `slos`; `bounds` must outlive it.
   ReplicaSeries(ReplicaLabels labels, std::size_t loops, const Bounds& bounds, std::span<const config::Slo> slos);
@@ -78,7 +78,7 @@ class ReplicaSeries {
   const std::vector<config::Slo>& slos() const { return slos_; }
   ReplicaShard& shard(std::size_t loop) { return *shards_[loop]; }
   const std::vector<std::unique_ptr<ReplicaShard>>& shards() const { return shards_; }
-  std::function<ReplicaGauges()> gauges;  ///< Set before the first scrape; called on the scraping thread.
+  std::function<ReplicaGauges()> gauges;  ///< Set and called on the scraping thread.
 
  private:
   ReplicaLabels labels_;
@@ -97,13 +97,15 @@ class Exposition : public prometheus::Collectable {
   ~Exposition() override;
 
   /// A replica's series; each exists from now on, or from its first use on, as metrics/series/series.hpp says. The
-  /// object stays until the exposition goes; the same labels get the same object, so that no series is exported twice
-  /// and none goes backwards. With replica "": for requests of this pool that reached none of its replicas; of these
-  /// only what such a request can have is exported: weir_requests_total, weir_api_requests_total, weir_unparsed_total
-  /// and weir_slo_requests_total, each with its first use.
+  /// object stays until it is retired; the same labels get the same object, so that no series is exported twice and
+  /// none goes backwards. With replica "": for requests of this pool that reached none of its replicas; of these only
+  /// what such a request can have is exported: weir_requests_total, weir_api_requests_total, weir_unparsed_total and
+  /// weir_slo_requests_total, each with its first use.
   ReplicaSeries& add(ReplicaLabels labels);
   /// The same for requests that no pool was chosen for: all labels but role are "".
   ReplicaSeries& unassigned() { return *unassigned_; }
+  /// A replica is gone: its series are exported no more. The object lives on for whoever shares it.
+  void retire(const ReplicaSeries& series);
   LoopShard& loop(std::size_t index) { return *loops_[index]; }
 
   std::function<std::uint64_t()> log_lines_dropped;              ///< Set before the first scrape.
@@ -126,7 +128,8 @@ class Exposition : public prometheus::Collectable {
   std::vector<config::Slo> slos_;
   Bounds bounds_;
   std::vector<std::unique_ptr<LoopShard>> loops_;
-  std::vector<std::unique_ptr<ReplicaSeries>> replicas_;  ///< Those without a replica's name included.
+  Requests retired_;
+  std::vector<std::shared_ptr<ReplicaSeries>> replicas_;  ///< Those without a replica's name included.
   ReplicaSeries* unassigned_;
 };
 

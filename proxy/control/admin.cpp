@@ -37,13 +37,13 @@ boost::json::object replica_object(const fleet::ReplicaRuntime& replica, const f
   object["resident_tokens"] = load.resident;
   object["oldest_unanswered_seconds"] = load.oldest_unanswered_seconds;
   object["speed"] = load.speed;
-  object["injection_disabled"] = replica.injection_disabled.load(std::memory_order_relaxed);
+  object["injection_disabled"] = replica.state->injection_disabled.load(std::memory_order_relaxed);
   return object;
 }
 
-std::string replicas_json(const fleet::Fleet& fleet) {
+std::string replicas_json(const fleet::World& world) {
   boost::json::array replicas;
-  for (const auto& pool : fleet.pools())
+  for (const auto& pool : world.pools)
     for (const auto& replica : pool->replicas) replicas.push_back(replica_object(*replica, *pool));
   boost::json::object outer;
   outer["replicas"] = std::move(replicas);
@@ -71,7 +71,7 @@ Response answer(const Request& request, Door door, const Operated& weir) {
     response.body() = is_ready ? "ready\n" : "draining\n";
   } else if (path == "/api/replicas" && door == Door::admin) {
     response.set(http::field::content_type, "application/json");
-    response.body() = replicas_json(weir.fleet);
+    response.body() = replicas_json(*weir.fleet.world());
   } else {
     response.result(http::status::not_found);
     response.body() = door == Door::admin ? "known here: /metrics /-/healthy /-/ready /api/replicas\n"

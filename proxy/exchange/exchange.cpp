@@ -33,7 +33,7 @@ constexpr std::uint32_t bit_of(metrics::Api api) { return std::uint32_t{1} << st
 }  // namespace
 
 Exchange::Exchange(Loop& loop, net::Channel& client, std::string& unread, ClientRequest& request)
-    : loop_(loop), client_(client, unread), request_(request), body_size_(request.body.size()) {
+    : loop_(loop), client_(client, unread), request_(request), body_size_(request.body.size()), world_(request.world) {
   loop_.streams.fetch_add(1, std::memory_order_relaxed);
 }
 
@@ -43,11 +43,11 @@ Exchange::~Exchange() {
 }
 
 net::Awaitable<ExchangeEnd> Exchange::run() {
-  pool_ = loop_.shared.fleet.pool_for(request_.facts.model);
+  pool_ = world_->pool_for(request_.facts.model);
   if (pool_ == nullptr) {
-    end_.own = http::error_answer(404, "invalid_request_error", "model_not_found",
-                                  "the model '" + request_.facts.model +
-                                      "' is not served here; known models: " + loop_.shared.fleet.known_models());
+    end_.own = http::error_answer(
+        404, "invalid_request_error", "model_not_found",
+        "the model '" + request_.facts.model + "' is not served here; known models: " + world_->known_models());
     AttemptResult none;
     none.verdict.outcome = Outcome::bad_request;
     record(loop_.shared.exposition.unassigned(), nullptr, std::move(none));
@@ -55,7 +55,9 @@ net::Awaitable<ExchangeEnd> Exchange::run() {
   }
   for (auto next_step = Next::another_attempt; next_step == Next::another_attempt;) {
     if (!lease_ && !enter()) break;
-    auto& replica = *pool_->replicas[lease_.replica()];
+    last_replica_ = std::static_pointer_cast<const fleet::ReplicaRuntime>(lease_.subject());
+    last_index_ = lease_.replica();
+    const auto& replica = *last_replica_;
     auto result = co_await attempt(replica);
     next_step = next(replica, std::move(result));
   }
@@ -87,8 +89,8 @@ bool Exchange::enter() {
 }
 
 /// The replica took the original of what it had refused: it was the usage option.
-static void disable_injection(fleet::ReplicaRuntime& replica) {
-  if (replica.injection_disabled.exchange(true)) return;
+static void disable_injection(const fleet::ReplicaRuntime& replica) {
+  if (replica.state->injection_disabled.exchange(true)) return;
   spdlog::warn("replica '{}' refuses stream_options: weir no longer asks it for usage, its token counts stay unknown",
                replica.settings.name);
 }
@@ -97,17 +99,18 @@ static void disable_injection(fleet::ReplicaRuntime& replica) {
 /// event where usage is asked for.
 metrics::wire::Ask Exchange::ask_of(const fleet::ReplicaRuntime& replica) const {
   using metrics::wire::Ask;
-  const bool may_ask = replica.inject_usage && refused_injection_ != &replica &&
-                       !replica.injection_disabled.load(std::memory_order_relaxed);
+  const bool may_ask = replica.inject_usage && refused_injection_ != replica.state->id &&
+                       !replica.state->injection_disabled.load(std::memory_order_relaxed);
   if (!may_ask) return Ask::nothing;
   const bool every_chunk = replica.inject_continuous_usage;
-  if ((replica.tells_counts.load(std::memory_order_relaxed) & bit_of(request_.facts.api)) != 0)
+  if ((replica.state->tells_counts.load(std::memory_order_relaxed) & bit_of(request_.facts.api)) != 0)
     return every_chunk ? Ask::timings_on_every_chunk : Ask::nothing;
   return every_chunk ? Ask::usage_on_every_chunk : Ask::usage;
 }
 
-Attempt::Options Exchange::attempt_options(fleet::ReplicaRuntime& replica, metrics::wire::Ask asked, bool reused) {
-  Attempt::Options options{.replica = {.limits = loop_.shared.settings.limits}};
+Attempt::Options Exchange::attempt_options(const fleet::ReplicaRuntime& replica, metrics::wire::Ask asked,
+                                           bool reused) {
+  Attempt::Options options{.replica = {.limits = world_->settings.limits}};
   auto& to_replica = options.replica;
   to_replica.api = request_.facts.api;
   to_replica.stream = request_.facts.stream;
@@ -115,7 +118,7 @@ Attempt::Options Exchange::attempt_options(fleet::ReplicaRuntime& replica, metri
   to_replica.injected = asked != metrics::wire::Ask::nothing;
   to_replica.asked = asked;
   const auto api_bit = bit_of(request_.facts.api);
-  to_replica.injection_proven = (replica.took_injection.load(std::memory_order_relaxed) & api_bit) != 0;
+  to_replica.injection_proven = (replica.state->took_injection.load(std::memory_order_relaxed) & api_bit) != 0;
   to_replica.reused = reused;
   to_replica.choices = request_.facts.n;
   to_replica.prompts = request_.facts.prompts;
@@ -127,7 +130,7 @@ Attempt::Options Exchange::attempt_options(fleet::ReplicaRuntime& replica, metri
   to_client.api = request_.facts.api;
   to_client.request_id = request_.request_id;
   to_client.weir_id = request_.id;
-  to_client.replica = loop_.shared.settings.server.replica_header ? std::string_view(replica.settings.name) : "";
+  to_client.replica = world_->settings.server.replica_header ? std::string_view(replica.settings.name) : "";
   to_client.origin = request_.head["origin"];
   if (!to_client.origin.empty()) to_client.cors = &loop_.shared.cors;
   options.keep_errors = repeatable() && (best_ || another_is_left());
@@ -135,16 +138,16 @@ Attempt::Options Exchange::attempt_options(fleet::ReplicaRuntime& replica, metri
 }
 
 /// An idle connection to the replica, or one that begins to connect. After a stale or a refused one it is a fresh one.
-Exchange::Connection Exchange::connection_to(fleet::ReplicaRuntime& replica) {
+Exchange::Connection Exchange::connection_to(const fleet::ReplicaRuntime& replica) {
   Connection connection;
-  if (refused_injection_ != &replica && last_replica_ != &replica) {
-    if (auto idle = loop_.idle.take(replica, std::chrono::steady_clock::now())) {
+  if (connected_before_ != replica.state->id) {
+    if (auto idle = loop_.idle.take(*replica.state, std::chrono::steady_clock::now())) {
       connection.channel = std::move(idle);
       connection.reused = true;
       return connection;
     }
   }
-  const auto endpoint = replica.address.get();
+  const auto endpoint = replica.state->address.get();
   if (endpoint) connection.channel = loop_.connector->connect(*endpoint);
   if (!connection.channel) connection.error = endpoint ? errno : net::name_unknown;
   return connection;
@@ -166,9 +169,9 @@ Relay::Request Exchange::relay_request(const fleet::ReplicaRuntime& replica, met
 }
 
 // What only the beginning needs is in functions of its own: all that is named here is held while the stream lasts.
-net::Awaitable<AttemptResult> Exchange::attempt(fleet::ReplicaRuntime& replica) {
+net::Awaitable<AttemptResult> Exchange::attempt(const fleet::ReplicaRuntime& replica) {
   auto connection = connection_to(replica);
-  last_replica_ = &replica;
+  connected_before_ = replica.state->id;
   ++attempts_;
   if (!connection.channel) {
     AttemptResult unconnected;
@@ -182,7 +185,8 @@ net::Awaitable<AttemptResult> Exchange::attempt(fleet::ReplicaRuntime& replica) 
   auto request = relay_request(replica, asked, body_length);
   auto& shard = replica.series->shard(loop_.index);
   Attempt attempt(attempt_options(replica, asked, connection.reused), std::move(lease_), shard);
-  Relay relay(loop_, client_, std::move(connection.channel), connection.reused, std::move(request), attempt);
+  Relay relay(loop_, client_, std::move(connection.channel), connection.reused, std::move(request), attempt,
+              world_->settings.limits);
   const bool injected = asked != metrics::wire::Ask::nothing;
   for (bool over = false; !over;) {
     const auto news = co_await relay.run(net::use_awaitable);
@@ -191,12 +195,13 @@ net::Awaitable<AttemptResult> Exchange::attempt(fleet::ReplicaRuntime& replica) 
     over = news == RelayNews::over;
   }
   if (attempt.sent_at()) shard.bytes[0].add(body_length);
-  if (auto left = relay.take_connection()) loop_.idle.put(replica, std::move(left), std::chrono::steady_clock::now());
+  if (auto left = relay.take_connection())
+    loop_.idle.put(*replica.state, std::move(left), std::chrono::steady_clock::now());
   co_return relay.take_result();
 }
 
 /// The replica answers with an error that is too large or too slow to put by.
-void Exchange::decide(Attempt& attempt, Relay& relay, fleet::ReplicaRuntime& replica, bool injected) {
+void Exchange::decide(Attempt& attempt, Relay& relay, const fleet::ReplicaRuntime& replica, bool injected) {
   if (attempt.state() != Attempt::State::undecided) return;  // Meanwhile the client has left.
   asks_another_ = asks_another(replica, attempt.status());
   if (*asks_another_ || best_) {
@@ -208,16 +213,16 @@ void Exchange::decide(Attempt& attempt, Relay& relay, fleet::ReplicaRuntime& rep
 }
 
 /// An answer is on its way to the client: no retry can follow any more.
-void Exchange::accepted(fleet::ReplicaRuntime& replica, unsigned status, bool injected) {
+void Exchange::accepted(const fleet::ReplicaRuntime& replica, unsigned status, bool injected) {
   give_retry_back();
   std::vector<http::HeaderField>().swap(request_.head.fields);  // Only another attempt would need them again.
   if (doubtful_) accepted_after_doubt(replica, status);
   if (status >= 300) return;
-  if (injected) replica.took_injection.fetch_or(bit_of(request_.facts.api), std::memory_order_relaxed);
-  if (refused_injection_ == &replica) disable_injection(replica);
+  if (injected) replica.state->took_injection.fetch_or(bit_of(request_.facts.api), std::memory_order_relaxed);
+  if (refused_injection_ == replica.state->id) disable_injection(replica);
 }
 
-Exchange::Next Exchange::next(fleet::ReplicaRuntime& replica, AttemptResult result) {
+Exchange::Next Exchange::next(const fleet::ReplicaRuntime& replica, AttemptResult result) {
   connect_ += result.connect;
   paused_ += result.paused;
   auto& retries = replica.series->shard(loop_.index).retries;
@@ -233,7 +238,7 @@ Exchange::Next Exchange::next(fleet::ReplicaRuntime& replica, AttemptResult resu
       return Next::another_attempt;
     case AttemptEnd::injection_refused:
       lease_ = std::move(result.lease);
-      refused_injection_ = &replica;
+      refused_injection_ = replica.state->id;
       retries[static_cast<std::size_t>(metrics::series::Retry::injection_refused)].add();
       return Next::another_attempt;
     case AttemptEnd::refused:
@@ -264,15 +269,15 @@ void Exchange::give_retry_back() {
   if (std::exchange(holds_retry_, false)) loop_.shared.fleet.retries().give_back();
 }
 
-Exchange::Next Exchange::retry(fleet::ReplicaRuntime& replica, metrics::series::Retry reason) {
+Exchange::Next Exchange::retry(const fleet::ReplicaRuntime& replica, metrics::series::Retry reason) {
   replica.series->shard(loop_.index).retries[static_cast<std::size_t>(reason)].add();
-  tried_.push_back(replica.index);
+  tried_.push_back(last_index_);
   return Next::another_attempt;
 }
 
 /// Nothing was sent, so another replica may have the request at no cost: such a retry draws nothing from the budget.
 /// One that took limits.connect to fail does, lest a client wait for one replica after the other.
-Exchange::Next Exchange::not_connected(fleet::ReplicaRuntime& replica, AttemptResult result) {
+Exchange::Next Exchange::not_connected(const fleet::ReplicaRuntime& replica, AttemptResult result) {
   const auto now = std::chrono::steady_clock::now();
   const bool cutting = loop_.shared.cutting.load(std::memory_order_relaxed);
   const int error = result.connect_error;
@@ -292,7 +297,7 @@ Exchange::Next Exchange::not_connected(fleet::ReplicaRuntime& replica, AttemptRe
   if (!again) return give_up(replica, std::move(result));
   last_result_ = std::make_unique<AttemptResult>(std::move(result));
   if (!unsent) return retry(replica, metrics::series::Retry::connect);
-  tried_.push_back(replica.index);  // That is no failure of this replica's.
+  tried_.push_back(last_index_);  // That is no failure of this replica's.
   return Next::another_attempt;
 }
 
@@ -306,12 +311,12 @@ static std::unique_ptr<AttemptResult> in_short(const AttemptResult& result) {
 }
 
 /// The replica answered with an error. It is kept until there is a better one, and another replica is asked.
-Exchange::Next Exchange::refused(fleet::ReplicaRuntime& replica, AttemptResult result) {
+Exchange::Next Exchange::refused(const fleet::ReplicaRuntime& replica, AttemptResult result) {
   const auto status = result.status;
   const auto reason = *result.retry_reason;
   auto left = in_short(result);
   if (result.kept && (!best_ || fleet::worth(status) > fleet::worth(best_->result.status)))
-    best_ = std::make_unique<Kept>(Kept{std::move(result), &replica});
+    best_ = std::make_unique<Kept>(Kept{std::move(result), last_replica_});
   const auto settled = std::exchange(asks_another_, std::nullopt);
   const bool again = settled ? *settled : asks_another(replica, status);
   if (!again) return give_up(replica, std::move(*left));
@@ -320,14 +325,14 @@ Exchange::Next Exchange::refused(fleet::ReplicaRuntime& replica, AttemptResult r
 }
 
 /// Nothing of an answer has reached the client, and nothing more of it will come.
-Exchange::Next Exchange::failed(fleet::ReplicaRuntime& replica, AttemptResult result) {
+Exchange::Next Exchange::failed(const fleet::ReplicaRuntime& replica, AttemptResult result) {
   if (!result.retry_reason || !take_retry()) return give_up(replica, std::move(result));
   const auto reason = *result.retry_reason;
   last_result_ = in_short(result);
   return retry(replica, reason);
 }
 
-Exchange::Next Exchange::answered(fleet::ReplicaRuntime& replica, AttemptResult result) {
+Exchange::Next Exchange::answered(const fleet::ReplicaRuntime& replica, AttemptResult result) {
   learn(replica, result);
   end_.keep_alive = result.client_keep_alive;
   end_.reset = result.client_reset;
@@ -339,24 +344,24 @@ Exchange::Next Exchange::answered(fleet::ReplicaRuntime& replica, AttemptResult 
 bool Exchange::asks_another(const fleet::ReplicaRuntime& replica, unsigned status) {
   if (!fleet::is_doubtful(status)) return take_retry();
   const auto now = std::chrono::steady_clock::now();
-  const fleet::SecondOpinions::Case one{replica.index, status, request_.facts.model};
+  const fleet::SecondOpinions::Case one{replica.state->id, status, request_.facts.model};
   if (!doubtful_) {
-    doubtful_.emplace(replica.index, status);
-    return pool_->opinions.of(one, now) != fleet::SecondOpinions::Opinion::same && take_retry();
+    doubtful_.emplace(replica.state->id, status);
+    return pool_->opinions->of(one, now) != fleet::SecondOpinions::Opinion::same && take_retry();
   }
   if (doubtful_->second != status) return take_retry();
-  pool_->opinions.note(one, fleet::SecondOpinions::Opinion::same, now);
+  pool_->opinions->note(one, fleet::SecondOpinions::Opinion::same, now);
   return false;
 }
 
 /// An answer is on its way to the client, after another replica had said 401, 403 or 404. If it is better than that,
 /// the other one is to blame.
 void Exchange::accepted_after_doubt(const fleet::ReplicaRuntime& replica, unsigned status) {
-  if (doubtful_->first == replica.index || status >= 500 || fleet::is_full(status)) return;
+  if (doubtful_->first == replica.state->id || status >= 500 || fleet::is_full(status)) return;
   const fleet::SecondOpinions::Case one{doubtful_->first, doubtful_->second, request_.facts.model};
   const auto opinion =
       fleet::is_doubtful(status) ? fleet::SecondOpinions::Opinion::same : fleet::SecondOpinions::Opinion::better;
-  pool_->opinions.note(one, opinion, std::chrono::steady_clock::now());
+  pool_->opinions->note(one, opinion, std::chrono::steady_clock::now());
 }
 
 /// No replica is left to try: the client gets the best answer that there is, else an error of weir's own.
@@ -372,7 +377,7 @@ Exchange::Next Exchange::give_up(const fleet::ReplicaRuntime& replica, AttemptRe
   if (is_to_blame(*best_->replica, best.status)) best.verdict.outcome = Outcome::replica_refused;
   end_.kept = std::move(best.kept);
   end_.keep_alive = best.client_keep_alive;
-  record(*best_->replica->series, best_->replica, std::move(best));
+  record(*best_->replica->series, best_->replica.get(), std::move(best));
   return Next::end;
 }
 
@@ -380,23 +385,23 @@ Exchange::Next Exchange::give_up(const fleet::ReplicaRuntime& replica, AttemptRe
 bool Exchange::is_to_blame(const fleet::ReplicaRuntime& replica, unsigned status) {
   if (!fleet::is_doubtful(status)) return false;
   const auto now = std::chrono::steady_clock::now();
-  const fleet::SecondOpinions::Case one{replica.index, status, request_.facts.model};
-  if (pool_->opinions.of(one, now) == fleet::SecondOpinions::Opinion::better) return true;
-  if (retries_ > 0) pool_->opinions.note(one, fleet::SecondOpinions::Opinion::same, now);
+  const fleet::SecondOpinions::Case one{replica.state->id, status, request_.facts.model};
+  if (pool_->opinions->of(one, now) == fleet::SecondOpinions::Opinion::better) return true;
+  if (retries_ > 0) pool_->opinions->note(one, fleet::SecondOpinions::Opinion::same, now);
   return false;
 }
 
 /// Whether the replica tells its counts unasked. One that no longer does, since another engine runs there now, is asked
 /// again after one answer without them.
-void Exchange::learn(fleet::ReplicaRuntime& replica, const AttemptResult& result) const {
+void Exchange::learn(const fleet::ReplicaRuntime& replica, const AttemptResult& result) const {
   const auto& answer = result.answer;
   const auto bit = bit_of(request_.facts.api);
-  const bool known = (replica.tells_counts.load(std::memory_order_relaxed) & bit) != 0;
+  const bool known = (replica.state->tells_counts.load(std::memory_order_relaxed) & bit) != 0;
   if (answer.timed && !known) {
-    replica.tells_counts.fetch_or(bit, std::memory_order_relaxed);
+    replica.state->tells_counts.fetch_or(bit, std::memory_order_relaxed);
   } else if (known && !answer.timed && result.verdict.outcome == Outcome::ok && answer.first_token &&
              !answer.output_tokens) {
-    replica.tells_counts.fetch_and(~bit, std::memory_order_relaxed);
+    replica.state->tells_counts.fetch_and(~bit, std::memory_order_relaxed);
   }
 }
 

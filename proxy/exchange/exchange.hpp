@@ -22,10 +22,11 @@ struct ClientRequest {
   std::string body;
   metrics::wire::RequestFacts facts;
   http::Route route = http::Route::unknown;
-  std::string id;          ///< weir's own.
-  std::string client_id;   ///< The client's x-request-id where it is valid, else "".
-  std::string request_id;  ///< That, or `id`.
-  Moment received{};       ///< t0
+  std::string id;                             ///< weir's own.
+  std::string client_id;                      ///< The client's x-request-id where it is valid, else "".
+  std::string request_id;                     ///< That, or `id`.
+  std::shared_ptr<const fleet::World> world;  ///< The settings and the fleet for this request.
+  Moment received{};                          ///< t0
   std::chrono::system_clock::time_point time;
 };
 
@@ -53,27 +54,27 @@ class Exchange {
   enum class Next : std::uint8_t { another_attempt, end };
 
   bool enter();
-  net::Awaitable<AttemptResult> attempt(fleet::ReplicaRuntime& replica);
+  net::Awaitable<AttemptResult> attempt(const fleet::ReplicaRuntime& replica);
   struct Connection {
     std::unique_ptr<net::Channel> channel;
     bool reused = false;
     int error = 0;  ///< Why there is none.
   };
-  Connection connection_to(fleet::ReplicaRuntime& replica);
+  Connection connection_to(const fleet::ReplicaRuntime& replica);
   metrics::wire::Ask ask_of(const fleet::ReplicaRuntime& replica) const;
   Relay::Request relay_request(const fleet::ReplicaRuntime& replica, metrics::wire::Ask& asked,
                                std::uint64_t& body_length);
-  Attempt::Options attempt_options(fleet::ReplicaRuntime& replica, metrics::wire::Ask asked, bool reused);
-  void decide(Attempt& attempt, Relay& relay, fleet::ReplicaRuntime& replica, bool injected);
-  void accepted(fleet::ReplicaRuntime& replica, unsigned status, bool injected);
+  Attempt::Options attempt_options(const fleet::ReplicaRuntime& replica, metrics::wire::Ask asked, bool reused);
+  void decide(Attempt& attempt, Relay& relay, const fleet::ReplicaRuntime& replica, bool injected);
+  void accepted(const fleet::ReplicaRuntime& replica, unsigned status, bool injected);
 
   // What follows from an attempt:
-  Next next(fleet::ReplicaRuntime& replica, AttemptResult result);
-  Next not_connected(fleet::ReplicaRuntime& replica, AttemptResult result);
-  Next refused(fleet::ReplicaRuntime& replica, AttemptResult result);
-  Next failed(fleet::ReplicaRuntime& replica, AttemptResult result);
-  Next answered(fleet::ReplicaRuntime& replica, AttemptResult result);
-  Next retry(fleet::ReplicaRuntime& replica, metrics::series::Retry reason);
+  Next next(const fleet::ReplicaRuntime& replica, AttemptResult result);
+  Next not_connected(const fleet::ReplicaRuntime& replica, AttemptResult result);
+  Next refused(const fleet::ReplicaRuntime& replica, AttemptResult result);
+  Next failed(const fleet::ReplicaRuntime& replica, AttemptResult result);
+  Next answered(const fleet::ReplicaRuntime& replica, AttemptResult result);
+  Next retry(const fleet::ReplicaRuntime& replica, metrics::series::Retry reason);
   Next give_up(const fleet::ReplicaRuntime& replica, AttemptResult last);
 
   /// Another replica may get the request after this one: what is no inference is sent once.
@@ -84,35 +85,38 @@ class Exchange {
   bool asks_another(const fleet::ReplicaRuntime& replica, unsigned status);
   void accepted_after_doubt(const fleet::ReplicaRuntime& replica, unsigned status);
   bool is_to_blame(const fleet::ReplicaRuntime& replica, unsigned status);
-  void learn(fleet::ReplicaRuntime& replica, const AttemptResult& result) const;
+  void learn(const fleet::ReplicaRuntime& replica, const AttemptResult& result) const;
   void record(metrics::series::ReplicaSeries& series, const fleet::ReplicaRuntime* replica, AttemptResult seen);
 
   Loop& loop_;
   ClientWatch client_;
   ClientRequest& request_;
   const std::uint64_t body_size_;
-  fleet::PoolRuntime* pool_ = nullptr;
+  const std::shared_ptr<const fleet::World> world_;
+  const fleet::PoolRuntime* pool_ = nullptr;
   balancer::Lease lease_;
   std::optional<std::uint64_t> prompt_estimate_;
   std::vector<balancer::ReplicaIndex> tried_;
-  const fleet::ReplicaRuntime* last_replica_ = nullptr;  ///< Of the attempt before.
-  std::unique_ptr<AttemptResult> last_result_;           ///< What it came to, in short.
+  std::shared_ptr<const fleet::ReplicaRuntime> last_replica_;  ///< Of the attempt under way, or the last one.
+  balancer::ReplicaIndex last_index_ = 0;
+  std::uint64_t connected_before_ = 0;  ///< The replica that this request has had a connection to last, by its id.
+  std::unique_ptr<AttemptResult> last_result_;  ///< What it came to, in short.
   std::string upstream_head_;
   /// The error of a replica that tells the client most so far.
   struct Kept {
     AttemptResult result;
-    const fleet::ReplicaRuntime* replica;
+    std::shared_ptr<const fleet::ReplicaRuntime> replica;
   };
   std::unique_ptr<Kept> best_;  ///< Apart, for few requests have one, and all are held while they stream.
   /// The first replica that answered 401, 403 or 404, and with which.
-  std::optional<std::pair<balancer::ReplicaIndex, unsigned>> doubtful_;
+  std::optional<std::pair<std::uint64_t, unsigned>> doubtful_;
   std::uint32_t attempts_ = 0;
   std::uint32_t retries_ = 0;                  ///< Those from the budget.
   metrics::Nanoseconds connect_{}, paused_{};  ///< Of all attempts.
   /// Whether another replica is to be asked, where that was settled before the attempt was over.
   std::optional<bool> asks_another_;
   ExchangeEnd end_;
-  const fleet::ReplicaRuntime* refused_injection_ = nullptr;  ///< It gets the original.
+  std::uint64_t refused_injection_ = 0;  ///< The replica, by its id, that gets the original.
   bool holds_retry_ = false;
 };
 

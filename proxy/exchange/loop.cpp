@@ -3,7 +3,6 @@
 #include <boost/asio/post.hpp>
 
 #include "metrics/measure/stream_meter.hpp"
-#include "metrics/ticks.hpp"
 
 namespace weir::proxy::exchange {
 
@@ -11,14 +10,13 @@ Loop::Loop(Shared& shared_state, std::size_t index_)
     : shared(shared_state),
       index(index_),
       shard(shared_state.exposition.loop(index_)),
-      clock(shared_state.settings.measure.clock),
+      clock(shared_state.fleet.world()->settings.measure.clock),
       connector(std::make_unique<net::SocketConnector>(poller, clock)),
-      idle(shared_state.settings.limits.idle_upstream_connections,
-           metrics::ticks(shared_state.settings.limits.upstream_idle)),
       buffer_(read_size + metrics::measure::StreamMeter::padding) {
   std::random_device device;
   std::seed_seq seed{device(), device(), device(), device()};
   random_.seed(seed);
+  follow_world();
 }
 
 void Loop::run() {
@@ -40,9 +38,18 @@ void Loop::tick() {
     shard.ticked(now - timer_.expiry());
     deadlines.tick(now);
     idle.drop_old(now);
+    follow_world();
     timer_.expires_at(now + tick_every);
     tick();
   });
+}
+
+/// What outlasts requests here follows a change of the settings within a tick.
+void Loop::follow_world() {
+  auto world = shared.fleet.world();
+  if (world == followed_) return;
+  idle.adopt(*world);
+  followed_ = std::move(world);
 }
 
 std::string Loop::new_id() {

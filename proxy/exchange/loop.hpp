@@ -27,7 +27,6 @@ namespace weir::proxy::exchange {
 
 /// What all loops share. Read-only but for its atomics and what is thread-safe by itself.
 struct Shared {
-  const config::Settings& settings;
   metrics::series::Exposition& exposition;
   fleet::Fleet& fleet;
   metrics::record::RequestLog& log;
@@ -71,11 +70,13 @@ class Loop {
 
  private:
   void tick();
+  void follow_world();
 
   boost::asio::executor_work_guard<boost::asio::io_context::executor_type> work_{context.get_executor()};
   net::Timer timer_{context.get_executor()};
   std::vector<char> buffer_;
   std::mt19937_64 random_;
+  std::shared_ptr<const fleet::World> followed_;
 };
 
 }  // namespace weir::proxy::exchange

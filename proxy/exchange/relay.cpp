@@ -17,12 +17,13 @@ constexpr int looks_a_stall = 4;
 }  // namespace
 
 Relay::Relay(Loop& loop, ClientWatch& client, std::unique_ptr<net::Channel> replica, bool connected, Request request,
-             Attempt& attempt)
+             Attempt& attempt, const config::Limits& limits)
     : loop_(loop),
       client_(client),
       replica_(std::move(replica)),
       request_(std::move(request)),
       attempt_(attempt),
+      limits_(limits),
       connected_(connected) {}
 
 Relay::~Relay() {
@@ -172,7 +173,7 @@ void Relay::deliver() {
   attempt_.written(now, at_once);
   if (attempt_.over()) {
     replica_done();
-  } else if (pending_.size() - pending_offset_ >= loop_.shared.settings.limits.read_ahead && !paused_) {
+  } else if (pending_.size() - pending_offset_ >= limits_.read_ahead && !paused_) {
     paused_ = true;
     paused_since_ = now;
     attempt_.paused();
@@ -197,7 +198,7 @@ bool Relay::stalled(Moment now) {
   if (left < unacknowledged_) progress_ = now;
   unacknowledged_ = left;
   looked_ = now;
-  return now - progress_ >= ticks(loop_.shared.settings.limits.client_stall);
+  return now - progress_ >= ticks(limits_.client_stall);
 }
 
 void Relay::flush_pending() {
@@ -226,7 +227,7 @@ void Relay::client_writable() {
   if (over_) return;
   if (attempt_.over()) {
     if (pending_.empty()) over();
-  } else if (paused_ && pending_.size() - pending_offset_ <= loop_.shared.settings.limits.read_ahead / 2) {
+  } else if (paused_ && pending_.size() - pending_offset_ <= limits_.read_ahead / 2) {
     paused_ = false;
     backlog_ = true;
     paused_time_ += Clock::now() - paused_since_;
@@ -278,9 +279,8 @@ AttemptResult Relay::take_result() {
 
 Moment Relay::deadline() const {
   if (loop_.shared.cutting.load(std::memory_order_relaxed)) return Moment::min();
-  const auto& limits = loop_.shared.settings.limits;
-  if (!pending_.empty()) return looked_ + ticks(limits.client_stall) / looks_a_stall;
-  if (!connected_) return started_ + ticks(limits.connect);
+  if (!pending_.empty()) return looked_ + ticks(limits_.client_stall) / looks_a_stall;
+  if (!connected_) return started_ + ticks(limits_.connect);
   return attempt_.deadline();
 }
 

@@ -33,7 +33,7 @@ class Relay final : net::Watcher, net::Timed, ClientWatch::Listener {
 
   /// `replica` is an idle connection, or one that has begun to connect (`connected` false).
   Relay(Loop& loop, ClientWatch& client, std::unique_ptr<net::Channel> replica, bool connected, Request request,
-        Attempt& attempt);
+        Attempt& attempt, const config::Limits& limits);
   ~Relay();
   Relay(const Relay&) = delete;
   Relay& operator=(const Relay&) = delete;
@@ -86,6 +86,7 @@ class Relay final : net::Watcher, net::Timed, ClientWatch::Listener {
   std::unique_ptr<net::Channel> replica_;
   Request request_;
   Attempt& attempt_;
+  const config::Limits& limits_;
   net::Completion<RelayNews> completion_;
 
   std::size_t span_ = 0, span_offset_ = 0;  ///< How far the request is sent.

@@ -37,20 +37,20 @@ std::string failure_reason(Outcome outcome, unsigned status) {
   }
 }
 
-void note_attempt(fleet::ReplicaRuntime& replica, const AttemptResult& result, Moment now) {
+void note_attempt(const fleet::ReplicaRuntime& replica, const AttemptResult& result, Moment now) {
   if (result.end == AttemptEnd::stale || result.end == AttemptEnd::injection_refused) return;
   std::optional<std::string> line;
   const auto status = result.status;
   if (const auto why = failure_reason(result.verdict.outcome, status); !why.empty()) {
-    line = replica.failures.failed(why, now);
+    line = replica.state->failures.failed(why, now);
   } else if (says_it_works(result.verdict.outcome, status)) {
-    line = replica.failures.went_well(now);
+    line = replica.state->failures.went_well(now);
   }
   if (line) spdlog::warn("replica '{}' {}", replica.settings.name, *line);
 }
 
-void note_unconnected(fleet::ReplicaRuntime& replica, int error, Moment now) {
-  const auto line = replica.failures.failed("cannot connect: " + net::connect_error_text(error), now);
+void note_unconnected(const fleet::ReplicaRuntime& replica, int error, Moment now) {
+  const auto line = replica.state->failures.failed("cannot connect: " + net::connect_error_text(error), now);
   if (line) spdlog::warn("replica '{}' {}", replica.settings.name, *line);
 }
 

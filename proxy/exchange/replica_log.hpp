@@ -11,9 +11,9 @@ namespace weir::proxy::exchange {
 std::string failure_reason(metrics::Outcome outcome, unsigned status);
 
 /// An attempt on `replica` that was connected to is over. All here: any loop's thread.
-void note_attempt(fleet::ReplicaRuntime& replica, const AttemptResult& result, Moment now);
+void note_attempt(const fleet::ReplicaRuntime& replica, const AttemptResult& result, Moment now);
 /// It could not be connected to, by its own fault: an error as net::connect_error_text() takes.
-void note_unconnected(fleet::ReplicaRuntime& replica, int error, Moment now);
+void note_unconnected(const fleet::ReplicaRuntime& replica, int error, Moment now);
 /// weir lacked something for a connection (see net::is_own_want), and has it again.
 void note_own_want(fleet::FailureNotes& own, int error, Moment now);
 void note_own_return(fleet::FailureNotes& own, Moment now);

@@ -1,85 +1,130 @@
 #include "proxy/fleet/fleet.hpp"
 
 #include <algorithm>
+#include <chrono>
 
 namespace weir::proxy::fleet {
 namespace {
 
-metrics::series::ReplicaGauges gauges_of(const ReplicaRuntime& replica, balancer::Pool& pool) {
-  const auto load = pool.load(replica.index, std::chrono::steady_clock::now());
+std::string url_text(const config::ReplicaUrl& url) { return url.authority + url.prefix; }
+
+metrics::series::ReplicaGauges gauges_of(const config::Replica& settings, const ReplicaState& state,
+                                         balancer::ReplicaIndex index, balancer::Pool& pool) {
+  const auto load = pool.load(index, std::chrono::steady_clock::now());
   metrics::series::ReplicaGauges gauges;
   gauges.queued_prefill_tokens = load.prefill_left;
   gauges.queued_decode_tokens = load.decode_left;
   gauges.resident_tokens = load.resident;
   gauges.in_flight = load.in_flight;
-  gauges.kv_tokens = replica.settings.kv_tokens;
+  gauges.kv_tokens = settings.kv_tokens;
   gauges.oldest_unanswered_seconds = load.oldest_unanswered_seconds;
   gauges.busy_seconds = load.busy_seconds;
   gauges.in_flight_seconds = {load.prefill_seconds, load.decode_seconds};
-  gauges.injection_disabled = replica.injection_disabled.load(std::memory_order_relaxed);
-  gauges.gpu = replica.settings.gpu;
+  gauges.injection_disabled = state.injection_disabled.load(std::memory_order_relaxed);
+  gauges.gpu = settings.gpu;
   gauges.balancer_fallbacks = load.fallbacks;
   return gauges;
+}
+
+/// The pool of that name, if its books can be kept.
+const PoolRuntime* same_pool(const World* world, const config::Pool& settings) {
+  if (world == nullptr) return nullptr;
+  for (const auto& pool : world->pools) {
+    const auto& old = pool->settings;
+    if (old.name == settings.name && old.policy == settings.policy && old.decode_weight == settings.decode_weight)
+      return pool.get();
+  }
+  return nullptr;
+}
+
+const ReplicaRuntime* same_replica(const PoolRuntime* pool, const config::Replica& settings) {
+  if (pool == nullptr) return nullptr;
+  for (const auto& replica : pool->replicas)
+    if (replica->settings.name == settings.name && replica->settings.url == settings.url) return replica.get();
+  return nullptr;
+}
+
+bool exports(const World& world, const metrics::series::ReplicaSeries* series) {
+  return std::ranges::any_of(world.pools, [series](const auto& pool) {
+    return pool->unassigned.get() == series ||
+           std::ranges::any_of(pool->replicas, [series](const auto& one) { return one->series.get() == series; });
+  });
 }
 
 }  // namespace
 
 bool RetryBudget::take(std::size_t in_flight) {
-  if (share_ <= 0) return false;
-  const auto limit = std::max<std::size_t>(3, static_cast<std::size_t>(share_ * static_cast<double>(in_flight)));
+  const auto share = share_.load(std::memory_order_relaxed);
+  if (share <= 0) return false;
+  const auto limit = std::max<std::size_t>(3, static_cast<std::size_t>(share * static_cast<double>(in_flight)));
   if (under_way_.fetch_add(1, std::memory_order_relaxed) < limit) return true;
   give_back();
   return false;
 }
 
 Fleet::Fleet(const config::Settings& settings, metrics::series::Exposition& exposition, std::uint64_t seed)
-    : retries_(settings.limits.retry_budget) {
+    : exposition_(exposition), seed_(seed), retries_(settings.limits.retry_budget) {
+  adopt(settings);
+}
+
+void Fleet::adopt(const config::Settings& settings) {
+  const auto before = world_.get();
   const auto now = std::chrono::steady_clock::now();
+  auto world = std::make_shared<World>();
+  world->settings = settings;
   for (const auto& pool_settings : settings.pools) {
+    const auto* const old_pool = same_pool(before.get(), pool_settings);
     auto pool = std::make_unique<PoolRuntime>();
     pool->settings = pool_settings;
-    pool->unassigned = &exposition.add({pool_settings.name, "", ""});
-    pool->balancer = balancer::Pool::make(pool_settings.policy, pool_settings.decode_weight, seed++);
+    pool->unassigned = exposition_.add({pool_settings.name, "", ""}).shared_from_this();
+    pool->balancer = old_pool != nullptr
+                         ? old_pool->balancer
+                         : balancer::Pool::make(pool_settings.policy, pool_settings.decode_weight, seed_++);
+    pool->opinions = old_pool != nullptr ? old_pool->opinions : std::make_shared<SecondOpinions>();
     std::vector<balancer::ReplicaSpec> specs;
-    for (const auto& replica : pool_settings.replicas)
-      specs.push_back({replica.name, replica.weight, replica.kv_tokens, replica.max_context, replica.max_in_flight});
-    const auto indexes = pool->balancer->set_replicas(specs, now);
-    for (std::size_t i = 0; i < specs.size(); ++i) {
-      auto replica = std::make_unique<ReplicaRuntime>();
-      replica->settings = pool_settings.replicas[i];
+    for (const auto& replica_settings : pool_settings.replicas) {
+      const auto* const old_replica = same_replica(old_pool, replica_settings);
+      auto replica = std::make_shared<ReplicaRuntime>();
+      replica->settings = replica_settings;
       replica->pool = pool_settings.name;
-      replica->index = indexes[i];
-      replica->inject_usage = replica->settings.inject_usage.value_or(settings.measure.inject_usage);
+      replica->inject_usage = replica_settings.inject_usage.value_or(settings.measure.inject_usage);
       replica->inject_continuous_usage =
-          replica->settings.inject_continuous_usage.value_or(settings.measure.inject_continuous_usage);
-      replica->series =
-          &exposition.add({pool_settings.name, replica->settings.name, replica->settings.config, "primary"});
-      replica->series->gauges = [raw = replica.get(), balancer = pool->balancer] { return gauges_of(*raw, *balancer); };
+          replica_settings.inject_continuous_usage.value_or(settings.measure.inject_continuous_usage);
+      replica->series = exposition_.add({pool_settings.name, replica_settings.name, replica_settings.config, "primary"})
+                            .shared_from_this();
+      replica->state = old_replica != nullptr ? old_replica->state
+                                              : std::shared_ptr<ReplicaState>(new ReplicaState{.id = next_id_++});
+      boost::system::error_code no_address;
+      const auto address = boost::asio::ip::make_address(replica_settings.url.host, no_address);
+      if (!no_address) replica->state->address.set({{address, replica_settings.url.port}});
+      specs.push_back({replica_settings.name, url_text(replica_settings.url), replica, replica_settings.weight,
+                       replica_settings.kv_tokens, replica_settings.max_context, replica_settings.max_in_flight});
       pool->replicas.push_back(std::move(replica));
     }
-    pools_.push_back(std::move(pool));
+    const auto indexes = pool->balancer->set_replicas(specs, now);
+    for (std::size_t i = 0; i < indexes.size(); ++i) {
+      auto& replica = *pool->replicas[i];
+      replica.index = indexes[i];
+      replica.series->gauges = [of = replica.settings, state = replica.state, index = replica.index,
+                                balancer = pool->balancer] { return gauges_of(of, *state, index, *balancer); };
+    }
+    world->pools.push_back(std::move(pool));
   }
-}
-
-PoolRuntime* Fleet::pool_for(std::string_view model) const {
-  for (const auto& pool : pools_) {
-    const auto& models = pool->settings.models;
-    if (models.empty() || model.empty() || std::find(models.begin(), models.end(), model) != models.end())
-      return pool.get();
+  retries_.set_share(settings.limits.retry_budget);
+  if (before) {
+    for (const auto& pool : before->pools) {
+      if (!exports(*world, pool->unassigned.get())) exposition_.retire(*pool->unassigned);
+      for (const auto& replica : pool->replicas)
+        if (!exports(*world, replica->series.get())) exposition_.retire(*replica->series);
+    }
   }
-  return nullptr;
-}
-
-std::string Fleet::known_models() const {
-  std::string names;
-  for (const auto& pool : pools_)
-    for (const auto& model : pool->settings.models) names.append(names.empty() ? "" : ", ").append(model);
-  return names;
+  world_.set(std::move(world));
 }
 
 std::size_t Fleet::in_flight() const {
+  const auto now = world();
   std::size_t total = 0;
-  for (const auto& pool : pools_) total += pool->balancer->in_flight();
+  for (const auto& pool : now->pools) total += pool->balancer->in_flight();
   return total;
 }
 

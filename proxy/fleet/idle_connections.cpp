@@ -1,11 +1,14 @@
 #include "proxy/fleet/idle_connections.hpp"
 
+#include <unordered_set>
 #include <utility>
+
+#include "metrics/ticks.hpp"
 
 namespace weir::proxy::fleet {
 
-std::unique_ptr<net::Channel> IdleConnections::take(const ReplicaRuntime& replica, metrics::Moment now) {
-  auto& waiting = idle_[&replica];
+std::unique_ptr<net::Channel> IdleConnections::take(const ReplicaState& replica, metrics::Moment now) {
+  auto& waiting = idle_[replica.id];
   while (!waiting.empty()) {
     auto idle = std::move(waiting.back());
     waiting.pop_back();
@@ -14,9 +17,8 @@ std::unique_ptr<net::Channel> IdleConnections::take(const ReplicaRuntime& replic
   return nullptr;
 }
 
-void IdleConnections::put(const ReplicaRuntime& replica, std::unique_ptr<net::Channel> connection,
-                          metrics::Moment now) {
-  auto& waiting = idle_[&replica];
+void IdleConnections::put(const ReplicaState& replica, std::unique_ptr<net::Channel> connection, metrics::Moment now) {
+  auto& waiting = idle_[replica.id];
   waiting.push_back({std::move(connection), now});
   if (waiting.size() > most_) waiting.pop_front();
 }
@@ -24,6 +26,15 @@ void IdleConnections::put(const ReplicaRuntime& replica, std::unique_ptr<net::Ch
 void IdleConnections::drop_old(metrics::Moment now) {
   for (auto& [replica, waiting] : idle_)
     while (!waiting.empty() && now - waiting.front().since >= longest_) waiting.pop_front();
+}
+
+void IdleConnections::adopt(const World& world) {
+  most_ = world.settings.limits.idle_upstream_connections;
+  longest_ = metrics::ticks(world.settings.limits.upstream_idle);
+  std::unordered_set<std::uint64_t> named;
+  for (const auto& pool : world.pools)
+    for (const auto& replica : pool->replicas) named.insert(replica->state->id);
+  std::erase_if(idle_, [&named](const auto& one) { return !named.contains(one.first); });
 }
 
 }  // namespace weir::proxy::fleet

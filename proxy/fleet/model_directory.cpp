@@ -28,6 +28,7 @@ using Stream = boost::beast::basic_stream<asio::ip::tcp, Executor>;
 using net::Timer;
 
 constexpr std::chrono::seconds ask_every{5};
+constexpr std::chrono::milliseconds look_for_a_new_world_every{200};
 constexpr std::chrono::seconds time_limit{2};
 constexpr std::size_t read_size = 16 * 1024;
 constexpr std::size_t longest_list = 1024 * 1024;
@@ -61,7 +62,7 @@ class ListReader final : public AnswerReader {
 
 /// Asks one replica for its models.
 net::Awaitable<Told> ask(const ReplicaRuntime& replica, std::string credential, std::size_t longest) {
-  const auto endpoint = replica.address.get();
+  const auto endpoint = replica.state->address.get();
   if (!endpoint) co_return Told();
   const auto executor = co_await asio::this_coro::executor;
   boost::system::error_code error;
@@ -91,7 +92,7 @@ net::Awaitable<Told> ask(const ReplicaRuntime& replica, std::string credential, 
 }
 
 struct Asking {
-  const ReplicaRuntime* replica;
+  std::shared_ptr<const ReplicaRuntime> replica;
   std::string credential;
 };
 using Tell = std::function<void(const ReplicaRuntime&, Told)>;
@@ -118,7 +119,7 @@ net::Awaitable<void> ask_all(std::vector<Asking> askings, std::size_t longest, T
   const auto round = std::make_shared<Round>(executor, askings.size(), std::move(tell));
   round->timer.expires_after(time_limit);
   for (auto& asking : askings) {
-    const auto* replica = asking.replica;
+    const auto replica = asking.replica;
     auto answered = [round, replica](const std::exception_ptr&, Told told) {
       if (round->tell) round->tell(*replica, std::move(told));
       if (--round->open == 0) round->timer.cancel();
@@ -136,12 +137,12 @@ net::Awaitable<void> ask_all(std::vector<Asking> askings, std::size_t longest, T
   if (halt != nullptr) halt->stops(nullptr);
 }
 
-ServedModels served_by(const Fleet& fleet, const ToldModels& told) {
+ServedModels served_by(const World& world, const ToldModels& told) {
   ServedModels served;
-  for (const auto& pool : fleet.pools()) {
+  for (const auto& pool : world.pools) {
     std::vector<std::shared_ptr<const ModelEntries>> entries;
     for (const auto& replica : pool->replicas)
-      if (const auto found = told.find(replica.get()); found != told.end()) entries.push_back(found->second);
+      if (const auto found = told.find(replica->state->id); found != told.end()) entries.push_back(found->second);
     served.add_pool(pool->settings.models, entries);
   }
   return served;
@@ -205,15 +206,15 @@ class ModelDirectory::Answers {
 
   std::vector<Asking> askings() const {
     std::vector<Asking> all;
-    for (const auto& pool : directory_.fleet_.pools())
-      for (const auto& replica : pool->replicas) all.push_back({replica.get(), bearer(replica->settings.api_key)});
+    for (const auto& pool : world_->pools)
+      for (const auto& replica : pool->replicas) all.push_back({replica, bearer(replica->settings.api_key)});
     return all;
   }
 
   void learn(const ReplicaRuntime& replica, Told answer) {
     if (answer.status == 401 || answer.status == 403) {
-      const bool forgotten = told_.erase(&replica) > 0;
-      if (!refusing_.insert(&replica).second && !forgotten) return;
+      const bool forgotten = told_.erase(replica.state->id) > 0;
+      if (!refusing_.insert(replica.state->id).second && !forgotten) return;
       const auto& name = replica.settings.name;
       if (replica.settings.api_key.empty())
         spdlog::info("replica '{}' tells its models only to who has its key: clients' own are used, or set api_key",
@@ -224,8 +225,8 @@ class ModelDirectory::Answers {
     }
     if (answer.status != 200) return;
     // A replica that does not answer now keeps what it said before: it is the same model when it is back.
-    const bool welcome = refusing_.erase(&replica) > 0;
-    auto& known = told_[&replica];
+    const bool welcome = refusing_.erase(replica.state->id) > 0;
+    auto& known = told_[replica.state->id];
     const bool news = known == nullptr || (!answer.entries.empty() && *known != answer.entries);
     if (news) known = std::make_shared<const ModelEntries>(std::move(answer.entries));
     if (news || welcome) publish();
@@ -238,31 +239,49 @@ class ModelDirectory::Answers {
     for (;;) {
       auto all = askings();
       co_await ask_all(std::move(all), longest_list, tell, nullptr);
-      timer.expires_after(ask_every);
-      co_await timer.async_wait(net::use_awaitable);
+      for (const auto due = Clock::now() + ask_every; Clock::now() < due && !follow_world();) {
+        timer.expires_after(look_for_a_new_world_every);
+        co_await timer.async_wait(net::use_awaitable);
+      }
     }
+  }
+
+  /// True if there is a new world, of which what is known is published then.
+  bool follow_world() {
+    auto world = directory_.fleet_.world();
+    if (world == world_) return false;
+    world_ = std::move(world);
+    std::set<std::uint64_t> named;
+    for (const auto& pool : world_->pools)
+      for (const auto& replica : pool->replicas) named.insert(replica->state->id);
+    std::erase_if(told_, [&named](const auto& one) { return !named.contains(one.first); });
+    std::erase_if(refusing_, [&named](std::uint64_t id) { return !named.contains(id); });
+    publish();
+    return true;
   }
 
   void publish() const {
     auto known = std::make_shared<KnownModels>();
+    known->world = world_;
     known->told = told_;
-    for (const auto& pool : directory_.fleet_.pools())
+    for (const auto& pool : world_->pools)
       for (const auto& replica : pool->replicas)
-        if (replica->settings.api_key.empty() && refusing_.contains(replica.get()))
-          known->keyed.push_back(replica.get());
-    known->served = served_by(directory_.fleet_, told_);
+        if (replica->settings.api_key.empty() && refusing_.contains(replica->state->id))
+          known->keyed.push_back(replica);
+    known->served = served_by(*world_, told_);
     known->text = known->served.text();
     directory_.known_.set(std::move(known));
   }
 
  private:
   ModelDirectory& directory_;
+  std::shared_ptr<const World> world_;
   ToldModels told_;
-  std::set<const ReplicaRuntime*> refusing_;  ///< They answered 401 or 403.
+  std::set<std::uint64_t> refusing_;  ///< They answered 401 or 403.
 };
 
 ModelDirectory::ModelDirectory(const Fleet& fleet) : fleet_(fleet), answers_(std::make_unique<Answers>(*this)) {
-  answers_->publish();
+  answers_->follow_world();
 }
 
 ModelDirectory::~ModelDirectory() = default;
@@ -285,16 +304,16 @@ net::Awaitable<http::OwnAnswer> ModelDirectory::answer(const http::RequestHead& 
     co_return busy;
   }
   std::vector<Asking> askings;
-  for (const auto* replica : known->keyed)
+  for (const auto& replica : known->keyed)
     if (askings.size() < most_keyed) askings.push_back({replica, credential});
   ToldModels told = known->told;
   bool refused = false;
   const Tell tell = [&told, &refused](const ReplicaRuntime& replica, Told answer) {
     refused |= answer.status == 401 || answer.status == 403;
-    if (answer.status == 200) told[&replica] = std::make_shared<const ModelEntries>(std::move(answer.entries));
+    if (answer.status == 200) told[replica.state->id] = std::make_shared<const ModelEntries>(std::move(answer.entries));
   };
   co_await ask_all(std::move(askings), longest_list_on_loop, tell, &halt);
-  const auto served = served_by(fleet_, told);
+  const auto served = served_by(*known->world, told);
   co_return answer_from(served, nullptr, head, route, refused);
 }
 

@@ -23,12 +23,15 @@
 
 namespace weir::proxy::fleet {
 
-using ToldModels = std::map<const ReplicaRuntime*, std::shared_ptr<const ModelEntries>>;
+/// By ReplicaState::id.
+using ToldModels = std::map<std::uint64_t, std::shared_ptr<const ModelEntries>>;
 
 /// Published whole, and never changed.
 struct KnownModels {
+  std::shared_ptr<const World> world;
   ToldModels told;
-  std::vector<const ReplicaRuntime*> keyed;  ///< They want a client's credential. In the order of the file.
+  std::vector<std::shared_ptr<const ReplicaRuntime>>
+      keyed;  ///< They want a client's credential. In the order of the file.
   ServedModels served;
   std::string text;  ///< The answer to GET /v1/models.
 };

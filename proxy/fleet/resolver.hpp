@@ -9,6 +9,6 @@ namespace weir::proxy::fleet {
 
 /// Numeric addresses are set before this returns; names follow as they are resolved. A name that is not found leaves
 /// the address as it was and is logged. Runs until the context stops.
-void start_resolver(boost::asio::io_context& context, Fleet& fleet);
+void start_resolver(boost::asio::io_context& context, const Fleet& fleet);
 
 }  // namespace weir::proxy::fleet

@@ -3,13 +3,13 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <map>
 #include <mutex>
 #include <string>
 #include <string_view>
 #include <tuple>
 
-#include "balancer/tokens.hpp"
 #include "metrics/moment.hpp"
 
 namespace weir::proxy::fleet {
@@ -36,7 +36,7 @@ class SecondOpinions {
   static constexpr std::size_t most = 256;
 
   struct Case {
-    balancer::ReplicaIndex replica = 0;
+    std::uint64_t replica = 0;  ///< ReplicaState::id
     unsigned status = 0;
     std::string_view model;
   };
@@ -50,7 +50,7 @@ class SecondOpinions {
   void note(const Case& one, Opinion opinion, metrics::Moment now);
 
  private:
-  using Key = std::tuple<balancer::ReplicaIndex, unsigned, std::string>;
+  using Key = std::tuple<std::uint64_t, unsigned, std::string>;
   struct Noted {
     Opinion opinion;
     metrics::Moment until;

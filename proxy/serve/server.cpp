@@ -78,7 +78,7 @@ class Server {
   fleet::Fleet fleet_;
   metrics::record::RequestLog log_;
   fleet::ModelDirectory models_{fleet_};
-  exchange::Shared shared_{settings_, exposition_, fleet_, log_, models_};
+  exchange::Shared shared_{exposition_, fleet_, log_, models_};
   control::Operated operated_{exposition_, fleet_, [this] { return ready(); }};
   std::vector<std::unique_ptr<exchange::Loop>> loops_;
   std::vector<std::unique_ptr<Listener>> listeners_, operator_listeners_;
@@ -189,15 +189,16 @@ void Server::reopen_log(int signal) {
 
 /// Not ready from now on; after drain_delay nothing new is taken; then streams may finish.
 void Server::drain() {
+  const auto limits = fleet_.world()->settings.limits;
   spdlog::info("{}: draining {} connections; no new ones in {} s, the last are cut {} s later", why_it_ends_,
-               shared_.connections.load(), settings_.limits.drain_delay.count(), settings_.limits.drain.count());
-  timer_.expires_after(metrics::ticks(settings_.limits.drain_delay));
-  timer_.async_wait([this](boost::system::error_code error) {
+               shared_.connections.load(), limits.drain_delay.count(), limits.drain.count());
+  timer_.expires_after(metrics::ticks(limits.drain_delay));
+  timer_.async_wait([this, longest = metrics::ticks(limits.drain)](boost::system::error_code error) {
     if (error) return;
     accepting_ = false;
     for (auto& listener : listeners_) listener->close();
     shared_.closing.store(true);
-    wait_for_streams(Clock::now() + metrics::ticks(settings_.limits.drain));
+    wait_for_streams(Clock::now() + longest);
   });
 }
 

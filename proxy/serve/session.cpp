@@ -74,7 +74,7 @@ class Session final : net::Timed {
   void deadline_passed(Moment now) override;
 
   exchange::Loop& loop_;
-  const config::Limits& limits_;
+  std::shared_ptr<const fleet::World> world_;  ///< As of the request under way, or of the wait for one.
   const std::unique_ptr<net::Channel> client_;
   net::ChannelWait* waiting_ = nullptr;  ///< While this session waits for its client.
   std::string unread_;
@@ -85,7 +85,7 @@ class Session final : net::Timed {
 };
 
 Session::Session(exchange::Loop& loop, std::unique_ptr<net::Channel> client)
-    : loop_(loop), limits_(loop.shared.settings.limits), client_(std::move(client)) {
+    : loop_(loop), world_(loop.shared.fleet.world()), client_(std::move(client)) {
   loop_.deadlines.attach(*this);
 }
 
@@ -118,6 +118,7 @@ net::Awaitable<void> Session::run() {
 /// Reads and answers one request; true if another may follow.
 net::Awaitable<bool> Session::serve_one() {
   exchange::ClientRequest request;
+  request.world = world_ = loop_.shared.fleet.world();
   request.id = request.request_id = loop_.new_id();
   const auto head_read = co_await read_head(request);
   if (!head_read) co_return false;
@@ -158,11 +159,12 @@ net::Awaitable<bool> Session::read_head(exchange::ClientRequest& request) {
   last_arrival_ = Clock::now();  // Of what came while the answer before was under way.
   timed_out_ = false;
   idle_ = unread_.empty();
-  deadline_ = Clock::now() + metrics::ticks(idle_ ? limits_.client_idle : limits_.head_time);
+  deadline_ =
+      Clock::now() + metrics::ticks(idle_ ? world_->settings.limits.client_idle : world_->settings.limits.head_time);
   std::optional<std::size_t> length;
   for (;;) {
     length = http::head_length(unread_, seen);
-    if (length || unread_.size() > limits_.request_head) break;
+    if (length || unread_.size() > world_->settings.limits.request_head) break;
     seen = unread_.size();
     const auto ready = co_await readable();
     if (!ready) {
@@ -176,13 +178,13 @@ net::Awaitable<bool> Session::read_head(exchange::ClientRequest& request) {
     if (got == Got::nothing) continue;
     if (unread_.empty()) {
       idle_ = false;
-      deadline_ = Clock::now() + metrics::ticks(limits_.head_time);
+      deadline_ = Clock::now() + metrics::ticks(world_->settings.limits.head_time);
     }
     unread_.append(bytes.data(), bytes.size());
   }
   idle_ = false;
   deadline_ = Moment::max();
-  if (!length || *length > limits_.request_head) {
+  if (!length || *length > world_->settings.limits.request_head) {
     const bool long_line = unread_.find("\r\n") > http::max_request_line;
     const auto refusal = long_line ? http::refusal_of(http::HeadError::target_too_long)
                                    : http::Refusal{431, "the request head is larger than limits.request_head allows"};
@@ -200,7 +202,7 @@ net::Awaitable<bool> Session::read_head(exchange::ClientRequest& request) {
   request.head = std::move(*head);
   request.client_id = http::valid_request_id(request.head["x-request-id"]).value_or("");
   if (!request.client_id.empty()) request.request_id = request.client_id;
-  request.route = http::route_of(request.head.method, request.head.path, loop_.shared.settings.server.paths);
+  request.route = http::route_of(request.head.method, request.head.path, world_->settings.server.paths);
   co_return true;
 }
 
@@ -209,7 +211,7 @@ net::Awaitable<bool> Session::read_body(exchange::ClientRequest& request) {
   const auto api = request.facts.api = metrics::wire::api_of(head.method, head.path);
   metrics::wire::RequestInspector inspector(api, head.path);
   http::BodyDecoder decoder(head.framing, head.content_length);
-  bool too_large = head.framing == http::Framing::length && head.content_length > limits_.request_body;
+  bool too_large = head.framing == http::Framing::length && head.content_length > world_->settings.limits.request_body;
   if (!too_large && head.expects_continue && !decoder.finished() && unread_.empty()) {
     std::string interim = "HTTP/1.1 100 Continue\r\n\r\n";
     const auto written = co_await write(std::move(interim));
@@ -221,7 +223,7 @@ net::Awaitable<bool> Session::read_body(exchange::ClientRequest& request) {
   std::span<char> bytes = rest;
   while (!too_large) {
     const auto decoded = decoder.decode(bytes);
-    too_large = request.body.size() + decoded.payload.size() > limits_.request_body;
+    too_large = request.body.size() + decoded.payload.size() > world_->settings.limits.request_body;
     if (too_large) break;
     request.body.append(decoded.payload.data(), decoded.payload.size());
     inspector.feed(decoded.payload);
@@ -234,7 +236,7 @@ net::Awaitable<bool> Session::read_body(exchange::ClientRequest& request) {
       co_return refused;
     }
     for (bytes = {}; bytes.empty();) {
-      deadline_ = Clock::now() + metrics::ticks(limits_.body_time);
+      deadline_ = Clock::now() + metrics::ticks(world_->settings.limits.body_time);
       const auto ready = co_await readable();
       if (!ready) {
         if (!timed_out_) co_return left_early(request);
@@ -361,7 +363,7 @@ net::Awaitable<bool> Session::send_own(const exchange::ClientRequest& request, c
 }
 
 net::Awaitable<bool> Session::write(std::string text) {
-  deadline_ = Clock::now() + metrics::ticks(limits_.client_stall);
+  deadline_ = Clock::now() + metrics::ticks(world_->settings.limits.client_stall);
   timed_out_ = false;
   const std::string_view whole = text;
   std::size_t written = 0;
@@ -410,7 +412,7 @@ void set_options(int fd, const config::Limits& limits) {
 }  // namespace
 
 void start_session(exchange::Loop& loop, net::UniqueFd client) {
-  set_options(client.get(), loop.shared.settings.limits);
+  set_options(client.get(), loop.shared.fleet.world()->settings.limits);
   start_session(loop, std::make_unique<net::SocketChannel>(loop.poller, loop.clock, std::move(client)));
 }
 

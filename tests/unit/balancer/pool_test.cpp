@@ -42,13 +42,30 @@ End answer(std::optional<Tokens> prompt = {}, std::optional<Tokens> output = {},
   return end;
 }
 
-TEST(Pool, ReplicasKeepTheirIndexByName) {
+TEST(Pool, ReplicasKeepTheirIndexByNameAndUrl) {
   auto pool = Pool::make(config::Policy::round_robin, 0.05, 1);
-  const ReplicaSpec ab[] = {replica("a"), replica("b")}, cb[] = {replica("c"), replica("b")}, a[] = {replica("a")};
+  auto moved = replica("a");
+  moved.url = "elsewhere";
+  const ReplicaSpec ab[] = {replica("a"), replica("b")}, cb[] = {replica("c"), replica("b")}, other[] = {moved};
   EXPECT_EQ(pool->set_replicas(ab, at(0)), (std::vector<ReplicaIndex>{0, 1}));
   EXPECT_EQ(pool->set_replicas(cb, at(1)), (std::vector<ReplicaIndex>{2, 1}));
-  EXPECT_EQ(pool->set_replicas(a, at(2)), (std::vector<ReplicaIndex>{0}));
-  EXPECT_EQ(pool->load(2, at(2)).name, "c");
+  EXPECT_EQ(pool->load(2, at(1)).name, "c");
+  EXPECT_EQ(pool->load(0, at(1)).name, "") << "nothing was under way on a: its place is free";
+  EXPECT_EQ(pool->set_replicas(ab, at(2)), (std::vector<ReplicaIndex>{0, 1}));
+  EXPECT_EQ(pool->set_replicas(other, at(3)), (std::vector<ReplicaIndex>{2})) << "another url is another replica";
+}
+
+TEST(Pool, AReplicaThatIsGoneFreesItsPlaceWithItsLastLease) {
+  auto pool = pool_of({replica("a")}, config::Policy::round_robin);
+  auto lease = admitted(pool->offer(prompt_of(10), at(1)));
+  const ReplicaSpec b[] = {replica("b")}, bc[] = {replica("b"), replica("c")};
+  EXPECT_EQ(pool->set_replicas(b, at(2)), (std::vector<ReplicaIndex>{1}));
+  EXPECT_EQ(pool->load(0, at(2)).in_flight, 1u);
+  EXPECT_EQ(pool->set_replicas(b, at(2)), (std::vector<ReplicaIndex>{1}));
+  lease.end(answer(), at(3));
+  EXPECT_EQ(pool->in_flight(), 0u);
+  EXPECT_EQ(pool->load(0, at(3)).name, "");
+  EXPECT_EQ(pool->set_replicas(bc, at(4)), (std::vector<ReplicaIndex>{1, 0}));
 }
 
 TEST(Pool, WhatNeverReachedAReplicaForWantOfWeirsOwnLeavesNoTraceOfAFailure) {

@@ -1,0 +1,148 @@
+// Settings are swapped whole: what a replica is, what it keeps, and what goes with it.
+#include "proxy/fleet/fleet.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <thread>
+
+#include "proxy/fleet/idle_connections.hpp"
+
+namespace weir::proxy::fleet {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+config::Replica replica(std::string name, std::uint16_t port) {
+  config::Replica one;
+  one.name = std::move(name);
+  one.config = one.name;
+  one.url = {.host = "127.0.0.1", .port = port, .prefix = "", .authority = "127.0.0.1:" + std::to_string(port)};
+  return one;
+}
+
+config::Settings settings_of(std::vector<config::Replica> replicas) {
+  config::Pool pool;
+  pool.name = "chat";
+  pool.replicas = std::move(replicas);
+  config::Settings settings;
+  settings.pools = {pool};
+  return settings;
+}
+
+balancer::Lease lease_on(const World& world) {
+  metrics::wire::RequestFacts facts;
+  auto offered = world.pools.front()->balancer->offer(facts, std::chrono::steady_clock::now());
+  return std::move(std::get<balancer::Admitted>(offered).lease);
+}
+
+const ReplicaRuntime& of(const balancer::Lease& lease) { return *static_cast<ReplicaRuntime*>(lease.subject().get()); }
+
+class FleetTest : public ::testing::Test {
+ protected:
+  metrics::series::Exposition exposition{1, {"0", "test"}};
+};
+
+TEST_F(FleetTest, AReplicaKeepsItsStateOverASwapOfItsSettings) {
+  Fleet fleet(settings_of({replica("a", 1), replica("b", 2)}), exposition, 1);
+  const auto before = fleet.world();
+  before->pools[0]->replicas[0]->state->injection_disabled = true;
+  auto heavier = replica("a", 1);
+  heavier.weight = 3;
+  fleet.adopt(settings_of({heavier, replica("b", 2)}));
+  const auto after = fleet.world();
+  ASSERT_NE(after, before);
+  EXPECT_EQ(after->pools[0]->replicas[0]->state, before->pools[0]->replicas[0]->state);
+  EXPECT_TRUE(after->pools[0]->replicas[0]->state->injection_disabled);
+  EXPECT_EQ(after->pools[0]->replicas[0]->settings.weight, 3);
+  EXPECT_EQ(before->pools[0]->replicas[0]->settings.weight, 1) << "a world never changes";
+  EXPECT_EQ(after->pools[0]->balancer, before->pools[0]->balancer) << "the pool keeps its books";
+}
+
+TEST_F(FleetTest, AReplicaWithAnotherUrlIsANewOne) {
+  Fleet fleet(settings_of({replica("a", 1)}), exposition, 1);
+  const auto before = fleet.world();
+  fleet.adopt(settings_of({replica("a", 2)}));
+  const auto after = fleet.world();
+  EXPECT_NE(after->pools[0]->replicas[0]->state, before->pools[0]->replicas[0]->state);
+  EXPECT_NE(after->pools[0]->replicas[0]->state->id, before->pools[0]->replicas[0]->state->id);
+  EXPECT_EQ(after->pools[0]->replicas[0]->state->address.get()->port(), 2);
+  EXPECT_EQ(of(lease_on(*after)).settings.url.port, 2);
+}
+
+TEST_F(FleetTest, ALeaseOutlivesTheReplicaThatItIsOn) {
+  Fleet fleet(settings_of({replica("a", 1)}), exposition, 1);
+  const auto before = fleet.world();
+  auto lease = lease_on(*before);
+  fleet.adopt(settings_of({replica("b", 2)}));
+  EXPECT_EQ(of(lease).settings.name, "a");
+  EXPECT_EQ(of(lease_on(*before)).settings.name, "b") << "of the old world, too, what is new is chosen";
+  lease.first_token(std::chrono::steady_clock::now());
+  lease.tokens(3);
+  lease.end(balancer::End(balancer::EndCause::answered), std::chrono::steady_clock::now());
+  EXPECT_EQ(before->pools[0]->balancer->in_flight(), 0u);
+}
+
+TEST_F(FleetTest, SeriesOfReplicasThatAreGoneAreExportedNoMore) {
+  Fleet fleet(settings_of({replica("a", 1), replica("b", 2)}), exposition, 1);
+  const auto before = fleet.world();
+  EXPECT_THAT(exposition.text(), HasSubstr("replica=\"b\""));
+  fleet.adopt(settings_of({replica("a", 1), replica("c", 3)}));
+  EXPECT_THAT(exposition.text(), Not(HasSubstr("replica=\"b\"")));
+  EXPECT_THAT(exposition.text(), HasSubstr("replica=\"c\""));
+  // A request that is still under way there counts into its own series, which nobody exports.
+  before->pools[0]->replicas[1]->series->shard(0).output_tokens.add(1);
+}
+
+TEST_F(FleetTest, APoolWithAnotherPolicyBeginsAnew) {
+  auto settings = settings_of({replica("a", 1)});
+  Fleet fleet(settings, exposition, 1);
+  const auto before = fleet.world();
+  settings.pools[0].policy = config::Policy::round_robin;
+  fleet.adopt(settings);
+  EXPECT_NE(fleet.world()->pools[0]->balancer, before->pools[0]->balancer);
+}
+
+// Loops choose, hold and end leases while replicas come, go and move to other addresses.
+TEST_F(FleetTest, IsSwappedUnderLoad) {
+  Fleet fleet(settings_of({replica("a", 1), replica("b", 2)}), exposition, 1);
+  std::atomic<bool> over = false;
+  std::atomic<int> served = 0;
+  const auto loop = [&] {
+    while (!over) {
+      const auto world = fleet.world();
+      auto lease = lease_on(*world);
+      ASSERT_TRUE(lease);
+      ASSERT_FALSE(of(lease).settings.name.empty());
+      ASSERT_TRUE(of(lease).state->address.get());
+      lease.first_token(std::chrono::steady_clock::now());
+      lease.tokens(2);
+      lease.end(balancer::End(balancer::EndCause::answered), std::chrono::steady_clock::now());
+      ++served;
+    }
+  };
+  std::thread one(loop), two(loop);
+  std::uint16_t swaps = 0;
+  for (; swaps < 200 || served < 1000; ++swaps) {
+    const auto port = static_cast<std::uint16_t>(3 + swaps % 5);
+    auto replicas = std::vector{replica("a", 1), replica("b", port)};
+    if (swaps % 3 == 0) replicas.push_back(replica("c" + std::to_string(swaps % 7), 9));
+    fleet.adopt(settings_of(replicas));
+    static_cast<void>(exposition.text());
+  }
+  over = true;
+  one.join();
+  two.join();
+  fleet.adopt(settings_of({replica("a", 1)}));
+  EXPECT_EQ(fleet.in_flight(), 0u);
+  const auto load = fleet.world()->pools[0]->balancer->load(fleet.world()->pools[0]->replicas[0]->index,
+                                                            std::chrono::steady_clock::now());
+  EXPECT_EQ(load.in_flight, 0u);
+  EXPECT_EQ(load.prefill_left, 0u);
+  EXPECT_EQ(load.decode_left, 0u);
+}
+
+}  // namespace
+}  // namespace weir::proxy::fleet
