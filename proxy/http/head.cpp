@@ -2,23 +2,38 @@
 
 #include <algorithm>
 #include <array>
-#include <boost/beast/core/string.hpp>
 #include <charconv>
 
 namespace weir::proxy::http {
 namespace {
 
-bool is_alnum(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9'); }
+/// A set of characters that is asked for each byte of a head.
+class Characters {
+ public:
+  constexpr explicit Characters(std::string_view others) {
+    for (char c = 'a'; c <= 'z'; ++c) add(c);
+    for (char c = 'A'; c <= 'Z'; ++c) add(c);
+    for (char c = '0'; c <= '9'; ++c) add(c);
+    for (const char c : others) add(c);
+  }
+  constexpr bool hold(std::string_view s) const {
+    return std::all_of(s.begin(), s.end(), [this](char c) { return in_[static_cast<unsigned char>(c)]; });
+  }
 
-bool is_token_char(char c) {
-  return is_alnum(c) || std::string_view("!#$%&'*+-.^_`|~").find(c) != std::string_view::npos;
+ private:
+  constexpr void add(char c) { in_[static_cast<unsigned char>(c)] = true; }
+  std::array<bool, 256> in_{};
+};
+
+constexpr Characters token_characters("!#$%&'*+-.^_`|~");
+constexpr Characters host_characters("-._~");
+
+bool is_token(std::string_view s) { return !s.empty() && token_characters.hold(s); }
+
+bool is_value(std::string_view s) {
+  return std::all_of(s.begin(), s.end(),
+                     [](char c) { return c == '\t' || (static_cast<unsigned char>(c) >= 0x20 && c != 0x7f); });
 }
-
-bool is_host_char(char c) { return is_alnum(c) || std::string_view("-._~").find(c) != std::string_view::npos; }
-
-bool is_token(std::string_view s) { return !s.empty() && std::all_of(s.begin(), s.end(), is_token_char); }
-
-bool is_value_char(char c) { return c == '\t' || (static_cast<unsigned char>(c) >= 0x20 && c != 0x7f); }
 
 std::string_view trim(std::string_view s) {
   const auto blank = [](char c) { return c == ' ' || c == '\t'; };
@@ -56,11 +71,11 @@ bool connection_names(const std::vector<HeaderField>& fields, std::string_view n
 
 /// Takes the next line off `rest`. Fails on a line that CRLF does not end, and on a bare CR or NUL inside.
 std::optional<std::string_view> take_line(std::string_view& rest) {
-  const auto end = rest.find("\r\n");
-  if (end == std::string_view::npos) return std::nullopt;
-  const auto line = rest.substr(0, end);
-  if (line.find_first_of(std::string_view("\r\n\0", 3)) != std::string_view::npos) return std::nullopt;
-  rest.remove_prefix(end + 2);
+  const auto end = rest.find('\n');
+  if (end == std::string_view::npos || end == 0 || rest[end - 1] != '\r') return std::nullopt;
+  const auto line = rest.substr(0, end - 1);
+  if (line.find('\r') != std::string_view::npos || line.find('\0') != std::string_view::npos) return std::nullopt;
+  rest.remove_prefix(end + 1);
   return line;
 }
 
@@ -76,7 +91,7 @@ HeadResult<std::vector<HeaderField>> parse_fields(std::string_view rest) {
     const auto colon = line->find(':');
     if (colon == std::string_view::npos || !is_token(line->substr(0, colon))) return HeadError::malformed_line;
     const auto value = trim(line->substr(colon + 1));
-    if (!std::all_of(value.begin(), value.end(), is_value_char)) return HeadError::malformed_line;
+    if (!is_value(value)) return HeadError::malformed_line;
     fields.push_back({line->substr(0, colon), value});
     if (!same_token(fields.back().name, "connection")) continue;
     if (value.size() > connection_left) return HeadError::malformed_line;
@@ -153,7 +168,7 @@ bool valid_host(std::string_view host) {
   if (bracketed) {
     if (port.empty() || !only(name.substr(1), "0123456789abcdefABCDEF:.")) return false;
     port.remove_prefix(1);
-  } else if (name.empty() || !std::all_of(name.begin(), name.end(), is_host_char)) {
+  } else if (name.empty() || !host_characters.hold(name)) {
     return false;
   }
   if (host.size() > 255) return false;
@@ -187,10 +202,6 @@ std::optional<HeadError> settle_target(RequestHead& head) {
 }
 
 }  // namespace
-
-bool same_token(std::string_view a, std::string_view b) {
-  return boost::beast::iequals({a.data(), a.size()}, {b.data(), b.size()});
-}
 
 Refusal refusal_of(HeadError error) {
   switch (error) {

@@ -4,6 +4,7 @@
 // or guessed: what two peers could read in two ways is refused. Views point into the caller's bytes.
 #pragma once
 
+#include <boost/beast/core/string.hpp>
 #include <boost/system/result.hpp>
 #include <cstddef>
 #include <cstdint>
@@ -84,8 +85,13 @@ HeadResult<RequestHead> parse_request_head(std::string_view head);
 /// `to_head`: the request was HEAD, so that no body follows whatever the fields say.
 HeadResult<ResponseHead> parse_response_head(std::string_view head, bool to_head);
 
-/// Case-insensitive equality of ASCII tokens.
-bool same_token(std::string_view a, std::string_view b);
+/// Case-insensitive equality of ASCII tokens. Most that are compared differ in length or in their first letter.
+inline bool same_token(std::string_view a, std::string_view b) {
+  constexpr int letter_case = 'a' ^ 'A';
+  if (a.size() != b.size()) return false;
+  return a.empty() ||
+         (((a[0] ^ b[0]) & ~letter_case) == 0 && boost::beast::iequals({a.data(), a.size()}, {b.data(), b.size()}));
+}
 
 /// A field that belongs to one connection: those RFC 9110 7.6.1 lists, and those this message's Connection names.
 bool is_hop_by_hop(std::string_view name, const std::vector<HeaderField>& fields);
