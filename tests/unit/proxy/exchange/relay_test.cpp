@@ -1,0 +1,482 @@
+// One exchange between a scripted client and scripted replicas: what the relay and the exchange do beside the rules.
+
+#include "proxy/exchange/relay.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/unit/proxy/serve/scripted_proxy.hpp"
+
+namespace weir::proxy::serve {
+namespace {
+
+using metrics::series::Limit;
+using metrics::series::Retry;
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::Not;
+using testing::StartsWith;
+
+constexpr auto nanosecond = std::chrono::nanoseconds(1);
+
+std::uint64_t observations(const metrics::series::Histogram& histogram) {
+  std::uint64_t count = 0;
+  for (std::size_t i = 0; i <= histogram.bounds().size(); ++i) count += histogram.bucket(i);
+  return count;
+}
+
+/// The Content-Length of a request that went to a replica, which is what its body has.
+std::size_t body_sent(const net::Peer& replica) {
+  const auto head = replica.got.find("\r\n\r\n") + 4;
+  const auto length = replica.got.find("Content-Length: ");
+  EXPECT_EQ(std::stoul(replica.got.substr(length + 16)), replica.got.size() - head);
+  return replica.got.size() - head;
+}
+
+// Connecting.
+
+TEST(Connect, TakesAsLongAsTheLimitAllowsAndThenItIs504) {
+  ScriptedProxy proxy;
+  proxy.on_connect[0] = [](net::Peer&) {};
+  const auto client = proxy.client(post(chat(true)));
+  proxy.run();
+  const auto begun = Clock::now();
+  proxy.tick(begun + std::chrono::milliseconds(1900));
+  EXPECT_EQ(client->got, "");
+  proxy.tick(begun + std::chrono::seconds(2));
+  EXPECT_THAT(client->got, AllOf(StartsWith("HTTP/1.1 504 "), HasSubstr("limits.connect")));
+  EXPECT_TRUE(proxy.connections[0].front()->closed());
+  EXPECT_THAT(proxy.log_lines(), ElementsAre(HasSubstr(R"("status":504)")));
+  EXPECT_FALSE(client->closed());
+  proxy.expect_at_rest();
+}
+
+TEST(Connect, ThatIsRefusedIs502) {
+  for (const bool at_once : {false, true}) {
+    ScriptedProxy proxy;
+    proxy.on_connect[0] = [](net::Peer& replica) { replica.refuses(ECONNREFUSED); };
+    if (at_once) proxy.refuses_at_once[0] = ENETUNREACH;
+    const auto client = proxy.client(post(chat(true)));
+    proxy.run();
+    EXPECT_THAT(client->got, StartsWith("HTTP/1.1 502 "));
+    EXPECT_THAT(proxy.log_lines(), ElementsAre(HasSubstr(R"("status":502)")));
+    proxy.expect_at_rest();
+  }
+}
+
+TEST(Connect, ThatFailsLetsAnotherReplicaAnswerAtNoCostToTheBudget) {
+  ScriptedProxy proxy(2, [](config::Settings& settings) { settings.limits.retry_budget = 0; });
+  proxy.on_connect[0] = [](net::Peer& replica) { replica.refuses(ECONNREFUSED); };
+  proxy.plan[1] = {says(streamed_answer())};
+  const auto client = proxy.client(post(chat(true)));
+  proxy.run();
+  EXPECT_TRUE(read_answer(client->got).whole);
+  EXPECT_EQ(read_answer(client->got).status, 200u);
+  EXPECT_EQ(proxy.retries(Retry::connect), 1u);
+}
+
+TEST(Connect, ForWantOfADescriptorIsNoFailureOfTheReplica) {
+  ScriptedProxy proxy;
+  proxy.refuses_at_once[0] = EMFILE;
+  const auto client = proxy.client(post(chat(true)));
+  proxy.run();
+  EXPECT_THAT(client->got, AllOf(StartsWith("HTTP/1.1 503 "), HasSubstr("Retry-After")));
+  EXPECT_EQ(proxy.limit_hits(Limit::descriptors), 1u);
+  EXPECT_THAT(proxy.log_lines(), ElementsAre(HasSubstr(R"("outcome":"rejected")")));
+}
+
+TEST(Connect, EndsWhenTheClientLeaves) {
+  ScriptedProxy proxy;
+  proxy.on_connect[0] = [](net::Peer&) {};
+  const auto client = proxy.client(post(chat(true)));
+  proxy.run();
+  client->ends();
+  proxy.run();
+  EXPECT_TRUE(proxy.connections[0].front()->closed());
+  EXPECT_TRUE(client->closed());
+  EXPECT_THAT(proxy.log_lines(), ElementsAre(HasSubstr(R"("outcome":"client_abort")")));
+  proxy.expect_at_rest();
+}
+
+// The request on its way.
+
+TEST(RequestOut, CountsWhatIsInjectedIntoIt) {
+  ScriptedProxy proxy;
+  proxy.plan[0] = {says(streamed_answer())};
+  const auto client = proxy.client(post(chat(true)));
+  proxy.run();
+  const auto& replica = *proxy.connections[0].front();
+  EXPECT_THAT(replica.got, HasSubstr("include_usage"));
+  EXPECT_GT(body_sent(replica), chat(true).size());
+  EXPECT_EQ(proxy.shard().bytes[0].value(), body_sent(replica));
+  EXPECT_THAT(client->got, Not(HasSubstr("usage")));
+}
+
+TEST(RequestOut, GoesOutInWhateverPiecesTheReplicaTakes) {
+  for (const std::size_t room : {std::size_t{1}, std::size_t{7}, std::size_t{100}, std::size_t{300}}) {
+    ScriptedProxy proxy;
+    proxy.on_connect[0] = [&](net::Peer& replica) {
+      replica.connects();
+      replica.takes_a_round(room);
+    };
+    proxy.plan[0] = {says(streamed_answer())};
+    const auto client = proxy.client(post(chat(true)));
+    proxy.run();
+    EXPECT_TRUE(read_answer(client->got).whole);
+    EXPECT_EQ(proxy.shard().bytes[0].value(), body_sent(*proxy.connections[0].front()));
+  }
+}
+
+TEST(RequestOut, OfManyBytesLeavesOthersTheirTurn) {
+  ScriptedProxy proxy;
+  proxy.plan[0] = {says(whole_answer("200 OK", completion))};
+  const auto body = R"({"model":"m","stream":false,"messages":[{"role":"user","content":")" +
+                    std::string(std::size_t{1} << 20, 'x') + "\"}]}";
+  const auto client = proxy.client(post(body));
+  proxy.run();
+  EXPECT_EQ(read_answer(client->got).body, completion);
+  EXPECT_EQ(body_sent(*proxy.connections[0].front()), body.size());
+}
+
+TEST(RequestOut, AnsweredByHalfIsTakenBackByAResetAndItsConnectionIsNotUsedAgain) {
+  ScriptedProxy proxy;
+  proxy.on_connect[0] = [](net::Peer& replica) {
+    replica.connects();
+    replica.takes_nothing();
+    replica.takes(50);
+    replica.says(whole_answer("413 Too Large", R"({"error":"no"})"));
+  };
+  const auto client = proxy.client(post(chat(false)));
+  proxy.run();
+  EXPECT_THAT(client->got, StartsWith("HTTP/1.1 413 "));
+  EXPECT_EQ(proxy.connections[0].front()->got.size(), 50u);
+  EXPECT_TRUE(proxy.connections[0].front()->closed_by_reset()) << "a FIN would wait behind the request's half";
+  client->says(post(chat(false)));
+  proxy.run();
+  EXPECT_EQ(proxy.connections[0].size(), 2u);
+}
+
+TEST(RequestOut, SentWholeIsClosedByAnEnd) {
+  ScriptedProxy proxy;
+  proxy.plan[0] = {says(whole_answer("200 OK", completion, "Connection: close\r\n"))};
+  proxy.client(post(chat(false)));
+  proxy.run();
+  EXPECT_TRUE(proxy.connections[0].front()->closed());
+  EXPECT_FALSE(proxy.connections[0].front()->closed_by_reset());
+}
+
+TEST(RequestOut, IsTakenBackWhenTheClientLeaves) {
+  for (const bool half : {false, true}) {
+    ScriptedProxy proxy;
+    proxy.on_connect[0] = [&](net::Peer& replica) {
+      replica.connects();
+      if (half) replica.takes_nothing();
+    };
+    const auto client = proxy.client(post(chat(true)));
+    proxy.run();
+    client->breaks();
+    proxy.run();
+    EXPECT_TRUE(proxy.connections[0].front()->closed());
+    EXPECT_EQ(proxy.connections[0].front()->closed_by_reset(), half);
+    EXPECT_THAT(proxy.log_lines(), ElementsAre(HasSubstr(R"("outcome":"client_abort")")));
+    proxy.expect_at_rest();
+  }
+}
+
+// Connections that serve again.
+
+TEST(Reuse, OfAConnectionThatIsQuiet) {
+  ScriptedProxy proxy;
+  proxy.plan[0] = {says(streamed_answer()), says(whole_answer("200 OK", completion))};
+  const auto client = proxy.client(post(chat(true)));
+  proxy.run();
+  client->says(post(chat(false)));
+  proxy.run();
+  EXPECT_EQ(proxy.connections[0].size(), 1u);
+  EXPECT_EQ(whole_requests(proxy.connections[0].front()->got), 2u);
+}
+
+TEST(Reuse, NotOfOneThatWasClosedOrBroughtStrayBytesOrIsOld) {
+  for (int what = 0; what < 4; ++what) {
+    SCOPED_TRACE(what);
+    ScriptedProxy proxy;
+    proxy.plan[0] = {says(whole_answer("200 OK", completion))};
+    const auto client = proxy.client(post(chat(false)));
+    proxy.run();
+    auto& first = *proxy.connections[0].front();
+    EXPECT_FALSE(first.closed());
+    if (what == 0) first.ends();
+    if (what == 1) first.says("HTTP/1.1 408 Too Late\r\n\r\n");
+    if (what == 2) first.breaks();
+    proxy.run();
+    if (what == 3) proxy.tick_in(4);
+    client->says(post(chat(false)));
+    proxy.run();
+    EXPECT_TRUE(first.closed());
+    EXPECT_EQ(proxy.connections[0].size(), 2u);
+    EXPECT_EQ(read_answer(read_answer(client->got).rest).body, completion);
+    EXPECT_EQ(proxy.retries(Retry::stale_connection), 0u);
+  }
+}
+
+TEST(Reuse, OfAStaleOneCostsNothingAndTheNextIsFresh) {
+  ScriptedProxy proxy;
+  proxy.plan[0] = {says(whole_answer("200 OK", completion))};
+  const auto one = proxy.client(post(chat(false)));
+  const auto two = proxy.client(post(chat(false)));
+  proxy.run();
+  ASSERT_EQ(proxy.connections[0].size(), 2u);
+  // Both die when they are written to.
+  const auto both = proxy.connections[0];
+  proxy.plan[0] = {[&](net::Peer& replica) {
+    if (&replica == both[0].get() || &replica == both[1].get()) return replica.breaks();
+    replica.says(whole_answer("200 OK", completion));
+  }};
+  one->says(post(chat(false)));
+  proxy.run();
+  EXPECT_EQ(read_answer(read_answer(one->got).rest).body, completion);
+  EXPECT_EQ(proxy.retries(Retry::stale_connection), 1u) << "one stale connection, and then a fresh one";
+  EXPECT_EQ(proxy.connections[0].size(), 3u);
+  EXPECT_THAT(proxy.log_lines().back(), HasSubstr(R"("attempt":1)"));
+}
+
+// The answer.
+
+TEST(AnswerIn, OfAnUntilCloseBodyThatIsResetIsBroken) {
+  for (const bool reset : {false, true}) {
+    for (const std::string version : {"1.0", "1.1"}) {
+      ScriptedProxy proxy;
+      proxy.plan[0] = {[&](net::Peer& replica) {
+        replica.says("HTTP/1.0 200 OK\r\nContent-Type: application/json\r\n\r\n" + completion);
+        reset ? replica.breaks() : replica.ends();
+      }};
+      const auto client = proxy.client(post(chat(false), "", version));
+      proxy.run();
+      const auto seen = read_answer(client->got);
+      EXPECT_EQ(seen.until_close ? client->closed_by_reset() : !seen.whole, reset);
+      EXPECT_THAT(proxy.log_lines(),
+                  ElementsAre(HasSubstr(reset ? R"("outcome":"upstream_reset")" : R"("outcome":"ok")")));
+    }
+  }
+}
+
+TEST(AnswerIn, ThatWasSentBeforeTheReplicaStoppedReadingIsRelayed) {
+  ScriptedProxy proxy;
+  proxy.on_connect[0] = [](net::Peer& replica) {
+    replica.connects();
+    replica.says(whole_answer("401 Unauthorized", R"({"error":"key"})"));
+    replica.ends();
+  };
+  const auto client = proxy.client(post(chat(false)));
+  proxy.run();
+  EXPECT_THAT(client->got, StartsWith("HTTP/1.1 401 "));
+}
+
+TEST(AnswerIn, HoldsNoRetryOnceItFlows) {
+  ScriptedProxy proxy(2);
+  proxy.plan[0] = {says(whole_answer("503 Busy", "{}"))};
+  proxy.plan[1] = {says(stream_head + chunk_of(event("a")))};
+  const auto client = proxy.client(post(chat(true)));
+  proxy.run();
+  EXPECT_THAT(client->got, StartsWith("HTTP/1.1 200 "));
+  EXPECT_FALSE(read_answer(client->got).whole);
+  auto& budget = proxy.fleet.retries();
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE(budget.take(1)) << i;
+  EXPECT_FALSE(budget.take(1));
+}
+
+TEST(AnswerIn, HoldsARetryUntilItFlows) {
+  ScriptedProxy proxy(2);
+  proxy.plan[0] = {says(whole_answer("503 Busy", "{}"))};
+  proxy.plan[1] = {[](net::Peer&) {}};
+  const auto client = proxy.client(post(chat(true)));
+  proxy.run();
+  auto& budget = proxy.fleet.retries();
+  for (int i = 0; i < 2; ++i) EXPECT_TRUE(budget.take(1));
+  EXPECT_FALSE(budget.take(1));
+  client->breaks();
+  proxy.run();
+  EXPECT_TRUE(budget.take(1));
+}
+
+TEST(AnswerIn, IsReadToItsEndAfterAHangUp) {
+  ScriptedProxy proxy;
+  proxy.plan[0] = {[](net::Peer& replica) {
+    replica.says("HTTP/1.0 200 OK\r\nContent-Type: application/json\r\n\r\n" + completion);
+    replica.ends();
+  }};
+  const auto client = proxy.client(post(chat(false)));
+  proxy.run();
+  EXPECT_TRUE(read_answer(client->got).whole);
+}
+
+TEST(AnswerIn, OfManyBytesLeavesOthersTheirTurn) {
+  ScriptedProxy proxy;
+  const std::string body(std::size_t{1} << 20, 'x');
+  proxy.plan[0] = {says(whole_answer("200 OK", body))};
+  const auto client = proxy.client(post(chat(false)));
+  proxy.run();
+  EXPECT_EQ(read_answer(client->got).body, body);
+}
+
+// A client that is slow.
+
+/// A stream under way whose client has room for nothing more.
+struct SlowClient {
+  explicit SlowClient(std::size_t read_ahead = std::size_t{1} << 20)
+      : proxy(1, [read_ahead](config::Settings& settings) { settings.limits.read_ahead = read_ahead; }) {
+    proxy.plan[0] = {says(stream_head + chunk_of(event("a")))};
+    client = proxy.client(post(chat(true)));
+    proxy.run();
+    replica = proxy.connections[0].front();
+    client->takes_nothing();
+    client->unacknowledged = 1000;
+  }
+  void bursts(const std::string& bytes) {
+    replica->says(bytes);
+    proxy.run();
+  }
+  ScriptedProxy proxy;
+  std::shared_ptr<net::Peer> client, replica;
+};
+
+TEST(SlowClient, IsCutOnceItHasTakenNothingForTheLimit) {
+  SlowClient slow;
+  slow.bursts(chunk_of(event("b")));
+  const auto burst = Clock::now();
+  slow.proxy.tick(burst + std::chrono::seconds(119));
+  EXPECT_FALSE(slow.client->closed());
+  slow.proxy.tick(burst + std::chrono::seconds(150));
+  EXPECT_TRUE(slow.client->closed());
+  EXPECT_TRUE(slow.replica->closed());
+  EXPECT_EQ(slow.proxy.limit_hits(Limit::client_stall), 1u);
+  slow.proxy.expect_at_rest();
+}
+
+TEST(SlowClient, IsSlowOnlyFromTheBurstOn) {
+  SlowClient slow;
+  const auto before = Clock::now();
+  slow.bursts(chunk_of(event("b")));
+  slow.proxy.tick(before + std::chrono::seconds(120) - nanosecond);
+  EXPECT_FALSE(slow.client->closed());
+}
+
+TEST(SlowClient, IsNotLookedAtBeforeAQuarterOfTheLimit) {
+  SlowClient slow;
+  slow.bursts(chunk_of(event("b")));
+  const auto burst = Clock::now();
+  slow.client->unacknowledged = 900;
+  slow.proxy.tick(burst + std::chrono::seconds(29));
+  slow.proxy.tick(burst + std::chrono::seconds(30));  // Seen: it has taken 100 bytes, now.
+  slow.proxy.tick(burst + std::chrono::seconds(149));
+  EXPECT_FALSE(slow.client->closed());
+  slow.proxy.tick(burst + std::chrono::seconds(190));
+  EXPECT_TRUE(slow.client->closed());
+}
+
+TEST(SlowClient, HasMadeProgressWhenAFlushWroteSomething) {
+  SlowClient slow;
+  slow.bursts(chunk_of(event("b")));
+  const auto before = Clock::now();
+  slow.client->takes(5);
+  slow.proxy.run();
+  slow.proxy.tick(before + std::chrono::seconds(120) - nanosecond);
+  EXPECT_FALSE(slow.client->closed());
+  slow.proxy.tick_in(160);
+  EXPECT_TRUE(slow.client->closed());
+}
+
+TEST(SlowClient, GetsTheRestOfAnAnswerThatIsOver) {
+  SlowClient slow;
+  slow.bursts(chunk_of(event("b")) + stream_end);
+  EXPECT_FALSE(read_answer(slow.client->got).whole);
+  EXPECT_EQ(slow.proxy.log_lines().size(), 0u) << "it is not over for the client";
+  slow.client->takes_a_round(7);
+  slow.client->takes(7);
+  slow.proxy.run();
+  EXPECT_TRUE(read_answer(slow.client->got).whole);
+  EXPECT_EQ(slow.proxy.log_lines().size(), 1u);
+  slow.client->says(post(chat(true)));
+  slow.client->takes(net::Peer::any);
+  slow.proxy.run();
+  EXPECT_EQ(slow.proxy.connections[0].size(), 1u) << "the replica's connection was free all the while";
+}
+
+TEST(SlowClient, PausesTheReplicaAtReadAheadAndGoesOnAtHalfOfIt) {
+  SlowClient slow(1000);
+  slow.bursts(chunk_of(std::string(1000, ':') + "\n\n"));
+  slow.bursts(chunk_of(event("b")) + stream_end);
+  EXPECT_GT(slow.replica->unread(), 0u);
+  slow.client->takes(400);
+  slow.proxy.run();
+  EXPECT_GT(slow.replica->unread(), 0u);
+  slow.client->takes(200);
+  slow.proxy.run();
+  EXPECT_EQ(slow.replica->unread(), 0u);
+  slow.client->takes(net::Peer::any);
+  slow.proxy.run();
+  EXPECT_TRUE(read_answer(slow.client->got).whole);
+  EXPECT_THAT(slow.proxy.log_lines().front(), Not(HasSubstr(R"("paused_s":0,)")));
+}
+
+TEST(SlowClient, HasNoGapsMeasuredInWhatGatheredWhileItPaused) {
+  SlowClient slow(1000);
+  const auto before = observations(slow.proxy.shard().inter_chunk_latency);
+  slow.bursts(chunk_of(std::string(1000, ':') + "\n\n"));
+  // More than two reads' worth, of which none tells when its tokens came.
+  std::string gathered;
+  while (gathered.size() < 2 * exchange::Loop::read_size + 1000) gathered += chunk_of(event(std::string(500, 'b')));
+  slow.bursts(gathered);
+  slow.client->takes(net::Peer::any);
+  slow.proxy.run();
+  EXPECT_EQ(slow.replica->unread(), 0u);
+  EXPECT_EQ(observations(slow.proxy.shard().inter_chunk_latency), before);
+  slow.bursts(chunk_of(event("c")));
+  slow.bursts(chunk_of(event("d")));
+  EXPECT_GE(observations(slow.proxy.shard().inter_chunk_latency), before + 1) << "the backlog is over";
+}
+
+TEST(SlowClient, ThatLeavesTakesItsStreamAlong) {
+  for (const bool while_writing : {false, true}) {
+    SlowClient slow;
+    slow.bursts(chunk_of(event("b")));
+    slow.client->breaks();
+    if (while_writing) slow.client->takes(5);
+    slow.proxy.run();
+    EXPECT_TRUE(slow.replica->closed());
+    EXPECT_TRUE(slow.client->closed());
+    EXPECT_THAT(slow.proxy.log_lines(), ElementsAre(HasSubstr(R"("outcome":"client_abort")")));
+    slow.proxy.expect_at_rest();
+  }
+}
+
+// Deadlines of the answer.
+
+TEST(Deadline, OfTheFirstTokenIs504) {
+  ScriptedProxy proxy;
+  proxy.plan[0] = {[](net::Peer&) {}};
+  const auto client = proxy.client(post(chat(true)));
+  proxy.run();
+  proxy.tick_in(299);
+  EXPECT_EQ(client->got, "");
+  proxy.tick_in(300);
+  EXPECT_THAT(client->got, StartsWith("HTTP/1.1 504 "));
+  EXPECT_TRUE(proxy.connections[0].front()->closed());
+}
+
+TEST(Deadline, BetweenTokensBreaksTheStream) {
+  ScriptedProxy proxy;
+  proxy.plan[0] = {says(stream_head + chunk_of(event("a")))};
+  const auto client = proxy.client(post(chat(true)));
+  proxy.run();
+  proxy.tick_in(119);
+  EXPECT_FALSE(client->closed());
+  proxy.tick_in(120);
+  EXPECT_TRUE(client->closed());
+  EXPECT_FALSE(read_answer(client->got).whole);
+  EXPECT_THAT(proxy.log_lines(), ElementsAre(HasSubstr(R"("outcome":"timeout")")));
+}
+
+}  // namespace
+}  // namespace weir::proxy::serve

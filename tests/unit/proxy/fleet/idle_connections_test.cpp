@@ -1,0 +1,94 @@
+#include "proxy/fleet/idle_connections.hpp"
+
+#include <gtest/gtest.h>
+
+#include "tests/unit/proxy/net/scripted_channel.hpp"
+
+namespace weir::proxy::fleet {
+namespace {
+
+using std::chrono::seconds;
+
+class Idle : public testing::Test {
+ protected:
+  static metrics::Moment at(int second) { return metrics::Moment(seconds(1000 + second)); }
+  std::shared_ptr<net::Peer> put(const ReplicaRuntime& replica, int second) {
+    auto peer = std::make_shared<net::Peer>(calls);
+    idle.put(replica, std::make_unique<net::ScriptedChannel>(peer), at(second));
+    return peer;
+  }
+  /// Which of these was given out; -1: none.
+  int taken(const ReplicaRuntime& replica, int second, std::vector<std::shared_ptr<net::Peer>> peers) {
+    const auto channel = idle.take(replica, at(second));
+    if (!channel) return -1;
+    const std::string_view mark = "!";
+    EXPECT_EQ(channel->write({&mark, 1}, 0), 1);
+    for (std::size_t i = 0; i < peers.size(); ++i)
+      if (peers[i]->got == "!") return static_cast<int>(i);
+    return -2;
+  }
+  net::Calls calls;
+  ReplicaRuntime one, other;
+  IdleConnections idle{3, seconds(4)};
+};
+
+TEST_F(Idle, GivesTheYoungestOut) {
+  const auto old = put(one, 0), young = put(one, 1);
+  EXPECT_EQ(taken(one, 2, {old, young}), 1);
+  EXPECT_EQ(taken(one, 2, {old}), 0);
+  EXPECT_EQ(idle.take(one, at(2)), nullptr);
+}
+
+TEST_F(Idle, GivesNoneOfAnotherReplicaOut) {
+  const auto peer = put(one, 0);
+  EXPECT_EQ(idle.take(other, at(0)), nullptr);
+  EXPECT_FALSE(peer->closed());
+}
+
+TEST_F(Idle, GivesNonePastItsAgeOut) {
+  const auto peer = put(one, 0);
+  EXPECT_EQ(idle.take(one, at(4)), nullptr);
+  EXPECT_TRUE(peer->closed());
+  put(one, 0);
+  EXPECT_NE(idle.take(one, at(3)), nullptr);
+}
+
+TEST_F(Idle, GivesNoneOutThatIsNotQuiet) {
+  const auto quiet = put(one, 0), stray = put(one, 0), closed = put(one, 0);
+  stray->says("HTTP/1.1 408 Request Timeout\r\n\r\n");
+  closed->ends();
+  stray->report();
+  closed->report();
+  EXPECT_EQ(taken(one, 1, {quiet, stray, closed}), 0) << "two in a row are stale";
+  EXPECT_TRUE(stray->closed() && closed->closed());
+}
+
+TEST_F(Idle, KeepsSoManyOfEachAndClosesTheOldest) {
+  const auto oldest = put(one, 0);
+  const auto apart = put(other, 0);
+  std::vector<std::shared_ptr<net::Peer>> kept;
+  for (int i = 0; i < 3; ++i) kept.push_back(put(one, 1));
+  EXPECT_TRUE(oldest->closed());
+  EXPECT_FALSE(apart->closed());
+  for (const auto& peer : kept) EXPECT_FALSE(peer->closed());
+}
+
+TEST_F(Idle, DropsTheOld) {
+  const auto old = put(one, 0), young = put(one, 1), apart = put(other, 0);
+  idle.drop_old(at(3));
+  EXPECT_FALSE(old->closed());
+  idle.drop_old(at(4));
+  EXPECT_TRUE(old->closed() && apart->closed());
+  EXPECT_FALSE(young->closed());
+}
+
+TEST_F(Idle, KeepsNoneWhereNoneMayBeKept) {
+  IdleConnections none(0, seconds(4));
+  const auto peer = std::make_shared<net::Peer>(calls);
+  none.put(one, std::make_unique<net::ScriptedChannel>(peer), at(0));
+  EXPECT_TRUE(peer->closed());
+  EXPECT_EQ(none.take(one, at(0)), nullptr);
+}
+
+}  // namespace
+}  // namespace weir::proxy::fleet

@@ -1,0 +1,198 @@
+#include "proxy/net/poller.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace weir::proxy::net {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+struct Noting final : Watcher {
+  void ready(std::uint32_t tag, std::uint32_t events) override {
+    told.emplace_back(tag, events);
+    if (then) then();
+  }
+  void approach(std::uint32_t, int) const override {}
+  std::vector<std::pair<std::uint32_t, std::uint32_t>> told;
+  std::function<void()> then;
+};
+
+struct Pair {
+  Pair() {
+    int fds[2];
+    EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds), 0);
+    near.reset(fds[0]);
+    far.reset(fds[1]);
+  }
+  void says(std::string_view bytes) const {
+    EXPECT_EQ(::send(far.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL), static_cast<ssize_t>(bytes.size()));
+  }
+  UniqueFd near, far;
+};
+
+class Polling : public testing::Test {
+ protected:
+  Polling() { poller.start(context); }
+  ~Polling() override { poller.stop(); }
+  void poll() {
+    while (context.poll() > 0) {
+    }
+  }
+  Poller poller;
+  boost::asio::io_context context{1};
+  Noting watcher;
+};
+
+TEST_F(Polling, TellsAnEdgeOnce) {
+  const Pair pair;
+  Poller::Registration registration(poller, pair.near.get());
+  registration.attach(watcher, 7);
+  poll();
+  EXPECT_THAT(watcher.told, ElementsAre(std::pair(7u, std::uint32_t{EPOLLOUT})));
+  poll();
+  EXPECT_EQ(watcher.told.size(), 1u);
+  pair.says("x");
+  poll();
+  ASSERT_EQ(watcher.told.size(), 2u);
+  EXPECT_NE(watcher.told.back().second & EPOLLIN, 0u);
+  poll();
+  EXPECT_EQ(watcher.told.size(), 2u) << "nothing came since, though nothing was read";
+  pair.says("y");
+  poll();
+  EXPECT_EQ(watcher.told.size(), 3u);
+}
+
+TEST_F(Polling, NotesWhatNobodyWatches) {
+  Pair pair;
+  Poller::Registration registration(poller, pair.near.get());
+  pair.says("x");
+  poll();
+  EXPECT_NE(registration.noted() & EPOLLIN, 0u);
+  registration.use_up(EPOLLIN);
+  EXPECT_EQ(registration.noted() & EPOLLIN, 0u);
+  EXPECT_NE(registration.noted() & EPOLLOUT, 0u) << "the rest stays noted";
+  registration.attach(watcher, 0);
+  poll();
+  EXPECT_THAT(watcher.told, IsEmpty());
+  registration.detach();
+  pair.far.reset();
+  poll();
+  EXPECT_THAT(watcher.told, IsEmpty());
+  EXPECT_NE(registration.noted() & EPOLLRDHUP, 0u);
+}
+
+TEST_F(Polling, KeepsItsRegistrationFromWatcherToWatcher) {
+  const Pair pair;
+  Poller::Registration registration(poller, pair.near.get());
+  Noting other;
+  registration.attach(watcher, 1);
+  registration.attach(other, 2);
+  poll();
+  EXPECT_THAT(watcher.told, IsEmpty());
+  EXPECT_THAT(other.told, ElementsAre(std::pair(2u, std::uint32_t{EPOLLOUT})));
+}
+
+TEST_F(Polling, DropsEventsOfARegistrationThatEndedInTheSameBatch) {
+  const Pair one, other;
+  Noting next;
+  std::optional<Poller::Registration> a, b, successor;
+  a.emplace(poller, one.near.get());
+  b.emplace(poller, other.near.get());
+  // Whoever is told first ends the other, and a third takes its slot.
+  const Pair third;
+  Noting first, second;
+  const auto end = [&](std::optional<Poller::Registration>& registration) {
+    registration.reset();
+    successor.emplace(poller, third.near.get());
+    successor->attach(next, 9);
+  };
+  first.then = [&] {
+    if (b && !successor) end(b);
+  };
+  second.then = [&] {
+    if (a && !successor) end(a);
+  };
+  a->attach(first, 1);
+  b->attach(second, 2);
+  one.says("x");
+  other.says("x");
+  // In one batch: the context runs one handler.
+  EXPECT_EQ(context.poll_one(), 1u);
+  EXPECT_EQ(first.told.size() + second.told.size(), 1u);
+  EXPECT_THAT(next.told, IsEmpty()) << "it was told of another's event";
+  EXPECT_EQ(successor->noted(), 0u);
+  poll();
+  EXPECT_THAT(next.told, ElementsAre(std::pair(9u, std::uint32_t{EPOLLOUT})));
+}
+
+TEST_F(Polling, TellsAgainAfterOthersHadTheirTurn) {
+  const Pair pair;
+  Poller::Registration registration(poller, pair.near.get());
+  registration.attach(watcher, 3);
+  poll();
+  watcher.told.clear();
+  registration.again(EPOLLIN);
+  registration.again(EPOLLOUT);
+  EXPECT_THAT(watcher.told, IsEmpty()) << "not within the call";
+  poll();
+  EXPECT_THAT(watcher.told, ElementsAre(std::pair(3u, std::uint32_t{EPOLLIN}), std::pair(3u, std::uint32_t{EPOLLOUT})));
+  poll();
+  EXPECT_EQ(watcher.told.size(), 2u);
+}
+
+TEST_F(Polling, TellsAgainFromWithinAgain) {
+  const Pair pair;
+  Poller::Registration registration(poller, pair.near.get());
+  registration.attach(watcher, 0);
+  poll();
+  watcher.told.clear();
+  watcher.then = [&] {
+    if (watcher.told.size() < 5) registration.again(EPOLLIN);
+  };
+  registration.again(EPOLLIN);
+  poll();
+  EXPECT_EQ(watcher.told.size(), 5u);
+}
+
+TEST_F(Polling, TellsNobodyAgainWhoseRegistrationHasEnded) {
+  const Pair pair, later;
+  std::optional<Poller::Registration> registration;
+  registration.emplace(poller, pair.near.get());
+  registration->again(EPOLLIN);
+  registration.reset();
+  registration.emplace(poller, later.near.get());
+  registration->attach(watcher, 0);
+  poll();
+  EXPECT_THAT(watcher.told, ElementsAre(std::pair(0u, std::uint32_t{EPOLLOUT})));
+}
+
+TEST_F(Polling, TellsAllOfManyMoreThanOneBatch) {
+  const std::vector<Pair> pairs(150);
+  std::vector<std::unique_ptr<Poller::Registration>> registrations;
+  for (std::size_t i = 0; i < pairs.size(); ++i) {
+    registrations.push_back(std::make_unique<Poller::Registration>(poller, pairs[i].near.get()));
+    registrations.back()->attach(watcher, static_cast<std::uint32_t>(i));
+  }
+  poll();
+  std::vector<bool> told(pairs.size());
+  for (const auto& [tag, events] : watcher.told) told[tag] = true;
+  EXPECT_EQ(std::count(told.begin(), told.end(), true), 150);
+}
+
+TEST_F(Polling, BreaksADescriptorThatCannotBePolled) {
+  const Poller::Registration registration(poller, -1);
+  EXPECT_NE(registration.noted() & EPOLLERR, 0u);
+}
+
+}  // namespace
+}  // namespace weir::proxy::net

@@ -1,0 +1,214 @@
+#include "proxy/net/socket_channel.hpp"
+
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include <array>
+#include <string>
+
+namespace weir::proxy::net {
+namespace {
+
+/// A channel and the far end of its socket: a pair of the system's, or two ends of a TCP connection over loopback.
+class Socket : public testing::Test {
+ protected:
+  Socket() { poller.start(context); }
+  ~Socket() override { poller.stop(); }
+  void make_pair() {
+    int fds[2];
+    ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds), 0);
+    far.reset(fds[1]);
+    channel = std::make_unique<SocketChannel>(poller, clock, UniqueFd(fds[0]));
+    poll();
+  }
+  void make_connection() {
+    const UniqueFd listener(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof address;
+    ASSERT_EQ(::bind(listener.get(), reinterpret_cast<sockaddr*>(&address), size), 0);
+    ASSERT_EQ(::listen(listener.get(), 1), 0);
+    ASSERT_EQ(::getsockname(listener.get(), reinterpret_cast<sockaddr*>(&address), &size), 0);
+    channel = connector.connect({boost::asio::ip::address_v4::loopback(), ntohs(address.sin_port)});
+    ASSERT_NE(channel, nullptr);
+    far.reset(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    ASSERT_TRUE(far);
+    poll();
+  }
+  void poll() {
+    while (context.poll() > 0) {
+    }
+  }
+  void says(std::string_view bytes) {
+    EXPECT_EQ(::send(far.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL), static_cast<ssize_t>(bytes.size()));
+    poll();
+  }
+  /// What the far end reads: bytes, or "" at the end, or an error's name.
+  std::string heard() const {
+    std::array<char, 256> bytes;
+    const auto size = ::recv(far.get(), bytes.data(), bytes.size(), 0);
+    if (size < 0) return errno == ECONNRESET ? "reset" : errno == EAGAIN ? "nothing yet" : "error";
+    return {bytes.data(), static_cast<std::size_t>(size)};
+  }
+  Channel::Read read(std::size_t size) {
+    const auto read = channel->read(std::span(buffer).first(size));
+    return read;
+  }
+
+  Poller poller;
+  boost::asio::io_context context{1};
+  ArrivalClock clock{config::ReadClock::kernel};
+  SocketConnector connector{poller, clock};
+  std::unique_ptr<Channel> channel;
+  UniqueFd far;
+  std::array<char, 64> buffer{};
+};
+
+TEST_F(Socket, MayBeReadUntilAReadHasEmptiedIt) {
+  make_pair();
+  EXPECT_FALSE(channel->may_read());
+  says("abcd");
+  EXPECT_TRUE(channel->may_read());
+  EXPECT_EQ(read(2).size, 2);
+  EXPECT_TRUE(channel->may_read()) << "a read that fills its buffer leaves the rest unknown";
+  EXPECT_EQ(read(3).size, 2);
+  EXPECT_FALSE(channel->may_read()) << "a short read has emptied it";
+}
+
+TEST_F(Socket, MayNotBeReadAfterAReadThatFoundNothing) {
+  make_pair();
+  says("ab");
+  EXPECT_EQ(read(2).size, 2);
+  EXPECT_EQ(read(2).size, -1);
+  EXPECT_EQ(errno, EAGAIN);
+  EXPECT_FALSE(channel->may_read());
+}
+
+TEST_F(Socket, StaysHungUp) {
+  make_pair();
+  says("ab");
+  far.reset();
+  poll();
+  EXPECT_TRUE(channel->hung_up());
+  EXPECT_EQ(read(10).size, 2);
+  EXPECT_TRUE(channel->may_read()) << "the end is still to be read";
+  EXPECT_EQ(read(10).size, 0);
+}
+
+TEST_F(Socket, IsQuietWhereNothingIsUnread) {
+  make_pair();
+  EXPECT_TRUE(channel->is_quiet());
+  says("ab");
+  EXPECT_FALSE(channel->is_quiet());
+  EXPECT_EQ(read(2).size, 2);
+  EXPECT_TRUE(channel->may_read());
+  EXPECT_TRUE(channel->is_quiet()) << "what is noted was read";
+  EXPECT_FALSE(channel->may_read());
+  far.reset();
+  poll();
+  EXPECT_FALSE(channel->is_quiet());
+}
+
+TEST_F(Socket, IsNotQuietOnceThePeerHasClosedItsHalf) {
+  make_pair();
+  ::shutdown(far.get(), SHUT_WR);
+  poll();
+  EXPECT_FALSE(channel->is_quiet());
+}
+
+TEST_F(Socket, WritesFromAnOffsetAcrossPieces) {
+  make_pair();
+  const std::array<std::string_view, 4> pieces{"abc", "", "def", "gh"};
+  EXPECT_EQ(channel->write(pieces, 2), 6);
+  EXPECT_EQ(heard(), "cdefgh");
+  EXPECT_EQ(channel->write(std::span(pieces).first(1), 1), 2);
+  EXPECT_EQ(heard(), "bc");
+}
+
+TEST_F(Socket, WritesNoMoreThanItsShareInARow) {
+  make_pair();
+  const int room = 1 << 20;
+  ::setsockopt(far.get(), SOL_SOCKET, SO_RCVBUF, &room, sizeof room);
+  const std::string much(Channel::bytes_in_a_row + 1000, 'x');
+  const std::array<std::string_view, 2> pieces{"a", much};
+  EXPECT_LE(channel->write(pieces, 0), static_cast<ssize_t>(Channel::bytes_in_a_row));
+  const std::string_view one = much;
+  EXPECT_LE(channel->write({&one, 1}, 0), static_cast<ssize_t>(Channel::bytes_in_a_row));
+}
+
+TEST_F(Socket, TellsOfAPeerThatIsGoneByAnErrorAndNoSignal) {
+  make_pair();
+  far.reset();
+  const std::array<std::string_view, 2> pieces{"a", "b"};
+  EXPECT_EQ(channel->write(pieces, 0), -1);
+  EXPECT_EQ(errno, EPIPE);
+  EXPECT_EQ(channel->write(std::span(pieces).first(1), 0), -1);
+}
+
+TEST_F(Socket, EndsWritingAndStillReads) {
+  make_pair();
+  channel->end_writing();
+  EXPECT_EQ(heard(), "");
+  says("x");
+  EXPECT_EQ(read(10).size, 1);
+}
+
+TEST_F(Socket, StampsWithTheArrivalNotTheRead) {
+  make_connection();
+  says("x");
+  const auto after = std::chrono::steady_clock::now();
+  while (std::chrono::steady_clock::now() - after < std::chrono::milliseconds(2)) {
+  }
+  const auto got = read(10);
+  ASSERT_EQ(got.size, 1);
+  EXPECT_LT(got.at, after + std::chrono::milliseconds(1));
+}
+
+TEST_F(Socket, ClosesByAnEnd) {
+  make_connection();
+  EXPECT_EQ(channel->connect_error(), 0);
+  channel.reset();
+  EXPECT_EQ(heard(), "");
+}
+
+TEST_F(Socket, ClosesByAResetWhereThatIsAskedFor) {
+  make_connection();
+  channel->reset_on_close();
+  EXPECT_EQ(heard(), "nothing yet");
+  channel.reset();
+  EXPECT_EQ(heard(), "reset");
+}
+
+TEST_F(Socket, KnowsWhatIsNotAcknowledged) {
+  make_connection();
+  const std::string much(1 << 16, 'x');
+  const std::string_view all = much;
+  ssize_t sent = 0;
+  for (ssize_t size = 0; (size = channel->write({&all, 1}, 0)) > 0;) sent += size;
+  // The far end's system has room for only a part of it.
+  EXPECT_GT(channel->unacknowledged(), 0);
+  EXPECT_LE(channel->unacknowledged(), sent);
+}
+
+TEST_F(Socket, TellsWhyItCouldNotConnect) {
+  UniqueFd taken(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));  // Bound, and not listening.
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof address;
+  ASSERT_EQ(::bind(taken.get(), reinterpret_cast<sockaddr*>(&address), size), 0);
+  ASSERT_EQ(::getsockname(taken.get(), reinterpret_cast<sockaddr*>(&address), &size), 0);
+  channel = connector.connect({boost::asio::ip::address_v4::loopback(), ntohs(address.sin_port)});
+  if (!channel) {
+    EXPECT_EQ(errno, ECONNREFUSED);
+    return;
+  }
+  poll();
+  EXPECT_TRUE(channel->hung_up());
+  EXPECT_EQ(channel->connect_error(), ECONNREFUSED);
+}
+
+}  // namespace
+}  // namespace weir::proxy::net

@@ -1,0 +1,311 @@
+// weir's data path on scripted channels: a real loop with real sessions, exchanges and relays; the test is the clients,
+// the replicas and the clock's tick. Nothing runs on a thread of its own but the writer of the request log.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <spdlog/spdlog.h>
+#include <sys/mman.h>
+
+#include <array>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "metrics/ticks.hpp"
+#include "proxy/exchange/loop.hpp"
+#include "proxy/net/unique_fd.hpp"
+#include "proxy/serve/session.hpp"
+#include "tests/unit/proxy/net/scripted_channel.hpp"
+
+namespace weir::proxy::serve {
+
+using Clock = std::chrono::steady_clock;
+using Plan = std::vector<std::function<void(net::Peer&)>>;
+
+/// An answer as a client reads it from `bytes`.
+struct ClientView {
+  unsigned status = 0;
+  std::string head, body;
+  bool whole = false;        ///< Its framing came to its end.
+  bool until_close = false;  ///< Only the end of the connection ends it: whole if that is no reset.
+  std::string rest;          ///< What follows it.
+};
+
+inline ClientView read_answer(std::string_view bytes) {
+  ClientView view;
+  const auto end = bytes.find("\r\n\r\n");
+  if (end == std::string_view::npos) return view;
+  view.head = bytes.substr(0, end + 4);
+  view.status = static_cast<unsigned>(std::stoul(view.head.substr(9, 3)));
+  bytes.remove_prefix(end + 4);
+  if (const auto length = view.head.find("Content-Length: "); length != std::string::npos) {
+    const auto size = std::stoul(view.head.substr(length + 16));
+    view.body = bytes.substr(0, size);
+    view.whole = view.body.size() == size;
+    view.rest = bytes.substr(view.body.size());
+  } else if (view.head.find("Transfer-Encoding: chunked") != std::string::npos) {
+    while (!view.whole) {
+      const auto line = bytes.find("\r\n");
+      if (line == std::string_view::npos) break;
+      const auto size = std::stoul(std::string(bytes.substr(0, line)), nullptr, 16);
+      bytes.remove_prefix(line + 2);
+      view.body += bytes.substr(0, size);
+      if (bytes.size() < size + 2) break;
+      bytes.remove_prefix(size + 2);
+      view.whole = size == 0;
+    }
+    if (view.whole) view.rest = bytes;
+  } else {
+    view.body = bytes;
+    view.until_close = true;
+  }
+  return view;
+}
+
+/// How many whole requests, each with a Content-Length or no body, are in `bytes`.
+inline std::size_t whole_requests(std::string_view bytes) {
+  std::size_t count = 0;
+  for (;;) {
+    const auto end = bytes.find("\r\n\r\n");
+    if (end == std::string_view::npos) return count;
+    const auto head = bytes.substr(0, end + 4);
+    const auto length = head.find("Content-Length: ");
+    const auto size = length == std::string_view::npos ? 0 : std::stoul(std::string(head.substr(length + 16, 12)));
+    if (bytes.size() < end + 4 + size) return count;
+    bytes.remove_prefix(end + 4 + size);
+    ++count;
+  }
+}
+
+class ScriptedProxy {
+ public:
+  using Change = std::function<void(config::Settings&)>;
+
+  explicit ScriptedProxy(std::size_t replicas = 1, const Change& change = {})
+      : settings_(settings_of(replicas, change)) {
+    spdlog::set_level(spdlog::level::off);
+    loop.connector = std::make_unique<Connector>(*this);
+    for (const auto& pool : fleet.pools())
+      for (std::size_t i = 0; i < pool->replicas.size(); ++i)
+        pool->replicas[i]->address.set(
+            boost::asio::ip::tcp::endpoint(boost::asio::ip::address_v4::loopback(), static_cast<std::uint16_t>(1 + i)));
+  }
+  /// Ends what is still under way: nobody else would.
+  ~ScriptedProxy() {
+    shared.cutting = true;
+    tick(Clock::now());
+    tick_in(10);
+    EXPECT_EQ(shared.connections.load(), 0u);
+    spdlog::set_level(log_level_);
+  }
+  ScriptedProxy(const ScriptedProxy&) = delete;
+  ScriptedProxy& operator=(const ScriptedProxy&) = delete;
+
+  /// A client connects.
+  std::shared_ptr<net::Peer> client() {
+    auto peer = std::make_shared<net::Peer>(calls);
+    peers_.push_back({peer, nullptr, 0});
+    shared.connections.fetch_add(1);
+    loop.connections.fetch_add(1);
+    start_session(loop, std::make_unique<net::ScriptedChannel>(peer));
+    return peer;
+  }
+  /// A client connects and sends this.
+  std::shared_ptr<net::Peer> client(std::string_view bytes, std::size_t piece = net::Peer::any) {
+    auto peer = client();
+    peer->says(bytes, piece);
+    return peer;
+  }
+
+  /// Lets all happen that can happen without a deadline.
+  void run() {
+    for (int rounds = 0; rounds < 100'000; ++rounds) {
+      if (!turn()) return;
+    }
+    ADD_FAILURE() << "it does not come to rest";
+  }
+  /// One report of each peer. False: nothing was to be done.
+  bool turn() {
+    bool any = loop.context.poll() > 0;
+    for (std::size_t i = 0; i < peers_.size(); ++i) {  // Connections are added meanwhile.
+      act(i);
+      const auto peer = peers_[i].peer;
+      any = peer->report() || any;
+      any = loop.context.poll() > 0 || any;
+    }
+    return any;
+  }
+  /// The loop's tick at this moment, and what follows from it.
+  void tick(metrics::Moment now) {
+    loop.deadlines.tick(now);
+    loop.idle.drop_old(now);
+    run();
+  }
+  void tick_in(double seconds) { tick(Clock::now() + metrics::ticks(config::Seconds(seconds))); }
+
+  fleet::ReplicaRuntime& replica(std::size_t index = 0) { return *fleet.pools().front()->replicas[index]; }
+  metrics::series::ReplicaShard& shard(std::size_t index = 0) { return replica(index).series->shard(0); }
+  std::uint64_t limit_hits(metrics::series::Limit limit) {
+    return loop.shard.limit_hits[static_cast<std::size_t>(limit)].value();
+  }
+  std::uint64_t retries(metrics::series::Retry reason, std::size_t index = 0) {
+    return shard(index).retries[static_cast<std::size_t>(reason)].value();
+  }
+
+  /// The lines of the request log so far.
+  std::vector<std::string> log_lines() {
+    log.flush();
+    std::string text(1 << 20, '\0');
+    const auto size = ::pread(log_file_.get(), text.data(), text.size(), 0);
+    text.resize(size > 0 ? static_cast<std::size_t>(size) : 0);
+    std::vector<std::string> lines;
+    for (std::size_t at = 0, end = 0; (end = text.find('\n', at)) != std::string::npos; at = end + 1)
+      lines.push_back(text.substr(at, end - at));
+    return lines;
+  }
+  /// Checks that no request is left in anybody's books.
+  void expect_at_rest() {
+    auto& pool = *fleet.pools().front()->balancer;
+    EXPECT_EQ(pool.in_flight(), 0u);
+    for (std::size_t i = 0; i < fleet.pools().front()->replicas.size(); ++i) {
+      const auto load = pool.load(replica(i).index, Clock::now() + std::chrono::hours(1));
+      EXPECT_EQ(load.in_flight, 0u);
+      EXPECT_EQ(load.prefill_left, 0u);
+      EXPECT_EQ(load.decode_left, 0u);
+      EXPECT_EQ(load.resident, 0u);
+    }
+    EXPECT_EQ(loop.streams.load(), 0u);
+  }
+
+  net::Calls calls;
+  /// What a replica does with the requests it gets whole, in their order; the last one stands for all that follow.
+  std::array<Plan, 4> plan;
+  /// What a replica does with a connection in place of accepting it.
+  std::array<std::function<void(net::Peer&)>, 4> on_connect;
+  std::array<int, 4> refuses_at_once{};                                ///< The errno of connect().
+  std::array<std::vector<std::shared_ptr<net::Peer>>, 4> connections;  ///< Those of each replica, in their order.
+
+ private:
+  static config::Settings settings_of(std::size_t replicas, const Change& change) {
+    config::Settings settings;
+    config::Pool pool;
+    pool.name = "pool";
+    pool.policy = config::Policy::round_robin;
+    for (std::size_t i = 0; i < replicas; ++i) {
+      config::Replica replica;
+      replica.name = replica.config = "gpu" + std::to_string(i);
+      replica.url.host = "127.0.0.1";
+      replica.url.port = static_cast<std::uint16_t>(1 + i);
+      replica.url.authority = "127.0.0.1:" + std::to_string(1 + i);
+      pool.replicas.push_back(replica);
+    }
+    settings.pools.push_back(pool);
+    if (change) change(settings);
+    return settings;
+  }
+
+  class Connector final : public net::Connector {
+   public:
+    explicit Connector(ScriptedProxy& proxy) : proxy_(proxy) {}
+    std::unique_ptr<net::Channel> connect(const boost::asio::ip::tcp::endpoint& endpoint) override {
+      const std::size_t replica = endpoint.port() - 1u;
+      if (const int error = proxy_.refuses_at_once[replica]; error != 0) {
+        errno = error;
+        return nullptr;
+      }
+      auto peer = std::make_shared<net::Peer>(proxy_.calls, false);
+      proxy_.connections[replica].push_back(peer);
+      proxy_.peers_.push_back({peer, &proxy_.plan[replica], 0});
+      if (const auto& act = proxy_.on_connect[replica]) {
+        act(*peer);
+      } else {
+        peer->connects();
+      }
+      return std::make_unique<net::ScriptedChannel>(std::move(peer));
+    }
+
+   private:
+    ScriptedProxy& proxy_;
+  };
+
+  struct Acting {
+    std::shared_ptr<net::Peer> peer;
+    Plan* answers;  ///< None: a client.
+    std::size_t answered;
+  };
+  /// A replica answers what it has got.
+  void act(std::size_t index) {
+    auto& [end, answers, answered] = peers_[index];
+    if (answers == nullptr || answers->empty() || end->closed() || whole_requests(end->got) == answered) return;
+    ++answered;
+    const auto peer = end;
+    const auto what = answers->front();
+    if (answers->size() > 1) answers->erase(answers->begin());
+    what(*peer);
+  }
+
+  const spdlog::level::level_enum log_level_ = spdlog::get_level();
+  std::vector<Acting> peers_;
+  net::UniqueFd log_file_{::memfd_create("requests", MFD_CLOEXEC)};
+  const config::Settings settings_;
+
+ public:
+  // What a server holds and shares among its loops.
+  metrics::series::Exposition exposition{1, {"test", "test"}};
+  fleet::Fleet fleet{settings_, exposition, 1};
+  metrics::record::RequestLog log{"/proc/self/fd/" + std::to_string(log_file_.get()), "test"};
+  fleet::ModelDirectory models{fleet};
+  exchange::Shared shared{settings_, exposition, fleet, log, models};
+  exchange::Loop loop{shared, 0};
+};
+
+// What clients send.
+inline std::string post(const std::string& body, const std::string& fields = "", const std::string& version = "1.1",
+                        const std::string& path = "/v1/chat/completions") {
+  return "POST " + path + " HTTP/" + version + "\r\nHost: weir\r\nContent-Type: application/json\r\n" + fields +
+         "Content-Length: " + std::to_string(body.size()) + "\r\n\r\n" + body;
+}
+inline std::string chat(bool stream) {
+  return std::string(R"({"model":"m","messages":[{"role":"user","content":"Hi"}],"max_tokens":5,"stream":)") +
+         (stream ? "true}" : "false}");
+}
+inline std::string health(const std::string& fields = "") {
+  return "GET /health HTTP/1.1\r\nHost: weir\r\n" + fields + "\r\n";
+}
+
+// What replicas answer.
+inline std::string whole_answer(const std::string& status, const std::string& body, const std::string& fields = "") {
+  return "HTTP/1.1 " + status + "\r\nContent-Type: application/json\r\n" + fields +
+         "Content-Length: " + std::to_string(body.size()) + "\r\n\r\n" + body;
+}
+inline const std::string completion =
+    R"({"id":"c","object":"chat.completion","choices":[{"index":0,"message":{"role":"assistant","content":"Hello"},)"
+    R"("finish_reason":"stop"}],"usage":{"prompt_tokens":9,"completion_tokens":1,"total_tokens":10}})";
+inline std::string event(const std::string& text) {
+  return R"(data: {"id":"c","choices":[{"index":0,"delta":{"content":")" + text + R"("},"finish_reason":null}]})" +
+         "\n\n";
+}
+inline std::string chunk_of(std::string_view bytes) {
+  std::array<char, 24> size{};
+  std::snprintf(size.data(), size.size(), "%zx\r\n", bytes.size());
+  return size.data() + std::string(bytes) + "\r\n";
+}
+inline const std::string stream_head =
+    "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n";
+inline const std::string stream_end =
+    chunk_of(R"(data: {"id":"c","choices":[{"index":0,"delta":{},"finish_reason":"stop"}]})"
+             "\n\n") +
+    chunk_of(R"(data: {"id":"c","choices":[],"usage":{"prompt_tokens":9,"completion_tokens":3,"total_tokens":12}})"
+             "\n\n") +
+    chunk_of("data: [DONE]\n\n") + "0\r\n\r\n";
+inline std::string streamed_answer() {
+  return stream_head + chunk_of(event("a")) + chunk_of(event("b")) + chunk_of(event("c")) + stream_end;
+}
+/// A plan's step: this answer, in pieces.
+inline std::function<void(net::Peer&)> says(std::string bytes, std::size_t piece = net::Peer::any) {
+  return [bytes = std::move(bytes), piece](net::Peer& peer) { peer.says(bytes, piece); };
+}
+
+}  // namespace weir::proxy::serve

@@ -1,0 +1,325 @@
+#include "proxy/serve/session.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/unit/proxy/serve/scripted_proxy.hpp"
+
+namespace weir::proxy::serve {
+namespace {
+
+using metrics::series::Limit;
+using testing::HasSubstr;
+using testing::Not;
+using testing::SizeIs;
+using testing::StartsWith;
+
+constexpr auto nanosecond = std::chrono::nanoseconds(1);
+
+TEST(Session, RelaysAnAnswerWhateverPiecesBytesComeIn) {
+  for (const bool stream : {false, true}) {
+    for (const std::size_t piece : {std::size_t{1}, std::size_t{2}, std::size_t{7}, std::size_t{64}, net::Peer::any}) {
+      SCOPED_TRACE(testing::Message() << "stream " << stream << ", pieces of " << piece);
+      ScriptedProxy proxy;
+      proxy.plan[0] = {says(stream ? streamed_answer() : whole_answer("200 OK", completion), piece)};
+      const auto client = proxy.client(post(chat(stream)), piece);
+      client->takes_a_round(piece);
+      proxy.run();
+      const auto seen = read_answer(client->got);
+      EXPECT_EQ(seen.status, 200u);
+      EXPECT_TRUE(seen.whole);
+      EXPECT_EQ(seen.rest, "");
+      EXPECT_THAT(seen.body, StartsWith(stream ? event("a") + event("b") + event("c") : completion));
+      EXPECT_THAT(seen.body, HasSubstr(stream ? "[DONE]" : completion));
+      EXPECT_FALSE(client->closed());
+      EXPECT_THAT(proxy.log_lines(), testing::ElementsAre(HasSubstr(R"("outcome":"ok")")));
+      proxy.expect_at_rest();
+    }
+  }
+}
+
+TEST(Session, AnswersRequestsThatCameTogetherInTheirOrder) {
+  ScriptedProxy proxy;
+  proxy.plan[0] = {says(streamed_answer()), says(whole_answer("200 OK", completion))};
+  const auto client = proxy.client(post(chat(true)) + post(chat(false)) + health());
+  proxy.run();
+  const auto first = read_answer(client->got);
+  const auto second = read_answer(first.rest);
+  const auto third = read_answer(second.rest);
+  EXPECT_TRUE(first.whole);
+  EXPECT_THAT(first.body, HasSubstr("[DONE]"));
+  EXPECT_EQ(second.body, completion);
+  EXPECT_THAT(third.body, HasSubstr("ok"));
+  EXPECT_EQ(third.rest, "");
+}
+
+TEST(Session, KeepsARequestThatComesWhileAnAnswerIsUnderWay) {
+  ScriptedProxy proxy;
+  std::shared_ptr<net::Peer> client;
+  proxy.plan[0] = {[&](net::Peer& replica) {
+                     client->says(post(chat(false)).substr(0, 50));
+                     replica.says(streamed_answer(), 30);
+                     client->says(post(chat(false)).substr(50));
+                   },
+                   says(whole_answer("200 OK", completion))};
+  client = proxy.client(post(chat(true)));
+  proxy.run();
+  const auto first = read_answer(client->got);
+  EXPECT_TRUE(first.whole);
+  EXPECT_EQ(read_answer(first.rest).body, completion);
+  EXPECT_THAT(proxy.log_lines(), SizeIs(2));
+}
+
+TEST(Session, GivesAHeadItsTimeOnceHoweverOftenBytesCome) {
+  ScriptedProxy proxy;
+  const auto client = proxy.client("POST /v1/chat");
+  proxy.run();
+  const auto begun = Clock::now();
+  client->says("/completions HTTP/1.1\r\n");
+  proxy.run();
+  proxy.tick(begun + std::chrono::seconds(9));
+  EXPECT_EQ(client->got, "");
+  client->says("Host: weir\r\n");
+  proxy.run();
+  proxy.tick(begun + std::chrono::seconds(10));
+  EXPECT_THAT(client->got, StartsWith("HTTP/1.1 408 "));
+  EXPECT_THAT(client->got, HasSubstr("Connection: close"));
+  EXPECT_EQ(proxy.limit_hits(Limit::head_time), 1u);
+  EXPECT_THAT(proxy.log_lines(), testing::ElementsAre(HasSubstr(R"("status":408)")));
+}
+
+TEST(Session, GivesTheHeadOfAPipelinedRequestTheTimeOfAHead) {
+  ScriptedProxy proxy;
+  const auto client = proxy.client(health() + "POST /v1/chat");
+  proxy.run();
+  proxy.tick_in(10);
+  EXPECT_THAT(read_answer(client->got).rest, StartsWith("HTTP/1.1 408 "));
+}
+
+TEST(Session, GivesABodyItsTimeAnewWithEachRead) {
+  ScriptedProxy proxy;
+  const auto whole = post(chat(false));
+  const auto client = proxy.client(whole.substr(0, whole.size() - 2));
+  proxy.run();
+  const auto begun = Clock::now();
+  client->says(whole.substr(whole.size() - 2, 1));
+  proxy.run();
+  proxy.tick(begun + std::chrono::seconds(60) - nanosecond);
+  EXPECT_EQ(client->got, "");
+  proxy.tick_in(60);
+  EXPECT_THAT(client->got, StartsWith("HTTP/1.1 408 "));
+  EXPECT_EQ(proxy.limit_hits(Limit::body_time), 1u);
+}
+
+TEST(Session, ClosesAfterARefusalOnceTheClientHasReadIt) {
+  ScriptedProxy proxy;
+  const auto client = proxy.client("nonsense\r\n\r\n");
+  proxy.run();
+  EXPECT_THAT(client->got, StartsWith("HTTP/1.1 400 "));
+  EXPECT_TRUE(client->writing_ended());
+  EXPECT_FALSE(client->closed()) << "closing now would reset the answer away";
+  client->says(std::string(1000, 'x'));
+  client->ends();
+  proxy.run();
+  EXPECT_TRUE(client->closed());
+}
+
+TEST(Session, WaitsASecondForTheRestOfWhatItHasRefused) {
+  ScriptedProxy proxy;
+  const auto client = proxy.client("nonsense\r\n\r\n");
+  proxy.run();
+  proxy.tick_in(0.9);
+  EXPECT_FALSE(client->closed());
+  proxy.tick_in(1);
+  EXPECT_TRUE(client->closed());
+}
+
+TEST(Session, CutsAClientThatTakesNothingOfAnAnswerOfWeirsOwn) {
+  ScriptedProxy proxy;
+  const auto client = proxy.client(health());
+  client->takes_nothing();
+  proxy.run();
+  proxy.tick_in(119);
+  EXPECT_FALSE(client->closed());
+  proxy.tick_in(120);
+  EXPECT_TRUE(client->closed());
+  EXPECT_EQ(client->got, "");
+}
+
+TEST(Session, WritesAnAnswerOfItsOwnAsTheClientTakesIt) {
+  ScriptedProxy proxy;
+  const auto client = proxy.client(health());
+  client->takes_a_round(3);
+  proxy.run();
+  EXPECT_TRUE(read_answer(client->got).whole);
+  EXPECT_FALSE(client->closed());
+}
+
+TEST(Session, ClosesAnIdleClientAfterItsTime) {
+  ScriptedProxy proxy;
+  const auto fresh = proxy.client();
+  const auto kept = proxy.client(health());
+  proxy.run();
+  proxy.tick_in(74);
+  EXPECT_FALSE(fresh->closed() || kept->closed());
+  proxy.tick_in(75);
+  EXPECT_TRUE(fresh->closed() && kept->closed());
+  EXPECT_EQ(fresh->got, "");
+  EXPECT_EQ(proxy.shared.connections.load(), 0u);
+  EXPECT_EQ(proxy.loop.connections.load(), 0u);
+}
+
+TEST(Session, OffersNoKeepAliveWhileDraining) {
+  for (const bool stream : {false, true}) {
+    ScriptedProxy proxy;
+    proxy.plan[0] = {says(stream ? streamed_answer() : whole_answer("200 OK", completion))};
+    proxy.shared.draining = true;
+    const auto relayed = proxy.client(post(chat(stream)));
+    const auto own = proxy.client(health());
+    proxy.run();
+    for (const auto& client : {relayed, own}) {
+      EXPECT_TRUE(read_answer(client->got).whole);
+      EXPECT_THAT(client->got, HasSubstr("Connection: close"));
+      EXPECT_TRUE(client->closed());
+    }
+  }
+}
+
+TEST(Session, ClosesIdleClientsAndNoOthersWhenItEnds) {
+  ScriptedProxy proxy;
+  proxy.plan[0] = {[](net::Peer&) {}};
+  const auto idle = proxy.client();
+  const auto kept = proxy.client(health());
+  const auto begun = proxy.client("GET /heal");
+  const auto waiting = proxy.client(post(chat(true)));
+  proxy.run();
+  proxy.shared.draining = proxy.shared.closing = true;
+  proxy.tick(Clock::now());
+  EXPECT_TRUE(idle->closed());
+  EXPECT_TRUE(kept->closed());
+  EXPECT_FALSE(begun->closed());
+  EXPECT_FALSE(waiting->closed());
+  begun->says("th HTTP/1.1\r\nHost: weir\r\n\r\n");
+  proxy.connections[0].front()->says(streamed_answer());
+  proxy.run();
+  EXPECT_TRUE(read_answer(begun->got).whole);
+  EXPECT_TRUE(read_answer(waiting->got).whole);
+  EXPECT_TRUE(begun->closed());
+  proxy.tick(Clock::now());  // That one's answer was promised keep-alive, before the drain began.
+  EXPECT_TRUE(waiting->closed());
+  EXPECT_EQ(proxy.shared.connections.load(), 0u);
+}
+
+TEST(Session, EndsAllThatIsUnderWayWhenCut) {
+  ScriptedProxy proxy;
+  proxy.plan[0] = {says(stream_head + chunk_of(event("a")))};
+  const auto streaming = proxy.client(post(chat(true)));
+  const auto idle = proxy.client();
+  const auto reading = proxy.client(post(chat(true)).substr(0, 150));
+  proxy.run();
+  proxy.shared.cutting = true;
+  proxy.tick(Clock::now());
+  proxy.tick_in(1);  // What a refused request still sends is waited for.
+  EXPECT_TRUE(streaming->closed());
+  EXPECT_TRUE(idle->closed());
+  EXPECT_TRUE(reading->closed());
+  EXPECT_FALSE(read_answer(streaming->got).body.empty());
+  EXPECT_THAT(proxy.log_lines(), SizeIs(2));
+  proxy.expect_at_rest();
+}
+
+TEST(Session, CutsAnUntilCloseAnswerByAReset) {
+  ScriptedProxy proxy;
+  proxy.plan[0] = {[](net::Peer& replica) {
+    replica.says(stream_head + chunk_of(event("a")));
+    replica.ends();
+  }};
+  const auto old = proxy.client(post(chat(true), "", "1.0"));
+  const auto modern = proxy.client(post(chat(true)));
+  proxy.run();
+  EXPECT_TRUE(read_answer(old->got).until_close);
+  EXPECT_TRUE(old->closed_by_reset());
+  EXPECT_TRUE(modern->closed());
+  EXPECT_FALSE(modern->closed_by_reset()) << "its framing shows the cut";
+  EXPECT_FALSE(read_answer(modern->got).whole);
+}
+
+TEST(Session, EndsAWholeUntilCloseAnswerByAnEnd) {
+  ScriptedProxy proxy;
+  proxy.plan[0] = {says(streamed_answer())};
+  const auto old = proxy.client(post(chat(true), "", "1.0"));
+  proxy.run();
+  EXPECT_TRUE(old->closed());
+  EXPECT_FALSE(old->closed_by_reset());
+  EXPECT_THAT(old->got, HasSubstr("[DONE]"));
+}
+
+TEST(Session, CountsARequestFromItsArrivalNotFromWhenTheLoopReadIt) {
+  ScriptedProxy proxy;
+  proxy.plan[0] = {says(whole_answer("200 OK", completion))};
+  const auto client = proxy.client(post(chat(false)));
+  client->arrival = Clock::now() - std::chrono::seconds(5);
+  proxy.run();
+  EXPECT_THAT(proxy.log_lines(), testing::ElementsAre(HasSubstr(R"("e2e_s":5.)")));
+}
+
+TEST(Session, CountsAClientThatLeavesInsideABody) {
+  for (const bool reset : {false, true}) {
+    ScriptedProxy proxy;
+    const auto client = proxy.client(post(chat(false)).substr(0, 150));
+    reset ? client->breaks() : client->ends();
+    proxy.run();
+    EXPECT_TRUE(client->closed());
+    EXPECT_EQ(client->got, "");
+    EXPECT_THAT(proxy.log_lines(), testing::ElementsAre(HasSubstr(R"("outcome":"client_abort")")));
+  }
+}
+
+TEST(Session, CountsNothingOfAClientThatLeavesBeforeAHead) {
+  for (const std::string bytes : {"", "POST /v1/ch"}) {
+    ScriptedProxy proxy;
+    const auto client = proxy.client(bytes);
+    client->ends();
+    proxy.run();
+    EXPECT_TRUE(client->closed());
+    EXPECT_EQ(client->got, "");
+    EXPECT_THAT(proxy.log_lines(), SizeIs(0));
+  }
+}
+
+TEST(Session, InvitesABodyThatWaitsForIt) {
+  ScriptedProxy proxy;
+  proxy.plan[0] = {says(whole_answer("200 OK", completion))};
+  const auto request = post(chat(false), "Expect: 100-continue\r\n");
+  const auto head = request.find("\r\n\r\n") + 4;
+  const auto client = proxy.client(request.substr(0, head));
+  client->takes_a_round(1);
+  proxy.run();
+  EXPECT_EQ(client->got, "HTTP/1.1 100 Continue\r\n\r\n");
+  client->says(request.substr(head));
+  proxy.run();
+  EXPECT_EQ(read_answer(std::string_view(client->got).substr(25)).body, completion);
+}
+
+TEST(Session, RefusesWhatIsTooLarge) {
+  const auto small = [](config::Settings& settings) {
+    settings.limits.request_head = settings.limits.request_body = 200;
+  };
+  {
+    ScriptedProxy proxy(1, small);
+    const auto client = proxy.client("GET / HTTP/1.1\r\nA: " + std::string(200, 'a'), 50);
+    proxy.run();
+    EXPECT_THAT(client->got, StartsWith("HTTP/1.1 431 "));
+    EXPECT_EQ(proxy.limit_hits(Limit::request_head), 1u);
+  }
+  {
+    ScriptedProxy proxy(1, small);
+    const auto client = proxy.client(post(std::string(201, ' ')));
+    proxy.run();
+    EXPECT_THAT(client->got, StartsWith("HTTP/1.1 413 "));
+    EXPECT_EQ(proxy.limit_hits(Limit::request_body), 1u);
+  }
+}
+
+}  // namespace
+}  // namespace weir::proxy::serve
