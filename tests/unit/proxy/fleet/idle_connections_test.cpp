@@ -12,13 +12,13 @@ using std::chrono::seconds;
 class Idle : public testing::Test {
  protected:
   static metrics::Moment at(int second) { return metrics::Moment(seconds(1000 + second)); }
-  std::shared_ptr<net::Peer> put(const ReplicaRuntime& replica, int second) {
+  std::shared_ptr<net::Peer> put(const ReplicaState& replica, int second) {
     auto peer = std::make_shared<net::Peer>(calls);
     idle.put(replica, std::make_unique<net::ScriptedChannel>(peer), at(second));
     return peer;
   }
   /// Which of these was given out; -1: none.
-  int taken(const ReplicaRuntime& replica, int second, std::vector<std::shared_ptr<net::Peer>> peers) {
+  int taken(const ReplicaState& replica, int second, std::vector<std::shared_ptr<net::Peer>> peers) {
     const auto channel = idle.take(replica, at(second));
     if (!channel) return -1;
     const std::string_view mark = "!";
@@ -28,8 +28,25 @@ class Idle : public testing::Test {
     return -2;
   }
   net::Calls calls;
-  ReplicaRuntime one, other;
-  IdleConnections idle{3, seconds(4)};
+  /// A world of both replicas, where a connection may idle for 4 s.
+  World world_of(std::size_t most) const {
+    World world;
+    world.settings.limits.idle_upstream_connections = most;
+    world.settings.limits.upstream_idle = config::Seconds(4);
+    auto pool = std::make_unique<PoolRuntime>();
+    for (const auto& state : states) {
+      pool->replicas.push_back(std::make_shared<ReplicaRuntime>());
+      pool->replicas.back()->state = state;
+    }
+    world.pools.push_back(std::move(pool));
+    return world;
+  }
+  Idle() { idle.adopt(world_of(3)); }
+  std::vector<std::shared_ptr<ReplicaState>> states{std::shared_ptr<ReplicaState>(new ReplicaState{.id = 1}),
+                                                    std::shared_ptr<ReplicaState>(new ReplicaState{.id = 2})};
+  const std::shared_ptr<ReplicaState> owned[2]{states[0], states[1]};
+  const ReplicaState &one = *owned[0], &other = *owned[1];
+  IdleConnections idle;
 };
 
 TEST_F(Idle, GivesTheYoungestOut) {
@@ -83,11 +100,20 @@ TEST_F(Idle, DropsTheOld) {
 }
 
 TEST_F(Idle, KeepsNoneWhereNoneMayBeKept) {
-  IdleConnections none(0, seconds(4));
+  IdleConnections none;
+  none.adopt(world_of(0));
   const auto peer = std::make_shared<net::Peer>(calls);
   none.put(one, std::make_unique<net::ScriptedChannel>(peer), at(0));
   EXPECT_TRUE(peer->closed());
   EXPECT_EQ(none.take(one, at(0)), nullptr);
+}
+
+TEST_F(Idle, ClosesThoseOfReplicasThatAreGone) {
+  const auto stays = put(one, 0), goes = put(other, 0);
+  states.pop_back();
+  idle.adopt(world_of(3));
+  EXPECT_FALSE(stays->closed());
+  EXPECT_TRUE(goes->closed());
 }
 
 }  // namespace

@@ -87,9 +87,9 @@ class ScriptedProxy {
       : settings_(settings_of(replicas, change)) {
     spdlog::set_level(spdlog::level::off);
     loop.connector = std::make_unique<Connector>(*this);
-    for (const auto& pool : fleet.pools())
+    for (const auto& pool : world->pools)
       for (std::size_t i = 0; i < pool->replicas.size(); ++i)
-        pool->replicas[i]->address.set(
+        pool->replicas[i]->state->address.set(
             boost::asio::ip::tcp::endpoint(boost::asio::ip::address_v4::loopback(), static_cast<std::uint16_t>(1 + i)));
   }
   /// Ends what is still under way: nobody else would.
@@ -145,7 +145,7 @@ class ScriptedProxy {
   }
   void tick_in(double seconds) { tick(Clock::now() + metrics::ticks(config::Seconds(seconds))); }
 
-  fleet::ReplicaRuntime& replica(std::size_t index = 0) { return *fleet.pools().front()->replicas[index]; }
+  fleet::ReplicaRuntime& replica(std::size_t index = 0) { return *world->pools.front()->replicas[index]; }
   metrics::series::ReplicaShard& shard(std::size_t index = 0) { return replica(index).series->shard(0); }
   std::uint64_t limit_hits(metrics::series::Limit limit) {
     return loop.shard.limit_hits[static_cast<std::size_t>(limit)].value();
@@ -167,9 +167,9 @@ class ScriptedProxy {
   }
   /// Checks that no request is left in anybody's books.
   void expect_at_rest() {
-    auto& pool = *fleet.pools().front()->balancer;
+    auto& pool = *world->pools.front()->balancer;
     EXPECT_EQ(pool.in_flight(), 0u);
-    for (std::size_t i = 0; i < fleet.pools().front()->replicas.size(); ++i) {
+    for (std::size_t i = 0; i < world->pools.front()->replicas.size(); ++i) {
       const auto load = pool.load(replica(i).index, Clock::now() + std::chrono::hours(1));
       EXPECT_EQ(load.in_flight, 0u);
       EXPECT_EQ(load.prefill_left, 0u);
@@ -255,9 +255,10 @@ class ScriptedProxy {
   // What a server holds and shares among its loops.
   metrics::series::Exposition exposition{1, {"test", "test"}};
   fleet::Fleet fleet{settings_, exposition, 1};
+  std::shared_ptr<const fleet::World> world = fleet.world();
   metrics::record::RequestLog log{"/proc/self/fd/" + std::to_string(log_file_.get()), "test"};
   fleet::ModelDirectory models{fleet};
-  exchange::Shared shared{settings_, exposition, fleet, log, models};
+  exchange::Shared shared{exposition, fleet, log, models};
   exchange::Loop loop{shared, 0};
 };
 
