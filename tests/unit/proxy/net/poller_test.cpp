@@ -176,6 +176,18 @@ TEST_F(Polling, TellsNobodyAgainWhoseRegistrationHasEnded) {
   EXPECT_THAT(watcher.told, ElementsAre(std::pair(0u, std::uint32_t{EPOLLOUT})));
 }
 
+TEST_F(Polling, NotesNothingOfWhoHadThePlaceBefore) {
+  const Pair pair, later;
+  std::optional<Poller::Registration> registration;
+  registration.emplace(poller, pair.near.get());
+  pair.says("x");
+  poll();
+  EXPECT_NE(registration->noted(), 0u);
+  registration.reset();
+  registration.emplace(poller, later.near.get());
+  EXPECT_EQ(registration->noted(), 0u);
+}
+
 TEST_F(Polling, TellsAllOfManyMoreThanOneBatch) {
   const std::vector<Pair> pairs(150);
   std::vector<std::unique_ptr<Poller::Registration>> registrations;
