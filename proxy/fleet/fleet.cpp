@@ -105,8 +105,12 @@ void Fleet::adopt(const config::Settings& settings) {
     for (std::size_t i = 0; i < indexes.size(); ++i) {
       auto& replica = *pool->replicas[i];
       replica.index = indexes[i];
-      replica.series->gauges = [of = replica.settings, state = replica.state, index = replica.index,
-                                balancer = pool->balancer] { return gauges_of(of, *state, index, *balancer); };
+      // Not an owner of the pool: its replicas own their series.
+      const std::weak_ptr<balancer::Pool> of_pool = pool->balancer;
+      replica.series->gauges = [of = replica.settings, state = replica.state, index = replica.index, of_pool] {
+        const auto books = of_pool.lock();
+        return books ? gauges_of(of, *state, index, *books) : metrics::series::ReplicaGauges();
+      };
     }
     world->pools.push_back(std::move(pool));
   }
