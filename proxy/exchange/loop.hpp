@@ -57,7 +57,7 @@ class Loop {
   Shared& shared;
   const std::size_t index;
   metrics::series::LoopShard& shard;
-  // Before the context: its end destroys sessions under way, which hold watches, deadlines and idle connections.
+  // Before the context: what its end destroys holds channels, deadlines and idle connections.
   net::Poller poller;
   net::Deadlines deadlines;
   net::ArrivalClock clock;
