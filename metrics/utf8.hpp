@@ -25,6 +25,31 @@ constexpr std::size_t cut_at_end(std::string_view text) {
   return 0;
 }
 
+/// Writes a code point, at most U+10FFFF, to where four bytes have room; returns how many it took.
+constexpr std::size_t put_code_point(char32_t c, char* to) {
+  const auto continuation = [c](unsigned shift) { return static_cast<char>(0x80 | ((c >> shift) & 0x3F)); };
+  if (c < 0x80) {
+    to[0] = static_cast<char>(c);
+    return 1;
+  }
+  if (c < 0x800) {
+    to[0] = static_cast<char>(0xC0 | (c >> 6));
+    to[1] = continuation(0);
+    return 2;
+  }
+  if (c < 0x10000) {
+    to[0] = static_cast<char>(0xE0 | (c >> 12));
+    to[1] = continuation(6);
+    to[2] = continuation(0);
+    return 3;
+  }
+  to[0] = static_cast<char>(0xF0 | (c >> 18));
+  to[1] = continuation(12);
+  to[2] = continuation(6);
+  to[3] = continuation(0);
+  return 4;
+}
+
 struct CodePointBytes {
   std::size_t size;  ///< Where it is broken: the longest part of it that could begin a code point, at least 1.
   bool valid;

@@ -4,7 +4,7 @@
 
 #include "metrics/vocabulary.hpp"
 #include "metrics/wire/dialects/answer_members.hpp"
-#include "metrics/wire/json/feed.hpp"
+#include "metrics/wire/json/parser.hpp"
 #include "metrics/wire/json/text.hpp"
 #include "metrics/wire/json/walker.hpp"
 #include "metrics/wire/stream/event_facts.hpp"
@@ -174,7 +174,7 @@ class Reader : public Walker<Reader, AnswerMember> {
 }  // namespace
 
 struct JsonAnswer::State {
-  JsonFeed<Reader> json;
+  JsonParser<Reader> json;
 };
 
 JsonAnswer::JsonAnswer() : state_(std::make_unique<State>()) {}

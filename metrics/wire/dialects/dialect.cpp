@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "metrics/wire/dialects/table.hpp"
-#include "metrics/wire/json/feed.hpp"
+#include "metrics/wire/json/parser.hpp"
 
 namespace weir::metrics::wire {
 
@@ -20,7 +20,7 @@ constexpr std::string_view end_marker = "[DONE]";
 constexpr std::string_view nothing_to_say = "null";  // llama.cpp, between the prompts of a list.
 
 /// Reads and keeps nothing.
-class Nothing : public Sax<Nothing> {};
+class Nothing : public Sax {};
 
 }  // namespace
 
@@ -58,7 +58,7 @@ void read_event(Api api, std::string_view data, EventFacts& facts) {
 bool whole_event(std::string_view data) {
   const std::string_view text = trimmed(data);
   if (text == end_marker) return true;
-  JsonFeed<Nothing> json;
+  JsonParser<Nothing> json;
   json.feed(text);
   return json.whole();
 }

@@ -10,7 +10,8 @@
 
 namespace weir::metrics::wire {
 
-/// `Member` has `in`, the place of the object, `key`, and `place`, that of the value. `last` is the last place there is.
+/// `Member` has `in`, the place of the object, `key`, and `place`, that of the value. `last` is the last place there
+/// is.
 template <class Member, auto last>
 class MemberIndex {
  public:

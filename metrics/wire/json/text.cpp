@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "metrics/utf8.hpp"
+#include "metrics/wire/json/escape.hpp"
 
 namespace weir::metrics::wire {
 
@@ -15,14 +16,8 @@ int hex4(std::string_view digits) {
   if (digits.size() < 4) return -1;
   int value = 0;
   for (const char c : digits.substr(0, 4)) {
-    int digit = 0;
-    if (c >= '0' && c <= '9') {
-      digit = c - '0';
-    } else if ((c | 0x20) >= 'a' && (c | 0x20) <= 'f') {
-      digit = (c | 0x20) - 'a' + 10;
-    } else {
-      return -1;
-    }
+    const int digit = hex_digit(c);
+    if (digit < 0) return -1;
     value = value * 16 + digit;
   }
   return value;
@@ -45,7 +40,7 @@ std::optional<std::uint64_t> code_points_of_string_body(std::string_view body) {
     }
     if (++i == body.size()) return std::nullopt;
     if (body[i] != 'u') {
-      if (std::string_view("\"\\/bfnrt").find(body[i]) == std::string_view::npos) return std::nullopt;
+      if (undone_letter(body[i]) == 0) return std::nullopt;
       ++points;
       high_surrogate = false;
       continue;

@@ -13,16 +13,17 @@
 // `Place` has the values `root`, of the whole document, and `ignored`, of all that means nothing.
 #pragma once
 
+#include <boost/container/small_vector.hpp>
+
 #include <cstddef>
 #include <string_view>
-#include <vector>
 
 #include "metrics/wire/json/sax.hpp"
 
 namespace weir::metrics::wire {
 
 template <class Reader, class Member>
-class Walker : public Sax<Reader> {
+class Walker : public Sax {
  public:
   using Place = decltype(Member::place);
 
@@ -68,7 +69,7 @@ class Walker : public Sax<Reader> {
 
   Reader& reader() { return static_cast<Reader&>(*this); }
 
-  std::vector<Container> open_;
+  boost::container::small_vector<Container, 16> open_;
   const Member* member_ = nullptr;  // The one that the last key named.
 };
 

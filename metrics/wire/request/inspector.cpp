@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "metrics/wire/json/feed.hpp"
+#include "metrics/wire/json/parser.hpp"
 #include "metrics/wire/request/reader.hpp"
 
 namespace weir::metrics::wire {
@@ -14,7 +14,7 @@ std::uint64_t TextFeatures::chars() const {
 
 struct RequestInspector::State {
   RequestFacts facts;
-  JsonFeed<RequestReader> json;
+  JsonParser<RequestReader> json;
   std::uint64_t blanks = 0;  // Before the document.
   enum class Begin : std::uint8_t { awaited, object, other } begin = Begin::awaited;
 };

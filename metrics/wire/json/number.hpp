@@ -1,0 +1,82 @@
+// Reads one JSON number that comes a byte at a time. Header only; knows no other file.
+#pragma once
+
+#include <array>
+#include <charconv>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+
+namespace weir::metrics::wire {
+
+class NumberText {
+ public:
+  /// A longer number is followed to its end, and its value is not known.
+  static constexpr std::size_t longest = 64;
+
+  /// False, and nothing is taken, where the number cannot go on with `c`.
+  bool add(char c) {
+    const Part next = next_part(c);
+    if (next == Part::none) return false;
+    part_ = next;
+    if (bytes_ < text_.size()) text_[bytes_] = c;
+    ++bytes_;
+    if (bytes_ <= exact_digits) digits_ = digits_ * 10 + static_cast<std::uint64_t>(c - '0');
+    if (next != Part::zero && next != Part::whole) only_digits_ = false;
+    return true;
+  }
+  /// Whether what has come is a whole number by the grammar (RFC 8259, section 6).
+  bool complete() const {
+    return part_ == Part::zero || part_ == Part::whole || part_ == Part::fraction || part_ == Part::exponent;
+  }
+  /// The nearest double; NaN where none holds it, or where the number is longer than `longest`.
+  double value() const {
+    if (only_digits_ && bytes_ <= exact_digits) return static_cast<double>(digits_);
+    double value = std::numeric_limits<double>::quiet_NaN();
+    if (bytes_ <= text_.size()) std::from_chars(text_.data(), text_.data() + bytes_, value);
+    return value;
+  }
+  std::size_t bytes() const { return bytes_; }
+
+ private:
+  enum class Part : std::uint8_t { none, minus, zero, whole, point, fraction, exponent_mark, exponent_sign, exponent };
+
+  static constexpr std::size_t exact_digits = 15;  // A double holds each number of so many digits.
+  static bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
+  Part next_part(char c) const {
+    const bool digit = is_digit(c);
+    const bool mark = c == 'e' || c == 'E';
+    switch (part_) {
+      case Part::none:
+        if (c == '-') return Part::minus;
+        [[fallthrough]];
+      case Part::minus:
+        return !digit ? Part::none : c == '0' ? Part::zero : Part::whole;
+      case Part::whole:
+        if (digit) return Part::whole;
+        [[fallthrough]];
+      case Part::zero:
+        return c == '.' ? Part::point : mark ? Part::exponent_mark : Part::none;
+      case Part::point:
+        return digit ? Part::fraction : Part::none;
+      case Part::fraction:
+        return digit ? Part::fraction : mark ? Part::exponent_mark : Part::none;
+      case Part::exponent_mark:
+        if (c == '+' || c == '-') return Part::exponent_sign;
+        [[fallthrough]];
+      case Part::exponent_sign:
+      case Part::exponent:
+        return digit ? Part::exponent : Part::none;
+    }
+    return Part::none;
+  }
+
+  Part part_ = Part::none;
+  bool only_digits_ = true;
+  std::size_t bytes_ = 0;
+  std::uint64_t digits_ = 0;  // The value, while it has only digits and no more than `exact_digits`.
+  std::array<char, longest> text_;
+};
+
+}  // namespace weir::metrics::wire

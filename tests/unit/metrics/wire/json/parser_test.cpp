@@ -1,0 +1,208 @@
+#include "metrics/wire/json/parser.hpp"
+
+#include <gtest/gtest.h>
+#include <boost/json/basic_parser_impl.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tests/unit/split_grid.hpp"
+
+namespace weir::metrics::wire {
+namespace {
+
+std::string shown(double number) { return std::isnan(number) ? "nan" : std::to_string(number); }
+
+/// Writes down what it is told. How a string was cut does not show.
+class Told : public Sax {
+ public:
+  void object_begin() { told += "{"; }
+  void object_end(std::size_t n) { told += "}" + std::to_string(n); }
+  void array_begin() { told += "["; }
+  void array_end(std::size_t n) { told += "]" + std::to_string(n); }
+  void key_text(std::string_view piece) { text += piece; }
+  void key(std::string_view name) {
+    EXPECT_EQ(name, text.size() <= 32 ? text : "");
+    told += "key<" + text + ">";
+    text.clear();
+  }
+  void string(std::string_view piece, bool last) {
+    text += piece;
+    if (!last) return;
+    told += "string<" + text + ">";
+    text.clear();
+  }
+  void number(double value, std::size_t bytes) { told += shown(value) + "#" + std::to_string(bytes) + " "; }
+  void boolean(bool value) { told += value ? "yes " : "no "; }
+  void null() { told += "null "; }
+
+  std::string told, text;
+};
+
+struct Reading {
+  bool whole, broken;
+  std::string told;  // Empty of a document that is not whole: how far it was read is no one's business.
+
+  bool operator==(const Reading&) const = default;
+};
+std::ostream& operator<<(std::ostream& out, const Reading& reading) {
+  return out << (reading.whole ? "whole " : "") << (reading.broken ? "broken " : "") << reading.told;
+}
+
+Reading read(std::initializer_list<std::string_view> pieces) {
+  JsonParser<Told> parser;
+  for (const std::string_view piece : pieces) parser.feed(piece);
+  return {parser.whole(), parser.broken(), parser.whole() ? parser.reader().told : ""};
+}
+
+/// The second opinion: boost::json, which sees the document in one piece.
+class ToldByBoost {
+ public:
+  using error_code = boost::json::error_code;
+  using piece = boost::json::string_view;
+  static constexpr std::size_t max_object_size = static_cast<std::size_t>(-1);
+  static constexpr std::size_t max_array_size = max_object_size;
+  static constexpr std::size_t max_key_size = max_object_size;
+  static constexpr std::size_t max_string_size = max_object_size;
+  bool on_document_begin(error_code&) { return true; }
+  bool on_document_end(error_code&) { return true; }
+  bool on_object_begin(error_code&) { return to.object_begin(), true; }
+  bool on_object_end(std::size_t n, error_code&) { return to.object_end(n), true; }
+  bool on_array_begin(error_code&) { return to.array_begin(), true; }
+  bool on_array_end(std::size_t n, error_code&) { return to.array_end(n), true; }
+  bool on_key_part(piece s, std::size_t, error_code&) { return to.text += std::string_view(s), true; }
+  bool on_key(piece s, std::size_t, error_code&) {
+    to.text += std::string_view(s);
+    to.key(to.text.size() <= 32 ? to.text : "");
+    return true;
+  }
+  bool on_string_part(piece s, std::size_t, error_code&) { return to.string(std::string_view(s), false), true; }
+  bool on_string(piece s, std::size_t, error_code&) { return to.string(std::string_view(s), true), true; }
+  bool on_number_part(piece s, error_code&) { return number += std::string_view(s), true; }
+  bool on_int64(std::int64_t, piece s, error_code&) { return end_number(s); }
+  bool on_uint64(std::uint64_t, piece s, error_code&) { return end_number(s); }
+  bool on_double(double, piece s, error_code&) { return end_number(s); }
+  bool on_bool(bool v, error_code&) { return to.boolean(v), true; }
+  bool on_null(error_code&) { return to.null(), true; }
+  bool on_comment_part(piece, error_code&) { return true; }
+  bool on_comment(piece, error_code&) { return true; }
+
+  Told to;
+
+ private:
+  bool end_number(piece s) {
+    number += std::string_view(s);
+    const double value = std::strtod(number.c_str(), nullptr);
+    to.number(number.size() > 64 || std::isinf(value) ? std::nan("") : value, number.size());
+    number.clear();
+    return true;
+  }
+  std::string number;
+};
+
+/// Absent where Boost has no opinion: it refuses exponents that its own int does not hold, which are JSON.
+std::optional<Reading> read_by_boost(const std::string& document) {
+  boost::json::parse_options options;
+  options.max_depth = JsonParser<Told>::deepest;
+  boost::json::basic_parser<ToldByBoost> parser(options);
+  boost::json::error_code ec;
+  const std::size_t used = parser.write_some(true, document.data(), document.size(), ec);
+  if (ec == boost::json::error::exponent_overflow) return std::nullopt;
+  const bool broken = ec.failed() || used < document.size();
+  const bool whole = !broken && parser.done();
+  return Reading{whole, broken, whole ? parser.handler().to.told : ""};
+}
+
+const std::vector<std::string>& documents() {
+  static const std::vector<std::string> all{
+      R"({})",
+      R"([])",
+      " \t\r\n{ \"a\" : [ ] , \"b\" : { } } \n",
+      R"({"model":"m","messages":[{"role":"user","content":"Zwei\nZeilen, \"so\" \\ \/ \b\f\r\t"}],"n":2,"stream":true})",
+      R"([0,-0,1,12,123456789012345,1234567890123456,18446744073709551615,18446744073709551616,-9223372036854775808])",
+      R"([0.5,1e3,1E+3,1.25e-3,-1.5,0e0,0.1,3.14159265358979,1e308,-2.5E2])",
+      R"([true,false,null,[true],[[],[[]],{"x":{"y":null}}]])",
+      R"("A\u00e9\u4e2d\ud83d\ude00\u0000z")",
+      "\"h\xC3\xA9, \xE4\xB8\xAD, \xF0\x9F\x98\x80\"",
+      R"({"\u006dodel":"x","a key that is longer than thirty-two bytes":1,"exactly thirty-two bytes, a key!":2,"":3})",
+      R"({"a":1,"a":2})",
+      R"("\u4e2d\u6587\u4e2d\u6587\u4e2d\u6587\u4e2d\u6587\u4e2d\u6587\u4e2d\u6587\u4e2d\u6587\u4e2d\u6587\u4e2d\u6587\u4e2d\u6587\u4e2d\u6587\u4e2d\u6587")",
+      R"([11111111111111111111111111111111111111111111111111111111111111111111111,0.25])",
+  };
+  return all;
+}
+
+TEST(JsonParser, TellsWhatBoostTellsAtEverySplit) {
+  for (const std::string& document : documents()) {
+    const auto expected = read_by_boost(document);
+    ASSERT_TRUE(expected && expected->whole) << document;
+    for (std::size_t cut = 0; cut <= document.size(); ++cut)
+      for (std::size_t second = cut; second <= document.size(); second += split_step) {
+        const std::string_view text(document);
+        ASSERT_EQ(read({text.substr(0, cut), text.substr(cut, second - cut), text.substr(second)}), *expected)
+            << document << " cut at " << cut << " and " << second;
+      }
+  }
+}
+
+/// Each byte in turn is taken out, doubled, or another in its place: the two agree on what is no JSON.
+TEST(JsonParser, JudgesWhatIsNearlyJsonAsBoostDoes) {
+  constexpr std::string_view others("{}[],:\"\\/u0e1-+.tn \x01\x1F\x7F\x80\xC3\xED\xFF", 28);
+  int broken = 0;
+  for (const std::string& document : documents()) {
+    for (std::size_t at = 0; at < document.size(); ++at) {
+      std::vector<std::string> near;
+      near.push_back(std::string(document).erase(at, 1));
+      near.push_back(std::string(document).insert(at, 1, document[at]));
+      for (const char other : others) near.push_back(std::string(document).replace(at, 1, 1, other));
+      for (const std::string& text : near) {
+        const auto expected = read_by_boost(text);
+        if (!expected) continue;
+        const Reading found = read({text});
+        ASSERT_EQ(found.whole, expected->whole) << text;
+        ASSERT_EQ(found.told, expected->told) << text;
+        // Broken UTF-8 may be seen at its last byte or only behind it.
+        const bool ascii = std::ranges::all_of(text, [](char c) { return static_cast<unsigned char>(c) < 0x80; });
+        if (ascii) {
+          ASSERT_EQ(found.broken, expected->broken) << text;
+        }
+        broken += found.broken ? 1 : 0;
+        ASSERT_EQ(read({std::string_view(text).substr(0, at), std::string_view(text).substr(at)}), found)
+            << text << " cut at " << at;
+      }
+    }
+  }
+  EXPECT_GT(broken, 5000);
+}
+
+TEST(JsonParser, TakesAnyExponent) {
+  EXPECT_EQ(read({"[1e99999999999]"}), (Reading{true, false, "[nan#13 ]1"}));
+  EXPECT_EQ(read({"[1e-99999999999]"}), (Reading{true, false, "[nan#14 ]1"}));
+}
+
+TEST(JsonParser, BoundsTheDepth) {
+  const auto nested = [](std::size_t depth) { return std::string(depth, '[') + std::string(depth, ']'); };
+  EXPECT_TRUE(read({nested(256)}).whole);
+  EXPECT_TRUE(read({nested(257)}).broken);
+}
+
+TEST(JsonParser, FindsTheEndOfPlainTextWhereverItLies) {
+  const std::string_view ends("\"\\\x00\x1F\n", 5);
+  for (std::size_t at = 0; at < 40; ++at)
+    for (const char end : ends) {
+      std::string text(40, 'a');
+      for (std::size_t i = 0; i < text.size(); ++i) text[i] = static_cast<char>(i % 2 == 0 ? 0x80 + i * 3 : ' ' + i);
+      for (char& c : text)
+        if (c == '"' || c == '\\') c = '!';
+      text[at] = end;
+      for (std::size_t from = 0; from <= at; ++from)
+        ASSERT_EQ(end_of_plain_text(text.data() + from, text.data() + text.size()), text.data() + at)
+            << at << " " << from;
+    }
+}
+
+}  // namespace
+}  // namespace weir::metrics::wire
