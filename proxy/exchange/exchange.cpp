@@ -58,8 +58,8 @@ net::Awaitable<ExchangeEnd> Exchange::run() {
     last_replica_ = std::static_pointer_cast<const fleet::ReplicaRuntime>(lease_.subject());
     last_index_ = lease_.replica();
     const auto& replica = *last_replica_;
-    auto result = co_await attempt(replica);
-    next_step = next(replica, std::move(result));
+    co_await attempt(replica);
+    next_step = next(replica);
   }
   co_return std::move(end_);
 }
@@ -169,16 +169,13 @@ Relay::Request Exchange::relay_request(const fleet::ReplicaRuntime& replica, met
 }
 
 // What only the beginning needs is in functions of its own: all that is named here is held while the stream lasts.
-net::Awaitable<AttemptResult> Exchange::attempt(const fleet::ReplicaRuntime& replica) {
+net::Awaitable<void> Exchange::attempt(const fleet::ReplicaRuntime& replica) {
   auto connection = connection_to(replica);
   connected_before_ = replica.state->id;
   ++attempts_;
   if (!connection.channel) {
-    AttemptResult unconnected;
-    unconnected.end = AttemptEnd::unconnected;
-    unconnected.connect_error = connection.error;
-    unconnected.lease = std::move(lease_);
-    co_return unconnected;
+    not_begun(connection.error);
+    co_return;
   }
   auto asked = metrics::wire::Ask::nothing;
   std::uint64_t body_length = 0;
@@ -197,7 +194,14 @@ net::Awaitable<AttemptResult> Exchange::attempt(const fleet::ReplicaRuntime& rep
   if (attempt.sent_at()) shard.bytes[0].add(body_length);
   if (auto left = relay.take_connection())
     loop_.idle.put(*replica.state, std::move(left), std::chrono::steady_clock::now());
-  co_return relay.take_result();
+  result_ = std::make_unique<AttemptResult>(relay.take_result());
+}
+
+void Exchange::not_begun(int error) {
+  result_ = std::make_unique<AttemptResult>();
+  result_->end = AttemptEnd::unconnected;
+  result_->connect_error = error;
+  result_->lease = std::move(lease_);
 }
 
 /// The replica answers with an error that is too large or too slow to put by.
@@ -222,7 +226,8 @@ void Exchange::accepted(const fleet::ReplicaRuntime& replica, unsigned status, b
   if (refused_injection_ == replica.state->id) disable_injection(replica);
 }
 
-Exchange::Next Exchange::next(const fleet::ReplicaRuntime& replica, AttemptResult result) {
+Exchange::Next Exchange::next(const fleet::ReplicaRuntime& replica) {
+  AttemptResult result = std::move(*std::exchange(result_, nullptr));
   connect_ += result.connect;
   paused_ += result.paused;
   auto& retries = replica.series->shard(loop_.index).retries;

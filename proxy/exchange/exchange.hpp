@@ -54,7 +54,8 @@ class Exchange {
   enum class Next : std::uint8_t { another_attempt, end };
 
   bool enter();
-  net::Awaitable<AttemptResult> attempt(const fleet::ReplicaRuntime& replica);
+  net::Awaitable<void> attempt(const fleet::ReplicaRuntime& replica);
+  void not_begun(int error);
   struct Connection {
     std::unique_ptr<net::Channel> channel;
     bool reused = false;
@@ -69,7 +70,7 @@ class Exchange {
   void accepted(const fleet::ReplicaRuntime& replica, unsigned status, bool injected);
 
   // What follows from an attempt:
-  Next next(const fleet::ReplicaRuntime& replica, AttemptResult result);
+  Next next(const fleet::ReplicaRuntime& replica);
   Next not_connected(const fleet::ReplicaRuntime& replica, AttemptResult result);
   Next refused(const fleet::ReplicaRuntime& replica, AttemptResult result);
   Next failed(const fleet::ReplicaRuntime& replica, AttemptResult result);
@@ -100,7 +101,10 @@ class Exchange {
   std::shared_ptr<const fleet::ReplicaRuntime> last_replica_;  ///< Of the attempt under way, or the last one.
   balancer::ReplicaIndex last_index_ = 0;
   std::uint64_t connected_before_ = 0;  ///< The replica that this request has had a connection to last, by its id.
-  std::unique_ptr<AttemptResult> last_result_;  ///< What it came to, in short.
+  /// The attempt's that is over, until next() takes it. Not a coroutine's value: frames would hold room for it three
+  /// times while the answer streams.
+  std::unique_ptr<AttemptResult> result_;
+  std::unique_ptr<AttemptResult> last_result_;  ///< The last attempt's, in short, while another one is made.
   std::string upstream_head_;
   /// The error of a replica that tells the client most so far.
   struct Kept {
