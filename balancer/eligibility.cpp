@@ -16,18 +16,25 @@ bool prefer(std::vector<ReplicaView>& replicas, Preference preference) {
 
 }  // namespace
 
-Eligibility narrow(std::vector<ReplicaView>& replicas, const Demand& demand) {
-  if (replicas.empty()) return Eligibility::no_replica;
+Narrowed narrow(std::vector<ReplicaView>& replicas, const Demand& demand) {
+  if (replicas.empty()) return {Eligibility::no_replica};
   std::erase_if(replicas, [&](const ReplicaView& r) { return r.max_context && demand.context > *r.max_context; });
-  if (replicas.empty()) return Eligibility::too_long;
+  if (replicas.empty()) return {Eligibility::too_long};
   std::erase_if(replicas, [](const ReplicaView& r) { return r.max_in_flight && r.in_flight >= *r.max_in_flight; });
-  if (replicas.empty()) return Eligibility::busy;
+  if (replicas.empty()) return {Eligibility::busy};
 
+  prefer(replicas, [](const ReplicaView& r) { return !r.refuses; });
   prefer(replicas, [](const ReplicaView& r) { return !r.tried; });
+  const bool panic = !prefer(replicas, [](const ReplicaView& r) { return !r.out; });
+  prefer(replicas, [](const ReplicaView& r) { return !r.full; });
+  const auto may_hold = [&](const ReplicaView& r) {
+    return !r.starting || r.in_flight == 0 || r.prefill_left + demand.prompt <= r.allowance;
+  };
+  prefer(replicas, may_hold);
   const auto fits = [&](const ReplicaView& r) {
     return !r.kv_tokens || r.in_flight == 0 || r.resident + demand.prompt <= *r.kv_tokens;
   };
-  return prefer(replicas, fits) ? Eligibility::some : Eligibility::kv_full;
+  return {prefer(replicas, fits) ? Eligibility::some : Eligibility::kv_full, panic};
 }
 
 }  // namespace weir::balancer

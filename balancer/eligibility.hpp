@@ -1,8 +1,9 @@
 // This tells which replicas may take a request at all. It is the same for every policy, which then chooses among them.
 //
 // The rules, in this order: a replica whose context is too short never may; one with max_in_flight requests may not
-// now; one that the request has been to may only if there is no other; one whose KV cache the request would overfill
-// may only if it would overfill all (a replica that holds nothing takes a request of any size).
+// now. Each of the others gives way only to replicas that are better off: one that refuses connections; one that the
+// request has been to; one that is out; one that has said that it is full; one that starts and holds all that it may;
+// one whose KV cache the request would overfill (a replica that holds nothing takes a request of any size).
 #pragma once
 
 #include <cstdint>
@@ -26,7 +27,12 @@ enum class Eligibility : std::uint8_t {
   busy,        ///< None can take it now.
 };
 
+struct Narrowed {
+  Eligibility eligibility;
+  bool panic = false;  ///< All that are left are out: one of them is tried, for its probes may err.
+};
+
 /// Leaves in `replicas` those that may take it, in their order. For some and kv_full there is at least one.
-Eligibility narrow(std::vector<ReplicaView>& replicas, const Demand& demand);
+Narrowed narrow(std::vector<ReplicaView>& replicas, const Demand& demand);
 
 }  // namespace weir::balancer

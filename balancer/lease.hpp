@@ -34,7 +34,7 @@ struct Holding {
   StreamedTokens* streamed_tokens = nullptr;                 ///< The replica's; lives as long as leases on it.
   std::shared_ptr<void> subject;                             ///< Of the replica's spec.
   TokenLedger::Ticket ticket = 0;
-  ReplicaIndex replica = 0;
+  ReplicaKey key;
   Tokens prompt = 0;
   Tokens output_left = 0;  ///< How much of the replica's decode_left the lease still holds.
   Tokens streamed = 0;
@@ -66,7 +66,8 @@ class Lease {
   ~Lease() { drop(); }
 
   explicit operator bool() const { return lessor_ != nullptr; }
-  ReplicaIndex replica() const { return holding_.replica; }
+  ReplicaIndex replica() const { return holding_.key.index; }
+  const ReplicaKey& key() const { return holding_.key; }
   /// What the replica's spec named.
   const std::shared_ptr<void>& subject() const { return holding_.subject; }
   Tokens prompt_estimate() const { return holding_.prompt; }

@@ -17,8 +17,10 @@
 #include <variant>
 #include <vector>
 
+#include "balancer/answer_window.hpp"
 #include "balancer/expected_output.hpp"
 #include "balancer/finished_tokens.hpp"
+#include "balancer/health.hpp"
 #include "balancer/lease.hpp"
 #include "balancer/policy/policy.hpp"
 #include "balancer/replica_rates.hpp"
@@ -39,6 +41,7 @@ struct ReplicaSpec {
   std::optional<Tokens> kv_tokens;
   std::optional<Tokens> max_context;
   std::optional<std::uint32_t> max_in_flight;
+  config::Health health{};
 };
 
 struct Admitted {
@@ -66,6 +69,19 @@ struct ReplicaLoad {
   std::vector<std::pair<std::string_view, std::uint64_t>> fallbacks;
 };
 
+/// What is known of a replica's health.
+struct ReplicaHealth {
+  ReplicaState state = ReplicaState::down;
+  Moment since{};
+  std::string reason;                           ///< A clause.
+  std::chrono::duration<double> probe_after{};  ///< When to probe it next, after a probe.
+};
+
+struct ReplicaChange {
+  std::string replica;
+  Health::Change change;
+};
+
 class Pool final : public std::enable_shared_from_this<Pool>, private Lessor {
  public:
   /// `seed` feeds ties and the random policies.
@@ -79,21 +95,34 @@ class Pool final : public std::enable_shared_from_this<Pool>, private Lessor {
   /// chosen only if there is no other.
   Offered offer(const metrics::wire::RequestFacts& facts, Moment now, std::span<const ReplicaIndex> tried = {});
 
+  /// A request, or a probe, has shown something of a replica. `full_for`, with Sign::full: what it asked for, else 1 s.
+  void report(const ReplicaKey& replica, Sign sign, Moment now,
+              std::optional<std::chrono::duration<double>> full_for = {});
+  /// Down, for a replica that is gone.
+  ReplicaHealth health(const ReplicaKey& replica, Moment now);
+  /// All changes of states since the last call, each once. Time alone makes some: to be called every second or so.
+  std::vector<ReplicaChange> take_changes(Moment now);
+  ReplicaKey key(ReplicaIndex replica) const;
+
   /// All zero for a replica that is gone.
   ReplicaLoad load(ReplicaIndex replica, Moment now);
   std::uint32_t in_flight() const;
 
  private:
   struct Replica {
-    explicit Replica(Moment now) : ledger(now), tested(now) {}
+    Replica(const ReplicaSpec& wanted, std::uint64_t number, bool known, Moment now)
+        : spec(wanted), serial(number), ledger(now), health(wanted.health, known, now), tested(now) {}
 
     ReplicaSpec spec;
+    std::uint64_t serial;
     TokenLedger ledger;
     ReplicaRates rates;
+    Health health;
+    AnswerWindow answers;
     bool removed = false;
     double speed = 1;
-    Moment tested{};                                ///< When something was last learned of its speed.
-    std::uint64_t kv_full = 0, unknown_prompt = 0;  ///< Counts of fallbacks.
+    Moment tested{};                                           ///< When something was last learned of its speed.
+    std::uint64_t kv_full = 0, unknown_prompt = 0, panic = 0;  ///< Counts of fallbacks.
   };
 
   Pool(config::Policy policy, double decode_weight, std::uint64_t seed);
@@ -111,6 +140,10 @@ class Pool final : public std::enable_shared_from_this<Pool>, private Lessor {
   Moment latest(Moment now);
   ReplicaIndex index_of(const ReplicaSpec& spec, Moment now);
   void drop_if_gone(ReplicaIndex index);
+  Replica* find(const ReplicaKey& key) const;
+  bool may_eject() const;
+  void eject_the_odd_one(Replica& replica);
+  void end_starts();
   ReplicaView view_of(ReplicaIndex index, std::span<const ReplicaIndex> tried) const;
   Refused refusal(Refused::Reason reason) const;
   void learn(Replica& replica, const metrics::wire::RequestFacts& facts, const End& end,
@@ -127,6 +160,8 @@ class Pool final : public std::enable_shared_from_this<Pool>, private Lessor {
   ExpectedOutput expected_output_;
   FinishedTokens finished_;
   TokenLedger::Ticket tickets_ = 0;
+  std::uint64_t serials_ = 0;
+  std::size_t first_set_ = 0;  ///< So many replicas the pool began with.
   std::uint32_t in_flight_ = 0;
   std::vector<ReplicaView> views_;  ///< The decision under way uses it; it is kept for its memory.
   std::vector<double> rates_;       ///< It is kept for its memory, too.

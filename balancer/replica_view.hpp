@@ -15,6 +15,11 @@ struct ReplicaView {
   std::uint32_t in_flight = 0;
   std::uint32_t recent_failures = 0;  ///< So many requests ended without an answer within the last second.
   bool tried = false;                 ///< This request has been there.
+  bool refuses = false;               ///< It refuses connections.
+  bool out = false;                   ///< It is ejected or down.
+  bool full = false;                  ///< It has said that it has no room.
+  bool starting = false;              ///< It holds no more than `allowance` prompt tokens, or one request.
+  Tokens allowance = 0;
   std::optional<Tokens> kv_tokens, max_context;
   std::optional<std::uint32_t> max_in_flight;
 

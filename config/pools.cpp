@@ -8,6 +8,7 @@
 
 #include "config/address.hpp"
 #include "config/api_key.hpp"
+#include "config/health.hpp"
 #include "config/values.hpp"
 
 namespace weir::config {
@@ -16,10 +17,10 @@ namespace {
 using Places = std::map<std::string, const toml::node*, std::less<>>;
 
 constexpr OneOf<Policy, 5> policies{{{{"least_queued_tokens", Policy::least_queued_tokens},
-                                     {"round_robin", Policy::round_robin},
-                                     {"random", Policy::random},
-                                     {"least_requests", Policy::least_requests},
-                                     {"power_of_two", Policy::power_of_two}}}};
+                                      {"round_robin", Policy::round_robin},
+                                      {"random", Policy::random},
+                                      {"least_requests", Policy::least_requests},
+                                      {"power_of_two", Policy::power_of_two}}}};
 
 std::string in_line(const toml::node& node) { return "in line " + std::to_string(node.source().begin.line); }
 
@@ -30,6 +31,8 @@ class PoolReading {
       : listeners_(listeners), server_(settings.server), measure_(settings.measure), report_(report) {}
 
   Pool pool(const toml::table& source);
+
+  Health health;  ///< [health] of the file: what a pool does not set itself.
 
  private:
   Replica replica(const toml::table& source, Places& urls_of_pool);
@@ -56,6 +59,7 @@ Pool PoolReading::pool(const toml::table& source) {
   read_models(table, source, pool);
   table.read("policy", pool.policy, policies);
   table.read("decode_weight", pool.decode_weight, Number{0, 1000});
+  pool.health = read_health({"[pool.health]", table.table("health"), report_}, health);
 
   Places urls;
   for (const auto* one : table.tables("replica")) pool.replicas.push_back(replica(*one, urls));
@@ -159,6 +163,7 @@ std::vector<Pool> read_pools(TableReader& file, const std::vector<Listener>& lis
                              Report& report) {
   std::vector<Pool> pools;
   PoolReading reading(listeners, settings, report);
+  reading.health = read_health({"[health]", file.table("health"), report}, {});
   for (const auto* source : file.tables("pool")) pools.push_back(reading.pool(*source));
   return pools;
 }

@@ -114,12 +114,24 @@ struct Replica {
   bool operator==(const Replica&) const = default;
 };
 
+/// How weir finds out whether a replica is fit to take requests.
+struct Health {
+  std::string path = "/health";  ///< What the probe asks for; "" = it only connects.
+  Seconds interval{5};           ///< Between two probes, a fifth more or less.
+  Seconds timeout{5};            ///< A probe may take so long.
+  unsigned down_after = 3;       ///< Failed probes in a row. A refused connection counts at once.
+  unsigned up_after = 1;         ///< Passed probes in a row.
+  bool eject = true;             ///< Requests that fail take a replica out for a time.
+  bool operator==(const Health&) const = default;
+};
+
 struct Pool {
   std::string name;                 ///< Unique in the file.
   std::vector<std::string> models;  ///< Empty: any model.
   Policy policy = Policy::least_queued_tokens;
   double decode_weight = 0.05;  ///< Cost of an output token still to come, in prompt tokens.
   std::vector<Replica> replicas;
+  Health health{};
   bool operator==(const Pool&) const = default;
 };
 

@@ -94,6 +94,13 @@ Parsed<std::string> request_path(const toml::node& node) {
       "routes that weir knows; or \"*\" alone for every path"};
 }
 
+Parsed<std::string> path_or_none(const toml::node& node) {
+  if (const auto* text = node.as_string(); text && (text->get().empty() || is_request_path(text->get())))
+    return text->get();
+  return Problem{
+      "must be a path such as \"/health\", without \"?\", \"#\" and spaces; or \"\" to connect and ask nothing"};
+}
+
 Parsed<ListenAddress> address(const toml::node& node) {
   const auto* text = node.as_string();
   return parse_address(text ? std::string_view(text->get()) : std::string_view());

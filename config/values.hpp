@@ -59,6 +59,9 @@ Parsed<std::string> name(const toml::node& node);
 /// The path of requests that are let through, "default" or "*".
 Parsed<std::string> request_path(const toml::node& node);
 
+/// The path of a request of weir's own, or "" for no request.
+Parsed<std::string> path_or_none(const toml::node& node);
+
 Parsed<ListenAddress> address(const toml::node& node);
 
 /// The same, or nothing for "".

@@ -37,6 +37,56 @@ ReplicaView kv(ReplicaIndex index, Tokens resident, std::uint32_t in_flight) {
   return changed(index, [&](ReplicaView& s) { s.kv_tokens = 1000, s.resident = resident, s.in_flight = in_flight; });
 }
 
+ReplicaView refusing(ReplicaIndex index) {
+  return changed(index, [](ReplicaView& s) { s.refuses = s.out = true; });
+}
+ReplicaView out(ReplicaIndex index) {
+  return changed(index, [](ReplicaView& s) { s.out = true; });
+}
+ReplicaView out_of_room(ReplicaIndex index) {
+  return changed(index, [](ReplicaView& s) { s.full = true; });
+}
+ReplicaView starting(ReplicaIndex index, Tokens held, Tokens allowance, std::uint32_t in_flight = 1) {
+  return changed(index, [&](ReplicaView& s) {
+    s.starting = true;
+    s.prefill_left = held;
+    s.allowance = allowance;
+    s.in_flight = in_flight;
+  });
+}
+
+TEST(Eligibility, OneThatIsNotWellGivesWayToOneThatIsBetterOff) {
+  struct HealthRow {
+    const char* what;
+    std::vector<ReplicaView> replicas;
+    std::vector<ReplicaIndex> left;
+    bool panic;
+  };
+  const HealthRow rows[] = {
+      {"refuses", {refusing(0), plain(1)}, {1}, false},
+      {"all refuse", {refusing(0), refusing(1)}, {0, 1}, true},
+      {"is out", {out(0), plain(1)}, {1}, false},
+      {"all are out", {out(0), out(1)}, {0, 1}, true},
+      {"out before refusing", {refusing(0), out(1)}, {1}, true},
+      {"tried before refusing", {refusing(0), tried(1)}, {1}, false},
+      {"out before tried", {out(0), tried(1)}, {0}, true},
+      {"full", {out_of_room(0), plain(1)}, {1}, false},
+      {"all are full", {out_of_room(0), out_of_room(1)}, {0, 1}, false},
+      {"full before out", {out_of_room(0), out(1)}, {0}, false},
+      {"starts, and holds just what it may", {starting(0, 90, 100), plain(1)}, {0, 1}, false},
+      {"starts, and would hold more", {starting(0, 91, 100), plain(1)}, {1}, false},
+      {"starts with its one request", {starting(0, 0, 0, 0), plain(1)}, {0, 1}, false},
+      {"all start", {starting(0, 91, 100), starting(1, 95, 100)}, {0, 1}, false},
+  };
+  for (const auto& row : rows) {
+    auto replicas = row.replicas;
+    EXPECT_EQ(narrow(replicas, {10, 10}).panic, row.panic) << row.what;
+    std::vector<ReplicaIndex> left;
+    for (const ReplicaView& s : replicas) left.push_back(s.index);
+    EXPECT_EQ(left, row.left) << row.what;
+  }
+}
+
 TEST(Eligibility, Table) {
   using enum Eligibility;
   const Row rows[] = {
@@ -57,7 +107,7 @@ TEST(Eligibility, Table) {
   };
   for (const Row& row : rows) {
     std::vector<ReplicaView> replicas = row.replicas;
-    EXPECT_EQ(narrow(replicas, row.demand), row.eligibility) << row.what;
+    EXPECT_EQ(narrow(replicas, row.demand).eligibility, row.eligibility) << row.what;
     std::vector<ReplicaIndex> left;
     for (const ReplicaView& s : replicas) left.push_back(s.index);
     EXPECT_EQ(left, row.left) << row.what;

@@ -82,8 +82,8 @@ TEST(SettingsErrors, AllOthersComeTogetherInOrderOfLine) {
           "bytes, or text such as \"64KiB\", \"16MiB\", \"1MB\"",
           "weir.toml:11:11: [limits] connect = -3: must be a time from 1ms to 24h: a number of seconds, or text "
           "such as \"250ms\", \"2s\", \"5m\", \"2h\"",
-          "weir.toml:13:2: shadows: unknown key; known here are server, metrics, admin, log, limits, measure, pool, "
-          "slo"));
+          "weir.toml:13:2: shadows: unknown key; known here are server, metrics, admin, log, limits, measure, health, "
+          "pool, slo"));
 }
 
 TEST(SettingsErrors, OnlyAFileHoldsSettings) {
@@ -100,12 +100,13 @@ TEST(SettingsErrors, UnknownKeysNameTheNearestOrAllThatAreKnown) {
   const Table table = {
       {"sever.threads = 1", "1: sever: unknown key; did you mean server?"},
       {"threads = 1",
-       "1: threads: unknown key; known here are server, metrics, admin, log, limits, measure, pool, slo"},
+       "1: threads: unknown key; known here are server, metrics, admin, log, limits, measure, health, pool, slo"},
       {"limits.head_tiem = 1", "8: [limits] head_tiem: unknown key; did you mean head_time?"},
       {"limits.Drain-Delay = 1", "8: [limits] Drain-Delay: unknown key; did you mean drain_delay?"},
       {"server.tls.cert = 'x'",
        "8: [server] tls: unknown key; known here are listen, threads, paths, replica_header, open"},
-      {"'a b' = 1", "1: \"a b\": unknown key; known here are server, metrics, admin, log, limits, measure, pool, slo"}};
+      {"'a b' = 1",
+       "1: \"a b\": unknown key; known here are server, metrics, admin, log, limits, measure, health, pool, slo"}};
   for (const auto& [line, error] : table) EXPECT_EQ(first_line(line), error);
   EXPECT_EQ(replica_line("uri = 'x'"), "1: [[pool.replica]] uri: unknown key; did you mean url?");
   EXPECT_EQ(replica_line("cost = 1"), "1: [[pool.replica]] cost: unknown key; did you mean cost_per_hour?");
@@ -332,7 +333,8 @@ TEST(SettingsErrors, OneReplicaHasOneNameInItsPool) {
   EXPECT_THAT(errors_in(one_pool + "[[pool.replica]]\nname = 'gpu1'\nurl = 'http://127.0.0.1:8001/'\n"),
               ElementsAre("weir.toml:9:7: [[pool.replica]] url = \"http://127.0.0.1:8001/\": is taken in line 5; one "
                           "replica under two names would get twice its share"));
-  EXPECT_THAT(errors_in(one_pool + "[[pool.replica]]\nname = 'gpu1'\nurl = 'http://127.0.0.1:8001/second'\n"), IsEmpty());
+  EXPECT_THAT(errors_in(one_pool + "[[pool.replica]]\nname = 'gpu1'\nurl = 'http://127.0.0.1:8001/second'\n"),
+              IsEmpty());
 }
 
 TEST(SettingsErrors, WeirIsNoReplicaOfItself) {

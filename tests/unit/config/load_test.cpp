@@ -84,6 +84,11 @@ retry_budget = 1
 clock = "read"
 inject_usage = true
 inject_continuous_usage = true
+[health]
+path = "/live"
+interval = 9
+timeout = "3s"
+up_after = 2
 [[slo]]
 name = "interactive"
 pool = "rest"
@@ -100,6 +105,10 @@ name = "chat"
 models = ["a", "b"]
 policy = "power_of_two"
 decode_weight = 0
+  [pool.health]
+  path = ""
+  down_after = 5
+  eject = false
   [[pool.replica]]
   name = "gpu0"
   url = "http://gpu-box:8001/prefix/"
@@ -154,7 +163,16 @@ policy = "random"
   Replica gpu1;
   gpu1.name = gpu1.config = "gpu1";
   gpu1.url = {"10.0.0.7", 80, "", "10.0.0.7"};
-  expected.pools = {{"chat", {"a", "b"}, Policy::power_of_two, 0, {gpu0}}, {"rest", {}, Policy::random, 0.05, {gpu1}}};
+  Health of_file, of_chat;
+  of_file.path = "/live";
+  of_file.interval = of_chat.interval = Seconds{9};
+  of_file.timeout = of_chat.timeout = Seconds{3};
+  of_file.up_after = of_chat.up_after = 2;
+  of_chat.path = "";
+  of_chat.down_after = 5;
+  of_chat.eject = false;
+  expected.pools = {{"chat", {"a", "b"}, Policy::power_of_two, 0, {gpu0}, of_chat},
+                    {"rest", {}, Policy::random, 0.05, {gpu1}, of_file}};
   expected.slos = {{"interactive", "rest", Seconds{1}, Seconds{0.8}, Seconds{0.05}, Seconds{30}},
                    {"batch", "chat", {}, {}, {}, Seconds{600}}};
   EXPECT_EQ(settings.server, expected.server);

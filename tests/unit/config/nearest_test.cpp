@@ -10,7 +10,7 @@ namespace weir::config {
 namespace {
 
 constexpr std::array<std::string_view, 7> known_words = {"listen", "threads",     "url",      "max_in_flight",
-                                                    "drain",  "drain_delay", "head_time"};
+                                                         "drain",  "drain_delay", "head_time"};
 
 TEST(Nearest, FindsWhatWasMeant) {
   const std::pair<const char*, const char*> table[] = {{"listen", "listen"},

@@ -1,0 +1,116 @@
+#include "balancer/health.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+namespace weir::balancer {
+
+namespace {
+
+/// A replica that flaps for hours without a reader of its changes must not fill the memory.
+constexpr std::size_t most_changes = 64;
+
+}  // namespace
+
+Health::Health(const config::Health& settings, bool known, Moment now)
+    : settings_(settings),
+      state_(known ? ReplicaState::up : ReplicaState::starting),
+      since_(now),
+      reason_(known ? "it was there from the start" : "it is new"),
+      in_since_(now) {}
+
+void Health::change(ReplicaState to, std::string_view reason, Moment now) {
+  if (to == state_) return;
+  if (changes_.size() < most_changes) changes_.push_back({state_, to, std::string(reason), now});
+  state_ = to;
+  since_ = now;
+  reason_ = reason;
+}
+
+void Health::advance(Moment now) {
+  if (state_ == ReplicaState::ejected && now >= ejected_until_) come_back("its time out is over", now);
+  if (state_ == ReplicaState::starting && now - since_ >= longest_start) started(now);
+}
+
+void Health::come_back(std::string_view reason, Moment now) {
+  refuses_ = false;
+  refused_probes_ = failures_ = connect_timeouts_ = failed_probes_ = 0;
+  finished_ = 0;
+  in_since_ = now;
+  change(ReplicaState::starting, reason, now);
+}
+
+void Health::started(Moment now) {
+  if (state_ == ReplicaState::starting) change(ReplicaState::up, "it keeps up with its peers", now);
+}
+
+void Health::eject(std::string_view reason, Moment now) {
+  const auto minutes = (now - in_since_) / healthy;
+  for (auto i = minutes; i > 0 && next_ejection_ > first_ejection; --i) next_ejection_ /= 2;
+  next_ejection_ = std::max(next_ejection_, first_ejection);
+  ejected_until_ = now + next_ejection_;
+  change(ReplicaState::ejected,
+         std::string(reason) + ", so it is out for " + std::to_string(next_ejection_.count()) + " s", now);
+  next_ejection_ = std::min(2 * next_ejection_, longest_ejection);
+}
+
+void Health::odd_one_out(Moment now) {
+  if (!out()) eject("it answers 4xx where its peers do not", now);
+}
+
+void Health::showed(Sign sign, bool may_eject, Moment now) {
+  switch (sign) {
+    case Sign::answered:
+    case Sign::client_error:
+      failures_ = connect_timeouts_ = failed_probes_ = 0;
+      if (state_ == ReplicaState::down) come_back("it answers requests", now);
+      return;
+    case Sign::failed:
+      connect_timeouts_ = 0;
+      if (++failures_ >= failures_in_a_row && may_eject && !out())
+        eject(std::to_string(failures_) + " requests in a row failed", now);
+      return;
+    case Sign::connect_timed_out:
+      if (++connect_timeouts_ >= connect_timeouts_in_a_row && may_eject && !out())
+        eject("it did not take " + std::to_string(connect_timeouts_) + " connections in a row", now);
+      return;
+    case Sign::refused:
+      passed_probes_ = 0;
+      if (refuses_) ++refused_probes_;
+      refuses_ = true;
+      change(ReplicaState::down, "it refuses connections", now);
+      return;
+    case Sign::full:
+      connect_timeouts_ = 0;
+      return;
+    case Sign::probe_passed:
+      failed_probes_ = 0;
+      if (state_ != ReplicaState::down || ++passed_probes_ < settings_.up_after) return;
+      passed_probes_ = 0;
+      come_back("its probes pass", now);
+      return;
+    case Sign::probe_failed:
+      return probe_failed(now);
+  }
+}
+
+void Health::probe_failed(Moment now) {
+  passed_probes_ = 0;
+  if (refuses_) {  // It takes connections again, and no more than that.
+    refuses_ = false;
+    refused_probes_ = 0;
+  }
+  if (++failed_probes_ < settings_.down_after || state_ == ReplicaState::down) return;
+  change(ReplicaState::down, std::to_string(failed_probes_) + " probes in a row failed", now);
+}
+
+std::chrono::duration<double> Health::probe_after() const {
+  if (!refuses_) return settings_.interval;
+  const std::chrono::duration<double> first = first_probe_after_refusal;
+  return std::min<std::chrono::duration<double>>(first * std::exp2(std::min(refused_probes_, 30U)), settings_.interval);
+}
+
+std::vector<Health::Change> Health::take_changes() { return std::exchange(changes_, {}); }
+
+}  // namespace weir::balancer

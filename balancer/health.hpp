@@ -1,0 +1,111 @@
+// Health tells whether a replica is fit to take requests, by what its probes and its requests showed of it.
+//
+// A replica is out for a hard reason (it refuses connections) or for soft ones (probes that fail, failures in a row,
+// answers unlike its peers'). Soft reasons can be wrong: the pool tries such a replica where there is no other, and
+// decides how many it ejects. A replica that is new to a pool, or that comes back, starts slowly: what it may hold
+// grows with what it has finished.
+//
+// A Pool owns it and calls it under its mutex. It reads no clock.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "balancer/tokens.hpp"
+#include "config/settings.hpp"
+
+namespace weir::balancer {
+
+enum class ReplicaState : std::uint8_t {
+  up,
+  starting,  ///< It is new or has come back, and may hold only what it has shown to manage.
+  draining,  ///< It finishes what it has.
+  ejected,   ///< Its requests failed; it is out for a time.
+  down,      ///< It refuses connections, or its probes fail.
+};
+inline constexpr std::string_view replica_state_words[] = {"up", "starting", "draining", "ejected", "down"};
+constexpr std::string_view word(ReplicaState state) { return replica_state_words[static_cast<std::size_t>(state)]; }
+
+/// What a request or a probe showed of a replica.
+enum class Sign : std::uint8_t {
+  answered,           ///< It gave an answer, or an error that is not its fault.
+  client_error,       ///< It answered 4xx: no failure by itself, but see Pool on the odd one out.
+  failed,             ///< It broke off, took too long, or answered with an error of its own.
+  refused,            ///< It refuses connections.
+  connect_timed_out,  ///< It did not take a connection in time.
+  full,               ///< It has no room now.
+  probe_passed,
+  probe_failed,
+};
+
+class Health {
+ public:
+  static constexpr std::uint32_t failures_in_a_row = 5;
+  static constexpr std::uint32_t connect_timeouts_in_a_row = 2;
+  static constexpr std::chrono::seconds first_ejection{10}, longest_ejection{300};
+  /// An ejection is half as long for each such time that the replica was in before it.
+  static constexpr std::chrono::seconds healthy{60};
+  static constexpr std::chrono::milliseconds first_probe_after_refusal{200};
+  static constexpr std::chrono::seconds longest_start{60};
+
+  /// One change of the state.
+  struct Change {
+    ReplicaState from, to;
+    std::string reason;  ///< A clause: "it refuses connections".
+    Moment at;
+  };
+
+  /// `known`: the pool begins with it. A replica that is added later starts slowly.
+  Health(const config::Health& settings, bool known, Moment now);
+
+  void set(const config::Health& settings) { settings_ = settings; }
+  /// Time passes: an ejection ends, a start does.
+  void advance(Moment now);
+
+  /// `may_eject`: the pool can spare it. The rest of the pool goes by `Pool::report`.
+  void showed(Sign sign, bool may_eject, Moment now);
+  void full(Moment until) { full_until_ = until; }
+  void odd_one_out(Moment now);
+  void prompt_finished(Tokens prompt) { finished_ += prompt; }
+  /// It has finished enough to hold what its peers do.
+  void started(Moment now);
+
+  ReplicaState state() const { return state_; }
+  Moment since() const { return since_; }
+  const std::string& reason() const { return reason_; }
+  bool refuses() const { return refuses_; }
+  bool out() const { return state_ == ReplicaState::ejected || state_ == ReplicaState::down; }
+  bool is_full(Moment now) const { return now < full_until_; }
+  /// What it may hold while it starts, in prompt tokens; one request it may hold in any case.
+  Tokens allowance() const { return 2 * finished_; }
+  /// When it is to be probed again after a probe, or after it has refused a connection.
+  std::chrono::duration<double> probe_after() const;
+  /// The changes since the last call, in order.
+  std::vector<Change> take_changes();
+
+ private:
+  void change(ReplicaState to, std::string_view reason, Moment now);
+  void eject(std::string_view reason, Moment now);
+  void probe_failed(Moment now);
+  void come_back(std::string_view reason, Moment now);
+
+  config::Health settings_;
+  ReplicaState state_;
+  Moment since_;
+  std::string reason_;
+  std::vector<Change> changes_;
+
+  bool refuses_ = false;
+  std::uint32_t refused_probes_ = 0;  ///< In a row, since it refuses.
+  std::uint32_t failures_ = 0, connect_timeouts_ = 0, failed_probes_ = 0, passed_probes_ = 0;  ///< In a row.
+  Moment ejected_until_ = Moment::min();
+  std::chrono::seconds next_ejection_ = first_ejection;
+  Moment in_since_;  ///< Since when no ejection has been running.
+  Moment full_until_ = Moment::min();
+  Tokens finished_ = 0;  ///< Prompt tokens since it began to start.
+};
+
+}  // namespace weir::balancer

@@ -1,0 +1,12 @@
+// Reads [health] and [pool.health], which have the same keys.
+#pragma once
+
+#include "config/settings.hpp"
+#include "config/table_reader.hpp"
+
+namespace weir::config {
+
+/// What the table does not set is as in `otherwise`.
+Health read_health(TableReader table, Health otherwise);
+
+}  // namespace weir::config

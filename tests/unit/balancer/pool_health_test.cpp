@@ -1,0 +1,156 @@
+// What a pool does with the health of its replicas.
+#include <set>
+
+#include "balancer/pool.hpp"
+#include "requests.hpp"
+
+namespace weir::balancer {
+namespace {
+
+using enum ReplicaState;
+
+class PoolHealth : public testing::Test {
+ protected:
+  void begin(std::size_t replicas) {
+    std::vector<ReplicaSpec> specs;
+    for (std::size_t i = 0; i < replicas; ++i) specs.push_back(replica(std::string(1, static_cast<char>('a' + i))));
+    pool = pool_of(specs, config::Policy::round_robin);
+    for (ReplicaIndex i = 0; i < replicas; ++i) keys.push_back(pool->key(i));
+  }
+  void report(std::size_t index, Sign sign, int times, double now) {
+    for (int i = 0; i < times; ++i) pool->report(keys[index], sign, at(now));
+  }
+  ReplicaState state(std::size_t index, double now) { return pool->health(keys[index], at(now)).state; }
+  std::set<ReplicaIndex> chosen(double now) {
+    std::set<ReplicaIndex> found;
+    for (int i = 0; i < 40; ++i) {
+      auto lease = admitted(pool->offer(prompt_of(10), at(now)));
+      found.insert(lease.replica());
+      lease.end(End(EndCause::unsent), at(now));
+    }
+    return found;
+  }
+
+  std::shared_ptr<Pool> pool;
+  std::vector<ReplicaKey> keys;
+};
+
+TEST_F(PoolHealth, AReplicaThatRefusesIsOutAtOnce) {
+  begin(2);
+  report(0, Sign::refused, 1, 1);
+  EXPECT_EQ(chosen(1), (std::set<ReplicaIndex>{1}));
+  report(0, Sign::probe_passed, 1, 2);
+  EXPECT_EQ(chosen(2), (std::set<ReplicaIndex>{0, 1}));
+}
+
+TEST_F(PoolHealth, SoftReasonsTakeOutNoMoreThanHalf) {
+  begin(5);
+  for (std::size_t i = 0; i < 5; ++i) report(i, Sign::failed, 5, 1);
+  EXPECT_EQ(chosen(1), (std::set<ReplicaIndex>{2, 3, 4}));
+  report(2, Sign::refused, 1, 1);
+  EXPECT_EQ(chosen(1), (std::set<ReplicaIndex>{3, 4}));
+}
+
+TEST_F(PoolHealth, TheOnlyReplicaIsNeverEjected) {
+  begin(1);
+  report(0, Sign::failed, 100, 1);
+  EXPECT_EQ(state(0, 1), up);
+}
+
+TEST_F(PoolHealth, WithAllOutAllAreTriedAndThatIsCounted) {
+  begin(2);
+  report(0, Sign::probe_failed, 3, 1);
+  report(1, Sign::probe_failed, 3, 1);
+  EXPECT_EQ(chosen(1), (std::set<ReplicaIndex>{0, 1}));
+  std::uint64_t panics = 0;
+  for (ReplicaIndex i = 0; i < 2; ++i)
+    for (const auto& [reason, count] : pool->load(i, at(1)).fallbacks) panics += reason == "panic" ? count : 0;
+  EXPECT_EQ(panics, 40u);
+}
+
+TEST_F(PoolHealth, AFullReplicaIsSkippedForAsLongAsItSays) {
+  begin(2);
+  pool->report(keys[0], Sign::full, at(1), std::chrono::seconds(7));
+  pool->report(keys[1], Sign::full, at(2));
+  EXPECT_EQ(chosen(2), (std::set<ReplicaIndex>{0, 1})) << "both are full";
+  EXPECT_EQ(chosen(3), (std::set<ReplicaIndex>{1})) << "without a word, for a second";
+  EXPECT_EQ(chosen(8), (std::set<ReplicaIndex>{0, 1}));
+  EXPECT_EQ(state(0, 3), up);
+}
+
+TEST_F(PoolHealth, TheOneThatAnswers4xxWhereItsPeersDoNotIsOut) {
+  begin(3);
+  report(1, Sign::answered, 19, 1);
+  report(2, Sign::answered, 1, 1);
+  report(0, Sign::client_error, 19, 1);
+  EXPECT_EQ(state(0, 1), up) << "twenty answers are needed";
+  report(0, Sign::client_error, 1, 1);
+  EXPECT_EQ(state(0, 1), ejected);
+  EXPECT_EQ(pool->health(keys[0], at(1)).reason, "it answers 4xx where its peers do not, so it is out for 10 s");
+}
+
+TEST_F(PoolHealth, ClientsThatErrEverywhereTakeNobodyOut) {
+  begin(2);
+  report(1, Sign::answered, 18, 1);
+  report(1, Sign::client_error, 2, 1);
+  report(0, Sign::client_error, 20, 1);
+  EXPECT_EQ(state(0, 1), up);
+}
+
+TEST_F(PoolHealth, EjectionCanBeSwitchedOff) {
+  auto spec = replica("a");
+  spec.health.eject = false;
+  pool = pool_of({spec, replica("b")}, config::Policy::round_robin);
+  keys = {pool->key(0), pool->key(1)};
+  report(1, Sign::answered, 20, 1);
+  report(0, Sign::failed, 20, 1);
+  report(0, Sign::client_error, 20, 1);
+  EXPECT_EQ(state(0, 1), up);
+}
+
+TEST_F(PoolHealth, OneThatComesLaterHoldsOneRequestAndThenTwiceWhatItFinished) {
+  begin(2);
+  const ReplicaSpec three[] = {replica("a"), replica("b"), replica("c")};
+  const auto indexes = pool->set_replicas(three, at(1));
+  keys.push_back(pool->key(indexes[2]));
+  EXPECT_EQ(state(2, 1), starting);
+  std::vector<Lease> held;
+  const auto held_by_new = [&] {
+    return std::ranges::count_if(held, [&](const Lease& lease) { return lease.replica() == indexes[2]; });
+  };
+  for (int i = 0; i < 30; ++i) held.push_back(admitted(pool->offer(prompt_of(100), at(1))));
+  EXPECT_EQ(held_by_new(), 1);
+  for (auto& lease : held)
+    if (lease.replica() == indexes[2]) lease.first_token(at(2));
+  EXPECT_EQ(state(2, 2), starting) << "its peers hold more than 200";
+  for (int i = 0; i < 30; ++i) held.push_back(admitted(pool->offer(prompt_of(100), at(2))));
+  EXPECT_EQ(held_by_new(), 3) << "200 tokens beside the one that decodes";
+  for (auto& lease : held)
+    if (lease.replica() != indexes[2]) lease.first_token(at(3));
+  EXPECT_EQ(state(2, 3), up) << "its peers hold nothing now";
+}
+
+TEST_F(PoolHealth, WhatIsSaidOfOneThatIsGoneTouchesNobody) {
+  begin(1);
+  const ReplicaSpec other[] = {replica("z")};
+  pool->set_replicas(other, at(1));
+  const ReplicaSpec third[] = {replica("y")};
+  const auto reused = pool->set_replicas(third, at(2));
+  ASSERT_EQ(reused[0], keys[0].index) << "the place is used again";
+  report(0, Sign::refused, 1, 3);
+  EXPECT_EQ(pool->health(pool->key(reused[0]), at(3)).state, starting);
+  EXPECT_EQ(state(0, 3), down);
+}
+
+TEST_F(PoolHealth, TellsChangesByName) {
+  begin(2);
+  report(1, Sign::failed, 5, 1);
+  EXPECT_EQ(pool->take_changes(at(5)).size(), 1u);
+  const auto later = pool->take_changes(at(11));
+  ASSERT_EQ(later.size(), 1u) << "time alone brings it back";
+  EXPECT_EQ(later[0].replica, "b");
+  EXPECT_EQ(later[0].change.to, starting);
+}
+
+}  // namespace
+}  // namespace weir::balancer
