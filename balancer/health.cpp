@@ -75,9 +75,11 @@ void Health::showed(Sign sign, bool may_eject, Moment now) {
       if (++connect_timeouts_ >= connect_timeouts_in_a_row && may_eject && !out())
         eject("it did not take " + std::to_string(connect_timeouts_) + " connections in a row", now);
       return;
+    case Sign::probe_refused:
+      if (refuses_) ++refused_probes_;
+      [[fallthrough]];
     case Sign::refused:
       passed_probes_ = 0;
-      if (refuses_) ++refused_probes_;
       refuses_ = true;
       change(ReplicaState::down, "it refuses connections", now);
       return;

@@ -16,29 +16,23 @@
 
 #include "balancer/tokens.hpp"
 #include "config/settings.hpp"
+#include "metrics/vocabulary.hpp"
 
 namespace weir::balancer {
 
-enum class ReplicaState : std::uint8_t {
-  up,
-  starting,  ///< It is new or has come back, and may hold only what it has shown to manage.
-  draining,  ///< It finishes what it has.
-  ejected,   ///< Its requests failed; it is out for a time.
-  down,      ///< It refuses connections, or its probes fail.
-};
-inline constexpr std::string_view replica_state_words[] = {"up", "starting", "draining", "ejected", "down"};
-constexpr std::string_view word(ReplicaState state) { return replica_state_words[static_cast<std::size_t>(state)]; }
+using metrics::ReplicaState;
 
 /// What a request or a probe showed of a replica.
 enum class Sign : std::uint8_t {
   answered,           ///< It gave an answer, or an error that is not its fault.
   client_error,       ///< It answered 4xx: no failure by itself, but see Pool on the odd one out.
   failed,             ///< It broke off, took too long, or answered with an error of its own.
-  refused,            ///< It refuses connections.
+  refused,            ///< It refused a request's connection.
   connect_timed_out,  ///< It did not take a connection in time.
   full,               ///< It has no room now.
   probe_passed,
   probe_failed,
+  probe_refused,  ///< It refused a probe's connection.
 };
 
 class Health {

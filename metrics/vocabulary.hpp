@@ -78,11 +78,22 @@ inline constexpr std::array<std::string_view, 3> token_source_names{"none", "usa
 enum class TokensPerEvent : std::uint8_t { unknown, wire, settled };
 inline constexpr std::array<std::string_view, 3> tokens_per_event_names{"unknown", "wire", "settled"};
 
+/// Whether a replica takes requests.
+enum class ReplicaState : std::uint8_t {
+  up,
+  starting,  ///< It is new or has come back, and may hold only what it has shown to manage.
+  draining,  ///< It finishes what it has.
+  ejected,   ///< Its requests failed; it is out for a time.
+  down,      ///< It refuses connections, or its probes fail.
+};
+inline constexpr std::array<std::string_view, 5> replica_state_names{"up", "starting", "draining", "ejected", "down"};
+
 constexpr std::string_view name_of(Api v) { return api_names[static_cast<std::size_t>(v)]; }
 constexpr std::string_view name_of(Outcome v) { return outcome_names[static_cast<std::size_t>(v)]; }
 constexpr std::string_view name_of(Phase v) { return phase_names[static_cast<std::size_t>(v)]; }
 constexpr std::string_view name_of(Completeness v) { return completeness_names[static_cast<std::size_t>(v)]; }
 constexpr std::string_view name_of(TokenSource v) { return token_source_names[static_cast<std::size_t>(v)]; }
 constexpr std::string_view name_of(TokensPerEvent v) { return tokens_per_event_names[static_cast<std::size_t>(v)]; }
+constexpr std::string_view name_of(ReplicaState v) { return replica_state_names[static_cast<std::size_t>(v)]; }
 
 }  // namespace weir::metrics

@@ -193,6 +193,14 @@ class Gathering {
         add(fallbacks, replica.labels, {{"reason", reason}}, Appears::with_first_use, count);
       }
     }
+    auto& states = begin(replica_state_series, MetricType::Gauge);
+    for (const auto& replica : replicas) {
+      if (!replica.gauges) continue;
+      for (std::size_t i = 0; i < replica_state_names.size(); ++i) {
+        const bool is_it = i == static_cast<std::size_t>(replica.gauges->state);
+        add(states, labelled(replica.labels, {{"state", replica_state_names[i]}}), is_it ? 1.0 : 0.0);
+      }
+    }
     auto& about = begin(replica_info_series, MetricType::Gauge);
     for (const auto& replica : replicas) {
       if (replica.gauges) add(about, labelled(replica.labels, {{"gpu", replica.gauges->gpu}}), 1.0);

@@ -37,6 +37,7 @@ struct ReplicaGauges {
   double busy_seconds = 0;
   std::array<double, 2> in_flight_seconds{};  ///< prefill, decode
   bool injection_disabled = false;
+  ReplicaState state = ReplicaState::up;
   std::string gpu;                                                             ///< The name that the settings give.
   std::vector<std::pair<std::string_view, std::uint64_t>> balancer_fallbacks;  ///< by reason
 };

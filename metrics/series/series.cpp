@@ -202,6 +202,8 @@ constinit const SeriesText slo_requests_series{
     "upstream_error, upstream_reset, replica_refused, truncated, timeout, rejected, or a client_abort after a "
     "threshold had "
     "passed. Attainment is good / (good + bad). replica and config are empty where none was chosen."};
+constinit const SeriesText replica_state_series{"weir_replica_state",
+                                                "1 for the state that the replica is in, 0 for the others."};
 constinit const SeriesText replica_info_series{"weir_replica_info",
                                                "1; the labels say what the settings say of the "
                                                "replica."};

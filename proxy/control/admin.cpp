@@ -25,12 +25,17 @@ constexpr std::chrono::seconds time_limit{30};
 constexpr std::size_t worth_compressing = 1024;
 
 boost::json::object replica_object(const fleet::ReplicaRuntime& replica, const fleet::PoolRuntime& pool) {
-  const auto load = pool.balancer->load(replica.index, std::chrono::steady_clock::now());
+  const auto now = std::chrono::steady_clock::now();
+  const auto load = pool.balancer->load(replica.key.index, now);
+  const auto health = pool.balancer->health(replica.key, now);
   boost::json::object object;
   object["pool"] = replica.pool;
   object["name"] = replica.settings.name;
   object["config"] = replica.settings.config;
   object["url"] = "http://" + replica.settings.url.authority + replica.settings.url.prefix;
+  object["state"] = metrics::name_of(health.state);
+  object["state_seconds"] = std::chrono::duration<double>(now - health.since).count();
+  object["reason"] = health.reason;
   object["in_flight"] = load.in_flight;
   object["queued_prefill_tokens"] = load.prefill_left;
   object["queued_decode_tokens"] = load.decode_left;
@@ -66,9 +71,9 @@ Response answer(const Request& request, Door door, const Operated& weir) {
   } else if (path == "/-/healthy") {
     response.body() = "healthy\n";
   } else if (path == "/-/ready") {
-    const bool is_ready = weir.ready();
-    if (!is_ready) response.result(http::status::service_unavailable);
-    response.body() = is_ready ? "ready\n" : "draining\n";
+    const auto why_not = weir.why_not_ready();
+    if (!why_not.empty()) response.result(http::status::service_unavailable);
+    response.body() = why_not.empty() ? "ready\n" : "not ready: " + why_not + "\n";
   } else if (path == "/api/replicas" && door == Door::admin) {
     response.set(http::field::content_type, "application/json");
     response.body() = replicas_json(*weir.fleet.world());

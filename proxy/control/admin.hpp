@@ -4,6 +4,7 @@
 
 #include <boost/asio/io_context.hpp>
 #include <functional>
+#include <string>
 
 #include "metrics/series/exposition.hpp"
 #include "proxy/fleet/fleet.hpp"
@@ -21,7 +22,7 @@ enum class Door : unsigned char {
 struct Operated {
   const metrics::series::Exposition& exposition;
   const fleet::Fleet& fleet;
-  std::function<bool()> ready;  ///< Whether weir takes requests.
+  std::function<std::string()> why_not_ready;  ///< "" where weir takes requests and has a replica for them.
 };
 
 /// Serves one connection of an operator's.

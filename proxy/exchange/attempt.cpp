@@ -200,6 +200,7 @@ AttemptResult Attempt::result() const {
   result.retry_reason = retry_reason_;
   result.verdict = verdict_.value_or(machine_.verdict());
   result.status = status();
+  result.retry_after = machine_.retry_after();
   result.accepted = framer_.was_opened();
   result.sent = machine_.sent_at();
   result.head = machine_.head_at();

@@ -36,8 +36,9 @@ struct AttemptResult {
   /// With failed and refused: why another replica may do better. Absent: it would only take as long.
   std::optional<metrics::series::Retry> retry_reason{};
   Verdict verdict{};
-  unsigned status = 0;                  ///< Of the replica's head; 0 where none was read.
-  bool accepted = false;                ///< The client got that head.
+  unsigned status = 0;                                ///< Of the replica's head; 0 where none was read.
+  std::optional<std::chrono::seconds> retry_after{};  ///< That head's.
+  bool accepted = false;                              ///< The client got that head.
   std::unique_ptr<std::string> kept{};  ///< With `refused`: the answer as it would have been relayed; null: not kept.
   std::optional<Moment> sent{}, head{};
   Moment ended{};  ///< When the client had taken everything.

@@ -1,7 +1,11 @@
 #include "proxy/exchange/attempt_machine.hpp"
 
+#include <algorithm>
+#include <charconv>
+
 #include "metrics/ticks.hpp"
 #include "metrics/wire/engine/head.hpp"
+#include "proxy/fleet/second_opinions.hpp"
 
 namespace weir::proxy::exchange {
 namespace {
@@ -76,6 +80,15 @@ void AttemptMachine::head_arrived(std::span<char> bytes, Moment at, Brought& bro
   passed_head_ = std::move(head_bytes_);  // Views of the head and of the first body bytes may lie in it.
 }
 
+/// A Retry-After in seconds, at most a minute: a replica must not put itself out for longer. Nothing for a date.
+static std::optional<std::chrono::seconds> seconds_in(std::string_view text) {
+  unsigned seconds = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seconds);
+  if (text.empty() || error == std::errc::invalid_argument || end != text.data() + text.size()) return std::nullopt;
+  constexpr std::chrono::seconds longest{60};
+  return error == std::errc() ? std::min(std::chrono::seconds(seconds), longest) : longest;
+}
+
 /// Returns true once the final head is there; false after an interim one, or if the attempt is over.
 bool AttemptMachine::read_head(std::string_view bytes, Moment at, Brought& brought) {
   auto parsed = http::parse_response_head(bytes, options_.to_head);
@@ -88,6 +101,7 @@ bool AttemptMachine::read_head(std::string_view bytes, Moment at, Brought& broug
   head_at_ = at;
   status_ = brought.head->status;
   keep_alive_ = brought.head->keep_alive;
+  if (fleet::is_full(status_)) retry_after_ = seconds_in((*brought.head)["retry-after"]);
   if (options_.injected && !options_.injection_proven && (status_ == 400 || status_ == 422)) {
     brought.end = ReplicaEnd::injection_refused;
     state_ = State::done;

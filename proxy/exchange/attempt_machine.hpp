@@ -88,6 +88,8 @@ class AttemptMachine {
 
   // Of the answer so far:
   unsigned status() const { return status_; }  ///< 0 where no head was read.
+  /// What the head said, in seconds; at most a minute.
+  std::optional<std::chrono::seconds> retry_after() const { return retry_after_; }
   bool is_stream() const;
   bool strips() const { return strips_; }  ///< Bytes may be taken out of this answer.
   /// An event that is no comment has come, or, of an answer that is no stream, a byte.
@@ -139,6 +141,7 @@ class AttemptMachine {
   balancer::Concurrency concurrency_;
   Verdict verdict_;
   unsigned status_ = 0;
+  std::optional<std::chrono::seconds> retry_after_;
   metrics::measure::BodyForm form_ = metrics::measure::BodyForm::opaque;
   State state_ = State::head;
   bool any_byte_ = false, strips_ = false, keep_alive_ = false, reusable_ = false;

@@ -7,6 +7,7 @@
 
 #include "proxy/exchange/failure_answers.hpp"
 #include "proxy/exchange/replica_log.hpp"
+#include "proxy/exchange/replica_signs.hpp"
 #include "proxy/net/connect.hpp"
 
 namespace weir::proxy::exchange {
@@ -51,16 +52,18 @@ net::Awaitable<ExchangeEnd> Exchange::run() {
     AttemptResult none;
     none.verdict.outcome = Outcome::bad_request;
     record(loop_.shared.exposition.unassigned(), nullptr, std::move(none));
+    blame_the_replica();
     co_return std::move(end_);
   }
   for (auto next_step = Next::another_attempt; next_step == Next::another_attempt;) {
     if (!lease_ && !enter()) break;
     last_replica_ = std::static_pointer_cast<const fleet::ReplicaRuntime>(lease_.subject());
-    last_index_ = lease_.replica();
+    last_key_ = lease_.key();
     const auto& replica = *last_replica_;
     co_await attempt(replica);
     next_step = next(replica);
   }
+  blame_the_replica();
   co_return std::move(end_);
 }
 
@@ -221,6 +224,7 @@ void Exchange::accepted(const fleet::ReplicaRuntime& replica, unsigned status, b
   give_retry_back();
   std::vector<http::HeaderField>().swap(request_.head.fields);  // Only another attempt would need them again.
   if (doubtful_) accepted_after_doubt(replica, status);
+  if (status < 500) blame_the_replica();
   if (status >= 300) return;
   if (injected) replica.state->took_injection.fetch_or(bit_of(request_.facts.api), std::memory_order_relaxed);
   if (refused_injection_ == replica.state->id) disable_injection(replica);
@@ -231,6 +235,7 @@ Exchange::Next Exchange::next(const fleet::ReplicaRuntime& replica) {
   connect_ += result.connect;
   paused_ += result.paused;
   auto& retries = replica.series->shard(loop_.index).retries;
+  if (!loop_.shared.cutting.load(std::memory_order_relaxed)) report(result);
   if (result.end == AttemptEnd::unconnected) return not_connected(replica, std::move(result));
   const auto now = std::chrono::steady_clock::now();
   if (!loop_.shared.cutting.load(std::memory_order_relaxed)) note_attempt(replica, result, now);
@@ -255,6 +260,29 @@ Exchange::Next Exchange::next(const fleet::ReplicaRuntime& replica) {
   }
 }
 
+/// Tells the pool what the attempt showed of its replica.
+void Exchange::report(const AttemptResult& result) {
+  const auto sign = sign_of(result);
+  if (!sign) return;
+  if (may_be_the_requests_fault(result)) {
+    const bool second = blamed_ && blamed_->serial != last_key_.serial;
+    blamed_ = second ? std::nullopt : std::optional(last_key_);
+    return;
+  }
+  blame_the_replica();
+  report(last_key_, *sign, result.retry_after);
+}
+
+void Exchange::report(const balancer::ReplicaKey& replica, balancer::Sign sign,
+                      std::optional<std::chrono::seconds> full_for) const {
+  pool_->balancer->report(replica, sign, std::chrono::steady_clock::now(), full_for);
+}
+
+/// No second replica has said the same of the request.
+void Exchange::blame_the_replica() {
+  if (const auto replica = std::exchange(blamed_, std::nullopt)) report(*replica, balancer::Sign::failed, std::nullopt);
+}
+
 /// While an attempt is under way: there is a replica that this request has not been to.
 bool Exchange::another_is_left() const { return tried_.size() + 1 < pool_->replicas.size(); }
 
@@ -276,7 +304,7 @@ void Exchange::give_retry_back() {
 
 Exchange::Next Exchange::retry(const fleet::ReplicaRuntime& replica, metrics::series::Retry reason) {
   replica.series->shard(loop_.index).retries[static_cast<std::size_t>(reason)].add();
-  tried_.push_back(last_index_);
+  tried_.push_back(last_key_.index);
   return Next::another_attempt;
 }
 
@@ -302,7 +330,7 @@ Exchange::Next Exchange::not_connected(const fleet::ReplicaRuntime& replica, Att
   if (!again) return give_up(replica, std::move(result));
   last_result_ = std::make_unique<AttemptResult>(std::move(result));
   if (!unsent) return retry(replica, metrics::series::Retry::connect);
-  tried_.push_back(last_index_);  // That is no failure of this replica's.
+  tried_.push_back(last_key_.index);  // That is no failure of this replica's.
   return Next::another_attempt;
 }
 

@@ -71,6 +71,10 @@ class Exchange {
 
   // What follows from an attempt:
   Next next(const fleet::ReplicaRuntime& replica);
+  void report(const AttemptResult& result);
+  void report(const balancer::ReplicaKey& replica, balancer::Sign sign,
+              std::optional<std::chrono::seconds> full_for) const;
+  void blame_the_replica();
   Next not_connected(const fleet::ReplicaRuntime& replica, AttemptResult result);
   Next refused(const fleet::ReplicaRuntime& replica, AttemptResult result);
   Next failed(const fleet::ReplicaRuntime& replica, AttemptResult result);
@@ -99,7 +103,9 @@ class Exchange {
   std::optional<std::uint64_t> prompt_estimate_;
   std::vector<balancer::ReplicaIndex> tried_;
   std::shared_ptr<const fleet::ReplicaRuntime> last_replica_;  ///< Of the attempt under way, or the last one.
-  balancer::ReplicaIndex last_index_ = 0;
+  balancer::ReplicaKey last_key_;
+  /// It answered with an error of its own, which counts once no second replica says the same of the request.
+  std::optional<balancer::ReplicaKey> blamed_;
   std::uint64_t connected_before_ = 0;  ///< The replica that this request has had a connection to last, by its id.
   /// The attempt's that is over, until next() takes it. Not a coroutine's value: frames would hold room for it three
   /// times while the answer streams.

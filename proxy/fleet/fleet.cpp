@@ -9,8 +9,9 @@ namespace {
 std::string url_text(const config::ReplicaUrl& url) { return url.authority + url.prefix; }
 
 metrics::series::ReplicaGauges gauges_of(const config::Replica& settings, const ReplicaState& state,
-                                         balancer::ReplicaIndex index, balancer::Pool& pool) {
-  const auto load = pool.load(index, std::chrono::steady_clock::now());
+                                         const balancer::ReplicaKey& key, balancer::Pool& pool) {
+  const auto now = std::chrono::steady_clock::now();
+  const auto load = pool.load(key.index, now);
   metrics::series::ReplicaGauges gauges;
   gauges.queued_prefill_tokens = load.prefill_left;
   gauges.queued_decode_tokens = load.decode_left;
@@ -21,6 +22,7 @@ metrics::series::ReplicaGauges gauges_of(const config::Replica& settings, const 
   gauges.busy_seconds = load.busy_seconds;
   gauges.in_flight_seconds = {load.prefill_seconds, load.decode_seconds};
   gauges.injection_disabled = state.injection_disabled.load(std::memory_order_relaxed);
+  gauges.state = pool.health(key, now).state;
   gauges.gpu = settings.gpu;
   gauges.balancer_fallbacks = load.fallbacks;
   return gauges;
@@ -98,18 +100,19 @@ void Fleet::adopt(const config::Settings& settings) {
       const auto address = boost::asio::ip::make_address(replica_settings.url.host, no_address);
       if (!no_address) replica->state->address.set({{address, replica_settings.url.port}});
       specs.push_back({replica_settings.name, url_text(replica_settings.url), replica, replica_settings.weight,
-                       replica_settings.kv_tokens, replica_settings.max_context, replica_settings.max_in_flight});
+                       replica_settings.kv_tokens, replica_settings.max_context, replica_settings.max_in_flight,
+                       pool_settings.health});
       pool->replicas.push_back(std::move(replica));
     }
     const auto indexes = pool->balancer->set_replicas(specs, now);
     for (std::size_t i = 0; i < indexes.size(); ++i) {
       auto& replica = *pool->replicas[i];
-      replica.index = indexes[i];
+      replica.key = pool->balancer->key(indexes[i]);
       // Not an owner of the pool: its replicas own their series.
       const std::weak_ptr<balancer::Pool> of_pool = pool->balancer;
-      replica.series->gauges = [of = replica.settings, state = replica.state, index = replica.index, of_pool] {
+      replica.series->gauges = [of = replica.settings, state = replica.state, key = replica.key, of_pool] {
         const auto books = of_pool.lock();
-        return books ? gauges_of(of, *state, index, *books) : metrics::series::ReplicaGauges();
+        return books ? gauges_of(of, *state, key, *books) : metrics::series::ReplicaGauges();
       };
     }
     world->pools.push_back(std::move(pool));
@@ -130,6 +133,18 @@ std::size_t Fleet::in_flight() const {
   std::size_t total = 0;
   for (const auto& pool : now->pools) total += pool->balancer->in_flight();
   return total;
+}
+
+bool Fleet::any_up() const {
+  const auto world = world_.get();
+  const auto now = std::chrono::steady_clock::now();
+  for (const auto& pool : world->pools) {
+    for (const auto& replica : pool->replicas) {
+      const auto state = pool->balancer->health(replica->key, now).state;
+      if (state == metrics::ReplicaState::up || state == metrics::ReplicaState::starting) return true;
+    }
+  }
+  return false;
 }
 
 }  // namespace weir::proxy::fleet

@@ -37,6 +37,8 @@ class Fleet {
   void adopt(const config::Settings& settings);
 
   std::size_t in_flight() const;
+  /// Some replica of some pool is up, or starts.
+  bool any_up() const;
   RetryBudget& retries() { return retries_; }
 
  private:

@@ -33,13 +33,15 @@ struct ReplicaState {
   /// A bit for each API of whose streams it tells the counts unasked (llama.cpp), as its last answers showed.
   std::atomic<std::uint32_t> tells_counts{0};
   FailureNotes failures{};  ///< What the log says of its failures.
+  /// It has no health path, so that a probe only connects. The control thread's.
+  bool probe_connects = false;
 };
 
 /// A replica as one world knows it.
 struct ReplicaRuntime {
   config::Replica settings;
   std::string pool;
-  balancer::ReplicaIndex index = 0;  ///< The control thread's; a request goes by its lease's.
+  balancer::ReplicaKey key;  ///< In its pool's books.
   bool inject_usage = true, inject_continuous_usage = false;
   std::shared_ptr<metrics::series::ReplicaSeries> series;
   std::shared_ptr<ReplicaState> state;

@@ -19,6 +19,7 @@
 #include "proxy/control/admin.hpp"
 #include "proxy/exchange/loop.hpp"
 #include "proxy/fleet/model_directory.hpp"
+#include "proxy/fleet/prober.hpp"
 #include "proxy/fleet/resolver.hpp"
 #include "proxy/serve/announcement.hpp"
 #include "proxy/serve/listener.hpp"
@@ -68,7 +69,7 @@ class Server {
   void drain();
   void wait_for_streams(Clock::time_point until);
   void cut();
-  bool ready() const { return accepting_ && !shared_.draining.load(std::memory_order_relaxed); }
+  std::string why_not_ready() const;
 
   const config::Settings& settings_;
   asio::io_context context_{1};
@@ -79,7 +80,7 @@ class Server {
   metrics::record::RequestLog log_;
   fleet::ModelDirectory models_{fleet_};
   exchange::Shared shared_{exposition_, fleet_, log_, models_};
-  control::Operated operated_{exposition_, fleet_, [this] { return ready(); }};
+  control::Operated operated_{exposition_, fleet_, [this] { return why_not_ready(); }};
   std::vector<std::unique_ptr<exchange::Loop>> loops_;
   std::vector<std::unique_ptr<Listener>> listeners_, operator_listeners_;
   std::vector<std::thread> running_;
@@ -129,6 +130,12 @@ Server::~Server() {
   if (why_it_ends_.empty()) return;
   const auto requests = exposition_.requests();
   spdlog::info("weir ends: {}; {} requests, {} of them answered well", why_it_ends_, requests.all, requests.well);
+}
+
+std::string Server::why_not_ready() const {
+  if (shared_.draining.load(std::memory_order_relaxed)) return "draining";
+  if (!accepting_) return "starting";
+  return fleet_.any_up() ? "" : "no replica is up";
 }
 
 /// Hands a connection to the loop with the least work, counted here and now.
@@ -227,6 +234,7 @@ void Server::cut() {
 
 int Server::run() {
   fleet::start_resolver(context_, fleet_);
+  fleet::start_prober(context_, fleet_, std::random_device()());
   models_.start(context_);
   for (auto& loop : loops_) running_.emplace_back([&loop = *loop] { loop.run(); });
   await_signal();

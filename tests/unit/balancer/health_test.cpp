@@ -35,7 +35,8 @@ TEST(Health, OneThatRefusesIsProbedSoonAndThenLessAndLess) {
   EXPECT_EQ(health.probe_after(), std::chrono::seconds(5));
   std::vector<double> waits;
   for (int i = 0; i < 7; ++i) {
-    show(health, Sign::refused, 1, i);
+    show(health, Sign::probe_refused, 1, i);
+    show(health, Sign::refused, 9, i);
     waits.push_back(health.probe_after().count());
   }
   EXPECT_EQ(waits, (std::vector<double>{0.2, 0.4, 0.8, 1.6, 3.2, 5, 5}));

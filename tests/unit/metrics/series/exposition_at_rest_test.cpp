@@ -48,7 +48,8 @@ TEST_F(ExpositionTest, HasWhatRatesNeedAtZeroFromTheStart) {
     EXPECT_EQ(now.gpu0(name), 0) << name;
   for (const std::string phase : {"prefill", "decode"})
     EXPECT_EQ(now.gpu0("weir_queued_tokens", "phase=\"" + phase + "\""), 0);
-  EXPECT_EQ(now.gpu0("weir_replica_info", "gpu=\"\""), 1);
+  EXPECT_EQ(now.gpu0("weir_replica_info",
+ "weir_replica_state", "gpu=\"\""), 1);
   // weir's own series are a handful, and an alert must see their first increment.
   for (const auto limit : limit_names) {
     EXPECT_EQ(now.at("weir_limit_hits_total{limit=\"" + std::string(limit) + "\"}"), 0);

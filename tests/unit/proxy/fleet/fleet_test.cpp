@@ -137,7 +137,7 @@ TEST_F(FleetTest, IsSwappedUnderLoad) {
   two.join();
   fleet.adopt(settings_of({replica("a", 1)}));
   EXPECT_EQ(fleet.in_flight(), 0u);
-  const auto load = fleet.world()->pools[0]->balancer->load(fleet.world()->pools[0]->replicas[0]->index,
+  const auto load = fleet.world()->pools[0]->balancer->load(fleet.world()->pools[0]->replicas[0]->key.index,
                                                             std::chrono::steady_clock::now());
   EXPECT_EQ(load.in_flight, 0u);
   EXPECT_EQ(load.prefill_left, 0u);

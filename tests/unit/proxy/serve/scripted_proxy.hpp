@@ -170,7 +170,7 @@ class ScriptedProxy {
     auto& pool = *world->pools.front()->balancer;
     EXPECT_EQ(pool.in_flight(), 0u);
     for (std::size_t i = 0; i < world->pools.front()->replicas.size(); ++i) {
-      const auto load = pool.load(replica(i).index, Clock::now() + std::chrono::hours(1));
+      const auto load = pool.load(replica(i).key.index, Clock::now() + std::chrono::hours(1));
       EXPECT_EQ(load.in_flight, 0u);
       EXPECT_EQ(load.prefill_left, 0u);
       EXPECT_EQ(load.decode_left, 0u);

@@ -1,0 +1,61 @@
+#include "proxy/exchange/replica_signs.hpp"
+
+#include <cerrno>
+
+#include "proxy/fleet/second_opinions.hpp"
+#include "proxy/net/connect.hpp"
+
+namespace weir::proxy::exchange {
+namespace {
+
+using balancer::Sign;
+using metrics::Outcome;
+
+std::optional<Sign> sign_of_connecting(int error) {
+  if (error == net::name_unknown || net::is_own_want(error)) return std::nullopt;
+  if (error == ECONNREFUSED) return Sign::refused;
+  return error == ETIMEDOUT ? Sign::connect_timed_out : Sign::failed;
+}
+
+}  // namespace
+
+std::optional<Sign> sign_of(const AttemptResult& result) {
+  switch (result.end) {
+    case AttemptEnd::unconnected:
+      return sign_of_connecting(result.connect_error);
+    case AttemptEnd::stale:
+    case AttemptEnd::injection_refused:
+    case AttemptEnd::client_gone:
+      return std::nullopt;
+    default:
+      break;
+  }
+  // TGI and SGLang answer 200 and refuse in the first event.
+  const bool refused_in_band = result.end == AttemptEnd::refused && result.answer.in_band_error;
+  if (refused_in_band || result.status == 429 || result.status == 503) return Sign::full;
+  switch (result.verdict.outcome) {
+    case Outcome::ok:
+    case Outcome::ok_empty:
+      return Sign::answered;
+    case Outcome::client_error:
+      return Sign::client_error;
+    case Outcome::replica_refused:
+      return fleet::is_full(result.status) ? Sign::failed : Sign::client_error;
+    case Outcome::upstream_error:
+    case Outcome::upstream_reset:
+    case Outcome::truncated:
+    case Outcome::timeout:
+      return result.status / 100 == 4 ? Sign::client_error : Sign::failed;
+    case Outcome::client_abort:
+    case Outcome::rejected:
+    case Outcome::bad_request:
+      return std::nullopt;
+  }
+  return std::nullopt;
+}
+
+bool may_be_the_requests_fault(const AttemptResult& result) {
+  return result.status >= 500 && sign_of(result) == Sign::failed;
+}
+
+}  // namespace weir::proxy::exchange

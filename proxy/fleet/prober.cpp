@@ -1,0 +1,176 @@
+#include "proxy/fleet/prober.hpp"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+#include <boost/asio/redirect_error.hpp>
+#include <boost/asio/write.hpp>
+#include <boost/beast/core/tcp_stream.hpp>
+#include <map>
+#include <random>
+#include <vector>
+
+#include "metrics/measure/stream_meter.hpp"
+#include "metrics/ticks.hpp"
+#include "proxy/fleet/question.hpp"
+#include "proxy/net/awaitable.hpp"
+#include "proxy/net/connect.hpp"
+#include "proxy/net/timer.hpp"
+
+namespace weir::proxy::fleet {
+namespace {
+
+namespace asio = boost::asio;
+using balancer::Sign;
+using Clock = std::chrono::steady_clock;
+using Stream = boost::beast::basic_stream<asio::ip::tcp, asio::io_context::executor_type>;
+
+constexpr std::chrono::milliseconds look_every{50};
+constexpr std::size_t read_size = 4096;
+
+/// Wants the status alone.
+class StatusReader final : public AnswerReader {
+ public:
+  void head(const http::ResponseHead& head, metrics::Moment, metrics::Moment) override { status = head.status; }
+  bool body(std::span<const char>, metrics::Moment) override { return false; }
+  void end(bool, bool, metrics::Moment) override {}
+
+  unsigned status = 0;
+};
+
+/// It answers, and has no such path for us.
+bool has_no_health_path(unsigned status) { return status == 401 || status == 403 || status == 404 || status == 405; }
+
+/// So many reads have brought tokens.
+std::uint64_t token_reads_of(const ReplicaRuntime& replica) {
+  std::uint64_t sum = 0;
+  for (const auto& shard : replica.series->shards()) sum += shard->token_reads.value();
+  return sum;
+}
+
+Sign sign_of_status(const ReplicaRuntime& replica, const std::string& path, unsigned status) {
+  if (status / 100 == 2) return Sign::probe_passed;
+  if (!has_no_health_path(status)) return Sign::probe_failed;
+  replica.state->probe_connects = true;
+  spdlog::info("replica '{}' answers {} to GET {}: from now on its probe only connects; set [health] path for another",
+               replica.settings.name, status, path);
+  return Sign::probe_passed;
+}
+
+/// Nothing, where the failure is weir's own.
+std::optional<Sign> sign_of_connecting(const boost::system::error_code& error) {
+  if (!error) return Sign::probe_passed;
+  if (net::is_own_want(error.value())) return std::nullopt;
+  return error == asio::error::connection_refused ? Sign::probe_refused : Sign::probe_failed;
+}
+
+net::Awaitable<std::optional<Sign>> probe(std::shared_ptr<const ReplicaRuntime> replica, config::Health settings) {
+  const auto endpoint = replica->state->address.get();
+  if (!endpoint) co_return std::nullopt;
+  const auto executor = co_await asio::this_coro::executor;
+  boost::system::error_code error;
+  auto token = asio::redirect_error(net::use_awaitable, error);
+  Stream stream(executor);
+  stream.expires_after(metrics::ticks(settings.timeout));
+  co_await stream.async_connect(*endpoint, token);
+  if (error || settings.path.empty() || replica->state->probe_connects) co_return sign_of_connecting(error);
+  Question question;
+  question.path = settings.path;
+  question.credential = bearer(replica->settings.api_key);
+  const auto bytes = bytes_of(replica->settings.url, question);
+  const auto to_write = asio::buffer(bytes);
+  co_await asio::async_write(stream, to_write, token);
+  StatusReader reader;
+  ReplicaAnswer answer(reader, Clock::now());
+  std::vector<char> buffer(read_size + metrics::measure::StreamMeter::padding);
+  const auto to_read = asio::buffer(buffer.data(), read_size);
+  while (!error && reader.status == 0) {
+    const auto size = co_await stream.async_read_some(to_read, token);
+    if (error || answer.arrived({buffer.data(), size}, Clock::now())) break;
+  }
+  co_return sign_of_status(*replica, settings.path, reader.status);
+}
+
+class Prober {
+ public:
+  Prober(asio::io_context& context, const Fleet& fleet, std::uint64_t seed)
+      : context_(context), fleet_(fleet), random_(seed) {}
+
+  void look() {
+    const auto world = fleet_.world();
+    if (world != world_) follow(world);
+    const auto now = Clock::now();
+    for (const auto& pool : world->pools) {
+      for (const auto& replica : pool->replicas) {
+        auto& probes = probes_[replica->state->id];
+        const auto wait = pool->balancer->health(replica->key, now).probe_after * probes.spread;
+        if (!probes.under_way && now >= probes.last + metrics::ticks(wait)) begin(*pool, replica, probes);
+      }
+      tell_changes(*pool, now);
+    }
+  }
+
+ private:
+  struct Probes {
+    Clock::time_point last{};  ///< The end of the last one.
+    double spread = 1;         ///< A fifth more or less than the interval.
+    bool under_way = false;
+  };
+
+  void follow(const std::shared_ptr<const World>& world) {
+    world_ = world;
+    std::map<std::uint64_t, Probes> kept;
+    for (const auto& pool : world->pools)
+      for (const auto& replica : pool->replicas) kept.insert({replica->state->id, probes_[replica->state->id]});
+    probes_ = std::move(kept);
+  }
+
+  void begin(const PoolRuntime& pool, const std::shared_ptr<ReplicaRuntime>& replica, Probes& probes) {
+    probes.under_way = true;
+    const auto reads = token_reads_of(*replica);
+    auto over = [this, replica, books = pool.balancer, reads](const std::exception_ptr&, std::optional<Sign> sign) {
+      const auto now = Clock::now();
+      if (const auto found = probes_.find(replica->state->id); found != probes_.end())
+        found->second = {now, std::uniform_real_distribution(0.8, 1.2)(random_), false};
+      // A busy engine answers its probe late: tokens that flow are life.
+      const bool busy = sign == Sign::probe_failed && token_reads_of(*replica) != reads;
+      if (sign && !busy) books->report(replica->key, *sign, now);
+    };
+    asio::co_spawn(context_, probe(replica, pool.settings.health), std::move(over));
+  }
+
+  static void tell_changes(const PoolRuntime& pool, Clock::time_point now) {
+    for (const auto& [replica, change] : pool.balancer->take_changes(now)) {
+      const bool worse = change.to == metrics::ReplicaState::down || change.to == metrics::ReplicaState::ejected;
+      spdlog::log(worse ? spdlog::level::warn : spdlog::level::info, "replica '{}' is {}, it was {}: {}", replica,
+                  metrics::name_of(change.to), metrics::name_of(change.from), change.reason);
+    }
+  }
+
+  asio::io_context& context_;
+  const Fleet& fleet_;
+  std::mt19937_64 random_;
+  std::shared_ptr<const World> world_;
+  std::map<std::uint64_t, Probes> probes_;  ///< By ReplicaState::id.
+};
+
+net::Awaitable<void> keep_looking(std::shared_ptr<Prober> prober) {
+  const auto executor = co_await asio::this_coro::executor;
+  net::Timer timer(executor);
+  for (;;) {
+    prober->look();
+    timer.expires_after(look_every);
+    co_await timer.async_wait(net::use_awaitable);
+  }
+}
+
+}  // namespace
+
+void start_prober(asio::io_context& context, const Fleet& fleet, std::uint64_t seed) {
+  auto prober = std::make_shared<Prober>(context, fleet, seed);
+  asio::co_spawn(context, keep_looking(std::move(prober)), asio::detached);
+}
+
+}  // namespace weir::proxy::fleet
