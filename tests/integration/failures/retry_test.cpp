@@ -163,10 +163,13 @@ TEST(Retry, WhereEveryTgiRefusesTheClientGetsTheRefusalAsItIs) {
 TEST(Retry, AReplicaThatRefusesConnectionsIsPassedOver) {
   const auto script = vllm_chat(3);
   ScriptedReplica good([&](Exchange& exchange) { play(exchange, script); });
-  auto settings = pool_of({&good});
+  auto leaves = std::make_unique<ScriptedReplica>([&](Exchange& exchange) { play(exchange, script); });
+  auto settings = pool_of({&good, leaves.get()});
   settings.pools[0].more = {{"policy", "\"round_robin\""}};
-  settings.pools[0].replicas.push_back({.name = "down", .url = "http://127.0.0.1:" + std::to_string(free_port())});
+  settings.health = {{"interval", "\"1h\""}};
   WeirUnderTest weir(settings);
+  weir.wait_until_probed(2);
+  leaves.reset();
 
   for (int i = 0; i < 6; ++i) {
     const auto got = fetch(weir.port(), post(chat, chat_body()));
@@ -270,9 +273,12 @@ TEST(Retry, ABurstOverOneLiveAndOneDeadReplicaIsAnsweredWhole) {
   const auto script = vllm_chat(3);
   for (const std::size_t burst : {8, 16, 32, 64}) {
     ScriptedReplica live([&](Exchange& exchange) { play(exchange, script); });
-    auto settings = pool_of({&live});
-    settings.pools[0].replicas.push_back({.name = "dead", .url = "http://127.0.0.1:" + std::to_string(free_port())});
+    auto leaves = std::make_unique<ScriptedReplica>([&](Exchange& exchange) { play(exchange, script); });
+    auto settings = pool_of({&live, leaves.get()});
+    settings.health = {{"interval", "\"1h\""}};
     WeirUnderTest weir(settings);
+    weir.wait_until_probed(2);
+    leaves.reset();
 
     std::vector<std::unique_ptr<HttpClient>> clients;
     for (std::size_t i = 0; i < burst; ++i) clients.push_back(std::make_unique<HttpClient>(weir.port()));
@@ -280,7 +286,7 @@ TEST(Retry, ABurstOverOneLiveAndOneDeadReplicaIsAnsweredWhole) {
     for (auto& client : clients) EXPECT_EQ(client->response().body, script.body(false));
     const auto metrics = weir.metrics_after(burst);
     EXPECT_EQ(metrics.sum("weir_requests_total", {{"outcome", "ok"}, {"replica", "r0"}}), burst);
-    EXPECT_GE(metrics.sum("weir_retries_total", {{"reason", "connect"}, {"replica", "dead"}}), 1);
+    EXPECT_GE(metrics.sum("weir_retries_total", {{"reason", "connect"}, {"replica", "r1"}}), 1);
   }
 }
 

@@ -84,7 +84,10 @@ void ScriptedReplica::serve(Socket socket) {
     for (std::size_t i = 1; socket.is_open(); ++i) {
       auto request = receive(reader);
       if (!request) return;
-      const bool models = request->target.ends_with("/v1/models") && request->head.field("user-agent") == "weir";
+      const bool of_weir = request->head.field("user-agent") == "weir";
+      const bool models = of_weir && request->target.ends_with("/v1/models");
+      if (of_weir && request->target.ends_with("/health"))
+        return socket.send("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
       if (models && models_ == ModelsQuestion::answered_unseen)
         return socket.send("HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n");
       request->on_connection = i;

@@ -4,8 +4,9 @@
 // A handler that returns with the connection open has answered: the next request on it is read. What a handler throws
 // other than PeerGone fails the test.
 //
-// weir asks every replica for its models now and then, on a connection of its own. Unless a test wants to see that,
-// such a request is answered 404 and is neither kept nor counted.
+// weir asks every replica for its models and its health now and then, on connections of their own. Such requests are
+// neither kept nor counted: the one for models is answered 404 unless a test wants to see it, a probe of /health 200. A
+// test that wants to see probes sets another path.
 #pragma once
 
 #include <atomic>

@@ -58,6 +58,8 @@ std::string WeirUnderTest::text(const WeirSettings& settings, std::uint16_t port
   write_keys(out, {{"drain_delay", "0"}, {"drain", "5"}}, settings.limits);
   out << "[measure]\n";
   write_keys(out, {}, settings.measure);
+  out << "[health]\n";
+  write_keys(out, {}, settings.health);
   for (const auto& slo : settings.slos) {
     out << "[[slo]]\n";
     write_keys(out, {}, slo);
@@ -93,7 +95,8 @@ void WeirUnderTest::wait_until_ready() {
       throw std::runtime_error("weir ended while starting and said: " + output());
     }
     try {
-      return fetch(metrics_port_, get("/-/ready"), "GET").status == 200;
+      const auto ready = fetch(metrics_port_, get("/-/ready"), "GET");
+      return ready.status == 200 || ready.body == "not ready: no replica is up\n";
     } catch (const PeerGone&) {
       return false;
     }

@@ -41,6 +41,7 @@ struct WeirSettings {
   Keys admin = {};  ///< The admin listener is off without keys.
   std::vector<Keys> slos = {};
   Keys log = {};
+  Keys health = {};
 };
 
 /// One pool "chat" of the replicas given, named r0, r1, ...
@@ -48,7 +49,7 @@ WeirSettings pool_of(std::initializer_list<const ScriptedReplica*> replicas);
 
 class WeirUnderTest {
  public:
-  /// Returns when weir says that it is ready.
+  /// Returns when weir says that it is ready, but for replicas.
   explicit WeirUnderTest(const WeirSettings& settings);
   ~WeirUnderTest();
   WeirUnderTest(const WeirUnderTest&) = delete;

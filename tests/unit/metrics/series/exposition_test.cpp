@@ -67,6 +67,7 @@ const std::vector<std::string> gauge_names{"weir_queued_tokens",
                                            "weir_oldest_unanswered_seconds",
                                            "weir_injection_disabled",
                                            "weir_replica_info",
+ "weir_replica_state",
                                            "weir_loop_lag_seconds",
                                            "weir_config_last_reload_success_timestamp_seconds",
                                            "weir_build_info",
@@ -234,6 +235,7 @@ TEST_F(ExpositionTest, ShowsWhatTheBalancerKnows) {
   gauges.in_flight_seconds = {12, 300};
   gauges.injection_disabled = true;
   gauges.gpu = "L40S";
+  gauges.state = ReplicaState::ejected;
   gauges.balancer_fallbacks = {{"unknown_prompt", 3}};
   EXPECT_EQ(scrape().gpu0("weir_kv_tokens"), std::nullopt) << "exists only where known";
   gauges.kv_tokens = 100'000;
@@ -248,6 +250,9 @@ TEST_F(ExpositionTest, ShowsWhatTheBalancerKnows) {
   EXPECT_EQ(now.gpu0("weir_in_flight_seconds_total", R"(phase="decode")"), 300);
   EXPECT_EQ(now.gpu0("weir_injection_disabled"), 1);
   EXPECT_EQ(now.gpu0("weir_replica_info", R"(gpu="L40S")"), 1);
+  EXPECT_EQ(now.gpu0("weir_replica_state", R"(state="ejected")"), 1);
+  for (const auto other : {"up", "starting", "draining", "down"})
+    EXPECT_EQ(now.gpu0("weir_replica_state", "state=\"" + std::string(other) + '"'), 0);
   EXPECT_EQ(now.gpu0("weir_balancer_fallbacks_total", R"(reason="unknown_prompt")"), 3);
   EXPECT_EQ(now.gpu0("weir_kv_tokens"), 100'000);
 }
