@@ -7,13 +7,13 @@ namespace {
 
 using Threshold = std::optional<config::Seconds>;
 
-/// Figures held against thresholds one after the other.
+/// Compares figures with thresholds, one after the other.
 class Trial {
  public:
   void hold(const Threshold& threshold, const std::optional<double>& figure) {
     if (!threshold || !figure) return;
     any_ = true;
-    // Nanoseconds are what the histograms count: attainment and the bucket at the threshold agree.
+    // The histograms count nanoseconds, so attainment agrees with the bucket at the threshold.
     missed_ |= std::llround(*figure * 1e9) > std::llround(threshold->count() * 1e9);
   }
   bool missed() const { return missed_; }
@@ -38,8 +38,8 @@ Trial trial_of(const config::Slo& slo, const RequestRecord& record, const Figure
   return trial;
 }
 
-/// The TPOT of an answer whose client left while it came: n is what was counted, and the last token's time ends when
-/// the client left, since the next one was due.
+/// Returns the TPOT of an answer whose client left before its end. n is the number of tokens counted, and the last
+/// token's time ends when the client left, since the next one was due.
 std::optional<double> tpot_when_left(const RequestRecord& record) {
   const Answer& answer = record.answer;
   if (record.facts.n > 1 || !answer.first_token) return std::nullopt;
@@ -48,7 +48,7 @@ std::optional<double> tpot_when_left(const RequestRecord& record) {
   return seconds(*record.ended - *answer.first_token) / static_cast<double>(behind);
 }
 
-/// What the client had waited when it left, in place of what never came.
+/// Returns what the client had waited when it left, in place of what never came.
 Figures figures_when_left(const RequestRecord& record) {
   Figures figures = figures_of(record);
   if (!record.ended) return figures;
@@ -61,7 +61,7 @@ Figures figures_when_left(const RequestRecord& record) {
   return figures;
 }
 
-/// Whether requests of this kind are what the objective is about: those that are not streamed have only a duration.
+/// True if the objective covers requests of this kind. Requests that are not streamed have only a duration.
 bool is_about(const config::Slo& slo, const RequestRecord& record) { return record.facts.stream || slo.e2e; }
 
 }  // namespace
