@@ -1,11 +1,11 @@
-// Runs a Sax reader over a document that comes in pieces. Included only where a reader is defined: it brings
+// Runs a Sax reader over a document that comes in pieces. Only a file that defines a reader includes this: it brings
 // boost::json's whole parser in.
 //
-// The parser gets bites smaller than the buffer in which it undoes escapes. Where a piece ends within an escape, Boost
-// 1.81 puts the whole code point into that buffer and then as many bytes as the buffer holds: an assertion for any
-// client to fail, or bytes written behind it (boostorg/json, issue 876).
+// The parser gets pieces smaller than the buffer in which it decodes escapes. Where a piece ends within an escape,
+// Boost 1.81 puts the whole code point into that buffer and then as many bytes as the buffer holds. Any client could so
+// fail an assertion, or have bytes written behind the buffer (boostorg/json, issue 876).
 //
-// UTF-8 is checked here: the parser looks at each code point by itself, which cost more than all the rest.
+// UTF-8 is checked here, because the parser looks at each code point by itself, which cost more than all the rest.
 #pragma once
 
 #include <boost/json/basic_parser_impl.hpp>

@@ -1,6 +1,6 @@
-// A base for readers of JSON that comes in pieces: takes boost::json's SAX calls, puts keys together in bounded memory,
-// and hands on what a reader here wants to know. The pieces of a string come as they lie in the reads; everything else
-// comes whole. State is bounded: no text is kept but a key's first bytes.
+// A base for readers of JSON that comes in pieces. It takes boost::json's SAX calls, joins keys in bounded memory, and
+// hands on what a reader here wants to know. The pieces of a string come as they lie in the reads; everything else
+// comes whole. State is bounded: of all text, only a key's first bytes are kept.
 #pragma once
 
 #include <boost/json/basic_parser.hpp>
@@ -16,7 +16,7 @@
 
 namespace weir::metrics::wire {
 
-/// Nested deeper, a document counts as broken: no engine reads one either. UTF-8 is checked by JsonFeed.
+/// A document that is nested deeper counts as broken; no engine reads one either. JsonFeed checks UTF-8.
 inline boost::json::parse_options sax_options() {
   boost::json::parse_options options;
   options.max_depth = 256;
@@ -24,7 +24,7 @@ inline boost::json::parse_options sax_options() {
   return options;
 }
 
-/// `Reader` hides the functions below that it needs.
+/// `Reader` hides those of the functions below that it needs.
 template <class Reader>
 class Sax {
  public:
@@ -32,11 +32,11 @@ class Sax {
   void object_end(std::size_t) {}
   void array_begin() {}
   void array_end(std::size_t) {}
-  void key_text(std::string_view) {}               ///< Pieces of a key, before key().
-  void key(std::string_view) {}                    ///< "" for a key longer than `longest_key`.
-  void string(std::string_view, bool /*last*/) {}  ///< Pieces of a string.
-  /// Whole numbers up to 2^53 are exact, others the nearest double; NaN for what no double holds and for a fraction
-  /// written in more than `longest_number` bytes.
+  void key_text(std::string_view) {}               ///< Brings the pieces of a key, before key().
+  void key(std::string_view) {}                    ///< Brings the key; "" if it is longer than `longest_key`.
+  void string(std::string_view, bool /*last*/) {}  ///< Brings the pieces of a string.
+  /// Whole numbers up to 2^53 are exact; others are the nearest double. NaN stands for a number that no double holds,
+  /// and for a fraction written in more than `longest_number` bytes.
   void number(double, std::size_t /*bytes*/) {}
   void boolean(bool) {}
   void null() {}
@@ -44,7 +44,7 @@ class Sax {
   static constexpr std::size_t longest_key = 32;
   static constexpr std::size_t longest_number = 64;
 
-  // boost::json's side.
+  // boost::json calls these.
   using error_code = boost::json::error_code;
   using text = boost::json::string_view;
   static constexpr std::size_t max_object_size = static_cast<std::size_t>(-1);
@@ -92,7 +92,7 @@ class Sax {
       std::copy_n(s.data(), std::min(s.size(), number_.size() - number_bytes_), number_.data() + number_bytes_);
     number_bytes_ += s.size();
   }
-  /// The parser's own value differs in its last bits with the place where a long number is cut.
+  /// The number is parsed here: the last bits of the parser's own value depend on where a long number is cut.
   double fraction() const {
     double value = std::numeric_limits<double>::quiet_NaN();
     if (number_bytes_ <= number_.size()) std::from_chars(number_.data(), number_.data() + number_bytes_, value);
@@ -106,13 +106,13 @@ class Sax {
 
   std::array<char, longest_key> key_{};
   std::size_t key_size_ = 0;
-  std::array<char, longest_number> number_{};  // As much of the open number as has come.
+  std::array<char, longest_number> number_{};  // It holds as much of the open number as has come.
   std::size_t number_bytes_ = 0;
 };
 
-/// A JSON number as a count; absent if it is none.
+/// Returns a JSON number as a count; absent if it is none.
 inline std::optional<std::uint64_t> as_count(double number) {
-  constexpr double most = 9007199254740992.0;  // 2^53: beyond it a double is no count.
+  constexpr double most = 9007199254740992.0;  // This is 2^53: a larger double is no count.
   if (!(number >= 0 && number <= most)) return std::nullopt;
   const auto count = static_cast<std::uint64_t>(number);
   if (static_cast<double>(count) < number) return std::nullopt;
