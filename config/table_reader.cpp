@@ -24,7 +24,7 @@ const toml::node* TableReader::find(std::string_view key) {
   return table_.get(key);
 }
 
-/// A key of this table as the header of a table: [limits], [[pool.replica]].
+/// Writes a key of this table as the header of a table: [limits], [[pool.replica]].
 std::string TableReader::spelt(std::string_view key, std::string_view open, std::string_view close) const {
   std::string path(title_);
   std::erase_if(path, [](char c) { return c == '[' || c == ']'; });
@@ -78,7 +78,7 @@ void TableReader::blame_table(std::string_view problem) {
 void TableReader::refuse_the_rest() {
   for (const auto& [key, value] : table_) {
     if (std::find(known_.begin(), known_.end(), key.str()) != known_.end()) continue;
-    // The value is not shown: it may be a secret that another version knows what to do with.
+    // The value is not shown: it may be a secret that another version of weir uses.
     auto message = prefix() + show_key(key.str()) + ": unknown key; ";
     if (const auto meant = nearest(key.str(), known_); !meant.empty()) {
       message += "did you mean " + std::string(meant) + "?";
