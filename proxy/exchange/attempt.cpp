@@ -11,7 +11,7 @@ namespace {
 using metrics::Outcome;
 using metrics::series::Retry;
 
-/// Comments before the first event are held with the head up to here; beyond it the answer is let go.
+/// Comments before the first event are held with the head up to this size. Beyond it the answer is let go.
 constexpr std::size_t max_held = 16 * 1024;
 
 bool another_may_do_better(unsigned status) {
@@ -62,7 +62,7 @@ void Attempt::take(AttemptMachine::Brought brought, std::span<char> read, Moment
     if (machine_.refused_in_band()) keep(Retry::in_band_error, at);
     if (state_ == State::awaiting && (machine_.has_event() || size > max_held)) accept(out);
   }
-  // Before the head there is no body, and nobody to frame it for.
+  // Before the head there is no body, and no framer for one.
   if (framer_.state() != ClientFramer::State::no_head) framer_.body(brought.body, read, out);
   if (state_ == State::keeping && size > most_kept) {
     state_ = State::undecided;
@@ -79,7 +79,7 @@ void Attempt::take_head(const http::ResponseHead& head, bool event_stream, Momen
   if (state_ == State::awaiting && !hold) accept(out);
 }
 
-/// From here on nothing is tried again.
+/// Nothing is tried again after this.
 void Attempt::accept(ClientOutput& out) {
   state_ = State::accepted;
   accepted_ = true;
@@ -95,7 +95,7 @@ void Attempt::keep(Retry reason, Moment now) {
   retry_reason_ = reason;
 }
 
-/// The replica's work is over, and all that it brought is framed or held.
+/// Ends the replica's half: all that it brought is framed or held.
 void Attempt::conclude(ReplicaEnd end, ClientOutput& out) {
   if (breaks_off(end) && end != ReplicaEnd::torn && !accepted_) {
     if (state_ == State::keeping) {
@@ -112,7 +112,7 @@ void Attempt::conclude(ReplicaEnd end, ClientOutput& out) {
   }
   framer_.body({}, {}, out);
   if (breaks_off(end)) {
-    // An error of the replica's own has told the client already.
+    // An error of the replica's own has already told the client.
     const bool tell = machine_.is_stream() && !machine_.answer().in_band_error && machine_.at_event_boundary();
     framer_.cut(tell ? sentence_for(end) : "", out);
     return stop(AttemptEnd::answered);
@@ -146,7 +146,7 @@ void Attempt::relay_error(Moment, ClientOutput& out) {
 void Attempt::client_gone(Moment now) {
   framer_.lost();
   if (state_ == State::over) {
-    // The replica had finished; only the client did not wait for its bytes.
+    // If the replica had finished, the client's leaving changes no outcome; the client only did not wait for the bytes.
     const auto outcome = machine_.verdict().outcome;
     const bool good = outcome == Outcome::ok || outcome == Outcome::ok_empty;
     if (good && !client_has_marker_) verdict_ = Verdict{Outcome::client_abort, metrics::Phase::decode};

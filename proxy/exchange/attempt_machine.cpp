@@ -29,7 +29,7 @@ const metrics::record::Answer& AttemptMachine::answer() const { return meter_ ? 
 
 bool AttemptMachine::is_stream() const { return form_ == BodyForm::sse || form_ == BodyForm::lines; }
 
-/// Frees what only the views of the call before needed.
+/// Frees what only the views of the previous call needed.
 void AttemptMachine::begin() {
   if (!passed_head_.empty()) std::string().swap(passed_head_);
 }
@@ -47,7 +47,7 @@ AttemptMachine::Brought AttemptMachine::arrived(std::span<char> bytes, Moment at
 }
 
 void AttemptMachine::head_arrived(std::span<char> bytes, Moment at, Brought& brought) {
-  // A head that came whole in one read is read where it lies; only one that came in several is put together.
+  // A head that came whole in one read is read where it lies. Only a head that came in several reads is put together.
   std::size_t looked_at = head_bytes_.size();
   const bool in_pieces = looked_at > 0;
   if (in_pieces) {
@@ -69,7 +69,7 @@ void AttemptMachine::head_arrived(std::span<char> bytes, Moment at, Brought& bro
     if (state_ == State::done) return;
     bytes = bytes.subspan(*length);
     if (final_head) break;
-    looked_at = 0;  // It was an interim answer: the real one follows.
+    looked_at = 0;  // This was an interim answer: the real one follows.
   }
   state_ = State::body;
   body_arrived(bytes, at, brought);
@@ -119,13 +119,13 @@ void AttemptMachine::begin_body(const http::ResponseHead& head, Moment at) {
   if (form_ != BodyForm::json || !options_.stream) return;
   as_stream_ = std::make_unique<StreamMeter::Options>(meter);
   as_stream_->form = BodyForm::sse;
-  // The length of an answer that seems to be JSON is passed on, and has to be kept.
+  // The length of an answer that looks like JSON is passed on, so its length has to stay as it is.
   if (head.framing != http::Framing::length) as_stream_->strip(options_.asked);
 }
 
-/// Some servers call their event streams JSON, which begins with none of the bytes that a line of events begins with.
+/// Some servers call their event streams JSON. JSON begins with none of the bytes with which a line of events begins.
 void AttemptMachine::decide_form(char first_byte) {
-  constexpr std::string_view begins_a_line = "deir:";  // data, event, id, retry, or a comment.
+  constexpr std::string_view begins_a_line = "deir:";  // They begin data, event, id, retry, and a comment.
   const auto as_stream = std::exchange(as_stream_, nullptr);
   if (begins_a_line.find(first_byte) == std::string_view::npos) return;
   form_ = as_stream->form;
@@ -140,7 +140,7 @@ void AttemptMachine::body_arrived(std::span<char> bytes, Moment at, Brought& bro
     const auto read = meter_->arrived(decoded.payload, at);
     brought.body = read.forward;
     brought.token_events = read.token_events;
-    // Where an API's tokens are not read, any event shows that the replica is at work.
+    // If an API's tokens are not read, any event shows that the replica works.
     if (read.token_events > 0 || (options_.api == metrics::Api::other && read.events > 0)) last_token_ = at;
     if (read.first_token) lease_.first_token(at);
     if (read.tokens > 0) lease_.tokens(read.tokens);
@@ -152,9 +152,9 @@ void AttemptMachine::body_arrived(std::span<char> bytes, Moment at, Brought& bro
   if (decoder_.failed()) broken(Break::bad_framing, at, brought);
 }
 
-/// The answer came to its end in good order, as far as can be seen.
+/// Ends the answer in good order, as far as anyone can see.
 void AttemptMachine::finish(ReplicaEnd end, std::span<const std::string_view> last, Moment at, Brought& brought) {
-  // This happens once a request: what the meter held back joins the last bytes, which may lie where it is about to
+  // This happens once a request. What the meter held back joins the last bytes, which may lie where it is about to
   // write.
   last_.clear();
   for (const auto span : last) last_.append(span);
@@ -170,8 +170,8 @@ void AttemptMachine::finish(ReplicaEnd end, std::span<const std::string_view> la
   stop(end, at);
 }
 
-/// A stream that ended with its connection and with nothing that tells its end was broken off, for all that anyone can
-/// see: where another framing would have told the client, weir has to.
+/// True for a stream that ended with its connection and without a sign of its end. Such a stream looks broken off. Any
+/// other framing would have told the client, so weir has to.
 bool AttemptMachine::is_torn() const {
   return is_stream() && decoder_.ends_with_close() && status_ / 100 == 2 &&
          answer().complete == metrics::Completeness::none && !answer().in_band_error;
@@ -195,13 +195,13 @@ void AttemptMachine::broken(Break how, Moment now, Brought& brought) {
     state_ = State::done;
     return;
   }
-  // An event stream that has shown its end marker is whole, however its connection ended or whether it does.
+  // An event stream that has shown its end marker is whole, whether and however its connection ended.
   if (state_ == State::body && is_stream() && has_end_marker()) {
     return finish(ReplicaEnd::marked, brought.body, now, brought);
   }
   if (!brought.body.empty()) {
     last_.clear();
-    for (const auto span : brought.body) last_.append(span);  // Ending the meter may overwrite what it gave.
+    for (const auto span : brought.body) last_.append(span);  // The meter may overwrite what it gave when it ends.
     last_view_ = last_;
     brought.body = {&last_view_, 1};
   }
@@ -214,7 +214,7 @@ void AttemptMachine::broken(Break how, Moment now, Brought& brought) {
 void AttemptMachine::left(Moment now, bool client_has_all) {
   reusable_ = false;
   if (state_ == State::done) return;
-  // The replica had finished: what is settled at an answer's end is known.
+  // The replica had finished, so what is settled at an answer's end is known.
   const bool error = answer().in_band_error && !client_has_all;
   if (client_has_all || (is_stream() && has_end_marker() && !error))
     static_cast<void>(meter_->ended(true, !decoder_.ends_with_close(), now));
@@ -239,7 +239,7 @@ void AttemptMachine::stop(ReplicaEnd end, Moment now, bool client_has_all) {
   concurrency_ = lease_.end(told, now);
 }
 
-/// A stream that was asked for and is answered in another form shows no tokens.
+/// If a client asked for a stream and the answer has another form, no tokens show.
 Moment AttemptMachine::deadline() const {
   if (state_ == State::done) return Moment::max();
   const auto& limits = options_.limits;

@@ -11,7 +11,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using metrics::ticks;
 
-/// How often a client that does not take its bytes is looked at, as a share of limits.client_stall.
+/// A client that does not take its bytes is looked at so many times in limits.client_stall.
 constexpr int looks_a_stall = 4;
 
 }  // namespace
@@ -37,7 +37,7 @@ void Relay::go_on() {
 }
 
 void Relay::tell(RelayNews news) {
-  // Not now, since whoever is told may end this relay, in whose midst we are.
+  // The news is posted, because whoever is told may end this relay while it is still running.
   if (completion_) completion_.tell(news);
 }
 
@@ -47,7 +47,7 @@ void Relay::leave_error() {
 }
 
 void Relay::relay_error() {
-  told_accepted_ = true;  // Whoever decides so knows.
+  told_accepted_ = true;  // The caller made that decision, so it is not told.
   attempt_.relay_error(Clock::now(), loop_.output);
   deliver();
   read_replica();
@@ -97,14 +97,16 @@ void Relay::send_request() {
   for (std::size_t taken = 0; span_ < request_.spans.size();) {
     if (taken >= net::Channel::bytes_in_a_row) return replica_->again(EPOLLOUT);
     const auto rest = std::span(request_.spans).subspan(span_);
-    // Before the call: a fast replica's answer may carry an earlier kernel stamp than the call's return.
+    // The clock is read before the call, because a fast replica's answer may carry an earlier kernel stamp than the
+    // call's return.
     const auto before = attempt_.sent_at() ? Moment() : Clock::now();
     const auto sent = replica_->write(rest, span_offset_);
-    // A failed send is not the end: the replica may have answered before it stopped reading. The read tells.
+    // A failed send does not end the attempt: the replica may have answered before it stopped reading. The read shows
+    // which.
     if (sent < 0) return;
     if (!attempt_.sent_at()) attempt_.sent(before);
     taken += static_cast<std::size_t>(sent);
-    // Empty pieces are passed too: a request without a body would be sent for ever.
+    // Empty pieces are passed too, or a request without a body would be sent for ever.
     auto left = static_cast<std::size_t>(sent);
     for (; span_ < request_.spans.size() && left >= request_.spans[span_].size() - span_offset_; ++span_) {
       left -= request_.spans[span_].size() - span_offset_;
@@ -133,18 +135,18 @@ void Relay::read_replica() {
     }
     deliver();
     if (!reads_on()) return;
-    // Of what gathered in a pause, more is to come.
+    // After a pause, a read that fills the buffer means that more of what gathered is to come.
     backlog_ = backlog_ && static_cast<std::size_t>(read.size) == buffer.size();
     if (backlog_) attempt_.paused();
-    // A short read has emptied the socket; after a hang-up the end itself is still to be read.
+    // A short read has emptied the socket. After a hang-up the end itself is still to be read.
     if (static_cast<std::size_t>(read.size) < buffer.size() && !replica_->hung_up()) return;
   }
   replica_->again(EPOLLIN);
 }
 
-/// Writes the machine's output to the client, or keeps what the client does not take.
+/// Writes the machine's output to the client, and keeps what the client does not take.
 void Relay::deliver() {
-  // Before its first byte is out, so that a request that follows it on another loop finds what was learned.
+  // The exchange is told before the first byte is out, so that a later request on another loop finds what was learned.
   if (attempt_.accepted() && completion_ && !std::exchange(told_accepted_, true))
     completion_.tell_now(RelayNews::accepted);
   auto spans = std::span<const std::string_view>(loop_.output.spans);
@@ -168,7 +170,7 @@ void Relay::deliver() {
   const bool at_once = caught_up && spans.empty();
   for (; !spans.empty(); spans = spans.subspan(1), offset = 0) pending_.append(spans.front().substr(offset));
   const auto now = Clock::now();
-  // Until now the client had nothing to take: only from here on is it slow, however long the replica was silent.
+  // Until now the client had nothing to take. Its stall counts only from here on, however long the replica was silent.
   if (caught_up && !pending_.empty()) progressed(now);
   attempt_.written(now, at_once);
   if (attempt_.over()) {
@@ -192,7 +194,7 @@ void Relay::progressed(Moment now) {
 }
 
 /// True if the client has taken nothing for limits.client_stall. Its socket turns writable only when much of what the
-/// kernel holds has gone: what is left there tells sooner who stands still.
+/// kernel holds has gone; the bytes left there show sooner who stands still.
 bool Relay::stalled(Moment now) {
   const int left = client_.channel().unacknowledged();
   if (left < unacknowledged_) progress_ = now;
@@ -240,15 +242,15 @@ void Relay::client_gone() {
   over();
 }
 
-/// The replica's work is over; the client may still have bytes to take.
+/// Ends the replica's side. The client may still have bytes to take.
 void Relay::replica_done() {
   replica_->detach();
   if (!attempt_.replica_reusable() || span_ < request_.spans.size()) drop_connection();
   if (pending_.empty()) over();
 }
 
-/// Of a request that was not sent whole, what the kernel still holds is of no use: a reset takes it back and tells a
-/// replica that has stopped reading, where a FIN would wait behind it.
+/// Closes a connection on which the request was not sent whole. A reset takes back what the kernel still holds, and
+/// tells a replica that has stopped reading; a FIN would wait behind those bytes.
 void Relay::drop_connection() {
   if (replica_ && span_ < request_.spans.size()) replica_->reset_on_close();
   replica_.reset();

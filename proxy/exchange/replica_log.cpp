@@ -10,7 +10,7 @@ namespace {
 
 using metrics::Outcome;
 
-/// 401, 403 and 404 say nothing: the client's credentials or its model's name may be wrong, or the replica's.
+/// 401, 403 and 404 show nothing: the client's credentials or its model's name may be wrong, or the replica's.
 bool says_it_works(Outcome outcome, unsigned status) {
   return outcome == Outcome::ok || outcome == Outcome::ok_empty ||
          (outcome == Outcome::client_error && !fleet::is_doubtful(status));

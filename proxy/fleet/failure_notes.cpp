@@ -15,7 +15,7 @@ std::string spoken(std::chrono::steady_clock::duration time) {
 std::optional<std::string> FailureNotes::failed(std::string_view why, Moment now) {
   const std::lock_guard lock(mutex_);
   const bool quiet = !watching_.load(std::memory_order_relaxed);
-  // What was counted before a quiet time is over: nobody has failed in it.
+  // After a quiet time the counts start anew, since nobody has failed in it.
   if (quiet || (failures_ == 0 && !down_ && now - last_line_ >= between_lines)) {
     watching_.store(true, std::memory_order_relaxed);
     down_ = true;
@@ -49,7 +49,7 @@ std::optional<std::string> FailureNotes::returned(Moment now) {
   return std::nullopt;
 }
 
-/// The line of a minute, or of more where nothing came.
+/// Writes the line for a minute, or for longer if nothing came.
 std::string FailureNotes::counted(Moment now) {
   const bool all = failures_ == attempts_;
   auto line = (all ? "still fails: all " + std::to_string(failures_)

@@ -32,13 +32,13 @@ constexpr std::chrono::milliseconds look_for_a_new_world_every{200};
 constexpr std::chrono::seconds time_limit{2};
 constexpr std::size_t read_size = 16 * 1024;
 constexpr std::size_t longest_list = 1024 * 1024;
-/// On a loop, where tokens wait while it is read.
+/// A longer list is not read on a loop, because tokens wait meanwhile.
 constexpr std::size_t longest_list_on_loop = 256 * 1024;
 constexpr std::size_t most_keyed = 16;
 constexpr unsigned most_clients = 64;
 
 struct Told {
-  unsigned status = 0;  ///< 0: no whole answer.
+  unsigned status = 0;  ///< It is 0 if there was no whole answer.
   ModelEntries entries;
 };
 
@@ -97,11 +97,11 @@ struct Asking {
 };
 using Tell = std::function<void(const ReplicaRuntime&, Told)>;
 
-/// What the askings of one round share; the last of them to end may outlive it.
+/// What the questions of one round share. The last of them to end may outlive the round.
 struct Round {
   Round(const Executor& executor, std::size_t n, Tell teller) : timer(executor), open(n), tell(std::move(teller)) {}
 
-  /// Ends all that is under way.
+  /// Ends all that is still running.
   void stop() {
     for (auto& signal : signals) signal->emit(asio::cancellation_type::terminal);
     timer.cancel();
@@ -113,7 +113,8 @@ struct Round {
   std::vector<std::unique_ptr<asio::cancellation_signal>> signals;
 };
 
-/// Asks them all at once, and tells of each as it answers. Returns when all have, the time is over, or it is halted.
+/// Asks all replicas at once, and tells of each as it answers. Returns when all have answered, the time is up, or it is
+/// halted.
 net::Awaitable<void> ask_all(std::vector<Asking> askings, std::size_t longest, Tell tell, Halt* halt) {
   const Executor executor = co_await asio::this_coro::executor;
   const auto round = std::make_shared<Round>(executor, askings.size(), std::move(tell));
@@ -148,7 +149,7 @@ ServedModels served_by(const World& world, const ToldModels& told) {
   return served;
 }
 
-/// The fields by which a client shows who it is, each with its CRLF.
+/// Returns the fields by which a client shows who it is, each with its CRLF.
 std::string credential_of(const http::RequestHead& head) {
   std::string fields;
   for (const auto& field : head.fields)
@@ -158,7 +159,7 @@ std::string credential_of(const http::RequestHead& head) {
   return fields;
 }
 
-/// `refused`: there is a replica that wants a key, and got none that it takes.
+/// `refused` says that a replica wants a key, and got none that it takes.
 http::OwnAnswer answer_from(const ServedModels& served, const std::string* text, const http::RequestHead& head,
                             http::Route route, bool refused) {
   if (served.empty() && refused)
@@ -183,7 +184,7 @@ http::OwnAnswer answer_from(const ServedModels& served, const std::string* text,
   return answer;
 }
 
-/// One of the clients on whose behalf replicas are being asked.
+/// A place for one of the clients on whose behalf replicas are being asked.
 class Place {
  public:
   explicit Place(std::atomic<unsigned>& taken) : taken_(taken), got_(taken.fetch_add(1) < most_clients) {}
@@ -224,7 +225,7 @@ class ModelDirectory::Answers {
       return publish();
     }
     if (answer.status != 200) return;
-    // A replica that does not answer now keeps what it said before: it is the same model when it is back.
+    // A replica that does not answer now keeps its earlier list: it serves the same model when it is back.
     const bool welcome = refusing_.erase(replica.state->id) > 0;
     auto& known = told_[replica.state->id];
     const bool news = known == nullptr || (!answer.entries.empty() && *known != answer.entries);
@@ -246,7 +247,7 @@ class ModelDirectory::Answers {
     }
   }
 
-  /// True if there is a new world, of which what is known is published then.
+  /// Returns true if there is a new world; what is known of it is then published.
   bool follow_world() {
     auto world = directory_.fleet_.world();
     if (world == world_) return false;

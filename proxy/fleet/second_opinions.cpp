@@ -25,7 +25,7 @@ void SecondOpinions::note(const Case& one, Opinion opinion, metrics::Moment now)
   Key key{one.replica, one.status, one.model};
   const std::lock_guard lock(mutex_);
   if (noted_.size() >= most && !noted_.contains(key)) {
-    // Clients choose the models' names: whatever they send, the table does not grow.
+    // Clients choose the models' names, so the table must not grow with what they send.
     noted_.erase(std::min_element(noted_.begin(), noted_.end(),
                                   [](const auto& a, const auto& b) { return a.second.until < b.second.until; }));
   }

@@ -10,7 +10,7 @@ constexpr std::string_view allow_origin = "Access-Control-Allow-Origin";
 constexpr std::array<std::string_view, 3> noted_fields{allow_origin, "Access-Control-Allow-Credentials",
                                                        "Access-Control-Expose-Headers"};
 
-/// The gate lets no control character through but a tab; a line of weir's own head gets none at all.
+/// The gate lets only a tab through of all control characters. A line of weir's own head must not have that either.
 bool is_harmless(std::string_view text) {
   return std::none_of(text.begin(), text.end(), [](char c) {
     const auto byte = static_cast<unsigned char>(c);

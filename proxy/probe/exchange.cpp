@@ -34,7 +34,7 @@ fleet::Asked failed(const char* what, int error) {
   return {fleet::AskingEnd::failed, std::string(what) + ": " + std::strerror(error)};
 }
 
-/// False once the deadline has passed.
+/// Returns false once the deadline has passed.
 bool ready(int fd, short events, Clock::time_point deadline) {
   for (;;) {
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now());
@@ -49,7 +49,7 @@ bool ready(int fd, short events, Clock::time_point deadline) {
 
 std::variant<tcp::endpoint, std::string> address_of(const config::ReplicaUrl& url, Clock::duration limit) {
   using Found = std::pair<boost::system::error_code, tcp::resolver::results_type>;
-  // A thread of its own, which outlives this call where the system's resolver does not come back in time.
+  // It runs on a thread of its own, which outlives this call if the system's resolver does not come back in time.
   std::packaged_task<Found()> look_up([host = url.host, port = std::to_string(url.port)] {
     boost::asio::io_context context{1};
     Found found;
@@ -82,7 +82,7 @@ fleet::Asked exchange_with(const tcp::endpoint& endpoint, const config::ReplicaU
   std::optional<Clock::time_point> sent;
   for (std::string_view left = bytes; !left.empty();) {
     if (!ready(socket.get(), POLLOUT, deadline)) return too_late;
-    // Before the call: over loopback an answer can be stamped before it returns.
+    // The clock is read before the call, because over loopback an answer can be stamped before it returns.
     const auto now = Clock::now();
     const auto n = ::send(socket.get(), left.data(), left.size(), MSG_NOSIGNAL);
     if (n < 0 && errno != EAGAIN && errno != EINTR) return failed("cannot send", errno);
