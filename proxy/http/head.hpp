@@ -74,7 +74,7 @@ using HeadResult = boost::system::result<T, HeadError>;
 
 inline constexpr std::size_t max_fields = 100;
 inline constexpr std::size_t max_request_line = 8 * 1024;
-/// All Connection values of a head together have at most so many options, because each field is looked for among them.
+/// All Connection values of a head together have at most so many bytes, because each field is looked for in them.
 inline constexpr std::size_t max_connection = 1024;
 
 /// Returns the length of the head at the front of `bytes`, blank line included; nothing while it is not complete. A

@@ -41,7 +41,7 @@ TEST(TokenLedger, StreamedTokensLeaveTheDecodeQueueAndStayInTheCache) {
   ledger.streamed().stream(30, 30);
   EXPECT_EQ(ledger.decode_left(), 70u);
   EXPECT_EQ(ledger.resident(), 530u);
-  ledger.streamed().stream(70, 90);  // More than was expected.
+  ledger.streamed().stream(70, 90);  // This is more than was expected.
   EXPECT_EQ(ledger.decode_left(), 0u);
   EXPECT_EQ(ledger.resident(), 620u);
   ledger.close(1, true, 0, 120, at(3));
@@ -110,7 +110,7 @@ TEST(TokenLedger, TheOldestUnansweredIsTheOldestWithoutAFirstToken) {
   EXPECT_EQ(ledger.oldest_unanswered_seconds(), 0.0);
 }
 
-// Requests:   a [1, 5], first token at 2;   b [3, 9], first token at 7.
+// Request a runs in [1, 5] with its first token at 2; request b runs in [3, 9] with its first token at 7.
 TEST(TokenLedger, IntegralsAndCompanyAreExact) {
   TokenLedger ledger(at(0));
   ledger.open(1, stream(10, 10), at(1));
@@ -185,7 +185,7 @@ TEST(TokenLedger, RequestsThatAreNotStreamedDrainOldestFirst) {
 
   ledger.close(1, true, 0, 0, at(100));
   ledger.close(2, false, 0, 0, at(100));
-  EXPECT_EQ(ledger.prefill_left(), 0u);  // Its prompt had left the queue: a late failure is not a fast one.
+  EXPECT_EQ(ledger.prefill_left(), 0u);  // Its prompt had left the queue, because a late failure is not a fast one.
   EXPECT_EQ(ledger.decode_left(), 0u);
   EXPECT_EQ(ledger.resident(), 0u);
 }

@@ -309,7 +309,7 @@ TEST(LogLine, EscapesWhatAClientCallsItsModel) {
       {std::string("nul\0tab\tnl\ncr\r\x1f", 15), std::string("nul\0tab\tnl\ncr\r\x1f", 15)},
       {"\x7f", "\x7f"},
       {"caf\xc3\xa9 \xe6\xbc\xa2 \xf0\x9f\x9a\x80", "caf\xc3\xa9 \xe6\xbc\xa2 \xf0\x9f\x9a\x80"},
-      // Broken UTF-8: one U+FFFD for each longest part that might have become a code point.
+      // Broken UTF-8 gives one U+FFFD for each longest part that might have become a code point.
       {"\x80", "\xef\xbf\xbd"},
       {"a\xff\xfe"
        "b",
@@ -317,10 +317,10 @@ TEST(LogLine, EscapesWhatAClientCallsItsModel) {
        "b"},
       {"cut \xe6\xbc", "cut \xef\xbf\xbd"},
       {"cut \xf0\x9f\x9a", "cut \xef\xbf\xbd"},
-      {"\xc0\xaf", "\xef\xbf\xbd\xef\xbf\xbd"},                                  // overlong
-      {"\xe0\x9f\xbf", "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd"},                  // overlong
-      {"\xed\xa0\x80", "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd"},                  // a surrogate
-      {"\xf4\x90\x80\x80", "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd"},  // above U+10FFFF
+      {"\xc0\xaf", "\xef\xbf\xbd\xef\xbf\xbd"},                                  // It is overlong.
+      {"\xe0\x9f\xbf", "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd"},                  // It is overlong.
+      {"\xed\xa0\x80", "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd"},                  // It is a surrogate.
+      {"\xf4\x90\x80\x80", "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd"},  // It is above U+10FFFF.
       {"\xe6\xbc\xe6\xbc\xa2", "\xef\xbf\xbd\xe6\xbc\xa2"},
   };
   for (const auto& [model, expected] : cases) {

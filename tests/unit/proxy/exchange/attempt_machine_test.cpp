@@ -1,4 +1,4 @@
-// The replica's half without a client: as a mirror runs it, which drops what it brings.
+// These tests run the replica's half without a client, as a mirror does, which drops what it brings.
 #include "proxy/exchange/attempt_machine.hpp"
 
 #include <gmock/gmock.h>
@@ -36,7 +36,7 @@ class Mirrored {
     machine->sent(at(0));
   }
 
-  /// A read; what it brings is written down and dropped.
+  /// Plays a read; what it brings is written down and dropped.
   AttemptMachine::Brought arrives(std::string_view bytes, Moment when) {
     buffer.assign(bytes);
     buffer.append(metrics::measure::StreamMeter::padding, '"');

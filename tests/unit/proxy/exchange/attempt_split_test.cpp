@@ -18,7 +18,7 @@ struct Script {
   Circumstances setup;
   std::string bytes;
   std::optional<Break> end;
-  std::optional<std::string> body{};  ///< What the client is to get, where it is known beforehand.
+  std::optional<std::string> body{};  ///< The client is to get this, if it is known beforehand.
 };
 
 std::string in_chunks(std::string_view body, unsigned seed) {
@@ -32,7 +32,8 @@ std::string in_chunks(std::string_view body, unsigned seed) {
   return chunks + last_chunk;
 }
 
-/// Everything that must be the same, as text. (Bytes behind an answer are seen here only if they come with its end.)
+/// Returns everything that must be the same, as text. (Bytes behind an answer are seen here only if they come with its
+/// end.)
 std::string told(AttemptStory& attempt) {
   auto& machine = *attempt.machine;
   const auto kept = machine.take_kept();
@@ -45,7 +46,7 @@ std::string told(AttemptStory& attempt) {
     << (machine.done() ? name_of(machine.outcome()) : "") << " retry "
     << (machine.retry_reason() ? static_cast<int>(*machine.retry_reason()) : -1) << " accepted " << attempt.accepted
     << " status " << machine.status().value_or(0) << " out " << machine.bytes_out();
-  // It does not matter how far an answer was read that is not kept.
+  // If an answer is not kept, it does not matter how far it was read.
   if (machine.end() == AttemptEnd::refused && kept.empty()) return s.str();
   s << " in " << attempt.shard.bytes[1].value() << " tokens " << attempt.shard.output_tokens.value() << "\n"
     << metrics::measure::words(machine.answer());

@@ -13,8 +13,8 @@ using namespace std::chrono_literals;
 
 struct Told {
   std::chrono::milliseconds at;
-  const char* failure;  ///< nullptr: it went well.
-  const char* line;     ///< "": nothing is logged.
+  const char* failure;  ///< With nullptr it went well.
+  const char* line;     ///< With "" nothing is logged.
 };
 
 const char* const none = "";
