@@ -13,16 +13,16 @@ class Counted:
     outcome: str
     api: str
     stream: bool = True
-    phase: str = ""  # The phase of a client_abort.
+    phase: str = ""  # It is the phase of a client_abort.
     requests: int = 1
-    prompt: int | None = None  # Tokens of all its requests; None where the replica does not say.
+    prompt: int | None = None  # It counts the tokens of all its requests; None if the replica does not say.
     output: int | None = None
 
 
 @dataclasses.dataclass
 class Case:
     name: str
-    run: Callable  # (url) -> what was seen
+    run: Callable  # It takes a url and returns what was seen.
     counted: Counted | None
     client_left: bool = False  # The replica must see its connection closed before it was done.
     breaks_off: str = ""  # The replica breaks off so: killed or reset. run.py says what the client may see then.

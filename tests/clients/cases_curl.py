@@ -25,7 +25,7 @@ def chat(model, **options):
     return {"model": model, "messages": [{"role": "user", "content": "What does a weir do?"}], **options}
 
 
-# weir must take out again without a trace what it injected, however an engine writes it.
+# What weir injects, it must take out again without a trace, however an engine writes it.
 for engine, output in [("vllm", 8), ("sglang", 8), ("tgi", 8), ("llamacpp", 7)]:
 
     @case(f"curl -N, stream of {engine}", Counted("ok", CHAT, prompt=31, output=output))

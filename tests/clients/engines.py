@@ -41,7 +41,6 @@ def refusal(path, maker, status, name):
     return {"error": {"message": text, "type": kinds[status], "param": None, "code": status}}
 
 
-# -- chat and completions ----------------------------------------------------------------------------------------------
 
 
 def usage(output, prompt=31):
@@ -199,7 +198,6 @@ def embeddings(_maker, _play, request, _size, stream):
             "data": [{"object": "embedding", "index": 0, "embedding": vector}]}
 
 
-# -- TGI's own ---------------------------------------------------------------------------------------------------------
 
 
 def tgi_generate(_maker, play, request, _size, stream):
@@ -227,7 +225,6 @@ def tgi_generate(_maker, play, request, _size, stream):
     return answer
 
 
-# -- Responses ---------------------------------------------------------------------------------------------------------
 
 
 def response(request, play, status, output=(), counted=None):
@@ -271,7 +268,6 @@ def responses(_maker, play, request, _size, stream):
     return [named({**event, "sequence_number": number}) for number, event in enumerate(events)]
 
 
-# -- Anthropic Messages ------------------------------------------------------------------------------------------------
 
 
 def blocks(play):
@@ -315,7 +311,6 @@ def messages(_maker, play, request, _size, stream):
     return map(named, events())
 
 
-# -- Ollama ------------------------------------------------------------------------------------------------------------
 
 
 def ollama_chat(_maker, _play, request, _size, stream):

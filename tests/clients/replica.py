@@ -60,7 +60,7 @@ class Handler(BaseHTTPRequestHandler):
         self.send_response_only(play.status)
         for name, value in play.headers:
             self.send_header(name, value)
-        # Engines frame in chunks what they stream; HTTP/1.0 has none, and the close is the end.
+        # Engines frame in chunks what they stream. HTTP/1.0 has no chunks, so the close is the end.
         chunked = play.streamed and self.request_version == "HTTP/1.1"
         if chunked:
             self.send_header("transfer-encoding", "chunked")
@@ -77,7 +77,7 @@ class Handler(BaseHTTPRequestHandler):
                 self.close_connection = True
                 return
             self.wfile.write(b"%x\r\n%s\r\n" % (len(piece), piece) if chunked else piece)
-        if play.end == "mute":  # A prefill that never ends.
+        if play.end == "mute":  # Its prefill never ends.
             seen.left = self.peer_left_within(30)
             self.close_connection = True
         elif play.end == "whole":
@@ -114,7 +114,7 @@ class Server(ThreadingHTTPServer):
             super().shutdown_request(request)
 
     def handle_error(self, request, client_address):
-        if not isinstance(sys.exc_info()[1], ConnectionResetError):  # A client that left between two requests.
+        if not isinstance(sys.exc_info()[1], ConnectionResetError):  # The client left between two requests.
             super().handle_error(request, client_address)
 
 

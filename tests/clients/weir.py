@@ -8,7 +8,7 @@ import subprocess
 import time
 import urllib.request
 
-PATIENCE = 10.0  # Seconds that weir may take to start, to count, or to leave a replica.
+PATIENCE = 10.0  # weir may take so many seconds to start, to count, or to leave a replica.
 
 
 class Failed(Exception):
@@ -123,4 +123,4 @@ class Weir:
 
 def without_proxies():
     for name in [name for name in os.environ if name.lower().endswith("_proxy")]:
-        del os.environ[name]  # Loopback only.
+        del os.environ[name]  # Traffic stays on loopback.

@@ -19,7 +19,7 @@ SERVICE_KEYS = {
     "mem_limit", "pids_limit",
 }
 MIB = 1024 * 1024
-THREADS = 256  # CPUs of the largest host that the limits of processes are meant for.
+THREADS = 256  # The limits of processes are meant for hosts of up to so many CPUs.
 problems = []
 
 

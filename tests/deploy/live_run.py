@@ -26,7 +26,7 @@ import yaml
 import queries
 from compose import COMPOSE, mounts, read_yaml, seconds
 
-PATIENCE = 60.0  # Seconds that anything may take on a busy machine before the run has failed.
+PATIENCE = 60.0  # After so many seconds on a busy machine a run has failed.
 INTERVAL = "30s"  # The range of rates is longer than the run before the first look, so that every request is in it.
 
 
@@ -60,7 +60,8 @@ class Process:
         self.name = name
         self.output = directory / f"{name}.out"
         with self.output.open("wb") as output:
-            # A session of its own: Ctrl-C reaches this script alone, which then ends its programs in order.
+            # It has a session of its own, so that Ctrl-C reaches this script alone, which then ends its programs in
+            # order.
             self.popen = subprocess.Popen(
                 command, executable=program, cwd=directory, stdin=subprocess.DEVNULL, stdout=output,
                 stderr=subprocess.STDOUT, start_new_session=True,
@@ -148,7 +149,7 @@ class ComposeWithoutContainers:
         while self.processes:
             name, process = self.processes.popitem()
             status = process.end()
-            # weir drains and the simulated replicas stop on TERM; the load has no last request here, only an end.
+            # weir drains and the simulated replicas stop on TERM. The load has no last request here, only an end.
             if name != "load" and status != 0:
                 wrong.append(f"{name} ended with status {status}")
         return wrong
@@ -183,7 +184,7 @@ class Prometheus:
                 return json.load(answer)["data"]
         except urllib.error.HTTPError as error:
             if error.code == 503:
-                return None  # Still starting.
+                return None  # It is still starting.
             raise Failed(f"{path} {parameters}: {error.read().decode()}") from error
         except (urllib.error.URLError, TimeoutError):
             return None

@@ -7,14 +7,14 @@ from exchange import ask
 from report import tokens
 from weir import Failed, until
 
-LENGTH = 600  # Tokens that nobody waits for: seconds of work.
-PATIENCE = 10.0  # Seconds until an engine that stops has done so.
-TO_THE_END = 240.0  # Seconds until an engine that goes on has done all of it.
+LENGTH = 600  # So many tokens, for which nobody waits, are seconds of work.
+PATIENCE = 10.0  # An engine that stops has done so after at most so many seconds.
+TO_THE_END = 240.0  # An engine that goes on has done all of it after at most so many seconds.
 
 
 def idle(engine, server):
     running = engine.own(server.url).running
-    # The CPU of its process tells where the engine does not say what it works on.
+    # The CPU of its process shows it if the engine does not say what it works on.
     return server.busy() < 0.2 if running is None else running == 0
 
 

@@ -78,14 +78,14 @@ def of_counts(case, engine, direct, line, grown):
     ours, theirs = line["output_tokens"], truth.get("output")
     said = f"; {tokens(ours)} = {tokens(theirs)}" if (ours or 0) == theirs else f"; **{tokens(ours)} of {tokens(theirs)}**"
     if case.name in engine.says_less:
-        # The engine tells one of several choices. weir has to say that it does not know, and not too few.
+        # The engine reports one of several choices. weir has to say that it does not know, rather than report too few.
         problems = [f"output tokens: weir {ours}, where {engine.title} tells {tokens(theirs)} of {tokens(grown.output)}"] if ours else []
         said = f"; not known: it tells {tokens(theirs)} of {tokens(grown.output)}"
     return said, problems
 
 
 def of_outcome(case, engine, direct, line):
-    # A text to stop at may be the first that comes.
+    # A text at which to stop may be the first that comes.
     good = ("ok", "ok_empty") if case.name.startswith("stop") else ("ok",)
     if engine.gives_one_choice and case.choices > 1 and "streamed" in case.name:
         good = ("truncated",)
@@ -146,7 +146,7 @@ def run(engine, weirs, words, report):
     """All cases; what the table says of each, by name."""
     server, said = engine.servers[0], {}
     stop = stop_text(engine, server)
-    for weir in weirs.values():  # weir learns what it knows of a replica from the first answers.
+    for weir in weirs.values():  # weir learns from the first answers what it knows of a replica.
         for streamed in (False, True):
             ask(weir.url, CASES[0].path, {**CASES[0].body(engine, None), "stream": streamed})
     for case in CASES:

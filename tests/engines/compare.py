@@ -27,7 +27,7 @@ def in_order(body):
 
 
 def headers(answer):
-    # LiteLLM tells times and ids of calls, and what it got from behind it, in headers.
+    # LiteLLM puts times and ids of calls, and what it got from behind it, into headers.
     return {name.lower(): value for name, value in answer.headers if not name.lower().startswith(("x-litellm", "llm_provider"))}
 
 
@@ -73,7 +73,7 @@ def models_differences(direct, through):
 
 def alike(one, other):
     def timeless(entry):
-        # vLLM gives permissions a new id, and all engines the time of the question.
+        # vLLM gives permissions a new id, and all engines give the time of the question.
         text = json.dumps({**entry, "created": 0}, sort_keys=True)
         return re.sub(r'"modelperm-[0-9a-f]+"|"created": [0-9]+', '"-"', text)
 

@@ -11,8 +11,8 @@ class Answer:
     status: int = 0
     headers: list = dataclasses.field(default_factory=list)
     body: bytes = b""
-    broken: str = ""  # It ended so before it was whole.
-    first: float | None = None  # Seconds until the first byte of the body.
+    broken: str = ""  # The answer ended so before it was whole.
+    first: float | None = None  # It is the seconds until the first byte of the body.
     left: bool = False  # The client left it.
 
     def header(self, name):

@@ -14,7 +14,7 @@ REQUESTS, AT_ONCE = 40, 4
 def bodies(engine):
     """Chat and completions by turns, of different lengths, none of which asks for usage."""
     chance = random.Random(5)
-    text = " ".join([TEXT] * 20)  # Longer than the block of tokens that vLLM's prefix cache keeps as one.
+    text = " ".join([TEXT] * 20)  # It is longer than the block of tokens that vLLM's prefix cache keeps as one.
     for number in range(REQUESTS):
         make, path = ((chat, "/v1/chat/completions"), (completion, "/v1/completions"))[number % 2]
         body = make(text, stream=True, max_tokens=chance.randrange(16, 64))(engine, None)
@@ -88,7 +88,7 @@ def run(engine, weir, report):
         off = "-" if None in (ours, theirs) else f"{(ours - theirs) * 1e3:+.3f} ms"
         rows.append([engine.title, what, milliseconds(ours), milliseconds(theirs), off])
 
-    # llama.cpp tells its times of each answer, where weir's log has them.
+    # llama.cpp reports its times with each answer, and weir's log has them.
     decode = [line["engine_decode_s"] / (line["output_tokens"] - 1) for line in served
               if line.get("engine_decode_s") and (line["output_tokens"] or 0) > 1]
     time("TTFT, mean", "weir_time_to_first_token_seconds", "ttft_s",

@@ -10,7 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-sys.path.append(str(Path(__file__).resolve().parent.parent / "clients"))  # How a weir is started is written there.
+sys.path.append(str(Path(__file__).resolve().parent.parent / "clients"))  # The start of a weir is written there.
 
 import aborts  # noqa: E402
 import answers  # noqa: E402

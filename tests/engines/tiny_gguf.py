@@ -53,7 +53,8 @@ def main():
     writer.add_tensor("token_embd.weight", weights(len(texts), WIDTH))
     writer.add_tensor("output_norm.weight", numpy.ones(WIDTH, numpy.float32))
     output = weights(len(texts), WIDTH, spread=1.0)
-    output[:259] = 0  # Neither parts of characters nor the end of the text: answers are text of the length asked for.
+    output[:259] = 0  # Parts of characters and the end of the text are never chosen, so answers are text of the length
+                      # asked for.
     writer.add_tensor("output.weight", output)
     for layer in range(LAYERS):
         name = f"blk.{layer}."

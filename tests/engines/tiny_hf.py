@@ -45,7 +45,8 @@ def main():
         )
     ).to(torch.bfloat16)
     with torch.no_grad():
-        # Words are likely; parts of characters and the end of the text are not: answers are text of the length asked for.
+        # Words are likely; parts of characters and the end of the text are not. So answers are text of the length asked
+        # for.
         model.lm_head.weight.normal_(0, 1.0)
         model.lm_head.weight[:first_word] = 0
     words.save_pretrained(folder)
