@@ -1,4 +1,4 @@
-"""curl: the bytes themselves, and what SDKs do not do with HTTP."""
+"""These cases use curl: they see the bytes themselves, and do what SDKs do not do with HTTP."""
 import json
 import subprocess
 import tempfile
@@ -9,7 +9,7 @@ CHAT = "openai.chat"
 
 
 def curl(url, path, body, *options):
-    """The body of the answer, byte by byte; status and type from its head; and the exit status of curl."""
+    """Returns the body of the answer, byte by byte; status and type from its head; and the exit status of curl."""
     with tempfile.NamedTemporaryFile("wb") as file:
         file.write(json.dumps(body).encode())
         file.flush()

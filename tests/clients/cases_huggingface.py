@@ -1,4 +1,4 @@
-"""Hugging Face's InferenceClient on TGI's own routes and on its OpenAI route."""
+"""These cases use Hugging Face's InferenceClient on TGI's own routes and on its OpenAI route."""
 import huggingface_hub
 
 from cases import Counted, attempt, case, events

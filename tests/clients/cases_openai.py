@@ -1,4 +1,4 @@
-"""OpenAI's SDK: chat, completions, Responses, embeddings."""
+"""These cases use OpenAI's SDK: chat, completions, Responses, embeddings."""
 import asyncio
 
 import openai
@@ -131,7 +131,6 @@ def _(url):
     return [model.id for model in client(url).models.list()]
 
 
-
 REFUSED = {400: "client_error", 401: "client_error", 404: "client_error", 422: "client_error", 429: "replica_refused",
            500: "upstream_error", 503: "replica_refused"}
 
@@ -163,8 +162,6 @@ for how in ("killed", "reset"):
         return chat_events(url, f"vllm/{how}")
 
 
-
-
 @case("openai chat, client leaves in mid-stream", Counted("client_abort", CHAT, phase="decode"), client_left=True)
 def _(url):
     return events(chat(url, "vllm/long", stream=True), url, leave_after=4)
@@ -173,8 +170,6 @@ def _(url):
 @case("openai chat, client gives up before the first token", Counted("client_abort", CHAT, phase="prefill"), client_left=True)
 def _(url):
     return events(chat(url, "vllm/mute", stream=True, timeout=0.5), url)
-
-
 
 
 def responses(url, model, **options):

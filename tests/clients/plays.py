@@ -1,4 +1,4 @@
-"""What the replica plays: answers in the shape of each engine, with words of our own.
+"""Says what the replica plays: answers in the shape of each engine, with words of our own.
 
 A model is "<engine>/<play>". TGI's native routes have no model: there the first word of `inputs` is the play."""
 import dataclasses

@@ -55,8 +55,9 @@ SDK_ERRORS = {"APIError", "TextGenerationError", "HTTPError"}
 
 
 def check_break(case, direct, through):
-    """The replica broke off: the client must have seen what came before, and must not take it for whole. weir may say in
-    the client's dialect what happened, so that the SDK raises its own error where it had only a cut connection."""
+    """Compares what was seen when the replica broke off. The client must have seen what came before, and must not take it for
+    whole. weir may say in the client's dialect what happened, so that the SDK raises its own error where it had only a
+    cut connection."""
     if "exit" in direct:  # It is curl.
         if (direct["exit"], direct["head"]) != (through["exit"], through["head"]) or direct["exit"] == 0:
             raise Failed(f"exit {direct['exit']}, {direct['head']} became {through['exit']}, {through['head']}")
@@ -91,7 +92,7 @@ def first_difference(direct, through, path=""):
 
 
 def run_case(case, replica, weir):
-    """Raises Failed. Both sights are returned even then, by way of `seen`."""
+    """Runs a case; raises Failed. What both clients saw goes into `seen` even then."""
     seen = {}
     try:
         seen["direct"] = case.run(replica.url)

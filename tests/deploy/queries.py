@@ -1,4 +1,4 @@
-"""The PromQL that is shipped: every query of the dashboard, every expression of the rules, every example of the
+"""Collects the PromQL that is shipped: every query of the dashboard, every expression of the rules, every example of the
 docs, and what they select."""
 import json
 import re
@@ -36,7 +36,7 @@ def dashboard_variables():
 
 
 def label_values(variable):
-    """The selector and the label that a query variable lists."""
+    """Returns the selector and the label that a query variable lists."""
     match = re.fullmatch(r"label_values\((.+), (\w+)\)", variable["query"]["query"])
     if not match:
         raise ValueError(f"variable {variable['name']}: not label_values(SELECTOR, LABEL)")
@@ -78,7 +78,7 @@ def everything():
 
 
 def filled(expr, interval, by="replica"):
-    """The query as Grafana would send it with all pools of the primaries selected. An example of the docs stays as it is."""
+    """Returns the query as Grafana sends it with all pools of the primaries selected. An example of the docs stays as it is."""
     for variable, value in (("$__rate_interval", interval), ("$role", "primary"), ("$pool", ".*"), ("$by", by)):
         expr = expr.replace(variable, value)
     return expr

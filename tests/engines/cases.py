@@ -1,5 +1,5 @@
-"""What every engine is asked, with and without weir. A body is made for the engine, which may differ in what it is called
-by, and in how its answers are made the same every time."""
+"""Every engine is asked these cases, with and without weir. A body is made for the engine, because engines differ in the name
+of the model, and in how their answers are made the same every time."""
 import dataclasses
 from typing import Callable
 

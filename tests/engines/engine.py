@@ -1,4 +1,4 @@
-"""What an engine is to the tests: how its servers are started and ended, and where it tells its own figures."""
+"""Says what an engine is to the tests: how its servers start and end, and where it reports its own figures."""
 import dataclasses
 import os
 import signal
@@ -16,7 +16,7 @@ QUIET = {"OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false", "HF_HUB_OFFL
 
 @dataclasses.dataclass
 class Own:
-    """The engine's own figures since it was started. None: it does not tell."""
+    """The engine's own figures since it was started. None means that it does not report one."""
 
     prompt: float | None = None  # It counts tokens, those from the cache included.
     cached: float | None = None
@@ -87,7 +87,7 @@ class Server:
         self.process.wait()
 
     def busy(self, seconds=0.5):
-        """Share of a CPU that the server's session used over the next moment."""
+        """Returns the share of a CPU that the server's session used over the next moment."""
         begin = self.ticks()
         time.sleep(seconds)
         return (self.ticks() - begin) / os.sysconf("SC_CLK_TCK") / seconds
@@ -141,13 +141,13 @@ class Engine:
         return target
 
     def package(self, environment, name):
-        """The version of a package as it is installed."""
+        """Returns the version of a package as it is installed."""
         asked = subprocess.run([self.python(environment), "-c", f"import importlib.metadata as m; print(m.version('{name}'))"],
                                capture_output=True, text=True)
         return asked.stdout.strip() or "unknown"
 
     def start(self):
-        """One after the other: each wants a CPU for itself while it starts. Returns the longest start in seconds."""
+        """Starts them one after the other, because each needs a CPU for itself. Returns the longest start in seconds."""
         longest = 0.0
         for number, port in enumerate(free_ports(self.servers_wanted)):
             command, environment = self.command(port)

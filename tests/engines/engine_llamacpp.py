@@ -1,4 +1,4 @@
-"""llama.cpp's server."""
+"""Runs llama.cpp's server."""
 from engine import HERE, Engine, Own
 from weir import get, samples
 

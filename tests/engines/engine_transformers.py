@@ -1,4 +1,4 @@
-"""`transformers serve`: the model's name is its folder, and it tells no figures but the usage of an answer."""
+"""Runs `transformers serve`. The model's name is its folder, and it reports no figures but the usage of an answer."""
 from engine import Engine
 
 

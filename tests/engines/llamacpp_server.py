@@ -1,4 +1,4 @@
-"""llama.cpp's own HTTP server, out of the package xllamacpp, until it is ended.
+"""Runs llama.cpp's own HTTP server, out of the package xllamacpp, until it is ended.
 
 Usage: llamacpp_server.py MODEL_FILE PORT"""
 import signal

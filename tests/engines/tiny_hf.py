@@ -1,5 +1,6 @@
 """Writes a folder with a Llama of some 1 M random weights, a tokenizer of 600 tokens and a chat template, as vLLM and
-transformers load it. The same every time. Needs torch, transformers and tokenizers: run it in an engine's environment.
+transformers load it. It writes the same every time. It needs torch, transformers and tokenizers: run it in an engine's
+environment.
 
 Usage: tiny_hf.py FOLDER"""
 import random

@@ -1,4 +1,4 @@
-"""Words that both tokenizers of the tiny models know: common ones, so that short prompts make few tokens."""
+"""Both tokenizers of the tiny models know these words. They are common, so that short prompts make few tokens."""
 
 WORDS = """
 the of and a to in is you that it he was for on are as with his they I at be this have from or one had by word but not what
