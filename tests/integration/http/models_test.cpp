@@ -190,6 +190,13 @@ ScriptedReplica::Handler silent_to_keys(std::promise<Clock::time_point>& closed)
   };
 }
 
+/// Sends the question with a key, and waits until it has reached the replica.
+void ask_with_a_key(HttpClient& client, const ScriptedReplica& replica) {
+  const auto asked = replica.requests().size();
+  client.send(get("/v1/models", "Authorization: Bearer x\r\n"));
+  replica.wait_for_requests(asked + 1);
+}
+
 TEST(Models, AreNoLongerAskedForOnceTheClientHasLeft) {
   // weir's own limit is 2 s: if nothing notices the client, each round lasts until then. A slow machine may need
   // several rounds.
@@ -201,9 +208,7 @@ TEST(Models, AreNoLongerAskedForOnceTheClientHasLeft) {
     wait_until_keyed(weir, 1);
 
     HttpClient client(weir.port());
-    const auto asked = replica.requests().size();
-    client.send(get("/v1/models", "Authorization: Bearer x\r\n"));
-    replica.wait_for_requests(asked + 1);
+    ask_with_a_key(client, replica);
     const auto left = Clock::now();
     client.close();
     shortest = std::min(shortest, closed.get_future().get() - left);
@@ -219,9 +224,7 @@ TEST(Models, AreNoLongerAskedForOnceWeirIsToEnd) {
   wait_until_keyed(weir, 1);
 
   HttpClient client(weir.port());
-  const auto asked = replica.requests().size();
-  client.send(get("/v1/models", "Authorization: Bearer x\r\n"));
-  replica.wait_for_requests(asked + 1);
+  ask_with_a_key(client, replica);
   weir.process().send(SIGTERM);
   weir.process().send(SIGTERM);
   EXPECT_EQ(client.response("GET").status, 200u) << "what is known is told";
