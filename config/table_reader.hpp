@@ -79,7 +79,7 @@ class TableReader {
  private:
   const toml::node* find(std::string_view key);
   std::string prefix() const { return title_.empty() ? std::string() : title_ + ' '; }
-  std::string spelt(std::string_view key, std::string_view open, std::string_view close) const;
+  std::string header_of(std::string_view key, std::string_view open, std::string_view close) const;
 
   std::string title_;
   const toml::table& table_;

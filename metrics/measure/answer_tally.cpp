@@ -39,8 +39,8 @@ void AnswerTally::unparsed(series::Unparsed why) {
   shard_.unparsed[static_cast<std::size_t>(why)].add();
 }
 
-void AnswerTally::event(const wire::EventFacts& facts, Moment at, Brought& brought) {
-  ++brought.events;
+void AnswerTally::event(const wire::EventFacts& facts, Moment at, ReadCounts& counts) {
+  ++counts.events;
   if (facts.error) {
     answer_.in_band_error = true;
     refused_ |= answer_.events == 0;
@@ -52,7 +52,7 @@ void AnswerTally::event(const wire::EventFacts& facts, Moment at, Brought& broug
     if (!answer_.first_choice) answer_.first_choice = at;
     answer_.last_choice = at;
   }
-  for (const wire::ChoiceFacts& said : facts.choices) choice_event(facts, said, at, brought);
+  for (const wire::ChoiceFacts& said : facts.choices) choice_event(facts, said, at, counts);
   prompt(facts);
   usage(facts);
   finish_reason(facts.finish_reason);
@@ -87,7 +87,7 @@ AnswerTally::Choice* AnswerTally::choice(std::uint32_t index) {
 }
 
 void AnswerTally::choice_event(const wire::EventFacts& facts, const wire::ChoiceFacts& said, Moment at,
-                               Brought& brought) {
+                               ReadCounts& counts) {
   Choice* const of = choice(said.index);
   std::optional<std::uint64_t> k;
   bool token = said.token;
@@ -97,7 +97,7 @@ void AnswerTally::choice_event(const wire::EventFacts& facts, const wire::Choice
   }
   if (facts.prefill_progress) token = false;
   // The delta is read before its finish: the last token may come with it.
-  if (token) token_event(said, of, k, at, brought);
+  if (token) token_event(said, of, k, at, counts);
   if (of == nullptr) return;
   of->last = at;
   if (said.finished && !of->finished) {
@@ -130,20 +130,20 @@ std::optional<std::uint64_t> AnswerTally::count_tokens(const wire::EventFacts& f
 }
 
 void AnswerTally::token_event(const wire::ChoiceFacts& said, Choice* of, std::optional<std::uint64_t> k, Moment at,
-                              Brought& brought) {
+                              ReadCounts& counts) {
   (k ? k_known_ : k_unknown_) = true;
   answer_.tokens_per_event = k_unknown_ ? TokensPerEvent::unknown : TokensPerEvent::wire;
   ++answer_.token_events;
-  ++brought.token_events;
+  ++counts.token_events;
   const std::uint64_t tokens = k.value_or(1);
-  brought.tokens += static_cast<std::uint32_t>(std::min<std::uint64_t>(tokens, UINT32_MAX));
+  counts.tokens += static_cast<std::uint32_t>(std::min<std::uint64_t>(tokens, UINT32_MAX));
   answer_.counted_tokens += tokens;
   shard_.output_tokens.add(tokens);
 
   if (!answer_.first_token) {
     answer_.first_token = at;
     answer_.first_output_tokens = k;
-    brought.first_token = true;
+    counts.first_token = true;
     shard_.time_to_first_token.observe(nanoseconds(sent_, at));
     shard_.client_time_to_first_token.observe(nanoseconds(received_, at));
   }

@@ -19,7 +19,7 @@ namespace weir::metrics::measure {
 class AnswerTally {
  public:
   /// Tells the ledger what the events of one call brought.
-  struct Brought {
+  struct ReadCounts {
     std::uint32_t events = 0;
     std::uint32_t token_events = 0;
     std::uint32_t tokens = 0;
@@ -30,7 +30,7 @@ class AnswerTally {
 
   /// Says that body bytes came. Calls with the same moment count as one read.
   void read(Moment at);
-  void event(const wire::EventFacts& facts, Moment at, Brought& brought);
+  void event(const wire::EventFacts& facts, Moment at, ReadCounts& counts);
   void unparsed(series::Unparsed why);
   /// Takes the engine's own figures.
   void engine(const wire::EngineFigures& said) {
@@ -80,11 +80,11 @@ class AnswerTally {
 
   void prompt(const wire::EventFacts& facts);
   Choice* choice(std::uint32_t index);
-  void choice_event(const wire::EventFacts& facts, const wire::ChoiceFacts& said, Moment at, Brought& brought);
+  void choice_event(const wire::EventFacts& facts, const wire::ChoiceFacts& said, Moment at, ReadCounts& counts);
   std::optional<std::uint64_t> count_tokens(const wire::EventFacts& facts, const wire::ChoiceFacts& said,
                                             Choice& of) const;
   void token_event(const wire::ChoiceFacts& said, Choice* of, std::optional<std::uint64_t> k, Moment at,
-                   Brought& brought);
+                   ReadCounts& counts);
   void coalesce(Choice& of, Moment at);
   void observe_gaps(Choice& of, std::optional<std::uint64_t> k, Moment at);
   void usage(const wire::EventFacts& facts);

@@ -63,7 +63,7 @@ struct StreamMeter::State {
 
   // The members that every event touches come first: approach() prefetches that much.
   std::string_view passed;  // It is the read itself where nothing is taken out.
-  AnswerTally::Brought brought;
+  AnswerTally::ReadCounts counts;
   Options options;
   std::unique_ptr<wire::JsonAnswer> json;
   bool strip = false;
@@ -111,7 +111,7 @@ void StreamMeter::State::read_event(const wire::SseEvent& event, Moment at) {
     read_data(event.data, facts);
     envelope.remember(event.data, facts);
   }
-  tally.event(facts, at, brought);
+  tally.event(facts, at, counts);
   if (strip && outlet.may_cut(event)) take_out(event, facts);
 }
 
@@ -155,7 +155,7 @@ void StreamMeter::State::read_events(std::string_view body, Moment at) {
 
 StreamMeter::Read StreamMeter::arrived(std::span<const char> body, Moment at) {
   State& s = *state_;
-  s.brought = {};
+  s.counts = {};
   s.passed = {body.data(), body.size()};
   if (!body.empty()) {
     s.any_bytes = true;
@@ -170,10 +170,10 @@ StreamMeter::Read StreamMeter::arrived(std::span<const char> body, Moment at) {
   } else if (!body.empty()) {
     read.forward = {&s.passed, 1};
   }
-  read.events = s.brought.events;
-  read.token_events = s.brought.token_events;
-  read.tokens = s.brought.tokens;
-  read.first_token = s.brought.first_token;
+  read.events = s.counts.events;
+  read.token_events = s.counts.token_events;
+  read.tokens = s.counts.tokens;
+  read.first_token = s.counts.first_token;
   return read;
 }
 
@@ -204,7 +204,7 @@ bool StreamMeter::State::end_events(Moment at) {
   if (!wire::whole_event(*data)) return false;
   wire::EventFacts& facts = blank_facts();
   read_data(*data, facts);
-  tally.event(facts, tally.last_read().value_or(at), brought);
+  tally.event(facts, tally.last_read().value_or(at), counts);
   if (!strip || outlet.inside_event(framer)) return true;
   pending_cut = facts.usage_only && options.strip_usage;
   const std::string_view held = outlet.held(framer);

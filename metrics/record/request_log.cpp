@@ -171,7 +171,7 @@ struct RequestLog::State {
   }
 
   void change_to(int fd) {
-    torn_ = torn_ && same_file(fd_, fd);
+    line_unfinished_ = line_unfinished_ && same_file(fd_, fd);
     ::close(std::exchange(fd_, fd));
   }
 
@@ -185,15 +185,15 @@ struct RequestLog::State {
   std::uint64_t write_buffer() {
     std::string_view left = buffer_;
     // If the last write stopped within a line (a full disk), a newline comes first, so that the next line stands alone.
-    if (torn_ && !left.empty() && ::write(fd_, "\n", 1) == 1) torn_ = false;
-    while (!left.empty() && !torn_) {
+    if (line_unfinished_ && !left.empty() && ::write(fd_, "\n", 1) == 1) line_unfinished_ = false;
+    while (!left.empty() && !line_unfinished_) {
       const ssize_t n = ::write(fd_, left.data(), left.size());
       if (n < 0 && (errno == EINTR || (errno == EAGAIN && wait_until_writable()))) continue;
       if (n <= 0) break;
       left.remove_prefix(static_cast<std::size_t>(n));
     }
     const auto out = std::string_view(buffer_).substr(0, buffer_.size() - left.size());
-    if (!out.empty()) torn_ = out.back() != '\n';
+    if (!out.empty()) line_unfinished_ = out.back() != '\n';
     const auto whole = static_cast<std::uint64_t>(std::count(out.begin(), out.end(), '\n'));
     buffer_.clear();
     return whole;
@@ -209,7 +209,7 @@ struct RequestLog::State {
   const bool on_;
   int fd_;
   std::string buffer_;
-  bool torn_ = false;
+  bool line_unfinished_ = false;
   std::thread writer_;
 };
 

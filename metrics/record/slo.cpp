@@ -8,9 +8,9 @@ namespace {
 using Threshold = std::optional<config::Seconds>;
 
 /// Compares figures with thresholds, one after the other.
-class Trial {
+class ThresholdCheck {
  public:
-  void hold(const Threshold& threshold, const std::optional<double>& figure) {
+  void compare(const Threshold& threshold, const std::optional<double>& figure) {
     if (!threshold || !figure) return;
     any_ = true;
     // The histograms count nanoseconds, so attainment agrees with the bucket at the threshold.
@@ -26,16 +26,16 @@ class Trial {
   bool any_ = false, missed_ = false;
 };
 
-Trial trial_of(const config::Slo& slo, const RequestRecord& record, const Figures& figures) {
-  Trial trial;
-  trial.hold(slo.ttft_client, figures.ttft_client);
-  trial.hold(slo.ttft, figures.ttft);
-  trial.hold(slo.e2e, figures.e2e);
-  trial.hold(slo.tpot, figures.tpot);
+ThresholdCheck check_of(const config::Slo& slo, const RequestRecord& record, const Figures& figures) {
+  ThresholdCheck check;
+  check.compare(slo.ttft_client, figures.ttft_client);
+  check.compare(slo.ttft, figures.ttft);
+  check.compare(slo.e2e, figures.e2e);
+  check.compare(slo.tpot, figures.tpot);
   for (const ChoiceTimes& choice : record.answer.choices) {
-    if (const auto decode = decode_of(choice)) trial.hold(slo.tpot, decode->tpot);
+    if (const auto decode = decode_of(choice)) check.compare(slo.tpot, decode->tpot);
   }
-  return trial;
+  return check;
 }
 
 /// Returns the TPOT of an answer whose client left before its end. n is the number of tokens counted, and the last
@@ -68,13 +68,13 @@ bool is_about(const config::Slo& slo, const RequestRecord& record) { return reco
 
 std::optional<SloResult> judge(const config::Slo& slo, const RequestRecord& record) {
   if (!is_about(slo, record)) return std::nullopt;
-  if (served(record)) return trial_of(slo, record, figures_of(record)).result();
+  if (served(record)) return check_of(slo, record, figures_of(record)).result();
   switch (record.outcome) {
     case Outcome::bad_request:
     case Outcome::client_error:
       return std::nullopt;
     case Outcome::client_abort:
-      if (trial_of(slo, record, figures_when_left(record)).missed()) return SloResult::bad;
+      if (check_of(slo, record, figures_when_left(record)).missed()) return SloResult::bad;
       return std::nullopt;
     default:
       return SloResult::bad;

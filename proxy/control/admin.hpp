@@ -12,20 +12,20 @@
 namespace weir::proxy::control {
 
 /// Says what an operator may ask for on a listener.
-enum class Door : unsigned char {
+enum class AdminScope : unsigned char {
   metrics,  ///< It serves /metrics, /-/healthy and /-/ready.
   admin,    ///< It serves the same, and GET /api/replicas.
 };
 
 /// What the answers are made from. It outlives the context's run.
-struct Operated {
+struct AdminSources {
   const metrics::series::Exposition& exposition;
   const fleet::Fleet& fleet;
   std::function<bool()> ready;  ///< True if weir takes requests.
 };
 
 /// Serves one connection of an operator.
-void start_admin_session(boost::asio::io_context& context, net::UniqueFd client, bool ipv6, Door door,
-                         const Operated& weir);
+void start_admin_session(boost::asio::io_context& context, net::UniqueFd client, bool ipv6, AdminScope scope,
+                         const AdminSources& weir);
 
 }  // namespace weir::proxy::control

@@ -67,7 +67,7 @@ class Attempt {
     keeping,    ///< An error answer is being kept.
     undecided,  ///< The error cannot be kept: leave_error() or relay_error() has to follow.
     accepted,   ///< The answer is being sent to the client.
-    over,       ///< The replica's work is done.
+    done,       ///< The replica's work is done.
   };
 
   static constexpr std::size_t most_kept = 64 * 1024;
@@ -95,10 +95,10 @@ class Attempt {
   /// In State::undecided: another replica is asked, and nothing of this answer is kept.
   void leave_error(Moment now);
   /// In State::undecided: no other replica is asked, and the error is relayed as it comes.
-  void relay_error(Moment now, ClientOutput& out);
+  void relay_error(ClientOutput& out);
 
   State state() const { return state_; }
-  bool over() const { return state_ == State::over; }
+  bool done() const { return state_ == State::done; }
   /// True once an answer's head is on its way to the client: no retry follows.
   bool accepted() const { return accepted_; }
   unsigned status() const { return machine_.status(); }
@@ -114,7 +114,7 @@ class Attempt {
   balancer::Lease take_lease() { return machine_.take_lease(); }
 
  private:
-  void take(AttemptMachine::Brought brought, std::span<char> read, Moment at, ClientOutput& out);
+  void take(AttemptMachine::Progress progress, std::span<char> read, Moment at, ClientOutput& out);
   void take_head(const http::ResponseHead& head, bool event_stream, Moment at, ClientOutput& out);
   void accept(ClientOutput& out);
   void keep(metrics::series::Retry reason, Moment now);

@@ -52,7 +52,7 @@ class AttemptMachine {
   };
 
   /// Tells what one call brought. Its views are valid until the next call.
-  struct Brought {
+  struct Progress {
     std::optional<http::ResponseHead> head{};  ///< It is the final head, given once.
     bool event_stream = false;                 ///< The head announces a stream.
     std::span<const std::string_view> body{};  ///< It is the payload to pass on, in order.
@@ -67,9 +67,9 @@ class AttemptMachine {
   void sent(Moment now) { sent_ = now; }
   /// Takes the bytes of one read and overwrites them in place where framing is taken off. StreamMeter::padding bytes
   /// behind them must be readable.
-  Brought arrived(std::span<char> bytes, Moment at);
+  Progress arrived(std::span<char> bytes, Moment at);
   /// Says that the replica's connection ended by itself, or that its time ran out.
-  Brought ended(Break how, Moment now);
+  Progress ended(Break how, Moment now);
   /// Says that nobody wants the rest. `client_has_all`: see Evidence.
   void left(Moment now, bool client_has_all);
 
@@ -114,15 +114,15 @@ class AttemptMachine {
 
  private:
   void begin();
-  void head_arrived(std::span<char> bytes, Moment at, Brought& brought);
-  bool read_head(std::string_view bytes, Moment at, Brought& brought);
+  void head_arrived(std::span<char> bytes, Moment at, Progress& progress);
+  bool read_head(std::string_view bytes, Moment at, Progress& progress);
   void begin_body(const http::ResponseHead& head, Moment at);
   void decide_form(char first_byte);
-  void body_arrived(std::span<char> bytes, Moment at, Brought& brought);
-  void finish(ReplicaEnd end, std::span<const std::string_view> last, Moment at, Brought& brought);
-  void broken(Break how, Moment now, Brought& brought);
+  void body_arrived(std::span<char> bytes, Moment at, Progress& progress);
+  void finish(ReplicaEnd end, std::span<const std::string_view> last, Moment at, Progress& progress);
+  void broken(Break how, Moment now, Progress& progress);
   void stop(ReplicaEnd end, Moment now, bool client_has_all = false);
-  bool is_torn() const;
+  bool is_truncated() const;
 
   Options options_;
   balancer::Lease lease_;

@@ -190,11 +190,11 @@ net::Awaitable<AttemptResult> Exchange::attempt(const fleet::ReplicaRuntime& rep
   Relay relay(loop_, client_, std::move(connection.channel), connection.reused, std::move(request), attempt,
               world_->settings.limits);
   const bool injected = asked != metrics::wire::Ask::nothing;
-  for (bool over = false; !over;) {
+  for (bool done = false; !done;) {
     const auto news = co_await relay.run(net::use_awaitable);
     if (news == RelayNews::undecided) decide(attempt, relay, replica, injected);
     if (news == RelayNews::accepted) accepted(replica, attempt.status(), injected);
-    over = news == RelayNews::over;
+    done = news == RelayNews::done;
   }
   if (attempt.sent_at()) shard.bytes[0].add(body_length);
   if (auto left = relay.take_connection())
@@ -218,7 +218,7 @@ void Exchange::decide(Attempt& attempt, Relay& relay, const fleet::ReplicaRuntim
 void Exchange::accepted(const fleet::ReplicaRuntime& replica, unsigned status, bool injected) {
   give_retry_back();
   std::vector<http::HeaderField>().swap(request_.head.fields);  // Only another attempt would need them again.
-  if (doubtful_) accepted_after_doubt(replica, status);
+  if (second_opinion_on_) accepted_second_opinion(replica, status);
   if (status >= 300) return;
   if (injected) replica.state->took_injection.fetch_or(bit_of(request_.facts.api), std::memory_order_relaxed);
   if (refused_injection_ == replica.state->id) disable_injection(replica);
@@ -231,7 +231,7 @@ Exchange::Next Exchange::next(const fleet::ReplicaRuntime& replica, AttemptResul
   if (result.end == AttemptEnd::unconnected) return not_connected(replica, std::move(result));
   const auto now = std::chrono::steady_clock::now();
   if (!loop_.shared.cutting.load(std::memory_order_relaxed)) note_attempt(replica, result, now);
-  note_own_return(loop_.shared.own_wants, now);
+  note_local_recovery(loop_.shared.local_shortages, now);
   switch (result.end) {
     case AttemptEnd::stale:
       --attempts_;
@@ -284,7 +284,7 @@ Exchange::Next Exchange::not_connected(const fleet::ReplicaRuntime& replica, Att
   const auto now = std::chrono::steady_clock::now();
   const bool cutting = loop_.shared.cutting.load(std::memory_order_relaxed);
   const int error = result.connect_error;
-  const bool unsent = net::is_own_want(error);
+  const bool unsent = net::is_local_shortage(error);
   const balancer::End end(unsent ? balancer::EndCause::unsent : balancer::EndCause::replica_failed);
   result.concurrency = result.lease.end(end, now);
   result.verdict = verdict_of_connecting(error);
@@ -292,7 +292,7 @@ Exchange::Next Exchange::not_connected(const fleet::ReplicaRuntime& replica, Att
     const auto limit =
         error == EMFILE || error == ENFILE ? metrics::series::Limit::descriptors : metrics::series::Limit::sockets;
     loop_.shard.limit_hits[static_cast<std::size_t>(limit)].add();
-    note_own_want(loop_.shared.own_wants, error, now);
+    note_local_shortage(loop_.shared.local_shortages, error, now);
   } else if (!cutting) {
     note_unconnected(replica, error, now);
   }
@@ -318,8 +318,8 @@ Exchange::Next Exchange::refused(const fleet::ReplicaRuntime& replica, AttemptRe
   const auto status = result.status;
   const auto reason = *result.retry_reason;
   auto left = in_short(result);
-  if (result.kept && (!best_ || fleet::worth(status) > fleet::worth(best_->result.status)))
-    best_ = std::make_unique<Kept>(Kept{std::move(result), last_replica_});
+  if (result.kept && (!best_ || fleet::error_rank(status) > fleet::error_rank(best_->result.status)))
+    best_ = std::make_unique<KeptError>(KeptError{std::move(result), last_replica_});
   const auto settled = std::exchange(asks_another_, std::nullopt);
   const bool again = settled ? *settled : asks_another(replica, status);
   if (!again) return give_up(replica, std::move(*left));
@@ -345,25 +345,25 @@ Exchange::Next Exchange::answered(const fleet::ReplicaRuntime& replica, AttemptR
 
 /// True if another replica is to be asked after an error of this one. The retry is taken in this call.
 bool Exchange::asks_another(const fleet::ReplicaRuntime& replica, unsigned status) {
-  if (!fleet::is_doubtful(status)) return take_retry();
+  if (!fleet::needs_second_opinion(status)) return take_retry();
   const auto now = std::chrono::steady_clock::now();
   const fleet::SecondOpinions::Case one{replica.state->id, status, request_.facts.model};
-  if (!doubtful_) {
-    doubtful_.emplace(replica.state->id, status);
+  if (!second_opinion_on_) {
+    second_opinion_on_.emplace(replica.state->id, status);
     return pool_->opinions->of(one, now) != fleet::SecondOpinions::Opinion::same && take_retry();
   }
-  if (doubtful_->second != status) return take_retry();
+  if (second_opinion_on_->second != status) return take_retry();
   pool_->opinions->note(one, fleet::SecondOpinions::Opinion::same, now);
   return false;
 }
 
 /// Handles an answer that is on its way to the client after another replica had said 401, 403 or 404. If it is better
 /// than that, the other replica is to blame.
-void Exchange::accepted_after_doubt(const fleet::ReplicaRuntime& replica, unsigned status) {
-  if (doubtful_->first == replica.state->id || status >= 500 || fleet::is_full(status)) return;
-  const fleet::SecondOpinions::Case one{doubtful_->first, doubtful_->second, request_.facts.model};
-  const auto opinion =
-      fleet::is_doubtful(status) ? fleet::SecondOpinions::Opinion::same : fleet::SecondOpinions::Opinion::better;
+void Exchange::accepted_second_opinion(const fleet::ReplicaRuntime& replica, unsigned status) {
+  if (second_opinion_on_->first == replica.state->id || status >= 500 || fleet::is_full(status)) return;
+  const fleet::SecondOpinions::Case one{second_opinion_on_->first, second_opinion_on_->second, request_.facts.model};
+  const auto opinion = fleet::needs_second_opinion(status) ? fleet::SecondOpinions::Opinion::same
+                                                           : fleet::SecondOpinions::Opinion::better;
   pool_->opinions->note(one, opinion, std::chrono::steady_clock::now());
 }
 
@@ -388,7 +388,7 @@ Exchange::Next Exchange::give_up(const fleet::ReplicaRuntime& replica, AttemptRe
 /// Handles a 401, 403 or 404 of this replica that goes to the client. Returns true if another replica has lately
 /// answered better.
 bool Exchange::is_to_blame(const fleet::ReplicaRuntime& replica, unsigned status) {
-  if (!fleet::is_doubtful(status)) return false;
+  if (!fleet::needs_second_opinion(status)) return false;
   const auto now = std::chrono::steady_clock::now();
   const fleet::SecondOpinions::Case one{replica.state->id, status, request_.facts.model};
   if (pool_->opinions->of(one, now) == fleet::SecondOpinions::Opinion::better) return true;

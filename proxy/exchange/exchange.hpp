@@ -83,7 +83,7 @@ class Exchange {
   bool take_retry();
   void give_retry_back();
   bool asks_another(const fleet::ReplicaRuntime& replica, unsigned status);
-  void accepted_after_doubt(const fleet::ReplicaRuntime& replica, unsigned status);
+  void accepted_second_opinion(const fleet::ReplicaRuntime& replica, unsigned status);
   bool is_to_blame(const fleet::ReplicaRuntime& replica, unsigned status);
   void learn(const fleet::ReplicaRuntime& replica, const AttemptResult& result) const;
   void record(metrics::series::ReplicaSeries& series, const fleet::ReplicaRuntime* replica, AttemptResult seen);
@@ -104,14 +104,14 @@ class Exchange {
   std::unique_ptr<AttemptResult> last_result_;  ///< It is the short result of that attempt.
   std::string upstream_head_;
   /// Of the replicas' errors so far, this one tells the client most.
-  struct Kept {
+  struct KeptError {
     AttemptResult result;
     std::shared_ptr<const fleet::ReplicaRuntime> replica;
   };
-  std::unique_ptr<Kept> best_;  ///< It is kept apart, because few requests have one, and every request in flight holds
-                                ///< these members.
+  std::unique_ptr<KeptError> best_;  ///< It is kept apart, because few requests have one, and every request in flight
+                                     ///< holds these members.
   /// The first replica that answered 401, 403 or 404, and its status.
-  std::optional<std::pair<std::uint64_t, unsigned>> doubtful_;
+  std::optional<std::pair<std::uint64_t, unsigned>> second_opinion_on_;
   std::uint32_t attempts_ = 0;
   std::uint32_t retries_ = 0;                  ///< Counts those from the budget.
   metrics::Nanoseconds connect_{}, paused_{};  ///< They cover all attempts.

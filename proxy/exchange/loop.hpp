@@ -31,7 +31,7 @@ struct Shared {
   fleet::Fleet& fleet;
   metrics::record::RequestLog& log;
   fleet::ModelDirectory& models;
-  fleet::FailureNotes own_wants{};          ///< It logs what weir itself lacks: descriptors, local ports.
+  fleet::FailureNotes local_shortages{};    ///< It logs what weir itself lacks: descriptors, local ports.
   std::atomic<bool> draining{false};        ///< Answers say `Connection: close`.
   std::atomic<bool> closing{false};         ///< Idle client connections are closed.
   std::atomic<bool> cutting{false};         ///< Requests that still run are ended.

@@ -33,7 +33,7 @@ Relay::~Relay() {
 
 void Relay::go_on() {
   if (!started_running_) return start();
-  if (over_) tell(RelayNews::over);
+  if (done_) tell(RelayNews::done);
 }
 
 void Relay::tell(RelayNews news) {
@@ -48,7 +48,7 @@ void Relay::leave_error() {
 
 void Relay::relay_error() {
   told_accepted_ = true;  // The caller made that decision, so it is not told.
-  attempt_.relay_error(Clock::now(), loop_.output);
+  attempt_.relay_error(loop_.output);
   deliver();
   read_replica();
 }
@@ -65,7 +65,7 @@ void Relay::start() {
 
 void Relay::ready(std::uint32_t, std::uint32_t events) {
   if (!connected_) {
-    if (connect_error_ = replica_->connect_error(); connect_error_ != 0) return over();
+    if (connect_error_ = replica_->connect_error(); connect_error_ != 0) return finish();
     if ((events & EPOLLOUT) == 0) return;
     connected();
   } else if ((events & EPOLLOUT) != 0 && span_ < request_.spans.size()) {
@@ -117,7 +117,7 @@ void Relay::send_request() {
 }
 
 bool Relay::reads_on() const {
-  return !over_ && !paused_ && !attempt_.over() && attempt_.state() != Attempt::State::undecided;
+  return !done_ && !paused_ && !attempt_.done() && attempt_.state() != Attempt::State::undecided;
 }
 
 void Relay::read_replica() {
@@ -173,14 +173,14 @@ void Relay::deliver() {
   // Until now the client had nothing to take. Its stall counts only from here on, however long the replica was silent.
   if (caught_up && !pending_.empty()) progressed(now);
   attempt_.written(now, at_once);
-  if (attempt_.over()) {
+  if (attempt_.done()) {
     replica_done();
   } else if (pending_.size() - pending_offset_ >= limits_.read_ahead && !paused_) {
     paused_ = true;
     paused_since_ = now;
     attempt_.paused();
   }
-  if (over_) return;
+  if (done_) return;
   if (attempt_.state() == Attempt::State::undecided) return tell(RelayNews::undecided);
   if (attempt_.accepted() && span_ == request_.spans.size() && !request_.head->empty()) {
     std::string().swap(*request_.head);
@@ -226,9 +226,9 @@ void Relay::flush_pending() {
 void Relay::client_writable() {
   if (pending_.empty()) return;
   flush_pending();
-  if (over_) return;
-  if (attempt_.over()) {
-    if (pending_.empty()) over();
+  if (done_) return;
+  if (attempt_.done()) {
+    if (pending_.empty()) finish();
   } else if (paused_ && pending_.size() - pending_offset_ <= limits_.read_ahead / 2) {
     paused_ = false;
     backlog_ = true;
@@ -239,14 +239,14 @@ void Relay::client_writable() {
 
 void Relay::client_gone() {
   attempt_.client_gone(Clock::now());
-  over();
+  finish();
 }
 
 /// Ends the replica's side. The client may still have bytes to take.
 void Relay::replica_done() {
   replica_->detach();
   if (!attempt_.replica_reusable() || span_ < request_.spans.size()) drop_connection();
-  if (pending_.empty()) over();
+  if (pending_.empty()) finish();
 }
 
 /// Closes a connection on which the request was not sent whole. A reset takes back what the kernel still holds, and
@@ -256,22 +256,22 @@ void Relay::drop_connection() {
   replica_.reset();
 }
 
-void Relay::over() {
-  if (over_) return;
-  over_ = true;
+void Relay::finish() {
+  if (done_) return;
+  done_ = true;
   client_.listen(nullptr);
   if (replica_) replica_->detach();
   unlink();
-  if (!attempt_.over() || !attempt_.replica_reusable()) drop_connection();
+  if (!attempt_.done() || !attempt_.replica_reusable()) drop_connection();
   ended_at_ = Clock::now();
-  tell(RelayNews::over);
+  tell(RelayNews::done);
 }
 
 AttemptResult Relay::take_result() {
   auto result = attempt_.result();
   result.kept = attempt_.take_kept();
   result.lease = attempt_.take_lease();
-  if (!attempt_.over()) result.end = AttemptEnd::unconnected;
+  if (!attempt_.done()) result.end = AttemptEnd::unconnected;
   result.connect_error = connect_error_;
   result.ended = ended_at_;
   result.connect = connect_time_;
@@ -295,7 +295,7 @@ void Relay::deadline_passed(Moment now) {
   }
   if (!connected_) {
     connect_error_ = ETIMEDOUT;
-    return over();
+    return finish();
   }
   attempt_.deadline_passed(now, loop_.output);
   deliver();

@@ -21,7 +21,7 @@ enum class RelayNews : std::uint8_t {
   accepted,   ///< An answer is about to go to the client, and run() is to be called again until the end. This is told
               ///< before the first byte is written.
   undecided,  ///< The attempt is undecided: see Attempt::State.
-  over,       ///< The attempt has ended, and the client has taken its bytes or is gone.
+  done,       ///< The attempt has ended, and the client has taken its bytes or is gone.
 };
 
 class Relay final : net::Watcher, net::Timed, ClientWatch::Listener {
@@ -81,7 +81,7 @@ class Relay final : net::Watcher, net::Timed, ClientWatch::Listener {
   void client_writable() override;
   void replica_done();
   void drop_connection();
-  void over();
+  void finish();
 
   Loop& loop_;
   ClientWatch& client_;
@@ -98,7 +98,7 @@ class Relay final : net::Watcher, net::Timed, ClientWatch::Listener {
   metrics::Nanoseconds connect_time_{}, paused_time_{};
   int connect_error_ = 0;
   int unacknowledged_ = 0;  ///< So many bytes were unacknowledged when the client was last looked at.
-  bool connected_, started_running_ = false, told_accepted_ = false, over_ = false;
+  bool connected_, started_running_ = false, told_accepted_ = false, done_ = false;
   bool paused_ = false, backlog_ = false;
 };
 

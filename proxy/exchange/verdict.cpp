@@ -37,7 +37,7 @@ Verdict verdict_of(const Evidence& seen, const metrics::record::Answer& answer) 
   if (whole) return {outcome_of_whole_answer(seen, answer)};
   if (answer.in_band_error) return {Outcome::upstream_error};
   switch (seen.end) {
-    case ReplicaEnd::torn:
+    case ReplicaEnd::truncated:
       return {Outcome::truncated};
     case ReplicaEnd::timed_out:
       return {Outcome::timeout};
@@ -51,7 +51,7 @@ Verdict verdict_of(const Evidence& seen, const metrics::record::Answer& answer) 
 }
 
 Verdict verdict_of_connecting(int error) {
-  if (net::is_own_want(error)) return {Outcome::rejected};
+  if (net::is_local_shortage(error)) return {Outcome::rejected};
   return {error == ETIMEDOUT ? Outcome::timeout : Outcome::upstream_error};
 }
 

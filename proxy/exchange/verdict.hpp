@@ -14,7 +14,7 @@ namespace weir::proxy::exchange {
 enum class ReplicaEnd : std::uint8_t {
   whole,        ///< The answer came to the end of its framing.
   marked,       ///< Its connection ended or stood still behind its stream's end marker, so nothing is missing.
-  torn,         ///< A stream ended with its connection and without a sign of its end.
+  truncated,    ///< A stream ended with its connection and without a sign of its end.
   reset,        ///< The connection was reset.
   closed,       ///< The connection was closed within an answer or before it.
   bad_framing,  ///< The bytes are no HTTP answer.

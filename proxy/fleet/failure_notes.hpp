@@ -43,6 +43,6 @@ class FailureNotes {
 };
 
 /// Returns "3 s", "2 min 5 s", "1 h 2 min".
-std::string spoken(std::chrono::steady_clock::duration time);
+std::string in_words(std::chrono::steady_clock::duration time);
 
 }  // namespace weir::proxy::fleet

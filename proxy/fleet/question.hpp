@@ -42,9 +42,9 @@ class AnswerReader {
   virtual void end(bool whole, bool framed, metrics::Moment at) = 0;
 };
 
-enum class AskingEnd : std::uint8_t { answered, failed, timed_out };
-struct Asked {
-  AskingEnd end = AskingEnd::failed;
+enum class QuestionEnd : std::uint8_t { answered, failed, timed_out };
+struct QuestionResult {
+  QuestionEnd end = QuestionEnd::failed;
   std::string why;  ///< It is a sentence without its end, set if there was no answer.
 };
 
@@ -55,11 +55,11 @@ class ReplicaAnswer {
 
   /// Takes a piece. Returns the end, or nothing while more is to come. `piece` has StreamMeter::padding bytes behind
   /// it.
-  std::optional<Asked> arrived(std::span<char> piece, metrics::Moment at);
-  Asked closed(metrics::Moment at);
+  std::optional<QuestionResult> arrived(std::span<char> piece, metrics::Moment at);
+  QuestionResult closed(metrics::Moment at);
 
  private:
-  std::optional<Asked> body(std::span<char> piece, metrics::Moment at);
+  std::optional<QuestionResult> body(std::span<char> piece, metrics::Moment at);
 
   AnswerReader& reader_;
   metrics::Moment sent_;

@@ -19,12 +19,12 @@ bool is_full(unsigned status);
 
 /// True if the client may have erred, or this replica may be the wrong one (401, 403, 404). Another replica's answer
 /// shows which.
-bool is_doubtful(unsigned status);
+bool needs_second_opinion(unsigned status);
 
 /// Returns how much an error answer tells the client, compared with another one: more is better. A full replica knows
 /// the model and may say when to come back; a doubtful answer is still an answer; a failure says the least. An error
 /// inside a 200 stream is a failure.
-int worth(unsigned status);
+int error_rank(unsigned status);
 
 /// Remembers what other replicas of a pool said lately after one had answered 401, 403 or 404. Any thread may use it. A
 /// call costs a lock and a look-up among at most `most` entries, on the path of these errors only.

@@ -27,14 +27,14 @@ class CorsMemory {
   std::string fields_for(std::string_view origin) const;
 
  private:
-  struct Given {
+  struct OriginFields {
     std::string origin;  ///< It may be "*", which means any.
     std::string fields;
   };
   void forget(std::string_view origin);
 
   mutable std::mutex mutex_;
-  std::deque<Given> given_;  ///< The one noted longest ago comes first.
+  std::deque<OriginFields> noted_;  ///< The one noted longest ago comes first.
 };
 
 }  // namespace weir::proxy::http

@@ -17,7 +17,7 @@ inline constexpr int name_unknown = -1;
 std::string connect_error_text(int error);
 /// True if the connection failed because weir itself lacked something (descriptors, local addresses, memory), not
 /// through the replica.
-bool is_own_want(int error);
+bool is_local_shortage(int error);
 /// Returns the error of a finished connection attempt; 0 means connected.
 int connect_error(int fd);
 

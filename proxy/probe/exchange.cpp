@@ -30,8 +30,8 @@ std::string seconds_of(Clock::duration time) {
   return text;
 }
 
-fleet::Asked failed(const char* what, int error) {
-  return {fleet::AskingEnd::failed, std::string(what) + ": " + std::strerror(error)};
+fleet::QuestionResult failed(const char* what, int error) {
+  return {fleet::QuestionEnd::failed, std::string(what) + ": " + std::strerror(error)};
 }
 
 /// Returns false once the deadline has passed.
@@ -65,19 +65,19 @@ std::variant<tcp::endpoint, std::string> address_of(const config::ReplicaUrl& ur
   return found.begin()->endpoint();
 }
 
-fleet::Asked exchange_with(const tcp::endpoint& endpoint, const config::ReplicaUrl& url,
-                           const fleet::Question& question, const ProbeLimits& limits, config::ReadClock clock,
-                           fleet::AnswerReader& reader) {
+fleet::QuestionResult exchange_with(const tcp::endpoint& endpoint, const config::ReplicaUrl& url,
+                                    const fleet::Question& question, const ProbeLimits& limits, config::ReadClock clock,
+                                    fleet::AnswerReader& reader) {
   const auto socket = net::begin_connect(endpoint);
   if (!socket) return failed("cannot connect", errno);
   if (!ready(socket.get(), POLLOUT, Clock::now() + limits.connect))
-    return {fleet::AskingEnd::timed_out, "cannot connect within " + seconds_of(limits.connect)};
+    return {fleet::QuestionEnd::timed_out, "cannot connect within " + seconds_of(limits.connect)};
   if (const int error = net::connect_error(socket.get())) return failed("cannot connect", error);
 
   const net::ArrivalClock arrivals(clock);
   arrivals.enable(socket.get());
   const auto deadline = Clock::now() + limits.answer;
-  const fleet::Asked too_late{fleet::AskingEnd::timed_out, "no answer within " + seconds_of(limits.answer)};
+  const fleet::QuestionResult too_late{fleet::QuestionEnd::timed_out, "no answer within " + seconds_of(limits.answer)};
   const auto bytes = fleet::bytes_of(url, question);
   std::optional<Clock::time_point> sent;
   for (std::string_view left = bytes; !left.empty();) {

@@ -25,8 +25,8 @@ struct ProbeLimits {
 std::variant<boost::asio::ip::tcp::endpoint, std::string> address_of(const config::ReplicaUrl& url,
                                                                      std::chrono::steady_clock::duration limit);
 
-fleet::Asked exchange_with(const boost::asio::ip::tcp::endpoint& endpoint, const config::ReplicaUrl& url,
-                           const fleet::Question& question, const ProbeLimits& limits, config::ReadClock clock,
-                           fleet::AnswerReader& reader);
+fleet::QuestionResult exchange_with(const boost::asio::ip::tcp::endpoint& endpoint, const config::ReplicaUrl& url,
+                                    const fleet::Question& question, const ProbeLimits& limits, config::ReadClock clock,
+                                    fleet::AnswerReader& reader);
 
 }  // namespace weir::proxy::probe

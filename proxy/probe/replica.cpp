@@ -112,7 +112,7 @@ class StreamReader : public fleet::AnswerReader {
   }
 
   /// Returns why the answer does not count; "" if it does. It is to be called once, after the exchange.
-  std::string failure(const fleet::Asked& exchanged) {
+  std::string failure(const fleet::QuestionResult& exchanged) {
     if (!meter_) return exchanged.why;
     if (status_ / 100 != 2) return refusal();
     if (!ended_) end(false, true, last_read_);
@@ -176,7 +176,7 @@ class Probe {
   }
 
  private:
-  fleet::Asked exchange(fleet::Question question, Duration limit, fleet::AnswerReader& reader) {
+  fleet::QuestionResult exchange(fleet::Question question, Duration limit, fleet::AnswerReader& reader) {
     question.user_agent = "weir-probe";
     question.credential = fleet::bearer(replica_.api_key);
     return exchange_with(endpoint_, replica_.url, question, {connect_limit_, limit}, settings_.measure.clock, reader);
@@ -192,9 +192,9 @@ class Probe {
       fleet::Question question;
       question.path = page_paths[i];
       const auto done = exchange(std::move(question), std::min<Duration>(page_limit, stream_limit_), reader);
-      if (done.end == fleet::AskingEnd::answered) {
+      if (done.end == fleet::QuestionEnd::answered) {
         report_.reachable = true;
-      } else if (done.end == fleet::AskingEnd::timed_out || !report_.reachable) {
+      } else if (done.end == fleet::QuestionEnd::timed_out || !report_.reachable) {
         if (!report_.reachable) report_.failure = done.why;
         break;
       }
@@ -263,7 +263,7 @@ class Probe {
         every_chunk.failure(asked).empty() && every_chunk.stream().tokens_per_event == metrics::TokensPerEvent::wire;
   }
 
-  fleet::Asked post(const Route& route, const std::string& model, UsageQuestion usage, StreamReader& reader) {
+  fleet::QuestionResult post(const Route& route, const std::string& model, UsageQuestion usage, StreamReader& reader) {
     fleet::Question question;
     question.method = "POST";
     question.path = route.path;

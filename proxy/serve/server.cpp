@@ -79,7 +79,7 @@ class Server {
   metrics::record::RequestLog log_;
   fleet::ModelDirectory models_{fleet_};
   exchange::Shared shared_{exposition_, fleet_, log_, models_};
-  control::Operated operated_{exposition_, fleet_, [this] { return ready(); }};
+  control::AdminSources admin_sources_{exposition_, fleet_, [this] { return ready(); }};
   std::vector<std::unique_ptr<exchange::Loop>> loops_;
   std::vector<std::unique_ptr<Listener>> listeners_, operator_listeners_;
   std::vector<std::thread> running_;
@@ -105,16 +105,16 @@ Server::Server(const config::Settings& settings, const std::string& version)
   for (const auto& address : settings.server.listen)
     listeners_.push_back(std::make_unique<Listener>(context_, "server.listen", address,
                                                     [this](net::UniqueFd client, bool) { place(std::move(client)); }));
-  const auto open_door = [this](const char* key, const std::optional<config::ListenAddress>& address,
-                                control::Door door) {
+  const auto open_listener = [this](const char* key, const std::optional<config::ListenAddress>& address,
+                                    control::AdminScope scope) {
     if (!address) return;
     operator_listeners_.push_back(
-        std::make_unique<Listener>(context_, key, *address, [this, door](net::UniqueFd client, bool ipv6) {
-          control::start_admin_session(context_, std::move(client), ipv6, door, operated_);
+        std::make_unique<Listener>(context_, key, *address, [this, scope](net::UniqueFd client, bool ipv6) {
+          control::start_admin_session(context_, std::move(client), ipv6, scope, admin_sources_);
         }));
   };
-  open_door("metrics.listen", settings.metrics.listen, control::Door::metrics);
-  open_door("admin.listen", settings.admin.listen, control::Door::admin);
+  open_listener("metrics.listen", settings.metrics.listen, control::AdminScope::metrics);
+  open_listener("admin.listen", settings.admin.listen, control::AdminScope::admin);
 }
 
 Server::~Server() {

@@ -27,7 +27,7 @@ constexpr std::size_t linger_bytes = 1024 * 1024;
 constexpr std::chrono::seconds linger_time{1};
 /// One handler reads and inspects so much of a request before tokens get their turn; that takes some tens of
 /// microseconds.
-constexpr std::size_t bite = 16 * 1024;
+constexpr std::size_t most_read_at_once = 16 * 1024;
 
 /// Ends the questions to replicas when the client leaves.
 class HaltOnLeave final : exchange::ClientWatch::Listener {
@@ -52,7 +52,7 @@ class Session final : net::Timed {
   net::Awaitable<void> run();
 
  private:
-  enum class Got : unsigned char { bytes, nothing, end };
+  enum class ReadResult : unsigned char { bytes, nothing, end };
 
   net::Awaitable<bool> serve_one();
   net::Awaitable<bool> read_head(exchange::ClientRequest& request);
@@ -68,7 +68,7 @@ class Session final : net::Timed {
   net::Awaitable<bool> write(std::string text);
   net::Awaitable<bool> wait_for(std::uint32_t events);
   net::Awaitable<bool> readable();
-  Got read_now(std::span<char>& bytes);
+  ReadResult read_now(std::span<char>& bytes);
   net::Awaitable<void> linger();
 
   Moment deadline() const override;
@@ -146,13 +146,14 @@ net::Awaitable<bool> Session::readable() {
   co_return co_await wait_for(EPOLLIN);
 }
 
-Session::Got Session::read_now(std::span<char>& bytes) {
-  const auto buffer = loop_.read_buffer().first(bite);
+Session::ReadResult Session::read_now(std::span<char>& bytes) {
+  const auto buffer = loop_.read_buffer().first(most_read_at_once);
   const auto read = client_->read(buffer);
-  if (read.size < 0) return (errno == EAGAIN || errno == EINTR) && !client_->hung_up() ? Got::nothing : Got::end;
+  if (read.size < 0)
+    return (errno == EAGAIN || errno == EINTR) && !client_->hung_up() ? ReadResult::nothing : ReadResult::end;
   bytes = buffer.first(static_cast<std::size_t>(read.size));
   last_arrival_ = read.at;
-  return read.size == 0 ? Got::end : Got::bytes;
+  return read.size == 0 ? ReadResult::end : ReadResult::bytes;
 }
 
 net::Awaitable<bool> Session::read_head(exchange::ClientRequest& request) {
@@ -174,9 +175,9 @@ net::Awaitable<bool> Session::read_head(exchange::ClientRequest& request) {
       co_return refused;
     }
     std::span<char> bytes;
-    const auto got = read_now(bytes);
-    if (got == Got::end) co_return false;
-    if (got == Got::nothing) continue;
+    const auto result = read_now(bytes);
+    if (result == ReadResult::end) co_return false;
+    if (result == ReadResult::nothing) continue;
     if (unread_.empty()) {
       idle_ = false;
       deadline_ = Clock::now() + metrics::ticks(world_->settings.limits.head_time);
@@ -244,7 +245,7 @@ net::Awaitable<bool> Session::read_body(exchange::ClientRequest& request) {
         const auto refused = co_await refuse(request, 408, "the request body stopped coming", Limit::body_time);
         co_return refused;
       }
-      if (read_now(bytes) == Got::end) co_return left_early(request);
+      if (read_now(bytes) == ReadResult::end) co_return left_early(request);
     }
   }
   deadline_ = Moment::max();
@@ -390,7 +391,7 @@ net::Awaitable<void> Session::linger() {
     const auto ready = co_await readable();
     if (!ready) break;
     std::span<char> bytes;
-    if (read_now(bytes) == Got::end) break;
+    if (read_now(bytes) == ReadResult::end) break;
     dropped += bytes.size();
   }
 }

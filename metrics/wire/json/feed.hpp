@@ -22,11 +22,11 @@ template <class Reader>
 class JsonFeed {
  public:
   void feed(std::string_view piece) {
-    for (; !broken_ && !piece.empty(); piece.remove_prefix(std::min(piece.size(), longest_bite))) {
-      const std::string_view bite = piece.substr(0, longest_bite);
+    for (; !broken_ && !piece.empty(); piece.remove_prefix(std::min(piece.size(), longest_part))) {
+      const std::string_view part = piece.substr(0, longest_part);
       boost::json::error_code ec;
       broken_ =
-          !utf8_.feed(bite) || parser_.write_some(true, bite.data(), bite.size(), ec) < bite.size() || ec.failed();
+          !utf8_.feed(part) || parser_.write_some(true, part.data(), part.size(), ec) < part.size() || ec.failed();
     }
   }
   bool whole() const { return !broken_ && parser_.done(); }
@@ -35,7 +35,7 @@ class JsonFeed {
   const Reader& reader() const { return parser_.handler(); }
 
  private:
-  static constexpr std::size_t longest_bite = BOOST_JSON_STACK_BUFFER_SIZE - 8;
+  static constexpr std::size_t longest_part = BOOST_JSON_STACK_BUFFER_SIZE - 8;
 
   boost::json::basic_parser<Reader> parser_{sax_options()};
   Utf8Check utf8_;

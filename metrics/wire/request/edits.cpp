@@ -18,7 +18,7 @@ struct Value {
 };
 
 /// A member to look for.
-struct Sought {
+struct WantedMember {
   std::string_view name;
   std::optional<Value> value{};
 };
@@ -30,7 +30,7 @@ class Walk {
 
   /// Finds members of the object that begins here. Returns false if one of them is there twice, or if a name is written
   /// with escapes.
-  bool find(std::span<Sought> sought, bool& empty) {
+  bool find(std::span<WantedMember> wanted, bool& empty) {
     ++at_;
     for (skip_blanks(); at_ < text_.size() && text_[at_] != '}'; skip_blanks()) {
       empty = false;
@@ -41,7 +41,7 @@ class Walk {
       skip_blanks();
       const std::size_t begin = at_;
       const std::string_view text = value();
-      for (Sought& one : sought) {
+      for (WantedMember& one : wanted) {
         if (name.substr(1, name.size() - 2) != one.name) continue;
         if (one.value) return false;
         one.value = {begin, text};
@@ -134,7 +134,7 @@ constexpr std::size_t longest_walk = 256 * 1024;
 /// Asks for usage within the stream_options that the client sent without asking for it.
 RequestEdits ask_by_options(bool every_chunk, const RequestFacts& facts, std::string_view body) {
   if (body.size() > longest_walk) return {};
-  Sought options[] = {{"stream_options"}};
+  WantedMember options[] = {{"stream_options"}};
   bool empty = true;
   if (!Walk(body, *facts.first_member_at - 1).find(options, empty) || !options[0].value) return {};
   const Value sent = *options[0].value;
@@ -145,7 +145,7 @@ RequestEdits ask_by_options(bool every_chunk, const RequestFacts& facts, std::st
     return edits;
   }
   if (!sent.text.starts_with('{')) return {};
-  Sought members[] = {{"include_usage"}, {"continuous_usage_stats"}};
+  WantedMember members[] = {{"include_usage"}, {"continuous_usage_stats"}};
   Options there{.at = sent.at, .include = {}, .continuous = {}};
   if (!Walk(body, sent.at).find(members, there.empty)) return {};
   there.include = members[0].value.value_or(Value());

@@ -59,7 +59,7 @@ class RequestReader : public Walker<RequestReader, RequestMember> {
 
   void begin_outermost(const RequestMember& member);
   void forget(Place place);
-  Api spoken() const;
+  Api api_by_members() const;
   Source& source() { return sources_[static_cast<std::size_t>(from_)]; }
   Sampling& sampling() { return open_place() == Place::sampling_params ? nested_sampling_ : sampling_; }
 

@@ -8,7 +8,7 @@
 namespace weir::metrics::wire {
 
 /// Returns the request's dialect: where several share its route, the members tell.
-Api RequestReader::spoken() const {
+Api RequestReader::api_by_members() const {
   const auto told = dialect_of(api_).told_by_sources;
   if (told == nullptr) return api_;
   RequestSources there = 0;
@@ -19,7 +19,7 @@ Api RequestReader::spoken() const {
 }
 
 void RequestReader::fill(RequestFacts& facts) const {
-  facts.api = spoken();
+  facts.api = api_by_members();
   const Dialect& dialect = dialect_of(facts.api);
   const Streams streams = dialect.route(route_.path).streams;
   const bool asked = stream_.value_or(streams == Streams::unless_declined);

@@ -1,5 +1,5 @@
-// Remembers the shape of a stream's last plain content event, so that the next one need not be parsed (4 ns against
-// 90).
+// Remembers the shape of a stream's last plain content event, so that the next one need not be parsed
+// (docs/benchmarks.md has what that saves).
 //
 // Such an event is P + text + Q: P ends with the opening quote of its only text string, and Q begins with the closing
 // one. If a new event is P + S + Q and S can stand inside a JSON string, then it is the same JSON document except for

@@ -221,7 +221,7 @@ TEST_F(RequestLogTest, HasNothingToReopenWhereItIsOffOrStandardOutput) {
 }
 
 /// A write breaks off, with a reopen in between. In the same file the cut line ends before the next.
-TEST_F(RequestLogTest, ATornLineStaysAloneOverAReopen) {
+TEST_F(RequestLogTest, AnUnfinishedLineStaysAloneOverAReopen) {
   for (const bool move : {false, true}) {
     RequestLog log(path(), "weir-1");
     const RequestRecord record = streamed();

@@ -37,12 +37,12 @@ class Mirrored {
   }
 
   /// Plays a read; what it brings is written down and dropped.
-  AttemptMachine::Brought arrives(std::string_view bytes, Moment when) {
+  AttemptMachine::Progress arrives(std::string_view bytes, Moment when) {
     buffer.assign(bytes);
     buffer.append(metrics::measure::StreamMeter::padding, '"');
-    auto brought = machine->arrived({buffer.data(), bytes.size()}, when);
-    for (const auto span : brought.body) body.append(span);
-    return brought;
+    auto progress = machine->arrived({buffer.data(), bytes.size()}, when);
+    for (const auto span : progress.body) body.append(span);
+    return progress;
   }
 
   config::Limits limits;

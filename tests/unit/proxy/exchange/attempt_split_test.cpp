@@ -127,8 +127,8 @@ TEST(RelaySplit, OfWholeStreamsInEveryFramingToEveryClient) {
           const bool lf = std::string_view(sample.file).substr(0, 4) != "edge";
           script.body = !strip ? std::optional(body) : lf ? std::optional(without_usage_event(body)) : std::nullopt;
           // If only its close ended it, the held part of its last event is dropped, and an error event follows.
-          const bool torn = script.end && std::string_view(sample.file) == "vllm_chat_truncated";
-          if (strip && torn) script.body.reset();
+          const bool truncated = script.end && std::string_view(sample.file) == "vllm_chat_truncated";
+          if (strip && truncated) script.body.reset();
           const auto name = std::string(sample.file) + " " + script.name;
           same_however_split({name, script.setup, script.bytes, script.end, script.body}, false);
         }

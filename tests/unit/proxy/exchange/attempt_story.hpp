@@ -76,7 +76,6 @@ inline Seen read_chunked(std::string head, std::string_view rest) {
 class Observed : public Attempt {
  public:
   using Attempt::Attempt;
-  bool done() const { return over(); }
   bool committed() const { return accepted(); }
   AttemptEnd end() const { return result().end; }
   Outcome outcome() const { return result().verdict.outcome; }
@@ -218,7 +217,7 @@ class AttemptStory {
       if (setup.leaves_errors) {
         machine->leave_error(when);
       } else {
-        machine->relay_error(when, out);
+        machine->relay_error(out);
         write(when);
       }
     }

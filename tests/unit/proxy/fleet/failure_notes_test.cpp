@@ -98,12 +98,12 @@ TEST(FailureNotes, CountEveryFailureOfManyThreads) {
 }
 
 TEST(Spoken, InTwoUnitsAtMost) {
-  EXPECT_EQ(spoken(999ms), "0 s");
-  EXPECT_EQ(spoken(59s), "59 s");
-  EXPECT_EQ(spoken(60s), "1 min");
-  EXPECT_EQ(spoken(3599s), "59 min 59 s");
-  EXPECT_EQ(spoken(3600s), "1 h");
-  EXPECT_EQ(spoken(26h + 61s), "26 h 1 min");
+  EXPECT_EQ(in_words(999ms), "0 s");
+  EXPECT_EQ(in_words(59s), "59 s");
+  EXPECT_EQ(in_words(60s), "1 min");
+  EXPECT_EQ(in_words(3599s), "59 min 59 s");
+  EXPECT_EQ(in_words(3600s), "1 h");
+  EXPECT_EQ(in_words(26h + 61s), "26 h 1 min");
 }
 
 }  // namespace
