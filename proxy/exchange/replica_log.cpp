@@ -54,14 +54,14 @@ void note_unconnected(const fleet::ReplicaRuntime& replica, int error, Moment no
   if (line) spdlog::warn("replica '{}' {}", replica.settings.name, *line);
 }
 
-void note_local_shortage(fleet::FailureNotes& own, int error, Moment now) {
+void note_local_shortage(fleet::FailureNotes& shortages, int error, Moment now) {
   if (const auto line =
-          own.failed("no connection to a replica could be opened: " + net::connect_error_text(error), now))
+          shortages.failed("no connection to a replica could be opened: " + net::connect_error_text(error), now))
     spdlog::warn("weir itself {}", *line);
 }
 
-void note_local_recovery(fleet::FailureNotes& own, Moment now) {
-  if (const auto line = own.went_well(now)) spdlog::warn("weir itself {}", *line);
+void note_local_recovery(fleet::FailureNotes& shortages, Moment now) {
+  if (const auto line = shortages.went_well(now)) spdlog::warn("weir itself {}", *line);
 }
 
 }  // namespace weir::proxy::exchange

@@ -15,7 +15,7 @@ void note_attempt(const fleet::ReplicaRuntime& replica, const AttemptResult& res
 /// Notes that weir could not connect to it, by the replica's own fault. `error` is as for net::connect_error_text().
 void note_unconnected(const fleet::ReplicaRuntime& replica, int error, Moment now);
 /// Notes that weir lacked something for a connection (see net::is_local_shortage), or has it again.
-void note_local_shortage(fleet::FailureNotes& own, int error, Moment now);
-void note_local_recovery(fleet::FailureNotes& own, Moment now);
+void note_local_shortage(fleet::FailureNotes& shortages, int error, Moment now);
+void note_local_recovery(fleet::FailureNotes& shortages, Moment now);
 
 }  // namespace weir::proxy::exchange
