@@ -9,7 +9,7 @@ namespace {
 
 using metrics::wire::RequestFacts;
 
-constexpr double fade = 0.02;                    // The newest answer weighs so much, once there are fifty.
+constexpr double fade = 0.02;                    // The newest answer has this weight, once there are fifty.
 constexpr Tokens believable_output = 1'000'000;  // A report of more per choice is cut to this.
 
 Tokens choices(const RequestFacts& facts) { return std::max<Tokens>(1, facts.n); }

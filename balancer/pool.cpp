@@ -11,7 +11,7 @@ namespace {
 
 using metrics::wire::RequestFacts;
 
-/// Token events will come. A stream whose API is not read shows none.
+/// True if token events will come. A stream whose API is not read shows none.
 bool shows_tokens(const RequestFacts& facts) { return facts.stream && facts.api != metrics::Api::other; }
 
 // Returns the context that one sequence of the request needs for sure. An unknown prompt may need none. A list of
@@ -23,7 +23,8 @@ Tokens context_needed(const RequestFacts& facts, const TokenEstimator::Estimate&
   return output > std::numeric_limits<Tokens>::max() - input ? std::numeric_limits<Tokens>::max() : input + output;
 }
 
-/// A prompt that the replica may have worked on in vain leaves its queue a little later (TokenLedger::failure_memory).
+/// True if the replica may have worked on the prompt in vain. Such a prompt leaves its queue a little later
+/// (TokenLedger::failure_memory).
 bool leaves_prompt(EndCause cause) { return cause == EndCause::replica_failed || cause == EndCause::client_left; }
 
 }  // namespace
@@ -211,8 +212,8 @@ void Pool::update_speeds() {
     if (replica) replica->speed = relative_speed(replica->rates.prefill(), median);
 }
 
-/// A replica that hung for a while looks slow. Where the others have time to spare, a slow replica gets no request that
-/// could prove otherwise: so its speed is forgotten when nothing has tested it for a minute.
+/// A replica that hung for a while looks slow. While the others have time to spare, a slow replica gets no request that
+/// could prove otherwise. So its speed is forgotten when nothing has tested it for a minute.
 void Pool::forget_untested_speeds() {
   constexpr double seconds = 60;
   bool any = false;

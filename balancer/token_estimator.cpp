@@ -10,7 +10,7 @@ namespace {
 using metrics::wire::RequestFacts;
 
 constexpr Tokens teaches_nothing_below = 8;
-/// A report above it is cut, so that sums and rates stay sane.
+/// A larger report is cut to this, so that sums and rates stay plausible.
 constexpr Tokens believable_prompt = 10'000'000;
 
 bool has_text(const RequestFacts& facts) { return facts.text.messages > 0 || facts.text.chars() > 0; }

@@ -6,13 +6,14 @@ namespace weir::balancer {
 
 namespace {
 
-/// No weights explain so much of a truth, relative to it.
+/// No weights explain a truth more exactly than this, relative to it.
 constexpr double noise = 0.1;
-/// Each answer gives back such a share of the most variance.
+/// Each answer gives back this share of the largest variance.
 constexpr double variance_regained = 0.005;
-/// An error larger than this share of truth and estimate, whichever is larger, is a lie or an outlier.
+/// An error above this share of the truth or the estimate, whichever is larger, is a lie or an outlier.
 constexpr double most_error = 0.5;
-/// Below so many tokens an error is taken relative to this: a few tokens too many are no large error of a tiny prompt.
+/// Below so many tokens an error is taken relative to this, because a few tokens too many are no large error for a tiny
+/// prompt.
 constexpr double least_scale = 20;
 
 }  // namespace
@@ -44,7 +45,7 @@ void TokenWeights::learn(const metrics::wire::TextFeatures& text, double truth) 
   const double scale = std::max({truth, estimate, least_scale});
   const double error = std::clamp(truth - estimate, -most_error * scale, most_error * scale);
 
-  double error_variance = noise * scale * noise * scale;  // What was to be expected of the error.
+  double error_variance = noise * scale * noise * scale;  // The error was expected to vary so much.
   for (std::size_t i = 0; i < count; ++i) error_variance += variance_[i] * share[i] * share[i];
   for (std::size_t i = 0; i < count; ++i) {
     const double gain = variance_[i] * share[i] / error_variance;

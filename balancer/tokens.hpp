@@ -1,4 +1,4 @@
-// The words that every file of balancer/ shares.
+// Every file of balancer/ uses these words.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,8 @@ namespace weir::balancer {
 using metrics::Moment;
 using Tokens = std::uint64_t;
 
-/// A replica's place in its pool: stable while the program runs, never given to another replica.
+/// A replica's place in its pool. It is stable while the replica is there; a place is used again when its replica is
+/// gone.
 using ReplicaIndex = std::uint32_t;
 
 }  // namespace weir::balancer

@@ -16,14 +16,14 @@ namespace {
 using Places = std::map<std::string, const toml::node*, std::less<>>;
 
 constexpr OneOf<Policy, 5> policies{{{{"least_queued_tokens", Policy::least_queued_tokens},
-                                     {"round_robin", Policy::round_robin},
-                                     {"random", Policy::random},
-                                     {"least_requests", Policy::least_requests},
-                                     {"power_of_two", Policy::power_of_two}}}};
+                                      {"round_robin", Policy::round_robin},
+                                      {"random", Policy::random},
+                                      {"least_requests", Policy::least_requests},
+                                      {"power_of_two", Policy::power_of_two}}}};
 
 std::string in_line(const toml::node& node) { return "in line " + std::to_string(node.source().begin.line); }
 
-/// Reads the pools one after the other and remembers where what has been taken stands.
+/// Reads the pools one after the other and remembers where each name and model was taken.
 class PoolReading {
  public:
   PoolReading(const std::vector<Listener>& listeners, const Settings& settings, Report& report)
@@ -43,8 +43,8 @@ class PoolReading {
   const Measure& measure_;
   Report& report_;
   Places pool_names_, replica_names_;
-  std::map<std::string, const toml::table*, std::less<>> models_;  ///< To the pool that has it.
-  const toml::table* takes_any_ = nullptr;                         ///< The pool that takes any model.
+  std::map<std::string, const toml::table*, std::less<>> models_;  ///< It maps a model to the pool that has it.
+  const toml::table* takes_any_ = nullptr;                         ///< It is the pool that takes any model.
 };
 
 Pool PoolReading::pool(const toml::table& source) {

@@ -22,7 +22,7 @@ constexpr std::array<Threshold, 4> thresholds{
 void refuse_unknown_pool(TableReader& table, const toml::node& node, const Slo& slo, const std::vector<Pool>& pools) {
   std::vector<std::string_view> names;
   for (const auto& pool : pools) {
-    if (!pool.name.empty()) names.push_back(pool.name);  // One whose name is wrong has an error of its own.
+    if (!pool.name.empty()) names.push_back(pool.name);  // A pool with a wrong name has an error of its own.
   }
   if (names.empty() || std::find(names.begin(), names.end(), slo.pool) != names.end()) return;
   std::string problem = "is no pool of the file; ";

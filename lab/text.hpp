@@ -1,4 +1,4 @@
-// printf into a string, for the tables of the lab.
+// Formats as printf does into a string, for the tables of the lab.
 #pragma once
 
 #include <cstdio>
@@ -14,7 +14,7 @@ std::string format(const char* pattern, Values... values) {
   return text;
 }
 
-/// "1 stream", "2 streams".
+/// Returns "1 stream", "2 streams".
 inline std::string counted(unsigned long long n, const char* what) {
   return format("%llu %s%s", n, what, n == 1 ? "" : "s");
 }

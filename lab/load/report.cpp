@@ -137,7 +137,7 @@ void Report::add(const Result& result) {
 }
 
 json::object Report::json() const {
-  // Rates of one replica are over the time of all: a replica that idles is slow in tokens a second.
+  // One replica's rates are taken over the time of all: a replica that idles makes few tokens a second.
   const double elapsed = all.elapsed();
   json::object root = all.json(elapsed);
   root["elapsed_s"] = elapsed;

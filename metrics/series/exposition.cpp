@@ -22,7 +22,8 @@ using Labels = std::vector<ClientMetric::Label>;
 using OwnLabels = std::initializer_list<std::pair<std::string_view, std::string_view>>;
 
 constexpr std::array<std::string_view, 2> phases_in_flight{"prefill", "decode"};
-/// What nearly every client asks: its durations stand from the start, other APIs' appear with their first request.
+/// Nearly every client uses this API, so its durations stand from the start. Those of other APIs appear with their
+/// first request.
 constexpr Api usual_api = Api::openai_chat;
 
 std::string_view true_or_false(bool value) { return value ? "true" : "false"; }
@@ -38,7 +39,7 @@ ClientMetric labelled(Labels labels, OwnLabels own) {
   return metric;
 }
 
-/// Adds up what the loops wrote of one series.
+/// Adds up what the loops wrote for one series.
 template <typename Pick>
 std::uint64_t sum_of(const ReplicaSeries& replica, Pick pick) {
   std::uint64_t sum = 0;
@@ -46,8 +47,8 @@ std::uint64_t sum_of(const ReplicaSeries& replica, Pick pick) {
   return sum;
 }
 
-/// Adds the histograms of all shards up. `_count` is the sum of the very buckets that are exported, not a number of its
-/// own that could differ by an observation.
+/// Adds up the histograms of all shards. `_count` is the sum of the exported buckets; a separate number could differ by
+/// an observation.
 template <typename Shards, typename Pick>
 void fill(ClientMetric::Histogram& out, const Shards& shards, double unit, Pick pick) {
   const auto bounds = pick(*shards.front()).bounds();
@@ -70,14 +71,15 @@ void fill(ClientMetric::Histogram& out, const Shards& shards, double unit, Pick 
   out.sample_sum = static_cast<double>(sum) / unit;
 }
 
-/// One scrape: a replica and, where the balancer knows it, its gauges, all asked for once.
+/// What one scrape knows of a replica: its series and, where the balancer knows it, its gauges. The gauges are read
+/// once.
 struct Scraped {
   const ReplicaSeries* series;
   Labels labels;
   std::optional<ReplicaGauges> gauges;
 };
 
-/// The requests of one replica, read once, so that the families made of them agree.
+/// Reads the request counts of one replica once, so that the families made from them agree.
 class RequestCounts {
  public:
   explicit RequestCounts(const ReplicaSeries& replica) {
@@ -96,7 +98,7 @@ class RequestCounts {
     for (const auto& by_stream : counts_[slot]) sum += by_stream[0] + by_stream[1];
     return sum;
   }
-  /// All phases of client_abort together.
+  /// The count of client_abort covers all its phases.
   std::uint64_t of(Outcome outcome, std::size_t api, std::size_t stream) const {
     const auto first = ReplicaShard::outcome_slot(outcome, Phase::queue);
     const auto last = ReplicaShard::outcome_slot(outcome, Phase::decode);
@@ -146,7 +148,7 @@ class Gathering {
     }
   }
 
-  /// What a request that reached no replica can have, too.
+  /// Exports the outcomes, which a request that reached no replica can have, too.
   void outcomes(const std::vector<Scraped>& all) {
     std::vector<RequestCounts> counts;
     for (const auto& one : all) counts.emplace_back(*one.series);
@@ -240,7 +242,7 @@ class Gathering {
   }
 
  private:
-  /// Valid until the next begin().
+  /// Returns the new family, which is valid until the next begin().
   MetricFamily& begin(const SeriesText& text, MetricType type) {
     return families_.emplace_back(MetricFamily{std::string(text.name), std::string(text.help), type, {}});
   }
@@ -253,7 +255,7 @@ class Gathering {
     add(family, std::move(metric), static_cast<double>(value));
   }
 
-  /// Adds a replica's series. A value above 0 has been used and stays on the page: counters never fall.
+  /// Adds a replica's series. A value above 0 has been used and stays on the page, because counters never fall.
   template <typename Number>
   static void add(MetricFamily& family, const Labels& labels, OwnLabels own, Appears appears, Number value) {
     if (appears == Appears::from_the_start || value != Number{}) add(family, labelled(labels, own), value);
@@ -355,7 +357,8 @@ std::vector<MetricFamily> Exposition::Collect() const {
   all.insert(all.end(), replicas.begin(), replicas.end());
 
   Gathering gathering;
-  gathering.outcomes(all);  // First, as a request is counted last: what it brought is then counted, too.
+  gathering.outcomes(all);  // Outcomes are read first, because a request is counted last: all that a counted request
+                            // brought is then on the page, too.
   gathering.histograms(replicas);
   gathering.counters(replicas);
   gathering.balancer(replicas);

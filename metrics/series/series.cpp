@@ -11,8 +11,9 @@ constexpr double whole = 1;
 
 constexpr std::string_view directions[] = {"request", "response"};
 
-// Moments: t0 = request read from the client, tS = its first byte written to the replica, t1 = first token event,
-// tL = last event with a choice; n = output tokens as the engine counts, n1 = those up to the first token event.
+// The texts below name moments so: t0 = request read from the client, tS = its first byte written to the replica, t1 =
+// first token event, tL = last event with a choice; n = output tokens as the engine counts, n1 = those up to the first
+// token event.
 constexpr HistogramSeries histograms[] = {
     {{"weir_time_to_first_token_seconds",
       "First token event less the first byte sent to the replica (t1 - tS of the attempt that answered). Streams "

@@ -26,7 +26,7 @@ metrics::series::ReplicaGauges gauges_of(const config::Replica& settings, const 
   return gauges;
 }
 
-/// The pool of that name, if its books can be kept.
+/// Returns the pool of that name, if its books can be kept.
 const PoolRuntime* same_pool(const World* world, const config::Pool& settings) {
   if (world == nullptr) return nullptr;
   for (const auto& pool : world->pools) {
@@ -105,7 +105,7 @@ void Fleet::adopt(const config::Settings& settings) {
     for (std::size_t i = 0; i < indexes.size(); ++i) {
       auto& replica = *pool->replicas[i];
       replica.index = indexes[i];
-      // Not an owner of the pool: its replicas own their series.
+      // The pointer does not own the pool, because the pool's replicas own their series.
       const std::weak_ptr<balancer::Pool> of_pool = pool->balancer;
       replica.series->gauges = [of = replica.settings, state = replica.state, index = replica.index, of_pool] {
         const auto books = of_pool.lock();

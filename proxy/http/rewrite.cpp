@@ -39,7 +39,7 @@ std::string upstream_head(const RequestHead& client, const UpstreamRequest& requ
     if (is_hop_by_hop(field.name, client.fields) || is("host") || is("content-length") || is("expect") ||
         is("x-request-id") || (request.inspected && is("accept-encoding")))
       continue;
-    // Some servers read `-` and `_` as one: such a name could pass for another field behind weir.
+    // Some servers read `-` and `_` as one, so such a name could pass for another field behind weir.
     if (field.name.find('_') != std::string_view::npos) continue;
     if (!request.api_key.empty() && (is("authorization") || is("x-api-key"))) {
       sent_x_api_key |= is("x-api-key");
@@ -94,9 +94,9 @@ std::string own_answer(const OwnAnswer& answer, const OwnFraming& framing) {
   add_status_line(out, answer.status, framing.http_1_1);
   add_field(out, "Content-Type", answer.content_type);
   add_field(out, "Content-Length", std::to_string(body.size()));
-  // RFC 9110, 15.5.6: with 405 always. What weir refuses is CONNECT and TRACE.
+  // 405 always has it (RFC 9110, 15.5.6). weir refuses CONNECT and TRACE.
   if (answer.status == 405) add_field(out, "Allow", "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS");
-  if (answer.status == 401) add_field(out, "WWW-Authenticate", "Bearer");  // RFC 9110, 15.5.2: with 401 always.
+  if (answer.status == 401) add_field(out, "WWW-Authenticate", "Bearer");  // 401 always has it (RFC 9110, 15.5.2).
   if (answer.retry_after) add_field(out, "Retry-After", std::to_string(*answer.retry_after));
   if (!framing.request_id.empty()) add_field(out, "x-request-id", framing.request_id);
   if (!framing.weir_id.empty()) add_field(out, "x-weir-id", framing.weir_id);

@@ -72,7 +72,7 @@ void advise_engine_metrics(const ReplicaFacts& facts, std::vector<std::string>& 
   if (facts.engine == Engine::sglang) lines.emplace_back("start SGLang with --enable-metrics to see its own load");
 }
 
-/// A limit that the replica knows and the settings do not, or say otherwise.
+/// Advises on a limit that the replica knows and the settings lack or contradict.
 void advise_limit(const char* key, const char* why, std::optional<std::uint64_t> set, std::optional<std::uint64_t> said,
                   std::vector<std::string>& lines) {
   if (!said || set == said) return;
@@ -110,7 +110,7 @@ void advise_accept_hold(const Probed& p, std::vector<std::string>& lines) {
         format(" before the first token: accept_hold (%g s) decides how long a failure can still be retried", hold));
 }
 
-/// Lines of a block: a label, blanks up to a column, what is to be said.
+/// Adds a line of a block: a label, blanks up to a column, and the text.
 void add_line(std::string& out, const char* label, const std::string& text) {
   out += format("  %-9s ", label) + text + '\n';
 }
@@ -183,7 +183,7 @@ void add_known(metrics::record::JsonLine& line, std::string_view key, std::optio
 
 }  // namespace
 
-/// Engines that send the head before prefill send it after tokenising, within a few milliseconds; the others send it
+/// Engines that send the head before prefill send it after tokenising, within a few milliseconds. The others send it
 /// with the first token's event, in one write or two.
 bool head_before_first_token(const ProbedStream& stream) {
   const auto &head = stream.figures.ttfb, &token = stream.figures.ttft;
@@ -201,7 +201,7 @@ std::vector<std::string> advice(const Probed& p) {
   advise_engine_metrics(facts, lines);
   advise_limit("kv_tokens", "lets weir avoid preemption", p.replica.kv_tokens, facts.kv_tokens, lines);
   advise_limit("max_context", "keeps longer requests away from it", p.replica.max_context, facts.max_context, lines);
-  // Only a smaller number of slots than set is a contradiction: fewer may be wanted.
+  // Only fewer slots than set contradict the settings, because an operator may want fewer requests than slots.
   if (facts.slots && (!p.replica.max_in_flight || *p.replica.max_in_flight > *facts.slots))
     advise_limit("max_in_flight", "sends it no more requests than it has slots",
                  p.replica.max_in_flight ? std::optional<std::uint64_t>(*p.replica.max_in_flight) : std::nullopt,

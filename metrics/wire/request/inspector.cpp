@@ -15,7 +15,7 @@ std::uint64_t TextFeatures::chars() const {
 struct RequestInspector::State {
   RequestFacts facts;
   JsonParser<RequestReader> json;
-  std::uint64_t blanks = 0;  // Before the document.
+  std::uint64_t blanks = 0;  // Counts the blanks before the document.
   enum class Begin : std::uint8_t { awaited, object, other } begin = Begin::awaited;
 };
 
@@ -43,7 +43,7 @@ void RequestInspector::feed(std::span<const char> piece) {
 
 RequestFacts RequestInspector::finish() {
   RequestFacts facts = state_->facts;
-  // A broken document says nothing: how far it was read would depend on where it was cut.
+  // A broken document gives no facts: how far it was read would depend on where it was cut.
   facts.whole_json = state_->begin == State::Begin::object && state_->json.whole();
   if (!facts.whole_json) return facts;
   facts.first_member_at = state_->blanks + 1;

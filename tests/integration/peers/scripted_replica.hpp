@@ -1,8 +1,8 @@
 // A replica that plays a script: a handler is called for each request and decides byte by byte what the peer sees.
 //
 // Each connection has a thread of its own, on which the handler blocks as it likes. All requests are kept as received.
-// A handler that returns with the connection open has answered: the next request on it is read. What a handler throws
-// other than PeerGone fails the test.
+// A handler that returns with the connection open has answered: the next request on it is read. If a handler throws
+// anything but PeerGone, the test fails.
 //
 // weir asks every replica for its models now and then, on a connection of its own. Unless a test wants to see that,
 // such a request is answered 404 and is neither kept nor counted.
@@ -29,10 +29,10 @@ namespace weir::integration {
 struct ReceivedRequest {
   std::string method, target, version;
   Head head;
-  std::string body;               ///< The body without its framing.
-  std::size_t number = 0;         ///< 1 for the first request this replica saw.
-  std::size_t connection = 0;     ///< 1 for the first connection.
-  std::size_t on_connection = 0;  ///< 1 for the first request of its connection.
+  std::string body;               ///< It is the body without its framing.
+  std::size_t number = 0;         ///< It is 1 for the first request this replica saw.
+  std::size_t connection = 0;     ///< It is 1 for the first connection.
+  std::size_t on_connection = 0;  ///< It is 1 for the first request of its connection.
 };
 
 /// The replica's side of one request. Every call may throw PeerGone when weir has left.
@@ -73,9 +73,9 @@ class ScriptedReplica {
   std::uint16_t port() const { return port_; }
   std::string url() const { return "http://127.0.0.1:" + std::to_string(port_); }
   std::vector<ReceivedRequest> requests() const;
-  /// The only request there was; fails the test where there were none or several.
+  /// Returns the only request that came. Fails the test if there were none or several.
   ReceivedRequest only_request() const;
-  /// Connections on which a request came.
+  /// Counts connections on which a request came.
   std::size_t connections() const { return connections_.value(); }
   /// Waits until so many requests have been received whole.
   void wait_for_requests(std::size_t n) const { received_.wait_for(n, "requests at the replica"); }

@@ -196,7 +196,7 @@ TEST(Pool, AllBusyIsRefusedWithTheTimeItTakes) {
   Lease third = admitted(pool->offer(not_streamed(prompt_of(8400)), at(2)));
   third.end(answer(), at(3));  // Finished without any token event: 300 a second.
   Lease fourth = admitted(pool->offer(prompt_of(450), at(3)));
-  EXPECT_EQ(refused(pool->offer(prompt_of(10), at(3))).retry_after, 12u);  // 3450 / 300
+  EXPECT_EQ(refused(pool->offer(prompt_of(10), at(3))).retry_after, 12u);  // It is 3450 / 300.
 }
 
 TEST(Pool, TooLongIsWhatNoReplicaCanEverTake) {
@@ -234,7 +234,7 @@ TEST(Pool, AFullCacheIsChosenOnlyIfAllAreFull) {
   auto pool = pool_of({with_kv(replica("a"), 1000), with_kv(replica("b"), 1000)});
   const ReplicaIndex b[] = {1};
   Lease on_a = admitted(pool->offer(prompt_of(900), at(1), b));
-  on_a.first_token(at(1));  // No queue, but a full cache.
+  on_a.first_token(at(1));  // There is no queue, but the cache is full.
   Lease on_b = admitted(pool->offer(prompt_of(800), at(1)));
   EXPECT_EQ(on_b.replica(), 1u);
   Lease fits_b = admitted(pool->offer(prompt_of(150), at(1)));
@@ -317,7 +317,8 @@ TEST(Pool, AStreamWhoseTokensAreNotReadDrainsLikeOneThatIsNotStreamed) {
   expect_idle(*pool, 1, at(now + 2));
 }
 
-// Serves streams one after the other on the replica that is not in `others`, a prompt of 1000 tokens in `seconds` each.
+// Serves streams one after the other on the replica that is not in `others`; each has a prompt of 1000 tokens and takes
+// `seconds`.
 void serve(Pool& pool, std::span<const ReplicaIndex> others, double& now, double seconds, const End& end) {
   for (int i = 0; i < 400; ++i) {
     Lease lease = admitted(pool.offer(prompt_of(1000), at(now), others));
@@ -392,7 +393,7 @@ TEST(Pool, AnswersThatAreNotStreamedSayNothingOfSpeed) {
 TEST(Pool, OutputStillToComeWeighsALittle) {
   auto pool = pool_of({replica("a"), replica("b")});
   const ReplicaIndex not_a[] = {1}, not_b[] = {0};
-  Lease on_a = admitted(pool->offer(prompt_of(10, 200), at(1), not_a));  // 0.05 * 200 = 10 prompt tokens
+  Lease on_a = admitted(pool->offer(prompt_of(10, 200), at(1), not_a));  // The score is 0.05 * 200 = 10 prompt tokens.
   on_a.first_token(at(1));
   Lease on_b = admitted(pool->offer(prompt_of(9, 0), at(1), not_b));
   EXPECT_EQ(admitted(pool->offer(prompt_of(1), at(1))).replica(), 1u);

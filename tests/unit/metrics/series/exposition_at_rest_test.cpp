@@ -14,7 +14,7 @@ namespace {
 
 using record::streamed;
 
-/// Every outcome as weir_requests_total has it.
+/// Returns every outcome as weir_requests_total has it.
 std::vector<std::string> outcome_labels() {
   std::vector<std::string> labels;
   for (const auto outcome : outcome_names) {
@@ -56,7 +56,7 @@ TEST_F(ExpositionTest, HasWhatRatesNeedAtZeroFromTheStart) {
   EXPECT_EQ(now.at("weir_log_lines_dropped_total"), 0);
 }
 
-/// The names of the replicas' series in a scrape, without _bucket, _sum and _count.
+/// Returns the names of the replicas' series in a scrape, without _bucket, _sum and _count.
 std::set<std::string> families_of_replicas(const Scrape& scrape) {
   static const std::regex part("_(bucket|sum|count)$");
   std::set<std::string> names;

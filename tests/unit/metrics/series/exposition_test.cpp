@@ -107,7 +107,7 @@ TEST_F(ExpositionTest, AddsUpTheLoops) {
 
 TEST_F(ExpositionTest, CountsRequestsAgainstTheObjectivesOfTheirPool) {
   ReplicaSeries& nowhere = exposition.add({"chat", "", ""});
-  replica.shard(0).settle(streamed());  // 102 ms, 10 ms a token, 1.102 s
+  replica.shard(0).settle(streamed());  // It has 102 ms, 10 ms a token, and 1.102 s.
   record::RequestRecord rejected;
   rejected.facts.stream = true;
   rejected.outcome = Outcome::rejected;

@@ -1,4 +1,4 @@
-// Settings are swapped whole: what a replica is, what it keeps, and what goes with it.
+// Settings are swapped whole. The tests look at what a replica is, what it keeps, and what goes with it.
 #include "proxy/fleet/fleet.hpp"
 
 #include <gmock/gmock.h>
@@ -92,7 +92,7 @@ TEST_F(FleetTest, SeriesOfReplicasThatAreGoneAreExportedNoMore) {
   fleet.adopt(settings_of({replica("a", 1), replica("c", 3)}));
   EXPECT_THAT(exposition.text(), Not(HasSubstr("replica=\"b\"")));
   EXPECT_THAT(exposition.text(), HasSubstr("replica=\"c\""));
-  // A request that is still under way there counts into its own series, which nobody exports.
+  // A request that still runs there counts into its own series, which nobody exports.
   before->pools[0]->replicas[1]->series->shard(0).output_tokens.add(1);
 }
 

@@ -17,7 +17,7 @@ class Idle : public testing::Test {
     idle.put(replica, std::make_unique<net::ScriptedChannel>(peer), at(second));
     return peer;
   }
-  /// Which of these was given out; -1: none.
+  /// Returns which of these was given out; -1 means none.
   int taken(const ReplicaState& replica, int second, std::vector<std::shared_ptr<net::Peer>> peers) {
     const auto channel = idle.take(replica, at(second));
     if (!channel) return -1;
@@ -28,7 +28,7 @@ class Idle : public testing::Test {
     return -2;
   }
   net::Calls calls;
-  /// A world of both replicas, where a connection may idle for 4 s.
+  /// Returns a world of both replicas, where a connection may idle for 4 s.
   World world_of(std::size_t most) const {
     World world;
     world.settings.limits.idle_upstream_connections = most;

@@ -10,9 +10,9 @@ namespace weir::proxy::net {
 namespace {
 
 TEST(Connecting, TellsWeirsOwnWantsFromWhatTheReplicaDoes) {
-  for (const int own : {EMFILE, ENFILE, EADDRNOTAVAIL, ENOBUFS, ENOMEM}) EXPECT_TRUE(is_own_want(own)) << own;
+  for (const int own : {EMFILE, ENFILE, EADDRNOTAVAIL, ENOBUFS, ENOMEM}) EXPECT_TRUE(is_local_shortage(own)) << own;
   for (const int other : {0, -1, ECONNREFUSED, ECONNRESET, ETIMEDOUT, EHOSTUNREACH, ENETUNREACH, EACCES})
-    EXPECT_FALSE(is_own_want(other)) << other;
+    EXPECT_FALSE(is_local_shortage(other)) << other;
 }
 
 TEST(Connecting, SaysThatNoDescriptorIsLeft) {

@@ -126,7 +126,7 @@ TEST_F(Polling, DropsEventsOfARegistrationThatEndedInTheSameBatch) {
   b->attach(second, 2);
   one.says("x");
   other.says("x");
-  // In one batch: the context runs one handler.
+  // The context runs one handler, so both came in one batch.
   EXPECT_EQ(context.poll_one(), 1u);
   EXPECT_EQ(first.told.size() + second.told.size(), 1u);
   EXPECT_THAT(next.told, IsEmpty()) << "it was told of another's event";

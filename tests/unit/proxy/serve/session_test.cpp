@@ -219,7 +219,7 @@ TEST(Session, EndsAllThatIsUnderWayWhenCut) {
   proxy.run();
   proxy.shared.cutting = true;
   proxy.tick(Clock::now());
-  proxy.tick_in(1);  // What a refused request still sends is waited for.
+  proxy.tick_in(1);  // weir waits for what a refused request still sends.
   EXPECT_TRUE(streaming->closed());
   EXPECT_TRUE(idle->closed());
   EXPECT_TRUE(reading->closed());

@@ -98,7 +98,7 @@ TEST_P(RequestBodies, SayTheSameHoweverTheyAreSplit) {
 
 INSTANTIATE_TEST_SUITE_P(Apis, RequestBodies, testing::ValuesIn(bodies));
 
-// Long strings, cut within a code point or an escape, are where parsers overrun their buffers.
+// Parsers overrun their buffers on long strings that are cut within a code point or an escape.
 TEST(RequestInspector, ReadsLongStringsThatAreCutAnywhere) {
   const std::tuple<const char*, std::string, std::uint64_t> texts[] = {
       {"two bytes", "Ж", 1},         {"three bytes", "水", 1},         {"four bytes", "🙂", 1},
@@ -121,7 +121,6 @@ TEST(RequestInspector, ReadsLongStringsThatAreCutAnywhere) {
   }
 }
 
-// --- Facts
 TEST(RequestInspector, ReadsAChatRequest) {
   const RequestFacts f = facts_of(chat, bodies[0].text);
   EXPECT_EQ(f.model, "qwen2.5-7b");

@@ -1,5 +1,5 @@
-// Requests for the inspector's tests: an API by a short name, its path, and what the inspector says of a body sent
-// there.
+// Makes requests for the inspector's tests: an API by a short name, its path, and what the inspector says of a body
+// sent there.
 #pragma once
 
 #include <string_view>
