@@ -45,11 +45,11 @@ struct Admitted {
   Lease lease;
 };
 
-/// No replica may take the request now.
+/// No replica takes the request: there is none, all are busy, or it is longer than any of them can ever take.
 struct Refused {
   enum class Reason : std::uint8_t { no_replica, busy, too_long };
   Reason reason = Reason::no_replica;
-  unsigned retry_after = 5;  ///< In seconds, 1 to 60; too_long has no meaning for it.
+  unsigned retry_after = 5;  ///< In seconds, 1 to 60; it means nothing with too_long.
 };
 
 using Offered = std::variant<Admitted, Refused>;
