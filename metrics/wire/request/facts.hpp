@@ -12,7 +12,8 @@
 
 namespace weir::metrics::wire {
 
-/// Classes of script by which prompt tokens are estimated (WIRE.md, section 5).
+/// Classes of script by which prompt tokens are estimated (WIRE.md, section 5). Each has a row of its own in
+/// balancer/token_weights.cpp. A ninth class needs a wider counter in script.cpp, which holds eight in one register.
 enum class Script : std::uint8_t {
   letters,
   punctuation,
@@ -37,8 +38,8 @@ struct TextFeatures {
 struct RequestFacts {
   Api api = Api::other;
   bool inference = true;  ///< False: a GET or an OPTIONS, which gives the engine no tokens to work on.
-  std::string model;      ///< As sent, cut at 128 bytes; "" where absent.
-  bool stream = false;    ///< The client asked for an event stream.
+  std::string model;       ///< As sent, cut at 128 bytes; "" where absent.
+  bool stream = false;     ///< The client asked for an event stream.
   std::optional<std::uint64_t> max_tokens;  ///< By each dialect's own name; absent: the engine's default.
   std::uint32_t n = 1;                      ///< Choices, times prompts of a list: what multiplies the output.
   std::uint32_t prompts = 1;                ///< Prompts of the list; 1 where there is none.
