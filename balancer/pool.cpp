@@ -179,7 +179,7 @@ Concurrency Pool::end(Holding holding, const End& end, Moment now) {
 }
 
 void Pool::learn(Replica& replica, const RequestFacts& facts, const End& end, const TokenLedger::Closed& closed) {
-  if (!facts.inference) return;
+  if (!facts.gives_work) return;
   estimator_.learn(facts, end.prompt_tokens);
   if (end.output_tokens) expected_output_.learn(facts, *end.output_tokens);
   if (!closed.first_token) {

@@ -209,7 +209,7 @@ net::Awaitable<bool> Session::read_head(exchange::ClientRequest& request) {
 net::Awaitable<bool> Session::read_body(exchange::ClientRequest& request) {
   const auto& head = request.head;
   const auto api = request.facts.api = metrics::wire::api_of(head.method, head.path);
-  metrics::wire::RequestInspector inspector(api, head.path);
+  metrics::wire::RequestInspector inspector(api, head.method, head.path);
   http::BodyDecoder decoder(head.framing, head.content_length);
   bool too_large = head.framing == http::Framing::length && head.content_length > world_->settings.limits.request_body;
   if (!too_large && head.expects_continue && !decoder.finished() && unread_.empty()) {
@@ -253,7 +253,6 @@ net::Awaitable<bool> Session::read_body(exchange::ClientRequest& request) {
     co_return refused;
   }
   request.facts = inspector.finish();
-  request.facts.inference = head.method == "POST";
   received(request);
   co_return true;
 }

@@ -37,7 +37,7 @@ struct TextFeatures {
 /// Facts of one request. Numbers a client sent out of range are treated as absent: the replica answers for them.
 struct RequestFacts {
   Api api = Api::other;
-  bool inference = true;  ///< False: a GET or an OPTIONS, which gives the engine no tokens to work on.
+  bool gives_work = true;  ///< It is a POST. A GET or an OPTIONS gives the engine no tokens to work on.
   std::string model;       ///< As sent, cut at 128 bytes; "" where absent.
   bool stream = false;     ///< The client asked for an event stream.
   std::optional<std::uint64_t> max_tokens;  ///< By each dialect's own name; absent: the engine's default.

@@ -127,7 +127,7 @@ TEST(Pool, WhatIsNoInferenceIsChargedNothingAndTeachesNothing) {
   auto pool = pool_of({replica("a")}, config::Policy::round_robin);
   RequestFacts get = unknown_request();
   get.stream = false;
-  get.inference = false;
+  get.gives_work = false;
   for (int i = 0; i < 100; ++i) {
     Lease lease = admitted(pool->offer(get, at(1)));
     EXPECT_EQ(lease.prompt_estimate(), 0u);
