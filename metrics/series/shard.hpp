@@ -76,8 +76,8 @@ class ReplicaShard {
   }
 
   /// Counts a finished request and all that is known only now: outcome, durations, TPOT, settled ITL, what usage says
-  /// of the tokens. To be called once a request, on its last replica's shard, whatever happened. The request itself is
-  /// counted last: who reads its count first also sees all else of it.
+  /// of the tokens. To be called once a request, whatever happened, on the shard of the replica whose answer or failure
+  /// the client was told. The request itself is counted last: who reads its count first also sees all else of it.
   void settle(const record::RequestRecord& record);
 
  private:
