@@ -10,6 +10,7 @@
 
 #include "metrics/ticks.hpp"
 #include "metrics/wire/request/inspector.hpp"
+#include "proxy/exchange/request_records.hpp"
 #include "proxy/fleet/model_directory.hpp"
 #include "proxy/net/channel_wait.hpp"
 
