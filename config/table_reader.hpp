@@ -4,6 +4,8 @@
 #pragma once
 
 #include <toml++/toml.h>
+#include <functional>
+#include <map>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -28,6 +30,12 @@ class Report {
   std::string file_;
   std::vector<SettingsError> errors_;
 };
+
+/// Where each name of a kind stands in the file.
+using Places = std::map<std::string, const toml::node*, std::less<>>;
+
+/// "in line 7"
+std::string in_line(const toml::node& node);
 
 /// Lives as long as one table is read; table and report outlive it.
 class TableReader {
@@ -71,10 +79,18 @@ class TableReader {
   /// "TITLE: problem", at the table's head.
   void blame_table(std::string_view problem);
 
+  /// Notes that `name` stands at `value`, and blames `value` if another one has it; `why` says what a name is for.
+  void refuse_taken(std::string_view key, const toml::node& value, std::string name, Places& taken,
+                    std::string_view why);
+
   /// The caller has asked for everything that is known: what is left is refused.
   void refuse_the_rest();
 
  private:
+  using Blame = void (TableReader::*)(std::string_view key, const toml::node& value, std::string_view problem);
+
+  template <class T, class Kind>
+  const toml::node* read_or(Blame blame_it, std::string_view key, T& value, const Kind& kind);
   const toml::node* find(std::string_view key);
   std::string prefix() const { return title_.empty() ? std::string() : title_ + ' '; }
   std::string spelt(std::string_view key, std::string_view open, std::string_view close) const;
@@ -87,24 +103,21 @@ class TableReader {
 
 template <class T, class Kind>
 const toml::node* TableReader::read(std::string_view key, T& value, const Kind& kind) {
-  const auto* node = find(key);
-  if (!node) return nullptr;
-  auto parsed = kind(*node);
-  if (const auto* problem = std::get_if<Problem>(&parsed)) {
-    blame(key, *node, problem->text);
-    return nullptr;
-  }
-  value = std::get<0>(std::move(parsed));
-  return node;
+  return read_or(&TableReader::blame, key, value, kind);
 }
 
 template <class T, class Kind>
 const toml::node* TableReader::read_secret(std::string_view key, T& value, const Kind& kind) {
+  return read_or(&TableReader::blame_secret, key, value, kind);
+}
+
+template <class T, class Kind>
+const toml::node* TableReader::read_or(Blame blame_it, std::string_view key, T& value, const Kind& kind) {
   const auto* node = find(key);
   if (!node) return nullptr;
   auto parsed = kind(*node);
   if (const auto* problem = std::get_if<Problem>(&parsed)) {
-    blame_secret(key, *node, problem->text);
+    (this->*blame_it)(key, *node, problem->text);
     return nullptr;
   }
   value = std::get<0>(std::move(parsed));

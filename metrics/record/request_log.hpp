@@ -26,7 +26,7 @@ class RequestLog {
   /// old file, each later one to the new. Where it cannot be opened, lines go on into the old one, and the answer is a
   /// sentence that says why. Nothing happens where the log is off or standard output. Any thread.
   std::optional<std::string> reopen();
-  void flush();                   ///< Returns when all lines queued before are written. For shutdown and tests.
+  void flush();                   ///< Returns when all lines queued before are written. For tests.
   std::uint64_t dropped() const;  ///< Lines lost: the writer was behind, or the file did not take them. Any thread.
 
  private:

@@ -82,7 +82,6 @@ Attempt::Options Exchange::attempt_options(const fleet::ReplicaRuntime& replica,
   to_replica.api = request_.facts.api;
   to_replica.stream = request_.facts.stream;
   to_replica.to_head = request_.head.method == "HEAD";
-  to_replica.injected = asked != metrics::wire::Ask::nothing;
   to_replica.asked = asked;
   to_replica.injection_proven = took_injection(*replica.state, request_.facts.api);
   to_replica.reused = reused;

@@ -13,7 +13,4 @@ namespace weir::proxy::serve {
 /// an address cannot be listened on or the request log cannot be opened.
 int serve(const config::Settings& settings, const std::string& version);
 
-/// CPUs this process may use: affinity, and the cgroup's quota rounded up. At least 1.
-unsigned allowed_cpus();
-
 }  // namespace weir::proxy::serve
