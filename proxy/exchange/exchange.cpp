@@ -7,6 +7,7 @@
 #include "proxy/exchange/replica_log.hpp"
 #include "proxy/exchange/request_records.hpp"
 #include "proxy/exchange/usage_asking.hpp"
+#include "proxy/fleet/replica_status.hpp"
 #include "proxy/net/connect.hpp"
 
 namespace weir::proxy::exchange {

@@ -10,6 +10,7 @@
 #include "proxy/exchange/client_request.hpp"
 #include "proxy/exchange/loop.hpp"
 #include "proxy/exchange/relay.hpp"
+#include "proxy/http/own_answer.hpp"
 #include "proxy/net/awaitable.hpp"
 
 namespace weir::proxy::exchange {

@@ -1,5 +1,4 @@
-// What to make of a replica's error: whether another replica may answer better, which of two errors tells the client
-// more, and whom to blame for 401, 403 and 404.
+// Whom to blame for a replica's 401, 403 or 404: what other replicas answered lately.
 #pragma once
 
 #include <chrono>
@@ -13,17 +12,6 @@
 #include "metrics/moment.hpp"
 
 namespace weir::proxy::fleet {
-
-/// The replica has no room now (408, 429, 503): another one may have.
-bool is_full(unsigned status);
-
-/// The client may have erred, or this replica may be the wrong one (401, 403, 404): another one tells.
-bool is_doubtful(unsigned status);
-
-/// How much an error answer tells the client, compared with another one: more is better. A full replica knows the
-/// model and may say when to come back; a doubtful answer is an answer; a failure says the least. An error inside a 200
-/// stream is a failure.
-int worth(unsigned status);
 
 /// What other replicas of a pool said lately where one had answered 401, 403 or 404. Any thread; a call costs a lock
 /// and a look-up among at most `most` entries, on the path of these errors only.

@@ -12,6 +12,8 @@
 #include "metrics/wire/request/inspector.hpp"
 #include "proxy/exchange/request_records.hpp"
 #include "proxy/fleet/model_directory.hpp"
+#include "proxy/http/own_answer.hpp"
+#include "proxy/http/request_id.hpp"
 #include "proxy/net/channel_wait.hpp"
 
 namespace weir::proxy::serve {

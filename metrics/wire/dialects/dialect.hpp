@@ -64,7 +64,7 @@ struct Dialect {
   std::span<const AnswerFigures> answer_figures{};
 
   // Errors of weir's own: as an answer's body, and as the last event of a stream, framed.
-  std::string (*error_body)(unsigned status, const OwnErrorWords& words) = openai_error_body;
+  std::string (*error_body)(unsigned status, const OwnError& error) = openai_error_body;
   std::string (*error_event)(std::string_view message) = openai_error_event;
 
   /// Its route to `path`; one without a path where it has none.
