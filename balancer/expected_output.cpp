@@ -23,7 +23,7 @@ bool concerns(Level level, const RequestFacts& facts) {
 }  // namespace
 
 Tokens ExpectedOutput::of(const RequestFacts& facts) const {
-  if (!facts.inference) return 0;
+  if (!facts.gives_work) return 0;
   const Tokens allowed = std::min(facts.max_tokens.value_or(believable_output), believable_output);
   const bool none = facts.api == metrics::Api::other && !facts.max_tokens;
   double choice = none ? 0 : static_cast<double>(before_any);

@@ -15,10 +15,9 @@ using metrics::wire::RequestFacts;
 bool shows_tokens(const RequestFacts& facts) { return facts.stream && facts.api != metrics::Api::other; }
 
 // Returns the context that one sequence of the request needs for sure. An unknown prompt may need none. A list of
-// prompts comes as one sum, and its longest prompt has at least an equal share (in a chat, `n` counts choices only).
+// prompts comes as one sum, and its longest prompt has at least an equal share. Each choice repeats its whole prompt.
 Tokens context_needed(const RequestFacts& facts, const TokenEstimator::Estimate& prompt) {
-  const Tokens prompts = facts.api == metrics::Api::openai_chat ? 1 : std::max<Tokens>(1, facts.n);
-  const Tokens input = prompt.known ? prompt.tokens / prompts : 0;
+  const Tokens input = prompt.known ? prompt.tokens / std::max<Tokens>(1, facts.prompts) : 0;
   const Tokens output = facts.max_tokens.value_or(0);
   return output > std::numeric_limits<Tokens>::max() - input ? std::numeric_limits<Tokens>::max() : input + output;
 }
@@ -181,7 +180,7 @@ Concurrency Pool::end(Holding holding, const End& end, Moment now) {
 }
 
 void Pool::learn(Replica& replica, const RequestFacts& facts, const End& end, const TokenLedger::Closed& closed) {
-  if (!facts.inference) return;
+  if (!facts.gives_work) return;
   estimator_.learn(facts, end.prompt_tokens);
   if (end.output_tokens) expected_output_.learn(facts, *end.output_tokens);
   if (!closed.first_token) {

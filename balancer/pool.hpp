@@ -45,7 +45,7 @@ struct Admitted {
   Lease lease;
 };
 
-/// No replica may take the request now.
+/// No replica takes the request: there is none, all are busy, or it is longer than any of them can ever take.
 struct Refused {
   enum class Reason : std::uint8_t { no_replica, busy, too_long };
   Reason reason = Reason::no_replica;

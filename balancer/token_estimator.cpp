@@ -31,7 +31,7 @@ double TokenEstimator::text_tokens(const RequestFacts& facts) const {
 }
 
 TokenEstimator::Estimate TokenEstimator::estimate(const RequestFacts& facts) const {
-  if (!facts.inference) return {0, true};
+  if (!facts.gives_work) return {0, true};
   Tokens tokens = facts.images * image_tokens + facts.prompt_token_ids.value_or(0);
   if (has_text(facts)) {
     tokens += std::max<Tokens>(1, static_cast<Tokens>(std::llround(text_tokens(facts))));

@@ -24,6 +24,8 @@ class TokenWeights {
  public:
   static constexpr double most_change = 0.09;  ///< One answer moves a weight by no larger share than this.
 
+  TokenWeights();
+
   /// Returns the tokens of a text, which may be less than one.
   double of(const metrics::wire::TextFeatures& text) const;
 
@@ -42,15 +44,8 @@ class TokenWeights {
 
   static Vector features_of(const metrics::wire::TextFeatures& text);
 
-  // The first eight are per code point: letters, punctuation, digits, Latin extended, Cyrillic and Greek, Arabic to
-  // Thai, CJK, other. The strings of the tools count as text; the weight per byte of the schema adds its punctuation.
-  Vector weights_{0.25, 0.33, 0.5, 0.33, 0.5, 0.6, 0.8, 1.5, 4, 10, 0.1, 40};
-  Vector variance_ = most_variance;
+  Vector weights_, variance_;
   std::uint64_t answers_ = 0;
-
-  // A weight begins with this variance and never exceeds it. A script's weight is known within about a third before any
-  // answer; what a template adds is hardly known at all.
-  static constexpr Vector most_variance{0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 1, 1, 1, 1};
 };
 
 }  // namespace weir::balancer

@@ -63,12 +63,20 @@ std::vector<const toml::table*> TableReader::tables(std::string_view key) {
   return result;
 }
 
+std::string in_line(const toml::node& node) { return "in line " + std::to_string(node.source().begin.line); }
+
 void TableReader::blame(std::string_view key, const toml::node& value, std::string_view problem) {
   report_.add(value.source().begin, prefix() + std::string(key) + " = " + show(value) + ": " + std::string(problem));
 }
 
 void TableReader::blame_secret(std::string_view key, const toml::node& value, std::string_view problem) {
   report_.add(value.source().begin, prefix() + std::string(key) + ": " + std::string(problem));
+}
+
+void TableReader::refuse_taken(std::string_view key, const toml::node& value, std::string name, Places& taken,
+                               std::string_view why) {
+  const auto [first, is_new] = taken.try_emplace(std::move(name), &value);
+  if (!is_new) blame(key, value, "is taken " + in_line(*first->second) + "; " + std::string(why));
 }
 
 void TableReader::blame_table(std::string_view problem) {

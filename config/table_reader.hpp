@@ -5,6 +5,8 @@
 #pragma once
 
 #include <toml++/toml.h>
+#include <functional>
+#include <map>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -29,6 +31,12 @@ class Report {
   std::string file_;
   std::vector<SettingsError> errors_;
 };
+
+/// Tells where each name of a kind stands in the file.
+using Places = std::map<std::string, const toml::node*, std::less<>>;
+
+/// Returns "in line 7".
+std::string in_line(const toml::node& node);
 
 /// It lives as long as one table is read; the table and the report outlive it.
 class TableReader {
@@ -73,10 +81,18 @@ class TableReader {
   /// Reports "TITLE: problem", at the table's head.
   void blame_table(std::string_view problem);
 
+  /// Notes that `name` stands at `value`, and blames `value` if another one has it; `why` says what a name is for.
+  void refuse_taken(std::string_view key, const toml::node& value, std::string name, Places& taken,
+                    std::string_view why);
+
   /// Refuses the keys that are left, after the caller has asked for everything that is known.
   void refuse_the_rest();
 
  private:
+  using Blame = void (TableReader::*)(std::string_view key, const toml::node& value, std::string_view problem);
+
+  template <class T, class Kind>
+  const toml::node* read_or(Blame blame_it, std::string_view key, T& value, const Kind& kind);
   const toml::node* find(std::string_view key);
   std::string prefix() const { return title_.empty() ? std::string() : title_ + ' '; }
   std::string header_of(std::string_view key, std::string_view open, std::string_view close) const;
@@ -89,24 +105,21 @@ class TableReader {
 
 template <class T, class Kind>
 const toml::node* TableReader::read(std::string_view key, T& value, const Kind& kind) {
-  const auto* node = find(key);
-  if (!node) return nullptr;
-  auto parsed = kind(*node);
-  if (const auto* problem = std::get_if<Problem>(&parsed)) {
-    blame(key, *node, problem->text);
-    return nullptr;
-  }
-  value = std::get<0>(std::move(parsed));
-  return node;
+  return read_or(&TableReader::blame, key, value, kind);
 }
 
 template <class T, class Kind>
 const toml::node* TableReader::read_secret(std::string_view key, T& value, const Kind& kind) {
+  return read_or(&TableReader::blame_secret, key, value, kind);
+}
+
+template <class T, class Kind>
+const toml::node* TableReader::read_or(Blame blame_it, std::string_view key, T& value, const Kind& kind) {
   const auto* node = find(key);
   if (!node) return nullptr;
   auto parsed = kind(*node);
   if (const auto* problem = std::get_if<Problem>(&parsed)) {
-    blame_secret(key, *node, problem->text);
+    (this->*blame_it)(key, *node, problem->text);
     return nullptr;
   }
   value = std::get<0>(std::move(parsed));

@@ -113,7 +113,6 @@ void LogGroup::add(const LogRow& row) {
   keep(ttft_, row.ttft);
   keep(ttft_client_, row.ttft_client);
   keep(tpot_, row.tpot);
-  keep(e2e_, row.e2e);
   for (const auto& [bin, count] : row.gaps) gaps_[bin] += count;
 }
 

@@ -45,13 +45,12 @@ class LogGroup {
   std::optional<load::Distribution> ttft() const { return load::distribution(ttft_); }
   std::optional<load::Distribution> ttft_client() const { return load::distribution(ttft_client_); }
   std::optional<load::Distribution> tpot() const { return load::distribution(tpot_); }
-  std::optional<load::Distribution> e2e() const { return load::distribution(e2e_); }
   /// The sketches give it, right to 1.6 %.
   std::optional<load::Distribution> itl() const;
 
  private:
   std::uint64_t ok_ = 0, failed_ = 0, aborted_ = 0, prompt_tokens_ = 0, output_tokens_ = 0;
-  std::vector<float> ttft_, ttft_client_, tpot_, e2e_;
+  std::vector<float> ttft_, ttft_client_, tpot_;
   std::map<std::uint16_t, std::uint64_t> gaps_;
 };
 

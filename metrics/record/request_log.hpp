@@ -28,7 +28,7 @@ class RequestLog {
   /// answer is a sentence that says why. Does nothing where the log is off or standard output. May be called on any
   /// thread.
   std::optional<std::string> reopen();
-  void flush();                   ///< Returns when all lines queued before are written. Shutdown and tests call it.
+  void flush();                   ///< Returns when all lines queued before are written. Tests call it.
   std::uint64_t dropped() const;  ///< Counts lost lines: the writer was behind, or the file did not take them. Any
                                   ///< thread may read it.
 

@@ -20,6 +20,7 @@ using prometheus::MetricFamily;
 using prometheus::MetricType;
 using Labels = std::vector<ClientMetric::Label>;
 using OwnLabels = std::initializer_list<std::pair<std::string_view, std::string_view>>;
+using CountedWord = std::pair<std::string_view, std::uint64_t>;
 
 constexpr std::array<std::string_view, 2> phases_in_flight{"prefill", "decode"};
 /// Nearly every client uses this API, so its durations stand from the start. Those of other APIs appear with their
@@ -190,10 +191,7 @@ class Gathering {
     }
     auto& fallbacks = begin(balancer_fallbacks_series, MetricType::Counter);
     for (const auto& replica : replicas) {
-      if (!replica.gauges) continue;
-      for (const auto& [reason, count] : replica.gauges->balancer_fallbacks) {
-        add(fallbacks, replica.labels, {{"reason", reason}}, Appears::with_first_use, count);
-      }
+      if (replica.gauges) add_words(fallbacks, replica.labels, "reason", replica.gauges->balancer_fallbacks);
     }
     auto& about = begin(replica_info_series, MetricType::Gauge);
     for (const auto& replica : replicas) {
@@ -277,11 +275,19 @@ class Gathering {
   template <typename Pick>
   static void words(MetricFamily& family, const Scraped& replica, std::string_view label,
                     std::span<const std::string_view> all, Pick counters) {
-    std::vector<std::uint64_t> counts(all.size());
-    for (std::size_t i = 0; i < all.size(); ++i)
-      counts[i] = sum_of(*replica.series, [&](const ReplicaShard& s) -> const Counter& { return counters(s)[i]; });
-    if (std::ranges::all_of(counts, [](auto count) { return count == 0; })) return;
-    for (std::size_t i = 0; i < all.size(); ++i) add(family, labelled(replica.labels, {{label, all[i]}}), counts[i]);
+    std::vector<CountedWord> counted;
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      const auto pick = [&](const ReplicaShard& s) -> const Counter& { return counters(s)[i]; };
+      counted.emplace_back(all[i], sum_of(*replica.series, pick));
+    }
+    add_words(family, replica.labels, label, counted);
+  }
+
+  /// All words appear with the first use of one.
+  static void add_words(MetricFamily& family, const Labels& labels, std::string_view label,
+                        std::span<const CountedWord> counted) {
+    if (std::ranges::all_of(counted, [](const CountedWord& one) { return one.second == 0; })) return;
+    for (const auto& [word, count] : counted) add(family, labelled(labels, {{label, word}}), count);
   }
 
   static void requests(MetricFamily& family, const Scraped& one, const RequestCounts& counts) {

@@ -3,9 +3,7 @@
 
 #include <prometheus/collectable.h>
 
-#include <algorithm>
 #include <array>
-#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <functional>
@@ -18,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "metrics/series/loop_shard.hpp"
 #include "metrics/series/shard.hpp"
 
 namespace weir::metrics::series {
@@ -28,7 +27,7 @@ struct ReplicaLabels {
   bool operator==(const ReplicaLabels&) const = default;
 };
 
-/// What the balancer knows of a replica, as plain values. They are read at each scrape.
+/// What a replica is like now, as plain values. They are read at each scrape.
 struct ReplicaGauges {
   std::uint64_t queued_prefill_tokens = 0, queued_decode_tokens = 0, resident_tokens = 0;
   std::uint32_t in_flight = 0;
@@ -39,34 +38,6 @@ struct ReplicaGauges {
   bool injection_disabled = false;
   std::string gpu;                                                             ///< The settings give this name.
   std::vector<std::pair<std::string_view, std::uint64_t>> balancer_fallbacks;  ///< Each pair is a reason and its count.
-};
-
-/// Names the limit that a request met.
-enum class Limit : std::uint8_t {
-  connections,
-  request_head,
-  request_body,
-  head_time,
-  body_time,
-  client_stall,
-  max_in_flight,
-  descriptors,  ///< No descriptor was left for a connection to a replica.
-  sockets       ///< The kernel had no local address, port or memory left.
-};
-inline constexpr std::array<std::string_view, 9> limit_names{"connections",   "request_head", "request_body",
-                                                             "head_time",     "body_time",    "client_stall",
-                                                             "max_in_flight", "descriptors",  "sockets"};
-
-/// What one loop writes that belongs to no replica.
-struct LoopShard {
-  std::array<Counter, limit_names.size()> limit_hits;
-  std::atomic<std::int64_t> lag_nanoseconds{0};  ///< The loop's tick was so late the last time.
-  Histogram loop_delay{loop_delay_bounds};       ///< Every tick is observed.
-
-  void ticked(Nanoseconds late) {
-    lag_nanoseconds.store(late.count(), std::memory_order_relaxed);
-    loop_delay.observe(static_cast<std::uint64_t>(std::max(late, Nanoseconds::zero()).count()));
-  }
 };
 
 /// One replica's shards: each loop has one.

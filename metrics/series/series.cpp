@@ -190,8 +190,9 @@ constinit const SeriesText request_duration_series{
     "last byte from the client (t0). Of openai.chat from the start, of other APIs from their first "
     "request on."};
 constinit const SeriesText requests_series{"weir_requests_total",
-                                           "Requests by how they ended, each counted once, at its last replica (pool, "
-                                           "replica, config empty where none was chosen). "
+                                           "Requests by how they ended, each counted once, at the replica whose answer "
+                                           "or failure the client was told (pool, replica, config empty where none was "
+                                           "chosen). "
                                            "client_abort is split by the phase in which the client left."};
 constinit const SeriesText api_requests_series{
     "weir_api_requests_total",

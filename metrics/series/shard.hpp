@@ -77,8 +77,9 @@ class ReplicaShard {
   }
 
   /// Counts a finished request and all that is known only now: outcome, durations, TPOT, settled ITL, and what usage
-  /// says of the tokens. It is to be called once a request, on the shard of its last replica, whatever happened. The
-  /// request itself is counted last, so that a reader who reads its count first also sees the rest of it.
+  /// says of the tokens. It is to be called once a request, whatever happened, on the shard of the replica whose answer
+  /// or failure the client was told. The request itself is counted last, so that a reader who reads its count first
+  /// also sees the rest of it.
   void settle(const record::RequestRecord& record);
 
  private:

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "metrics/ticks.hpp"
-#include "proxy/fleet/second_opinions.hpp"
+#include "proxy/fleet/replica_status.hpp"
 
 namespace weir::proxy::exchange {
 namespace {

@@ -104,14 +104,16 @@ class Attempt {
   unsigned status() const { return machine_.status(); }
   bool replica_reusable() const { return machine_.reusable(); }
 
-  const AttemptMachine& replica() const { return machine_; }
-  const ClientFramer& client() const { return framer_; }
-
   /// Returns all but what the functions below take. It is final once the attempt has ended and the client has taken its
   /// bytes.
   AttemptResult result() const;
   std::unique_ptr<std::string> take_kept() { return std::move(kept_); }
   balancer::Lease take_lease() { return machine_.take_lease(); }
+
+ protected:
+  // Tests look at them while the attempt is under way.
+  const AttemptMachine& replica() const { return machine_; }
+  const ClientFramer& client() const { return framer_; }
 
  private:
   void take(AttemptMachine::Progress progress, std::span<char> read, Moment at, ClientOutput& out);

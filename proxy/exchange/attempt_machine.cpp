@@ -88,7 +88,7 @@ bool AttemptMachine::read_head(std::string_view bytes, Moment at, Progress& prog
   head_at_ = at;
   status_ = progress.head->status;
   keep_alive_ = progress.head->keep_alive;
-  if (options_.injected && !options_.injection_proven && (status_ == 400 || status_ == 422)) {
+  if (injected() && !options_.injection_proven && (status_ == 400 || status_ == 422)) {
     progress.end = ReplicaEnd::injection_refused;
     state_ = State::done;
     return false;
@@ -106,7 +106,7 @@ void AttemptMachine::begin_body(const http::ResponseHead& head, Moment at) {
   meter.api = options_.api;
   meter.form = form_;
   meter.coded = coded && options_.api != metrics::Api::other && status_ / 100 == 2;
-  strips_ = options_.injected && form_ == BodyForm::sse;
+  strips_ = injected() && form_ == BodyForm::sse;
   if (strips_) meter.strip(options_.asked);
   meter.choices = options_.choices;
   meter.prompts = options_.prompts;

@@ -36,7 +36,6 @@ class AttemptMachine {
     bool to_head = false;  ///< The request is a HEAD, so its answer has no body.
     /// weir added this to the request, and takes it out of the answer again.
     metrics::wire::Ask asked = metrics::wire::Ask::nothing;
-    bool injected = false;                   ///< weir edited the request of this attempt.
     bool injection_proven = false;           ///< The replica has taken the edit before, so a refusal has another cause.
     bool reused = false;                     ///< The connection has served before.
     std::uint32_t choices = 1, prompts = 1;  ///< These are the request's n and prompts.
@@ -113,6 +112,7 @@ class AttemptMachine {
   balancer::Lease take_lease() { return std::move(lease_); }
 
  private:
+  bool injected() const { return options_.asked != metrics::wire::Ask::nothing; }
   void begin();
   void head_arrived(std::span<char> bytes, Moment at, Progress& progress);
   bool read_head(std::string_view bytes, Moment at, Progress& progress);

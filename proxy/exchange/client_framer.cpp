@@ -4,6 +4,8 @@
 #include <charconv>
 #include <functional>
 
+#include "proxy/http/own_answer.hpp"
+
 namespace weir::proxy::exchange {
 
 using http::ClientFraming;

@@ -1,12 +1,13 @@
 #include "proxy/exchange/exchange.hpp"
 
-#include <spdlog/spdlog.h>
-
 #include <cerrno>
 #include <utility>
 
 #include "proxy/exchange/failure_answers.hpp"
 #include "proxy/exchange/replica_log.hpp"
+#include "proxy/exchange/request_records.hpp"
+#include "proxy/exchange/usage_asking.hpp"
+#include "proxy/fleet/replica_status.hpp"
 #include "proxy/net/connect.hpp"
 
 namespace weir::proxy::exchange {
@@ -14,21 +15,8 @@ namespace {
 
 using metrics::Outcome;
 
-/// The budget allows so many attempts, the first one included. Attempts that found no connection come on top.
-constexpr std::size_t most_attempts = 3;
-
-metrics::record::RequestRecord begin_record(const ClientRequest& request) {
-  metrics::record::RequestRecord record;
-  record.time = request.time;
-  record.id = request.id;
-  record.client_id = request.client_id;
-  record.facts = request.facts;
-  record.received = request.received;
-  record.bytes_in = request.body.size();
-  return record;
-}
-
-constexpr std::uint32_t bit_of(metrics::Api api) { return std::uint32_t{1} << static_cast<unsigned>(api); }
+/// The budget allows so many retries of one request. Those after a connection that was refused come on top.
+constexpr std::uint32_t most_retries = 2;
 
 }  // namespace
 
@@ -88,26 +76,6 @@ bool Exchange::enter() {
   return false;
 }
 
-/// The replica took the original of a request that it had refused, so it refuses the usage option.
-static void disable_injection(const fleet::ReplicaRuntime& replica) {
-  if (replica.state->injection_disabled.exchange(true)) return;
-  spdlog::warn("replica '{}' refuses stream_options: weir no longer asks it for usage, its token counts stay unknown",
-               replica.settings.name);
-}
-
-/// Returns what this replica is asked to report. A replica that reports its counts unasked keeps its `timings`, which a
-/// request for usage would remove together with the usage event.
-metrics::wire::Ask Exchange::ask_of(const fleet::ReplicaRuntime& replica) const {
-  using metrics::wire::Ask;
-  const bool may_ask = replica.inject_usage && refused_injection_ != replica.state->id &&
-                       !replica.state->injection_disabled.load(std::memory_order_relaxed);
-  if (!may_ask) return Ask::nothing;
-  const bool every_chunk = replica.inject_continuous_usage;
-  if ((replica.state->tells_counts.load(std::memory_order_relaxed) & bit_of(request_.facts.api)) != 0)
-    return every_chunk ? Ask::timings_on_every_chunk : Ask::nothing;
-  return every_chunk ? Ask::usage_on_every_chunk : Ask::usage;
-}
-
 Attempt::Options Exchange::attempt_options(const fleet::ReplicaRuntime& replica, metrics::wire::Ask asked,
                                            bool reused) {
   Attempt::Options options{.replica = {.limits = world_->settings.limits}};
@@ -115,10 +83,8 @@ Attempt::Options Exchange::attempt_options(const fleet::ReplicaRuntime& replica,
   to_replica.api = request_.facts.api;
   to_replica.stream = request_.facts.stream;
   to_replica.to_head = request_.head.method == "HEAD";
-  to_replica.injected = asked != metrics::wire::Ask::nothing;
   to_replica.asked = asked;
-  const auto api_bit = bit_of(request_.facts.api);
-  to_replica.injection_proven = (replica.state->took_injection.load(std::memory_order_relaxed) & api_bit) != 0;
+  to_replica.injection_proven = took_injection(*replica.state, request_.facts.api);
   to_replica.reused = reused;
   to_replica.choices = request_.facts.n;
   to_replica.prompts = request_.facts.prompts;
@@ -158,7 +124,9 @@ Exchange::Connection Exchange::connection_to(const fleet::ReplicaRuntime& replic
 /// size of the edited body.
 Relay::Request Exchange::relay_request(const fleet::ReplicaRuntime& replica, metrics::wire::Ask& asked,
                                        std::uint64_t& body_length) {
-  const auto edits = metrics::wire::edits_that_ask(ask_of(replica), request_.facts, request_.body);
+  const bool refused = refused_injection_ == replica.state->id;
+  const auto wanted = refused ? metrics::wire::Ask::nothing : ask_of(replica, request_.facts.api);
+  const auto edits = metrics::wire::edits_that_ask(wanted, request_.facts, request_.body);
   asked = edits.asked;
   body_length = edits.size_of(request_.body.size());
   const http::UpstreamRequest upstream{replica.settings.url, body_length, request_.request_id,
@@ -224,7 +192,7 @@ void Exchange::accepted(const fleet::ReplicaRuntime& replica, unsigned status, b
   std::vector<http::HeaderField>().swap(request_.head.fields);  // Only another attempt would need them again.
   if (second_opinion_on_) accepted_second_opinion(replica, status);
   if (status >= 300) return;
-  if (injected) replica.state->took_injection.fetch_or(bit_of(request_.facts.api), std::memory_order_relaxed);
+  if (injected) note_injection_taken(*replica.state, request_.facts.api);
   if (refused_injection_ == replica.state->id) disable_injection(replica);
 }
 
@@ -232,7 +200,6 @@ Exchange::Next Exchange::next(const fleet::ReplicaRuntime& replica) {
   AttemptResult result = std::move(*std::exchange(result_, nullptr));
   connect_ += result.connect;
   paused_ += result.paused;
-  auto& retries = replica.series->shard(loop_.index).retries;
   if (result.end == AttemptEnd::unconnected) return not_connected(replica, std::move(result));
   const auto now = std::chrono::steady_clock::now();
   if (!loop_.shared.cutting.load(std::memory_order_relaxed)) note_attempt(replica, result, now);
@@ -241,13 +208,11 @@ Exchange::Next Exchange::next(const fleet::ReplicaRuntime& replica) {
     case AttemptEnd::stale:
       --attempts_;
       lease_ = std::move(result.lease);
-      retries[static_cast<std::size_t>(metrics::series::Retry::stale_connection)].add();
-      return Next::another_attempt;
+      return again(replica, metrics::series::Retry::stale_connection);
     case AttemptEnd::injection_refused:
       lease_ = std::move(result.lease);
       refused_injection_ = replica.state->id;
-      retries[static_cast<std::size_t>(metrics::series::Retry::injection_refused)].add();
-      return Next::another_attempt;
+      return again(replica, metrics::series::Retry::injection_refused);
     case AttemptEnd::refused:
       return refused(replica, std::move(result));
     case AttemptEnd::failed:
@@ -262,7 +227,7 @@ bool Exchange::another_is_left() const { return tried_.size() + 1 < pool_->repli
 
 /// True if the request may be sent once more: there is a replica for it, and the budget allows it.
 bool Exchange::take_retry() {
-  if (!repeatable() || !another_is_left() || retries_ + 1 >= most_attempts) return false;
+  if (!repeatable() || !another_is_left() || retries_ >= most_retries) return false;
   if (loop_.shared.cutting.load(std::memory_order_relaxed)) return false;
   auto& fleet = loop_.shared.fleet;
   if (!holds_retry_ && !fleet.retries().take(fleet.in_flight())) return false;
@@ -277,10 +242,16 @@ void Exchange::give_retry_back() {
   if (std::exchange(holds_retry_, false)) loop_.shared.fleet.retries().give_back();
 }
 
-Exchange::Next Exchange::retry(const fleet::ReplicaRuntime& replica, metrics::series::Retry reason) {
-  replica.series->shard(loop_.index).retries[static_cast<std::size_t>(reason)].add();
-  tried_.push_back(last_index_);
+/// Every repeat comes by here, and counts as this replica's if it had a part in it: there is a reason then.
+Exchange::Next Exchange::again(const fleet::ReplicaRuntime& replica, std::optional<metrics::series::Retry> reason) {
+  if (reason) replica.series->shard(loop_.index).retries[static_cast<std::size_t>(*reason)].add();
   return Next::another_attempt;
+}
+
+Exchange::Next Exchange::ask_another(const fleet::ReplicaRuntime& replica,
+                                     std::optional<metrics::series::Retry> reason) {
+  tried_.push_back(last_index_);
+  return again(replica, reason);
 }
 
 /// Nothing was sent, so another replica may have the request at no cost: such a retry takes nothing from the budget. A
@@ -304,9 +275,8 @@ Exchange::Next Exchange::not_connected(const fleet::ReplicaRuntime& replica, Att
   const bool again = error == ETIMEDOUT ? take_retry() : another_is_left() && !cutting;
   if (!again) return give_up(replica, std::move(result));
   last_result_ = std::make_unique<AttemptResult>(std::move(result));
-  if (!unsent) return retry(replica, metrics::series::Retry::connect);
-  tried_.push_back(last_index_);  // This is no failure of the replica's.
-  return Next::another_attempt;
+  // What weir itself lacks is no failure of the replica's.
+  return ask_another(replica, unsent ? std::nullopt : std::optional(metrics::series::Retry::connect));
 }
 
 /// Returns what is recorded of an attempt that another one followed.
@@ -329,7 +299,7 @@ Exchange::Next Exchange::refused(const fleet::ReplicaRuntime& replica, AttemptRe
   const bool again = settled ? *settled : asks_another(replica, status);
   if (!again) return give_up(replica, std::move(*left));
   last_result_ = std::move(left);
-  return retry(replica, reason);
+  return ask_another(replica, reason);
 }
 
 /// Handles a failure: nothing of an answer has reached the client, and nothing more of it will come.
@@ -337,11 +307,11 @@ Exchange::Next Exchange::failed(const fleet::ReplicaRuntime& replica, AttemptRes
   if (!result.retry_reason || !take_retry()) return give_up(replica, std::move(result));
   const auto reason = *result.retry_reason;
   last_result_ = in_short(result);
-  return retry(replica, reason);
+  return ask_another(replica, reason);
 }
 
 Exchange::Next Exchange::answered(const fleet::ReplicaRuntime& replica, AttemptResult result) {
-  learn(replica, result);
+  learn_counts(*replica.state, request_.facts.api, result);
   end_.keep_alive = result.client_keep_alive;
   end_.reset = result.client_reset;
   record(*replica.series, &replica, std::move(result));
@@ -401,26 +371,11 @@ bool Exchange::is_to_blame(const fleet::ReplicaRuntime& replica, unsigned status
   return false;
 }
 
-/// Learns whether the replica reports its counts unasked. If it no longer does, because another engine runs there now,
-/// it is asked again after one answer without them.
-void Exchange::learn(const fleet::ReplicaRuntime& replica, const AttemptResult& result) const {
-  const auto& answer = result.answer;
-  const auto bit = bit_of(request_.facts.api);
-  const bool known = (replica.state->tells_counts.load(std::memory_order_relaxed) & bit) != 0;
-  if (answer.timed && !known) {
-    replica.state->tells_counts.fetch_or(bit, std::memory_order_relaxed);
-  } else if (known && !answer.timed && result.verdict.outcome == Outcome::ok && answer.first_token &&
-             !answer.output_tokens) {
-    replica.state->tells_counts.fetch_and(~bit, std::memory_order_relaxed);
-  }
-}
-
-/// Counts and logs the request; only this function makes its record. `seen` is the attempt whose answer, or whose
-/// failure, the client is told. If the request reached no replica, only its verdict counts.
+/// Counts and logs the request. `seen` is the attempt whose answer, or whose failure, the client is told. If the
+/// request reached no replica, only its verdict counts.
 void Exchange::record(metrics::series::ReplicaSeries& series, const fleet::ReplicaRuntime* replica,
                       AttemptResult seen) {
-  auto record = begin_record(request_);
-  record.bytes_in = body_size_;
+  auto record = begin_record(request_, body_size_);
   if (pool_ != nullptr) record.pool = pool_->settings.name;
   if (replica != nullptr) {
     record.replica = replica->settings.name;
@@ -430,18 +385,6 @@ void Exchange::record(metrics::series::ReplicaSeries& series, const fleet::Repli
   record.attempt = attempts_;
   record.connect = connect_;
   record.paused = paused_;
-  record.outcome = seen.verdict.outcome;
-  record.phase = seen.verdict.phase;
-  record.sent = seen.sent;
-  record.head = seen.head;
-  record.overhead_max = seen.overhead_max;
-  record.in_flight_at_start = seen.concurrency.in_flight_at_start;
-  record.in_flight_mean = seen.concurrency.in_flight_mean;
-  record.bytes_out = seen.bytes_out;
-  record.answer = std::move(seen.answer);
-  // Some replicas take "stream": 1, or bodies that are no JSON, for what they mean. Events in the answer show that it
-  // is a stream.
-  record.facts.stream |= record.answer.events > 0;
   if (end_.own) {
     record.status = end_.own->status;
     end_.keep_alive = request_.head.keep_alive;
@@ -450,21 +393,10 @@ void Exchange::record(metrics::series::ReplicaSeries& series, const fleet::Repli
   }
   const bool relayed = !end_.own && !end_.kept;
   record.ended = relayed ? seen.ended : std::chrono::steady_clock::now();
-  auto& shard = series.shard(loop_.index);
+  add_attempt(record, std::move(seen));
   if (record.facts.api != metrics::Api::other && !record.facts.whole_json)
-    shard.unparsed[static_cast<std::size_t>(metrics::series::Unparsed::broken_request)].add();
-  shard.settle(record);
-  loop_.shared.log.write(record);
-}
-
-void record_unassigned(Loop& loop, const ClientRequest& request, Outcome outcome, std::optional<unsigned> status) {
-  auto record = begin_record(request);
-  record.outcome = outcome;
-  if (outcome == Outcome::client_abort) record.phase = metrics::Phase::queue;
-  record.status = status;
-  record.ended = std::chrono::steady_clock::now();
-  loop.shared.exposition.unassigned().shard(loop.index).settle(record);
-  loop.shared.log.write(record);
+    series.shard(loop_.index).unparsed[static_cast<std::size_t>(metrics::series::Unparsed::broken_request)].add();
+  settle(loop_, series, record);
 }
 
 }  // namespace weir::proxy::exchange

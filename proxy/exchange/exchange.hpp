@@ -6,29 +6,14 @@
 #include <string>
 #include <vector>
 
-#include "metrics/record/request_record.hpp"
 #include "metrics/wire/request/edits.hpp"
+#include "proxy/exchange/client_request.hpp"
 #include "proxy/exchange/loop.hpp"
 #include "proxy/exchange/relay.hpp"
-#include "proxy/http/routes.hpp"
+#include "proxy/http/own_answer.hpp"
 #include "proxy/net/awaitable.hpp"
 
 namespace weir::proxy::exchange {
-
-/// A request that has been read whole.
-struct ClientRequest {
-  std::string head_bytes;  ///< `head` has views into it.
-  http::RequestHead head;
-  std::string body;
-  metrics::wire::RequestFacts facts;
-  http::Route route = http::Route::unknown;
-  std::string id;                             ///< It is weir's own.
-  std::string client_id;                      ///< It is the client's x-request-id if that is valid, else "".
-  std::string request_id;                     ///< It is client_id, or else `id`.
-  std::shared_ptr<const fleet::World> world;  ///< It has the settings and the fleet for this request.
-  Moment received{};                          ///< This is t0.
-  std::chrono::system_clock::time_point time;
-};
 
 /// What is left to do for the client when an exchange has ended.
 struct ExchangeEnd {
@@ -62,7 +47,6 @@ class Exchange {
     int error = 0;  ///< It says why there is no channel.
   };
   Connection connection_to(const fleet::ReplicaRuntime& replica);
-  metrics::wire::Ask ask_of(const fleet::ReplicaRuntime& replica) const;
   Relay::Request relay_request(const fleet::ReplicaRuntime& replica, metrics::wire::Ask& asked,
                                std::uint64_t& body_length);
   Attempt::Options attempt_options(const fleet::ReplicaRuntime& replica, metrics::wire::Ask asked, bool reused);
@@ -75,7 +59,8 @@ class Exchange {
   Next refused(const fleet::ReplicaRuntime& replica, AttemptResult result);
   Next failed(const fleet::ReplicaRuntime& replica, AttemptResult result);
   Next answered(const fleet::ReplicaRuntime& replica, AttemptResult result);
-  Next retry(const fleet::ReplicaRuntime& replica, metrics::series::Retry reason);
+  Next again(const fleet::ReplicaRuntime& replica, std::optional<metrics::series::Retry> reason);
+  Next ask_another(const fleet::ReplicaRuntime& replica, std::optional<metrics::series::Retry> reason);
   Next give_up(const fleet::ReplicaRuntime& replica, AttemptResult last);
 
   /// True if another replica may get the request after this one. A request that is no inference is sent once.
@@ -86,7 +71,6 @@ class Exchange {
   bool asks_another(const fleet::ReplicaRuntime& replica, unsigned status);
   void accepted_second_opinion(const fleet::ReplicaRuntime& replica, unsigned status);
   bool is_to_blame(const fleet::ReplicaRuntime& replica, unsigned status);
-  void learn(const fleet::ReplicaRuntime& replica, const AttemptResult& result) const;
   void record(metrics::series::ReplicaSeries& series, const fleet::ReplicaRuntime* replica, AttemptResult seen);
 
   Loop& loop_;
@@ -125,9 +109,5 @@ class Exchange {
   std::uint64_t refused_injection_ = 0;  ///< It is the id of the replica that gets the original request.
   bool holds_retry_ = false;
 };
-
-/// Counts and logs a request that reached no replica.
-void record_unassigned(Loop& loop, const ClientRequest& request, metrics::Outcome outcome,
-                       std::optional<unsigned> status);
 
 }  // namespace weir::proxy::exchange

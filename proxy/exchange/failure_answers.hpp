@@ -6,7 +6,7 @@
 
 #include "balancer/pool.hpp"
 #include "metrics/vocabulary.hpp"
-#include "proxy/http/rewrite.hpp"
+#include "proxy/http/own_answer.hpp"
 
 namespace weir::proxy::exchange {
 

@@ -2,7 +2,7 @@
 
 #include <spdlog/spdlog.h>
 
-#include "proxy/fleet/second_opinions.hpp"
+#include "proxy/fleet/replica_status.hpp"
 #include "proxy/net/connect.hpp"
 
 namespace weir::proxy::exchange {

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <chrono>
 
+#include "config/injection.hpp"
+
 namespace weir::proxy::fleet {
 namespace {
 
@@ -87,9 +89,8 @@ void Fleet::adopt(const config::Settings& settings) {
       auto replica = std::make_shared<ReplicaRuntime>();
       replica->settings = replica_settings;
       replica->pool = pool_settings.name;
-      replica->inject_usage = replica_settings.inject_usage.value_or(settings.measure.inject_usage);
-      replica->inject_continuous_usage =
-          replica_settings.inject_continuous_usage.value_or(settings.measure.inject_continuous_usage);
+      replica->inject_usage = config::injects_usage(settings.measure, replica_settings);
+      replica->inject_continuous_usage = config::injects_continuous_usage(settings.measure, replica_settings);
       replica->series = exposition_.add({pool_settings.name, replica_settings.name, replica_settings.config, "primary"})
                             .shared_from_this();
       replica->state = old_replica != nullptr ? old_replica->state

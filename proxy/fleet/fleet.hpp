@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <memory>
 
@@ -24,6 +25,9 @@ class RetryBudget {
   std::atomic<double> share_;
   std::atomic<std::size_t> under_way_{0};
 };
+
+/// How often those who work on every replica look whether there is a new world.
+inline constexpr std::chrono::milliseconds look_for_a_new_world_every{200};
 
 class Fleet {
  public:

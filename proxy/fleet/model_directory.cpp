@@ -28,7 +28,6 @@ using Stream = boost::beast::basic_stream<asio::ip::tcp, Executor>;
 using net::Timer;
 
 constexpr std::chrono::seconds ask_every{5};
-constexpr std::chrono::milliseconds look_for_a_new_world_every{200};
 constexpr std::chrono::seconds time_limit{2};
 constexpr std::size_t read_size = 16 * 1024;
 constexpr std::size_t longest_list = 1024 * 1024;

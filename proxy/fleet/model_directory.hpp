@@ -17,7 +17,8 @@
 #include "proxy/fleet/fleet.hpp"
 #include "proxy/fleet/published.hpp"
 #include "proxy/fleet/served_models.hpp"
-#include "proxy/http/rewrite.hpp"
+#include "proxy/http/head.hpp"
+#include "proxy/http/own_answer.hpp"
 #include "proxy/http/routes.hpp"
 #include "proxy/net/awaitable.hpp"
 

@@ -4,16 +4,6 @@
 
 namespace weir::proxy::fleet {
 
-bool is_full(unsigned status) { return status == 408 || status == 429 || status == 503; }
-
-bool needs_second_opinion(unsigned status) { return status == 401 || status == 403 || status == 404; }
-
-int error_rank(unsigned status) {
-  if (status == 429) return 3;
-  if (is_full(status)) return 2;
-  return needs_second_opinion(status) ? 1 : 0;
-}
-
 SecondOpinions::Opinion SecondOpinions::of(const Case& one, metrics::Moment now) const {
   const Key key{one.replica, one.status, one.model};
   const std::lock_guard lock(mutex_);

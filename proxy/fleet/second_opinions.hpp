@@ -1,5 +1,4 @@
-// Judges a replica's error: whether another replica may answer better, which of two errors tells the client more, and
-// whom to blame for 401, 403 and 404.
+// Tells whom to blame for a replica's 401, 403 or 404, by what other replicas answered lately.
 #pragma once
 
 #include <chrono>
@@ -13,18 +12,6 @@
 #include "metrics/moment.hpp"
 
 namespace weir::proxy::fleet {
-
-/// True if the replica has no room now (408, 429, 503), while another one may have.
-bool is_full(unsigned status);
-
-/// True if the client may have erred, or this replica may be the wrong one (401, 403, 404). Another replica's answer
-/// shows which.
-bool needs_second_opinion(unsigned status);
-
-/// Returns how much an error answer tells the client, compared with another one: more is better. A full replica knows
-/// the model and may say when to come back; a doubtful answer is still an answer; a failure says the least. An error
-/// inside a 200 stream is a failure.
-int error_rank(unsigned status);
 
 /// Remembers what other replicas of a pool said lately after one had answered 401, 403 or 404. Any thread may use it. A
 /// call costs a lock and a look-up among at most `most` entries, on the path of these errors only.

@@ -140,9 +140,9 @@ bool wants_keep_alive(const std::vector<HeaderField>& fields, bool http_1_1) {
   return http_1_1 || connection_names(fields, "keep-alive");
 }
 
-constexpr std::array<std::string_view, 8> always_hop_by_hop{
-    "connection", "keep-alive", "proxy-connection",    "transfer-encoding",
-    "te",         "trailer",    "proxy-authorization", "proxy-authenticate"};
+constexpr std::array<std::string_view, 9> always_hop_by_hop{
+    "connection",          "keep-alive",         "proxy-connection", "transfer-encoding", "te", "trailer",
+    "proxy-authorization", "proxy-authenticate", "upgrade"};
 
 /// Connection must not name these fields: dropping them would change whose message it is, what it says or where it
 /// ends.
@@ -329,8 +329,7 @@ HeadResult<ResponseHead> parse_response_head(std::string_view bytes, bool to_hea
 
 bool is_hop_by_hop(std::string_view name, const std::vector<HeaderField>& fields) {
   const auto same = [&](std::string_view other) { return same_token(name, other); };
-  return std::any_of(always_hop_by_hop.begin(), always_hop_by_hop.end(), same) || same("upgrade") ||
-         connection_names(fields, name);
+  return std::any_of(always_hop_by_hop.begin(), always_hop_by_hop.end(), same) || connection_names(fields, name);
 }
 
 }  // namespace weir::proxy::http

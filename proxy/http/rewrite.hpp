@@ -1,15 +1,12 @@
-// Writes heads in one canonical form: the request to a replica, the answer to a client, and answers of weir's own.
+// Writes heads in one canonical form: that of the request to a replica, and that of its answer to a client.
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <string_view>
 
 #include "config/settings.hpp"
-#include "metrics/vocabulary.hpp"
 #include "proxy/http/head.hpp"
-#include "proxy/http/own_error.hpp"
 
 namespace weir::proxy::http {
 
@@ -38,31 +35,5 @@ struct ClientAnswer {
   std::string_view replica;  ///< "" means that it is not named.
 };
 std::string client_head(const ResponseHead& replica, const ClientAnswer& answer);
-
-/// An answer of weir's own.
-struct OwnAnswer {
-  unsigned status = 200;
-  std::string content_type = "application/json";
-  std::string body;
-  std::optional<OwnError> error;        ///< It replaces `body`, and is shaped for the API when it is sent.
-  std::optional<unsigned> retry_after;  ///< It is in seconds.
-};
-
-OwnAnswer error_answer(unsigned status, std::string_view type, std::string_view code, std::string_view message);
-
-/// What an answer of weir's own takes from the request.
-struct OwnFraming {
-  metrics::Api api = metrics::Api::other;
-  bool http_1_1 = true;
-  bool keep_alive = true;
-  bool to_head = false;  ///< The answer goes out without the body.
-  std::string_view request_id{};
-  std::string_view weir_id{};
-  std::string_view cors{};  ///< These are fields, each with its CRLF.
-};
-std::string own_answer(const OwnAnswer& answer, const OwnFraming& framing);
-
-/// Returns the client's x-request-id if it is 1 to 128 of [A-Za-z0-9._-], else nothing.
-std::optional<std::string_view> valid_request_id(std::string_view value);
 
 }  // namespace weir::proxy::http

@@ -1,24 +1,19 @@
 #include "proxy/probe/report.hpp"
 
 #include <algorithm>
-#include <cstdio>
 
+#include "config/injection.hpp"
+#include "metrics/format.hpp"
 #include "metrics/record/json_line.hpp"
 
 namespace weir::proxy::probe {
 namespace {
 
+using metrics::format;
 using metrics::TokenSource;
 using metrics::TokensPerEvent;
 
 constexpr std::size_t most_listed = 8;
-
-template <class... Values>
-std::string format(const char* pattern, Values... values) {
-  char text[256];
-  std::snprintf(text, sizeof text, pattern, values...);
-  return text;
-}
 
 std::string time_of(std::optional<double> seconds) {
   if (!seconds) return "unknown";
@@ -33,10 +28,8 @@ std::string list_of(const std::vector<std::string>& names) {
   return text + "]";
 }
 
-bool asks_usage(const Probed& p) { return p.replica.inject_usage.value_or(p.settings.measure.inject_usage); }
-bool asks_continuous_usage(const Probed& p) {
-  return p.replica.inject_continuous_usage.value_or(p.settings.measure.inject_continuous_usage);
-}
+bool asks_usage(const Probed& p) { return config::injects_usage(p.settings.measure, p.replica); }
+bool asks_continuous_usage(const Probed& p) { return config::injects_continuous_usage(p.settings.measure, p.replica); }
 
 bool tokens_known(const ProbedStream& stream) { return stream.token_source != TokenSource::none; }
 bool cached_known(const ProbeReport& report) {

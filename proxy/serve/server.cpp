@@ -34,6 +34,18 @@ constexpr std::chrono::milliseconds look_every{20};
 /// Loops need this long to notice that all has ended (a tick), and to write what they write then.
 constexpr std::chrono::milliseconds cutting_time{500};
 
+/// CPUs this process may use: affinity, and the cgroup's quota rounded up. At least 1.
+unsigned allowed_cpus() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  auto cpus = ::sched_getaffinity(0, sizeof set, &set) == 0 ? static_cast<unsigned>(CPU_COUNT(&set)) : 1U;
+  std::ifstream quota_file("/sys/fs/cgroup/cpu.max");
+  double quota = 0, period = 0;
+  if (quota_file >> quota >> period && period > 0)
+    cpus = std::min(cpus, static_cast<unsigned>((quota + period - 1) / period));
+  return std::max(cpus, 1U);
+}
+
 std::string host_name() {
   char name[256] = "";
   ::gethostname(name, sizeof name - 1);
@@ -243,17 +255,6 @@ int Server::run() {
 }
 
 }  // namespace
-
-unsigned allowed_cpus() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  auto cpus = ::sched_getaffinity(0, sizeof set, &set) == 0 ? static_cast<unsigned>(CPU_COUNT(&set)) : 1U;
-  std::ifstream quota_file("/sys/fs/cgroup/cpu.max");
-  double quota = 0, period = 0;
-  if (quota_file >> quota >> period && period > 0)
-    cpus = std::min(cpus, static_cast<unsigned>((quota + period - 1) / period));
-  return std::max(cpus, 1U);
-}
 
 int serve(const config::Settings& settings, const std::string& version) {
   for (const int signal : {SIGPIPE, SIGHUP, SIGUSR1}) ::signal(signal, SIG_IGN);

@@ -13,7 +13,4 @@ namespace weir::proxy::serve {
 /// cannot listen on an address or open the request log.
 int serve(const config::Settings& settings, const std::string& version);
 
-/// Returns how many CPUs this process may use: affinity, and the cgroup's quota rounded up. It is at least 1.
-unsigned allowed_cpus();
-
 }  // namespace weir::proxy::serve

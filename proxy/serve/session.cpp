@@ -10,7 +10,10 @@
 
 #include "metrics/ticks.hpp"
 #include "metrics/wire/request/inspector.hpp"
+#include "proxy/exchange/request_records.hpp"
 #include "proxy/fleet/model_directory.hpp"
+#include "proxy/http/own_answer.hpp"
+#include "proxy/http/request_id.hpp"
 #include "proxy/net/channel_wait.hpp"
 
 namespace weir::proxy::serve {
@@ -211,7 +214,7 @@ net::Awaitable<bool> Session::read_head(exchange::ClientRequest& request) {
 net::Awaitable<bool> Session::read_body(exchange::ClientRequest& request) {
   const auto& head = request.head;
   const auto api = request.facts.api = metrics::wire::api_of(head.method, head.path);
-  metrics::wire::RequestInspector inspector(api, head.path);
+  metrics::wire::RequestInspector inspector(api, head.method, head.path);
   http::BodyDecoder decoder(head.framing, head.content_length);
   bool too_large = head.framing == http::Framing::length && head.content_length > world_->settings.limits.request_body;
   if (!too_large && head.expects_continue && !decoder.finished() && unread_.empty()) {
@@ -255,7 +258,6 @@ net::Awaitable<bool> Session::read_body(exchange::ClientRequest& request) {
     co_return refused;
   }
   request.facts = inspector.finish();
-  request.facts.inference = head.method == "POST";
   received(request);
   co_return true;
 }

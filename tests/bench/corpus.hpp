@@ -48,7 +48,7 @@ inline std::vector<CorpusRequest> read_corpus(const std::string& file) {
       std::from_chars(field.data(), field.data() + field.size(), tokens);
     }
     metrics::wire::RequestInspector inspector(chat ? metrics::Api::openai_chat : metrics::Api::openai_completions,
-                                              chat ? "/v1/chat/completions" : "/v1/completions");
+                                              "POST", chat ? "/v1/chat/completions" : "/v1/completions");
     inspector.feed(rest);
     one.facts = inspector.finish();
     one.body_bytes = static_cast<double>(rest.size());

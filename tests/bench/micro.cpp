@@ -231,7 +231,7 @@ void inspect_request(benchmark::State& state, const std::string& content) {
   body.back() = ']';
   body += '}';
   for (auto _ : state) {
-    metrics::wire::RequestInspector inspector(metrics::Api::openai_chat, "/v1/chat/completions");
+    metrics::wire::RequestInspector inspector(metrics::Api::openai_chat, "POST", "/v1/chat/completions");
     for (std::size_t at = 0; at < body.size(); at += piece)
       inspector.feed(std::span(body).subspan(at, std::min(piece, body.size() - at)));
     benchmark::DoNotOptimize(inspector.finish());

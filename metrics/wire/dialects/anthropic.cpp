@@ -154,9 +154,7 @@ std::string_view error_type(unsigned status) {
   }
 }
 
-std::string error_body(unsigned status, const OwnErrorWords& words) {
-  return error_json(error_type(status), words.message);
-}
+std::string error_body(unsigned status, const OwnError& error) { return error_json(error_type(status), error.message); }
 
 std::string error_event(std::string_view message) {
   return "event: error\ndata: " + error_json("api_error", message) + "\n\n";

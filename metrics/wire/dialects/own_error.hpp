@@ -6,14 +6,14 @@
 
 namespace weir::metrics::wire {
 
-struct OwnErrorWords {
-  std::string_view type;  ///< It is invalid_request_error, overloaded_error, upstream_error or timeout_error.
-  std::string_view code;
-  std::string_view message;
+struct OwnError {
+  std::string type;  ///< It is invalid_request_error, overloaded_error, upstream_error or timeout_error.
+  std::string code;
+  std::string message;
 };
 
 /// Returns {"error":{"message","type","param":null,"code"}}.
-std::string openai_error_body(unsigned status, const OwnErrorWords& words);
+std::string openai_error_body(unsigned status, const OwnError& error);
 
 /// Returns the same as a framed event, which ends a stream that the replica broke off.
 std::string openai_error_event(std::string_view message);

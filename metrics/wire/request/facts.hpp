@@ -12,7 +12,8 @@
 
 namespace weir::metrics::wire {
 
-/// The classes of script by which prompt tokens are estimated (WIRE.md, section 5).
+/// The classes of script by which prompt tokens are estimated (WIRE.md, section 5). Each has a row of its own in
+/// balancer/token_weights.cpp. A ninth class needs a wider counter in script.cpp, which holds eight in one register.
 enum class Script : std::uint8_t {
   letters,
   punctuation,
@@ -36,9 +37,9 @@ struct TextFeatures {
 /// The facts of one request. A number out of range is treated as absent: the replica answers for it.
 struct RequestFacts {
   Api api = Api::other;
-  bool inference = true;  ///< It is false for a GET or an OPTIONS, which gives the engine no tokens to work on.
-  std::string model;      ///< It is as sent, cut at 128 bytes; "" if absent.
-  bool stream = false;    ///< The client asked for an event stream.
+  bool gives_work = true;  ///< It is a POST. A GET or an OPTIONS gives the engine no tokens to work on.
+  std::string model;       ///< It is as sent, cut at 128 bytes; "" if absent.
+  bool stream = false;     ///< The client asked for an event stream.
   std::optional<std::uint64_t> max_tokens;  ///< Each dialect has its own name for it. Absent means the engine's
                                             ///< default.
   std::uint32_t n = 1;                      ///< The number of choices, times the number of prompts in a list; it

@@ -19,8 +19,10 @@ struct RequestInspector::State {
   enum class Begin : std::uint8_t { awaited, object, other } begin = Begin::awaited;
 };
 
-RequestInspector::RequestInspector(Api api, std::string_view path) : state_(std::make_unique<State>()) {
+RequestInspector::RequestInspector(Api api, std::string_view method, std::string_view path)
+    : state_(std::make_unique<State>()) {
   state_->facts.api = api;
+  state_->facts.gives_work = method == "POST";
   state_->facts.stream = dialect_of(api).route(path).streams == Streams::always;
   state_->json.reader().begin(api, path);
 }

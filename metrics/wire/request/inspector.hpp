@@ -15,8 +15,8 @@ namespace weir::metrics::wire {
 /// a byte. Any split of a body gives the same facts.
 class RequestInspector {
  public:
-  /// `path` is the route: some routes stream whatever the body says.
-  RequestInspector(Api api, std::string_view path);
+  /// `api` is api_of(method, path). Some paths stream by themselves, whatever the body says.
+  RequestInspector(Api api, std::string_view method, std::string_view path);
   ~RequestInspector();
   RequestInspector(RequestInspector&&) noexcept;
   RequestInspector& operator=(RequestInspector&&) noexcept;

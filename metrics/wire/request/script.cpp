@@ -101,7 +101,7 @@ AsciiCounts count_ascii(const unsigned char* at) {
 }
 
 // All classes lie side by side in one register, eight bits each: a counter in memory costs several times as much.
-static_assert(script_count == 8 && stride < 0x100);
+static_assert(script_count <= 8 && stride < 0x100, "a ninth class of script needs a wider counter");
 constexpr std::uint64_t packed(Script script) { return std::uint64_t{1} << (8 * static_cast<unsigned>(script)); }
 constexpr auto packed_ascii = [] {
   std::array<std::uint64_t, 0x80> table{};

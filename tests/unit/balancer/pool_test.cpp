@@ -127,7 +127,7 @@ TEST(Pool, WhatIsNoInferenceIsChargedNothingAndTeachesNothing) {
   auto pool = pool_of({replica("a")}, config::Policy::round_robin);
   RequestFacts get = unknown_request();
   get.stream = false;
-  get.inference = false;
+  get.gives_work = false;
   for (int i = 0; i < 100; ++i) {
     Lease lease = admitted(pool->offer(get, at(1)));
     EXPECT_EQ(lease.prompt_estimate(), 0u);
@@ -212,11 +212,28 @@ TEST(Pool, TooLongIsWhatNoReplicaCanEverTake) {
 TEST(Pool, AListOfPromptsIsNotTakenForOneLongPrompt) {
   auto pool = pool_of({with_context(replica("a"), 1000)});
   RequestFacts list = prompt_of(8000, 100);
-  list.n = 10;
+  list.n = list.prompts = 10;
   EXPECT_TRUE(admitted(pool->offer(list, at(1))));
+  list.prompt_token_ids = 9010;
+  EXPECT_EQ(refused(pool->offer(list, at(1))).reason, Refused::Reason::too_long) << "901 of each prompt and 100";
   RequestFacts chat = chat_of(8000);
   chat.n = 10;
   EXPECT_EQ(refused(pool->offer(chat, at(1))).reason, Refused::Reason::too_long);
+}
+
+TEST(Pool, EachChoiceNeedsRoomForTheWholePrompt) {
+  auto pool = pool_of({with_context(replica("a"), 1000)});
+  RequestFacts choices = prompt_of(901, 100);
+  choices.n = 4;
+  EXPECT_EQ(refused(pool->offer(choices, at(1))).reason, Refused::Reason::too_long);
+  choices.prompt_token_ids = 900;
+  EXPECT_TRUE(admitted(pool->offer(choices, at(1))));
+  RequestFacts two_prompts = prompt_of(1802, 100);
+  two_prompts.n = 8;
+  two_prompts.prompts = 2;
+  EXPECT_EQ(refused(pool->offer(two_prompts, at(1))).reason, Refused::Reason::too_long) << "901 of each prompt and 100";
+  two_prompts.prompt_token_ids = 1801;
+  EXPECT_TRUE(admitted(pool->offer(two_prompts, at(1))));
 }
 
 TEST(Pool, AnUnknownPromptIsChargedTheMeanAndCountedAndNeverTooLong) {

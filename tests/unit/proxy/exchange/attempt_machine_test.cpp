@@ -18,7 +18,6 @@ class Mirrored {
     AttemptMachine::Options options{.limits = limits};
     options.api = Api::openai_chat;
     options.stream = true;
-    options.injected = injected;
     if (injected) options.asked = metrics::wire::Ask::usage;
     options.reused = reused;
     options.received = at(-1);

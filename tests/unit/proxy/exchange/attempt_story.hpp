@@ -106,7 +106,6 @@ class AttemptStory {
     options.replica.api = options.client.api = setup.api;
     options.replica.stream = setup.stream;
     options.replica.to_head = setup.to_head;
-    options.replica.injected = setup.injected;
     if (setup.injected) options.replica.asked = metrics::wire::Ask::usage;
     options.replica.choices = setup.choices;
     options.replica.reused = setup.reused;

@@ -86,12 +86,12 @@ TEST_P(RequestBodies, SayTheSameHoweverTheyAreSplit) {
   const Api api = GetParam().api;
   const std::string wanted = words(facts_of(api, body));
   for (std::size_t cut = 0; cut <= body.size(); ++cut) {
-    RequestInspector split(api_of("POST", path_of(api)), path_of(api));
+    RequestInspector split(api_of("POST", path_of(api)), "POST", path_of(api));
     split.feed(body.substr(0, cut));
     split.feed(body.substr(cut));
     ASSERT_EQ(words(split.finish()), wanted) << cut;
   }
-  RequestInspector bytes(api_of("POST", path_of(api)), path_of(api));
+  RequestInspector bytes(api_of("POST", path_of(api)), "POST", path_of(api));
   for (const char& byte : body) bytes.feed({&byte, 1});
   EXPECT_EQ(words(bytes.finish()), wanted);
 }
@@ -110,7 +110,7 @@ TEST(RequestInspector, ReadsLongStringsThatAreCutAnywhere) {
     for (; content.size() < 20'000; wanted += chars) content += text;
     const std::string body = R"({"messages":[{"content":")" + content + "\"}]}";
     for (std::size_t cut = 0; cut < 64; ++cut) {
-      RequestInspector inspector(chat, path_of(chat));
+      RequestInspector inspector(chat, "POST", path_of(chat));
       inspector.feed(std::string_view(body).substr(0, cut));
       inspector.feed(std::string_view(body).substr(cut, 8192));
       inspector.feed(std::string_view(body).substr(cut + 8192));
@@ -118,6 +118,14 @@ TEST(RequestInspector, ReadsLongStringsThatAreCutAnywhere) {
       ASSERT_TRUE(facts.whole_json) << what << " " << cut;
       ASSERT_EQ(facts.text.chars(), wanted) << what << " " << cut;
     }
+  }
+}
+
+TEST(RequestInspector, OnlyAPostGivesTheEngineWork) {
+  for (const std::string_view method : {"POST", "GET", "HEAD", "OPTIONS", "PUT", "post"}) {
+    RequestInspector inspector(api_of(method, path_of(chat)), method, path_of(chat));
+    inspector.feed(bodies[0].text);
+    EXPECT_EQ(inspector.finish().gives_work, method == "POST") << method;
   }
 }
 
@@ -187,7 +195,7 @@ TEST(RequestInspector, BoundsTheDepthItFollows) {
 }
 
 TEST(RequestInspector, IsMovable) {
-  RequestInspector first(chat, path_of(chat));
+  RequestInspector first(chat, "POST", path_of(chat));
   first.feed(std::string_view(R"({"model":)"));
   RequestInspector second = std::move(first);
   second.feed(std::string_view(R"("m"})"));

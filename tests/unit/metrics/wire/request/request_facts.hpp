@@ -47,7 +47,7 @@ inline std::string_view path_of(Api api) {
 }
 
 inline RequestFacts facts_at(std::string_view path, std::string_view body) {
-  RequestInspector inspector(api_of("POST", path), path);
+  RequestInspector inspector(api_of("POST", path), "POST", path);
   inspector.feed(body);
   return inspector.finish();
 }
