@@ -42,11 +42,6 @@ class AnswerTally {
   /// The body has ended. `by_framing`: whole framing completes this answer, for want of an end marker.
   void end(bool whole, bool framed, bool by_framing, Moment at);
 
-  /// Asks into the cache what an event will touch beside the tally itself.
-  void approach() const;
-  /// Few events touch what lies behind this address.
-  const void* rarely_used() const { return &answer_.end; }
-
   std::optional<Moment> last_read() const { return last_read_; }
   bool refused() const { return refused_; }
   /// Every choice that the event names has finished before it.

@@ -2,23 +2,28 @@
 //
 // One meter an attempt, on one thread. It holds no more than an unfinished event: at most `carry_limit` bytes, and
 // nothing between events. It reads no clock and owns no socket; any split of a body gives the same Answer, up to the
-// moments, which are those of the reads.
+// moments, which are those of the reads. All that an event touches of it lies in the meter itself, but for the gaps'
+// bins: see GapSketch.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <string_view>
 
+#include "metrics/measure/answer_tally.hpp"
 #include "metrics/moment.hpp"
 #include "metrics/record/answer.hpp"
+#include "metrics/series/shard.hpp"
 #include "metrics/vocabulary.hpp"
+#include "metrics/wire/answer/json_answer.hpp"
 #include "metrics/wire/request/edits.hpp"
-
-namespace weir::metrics::series {
-class ReplicaShard;
-}
+#include "metrics/wire/stream/envelope.hpp"
+#include "metrics/wire/stream/outlet.hpp"
+#include "metrics/wire/stream/sse.hpp"
+#include "metrics/wire/stream/whole_text.hpp"
 
 namespace weir::metrics::measure {
 
@@ -80,16 +85,12 @@ class StreamMeter {
 
   /// `shard` takes what is known at once: TTFT, chunk gaps, ITL where k is on the wire, output tokens.
   StreamMeter(const Options& options, series::ReplicaShard& shard);
-  ~StreamMeter();
   StreamMeter(const StreamMeter&) = delete;
   StreamMeter& operator=(const StreamMeter&) = delete;
 
   /// Takes the body bytes of one read (framing removed) that arrived at `at`. A read whose bytes come in several
   /// spans (chunked framing) is several calls with one `at`; `reads` counts it once.
   Read arrived(std::span<const char> body, Moment at);
-
-  /// A read will be given soon: asks into the cache what it will touch, in two steps, 2 and 1.
-  void approach(int step) const;
 
   /// Reading was paused for a slow client, and the next read brings what gathered meanwhile: the gaps that end in it
   /// are no observations.
@@ -113,8 +114,27 @@ class StreamMeter {
   const record::Answer& answer() const;
 
  private:
-  struct State;
-  std::unique_ptr<State> state_;
+  bool is_stream() const { return options_.form == BodyForm::sse || options_.form == BodyForm::lines; }
+  void read_data(std::string_view data, wire::EventFacts& facts);
+  void read_events(std::string_view body, Moment at);
+  void read_event(const wire::SseEvent& event, Moment at);
+  bool end_events(Moment at);
+  std::string_view unasked_member(std::string_view data, const wire::EventFacts& facts) const;
+  void take_out(const wire::SseEvent& event, const wire::EventFacts& facts);
+
+  std::string_view passed_;  // The read itself, where nothing is taken out.
+  AnswerTally::Brought brought_;
+  const Options options_;
+  const std::unique_ptr<wire::JsonAnswer> json_;
+  const bool strip_;
+  bool any_bytes_ = false;
+  bool pending_cut_ = false;  // The last event, without blank line, was the usage event.
+  wire::Envelope envelope_;
+  wire::Outlet outlet_{hold_limit};
+  wire::SseFramer framer_;
+  AnswerTally tally_;
+  wire::WholeText whole_text_;
+  std::string pending_rest_;  // What is left of the last event, without blank line, if part of it was taken out.
 };
 
 }  // namespace weir::metrics::measure

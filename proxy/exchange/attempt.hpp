@@ -83,7 +83,6 @@ class Attempt {
   /// The last output was written to the client: `at_once` if the whole of it was accepted in the call.
   void written(Moment now, bool at_once);
   void paused() { machine_.paused(); }
-  void approach(int ahead) const { machine_.approach(ahead); }
 
   /// When deadline_passed should be called, if nothing else happens first.
   Moment deadline() const;

@@ -77,10 +77,6 @@ class AttemptMachine {
   void paused() {
     if (meter_) meter_->paused();
   }
-  /// A read is soon to be passed on: see Watcher::approach.
-  void approach(int ahead) const {
-    if (meter_) meter_->approach(ahead);
-  }
 
   State state() const { return state_; }
   /// When the replica has taken too long.

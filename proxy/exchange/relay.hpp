@@ -2,7 +2,8 @@
 // more. One composed operation that the exchange awaits once; plain sockets or others.
 //
 // The client is watched all the while: the handler that sees it leave closes the replica's connection, in every phase.
-// One thread, the loop's. No allocation a token.
+// One thread, the loop's. No allocation a token. All that a token touches of its stream lies in the relay itself: the
+// attempt and its meter are held by value, and the poller asks for the whole into the cache.
 #pragma once
 
 #include <boost/asio/async_result.hpp>
@@ -27,13 +28,13 @@ class Relay final : net::Watcher, net::Timed, ClientWatch::Listener {
  public:
   struct Request {
     std::vector<std::string_view> spans;  ///< Head and body as they go out.
-    std::string* head;                    ///< With the body freed once they are sent and no retry can follow.
-    std::string* body;
+    std::string* head;                    ///< With the body freed once they are sent and no retry can follow;
+    std::string* body;                    ///< both are null from then on.
   };
 
   /// `replica` is an idle connection, or one that has begun to connect (`connected` false).
   Relay(Loop& loop, ClientWatch& client, std::unique_ptr<net::Channel> replica, bool connected, Request request,
-        Attempt& attempt, const config::Limits& limits);
+        const Attempt::Options& attempt, balancer::Lease lease, metrics::series::ReplicaShard& shard);
   ~Relay();
   Relay(const Relay&) = delete;
   Relay& operator=(const Relay&) = delete;
@@ -53,6 +54,7 @@ class Relay final : net::Watcher, net::Timed, ClientWatch::Listener {
   void leave_error();
   void relay_error();
 
+  const Attempt& attempt() const { return attempt_; }
   /// Once it is over.
   AttemptResult take_result();
   /// The replica's connection, if it may serve again.
@@ -63,7 +65,7 @@ class Relay final : net::Watcher, net::Timed, ClientWatch::Listener {
   void start();
   void tell(RelayNews news);
   void ready(std::uint32_t tag, std::uint32_t events) override;
-  void approach(std::uint32_t tag, int ahead) const override;
+  Hot hot() const override;
   Moment deadline() const override;
   void deadline_passed(Moment now) override;
 
@@ -83,9 +85,10 @@ class Relay final : net::Watcher, net::Timed, ClientWatch::Listener {
 
   Loop& loop_;
   ClientWatch& client_;
+  net::Channel& to_client_;  ///< The watch's, without the way through it.
+  Attempt attempt_;
   std::unique_ptr<net::Channel> replica_;
   Request request_;
-  Attempt& attempt_;
   const config::Limits& limits_;
   net::Completion<RelayNews> completion_;
 

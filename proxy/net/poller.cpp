@@ -10,10 +10,13 @@
 #include <cerrno>
 #include <utility>
 
-#include "metrics/prefetch.hpp"
+#include "proxy/net/prefetch.hpp"
 
 namespace weir::proxy::net {
 namespace {
+
+/// How many others have their turn between the asking for a watcher's memory and its own turn.
+constexpr int turns_ahead = 3;
 
 int make_set() {
   const int fd = ::epoll_create1(EPOLL_CLOEXEC);
@@ -50,15 +53,19 @@ void Poller::drain() {
   // A full batch goes back to Asio in between, so that timers and posts wait for half a millisecond of tokens at most;
   // the wait reports the rest.
   const int count = ::epoll_wait(set_.get(), events.data(), static_cast<int>(events.size()), 0);
+  const auto at = [&](int n) -> const epoll_event& { return events[static_cast<std::size_t>(n)]; };
+  int next = 1;
   for (int i = 0; i < count; ++i) {
-    const auto at = [&](int n) -> const epoll_event& { return events[static_cast<std::size_t>(n)]; };
-    if (const int next = i + Watcher::farthest_ahead + 1; next < count)
-      if (const auto* const slot = live(at(next))) metrics::prefetch(slot->watcher, 4 * metrics::cache_line);
-    for (int ahead = std::min(Watcher::farthest_ahead, count - 1 - i); ahead > 0; --ahead)
-      if (const auto* const slot = live(at(i + ahead)); slot != nullptr && slot->watcher != nullptr)
-        slot->watcher->approach(slot->tag, ahead);
+    for (const int end = std::min(i + turns_ahead + 1, count); next < end; ++next) warm_up(at(next));
     report(at(i));
   }
+}
+
+void Poller::warm_up(const epoll_event& event) {
+  const auto* const slot = live(event);
+  if (slot == nullptr) return;
+  prefetch(slot->hot.block.data(), slot->hot.block.size());
+  for (const void* const object : slot->hot.beside) prefetch(object, 1);
 }
 
 void Poller::report(const epoll_event& event) {
@@ -88,6 +95,7 @@ Poller::Registration::Registration(Poller& poller, int fd) : poller_(poller), sl
 Poller::Registration::~Registration() {
   auto& slot = poller_.slots_[slot_];
   slot.watcher = nullptr;
+  slot.hot = {};
   slot.noted = 0;
   ++slot.generation;
   poller_.free_.push_back(slot_);
@@ -97,9 +105,14 @@ void Poller::Registration::attach(Watcher& watcher, std::uint32_t tag) {
   auto& slot = poller_.slots_[slot_];
   slot.watcher = &watcher;
   slot.tag = tag;
+  slot.hot = watcher.hot();
 }
 
-void Poller::Registration::detach() { poller_.slots_[slot_].watcher = nullptr; }
+void Poller::Registration::detach() {
+  auto& slot = poller_.slots_[slot_];
+  slot.watcher = nullptr;
+  slot.hot = {};
+}
 
 void Poller::Registration::again(std::uint32_t events) {
   epoll_event event{};

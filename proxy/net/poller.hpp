@@ -7,10 +7,13 @@
 
 #include <sys/epoll.h>
 
+#include <array>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "proxy/net/unique_fd.hpp"
@@ -23,11 +26,14 @@ class Watcher {
   /// `tag` is the one given to attach(); `events` are epoll's.
   virtual void ready(std::uint32_t tag, std::uint32_t events) = 0;
 
-  /// Its turn comes after `ahead` others, from `farthest_ahead` down to 1, and then ready() follows: what that will
-  /// touch may be asked into the cache. With hundreds of streams a token finds all that is its stream's evicted. Must
-  /// not change anything.
-  static constexpr int farthest_ahead = 3;
-  virtual void approach(std::uint32_t tag, int ahead) const = 0;
+  /// The memory that ready() touches. With hundreds of streams a token would find all of its stream's evicted, so the
+  /// poller asks for it into the cache while others have their turn.
+  struct Hot {
+    std::span<const std::byte> block{};
+    std::array<const void*, 2> beside{};  ///< A cache line each, of objects that cannot lie in the block.
+  };
+  /// Asked once, at attach(); the memory stays where it is until detach().
+  virtual Hot hot() const { return {}; }
 
  protected:
   ~Watcher() = default;
@@ -71,12 +77,14 @@ class Poller {
     std::uint32_t tag = 0;
     std::uint32_t generation = 0;
     std::uint32_t noted = 0;
+    Watcher::Hot hot{};  ///< The watcher's.
   };
   /// The slot of an event, or nothing if its registration has ended.
   Slot* live(const epoll_event& event);
   std::uint32_t take_slot(int fd);
   void wait();
   void drain();
+  void warm_up(const epoll_event& event);
   void report(const epoll_event& event);
 
   UniqueFd set_;

@@ -6,11 +6,10 @@
 // structure, because a S with a bare quote matches nothing.
 #pragma once
 
+#include <boost/container/small_vector.hpp>
 #include <cstdint>
-#include <string>
 #include <string_view>
 
-#include "metrics/prefetch.hpp"
 #include "metrics/wire/stream/event_facts.hpp"
 
 namespace weir::metrics::wire {
@@ -21,14 +20,14 @@ class Envelope {
 
   /// Fills `facts` (cleared before) and returns true, if the event has the remembered shape.
   bool match(std::string_view data, EventFacts& facts) const;
-  /// Asks for the shape to be brought into the cache.
-  void approach() const { prefetch(around_.data(), around_.size()); }
   /// Remembers a fully parsed event, if it is plain.
   void remember(std::string_view data, const EventFacts& facts);
 
  private:
-  std::string around_;  // P and Q, one behind the other.
-  std::size_t split_ = 0;
+  static constexpr std::size_t usual = 304;  // The chunks of most engines have up to 290 bytes.
+
+  boost::container::small_vector<char, usual> around_;  // P and Q, one behind the other.
+  std::uint32_t split_ = 0;
   std::uint32_t index_ = 0;
   bool reasoning_ = false;
 };
