@@ -54,18 +54,21 @@ void Poller::drain() {
   // the wait reports the rest.
   const int count = ::epoll_wait(set_.get(), events.data(), static_cast<int>(events.size()), 0);
   const auto at = [&](int n) -> const epoll_event& { return events[static_cast<std::size_t>(n)]; };
-  int next = 1;
   for (int i = 0; i < count; ++i) {
-    for (const int end = std::min(i + turns_ahead + 1, count); next < end; ++next) warm_up(at(next));
+    for (int ahead = std::min(turns_ahead, count - 1 - i); ahead > 0; --ahead) warm_up(at(i + ahead), ahead);
     report(at(i));
   }
 }
 
-void Poller::warm_up(const epoll_event& event) {
+/// Asks for a third of the hot block with each turn before its own: asked for at once, the lines of one block wait for
+/// each other, which cost a token more than half of what the prefetch saves.
+void Poller::warm_up(const epoll_event& event, int ahead) {
   const auto* const slot = live(event);
   if (slot == nullptr) return;
-  prefetch(slot->hot.block.data(), slot->hot.block.size());
-  for (const void* const object : slot->hot.beside) prefetch(object, 1);
+  const auto part = slot->hot.block.size() / turns_ahead;
+  prefetch(slot->hot.block.data() + static_cast<std::size_t>(turns_ahead - ahead) * part, part);
+  if (ahead == 1)
+    for (const void* const object : slot->hot.beside) prefetch(object, 1);
 }
 
 void Poller::report(const epoll_event& event) {

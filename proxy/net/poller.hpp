@@ -84,7 +84,7 @@ class Poller {
   std::uint32_t take_slot(int fd);
   void wait();
   void drain();
-  void warm_up(const epoll_event& event);
+  void warm_up(const epoll_event& event, int ahead);
   void report(const epoll_event& event);
 
   UniqueFd set_;
