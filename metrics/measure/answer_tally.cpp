@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "metrics/prefetch.hpp"
-
 namespace weir::metrics::measure {
 
 namespace {
@@ -30,8 +28,6 @@ void AnswerTally::read(Moment at) {
   backlog_ = std::exchange(backlog_next_, false);
   if (backlog_) ++pauses_;
 }
-
-void AnswerTally::approach() const { prefetch(answer_.gaps.bins().data(), answer_.gaps.bins().size_bytes()); }
 
 void AnswerTally::unparsed(series::Unparsed why) {
   answer_.unparsed = true;
