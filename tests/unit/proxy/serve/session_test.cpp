@@ -134,6 +134,27 @@ TEST(Session, WaitsASecondForTheRestOfWhatItHasRefused) {
   EXPECT_TRUE(client->closed());
 }
 
+TEST(Session, CutsAClientThatTakesNothingOfARefusalWithoutWaitingForTheRest) {
+  ScriptedProxy proxy;
+  const auto client = proxy.client("nonsense\r\n\r\n");
+  client->takes_nothing();
+  proxy.run();
+  proxy.tick_in(119);
+  EXPECT_FALSE(client->closed());
+  proxy.tick_in(120);
+  EXPECT_TRUE(client->closed());
+}
+
+TEST(Session, GivesNoAnswerOfItsOwnToAClientThatHasLeft) {
+  ScriptedProxy proxy;
+  const auto client = proxy.client(health());
+  client->takes_nothing();
+  proxy.run();
+  client->ends();
+  proxy.run();
+  EXPECT_TRUE(client->closed()) << "nobody reads the rest";
+}
+
 TEST(Session, CutsAClientThatTakesNothingOfAnAnswerOfWeirsOwn) {
   ScriptedProxy proxy;
   const auto client = proxy.client(health());
