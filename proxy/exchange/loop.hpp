@@ -48,6 +48,8 @@ class Loop {
 
   void run();   ///< Runs on the loop's thread until stop().
   void stop();  ///< May be called on any thread.
+  /// Does what is due every `tick_every`; run() calls it.
+  void tick(metrics::Moment now);
 
   /// Returns 128 random bits in hex.
   std::string new_id();
@@ -69,7 +71,7 @@ class Loop {
   std::atomic<std::size_t> connections{0}, streams{0};
 
  private:
-  void tick();
+  void await_tick();
   void follow_world();
 
   boost::asio::executor_work_guard<boost::asio::io_context::executor_type> work_{context.get_executor()};

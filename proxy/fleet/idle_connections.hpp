@@ -20,7 +20,8 @@ class IdleConnections {
   std::unique_ptr<net::Channel> take(const ReplicaState& replica, metrics::Moment now);
   void put(const ReplicaState& replica, std::unique_ptr<net::Channel> connection, metrics::Moment now);
   void drop_old(metrics::Moment now);
-  /// Follows a change of the settings: closes the connections of replicas that this world does not name.
+  /// Follows a change of the settings: closes the connections of replicas that this world does not name,
+  /// and the oldest of those that it names where it keeps fewer.
   void adopt(const World& world);
 
  private:

@@ -21,7 +21,9 @@
 #include "proxy/fleet/model_directory.hpp"
 #include "proxy/fleet/resolver.hpp"
 #include "proxy/serve/announcement.hpp"
+#include "proxy/serve/drain_step.hpp"
 #include "proxy/serve/listener.hpp"
+#include "proxy/serve/placement.hpp"
 #include "proxy/serve/session.hpp"
 
 namespace weir::proxy::serve {
@@ -144,10 +146,10 @@ Server::~Server() {
   spdlog::info("weir ends: {}; {} requests, {} of them answered well", why_it_ends_, requests.all, requests.well);
 }
 
-/// Hands a connection to the loop with the least work, and counts it at once.
+/// Hands a connection to its loop.
 void Server::place(net::UniqueFd client) {
-  if (shared_.connections.fetch_add(1, std::memory_order_relaxed) >= most_connections_) {
-    shared_.connections.fetch_sub(1, std::memory_order_relaxed);
+  auto* const loop = place_connection(shared_, loops_, most_connections_);
+  if (loop == nullptr) {
     // A shard has one writer, its loop.
     asio::post(loops_.front()->context, [&shard = loops_.front()->shard] {
       shard.limit_hits[static_cast<std::size_t>(metrics::series::Limit::connections)].add();
@@ -157,13 +159,7 @@ void Server::place(net::UniqueFd client) {
     static_cast<void>(::send(client.get(), full.data(), full.size(), MSG_NOSIGNAL | MSG_DONTWAIT));
     return;
   }
-  const auto work = [](const std::unique_ptr<exchange::Loop>& loop) {
-    return loop->connections.load(std::memory_order_relaxed) + 4 * loop->streams.load(std::memory_order_relaxed);
-  };
-  auto& loop =
-      **std::min_element(loops_.begin(), loops_.end(), [&](const auto& a, const auto& b) { return work(a) < work(b); });
-  loop.connections.fetch_add(1, std::memory_order_relaxed);
-  asio::post(loop.context, [&loop, client = std::move(client)]() mutable { start_session(loop, std::move(client)); });
+  asio::post(loop->context, [loop, client = std::move(client)]() mutable { start_session(*loop, std::move(client)); });
 }
 
 void Server::await_signal() {
@@ -217,10 +213,11 @@ void Server::drain() {
 
 void Server::wait_for_streams(Clock::time_point until) {
   const auto left = shared_.connections.load();
-  const bool over = Clock::now() >= until;
-  if (left == 0 && !shared_.cutting.load()) why_it_ends_ += ", drained";
-  if (left == 0 || (over && shared_.cutting.load())) return context_.stop();
-  if (over) {
+  const bool cutting = shared_.cutting.load();
+  const auto step = drain_step(left, Clock::now() >= until, cutting);
+  if (left == 0 && !cutting) why_it_ends_ += ", drained";
+  if (step == DrainStep::stop) return context_.stop();
+  if (step == DrainStep::cut) {
     spdlog::warn("{} connections cut: limits.drain is over", left);
     why_it_ends_ += ", " + std::to_string(left) + " connections cut as limits.drain was over";
     return cut();

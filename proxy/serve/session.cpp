@@ -387,7 +387,6 @@ net::Awaitable<bool> Session::write(std::string text) {
 
 net::Awaitable<void> Session::linger() {
   client_->end_writing();
-  timed_out_ = false;  // With a 408 it was the request that timed out.
   deadline_ = Clock::now() + linger_time;
   for (std::size_t dropped = 0; dropped < linger_bytes;) {
     const auto ready = co_await readable();

@@ -85,6 +85,20 @@ TEST(Connect, ForWantOfADescriptorIsNoFailureOfTheReplica) {
   EXPECT_THAT(proxy.log_lines(), ElementsAre(HasSubstr(R"("outcome":"rejected")")));
 }
 
+TEST(Connect, ForWantOfSomethingOfWeirsOwnSaysOfWhat) {
+  for (const int error : {EMFILE, ENFILE, EADDRNOTAVAIL, ENOBUFS, ENOMEM}) {
+    ScriptedProxy proxy;
+    proxy.refuses_at_once[0] = error;
+    const auto client = proxy.client(post(chat(true)));
+    proxy.run();
+    const bool descriptors = error == EMFILE || error == ENFILE;
+    EXPECT_THAT(client->got,
+                AllOf(StartsWith("HTTP/1.1 503 "), HasSubstr(descriptors ? "no_descriptor" : "no_socket")));
+    EXPECT_EQ(proxy.limit_hits(Limit::descriptors), descriptors ? 1u : 0u) << error;
+    EXPECT_EQ(proxy.limit_hits(Limit::sockets), descriptors ? 0u : 1u) << error;
+  }
+}
+
 TEST(Connect, EndsWhenTheClientLeaves) {
   ScriptedProxy proxy;
   proxy.on_connect[0] = [](net::Peer&) {};

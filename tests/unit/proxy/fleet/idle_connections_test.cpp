@@ -108,6 +108,13 @@ TEST_F(Idle, KeepsNoneWhereNoneMayBeKept) {
   EXPECT_EQ(none.take(one, at(0)), nullptr);
 }
 
+TEST_F(Idle, ClosesTheOldestWhereFewerMayBeKeptFromNowOn) {
+  const auto oldest = put(one, 0), older = put(one, 1), young = put(one, 2);
+  idle.adopt(world_of(1));
+  EXPECT_TRUE(oldest->closed() && older->closed());
+  EXPECT_FALSE(young->closed());
+}
+
 TEST_F(Idle, ClosesThoseOfReplicasThatAreGone) {
   const auto stays = put(one, 0), goes = put(other, 0);
   states.pop_back();

@@ -38,8 +38,10 @@ TEST(SecondOpinions, AreBoundedAndTheOldestGoesFirst) {
     opinions.note({0, 404, std::to_string(i)}, Opinion::same, start + std::chrono::milliseconds(i));
   EXPECT_EQ(opinions.of({0, 404, "0"}, start), Opinion::none);
   EXPECT_EQ(opinions.of({0, 404, "1"}, start), Opinion::same);
-  opinions.note({0, 404, "1"}, Opinion::better, start);
-  EXPECT_EQ(opinions.of({0, 404, "2"}, start), Opinion::same) << "what is known already needs no room";
+  const auto youngest = std::to_string(SecondOpinions::most);
+  opinions.note({0, 404, youngest}, Opinion::better, start);
+  EXPECT_EQ(opinions.of({0, 404, youngest}, start), Opinion::better);
+  EXPECT_EQ(opinions.of({0, 404, "1"}, start), Opinion::same) << "what is known already needs no room";
 }
 
 }  // namespace

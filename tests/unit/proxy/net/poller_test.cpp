@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <malloc.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -191,6 +192,17 @@ TEST_F(Polling, NotesNothingOfWhoHadThePlaceBefore) {
   registration.reset();
   registration.emplace(poller, later.near.get());
   EXPECT_EQ(registration->noted(), 0u);
+}
+
+TEST_F(Polling, NeedsNoMoreMemoryHoweverManyRegistrationsEnd) {
+  const auto in_use = [] {
+    const auto heap = ::mallinfo2();
+    return heap.uordblks + heap.hblkhd;
+  };
+  { const Poller::Registration first(poller, -1); }
+  const auto before = in_use();
+  for (int i = 0; i < 10'000; ++i) const Poller::Registration next(poller, -1);
+  EXPECT_LT(in_use(), before + 10'000);
 }
 
 TEST_F(Polling, TellsAllOfManyMoreThanOneBatch) {

@@ -139,8 +139,7 @@ class ScriptedProxy {
   }
   /// Plays the loop's tick at this moment, and what follows from it.
   void tick(metrics::Moment now) {
-    loop.deadlines.tick(now);
-    loop.idle.drop_old(now);
+    loop.tick(now);
     run();
   }
   void tick_in(double seconds) { tick(Clock::now() + metrics::ticks(config::Seconds(seconds))); }
