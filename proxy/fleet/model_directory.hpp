@@ -8,13 +8,13 @@
 
 #include <atomic>
 #include <boost/asio/io_context.hpp>
-#include <functional>
 #include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "proxy/fleet/fleet.hpp"
+#include "proxy/fleet/model_asking.hpp"
 #include "proxy/fleet/published.hpp"
 #include "proxy/fleet/served_models.hpp"
 #include "proxy/http/head.hpp"
@@ -35,22 +35,6 @@ struct KnownModels {
       keyed;  ///< They want a client's credential, and stand in the order of the file.
   ServedModels served;
   std::string text;  ///< It is the answer to GET /v1/models.
-};
-
-/// Ends a round of questions early, because its client has left or weir stops. It is used on the loop's thread.
-class Halt {
- public:
-  void call() {
-    called_ = true;
-    if (stop_) stop_();
-  }
-  bool called() const { return called_; }
-  /// Sets what ends the current round; nothing once there is none.
-  void stops(std::function<void()> what) { stop_ = std::move(what); }
-
- private:
-  std::function<void()> stop_;
-  bool called_ = false;
 };
 
 class ModelDirectory {

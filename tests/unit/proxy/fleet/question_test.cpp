@@ -26,7 +26,7 @@ struct Noting final : AnswerReader {
 };
 
 /// Reads an answer that comes in pieces of this size; what arrived() says of the last one, if it says something.
-std::optional<Asked> read(ReplicaAnswer& answer, std::string_view bytes, std::size_t piece) {
+std::optional<QuestionResult> read(ReplicaAnswer& answer, std::string_view bytes, std::size_t piece) {
   for (; !bytes.empty(); bytes.remove_prefix(std::min(piece, bytes.size()))) {
     std::string buffer(bytes.substr(0, piece));
     const auto size = buffer.size();
@@ -63,7 +63,7 @@ TEST(ReplicaAnswer, IsWholeWhereItsFramingEndsBehindInterimHeads) {
                           "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello",
                           piece);
     ASSERT_TRUE(end);
-    EXPECT_EQ(end->end, AskingEnd::answered);
+    EXPECT_EQ(end->end, QuestionEnd::answered);
     EXPECT_EQ(reader.status, 200u);
     EXPECT_EQ(reader.text, "hello");
     EXPECT_TRUE(reader.whole && reader.framed);
@@ -83,7 +83,7 @@ TEST(ReplicaAnswer, IsEndedByTheCloseOnlyWhereNothingElseEndsIt) {
       Noting reader;
       ReplicaAnswer answer(reader, {});
       EXPECT_FALSE(read(answer, row.bytes, piece));
-      EXPECT_EQ(answer.closed({}).end, row.whole ? AskingEnd::answered : AskingEnd::failed) << row.bytes;
+      EXPECT_EQ(answer.closed({}).end, row.whole ? QuestionEnd::answered : QuestionEnd::failed) << row.bytes;
       EXPECT_EQ(reader.text, "hello");
       EXPECT_EQ(reader.whole, row.whole) << row.bytes;
       EXPECT_FALSE(reader.framed);
@@ -94,7 +94,7 @@ TEST(ReplicaAnswer, IsNoneWhereTheConnectionClosesWithinTheHead) {
   Noting reader;
   ReplicaAnswer answer(reader, {});
   EXPECT_FALSE(read(answer, "HTTP/1.1 200 OK\r\nContent-Le", 1000));
-  EXPECT_EQ(answer.closed({}).end, AskingEnd::failed);
+  EXPECT_EQ(answer.closed({}).end, QuestionEnd::failed);
   EXPECT_EQ(reader.status, 0u);
   EXPECT_EQ(reader.ends, 0);
 }
@@ -109,7 +109,7 @@ TEST(ReplicaAnswer, FailsWhereItIsNoHttpOrTooLong) {
     ReplicaAnswer answer(reader, {});
     const auto end = read(answer, bytes, 5000);
     ASSERT_TRUE(end) << bytes.substr(0, 60);
-    EXPECT_EQ(end->end, AskingEnd::failed) << bytes.substr(0, 60);
+    EXPECT_EQ(end->end, QuestionEnd::failed) << bytes.substr(0, 60);
     EXPECT_FALSE(reader.whole);
   }
 }
