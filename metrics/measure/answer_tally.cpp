@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "metrics/prefetch.hpp"
+
 namespace weir::metrics::measure {
 
 namespace {
@@ -28,6 +30,8 @@ void AnswerTally::read(Moment at) {
   backlog_ = std::exchange(backlog_next_, false);
   if (backlog_) ++pauses_;
 }
+
+void AnswerTally::approach() const { prefetch(answer_.gaps.bins().data(), answer_.gaps.bins().size_bytes()); }
 
 void AnswerTally::unparsed(series::Unparsed why) {
   answer_.unparsed = true;

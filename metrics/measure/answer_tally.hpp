@@ -44,6 +44,11 @@ class AnswerTally {
   /// marker.
   void end(bool whole, bool framed, bool by_framing, Moment at);
 
+  /// Prefetches what an event will touch beside the tally itself.
+  void approach() const;
+  /// Returns the address behind which few events touch anything.
+  const void* rarely_used() const { return &answer_.end; }
+
   std::optional<Moment> last_read() const { return last_read_; }
   bool refused() const { return refused_; }
   /// True if every choice that the event names had finished before it.

@@ -3,8 +3,15 @@
 #include <algorithm>
 #include <optional>
 
+#include "metrics/measure/answer_tally.hpp"
+#include "metrics/prefetch.hpp"
 #include "metrics/series/shard.hpp"
+#include "metrics/wire/answer/json_answer.hpp"
 #include "metrics/wire/dialects/dialect.hpp"
+#include "metrics/wire/stream/envelope.hpp"
+#include "metrics/wire/stream/outlet.hpp"
+#include "metrics/wire/stream/sse.hpp"
+#include "metrics/wire/stream/whole_text.hpp"
 
 namespace weir::metrics::measure {
 
@@ -35,15 +42,45 @@ BodyForm body_form(Api api, unsigned status, std::string_view content_type, bool
   return wire::dialect_of(api).framing == wire::Framing::lines ? BodyForm::lines : BodyForm::sse;
 }
 
+struct StreamMeter::State {
+  State(const Options& wanted, series::ReplicaShard& shard)
+      : options(wanted),
+        framer(carry_limit, wanted.form == BodyForm::lines ? wire::Framing::lines : wire::Framing::events),
+        tally(shard, wanted.choices, wanted.prompts, wanted.received, wanted.sent) {
+    if (options.form == BodyForm::json) json = std::make_unique<wire::JsonAnswer>();
+    strip = options.form == BodyForm::sse && (options.strip_usage || options.strip_timings);
+    tally.engine(*options.engine);
+    if (options.coded) tally.unparsed(series::Unparsed::coded_body);
+  }
+
+  bool framed() const { return options.form == BodyForm::sse || options.form == BodyForm::lines; }
+  void read_data(std::string_view data, wire::EventFacts& facts);
+  void read_events(std::string_view body, Moment at);
+  void read_event(const wire::SseEvent& event, Moment at);
+  bool end_events(Moment at);
+  std::string_view unasked_member(std::string_view data, const wire::EventFacts& facts) const;
+  void take_out(const wire::SseEvent& event, const wire::EventFacts& facts);
+
+  // The members that every event touches come first: approach() prefetches that much.
+  std::string_view passed;  // It is the read itself where nothing is taken out.
+  AnswerTally::ReadCounts counts;
+  Options options;
+  std::unique_ptr<wire::JsonAnswer> json;
+  bool strip = false;
+  bool any_bytes = false;
+  bool pending_cut = false;  // The last event, which has no blank line yet, was the usage event.
+  wire::Envelope envelope;
+  wire::Outlet outlet{hold_limit};
+  wire::SseFramer framer;
+  AnswerTally tally;
+  wire::WholeText whole_text;
+  std::string pending_rest;  // It holds the rest of the last event, which has no blank line yet, if part of that event
+                             // was taken out.
+};
+
 StreamMeter::StreamMeter(const Options& options, series::ReplicaShard& shard)
-    : options_(options),
-      json_(options.form == BodyForm::json ? std::make_unique<wire::JsonAnswer>() : nullptr),
-      strip_(options.form == BodyForm::sse && (options.strip_usage || options.strip_timings)),
-      framer_(carry_limit, options.form == BodyForm::lines ? wire::Framing::lines : wire::Framing::events),
-      tally_(shard, options.choices, options.prompts, options.received, options.sent) {
-  tally_.engine(*options.engine);
-  if (options.coded) tally_.unparsed(series::Unparsed::coded_body);
-}
+    : state_(std::make_unique<State>(options, shard)) {}
+StreamMeter::~StreamMeter() = default;
 
 namespace {
 
@@ -57,25 +94,25 @@ wire::EventFacts& blank_facts() {
 }  // namespace
 
 /// Reads an event that has another shape than the one before it.
-void StreamMeter::read_data(std::string_view data, wire::EventFacts& facts) {
-  wire::read_event(options_.api, data, facts);
-  if (facts.whole_text) whole_text_.subtract_seen(facts);
-  if (options_.choices > 1 && !facts.choices.empty() && wire::dialect_of(options_.api).marks_each_prompt)
+void StreamMeter::State::read_data(std::string_view data, wire::EventFacts& facts) {
+  wire::read_event(options.api, data, facts);
+  if (facts.whole_text) whole_text.subtract_seen(facts);
+  if (options.choices > 1 && !facts.choices.empty() && wire::dialect_of(options.api).marks_each_prompt)
     facts.marker = false;
-  if (facts.engine) tally_.engine(*facts.engine);
-  if (facts.bare_usage && tally_.finished_before(facts)) facts.take_for_usage_event();
+  if (facts.engine) tally.engine(*facts.engine);
+  if (facts.bare_usage && tally.finished_before(facts)) facts.take_for_usage_event();
 }
 
-void StreamMeter::read_event(const wire::SseEvent& event, Moment at) {
+void StreamMeter::State::read_event(const wire::SseEvent& event, Moment at) {
   wire::EventFacts& facts = blank_facts();
   if (event.too_long) {
-    tally_.unparsed(series::Unparsed::event_too_long);
-  } else if (!envelope_.match(event.data, facts)) {
+    tally.unparsed(series::Unparsed::event_too_long);
+  } else if (!envelope.match(event.data, facts)) {
     read_data(event.data, facts);
-    envelope_.remember(event.data, facts);
+    envelope.remember(event.data, facts);
   }
-  tally_.event(facts, at, counts_);
-  if (strip_ && outlet_.may_cut(event)) take_out(event, facts);
+  tally.event(facts, at, counts);
+  if (strip && outlet.may_cut(event)) take_out(event, facts);
 }
 
 /// Returns an object's member with its comma: the comma before it, or else the one behind it.
@@ -91,107 +128,115 @@ static std::string_view with_comma(std::string_view data, std::string_view membe
 }
 
 /// Returns the member that only weir asked for, with its comma; empty if there is none.
-std::string_view StreamMeter::unasked_member(std::string_view data, const wire::EventFacts& facts) const {
-  const std::string_view member = options_.strip_continuous_usage ? facts.usage_member
-                                  : options_.strip_timings        ? facts.timings_member
-                                                                  : std::string_view();
+std::string_view StreamMeter::State::unasked_member(std::string_view data, const wire::EventFacts& facts) const {
+  const std::string_view member = options.strip_continuous_usage ? facts.usage_member
+                                  : options.strip_timings        ? facts.timings_member
+                                                                 : std::string_view();
   // The parser accepts some broken JSON. What is taken out has to be a whole value, or more would go with it.
   if (member.empty() || !wire::whole_event(member.substr(member.find('{')))) return {};
   return with_comma(data, member);
 }
 
-void StreamMeter::take_out(const wire::SseEvent& event, const wire::EventFacts& facts) {
-  if (facts.usage_only && options_.strip_usage) return outlet_.cut(event, framer_);
+void StreamMeter::State::take_out(const wire::SseEvent& event, const wire::EventFacts& facts) {
+  if (facts.usage_only && options.strip_usage) return outlet.cut(event, framer);
   if (!event.data_begin) return;
   const std::string_view member = unasked_member(event.data, facts);
   if (member.empty()) return;
-  outlet_.cut(*event.data_begin + static_cast<std::uint64_t>(member.data() - event.data.data()), member.size(),
-              framer_);
+  outlet.cut(*event.data_begin + static_cast<std::uint64_t>(member.data() - event.data.data()), member.size(), framer);
 }
 
-void StreamMeter::read_events(std::string_view body, Moment at) {
-  framer_.feed(body);
-  if (strip_) outlet_.begin(body, framer_);
+void StreamMeter::State::read_events(std::string_view body, Moment at) {
+  framer.feed(body);
+  if (strip) outlet.begin(body, framer);
   wire::SseEvent event;
-  while (framer_.next(event)) read_event(event, at);
-  if (strip_) outlet_.finish(framer_);
+  while (framer.next(event)) read_event(event, at);
+  if (strip) outlet.finish(framer);
 }
 
 StreamMeter::Read StreamMeter::arrived(std::span<const char> body, Moment at) {
-  counts_ = {};
-  passed_ = {body.data(), body.size()};
+  State& s = *state_;
+  s.counts = {};
+  s.passed = {body.data(), body.size()};
   if (!body.empty()) {
-    any_bytes_ = true;
-    tally_.read(at);
+    s.any_bytes = true;
+    s.tally.read(at);
   }
-  if (is_stream()) read_events(passed_, at);
-  if (json_) json_->feed(passed_);
+  if (s.framed()) s.read_events(s.passed, at);
+  if (s.json) s.json->feed(s.passed);
 
   Read read;
-  if (strip_) {
-    read.forward = outlet_.spans();
+  if (s.strip) {
+    read.forward = s.outlet.spans();
   } else if (!body.empty()) {
-    read.forward = {&passed_, 1};
+    read.forward = {&s.passed, 1};
   }
-  read.events = counts_.events;
-  read.token_events = counts_.token_events;
-  read.tokens = counts_.tokens;
-  read.first_token = counts_.first_token;
+  read.events = s.counts.events;
+  read.token_events = s.counts.token_events;
+  read.tokens = s.counts.tokens;
+  read.first_token = s.counts.first_token;
   return read;
 }
 
-void StreamMeter::paused() { tally_.paused(); }
+void StreamMeter::approach(int step) const {
+  if (step == 2) return prefetch(state_.get(), state_->tally.rarely_used());
+  state_->tally.approach();
+  state_->envelope.approach();
+}
 
-bool StreamMeter::has_event() const { return is_stream() ? tally_.answer().events > 0 : any_bytes_; }
+void StreamMeter::paused() { state_->tally.paused(); }
 
-bool StreamMeter::refused() const { return json_ ? json_->error() : tally_.refused(); }
+bool StreamMeter::has_event() const { return state_->framed() ? state_->tally.answer().events > 0 : state_->any_bytes; }
 
-bool StreamMeter::complete() const { return json_ ? json_->whole() : tally_.marker(); }
+bool StreamMeter::refused() const { return state_->json ? state_->json->error() : state_->tally.refused(); }
+
+bool StreamMeter::complete() const { return state_->json ? state_->json->whole() : state_->tally.marker(); }
 
 bool StreamMeter::at_event_boundary() const {
-  if (!is_stream()) return false;
-  return strip_ ? !outlet_.inside_event(framer_) : framer_.position() == framer_.block_begin();
+  const State& s = *state_;
+  if (!s.framed()) return false;
+  return s.strip ? !s.outlet.inside_event(s.framer) : s.framer.position() == s.framer.block_begin();
 }
 
 /// Counts an event without a blank line if nothing can be missing from it. Returns false if something is missing.
-bool StreamMeter::end_events(Moment at) {
-  const auto data = framer_.pending();
+bool StreamMeter::State::end_events(Moment at) {
+  const auto data = framer.pending();
   if (!data) return true;
   if (!wire::whole_event(*data)) return false;
   wire::EventFacts& facts = blank_facts();
   read_data(*data, facts);
-  tally_.event(facts, tally_.last_read().value_or(at), counts_);
-  if (!strip_ || outlet_.inside_event(framer_)) return true;
-  pending_cut_ = facts.usage_only && options_.strip_usage;
-  const std::string_view held = outlet_.held(framer_);
+  tally.event(facts, tally.last_read().value_or(at), counts);
+  if (!strip || outlet.inside_event(framer)) return true;
+  pending_cut = facts.usage_only && options.strip_usage;
+  const std::string_view held = outlet.held(framer);
   const std::string_view member = unasked_member(*data, facts);
   const std::size_t line = held.find(*data);
   if (member.empty() || line == std::string_view::npos) return true;
   const std::size_t from = line + static_cast<std::size_t>(member.data() - data->data());
-  pending_rest_.assign(held.substr(0, from)).append(held.substr(from + member.size()));
+  pending_rest.assign(held.substr(0, from)).append(held.substr(from + member.size()));
   return true;
 }
 
 std::string_view StreamMeter::ended(bool whole, bool framed, Moment at) {
-  const wire::StreamEnd end = wire::dialect_of(options_.api).end;
-  bool by_framing = options_.form == BodyForm::opaque || end != wire::StreamEnd::marker;
+  State& s = *state_;
+  const wire::StreamEnd end = wire::dialect_of(s.options.api).end;
+  bool by_framing = s.options.form == BodyForm::opaque || end != wire::StreamEnd::marker;
   // Where only the close marks the end, JSON that is cut off shows that the close came too early.
-  if (is_stream() && whole && !end_events(at) && !framed && end == wire::StreamEnd::whole_json) by_framing = false;
-  if (json_) {
-    wire::JsonAnswerFacts facts = json_->facts();
-    if (!facts.prompt_tokens) facts.prompt_tokens = options_.engine->prompt_tokens;
-    if (!facts.completion_tokens) facts.completion_tokens = options_.engine->output_tokens;
-    tally_.engine(facts.engine);
-    tally_.json(facts);
-    if (json_->broken() || (whole && !json_->whole())) tally_.unparsed(series::Unparsed::broken_json);
+  if (s.framed() && whole && !s.end_events(at) && !framed && end == wire::StreamEnd::whole_json) by_framing = false;
+  if (s.json) {
+    wire::JsonAnswerFacts facts = s.json->facts();
+    if (!facts.prompt_tokens) facts.prompt_tokens = s.options.engine->prompt_tokens;
+    if (!facts.completion_tokens) facts.completion_tokens = s.options.engine->output_tokens;
+    s.tally.engine(facts.engine);
+    s.tally.json(facts);
+    if (s.json->broken() || (whole && !s.json->whole())) s.tally.unparsed(series::Unparsed::broken_json);
     // Where only the close marks the end, a document that is cut off is not complete.
-    by_framing = framed || json_->whole() || json_->broken();
+    by_framing = framed || s.json->whole() || s.json->broken();
   }
-  tally_.end(whole, framed, by_framing, at);
-  if (!strip_ || !whole || pending_cut_) return {};
-  return pending_rest_.empty() ? outlet_.held(framer_) : std::string_view(pending_rest_);
+  s.tally.end(whole, framed, by_framing, at);
+  if (!s.strip || !whole || s.pending_cut) return {};
+  return s.pending_rest.empty() ? s.outlet.held(s.framer) : std::string_view(s.pending_rest);
 }
 
-const record::Answer& StreamMeter::answer() const { return tally_.answer(); }
+const record::Answer& StreamMeter::answer() const { return state_->tally.answer(); }
 
 }  // namespace weir::metrics::measure

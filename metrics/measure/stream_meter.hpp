@@ -2,28 +2,23 @@
 //
 // Each attempt has one meter, on one thread. The meter keeps at most `carry_limit` bytes of an unfinished event, and
 // nothing between events. It reads no clock and owns no socket. Any split of a body gives the same Answer, except for
-// the moments, which are those of the reads. All that an event touches lies in the meter itself, except for the bins of
-// the gaps: see GapSketch.
+// the moments, which are those of the reads.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
-#include <string>
 #include <string_view>
 
-#include "metrics/measure/answer_tally.hpp"
 #include "metrics/moment.hpp"
 #include "metrics/record/answer.hpp"
-#include "metrics/series/shard.hpp"
 #include "metrics/vocabulary.hpp"
-#include "metrics/wire/answer/json_answer.hpp"
 #include "metrics/wire/request/edits.hpp"
-#include "metrics/wire/stream/envelope.hpp"
-#include "metrics/wire/stream/outlet.hpp"
-#include "metrics/wire/stream/sse.hpp"
-#include "metrics/wire/stream/whole_text.hpp"
+
+namespace weir::metrics::series {
+class ReplicaShard;
+}
 
 namespace weir::metrics::measure {
 
@@ -85,12 +80,16 @@ class StreamMeter {
 
   /// `shard` takes what is known at once: TTFT, chunk gaps, ITL where k is on the wire, and output tokens.
   StreamMeter(const Options& options, series::ReplicaShard& shard);
+  ~StreamMeter();
   StreamMeter(const StreamMeter&) = delete;
   StreamMeter& operator=(const StreamMeter&) = delete;
 
   /// Takes the body bytes of one read, without framing, that arrived at `at`. If a read's bytes come in several spans
   /// (chunked framing), each span is a call with the same `at`; `reads` counts them once.
   Read arrived(std::span<const char> body, Moment at);
+
+  /// Says that a read will be given soon. Prefetches what that read will touch, in two steps, 2 and then 1.
+  void approach(int step) const;
 
   /// Says that reading was paused for a slow client. The next read brings what gathered meanwhile, so gaps that end in
   /// it are not observed.
@@ -116,27 +115,8 @@ class StreamMeter {
   const record::Answer& answer() const;
 
  private:
-  bool is_stream() const { return options_.form == BodyForm::sse || options_.form == BodyForm::lines; }
-  void read_data(std::string_view data, wire::EventFacts& facts);
-  void read_events(std::string_view body, Moment at);
-  void read_event(const wire::SseEvent& event, Moment at);
-  bool end_events(Moment at);
-  std::string_view unasked_member(std::string_view data, const wire::EventFacts& facts) const;
-  void take_out(const wire::SseEvent& event, const wire::EventFacts& facts);
-
-  std::string_view passed_;  // The read itself, where nothing is taken out.
-  AnswerTally::ReadCounts counts_;
-  const Options options_;
-  const std::unique_ptr<wire::JsonAnswer> json_;
-  const bool strip_;
-  bool any_bytes_ = false;
-  bool pending_cut_ = false;  // The last event, without blank line, was the usage event.
-  wire::Envelope envelope_;
-  wire::Outlet outlet_{hold_limit};
-  wire::SseFramer framer_;
-  AnswerTally tally_;
-  wire::WholeText whole_text_;
-  std::string pending_rest_;  // What is left of the last event, without blank line, if part of it was taken out.
+  struct State;
+  std::unique_ptr<State> state_;
 };
 
 }  // namespace weir::metrics::measure

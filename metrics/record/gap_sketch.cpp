@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
-#include <utility>
 
 namespace weir::metrics::record {
 
@@ -11,7 +10,6 @@ namespace {
 
 constexpr std::uint64_t unit = 1000;  // The lower edge of bin 1 is so many nanoseconds.
 constexpr std::uint64_t per_octave = 64;
-constexpr std::size_t bins_in_a_step = 4;
 constexpr std::uint64_t longest = std::uint64_t{1} << 56;  // Two years are the longest gap; this keeps the arithmetic
                                                            // below in 64 bits.
 
@@ -39,38 +37,19 @@ Nanoseconds GapSketch::middle_of(std::uint16_t bin) {
 }
 
 void GapSketch::add(Nanoseconds gap, std::uint32_t count) {
-  nanoseconds_ += static_cast<std::uint64_t>(std::max(gap.count(), Nanoseconds::rep{0})) * count;
   const std::uint16_t index = bin_of(gap);
-  if (count != 1) return count_in(index, count);
-  noted_[notes_++] = index;
-  if (notes_ == noted_.size()) count_noted();
-}
-
-void GapSketch::count_noted() {
-  for (; notes_ > 0; --notes_) count_in(noted_[notes_ - 1], 1);
-}
-
-void GapSketch::count_in(std::uint16_t index, std::uint32_t count) {
   const auto at = std::lower_bound(bins_.begin(), bins_.end(), index,
                                    [](const Bin& bin, std::uint16_t wanted) { return bin.index < wanted; });
+  nanoseconds_ += static_cast<std::uint64_t>(std::max(gap.count(), Nanoseconds::rep{0})) * count;
   if (at != bins_.end() && at->index == index) {
     at->count += count;
-    return;
+  } else {
+    bins_.insert(at, Bin{index, count});
   }
-  const auto place = at - bins_.begin();
-  // Every stream under way has such a vector: one that doubled would be half empty in many of them.
-  if (bins_.size() == bins_.capacity()) bins_.reserve(bins_.size() + bins_in_a_step);
-  bins_.insert(bins_.begin() + place, Bin{index, count});
-}
-
-std::vector<GapSketch::Bin> GapSketch::bins() const {
-  GapSketch all = *this;
-  all.count_noted();
-  return std::move(all.bins_);
 }
 
 std::uint64_t GapSketch::count() const {
-  std::uint64_t sum = notes_;
+  std::uint64_t sum = 0;
   for (const Bin& bin : bins_) sum += bin.count;
   return sum;
 }

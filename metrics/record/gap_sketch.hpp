@@ -1,12 +1,9 @@
 // Keeps the gaps of one stream in little memory: sorted log-linear bins with counts, and their exact sum
 // (MEASUREMENT.md, section 1).
-//
-// The bins lie on the heap, in memory that is cold when a stream's next token comes. So a gap is first noted in the
-// sketch itself, and 32 notes are put into the bins together.
 #pragma once
 
-#include <array>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "metrics/moment.hpp"
@@ -27,17 +24,12 @@ class GapSketch {
   std::uint64_t count() const;
   /// The exact sum of all gaps. A bin's middle differs from the gaps in it by up to 0.8 %.
   std::uint64_t nanoseconds() const { return nanoseconds_; }
-  std::vector<Bin> bins() const;  ///< They are sorted by index.
+  std::span<const Bin> bins() const { return bins_; }  ///< They are sorted by index.
 
   static std::uint16_t bin_of(Nanoseconds gap);
   static Nanoseconds middle_of(std::uint16_t bin);  ///< Returns the geometric middle of a bin.
 
  private:
-  void count_in(std::uint16_t index, std::uint32_t count);
-  void count_noted();
-
-  std::array<std::uint16_t, 32> noted_{};  // The bins of the latest gaps, which are not counted in bins_ yet.
-  std::uint32_t notes_ = 0;
   std::vector<Bin> bins_;
   std::uint64_t nanoseconds_ = 0;
 };

@@ -104,7 +104,7 @@ void ReplicaShard::settle_served(const record::RequestRecord& record) {
 /// Gaps whose tokens were known on the wire are already in inter_token_latency.
 void ReplicaShard::settle_gaps(const record::RequestRecord& record, bool whole) {
   const record::Answer& answer = record.answer;
-  if (!record.facts.stream || answer.gaps.count() == 0 || answer.tokens_per_event == TokensPerEvent::wire) return;
+  if (!record.facts.stream || answer.gaps.bins().empty() || answer.tokens_per_event == TokensPerEvent::wire) return;
   if (!whole || answer.tokens_per_event != TokensPerEvent::settled) {
     itl_unknown_requests.add();
     return;

@@ -76,6 +76,10 @@ class AttemptMachine {
   void paused() {
     if (meter_) meter_->paused();
   }
+  /// Says that a read will soon be passed on: see Watcher::approach.
+  void approach(int ahead) const {
+    if (meter_) meter_->approach(ahead);
+  }
 
   State state() const { return state_; }
   /// Returns when the replica has taken too long.

@@ -37,6 +37,7 @@ class ClientWatch final : net::Watcher {
 
  private:
   void ready(std::uint32_t tag, std::uint32_t events) override;
+  void approach(std::uint32_t, int) const override {}
 
   net::Channel& channel_;
   std::string& unread_;

@@ -151,16 +151,17 @@ net::Awaitable<void> Exchange::attempt(const fleet::ReplicaRuntime& replica) {
   std::uint64_t body_length = 0;
   auto request = relay_request(replica, asked, body_length);
   auto& shard = replica.series->shard(loop_.index);
-  Relay relay(loop_, client_, std::move(connection.channel), connection.reused, std::move(request),
-              attempt_options(replica, asked, connection.reused), std::move(lease_), shard);
+  Attempt attempt(attempt_options(replica, asked, connection.reused), std::move(lease_), shard);
+  Relay relay(loop_, client_, std::move(connection.channel), connection.reused, std::move(request), attempt,
+              world_->settings.limits);
   const bool injected = asked != metrics::wire::Ask::nothing;
   for (bool done = false; !done;) {
     const auto news = co_await relay.run(net::use_awaitable);
-    if (news == RelayNews::undecided) decide(relay, replica, injected);
-    if (news == RelayNews::accepted) accepted(replica, relay.attempt().status(), injected);
+    if (news == RelayNews::undecided) decide(attempt, relay, replica, injected);
+    if (news == RelayNews::accepted) accepted(replica, attempt.status(), injected);
     done = news == RelayNews::done;
   }
-  if (relay.attempt().sent_at()) shard.bytes[0].add(body_length);
+  if (attempt.sent_at()) shard.bytes[0].add(body_length);
   if (auto left = relay.take_connection())
     loop_.idle.put(*replica.state, std::move(left), std::chrono::steady_clock::now());
   result_ = std::make_unique<AttemptResult>(relay.take_result());
@@ -174,8 +175,7 @@ void Exchange::not_begun(int error) {
 }
 
 /// Decides what to do with an error answer that is too large or too slow to keep.
-void Exchange::decide(Relay& relay, const fleet::ReplicaRuntime& replica, bool injected) {
-  const Attempt& attempt = relay.attempt();
+void Exchange::decide(Attempt& attempt, Relay& relay, const fleet::ReplicaRuntime& replica, bool injected) {
   if (attempt.state() != Attempt::State::undecided) return;  // The client has left meanwhile.
   asks_another_ = asks_another(replica, attempt.status());
   if (*asks_another_ || best_) {

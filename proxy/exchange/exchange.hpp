@@ -50,7 +50,7 @@ class Exchange {
   Relay::Request relay_request(const fleet::ReplicaRuntime& replica, metrics::wire::Ask& asked,
                                std::uint64_t& body_length);
   Attempt::Options attempt_options(const fleet::ReplicaRuntime& replica, metrics::wire::Ask asked, bool reused);
-  void decide(Relay& relay, const fleet::ReplicaRuntime& replica, bool injected);
+  void decide(Attempt& attempt, Relay& relay, const fleet::ReplicaRuntime& replica, bool injected);
   void accepted(const fleet::ReplicaRuntime& replica, unsigned status, bool injected);
 
   // These decide what follows from an attempt.

@@ -2,6 +2,7 @@
 
 #include <cerrno>
 
+#include "metrics/prefetch.hpp"
 #include "metrics/ticks.hpp"
 
 namespace weir::proxy::exchange {
@@ -16,14 +17,13 @@ constexpr int looks_a_stall = 4;
 }  // namespace
 
 Relay::Relay(Loop& loop, ClientWatch& client, std::unique_ptr<net::Channel> replica, bool connected, Request request,
-             const Attempt::Options& attempt, balancer::Lease lease, metrics::series::ReplicaShard& shard)
+             Attempt& attempt, const config::Limits& limits)
     : loop_(loop),
       client_(client),
-      to_client_(client.channel()),
-      attempt_(attempt, std::move(lease), shard),
       replica_(std::move(replica)),
       request_(std::move(request)),
-      limits_(attempt.replica.limits),
+      attempt_(attempt),
+      limits_(limits),
       connected_(connected) {}
 
 Relay::~Relay() {
@@ -74,8 +74,17 @@ void Relay::ready(std::uint32_t, std::uint32_t events) {
   if ((events & (EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0) read_replica();
 }
 
-net::Watcher::Hot Relay::hot() const {
-  return {.block = std::as_bytes(std::span(this, 1)), .beside = {replica_.get(), &to_client_}};
+void Relay::approach(std::uint32_t, int ahead) const {
+  if (ahead == farthest_ahead) {
+    metrics::prefetch(*this);
+    metrics::prefetch(attempt_);
+    return;
+  }
+  if (ahead == farthest_ahead - 1) {
+    metrics::prefetch(replica_.get(), metrics::cache_line);
+    metrics::prefetch(&client_.channel(), metrics::cache_line);
+  }
+  attempt_.approach(ahead);
 }
 
 void Relay::connected() {
@@ -145,7 +154,7 @@ void Relay::deliver() {
   const bool caught_up = pending_.empty();
   if (caught_up) {
     while (!spans.empty()) {
-      auto sent = to_client_.write(spans, offset);
+      auto sent = client_.channel().write(spans, offset);
       if (sent < 0) {
         if (errno != EAGAIN && errno != EINTR) return client_gone();
         break;
@@ -173,21 +182,21 @@ void Relay::deliver() {
   }
   if (done_) return;
   if (attempt_.state() == Attempt::State::undecided) return tell(RelayNews::undecided);
-  if (attempt_.accepted() && span_ == request_.spans.size() && request_.head != nullptr) {
-    std::string().swap(*std::exchange(request_.head, nullptr));
-    std::string().swap(*std::exchange(request_.body, nullptr));
+  if (attempt_.accepted() && span_ == request_.spans.size() && !request_.head->empty()) {
+    std::string().swap(*request_.head);
+    std::string().swap(*request_.body);
   }
 }
 
 void Relay::progressed(Moment now) {
   progress_ = looked_ = now;
-  unacknowledged_ = to_client_.unacknowledged();
+  unacknowledged_ = client_.channel().unacknowledged();
 }
 
 /// True if the client has taken nothing for limits.client_stall. Its socket turns writable only when much of what the
 /// kernel holds has gone; the bytes left there show sooner who stands still.
 bool Relay::stalled(Moment now) {
-  const int left = to_client_.unacknowledged();
+  const int left = client_.channel().unacknowledged();
   if (left < unacknowledged_) progress_ = now;
   unacknowledged_ = left;
   looked_ = now;
@@ -197,7 +206,7 @@ bool Relay::stalled(Moment now) {
 void Relay::flush_pending() {
   while (pending_offset_ < pending_.size()) {
     const std::string_view rest = pending_;
-    const auto sent = to_client_.write({&rest, 1}, pending_offset_);
+    const auto sent = client_.channel().write({&rest, 1}, pending_offset_);
     if (sent < 0) {
       if (errno != EAGAIN && errno != EINTR) client_gone();
       break;

@@ -2,8 +2,7 @@
 // is one composed operation that the exchange awaits, over any kind of channel.
 //
 // The client is watched all the time. The handler that sees it leave closes the replica's connection, in every phase.
-// Only the loop's thread uses it. No token allocates. All that a token touches of its stream lies in the relay itself:
-// it holds the attempt and its meter by value, and the poller prefetches the whole.
+// Only the loop's thread uses it. No token allocates.
 #pragma once
 
 #include <boost/asio/async_result.hpp>
@@ -29,13 +28,13 @@ class Relay final : net::Watcher, net::Timed, ClientWatch::Listener {
  public:
   struct Request {
     std::vector<std::string_view> spans;  ///< They are head and body as they go out.
-    std::string* head;                    ///< It is freed with the body once they are sent and no retry can follow;
-    std::string* body;                    ///< both are null from then on.
+    std::string* head;                    ///< It is freed with the body once they are sent and no retry can follow.
+    std::string* body;
   };
 
   /// `replica` is an idle connection, or one that has begun to connect (`connected` false).
   Relay(Loop& loop, ClientWatch& client, std::unique_ptr<net::Channel> replica, bool connected, Request request,
-        const Attempt::Options& attempt, balancer::Lease lease, metrics::series::ReplicaShard& shard);
+        Attempt& attempt, const config::Limits& limits);
   ~Relay();
   Relay(const Relay&) = delete;
   Relay& operator=(const Relay&) = delete;
@@ -56,7 +55,6 @@ class Relay final : net::Watcher, net::Timed, ClientWatch::Listener {
   void leave_error();
   void relay_error();
 
-  const Attempt& attempt() const { return attempt_; }
   /// Returns the result, once the attempt has ended.
   AttemptResult take_result();
   /// Returns the replica's connection, if it may serve again.
@@ -67,7 +65,7 @@ class Relay final : net::Watcher, net::Timed, ClientWatch::Listener {
   void start();
   void tell(RelayNews news);
   void ready(std::uint32_t tag, std::uint32_t events) override;
-  Hot hot() const override;
+  void approach(std::uint32_t tag, int ahead) const override;
   Moment deadline() const override;
   void deadline_passed(Moment now) override;
 
@@ -87,10 +85,9 @@ class Relay final : net::Watcher, net::Timed, ClientWatch::Listener {
 
   Loop& loop_;
   ClientWatch& client_;
-  net::Channel& to_client_;  ///< The watch's, without the way through it.
-  Attempt attempt_;
   std::unique_ptr<net::Channel> replica_;
   Request request_;
+  Attempt& attempt_;
   const config::Limits& limits_;
   net::Completion<RelayNews> completion_;
 

@@ -35,6 +35,7 @@ class ChannelWait final : Watcher {
   void ready(std::uint32_t, std::uint32_t events) override {
     if ((events & events_) != 0) cancel();
   }
+  void approach(std::uint32_t, int) const override {}
 
   Channel& channel_;
   std::uint32_t events_ = 0;

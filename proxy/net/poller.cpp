@@ -10,13 +10,10 @@
 #include <cerrno>
 #include <utility>
 
-#include "proxy/net/prefetch.hpp"
+#include "metrics/prefetch.hpp"
 
 namespace weir::proxy::net {
 namespace {
-
-/// How many others have their turn between the asking for a watcher's memory and its own turn.
-constexpr int turns_ahead = 3;
 
 int make_set() {
   const int fd = ::epoll_create1(EPOLL_CLOEXEC);
@@ -53,22 +50,15 @@ void Poller::drain() {
   // After a full batch Asio gets its turn, so that timers and posts wait for at most half a millisecond of tokens. The
   // wait reports the rest.
   const int count = ::epoll_wait(set_.get(), events.data(), static_cast<int>(events.size()), 0);
-  const auto at = [&](int n) -> const epoll_event& { return events[static_cast<std::size_t>(n)]; };
   for (int i = 0; i < count; ++i) {
-    for (int ahead = std::min(turns_ahead, count - 1 - i); ahead > 0; --ahead) warm_up(at(i + ahead), ahead);
+    const auto at = [&](int n) -> const epoll_event& { return events[static_cast<std::size_t>(n)]; };
+    if (const int next = i + Watcher::farthest_ahead + 1; next < count)
+      if (const auto* const slot = live(at(next))) metrics::prefetch(slot->watcher, 4 * metrics::cache_line);
+    for (int ahead = std::min(Watcher::farthest_ahead, count - 1 - i); ahead > 0; --ahead)
+      if (const auto* const slot = live(at(i + ahead)); slot != nullptr && slot->watcher != nullptr)
+        slot->watcher->approach(slot->tag, ahead);
     report(at(i));
   }
-}
-
-/// Asks for a third of the hot block with each turn before its own: asked for at once, the lines of one block wait for
-/// each other, which cost a token more than half of what the prefetch saves.
-void Poller::warm_up(const epoll_event& event, int ahead) {
-  const auto* const slot = live(event);
-  if (slot == nullptr) return;
-  const auto part = slot->hot.block.size() / turns_ahead;
-  prefetch(slot->hot.block.data() + static_cast<std::size_t>(turns_ahead - ahead) * part, part);
-  if (ahead == 1)
-    for (const void* const object : slot->hot.beside) prefetch(object, 1);
 }
 
 void Poller::report(const epoll_event& event) {
@@ -98,7 +88,6 @@ Poller::Registration::Registration(Poller& poller, int fd) : poller_(poller), sl
 Poller::Registration::~Registration() {
   auto& slot = poller_.slots_[slot_];
   slot.watcher = nullptr;
-  slot.hot = {};
   slot.noted = 0;
   ++slot.generation;
   poller_.free_.push_back(slot_);
@@ -108,14 +97,9 @@ void Poller::Registration::attach(Watcher& watcher, std::uint32_t tag) {
   auto& slot = poller_.slots_[slot_];
   slot.watcher = &watcher;
   slot.tag = tag;
-  slot.hot = watcher.hot();
 }
 
-void Poller::Registration::detach() {
-  auto& slot = poller_.slots_[slot_];
-  slot.watcher = nullptr;
-  slot.hot = {};
-}
+void Poller::Registration::detach() { poller_.slots_[slot_].watcher = nullptr; }
 
 void Poller::Registration::again(std::uint32_t events) {
   epoll_event event{};

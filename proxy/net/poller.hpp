@@ -9,13 +9,10 @@
 
 #include <sys/epoll.h>
 
-#include <array>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
-#include <cstddef>
 #include <cstdint>
 #include <optional>
-#include <span>
 #include <vector>
 
 #include "proxy/net/unique_fd.hpp"
@@ -28,14 +25,11 @@ class Watcher {
   /// Says what is ready. `tag` is the one given to attach(); `events` are epoll's.
   virtual void ready(std::uint32_t tag, std::uint32_t events) = 0;
 
-  /// The memory that ready() touches. With hundreds of streams, a stream's memory is out of the cache when its token
-  /// comes, so the poller prefetches it while others have their turn.
-  struct Hot {
-    std::span<const std::byte> block{};
-    std::array<const void*, 2> beside{};  ///< A cache line each, of objects that cannot lie in the block.
-  };
-  /// It is asked once, at attach(); the memory stays where it is until detach().
-  virtual Hot hot() const { return {}; }
+  /// Says that its turn comes after `ahead` others, from `farthest_ahead` down to 1; ready() follows. It may prefetch
+  /// what ready() will touch, because with hundreds of streams a stream's data is out of the cache when its token
+  /// comes. It must not change anything.
+  static constexpr int farthest_ahead = 3;
+  virtual void approach(std::uint32_t tag, int ahead) const = 0;
 
  protected:
   ~Watcher() = default;
@@ -79,14 +73,12 @@ class Poller {
     std::uint32_t tag = 0;
     std::uint32_t generation = 0;
     std::uint32_t noted = 0;
-    Watcher::Hot hot{};  ///< The watcher's.
   };
   /// Returns the slot of an event, or nothing if its registration has ended.
   Slot* live(const epoll_event& event);
   std::uint32_t take_slot(int fd);
   void wait();
   void drain();
-  void warm_up(const epoll_event& event, int ahead);
   void report(const epoll_event& event);
 
   UniqueFd set_;

@@ -20,7 +20,6 @@
 #include "metrics/wire/dialects/dialect.hpp"
 #include "metrics/wire/request/inspector.hpp"
 #include "metrics/wire/stream/sse.hpp"
-#include "proxy/net/prefetch.hpp"
 
 namespace {
 
@@ -94,9 +93,11 @@ void meter_event_of_many(benchmark::State& state) {
   }
   Moment at = start;
   std::size_t turn = 0;
+  const auto ahead = [&](std::size_t n) -> const StreamMeter& { return *meters[(turn + n) % streams]; };
   for (auto _ : state) {
     at += std::chrono::microseconds(40);
-    proxy::net::prefetch(meters[(turn + 2) % streams].get(), sizeof(StreamMeter));
+    ahead(2).approach(2);
+    ahead(1).approach(1);
     const auto read = meters[turn]->arrived(event.span(), at);
     benchmark::DoNotOptimize(read);
     turn = (turn + 1) % streams;

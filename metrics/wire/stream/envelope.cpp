@@ -6,7 +6,7 @@ namespace weir::metrics::wire {
 
 bool Envelope::match(std::string_view data, EventFacts& facts) const {
   if (around_.empty() || data.size() < around_.size()) return false;
-  const std::string_view around(around_.data(), around_.size());
+  const std::string_view around = around_;
   if (!data.starts_with(around.substr(0, split_)) || !data.ends_with(around.substr(split_))) return false;
   const std::string_view text = data.substr(split_, data.size() - around.size());
   const auto points = code_points_of_string_body(text);
@@ -25,15 +25,12 @@ void Envelope::remember(std::string_view data, const EventFacts& facts) {
   if (facts.plain_text.empty()) return;
   const std::size_t around = data.size() - facts.plain_text.size();
   if (around > limit) return;
-  const auto before = data.substr(0, static_cast<std::size_t>(facts.plain_text.data() - data.data()));
-  const auto behind = data.substr(before.size() + facts.plain_text.size());
-  split_ = static_cast<std::uint32_t>(before.size());
+  split_ = static_cast<std::size_t>(facts.plain_text.data() - data.data());
   index_ = facts.choices.front().index;
   reasoning_ = !facts.choices.front().output;
-  around_.clear();
   around_.reserve(around);
-  around_.insert(around_.end(), before.begin(), before.end());
-  around_.insert(around_.end(), behind.begin(), behind.end());
+  around_.assign(data.substr(0, split_));
+  around_.append(data.substr(split_ + facts.plain_text.size()));
 }
 
 }  // namespace weir::metrics::wire

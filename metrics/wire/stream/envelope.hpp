@@ -7,10 +7,11 @@
 // mistaken for structure, because an S with a bare quote does not match.
 #pragma once
 
-#include <boost/container/small_vector.hpp>
 #include <cstdint>
+#include <string>
 #include <string_view>
 
+#include "metrics/prefetch.hpp"
 #include "metrics/wire/stream/event_facts.hpp"
 
 namespace weir::metrics::wire {
@@ -21,14 +22,14 @@ class Envelope {
 
   /// Clears and fills `facts` and returns true if the event has the remembered shape.
   bool match(std::string_view data, EventFacts& facts) const;
+  /// Prefetches the shape into the cache.
+  void approach() const { prefetch(around_.data(), around_.size()); }
   /// Remembers a fully parsed event, if it is plain.
   void remember(std::string_view data, const EventFacts& facts);
 
  private:
-  static constexpr std::size_t usual = 304;  // The chunks of most engines have up to 290 bytes.
-
-  boost::container::small_vector<char, usual> around_;  // It is P followed by Q.
-  std::uint32_t split_ = 0;
+  std::string around_;  // It is P followed by Q.
+  std::size_t split_ = 0;
   std::uint32_t index_ = 0;
   bool reasoning_ = false;
 };

@@ -3,9 +3,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <map>
-#include <random>
-
 namespace weir::metrics::record {
 namespace {
 
@@ -61,31 +58,6 @@ TEST(GapSketch, KeepsItsBinsSortedCountedAndSummed) {
   EXPECT_THAT(sketch.bins(), ElementsAre(GapSketch::Bin{0, 1}, GapSketch::Bin{1, 3}, GapSketch::Bin{long_gap, 3}));
   EXPECT_EQ(sketch.nanoseconds(), 60'033'000U);
   EXPECT_EQ(sketch.count(), 7U);
-}
-
-TEST(GapSketch, TellsAllThatItWasGivenAtAnyTime) {
-  std::mt19937 random(3);
-  std::uniform_int_distribution<std::int64_t> microseconds(10'000, 40'000);
-  std::uniform_int_distribution<std::uint32_t> counts(1, 20);
-  GapSketch sketch;
-  std::map<std::uint16_t, std::uint32_t> bins;
-  std::uint64_t nanoseconds = 0, count = 0;
-  for (int round = 0; round < 500; ++round) {
-    const Nanoseconds gap = std::chrono::microseconds(microseconds(random));
-    const std::uint32_t times = counts(random) == 1 ? 3 : 1;
-    sketch.add(gap, times);
-    bins[GapSketch::bin_of(gap)] += times;
-    nanoseconds += static_cast<std::uint64_t>(gap.count()) * times;
-    count += times;
-    std::vector<GapSketch::Bin> expected;
-    for (const auto& [index, times_there] : bins) expected.push_back({index, times_there});
-    ASSERT_EQ(sketch.bins(), expected) << round;
-    ASSERT_EQ(sketch.count(), count) << round;
-    ASSERT_EQ(sketch.nanoseconds(), nanoseconds) << round;
-  }
-  const GapSketch copy = sketch;
-  sketch.add(1ms);
-  EXPECT_EQ(copy.count() + 1, sketch.count()) << "a copy takes along what it has, and no more";
 }
 
 }  // namespace

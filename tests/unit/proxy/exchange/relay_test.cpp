@@ -112,20 +112,6 @@ TEST(Connect, EndsWhenTheClientLeaves) {
   proxy.expect_at_rest();
 }
 
-TEST(Hot, IsTheWholeRelayWithTheAttemptInItAndBothChannels) {
-  ScriptedProxy proxy;
-  const auto client = proxy.client(post(chat(true)));
-  proxy.run();
-  const auto* const relay = proxy.connections[0].front()->watcher();
-  ASSERT_NE(relay, nullptr);
-  const auto hot = relay->hot();
-  EXPECT_EQ(hot.block.size(), sizeof(exchange::Relay));
-  EXPECT_GT(sizeof(exchange::Relay), sizeof(exchange::Attempt));
-  EXPECT_EQ(static_cast<const void*>(hot.block.data()), static_cast<const void*>(relay)) << "it begins as its watcher";
-  EXPECT_NE(hot.beside[0], hot.beside[1]);
-  EXPECT_THAT(hot.beside, testing::Each(testing::NotNull()));
-}
-
 TEST(RequestOut, CountsWhatIsInjectedIntoIt) {
   ScriptedProxy proxy;
   proxy.plan[0] = {says(streamed_answer())};

@@ -23,14 +23,9 @@ struct Noting final : Watcher {
     told.emplace_back(tag, events);
     if (then) then();
   }
-  Hot hot() const override {
-    ++asked_for_hot;
-    return hot_memory;
-  }
+  void approach(std::uint32_t, int) const override {}
   std::vector<std::pair<std::uint32_t, std::uint32_t>> told;
   std::function<void()> then;
-  mutable int asked_for_hot = 0;
-  Hot hot_memory{};
 };
 
 struct Pair {
@@ -216,38 +211,6 @@ TEST_F(Polling, TellsAllOfManyMoreThanOneBatch) {
   std::vector<bool> told(pairs.size());
   for (const auto& [tag, events] : watcher.told) told[tag] = true;
   EXPECT_EQ(std::count(told.begin(), told.end(), true), 150);
-}
-
-TEST_F(Polling, AsksForTheHotMemoryOnceAtEachAttach) {
-  const std::vector<Pair> pairs(10);
-  std::vector<std::unique_ptr<Poller::Registration>> registrations;
-  for (const Pair& pair : pairs) {
-    registrations.push_back(std::make_unique<Poller::Registration>(poller, pair.near.get()));
-    registrations.back()->attach(watcher, 0);
-  }
-  for (int round = 0; round < 3; ++round) {
-    for (const Pair& pair : pairs) pair.says("x");
-    poll();
-  }
-  EXPECT_GE(watcher.told.size(), 3 * pairs.size());
-  EXPECT_EQ(watcher.asked_for_hot, 10);
-  registrations.front()->detach();
-  registrations.front()->attach(watcher, 0);
-  EXPECT_EQ(watcher.asked_for_hot, 11);
-}
-
-TEST_F(Polling, TouchesNoMemoryThatIsCalledHot) {
-  const std::vector<Pair> pairs(10);
-  std::vector<std::unique_ptr<Poller::Registration>> registrations;
-  // No such memory is mapped: who reads it dies.
-  const auto* const nowhere = reinterpret_cast<const std::byte*>(std::uintptr_t{1} << 46);
-  watcher.hot_memory = {.block = {nowhere, 4096}, .beside = {nowhere, nullptr}};
-  for (const Pair& pair : pairs) {
-    registrations.push_back(std::make_unique<Poller::Registration>(poller, pair.near.get()));
-    registrations.back()->attach(watcher, 0);
-  }
-  poll();
-  EXPECT_EQ(watcher.told.size(), pairs.size());
 }
 
 TEST_F(Polling, BreaksADescriptorThatCannotBePolled) {

@@ -68,7 +68,6 @@ class Peer {
   bool closed_by_reset() const { return !open_ && reset_on_close_; }
   bool writing_ended() const { return writing_ended_; }
   bool watched() const { return watcher_ != nullptr; }
-  const Watcher* watcher() const { return watcher_; }
   std::size_t unread() const { return inbox_.size(); }
   int writes() const { return writes_; }  ///< It counts how often weir wrote to it.
 

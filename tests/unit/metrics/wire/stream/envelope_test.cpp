@@ -114,23 +114,6 @@ TEST(Envelope, RemembersTheShapesOfTheEngines) {
   }
 }
 
-TEST(Envelope, RemembersTheLatestShapeOfAnySizeUpToItsLimit) {
-  const auto event = [](std::size_t around) {
-    const std::string begin = R"({"id":")", rest = R"(","choices":[{"index":0,"delta":{"content":"a"}}]})";
-    return begin + std::string(around - begin.size() - rest.size() + 1, 'i') + rest;
-  };
-  Envelope envelope;
-  std::string latest;
-  for (const std::size_t around : {100, 512, 304, 305, 303, 513, 120, 400, 100}) {
-    const std::string one = event(around);
-    const Padded data(one);
-    envelope.remember(data.view(), parsed(data.view()));
-    if (around <= Envelope::limit) latest = one;
-    EXPECT_TRUE(matches(envelope, latest)) << around;
-    EXPECT_EQ(matches(envelope, one), around <= Envelope::limit) << around;
-  }
-}
-
 TEST(Envelope, SaysWhatAFullReadingSaysWhereverItMatches) {
   // Events of fragments that are likely to confuse it meet every envelope that such events leave.
   const std::string fragments[] = {before,
