@@ -6,7 +6,7 @@ namespace weir::balancer {
 
 namespace {
 
-// Keeps the replicas that satisfy the preference and returns true; keeps all and returns false where none does.
+// Keeps the replicas that satisfy the preference and returns true. If none does, keeps all and returns false.
 template <class Preference>
 bool prefer(std::vector<ReplicaView>& replicas, Preference preference) {
   if (std::ranges::none_of(replicas, preference)) return false;

@@ -9,7 +9,7 @@ namespace {
 
 using metrics::wire::RequestFacts;
 
-constexpr double fade = 0.02;                    // The newest answer weighs so much, once there are fifty.
+constexpr double fade = 0.02;                    // The newest answer has this weight, once there are fifty.
 constexpr Tokens believable_output = 1'000'000;  // A report of more per choice is cut to this.
 
 Tokens choices(const RequestFacts& facts) { return std::max<Tokens>(1, facts.n); }
@@ -23,7 +23,7 @@ bool concerns(Level level, const RequestFacts& facts) {
 }  // namespace
 
 Tokens ExpectedOutput::of(const RequestFacts& facts) const {
-  if (!facts.inference) return 0;
+  if (!facts.gives_work) return 0;
   const Tokens allowed = std::min(facts.max_tokens.value_or(believable_output), believable_output);
   const bool none = facts.api == metrics::Api::other && !facts.max_tokens;
   double choice = none ? 0 : static_cast<double>(before_any);

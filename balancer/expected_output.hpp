@@ -1,8 +1,8 @@
-// This expects how many tokens an answer will have: the mean of what the model's answers had, per choice, times the
-// choices asked for, never above what the request allows. It learns per (model, API) and for what is above that
-// (per_model.hpp); older answers fade over about fifty.
+// This expects how many tokens an answer will have. It takes the mean per choice of the model's earlier answers, times
+// the choices asked for, and never more than the request allows. It learns per (model, API) and for the wider rows
+// above that (per_model.hpp). Older answers fade over about fifty.
 //
-// Before anything is learned a chat or a completion counts 256 tokens a choice. An API that weir does not read counts
+// Before anything is learned, a chat or a completion counts 256 tokens a choice. An API that weir does not read counts
 // none unless the request sets a limit or the API's own answers have taught otherwise: embeddings, rerank and score
 // have no output at all, whatever the model's chats have.
 //

@@ -31,7 +31,7 @@ class FinishedTokens {
     return sum / static_cast<double>(buckets_.size());
   }
 
-  /// Returns the whole seconds until `waiting` tokens are done, within 1 to 60; 5 where nothing was finished.
+  /// Returns the whole seconds until `waiting` tokens are done, within 1 to 60; 5 if nothing was finished.
   unsigned retry_after(Tokens waiting, Moment now) const {
     const double rate = per_second(now);
     if (rate <= 0) return 5;

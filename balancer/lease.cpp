@@ -27,7 +27,7 @@ void Lease::tokens(std::uint32_t n) {
 
 Concurrency Lease::end(const End& end, Moment now) {
   if (!lessor_) return {};
-  // The lease is empty before its pool, of which it may be the last owner, can go.
+  // The lease is empty before its pool can go; the lease may be the pool's last owner.
   const std::shared_ptr<Lessor> lessor = std::move(lessor_);
   return lessor->end(std::move(holding_), end, now);
 }

@@ -14,10 +14,11 @@ namespace weir::balancer {
 
 /// Why a lease ends.
 enum class EndCause : std::uint8_t {
-  answered,        ///< The replica gave a successful answer. The estimator and the speeds learn from these alone.
-  replica_failed,  ///< The replica gave none: it refused, answered with an error, broke off, took too long.
+  answered,        ///< The replica gave a successful answer. The estimator and the speeds learn only from these.
+  replica_failed,  ///< The replica gave no answer: it refused, answered with an error, broke off, or took too long.
   client_left,     ///< The client left before the answer was whole.
-  unsent,          ///< The request never reached the replica, since weir itself lacked something: no failure of either.
+  unsent,          ///< The request never reached the replica, because weir itself lacked something. It is no failure of
+                   ///< the client or the replica.
 };
 
 /// An end tells the pool how a request ended and what was counted of it.
@@ -28,11 +29,12 @@ struct End {
   std::optional<Tokens> prompt_tokens{}, cached_tokens{}, output_tokens{};
 };
 
-/// A holding is what stands in the books of a pool for one request.
+/// A holding is what the books of a pool have for one request.
 struct Holding {
   std::unique_ptr<const metrics::wire::RequestFacts> facts;  ///< The pool learns about these at the end.
-  StreamedTokens* streamed_tokens = nullptr;                 ///< The replica's; lives as long as leases on it.
-  std::shared_ptr<void> subject;                             ///< Of the replica's spec.
+  StreamedTokens* streamed_tokens = nullptr;                 ///< It is the replica's and lives as long as leases on the
+                                                             ///< replica do.
+  std::shared_ptr<void> subject;                             ///< The replica's spec named it.
   TokenLedger::Ticket ticket = 0;
   ReplicaKey key;
   Tokens prompt = 0;
@@ -43,7 +45,7 @@ struct Holding {
 /// A lessor grants leases: this is the pool as a lease sees it. It is thread-safe.
 class Lessor {
  public:
-  /// The request's first token came. Returns the output tokens that the lease holds in addition from now on.
+  /// Says that the request's first token came. Returns the output tokens that the lease holds in addition from now on.
   virtual Tokens first_token(const Holding& holding, Moment now) = 0;
   /// Takes the holding back.
   virtual Concurrency end(Holding holding, const End& end, Moment now) = 0;
@@ -52,8 +54,8 @@ class Lessor {
   ~Lessor() = default;
 };
 
-/// A lease is taken with the choice in one critical section; whatever happens, its end gives back all that is left. It
-/// can be moved, and one thread uses it at a time. On an empty lease (default, moved from, ended) every call does
+/// A lease is taken in the same critical section as the choice. Whatever happens, its end gives back all that is left.
+/// It can be moved, and one thread uses it at a time. On an empty lease (default, moved from, ended) every call does
 /// nothing.
 class Lease {
  public:
@@ -61,24 +63,24 @@ class Lease {
   Lease(std::shared_ptr<Lessor> lessor, Holding holding) : lessor_(std::move(lessor)), holding_(std::move(holding)) {}
   Lease(Lease&& other) noexcept = default;
   Lease& operator=(Lease&& other) noexcept;
-  /// A lease that is dropped without end() gives everything back at the pool's latest known time, as one whose client
-  /// has left.
+  /// A lease that is dropped without end() gives everything back at the pool's latest known time, as if the client had
+  /// left.
   ~Lease() { drop(); }
 
   explicit operator bool() const { return lessor_ != nullptr; }
   ReplicaIndex replica() const { return holding_.key.index; }
   const ReplicaKey& key() const { return holding_.key; }
-  /// What the replica's spec named.
+  /// Returns what the replica's spec named.
   const std::shared_ptr<void>& subject() const { return holding_.subject; }
   Tokens prompt_estimate() const { return holding_.prompt; }
 
-  /// The first token came: the prompt leaves the replica's queue. Only the first call counts.
+  /// Says that the first token came: the prompt leaves the replica's queue. Only the first call counts.
   void first_token(Moment now);
-  /// `n` output tokens were streamed. They are counted with relaxed atomics on the replica's own cache line; the
-  /// replica's decode_left falls by at most what the lease still holds of it.
+  /// Says that `n` output tokens were streamed. They are counted with relaxed atomics on the replica's own cache line.
+  /// The replica's decode_left falls by at most what the lease still holds of it.
   void tokens(std::uint32_t n);
-  /// The replica's work is over. A request that ends before its first token, by `replica_failed` or `client_left`,
-  /// leaves its prompt in the queue for 1 s more. The lease is empty afterwards.
+  /// Says that the replica's work is over. A request that ends before its first token, by `replica_failed` or
+  /// `client_left`, leaves its prompt in the queue for 1 s more. The lease is empty afterwards.
   Concurrency end(const End& end, Moment now);
 
  private:

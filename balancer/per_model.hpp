@@ -2,7 +2,7 @@
 // made only after a replica's successful answer.
 //
 // A row for (model, API) has parents: one for the model, one for the API and one for the whole pool. A request is
-// looked up in all four, widest first; a row that knows few answers leans on the row above it. A look-up goes through
+// looked up in all four, widest first. A row that knows few answers relies on the row above it. A look-up goes through
 // all rows.
 #pragma once
 
@@ -32,7 +32,7 @@ template <class Value>
 class PerModel {
  public:
   static constexpr std::size_t limit = 64;
-  using Chain = std::array<const Value*, levels.size()>;  ///< Indexed by Level; null where there is no row.
+  using Chain = std::array<const Value*, levels.size()>;  ///< It is indexed by Level and null where there is no row.
 
   Chain find(const metrics::wire::RequestFacts& facts) const {
     Chain chain{};
@@ -42,7 +42,7 @@ class PerModel {
     return chain;
   }
 
-  /// Returns the rows of a request. Missing ones are made while there is place: `below` gets the row above and returns
+  /// Returns the rows of a request. It makes missing rows while there is space: `below` gets the row above and returns
   /// the value to begin with.
   template <class Below>
   std::array<Value*, levels.size()> find_or_make(const metrics::wire::RequestFacts& facts, Below below) {

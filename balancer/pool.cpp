@@ -11,19 +11,19 @@ namespace {
 
 using metrics::wire::RequestFacts;
 
-/// Token events will come. A stream whose API is not read shows none.
+/// True if token events will come. A stream whose API is not read shows none.
 bool shows_tokens(const RequestFacts& facts) { return facts.stream && facts.api != metrics::Api::other; }
 
 // Returns the context that one sequence of the request needs for sure. An unknown prompt may need none. A list of
-// prompts comes as one sum, and its longest prompt has at least an equal share (in a chat, `n` counts choices only).
+// prompts comes as one sum, and its longest prompt has at least an equal share. Each choice repeats its whole prompt.
 Tokens context_needed(const RequestFacts& facts, const TokenEstimator::Estimate& prompt) {
-  const Tokens prompts = facts.api == metrics::Api::openai_chat ? 1 : std::max<Tokens>(1, facts.n);
-  const Tokens input = prompt.known ? prompt.tokens / prompts : 0;
+  const Tokens input = prompt.known ? prompt.tokens / std::max<Tokens>(1, facts.prompts) : 0;
   const Tokens output = facts.max_tokens.value_or(0);
   return output > std::numeric_limits<Tokens>::max() - input ? std::numeric_limits<Tokens>::max() : input + output;
 }
 
-/// A prompt that the replica may have worked on in vain leaves its queue a little later (TokenLedger::failure_memory).
+/// True if the replica may have worked on the prompt in vain. Such a prompt leaves its queue a little later
+/// (TokenLedger::failure_memory).
 bool leaves_prompt(EndCause cause) { return cause == EndCause::replica_failed || cause == EndCause::client_left; }
 
 }  // namespace
@@ -193,7 +193,7 @@ Concurrency Pool::end(Holding holding, const End& end, Moment now) {
 }
 
 void Pool::learn(Replica& replica, const RequestFacts& facts, const End& end, const TokenLedger::Closed& closed) {
-  if (!facts.inference) return;
+  if (!facts.gives_work) return;
   estimator_.learn(facts, end.prompt_tokens);
   if (end.output_tokens) expected_output_.learn(facts, *end.output_tokens);
   if (!closed.first_token) {
@@ -226,8 +226,8 @@ void Pool::update_speeds() {
     if (replica) replica->speed = relative_speed(replica->rates.prefill(), median);
 }
 
-/// A replica that hung for a while looks slow. Where the others have time to spare, a slow replica gets no request that
-/// could prove otherwise: so its speed is forgotten when nothing has tested it for a minute.
+/// A replica that hung for a while looks slow. While the others have time to spare, a slow replica gets no request that
+/// could prove otherwise. So its speed is forgotten when nothing has tested it for a minute.
 void Pool::forget_untested_speeds() {
   constexpr double seconds = 60;
   bool any = false;

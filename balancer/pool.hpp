@@ -1,9 +1,9 @@
-// A pool chooses a replica for each request and keeps the books of what its replicas have to do. A request comes to it
-// three times: with its offer, with its first token and at its end. The pool is thread-safe: one mutex is held for a
-// decision and never across I/O. Nothing here waits, posts or reads a clock.
+// A pool chooses a replica for each request and keeps the books of the work that its replicas have to do. A request
+// comes to it three times: for its offer, with its first token and at its end. The pool is thread-safe: one mutex is
+// held for a decision and never across I/O. Nothing here waits, posts or reads a clock.
 //
-// Time may arrive out of order, since callers read it before they get the mutex: the pool goes by the latest it was
-// told.
+// Time may arrive out of order, since callers read it before they get the mutex; the pool uses the latest time it was
+// given.
 #pragma once
 
 #include <cstdint>
@@ -34,10 +34,10 @@ namespace weir::balancer {
 
 struct ReplicaSpec {
   std::string name;
-  std::string url;  ///< With the name, who the replica is: another address is another replica.
-  /// What a lease on it leads its owner to; the pool only hands it on.
+  std::string url;  ///< Name and url together say who the replica is: another url is another replica.
+  /// A lease leads its owner to this; the pool only hands it on.
   std::shared_ptr<void> subject{};
-  double weight = 1.0;  ///< > 0
+  double weight = 1.0;  ///< It is > 0.
   std::optional<Tokens> kv_tokens;
   std::optional<Tokens> max_context;
   std::optional<std::uint32_t> max_in_flight;
@@ -48,11 +48,11 @@ struct Admitted {
   Lease lease;
 };
 
-/// No replica may take the request now.
+/// No replica takes the request: there is none, all are busy, or it is longer than any of them can ever take.
 struct Refused {
   enum class Reason : std::uint8_t { no_replica, busy, too_long };
   Reason reason = Reason::no_replica;
-  unsigned retry_after = 5;  ///< In seconds, 1 to 60; too_long has no meaning for it.
+  unsigned retry_after = 5;  ///< It is in seconds, 1 to 60; too_long does not use it.
 };
 
 using Offered = std::variant<Admitted, Refused>;
@@ -63,9 +63,9 @@ struct ReplicaLoad {
   Tokens prefill_left = 0, decode_left = 0, resident = 0;
   std::uint32_t in_flight = 0;
   double oldest_unanswered_seconds = 0;
-  double busy_seconds = 0, prefill_seconds = 0, decode_seconds = 0;  ///< Integrals since the start.
+  double busy_seconds = 0, prefill_seconds = 0, decode_seconds = 0;  ///< These are integrals since the start.
   double speed = 1;
-  /// Counts the choices that had worse grounds than the policy's, by reason. Every reason is listed, at 0 too.
+  /// Counts by reason the choices that lacked something the policy needs. Every reason is listed, at 0 too.
   std::vector<std::pair<std::string_view, std::uint64_t>> fallbacks;
 };
 
@@ -87,24 +87,25 @@ class Pool final : public std::enable_shared_from_this<Pool>, private Lessor {
   /// `seed` feeds ties and the random policies.
   static std::shared_ptr<Pool> make(config::Policy policy, double decode_weight, std::uint64_t seed);
 
-  /// All changes of the set pass here. Replicas are matched by name and url; one that is no longer named takes no more
-  /// requests, and gives its index back when its last lease has ended. Returns the index of each spec, in order.
+  /// This is the only way to change the set. Replicas are matched by name and url. One that is no longer named takes no
+  /// more requests, and gives its index back when its last lease has ended. Returns the index of each spec, in order.
   std::vector<ReplicaIndex> set_replicas(std::span<const ReplicaSpec> specs, Moment now);
 
-  /// Chooses a replica and takes a lease on it. `tried` are replicas that this request has been to: one of them is
-  /// chosen only if there is no other.
+  /// Chooses a replica and takes a lease on it. `tried` lists the replicas that already had this request: one of them
+  /// is chosen only if there is no other.
   Offered offer(const metrics::wire::RequestFacts& facts, Moment now, std::span<const ReplicaIndex> tried = {});
 
-  /// A request, or a probe, has shown something of a replica. `full_for`, with Sign::full: what it asked for, else 1 s.
+  /// Takes what a request or a probe showed of a replica. With Sign::full, `full_for` is how long the replica asked to
+  /// be left alone; 1 s if it did not say. Nothing happens for a replica that is gone.
   void report(const ReplicaKey& replica, Sign sign, Moment now,
               std::optional<std::chrono::duration<double>> full_for = {});
-  /// Down, for a replica that is gone.
+  /// Returns `down` for a replica that is gone.
   ReplicaHealth health(const ReplicaKey& replica, Moment now);
-  /// All changes of states since the last call, each once. Time alone makes some: to be called every second or so.
+  /// Returns the changes of states since the last call, each once. Time alone makes some, so it is to be called often.
   std::vector<ReplicaChange> take_changes(Moment now);
   ReplicaKey key(ReplicaIndex replica) const;
 
-  /// All zero for a replica that is gone.
+  /// Returns all zeros for a replica that is gone.
   ReplicaLoad load(ReplicaIndex replica, Moment now);
   std::uint32_t in_flight() const;
 
@@ -121,8 +122,8 @@ class Pool final : public std::enable_shared_from_this<Pool>, private Lessor {
     AnswerWindow answers;
     bool removed = false;
     double speed = 1;
-    Moment tested{};                                           ///< When something was last learned of its speed.
-    std::uint64_t kv_full = 0, unknown_prompt = 0, panic = 0;  ///< Counts of fallbacks.
+    Moment tested{};                                           ///< Its speed was last learned then.
+    std::uint64_t kv_full = 0, unknown_prompt = 0, panic = 0;  ///< These count fallbacks.
   };
 
   Pool(config::Policy policy, double decode_weight, std::uint64_t seed);
@@ -130,13 +131,13 @@ class Pool final : public std::enable_shared_from_this<Pool>, private Lessor {
   Tokens first_token(const Holding& holding, Moment now) override;
   Concurrency end(Holding holding, const End& end, Moment now) override;
 
-  /// Whatever frees room on a replica does it here: a lease's end, with or without end(), and a change of the set.
-  /// `change` runs with the mutex held; what it returns is handed on when the mutex has been given back. A waiting
-  /// queue adds its grants here: chosen after `change`, handed to their sink after the mutex.
+  /// Everything that frees room on a replica does it here: a lease's end, with or without end(), and a change of the
+  /// set. `change` runs while the mutex is held. What it returns is handed on after the mutex has been released. A
+  /// waiting queue adds its grants here: chosen after `change`, and handed to their sink after the mutex.
   template <class Change>
   auto free_room(Moment now, Change change);
 
-  // The mutex is held by the caller of everything below.
+  // The caller of everything below holds the mutex.
   Moment latest(Moment now);
   ReplicaIndex index_of(const ReplicaSpec& spec, Moment now);
   void drop_if_gone(ReplicaIndex index);
@@ -153,7 +154,8 @@ class Pool final : public std::enable_shared_from_this<Pool>, private Lessor {
 
   mutable std::mutex mutex_;
   Moment latest_ = Moment::min();
-  std::vector<std::unique_ptr<Replica>> replicas_;  ///< Indexed by ReplicaIndex; leases point into them. Null: free.
+  std::vector<std::unique_ptr<Replica>> replicas_;  ///< They are indexed by ReplicaIndex, and leases point into them.
+                                                    ///< Null is a free place.
   std::unique_ptr<policy::Policy> policy_;
   policy::Random random_;
   TokenEstimator estimator_;
@@ -163,7 +165,7 @@ class Pool final : public std::enable_shared_from_this<Pool>, private Lessor {
   std::uint64_t serials_ = 0;
   std::size_t first_set_ = 0;  ///< So many replicas the pool began with.
   std::uint32_t in_flight_ = 0;
-  std::vector<ReplicaView> views_;  ///< The decision under way uses it; it is kept for its memory.
+  std::vector<ReplicaView> views_;  ///< The current decision uses it; it is kept for its memory.
   std::vector<double> rates_;       ///< It is kept for its memory, too.
 };
 

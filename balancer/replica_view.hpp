@@ -14,16 +14,16 @@ struct ReplicaView {
   Tokens prefill_left = 0, decode_left = 0, resident = 0;
   std::uint32_t in_flight = 0;
   std::uint32_t recent_failures = 0;  ///< So many requests ended without an answer within the last second.
-  bool tried = false;                 ///< This request has been there.
+  bool tried = false;                 ///< This replica already had the request.
   bool refuses = false;               ///< It refuses connections.
   bool out = false;                   ///< It is ejected or down.
   bool full = false;                  ///< It has said that it has no room.
-  bool starting = false;              ///< It holds no more than `allowance` prompt tokens, or one request.
+  bool starting = false;              ///< It may hold no more than `allowance` prompt tokens, or one request.
   Tokens allowance = 0;
   std::optional<Tokens> kv_tokens, max_context;
   std::optional<std::uint32_t> max_in_flight;
 
-  /// Policies that count requests go by this. A replica that fails fast has little in flight, so its failures count.
+  /// Policies that count requests use this. A replica that fails fast has little in flight, so its failures count.
   double requests_by_weight() const { return (in_flight + recent_failures) / weight; }
 };
 

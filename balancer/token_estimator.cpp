@@ -10,7 +10,7 @@ namespace {
 using metrics::wire::RequestFacts;
 
 constexpr Tokens teaches_nothing_below = 8;
-/// A report above it is cut, so that sums and rates stay sane.
+/// A larger report is cut to this, so that sums and rates stay plausible.
 constexpr Tokens believable_prompt = 10'000'000;
 
 bool has_text(const RequestFacts& facts) { return facts.text.messages > 0 || facts.text.chars() > 0; }
@@ -31,7 +31,7 @@ double TokenEstimator::text_tokens(const RequestFacts& facts) const {
 }
 
 TokenEstimator::Estimate TokenEstimator::estimate(const RequestFacts& facts) const {
-  if (!facts.inference) return {0, true};
+  if (!facts.gives_work) return {0, true};
   Tokens tokens = facts.images * image_tokens + facts.prompt_token_ids.value_or(0);
   if (has_text(facts)) {
     tokens += std::max<Tokens>(1, static_cast<Tokens>(std::llround(text_tokens(facts))));

@@ -1,14 +1,13 @@
 // This estimates how many tokens a prompt has, without a tokenizer, and learns from the usage that replicas report.
 //
-// Weights (token_weights.hpp) are learned per (model, API), per model, per API and for the pool (per_model.hpp): a
-// model that is new starts from what its neighbours have taught, and one that has been answered five times stands on
-// its own.
+// Weights (token_weights.hpp) are learned per (model, API), per model, per API and for the pool (per_model.hpp). A new
+// model starts from what its neighbours have taught; a model that has been answered five times uses its own weights.
 //
-// Prompts given as token ids are counted. An image has a fixed cost. Requests with either, and those to which the
-// engine adds what it has kept, teach nothing. Where a body was not understood, the prompt is unknown and the mean of
-// the last 1000 known ones stands for it.
+// Prompts given as token ids are counted. An image has a fixed cost. Requests with either teach nothing, nor do
+// requests to which the engine adds what it has kept. If a body was not understood, its prompt is unknown, and the mean
+// of the last 1000 known prompts replaces it.
 //
-// A Pool owns it and calls it under its mutex. An estimate costs well under a microsecond, as does learning.
+// A Pool owns it and calls it under its mutex. An estimate costs well under a microsecond, and so does learning.
 #pragma once
 
 #include <cstddef>
@@ -31,12 +30,12 @@ class TokenEstimator {
 
   struct Estimate {
     Tokens tokens = 0;
-    bool known = true;  ///< If false, `tokens` is nothing but the mean of other prompts.
+    bool known = true;  ///< If false, `tokens` is only the mean of other prompts.
   };
 
   Estimate estimate(const metrics::wire::RequestFacts& facts) const;
 
-  /// The caller gives successful answers only. `prompt_tokens` is the replica's own count, where it told one.
+  /// The caller gives successful answers only. `prompt_tokens` is the replica's own count, if it reported one.
   void learn(const metrics::wire::RequestFacts& facts, std::optional<Tokens> prompt_tokens);
 
  private:

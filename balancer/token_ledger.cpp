@@ -8,7 +8,8 @@ namespace weir::balancer {
 
 namespace {
 
-// Drained work is fractional, gauges are not: a token counts until it is done. Sums of whole numbers come back to zero.
+// Drained work is fractional and gauges are not: a token counts until it is done. Sums of whole numbers come back to
+// zero.
 Tokens counted(double tokens) { return static_cast<Tokens>(std::ceil(tokens)); }
 
 }  // namespace
@@ -34,8 +35,8 @@ void TokenLedger::advance(Moment now) {
   }
 }
 
-// Prompts are worked on in the order of their arrival. A streamed one takes its share of the time, but stays in the
-// gauge until its first token says so.
+// Prompts are worked on in the order of their arrival. A streamed prompt takes its share of the time, but stays in the
+// gauge until its first token comes.
 void TokenLedger::drain(double elapsed) {
   const double capacity = rates_.prefill * elapsed;
   double used = 0;

@@ -1,11 +1,11 @@
-// A ledger says what one replica still has to do, in tokens, and for how long it has been busy doing it.
+// A ledger says how many tokens one replica still has to process, and how long it has been busy.
 //
-// A Pool owns it and calls everything here under its mutex; only StreamedTokens is touched without it. Each call
-// costs O(log n) for n requests in flight, and O(n) while requests that are not streamed are among them.
+// A Pool owns it and calls everything here under its mutex; only StreamedTokens is touched without it. Each call costs
+// O(log n) for n requests in flight, and O(n) while requests that are not streamed are among them.
 //
-// A request's prompt is in prefill_left from the choice to its first token, its expected output in decode_left from the
-// choice until it was streamed. Whatever the request's end, what is left of both goes: at idle every gauge is exactly
-// zero. There is one exception, for 1 s: see `failure_memory`.
+// A request's prompt is in prefill_left from the choice to its first token. Its expected output is in decode_left from
+// the choice until it was streamed. Whatever the request's end, what is left of both goes: at idle every gauge is
+// exactly zero. There is one exception, for 1 s: see `failure_memory`.
 #pragma once
 
 #include <atomic>
@@ -19,18 +19,18 @@
 
 namespace weir::balancer {
 
-/// How many requests the replica worked on while one ran there. That one is not counted at its start.
+/// How many other requests the replica had when one request started, and how many it worked on while that one ran.
 struct Concurrency {
   std::uint32_t in_flight_at_start = 0;
-  double in_flight_mean = 0;  ///< The mean over time; it counts this request.
+  double in_flight_mean = 0;  ///< It is the mean over time, and it counts this request.
 };
 
-/// Stream loops write these counters per token; each replica's have a cache line of their own, and all access is
-/// relaxed. A lease takes off decode_left no more than it put there, and the mutex orders every lease's first write
-/// after its opening and its last before its close: neither counter can be read below zero.
+/// Stream loops write these counters per token. Each replica's counters have a cache line of their own, and all access
+/// is relaxed. A lease takes off decode_left no more than it put there. The mutex orders every lease's first write
+/// after its opening and its last before its close, so neither counter can be read below zero.
 struct alignas(64) StreamedTokens {
   std::atomic<Tokens> decode_left{0};
-  std::atomic<Tokens> resident{0};  ///< The output tokens of the requests in flight, expected or not.
+  std::atomic<Tokens> resident{0};  ///< It holds the output tokens of the requests in flight, expected or not.
 
   void stream(Tokens expected, Tokens all) {
     decode_left.fetch_sub(expected, std::memory_order_relaxed);
@@ -42,20 +42,20 @@ class TokenLedger {
  public:
   using Ticket = std::uint64_t;  ///< Tickets rise: an older request has the lower one.
 
-  /// A request that ended before its first token without an answer leaves its prompt in prefill_left for so long: a
-  /// failure is not capacity, and a replica that fails fast must not draw the traffic.
+  /// A request that ended before its first token without an answer leaves its prompt in prefill_left for so long. A
+  /// failure is not capacity, and a replica that fails fast must not attract the traffic.
   static constexpr std::chrono::seconds failure_memory{1};
 
   struct Work {
     Tokens prompt = 0, output = 0;
-    bool stream = true;  ///< Token events will come, so that nothing has to be guessed in the meantime.
+    bool stream = true;  ///< Token events will come, so nothing has to be estimated in the meantime.
   };
 
-  /// Requests without token events are taken to advance at these rates, in tokens per second. Where a rate is 0, it is
-  /// not known, and they stay where they are until their end.
+  /// Requests without token events are assumed to advance at these rates, in tokens per second. A rate of 0 is unknown:
+  /// such requests stay as they are until their end.
   struct DrainRates {
-    double prefill = 0;  ///< The rate of the whole replica, which works on the oldest prompt first.
-    double decode = 0;   ///< The rate of each request.
+    double prefill = 0;  ///< It is the rate of the whole replica, which works on the oldest prompt first.
+    double decode = 0;   ///< It is the rate of each request.
   };
 
   /// The pool learns from this when a request has ended.
@@ -67,25 +67,25 @@ class TokenLedger {
 
   explicit TokenLedger(Moment start) : updated_(start) {}
 
-  /// Brings everything up to `now`: integrals, forgotten failures, work that is taken to be done. The gauges hold for
-  /// the latest call of any member that takes the time. A `now` before the latest one counts as the latest one.
+  /// Brings everything up to `now`: integrals, forgotten failures, and work that is assumed done. The gauges are those
+  /// of the latest call that took the time. A `now` before the latest one counts as the latest one.
   void advance(Moment now);
 
   void open(Ticket ticket, const Work& work, Moment now);
 
-  /// The prompt leaves prefill_left. Returns the output tokens that the lease shall take off itself from now on, in
-  /// addition to what it holds: those of a request that was not expected to show any. Returns nothing if another token
-  /// came before.
+  /// Takes the prompt out of prefill_left. Returns the output tokens that the lease is to release by itself from now
+  /// on, in addition to what it holds: those of a request that was not expected to show any. Returns nothing if another
+  /// token came before.
   std::optional<Tokens> first_token(Ticket ticket, Moment now);
 
-  /// `output_left` is what the lease still holds, `streamed` what it has put into StreamedTokens::resident.
+  /// `output_left` is what the lease still holds; `streamed` is what it has added to StreamedTokens::resident.
   Closed close(Ticket ticket, bool answered, Tokens output_left, Tokens streamed, Moment now);
 
   void set_drain_rates(DrainRates rates) { rates_ = rates; }
 
   Tokens prefill_left() const { return prefill_left_; }
   Tokens decode_left() const { return streamed_.decode_left.load(std::memory_order_relaxed); }
-  /// The prompts and the output so far of all that runs here, which lie in the replica's KV cache.
+  /// Returns the prompts and the output so far of all that runs here. They lie in the replica's KV cache.
   Tokens resident() const { return prompts_ + streamed_.resident.load(std::memory_order_relaxed); }
   std::uint32_t in_flight() const { return static_cast<std::uint32_t>(entries_.size()); }
   std::uint32_t recent_failures() const { return static_cast<std::uint32_t>(failures_.size()); }
@@ -104,9 +104,9 @@ class TokenLedger {
     Moment since;
     Tokens prompt = 0;
     bool silent = false;     ///< No token event is expected: work and output are drained here.
-    double work = 0;         ///< What the learned rate has left to do of the prompt.
-    double output_left = 0;  ///< Held here while silent, else by the lease.
-    Tokens drained = 0;      ///< The output that was taken to be made while silent.
+    double work = 0;         ///< By the learned rate, so much of the prompt is left to do.
+    double output_left = 0;  ///< It is kept here while the entry is silent, else by the lease.
+    Tokens drained = 0;      ///< So much output was assumed made while the entry was silent.
     std::optional<Moment> first_token;
     std::uint32_t in_flight_at_start = 0;
     double in_flight_seconds_at_start = 0;

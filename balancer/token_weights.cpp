@@ -6,16 +6,48 @@ namespace weir::balancer {
 
 namespace {
 
-/// No weights explain so much of a truth, relative to it.
+/// No weights explain a truth more exactly than this, relative to it.
 constexpr double noise = 0.1;
-/// Each answer gives back such a share of the most variance.
+/// Each answer gives back this share of the largest variance.
 constexpr double variance_regained = 0.005;
-/// An error larger than this share of truth and estimate, whichever is larger, is a lie or an outlier.
+/// An error above this share of the truth or the estimate, whichever is larger, is a lie or an outlier.
 constexpr double most_error = 0.5;
-/// Below so many tokens an error is taken relative to this: a few tokens too many are no large error of a tiny prompt.
+/// Below so many tokens an error is taken relative to this, because a few tokens too many are no large error for a tiny
+/// prompt.
 constexpr double least_scale = 20;
 
+/// What a weight begins with, and the bounds within which it learns.
+struct Prior {
+  double weight, least, most;
+  double variance;  ///< No weight's variance exceeds the one that it begins with.
+};
+
+// One row a feature, in their order. A script's weight is known within a third or so before any answer, what a template
+// adds hardly at all. The strings of the tools count as text; a byte of the schema adds its punctuation.
+constexpr std::array priors{
+    Prior{.weight = 0.25, .least = 0.02, .most = 4, .variance = 0.1},  // Script::letters
+    Prior{.weight = 0.33, .least = 0.02, .most = 4, .variance = 0.1},  // Script::punctuation
+    Prior{.weight = 0.5, .least = 0.02, .most = 4, .variance = 0.1},   // Script::digits
+    Prior{.weight = 0.33, .least = 0.02, .most = 4, .variance = 0.1},  // Script::latin_extended
+    Prior{.weight = 0.5, .least = 0.02, .most = 4, .variance = 0.1},   // Script::cyrillic_greek
+    Prior{.weight = 0.6, .least = 0.02, .most = 4, .variance = 0.1},   // Script::abjad_indic_thai
+    Prior{.weight = 0.8, .least = 0.02, .most = 4, .variance = 0.1},   // Script::cjk
+    Prior{.weight = 1.5, .least = 0.02, .most = 4, .variance = 0.1},   // Script::other
+    Prior{.weight = 4, .least = 0.5, .most = 100, .variance = 1},      // message
+    Prior{.weight = 10, .least = 1, .most = 3000, .variance = 1},      // constant
+    Prior{.weight = 0.1, .least = 0.005, .most = 1, .variance = 1},    // tool_byte
+    Prior{.weight = 40, .least = 1, .most = 3000, .variance = 1},      // tools
+};
+
 }  // namespace
+
+TokenWeights::TokenWeights() {
+  static_assert(priors.size() == count, "each script and each other feature has a row");
+  for (std::size_t i = 0; i < count; ++i) {
+    weights_[i] = priors[i].weight;
+    variance_[i] = priors[i].variance;
+  }
+}
 
 TokenWeights::Vector TokenWeights::features_of(const metrics::wire::TextFeatures& text) {
   Vector features{};
@@ -35,23 +67,20 @@ double TokenWeights::of(const metrics::wire::TextFeatures& text) const {
 }
 
 void TokenWeights::learn(const metrics::wire::TextFeatures& text, double truth) {
-  static constexpr Vector least{0.02, 0.02, 0.02, 0.02, 0.02, 0.02, 0.02, 0.02, 0.5, 1, 0.005, 1};
-  static constexpr Vector most{4, 4, 4, 4, 4, 4, 4, 4, 100, 3000, 1, 3000};
-
   Vector share = features_of(text);
   double estimate = 0;
   for (std::size_t i = 0; i < count; ++i) estimate += share[i] *= weights_[i];
   const double scale = std::max({truth, estimate, least_scale});
   const double error = std::clamp(truth - estimate, -most_error * scale, most_error * scale);
 
-  double error_variance = noise * scale * noise * scale;  // What was to be expected of the error.
+  double error_variance = noise * scale * noise * scale;  // The error was expected to vary so much.
   for (std::size_t i = 0; i < count; ++i) error_variance += variance_[i] * share[i] * share[i];
   for (std::size_t i = 0; i < count; ++i) {
     const double gain = variance_[i] * share[i] / error_variance;
     weights_[i] *= 1 + std::clamp(gain * error, -most_change, most_change);
-    weights_[i] = std::clamp(weights_[i], least[i], most[i]);
+    weights_[i] = std::clamp(weights_[i], priors[i].least, priors[i].most);
     const double left = variance_[i] * (1 - gain * share[i]);
-    variance_[i] = std::min(left + variance_regained * most_variance[i], most_variance[i]);
+    variance_[i] = std::min(left + variance_regained * priors[i].variance, priors[i].variance);
   }
   ++answers_;
 }

@@ -2,11 +2,11 @@
 //
 //   tokens = sum over scripts of w * code points + w * messages + w + w * bytes of the tools + w, if there are tools
 //
-// Each weight comes with a variance: that of its logarithm. An answer's error is shared out among the weights by their
-// variance and by what they contributed to the estimate, and the variance of those that took part shrinks: this is a
-// Kalman filter that keeps the diagonal only. So a weight that the traffic has settled holds still while a new one
-// moves, and what a long text says of its letters does not touch what a template adds to a message. The variance grows
-// back a little with each answer, which is what lets the weights follow a change of tokenizer.
+// Each weight has a variance: that of its logarithm. An answer's error is shared among the weights by their variance
+// and by their part in the estimate, and the variance of those that took part shrinks. This is a Kalman filter that
+// keeps only the diagonal. So a weight that the traffic has settled holds still while a new one moves, and a long text
+// that teaches the weights of its letters does not touch what a template adds to a message. The variance grows back a
+// little with each answer, so that the weights can follow a change of tokenizer.
 //
 // Whatever an answer claims, no weight moves by more than 9 %. An estimate and a step cost a few multiplications a
 // weight.
@@ -24,33 +24,28 @@ class TokenWeights {
  public:
   static constexpr double most_change = 0.09;  ///< One answer moves a weight by no larger share than this.
 
+  TokenWeights();
+
   /// Returns the tokens of a text, which may be less than one.
   double of(const metrics::wire::TextFeatures& text) const;
 
-  /// The text had `truth` tokens, > 0.
+  /// Learns that the text had `truth` tokens, > 0.
   void learn(const metrics::wire::TextFeatures& text, double truth);
 
   std::uint64_t answers() const { return answers_; }
 
-  /// The same weights with the variance of new ones: what a row below this one begins with.
+  /// Returns the same weights with the variance of new ones. A row below this one begins with them.
   TokenWeights as_prior() const;
 
  private:
-  /// The scripts come first, in their order; what a chat template adds to follows.
+  /// The scripts come first, in their order; the parts to which a chat template adds tokens follow.
   enum Feature : std::size_t { message = metrics::wire::script_count, constant, tool_byte, tools, count };
   using Vector = std::array<double, count>;
 
   static Vector features_of(const metrics::wire::TextFeatures& text);
 
-  // The first eight are per code point: letters, punctuation, digits, Latin extended, Cyrillic and Greek, Arabic to
-  // Thai, CJK, other. The strings of the tools count as text; the weight per byte of the schema adds its punctuation.
-  Vector weights_{0.25, 0.33, 0.5, 0.33, 0.5, 0.6, 0.8, 1.5, 4, 10, 0.1, 40};
-  Vector variance_ = most_variance;
+  Vector weights_, variance_;
   std::uint64_t answers_ = 0;
-
-  // What a weight begins with and never exceeds. A script's weight is known within a third or so before any answer,
-  // what a template adds hardly at all.
-  static constexpr Vector most_variance{0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 1, 1, 1, 1};
 };
 
 }  // namespace weir::balancer

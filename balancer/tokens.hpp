@@ -1,4 +1,4 @@
-// The words that every file of balancer/ shares.
+// Every file of balancer/ uses these words.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,8 @@ namespace weir::balancer {
 using metrics::Moment;
 using Tokens = std::uint64_t;
 
-/// A replica's place in its pool. Another replica gets it once this one is gone and its last lease has ended.
+/// A replica's place in its pool. It is stable while the replica is there; a place is used again when its replica is
+/// gone.
 using ReplicaIndex = std::uint32_t;
 
 /// A replica of a pool, and no other that gets its place later.

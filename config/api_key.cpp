@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::size_t longest_key = 4096;
 
-/// What goes into a header as it is. A blank is no part of any key, but of "Bearer KEY", which weir writes itself.
+/// True for what goes into a header as it is. No key has a blank; weir itself writes the one in "Bearer KEY".
 bool is_key(std::string_view text) {
   return !text.empty() && text.size() <= longest_key &&
          std::all_of(text.begin(), text.end(), [](char c) { return c > 0x20 && c < 0x7f; });
@@ -26,8 +26,8 @@ bool is_key(std::string_view text) {
 constexpr std::string_view key_is =
     "1 to 4096 printable ASCII characters without blanks, and without the word \"Bearer\", which weir adds";
 
-/// Reads at most one byte more than a key and its newline may have. Returns nothing where the system refuses; errno
-/// says why.
+/// Reads at most one byte more than a key and its newline may have. Returns nothing if the system refuses; errno says
+/// why.
 std::optional<std::string> begin_of(const std::string& path) {
   const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (file < 0) return std::nullopt;

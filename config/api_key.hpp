@@ -1,4 +1,5 @@
-// The key that weir sends to a replica: in the settings, or in a file of its own beside them. Problems never say it.
+// Reads the key that weir sends to a replica, from the settings or from a file of its own beside them. Problems never
+// show it.
 #pragma once
 
 #include <toml++/toml.h>
@@ -9,10 +10,11 @@
 
 namespace weir::config {
 
-/// The key itself, in quotes.
+/// Reads the key itself, in quotes.
 Parsed<std::string> api_key(const toml::node& node);
 
-/// The path of a file that holds nothing but the key, and is read here; the newline at its end is no part of it.
+/// Takes the path of a file that holds only the key, and reads the file here. The newline at its end is no part of the
+/// key.
 Parsed<std::string> api_key_file(const toml::node& node);
 
 }  // namespace weir::config

@@ -36,7 +36,7 @@ std::string did_you_mean(std::string_view word, const Words& known) {
   return list;
 }
 
-/// The option that has to be there and is not.
+/// Returns the required option that is missing.
 const CLI::Option* missing_option(const CLI::App& app) {
   for (const auto* option : app.get_options()) {
     if (option->get_required() && option->count() == 0 && !option->get_lnames().empty()) return option;
@@ -45,14 +45,14 @@ const CLI::Option* missing_option(const CLI::App& app) {
 }
 
 /// Tells where an unknown word stands: in front of the command, or behind it.
-struct Stray {
+struct WrongWord {
   const CLI::App* app;
-  const CLI::App* command;  ///< The command that was given, if any.
+  const CLI::App* command;  ///< It is the command that was given, if any.
   std::string word;
 };
 
-std::string sentence(const Stray& stray, const std::string& path) {
-  const auto& [app, command, word] = stray;
+std::string sentence(const WrongWord& wrong, const std::string& path) {
+  const auto& [app, command, word] = wrong;
   const auto told = path + ": \"" + one_line(word) + "\" ";
   if (!word.starts_with('-')) {
     const auto commands = commands_of(*app);

@@ -1,4 +1,4 @@
-// A program's words on its command line: parses them, and says of a wrong one which was meant.
+// Parses a program's words on its command line, and suggests the right word for a wrong one.
 #pragma once
 
 #include <optional>
@@ -12,11 +12,12 @@ namespace weir::config {
 
 inline constexpr int wrong_usage = 2;
 
-/// Nothing where the command line is right; else help, version or an error has been printed, and this is the exit
-/// status. Callbacks of subcommands have run within.
+/// Returns nothing if the command line is right. Otherwise help, version or an error has been printed, and the result
+/// is the exit status. Callbacks of subcommands run within the call.
 std::optional<int> parse_command_line(CLI::App& app, int argc, const char* const* argv);
 
-/// The sentence about the first word that belongs nowhere, "" where there is none. After `app` has parsed.
+/// Returns the sentence about the first word that belongs nowhere, or "" if there is none. It is to be called after
+/// `app` has parsed.
 std::string wrong_word(const CLI::App& app);
 
 }  // namespace weir::config

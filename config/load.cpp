@@ -17,13 +17,13 @@
 namespace weir::config {
 namespace {
 
-/// Far above any settings; keeps a wrong path (a log, a device) from filling the memory.
+/// This is far above any settings. It keeps a wrong path (a log, a device) from filling the memory.
 constexpr std::size_t largest_file = std::size_t{1024} * 1024;
 
 using File = std::unique_ptr<std::FILE, int (*)(std::FILE*)>;
 
-/// Why a path cannot be settings, "" where it may be. Looked at before it is opened: a pipe would keep its reader
-/// waiting.
+/// Returns why a path cannot be settings, or "" if it may be. The path is checked before it is opened, because a pipe
+/// would keep its reader waiting.
 std::string not_a_file(const std::string& path) {
   namespace fs = std::filesystem;
   if (path == "-") return "standard input is not read; write the settings to a file and name that";
@@ -39,11 +39,11 @@ std::string not_a_file(const std::string& path) {
     case fs::file_type::socket:
       return "it is a socket; write the settings to a file and name that";
     default:
-      return {};  // Opening a file that is not there says so best.
+      return {};  // If the file is not there, opening it gives the best error.
   }
 }
 
-/// The whole file, or why not.
+/// Returns the whole file, or why it could not be read.
 std::variant<std::string, SettingsError> read_file(const std::string& path) {
   const auto unreadable = [&](const std::string& why) {
     return SettingsError{path, 0, 0, "cannot read settings file: " + why};

@@ -9,7 +9,8 @@ namespace weir::config {
 namespace {
 
 constexpr std::size_t shortest_prefix = 3;
-constexpr std::size_t longest_word = 64;  // Known words are shorter; the distance costs their product.
+constexpr std::size_t longest_word = 64;  // Known words are shorter. The cost of the distance is the product of both
+                                          // lengths.
 
 std::string folded(std::string_view word) {
   std::string result(word);
@@ -20,7 +21,7 @@ std::string folded(std::string_view word) {
   return result;
 }
 
-/// Optimal string alignment, three rows of the table at a time.
+/// Computes the optimal string alignment, with three rows of the table at a time.
 std::size_t distance(const std::string& a, const std::string& b) {
   std::vector<std::size_t> before(b.size() + 1), last(b.size() + 1), row(b.size() + 1);
   for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;

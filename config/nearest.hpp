@@ -1,4 +1,4 @@
-// "Did you mean ...?": the known word that a misspelt one is closest to.
+// Finds the known word that is closest to a misspelt one, for "Did you mean ...?".
 #pragma once
 
 #include <span>
@@ -6,9 +6,9 @@
 
 namespace weir::config {
 
-/// The candidate with the fewest letters added, dropped, changed or swapped with their neighbour, the first of several;
-/// upper and lower case and `-` for `_` are no change. Where that would be more than a third of the word: the only
-/// candidate that begins with it ("warn" for "warning"). Else empty.
+/// Returns the candidate with the fewest letters added, dropped, changed or swapped with their neighbour; of several
+/// the first. Upper and lower case do not differ, nor do `-` and `_`. If that is more than a third of the word, returns
+/// the only candidate that begins with it ("warn" for "warning"), or else "".
 std::string_view nearest(std::string_view word, std::span<const std::string_view> candidates);
 
 }  // namespace weir::config

@@ -1,4 +1,4 @@
-// What parsing one value gives: the value, or the sentence that says what would be right.
+// The result of parsing one value: the value, or the sentence that says what would be right.
 #pragma once
 
 #include <string>
@@ -6,7 +6,7 @@
 
 namespace weir::config {
 
-/// Why a value is refused, as the end of "KEY = VALUE: ...": what it must be and what to write instead.
+/// Says why a value is refused, as the end of "KEY = VALUE: ...": what it must be and what to write instead.
 struct Problem {
   std::string text;
 };

@@ -9,12 +9,11 @@
 #include "config/address.hpp"
 #include "config/api_key.hpp"
 #include "config/health.hpp"
+#include "config/injection.hpp"
 #include "config/values.hpp"
 
 namespace weir::config {
 namespace {
-
-using Places = std::map<std::string, const toml::node*, std::less<>>;
 
 constexpr OneOf<Policy, 5> policies{{{{"least_queued_tokens", Policy::least_queued_tokens},
                                       {"round_robin", Policy::round_robin},
@@ -22,9 +21,7 @@ constexpr OneOf<Policy, 5> policies{{{{"least_queued_tokens", Policy::least_queu
                                       {"least_requests", Policy::least_requests},
                                       {"power_of_two", Policy::power_of_two}}}};
 
-std::string in_line(const toml::node& node) { return "in line " + std::to_string(node.source().begin.line); }
-
-/// Reads the pools one after the other and remembers where what has been taken stands.
+/// Reads the pools one after the other and remembers where each name and model was taken.
 class PoolReading {
  public:
   PoolReading(const std::vector<Listener>& listeners, const Settings& settings, Report& report)
@@ -38,23 +35,21 @@ class PoolReading {
   Replica replica(const toml::table& source, Places& urls_of_pool);
   void read_models(TableReader& table, const toml::table& source, Pool& pool);
   void read_key(TableReader& table, Replica& replica);
-  void refuse_taken(TableReader& table, std::string_view key, const toml::node& node, std::string value, Places& taken,
-                    std::string_view why);
 
   const std::vector<Listener>& listeners_;
   const Server& server_;
   const Measure& measure_;
   Report& report_;
   Places pool_names_, replica_names_;
-  std::map<std::string, const toml::table*, std::less<>> models_;  ///< To the pool that has it.
-  const toml::table* takes_any_ = nullptr;                         ///< The pool that takes any model.
+  std::map<std::string, const toml::table*, std::less<>> models_;  ///< It maps a model to the pool that has it.
+  const toml::table* takes_any_ = nullptr;                         ///< It is the pool that takes any model.
 };
 
 Pool PoolReading::pool(const toml::table& source) {
   Pool pool;
   TableReader table("[[pool]]", source, report_);
   if (const auto* node = table.require("name", pool.name, &name, "metrics and log need it, such as name = \"chat\"")) {
-    refuse_taken(table, "name", *node, pool.name, pool_names_, "names are unique in the file");
+    table.refuse_taken("name", *node, pool.name, pool_names_, "names are unique in the file");
   }
   read_models(table, source, pool);
   table.read("policy", pool.policy, policies);
@@ -97,12 +92,12 @@ Replica PoolReading::replica(const toml::table& source, Places& urls_of_pool) {
   TableReader table("[[pool.replica]]", source, report_);
   if (const auto* node =
           table.require("name", replica.name, &name, "metrics and log need it, such as name = \"gpu0\"")) {
-    refuse_taken(table, "name", *node, replica.name, replica_names_, "names are unique in the file");
+    table.refuse_taken("name", *node, replica.name, replica_names_, "names are unique in the file");
   }
   if (const auto* node = table.require("url", replica.url, &replica_url,
                                        "say where it listens, such as url = \"http://127.0.0.1:8001\"")) {
     const auto place = replica.url.host + ' ' + std::to_string(replica.url.port) + replica.url.prefix;
-    refuse_taken(table, "url", *node, place, urls_of_pool, "one replica under two names would get twice its share");
+    table.refuse_taken("url", *node, place, urls_of_pool, "one replica under two names would get twice its share");
     for (const auto& listener : listeners_) {
       if (!leads_to(replica.url, listener.address)) continue;
       table.blame("url", *node,
@@ -121,7 +116,7 @@ Replica PoolReading::replica(const toml::table& source, Places& urls_of_pool) {
   table.read("max_in_flight", replica.max_in_flight, Whole<std::uint32_t>{1, 1'000'000});
   table.read("inject_usage", replica.inject_usage, &flag);
   const auto* continuous = table.read("inject_continuous_usage", replica.inject_continuous_usage, &flag);
-  if (continuous && *replica.inject_continuous_usage && !replica.inject_usage.value_or(measure_.inject_usage)) {
+  if (continuous && *replica.inject_continuous_usage && !injects_usage(measure_, replica)) {
     table.blame("inject_continuous_usage", *continuous,
                 std::string("asks for usage on every chunk, but inject_usage = false ") +
                     (replica.inject_usage ? "of this replica" : "of [measure]") +
@@ -149,12 +144,6 @@ void PoolReading::read_key(TableReader& table, Replica& replica) {
                            "\"127.0.0.1:8080\", or write open = true in [server] if everyone may use this replica");
     return;
   }
-}
-
-void PoolReading::refuse_taken(TableReader& table, std::string_view key, const toml::node& node, std::string value,
-                               Places& taken, std::string_view why) {
-  const auto [first, is_new] = taken.try_emplace(std::move(value), &node);
-  if (!is_new) table.blame(key, node, "is taken " + in_line(*first->second) + "; " + std::string(why));
 }
 
 }  // namespace

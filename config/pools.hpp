@@ -1,4 +1,4 @@
-// The [[pool]] and [[pool.replica]] tables of a settings file, and the rules that hold between them.
+// Reads the [[pool]] and [[pool.replica]] tables of a settings file, and checks the rules that hold between them.
 #pragma once
 
 #include <vector>
@@ -9,9 +9,9 @@
 
 namespace weir::config {
 
-/// Reads all pools. Names are unique in the file; pools are tried in order, so a pool or a model that an earlier pool
-/// takes away is an error; no replica may be one of weir's own listeners; and weir's key for a replica is not lent to
-/// strangers unawares. `settings` holds what the other tables say.
+/// Reads all pools and checks their rules. Names are unique in the file. Pools are tried in order, so it is an error if
+/// an earlier pool takes all requests of a later pool or model. No replica may be one of weir's own listeners. weir's
+/// key for a replica must not be lent to strangers unawares. `settings` holds what the other tables say.
 std::vector<Pool> read_pools(TableReader& file, const std::vector<Listener>& listeners, const Settings& settings,
                              Report& report);
 

@@ -11,8 +11,7 @@ namespace weir::config {
 namespace {
 
 // Units stand in order of size, so that formatting from the back finds the largest unit that divides.
-constexpr std::pair<std::string_view, std::int64_t> times[] = {
-    {"ms", 1}, {"s", 1000}, {"m", 60'000}, {"h", 3'600'000}};
+constexpr std::pair<std::string_view, std::int64_t> times[] = {{"ms", 1}, {"s", 1000}, {"m", 60'000}, {"h", 3'600'000}};
 constexpr std::pair<std::string_view, std::int64_t> binary_sizes[] = {
     {"B", 1}, {"KiB", 1LL << 10}, {"MiB", 1LL << 20}, {"GiB", 1LL << 30}};
 constexpr std::pair<std::string_view, std::int64_t> decimal_sizes[] = {
@@ -32,7 +31,7 @@ NumberAndUnit split(std::string_view text) {
 
 template <class Number>
 std::optional<Number> number_in(std::string_view text) {
-  // from_chars takes "-1" and ".5"; a quantity begins with a digit.
+  // from_chars takes "-1" and ".5", but a quantity begins with a digit.
   if (text.empty() || text.front() < '0' || text.front() > '9') return {};
   Number number{};
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);

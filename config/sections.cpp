@@ -40,7 +40,7 @@ void read_server(TableReader table, Server& server, std::vector<Listener>& liste
   table.refuse_the_rest();
 }
 
-/// [metrics] and [admin] are one listener each, and can be off.
+/// Reads [metrics] or [admin], each of which is one listener that can be off.
 const toml::node* read_listener(TableReader& table, const char* title, std::optional<ListenAddress>& listen,
                                 std::vector<Listener>& listeners) {
   const auto* written = table.read("listen", listen, &address_or_off);
@@ -112,7 +112,7 @@ void read_measure(TableReader table, Measure& measure) {
   table.refuse_the_rest();
 }
 
-/// Two listeners at one place: the one further down in the file is to blame, a default never.
+/// Refuses two listeners at one place. The error blames the one further down in the file, and never a default.
 void refuse_overlaps(const std::vector<Listener>& listeners, Report& report) {
   for (std::size_t i = 0; i < listeners.size(); ++i) {
     for (std::size_t j = 0; j < i; ++j) {

@@ -1,4 +1,4 @@
-// The tables of a settings file but its pools: [server], [metrics], [admin], [log], [limits], [measure].
+// Reads the tables of a settings file except its pools: [server], [metrics], [admin], [log], [limits], [measure].
 #pragma once
 
 #include <optional>
@@ -10,15 +10,15 @@
 
 namespace weir::config {
 
-/// An address that weir will listen on, and where that was said.
+/// An address on which weir will listen, and the place in the file that says so.
 struct Listener {
-  std::string table;  ///< "[server]", "[metrics]", "[admin]".
+  std::string table;  ///< It is "[server]", "[metrics]" or "[admin]".
   ListenAddress address;
-  const toml::node* written = nullptr;  ///< Null for a default.
+  const toml::node* written = nullptr;  ///< It is null for a default.
 };
 
-/// Reads them into `settings`; the listeners come back for rules about all of them. One that is wrong is not among
-/// them.
+/// Reads the tables into `settings`. Returns the listeners, for rules about all of them; a listener with an error is
+/// left out.
 std::vector<Listener> read_sections(TableReader& file, Settings& settings, Report& report);
 
 }  // namespace weir::config

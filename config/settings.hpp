@@ -1,6 +1,6 @@
 // What a user can set, as plain values with their defaults. docs/settings.md is the reference for users.
 //
-// These structs are filled by config/load.hpp and only read afterwards; every thread may read them.
+// config/load.hpp fills these structs. Afterwards they are only read, by any thread.
 #pragma once
 
 #include <chrono>
@@ -14,7 +14,7 @@ namespace weir::config {
 
 using Seconds = std::chrono::duration<double>;
 
-/// An address weir listens on: a numeric IPv4 or IPv6 address and a port (0 lets the system choose).
+/// An address on which weir listens: a numeric IPv4 or IPv6 address and a port (0 lets the system choose).
 struct ListenAddress {
   std::string host;
   std::uint16_t port = 0;
@@ -23,30 +23,33 @@ struct ListenAddress {
 
 /// The place of a replica: `http://host[:port][/prefix]`. The prefix is put before the path of every request.
 struct ReplicaUrl {
-  std::string host;  ///< Name or address, without brackets.
+  std::string host;  ///< It is a name or an address, without brackets.
   std::uint16_t port = 80;
-  std::string prefix;     ///< "" or "/something", never with a trailing slash.
-  std::string authority;  ///< What goes into the Host field: host[:port] as written in the settings.
+  std::string prefix;     ///< It is "" or "/something", never with a trailing slash.
+  std::string authority;  ///< It goes into the Host field: host[:port] as written in the settings.
   bool operator==(const ReplicaUrl&) const = default;
 };
 
 struct Server {
   std::vector<ListenAddress> listen{{"127.0.0.1", 8080}};
-  unsigned threads = 0;  ///< Stream loops; 0 = the CPUs allowed by affinity and cgroup quota.
-  /// Empty: the inference routes weir knows, for which "default" stands too. {"*"}: everything. Else exactly these.
+  unsigned threads = 0;  ///< So many stream loops run; 0 means the CPUs allowed by affinity and cgroup quota.
+  /// An empty list means the inference routes that weir knows, for which "default" stands too. {"*"} means everything.
+  /// Any other list means exactly these.
   std::vector<std::string> paths;
-  bool replica_header = true;  ///< Name the replica in `x-weir-replica` on answers.
+  bool replica_header = true;  ///< Answers name the replica in `x-weir-replica`.
   bool open = false;           ///< Everyone who reaches `listen` may use replicas with weir's keys for them.
   bool operator==(const Server&) const = default;
 };
 
 struct MetricsListener {
-  std::optional<ListenAddress> listen = ListenAddress{"127.0.0.1", 9090};  ///< Absent: off (`listen = ""`).
+  std::optional<ListenAddress> listen = ListenAddress{"127.0.0.1", 9090};  ///< If it is absent, the page is off
+                                                                           ///< (`listen = ""`).
   bool operator==(const MetricsListener&) const = default;
 };
 
 struct AdminListener {
-  std::optional<ListenAddress> listen = ListenAddress{"127.0.0.1", 9091};  ///< Loopback only; absent: off.
+  std::optional<ListenAddress> listen = ListenAddress{"127.0.0.1", 9091};  ///< It must be loopback. If it is absent,
+                                                                           ///< the listener is off.
   bool operator==(const AdminListener&) const = default;
 };
 
@@ -54,14 +57,15 @@ enum class LogLevel { trace, debug, info, warning, error };
 enum class LogFormat { text, json };
 
 struct Log {
-  std::string requests = "requests.jsonl";  ///< File of the request log; "-" = standard output, "" = off.
+  std::string requests = "requests.jsonl";  ///< The request log goes into this file; "-" means standard output, ""
+                                            ///< means off.
   LogLevel level = LogLevel::info;
-  LogFormat format = LogFormat::text;  ///< The form of weir's own messages on standard error.
-  std::string instance;                ///< Name of this weir in the request log; empty: the host's name.
+  LogFormat format = LogFormat::text;  ///< weir's own messages on standard error have this form.
+  std::string instance;                ///< The request log names this weir so; empty means the host's name.
   bool operator==(const Log&) const = default;
 };
 
-/// Sizes in bytes, times in seconds. What each one guards against is in docs/settings.md.
+/// Sizes are in bytes, times in seconds. docs/settings.md says what each limit guards against.
 struct Limits {
   std::size_t request_head = 64 * 1024;
   std::size_t request_body = 16 * 1024 * 1024;
@@ -80,14 +84,15 @@ struct Limits {
   Seconds accept_hold{10};     ///< A streamed answer's head waits this long for its first event; 0 = sent at once.
   Seconds drain_delay{5};      ///< After TERM the listeners stay open this long.
   Seconds drain{300};          ///< After that, streams may finish this long.
-  double retry_budget = 0.2;  ///< Retries under way, as a share of the requests in flight (at least 3). 0 = no retries.
+  double retry_budget = 0.2;  ///< At most this share of the requests in flight may be retries under way (at least 3). 0
+                              ///< means no retries.
   bool operator==(const Limits&) const = default;
 };
 
 enum class ReadClock { kernel, read };
 
 struct Measure {
-  ReadClock clock = ReadClock::kernel;  ///< The moment of a read: when the kernel received it, or when weir read it.
+  ReadClock clock = ReadClock::kernel;  ///< A read's moment is when the kernel received it, or when weir read it.
   bool inject_usage = true;             ///< weir asks for usage on OpenAI streams whose client did not, and removes it.
   /// With inject_usage, weir asks for usage on every chunk as well (vLLM's continuous_usage_stats) and removes it
   /// again. It tells the tokens of each event.
@@ -98,18 +103,19 @@ struct Measure {
 enum class Policy { least_queued_tokens, round_robin, random, least_requests, power_of_two };
 
 struct Replica {
-  std::string name;  ///< Unique in the file.
+  std::string name;  ///< It is unique in the file.
   ReplicaUrl url;
-  std::string config;  ///< What is compared, in free text of few values. The default is the replica's name.
+  std::string config;  ///< It names what is compared, in free text of few values. The default is the replica's name.
   std::string gpu;
-  double weight = 1.0;  ///< > 0
+  double weight = 1.0;  ///< It is > 0.
   std::optional<double> cost_per_hour;
-  std::optional<std::uint64_t> kv_tokens;       ///< Tokens its KV cache holds.
-  std::optional<std::uint64_t> max_context;     ///< Tokens one request may have, prompt and output.
-  std::optional<std::uint32_t> max_in_flight;   ///< Requests at a time.
-  std::optional<bool> inject_usage;             ///< Overrides measure.inject_usage.
-  std::optional<bool> inject_continuous_usage;  ///< Overrides measure.inject_continuous_usage.
-  /// It is sent in place of a client's credential; "" = none. Only this replica sees it: no log, no error, no page.
+  std::optional<std::uint64_t> kv_tokens;       ///< The replica's KV cache holds so many tokens.
+  std::optional<std::uint64_t> max_context;     ///< One request may have so many tokens, prompt and output together.
+  std::optional<std::uint32_t> max_in_flight;   ///< The replica takes so many requests at a time.
+  std::optional<bool> inject_usage;             ///< It overrides measure.inject_usage.
+  std::optional<bool> inject_continuous_usage;  ///< It overrides measure.inject_continuous_usage.
+  /// It is sent in place of a client's credential; "" means none. Only this replica sees it: no log, error or page
+  /// shows it.
   std::string api_key;
   bool operator==(const Replica&) const = default;
 };
@@ -126,10 +132,10 @@ struct Health {
 };
 
 struct Pool {
-  std::string name;                 ///< Unique in the file.
-  std::vector<std::string> models;  ///< Empty: any model.
+  std::string name;                 ///< It is unique in the file.
+  std::vector<std::string> models;  ///< An empty list means any model.
   Policy policy = Policy::least_queued_tokens;
-  double decode_weight = 0.05;  ///< Cost of an output token still to come, in prompt tokens.
+  double decode_weight = 0.05;  ///< An output token still to come costs so many prompt tokens.
   std::vector<Replica> replicas;
   Health health{};
   bool operator==(const Pool&) const = default;
@@ -137,8 +143,8 @@ struct Pool {
 
 /// A service level objective of a pool: a request is good if it met every threshold that is set (at least one is).
 struct Slo {
-  std::string name;  ///< Unique in the file; the label `slo`.
-  std::string pool;  ///< The name of a [[pool]].
+  std::string name;  ///< It is unique in the file, and becomes the label `slo`.
+  std::string pool;  ///< It is the name of a [[pool]].
   std::optional<Seconds> ttft_client, ttft, tpot, e2e;
   bool operator==(const Slo&) const = default;
 };

@@ -9,13 +9,13 @@
 namespace weir::config {
 namespace {
 
-constexpr std::size_t longest_shown = 80;  // Bytes; enough for a URL, and a line of errors stays a line.
+constexpr std::size_t longest_shown = 80;  // These bytes are enough for a URL, and keep an error on one line.
 
 std::string_view cut(std::string_view text) {
   if (text.size() <= longest_shown) return text;
   std::size_t length = longest_shown;
   const auto continues = [&](std::size_t i) { return (static_cast<unsigned char>(text[i]) & 0xc0) == 0x80; };
-  while (length > 0 && continues(length)) --length;  // Not in the middle of a UTF-8 character.
+  while (length > 0 && continues(length)) --length;  // The cut must not be within a UTF-8 character.
   return text.substr(0, length);
 }
 
@@ -28,7 +28,9 @@ std::string number(double value) {
   std::array<char, 32> text;
   const auto [end, error] = std::to_chars(text.data(), text.data() + text.size(), value);
   std::string result(text.data(), end);
-  if (result.find_first_not_of("-0123456789") == std::string::npos) result += ".0";  // So that 1.0 is not shown as 1.
+  if (result.find_first_not_of("-0123456789") == std::string::npos)
+    result += ".0";  // This keeps 1.0 from being shown
+                     // as 1.
   return result;
 }
 

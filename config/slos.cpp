@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <map>
 #include <string>
 #include <string_view>
 
@@ -22,7 +21,7 @@ constexpr std::array<Threshold, 4> thresholds{
 void refuse_unknown_pool(TableReader& table, const toml::node& node, const Slo& slo, const std::vector<Pool>& pools) {
   std::vector<std::string_view> names;
   for (const auto& pool : pools) {
-    if (!pool.name.empty()) names.push_back(pool.name);  // One whose name is wrong has an error of its own.
+    if (!pool.name.empty()) names.push_back(pool.name);  // A pool with a wrong name has an error of its own.
   }
   if (names.empty() || std::find(names.begin(), names.end(), slo.pool) != names.end()) return;
   std::string problem = "is no pool of the file; ";
@@ -39,17 +38,12 @@ void refuse_unknown_pool(TableReader& table, const toml::node& node, const Slo& 
 
 std::vector<Slo> read_slos(TableReader& file, const std::vector<Pool>& pools, Report& report) {
   std::vector<Slo> slos;
-  std::map<std::string, const toml::node*, std::less<>> names;
+  Places names;
   for (const auto* source : file.tables("slo")) {
     Slo slo;
     TableReader table("[[slo]]", *source, report);
     if (const auto* node = table.require("name", slo.name, &name, "metrics need it, such as name = \"chat\"")) {
-      const auto [first, is_new] = names.try_emplace(slo.name, node);
-      if (!is_new) {
-        table.blame("name", *node,
-                    "is taken in line " + std::to_string(first->second->source().begin.line) +
-                        "; names are unique in the file");
-      }
+      table.refuse_taken("name", *node, slo.name, names, "names are unique in the file");
     }
     if (const auto* node = table.require("pool", slo.pool, &name, "say whose requests it is about")) {
       refuse_unknown_pool(table, *node, slo, pools);

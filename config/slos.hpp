@@ -1,4 +1,4 @@
-// The [[slo]] tables of a settings file: what the requests of a pool are to be measured against.
+// Reads the [[slo]] tables of a settings file: the objectives against which the requests of a pool are measured.
 #pragma once
 
 #include <vector>
@@ -8,7 +8,8 @@
 
 namespace weir::config {
 
-/// Reads all objectives. Names are unique in the file, each is about one of `pools` and has at least one threshold.
+/// Reads all objectives. Names are unique in the file. Each objective names one of `pools` and has at least one
+/// threshold.
 std::vector<Slo> read_slos(TableReader& file, const std::vector<Pool>& pools, Report& report);
 
 }  // namespace weir::config

@@ -18,7 +18,7 @@ std::string_view trimmed(std::string_view text) {
 
 bool contains(std::string_view text, std::string_view part) { return text.find(part) != std::string_view::npos; }
 
-/// Line `number` of the text, without its end.
+/// Returns line `number` of the text, without its end.
 std::string_view line_of(std::string_view toml, unsigned number) {
   for (; number > 1; --number) {
     const auto end = toml.find('\n');
@@ -28,7 +28,7 @@ std::string_view line_of(std::string_view toml, unsigned number) {
   return toml.substr(0, toml.find('\n'));
 }
 
-/// The part of a line that stands before a column.
+/// Returns the part of a line that stands before a column.
 std::string_view before(std::string_view line, unsigned column) {
   const auto begins = [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; };
   std::size_t length = 0;
@@ -38,7 +38,7 @@ std::string_view before(std::string_view line, unsigned column) {
   return line.substr(0, length);
 }
 
-/// The bare key that a text ends with; "KEY" where there is none.
+/// Returns the bare key that a text ends with; "KEY" if there is none.
 std::string key_at_end(std::string_view text) {
   text = trimmed(text);
   constexpr std::string_view bare = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.";
@@ -47,7 +47,7 @@ std::string key_at_end(std::string_view text) {
   return key.empty() || key.size() > 64 ? "KEY" : std::string(key);
 }
 
-/// The text between the first ' and the next one: toml++ names tables and keys so.
+/// Returns the text between the first ' and the next one: toml++ names tables and keys so.
 std::string_view named_in(std::string_view description) {
   const auto begin = description.find('\'');
   if (begin == std::string_view::npos) return {};
@@ -55,7 +55,7 @@ std::string_view named_in(std::string_view description) {
   return name.substr(0, name.find('\''));
 }
 
-/// One error in its line.
+/// One error, in its line.
 struct Mistake {
   std::string_view toml;
   SyntaxPlace at;
@@ -65,7 +65,7 @@ struct Mistake {
   bool says(std::string_view words) const { return contains(description, words); }
 };
 
-/// The word with which a value begins, in small letters.
+/// Returns the word with which a value begins, in small letters.
 std::string first_word(std::string_view value) {
   std::string word(value.substr(0, value.find_first_of(" \t\r,]}#")));
   for (char& c : word) {
@@ -115,7 +115,7 @@ std::string unclosed_text(const Mistake& mistake) {
   return "the closing quote is missing: " + key_at_end(line.substr(0, line.find('='))) + " = " + quote + "..." + quote;
 }
 
-/// The tables of which there may be several, each below a header of its own with two brackets.
+/// Several tables of these names may exist, each below a header of its own with two brackets.
 constexpr std::array<std::string_view, 3> list_tables = {"pool", "pool.replica", "slo"};
 
 std::string wrong_table(const Mistake& mistake) {
@@ -130,7 +130,7 @@ std::string wrong_table(const Mistake& mistake) {
 
 std::string key_twice(const Mistake& mistake) {
   const auto name = named_in(mistake.description);
-  unsigned first = 0;  // Line where the key stands, below the header of the table that the mistake is in.
+  unsigned first = 0;  // The key stands on this line, below the header of the mistake's table.
   auto rest = mistake.toml;
   for (unsigned line = 1; line < mistake.at.line; ++line) {
     const auto text = trimmed(rest.substr(0, rest.find('\n')));
@@ -163,7 +163,7 @@ std::string not_a_key(const Mistake& mistake) {
   return "a line is KEY = VALUE, the header of a table such as [server], or a comment behind #";
 }
 
-/// What to do, "" where toml++'s words have to do.
+/// Returns what to do, or "" if toml++'s words suffice.
 std::string way_out(const Mistake& mistake) {
   if (mistake.says("while parsing table header")) {
     if (mistake.says("cannot redefine")) return wrong_table(mistake);

@@ -1,4 +1,4 @@
-// What an error of TOML's syntax says: toml++'s words, and for the mistakes that people make the way out.
+// Writes what an error of TOML's syntax says: toml++'s words, and the way out for the mistakes that people make.
 #pragma once
 
 #include <string>
@@ -12,7 +12,8 @@ struct SyntaxPlace {
   unsigned column = 0;
 };
 
-/// `description` is toml++'s, `toml` the whole text. Shows no value: what is half written may be a secret.
+/// `description` is toml++'s, `toml` the whole text. The message shows no value, because a half written one may be a
+/// secret.
 std::string syntax_message(std::string_view toml, SyntaxPlace at, std::string_view description);
 
 }  // namespace weir::config

@@ -24,8 +24,8 @@ const toml::node* TableReader::find(std::string_view key) {
   return table_.get(key);
 }
 
-/// A key of this table as the header of a table: [limits], [[pool.replica]].
-std::string TableReader::spelt(std::string_view key, std::string_view open, std::string_view close) const {
+/// Writes a key of this table as the header of a table: [limits], [[pool.replica]].
+std::string TableReader::header_of(std::string_view key, std::string_view open, std::string_view close) const {
   std::string path(title_);
   std::erase_if(path, [](char c) { return c == '[' || c == ']'; });
   if (!path.empty()) path += '.';
@@ -37,7 +37,7 @@ const toml::table& TableReader::table(std::string_view key) {
   const auto* node = find(key);
   if (!node) return nothing;
   if (const auto* found = node->as_table()) return *found;
-  blame(key, *node, "must be a table; write " + spelt(key, "[", "]") + " on a line of its own");
+  blame(key, *node, "must be a table; write " + header_of(key, "[", "]") + " on a line of its own");
   return nothing;
 }
 
@@ -47,7 +47,7 @@ std::vector<const toml::table*> TableReader::tables(std::string_view key) {
   if (!node) return result;
   const auto* list = node->as_array();
   const auto refuse = [&](const toml::node& at) {
-    blame(key, at, "must be a list of tables; write " + spelt(key, "[[", "]]") + " on a line of its own");
+    blame(key, at, "must be a list of tables; write " + header_of(key, "[[", "]]") + " on a line of its own");
   };
   if (!list) {
     refuse(*node);
@@ -63,12 +63,20 @@ std::vector<const toml::table*> TableReader::tables(std::string_view key) {
   return result;
 }
 
+std::string in_line(const toml::node& node) { return "in line " + std::to_string(node.source().begin.line); }
+
 void TableReader::blame(std::string_view key, const toml::node& value, std::string_view problem) {
   report_.add(value.source().begin, prefix() + std::string(key) + " = " + show(value) + ": " + std::string(problem));
 }
 
 void TableReader::blame_secret(std::string_view key, const toml::node& value, std::string_view problem) {
   report_.add(value.source().begin, prefix() + std::string(key) + ": " + std::string(problem));
+}
+
+void TableReader::refuse_taken(std::string_view key, const toml::node& value, std::string name, Places& taken,
+                               std::string_view why) {
+  const auto [first, is_new] = taken.try_emplace(std::move(name), &value);
+  if (!is_new) blame(key, value, "is taken " + in_line(*first->second) + "; " + std::string(why));
 }
 
 void TableReader::blame_table(std::string_view problem) {
@@ -78,7 +86,7 @@ void TableReader::blame_table(std::string_view problem) {
 void TableReader::refuse_the_rest() {
   for (const auto& [key, value] : table_) {
     if (std::find(known_.begin(), known_.end(), key.str()) != known_.end()) continue;
-    // The value is not shown: it may be a secret that another version knows what to do with.
+    // The value is not shown: it may be a secret that another version of weir uses.
     auto message = prefix() + show_key(key.str()) + ": unknown key; ";
     if (const auto meant = nearest(key.str(), known_); !meant.empty()) {
       message += "did you mean " + std::string(meant) + "?";

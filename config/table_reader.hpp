@@ -1,9 +1,12 @@
-// Reads one TOML table key by key, and in the end refuses the keys that nobody asked for.
+// Reads one TOML table key by key, and refuses the keys that no code has asked for in the end.
 //
-// What is asked for is what is known: there is no second list of keys that could differ from the code that reads them.
+// The keys that are asked for are the known ones. So there is no second list of keys that could differ from the code
+// that reads them.
 #pragma once
 
 #include <toml++/toml.h>
+#include <functional>
+#include <map>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -15,7 +18,7 @@
 
 namespace weir::config {
 
-/// The errors of one file, as they are found.
+/// Collects the errors of one file as they are found.
 class Report {
  public:
   explicit Report(std::string file) : file_(std::move(file)) {}
@@ -29,55 +32,70 @@ class Report {
   std::vector<SettingsError> errors_;
 };
 
-/// Lives as long as one table is read; table and report outlive it.
+/// Tells where each name of a kind stands in the file.
+using Places = std::map<std::string, const toml::node*, std::less<>>;
+
+/// Returns "in line 7".
+std::string in_line(const toml::node& node);
+
+/// It lives as long as one table is read; the table and the report outlive it.
 class TableReader {
  public:
-  /// `title` is how errors name the table, as it is written in the file: "[limits]", "[[pool]]"; "" for the whole file.
+  /// Errors name the table by `title`, as it is written in the file: "[limits]", "[[pool]]"; "" for the whole file.
   TableReader(std::string title, const toml::table& table, Report& report)
       : title_(std::move(title)), table_(table), report_(report) {}
 
-  /// Reads `key` into `value` if it is there; `kind` as in config/values.hpp. Returns the node if it was there and
-  /// right, so that rules that need more than one value can blame it.
+  /// Reads `key` into `value` if it is there; `kind` is as in config/values.hpp. Returns the node if it was there and
+  /// right, so that rules about more than one value can blame it.
   template <class T, class Kind>
   const toml::node* read(std::string_view key, T& value, const Kind& kind);
 
-  /// The same for a value that no error may show.
+  /// Reads a value that no error may show.
   template <class T, class Kind>
   const toml::node* read_secret(std::string_view key, T& value, const Kind& kind);
 
-  /// The same for a key that has to be there; `why` says what it is for.
+  /// Reads a key that has to be there; `why` says what it is for.
   template <class T, class Kind>
   const toml::node* require(std::string_view key, T& value, const Kind& kind, std::string_view why);
 
-  /// A list of such values; a single value stands for a list of one. Calls `accept(node, value)` for each right one.
+  /// Reads a list of such values; a single value stands for a list of one. Calls `accept(node, value)` for each right
+  /// one.
   template <class Kind, class Accept>
   const toml::node* read_list(std::string_view key, const Kind& kind, const Accept& accept);
 
-  /// The table that stands at `key` as [key]; an empty one if there is none.
+  /// Returns the table that stands at `key` as [key]; an empty one if there is none.
   const toml::table& table(std::string_view key);
 
-  /// The tables that stand at `key` as [[key]].
+  /// Returns the tables that stand at `key` as [[key]].
   std::vector<const toml::table*> tables(std::string_view key);
 
-  /// Whether the key is in the file, right or wrong.
+  /// True if the key is in the file, right or wrong.
   bool has(std::string_view key) const { return table_.contains(key); }
 
-  /// "TITLE KEY = VALUE: problem", at the value.
+  /// Reports "TITLE KEY = VALUE: problem", at the value.
   void blame(std::string_view key, const toml::node& value, std::string_view problem);
 
-  /// "TITLE KEY: problem", at the value, without the value.
+  /// Reports "TITLE KEY: problem", at the value, without the value.
   void blame_secret(std::string_view key, const toml::node& value, std::string_view problem);
 
-  /// "TITLE: problem", at the table's head.
+  /// Reports "TITLE: problem", at the table's head.
   void blame_table(std::string_view problem);
 
-  /// The caller has asked for everything that is known: what is left is refused.
+  /// Notes that `name` stands at `value`, and blames `value` if another one has it; `why` says what a name is for.
+  void refuse_taken(std::string_view key, const toml::node& value, std::string name, Places& taken,
+                    std::string_view why);
+
+  /// Refuses the keys that are left, after the caller has asked for everything that is known.
   void refuse_the_rest();
 
  private:
+  using Blame = void (TableReader::*)(std::string_view key, const toml::node& value, std::string_view problem);
+
+  template <class T, class Kind>
+  const toml::node* read_or(Blame blame_it, std::string_view key, T& value, const Kind& kind);
   const toml::node* find(std::string_view key);
   std::string prefix() const { return title_.empty() ? std::string() : title_ + ' '; }
-  std::string spelt(std::string_view key, std::string_view open, std::string_view close) const;
+  std::string header_of(std::string_view key, std::string_view open, std::string_view close) const;
 
   std::string title_;
   const toml::table& table_;
@@ -87,24 +105,21 @@ class TableReader {
 
 template <class T, class Kind>
 const toml::node* TableReader::read(std::string_view key, T& value, const Kind& kind) {
-  const auto* node = find(key);
-  if (!node) return nullptr;
-  auto parsed = kind(*node);
-  if (const auto* problem = std::get_if<Problem>(&parsed)) {
-    blame(key, *node, problem->text);
-    return nullptr;
-  }
-  value = std::get<0>(std::move(parsed));
-  return node;
+  return read_or(&TableReader::blame, key, value, kind);
 }
 
 template <class T, class Kind>
 const toml::node* TableReader::read_secret(std::string_view key, T& value, const Kind& kind) {
+  return read_or(&TableReader::blame_secret, key, value, kind);
+}
+
+template <class T, class Kind>
+const toml::node* TableReader::read_or(Blame blame_it, std::string_view key, T& value, const Kind& kind) {
   const auto* node = find(key);
   if (!node) return nullptr;
   auto parsed = kind(*node);
   if (const auto* problem = std::get_if<Problem>(&parsed)) {
-    blame_secret(key, *node, problem->text);
+    (this->*blame_it)(key, *node, problem->text);
     return nullptr;
   }
   value = std::get<0>(std::move(parsed));

@@ -16,8 +16,8 @@ std::string lower(std::string_view text) {
   return result;
 }
 
-/// Letters, digits, '.', '-', and the '_' that container names have. All digits and dots would be an IPv4 address, and
-/// one that did not parse as such is a slip.
+/// A host name has letters, digits, '.', '-', and the '_' of container names. A name of digits and dots only is an IPv4
+/// address that did not parse, so it is refused.
 bool is_host_name(std::string_view host) {
   const auto allowed = [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' || c == '-' ||
@@ -27,7 +27,8 @@ bool is_host_name(std::string_view host) {
          host.find_first_not_of("0123456789.") != std::string_view::npos;
 }
 
-/// What of a path a client's base url would end with: weir puts the request's whole path behind a replica's.
+/// Returns the part of a path with which a client's base url would end. weir puts the request's whole path behind a
+/// replica's.
 std::string_view api_part(std::string_view path) {
   for (const std::string_view part : {"/v1", "/v1/chat/completions", "/v1/completions"}) {
     if (path.ends_with(part)) return part;
@@ -57,7 +58,8 @@ Parsed<ReplicaUrl> parse_replica_url(std::string_view text) {
   const auto v6 = boost::urls::parse_ipv6_address(host);
   url.host = v6 ? std::string(v6->to_string()) : lower(host);
 
-  // Boost.URL 1.81 lets a port wrap at 65536 and takes what follows it as a path without a slash: compare both as text.
+  // Boost.URL 1.81 lets a port wrap at 65536 and takes what follows it as a path without a slash, so both are compared
+  // as text.
   std::string_view path = parsed->encoded_path();
   const bool whole_port =
       !parsed->has_port() || (parsed->port_number() != 0 && parsed->port() == std::to_string(parsed->port_number()));

@@ -1,4 +1,4 @@
-// The URL of a replica is `http://host[:port][/prefix]`, and holds nothing that a URL could hold beyond that.
+// Reads the URL of a replica, `http://host[:port][/prefix]`, which holds nothing beyond that.
 #pragma once
 
 #include <string>
@@ -12,7 +12,8 @@ namespace weir::config {
 /// Refuses https, user names, queries, fragments and hosts that are neither a name nor an address.
 Parsed<ReplicaUrl> parse_replica_url(std::string_view text);
 
-/// The same text with what stands between `://` and the last `@` replaced by `***`: an error shows no password.
+/// Returns the text with `***` in place of what stands between `://` and the last `@`, so that an error shows no
+/// password.
 std::string without_credentials(std::string_view text);
 
 }  // namespace weir::config

@@ -38,7 +38,7 @@ Parsed<Seconds> time_from(Seconds least, const toml::node& node) {
   } else if (const auto number = node.is_number() ? node.value<double>() : std::nullopt) {
     seconds = Seconds{*number};
   }
-  // Written so that a NaN fails.
+  // The condition is written so that a NaN fails.
   if (seconds && *seconds >= least && *seconds <= longest_time) return *seconds;
   return Problem{"must be a time from " + format_duration(least) + " to " + format_duration(longest_time) +
                  ": a number of seconds, or text such as \"250ms\", \"2s\", \"5m\", \"2h\""};

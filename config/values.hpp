@@ -1,5 +1,5 @@
-// What a TOML value may be: one small callable a kind, from a node to a value or to the sentence that says what it must
-// be. That sentence is the same for a wrong type and for a wrong range, so that one look at it is enough.
+// The kinds of TOML value: each is a small callable from a node to a value, or to the sentence that says what it must
+// be. That sentence is the same for a wrong type and for a wrong range, so that reading it once is enough.
 #pragma once
 
 #include <toml++/toml.h>
@@ -18,45 +18,45 @@
 
 namespace weir::config {
 
-/// true or false.
+/// Reads true or false.
 Parsed<bool> flag(const toml::node& node);
 
-/// A whole number; the bounds are allowed.
+/// Reads a whole number; the bounds are allowed.
 template <std::integral T>
 struct Whole {
   std::int64_t least, most;
   Parsed<T> operator()(const toml::node& node) const;
 };
 
-/// A number, whole or not; the bounds are allowed.
+/// Reads a number, whole or not; the bounds are allowed.
 struct Number {
   double least, most;
   Parsed<double> operator()(const toml::node& node) const;
 };
 
-/// Seconds as a number, or text such as "250ms": at least a millisecond, at most a day.
+/// Reads seconds as a number, or text such as "250ms": at least a millisecond, at most a day.
 Parsed<Seconds> time(const toml::node& node);
 
-/// The same where zero has a meaning.
+/// Reads the same where zero has a meaning.
 Parsed<Seconds> time_or_zero(const toml::node& node);
 
-/// Bytes as a whole number, or text such as "16MiB"; the bounds are allowed.
+/// Reads bytes as a whole number, or text such as "16MiB"; the bounds are allowed.
 struct Size {
   std::int64_t least, most;
   Parsed<std::size_t> operator()(const toml::node& node) const;
 };
 
-/// One line of free text.
+/// Reads one line of free text.
 struct Text {
   std::size_t longest;  ///< This counts bytes.
   bool may_be_empty = false;
   Parsed<std::string> operator()(const toml::node& node) const;
 };
 
-/// A name that also stands in paths, headers and labels.
+/// Reads a name that also stands in paths, headers and labels.
 Parsed<std::string> name(const toml::node& node);
 
-/// The path of requests that are let through, "default" or "*".
+/// Reads the path of requests that are let through, "default" or "*".
 Parsed<std::string> request_path(const toml::node& node);
 
 /// The path of a request of weir's own, or "" for no request.
@@ -64,19 +64,19 @@ Parsed<std::string> path_or_none(const toml::node& node);
 
 Parsed<ListenAddress> address(const toml::node& node);
 
-/// The same, or nothing for "".
+/// Reads an address, or nothing for "".
 Parsed<std::optional<ListenAddress>> address_or_off(const toml::node& node);
 
 Parsed<ReplicaUrl> replica_url(const toml::node& node);
 
-/// One of the words that an enumeration is written as.
+/// Reads one of the words of an enumeration.
 template <class Enum, std::size_t N>
 struct OneOf {
   std::array<std::pair<std::string_view, Enum>, N> words;
   Parsed<Enum> operator()(const toml::node& node) const;
 };
 
-/// Why a node is none of these words or numbers; what the templates have in common.
+/// Says why a node is none of these words or numbers. The templates above share it.
 Problem not_one_of(std::span<const std::string_view> words, const toml::node& node);
 Problem not_whole(std::int64_t least, std::int64_t most);
 

@@ -1,4 +1,4 @@
-// Fields of the JSON objects that the lab reads, where one that is absent or of another type is no error.
+// Reads fields of the JSON objects that the lab gets. A field that is absent or of another type is no error.
 #pragma once
 
 #include <boost/json.hpp>
@@ -20,13 +20,13 @@ inline std::optional<double> number_of(const boost::json::object& object, std::s
   return v->to_number<double>();
 }
 
-/// 0 where absent or negative.
+/// Returns 0 if the field is absent or negative.
 inline std::uint64_t count_of(const boost::json::object& object, std::string_view key) {
   const double v = number_of(object, key).value_or(0);
   return v > 0 ? static_cast<std::uint64_t>(v) : 0;
 }
 
-/// The object of a line, or nothing where it is none.
+/// Returns the object of a line, or nothing if it is none.
 inline std::optional<boost::json::object> object_of(std::string_view text) {
   boost::system::error_code ec;
   boost::json::value document = boost::json::parse(text, ec);

@@ -1,4 +1,4 @@
-// The program weir-lab: what one runs around the proxy.
+// The program weir-lab: the tools that one runs around the proxy.
 #include <CLI/CLI.hpp>
 
 #include "config/command_line.hpp"
@@ -15,7 +15,7 @@ int main(int argc, char** argv) {
   weir::lab::commands::add_reports_command(app, status);
   weir::lab::commands::add_outage_command(app, status);
   weir::lab::commands::add_get_command(app, status);
-  // After the commands, which would take it over.
+  // It comes after the commands, because they would inherit it.
   app.footer(
       "Examples:\n"
       "  weir-lab sim --listen 127.0.0.1:8001 --log truth.jsonl\n"

@@ -1,20 +1,15 @@
-// printf into a string, for the tables of the lab.
+// Formats words and figures for the tables of the lab.
 #pragma once
 
-#include <cstdio>
 #include <string>
+
+#include "metrics/format.hpp"
 
 namespace weir::lab {
 
-/// Returns at most 255 bytes.
-template <class... Values>
-std::string format(const char* pattern, Values... values) {
-  char text[256];
-  std::snprintf(text, sizeof text, pattern, values...);
-  return text;
-}
+using metrics::format;
 
-/// "1 stream", "2 streams".
+/// Returns "1 stream", "2 streams".
 inline std::string counted(unsigned long long n, const char* what) {
   return format("%llu %s%s", n, what, n == 1 ? "" : "s");
 }

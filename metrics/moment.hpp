@@ -1,15 +1,15 @@
-// Time on floors 0 to 2: always an argument, never read here.
+// Time in the lower rooms is always an argument: config/, metrics/ and balancer/ read no clock.
 #pragma once
 
 #include <chrono>
 
 namespace weir::metrics {
 
-/// A moment on the monotonic clock. `proxy/` supplies it; tests and the planner invent it.
+/// A moment on the monotonic clock. `proxy/` reads it from the clock; tests and the planner make it up.
 using Moment = std::chrono::steady_clock::time_point;
 using Nanoseconds = std::chrono::nanoseconds;
 
-/// Seconds as the request log and the exposition write them.
+/// Converts a duration to seconds, as the request log and the exposition write them.
 inline double seconds(std::chrono::steady_clock::duration d) { return std::chrono::duration<double>(d).count(); }
 
 }  // namespace weir::metrics

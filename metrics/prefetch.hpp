@@ -1,4 +1,4 @@
-// Asking memory into the cache before its turn. A hint: nothing is read, and any address is allowed.
+// Prefetches memory into the cache before it is needed. It is a hint: nothing is read, and any address is allowed.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,8 @@ namespace weir::metrics {
 inline constexpr std::size_t cache_line = 64;
 
 inline void prefetch(const void* from, std::size_t size) {
-  // Reckoned in integers: the address of an empty vector is null, and null plus something is undefined.
+  // The address is computed with integers, because an empty vector's address is null and null plus an offset is
+  // undefined.
   const auto begin = reinterpret_cast<std::uintptr_t>(from);
   for (std::size_t at = 0; at < size; at += cache_line) __builtin_prefetch(reinterpret_cast<const void*>(begin + at));
 }

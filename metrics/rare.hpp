@@ -1,4 +1,4 @@
-// A value that few owners have: it costs a pointer until it is set. Copied deep, compared by value.
+// A value that few owners have: it costs a pointer until it is set. It is copied deep and compared by value.
 #pragma once
 
 #include <memory>
@@ -17,10 +17,10 @@ class Rare {
     return *this;
   }
 
-  /// A blank value where none is set.
+  /// Returns a blank value where none is set.
   const Value& operator*() const { return value_ ? *value_ : blank; }
   const Value* operator->() const { return &**this; }
-  /// Made if it is not there.
+  /// Makes the value if it is not there.
   Value& make() {
     if (!value_) value_ = std::make_unique<Value>();
     return *value_;

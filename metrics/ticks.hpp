@@ -1,11 +1,11 @@
-// Seconds as settings and tables give them, as a duration of the monotonic clock.
+// Converts seconds, as settings and tables give them, to durations of the monotonic clock.
 #pragma once
 
 #include <chrono>
 
 namespace weir::metrics {
 
-/// What lies between two ticks is cut off.
+/// The part below one tick is cut off.
 inline std::chrono::steady_clock::duration ticks(std::chrono::duration<double> seconds) {
   return std::chrono::duration_cast<std::chrono::steady_clock::duration>(seconds);
 }

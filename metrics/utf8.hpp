@@ -1,4 +1,5 @@
-// UTF-8 by its bytes, for all that reads or writes text a byte at a time. Header only; knows no other file.
+// Reads UTF-8 by its bytes, for code that handles text a byte at a time. This file is header only and includes no other
+// file of weir.
 #pragma once
 
 #include <algorithm>
@@ -7,16 +8,16 @@
 
 namespace weir::metrics {
 
-/// In valid UTF-8, this byte is the first of a code point.
+/// True if this byte of valid UTF-8 is the first of a code point.
 constexpr bool begins_code_point(char byte) { return (static_cast<unsigned char>(byte) & 0xC0) != 0x80; }
 
-/// How many bytes a code point has, by its first; the byte is taken to be valid there.
+/// Returns how many bytes a code point has, by its first byte, which must be valid there.
 constexpr std::size_t code_point_size(char first) {
   const auto c = static_cast<unsigned char>(first);
   return c >= 0xF0 ? 4 : c >= 0xE0 ? 3 : c >= 0xC0 ? 2 : 1;
 }
 
-/// How many bytes at the end of a text begin a code point that they do not end.
+/// Returns how many bytes at the end of a text begin a code point without completing it.
 constexpr std::size_t cut_at_end(std::string_view text) {
   for (std::size_t n = 1; n <= std::min<std::size_t>(3, text.size()); ++n) {
     const char c = text[text.size() - n];
@@ -51,17 +52,17 @@ constexpr std::size_t put_code_point(char32_t c, char* to) {
 }
 
 struct CodePointBytes {
-  std::size_t size;  ///< Where it is broken: the longest part of it that could begin a code point, at least 1.
+  std::size_t size;  ///< For a broken text it is the longest part that could begin a code point, at least 1.
   bool valid;
 };
 
-/// The first code point of a text that is not empty, which may be no UTF-8 (Unicode 15, table 3-7).
+/// Returns the first code point of a non-empty text, which need not be valid UTF-8 (Unicode 15, table 3-7).
 constexpr CodePointBytes first_code_point(std::string_view text) {
   const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
   const unsigned lead = byte(0);
   if (lead < 0x80) return {1, true};
   if (lead < 0xC2 || lead > 0xF4) return {1, false};
-  // The second byte's range keeps out what is written longer than need be, surrogates, and what is above U+10FFFF.
+  // The second byte's range excludes overlong forms, surrogates, and code points above U+10FFFF.
   unsigned low = lead == 0xE0 ? 0xA0 : lead == 0xF0 ? 0x90 : 0x80;
   unsigned high = lead == 0xED ? 0x9F : lead == 0xF4 ? 0x8F : 0xBF;
   const std::size_t size = code_point_size(text[0]);

@@ -1,5 +1,5 @@
-// The closed sets of words that labels and log fields take (MEASUREMENT.md, sections 2 and 4). Each enum has its
-// words in a table beside it, in order, so that `name_of` is an index and a label can be resolved once.
+// The closed sets of words that labels and log fields take (MEASUREMENT.md, sections 2 and 4). Each enum has its words
+// in a table beside it, in order, so that `name_of` is an index and a label can be resolved once.
 #pragma once
 
 #include <array>
@@ -9,10 +9,10 @@
 
 namespace weir::metrics {
 
-/// No request has more tokens than this; a replica that says so is not believed, lest a counter wrap.
+/// No request has more tokens than this. A replica that reports more is not believed, because a counter might wrap.
 inline constexpr std::uint64_t most_tokens = std::uint64_t{1} << 32;
 
-/// The API a request speaks, told by its path and shape.
+/// The API that a request speaks. Its path and shape tell it.
 enum class Api : std::uint8_t {
   openai_chat,
   openai_completions,
@@ -24,7 +24,7 @@ enum class Api : std::uint8_t {
   kobold_generate,
   ollama_chat,
   ollama_generate,
-  other,  ///< Relayed, and measured as far as bytes allow.
+  other,  ///< The request is relayed, and measured as far as its bytes allow.
 };
 inline constexpr std::array<std::string_view, 11> api_names{"openai.chat",
                                                             "openai.completions",
@@ -41,40 +41,40 @@ inline constexpr std::array<std::string_view, 11> api_names{"openai.chat",
 /// How a request ended. Every request has exactly one outcome: the first cause wins.
 enum class Outcome : std::uint8_t {
   ok,
-  ok_empty,        ///< Complete, and without one token event.
-  upstream_error,  ///< Status >= 500, or an in-band error: HTTP 200 is not success. Also: a redirect of an
-                   ///< inference route, no connection.
+  ok_empty,        ///< The answer was complete and had no token event.
+  upstream_error,  ///< The status was >= 500, or the answer held an in-band error (HTTP 200 is not success), or an
+                   ///< inference route was redirected, or no connection was made.
   upstream_reset,  ///< The connection broke before the answer was whole.
-  truncated,       ///< The answer ended in good order, but not complete.
+  truncated,       ///< The answer ended in good order, but it was not complete.
   timeout,
-  replica_refused,  ///< 408, 429, 503; and 401, 403, 404 of a replica of which another one has lately shown that it
-                    ///< errs.
-  client_error,     ///< Any other 4xx of the replica.
-  client_abort,     ///< Split by phase.
-  rejected,         ///< Refused by weir.
-  bad_request,      ///< Refused by weir: not a request it can serve.
+  replica_refused,  ///< The replica answered 408, 429 or 503; or 401, 403 or 404 where another replica has lately shown
+                    ///< that this one errs.
+  client_error,     ///< The replica answered with any other 4xx.
+  client_abort,     ///< This outcome is split by phase.
+  rejected,         ///< weir refused the request.
+  bad_request,      ///< weir refused the request because it cannot serve such a request.
 };
 inline constexpr std::array<std::string_view, 11> outcome_names{
     "ok",           "ok_empty",     "upstream_error", "upstream_reset", "truncated", "timeout", "replica_refused",
     "client_error", "client_abort", "rejected",       "bad_request"};
 
-/// Where a request was when its client left.
+/// Says where a request was when its client left.
 enum class Phase : std::uint8_t { queue, prefill, decode };
 inline constexpr std::array<std::string_view, 3> phase_names{"queue", "prefill", "decode"};
 
-/// What told that an answer was complete.
+/// Says what showed that an answer was complete.
 enum class Completeness : std::uint8_t { none, marker, finish, framing, eof };
 inline constexpr std::array<std::string_view, 5> completeness_names{"none", "marker", "finish", "framing", "eof"};
 
-/// Where the number of output tokens comes from.
+/// Says where the number of output tokens comes from.
 enum class TokenSource : std::uint8_t {
-  none,    ///< Not known.
-  usage,   ///< The engine's usage object or its native counters.
-  events,  ///< Counted: a format with exactly one token an event (TGI native).
+  none,    ///< The number is not known.
+  usage,   ///< The engine's usage object or its native counters told it.
+  events,  ///< Events were counted: the format has exactly one token an event (TGI native).
 };
 inline constexpr std::array<std::string_view, 3> token_source_names{"none", "usage", "events"};
 
-/// Where the number of tokens in an event (k) comes from.
+/// Says where the number of tokens in an event (k) comes from.
 enum class TokensPerEvent : std::uint8_t { unknown, wire, settled };
 inline constexpr std::array<std::string_view, 3> tokens_per_event_names{"unknown", "wire", "settled"};
 

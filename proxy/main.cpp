@@ -1,4 +1,4 @@
-// The program `weir`: serve and check.
+// This is the program `weir`, with its commands serve and check.
 #include <CLI/CLI.hpp>
 #include <chrono>
 #include <cstdio>
@@ -15,7 +15,7 @@ namespace {
 
 using weir::config::wrong_usage;
 
-/// The settings, or nothing after every error has been printed.
+/// Returns the settings, or nothing after every error has been printed.
 std::optional<weir::config::Settings> load(const std::string& file) {
   auto loaded = weir::config::load_file(file);
   if (auto* settings = std::get_if<weir::config::Settings>(&loaded)) return std::move(*settings);
@@ -31,7 +31,7 @@ int serve(const std::string& file) {
   return weir::proxy::serve::serve(*settings, WEIR_VERSION);
 }
 
-/// Without `probing` nothing is asked of any replica.
+/// Checks the settings. Without `probing` no replica is asked.
 int check(const std::string& file, const std::optional<weir::proxy::probe::ProbeOptions>& probing) {
   const auto settings = load(file);
   if (!settings) return wrong_usage;

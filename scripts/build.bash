@@ -1,4 +1,5 @@
-# The scripts that build source this. It shows how far a long build is, also without a terminal, and what is wrong.
+# The scripts that build source this file. It shows the progress of a long build, also without a terminal, and what went
+# wrong.
 
 # show_progress: reads ninja's output; writes a line for each tenth of a long build, and what compilers complain of.
 show_progress() {
@@ -6,7 +7,7 @@ show_progress() {
   while IFS= read -r line; do
     if [[ $line =~ ^\[([0-9]+)/([0-9]+)\]' ' ]]; then
       made=${BASH_REMATCH[1]} all=${BASH_REMATCH[2]}
-      # A few steps are soon done, and need no lines.
+      # A few steps are done soon and need no lines.
       if ((all >= 20 && made * 10 / all > shown)); then
         shown=$((made * 10 / all))
         printf '   %d of %d steps, %d s\n' "$made" "$all" $((SECONDS - begin))

@@ -5,7 +5,7 @@
 
 programs=${programs:-build/release}
 started=() # Process ids, the last started first.
-taken=" "  # Ports given out.
+taken=" "  # These ports have been given out.
 
 fail() {
   progress
@@ -17,7 +17,7 @@ fail() {
   exit 1
 }
 
-# progress [TEXT]: shows a line that the next one overwrites; on a terminal only.
+# progress [TEXT]: shows a line that the next one overwrites, on a terminal only.
 progress() {
   [[ -t 2 ]] || return 0
   printf '\r\033[K%s' "${1:-}" >&2
@@ -25,7 +25,8 @@ progress() {
 
 alive() { kill -0 "$1" 2>/dev/null; }
 
-# stop PID...: asks all of them, again after 3 s (weir drains on the first, stops on the second), insists after 6 s.
+# stop PID...: asks all of them to end, asks again after 3 s (weir drains on the first TERM and stops on the second),
+# and kills after 6 s.
 stop() {
   local pid tries left
   for tries in {0..120}; do
@@ -47,7 +48,8 @@ stop_all() {
   started=()
 }
 
-# start LOG COMMAND...: runs it in the background, its output in LOG. Its process id is then ${started[0]}.
+# start LOG COMMAND...: runs the command in the background, with its output in LOG. Its process id is then
+# ${started[0]}.
 start() {
   local log=$1
   shift
@@ -56,14 +58,15 @@ start() {
   started=("$!" ${started[@]+"${started[@]}"})
 }
 
-# start_apart NAME PROGRAM...: as above, output in DIR/NAME.out, in a session of its own: Ctrl-C reaches this script alone.
+# start_apart NAME PROGRAM...: starts a program with its output in DIR/NAME.out, in a session of its own, so that Ctrl-C
+# reaches this script alone.
 start_apart() {
   local name=$1
   shift
   start "$dir/$name.out" setsid "$@"
 }
 
-# forget PID: drops a process that has ended and been waited for, whose number may become another's.
+# forget PID: drops a process that has ended and been waited for, because its number may become another's.
 forget() {
   local pid kept=()
   for pid in "${started[@]}"; do [[ $pid == "$1" ]] || kept+=("$pid"); done

@@ -7,7 +7,7 @@
 
 _weir() {
   local word=${COMP_WORDS[COMP_CWORD]} option=${COMP_WORDS[COMP_CWORD - 1]} asked help type words i
-  # bash takes --config=FILE for three words.
+  # bash splits --config=FILE into three words.
   [[ $option == '=' ]] && option=${COMP_WORDS[COMP_CWORD - 2]}
   [[ $word == '=' ]] && word=
   COMPREPLY=()
@@ -22,7 +22,7 @@ _weir() {
   help=$("${asked[@]}" --help 2>/dev/null) || return
   [[ ${#asked[@]} -eq 1 || $help == *"Usage: "*" ${asked[1]} "* ]] || return # No command of this name.
 
-  # An option's line is "  -c,--config TEXT ...": what stands behind its names is the kind of its value, if it takes one.
+  # An option's line is "  -c,--config TEXT ...". The word behind its names is the kind of its value, if it takes one.
   type=$(awk -v option="$option" '{ n = split($1, names, ",") } { for (i = 1; i <= n; ++i) if (names[i] == option) print $2 }' <<<"$help")
   case $type in
     TEXT:{*}*)

@@ -1,5 +1,4 @@
-// The subcommands of weir-lab: options, their checks and their help. Each sets `status` to its exit status when it has
-// run.
+// The subcommands of weir-lab: their options, checks and help. Each sets `status` to its exit status when it has run.
 #pragma once
 
 namespace CLI {

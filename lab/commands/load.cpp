@@ -21,7 +21,7 @@ struct Options {
   std::size_t trace_limit = 0;
 };
 
-/// Reads the trace; false with a sentence on standard error where it cannot be used.
+/// Reads the trace. If it cannot be used, returns false and writes a sentence on standard error.
 bool read_trace_file(const Options& options, load::WorkloadSettings& workload) {
   std::ifstream file(options.trace);
   if (!file) {

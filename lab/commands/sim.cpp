@@ -18,7 +18,7 @@ struct Options {
   std::string listen = "127.0.0.1:8001";
 };
 
-/// "ADDRESS:PORT" or "[ADDRESS]:PORT". Returns what is wrong, "" if nothing.
+/// Reads "ADDRESS:PORT" or "[ADDRESS]:PORT". Returns what is wrong, or "" if nothing is.
 std::string read_listen(const std::string& text, sim::SimSettings& settings) {
   const std::size_t colon = text.rfind(':');
   if (colon == std::string::npos) return "expected ADDRESS:PORT, got \"" + text + "\"";

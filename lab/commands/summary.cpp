@@ -27,8 +27,8 @@ bool can_read(const std::ifstream& file, const char* what, const std::string& pa
   return file.good();
 }
 
-/// What a client measured, from one report or from logs. Nothing, with a sentence on standard error, where a file is
-/// neither.
+/// Reads what a client measured, from one report or from logs. If a file is neither, returns nothing and writes a
+/// sentence on standard error.
 std::optional<report::Observed> read_client(const std::string& who, const std::vector<std::string>& paths) {
   report::StreamTimes times;
   for (const std::string& path : paths) {
@@ -52,7 +52,7 @@ std::optional<report::Observed> read_client(const std::string& who, const std::v
   return std::nullopt;
 }
 
-/// Shows who else measured. False, with a sentence on standard error, where a file cannot be read.
+/// Shows who else measured. If a file cannot be read, returns false and writes a sentence on standard error.
 bool print_others(const Options& options, const report::LogGroup& all) {
   std::vector<report::Observed> rows;
   if (!options.truth.empty()) {

@@ -8,7 +8,7 @@ EngineModel::EngineModel(const EngineSettings& settings, std::uint64_t seed) : s
 
 bool EngineModel::submit(const Sequence& sequence) {
   if (sequence.prompt_tokens == 0 || sequence.output_tokens == 0) return false;
-  // Compared one by one: the sum may overflow.
+  // They are compared one by one, because the sum may overflow.
   if (sequence.prompt_tokens > settings_.kv_tokens || sequence.output_tokens > settings_.kv_tokens) return false;
   if (sequence.prompt_tokens + sequence.output_tokens > settings_.kv_tokens) return false;
   waiting_.push_back(sequence);
@@ -23,7 +23,7 @@ bool EngineModel::abort(SequenceId id) {
   }
   const auto running = std::ranges::find_if(running_, [id](const Running& r) { return r.sequence.id == id; });
   if (running == running_.end()) return false;
-  const bool known = !running->finished();  // Static batches keep finished sequences; to the caller they are gone.
+  const bool known = !running->finished();  // Static batches keep finished sequences; for the caller they are gone.
   kv_reserved_ -= running->reserved();
   running_.erase(running);
   return known;
@@ -94,7 +94,7 @@ std::uint64_t EngineModel::accepted_drafts() {
 
 std::optional<nanoseconds> EngineModel::begin_step() {
   step_prefill_ = step_decode_ = 0;
-  // A batch whose unfinished sequences were aborted between two steps has ended too.
+  // If all unfinished sequences of a batch were aborted between two steps, the batch has ended too.
   release_finished();
   if (settings_.batching == Batching::continuous) {
     plan_continuous();

@@ -12,7 +12,7 @@ namespace {
 
 const std::string group = "Engine (defaults resemble a 7B model on a mid-range GPU)";
 
-/// A time as a number of `unit`s.
+/// Adds a time that is given as a number of `unit`s.
 void add_time(CLI::App& command, const std::string& name, nanoseconds& time, double unit, double most,
               const std::string& help) {
   const auto set = [&time, unit](double value) { time = nanoseconds(static_cast<std::int64_t>(value * unit)); };
@@ -24,7 +24,7 @@ void add_time(CLI::App& command, const std::string& name, nanoseconds& time, dou
 }  // namespace
 
 void add_engine_options(CLI::App& command, EngineSettings& settings) {
-  // CLI11 runs the options in the order they were added: the preset stands before those that override it.
+  // CLI11 runs the options in the order in which they were added, so the preset stands before those that override it.
   std::vector<std::string> names;
   for (const EnginePreset& preset : engine_presets()) names.emplace_back(preset.name);
   const auto take_preset = [&settings](const std::string& name) { settings = *engine_preset(name); };

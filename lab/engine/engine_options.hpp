@@ -1,6 +1,6 @@
 // The options of `weir-lab sim` that describe its engine, as CLI11 options of a command.
 //
-// A preset is taken first, wherever it stands in the command line; every other option then overrides its value.
+// The preset is applied first, wherever it stands on the command line. Every other option then overrides its value.
 #pragma once
 
 #include "lab/engine/engine_model.hpp"
@@ -11,7 +11,8 @@ class App;
 
 namespace weir::lab::engine {
 
-/// Adds them; `settings` holds what was asked for when the command line has been read. It must outlive `command`.
+/// Adds the options. When the command line has been read, `settings` holds what was asked for. It must outlive
+/// `command`.
 void add_engine_options(CLI::App& command, EngineSettings& settings);
 
 }  // namespace weir::lab::engine

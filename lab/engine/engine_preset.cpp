@@ -56,7 +56,7 @@ nanoseconds decode_step(const EngineSettings& settings, std::uint32_t batch, std
   EngineSettings steady = settings;
   steady.jitter = 0;
   steady.max_batch = batch;
-  // One step prefills them all; what it costs is not looked at.
+  // One step prefills them all; nobody reads what it costs.
   steady.prefill_budget = static_cast<std::uint32_t>(batch * context);
   steady.kv_tokens = batch * (context + 1'000);
   EngineModel engine(steady, 1);

@@ -1,18 +1,19 @@
 // Engine settings named after cards: h800, a800, 4090, h20. SIMULATED: no figure here was measured on such a card.
 //
-// What they are for: demonstrations and tests need replicas that differ as real ones do, in prefill and in decode
-// apart.
+// Demonstrations and tests use them. They need replicas that differ as real ones do, in prefill and in decode
+// separately.
 //
 // The order is given by the project's specification, as what is known of these cards with one model: time to first
 // token H800 < A800 < 4090 < H20, time per output token H800 < A800 < H20 < 4090. The first follows the data sheets'
-// dense 16-bit rates (989, 312, 165 and 148 TFLOPS), as prefill is bound by arithmetic. The second follows their memory
-// rates (3.35, 2.0 and 1.0 TB/s) but for the H20: with 4.0 TB/s it should be first, and some published comparisons have
-// it ahead of the A100. Whoever has one should measure it; that is what weir is for. The H20's prefill order holds for
-// prompts of some 100 tokens and more: shorter ones cost no more than a step.
+// dense 16-bit rates (989, 312, 165 and 148 TFLOPS), as arithmetic bounds prefill. The second follows their memory
+// rates (3.35, 2.0 and 1.0 TB/s), except for the H20: with 4.0 TB/s it should be first, and some published comparisons
+// have it ahead of the A100. Whoever has one should measure it with weir. The H20's prefill order holds for prompts of
+// about 100 tokens and more; shorter ones cost no more than a step.
 //
-// The figures are worked out for a 7B model with grouped-query attention in 16 bit: 15.2 GB of weights and 15.2 GFLOP a
-// token, 57 KB of keys and values a token; at about three quarters of the memory rate and half to two thirds of the
-// arithmetic. The knee (engine_model.hpp) stands at 32 sequences; a step of 128 lasts 1.9 to 2.4 times one of 32.
+// The figures are computed for a 7B model with grouped-query attention in 16 bit: 15.2 GB of weights and 15.2 GFLOP a
+// token, and 57 KB of keys and values a token. They assume about three quarters of the memory rate and half to two
+// thirds of the arithmetic. The knee (engine_model.hpp) stands at 32 sequences; a step of 128 lasts 1.9 to 2.4 times
+// one of 32.
 #pragma once
 
 #include <optional>
@@ -32,7 +33,7 @@ struct EnginePreset {
 /// Returns all presets, in the order of their time to first token.
 std::span<const EnginePreset> engine_presets();
 
-/// Nothing where there is none of that name.
+/// Returns nothing if there is none of that name.
 std::optional<EngineSettings> engine_preset(std::string_view name);
 
 /// Returns the time of an idle engine, without jitter.
@@ -41,7 +42,7 @@ nanoseconds time_to_first_token(const EngineSettings& settings, std::uint64_t pr
 /// jitter.
 nanoseconds decode_step(const EngineSettings& settings, std::uint32_t batch, std::uint64_t context);
 
-/// A table of what the presets come to, for --help.
+/// Returns a table of the presets' times, for --help.
 std::string describe_engine_presets();
 
 }  // namespace weir::lab::engine

@@ -1,6 +1,6 @@
 // A small random source whose numbers are the same on every platform and standard library, so that a seed names a run.
 //
-// SplitMix64 (Steele, Lea, Flood 2014). Not for secrets.
+// It is SplitMix64 (Steele, Lea, Flood 2014). It is not for secrets.
 #pragma once
 
 #include <cmath>
@@ -24,12 +24,12 @@ class Random {
   double uniform() { return static_cast<double>(next() >> 11) * 0x1.0p-53; }
   /// Returns a number in [0, n), n > 0. The bias of the remainder is below n / 2^64.
   std::uint64_t below(std::uint64_t n) { return next() % n; }
-  /// The mean is 0 and the deviation 1 (Box and Muller; the second value is thrown away).
+  /// Returns a normal number with mean 0 and deviation 1 (Box and Muller; the second value is discarded).
   double normal() {
     const double radius = std::sqrt(-2.0 * std::log(1.0 - uniform()));
     return radius * std::cos(2.0 * std::numbers::pi * uniform());
   }
-  /// The mean is 1.
+  /// Returns an exponential number with mean 1.
   double exponential() { return -std::log(1.0 - uniform()); }
 
  private:

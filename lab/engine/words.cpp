@@ -70,7 +70,7 @@ constexpr std::array<std::string_view, 160> words{
     "other",       "over",   "people",  "place",     "rain",       "reservoir", "river",  "small",     "stone",
     "stream",      "the",    "through", "time",      "understand", "upstream",  "water"};
 
-// Latin, accents, Cyrillic, CJK, an emoji; a quote and a line break, which JSON has to escape.
+// They are Latin, accents, Cyrillic, CJK and an emoji, and a quote and a line break, which JSON has to escape.
 constexpr std::array<AnswerToken, 64> answer_tokens{{
     {" the", " the"},
     {" river", " river"},
@@ -172,7 +172,7 @@ std::string prompt_text(std::uint64_t tokens, Random& random) {
       continue;
     }
     std::string_view word = words[random.below(words.size())];
-    if (count_tokens(word) > left) word = "river";  // One token: what is left is met exactly.
+    if (count_tokens(word) > left) word = "river";  // This word is one token, so that the count is met exactly.
     if (!text.empty()) text += ' ';
     text += word;
     left -= count_tokens(word);

@@ -50,7 +50,7 @@ void Connection::exchange() {
   write_pending_ = true;
   asio::async_write(socket_, asio::buffer(outgoing_.bytes),
                     [self = shared_from_this(), mine = generation_](error_code, std::size_t) {
-                      // What went wrong, if anything, the read tells: perhaps an answer is there.
+                      // If something went wrong, the read reports it; perhaps an answer is there.
                       if (mine == self->generation_) self->write_pending_ = false;
                     });
   read();
@@ -80,7 +80,7 @@ void Connection::on_read(error_code ec, std::size_t n) {
 }
 
 void Connection::on_end_of_connection(error_code ec) {
-  // A kept connection that the server closed while the request was on its way: the request goes out once more.
+  // The server closed a kept connection while the request was on its way, so the request goes out once more.
   if (reused_ && !any_byte_) {
     reused_ = false;
     open_ = false;
@@ -148,7 +148,7 @@ void Connection::finish() {
   }
   result_.ended = std::chrono::steady_clock::now();
   if (!done_) return;
-  // Posted: the owner may start the next request on this very connection.
+  // It is posted, because the owner may start the next request on this very connection.
   asio::post(socket_.get_executor(), [self = shared_from_this(), done = std::exchange(done_, nullptr),
                                       result = std::move(result_)]() mutable { done(self, std::move(result)); });
 }

@@ -1,7 +1,8 @@
-// One connection of the load client: sends a request, reads its streamed answer, keeps the connection for the next one.
+// One connection of the load client: it sends a request, reads its streamed answer, and keeps the connection for the
+// next one.
 //
-// One thread. The moment of a read is when it returned. Sending and reading run together, so that an early refusal is
-// not lost.
+// One thread uses it. The moment of a read is when it returned. Sending and reading run together, so that an early
+// refusal is not lost.
 #pragma once
 
 #include <boost/asio/ip/tcp.hpp>
@@ -18,18 +19,18 @@
 
 namespace weir::lab::load {
 
-/// What became of one request.
+/// How one request went.
 struct Result {
   std::string request_id;
-  /// "ok", or the kind of failure: connect, http_<status>, in_band, truncated (ended in good order without its end
-  /// marker), reset (the connection broke), timeout, invalid (no HTTP, or no event stream), unfinished (the load was
-  /// ended by its user; no failure).
+  /// The outcome is "ok", or the kind of failure: connect, http_<status>, in_band, truncated (ended in good order
+  /// without its end marker), reset (the connection broke), timeout, invalid (no HTTP, or no event stream), unfinished
+  /// (the user ended the load; no failure).
   std::string outcome = "ok";
-  std::string detail;   ///< What the failure said, cut.
-  std::string replica;  ///< The x-weir-replica of the answer; "" where absent.
+  std::string detail;   ///< It is what the failure said, cut.
+  std::string replica;  ///< It is the answer's x-weir-replica; "" if absent.
   unsigned status = 0;
   std::uint64_t prompt_target = 0;
-  Moment started{};  ///< Before connecting or, on a kept connection, before sending.
+  Moment started{};  ///< It is taken before connecting or, on a kept connection, before sending.
   Moment ended{};
   StreamReader stream{Api::chat};
 
@@ -41,7 +42,7 @@ struct Result {
 struct Outgoing {
   Api api = Api::chat;
   std::string request_id;
-  std::string bytes;  ///< Head and body.
+  std::string bytes;  ///< They are head and body.
   std::uint64_t prompt_target = 0;
 };
 
@@ -80,9 +81,10 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   Connection(boost::asio::io_context& io, const boost::asio::ip::tcp::endpoint& server);
 
-  /// Sends a request; `done` is called once, never from inside this call. Not while another is under way.
+  /// Sends a request. `done` is called once, never from inside this call. It is not to be called while another request
+  /// runs.
   void run(Outgoing outgoing, Done done);
-  /// Ends the request under way with this outcome and closes the connection.
+  /// Ends the current request with this outcome and closes the connection.
   void fail(std::string_view outcome, std::string_view detail);
   bool reusable() const { return open_; }
   Moment started() const { return result_.started; }
@@ -110,7 +112,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   Moment read_at_{};
   std::uint64_t generation_ = 0;  ///< Handlers of an earlier socket or request do nothing.
   bool open_ = false;
-  bool reused_ = false;  ///< The request under way went out on a kept connection.
+  bool reused_ = false;  ///< The current request went out on a kept connection.
   bool any_byte_ = false;
   bool head_seen_ = false;
   bool write_pending_ = false;

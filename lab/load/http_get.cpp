@@ -18,7 +18,7 @@ namespace http = boost::beast::http;
 using asio::ip::tcp;
 using boost::system::error_code;
 
-/// Looks the name up, connects, sends, reads: each step starts the next, the first error ends it.
+/// Looks the name up, connects, sends and reads. Each step starts the next, and the first error ends it.
 class Get {
  public:
   Get(asio::io_context& io, const Target& target)

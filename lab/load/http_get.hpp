@@ -1,4 +1,4 @@
-// One GET, for pages that a command needs once: /v1/models, /metrics. Blocks, at most `timeout` in all.
+// Makes one GET, for pages that a command needs once: /v1/models, /metrics. It blocks for at most `timeout` in all.
 #pragma once
 
 #include <chrono>
@@ -7,11 +7,11 @@
 
 namespace weir::lab::load {
 
-/// The body of a 200 answer, at most 64 MiB. Throws std::runtime_error with a sentence otherwise, std::invalid_argument
-/// where the URL cannot be used.
+/// Returns the body of a 200 answer, at most 64 MiB. Otherwise throws std::runtime_error with a sentence, or
+/// std::invalid_argument if the URL cannot be used.
 std::string http_get(const std::string& url, std::chrono::seconds timeout = std::chrono::seconds(5));
 
-/// The ids that an answer to GET /v1/models lists; empty where it is none.
+/// Returns the ids that an answer to GET /v1/models lists; none if it is no such answer.
 std::vector<std::string> model_ids(const std::string& body);
 
 }  // namespace weir::lab::load

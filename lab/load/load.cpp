@@ -36,7 +36,8 @@ using load::Result;
 
 constexpr std::chrono::milliseconds tick{100};
 
-/// A file, standard output for "-", or nothing for "". Throws std::runtime_error where it cannot be opened.
+/// Writes to a file, to standard output for "-", or nowhere for "". Throws std::runtime_error if the file cannot be
+/// opened.
 class Sink {
  public:
   explicit Sink(const std::string& path) : to_stdout_(path == "-"), path_(path) {
@@ -97,8 +98,6 @@ class Runner {
   }
 
  private:
-  // -- sending --------------------------------------------------------------------------------------------------------
-
   std::optional<load::Planned> plan() {
     if (all_sent_ || (settings_.requests != 0 && sent_ >= settings_.requests)) return std::nullopt;
     return workload_.next();
@@ -152,8 +151,6 @@ class Runner {
     });
   }
 
-  // -- ending ---------------------------------------------------------------------------------------------------------
-
   void ended(const std::shared_ptr<Connection>& connection, Result result) {
     busy_.erase(connection);
     if (connection->reusable()) idle_.push_back(connection);
@@ -161,7 +158,7 @@ class Runner {
     report_.add(result);
     if (workload_.open_loop() || all_sent_) return end_if_done();
     if (result.ok()) return send_next();
-    // A service that refuses everything is not to be hammered.
+    // The pause keeps the load from flooding a service that refuses everything.
     const auto pause = std::make_shared<asio::steady_timer>(io_, tick);
     ++pausing_;
     pause->async_wait([this, pause](error_code) {
@@ -184,8 +181,6 @@ class Runner {
     for (const auto& connection : running) connection->fail("unfinished", "the load was ended by its user");
     end_if_done();
   }
-
-  // -- watching -------------------------------------------------------------------------------------------------------
 
   void each_tick() {
     ticker_.expires_after(tick);

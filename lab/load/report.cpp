@@ -2,8 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <numeric>
+
+#include "lab/text.hpp"
 
 namespace weir::lab::load {
 
@@ -19,13 +20,6 @@ json::value json_of(const std::optional<Distribution>& d) {
   if (!d) return nullptr;
   return json::object{{"count", d->count}, {"mean", d->mean},        {"p50", d->p50}, {"p90", d->p90},
                       {"p95", d->p95},     {"p99", json_of(d->p99)}, {"max", d->max}};
-}
-
-template <class... Values>
-std::string format(const char* pattern, Values... values) {
-  char text[256];
-  std::snprintf(text, sizeof text, pattern, values...);
-  return text;
 }
 
 void print_row(std::ostream& out, const char* name, const std::vector<float>& values) {
@@ -137,7 +131,7 @@ void Report::add(const Result& result) {
 }
 
 json::object Report::json() const {
-  // Rates of one replica are over the time of all: a replica that idles is slow in tokens a second.
+  // One replica's rates are taken over the time of all: a replica that idles makes few tokens a second.
   const double elapsed = all.elapsed();
   json::object root = all.json(elapsed);
   root["elapsed_s"] = elapsed;

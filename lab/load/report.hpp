@@ -15,22 +15,23 @@
 
 namespace weir::lab::load {
 
-/// The q-quantile by linear interpolation between the order statistics around q * (n - 1), as numpy and pandas do.
-/// `sorted` ascending and not empty.
+/// Returns the q-quantile by linear interpolation between the order statistics around q * (n - 1), as numpy and pandas
+/// do. `sorted` is ascending and not empty.
 double quantile(std::span<const float> sorted, double q);
 
-/// A distribution in a few numbers. p99 only from 100 values on: of fewer it is no more than the largest.
+/// A distribution in a few numbers. p99 is there only from 100 values on, because of fewer it is no more than the
+/// largest.
 struct Distribution {
   std::size_t count = 0;
   double mean = 0, p50 = 0, p90 = 0, p95 = 0, max = 0;
   std::optional<double> p99;
 };
 
-/// Nothing where there are no values.
+/// Returns nothing if there are no values.
 std::optional<Distribution> distribution(std::vector<float> values);
 
-/// Requests and what was measured of them. Failed ones are counted and stay out of the distributions; the tokens they
-/// brought count.
+/// Counts requests and what was measured of them. Failed requests are counted and stay out of the distributions; the
+/// tokens they brought count.
 class Tally {
  public:
   void add(const Result& result);
@@ -40,10 +41,10 @@ class Tally {
   std::uint64_t unfinished() const { return unfinished_; }
   std::uint64_t output_tokens() const { return output_tokens_; }
   const std::map<std::string, std::uint64_t>& errors() const { return errors_; }
-  /// One failure's own words, for the first kind that came.
+  /// Returns one failure's own words, for the first kind that came.
   const std::string& example() const { return example_; }
 
-  /// Whole seconds that rates are taken over: from the first start to the last end.
+  /// Returns the seconds over which rates are taken: from the first start to the last end.
   double elapsed() const;
   boost::json::object json(double elapsed) const;
   void print(std::ostream& out, double elapsed) const;
@@ -54,10 +55,10 @@ class Tally {
   std::map<std::string, std::uint64_t> errors_;
   std::string example_;
   std::optional<Moment> first_start_, last_end_;
-  std::vector<float> ttft_, itl_, tpot_, e2e_;  ///< Seconds.
+  std::vector<float> ttft_, itl_, tpot_, e2e_;  ///< They are in seconds.
 };
 
-/// All requests together, and those of each replica that named itself in x-weir-replica.
+/// Holds all requests together, and those of each replica that named itself in x-weir-replica.
 struct Report {
   Tally all;
   std::map<std::string, Tally> by_replica;
@@ -66,7 +67,7 @@ struct Report {
   boost::json::object json() const;
 };
 
-/// The line of one request in --log.
+/// Writes the line of one request in --log.
 std::string result_line(const Result& result);
 
 }  // namespace weir::lab::load

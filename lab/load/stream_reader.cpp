@@ -74,7 +74,7 @@ void read_tgi(const json::object& root, Event& event) {
 }
 
 Event read_event(std::string_view data, Api api) {
-  // The memory of one event: on the stack unless the event is large.
+  // It is the memory of one event, on the stack unless the event is large.
   std::array<unsigned char, 8192> memory;
   json::monotonic_resource resource(memory.data(), memory.size());
   boost::system::error_code ec;

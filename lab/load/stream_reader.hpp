@@ -1,8 +1,8 @@
-// Reads a streamed answer as a client would, and measures it. Shares nothing with weir's own measurement, so that the
-// two can be held against each other.
+// Reads a streamed answer as a client would, and measures it. It shares nothing with weir's own measurement, so that
+// the two can be compared.
 //
-// One thread, one object an answer. Each event is parsed as JSON whole (about 1 us in a buffer of its own): text of an
-// answer may look like anything.
+// One thread uses it, and each answer has one object. Each event is parsed as whole JSON (about 1 us in a buffer of its
+// own), because the text of an answer may look like anything.
 #pragma once
 
 #include <chrono>
@@ -19,8 +19,8 @@ namespace weir::lab::load {
 
 using Moment = std::chrono::steady_clock::time_point;
 
-/// Splits an event stream into the data of its events (WHATWG HTML, "Server-sent events"): lines end in LF, CRLF or CR,
-/// comments and other fields are skipped, one BOM may lead. An event that no blank line ends is not an event.
+/// Splits an event stream into the data of its events (WHATWG HTML, "Server-sent events"). Lines end in LF, CRLF or CR;
+/// comments and other fields are skipped; one BOM may lead. An event that no blank line ends is not an event.
 class EventSplitter {
  public:
   template <class OnData>
@@ -30,10 +30,10 @@ class EventSplitter {
   template <class OnData>
   void line(std::string_view text, OnData& on_data);
 
-  std::string partial_;  ///< A line not yet ended.
-  std::string data_;     ///< The data lines of this event.
+  std::string partial_;  ///< It is a line that has not ended yet.
+  std::string data_;     ///< They are the data lines of this event.
   bool has_data_ = false;
-  bool skip_lf_ = false;  ///< The last byte was a CR: an LF behind it belongs to it.
+  bool skip_lf_ = false;  ///< The last byte was a CR; an LF behind it belongs to it.
   bool first_line_ = true;
 };
 
@@ -41,25 +41,26 @@ class StreamReader {
  public:
   explicit StreamReader(Api api) : api_(api) {}
 
-  /// Body bytes that were read at `at`.
+  /// Takes body bytes that were read at `at`.
   void feed(std::string_view bytes, Moment at);
 
-  /// The end marker was seen: [DONE], or a TGI event with generated_text.
+  /// True once the end marker was seen: [DONE], or a TGI event with generated_text.
   bool complete() const { return complete_; }
-  /// What an error event said; "" = there was none.
+  /// Returns what an error event said; "" if there was none.
   const std::string& error() const { return error_; }
 
   std::uint64_t token_events() const { return token_events_; }
   std::optional<Moment> first_token() const { return first_token_; }
   std::optional<Moment> last_token() const { return last_token_; }
-  /// Last event that brought or ended output.
+  /// Returns when the last event that brought or ended output came.
   std::optional<Moment> last_choice() const { return last_choice_; }
-  /// Seconds between token events.
+  /// Returns the seconds between token events.
   const std::vector<float>& gaps() const { return gaps_; }
   std::optional<std::uint64_t> prompt_tokens() const { return prompt_tokens_; }
   std::optional<std::uint64_t> output_tokens() const { return output_tokens_; }
 
-  /// (last - first) / (n - 1): with usage over n to the last choice, else over token events. Absent for one token.
+  /// Returns (last - first) / (n - 1). With usage it is taken over n to the last choice, else over token events. It is
+  /// absent for one token.
   std::optional<double> tpot() const;
 
  private:
@@ -75,8 +76,6 @@ class StreamReader {
   std::vector<float> gaps_;
   std::optional<std::uint64_t> prompt_tokens_, output_tokens_;
 };
-
-// -- EventSplitter ----------------------------------------------------------------------------------------------------
 
 template <class OnData>
 void EventSplitter::feed(std::string_view bytes, OnData&& on_data) {

@@ -6,13 +6,13 @@
 namespace weir::lab::load {
 
 struct Target {
-  std::string host;       ///< Name or address, without brackets.
-  std::string port;       ///< "80" where the URL has none.
-  std::string prefix;     ///< Path without a slash at its end; "" for the root.
+  std::string host;       ///< It is a name or an address, without brackets.
+  std::string port;       ///< It is "80" if the URL has none.
+  std::string prefix;     ///< It is the path without a slash at its end; "" for the root.
   std::string authority;  ///< The Host header takes it as it is.
 };
 
-/// Throws std::invalid_argument with a sentence.
+/// Throws std::invalid_argument with a sentence if the URL cannot be used.
 Target target_of(const std::string& url);
 
 }  // namespace weir::lab::load

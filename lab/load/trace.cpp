@@ -9,7 +9,7 @@
 namespace weir::lab::load {
 namespace {
 
-/// Takes a number from the front of `text`, and `after` behind it ('\0' = the text must end there).
+/// Takes a number from the front of `text`, and `after` behind it ('\0' means that the text must end there).
 template <class Number>
 bool take(std::string_view& text, Number& number, char after) {
   const auto [end, ec] = std::from_chars(text.data(), text.data() + text.size(), number);
@@ -22,11 +22,11 @@ bool take(std::string_view& text, Number& number, char after) {
 }
 
 struct Line {
-  std::chrono::nanoseconds at{};  ///< The time since 1970.
+  std::chrono::nanoseconds at{};  ///< It is the time since 1970.
   TraceEntry entry;
 };
 
-/// "2023-11-16 18:17:03.9799600,4808,10"
+/// Reads a line such as "2023-11-16 18:17:03.9799600,4808,10".
 std::optional<Line> read_line(std::string_view text) {
   int year = 0;
   unsigned month = 0, day = 0;

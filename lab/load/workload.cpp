@@ -11,7 +11,7 @@ namespace weir::lab::load {
 Workload::Workload(WorkloadSettings settings)
     : settings_(std::move(settings)), lengths_(settings_.seed), arrivals_(~settings_.seed) {}
 
-/// Normal, without what is below one token (drawn again, as LLMPerf does).
+/// Draws a normal number. Values below one token are drawn again, as LLMPerf does.
 std::uint64_t Workload::draw(double mean, double stddev) {
   for (int attempt = 0; attempt < 100; ++attempt) {
     const double drawn = std::round(mean + stddev * lengths_.normal());

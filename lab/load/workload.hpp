@@ -1,4 +1,4 @@
-// What is sent and when: lengths and arrivals, drawn from a seed or taken from a trace.
+// Says what is sent and when: lengths and arrivals, drawn from a seed or taken from a trace.
 #pragma once
 
 #include <cstdint>
@@ -12,24 +12,26 @@
 
 namespace weir::lab::load {
 
-/// What the load speaks.
+/// The API that the load speaks.
 enum class Api { chat, completions, tgi };
 
 struct WorkloadSettings {
-  double input_tokens = 550;  ///< LLMPerf's defaults.
+  double input_tokens = 550;  ///< These are LLMPerf's defaults.
   double input_stddev = 150;
   double output_tokens = 150;
   double output_stddev = 20;
-  std::optional<double> rate;     ///< Requests a second, Poisson. Absent: no arrivals of its own.
-  std::vector<TraceEntry> trace;  ///< Lengths, in order, from the start again at its end; empty: drawn.
-  bool trace_arrivals = false;    ///< Arrivals too; the workload ends with the trace.
-  double trace_speed = 1;         ///< Divides the trace's times.
+  std::optional<double> rate;     ///< It is requests a second, by Poisson. If it is absent, the load has no arrivals of
+                                  ///< its own.
+  std::vector<TraceEntry> trace;  ///< Its lengths are used in order, from the start again at its end. If it is empty,
+                                  ///< lengths are drawn.
+  bool trace_arrivals = false;    ///< Its arrivals are used too; the workload ends with the trace.
+  double trace_speed = 1;         ///< It divides the trace's times.
   std::uint64_t seed = 1;
 };
 
 struct Planned {
   std::uint64_t number = 0;  ///< It counts from 0.
-  double at = 0;             ///< Seconds since the start; 0 where the load is closed.
+  double at = 0;             ///< It counts seconds since the start; 0 if the load is closed.
   std::uint64_t prompt_tokens = 1;
   std::uint64_t output_tokens = 1;
 };
@@ -38,11 +40,11 @@ class Workload {
  public:
   explicit Workload(WorkloadSettings settings);
 
-  /// Arrivals are given: the load does not wait for answers.
+  /// True if arrivals are given, so that the load does not wait for answers.
   bool open_loop() const { return settings_.trace_arrivals || settings_.rate.has_value(); }
-  /// The next request; nothing where the trace has ended.
+  /// Returns the next request; nothing once the trace has ended.
   std::optional<Planned> next();
-  /// A text of that many tokens (lab/engine/words.hpp), different for every number and the same for every seed.
+  /// Returns a text of that many tokens (lab/engine/words.hpp), different for every number and the same for every seed.
   std::string prompt(const Planned& planned) const;
 
  private:
@@ -55,7 +57,7 @@ class Workload {
   double at_ = 0;
 };
 
-/// The path of an API and the body of a streamed request.
+/// Return the path of an API and the body of a streamed request.
 std::string_view path_of(Api api);
 std::string request_body(Api api, std::string_view model, std::string_view prompt, std::uint64_t max_tokens,
                          bool usage);

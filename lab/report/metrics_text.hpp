@@ -1,5 +1,5 @@
-// A page in the text format of Prometheus, as weir serves it on /metrics. A line that is not of the format is skipped
-// and counted.
+// Reads a page in the text format of Prometheus, as weir serves it on /metrics. A line that is not of the format is
+// skipped and counted.
 #pragma once
 
 #include <cstdint>
@@ -15,11 +15,11 @@ namespace weir::lab::report {
 
 struct MetricsText {
   std::vector<metrics::series::Sample> samples;
-  std::uint64_t unreadable = 0;  ///< Lines.
+  std::uint64_t unreadable = 0;  ///< It counts lines.
 
-  /// The sum over all series of that name.
+  /// Returns the sum over all series of that name.
   double sum(std::string_view name) const;
-  /// The sums of that name by the values of a label; those of 0 are left out.
+  /// Returns the sums of that name by the values of a label; sums of 0 are left out.
   std::map<std::string, double> by_label(std::string_view name, const std::string& label) const;
 };
 

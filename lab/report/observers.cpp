@@ -42,7 +42,7 @@ std::string duration(double seconds) {
 std::string added(const char* name, const std::optional<Distribution>& through,
                   const std::optional<Distribution>& direct) {
   if (!through || !direct) return format("%s unknown", name);
-  const double difference = std::round(1e5 * (through->p50 - direct->p50)) / 1e2 + 0.0;  // No "-0.00".
+  const double difference = std::round(1e5 * (through->p50 - direct->p50)) / 1e2 + 0.0;  // Adding 0.0 avoids "-0.00".
   return format("%s %+.2f ms (%.2f with it, %.2f without)", name, difference, 1e3 * through->p50, 1e3 * direct->p50);
 }
 

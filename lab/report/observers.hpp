@@ -1,7 +1,8 @@
-// The same streams as several observers saw them: the engine itself, weir, the client; and a client without weir.
+// Compares the same streams as several observers saw them: the engine itself, weir, the client, and a client without
+// weir.
 //
-// TTFT and TPOT are defined alike for all of them (docs/metrics.md); what differs is where they stand. TTFT begins for
-// the engine when it has read the request and for the client before it connects.
+// TTFT and TPOT are defined alike for all of them (docs/metrics.md), but they stand in different places: the engine's
+// TTFT begins when it has read the request, the client's before it connects.
 #pragma once
 
 #include <boost/json.hpp>
@@ -25,12 +26,12 @@ struct Observed {
   std::optional<load::Distribution> ttft, itl, tpot;
 };
 
-/// Gathers successful streams from logs that hold a line a request. Such a log knows no gaps: ITL is absent.
+/// Gathers successful streams from logs that hold a line a request. Such a log has no gaps, so ITL is absent.
 class StreamTimes {
  public:
-  /// The truth log of a simulated replica (lab/sim/truth.hpp).
+  /// Reads the truth log of a simulated replica (lab/sim/truth.hpp).
   void read_truth(std::istream& in);
-  /// What `weir-lab load --log` writes.
+  /// Reads what `weir-lab load --log` writes.
   void read_load(std::istream& in);
   Observed observed(std::string who) const;
 
@@ -44,18 +45,19 @@ class StreamTimes {
 /// Reads what a report of `weir-lab load --json` observed.
 Observed observed(std::string who, const boost::json::object& report);
 
-/// weir_token_overhead_seconds over all replicas: how long weir held the events that it could write at once.
+/// The weir_token_overhead_seconds over all replicas: how long weir held the events that it could write at once.
 struct Overhead {
   std::uint64_t events = 0;
-  double mean = 0;  ///< Seconds.
-  /// The least bucket bounds that hold half and 99 % of them, exact as statements; absent beyond the last bound.
+  double mean = 0;  ///< It is in seconds.
+  /// They are the least bucket bounds that hold half and 99 % of the events, so they are exact; absent beyond the last
+  /// bound.
   std::optional<double> half_within, most_within;
 };
 
 std::optional<Overhead> overhead(const MetricsText& page);
 
 void print_observers(std::ostream& out, const std::vector<Observed>& rows);
-/// What weir adds: the medians of a client through weir less those of one without it.
+/// Prints what weir adds: the medians of a client through weir less those of one without it.
 void print_added(std::ostream& out, const Observed& through, const Observed& direct);
 void print_overhead(std::ostream& out, const Overhead& overhead);
 

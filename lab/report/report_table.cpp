@@ -8,7 +8,7 @@
 namespace weir::lab::report {
 namespace {
 
-/// "p99 against round_robin: least_requests -31 %, least_queued_tokens -52 %."
+/// Prints "p99 against round_robin: least_requests -31 %, least_queued_tokens -52 %."
 void print_tails(std::ostream& out, const std::vector<Observed>& runs) {
   std::size_t fewest = runs.front().ttft ? runs.front().ttft->count : 0;
   for (const Observed& run : runs) fewest = std::min(fewest, run.ttft ? run.ttft->count : 0);

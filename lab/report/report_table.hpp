@@ -1,4 +1,4 @@
-// Reports of several loads side by side: what differs between runs of the same requests.
+// Shows the reports of several loads side by side: what differs between runs of the same requests.
 #pragma once
 
 #include <ostream>
@@ -8,8 +8,8 @@
 
 namespace weir::lab::report {
 
-/// TTFT as clients saw it, a row a run; then its tail against the first run's, and how many requests that stands on:
-/// p99, or p95 where a run has fewer than 100 requests.
+/// Prints TTFT as clients saw it, a row a run. Then it prints each tail against the first run's, with the number of
+/// requests behind it: p99, or p95 if a run has fewer than 100 requests.
 void print_reports(std::ostream& out, const std::vector<Observed>& runs);
 
 }  // namespace weir::lab::report

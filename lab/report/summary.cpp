@@ -16,7 +16,7 @@ using load::Distribution;
 
 namespace {
 
-/// "2026-11-21T07:00:00.123456Z"
+/// Reads a time such as "2026-11-21T07:00:00.123456Z".
 std::optional<double> unix_seconds(const std::string& time) {
   int year = 0;
   unsigned month = 0, day = 0, hour = 0, minute = 0;
@@ -33,7 +33,7 @@ std::optional<double> unix_seconds(const std::string& time) {
   return static_cast<double>(days) * 86400.0 + hour * 3600.0 + minute * 60.0 + second;
 }
 
-/// The gaps are ITL only if every event was one token: not so where the engine told that some held several.
+/// The gaps are ITL only if every event was one token, which is not so if the engine told that some held several.
 void read_gaps(const json::object& line, LogRow& row) {
   const std::string source = text_of(line, "k_source");
   const json::value* bins = line.if_contains("gap_bins");
@@ -49,8 +49,6 @@ void read_gaps(const json::object& line, LogRow& row) {
   // The first of n tokens ends no gap, nor does an end of sequence that is an empty event.
   if (source == "wire" && row.output_tokens > gaps + 2) row.gaps.clear();
 }
-
-// -- printing ---------------------------------------------------------------------------------------------------------
 
 std::string ms(const std::optional<Distribution>& d, double Distribution::*figure) {
   return d ? format("%8.1f", 1e3 * ((*d).*figure)) : format("%8s", "-");
@@ -115,7 +113,6 @@ void LogGroup::add(const LogRow& row) {
   keep(ttft_, row.ttft);
   keep(ttft_client_, row.ttft_client);
   keep(tpot_, row.tpot);
-  keep(e2e_, row.e2e);
   for (const auto& [bin, count] : row.gaps) gaps_[bin] += count;
 }
 
@@ -150,7 +147,7 @@ LogSummary read_log(std::istream& in) {
   bool any = false;
   std::string text;
   while (std::getline(in, text)) {
-    const bool unfinished = in.eof();  // No newline behind it: weir is writing it.
+    const bool unfinished = in.eof();  // Without a newline at its end the line is unfinished: weir is writing it.
     if (text.empty()) continue;
     bool readable = false;
     const auto row = read_log_line(text, readable);

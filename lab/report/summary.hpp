@@ -1,7 +1,7 @@
-// `weir-lab summary`: weir's request log as a table per replica and per configuration.
+// `weir-lab summary` shows weir's request log as a table per replica and per configuration.
 //
-// Reads the lines of metrics/record/request_log.hpp. Latencies are those of successful streams. No verdicts: that is
-// the work of `weir compare`. What others measured of the same streams stands beside it by lab/report/observers.hpp.
+// It reads the lines of metrics/record/request_log.hpp. Latencies are those of successful streams. It gives no
+// verdicts; `weir compare` does. lab/report/observers.hpp shows beside it what others measured of the same streams.
 #pragma once
 
 #include <cstdint>
@@ -18,20 +18,22 @@
 
 namespace weir::lab::report {
 
-/// What the summary uses of a line.
+/// What the summary uses of a log line.
 struct LogRow {
   std::string replica, config, outcome;
-  double begin = 0;                                    ///< Unix seconds.
-  std::optional<double> ttft, ttft_client, tpot, e2e;  ///< Seconds.
+  double begin = 0;                                    ///< It is in Unix seconds.
+  std::optional<double> ttft, ttft_client, tpot, e2e;  ///< They are in seconds.
   std::uint64_t prompt_tokens = 0, output_tokens = 0;
-  /// Gaps that are inter-token latencies: bins of metrics::GapSketch and counts; empty where k is unknown.
+  /// These gaps are inter-token latencies: bins of metrics::GapSketch and their counts. The list is empty if k is
+  /// unknown.
   std::vector<std::pair<std::uint16_t, std::uint64_t>> gaps;
 };
 
-/// Nothing for a line that is no request of a primary replica or cannot be read; `readable` tells the two apart.
+/// Returns nothing for a line that is no request of a primary replica or cannot be read; `readable` tells the two
+/// apart.
 std::optional<LogRow> read_log_line(std::string_view line, bool& readable);
 
-/// Requests of one replica, one configuration, or all.
+/// Holds the requests of one replica, one configuration, or all.
 class LogGroup {
  public:
   void add(const LogRow& row);
@@ -43,13 +45,12 @@ class LogGroup {
   std::optional<load::Distribution> ttft() const { return load::distribution(ttft_); }
   std::optional<load::Distribution> ttft_client() const { return load::distribution(ttft_client_); }
   std::optional<load::Distribution> tpot() const { return load::distribution(tpot_); }
-  std::optional<load::Distribution> e2e() const { return load::distribution(e2e_); }
   /// The sketches give it, right to 1.6 %.
   std::optional<load::Distribution> itl() const;
 
  private:
   std::uint64_t ok_ = 0, failed_ = 0, aborted_ = 0, prompt_tokens_ = 0, output_tokens_ = 0;
-  std::vector<float> ttft_, ttft_client_, tpot_, e2e_;
+  std::vector<float> ttft_, ttft_client_, tpot_;
   std::map<std::uint16_t, std::uint64_t> gaps_;
 };
 
@@ -58,8 +59,8 @@ struct LogSummary {
   /// The key is the configuration, then the replica.
   std::map<std::pair<std::string, std::string>, LogGroup> replicas;
   std::map<std::string, LogGroup> configs;
-  std::uint64_t unreadable = 0;  ///< Lines; an unfinished last one is not counted.
-  double begin = 0, end = 0;     ///< Unix seconds: first request, end of the last.
+  std::uint64_t unreadable = 0;  ///< It counts lines; an unfinished last line is not counted.
+  double begin = 0, end = 0;     ///< They are in Unix seconds: the first request's start and the last one's end.
 
   double elapsed() const { return end - begin; }
 };

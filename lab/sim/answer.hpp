@@ -1,9 +1,9 @@
 // One answer as bytes on the wire, in the shapes of vLLM (OpenAI routes) and TGI (native routes).
 //
-// Compact JSON, one event a chunk, as uvicorn and axum frame them. vLLM: the role event goes out with the first token,
-// a stop ends in an empty event with finish_reason, a length joins it to the last token, usage only if asked for,
-// [DONE] always, and the tokens of one step in one event. TGI: no blank after "data:", no [DONE], one token an event
-// always, the last event carries generated_text.
+// JSON is compact, and each event is one chunk, as uvicorn and axum frame them. vLLM sends the role event with the
+// first token. A stop ends in an empty event with finish_reason; a length joins it to the last token. It sends usage
+// only if asked for, [DONE] always, and the tokens of one step in one event. TGI sends no blank after "data:", no
+// [DONE], and always one token an event; its last event carries generated_text.
 #pragma once
 
 #include <cstdint>
@@ -20,12 +20,12 @@ class Answer {
   Answer(const Request& request, const AnswerPlan& plan, std::string_view model, std::uint64_t seed,
          std::int64_t created);
 
-  /// The response head of a stream. Sent before prefill, as vLLM and TGI do.
+  /// Appends the response head of a stream. It is sent before prefill, as vLLM and TGI do.
   void append_head(std::string& out, bool keep_alive) const;
-  /// The chunks that one step's tokens bring, `first` to `last` of 1 to plan.tokens; with the last one the end of the
-  /// body too.
+  /// Appends the chunks that one step's tokens bring, `first` to `last` of 1 to plan.tokens; with the last token the
+  /// end of the body too.
   void append_tokens(std::string& out, std::uint64_t first, std::uint64_t last) const;
-  /// The body of an answer that is not streamed.
+  /// Returns the body of an answer that is not streamed.
   std::string whole() const;
 
  private:
@@ -39,14 +39,14 @@ class Answer {
   Request request_;
   AnswerPlan plan_;
   std::uint64_t seed_;
-  std::string envelope_;      ///< From "data: {" to before "choices".
-  std::string whole_prefix_;  ///< The same of an answer that is not streamed.
+  std::string envelope_;      ///< It reaches from "data: {" to before "choices".
+  std::string whole_prefix_;  ///< It is the same for an answer that is not streamed.
 };
 
-/// A chunk of chunked framing (RFC 9112, section 7.1).
+/// Appends a chunk of chunked framing (RFC 9112, section 7.1).
 void append_chunk(std::string& out, std::string_view payload);
 
-/// The body of a refusal in the shape of the route's engine.
+/// Returns the body of a refusal in the shape of the route's engine.
 std::string refusal_body(Route route, const Refusal& refusal);
 
 }  // namespace weir::lab::sim

@@ -31,7 +31,7 @@ void EngineLoop::on_deadline() {
   const Clock::time_point deadline = timer_.expiry();
   for (const engine::TokenEvent& event : model_.end_step()) {
     const auto found = listeners_.find(event.id);
-    if (found == listeners_.end()) continue;  // Aborted by a listener before it in this step.
+    if (found == listeners_.end()) continue;  // A listener before it aborted it in this step.
     Listener& listener = *found->second;
     if (event.last) listeners_.erase(found);
     listener.on_token(event);

@@ -1,7 +1,7 @@
 // Runs an EngineModel in real time on an io_context: one timer, absolute deadlines, so that steps do not drift.
 //
-// One thread. A step that ends late because the process was busy does not delay those after it; only one that is more
-// than `forgiven_lateness` late (a stopped process) restarts the clock instead of catching up.
+// One thread uses it. A step that ends late because the process was busy does not delay those after it. Only a step
+// that is more than `forgiven_lateness` late (a stopped process) restarts the clock instead of catching up.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
@@ -14,11 +14,12 @@
 
 namespace weir::lab::sim {
 
-/// Who waits for the tokens of a sequence.
+/// A listener waits for the tokens of a sequence.
 class Listener {
  public:
   virtual ~Listener() = default;
-  /// May abort sequences and submit others. Not called again after `event.last` or after an abort.
+  /// Takes a token. It may abort sequences and submit others. It is not called again after `event.last` or after an
+  /// abort.
   virtual void on_token(const engine::TokenEvent& event) = 0;
 };
 
@@ -29,10 +30,10 @@ class EngineLoop {
 
   EngineLoop(boost::asio::io_context& io, const engine::EngineSettings& settings, std::uint64_t seed);
 
-  /// False where the engine could never run it. `listener` must live until its last token or the abort.
+  /// Returns false if the engine could never run it. `listener` must live until its last token or the abort.
   bool submit(const engine::Sequence& sequence, Listener& listener);
   void abort(engine::SequenceId id);
-  /// No further step; for the end of the program.
+  /// Begins no further step; it is called at the end of the program.
   void stop() { timer_.cancel(); }
   const engine::EngineModel& model() const { return model_; }
 

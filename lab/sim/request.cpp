@@ -27,7 +27,7 @@ void add_text(Request& request, std::string_view text) {
   request.prompt_chars += text.size();
 }
 
-/// A positive count; absent or null gives nothing; anything else is the client's mistake.
+/// Reads a positive count. An absent field or null gives nothing; anything else is refused.
 std::optional<Refusal> read_count(const json::object& object, std::string_view key, std::optional<std::uint64_t>& out) {
   const json::value* v = object.if_contains(key);
   if (!v || v->is_null()) return std::nullopt;
@@ -69,11 +69,11 @@ std::optional<Refusal> read_messages(const json::object& body, Request& request)
 std::optional<Refusal> read_prompt(const json::object& body, Request& request) {
   const json::value* prompt = body.if_contains("prompt");
   if (prompt && prompt->is_array() && prompt->get_array().size() == 1 && !prompt->get_array()[0].is_number()) {
-    prompt = &prompt->get_array()[0];  // A list of one prompt.
+    prompt = &prompt->get_array()[0];  // It is a list of one prompt.
   }
   if (prompt && prompt->is_string()) {
     add_text(request, prompt->get_string());
-    request.prompt_tokens += 1;  // The token that begins a text.
+    request.prompt_tokens += 1;  // This is the token that begins a text.
     return std::nullopt;
   }
   if (prompt && prompt->is_array() && !prompt->get_array().empty() &&
@@ -102,7 +102,7 @@ std::optional<Refusal> read_openai(const json::object& body, Request& request) {
   }
   if (auto refusal = read_count(body, "max_tokens", request.max_tokens)) return refusal;
   if (request.route == Route::completions) {
-    if (!request.max_tokens) request.max_tokens = 16;  // The default of OpenAI's completions.
+    if (!request.max_tokens) request.max_tokens = 16;  // This is the default of OpenAI's completions.
     return read_prompt(body, request);
   }
   if (auto refusal = read_count(body, "max_completion_tokens", request.max_tokens)) return refusal;

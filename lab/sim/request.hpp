@@ -1,4 +1,4 @@
-// What a request asks a simulated replica for, read from its whole body.
+// Reads from a request's whole body what it asks a simulated replica for.
 #pragma once
 
 #include <cstdint>
@@ -11,27 +11,27 @@
 
 namespace weir::lab::sim {
 
-/// Inference routes of a simulated replica.
+/// The inference routes of a simulated replica.
 enum class Route { chat, completions, tgi_generate, tgi_generate_stream };
 
 std::optional<Route> route_of(std::string_view path);
 inline bool is_tgi(Route route) { return route == Route::tgi_generate || route == Route::tgi_generate_stream; }
 
-/// Tells whether a Content-Type is JSON's, as vLLM asks before it reads a body. Parameters and upper case do not
-/// matter; no type at all is another type.
+/// True if a Content-Type is JSON's, which vLLM requires before it reads a body. Parameters and upper case do not
+/// matter; a missing type is not JSON's.
 bool is_json(std::string_view content_type);
 
 struct Request {
   Route route = Route::chat;
-  std::string model;  ///< The name as it was sent; "" where there was none.
+  std::string model;  ///< It is the name as it was sent; "" if there was none.
   bool stream = false;
   bool include_usage = false;
   bool continuous_usage = false;
-  bool details = false;     ///< TGI: parameters.details.
-  bool ignore_eos = false;  ///< The answer ends by length only.
+  bool details = false;     ///< It is TGI's parameters.details.
+  bool ignore_eos = false;  ///< The answer ends only by its length.
   std::uint64_t prompt_tokens = 0;
-  std::uint64_t prompt_chars = 0;           ///< Bytes of text; TGI's x-compute-characters.
-  std::optional<std::uint64_t> max_tokens;  ///< Absent: the answer's length is drawn.
+  std::uint64_t prompt_chars = 0;           ///< It counts bytes of text, for TGI's x-compute-characters.
+  std::optional<std::uint64_t> max_tokens;  ///< If it is absent, the answer's length is drawn.
 };
 
 /// Why a request is refused, in a sentence.
@@ -40,7 +40,7 @@ struct Refusal {
   std::string message;
 };
 
-/// Chat templates add tokens: these for each message, and these once.
+/// A chat template adds so many tokens for each message, and so many once.
 inline constexpr std::uint64_t tokens_per_message = 4;
 inline constexpr std::uint64_t tokens_per_chat = 6;
 
@@ -48,13 +48,13 @@ std::variant<Request, Refusal> read_request_body(Route route, std::string_view b
 
 /// How long an answer will be and how it ends.
 struct AnswerPlan {
-  std::uint64_t tokens = 1;  ///< n as the engine counts: with `by_stop`, the last one is EOS and has no text.
+  std::uint64_t tokens = 1;  ///< It is n as the engine counts: with `by_stop`, the last token is EOS and has no text.
   bool by_stop = false;
 };
 
-/// An answer has exactly max_tokens where the request gives them; half of such answers end in EOS. Else the length is
-/// drawn (log-normal around 130, as in the Azure conversation trace; 2 to 1024), and the answer ends in EOS. An answer
-/// of one token ends by length.
+/// Plans an answer. It has exactly max_tokens if the request gives them; half of such answers end in EOS. Else the
+/// length is drawn (log-normal around 130, as in the Azure conversation trace; 2 to 1024), and the answer ends in EOS.
+/// An answer of one token ends by length.
 AnswerPlan plan_answer(const Request& request, engine::Random& random);
 
 }  // namespace weir::lab::sim

@@ -40,8 +40,6 @@ void Session::start() {
   read_request();
 }
 
-// -- reading ----------------------------------------------------------------------------------------------------------
-
 void Session::read_request() {
   parser_.emplace();
   parser_->body_limit(body_limit);
@@ -75,8 +73,8 @@ void Session::on_request(error_code ec) {
   dispatch();
 }
 
-/// Keeps one read pending while an answer is under way. A client that pipelines too much is no longer read from; then
-/// only a failed write tells that it has gone.
+/// Keeps one read pending while an answer is sent. A client that pipelines too much is no longer read from; then only a
+/// failed write shows that it has gone.
 void Session::watch() {
   if (buffer_.size() >= pipelined_limit) return;
   watching_ = true;
@@ -87,13 +85,11 @@ void Session::watch() {
 void Session::on_watched(error_code ec, std::size_t n) {
   watching_ = false;
   if (closed_) return;
-  // Cancelled because the next request was in the buffer already.
+  // The read was cancelled because the next request was already in the buffer.
   if (ec && !(ec == asio::error::operation_aborted && !answering_)) return close();
   buffer_.commit(n);
   answering_ ? watch() : read_request();
 }
-
-// -- answering --------------------------------------------------------------------------------------------------------
 
 void Session::dispatch() {
   const std::string_view target(parser_->get().target().data(), parser_->get().target().size());
@@ -198,9 +194,7 @@ void Session::on_token(const engine::TokenEvent& event) {
   next_if_answered();
 }
 
-// -- writing ----------------------------------------------------------------------------------------------------------
-
-/// Hands out_ to the kernel at once; only what it does not take waits for the socket.
+/// Hands out_ to the kernel at once. Only what the kernel does not take waits for the socket.
 void Session::flush() {
   if (closed_ || out_.empty() || !writing_.empty()) return;
   error_code ec;
@@ -223,7 +217,7 @@ void Session::next_if_answered() {
   answering_ = false;
   if (!keep_alive_) return close();
   if (!watching_) return read_request();
-  // The pending read goes on to wait for the next request, unless some of that has been read already.
+  // The pending read goes on to wait for the next request, unless part of that has already been read.
   if (buffer_.size() > 0) socket_.cancel();
 }
 

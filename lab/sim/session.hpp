@@ -1,7 +1,7 @@
-// One client connection of a simulated replica: reads a request, gives it to the engine, writes its tokens.
+// One client connection of a simulated replica: it reads a request, gives it to the engine, and writes its tokens.
 //
-// Owned by its own pending operations. While an answer is under way one read stays pending, so that a client that has
-// gone (FIN or reset) ends the sequence in the engine at once; bytes it brings are the next request.
+// Its own pending operations own it. While an answer is sent one read stays pending, so that a client that leaves (FIN
+// or reset) ends the sequence in the engine at once. Bytes that this read brings are the next request.
 #pragma once
 
 #include <array>
@@ -39,7 +39,7 @@ class Session : public Listener, public std::enable_shared_from_this<Session> {
   Session(boost::asio::ip::tcp::socket socket, Replica& replica);
   ~Session() override;
   void start();
-  /// Closes the connection; a request in the engine is aborted and logged so.
+  /// Closes the connection. A request in the engine is aborted, and logged as aborted.
   void close();
   void on_token(const engine::TokenEvent& event) override;
 
@@ -72,10 +72,10 @@ class Session : public Listener, public std::enable_shared_from_this<Session> {
   boost::beast::flat_buffer buffer_;
   std::optional<boost::beast::http::request_parser<boost::beast::http::string_body>> parser_;
   std::optional<Generation> generation_;
-  std::string out_;               ///< Not yet handed to the kernel.
-  std::string writing_;           ///< What an asynchronous write is working on; empty: none is.
-  bool answering_ = false;        ///< True from a request read whole to its answer written whole.
-  bool answer_complete_ = false;  ///< All of the answer is in out_ or beyond.
+  std::string out_;               ///< These bytes have not yet been handed to the kernel.
+  std::string writing_;           ///< An asynchronous write works on these bytes; it is empty if there is none.
+  bool answering_ = false;        ///< True from when a request is read whole until its answer is written whole.
+  bool answer_complete_ = false;  ///< All of the answer is in out_, or further on its way.
   bool watching_ = false;         ///< A read is pending beside the answer.
   bool keep_alive_ = true;
   bool closed_ = false;

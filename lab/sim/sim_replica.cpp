@@ -49,7 +49,7 @@ class Server {
     });
   }
 
-  /// Out of descriptors, or a connection that died in the queue: neither ends the server.
+  /// It is out of descriptors, or a connection died in the queue; neither ends the server.
   void accept_later() {
     pause_.expires_after(std::chrono::milliseconds(50));
     pause_.async_wait([this](error_code ec) {
@@ -67,7 +67,7 @@ class Server {
   }
 
   sim::Ledger ledger_;
-  sim::Replica replica_;  ///< Outlives io_ and the sessions that its handlers own.
+  sim::Replica replica_;  ///< It outlives io_ and the sessions that its handlers own.
   asio::io_context io_{1};
   sim::EngineLoop engine_;
   tcp::acceptor acceptor_;

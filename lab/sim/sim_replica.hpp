@@ -1,8 +1,9 @@
-// `weir-lab sim`: an HTTP server that behaves like an inference replica, with lab/engine/engine_model.hpp in the place of a
-// GPU.
+// `weir-lab sim` is an HTTP server that behaves like an inference replica, with lab/engine/engine_model.hpp in the
+// place of a GPU.
 //
-// One thread. Serves /v1/chat/completions and /v1/completions as vLLM does, /generate and /generate_stream as TGI does,
-// and /v1/models, /health, /metrics. One write a sequence and step: one token, or several with speculative decoding.
+// It has one thread. It serves /v1/chat/completions and /v1/completions as vLLM does, /generate and /generate_stream as
+// TGI does, and /v1/models, /health and /metrics. Each sequence and step is one write: one token, or several with
+// speculative decoding.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +13,7 @@
 
 namespace weir::lab::sim {
 
-/// Whose names /metrics speaks; every route is served either way.
+/// The engine whose names /metrics uses; every route is served either way.
 enum class EngineNames { vllm, tgi };
 
 struct SimSettings {
@@ -22,11 +23,11 @@ struct SimSettings {
   std::uint64_t seed = 1;
   EngineNames engine = EngineNames::vllm;
   engine::EngineSettings model_settings;
-  std::string log;  ///< The truth of every request, JSON lines; "" = none, "-" = standard output.
+  std::string log;  ///< The truth of every request goes there as JSON lines; "" means none, "-" standard output.
 };
 
 /// Serves until SIGINT or SIGTERM, then stops at once. Returns the exit status: 0, or 1 with a sentence on standard
-/// error where it cannot listen or open its log.
+/// error if it cannot listen or open its log.
 int run_sim(const SimSettings& settings);
 
 }  // namespace weir::lab::sim

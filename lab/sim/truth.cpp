@@ -9,7 +9,7 @@
 namespace weir::lab::sim {
 namespace {
 
-// The bounds that vLLM exports, in nanoseconds.
+// vLLM exports these bounds; here they are nanoseconds.
 constexpr std::uint64_t ms = 1'000'000;
 constexpr std::array<std::uint64_t, 22> first_token_bounds{
     1 * ms,     5 * ms,     10 * ms,    20 * ms,     40 * ms,     60 * ms,     80 * ms,   100 * ms,
@@ -65,7 +65,7 @@ class Page {
   std::string labels_;
 };
 
-/// A label's value as the text format quotes it.
+/// Writes a label's value as the text format quotes it.
 std::string label_value(std::string_view text) {
   std::string out;
   for (const char c : text) {
@@ -117,7 +117,9 @@ void Ledger::add(const Truth& truth) {
   if (truth.stream && truth.status == Status::finished && truth.output_tokens > 1) {
     time_per_output_token_.observe(positive(*truth.last_token - *truth.first_token) / (truth.output_tokens - 1));
   }
-  if (file_.is_open()) file_ << truth_line(truth) << std::endl;  // Flushed: a test reads it while the replica runs.
+  if (file_.is_open())
+    file_ << truth_line(truth) << std::endl;  // The line is flushed, because a test reads it while
+                                              // the replica runs.
   if (to_stdout_) std::cout << truth_line(truth) << std::endl;
 }
 

@@ -1,4 +1,4 @@
-// What a simulated replica knows of its own requests: the truth that a measurement in front of it is compared with.
+// What a simulated replica knows of its own requests: the truth with which a measurement in front of it is compared.
 //
 // Moments are on CLOCK_MONOTONIC, which all processes of a machine share. "Written" is the moment when the bytes had
 // been handed to the kernel.
@@ -22,29 +22,30 @@ using Moment = std::chrono::steady_clock::time_point;
 enum class Status { finished, aborted, refused };
 
 struct Truth {
-  std::string request_id;                         ///< The request's x-request-id; "" where absent.
+  std::string request_id;                         ///< It is the request's x-request-id; "" if absent.
   Moment received{};                              ///< The last byte of the request was read.
-  std::optional<Moment> first_token, last_token;  ///< Written.
+  std::optional<Moment> first_token, last_token;  ///< They were written then.
   std::uint64_t prompt_tokens = 0;
-  std::uint64_t output_tokens = 0;  ///< Made by the engine.
+  std::uint64_t output_tokens = 0;  ///< The engine made so many.
   Status status = Status::finished;
   bool stream = false;
 };
 
-/// One JSON object, without newline.
+/// Writes one JSON object, without a newline.
 std::string truth_line(const Truth& truth);
 
-/// Counts and logs. One thread.
+/// Counts and logs. One thread uses it.
 class Ledger {
  public:
-  /// `path`: "" = no log, "-" = standard output. Throws std::runtime_error where the file cannot be opened.
+  /// `path` is a file, "" for no log, or "-" for standard output. Throws std::runtime_error if the file cannot be
+  /// opened.
   explicit Ledger(const std::string& path);
 
-  /// One step's tokens were written; their request as it stands with them.
+  /// Says that one step's tokens were written. `truth` is their request as it stands with them.
   void tokens(const Truth& truth, std::uint64_t made);
-  /// A request has ended.
+  /// Says that a request has ended.
   void add(const Truth& truth);
-  /// The text format of Prometheus, under vLLM's names or, with `tgi`, TGI's.
+  /// Writes the text format of Prometheus, under vLLM's names or, with `tgi`, TGI's.
   std::string metrics(const engine::EngineModel& engine, std::string_view model, bool tgi) const;
 
  private:
@@ -52,7 +53,7 @@ class Ledger {
   bool to_stdout_ = false;
   std::uint64_t prompt_tokens_ = 0;
   std::uint64_t output_tokens_ = 0;
-  std::array<std::uint64_t, 3> requests_{};  ///< Indexed by Status.
+  std::array<std::uint64_t, 3> requests_{};  ///< It is indexed by Status.
   metrics::series::Histogram time_to_first_token_;
   metrics::series::Histogram time_per_output_token_;
 };

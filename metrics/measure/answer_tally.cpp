@@ -35,12 +35,12 @@ void AnswerTally::approach() const { prefetch(answer_.gaps.bins().data(), answer
 
 void AnswerTally::unparsed(series::Unparsed why) {
   answer_.unparsed = true;
-  for (Choice& one : choices_) one.count_known = false;  // It may have brought tokens.
+  for (Choice& one : choices_) one.count_known = false;  // The unread part may have brought tokens.
   shard_.unparsed[static_cast<std::size_t>(why)].add();
 }
 
-void AnswerTally::event(const wire::EventFacts& facts, Moment at, Brought& brought) {
-  ++brought.events;
+void AnswerTally::event(const wire::EventFacts& facts, Moment at, ReadCounts& counts) {
+  ++counts.events;
   if (facts.error) {
     answer_.in_band_error = true;
     refused_ |= answer_.events == 0;
@@ -52,7 +52,7 @@ void AnswerTally::event(const wire::EventFacts& facts, Moment at, Brought& broug
     if (!answer_.first_choice) answer_.first_choice = at;
     answer_.last_choice = at;
   }
-  for (const wire::ChoiceFacts& said : facts.choices) choice_event(facts, said, at, brought);
+  for (const wire::ChoiceFacts& said : facts.choices) choice_event(facts, said, at, counts);
   prompt(facts);
   usage(facts);
   finish_reason(facts.finish_reason);
@@ -66,8 +66,8 @@ bool AnswerTally::finished_before(const wire::EventFacts& facts) const {
   });
 }
 
-/// Samples of one prompt all tell the same of it. Of a list of prompts each choice tells of its own, and no more than
-/// an event for all of them knows the sum.
+/// Samples of one prompt all report the same prompt. In a list of prompts each choice reports its own, and only an
+/// event for all of them knows the sum.
 void AnswerTally::prompt(const wire::EventFacts& facts) {
   const bool of_all = (facts.choices.empty() && !facts.of_one_choice) || expected_choices_ == 1;
   if (!of_all && !one_prompt_) return;
@@ -87,7 +87,7 @@ AnswerTally::Choice* AnswerTally::choice(std::uint32_t index) {
 }
 
 void AnswerTally::choice_event(const wire::EventFacts& facts, const wire::ChoiceFacts& said, Moment at,
-                               Brought& brought) {
+                               ReadCounts& counts) {
   Choice* const of = choice(said.index);
   std::optional<std::uint64_t> k;
   bool token = said.token;
@@ -97,7 +97,7 @@ void AnswerTally::choice_event(const wire::EventFacts& facts, const wire::Choice
   }
   if (facts.prefill_progress) token = false;
   // The delta is read before its finish: the last token may come with it.
-  if (token) token_event(said, of, k, at, brought);
+  if (token) token_event(said, of, k, at, counts);
   if (of == nullptr) return;
   of->last = at;
   if (said.finished && !of->finished) {
@@ -111,7 +111,7 @@ std::optional<std::uint64_t> AnswerTally::count_tokens(const wire::EventFacts& f
                                                        Choice& of) const {
   // With several choices in one event a count belongs to none of them.
   auto total = facts.choices.size() == 1 ? facts.completion_tokens : std::nullopt;
-  if (total == 0U && said.token) total.reset();  // Beside a token, 0 stands for no count (some gateways).
+  if (total == 0U && said.token) total.reset();  // Some gateways write 0 beside a token when they have no count.
   std::optional<std::uint64_t> k;
   if (said.tokens) {
     k = *said.tokens;
@@ -130,20 +130,20 @@ std::optional<std::uint64_t> AnswerTally::count_tokens(const wire::EventFacts& f
 }
 
 void AnswerTally::token_event(const wire::ChoiceFacts& said, Choice* of, std::optional<std::uint64_t> k, Moment at,
-                              Brought& brought) {
+                              ReadCounts& counts) {
   (k ? k_known_ : k_unknown_) = true;
   answer_.tokens_per_event = k_unknown_ ? TokensPerEvent::unknown : TokensPerEvent::wire;
   ++answer_.token_events;
-  ++brought.token_events;
+  ++counts.token_events;
   const std::uint64_t tokens = k.value_or(1);
-  brought.tokens += static_cast<std::uint32_t>(std::min<std::uint64_t>(tokens, UINT32_MAX));
+  counts.tokens += static_cast<std::uint32_t>(std::min<std::uint64_t>(tokens, UINT32_MAX));
   answer_.counted_tokens += tokens;
   shard_.output_tokens.add(tokens);
 
   if (!answer_.first_token) {
     answer_.first_token = at;
     answer_.first_output_tokens = k;
-    brought.first_token = true;
+    counts.first_token = true;
     shard_.time_to_first_token.observe(nanoseconds(sent_, at));
     shard_.client_time_to_first_token.observe(nanoseconds(received_, at));
   }
@@ -157,9 +157,9 @@ void AnswerTally::token_event(const wire::ChoiceFacts& said, Choice* of, std::op
   ++of->token_events;
 }
 
-/// Counts token events of one choice that came in one read: their gaps are those of a hop that buffers, or of an engine
-/// that writes several at a time, and no time per token. What a pause of weir's own has gathered
-/// accuses nobody.
+/// Counts token events of one choice that came in one read. Their gaps show a hop that buffers, or an engine that
+/// writes several at a time; they are no time per token. Events that gathered during a pause of weir's own are left
+/// out.
 void AnswerTally::coalesce(Choice& of, Moment at) {
   if (!of.begun || of.last_event != at || backlog_) {
     of.coalesced = false;
@@ -209,7 +209,7 @@ void AnswerTally::usage(const wire::EventFacts& facts) {
   }
 }
 
-/// llama.cpp sends a usage event for each choice, right behind its finish: these add up.
+/// llama.cpp sends a usage event for each choice, right behind its finish; these are added up.
 void AnswerTally::usage_of_one_choice(std::uint64_t tokens) {
   if (total_known_ || last_finished_ >= choices_.size()) return;
   Choice& one = choices_[last_finished_];
@@ -218,14 +218,15 @@ void AnswerTally::usage_of_one_choice(std::uint64_t tokens) {
   sum_counts(false);
 }
 
-/// A token event has a token at least. Of several choices some gateways pass on the usage of one as that of all.
+/// Drops a total that is below the number of token events, since each event has at least one token. Some gateways
+/// report the usage of one of several choices as that of all.
 void AnswerTally::drop_total_of_one_choice() {
   if (expected_choices_ < 2 || !total_known_ || answer_.output_tokens >= answer_.token_events) return;
   answer_.output_tokens.reset();
   answer_.token_source = TokenSource::none;
 }
 
-/// n as far as it has come: the sum over choices, once each choice's own count is known.
+/// Sets n as far as the answer has come: the sum over choices, once each choice's own count is known.
 void AnswerTally::sum_counts(bool by_events) {
   std::uint64_t sum = 0;
   bool begun = false;
@@ -245,12 +246,12 @@ void AnswerTally::sum_counts(bool by_events) {
 
 void AnswerTally::finish_reason(std::string_view reason) {
   if (reason.empty() || !answer_.finish_reason.empty()) return;
-  // It goes into a log line: what is no plain word of a replica does not.
+  // The reason goes into a log line, so only plain characters are kept.
   for (const char c : reason.substr(0, 32))
     answer_.finish_reason += c > ' ' && c <= '~' && c != '"' && c != '\\' ? c : '?';
 }
 
-/// What counts one choice of several counts some of the tokens: how many there are is not known.
+/// Where the usage covers one choice of several, some tokens are not counted, and n stays unknown.
 void AnswerTally::json(const wire::JsonAnswerFacts& facts) {
   const bool of_all = !facts.of_one_choice || expected_choices_ == 1;
   if (one_prompt_ || (facts.documents == 1 && of_all)) {
@@ -274,8 +275,9 @@ bool AnswerTally::every_choice_finished() const {
          choices_.size() >= expected_choices_;
 }
 
-/// MEASUREMENT.md, section 1: n equals the token events, or these and the empty event that closed each choice. Of
-/// several choices n is the sum: with one token an event at least, it is reached only if none brought more.
+/// True if each event brought one token (MEASUREMENT.md, section 1): n equals the number of token events, or that
+/// number plus the empty event that closed each choice. With several choices n is their sum. Each event brings at least
+/// one token, so the sums are equal only if none brought more.
 bool AnswerTally::one_token_each() const {
   if (answer_.unparsed || k_known_ || !k_unknown_ || choices_.size() != expected_choices_ || too_many_choices_)
     return false;
@@ -285,7 +287,7 @@ bool AnswerTally::one_token_each() const {
   return n == answer_.token_events || n == answer_.token_events + static_cast<std::uint64_t>(closing);
 }
 
-/// Each choice's own times, where its own count is known: of the wire, or one a token event.
+/// Records each choice's own times where its count is known: from the wire, or as one token an event.
 void AnswerTally::settle_choices() {
   if (expected_choices_ < 2 || choices_.size() != expected_choices_ || too_many_choices_ || answer_.unparsed) return;
   const bool settled = answer_.tokens_per_event == TokensPerEvent::settled;
@@ -295,7 +297,7 @@ void AnswerTally::settle_choices() {
   answer_.choices.reserve(choices_.size());
   for (const Choice& one : choices_) {
     const std::uint64_t tokens = settled ? one.token_events + (with_closing && one.closed_empty ? 1U : 0U) : one.count;
-    // Without a second read there is no time of generation: n1 = n says so.
+    // A choice that came in one read has no time of generation; n1 = n says so.
     answer_.choices.push_back({one.first_event, one.last, tokens, one.apart || !k_unknown_ ? one.first_count : tokens});
   }
 }

@@ -1,7 +1,8 @@
-// Adds the events of one answer up: moments, counts, gaps and what they settle (MEASUREMENT.md, sections 1 and 2).
+// Adds up the events of one answer: moments, counts, gaps, and what follows from them (MEASUREMENT.md, sections 1 and
+// 2).
 //
-// One tally an attempt, on the stream's thread; knows nothing of bytes. What is known at once goes into the replica's
-// shard at once; the rest is in the Answer. State: one small record a choice, and the gap sketch.
+// Each attempt has one tally, on the stream's thread. The tally knows nothing of bytes. It writes to the replica's
+// shard what is known at once; the rest is in the Answer. It keeps one small record a choice, and the gap sketch.
 #pragma once
 
 #include <boost/container/small_vector.hpp>
@@ -17,8 +18,8 @@ namespace weir::metrics::measure {
 
 class AnswerTally {
  public:
-  /// What a call's events brought, for the ledger.
-  struct Brought {
+  /// Tells the ledger what the events of one call brought.
+  struct ReadCounts {
     std::uint32_t events = 0;
     std::uint32_t token_events = 0;
     std::uint32_t tokens = 0;
@@ -27,29 +28,30 @@ class AnswerTally {
 
   AnswerTally(series::ReplicaShard& shard, std::uint32_t choices, std::uint32_t prompts, Moment received, Moment sent);
 
-  /// Body bytes came; calls with the same moment are one read.
+  /// Says that body bytes came. Calls with the same moment count as one read.
   void read(Moment at);
-  void event(const wire::EventFacts& facts, Moment at, Brought& brought);
+  void event(const wire::EventFacts& facts, Moment at, ReadCounts& counts);
   void unparsed(series::Unparsed why);
-  /// What the engine says of itself.
+  /// Takes the engine's own figures.
   void engine(const wire::EngineFigures& said) {
     if (said != wire::EngineFigures{}) answer_.engine.make().update(said);
   }
-  /// The next read brings what came while nobody read: the gaps that end in it are no observations.
+  /// Says that the next read brings bytes that gathered while nobody read. Gaps that end in that read are not observed.
   void paused() { backlog_next_ = true; }
-  /// A JSON answer has ended.
+  /// Takes the facts of a JSON answer that has ended.
   void json(const wire::JsonAnswerFacts& facts);
-  /// The body has ended. `by_framing`: whole framing completes this answer, for want of an end marker.
+  /// Says that the body has ended. `by_framing`: a whole framing completes this answer, because its format has no end
+  /// marker.
   void end(bool whole, bool framed, bool by_framing, Moment at);
 
-  /// Asks into the cache what an event will touch beside the tally itself.
+  /// Prefetches what an event will touch beside the tally itself.
   void approach() const;
-  /// Few events touch what lies behind this address.
+  /// Returns the address behind which few events touch anything.
   const void* rarely_used() const { return &answer_.end; }
 
   std::optional<Moment> last_read() const { return last_read_; }
   bool refused() const { return refused_; }
-  /// Every choice that the event names has finished before it.
+  /// True if every choice that the event names had finished before it.
   bool finished_before(const wire::EventFacts& facts) const;
   bool marker() const { return answer_.complete == Completeness::marker; }
   const record::Answer& answer() const { return answer_; }
@@ -57,32 +59,32 @@ class AnswerTally {
  private:
   static constexpr std::size_t most_choices = 128;
 
-  /// One choice, as it flows. k of an event is known where the count before it and after it are.
+  /// What the tally keeps of one choice while it flows. An event's k is known where the counts before and after it are.
   struct Choice {
-    Moment first_event{};   // Its first token event.
-    Moment last_event{};    // Its last token event.
-    Moment last_counted{};  // Its last token event with k > 0: an event with k = 0 adds its gap to the next.
-    Moment last{};          // Its last event of any kind.
+    Moment first_event{};   // The choice's first token event came then.
+    Moment last_event{};    // Its last token event came then.
+    Moment last_counted{};  // Its last token event with k > 0 came then; an event with k = 0 adds its gap to the next.
+    Moment last{};          // Its last event of any kind came then.
     std::uint64_t count = 0;
-    std::uint64_t first_count = 1;  // Tokens of its first token event; 1 where unknown.
+    std::uint64_t first_count = 1;  // The first token event had so many tokens; 1 where unknown.
     std::uint32_t token_events = 0;
     std::uint32_t pauses_at_event = 0;
     std::uint32_t pauses_at_counted = 0;
-    bool count_known = true;  // Nothing was made before the first event.
-    bool begun = false;       // Has had a token event.
+    bool count_known = true;  // It starts true: before the first event there are no tokens.
+    bool begun = false;       // The choice has had a token event.
     bool coalesced = false;   // Its last token event shared its read with the one before.
-    bool apart = false;       // Its token events came in more than one read.
+    bool apart = false;       // The choice's token events came in more than one read.
     bool finished = false;
     bool closed_empty = false;
   };
 
   void prompt(const wire::EventFacts& facts);
   Choice* choice(std::uint32_t index);
-  void choice_event(const wire::EventFacts& facts, const wire::ChoiceFacts& said, Moment at, Brought& brought);
+  void choice_event(const wire::EventFacts& facts, const wire::ChoiceFacts& said, Moment at, ReadCounts& counts);
   std::optional<std::uint64_t> count_tokens(const wire::EventFacts& facts, const wire::ChoiceFacts& said,
                                             Choice& of) const;
   void token_event(const wire::ChoiceFacts& said, Choice* of, std::optional<std::uint64_t> k, Moment at,
-                   Brought& brought);
+                   ReadCounts& counts);
   void coalesce(Choice& of, Moment at);
   void observe_gaps(Choice& of, std::optional<std::uint64_t> k, Moment at);
   void usage(const wire::EventFacts& facts);
@@ -99,14 +101,15 @@ class AnswerTally {
   bool one_prompt_;
   Moment received_;
   Moment sent_;
-  boost::container::small_vector<Choice, 1> choices_;  // Most answers have one.
+  boost::container::small_vector<Choice, 1> choices_;  // Most answers have one choice.
   std::optional<Moment> last_read_;
   Moment last_token_read_{};
   Moment last_coalesced_read_{};
   std::uint32_t pauses_ = 0;
-  std::uint32_t last_finished_ = most_choices;  // Index of the choice that did; none yet.
+  std::uint32_t last_finished_ = most_choices;  // The index of the choice that finished last; most_choices until one
+                                                // does.
   bool backlog_next_ = false;                   // The next read brings bytes that gathered during a pause;
-  bool backlog_ = false;                        // the read under way does.
+  bool backlog_ = false;                        // The current read brought such bytes.
   bool refused_ = false;
   bool total_known_ = false;  // A usage event told n for all choices.
   bool k_known_ = false;      // k of at least one token event is known.

@@ -19,7 +19,7 @@ namespace {
 
 char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + ('a' - 'A')) : c; }
 
-/// The media type of a Content-Type, in lower case, without parameters.
+/// Returns the media type of a Content-Type, in lower case, without parameters.
 std::string media_type(std::string_view content_type) {
   content_type = content_type.substr(0, content_type.find(';'));
   const std::size_t from = content_type.find_first_not_of(" \t");
@@ -61,20 +61,21 @@ struct StreamMeter::State {
   std::string_view unasked_member(std::string_view data, const wire::EventFacts& facts) const;
   void take_out(const wire::SseEvent& event, const wire::EventFacts& facts);
 
-  // What every event touches comes first: approach() asks for that much.
-  std::string_view passed;  // The read itself, where nothing is taken out.
-  AnswerTally::Brought brought;
+  // The members that every event touches come first: approach() prefetches that much.
+  std::string_view passed;  // It is the read itself where nothing is taken out.
+  AnswerTally::ReadCounts counts;
   Options options;
   std::unique_ptr<wire::JsonAnswer> json;
   bool strip = false;
   bool any_bytes = false;
-  bool pending_cut = false;  // The last event, without blank line, was the usage event.
+  bool pending_cut = false;  // The last event, which has no blank line yet, was the usage event.
   wire::Envelope envelope;
   wire::Outlet outlet{hold_limit};
   wire::SseFramer framer;
   AnswerTally tally;
   wire::WholeText whole_text;
-  std::string pending_rest;  // What is left of the last event, without blank line, if part of it was taken out.
+  std::string pending_rest;  // It holds the rest of the last event, which has no blank line yet, if part of that event
+                             // was taken out.
 };
 
 StreamMeter::StreamMeter(const Options& options, series::ReplicaShard& shard)
@@ -83,7 +84,7 @@ StreamMeter::~StreamMeter() = default;
 
 namespace {
 
-/// One a thread: an event's facts live as long as the call that reads it.
+/// Each thread has one: an event's facts live only as long as the call that reads it.
 wire::EventFacts& blank_facts() {
   thread_local wire::EventFacts facts;
   facts.clear();
@@ -92,7 +93,7 @@ wire::EventFacts& blank_facts() {
 
 }  // namespace
 
-/// Reads what is not the shape of the event before it.
+/// Reads an event that has another shape than the one before it.
 void StreamMeter::State::read_data(std::string_view data, wire::EventFacts& facts) {
   wire::read_event(options.api, data, facts);
   if (facts.whole_text) whole_text.subtract_seen(facts);
@@ -110,11 +111,11 @@ void StreamMeter::State::read_event(const wire::SseEvent& event, Moment at) {
     read_data(event.data, facts);
     envelope.remember(event.data, facts);
   }
-  tally.event(facts, at, brought);
+  tally.event(facts, at, counts);
   if (strip && outlet.may_cut(event)) take_out(event, facts);
 }
 
-/// A member of an object with the comma that goes with it: the one before it, else the one behind.
+/// Returns an object's member with its comma: the comma before it, or else the one behind it.
 static std::string_view with_comma(std::string_view data, std::string_view member) {
   constexpr std::string_view blank = " \t\r\n";
   const auto begin = static_cast<std::size_t>(member.data() - data.data());
@@ -126,12 +127,12 @@ static std::string_view with_comma(std::string_view data, std::string_view membe
   return data.substr(begin, (comma ? behind + 1 : end) - begin);
 }
 
-/// The member of the event that only weir asked for, with its comma; empty where there is none.
+/// Returns the member that only weir asked for, with its comma; empty if there is none.
 std::string_view StreamMeter::State::unasked_member(std::string_view data, const wire::EventFacts& facts) const {
   const std::string_view member = options.strip_continuous_usage ? facts.usage_member
                                   : options.strip_timings        ? facts.timings_member
                                                                  : std::string_view();
-  // The parser is lenient with what is no JSON; what is taken out has to be a whole value, lest more goes with it.
+  // The parser accepts some broken JSON. What is taken out has to be a whole value, or more would go with it.
   if (member.empty() || !wire::whole_event(member.substr(member.find('{')))) return {};
   return with_comma(data, member);
 }
@@ -154,7 +155,7 @@ void StreamMeter::State::read_events(std::string_view body, Moment at) {
 
 StreamMeter::Read StreamMeter::arrived(std::span<const char> body, Moment at) {
   State& s = *state_;
-  s.brought = {};
+  s.counts = {};
   s.passed = {body.data(), body.size()};
   if (!body.empty()) {
     s.any_bytes = true;
@@ -169,10 +170,10 @@ StreamMeter::Read StreamMeter::arrived(std::span<const char> body, Moment at) {
   } else if (!body.empty()) {
     read.forward = {&s.passed, 1};
   }
-  read.events = s.brought.events;
-  read.token_events = s.brought.token_events;
-  read.tokens = s.brought.tokens;
-  read.first_token = s.brought.first_token;
+  read.events = s.counts.events;
+  read.token_events = s.counts.token_events;
+  read.tokens = s.counts.tokens;
+  read.first_token = s.counts.first_token;
   return read;
 }
 
@@ -196,14 +197,14 @@ bool StreamMeter::at_event_boundary() const {
   return s.strip ? !s.outlet.inside_event(s.framer) : s.framer.position() == s.framer.block_begin();
 }
 
-/// An event without blank line counts if nothing can be missing from it. False: something is.
+/// Counts an event without a blank line if nothing can be missing from it. Returns false if something is missing.
 bool StreamMeter::State::end_events(Moment at) {
   const auto data = framer.pending();
   if (!data) return true;
   if (!wire::whole_event(*data)) return false;
   wire::EventFacts& facts = blank_facts();
   read_data(*data, facts);
-  tally.event(facts, tally.last_read().value_or(at), brought);
+  tally.event(facts, tally.last_read().value_or(at), counts);
   if (!strip || outlet.inside_event(framer)) return true;
   pending_cut = facts.usage_only && options.strip_usage;
   const std::string_view held = outlet.held(framer);
@@ -219,7 +220,7 @@ std::string_view StreamMeter::ended(bool whole, bool framed, Moment at) {
   State& s = *state_;
   const wire::StreamEnd end = wire::dialect_of(s.options.api).end;
   bool by_framing = s.options.form == BodyForm::opaque || end != wire::StreamEnd::marker;
-  // Where only the close could tell, JSON that is cut off tells that it came too early.
+  // Where only the close marks the end, JSON that is cut off shows that the close came too early.
   if (s.framed() && whole && !s.end_events(at) && !framed && end == wire::StreamEnd::whole_json) by_framing = false;
   if (s.json) {
     wire::JsonAnswerFacts facts = s.json->facts();
@@ -228,7 +229,7 @@ std::string_view StreamMeter::ended(bool whole, bool framed, Moment at) {
     s.tally.engine(facts.engine);
     s.tally.json(facts);
     if (s.json->broken() || (whole && !s.json->whole())) s.tally.unparsed(series::Unparsed::broken_json);
-    // A document that is cut off where only the close could tell is not complete.
+    // Where only the close marks the end, a document that is cut off is not complete.
     by_framing = framed || s.json->whole() || s.json->broken();
   }
   s.tally.end(whole, framed, by_framing, at);

@@ -1,8 +1,8 @@
 // Reads an answer in flight: finds its events, measures them, and says which bytes go on to the client.
 //
-// One meter an attempt, on one thread. It holds no more than an unfinished event: at most `carry_limit` bytes, and
-// nothing between events. It reads no clock and owns no socket; any split of a body gives the same Answer, up to the
-// moments, which are those of the reads.
+// Each attempt has one meter, on one thread. The meter keeps at most `carry_limit` bytes of an unfinished event, and
+// nothing between events. It reads no clock and owns no socket. Any split of a body gives the same Answer, except for
+// the moments, which are those of the reads.
 #pragma once
 
 #include <cstddef>
@@ -22,44 +22,44 @@ class ReplicaShard;
 
 namespace weir::metrics::measure {
 
-/// How an answer's body is to be read.
+/// Says how to read an answer's body.
 enum class BodyForm : std::uint8_t {
-  sse,     ///< Event stream.
-  lines,   ///< JSON documents, one a line (Ollama).
-  json,    ///< One JSON document.
-  opaque,  ///< Relayed and counted in bytes only.
+  sse,     ///< The body is an event stream.
+  lines,   ///< The body is JSON documents, one a line (Ollama).
+  json,    ///< The body is one JSON document.
+  opaque,  ///< The body is relayed and only its bytes are counted.
 };
 
-/// Decides by API, status and Content-Type (media type compared without case and parameters). A coded body
-/// (Content-Encoding other than identity), a status other than 2xx and Api::other with JSON are opaque. Some servers
-/// send events under a wrong type or none: the answer to a known API that was asked for a stream is read as one unless
-/// it says that it is JSON. What is no stream then shows no end of one.
+/// Decides by API, status and Content-Type (the media type is compared without case and parameters). A body is opaque
+/// if it is coded (Content-Encoding other than identity), if its status is not 2xx, or if it is JSON of Api::other.
+/// Some servers send events under a wrong type or none. So a known API's answer to a streaming request is read as a
+/// stream unless it says that it is JSON. If it is no stream after all, it never shows a stream's end.
 BodyForm body_form(Api api, unsigned status, std::string_view content_type, bool content_encoded,
                    bool stream_asked = false);
 
 class StreamMeter {
  public:
-  /// A longer event is relayed unparsed and counted; the next event is read again.
+  /// A longer event is relayed and counted without parsing it; the event after it is read again.
   static constexpr std::size_t carry_limit = 1024 * 1024;
-  /// With a strip option, an unfinished event is held back up to this size; a longer one is let through.
+  /// With a strip option, an unfinished event is held back up to this size. A longer event is let through.
   static constexpr std::size_t hold_limit = 8 * 1024;
-  /// Bytes that must be readable (not meaningful) behind every span given to arrived().
+  /// So many bytes must be readable (not meaningful) behind every span given to arrived().
   static constexpr std::size_t padding = 64;
 
   struct Options {
     Api api = Api::other;
     BodyForm form = BodyForm::opaque;
-    bool coded = false;                   ///< A coding of the content keeps the body from being read.
-    bool strip_usage = false;             ///< Remove the usage event: weir asked for it, the client did not.
-    bool strip_continuous_usage = false;  ///< With strip_usage: remove the usage member of every chunk, too.
-    bool strip_timings = false;           ///< Remove llama.cpp's timings of every chunk but the last.
-    Rare<wire::EngineFigures> engine{};   ///< What the head said (TGI): see wire/engine_head.hpp.
-    std::uint32_t choices = 1;            ///< n of the request, its prompts counted in.
-    std::uint32_t prompts = 1;            ///< Its prompts.
-    Moment received{};                    ///< t0 of the request.
-    Moment sent{};                        ///< tS of this attempt.
+    bool coded = false;                   ///< A content coding keeps the body from being read.
+    bool strip_usage = false;             ///< Removes the usage event: weir asked for it, the client did not.
+    bool strip_continuous_usage = false;  ///< With strip_usage, removes the usage member of every chunk, too.
+    bool strip_timings = false;           ///< Removes llama.cpp's timings from every chunk but the last.
+    Rare<wire::EngineFigures> engine{};   ///< The response head said this (TGI): see wire/engine/head.hpp.
+    std::uint32_t choices = 1;            ///< The number of choices: the request's n times its prompts.
+    std::uint32_t prompts = 1;            ///< The number of the request's prompts.
+    Moment received{};                    ///< This is t0 of the request.
+    Moment sent{};                        ///< This is tS of this attempt.
 
-    /// Removes what was asked for and nothing else.
+    /// Removes what weir asked for and nothing else.
     void strip(wire::Ask asked) {
       strip_usage = asked == wire::Ask::usage || asked == wire::Ask::usage_on_every_chunk;
       strip_continuous_usage = asked == wire::Ask::usage_on_every_chunk;
@@ -67,49 +67,51 @@ class StreamMeter {
     }
   };
 
-  /// What one read brought.
+  /// Tells what one read brought.
   struct Read {
-    /// The bytes to send on, in order; valid until the next call. Empty where all is held or removed.
-    /// Without a strip option: exactly the bytes given.
+    /// The bytes to send on are these, in order; valid until the next call. It is empty where all bytes are held or
+    /// removed. Without a strip option it is exactly the bytes given.
     std::span<const std::string_view> forward;
     std::uint32_t events = 0;
     std::uint32_t token_events = 0;
-    std::uint32_t tokens = 0;  ///< Output tokens, by k where known, else one a token event.
-    bool first_token = false;  ///< t1 is in this read.
+    std::uint32_t tokens = 0;  ///< The read brought so many output tokens: k where known, else one a token event.
+    bool first_token = false;  ///< The read holds t1.
   };
 
-  /// `shard` takes what is known at once: TTFT, chunk gaps, ITL where k is on the wire, output tokens.
+  /// `shard` takes what is known at once: TTFT, chunk gaps, ITL where k is on the wire, and output tokens.
   StreamMeter(const Options& options, series::ReplicaShard& shard);
   ~StreamMeter();
   StreamMeter(const StreamMeter&) = delete;
   StreamMeter& operator=(const StreamMeter&) = delete;
 
-  /// Takes the body bytes of one read (framing removed) that arrived at `at`. A read whose bytes come in several
-  /// spans (chunked framing) is several calls with one `at`; `reads` counts it once.
+  /// Takes the body bytes of one read, without framing, that arrived at `at`. If a read's bytes come in several spans
+  /// (chunked framing), each span is a call with the same `at`; `reads` counts them once.
   Read arrived(std::span<const char> body, Moment at);
 
-  /// A read will be given soon: asks into the cache what it will touch, in two steps, 2 and 1.
+  /// Says that a read will be given soon. Prefetches what that read will touch, in two steps, 2 and then 1.
   void approach(int step) const;
 
-  /// Reading was paused for a slow client, and the next read brings what gathered meanwhile: the gaps that end in it
-  /// are no observations.
+  /// Says that reading was paused for a slow client. The next read brings what gathered meanwhile, so gaps that end in
+  /// it are not observed.
   void paused();
 
-  /// An event that is no comment, or a line, has come (form json or opaque: a byte has). Decides acceptance.
+  /// True once an event other than a comment, or a line, has come (for json and opaque bodies: once a byte has).
+  /// Decides acceptance.
   bool has_event() const;
-  /// The first event was an in-band error: the replica answered 200 and then refused.
+  /// True if the first event was an in-band error: the replica answered 200 and then refused.
   bool refused() const;
-  /// The end marker of this format has been seen ([DONE], generated_text, message_stop, whole JSON document).
+  /// True once this format's end marker was seen ([DONE], generated_text, message_stop, a whole JSON document).
   bool complete() const;
-  /// What was sent on so far ends at an event boundary, so that an event of weir's own may follow.
+  /// True if the bytes sent on so far end at an event boundary, so that an event of weir's own may follow.
   bool at_event_boundary() const;
 
-  /// The body ended; `whole` if its framing did (last chunk, Content-Length reached, or an end by close in good order).
-  /// `framed` is false where the end is the close. Returns what was still held back and is to be sent on
-  /// (nothing if !whole: an unfinished event is dropped).
+  /// Says that the body ended. `whole` is true if its framing ended too (last chunk, Content-Length reached, or an end
+  /// by close in good order). `framed` is false where the close is the end. Returns the bytes that were held back and
+  /// are to be sent on (nothing if !whole: an unfinished event is dropped).
   std::string_view ended(bool whole, bool framed, Moment at);
 
-  /// What was seen. Final after ended(); before it (abort, timeout) as far as it came, with `end` absent.
+  /// What the meter saw. It is final after ended(). Before that (abort, timeout) it says how far the answer came, and
+  /// `end` is absent.
   const record::Answer& answer() const;
 
  private:

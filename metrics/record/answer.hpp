@@ -1,4 +1,4 @@
-// What was seen of one answer: the moments and counts of MEASUREMENT.md, section 1, before any formula.
+// What weir saw of one answer: the moments and counts of MEASUREMENT.md, section 1, before any formula.
 #pragma once
 
 #include <cstdint>
@@ -14,47 +14,52 @@
 
 namespace weir::metrics::record {
 
-/// One choice of an answer with several, where the count of its own tokens is known.
+/// One choice of an answer with several choices. It is recorded where the choice's own token count is known.
 struct ChoiceTimes {
-  Moment first_token{}, last{};    ///< Its t1 and tL.
-  std::uint64_t tokens = 0;        ///< Its n.
-  std::uint64_t first_tokens = 1;  ///< Its n1.
+  Moment first_token{}, last{};    ///< These are the choice's t1 and tL.
+  std::uint64_t tokens = 0;        ///< This is the choice's n.
+  std::uint64_t first_tokens = 1;  ///< This is the choice's n1.
 };
 
 struct Answer {
-  // What every event touches comes first, so that it lies in few cache lines.
-  std::optional<Moment> first_choice;  ///< tC: first event that carries a choice.
-  std::optional<Moment> first_token;   ///< t1: first token event.
-  std::optional<Moment> first_output;  ///< tO: first token event that is output, not reasoning.
-  std::optional<Moment> last_choice;   ///< tL: last event that carries a choice.
+  // What every event touches comes first, so that these members share few cache lines.
+  std::optional<Moment> first_choice;  ///< tC: the first event that carries a choice came then.
+  std::optional<Moment> first_token;   ///< t1: the first token event came then.
+  std::optional<Moment> first_output;  ///< tO: the first token event that is output, not reasoning, came then.
+  std::optional<Moment> last_choice;   ///< tL: the last event that carries a choice came then.
 
-  std::uint32_t events = 0;        ///< Dispatched events, [DONE] included, comments not.
-  std::uint32_t reads = 0;         ///< Reads that brought body bytes.
-  std::uint32_t token_events = 0;  ///< One a choice that an event brings tokens of. JSON: choices with output.
-  /// Reads that brought token events, those of them that brought several of one choice, and the token events in these.
+  std::uint32_t events = 0;        ///< Counts dispatched events, [DONE] included, comments excluded.
+  std::uint32_t reads = 0;         ///< Counts reads that brought body bytes.
+  std::uint32_t token_events = 0;  ///< Counts one for each choice to which an event brings tokens. In JSON it counts
+                                   ///< choices with output.
+  /// Counts the reads that brought token events, the reads that brought several of one choice, and the token events in
+  /// those reads.
   std::uint32_t token_reads = 0, coalesced_reads = 0, coalesced_token_events = 0;
-  /// Token events fell into more than one read, so that tL - t1 is a duration of generation.
+  /// True if token events came in more than one read, so that tL - t1 is a duration of generation.
   bool token_events_in_different_reads = false;
   TokenSource token_source = TokenSource::none;
   TokensPerEvent tokens_per_event = TokensPerEvent::unknown;
   Completeness complete = Completeness::none;
   bool in_band_error = false;
-  bool timed = false;     ///< The engine tells its counts unasked (llama.cpp's timings).
-  bool unparsed = false;  ///< Some of it could not be read (event over the limit, broken JSON, coded body).
+  bool timed = false;     ///< The engine reports its counts unasked (llama.cpp's timings).
+  bool unparsed = false;  ///< Part of it could not be read (an event over the limit, broken JSON, a coded body).
 
-  std::uint64_t counted_tokens = 0;            ///< Put into weir_output_tokens_total while the answer flowed.
-  std::uint64_t output_chars = 0;              ///< Code points of generated text.
+  std::uint64_t counted_tokens = 0;            ///< So many tokens were added to weir_output_tokens_total while the
+                                               ///< answer flowed.
+  std::uint64_t output_chars = 0;              ///< Counts the code points of generated text.
   std::optional<std::uint64_t> output_tokens;  ///< n, as the engine counts (EOS included).
-  GapSketch gaps;  ///< Between token events, all choices together; ITL if tokens_per_event is settled.
+  GapSketch gaps;  ///< The gaps between token events, all choices together. They are ITL if tokens_per_event is
+                   ///< settled.
 
-  std::optional<Moment> end;  ///< tE: end of the body.
+  std::optional<Moment> end;  ///< tE: the body ended then.
   std::optional<std::uint64_t> prompt_tokens;
   std::optional<std::uint64_t> cached_tokens;
-  /// n1, completion count up to and including the first token event.
+  /// n1: the completion count up to and including the first token event.
   std::optional<std::uint64_t> first_output_tokens;
-  std::vector<ChoiceTimes> choices;  ///< Filled at the end, only with n > 1 and every choice's own count known.
+  std::vector<ChoiceTimes> choices;  ///< It is filled at the end, and only with n > 1 and every choice's own count
+                                     ///< known.
   Rare<wire::EngineFigures> engine;
-  std::string finish_reason;  ///< "" = none; at most 32 bytes, the rest cut.
+  std::string finish_reason;  ///< It is "" if there is none. It is cut at 32 bytes.
 };
 
 }  // namespace weir::metrics::record

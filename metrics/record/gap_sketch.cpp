@@ -8,9 +8,10 @@ namespace weir::metrics::record {
 
 namespace {
 
-constexpr std::uint64_t unit = 1000;  // Nanoseconds: the lower edge of bin 1.
+constexpr std::uint64_t unit = 1000;  // The lower edge of bin 1 is so many nanoseconds.
 constexpr std::uint64_t per_octave = 64;
-constexpr std::uint64_t longest = std::uint64_t{1} << 56;  // Two years: keeps the arithmetic below in 64 bits.
+constexpr std::uint64_t longest = std::uint64_t{1} << 56;  // Two years are the longest gap; this keeps the arithmetic
+                                                           // below in 64 bits.
 
 double lower_edge(std::uint16_t bin) {
   const auto above = static_cast<unsigned>(bin - 1);
@@ -29,7 +30,7 @@ std::uint16_t GapSketch::bin_of(Nanoseconds gap) {
 }
 
 Nanoseconds GapSketch::middle_of(std::uint16_t bin) {
-  if (bin == 0) return Nanoseconds{0};  // Events of one read: the gap there is nought.
+  if (bin == 0) return Nanoseconds{0};  // Bin 0 holds events of one read, whose gap is zero.
   const double low = lower_edge(bin);
   const double high = lower_edge(static_cast<std::uint16_t>(bin + 1));
   return Nanoseconds{std::llround(std::sqrt(low * high))};

@@ -1,5 +1,5 @@
-// The gaps of one stream in little memory: sorted log-linear bins with counts, and their sum (MEASUREMENT.md, section
-// 1).
+// Keeps the gaps of one stream in little memory: sorted log-linear bins with counts, and their exact sum
+// (MEASUREMENT.md, section 1).
 #pragma once
 
 #include <cstdint>
@@ -10,8 +10,8 @@
 
 namespace weir::metrics::record {
 
-/// Bins are 1.6 % wide: 64 to every doubling, counted from 1 microsecond; bin 0 holds all that is shorter.
-/// Used for one stream's gaps and for quantiles over records; exported buckets never come from it.
+/// Each bin is 1.6 % wide: there are 64 to every doubling, counted from 1 microsecond. Bin 0 holds all shorter gaps.
+/// The sketch serves one stream's gaps and quantiles over records; exported buckets never come from it.
 class GapSketch {
  public:
   struct Bin {
@@ -22,12 +22,12 @@ class GapSketch {
 
   void add(Nanoseconds gap, std::uint32_t count = 1);
   std::uint64_t count() const;
-  /// All gaps together, exact: a bin's middle is up to 0.8 % from what is in it.
+  /// The exact sum of all gaps. A bin's middle differs from the gaps in it by up to 0.8 %.
   std::uint64_t nanoseconds() const { return nanoseconds_; }
-  std::span<const Bin> bins() const { return bins_; }  ///< Sorted by index.
+  std::span<const Bin> bins() const { return bins_; }  ///< They are sorted by index.
 
   static std::uint16_t bin_of(Nanoseconds gap);
-  static Nanoseconds middle_of(std::uint16_t bin);  ///< Geometric middle of a bin.
+  static Nanoseconds middle_of(std::uint16_t bin);  ///< Returns the geometric middle of a bin.
 
  private:
   std::vector<Bin> bins_;

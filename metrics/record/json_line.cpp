@@ -9,7 +9,7 @@
 namespace weir::metrics::record {
 namespace {
 
-constexpr std::string_view replacement = "\xEF\xBF\xBD";  // U+FFFD
+constexpr std::string_view replacement = "\xEF\xBF\xBD";  // This is U+FFFD in UTF-8.
 
 void append_escape(std::string& out, unsigned char c) {
   constexpr char digits[] = "0123456789abcdef";
@@ -98,7 +98,7 @@ JsonLine& JsonLine::decimal(std::string_view key, std::optional<double> value, u
   std::uint64_t scale = 1;
   for (unsigned i = 0; i < digits; ++i) scale *= 10;
   const double scaled = *value * static_cast<double>(scale);
-  const bool is_measurement = scaled >= 0 && scaled < 9e18;  // not so for NaN
+  const bool is_measurement = scaled >= 0 && scaled < 9e18;  // NaN compares false here.
   if (!is_measurement) return null(key);
 
   name(key);

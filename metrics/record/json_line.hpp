@@ -1,4 +1,4 @@
-// Writes one flat JSON object on one line. No allocation but the line's own growth.
+// Writes one flat JSON object on one line. Only the line's own growth allocates.
 #pragma once
 
 #include <cstdint>
@@ -8,16 +8,16 @@
 
 namespace weir::metrics::record {
 
-/// Appends `text` as a JSON string. Always valid UTF-8: what is not becomes U+FFFD, one for each longest broken part,
-/// as the WHATWG decoder does.
+/// Appends `text` as a JSON string, always in valid UTF-8. Each longest broken part becomes one U+FFFD, as in the
+/// WHATWG decoder.
 void append_json_string(std::string& out, std::string_view text);
 
-/// Members stand in the order they are added. An absent value is null. Keys are written as they are.
+/// Members stand in the order in which they are added. An absent value is null. Keys are written as they are.
 class JsonLine {
  public:
   JsonLine();
   JsonLine& text(std::string_view key, std::string_view value);
-  /// "" is null.
+  /// Writes null for "".
   JsonLine& known_text(std::string_view key, std::string_view value);
   JsonLine& number(std::string_view key, std::optional<std::uint64_t> value);
   /// Writes at most `digits` digits behind the point, without trailing zeros. A negative value or NaN is null.
@@ -26,7 +26,7 @@ class JsonLine {
   JsonLine& null(std::string_view key);
   /// Writes `json` as it is.
   JsonLine& raw(std::string_view key, std::string_view json);
-  std::string take();  ///< Returns the closed object; the line is spent.
+  std::string take();  ///< Returns the closed object. The line cannot be used afterwards.
 
  private:
   void name(std::string_view key);

@@ -1,4 +1,4 @@
-// The fields of the request log, in the order of MEASUREMENT.md, section 4.
+// This file writes the fields of the request log, in the order of MEASUREMENT.md, section 4.
 #include <spdlog/fmt/chrono.h>
 
 #include <charconv>
@@ -12,14 +12,14 @@ namespace {
 
 constexpr unsigned nanosecond_digits = 9;
 
-/// RFC 3339, UTC, microseconds.
+/// Writes RFC 3339 in UTC with microseconds.
 std::string timestamp(std::chrono::system_clock::time_point time) {
   const auto second = std::chrono::floor<std::chrono::seconds>(time);
   const auto part = std::chrono::floor<std::chrono::microseconds>(time - second);
   return fmt::format("{:%FT%T}.{:06}Z", second, part.count());
 }
 
-/// [[bin,count],...]
+/// Writes [[bin,count],...].
 std::string bins_of(const GapSketch& gaps) {
   std::string out = "[";
   char buffer[32];
@@ -37,7 +37,7 @@ std::string bins_of(const GapSketch& gaps) {
   return out;
 }
 
-/// The word of a value whose first word says that it is not known.
+/// Returns a value's word, or nothing for the enum's first word, which means unknown.
 template <typename Enum>
 std::string_view known_word(Enum value) {
   return static_cast<std::size_t>(value) == 0 ? std::string_view{} : name_of(value);

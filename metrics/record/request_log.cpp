@@ -42,7 +42,7 @@ int open_log(const std::string& path) {
   return fd;
 }
 
-/// Opens like open_log, but does not wait for the reader of a named pipe: returns -1, with errno, where there is none.
+/// Opens like open_log, but does not wait for a named pipe's reader: without one it returns -1 and sets errno.
 int open_log_now(const std::string& path) {
   const int fd = ::open(path.c_str(), open_flags | O_NONBLOCK, open_mode);
   if (fd >= 0) ::fcntl(fd, F_SETFL, O_APPEND);
@@ -55,7 +55,7 @@ bool same_file(int one, int other) {
   return ::fstat(one, &a) == 0 && ::fstat(other, &b) == 0 && a.st_dev == b.st_dev && a.st_ino == b.st_ino;
 }
 
-/// What stands in the queue: a line, or the file that all later lines go to.
+/// An entry of the queue: a line, or the file to which all later lines go.
 struct Entry {
   std::string line;
   int reopened = -1;
@@ -63,7 +63,7 @@ struct Entry {
 
 }  // namespace
 
-/// The queue and its writer. `mutex_` guards what both sides touch; the file belongs to the writer alone.
+/// The queue and its writer thread. `mutex_` guards what both sides touch; the file belongs to the writer alone.
 struct RequestLog::State {
   State(std::string path, std::string name)
       : instance(std::move(name)), path_(std::move(path)), on_(!path_.empty()), fd_(open_log(path_)) {
@@ -129,7 +129,8 @@ struct RequestLog::State {
   }
 
   void run() {
-    // Signals are the control thread's; a reader of standard output that has gone is an error here, not the end.
+    // The control thread takes all signals. If the reader of standard output has gone, a write here fails and the
+    // program goes on.
     sigset_t all;
     sigfillset(&all);
     pthread_sigmask(SIG_BLOCK, &all, nullptr);
@@ -151,7 +152,7 @@ struct RequestLog::State {
     }
   }
 
-  /// Lines that did not get out whole.
+  /// Returns how many lines were not written whole.
   std::uint64_t write_batch(const std::vector<Entry>& entries) {
     std::uint64_t lost = 0, in_buffer = 0;
     for (const auto& [line, reopened] : entries) {
@@ -170,29 +171,29 @@ struct RequestLog::State {
   }
 
   void change_to(int fd) {
-    torn_ = torn_ && same_file(fd_, fd);
+    line_unfinished_ = line_unfinished_ && same_file(fd_, fd);
     ::close(std::exchange(fd_, fd));
   }
 
-  /// Standard output may have been made non-blocking by whoever shares it.
+  /// Another program that shares standard output may have made it non-blocking.
   bool wait_until_writable() {
     pollfd poll{.fd = fd_, .events = POLLOUT, .revents = 0};
     return ::poll(&poll, 1, -1) == 1;
   }
 
-  /// Writes and empties the buffer; the number of lines that got out whole.
+  /// Writes and empties the buffer. Returns how many lines were written whole.
   std::uint64_t write_buffer() {
     std::string_view left = buffer_;
-    // After a write that broke off within a line (a full disk), the next line begins on a line of its own.
-    if (torn_ && !left.empty() && ::write(fd_, "\n", 1) == 1) torn_ = false;
-    while (!left.empty() && !torn_) {
+    // If the last write stopped within a line (a full disk), a newline comes first, so that the next line stands alone.
+    if (line_unfinished_ && !left.empty() && ::write(fd_, "\n", 1) == 1) line_unfinished_ = false;
+    while (!left.empty() && !line_unfinished_) {
       const ssize_t n = ::write(fd_, left.data(), left.size());
       if (n < 0 && (errno == EINTR || (errno == EAGAIN && wait_until_writable()))) continue;
       if (n <= 0) break;
       left.remove_prefix(static_cast<std::size_t>(n));
     }
     const auto out = std::string_view(buffer_).substr(0, buffer_.size() - left.size());
-    if (!out.empty()) torn_ = out.back() != '\n';
+    if (!out.empty()) line_unfinished_ = out.back() != '\n';
     const auto whole = static_cast<std::uint64_t>(std::count(out.begin(), out.end(), '\n'));
     buffer_.clear();
     return whole;
@@ -208,7 +209,7 @@ struct RequestLog::State {
   const bool on_;
   int fd_;
   std::string buffer_;
-  bool torn_ = false;
+  bool line_unfinished_ = false;
   std::thread writer_;
 };
 

@@ -1,4 +1,4 @@
-// The request log: one JSON object a line (MEASUREMENT.md, section 4), written by a thread of its own.
+// The request log has one JSON object a line (MEASUREMENT.md, section 4). A thread of its own writes it.
 #pragma once
 
 #include <cstdint>
@@ -10,24 +10,27 @@
 
 namespace weir::metrics::record {
 
-/// The line of a record, without the newline. Unknown is null; no text of a client but the capped model name.
+/// Returns a record's line, without the newline. An unknown value is null. The only text of a client in it is the
+/// capped model name.
 std::string log_line(const RequestRecord& record, const std::string& instance);
 
-/// Never blocks its callers: where the writer falls behind, lines are dropped and counted.
+/// Never blocks its callers: if the writer falls behind, lines are dropped and counted.
 class RequestLog {
  public:
-  /// `path`: a file (appended to), "-" = standard output, "" = off. Throws std::runtime_error with a sentence that
-  /// names the file and the reason where it cannot be opened.
+  /// `path` is a file (appended to), "-" for standard output, or "" for off. Throws std::runtime_error if the file
+  /// cannot be opened; its sentence names the file and the reason.
   RequestLog(const std::string& path, std::string instance);
-  ~RequestLog();  ///< Writes what is queued.
+  ~RequestLog();  ///< Writes the queued lines.
 
-  void write(const RequestRecord& record);  ///< Any thread.
-  /// Opens the file by its name anew, as after logrotate has moved it: each line written before this call goes to the
-  /// old file, each later one to the new. Where it cannot be opened, lines go on into the old one, and the answer is a
-  /// sentence that says why. Nothing happens where the log is off or standard output. Any thread.
+  void write(const RequestRecord& record);  ///< May be called on any thread.
+  /// Opens the file again by its name, for use after logrotate has moved it. Each line written before this call goes to
+  /// the old file, each later one to the new. If the file cannot be opened, lines go on into the old one, and the
+  /// answer is a sentence that says why. Does nothing where the log is off or standard output. May be called on any
+  /// thread.
   std::optional<std::string> reopen();
-  void flush();                   ///< Returns when all lines queued before are written. For shutdown and tests.
-  std::uint64_t dropped() const;  ///< Lines lost: the writer was behind, or the file did not take them. Any thread.
+  void flush();                   ///< Returns when all lines queued before are written. Tests call it.
+  std::uint64_t dropped() const;  ///< Counts lost lines: the writer was behind, or the file did not take them. Any
+                                  ///< thread may read it.
 
  private:
   struct State;

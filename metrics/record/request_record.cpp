@@ -3,14 +3,15 @@
 namespace weir::metrics::record {
 namespace {
 
-/// Absent where a moment is missing, and where the order cannot be (a kernel stamp and a clock read may disagree by
-/// microseconds): no number is better than a wrong one.
+/// Returns nothing where a moment is missing or the order is impossible. A kernel stamp and a clock read may disagree
+/// by microseconds, and no number is better than a wrong one.
 std::optional<double> between(const std::optional<Moment>& from, const std::optional<Moment>& to) {
   if (!from || !to || *to < *from) return std::nullopt;
   return seconds(*to - *from);
 }
 
-/// n1, taken as 1 where unknown, provided that tL - t1 spans reads and so is a time of generation.
+/// Returns n1. An unknown n1 is taken as 1 if tokens came in more than one read, so that tL - t1 is a time of
+/// generation.
 std::optional<std::uint64_t> tokens_at_first_event(const Answer& answer) {
   if (answer.first_output_tokens) return answer.first_output_tokens;
   if (answer.token_events_in_different_reads) return 1;
@@ -40,10 +41,10 @@ Figures figures_of(const RequestRecord& record) {
   figures.ttft = between(record.sent, answer.first_token);
   figures.ttft_client = between(record.received, answer.first_token);
   figures.ttfot = between(record.sent, answer.first_output);
-  // A client may ask for a stream and get one document: that has an end, and nothing before it.
+  // A client may ask for a stream and get one document, which has an end but no events before it.
   figures.e2e = between(record.received, answer.events == 0 ? answer.end : answer.last_choice);
 
-  // usage sums over choices: with several of them no time per token follows from it; decode_of tells each choice's.
+  // usage sums over choices, so with several of them no time per token follows from it. decode_of gives each choice's.
   if (record.facts.n > 1 || !answer.output_tokens) return figures;
   const std::uint64_t n = *answer.output_tokens;
   if (figures.e2e && answer.last_choice && n > 0) figures.ntpot = *figures.e2e / static_cast<double>(n);
@@ -67,7 +68,7 @@ bool served(const RequestRecord& record) {
     case Outcome::ok_empty:
       return true;
     case Outcome::client_abort:
-      // A client that left after the end changes nothing; one that left an error answer does not make it a served one.
+      // A request is served if its client left after the end, but not if the answer was an error.
       return record.answer.complete != Completeness::none && !record.answer.in_band_error &&
              (!record.status || *record.status < 400);
     default:

@@ -1,4 +1,4 @@
-// One request, from its first byte to its outcome: what the log writes, what comparison reads.
+// One request, from its first byte to its outcome. The log writes it, and the comparison reads it.
 #pragma once
 
 #include <chrono>
@@ -14,35 +14,38 @@
 namespace weir::metrics::record {
 
 struct RequestRecord {
-  std::chrono::system_clock::time_point time;  ///< Wall clock at t0.
-  std::string id;                              ///< weir's own: 128 random bits in hex.
-  std::string client_id;                       ///< The client's x-request-id; "" where absent or not valid.
-  std::string pool, replica, config;           ///< "" where none was chosen.
+  std::chrono::system_clock::time_point time;  ///< The wall clock showed this at t0.
+  std::string id;                              ///< This is weir's own id: 128 random bits in hex.
+  std::string client_id;                       ///< This is the client's x-request-id; "" if it is absent or not valid.
+  std::string pool, replica, config;           ///< These are "" if none was chosen.
   wire::RequestFacts facts;
   std::optional<std::uint64_t> prompt_tokens_estimate;
 
-  std::optional<unsigned> status;  ///< What the client got; absent where no head was sent.
+  std::optional<unsigned> status;  ///< The client got this status; it is absent if no head was sent.
   Outcome outcome = Outcome::bad_request;
   std::optional<Phase> phase;  ///< Only Outcome::client_abort has one.
-  std::uint32_t attempt = 0;   ///< 1 for the first; 0 where none was made.
+  std::uint32_t attempt = 0;   ///< It is 1 for the first attempt, and 0 if none was made.
 
   Moment received{};            ///< t0: the request's last byte arrived from the client.
-  std::optional<Moment> sent;   ///< tS: its first byte was written to the replica (of the attempt that answered).
+  std::optional<Moment> sent;   ///< tS: the request's first byte was written to the replica (in the attempt that
+                                ///< answered).
   std::optional<Moment> head;   ///< tH: the replica's response head arrived.
   std::optional<Moment> ended;  ///< The exchange was over for the client.
-  Nanoseconds wait{};           ///< The part of tS - t0 in weir's queue.
-  Nanoseconds connect{};        ///< The part of tS - t0 that connecting took.
-  Nanoseconds paused{};         ///< Reading was paused for a slow client.
-  std::optional<Nanoseconds> overhead_max;  ///< The longest time from arrival in the kernel to the write.
-  std::uint32_t in_flight_at_start = 0;     ///< How many others that replica had.
-  double in_flight_mean = 0;                ///< The mean over time on that replica, while the request ran.
-  std::uint64_t bytes_in = 0;               ///< Request body.
-  std::uint64_t bytes_out = 0;              ///< Response body, as sent to the client.
+  Nanoseconds wait{};           ///< The request spent this part of tS - t0 in weir's queue.
+  Nanoseconds connect{};        ///< Connecting took this part of tS - t0.
+  Nanoseconds paused{};         ///< Reading was paused for a slow client for so long.
+  std::optional<Nanoseconds> overhead_max;  ///< No bytes took longer than this from their arrival in the kernel to
+                                            ///< their write.
+  std::uint32_t in_flight_at_start = 0;     ///< That replica had so many other requests.
+  double in_flight_mean = 0;                ///< The mean number of requests on that replica, over the time that this
+                                            ///< one ran.
+  std::uint64_t bytes_in = 0;               ///< The request's body had so many bytes.
+  std::uint64_t bytes_out = 0;              ///< The client was sent so many bytes of the response's body.
   Answer answer;
 };
 
-/// The formulas of MEASUREMENT.md, section 2, in seconds; absent where undefined. Latencies of failed requests are
-/// computed here all the same (the log shows them); ReplicaShard::settle decides what enters a series.
+/// The formulas of MEASUREMENT.md, section 2, in seconds; a figure is absent where it is undefined. Latencies of failed
+/// requests are computed too, because the log shows them; ReplicaShard::settle decides which of them enter a series.
 struct Figures {
   std::optional<double> queue;         ///< tS - t0
   std::optional<double> ttfb;          ///< tH - tS
@@ -58,7 +61,7 @@ struct Figures {
 
 Figures figures_of(const RequestRecord& record);
 
-/// The times of one choice's generation; of an answer with several, one a choice.
+/// How fast one choice was generated. An answer with several choices has one for each.
 struct Decode {
   double tpot;   ///< (tL - t1) / (n - n1)
   double speed;  ///< (n - n1) / (tL - t1), tokens per second
@@ -66,8 +69,8 @@ struct Decode {
 
 std::optional<Decode> decode_of(const ChoiceTimes& choice);
 
-/// The replica did its whole work, so its times are those of a served request: ok, ok_empty, and a client_abort after
-/// the answer's end.
+/// True if the replica did its whole work, so that its times are those of a served request: ok, ok_empty, and a
+/// client_abort after the answer's end.
 bool served(const RequestRecord& record);
 
 }  // namespace weir::metrics::record

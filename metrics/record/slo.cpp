@@ -7,13 +7,13 @@ namespace {
 
 using Threshold = std::optional<config::Seconds>;
 
-/// Figures held against thresholds one after the other.
-class Trial {
+/// Compares figures with thresholds, one after the other.
+class ThresholdCheck {
  public:
-  void hold(const Threshold& threshold, const std::optional<double>& figure) {
+  void compare(const Threshold& threshold, const std::optional<double>& figure) {
     if (!threshold || !figure) return;
     any_ = true;
-    // Nanoseconds are what the histograms count: attainment and the bucket at the threshold agree.
+    // The histograms count nanoseconds, so attainment agrees with the bucket at the threshold.
     missed_ |= std::llround(*figure * 1e9) > std::llround(threshold->count() * 1e9);
   }
   bool missed() const { return missed_; }
@@ -26,20 +26,20 @@ class Trial {
   bool any_ = false, missed_ = false;
 };
 
-Trial trial_of(const config::Slo& slo, const RequestRecord& record, const Figures& figures) {
-  Trial trial;
-  trial.hold(slo.ttft_client, figures.ttft_client);
-  trial.hold(slo.ttft, figures.ttft);
-  trial.hold(slo.e2e, figures.e2e);
-  trial.hold(slo.tpot, figures.tpot);
+ThresholdCheck check_of(const config::Slo& slo, const RequestRecord& record, const Figures& figures) {
+  ThresholdCheck check;
+  check.compare(slo.ttft_client, figures.ttft_client);
+  check.compare(slo.ttft, figures.ttft);
+  check.compare(slo.e2e, figures.e2e);
+  check.compare(slo.tpot, figures.tpot);
   for (const ChoiceTimes& choice : record.answer.choices) {
-    if (const auto decode = decode_of(choice)) trial.hold(slo.tpot, decode->tpot);
+    if (const auto decode = decode_of(choice)) check.compare(slo.tpot, decode->tpot);
   }
-  return trial;
+  return check;
 }
 
-/// The TPOT of an answer whose client left while it came: n is what was counted, and the last token's time ends when
-/// the client left, since the next one was due.
+/// Returns the TPOT of an answer whose client left before its end. n is the number of tokens counted, and the last
+/// token's time ends when the client left, since the next one was due.
 std::optional<double> tpot_when_left(const RequestRecord& record) {
   const Answer& answer = record.answer;
   if (record.facts.n > 1 || !answer.first_token) return std::nullopt;
@@ -48,7 +48,7 @@ std::optional<double> tpot_when_left(const RequestRecord& record) {
   return seconds(*record.ended - *answer.first_token) / static_cast<double>(behind);
 }
 
-/// What the client had waited when it left, in place of what never came.
+/// Returns what the client had waited when it left, in place of what never came.
 Figures figures_when_left(const RequestRecord& record) {
   Figures figures = figures_of(record);
   if (!record.ended) return figures;
@@ -61,20 +61,20 @@ Figures figures_when_left(const RequestRecord& record) {
   return figures;
 }
 
-/// Whether requests of this kind are what the objective is about: those that are not streamed have only a duration.
+/// True if the objective covers requests of this kind. Requests that are not streamed have only a duration.
 bool is_about(const config::Slo& slo, const RequestRecord& record) { return record.facts.stream || slo.e2e; }
 
 }  // namespace
 
 std::optional<SloResult> judge(const config::Slo& slo, const RequestRecord& record) {
   if (!is_about(slo, record)) return std::nullopt;
-  if (served(record)) return trial_of(slo, record, figures_of(record)).result();
+  if (served(record)) return check_of(slo, record, figures_of(record)).result();
   switch (record.outcome) {
     case Outcome::bad_request:
     case Outcome::client_error:
       return std::nullopt;
     case Outcome::client_abort:
-      if (trial_of(slo, record, figures_when_left(record)).missed()) return SloResult::bad;
+      if (check_of(slo, record, figures_when_left(record)).missed()) return SloResult::bad;
       return std::nullopt;
     default:
       return SloResult::bad;

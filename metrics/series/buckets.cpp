@@ -16,7 +16,8 @@ constexpr std::array latency{1 * ms,   5 * ms,    10 * ms,  20 * ms,  40 * ms,  
                              2 * s,    2500 * ms, 4 * s,    5 * s,    6 * s,    7500 * ms, 8 * s,    10 * s,
                              20 * s,   40 * s,    60 * s,   80 * s,   160 * s,  640 * s,   2560 * s};
 
-// Steps of about 10 % from 5 to 100 ms, bent so that .01 .025 .05 .075 .1 (vLLM, OTel) are bounds themselves.
+// The steps are about 10 % from 5 to 100 ms. They are adjusted so that .01 .025 .05 .075 .1 (vLLM, OTel) are bounds
+// themselves.
 constexpr std::array per_token{
     500 * us, 1 * ms,     2 * ms,   4 * ms,                                                  //
     5 * ms,   5500 * us,  6 * ms,   6700 * us,  7400 * us,  8250 * us, 9100 * us,            //

@@ -1,6 +1,7 @@
-// The exported bucket bounds (MEASUREMENT.md, section 3), in integers: nanoseconds, tokens, thousandths.
+// The exported bucket bounds (MEASUREMENT.md, section 3) are integers: nanoseconds, tokens or thousandths, in ascending
+// order.
 //
-// Constant-initialised, so that a histogram of static storage may use them. Ascending.
+// They are constant-initialised, so that a histogram of static storage may use them.
 #pragma once
 
 #include <cstdint>
@@ -11,19 +12,21 @@
 
 namespace weir::metrics::series {
 
-extern const std::span<const std::uint64_t> latency_bounds;    ///< TTFT and queue, ns.
-extern const std::span<const std::uint64_t> per_token_bounds;  ///< ITL, ICL, TPOT, ns.
-extern const std::span<const std::uint64_t> duration_bounds;   ///< Whole requests, ns.
-extern const std::span<const std::uint64_t> overhead_bounds;   ///< What weir adds to a token, ns.
-extern const std::span<const std::uint64_t> size_bounds;       ///< Tokens.
-extern const std::span<const std::uint64_t> ratio_bounds;      ///< Thousandths.
-/// Thousandths of a token per second: in whole tokens the sum, and with it the mean of slow streams, would be off.
+extern const std::span<const std::uint64_t> latency_bounds;    ///< These serve TTFT and queue, in ns.
+extern const std::span<const std::uint64_t> per_token_bounds;  ///< These serve ITL, ICL and TPOT, in ns.
+extern const std::span<const std::uint64_t> duration_bounds;   ///< These serve whole requests, in ns.
+extern const std::span<const std::uint64_t> overhead_bounds;   ///< These serve what weir adds to a token, in ns.
+extern const std::span<const std::uint64_t> size_bounds;       ///< These count tokens.
+extern const std::span<const std::uint64_t> ratio_bounds;      ///< These are thousandths.
+/// These are thousandths of a token per second. In whole tokens the sum, and so the mean of slow streams, would be
+/// wrong.
 extern const std::span<const std::uint64_t> speed_bounds;
 
-extern const std::span<const std::uint64_t> loop_delay_bounds;  ///< Lateness of a loop's tick, ns.
+extern const std::span<const std::uint64_t> loop_delay_bounds;  ///< These serve the lateness of a loop's tick, in ns.
 
-/// The bounds of the histograms that an objective can be about: those above and its thresholds, so that attainment can
-/// be read from a bucket. One set for all replicas of all pools, or else `sum by (le)` would add unlike buckets.
+/// The bounds of the histograms that objectives use: the bounds above and the objectives' thresholds, so that
+/// attainment can be read from a bucket. All replicas of all pools share one set, or `sum by (le)` would add unlike
+/// buckets.
 struct Bounds {
   explicit Bounds(std::span<const config::Slo> slos = {});
   std::vector<std::uint64_t> latency, per_token, duration;

@@ -20,9 +20,11 @@ using prometheus::MetricFamily;
 using prometheus::MetricType;
 using Labels = std::vector<ClientMetric::Label>;
 using OwnLabels = std::initializer_list<std::pair<std::string_view, std::string_view>>;
+using CountedWord = std::pair<std::string_view, std::uint64_t>;
 
 constexpr std::array<std::string_view, 2> phases_in_flight{"prefill", "decode"};
-/// What nearly every client asks: its durations stand from the start, other APIs' appear with their first request.
+/// Nearly every client uses this API, so its durations stand from the start. Those of other APIs appear with their
+/// first request.
 constexpr Api usual_api = Api::openai_chat;
 
 std::string_view true_or_false(bool value) { return value ? "true" : "false"; }
@@ -38,7 +40,7 @@ ClientMetric labelled(Labels labels, OwnLabels own) {
   return metric;
 }
 
-/// Adds up what the loops wrote of one series.
+/// Adds up what the loops wrote for one series.
 template <typename Pick>
 std::uint64_t sum_of(const ReplicaSeries& replica, Pick pick) {
   std::uint64_t sum = 0;
@@ -46,8 +48,8 @@ std::uint64_t sum_of(const ReplicaSeries& replica, Pick pick) {
   return sum;
 }
 
-/// Adds the histograms of all shards up. `_count` is the sum of the very buckets that are exported, not a number of its
-/// own that could differ by an observation.
+/// Adds up the histograms of all shards. `_count` is the sum of the exported buckets; a separate number could differ by
+/// an observation.
 template <typename Shards, typename Pick>
 void fill(ClientMetric::Histogram& out, const Shards& shards, double unit, Pick pick) {
   const auto bounds = pick(*shards.front()).bounds();
@@ -70,14 +72,15 @@ void fill(ClientMetric::Histogram& out, const Shards& shards, double unit, Pick 
   out.sample_sum = static_cast<double>(sum) / unit;
 }
 
-/// One scrape: a replica and, where the balancer knows it, its gauges, all asked for once.
+/// What one scrape knows of a replica: its series and, where the balancer knows it, its gauges. The gauges are read
+/// once.
 struct Scraped {
   const ReplicaSeries* series;
   Labels labels;
   std::optional<ReplicaGauges> gauges;
 };
 
-/// The requests of one replica, read once, so that the families made of them agree.
+/// Reads the request counts of one replica once, so that the families made from them agree.
 class RequestCounts {
  public:
   explicit RequestCounts(const ReplicaSeries& replica) {
@@ -96,7 +99,7 @@ class RequestCounts {
     for (const auto& by_stream : counts_[slot]) sum += by_stream[0] + by_stream[1];
     return sum;
   }
-  /// All phases of client_abort together.
+  /// The count of client_abort covers all its phases.
   std::uint64_t of(Outcome outcome, std::size_t api, std::size_t stream) const {
     const auto first = ReplicaShard::outcome_slot(outcome, Phase::queue);
     const auto last = ReplicaShard::outcome_slot(outcome, Phase::decode);
@@ -146,7 +149,7 @@ class Gathering {
     }
   }
 
-  /// What a request that reached no replica can have, too.
+  /// Exports the outcomes, which a request that reached no replica can have, too.
   void outcomes(const std::vector<Scraped>& all) {
     std::vector<RequestCounts> counts;
     for (const auto& one : all) counts.emplace_back(*one.series);
@@ -188,10 +191,7 @@ class Gathering {
     }
     auto& fallbacks = begin(balancer_fallbacks_series, MetricType::Counter);
     for (const auto& replica : replicas) {
-      if (!replica.gauges) continue;
-      for (const auto& [reason, count] : replica.gauges->balancer_fallbacks) {
-        add(fallbacks, replica.labels, {{"reason", reason}}, Appears::with_first_use, count);
-      }
+      if (replica.gauges) add_words(fallbacks, replica.labels, "reason", replica.gauges->balancer_fallbacks);
     }
     auto& states = begin(replica_state_series, MetricType::Gauge);
     for (const auto& replica : replicas) {
@@ -248,7 +248,7 @@ class Gathering {
   }
 
  private:
-  /// Valid until the next begin().
+  /// Returns the new family, which is valid until the next begin().
   MetricFamily& begin(const SeriesText& text, MetricType type) {
     return families_.emplace_back(MetricFamily{std::string(text.name), std::string(text.help), type, {}});
   }
@@ -261,7 +261,7 @@ class Gathering {
     add(family, std::move(metric), static_cast<double>(value));
   }
 
-  /// Adds a replica's series. A value above 0 has been used and stays on the page: counters never fall.
+  /// Adds a replica's series. A value above 0 has been used and stays on the page, because counters never fall.
   template <typename Number>
   static void add(MetricFamily& family, const Labels& labels, OwnLabels own, Appears appears, Number value) {
     if (appears == Appears::from_the_start || value != Number{}) add(family, labelled(labels, own), value);
@@ -283,11 +283,19 @@ class Gathering {
   template <typename Pick>
   static void words(MetricFamily& family, const Scraped& replica, std::string_view label,
                     std::span<const std::string_view> all, Pick counters) {
-    std::vector<std::uint64_t> counts(all.size());
-    for (std::size_t i = 0; i < all.size(); ++i)
-      counts[i] = sum_of(*replica.series, [&](const ReplicaShard& s) -> const Counter& { return counters(s)[i]; });
-    if (std::ranges::all_of(counts, [](auto count) { return count == 0; })) return;
-    for (std::size_t i = 0; i < all.size(); ++i) add(family, labelled(replica.labels, {{label, all[i]}}), counts[i]);
+    std::vector<CountedWord> counted;
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      const auto pick = [&](const ReplicaShard& s) -> const Counter& { return counters(s)[i]; };
+      counted.emplace_back(all[i], sum_of(*replica.series, pick));
+    }
+    add_words(family, replica.labels, label, counted);
+  }
+
+  /// All words appear with the first use of one.
+  static void add_words(MetricFamily& family, const Labels& labels, std::string_view label,
+                        std::span<const CountedWord> counted) {
+    if (std::ranges::all_of(counted, [](const CountedWord& one) { return one.second == 0; })) return;
+    for (const auto& [word, count] : counted) add(family, labelled(labels, {{label, word}}), count);
   }
 
   static void requests(MetricFamily& family, const Scraped& one, const RequestCounts& counts) {
@@ -363,7 +371,8 @@ std::vector<MetricFamily> Exposition::Collect() const {
   all.insert(all.end(), replicas.begin(), replicas.end());
 
   Gathering gathering;
-  gathering.outcomes(all);  // First, as a request is counted last: what it brought is then counted, too.
+  gathering.outcomes(all);  // Outcomes are read first, because a request is counted last: all that a counted request
+                            // brought is then on the page, too.
   gathering.histograms(replicas);
   gathering.counters(replicas);
   gathering.balancer(replicas);

@@ -1,11 +1,9 @@
-// All series of MEASUREMENT.md, section 3, gathered from the shards at a scrape through one prometheus::Collectable.
+// Gathers all series of MEASUREMENT.md, section 3, from the shards at a scrape, through one prometheus::Collectable.
 #pragma once
 
 #include <prometheus/collectable.h>
 
-#include <algorithm>
 #include <array>
-#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <functional>
@@ -18,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "metrics/series/loop_shard.hpp"
 #include "metrics/series/shard.hpp"
 
 namespace weir::metrics::series {
@@ -28,58 +27,30 @@ struct ReplicaLabels {
   bool operator==(const ReplicaLabels&) const = default;
 };
 
-/// What the balancer knows of a replica, as plain values; asked for at each scrape.
+/// What a replica is like now, as plain values. They are read at each scrape.
 struct ReplicaGauges {
   std::uint64_t queued_prefill_tokens = 0, queued_decode_tokens = 0, resident_tokens = 0;
   std::uint32_t in_flight = 0;
   std::optional<std::uint64_t> kv_tokens;
   double oldest_unanswered_seconds = 0;
   double busy_seconds = 0;
-  std::array<double, 2> in_flight_seconds{};  ///< prefill, decode
+  std::array<double, 2> in_flight_seconds{};  ///< The two are prefill and decode.
   bool injection_disabled = false;
   ReplicaState state = ReplicaState::up;
-  std::string gpu;                                                             ///< The name that the settings give.
-  std::vector<std::pair<std::string_view, std::uint64_t>> balancer_fallbacks;  ///< by reason
+  std::string gpu;                                                             ///< The settings give this name.
+  std::vector<std::pair<std::string_view, std::uint64_t>> balancer_fallbacks;  ///< Each pair is a reason and its count.
 };
 
-/// What bit a limit.
-enum class Limit : std::uint8_t {
-  connections,
-  request_head,
-  request_body,
-  head_time,
-  body_time,
-  client_stall,
-  max_in_flight,
-  descriptors,  ///< None was left for a connection to a replica.
-  sockets       ///< No local address, port or memory of the kernel was left.
-};
-inline constexpr std::array<std::string_view, 9> limit_names{"connections",   "request_head", "request_body",
-                                                             "head_time",     "body_time",    "client_stall",
-                                                             "max_in_flight", "descriptors",  "sockets"};
-
-/// What one loop writes that belongs to no replica.
-struct LoopShard {
-  std::array<Counter, limit_names.size()> limit_hits;
-  std::atomic<std::int64_t> lag_nanoseconds{0};  ///< Latest lateness of the loop's tick.
-  Histogram loop_delay{loop_delay_bounds};       ///< Every tick counts.
-
-  void ticked(Nanoseconds late) {
-    lag_nanoseconds.store(late.count(), std::memory_order_relaxed);
-    loop_delay.observe(static_cast<std::uint64_t>(std::max(late, Nanoseconds::zero()).count()));
-  }
-};
-
-/// One replica's shards, one a loop.
+/// One replica's shards: each loop has one.
 class ReplicaSeries : public std::enable_shared_from_this<ReplicaSeries> {
  public:
-  /// The objectives of its pool are counted, of all in `slos`; `bounds` must outlive it.
+  /// Counts the objectives of the replica's pool, selected from all in `slos`; `bounds` must outlive the object.
   ReplicaSeries(ReplicaLabels labels, std::size_t loops, const Bounds& bounds, std::span<const config::Slo> slos);
   const ReplicaLabels& labels() const { return labels_; }
   const std::vector<config::Slo>& slos() const { return slos_; }
   ReplicaShard& shard(std::size_t loop) { return *shards_[loop]; }
   const std::vector<std::unique_ptr<ReplicaShard>>& shards() const { return shards_; }
-  std::function<ReplicaGauges()> gauges;  ///< Set and called on the scraping thread.
+  std::function<ReplicaGauges()> gauges;  ///< It is set and called on the scraping thread.
 
  private:
   ReplicaLabels labels_;
@@ -91,36 +62,36 @@ struct BuildInfo {
   std::string version, compiler;
 };
 
-/// Thread-safe: add() and Collect() take a lock, writers of shards none.
+/// All members are thread-safe: add() and Collect() take a lock, writers of shards take none.
 class Exposition : public prometheus::Collectable {
  public:
   Exposition(std::size_t loops, BuildInfo build, std::vector<config::Slo> slos = {});
   ~Exposition() override;
 
-  /// A replica's series; each exists from now on, or from its first use on, as metrics/series/series.hpp says. The
-  /// object stays until it is retired; the same labels get the same object, so that no series is exported twice and
-  /// none goes backwards. With replica "": for requests of this pool that reached none of its replicas; of these only
-  /// what such a request can have is exported: weir_requests_total, weir_api_requests_total, weir_unparsed_total and
+  /// Adds a replica's series. Each series exists from now on, or from its first use on, as metrics/series/series.hpp
+  /// says. The object stays until it is retired. The same labels get the same object, so no series is exported twice
+  /// and none goes backwards. Replica "" stands for requests of this pool that reached none of its replicas. It exports
+  /// only what such a request can have: weir_requests_total, weir_api_requests_total, weir_unparsed_total and
   /// weir_slo_requests_total, each with its first use.
   ReplicaSeries& add(ReplicaLabels labels);
-  /// The same for requests that no pool was chosen for: all labels but role are "".
+  /// Returns the series of requests for which no pool was chosen: all labels but role are "".
   ReplicaSeries& unassigned() { return *unassigned_; }
-  /// A replica is gone: its series are exported no more. The object lives on for whoever shares it.
+  /// Says that a replica is gone: its series are no longer exported. The object lives on for its other owners.
   void retire(const ReplicaSeries& series);
   LoopShard& loop(std::size_t index) { return *loops_[index]; }
 
-  std::function<std::uint64_t()> log_lines_dropped;              ///< Set before the first scrape.
-  std::chrono::system_clock::time_point last_successful_load{};  ///< Set before the first scrape.
+  std::function<std::uint64_t()> log_lines_dropped;              ///< It is set before the first scrape.
+  std::chrono::system_clock::time_point last_successful_load{};  ///< It is set before the first scrape.
 
-  /// Every family is there, also without a series: who reads the page can tell what has not been used from what there
-  /// is not.
+  /// Returns every family, even one without series, so that a reader can tell an unused series from one that does not
+  /// exist.
   std::vector<prometheus::MetricFamily> Collect() const override;
-  /// Requests counted so far, and those of them that ended well (ok, ok_empty).
+  /// How many requests have been counted, and how many of them ended well (ok, ok_empty).
   struct Requests {
     std::uint64_t all = 0, well = 0;
   };
   Requests requests() const;
-  /// The text format 0.0.4 of Collect().
+  /// Writes Collect() in text format 0.0.4.
   std::string text() const;
 
  private:
@@ -130,7 +101,7 @@ class Exposition : public prometheus::Collectable {
   Bounds bounds_;
   std::vector<std::unique_ptr<LoopShard>> loops_;
   Requests retired_;
-  std::vector<std::shared_ptr<ReplicaSeries>> replicas_;  ///< Those without a replica's name included.
+  std::vector<std::shared_ptr<ReplicaSeries>> replicas_;  ///< It includes those without a replica's name.
   ReplicaSeries* unassigned_;
 };
 

@@ -15,7 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// proc_pid_stat(5), the fields used here.
+/// The fields of proc_pid_stat(5) that weir reads.
 struct ProcessStat {
   double start_ticks = 0, virtual_bytes = 0, resident_pages = 0;
 };
@@ -23,7 +23,7 @@ struct ProcessStat {
 std::optional<ProcessStat> process_stat() {
   std::ifstream file("/proc/self/stat");
   const std::string text{std::istreambuf_iterator<char>(file), {}};
-  // Field 2 is the program's name in parentheses, which may hold spaces and parentheses itself.
+  // Field 2 is the program's name in parentheses. The name may hold spaces and parentheses itself.
   const auto name_end = text.rfind(')');
   if (name_end == std::string::npos) return std::nullopt;
   std::istringstream fields(text.substr(name_end + 1));
@@ -42,7 +42,8 @@ std::optional<double> boot_time() {
   return std::nullopt;
 }
 
-/// Computed once: the kernel derives its boot time anew at each read, so a second look may differ by a second.
+/// The start time is computed once: the kernel derives its boot time anew at each read, so a second look may differ by
+/// a second.
 std::optional<double> start_time() {
   static const std::optional<double> seconds = []() -> std::optional<double> {
     const auto stat = process_stat();
@@ -57,7 +58,8 @@ std::optional<double> open_descriptors() {
   std::error_code ec;
   const fs::directory_iterator entries("/proc/self/fd", ec);
   if (ec) return std::nullopt;
-  return static_cast<double>(std::distance(begin(entries), end(entries)) - 1);  // less the one that lists them
+  return static_cast<double>(std::distance(begin(entries), end(entries)) - 1);  // One is subtracted for the descriptor
+                                                                                // that lists them.
 }
 
 std::optional<double> max_descriptors() {

@@ -1,4 +1,4 @@
-// The process_* series that every Prometheus client library exports, read from /proc at a scrape.
+// Reads the process_* series, which every Prometheus client library exports, from /proc at a scrape.
 #pragma once
 
 #include <prometheus/metric_family.h>
@@ -7,7 +7,7 @@
 
 namespace weir::metrics::series {
 
-/// A series whose source cannot be read is left out. Costs about 50 us and one file descriptor while it runs.
+/// Leaves out a series whose source cannot be read. A call costs about 50 us and one file descriptor while it runs.
 std::vector<prometheus::MetricFamily> process_families();
 
 }  // namespace weir::metrics::series

@@ -11,8 +11,9 @@ constexpr double whole = 1;
 
 constexpr std::string_view directions[] = {"request", "response"};
 
-// Moments: t0 = request read from the client, tS = its first byte written to the replica, t1 = first token event,
-// tL = last event with a choice; n = output tokens as the engine counts, n1 = those up to the first token event.
+// The texts below name moments so: t0 = request read from the client, tS = its first byte written to the replica, t1 =
+// first token event, tL = last event with a choice; n = output tokens as the engine counts, n1 = those up to the first
+// token event.
 constexpr HistogramSeries histograms[] = {
     {{"weir_time_to_first_token_seconds",
       "First token event less the first byte sent to the replica (t1 - tS of the attempt that answered). Streams "
@@ -189,8 +190,9 @@ constinit const SeriesText request_duration_series{
     "last byte from the client (t0). Of openai.chat from the start, of other APIs from their first "
     "request on."};
 constinit const SeriesText requests_series{"weir_requests_total",
-                                           "Requests by how they ended, each counted once, at its last replica (pool, "
-                                           "replica, config empty where none was chosen). "
+                                           "Requests by how they ended, each counted once, at the replica whose answer "
+                                           "or failure the client was told (pool, replica, config empty where none was "
+                                           "chosen). "
                                            "client_abort is split by the phase in which the client left."};
 constinit const SeriesText api_requests_series{
     "weir_api_requests_total",

@@ -1,5 +1,5 @@
-// The table of all exported series: name, meaning, and where the value comes from. docs/metrics.md is held against it
-// by a test. A series is added here and in the docs, nowhere else.
+// The table of all exported series: name, meaning, and where the value comes from. A test compares docs/metrics.md with
+// it. A new series is added here and in the docs, nowhere else.
 #pragma once
 
 #include <cstdint>
@@ -16,13 +16,13 @@ struct SeriesText {
   std::string_view help;
 };
 
-/// When a replica's series is on the page. What has appeared stays.
+/// Says when a replica's series comes on the page. A series that has appeared stays.
 enum class Appears : std::uint8_t {
   from_the_start,  ///< It begins at 0: rates and alerts need every increment of it.
   with_first_use,  ///< It appears once it is not 0: a fleet at rest stays small on the page.
 };
 
-/// A histogram of every replica. Bounds and sum are divided by `unit` to be exported in base units.
+/// A histogram that every replica has. Its bounds and sum are divided by `unit`, so that base units are exported.
 struct HistogramSeries {
   SeriesText text;
   Appears appears;
@@ -30,15 +30,15 @@ struct HistogramSeries {
   const Histogram ReplicaShard::*histogram;
 };
 
-/// A counter of every replica.
+/// A counter that every replica has.
 struct CounterSeries {
   SeriesText text;
   Appears appears;
   const Counter ReplicaShard::*counter;
 };
 
-/// Counters of every replica, one a word of a closed set. All words appear with the first use of one: a share of them
-/// is then a number, and no later word loses its first increment to rate().
+/// Counters that every replica has, one for each word of a closed set. All words appear with the first use of one: a
+/// share of them is then a number, and no later word loses its first increment to rate().
 struct LabelledCounterSeries {
   SeriesText text;
   std::string_view label;
@@ -46,14 +46,15 @@ struct LabelledCounterSeries {
   std::span<const Counter> (*counters)(const ReplicaShard&);
 };
 
-/// A plain value the balancer knows of a replica. Gauges stand from the start, counters appear with their first use.
+/// A plain value that the balancer knows of a replica. Gauges stand from the start; counters appear with their first
+/// use.
 struct BalancerSeries {
   SeriesText text;
   bool is_counter;
   double (*value)(const ReplicaGauges&);
 };
 
-/// A value with the label `phase`: prefill, decode.
+/// A value with the label `phase`, which is prefill or decode.
 struct PhaseSeries {
   SeriesText text;
   bool is_counter;
@@ -66,7 +67,7 @@ extern const std::span<const LabelledCounterSeries> labelled_counter_series;
 extern const std::span<const BalancerSeries> balancer_series;
 extern const std::span<const PhaseSeries> phase_series;
 
-// Series of a shape of their own.
+// These series each have a shape of their own.
 extern const SeriesText request_duration_series, requests_series, api_requests_series, unparsed_series,
     kv_tokens_series, balancer_fallbacks_series, slo_requests_series, replica_info_series, replica_state_series,
     limit_hits_series, loop_lag_series, loop_delay_series, log_lines_dropped_series, last_reload_series,

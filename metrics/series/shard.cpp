@@ -13,12 +13,12 @@ std::optional<std::uint64_t> believable(std::optional<std::uint64_t> tokens) {
 
 std::uint64_t nanoseconds(double seconds) { return static_cast<std::uint64_t>(std::llround(seconds * 1e9)); }
 
-/// Thousandths of a token per second. The cap keeps a burst of nanoseconds from wrapping the sum.
+/// Returns thousandths of a token per second. The cap keeps a burst of nanoseconds from wrapping the sum.
 std::uint64_t millitokens(double tokens_per_second) {
   return static_cast<std::uint64_t>(std::llround(std::min(tokens_per_second, 1e9) * 1e3));
 }
 
-/// Streams with fewer token events say nothing of how events come.
+/// A stream with fewer token events does not show how its events come.
 constexpr std::uint32_t fewest_events_to_suspect = 8;
 
 const Bounds& plain_bounds() {
@@ -57,7 +57,7 @@ void ReplicaShard::settle(const record::RequestRecord& record) {
   requests[slot][static_cast<std::size_t>(record.facts.api)][record.facts.stream ? 1 : 0].add();
 }
 
-/// Tokens count whatever the outcome: the GPU made them.
+/// Tokens count whatever the outcome, because the GPU made them.
 void ReplicaShard::settle_tokens(const record::RequestRecord& record) {
   const record::Answer& answer = record.answer;
   const auto prompt = believable(answer.prompt_tokens);
@@ -95,13 +95,13 @@ void ReplicaShard::settle_served(const record::RequestRecord& record) {
   if (!prompt) return;
   request_prompt_tokens.observe(*prompt);
   if (const auto estimate = believable(record.prompt_tokens_estimate); estimate && *prompt > 0) {
-    // Rounded up, so that the bucket counts are those of the exact quotient: it exceeds a bound if and only if this
-    // does.
+    // The ratio is rounded up. It then exceeds a bound exactly when the true quotient does, so the bucket counts are
+    // exact.
     prompt_estimate_ratio.observe((*estimate * 1000 + *prompt - 1) / *prompt);
   }
 }
 
-/// Gaps whose tokens were known on the wire are in inter_token_latency already.
+/// Gaps whose tokens were known on the wire are already in inter_token_latency.
 void ReplicaShard::settle_gaps(const record::RequestRecord& record, bool whole) {
   const record::Answer& answer = record.answer;
   if (!record.facts.stream || answer.gaps.bins().empty() || answer.tokens_per_event == TokensPerEvent::wire) return;
@@ -109,7 +109,7 @@ void ReplicaShard::settle_gaps(const record::RequestRecord& record, bool whole) 
     itl_unknown_requests.add();
     return;
   }
-  // The sum is exact, as one addition; the buckets are those of the bins' middles.
+  // The sum is exact and added once; the buckets come from the middles of the bins.
   std::uint64_t sum = answer.gaps.nanoseconds();
   for (const auto& bin : answer.gaps.bins()) {
     const auto middle = static_cast<std::uint64_t>(record::GapSketch::middle_of(bin.index).count());
@@ -117,7 +117,7 @@ void ReplicaShard::settle_gaps(const record::RequestRecord& record, bool whole) 
   }
 }
 
-/// Tokens are made one after the other: token events of one choice that arrive together have waited for one another.
+/// Tokens are made one after the other, so token events of one choice that arrive together have waited for one another.
 void ReplicaShard::settle_reads(const record::RequestRecord& record) {
   const record::Answer& answer = record.answer;
   token_reads.add(answer.token_reads);

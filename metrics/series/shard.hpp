@@ -16,24 +16,24 @@
 
 namespace weir::metrics::series {
 
-/// Why part of an answer could not be read.
+/// Says why part of an answer could not be read.
 enum class Unparsed : std::uint8_t { event_too_long, broken_json, coded_body, broken_request };
 inline constexpr std::array<std::string_view, 4> unparsed_names{"event_too_long", "broken_json", "coded_body",
                                                                 "broken_request"};
 
-/// Why a request was sent once more.
+/// Says why a request was sent once more.
 enum class Retry : std::uint8_t { connect, reset, status, in_band_error, stale_connection, injection_refused };
 inline constexpr std::array<std::string_view, 6> retry_names{
     "connect", "reset", "status", "in_band_error", "stale_connection", "injection_refused"};
 
-/// One writer: the loop it belongs to. Any thread reads. Values are nanoseconds, tokens or thousandths,
-/// rounded to the nearest (the ratio: up); of the rounded value the bucket counts are exact.
+/// Each shard has one writer, the loop to which it belongs; any thread reads. Values are nanoseconds, tokens or
+/// thousandths, rounded to the nearest (the ratio is rounded up). The bucket counts are exact for the rounded values.
 class ReplicaShard {
-  const Bounds& bounds_;  // First: the histograms below take theirs from it.
+  const Bounds& bounds_;  // It comes first, because the histograms below take their bounds from it.
   std::span<const config::Slo> slos_;
 
  public:
-  ReplicaShard();  ///< This one has no objectives.
+  ReplicaShard();  ///< Makes a shard without objectives.
   /// `bounds` and `slos` (those of the replica's pool) must outlive the shard.
   ReplicaShard(const Bounds& bounds, std::span<const config::Slo> slos);
 
@@ -43,12 +43,12 @@ class ReplicaShard {
   Histogram inter_token_latency{bounds_.per_token};
   Histogram inter_chunk_latency{bounds_.per_token};
   Histogram token_overhead{overhead_bounds};
-  Counter
-      client_blocked_events;  ///< Token events that token_overhead leaves out: their write was not accepted at once.
+  Counter client_blocked_events;  ///< Counts the token events that token_overhead leaves out, because their write was
+                                  ///< not accepted at once.
   Counter output_tokens;
   std::array<Counter, retry_names.size()> retries;
   std::array<Counter, unparsed_names.size()> unparsed;
-  std::array<Counter, 2> bytes;  ///< Bodies: [0] requests to the replica, [1] answers from it.
+  std::array<Counter, 2> bytes;  ///< Counts body bytes: [0] of requests to the replica, [1] of answers from it.
 
   // These are known at the end, and settle() writes them.
   Histogram time_per_output_token{bounds_.per_token};
@@ -56,18 +56,19 @@ class ReplicaShard {
   Histogram request_output_tokens_per_second{speed_bounds};
   Histogram request_prompt_tokens{size_bounds};
   Histogram request_output_tokens{size_bounds};
-  Histogram prompt_estimate_ratio{ratio_bounds};  ///< Thousandths.
+  Histogram prompt_estimate_ratio{ratio_bounds};  ///< It counts thousandths.
   Counter prompt_tokens, cached_prompt_tokens, prompt_tokens_cache_known;
   Counter output_tokens_overcounted, aborted_output_tokens, itl_unknown_requests;
   Counter token_reads, coalesced_token_reads, itl_suspect_requests;
   std::vector<std::array<Counter, record::slo_result_names.size()>>
-      slo_requests;  ///< One for each objective, in the order given.
+      slo_requests;  ///< It has one entry for each objective, in the order given.
   std::array<Counter, token_source_names.size()> requests_by_token_source;
 
-  /// `client_abort` takes three places, one a phase: see outcome_slot.
+  /// `client_abort` takes three slots, one for each phase: see outcome_slot.
   static constexpr std::size_t outcome_slots = outcome_names.size() + 2;
   static std::size_t outcome_slot(Outcome outcome, Phase phase);
-  std::array<std::array<std::array<Counter, 2>, api_names.size()>, outcome_slots> requests;  ///< [slot][api][stream]
+  std::array<std::array<std::array<Counter, 2>, api_names.size()>, outcome_slots> requests;  ///< The indices are
+                                                                                             ///< [slot][api][stream].
   Histogram& request_duration(Api api, bool stream) {
     return durations_[static_cast<std::size_t>(api) * 2 + (stream ? 1 : 0)];
   }
@@ -75,9 +76,10 @@ class ReplicaShard {
     return const_cast<ReplicaShard*>(this)->request_duration(api, stream);
   }
 
-  /// Counts a finished request and all that is known only now: outcome, durations, TPOT, settled ITL, what usage says
-  /// of the tokens. To be called once a request, on its last replica's shard, whatever happened. The request itself is
-  /// counted last: who reads its count first also sees all else of it.
+  /// Counts a finished request and all that is known only now: outcome, durations, TPOT, settled ITL, and what usage
+  /// says of the tokens. It is to be called once a request, whatever happened, on the shard of the replica whose answer
+  /// or failure the client was told. The request itself is counted last, so that a reader who reads its count first
+  /// also sees the rest of it.
   void settle(const record::RequestRecord& record);
 
  private:
@@ -87,7 +89,7 @@ class ReplicaShard {
   void settle_reads(const record::RequestRecord& record);
   void settle_slos(const record::RequestRecord& record);
 
-  std::deque<Histogram> durations_;  ///< [api * 2 + stream]
+  std::deque<Histogram> durations_;  ///< The index is api * 2 + stream.
 };
 
 }  // namespace weir::metrics::series

@@ -7,7 +7,7 @@ namespace {
 
 using Labels = std::map<std::string, std::string, std::less<>>;
 
-/// Takes `{a="b",...}` off the front of `text`; nothing where it is none.
+/// Takes `{a="b",...}` off the front of `text`. Returns nothing if the front is no such list.
 std::optional<Labels> take_labels(std::string_view& text) {
   Labels labels;
   text.remove_prefix(1);
@@ -54,7 +54,7 @@ std::optional<Sample> read_sample(std::string_view line) {
   }
   const std::string number(line);
   char* stop = nullptr;
-  sample.value = std::strtod(number.c_str(), &stop);  // Takes "+Inf" and "NaN" as the format writes them.
+  sample.value = std::strtod(number.c_str(), &stop);  // strtod takes "+Inf" and "NaN" as the format writes them.
   if (stop == number.c_str()) return std::nullopt;
   return sample;
 }

@@ -1,4 +1,5 @@
-// One line of a page in the text format of Prometheus (version 0.0.4), as weir and the engines serve it on /metrics.
+// Reads one line of a page in the text format of Prometheus (version 0.0.4), as weir and the engines serve it on
+// /metrics.
 //
 // Timestamps and exemplars are not read.
 #pragma once
@@ -16,11 +17,11 @@ struct Sample {
   std::map<std::string, std::string, std::less<>> labels;
   double value = 0;
 
-  /// "" where there is no such label.
+  /// Returns "" if there is no such label.
   std::string_view label(std::string_view key) const;
 };
 
-/// Nothing where the line is not of the format. The caller skips empty lines and comments.
+/// Returns nothing if the line is not of the format. The caller skips empty lines and comments.
 std::optional<Sample> read_sample(std::string_view line);
 
 }  // namespace weir::metrics::series

@@ -55,7 +55,7 @@ std::string replicas_json(const fleet::World& world) {
   return boost::json::serialize(outer) + "\n";
 }
 
-Response answer(const Request& request, Door door, const Operated& weir) {
+Response answer(const Request& request, AdminScope scope, const AdminSources& weir) {
   Response response(http::status::ok, request.version());
   response.keep_alive(request.keep_alive());
   response.set(http::field::content_type, "text/plain; charset=utf-8");
@@ -74,13 +74,13 @@ Response answer(const Request& request, Door door, const Operated& weir) {
     const auto why_not = weir.why_not_ready();
     if (!why_not.empty()) response.result(http::status::service_unavailable);
     response.body() = why_not.empty() ? "ready\n" : "not ready: " + why_not + "\n";
-  } else if (path == "/api/replicas" && door == Door::admin) {
+  } else if (path == "/api/replicas" && scope == AdminScope::admin) {
     response.set(http::field::content_type, "application/json");
     response.body() = replicas_json(*weir.fleet.world());
   } else {
     response.result(http::status::not_found);
-    response.body() = door == Door::admin ? "known here: /metrics /-/healthy /-/ready /api/replicas\n"
-                                          : "known here: /metrics /-/healthy /-/ready\n";
+    response.body() = scope == AdminScope::admin ? "known here: /metrics /-/healthy /-/ready /api/replicas\n"
+                                                 : "known here: /metrics /-/healthy /-/ready\n";
   }
   response.set(http::field::vary, "Accept-Encoding");
   const auto accepted = request[http::field::accept_encoding];
@@ -93,7 +93,7 @@ Response answer(const Request& request, Door door, const Operated& weir) {
   return response;
 }
 
-net::Awaitable<void> run(Stream stream, Door door, const Operated& weir) {
+net::Awaitable<void> run(Stream stream, AdminScope scope, const AdminSources& weir) {
   boost::beast::flat_buffer buffer;
   for (bool more = true; more;) {
     boost::system::error_code error;
@@ -102,7 +102,7 @@ net::Awaitable<void> run(Stream stream, Door door, const Operated& weir) {
     stream.expires_after(time_limit);
     co_await http::async_read(stream, buffer, request, token);
     if (error) break;
-    const auto response = answer(request, door, weir);
+    const auto response = answer(request, scope, weir);
     stream.expires_after(time_limit);
     co_await http::async_write(stream, response, token);
     more = !error && response.keep_alive();
@@ -113,13 +113,14 @@ net::Awaitable<void> run(Stream stream, Door door, const Operated& weir) {
 
 }  // namespace
 
-void start_admin_session(asio::io_context& context, net::UniqueFd client, bool ipv6, Door door, const Operated& weir) {
+void start_admin_session(asio::io_context& context, net::UniqueFd client, bool ipv6, AdminScope scope,
+                         const AdminSources& weir) {
   asio::basic_stream_socket<asio::ip::tcp, asio::io_context::executor_type> socket(context.get_executor());
   boost::system::error_code error;
   socket.assign(ipv6 ? asio::ip::tcp::v6() : asio::ip::tcp::v4(), client.get(), error);
   if (error) return;
   client.release();
-  asio::co_spawn(context, run(Stream(std::move(socket)), door, weir), asio::detached);
+  asio::co_spawn(context, run(Stream(std::move(socket)), scope, weir), asio::detached);
 }
 
 }  // namespace weir::proxy::control

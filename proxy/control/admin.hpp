@@ -1,5 +1,5 @@
-// The metrics and admin listeners: scrapes, health, and what is known of the replicas. On the control thread, off the
-// path of requests; small answers, so Beast reads and writes them.
+// The metrics and admin listeners serve scrapes, health, and what weir knows of the replicas. They run on the control
+// thread, off the path of requests. Their answers are small, so Beast reads and writes them.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
@@ -12,21 +12,21 @@
 
 namespace weir::proxy::control {
 
-/// What an operator may ask for on a listener.
-enum class Door : unsigned char {
-  metrics,  ///< /metrics, /-/healthy, /-/ready
-  admin,    ///< The same, and GET /api/replicas
+/// Says what an operator may ask for on a listener.
+enum class AdminScope : unsigned char {
+  metrics,  ///< It serves /metrics, /-/healthy and /-/ready.
+  admin,    ///< It serves the same, and GET /api/replicas.
 };
 
-/// What the answers are made of; outlives the context's run.
-struct Operated {
+/// What the answers are made from. It outlives the context's run.
+struct AdminSources {
   const metrics::series::Exposition& exposition;
   const fleet::Fleet& fleet;
-  std::function<std::string()> why_not_ready;  ///< "" where weir takes requests and has a replica for them.
+  std::function<std::string()> why_not_ready;  ///< It returns "" if weir takes requests and has a replica for them.
 };
 
-/// Serves one connection of an operator's.
-void start_admin_session(boost::asio::io_context& context, net::UniqueFd client, bool ipv6, Door door,
-                         const Operated& weir);
+/// Serves one connection of an operator.
+void start_admin_session(boost::asio::io_context& context, net::UniqueFd client, bool ipv6, AdminScope scope,
+                         const AdminSources& weir);
 
 }  // namespace weir::proxy::control

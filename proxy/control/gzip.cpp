@@ -15,7 +15,7 @@ std::string_view trimmed(std::string_view text) {
   return text.substr(begin, text.find_last_not_of(" \t") - begin + 1);
 }
 
-/// Takes what stands before the next `mark` off the front of `text`.
+/// Takes the text before the next `mark` off the front of `text`.
 std::string_view take_until(std::string_view& text, char mark) {
   const auto end = text.find(mark);
   const auto part = text.substr(0, end);
@@ -23,7 +23,7 @@ std::string_view take_until(std::string_view& text, char mark) {
   return trimmed(part);
 }
 
-/// Of "q=0.5": a weight of 0 is written with zeros alone.
+/// True for "q=0": a weight of 0 is written with zeros alone.
 bool forbids(std::string_view parameter) {
   if (parameter.size() < 3 || (parameter[0] != 'q' && parameter[0] != 'Q') || parameter[1] != '=') return false;
   return parameter.substr(2).find_first_not_of("0.") == parameter.npos;

@@ -1,4 +1,5 @@
-// gzip for what the metrics and admin listeners answer: a scrape is text that says nearly the same thousands of times.
+// Compresses what the metrics and admin listeners answer, because a scrape is text that repeats nearly the same
+// thousands of times.
 #pragma once
 
 #include <string>
@@ -6,11 +7,11 @@
 
 namespace weir::proxy::control {
 
-/// Whether an Accept-Encoding field allows gzip (RFC 9110, section 12.5.3): named, or by "*", with a weight above 0.
-/// Where the field is absent ("") nothing is compressed.
+/// True if an Accept-Encoding field allows gzip (RFC 9110, section 12.5.3): it names it, or "*", with a weight above 0.
+/// If the field is absent (""), nothing is compressed.
 bool accepts_gzip(std::string_view accept_encoding);
 
-/// `text` as one gzip member (RFC 1952). Throws std::bad_alloc where there is no memory.
+/// Returns `text` as one gzip member (RFC 1952). Throws std::bad_alloc if there is no memory.
 std::string gzip(std::string_view text);
 
 }  // namespace weir::proxy::control

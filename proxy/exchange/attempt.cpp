@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "metrics/ticks.hpp"
-#include "proxy/fleet/second_opinions.hpp"
+#include "proxy/fleet/replica_status.hpp"
 
 namespace weir::proxy::exchange {
 namespace {
@@ -11,16 +11,16 @@ namespace {
 using metrics::Outcome;
 using metrics::series::Retry;
 
-/// Comments before the first event are held with the head up to here; beyond it the answer is let go.
+/// Comments before the first event are held with the head up to this size. Beyond it the answer is let go.
 constexpr std::size_t max_held = 16 * 1024;
 
 bool another_may_do_better(unsigned status) {
-  return status >= 500 || fleet::is_full(status) || fleet::is_doubtful(status);
+  return status >= 500 || fleet::is_full(status) || fleet::needs_second_opinion(status);
 }
 
 std::string_view sentence_for(ReplicaEnd end) {
   switch (end) {
-    case ReplicaEnd::torn:
+    case ReplicaEnd::truncated:
       return "the replica closed the stream before its end: the answer is incomplete";
     case ReplicaEnd::timed_out:
       return "the replica stopped sending: the answer is incomplete";
@@ -41,9 +41,9 @@ Attempt::Attempt(const Options& options, balancer::Lease lease, metrics::series:
 void Attempt::arrived(std::span<char> bytes, Moment at, ClientOutput& out) {
   framer_.begin(out);
   read_at_ = at;
-  auto brought = machine_.arrived(bytes, at);
-  read_token_events_ = brought.token_events;
-  take(std::move(brought), bytes, at, out);
+  auto progress = machine_.arrived(bytes, at);
+  read_token_events_ = progress.token_events;
+  take(std::move(progress), bytes, at, out);
 }
 
 void Attempt::replica_ended(Break how, Moment now, ClientOutput& out) {
@@ -51,24 +51,24 @@ void Attempt::replica_ended(Break how, Moment now, ClientOutput& out) {
   take(machine_.ended(how, now), {}, now, out);
 }
 
-void Attempt::take(AttemptMachine::Brought brought, std::span<char> read, Moment at, ClientOutput& out) {
-  if (brought.end == ReplicaEnd::stale) return stop(AttemptEnd::stale);
-  if (brought.end == ReplicaEnd::injection_refused) return stop(AttemptEnd::injection_refused);
-  if (brought.head) take_head(*brought.head, brought.event_stream, at, out);
+void Attempt::take(AttemptMachine::Progress progress, std::span<char> read, Moment at, ClientOutput& out) {
+  if (progress.end == ReplicaEnd::stale) return stop(AttemptEnd::stale);
+  if (progress.end == ReplicaEnd::injection_refused) return stop(AttemptEnd::injection_refused);
+  if (progress.head) take_head(*progress.head, progress.event_stream, at, out);
 
   std::size_t size = framer_.held();
-  for (const auto span : brought.body) size += span.size();
+  for (const auto span : progress.body) size += span.size();
   if (state_ == State::awaiting && framer_.state() == ClientFramer::State::holding) {
     if (machine_.refused_in_band()) keep(Retry::in_band_error, at);
     if (state_ == State::awaiting && (machine_.has_event() || size > max_held)) accept(out);
   }
-  // Before the head there is no body, and nobody to frame it for.
-  if (framer_.state() != ClientFramer::State::no_head) framer_.body(brought.body, read, out);
+  // Before the head there is no body, and no framer for one.
+  if (framer_.state() != ClientFramer::State::no_head) framer_.body(progress.body, read, out);
   if (state_ == State::keeping && size > most_kept) {
     state_ = State::undecided;
-    undecided_end_ = brought.end;
-  } else if (brought.end) {
-    conclude(*brought.end, out);
+    undecided_end_ = progress.end;
+  } else if (progress.end) {
+    conclude(*progress.end, out);
   }
 }
 
@@ -79,7 +79,7 @@ void Attempt::take_head(const http::ResponseHead& head, bool event_stream, Momen
   if (state_ == State::awaiting && !hold) accept(out);
 }
 
-/// From here on nothing is tried again.
+/// Nothing is tried again after this.
 void Attempt::accept(ClientOutput& out) {
   state_ = State::accepted;
   accepted_ = true;
@@ -95,9 +95,9 @@ void Attempt::keep(Retry reason, Moment now) {
   retry_reason_ = reason;
 }
 
-/// The replica's work is over, and all that it brought is framed or held.
+/// Ends the replica's half: all that it brought is framed or held.
 void Attempt::conclude(ReplicaEnd end, ClientOutput& out) {
-  if (breaks_off(end) && end != ReplicaEnd::torn && !accepted_) {
+  if (breaks_off(end) && end != ReplicaEnd::truncated && !accepted_) {
     if (state_ == State::keeping) {
       verdict_ = Verdict{outcome_of_given_up_error(status())};
       return stop(AttemptEnd::refused);
@@ -112,7 +112,7 @@ void Attempt::conclude(ReplicaEnd end, ClientOutput& out) {
   }
   framer_.body({}, {}, out);
   if (breaks_off(end)) {
-    // An error of the replica's own has told the client already.
+    // An error of the replica's own has already told the client.
     const bool tell = machine_.is_stream() && !machine_.answer().in_band_error && machine_.at_event_boundary();
     framer_.cut(tell ? sentence_for(end) : "", out);
     return stop(AttemptEnd::answered);
@@ -136,7 +136,7 @@ void Attempt::leave_error(Moment now) {
   stop(AttemptEnd::refused);
 }
 
-void Attempt::relay_error(Moment, ClientOutput& out) {
+void Attempt::relay_error(ClientOutput& out) {
   framer_.begin(out);
   accept(out);
   framer_.body({}, {}, out);
@@ -145,8 +145,8 @@ void Attempt::relay_error(Moment, ClientOutput& out) {
 
 void Attempt::client_gone(Moment now) {
   framer_.lost();
-  if (state_ == State::over) {
-    // The replica had finished; only the client did not wait for its bytes.
+  if (state_ == State::done) {
+    // The replica had finished, but the client did not wait for its bytes.
     const auto outcome = machine_.verdict().outcome;
     const bool good = outcome == Outcome::ok || outcome == Outcome::ok_empty;
     if (good && !client_has_marker_) verdict_ = Verdict{Outcome::client_abort, metrics::Phase::decode};
@@ -158,11 +158,11 @@ void Attempt::client_gone(Moment now) {
 
 void Attempt::stop(AttemptEnd end) {
   end_ = end;
-  state_ = State::over;
+  state_ = State::done;
 }
 
 void Attempt::written(Moment now, bool at_once) {
-  if (state_ != State::over)
+  if (state_ != State::done)
     client_has_marker_ = at_once && accepted_ && !machine_.reads_json() && machine_.has_end_marker();
   if (at_once && read_token_events_ > 0) {
     const auto overhead = std::max(metrics::Nanoseconds(now - read_at_), metrics::Nanoseconds::zero());
@@ -175,7 +175,7 @@ void Attempt::written(Moment now, bool at_once) {
 }
 
 Moment Attempt::deadline() const {
-  if (state_ == State::over || state_ == State::undecided) return Moment::max();
+  if (state_ == State::done || state_ == State::undecided) return Moment::max();
   const Moment end = std::min(machine_.deadline(), keep_until_);
   if (framer_.state() != ClientFramer::State::holding) return end;
   return std::min(end, *machine_.head_at() + metrics::ticks(limits_.accept_hold));

@@ -1,9 +1,9 @@
-// One attempt at one request, without I/O: the replica's half and the client's half, and the rules between them. It is
-// told what happened and fills what is to be written; the relay does the system calls.
+// One attempt at one request, without I/O: it joins the replica's half and the client's half, and has the rules between
+// them. It is told what happened and fills what is to be written; the relay makes the system calls.
 //
-// A streamed answer is held until its first event, at most limits.accept_hold. An error that another replica may better
-// is put by, up to `most_kept` and `kept_within`; one that is larger or slower leaves the attempt undecided: whoever
-// runs it says whether another replica is asked. Once an answer is accepted, nothing is tried again.
+// A streamed answer is held until its first event, for at most limits.accept_hold. An error that another replica may
+// better is kept, up to `most_kept` bytes and for `kept_within`. A larger or slower one leaves the attempt undecided:
+// whoever runs it says whether another replica is asked. Once an answer is accepted, nothing is tried again.
 #pragma once
 
 #include <cstdint>
@@ -18,30 +18,33 @@
 
 namespace weir::proxy::exchange {
 
-/// How an attempt ended.
+/// Says how an attempt ended.
 enum class AttemptEnd : std::uint8_t {
-  answered,           ///< The client has got an answer, or what there was of one.
+  answered,           ///< The client has got an answer, or as much of one as there was.
   failed,             ///< Nothing was sent to the client, and there is nothing to send.
   refused,            ///< Nothing was sent: the replica's answer is an error that another one may better.
-  stale,              ///< A connection that had served before died before a byte was read: once more, free of charge.
-  injection_refused,  ///< The replica refused the usage option that weir had added: the original is due.
+  stale,              ///< A connection that had served before died before a byte was read. The request goes out once
+                      ///< more, free of charge.
+  injection_refused,  ///< The replica refused the usage option that weir had added. The original request is sent next.
   client_gone,
-  unconnected,  ///< The replica could not be connected to: nothing was sent.
+  unconnected,  ///< weir could not connect to the replica, and nothing was sent.
 };
 
-/// Everything that an attempt leaves behind, whatever became of it.
+/// Everything that an attempt leaves behind, however it ended.
 struct AttemptResult {
   AttemptEnd end = AttemptEnd::failed;
-  int connect_error = 0;  ///< With `unconnected`: see net::connect_error_text().
-  /// With failed and refused: why another replica may do better. Absent: it would only take as long.
+  int connect_error = 0;  ///< It is set with `unconnected`: see net::connect_error_text().
+  /// With failed and refused it says why another replica may do better. If it is absent, another would only take as
+  /// long.
   std::optional<metrics::series::Retry> retry_reason{};
   Verdict verdict{};
-  unsigned status = 0;                                ///< Of the replica's head; 0 where none was read.
-  std::optional<std::chrono::seconds> retry_after{};  ///< That head's.
+  unsigned status = 0;                                ///< It is the status of the replica's head; 0 if none was read.
+  std::optional<std::chrono::seconds> retry_after{};  ///< That head said so.
   bool accepted = false;                              ///< The client got that head.
-  std::unique_ptr<std::string> kept{};  ///< With `refused`: the answer as it would have been relayed; null: not kept.
+  std::unique_ptr<std::string> kept{};  ///< With `refused` it is the answer as it would have been relayed; null if it
+                                        ///< was not kept.
   std::optional<Moment> sent{}, head{};
-  Moment ended{};  ///< When the client had taken everything.
+  Moment ended{};  ///< The client had taken everything by then.
   metrics::Nanoseconds connect{}, paused{};
   std::optional<metrics::Nanoseconds> overhead_max{};
   balancer::Concurrency concurrency{};
@@ -49,7 +52,7 @@ struct AttemptResult {
   metrics::record::Answer answer{};
   bool client_keep_alive = false;  ///< The client's connection may serve another request.
   bool client_reset = false;       ///< The body was cut where only a reset shows it.
-  balancer::Lease lease{};         ///< With stale, injection_refused and unconnected: it was not used.
+  balancer::Lease lease{};         ///< With stale, injection_refused and unconnected it comes back unused.
 };
 
 class Attempt {
@@ -57,15 +60,15 @@ class Attempt {
   struct Options {
     AttemptMachine::Options replica;
     ClientFramer::Client client{};
-    bool keep_errors = false;  ///< An error that another replica may better is put by, not relayed.
+    bool keep_errors = false;  ///< An error that another replica may better is kept, not relayed.
   };
 
   enum class State : std::uint8_t {
     awaiting,   ///< No answer is accepted yet.
-    keeping,    ///< An error answer is being put by.
-    undecided,  ///< It cannot be: leave_error() or relay_error() is due.
-    accepted,   ///< The answer is on its way to the client.
-    over,       ///< The replica's work is.
+    keeping,    ///< An error answer is being kept.
+    undecided,  ///< The error cannot be kept: leave_error() or relay_error() has to follow.
+    accepted,   ///< The answer is being sent to the client.
+    done,       ///< The replica's work is done.
   };
 
   static constexpr std::size_t most_kept = 64 * 1024;
@@ -73,46 +76,48 @@ class Attempt {
 
   Attempt(const Options& options, balancer::Lease lease, metrics::series::ReplicaShard& shard);
 
-  /// The request's first byte was written (tS).
+  /// Says that the request's first byte was written (tS).
   void sent(Moment now) { machine_.sent(now); }
   std::optional<Moment> sent_at() const { return machine_.sent_at(); }
-  /// Bytes of one read: see AttemptMachine. Fills `out`; views in it are good until the next call.
+  /// Takes the bytes of one read: see AttemptMachine. Fills `out`; views in it are valid until the next call.
   void arrived(std::span<char> bytes, Moment at, ClientOutput& out);
-  /// The replica's connection ended by itself.
+  /// Says that the replica's connection ended by itself.
   void replica_ended(Break how, Moment now, ClientOutput& out);
   void client_gone(Moment now);
-  /// The last output was written to the client: `at_once` if the whole of it was accepted in the call.
+  /// Says that the last output was written to the client: `at_once` if the call took the whole of it.
   void written(Moment now, bool at_once);
   void paused() { machine_.paused(); }
   void approach(int ahead) const { machine_.approach(ahead); }
 
-  /// When deadline_passed should be called, if nothing else happens first.
+  /// Returns when deadline_passed should be called, if nothing else happens first.
   Moment deadline() const;
   void deadline_passed(Moment now, ClientOutput& out);
 
-  // In State::undecided:
-  /// Another replica is asked: nothing of this answer is kept.
+  /// In State::undecided: another replica is asked, and nothing of this answer is kept.
   void leave_error(Moment now);
-  /// Nobody else is asked: the error is relayed as it comes.
-  void relay_error(Moment now, ClientOutput& out);
+  /// In State::undecided: no other replica is asked, and the error is relayed as it comes.
+  void relay_error(ClientOutput& out);
 
   State state() const { return state_; }
-  bool over() const { return state_ == State::over; }
-  /// An answer's head is on its way to the client: no retry from here on.
+  bool done() const { return state_ == State::done; }
+  /// True once an answer's head is on its way to the client: no retry follows.
   bool accepted() const { return accepted_; }
   unsigned status() const { return machine_.status(); }
   bool replica_reusable() const { return machine_.reusable(); }
 
-  const AttemptMachine& replica() const { return machine_; }
-  const ClientFramer& client() const { return framer_; }
-
-  /// All but what is taken below. Final once it is over and the client has taken its bytes.
+  /// Returns all but what the functions below take. It is final once the attempt has ended and the client has taken its
+  /// bytes.
   AttemptResult result() const;
   std::unique_ptr<std::string> take_kept() { return std::move(kept_); }
   balancer::Lease take_lease() { return machine_.take_lease(); }
 
+ protected:
+  // Tests look at them while the attempt is under way.
+  const AttemptMachine& replica() const { return machine_; }
+  const ClientFramer& client() const { return framer_; }
+
  private:
-  void take(AttemptMachine::Brought brought, std::span<char> read, Moment at, ClientOutput& out);
+  void take(AttemptMachine::Progress progress, std::span<char> read, Moment at, ClientOutput& out);
   void take_head(const http::ResponseHead& head, bool event_stream, Moment at, ClientOutput& out);
   void accept(ClientOutput& out);
   void keep(metrics::series::Retry reason, Moment now);
@@ -128,16 +133,16 @@ class Attempt {
   std::unique_ptr<std::string> kept_;
 
   Moment keep_until_ = Moment::max();
-  Moment read_at_{};  ///< Arrival of the read whose output is being written.
+  Moment read_at_{};  ///< The read whose output is being written arrived then.
   std::optional<metrics::Nanoseconds> overhead_max_;
-  std::optional<Verdict> verdict_;  ///< In place of the machine's.
+  std::optional<Verdict> verdict_;  ///< It replaces the machine's verdict.
   std::optional<metrics::series::Retry> retry_reason_;
-  std::optional<ReplicaEnd> undecided_end_;  ///< In State::undecided: the answer is there to its end.
+  std::optional<ReplicaEnd> undecided_end_;  ///< In State::undecided it says that the answer is there to its end.
   std::uint32_t read_token_events_ = 0;
   State state_ = State::awaiting;
   AttemptEnd end_ = AttemptEnd::failed;
   bool accepted_ = false;
-  bool client_has_marker_ = false;  ///< The answer's end marker has been written, and all that came by then.
+  bool client_has_marker_ = false;  ///< The answer's end marker has been written, and all that came before it.
 };
 
 }  // namespace weir::proxy::exchange

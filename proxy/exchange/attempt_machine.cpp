@@ -5,7 +5,7 @@
 
 #include "metrics/ticks.hpp"
 #include "metrics/wire/engine/head.hpp"
-#include "proxy/fleet/second_opinions.hpp"
+#include "proxy/fleet/replica_status.hpp"
 
 namespace weir::proxy::exchange {
 namespace {
@@ -33,25 +33,25 @@ const metrics::record::Answer& AttemptMachine::answer() const { return meter_ ? 
 
 bool AttemptMachine::is_stream() const { return form_ == BodyForm::sse || form_ == BodyForm::lines; }
 
-/// Frees what only the views of the call before needed.
+/// Frees what only the views of the previous call needed.
 void AttemptMachine::begin() {
   if (!passed_head_.empty()) std::string().swap(passed_head_);
 }
 
-AttemptMachine::Brought AttemptMachine::arrived(std::span<char> bytes, Moment at) {
+AttemptMachine::Progress AttemptMachine::arrived(std::span<char> bytes, Moment at) {
   begin();
   any_byte_ = true;
-  Brought brought;
+  Progress progress;
   if (state_ == State::body) {
-    body_arrived(bytes, at, brought);
+    body_arrived(bytes, at, progress);
   } else {
-    head_arrived(bytes, at, brought);
+    head_arrived(bytes, at, progress);
   }
-  return brought;
+  return progress;
 }
 
-void AttemptMachine::head_arrived(std::span<char> bytes, Moment at, Brought& brought) {
-  // A head that came whole in one read is read where it lies; only one that came in several is put together.
+void AttemptMachine::head_arrived(std::span<char> bytes, Moment at, Progress& progress) {
+  // A head that came whole in one read is read where it lies. Only a head that came in several reads is put together.
   std::size_t looked_at = head_bytes_.size();
   const bool in_pieces = looked_at > 0;
   if (in_pieces) {
@@ -62,21 +62,21 @@ void AttemptMachine::head_arrived(std::span<char> bytes, Moment at, Brought& bro
   for (;;) {
     const std::string_view text(bytes.data(), bytes.size());
     const auto length = http::head_length(text, looked_at);
-    if (length.value_or(text.size()) > max_response_head) return broken(Break::bad_framing, at, brought);
+    if (length.value_or(text.size()) > max_response_head) return broken(Break::bad_framing, at, progress);
     if (!length) {
       if (!in_pieces) return void(head_bytes_.assign(text));
       head_bytes_.erase(0, static_cast<std::size_t>(text.data() - head_bytes_.data()));
       head_bytes_.resize(head_bytes_.size() - StreamMeter::padding);
       return;
     }
-    const bool final_head = read_head(text.substr(0, *length), at, brought);
+    const bool final_head = read_head(text.substr(0, *length), at, progress);
     if (state_ == State::done) return;
     bytes = bytes.subspan(*length);
     if (final_head) break;
-    looked_at = 0;  // It was an interim answer: the real one follows.
+    looked_at = 0;  // This was an interim answer: the real one follows.
   }
   state_ = State::body;
-  body_arrived(bytes, at, brought);
+  body_arrived(bytes, at, progress);
   passed_head_ = std::move(head_bytes_);  // Views of the head and of the first body bytes may lie in it.
 }
 
@@ -90,25 +90,25 @@ static std::optional<std::chrono::seconds> seconds_in(std::string_view text) {
 }
 
 /// Returns true once the final head is there; false after an interim one, or if the attempt is over.
-bool AttemptMachine::read_head(std::string_view bytes, Moment at, Brought& brought) {
+bool AttemptMachine::read_head(std::string_view bytes, Moment at, Progress& progress) {
   auto parsed = http::parse_response_head(bytes, options_.to_head);
   if (!parsed || parsed->status == 101) {
-    broken(Break::bad_framing, at, brought);
+    broken(Break::bad_framing, at, progress);
     return false;
   }
   if (parsed->status < 200) return false;
-  brought.head = std::move(*parsed);
+  progress.head = std::move(*parsed);
   head_at_ = at;
-  status_ = brought.head->status;
-  keep_alive_ = brought.head->keep_alive;
-  if (fleet::is_full(status_)) retry_after_ = seconds_in((*brought.head)["retry-after"]);
-  if (options_.injected && !options_.injection_proven && (status_ == 400 || status_ == 422)) {
-    brought.end = ReplicaEnd::injection_refused;
+  status_ = progress.head->status;
+  keep_alive_ = progress.head->keep_alive;
+  if (fleet::is_full(status_)) retry_after_ = seconds_in((*progress.head)["retry-after"]);
+  if (injected() && !options_.injection_proven && (status_ == 400 || status_ == 422)) {
+    progress.end = ReplicaEnd::injection_refused;
     state_ = State::done;
     return false;
   }
-  begin_body(*brought.head, at);
-  brought.event_stream = is_stream();
+  begin_body(*progress.head, at);
+  progress.event_stream = is_stream();
   return true;
 }
 
@@ -120,7 +120,7 @@ void AttemptMachine::begin_body(const http::ResponseHead& head, Moment at) {
   meter.api = options_.api;
   meter.form = form_;
   meter.coded = coded && options_.api != metrics::Api::other && status_ / 100 == 2;
-  strips_ = options_.injected && form_ == BodyForm::sse;
+  strips_ = injected() && form_ == BodyForm::sse;
   if (strips_) meter.strip(options_.asked);
   meter.choices = options_.choices;
   meter.prompts = options_.prompts;
@@ -133,102 +133,102 @@ void AttemptMachine::begin_body(const http::ResponseHead& head, Moment at) {
   if (form_ != BodyForm::json || !options_.stream) return;
   as_stream_ = std::make_unique<StreamMeter::Options>(meter);
   as_stream_->form = BodyForm::sse;
-  // The length of an answer that seems to be JSON is passed on, and has to be kept.
+  // If the client gets the length of an answer that looks like JSON, nothing may be taken out of it.
   if (head.framing != http::Framing::length) as_stream_->strip(options_.asked);
 }
 
-/// Some servers call their event streams JSON, which begins with none of the bytes that a line of events begins with.
+/// Some servers call their event streams JSON. JSON begins with none of the bytes with which a line of events begins.
 void AttemptMachine::decide_form(char first_byte) {
-  constexpr std::string_view begins_a_line = "deir:";  // data, event, id, retry, or a comment.
+  constexpr std::string_view begins_a_line = "deir:";  // They begin data, event, id, retry, and a comment.
   const auto as_stream = std::exchange(as_stream_, nullptr);
   if (begins_a_line.find(first_byte) == std::string_view::npos) return;
   form_ = as_stream->form;
   meter_.emplace(*as_stream, shard_);
 }
 
-void AttemptMachine::body_arrived(std::span<char> bytes, Moment at, Brought& brought) {
+void AttemptMachine::body_arrived(std::span<char> bytes, Moment at, Progress& progress) {
   const auto decoded = decoder_.decode(bytes);
   if (!decoded.payload.empty()) {
     if (as_stream_) decide_form(decoded.payload.front());
     shard_.bytes[1].add(decoded.payload.size());
     const auto read = meter_->arrived(decoded.payload, at);
-    brought.body = read.forward;
-    brought.token_events = read.token_events;
-    // Where an API's tokens are not read, any event shows that the replica is at work.
+    progress.body = read.forward;
+    progress.token_events = read.token_events;
+    // If an API's tokens are not read, any event shows that the replica works.
     if (read.token_events > 0 || (options_.api == metrics::Api::other && read.events > 0)) last_token_ = at;
     if (read.first_token) lease_.first_token(at);
     if (read.tokens > 0) lease_.tokens(read.tokens);
   }
   if (decoder_.finished()) {
     reusable_ = keep_alive_ && decoded.consumed == bytes.size();
-    return finish(ReplicaEnd::whole, brought.body, at, brought);
+    return finish(ReplicaEnd::whole, progress.body, at, progress);
   }
-  if (decoder_.failed()) broken(Break::bad_framing, at, brought);
+  if (decoder_.failed()) broken(Break::bad_framing, at, progress);
 }
 
-/// The answer came to its end in good order, as far as can be seen.
-void AttemptMachine::finish(ReplicaEnd end, std::span<const std::string_view> last, Moment at, Brought& brought) {
-  // This happens once a request: what the meter held back joins the last bytes, which may lie where it is about to
+/// Ends the answer in good order, as far as anyone can see.
+void AttemptMachine::finish(ReplicaEnd end, std::span<const std::string_view> last, Moment at, Progress& progress) {
+  // This happens once a request. What the meter held back joins the last bytes, which may lie where it is about to
   // write.
   last_.clear();
   for (const auto span : last) last_.append(span);
   const auto held_back = meter_->ended(true, !decoder_.ends_with_close(), at);
-  if (is_torn()) {
-    end = ReplicaEnd::torn;
+  if (is_truncated()) {
+    end = ReplicaEnd::truncated;
   } else {
     last_.append(held_back);
   }
   last_view_ = last_;
-  brought.body = {&last_view_, 1};
-  brought.end = end;
+  progress.body = {&last_view_, 1};
+  progress.end = end;
   stop(end, at);
 }
 
-/// A stream that ended with its connection and with nothing that tells its end was broken off, for all that anyone can
-/// see: where another framing would have told the client, weir has to.
-bool AttemptMachine::is_torn() const {
+/// True for a stream that ended with its connection and without a sign of its end. Such a stream looks broken off. Any
+/// other framing would have told the client, so weir has to.
+bool AttemptMachine::is_truncated() const {
   return is_stream() && decoder_.ends_with_close() && status_ / 100 == 2 &&
          answer().complete == metrics::Completeness::none && !answer().in_band_error;
 }
 
-AttemptMachine::Brought AttemptMachine::ended(Break how, Moment now) {
+AttemptMachine::Progress AttemptMachine::ended(Break how, Moment now) {
   begin();
-  Brought brought;
+  Progress progress;
   if (how == Break::closed && state_ == State::body && decoder_.ends_with_close()) {
-    finish(ReplicaEnd::whole, {}, now, brought);
+    finish(ReplicaEnd::whole, {}, now, progress);
   } else {
-    broken(how, now, brought);
+    broken(how, now, progress);
   }
-  return brought;
+  return progress;
 }
 
-void AttemptMachine::broken(Break how, Moment now, Brought& brought) {
+void AttemptMachine::broken(Break how, Moment now, Progress& progress) {
   reusable_ = false;
   if (options_.reused && !any_byte_ && how != Break::timed_out) {
-    brought.end = ReplicaEnd::stale;
+    progress.end = ReplicaEnd::stale;
     state_ = State::done;
     return;
   }
-  // An event stream that has shown its end marker is whole, however its connection ended or whether it does.
+  // An event stream that has shown its end marker is whole, whether and however its connection ended.
   if (state_ == State::body && is_stream() && has_end_marker()) {
-    return finish(ReplicaEnd::marked, brought.body, now, brought);
+    return finish(ReplicaEnd::marked, progress.body, now, progress);
   }
-  if (!brought.body.empty()) {
+  if (!progress.body.empty()) {
     last_.clear();
-    for (const auto span : brought.body) last_.append(span);  // Ending the meter may overwrite what it gave.
+    for (const auto span : progress.body) last_.append(span);  // The meter may overwrite what it gave when it ends.
     last_view_ = last_;
-    brought.body = {&last_view_, 1};
+    progress.body = {&last_view_, 1};
   }
   if (meter_ && !meter_->answer().end) static_cast<void>(meter_->ended(false, !decoder_.ends_with_close(), now));
   const ReplicaEnd ends[]{ReplicaEnd::reset, ReplicaEnd::closed, ReplicaEnd::bad_framing, ReplicaEnd::timed_out};
-  brought.end = ends[static_cast<std::size_t>(how)];
-  stop(*brought.end, now);
+  progress.end = ends[static_cast<std::size_t>(how)];
+  stop(*progress.end, now);
 }
 
 void AttemptMachine::left(Moment now, bool client_has_all) {
   reusable_ = false;
   if (state_ == State::done) return;
-  // The replica had finished: what is settled at an answer's end is known.
+  // The replica had finished, so what is settled at an answer's end is known.
   const bool error = answer().in_band_error && !client_has_all;
   if (client_has_all || (is_stream() && has_end_marker() && !error))
     static_cast<void>(meter_->ended(true, !decoder_.ends_with_close(), now));
@@ -253,7 +253,7 @@ void AttemptMachine::stop(ReplicaEnd end, Moment now, bool client_has_all) {
   concurrency_ = lease_.end(told, now);
 }
 
-/// A stream that was asked for and is answered in another form shows no tokens.
+/// If a client asked for a stream and the answer has another form, no tokens show.
 Moment AttemptMachine::deadline() const {
   if (state_ == State::done) return Moment::max();
   const auto& limits = options_.limits;

@@ -4,6 +4,8 @@
 #include <charconv>
 #include <functional>
 
+#include "proxy/http/own_answer.hpp"
+
 namespace weir::proxy::exchange {
 
 using http::ClientFraming;
@@ -66,7 +68,7 @@ void ClientFramer::body(std::span<const std::string_view> body, std::span<char> 
   }
   std::size_t size = held_.size();
   for (const auto span : body) size += span.size();
-  if (size == 0) return;  // A chunk of no size would end the body.
+  if (size == 0) return;  // An empty chunk would end the body.
   bytes_out_ += size;
   const bool chunked = framing_ == ClientFraming::chunked;
   if (chunked && held_.empty() && body.size() == 1 && frame_in_place(body.front(), read, out)) return;
@@ -81,8 +83,8 @@ void ClientFramer::body(std::span<const std::string_view> body, std::span<char> 
   if (chunked) out.spans.emplace_back("\r\n");
 }
 
-/// Where a token came in a chunk of its own, there is room around it for weir's framing: it goes out in one piece,
-/// which the kernel takes for less than four.
+/// If a token came in a chunk of its own, there is room around it for weir's framing. It then goes out in one piece,
+/// which the kernel takes in less time than four.
 bool ClientFramer::frame_in_place(std::string_view body, std::span<char> read, ClientOutput& out) {
   const std::less<const char*> before;
   if (before(body.data(), read.data()) || before(read.data() + read.size(), body.data() + body.size())) return false;

@@ -1,6 +1,6 @@
-// The client's half of an attempt, as a machine without I/O: what the replica's half brings becomes the bytes of an
-// answer in the client's framing, held until the answer is accepted, or put by as an error answer that a better one may
-// replace. One thread; between calls it keeps the head and what is held.
+// The client's half of an attempt, as a machine without I/O. It turns what the replica's half brings into the bytes of
+// an answer in the client's framing. The answer is held until it is accepted, or kept as an error answer that a better
+// one may replace. One thread uses it; between calls it keeps the head and what is held.
 #pragma once
 
 #include <array>
@@ -18,13 +18,13 @@
 
 namespace weir::proxy::exchange {
 
-/// What to write to the client, in order. Owned by the loop and used again: no allocation a token.
+/// Lists what to write to the client, in order. The loop owns it and uses it again, so no token allocates.
 class ClientOutput {
  public:
   std::vector<std::string_view> spans;
 
   void clear();
-  /// The size line of a chunk; at most two in one output (what came, and an error event of weir's own).
+  /// Adds the size line of a chunk. One output has at most two: for what came, and for an error event of weir's own.
   void add_chunk_head(std::size_t size);
   std::size_t size() const;
 
@@ -39,10 +39,10 @@ class ClientFramer {
   struct Client {
     bool http_1_1 = true;
     bool keep_alive = true;
-    metrics::Api api = metrics::Api::other;  ///< Shapes an error event of weir's own.
+    metrics::Api api = metrics::Api::other;  ///< It shapes an error event of weir's own.
     std::string_view request_id{};
     std::string_view weir_id{};
-    std::string_view replica{};        ///< For x-weir-replica; "" = not to be named.
+    std::string_view replica{};        ///< It goes into x-weir-replica; "" means that the replica is not named.
     http::CorsMemory* cors = nullptr;  ///< It is told the head that goes to `origin`.
     std::string_view origin{};
   };
@@ -57,41 +57,42 @@ class ClientFramer {
 
   explicit ClientFramer(const Client& client) : client_(client) {}
 
-  /// Frees what only the output of the call before needed. To be called first with each new output.
+  /// Frees what only the previous output needed. It is to be called first with each new output.
   void begin(ClientOutput& out);
 
-  /// The replica's final head. `strips`: bytes may be taken out of the body, so that its length is not known.
+  /// Takes the replica's final head. `strips` says that bytes may be taken out of the body, so that its length is not
+  /// known.
   void head(const http::ResponseHead& head, bool strips, bool event_stream);
-  /// Lets the head go, and what is held. From here on the answer is the client's.
+  /// Releases the head and what is held. The answer then belongs to the client.
   void open(ClientOutput& out);
-  /// Frames body bytes, or holds them. `read` is the buffer of the read under way, where framing may be written around
-  /// a body that lies in it.
+  /// Frames body bytes, or holds them. `read` is the buffer of the current read. Framing may be written there, around a
+  /// body that lies in it.
   void body(std::span<const std::string_view> body, std::span<char> read, ClientOutput& out);
-  /// The body is over, in good order.
+  /// Ends the body in good order.
   void finish(ClientOutput& out);
-  /// Ends the body before its end. With `why`, an error event of weir's own is added where the framing lets it.
+  /// Ends the body early. With `why`, an error event of weir's own is added if the framing allows it.
   void cut(std::string_view why, ClientOutput& out);
-  /// The body is over, yet less than the length that was promised: its connection is of no further use.
+  /// Ends a body that is shorter than the promised length: its connection is of no further use.
   void cut_if_length_promised();
-  /// The client has gone.
+  /// Says that the client has gone.
   void lost() { state_ = State::cut; }
 
   State state() const { return state_; }
   bool was_opened() const { return opened_; }
   std::size_t held() const { return held_.size(); }
   http::ClientFraming framing() const { return framing_; }
-  /// The client's connection may serve another request.
+  /// True if the client's connection may serve another request.
   bool reusable() const { return opened_ && state_ != State::cut && keep_alive_; }
-  std::uint64_t bytes_out() const { return bytes_out_; }  ///< Of the body.
+  std::uint64_t bytes_out() const { return bytes_out_; }  ///< These are bytes of the body.
 
  private:
   bool frame_in_place(std::string_view body, std::span<char> read, ClientOutput& out);
 
   Client client_;
-  std::string head_;      ///< Until it is written.
-  std::string held_;      ///< Body bytes that wait for acceptance.
-  std::string released_;  ///< What was held, while it is being written.
-  std::string closing_;   ///< An error event of weir's own.
+  std::string head_;      ///< It is kept until it is written.
+  std::string held_;      ///< These body bytes wait for acceptance.
+  std::string released_;  ///< These bytes were held and are being written.
+  std::string closing_;   ///< It is an error event of weir's own.
   std::uint64_t bytes_out_ = 0;
   http::ClientFraming framing_ = http::ClientFraming::none;
   State state_ = State::no_head;

@@ -1,5 +1,5 @@
-// Watches a client from its request's last byte to the end of its exchange, wherever the request is meanwhile: whether
-// it has gone, what it sends already of a following request (pipelining), and when it takes bytes again.
+// Watches a client from its request's last byte to the end of its exchange, wherever the request is: whether the client
+// has gone, what it already sends of a following request (pipelining), and when it takes bytes again.
 #pragma once
 
 #include <cstdint>
@@ -11,10 +11,10 @@ namespace weir::proxy::exchange {
 
 class ClientWatch final : net::Watcher {
  public:
-  /// Bytes of a following request that are read while an answer is under way.
+  /// So many bytes of a following request are read while an answer is sent.
   static constexpr std::size_t most_unread = 4 * 1024;
 
-  /// Who wants to know, while it is at work for the client.
+  /// A listener wants to know while it works for the client.
   class Listener {
    public:
     virtual void client_gone() = 0;
@@ -24,7 +24,7 @@ class ClientWatch final : net::Watcher {
     ~Listener() = default;
   };
 
-  /// `unread` takes the bytes of following requests. Both outlive the watch.
+  /// `unread` takes the bytes of following requests. Both arguments outlive the watch.
   ClientWatch(net::Channel& channel, std::string& unread);
   ~ClientWatch() { channel_.detach(); }
   ClientWatch(const ClientWatch&) = delete;
@@ -32,7 +32,7 @@ class ClientWatch final : net::Watcher {
 
   net::Channel& channel() { return channel_; }
   bool gone() const { return gone_; }
-  /// The listener is told from now on; null: nobody is. One that listens late asks gone() first.
+  /// Tells the listener from now on; null means nobody. A listener that starts late asks gone() first.
   void listen(Listener* listener) { listener_ = listener; }
 
  private:

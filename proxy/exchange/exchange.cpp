@@ -1,13 +1,14 @@
 #include "proxy/exchange/exchange.hpp"
 
-#include <spdlog/spdlog.h>
-
 #include <cerrno>
 #include <utility>
 
 #include "proxy/exchange/failure_answers.hpp"
 #include "proxy/exchange/replica_log.hpp"
 #include "proxy/exchange/replica_signs.hpp"
+#include "proxy/exchange/request_records.hpp"
+#include "proxy/exchange/usage_asking.hpp"
+#include "proxy/fleet/replica_status.hpp"
 #include "proxy/net/connect.hpp"
 
 namespace weir::proxy::exchange {
@@ -15,21 +16,8 @@ namespace {
 
 using metrics::Outcome;
 
-/// Attempts from the budget, the first one among them. Those that found no connection come on top.
-constexpr std::size_t most_attempts = 3;
-
-metrics::record::RequestRecord begin_record(const ClientRequest& request) {
-  metrics::record::RequestRecord record;
-  record.time = request.time;
-  record.id = request.id;
-  record.client_id = request.client_id;
-  record.facts = request.facts;
-  record.received = request.received;
-  record.bytes_in = request.body.size();
-  return record;
-}
-
-constexpr std::uint32_t bit_of(metrics::Api api) { return std::uint32_t{1} << static_cast<unsigned>(api); }
+/// The budget allows so many retries of one request. Those after a connection that was refused come on top.
+constexpr std::uint32_t most_retries = 2;
 
 }  // namespace
 
@@ -67,7 +55,7 @@ net::Awaitable<ExchangeEnd> Exchange::run() {
   co_return std::move(end_);
 }
 
-/// Takes a lease; false if there is none, and the request is over.
+/// Takes a lease. Returns false if there is none; the request then ends.
 bool Exchange::enter() {
   auto offered = pool_->balancer->offer(request_.facts, std::chrono::steady_clock::now(), tried_);
   if (auto* admitted = std::get_if<balancer::Admitted>(&offered)) {
@@ -75,7 +63,7 @@ bool Exchange::enter() {
     prompt_estimate_ = lease_.prompt_estimate();
     return true;
   }
-  // What the last replica did is the cause.
+  // What the last replica did is the cause of the failure.
   if (last_replica_ != nullptr) {
     give_up(*last_replica_, std::move(*last_result_));
     return false;
@@ -91,26 +79,6 @@ bool Exchange::enter() {
   return false;
 }
 
-/// The replica took the original of what it had refused: it was the usage option.
-static void disable_injection(const fleet::ReplicaRuntime& replica) {
-  if (replica.state->injection_disabled.exchange(true)) return;
-  spdlog::warn("replica '{}' refuses stream_options: weir no longer asks it for usage, its token counts stay unknown",
-               replica.settings.name);
-}
-
-/// What this replica is asked to tell. One that tells its counts unasked keeps its `timings`, which go with the usage
-/// event where usage is asked for.
-metrics::wire::Ask Exchange::ask_of(const fleet::ReplicaRuntime& replica) const {
-  using metrics::wire::Ask;
-  const bool may_ask = replica.inject_usage && refused_injection_ != replica.state->id &&
-                       !replica.state->injection_disabled.load(std::memory_order_relaxed);
-  if (!may_ask) return Ask::nothing;
-  const bool every_chunk = replica.inject_continuous_usage;
-  if ((replica.state->tells_counts.load(std::memory_order_relaxed) & bit_of(request_.facts.api)) != 0)
-    return every_chunk ? Ask::timings_on_every_chunk : Ask::nothing;
-  return every_chunk ? Ask::usage_on_every_chunk : Ask::usage;
-}
-
 Attempt::Options Exchange::attempt_options(const fleet::ReplicaRuntime& replica, metrics::wire::Ask asked,
                                            bool reused) {
   Attempt::Options options{.replica = {.limits = world_->settings.limits}};
@@ -118,10 +86,8 @@ Attempt::Options Exchange::attempt_options(const fleet::ReplicaRuntime& replica,
   to_replica.api = request_.facts.api;
   to_replica.stream = request_.facts.stream;
   to_replica.to_head = request_.head.method == "HEAD";
-  to_replica.injected = asked != metrics::wire::Ask::nothing;
   to_replica.asked = asked;
-  const auto api_bit = bit_of(request_.facts.api);
-  to_replica.injection_proven = (replica.state->took_injection.load(std::memory_order_relaxed) & api_bit) != 0;
+  to_replica.injection_proven = took_injection(*replica.state, request_.facts.api);
   to_replica.reused = reused;
   to_replica.choices = request_.facts.n;
   to_replica.prompts = request_.facts.prompts;
@@ -140,7 +106,8 @@ Attempt::Options Exchange::attempt_options(const fleet::ReplicaRuntime& replica,
   return options;
 }
 
-/// An idle connection to the replica, or one that begins to connect. After a stale or a refused one it is a fresh one.
+/// Returns an idle connection to the replica, or one that begins to connect. After a stale or a refused connection it
+/// is a new one.
 Exchange::Connection Exchange::connection_to(const fleet::ReplicaRuntime& replica) {
   Connection connection;
   if (connected_before_ != replica.state->id) {
@@ -156,11 +123,13 @@ Exchange::Connection Exchange::connection_to(const fleet::ReplicaRuntime& replic
   return connection;
 }
 
-/// What goes out: the head, and the body as edited. It is not copied. Tells what is asked for by the edits, and the
-/// body's size with them.
+/// Returns what goes out: the head, and the edited body, which is not copied. Tells what the edits ask for, and the
+/// size of the edited body.
 Relay::Request Exchange::relay_request(const fleet::ReplicaRuntime& replica, metrics::wire::Ask& asked,
                                        std::uint64_t& body_length) {
-  const auto edits = metrics::wire::edits_that_ask(ask_of(replica), request_.facts, request_.body);
+  const bool refused = refused_injection_ == replica.state->id;
+  const auto wanted = refused ? metrics::wire::Ask::nothing : ask_of(replica, request_.facts.api);
+  const auto edits = metrics::wire::edits_that_ask(wanted, request_.facts, request_.body);
   asked = edits.asked;
   body_length = edits.size_of(request_.body.size());
   const http::UpstreamRequest upstream{replica.settings.url, body_length, request_.request_id,
@@ -171,7 +140,8 @@ Relay::Request Exchange::relay_request(const fleet::ReplicaRuntime& replica, met
   return {std::move(spans), &upstream_head_, &request_.body};
 }
 
-// What only the beginning needs is in functions of its own: all that is named here is held while the stream lasts.
+// What only the beginning needs is in functions of its own, because every local of this one is kept while the stream
+// lasts.
 net::Awaitable<void> Exchange::attempt(const fleet::ReplicaRuntime& replica) {
   auto connection = connection_to(replica);
   connected_before_ = replica.state->id;
@@ -188,11 +158,11 @@ net::Awaitable<void> Exchange::attempt(const fleet::ReplicaRuntime& replica) {
   Relay relay(loop_, client_, std::move(connection.channel), connection.reused, std::move(request), attempt,
               world_->settings.limits);
   const bool injected = asked != metrics::wire::Ask::nothing;
-  for (bool over = false; !over;) {
+  for (bool done = false; !done;) {
     const auto news = co_await relay.run(net::use_awaitable);
     if (news == RelayNews::undecided) decide(attempt, relay, replica, injected);
     if (news == RelayNews::accepted) accepted(replica, attempt.status(), injected);
-    over = news == RelayNews::over;
+    done = news == RelayNews::done;
   }
   if (attempt.sent_at()) shard.bytes[0].add(body_length);
   if (auto left = relay.take_connection())
@@ -207,9 +177,9 @@ void Exchange::not_begun(int error) {
   result_->lease = std::move(lease_);
 }
 
-/// The replica answers with an error that is too large or too slow to put by.
+/// Decides what to do with an error answer that is too large or too slow to keep.
 void Exchange::decide(Attempt& attempt, Relay& relay, const fleet::ReplicaRuntime& replica, bool injected) {
-  if (attempt.state() != Attempt::State::undecided) return;  // Meanwhile the client has left.
+  if (attempt.state() != Attempt::State::undecided) return;  // The client has left meanwhile.
   asks_another_ = asks_another(replica, attempt.status());
   if (*asks_another_ || best_) {
     relay.leave_error();
@@ -219,14 +189,14 @@ void Exchange::decide(Attempt& attempt, Relay& relay, const fleet::ReplicaRuntim
   }
 }
 
-/// An answer is on its way to the client: no retry can follow any more.
+/// Notes that an answer is on its way to the client: no retry can follow.
 void Exchange::accepted(const fleet::ReplicaRuntime& replica, unsigned status, bool injected) {
   give_retry_back();
   std::vector<http::HeaderField>().swap(request_.head.fields);  // Only another attempt would need them again.
-  if (doubtful_) accepted_after_doubt(replica, status);
+  if (second_opinion_on_) accepted_second_opinion(replica, status);
   if (status < 500) blame_the_replica();
   if (status >= 300) return;
-  if (injected) replica.state->took_injection.fetch_or(bit_of(request_.facts.api), std::memory_order_relaxed);
+  if (injected) note_injection_taken(*replica.state, request_.facts.api);
   if (refused_injection_ == replica.state->id) disable_injection(replica);
 }
 
@@ -234,23 +204,20 @@ Exchange::Next Exchange::next(const fleet::ReplicaRuntime& replica) {
   AttemptResult result = std::move(*std::exchange(result_, nullptr));
   connect_ += result.connect;
   paused_ += result.paused;
-  auto& retries = replica.series->shard(loop_.index).retries;
   if (!loop_.shared.cutting.load(std::memory_order_relaxed)) report(result);
   if (result.end == AttemptEnd::unconnected) return not_connected(replica, std::move(result));
   const auto now = std::chrono::steady_clock::now();
   if (!loop_.shared.cutting.load(std::memory_order_relaxed)) note_attempt(replica, result, now);
-  note_own_return(loop_.shared.own_wants, now);
+  note_local_recovery(loop_.shared.local_shortages, now);
   switch (result.end) {
     case AttemptEnd::stale:
       --attempts_;
       lease_ = std::move(result.lease);
-      retries[static_cast<std::size_t>(metrics::series::Retry::stale_connection)].add();
-      return Next::another_attempt;
+      return again(replica, metrics::series::Retry::stale_connection);
     case AttemptEnd::injection_refused:
       lease_ = std::move(result.lease);
       refused_injection_ = replica.state->id;
-      retries[static_cast<std::size_t>(metrics::series::Retry::injection_refused)].add();
-      return Next::another_attempt;
+      return again(replica, metrics::series::Retry::injection_refused);
     case AttemptEnd::refused:
       return refused(replica, std::move(result));
     case AttemptEnd::failed:
@@ -278,17 +245,17 @@ void Exchange::report(const balancer::ReplicaKey& replica, balancer::Sign sign,
   pool_->balancer->report(replica, sign, std::chrono::steady_clock::now(), full_for);
 }
 
-/// No second replica has said the same of the request.
+/// Counts the error against its replica: no second replica has answered the request in the same way.
 void Exchange::blame_the_replica() {
   if (const auto replica = std::exchange(blamed_, std::nullopt)) report(*replica, balancer::Sign::failed, std::nullopt);
 }
 
-/// While an attempt is under way: there is a replica that this request has not been to.
+/// True if, during an attempt, there is a replica that has not had this request.
 bool Exchange::another_is_left() const { return tried_.size() + 1 < pool_->replicas.size(); }
 
 /// True if the request may be sent once more: there is a replica for it, and the budget allows it.
 bool Exchange::take_retry() {
-  if (!repeatable() || !another_is_left() || retries_ + 1 >= most_attempts) return false;
+  if (!repeatable() || !another_is_left() || retries_ >= most_retries) return false;
   if (loop_.shared.cutting.load(std::memory_order_relaxed)) return false;
   auto& fleet = loop_.shared.fleet;
   if (!holds_retry_ && !fleet.retries().take(fleet.in_flight())) return false;
@@ -297,24 +264,31 @@ bool Exchange::take_retry() {
   return true;
 }
 
-/// An answer that flows is no longer a retry: held to the end of long streams, a few of them would use the budget up.
+/// Gives the retry back to the budget once an answer flows. If retries held it to the end of long streams, a few of
+/// them would use up the budget.
 void Exchange::give_retry_back() {
   if (std::exchange(holds_retry_, false)) loop_.shared.fleet.retries().give_back();
 }
 
-Exchange::Next Exchange::retry(const fleet::ReplicaRuntime& replica, metrics::series::Retry reason) {
-  replica.series->shard(loop_.index).retries[static_cast<std::size_t>(reason)].add();
-  tried_.push_back(last_key_.index);
+/// Every repeat comes by here, and counts as this replica's if it had a part in it: there is a reason then.
+Exchange::Next Exchange::again(const fleet::ReplicaRuntime& replica, std::optional<metrics::series::Retry> reason) {
+  if (reason) replica.series->shard(loop_.index).retries[static_cast<std::size_t>(*reason)].add();
   return Next::another_attempt;
 }
 
-/// Nothing was sent, so another replica may have the request at no cost: such a retry draws nothing from the budget.
-/// One that took limits.connect to fail does, lest a client wait for one replica after the other.
+Exchange::Next Exchange::ask_another(const fleet::ReplicaRuntime& replica,
+                                     std::optional<metrics::series::Retry> reason) {
+  tried_.push_back(last_key_.index);
+  return again(replica, reason);
+}
+
+/// Nothing was sent, so another replica may have the request at no cost: such a retry takes nothing from the budget. A
+/// connection that took limits.connect to fail does, or a client might wait for one replica after the other.
 Exchange::Next Exchange::not_connected(const fleet::ReplicaRuntime& replica, AttemptResult result) {
   const auto now = std::chrono::steady_clock::now();
   const bool cutting = loop_.shared.cutting.load(std::memory_order_relaxed);
   const int error = result.connect_error;
-  const bool unsent = net::is_own_want(error);
+  const bool unsent = net::is_local_shortage(error);
   const balancer::End end(unsent ? balancer::EndCause::unsent : balancer::EndCause::replica_failed);
   result.concurrency = result.lease.end(end, now);
   result.verdict = verdict_of_connecting(error);
@@ -322,19 +296,18 @@ Exchange::Next Exchange::not_connected(const fleet::ReplicaRuntime& replica, Att
     const auto limit =
         error == EMFILE || error == ENFILE ? metrics::series::Limit::descriptors : metrics::series::Limit::sockets;
     loop_.shard.limit_hits[static_cast<std::size_t>(limit)].add();
-    note_own_want(loop_.shared.own_wants, error, now);
+    note_local_shortage(loop_.shared.local_shortages, error, now);
   } else if (!cutting) {
     note_unconnected(replica, error, now);
   }
   const bool again = error == ETIMEDOUT ? take_retry() : another_is_left() && !cutting;
   if (!again) return give_up(replica, std::move(result));
   last_result_ = std::make_unique<AttemptResult>(std::move(result));
-  if (!unsent) return retry(replica, metrics::series::Retry::connect);
-  tried_.push_back(last_key_.index);  // That is no failure of this replica's.
-  return Next::another_attempt;
+  // What weir itself lacks is no failure of the replica's.
+  return ask_another(replica, unsent ? std::nullopt : std::optional(metrics::series::Retry::connect));
 }
 
-/// What is told of an attempt that another one followed.
+/// Returns what is recorded of an attempt that another one followed.
 static std::unique_ptr<AttemptResult> in_short(const AttemptResult& result) {
   auto left = std::make_unique<AttemptResult>();
   left->end = result.end;
@@ -343,61 +316,62 @@ static std::unique_ptr<AttemptResult> in_short(const AttemptResult& result) {
   return left;
 }
 
-/// The replica answered with an error. It is kept until there is a better one, and another replica is asked.
+/// Handles a replica's error answer: it is kept until there is a better one, and another replica is asked.
 Exchange::Next Exchange::refused(const fleet::ReplicaRuntime& replica, AttemptResult result) {
   const auto status = result.status;
   const auto reason = *result.retry_reason;
   auto left = in_short(result);
-  if (result.kept && (!best_ || fleet::worth(status) > fleet::worth(best_->result.status)))
-    best_ = std::make_unique<Kept>(Kept{std::move(result), last_replica_});
+  if (result.kept && (!best_ || fleet::error_rank(status) > fleet::error_rank(best_->result.status)))
+    best_ = std::make_unique<KeptError>(KeptError{std::move(result), last_replica_});
   const auto settled = std::exchange(asks_another_, std::nullopt);
   const bool again = settled ? *settled : asks_another(replica, status);
   if (!again) return give_up(replica, std::move(*left));
   last_result_ = std::move(left);
-  return retry(replica, reason);
+  return ask_another(replica, reason);
 }
 
-/// Nothing of an answer has reached the client, and nothing more of it will come.
+/// Handles a failure: nothing of an answer has reached the client, and nothing more of it will come.
 Exchange::Next Exchange::failed(const fleet::ReplicaRuntime& replica, AttemptResult result) {
   if (!result.retry_reason || !take_retry()) return give_up(replica, std::move(result));
   const auto reason = *result.retry_reason;
   last_result_ = in_short(result);
-  return retry(replica, reason);
+  return ask_another(replica, reason);
 }
 
 Exchange::Next Exchange::answered(const fleet::ReplicaRuntime& replica, AttemptResult result) {
-  learn(replica, result);
+  learn_counts(*replica.state, request_.facts.api, result);
   end_.keep_alive = result.client_keep_alive;
   end_.reset = result.client_reset;
   record(*replica.series, &replica, std::move(result));
   return Next::end;
 }
 
-/// True if another replica is to be asked after an error of this one; the retry is taken then.
+/// True if another replica is to be asked after an error of this one. The retry is taken in this call.
 bool Exchange::asks_another(const fleet::ReplicaRuntime& replica, unsigned status) {
-  if (!fleet::is_doubtful(status)) return take_retry();
+  if (!fleet::needs_second_opinion(status)) return take_retry();
   const auto now = std::chrono::steady_clock::now();
   const fleet::SecondOpinions::Case one{replica.state->id, status, request_.facts.model};
-  if (!doubtful_) {
-    doubtful_.emplace(replica.state->id, status);
+  if (!second_opinion_on_) {
+    second_opinion_on_.emplace(replica.state->id, status);
     return pool_->opinions->of(one, now) != fleet::SecondOpinions::Opinion::same && take_retry();
   }
-  if (doubtful_->second != status) return take_retry();
+  if (second_opinion_on_->second != status) return take_retry();
   pool_->opinions->note(one, fleet::SecondOpinions::Opinion::same, now);
   return false;
 }
 
-/// An answer is on its way to the client, after another replica had said 401, 403 or 404. If it is better than that,
-/// the other one is to blame.
-void Exchange::accepted_after_doubt(const fleet::ReplicaRuntime& replica, unsigned status) {
-  if (doubtful_->first == replica.state->id || status >= 500 || fleet::is_full(status)) return;
-  const fleet::SecondOpinions::Case one{doubtful_->first, doubtful_->second, request_.facts.model};
-  const auto opinion =
-      fleet::is_doubtful(status) ? fleet::SecondOpinions::Opinion::same : fleet::SecondOpinions::Opinion::better;
+/// Handles an answer that is on its way to the client after another replica had said 401, 403 or 404. If it is better
+/// than that, the other replica is to blame.
+void Exchange::accepted_second_opinion(const fleet::ReplicaRuntime& replica, unsigned status) {
+  if (second_opinion_on_->first == replica.state->id || status >= 500 || fleet::is_full(status)) return;
+  const fleet::SecondOpinions::Case one{second_opinion_on_->first, second_opinion_on_->second, request_.facts.model};
+  const auto opinion = fleet::needs_second_opinion(status) ? fleet::SecondOpinions::Opinion::same
+                                                           : fleet::SecondOpinions::Opinion::better;
   pool_->opinions->note(one, opinion, std::chrono::steady_clock::now());
 }
 
-/// No replica is left to try: the client gets the best answer that there is, else an error of weir's own.
+/// Ends a request for which no replica is left: the client gets the best answer that there is, or else an error of
+/// weir's own.
 Exchange::Next Exchange::give_up(const fleet::ReplicaRuntime& replica, AttemptResult last) {
   if (!best_) {
     const auto& name = replica.settings.name;
@@ -414,9 +388,10 @@ Exchange::Next Exchange::give_up(const fleet::ReplicaRuntime& replica, AttemptRe
   return Next::end;
 }
 
-/// The client gets this replica's 401, 403 or 404: true if another one has answered better lately.
+/// Handles a 401, 403 or 404 of this replica that goes to the client. Returns true if another replica has lately
+/// answered better.
 bool Exchange::is_to_blame(const fleet::ReplicaRuntime& replica, unsigned status) {
-  if (!fleet::is_doubtful(status)) return false;
+  if (!fleet::needs_second_opinion(status)) return false;
   const auto now = std::chrono::steady_clock::now();
   const fleet::SecondOpinions::Case one{replica.state->id, status, request_.facts.model};
   if (pool_->opinions->of(one, now) == fleet::SecondOpinions::Opinion::better) return true;
@@ -424,26 +399,11 @@ bool Exchange::is_to_blame(const fleet::ReplicaRuntime& replica, unsigned status
   return false;
 }
 
-/// Whether the replica tells its counts unasked. One that no longer does, since another engine runs there now, is asked
-/// again after one answer without them.
-void Exchange::learn(const fleet::ReplicaRuntime& replica, const AttemptResult& result) const {
-  const auto& answer = result.answer;
-  const auto bit = bit_of(request_.facts.api);
-  const bool known = (replica.state->tells_counts.load(std::memory_order_relaxed) & bit) != 0;
-  if (answer.timed && !known) {
-    replica.state->tells_counts.fetch_or(bit, std::memory_order_relaxed);
-  } else if (known && !answer.timed && result.verdict.outcome == Outcome::ok && answer.first_token &&
-             !answer.output_tokens) {
-    replica.state->tells_counts.fetch_and(~bit, std::memory_order_relaxed);
-  }
-}
-
-/// Counts and logs the request: the one place where its record is made. `seen` is the attempt whose answer, or whose
-/// failure, the client is told; of a request that reached no replica, only its verdict counts.
+/// Counts and logs the request. `seen` is the attempt whose answer, or whose failure, the client is told. If the
+/// request reached no replica, only its verdict counts.
 void Exchange::record(metrics::series::ReplicaSeries& series, const fleet::ReplicaRuntime* replica,
                       AttemptResult seen) {
-  auto record = begin_record(request_);
-  record.bytes_in = body_size_;
+  auto record = begin_record(request_, body_size_);
   if (pool_ != nullptr) record.pool = pool_->settings.name;
   if (replica != nullptr) {
     record.replica = replica->settings.name;
@@ -453,17 +413,6 @@ void Exchange::record(metrics::series::ReplicaSeries& series, const fleet::Repli
   record.attempt = attempts_;
   record.connect = connect_;
   record.paused = paused_;
-  record.outcome = seen.verdict.outcome;
-  record.phase = seen.verdict.phase;
-  record.sent = seen.sent;
-  record.head = seen.head;
-  record.overhead_max = seen.overhead_max;
-  record.in_flight_at_start = seen.concurrency.in_flight_at_start;
-  record.in_flight_mean = seen.concurrency.in_flight_mean;
-  record.bytes_out = seen.bytes_out;
-  record.answer = std::move(seen.answer);
-  // Some replicas take "stream": 1 or bodies that are no JSON for what they mean: what came tells.
-  record.facts.stream |= record.answer.events > 0;
   if (end_.own) {
     record.status = end_.own->status;
     end_.keep_alive = request_.head.keep_alive;
@@ -472,21 +421,10 @@ void Exchange::record(metrics::series::ReplicaSeries& series, const fleet::Repli
   }
   const bool relayed = !end_.own && !end_.kept;
   record.ended = relayed ? seen.ended : std::chrono::steady_clock::now();
-  auto& shard = series.shard(loop_.index);
+  add_attempt(record, std::move(seen));
   if (record.facts.api != metrics::Api::other && !record.facts.whole_json)
-    shard.unparsed[static_cast<std::size_t>(metrics::series::Unparsed::broken_request)].add();
-  shard.settle(record);
-  loop_.shared.log.write(record);
-}
-
-void record_unassigned(Loop& loop, const ClientRequest& request, Outcome outcome, std::optional<unsigned> status) {
-  auto record = begin_record(request);
-  record.outcome = outcome;
-  if (outcome == Outcome::client_abort) record.phase = metrics::Phase::queue;
-  record.status = status;
-  record.ended = std::chrono::steady_clock::now();
-  loop.shared.exposition.unassigned().shard(loop.index).settle(record);
-  loop.shared.log.write(record);
+    series.shard(loop_.index).unparsed[static_cast<std::size_t>(metrics::series::Unparsed::broken_request)].add();
+  settle(loop_, series, record);
 }
 
 }  // namespace weir::proxy::exchange

@@ -8,7 +8,7 @@ namespace {
 
 using metrics::Outcome;
 
-http::OwnAnswer own_want_answer(const std::string& replica, int error) {
+http::OwnAnswer local_shortage_answer(const std::string& replica, int error) {
   const bool descriptors = error == EMFILE || error == ENFILE;
   auto answer =
       descriptors
@@ -44,7 +44,7 @@ http::OwnAnswer refusal_answer(const balancer::Refused& refused, const std::stri
 }
 
 http::OwnAnswer unconnected_answer(const std::string& replica, int error) {
-  if (net::is_own_want(error)) return own_want_answer(replica, error);
+  if (net::is_local_shortage(error)) return local_shortage_answer(replica, error);
   if (error == ETIMEDOUT)
     return http::error_answer(504, "timeout_error", "replica_timeout",
                               "replica '" + replica + "' could not be connected to within limits.connect");

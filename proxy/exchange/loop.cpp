@@ -22,7 +22,7 @@ Loop::Loop(Shared& shared_state, std::size_t index_)
 void Loop::run() {
   poller.start(context);
   timer_.expires_after(tick_every);
-  tick();
+  await_tick();
   context.run();
   poller.stop();
 }
@@ -31,17 +31,21 @@ void Loop::stop() {
   boost::asio::post(context, [this] { context.stop(); });
 }
 
-void Loop::tick() {
+void Loop::await_tick() {
   timer_.async_wait([this](boost::system::error_code error) {
     if (error) return;
     const auto now = std::chrono::steady_clock::now();
     shard.ticked(now - timer_.expiry());
-    deadlines.tick(now);
-    idle.drop_old(now);
-    follow_world();
+    tick(now);
     timer_.expires_at(now + tick_every);
-    tick();
+    await_tick();
   });
+}
+
+void Loop::tick(metrics::Moment now) {
+  deadlines.tick(now);
+  idle.drop_old(now);
+  follow_world();
 }
 
 /// What outlasts requests here follows a change of the settings within a tick.

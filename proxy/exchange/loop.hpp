@@ -1,4 +1,4 @@
-// One stream loop: a thread with its own context, poller, deadlines, upstream connections and metrics shards.
+// One stream loop is a thread with its own context, poller, deadlines, upstream connections and metrics shards.
 #pragma once
 
 #include <atomic>
@@ -25,18 +25,18 @@
 
 namespace weir::proxy::exchange {
 
-/// What all loops share. Read-only but for its atomics and what is thread-safe by itself.
+/// What all loops share. It is read-only, except for its atomics and members that are thread-safe themselves.
 struct Shared {
   metrics::series::Exposition& exposition;
   fleet::Fleet& fleet;
   metrics::record::RequestLog& log;
   fleet::ModelDirectory& models;
-  fleet::FailureNotes own_wants{};          ///< What the log says of weir's own: no descriptor, no local port.
+  fleet::FailureNotes local_shortages{};    ///< It logs what weir itself lacks: descriptors, local ports.
   std::atomic<bool> draining{false};        ///< Answers say `Connection: close`.
   std::atomic<bool> closing{false};         ///< Idle client connections are closed.
-  std::atomic<bool> cutting{false};         ///< All that is still under way is over.
-  std::atomic<std::size_t> connections{0};  ///< Client connections, all loops.
-  http::CorsMemory cors{};                  ///< For weir's own answers.
+  std::atomic<bool> cutting{false};         ///< Requests that still run are ended.
+  std::atomic<std::size_t> connections{0};  ///< Counts the client connections of all loops.
+  http::CorsMemory cors{};                  ///< weir's own answers use it.
 };
 
 class Loop {
@@ -46,30 +46,32 @@ class Loop {
 
   Loop(Shared& shared, std::size_t index);
 
-  void run();   ///< On the loop's thread, until stop().
-  void stop();  ///< Any thread.
+  void run();   ///< Runs on the loop's thread until stop().
+  void stop();  ///< May be called on any thread.
+  /// Does what is due every `tick_every`; run() calls it.
+  void tick(metrics::Moment now);
 
-  /// 128 random bits in hex.
+  /// Returns 128 random bits in hex.
   std::string new_id();
-  /// A read buffer for use inside one handler, with padding behind it.
+  /// Returns a read buffer for use inside one handler, with padding behind it.
   std::span<char> read_buffer() { return {buffer_.data(), read_size}; }
 
   Shared& shared;
   const std::size_t index;
   metrics::series::LoopShard& shard;
-  // Before the context: what its end destroys holds channels, deadlines and idle connections.
+  // It stands before the context, because the context's end destroys channels, deadlines and idle connections.
   net::Poller poller;
   net::Deadlines deadlines;
   net::ArrivalClock clock;
   std::unique_ptr<net::Connector> connector;
   fleet::IdleConnections idle;
-  ClientOutput output;  ///< For use inside one handler.
+  ClientOutput output;  ///< It is for use inside one handler.
   boost::asio::io_context context{1};
-  // What a new connection is placed by; written by this loop, read by the acceptor.
+  // The acceptor places a new connection by these; this loop writes them.
   std::atomic<std::size_t> connections{0}, streams{0};
 
  private:
-  void tick();
+  void await_tick();
   void follow_world();
 
   boost::asio::executor_work_guard<boost::asio::io_context::executor_type> work_{context.get_executor()};

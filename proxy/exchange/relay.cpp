@@ -11,7 +11,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using metrics::ticks;
 
-/// How often a client that does not take its bytes is looked at, as a share of limits.client_stall.
+/// A client that does not take its bytes is looked at so many times in limits.client_stall.
 constexpr int looks_a_stall = 4;
 
 }  // namespace
@@ -33,11 +33,11 @@ Relay::~Relay() {
 
 void Relay::go_on() {
   if (!started_running_) return start();
-  if (over_) tell(RelayNews::over);
+  if (done_) tell(RelayNews::done);
 }
 
 void Relay::tell(RelayNews news) {
-  // Not now, since whoever is told may end this relay, in whose midst we are.
+  // The news is posted, because whoever is told may end this relay while it is still running.
   if (completion_) completion_.tell(news);
 }
 
@@ -47,8 +47,8 @@ void Relay::leave_error() {
 }
 
 void Relay::relay_error() {
-  told_accepted_ = true;  // Whoever decides so knows.
-  attempt_.relay_error(Clock::now(), loop_.output);
+  told_accepted_ = true;  // The caller made that decision, so it is not told.
+  attempt_.relay_error(loop_.output);
   deliver();
   read_replica();
 }
@@ -65,7 +65,7 @@ void Relay::start() {
 
 void Relay::ready(std::uint32_t, std::uint32_t events) {
   if (!connected_) {
-    if (connect_error_ = replica_->connect_error(); connect_error_ != 0) return over();
+    if (connect_error_ = replica_->connect_error(); connect_error_ != 0) return finish();
     if ((events & EPOLLOUT) == 0) return;
     connected();
   } else if ((events & EPOLLOUT) != 0 && span_ < request_.spans.size()) {
@@ -97,14 +97,16 @@ void Relay::send_request() {
   for (std::size_t taken = 0; span_ < request_.spans.size();) {
     if (taken >= net::Channel::bytes_in_a_row) return replica_->again(EPOLLOUT);
     const auto rest = std::span(request_.spans).subspan(span_);
-    // Before the call: a fast replica's answer may carry an earlier kernel stamp than the call's return.
+    // The clock is read before the call, because a fast replica's answer may carry an earlier kernel stamp than the
+    // call's return.
     const auto before = attempt_.sent_at() ? Moment() : Clock::now();
     const auto sent = replica_->write(rest, span_offset_);
-    // A failed send is not the end: the replica may have answered before it stopped reading. The read tells.
+    // A failed send does not end the attempt: the replica may have answered before it stopped reading. The read shows
+    // which.
     if (sent < 0) return;
     if (!attempt_.sent_at()) attempt_.sent(before);
     taken += static_cast<std::size_t>(sent);
-    // Empty pieces are passed too: a request without a body would be sent for ever.
+    // Empty pieces are passed too, or a request without a body would be sent for ever.
     auto left = static_cast<std::size_t>(sent);
     for (; span_ < request_.spans.size() && left >= request_.spans[span_].size() - span_offset_; ++span_) {
       left -= request_.spans[span_].size() - span_offset_;
@@ -115,7 +117,7 @@ void Relay::send_request() {
 }
 
 bool Relay::reads_on() const {
-  return !over_ && !paused_ && !attempt_.over() && attempt_.state() != Attempt::State::undecided;
+  return !done_ && !paused_ && !attempt_.done() && attempt_.state() != Attempt::State::undecided;
 }
 
 void Relay::read_replica() {
@@ -133,18 +135,18 @@ void Relay::read_replica() {
     }
     deliver();
     if (!reads_on()) return;
-    // Of what gathered in a pause, more is to come.
+    // After a pause, a read that fills the buffer means that more of what gathered is to come.
     backlog_ = backlog_ && static_cast<std::size_t>(read.size) == buffer.size();
     if (backlog_) attempt_.paused();
-    // A short read has emptied the socket; after a hang-up the end itself is still to be read.
+    // A short read has emptied the socket. After a hang-up the end itself is still to be read.
     if (static_cast<std::size_t>(read.size) < buffer.size() && !replica_->hung_up()) return;
   }
   replica_->again(EPOLLIN);
 }
 
-/// Writes the machine's output to the client, or keeps what the client does not take.
+/// Writes the machine's output to the client, and keeps what the client does not take.
 void Relay::deliver() {
-  // Before its first byte is out, so that a request that follows it on another loop finds what was learned.
+  // The exchange is told before the first byte is out, so that a later request on another loop finds what was learned.
   if (attempt_.accepted() && completion_ && !std::exchange(told_accepted_, true))
     completion_.tell_now(RelayNews::accepted);
   auto spans = std::span<const std::string_view>(loop_.output.spans);
@@ -168,17 +170,17 @@ void Relay::deliver() {
   const bool at_once = caught_up && spans.empty();
   for (; !spans.empty(); spans = spans.subspan(1), offset = 0) pending_.append(spans.front().substr(offset));
   const auto now = Clock::now();
-  // Until now the client had nothing to take: only from here on is it slow, however long the replica was silent.
+  // Until now the client had nothing to take. Its stall counts only from here on, however long the replica was silent.
   if (caught_up && !pending_.empty()) progressed(now);
   attempt_.written(now, at_once);
-  if (attempt_.over()) {
+  if (attempt_.done()) {
     replica_done();
   } else if (pending_.size() - pending_offset_ >= limits_.read_ahead && !paused_) {
     paused_ = true;
     paused_since_ = now;
     attempt_.paused();
   }
-  if (over_) return;
+  if (done_) return;
   if (attempt_.state() == Attempt::State::undecided) return tell(RelayNews::undecided);
   if (attempt_.accepted() && span_ == request_.spans.size() && !request_.head->empty()) {
     std::string().swap(*request_.head);
@@ -192,7 +194,7 @@ void Relay::progressed(Moment now) {
 }
 
 /// True if the client has taken nothing for limits.client_stall. Its socket turns writable only when much of what the
-/// kernel holds has gone: what is left there tells sooner who stands still.
+/// kernel holds has gone; the bytes left there show sooner who stands still.
 bool Relay::stalled(Moment now) {
   const int left = client_.channel().unacknowledged();
   if (left < unacknowledged_) progress_ = now;
@@ -224,9 +226,9 @@ void Relay::flush_pending() {
 void Relay::client_writable() {
   if (pending_.empty()) return;
   flush_pending();
-  if (over_) return;
-  if (attempt_.over()) {
-    if (pending_.empty()) over();
+  if (done_) return;
+  if (attempt_.done()) {
+    if (pending_.empty()) finish();
   } else if (paused_ && pending_.size() - pending_offset_ <= limits_.read_ahead / 2) {
     paused_ = false;
     backlog_ = true;
@@ -237,39 +239,39 @@ void Relay::client_writable() {
 
 void Relay::client_gone() {
   attempt_.client_gone(Clock::now());
-  over();
+  finish();
 }
 
-/// The replica's work is over; the client may still have bytes to take.
+/// Ends the replica's side. The client may still have bytes to take.
 void Relay::replica_done() {
   replica_->detach();
   if (!attempt_.replica_reusable() || span_ < request_.spans.size()) drop_connection();
-  if (pending_.empty()) over();
+  if (pending_.empty()) finish();
 }
 
-/// Of a request that was not sent whole, what the kernel still holds is of no use: a reset takes it back and tells a
-/// replica that has stopped reading, where a FIN would wait behind it.
+/// Closes a connection on which the request was not sent whole. A reset takes back what the kernel still holds, and
+/// tells a replica that has stopped reading; a FIN would wait behind those bytes.
 void Relay::drop_connection() {
   if (replica_ && span_ < request_.spans.size()) replica_->reset_on_close();
   replica_.reset();
 }
 
-void Relay::over() {
-  if (over_) return;
-  over_ = true;
+void Relay::finish() {
+  if (done_) return;
+  done_ = true;
   client_.listen(nullptr);
   if (replica_) replica_->detach();
   unlink();
-  if (!attempt_.over() || !attempt_.replica_reusable()) drop_connection();
+  if (!attempt_.done() || !attempt_.replica_reusable()) drop_connection();
   ended_at_ = Clock::now();
-  tell(RelayNews::over);
+  tell(RelayNews::done);
 }
 
 AttemptResult Relay::take_result() {
   auto result = attempt_.result();
   result.kept = attempt_.take_kept();
   result.lease = attempt_.take_lease();
-  if (!attempt_.over()) result.end = AttemptEnd::unconnected;
+  if (!attempt_.done()) result.end = AttemptEnd::unconnected;
   result.connect_error = connect_error_;
   result.ended = ended_at_;
   result.connect = connect_time_;
@@ -293,7 +295,7 @@ void Relay::deadline_passed(Moment now) {
   }
   if (!connected_) {
     connect_error_ = ETIMEDOUT;
-    return over();
+    return finish();
   }
   attempt_.deadline_passed(now, loop_.output);
   deliver();

@@ -1,8 +1,8 @@
-// The driver of one attempt: moves bytes between a replica's channel and a client's as Attempt says, and nothing
-// more. One composed operation that the exchange awaits once; plain sockets or others.
+// Drives one attempt: it moves bytes between a replica's channel and a client's as Attempt says, and nothing more. It
+// is one composed operation that the exchange awaits, over any kind of channel.
 //
-// The client is watched all the while: the handler that sees it leave closes the replica's connection, in every phase.
-// One thread, the loop's. No allocation a token.
+// The client is watched all the time. The handler that sees it leave closes the replica's connection, in every phase.
+// Only the loop's thread uses it. No token allocates.
 #pragma once
 
 #include <boost/asio/async_result.hpp>
@@ -16,18 +16,19 @@
 
 namespace weir::proxy::exchange {
 
-/// Why a run of a relay completes.
+/// Says why a run of a relay completes.
 enum class RelayNews : std::uint8_t {
-  accepted,   ///< An answer is about to go to the client: run again to its end. Told before its first byte is written.
-  undecided,  ///< The attempt is: see Attempt::State.
-  over,       ///< The attempt is over and the client has taken its bytes, or is gone.
+  accepted,   ///< An answer is about to go to the client, and run() is to be called again until the end. This is told
+              ///< before the first byte is written.
+  undecided,  ///< The attempt is undecided: see Attempt::State.
+  done,       ///< The attempt has ended, and the client has taken its bytes or is gone.
 };
 
 class Relay final : net::Watcher, net::Timed, ClientWatch::Listener {
  public:
   struct Request {
-    std::vector<std::string_view> spans;  ///< Head and body as they go out.
-    std::string* head;                    ///< With the body freed once they are sent and no retry can follow.
+    std::vector<std::string_view> spans;  ///< They are head and body as they go out.
+    std::string* head;                    ///< It is freed with the body once they are sent and no retry can follow.
     std::string* body;
   };
 
@@ -38,7 +39,7 @@ class Relay final : net::Watcher, net::Timed, ClientWatch::Listener {
   Relay(const Relay&) = delete;
   Relay& operator=(const Relay&) = delete;
 
-  /// Goes on until there is news, and completes with it: void(RelayNews).
+  /// Runs until there is news, and completes with it: void(RelayNews).
   template <class Token>
   auto run(Token&& token) {
     return boost::asio::async_initiate<Token, void(RelayNews)>(
@@ -49,13 +50,14 @@ class Relay final : net::Watcher, net::Timed, ClientWatch::Listener {
         token);
   }
 
-  /// In place of an error that is not kept: see Attempt::leave_error and relay_error. Before the next run().
+  /// Settles an error that is not kept: see Attempt::leave_error and relay_error. One of these comes before the next
+  /// run().
   void leave_error();
   void relay_error();
 
-  /// Once it is over.
+  /// Returns the result, once the attempt has ended.
   AttemptResult take_result();
-  /// The replica's connection, if it may serve again.
+  /// Returns the replica's connection, if it may serve again.
   std::unique_ptr<net::Channel> take_connection() { return std::move(replica_); }
 
  private:
@@ -79,7 +81,7 @@ class Relay final : net::Watcher, net::Timed, ClientWatch::Listener {
   void client_writable() override;
   void replica_done();
   void drop_connection();
-  void over();
+  void finish();
 
   Loop& loop_;
   ClientWatch& client_;
@@ -89,14 +91,14 @@ class Relay final : net::Watcher, net::Timed, ClientWatch::Listener {
   const config::Limits& limits_;
   net::Completion<RelayNews> completion_;
 
-  std::size_t span_ = 0, span_offset_ = 0;  ///< How far the request is sent.
-  std::string pending_;                     ///< What the client has not taken yet.
+  std::size_t span_ = 0, span_offset_ = 0;  ///< The request is sent up to here.
+  std::string pending_;                     ///< The client has not taken these bytes yet.
   std::size_t pending_offset_ = 0;
   Moment started_{}, progress_{}, looked_{}, paused_since_{}, ended_at_{};
   metrics::Nanoseconds connect_time_{}, paused_time_{};
   int connect_error_ = 0;
-  int unacknowledged_ = 0;  ///< Bytes, when the client was last looked at.
-  bool connected_, started_running_ = false, told_accepted_ = false, over_ = false;
+  int unacknowledged_ = 0;  ///< So many bytes were unacknowledged when the client was last looked at.
+  bool connected_, started_running_ = false, told_accepted_ = false, done_ = false;
   bool paused_ = false, backlog_ = false;
 };
 

@@ -2,7 +2,7 @@
 
 #include <spdlog/spdlog.h>
 
-#include "proxy/fleet/second_opinions.hpp"
+#include "proxy/fleet/replica_status.hpp"
 #include "proxy/net/connect.hpp"
 
 namespace weir::proxy::exchange {
@@ -10,10 +10,10 @@ namespace {
 
 using metrics::Outcome;
 
-/// 401, 403 and 404 say nothing: the client's credentials or its model's name may be wrong, or the replica's.
+/// 401, 403 and 404 show nothing: the client's credentials or its model's name may be wrong, or the replica's.
 bool says_it_works(Outcome outcome, unsigned status) {
   return outcome == Outcome::ok || outcome == Outcome::ok_empty ||
-         (outcome == Outcome::client_error && !fleet::is_doubtful(status));
+         (outcome == Outcome::client_error && !fleet::needs_second_opinion(status));
 }
 
 }  // namespace
@@ -54,14 +54,14 @@ void note_unconnected(const fleet::ReplicaRuntime& replica, int error, Moment no
   if (line) spdlog::warn("replica '{}' {}", replica.settings.name, *line);
 }
 
-void note_own_want(fleet::FailureNotes& own, int error, Moment now) {
+void note_local_shortage(fleet::FailureNotes& shortages, int error, Moment now) {
   if (const auto line =
-          own.failed("no connection to a replica could be opened: " + net::connect_error_text(error), now))
+          shortages.failed("no connection to a replica could be opened: " + net::connect_error_text(error), now))
     spdlog::warn("weir itself {}", *line);
 }
 
-void note_own_return(fleet::FailureNotes& own, Moment now) {
-  if (const auto line = own.went_well(now)) spdlog::warn("weir itself {}", *line);
+void note_local_recovery(fleet::FailureNotes& shortages, Moment now) {
+  if (const auto line = shortages.went_well(now)) spdlog::warn("weir itself {}", *line);
 }
 
 }  // namespace weir::proxy::exchange

@@ -6,16 +6,16 @@
 
 namespace weir::proxy::exchange {
 
-/// Why an attempt that ended so speaks against the replica; "" where it does not: it went well, or says nothing.
-/// `status` 0: no head was read.
+/// Returns why an attempt that ended so speaks against the replica; "" if it does not, because it went well or shows
+/// nothing. A `status` of 0 means that no head was read.
 std::string failure_reason(metrics::Outcome outcome, unsigned status);
 
-/// An attempt on `replica` that was connected to is over. All here: any loop's thread.
+/// Notes that an attempt on a connected `replica` has ended. Any loop's thread may call the functions here.
 void note_attempt(const fleet::ReplicaRuntime& replica, const AttemptResult& result, Moment now);
-/// It could not be connected to, by its own fault: an error as net::connect_error_text() takes.
+/// Notes that weir could not connect to it, by the replica's own fault. `error` is as for net::connect_error_text().
 void note_unconnected(const fleet::ReplicaRuntime& replica, int error, Moment now);
-/// weir lacked something for a connection (see net::is_own_want), and has it again.
-void note_own_want(fleet::FailureNotes& own, int error, Moment now);
-void note_own_return(fleet::FailureNotes& own, Moment now);
+/// Notes that weir lacked something for a connection (see net::is_local_shortage), or has it again.
+void note_local_shortage(fleet::FailureNotes& shortages, int error, Moment now);
+void note_local_recovery(fleet::FailureNotes& shortages, Moment now);
 
 }  // namespace weir::proxy::exchange

@@ -2,7 +2,7 @@
 
 #include <cerrno>
 
-#include "proxy/fleet/second_opinions.hpp"
+#include "proxy/fleet/replica_status.hpp"
 #include "proxy/net/connect.hpp"
 
 namespace weir::proxy::exchange {
@@ -12,7 +12,7 @@ using balancer::Sign;
 using metrics::Outcome;
 
 std::optional<Sign> sign_of_connecting(int error) {
-  if (error == net::name_unknown || net::is_own_want(error)) return std::nullopt;
+  if (error == net::name_unknown || net::is_local_shortage(error)) return std::nullopt;
   if (error == ECONNREFUSED) return Sign::refused;
   return error == ETIMEDOUT ? Sign::connect_timed_out : Sign::failed;
 }

@@ -2,7 +2,7 @@
 
 #include <cerrno>
 
-#include "proxy/fleet/second_opinions.hpp"
+#include "proxy/fleet/replica_status.hpp"
 #include "proxy/net/connect.hpp"
 
 namespace weir::proxy::exchange {
@@ -16,7 +16,7 @@ Outcome outcome_of_whole_answer(const Evidence& seen, const metrics::record::Ans
   if (fleet::is_full(seen.status)) return Outcome::replica_refused;
   if (seen.status >= 500) return Outcome::upstream_error;
   if (seen.status >= 400) return Outcome::client_error;
-  // No API of the engines redirects: a server that is none of them answers at that address.
+  // The engines' APIs do not redirect, so the server at that address is none of them.
   if (seen.status >= 300 && seen.api != metrics::Api::other) return Outcome::upstream_error;
   if (answer.in_band_error) return Outcome::upstream_error;
   if (answer.complete == metrics::Completeness::none) return Outcome::truncated;
@@ -24,7 +24,7 @@ Outcome outcome_of_whole_answer(const Evidence& seen, const metrics::record::Ans
   return counts_tokens && answer.token_events == 0 ? Outcome::ok_empty : Outcome::ok;
 }
 
-/// Where a request was when its client left.
+/// Tells where a request was when its client left.
 Phase phase_of(const Evidence& seen, const metrics::record::Answer& answer) {
   if (answer.first_token) return Phase::decode;
   return seen.sent ? Phase::prefill : Phase::queue;
@@ -37,7 +37,7 @@ Verdict verdict_of(const Evidence& seen, const metrics::record::Answer& answer) 
   if (whole) return {outcome_of_whole_answer(seen, answer)};
   if (answer.in_band_error) return {Outcome::upstream_error};
   switch (seen.end) {
-    case ReplicaEnd::torn:
+    case ReplicaEnd::truncated:
       return {Outcome::truncated};
     case ReplicaEnd::timed_out:
       return {Outcome::timeout};
@@ -51,7 +51,7 @@ Verdict verdict_of(const Evidence& seen, const metrics::record::Answer& answer) 
 }
 
 Verdict verdict_of_connecting(int error) {
-  if (net::is_own_want(error)) return {Outcome::rejected};
+  if (net::is_local_shortage(error)) return {Outcome::rejected};
   return {error == ETIMEDOUT ? Outcome::timeout : Outcome::upstream_error};
 }
 

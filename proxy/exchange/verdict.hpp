@@ -1,4 +1,4 @@
-// What became of an attempt, by what was seen of it: a pure table. Nothing here knows a socket, a clock or a client.
+// Judges an attempt by what was seen of it, as a pure table. Nothing here knows a socket, a clock or a client.
 #pragma once
 
 #include <cstdint>
@@ -10,46 +10,48 @@
 
 namespace weir::proxy::exchange {
 
-/// How the replica's side of an attempt ended.
+/// Says how the replica's side of an attempt ended.
 enum class ReplicaEnd : std::uint8_t {
   whole,        ///< The answer came to the end of its framing.
-  marked,       ///< Its connection ended, or stood still, behind the end marker of its stream: nothing is missing.
-  torn,         ///< A stream ended with its connection and with nothing that tells its end.
+  marked,       ///< Its connection ended or stood still behind its stream's end marker, so nothing is missing.
+  truncated,    ///< A stream ended with its connection and without a sign of its end.
   reset,        ///< The connection was reset.
   closed,       ///< The connection was closed within an answer or before it.
   bad_framing,  ///< The bytes are no HTTP answer.
   timed_out,    ///< The replica took too long.
   left,         ///< Nobody wants the rest: the client has gone, or another replica is asked.
-  // The replica's work did not begin; the request goes out once more, under the same lease.
+  // With these the replica's work did not begin; the request goes out once more, under the same lease.
   stale,              ///< A connection that had served before died before a byte was read.
-  injection_refused,  ///< The replica refused what weir had added to the request: the original is due.
+  injection_refused,  ///< The replica refused what weir had added to the request; the original is sent next.
 };
 
-/// What is known of an attempt when its replica's work is over.
+/// What is known of an attempt when its replica's work has ended.
 struct Evidence {
   ReplicaEnd end = ReplicaEnd::left;
-  unsigned status = 0;  ///< 0: no head was read.
+  unsigned status = 0;  ///< It is 0 if no head was read.
   metrics::Api api = metrics::Api::other;
   metrics::measure::BodyForm form = metrics::measure::BodyForm::opaque;
-  bool sent = false;            ///< A byte of the request was.
-  bool client_has_all = false;  ///< With `left`: the end marker, and all before it, has been written to the client.
+  bool sent = false;            ///< A byte of the request was sent.
+  bool client_has_all = false;  ///< With `left` it says that the end marker, and all before it, has been written to the
+                                ///< client.
 };
 
 struct Verdict {
   metrics::Outcome outcome = metrics::Outcome::upstream_error;
-  std::optional<metrics::Phase> phase{};  ///< With client_abort.
+  std::optional<metrics::Phase> phase{};  ///< It is set with client_abort.
 };
 
-/// The first cause wins: an error that the replica reported in its stream is not undone by what came later.
+/// Judges an attempt. The first cause wins: an error that the replica reported in its stream is not undone by what came
+/// later.
 Verdict verdict_of(const Evidence& evidence, const metrics::record::Answer& answer);
 
-/// No connection to the replica: an error as net::connect_error_text() takes.
+/// Judges an attempt without a connection. `error` is as for net::connect_error_text().
 Verdict verdict_of_connecting(int error);
 
 /// True if the client's body has to be cut after such an end, because the client could not see it otherwise.
 bool breaks_off(ReplicaEnd end);
 
-/// The error answer of an attempt is given up for another replica's: what the attempt counts as.
+/// Returns as what an attempt counts whose error answer was given up for another replica's.
 metrics::Outcome outcome_of_given_up_error(unsigned status);
 
 }  // namespace weir::proxy::exchange

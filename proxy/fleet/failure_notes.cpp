@@ -2,7 +2,7 @@
 
 namespace weir::proxy::fleet {
 
-std::string spoken(std::chrono::steady_clock::duration time) {
+std::string in_words(std::chrono::steady_clock::duration time) {
   const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(time).count();
   const auto parts = [](auto large, const char* large_unit, auto small, const char* small_unit) {
     return std::to_string(large) + large_unit + (small == 0 ? "" : " " + std::to_string(small) + small_unit);
@@ -15,7 +15,7 @@ std::string spoken(std::chrono::steady_clock::duration time) {
 std::optional<std::string> FailureNotes::failed(std::string_view why, Moment now) {
   const std::lock_guard lock(mutex_);
   const bool quiet = !watching_.load(std::memory_order_relaxed);
-  // What was counted before a quiet time is over: nobody has failed in it.
+  // After a quiet time the counts start anew, since nobody has failed in it.
   if (quiet || (failures_ == 0 && !down_ && now - last_line_ >= between_lines)) {
     watching_.store(true, std::memory_order_relaxed);
     down_ = true;
@@ -37,8 +37,8 @@ std::optional<std::string> FailureNotes::returned(Moment now) {
   if (!watching_.load(std::memory_order_relaxed)) return std::nullopt;
   if (down_) {
     down_ = false;
-    auto line = "answers again after " + spoken(now - first_failure_) + ", in which " + std::to_string(failures_down_) +
-                (failures_down_ == 1 ? " attempt failed" : " attempts failed");
+    auto line = "answers again after " + in_words(now - first_failure_) + ", in which " +
+                std::to_string(failures_down_) + (failures_down_ == 1 ? " attempt failed" : " attempts failed");
     line_given(now);
     return line;
   }
@@ -49,12 +49,12 @@ std::optional<std::string> FailureNotes::returned(Moment now) {
   return std::nullopt;
 }
 
-/// The line of a minute, or of more where nothing came.
+/// Writes the line for a minute, or for longer if nothing came.
 std::string FailureNotes::counted(Moment now) {
   const bool all = failures_ == attempts_;
   auto line = (all ? "still fails: all " + std::to_string(failures_)
                    : "fails now and then: " + std::to_string(failures_) + " of " + std::to_string(attempts_)) +
-              " attempts of the last " + spoken(now - last_line_) + " failed, the last one: " + why_;
+              " attempts of the last " + in_words(now - last_line_) + " failed, the last one: " + why_;
   if (all && !down_) {
     down_ = true;
     failures_down_ = failures_;

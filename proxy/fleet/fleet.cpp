@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <chrono>
 
+#include "config/injection.hpp"
+
 namespace weir::proxy::fleet {
 namespace {
 
@@ -28,7 +30,7 @@ metrics::series::ReplicaGauges gauges_of(const config::Replica& settings, const 
   return gauges;
 }
 
-/// The pool of that name, if its books can be kept.
+/// Returns the pool of that name, if its books can be kept.
 const PoolRuntime* same_pool(const World* world, const config::Pool& settings) {
   if (world == nullptr) return nullptr;
   for (const auto& pool : world->pools) {
@@ -89,9 +91,8 @@ void Fleet::adopt(const config::Settings& settings) {
       auto replica = std::make_shared<ReplicaRuntime>();
       replica->settings = replica_settings;
       replica->pool = pool_settings.name;
-      replica->inject_usage = replica_settings.inject_usage.value_or(settings.measure.inject_usage);
-      replica->inject_continuous_usage =
-          replica_settings.inject_continuous_usage.value_or(settings.measure.inject_continuous_usage);
+      replica->inject_usage = config::injects_usage(settings.measure, replica_settings);
+      replica->inject_continuous_usage = config::injects_continuous_usage(settings.measure, replica_settings);
       replica->series = exposition_.add({pool_settings.name, replica_settings.name, replica_settings.config, "primary"})
                             .shared_from_this();
       replica->state = old_replica != nullptr ? old_replica->state
@@ -108,7 +109,7 @@ void Fleet::adopt(const config::Settings& settings) {
     for (std::size_t i = 0; i < indexes.size(); ++i) {
       auto& replica = *pool->replicas[i];
       replica.key = pool->balancer->key(indexes[i]);
-      // Not an owner of the pool: its replicas own their series.
+      // The pointer does not own the pool, because the pool's replicas own their series.
       const std::weak_ptr<balancer::Pool> of_pool = pool->balancer;
       replica.series->gauges = [of = replica.settings, state = replica.state, key = replica.key, of_pool] {
         const auto books = of_pool.lock();

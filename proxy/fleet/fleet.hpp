@@ -1,7 +1,8 @@
-// Makes worlds: the control thread adopts settings, every loop takes the world that is published.
+// Makes worlds: the control thread adopts settings, and every loop takes the published world.
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <memory>
 
@@ -12,7 +13,7 @@
 
 namespace weir::proxy::fleet {
 
-/// How many retries may run at a time: a share of the requests in flight, at least three. Any thread.
+/// Limits how many retries may run at a time: a share of the requests in flight, at least three. Any thread may use it.
 class RetryBudget {
  public:
   explicit RetryBudget(double share) : share_(share) {}
@@ -25,15 +26,18 @@ class RetryBudget {
   std::atomic<std::size_t> under_way_{0};
 };
 
+/// How often those who work on every replica look whether there is a new world.
+inline constexpr std::chrono::milliseconds look_for_a_new_world_every{200};
+
 class Fleet {
  public:
   Fleet(const config::Settings& settings, metrics::series::Exposition& exposition, std::uint64_t seed);
 
-  /// The world as it is now; any thread. Costs a lock and a count.
+  /// Returns the current world. Any thread may call it. It costs a lock and a count.
   std::shared_ptr<const World> world() const { return world_.get(); }
-  /// Publishes a world of these settings, on the control thread. A pool keeps its books while its policy stays, a
-  /// replica its state; the series of those that are gone are exported no more. Requests under way go on in the world
-  /// that they began in.
+  /// Publishes a world of these settings, on the control thread. A pool keeps its books while its policy stays, and a
+  /// replica keeps its state. The series of pools and replicas that are gone are no longer exported. Requests in flight
+  /// go on in the world in which they began.
   void adopt(const config::Settings& settings);
 
   std::size_t in_flight() const;

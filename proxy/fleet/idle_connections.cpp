@@ -35,6 +35,8 @@ void IdleConnections::adopt(const World& world) {
   for (const auto& pool : world.pools)
     for (const auto& replica : pool->replicas) named.insert(replica->state->id);
   std::erase_if(idle_, [&named](const auto& one) { return !named.contains(one.first); });
+  for (auto& [replica, waiting] : idle_)
+    while (waiting.size() > most_) waiting.pop_front();
 }
 
 }  // namespace weir::proxy::fleet

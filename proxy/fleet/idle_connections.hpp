@@ -1,4 +1,4 @@
-// Connections to replicas that wait for their next request, each loop its own.
+// Keeps connections to replicas until their next request. Each loop has its own.
 #pragma once
 
 #include <cstdint>
@@ -12,14 +12,16 @@
 
 namespace weir::proxy::fleet {
 
-/// Connections that wait for their next request. One that the replica has closed, or on which bytes came unasked, is
-/// not given out: the poller notes both, so that no system call has to ask. Keeps none before it has adopted a world.
+/// Keeps connections until their next request. A connection that the replica has closed, or on which bytes came
+/// unasked, is not given out. The poller notes both, so that no system call has to ask. It keeps no connection before
+/// it has adopted a world.
 class IdleConnections {
  public:
   std::unique_ptr<net::Channel> take(const ReplicaState& replica, metrics::Moment now);
   void put(const ReplicaState& replica, std::unique_ptr<net::Channel> connection, metrics::Moment now);
   void drop_old(metrics::Moment now);
-  /// Follows a change of the settings: closes the connections of replicas that this world does not name.
+  /// Follows a change of the settings: closes the connections of replicas that this world does not name,
+  /// and the oldest of those that it names where it keeps fewer.
   void adopt(const World& world);
 
  private:
@@ -29,7 +31,7 @@ class IdleConnections {
   };
   std::size_t most_ = 0;
   std::chrono::steady_clock::duration longest_{};
-  std::unordered_map<std::uint64_t, std::deque<Idle>> idle_;  ///< By ReplicaState::id, oldest first.
+  std::unordered_map<std::uint64_t, std::deque<Idle>> idle_;  ///< The key is ReplicaState::id; the oldest comes first.
 };
 
 }  // namespace weir::proxy::fleet

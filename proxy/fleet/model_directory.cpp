@@ -3,18 +3,11 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
-#include <boost/asio/bind_cancellation_slot.hpp>
-#include <boost/asio/cancellation_signal.hpp>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
-#include <boost/asio/redirect_error.hpp>
-#include <boost/asio/write.hpp>
-#include <boost/beast/core/tcp_stream.hpp>
 #include <boost/json/serialize.hpp>
-#include <functional>
 #include <set>
 
-#include "metrics/measure/stream_meter.hpp"
 #include "proxy/fleet/question.hpp"
 #include "proxy/net/timer.hpp"
 
@@ -23,119 +16,14 @@ namespace {
 
 namespace asio = boost::asio;
 using Clock = std::chrono::steady_clock;
-using Executor = asio::io_context::executor_type;
-using Stream = boost::beast::basic_stream<asio::ip::tcp, Executor>;
 using net::Timer;
 
 constexpr std::chrono::seconds ask_every{5};
-constexpr std::chrono::milliseconds look_for_a_new_world_every{200};
-constexpr std::chrono::seconds time_limit{2};
-constexpr std::size_t read_size = 16 * 1024;
 constexpr std::size_t longest_list = 1024 * 1024;
-/// On a loop, where tokens wait while it is read.
+/// A longer list is not read on a loop, because tokens wait meanwhile.
 constexpr std::size_t longest_list_on_loop = 256 * 1024;
 constexpr std::size_t most_keyed = 16;
 constexpr unsigned most_clients = 64;
-
-struct Told {
-  unsigned status = 0;  ///< 0: no whole answer.
-  ModelEntries entries;
-};
-
-class ListReader final : public AnswerReader {
- public:
-  explicit ListReader(std::size_t longest) : longest_(longest) {}
-  void head(const http::ResponseHead& head, metrics::Moment, metrics::Moment) override { status_ = head.status; }
-  bool body(std::span<const char> bytes, metrics::Moment) override {
-    body_.append(bytes.data(), bytes.size());
-    return body_.size() <= longest_;
-  }
-  void end(bool whole, bool, metrics::Moment) override { whole_ = whole; }
-  Told told() const { return whole_ ? Told{status_, status_ == 200 ? entries_of(body_) : ModelEntries()} : Told(); }
-
- private:
-  std::size_t longest_;
-  unsigned status_ = 0;
-  std::string body_;
-  bool whole_ = false;
-};
-
-/// Asks one replica for its models.
-net::Awaitable<Told> ask(const ReplicaRuntime& replica, std::string credential, std::size_t longest) {
-  const auto endpoint = replica.state->address.get();
-  if (!endpoint) co_return Told();
-  const auto executor = co_await asio::this_coro::executor;
-  boost::system::error_code error;
-  auto token = asio::redirect_error(net::use_awaitable, error);
-  Stream stream(executor);
-  stream.expires_after(time_limit);
-  co_await stream.async_connect(*endpoint, token);
-  if (error) co_return Told();
-  Question question;
-  question.path = "/v1/models";
-  question.credential = std::move(credential);
-  const auto bytes = bytes_of(replica.settings.url, question);
-  const auto to_write = asio::buffer(bytes);
-  co_await asio::async_write(stream, to_write, token);
-  if (error) co_return Told();
-  ListReader reader(longest);
-  ReplicaAnswer answer(reader, Clock::now());
-  std::vector<char> buffer(read_size + metrics::measure::StreamMeter::padding);
-  const auto to_read = asio::buffer(buffer.data(), read_size);
-  for (;;) {
-    const auto size = co_await stream.async_read_some(to_read, token);
-    if (error == asio::error::eof) answer.closed(Clock::now());
-    if (error) break;
-    if (answer.arrived({buffer.data(), size}, Clock::now())) break;
-  }
-  co_return reader.told();
-}
-
-struct Asking {
-  std::shared_ptr<const ReplicaRuntime> replica;
-  std::string credential;
-};
-using Tell = std::function<void(const ReplicaRuntime&, Told)>;
-
-/// What the askings of one round share; the last of them to end may outlive it.
-struct Round {
-  Round(const Executor& executor, std::size_t n, Tell teller) : timer(executor), open(n), tell(std::move(teller)) {}
-
-  /// Ends all that is under way.
-  void stop() {
-    for (auto& signal : signals) signal->emit(asio::cancellation_type::terminal);
-    timer.cancel();
-  }
-
-  Timer timer;
-  std::size_t open;
-  Tell tell;
-  std::vector<std::unique_ptr<asio::cancellation_signal>> signals;
-};
-
-/// Asks them all at once, and tells of each as it answers. Returns when all have, the time is over, or it is halted.
-net::Awaitable<void> ask_all(std::vector<Asking> askings, std::size_t longest, Tell tell, Halt* halt) {
-  const Executor executor = co_await asio::this_coro::executor;
-  const auto round = std::make_shared<Round>(executor, askings.size(), std::move(tell));
-  round->timer.expires_after(time_limit);
-  for (auto& asking : askings) {
-    const auto replica = asking.replica;
-    auto answered = [round, replica](const std::exception_ptr&, Told told) {
-      if (round->tell) round->tell(*replica, std::move(told));
-      if (--round->open == 0) round->timer.cancel();
-    };
-    auto& signal = *round->signals.emplace_back(std::make_unique<asio::cancellation_signal>());
-    auto stoppable = asio::bind_cancellation_slot(signal.slot(), std::move(answered));
-    asio::co_spawn(executor, ask(*replica, std::move(asking.credential), longest), std::move(stoppable));
-  }
-  if (halt != nullptr) halt->stops([round] { round->stop(); });
-  boost::system::error_code error;
-  auto token = asio::redirect_error(net::use_awaitable, error);
-  const bool halted = halt != nullptr && halt->called();
-  if (round->open > 0 && !halted) co_await round->timer.async_wait(token);
-  round->tell = nullptr;
-  if (halt != nullptr) halt->stops(nullptr);
-}
 
 ServedModels served_by(const World& world, const ToldModels& told) {
   ServedModels served;
@@ -148,7 +36,7 @@ ServedModels served_by(const World& world, const ToldModels& told) {
   return served;
 }
 
-/// The fields by which a client shows who it is, each with its CRLF.
+/// Returns the fields by which a client shows who it is, each with its CRLF.
 std::string credential_of(const http::RequestHead& head) {
   std::string fields;
   for (const auto& field : head.fields)
@@ -158,7 +46,7 @@ std::string credential_of(const http::RequestHead& head) {
   return fields;
 }
 
-/// `refused`: there is a replica that wants a key, and got none that it takes.
+/// `refused` says that a replica wants a key, and got none that it takes.
 http::OwnAnswer answer_from(const ServedModels& served, const std::string* text, const http::RequestHead& head,
                             http::Route route, bool refused) {
   if (served.empty() && refused)
@@ -183,13 +71,13 @@ http::OwnAnswer answer_from(const ServedModels& served, const std::string* text,
   return answer;
 }
 
-/// One of the clients on whose behalf replicas are being asked.
-class Place {
+/// A place for one of the clients on whose behalf replicas are being asked.
+class ClientSlot {
  public:
-  explicit Place(std::atomic<unsigned>& taken) : taken_(taken), got_(taken.fetch_add(1) < most_clients) {}
-  ~Place() { taken_.fetch_sub(1); }
-  Place(const Place&) = delete;
-  Place& operator=(const Place&) = delete;
+  explicit ClientSlot(std::atomic<unsigned>& taken) : taken_(taken), got_(taken.fetch_add(1) < most_clients) {}
+  ~ClientSlot() { taken_.fetch_sub(1); }
+  ClientSlot(const ClientSlot&) = delete;
+  ClientSlot& operator=(const ClientSlot&) = delete;
   bool got() const { return got_; }
 
  private:
@@ -204,14 +92,14 @@ class ModelDirectory::Answers {
  public:
   explicit Answers(ModelDirectory& directory) : directory_(directory) {}
 
-  std::vector<Asking> askings() const {
-    std::vector<Asking> all;
+  std::vector<ModelQuestion> questions() const {
+    std::vector<ModelQuestion> all;
     for (const auto& pool : world_->pools)
       for (const auto& replica : pool->replicas) all.push_back({replica, bearer(replica->settings.api_key)});
     return all;
   }
 
-  void learn(const ReplicaRuntime& replica, Told answer) {
+  void learn(const ReplicaRuntime& replica, ModelAnswer answer) {
     if (answer.status == 401 || answer.status == 403) {
       const bool forgotten = told_.erase(replica.state->id) > 0;
       if (!refusing_.insert(replica.state->id).second && !forgotten) return;
@@ -224,7 +112,7 @@ class ModelDirectory::Answers {
       return publish();
     }
     if (answer.status != 200) return;
-    // A replica that does not answer now keeps what it said before: it is the same model when it is back.
+    // A replica that does not answer now keeps its earlier list: it serves the same model when it is back.
     const bool welcome = refusing_.erase(replica.state->id) > 0;
     auto& known = told_[replica.state->id];
     const bool news = known == nullptr || (!answer.entries.empty() && *known != answer.entries);
@@ -235,9 +123,9 @@ class ModelDirectory::Answers {
   net::Awaitable<void> keep_asking() {
     const auto executor = co_await asio::this_coro::executor;
     Timer timer(executor);
-    const Tell tell = [this](const ReplicaRuntime& replica, Told told) { learn(replica, std::move(told)); };
+    const Tell tell = [this](const ReplicaRuntime& replica, ModelAnswer told) { learn(replica, std::move(told)); };
     for (;;) {
-      auto all = askings();
+      auto all = questions();
       co_await ask_all(std::move(all), longest_list, tell, nullptr);
       for (const auto due = Clock::now() + ask_every; Clock::now() < due && !follow_world();) {
         timer.expires_after(look_for_a_new_world_every);
@@ -246,7 +134,7 @@ class ModelDirectory::Answers {
     }
   }
 
-  /// True if there is a new world, of which what is known is published then.
+  /// Returns true if there is a new world; what is known of it is then published.
   bool follow_world() {
     auto world = directory_.fleet_.world();
     if (world == world_) return false;
@@ -296,23 +184,23 @@ net::Awaitable<http::OwnAnswer> ModelDirectory::answer(const http::RequestHead& 
   if (credential.empty() || known->keyed.empty())
     co_return answer_from(known->served, &known->text, head, route, !known->keyed.empty());
 
-  const Place place(asking_);
+  const ClientSlot place(asking_);
   if (!place.got()) {
     auto busy = http::error_answer(429, "overloaded_error", "overloaded",
                                    "too many clients ask for the models of replicas that want a key: try again in 1 s");
     busy.retry_after = 1;
     co_return busy;
   }
-  std::vector<Asking> askings;
+  std::vector<ModelQuestion> questions;
   for (const auto& replica : known->keyed)
-    if (askings.size() < most_keyed) askings.push_back({replica, credential});
+    if (questions.size() < most_keyed) questions.push_back({replica, credential});
   ToldModels told = known->told;
   bool refused = false;
-  const Tell tell = [&told, &refused](const ReplicaRuntime& replica, Told answer) {
+  const Tell tell = [&told, &refused](const ReplicaRuntime& replica, ModelAnswer answer) {
     refused |= answer.status == 401 || answer.status == 403;
     if (answer.status == 200) told[replica.state->id] = std::make_shared<const ModelEntries>(std::move(answer.entries));
   };
-  co_await ask_all(std::move(askings), longest_list_on_loop, tell, &halt);
+  co_await ask_all(std::move(questions), longest_list_on_loop, tell, &halt);
   const auto served = served_by(*known->world, told);
   co_return answer_from(served, nullptr, head, route, refused);
 }

@@ -1,55 +1,40 @@
-// What GET /v1/models and GET /v1/models/{id} answer: what the replicas tell of their models, which are asked every few
-// seconds on the control thread, each with its own key where it has one.
+// Answers GET /v1/models and GET /v1/models/{id} from what the replicas tell of their models. They are asked every few
+// seconds on the control thread, each with its own key if it has one.
 //
-// A replica that wants a key and has none of its own here is asked on behalf of each client that brings a credential,
-// on the loop of that client: at most 16 such replicas a request, 64 requests at a time, 2 s. What it answers is for
-// that client alone and is kept nowhere.
+// Some replicas want a key and have none in the settings. Such a replica is asked on behalf of each client that brings
+// a credential, on the loop of that client: at most 16 such replicas a request, 64 requests at a time, 2 s. Its answer
+// is for that client alone and is kept nowhere.
 #pragma once
 
 #include <atomic>
 #include <boost/asio/io_context.hpp>
-#include <functional>
 #include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "proxy/fleet/fleet.hpp"
+#include "proxy/fleet/model_asking.hpp"
 #include "proxy/fleet/published.hpp"
 #include "proxy/fleet/served_models.hpp"
-#include "proxy/http/rewrite.hpp"
+#include "proxy/http/head.hpp"
+#include "proxy/http/own_answer.hpp"
 #include "proxy/http/routes.hpp"
 #include "proxy/net/awaitable.hpp"
 
 namespace weir::proxy::fleet {
 
-/// By ReplicaState::id.
+/// The key is ReplicaState::id.
 using ToldModels = std::map<std::uint64_t, std::shared_ptr<const ModelEntries>>;
 
-/// Published whole, and never changed.
+/// It is published whole, and never changed.
 struct KnownModels {
   std::shared_ptr<const World> world;
   ToldModels told;
   std::vector<std::shared_ptr<const ReplicaRuntime>>
-      keyed;  ///< They want a client's credential. In the order of the file.
+      keyed;  ///< They want a client's credential, and stand in the order of the file.
   ServedModels served;
-  std::string text;  ///< The answer to GET /v1/models.
-};
-
-/// Ends an asking before its time, since its client has left or weir is to end. On the loop's thread.
-class Halt {
- public:
-  void call() {
-    called_ = true;
-    if (stop_) stop_();
-  }
-  bool called() const { return called_; }
-  /// What ends the asking under way; nothing once there is none.
-  void stops(std::function<void()> what) { stop_ = std::move(what); }
-
- private:
-  std::function<void()> stop_;
-  bool called_ = false;
+  std::string text;  ///< It is the answer to GET /v1/models.
 };
 
 class ModelDirectory {
@@ -61,8 +46,8 @@ class ModelDirectory {
   /// Asks the replicas on the control thread until the context stops, and publishes what they answer.
   void start(boost::asio::io_context& context);
 
-  /// The answer to a request of Route::models or Route::model, on the client's loop. `head` and `halt` outlive the
-  /// wait. Once it is halted, the replicas' connections are closed at once, and the answer is of what is known.
+  /// Answers a request of Route::models or Route::model, on the client's loop. `head` and `halt` outlive the wait. When
+  /// it is halted, the replicas' connections are closed at once, and the answer has what is known.
   net::Awaitable<http::OwnAnswer> answer(const http::RequestHead& head, http::Route route, Halt& halt);
 
  private:
@@ -71,7 +56,7 @@ class ModelDirectory {
   const Fleet& fleet_;
   std::unique_ptr<Answers> answers_;
   Published<std::shared_ptr<const KnownModels>> known_;
-  std::atomic<unsigned> asking_{0};  ///< Clients for whom replicas are asked now.
+  std::atomic<unsigned> asking_{0};  ///< Counts the clients for whom replicas are being asked.
 };
 
 }  // namespace weir::proxy::fleet

@@ -62,7 +62,7 @@ Sign sign_of_status(const ReplicaRuntime& replica, const std::string& path, unsi
 /// Nothing, where the failure is weir's own.
 std::optional<Sign> sign_of_connecting(const boost::system::error_code& error) {
   if (!error) return Sign::probe_passed;
-  if (net::is_own_want(error.value())) return std::nullopt;
+  if (net::is_local_shortage(error.value())) return std::nullopt;
   return error == asio::error::connection_refused ? Sign::probe_refused : Sign::probe_failed;
 }
 

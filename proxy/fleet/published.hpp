@@ -1,6 +1,6 @@
-// A value that one thread publishes and others read, rarely: behind a mutex, copied out.
+// A value that one thread publishes and others read, rarely: it is kept behind a mutex and copied out.
 //
-// Not std::atomic<std::shared_ptr>, whose lock in libstdc++ 12 ThreadSanitizer cannot follow.
+// It is not a std::atomic<std::shared_ptr>, because ThreadSanitizer cannot follow its lock in libstdc++ 12.
 #pragma once
 
 #include <mutex>

@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::size_t longest_head = 64 * 1024;
 
-Asked failed(const char* why) { return {AskingEnd::failed, why}; }
+QuestionResult failed(const char* why) { return {QuestionEnd::failed, why}; }
 
 }  // namespace
 
@@ -26,7 +26,7 @@ std::string bytes_of(const config::ReplicaUrl& url, const Question& question) {
   return bytes + "\r\n" + question.body;
 }
 
-std::optional<Asked> ReplicaAnswer::arrived(std::span<char> piece, metrics::Moment at) {
+std::optional<QuestionResult> ReplicaAnswer::arrived(std::span<char> piece, metrics::Moment at) {
   if (in_body_) return body(piece, at);
   head_.append(piece.data(), piece.size());
   for (;;) {
@@ -49,20 +49,20 @@ std::optional<Asked> ReplicaAnswer::arrived(std::span<char> piece, metrics::Mome
   return body({rest.data(), size}, at);
 }
 
-Asked ReplicaAnswer::closed(metrics::Moment at) {
+QuestionResult ReplicaAnswer::closed(metrics::Moment at) {
   if (!in_body_) return failed("it closes the connection without an answer");
   const bool whole = decoder_.ends_with_close();
   reader_.end(whole, false, at);
-  return whole ? Asked{AskingEnd::answered, ""} : failed("its answer breaks off");
+  return whole ? QuestionResult{QuestionEnd::answered, ""} : failed("its answer breaks off");
 }
 
-std::optional<Asked> ReplicaAnswer::body(std::span<char> piece, metrics::Moment at) {
+std::optional<QuestionResult> ReplicaAnswer::body(std::span<char> piece, metrics::Moment at) {
   const auto decoded = decoder_.decode(piece);
   if (!decoded.payload.empty() && !reader_.body(decoded.payload, at)) return failed("its answer is too long");
   if (decoder_.failed()) return failed("the framing of its answer is broken");
   if (!decoder_.finished()) return std::nullopt;
   reader_.end(true, true, at);
-  return Asked{AskingEnd::answered, ""};
+  return QuestionResult{QuestionEnd::answered, ""};
 }
 
 }  // namespace weir::proxy::fleet

@@ -18,7 +18,6 @@ namespace asio = boost::asio;
 using tcp = asio::ip::tcp;
 
 constexpr std::chrono::seconds look_up_every{30};
-constexpr std::chrono::milliseconds look_for_a_new_world_every{200};
 
 bool is_named(const ReplicaRuntime& replica) {
   boost::system::error_code error;

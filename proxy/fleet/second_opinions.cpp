@@ -4,16 +4,6 @@
 
 namespace weir::proxy::fleet {
 
-bool is_full(unsigned status) { return status == 408 || status == 429 || status == 503; }
-
-bool is_doubtful(unsigned status) { return status == 401 || status == 403 || status == 404; }
-
-int worth(unsigned status) {
-  if (status == 429) return 3;
-  if (is_full(status)) return 2;
-  return is_doubtful(status) ? 1 : 0;
-}
-
 SecondOpinions::Opinion SecondOpinions::of(const Case& one, metrics::Moment now) const {
   const Key key{one.replica, one.status, one.model};
   const std::lock_guard lock(mutex_);
@@ -25,7 +15,7 @@ void SecondOpinions::note(const Case& one, Opinion opinion, metrics::Moment now)
   Key key{one.replica, one.status, one.model};
   const std::lock_guard lock(mutex_);
   if (noted_.size() >= most && !noted_.contains(key)) {
-    // Clients choose the models' names: whatever they send, the table does not grow.
+    // Clients choose the models' names, so the table must not grow with what they send.
     noted_.erase(std::min_element(noted_.begin(), noted_.end(),
                                   [](const auto& a, const auto& b) { return a.second.until < b.second.until; }));
   }

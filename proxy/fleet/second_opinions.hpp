@@ -1,5 +1,4 @@
-// What to make of a replica's error: whether another replica may answer better, which of two errors tells the client
-// more, and whom to blame for 401, 403 and 404.
+// Tells whom to blame for a replica's 401, 403 or 404, by what other replicas answered lately.
 #pragma once
 
 #include <chrono>
@@ -14,36 +13,25 @@
 
 namespace weir::proxy::fleet {
 
-/// The replica has no room now (408, 429, 503): another one may have.
-bool is_full(unsigned status);
-
-/// The client may have erred, or this replica may be the wrong one (401, 403, 404): another one tells.
-bool is_doubtful(unsigned status);
-
-/// How much an error answer tells the client, compared with another one: more is better. A full replica knows the
-/// model and may say when to come back; a doubtful answer is an answer; a failure says the least. An error inside a 200
-/// stream is a failure.
-int worth(unsigned status);
-
-/// What other replicas of a pool said lately where one had answered 401, 403 or 404. Any thread; a call costs a lock
-/// and a look-up among at most `most` entries, on the path of these errors only.
+/// Remembers what other replicas of a pool said lately after one had answered 401, 403 or 404. Any thread may use it. A
+/// call costs a lock and a look-up among at most `most` entries, on the path of these errors only.
 ///
-/// An opinion is asked for by a retry, which comes from the budget: a client with a misspelt model must not spend it
-/// with each of its requests. So an opinion holds for `lasting`.
+/// A retry asks for an opinion, and retries come from the budget. A client with a misspelt model must not spend the
+/// budget with each of its requests, so an opinion holds for `lasting`.
 class SecondOpinions {
  public:
   static constexpr std::chrono::seconds lasting{10};
   static constexpr std::size_t most = 256;
 
   struct Case {
-    std::uint64_t replica = 0;  ///< ReplicaState::id
+    std::uint64_t replica = 0;  ///< It is a ReplicaState::id.
     unsigned status = 0;
     std::string_view model;
   };
   enum class Opinion : unsigned char {
     none,    ///< Nobody has been asked lately.
-    same,    ///< No other replica answered better: the client erred.
-    better,  ///< Another one did: the replica is the odd one.
+    same,    ///< No other replica answered better, so the client erred.
+    better,  ///< Another replica did, so this replica is the odd one.
   };
 
   Opinion of(const Case& one, metrics::Moment now) const;

@@ -12,7 +12,7 @@ std::string_view id_of(const boost::json::object& entry) {
                                           : std::string_view();
 }
 
-/// For a model that the settings name and of which no replica has told.
+/// Returns the entry of a model that the settings name and no replica has told of.
 boost::json::object entry_named(const std::string& id) {
   return {{"id", id}, {"object", "model"}, {"owned_by", "weir"}};
 }

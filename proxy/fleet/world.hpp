@@ -1,7 +1,7 @@
 // The settings and the fleet as they are at one time: an immutable snapshot, taken once a request and kept to its end.
 //
-// What lives longer than a snapshot is shared by those that name it: a pool's books, a replica's state. A replica is
-// (pool, name, url): with another url it is another one.
+// Snapshots share what outlives them: a pool's books and a replica's state. A replica is (pool, name, url): with
+// another url it is another replica.
 #pragma once
 
 #include <atomic>
@@ -22,18 +22,19 @@
 
 namespace weir::proxy::fleet {
 
-/// What has been learned of a replica; shared by all worlds that name it. Any thread.
+/// What weir has learned of a replica. All worlds that name it share it, and any thread may use it.
 struct ReplicaState {
-  const std::uint64_t id;  ///< Of this process, and never used again.
-  /// Set by the control thread when its name is resolved, read at each connect.
+  const std::uint64_t id;  ///< It is never used again in this process.
+  /// The control thread sets it when the replica's name is resolved; each connect reads it.
   Published<std::optional<boost::asio::ip::tcp::endpoint>> address{};
   std::atomic<bool> injection_disabled{false};  ///< It refused the usage option that weir adds.
-  /// A bit for each API in which it has taken that option well: what it refuses then, it refuses for another cause.
+  /// It has a bit for each API in which the replica has taken that option well. A later refusal then has another cause.
   std::atomic<std::uint32_t> took_injection{0};
-  /// A bit for each API of whose streams it tells the counts unasked (llama.cpp), as its last answers showed.
+  /// It has a bit for each API in whose streams the replica reports its counts unasked (llama.cpp), as its last answers
+  /// showed.
   std::atomic<std::uint32_t> tells_counts{0};
-  FailureNotes failures{};  ///< What the log says of its failures.
-  /// It has no health path, so that a probe only connects. The control thread's.
+  FailureNotes failures{};  ///< They decide what the log says of its failures.
+  /// It has no health path, so a probe only connects. The control thread uses it.
   bool probe_connects = false;
 };
 
@@ -41,7 +42,7 @@ struct ReplicaState {
 struct ReplicaRuntime {
   config::Replica settings;
   std::string pool;
-  balancer::ReplicaKey key;  ///< In its pool's books.
+  balancer::ReplicaKey key;  ///< It names the replica in its pool's books.
   bool inject_usage = true, inject_continuous_usage = false;
   std::shared_ptr<metrics::series::ReplicaSeries> series;
   std::shared_ptr<ReplicaState> state;
@@ -50,8 +51,9 @@ struct ReplicaRuntime {
 struct PoolRuntime {
   config::Pool settings;
   std::shared_ptr<balancer::Pool> balancer;
-  std::vector<std::shared_ptr<ReplicaRuntime>> replicas;       ///< In the order of the file.
-  std::shared_ptr<metrics::series::ReplicaSeries> unassigned;  ///< Of requests that reached none of them.
+  std::vector<std::shared_ptr<ReplicaRuntime>> replicas;       ///< They stand in the order of the file.
+  std::shared_ptr<metrics::series::ReplicaSeries> unassigned;  ///< It has the requests that reached none of the
+                                                               ///< replicas.
   std::shared_ptr<SecondOpinions> opinions;
 };
 
@@ -59,9 +61,9 @@ struct World {
   config::Settings settings;
   std::vector<std::unique_ptr<const PoolRuntime>> pools;
 
-  /// The first pool that serves this model ("" = the request names none: the first pool).
+  /// Returns the first pool that serves this model. For "" (the request names none) it is the first pool.
   const PoolRuntime* pool_for(std::string_view model) const;
-  /// The models that pools name, for an error's sentence.
+  /// Returns the models that pools name, for an error's sentence.
   std::string known_models() const;
 };
 

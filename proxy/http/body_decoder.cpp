@@ -13,7 +13,7 @@ int hex_digit(char c) {
   return -1;
 }
 
-/// A chunk this long cannot be meant; refusing it keeps the arithmetic far from overflow.
+/// No chunk is this long. Refusing it keeps the arithmetic far from overflow.
 constexpr std::uint64_t max_chunk = std::uint64_t{1} << 48;
 
 }  // namespace

@@ -1,7 +1,7 @@
 // Takes the framing off a message's body, piece by piece, in place: Content-Length, chunked, or until the close.
 //
-// Pure; one object a body. Chunk extensions end here (an extension line over 256 bytes is an error), trailers are read
-// within a limit and dropped. Any split of the input gives the same payload.
+// It is pure, and each body has one object. Chunk extensions end here (an extension line over 256 bytes is an error),
+// and trailers are read within a limit and dropped. Any split of the input gives the same payload.
 #pragma once
 
 #include <cstddef>
@@ -14,32 +14,37 @@ namespace weir::proxy::http {
 
 class BodyDecoder {
  public:
-  static constexpr std::size_t max_size_digits = 16;  ///< Zeros count: a size line that never ends is no size.
+  static constexpr std::size_t max_size_digits = 16;  ///< Zeros count too, because a size line that never ends is no
+                                                      ///< size.
   static constexpr std::size_t max_extension = 256;
   static constexpr std::size_t max_trailers = 16 * 1024;
 
-  BodyDecoder() = default;  ///< A message without a body.
+  BodyDecoder() = default;  ///< Makes the decoder of a message without a body.
   BodyDecoder(Framing framing, std::uint64_t length);
 
   struct Decoded {
-    std::span<char> payload;   ///< What the piece holds of the body, moved together inside the piece.
-    std::size_t consumed = 0;  ///< Bytes of the piece that belong to this message; fewer only if finished or failed.
+    std::span<char> payload;   ///< It is what the piece holds of the body, moved together inside the piece.
+    std::size_t consumed = 0;  ///< So many bytes of the piece belong to this message; fewer than all only if finished
+                               ///< or failed.
   };
 
   /// Decodes a piece in place; `piece` is overwritten where chunks are moved together.
   Decoded decode(std::span<char> piece);
 
-  bool finished() const { return state_ == State::finished; }  ///< The framing is whole (never, until the close).
-  bool failed() const { return state_ == State::failed; }      ///< The framing is broken: the connection is of no use.
+  bool finished() const { return state_ == State::finished; }  ///< The framing is whole (never true until the close).
+  bool failed() const {
+    return state_ == State::failed;
+  }  ///< The framing is broken, so the connection is of no
+     ///< use.
   bool ends_with_close() const { return state_ == State::until_close; }
 
  private:
   enum class State : std::uint8_t {
     length,
     until_close,
-    size_first,  // the first digit of a chunk's size
-    size,        // further digits
-    extension,   // up to the CR
+    size_first,  // It expects the first digit of a chunk's size.
+    size,        // It expects further digits.
+    extension,   // It reads up to the CR.
     size_lf,
     chunk,
     chunk_cr,
@@ -54,8 +59,8 @@ class BodyDecoder {
   void framing_byte(char c);
 
   State state_ = State::finished;
-  std::uint64_t left_ = 0;  ///< Of the body (length) or of the chunk.
-  std::size_t line_ = 0;    ///< Digits of the size, bytes of the extension, or of all trailers.
+  std::uint64_t left_ = 0;  ///< It counts what is left of the body (length) or of the chunk.
+  std::size_t line_ = 0;    ///< It counts digits of the size, bytes of the extension, or bytes of all trailers.
 };
 
 }  // namespace weir::proxy::http

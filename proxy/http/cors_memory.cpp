@@ -10,7 +10,7 @@ constexpr std::string_view allow_origin = "Access-Control-Allow-Origin";
 constexpr std::array<std::string_view, 3> noted_fields{allow_origin, "Access-Control-Allow-Credentials",
                                                        "Access-Control-Expose-Headers"};
 
-/// The gate lets no control character through but a tab; a line of weir's own head gets none at all.
+/// The gate lets only a tab through of all control characters. A line of weir's own head must not have that either.
 bool is_harmless(std::string_view text) {
   return std::none_of(text.begin(), text.end(), [](char c) {
     const auto byte = static_cast<unsigned char>(c);
@@ -31,37 +31,38 @@ void CorsMemory::note(std::string_view origin, const ResponseHead& answer) {
     forget("*");
     return;
   }
-  Given given;
-  given.origin = allowed == "*" ? "*" : origin;
+  OriginFields noted;
+  noted.origin = allowed == "*" ? "*" : origin;
   for (const auto name : noted_fields) {
     const auto value = answer[name];
     if (!is_harmless(value)) return;
-    if (!value.empty()) given.fields.append(name).append(": ").append(value).append("\r\n");
+    if (!value.empty()) noted.fields.append(name).append(": ").append(value).append("\r\n");
   }
-  if (allowed != "*") given.fields += "Vary: Origin\r\n";
-  if (given.origin.size() + given.fields.size() > longest) return;
+  if (allowed != "*") noted.fields += "Vary: Origin\r\n";
+  if (noted.origin.size() + noted.fields.size() > longest) return;
 
   const std::lock_guard lock(mutex_);
-  forget(given.origin);
-  given_.push_back(std::move(given));
-  const bool any = std::any_of(given_.begin(), given_.end(), [](const Given& one) { return one.origin == "*"; });
-  if (given_.size() > most_origins + (any ? 1 : 0)) {
-    const auto oldest = std::find_if(given_.begin(), given_.end(), [](const Given& one) { return one.origin != "*"; });
-    given_.erase(oldest);
+  forget(noted.origin);
+  noted_.push_back(std::move(noted));
+  const bool any = std::any_of(noted_.begin(), noted_.end(), [](const OriginFields& one) { return one.origin == "*"; });
+  if (noted_.size() > most_origins + (any ? 1 : 0)) {
+    const auto oldest =
+        std::find_if(noted_.begin(), noted_.end(), [](const OriginFields& one) { return one.origin != "*"; });
+    noted_.erase(oldest);
   }
 }
 
 std::string CorsMemory::fields_for(std::string_view origin) const {
   if (origin.empty()) return {};
   const std::lock_guard lock(mutex_);
-  const Given* found = nullptr;
-  for (const auto& one : given_)
+  const OriginFields* found = nullptr;
+  for (const auto& one : noted_)
     if (one.origin == origin || (one.origin == "*" && found == nullptr)) found = &one;
   return found == nullptr ? std::string() : found->fields;
 }
 
 void CorsMemory::forget(std::string_view origin) {
-  std::erase_if(given_, [&](const Given& one) { return one.origin == origin; });
+  std::erase_if(noted_, [&](const OriginFields& one) { return one.origin == origin; });
 }
 
 }  // namespace weir::proxy::http

@@ -1,8 +1,8 @@
-// What replicas let a browser's page do (CORS), so that weir's own answers reach the page as theirs do.
+// Remembers what replicas let a browser's page do (CORS), so that weir's own answers reach the page as theirs do.
 //
-// Noted from the answers that replicas gave to requests with an Origin, given to weir's own answers to the same Origin.
-// Of 64 origins and what was said of any ("*"); the one noted longest ago goes. Any thread; requests without an Origin
-// do not come here.
+// It notes what replicas answer to requests with an Origin, and gives it to weir's own answers to the same Origin. It
+// keeps 64 origins, "*" among them, and drops the one noted longest ago. Any thread may use it. Requests without an
+// Origin do not come here.
 #pragma once
 
 #include <cstddef>
@@ -18,22 +18,23 @@ namespace weir::proxy::http {
 class CorsMemory {
  public:
   static constexpr std::size_t most_origins = 64;
-  static constexpr std::size_t longest = 512;  ///< Of an origin and the fields given to it.
+  static constexpr std::size_t longest = 512;  ///< An origin and the fields given to it may be so long.
 
-  /// A replica's answer to a request of this origin. A success that gives it nothing takes back what was given.
+  /// Notes a replica's answer to a request of this origin. A success without the fields takes back what was given
+  /// before.
   void note(std::string_view origin, const ResponseHead& answer);
-  /// The fields for weir's own answer to this origin, each with its CRLF; "" where no replica has given any.
+  /// Returns the fields for weir's own answer to this origin, each with its CRLF; "" if no replica has given any.
   std::string fields_for(std::string_view origin) const;
 
  private:
-  struct Given {
-    std::string origin;  ///< "*" = any.
+  struct OriginFields {
+    std::string origin;  ///< It may be "*", which means any.
     std::string fields;
   };
   void forget(std::string_view origin);
 
   mutable std::mutex mutex_;
-  std::deque<Given> given_;  ///< Noted longest ago first.
+  std::deque<OriginFields> noted_;  ///< The one noted longest ago comes first.
 };
 
 }  // namespace weir::proxy::http

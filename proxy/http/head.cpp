@@ -7,7 +7,7 @@
 namespace weir::proxy::http {
 namespace {
 
-/// A set of characters that is asked for each byte of a head.
+/// A set of characters. Each byte of a head is looked up in one.
 class Characters {
  public:
   constexpr explicit Characters(std::string_view others) {
@@ -42,7 +42,7 @@ std::string_view trim(std::string_view s) {
   return s;
 }
 
-/// Digits alone, no sign, no leading zeros, no overflow.
+/// Parses digits alone, without sign, leading zeros or overflow.
 std::optional<std::uint64_t> parse_length(std::string_view s) {
   if (s.empty() || (s.size() > 1 && s.front() == '0')) return std::nullopt;
   std::uint64_t value = 0;
@@ -51,7 +51,8 @@ std::optional<std::uint64_t> parse_length(std::string_view s) {
   return value;
 }
 
-/// Any option of any Connection field. What is no token is passed over: it must not hide what stands behind it.
+/// Visits every option of every Connection field. Anything that is no token is skipped, so that it does not hide what
+/// follows it.
 template <class Predicate>
 bool any_connection_option(const std::vector<HeaderField>& fields, Predicate holds) {
   for (const auto& field : fields) {
@@ -101,7 +102,7 @@ HeadResult<std::vector<HeaderField>> parse_fields(std::string_view rest) {
   return fields;
 }
 
-/// What Content-Length and Transfer-Encoding say together. Framing::none where neither is there.
+/// What Content-Length and Transfer-Encoding say together. It is Framing::none if neither is there.
 struct DeclaredFraming {
   Framing framing = Framing::none;
   std::uint64_t length = 0;
@@ -139,11 +140,12 @@ bool wants_keep_alive(const std::vector<HeaderField>& fields, bool http_1_1) {
   return http_1_1 || connection_names(fields, "keep-alive");
 }
 
-constexpr std::array<std::string_view, 8> always_hop_by_hop{
-    "connection", "keep-alive", "proxy-connection",    "transfer-encoding",
-    "te",         "trailer",    "proxy-authorization", "proxy-authenticate"};
+constexpr std::array<std::string_view, 9> always_hop_by_hop{
+    "connection",          "keep-alive",         "proxy-connection", "transfer-encoding", "te", "trailer",
+    "proxy-authorization", "proxy-authenticate", "upgrade"};
 
-/// Fields that Connection must not name: dropping them would change whose message it is, what it says or where it ends.
+/// Connection must not name these fields: dropping them would change whose message it is, what it says or where it
+/// ends.
 constexpr std::array<std::string_view, 5> protected_fields{"host", "transfer-encoding", "authorization", "cookie",
                                                            "x-api-key"};
 
@@ -156,7 +158,8 @@ bool drops_protected_field(const std::vector<HeaderField>& fields) {
   });
 }
 
-/// uri-host [":" port] of RFC 9110, 7.2, without what only a reg-name of RFC 3986 may have and no name has.
+/// True for uri-host [":" port] of RFC 9110, 7.2, without the characters that a reg-name of RFC 3986 may have but no
+/// real name has.
 bool valid_host(std::string_view host) {
   const auto only = [](std::string_view s, std::string_view characters) {
     return !s.empty() && s.find_first_not_of(characters) == std::string_view::npos;
@@ -181,8 +184,8 @@ std::string_view field_of(const std::vector<HeaderField>& fields, std::string_vi
   return {};
 }
 
-/// Origin-form, or absolute-form with http and the authority of Host (HTTP/1.0 may have none). Leaves the origin-form
-/// in `target`.
+/// Takes origin-form, or absolute-form with http and the authority of Host (HTTP/1.0 may have none). Leaves the
+/// origin-form in `target`.
 std::optional<HeadError> settle_target(RequestHead& head) {
   const auto printable = [](char c) { return c >= 0x21 && c <= 0x7e; };
   if (head.target.empty() || !std::all_of(head.target.begin(), head.target.end(), printable))
@@ -326,8 +329,7 @@ HeadResult<ResponseHead> parse_response_head(std::string_view bytes, bool to_hea
 
 bool is_hop_by_hop(std::string_view name, const std::vector<HeaderField>& fields) {
   const auto same = [&](std::string_view other) { return same_token(name, other); };
-  return std::any_of(always_hop_by_hop.begin(), always_hop_by_hop.end(), same) || same("upgrade") ||
-         connection_names(fields, name);
+  return std::any_of(always_hop_by_hop.begin(), always_hop_by_hop.end(), same) || connection_names(fields, name);
 }
 
 }  // namespace weir::proxy::http

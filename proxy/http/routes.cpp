@@ -9,14 +9,14 @@
 namespace weir::proxy::http {
 namespace {
 
-/// Besides those of the APIs that are read.
+/// These come besides those of the APIs that are read.
 constexpr std::array<std::string_view, 16> other_inference_paths{
     "/v1/embeddings", "/embeddings",     "/embed",          "/v1/rerank",
     "/v2/rerank",     "/rerank",         "/v1/reranking",   "/v1/score",
     "/score",         "/tokenize",       "/v1/tokenize",    "/detokenize",
     "/infill",        "/v1/moderations", "/apply-template", "/v1/messages/count_tokens"};
 
-/// Under these every path is one: transcriptions, speech, generations, edits.
+/// Every path below these is an inference route: transcriptions, speech, generations, edits.
 constexpr std::array<std::string_view, 2> inference_folders{"/v1/audio/", "/v1/images/"};
 
 constexpr std::string_view models_path = "/v1/models";
@@ -26,7 +26,7 @@ bool contains(const List& list, std::string_view what) {
   return std::find(list.begin(), list.end(), what) != list.end();
 }
 
-/// Segments of letters, digits, `-` and `_`: nothing that a replica could read as the way out of the folder.
+/// True for segments of letters, digits, `-` and `_`: no replica could read them as a way out of the folder.
 bool is_plain(std::string_view rest) {
   char last = '/';
   for (const char c : rest) {
@@ -44,7 +44,7 @@ bool in_inference_folder(std::string_view path) {
   });
 }
 
-/// TGI takes requests at "/"; what other engines show there to a browser is no inference.
+/// TGI takes requests at "/". What other engines show a browser there is no inference.
 bool known_inference(std::string_view method, std::string_view path) {
   if (path == "/") return method == "POST" || method == "OPTIONS";
   return metrics::wire::api_of("POST", path) != metrics::Api::other || contains(other_inference_paths, path) ||
@@ -62,7 +62,7 @@ Route own_route(std::string_view path) {
 Route route_of(std::string_view method, std::string_view path, const std::vector<std::string>& paths) {
   if (const auto own = own_route(path); own != Route::unknown) {
     if (method == "GET" || method == "HEAD") return own;
-    // A browser asks before it sends a credential; only the replicas know whom they let in.
+    // A browser asks before it sends a credential, and only the replicas know whom they admit.
     if (method == "OPTIONS" && path.find("..") == std::string_view::npos) return Route::open;
   }
   const bool known = known_inference(method, path);

@@ -1,7 +1,7 @@
-// Reads that know when their bytes arrived: the kernel's receive stamp, turned into monotonic time.
+// Reads bytes together with the time they arrived: the kernel's receive stamp, converted to monotonic time.
 //
-// SO_TIMESTAMPNS stamps with the wall clock. Both clocks are read with each stamp (20 ns), so that a step of
-// the wall clock is followed at once; a stamp from the future or older than 10 s is not believed.
+// SO_TIMESTAMPNS stamps with the wall clock. Both clocks are read with each stamp (20 ns), so that a step of the wall
+// clock is followed at once. A stamp from the future or older than 10 s is not believed.
 #pragma once
 
 #include <sys/types.h>
@@ -24,17 +24,17 @@ class ArrivalClock {
   void enable(int fd) const;
 
   struct Read {
-    ssize_t size = 0;  ///< As recv: 0 at the end, -1 with errno.
+    ssize_t size = 0;  ///< It is as for recv: 0 at the end, -1 with errno.
     metrics::Moment at;
   };
-  /// One non-blocking read.
+  /// Makes one non-blocking read.
   Read read(int fd, std::span<char> buffer) const;
 
  private:
   config::ReadClock source_;
 };
 
-/// Monotonic time of a wall-clock stamp, given both clocks now; `now` where the stamp cannot be believed.
+/// Returns the monotonic time of a wall-clock stamp, given both clocks now; `now` if the stamp cannot be believed.
 metrics::Moment monotonic_of(std::chrono::nanoseconds stamp, std::chrono::nanoseconds wall_now, metrics::Moment now);
 
 }  // namespace weir::proxy::net

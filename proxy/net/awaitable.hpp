@@ -1,4 +1,4 @@
-// The coroutine type of everything that runs on an io_context.
+// Every coroutine that runs on an io_context has this type.
 #pragma once
 
 #include <boost/asio/awaitable.hpp>

@@ -1,5 +1,5 @@
-// One connected byte stream, or one that is being connected: what session, relay and replica client read and write
-// through. Only net/ knows what is behind it. Nothing blocks; one thread, the loop's.
+// One connected byte stream, or one that is being connected. Session, relay and replica client read and write through
+// it; only net/ knows what is behind it. Nothing blocks. Only the loop's thread uses it.
 #pragma once
 
 #include <sys/types.h>
@@ -16,40 +16,41 @@ namespace weir::proxy::net {
 
 class Channel {
  public:
-  /// What one handler reads or writes at most before others get their turn.
+  /// One handler reads or writes at most so much before others get their turn.
   static constexpr std::size_t bytes_in_a_row = 64 * 1024;
 
   struct Read {
-    ssize_t size = 0;  ///< As recv: 0 at the end, -1 with errno.
+    ssize_t size = 0;  ///< It is as for recv: 0 at the end, -1 with errno.
     metrics::Moment at{};
   };
 
   virtual ~Channel() = default;
 
-  /// One read. A read that does not fill `into` has emptied the channel.
+  /// Makes one read. A read that does not fill `into` has emptied the channel.
   virtual Read read(std::span<char> into) = 0;
-  /// One gathering write of at most `bytes_in_a_row`, from `offset` in the first piece on. Returns as send does.
+  /// Makes one gathering write of at most `bytes_in_a_row`, from `offset` in the first piece on. Returns as send does.
   virtual ssize_t write(std::span<const std::string_view> pieces, std::size_t offset) = 0;
 
-  /// Who is told of what can be done, by epoll's events; nobody after detach().
+  /// Sets who is told of epoll's events; nobody is after detach().
   virtual void attach(Watcher& watcher, std::uint32_t tag) = 0;
   virtual void detach() = 0;
   /// Reports `events` once more, after others have had their turn.
   virtual void again(std::uint32_t events) = 0;
 
-  /// False: nothing has come since a read emptied it.
+  /// Returns false if nothing has come since a read emptied it.
   virtual bool may_read() const = 0;
-  /// The peer has closed, or the connection is broken.
+  /// True if the peer has closed, or the connection is broken.
   virtual bool hung_up() const = 0;
-  /// The peer has neither closed nor sent anything that is not read: fit to be used again.
+  /// True if the peer has neither closed nor sent anything that is not read, so that the channel is fit to be used
+  /// again.
   virtual bool is_quiet() = 0;
-  /// The error of a connection attempt that is over; 0 = connected.
+  /// Returns the error of a finished connection attempt; 0 means connected.
   virtual int connect_error() = 0;
-  /// Bytes that the peer's system has not acknowledged yet.
+  /// Returns how many bytes the peer's system has not acknowledged yet.
   virtual int unacknowledged() const = 0;
-  /// No more is written: the peer reads the end.
+  /// Ends writing: the peer reads the end.
   virtual void end_writing() = 0;
-  /// Closing takes back what is not sent, and tells the peer by a reset.
+  /// Makes closing take back what is not sent, and tell the peer by a reset.
   virtual void reset_on_close() = 0;
 };
 

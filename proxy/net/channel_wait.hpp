@@ -1,4 +1,4 @@
-// Lets a coroutine wait for a channel. One wait at a time; one thread, the loop's.
+// Lets a coroutine wait for a channel. There is one wait at a time, on the loop's thread.
 #pragma once
 
 #include <boost/asio/async_result.hpp>
@@ -26,7 +26,7 @@ class ChannelWait final : Watcher {
         },
         token);
   }
-  /// Ends the wait under way, if there is one.
+  /// Cancels the current wait, if there is one.
   void cancel() {
     if (completion_) completion_.tell_now();
   }

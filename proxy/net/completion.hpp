@@ -1,7 +1,7 @@
-// The handler of one asynchronous operation of weir's own, kept until there is something to tell.
+// Keeps the handler of one asynchronous operation of weir's own until there is something to tell it.
 //
-// It stands in for boost::asio::any_completion_handler. That of Boost 1.81 corrupted the heap here: moved out of by
-// std::exchange, it was wrapped in another of its kind.
+// It replaces boost::asio::any_completion_handler. That of Boost 1.81 corrupted the heap here: when std::exchange moved
+// out of it, it was wrapped in another of its kind.
 #pragma once
 
 #include <boost/asio/associated_executor.hpp>
@@ -20,12 +20,12 @@ class Completion {
   }
   explicit operator bool() const { return kept_ != nullptr; }
 
-  /// Tells it here and now, within the call; it may end the operation's object.
+  /// Tells the handler within this call, which may end the operation's object.
   void tell_now(News... news) {
     const auto kept = std::exchange(kept_, nullptr);
     kept->tell_now(news...);
   }
-  /// Tells it from its executor, after this handler.
+  /// Tells the handler from its executor, after the current handler.
   void tell(News... news) {
     const auto kept = std::exchange(kept_, nullptr);
     kept->tell(news...);

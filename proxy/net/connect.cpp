@@ -28,7 +28,7 @@ std::string connect_error_text(int error) {
   return error == name_unknown ? "its host name could not be resolved" : std::generic_category().message(error);
 }
 
-bool is_own_want(int error) {
+bool is_local_shortage(int error) {
   return error == EMFILE || error == ENFILE || error == EADDRNOTAVAIL || error == ENOBUFS || error == ENOMEM;
 }
 

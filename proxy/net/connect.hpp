@@ -1,4 +1,4 @@
-// Connections opened without blocking, and what their failures mean.
+// Opens connections without blocking, and says what their failures mean.
 #pragma once
 
 #include <boost/asio/ip/tcp.hpp>
@@ -8,17 +8,17 @@
 
 namespace weir::proxy::net {
 
-/// Begins to connect; the socket turns writable when that is over. Empty where the system refuses at once: errno says
-/// why.
+/// Begins to connect; the socket turns writable when that has ended. Returns an empty one if the system refuses at
+/// once: errno says why.
 UniqueFd begin_connect(const boost::asio::ip::tcp::endpoint& endpoint);
-/// In place of an errno: the replica's host name has not been resolved yet.
+/// It stands in place of an errno: the replica's host name has not been resolved yet.
 inline constexpr int name_unknown = -1;
-/// "Connection refused", as a part of a sentence.
+/// Returns a text such as "Connection refused", as a part of a sentence.
 std::string connect_error_text(int error);
-/// The connection failed for want of something of weir's own (descriptors, local addresses, memory), not by the
-/// replica's doing.
-bool is_own_want(int error);
-/// The error of a connection attempt that is over; 0 = connected.
+/// True if the connection failed because weir itself lacked something (descriptors, local addresses, memory), not
+/// through the replica.
+bool is_local_shortage(int error);
+/// Returns the error of a finished connection attempt; 0 means connected.
 int connect_error(int fd);
 
 }  // namespace weir::proxy::net

@@ -3,7 +3,8 @@
 namespace weir::proxy::net {
 
 void Deadlines::tick(metrics::Moment now) {
-  // What is due moves through a list of its own: whoever goes while another's deadline is handled unlinks itself.
+  // Deadlines that are due move through a list of their own. An object that goes while another's deadline is handled
+  // unlinks itself.
   List due;
   for (auto at = list_.begin(); at != list_.end();) {
     auto& timed = *at++;
@@ -16,7 +17,7 @@ void Deadlines::tick(metrics::Moment now) {
     auto& timed = due.front();
     timed.unlink();
     list_.push_back(timed);
-    if (timed.deadline() <= now) timed.deadline_passed(now);  // another's handler may have put it off
+    if (timed.deadline() <= now) timed.deadline_passed(now);  // Another's handler may have put it off.
   }
 }
 

@@ -1,6 +1,6 @@
-// Deadlines without timers: a time point that is moved by writing it, looked at by the loop's tick.
+// Deadlines without timers: a time point that is moved by writing it, and that the loop's tick looks at.
 //
-// A deadline is noticed at most one tick (100 ms) late. One thread, the loop's.
+// A deadline is noticed at most one tick (100 ms) late. Only the loop's thread uses it.
 #pragma once
 
 #include <boost/intrusive/list.hpp>
@@ -10,11 +10,11 @@
 
 namespace weir::proxy::net {
 
-/// Something with a deadline. In a list from attach() until it goes.
+/// An object with a deadline. It is in a list from attach() until it goes.
 class Timed : public boost::intrusive::list_base_hook<boost::intrusive::link_mode<boost::intrusive::auto_unlink>> {
  public:
-  virtual metrics::Moment deadline() const = 0;  ///< Moment::max() = none.
-  /// May destroy itself and others.
+  virtual metrics::Moment deadline() const = 0;  ///< Moment::max() means none.
+  /// Handles the deadline. It may destroy itself and others.
   virtual void deadline_passed(metrics::Moment now) = 0;
 
  protected:

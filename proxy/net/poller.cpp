@@ -26,7 +26,7 @@ int make_set() {
 Poller::Poller() : set_(make_set()) {}
 
 void Poller::start(boost::asio::io_context& context) {
-  // Asio closes what it is given: it gets a second descriptor of the same set.
+  // Asio closes the descriptor it is given, so it gets a second one of the same set.
   waiter_.emplace(context.get_executor(), ::fcntl(set_.get(), F_DUPFD_CLOEXEC, 0));
   wait();
 }
@@ -47,8 +47,8 @@ Poller::Slot* Poller::live(const epoll_event& event) {
 
 void Poller::drain() {
   std::array<epoll_event, 64> events;
-  // A full batch goes back to Asio in between, so that timers and posts wait for half a millisecond of tokens at most;
-  // the wait reports the rest.
+  // After a full batch Asio gets its turn, so that timers and posts wait for at most half a millisecond of tokens. The
+  // wait reports the rest.
   const int count = ::epoll_wait(set_.get(), events.data(), static_cast<int>(events.size()), 0);
   for (int i = 0; i < count; ++i) {
     const auto at = [&](int n) -> const epoll_event& { return events[static_cast<std::size_t>(n)]; };

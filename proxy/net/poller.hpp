@@ -1,8 +1,10 @@
-// The inner set: one epoll a loop for the sockets of clients and replicas, waited on by Asio as a single descriptor.
+// The inner set: each loop has one epoll for the sockets of clients and replicas, and Asio waits on it as on a single
+// descriptor.
 //
-// Edge-triggered, and a socket is registered once for its life: a whole batch of tokens costs one epoll_wait, and
-// neither a token nor a request costs an epoll_ctl (docs/benchmarks.md has what that saves). What was reported stays
-// noted until it is used up, so a socket that nobody watches for a while loses nothing. One thread, the loop's.
+// It is edge-triggered, and a socket is registered once for its life. So a whole batch of tokens costs one epoll_wait,
+// and neither a token nor a request costs an epoll_ctl (docs/benchmarks.md has what that saves). What was reported
+// stays noted until it is used up, so a socket that nobody watches for a while loses nothing. Only the loop's thread
+// uses it.
 #pragma once
 
 #include <sys/epoll.h>
@@ -17,15 +19,15 @@
 
 namespace weir::proxy::net {
 
-/// Told when a descriptor of its is ready.
+/// A watcher is told when one of its descriptors is ready.
 class Watcher {
  public:
-  /// `tag` is the one given to attach(); `events` are epoll's.
+  /// Says what is ready. `tag` is the one given to attach(); `events` are epoll's.
   virtual void ready(std::uint32_t tag, std::uint32_t events) = 0;
 
-  /// Its turn comes after `ahead` others, from `farthest_ahead` down to 1, and then ready() follows: what that will
-  /// touch may be asked into the cache. With hundreds of streams a token finds all that is its stream's evicted. Must
-  /// not change anything.
+  /// Says that its turn comes after `ahead` others, from `farthest_ahead` down to 1; ready() follows. It may prefetch
+  /// what ready() will touch, because with hundreds of streams a stream's data is out of the cache when its token
+  /// comes. It must not change anything.
   static constexpr int farthest_ahead = 3;
   virtual void approach(std::uint32_t tag, int ahead) const = 0;
 
@@ -35,10 +37,10 @@ class Watcher {
 
 class Poller {
  public:
-  /// Throws boost::system::system_error where the system has no more descriptors.
+  /// Throws boost::system::system_error if the system has no more descriptors.
   Poller();
-  /// Watchers are told from now on, in handlers of this context, until stop() or its end. A poller outlives its
-  /// context: what the context destroys with its pending handlers may hold registrations.
+  /// Tells watchers from now on, in handlers of this context, until stop() or its end. A poller outlives its context,
+  /// because what the context destroys with its pending handlers may hold registrations.
   void start(boost::asio::io_context& context);
   void stop() { waiter_.reset(); }
 
@@ -50,12 +52,12 @@ class Poller {
     Registration(const Registration&) = delete;
     Registration& operator=(const Registration&) = delete;
 
-    /// Who is told from now on; nobody after detach(). A watcher detaches before it goes.
+    /// Sets who is told from now on; nobody is after detach(). A watcher detaches before it goes.
     void attach(Watcher& watcher, std::uint32_t tag);
     void detach();
     /// Reports `events` once more, after others have had their turn.
     void again(std::uint32_t events);
-    /// Of epoll's events, what was reported and not used up since.
+    /// Returns those of epoll's events that were reported and not used up since.
     std::uint32_t noted() const;
     void use_up(std::uint32_t events);
 
@@ -72,7 +74,7 @@ class Poller {
     std::uint32_t generation = 0;
     std::uint32_t noted = 0;
   };
-  /// The slot of an event, or nothing if its registration has ended.
+  /// Returns the slot of an event, or nothing if its registration has ended.
   Slot* live(const epoll_event& event);
   std::uint32_t take_slot(int fd);
   void wait();
@@ -83,7 +85,7 @@ class Poller {
   std::optional<boost::asio::posix::basic_stream_descriptor<boost::asio::io_context::executor_type>> waiter_;
   std::vector<Slot> slots_;
   std::vector<std::uint32_t> free_;
-  std::vector<epoll_event> again_;  ///< To be reported once more.
+  std::vector<epoll_event> again_;  ///< They are to be reported once more.
 };
 
 }  // namespace weir::proxy::net

@@ -55,7 +55,7 @@ bool SocketChannel::hung_up() const { return (registration_.noted() & hang_up) !
 
 bool SocketChannel::is_quiet() {
   if (!may_read()) return true;
-  // Noted is also what a read took along before it was reported.
+  // The noted events include bytes that a read took along before they were reported.
   char byte = 0;
   if (::recv(socket_.get(), &byte, 1, MSG_PEEK | MSG_DONTWAIT) >= 0 || errno != EAGAIN) return false;
   registration_.use_up(EPOLLIN);

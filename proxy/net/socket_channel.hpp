@@ -1,5 +1,5 @@
-// A plain TCP socket as a channel: registered with the loop's poller once for its life, its arrivals stamped by the
-// kernel where the clock asks for that.
+// A plain TCP socket as a channel. It is registered with the loop's poller once for its life, and the kernel stamps its
+// arrivals if the clock asks for that.
 #pragma once
 
 #include <boost/asio/ip/tcp.hpp>
@@ -31,14 +31,14 @@ class SocketChannel final : public Channel {
  private:
   const ArrivalClock& clock_;
   UniqueFd socket_;
-  Poller::Registration registration_;  ///< Ends before the socket is closed.
+  Poller::Registration registration_;  ///< It ends before the socket is closed.
 };
 
-/// Opens channels to replicas. Replaced where a test plays the replica.
+/// Opens channels to replicas. A test that plays the replica replaces it.
 class Connector {
  public:
   virtual ~Connector() = default;
-  /// A channel that has begun to connect. Null where the system refuses at once: errno says why.
+  /// Returns a channel that has begun to connect. Returns null if the system refuses at once: errno says why.
   virtual std::unique_ptr<Channel> connect(const boost::asio::ip::tcp::endpoint& endpoint) = 0;
 };
 

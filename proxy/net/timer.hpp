@@ -1,4 +1,4 @@
-// The timer of everything that waits on an io_context: it takes the context's executor without a type-erased one.
+// Everything that waits on an io_context uses this timer: it takes the context's executor without a type-erased one.
 #pragma once
 
 #include <boost/asio/basic_waitable_timer.hpp>

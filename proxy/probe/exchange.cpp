@@ -30,11 +30,11 @@ std::string seconds_of(Clock::duration time) {
   return text;
 }
 
-fleet::Asked failed(const char* what, int error) {
-  return {fleet::AskingEnd::failed, std::string(what) + ": " + std::strerror(error)};
+fleet::QuestionResult failed(const char* what, int error) {
+  return {fleet::QuestionEnd::failed, std::string(what) + ": " + std::strerror(error)};
 }
 
-/// False once the deadline has passed.
+/// Returns false once the deadline has passed.
 bool ready(int fd, short events, Clock::time_point deadline) {
   for (;;) {
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now());
@@ -49,7 +49,7 @@ bool ready(int fd, short events, Clock::time_point deadline) {
 
 std::variant<tcp::endpoint, std::string> address_of(const config::ReplicaUrl& url, Clock::duration limit) {
   using Found = std::pair<boost::system::error_code, tcp::resolver::results_type>;
-  // A thread of its own, which outlives this call where the system's resolver does not come back in time.
+  // It runs on a thread of its own, which outlives this call if the system's resolver does not come back in time.
   std::packaged_task<Found()> look_up([host = url.host, port = std::to_string(url.port)] {
     boost::asio::io_context context{1};
     Found found;
@@ -65,24 +65,24 @@ std::variant<tcp::endpoint, std::string> address_of(const config::ReplicaUrl& ur
   return found.begin()->endpoint();
 }
 
-fleet::Asked exchange_with(const tcp::endpoint& endpoint, const config::ReplicaUrl& url,
-                           const fleet::Question& question, const ProbeLimits& limits, config::ReadClock clock,
-                           fleet::AnswerReader& reader) {
+fleet::QuestionResult exchange_with(const tcp::endpoint& endpoint, const config::ReplicaUrl& url,
+                                    const fleet::Question& question, const ProbeLimits& limits, config::ReadClock clock,
+                                    fleet::AnswerReader& reader) {
   const auto socket = net::begin_connect(endpoint);
   if (!socket) return failed("cannot connect", errno);
   if (!ready(socket.get(), POLLOUT, Clock::now() + limits.connect))
-    return {fleet::AskingEnd::timed_out, "cannot connect within " + seconds_of(limits.connect)};
+    return {fleet::QuestionEnd::timed_out, "cannot connect within " + seconds_of(limits.connect)};
   if (const int error = net::connect_error(socket.get())) return failed("cannot connect", error);
 
   const net::ArrivalClock arrivals(clock);
   arrivals.enable(socket.get());
   const auto deadline = Clock::now() + limits.answer;
-  const fleet::Asked too_late{fleet::AskingEnd::timed_out, "no answer within " + seconds_of(limits.answer)};
+  const fleet::QuestionResult too_late{fleet::QuestionEnd::timed_out, "no answer within " + seconds_of(limits.answer)};
   const auto bytes = fleet::bytes_of(url, question);
   std::optional<Clock::time_point> sent;
   for (std::string_view left = bytes; !left.empty();) {
     if (!ready(socket.get(), POLLOUT, deadline)) return too_late;
-    // Before the call: over loopback an answer can be stamped before it returns.
+    // The clock is read before the call, because over loopback an answer can be stamped before it returns.
     const auto now = Clock::now();
     const auto n = ::send(socket.get(), left.data(), left.size(), MSG_NOSIGNAL);
     if (n < 0 && errno != EAGAIN && errno != EINTR) return failed("cannot send", errno);

@@ -1,7 +1,8 @@
-// One request to a replica and its answer, on a connection of its own, blocking, each step within a time limit.
+// Sends one request to a replica and reads its answer, on a connection of its own. It blocks, and each step has a time
+// limit.
 //
-// For the probe only; not the data path. Yet moments come from the same clock as there, so that what is measured is
-// what weir would measure.
+// Only the probe uses it; it is not on the data path. Its moments come from the same clock as there, so that the probe
+// measures what weir would measure.
 #pragma once
 
 #include <boost/asio/ip/tcp.hpp>
@@ -16,16 +17,16 @@ namespace weir::proxy::probe {
 
 struct ProbeLimits {
   std::chrono::steady_clock::duration connect;
-  std::chrono::steady_clock::duration answer;  ///< From the connection to the end of the answer.
+  std::chrono::steady_clock::duration answer;  ///< It lasts from the connection to the end of the answer.
 };
 
-/// The first address of a host, or a sentence why there is none. A look-up that takes longer than `limit` is left
-/// behind.
+/// Returns the first address of a host, or a sentence that says why there is none. It abandons a look-up that takes
+/// longer than `limit`.
 std::variant<boost::asio::ip::tcp::endpoint, std::string> address_of(const config::ReplicaUrl& url,
                                                                      std::chrono::steady_clock::duration limit);
 
-fleet::Asked exchange_with(const boost::asio::ip::tcp::endpoint& endpoint, const config::ReplicaUrl& url,
-                           const fleet::Question& question, const ProbeLimits& limits, config::ReadClock clock,
-                           fleet::AnswerReader& reader);
+fleet::QuestionResult exchange_with(const boost::asio::ip::tcp::endpoint& endpoint, const config::ReplicaUrl& url,
+                                    const fleet::Question& question, const ProbeLimits& limits, config::ReadClock clock,
+                                    fleet::AnswerReader& reader);
 
 }  // namespace weir::proxy::probe

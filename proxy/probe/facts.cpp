@@ -23,7 +23,7 @@ json::object object_of(std::string_view text) {
   return std::move(document.get_object());
 }
 
-/// The object on a page; empty where it was not answered with one.
+/// Returns the object on a page; empty if the answer was none.
 json::object object_of(const PageAnswer& page) { return page.status == 200 ? object_of(page.body) : json::object(); }
 
 std::string text_of(const json::object& object, std::string_view key) {
@@ -76,8 +76,8 @@ Engine engine_of_series(std::string_view name) {
   return Engine::unknown;
 }
 
-/// vLLM says the size in tokens itself in newer releases. Blocks times block size is only right where all layers
-/// share one kind of cache, which is what older ones have.
+/// Newer releases of vLLM report the size in tokens. In older ones it is blocks times block size, which is right
+/// because all layers share one kind of cache there.
 std::optional<std::uint64_t> kv_tokens_of(const metrics::series::Sample& cache_config) {
   if (const auto tokens = count_of(cache_config.label("kv_cache_size_tokens"))) return tokens;
   const auto blocks = count_of(cache_config.label("num_gpu_blocks")), size = count_of(cache_config.label("block_size"));
@@ -88,7 +88,7 @@ std::optional<std::uint64_t> kv_tokens_of(const metrics::series::Sample& cache_c
 MetricsFacts facts_of_metrics(const PageAnswer& page) {
   MetricsFacts facts;
   if (page.status != 200) return facts;
-  std::map<std::string, std::uint64_t> kv_of_engines;  // data parallel engines behind one port add up
+  std::map<std::string, std::uint64_t> kv_of_engines;  // Data parallel engines behind one port add up.
   for (std::string_view rest = page.body; !rest.empty();) {
     const auto line = rest.substr(0, rest.find('\n'));
     rest.remove_prefix(std::min(line.size() + 1, rest.size()));
@@ -111,7 +111,7 @@ MetricsFacts facts_of_metrics(const PageAnswer& page) {
   return facts;
 }
 
-/// What a list of models says: OpenAI's shape, which all engines answer, with members of their own.
+/// What a list of models says. All engines answer in OpenAI's shape, with members of their own.
 struct ModelList {
   std::vector<std::string> ids;
   std::string owner;
@@ -143,7 +143,7 @@ Engine engine_of_owner(std::string_view owner) {
   return Engine::unknown;
 }
 
-/// llama.cpp, /props: n_ctx is of one slot. What all slots hold together it does not say (they may share it).
+/// llama.cpp's /props gives n_ctx of one slot. It does not say what all slots hold together (they may share it).
 bool read_llama_cpp(const json::object& props, ReplicaFacts& facts) {
   const auto* generation = member_of(props, "default_generation_settings");
   if (generation == nullptr) return false;
@@ -165,7 +165,7 @@ bool read_tgi(const json::object& info, ReplicaFacts& facts) {
   return true;
 }
 
-/// SGLang: the size is that of one data parallel rank.
+/// SGLang gives the size of one data parallel rank.
 bool read_sglang(const json::object& server, const json::object& model, ReplicaFacts& facts) {
   const auto tokens = count_of(server, "max_total_num_tokens");
   if (!tokens && !(model.contains("model_path") && model.contains("is_generation"))) return false;
@@ -177,7 +177,7 @@ bool read_sglang(const json::object& server, const json::object& model, ReplicaF
   return true;
 }
 
-/// Also answered by others for compatibility, so it is asked last.
+/// Other engines also answer this for compatibility, so it is asked last.
 bool read_ollama(const json::object& version, const json::object& tags, ReplicaFacts& facts) {
   auto said = text_of(version, "version");
   if (said.empty() || !tags.contains("models")) return false;
@@ -226,7 +226,7 @@ ReplicaFacts facts_of(const Pages& pages) {
 
 std::string refusal_message(std::string_view body) {
   const auto answer = object_of(body);
-  // {"error":{"message"}} of OpenAI's shape, {"message"} of older ones, {"error":"text"} of TGI, {"detail"} of FastAPI.
+  // OpenAI's shape is {"error":{"message"}}, older ones have {"message"}, TGI {"error":"text"}, and FastAPI {"detail"}.
   std::string message;
   if (const auto* error = member_of(answer, "error")) message = text_of(*error, "message");
   for (const auto* key : {"message", "error", "detail"})

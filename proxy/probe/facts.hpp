@@ -1,8 +1,8 @@
-// What a replica says of itself on its own pages: engine, version, models, KV cache, limits.
+// Reads what a replica says of itself on its own pages: engine, version, models, KV cache, limits.
 //
-// Pure: pages in, facts out. An engine is told by the shape of what it answers, never by a name in the settings. A page
-// that is missing, or is not what it should be, leaves its facts unknown: that is no error. Nothing of a page but the
-// facts here is kept: SGLang's /server_info holds its API keys.
+// It is pure: pages go in, facts come out. The shape of the answers tells the engine, never a name in the settings. A
+// page that is missing, or is not what it should be, leaves its facts unknown; that is no error. Only the facts here
+// are kept of a page, because SGLang's /server_info holds its API keys.
 #pragma once
 
 #include <array>
@@ -19,15 +19,15 @@ std::string_view name_of(Engine engine);
 
 /// The pages that tell something, by path. None of them starts work on a replica.
 enum class Page : std::uint8_t {
-  models,           ///< OpenAI routes of every engine.
-  metrics,          ///< Prometheus text.
-  version,          ///< vLLM, Aphrodite.
-  server_info,      ///< SGLang.
-  get_server_info,  ///< The same in older releases, as is the next.
+  models,           ///< Every engine has these OpenAI routes.
+  metrics,          ///< It is Prometheus text.
+  version,          ///< vLLM and Aphrodite have it.
+  server_info,      ///< SGLang has it.
+  get_server_info,  ///< Older releases of SGLang have it, and the next.
   model_info,
   get_model_info,
-  info,   ///< TGI.
-  props,  ///< llama.cpp.
+  info,   ///< TGI has it.
+  props,  ///< llama.cpp has it.
   ollama_version,
   ollama_tags,
 };
@@ -36,7 +36,7 @@ inline constexpr std::array<std::string_view, 11> page_paths{
     "/get_model_info", "/info",    "/props",   "/api/version", "/api/tags"};
 
 struct PageAnswer {
-  unsigned status = 0;  ///< 0: no answer.
+  unsigned status = 0;  ///< It is 0 if there was no answer.
   std::string body;
 };
 
@@ -46,26 +46,27 @@ struct Pages {
   const PageAnswer& operator[](Page page) const { return answers[static_cast<std::size_t>(page)]; }
 };
 
-/// Absent is unknown.
+/// A fact that is absent is unknown.
 struct ReplicaFacts {
   Engine engine = Engine::unknown;
-  std::string version;              ///< "" = unknown.
-  std::vector<std::string> models;  ///< As clients write them; empty = unknown.
+  std::string version;              ///< "" means unknown.
+  std::vector<std::string> models;  ///< They are as clients write them; an empty list means unknown.
   std::optional<std::uint64_t> kv_tokens;
   std::optional<std::uint64_t> max_context;
-  std::optional<std::uint64_t> slots;  ///< llama.cpp: requests at a time.
+  std::optional<std::uint64_t> slots;  ///< llama.cpp takes so many requests at a time.
   std::optional<bool> prefix_caching;  ///< vLLM says whether it is on.
-  bool metrics = false;                ///< Prometheus metrics are served.
+  bool metrics = false;                ///< It serves Prometheus metrics.
   bool operator==(const ReplicaFacts&) const = default;
 };
 
 ReplicaFacts facts_of(const Pages& pages);
 
-/// Why a replica refused, from the body of its answer: the message of any engine's error shape, else "". Printable, at
-/// most 200 bytes.
+/// Returns why a replica refused, from the body of its answer: the message of any engine's error shape, else "". It is
+/// printable and at most 200 bytes long.
 std::string refusal_message(std::string_view body);
 
-/// Text of a replica for a terminal: what is not printable ASCII becomes `?`, and it is cut at `most` bytes.
+/// Returns a replica's text for a terminal: other characters than printable ASCII become `?`, and it is cut at `most`
+/// bytes.
 std::string printable(std::string_view text, std::size_t most = 128);
 
 }  // namespace weir::proxy::probe

@@ -35,7 +35,7 @@ std::vector<Place> places_of(const config::Settings& settings) {
   return places;
 }
 
-/// Reports as threads finish them, taken in order by the one that prints.
+/// Threads put their reports in here as they finish, and the printing one takes them in order.
 class Reports {
  public:
   explicit Reports(std::size_t n) : done_(n) {}
@@ -46,8 +46,7 @@ class Reports {
     changed_.notify_one();
   }
 
-  /// Waits for the report of `i`; calls `waiting` with all places that are still awaited, now and then until it is
-  /// there.
+  /// Waits for the report of `i`. Meanwhile it now and then calls `waiting` with all places that are still awaited.
   template <class Waiting>
   const ProbeReport& take(std::size_t i, const Waiting& waiting) {
     std::unique_lock lock(mutex_);
@@ -57,7 +56,7 @@ class Reports {
         if (!done_[k]) open.push_back(k);
       waiting(open);
     }
-    return *done_[i];  // written once
+    return *done_[i];  // It is written once.
   }
 
  private:
@@ -66,7 +65,7 @@ class Reports {
   std::vector<std::optional<ProbeReport>> done_;
 };
 
-/// One line on a terminal that is written again and again, and cleared before anything else is.
+/// A line on a terminal that is written again and again, and cleared before anything else is written.
 class Progress {
  public:
   explicit Progress(const std::vector<Place>& places) : places_(places), on_(::isatty(STDERR_FILENO) == 1) {}

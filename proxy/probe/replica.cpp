@@ -21,7 +21,8 @@ constexpr std::chrono::seconds page_limit{5};
 constexpr std::size_t longest_page = 4 * 1024 * 1024;
 constexpr std::size_t longest_refusal = 16 * 1024;
 
-/// Long enough to fill several blocks of a prefix cache (vLLM: 16 tokens each), so that the second request finds some.
+/// It is long enough to fill several blocks of a prefix cache (vLLM: 16 tokens each), so that the second request finds
+/// some.
 constexpr std::string_view prompt =
     "Count from one to ten. Write each number as an English word, in lower case, with a comma and a blank between two "
     "numbers and nothing before the first or behind the last of them. Do not explain what you do, do not greet, do not "
@@ -103,15 +104,15 @@ class StreamReader : public fleet::AnswerReader {
 
   unsigned status() const { return status_; }
   std::string refusal() const {
-    // Some engines repeat the key that they refuse. It goes before the text is cut.
+    // Some engines repeat the key that they refuse. It is replaced before the text is cut.
     auto body = refusal_;
     hide(api_key_, body);
     const auto message = refusal_message(body);
     return "status " + std::to_string(status_) + (message.empty() ? "" : " (" + message + ")");
   }
 
-  /// Why the answer counts as none; "" where it does count. To be called once, after the exchange.
-  std::string failure(const fleet::Asked& exchanged) {
+  /// Returns why the answer does not count; "" if it does. It is to be called once, after the exchange.
+  std::string failure(const fleet::QuestionResult& exchanged) {
     if (!meter_) return exchanged.why;
     if (status_ / 100 != 2) return refusal();
     if (!ended_) end(false, true, last_read_);
@@ -175,13 +176,13 @@ class Probe {
   }
 
  private:
-  fleet::Asked exchange(fleet::Question question, Duration limit, fleet::AnswerReader& reader) {
+  fleet::QuestionResult exchange(fleet::Question question, Duration limit, fleet::AnswerReader& reader) {
     question.user_agent = "weir-probe";
     question.credential = fleet::bearer(replica_.api_key);
     return exchange_with(endpoint_, replica_.url, question, {connect_limit_, limit}, settings_.measure.clock, reader);
   }
 
-  /// False where it cannot be reached or hangs. One that hangs on some pages only is asked for no more of them.
+  /// Returns false if it cannot be reached or hangs. If it hangs on some pages only, it is asked for no more of them.
   bool ask_pages() {
     Pages pages;
     for (std::size_t i = 0; i < page_paths.size(); ++i) {
@@ -191,9 +192,9 @@ class Probe {
       fleet::Question question;
       question.path = page_paths[i];
       const auto done = exchange(std::move(question), std::min<Duration>(page_limit, stream_limit_), reader);
-      if (done.end == fleet::AskingEnd::answered) {
+      if (done.end == fleet::QuestionEnd::answered) {
         report_.reachable = true;
-      } else if (done.end == fleet::AskingEnd::timed_out || !report_.reachable) {
+      } else if (done.end == fleet::QuestionEnd::timed_out || !report_.reachable) {
         if (!report_.reachable) report_.failure = done.why;
         break;
       }
@@ -202,7 +203,7 @@ class Probe {
     return report_.reachable;
   }
 
-  /// The first model that it serves and the settings name; else the first of either.
+  /// Returns the first model that it serves and the settings name; else the first of either.
   std::string model_to_ask() const {
     const auto& served = report_.facts.models;
     for (const auto& model : pool_.models)
@@ -211,10 +212,10 @@ class Probe {
     return pool_.models.empty() ? std::string() : pool_.models.front();
   }
 
-  /// Finds the route it streams on, and measures there. A refusal that may be about the route or the question leads to
-  /// the next one; any other is its answer.
+  /// Finds the route on which it streams, and measures there. A refusal that may concern the route or the question
+  /// leads to the next one; any other is its answer.
   bool find_route(const std::string& model) {
-    std::string refused;  // the first one that says more than that there is no such route
+    std::string refused;  // It is the first one that says more than that there is no such route.
     for (const auto& route : routes) {
       auto usage = is_openai(route.api) ? UsageQuestion::at_end : UsageQuestion::none;
       for (;;) {
@@ -262,7 +263,7 @@ class Probe {
         every_chunk.failure(asked).empty() && every_chunk.stream().tokens_per_event == metrics::TokensPerEvent::wire;
   }
 
-  fleet::Asked post(const Route& route, const std::string& model, UsageQuestion usage, StreamReader& reader) {
+  fleet::QuestionResult post(const Route& route, const std::string& model, UsageQuestion usage, StreamReader& reader) {
     fleet::Question question;
     question.method = "POST";
     question.path = route.path;

@@ -1,7 +1,7 @@
 // Asks one replica all that `weir check --probe` tells of it, and has it stream a short answer two or three times.
 //
-// Blocks; one thread a replica. What it costs the replica: eleven GETs, and at most three requests of some 100 prompt
-// and 16 output tokens. The only credential sent is the replica's api_key, and no report says it.
+// It blocks, and each replica has one thread. It costs the replica eleven GETs, and at most three requests of about 100
+// prompt and 16 output tokens. The only credential sent is the replica's api_key, and no report shows it.
 #pragma once
 
 #include <chrono>
@@ -15,7 +15,7 @@
 
 namespace weir::proxy::probe {
 
-/// One streamed answer, in the figures weir would export of it (metrics::figures_of).
+/// One streamed answer, in the figures that weir would export of it (metrics::figures_of).
 struct ProbedStream {
   metrics::Api api = metrics::Api::other;
   metrics::record::Figures figures;
@@ -26,25 +26,27 @@ struct ProbedStream {
 };
 
 struct ProbeReport {
-  std::string failure;  ///< Why it could not be measured: a sentence without its end; "" where it was.
+  std::string failure;  ///< It says why the answer could not be measured, as a sentence without its end; "" if it was
+                        ///< measured.
   bool reachable = false;
   ReplicaFacts facts;
-  std::optional<ProbedStream> first;  ///< Measured; its prompt may be new to the replica.
-  std::optional<ProbedStream> again;  ///< The same request once more: what a prefix cache holds shows here.
+  std::optional<ProbedStream> first;  ///< It was measured; its prompt may be new to the replica.
+  std::optional<ProbedStream> again;  ///< The same request came once more, so that what a prefix cache holds shows
+                                      ///< here.
   bool usage_refused = false;         ///< It answers only if it is not asked for usage.
-  /// Usage on every chunk was asked for and came; absent where the engine is none that knows the question.
+  /// It says whether usage on every chunk was asked for and came; absent if the engine does not know the question.
   std::optional<bool> continuous_usage;
   bool fine() const { return failure.empty(); }
 };
 
-/// What a stream is asked to tell of its tokens.
+/// Says what a stream is asked to report of its tokens.
 enum class UsageQuestion : std::uint8_t { none, at_end, on_every_chunk };
 
-/// The request that is measured, in the dialect of `api` (openai_chat, openai_completions, tgi_generate,
-/// llamacpp_completion). `model` "" = not named.
+/// Returns the request that is measured, in the dialect of `api` (openai_chat, openai_completions, tgi_generate,
+/// llamacpp_completion). With `model` "" the request names none.
 std::string probe_body(metrics::Api api, std::string_view model, UsageQuestion usage);
 
-/// `stream_limit`: the most that each streamed answer may take.
+/// Probes a replica. `stream_limit` is the most that each streamed answer may take.
 ProbeReport probe_replica(const config::Settings& settings, const config::Pool& pool, const config::Replica& replica,
                           std::chrono::steady_clock::duration stream_limit);
 

@@ -1,24 +1,19 @@
 #include "proxy/probe/report.hpp"
 
 #include <algorithm>
-#include <cstdio>
 
+#include "config/injection.hpp"
+#include "metrics/format.hpp"
 #include "metrics/record/json_line.hpp"
 
 namespace weir::proxy::probe {
 namespace {
 
+using metrics::format;
 using metrics::TokenSource;
 using metrics::TokensPerEvent;
 
 constexpr std::size_t most_listed = 8;
-
-template <class... Values>
-std::string format(const char* pattern, Values... values) {
-  char text[256];
-  std::snprintf(text, sizeof text, pattern, values...);
-  return text;
-}
 
 std::string time_of(std::optional<double> seconds) {
   if (!seconds) return "unknown";
@@ -33,10 +28,8 @@ std::string list_of(const std::vector<std::string>& names) {
   return text + "]";
 }
 
-bool asks_usage(const Probed& p) { return p.replica.inject_usage.value_or(p.settings.measure.inject_usage); }
-bool asks_continuous_usage(const Probed& p) {
-  return p.replica.inject_continuous_usage.value_or(p.settings.measure.inject_continuous_usage);
-}
+bool asks_usage(const Probed& p) { return config::injects_usage(p.settings.measure, p.replica); }
+bool asks_continuous_usage(const Probed& p) { return config::injects_continuous_usage(p.settings.measure, p.replica); }
 
 bool tokens_known(const ProbedStream& stream) { return stream.token_source != TokenSource::none; }
 bool cached_known(const ProbeReport& report) {
@@ -72,7 +65,7 @@ void advise_engine_metrics(const ReplicaFacts& facts, std::vector<std::string>& 
   if (facts.engine == Engine::sglang) lines.emplace_back("start SGLang with --enable-metrics to see its own load");
 }
 
-/// A limit that the replica knows and the settings do not, or say otherwise.
+/// Advises on a limit that the replica knows and the settings lack or contradict.
 void advise_limit(const char* key, const char* why, std::optional<std::uint64_t> set, std::optional<std::uint64_t> said,
                   std::vector<std::string>& lines) {
   if (!said || set == said) return;
@@ -110,7 +103,7 @@ void advise_accept_hold(const Probed& p, std::vector<std::string>& lines) {
         format(" before the first token: accept_hold (%g s) decides how long a failure can still be retried", hold));
 }
 
-/// Lines of a block: a label, blanks up to a column, what is to be said.
+/// Adds a line of a block: a label, blanks up to a column, and the text.
 void add_line(std::string& out, const char* label, const std::string& text) {
   out += format("  %-9s ", label) + text + '\n';
 }
@@ -183,7 +176,7 @@ void add_known(metrics::record::JsonLine& line, std::string_view key, std::optio
 
 }  // namespace
 
-/// Engines that send the head before prefill send it after tokenising, within a few milliseconds; the others send it
+/// Engines that send the head before prefill send it after tokenising, within a few milliseconds. The others send it
 /// with the first token's event, in one write or two.
 bool head_before_first_token(const ProbedStream& stream) {
   const auto &head = stream.figures.ttfb, &token = stream.figures.ttft;
@@ -201,7 +194,7 @@ std::vector<std::string> advice(const Probed& p) {
   advise_engine_metrics(facts, lines);
   advise_limit("kv_tokens", "lets weir avoid preemption", p.replica.kv_tokens, facts.kv_tokens, lines);
   advise_limit("max_context", "keeps longer requests away from it", p.replica.max_context, facts.max_context, lines);
-  // Only a smaller number of slots than set is a contradiction: fewer may be wanted.
+  // Only fewer slots than set contradict the settings, because an operator may want fewer requests than slots.
   if (facts.slots && (!p.replica.max_in_flight || *p.replica.max_in_flight > *facts.slots))
     advise_limit("max_in_flight", "sends it no more requests than it has slots",
                  p.replica.max_in_flight ? std::optional<std::uint64_t>(*p.replica.max_in_flight) : std::nullopt,

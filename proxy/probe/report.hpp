@@ -1,4 +1,4 @@
-// What a probe found, as people and programs read it, and what to switch on. Pure.
+// Writes what a probe found for people and for programs, and what to switch on. It is pure.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace weir::proxy::probe {
 
-/// One probed replica and where the settings have it.
+/// One probed replica and its place in the settings.
 struct Probed {
   const config::Settings& settings;
   const config::Pool& pool;
@@ -17,17 +17,17 @@ struct Probed {
   const ProbeReport& report;
 };
 
-/// Whether the head of its streamed answers comes clearly before the first token, or with it.
+/// True if the head of its streamed answers comes clearly before the first token, and not with it.
 bool head_before_first_token(const ProbedStream& stream);
 
-/// What would make weir's numbers or decisions better, and where settings and replica contradict each other: sentences
-/// without their end. Empty where all is well.
+/// Returns sentences without their end: what would make weir's numbers or decisions better, and where settings and
+/// replica contradict each other. It is empty if all is well.
 std::vector<std::string> advice(const Probed& probed);
 
-/// A short block of lines, each with its newline.
+/// Returns a short block of lines, each with its newline.
 std::string text_of(const Probed& probed, bool colours);
 
-/// One JSON object, without newline; docs/probe.md lists its members. Unknown is null.
+/// Returns one JSON object, without newline; docs/probe.md lists its members. Unknown is null.
 std::string json_of(const Probed& probed);
 
 }  // namespace weir::proxy::probe

@@ -1,4 +1,4 @@
-// What the log says when weir starts: what an operator wants to see of the settings without reading them.
+// Writes what the log says when weir starts: what an operator wants to know of the settings without reading them.
 #pragma once
 
 #include <string>
@@ -8,10 +8,11 @@
 
 namespace weir::proxy::serve {
 
-/// Version and loops, each pool with its policy and models, each replica with its url and config, the request log.
+/// Names version and loops, each pool with its policy and models, each replica with its url and config, and the request
+/// log.
 std::vector<std::string> start_lines(const config::Settings& settings, const std::string& version, unsigned loops);
 
-/// Where it listens; said once it does.
+/// Says where weir listens, once it does.
 std::vector<std::string> listening_lines(const config::Settings& settings);
 
 }  // namespace weir::proxy::serve

@@ -9,7 +9,7 @@
 namespace weir::proxy::serve {
 namespace {
 
-/// Why it cannot be listened on, and what to do.
+/// Says why weir cannot listen there, and what to do.
 std::string reason(const boost::system::error_code& error, const std::string& key,
                    const config::ListenAddress& address) {
   if (error == boost::asio::error::address_in_use) {

@@ -1,4 +1,4 @@
-// Listening sockets, and the loops that accept on them: on the control thread.
+// Opens listening sockets and accepts on them, on the control thread.
 #pragma once
 
 #include <boost/asio/ip/tcp.hpp>
@@ -12,7 +12,7 @@
 
 namespace weir::proxy::serve {
 
-/// Accepts on one address until closed. Where descriptors run out it backs off and goes on.
+/// Accepts on one address until closed. If descriptors run out, it backs off and goes on.
 class Listener {
  public:
   using Accepted = std::function<void(net::UniqueFd client, bool ipv6)>;

@@ -12,7 +12,7 @@
 namespace weir::proxy::serve {
 namespace {
 
-/// The message as a JSON string, quotes included.
+/// Writes the message as a JSON string, quotes included.
 class JsonMessage final : public spdlog::custom_flag_formatter {
  public:
   void format(const spdlog::details::log_msg& message, const std::tm&, spdlog::memory_buf_t& out) override {

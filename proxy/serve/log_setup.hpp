@@ -1,4 +1,4 @@
-// weir's own log: spdlog on standard error, as [log] wants it.
+// Sets up weir's own log: spdlog on standard error, in the form that [log] sets.
 #pragma once
 
 #include <spdlog/formatter.h>
@@ -9,11 +9,11 @@
 
 namespace weir::proxy::serve {
 
-/// text: `[2026-11-21T07:00:00.123+00:00] [info] serving on 127.0.0.1:8080`. json: one object a line with time, level
-/// and message, whatever the message holds.
+/// The text form is `[2026-11-21T07:00:00.123+00:00] [info] serving on 127.0.0.1:8080`. The json form is one object a
+/// line with time, level and message, whatever the message holds.
 std::unique_ptr<spdlog::formatter> log_formatter(config::LogFormat format);
 
-/// Makes the default logger. Once, before threads begin.
+/// Makes the default logger. It is to be called once, before threads begin.
 void set_up_log(const config::Log& log);
 
 }  // namespace weir::proxy::serve

@@ -16,7 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// An address as the tables write it: each four bytes as one hexadecimal number in the machine's own byte order.
+/// Writes an address as the tables do: each four bytes as one hexadecimal number in the machine's own byte order.
 std::string in_table(const std::string& host) {
   std::array<std::uint32_t, 4> words{};
   const bool ipv6 = host.find(':') != std::string::npos;
@@ -32,7 +32,7 @@ std::string in_table(const std::string& host) {
 
 bool takes_all(std::string_view address) { return address.find_first_not_of('0') == address.npos; }
 
-/// ::ffff:a.b.c.d as the address it stands for.
+/// Returns the address that ::ffff:a.b.c.d stands for.
 std::string_view without_mapping(std::string_view address) {
   static const std::string prefix = in_table("::ffff:0.0.0.0").substr(0, 24);
   return address.size() == 32 && address.starts_with(prefix) ? address.substr(24) : address;
@@ -43,7 +43,7 @@ std::string text_of(const fs::path& file) {
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
-/// The process that holds the socket, where this user may look into it.
+/// Returns the process that holds the socket, if this user may see its descriptors.
 std::string holder_of(std::uint64_t inode) {
   const auto socket = "socket:[" + std::to_string(inode) + "]";
   std::error_code ec;

@@ -1,4 +1,5 @@
-// Who listens where weir would: for the error at start, as far as Linux tells. Costs a walk through /proc.
+// Finds who already listens where weir wants to, for the error at start, as far as Linux tells. It costs a walk through
+// /proc.
 #pragma once
 
 #include <cstdint>
@@ -17,10 +18,11 @@ struct ListeningSocket {
   bool operator==(const ListeningSocket&) const = default;
 };
 
-/// The first socket of such a table that listens on this port, on the same address or where one of the two takes all.
+/// Returns the first socket of such a table that listens on this port, on the same address or where one of the two
+/// takes all.
 std::optional<ListeningSocket> find_listening(std::string_view table, const config::ListenAddress& address);
 
-/// "'nginx' (process 1234)", or "a process of user 33" where its descriptors may not be seen, or "".
+/// Returns "'nginx' (process 1234)", or "a process of user 33" if its descriptors may not be seen, or "".
 std::string port_owner(const config::ListenAddress& address);
 
 }  // namespace weir::proxy::serve

@@ -22,7 +22,9 @@
 #include "proxy/fleet/prober.hpp"
 #include "proxy/fleet/resolver.hpp"
 #include "proxy/serve/announcement.hpp"
+#include "proxy/serve/drain_step.hpp"
 #include "proxy/serve/listener.hpp"
+#include "proxy/serve/placement.hpp"
 #include "proxy/serve/session.hpp"
 
 namespace weir::proxy::serve {
@@ -32,8 +34,20 @@ namespace asio = boost::asio;
 using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds look_every{20};
-/// For loops to notice that all is over (a tick), and for what they write then.
+/// Loops need this long to notice that all has ended (a tick), and to write what they write then.
 constexpr std::chrono::milliseconds cutting_time{500};
+
+/// CPUs this process may use: affinity, and the cgroup's quota rounded up. At least 1.
+unsigned allowed_cpus() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  auto cpus = ::sched_getaffinity(0, sizeof set, &set) == 0 ? static_cast<unsigned>(CPU_COUNT(&set)) : 1U;
+  std::ifstream quota_file("/sys/fs/cgroup/cpu.max");
+  double quota = 0, period = 0;
+  if (quota_file >> quota >> period && period > 0)
+    cpus = std::min(cpus, static_cast<unsigned>((quota + period - 1) / period));
+  return std::max(cpus, 1U);
+}
 
 std::string host_name() {
   char name[256] = "";
@@ -41,11 +55,11 @@ std::string host_name() {
   return name;
 }
 
-/// Descriptors that are neither a client's nor its replica's: listeners, loops, logs, scrapes, connections that idle.
+/// So many descriptors serve neither a client nor its replica: listeners, loops, logs, scrapes, idle connections.
 constexpr std::size_t other_descriptors = 64;
 
-/// Takes as many descriptors as the system lets this process have. Returns how many clients these are enough for, each
-/// with a replica of its own: with more, none of them would reach one.
+/// Takes as many descriptors as the system allows this process. Returns for how many clients they are enough, each with
+/// a replica's connection. With more clients than that, none of them would reach a replica.
 std::size_t clients_by_descriptors() {
   rlimit limit{};
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return std::numeric_limits<std::size_t>::max();
@@ -54,7 +68,7 @@ std::size_t clients_by_descriptors() {
   return limit.rlim_max > other_descriptors + 2 ? (limit.rlim_max - other_descriptors) / 2 : 1;
 }
 
-/// All of it lives on the control thread, but for the loops' threads.
+/// The server lives on the control thread, except for the loops' threads.
 class Server {
  public:
   Server(const config::Settings& settings, const std::string& version);
@@ -80,7 +94,7 @@ class Server {
   metrics::record::RequestLog log_;
   fleet::ModelDirectory models_{fleet_};
   exchange::Shared shared_{exposition_, fleet_, log_, models_};
-  control::Operated operated_{exposition_, fleet_, [this] { return why_not_ready(); }};
+  control::AdminSources admin_sources_{exposition_, fleet_, [this] { return why_not_ready(); }};
   std::vector<std::unique_ptr<exchange::Loop>> loops_;
   std::vector<std::unique_ptr<Listener>> listeners_, operator_listeners_;
   std::vector<std::thread> running_;
@@ -106,22 +120,23 @@ Server::Server(const config::Settings& settings, const std::string& version)
   for (const auto& address : settings.server.listen)
     listeners_.push_back(std::make_unique<Listener>(context_, "server.listen", address,
                                                     [this](net::UniqueFd client, bool) { place(std::move(client)); }));
-  const auto open_door = [this](const char* key, const std::optional<config::ListenAddress>& address,
-                                control::Door door) {
+  const auto open_listener = [this](const char* key, const std::optional<config::ListenAddress>& address,
+                                    control::AdminScope scope) {
     if (!address) return;
     operator_listeners_.push_back(
-        std::make_unique<Listener>(context_, key, *address, [this, door](net::UniqueFd client, bool ipv6) {
-          control::start_admin_session(context_, std::move(client), ipv6, door, operated_);
+        std::make_unique<Listener>(context_, key, *address, [this, scope](net::UniqueFd client, bool ipv6) {
+          control::start_admin_session(context_, std::move(client), ipv6, scope, admin_sources_);
         }));
   };
-  open_door("metrics.listen", settings.metrics.listen, control::Door::metrics);
-  open_door("admin.listen", settings.admin.listen, control::Door::admin);
+  open_listener("metrics.listen", settings.metrics.listen, control::AdminScope::metrics);
+  open_listener("admin.listen", settings.admin.listen, control::AdminScope::admin);
 }
 
 Server::~Server() {
   for (auto& loop : loops_) loop->stop();
   for (auto& thread : running_) thread.join();
-  // From here on nobody handles these two, and left alone they would end the process before the log is written.
+  // From here on nobody handles these two signals. If they were not ignored, they would end the process before the log
+  // is written.
   sigset_t harmless;
   sigemptyset(&harmless);
   sigaddset(&harmless, SIGHUP);
@@ -138,10 +153,10 @@ std::string Server::why_not_ready() const {
   return fleet_.any_up() ? "" : "no replica is up";
 }
 
-/// Hands a connection to the loop with the least work, counted here and now.
+/// Hands a connection to its loop.
 void Server::place(net::UniqueFd client) {
-  if (shared_.connections.fetch_add(1, std::memory_order_relaxed) >= most_connections_) {
-    shared_.connections.fetch_sub(1, std::memory_order_relaxed);
+  auto* const loop = place_connection(shared_, loops_, most_connections_);
+  if (loop == nullptr) {
     // A shard has one writer, its loop.
     asio::post(loops_.front()->context, [&shard = loops_.front()->shard] {
       shard.limit_hits[static_cast<std::size_t>(metrics::series::Limit::connections)].add();
@@ -151,13 +166,7 @@ void Server::place(net::UniqueFd client) {
     static_cast<void>(::send(client.get(), full.data(), full.size(), MSG_NOSIGNAL | MSG_DONTWAIT));
     return;
   }
-  const auto work = [](const std::unique_ptr<exchange::Loop>& loop) {
-    return loop->connections.load(std::memory_order_relaxed) + 4 * loop->streams.load(std::memory_order_relaxed);
-  };
-  auto& loop =
-      **std::min_element(loops_.begin(), loops_.end(), [&](const auto& a, const auto& b) { return work(a) < work(b); });
-  loop.connections.fetch_add(1, std::memory_order_relaxed);
-  asio::post(loop.context, [&loop, client = std::move(client)]() mutable { start_session(loop, std::move(client)); });
+  asio::post(loop->context, [loop, client = std::move(client)]() mutable { start_session(*loop, std::move(client)); });
 }
 
 void Server::await_signal() {
@@ -184,7 +193,7 @@ void Server::signalled(int signal) {
   drain();
 }
 
-/// HUP is to mean a reload, which there is not yet; until then it does what USR1 does.
+/// HUP is meant to reload one day. Until then it does what USR1 does.
 void Server::reopen_log(int signal) {
   const auto name = name_of_signal(signal);
   if (signal == SIGHUP) spdlog::warn("SIGHUP: weir cannot reload its settings yet; restart it for changed ones");
@@ -194,7 +203,7 @@ void Server::reopen_log(int signal) {
   spdlog::info("{}: opened the request log '{}' anew", name, file);
 }
 
-/// Not ready from now on; after drain_delay nothing new is taken; then streams may finish.
+/// Drains: weir is not ready from now on; after drain_delay it takes nothing new; then streams may finish.
 void Server::drain() {
   const auto limits = fleet_.world()->settings.limits;
   spdlog::info("{}: draining {} connections; no new ones in {} s, the last are cut {} s later", why_it_ends_,
@@ -211,10 +220,11 @@ void Server::drain() {
 
 void Server::wait_for_streams(Clock::time_point until) {
   const auto left = shared_.connections.load();
-  const bool over = Clock::now() >= until;
-  if (left == 0 && !shared_.cutting.load()) why_it_ends_ += ", drained";
-  if (left == 0 || (over && shared_.cutting.load())) return context_.stop();
-  if (over) {
+  const bool cutting = shared_.cutting.load();
+  const auto step = drain_step(left, Clock::now() >= until, cutting);
+  if (left == 0 && !cutting) why_it_ends_ += ", drained";
+  if (step == DrainStep::stop) return context_.stop();
+  if (step == DrainStep::cut) {
     spdlog::warn("{} connections cut: limits.drain is over", left);
     why_it_ends_ += ", " + std::to_string(left) + " connections cut as limits.drain was over";
     return cut();
@@ -225,7 +235,7 @@ void Server::wait_for_streams(Clock::time_point until) {
   });
 }
 
-/// Ends what is under way, so that each request is told, counted and logged; then stops.
+/// Ends all requests in flight, so that each is told, counted and logged; then stops.
 void Server::cut() {
   for (auto& listener : listeners_) listener->close();
   shared_.cutting.store(true);
@@ -250,17 +260,6 @@ int Server::run() {
 }
 
 }  // namespace
-
-unsigned allowed_cpus() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  auto cpus = ::sched_getaffinity(0, sizeof set, &set) == 0 ? static_cast<unsigned>(CPU_COUNT(&set)) : 1U;
-  std::ifstream quota_file("/sys/fs/cgroup/cpu.max");
-  double quota = 0, period = 0;
-  if (quota_file >> quota >> period && period > 0)
-    cpus = std::min(cpus, static_cast<unsigned>((quota + period - 1) / period));
-  return std::max(cpus, 1U);
-}
 
 int serve(const config::Settings& settings, const std::string& version) {
   for (const int signal : {SIGPIPE, SIGHUP, SIGUSR1}) ::signal(signal, SIG_IGN);

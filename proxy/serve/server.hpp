@@ -1,4 +1,4 @@
-// The program at work: stream loops on threads of their own, and the control thread that accepts, drains, resolves
+// The program at work: stream loops on threads of their own, and the control thread, which accepts, drains, resolves
 // names and answers scrapes.
 #pragma once
 
@@ -8,12 +8,9 @@
 
 namespace weir::proxy::serve {
 
-/// Serves until a signal ends it. TERM and INT drain (limits.drain_delay, limits.drain), a second one stops at once.
-/// USR1 and HUP open the request log anew. Returns the program's exit status: 0, or 1 with a sentence in the log where
-/// an address cannot be listened on or the request log cannot be opened.
+/// Serves until a signal ends it. TERM and INT drain (limits.drain_delay, limits.drain); a second one stops at once.
+/// USR1 and HUP open the request log anew. Returns the program's exit status: 0, or 1 with a sentence in the log if it
+/// cannot listen on an address or open the request log.
 int serve(const config::Settings& settings, const std::string& version);
-
-/// CPUs this process may use: affinity, and the cgroup's quota rounded up. At least 1.
-unsigned allowed_cpus();
 
 }  // namespace weir::proxy::serve

@@ -10,7 +10,10 @@
 
 #include "metrics/ticks.hpp"
 #include "metrics/wire/request/inspector.hpp"
+#include "proxy/exchange/request_records.hpp"
 #include "proxy/fleet/model_directory.hpp"
+#include "proxy/http/own_answer.hpp"
+#include "proxy/http/request_id.hpp"
 #include "proxy/net/channel_wait.hpp"
 
 namespace weir::proxy::serve {
@@ -22,13 +25,14 @@ using metrics::Moment;
 using metrics::Outcome;
 using metrics::series::Limit;
 
-/// A refused request's rest is read and dropped this far, so that closing does not reset the answer away.
+/// So much of a refused request's rest is read and dropped, so that closing does not reset the answer away.
 constexpr std::size_t linger_bytes = 1024 * 1024;
 constexpr std::chrono::seconds linger_time{1};
-/// What one handler reads and inspects of a request before tokens get their turn: some tens of microseconds.
-constexpr std::size_t bite = 16 * 1024;
+/// One handler reads and inspects so much of a request before tokens get their turn; that takes some tens of
+/// microseconds.
+constexpr std::size_t most_read_at_once = 16 * 1024;
 
-/// Ends the asking of replicas when the client leaves.
+/// Ends the questions to replicas when the client leaves.
 class HaltOnLeave final : exchange::ClientWatch::Listener {
  public:
   HaltOnLeave(exchange::ClientWatch& watch, fleet::Halt& halt) : watch_(watch), halt_(halt) { watch_.listen(this); }
@@ -51,7 +55,7 @@ class Session final : net::Timed {
   net::Awaitable<void> run();
 
  private:
-  enum class Got : unsigned char { bytes, nothing, end };
+  enum class ReadResult : unsigned char { bytes, nothing, end };
 
   net::Awaitable<bool> serve_one();
   net::Awaitable<bool> read_head(exchange::ClientRequest& request);
@@ -67,21 +71,21 @@ class Session final : net::Timed {
   net::Awaitable<bool> write(std::string text);
   net::Awaitable<bool> wait_for(std::uint32_t events);
   net::Awaitable<bool> readable();
-  Got read_now(std::span<char>& bytes);
+  ReadResult read_now(std::span<char>& bytes);
   net::Awaitable<void> linger();
 
   Moment deadline() const override;
   void deadline_passed(Moment now) override;
 
   exchange::Loop& loop_;
-  std::shared_ptr<const fleet::World> world_;  ///< As of the request under way, or of the wait for one.
+  std::shared_ptr<const fleet::World> world_;  ///< It is that of the current request, or of the wait for one.
   const std::unique_ptr<net::Channel> client_;
-  net::ChannelWait* waiting_ = nullptr;  ///< While this session waits for its client.
+  net::ChannelWait* waiting_ = nullptr;  ///< It is set while this session waits for its client.
   std::string unread_;
-  Moment last_arrival_{};  ///< When the kernel received what was read last.
+  Moment last_arrival_{};  ///< The kernel received the last read's bytes then.
   Moment deadline_ = Moment::max();
   bool idle_ = true, timed_out_ = false;
-  fleet::Halt* halt_ = nullptr;  ///< While replicas are asked for the client.
+  fleet::Halt* halt_ = nullptr;  ///< It is set while replicas are asked for the client.
 };
 
 Session::Session(exchange::Loop& loop, std::unique_ptr<net::Channel> client)
@@ -115,7 +119,7 @@ net::Awaitable<void> Session::run() {
   }
 }
 
-/// Reads and answers one request; true if another may follow.
+/// Reads and answers one request. Returns true if another may follow.
 net::Awaitable<bool> Session::serve_one() {
   exchange::ClientRequest request;
   request.world = world_ = loop_.shared.fleet.world();
@@ -128,13 +132,13 @@ net::Awaitable<bool> Session::serve_one() {
   co_return again;
 }
 
-/// Waits for the client to be readable or writable, by epoll's events; false once the deadline has passed.
+/// Waits for the client to be readable or writable, by epoll's events. Returns false once the deadline has passed.
 net::Awaitable<bool> Session::wait_for(std::uint32_t events) {
   net::ChannelWait wait(*client_);
   waiting_ = &wait;
   co_await wait.wait(events, net::use_awaitable);
   waiting_ = nullptr;
-  // Bytes may have come in the very tick of the deadline: it has passed all the same, and there is no other.
+  // Bytes may have come in the very tick of the deadline. It has passed all the same, and no second one is set.
   co_return !timed_out_;
 }
 
@@ -145,18 +149,19 @@ net::Awaitable<bool> Session::readable() {
   co_return co_await wait_for(EPOLLIN);
 }
 
-Session::Got Session::read_now(std::span<char>& bytes) {
-  const auto buffer = loop_.read_buffer().first(bite);
+Session::ReadResult Session::read_now(std::span<char>& bytes) {
+  const auto buffer = loop_.read_buffer().first(most_read_at_once);
   const auto read = client_->read(buffer);
-  if (read.size < 0) return (errno == EAGAIN || errno == EINTR) && !client_->hung_up() ? Got::nothing : Got::end;
+  if (read.size < 0)
+    return (errno == EAGAIN || errno == EINTR) && !client_->hung_up() ? ReadResult::nothing : ReadResult::end;
   bytes = buffer.first(static_cast<std::size_t>(read.size));
   last_arrival_ = read.at;
-  return read.size == 0 ? Got::end : Got::bytes;
+  return read.size == 0 ? ReadResult::end : ReadResult::bytes;
 }
 
 net::Awaitable<bool> Session::read_head(exchange::ClientRequest& request) {
   std::size_t seen = 0;
-  last_arrival_ = Clock::now();  // Of what came while the answer before was under way.
+  last_arrival_ = Clock::now();  // These bytes came while the previous answer was sent.
   timed_out_ = false;
   idle_ = unread_.empty();
   deadline_ =
@@ -173,9 +178,9 @@ net::Awaitable<bool> Session::read_head(exchange::ClientRequest& request) {
       co_return refused;
     }
     std::span<char> bytes;
-    const auto got = read_now(bytes);
-    if (got == Got::end) co_return false;
-    if (got == Got::nothing) continue;
+    const auto result = read_now(bytes);
+    if (result == ReadResult::end) co_return false;
+    if (result == ReadResult::nothing) continue;
     if (unread_.empty()) {
       idle_ = false;
       deadline_ = Clock::now() + metrics::ticks(world_->settings.limits.head_time);
@@ -209,7 +214,7 @@ net::Awaitable<bool> Session::read_head(exchange::ClientRequest& request) {
 net::Awaitable<bool> Session::read_body(exchange::ClientRequest& request) {
   const auto& head = request.head;
   const auto api = request.facts.api = metrics::wire::api_of(head.method, head.path);
-  metrics::wire::RequestInspector inspector(api, head.path);
+  metrics::wire::RequestInspector inspector(api, head.method, head.path);
   http::BodyDecoder decoder(head.framing, head.content_length);
   bool too_large = head.framing == http::Framing::length && head.content_length > world_->settings.limits.request_body;
   if (!too_large && head.expects_continue && !decoder.finished() && unread_.empty()) {
@@ -243,7 +248,7 @@ net::Awaitable<bool> Session::read_body(exchange::ClientRequest& request) {
         const auto refused = co_await refuse(request, 408, "the request body stopped coming", Limit::body_time);
         co_return refused;
       }
-      if (read_now(bytes) == Got::end) co_return left_early(request);
+      if (read_now(bytes) == ReadResult::end) co_return left_early(request);
     }
   }
   deadline_ = Moment::max();
@@ -253,12 +258,11 @@ net::Awaitable<bool> Session::read_body(exchange::ClientRequest& request) {
     co_return refused;
   }
   request.facts = inspector.finish();
-  request.facts.inference = head.method == "POST";
   received(request);
   co_return true;
 }
 
-/// What weir answers itself.
+/// Answers what weir answers itself.
 net::Awaitable<bool> Session::answer_own(exchange::ClientRequest& request) {
   http::OwnAnswer own;
   auto outcome = Outcome::ok;
@@ -280,7 +284,7 @@ net::Awaitable<bool> Session::answer_own(exchange::ClientRequest& request) {
   co_return sent;
 }
 
-/// Nothing, if the client left while replicas were asked for it.
+/// Returns nothing if the client left while replicas were asked for it.
 net::Awaitable<std::optional<http::OwnAnswer>> Session::answer_models(exchange::ClientRequest& request) {
   fleet::Halt halt;
   halt_ = &halt;
@@ -325,7 +329,7 @@ void Session::received(exchange::ClientRequest& request) const {
                  std::chrono::duration_cast<std::chrono::system_clock::duration>(Clock::now() - last_arrival_);
 }
 
-/// Counts a request whose client went before it was whole. Always false: the connection is over.
+/// Counts a request whose client went before it was whole. Returns false always, since the connection has ended.
 bool Session::left_early(exchange::ClientRequest& request) {
   received(request);
   exchange::record_unassigned(loop_, request, Outcome::client_abort, std::nullopt);
@@ -345,7 +349,7 @@ net::Awaitable<bool> Session::refuse(exchange::ClientRequest& request, unsigned 
   co_return false;
 }
 
-/// Returns whether the connection may go on.
+/// Sends an answer of weir's own. Returns whether the connection may go on.
 net::Awaitable<bool> Session::send_own(const exchange::ClientRequest& request, const http::OwnAnswer& own,
                                        bool keep_alive) {
   keep_alive = keep_alive && !loop_.shared.draining.load(std::memory_order_relaxed);
@@ -383,21 +387,20 @@ net::Awaitable<bool> Session::write(std::string text) {
 
 net::Awaitable<void> Session::linger() {
   client_->end_writing();
-  timed_out_ = false;  // After a 408 it was the request that timed out.
   deadline_ = Clock::now() + linger_time;
   for (std::size_t dropped = 0; dropped < linger_bytes;) {
     const auto ready = co_await readable();
     if (!ready) break;
     std::span<char> bytes;
-    if (read_now(bytes) == Got::end) break;
+    if (read_now(bytes) == ReadResult::end) break;
     dropped += bytes.size();
   }
 }
 
 net::Awaitable<void> run_session(std::unique_ptr<Session> session) { co_await session->run(); }
 
-/// What the client's socket is set to. The kernel gives a client up after weir does: a closed window counts for it too,
-/// and weir's own limit is counted.
+/// Sets the options of the client's socket. The kernel gives a client up later than weir does: the kernel's limit also
+/// counts a closed window, and only weir's own limit is counted.
 void set_options(int fd, const config::Limits& limits) {
   const int on = 1, seconds = 30, interval = 10, probes = 3;
   const int stall = static_cast<int>((limits.client_stall.count() + 5) * 1000);

@@ -1,4 +1,4 @@
-// One client connection: reads requests one after another and has each answered, in order.
+// One client connection: it reads requests one after another and has each answered, in order.
 #pragma once
 
 #include <memory>

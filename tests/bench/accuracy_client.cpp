@@ -1,17 +1,18 @@
-// bench_accuracy_client: asks for streams on known schedules, and notes what other tools would have said of them.
+// bench_accuracy_client asks for streams on known schedules, and notes what other tools would have said of them.
 //
-// Usage: bench_accuracy_client --port P --log FILE SCHEDULE:STREAMS:TOKENS:SECONDS...
-// Starts STREAMS requests of TOKENS tokens each for model SCHEDULE-NUMBER, evenly over SECONDS, all schedules beside
-// each other; reads every answer to its end; for each adds a line to FILE, in nanoseconds of CLOCK_MONOTONIC:
+// Usage: bench_accuracy_client --port P --log FILE SCHEDULE:STREAMS:TOKENS:SECONDS... Each argument starts STREAMS
+// requests of TOKENS tokens each for model SCHEDULE-NUMBER, evenly over SECONDS, all schedules beside each other. The
+// program reads every answer to its end, and adds a line for each to FILE, in nanoseconds of CLOCK_MONOTONIC:
 //
 //   {"model","sent","first_byte","first_chunk","last_chunk","chunks","first_content","last_content","comment"}
 //
-// sent: before the send of the request. first_byte: of the body, a comment's too. chunk: an event with a choice, which
-// vLLM's bench takes for a token. content: an event with non-empty content, which LLMPerf takes for one. comment: one
-// came before the first content, at which LLMPerf, which takes every line for JSON behind six characters, breaks off.
-// Moments are the kernel's receive stamps: what differs between the tools here is the definition, not how late each
-// reads. It rests half a millisecond between looks at its sockets for the reason that bench_client does. One thread;
-// ends by itself, after 120 s at the latest, and exits 1 where a stream was not whole.
+// sent is the moment before the send of the request. first_byte is that of the body, a comment's too. A chunk is an
+// event with a choice, which vLLM's bench takes for a token. content is an event with non-empty content, which LLMPerf
+// takes for one. comment says that one came before the first content: LLMPerf breaks off there, because it takes every
+// line for JSON behind six characters. Moments are the kernel's receive stamps, so the tools differ here by their
+// definitions, not by how late each reads. The program rests half a millisecond between looks at its sockets for the
+// reason that bench_client does. It has one thread, ends by itself after 120 s at the latest, and exits 1 if a stream
+// was not whole.
 #include <array>
 #include <vector>
 
@@ -25,17 +26,17 @@ constexpr std::uint64_t second = 1'000'000'000;
 
 struct Stream {
   std::string model;
-  std::uint64_t tokens = 0, start = 0;  ///< Wanted start.
+  std::uint64_t tokens = 0, start = 0;  ///< It is to start then.
   int fd = -1;
-  std::string unread;  ///< Head, or framing and payload that are not yet whole.
-  std::string events;  ///< Payload of an event that is not yet whole.
+  std::string unread;  ///< It holds a head, or framing and payload that are not yet whole.
+  std::string events;  ///< It holds the payload of an event that is not yet whole.
   bool in_body = false, whole = false;
   std::uint64_t sent = 0, first_byte = 0, first_chunk = 0, last_chunk = 0, chunks = 0;
   std::uint64_t first_content = 0, last_content = 0;
   bool comment = false;
 };
 
-/// Takes the framing off what has come; false while more is to come.
+/// Takes the framing off what has come. Returns false while more is to come.
 bool next_chunk(std::string& unread, std::string& payload) {
   const auto line = unread.find("\r\n");
   if (line == std::string::npos) return false;
@@ -72,7 +73,7 @@ void read_body(Stream& of, std::uint64_t at) {
   }
 }
 
-/// False once nothing more is to come.
+/// Returns false once nothing more is to come.
 bool readable(Stream& of) {
   std::array<char, 16 * 1024> bytes;
   std::uint64_t at = 0;
@@ -154,7 +155,7 @@ void run(std::vector<Stream>& streams, std::uint16_t port) {
   }
 }
 
-/// How many streams did not come through whole.
+/// Writes the log. Returns how many streams did not come through whole.
 std::size_t write_log(const std::vector<Stream>& streams, const char* path) {
   std::FILE* const log = std::fopen(path, "a");
   if (log == nullptr) fail(std::string("bench_accuracy_client: cannot write to ") + path);

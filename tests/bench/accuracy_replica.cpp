@@ -1,16 +1,15 @@
-// bench_accuracy_replica: a replica that writes token events on a known schedule and notes when it did.
+// bench_accuracy_replica is a replica that writes token events on a known schedule and notes when it did.
 //
-// Usage: bench_accuracy_replica --truth FILE [--port 0]
-// Prints "listening on 127.0.0.1:PORT". Answers POST .../chat/completions for model SCHEDULE-NUMBER with max_tokens N
-// by N tokens on that schedule (accuracy_schedules.hpp), as vLLM would write them, and for each answer adds a line to
-// FILE:
+// Usage: bench_accuracy_replica --truth FILE [--port 0] It prints "listening on 127.0.0.1:PORT". It answers POST
+// .../chat/completions for model SCHEDULE-NUMBER with max_tokens N by N tokens on that schedule
+// (accuracy_schedules.hpp), as vLLM would write them. For each answer it adds a line to FILE:
 //
 //   {"model":"steady-000017","arrived":A,"role":C,"last":L,"n":N,"events":[[before,after,tokens],...]}
 //
-// in nanoseconds of CLOCK_MONOTONIC. A: the kernel received the request's first bytes. C, L: before the write of the
-// role chunk and of the last event with a choice. before, after: around the send(2) of a token event; the kernel stamps
-// the receiver's bytes within it. One thread. Says at its end how many writes began more than 1 ms late: they do not
-// make the truth less true, but the schedule.
+// Times are nanoseconds of CLOCK_MONOTONIC. At A the kernel received the request's first bytes. C and L are before the
+// write of the role chunk and of the last event with a choice. before and after are around the send(2) of a token
+// event; the kernel stamps the receiver's bytes within it. The program has one thread. At its end it says how many
+// writes began more than 1 ms late: they do not make the truth less true, but the schedule.
 #include <sys/timerfd.h>
 
 #include <memory>
@@ -36,7 +35,7 @@ struct Write {
   unsigned tokens;
 };
 
-/// One connection of the proxy; at most one answer at a time is under way on it.
+/// One connection of the proxy. At most one answer at a time is written on it.
 struct Connection {
   explicit Connection(int descriptor) : fd(descriptor) {}
   ~Connection() { ::close(fd); }
@@ -44,9 +43,9 @@ struct Connection {
   Connection& operator=(const Connection&) = delete;
 
   int fd;
-  std::string request;  ///< Bytes of a request that is not yet whole.
+  std::string request;  ///< It holds the bytes of a request that is not yet whole.
   std::uint64_t arrived = 0;
-  std::uint64_t generation = 0;  ///< Its answer's number: what is due for an earlier one is void.
+  std::uint64_t generation = 0;  ///< It is its answer's number: what is due for an earlier one is void.
 
   std::string model;
   bool wants_usage = false, counts = false;
@@ -107,7 +106,7 @@ void Replica::run() {
   epoll_event events[256];
   while (!over_) {
     const int count = ::epoll_wait(set_, events, 256, -1);
-    // Tokens first: their moment is what is measured.
+    // Tokens come first, because their moment is what is measured.
     steps_due();
     for (int i = 0; i < count; ++i) {
       const auto tag = events[i].data.u64;
@@ -194,7 +193,7 @@ void Replica::step(Connection& of) {
   const auto before = monotonic_ns();
   const auto sent = ::send(of.fd, text.data(), text.size(), MSG_NOSIGNAL);
   const auto after = monotonic_ns();
-  // What the proxy does not take at once has no one moment. A few hundred bytes every 20 ms are always taken.
+  // Bytes that the proxy does not take at once have no single moment. A few hundred bytes every 20 ms are always taken.
   if (sent != static_cast<ssize_t>(text.size())) return void(open_.erase(of.fd));
   if (now.role) of.role = before;
   if (now.tokens > 0) of.writes.push_back({before, after, now.tokens});

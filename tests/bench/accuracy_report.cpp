@@ -1,19 +1,19 @@
-// bench_accuracy_report: lays weir's figures beside the replica's truth, request by request, and says whether they
+// bench_accuracy_report compares weir's figures with the replica's truth, request by request, and says whether they
 // agree.
 //
-// Usage: bench_accuracy_report DIR
-// DIR is what tests/bench/accuracy leaves: for each run CLOCK.ROUND the truth (bench_accuracy_replica), the client's
-// notes (bench_accuracy_client), weir's request log, and /metrics before and after each act. A request is found in all
-// of them by its model. Exits 1 where the goal is missed with the kernel's clock, or a figure is missing.
+// Usage: bench_accuracy_report DIR DIR is what tests/bench/accuracy leaves: for each run CLOCK.ROUND the truth
+// (bench_accuracy_replica), the client's notes (bench_accuracy_client), weir's request log, and /metrics before and
+// after each act. A request is found in all of them by its model. The program exits 1 if the goal is missed with the
+// kernel's clock, or if a figure is missing.
 //
-// Truth, with t(x) the moment just before the replica's send of x:
+// The truth is this, with t(x) the moment just before the replica's send of x:
 //   ttft   t(first token event) - the kernel's stamp of the request's arrival at the replica
 //   tpot   (t(last event with a choice) - t(first token event)) / (n - n1)
 //   e2e    t(last event with a choice) - the client's send of the request
-//   itl    t(token event) - t(the one before). weir logs a stream's gaps in bins of 1.6 %, which tell an error only
-//   where
-//          it leaves the bin: both sides' gaps are sorted, and each error is the distance of a true gap from its bin.
-//          Of a pair, tpot is its only gap, in nanoseconds.
+//   itl    t(token event) - t(the one before). weir logs a stream's gaps in bins of 1.6 %, which show an error only
+//          where it leaves the bin: both sides' gaps are sorted, and each error is the distance of a true gap from its
+//          bin.
+// For a pair, tpot is its only gap, in nanoseconds.
 #include <algorithm>
 #include <boost/json.hpp>
 #include <cmath>
@@ -37,7 +37,8 @@ constexpr double goal_median_ms = 0.05, goal_p99_ms = 1;
 const std::vector<std::string> schedules{"steady", "bursty", "several", "untold", "prefill",
                                          "merged", "batch",  "spread",  "pair"};
 
-/// Where tokens an event are unknown, so is n1, and weir's tpot is (tL - t1) / (n - 1): by definition not the truth.
+/// If tokens an event are unknown, so is n1, and weir's tpot is (tL - t1) / (n - 1), which by definition is not the
+/// truth.
 bool tokens_untold(const std::string& schedule) { return schedule == "untold"; }
 
 std::map<std::string, json::object> by_model(const fs::path& path) {
@@ -56,7 +57,7 @@ double number(const json::object& of, std::string_view key) {
   return of.at(json::string_view(key.data(), key.size())).to_number<double>();
 }
 
-/// Milliseconds between two moments in nanoseconds.
+/// Returns the milliseconds between two moments in nanoseconds.
 double ms(std::int64_t from, std::int64_t to) { return static_cast<double>(to - from) / 1e6; }
 
 std::int64_t moment(const json::object& of, const char* key) { return of.at(key).to_number<std::int64_t>(); }
@@ -84,14 +85,14 @@ Truth truth_of(const json::object& line, std::vector<double>& widths) {
   return truth;
 }
 
-/// The lower edge of a bin of the request log's gap_bins, in ms: 64 bins to every doubling, from 1 us; bin 0 below
-/// that.
+/// Returns the lower edge of a bin of the request log's gap_bins, in ms: 64 bins to every doubling, from 1 us; bin 0
+/// lies below that.
 double edge_ms(int bin) {
   if (bin == 0) return 0;
   return std::ldexp(0.001, (bin - 1) / 64) * (1 + (bin - 1) % 64 / 64.0);
 }
 
-/// How far each true gap lies outside the bin that weir put it in; nothing where the numbers of gaps differ.
+/// Returns how far each true gap lies outside the bin in which weir put it; nothing if the numbers of gaps differ.
 std::optional<std::vector<double>> gap_errors(const Truth& truth, const json::array& bins) {
   std::vector<double> gaps, errors;
   for (std::size_t i = 1; i < truth.before.size(); ++i) gaps.push_back(ms(truth.before[i - 1], truth.before[i]));
@@ -114,7 +115,7 @@ double quantile(std::vector<double>& values, double q) {
   return values[static_cast<std::size_t>(std::ceil(q * static_cast<double>(values.size() - 1)))];
 }
 
-/// A mean as a histogram's sum and count.
+/// A mean, as a histogram's sum and count.
 struct Sum {
   double sum = 0, count = 0;
   void add(double value, double times = 1) {
@@ -124,14 +125,14 @@ struct Sum {
   double mean() const { return count > 0 ? sum / count : 0; }
 };
 
-/// What weir says of one schedule under one clock, all rounds together. Milliseconds.
+/// What weir says of one schedule under one clock, all rounds together, in milliseconds.
 struct Errors {
   std::size_t requests = 0, missing = 0;
-  std::map<std::string, std::vector<double>> of;  ///< |weir - truth|, by figure.
+  std::map<std::string, std::vector<double>> of;  ///< It is |weir - truth|, by figure.
   std::map<std::string, std::vector<double>> signed_of;
 };
 
-/// What the rules say of one schedule. Milliseconds, one value a request.
+/// What the rules say of one schedule, in milliseconds, one value a request.
 struct Said {
   std::map<std::string, std::vector<double>> of;
   bool comments = false;
@@ -143,7 +144,7 @@ const std::map<std::string, std::string> series{{"ttft", "weir_time_to_first_tok
                                                 {"itl", "weir_inter_token_latency_seconds"},
                                                 {"icl", "weir_inter_chunk_latency_seconds"}};
 
-/// The sum of all series of one name in a scrape.
+/// Returns the sum of all series of one name in a scrape.
 double scraped(const fs::path& path, const std::string& name) {
   std::ifstream file(path);
   double sum = 0;
@@ -173,8 +174,8 @@ class Report {
   void judge(const std::string& clock, const std::string& schedule, Errors& errors);
 
   fs::path directory_;
-  std::map<std::pair<std::string, std::string>, Errors> errors_;  ///< By schedule and clock.
-  /// Keys: schedule and clock, then figure. What runs beside batch counts with it, as on /metrics.
+  std::map<std::pair<std::string, std::string>, Errors> errors_;  ///< The key is schedule and clock.
+  /// The keys are schedule and clock, then figure. What runs beside batch counts with it, as on /metrics.
   std::map<std::pair<std::string, std::string>, std::map<std::string, Sum>> true_, scraped_;
   std::map<std::string, Said> said_;
   std::vector<double> widths_;

@@ -22,11 +22,12 @@ inline constexpr std::uint64_t millisecond = 1'000'000;
 
 /// One write of the replica.
 struct Step {
-  std::uint64_t at = 0;  ///< Nanoseconds of CLOCK_MONOTONIC.
-  unsigned tokens = 0;   ///< Tokens in one event; 0: no token event.
+  std::uint64_t at = 0;  ///< It is in nanoseconds of CLOCK_MONOTONIC.
+  unsigned tokens = 0;   ///< One event has so many tokens; 0 means no token event.
   bool comment = false;
-  bool role = false;    ///< A role chunk, before the token event.
-  bool finish = false;  ///< With the token event; an empty event where there are no tokens. The last step.
+  bool role = false;    ///< A role chunk comes before the token event.
+  bool finish = false;  ///< It is the last step; the finish comes with the token event, or in an empty event if there
+                        ///< are no tokens.
 };
 
 struct Schedule {
@@ -34,12 +35,12 @@ struct Schedule {
   std::uint64_t first_after = 50 * millisecond;
   unsigned tokens_a_step = 1;
   std::uint64_t every = 20 * millisecond;
-  unsigned at_once = 1;           ///< Steps that are due together.
-  bool early_role = false;        ///< The role chunk at once, then comments.
+  unsigned at_once = 1;           ///< So many steps are due together.
+  bool early_role = false;        ///< The role chunk comes at once, then comments.
   bool empty_finish = false;      ///< The end of sequence is an event of its own, counted as a token.
   bool continuous_usage = false;  ///< Each chunk says how many tokens there have been.
   bool engines = false;           ///< It follows the steps of two engines.
-  bool spread = false;            ///< Its own phase for each stream.
+  bool spread = false;            ///< Each stream has a phase of its own.
 };
 
 inline constexpr Schedule schedules[] = {
@@ -60,7 +61,7 @@ inline const Schedule* schedule_of(std::string_view name) {
   return nullptr;
 }
 
-/// When the first token is due. Engines step at multiples of 20 ms, the second of them 10 ms later.
+/// Returns when the first token is due. Engines step at multiples of 20 ms, the second of them 10 ms later.
 inline std::uint64_t first_token_at(const Schedule& of, std::uint64_t stream, std::uint64_t arrived) {
   auto first = arrived + of.first_after;
   if (of.engines) {
@@ -72,7 +73,7 @@ inline std::uint64_t first_token_at(const Schedule& of, std::uint64_t stream, st
   return first;
 }
 
-/// The writes of one stream of `tokens` tokens, in order.
+/// Returns the writes of one stream of `tokens` tokens, in order.
 inline std::vector<Step> steps_of(const Schedule& of, std::uint64_t stream, std::uint64_t tokens,
                                   std::uint64_t arrived) {
   std::vector<Step> steps;

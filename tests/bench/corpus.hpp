@@ -1,5 +1,5 @@
-// The fixture of requests with true token counts (tests/data/corpus/README.md), read through the inspector, and its
-// replay through an estimator.
+// Reads the fixture of requests with true token counts (tests/data/corpus/README.md) through the inspector, and replays
+// it through an estimator.
 #pragma once
 
 #include <algorithm>
@@ -48,7 +48,7 @@ inline std::vector<CorpusRequest> read_corpus(const std::string& file) {
       std::from_chars(field.data(), field.data() + field.size(), tokens);
     }
     metrics::wire::RequestInspector inspector(chat ? metrics::Api::openai_chat : metrics::Api::openai_completions,
-                                              chat ? "/v1/chat/completions" : "/v1/completions");
+                                              "POST", chat ? "/v1/chat/completions" : "/v1/completions");
     inspector.feed(rest);
     one.facts = inspector.finish();
     one.body_bytes = static_cast<double>(rest.size());
@@ -58,7 +58,7 @@ inline std::vector<CorpusRequest> read_corpus(const std::string& file) {
   return corpus;
 }
 
-/// What a run of guesses was worth.
+/// Adds up how wrong a run of guesses was.
 class Errors {
  public:
   void add(double guess, double truth) {
@@ -67,14 +67,17 @@ class Errors {
     excess_ += guess - truth;
     truth_ += truth;
   }
-  /// A quantile of the relative errors; `q` 0.5 is the median.
+  /// Returns a quantile of the relative errors; `q` 0.5 is the median.
   double quantile(double q) const {
     std::vector<double> sorted = relative_;
     std::ranges::sort(sorted);
     return sorted.empty() ? 0 : sorted[static_cast<std::size_t>(q * static_cast<double>(sorted.size() - 1))];
   }
-  double wape() const { return wrong_ / truth_; }   ///< Wrong tokens over all tokens: large prompts count most.
-  double bias() const { return excess_ / truth_; }  ///< > 0: too many.
+  double wape() const {
+    return wrong_ / truth_;
+  }                                                 ///< It is wrong tokens over all tokens, so large prompts count
+                                                    ///< most.
+  double bias() const { return excess_ / truth_; }  ///< Above 0 it means too many.
 
  private:
   std::vector<double> relative_;
@@ -88,11 +91,11 @@ struct Phases {
 };
 
 struct Replay {
-  Phases fresh;    ///< A new estimator.
-  Phases changed;  ///< Counted from the moment the replicas went over to another tokenizer.
+  Phases fresh;    ///< They are those of a new estimator.
+  Phases changed;  ///< They count from the moment when the replicas changed to another tokenizer.
 };
 
-/// All requests in random orders, one pass by the tokenizer `first`, then one by `second`.
+/// Plays all requests in random orders: one pass by the tokenizer `first`, then one by `second`.
 template <class Guess, class Learn>
 void replay(const std::vector<CorpusRequest>& corpus, std::size_t first, std::size_t second, std::uint64_t seed,
             Replay& into, Guess guess, Learn learn) {
@@ -100,7 +103,7 @@ void replay(const std::vector<CorpusRequest>& corpus, std::size_t first, std::si
   std::vector<const CorpusRequest*> order;
   for (const CorpusRequest& one : corpus) order.push_back(&one);
   const auto pass = [&](std::size_t tokenizer, Phases& phases) {
-    // std::shuffle would not do: its order is the library's.
+    // std::shuffle would not do, because its order depends on the library.
     for (std::size_t i = order.size() - 1; i > 0; --i) std::swap(order[i], order[random() % (i + 1)]);
     for (std::size_t i = 0; i < order.size(); ++i) {
       const balancer::Tokens truth = order[i]->tokens[tokenizer];

@@ -1,6 +1,6 @@
-// bench_estimator [ORDERS]: how far off the estimate of a prompt is, over the requests of tests/data/corpus in ORDERS
-// seeded random orders (default 50): a new estimator, then the same after the replicas' tokenizer has changed; beside
-// what counting bytes or characters by four would say. docs/benchmarks.md has the table.
+// bench_estimator [ORDERS] tells how far off the estimate of a prompt is, over the requests of tests/data/corpus in
+// ORDERS seeded random orders (default 50). It tests a new estimator, then the same one after the replicas' tokenizer
+// has changed. Beside it stands what counting bytes or characters by four would say. docs/benchmarks.md has the table.
 #include <cstdio>
 #include <cstdlib>
 #include <map>

@@ -1,10 +1,11 @@
-// The balancer's own Pool in front of engine models, in simulated time: what a policy does for the time to first token.
+// Puts the balancer's own Pool in front of engine models, in simulated time, to show what a policy does for the time to
+// first token.
 //
-// Real: the pool with its ledger, learned speeds and estimator; the requests' bodies, read by the request inspector, so
-// that prompts have to be estimated and the estimator has to learn; the engine models that `weir-lab sim` runs.
-// Simulated: time, and the engines. Left out: weir's own I/O, aborts, failures, retries.
+// These are real: the pool with its ledger, learned speeds and estimator; the requests' bodies, read by the request
+// inspector, so that prompts have to be estimated and the estimator has to learn; and the engine models that `weir-lab
+// sim` runs. Time and the engines are simulated. weir's own I/O, aborts, failures and retries are left out.
 //
-// Deterministic by seed. Costs about 0.1 s for 2,000 requests (-O2).
+// It is deterministic by seed and costs about 0.1 s for 2,000 requests (-O2).
 #pragma once
 
 #include <algorithm>
@@ -37,21 +38,21 @@ using metrics::wire::RequestFacts;
 
 /// A request as the replica sees it, and what weir reads of its body.
 struct TracedRequest {
-  double at = 0;  ///< Seconds, in the trace's own time.
+  double at = 0;  ///< It is in seconds, in the trace's own time.
   Tokens prompt_tokens = 1, output_tokens = 1;
   RequestFacts facts;
 };
 
-/// How uneven the texts are: a median estimate is off by about 10 %.
+/// This spread makes texts uneven: a median estimate is off by about 10 %.
 inline constexpr double usual_text_spread = 0.15;
 
-/// `count` requests from the trace, begun at an entry that the seed chooses (`in_order`: at the first) and from its
-/// start again at its end. What the replicas can do depends on the order, so figures of one order say little of
+/// Makes `count` requests from the trace, begun at an entry that the seed chooses (`in_order`: at the first) and from
+/// its start again at its end. What the replicas can do depends on the order, so figures of one order say little of
 /// another.
 ///
-/// The text in a request's body is a third shorter than its tokens suppose, as of a model with a small vocabulary: the
-/// estimator's priors are wrong for it. And it is uneven, as real text is, by exp(`text_spread` * normal). All allow
-/// 1,024 tokens of output, so that weir is not told how long an answer will be.
+/// The text in a request's body is a third shorter than its tokens suggest, as with a model with a small vocabulary:
+/// the estimator's priors are wrong for it. And it is uneven, as real text is, by exp(`text_spread` * normal). All
+/// requests allow 1,024 tokens of output, so weir is not told how long an answer will be.
 inline std::vector<TracedRequest> requests_of(std::span<const TraceEntry> trace, std::size_t count, std::uint64_t seed,
                                               double text_spread = usual_text_spread, bool in_order = false) {
   lab::engine::Random random(seed);
@@ -70,32 +71,32 @@ inline std::vector<TracedRequest> requests_of(std::span<const TraceEntry> trace,
     const std::string text =
         lab::engine::prompt_text(std::max<Tokens>(1, static_cast<Tokens>(std::llround(written))), random);
     const std::string body = lab::load::request_body(lab::load::Api::chat, "sim-7b", text, 1024, true);
-    metrics::wire::RequestInspector inspector(metrics::Api::openai_chat, "/v1/chat/completions");
+    metrics::wire::RequestInspector inspector(metrics::Api::openai_chat, "POST", "/v1/chat/completions");
     inspector.feed(body);
     request.facts = inspector.finish();
   }
   return requests;
 }
 
-/// Requests per second in the trace's own time.
+/// Returns the requests per second in the trace's own time.
 inline double rate_of(std::span<const TracedRequest> requests) {
   return static_cast<double>(requests.size() - 1) / (requests.back().at - requests.front().at);
 }
 
 struct Fleet {
   std::vector<lab::engine::EngineSettings> replicas;
-  bool kv_tokens_known = false;  ///< The pool is told what the replicas' KV caches hold.
+  bool kv_tokens_known = false;  ///< The pool knows the size of the replicas' KV caches.
 };
 
-/// Four default engines, of which the last runs at `slow_speed`.
+/// Returns four default engines, of which the last runs at `slow_speed`.
 inline Fleet four_replicas(double slow_speed) {
   Fleet fleet{std::vector<lab::engine::EngineSettings>(4)};
   fleet.replicas.back().speed = slow_speed;
   return fleet;
 }
 
-/// The requests per second that an engine answers while requests are always waiting: all are there at the beginning,
-/// and what is counted lies between the first tenth of them and the last.
+/// Returns the requests per second that an engine answers while requests are always waiting. All are there at the
+/// beginning, and the count runs from the first tenth of them to the last.
 inline double capacity_of(const lab::engine::EngineSettings& settings, std::span<const TracedRequest> requests) {
   lab::engine::EngineModel engine(settings, 1);
   for (std::size_t i = 0; i < requests.size(); ++i) {
@@ -113,7 +114,7 @@ inline double capacity_of(const lab::engine::EngineSettings& settings, std::span
   return static_cast<double>(requests.size() - 2 * tenth) / (now - begun);
 }
 
-/// What the replicas can do together: the sum of what each can do.
+/// Returns what the replicas can do together: the sum of what each can do.
 inline double capacity_of(const Fleet& fleet, std::span<const TracedRequest> requests) {
   double sum = 0;
   for (const auto& settings : fleet.replicas) sum += capacity_of(settings, requests);
@@ -121,11 +122,11 @@ inline double capacity_of(const Fleet& fleet, std::span<const TracedRequest> req
 }
 
 struct Served {
-  std::vector<double> ttft;      ///< Seconds from arrival, in the order of the requests.
-  std::vector<double> estimate;  ///< Prompt estimate / truth, likewise.
-  std::vector<double> tpot;      ///< Seconds per output token after the first, in the order of the ends.
-  std::vector<Tokens> tokens;    ///< Prompts and outputs, by replica.
-  std::vector<double> speed;     ///< What was learned of each replica by the end.
+  std::vector<double> ttft;      ///< They are seconds from arrival, in the order of the requests.
+  std::vector<double> estimate;  ///< They are prompt estimate / truth, in the same order.
+  std::vector<double> tpot;      ///< They are seconds per output token after the first, in the order of the ends.
+  std::vector<Tokens> tokens;    ///< They are prompts and outputs, by replica.
+  std::vector<double> speed;     ///< They are what was learned of each replica by the end.
 };
 
 /// Sends the requests through a pool with that policy, `rate` of them a second, and waits for all the answers.
@@ -229,7 +230,7 @@ class FleetSimulation {
   double now_ = 0;
 };
 
-/// The q-quantile, as lab::load::quantile.
+/// Returns the q-quantile, as lab::load::quantile does.
 inline double quantile(std::vector<double> values, double q) {
   std::ranges::sort(values);
   const double at = q * static_cast<double>(values.size() - 1);

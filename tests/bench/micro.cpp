@@ -1,6 +1,6 @@
-// bench_micro: what single parts cost, in one thread with all they touch in the cache. docs/benchmarks.md has the
-// table; what a token costs in a process, with hundreds of streams between one token and the next, tests/bench/relay
-// measures.
+// bench_micro measures what single parts cost, in one thread with all they touch in the cache. docs/benchmarks.md has
+// the table. tests/bench/relay measures what a token costs in a process, with hundreds of streams between one token and
+// the next.
 #include <benchmark/benchmark.h>
 
 #include <array>
@@ -29,7 +29,7 @@ using metrics::measure::StreamMeter;
 
 constexpr Moment start{std::chrono::hours(5)};
 
-/// A chat chunk as vLLM writes it, one token in it.
+/// Returns a chat chunk as vLLM writes it, with one token in it.
 std::string chat_event(const std::string& created) {
   return R"(data: {"id":"chatcmpl-0a1b2c3d4e5f60718293a4b5c6d7e8f9","object":"chat.completion.chunk","created":)" +
          created +
@@ -38,7 +38,7 @@ std::string chat_event(const std::string& created) {
          "\n\n";
 }
 
-/// Bytes with what a reader of them may touch behind them.
+/// Holds bytes, with what a reader of them may touch behind them.
 class Padded {
  public:
   explicit Padded(const std::string& bytes)
@@ -50,7 +50,8 @@ class Padded {
   std::size_t size_;
 };
 
-/// One read with one event. With two kinds of event in turn the shape of the last never fits, and each is parsed.
+/// Measures one read with one event. With two kinds of event in turn the shape of the last never fits, and each is
+/// parsed.
 void meter_event(benchmark::State& state, bool strip, const std::string& first, const std::string& second) {
   const std::array<Padded, 2> events{Padded(first), Padded(second)};
   metrics::series::ReplicaShard shard;
@@ -75,7 +76,7 @@ BENCHMARK_CAPTURE(meter_event, other_shape, false, chat_event("1779866853"), cha
 BENCHMARK_CAPTURE(meter_event, other_shape_usage_taken_out, true, chat_event("1779866853"), chat_event("1779866854"));
 
 /// Measures one read with one event of each of many streams in turn, as a batch of the poller brings them. A stream's
-/// memory is in no near cache, and is asked for two turns ahead.
+/// memory is in no near cache, and is prefetched two turns ahead.
 void meter_event_of_many(benchmark::State& state) {
   const auto streams = static_cast<std::size_t>(state.range(0));
   const Padded event(chat_event("1779866853"));
@@ -85,7 +86,7 @@ void meter_event_of_many(benchmark::State& state) {
   options.form = metrics::measure::BodyForm::sse;
   options.strip_usage = true;
   std::vector<std::unique_ptr<StreamMeter>> meters;
-  std::vector<std::string> between;  // What else a stream has: its relay, its sockets.
+  std::vector<std::string> between;  // It stands for what else a stream has: its relay, its sockets.
   for (std::size_t i = 0; i < streams; ++i) {
     meters.push_back(std::make_unique<StreamMeter>(options, shard));
     between.emplace_back(3000, ' ');
@@ -132,7 +133,7 @@ BENCHMARK(parse_event);
 
 void histogram_observe(benchmark::State& state) {
   metrics::series::Histogram histogram(metrics::series::per_token_bounds);
-  // Gaps around 20 ms, in an order that no branch predictor learns.
+  // The gaps are about 20 ms, in an order that no branch predictor learns.
   std::array<std::uint64_t, 4096> gaps;
   std::uint64_t random = 1;
   for (auto& gap : gaps) {
@@ -145,8 +146,8 @@ void histogram_observe(benchmark::State& state) {
 }
 BENCHMARK(histogram_observe);
 
-/// What /metrics costs the control thread, and how long the page is. Two loops, as many replicas as given, two
-/// objectives.
+/// Measures what /metrics costs the control thread, and how long the page is, with two loops, as many replicas as
+/// given, and two objectives.
 void scrape(benchmark::State& state) {
   metrics::series::Exposition exposition(2, {"0", "c++"},
                                          {{"interactive", "chat", config::Seconds{1}, {}, config::Seconds{0.05}, {}},
@@ -178,7 +179,7 @@ metrics::wire::RequestFacts chat_of(std::uint64_t letters) {
   return facts;
 }
 
-/// The choice, the first token and the end: every time a request takes the pool's lock.
+/// Measures the choice, the first token and the end: every time a request takes the pool's lock.
 void pool_request(benchmark::State& state) {
   const auto pool = balancer::Pool::make(config::Policy::least_queued_tokens, 0.05, 1);
   std::vector<balancer::ReplicaSpec> specs(static_cast<std::size_t>(state.range(0)));
@@ -220,7 +221,8 @@ void learn(benchmark::State& state) {
 }
 BENCHMARK(learn);
 
-/// A chat of so many bytes, read in pieces as large as the relay's reads, all of it messages with this content.
+/// Inspects a chat of so many bytes, read in pieces as large as the relay's reads, all of it messages with this
+/// content.
 void inspect_request(benchmark::State& state, const std::string& content) {
   constexpr std::size_t piece = 64 * 1024;
   std::string body = R"({"model":"bench","stream":true,"max_tokens":256,"messages":[)";
@@ -229,7 +231,7 @@ void inspect_request(benchmark::State& state, const std::string& content) {
   body.back() = ']';
   body += '}';
   for (auto _ : state) {
-    metrics::wire::RequestInspector inspector(metrics::Api::openai_chat, "/v1/chat/completions");
+    metrics::wire::RequestInspector inspector(metrics::Api::openai_chat, "POST", "/v1/chat/completions");
     for (std::size_t at = 0; at < body.size(); at += piece)
       inspector.feed(std::span(body).subspan(at, std::min(piece, body.size() - at)));
     benchmark::DoNotOptimize(inspector.finish());

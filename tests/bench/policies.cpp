@@ -1,5 +1,5 @@
-// Policies in simulated time: the real pool in front of four engine models, one of them slower, under the arrivals and
-// lengths of a trace, at shares of what the four can do together. Prints the tables of docs/benchmarks.md.
+// Compares policies in simulated time: the real pool in front of four engine models, one of them slower, under the
+// arrivals and lengths of a trace, at shares of what the four can do together. Prints the tables of docs/benchmarks.md.
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <fstream>
@@ -42,10 +42,10 @@ struct Traffic {
   double capacity = 0;
 };
 
-/// The figures of one policy at one load, a value a seed.
+/// The figures of one policy at one load: each seed gives a value.
 struct Figures {
   std::vector<double> ttft_p50, ttft_p90, ttft_p99, tpot_p50, tpot_p99, learned_speed;
-  std::vector<std::vector<double>> share;  ///< Shares of all tokens, by replica.
+  std::vector<std::vector<double>> share;  ///< They are shares of all tokens, by replica.
 
   void add(const bench::Served& served) {
     ttft_p50.push_back(quantile(served.ttft, 0.50));
@@ -69,7 +69,7 @@ Fleet fleet_of(const Options& options) {
   return fleet;
 }
 
-/// The median of |estimate / truth - 1| over the estimates from `begin` to `end`.
+/// Returns the median of |estimate / truth - 1| over the estimates from `begin` to `end`.
 double estimate_error(const bench::Served& served, std::size_t begin, std::size_t end) {
   std::vector<double> errors;
   for (std::size_t i = begin; i < end; ++i) errors.push_back(std::abs(served.estimate[i] - 1));

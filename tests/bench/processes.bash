@@ -54,7 +54,7 @@ stop_weir() {
   started=("${started[@]:1}")
 }
 
-# Prints what a figure has to be read with: the machine and how busy it was.
+# Prints the machine and how busy it was, which a reader of the figures needs.
 machine() {
   local load
   read -r load _ </proc/loadavg

@@ -1,16 +1,16 @@
-// bench_client: reads many stamped streams through one port, and watches a process meanwhile.
+// bench_client reads many stamped streams through one port, and watches a process meanwhile.
 //
 // Usage: bench_client --port P [--streams 500] [--tokens 600] [--warm-up 1] [--seconds 10] [--watch PID] [--timeout 60]
 //                     [--rest 0.0005]
-// Opens the streams, waits until each has had a token and `warm-up` s more, and then, for `seconds`, notes the age of
-// every token when the kernel received it and the CPU time that the watched process uses. Reads all streams to their
-// ends. Prints one JSON object; exits 1 where a stream was not whole or the streams ended before the seconds did. One
-// thread.
+// It opens the streams, and waits until each has had a token and `warm-up` s more. Then, for `seconds`, it notes the
+// age of every token when the kernel received it, and the CPU time that the watched process uses. It reads all streams
+// to their ends, and prints one JSON object. It exits 1 if a stream was not whole or if the streams ended before the
+// seconds did. It has one thread.
 //
 // It sleeps for `rest` s between looks at its sockets instead of waiting on them. A client that waits is woken by
-// nearly every send of a proxy beside it, which costs the proxy as much as the rest of the send, and more or less of it
-// as the scheduler places the two; a client on another machine costs it none of that. The ages do not suffer: they come
-// from the kernel's receive stamps.
+// nearly every send of a proxy beside it. That costs the proxy as much as the rest of the send, and more or less of it
+// as the scheduler places the two; a client on another machine costs it none of that. The ages do not suffer, because
+// they come from the kernel's receive stamps.
 #include <algorithm>
 #include <array>
 #include <filesystem>
@@ -26,10 +26,10 @@ using namespace weir::bench;
 
 /// What /proc says of a process.
 struct Usage {
-  double cpu = 0;   ///< Seconds, to the nanosecond.
-  double user = 0;  ///< The user's part of it, by ticks of 10 ms.
+  double cpu = 0;   ///< It is in seconds, to the nanosecond.
+  double user = 0;  ///< It is the user's part of it, by ticks of 10 ms.
   long rss_kib = 0;
-  long anonymous_kib = 0;  ///< The part that is no mapped file.
+  long anonymous_kib = 0;  ///< It is the part that is no mapped file.
 };
 
 Usage usage_of(int pid) {
@@ -166,11 +166,11 @@ class Client {
   int set_ = -1;
   int watched_ = 0;
   std::uint64_t warm_up_ns_ = 0, window_ns_ = 0;
-  std::uint64_t window_from_ = 0, window_to_ = 0;  ///< 0: not yet.
+  std::uint64_t window_from_ = 0, window_to_ = 0;  ///< It is 0 until it is set.
   bool measuring_ = false, measured_ = false;
   Usage idle_, from_, to_;
   double measured_seconds_ = 0;
-  std::vector<std::uint64_t> delays_;  ///< Those in the window; sorted at the end.
+  std::vector<std::uint64_t> delays_;  ///< They are those in the window; they are sorted at the end.
   std::size_t open_ = 0, begun_ = 0, broken_ = 0;
   std::uint64_t received_ = 0;
 };

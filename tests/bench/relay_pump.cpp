@@ -1,9 +1,9 @@
-// bench_pump: the least that a proxy can do, as the floor under the relay bench's table: one recv and one send a token.
+// bench_pump does the least that a proxy can do, one recv and one send a token; it is the floor under the relay bench's
+// table.
 //
-// Usage: bench_pump --port P --upstream U
-// Bytes go through as they come, nothing is looked at; every client connection has one of its own to the replica. One
-// thread, edge-triggered epoll, a whole batch of tokens for each wait. Bytes that a peer does not take end the program:
-// the bench's peers take everything.
+// Usage: bench_pump --port P --upstream U Bytes go through as they come and are not looked at. Every client connection
+// has one of its own to the replica. The program has one thread, edge-triggered epoll, and takes a whole batch of
+// tokens for each wait. Bytes that a peer does not take end the program: the bench's peers take everything.
 #include <array>
 #include <vector>
 
@@ -77,7 +77,7 @@ class Pump {
 
   std::uint16_t upstream_;
   int set_, listener_;
-  std::vector<int> peers_;  ///< By descriptor.
+  std::vector<int> peers_;  ///< It is indexed by descriptor.
   std::array<char, 64 * 1024> buffer_;
 };
 

@@ -1,4 +1,4 @@
-// What the two ends of a bench share: sockets, the clock of the stamps, bits of HTTP, and failing with a sentence.
+// What the two ends of a bench share: sockets, the clock of the stamps, parts of HTTP, and failing with a sentence.
 #pragma once
 
 #include <arpa/inet.h>
@@ -44,7 +44,7 @@ inline std::uint64_t monotonic_ns() {
   std::exit(1);
 }
 
-/// `result` of a call that returns -1 with errno.
+/// Returns `result` of a call that returns -1 with errno, or fails.
 inline int checked(int result, const char* call) {
   if (result < 0) fail(std::string(call) + ": " + std::strerror(errno));
   return result;
@@ -76,7 +76,7 @@ inline void stamp_arrivals(int fd) {
   checked(::setsockopt(fd, SOL_SOCKET, SO_TIMESTAMPNS, &on, sizeof on), "SO_TIMESTAMPNS");
 }
 
-/// Like recv; `at` is the moment on CLOCK_MONOTONIC when the kernel received the last of the bytes.
+/// Reads as recv does; `at` becomes the moment on CLOCK_MONOTONIC when the kernel received the last of the bytes.
 inline ssize_t read_stamped(int fd, std::span<char> bytes, std::uint64_t& at) {
   iovec piece{bytes.data(), bytes.size()};
   alignas(cmsghdr) char control[CMSG_SPACE(sizeof(timespec))];
@@ -97,7 +97,7 @@ inline ssize_t read_stamped(int fd, std::span<char> bytes, std::uint64_t& at) {
   return size;
 }
 
-/// A listening socket on loopback; `port` 0 is replaced by the one that the system chose.
+/// Opens a listening socket on loopback; `port` 0 is replaced by the one that the system chose.
 inline int listen_on_loopback(std::uint16_t& port) {
   const int fd = checked(::socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0), "socket");
   const int on = 1;
@@ -111,7 +111,7 @@ inline int listen_on_loopback(std::uint16_t& port) {
   return fd;
 }
 
-/// A descriptor that is readable once this process is asked to end.
+/// Returns a descriptor that is readable once this process is asked to end.
 inline int termination_descriptor() {
   sigset_t mask;
   sigemptyset(&mask);
@@ -121,7 +121,8 @@ inline int termination_descriptor() {
   return checked(::signalfd(-1, &mask, SFD_CLOEXEC), "signalfd");
 }
 
-/// The body of a request that has come whole. Takes only what proxies send here: a body with Content-Length, or none.
+/// Returns the body of a request that has come whole. It takes only what proxies send here: a body with Content-Length,
+/// or none.
 inline std::optional<std::string_view> whole_body(std::string_view request) {
   const auto head_end = request.find("\r\n\r\n");
   if (head_end == std::string_view::npos) return std::nullopt;
@@ -133,7 +134,7 @@ inline std::optional<std::string_view> whole_body(std::string_view request) {
   return request.substr(head_end + 4, length);
 }
 
-/// The number behind `"name":` in a JSON body that a bench wrote.
+/// Returns the number behind `"name":` in a JSON body that a bench wrote.
 inline std::uint64_t json_number(std::string_view body, std::string_view name, std::uint64_t otherwise) {
   const auto at = body.find("\"" + std::string(name) + "\":");
   return at == std::string_view::npos ? otherwise : std::strtoul(body.data() + at + name.size() + 3, nullptr, 10);
@@ -153,7 +154,7 @@ inline void raise_descriptor_limit() {
   ::setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-/// The text behind `--NAME` on a command line of pairs.
+/// Returns the text behind `--NAME` on a command line of pairs.
 inline const char* text_option(int argc, char** argv, std::string_view name, const char* otherwise) {
   for (int i = 1; i + 1 < argc; i += 2)
     if (argv[i] == name) return argv[i + 1];

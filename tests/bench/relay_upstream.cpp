@@ -1,10 +1,10 @@
-// bench_upstream: a replica that does nothing but send, for measuring what stands between it and a client.
+// bench_upstream is a replica that does nothing but send, for measuring what stands between it and a client.
 //
-// Usage: bench_upstream [--port 0] [--rate 50] [--groups 2]
-// Prints "listening on 127.0.0.1:PORT". Answers POST .../chat/completions with "max_tokens":N by a chunked stream of N
-// chat chunks as vLLM writes them, each with the CLOCK_MONOTONIC nanoseconds of its send in its content. Streams are
-// dealt to `groups` engines; all streams of one step together, `rate` times a second, as a batch does on a GPU. One
-// thread. Says at its end how many steps began more than 5 ms late: a bench with many of them measured this program.
+// Usage: bench_upstream [--port 0] [--rate 50] [--groups 2] It prints "listening on 127.0.0.1:PORT". It answers POST
+// .../chat/completions with "max_tokens":N by a chunked stream of N chat chunks as vLLM writes them, each with the
+// CLOCK_MONOTONIC nanoseconds of its send in its content. Streams are dealt to `groups` engines. All streams of one
+// engine step together, `rate` times a second, as a batch does on a GPU. The program has one thread. At its end it says
+// how many steps began more than 5 ms late: a bench with many of them measured this program.
 #include <sys/timerfd.h>
 
 #include <algorithm>
@@ -35,7 +35,7 @@ void add_event(std::string& out, std::string_view delta, std::string_view end = 
   add_chunk(out, event);
 }
 
-/// One client connection; at most one stream at a time runs on it.
+/// One client connection. At most one stream at a time runs on it.
 struct Connection {
   explicit Connection(int descriptor) : fd(descriptor) {}
   ~Connection() { ::close(fd); }
@@ -43,7 +43,7 @@ struct Connection {
   Connection& operator=(const Connection&) = delete;
 
   int fd;
-  std::string request;  ///< Bytes of a request that is not yet whole.
+  std::string request;  ///< It holds the bytes of a request that is not yet whole.
   std::string unsent;
   std::uint64_t tokens_left = 0, tokens = 0;
   bool wants_usage = false, streaming = false;
@@ -71,7 +71,7 @@ class Upstream {
   int set_, listener_, timer_, signals_;
   std::uint64_t period_;
   std::unordered_map<int, std::unique_ptr<Connection>> open_;
-  std::vector<std::vector<int>> groups_;  ///< Descriptors of the streams that step together.
+  std::vector<std::vector<int>> groups_;  ///< They are descriptors of the streams that step together.
   std::vector<std::uint64_t> next_step_;
   std::size_t next_group_ = 0;
   std::uint64_t late_ = 0, steps_ = 0;
@@ -102,7 +102,7 @@ void Upstream::run() {
   epoll_event events[256];
   while (!over_) {
     const int count = ::epoll_wait(set_, events, 256, -1);
-    // Tokens first: their moment is what is measured.
+    // Tokens come first, because their moment is what is measured.
     steps_due();
     for (int i = 0; i < count; ++i) {
       const auto tag = events[i].data.u64;
@@ -141,7 +141,7 @@ void Upstream::readable(int fd) {
 void Upstream::read_request(Connection& of) {
   if (!whole_body(of.request)) return;
   const auto request = std::exchange(of.request, {});
-  begin(of, *whole_body(request));  // May have closed it.
+  begin(of, *whole_body(request));  // It may have closed the connection.
 }
 
 void Upstream::begin(Connection& of, std::string_view body) {
@@ -220,7 +220,7 @@ void Upstream::token(Connection& of) {
   send(of, event_);
 }
 
-/// False if the connection is gone. What the peer does not take at once goes with the next token.
+/// Sends bytes. Returns false if the connection is gone. What the peer does not take at once goes with the next token.
 bool Upstream::send(Connection& to, std::string_view bytes) {
   if (!to.unsent.empty()) {
     to.unsent.append(bytes);

@@ -1,4 +1,4 @@
-"""What a case is, and how what a client saw is written down so that it can be compared."""
+"""Says what a case is, and writes down what a client saw, so that it can be compared."""
 import dataclasses
 import re
 from typing import Callable
@@ -13,16 +13,16 @@ class Counted:
     outcome: str
     api: str
     stream: bool = True
-    phase: str = ""  # The phase of a client_abort.
+    phase: str = ""  # It is the phase of a client_abort.
     requests: int = 1
-    prompt: int | None = None  # Tokens of all its requests; None where the replica does not say.
+    prompt: int | None = None  # It counts the tokens of all its requests; None if the replica does not say.
     output: int | None = None
 
 
 @dataclasses.dataclass
 class Case:
     name: str
-    run: Callable  # (url) -> what was seen
+    run: Callable  # It takes a url and returns what was seen.
     counted: Counted | None
     client_left: bool = False  # The replica must see its connection closed before it was done.
     breaks_off: str = ""  # The replica breaks off so: killed or reset. run.py says what the client may see then.
@@ -37,7 +37,7 @@ def case(name, counted, **rest):
 
 
 def plain(value):
-    """Any object of an SDK as dicts, lists and scalars, whatever it calls that method."""
+    """Returns any object of an SDK as dicts, lists and scalars, whatever it calls that method."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         value = dataclasses.asdict(value)
     elif hasattr(value, "model_dump"):
@@ -50,8 +50,8 @@ def plain(value):
 
 
 def raised(error, url):
-    """An exception as its type, its status, and its words without the address and the id of the request: weir gives one
-    to every answer, so that clients which show ids have one to show."""
+    """Returns an exception as its type, its status, and its words. The address and the id of the request are left out: weir
+    gives every answer an id, so that clients which show ids have one to show."""
     words = str(error).replace(url, "<url>")
     words = re.sub(r"\(Request ID: [^)]*\)", "", words)
     return {
@@ -64,7 +64,7 @@ def raised(error, url):
 
 
 def attempt(call, url):
-    """What a call returns, or how it fails."""
+    """Returns what a call returns, or how it fails."""
     try:
         return {"returned": plain(call())}
     except Exception as error:  # The same must come through weir.
@@ -72,7 +72,7 @@ def attempt(call, url):
 
 
 def events(open_stream, url, leave_after=None):
-    """What a stream brings, event by event, and how it ends. `leave_after`: the client closes after so many events."""
+    """Returns what a stream brings, event by event, and how it ends. The client closes after `leave_after` events."""
     seen = {"events": []}
     try:
         stream = open_stream()

@@ -1,4 +1,4 @@
-"""Anthropic's SDK: Messages."""
+"""These cases use Anthropic's SDK: Messages."""
 import anthropic
 
 from cases import Counted, attempt, case, events, plain

@@ -1,4 +1,4 @@
-"""curl: the bytes themselves, and what SDKs do not do with HTTP."""
+"""These cases use curl: they see the bytes themselves, and do what SDKs do not do with HTTP."""
 import json
 import subprocess
 import tempfile
@@ -9,7 +9,7 @@ CHAT = "openai.chat"
 
 
 def curl(url, path, body, *options):
-    """The body of the answer, byte by byte; status and type from its head; and the exit status of curl."""
+    """Returns the body of the answer, byte by byte; status and type from its head; and the exit status of curl."""
     with tempfile.NamedTemporaryFile("wb") as file:
         file.write(json.dumps(body).encode())
         file.flush()
@@ -25,7 +25,7 @@ def chat(model, **options):
     return {"model": model, "messages": [{"role": "user", "content": "What does a weir do?"}], **options}
 
 
-# weir must take out again without a trace what it injected, however an engine writes it.
+# What weir injects, it must take out again without a trace, however an engine writes it.
 for engine, output in [("vllm", 8), ("sglang", 8), ("tgi", 8), ("llamacpp", 7)]:
 
     @case(f"curl -N, stream of {engine}", Counted("ok", CHAT, prompt=31, output=output))

@@ -1,4 +1,4 @@
-"""Hugging Face's InferenceClient on TGI's own routes and on its OpenAI route."""
+"""These cases use Hugging Face's InferenceClient on TGI's own routes and on its OpenAI route."""
 import huggingface_hub
 
 from cases import Counted, attempt, case, events
@@ -15,7 +15,7 @@ def client(**options):
 def generate(url, prompt, **options):
     """The client posts to the URL that it is given as the model."""
     path = "/generate_stream" if options.get("stream") else "/generate"
-    one = client()  # It has to live while its streams are read: they end with it.
+    one = client()  # It has to live while its streams are read, because they end with it.
     return lambda: one.text_generation(prompt, model=url + path, **options)
 
 
@@ -45,7 +45,7 @@ def _(url):
 
 @case("huggingface text_generation at the root", Counted("ok", GENERATE, prompt=6, output=7))
 def _(url):
-    # Given no more than an address, the client posts to it, and TGI answers there by `stream`.
+    # If the client has no more than an address, it posts to that, and TGI answers there by `stream`.
     one = client(model=url)
     return events(lambda: one.text_generation("plain", stream=True, details=True), url)
 

@@ -1,4 +1,4 @@
-"""OpenAI's SDK: chat, completions, Responses, embeddings."""
+"""These cases use OpenAI's SDK: chat, completions, Responses, embeddings."""
 import asyncio
 
 import openai
@@ -23,7 +23,7 @@ def chat_events(url, model, **options):
     return events(chat(url, model, stream=True, **options), url)
 
 
-# Streams of four engines, without and with usage asked for. n counts the end of sequence where the engine does.
+# Four engines stream, without and with usage asked for. n counts the end of sequence if the engine does.
 for engine, output in [("vllm", 8), ("sglang", 8), ("tgi", 8), ("llamacpp", 7)]:
     counted = Counted("ok", CHAT, prompt=31, output=output)
 
@@ -131,8 +131,6 @@ def _(url):
     return [model.id for model in client(url).models.list()]
 
 
-# -- errors
-
 REFUSED = {400: "client_error", 401: "client_error", 404: "client_error", 422: "client_error", 429: "replica_refused",
            500: "upstream_error", 503: "replica_refused"}
 
@@ -164,9 +162,6 @@ for how in ("killed", "reset"):
         return chat_events(url, f"vllm/{how}")
 
 
-# -- clients that leave
-
-
 @case("openai chat, client leaves in mid-stream", Counted("client_abort", CHAT, phase="decode"), client_left=True)
 def _(url):
     return events(chat(url, "vllm/long", stream=True), url, leave_after=4)
@@ -175,9 +170,6 @@ def _(url):
 @case("openai chat, client gives up before the first token", Counted("client_abort", CHAT, phase="prefill"), client_left=True)
 def _(url):
     return events(chat(url, "vllm/mute", stream=True, timeout=0.5), url)
-
-
-# -- Responses
 
 
 def responses(url, model, **options):

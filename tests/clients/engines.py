@@ -1,6 +1,6 @@
-"""The answers of engines, event by event: the shapes that each of them writes on the wire.
+"""Makes the answers of engines, event by event, in the shapes that each of them writes on the wire.
 
-A function an API: (maker, play, request, size of its body, stream) -> a document, or the pieces of a stream."""
+Each API has a function: (maker, play, request, size of its body, stream) -> a document, or the pieces of a stream."""
 import json
 
 WORDS = ["A", " weir", " lets", " the", " rîver", " through", " 🌊"]
@@ -29,7 +29,7 @@ def named(value):
 
 
 def refusal(path, maker, status, name):
-    """The body of an error that comes instead of an answer."""
+    """Returns the body of an error that comes instead of an answer."""
     kinds = {400: "BadRequestError", 401: "AuthenticationError", 404: "NotFoundError", 422: "validation",
              429: "RateLimitError", 500: "InternalServerError", 503: "ServiceUnavailable", 529: "overloaded_error"}
     text = f"The model `{name}` does not exist." if status == 404 else f"status {status} it is"
@@ -41,15 +41,12 @@ def refusal(path, maker, status, name):
     return {"error": {"message": text, "type": kinds[status], "param": None, "code": status}}
 
 
-# -- chat and completions ----------------------------------------------------------------------------------------------
-
-
 def usage(output, prompt=31):
     return {"prompt_tokens": prompt, "total_tokens": prompt + output, "completion_tokens": output}
 
 
 def deltas(play):
-    """The deltas of one choice, and why it finishes."""
+    """Returns the deltas of one choice, and why it finishes."""
     if play == "tools":
         call = {"id": "call-1", "type": "function", "index": 0, "function": {"name": "look", "arguments": ""}}
         return [{"tool_calls": [call]}] + [
@@ -199,9 +196,6 @@ def embeddings(_maker, _play, request, _size, stream):
             "data": [{"object": "embedding", "index": 0, "embedding": vector}]}
 
 
-# -- TGI's own ---------------------------------------------------------------------------------------------------------
-
-
 def tgi_generate(_maker, play, request, _size, stream):
     counts = {"finish_reason": "eos_token", "generated_tokens": len(WORDS), "seed": None}
     tokens = [{"id": 100 + i, "text": word, "logprob": -0.5, "special": False} for i, word in enumerate(WORDS)]
@@ -225,9 +219,6 @@ def tgi_generate(_maker, play, request, _size, stream):
     if request.get("parameters", {}).get("details"):
         answer["details"] = {**counts, "prefill": [], "tokens": tokens}
     return answer
-
-
-# -- Responses ---------------------------------------------------------------------------------------------------------
 
 
 def response(request, play, status, output=(), counted=None):
@@ -271,11 +262,8 @@ def responses(_maker, play, request, _size, stream):
     return [named({**event, "sequence_number": number}) for number, event in enumerate(events)]
 
 
-# -- Anthropic Messages ------------------------------------------------------------------------------------------------
-
-
 def blocks(play):
-    """The content blocks of a message: what begins each, what each delta brings, and the whole of it."""
+    """Returns the content blocks of a message: what begins each, what each delta brings, and the whole of it."""
     if play == "thinking":
         yield ({"type": "thinking", "thinking": "", "signature": ""},
                [{"type": "thinking_delta", "thinking": word} for word in REASONS] + [{"type": "signature_delta", "signature": "c2ln"}],
@@ -313,9 +301,6 @@ def messages(_maker, play, request, _size, stream):
         yield {"type": "message_stop"}
 
     return map(named, events())
-
-
-# -- Ollama ------------------------------------------------------------------------------------------------------------
 
 
 def ollama_chat(_maker, _play, request, _size, stream):

@@ -1,4 +1,4 @@
-"""What the replica plays: answers in the shape of each engine, with words of our own.
+"""Says what the replica plays: answers in the shape of each engine, with words of our own.
 
 A model is "<engine>/<play>". TGI's native routes have no model: there the first word of `inputs` is the play."""
 import dataclasses
@@ -11,10 +11,10 @@ import engines
 class Play:
     status: int
     headers: list
-    pieces: list  # Each is bytes for one write.
+    pieces: list  # Each one is the bytes of one write.
     streamed: bool = False
-    pace: float = 0.005  # Seconds before each piece of a stream.
-    end: str = "whole"  # Or: killed, reset, mute.
+    pace: float = 0.005  # It is the seconds before each piece of a stream.
+    end: str = "whole"  # It may also be killed, reset or mute.
 
 
 def compact(value):

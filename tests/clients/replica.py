@@ -1,7 +1,7 @@
-"""A replica that plays what engines send: which stream is told by the path and by the model of the request.
+"""A replica that plays what engines send. The path and the model of the request tell which stream.
 
-In the process of the tests, on loopback, a thread a connection. It remembers every request and how it ended, so that a
-case can ask whether its connection was closed when the client left."""
+It runs in the process of the tests, on loopback, with a thread a connection. It remembers every request and how it ended,
+so that a case can ask whether its connection was closed when the client left."""
 import dataclasses
 import json
 import os
@@ -17,7 +17,7 @@ import plays
 
 @dataclasses.dataclass
 class Seen:
-    """One request as the replica got it."""
+    """One request, as the replica got it."""
 
     path: str
     body: dict
@@ -60,7 +60,7 @@ class Handler(BaseHTTPRequestHandler):
         self.send_response_only(play.status)
         for name, value in play.headers:
             self.send_header(name, value)
-        # Engines frame in chunks what they stream; HTTP/1.0 has none, and the close is the end.
+        # Engines frame in chunks what they stream. HTTP/1.0 has no chunks, so the close is the end.
         chunked = play.streamed and self.request_version == "HTTP/1.1"
         if chunked:
             self.send_header("transfer-encoding", "chunked")
@@ -77,7 +77,7 @@ class Handler(BaseHTTPRequestHandler):
                 self.close_connection = True
                 return
             self.wfile.write(b"%x\r\n%s\r\n" % (len(piece), piece) if chunked else piece)
-        if play.end == "mute":  # A prefill that never ends.
+        if play.end == "mute":  # Its prefill never ends.
             seen.left = self.peer_left_within(30)
             self.close_connection = True
         elif play.end == "whole":
@@ -93,7 +93,7 @@ class Handler(BaseHTTPRequestHandler):
             return True
 
     def break_off(self, how):
-        """What the kernel does to the connections of a process that is killed: FIN; or RST."""
+        """Does what the kernel does to the connections of a process that is killed: it sends FIN, or RST."""
         self.close_connection = True
         if how == "killed":
             self.connection.shutdown(socket.SHUT_RDWR)
@@ -114,7 +114,7 @@ class Server(ThreadingHTTPServer):
             super().shutdown_request(request)
 
     def handle_error(self, request, client_address):
-        if not isinstance(sys.exc_info()[1], ConnectionResetError):  # A client that left between two requests.
+        if not isinstance(sys.exc_info()[1], ConnectionResetError):  # The client left between two requests.
             super().handle_error(request, client_address)
 
 
@@ -133,7 +133,7 @@ class Replica:
         return self.server.seen[-1]
 
     def left(self, patience=5.0):
-        """Whether the peer left the last request before its answer was whole; None if it still waits."""
+        """Returns whether the peer left the last request before its answer was whole; None if it still waits."""
         return self.last.left if self.last.done.wait(patience) else None
 
     def close(self):

@@ -50,14 +50,15 @@ def describe(requests):
     return ", ".join(f"{value:g} x {' '.join(filter(None, key[1:]))}" for key, value in requests.items()) or "nothing"
 
 
-# What a client of each SDK catches.
+# A client of each SDK catches these.
 SDK_ERRORS = {"APIError", "TextGenerationError", "HTTPError"}
 
 
 def check_break(case, direct, through):
-    """The replica broke off: the client must have seen what came before, and must not take it for whole. weir may say in
-    the client's dialect what happened, so that the SDK raises its own error where it had only a cut connection."""
-    if "exit" in direct:  # curl
+    """Compares what was seen when the replica broke off. The client must have seen what came before, and must not take it for
+    whole. weir may say in the client's dialect what happened, so that the SDK raises its own error where it had only a
+    cut connection."""
+    if "exit" in direct:  # It is curl.
         if (direct["exit"], direct["head"]) != (through["exit"], through["head"]) or direct["exit"] == 0:
             raise Failed(f"exit {direct['exit']}, {direct['head']} became {through['exit']}, {through['head']}")
         if not through["body"].startswith(direct["body"]):
@@ -65,7 +66,7 @@ def check_break(case, direct, through):
         return
     ours, theirs = through["events"], direct["events"]
     if len(ours) > len(theirs) and isinstance(ours[-1], dict) and ours[-1].get("type") == "error":
-        ours = ours[:-1]  # Responses' error is an event like others to the SDK.
+        ours = ours[:-1]  # To the SDK Responses' error is an event like others.
     known = min(len(ours), len(theirs)) if case.breaks_off == "reset" else len(theirs)  # A reset may overtake bytes.
     if ours[:known] != theirs[:known] or (case.breaks_off != "reset" and len(ours) != known):
         raise Failed("what came before the break is not what the replica sent")
@@ -91,7 +92,7 @@ def first_difference(direct, through, path=""):
 
 
 def run_case(case, replica, weir):
-    """Raises Failed. Both sights are returned even then, by way of `seen`."""
+    """Runs a case; raises Failed. What both clients saw goes into `seen` even then."""
     seen = {}
     try:
         seen["direct"] = case.run(replica.url)

@@ -1,4 +1,4 @@
-"""A weir before replicas, on ports of loopback that are free: how it is started, asked and ended."""
+"""Starts, asks and ends a weir in front of replicas, on free ports of loopback."""
 import json
 import os
 import random
@@ -8,7 +8,7 @@ import subprocess
 import time
 import urllib.request
 
-PATIENCE = 10.0  # Seconds that weir may take to start, to count, or to leave a replica.
+PATIENCE = 10.0  # weir may take so many seconds to start, to count, or to leave a replica.
 
 
 class Failed(Exception):
@@ -34,7 +34,7 @@ def get(url, patience=PATIENCE):
 
 
 def free_ports(count):
-    """Ports of loopback below the range that the system hands out by itself."""
+    """Returns ports of loopback below the range that the system hands out by itself."""
     ports = set()
     while len(ports) < count:
         port = random.randrange(20000, 30000)
@@ -68,7 +68,7 @@ url = "{url}"
 
 
 def samples(page, names):
-    """The samples of a page of metrics whose name matches: (name, labels, value) of each."""
+    """Returns (name, labels, value) of each sample on a page of metrics whose name matches."""
     for line in page.splitlines():
         sample = re.fullmatch(rf"({names})(?:\{{(.*)\}})? (\S+)", line)
         if sample:
@@ -78,7 +78,7 @@ def samples(page, names):
 
 class Weir:
     def __init__(self, program, directory, replicas, more=""):
-        """`replicas`: their urls by name. `more`: sections of the settings besides."""
+        """`replicas` has their urls by name; `more` has further sections of the settings."""
         client, metrics = free_ports(2)
         self.url, self.metrics = f"http://127.0.0.1:{client}", f"http://127.0.0.1:{metrics}"
         self.settings, self.log = directory / "weir.toml", directory / "requests.jsonl"
@@ -94,7 +94,7 @@ class Weir:
         return get(f"{self.metrics}/metrics") or ""
 
     def counters(self):
-        """The counters of a scrape that cases look at: {(name, (label, ...)): value}."""
+        """Returns the counters of a scrape that cases look at: {(name, (label, ...)): value}."""
         read = {}
         for name, labels, value in samples(self.page(), "weir_(?:requests|api_requests|prompt_tokens|output_tokens)_total"):
             key = (name, *(labels.get(label, "") for label in ("outcome", "api", "stream", "phase")))
@@ -102,11 +102,11 @@ class Weir:
         return read
 
     def total(self, name):
-        """A counter, all its series together."""
+        """Returns a counter, all its series together."""
         return sum(value for _, _, value in samples(self.page(), name))
 
     def lines(self):
-        """The request log so far."""
+        """Returns the request log so far."""
         try:
             written = self.log.read_text()
         except FileNotFoundError:
@@ -123,4 +123,4 @@ class Weir:
 
 def without_proxies():
     for name in [name for name in os.environ if name.lower().endswith("_proxy")]:
-        del os.environ[name]  # Loopback only.
+        del os.environ[name]  # Traffic stays on loopback.

@@ -1,4 +1,4 @@
-"""docker-compose.yml as it is meant: read strictly, with what its services mount, where they listen and how they wait."""
+"""Reads docker-compose.yml strictly: what its services mount, where they listen and how they wait."""
 import re
 import tomllib
 from pathlib import Path
@@ -9,7 +9,7 @@ COMPOSE = Path("docker-compose.yml")
 
 
 class StrictLoader(yaml.SafeLoader):
-    """YAML where a key that stands twice is an error instead of the last one winning."""
+    """Reads YAML. A key that stands twice is an error here; elsewhere the last one would win."""
 
 
 def strict_mapping(loader, node, deep=False):
@@ -31,7 +31,7 @@ def read_yaml(path):
 
 
 def seconds(value):
-    """A time as compose, systemd or weir's settings write it."""
+    """Returns the seconds of a time as compose, systemd or weir's settings write it."""
     if isinstance(value, (int, float)):
         return float(value)
     units = {"ms": 0.001, "s": 1, "": 1, "m": 60, "min": 60, "h": 3600}
@@ -40,13 +40,13 @@ def seconds(value):
 
 
 def size(value):
-    """Bytes, as compose, docker or systemd write them."""
+    """Returns the bytes of a size as compose, docker or systemd write it."""
     number, unit = re.fullmatch(r"(\d+)([kKmMgG])", value).groups()
     return int(number) * 1024 ** ("kmg".index(unit.lower()) + 1)
 
 
 def starts(services):
-    """The sets of services that each of the commands at the top of the file starts, with what they depend on."""
+    """Returns the sets of services that the commands at the top of the file start, with what they depend on."""
     for command in re.findall(r"^# +docker compose (.*?)(?:  |$)", COMPOSE.read_text(), re.M):
         profiles = set(re.findall(r"--profile (\w+)", command))
         named = set(command.split()) & services.keys()
@@ -70,7 +70,7 @@ def settings_of(service):
 
 
 def port_of(service):
-    """Where a simulated replica or vLLM listens, by its command line."""
+    """Returns the port of a simulated replica or vLLM, by its command line."""
     words = " ".join(service["command"])
     match = re.search(r"--listen 0\.0\.0\.0:(\d+)|--host 0\.0\.0\.0 --port (\d+)", words)
     return int(match[1] or match[2]) if match else None

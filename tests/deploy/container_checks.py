@@ -1,5 +1,5 @@
-"""Reads what builds and starts the containers and the systemd unit, and says what is wrong: what an engine would stumble
-over, and what none would notice. Starts nothing. Usage: container_checks.py BUILD_DIR"""
+"""Reads what builds and starts the containers and the systemd unit, and says what is wrong: what a container engine would
+refuse, and what none would notice. It starts nothing. Usage: container_checks.py BUILD_DIR"""
 import configparser
 import json
 import re
@@ -19,7 +19,7 @@ SERVICE_KEYS = {
     "mem_limit", "pids_limit",
 }
 MIB = 1024 * 1024
-THREADS = 256  # CPUs of the largest host that the limits of processes are meant for.
+THREADS = 256  # The limits of processes are meant for hosts of up to so many CPUs.
 problems = []
 
 
@@ -28,7 +28,7 @@ def wrong(where, what):
 
 
 def default_settings():
-    """Every key with its default: the last TOML block of docs/settings.md."""
+    """Returns every key with its default, from the last TOML block of docs/settings.md."""
     return tomllib.loads(re.findall(r"```toml\n(.*?)```", Path("docs/settings.md").read_text(), re.S)[-1])
 
 
@@ -167,7 +167,7 @@ def image_health_check():
 
 
 def check_bounded_log(instructions):
-    """The default request log of the last stage, relative to its working directory, is standard output."""
+    """Checks that the default request log of the last stage, relative to its working directory, is standard output."""
     directory = next((rest for word, rest in reversed(instructions) if word == "WORKDIR"), "")
     log = default_settings()["log"]["requests"]
     if ["RUN", f"ln -s /dev/stdout {log}"] not in instructions or directory == "/tmp":
@@ -179,7 +179,7 @@ def check_bounded_log(instructions):
 
 
 def loaded_packages(build):
-    """The Debian packages of the libraries that both programs load."""
+    """Returns the Debian packages of the libraries that both programs load."""
     libraries = set()
     for program in ("weir", "weir-lab"):
         output = subprocess.run(["ldd", str(build / program)], check=True, capture_output=True, text=True).stdout

@@ -1,5 +1,5 @@
-"""Reads what Prometheus and Grafana are given, and says what is wrong: queries that do not select a role or name series
-that there are not, panels over each other, alerts without a test or a runbook section. Starts nothing."""
+"""Reads what Prometheus and Grafana are given, and says what is wrong: queries that select no role or name series that do
+not exist, panels over each other, alerts without a test or a runbook section. It starts nothing."""
 import json
 import re
 import sys
@@ -88,7 +88,7 @@ def check_grafana(services):
 
 
 def documented_series():
-    """name -> whether it has the replica's labels, role among them, by docs/metrics.md."""
+    """Returns {name: whether it has the replica's labels, role among them}, by docs/metrics.md."""
     series = {}
     has_role = True
     for line in Path("docs/metrics.md").read_text().splitlines():
@@ -124,7 +124,7 @@ def check_queries():
 
 
 def check_alerts():
-    """Every alert has a runbook section that its annotation names, a test in which it fires and one in which it does not."""
+    """Checks that every alert has a runbook section named by its annotation, a test that fires it and one that does not."""
     sections = {title.lower() for title in re.findall(r"^## (\w+)$", RUNBOOK.read_text(), re.M)}
     rules = [rule for group in read_yaml(queries.RULES)["groups"] for rule in group["rules"] if "alert" in rule]
     tests = [case for test in read_yaml(RULE_TESTS)["tests"] for case in test.get("alert_rule_test", [])]

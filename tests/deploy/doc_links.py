@@ -1,5 +1,5 @@
-"""Every relative link of the documents leads to a file, and to a heading of it where it names one; every path that they show
-in code exists. Starts nothing, and looks at nothing outside the tree."""
+"""Checks that every relative link of the documents leads to a file, and to a heading of it if it names one, and that every
+path they show in code exists. It starts nothing, and looks at nothing outside the tree."""
 import re
 import sys
 from pathlib import Path
@@ -8,7 +8,7 @@ ROOMS = "config|metrics|balancer|proxy|lab|tests|scripts|docs"
 
 
 def anchor(heading):
-    """The anchor that GitHub makes: it has no punctuation but hyphens, and blanks become hyphens."""
+    """Returns the anchor that GitHub makes: it has no punctuation but hyphens, and blanks become hyphens."""
     return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
 
 

@@ -1,10 +1,11 @@
 """Runs what docker-compose.yml would start, without containers, and asks Prometheus every query that is shipped.
 
 The services that are built here (weir, the simulated replicas, the load) run with the very command lines, settings and
-health checks of the compose file, each of their addresses moved to a free port of loopback; Debian's prometheus scrapes
-weir with the very rules. Then every query of the dashboard and every example of docs/metrics.md has to return data, for every replica where it is asked by
-replica, and no alert may fire; exceptions stand in justly_empty.yml with their reasons. At last one replica is ended, and
-the alert on a replica that fails has to name it: its clients see next to nothing of that, so only weir can tell.
+health checks of the compose file, each of their addresses moved to a free port of loopback. Debian's prometheus scrapes
+weir with the very rules. Then every query of the dashboard and every example of docs/metrics.md has to return data, for
+every replica if it groups by replica, and no alert may fire. Exceptions stand in justly_empty.yml with their reasons. At
+last one replica is ended, and the alert on a replica that fails has to name it: clients see next to nothing of that, so
+only weir can tell.
 
 Usage: live_run.py BUILD_DIR TEMPORARY_DIR [SECONDS]"""
 import json
@@ -26,7 +27,7 @@ import yaml
 import queries
 from compose import COMPOSE, mounts, read_yaml, seconds
 
-PATIENCE = 60.0  # Seconds that anything may take on a busy machine before the run has failed.
+PATIENCE = 60.0  # After so many seconds on a busy machine a run has failed.
 INTERVAL = "30s"  # The range of rates is longer than the run before the first look, so that every request is in it.
 
 
@@ -35,7 +36,7 @@ class Failed(Exception):
 
 
 class FreePorts:
-    """A free port of loopback for each (service, port), below the range that the system hands out by itself."""
+    """Gives each (service, port) a free port of loopback, below the range that the system hands out by itself."""
 
     def __init__(self):
         self.taken = {}
@@ -54,13 +55,14 @@ class FreePorts:
 
 
 class Process:
-    """One program, its output in a file. Ended by its own process id."""
+    """One program, with its output in a file. It is ended by its own process id."""
 
     def __init__(self, name, command, directory, program):
         self.name = name
         self.output = directory / f"{name}.out"
         with self.output.open("wb") as output:
-            # A session of its own: Ctrl-C reaches this script alone, which then ends its programs in order.
+            # It has a session of its own, so that Ctrl-C reaches this script alone, which then ends its programs in
+            # order.
             self.popen = subprocess.Popen(
                 command, executable=program, cwd=directory, stdin=subprocess.DEVNULL, stdout=output,
                 stderr=subprocess.STDOUT, start_new_session=True,
@@ -72,7 +74,7 @@ class Process:
             raise Failed(f"{self.name} ended with status {self.popen.returncode}:\n{end}")
 
     def end(self):
-        """The exit status after TERM."""
+        """Sends TERM and returns the exit status."""
         if self.popen.poll() is None:
             self.popen.terminate()
             try:
@@ -105,14 +107,14 @@ class ComposeWithoutContainers:
         self.processes = {}
 
     def moved(self, service, text):
-        """text as seen in the container of a service, its addresses moved to where they are in this run."""
+        """Returns text as seen in the container of a service, with its addresses moved to where they are in this run."""
         here = rf"(?<![\w.])(?:0\.0\.0\.0|127\.0\.0\.1)([:/])(\d+)"
         text = re.sub(here, lambda m: f"127.0.0.1{m[1]}{self.ports.of(service, m[2])}", text)
         there = rf"(?<![\w.-])({self.names}):(\d+)"
         return re.sub(there, lambda m: f"127.0.0.1:{self.ports.of(m[1], m[2])}", text)
 
     def command(self, name):
-        """Command line, with the service's settings copied into the run's directory."""
+        """Returns the command line, with the service's settings copied into the run's directory."""
         service = self.services[name]
         words = service["command"]
         for source, target, _ in mounts(service):
@@ -143,19 +145,19 @@ class ComposeWithoutContainers:
         self.processes[name] = Process(name, command, self.directory, self.build / command[0])
 
     def end(self):
-        """The reverse of the start; returns what did not end as it should."""
+        """Ends all in reverse order; returns what did not end as it should."""
         wrong = []
         while self.processes:
             name, process = self.processes.popitem()
             status = process.end()
-            # weir drains and the simulated replicas stop on TERM; the load has no last request here, only an end.
+            # weir drains and the simulated replicas stop on TERM. The load has no last request here, only an end.
             if name != "load" and status != 0:
                 wrong.append(f"{name} ended with status {status}")
         return wrong
 
 
 class Prometheus:
-    """Debian's prometheus on a fresh directory, with the shipped rules, scraping the run's weir every second."""
+    """Debian's prometheus on a fresh directory, with the shipped rules. It scrapes the run's weir every second."""
 
     def __init__(self, compose, directory):
         config = read_yaml(Path("config/deploy/prometheus.yml"))
@@ -177,19 +179,19 @@ class Prometheus:
         self.process = Process("prometheus", command, directory, "prometheus")
 
     def get(self, path, **parameters):
-        """The data of an answer; None while nothing answers. An error in the query raises."""
+        """Returns the data of an answer; None while nothing answers. Raises on an error in the query."""
         try:
             with urllib.request.urlopen(f"{self.url}{path}?{urllib.parse.urlencode(parameters)}", timeout=10) as answer:
                 return json.load(answer)["data"]
         except urllib.error.HTTPError as error:
             if error.code == 503:
-                return None  # Still starting.
+                return None  # It is still starting.
             raise Failed(f"{path} {parameters}: {error.read().decode()}") from error
         except (urllib.error.URLError, TimeoutError):
             return None
 
     def query(self, expr):
-        """What it returns: a list of (labels, value), numbers only."""
+        """Returns a list of (labels, value), numbers only."""
         data = self.get("/api/v1/query", query=expr)
         if data is None:
             return []
@@ -201,7 +203,7 @@ class Prometheus:
 
 
 class Questions:
-    """Every shipped query, asked of one Prometheus."""
+    """Asks one Prometheus every shipped query."""
 
     def __init__(self, prometheus, replicas):
         self.prometheus = prometheus
@@ -290,7 +292,7 @@ class Questions:
 
 
 def check_metrics(address, unused):
-    """promtool has nothing to say about a scrape, and it names the families that are not used, too."""
+    """Checks that promtool finds no fault in a scrape, and that the scrape names the families that are not used, too."""
     with urllib.request.urlopen(f"http://{address}/metrics", timeout=10) as answer:
         page = answer.read()
     missing = [name for name in unused if f"# TYPE {name} ".encode() not in page]

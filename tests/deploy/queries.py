@@ -1,4 +1,4 @@
-"""The PromQL that is shipped: every query of the dashboard, every expression of the rules, every example of the
+"""Collects the PromQL that is shipped: every query of the dashboard, every expression of the rules, every example of the
 docs, and what they select."""
 import json
 import re
@@ -10,20 +10,21 @@ import yaml
 DASHBOARD = Path("config/deploy/grafana/dashboards/weir.json")
 RULES = Path("config/deploy/alerts.yml")
 DOCS = [Path("docs/metrics.md"), Path("docs/howto.md"), Path("README.md")]
-GROUPINGS = ("replica", "config", "pool")  # What the dashboard's variable `by` can be.
+GROUPINGS = ("replica", "config", "pool")  # The dashboard's variable `by` can be these.
 
 
 @dataclass(frozen=True)
 class Query:
-    name: str  # The name of the panel, the variable, the alert or the record, or what introduces an example.
-    kind: str  # "panel", "variable", "alert", "record" or "docs"
+    name: str  # It is the name of the panel, the variable, the alert or the record, or the words that introduce an
+               # example.
+    kind: str  # It is "panel", "variable", "alert", "record" or "docs".
     expr: str
 
 
 @dataclass(frozen=True)
 class Selector:
     series: str
-    matchers: str  # The matchers as written, with braces; "" where there are none.
+    matchers: str  # They are the matchers as written, with braces; "" if there are none.
 
 
 def dashboard_panels():
@@ -35,7 +36,7 @@ def dashboard_variables():
 
 
 def label_values(variable):
-    """The selector and the label that a query variable lists."""
+    """Returns the selector and the label that a query variable lists."""
     match = re.fullmatch(r"label_values\((.+), (\w+)\)", variable["query"]["query"])
     if not match:
         raise ValueError(f"variable {variable['name']}: not label_values(SELECTOR, LABEL)")
@@ -67,7 +68,7 @@ def of_docs():
                 paragraph = block
                 continue
             text = block.removeprefix("```promql\n").strip().removesuffix("```")
-            # The README's five are a line each.
+            # The README's five have a line each.
             for expr in text.splitlines() if document.name == "README.md" else [text]:
                 yield Query(re.split(r"[:(]|\.(?:\s|$)", paragraph.replace("\n", " "))[0].strip(), "docs", expr)
 
@@ -77,7 +78,7 @@ def everything():
 
 
 def filled(expr, interval, by="replica"):
-    """The query as Grafana would send it with all pools of the primaries selected. An example of the docs stays as it is."""
+    """Returns the query as Grafana sends it with all pools of the primaries selected. An example of the docs stays as it is."""
     for variable, value in (("$__rate_interval", interval), ("$role", "primary"), ("$pool", ".*"), ("$by", by)):
         expr = expr.replace(variable, value)
     return expr

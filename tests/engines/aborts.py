@@ -1,4 +1,4 @@
-"""A client that leaves: the engine must stop, and weir must say that the client left."""
+"""A client leaves: the engine must stop, and weir must say that the client left."""
 import time
 
 from answers import line_of
@@ -7,19 +7,19 @@ from exchange import ask
 from report import tokens
 from weir import Failed, until
 
-LENGTH = 600  # Tokens that nobody waits for: seconds of work.
-PATIENCE = 10.0  # Seconds until an engine that stops has done so.
-TO_THE_END = 240.0  # Seconds until an engine that goes on has done all of it.
+LENGTH = 600  # So many tokens, for which nobody waits, are seconds of work.
+PATIENCE = 10.0  # An engine that stops has done so after at most so many seconds.
+TO_THE_END = 240.0  # An engine that goes on has done all of it after at most so many seconds.
 
 
 def idle(engine, server):
     running = engine.own(server.url).running
-    # The CPU of its process tells where the engine does not say what it works on.
+    # The CPU of its process shows it if the engine does not say what it works on.
     return server.busy() < 0.2 if running is None else running == 0
 
 
 def idle_after(engine, server):
-    """Seconds until the engine has stopped; None if it goes on."""
+    """Returns the seconds until the engine has stopped; None if it goes on."""
     begin = time.monotonic()
     try:
         until("the engine's end of its work", lambda: idle(engine, server), PATIENCE)
@@ -29,7 +29,7 @@ def idle_after(engine, server):
 
 
 def leave(engine, server, url, streamed):
-    """(seconds until the engine was idle, None if it went on to the end; tokens that it made)"""
+    """Returns the seconds until the engine was idle (None if it went on to the end) and the tokens that it made."""
     until("an idle engine", lambda: idle(engine, server), TO_THE_END)
     before = engine.own(server.url)
     body = {**chat()(engine, None), "stream": streamed, "max_tokens": LENGTH}
@@ -41,7 +41,7 @@ def leave(engine, server, url, streamed):
 
 
 def run(engine, weirs, report):
-    """Rows: how it was left, seconds until the engine was idle without and with weir, what weir says."""
+    """Returns rows: how it was left, seconds until the engine was idle without and with weir, what weir says."""
     server, weir, rows = engine.servers[0], weirs[False], []
     for how, streamed in (("streamed, after three events", True), ("not streamed, after 0.3 s", False)):
         where = f"{engine.name}, a client that leaves, {how}"

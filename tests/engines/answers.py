@@ -1,5 +1,5 @@
-"""Each case twice at the engine and once through weir: the bytes, the head, the outcome, and the tokens that weir counted beside
-those that the engine counted."""
+"""Asks each case twice at the engine and once through weir, and compares the bytes, the head, the outcome, and the tokens that
+weir counted with those that the engine counted."""
 import time
 import uuid
 
@@ -13,7 +13,7 @@ TRIES = 3
 
 
 def told(answer):
-    """The last usage of an answer, for engines that count nowhere else."""
+    """Returns the last usage of an answer, for engines that count nowhere else."""
     said = {}
     for event in answer.events():
         if isinstance(event, dict):
@@ -23,7 +23,7 @@ def told(answer):
 
 
 def steady(engine, server, case, body):
-    """The engine's answer, and whether it gave it twice: what it had in its cache may show in the first."""
+    """Returns the engine's answer, and whether it gave it twice. What it had in its cache may show in the first."""
     last = ask(server.url, case.path, body)
     for _ in range(3):
         answer = ask(server.url, case.path, body)
@@ -34,7 +34,7 @@ def steady(engine, server, case, body):
 
 
 def line_of(weir, ask_it):
-    """What came through weir, and the line of its log about it."""
+    """Returns what came through weir, and the line of its log about it."""
     logged = len(weir.lines())
     through = ask_it()
     until("the request's line in weir's log", lambda: len(weir.lines()) > logged)
@@ -42,7 +42,7 @@ def line_of(weir, ask_it):
 
 
 def made(engine, server, before, wanted):
-    """What the engine counted since `before`; it counts a moment after it has answered."""
+    """Returns what the engine counted since `before`; it counts a moment after it has answered."""
     end = time.monotonic() + 2
     while True:
         grown = engine.own(server.url) - before
@@ -52,7 +52,7 @@ def made(engine, server, before, wanted):
 
 
 def truths(case, engine, direct, grown):
-    """The tokens of a request: what the engine counted, or where it does not count, what its answer says."""
+    """Returns the tokens of a request: what the engine counted or, if it does not count, what its answer says."""
     if grown.output is None or case.name in engine.says_less:
         return told(direct)
     # With several choices some engines count the prompt once, some once a choice.
@@ -60,7 +60,7 @@ def truths(case, engine, direct, grown):
 
 
 def of_bytes(case, engine, direct, through):
-    """(what the table says, what is not the same)"""
+    """Returns what the table says, and what is not the same."""
     problems = list(differences(direct, through, engine, case.choices))
     if not problems:
         return "same", []
@@ -71,21 +71,21 @@ def of_bytes(case, engine, direct, through):
 
 
 def of_counts(case, engine, direct, line, grown):
-    """(what the table says, what is not the same)"""
+    """Returns what the table says, and what is not the same."""
     truth = truths(case, engine, direct, grown)
     problems = [f"{kind} tokens: weir {tokens(line[f'{kind}_tokens'])}, {engine.title} {tokens(truth[kind])}"
                 for kind in ("prompt", "output") if truth.get(kind) is not None and (line[f"{kind}_tokens"] or 0) != truth[kind]]
     ours, theirs = line["output_tokens"], truth.get("output")
     said = f"; {tokens(ours)} = {tokens(theirs)}" if (ours or 0) == theirs else f"; **{tokens(ours)} of {tokens(theirs)}**"
     if case.name in engine.says_less:
-        # The engine tells one of several choices. weir has to say that it does not know, and not too few.
+        # The engine reports one of several choices. weir has to say that it does not know, rather than report too few.
         problems = [f"output tokens: weir {ours}, where {engine.title} tells {tokens(theirs)} of {tokens(grown.output)}"] if ours else []
         said = f"; not known: it tells {tokens(theirs)} of {tokens(grown.output)}"
     return said, problems
 
 
 def of_outcome(case, engine, direct, line):
-    # A text to stop at may be the first that comes.
+    # A text at which to stop may be the first that comes.
     good = ("ok", "ok_empty") if case.name.startswith("stop") else ("ok",)
     if engine.gives_one_choice and case.choices > 1 and "streamed" in case.name:
         good = ("truncated",)
@@ -97,7 +97,7 @@ def of_outcome(case, engine, direct, line):
 
 
 def run_ids(case, engine, weir, body):
-    """(what the table says, problems): a line of the log can be joined to the request that the client knows."""
+    """Returns what the table says, and problems: the log's line must be joined to the request that the client knows."""
     theirs = str(uuid.uuid4())
     through, line = line_of(weir, lambda: ask(weir.url, case.path, body, headers=[("x-request-id", theirs)]))
     problems = []
@@ -109,8 +109,8 @@ def run_ids(case, engine, weir, body):
 
 
 def run_case(case, engine, server, weir, stop):
-    """(what the table says, problems). An engine that is short of CPU joins tokens into one event, now here, now there: bytes
-    that differ are asked for again. What weir adds or takes is the same each time."""
+    """Returns what the table says, and problems. An engine that is short of CPU joins tokens into one event, now here, now
+    there, so bytes that differ are asked for again. What weir adds or takes is the same each time."""
     body = case.body(engine, stop)
     if case.ids:
         return run_ids(case, engine, weir, body)
@@ -133,7 +133,7 @@ def run_case(case, engine, server, weir, stop):
 
 
 def stop_text(engine, server):
-    """Text out of the middle of the engine's answer to the first case."""
+    """Returns text out of the middle of the engine's answer to the first case."""
     answer = next(ask(server.url, CASES[0].path, CASES[0].body(engine, None)).events(), {})
     try:
         text = answer["choices"][0]["message"]["content"]
@@ -143,10 +143,10 @@ def stop_text(engine, server):
 
 
 def run(engine, weirs, words, report):
-    """All cases; what the table says of each, by name."""
+    """Runs all cases; returns what the table says of each, by name."""
     server, said = engine.servers[0], {}
     stop = stop_text(engine, server)
-    for weir in weirs.values():  # weir learns what it knows of a replica from the first answers.
+    for weir in weirs.values():  # weir learns from the first answers what it knows of a replica.
         for streamed in (False, True):
             ask(weir.url, CASES[0].path, {**CASES[0].body(engine, None), "stream": streamed})
     for case in CASES:

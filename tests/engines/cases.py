@@ -1,5 +1,5 @@
-"""What every engine is asked, with and without weir. A body is made for the engine, which may differ in what it is called
-by, and in how its answers are made the same every time."""
+"""Every engine is asked these cases, with and without weir. A body is made for the engine, because engines differ in the name
+of the model, and in how their answers are made the same every time."""
 import dataclasses
 from typing import Callable
 
@@ -17,18 +17,18 @@ TOOL = {
         },
     },
 }
-LENGTH = 8  # Output tokens of most cases.
+LENGTH = 8  # Most cases have so many output tokens.
 
 
 @dataclasses.dataclass
 class Case:
     name: str
     path: str
-    body: Callable  # (engine, stop text) -> the request's body, or None for a GET
+    body: Callable  # It takes the engine and a stop text, and returns the request's body, or None for a GET.
     choices: int = 1
     every_chunk: bool = False  # It needs inject_continuous_usage.
-    counts: bool = True  # Tokens are made and must be counted.
-    ids: bool = False  # It has an x-request-id, which the log must tell, as the answer must tell weir's own.
+    counts: bool = True  # It makes tokens, which must be counted.
+    ids: bool = False  # It has an x-request-id, which the log must have, as the answer must have weir's own.
 
 
 def asked(engine, **more):

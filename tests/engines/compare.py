@@ -1,4 +1,4 @@
-"""Whether an answer through weir is the engine's own, byte for byte, once ids, times and the like are made equal."""
+"""Compares an answer through weir with the engine's own, byte for byte, once ids, times and the like are made equal."""
 import dataclasses
 import json
 import re
@@ -17,7 +17,7 @@ def masked(body, masks):
 
 
 def in_order(body):
-    """The events of several choices, choice by choice: which comes first is chance."""
+    """Returns the events of several choices, choice by choice, because chance decides which comes first."""
     def choice(event):
         found = re.search(rb'"index":\s?(\d+)', event)
         # Events without a choice (usage, [DONE]) stay at the end. llama.cpp's usage comes once a choice.
@@ -27,7 +27,7 @@ def in_order(body):
 
 
 def headers(answer):
-    # LiteLLM tells times and ids of calls, and what it got from behind it, in headers.
+    # LiteLLM puts times and ids of calls, and what it got from behind it, into headers.
     return {name.lower(): value for name, value in answer.headers if not name.lower().startswith(("x-litellm", "llm_provider"))}
 
 
@@ -49,7 +49,7 @@ def first_difference(theirs, ours):
 
 
 def differences(direct, through, engine, choices):
-    """What is not the same; nothing if all is."""
+    """Yields what is not the same; nothing if all is."""
     if direct.status != through.status:
         yield f"status {direct.status} became {through.status} {through.body[:200]!r}"
         return
@@ -64,7 +64,7 @@ def differences(direct, through, engine, choices):
 
 
 def models_differences(direct, through):
-    """Whether weir's own list holds each of the engine's entries whole."""
+    """Checks that weir's own list holds each of the engine's entries whole."""
     ours = [json.dumps(entry, sort_keys=True) for entry in next(through.events(), {}).get("data", [])]
     for entry in next(direct.events(), {}).get("data", []):
         if not any(alike(json.loads(other), entry) for other in ours):
@@ -73,7 +73,7 @@ def models_differences(direct, through):
 
 def alike(one, other):
     def timeless(entry):
-        # vLLM gives permissions a new id, and all engines the time of the question.
+        # vLLM gives permissions a new id, and all engines give the time of the question.
         text = json.dumps({**entry, "created": 0}, sort_keys=True)
         return re.sub(r'"modelperm-[0-9a-f]+"|"created": [0-9]+', '"-"', text)
 
@@ -81,7 +81,7 @@ def alike(one, other):
 
 
 def with_losses(direct, engine):
-    """The answer as it is without what weir's question for usage is known to take, and what that is."""
+    """Returns the answer without what weir's question for usage is known to take, and what that is."""
     body, lost = direct.body, []
     for pattern, replacement, what in engine.losses:
         shorter = re.sub(pattern, replacement, body)

@@ -1,4 +1,4 @@
-"""The comparison itself: what it must let pass, and what it must not. Runs before any engine is started."""
+"""Tests the comparison itself: what it must let pass, and what it must not. It runs before any engine is started."""
 import sys
 import unittest
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What an engine is to the tests: how its servers are started and ended, and where it tells its own figures."""
+"""Says what an engine is to the tests: how its servers start and end, and where it reports its own figures."""
 import dataclasses
 import os
 import signal
@@ -11,18 +11,18 @@ from weir import Failed, free_ports, get
 HERE = Path(__file__).resolve().parent
 QUIET = {"OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false", "HF_HUB_OFFLINE": "1", "HF_HUB_DISABLE_TELEMETRY": "1",
          "DO_NOT_TRACK": "1", "PYTHONUNBUFFERED": "1",
-         "PYTHONDONTWRITEBYTECODE": ""}  # A start takes a minute where nothing is kept compiled.
+         "PYTHONDONTWRITEBYTECODE": ""}  # A start takes a minute if nothing is kept compiled.
 
 
 @dataclasses.dataclass
 class Own:
-    """The engine's own figures since it was started. None: it does not tell."""
+    """The engine's own figures since it was started. None means that it does not report one."""
 
-    prompt: float | None = None  # Tokens, those from the cache included.
+    prompt: float | None = None  # It counts tokens, those from the cache included.
     cached: float | None = None
     output: float | None = None
-    running: float | None = None  # Requests.
-    ttft: tuple | None = None  # (sum in seconds, observations)
+    running: float | None = None  # It counts requests.
+    ttft: tuple | None = None  # It is the sum in seconds and the number of observations.
     tpot: tuple | None = None
     itl: tuple | None = None
 
@@ -87,7 +87,7 @@ class Server:
         self.process.wait()
 
     def busy(self, seconds=0.5):
-        """Share of a CPU that the server's session used over the next moment."""
+        """Returns the share of a CPU that the server's session used over the next moment."""
         begin = self.ticks()
         time.sleep(seconds)
         return (self.ticks() - begin) / os.sysconf("SC_CLK_TCK") / seconds
@@ -99,7 +99,7 @@ class Server:
                 fields = stat.read_text().rpartition(")")[2].split()
             except OSError:
                 continue
-            if int(fields[3]) == self.process.pid:  # Its session.
+            if int(fields[3]) == self.process.pid:  # The process belongs to its session.
                 total += int(fields[11]) + int(fields[12])
         return total
 
@@ -109,15 +109,16 @@ class Engine:
     model = "tiny"
     servers_wanted = 2
     health = "/health"
-    patience = 600.0  # Seconds that a server may take to start.
+    patience = 600.0  # A server may take so many seconds to start.
     sampling = {"temperature": 1.0, "seed": 7}
-    more = {}  # Further members of requests to OpenAI's routes.
-    masks = []  # (pattern, replacement): what is random in an answer's bytes.
-    losses = []  # (pattern, replacement, what it is): what weir's question for usage takes, as docs/engines.md says.
-    leaves_out = {}  # Cases that the engine has no answer to, and why.
-    says_less = ()  # Cases in whose answers it tells fewer tokens than it made.
-    gives_one_choice = False  # True: it ignores n and sends no end marker, so the other choices count as missing.
-    marker = True  # True: its streams end with [DONE].
+    more = {}  # Requests to OpenAI's routes get these members, too.
+    masks = []  # Each is a pattern and a replacement, for what is random in an answer's bytes.
+    losses = []  # Each is a pattern, a replacement and a name, for what weir's question for usage takes, as
+                 # docs/engines.md says.
+    leaves_out = {}  # The engine has no answer to these cases; the value says why.
+    says_less = ()  # In the answers to these cases it reports fewer tokens than it made.
+    gives_one_choice = False  # If true, it ignores n and sends no end marker, so the other choices count as missing.
+    marker = True  # If true, its streams end with [DONE].
 
     def __init__(self, folder, directory):
         self.folder, self.directory, self.servers = folder, directory, []
@@ -140,13 +141,13 @@ class Engine:
         return target
 
     def package(self, environment, name):
-        """The version of a package as it is installed."""
+        """Returns the version of a package as it is installed."""
         asked = subprocess.run([self.python(environment), "-c", f"import importlib.metadata as m; print(m.version('{name}'))"],
                                capture_output=True, text=True)
         return asked.stdout.strip() or "unknown"
 
     def start(self):
-        """One after the other: each wants a CPU for itself while it starts. Returns the longest start in seconds."""
+        """Starts them one after the other, because each needs a CPU for itself. Returns the longest start in seconds."""
         longest = 0.0
         for number, port in enumerate(free_ports(self.servers_wanted)):
             command, environment = self.command(port)

@@ -1,4 +1,4 @@
-"""LiteLLM's proxy as a replica, with a llama.cpp behind it that counts for both."""
+"""Runs LiteLLM's proxy as a replica, with a llama.cpp behind it that counts for both."""
 from engine import Server
 from engine_llamacpp import Llamacpp
 from weir import free_ports

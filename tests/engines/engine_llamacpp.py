@@ -1,4 +1,4 @@
-"""llama.cpp's server."""
+"""Runs llama.cpp's server."""
 from engine import HERE, Engine, Own
 from weir import get, samples
 
@@ -6,14 +6,14 @@ from weir import get, samples
 class Llamacpp(Engine):
     name = "llamacpp"
     title = "llama.cpp"
-    more = {"cache_prompt": False}  # With the cache on, timings tell what was asked before.
+    more = {"cache_prompt": False}  # With the cache on, timings would show what was asked before.
     masks = [
         (rb'"(?:chatcmpl|cmpl|resp|msg|fc|call|rs)[-_][0-9A-Za-z_-]+"', b'"<id>"'),
         (rb'"id":"[0-9A-Za-z]{32}"', b'"id":"<id>"'),
         (rb'"(created|created_at|completed_at)":[0-9.]+', rb'"\1":0'),
         (rb'"(\w+_ms|\w+_per_second)":[-+0-9.e]+', rb'"\1":0'),
     ]
-    says_less = ("n = 2",)  # It tells the usage of one choice; streamed, it sends one event of usage a choice.
+    says_less = ("n = 2",)  # It reports the usage of one choice; streamed, it sends one event of usage a choice.
     # This server does not look at a model's name; it answers with the one it has.
     leaves_out = {name: "the server has one model and does not look at the name"
                   for name in ("unknown model", "unknown model, streamed")}

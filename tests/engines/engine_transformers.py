@@ -1,4 +1,4 @@
-"""`transformers serve`: the model's name is its folder, and it tells no figures but the usage of an answer."""
+"""Runs `transformers serve`. The model's name is its folder, and it reports no figures but the usage of an answer."""
 from engine import Engine
 
 
@@ -9,7 +9,8 @@ class Transformers(Engine):
     marker = False
     sampling = {"temperature": 0, "seed": 7}
     masks = [
-        (rb'"id":"[0-9a-f-]{32,36}"', b'"id":"<id>"'),  # The request's x-request-id, which is weir's where weir is.
+        (rb'"id":"[0-9a-f-]{32,36}"', b'"id":"<id>"'),  # It is the request's x-request-id, which is weir's if weir is
+                                                        # in between.
         (rb'"(created|created_at|completed_at)":[0-9.]+', rb'"\1":0'),
         (rb'"(?:resp|msg)_[0-9A-Za-z_-]+"', b'"<id>"'),
     ]

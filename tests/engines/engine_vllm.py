@@ -1,4 +1,4 @@
-"""vLLM on CPU."""
+"""Runs vLLM on CPU."""
 from engine import Engine, Own
 from weir import get, samples
 

@@ -1,4 +1,4 @@
-"""One request over plain HTTP, and all that came back: head, bytes, and whether the answer was whole."""
+"""Sends one request over plain HTTP, and keeps all that came back: head, bytes, and whether the answer was whole."""
 import dataclasses
 import http.client
 import json
@@ -11,15 +11,15 @@ class Answer:
     status: int = 0
     headers: list = dataclasses.field(default_factory=list)
     body: bytes = b""
-    broken: str = ""  # It ended so before it was whole.
-    first: float | None = None  # Seconds until the first byte of the body.
+    broken: str = ""  # The answer ended so before it was whole.
+    first: float | None = None  # It is the seconds until the first byte of the body.
     left: bool = False  # The client left it.
 
     def header(self, name):
         return next((value for key, value in self.headers if key.lower() == name), None)
 
     def events(self):
-        """The JSON documents of a stream, or the one of an answer; what is no JSON is left out."""
+        """Returns the JSON documents of a stream, or the one of an answer; what is no JSON is left out."""
         pieces = [line[5:].strip() for line in self.body.split(b"\n") if line.startswith(b"data:")] or [self.body]
         for piece in pieces:
             try:
@@ -29,7 +29,7 @@ class Answer:
 
 
 def ask(url, path, body=None, leave_after=None, on_event=None, patience=120.0, headers=()):
-    """`leave_after`: the client closes after so many events (0: once it has sent the request and waited for 0.3 s)."""
+    """Sends a request. The client closes after `leave_after` events (0: once it has sent the request and waited for 0.3 s)."""
     to = urllib.parse.urlsplit(url)
     connection = http.client.HTTPConnection(to.hostname, to.port, timeout=patience)
     answer = Answer()

@@ -1,4 +1,4 @@
-"""`kill -9` of one of two servers under way: what streams from it must break and show it, nothing else may be lost."""
+"""Kills one of two servers with `kill -9`: what streams from it must break and show it, and nothing else may be lost."""
 import concurrent.futures
 import threading
 
@@ -16,7 +16,7 @@ def whole(engine, answer):
 
 
 def run(engine, weir, report):
-    """A row: what became of the streams of each server, and of the requests that came then. The last server is killed."""
+    """Kills the last server. Returns a row: how the streams of each server ended, and the requests that came then."""
     doomed, name = engine.servers[-1], f"replica{len(engine.servers) - 1}"
     begun = threading.Barrier(STREAMS + 1, timeout=60)
     body = {**chat()(engine, None), "stream": True, "max_tokens": LENGTH}

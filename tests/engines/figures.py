@@ -1,4 +1,4 @@
-"""Streams over all of an engine's servers, and weir's figures of them beside the engine's own."""
+"""Runs streams over all of an engine's servers, and puts weir's figures of them beside the engine's own."""
 import concurrent.futures
 import random
 
@@ -12,9 +12,9 @@ REQUESTS, AT_ONCE = 40, 4
 
 
 def bodies(engine):
-    """Chat and completions by turns, of different lengths, none of which asks for usage."""
+    """Runs chat and completions by turns, of different lengths, none of which asks for usage."""
     chance = random.Random(5)
-    text = " ".join([TEXT] * 20)  # Longer than the block of tokens that vLLM's prefix cache keeps as one.
+    text = " ".join([TEXT] * 20)  # It is longer than the block of tokens that vLLM's prefix cache keeps as one.
     for number in range(REQUESTS):
         make, path = ((chat, "/v1/chat/completions"), (completion, "/v1/completions"))[number % 2]
         body = make(text, stream=True, max_tokens=chance.randrange(16, 64))(engine, None)
@@ -31,7 +31,7 @@ def ratio(sum_and_count):
 
 
 def metrics(weir):
-    """weir's counters and histograms, all replicas together."""
+    """Returns weir's counters and histograms, all replicas together."""
     read = {}
     for name, _, value in samples(weir.page(), "weir_[a-z_]+"):
         read[name] = read.get(name, 0) + value
@@ -39,7 +39,7 @@ def metrics(weir):
 
 
 def run(engine, weir, report):
-    """Rows: what, weir's, the engine's, the difference."""
+    """Returns rows: what, weir's, the engine's, the difference."""
     tells = engine.own(engine.servers[0].url).running is not None
     if tells:
         until("an idle engine", lambda: engine.own_of_all().running == 0, 60)
@@ -88,7 +88,7 @@ def run(engine, weir, report):
         off = "-" if None in (ours, theirs) else f"{(ours - theirs) * 1e3:+.3f} ms"
         rows.append([engine.title, what, milliseconds(ours), milliseconds(theirs), off])
 
-    # llama.cpp tells its times of each answer, where weir's log has them.
+    # llama.cpp reports its times with each answer, and weir's log has them.
     decode = [line["engine_decode_s"] / (line["output_tokens"] - 1) for line in served
               if line.get("engine_decode_s") and (line["output_tokens"] or 0) > 1]
     time("TTFT, mean", "weir_time_to_first_token_seconds", "ttft_s",

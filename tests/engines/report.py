@@ -1,9 +1,9 @@
-"""What was seen, as Markdown tables, and whether all of it was as it must be."""
+"""Writes what was seen as Markdown tables, and remembers whether all of it was as it must be."""
 
 
 class Report:
     def __init__(self, root):
-        """`root`: a folder whose name is nobody's business where the tables are shown."""
+        """`root` is a folder whose name the tables must not show."""
         self.sections, self.failures, self.root = [], [], f"{root}/"
 
     def say(self, text):

@@ -1,4 +1,4 @@
-"""Starts each engine with a tiny model, puts weir before it, and holds what weir gives and says against the engine's own.
+"""Starts each engine with a tiny model, puts weir before it, and compares what weir gives and says with the engine's own.
 
 Usage: run.py WEIR_PROGRAM FOLDER REPORT WORD...
   FOLDER  where the engines were installed.
@@ -10,7 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-sys.path.append(str(Path(__file__).resolve().parent.parent / "clients"))  # How a weir is started is written there.
+sys.path.append(str(Path(__file__).resolve().parent.parent / "clients"))  # The start of a weir is written there.
 
 import aborts  # noqa: E402
 import answers  # noqa: E402
@@ -29,14 +29,14 @@ ENGINES = {engine.name: engine for engine in (Vllm, Llamacpp, Transformers, Lite
 
 
 class Seen:
-    """What the tables are made of."""
+    """Keeps what the tables are made from."""
 
     def __init__(self):
         self.engines, self.cases, self.aborts, self.figures, self.failures, self.probes, self.tools = [], {}, [], [], [], [], []
 
 
 def probe(program, weir, engine, report):
-    """What `weir check --probe` says of the engine's servers."""
+    """Returns what `weir check --probe` says of the engine's servers."""
     ran = subprocess.run([program, "check", "--config", weir.settings, "--probe", "--json"], capture_output=True, text=True)
     if ran.returncode != 0:
         report.fail(f"{engine.name}, weir check --probe", f"status {ran.returncode}: {ran.stdout[-600:]}{ran.stderr[-300:]}")

@@ -1,5 +1,5 @@
 """Writes a GGUF with a Llama of some 5 M random weights, a vocabulary of bytes and words, and a chat template, as llama.cpp
-loads it. The same every time. Needs gguf and numpy.
+loads it. It writes the same every time. It needs gguf and numpy.
 
 Usage: tiny_gguf.py FILE"""
 import sys
@@ -14,7 +14,7 @@ SINGLE = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.,!?:;'\
 
 
 def vocabulary():
-    """(text, kind, score) of each token: what begins with a blank is a word, what has a low score is a last resort."""
+    """Returns (text, kind, score) of each token. One that begins with a blank is a word; a low score is a last resort."""
     kind = gguf.TokenType
     yield from ((text, kind.CONTROL, 0.0) for text in ("<unk>", "<s>", "</s>"))
     yield from ((f"<0x{byte:02X}>", kind.BYTE, 0.0) for byte in range(256))
@@ -53,7 +53,8 @@ def main():
     writer.add_tensor("token_embd.weight", weights(len(texts), WIDTH))
     writer.add_tensor("output_norm.weight", numpy.ones(WIDTH, numpy.float32))
     output = weights(len(texts), WIDTH, spread=1.0)
-    output[:259] = 0  # Neither parts of characters nor the end of the text: answers are text of the length asked for.
+    output[:259] = 0  # Parts of characters and the end of the text are never chosen, so answers are text of the length
+                      # asked for.
     writer.add_tensor("output.weight", output)
     for layer in range(LAYERS):
         name = f"blk.{layer}."

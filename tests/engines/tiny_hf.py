@@ -1,5 +1,6 @@
 """Writes a folder with a Llama of some 1 M random weights, a tokenizer of 600 tokens and a chat template, as vLLM and
-transformers load it. The same every time. Needs torch, transformers and tokenizers: run it in an engine's environment.
+transformers load it. It writes the same every time. It needs torch, transformers and tokenizers: run it in an engine's
+environment.
 
 Usage: tiny_hf.py FOLDER"""
 import random
@@ -45,7 +46,8 @@ def main():
         )
     ).to(torch.bfloat16)
     with torch.no_grad():
-        # Words are likely; parts of characters and the end of the text are not: answers are text of the length asked for.
+        # Words are likely; parts of characters and the end of the text are not. So answers are text of the length asked
+        # for.
         model.lm_head.weight.normal_(0, 1.0)
         model.lm_head.weight[:first_word] = 0
     words.save_pretrained(folder)

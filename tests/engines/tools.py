@@ -1,5 +1,5 @@
-"""guidellm and AIPerf, each once through weir at a vLLM: their figures beside weir's of the same requests. Names differ, so a
-table says which of theirs is which of weir's (docs/metrics.md)."""
+"""Runs guidellm and AIPerf once each through weir at a vLLM, and puts their figures beside weir's of the same requests. Names
+differ, so a table says which of theirs is which of weir's (docs/metrics.md)."""
 import json
 import os
 import subprocess
@@ -25,7 +25,7 @@ def ran(command, directory, environment):
 
 
 def guidellm(engine, url, directory):
-    """What it says: seconds, and tokens of all requests."""
+    """Returns what it says: seconds, and tokens of all requests."""
     written = directory / "guidellm.json"
     ran([
         engine.python("guidellm").with_name("guidellm"), "run", "--disable-console",
@@ -73,7 +73,7 @@ def aiperf(engine, url, directory):
 
 
 def beside(tool, engine, weir, directory, report):
-    """Rows: the tool's name of a figure and its value, weir's, the difference."""
+    """Returns rows: the tool's name of a figure and its value, weir's, the difference."""
     name, rows = tool.__name__, []
     directory.mkdir(parents=True, exist_ok=True)
     logged = len(weir.lines())

@@ -1,4 +1,4 @@
-"""Words that both tokenizers of the tiny models know: common ones, so that short prompts make few tokens."""
+"""Both tokenizers of the tiny models know these words. They are common, so that short prompts make few tokens."""
 
 WORDS = """
 the of and a to in is you that it he was for on are as with his they I at be this have from or one had by word but not what
@@ -11,7 +11,7 @@ turn here why ask went men read need land different home us move try kind hand p
 animal house point page letter mother answer found study still learn should river
 """.split()
 
-# Every message in a line of its own: templates differ, and this one needs nothing of the engine's.
+# Every message stands on a line of its own. Templates differ, and this one needs nothing that is the engine's own.
 CHAT_TEMPLATE = (
     "{% for m in messages %}[{{ m['role'] }}] {{ m['content'] }}\n{% endfor %}"
     "{% if add_generation_prompt %}[assistant] {% endif %}"

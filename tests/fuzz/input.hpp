@@ -12,7 +12,7 @@
 
 namespace weir::fuzz {
 
-/// The bytes of an input, taken from its front; 0 where there are no more.
+/// Takes the bytes of an input from its front; gives 0 when there are no more.
 class Input {
  public:
   Input(const std::uint8_t* bytes, std::size_t size) : rest_(reinterpret_cast<const char*>(bytes), size) {}
@@ -29,7 +29,8 @@ class Input {
   std::string_view rest_;
 };
 
-/// Where an input wants its body cut: pieces of pseudo-random size up to a power of two, both chosen by one byte each.
+/// Cuts a body where an input wants it: into pieces of pseudo-random size up to a power of two. One byte each chooses
+/// the power and the seed.
 class Cuts {
  public:
   Cuts(unsigned seed, unsigned size) : state_(seed * 2654435761U + 1), largest_(1U << size % 14) {}
@@ -46,7 +47,7 @@ class Cuts {
   std::uint32_t largest_;
 };
 
-/// The body in pieces of the sizes that `next_size` says.
+/// Feeds the body in pieces of the sizes that `next_size` says.
 template <typename NextSize>
 std::vector<std::string_view> pieces(std::string_view body, NextSize next_size) {
   std::vector<std::string_view> all;
@@ -58,7 +59,7 @@ std::vector<std::string_view> pieces(std::string_view body, NextSize next_size) 
   return all;
 }
 
-/// What must hold. `what` names the rule that was broken.
+/// Aborts unless `holds`. `what` names the rule that was broken.
 inline void must(bool holds, const char* what) {
   if (holds) return;
   std::fprintf(stderr, "broken rule: %s\n", what);

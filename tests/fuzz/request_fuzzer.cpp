@@ -1,7 +1,7 @@
-// Feeds a body to RequestInspector whole, byte by byte and as the input cuts it: the facts must be the same and within
-// bounds, and the edits that ask for usage must leave the body the JSON it was.
+// Feeds a body to RequestInspector whole, byte by byte and as the input cuts it. The facts must be the same and within
+// bounds, and the edits that ask for usage must leave the body the JSON that it was.
 //
-// An input: API; path; two bytes for the cuts; the body.
+// An input has the API, the path, two bytes for the cuts, and the body.
 #include <simdjson.h>
 
 #include <array>
@@ -17,13 +17,13 @@ using namespace weir::metrics;
 using namespace weir::metrics::wire;
 using weir::fuzz::must;
 
-/// Paths that say something by themselves, and one that does not.
+/// These paths say something by themselves; one does not.
 constexpr std::array<std::string_view, 8> paths{
     "/v1/chat/completions",   "/generate_stream",           "/generate",     "/completion", "/api/chat",
     "/api/v1/generate/check", "/api/extra/generate/stream", "/v1/embeddings"};
 
 RequestFacts facts_of(Api api, std::string_view path, const std::vector<std::string_view>& pieces) {
-  RequestInspector inspector(api, path);
+  RequestInspector inspector(api, "POST", path);
   for (const std::string_view piece : pieces) {
     // The piece gets memory of its own, so that a read behind it is seen.
     const auto copy = std::make_unique<char[]>(piece.size());
@@ -33,7 +33,7 @@ RequestFacts facts_of(Api api, std::string_view path, const std::vector<std::str
   return inspector.finish();
 }
 
-/// Everything but what the edits that ask for usage change.
+/// Compares everything but what the edits that ask for usage change.
 void must_be_equal(const RequestFacts& a, const RequestFacts& b) {
   must(a.api == b.api, "api");
   must(a.model == b.model, "model");

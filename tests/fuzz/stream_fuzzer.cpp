@@ -1,7 +1,8 @@
-// Feeds a body to StreamMeter whole, byte by byte and as the input cuts it: the Answer, the counters, the sums over the
+// Feeds a body to StreamMeter whole, byte by byte and as the input cuts it. The Answer, the counters, the sums over the
 // reads and the bytes sent on must be the same, and must be what they should.
 //
-// An input: API; form, end and options; two bytes for the cuts; one that may stretch the body over a limit; the body.
+// An input has the API, a byte for form, end and options, two bytes for the cuts, one that may stretch the body over a
+// limit, and the body.
 #include <array>
 
 #include "tests/fuzz/input.hpp"
@@ -19,7 +20,7 @@ using weir::fuzz::must;
 
 struct Case {
   StreamMeter::Options options;
-  bool whole = true, framed = true;  // How the body ends.
+  bool whole = true, framed = true;  // They say how the body ends.
   std::string body;
 };
 
@@ -59,7 +60,7 @@ class Run {
   const Answer& answer() const { return replay_.answer(); }
   const std::string& forwarded() const { return replay_.forwarded; }
 
-  /// Everything that does not depend on when bytes came.
+  /// Compares everything that does not depend on when bytes came.
   void must_equal(const Run& other) const {
     const Answer &a = answer(), &b = other.answer();
     must(sums_ == other.sums_, "sums over the reads do not depend on the cuts");
@@ -125,7 +126,7 @@ void must_be_bounded(const Answer& answer, std::size_t bytes) {
   // llama.cpp tells the prompt as the sum of two counters.
   must(answer.prompt_tokens.value_or(0) <= 2 * most_tokens, "prompt_tokens are believable");
   must(answer.cached_tokens.value_or(0) <= most_tokens, "cached_tokens are believable");
-  // Every choice may say the most; what is not on the wire counts one an event, and lists of ids have an id a byte.
+  // Every choice may report the most. What is not on the wire counts one an event, and lists of ids have an id a byte.
   constexpr std::uint64_t most_choices = 128;
   must(answer.output_tokens.value_or(0) <= most_choices * most_tokens, "output_tokens are believable");
   must(answer.counted_tokens <= most_choices * most_tokens + 2 * bytes, "counted_tokens are believable");
@@ -143,7 +144,7 @@ void must_have_sent_the_right_bytes(const Case& of, const Run& run) {
   }
   must(weir::fuzz::is_subsequence(run.forwarded(), without_usage), "stripping only takes out");
   if (!of.whole) return;
-  // A reader of what is left sees the same answer, but for its usage.
+  // A reader of what is left sees the same answer, except for its usage.
   Case left{.options = of.options, .whole = of.whole, .framed = of.framed, .body = run.forwarded()};
   left.options.strip(wire::Ask::nothing);
   const Run again(left, {left.body}, Clock::stands);

@@ -13,10 +13,10 @@
 
 namespace weir::fuzz {
 
-/// A block of an event stream: its lines without their ends, and where it lies.
+/// A block of an event stream: its lines without their ends, and its place in the stream.
 struct Block {
   std::size_t begin = 0, end = 0;  // `end` is behind its blank line.
-  std::size_t size = 0;            // Its bytes without the blank line.
+  std::size_t size = 0;            // It counts its bytes without the blank line.
   std::string data;
   bool dispatched = false;  // It has a data line.
   bool ended = false;       // It has its blank line.
@@ -51,12 +51,13 @@ inline Block block_at(std::string_view stream, std::size_t from) {
   return block;
 }
 
-/// What the blocks of a stream say, one after the other.
+/// Keeps what the blocks of a stream say, one after the other.
 class Reading {
  public:
   explicit Reading(metrics::Api api) : api_(api) {}
 
-  /// The block brings usage and nothing else: no choices, or such as bring nothing and have finished before.
+  /// True if the block brings usage and nothing else: no choices, or only choices that bring nothing and have finished
+  /// before.
   bool is_usage_event(const Block& block) {
     if (!block.dispatched || block.size > metrics::measure::StreamMeter::carry_limit) return false;
     if (!block.ended && !metrics::wire::whole_event(block.data)) return false;
@@ -78,8 +79,8 @@ class Reading {
   std::set<std::uint32_t> finished_;
 };
 
-/// `whole`: the stream's framing ended in good order. If not, an unfinished event is not sent on. `usage_events`: these
-/// are taken out.
+/// Returns the stream as it must go on. `whole`: the stream's framing ended in good order; if not, an unfinished event
+/// is not sent on. `usage_events`: these are taken out.
 inline std::string stripped(metrics::Api api, std::string_view stream, bool whole, bool usage_events) {
   std::string sent;
   Reading reading(api);
@@ -94,7 +95,7 @@ inline std::string stripped(metrics::Api api, std::string_view stream, bool whol
   return sent;
 }
 
-/// `part` is `whole` with some bytes left out.
+/// True if `part` is `whole` with some bytes left out.
 inline bool is_subsequence(std::string_view part, std::string_view whole) {
   std::size_t matched = 0;
   for (std::size_t at = 0; at < whole.size() && matched < part.size(); ++at) matched += part[matched] == whole[at];

@@ -1,5 +1,6 @@
-// How densely the tests of every split cut what they feed: everywhere, but under sanitizers, where that takes minutes, at
-// one place in so many. Sanitizers look for other mistakes than those that one place in particular brings to light.
+// Says how densely the tests of every split cut their input. They cut everywhere, except under sanitizers, where that
+// takes minutes: there they cut at one place in so many. Sanitizers find other mistakes than those that one particular
+// place shows.
 #pragma once
 
 #include <cstddef>

@@ -13,7 +13,7 @@ namespace weir::metrics::wire {
 
 namespace {
 
-/// The place of an array's elements; ignored for an array that is not looked into.
+/// Returns the place of an array's elements; `ignored` for an array that is not read.
 constexpr AnswerPlace element_of(AnswerPlace array) {
   switch (array) {
     case AnswerPlace::choices:
@@ -42,7 +42,7 @@ class Reader : public Walker<Reader, AnswerMember> {
     return all.facts_;
   }
 
-  // Walker's side.
+  // Walker calls these.
   const AnswerMember* find(Place in, std::string_view key) const { return members_.find(in, key); }
   void begin_member(Place, const AnswerMember&) {}
   Place begin_object(Place place) {
@@ -60,7 +60,7 @@ class Reader : public Walker<Reader, AnswerMember> {
   Place begin_array(Place place) { return element_of(place); }
   void end_array(Place, std::size_t) {}
 
-  // Sax's.
+  // Sax calls these.
   void string(std::string_view piece, bool last) {
     const Place place = value_place();
     switch (place) {
@@ -149,7 +149,8 @@ class Reader : public Walker<Reader, AnswerMember> {
       facts_.engine = counts_.engine;
       return;
     }
-    // Several samples of a prompt each tell of it; whether these are such, only equal numbers say.
+    // Each sample of one prompt reports that prompt. Only equal numbers show that the documents are samples of one
+    // prompt.
     if (facts_.prompt_tokens != counts_.all_prompt()) facts_.prompt_tokens.reset();
     if (facts_.cached_tokens != counts_.all_cached()) facts_.cached_tokens.reset();
     const auto more = counts_.all_completion();
@@ -162,13 +163,13 @@ class Reader : public Walker<Reader, AnswerMember> {
   }
 
   JsonAnswerFacts facts_;
-  AnswerCounts counts_;  // Those of the document that is open.
+  AnswerCounts counts_;  // They are the counts of the open document.
   const AnswerMembers& members_ = answer_members();
   std::string word_, status_, incomplete_reason_;
   std::uint64_t reasoning_ = 0, reasoning_content_ = 0;
   bool in_document_ = false;
   bool is_response_ = false;
-  bool has_output_ = false;  // The choice that is open has some.
+  bool has_output_ = false;  // The open choice has output.
 };
 
 }  // namespace
@@ -184,7 +185,7 @@ void JsonAnswer::feed(std::string_view piece) { state_->json.feed(piece); }
 bool JsonAnswer::whole() const { return state_->json.whole(); }
 bool JsonAnswer::broken() const { return state_->json.broken(); }
 bool JsonAnswer::error() const { return !broken() && state_->json.reader().error(); }
-// How far a broken document was read depends on where it was cut: it says nothing.
+// A broken document gives no facts: how far it was read depends on where it was cut.
 JsonAnswerFacts JsonAnswer::facts() const { return broken() ? JsonAnswerFacts() : state_->json.reader().facts(); }
 
 }  // namespace weir::metrics::wire

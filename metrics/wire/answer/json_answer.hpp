@@ -1,8 +1,8 @@
-// Reads a whole JSON answer (no stream) piece by piece: usage, finish and error; numbers only, nothing of the body is
-// kept. It reads the formats of all dialects at once, told by shape alone; a list of documents (several samples or
-// prompts of SGLang's and llama.cpp's own routes) is added up.
+// Reads a whole JSON answer (no stream) piece by piece: usage, finish and error. It keeps numbers and nothing of the
+// body. It reads the formats of all dialects at once and tells them apart by shape alone. A list of documents (several
+// samples or prompts on SGLang's and llama.cpp's own routes) is added up.
 //
-// One reader an answer, one thread; any split gives the same facts.
+// Each answer has one reader, on one thread. Any split gives the same facts.
 #pragma once
 
 #include <cstdint>
@@ -17,17 +17,17 @@ namespace weir::metrics::wire {
 
 struct JsonAnswerFacts {
   std::optional<std::uint64_t>
-      prompt_tokens;  ///< Absent for a list of different ones: each prompt or sample has its own.
+      prompt_tokens;  ///< It is absent for a list of different counts: each prompt or sample has its own.
   std::optional<std::uint64_t> cached_tokens;
   std::optional<std::uint64_t> completion_tokens;
-  std::string finish_reason;              ///< The first choice's; at most 32 bytes.
-  std::uint32_t documents = 0;            ///< One, or those of a list.
-  std::uint32_t choices_with_output = 0;  ///< Choices with text, reasoning or a call.
+  std::string finish_reason;              ///< It is the first choice's, at most 32 bytes.
+  std::uint32_t documents = 0;            ///< It is one, or the length of a list.
+  std::uint32_t choices_with_output = 0;  ///< Counts choices with text, reasoning or a call.
   std::uint64_t output_chars = 0;
   bool error = false;
-  /// The counts are those of the first choice, whatever came with it: llama.cpp joins its answers so.
+  /// The counts are those of the first choice only, though others came with it: llama.cpp joins its answers so.
   bool of_one_choice = false;
-  EngineFigures engine;  ///< What it says of a single document.
+  EngineFigures engine;  ///< A single document said this of the engine's work.
 };
 
 class JsonAnswer {
@@ -39,8 +39,8 @@ class JsonAnswer {
 
   void feed(std::string_view piece);
   bool whole() const;   ///< The document has ended, and only blanks came after it.
-  bool broken() const;  ///< It is no JSON.
-  bool error() const;   ///< It says so itself.
+  bool broken() const;  ///< The body is not JSON.
+  bool error() const;   ///< The document reports an error itself.
   JsonAnswerFacts facts() const;
 
  private:

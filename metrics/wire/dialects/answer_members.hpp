@@ -1,7 +1,7 @@
-// How a dialect says where its whole answers (JSON documents, no streams) have what weir reads of them.
+// A dialect says here where its whole answers (JSON documents, no streams) have what weir reads.
 //
-// A whole answer is told by its shape alone, because gateways answer in another dialect than they were asked in: the
-// members of all dialects are read at once, and no two of them may call different things by one name in one place.
+// The shape alone tells a whole answer's dialect, because gateways answer in another dialect than they were asked in.
+// So the members of all dialects are read at once. No two dialects may give one name in one place different meanings.
 #pragma once
 
 #include <algorithm>
@@ -16,7 +16,7 @@
 
 namespace weir::metrics::wire {
 
-/// What a value means, by the keys that lead to it.
+/// The meaning of a value, found by the keys that lead to it.
 enum class AnswerPlace : std::uint8_t {
   ignored,
   root,
@@ -25,19 +25,19 @@ enum class AnswerPlace : std::uint8_t {
   choices,
   choice,
   message,
-  items,  ///< OpenAI Responses' output.
+  items,  ///< This is OpenAI Responses' output.
   item,
-  content,  ///< A string, or a list of parts.
+  content,  ///< It is a string or a list of parts.
   part,
   text,
-  reasoning,          ///< Reasoning under its new name
-  reasoning_content,  ///< and its old one: one text, if both are there.
-  calls,              ///< An object, or an array of them.
+  reasoning,          ///< This is reasoning under its new name,
+  reasoning_content,  ///< and this under its old one. If both are there, they are one text.
+  calls,              ///< It is an object or an array of them.
   arguments,
   finish_reason,
-  native_reason,  ///< SGLang's, an object.
+  native_reason,  ///< This is SGLang's, an object.
   native_reason_type,
-  status,  ///< OpenAI Responses'.
+  status,  ///< This is OpenAI Responses'.
   incomplete,
   incomplete_reason,
   usage,
@@ -47,18 +47,20 @@ enum class AnswerPlace : std::uint8_t {
   metrics,
   drafts,
   details,
-  ids,  ///< Token ids, or lists of them: output without a text.
+  ids,  ///< These are token ids, or lists of them: output without a text.
   number,
 };
 
-/// The numbers of one document, by where they stand.
+/// The numbers of one document, grouped by where they stand.
 struct AnswerCounts {
   using Count = std::optional<std::uint64_t>;
-  Count prompt, completion, cached;                       // A usage object's, by OpenAI's chat names.
-  Count input, output;                                    // By Responses' and Anthropic's names; gateways give both.
-  Count cache_created, cache_read;                        // Anthropic's, not in its input_tokens.
-  Count native_prompt, native_completion, native_cached;  // An engine's own route's.
-  EngineReport engine;                                    // What the engine says of itself.
+  Count prompt, completion, cached;                       // A usage object has these under OpenAI's chat names.
+  Count input, output;                                    // Responses and Anthropic use these names; gateways give
+                                                          // both.
+  Count cache_created, cache_read;                        // These are Anthropic's; its input_tokens do not include
+                                                          // them.
+  Count native_prompt, native_completion, native_cached;  // An engine's own route has these.
+  EngineReport engine;                                    // The engine reports this of its own work.
 
   static Count first_of(std::initializer_list<Count> counts) {
     const auto known = std::find_if(counts.begin(), counts.end(), [](Count count) { return count.has_value(); });
@@ -77,7 +79,7 @@ struct AnswerMember {
   std::string_view key;
   AnswerPlace place;
   AnswerCounts::Count AnswerCounts::*count = nullptr;
-  const FigureMember* figure = nullptr;  ///< It tells of the engine's work.
+  const FigureMember* figure = nullptr;  ///< It is set if the member tells of the engine's work.
 };
 
 constexpr AnswerMember counts(AnswerPlace in, std::string_view key, AnswerCounts::Count AnswerCounts::*count) {
@@ -92,7 +94,7 @@ struct AnswerFigures {
 
 using AnswerMembers = MemberIndex<AnswerMember, AnswerPlace::number>;
 
-/// What the members of an answer mean in any dialect.
+/// Returns what the members of an answer mean in any dialect.
 const AnswerMembers& answer_members();
 
 }  // namespace weir::metrics::wire

@@ -1,7 +1,7 @@
-// Anthropic Messages (WIRE.md, 1.10), also as vLLM, SGLang and llama.cpp serve it: an event is what its `type` says.
+// Anthropic Messages (WIRE.md, 1.10), also as vLLM, SGLang and llama.cpp serve it. An event's `type` says what it is.
 //
-// input_tokens leave the cache out. output_tokens of message_start is about 1 and counts nothing, whatever the first
-// delta brings: it is not read, and n1 stays unknown; those of message_delta are the whole count.
+// input_tokens leave the cache out. The output_tokens of message_start are about 1, whatever the first delta brings, so
+// they are not read, and n1 stays unknown. The output_tokens of message_delta are the whole count.
 #include "metrics/wire/dialects/table.hpp"
 #include "metrics/wire/json/on_demand.hpp"
 #include "metrics/wire/json/write.hpp"
@@ -38,7 +38,7 @@ bool read_usage(value& usage, Usage& into) {
   });
 }
 
-/// A block's delta or the message's: each has members of its own. A signature is no text.
+/// A block's delta and the message's delta have different members. A signature is no text.
 bool read_delta(value& delta, Delta& into) {
   return for_each_field_in(delta, [&](raw_json_string key, value& part) {
     if (key == "text") return read_text(part, into.chars, into.text);
@@ -136,7 +136,7 @@ std::string error_json(std::string_view type, std::string_view message) {
   return boost::json::serialize(boost::json::object{{"type", "error"}, {"error", std::move(error)}});
 }
 
-/// Anthropic's own words, by status (its API reference, "Errors").
+/// Returns Anthropic's own word for a status (its API reference, "Errors").
 std::string_view error_type(unsigned status) {
   switch (status) {
     case 404:
@@ -154,9 +154,7 @@ std::string_view error_type(unsigned status) {
   }
 }
 
-std::string error_body(unsigned status, const OwnErrorWords& words) {
-  return error_json(error_type(status), words.message);
-}
+std::string error_body(unsigned status, const OwnError& error) { return error_json(error_type(status), error.message); }
 
 std::string error_event(std::string_view message) {
   return "event: error\ndata: " + error_json("api_error", message) + "\n\n";

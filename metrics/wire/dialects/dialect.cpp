@@ -17,9 +17,9 @@ std::string_view trimmed(std::string_view text) {
 }
 
 constexpr std::string_view end_marker = "[DONE]";
-constexpr std::string_view nothing_to_say = "null";  // llama.cpp, between the prompts of a list.
+constexpr std::string_view nothing_to_say = "null";  // llama.cpp writes it between the prompts of a list.
 
-/// Reads and keeps nothing.
+/// Reads a document and keeps nothing.
 class Nothing : public Sax {};
 
 }  // namespace
@@ -41,7 +41,7 @@ Api api_of(std::string_view method, std::string_view path) {
 
 void read_event(Api api, std::string_view data, EventFacts& facts) {
   const Dialect& dialect = dialect_of(api);
-  // A JSON event is known by its first byte; everything else may be a marker or blank.
+  // A JSON event is known by its first byte. Everything else may be a marker or blank.
   if (data.empty() || data.front() != '{') {
     const std::string_view text = trimmed(data);
     if (text.empty() || text == nothing_to_say) return;

@@ -1,6 +1,6 @@
 // A dialect is all that one API has of its own on the wire. It has a file in this folder, and its name in table.hpp.
 //
-// What an event says is told by its shape, not by an engine's name, because fields drift between releases.
+// An event is read by its shape, not by an engine's name, because fields change between releases.
 #pragma once
 
 #include <cstdint>
@@ -18,56 +18,61 @@
 
 namespace weir::metrics::wire {
 
-/// Whether the answers of a route are streams.
+/// Says whether the answers of a route are streams.
 enum class Streams : std::uint8_t {
-  if_asked,         ///< If the request's `stream` is true.
-  unless_declined,  ///< Unless it is false.
-  always,           ///< Whatever the body says.
+  if_asked,         ///< They are if the request's `stream` is true.
+  unless_declined,  ///< They are unless `stream` is false.
+  always,           ///< They are, whatever the body says.
   never
 };
 
 struct Route {
-  std::string_view path;  ///< All are POST.
+  std::string_view path;  ///< Every route is POST.
   Streams streams = Streams::if_asked;
 };
 
-/// What tells that a stream is complete.
+/// Says what shows that a stream is complete.
 enum class StreamEnd : std::uint8_t {
   marker,      ///< An event says so.
-  whole_json,  ///< The end of the body, unless the last event is JSON that is cut off.
-  any          ///< The end of the body.
+  whole_json,  ///< The end of the body completes it, unless the last event is JSON that is cut off.
+  any          ///< The end of the body completes it.
 };
 
 struct Dialect {
   Api api;
 
-  // Requests.
+  // These members describe requests.
   std::span<const Route> routes;
-  std::span<const RequestMember> request_members{};  ///< Beside those that all have (request_members.cpp).
+  std::span<const RequestMember> request_members{};  ///< These come on top of the members that all dialects have
+                                                     ///< (request_members.cpp).
   bool (*greedy)(const Sampling& asked) = greedy_by_temperature;
-  /// Which of the dialects that share a route a request is of, by the members that it has; null where none does.
+  /// Several dialects may share a route. This tells by a request's members to which of them it belongs; null if none
+  /// shares it.
   Api (*told_by_sources)(RequestSources there) = nullptr;
-  RequestSources foreign_sources = 0;  ///< Members that are another dialect's on the same route: they count nothing.
-  bool has_sampling_params = false;    ///< How to sample is told in `sampling_params`.
-  bool takes_stream_options = false;   ///< Tells usage and timings of a stream if it is asked to (request/edits.hpp).
+  RequestSources foreign_sources = 0;  ///< These members belong to another dialect on the same route, and count
+                                       ///< nothing.
+  bool has_sampling_params = false;    ///< The request says in `sampling_params` how to sample.
+  bool takes_stream_options = false;   ///< A stream reports usage and timings if the request asks for them
+                                       ///< (request/edits.hpp).
 
-  // Streams.
+  // These members describe streams.
   Framing framing = Framing::events;
-  /// Reads the data of an event, which is no end marker and not blank. False: it is not the JSON it should be.
+  /// Reads the data of an event that is neither an end marker nor blank. Returns false if it is not the JSON it should
+  /// be.
   bool (*read_event)(std::string_view data, EventFacts& facts);
-  bool done_ends_stream = true;  ///< `[DONE]` does, whatever else may.
+  bool done_ends_stream = true;  ///< `[DONE]` ends a stream, whatever else does.
   StreamEnd end = StreamEnd::marker;
-  bool marks_each_prompt = false;  ///< In a list of prompts each one ends with the end marker.
+  bool marks_each_prompt = false;  ///< In a list of prompts each prompt ends with the end marker.
 
-  // Whole answers.
+  // These members describe whole answers.
   std::span<const AnswerMember> answer_members{};
   std::span<const AnswerFigures> answer_figures{};
 
-  // Errors of weir's own: as an answer's body, and as the last event of a stream, framed.
-  std::string (*error_body)(unsigned status, const OwnErrorWords& words) = openai_error_body;
+  // These write weir's own errors: as an answer's body, and as the last event of a stream, framed.
+  std::string (*error_body)(unsigned status, const OwnError& error) = openai_error_body;
   std::string (*error_event)(std::string_view message) = openai_error_event;
 
-  /// Its route to `path`; one without a path where it has none.
+  /// Returns the dialect's route for `path`; a route without a path if it has none.
   Route route(std::string_view path) const;
 
   static bool greedy_by_temperature(const Sampling& asked) { return asked.temperature && *asked.temperature <= 0; }
@@ -75,14 +80,14 @@ struct Dialect {
 
 const Dialect& dialect_of(Api api);
 
-/// Tells the API by method and path (query and prefix excluded); `other` where no dialect has the route. /generate is
-/// TGI's or SGLang's: here it is TGI's, and RequestFacts::api tells by the body (`inputs`, or `text` and `input_ids`).
+/// Tells the API by method and path (without query and prefix); `other` if no dialect has the route. TGI and SGLang
+/// share /generate. Here it is TGI's, and RequestFacts::api tells by the body (`inputs`, or `text` and `input_ids`).
 Api api_of(std::string_view method, std::string_view path);
 
-/// Reads an event's data; 64 bytes behind it must be readable. Uses a parser of its own per thread.
+/// Reads an event's data. 64 bytes behind it must be readable. It uses one parser per thread.
 void read_event(Api api, std::string_view data, EventFacts& facts);
 
-/// The data is one whole JSON document or the end marker: what an event without blank line must be to count.
+/// True if the data is one whole JSON document or the end marker. An event without a blank line counts only then.
 bool whole_event(std::string_view data);
 
 }  // namespace weir::metrics::wire

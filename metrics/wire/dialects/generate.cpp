@@ -1,8 +1,9 @@
-// The engines' own /generate streams, TGI's and SGLang's, which share the route: told by their shape
-// (WIRE.md, 1.4, 1.5).
+// The engines' own /generate streams: TGI and SGLang share the route, and their shape tells them apart (WIRE.md, 1.4,
+// 1.5).
 //
-// TGI: one event a token, special ones too; the end is an event whose generated_text is not null. SGLang: text and
-// output_ids come anew and longer each time, or only what is new, by a setting of the server; meta_info counts in both.
+// TGI sends one event a token, special ones too. Its end is an event whose generated_text is not null. SGLang sends
+// text and output_ids either as a whole that grows or only what is new, by a setting of the server. Its meta_info
+// counts in both cases.
 #include "metrics/wire/dialects/table.hpp"
 #include "metrics/wire/engine/report.hpp"
 #include "metrics/wire/json/write.hpp"
@@ -67,14 +68,14 @@ bool read_meta_info(value& info, EventFacts& facts) {
 }
 
 void end_sglang_event(EventFacts& facts, ChoiceFacts& choice, bool text, const std::optional<std::uint64_t>& ids) {
-  facts.error = gave_up(facts.finish_reason);  // What it had made counts all the same.
-  // The same text may come again: only the count tells whether something is new.
+  facts.error = gave_up(facts.finish_reason);  // What it had made before still counts.
+  // The same text may come again, so only the count shows whether something is new.
   choice.token = !facts.completion_tokens && (text || ids.value_or(0) > 0);
   choice.output = true;
   choice.finished = !facts.finish_reason.empty();
   facts.whole_text = true;
   facts.listed_tokens = ids;
-  // Samples of one prompt share it; what the first one found in the cache is what the request did.
+  // Samples of one prompt share it. The first one's cached tokens are the request's.
   if (choice.index > 0) facts.cached_tokens.reset();
 }
 
@@ -94,7 +95,7 @@ bool read_event(std::string_view data, EventFacts& facts) {
       return read_meta_info(part, facts);
     }
     if (key == "index") {
-      index = index_of(part);  // SGLang's choice; TGI counts its tokens with it.
+      index = index_of(part);  // This is SGLang's choice; TGI's `index` is the token's number.
     } else if (key == "generated_text") {
       choice.finished |= !is_null(part);
     } else if (key == "error") {
@@ -116,7 +117,8 @@ bool read_event(std::string_view data, EventFacts& facts) {
   return true;
 }
 
-// The route is TGI's until the body tells: only TGI's `parameters` and path say how it samples and whether it streams.
+// The route is TGI's until the body tells. Only TGI says by `parameters` and path how it samples and whether it
+// streams.
 constexpr Route tgi_routes[] = {
     {"/", Streams::if_asked}, {"/generate", Streams::never}, {"/generate_stream", Streams::always}};
 constexpr Route sglang_routes[] = {
@@ -124,7 +126,7 @@ constexpr Route sglang_routes[] = {
 
 using In = RequestPlace;
 constexpr RequestMember request[] = {
-    // TGI's.
+    // These are TGI's.
     {In::root, "inputs", In::text},
     {In::root, "parameters", In::options},
     {In::options, "max_new_tokens", In::max_tokens},
@@ -134,7 +136,7 @@ constexpr RequestMember request[] = {
     {In::options, "top_p", In::top_p},
     {In::options, "typical_p", In::typical_p},
     {In::options, "temperature", In::temperature},
-    // SGLang's.
+    // These are SGLang's.
     {In::root, "text", In::prompt, RequestSource::text},
     {In::root, "input_ids", In::prompt, RequestSource::input_ids},
     {In::root, "image_data", In::images, RequestSource::sglang_images},
@@ -146,14 +148,14 @@ constexpr RequestMember request[] = {
 constexpr RequestSources sglang_sources =
     only(RequestSource::text) | only(RequestSource::input_ids) | only(RequestSource::sglang_images);
 
-/// TGI's has `inputs`.
+/// A TGI request has `inputs`.
 Api told_by_sources(RequestSources there) {
   const bool tgi = contains(there, RequestSource::prompt);
   const bool sglang = contains(there, RequestSource::text) || contains(there, RequestSource::input_ids);
   return sglang && !tgi ? Api::sglang_generate : Api::tgi_generate;
 }
 
-/// TGI samples as soon as anything is asked for that only sampling knows.
+/// TGI samples as soon as a request has an option that only sampling uses.
 bool tgi_is_greedy(const Sampling& asked) {
   return !asked.do_sample && asked.temperature.value_or(1) == 1 && !asked.top_k && !asked.top_p && !asked.typical_p;
 }
@@ -193,7 +195,7 @@ constinit const Dialect dialects::tgi_generate{
     .told_by_sources = told_by_sources,
     .foreign_sources = sglang_sources,
     .read_event = read_event,
-    .done_ends_stream = false,  // generated_text does.
+    .done_ends_stream = false,  // generated_text ends it.
     .answer_members = tgi_answer,
     .error_event = tgi_error_event,
 };

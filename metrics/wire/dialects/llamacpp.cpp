@@ -1,5 +1,5 @@
-// llama.cpp's own /completion (WIRE.md, 1.7): each event counts what has come so far; the last has stop true and the
-// timings.
+// llama.cpp's own /completion (WIRE.md, 1.7): each event counts what has come so far. The last event has stop true and
+// the timings.
 #include "metrics/wire/dialects/table.hpp"
 #include "metrics/wire/engine/report.hpp"
 

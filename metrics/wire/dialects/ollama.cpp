@@ -1,5 +1,6 @@
-// Ollama's /api/generate and /api/chat (WIRE.md, 1.11), one document a line: they differ in where the text stands. The
-// last has done true, the counts and the times in nanoseconds; a prompt found in the cache may not be counted.
+// Ollama's /api/generate and /api/chat (WIRE.md, 1.11) send one document a line; they differ in where the text stands.
+// The last document has done true, the counts, and the times in nanoseconds. It may leave a prompt found in the cache
+// uncounted.
 #include "metrics/wire/dialects/table.hpp"
 #include "metrics/wire/engine/report.hpp"
 #include "metrics/wire/json/write.hpp"

@@ -1,5 +1,5 @@
 // OpenAI chat and completions chunks as vLLM, SGLang, TGI, llama.cpp and Aphrodite write them (WIRE.md, 1.1 to 1.3, 1.6
-// to 1.8): the two differ only in where a choice has its text.
+// to 1.8). The two differ only in where a choice has its text.
 #include <algorithm>
 
 #include "metrics/wire/dialects/openai_bare_choices.hpp"
@@ -14,20 +14,20 @@ using simdjson::ondemand::json_type;
 using simdjson::ondemand::raw_json_string;
 using simdjson::ondemand::value;
 
-/// One chunk being read, and what tells whether it is plain: one choice's text and nothing else (see Envelope).
+/// A chunk while it is read, and what shows whether it is plain: one choice's text and nothing else (see Envelope).
 struct Chunk {
   EventFacts& facts;
   bool choices_seen = false;
   bool usage_seen = false;
-  bool more_seen = false;     // There are calls, counts or figures beside the text, which a plain chunk lacks.
+  bool more_seen = false;     // There are calls, counts or figures beside the text; a plain chunk has none.
   std::uint32_t strings = 0;  // Counts the text strings, empty ones too.
-  std::string_view text{};    // The last of them that is not empty.
-  std::string_view usage{};   // The usage member, key and value.
-  std::string_view timed{};   // The timings member, likewise.
+  std::string_view text{};    // This is the last of them that is not empty.
+  std::string_view usage{};   // This is the usage member, key and value.
+  std::string_view timed{};   // This is the timings member, key and value.
   std::optional<EngineReport> timings{};
 };
 
-/// Adds its code points to `chars`; true in `any` if it is not empty.
+/// Adds the text's code points to `chars`, and sets `any` if there are some.
 bool read_chunk_text(value& text, Chunk& chunk, std::uint64_t& chars, bool& any) {
   const auto body = string_of(text);
   if (!body) return true;
@@ -49,7 +49,7 @@ bool read_output(value& text, Chunk& chunk, ChoiceFacts& choice) {
   return true;
 }
 
-/// A delta of a call: an empty list of calls is none.
+/// Reads a call's delta. An empty list of calls counts as no call.
 void read_calls(value& calls, Chunk& chunk, ChoiceFacts& choice) {
   if (!holds_any(calls)) return;
   chunk.more_seen = choice.token = choice.output = true;
@@ -69,7 +69,7 @@ bool read_delta(value& delta, Chunk& chunk, ChoiceFacts& choice) {
   const bool whole = for_each_field_in(delta, [&](raw_json_string key, value& part) {
     if (key == "content") return read_output(part, chunk, choice);
     if (key == "reasoning_content" || key == "reasoning") {
-      // While the name changed, vLLM sent the same text under both.
+      // While the name was changing, vLLM sent the same text under both names.
       std::uint64_t chars = 0;
       if (!read_chunk_text(part, chunk, chars, choice.token)) return false;
       reasoning = std::max(reasoning, chars);
@@ -91,7 +91,7 @@ bool read_choice(simdjson::ondemand::object object, Chunk& chunk) {
     if (key == "index") {
       choice.index = index_of(part);
     } else if (key == "finish_reason") {
-      // TGI writes "" for none.
+      // TGI writes "" if there is no reason yet.
       const std::string_view reason = string_of(part).value_or("");
       choice.finished = !reason.empty();
       if (choice.finished) chunk.facts.finish_reason = reason;
@@ -115,13 +115,13 @@ bool read_choices(value& choices, Chunk& chunk) {
   return true;
 }
 
-/// Opens a member that is an object, and takes its bytes down, from its key's quote to its value's end.
+/// Opens a member that is an object, and records its bytes, from its key's quote to its value's end.
 bool open_member(raw_json_string key, value& part, simdjson::ondemand::object& object, std::string_view& member) {
   std::string_view text;
   if (part.get_object().get(object) != simdjson::SUCCESS) return false;
   if (object.raw_json().get(text) != simdjson::SUCCESS || object.reset().error() != simdjson::SUCCESS) return false;
   const char* const quote = key.raw() - 1;
-  text = text.substr(0, text.rfind('}') + 1);  // What came reaches to the next token.
+  text = text.substr(0, text.rfind('}') + 1);  // The view reached to the next token.
   member = {quote, static_cast<std::size_t>(text.data() + text.size() - quote)};
   return true;
 }
@@ -147,7 +147,7 @@ bool read_usage(raw_json_string usage_key, value& usage, Chunk& chunk) {
   });
 }
 
-/// What the usage object did not say, llama.cpp's counters may.
+/// Takes counts that the usage object lacks from llama.cpp's counters.
 void complete_from(const EngineReport& timings, EventFacts& facts) {
   if (!facts.completion_tokens) facts.completion_tokens = timings.predicted;
   if (!facts.cached_tokens) facts.cached_tokens = timings.prompt_cached;
@@ -156,11 +156,11 @@ void complete_from(const EngineReport& timings, EventFacts& facts) {
   facts.timed = timings.predicted.has_value();
 }
 
-/// What stands beside the choices of an event that has some.
+/// Records the members beside the choices of an event that has some.
 void tell_members(std::string_view data, Chunk& chunk) {
   EventFacts& facts = chunk.facts;
   const auto any = [&](bool ChoiceFacts::*flag) { return std::ranges::any_of(facts.choices, flag); };
-  // llama.cpp knows no usage on every chunk: what it has beside its timings, it tells unasked.
+  // llama.cpp has no usage on every chunk by request: usage beside its timings comes unasked.
   if (!facts.timed) facts.usage_member = chunk.usage;
   if (any(&ChoiceFacts::finished)) return;
   facts.timings_member = chunk.timed;
@@ -206,7 +206,7 @@ bool read_event(std::string_view data, EventFacts& facts) {
   return true;
 }
 
-// llama.cpp serves the OpenAI routes without /v1 too, but /completions is its own.
+// llama.cpp serves the OpenAI routes without /v1 too, but its /completions is a format of its own.
 constexpr Route chat_routes[] = {{"/v1/chat/completions"}, {"/chat/completions"}};
 constexpr Route completions_routes[] = {{"/v1/completions"}};
 

@@ -1,4 +1,4 @@
-// Event streams of APIs that are not read closer: they are relayed, and only a refusal is looked for.
+// Event streams of other APIs are relayed. weir looks only for a refusal in them.
 #include "metrics/wire/dialects/table.hpp"
 #include "metrics/wire/json/on_demand.hpp"
 
@@ -8,7 +8,7 @@ namespace {
 
 bool read_event(std::string_view data, EventFacts& facts) {
   if (data.front() == '{') {
-    // What is no JSON is not broken here: nobody said that it should be.
+    // Data that is not JSON is not broken here, because no format promises JSON.
     for_each_field_of(data, [&](simdjson::ondemand::raw_json_string key, simdjson::ondemand::value& part) {
       if (key == "error") facts.error |= says_error(part);
       return true;

@@ -1,4 +1,4 @@
-// Errors of weir's own in the shape that OpenAI's clients expect, which is also what most other dialects take.
+// Writes weir's own errors in the shape that OpenAI's clients expect. Most other dialects take it too.
 #pragma once
 
 #include <string>
@@ -6,19 +6,19 @@
 
 namespace weir::metrics::wire {
 
-struct OwnErrorWords {
-  std::string_view type;  ///< invalid_request_error, overloaded_error, upstream_error or timeout_error.
-  std::string_view code;
-  std::string_view message;
+struct OwnError {
+  std::string type;  ///< It is invalid_request_error, overloaded_error, upstream_error or timeout_error.
+  std::string code;
+  std::string message;
 };
 
-/// {"error":{"message","type","param":null,"code"}}
-std::string openai_error_body(unsigned status, const OwnErrorWords& words);
+/// Returns {"error":{"message","type","param":null,"code"}}.
+std::string openai_error_body(unsigned status, const OwnError& error);
 
-/// The same as the event that ends a stream which the replica broke off, framed.
+/// Returns the same as a framed event, which ends a stream that the replica broke off.
 std::string openai_error_event(std::string_view message);
 
-/// The type and the code of such an event.
+/// Such an event has this type and this code.
 inline constexpr std::string_view upstream_error = "upstream_error";
 inline constexpr std::string_view replica_lost = "replica_lost";
 

@@ -10,7 +10,7 @@ namespace {
 
 using Place = RequestPlace;
 
-/// What every dialect calls by one name.
+/// Every dialect has these members by these names.
 constexpr RequestMember common[] = {
     {Place::root, "model", Place::model},
     {Place::root, "stream", Place::stream},

@@ -1,7 +1,8 @@
-// How a dialect says what the members of its requests mean: each of them leads from one place to the next.
+// A dialect says here what the members of its requests mean. Each member leads from one place to the next.
 //
 // The names are the engines' own: vLLM, TGI, SGLang, llama.cpp, Aphrodite, Ollama, and the OpenAI and Anthropic APIs
-// that most of them serve. A member that no dialect names is not read: a name added by an engine costs a line.
+// that most of them serve. weir does not read a member that no dialect names. If an engine adds a name, it costs a line
+// here.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +15,7 @@
 
 namespace weir::metrics::wire {
 
-/// What a value means, by the keys that lead to it.
+/// The meaning of a value, found by the keys that lead to it.
 enum class RequestPlace : std::uint8_t {
   ignored,
   root,
@@ -23,38 +24,38 @@ enum class RequestPlace : std::uint8_t {
   stream_options,
   include_usage,
   timings_per_token,
-  stored_context,  ///< Names context that the engine keeps: not to be seen here.
-  // How to sample.
-  options,          ///< TGI's parameters, Ollama's options.
-  sampling_params,  ///< SGLang's.
+  stored_context,  ///< It names context that the engine keeps and weir cannot see.
+  // These say how to sample.
+  options,          ///< These are TGI's parameters or Ollama's options.
+  sampling_params,  ///< These are SGLang's.
   max_tokens,
-  preferred_max_tokens,  ///< Where a dialect has two names, the one that holds.
+  preferred_max_tokens,  ///< Where a dialect has two names, this one holds.
   n,
   temperature,
   do_sample,
   top_k,
   top_p,
   typical_p,
-  // What is asked.
-  text,            ///< A string.
-  text_tree,       ///< Every string and key below is text.
-  content,         ///< A string, or parts.
-  system,          ///< The same, and a message by itself.
-  part,            ///< An element of content.
-  messages,        ///< A list of messages.
-  input,           ///< A list of messages, or a string that is one.
+  // These hold what is asked.
+  text,            ///< It is a string.
+  text_tree,       ///< Every string and key below it is text.
+  content,         ///< It is a string or a list of parts.
+  system,          ///< It is the same, and a message by itself.
+  part,            ///< It is an element of content.
+  messages,        ///< It is a list of messages.
+  input,           ///< It is a list of messages, or a string that is one.
   message,         //
-  prompt,          ///< A string, token ids, a mix of both, or a list of such.
+  prompt,          ///< It is a string, token ids, a mix of both, or a list of such.
   prompt_of_list,  //
   token_of_list,   //
-  token_ids,       ///< A list of them.
-  images,          ///< A string, or a list of them.
+  token_ids,       ///< It is a list of them.
+  images,          ///< It is a string, or a list of them.
   image,           //
   tools,           //
   tool_tree,       //
 };
 
-/// The outermost members that bring text. Each is summed by itself, because of duplicate members the last one counts.
+/// The outermost members that bring text. Each is summed by itself, because the last of duplicate members counts.
 enum class RequestSource : std::uint8_t {
   prompt,
   system,
@@ -68,7 +69,7 @@ enum class RequestSource : std::uint8_t {
 };
 inline constexpr std::size_t request_source_count = 9;
 
-/// A set of them: a bit for each.
+/// A set of sources has a bit for each.
 using RequestSources = std::uint16_t;
 constexpr RequestSources only(RequestSource source) {
   return static_cast<RequestSources>(1U << static_cast<unsigned>(source));
@@ -82,7 +83,7 @@ struct RequestMember {
   RequestSource from = RequestSource::prompt;
 };
 
-/// How a request wants its answer made.
+/// Says how a request wants its answer sampled.
 struct Sampling {
   std::optional<std::uint64_t> max_tokens, preferred_max_tokens, n;
   std::optional<double> temperature;
@@ -91,7 +92,8 @@ struct Sampling {
 
 using RequestMembers = MemberIndex<RequestMember, RequestPlace::tool_tree>;
 
-/// What the members of a request mean that came by a route of `api`: the dialect's own, and those that all have.
+/// Returns what the members of a request to a route of `api` mean: the dialect's own members, and those that all
+/// dialects have.
 const RequestMembers& request_members(Api api);
 
 }  // namespace weir::metrics::wire

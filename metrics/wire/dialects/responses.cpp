@@ -1,4 +1,4 @@
-// OpenAI Responses (WIRE.md, 1.9): an event is what its `type` says, wherever in the event that stands. Text comes in
+// OpenAI Responses (WIRE.md, 1.9): an event's `type` says what it is, wherever in the event it stands. Text comes in
 // `*.delta` events; counts come with the event that ends the stream.
 #include "metrics/wire/dialects/table.hpp"
 #include "metrics/wire/engine/report.hpp"
@@ -12,7 +12,7 @@ using simdjson::ondemand::json_type;
 using simdjson::ondemand::raw_json_string;
 using simdjson::ondemand::value;
 
-/// What an event may hold, before it is known what it is.
+/// The parts of an event, kept until its type is known.
 struct Parts {
   std::string_view type;
   std::uint64_t chars = 0;
@@ -62,7 +62,7 @@ void delta(const Parts& parts, EventFacts& facts) {
     choice.token = parts.text;
     facts.output_chars = parts.chars;
   } else {
-    choice.token = true;  // Arguments of a call, or sound: all of it output.
+    choice.token = true;  // It is the arguments of a call, or sound; all of it is output.
   }
   choice.output = choice.token && !has(".reasoning");
   facts.carries_choice = true;
@@ -115,7 +115,7 @@ constexpr RequestMember request[] = {
     {In::root, "input", In::input},
     {In::root, "tools", In::tools, RequestSource::tools},
     {In::root, "instructions", In::system, RequestSource::system},
-    // Items that are no messages.
+    // These items are no messages.
     {In::message, "name", In::text},
     {In::message, "arguments", In::text},
     {In::message, "output", In::content},

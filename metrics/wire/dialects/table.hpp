@@ -1,4 +1,5 @@
-// All dialects. A new one is a file beside this one, a word in metrics/vocabulary.hpp, and its name here, twice.
+// The table of all dialects. A new dialect is a file beside this one, a word in metrics/vocabulary.hpp, and its name
+// here, twice.
 #pragma once
 
 #include <array>
@@ -10,10 +11,9 @@ namespace weir::metrics::wire::dialects {
 extern const Dialect openai_chat, openai_completions, openai_responses, anthropic_messages, tgi_generate,
     sglang_generate, llamacpp_completion, kobold_generate, ollama_chat, ollama_generate, other;
 
-/// In the order of Api. Of two that share a route, the first gets it.
+/// They stand in the order of Api. If two share a route, the first gets it.
 inline constexpr std::array<const Dialect*, api_names.size()> all{
-    &openai_chat,     &openai_completions,  &openai_responses, &anthropic_messages, &tgi_generate,
-    &sglang_generate, &llamacpp_completion, &kobold_generate,  &ollama_chat,        &ollama_generate,
-    &other};
+    &openai_chat,         &openai_completions, &openai_responses, &anthropic_messages, &tgi_generate, &sglang_generate,
+    &llamacpp_completion, &kobold_generate,    &ollama_chat,      &ollama_generate,    &other};
 
 }  // namespace weir::metrics::wire::dialects

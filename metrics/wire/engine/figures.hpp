@@ -1,6 +1,6 @@
 // The engine's own numbers of one request, where the wire carries them (WIRE.md: TGI's headers, llama.cpp's and
-// Ollama's timings, vLLM's request metrics, SGLang's e2e_latency), so that weir's view and the engine's can be laid
-// side by side. Seconds.
+// Ollama's timings, vLLM's request metrics, SGLang's e2e_latency). They let a reader compare weir's view with the
+// engine's. Times are seconds.
 #pragma once
 
 #include <cstdint>
@@ -9,18 +9,18 @@
 namespace weir::metrics::wire {
 
 struct EngineFigures {
-  std::optional<double> queue{};    ///< Waiting in the engine.
-  std::optional<double> prefill{};  ///< Reading the prompt.
-  std::optional<double> ttft{};     ///< Time to first token, where the engine says it itself.
-  std::optional<double> decode{};   ///< Making the output.
-  std::optional<double> total{};    ///< The whole request.
+  std::optional<double> queue{};    ///< The request waited so long in the engine.
+  std::optional<double> prefill{};  ///< Reading the prompt took so long.
+  std::optional<double> ttft{};     ///< This is the time to first token, where the engine reports it.
+  std::optional<double> decode{};   ///< Making the output took so long.
+  std::optional<double> total{};    ///< The whole request took so long.
   std::optional<double>
-      time_per_token{};  ///< Where the engine says it itself: TGI's with prefill in it, vLLM's mean ITL.
-  std::optional<std::uint64_t> draft_tokens{}, draft_accepted_tokens{};  ///< Those of speculative decoding.
-  std::optional<std::uint64_t> prompt_tokens{}, output_tokens{};  ///< Of an answer whose body may not say them (TGI).
+      time_per_token{};  ///< It is set where the engine reports it: TGI's includes prefill, vLLM's is its mean ITL.
+  std::optional<std::uint64_t> draft_tokens{}, draft_accepted_tokens{};  ///< Speculative decoding has these.
+  std::optional<std::uint64_t> prompt_tokens{}, output_tokens{};         ///< Some answers have them in no body (TGI).
   bool operator==(const EngineFigures&) const = default;
 
-  /// Takes over what `later` says; the rest stays.
+  /// Takes what `later` has; the rest stays.
   void update(const EngineFigures& later) {
     const auto take = [](auto& mine, const auto& said) {
       if (said) mine = said;

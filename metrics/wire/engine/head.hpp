@@ -1,4 +1,4 @@
-// What a response head says of the engine's work: TGI's headers.
+// Reads what a response head says of the engine's work: TGI's headers.
 #pragma once
 
 #include <functional>
@@ -8,7 +8,7 @@
 
 namespace weir::metrics::wire {
 
-/// `value_of` gives a header's value by its lower-case name, "" where there is none.
+/// `value_of` returns a header's value by its lower-case name, and "" if there is none.
 EngineFigures engine_head(const std::function<std::string_view(std::string_view)>& value_of);
 
 }  // namespace weir::metrics::wire

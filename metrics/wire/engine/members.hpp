@@ -1,5 +1,5 @@
-// Where engines tell of their own work: one table for each object, or head, that has such figures. The readers of
-// events, of whole answers and of heads all go by these tables.
+// The tables of members in which engines report their own work: one table for each object, or head, that has such
+// figures. The readers of events, of whole answers and of heads all use these tables.
 #pragma once
 
 #include <cstdint>
@@ -10,17 +10,17 @@
 
 namespace weir::metrics::wire {
 
-/// What one object says: figures, and counts that an answer's own usage object may lack.
+/// What one object reports: figures, and counts that an answer's own usage object may lack.
 struct EngineReport : EngineFigures {
-  std::optional<std::uint64_t> predicted{};                     ///< Output tokens so far.
-  std::optional<std::uint64_t> prompt_read{}, prompt_cached{};  ///< The prompt is both of them.
+  std::optional<std::uint64_t> predicted{};                     ///< Counts the output tokens so far.
+  std::optional<std::uint64_t> prompt_read{}, prompt_cached{};  ///< The prompt is the sum of both.
 
   std::optional<std::uint64_t> prompt() const {
     if (!prompt_read) return std::nullopt;
     return *prompt_read + prompt_cached.value_or(0);
   }
-  /// vLLM's time to first token begins when the request is scheduled, as its prefill time does. With the queue before
-  /// it, it is what others call by that name.
+  /// Adds the queue to the time to first token. vLLM's begins when the request is scheduled, as its prefill time does;
+  /// others count from the queue on.
   void add_queue_to_prefill() {
     if (queue && prefill) ttft = *queue + *prefill;
   }
@@ -33,7 +33,7 @@ struct FigureMember {
   std::optional<double> EngineReport::*time = nullptr;
   double units_a_second = 1;
 
-  /// Takes a count that is believed, or none.
+  /// Takes a count, if there is one that is not beyond belief.
   void take_count(EngineReport& into, std::optional<std::uint64_t> said) const {
     if (count != nullptr) into.*count = said;
   }
@@ -59,7 +59,7 @@ inline constexpr double nanoseconds = 1e9;
 
 }  // namespace engine_members
 
-/// llama.cpp's `timings` (tools/server/server-task.cpp).
+/// This is llama.cpp's `timings` (tools/server/server-task.cpp).
 inline constexpr FigureMember llamacpp_timings[] = {
     engine_members::count("predicted_n", &EngineReport::predicted),
     engine_members::count("prompt_n", &EngineReport::prompt_read),
@@ -70,7 +70,8 @@ inline constexpr FigureMember llamacpp_timings[] = {
     engine_members::count("draft_n_accepted", &EngineReport::draft_accepted_tokens),
 };
 
-/// vLLM's `metrics` (docs/features/per_request_metrics.md), and the object in it that tells of speculative decoding.
+/// This is vLLM's `metrics` (docs/features/per_request_metrics.md), with the object in it that reports speculative
+/// decoding.
 inline constexpr FigureMember vllm_metrics[] = {
     engine_members::time("time_to_first_token_ms", &EngineReport::prefill, engine_members::milliseconds),
     engine_members::time("generation_time_ms", &EngineReport::decode, engine_members::milliseconds),
@@ -88,14 +89,14 @@ inline constexpr FigureMember sglang_meta_info[] = {
     engine_members::time("e2e_latency", &EngineReport::total, 1),
 };
 
-/// Ollama's stand in the document itself.
+/// Ollama's figures stand in the document itself.
 inline constexpr FigureMember ollama_durations[] = {
     engine_members::time("prompt_eval_duration", &EngineReport::prefill, engine_members::nanoseconds),
     engine_members::time("eval_duration", &EngineReport::decode, engine_members::nanoseconds),
     engine_members::time("total_duration", &EngineReport::total, engine_members::nanoseconds),
 };
 
-/// TGI's headers on answers that are no stream, in whole milliseconds (router/src/server.rs).
+/// TGI puts these headers on answers that are no stream, in whole milliseconds (router/src/server.rs).
 inline constexpr FigureMember tgi_headers[] = {
     engine_members::time("x-queue-time", &EngineReport::queue, engine_members::milliseconds),
     engine_members::time("x-total-time", &EngineReport::total, engine_members::milliseconds),

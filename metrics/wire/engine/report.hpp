@@ -1,4 +1,4 @@
-// Reads the objects of an event in which an engine tells of its own work, by the tables of members.hpp.
+// Reads the objects of an event in which an engine reports its own work, by the tables of members.hpp.
 #pragma once
 
 #include <span>
@@ -12,10 +12,10 @@ namespace weir::metrics::wire {
 void take_figure(simdjson::ondemand::raw_json_string key, simdjson::ondemand::value& part,
                  std::span<const FigureMember> table, EngineReport& into);
 
-/// The members of a whole object. False: it is broken.
+/// Reads the members of a whole object. Returns false if it is broken.
 bool read_figures(simdjson::ondemand::object object, std::span<const FigureMember> table, EngineReport& into);
 
-/// vLLM's `metrics`. False: it is broken.
+/// Reads vLLM's `metrics`. Returns false if it is broken.
 bool read_vllm_metrics(simdjson::ondemand::value& metrics, EngineFigures& into);
 
 }  // namespace weir::metrics::wire

@@ -1,4 +1,4 @@
-// A table of (place, key) -> what the member means, in which a key is looked for among the few of its place only.
+// A table of (place, key) -> what the member means. A key is looked up only among the few of its place.
 #pragma once
 
 #include <algorithm>
@@ -10,14 +10,14 @@
 
 namespace weir::metrics::wire {
 
-/// `Member` has `in`, the place of the object, `key`, and `place`, that of the value. `last` is the last place there
-/// is.
+/// `Member` has `in`, the place of the object, `key`, and `place`, that of the value. `last` is the last value of the
+/// place enum.
 template <class Member, auto last>
 class MemberIndex {
  public:
   using Place = decltype(last);
 
-  /// Of two members of one key in one place the first counts.
+  /// If two members have one key in one place, the first counts.
   explicit MemberIndex(const std::vector<Member>& members) {
     for (const Member& member : members) {
       const auto same = [&](const Member& other) { return other.in == member.in && other.key == member.key; };
@@ -28,7 +28,7 @@ class MemberIndex {
     for (std::size_t i = 1; i < first_.size(); ++i) first_[i] = static_cast<std::uint16_t>(first_[i] + first_[i - 1]);
   }
 
-  /// Null for a key that means nothing there.
+  /// Returns null for a key that means nothing there.
   const Member* find(Place in, std::string_view key) const {
     const auto place = static_cast<std::size_t>(in);
     for (std::size_t i = first_[place]; i < first_[place + 1]; ++i) {
@@ -39,7 +39,8 @@ class MemberIndex {
 
  private:
   std::vector<Member> members_;
-  std::array<std::uint16_t, static_cast<std::size_t>(last) + 2> first_{};  // Where the members of each place begin.
+  std::array<std::uint16_t, static_cast<std::size_t>(last) + 2> first_{};  // The members of each place begin at these
+                                                                           // indices.
 };
 
 }  // namespace weir::metrics::wire

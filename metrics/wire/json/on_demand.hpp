@@ -19,18 +19,19 @@ template <class Field>
 bool for_each_field(simdjson::ondemand::object object, Field&& field) {
   for (auto one : object) {
     if (one.error() != simdjson::SUCCESS) return false;
-    // In place: a copy of what the iterator has just written stalls the core, and there are a dozen fields an event.
+    // The field is used in place: a copy of what the iterator has just written stalls the core, and an event has a
+    // dozen fields.
     simdjson::ondemand::field&& it = std::move(one).value_unsafe();
     if (!field(it.key(), it.value())) return false;
   }
   return true;
 }
 
-/// Reads a whole document, an object, so. The parser is the thread's own, so that a stream owns none.
+/// Reads a whole document, which is an object, in that way. Each thread has one parser, so that a stream owns none.
 template <class Field>
 bool for_each_field_of(std::string_view data, Field&& field) {
   thread_local simdjson::ondemand::parser shared;
-  // A parser grows with what it reads, and stays so: a rare giant gets one of its own.
+  // A parser grows with what it reads, and stays so. A rare giant therefore gets one of its own.
   constexpr std::size_t usual = 64 * 1024;
   std::optional<simdjson::ondemand::parser> own;
   simdjson::ondemand::parser& parser = data.size() > usual ? own.emplace() : shared;
@@ -40,7 +41,7 @@ bool for_each_field_of(std::string_view data, Field&& field) {
       document.get_object().get(object)) {
     return false;
   }
-  // Behind the last brace nothing may stand.
+  // Nothing may stand behind the last brace.
   return for_each_field(object, field) && document.current_location().error() == simdjson::OUT_OF_BOUNDS;
 }
 
@@ -54,27 +55,28 @@ inline bool is(simdjson::ondemand::value& value, simdjson::ondemand::json_type w
   return value.type().get(type) == simdjson::SUCCESS && type == wanted;
 }
 
-/// The value as a count; absent if it is no whole number of at least 0, or beyond belief.
+/// Returns the value as a count; absent if it is not a whole number of at least 0, or if it is beyond belief.
 inline std::optional<std::uint64_t> count_of(simdjson::ondemand::value& value) {
   std::uint64_t n = 0;
   if (value.get_uint64().get(n) != simdjson::SUCCESS || n > most_tokens) return std::nullopt;
   return n;
 }
 
-/// The bytes of a string between its quotes, as they stand in the event.
+/// Returns the bytes of a string between its quotes, as they stand in the event.
 inline std::string_view string_body(simdjson::ondemand::value& value) {
   std::string_view token = value.raw_json_token();
   token.remove_prefix(1);
   return token.substr(0, token.rfind('"'));
 }
 
-/// The inside of a value that is a string; absent for any other.
+/// Returns the inside of a value that is a string; absent for any other value.
 inline std::optional<std::string_view> string_of(simdjson::ondemand::value& value) {
   if (!is(value, simdjson::ondemand::json_type::string)) return std::nullopt;
   return string_body(value);
 }
 
-/// Adds a string's code points to `chars` and sets `any` if there are some; skips other values. False: it is broken.
+/// Adds a string's code points to `chars` and sets `any` if there are some; skips other values. Returns false if the
+/// value is broken.
 inline bool read_text(simdjson::ondemand::value& value, std::uint64_t& chars, bool& any) {
   const auto body = string_of(value);
   if (!body || body->empty()) return true;
@@ -90,7 +92,7 @@ inline bool is_true(simdjson::ondemand::value& value) {
   return is(value, simdjson::ondemand::json_type::boolean) && value.get_bool().get(flag) == simdjson::SUCCESS && flag;
 }
 
-/// The value of an `error` member tells of one: it is neither null nor false nor an empty text.
+/// True if the value of an `error` member reports one: it is neither null nor false nor an empty text.
 inline bool says_error(simdjson::ondemand::value& value) {
   using simdjson::ondemand::json_type;
   if (is(value, json_type::boolean)) return is_true(value);
@@ -98,7 +100,7 @@ inline bool says_error(simdjson::ondemand::value& value) {
   return text ? !text->empty() : !is_null(value);
 }
 
-/// The value is an object, or an array with something in it. It cannot be looked into afterwards.
+/// True if the value is an object, or an array that is not empty. The value cannot be read afterwards.
 inline bool holds_any(simdjson::ondemand::value& value) {
   simdjson::ondemand::array list;
   if (!is(value, simdjson::ondemand::json_type::array)) return is(value, simdjson::ondemand::json_type::object);
@@ -106,7 +108,7 @@ inline bool holds_any(simdjson::ondemand::value& value) {
   return value.get_array().get(list) == simdjson::SUCCESS && list.is_empty().get(none) == simdjson::SUCCESS && !none;
 }
 
-/// The length of a value that is an array. False: it is broken.
+/// Counts the elements of a value that is an array. Returns false if it is broken.
 inline bool count_elements(simdjson::ondemand::value& value, std::optional<std::uint64_t>& count) {
   simdjson::ondemand::array list;
   std::size_t elements = 0;
@@ -117,12 +119,12 @@ inline bool count_elements(simdjson::ondemand::value& value, std::optional<std::
   return true;
 }
 
-/// A choice's index; 0 where there is none.
+/// Returns a choice's index; 0 if it has none.
 inline std::uint32_t index_of(simdjson::ondemand::value& value) {
   return static_cast<std::uint32_t>(std::min<std::uint64_t>(count_of(value).value_or(0), UINT32_MAX));
 }
 
-/// The fields of a value that is an object; what is none has none. False: it is broken.
+/// Visits the fields of a value that is an object; skips any other value. Returns false if it is broken.
 template <class Field>
 bool for_each_field_in(simdjson::ondemand::value& value, Field&& field) {
   simdjson::ondemand::object object;

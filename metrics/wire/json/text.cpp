@@ -11,7 +11,7 @@ namespace weir::metrics::wire {
 
 namespace {
 
-/// The value of four hex digits; -1 if they are not.
+/// Returns the value of four hex digits; -1 if they are not.
 int hex4(std::string_view digits) {
   if (digits.size() < 4) return -1;
   int value = 0;
@@ -28,7 +28,7 @@ int hex4(std::string_view digits) {
 std::optional<std::uint64_t> code_points_of_string_body(std::string_view body) {
   std::uint64_t points = 0;
   bool ascii = true;
-  bool high_surrogate = false;  // The escape just read was the first half of a pair.
+  bool high_surrogate = false;  // The last escape was the first half of a pair.
   for (std::size_t i = 0; i < body.size(); ++i) {
     const auto c = static_cast<unsigned char>(body[i]);
     if (c != '\\') {
@@ -62,7 +62,7 @@ std::uint64_t code_points_begun(std::string_view piece) {
 
 bool Utf8Check::feed(std::string_view piece) {
   while (cut_size_ > 0 && !piece.empty()) {
-    if (begins_code_point(piece.front())) {  // The code point before it was never finished.
+    if (begins_code_point(piece.front())) {  // The code point before it was never completed.
       cut_size_ = 0;
       valid_ = false;
       break;

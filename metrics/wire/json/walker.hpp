@@ -1,16 +1,16 @@
 // Walks JSON that comes in pieces, and knows at each value where it stands: the keys that lead to it name its place.
 //
 // One walker serves requests and whole answers. Each has places of its own, and a table of members that leads from one
-// to the next. State: three bytes a level of nesting.
+// place to the next. The state is three bytes a level of nesting.
 //
-// `Reader` derives from this, hides the functions of Sax that it needs, and has:
-//   const Member* find(Place in, std::string_view key) const   the member of that name; null where it means nothing
+// `Reader` derives from this class, hides the functions of Sax that it needs, and has:
+//   const Member* find(Place in, std::string_view key) const   the member of that name; null if it means nothing
 //   void begin_member(Place in, const Member&)                  its key has come, and its value follows
-//   Place begin_object(Place)                                   an object begins: gives the place that its members have
-//   Place begin_array(Place)                                    an array begins: gives the place that its elements have
+//   Place begin_object(Place)                                   an object begins: returns the place of its members
+//   Place begin_array(Place)                                    an array begins: returns the place of its elements
 //   void end_object(Place, bool known, std::size_t size)        known: one of its members was found
 //   void end_array(Place of_elements, std::size_t size)
-// `Place` has the values `root`, of the whole document, and `ignored`, of all that means nothing.
+// `Place` has the values `root`, for the whole document, and `ignored`, for all that means nothing.
 #pragma once
 
 #include <boost/container/small_vector.hpp>
@@ -48,21 +48,22 @@ class Walker : public Sax {
   }
 
  protected:
-  /// The place of the value that comes now: a member's by its key, an element's by its array.
+  /// Returns the place of the value that comes now: its key gives a member's, its array an element's.
   Place value_place() const {
     if (open_.empty()) return Place::root;
     if (open_.back().array) return open_.back().place;
     return member_ == nullptr ? Place::ignored : member_->place;
   }
-  /// The member of the key that was read last, where value_place() is its place.
+  /// Returns the member of the key that was read last, where value_place() is its place.
   const Member& member() const { return *member_; }
-  /// The place of the object that is open, or of the elements of the array.
+  /// Returns the place of the open object, or of the elements of the open array.
   Place open_place() const { return open_.back().place; }
   std::size_t depth() const { return open_.size(); }
 
  private:
   struct Container {
-    Place place;  // An object's own, by which its members are found; for an array, its elements'.
+    Place place;  // It is an object's own place, by which its members are found; for an array it is the place of the
+                  // elements.
     bool array;
     bool known;  // A member of it was found.
   };
@@ -70,7 +71,7 @@ class Walker : public Sax {
   Reader& reader() { return static_cast<Reader&>(*this); }
 
   boost::container::small_vector<Container, 16> open_;
-  const Member* member_ = nullptr;  // The one that the last key named.
+  const Member* member_ = nullptr;  // The last key named this member.
 };
 
 }  // namespace weir::metrics::wire

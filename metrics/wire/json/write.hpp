@@ -1,4 +1,4 @@
-// What weir writes as JSON itself.
+// Writes the JSON that weir makes itself.
 #pragma once
 
 #include <boost/json/serialize.hpp>

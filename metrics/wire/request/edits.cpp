@@ -18,29 +18,30 @@ struct Value {
 };
 
 /// A member to look for.
-struct Sought {
+struct WantedMember {
   std::string_view name;
   std::optional<Value> value{};
 };
 
-/// Walks JSON that the inspector has found whole, in bytes: it has to know only strings and brackets.
+/// Walks the bytes of JSON that the inspector has found whole, so it needs to know only strings and brackets.
 class Walk {
  public:
   Walk(std::string_view text, std::size_t at) : text_(text), at_(at) {}
 
-  /// Finds members of the object that begins here. False: one is there twice, or a name is written with escapes.
-  bool find(std::span<Sought> sought, bool& empty) {
+  /// Finds members of the object that begins here. Returns false if one of them is there twice, or if a name is written
+  /// with escapes.
+  bool find(std::span<WantedMember> wanted, bool& empty) {
     ++at_;
     for (skip_blanks(); at_ < text_.size() && text_[at_] != '}'; skip_blanks()) {
       empty = false;
       const std::string_view name = value();
       if (name.size() < 2 || name.find('\\') != std::string_view::npos) return false;
       skip_blanks();
-      ++at_;  // The colon.
+      ++at_;  // It skips the colon.
       skip_blanks();
       const std::size_t begin = at_;
       const std::string_view text = value();
-      for (Sought& one : sought) {
+      for (WantedMember& one : wanted) {
         if (name.substr(1, name.size() - 2) != one.name) continue;
         if (one.value) return false;
         one.value = {begin, text};
@@ -93,12 +94,13 @@ class Walk {
 
 /// The members that stand in an object of stream_options, or are missing there.
 struct Options {
-  std::size_t at = 0;  // Where the object's brace stands.
+  std::size_t at = 0;  // The object's brace stands here.
   bool empty = true;
-  Value include, continuous;  // They have no text where they are missing.
+  Value include, continuous;  // Their text is empty if they are missing.
 };
 
-/// Edits that turn include_usage on in an object that is there, and continuous_usage_stats too where that is wanted.
+/// Returns edits that turn include_usage on in an object that is there, and continuous_usage_stats too if that is
+/// wanted.
 RequestEdits turn_on(const Options& options, bool every_chunk) {
   RequestEdits edits;
   const auto replace = [](const Value& value) { return RequestEdit{value.at, value.text.size(), "true"}; };
@@ -126,13 +128,13 @@ RequestEdits turn_on(const Options& options, bool every_chunk) {
   return edits;
 }
 
-/// A larger body is not walked: it would keep a loop from its streams for milliseconds.
+/// A larger body is not walked: the walk would delay a loop's streams for milliseconds.
 constexpr std::size_t longest_walk = 256 * 1024;
 
-/// Asks for usage by the stream_options that the client sent without asking for it.
+/// Asks for usage within the stream_options that the client sent without asking for it.
 RequestEdits ask_by_options(bool every_chunk, const RequestFacts& facts, std::string_view body) {
   if (body.size() > longest_walk) return {};
-  Sought options[] = {{"stream_options"}};
+  WantedMember options[] = {{"stream_options"}};
   bool empty = true;
   if (!Walk(body, *facts.first_member_at - 1).find(options, empty) || !options[0].value) return {};
   const Value sent = *options[0].value;
@@ -143,15 +145,15 @@ RequestEdits ask_by_options(bool every_chunk, const RequestFacts& facts, std::st
     return edits;
   }
   if (!sent.text.starts_with('{')) return {};
-  Sought members[] = {{"include_usage"}, {"continuous_usage_stats"}};
+  WantedMember members[] = {{"include_usage"}, {"continuous_usage_stats"}};
   Options there{.at = sent.at, .include = {}, .continuous = {}};
   if (!Walk(body, sent.at).find(members, there.empty)) return {};
   there.include = members[0].value.value_or(Value());
   there.continuous = members[1].value.value_or(Value());
   if (!there.include.text.empty() && !there.include.is_false()) return {};
   const std::string_view stats = there.continuous.text;
-  // Some engines give usage on every chunk without include_usage (SGLang), some only beside it (vLLM): what the client
-  // would have had without an edit, nobody knows.
+  // Some engines give usage on every chunk without include_usage (SGLang), some only beside it (vLLM). So nobody knows
+  // what the client would have got without an edit, and weir makes none.
   if (!stats.empty() && !there.continuous.is_false()) return {};
   return turn_on(there, every_chunk);
 }
@@ -178,7 +180,7 @@ RequestEdits edits_that_ask(Ask ask, const RequestFacts& facts, std::string_view
   if (!dialect_of(facts.api).takes_stream_options) return {};
   RequestEdits edits;
   const bool every_chunk = ask == Ask::usage_on_every_chunk;
-  // A member that is put in front has another behind it, since the request streams.
+  // A member put in front always has another behind it, since a request that streams has `stream`.
   if (ask == Ask::timings_on_every_chunk) {
     if (!facts.token_timings) edits.add({*facts.first_member_at, 0, R"("timings_per_token":true,)"});
   } else if (!facts.stream_options) {

@@ -12,7 +12,8 @@
 
 namespace weir::metrics::wire {
 
-/// Classes of script by which prompt tokens are estimated (WIRE.md, section 5).
+/// The classes of script by which prompt tokens are estimated (WIRE.md, section 5). Each has a row of its own in
+/// balancer/token_weights.cpp. A ninth class needs a wider counter in script.cpp, which holds eight in one register.
 enum class Script : std::uint8_t {
   letters,
   punctuation,
@@ -25,36 +26,38 @@ enum class Script : std::uint8_t {
 };
 inline constexpr std::size_t script_count = 8;
 
-/// Code points of a request's text by class of script, and what a chat template adds to.
+/// Code points of a request's text by class of script, and the parts for which a chat template adds tokens.
 struct TextFeatures {
   std::array<std::uint64_t, script_count> code_points{};
-  std::uint32_t messages = 0;    ///< Messages, a system text by itself among them; 0 for a plain prompt.
-  std::uint64_t tool_bytes = 0;  ///< Bytes of the `tools` schema (its text counts in code_points too).
-  std::uint64_t chars() const;   ///< Sum of code_points.
+  std::uint32_t messages = 0;    ///< Counts messages; a system text by itself is one. It is 0 for a plain prompt.
+  std::uint64_t tool_bytes = 0;  ///< The `tools` schema has so many bytes (its text is in code_points too).
+  std::uint64_t chars() const;   ///< Returns the sum of code_points.
 };
 
-/// Facts of one request. Numbers a client sent out of range are treated as absent: the replica answers for them.
+/// The facts of one request. A number out of range is treated as absent: the replica answers for it.
 struct RequestFacts {
   Api api = Api::other;
-  bool inference = true;  ///< False: a GET or an OPTIONS, which gives the engine no tokens to work on.
-  std::string model;      ///< As sent, cut at 128 bytes; "" where absent.
-  bool stream = false;    ///< The client asked for an event stream.
-  std::optional<std::uint64_t> max_tokens;  ///< By each dialect's own name; absent: the engine's default.
-  std::uint32_t n = 1;                      ///< Choices, times prompts of a list: what multiplies the output.
-  std::uint32_t prompts = 1;                ///< Prompts of the list; 1 where there is none.
-  bool greedy = false;       ///< It asks for temperature 0; on TGI's route, for nothing that only sampling knows.
-  bool tools = false;        ///< It offers some.
-  std::uint32_t images = 0;  ///< Parts that are no text: images, audio, files. Their data counts nowhere else.
-  std::optional<std::uint64_t> prompt_token_ids;  ///< Those given as token ids. `text` comes on top of them.
+  bool gives_work = true;  ///< It is a POST. A GET or an OPTIONS gives the engine no tokens to work on.
+  std::string model;       ///< It is as sent, cut at 128 bytes; "" if absent.
+  bool stream = false;     ///< The client asked for an event stream.
+  std::optional<std::uint64_t> max_tokens;  ///< Each dialect has its own name for it. Absent means the engine's
+                                            ///< default.
+  std::uint32_t n = 1;                      ///< The number of choices, times the number of prompts in a list; it
+                                            ///< multiplies the output.
+  std::uint32_t prompts = 1;                ///< The number of prompts in the list; 1 if there is no list.
+  bool greedy = false;       ///< It asks for temperature 0; on TGI's route it has no option that only sampling uses.
+  bool tools = false;        ///< It offers tools.
+  std::uint32_t images = 0;  ///< Counts parts that are no text: images, audio, files. Their data counts nowhere else.
+  std::optional<std::uint64_t> prompt_token_ids;  ///< Counts the tokens given as ids. `text` comes on top of them.
   TextFeatures text;
-  bool stored_context = false;   ///< The engine adds to the prompt what it kept of earlier ones (Responses).
+  bool stored_context = false;   ///< The engine adds context of earlier requests to the prompt (Responses).
   bool usage_requested = false;  ///< stream_options.include_usage is true.
   bool stream_options = false;   ///< The client sent stream_options itself, of whatever type.
   bool token_timings = false;    ///< The client sent llama.cpp's timings_per_token itself.
-  bool whole_json = false;       ///< The body was one JSON object. What is none is relayed all the same.
-  /// Where a member can be put into the body's outermost object: just behind its `{`. Absent unless whole_json.
+  bool whole_json = false;       ///< The body was one JSON object. Any other body is relayed all the same.
+  /// A member can be put into the body's outermost object here, just behind its `{`. Absent unless whole_json.
   std::optional<std::uint64_t> first_member_at;
-  bool empty_object = false;  ///< `{}`: a member put there takes no comma.
+  bool empty_object = false;  ///< The object is `{}`: a member put there takes no comma.
 };
 
 }  // namespace weir::metrics::wire

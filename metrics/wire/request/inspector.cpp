@@ -15,12 +15,14 @@ std::uint64_t TextFeatures::chars() const {
 struct RequestInspector::State {
   RequestFacts facts;
   JsonParser<RequestReader> json;
-  std::uint64_t blanks = 0;  // Before the document.
+  std::uint64_t blanks = 0;  // Counts the blanks before the document.
   enum class Begin : std::uint8_t { awaited, object, other } begin = Begin::awaited;
 };
 
-RequestInspector::RequestInspector(Api api, std::string_view path) : state_(std::make_unique<State>()) {
+RequestInspector::RequestInspector(Api api, std::string_view method, std::string_view path)
+    : state_(std::make_unique<State>()) {
   state_->facts.api = api;
+  state_->facts.gives_work = method == "POST";
   state_->facts.stream = dialect_of(api).route(path).streams == Streams::always;
   state_->json.reader().begin(api, path);
 }
@@ -43,7 +45,7 @@ void RequestInspector::feed(std::span<const char> piece) {
 
 RequestFacts RequestInspector::finish() {
   RequestFacts facts = state_->facts;
-  // A broken document says nothing: how far it was read would depend on where it was cut.
+  // A broken document gives no facts: how far it was read would depend on where it was cut.
   facts.whole_json = state_->begin == State::Begin::object && state_->json.whole();
   if (!facts.whole_json) return facts;
   facts.first_member_at = state_->blanks + 1;

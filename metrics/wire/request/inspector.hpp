@@ -1,4 +1,5 @@
-// Reads what a request asks for from its body while the body arrives: one pass, no copy of the body, bounded state.
+// Reads what a request asks for from its body while the body arrives, in one pass, without a copy of the body and with
+// bounded state.
 #pragma once
 
 #include <memory>
@@ -10,18 +11,18 @@
 
 namespace weir::metrics::wire {
 
-/// Reads a request's body piece by piece. One thread; a call costs time linear in its piece, at most about 2 ns a byte.
-/// Any split of a body gives the same facts.
+/// Reads a request's body piece by piece. One thread uses it. A call costs time linear in its piece, at most about 2 ns
+/// a byte. Any split of a body gives the same facts.
 class RequestInspector {
  public:
-  /// `path` is the route: some stream by themselves, whatever the body says.
-  RequestInspector(Api api, std::string_view path);
+  /// `api` is api_of(method, path). Some paths stream by themselves, whatever the body says.
+  RequestInspector(Api api, std::string_view method, std::string_view path);
   ~RequestInspector();
   RequestInspector(RequestInspector&&) noexcept;
   RequestInspector& operator=(RequestInspector&&) noexcept;
 
   void feed(std::span<const char> piece);
-  /// To be called once, when the body has ended.
+  /// This is to be called once, when the body has ended.
   RequestFacts finish();
 
  private:

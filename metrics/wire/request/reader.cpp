@@ -15,7 +15,7 @@ void RequestReader::begin(Api api, std::string_view path) {
 }
 
 const RequestMember* RequestReader::find(Place in, std::string_view key) const {
-  // Below these every member leads to the same place.
+  // Below these places every member leads to the same place.
   static constexpr RequestMember of_text{Place::text_tree, "", Place::text_tree};
   static constexpr RequestMember of_tools{Place::tool_tree, "", Place::tool_tree};
   if (in == Place::text_tree) return &of_text;
@@ -24,7 +24,7 @@ const RequestMember* RequestReader::find(Place in, std::string_view key) const {
 }
 
 void RequestReader::begin_member(Place in, const RequestMember& member) {
-  if (in == Place::tool_tree) tool_bytes_ += 3;  // Two quotes and a colon.
+  if (in == Place::tool_tree) tool_bytes_ += 3;  // They are two quotes and a colon.
   if (in == Place::tool_tree || in == Place::text_tree) return;
   if (in == Place::root) {
     begin_outermost(member);
@@ -33,7 +33,7 @@ void RequestReader::begin_member(Place in, const RequestMember& member) {
   }
 }
 
-/// A key of the outermost object may come once more: what its value said before is void.
+/// A key of the outermost object may come again; its earlier value is then void.
 void RequestReader::begin_outermost(const RequestMember& member) {
   switch (member.place) {
     case Place::options:
@@ -75,7 +75,7 @@ void RequestReader::key_text(std::string_view piece) {
   if (in == Place::tool_tree || in == Place::text_tree) source().scripts.add(piece);
 }
 
-/// A key may come once more: whatever its value will be, what an earlier one said is void.
+/// A key may come again. Its earlier value is void, whatever the new one is.
 void RequestReader::forget(Place place) {
   switch (place) {
     case Place::model:
@@ -137,7 +137,7 @@ RequestReader::Place RequestReader::begin_object(Place place) {
 
 void RequestReader::end_object(Place place, bool known, std::size_t size) {
   if (place == Place::tool_tree) tool_bytes_ += 2 + (size > 0 ? size - 1 : 0);
-  if (place == Place::part && !known) ++source().images;  // A part without text.
+  if (place == Place::part && !known) ++source().images;  // This is a part without text.
   if (depth() == 0) empty_ = size == 0;
 }
 

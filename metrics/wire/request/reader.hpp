@@ -1,10 +1,10 @@
-// Walks a request's JSON and gathers what RequestFacts tell: the part of RequestInspector that sees the body.
+// Walks a request's JSON and gathers what RequestFacts hold: it is the part of RequestInspector that sees the body.
 //
-// What a value means is its place (json/walker.hpp), by the members that the route's dialect names. State is bounded:
+// A value's meaning is its place (json/walker.hpp), by the members that the route's dialect names. State is bounded:
 // three bytes a level of nesting, sums, and the model's name. The last of duplicate members of the outermost object
 // counts, so text is summed per member.
 //
-// TGI and SGLang share a path: the members of both are read, and `fill` decides whose the request is.
+// TGI and SGLang share a path. The members of both are read, and `fill` decides whose the request is.
 #pragma once
 
 #include <array>
@@ -22,11 +22,11 @@ namespace weir::metrics::wire {
 
 class RequestReader : public Walker<RequestReader, RequestMember> {
  public:
-  /// To be called before the body comes.
+  /// This is to be called before the body comes.
   void begin(Api api, std::string_view path);
   void fill(RequestFacts& facts) const;
 
-  // Walker's side.
+  // Walker calls these.
   const RequestMember* find(Place in, std::string_view key) const;
   void begin_member(Place in, const RequestMember& member);
   Place begin_object(Place place);
@@ -34,7 +34,7 @@ class RequestReader : public Walker<RequestReader, RequestMember> {
   void end_object(Place place, bool known, std::size_t size);
   void end_array(Place place, std::size_t size);
 
-  // Sax's.
+  // Sax calls these.
   void key_text(std::string_view piece);
   void string(std::string_view piece, bool last);
   void number(double value, std::size_t bytes);
@@ -49,7 +49,7 @@ class RequestReader : public Walker<RequestReader, RequestMember> {
     ScriptCounter scripts;
     std::uint32_t images = 0;
     std::uint32_t messages = 0;
-    std::uint64_t elements = 0;  // Those of a list of prompts.
+    std::uint64_t elements = 0;  // Counts the elements of a list of prompts.
     std::uint64_t token_ids = 0;
     bool ids_among_elements = false;  // The list is one prompt, not several.
     bool begun = false;               // The member is there.
@@ -59,14 +59,14 @@ class RequestReader : public Walker<RequestReader, RequestMember> {
 
   void begin_outermost(const RequestMember& member);
   void forget(Place place);
-  Api spoken() const;
+  Api api_by_members() const;
   Source& source() { return sources_[static_cast<std::size_t>(from_)]; }
   Sampling& sampling() { return open_place() == Place::sampling_params ? nested_sampling_ : sampling_; }
 
   Api api_ = Api::other;
   Route route_;
   const RequestMembers* members_ = nullptr;
-  From from_ = From::prompt;  // Where the text that comes now belongs.
+  From from_ = From::prompt;  // The current text belongs there.
 
   std::string model_;
   std::optional<bool> stream_;
@@ -77,7 +77,7 @@ class RequestReader : public Walker<RequestReader, RequestMember> {
   bool tools_ = false;
   bool empty_ = false;
   std::uint64_t tool_bytes_ = 0;
-  Sampling sampling_, nested_sampling_;  // The second is that of `sampling_params`.
+  Sampling sampling_, nested_sampling_;  // The second is for `sampling_params`.
   std::array<Source, request_source_count> sources_;
 };
 

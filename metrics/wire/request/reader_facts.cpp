@@ -1,4 +1,4 @@
-// What a request's body has said, once it is whole.
+// Turns what a request's body has said into facts, once the body is whole.
 #include <algorithm>
 #include <limits>
 
@@ -7,8 +7,8 @@
 
 namespace weir::metrics::wire {
 
-/// The dialect that the request is of: where several share its route, the members tell.
-Api RequestReader::spoken() const {
+/// Returns the request's dialect: where several share its route, the members tell.
+Api RequestReader::api_by_members() const {
   const auto told = dialect_of(api_).told_by_sources;
   if (told == nullptr) return api_;
   RequestSources there = 0;
@@ -19,7 +19,7 @@ Api RequestReader::spoken() const {
 }
 
 void RequestReader::fill(RequestFacts& facts) const {
-  facts.api = spoken();
+  facts.api = api_by_members();
   const Dialect& dialect = dialect_of(facts.api);
   const Streams streams = dialect.route(route_.path).streams;
   const bool asked = stream_.value_or(streams == Streams::unless_declined);
@@ -48,7 +48,7 @@ void RequestReader::fill(RequestFacts& facts) const {
 
   const Sampling& sampling = dialect.has_sampling_params ? nested_sampling_ : sampling_;
   facts.max_tokens = sampling.preferred_max_tokens ? sampling.preferred_max_tokens : sampling.max_tokens;
-  if (facts.max_tokens > most_tokens) facts.max_tokens.reset();  // No limit at all.
+  if (facts.max_tokens > most_tokens) facts.max_tokens.reset();  // Such a number is no limit.
   facts.greedy = dialect.greedy(sampling);
   constexpr std::uint64_t most = std::numeric_limits<std::uint32_t>::max();
   const std::uint64_t n = std::clamp<std::uint64_t>(sampling.n.value_or(1), 1, most);

@@ -16,11 +16,11 @@ constexpr Script ascii_script(unsigned char c) {
 }
 
 struct Block {
-  char32_t first;  // Up to the next block's first.
+  char32_t first;  // The block reaches up to the next block's first.
   Script script;
 };
 
-/// Unicode blocks above ASCII, joined where they cost a tokenizer about the same.
+/// These are the Unicode blocks above ASCII, joined where a tokenizer spends about the same on them.
 constexpr Block blocks[] = {
     {0x0080, Script::latin_extended},    // Latin-1, Latin extended, IPA, combining marks
     {0x0370, Script::cyrillic_greek},    //
@@ -100,8 +100,8 @@ AsciiCounts count_ascii(const unsigned char* at) {
   return counts;
 }
 
-// All classes side by side in one register, eight bits each: a counter in memory costs several times as much.
-static_assert(script_count == 8 && stride < 0x100);
+// All classes lie side by side in one register, eight bits each: a counter in memory costs several times as much.
+static_assert(script_count <= 8 && stride < 0x100, "a ninth class of script needs a wider counter");
 constexpr std::uint64_t packed(Script script) { return std::uint64_t{1} << (8 * static_cast<unsigned>(script)); }
 constexpr auto packed_ascii = [] {
   std::array<std::uint64_t, 0x80> table{};
@@ -109,7 +109,7 @@ constexpr auto packed_ascii = [] {
   return table;
 }();
 
-/// How many bytes follow the first of a code point above ASCII.
+/// Returns how many bytes follow the first of a code point above ASCII.
 unsigned bytes_behind(unsigned char lead) {
   return static_cast<unsigned>(code_point_size(static_cast<char>(lead)) - 1);
 }

@@ -8,7 +8,7 @@ void Outlet::begin(std::string_view piece, const SseFramer& framer) {
   spans_.clear();
   piece_ = piece;
   base_ = framer.position() - piece.size();
-  // The LF of a CRLF goes the way of the event that its CR ended.
+  // The LF of a CRLF is treated as the event that its CR ended.
   if (framer.swallowed_lf() && base_ > 0 && cut_to_ == base_) ++sent_to_;
 }
 
@@ -29,7 +29,7 @@ void Outlet::finish(const SseFramer& framer) {
 
 void Outlet::send(std::uint64_t to, const SseFramer& framer) {
   if (to <= sent_to_) return;
-  if (sent_to_ < base_) {  // Held back until now.
+  if (sent_to_ < base_) {  // It was held back until now.
     const std::string_view earlier = framer.earlier();
     spans_.push_back(earlier.substr(earlier.size() - (base_ - sent_to_), std::min(to, base_) - sent_to_));
   }

@@ -8,7 +8,7 @@ namespace weir::metrics::wire {
 namespace {
 
 constexpr std::size_t padding = 64;
-constexpr std::size_t idle_capacity = 512;  // What an empty buffer may keep while a stream waits.
+constexpr std::size_t idle_capacity = 512;  // An empty buffer may keep so much while a stream waits.
 constexpr std::string_view byte_order_mark = "\xEF\xBB\xBF";
 
 void empty(std::string& buffer) {
@@ -16,7 +16,7 @@ void empty(std::string& buffer) {
   if (buffer.capacity() > idle_capacity) buffer.shrink_to_fit();
 }
 
-/// The value of a `data` field; absent for every other line.
+/// Returns the value of a `data` field; absent for every other line.
 std::optional<std::string_view> data_value(std::string_view line) {
   if (!line.starts_with("data")) return std::nullopt;
   if (line.size() == 4) return line.substr(4);
@@ -54,7 +54,7 @@ void SseFramer::feed(std::span<const char> piece) {
   }
 }
 
-/// Only when the scan has passed what was found, so that a read is walked once for each of the two.
+/// Looks again only when the scan has passed what was found, so that a read is walked once for each of the two bytes.
 void SseFramer::look_again(const char*& found, char wanted) const {
   if (found == nullptr || found >= scan_) return;
   found = static_cast<const char*>(std::memchr(scan_, wanted, static_cast<std::size_t>(end_ - scan_)));
@@ -67,7 +67,8 @@ const char* SseFramer::find_line_end() {
   return next_cr_ == nullptr ? next_lf_ : std::min(next_lf_, next_cr_);
 }
 
-/// The usual event, whole in this read: a data line and its blank line. Says what the general way would say.
+/// Reads the usual event, which is whole in this read: a data line and its blank line. Its result equals that of the
+/// general way.
 bool SseFramer::next_plain(SseEvent& event) {
   constexpr std::string_view field = "data: ";
   if (next_cr_ != nullptr || offset_of(scan_) != block_begin_ || framing_ != Framing::events) return false;
@@ -137,7 +138,7 @@ bool SseFramer::end_line(const char* eol, const char* after, SseEvent& event) {
 void SseFramer::read_line(std::string_view line, std::uint64_t at) {
   const auto value = framing_ == Framing::lines ? line : data_value(line);
   if (!value) return;
-  if (data_lines_++ > 0) return;  // Joined when the block is whole.
+  if (data_lines_++ > 0) return;  // They are joined when the block is whole.
   data_at_ = at + (line.size() - value->size());
   data_size_ = value->size();
 }
@@ -156,7 +157,7 @@ bool SseFramer::end_block(std::uint64_t end, SseEvent& event) {
     const char* block = carried_ ? carry_.data() : piece_ + (block_begin_ - base_);
     event.data = data_lines_ == 1 ? std::string_view(block + data_at_, data_size_) : join_data({block, line_at_});
     if (data_lines_ == 1) event.data_begin = block_begin_ + data_at_;
-    // The string does not shrink its memory: what is cut off here stays readable.
+    // The string does not give memory back, so what is cut off here stays readable.
     if (carried_) carry_.resize(size);
   }
   if (carried_ && !skipping_) {
@@ -185,7 +186,7 @@ void SseFramer::keep_rest() {
 
 void SseFramer::skip_block() {
   skipping_ = true;
-  if (carried_) {  // Its first bytes may have to be let through by whoever held them back.
+  if (carried_) {  // If its first bytes were held back, they may have to be let through now.
     spent_.swap(carry_);
     carry_spent_ = true;
   }

@@ -1,12 +1,12 @@
-// Event-stream framing on raw bytes, by WHATWG HTML "server-sent events": one leading byte order mark, lines that end
+// Frames event streams on raw bytes, by WHATWG HTML "server-sent events": one leading byte order mark, lines that end
 // in LF, CR or CRLF, a blank line that ends an event, comments, several data lines joined by LF.
 //
-// One framer a stream, on the stream's thread. Events are found where they lie in the read; they are copied only if
-// they are split over reads or have several data lines. The bytes of an unfinished event are kept, raw, up to `limit`;
-// a longer event is skipped and reported as too long, and the one after it is read again. Costs about two memchr over
-// the bytes. Any split of a stream gives the same events.
+// Each stream has one framer, on the stream's thread. Events are found where they lie in the read; they are copied only
+// if they are split over reads or have several data lines. The raw bytes of an unfinished event are kept up to `limit`.
+// A longer event is skipped and reported as too long, and the one after it is read again. It costs about two memchr
+// over the bytes. Any split of a stream gives the same events.
 //
-// In lines, for streams of JSON documents one a line (Ollama), every line that is not empty is an event.
+// Where the stream is JSON documents, one a line (Ollama), every line that is not empty is an event.
 #pragma once
 
 #include <cstddef>
@@ -19,11 +19,13 @@
 namespace weir::metrics::wire {
 
 struct SseEvent {
-  std::string_view data;  ///< Data lines joined by LF; 64 bytes behind it are readable. Valid until the next call.
-  std::optional<std::uint64_t> data_begin;  ///< Where `data` begins in the stream; absent if it was joined.
-  std::uint64_t begin = 0;  ///< Where its block begins in the stream: just behind the blank line before it.
-  std::uint64_t end = 0;    ///< Just behind its own blank line (the LF of a CRLF may come with the next read).
-  std::uint64_t size = 0;   ///< Bytes of the block without its blank line.
+  std::string_view data;  ///< The data lines are joined by LF, and 64 bytes behind them are readable. It is valid until
+                          ///< the next call.
+  std::optional<std::uint64_t> data_begin;  ///< `data` begins here in the stream; absent if it was joined.
+  std::uint64_t begin = 0;  ///< The block begins here in the stream, just behind the blank line before it.
+  std::uint64_t end = 0;    ///< The block ends here, just behind its own blank line (the LF of a CRLF may come with the
+                            ///< next read).
+  std::uint64_t size = 0;   ///< The block has so many bytes without its blank line.
   bool too_long = false;    ///< `size` is above the limit: `data` is empty.
 };
 
@@ -35,20 +37,21 @@ class SseFramer {
 
   /// Takes a read; `piece` needs 64 readable bytes behind it and must stay until next() has returned false.
   void feed(std::span<const char> piece);
-  /// Finds the next event of the read. To be called until it returns false: then the unfinished rest has been kept.
+  /// Finds the next event of the read. It is to be called until it returns false: then the unfinished rest has been
+  /// kept.
   bool next(SseEvent& event);
 
-  /// Bytes fed so far, as an offset in the stream.
+  /// Returns the number of bytes fed so far, which is an offset in the stream.
   std::uint64_t position() const { return base_ + (static_cast<std::uint64_t>(end_ - piece_)); }
-  /// Where the unfinished block begins; position() where there is none.
+  /// Returns where the unfinished block begins; position() if there is none.
   std::uint64_t block_begin() const { return block_begin_; }
-  /// The read began with the LF of a CRLF whose CR had ended the block before: that byte belongs to that block.
+  /// True if the read began with the LF of a CRLF whose CR had ended the block before: that byte belongs to that block.
   bool swallowed_lf() const { return swallowed_lf_; }
-  /// The kept bytes that lie before the read, as they were when it began; valid until the next feed().
+  /// Returns the kept bytes that lie before the read, as they were when it began; valid until the next feed().
   std::string_view earlier() const { return std::string_view(carry_spent_ ? spent_ : carry_).substr(0, earlier_); }
-  /// The kept bytes of the unfinished block (empty where it is beyond the limit).
+  /// Returns the kept bytes of the unfinished block (empty if the block is beyond the limit).
   std::string_view unfinished() const { return carry_; }
-  /// The data of an event that lacks its blank line, when the stream has ended.
+  /// Returns the data of an event that lacks its blank line when the stream has ended.
   std::optional<std::string_view> pending();
 
  private:
@@ -67,14 +70,15 @@ class SseFramer {
   Framing framing_;
   const char* piece_ = nullptr;
   const char* end_ = nullptr;
-  const char* scan_ = nullptr;     // What lies before it has been looked at.
-  const char* next_lf_ = nullptr;  // First LF at or behind the last place one was looked for; end_ if none.
+  const char* scan_ = nullptr;     // The bytes before it have been scanned.
+  const char* next_lf_ = nullptr;  // It is the first LF at or behind the last place where one was looked for; end_ if
+                                   // there is none.
   const char* next_cr_ = nullptr;
-  const char* kept_to_ = nullptr;  // If carried_ is set, bytes before it are in carry_.
-  std::uint64_t base_ = 0;         // Stream offset of piece_.
+  const char* kept_to_ = nullptr;  // If carried_ is set, the bytes before it are in carry_.
+  std::uint64_t base_ = 0;         // This is the stream offset of piece_.
   std::uint64_t block_begin_ = 0;
-  std::uint64_t line_at_ = 0;  // Where the current line begins, from block_begin_.
-  std::uint64_t data_at_ = 0;  // Where the block's first data value begins, from block_begin_.
+  std::uint64_t line_at_ = 0;  // The current line begins here, counted from block_begin_.
+  std::uint64_t data_at_ = 0;  // The block's first data value begins here, counted from block_begin_.
   std::uint64_t data_size_ = 0;
   std::uint32_t data_lines_ = 0;
   bool carried_ = false;   // The block began in an earlier read.
@@ -83,9 +87,9 @@ class SseFramer {
   bool swallowed_lf_ = false;
   bool carry_spent_ = false;
   std::size_t earlier_ = 0;
-  std::string carry_;   // The unfinished block.
-  std::string spent_;   // The carry of a block that this read finished: its bytes are still being used.
-  std::string joined_;  // Several data lines, joined.
+  std::string carry_;   // It holds the unfinished block.
+  std::string spent_;   // It holds the carry of a block that this read finished: its bytes are still in use.
+  std::string joined_;  // It holds several data lines, joined.
 };
 
 }  // namespace weir::metrics::wire

@@ -1,7 +1,7 @@
-// Turns the lengths of texts that are sent anew with each event (SGLang's /generate) into what each event added.
+// Subtracts what a choice has already shown where each event sends the whole text so far (SGLang's /generate).
 //
-// One a stream. A server may also be set to send only what is new: then it lists only the new tokens beside the text,
-// which shows as soon as a choice has an event behind it. Where none are listed, the text is sent anew.
+// Each stream has one. A server may also be set to send only what is new. Then it lists only the new tokens beside the
+// text, which shows as soon as a choice has had an event before. If no tokens are listed, the text is the whole so far.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ namespace weir::metrics::wire {
 
 class WholeText {
  public:
-  /// Leaves in `facts.output_chars` what is new. A text may end up shorter than it was, by a stop word cut off.
+  /// Leaves in `facts.output_chars` what is new. A text may end up shorter than it was, when a stop word is cut off.
   void subtract_seen(EventFacts& facts);
 
  private:
@@ -22,8 +22,8 @@ class WholeText {
     std::uint64_t chars = 0, tokens = 0;
   };
 
-  std::vector<Seen> seen_;    // What each choice has shown.
-  std::optional<bool> anew_;  // Unknown until an event shows it.
+  std::vector<Seen> seen_;    // Each choice has shown so much.
+  std::optional<bool> anew_;  // It is unknown until an event shows it.
 };
 
 }  // namespace weir::metrics::wire

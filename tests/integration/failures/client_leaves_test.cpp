@@ -1,5 +1,5 @@
-// A client that goes frees the GPU: weir closes the connection to the replica at once, in every phase, and counts what
-// was lost.
+// When a client leaves, weir frees the GPU: it closes the connection to the replica at once, in every phase, and counts
+// what was lost.
 #include <gtest/gtest.h>
 
 #include <future>

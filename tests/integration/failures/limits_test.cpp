@@ -1,4 +1,4 @@
-// A replica is late, a client slow, or everybody busy: weir keeps its limits of time and room.
+// A replica is late, a client is slow, or everybody is busy, and weir keeps its limits of time and room.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

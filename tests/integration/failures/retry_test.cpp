@@ -1,5 +1,5 @@
 // Another replica takes the place of one that fails before the client has seen a byte, and the client does not notice.
-// Where no replica is left, the client gets an answer that says so.
+// If no replica is left, the client gets an answer that says so.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -25,7 +25,7 @@ constexpr auto chat = "/v1/chat/completions";
 /// How a replica fails its first request.
 struct Failure {
   const char* name;
-  const char* reason;  ///< The label in weir_retries_total.
+  const char* reason;  ///< It is the label in weir_retries_total.
   void (*fail)(Exchange&);
 };
 
@@ -168,7 +168,7 @@ TEST(Retry, AReplicaThatRefusesConnectionsIsPassedOver) {
   settings.pools[0].more = {{"policy", "\"round_robin\""}};
   settings.health = {{"interval", "\"1h\""}};
   WeirUnderTest weir(settings);
-  weir.wait_until_probed(2);
+  leaves->wait_for_probes(1);
   leaves.reset();
 
   for (int i = 0; i < 6; ++i) {
@@ -277,7 +277,7 @@ TEST(Retry, ABurstOverOneLiveAndOneDeadReplicaIsAnsweredWhole) {
     auto settings = pool_of({&live, leaves.get()});
     settings.health = {{"interval", "\"1h\""}};
     WeirUnderTest weir(settings);
-    weir.wait_until_probed(2);
+    leaves->wait_for_probes(1);
     leaves.reset();
 
     std::vector<std::unique_ptr<HttpClient>> clients;
@@ -404,8 +404,8 @@ TEST(Retry, AReplicaThatFailsFastDoesNotDrawTheTraffic) {
   const auto fails = [](Exchange& exchange) {
     exchange.send(answer("404 Not Found", "{\"error\":{\"message\":\"The model does not exist.\"}}"));
   };
-  // A failure is remembered for a second. Where the machine takes that long for what is under way, the failed requests
-  // of a moment come back together: a slow one may need several rounds.
+  // A failure is remembered for a second. If the machine takes that long for the running requests, the failed requests
+  // of a moment come back together, so a slow machine may need several rounds.
   std::size_t served = 0;
   double share = 1;
   for (int round = 0; round < 5 && (served < count || share >= 0.15); ++round) {

@@ -1,4 +1,4 @@
-// The models that weir lists, replicas that want a key, and the key that weir may have for them.
+// These tests are about the models that weir lists, replicas that want a key, and the key that weir may have for them.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -39,7 +39,8 @@ WeirSettings any_model(std::initializer_list<const ScriptedReplica*> replicas) {
   return settings;
 }
 
-/// Asks until the answer is as wanted: weir asks the replicas when it starts, and shows what they say as it comes.
+/// Asks until the answer is as wanted, because weir asks the replicas when it starts, and shows what they say as it
+/// comes.
 Response models_when(const WeirUnderTest& weir, const std::function<bool(const Response&)>& wanted,
                      const std::string& fields = "", const std::string& path = "/v1/models") {
   HttpClient client(weir.port());
@@ -189,8 +190,15 @@ ScriptedReplica::Handler silent_to_keys(std::promise<Clock::time_point>& closed)
   };
 }
 
+/// Sends the question with a key, and waits until it has reached the replica.
+void ask_with_a_key(HttpClient& client, const ScriptedReplica& replica) {
+  const auto asked = replica.requests().size();
+  client.send(get("/v1/models", "Authorization: Bearer x\r\n"));
+  replica.wait_for_requests(asked + 1);
+}
+
 TEST(Models, AreNoLongerAskedForOnceTheClientHasLeft) {
-  // weir's own limit is 2 s: where nothing notices the client, each round lasts until then. A slow machine may need
+  // weir's own limit is 2 s: if nothing notices the client, each round lasts until then. A slow machine may need
   // several rounds.
   Clock::duration shortest = patience;
   for (int round = 0; round < 5 && shortest >= std::chrono::seconds(1); ++round) {
@@ -200,9 +208,7 @@ TEST(Models, AreNoLongerAskedForOnceTheClientHasLeft) {
     wait_until_keyed(weir, 1);
 
     HttpClient client(weir.port());
-    const auto asked = replica.requests().size();
-    client.send(get("/v1/models", "Authorization: Bearer x\r\n"));
-    replica.wait_for_requests(asked + 1);
+    ask_with_a_key(client, replica);
     const auto left = Clock::now();
     client.close();
     shortest = std::min(shortest, closed.get_future().get() - left);
@@ -218,9 +224,7 @@ TEST(Models, AreNoLongerAskedForOnceWeirIsToEnd) {
   wait_until_keyed(weir, 1);
 
   HttpClient client(weir.port());
-  const auto asked = replica.requests().size();
-  client.send(get("/v1/models", "Authorization: Bearer x\r\n"));
-  replica.wait_for_requests(asked + 1);
+  ask_with_a_key(client, replica);
   weir.process().send(SIGTERM);
   weir.process().send(SIGTERM);
   EXPECT_EQ(client.response("GET").status, 200u) << "what is known is told";

@@ -7,11 +7,11 @@
 
 namespace weir::integration {
 
-/// Fails the test unless this is weir's own error: whole, with an x-request-id and the JSON shape OpenAI clients
+/// Fails the test unless this is weir's own error: whole, with an x-request-id and the JSON shape that OpenAI clients
 /// expect. `code` "" leaves the code open.
 void expect_error(const Response& response, unsigned status, std::string_view type, std::string_view code = "");
 
-/// The message of such an error; "" where the body is none.
+/// Returns the message of such an error; "" if the body is none.
 std::string error_message(const Response& response);
 
 }  // namespace weir::integration

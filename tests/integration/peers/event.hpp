@@ -11,9 +11,9 @@ namespace weir::integration {
 
 using Clock = std::chrono::steady_clock;
 
-/// No wait of this suite lasts longer: what has not happened by then does not happen, on a slow machine neither.
+/// No wait of this suite lasts longer. What has not happened by then does not happen on a slow machine either.
 inline constexpr std::chrono::seconds patience{60};
-/// Bounds what must happen at once, where the other possibility is that it does not happen within `patience`.
+/// This bounds what must happen at once, where a mistake would make it not happen within `patience`.
 inline constexpr std::chrono::seconds soon{30};
 
 /// A wait ended without its event; the test has failed.

@@ -32,7 +32,7 @@ Response HttpClient::exchange(std::string_view bytes, std::string_view method) {
   try {
     send(bytes);
   } catch (const PeerGone&) {
-    // What a server says before it hangs up still lies in our buffer.
+    // What a server said before it hung up is still in our buffer.
   }
   return response(method);
 }

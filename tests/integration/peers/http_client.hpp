@@ -15,7 +15,7 @@ struct Response {
   unsigned status = 0;
   std::string version;
   Head head;
-  std::string body;  ///< The body without its framing.
+  std::string body;  ///< It is the body without its framing.
   BodyEnd end = BodyEnd::open;
 };
 
@@ -32,16 +32,16 @@ class HttpClient {
   Response response(std::string_view method = "POST");
   /// Reads the head alone; read_until and rest read what follows.
   Response response_head(std::string_view method = "POST");
-  /// Reads on until the body holds `text`. Throws where it ends before.
+  /// Reads on until the body holds `text`. Throws if it ends before.
   void read_until(Response& response, std::string_view text);
-  /// Reads at least one more byte; false when the body has ended.
+  /// Reads at least one more byte. Returns false when the body has ended.
   bool read_more(Response& response);
   void rest(Response& response);
 
   /// Sends, and reads one answer, even one that came while the server had stopped reading.
   Response exchange(std::string_view bytes, std::string_view method = "POST");
 
-  /// Waits until the server closes; true if it did so without another byte.
+  /// Waits until the server closes. Returns true if it did so without another byte.
   bool closed_by_server();
 
   void finish_sending() { socket_.finish_sending(); }

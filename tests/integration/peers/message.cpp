@@ -115,7 +115,7 @@ bool MessageReader::more(std::string& body) {
   return end_ == BodyEnd::open || body.size() > before;
 }
 
-/// One step: a size line, or bytes of a chunk. False where more bytes are needed for it.
+/// Takes one step: a size line, or bytes of a chunk. Returns false if it needs more bytes.
 bool MessageReader::take_chunked(std::string& body) {
   if (in_chunk_) {
     if (left_ > 0) {

@@ -21,18 +21,19 @@ struct NotHttp : std::runtime_error {
 };
 
 struct Head {
-  std::string bytes;       ///< The head as received, blank line included.
-  std::string start_line;  ///< The first line, without CRLF.
+  std::string bytes;       ///< It is the head as received, blank line included.
+  std::string start_line;  ///< It is the first line, without CRLF.
   std::vector<std::pair<std::string, std::string>> fields;
 
-  /// Value of the only field of this name, compared without case; absent where there is none. Throws NotHttp on two.
+  /// Returns the value of the only field of this name, compared without case; absent if there is none. Throws NotHttp
+  /// if there are two.
   std::optional<std::string> field(std::string_view name) const;
   bool has(std::string_view name) const { return field(name).has_value(); }
 };
 
 Head parse_head(std::string bytes);
 
-/// How a body ended.
+/// Says how a body ended.
 enum class BodyEnd {
   open,   ///< It has not ended yet.
   whole,  ///< The framing is complete, or there is no body at all.
@@ -46,27 +47,28 @@ class MessageReader {
  public:
   explicit MessageReader(Socket& socket) : socket_(&socket) {}
 
-  /// The next head; absent where the peer closed before its first byte. Throws PeerGone, TimedOut, NotHttp.
+  /// Returns the next head; absent if the peer closed before its first byte. Throws PeerGone, TimedOut, NotHttp.
   std::optional<Head> head();
 
-  void body_by_fields(const Head& head, bool close_delimited);  ///< Content-Length, chunked, or (if allowed) the close.
+  void body_by_fields(const Head& head, bool close_delimited);  ///< The framing is Content-Length, chunked, or (if
+                                                                ///< allowed) the close.
   void no_body() { end_ = BodyEnd::whole; }
 
-  /// Appends at least one more byte of the body to `body`, or ends; false when the body has ended.
+  /// Appends at least one more byte of the body to `body`, or ends. Returns false when the body has ended.
   bool more(std::string& body);
   BodyEnd end() const { return end_; }
-  /// Bytes received behind what was read so far.
+  /// Returns the bytes received behind what was read so far.
   const std::string& left_over() const { return buffer_; }
 
  private:
   enum class Framing { length, chunked, close };
-  bool fill();  ///< False on FIN; throws PeerGone on RST.
+  bool fill();  ///< Returns false on FIN; throws PeerGone on RST.
   bool take_chunked(std::string& body);
 
   Socket* socket_;
   std::string buffer_;
   Framing framing_ = Framing::length;
-  std::uint64_t left_ = 0;  ///< Bytes of the body (length) or of the chunk.
+  std::uint64_t left_ = 0;  ///< It counts bytes of the body (length) or of the chunk.
   bool in_chunk_ = false;
   BodyEnd end_ = BodyEnd::whole;
 };

@@ -1,4 +1,4 @@
-// The text of a /metrics page as values one can ask for.
+// Reads the text of a /metrics page into values that a test asks for.
 #pragma once
 
 #include <initializer_list>
@@ -20,8 +20,9 @@ class MetricsPage {
   /// Throws std::runtime_error on a line that is not in the text format 0.0.4.
   explicit MetricsPage(std::string_view text);
 
-  /// Sum of all series of this name that have all these labels; 0 where the page knows the family and has no such
-  /// series, as a series appears with its first use. Throws where there is no such family: a typo is no zero.
+  /// Returns the sum of all series of this name that have all these labels; 0 if the page knows the family and has no
+  /// such series, because a series appears with its first use. Throws if there is no such family, because a typo is no
+  /// zero.
   double sum(std::string_view name, Labels labels = {}) const;
   bool has(std::string_view name, Labels labels = {}) const;
 

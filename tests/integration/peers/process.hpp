@@ -29,14 +29,14 @@ void write_file(const std::filesystem::path& path, std::string_view text);
 std::string read_file(const std::filesystem::path& path);
 
 struct Exit {
-  int code = -1;   ///< -1 where a signal ended it.
-  int signal = 0;  ///< 0 where it ended by itself.
+  int code = -1;   ///< It is -1 if a signal ended the process.
+  int signal = 0;  ///< It is 0 if the process ended by itself.
 };
 
-/// For one thread. The destructor kills and reaps the process, which also dies with this program.
+/// It is for one thread. The destructor kills and reaps the process, which also dies with this program.
 class Process {
  public:
-  /// What it writes to standard output and standard error goes to the file `output`.
+  /// Starts a process. What it writes to standard output and standard error goes to the file `output`.
   Process(std::vector<std::string> command, const std::filesystem::path& output);
   ~Process();
   Process(const Process&) = delete;
@@ -44,9 +44,9 @@ class Process {
 
   pid_t id() const { return id_; }
   void send(int signal) const;
-  /// How it ended, if it does within `at_most`.
+  /// Returns how it ended, if it does within `at_most`.
   std::optional<Exit> wait(std::chrono::milliseconds at_most);
-  /// Memory it holds now, in bytes (VmRSS).
+  /// Returns the memory it holds now, in bytes (VmRSS).
   std::size_t resident_memory() const;
 
  private:

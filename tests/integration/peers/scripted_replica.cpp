@@ -21,11 +21,11 @@ void Exchange::send_until_taken(std::string_view bytes, Progress& sent, Event& s
   }
 }
 
-ScriptedReplica::ScriptedReplica(Handler handler, ModelsQuestion models)
+ScriptedReplica::ScriptedReplica(Handler handler, ModelsQuestion models, std::uint16_t port)
     : handler_(std::move(handler)),
       models_(models),
       called_off_(::eventfd(0, EFD_CLOEXEC)),
-      listener_(Socket::listen(called_off_)),
+      listener_(Socket::listen(called_off_, port)),
       port_(listener_.port()),
       acceptor_([this] { accept_all(); }) {}
 
@@ -86,8 +86,10 @@ void ScriptedReplica::serve(Socket socket) {
       if (!request) return;
       const bool of_weir = request->head.field("user-agent") == "weir";
       const bool models = of_weir && request->target.ends_with("/v1/models");
-      if (of_weir && request->target.ends_with("/health"))
-        return socket.send("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
+      if (of_weir && request->target.ends_with("/health")) {
+        socket.send("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
+        return probes_.add(1);
+      }
       if (models && models_ == ModelsQuestion::answered_unseen)
         return socket.send("HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n");
       request->on_connection = i;

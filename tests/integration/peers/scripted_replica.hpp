@@ -1,8 +1,8 @@
 // A replica that plays a script: a handler is called for each request and decides byte by byte what the peer sees.
 //
 // Each connection has a thread of its own, on which the handler blocks as it likes. All requests are kept as received.
-// A handler that returns with the connection open has answered: the next request on it is read. What a handler throws
-// other than PeerGone fails the test.
+// A handler that returns with the connection open has answered: the next request on it is read. If a handler throws
+// anything but PeerGone, the test fails.
 //
 // weir asks every replica for its models and its health now and then, on connections of their own. Such requests are
 // neither kept nor counted: the one for models is answered 404 unless a test wants to see it, a probe of /health 200. A
@@ -30,10 +30,10 @@ namespace weir::integration {
 struct ReceivedRequest {
   std::string method, target, version;
   Head head;
-  std::string body;               ///< The body without its framing.
-  std::size_t number = 0;         ///< 1 for the first request this replica saw.
-  std::size_t connection = 0;     ///< 1 for the first connection.
-  std::size_t on_connection = 0;  ///< 1 for the first request of its connection.
+  std::string body;               ///< It is the body without its framing.
+  std::size_t number = 0;         ///< It is 1 for the first request this replica saw.
+  std::size_t connection = 0;     ///< It is 1 for the first connection.
+  std::size_t on_connection = 0;  ///< It is 1 for the first request of its connection.
 };
 
 /// The replica's side of one request. Every call may throw PeerGone when weir has left.
@@ -66,7 +66,9 @@ class ScriptedReplica {
 
   enum class ModelsQuestion { answered_unseen, to_handler };
 
-  explicit ScriptedReplica(Handler handler, ModelsQuestion models = ModelsQuestion::answered_unseen);
+  /// `port` 0 lets the system choose.
+  explicit ScriptedReplica(Handler handler, ModelsQuestion models = ModelsQuestion::answered_unseen,
+                           std::uint16_t port = 0);
   ~ScriptedReplica();
   ScriptedReplica(const ScriptedReplica&) = delete;
   ScriptedReplica& operator=(const ScriptedReplica&) = delete;
@@ -74,12 +76,14 @@ class ScriptedReplica {
   std::uint16_t port() const { return port_; }
   std::string url() const { return "http://127.0.0.1:" + std::to_string(port_); }
   std::vector<ReceivedRequest> requests() const;
-  /// The only request there was; fails the test where there were none or several.
+  /// Returns the only request that came. Fails the test if there were none or several.
   ReceivedRequest only_request() const;
-  /// Connections on which a request came.
+  /// Counts connections on which a request came.
   std::size_t connections() const { return connections_.value(); }
   /// Waits until so many requests have been received whole.
   void wait_for_requests(std::size_t n) const { received_.wait_for(n, "requests at the replica"); }
+  /// Waits until so many probes of /health have been answered.
+  void wait_for_probes(std::size_t n) const { probes_.wait_for(n, "probes at the replica"); }
 
  private:
   void accept_all();
@@ -94,7 +98,7 @@ class ScriptedReplica {
   mutable std::mutex mutex_;
   std::vector<ReceivedRequest> requests_;
   std::list<std::thread> threads_;
-  Progress received_, connections_;
+  Progress received_, connections_, probes_;
   std::thread acceptor_;
 };
 

@@ -61,9 +61,10 @@ Socket& Socket::operator=(Socket&& other) noexcept {
   return *this;
 }
 
-Socket Socket::listen(int called_off) {
+Socket Socket::listen(int called_off, std::uint16_t port) {
   Socket listener(open_tcp(), called_off);
-  const auto address = loopback(0);
+  set(listener.fd_, SOL_SOCKET, SO_REUSEADDR, 1);
+  const auto address = loopback(port);
   if (::bind(listener.fd_, generic(address), sizeof address) != 0 || ::listen(listener.fd_, 256) != 0)
     throw std::runtime_error("cannot listen: " + reason());
   return listener;

@@ -1,5 +1,5 @@
 // A blocking TCP socket on the loopback interface, as both the scripted replica and the client use it. Every operation
-// is bounded by `patience`, and can be called off from another thread through a descriptor that becomes readable.
+// is bounded by `patience`, and another thread can cancel it through a descriptor that becomes readable.
 #pragma once
 
 #include <cstddef>
@@ -20,10 +20,10 @@ struct CalledOff : std::runtime_error {
   CalledOff() : std::runtime_error("called off") {}
 };
 
-/// A port nobody listens on, outside the range the system gives to outgoing connections.
+/// Returns a port on which nobody listens, outside the range that the system gives to outgoing connections.
 std::uint16_t free_port();
 
-/// For one thread at a time. The destructor closes it.
+/// It is for one thread at a time. The destructor closes it.
 class Socket {
  public:
   Socket() = default;
@@ -33,8 +33,8 @@ class Socket {
   ~Socket() { close(); }
 
   /// Listens on a free port of 127.0.0.1.
-  static Socket listen(int called_off);
-  /// `receive_buffer` > 0 sets SO_RCVBUF before connecting. Throws PeerGone where nobody listens.
+  static Socket listen(int called_off, std::uint16_t port = 0);
+  /// Connects. `receive_buffer` > 0 sets SO_RCVBUF before. Throws PeerGone if nobody listens.
   static Socket connect(std::uint16_t port, int receive_buffer = 0);
 
   Socket accept();
@@ -44,19 +44,19 @@ class Socket {
   void send(std::string_view bytes);
   /// Writes what the system takes now and returns its number; 0 if it takes nothing for `at_most`.
   std::size_t send_some(std::string_view bytes, std::chrono::milliseconds at_most);
-  /// Reads some bytes; 0 = the peer's FIN. Throws PeerGone on a reset, TimedOut.
+  /// Reads some bytes; 0 is the peer's FIN. Throws PeerGone on a reset, and TimedOut.
   std::size_t receive(char* to, std::size_t size);
-  /// Waits until the peer closes or resets; what it sends until then is thrown away. Returns the moment.
+  /// Waits until the peer closes or resets, and drops what it sends until then. Returns the moment.
   Clock::time_point wait_for_close();
 
   void small_send_buffer();
   void finish_sending();  ///< Sends a FIN; reading goes on.
-  void close();           ///< Sends a FIN, or an RST where unread bytes lie in the buffer.
+  void close();           ///< Sends a FIN, or an RST if unread bytes lie in the buffer.
   void reset();           ///< Sends an RST.
   bool is_open() const { return fd_ >= 0; }
 
  private:
-  /// False where nothing happened for `at_most`.
+  /// Returns false if nothing happened for `at_most`.
   bool ready(short events, std::chrono::milliseconds at_most) const;
 
   int fd_ = -1;

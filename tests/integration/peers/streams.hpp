@@ -12,24 +12,24 @@ namespace weir::integration {
 
 /// A streamed answer in pieces, each one a whole event with its blank line.
 struct StreamScript {
-  std::vector<std::string> events;  ///< All but usage and marker.
-  std::string usage;                ///< Follows the events if the request asks for it; "" where there is none.
-  std::string marker;               ///< "" where the format has none.
+  std::vector<std::string> events;  ///< They are all events but usage and marker.
+  std::string usage;                ///< It follows the events if the request asks for it; "" if there is none.
+  std::string marker;               ///< It is "" if the format has none.
   std::size_t prompt_tokens = 0;
-  std::size_t output_tokens = 0;  ///< The number that usage tells.
+  std::size_t output_tokens = 0;  ///< Usage reports this number.
   std::size_t token_events = 0;
 
   std::string body(bool with_usage) const;
 };
 
-/// vLLM /v1/chat/completions: role chunk, `tokens` - 1 chunks with text, an empty one with the finish (the EOS token).
-/// `tag` goes into every text, so that no two streams are alike.
+/// Returns a stream of vLLM's /v1/chat/completions: a role chunk, `tokens` - 1 chunks with text, and an empty one with
+/// the finish (the EOS token). `tag` goes into every text, so that no two streams are alike.
 StreamScript vllm_chat(std::size_t tokens, std::size_t prompt_tokens = 31, std::string_view tag = "w");
-/// vLLM /v1/completions: `tokens` - 1 chunks with text, an empty one with the finish.
+/// Returns a stream of vLLM's /v1/completions: `tokens` - 1 chunks with text, and an empty one with the finish.
 StreamScript vllm_completions(std::size_t tokens, std::size_t prompt_tokens = 5);
-/// TGI /generate_stream with details: exactly one event a token, no marker.
+/// Returns a stream of TGI's /generate_stream with details: exactly one event a token, no marker.
 StreamScript tgi_stream(std::size_t tokens, std::size_t prompt_tokens = 6);
-/// The same script with CRLF line ends.
+/// Returns the same script with CRLF line ends.
 StreamScript with_crlf(StreamScript script);
 
 inline constexpr std::string_view tgi_overloaded =
@@ -38,32 +38,32 @@ inline constexpr std::string_view vllm_error =
     "data: {\"error\": {\"message\": \"engine died\", \"type\": \"InternalServerError\", \"param\": null, \"code\": "
     "500}}\n\n";
 
-/// Head of an event stream with chunked framing; `fields` are whole lines with CRLF.
+/// Returns the head of an event stream with chunked framing; `fields` are whole lines with CRLF.
 std::string sse_head(std::string_view fields = "");
 std::string chunk(std::string_view bytes);
 inline constexpr std::string_view last_chunk = "0\r\n\r\n";
-/// A whole answer with Content-Length.
+/// Returns a whole answer with Content-Length.
 std::string answer(std::string_view status, std::string_view body, std::string_view type = "application/json",
                    std::string_view fields = "");
 
-/// A whole request with Content-Length; `fields` are whole lines with CRLF.
+/// Returns a whole request with Content-Length; `fields` are whole lines with CRLF.
 std::string post(std::string_view target, std::string_view body, std::string_view fields = "");
 std::string get(std::string_view target, std::string_view fields = "");
-/// Body of a chat request that streams.
+/// Returns the body of a chat request that streams.
 std::string chat_body(std::string_view prompt = "Say something.", std::string_view model = "m");
-/// The same that asks for usage itself.
+/// Returns the same that asks for usage itself.
 std::string chat_body_with_usage(std::string_view prompt = "Say something.");
-/// Body of a chat request that does not stream.
+/// Returns the body of a chat request that does not stream.
 std::string whole_chat_body(std::string_view prompt = "Say something.");
 std::string tgi_body(std::string_view prompt = "Say something.");
 
-/// What vLLM answers to a chat request that does not stream.
+/// Returns what vLLM answers to a chat request that does not stream.
 std::string vllm_whole_chat(std::size_t tokens, std::size_t prompt_tokens = 31);
 
-/// Whether a request that a replica received asks for usage.
+/// True if a request that a replica received asks for usage.
 bool asks_for_usage(const ReceivedRequest& request);
 
-/// Answers as an engine does: the whole stream, each event a chunk and a write, usage if the request asks for it.
+/// Answers as an engine does: the whole stream, each event a chunk and a write, and usage if the request asks for it.
 void play(Exchange& exchange, const StreamScript& script);
 
 }  // namespace weir::integration

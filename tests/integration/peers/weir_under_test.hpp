@@ -17,7 +17,7 @@
 
 namespace weir::integration {
 
-using Keys = std::map<std::string, std::string>;  ///< TOML keys and values, as written.
+using Keys = std::map<std::string, std::string>;  ///< They are TOML keys and values, as written.
 
 struct ReplicaKeys {
   std::string name;
@@ -31,7 +31,7 @@ struct PoolKeys {
   Keys more = {};
 };
 
-/// A test changes what it wants otherwise. The defaults are two loops, no drain delay, ports of its own, and pools that
+/// A test changes what it wants to differ. The defaults are two loops, no drain delay, ports of its own, and pools that
 /// name their model "m".
 struct WeirSettings {
   std::vector<PoolKeys> pools;
@@ -44,7 +44,7 @@ struct WeirSettings {
   Keys health = {};
 };
 
-/// One pool "chat" of the replicas given, named r0, r1, ...
+/// Makes one pool "chat" of the replicas given, named r0, r1, ...
 WeirSettings pool_of(std::initializer_list<const ScriptedReplica*> replicas);
 
 class WeirUnderTest {
@@ -58,7 +58,7 @@ class WeirUnderTest {
   std::uint16_t port() const { return port_; }
   std::uint16_t metrics_port() const { return metrics_port_; }
   Process& process() { return process_; }
-  /// What it said on standard output and standard error.
+  /// Returns what it said on standard output and standard error.
   std::string output() const { return read_file(directory_.path() / "output"); }
   std::filesystem::path log_file() const { return directory_.path() / "requests.jsonl"; }
   std::string log_text() const { return read_file(log_file()); }
@@ -66,15 +66,15 @@ class WeirUnderTest {
   void wait_until_said(const std::string& words, std::size_t times = 1) const;
 
   MetricsPage metrics() const;
-  /// The metrics once they fulfil `wanted`, where nothing else shows when that is. Throws TimedOut.
+  /// Returns the metrics once they fulfil `wanted`, where nothing else shows when that is. Throws TimedOut.
   MetricsPage metrics_when(const std::string& what, const std::function<bool(const MetricsPage&)>& wanted) const;
-  /// The metrics once so many requests have their line in the log, whatever their outcome. weir writes the line when it
-  /// has counted all else of a request; a page scraped before that may show one series and not yet the other.
+  /// Returns the metrics once so many requests have their line in the log, whatever their outcome. weir writes the line
+  /// when it has counted all else of a request; a page scraped before that may show one series and not yet the other.
   MetricsPage metrics_after(std::size_t requests) const;
-  /// The first `n` lines of the request log, once they are there.
+  /// Returns the first `n` lines of the request log, once they are there.
   std::vector<boost::json::object> log_lines(std::size_t n) const;
 
-  /// Sends TERM and waits for its end in good order. The destructor does it where the test has not.
+  /// Sends TERM and waits for its end in good order. The destructor does it if the test has not.
   void stop();
 
  private:
@@ -88,13 +88,13 @@ class WeirUnderTest {
   bool stopped_ = false;
 };
 
-/// A member as text: a string without its quotes, anything else as JSON; "absent" where it is missing.
+/// Returns a member as text: a string without its quotes, anything else as JSON; "absent" if it is missing.
 std::string member(const boost::json::object& object, std::string_view name);
 
 /// Fails the test unless every gauge of the ledger is zero, and shows which is not.
 void expect_idle(const MetricsPage& page);
 
-/// Runs `weir serve` to its end with a settings file that holds `text`: for settings it must refuse.
+/// Runs `weir serve` to its end with a settings file that holds `text`, for settings that it must refuse.
 Finished serve_with(std::string_view text);
 
 }  // namespace weir::integration

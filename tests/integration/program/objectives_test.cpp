@@ -1,4 +1,5 @@
-// [[slo]] goes from the settings to /metrics: weir counts what a pool's users got, also where it reached no replica.
+// [[slo]] goes from the settings to /metrics: weir counts what a pool's users got, also if a request reached no
+// replica.
 #include <gtest/gtest.h>
 
 #include <chrono>

@@ -1,5 +1,5 @@
-// `weir check --probe` meets replicas of every mood. The tests look at what it says and asks, how long it waits, and
-// how it ends.
+// `weir check --probe` meets replicas that behave in every way. The tests look at what it says and asks, how long it
+// waits, and how it ends.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -24,7 +24,7 @@ using ::testing::Not;
 constexpr auto models =
     R"({"object":"list","data":[{"id":"m","object":"model","owned_by":"vllm","max_model_len":8192}]})";
 
-/// `weir check` on a pool of replicas r0, r1, ... at these URLs.
+/// Runs `weir check` on a pool of replicas r0, r1, ... at these URLs.
 Finished check(const std::vector<std::string>& urls, std::vector<std::string> options) {
   std::string text = "[[pool]]\nname = \"chat\"\n";
   for (std::size_t i = 0; i < urls.size(); ++i)
@@ -55,7 +55,7 @@ std::vector<std::string> advice(const boost::json::object& replica) {
   return boost::json::value_to<std::vector<std::string>>(replica.at("advice"));
 }
 
-/// A replica streams on this path. Elsewhere it answers as a vLLM that is asked for its models.
+/// Makes a replica that streams on this path. Elsewhere it answers as a vLLM that is asked for its models.
 ScriptedReplica::Handler streaming(const std::string& route, StreamScript script) {
   return [route, script](Exchange& exchange) {
     const auto& target = exchange.request().target;
@@ -66,7 +66,7 @@ ScriptedReplica::Handler streaming(const std::string& route, StreamScript script
   };
 }
 
-/// `weir-lab sim` on a port of its own, ready.
+/// Runs `weir-lab sim` on a port of its own, ready.
 class Simulated {
  public:
   Simulated()

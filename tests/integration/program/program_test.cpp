@@ -133,7 +133,7 @@ TEST(Program, TheFirstFailureOfAReplicaIsToldAndItsReturn) {
   });
   WeirUnderTest weir(pool_of({&replica}));
   const auto ask = [&] { return fetch(weir.port(), post("/v1/embeddings", R"({"model":"m","input":"x"})")).status; };
-  // The next attempt may be another loop's: what one has to tell is told when its line is in the request log.
+  // The next attempt may be another loop's. What one attempt has to tell is told when its line is in the request log.
   std::size_t asked = 0;
   for (int i = 0; i < 5; ++i) {
     EXPECT_EQ(ask(), 500u);
@@ -233,7 +233,7 @@ TEST(Program, MetricsAreGzippedWhereTheScraperTakesIt) {
   EXPECT_EQ(head.body, "");
 }
 
-/// A weir with one stream under way, which goes on when the test says so.
+/// A weir with one stream in flight, which goes on when the test says so.
 struct OneStream {
   explicit OneStream(Keys limits = {})
       : replica([this](Exchange& exchange) {
@@ -303,7 +303,7 @@ TEST(Program, WhileItDelaysItsDrainWeirServesButIsNotReady) {
   one.go_on.set();
   one.client.rest(one.got);
   EXPECT_EQ(one.got.body, one.script.body(false));
-  one.weir.stop();  // The second signal.
+  one.weir.stop();  // It sends the second signal.
 }
 
 TEST(Program, ASecondTermStopsAtOnce) {

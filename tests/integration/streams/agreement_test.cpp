@@ -1,4 +1,4 @@
-// Three who look at the same streams must see the same: the simulated replica that made them, weir in the middle, and
+// Three observers of the same streams must see the same: the simulated replica that made them, weir in the middle, and
 // the load that received them.
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -19,7 +19,7 @@ constexpr std::size_t streams = 40;
 // On a quiet machine all three are within 1 ms. A wrong definition would be off by a step of the engine (18 ms).
 constexpr double ttft_tolerance = 0.005;
 constexpr double tpot_tolerance = 0.002;
-constexpr double itl_tolerance = 0.0005;  // Of means over all streams.
+constexpr double itl_tolerance = 0.0005;  // It applies to means over all streams.
 
 double quantile(std::vector<double> values, double share) {
   if (values.empty()) throw std::runtime_error("no values to take a quantile of");
@@ -27,7 +27,7 @@ double quantile(std::vector<double> values, double share) {
   return values[static_cast<std::size_t>(share * static_cast<double>(values.size() - 1))];
 }
 
-/// `weir-lab sim` on a port of its own, ready.
+/// Runs `weir-lab sim` on a port of its own, ready.
 class SimulatedReplica {
  public:
   SimulatedReplica(unsigned seed, unsigned speculative_tokens)
@@ -64,15 +64,15 @@ class SimulatedReplica {
 struct Times {
   double ttft = 0, tpot = 0;
 };
-/// By the request's id, which the load gives and weir passes on.
+/// The key is the request's id, which the load gives and weir passes on.
 using Seen = std::map<std::string, Times>;
 
 struct Truth {
   Seen seen;
-  double after_the_first = 0;  ///< Tokens of all streams but the first of each.
+  double after_the_first = 0;  ///< It counts the tokens of all streams but the first of each.
 };
 
-/// What both replicas say of all streams. The last line may be a moment behind what the client has seen.
+/// Reads what both replicas say of all streams. The last line may be a moment behind what the client has seen.
 Truth truth_of(const SimulatedReplica& first, const SimulatedReplica& second) {
   std::string log;
   for (const auto deadline = Clock::now() + patience;;) {
@@ -96,24 +96,24 @@ Truth truth_of(const SimulatedReplica& first, const SimulatedReplica& second) {
   return truth;
 }
 
-/// What the load says in its own log.
+/// Reads what the load says in its own log.
 Seen seen_by_the_load(const std::filesystem::path& log) {
   Seen seen;
   std::istringstream lines(read_file(log));
   for (std::string text; std::getline(lines, text);) {
     const auto line = boost::json::parse(text).as_object();
     EXPECT_EQ(member(line, "outcome"), "ok");
-    // A stream whose tokens all came in one read has no TPOT: the machine stood still that long.
+    // A stream whose tokens all came in one read has no TPOT, because the machine stood still that long.
     if (line.at("ttft_s").is_null() || line.at("tpot_s").is_null()) continue;
     seen[member(line, "request_id")] = {line.at("ttft_s").to_number<double>(), line.at("tpot_s").to_number<double>()};
   }
   return seen;
 }
 
-/// By how much `far` measures more than `near`, which is nearer to the engine, whatever the speed of the machine. A
-/// machine with other work to do delays requests and tokens on their way. That can only make a TTFT longer, so the
-/// tenth of the streams that was delayed least tells what the definitions differ by. It makes a TPOT longer where it
-/// delays the last token, and shorter where it delays the first, so there the middle tells it.
+/// Returns by how much `far` measures more than `near`, which is nearer to the engine, whatever the speed of the
+/// machine. A machine with other work to do delays requests and tokens on their way. That can only make a TTFT longer,
+/// so the tenth of the streams that was delayed least shows how the definitions differ. It makes a TPOT longer if it
+/// delays the last token, and shorter if it delays the first, so there the median shows it.
 Times difference(const Seen& near, const Seen& far) {
   std::vector<double> ttft, tpot;
   for (const auto& [id, times] : near) {
@@ -126,7 +126,7 @@ Times difference(const Seen& near, const Seen& far) {
   return {quantile(ttft, 0.1), quantile(tpot, 0.5)};
 }
 
-/// One load through a weir of its own.
+/// Runs one load through a weir of its own.
 void expect_agreement(unsigned speculative_tokens) {
   SimulatedReplica first(1, speculative_tokens), second(2, speculative_tokens);
   WeirSettings settings{
@@ -146,8 +146,9 @@ void expect_agreement(unsigned speculative_tokens) {
   const Truth truth = truth_of(first, second);
   const Seen client = seen_by_the_load(load_log);
   Seen measured;
-  double empty_ends = 0;  // The end-of-sequence token comes in an event without text: told by the wire's counts alone.
-  double decoding = 0;    // Seconds from first to last token, of all streams.
+  double empty_ends = 0;  // The end-of-sequence token comes in an event without text, so only the wire's counts show
+                          // it.
+  double decoding = 0;    // It is the seconds from first to last token, of all streams.
   for (const auto& line : weir.log_lines(streams)) {
     EXPECT_EQ(member(line, "outcome"), "ok");
     EXPECT_EQ(member(line, "k_source"), speculative_tokens > 0 ? "wire" : "settled");
@@ -163,8 +164,8 @@ void expect_agreement(unsigned speculative_tokens) {
   EXPECT_EQ(metrics.sum("weir_itl_unknown_requests_total"), 0);
   const double gaps = metrics.sum("weir_inter_token_latency_seconds_count");
   EXPECT_EQ(gaps, truth.after_the_first - empty_ends);
-  // Both are weir's own, by the same moments, so that no machine is too slow for it. The gap before an empty end counts
-  // in the TPOT alone.
+  // Both figures are weir's own, by the same moments, so that no machine is too slow for this. The gap before an empty
+  // end counts only in the TPOT.
   const double itl = metrics.sum("weir_inter_token_latency_seconds_sum") / gaps;
   EXPECT_NEAR(itl, decoding / truth.after_the_first, itl_tolerance) << "the gaps of a stream are its time of decoding";
 
@@ -173,7 +174,7 @@ void expect_agreement(unsigned speculative_tokens) {
             << " ms; client less weir: TTFT " << clients.ttft * 1e3 << " ms, TPOT " << clients.tpot * 1e3 << " ms\n";
   EXPECT_NEAR(weirs.ttft, 0, ttft_tolerance);
   EXPECT_NEAR(weirs.tpot, 0, tpot_tolerance);
-  if (speculative_tokens > 0) return;  // The load takes an event for a token where several come in one.
+  if (speculative_tokens > 0) return;  // The load takes an event for a token if several tokens come in one.
   EXPECT_NEAR(clients.ttft, 0, ttft_tolerance);
   EXPECT_NEAR(clients.tpot, 0, tpot_tolerance);
 }

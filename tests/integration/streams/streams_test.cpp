@@ -185,7 +185,7 @@ TEST(Streams, CompletionsAndTgiSpeakTheirOwnDialects) {
 struct Cut {
   const char* name;
   bool crlf;
-  const char* prelude;  ///< Comes before the first event.
+  const char* prelude;  ///< It comes before the first event.
   void (*send)(Exchange&, const std::string& body);
 };
 

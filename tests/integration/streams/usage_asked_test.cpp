@@ -1,5 +1,5 @@
 // weir asks for usage that the client did not ask for. The tests look at what the replica gets and what weir measures,
-// and hold that the client gets what its own request would have brought.
+// and check that the client gets what its own request would have brought.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -77,8 +77,6 @@ TEST(UsageAsked, OfLiteLlmDoesNotReachTheClient) {
   EXPECT_EQ(fetch(weir.port(), post(chat, own)).body, start + usage + "data: [DONE]\n\n");
 }
 
-// --- llama.cpp
-
 /// The answer has three tokens. The second is a part of the third's character and brings no event.
 std::string llamacpp_stream(bool usage, bool timings_per_token) {
   const std::string tail =
@@ -109,7 +107,7 @@ void play_llamacpp(Exchange& exchange) {
   exchange.send(sse_head() + chunk(body) + std::string(last_chunk));
 }
 
-/// Sends one request and waits for its line in the log: by then weir has learned from it.
+/// Sends one request and waits for its line in the log. By then weir has learned from it.
 boost::json::object asked(const WeirUnderTest& weir, const std::string& body, std::size_t requests,
                           const std::string& wanted) {
   EXPECT_EQ(fetch(weir.port(), post(chat, body)).body, wanted);

@@ -1,5 +1,5 @@
-// measure.inject_continuous_usage: weir asks vLLM-like replicas for usage on every chunk, measures by it, and the
-// client gets the bytes it would have got unasked.
+// With measure.inject_continuous_usage weir asks vLLM-like replicas for usage on every chunk and measures by it, and
+// the client gets the bytes that it would have got unasked.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -17,7 +17,8 @@ bool asks_for_usage_on_every_chunk(const ReceivedRequest& request) {
   return request.body.find(R"("continuous_usage_stats":true)") != std::string::npos;
 }
 
-/// Four chunks with 3, 1, 2 and 4 tokens (speculative decoding), then the finish with the EOS token: 11 tokens.
+/// The stream has four chunks with 3, 1, 2 and 4 tokens (speculative decoding), then the finish with the EOS token: 11
+/// tokens.
 std::string stream(bool on_every_chunk, bool at_the_end) {
   const auto event = [&](const std::string& delta, const std::string& finish, int tokens) {
     const std::string usage = on_every_chunk

@@ -5,7 +5,7 @@
 namespace weir::balancer {
 namespace {
 
-// Each row changes three replicas of which nothing is said, and tells which may still take the request.
+// Each row changes three replicas without limits, and tells which may still take the request.
 struct Row {
   const char* what;
   std::vector<ReplicaView> replicas;

@@ -58,7 +58,7 @@ TEST(Lease, TheDestructorGivesEverythingBackAtTheLatestKnownTime) {
   }
   EXPECT_EQ(pool->in_flight(), 0u);
   const ReplicaLoad load = pool->load(0, at(5.999));
-  EXPECT_EQ(load.prefill_left, 100u);  // It ended without an answer at 5, so until 6.
+  EXPECT_EQ(load.prefill_left, 100u);  // It ended without an answer at 5, so its prompt stays until 6.
   EXPECT_EQ(load.decode_left, 0u);
   EXPECT_EQ(load.resident, 0u);
   EXPECT_DOUBLE_EQ(load.busy_seconds, 4);
@@ -87,7 +87,7 @@ TEST(Lease, MovesThroughContainers) {
   leases.erase(leases.begin(), leases.begin() + 40);
   EXPECT_EQ(pool->in_flight(), 60u);
   for (Lease& lease : leases) lease.first_token(at(2));
-  leases[0] = std::move(leases[1]);  // What was there leaves.
+  leases[0] = std::move(leases[1]);  // The lease that was there before ends.
   EXPECT_EQ(pool->in_flight(), 59u);
   Lease& itself = leases[0];
   leases[0] = std::move(itself);

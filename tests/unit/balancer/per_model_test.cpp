@@ -17,7 +17,7 @@ RequestFacts asking(std::string model, metrics::Api api) {
 
 using Names = PerModel<std::string>;
 
-/// The names of a request's rows, "-" where there is none.
+/// Returns the names of a request's rows, "-" where there is none.
 std::string chain_of(const Names& names, const RequestFacts& facts) {
   std::string chain;
   for (const std::string* name : names.find(facts)) chain += (chain.empty() ? "" : " ") + (name ? *name : "-");

@@ -40,7 +40,7 @@ class Storm {
     check_integrals();
   }
 
-  // Where everything streams, every gauge can be computed from the leases, but for the failures of the last second.
+  // If everything streams, every gauge can be computed from the leases, except for the failures of the last second.
   void run_streams_checked(int steps) {
     all_stream_ = true;
     for (int i = 0; i < steps; ++i) {
@@ -78,7 +78,7 @@ class Storm {
     const Tokens expected = below(200);
     const bool stream = all_stream_ || below(3) > 0;
     RequestFacts facts = prompt_of(prompt, expected);
-    facts.model = "never answered";  // What is expected stays what the request allows.
+    facts.model = "never answered";  // Only the request's own limit is expected.
     facts.stream = stream;
     std::vector<ReplicaIndex> tried;
     if (below(10) == 0) tried.push_back(static_cast<ReplicaIndex>(below(replicas)));
@@ -101,7 +101,7 @@ class Storm {
                                           EndCause::client_left};
     const std::size_t how = below(std::size(causes) + 1);
     if (how >= 2 && !held.first_token) failed_ = now_;
-    if (how == std::size(causes)) return;  // The destructor leaves.
+    if (how == std::size(causes)) return;  // The lease's destructor ends it.
     End end(causes[how]);
     end.prompt_tokens = held.prompt;
     const Concurrency concurrency = held.lease.end(end, at(now_));

@@ -8,7 +8,7 @@ namespace {
 std::vector<ReplicaSpec> four() { return {replica("a"), replica("b"), replica("c"), replica("d")}; }
 
 Tokens any_size(std::mt19937_64& random) {
-  std::lognormal_distribution<double> size(6.2, 0.9);  // Mean about 740 tokens.
+  std::lognormal_distribution<double> size(6.2, 0.9);  // The mean is about 740 tokens.
   return static_cast<Tokens>(std::clamp(size(random), 10.0, 8000.0));
 }
 Tokens one_size(std::mt19937_64&) { return 500; }
@@ -75,7 +75,7 @@ TEST(PoolSimulation, SpeedIsNotConfusedByIdleTime) {
   Simulation simulation(pool, {full, full, half, full}, 5);
   simulation.run(30, 60, any_size);
   for (int i = 0; i < 20; ++i) {
-    simulation.run(0.01, 600, any_size);  // Ten minutes of nearly nothing.
+    simulation.run(0.01, 600, any_size);  // There are ten minutes of nearly nothing.
     simulation.run(30, 10, any_size);
   }
   const Moment now = at(simulation.now());

@@ -127,7 +127,7 @@ TEST(Pool, WhatIsNoInferenceIsChargedNothingAndTeachesNothing) {
   auto pool = pool_of({replica("a")}, config::Policy::round_robin);
   RequestFacts get = unknown_request();
   get.stream = false;
-  get.inference = false;
+  get.gives_work = false;
   for (int i = 0; i < 100; ++i) {
     Lease lease = admitted(pool->offer(get, at(1)));
     EXPECT_EQ(lease.prompt_estimate(), 0u);
@@ -196,7 +196,7 @@ TEST(Pool, AllBusyIsRefusedWithTheTimeItTakes) {
   Lease third = admitted(pool->offer(not_streamed(prompt_of(8400)), at(2)));
   third.end(answer(), at(3));  // Finished without any token event: 300 a second.
   Lease fourth = admitted(pool->offer(prompt_of(450), at(3)));
-  EXPECT_EQ(refused(pool->offer(prompt_of(10), at(3))).retry_after, 12u);  // 3450 / 300
+  EXPECT_EQ(refused(pool->offer(prompt_of(10), at(3))).retry_after, 12u);  // It is 3450 / 300.
 }
 
 TEST(Pool, TooLongIsWhatNoReplicaCanEverTake) {
@@ -212,11 +212,28 @@ TEST(Pool, TooLongIsWhatNoReplicaCanEverTake) {
 TEST(Pool, AListOfPromptsIsNotTakenForOneLongPrompt) {
   auto pool = pool_of({with_context(replica("a"), 1000)});
   RequestFacts list = prompt_of(8000, 100);
-  list.n = 10;
+  list.n = list.prompts = 10;
   EXPECT_TRUE(admitted(pool->offer(list, at(1))));
+  list.prompt_token_ids = 9010;
+  EXPECT_EQ(refused(pool->offer(list, at(1))).reason, Refused::Reason::too_long) << "901 of each prompt and 100";
   RequestFacts chat = chat_of(8000);
   chat.n = 10;
   EXPECT_EQ(refused(pool->offer(chat, at(1))).reason, Refused::Reason::too_long);
+}
+
+TEST(Pool, EachChoiceNeedsRoomForTheWholePrompt) {
+  auto pool = pool_of({with_context(replica("a"), 1000)});
+  RequestFacts choices = prompt_of(901, 100);
+  choices.n = 4;
+  EXPECT_EQ(refused(pool->offer(choices, at(1))).reason, Refused::Reason::too_long);
+  choices.prompt_token_ids = 900;
+  EXPECT_TRUE(admitted(pool->offer(choices, at(1))));
+  RequestFacts two_prompts = prompt_of(1802, 100);
+  two_prompts.n = 8;
+  two_prompts.prompts = 2;
+  EXPECT_EQ(refused(pool->offer(two_prompts, at(1))).reason, Refused::Reason::too_long) << "901 of each prompt and 100";
+  two_prompts.prompt_token_ids = 1801;
+  EXPECT_TRUE(admitted(pool->offer(two_prompts, at(1))));
 }
 
 TEST(Pool, AnUnknownPromptIsChargedTheMeanAndCountedAndNeverTooLong) {
@@ -234,7 +251,7 @@ TEST(Pool, AFullCacheIsChosenOnlyIfAllAreFull) {
   auto pool = pool_of({with_kv(replica("a"), 1000), with_kv(replica("b"), 1000)});
   const ReplicaIndex b[] = {1};
   Lease on_a = admitted(pool->offer(prompt_of(900), at(1), b));
-  on_a.first_token(at(1));  // No queue, but a full cache.
+  on_a.first_token(at(1));  // There is no queue, but the cache is full.
   Lease on_b = admitted(pool->offer(prompt_of(800), at(1)));
   EXPECT_EQ(on_b.replica(), 1u);
   Lease fits_b = admitted(pool->offer(prompt_of(150), at(1)));
@@ -317,7 +334,8 @@ TEST(Pool, AStreamWhoseTokensAreNotReadDrainsLikeOneThatIsNotStreamed) {
   expect_idle(*pool, 1, at(now + 2));
 }
 
-// Serves streams one after the other on the replica that is not in `others`, a prompt of 1000 tokens in `seconds` each.
+// Serves streams one after the other on the replica that is not in `others`; each has a prompt of 1000 tokens and takes
+// `seconds`.
 void serve(Pool& pool, std::span<const ReplicaIndex> others, double& now, double seconds, const End& end) {
   for (int i = 0; i < 400; ++i) {
     Lease lease = admitted(pool.offer(prompt_of(1000), at(now), others));
@@ -392,7 +410,7 @@ TEST(Pool, AnswersThatAreNotStreamedSayNothingOfSpeed) {
 TEST(Pool, OutputStillToComeWeighsALittle) {
   auto pool = pool_of({replica("a"), replica("b")});
   const ReplicaIndex not_a[] = {1}, not_b[] = {0};
-  Lease on_a = admitted(pool->offer(prompt_of(10, 200), at(1), not_a));  // 0.05 * 200 = 10 prompt tokens
+  Lease on_a = admitted(pool->offer(prompt_of(10, 200), at(1), not_a));  // The score is 0.05 * 200 = 10 prompt tokens.
   on_a.first_token(at(1));
   Lease on_b = admitted(pool->offer(prompt_of(9, 0), at(1), not_b));
   EXPECT_EQ(admitted(pool->offer(prompt_of(1), at(1))).replica(), 1u);

@@ -25,7 +25,9 @@ TEST(ReplicaRates, FollowAChangeInTheTimeTheyRemember) {
   double pending = 0;
   for (int i = 0; i < 1000; ++i) rates.prompt_finished(1000, pending += 0.1);
   EXPECT_NEAR(*rates.prefill(), 10'000, 50);
-  for (int i = 0; i < 600; ++i) rates.prompt_finished(1000, pending += 0.2);  // 120 s at half the speed.
+  for (int i = 0; i < 600; ++i)
+    rates.prompt_finished(1000, pending += 0.2);  // The replica works for 120 s at half the
+                                                  // speed.
   EXPECT_NEAR(*rates.prefill(), 5'000, 150);
 }
 
@@ -53,7 +55,7 @@ TEST(ReplicaRates, TimeWithoutSuccessCountsAgainstThem) {
   ReplicaRates rates;
   for (int i = 1; i <= 20; ++i) rates.prompt_finished(1000, 0.1 * i);
   const double before = *rates.prefill();
-  rates.prompt_finished(1000, 12.1);  // Ten seconds in which prompts were pending, and failed.
+  rates.prompt_finished(1000, 12.1);  // In ten seconds prompts were pending, and failed.
   EXPECT_LT(*rates.prefill(), before / 3);
 }
 
@@ -102,7 +104,7 @@ TEST(FinishedTokens, CountTheLastThirtySeconds) {
 TEST(FinishedTokens, RetryAfterIsWholeSecondsFrom1To60) {
   FinishedTokens finished;
   EXPECT_EQ(finished.retry_after(1000, at(0)), 5u);
-  finished.add(3000, at(0));  // 100 per second
+  finished.add(3000, at(0));  // They are 100 per second.
   EXPECT_EQ(finished.retry_after(0, at(1)), 1u);
   EXPECT_EQ(finished.retry_after(100, at(1)), 1u);
   EXPECT_EQ(finished.retry_after(101, at(1)), 2u);

@@ -1,4 +1,4 @@
-// Requests and moments in few words, for the tests of balancer/.
+// Makes requests and moments in few words, for the tests of balancer/.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -18,12 +18,12 @@ namespace weir::balancer {
 using metrics::wire::RequestFacts;
 using metrics::wire::Script;
 
-/// A moment of an invented clock, some hours after its beginning.
+/// Returns a moment of an invented clock, some hours after its beginning.
 inline Moment at(double seconds) {
   return Moment{} + std::chrono::hours(5) + std::chrono::nanoseconds(std::llround(seconds * 1e9));
 }
 
-/// A streamed completion whose prompt has exactly so many tokens.
+/// Returns a streamed completion whose prompt has exactly so many tokens.
 inline RequestFacts prompt_of(Tokens tokens, std::uint64_t max_tokens = 100) {
   RequestFacts facts;
   facts.api = metrics::Api::openai_completions;
@@ -40,7 +40,7 @@ inline RequestFacts not_streamed(RequestFacts facts) {
   return facts;
 }
 
-/// A streamed chat of so many ASCII letters in one message.
+/// Returns a streamed chat of so many ASCII letters in one message.
 inline RequestFacts chat_of(std::uint64_t letters, std::string model = "m") {
   RequestFacts facts;
   facts.api = metrics::Api::openai_chat;
@@ -52,7 +52,7 @@ inline RequestFacts chat_of(std::uint64_t letters, std::string model = "m") {
   return facts;
 }
 
-/// A request of whose body nothing was understood.
+/// Returns a request of whose body nothing was understood.
 inline RequestFacts unknown_request() {
   RequestFacts facts;
   facts.stream = true;
@@ -74,7 +74,7 @@ inline std::shared_ptr<Pool> pool_of(std::vector<ReplicaSpec> specs,
   return pool;
 }
 
-/// The lease, where the request was admitted; else an empty one and a failed test.
+/// Returns the lease if the request was admitted; else an empty one, and fails the test.
 inline Lease admitted(Offered offered) {
   if (auto* admitted = std::get_if<Admitted>(&offered)) return std::move(admitted->lease);
   ADD_FAILURE() << "refused";

@@ -1,7 +1,7 @@
-// A pool in front of simulated replicas, in simulated time: deterministic by seed.
+// A pool in front of simulated replicas, in simulated time, deterministic by seed.
 //
-// A replica works on one prompt at a time, in order of arrival, at its prefill rate, or on each at once in a fixed
-// time; then it decodes at a fixed rate, whatever else runs. Or it fails everything after a fixed time.
+// A replica works on one prompt at a time, in order of arrival, at its prefill rate, or on all at once in a fixed time.
+// Then it decodes at a fixed rate, whatever else runs. Or it fails everything after a fixed time.
 #pragma once
 
 #include <cstdint>
@@ -16,10 +16,10 @@
 namespace weir::balancer {
 
 struct ReplicaModel {
-  double prefill_rate = 0;  ///< Tokens per second; 0: every prompt takes `fixed`.
-  double fixed = 0;         ///< Seconds.
+  double prefill_rate = 0;  ///< It is in tokens per second; 0 means that every prompt takes `fixed`.
+  double fixed = 0;         ///< It is in seconds.
   bool fails = false;       ///< It fails every request after `fixed`.
-  double decode_rate = 50;  ///< Tokens per second of each stream.
+  double decode_rate = 50;  ///< It is in tokens per second of each stream.
 };
 
 class Simulation {
@@ -30,7 +30,8 @@ class Simulation {
     offered_tokens.resize(models_.size());
   }
 
-  /// Poisson arrivals; a failed request tries each other replica once. Goes on from where the last run ended.
+  /// Runs Poisson arrivals. A failed request tries each other replica once. A run goes on from where the last one
+  /// ended.
   template <class Prompt>
   void run(double arrivals_per_second, double seconds, Prompt prompt) {
     std::exponential_distribution<double> gap(arrivals_per_second);
@@ -47,7 +48,7 @@ class Simulation {
   double now() const { return now_; }
   void finish_everything() { work_until(now_ + 1e6); }
 
-  std::vector<std::uint64_t> offered;  ///< Requests sent to each replica, first attempts and retries.
+  std::vector<std::uint64_t> offered;  ///< Counts the requests sent to each replica, first attempts and retries.
   std::vector<Tokens> offered_tokens;
 
  private:

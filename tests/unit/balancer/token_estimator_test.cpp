@@ -62,7 +62,7 @@ TEST(TokenEstimator, AnUnknownPromptIsTheMeanOfTheLastThousandKnownOnes) {
   EXPECT_FALSE(estimator.estimate(unknown_request()).known);
 
   estimator.learn(prompt_of(100), 100);
-  estimator.learn(prompt_of(300), std::nullopt);  // The replica did not say; the estimate stands.
+  estimator.learn(prompt_of(300), std::nullopt);  // The replica did not say, so the estimate stands.
   estimator.learn(unknown_request(), std::nullopt);
   EXPECT_EQ(estimator.estimate(unknown_request()).tokens, 200u);
   estimator.learn(unknown_request(), 500);

@@ -41,7 +41,7 @@ TEST(TokenLedger, StreamedTokensLeaveTheDecodeQueueAndStayInTheCache) {
   ledger.streamed().stream(30, 30);
   EXPECT_EQ(ledger.decode_left(), 70u);
   EXPECT_EQ(ledger.resident(), 530u);
-  ledger.streamed().stream(70, 90);  // More than was expected.
+  ledger.streamed().stream(70, 90);  // This is more than was expected.
   EXPECT_EQ(ledger.decode_left(), 0u);
   EXPECT_EQ(ledger.resident(), 620u);
   ledger.close(1, true, 0, 120, at(3));
@@ -110,8 +110,8 @@ TEST(TokenLedger, TheOldestUnansweredIsTheOldestWithoutAFirstToken) {
   EXPECT_EQ(ledger.oldest_unanswered_seconds(), 0.0);
 }
 
-// Requests:   a [1, 5], first token at 2;   b [3, 9], first token at 7.
-TEST(TokenLedger, IntegralsAndCompanyAreExact) {
+// Request a runs in [1, 5] with its first token at 2; request b runs in [3, 9] with its first token at 7.
+TEST(TokenLedger, IntegralsAndConcurrencyAreExact) {
   TokenLedger ledger(at(0));
   ledger.open(1, stream(10, 10), at(1));
   ledger.first_token(1, at(2));
@@ -185,27 +185,27 @@ TEST(TokenLedger, RequestsThatAreNotStreamedDrainOldestFirst) {
 
   ledger.close(1, true, 0, 0, at(100));
   ledger.close(2, false, 0, 0, at(100));
-  EXPECT_EQ(ledger.prefill_left(), 0u);  // Its prompt had left the queue: a late failure is not a fast one.
+  EXPECT_EQ(ledger.prefill_left(), 0u);  // Its prompt had left the queue, because a late failure is not a fast one.
   EXPECT_EQ(ledger.decode_left(), 0u);
   EXPECT_EQ(ledger.resident(), 0u);
 }
 
 TEST(TokenLedger, DrainingDoesNotDependOnHowOftenSomebodyLooks) {
-  TokenLedger seldom(at(0)), often(at(0));
-  for (TokenLedger* ledger : {&seldom, &often}) {
+  TokenLedger once(at(0)), often(at(0));
+  for (TokenLedger* ledger : {&once, &often}) {
     ledger->set_drain_rates({777, 33});
     ledger->open(1, whole(1000, 100), at(0));
     ledger->open(2, stream(300, 50), at(0));
     ledger->open(3, whole(500, 60), at(0));
   }
   for (int i = 1; i <= 200; ++i) often.advance(at(0.01 * i));
-  seldom.advance(at(2));
+  once.advance(at(2));
   // Rounding may keep the last token.
-  EXPECT_NEAR(static_cast<double>(seldom.prefill_left()), static_cast<double>(often.prefill_left()), 1);
-  EXPECT_NEAR(static_cast<double>(seldom.decode_left()), static_cast<double>(often.decode_left()), 2);
-  EXPECT_NEAR(static_cast<double>(seldom.resident()), static_cast<double>(often.resident()), 2);
-  EXPECT_NEAR(seldom.prefill_seconds(), often.prefill_seconds(), 1e-9);
-  EXPECT_NEAR(seldom.decode_seconds(), often.decode_seconds(), 1e-9);
+  EXPECT_NEAR(static_cast<double>(once.prefill_left()), static_cast<double>(often.prefill_left()), 1);
+  EXPECT_NEAR(static_cast<double>(once.decode_left()), static_cast<double>(often.decode_left()), 2);
+  EXPECT_NEAR(static_cast<double>(once.resident()), static_cast<double>(often.resident()), 2);
+  EXPECT_NEAR(once.prefill_seconds(), often.prefill_seconds(), 1e-9);
+  EXPECT_NEAR(once.decode_seconds(), often.decode_seconds(), 1e-9);
 }
 
 TEST(TokenLedger, AStreamedPromptTakesItsTurnButStaysUntilItsFirstToken) {

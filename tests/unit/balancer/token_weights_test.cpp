@@ -15,7 +15,7 @@ TextFeatures one(Script script, std::uint64_t code_points) {
   return text;
 }
 
-/// What a code point of a script is held to cost.
+/// Returns what a code point of a script is estimated to cost.
 double weight(const TokenWeights& weights, Script script) {
   return weights.of(one(script, 1)) - weights.of(TextFeatures{});
 }

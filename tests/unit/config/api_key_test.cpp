@@ -26,7 +26,7 @@ class Folder {
  public:
   Folder() { std::filesystem::create_directories(path_); }
   ~Folder() { std::filesystem::remove_all(path_); }
-  /// The path of a file with this content.
+  /// Returns the path of a file with this content.
   std::string file(const std::string& content) {
     const auto path = (path_ / ("key" + std::to_string(++files_))).string();
     std::ofstream(path, std::ios::binary) << content;

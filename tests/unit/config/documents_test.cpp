@@ -29,7 +29,7 @@ std::string whole(const std::filesystem::path& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-/// The file that the reference ends with.
+/// Returns the file with which the reference ends.
 std::string whole_example() {
   const auto text = whole(repository / "docs/settings.md");
   const std::string fence = "```toml\n";
@@ -37,7 +37,7 @@ std::string whole_example() {
   return text.substr(begin, text.find("```", begin) - begin);
 }
 
-/// Every table of a file, in the order of the reference.
+/// These are all tables of a file, in the order of the reference.
 const std::vector<std::string> all_tables = {"[server]",      "[metrics]",        "[admin]",  "[log]",
                                              "[limits]",      "[measure]",        "[health]", "[[pool]]",
                                              "[pool.health]", "[[pool.replica]]", "[[slo]]"};
@@ -52,7 +52,7 @@ std::string without_backticks(std::string text) {
   return text;
 }
 
-/// The rows under each heading such as "## `[server]`".
+/// Returns the rows under each heading such as "## `[server]`".
 std::map<std::string, std::vector<Key>> reference() {
   std::map<std::string, std::vector<Key>> tables;
   std::istringstream lines(whole(repository / "docs/settings.md"));
@@ -73,8 +73,8 @@ std::map<std::string, std::vector<Key>> reference() {
   return tables;
 }
 
-/// A file that is complete but for one line in one table. Pools get the keys that they must have, unless it is that
-/// line.
+/// Returns a file that is complete except for one line in one table. Pools get the keys that they must have, unless it
+/// is that line.
 std::string file_with(const std::string& table, const std::string& key, const std::string& value) {
   const auto line = key + " = " + value + "\n";
   const auto required = [&](const char* name, const char* text) {
@@ -99,7 +99,7 @@ std::string file_with(const std::string& table, const std::string& key, const st
   return table + "\n" + line + one_pool;
 }
 
-/// The keys that the code knows, as the error for an unknown key lists them.
+/// Returns the keys that the code knows, as the error for an unknown key lists them.
 std::vector<std::string> known_keys(const std::string& table) {
   const auto errors = errors_in(file_with(table, "qqqqqqqqqqqq", "1"));
   EXPECT_EQ(errors.size(), 1u) << table;
@@ -171,7 +171,7 @@ TEST(SettingsReference, ShowsAWholeFileWithEveryKey) {
     ASSERT_NE(from, std::string::npos) << table;
     const auto section = example.substr(from, example.find("\n\n", from) - from);
     for (const auto& key : known_keys(table)) {
-      if (key == "replica" || key == "health") continue;  // A heading, not a line.
+      if (key == "replica" || key == "health") continue;  // It is a heading, not a line.
       // Keys that exclude each other are shown as comments.
       EXPECT_THAT(section, testing::AnyOf(HasSubstr("\n" + key + " = "), HasSubstr("\n# " + key + " = "))) << table;
     }

@@ -21,7 +21,8 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Not;
 
-/// The errors of a file that is fine but for one line above its pool; without the name of the file and the line.
+/// Returns the errors of a file that is right except for one line above its pool, without the name of the file and the
+/// line.
 std::string first_line(const std::string& line) {
   const auto errors = errors_in(line + "\n" + one_pool);
   EXPECT_EQ(errors.size(), 1u) << line << testing::PrintToString(errors);
@@ -30,7 +31,7 @@ std::string first_line(const std::string& line) {
   return errors.front().substr(start.size());
 }
 
-/// The same for a line at the end of its replica, which is line 7.
+/// Returns the same for a line at the end of its replica, which is line 7.
 std::string replica_line(const std::string& line) {
   const auto errors = errors_in(one_pool + line);
   EXPECT_EQ(errors.size(), 1u) << line << testing::PrintToString(errors);
@@ -248,7 +249,7 @@ TEST(SettingsErrors, ThereMustBePoolsAndReplicas) {
                   "\"http://127.0.0.1:8001\""));
 }
 
-/// A pool with one replica, in five lines: the name of the pool is in the second, the models are in the third.
+/// Returns a pool with one replica, in five lines: the name of the pool is in the second, the models are in the third.
 std::string pool(const std::string& name, const std::string& models, const std::string& replica, int port) {
   return "[[pool]]\nname = '" + name + "'\nmodels = " + models + "\nreplica = [{name = '" + replica +
          "', url = 'http://h:" + std::to_string(port) + "'}]\n\n";
@@ -279,7 +280,7 @@ TEST(SettingsErrors, EveryPoolAndEveryModelCanBeReached) {
                   "is tried first; remove it from one of them"));
   EXPECT_THAT(errors_in(pool("one", "['a', 'a']", "gpu0", 1)),
               ElementsAre("weir.toml:3:16: [[pool]] models = \"a\": is in this list twice; remove one"));
-  // The errors tell pools apart even where they share a line.
+  // The errors tell pools apart even if they share a line.
   EXPECT_THAT(errors_in("pool = [{name='p', models='a', replica=[{name='r', url='http://h'}]}, "
                         "{name='q', models='a', replica=[{name='s', url='http://h'}]}]"),
               ElementsAre(HasSubstr("never comes here: the pool in line 1 has this model")));

@@ -27,10 +27,10 @@ inline std::vector<std::string> texts_of(const LoadResult& result) {
   return texts;
 }
 
-/// The errors of a text as lines of output; empty if it loads.
+/// Returns the errors of a text as lines of output; empty if it loads.
 inline std::vector<std::string> errors_in(const std::string& toml) { return texts_of(load_text(toml, "weir.toml")); }
 
-/// The settings in a text that has to load.
+/// Returns the settings in a text that has to load.
 inline Settings settings_in(const std::string& toml) {
   auto result = load_text(toml, "weir.toml");
   for (const auto& text : texts_of(result)) ADD_FAILURE() << text;

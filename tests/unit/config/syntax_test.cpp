@@ -19,8 +19,8 @@ using testing::Not;
 
 struct Told {
   std::string toml;
-  std::string place;   ///< LINE:COLUMN
-  std::string advice;  ///< What stands behind toml++'s words; "" for nothing.
+  std::string place;   ///< It is LINE:COLUMN.
+  std::string advice;  ///< It stands behind toml++'s words; "" means nothing.
 };
 
 void expect_told(const std::vector<Told>& table) {

@@ -79,7 +79,7 @@ TEST(ReplicaUrlText, IsRefusedWithTheReason) {
   }
 }
 
-/// A url may be written as clients want it (OpenAI's base_url); requests would go to /v1/v1/chat/completions.
+/// A user may write a url as clients want it (OpenAI's base_url); requests would then go to /v1/v1/chat/completions.
 TEST(ReplicaUrlText, IsABaseUrlAndNotAnApi) {
   const std::pair<const char*, const char*> table[] = {{"http://127.0.0.1:8001/v1", "http://127.0.0.1:8001"},
                                                        {"http://GPU-Box:8001/v1/", "http://GPU-Box:8001"},

@@ -1,5 +1,6 @@
-// The token ledger shows its worth with one of four replicas at half speed, the conversation trace, and 0.7 of what the
-// four can do together. tests/bench/policies.cpp runs it at more loads and with more seeds. Deterministic by seed.
+// One of four replicas runs at half speed, under the conversation trace and 0.7 of what the four can do together: there
+// the token ledger must be better than other policies. tests/bench/policies.cpp runs it at more loads and with more
+// seeds. It is deterministic by seed.
 #include <gtest/gtest.h>
 
 #include <fstream>

@@ -13,7 +13,7 @@ namespace {
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-/// Settings whose step times are round numbers and vary by nothing.
+/// Returns settings whose step times are round numbers and do not vary.
 EngineSettings plain() {
   EngineSettings s;
   s.step_base = nanoseconds(1'000'000);
@@ -30,7 +30,7 @@ struct Seen {
   bool operator==(const Seen&) const = default;
 };
 
-/// Steps until there is no work; the moment of each token in simulated time.
+/// Steps until there is no work. Returns the moment of each token in simulated time.
 std::vector<Seen> run_dry(EngineModel& engine, nanoseconds from = nanoseconds(0)) {
   std::vector<Seen> seen;
   while (const auto took = engine.begin_step()) {
@@ -43,7 +43,7 @@ std::vector<Seen> run_dry(EngineModel& engine, nanoseconds from = nanoseconds(0)
 TEST(EngineModel, OneRequestTakesAPrefillStepAndOneDecodeStepAToken) {
   EngineModel engine(plain(), 1);
   ASSERT_TRUE(engine.submit({7, 100, 3}));
-  // Prefill: 1 ms + 100 us; then 1 ms + 10 us + 0.1 us a resident token.
+  // Prefill takes 1 ms + 100 us; then a step takes 1 ms + 10 us + 0.1 us a resident token.
   EXPECT_THAT(run_dry(engine),
               ElementsAre(Seen{nanoseconds(1'100'000), {7, 1, false}}, Seen{nanoseconds(2'120'100), {7, 2, false}},
                           Seen{nanoseconds(3'140'300), {7, 3, true}}));
@@ -278,7 +278,7 @@ TEST(EngineModel, TheDefaultsResembleAMidRangeGpu) {
   s.jitter = 0;
   EngineModel engine(s, 1);
   for (SequenceId id = 1; id <= 8; ++id) engine.submit({id, 512, 200});
-  const auto first = engine.begin_step();  // 2048 prompt tokens.
+  const auto first = engine.begin_step();  // The step has 2048 prompt tokens.
   ASSERT_TRUE(first);
   const double prefill_rate = 2048.0 / std::chrono::duration<double>(*first).count();
   EXPECT_GT(prefill_rate, 8'000);
@@ -294,7 +294,7 @@ TEST(EngineModel, TheDefaultsResembleAMidRangeGpu) {
   EXPECT_LT(*decode, nanoseconds(22'000'000));
 }
 
-/// Sequences arrive and leave at any time: each token comes once and in order, limits hold, and the end is empty.
+/// Sequences arrive and leave at any time. Each token comes once and in order, limits hold, and the end is empty.
 class EngineModelAtRandom : public testing::TestWithParam<std::tuple<Batching, std::uint64_t, std::uint32_t>> {};
 
 TEST_P(EngineModelAtRandom, LosesAndInventsNothing) {

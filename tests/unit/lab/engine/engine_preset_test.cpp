@@ -18,7 +18,7 @@ double ms(nanoseconds t) { return static_cast<double>(t.count()) / 1e6; }
 
 EngineSettings preset(std::string_view name) { return engine_preset(name).value(); }
 
-/// The values of `names` under `figure` grow from one to the next, by a tenth at least.
+/// Checks that the values of `names` under `figure` grow from one to the next, by a tenth at least.
 template <class Figure>
 void expect_rising(const std::vector<std::string_view>& names, const Figure& figure, const std::string& what) {
   for (std::size_t i = 1; i < names.size(); ++i) {

@@ -54,7 +54,7 @@ TEST(Distribution, GivesP99OnlyFromAHundredValuesOn) {
   EXPECT_DOUBLE_EQ(d->max, 100);
 }
 
-/// A stream of `tokens` events, `gap` ms apart, the first one 100 ms after the start.
+/// Returns a stream of `tokens` events, `gap` ms apart, the first one 100 ms after the start.
 Result streamed(std::string outcome, int start, int tokens, int gap, std::string replica = "") {
   Result r;
   r.request_id = "load-1-0";

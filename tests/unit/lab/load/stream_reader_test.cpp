@@ -76,7 +76,7 @@ TEST(StreamReader, TheRoleAndTheEmptyFinishAreNoTokens) {
   EXPECT_EQ(reader.prompt_tokens(), 31u);
   EXPECT_EQ(reader.output_tokens(), 3u);
   EXPECT_THAT(reader.gaps(), ElementsAre(testing::FloatEq(0.015f)));
-  EXPECT_DOUBLE_EQ(*reader.tpot(), 0.015);  // (50 - 20) / (3 - 1)
+  EXPECT_DOUBLE_EQ(*reader.tpot(), 0.015);  // It is (50 - 20) / (3 - 1).
 }
 
 TEST(StreamReader, WithoutUsageTokensAreEvents) {
@@ -137,7 +137,7 @@ TEST(StreamReader, AnErrorEventIsAnErrorInEveryShape) {
   }
 }
 
-/// What a simulated replica writes, without its head and chunk framing.
+/// Returns what a simulated replica writes, without its head and chunk framing.
 std::string body_of(const sim::Answer& answer, std::uint64_t tokens) {
   std::string framed;
   for (std::uint64_t i = 1; i <= tokens; ++i) answer.append_tokens(framed, i, i);

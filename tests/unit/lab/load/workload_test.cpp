@@ -59,7 +59,7 @@ TEST(Trace, ReadsRealTraces) {
   EXPECT_NEAR(std::get<Entries>(first)[1].at, 4.314579, 1e-6);
 }
 
-/// Mean and deviation of what `value` draws from the first `n` requests.
+/// Returns the mean and the deviation of what `value` draws from the first `n` requests.
 template <class Value>
 std::pair<double, double> moments(Workload workload, int n, Value value) {
   double sum = 0, squares = 0;

@@ -12,7 +12,7 @@ namespace {
 
 using testing::HasSubstr;
 
-/// A line of the request log; `fields` replace or follow what is usual.
+/// Returns a line of the request log; `fields` replace or follow what is usual.
 std::string line(std::string_view time, std::string_view replica, std::string_view config, std::string_view fields) {
   return R"({"v":1,"time":")" + std::string(time) + R"(","role":"primary","replica":")" + std::string(replica) +
          R"(","config":")" + std::string(config) + R"(",)" + std::string(fields) + "}\n";

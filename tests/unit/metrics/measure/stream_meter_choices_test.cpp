@@ -1,4 +1,4 @@
-// StreamMeter tells of each choice where there are several, and of token events that share a read.
+// StreamMeter reports each choice if there are several, and token events that share a read.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -28,7 +28,7 @@ std::string told(const std::vector<record::ChoiceTimes>& all) {
 }
 
 TEST(StreamMeterChoices, HaveTimesOfTheirOwnWhereTheWireCountsTheirTokens) {
-  // Choice 0 at 0, 2, 4 ms with 2, 3, 1 tokens; choice 1 at 1, 3 ms with 1, 4 tokens.
+  // Choice 0 has 2, 3 and 1 tokens at 0, 2 and 4 ms; choice 1 has 1 and 4 at 1 and 3 ms.
   const auto replay = replayed(counted("a", 0, 2) + counted("b", 1, 1) + counted("c", 0, 5) + counted("d", 1, 5) +
                                    counted("e", 0, 6) + chunk("", usage(3, 11)) + done,
                                choices(2));
@@ -38,7 +38,8 @@ TEST(StreamMeterChoices, HaveTimesOfTheirOwnWhereTheWireCountsTheirTokens) {
 
 TEST(StreamMeterChoices, HaveTimesOfTheirOwnWhereEveryEventWasOneToken) {
   const std::string events =
-      says("a", 0) + says("b", 1) + says("c", 0) + closes(0) + says("d", 1) + closes(1);  // 0 to 5 ms
+      says("a", 0) + says("b", 1) + says("c", 0) + closes(0) + says("d", 1) + closes(1);  // The events come at 0 to 5
+                                                                                          // ms.
   const auto without_end = replayed(events + chunk("", usage(3, 4)) + done, choices(2));
   EXPECT_EQ(without_end->answer().tokens_per_event, TokensPerEvent::settled);
   EXPECT_EQ(told(without_end->answer().choices), "0-3000000 1/2; 1000000-5000000 1/2; ");
@@ -113,15 +114,13 @@ TEST(StreamMeterChoices, OfAListOfPromptsDoNotPassOnesPromptForAll) {
             "15/-");
 }
 
-// --- Usage of each choice
-
 std::string slot_usage(int prompt, int tokens) {
   return chunk("", usage(prompt, tokens) + R"(,"timings":{"prompt_n":)" + std::to_string(prompt) +
                        R"(,"predicted_n":)" + std::to_string(tokens) + "}");
 }
 
 TEST(UsageOfEachChoice, AddsUpTheTokensAndTellsOfOnePrompt) {
-  // llama.cpp, n = 2: choice 1 ends first.
+  // In llama.cpp's answer with n = 2, choice 1 ends first.
   const std::string body = says("a", 0) + says("b", 1) + says("c", 0) + closes(1) + slot_usage(7, 30) + says("d", 0) +
                            closes(0) + slot_usage(7, 50) + done;
   const auto replay = replayed(body, choices(2));
@@ -151,7 +150,7 @@ TEST(UsageOfEachChoice, IsToldFromTotalsThatAreRepeated) {
   const std::string body = says("a", 0) + says("b", 1) + total(2) + closes(0) + total(2) + says("c", 1) + closes(1) +
                            total(3) + total(3) + done;
   EXPECT_EQ(replayed(body, choices(2))->answer().output_tokens, 3U);
-  // With one choice its usage is that of all; said twice it is the same.
+  // With one choice its usage is that of all; reported twice it is the same.
   const std::string one = says("a") + stop + slot_usage(7, 5) + slot_usage(7, 5) + done;
   EXPECT_EQ(replayed(one, choices(1))->answer().output_tokens, 5U);
 }
@@ -164,8 +163,6 @@ TEST(UsageOfEachChoice, OfAListOfPromptsTellsNothingOfAllPrompts) {
   EXPECT_EQ(replay->answer().prompt_tokens, std::nullopt);
   EXPECT_EQ(replay->answer().output_tokens, 10U);
 }
-
-// --- Token events that share a read
 
 struct Reads {
   std::uint32_t token_reads, coalesced_reads, coalesced_token_events;

@@ -1,4 +1,4 @@
-// StreamMeter reads single events of the dialects beside OpenAI's chat, and what engines say of themselves.
+// StreamMeter reads single events of the dialects beside OpenAI's chat, and what engines report of themselves.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -24,12 +24,10 @@ StreamMeter::Options stream_of(Api api) {
   return options_for(api, lines ? BodyForm::lines : BodyForm::sse);
 }
 
-/// An event as `api` frames it.
+/// Returns an event as `api` frames it.
 std::string event_of(Api api, const std::string& json) {
   return stream_of(api).form == BodyForm::lines ? json + "\n" : "data: " + json + "\n\n";
 }
-
-// --- What is a token event
 
 struct EventCase {
   const char* what;
@@ -126,9 +124,7 @@ TEST_P(DialectEvents, AreToldFromOthers) {
 
 INSTANTIATE_TEST_SUITE_P(Dialects, DialectEvents, testing::ValuesIn(event_cases));
 
-// --- Errors and what cannot be read, in every dialect
-
-/// One event with a text of `chars` letters, and one that is an error.
+/// A dialect with one event that has a text of `chars` letters, and one that is an error.
 struct Speaker {
   Api api;
   std::string before, behind;  // They enclose the text.
@@ -229,13 +225,11 @@ std::string api_name(const testing::TestParamInfo<Speaker>& one) {
 }
 INSTANTIATE_TEST_SUITE_P(Apis, Dialects, testing::ValuesIn(speakers), api_name);
 
-// --- Counts
-
 TEST(StreamMeterDialects, TakeTheCountsOfSglangPerEvent) {
   const auto replay = replayed(sample("sglang_generate.sse"), options_for(sglang));
   EXPECT_EQ(replay->answer().first_output_tokens, 1U);
   EXPECT_EQ(replay->answer().counted_tokens, 8U);
-  // Gaps of 1 ms with 1, 1, 3 and 2 tokens.
+  // The gaps are 1 ms each, with 1, 1, 3 and 2 tokens.
   EXPECT_EQ(count(replay->shard.inter_token_latency), 7U);
   EXPECT_EQ(count(replay->shard.inter_chunk_latency), 4U);
 }
@@ -316,8 +310,6 @@ TEST(StreamMeterDialects, TakeAnAnswerInOneLineForItsTokensAtOnce) {
   EXPECT_TRUE(replay->meter.complete());
 }
 
-// --- Completeness
-
 TEST(StreamMeterDialects, TellHowAnAnswerWasComplete) {
   struct {
     const char* what;
@@ -362,8 +354,6 @@ TEST(StreamMeterDialects, DoNotTakeTheEndOfOnePromptForTheEndOfAll) {
   EXPECT_EQ(replayed(first, two)->answer().complete, Completeness::none);
   EXPECT_TRUE(replayed(first, options_for(llamacpp))->meter.complete());
 }
-
-// --- What the engine says of itself
 
 TEST(EngineFigures, ComeFromEveryEngineThatGivesThem) {
   struct {

@@ -7,8 +7,6 @@
 namespace weir::metrics::measure {
 namespace {
 
-// --- Which form a body has
-
 TEST(BodyForm, IsToldByApiStatusAndType) {
   struct {
     Api api;
@@ -55,8 +53,6 @@ TEST(BodyForm, IsAStreamWhereOneWasAskedForAndTheTypeSaysNothingBetter) {
   }
   EXPECT_EQ(body_form(Api::openai_chat, 200, "application/json", false, true), BodyForm::json);
 }
-
-// --- What is a token event
 
 struct EventCase {
   const char* what;
@@ -163,8 +159,6 @@ TEST(StreamMeter, IgnoresComments) {
   EXPECT_EQ(replay->answer().events, 0U);
   EXPECT_FALSE(replay->meter.has_event());
 }
-
-// --- Errors
 
 TEST(StreamMeter, SeesErrorsInBandInEveryShape) {
   const std::pair<Api, std::string> errors[] = {

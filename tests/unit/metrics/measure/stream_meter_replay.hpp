@@ -1,4 +1,4 @@
-// Plays bodies to a StreamMeter in pieces and tells, as text, all that came of it.
+// Plays bodies to a StreamMeter in pieces and writes, as text, all that came of it.
 #pragma once
 
 #include <cstring>
@@ -78,7 +78,7 @@ inline void feed_by_event(Replay& replay, std::string_view body, int first_ms = 
   }
 }
 
-/// A stream that has been read to its end.
+/// Returns a stream that has been read to its end.
 inline std::unique_ptr<Replay> replayed(const std::string& body,
                                         StreamMeter::Options options = options_for(Api::openai_chat), bool whole = true,
                                         bool framed = true) {
@@ -127,7 +127,7 @@ inline std::string words(const record::Answer& a) {
   return s.str();
 }
 
-/// Everything that a replay leaves behind.
+/// Returns everything that a replay leaves behind.
 inline std::string words(const Replay& replay) {
   std::string text = words(replay.answer()) + "\nttft " + words(replay.shard.time_to_first_token) + "\nclient " +
                      words(replay.shard.client_time_to_first_token) + "\nitl " +
@@ -140,7 +140,7 @@ inline std::string words(const Replay& replay) {
   return text + "\n" + replay.forwarded;
 }
 
-/// One chunk of an OpenAI chat stream: `rest` follows the choices.
+/// Returns one chunk of an OpenAI chat stream: `rest` follows the choices.
 inline std::string chunk(const std::string& choices, const std::string& rest = "") {
   return R"(data: {"id":"c","object":"chat.completion.chunk","created":1,"model":"m","choices":[)" + choices + "]" +
          rest + "}\n\n";

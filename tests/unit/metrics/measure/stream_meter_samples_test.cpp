@@ -10,7 +10,7 @@
 namespace weir::metrics::measure {
 namespace {
 
-/// Indices count dispatched events, [DONE] included and comments not; -1 = none.
+/// Indices count dispatched events, [DONE] included and comments not; -1 means none.
 struct Sample {
   const char* file;
   Api api;
@@ -22,7 +22,7 @@ struct Sample {
   Completeness complete;
   bool error;
   int prompt, cached, output;
-  std::uint64_t chars;  // Code points of text and reasoning.
+  std::uint64_t chars;  // It counts the code points of text and reasoning.
   TokensPerEvent tokens_per_event;
   bool usage_event;  // It has the event that asking for usage brings.
   std::uint32_t choices = 1;
@@ -105,7 +105,7 @@ std::optional<std::uint64_t> number(int n) {
   return n < 0 ? std::nullopt : std::optional(static_cast<std::uint64_t>(n));
 }
 
-/// The sample without its usage events, found by looking at the text between blank lines.
+/// Returns the sample without its usage events, found by looking at the text between blank lines.
 std::string without_usage(const Sample& of, std::string body) {
   if (!of.usage_event) return body;
   const std::string blank_line = std::string(of.line_end) + of.line_end;
@@ -251,7 +251,7 @@ TEST_P(StreamMeterSamples, ThatMayBreakOffLeaveTheClientAtAnEventBoundary) {
   for (std::size_t size = 1; size <= body.size(); ++size) {
     const std::string_view begun = std::string_view(body).substr(0, size);
     held.feed(begun.substr(size - 1), start);
-    // Lines are never held back: nobody asks Ollama for usage.
+    // Lines are never held back, because nobody asks Ollama for usage.
     ASSERT_TRUE(lines() || held.meter.at_event_boundary()) << "after " << size;
     ASSERT_TRUE(stripped.starts_with(held.forwarded)) << "after " << size;
 

@@ -27,7 +27,7 @@ TEST(StreamMeterStrip, StripsOnlyAnEventWithoutChoicesAndWithUsage) {
       R"(data: {"choices":[],"usage":{"prompt_tokens":3},"error":{"message":"m"}})"
       "\n\n",
       R"(data: {"choices":[],"usage":{"prompt_tokens":3})"
-      "\n\n",  // Broken.
+      "\n\n",  // It is broken.
       ": choices usage\n\n",
       done,
   };
@@ -45,7 +45,7 @@ TEST(StreamMeterStrip, StripsOnlyAnEventWithoutChoicesAndWithUsage) {
   }
 }
 
-/// What LiteLLM sends last: its choice brings nothing.
+/// Returns what LiteLLM sends last: its choice brings nothing.
 std::string bare_usage(const std::string& members = "", const std::string& rest = "") {
   return chunk(R"({"index":0,"delta":{)" + members + "}" + rest + "}", usage(3, 4));
 }
@@ -91,7 +91,7 @@ TEST(StreamMeterStrip, LeavesAnEventThatBringsMoreThanUsage) {
 }
 
 TEST(StreamMeterStrip, LeavesAChunkWithoutTextOfAChoiceThatGoesOn) {
-  // The engine tells usage on every chunk without being asked, and this step brought no text.
+  // The engine reports usage on every chunk without being asked, and this step brought no text.
   const std::string body = says("a") + bare_usage() + says("b") + stop + done;
   const auto replay = replayed(body, stripping());
   EXPECT_EQ(replay->forwarded, body);
@@ -160,15 +160,13 @@ TEST(StreamMeterStrip, DropsWhatItHeldIfTheAnswerBrokeOff) {
   EXPECT_EQ(replayed(says("a") + "data: [DONE]", stripping(), false)->forwarded, says("a"));
 }
 
-// --- Usage on every chunk
-
 StreamMeter::Options stripping_all() {
   StreamMeter::Options options = stripping();
   options.strip_continuous_usage = true;
   return options;
 }
 
-/// The stream as the engine would have written it unasked, without usage members and the last usage event.
+/// Returns the stream as the engine would have written it unasked, without usage members and the last usage event.
 std::string unasked(const std::string& body) {
   static const std::regex event(R"(data: [^\n]*"choices":\[\],"usage":[^\n]*\n\n)");
   static const std::regex member(R"(,"usage":\{[^{}]*(\{[^{}]*\})?[^{}]*\})");
@@ -265,8 +263,6 @@ TEST(StreamMeterStripContinuous, LeavesTheUsageThatLlamaCppTellsUnasked) {
   EXPECT_EQ(replayed(body, options)->forwarded, body);
 }
 
-// --- Timings on every chunk
-
 StreamMeter::Options stripping_timings() {
   StreamMeter::Options options = options_for(Api::openai_chat);
   options.strip_timings = true;
@@ -278,7 +274,7 @@ std::string timings(int predicted) {
 }
 
 TEST(StreamMeterStripTimings, LeavesWhatLlamaCppWouldHaveSentUnasked) {
-  // Its last chunk has them in any case; `é` came as two tokens, of which the first brought no event.
+  // Its last chunk has them in any case. `é` came as two tokens, of which the first brought no event.
   const std::string role = chunk(delta(R"("role":"assistant","content":null)"));
   const std::string finish = chunk(delta("", "\"length\""), timings(4));
   const std::string body = role + chunk(delta(R"("content":"a")"), timings(1)) +

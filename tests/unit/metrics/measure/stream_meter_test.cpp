@@ -12,9 +12,7 @@ namespace {
 
 constexpr std::uint64_t one_ms = 1'000'000;
 
-// --- Tokens per event
-
-/// Events whose chunks carry the cumulative count.
+/// Returns an event whose chunk carries the cumulative count.
 std::string counted(const std::string& text, int total, const std::string& finish = "null") {
   return chunk(delta(R"("content":")" + text + "\"", finish), usage(5, total));
 }
@@ -30,7 +28,7 @@ TEST(StreamMeter, TakesTokensPerEventFromContinuousUsage) {
   EXPECT_EQ(a.token_source, TokenSource::usage);
   EXPECT_EQ(a.token_events, 4U);
   EXPECT_EQ(a.counted_tokens, 7U);
-  // Gaps of 1 ms with 3, 1 and 1 tokens.
+  // The gaps are 1 ms each, with 3, 1 and 1 tokens.
   const series::Histogram& itl = replay->shard.inter_token_latency;
   EXPECT_EQ(count(itl), 5U);
   EXPECT_EQ(itl.sum(), 3 * (one_ms / 3) + 2 * one_ms);
@@ -41,7 +39,7 @@ TEST(StreamMeter, AddsTheGapOfAnEventWithoutTokensToTheNext) {
   const auto replay = replayed(counted("a", 1) + counted("b", 1) + counted("c", 3) + done);
   const series::Histogram& itl = replay->shard.inter_token_latency;
   EXPECT_EQ(count(itl), 2U);
-  EXPECT_EQ(itl.sum(), 2 * one_ms);  // 2 ms for two tokens.
+  EXPECT_EQ(itl.sum(), 2 * one_ms);  // It is 2 ms for two tokens.
   EXPECT_EQ(count(replay->shard.inter_chunk_latency), 2U);
   EXPECT_EQ(replay->answer().counted_tokens, 3U);
 }
@@ -139,7 +137,7 @@ TEST(StreamMeter, DoesNotSettleOverAnEventItCouldNotRead) {
 }
 
 TEST(StreamMeter, DoesNotTakeACountThatComesOnceForTokensOfItsEvent) {
-  // The first count stands on the fourth event: how many of its tokens are that event's own is not known.
+  // The first count stands on the fourth event, so nobody knows how many of its tokens are that event's own.
   const auto replay = replayed(says("a") + says("b") + says("c") + counted("d", 4) + done);
   EXPECT_EQ(count(replay->shard.inter_token_latency), 0U);
   EXPECT_EQ(replay->answer().output_tokens, 4U);
@@ -147,12 +145,10 @@ TEST(StreamMeter, DoesNotTakeACountThatComesOnceForTokensOfItsEvent) {
   EXPECT_EQ(replay->answer().counted_tokens, 4U);
 }
 
-// --- Several choices
-
 TEST(StreamMeter, MeasuresGapsPerChoice) {
   StreamMeter::Options two = options_for(Api::openai_chat);
   two.choices = 2;
-  // Choice 0 at 0, 2, 3 ms; choice 1 at 1, 4 ms.
+  // Choice 0 comes at 0, 2 and 3 ms; choice 1 at 1 and 4 ms.
   const auto replay = replayed(says("a", 0) + says("A", 1) + says("b", 0) + says("c", 0) + says("B", 1) +
                                    chunk(delta("", "\"stop\"", 0)) + chunk(delta("", "\"length\"", 1)) + done,
                                two);
@@ -172,7 +168,7 @@ TEST(StreamMeter, CountsPerChoiceWhereUsageDoes) {
       replayed(counts("a", 0, 1) + counts("A", 1, 1) + counts("b", 0, 3) + counts("B", 1, 2), two, false);
   const record::Answer& a = replay->answer();
   EXPECT_EQ(a.tokens_per_event, TokensPerEvent::wire);
-  EXPECT_EQ(a.output_tokens, 5U);  // 3 and 2, without the final usage.
+  EXPECT_EQ(a.output_tokens, 5U);  // They have 3 and 2, without the final usage.
   EXPECT_EQ(count(replay->shard.inter_token_latency), 3U);
   EXPECT_EQ(replay->shard.inter_token_latency.sum(), (2 + 2) * one_ms);
 }
@@ -190,8 +186,6 @@ TEST(StreamMeter, SurvivesAChoiceIndexOutOfAllBounds) {
   EXPECT_EQ(count(replay->shard.inter_chunk_latency), 0U);
   EXPECT_EQ(replay->answer().complete, Completeness::marker);
 }
-
-// --- Moments
 
 TEST(StreamMeter, GivesAllEventsOfOneReadItsMoment) {
   Replay replay(options_for(Api::openai_chat));
@@ -223,7 +217,7 @@ TEST(StreamMeter, CountsTheSpansOfOneReadOnce) {
 }
 
 TEST(StreamMeter, MeasuresTheFirstTokenFromBothOrigins) {
-  Replay replay(options_for(Api::openai_chat));  // Received at -100, sent at -60.
+  Replay replay(options_for(Api::openai_chat));  // It was received at -100 and sent at -60.
   replay.feed(chunk(delta(R"("role":"assistant","content":"")")), ms(5));
   EXPECT_EQ(count(replay.shard.time_to_first_token), 0U);
   replay.feed(says("a"), ms(10));
@@ -254,7 +248,7 @@ TEST(StreamMeter, ObservesNoGapWithinWhatAPauseGathered) {
   replay.feed(counted("b", 2), ms(10));
   replay.meter.paused();
   replay.feed(counted("c", 3) + counted("d", 4) + counted("e", 5), ms(500));
-  replay.meter.paused();  // The read was full: more of it is to come.
+  replay.meter.paused();  // The read was full, so more is to come.
   replay.feed(counted("f", 6) + counted("g", 7), ms(501));
   replay.feed(counted("h", 8), ms(521));
   replay.feed(counted("i", 9) + counted("j", 10), ms(541));
@@ -273,13 +267,11 @@ TEST(StreamMeter, ObservesNoTokensWhoseGapWasPausedInPart) {
   Replay replay(options_for(Api::openai_chat));
   replay.feed(counted("a", 1), ms(0));
   replay.meter.paused();
-  replay.feed(counted("b", 1), ms(10));  // k = 0: its gap, paused, goes to the next.
+  replay.feed(counted("b", 1), ms(10));  // It has k = 0, so its gap, paused, goes to the next.
   replay.feed(counted("c", 2), ms(20));
   EXPECT_EQ(count(replay.shard.inter_token_latency), 0U);
   EXPECT_EQ(count(replay.shard.inter_chunk_latency), 1U);
 }
-
-// --- Completeness
 
 TEST(StreamMeter, TellsHowAnAnswerWasComplete) {
   StreamMeter::Options chat = options_for(Api::openai_chat);
@@ -391,8 +383,6 @@ TEST(StreamMeter, KeepsAtMostThirtyTwoPlainBytesOfAFinishReason) {
   const auto replay = replayed(chunk(delta("", R"("a\"b é0123456789012345678901234567890")")) + done);
   EXPECT_EQ(replay->answer().finish_reason, "a??b???0123456789012345678901234");
 }
-
-// --- What cannot be read
 
 TEST(StreamMeter, GoesOnBehindBrokenJson) {
   for (const std::string broken :

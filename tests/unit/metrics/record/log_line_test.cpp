@@ -27,69 +27,79 @@ std::string text(const json::object& line, const char* key) { return json::value
 
 double number(const json::object& line, const char* key) { return line.at(key).to_number<double>(); }
 
+/// A field of the log, and whether it is null for a request that was refused at once.
+struct Field {
+  const char* name;
+  bool null_if_refused;
+};
+const Field fields[]{
+    {"v", false},
+    {"time", false},
+    {"id", false},
+    {"client_id", true},
+    {"pair", true},
+    {"group", true},
+    {"instance", false},
+    {"role", false},
+    {"pool", true},
+    {"replica", true},
+    {"config", true},
+    {"api", false},
+    {"model", true},
+    {"stream", false},
+    {"status", true},
+    {"outcome", false},
+    {"phase", true},
+    {"finish_reason", true},
+    {"attempt", false},
+    {"max_tokens", true},
+    {"n", false},
+    {"greedy", false},
+    {"tools", false},
+    {"images", false},
+    {"prompt_tokens", true},
+    {"cached_tokens", true},
+    {"prompt_tokens_estimate", true},
+    {"output_tokens", true},
+    {"tokens_source", true},
+    {"events", false},
+    {"reads", false},
+    {"queue_s", true},
+    {"ttfb_s", true},
+    {"ttfc_s", true},
+    {"ttft_s", true},
+    {"ttft_client_s", true},
+    {"ttfot_s", true},
+    {"tpot_s", true},
+    {"ntpot_s", true},
+    {"e2e_s", true},
+    {"k_source", true},
+    {"gap_bins", true},
+    {"complete", true},
+    {"wait_s", false},
+    {"connect_s", true},
+    {"paused_s", false},
+    {"overhead_max_s", true},
+    {"in_flight_at_start", true},
+    {"in_flight_mean", true},
+    {"prompt_chars", true},
+    {"output_chars", true},
+    {"bytes_in", false},
+    {"bytes_out", false},
+    {"engine_queue_s", true},
+    {"engine_prefill_s", true},
+    {"engine_ttft_s", true},
+    {"engine_decode_s", true},
+    {"engine_total_s", true},
+    {"engine_time_per_token_s", true},
+    {"engine_draft_tokens", true},
+    {"engine_draft_accepted_tokens", true},
+    {"coalesced_reads", false},
+};
+
 TEST(LogLine, HasTheFieldsOfTheDefinitionInTheirOrder) {
-  const std::vector<std::string> expected{"v",
-                                          "time",
-                                          "id",
-                                          "client_id",
-                                          "pair",
-                                          "group",
-                                          "instance",
-                                          "role",
-                                          "pool",
-                                          "replica",
-                                          "config",
-                                          "api",
-                                          "model",
-                                          "stream",
-                                          "status",
-                                          "outcome",
-                                          "phase",
-                                          "finish_reason",
-                                          "attempt",
-                                          "max_tokens",
-                                          "n",
-                                          "greedy",
-                                          "tools",
-                                          "images",
-                                          "prompt_tokens",
-                                          "cached_tokens",
-                                          "prompt_tokens_estimate",
-                                          "output_tokens",
-                                          "tokens_source",
-                                          "events",
-                                          "reads",
-                                          "queue_s",
-                                          "ttfb_s",
-                                          "ttfc_s",
-                                          "ttft_s",
-                                          "ttft_client_s",
-                                          "ttfot_s",
-                                          "tpot_s",
-                                          "ntpot_s",
-                                          "e2e_s",
-                                          "k_source",
-                                          "gap_bins",
-                                          "complete",
-                                          "wait_s",
-                                          "connect_s",
-                                          "paused_s",
-                                          "overhead_max_s",
-                                          "in_flight_at_start",
-                                          "in_flight_mean",
-                                          "prompt_chars",
-                                          "output_chars",
-                                          "bytes_in",
-                                          "bytes_out",
-                                          "engine_queue_s",
-                                          "engine_prefill_s",
-                                          "engine_ttft_s",
-                                          "engine_decode_s",
-                                          "engine_total_s",
-                                          "engine_time_per_token_s",
-                                          "engine_draft_tokens",
-                                          "engine_draft_accepted_tokens",
-                                          "coalesced_reads"};
+  std::vector<std::string> expected;
+  for (const Field& field : fields) expected.emplace_back(field.name);
   for (const auto& record : {streamed(), unstreamed(), RequestRecord{}}) {
     std::vector<std::string> keys;
     for (const auto& member : parsed(record)) keys.emplace_back(member.key());
@@ -225,41 +235,7 @@ TEST(LogLine, SaysNullWhereNothingIsKnown) {
   RequestRecord record;
   record.outcome = Outcome::bad_request;
   const json::object line = parsed(record);
-  for (const char* key : {"client_id",
-                          "pair",
-                          "group",
-                          "pool",
-                          "replica",
-                          "config",
-                          "model",
-                          "status",
-                          "phase",
-                          "finish_reason",
-                          "max_tokens",
-                          "prompt_tokens",
-                          "cached_tokens",
-                          "prompt_tokens_estimate",
-                          "output_tokens",
-                          "tokens_source",
-                          "queue_s",
-                          "ttfb_s",
-                          "ttfc_s",
-                          "ttft_s",
-                          "ttft_client_s",
-                          "ttfot_s",
-                          "tpot_s",
-                          "ntpot_s",
-                          "e2e_s",
-                          "k_source",
-                          "gap_bins",
-                          "complete",
-                          "connect_s",
-                          "overhead_max_s",
-                          "in_flight_at_start",
-                          "in_flight_mean",
-                          "prompt_chars"}) {
-    EXPECT_TRUE(line.at(key).is_null()) << key;
-  }
+  for (const Field& field : fields) EXPECT_EQ(line.at(field.name).is_null(), field.null_if_refused) << field.name;
   EXPECT_EQ(line.at("outcome"), "bad_request");
   EXPECT_EQ(line.at("attempt"), 0);
 }
@@ -309,7 +285,7 @@ TEST(LogLine, EscapesWhatAClientCallsItsModel) {
       {std::string("nul\0tab\tnl\ncr\r\x1f", 15), std::string("nul\0tab\tnl\ncr\r\x1f", 15)},
       {"\x7f", "\x7f"},
       {"caf\xc3\xa9 \xe6\xbc\xa2 \xf0\x9f\x9a\x80", "caf\xc3\xa9 \xe6\xbc\xa2 \xf0\x9f\x9a\x80"},
-      // Broken UTF-8: one U+FFFD for each longest part that might have become a code point.
+      // Broken UTF-8 gives one U+FFFD for each longest part that might have become a code point.
       {"\x80", "\xef\xbf\xbd"},
       {"a\xff\xfe"
        "b",
@@ -317,10 +293,10 @@ TEST(LogLine, EscapesWhatAClientCallsItsModel) {
        "b"},
       {"cut \xe6\xbc", "cut \xef\xbf\xbd"},
       {"cut \xf0\x9f\x9a", "cut \xef\xbf\xbd"},
-      {"\xc0\xaf", "\xef\xbf\xbd\xef\xbf\xbd"},                                  // overlong
-      {"\xe0\x9f\xbf", "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd"},                  // overlong
-      {"\xed\xa0\x80", "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd"},                  // a surrogate
-      {"\xf4\x90\x80\x80", "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd"},  // above U+10FFFF
+      {"\xc0\xaf", "\xef\xbf\xbd\xef\xbf\xbd"},                                  // It is overlong.
+      {"\xe0\x9f\xbf", "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd"},                  // It is overlong.
+      {"\xed\xa0\x80", "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd"},                  // It is a surrogate.
+      {"\xf4\x90\x80\x80", "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd"},  // It is above U+10FFFF.
       {"\xe6\xbc\xe6\xbc\xa2", "\xef\xbf\xbd\xe6\xbc\xa2"},
   };
   for (const auto& [model, expected] : cases) {

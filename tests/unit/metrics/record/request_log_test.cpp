@@ -26,7 +26,7 @@ namespace json = boost::json;
 
 std::string text(const json::object& line, const char* key) { return json::value_to<std::string>(line.at(key)); }
 
-/// A directory of its own that is removed with the test.
+/// Each test has a directory of its own, which is removed with it.
 struct RequestLogTest : testing::Test {
   RequestLogTest() {
     std::string pattern = (fs::temp_directory_path() / "weir-log-XXXXXX").string();
@@ -92,7 +92,7 @@ TEST_F(RequestLogTest, TakesLinesFromManyThreads) {
 
 TEST_F(RequestLogTest, CountsEveryLineItDropsWhileTheFileTakesNothing) {
   ASSERT_EQ(::mkfifo(path().c_str(), 0600), 0);
-  // The reader does not read: the pipe fills, the writer stands still, callers go on.
+  // The reader does not read: the pipe fills, the writer stands still, and callers go on.
   const int reader = ::open(path().c_str(), O_RDONLY | O_NONBLOCK);
   ASSERT_GE(reader, 0);
   constexpr std::size_t offered = 18'000;
@@ -111,7 +111,7 @@ TEST_F(RequestLogTest, CountsEveryLineItDropsWhileTheFileTakesNothing) {
     }
   });
   log->flush();
-  log->write(record);  // it takes lines again
+  log->write(record);  // It takes lines again.
   log->flush();
   EXPECT_EQ(log->dropped(), dropped);
   log.reset();
@@ -220,9 +220,8 @@ TEST_F(RequestLogTest, HasNothingToReopenWhereItIsOffOrStandardOutput) {
   for (const auto* name : {"", "-"}) EXPECT_EQ(RequestLog(name, "weir-1").reopen(), std::nullopt);
 }
 
-/// This is the test of a write that broke off, with a reopen in between: in the same file the cut line ends before
-/// the next.
-TEST_F(RequestLogTest, ATornLineStaysAloneOverAReopen) {
+/// A write breaks off, with a reopen in between. In the same file the cut line ends before the next.
+TEST_F(RequestLogTest, AnUnfinishedLineStaysAloneOverAReopen) {
   for (const bool move : {false, true}) {
     RequestLog log(path(), "weir-1");
     const RequestRecord record = streamed();

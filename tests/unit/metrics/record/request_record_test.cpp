@@ -31,7 +31,7 @@ TEST(Figures, OfAStream) {
 TEST(Figures, TellRoleChunkFirstTokenAndFirstOutputApart) {
   RequestRecord record = streamed();
   record.answer.first_choice = at(52);
-  record.answer.first_output = at(602);  // after reasoning
+  record.answer.first_output = at(602);  // It comes after reasoning.
   const Figures figures = figures_of(record);
   expect_near(figures.ttfc, 0.050);
   expect_near(figures.ttft, 0.100);

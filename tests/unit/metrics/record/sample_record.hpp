@@ -1,17 +1,18 @@
-// A finished stream whose every figure is known, for tests to bend.
+// A finished stream whose every figure is known, for tests to change.
 #pragma once
 
 #include "metrics/record/request_record.hpp"
 
 namespace weir::metrics::record {
 
-/// The moment `ms` milliseconds after t0.
+/// Returns the moment `ms` milliseconds after t0.
 inline Moment at(double ms) {
   return Moment{} + std::chrono::hours(1) +
          std::chrono::duration_cast<Nanoseconds>(std::chrono::duration<double, std::milli>(ms));
 }
 
-/// t0 0, tS 2, tH 5, tC = t1 = tO 102, tL 1102, tE 1103 (ms); n 101 in 101 events of one token each.
+/// Its moments are t0 0, tS 2, tH 5, tC = t1 = tO 102, tL 1102, tE 1103 (ms); n is 101, in 101 events of one token
+/// each.
 inline RequestRecord streamed() {
   using namespace std::chrono;
   RequestRecord record;
@@ -65,7 +66,7 @@ inline RequestRecord streamed() {
   return record;
 }
 
-/// The same as one JSON document.
+/// Returns the same as one JSON document.
 inline RequestRecord unstreamed() {
   RequestRecord record = streamed();
   record.facts.stream = false;

@@ -16,7 +16,7 @@ using Result = std::optional<SloResult>;
 
 const Result good = SloResult::good, bad = SloResult::bad, left_out = std::nullopt;
 
-// streamed(): TTFT 100 ms, of the client 102 ms, TPOT 10 ms, duration 1.102 s; 1.103 s as one document.
+// streamed() has TTFT 100 ms, the client's TTFT 102 ms, TPOT 10 ms, duration 1.102 s; as one document 1.103 s.
 struct Case {
   const char* name;
   Slo slo;

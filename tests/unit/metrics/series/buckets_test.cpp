@@ -14,7 +14,7 @@ namespace {
 using testing::ElementsAreArray;
 using testing::IsSupersetOf;
 
-/// The bounds in their exported unit, as integers of the histogram's.
+/// Returns the bounds in their exported unit, as integers of the histogram's.
 std::vector<std::uint64_t> scaled(const std::vector<double>& values, double unit) {
   std::vector<std::uint64_t> out;
   for (const double value : values) out.push_back(static_cast<std::uint64_t>(std::llround(value * unit)));

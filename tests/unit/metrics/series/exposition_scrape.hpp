@@ -1,4 +1,4 @@
-// A page of /metrics read back, and an exposition of one replica to scrape.
+// Reads a page of /metrics back, and has an exposition of one replica to scrape.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -39,7 +39,7 @@ struct Scrape {
     }
   }
 
-  /// The sample of a series of gpu0, its own labels as they stand in the text: `outcome="ok"`.
+  /// Returns the sample of a series of gpu0, with its own labels as they stand in the text: `outcome="ok"`.
   std::optional<double> gpu0(const std::string& name, const std::string& own = "") const {
     return at(name + R"({pool="chat",replica="gpu0",config="vllm-fp16",role="primary")" +
               (own.empty() ? "" : "," + own) + "}");

@@ -67,7 +67,7 @@ const std::vector<std::string> gauge_names{"weir_queued_tokens",
                                            "weir_oldest_unanswered_seconds",
                                            "weir_injection_disabled",
                                            "weir_replica_info",
- "weir_replica_state",
+                                           "weir_replica_state",
                                            "weir_loop_lag_seconds",
                                            "weir_config_last_reload_success_timestamp_seconds",
                                            "weir_build_info",
@@ -108,7 +108,7 @@ TEST_F(ExpositionTest, AddsUpTheLoops) {
 
 TEST_F(ExpositionTest, CountsRequestsAgainstTheObjectivesOfTheirPool) {
   ReplicaSeries& nowhere = exposition.add({"chat", "", ""});
-  replica.shard(0).settle(streamed());  // 102 ms, 10 ms a token, 1.102 s
+  replica.shard(0).settle(streamed());  // It has 102 ms, 10 ms a token, and 1.102 s.
   record::RequestRecord rejected;
   rejected.facts.stream = true;
   rejected.outcome = Outcome::rejected;

@@ -10,7 +10,7 @@
 namespace weir::metrics::series {
 namespace {
 
-/// The bucket that Prometheus' definition of `le` puts a value in, found the slow way.
+/// Returns the bucket in which Prometheus' definition of `le` puts a value, found the slow way.
 std::size_t slow_bucket(std::span<const std::uint64_t> bounds, std::uint64_t value) {
   std::size_t at = 0;
   while (at < bounds.size() && value > bounds[at]) ++at;

@@ -35,7 +35,7 @@ std::unique_ptr<ReplicaShard> settled(const record::RequestRecord& record) {
   return shard;
 }
 
-/// The observations that settle() put into latency and size series, in one number.
+/// Counts the observations that settle() put into latency and size series, in one number.
 std::uint64_t observations(const ReplicaShard& shard) {
   std::uint64_t sum = count_of(shard.time_per_output_token) + count_of(shard.queue_duration) +
                       count_of(shard.request_output_tokens_per_second) + count_of(shard.request_prompt_tokens) +
@@ -57,12 +57,12 @@ TEST(ReplicaShardSettle, PutsAServedStreamIntoEverySeries) {
   EXPECT_EQ(shard->request_output_tokens_per_second.sum(), 100'000U);
   EXPECT_EQ(shard->request_prompt_tokens.sum(), 550U);
   EXPECT_EQ(shard->request_output_tokens.sum(), 101U);
-  EXPECT_EQ(shard->prompt_estimate_ratio.sum(), 966U);  // 531 / 550 = 0.96545..., up
+  EXPECT_EQ(shard->prompt_estimate_ratio.sum(), 966U);  // It is 531 / 550 = 0.96545..., rounded up.
   EXPECT_EQ(shard->prompt_tokens.value(), 550U);
   EXPECT_EQ(shard->cached_prompt_tokens.value(), 50U);
   EXPECT_EQ(shard->prompt_tokens_cache_known.value(), 550U);
   EXPECT_EQ(shard->requests_by_token_source[1].value(), 1U);
-  EXPECT_EQ(shard->output_tokens.value(), 0U);  // all 101 were counted while they flowed
+  EXPECT_EQ(shard->output_tokens.value(), 0U);  // All 101 were counted while they flowed.
   EXPECT_EQ(shard->output_tokens_overcounted.value(), 0U);
   EXPECT_EQ(shard->aborted_output_tokens.value(), 0U);
   EXPECT_EQ(shard->itl_unknown_requests.value(), 0U);
@@ -95,7 +95,7 @@ TEST(ReplicaShardSettle, GivesAWholeDocumentNoPerTokenSeries) {
   EXPECT_EQ(count_of(shard->request_output_tokens_per_second), 0U);
   EXPECT_EQ(shard->itl_unknown_requests.value(), 0U);
   EXPECT_EQ(shard->request_output_tokens.sum(), 101U);
-  EXPECT_EQ(shard->output_tokens.value(), 101U);  // nothing could be counted before
+  EXPECT_EQ(shard->output_tokens.value(), 101U);  // Nothing could be counted before.
 }
 
 struct OutcomeCase {
@@ -123,7 +123,7 @@ TEST(ReplicaShardSettle, KeepsFailedAndAbortedRequestsOutOfLatenciesButCountsThe
       {Outcome::client_abort, Phase::queue, none, {}, false, false},
       {Outcome::client_abort, Phase::prefill, none, 200, false, false},
       {Outcome::client_abort, Phase::decode, none, 200, false, false},
-      {Outcome::client_abort, Phase::decode, marker, 200, false, true},  // the replica had finished
+      {Outcome::client_abort, Phase::decode, marker, 200, false, true},  // The replica had finished.
       {Outcome::client_abort, Phase::decode, Completeness::eof, {}, false, true},
       {Outcome::client_abort, Phase::decode, marker, 200, true, false},
       {Outcome::client_abort, Phase::prefill, Completeness::framing, 500, false, false},
@@ -259,7 +259,7 @@ TEST(ReplicaShardSettle, ComparesEstimateAndTruthInThousandthsExactAtTheBounds) 
   };
   EXPECT_EQ(ratio(500, 1000), 500U);
   EXPECT_EQ(ratio(9500, 10000), 950U);
-  EXPECT_EQ(ratio(9501, 10000), 951U);  // above .95, so not in its bucket
+  EXPECT_EQ(ratio(9501, 10000), 951U);  // It is above .95, so not in its bucket.
   EXPECT_EQ(ratio(0, 10), 0U);
   EXPECT_EQ(ratio(10, 0), std::nullopt);
   EXPECT_EQ(ratio({}, 10), std::nullopt);
@@ -354,7 +354,7 @@ TEST(ReplicaShardSettle, HoldsARequestAgainstEveryObjective) {
                                       {"b", "chat", {}, {}, {}, config::Seconds{1}}};
   const Bounds bounds{slos};
   ReplicaShard shard{bounds, slos};
-  shard.settle(streamed());  // 102 ms to the first token, 1.102 s
+  shard.settle(streamed());  // It took 102 ms to the first token, and 1.102 s in all.
   shard.settle(unstreamed());
   ASSERT_EQ(shard.slo_requests.size(), 2U);
   EXPECT_EQ(shard.slo_requests[0][0].value(), 1U);

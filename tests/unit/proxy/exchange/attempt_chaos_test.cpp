@@ -32,7 +32,7 @@ std::string some_answer(std::mt19937& random) {
   return bytes;
 }
 
-/// Plays one story; true if it came to an answer.
+/// Plays one story. Returns true if it came to an answer.
 bool play(unsigned seed) {
   std::mt19937 random(seed);
   Circumstances one;

@@ -1,4 +1,4 @@
-// The replica's half without a client: as a mirror runs it, which drops what it brings.
+// These tests run the replica's half without a client, as a mirror does, which drops what it brings.
 #include "proxy/exchange/attempt_machine.hpp"
 
 #include <gmock/gmock.h>
@@ -18,7 +18,6 @@ class Mirrored {
     AttemptMachine::Options options{.limits = limits};
     options.api = Api::openai_chat;
     options.stream = true;
-    options.injected = injected;
     if (injected) options.asked = metrics::wire::Ask::usage;
     options.reused = reused;
     options.received = at(-1);
@@ -36,13 +35,13 @@ class Mirrored {
     machine->sent(at(0));
   }
 
-  /// A read; what it brings is written down and dropped.
-  AttemptMachine::Brought arrives(std::string_view bytes, Moment when) {
+  /// Plays a read; what it brings is written down and dropped.
+  AttemptMachine::Progress arrives(std::string_view bytes, Moment when) {
     buffer.assign(bytes);
     buffer.append(metrics::measure::StreamMeter::padding, '"');
-    auto brought = machine->arrived({buffer.data(), bytes.size()}, when);
-    for (const auto span : brought.body) body.append(span);
-    return brought;
+    auto progress = machine->arrived({buffer.data(), bytes.size()}, when);
+    for (const auto span : progress.body) body.append(span);
+    return progress;
   }
 
   config::Limits limits;

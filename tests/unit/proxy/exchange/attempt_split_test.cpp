@@ -18,7 +18,7 @@ struct Script {
   Circumstances setup;
   std::string bytes;
   std::optional<Break> end;
-  std::optional<std::string> body{};  ///< What the client is to get, where it is known beforehand.
+  std::optional<std::string> body{};  ///< The client is to get this, if it is known beforehand.
 };
 
 std::string in_chunks(std::string_view body, unsigned seed) {
@@ -32,7 +32,8 @@ std::string in_chunks(std::string_view body, unsigned seed) {
   return chunks + last_chunk;
 }
 
-/// Everything that must be the same, as text. (Bytes behind an answer are seen here only if they come with its end.)
+/// Returns everything that must be the same, as text. (Bytes behind an answer are seen here only if they come with its
+/// end.)
 std::string told(AttemptStory& attempt) {
   auto& machine = *attempt.machine;
   const auto kept = machine.take_kept();
@@ -45,7 +46,7 @@ std::string told(AttemptStory& attempt) {
     << (machine.done() ? name_of(machine.outcome()) : "") << " retry "
     << (machine.retry_reason() ? static_cast<int>(*machine.retry_reason()) : -1) << " accepted " << attempt.accepted
     << " status " << machine.status().value_or(0) << " out " << machine.bytes_out();
-  // It does not matter how far an answer was read that is not kept.
+  // If an answer is not kept, it does not matter how far it was read.
   if (machine.end() == AttemptEnd::refused && kept.empty()) return s.str();
   s << " in " << attempt.shard.bytes[1].value() << " tokens " << attempt.shard.output_tokens.value() << "\n"
     << metrics::measure::words(machine.answer());
@@ -126,8 +127,8 @@ TEST(RelaySplit, OfWholeStreamsInEveryFramingToEveryClient) {
           const bool lf = std::string_view(sample.file).substr(0, 4) != "edge";
           script.body = !strip ? std::optional(body) : lf ? std::optional(without_usage_event(body)) : std::nullopt;
           // If only its close ended it, the held part of its last event is dropped, and an error event follows.
-          const bool torn = script.end && std::string_view(sample.file) == "vllm_chat_truncated";
-          if (strip && torn) script.body.reset();
+          const bool truncated = script.end && std::string_view(sample.file) == "vllm_chat_truncated";
+          if (strip && truncated) script.body.reset();
           const auto name = std::string(sample.file) + " " + script.name;
           same_however_split({name, script.setup, script.bytes, script.end, script.body}, false);
         }

@@ -1,5 +1,5 @@
-// One attempt as the driver would run it, without sockets: an Attempt, a pool whose lease it holds, and a client
-// that writes down what it is sent.
+// Runs one attempt as the driver would, without sockets: an Attempt, a pool whose lease it holds, and a client that
+// writes down what it is sent.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -76,7 +76,6 @@ inline Seen read_chunked(std::string head, std::string_view rest) {
 class Observed : public Attempt {
  public:
   using Attempt::Attempt;
-  bool done() const { return over(); }
   bool committed() const { return accepted(); }
   AttemptEnd end() const { return result().end; }
   Outcome outcome() const { return result().verdict.outcome; }
@@ -107,7 +106,6 @@ class AttemptStory {
     options.replica.api = options.client.api = setup.api;
     options.replica.stream = setup.stream;
     options.replica.to_head = setup.to_head;
-    options.replica.injected = setup.injected;
     if (setup.injected) options.replica.asked = metrics::wire::Ask::usage;
     options.replica.choices = setup.choices;
     options.replica.reused = setup.reused;
@@ -177,10 +175,10 @@ class AttemptStory {
     return written(when);
   }
 
-  std::string_view last() const { return last_; }  ///< The output of the last call.
+  std::string_view last() const { return last_; }  ///< It is the output of the last call.
 
   Seen seen() const { return seen(client); }
-  /// What a client would see that got `bytes`.
+  /// Returns what a client would see that got `bytes`.
   Seen seen(const std::string& bytes) const {
     const auto end = bytes.find("\r\n\r\n");
     if (end == std::string::npos) {
@@ -205,9 +203,9 @@ class AttemptStory {
   std::optional<Observed> machine;
   ClientOutput out;
   std::string client;
-  std::vector<unsigned> errors_left;  ///< The statuses of errors that left the attempt undecided.
-  int accepted = 0;                   ///< How often the attempt said that no retry can follow.
-  bool client_takes_all = true;       ///< Else some of what is written waits for a slow client.
+  std::vector<unsigned> errors_left;  ///< They are the statuses of errors that left the attempt undecided.
+  int accepted = 0;                   ///< It counts how often the attempt said that no retry can follow.
+  bool client_takes_all = true;       ///< If false, some of what is written waits for a slow client.
 
  private:
   AttemptStory& written(Moment when) {
@@ -218,7 +216,7 @@ class AttemptStory {
       if (setup.leaves_errors) {
         machine->leave_error(when);
       } else {
-        machine->relay_error(when, out);
+        machine->relay_error(out);
         write(when);
       }
     }
@@ -237,7 +235,7 @@ class AttemptStory {
   std::string last_;
 };
 
-// A replica's answers.
+// These are a replica's answers.
 inline std::string sse_head(const std::string& framing = "Transfer-Encoding: chunked\r\n",
                             const std::string& version = "HTTP/1.1") {
   return version + " 200 OK\r\nContent-Type: text/event-stream; charset=utf-8\r\n" + framing + "\r\n";

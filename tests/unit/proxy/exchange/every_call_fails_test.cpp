@@ -1,4 +1,4 @@
-// Whole exchanges in which each call of read and write fails once, one call at a time.
+// Whole exchanges run, and each call of read and write fails once, one call at a time.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@ struct Setting {
   bool until_close = false;  ///< The replica's answer has no other end than the connection's.
   bool busy_first = false;   ///< The first replica answers 503.
   std::size_t piece = net::Peer::any;
-  std::size_t room = 0;  ///< What the client takes at a time; 0: everything.
+  std::size_t room = 0;  ///< The client takes so much at a time; 0 means everything.
 };
 
 std::string answer_of(const Setting& setting) {
@@ -36,7 +36,7 @@ void set_plans(ScriptedProxy& proxy, const Setting& setting) {
   if (setting.busy_first) proxy.plan[0] = {says(whole_answer("503 Busy", "{}"), setting.piece)};
 }
 
-/// What a client may be left with: a whole answer, a break that it can see, or no byte and the end.
+/// Checks that a client is left with a whole answer, a break that it can see, or no byte and the end.
 void expect_an_end(const net::Peer& client, const Setting& setting) {
   const auto seen = read_answer(client.got);
   if (seen.whole) return;
@@ -100,7 +100,7 @@ INSTANTIATE_TEST_SUITE_P(, EveryCallFails,
                                          Setting{.piece = 37, .room = 41},
                                          Setting{.replicas = 2, .version = "1.0", .piece = 90, .room = 23}));
 
-/// Everything at once and in any order: pieces, slow clients, breaks, deadlines, several requests.
+/// Everything happens at once and in any order: pieces, slow clients, breaks, deadlines, several requests.
 TEST(AnyOrder, LeavesNobodyWaitingAndNothingInTheBooks) {
   for (unsigned seed = 0; seed < 200; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);

@@ -1,4 +1,5 @@
-// One exchange between a scripted client and scripted replicas: what the relay and the exchange do beside the rules.
+// One exchange runs between a scripted client and scripted replicas. The tests look at what relay and exchange do
+// beside the rules.
 
 #include "proxy/exchange/relay.hpp"
 
@@ -26,15 +27,13 @@ std::uint64_t observations(const metrics::series::Histogram& histogram) {
   return count;
 }
 
-/// The Content-Length of a request that went to a replica, which is what its body has.
+/// Returns the Content-Length of a request that went to a replica, after checking that its body has it.
 std::size_t body_sent(const net::Peer& replica) {
   const auto head = replica.got.find("\r\n\r\n") + 4;
   const auto length = replica.got.find("Content-Length: ");
   EXPECT_EQ(std::stoul(replica.got.substr(length + 16)), replica.got.size() - head);
   return replica.got.size() - head;
 }
-
-// Connecting.
 
 TEST(Connect, TakesAsLongAsTheLimitAllowsAndThenItIs504) {
   ScriptedProxy proxy;
@@ -86,6 +85,20 @@ TEST(Connect, ForWantOfADescriptorIsNoFailureOfTheReplica) {
   EXPECT_THAT(proxy.log_lines(), ElementsAre(HasSubstr(R"("outcome":"rejected")")));
 }
 
+TEST(Connect, ForWantOfSomethingOfWeirsOwnSaysOfWhat) {
+  for (const int error : {EMFILE, ENFILE, EADDRNOTAVAIL, ENOBUFS, ENOMEM}) {
+    ScriptedProxy proxy;
+    proxy.refuses_at_once[0] = error;
+    const auto client = proxy.client(post(chat(true)));
+    proxy.run();
+    const bool descriptors = error == EMFILE || error == ENFILE;
+    EXPECT_THAT(client->got,
+                AllOf(StartsWith("HTTP/1.1 503 "), HasSubstr(descriptors ? "no_descriptor" : "no_socket")));
+    EXPECT_EQ(proxy.limit_hits(Limit::descriptors), descriptors ? 1u : 0u) << error;
+    EXPECT_EQ(proxy.limit_hits(Limit::sockets), descriptors ? 0u : 1u) << error;
+  }
+}
+
 TEST(Connect, EndsWhenTheClientLeaves) {
   ScriptedProxy proxy;
   proxy.on_connect[0] = [](net::Peer&) {};
@@ -98,8 +111,6 @@ TEST(Connect, EndsWhenTheClientLeaves) {
   EXPECT_THAT(proxy.log_lines(), ElementsAre(HasSubstr(R"("outcome":"client_abort")")));
   proxy.expect_at_rest();
 }
-
-// The request on its way.
 
 TEST(RequestOut, CountsWhatIsInjectedIntoIt) {
   ScriptedProxy proxy;
@@ -184,8 +195,6 @@ TEST(RequestOut, IsTakenBackWhenTheClientLeaves) {
   }
 }
 
-// Connections that serve again.
-
 TEST(Reuse, OfAConnectionThatIsQuiet) {
   ScriptedProxy proxy;
   proxy.plan[0] = {says(streamed_answer()), says(whole_answer("200 OK", completion))};
@@ -240,8 +249,6 @@ TEST(Reuse, OfAStaleOneCostsNothingAndTheNextIsFresh) {
   EXPECT_EQ(proxy.connections[0].size(), 3u);
   EXPECT_THAT(proxy.log_lines().back(), HasSubstr(R"("attempt":1)"));
 }
-
-// The answer.
 
 TEST(AnswerIn, OfAnUntilCloseBodyThatIsResetIsBroken) {
   for (const bool reset : {false, true}) {
@@ -320,9 +327,7 @@ TEST(AnswerIn, OfManyBytesLeavesOthersTheirTurn) {
   EXPECT_EQ(read_answer(client->got).body, body);
 }
 
-// A client that is slow.
-
-/// A stream under way whose client has room for nothing more.
+/// A stream in flight whose client has room for nothing more.
 struct SlowClient {
   explicit SlowClient(std::size_t read_ahead = std::size_t{1} << 20)
       : proxy(1, [read_ahead](config::Settings& settings) { settings.limits.read_ahead = read_ahead; }) {
@@ -368,7 +373,7 @@ TEST(SlowClient, IsNotLookedAtBeforeAQuarterOfTheLimit) {
   const auto burst = Clock::now();
   slow.client->unacknowledged = 900;
   slow.proxy.tick(burst + std::chrono::seconds(29));
-  slow.proxy.tick(burst + std::chrono::seconds(30));  // Seen: it has taken 100 bytes, now.
+  slow.proxy.tick(burst + std::chrono::seconds(30));  // The relay sees that it has taken 100 bytes, now.
   slow.proxy.tick(burst + std::chrono::seconds(149));
   EXPECT_FALSE(slow.client->closed());
   slow.proxy.tick(burst + std::chrono::seconds(190));
@@ -424,7 +429,7 @@ TEST(SlowClient, HasNoGapsMeasuredInWhatGatheredWhileItPaused) {
   SlowClient slow(1000);
   const auto before = observations(slow.proxy.shard().inter_chunk_latency);
   slow.bursts(chunk_of(std::string(1000, ':') + "\n\n"));
-  // More than two reads' worth, of which none tells when its tokens came.
+  // It is more than two reads' worth, of which none tells when its tokens came.
   std::string gathered;
   while (gathered.size() < 2 * exchange::Loop::read_size + 1000) gathered += chunk_of(event(std::string(500, 'b')));
   slow.bursts(gathered);
@@ -450,8 +455,6 @@ TEST(SlowClient, ThatLeavesTakesItsStreamAlong) {
     slow.proxy.expect_at_rest();
   }
 }
-
-// Deadlines of the answer.
 
 TEST(Deadline, OfTheFirstTokenIs504) {
   ScriptedProxy proxy;

@@ -46,7 +46,7 @@ const Row rows[]{
      {},
      false,
      Completeness::none},
-    {"a close without an end", {ReplicaEnd::torn, 200, chat, sse, true}, Outcome::truncated},
+    {"a close without an end", {ReplicaEnd::truncated, 200, chat, sse, true}, Outcome::truncated},
     {"an error in the stream", {ReplicaEnd::whole, 200, chat, sse, true}, Outcome::upstream_error, {}, true},
     {"an error, then a reset", {ReplicaEnd::reset, 200, chat, sse, true}, Outcome::upstream_error, {}, true},
     {"an error, then silence", {ReplicaEnd::timed_out, 200, chat, sse, true}, Outcome::upstream_error, {}, true},
@@ -117,7 +117,7 @@ TEST(Verdict, OfAnErrorThatIsGivenUp) {
 TEST(Verdict, TheClientsBodyIsCutUnlessItIsAllThere) {
   EXPECT_FALSE(breaks_off(ReplicaEnd::whole));
   EXPECT_FALSE(breaks_off(ReplicaEnd::marked));
-  for (const auto end : {ReplicaEnd::torn, ReplicaEnd::reset, ReplicaEnd::closed, ReplicaEnd::bad_framing,
+  for (const auto end : {ReplicaEnd::truncated, ReplicaEnd::reset, ReplicaEnd::closed, ReplicaEnd::bad_framing,
                          ReplicaEnd::timed_out, ReplicaEnd::left})
     EXPECT_TRUE(breaks_off(end)) << static_cast<int>(end);
 }

@@ -13,8 +13,8 @@ using namespace std::chrono_literals;
 
 struct Told {
   std::chrono::milliseconds at;
-  const char* failure;  ///< nullptr: it went well.
-  const char* line;     ///< "": nothing is logged.
+  const char* failure;  ///< With nullptr it went well.
+  const char* line;     ///< With "" nothing is logged.
 };
 
 const char* const none = "";
@@ -98,12 +98,12 @@ TEST(FailureNotes, CountEveryFailureOfManyThreads) {
 }
 
 TEST(Spoken, InTwoUnitsAtMost) {
-  EXPECT_EQ(spoken(999ms), "0 s");
-  EXPECT_EQ(spoken(59s), "59 s");
-  EXPECT_EQ(spoken(60s), "1 min");
-  EXPECT_EQ(spoken(3599s), "59 min 59 s");
-  EXPECT_EQ(spoken(3600s), "1 h");
-  EXPECT_EQ(spoken(26h + 61s), "26 h 1 min");
+  EXPECT_EQ(in_words(999ms), "0 s");
+  EXPECT_EQ(in_words(59s), "59 s");
+  EXPECT_EQ(in_words(60s), "1 min");
+  EXPECT_EQ(in_words(3599s), "59 min 59 s");
+  EXPECT_EQ(in_words(3600s), "1 h");
+  EXPECT_EQ(in_words(26h + 61s), "26 h 1 min");
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Settings are swapped whole: what a replica is, what it keeps, and what goes with it.
+// Settings are swapped whole. The tests look at what a replica is, what it keeps, and what goes with it.
 #include "proxy/fleet/fleet.hpp"
 
 #include <gmock/gmock.h>
@@ -92,17 +92,43 @@ TEST_F(FleetTest, SeriesOfReplicasThatAreGoneAreExportedNoMore) {
   fleet.adopt(settings_of({replica("a", 1), replica("c", 3)}));
   EXPECT_THAT(exposition.text(), Not(HasSubstr("replica=\"b\"")));
   EXPECT_THAT(exposition.text(), HasSubstr("replica=\"c\""));
-  // A request that is still under way there counts into its own series, which nobody exports.
+  // A request that still runs there counts into its own series, which nobody exports.
   before->pools[0]->replicas[1]->series->shard(0).output_tokens.add(1);
 }
 
-TEST_F(FleetTest, APoolWithAnotherPolicyBeginsAnew) {
+TEST_F(FleetTest, APoolThatIsToChooseOtherwiseBeginsAnew) {
   auto settings = settings_of({replica("a", 1)});
   Fleet fleet(settings, exposition, 1);
   const auto before = fleet.world();
   settings.pools[0].policy = config::Policy::round_robin;
   fleet.adopt(settings);
-  EXPECT_NE(fleet.world()->pools[0]->balancer, before->pools[0]->balancer);
+  const auto with_policy = fleet.world();
+  EXPECT_NE(with_policy->pools[0]->balancer, before->pools[0]->balancer);
+  settings.pools[0].decode_weight = 1;
+  fleet.adopt(settings);
+  EXPECT_NE(fleet.world()->pools[0]->balancer, with_policy->pools[0]->balancer);
+}
+
+TEST_F(FleetTest, APoolKeepsWhatOneReplicaSaidOfAnother) {
+  Fleet fleet(settings_of({replica("a", 1), replica("b", 2)}), exposition, 1);
+  const auto now = metrics::Moment(std::chrono::hours(1));
+  const SecondOpinions::Case one{fleet.world()->pools[0]->replicas[0]->state->id, 404, "m"};
+  fleet.world()->pools[0]->opinions->note(one, SecondOpinions::Opinion::better, now);
+  fleet.adopt(settings_of({replica("a", 1), replica("c", 3)}));
+  EXPECT_EQ(fleet.world()->pools[0]->opinions->of(one, now), SecondOpinions::Opinion::better);
+}
+
+TEST_F(FleetTest, TheRetryBudgetFollowsTheSettings) {
+  auto settings = settings_of({replica("a", 1)});
+  settings.limits.retry_budget = 0;
+  Fleet fleet(settings, exposition, 1);
+  EXPECT_FALSE(fleet.retries().take(100));
+  settings.limits.retry_budget = 0.2;
+  fleet.adopt(settings);
+  EXPECT_TRUE(fleet.retries().take(100));
+  settings.limits.retry_budget = 0;
+  fleet.adopt(settings);
+  EXPECT_FALSE(fleet.retries().take(100));
 }
 
 // Loops choose, hold and end leases while replicas come, go and move to other addresses.

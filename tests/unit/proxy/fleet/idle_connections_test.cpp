@@ -17,7 +17,7 @@ class Idle : public testing::Test {
     idle.put(replica, std::make_unique<net::ScriptedChannel>(peer), at(second));
     return peer;
   }
-  /// Which of these was given out; -1: none.
+  /// Returns which of these was given out; -1 means none.
   int taken(const ReplicaState& replica, int second, std::vector<std::shared_ptr<net::Peer>> peers) {
     const auto channel = idle.take(replica, at(second));
     if (!channel) return -1;
@@ -28,7 +28,7 @@ class Idle : public testing::Test {
     return -2;
   }
   net::Calls calls;
-  /// A world of both replicas, where a connection may idle for 4 s.
+  /// Returns a world of both replicas, where a connection may idle for 4 s.
   World world_of(std::size_t most) const {
     World world;
     world.settings.limits.idle_upstream_connections = most;
@@ -106,6 +106,13 @@ TEST_F(Idle, KeepsNoneWhereNoneMayBeKept) {
   none.put(one, std::make_unique<net::ScriptedChannel>(peer), at(0));
   EXPECT_TRUE(peer->closed());
   EXPECT_EQ(none.take(one, at(0)), nullptr);
+}
+
+TEST_F(Idle, ClosesTheOldestWhereFewerMayBeKeptFromNowOn) {
+  const auto oldest = put(one, 0), older = put(one, 1), young = put(one, 2);
+  idle.adopt(world_of(1));
+  EXPECT_TRUE(oldest->closed() && older->closed());
+  EXPECT_FALSE(young->closed());
 }
 
 TEST_F(Idle, ClosesThoseOfReplicasThatAreGone) {

@@ -165,7 +165,7 @@ TEST(BodyDecoder, LeavesThePayloadInsideThePieceSoThatWhatIsReadableBehindItStay
   EXPECT_LE(payload.data() + payload.size(), piece.data() + piece.size());
 }
 
-/// Bodies whole and broken, of every framing, with something behind them.
+/// Returns bodies whole and broken, of every framing, with something behind them.
 std::vector<std::pair<BodyDecoder, std::string>> bodies_of_all_kinds() {
   std::mt19937 random(7);
   std::vector<std::pair<BodyDecoder, std::string>> bodies;

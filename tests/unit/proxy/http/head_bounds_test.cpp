@@ -1,4 +1,4 @@
-// A head may cost so much before it is refused.
+// A head may cost only so much before it is refused.
 #include <gtest/gtest.h>
 
 #include <string>

@@ -11,7 +11,7 @@ namespace {
 
 using namespace std::string_literals;
 
-/// A request head of these fields (each with its CRLF) behind a Host.
+/// Returns a request head of these fields (each with its CRLF) behind a Host.
 std::string post(const std::string& fields) { return "POST /generate HTTP/1.1\r\nHost: h\r\n" + fields + "\r\n"; }
 std::string get(const std::string& target) { return "GET " + target + " HTTP/1.1\r\nHost: h\r\n\r\n"; }
 std::string hosted(const std::string& fields) { return "GET / HTTP/1.1\r\n" + fields + "\r\n"; }
@@ -23,7 +23,7 @@ std::string fields(std::size_t count) {
   return all;
 }
 
-/// 0 where the gate lets the head in.
+/// Returns 0 if the gate lets the head in.
 unsigned refused_with(const std::string& head) {
   const auto parsed = parse_request_head(head);
   return parsed ? 0 : refusal_of(parsed.error()).status;
@@ -31,7 +31,7 @@ unsigned refused_with(const std::string& head) {
 
 struct Row {
   const char* name;
-  unsigned status;  ///< 0: let in.
+  unsigned status;  ///< It is 0 if the head is let in.
   std::string head;
 };
 
@@ -255,7 +255,8 @@ TEST(RequestGate, KnowsOneExpectation) {
 
 TEST(RequestGate, LimitsTheRequestLineAndTheFields) {
   const std::string rest = " HTTP/1.1";
-  const std::string longest = "/" + std::string(max_request_line - rest.size() - 5, 'a');  // "GET " and the slash
+  const std::string longest = "/" + std::string(max_request_line - rest.size() - 5, 'a');  // They are "GET " and the
+                                                                                           // slash.
   hold_against({
       {"the longest line", 0, "GET " + longest + rest + "\r\nHost: h\r\n\r\n"},
       {"one byte more", 414, "GET " + longest + "a" + rest + "\r\nHost: h\r\n\r\n"},

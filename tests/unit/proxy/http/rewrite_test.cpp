@@ -1,10 +1,8 @@
-// weir writes requests to a replica, answers to a client, and answers and events of its own.
+// weir writes requests to a replica and answers to a client.
 #include "proxy/http/rewrite.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-
-#include <boost/json/parse.hpp>
 
 namespace weir::proxy::http {
 namespace {
@@ -198,54 +196,6 @@ TEST(ClientHead, SaysTheStatusInItsOwnWords) {
               StartsWith("HTTP/1.1 404 Not Found\r\n"));
   EXPECT_THAT(passed_back("Content-Length: 0\r\n", none, "HTTP/1.1 529 Overloaded"), StartsWith("HTTP/1.1 529 \r\n"))
       << "an unknown one in none";
-}
-
-TEST(OwnAnswer, IsWholeAndFramed) {
-  auto own = error_answer(429, "overloaded_error", "overloaded", "try again");
-  own.retry_after = 7;
-  const std::string body =
-      R"({"error":{"message":"try again","type":"overloaded_error","param":null,"code":"overloaded"}})"
-      "\n";
-  OwnFraming framing{.api = metrics::Api::openai_chat, .request_id = "id-1", .weir_id = "weir-1"};
-  EXPECT_EQ(own_answer(own, framing),
-            "HTTP/1.1 429 Too Many Requests\r\nContent-Type: application/json\r\nContent-Length: " +
-                std::to_string(body.size()) + "\r\nRetry-After: 7\r\nx-request-id: id-1\r\nx-weir-id: weir-1\r\n\r\n" +
-                body);
-  framing.keep_alive = false;
-  EXPECT_THAT(own_answer(own, framing), HasSubstr("Connection: close\r\n\r\n{"));
-  framing.http_1_1 = false;
-  framing.keep_alive = true;
-  EXPECT_THAT(own_answer(own, framing), HasSubstr("Connection: keep-alive\r\n\r\n{"));
-  EXPECT_THAT(own_answer(own, framing), StartsWith("HTTP/1.0 429 "));
-  framing.to_head = true;
-  EXPECT_THAT(own_answer(own, framing), EndsWith("\r\n\r\n"));
-  EXPECT_THAT(own_answer(own, framing), HasSubstr("Content-Length: " + std::to_string(body.size())));
-  EXPECT_THAT(own_answer(own, OwnFraming{}), Not(HasSubstr("x-request-id")));
-}
-
-TEST(OwnAnswer, SaysWhatReplicasSayToThePagesOfThisOrigin) {
-  OwnFraming framing;
-  framing.cors = "Access-Control-Allow-Origin: *\r\n";
-  const auto answer = own_answer(OwnAnswer{}, framing);
-  EXPECT_THAT(answer, HasSubstr("\r\nAccess-Control-Allow-Origin: *\r\n\r\n"));
-}
-
-TEST(OwnAnswer, ToAMethodThatIsNotAllowedSaysWhichAre) {
-  const auto own = error_answer(405, "invalid_request_error", "bad_request", "no");
-  EXPECT_THAT(own_answer(own, {}), HasSubstr("\r\nAllow: GET, HEAD, POST"));
-}
-
-TEST(OwnAnswer, ThatWantsACredentialSaysWhichKind) {
-  const auto own = error_answer(401, "invalid_request_error", "invalid_api_key", "no");
-  EXPECT_THAT(own_answer(own, {}), HasSubstr("\r\nWWW-Authenticate: Bearer\r\n"));
-}
-
-TEST(RequestId, IsTheClientsOnlyWhereItIsHarmless) {
-  for (const std::string good : {"a", "A.b_c-9", "0123456789abcdef"}) EXPECT_EQ(valid_request_id(good), good);
-  EXPECT_TRUE(valid_request_id(std::string(128, 'x')));
-  for (const std::string bad : {"", " ", "a b", "a\"b", "a/b", "a\r\nX: y", "\xc3\xa4", "a,b", "<a>"})
-    EXPECT_FALSE(valid_request_id(bad)) << bad;
-  EXPECT_FALSE(valid_request_id(std::string(129, 'x')));
 }
 
 }  // namespace

@@ -2,7 +2,10 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 
 #include <cerrno>
 
@@ -10,9 +13,31 @@ namespace weir::proxy::net {
 namespace {
 
 TEST(Connecting, TellsWeirsOwnWantsFromWhatTheReplicaDoes) {
-  for (const int own : {EMFILE, ENFILE, EADDRNOTAVAIL, ENOBUFS, ENOMEM}) EXPECT_TRUE(is_own_want(own)) << own;
+  for (const int own : {EMFILE, ENFILE, EADDRNOTAVAIL, ENOBUFS, ENOMEM}) EXPECT_TRUE(is_local_shortage(own)) << own;
   for (const int other : {0, -1, ECONNREFUSED, ECONNRESET, ETIMEDOUT, EHOSTUNREACH, ENETUNREACH, EACCES})
-    EXPECT_FALSE(is_own_want(other)) << other;
+    EXPECT_FALSE(is_local_shortage(other)) << other;
+}
+
+TEST(Connecting, OpensASocketThatNeitherBlocksNorHoldsBytesBackNorIsInherited) {
+  const UniqueFd listener(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof address;
+  ASSERT_EQ(::bind(listener.get(), reinterpret_cast<sockaddr*>(&address), size), 0);
+  ASSERT_EQ(::listen(listener.get(), 1), 0);
+  ASSERT_EQ(::getsockname(listener.get(), reinterpret_cast<sockaddr*>(&address), &size), 0);
+  const auto socket = begin_connect({boost::asio::ip::address_v4::loopback(), ntohs(address.sin_port)});
+  ASSERT_TRUE(socket);
+  EXPECT_NE(::fcntl(socket.get(), F_GETFL) & O_NONBLOCK, 0);
+  EXPECT_NE(::fcntl(socket.get(), F_GETFD) & FD_CLOEXEC, 0);
+  const auto option = [&](int level, int name) {
+    int value = 0;
+    socklen_t value_size = sizeof value;
+    return ::getsockopt(socket.get(), level, name, &value, &value_size) == 0 && value != 0;
+  };
+  EXPECT_TRUE(option(IPPROTO_TCP, TCP_NODELAY));
+  EXPECT_TRUE(option(SOL_SOCKET, SO_KEEPALIVE));
 }
 
 TEST(Connecting, SaysThatNoDescriptorIsLeft) {

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <malloc.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -126,7 +127,7 @@ TEST_F(Polling, DropsEventsOfARegistrationThatEndedInTheSameBatch) {
   b->attach(second, 2);
   one.says("x");
   other.says("x");
-  // In one batch: the context runs one handler.
+  // The context runs one handler, so both came in one batch.
   EXPECT_EQ(context.poll_one(), 1u);
   EXPECT_EQ(first.told.size() + second.told.size(), 1u);
   EXPECT_THAT(next.told, IsEmpty()) << "it was told of another's event";
@@ -186,6 +187,17 @@ TEST_F(Polling, NotesNothingOfWhoHadThePlaceBefore) {
   registration.reset();
   registration.emplace(poller, later.near.get());
   EXPECT_EQ(registration->noted(), 0u);
+}
+
+TEST_F(Polling, NeedsNoMoreMemoryHoweverManyRegistrationsEnd) {
+  const auto in_use = [] {
+    const auto heap = ::mallinfo2();
+    return heap.uordblks + heap.hblkhd;
+  };
+  { const Poller::Registration first(poller, -1); }
+  const auto before = in_use();
+  for (int i = 0; i < 10'000; ++i) const Poller::Registration next(poller, -1);
+  EXPECT_LT(in_use(), before + 10'000);
 }
 
 TEST_F(Polling, TellsAllOfManyMoreThanOneBatch) {

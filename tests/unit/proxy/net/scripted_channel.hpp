@@ -1,7 +1,8 @@
-// A channel whose far end is the test: it reads and writes in any pieces, and any call can fail. No socket, no waiting.
+// A channel whose far end is the test: it reads and writes in any pieces, and any call can fail. It has no socket and
+// never waits.
 //
-// It behaves as a TCP socket under the poller does: what happens at the far end is noted and told only by report(),
-// once an edge; a read that does not fill its buffer uses EPOLLIN up; a broken connection gives its error once, and the
+// It behaves as a TCP socket under the poller does. What happens at the far end is noted and told only by report(),
+// once an edge. A read that does not fill its buffer uses EPOLLIN up. A broken connection gives its error once, and the
 // end after that.
 #pragma once
 
@@ -20,11 +21,11 @@
 
 namespace weir::proxy::net {
 
-/// The reads and writes of several channels, counted together; one of them can be made to fail.
+/// Counts the reads and writes of several channels together, and can make one of them fail.
 struct Calls {
   int made = 0;
-  int failing = -1;  ///< The number of the call that fails, from 0 on.
-  int error = 0;     ///< What it fails with.
+  int failing = -1;  ///< It is the number of the call that fails, from 0 on.
+  int error = 0;     ///< The call fails with this.
   bool fails_now() { return made++ == failing; }
 };
 
@@ -35,7 +36,7 @@ class Peer {
 
   explicit Peer(Calls& calls, bool connected = true) : calls_(calls), connected_(connected), edge_(connected) {}
 
-  // What the far end does; weir's side is told at the next report().
+  // The far end does these; weir's side is told at the next report().
   /// It sends these bytes, in pieces of this size, one at each report.
   void says(std::string_view bytes, std::size_t piece = any) {
     for (; !bytes.empty(); bytes.remove_prefix(std::min(piece, bytes.size())))
@@ -57,19 +58,20 @@ class Peer {
   void takes_a_round(std::size_t bytes) { room_ = room_a_round_ = bytes; }
   void takes_nothing() { room_ = 0; }
 
-  std::string got;                         ///< What weir has written to it.
-  int unacknowledged = 0;                  ///< As the kernel would tell it.
-  std::optional<metrics::Moment> arrival;  ///< The stamp of what is read; the moment of the read where there is none.
+  std::string got;                         ///< weir has written this to it.
+  int unacknowledged = 0;                  ///< It is as the kernel would tell it.
+  std::optional<metrics::Moment> arrival;  ///< It is the stamp of what is read; without one it is the moment of the
+                                           ///< read.
 
-  // What became of weir's side:
+  // These tell of weir's side.
   bool closed() const { return !open_; }
   bool closed_by_reset() const { return !open_ && reset_on_close_; }
   bool writing_ended() const { return writing_ended_; }
   bool watched() const { return watcher_ != nullptr; }
   std::size_t unread() const { return inbox_.size(); }
-  int writes() const { return writes_; }  ///< How often it was written to.
+  int writes() const { return writes_; }  ///< It counts how often weir wrote to it.
 
-  /// Tells weir's side what has happened. False: nothing has.
+  /// Tells weir's side what has happened. Returns false if nothing has.
   bool report() {
     if (!open_) return false;
     if (const auto events = std::exchange(again_, 0); events != 0) return tell(events);
@@ -105,7 +107,7 @@ class Peer {
     if (broken_) events |= EPOLLERR | EPOLLHUP;
     return events;
   }
-  /// The call that is to fail does: a fatal error breaks the connection, another one is told again.
+  /// Fails the call that is to fail: a fatal error breaks the connection, another one is reported again.
   ssize_t fail() {
     edge_ = true;
     if (calls_.error != EAGAIN && calls_.error != EINTR) {

@@ -45,7 +45,7 @@ class Socket : public testing::Test {
     EXPECT_EQ(::send(far.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL), static_cast<ssize_t>(bytes.size()));
     poll();
   }
-  /// What the far end reads: bytes, or "" at the end, or an error's name.
+  /// Returns what the far end reads: bytes, or "" at the end, or an error's name.
   std::string heard() const {
     std::array<char, 256> bytes;
     const auto size = ::recv(far.get(), bytes.data(), bytes.size(), 0);
@@ -197,7 +197,7 @@ TEST_F(Socket, KnowsWhatIsNotAcknowledged) {
 }
 
 TEST_F(Socket, TellsWhyItCouldNotConnect) {
-  UniqueFd taken(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));  // Bound, and not listening.
+  UniqueFd taken(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));  // It is bound, and not listening.
   sockaddr_in address{};
   address.sin_family = AF_INET;
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);

@@ -31,7 +31,7 @@ ProbedStream good_stream() {
   return stream;
 }
 
-/// A vLLM with which all is well, and settings that say what it says.
+/// A vLLM without problems, and settings that agree with it.
 struct Case {
   config::Settings settings;
   config::Pool pool;

@@ -45,6 +45,9 @@ TEST(Announcement, NamesListeners) {
       testing::ElementsAre("serving on http://127.0.0.1:8080", "serving on http://[::1]:80",
                            "metrics on http://127.0.0.1:9090/metrics", "admin on http://127.0.0.1:9091/api/replicas"));
   some.metrics.listen.reset();
+  EXPECT_THAT(listening_lines(some),
+              testing::ElementsAre(testing::StartsWith("serving"), testing::StartsWith("serving"),
+                                   testing::StartsWith("admin")));
   some.admin.listen.reset();
   EXPECT_EQ(listening_lines(some).size(), 2U);
 }

@@ -1,5 +1,5 @@
-// weir's data path on scripted channels: a real loop with real sessions, exchanges and relays; the test is the clients,
-// the replicas and the clock's tick. Nothing runs on a thread of its own but the writer of the request log.
+// weir's data path on scripted channels: a real loop with real sessions, exchanges and relays. The test plays the
+// clients, the replicas and the clock's tick. Only the writer of the request log has a thread of its own.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -29,8 +29,8 @@ struct ClientView {
   unsigned status = 0;
   std::string head, body;
   bool whole = false;        ///< Its framing came to its end.
-  bool until_close = false;  ///< Only the end of the connection ends it: whole if that is no reset.
-  std::string rest;          ///< What follows it.
+  bool until_close = false;  ///< Only the end of the connection ends it; it is whole if that is no reset.
+  std::string rest;          ///< It follows the answer.
 };
 
 inline ClientView read_answer(std::string_view bytes) {
@@ -64,7 +64,7 @@ inline ClientView read_answer(std::string_view bytes) {
   return view;
 }
 
-/// How many whole requests, each with a Content-Length or no body, are in `bytes`.
+/// Counts the whole requests in `bytes`, each with a Content-Length or no body.
 inline std::size_t whole_requests(std::string_view bytes) {
   std::size_t count = 0;
   for (;;) {
@@ -92,7 +92,7 @@ class ScriptedProxy {
         pool->replicas[i]->state->address.set(
             boost::asio::ip::tcp::endpoint(boost::asio::ip::address_v4::loopback(), static_cast<std::uint16_t>(1 + i)));
   }
-  /// Ends what is still under way: nobody else would.
+  /// Ends what still runs, because nobody else would.
   ~ScriptedProxy() {
     shared.cutting = true;
     tick(Clock::now());
@@ -126,7 +126,7 @@ class ScriptedProxy {
     }
     ADD_FAILURE() << "it does not come to rest";
   }
-  /// One report of each peer. False: nothing was to be done.
+  /// Makes one report of each peer. Returns false if nothing was to be done.
   bool turn() {
     bool any = loop.context.poll() > 0;
     for (std::size_t i = 0; i < peers_.size(); ++i) {  // Connections are added meanwhile.
@@ -137,10 +137,9 @@ class ScriptedProxy {
     }
     return any;
   }
-  /// The loop's tick at this moment, and what follows from it.
+  /// Plays the loop's tick at this moment, and what follows from it.
   void tick(metrics::Moment now) {
-    loop.deadlines.tick(now);
-    loop.idle.drop_old(now);
+    loop.tick(now);
     run();
   }
   void tick_in(double seconds) { tick(Clock::now() + metrics::ticks(config::Seconds(seconds))); }
@@ -154,7 +153,7 @@ class ScriptedProxy {
     return shard(index).retries[static_cast<std::size_t>(reason)].value();
   }
 
-  /// The lines of the request log so far.
+  /// Returns the lines of the request log so far.
   std::vector<std::string> log_lines() {
     log.flush();
     std::string text(1 << 20, '\0');
@@ -180,12 +179,14 @@ class ScriptedProxy {
   }
 
   net::Calls calls;
-  /// What a replica does with the requests it gets whole, in their order; the last one stands for all that follow.
+  /// It says what a replica does with the requests that it gets whole, in their order. The last step stands for all
+  /// that follow.
   std::array<Plan, 4> plan;
-  /// What a replica does with a connection in place of accepting it.
+  /// It says what a replica does with a connection instead of accepting it.
   std::array<std::function<void(net::Peer&)>, 4> on_connect;
-  std::array<int, 4> refuses_at_once{};                                ///< The errno of connect().
-  std::array<std::vector<std::shared_ptr<net::Peer>>, 4> connections;  ///< Those of each replica, in their order.
+  std::array<int, 4> refuses_at_once{};                                ///< It is the errno of connect().
+  std::array<std::vector<std::shared_ptr<net::Peer>>, 4> connections;  ///< They are those of each replica, in their
+                                                                       ///< order.
 
  private:
   static config::Settings settings_of(std::size_t replicas, const Change& change) {
@@ -232,7 +233,7 @@ class ScriptedProxy {
 
   struct Acting {
     std::shared_ptr<net::Peer> peer;
-    Plan* answers;  ///< None: a client.
+    Plan* answers;  ///< A client has none.
     std::size_t answered;
   };
   /// A replica answers what it has got.
@@ -252,7 +253,7 @@ class ScriptedProxy {
   const config::Settings settings_;
 
  public:
-  // What a server holds and shares among its loops.
+  // These are what a server holds and shares among its loops.
   metrics::series::Exposition exposition{1, {"test", "test"}};
   fleet::Fleet fleet{settings_, exposition, 1};
   std::shared_ptr<const fleet::World> world = fleet.world();
@@ -262,7 +263,7 @@ class ScriptedProxy {
   exchange::Loop loop{shared, 0};
 };
 
-// What clients send.
+// Clients send this.
 inline std::string post(const std::string& body, const std::string& fields = "", const std::string& version = "1.1",
                         const std::string& path = "/v1/chat/completions") {
   return "POST " + path + " HTTP/" + version + "\r\nHost: weir\r\nContent-Type: application/json\r\n" + fields +
@@ -276,7 +277,7 @@ inline std::string health(const std::string& fields = "") {
   return "GET /health HTTP/1.1\r\nHost: weir\r\n" + fields + "\r\n";
 }
 
-// What replicas answer.
+// Replicas answer this.
 inline std::string whole_answer(const std::string& status, const std::string& body, const std::string& fields = "") {
   return "HTTP/1.1 " + status + "\r\nContent-Type: application/json\r\n" + fields +
          "Content-Length: " + std::to_string(body.size()) + "\r\n\r\n" + body;
@@ -304,7 +305,7 @@ inline const std::string stream_end =
 inline std::string streamed_answer() {
   return stream_head + chunk_of(event("a")) + chunk_of(event("b")) + chunk_of(event("c")) + stream_end;
 }
-/// A plan's step: this answer, in pieces.
+/// Returns a plan's step that answers so, in pieces.
 inline std::function<void(net::Peer&)> says(std::string bytes, std::size_t piece = net::Peer::any) {
   return [bytes = std::move(bytes), piece](net::Peer& peer) { peer.says(bytes, piece); };
 }

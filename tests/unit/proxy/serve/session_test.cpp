@@ -134,6 +134,27 @@ TEST(Session, WaitsASecondForTheRestOfWhatItHasRefused) {
   EXPECT_TRUE(client->closed());
 }
 
+TEST(Session, CutsAClientThatTakesNothingOfARefusalWithoutWaitingForTheRest) {
+  ScriptedProxy proxy;
+  const auto client = proxy.client("nonsense\r\n\r\n");
+  client->takes_nothing();
+  proxy.run();
+  proxy.tick_in(119);
+  EXPECT_FALSE(client->closed());
+  proxy.tick_in(120);
+  EXPECT_TRUE(client->closed());
+}
+
+TEST(Session, GivesNoAnswerOfItsOwnToAClientThatHasLeft) {
+  ScriptedProxy proxy;
+  const auto client = proxy.client(health());
+  client->takes_nothing();
+  proxy.run();
+  client->ends();
+  proxy.run();
+  EXPECT_TRUE(client->closed()) << "nobody reads the rest";
+}
+
 TEST(Session, CutsAClientThatTakesNothingOfAnAnswerOfWeirsOwn) {
   ScriptedProxy proxy;
   const auto client = proxy.client(health());
@@ -219,7 +240,7 @@ TEST(Session, EndsAllThatIsUnderWayWhenCut) {
   proxy.run();
   proxy.shared.cutting = true;
   proxy.tick(Clock::now());
-  proxy.tick_in(1);  // What a refused request still sends is waited for.
+  proxy.tick_in(1);  // weir waits for what a refused request still sends.
   EXPECT_TRUE(streaming->closed());
   EXPECT_TRUE(idle->closed());
   EXPECT_TRUE(reading->closed());
@@ -319,6 +340,51 @@ TEST(Session, RefusesWhatIsTooLarge) {
     EXPECT_THAT(client->got, StartsWith("HTTP/1.1 413 "));
     EXPECT_EQ(proxy.limit_hits(Limit::request_body), 1u);
   }
+}
+
+/// A chunked request whose body has so many bytes.
+std::string chunked_post(std::size_t size) {
+  std::string request =
+      "POST /v1/chat/completions HTTP/1.1\r\nHost: weir\r\nContent-Type: application/json\r\n"
+      "Transfer-Encoding: chunked\r\n\r\n";
+  for (std::size_t sent = 0; sent < size; sent += 50)
+    request += chunk_of(std::string(std::min(size - sent, std::size_t{50}), ' '));
+  return request + "0\r\n\r\n";
+}
+
+TEST(Session, TakesABodyOfExactlyItsLimitInWhateverPiecesItComes) {
+  for (const bool chunked : {false, true})
+    for (const std::size_t piece : {std::size_t{60}, net::Peer::any})
+      for (const std::size_t size : {199, 200, 201}) {
+        SCOPED_TRACE(testing::Message() << size << " bytes, chunked " << chunked << ", pieces of " << piece);
+        ScriptedProxy proxy(1, [](config::Settings& settings) { settings.limits.request_body = 200; });
+        proxy.plan[0] = {says(whole_answer("200 OK", completion))};
+        const auto client = proxy.client(chunked ? chunked_post(size) : post(std::string(size, ' ')), piece);
+        proxy.run();
+        EXPECT_THAT(client->got, StartsWith(size <= 200 ? "HTTP/1.1 200 " : "HTTP/1.1 413 "));
+        EXPECT_EQ(proxy.limit_hits(Limit::request_body), size <= 200 ? 0u : 1u);
+      }
+}
+
+TEST(Session, InvitesNoBodyThatItRefuses) {
+  ScriptedProxy proxy(1, [](config::Settings& settings) { settings.limits.request_body = 200; });
+  const auto request = post(std::string(201, ' '), "Expect: 100-continue\r\n");
+  const auto client = proxy.client(request.substr(0, request.find("\r\n\r\n") + 4));
+  proxy.run();
+  EXPECT_THAT(client->got, StartsWith("HTTP/1.1 413 "));
+}
+
+TEST(Session, ClosesAfterATimeOutOnceTheClientHasReadIt) {
+  ScriptedProxy proxy;
+  const auto client = proxy.client("POST /v1/chat");
+  proxy.run();
+  proxy.tick_in(10);
+  EXPECT_THAT(client->got, StartsWith("HTTP/1.1 408 "));
+  EXPECT_TRUE(client->writing_ended());
+  EXPECT_FALSE(client->closed()) << "closing now would reset the answer away";
+  client->ends();
+  proxy.run();
+  EXPECT_TRUE(client->closed());
 }
 
 }  // namespace

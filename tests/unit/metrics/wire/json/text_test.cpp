@@ -14,9 +14,9 @@ TEST(StringBody, CountsCodePointsWithEscapesUndone) {
       {R"(a\nb)", 3},
       {R"(\"\\\/\b\f\n\r\t)", 8},
       {R"(\u00e9)", 1},
-      {R"(\uD83D\uDE42)", 1},        // a pair is one
-      {R"(\uD83D\uD83D\uDE42)", 2},  // a half and a pair
-      {R"(\uDE42\uD83D)", 2},        // two halves, the wrong way round
+      {R"(\uD83D\uDE42)", 1},        // A pair is one.
+      {R"(\uD83D\uD83D\uDE42)", 2},  // It is a half and a pair.
+      {R"(\uDE42\uD83D)", 2},        // They are two halves, the wrong way round.
       {R"(\uD83Dx\uDE42)", 3},
       {"日本", 2},
       {"naïve🙂", 6},
@@ -30,9 +30,9 @@ TEST(StringBody, RefusesWhatCannotStandBetweenQuotes) {
       R"(")",         R"(a"b)", R"(\)",
       R"(a\\\)",      R"(\x)",  R"(\u12)",
       R"(\u12g4)",    "a\nb",   std::string_view("\0", 1),
-      "\x1F",         "\xFF",   "\xE6\x97",  // cut
-      "\xC0\x80",                            // overlong
-      "\xED\xA0\x80",                        // a surrogate in UTF-8
+      "\x1F",         "\xFF",   "\xE6\x97",  // These are cut.
+      "\xC0\x80",                            // It is overlong.
+      "\xED\xA0\x80",                        // It is a surrogate in UTF-8.
   };
   for (const std::string_view body : bodies) EXPECT_FALSE(code_points_of_string_body(body)) << body;
 }
@@ -105,7 +105,7 @@ TEST(Utf8Check, SaysTheSameHoweverATextIsCut) {
       {"a\xC3z", false},            // It is not continued.
       {"\xE6\xB0\"}", false},       //
       {"\xC0\xAF", false},          // It is too long for what it says.
-      {"\xED\xA0\x80", false},      // A surrogate.
+      {"\xED\xA0\x80", false},      // It is a surrogate.
       {"\xF4\x90\x80\x80", false},  // It is beyond Unicode.
       {"\xF8\x88\x80\x80\x80", false},
       {"\xFF", false},

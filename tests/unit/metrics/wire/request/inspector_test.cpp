@@ -86,19 +86,19 @@ TEST_P(RequestBodies, SayTheSameHoweverTheyAreSplit) {
   const Api api = GetParam().api;
   const std::string wanted = words(facts_of(api, body));
   for (std::size_t cut = 0; cut <= body.size(); ++cut) {
-    RequestInspector split(api_of("POST", path_of(api)), path_of(api));
+    RequestInspector split(api_of("POST", path_of(api)), "POST", path_of(api));
     split.feed(body.substr(0, cut));
     split.feed(body.substr(cut));
     ASSERT_EQ(words(split.finish()), wanted) << cut;
   }
-  RequestInspector bytes(api_of("POST", path_of(api)), path_of(api));
+  RequestInspector bytes(api_of("POST", path_of(api)), "POST", path_of(api));
   for (const char& byte : body) bytes.feed({&byte, 1});
   EXPECT_EQ(words(bytes.finish()), wanted);
 }
 
 INSTANTIATE_TEST_SUITE_P(Apis, RequestBodies, testing::ValuesIn(bodies));
 
-// Long strings, cut within a code point or an escape, are where parsers overrun their buffers.
+// Parsers overrun their buffers on long strings that are cut within a code point or an escape.
 TEST(RequestInspector, ReadsLongStringsThatAreCutAnywhere) {
   const std::tuple<const char*, std::string, std::uint64_t> texts[] = {
       {"two bytes", "Ж", 1},         {"three bytes", "水", 1},         {"four bytes", "🙂", 1},
@@ -110,7 +110,7 @@ TEST(RequestInspector, ReadsLongStringsThatAreCutAnywhere) {
     for (; content.size() < 20'000; wanted += chars) content += text;
     const std::string body = R"({"messages":[{"content":")" + content + "\"}]}";
     for (std::size_t cut = 0; cut < 64; ++cut) {
-      RequestInspector inspector(chat, path_of(chat));
+      RequestInspector inspector(chat, "POST", path_of(chat));
       inspector.feed(std::string_view(body).substr(0, cut));
       inspector.feed(std::string_view(body).substr(cut, 8192));
       inspector.feed(std::string_view(body).substr(cut + 8192));
@@ -121,7 +121,14 @@ TEST(RequestInspector, ReadsLongStringsThatAreCutAnywhere) {
   }
 }
 
-// --- Facts
+TEST(RequestInspector, OnlyAPostGivesTheEngineWork) {
+  for (const std::string_view method : {"POST", "GET", "HEAD", "OPTIONS", "PUT", "post"}) {
+    RequestInspector inspector(api_of(method, path_of(chat)), method, path_of(chat));
+    inspector.feed(bodies[0].text);
+    EXPECT_EQ(inspector.finish().gives_work, method == "POST") << method;
+  }
+}
+
 TEST(RequestInspector, ReadsAChatRequest) {
   const RequestFacts f = facts_of(chat, bodies[0].text);
   EXPECT_EQ(f.model, "qwen2.5-7b");
@@ -188,7 +195,7 @@ TEST(RequestInspector, BoundsTheDepthItFollows) {
 }
 
 TEST(RequestInspector, IsMovable) {
-  RequestInspector first(chat, path_of(chat));
+  RequestInspector first(chat, "POST", path_of(chat));
   first.feed(std::string_view(R"({"model":)"));
   RequestInspector second = std::move(first);
   second.feed(std::string_view(R"("m"})"));

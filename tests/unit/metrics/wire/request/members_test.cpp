@@ -84,6 +84,20 @@ TEST(RequestInspector, MultipliesChoicesByPrompts) {
   for (const auto& [api, body, wanted] : cases) EXPECT_EQ(facts_of(api, body).n, wanted) << body;
 }
 
+TEST(RequestInspector, TellsPromptsFromTheirChoices) {
+  const std::tuple<Api, std::string, std::uint32_t> cases[] = {
+      {completions, R"({"prompt":"a","n":4})", 1},
+      {completions, R"({"prompt":["a","b"],"n":4})", 2},
+      {completions, R"({"prompt":[1,2,3],"n":4})", 1},
+      {completions, R"({"prompt":[[1,2],[3]]})", 2},
+      {completions, R"({"n":4})", 1},
+      {chat, R"({"messages":[{"content":"a"},{}],"n":4})", 1},
+      {sglang, R"({"text":["a","b","c"]})", 3},
+      {llamacpp, R"({"prompt":["a",[1,2]]})", 2},
+  };
+  for (const auto& [api, body, wanted] : cases) EXPECT_EQ(facts_of(api, body).prompts, wanted) << body;
+}
+
 TEST(RequestInspector, CountsTokenIds) {
   EXPECT_EQ(facts_of(completions, R"({"prompt":[1,2,3]})").prompt_token_ids, 3U);
   EXPECT_EQ(facts_of(completions, R"({"prompt":[[1,2],[3]]})").prompt_token_ids, 3U);

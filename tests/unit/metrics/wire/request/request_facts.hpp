@@ -1,5 +1,5 @@
-// Requests for the inspector's tests: an API by a short name, its path, and what the inspector says of a body sent
-// there.
+// Makes requests for the inspector's tests: an API by a short name, its path, and what the inspector says of a body
+// sent there.
 #pragma once
 
 #include <string_view>
@@ -47,7 +47,7 @@ inline std::string_view path_of(Api api) {
 }
 
 inline RequestFacts facts_at(std::string_view path, std::string_view body) {
-  RequestInspector inspector(api_of("POST", path), path);
+  RequestInspector inspector(api_of("POST", path), "POST", path);
   inspector.feed(body);
   return inspector.finish();
 }

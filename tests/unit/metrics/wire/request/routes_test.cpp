@@ -54,7 +54,7 @@ TEST(RequestInspector, TellsSglangFromTgiByTheBody) {
 
 TEST(RequestInspector, LeavesItToTheBodyWhetherTgisRootStreams) {
   const auto streams = [](std::string_view path, std::string_view body) {
-    RequestInspector inspector(api_of("POST", path), path);
+    RequestInspector inspector(api_of("POST", path), "POST", path);
     inspector.feed(body);
     const auto facts = inspector.finish();
     EXPECT_EQ(facts.api, tgi);

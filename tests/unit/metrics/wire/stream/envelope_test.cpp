@@ -10,7 +10,7 @@
 namespace weir::metrics::wire {
 namespace {
 
-/// An event's data, with readable bytes behind it.
+/// Holds an event's data, with readable bytes behind it.
 class Padded {
  public:
   explicit Padded(const std::string& data) : bytes_(data + std::string(64, '}')), size_(data.size()) {}
@@ -44,7 +44,7 @@ EventFacts parsed(std::string_view data) {
 const std::string before = R"({"id":"c","choices":[{"index":0,"delta":{"content":")";
 const std::string behind = R"("},"finish_reason":null}]})";
 
-/// An envelope that has seen one event.
+/// Returns an envelope that has seen one event.
 Envelope seen(const std::string& event) {
   const Padded data(event);
   Envelope envelope;

@@ -16,9 +16,9 @@ using testing::IsEmpty;
 
 constexpr std::size_t limit = 1000;
 
-/// The events of a stream that comes in pieces, each in a buffer that is gone when the next one comes.
+/// Keeps the events of a stream that comes in pieces, each in a buffer that is gone when the next one comes.
 struct Framed {
-  std::vector<std::string> data;  // "<too long>" for one beyond the limit.
+  std::vector<std::string> data;  // It has "<too long>" for one beyond the limit.
   std::vector<std::pair<std::uint64_t, std::uint64_t>> places;
   std::string pending = "-";
   std::uint64_t rest = 0;

@@ -1,4 +1,4 @@
-#include "proxy/http/own_error.hpp"
+#include "proxy/http/own_answer.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -11,6 +11,8 @@ namespace {
 
 using metrics::Api;
 using testing::EndsWith;
+using testing::HasSubstr;
+using testing::Not;
 using testing::StartsWith;
 
 const std::string hostile = "gone:\n\ndata: [DONE]\r\n\r\n\"}],\t\\ \x01 </script> \xc3\xa4";
@@ -75,6 +77,46 @@ TEST(ErrorEvent, OfOllamaIsALine) {
     EXPECT_EQ(event.find_first_of("\r\n"), event.size() - 1) << event;
     EXPECT_EQ(std::string_view(boost::json::parse(event).at("error").as_string()), hostile);
   }
+}
+
+TEST(OwnAnswer, IsWholeAndFramed) {
+  auto own = error_answer(429, "overloaded_error", "overloaded", "try again");
+  own.retry_after = 7;
+  const std::string body =
+      R"({"error":{"message":"try again","type":"overloaded_error","param":null,"code":"overloaded"}})"
+      "\n";
+  OwnFraming framing{.api = metrics::Api::openai_chat, .request_id = "id-1", .weir_id = "weir-1"};
+  EXPECT_EQ(own_answer(own, framing),
+            "HTTP/1.1 429 Too Many Requests\r\nContent-Type: application/json\r\nContent-Length: " +
+                std::to_string(body.size()) + "\r\nRetry-After: 7\r\nx-request-id: id-1\r\nx-weir-id: weir-1\r\n\r\n" +
+                body);
+  framing.keep_alive = false;
+  EXPECT_THAT(own_answer(own, framing), HasSubstr("Connection: close\r\n\r\n{"));
+  framing.http_1_1 = false;
+  framing.keep_alive = true;
+  EXPECT_THAT(own_answer(own, framing), HasSubstr("Connection: keep-alive\r\n\r\n{"));
+  EXPECT_THAT(own_answer(own, framing), StartsWith("HTTP/1.0 429 "));
+  framing.to_head = true;
+  EXPECT_THAT(own_answer(own, framing), EndsWith("\r\n\r\n"));
+  EXPECT_THAT(own_answer(own, framing), HasSubstr("Content-Length: " + std::to_string(body.size())));
+  EXPECT_THAT(own_answer(own, OwnFraming{}), Not(HasSubstr("x-request-id")));
+}
+
+TEST(OwnAnswer, SaysWhatReplicasSayToThePagesOfThisOrigin) {
+  OwnFraming framing;
+  framing.cors = "Access-Control-Allow-Origin: *\r\n";
+  const auto answer = own_answer(OwnAnswer{}, framing);
+  EXPECT_THAT(answer, HasSubstr("\r\nAccess-Control-Allow-Origin: *\r\n\r\n"));
+}
+
+TEST(OwnAnswer, ToAMethodThatIsNotAllowedSaysWhichAre) {
+  const auto own = error_answer(405, "invalid_request_error", "bad_request", "no");
+  EXPECT_THAT(own_answer(own, {}), HasSubstr("\r\nAllow: GET, HEAD, POST"));
+}
+
+TEST(OwnAnswer, ThatWantsACredentialSaysWhichKind) {
+  const auto own = error_answer(401, "invalid_request_error", "invalid_api_key", "no");
+  EXPECT_THAT(own_answer(own, {}), HasSubstr("\r\nWWW-Authenticate: Bearer\r\n"));
 }
 
 }  // namespace

@@ -1,0 +1,44 @@
+// The series of weir itself that one loop writes: limits that bit, and how late its ticks are.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <string_view>
+
+#include "metrics/moment.hpp"
+#include "metrics/series/buckets.hpp"
+#include "metrics/series/histogram.hpp"
+
+namespace weir::metrics::series {
+
+/// What bit a limit.
+enum class Limit : std::uint8_t {
+  connections,
+  request_head,
+  request_body,
+  head_time,
+  body_time,
+  client_stall,
+  max_in_flight,
+  descriptors,  ///< None was left for a connection to a replica.
+  sockets       ///< No local address, port or memory of the kernel was left.
+};
+inline constexpr std::array<std::string_view, 9> limit_names{"connections",   "request_head", "request_body",
+                                                             "head_time",     "body_time",    "client_stall",
+                                                             "max_in_flight", "descriptors",  "sockets"};
+
+/// What one loop writes that belongs to no replica.
+struct LoopShard {
+  std::array<Counter, limit_names.size()> limit_hits;
+  std::atomic<std::int64_t> lag_nanoseconds{0};  ///< Latest lateness of the loop's tick.
+  Histogram loop_delay{loop_delay_bounds};       ///< Every tick counts.
+
+  void ticked(Nanoseconds late) {
+    lag_nanoseconds.store(late.count(), std::memory_order_relaxed);
+    loop_delay.observe(static_cast<std::uint64_t>(std::max(late, Nanoseconds::zero()).count()));
+  }
+};
+
+}  // namespace weir::metrics::series

@@ -1,0 +1,32 @@
+// A client's request, as it is when the whole of it has been read.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <string>
+
+#include "metrics/moment.hpp"
+#include "metrics/wire/request/facts.hpp"
+#include "proxy/fleet/world.hpp"
+#include "proxy/http/head.hpp"
+#include "proxy/http/routes.hpp"
+
+namespace weir::proxy::exchange {
+
+using metrics::Moment;
+
+struct ClientRequest {
+  std::string head_bytes;  ///< What `head` points into.
+  http::RequestHead head;
+  std::string body;
+  metrics::wire::RequestFacts facts;
+  http::Route route = http::Route::unknown;
+  std::string id;                             ///< weir's own.
+  std::string client_id;                      ///< The client's x-request-id where it is valid, else "".
+  std::string request_id;                     ///< That, or `id`.
+  std::shared_ptr<const fleet::World> world;  ///< The settings and the fleet for this request.
+  Moment received{};                          ///< t0
+  std::chrono::system_clock::time_point time;
+};
+
+}  // namespace weir::proxy::exchange

@@ -1,0 +1,50 @@
+#include "proxy/exchange/request_records.hpp"
+
+#include <chrono>
+#include <utility>
+
+namespace weir::proxy::exchange {
+
+using metrics::record::RequestRecord;
+
+RequestRecord begin_record(const ClientRequest& request, std::uint64_t bytes_in) {
+  RequestRecord record;
+  record.time = request.time;
+  record.id = request.id;
+  record.client_id = request.client_id;
+  record.facts = request.facts;
+  record.received = request.received;
+  record.bytes_in = bytes_in;
+  return record;
+}
+
+void add_attempt(RequestRecord& record, AttemptResult seen) {
+  record.outcome = seen.verdict.outcome;
+  record.phase = seen.verdict.phase;
+  record.sent = seen.sent;
+  record.head = seen.head;
+  record.overhead_max = seen.overhead_max;
+  record.in_flight_at_start = seen.concurrency.in_flight_at_start;
+  record.in_flight_mean = seen.concurrency.in_flight_mean;
+  record.bytes_out = seen.bytes_out;
+  record.answer = std::move(seen.answer);
+  // Some replicas take "stream": 1 or bodies that are no JSON for what they mean: what came tells.
+  record.facts.stream |= record.answer.events > 0;
+}
+
+void settle(Loop& loop, metrics::series::ReplicaSeries& series, const RequestRecord& record) {
+  series.shard(loop.index).settle(record);
+  loop.shared.log.write(record);
+}
+
+void record_unassigned(Loop& loop, const ClientRequest& request, metrics::Outcome outcome,
+                       std::optional<unsigned> status) {
+  auto record = begin_record(request, request.body.size());
+  record.outcome = outcome;
+  if (outcome == metrics::Outcome::client_abort) record.phase = metrics::Phase::queue;
+  record.status = status;
+  record.ended = std::chrono::steady_clock::now();
+  settle(loop, loop.shared.exposition.unassigned(), record);
+}
+
+}  // namespace weir::proxy::exchange

@@ -1,0 +1,28 @@
+// The record of a request: what the client asked, what became of it, and where it is counted and logged.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "metrics/record/request_record.hpp"
+#include "metrics/series/exposition.hpp"
+#include "proxy/exchange/attempt.hpp"
+#include "proxy/exchange/client_request.hpp"
+#include "proxy/exchange/loop.hpp"
+
+namespace weir::proxy::exchange {
+
+/// What the client's request tells. `bytes_in`: the size of its body, which need no longer be there.
+metrics::record::RequestRecord begin_record(const ClientRequest& request, std::uint64_t bytes_in);
+
+/// Adds the attempt whose answer, or whose failure, the client was told.
+void add_attempt(metrics::record::RequestRecord& record, AttemptResult seen);
+
+/// Counts the request in the loop's shard of `series` and logs it. To be called once a request.
+void settle(Loop& loop, metrics::series::ReplicaSeries& series, const metrics::record::RequestRecord& record);
+
+/// Counts and logs a request that no pool was chosen for.
+void record_unassigned(Loop& loop, const ClientRequest& request, metrics::Outcome outcome,
+                       std::optional<unsigned> status);
+
+}  // namespace weir::proxy::exchange

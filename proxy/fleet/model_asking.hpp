@@ -1,0 +1,49 @@
+// Asks many replicas for their models at once.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "proxy/fleet/served_models.hpp"
+#include "proxy/fleet/world.hpp"
+#include "proxy/net/awaitable.hpp"
+
+namespace weir::proxy::fleet {
+
+/// Ends a round of questions early, because its client has left or weir stops. It is used on the loop's thread.
+class Halt {
+ public:
+  void call() {
+    called_ = true;
+    if (stop_) stop_();
+  }
+  bool called() const { return called_; }
+  /// Sets what ends the current round; nothing once there is none.
+  void stops(std::function<void()> what) { stop_ = std::move(what); }
+
+ private:
+  std::function<void()> stop_;
+  bool called_ = false;
+};
+
+/// What a replica answered.
+struct ModelAnswer {
+  unsigned status = 0;  ///< It is 0 if there was no whole answer.
+  ModelEntries entries;
+};
+
+struct ModelQuestion {
+  std::shared_ptr<const ReplicaRuntime> replica;
+  std::string credential;
+};
+using Tell = std::function<void(const ReplicaRuntime&, ModelAnswer)>;
+
+/// Asks all replicas at once, on the loop of who awaits it, and tells of each as it answers. A list of more than
+/// `longest` bytes is no answer. Returns when all have answered, 2 s are up, or it is halted.
+net::Awaitable<void> ask_all(std::vector<ModelQuestion> questions, std::size_t longest, Tell tell, Halt* halt);
+
+}  // namespace weir::proxy::fleet

@@ -1,0 +1,15 @@
+#include "proxy/fleet/replica_status.hpp"
+
+namespace weir::proxy::fleet {
+
+bool is_full(unsigned status) { return status == 408 || status == 429 || status == 503; }
+
+bool needs_second_opinion(unsigned status) { return status == 401 || status == 403 || status == 404; }
+
+int error_rank(unsigned status) {
+  if (status == 429) return 3;
+  if (is_full(status)) return 2;
+  return needs_second_opinion(status) ? 1 : 0;
+}
+
+}  // namespace weir::proxy::fleet

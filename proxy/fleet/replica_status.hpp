@@ -1,0 +1,18 @@
+// What to make of the status of a replica's error: whether another replica may answer better, and which of two errors
+// tells the client more.
+#pragma once
+
+namespace weir::proxy::fleet {
+
+/// The replica has no room now (408, 429, 503): another one may have.
+bool is_full(unsigned status);
+
+/// The client may have erred, or this replica may be the wrong one (401, 403, 404): another one tells.
+bool needs_second_opinion(unsigned status);
+
+/// How much an error answer tells the client, compared with another one: more is better. A full replica knows the
+/// model and may say when to come back; a doubtful answer is an answer; a failure says the least. An error inside a 200
+/// stream is a failure.
+int error_rank(unsigned status);
+
+}  // namespace weir::proxy::fleet

@@ -1,0 +1,22 @@
+// What a server that drains does next. Pure.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace weir::proxy::serve {
+
+enum class DrainStep : std::uint8_t {
+  wait,  ///< Streams may still finish.
+  cut,   ///< What is left is ended, and gets a while to be told, counted and logged.
+  stop,  ///< It is over.
+};
+
+/// `left`: client connections. `late`: the time for this is over, that of the cutting once it has begun.
+constexpr DrainStep drain_step(std::size_t left, bool late, bool cutting) {
+  if (left == 0) return DrainStep::stop;
+  if (!late) return DrainStep::wait;
+  return cutting ? DrainStep::stop : DrainStep::cut;
+}
+
+}  // namespace weir::proxy::serve

@@ -1,0 +1,127 @@
+// A replica that is not fit gets no requests, and gets them again when it is.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <set>
+#include <string>
+
+#include "tests/integration/peers/streams.hpp"
+#include "tests/integration/peers/weir_under_test.hpp"
+
+namespace weir::integration {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr auto chat = "/v1/chat/completions";
+
+WeirSettings probed_often(WeirSettings settings) {
+  settings.health.insert({"interval", "\"100ms\""});
+  settings.pools[0].more.insert({"policy", "\"round_robin\""});
+  return settings;
+}
+
+bool is(const MetricsPage& page, std::string_view replica, std::string_view state) {
+  return page.sum("weir_replica_state", {{"replica", replica}, {"state", state}}) == 1;
+}
+
+std::string who_answers(const WeirUnderTest& weir) {
+  const auto got = fetch(weir.port(), post(chat, chat_body()));
+  EXPECT_EQ(got.status, 200u);
+  return std::string(got.head.field("x-weir-replica"));
+}
+
+class Health : public testing::Test {
+ protected:
+  const StreamScript script = vllm_chat(3);
+  ScriptedReplica::Handler plays() {
+    return [this](Exchange& exchange) { play(exchange, script); };
+  }
+};
+
+TEST_F(Health, AReplicaThatListensLaterIsFoundAndWeirIsReadyThen) {
+  const auto port = free_port();
+  WeirSettings settings{
+      .pools = {{.name = "chat", .replicas = {{.name = "r0", .url = "http://127.0.0.1:" + std::to_string(port)}}}}};
+  WeirUnderTest weir(probed_often(settings));
+  weir.wait_until_said("replica 'r0' is down, it was up: it refuses connections");
+  const auto ready = fetch(weir.metrics_port(), get("/-/ready"), "GET");
+  EXPECT_EQ(ready.status, 503u);
+  EXPECT_EQ(ready.body, "not ready: no replica is up\n");
+  ScriptedReplica late(plays(), ScriptedReplica::ModelsQuestion::answered_unseen, port);
+  weir.metrics_when("r0 to be found",
+                    [](const auto& page) { return is(page, "r0", "starting") || is(page, "r0", "up"); });
+  EXPECT_EQ(fetch(weir.metrics_port(), get("/-/ready"), "GET").status, 200u);
+  EXPECT_EQ(who_answers(weir), "r0");
+}
+
+TEST_F(Health, AReplicaWhoseProbesFailGetsNothingUntilOnePasses) {
+  std::atomic<bool> ill{true};
+  ScriptedReplica good(plays());
+  ScriptedReplica other([&](Exchange& exchange) {
+    if (exchange.request().target != "/livez") return play(exchange, script);
+    exchange.send(answer(ill ? "500 Internal Server Error" : "200 OK", ""));
+  });
+  auto settings = probed_often(pool_of({&good, &other}));
+  settings.health.insert({"down_after", "2"});
+  settings.pools[0].more.insert({"health", "{ path = \"/livez\" }"});
+  WeirUnderTest weir(settings);
+  weir.metrics_when("r1 to be down", [](const auto& page) { return is(page, "r1", "down"); });
+  weir.wait_until_said("replica 'r1' is down, it was up: 2 probes in a row failed");
+  for (int i = 0; i < 6; ++i) EXPECT_EQ(who_answers(weir), "r0");
+  ill = false;
+  weir.metrics_when("r1 to be back", [](const auto& page) { return !is(page, "r1", "down"); });
+  weir.wait_until_said("replica 'r1' is starting, it was down: its probes pass");
+  std::set<std::string> seen;
+  for (int i = 0; i < 6; ++i) seen.insert(who_answers(weir));
+  EXPECT_EQ(seen.size(), 2u);
+}
+
+TEST_F(Health, AReplicaWithoutAHealthPathIsAliveAndThatIsSaidOnce) {
+  ScriptedReplica replica([&](Exchange& exchange) {
+    if (exchange.request().target != "/livez") return play(exchange, script);
+    exchange.send(answer("404 Not Found", ""));
+  });
+  auto settings = probed_often(pool_of({&replica}));
+  settings.health.insert({"path", "\"/livez\""});
+  WeirUnderTest weir(settings);
+  weir.wait_until_said("replica 'r0' answers 404 to GET /livez: from now on its probe only connects");
+  EXPECT_EQ(who_answers(weir), "r0");
+  EXPECT_EQ(replica.requests().front().target, "/livez");
+  EXPECT_EQ(replica.requests().size(), 2u) << "one probe that asks, and the request";
+  EXPECT_TRUE(is(weir.metrics(), "r0", "up"));
+}
+
+TEST_F(Health, FailuresInARowEjectAReplicaAndOneThatOnlyErrsWithEveryOtherDoesNot) {
+  ScriptedReplica good(plays());
+  ScriptedReplica broken([](Exchange& exchange) { exchange.send(answer("500 Internal Server Error", "{}")); });
+  WeirUnderTest weir(probed_often(pool_of({&good, &broken})));
+  for (int i = 0; i < 12; ++i) EXPECT_EQ(who_answers(weir), "r0");
+  weir.wait_until_said("replica 'r1' is ejected, it was up: 5 requests in a row failed, so it is out for 10 s");
+  EXPECT_EQ(broken.requests().size(), 5u);
+}
+
+TEST_F(Health, AnErrorThatEveryReplicaRepeatsIsTheRequestsFault) {
+  const auto errs = [](Exchange& exchange) { exchange.send(answer("500 Internal Server Error", "{}")); };
+  ScriptedReplica one(errs), two(errs);
+  WeirUnderTest weir(probed_often(pool_of({&one, &two})));
+  for (int i = 0; i < 12; ++i) EXPECT_EQ(fetch(weir.port(), post(chat, chat_body())).status, 500u);
+  const auto page = weir.metrics_after(12);
+  EXPECT_TRUE(is(page, "r0", "up"));
+  EXPECT_TRUE(is(page, "r1", "up"));
+}
+
+TEST_F(Health, AFullReplicaIsLeftAloneForAsLongAsItSays) {
+  ScriptedReplica good(plays());
+  ScriptedReplica busy([](Exchange& exchange) {
+    exchange.send("HTTP/1.1 429 Too Many Requests\r\nRetry-After: 60\r\nContent-Length: 2\r\n\r\n{}");
+  });
+  WeirUnderTest weir(probed_often(pool_of({&good, &busy})));
+  for (int i = 0; i < 8; ++i) EXPECT_EQ(who_answers(weir), "r0");
+  EXPECT_EQ(busy.requests().size(), 1u);
+  EXPECT_TRUE(is(weir.metrics_after(8), "r1", "up")) << "full is not ill";
+}
+
+}  // namespace
+}  // namespace weir::integration

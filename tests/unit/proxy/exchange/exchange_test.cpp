@@ -1,0 +1,199 @@
+// What follows from an attempt: who is asked next, which error the client gets, and what is learned of a replica.
+
+#include "proxy/exchange/exchange.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/unit/proxy/serve/scripted_proxy.hpp"
+
+namespace weir::proxy::serve {
+namespace {
+
+using metrics::series::Retry;
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::StartsWith;
+
+const std::string too_large_to_keep = whole_answer("503 Busy", std::string(100'000, 'x'));
+
+/// How many connections each replica has got.
+std::vector<std::size_t> asked(const ScriptedProxy& proxy) {
+  std::vector<std::size_t> counts;
+  for (const auto& connections : proxy.connections) counts.push_back(connections.size());
+  return counts;
+}
+
+/// Lets the time that a connection may take pass, for this connection and those that follow it.
+void let_connects_time_out(ScriptedProxy& proxy) {
+  proxy.run();
+  for (int i = 0; i < 6; ++i) proxy.tick_in(2);
+}
+
+TEST(Retries, AreTwoAtMostHoweverManyReplicasThereAre) {
+  ScriptedProxy proxy(4);
+  proxy.plan.fill({says(whole_answer("503 Busy", "{}"))});
+  const auto client = proxy.client(post(chat(true)));
+  proxy.run();
+  EXPECT_THAT(client->got, StartsWith("HTTP/1.1 503 "));
+  EXPECT_THAT(asked(proxy), ElementsAre(1, 1, 1, 0));
+  EXPECT_THAT(proxy.log_lines(), ElementsAre(HasSubstr(R"("attempt":3)")));
+  proxy.expect_at_rest();
+}
+
+TEST(Retries, AreTwoAtMostWhereTheFirstErrorIsTooLargeToKeep) {
+  ScriptedProxy proxy(4);
+  proxy.plan.fill({says(whole_answer("503 Busy", "{}"))});
+  proxy.plan[0] = {says(too_large_to_keep, 20'000)};
+  const auto client = proxy.client(post(chat(true)));
+  proxy.run();
+  EXPECT_EQ(read_answer(client->got).body, "{}");
+  EXPECT_THAT(asked(proxy), ElementsAre(1, 1, 1, 0)) << "what was settled for the large error holds for that one alone";
+  proxy.expect_at_rest();
+}
+
+TEST(Retries, OfConnectsThatTimeOutComeFromTheBudget) {
+  for (const double budget : {0.0, 0.2}) {
+    ScriptedProxy proxy(4, [budget](config::Settings& settings) { settings.limits.retry_budget = budget; });
+    proxy.on_connect.fill([](net::Peer&) {});
+    const auto client = proxy.client(post(chat(true)));
+    let_connects_time_out(proxy);
+    EXPECT_THAT(client->got, AllOf(StartsWith("HTTP/1.1 504 "), HasSubstr("limits.connect")));
+    if (budget == 0) {
+      EXPECT_THAT(asked(proxy), ElementsAre(1, 0, 0, 0));
+    } else {
+      EXPECT_THAT(asked(proxy), ElementsAre(1, 1, 1, 0)) << "a client waits for two replicas more at most";
+    }
+    proxy.expect_at_rest();
+  }
+}
+
+TEST(Retries, OfConnectsThatTimeOutWaitForTheBudgetToHaveOne) {
+  ScriptedProxy proxy(2);
+  auto& budget = proxy.fleet.retries();
+  for (int i = 0; i < 3; ++i) ASSERT_TRUE(budget.take(1));
+  proxy.on_connect.fill([](net::Peer&) {});
+  const auto client = proxy.client(post(chat(true)));
+  let_connects_time_out(proxy);
+  EXPECT_THAT(client->got, StartsWith("HTTP/1.1 504 "));
+  EXPECT_THAT(asked(proxy), ElementsAre(1, 0, 0, 0));
+}
+
+TEST(Retries, BeginNoneWhileAllIsCut) {
+  const std::string beginnings[]{"HTTP/1.1 503 Busy\r\nContent-Length: 10\r\n\r\n{", ""};
+  for (const auto& beginning : beginnings) {
+    ScriptedProxy proxy(2);
+    proxy.plan.fill({says(beginning)});
+    const auto client = proxy.client(post(chat(true)));
+    proxy.run();
+    proxy.shared.cutting = true;
+    if (beginning.empty()) proxy.connections[0].front()->breaks();
+    for (int i = 0; i < 3; ++i) proxy.tick_in(i);
+    EXPECT_TRUE(client->closed());
+    EXPECT_THAT(asked(proxy), ElementsAre(1, 0, 0, 0));
+    EXPECT_EQ(proxy.log_lines().size(), 1u);
+    proxy.expect_at_rest();
+  }
+}
+
+TEST(ErrorsKept, AreThoseThatTellTheClientMostAndOfEqualOnesTheFirst) {
+  const struct {
+    const char *first, *second;
+    std::size_t kept;
+  } rows[]{{"503 Busy", "503 Busy", 0},
+           {"500 Broken", "503 Busy", 1},
+           {"503 Busy", "500 Broken", 0},
+           {"429 Too Many", "503 Busy", 0},
+           {"503 Busy", "429 Too Many", 1}};
+  for (const auto& row : rows) {
+    SCOPED_TRACE(testing::Message() << row.first << ", then " << row.second);
+    ScriptedProxy proxy(2);
+    proxy.plan[0] = {says(whole_answer(row.first, R"({"of":0})"))};
+    proxy.plan[1] = {says(whole_answer(row.second, R"({"of":1})"))};
+    const auto client = proxy.client(post(chat(false)));
+    proxy.run();
+    EXPECT_EQ(read_answer(client->got).body, R"({"of":)" + std::to_string(row.kept) + "}");
+    EXPECT_THAT(proxy.log_lines(), ElementsAre(HasSubstr(R"("replica":"gpu)" + std::to_string(row.kept) + '"')));
+    EXPECT_FALSE(client->closed());
+  }
+}
+
+TEST(ErrorsKept, ThatAreSlowAreRelayedToTheirEndWhereNobodyElseIsAsked) {
+  ScriptedProxy proxy(2, [](config::Settings& settings) { settings.limits.retry_budget = 0; });
+  const auto answer = whole_answer("503 Busy", std::string(100, 'x'));
+  proxy.plan[0] = {says(answer.substr(0, answer.size() - 10))};
+  const auto begun = Clock::now();
+  const auto client = proxy.client(post(chat(true)));
+  proxy.run();
+  proxy.tick(begun + std::chrono::milliseconds(999));
+  EXPECT_EQ(client->got, "") << "it is kept for a second";
+  proxy.tick_in(1);
+  EXPECT_THAT(client->got, StartsWith("HTTP/1.1 503 "));
+  proxy.tick_in(5);
+  EXPECT_FALSE(client->closed()) << "from here on it has the time of an answer";
+  proxy.connections[0].front()->says(answer.substr(answer.size() - 10));
+  proxy.run();
+  EXPECT_EQ(read_answer(client->got).body, std::string(100, 'x'));
+  EXPECT_THAT(asked(proxy), ElementsAre(1, 0, 0, 0));
+}
+
+TEST(ErrorsKept, ForAClientThatTakesNoneOfItsBytesEndItsConnection) {
+  ScriptedProxy proxy(2);
+  proxy.plan.fill({says(whole_answer("503 Busy", "{}"))});
+  const auto client = proxy.client(post(chat(true)));
+  client->takes_nothing();
+  proxy.run();
+  proxy.tick_in(119);
+  EXPECT_FALSE(client->closed());
+  proxy.tick_in(120);
+  EXPECT_TRUE(client->closed());
+}
+
+TEST(UsageOption, IsTakenWellOnlyWhereTheAnswerIsGood) {
+  // An error says nothing of the option: a 400 may still be its fault, and the original is sent.
+  ScriptedProxy proxy;
+  proxy.plan[0] = {says(whole_answer("404 Not Found", "{}")), says(whole_answer("400 Bad Request", "{}")),
+                   says(streamed_answer())};
+  const auto client = proxy.client(post(chat(true)));
+  proxy.run();
+  EXPECT_THAT(client->got, StartsWith("HTTP/1.1 404 "));
+  client->got.clear();
+  client->says(post(chat(true)));
+  proxy.run();
+  EXPECT_THAT(client->got, StartsWith("HTTP/1.1 200 "));
+  EXPECT_EQ(proxy.retries(Retry::injection_refused), 1u);
+}
+
+TEST(UsageOption, IsNotBlamedOnceItWasTakenWell) {
+  ScriptedProxy proxy;
+  proxy.plan[0] = {says(streamed_answer()), says(whole_answer("400 Bad Request", "{}"))};
+  const auto client = proxy.client(post(chat(true)));
+  proxy.run();
+  EXPECT_THAT(client->got, StartsWith("HTTP/1.1 200 "));
+  client->got.clear();
+  client->says(post(chat(true)));
+  proxy.run();
+  EXPECT_THAT(client->got, StartsWith("HTTP/1.1 400 "));
+  EXPECT_EQ(proxy.retries(Retry::injection_refused), 0u);
+}
+
+TEST(LoopTick, ClosesIdleConnectionsThatNewSettingsDoNotKeep) {
+  ScriptedProxy proxy;
+  proxy.plan[0] = {says(whole_answer("200 OK", completion))};
+  proxy.client(post(chat(false)));
+  proxy.run();
+  const auto& idle = *proxy.connections[0].front();
+  auto settings = proxy.world->settings;
+  settings.limits.first_token = config::Seconds(1);
+  proxy.fleet.adopt(settings);
+  proxy.tick(Clock::now());
+  EXPECT_FALSE(idle.closed()) << "its replica is the same";
+  settings.pools[0].replicas[0].url.port = 2;
+  proxy.fleet.adopt(settings);
+  proxy.tick(Clock::now());
+  EXPECT_TRUE(idle.closed());
+}
+
+}  // namespace
+}  // namespace weir::proxy::serve

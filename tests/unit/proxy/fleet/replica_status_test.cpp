@@ -1,0 +1,29 @@
+#include "proxy/fleet/replica_status.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <iterator>
+
+namespace weir::proxy::fleet {
+namespace {
+
+TEST(ErrorAnswers, TellFullReplicasFromDoubtfulOnes) {
+  for (unsigned status = 100; status < 600; ++status) {
+    EXPECT_EQ(is_full(status), status == 408 || status == 429 || status == 503) << status;
+    EXPECT_EQ(needs_second_opinion(status), status == 401 || status == 403 || status == 404) << status;
+  }
+}
+
+TEST(ErrorAnswers, AreWorthMoreTheMoreTheyTellTheClient) {
+  const unsigned falling[][4]{{429, 429, 429, 429}, {503, 408, 503, 408}, {401, 403, 404, 404}, {500, 502, 529, 200}};
+  for (std::size_t i = 0; i < std::size(falling); ++i)
+    for (const auto better : falling[i]) {
+      for (const auto equal : falling[i]) EXPECT_EQ(error_rank(better), error_rank(equal));
+      for (std::size_t j = i + 1; j < std::size(falling); ++j)
+        for (const auto worse : falling[j]) EXPECT_GT(error_rank(better), error_rank(worse)) << better << " " << worse;
+    }
+}
+
+}  // namespace
+}  // namespace weir::proxy::fleet
