@@ -43,10 +43,10 @@ class StatusReader final : public AnswerReader {
 /// It answers, and has no such path for us.
 bool has_no_health_path(unsigned status) { return status == 401 || status == 403 || status == 404 || status == 405; }
 
-/// So many reads have brought tokens.
-std::uint64_t token_reads_of(const ReplicaRuntime& replica) {
+/// Counts the output tokens that have come so far.
+std::uint64_t output_tokens_of(const ReplicaRuntime& replica) {
   std::uint64_t sum = 0;
-  for (const auto& shard : replica.series->shards()) sum += shard->token_reads.value();
+  for (const auto& shard : replica.series->shards()) sum += shard->output_tokens.value();
   return sum;
 }
 
@@ -114,8 +114,9 @@ class Prober {
 
  private:
   struct Probes {
-    Clock::time_point last{};  ///< The end of the last one.
-    double spread = 1;         ///< A fifth more or less than the interval.
+    Clock::time_point last{};         ///< The end of the last one.
+    double spread = 1;                ///< A fifth more or less than the interval.
+    std::uint64_t output_tokens = 0;  ///< So many had come by then.
     bool under_way = false;
   };
 
@@ -129,13 +130,14 @@ class Prober {
 
   void begin(const PoolRuntime& pool, const std::shared_ptr<ReplicaRuntime>& replica, Probes& probes) {
     probes.under_way = true;
-    const auto reads = token_reads_of(*replica);
-    auto over = [this, replica, books = pool.balancer, reads](const std::exception_ptr&, std::optional<Sign> sign) {
+    auto over = [this, replica, books = pool.balancer](const std::exception_ptr&, std::optional<Sign> sign) {
+      const auto found = probes_.find(replica->state->id);
+      if (found == probes_.end()) return;  // The replica is no longer in the settings.
       const auto now = Clock::now();
-      if (const auto found = probes_.find(replica->state->id); found != probes_.end())
-        found->second = {now, std::uniform_real_distribution(0.8, 1.2)(random_), false};
-      // A busy engine answers its probe late: tokens that flow are life.
-      const bool busy = sign == Sign::probe_failed && token_reads_of(*replica) != reads;
+      const auto tokens = output_tokens_of(*replica);
+      // A busy engine answers its probe late: tokens since the last probe are life.
+      const bool busy = sign == Sign::probe_failed && tokens != found->second.output_tokens;
+      found->second = {now, std::uniform_real_distribution(0.8, 1.2)(random_), tokens, false};
       if (sign && !busy) books->report(replica->key, *sign, now);
     };
     asio::co_spawn(context_, probe(replica, pool.settings.health), std::move(over));

@@ -3,8 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
 #include <set>
 #include <string>
+#include <thread>
 
 #include "tests/integration/peers/streams.hpp"
 #include "tests/integration/peers/weir_under_test.hpp"
@@ -29,7 +31,7 @@ bool is(const MetricsPage& page, std::string_view replica, std::string_view stat
 std::string who_answers(const WeirUnderTest& weir) {
   const auto got = fetch(weir.port(), post(chat, chat_body()));
   EXPECT_EQ(got.status, 200u);
-  return std::string(got.head.field("x-weir-replica"));
+  return got.head.field("x-weir-replica").value_or("");
 }
 
 class Health : public testing::Test {
@@ -76,6 +78,36 @@ TEST_F(Health, AReplicaWhoseProbesFailGetsNothingUntilOnePasses) {
   std::set<std::string> seen;
   for (int i = 0; i < 6; ++i) seen.insert(who_answers(weir));
   EXPECT_EQ(seen.size(), 2u);
+}
+
+TEST_F(Health, TokensThatFlowAreLifeWhateverTheProbesSay) {
+  std::atomic<int> probes{0};
+  std::atomic<bool> last{false};
+  ScriptedReplica replica([&](Exchange& exchange) {
+    if (exchange.request().target == "/livez") {
+      ++probes;
+      return exchange.send(answer("503 Service Unavailable", ""));
+    }
+    exchange.send(sse_head());
+    while (!last) {
+      exchange.send(chunk(script.events[1]));
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+    exchange.send("0\r\n\r\n");
+  });
+  auto settings = probed_often(pool_of({&replica}));
+  settings.health.insert({"path", "\"/livez\""});
+  WeirUnderTest weir(settings);
+  HttpClient client(weir.port());
+  client.send(post(chat, chat_body()));
+  replica.wait_for_requests(1);
+  weir.metrics_when("tokens", [](const auto& page) { return page.sum("weir_output_tokens_total") > 0; });
+  const int before = probes;
+  weir.metrics_when("ten probes", [&](const auto&) { return probes > before + 10; });
+  EXPECT_TRUE(is(weir.metrics(), "r0", "up"));
+  last = true;
+  static_cast<void>(client.response());
+  weir.metrics_when("r0 to be down", [](const auto& page) { return is(page, "r0", "down"); });
 }
 
 TEST_F(Health, AReplicaWithoutAHealthPathIsAliveAndThatIsSaidOnce) {
