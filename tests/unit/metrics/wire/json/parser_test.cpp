@@ -150,7 +150,7 @@ TEST(JsonParser, TellsWhatBoostTellsAtEverySplit) {
 
 /// Each byte in turn is taken out, doubled, or another in its place: the two agree on what is no JSON.
 TEST(JsonParser, JudgesWhatIsNearlyJsonAsBoostDoes) {
-  constexpr std::string_view others("{}[],:\"\\/u0e1-+.tn \x01\x1F\x7F\x80\xC3\xED\xFF", 28);
+  constexpr std::string_view others("{}[],:\"\\/u0e1-+.tn \x01\x1F\x7F\x80\xC3\xED\xFF");
   int broken = 0;
   for (const std::string& document : documents()) {
     for (std::size_t at = 0; at < document.size(); ++at) {
