@@ -135,10 +135,10 @@ class Prober {
       if (found == probes_.end()) return;  // The replica is no longer in the settings.
       const auto now = Clock::now();
       const auto tokens = output_tokens_of(*replica);
-      // A busy engine answers its probe late: tokens since the last probe are life.
-      const bool busy = sign == Sign::probe_failed && tokens != found->second.output_tokens;
+      // A busy engine answers its probe late: tokens since the last probe are life, as good as a passed one.
+      if (sign == Sign::probe_failed && tokens != found->second.output_tokens) sign = Sign::probe_passed;
       found->second = {now, std::uniform_real_distribution(0.8, 1.2)(random_), tokens, false};
-      if (sign && !busy) books->report(replica->key, *sign, now);
+      if (sign) books->report(replica->key, *sign, now);
     };
     asio::co_spawn(context_, probe(replica, pool.settings.health), std::move(over));
   }

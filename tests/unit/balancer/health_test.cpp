@@ -30,6 +30,14 @@ TEST(Health, ARefusedConnectionTakesItOutAtOnceAndAPassedProbeBringsItBack) {
   EXPECT_FALSE(health.refuses());
 }
 
+TEST(Health, WhatARefusingReplicaStillFinishesDoesNotBringItBack) {
+  auto health = known();
+  show(health, Sign::refused, 1, 1);
+  show(health, Sign::answered, 5, 2);
+  EXPECT_EQ(health.state(), down);
+  EXPECT_TRUE(health.refuses());
+}
+
 TEST(Health, OneThatRefusesIsProbedSoonAndThenLessAndLess) {
   auto health = known();
   EXPECT_EQ(health.probe_after(), std::chrono::seconds(5));
@@ -57,7 +65,7 @@ TEST(Health, ThreeFailedProbesInARowTakeItDown) {
   EXPECT_FALSE(health.refuses()) << "it takes connections, so it is tried where there is no other";
 }
 
-TEST(Health, SomeRepliesWantSeveralPassedProbes) {
+TEST(Health, SeveralPassedProbesMayBeWanted) {
   config::Health settings;
   settings.down_after = 1;
   settings.up_after = 2;

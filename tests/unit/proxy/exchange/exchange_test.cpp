@@ -144,10 +144,7 @@ TEST(ErrorsKept, ForAClientThatTakesNoneOfItsBytesEndItsConnection) {
   const auto client = proxy.client(post(chat(true)));
   client->takes_nothing();
   proxy.run();
-  proxy.tick_in(119);
-  EXPECT_FALSE(client->closed());
-  proxy.tick_in(120);
-  EXPECT_TRUE(client->closed());
+  proxy.expect_closed_after(120, *client);
 }
 
 TEST(UsageOption, IsTakenWellOnlyWhereTheAnswerIsGood) {

@@ -9,6 +9,8 @@
 
 #include <cerrno>
 
+#include "tests/unit/proxy/net/loopback_listener.hpp"
+
 namespace weir::proxy::net {
 namespace {
 
@@ -19,15 +21,8 @@ TEST(Connecting, TellsWeirsOwnWantsFromWhatTheReplicaDoes) {
 }
 
 TEST(Connecting, OpensASocketThatNeitherBlocksNorHoldsBytesBackNorIsInherited) {
-  const UniqueFd listener(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof address;
-  ASSERT_EQ(::bind(listener.get(), reinterpret_cast<sockaddr*>(&address), size), 0);
-  ASSERT_EQ(::listen(listener.get(), 1), 0);
-  ASSERT_EQ(::getsockname(listener.get(), reinterpret_cast<sockaddr*>(&address), &size), 0);
-  const auto socket = begin_connect({boost::asio::ip::address_v4::loopback(), ntohs(address.sin_port)});
+  const LoopbackListener listener;
+  const auto socket = begin_connect(listener.endpoint);
   ASSERT_TRUE(socket);
   EXPECT_NE(::fcntl(socket.get(), F_GETFL) & O_NONBLOCK, 0);
   EXPECT_NE(::fcntl(socket.get(), F_GETFD) & FD_CLOEXEC, 0);

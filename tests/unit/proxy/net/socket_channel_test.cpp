@@ -7,6 +7,8 @@
 #include <array>
 #include <string>
 
+#include "tests/unit/proxy/net/loopback_listener.hpp"
+
 namespace weir::proxy::net {
 namespace {
 
@@ -23,17 +25,10 @@ class Socket : public testing::Test {
     poll();
   }
   void make_connection() {
-    const UniqueFd listener(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    socklen_t size = sizeof address;
-    ASSERT_EQ(::bind(listener.get(), reinterpret_cast<sockaddr*>(&address), size), 0);
-    ASSERT_EQ(::listen(listener.get(), 1), 0);
-    ASSERT_EQ(::getsockname(listener.get(), reinterpret_cast<sockaddr*>(&address), &size), 0);
-    channel = connector.connect({boost::asio::ip::address_v4::loopback(), ntohs(address.sin_port)});
+    const LoopbackListener listener;
+    channel = connector.connect(listener.endpoint);
     ASSERT_NE(channel, nullptr);
-    far.reset(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    far.reset(::accept4(listener.fd.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     ASSERT_TRUE(far);
     poll();
   }

@@ -143,6 +143,13 @@ class ScriptedProxy {
     run();
   }
   void tick_in(double seconds) { tick(Clock::now() + metrics::ticks(config::Seconds(seconds))); }
+  /// Checks that the client's connection is closed after so long, and not a tenth of a second sooner.
+  void expect_closed_after(double seconds, const net::Peer& client) {
+    tick_in(seconds - 0.1);
+    EXPECT_FALSE(client.closed());
+    tick_in(seconds);
+    EXPECT_TRUE(client.closed());
+  }
 
   fleet::ReplicaRuntime& replica(std::size_t index = 0) { return *world->pools.front()->replicas[index]; }
   metrics::series::ReplicaShard& shard(std::size_t index = 0) { return replica(index).series->shard(0); }

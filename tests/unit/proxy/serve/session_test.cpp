@@ -128,10 +128,7 @@ TEST(Session, WaitsASecondForTheRestOfWhatItHasRefused) {
   ScriptedProxy proxy;
   const auto client = proxy.client("nonsense\r\n\r\n");
   proxy.run();
-  proxy.tick_in(0.9);
-  EXPECT_FALSE(client->closed());
-  proxy.tick_in(1);
-  EXPECT_TRUE(client->closed());
+  proxy.expect_closed_after(1, *client);
 }
 
 TEST(Session, CutsAClientThatTakesNothingOfARefusalWithoutWaitingForTheRest) {
@@ -139,10 +136,7 @@ TEST(Session, CutsAClientThatTakesNothingOfARefusalWithoutWaitingForTheRest) {
   const auto client = proxy.client("nonsense\r\n\r\n");
   client->takes_nothing();
   proxy.run();
-  proxy.tick_in(119);
-  EXPECT_FALSE(client->closed());
-  proxy.tick_in(120);
-  EXPECT_TRUE(client->closed());
+  proxy.expect_closed_after(120, *client);
 }
 
 TEST(Session, GivesNoAnswerOfItsOwnToAClientThatHasLeft) {
@@ -160,10 +154,7 @@ TEST(Session, CutsAClientThatTakesNothingOfAnAnswerOfWeirsOwn) {
   const auto client = proxy.client(health());
   client->takes_nothing();
   proxy.run();
-  proxy.tick_in(119);
-  EXPECT_FALSE(client->closed());
-  proxy.tick_in(120);
-  EXPECT_TRUE(client->closed());
+  proxy.expect_closed_after(120, *client);
   EXPECT_EQ(client->got, "");
 }
 
