@@ -147,8 +147,10 @@ void Relay::read_replica() {
 /// Writes the machine's output to the client, and keeps what the client does not take.
 void Relay::deliver() {
   // The exchange is told before the first byte is out, so that a later request on another loop finds what was learned.
-  if (attempt_.accepted() && completion_ && !std::exchange(told_accepted_, true))
+  if (attempt_.accepted() && completion_ && !std::exchange(told_accepted_, true)) {
+    replica_->hasten();
     completion_.tell_now(RelayNews::accepted);
+  }
   auto spans = std::span<const std::string_view>(loop_.output.spans);
   std::size_t offset = 0;
   const bool caught_up = pending_.empty();

@@ -34,6 +34,8 @@ class Channel {
   /// Sets who is told of epoll's events; nobody is after detach().
   virtual void attach(Watcher& watcher, std::uint32_t tag) = 0;
   virtual void detach() = 0;
+  /// Tells this watcher before others from now on: tokens come here.
+  virtual void hasten() = 0;
   /// Reports `events` once more, after others have had their turn.
   virtual void again(std::uint32_t events) = 0;
 

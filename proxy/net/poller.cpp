@@ -15,6 +15,10 @@
 namespace weir::proxy::net {
 namespace {
 
+/// So many that are not hastened are told before tokens have their turn. Each may begin a request, which takes some
+/// tens of microseconds.
+constexpr std::size_t rest_at_once = 8;
+
 int make_set() {
   const int fd = ::epoll_create1(EPOLL_CLOEXEC);
   if (fd < 0) throw boost::system::system_error({errno, boost::system::system_category()}, "epoll_create1");
@@ -50,22 +54,47 @@ void Poller::drain() {
   // After a full batch Asio gets its turn, so that timers and posts wait for at most half a millisecond of tokens. The
   // wait reports the rest.
   const int count = ::epoll_wait(set_.get(), events.data(), static_cast<int>(events.size()), 0);
-  for (int i = 0; i < count; ++i) {
-    const auto at = [&](int n) -> const epoll_event& { return events[static_cast<std::size_t>(n)]; };
-    if (const int next = i + Watcher::farthest_ahead + 1; next < count)
+  batch_.clear();
+  const bool none_left = rest_.empty();
+  for (int i = 0; i < count; ++i) sort_in(events[static_cast<std::size_t>(i)]);
+  const int size = static_cast<int>(batch_.size());
+  const auto at = [this](int n) -> const epoll_event& { return batch_[static_cast<std::size_t>(n)]; };
+  for (int i = 0; i < size; ++i) {
+    if (const int next = i + Watcher::farthest_ahead + 1; next < size)
       if (const auto* const slot = live(at(next))) metrics::prefetch(slot->watcher, 4 * metrics::cache_line);
-    for (int ahead = std::min(Watcher::farthest_ahead, count - 1 - i); ahead > 0; --ahead)
+    for (int ahead = std::min(Watcher::farthest_ahead, size - 1 - i); ahead > 0; --ahead)
       if (const auto* const slot = live(at(i + ahead)); slot != nullptr && slot->watcher != nullptr)
         slot->watcher->approach(slot->tag, ahead);
     report(at(i));
+  }
+  if (none_left && !rest_.empty()) report_some_of_the_rest();
+}
+
+/// Notes an event, and puts it where its turn is.
+void Poller::sort_in(const epoll_event& event) {
+  auto* const slot = live(event);
+  if (slot == nullptr) return;
+  slot->noted |= event.events;
+  if (slot->watcher == nullptr) return;
+  if (slot->hastened) {
+    batch_.push_back(event);
+  } else {
+    rest_.push_back(event);
   }
 }
 
 void Poller::report(const epoll_event& event) {
   auto* const slot = live(event);
-  if (slot == nullptr) return;
-  slot->noted |= event.events;
-  if (slot->watcher != nullptr) slot->watcher->ready(slot->tag, event.events);
+  if (slot != nullptr && slot->watcher != nullptr) slot->watcher->ready(slot->tag, event.events);
+}
+
+void Poller::report_some_of_the_rest() {
+  for (std::size_t i = 0; i < rest_at_once && !rest_.empty(); ++i) {
+    const auto event = rest_.front();
+    rest_.pop_front();
+    report(event);
+  }
+  if (!rest_.empty() && waiter_) boost::asio::post(waiter_->get_executor(), [this] { report_some_of_the_rest(); });
 }
 
 std::uint32_t Poller::take_slot(int fd) {
@@ -97,7 +126,10 @@ void Poller::Registration::attach(Watcher& watcher, std::uint32_t tag) {
   auto& slot = poller_.slots_[slot_];
   slot.watcher = &watcher;
   slot.tag = tag;
+  slot.hastened = false;
 }
+
+void Poller::Registration::hasten() { poller_.slots_[slot_].hastened = true; }
 
 void Poller::Registration::detach() { poller_.slots_[slot_].watcher = nullptr; }
 
@@ -108,7 +140,10 @@ void Poller::Registration::again(std::uint32_t events) {
   poller_.again_.push_back(event);
   if (poller_.again_.size() > 1 || !poller_.waiter_) return;
   boost::asio::post(poller_.waiter_->get_executor(), [&poller = poller_] {
-    for (const auto& due : std::exchange(poller.again_, {})) poller.report(due);
+    for (const auto& due : std::exchange(poller.again_, {})) {
+      if (auto* const slot = poller.live(due)) slot->noted |= due.events;
+      poller.report(due);
+    }
   });
 }
 

@@ -5,6 +5,9 @@
 // and neither a token nor a request costs an epoll_ctl (docs/benchmarks.md has what that saves). What was reported
 // stays noted until it is used up, so a socket that nobody watches for a while loses nothing. Only the loop's thread
 // uses it.
+//
+// A registration that carries tokens can be hastened: it is told before all others of its batch. The others are told a
+// few at a time, so that hundreds of requests that begin together do not hold up the tokens of those under way.
 #pragma once
 
 #include <sys/epoll.h>
@@ -12,6 +15,7 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <cstdint>
+#include <deque>
 #include <optional>
 #include <vector>
 
@@ -54,6 +58,8 @@ class Poller {
 
     /// Sets who is told from now on; nobody is after detach(). A watcher detaches before it goes.
     void attach(Watcher& watcher, std::uint32_t tag);
+    /// Tells this watcher before others, until another attaches.
+    void hasten();
     void detach();
     /// Reports `events` once more, after others have had their turn.
     void again(std::uint32_t events);
@@ -73,19 +79,24 @@ class Poller {
     std::uint32_t tag = 0;
     std::uint32_t generation = 0;
     std::uint32_t noted = 0;
+    bool hastened = false;
   };
   /// Returns the slot of an event, or nothing if its registration has ended.
   Slot* live(const epoll_event& event);
   std::uint32_t take_slot(int fd);
   void wait();
   void drain();
+  void sort_in(const epoll_event& event);
   void report(const epoll_event& event);
+  void report_some_of_the_rest();
 
   UniqueFd set_;
   std::optional<boost::asio::posix::basic_stream_descriptor<boost::asio::io_context::executor_type>> waiter_;
   std::vector<Slot> slots_;
   std::vector<std::uint32_t> free_;
   std::vector<epoll_event> again_;  ///< They are to be reported once more.
+  std::vector<epoll_event> batch_;  ///< It is kept for its memory.
+  std::deque<epoll_event> rest_;    ///< They are noted, and are to be told after those that are hastened.
 };
 
 }  // namespace weir::proxy::net

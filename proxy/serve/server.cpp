@@ -22,6 +22,7 @@
 #include "proxy/fleet/prober.hpp"
 #include "proxy/fleet/resolver.hpp"
 #include "proxy/serve/announcement.hpp"
+#include "proxy/serve/arrivals.hpp"
 #include "proxy/serve/drain_step.hpp"
 #include "proxy/serve/listener.hpp"
 #include "proxy/serve/placement.hpp"
@@ -96,6 +97,7 @@ class Server {
   exchange::Shared shared_{exposition_, fleet_, log_, models_};
   control::AdminSources admin_sources_{exposition_, fleet_, [this] { return why_not_ready(); }};
   std::vector<std::unique_ptr<exchange::Loop>> loops_;
+  std::vector<std::unique_ptr<Arrivals>> arrivals_;  ///< There is one for each loop.
   std::vector<std::unique_ptr<Listener>> listeners_, operator_listeners_;
   std::vector<std::thread> running_;
   asio::signal_set signals_{context_, SIGTERM, SIGINT, SIGUSR1};
@@ -115,7 +117,12 @@ Server::Server(const config::Settings& settings, const std::string& version)
   for (const auto& line : start_lines(settings, version, threads_)) spdlog::info(line);
   exposition_.log_lines_dropped = [this] { return log_.dropped(); };
   exposition_.last_successful_load = std::chrono::system_clock::now();
-  for (unsigned i = 0; i < threads_; ++i) loops_.push_back(std::make_unique<exchange::Loop>(shared_, i));
+  for (unsigned i = 0; i < threads_; ++i) {
+    loops_.push_back(std::make_unique<exchange::Loop>(shared_, i));
+    arrivals_.push_back(std::make_unique<Arrivals>(
+        loops_.back()->context,
+        [&loop = *loops_.back()](net::UniqueFd client) { start_session(loop, std::move(client)); }));
+  }
 
   for (const auto& address : settings.server.listen)
     listeners_.push_back(std::make_unique<Listener>(context_, "server.listen", address,
@@ -166,7 +173,7 @@ void Server::place(net::UniqueFd client) {
     static_cast<void>(::send(client.get(), full.data(), full.size(), MSG_NOSIGNAL | MSG_DONTWAIT));
     return;
   }
-  asio::post(loop->context, [loop, client = std::move(client)]() mutable { start_session(*loop, std::move(client)); });
+  arrivals_[loop->index]->add(std::move(client));
 }
 
 void Server::await_signal() {

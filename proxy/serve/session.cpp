@@ -85,6 +85,7 @@ class Session final : net::Timed {
   Moment last_arrival_{};  ///< The kernel received the last read's bytes then.
   Moment deadline_ = Moment::max();
   bool idle_ = true, timed_out_ = false;
+  bool has_read_ = false;        ///< It has read in the current turn of the loop.
   fleet::Halt* halt_ = nullptr;  ///< It is set while replicas are asked for the client.
 };
 
@@ -138,6 +139,7 @@ net::Awaitable<bool> Session::wait_for(std::uint32_t events) {
   waiting_ = &wait;
   co_await wait.wait(events, net::use_awaitable);
   waiting_ = nullptr;
+  has_read_ = false;
   // Bytes may have come in the very tick of the deadline. It has passed all the same, and no second one is set.
   co_return !timed_out_;
 }
@@ -145,13 +147,18 @@ net::Awaitable<bool> Session::wait_for(std::uint32_t events) {
 /// Waits until bytes can be read, or the deadline has passed.
 net::Awaitable<bool> Session::readable() {
   if (timed_out_) co_return false;
-  if (client_->may_read()) co_return true;
+  if (client_->may_read()) {
+    if (!has_read_) co_return true;
+    // More of a long request is there. Tokens have their turn first.
+    client_->again(EPOLLIN);
+  }
   co_return co_await wait_for(EPOLLIN);
 }
 
 Session::ReadResult Session::read_now(std::span<char>& bytes) {
   const auto buffer = loop_.read_buffer().first(most_read_at_once);
   const auto read = client_->read(buffer);
+  has_read_ = true;
   if (read.size < 0)
     return (errno == EAGAIN || errno == EINTR) && !client_->hung_up() ? ReadResult::nothing : ReadResult::end;
   bytes = buffer.first(static_cast<std::size_t>(read.size));

@@ -280,6 +280,19 @@ TEST(AnswerIn, ThatWasSentBeforeTheReplicaStoppedReadingIsRelayed) {
   EXPECT_THAT(client->got, StartsWith("HTTP/1.1 401 "));
 }
 
+TEST(AnswerIn, GoesBeforeOthersOnceItFlows) {
+  ScriptedProxy proxy;
+  std::vector<bool> hastened;
+  proxy.plan[0] = {[&](net::Peer& replica) {
+    hastened.push_back(replica.hastened());
+    replica.says(streamed_answer());
+  }};
+  proxy.client(post(chat(true)));
+  proxy.run();
+  hastened.push_back(proxy.connections[0].front()->hastened());
+  EXPECT_THAT(hastened, ElementsAre(false, true));
+}
+
 TEST(AnswerIn, HoldsNoRetryOnceItFlows) {
   ScriptedProxy proxy(2);
   proxy.plan[0] = {says(whole_answer("503 Busy", "{}"))};

@@ -6,6 +6,8 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <array>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -175,6 +177,85 @@ TEST_F(Polling, TellsNobodyAgainWhoseRegistrationHasEnded) {
   registration->attach(watcher, 0);
   poll();
   EXPECT_THAT(watcher.told, ElementsAre(std::pair(0u, std::uint32_t{EPOLLOUT})));
+}
+
+/// Twenty registrations, each with a peer, all of whose first events have been told.
+struct Crowd {
+  explicit Crowd(Poller& poller) {
+    for (std::uint32_t i = 0; i < 20; ++i) registrations.emplace_back(poller, pairs[i].near.get());
+  }
+  void attach_all(Watcher& watcher) {
+    for (std::uint32_t i = 0; i < 20; ++i) registrations[i].attach(watcher, i);
+  }
+  void all_say() const {
+    for (const auto& pair : pairs) pair.says("x");
+  }
+  std::array<Pair, 20> pairs;
+  std::deque<Poller::Registration> registrations;
+};
+
+TEST_F(Polling, TellsThoseThatAreHastenedBeforeOthersOfTheirBatch) {
+  Crowd crowd(poller);
+  poll();
+  crowd.attach_all(watcher);
+  crowd.registrations[7].hasten();
+  crowd.registrations[19].hasten();
+  crowd.all_say();
+  poll();
+  ASSERT_EQ(watcher.told.size(), 20u);
+  EXPECT_EQ(watcher.told[0].first, 7u);
+  EXPECT_EQ(watcher.told[1].first, 19u);
+  EXPECT_EQ(watcher.told[2].first, 0u);
+  EXPECT_EQ(watcher.told.back().first, 18u) << "the rest keep their order";
+}
+
+TEST_F(Polling, TellsAHastenedOneThatComesWhileTheRestWaits) {
+  Crowd crowd(poller);
+  const Pair token;
+  Poller::Registration registration(poller, token.near.get());
+  Noting tokens;
+  registration.attach(tokens, 0);
+  registration.hasten();
+  poll();
+  tokens.told.clear();
+  crowd.attach_all(watcher);
+  std::size_t begun_before_the_token = 0;
+  watcher.then = [&] {
+    if (watcher.told.size() == 1) token.says("x");
+  };
+  tokens.then = [&] { begun_before_the_token = watcher.told.size(); };
+  crowd.all_say();
+  poll();
+  EXPECT_EQ(watcher.told.size(), 20u);
+  EXPECT_EQ(tokens.told.size(), 1u);
+  EXPECT_GT(begun_before_the_token, 0u);
+  EXPECT_LT(begun_before_the_token, 20u);
+}
+
+TEST_F(Polling, HastensNobodyWhoAttachesLater) {
+  Crowd crowd(poller);
+  poll();
+  crowd.attach_all(watcher);
+  crowd.registrations[19].hasten();
+  crowd.registrations[19].attach(watcher, 19);
+  crowd.all_say();
+  poll();
+  ASSERT_EQ(watcher.told.size(), 20u);
+  EXPECT_EQ(watcher.told.back().first, 19u);
+}
+
+TEST_F(Polling, NotesAtOnceWhatIsToldLater) {
+  Crowd crowd(poller);
+  poll();
+  for (auto& registration : crowd.registrations) registration.use_up(EPOLLIN);
+  crowd.attach_all(watcher);
+  bool noted = false;
+  watcher.then = [&] {
+    if (watcher.told.size() == 1) noted = (crowd.registrations[19].noted() & EPOLLIN) != 0;
+  };
+  crowd.all_say();
+  poll();
+  EXPECT_TRUE(noted);
 }
 
 TEST_F(Polling, NotesNothingOfWhoHadThePlaceBefore) {

@@ -67,6 +67,8 @@ class Peer {
   bool closed() const { return !open_; }
   bool closed_by_reset() const { return !open_ && reset_on_close_; }
   bool writing_ended() const { return writing_ended_; }
+  /// True if the channel is told before others.
+  bool hastened() const { return hastened_; }
   bool watched() const { return watcher_ != nullptr; }
   std::size_t unread() const { return inbox_.size(); }
   int writes() const { return writes_; }  ///< It counts how often weir wrote to it.
@@ -162,7 +164,7 @@ class Peer {
   std::size_t room_ = any, room_a_round_ = 0;
   int breaking_ = 0, error_ = 0, connect_error_ = 0, writes_ = 0;
   bool connected_, ending_ = false, ended_ = false, broken_ = false, blocked_ = false;
-  bool open_ = true, reset_on_close_ = false, writing_ended_ = false;
+  bool open_ = true, reset_on_close_ = false, writing_ended_ = false, hastened_ = false;
   bool edge_;  ///< Something has happened since the last report.
   std::uint32_t noted_ = 0, again_ = 0, tag_ = 0;
   Watcher* watcher_ = nullptr;
@@ -192,6 +194,7 @@ class ScriptedChannel final : public Channel {
     peer_->tag_ = tag;
   }
   void detach() override { peer_->watcher_ = nullptr; }
+  void hasten() override { peer_->hastened_ = true; }
   void again(std::uint32_t events) override { peer_->again_ |= events; }
   bool may_read() const override { return (peer_->noted_ & (EPOLLIN | hang_up)) != 0; }
   bool hung_up() const override { return (peer_->noted_ & hang_up) != 0; }

@@ -70,6 +70,19 @@ TEST(Session, KeepsARequestThatComesWhileAnAnswerIsUnderWay) {
   EXPECT_THAT(proxy.log_lines(), SizeIs(2));
 }
 
+TEST(Session, LeavesOthersTheirTurnWhileItReadsALongBody) {
+  ScriptedProxy proxy;
+  const std::string body = R"({"prompt":")" + std::string(1'000'000, 'a') + R"("})";
+  proxy.plan[0] = {says(whole_answer("200 OK", completion))};
+  const auto client = proxy.client(post(body));
+  std::size_t turns = 0;
+  for (; proxy.turn(); ++turns) {
+  }
+  EXPECT_GE(turns, body.size() / 16'384);
+  EXPECT_EQ(client->unread(), 0u);
+  EXPECT_THAT(proxy.log_lines(), SizeIs(1));
+}
+
 TEST(Session, GivesAHeadItsTimeOnceHoweverOftenBytesCome) {
   ScriptedProxy proxy;
   const auto client = proxy.client("POST /v1/chat");

@@ -1,0 +1,39 @@
+// New client connections on their way from the control thread to a loop.
+#pragma once
+
+#include <boost/asio/io_context.hpp>
+#include <cstddef>
+#include <deque>
+#include <functional>
+#include <mutex>
+#include <utility>
+
+#include "proxy/net/unique_fd.hpp"
+
+namespace weir::proxy::serve {
+
+/// Starts a session for each connection, a few at a time: when hundreds arrive together, the tokens of those under way
+/// have their turn between them.
+class Arrivals {
+ public:
+  /// So many sessions start in one turn of the loop. One takes some ten microseconds.
+  static constexpr std::size_t at_once = 8;
+
+  using Start = std::function<void(net::UniqueFd client)>;
+
+  /// `start` starts a session, on the loop's thread.
+  Arrivals(boost::asio::io_context& loop, Start start) : loop_(loop), start_(std::move(start)) {}
+
+  /// Hands a connection to the loop, on any thread.
+  void add(net::UniqueFd client);
+
+ private:
+  void start_some();
+
+  boost::asio::io_context& loop_;
+  const Start start_;
+  std::mutex mutex_;
+  std::deque<net::UniqueFd> waiting_;  ///< While there are any, a handler that starts some is posted.
+};
+
+}  // namespace weir::proxy::serve

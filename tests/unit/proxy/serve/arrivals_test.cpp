@@ -1,0 +1,43 @@
+#include "proxy/serve/arrivals.hpp"
+
+#include <gtest/gtest.h>
+
+#include <boost/asio/post.hpp>
+#include <thread>
+
+namespace weir::proxy::serve {
+namespace {
+
+TEST(Arrivals, StartsAFewInATurnOfTheLoop) {
+  boost::asio::io_context loop{1};
+  std::size_t started = 0, before_the_token = 0;
+  Arrivals arrivals(loop, [&](net::UniqueFd) { ++started; });
+  for (std::size_t i = 0; i < 3 * Arrivals::at_once + 1; ++i) arrivals.add(net::UniqueFd());
+  boost::asio::post(loop, [&] { before_the_token = started; });
+  loop.poll();
+  EXPECT_EQ(before_the_token, Arrivals::at_once);
+  EXPECT_EQ(started, 3 * Arrivals::at_once + 1);
+  arrivals.add(net::UniqueFd());
+  loop.restart();
+  loop.poll();
+  EXPECT_EQ(started, 3 * Arrivals::at_once + 2) << "one that comes when all have started";
+}
+
+TEST(Arrivals, StartsAllThatAnotherThreadHandsOver) {
+  constexpr std::size_t all = 1000;
+  boost::asio::io_context loop{1};
+  std::size_t started = 0;
+  auto work = boost::asio::make_work_guard(loop);
+  Arrivals arrivals(loop, [&](net::UniqueFd) {
+    if (++started == all) work.reset();
+  });
+  std::thread control([&] {
+    for (std::size_t i = 0; i < all; ++i) arrivals.add(net::UniqueFd());
+  });
+  loop.run();
+  control.join();
+  EXPECT_EQ(started, all);
+}
+
+}  // namespace
+}  // namespace weir::proxy::serve
