@@ -4,6 +4,7 @@
 #include <signal.h>
 
 #include <array>
+#include <cstdlib>
 #include <iostream>
 #include <sstream>
 #include <thread>
@@ -75,6 +76,11 @@ std::string WeirUnderTest::text(const WeirSettings& settings, std::uint16_t port
   return out.str();
 }
 
+std::string weir_program() {
+  const char* const other = std::getenv("WEIR_PROGRAM");
+  return other != nullptr ? other : WEIR_PROGRAM;
+}
+
 WeirUnderTest::WeirUnderTest(const WeirSettings& settings)
     : port_(free_port()),
       metrics_port_(free_port()),
@@ -82,7 +88,7 @@ WeirUnderTest::WeirUnderTest(const WeirSettings& settings)
           [&]() -> std::vector<std::string> {
             const auto file = directory_.path() / "weir.toml";
             write_file(file, text(settings, port_, metrics_port_, directory_.path() / "requests.jsonl"));
-            return {WEIR_PROGRAM, "serve", "--config", file.string()};
+            return {weir_program(), "serve", "--config", file.string()};
           }(),
           directory_.path() / "output") {
   wait_until_ready();
@@ -177,7 +183,7 @@ Finished serve_with(std::string_view text) {
   const TemporaryDirectory directory;
   const auto file = directory.path() / "weir.toml";
   write_file(file, text);
-  return run({WEIR_PROGRAM, "serve", "--config", file.string()});
+  return run({weir_program(), "serve", "--config", file.string()});
 }
 
 }  // namespace weir::integration

@@ -31,6 +31,9 @@ struct PoolKeys {
   Keys more = {};
 };
 
+/// Returns the path of the program: that of the same build, or the one that WEIR_PROGRAM names in the environment.
+std::string weir_program();
+
 /// A test changes what it wants to differ. The defaults are two loops, no drain delay, ports of its own, and pools that
 /// name their model "m".
 struct WeirSettings {

@@ -32,7 +32,7 @@ Finished check(const std::vector<std::string>& urls, std::vector<std::string> op
   const TemporaryDirectory directory;
   const auto file = directory.path() / "weir.toml";
   write_file(file, text);
-  options.insert(options.begin(), {WEIR_PROGRAM, "check", "--config", file.string()});
+  options.insert(options.begin(), {weir_program(), "check", "--config", file.string()});
   return run(std::move(options));
 }
 
@@ -284,7 +284,7 @@ TEST(Probe, AReplicaThatWantsAKeyIsMeasuredWithItAndItIsNotSaid) {
     const auto file = directory.path() / "weir.toml";
     write_file(file, "[[pool]]\nname = \"chat\"\n[[pool.replica]]\nname = \"r0\"\nurl = \"" + replica.url() + "\"\n" +
                          key_line + "\n");
-    std::vector<std::string> command{WEIR_PROGRAM, "check", "--config", file.string(), "--probe"};
+    std::vector<std::string> command{weir_program(), "check", "--config", file.string(), "--probe"};
     if (!option.empty()) command.push_back(option);
     return run(std::move(command));
   };

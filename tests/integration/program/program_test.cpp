@@ -30,23 +30,23 @@ std::string settings_with(const std::string& replicas) {
 }
 
 TEST(Program, HelpAndVersionAreNoErrors) {
-  const auto help = run({WEIR_PROGRAM, "--help"});
+  const auto help = run({weir_program(), "--help"});
   EXPECT_EQ(help.exit.code, 0);
   EXPECT_THAT(help.output, AllOf(HasSubstr("serve"), HasSubstr("check")));
-  const auto version = run({WEIR_PROGRAM, "--version"});
+  const auto version = run({weir_program(), "--version"});
   EXPECT_EQ(version.exit.code, 0);
   EXPECT_THAT(version.output, HasSubstr("0."));
 }
 
 TEST(Program, WrongUsageIsTold) {
-  EXPECT_EQ(run({WEIR_PROGRAM}).exit.code, 2);
-  EXPECT_EQ(run({WEIR_PROGRAM, "swim"}).exit.code, 2);
-  EXPECT_EQ(run({WEIR_PROGRAM, "serve", "--confg", "x"}).exit.code, 2);
+  EXPECT_EQ(run({weir_program()}).exit.code, 2);
+  EXPECT_EQ(run({weir_program(), "swim"}).exit.code, 2);
+  EXPECT_EQ(run({weir_program(), "serve", "--confg", "x"}).exit.code, 2);
 }
 
 TEST(Program, AMissingSettingsFileIsNamed) {
   for (const auto* command : {"serve", "check"}) {
-    const auto done = run({WEIR_PROGRAM, command, "--config", "/nowhere/weir.toml"});
+    const auto done = run({weir_program(), command, "--config", "/nowhere/weir.toml"});
     EXPECT_EQ(done.exit.code, 2);
     EXPECT_THAT(done.output, HasSubstr("/nowhere/weir.toml"));
   }
@@ -74,11 +74,11 @@ TEST(Program, CheckSaysAllThatIsWrongAtOnceAndNothingIsFineToo) {
   const TemporaryDirectory directory;
   const auto file = directory.path() / "weir.toml";
   write_file(file, settings_with("[[pool.replica]]\nname = \"a\"\nurl = \"http://h:1\"\n"));
-  EXPECT_EQ(run({WEIR_PROGRAM, "check", "--config", file.string()}).exit.code, 0);
+  EXPECT_EQ(run({weir_program(), "check", "--config", file.string()}).exit.code, 0);
 
   write_file(file,
              settings_with("polisy = \"random\"\n[[pool.replica]]\nname = \"a\"\nurl = \"nonsense\"\nweight = 0\n"));
-  const auto done = run({WEIR_PROGRAM, "check", "--config", file.string()});
+  const auto done = run({weir_program(), "check", "--config", file.string()});
   EXPECT_EQ(done.exit.code, 2);
   EXPECT_THAT(done.output, AllOf(HasSubstr("polisy"), HasSubstr("nonsense"), HasSubstr("weight")));
 }
