@@ -75,14 +75,21 @@ std::string WeirUnderTest::text(const WeirSettings& settings, std::uint16_t port
   return out.str();
 }
 
-WeirUnderTest::WeirUnderTest(const WeirSettings& settings)
+void WeirUnderTest::rewrite(const WeirSettings& settings) const {
+  write_file(settings_file(), text(settings, port_, metrics_port_, log_file()));
+}
+
+WeirUnderTest::WeirUnderTest(const WeirSettings& settings, const std::vector<std::string>& through)
     : port_(free_port()),
       metrics_port_(free_port()),
       process_(
           [&]() -> std::vector<std::string> {
-            const auto file = directory_.path() / "weir.toml";
-            write_file(file, text(settings, port_, metrics_port_, directory_.path() / "requests.jsonl"));
-            return {WEIR_PROGRAM, "serve", "--config", file.string()};
+            rewrite(settings);
+            auto command = through;
+            for (const auto& word : {std::string(WEIR_PROGRAM), std::string("serve"), std::string("--config")})
+              command.push_back(word);
+            command.push_back(settings_file().string());
+            return command;
           }(),
           directory_.path() / "output") {
   wait_until_ready();
