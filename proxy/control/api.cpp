@@ -133,7 +133,8 @@ ApiAnswer settings_answer(const config::Settings& settings) {
 
 config::Listing listing_from(const std::string& text) {
   config::Listing listing;
-  for (const auto& one : json::parse(text).as_object().at("settings").as_array()) {
+  const auto parsed = json::parse(text);
+  for (const auto& one : parsed.as_object().at("settings").as_array()) {
     config::Listed listed{json::value_to<std::string>(one.as_object().at("name")),
                           json::value_to<std::string>(one.as_object().at("within")),
                           {}};

@@ -22,7 +22,8 @@ Left look(const config::ListenAddress& admin, const std::string& name) {
   const auto answered = ask_admin(admin, "GET", "/api/replicas");
   if (answered.status != 200) throw std::runtime_error(error_message(answered));
   Left left;
-  for (const auto& one : boost::json::parse(answered.body).at("replicas").as_array()) {
+  const auto listed = boost::json::parse(answered.body);
+  for (const auto& one : listed.at("replicas").as_array()) {
     if (one.at("name").as_string() != name || one.at("state").as_string() != "draining") {
       left.known = left.known || one.at("name").as_string() == name;
       continue;

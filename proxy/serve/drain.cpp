@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "config/quantity.hpp"
 #include "metrics/ticks.hpp"
 #include "proxy/serve/drain_step.hpp"
 
@@ -50,7 +51,7 @@ void Drain::begin(const std::string& signal) {
   until_ = close_at_ + metrics::ticks(limits.drain);
   told_at_ = now;
   listeners_.close_inherited();
-  const auto when = listeners_.accepts_clients() ? "in " + std::to_string(limits.drain_delay.count()) + " s"
+  const auto when = listeners_.accepts_clients() ? "in " + config::format_number(limits.drain_delay.count()) + " s"
                                                  : std::string("from now on, for another weir takes them");
   spdlog::info("{}: draining {} connections; no new ones {}, the last are cut {} s later", signal,
                shared_.connections.load(), when, limits.drain.count());

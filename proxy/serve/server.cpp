@@ -168,6 +168,7 @@ void Server::reopen_log(const std::string& signal) {
 
 /// All that can fail comes first. The request log is opened anew in any case, since it may have been moved.
 std::vector<std::string> Server::take_over(const config::Settings& settings) {
+  const bool other_connections = settings.limits.connections != fleet_.world()->settings.limits.connections;
   try {
     auto listeners = listeners_.prepare(settings);
     if (const auto problem = log_.change(settings.log.requests, instance_of(settings.log)))
@@ -178,7 +179,7 @@ std::vector<std::string> Server::take_over(const config::Settings& settings) {
     return {error.what()};
   }
   change_log(settings.log);
-  warn_of_few_descriptors(settings.limits);
+  if (other_connections) warn_of_few_descriptors(settings.limits);
   return {};
 }
 
