@@ -21,6 +21,7 @@ Narrowed narrow(std::vector<ReplicaView>& replicas, const Demand& demand) {
   std::erase_if(replicas, [&](const ReplicaView& r) { return r.max_context && demand.context > *r.max_context; });
   if (replicas.empty()) return {Eligibility::too_long};
   std::erase_if(replicas, [](const ReplicaView& r) { return r.max_in_flight && r.in_flight >= *r.max_in_flight; });
+  std::erase_if(replicas, [](const ReplicaView& r) { return r.draining; });
   if (replicas.empty()) return {Eligibility::busy};
 
   prefer(replicas, [](const ReplicaView& r) { return !r.refuses; });

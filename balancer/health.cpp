@@ -41,6 +41,10 @@ void Health::come_back(std::string_view reason, Moment now) {
   change(ReplicaState::starting, reason, now);
 }
 
+void Health::drained(Moment now) {
+  if (!out()) come_back("it drains no more", now);
+}
+
 void Health::started(Moment now) {
   if (state_ == ReplicaState::starting) change(ReplicaState::up, "it keeps up with its peers", now);
 }

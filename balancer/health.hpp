@@ -64,6 +64,8 @@ class Health {
   void full(Moment until) { full_until_ = until; }
   void odd_one_out(Moment now);
   void prompt_finished(Tokens prompt) { finished_ += prompt; }
+  /// It takes requests again after a drain, in which it may have been restarted: if it was in, it starts slowly.
+  void drained(Moment now);
   /// It has finished enough to hold what its peers do.
   void started(Moment now);
 

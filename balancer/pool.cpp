@@ -41,21 +41,34 @@ std::shared_ptr<Pool> Pool::make(config::Policy policy, double decode_weight, st
 Pool::Pool(config::Policy policy, double decode_weight, std::uint64_t seed)
     : policy_(policy::make(policy, decode_weight)), random_(seed) {}
 
+void Pool::set_policy(config::Policy policy, double decode_weight) {
+  const std::lock_guard lock(mutex_);
+  policy_ = policy::make(policy, decode_weight);
+}
+
 Moment Pool::latest(Moment now) { return latest_ = std::max(latest_, now); }
 
 std::vector<ReplicaIndex> Pool::set_replicas(std::span<const ReplicaSpec> specs, Moment now) {
   return free_room(now, [&](Moment latest_now) {
     if (serials_ == 0) first_set_ = specs.size();
-    for (const auto& replica : replicas_)
-      if (replica) replica->removed = true;
+    std::vector<bool> stays(replicas_.size());
     std::vector<ReplicaIndex> indices;
     for (const ReplicaSpec& spec : specs) {
       const ReplicaIndex index = index_of(spec, latest_now);
       Replica& replica = *replicas_[index];
+      if (spec.draining && !replica.spec.draining) replica.left = latest_now;
+      if (!spec.draining && replica.spec.draining) replica.health.drained(latest_now);
       replica.spec = spec;
       replica.health.set(spec.health);
       replica.removed = false;
       indices.push_back(index);
+      stays.resize(replicas_.size());
+      stays[index] = true;
+    }
+    for (ReplicaIndex i = 0; i < replicas_.size(); ++i) {
+      if (!replicas_[i] || stays[i] || replicas_[i]->removed) continue;
+      replicas_[i]->removed = true;
+      replicas_[i]->left = latest_now;
     }
     for (ReplicaIndex i = 0; i < replicas_.size(); ++i) drop_if_gone(i);
     update_speeds();
@@ -146,6 +159,7 @@ ReplicaView Pool::view_of(ReplicaIndex index, std::span<const ReplicaIndex> trie
   view.tried = std::ranges::find(tried, index) != tried.end();
   view.refuses = replica.health.refuses();
   view.out = replica.health.out();
+  view.draining = replica.spec.draining;
   view.full = replica.health.is_full(latest_);
   view.starting = replica.health.state() == ReplicaState::starting;
   view.allowance = replica.health.allowance();
@@ -320,8 +334,11 @@ ReplicaHealth Pool::health(const ReplicaKey& key, Moment now) {
   if (replica == nullptr) return {};
   replica->health.advance(latest(now));
   const Health& health = replica->health;
-  return {replica->removed ? ReplicaState::draining : health.state(), health.since(), health.reason(),
-          health.probe_after()};
+  if (replica->removed || replica->spec.draining) {
+    const auto* const reason = replica->removed ? "it is no longer in the settings" : "it was told to drain";
+    return {ReplicaState::draining, replica->left, reason, health.probe_after()};
+  }
+  return {health.state(), health.since(), health.reason(), health.probe_after()};
 }
 
 std::vector<ReplicaChange> Pool::take_changes(Moment now) {
@@ -355,6 +372,12 @@ ReplicaLoad Pool::load(ReplicaIndex index, Moment now) {
   load.speed = replica.speed;
   load.fallbacks = {{"kv_full", replica.kv_full}, {"unknown_prompt", replica.unknown_prompt}, {"panic", replica.panic}};
   return load;
+}
+
+std::uint32_t Pool::in_flight(const ReplicaKey& key) const {
+  const std::lock_guard lock(mutex_);
+  const Replica* const replica = find(key);
+  return replica == nullptr ? 0 : replica->ledger.in_flight();
 }
 
 std::uint32_t Pool::in_flight() const {

@@ -42,6 +42,7 @@ struct ReplicaSpec {
   std::optional<Tokens> max_context;
   std::optional<std::uint32_t> max_in_flight;
   config::Health health{};
+  bool draining = false;  ///< It takes nothing new and keeps what it has.
 };
 
 struct Admitted {
@@ -87,6 +88,9 @@ class Pool final : public std::enable_shared_from_this<Pool>, private Lessor {
   /// `seed` feeds ties and the random policies.
   static std::shared_ptr<Pool> make(config::Policy policy, double decode_weight, std::uint64_t seed);
 
+  /// Chooses in another way from now on. The books stay.
+  void set_policy(config::Policy policy, double decode_weight);
+
   /// This is the only way to change the set. Replicas are matched by name and url. One that is no longer named takes no
   /// more requests, and gives its index back when its last lease has ended. Returns the index of each spec, in order.
   std::vector<ReplicaIndex> set_replicas(std::span<const ReplicaSpec> specs, Moment now);
@@ -107,6 +111,8 @@ class Pool final : public std::enable_shared_from_this<Pool>, private Lessor {
 
   /// Returns all zeros for a replica that is gone.
   ReplicaLoad load(ReplicaIndex replica, Moment now);
+  /// How many requests are on the replica. 0 for one that is gone.
+  std::uint32_t in_flight(const ReplicaKey& replica) const;
   std::uint32_t in_flight() const;
 
  private:
@@ -121,6 +127,7 @@ class Pool final : public std::enable_shared_from_this<Pool>, private Lessor {
     Health health;
     AnswerWindow answers;
     bool removed = false;
+    Moment left{};  ///< Since when it has been removed or draining.
     double speed = 1;
     Moment tested{};                                           ///< Its speed was last learned then.
     std::uint64_t kv_full = 0, unknown_prompt = 0, panic = 0;  ///< These count fallbacks.

@@ -17,6 +17,7 @@ struct ReplicaView {
   bool tried = false;                 ///< This replica already had the request.
   bool refuses = false;               ///< It refuses connections.
   bool out = false;                   ///< It is ejected or down.
+  bool draining = false;              ///< It takes nothing new.
   bool full = false;                  ///< It has said that it has no room.
   bool starting = false;              ///< It may hold no more than `allowance` prompt tokens, or one request.
   Tokens allowance = 0;

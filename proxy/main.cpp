@@ -1,46 +1,162 @@
-// This is the program `weir`, with its commands serve and check.
+// This is the program `weir`: its command line. What the commands do is in proxy/serve, proxy/probe and proxy/control.
 #include <CLI/CLI.hpp>
 #include <chrono>
 #include <cstdio>
 #include <optional>
 #include <string>
 
+#include "config/address.hpp"
 #include "config/command_line.hpp"
 #include "config/load.hpp"
+#include "proxy/control/commands.hpp"
 #include "proxy/probe/probe.hpp"
 #include "proxy/serve/log_setup.hpp"
 #include "proxy/serve/server.hpp"
 
 namespace {
 
-using weir::config::wrong_usage;
+namespace config = weir::config;
+namespace control = weir::proxy::control;
+using config::wrong_usage;
+
+/// What the command line says in place of the file, so that two instances can share one.
+struct Overrides {
+  std::optional<config::ListenAddress> metrics, admin;
+
+  config::LoadResult load(const std::string& file) const {
+    auto loaded = config::load_file(file);
+    if (auto* settings = std::get_if<config::Settings>(&loaded)) {
+      if (metrics) settings->metrics.listen = metrics;
+      if (admin) settings->admin.listen = admin;
+    }
+    return loaded;
+  }
+};
 
 /// Returns the settings, or nothing after every error has been printed.
-std::optional<weir::config::Settings> load(const std::string& file) {
-  auto loaded = weir::config::load_file(file);
-  if (auto* settings = std::get_if<weir::config::Settings>(&loaded)) return std::move(*settings);
-  for (const auto& error : std::get<std::vector<weir::config::SettingsError>>(loaded))
+std::optional<config::Settings> usable(config::LoadResult loaded) {
+  if (auto* settings = std::get_if<config::Settings>(&loaded)) return std::move(*settings);
+  for (const auto& error : std::get<std::vector<config::SettingsError>>(loaded))
     std::fprintf(stderr, "%s\n", error.text().c_str());
   return std::nullopt;
 }
 
-int serve(const std::string& file) {
-  const auto settings = load(file);
+int serve(const std::string& file, const Overrides& overrides) {
+  const auto settings = usable(overrides.load(file));
   if (!settings) return wrong_usage;
   weir::proxy::serve::set_up_log(settings->log);
-  return weir::proxy::serve::serve(*settings, WEIR_VERSION);
+  return weir::proxy::serve::serve(
+      *settings, [=] { return overrides.load(file); }, WEIR_VERSION);
 }
 
+struct CheckOptions {
+  std::string file, against;
+  bool probing = false;
+  weir::proxy::probe::ProbeOptions probe;
+};
+
 /// Checks the settings. Without `probing` no replica is asked.
-int check(const std::string& file, const std::optional<weir::proxy::probe::ProbeOptions>& probing) {
-  const auto settings = load(file);
+int check(const CheckOptions& options) {
+  const auto settings = usable(config::load_file(options.file));
   if (!settings) return wrong_usage;
-  if (probing) return weir::proxy::probe::probe(*settings, *probing);
+  if (options.probing) return weir::proxy::probe::probe(*settings, options.probe);
+  if (!options.against.empty()) return control::show_difference(*settings, options.file, options.against);
   std::size_t replicas = 0;
   for (const auto& pool : settings->pools) replicas += pool.replicas.size();
-  std::printf("%s: fine: %zu pool%s, %zu replica%s\n", file.c_str(), settings->pools.size(),
+  std::printf("%s: fine: %zu pool%s, %zu replica%s\n", options.file.c_str(), settings->pools.size(),
               settings->pools.size() == 1 ? "" : "s", replicas, replicas == 1 ? "" : "s");
   return 0;
+}
+
+/// Lets an option take an address to listen on; an admin address must be loopback, as in the file.
+void add_address(CLI::App& command, const std::string& name, std::optional<config::ListenAddress>& address,
+                 const std::string& what, bool loopback) {
+  const auto read = [&address, loopback](const std::string& text) {
+    auto parsed = config::parse_address(text);
+    if (const auto* problem = std::get_if<config::Problem>(&parsed)) throw CLI::ValidationError(text, problem->text);
+    address = std::get<config::ListenAddress>(parsed);
+    if (loopback && !config::is_loopback(address->host))
+      throw CLI::ValidationError(text, "must be a loopback address, such as 127.0.0.2:9091");
+  };
+  command.add_option_function<std::string>(name, read, what)->type_name("ADDRESS");
+}
+
+void add_admin(CLI::App& command, std::string& admin) {
+  command.add_option("--admin", admin, "The address of the [admin] listener of the weir that is asked")
+      ->type_name("ADDRESS")
+      ->capture_default_str();
+}
+
+CLI::App* add_serve(CLI::App& app, std::string& file, Overrides& overrides) {
+  auto* command = app.add_subcommand("serve", "Serve until a signal ends it");
+  command->add_option("-c,--config", file, "Settings file (TOML); docs/settings.md is the reference")->required();
+  add_address(*command, "--metrics-listen", overrides.metrics, "In place of [metrics] listen in the file", false);
+  add_address(*command, "--admin-listen", overrides.admin, "In place of [admin] listen in the file", true);
+  command->footer(
+      "Examples:\n"
+      "  weir serve --config weir.toml\n"
+      "  kill -HUP PID   reloads the settings; if they are wrong nothing changes, and the log says why\n"
+      "  kill -TERM PID  drains: streams under way finish, then it ends with status 0");
+  return command;
+}
+
+CLI::App* add_check(CLI::App& app, CheckOptions& options, double& timeout) {
+  auto* command = app.add_subcommand("check", "Say whether a settings file is right, and every error if it is not");
+  command->add_option("-c,--config", options.file, "Settings file (TOML)")->required();
+  auto* probe = command->add_flag(
+      "--probe", options.probing,
+      "Ask every replica what it is and what it reports, measure one short stream on each, and say what to switch on");
+  command->add_option("--timeout", timeout, "With --probe: seconds that each stream may take")
+      ->needs(probe)
+      ->check(CLI::Range(0.1, 3600.0))
+      ->capture_default_str();
+  command->add_flag("--json", options.probe.json, "With --probe: one JSON object a replica and line")->needs(probe);
+  command
+      ->add_option("--diff", options.against,
+                   "Say what a reload would change: from an older file, or from the weir with this admin address")
+      ->excludes(probe);
+  command->footer(
+      "Examples:\n"
+      "  weir check --config weir.toml\n"
+      "  weir check --config weir.toml --diff 127.0.0.1:9091\n"
+      "  weir check --config weir.toml --diff weir.toml.old\n"
+      "  weir check --config weir.toml --probe --timeout 120\n"
+      "  weir check --config weir.toml --probe --json | jq .\n\n"
+      "With --probe, exit status 1 if a replica could not be reached or measured: docs/probe.md.\n"
+      "With --diff, exit status 1 if a reload would fail.");
+  return command;
+}
+
+CLI::App* add_status(CLI::App& app, std::string& admin, bool& json) {
+  auto* command = app.add_subcommand("status", "Show the replicas of a running weir");
+  add_admin(*command, admin);
+  command->add_flag("--json", json, "As JSON, as GET /api/replicas has it");
+  command->footer(
+      "Examples:\n"
+      "  weir status\n"
+      "  weir status --admin 127.0.0.2:9091 --json | jq .");
+  return command;
+}
+
+CLI::App* add_drain(CLI::App& app, control::DrainOptions& options) {
+  auto* command = app.add_subcommand("drain", "Give a replica no more requests, and let it finish those it has");
+  command->add_option("replica", options.replica, "Its name in the settings")->required();
+  command->add_flag("--wait", options.wait, "Wait until nothing is left on it");
+  command->add_flag("--force", options.force, "Even if it is the last one of its pool that is up");
+  add_admin(*command, options.admin);
+  command->footer(
+      "Examples:\n"
+      "  weir drain gpu0 --wait && systemctl restart vllm && weir undrain gpu0\n\n"
+      "What has not finished after limits.drain is cut. A drain outlasts reloads, and ends with weir.");
+  return command;
+}
+
+CLI::App* add_undrain(CLI::App& app, control::DrainOptions& options) {
+  auto* command = app.add_subcommand("undrain", "Give a drained replica requests again");
+  command->add_option("replica", options.replica, "Its name in the settings")->required();
+  add_admin(*command, options.admin);
+  command->footer("Examples:\n  weir undrain gpu0");
+  return command;
 }
 
 }  // namespace
@@ -56,40 +172,26 @@ int main(int argc, char** argv) {
       "Examples:\n"
       "  weir check --config weir.toml          says every error of the file at once\n"
       "  weir check --config weir.toml --probe  asks the replicas too what they are and what they report\n"
-      "  weir serve --config weir.toml          clients: 127.0.0.1:8080, numbers: 127.0.0.1:9090/metrics\n\n"
+      "  weir serve --config weir.toml          clients: 127.0.0.1:8080, numbers: 127.0.0.1:9090/metrics\n"
+      "  weir status                            shows the replicas of the weir on this machine\n\n"
       "Exit status: 0 fine, 1 failed, 2 wrong usage or settings.\n"
-      "Signals: TERM and INT drain, then stop; a second one stops at once. USR1 opens the request log anew, and "
-      "until there is a reload HUP does the same.");
-  std::string file;
-  auto* serve_command = app.add_subcommand("serve", "Serve until a signal ends it");
-  serve_command->add_option("-c,--config", file, "Settings file (TOML); docs/settings.md is the reference")->required();
-  serve_command->footer(
-      "Examples:\n"
-      "  weir serve --config weir.toml\n"
-      "  kill -TERM PID  drains: streams under way finish, then it ends with status 0");
-  auto* check_command =
-      app.add_subcommand("check", "Say whether a settings file is right, and every error if it is not");
-  check_command->add_option("-c,--config", file, "Settings file (TOML)")->required();
-  bool probing = false;
-  weir::proxy::probe::ProbeOptions probe_options;
-  double timeout = probe_options.timeout.count();
-  auto* probe_flag = check_command->add_flag(
-      "--probe", probing,
-      "Ask every replica what it is and what it reports, measure one short stream on each, and say what to switch on");
-  check_command->add_option("--timeout", timeout, "With --probe: seconds that each stream may take")
-      ->needs(probe_flag)
-      ->check(CLI::Range(0.1, 3600.0))
-      ->capture_default_str();
-  check_command->add_flag("--json", probe_options.json, "With --probe: one JSON object a replica and line")
-      ->needs(probe_flag);
-  check_command->footer(
-      "Examples:\n"
-      "  weir check --config weir.toml\n"
-      "  weir check --config weir.toml --probe --timeout 120\n"
-      "  weir check --config weir.toml --probe --json | jq .\n\n"
-      "With --probe, exit status 1 if a replica could not be reached or measured: docs/probe.md.");
-  if (const auto status = weir::config::parse_command_line(app, argc, argv)) return *status;
-  if (serve_command->parsed()) return serve(file);
-  probe_options.timeout = std::chrono::duration<double>(timeout);
-  return check(file, probing ? std::optional(probe_options) : std::nullopt);
+      "Signals: TERM and INT drain, then stop; a second one stops at once. HUP reloads the settings. USR1 opens the "
+      "request log anew.");
+  std::string file, admin = control::default_admin;
+  Overrides overrides;
+  CheckOptions checking;
+  control::DrainOptions draining;
+  double timeout = checking.probe.timeout.count();
+  bool json = false;
+  const auto* const serve_command = add_serve(app, file, overrides);
+  const auto* const check_command = add_check(app, checking, timeout);
+  const auto* const status_command = add_status(app, admin, json);
+  const auto* const drain_command = add_drain(app, draining);
+  add_undrain(app, draining);
+  if (const auto status = config::parse_command_line(app, argc, argv)) return *status;
+  checking.probe.timeout = std::chrono::duration<double>(timeout);
+  if (serve_command->parsed()) return serve(file, overrides);
+  if (check_command->parsed()) return check(checking);
+  if (status_command->parsed()) return control::status(admin, json);
+  return drain_command->parsed() ? control::drain(draining) : control::undrain(draining);
 }

@@ -40,7 +40,7 @@ _weir() {
       fi
       return
       ;;
-    UINT* | INT* | FLOAT* | ENUM*) return ;;
+    UINT* | INT* | FLOAT* | ENUM* | ADDRESS*) return ;;
   esac
 
   if [[ $word == -* || ${#asked[@]} -gt 1 ]]; then

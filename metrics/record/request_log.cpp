@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <condition_variable>
 #include <mutex>
@@ -44,6 +45,7 @@ int open_log(const std::string& path) {
 
 /// Opens like open_log, but does not wait for a named pipe's reader: without one it returns -1 and sets errno.
 int open_log_now(const std::string& path) {
+  if (path == "-") return STDOUT_FILENO;
   const int fd = ::open(path.c_str(), open_flags | O_NONBLOCK, open_mode);
   if (fd >= 0) ::fcntl(fd, F_SETFL, O_APPEND);
   return fd;
@@ -55,39 +57,47 @@ bool same_file(int one, int other) {
   return ::fstat(one, &a) == 0 && ::fstat(other, &b) == 0 && a.st_dev == b.st_dev && a.st_ino == b.st_ino;
 }
 
-/// An entry of the queue: a line, or the file to which all later lines go.
+/// An entry of the queue: a line, or the file to which all later lines go (-1 for none).
 struct Entry {
   std::string line;
-  int reopened = -1;
+  std::optional<int> opened{};
 };
+
+void close_log(int fd) {
+  if (fd >= 0 && fd != STDOUT_FILENO) ::close(fd);
+}
 
 }  // namespace
 
 /// The queue and its writer thread. `mutex_` guards what both sides touch; the file belongs to the writer alone.
 struct RequestLog::State {
   State(std::string path, std::string name)
-      : instance(std::move(name)), path_(std::move(path)), on_(!path_.empty()), fd_(open_log(path_)) {
-    if (!on_) return;
+      : instance_(std::move(name)), path_(std::move(path)), on_(!path_.empty()), fd_(open_log(path_)) {
     queue_.reserve(queue_lines);
     writer_ = std::thread([this] { run(); });
   }
 
   ~State() {
-    if (!on_) return;
     {
       const std::lock_guard lock(mutex_);
       stopping_ = true;
     }
     arrived_.notify_one();
     writer_.join();
-    if (fd_ != STDOUT_FILENO) ::close(fd_);
+    close_log(fd_);
   }
 
-  bool on() const { return on_; }
+  bool on() const { return on_.load(std::memory_order_relaxed); }
+
+  std::string instance() const {
+    const std::lock_guard lock(mutex_);
+    return instance_;
+  }
 
   void push(std::string line) {
     {
       const std::lock_guard lock(mutex_);
+      if (!on()) return;  // It was switched off meanwhile.
       if (queue_.size() == queue_lines) {
         ++dropped_;
         return;
@@ -98,11 +108,20 @@ struct RequestLog::State {
   }
 
   std::optional<std::string> reopen() {
-    if (!on_ || path_ == "-") return std::nullopt;
-    const int fd = open_log_now(path_);
-    if (fd < 0) return cannot_open(path_, errno) + "; its lines go on into the file that is open";
+    if (path_.empty() || path_ == "-") return std::nullopt;
+    auto problem = change(path_, instance());
+    if (problem) *problem += "; its lines go on into the file that is open";
+    return problem;
+  }
+
+  std::optional<std::string> change(const std::string& path, const std::string& name) {
+    const int fd = path.empty() ? -1 : open_log_now(path);
+    if (fd < 0 && !path.empty()) return cannot_open(path, errno);
+    path_ = path;
     {
       const std::lock_guard lock(mutex_);
+      instance_ = name;
+      on_.store(!path.empty(), std::memory_order_relaxed);
       put({{}, fd});
     }
     arrived_.notify_one();
@@ -119,8 +138,6 @@ struct RequestLog::State {
     const std::lock_guard lock(mutex_);
     return dropped_;
   }
-
-  const std::string instance;
 
  private:
   void put(Entry entry) {
@@ -155,9 +172,8 @@ struct RequestLog::State {
   /// Returns how many lines were not written whole.
   std::uint64_t write_batch(const std::vector<Entry>& entries) {
     std::uint64_t lost = 0, in_buffer = 0;
-    for (const auto& [line, reopened] : entries) {
-      const bool is_line = reopened < 0;
-      if (is_line) {
+    for (const auto& [line, opened] : entries) {
+      if (!opened) {
         buffer_ += line;
         buffer_ += '\n';
         ++in_buffer;
@@ -165,14 +181,14 @@ struct RequestLog::State {
       }
       lost += in_buffer - write_buffer();
       in_buffer = 0;
-      if (!is_line) change_to(reopened);
+      if (opened) change_to(*opened);
     }
     return lost + in_buffer - write_buffer();
   }
 
   void change_to(int fd) {
     line_unfinished_ = line_unfinished_ && same_file(fd_, fd);
-    ::close(std::exchange(fd_, fd));
+    close_log(std::exchange(fd_, fd));
   }
 
   /// Another program that shares standard output may have made it non-blocking.
@@ -205,8 +221,9 @@ struct RequestLog::State {
   std::uint64_t queued_ = 0, done_ = 0, dropped_ = 0;
   bool stopping_ = false;
 
-  const std::string path_;
-  const bool on_;
+  std::string instance_;
+  std::string path_;  ///< It belongs to the thread that made the log.
+  std::atomic<bool> on_;
   int fd_;
   std::string buffer_;
   bool line_unfinished_ = false;
@@ -219,7 +236,7 @@ RequestLog::RequestLog(const std::string& path, std::string instance)
 RequestLog::~RequestLog() = default;
 
 void RequestLog::write(const RequestRecord& record) {
-  if (state_->on()) state_->push(log_line(record, state_->instance));
+  if (state_->on()) state_->push(log_line(record, state_->instance()));
 }
 
 void RequestLog::flush() {
@@ -227,6 +244,10 @@ void RequestLog::flush() {
 }
 
 std::optional<std::string> RequestLog::reopen() { return state_->reopen(); }
+
+std::optional<std::string> RequestLog::change(const std::string& path, const std::string& instance) {
+  return state_->change(path, instance);
+}
 
 std::uint64_t RequestLog::dropped() const { return state_->dropped(); }
 

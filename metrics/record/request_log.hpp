@@ -25,9 +25,12 @@ class RequestLog {
   void write(const RequestRecord& record);  ///< May be called on any thread.
   /// Opens the file again by its name, for use after logrotate has moved it. Each line written before this call goes to
   /// the old file, each later one to the new. If the file cannot be opened, lines go on into the old one, and the
-  /// answer is a sentence that says why. Does nothing where the log is off or standard output. May be called on any
-  /// thread.
+  /// answer is a sentence that says why. Does nothing where the log is off or standard output. On the thread that made
+  /// the log.
   std::optional<std::string> reopen();
+  /// Goes on with another path, or the same one opened anew, and another name of this weir. If the file cannot be
+  /// opened, nothing changes, and the answer says why. The rest is as for reopen().
+  std::optional<std::string> change(const std::string& path, const std::string& instance);
   void flush();                   ///< Returns when all lines queued before are written. Tests call it.
   std::uint64_t dropped() const;  ///< Counts lost lines: the writer was behind, or the file did not take them. Any
                                   ///< thread may read it.

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "config/settings.hpp"
@@ -30,6 +31,13 @@ extern const std::span<const std::uint64_t> loop_delay_bounds;  ///< These serve
 struct Bounds {
   explicit Bounds(std::span<const config::Slo> slos = {});
   std::vector<std::uint64_t> latency, per_token, duration;
+};
+
+/// What requests are compared with, and the bounds that follow from it. It never changes; another one takes its place.
+struct Objectives {
+  explicit Objectives(std::vector<config::Slo> all = {}) : slos(std::move(all)), bounds(slos) {}
+  std::vector<config::Slo> slos;
+  Bounds bounds;
 };
 
 }  // namespace weir::metrics::series

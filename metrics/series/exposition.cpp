@@ -57,7 +57,9 @@ void fill(ClientMetric::Histogram& out, const Shards& shards, double unit, Pick 
   std::vector<std::uint64_t> counts(bounds.size() + 1);
   for (const auto& shard : shards) {
     const Histogram& histogram = pick(*shard);
-    for (std::size_t i = 0; i < counts.size(); ++i) counts[i] += histogram.bucket(i);
+    // After a reload the loops take other bounds one after the other.
+    for (std::size_t i = 0; i <= histogram.bounds().size(); ++i)
+      counts[histogram.place(bounds, i)] += histogram.bucket(i);
     sum += histogram.sum();
   }
   std::uint64_t cumulative = 0;
@@ -150,7 +152,7 @@ class Gathering {
   }
 
   /// Exports the outcomes, which a request that reached no replica can have, too.
-  void outcomes(const std::vector<Scraped>& all) {
+  void outcomes(const std::vector<Scraped>& all, const std::vector<config::Slo>& slos) {
     std::vector<RequestCounts> counts;
     for (const auto& one : all) counts.emplace_back(*one.series);
     auto& of_requests = begin(requests_series, MetricType::Counter);
@@ -164,10 +166,10 @@ class Gathering {
     }
     auto& held_against = begin(slo_requests_series, MetricType::Counter);
     for (const auto& one : all) {
-      for (std::size_t i = 0; i < one.series->slos().size(); ++i) {
-        words(held_against, {one.series, labelled(one.labels, {{"slo", one.series->slos()[i].name}}).label, {}},
-              "result", record::slo_result_names,
-              [i](const ReplicaShard& s) -> std::span<const Counter> { return s.slo_requests[i]; });
+      for (const auto& slo : slos) {
+        if (slo.pool != one.series->labels().pool) continue;
+        words(held_against, {one.series, labelled(one.labels, {{"slo", slo.name}}).label, {}}, "result",
+              record::slo_result_names, [&slo](const ReplicaShard& s) { return s.slo_results(slo.name); });
       }
     }
   }
@@ -233,10 +235,11 @@ class Gathering {
     }
   }
 
-  void process(const BuildInfo& build, std::uint64_t log_lines_dropped, std::chrono::system_clock::time_point loaded) {
+  void process(const BuildInfo& build, std::uint64_t log_lines_dropped, const LastLoad& loaded) {
     add(begin(log_lines_dropped_series, MetricType::Counter), {}, log_lines_dropped);
+    add(begin(last_reload_successful_series, MetricType::Gauge), {}, loaded.successful ? 1.0 : 0.0);
     add(begin(last_reload_series, MetricType::Gauge), {},
-        std::chrono::duration<double>(loaded.time_since_epoch()).count());
+        std::chrono::duration<double>(loaded.last_success.time_since_epoch()).count());
     add(begin(build_info_series, MetricType::Gauge),
         labelled({}, {{"version", build.version}, {"compiler", build.compiler}}), 1.0);
     for (auto& family : process_families()) families_.push_back(std::move(family));
@@ -333,16 +336,14 @@ class Gathering {
 
 }  // namespace
 
-ReplicaSeries::ReplicaSeries(ReplicaLabels labels, std::size_t loops, const Bounds& bounds,
-                             std::span<const config::Slo> slos)
+ReplicaSeries::ReplicaSeries(ReplicaLabels labels, std::size_t loops, const std::shared_ptr<const Objectives>& slos)
     : labels_(std::move(labels)) {
-  std::ranges::copy_if(slos, std::back_inserter(slos_), [&](const auto& slo) { return slo.pool == labels_.pool; });
   for (std::size_t i = 0; i < std::max<std::size_t>(loops, 1); ++i)
-    shards_.push_back(std::make_unique<ReplicaShard>(bounds, slos_));
+    shards_.push_back(std::make_unique<ReplicaShard>(slos, labels_.pool));
 }
 
 Exposition::Exposition(std::size_t loops, BuildInfo build, std::vector<config::Slo> slos)
-    : build_(std::move(build)), slos_(std::move(slos)), bounds_(slos_) {
+    : build_(std::move(build)), objectives_(std::make_shared<const Objectives>(std::move(slos))) {
   for (std::size_t i = 0; i < loops; ++i) loops_.push_back(std::make_unique<LoopShard>());
   unassigned_ = &add({});
 }
@@ -352,14 +353,34 @@ Exposition::~Exposition() = default;
 ReplicaSeries& Exposition::add(ReplicaLabels labels) {
   const std::lock_guard lock(mutex_);
   const auto known = std::ranges::find_if(replicas_, [&](const auto& replica) { return replica->labels() == labels; });
-  if (known != replicas_.end()) return **known;
-  return *replicas_.emplace_back(std::make_shared<ReplicaSeries>(std::move(labels), loops_.size(), bounds_, slos_));
+  if (known != replicas_.end()) {
+    (*known)->counts_into = nullptr;
+    return **known;
+  }
+  return *replicas_.emplace_back(std::make_shared<ReplicaSeries>(std::move(labels), loops_.size(), objectives_));
+}
+
+void Exposition::set_slos(const std::vector<config::Slo>& slos) {
+  const std::lock_guard lock(mutex_);
+  if (slos != objectives_->slos) objectives_ = std::make_shared<const Objectives>(slos);
+}
+
+std::shared_ptr<const Objectives> Exposition::objectives() const {
+  const std::lock_guard lock(mutex_);
+  return objectives_;
+}
+
+bool Exposition::follow(ReplicaSeries& series, std::size_t loop) {
+  const std::unique_lock lock(following_, std::try_to_lock);
+  if (lock) series.shard(loop).follow(objectives(), series.labels().pool);
+  return lock.owns_lock();
 }
 
 std::vector<MetricFamily> Exposition::Collect() const {
   std::vector<Scraped> replicas, nowhere;
   {
     const std::lock_guard lock(mutex_);
+    drop_unowned();
     for (const auto& one : replicas_) {
       (one->labels().replica.empty() ? nowhere : replicas).push_back({one.get(), labels_of(one->labels()), {}});
     }
@@ -369,19 +390,20 @@ std::vector<MetricFamily> Exposition::Collect() const {
   }
   std::vector<Scraped> all = nowhere;
   all.insert(all.end(), replicas.begin(), replicas.end());
+  const std::lock_guard none_follows(following_);
 
   Gathering gathering;
-  gathering.outcomes(all);  // Outcomes are read first, because a request is counted last: all that a counted request
-                            // brought is then on the page, too.
+  gathering.outcomes(all, objectives()->slos);  // Outcomes are read first, because a request is counted last: all that
+                                                // a counted request brought is then on the page, too.
   gathering.histograms(replicas);
   gathering.counters(replicas);
   gathering.balancer(replicas);
   gathering.loops(loops_);
-  gathering.process(build_, log_lines_dropped ? log_lines_dropped() : 0, last_successful_load);
+  gathering.process(build_, log_lines_dropped ? log_lines_dropped() : 0, last_load);
   return std::move(gathering).sorted();
 }
 
-static void add_requests(const ReplicaSeries& replica, Exposition::Requests& requests) {
+static void add_requests(const ReplicaSeries& replica, Requests& requests) {
   const RequestCounts counts(replica);
   for (std::size_t slot = 0; slot < ReplicaShard::outcome_slots; ++slot) requests.all += counts.of_slot(slot);
   for (const auto outcome : {Outcome::ok, Outcome::ok_empty})
@@ -393,13 +415,26 @@ void Exposition::retire(const ReplicaSeries& series) {
   const auto found = std::ranges::find(replicas_, &series, [](const auto& replica) { return replica.get(); });
   if (found == replicas_.end()) return;
   (*found)->gauges = nullptr;
-  add_requests(series, retired_);
-  replicas_.erase(found);
+  (*found)->counts_into = retired_;
+  drop_unowned();
 }
 
-Exposition::Requests Exposition::requests() const {
+void Exposition::drop_unowned() const {
+  std::erase_if(replicas_, [](const auto& one) { return one->counts_into && one.use_count() == 1; });
+}
+
+/// The last owner lets it go when its last request has been counted.
+ReplicaSeries::~ReplicaSeries() {
+  if (!counts_into) return;
+  Requests requests;
+  add_requests(*this, requests);
+  counts_into->all += requests.all;
+  counts_into->well += requests.well;
+}
+
+Requests Exposition::requests() const {
   const std::lock_guard lock(mutex_);
-  Requests requests = retired_;
+  Requests requests{retired_->all, retired_->well};
   for (const auto& replica : replicas_) add_requests(*replica, requests);
   return requests;
 }

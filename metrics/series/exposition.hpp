@@ -4,6 +4,7 @@
 #include <prometheus/collectable.h>
 
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <functional>
@@ -41,20 +42,35 @@ struct ReplicaGauges {
   std::vector<std::pair<std::string_view, std::uint64_t>> balancer_fallbacks;  ///< Each pair is a reason and its count.
 };
 
+/// How many requests have been counted, and how many of them ended well (ok, ok_empty).
+struct Requests {
+  std::uint64_t all = 0, well = 0;
+};
+struct RetiredRequests {
+  std::atomic<std::uint64_t> all{0}, well{0};
+};
+
+/// When settings were last loaded, and whether the latest attempt was a success.
+struct LastLoad {
+  std::chrono::system_clock::time_point last_success{};
+  bool successful = true;
+};
+
 /// One replica's shards: each loop has one.
 class ReplicaSeries : public std::enable_shared_from_this<ReplicaSeries> {
  public:
-  /// Counts the objectives of the replica's pool, selected from all in `slos`; `bounds` must outlive the object.
-  ReplicaSeries(ReplicaLabels labels, std::size_t loops, const Bounds& bounds, std::span<const config::Slo> slos);
+  /// Counts the objectives of the replica's pool, selected from all in `slos`.
+  ReplicaSeries(ReplicaLabels labels, std::size_t loops, const std::shared_ptr<const Objectives>& slos);
+  ~ReplicaSeries();
   const ReplicaLabels& labels() const { return labels_; }
-  const std::vector<config::Slo>& slos() const { return slos_; }
   ReplicaShard& shard(std::size_t loop) { return *shards_[loop]; }
   const std::vector<std::unique_ptr<ReplicaShard>>& shards() const { return shards_; }
   std::function<ReplicaGauges()> gauges;  ///< It is set and called on the scraping thread.
+  std::shared_ptr<RetiredRequests>
+      counts_into;  ///< It is set once the replica is gone: its requests are added here at the end.
 
  private:
   ReplicaLabels labels_;
-  std::vector<config::Slo> slos_;
   std::vector<std::unique_ptr<ReplicaShard>> shards_;
 };
 
@@ -76,32 +92,38 @@ class Exposition : public prometheus::Collectable {
   ReplicaSeries& add(ReplicaLabels labels);
   /// Returns the series of requests for which no pool was chosen: all labels but role are "".
   ReplicaSeries& unassigned() { return *unassigned_; }
-  /// Says that a replica is gone: its series are no longer exported. The object lives on for its other owners.
+  /// Says that a replica is gone. Its counters stay on the page until nobody else owns them: requests that still run
+  /// are counted. Should it come back before, it goes on with them.
   void retire(const ReplicaSeries& series);
   LoopShard& loop(std::size_t index) { return *loops_[index]; }
 
-  std::function<std::uint64_t()> log_lines_dropped;              ///< It is set before the first scrape.
-  std::chrono::system_clock::time_point last_successful_load{};  ///< It is set before the first scrape.
+  std::function<std::uint64_t()> log_lines_dropped;  ///< It is set before the first scrape.
+  LastLoad last_load{};                              ///< It is set on the scraping thread.
+
+  /// Requests are compared with these from now on, once each loop follows.
+  void set_slos(const std::vector<config::Slo>& slos);
+  /// The loop compares with the objectives that were set last, in its own shard and on its own thread. Returns false if
+  /// a scrape was in the way: it is to try again.
+  bool follow(ReplicaSeries& series, std::size_t loop);
 
   /// Returns every family, even one without series, so that a reader can tell an unused series from one that does not
   /// exist.
   std::vector<prometheus::MetricFamily> Collect() const override;
-  /// How many requests have been counted, and how many of them ended well (ok, ok_empty).
-  struct Requests {
-    std::uint64_t all = 0, well = 0;
-  };
   Requests requests() const;
   /// Writes Collect() in text format 0.0.4.
   std::string text() const;
 
  private:
+  void drop_unowned() const;
+  std::shared_ptr<const Objectives> objectives() const;
+
+  mutable std::mutex following_;  ///< No shard takes other bounds while a scrape reads them.
   mutable std::mutex mutex_;
   BuildInfo build_;
-  std::vector<config::Slo> slos_;
-  Bounds bounds_;
+  std::shared_ptr<const Objectives> objectives_;
   std::vector<std::unique_ptr<LoopShard>> loops_;
-  Requests retired_;
-  std::vector<std::shared_ptr<ReplicaSeries>> replicas_;  ///< It includes those without a replica's name.
+  const std::shared_ptr<RetiredRequests> retired_ = std::make_shared<RetiredRequests>();
+  mutable std::vector<std::shared_ptr<ReplicaSeries>> replicas_;  ///< It includes those without a replica's name.
   ReplicaSeries* unassigned_;
 };
 

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <utility>
 
 namespace weir::metrics::series {
 
@@ -36,6 +37,21 @@ class Histogram {
     const auto at = static_cast<std::size_t>(std::lower_bound(bounds_.begin(), bounds_.end(), value) - bounds_.begin());
     bump(buckets_[at], count);
     bump(sum_, sum);
+  }
+
+  /// Goes on with other bounds. A bucket's count moves to the new bucket that has its upper bound, so that what is
+  /// counted from now on is exact, and no count falls. Only the writer may call it, and no reader meanwhile.
+  void rebound(std::span<const std::uint64_t> bounds) {
+    auto buckets = std::make_unique<std::atomic<std::uint64_t>[]>(bounds.size() + 1);
+    for (std::size_t i = 0; i <= bounds_.size(); ++i) bump(buckets[place(bounds, i)], bucket(i));
+    bounds_ = bounds;
+    buckets_ = std::move(buckets);
+  }
+
+  /// Returns the bucket among `bounds` that has the upper bound of bucket `at`.
+  std::size_t place(std::span<const std::uint64_t> bounds, std::size_t at) const {
+    if (at == bounds_.size()) return bounds.size();
+    return static_cast<std::size_t>(std::lower_bound(bounds.begin(), bounds.end(), bounds_[at]) - bounds.begin());
   }
 
   std::span<const std::uint64_t> bounds() const { return bounds_; }

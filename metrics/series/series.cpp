@@ -226,6 +226,9 @@ constinit const SeriesText log_lines_dropped_series{
     "weir_log_lines_dropped_total", "Lines of the request log lost because its file could not take them in time."};
 constinit const SeriesText last_reload_series{"weir_config_last_reload_success_timestamp_seconds",
                                               "Unix time at which the settings in use were loaded."};
+constinit const SeriesText last_reload_successful_series{"weir_config_last_reload_successful",
+                                                         "1 if the settings were loaded when that was last tried, at "
+                                                         "the start or by a reload; 0 if the file could not be used."};
 constinit const SeriesText build_info_series{"weir_build_info", "1; the labels name version and compiler."};
 
 }  // namespace weir::metrics::series

@@ -21,18 +21,46 @@ std::uint64_t millitokens(double tokens_per_second) {
 /// A stream with fewer token events does not show how its events come.
 constexpr std::uint32_t fewest_events_to_suspect = 8;
 
-const Bounds& plain_bounds() {
-  static const Bounds bounds;
-  return bounds;
-}
-
 }  // namespace
 
-ReplicaShard::ReplicaShard() : ReplicaShard(plain_bounds(), {}) {}
+ReplicaShard::ReplicaShard(std::shared_ptr<const Objectives> objectives, const std::string& pool)
+    : objectives_(std::move(objectives)) {
+  while (durations_.size() < api_names.size() * 2) durations_.emplace_back(objectives_->bounds.duration);
+  count_slos(pool);
+}
 
-ReplicaShard::ReplicaShard(const Bounds& bounds, std::span<const config::Slo> slos)
-    : bounds_(bounds), slos_(slos), slo_requests(slos.size()) {
-  while (durations_.size() < api_names.size() * 2) durations_.emplace_back(bounds_.duration);
+void ReplicaShard::follow(const std::shared_ptr<const Objectives>& objectives, const std::string& pool) {
+  if (objectives == objectives_) return;
+  const auto before = std::exchange(objectives_, objectives);  // The histograms hold its bounds until they have others.
+  take_bounds();
+  count_slos(pool);
+}
+
+void ReplicaShard::take_bounds() {
+  const auto& bounds = objectives_->bounds;
+  for (auto* histogram : {&time_to_first_token, &client_time_to_first_token, &queue_duration})
+    histogram->rebound(bounds.latency);
+  for (auto* histogram : {&inter_token_latency, &inter_chunk_latency, &time_per_output_token})
+    histogram->rebound(bounds.per_token);
+  for (auto& histogram : durations_) histogram.rebound(bounds.duration);
+}
+
+void ReplicaShard::count_slos(const std::string& pool) {
+  auto before = std::exchange(slo_requests, {});
+  for (const auto& slo : objectives_->slos) {
+    if (slo.pool != pool) continue;
+    const auto known = std::ranges::find_if(before, [&](const auto& one) { return one && one->slo.name == slo.name; });
+    auto counts = known != before.end() ? std::move(*known) : std::make_unique<SloCounts>();
+    counts->slo = slo;
+    slo_requests.push_back(std::move(counts));
+  }
+}
+
+std::span<const Counter> ReplicaShard::slo_results(std::string_view name) const {
+  static const SloCounts none;
+  for (const auto& one : slo_requests)
+    if (one->slo.name == name) return one->results;
+  return none.results;
 }
 
 std::size_t ReplicaShard::outcome_slot(Outcome outcome, Phase phase) {
@@ -128,8 +156,9 @@ void ReplicaShard::settle_reads(const record::RequestRecord& record) {
 }
 
 void ReplicaShard::settle_slos(const record::RequestRecord& record) {
-  for (std::size_t i = 0; i < slos_.size(); ++i) {
-    if (const auto result = record::judge(slos_[i], record)) slo_requests[i][static_cast<std::size_t>(*result)].add();
+  for (const auto& counts : slo_requests) {
+    if (const auto result = record::judge(counts->slo, record))
+      counts->results[static_cast<std::size_t>(*result)].add();
   }
 }
 

@@ -4,7 +4,10 @@
 #include <array>
 #include <cstdint>
 #include <deque>
+#include <memory>
 #include <span>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "config/settings.hpp"
@@ -29,19 +32,22 @@ inline constexpr std::array<std::string_view, 6> retry_names{
 /// Each shard has one writer, the loop to which it belongs; any thread reads. Values are nanoseconds, tokens or
 /// thousandths, rounded to the nearest (the ratio is rounded up). The bucket counts are exact for the rounded values.
 class ReplicaShard {
-  const Bounds& bounds_;  // It comes first, because the histograms below take their bounds from it.
-  std::span<const config::Slo> slos_;
+  std::shared_ptr<const Objectives> objectives_;  // It comes first, because the histograms take their bounds from it.
 
  public:
-  ReplicaShard();  ///< Makes a shard without objectives.
-  /// `bounds` and `slos` (those of the replica's pool) must outlive the shard.
-  ReplicaShard(const Bounds& bounds, std::span<const config::Slo> slos);
+  /// `pool` is that of the replica: only its objectives are counted.
+  explicit ReplicaShard(std::shared_ptr<const Objectives> objectives = std::make_shared<const Objectives>(),
+                        const std::string& pool = "");
+
+  /// Counts by these objectives from now on. An objective that keeps its name keeps its counts. On the writer's thread,
+  /// while no other thread reads.
+  void follow(const std::shared_ptr<const Objectives>& objectives, const std::string& pool);
 
   // These are known while an answer flows.
-  Histogram time_to_first_token{bounds_.latency};
-  Histogram client_time_to_first_token{bounds_.latency};
-  Histogram inter_token_latency{bounds_.per_token};
-  Histogram inter_chunk_latency{bounds_.per_token};
+  Histogram time_to_first_token{objectives_->bounds.latency};
+  Histogram client_time_to_first_token{objectives_->bounds.latency};
+  Histogram inter_token_latency{objectives_->bounds.per_token};
+  Histogram inter_chunk_latency{objectives_->bounds.per_token};
   Histogram token_overhead{overhead_bounds};
   Counter client_blocked_events;  ///< Counts the token events that token_overhead leaves out, because their write was
                                   ///< not accepted at once.
@@ -51,8 +57,8 @@ class ReplicaShard {
   std::array<Counter, 2> bytes;  ///< Counts body bytes: [0] of requests to the replica, [1] of answers from it.
 
   // These are known at the end, and settle() writes them.
-  Histogram time_per_output_token{bounds_.per_token};
-  Histogram queue_duration{bounds_.latency};
+  Histogram time_per_output_token{objectives_->bounds.per_token};
+  Histogram queue_duration{objectives_->bounds.latency};
   Histogram request_output_tokens_per_second{speed_bounds};
   Histogram request_prompt_tokens{size_bounds};
   Histogram request_output_tokens{size_bounds};
@@ -60,8 +66,13 @@ class ReplicaShard {
   Counter prompt_tokens, cached_prompt_tokens, prompt_tokens_cache_known;
   Counter output_tokens_overcounted, aborted_output_tokens, itl_unknown_requests;
   Counter token_reads, coalesced_token_reads, itl_suspect_requests;
-  std::vector<std::array<Counter, record::slo_result_names.size()>>
-      slo_requests;  ///< It has one entry for each objective, in the order given.
+  struct SloCounts {
+    config::Slo slo;
+    std::array<Counter, record::slo_result_names.size()> results{};
+  };
+  std::vector<std::unique_ptr<SloCounts>> slo_requests;  ///< One for each objective of the pool, in order.
+  /// Returns the counts of the objective of that name; zeros if there is none.
+  std::span<const Counter> slo_results(std::string_view name) const;
   std::array<Counter, token_source_names.size()> requests_by_token_source;
 
   /// `client_abort` takes three slots, one for each phase: see outcome_slot.
@@ -88,6 +99,9 @@ class ReplicaShard {
   void settle_gaps(const record::RequestRecord& record, bool whole);
   void settle_reads(const record::RequestRecord& record);
   void settle_slos(const record::RequestRecord& record);
+
+  void count_slos(const std::string& pool);
+  void take_bounds();
 
   std::deque<Histogram> durations_;  ///< The index is api * 2 + stream.
 };

@@ -6,9 +6,10 @@
 #include <boost/beast/core/flat_buffer.hpp>
 #include <boost/beast/core/tcp_stream.hpp>
 #include <boost/beast/http.hpp>
-#include <boost/json/serialize.hpp>
-#include <boost/json/value.hpp>
+#include <string_view>
 
+#include "proxy/control/api.hpp"
+#include "proxy/control/change_guard.hpp"
 #include "proxy/control/gzip.hpp"
 #include "proxy/net/awaitable.hpp"
 
@@ -24,64 +25,52 @@ using Response = http::response<http::string_body>;
 constexpr std::chrono::seconds time_limit{30};
 constexpr std::size_t worth_compressing = 1024;
 
-boost::json::object replica_object(const fleet::ReplicaRuntime& replica, const fleet::PoolRuntime& pool) {
-  const auto now = std::chrono::steady_clock::now();
-  const auto load = pool.balancer->load(replica.key.index, now);
-  const auto health = pool.balancer->health(replica.key, now);
-  boost::json::object object;
-  object["pool"] = replica.pool;
-  object["name"] = replica.settings.name;
-  object["config"] = replica.settings.config;
-  object["url"] = "http://" + replica.settings.url.authority + replica.settings.url.prefix;
-  object["state"] = metrics::name_of(health.state);
-  object["state_seconds"] = std::chrono::duration<double>(now - health.since).count();
-  object["reason"] = health.reason;
-  object["in_flight"] = load.in_flight;
-  object["queued_prefill_tokens"] = load.prefill_left;
-  object["queued_decode_tokens"] = load.decode_left;
-  object["resident_tokens"] = load.resident;
-  object["oldest_unanswered_seconds"] = load.oldest_unanswered_seconds;
-  object["speed"] = load.speed;
-  object["injection_disabled"] = replica.state->injection_disabled.load(std::memory_order_relaxed);
-  return object;
+constexpr std::string_view reload_path = "/-/reload", replicas_path = "/api/replicas", settings_path = "/api/settings";
+
+/// A request to an operator's listener, taken apart.
+struct Asked {
+  Asked(const Request& request, AdminScope scope);
+
+  bool reads = false;     ///< It is a GET or a HEAD.
+  bool may_list = false;  ///< The listener answers /api/.
+  std::string_view path;
+  Sender sender;
+  bool changes() const { return may_list && !reads && (path == reload_path || is_drain_path(path)); }
+};
+
+Asked::Asked(const Request& request, AdminScope scope)
+    : reads(request.method() == http::verb::get || request.method() == http::verb::head),
+      may_list(scope == AdminScope::admin),
+      path(request.target().data(), request.target().size()) {
+  path = path.substr(0, path.find('?'));
+  for (const auto& field : request) {
+    const std::string_view value(field.value().data(), field.value().size());
+    if (field.name() == http::field::host) sender.host.push_back(value);
+    if (field.name() == http::field::origin) sender.origin.push_back(value);
+    if (field.name() == http::field::content_type) sender.content_type.push_back(value);
+  }
 }
 
-std::string replicas_json(const fleet::World& world) {
-  boost::json::array replicas;
-  for (const auto& pool : world.pools)
-    for (const auto& replica : pool->replicas) replicas.push_back(replica_object(*replica, *pool));
-  boost::json::object outer;
-  outer["replicas"] = std::move(replicas);
-  return boost::json::serialize(outer) + "\n";
+void put(Response& response, ApiAnswer answer) {
+  response.result(answer.status);
+  response.set(http::field::content_type, "application/json");
+  response.body() = std::move(answer.body);
 }
 
-Response answer(const Request& request, AdminScope scope, const AdminSources& weir) {
+void refuse_method(Response& response, std::string_view allowed) {
+  response.result(http::status::method_not_allowed);
+  response.set(http::field::allow, boost::beast::string_view(allowed.data(), allowed.size()));
+  response.body() = "only " + std::string(allowed) + " is answered here\n";
+}
+
+Response begin_answer(const Request& request) {
   Response response(http::status::ok, request.version());
   response.keep_alive(request.keep_alive());
   response.set(http::field::content_type, "text/plain; charset=utf-8");
-  const std::string_view target(request.target().data(), request.target().size());
-  const auto path = target.substr(0, target.find('?'));
-  if (request.method() != http::verb::get && request.method() != http::verb::head) {
-    response.result(http::status::method_not_allowed);
-    response.set(http::field::allow, "GET, HEAD");
-    response.body() = "only GET is answered here\n";
-  } else if (path == "/metrics") {
-    response.set(http::field::content_type, "text/plain; version=0.0.4; charset=utf-8");
-    response.body() = weir.exposition.text();
-  } else if (path == "/-/healthy") {
-    response.body() = "healthy\n";
-  } else if (path == "/-/ready") {
-    const auto why_not = weir.why_not_ready();
-    if (!why_not.empty()) response.result(http::status::service_unavailable);
-    response.body() = why_not.empty() ? "ready\n" : "not ready: " + why_not + "\n";
-  } else if (path == "/api/replicas" && scope == AdminScope::admin) {
-    response.set(http::field::content_type, "application/json");
-    response.body() = replicas_json(*weir.fleet.world());
-  } else {
-    response.result(http::status::not_found);
-    response.body() = scope == AdminScope::admin ? "known here: /metrics /-/healthy /-/ready /api/replicas\n"
-                                                 : "known here: /metrics /-/healthy /-/ready\n";
-  }
+  return response;
+}
+
+void finish_answer(const Request& request, Response& response) {
   response.set(http::field::vary, "Accept-Encoding");
   const auto accepted = request[http::field::accept_encoding];
   if (response.body().size() >= worth_compressing && accepts_gzip({accepted.data(), accepted.size()})) {
@@ -90,10 +79,57 @@ Response answer(const Request& request, AdminScope scope, const AdminSources& we
   }
   response.prepare_payload();
   if (request.method() == http::verb::head) response.body().clear();
-  return response;
 }
 
-net::Awaitable<void> run(Stream stream, AdminScope scope, const AdminSources& weir) {
+void read(Response& response, const Asked& asked, const AdminSources& weir) {
+  const auto world = weir.fleet.world();
+  if (asked.path == "/metrics") {
+    response.set(http::field::content_type, "text/plain; version=0.0.4; charset=utf-8");
+    response.body() = weir.exposition.text();
+  } else if (asked.path == "/-/healthy") {
+    response.body() = "healthy\n";
+  } else if (asked.path == "/-/ready") {
+    const auto why_not = weir.why_not_ready();
+    if (!why_not.empty()) response.result(http::status::service_unavailable);
+    response.body() = why_not.empty() ? "ready\n" : "not ready: " + why_not + "\n";
+  } else if (asked.may_list && asked.path == replicas_path) {
+    put(response, replicas_answer(*world, weir.last_minute, std::chrono::steady_clock::now()));
+  } else if (asked.may_list && asked.path == settings_path) {
+    const auto strange = why_strange_host(asked.sender, world->settings.admin.listen);
+    put(response, strange.empty() ? settings_answer(weir.reload.settings()) : api_error(403, "strange_host", strange));
+  } else if (asked.may_list && (asked.path == reload_path || is_drain_path(asked.path))) {
+    refuse_method(response, "POST");
+  } else {
+    response.result(http::status::not_found);
+    response.body() = asked.may_list
+                          ? "known here: /metrics /-/healthy /-/ready /api/replicas /api/settings, and by POST "
+                            "/-/reload /api/replicas/NAME/drain /api/replicas/NAME/undrain\n"
+                          : "known here: /metrics /-/healthy /-/ready\n";
+  }
+}
+
+net::Awaitable<Response> answer(const Request& request, AdminScope scope, AdminSources& weir) {
+  auto response = begin_answer(request);
+  const Asked asked(request, scope);
+  const std::string by = "POST /-/reload";
+  const auto world = weir.fleet.world();
+  if (asked.reads) {
+    read(response, asked, weir);
+  } else if (!asked.changes() || request.method() != http::verb::post) {
+    refuse_method(response, asked.changes() ? "POST" : "GET, HEAD");
+  } else if (const auto why_not = why_no_change(asked.sender, world->settings.admin.listen); !why_not.empty()) {
+    put(response, api_error(403, "not_allowed", why_not));
+  } else if (asked.path == reload_path) {
+    const auto result = co_await weir.reload.run(by, net::use_awaitable);
+    put(response, reload_answer(*result));
+  } else {
+    put(response, drain_answer(weir.fleet, asked.path, request.body()));
+  }
+  finish_answer(request, response);
+  co_return response;
+}
+
+net::Awaitable<void> run(Stream stream, AdminScope scope, AdminSources& weir) {
   boost::beast::flat_buffer buffer;
   for (bool more = true; more;) {
     boost::system::error_code error;
@@ -102,7 +138,7 @@ net::Awaitable<void> run(Stream stream, AdminScope scope, const AdminSources& we
     stream.expires_after(time_limit);
     co_await http::async_read(stream, buffer, request, token);
     if (error) break;
-    const auto response = answer(request, scope, weir);
+    const auto response = co_await answer(request, scope, weir);
     stream.expires_after(time_limit);
     co_await http::async_write(stream, response, token);
     more = !error && response.keep_alive();
@@ -114,7 +150,7 @@ net::Awaitable<void> run(Stream stream, AdminScope scope, const AdminSources& we
 }  // namespace
 
 void start_admin_session(asio::io_context& context, net::UniqueFd client, bool ipv6, AdminScope scope,
-                         const AdminSources& weir) {
+                         AdminSources& weir) {
   asio::basic_stream_socket<asio::ip::tcp, asio::io_context::executor_type> socket(context.get_executor());
   boost::system::error_code error;
   socket.assign(ipv6 ? asio::ip::tcp::v6() : asio::ip::tcp::v4(), client.get(), error);

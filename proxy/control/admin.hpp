@@ -1,4 +1,5 @@
-// The metrics and admin listeners serve scrapes, health, and what weir knows of the replicas. They run on the control
+// The metrics and admin listeners serve scrapes, health, and what weir knows of the replicas; the admin
+// listener also drains and reloads. They run on the control
 // thread, off the path of requests. Their answers are small, so Beast reads and writes them.
 #pragma once
 
@@ -7,6 +8,8 @@
 #include <string>
 
 #include "metrics/series/exposition.hpp"
+#include "proxy/control/last_minute.hpp"
+#include "proxy/control/reload.hpp"
 #include "proxy/fleet/fleet.hpp"
 #include "proxy/net/unique_fd.hpp"
 
@@ -15,18 +18,20 @@ namespace weir::proxy::control {
 /// Says what an operator may ask for on a listener.
 enum class AdminScope : unsigned char {
   metrics,  ///< It serves /metrics, /-/healthy and /-/ready.
-  admin,    ///< It serves the same, and GET /api/replicas.
+  admin,    ///< It serves the same, /api/ and POST /-/reload.
 };
 
 /// What the answers are made from. It outlives the context's run.
 struct AdminSources {
   const metrics::series::Exposition& exposition;
-  const fleet::Fleet& fleet;
+  fleet::Fleet& fleet;
+  Reload& reload;
+  const LastMinute& last_minute;
   std::function<std::string()> why_not_ready;  ///< It returns "" if weir takes requests and has a replica for them.
 };
 
 /// Serves one connection of an operator.
 void start_admin_session(boost::asio::io_context& context, net::UniqueFd client, bool ipv6, AdminScope scope,
-                         const AdminSources& weir);
+                         AdminSources& weir);
 
 }  // namespace weir::proxy::control

@@ -137,7 +137,7 @@ Relay::Request Exchange::relay_request(const fleet::ReplicaRuntime& replica, met
   upstream_head_ = http::upstream_head(request_.head, upstream);
   std::vector<std::string_view> spans{upstream_head_};
   edits.append(request_.body, spans);
-  return {std::move(spans), &upstream_head_, &request_.body};
+  return {std::move(spans), &upstream_head_, &request_.body, &replica.state->cut};
 }
 
 // What only the beginning needs is in functions of its own, because every local of this one is kept while the stream
@@ -204,7 +204,8 @@ Exchange::Next Exchange::next(const fleet::ReplicaRuntime& replica) {
   AttemptResult result = std::move(*std::exchange(result_, nullptr));
   connect_ += result.connect;
   paused_ += result.paused;
-  if (!loop_.shared.cutting.load(std::memory_order_relaxed)) report(result);
+  const bool cut = replica.state->cut.load(std::memory_order_relaxed);
+  if (!cut && !loop_.shared.cutting.load(std::memory_order_relaxed)) report(result);
   if (result.end == AttemptEnd::unconnected) return not_connected(replica, std::move(result));
   const auto now = std::chrono::steady_clock::now();
   if (!loop_.shared.cutting.load(std::memory_order_relaxed)) note_attempt(replica, result, now);

@@ -45,6 +45,7 @@ void Loop::await_tick() {
 void Loop::tick(metrics::Moment now) {
   deadlines.tick(now);
   idle.drop_old(now);
+  oldest_running.store(running.empty() ? 0 : running.front().time_since_epoch().count(), std::memory_order_relaxed);
   follow_world();
 }
 
@@ -52,6 +53,14 @@ void Loop::tick(metrics::Moment now) {
 void Loop::follow_world() {
   auto world = shared.fleet.world();
   if (world == followed_) return;
+  for (const auto& pool : world->pools) {
+    if (!shared.exposition.follow(*pool->unassigned, index)) return;
+    for (const auto& replica : pool->replicas)
+      if (!shared.exposition.follow(*replica->series, index)) return;
+  }
+  for (const auto& one : world->leaving)
+    if (!shared.exposition.follow(*one.replica->series, index)) return;
+  clock.set(world->settings.measure.clock);
   idle.adopt(*world);
   followed_ = std::move(world);
 }

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/io_context.hpp>
+#include <list>
 #include <memory>
 #include <random>
 #include <string>
@@ -69,6 +70,9 @@ class Loop {
   boost::asio::io_context context{1};
   // The acceptor places a new connection by these; this loop writes them.
   std::atomic<std::size_t> connections{0}, streams{0};
+  std::list<metrics::Moment> running;  ///< When each request under way was received; the oldest is in front.
+  /// The front of that, as a duration since the clock's epoch, after each tick; 0 if there is none.
+  std::atomic<metrics::Moment::rep> oldest_running{0};
 
  private:
   void await_tick();

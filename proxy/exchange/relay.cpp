@@ -281,8 +281,13 @@ AttemptResult Relay::take_result() {
   return result;
 }
 
+bool Relay::cutting() const {
+  return loop_.shared.cutting.load(std::memory_order_relaxed) ||
+         (request_.cut != nullptr && request_.cut->load(std::memory_order_relaxed));
+}
+
 Moment Relay::deadline() const {
-  if (loop_.shared.cutting.load(std::memory_order_relaxed)) return Moment::min();
+  if (cutting()) return Moment::min();
   if (!pending_.empty()) return looked_ + ticks(limits_.client_stall) / looks_a_stall;
   if (!connected_) return started_ + ticks(limits_.connect);
   return attempt_.deadline();
@@ -290,9 +295,9 @@ Moment Relay::deadline() const {
 
 void Relay::deadline_passed(Moment now) {
   if (!pending_.empty()) {
-    const bool cutting = loop_.shared.cutting.load(std::memory_order_relaxed);
-    if (!cutting && !stalled(now)) return;
-    if (!cutting) loop_.shard.limit_hits[static_cast<std::size_t>(metrics::series::Limit::client_stall)].add();
+    const bool cut = cutting();
+    if (!cut && !stalled(now)) return;
+    if (!cut) loop_.shard.limit_hits[static_cast<std::size_t>(metrics::series::Limit::client_stall)].add();
     return client_gone();
   }
   if (!connected_) {

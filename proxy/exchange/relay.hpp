@@ -5,6 +5,7 @@
 // Only the loop's thread uses it. No token allocates.
 #pragma once
 
+#include <atomic>
 #include <boost/asio/async_result.hpp>
 #include <memory>
 #include <string>
@@ -30,6 +31,7 @@ class Relay final : net::Watcher, net::Timed, ClientWatch::Listener {
     std::vector<std::string_view> spans;  ///< They are head and body as they go out.
     std::string* head;                    ///< It is freed with the body once they are sent and no retry can follow.
     std::string* body;
+    const std::atomic<bool>* cut = nullptr;  ///< Once it is true, the attempt ends: its replica's drain is over.
   };
 
   /// `replica` is an idle connection, or one that has begun to connect (`connected` false).
@@ -77,6 +79,7 @@ class Relay final : net::Watcher, net::Timed, ClientWatch::Listener {
   void flush_pending();
   void progressed(Moment now);
   bool stalled(Moment now);
+  bool cutting() const;
   void client_gone() override;
   void client_writable() override;
   void replica_done();

@@ -30,25 +30,47 @@ metrics::series::ReplicaGauges gauges_of(const config::Replica& settings, const 
   return gauges;
 }
 
-/// Returns the pool of that name, if its books can be kept.
 const PoolRuntime* same_pool(const World* world, const config::Pool& settings) {
   if (world == nullptr) return nullptr;
-  for (const auto& pool : world->pools) {
-    const auto& old = pool->settings;
-    if (old.name == settings.name && old.policy == settings.policy && old.decode_weight == settings.decode_weight)
-      return pool.get();
-  }
+  for (const auto& pool : world->pools)
+    if (pool->settings.name == settings.name) return pool.get();
   return nullptr;
 }
 
-const ReplicaRuntime* same_replica(const PoolRuntime* pool, const config::Replica& settings) {
+/// Returns the replica as the pool had it, even one that was about to leave it.
+const ReplicaRuntime* same_replica(const World* world, const PoolRuntime* pool, const config::Replica& settings) {
   if (pool == nullptr) return nullptr;
+  const auto is_it = [&settings](const ReplicaRuntime& one) {
+    return one.settings.name == settings.name && one.settings.url == settings.url;
+  };
   for (const auto& replica : pool->replicas)
-    if (replica->settings.name == settings.name && replica->settings.url == settings.url) return replica.get();
+    if (is_it(*replica)) return replica.get();
+  for (const auto& [balancer, replica] : world->leaving)
+    if (balancer == pool->balancer && is_it(*replica)) return replica.get();
   return nullptr;
+}
+
+bool has(const World& world, const ReplicaState* state) {
+  return std::ranges::any_of(world.pools, [state](const auto& pool) {
+    return std::ranges::any_of(pool->replicas, [state](const auto& one) { return one->state.get() == state; });
+  });
+}
+
+/// Returns the replicas that `before` has and `after` no longer names, as far as requests are on them.
+std::vector<LeavingReplica> leaving(const World& before, const World& after) {
+  std::vector<LeavingReplica> all;
+  const auto look_at = [&](const LeavingReplica& one) {
+    if (!has(after, one.replica->state.get()) && one.balancer->in_flight(one.replica->key) > 0) all.push_back(one);
+  };
+  for (const auto& one : before.leaving) look_at(one);
+  for (const auto& pool : before.pools)
+    for (const auto& replica : pool->replicas) look_at({pool->balancer, replica});
+  return all;
 }
 
 bool exports(const World& world, const metrics::series::ReplicaSeries* series) {
+  const auto is_of = [series](const LeavingReplica& one) { return one.replica->series.get() == series; };
+  if (std::ranges::any_of(world.leaving, is_of)) return true;
   return std::ranges::any_of(world.pools, [series](const auto& pool) {
     return pool->unassigned.get() == series ||
            std::ranges::any_of(pool->replicas, [series](const auto& one) { return one->series.get() == series; });
@@ -74,6 +96,7 @@ Fleet::Fleet(const config::Settings& settings, metrics::series::Exposition& expo
 void Fleet::adopt(const config::Settings& settings) {
   const auto before = world_.get();
   const auto now = std::chrono::steady_clock::now();
+  exposition_.set_slos(settings.slos);
   auto world = std::make_shared<World>();
   world->settings = settings;
   for (const auto& pool_settings : settings.pools) {
@@ -84,10 +107,13 @@ void Fleet::adopt(const config::Settings& settings) {
     pool->balancer = old_pool != nullptr
                          ? old_pool->balancer
                          : balancer::Pool::make(pool_settings.policy, pool_settings.decode_weight, seed_++);
+    if (old_pool != nullptr && (old_pool->settings.policy != pool_settings.policy ||
+                                old_pool->settings.decode_weight != pool_settings.decode_weight))
+      pool->balancer->set_policy(pool_settings.policy, pool_settings.decode_weight);
     pool->opinions = old_pool != nullptr ? old_pool->opinions : std::make_shared<SecondOpinions>();
     std::vector<balancer::ReplicaSpec> specs;
     for (const auto& replica_settings : pool_settings.replicas) {
-      const auto* const old_replica = same_replica(old_pool, replica_settings);
+      const auto* const old_replica = same_replica(before.get(), old_pool, replica_settings);
       auto replica = std::make_shared<ReplicaRuntime>();
       replica->settings = replica_settings;
       replica->pool = pool_settings.name;
@@ -103,6 +129,8 @@ void Fleet::adopt(const config::Settings& settings) {
       specs.push_back({replica_settings.name, url_text(replica_settings.url), replica, replica_settings.weight,
                        replica_settings.kv_tokens, replica_settings.max_context, replica_settings.max_in_flight,
                        pool_settings.health});
+      specs.back().draining = draining_.contains(replica_settings.name);
+      if (!specs.back().draining) replica->state->cut = false;
       pool->replicas.push_back(std::move(replica));
     }
     const auto indexes = pool->balancer->set_replicas(specs, now);
@@ -120,13 +148,31 @@ void Fleet::adopt(const config::Settings& settings) {
   }
   retries_.set_share(settings.limits.retry_budget);
   if (before) {
-    for (const auto& pool : before->pools) {
-      if (!exports(*world, pool->unassigned.get())) exposition_.retire(*pool->unassigned);
-      for (const auto& replica : pool->replicas)
-        if (!exports(*world, replica->series.get())) exposition_.retire(*replica->series);
-    }
+    world->leaving = leaving(*before, *world);
+    retire_what_left(*before, *world);
   }
+  forget_drains(*world);
   world_.set(std::move(world));
+}
+
+/// A name that is no longer in the settings drains no more: who takes it later is another replica.
+void Fleet::forget_drains(const World& world) {
+  std::erase_if(draining_, [&](const auto& drain) {
+    return std::ranges::none_of(world.pools, [&](const auto& pool) {
+      return std::ranges::any_of(pool->replicas, [&](const auto& one) { return one->settings.name == drain.first; });
+    });
+  });
+}
+
+void Fleet::retire_what_left(const World& before, const World& after) {
+  const auto look_at = [&](const metrics::series::ReplicaSeries& series) {
+    if (!exports(after, &series)) exposition_.retire(series);
+  };
+  for (const auto& one : before.leaving) look_at(*one.replica->series);
+  for (const auto& pool : before.pools) {
+    look_at(*pool->unassigned);
+    for (const auto& replica : pool->replicas) look_at(*replica->series);
+  }
 }
 
 std::size_t Fleet::in_flight() const {

@@ -4,7 +4,9 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <string>
 
 #include "config/settings.hpp"
 #include "metrics/series/exposition.hpp"
@@ -35,10 +37,25 @@ class Fleet {
 
   /// Returns the current world. Any thread may call it. It costs a lock and a count.
   std::shared_ptr<const World> world() const { return world_.get(); }
-  /// Publishes a world of these settings, on the control thread. A pool keeps its books while its policy stays, and a
-  /// replica keeps its state. The series of pools and replicas that are gone are no longer exported. Requests in flight
-  /// go on in the world in which they began.
+  /// Publishes a world of these settings, on the control thread. A pool keeps its books, and a replica its state. The
+  /// series of pools and replicas that are gone are exported until their last request has been counted. Requests in
+  /// flight go on in the world in which they began.
+  /// A replica that is no longer named stays as one that leaves until its last request has ended.
   void adopt(const config::Settings& settings);
+
+  /// How set_draining() ended.
+  enum class Draining : std::uint8_t {
+    set,
+    already,   ///< It was as it is to be.
+    unknown,   ///< No replica has this name.
+    last_one,  ///< No other replica of its pool is up. With `force` it drains all the same.
+  };
+  /// Lets a replica drain, or take requests again. This holds over changes of the settings, as long as they name it. On
+  /// the control thread.
+  Draining set_draining(const std::string& name, bool draining, bool force);
+  /// Lets go of replicas that have nothing left, and cuts what runs after limits.drain. To be called often, on the
+  /// control thread.
+  void look_after_drains();
 
   std::size_t in_flight() const;
   /// Some replica of some pool is up, or starts.
@@ -46,10 +63,15 @@ class Fleet {
   RetryBudget& retries() { return retries_; }
 
  private:
+  void forget_drains(const World& world);
+  void retire_what_left(const World& before, const World& after);
+
   metrics::series::Exposition& exposition_;
   std::uint64_t seed_;
   std::uint64_t next_id_ = 1;
   RetryBudget retries_;
+  /// Maps the name of a replica that drains to whether the log has told that nothing is left on it.
+  std::map<std::string, bool> draining_;
   Published<std::shared_ptr<const World>> world_;
 };
 

@@ -33,7 +33,8 @@ struct ReplicaState {
   /// It has a bit for each API in whose streams the replica reports its counts unasked (llama.cpp), as its last answers
   /// showed.
   std::atomic<std::uint32_t> tells_counts{0};
-  FailureNotes failures{};  ///< They decide what the log says of its failures.
+  std::atomic<bool> cut{false};  ///< Its drain is over: what still runs there is ended.
+  FailureNotes failures{};       ///< They decide what the log says of its failures.
   /// It has no health path, so a probe only connects. The control thread uses it.
   bool probe_connects = false;
 };
@@ -57,9 +58,16 @@ struct PoolRuntime {
   std::shared_ptr<SecondOpinions> opinions;
 };
 
+/// A replica that is no longer in the settings and still has requests.
+struct LeavingReplica {
+  std::shared_ptr<balancer::Pool> balancer;
+  std::shared_ptr<const ReplicaRuntime> replica;
+};
+
 struct World {
   config::Settings settings;
-  std::vector<std::unique_ptr<const PoolRuntime>> pools;
+  std::vector<std::shared_ptr<const PoolRuntime>> pools;
+  std::vector<LeavingReplica> leaving;
 
   /// Returns the first pool that serves this model. For "" (the request names none) it is the first pool.
   const PoolRuntime* pool_for(std::string_view model) const;

@@ -20,6 +20,9 @@ class ArrivalClock {
  public:
   explicit ArrivalClock(config::ReadClock source) : source_(source) {}
 
+  /// Takes another source. A socket that was not to be stamped goes on with the moments of its reads.
+  void set(config::ReadClock source) { source_ = source; }
+
   /// Asks the kernel to stamp what arrives on this socket.
   void enable(int fd) const;
 

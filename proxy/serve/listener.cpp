@@ -1,5 +1,8 @@
 #include "proxy/serve/listener.hpp"
 
+#include <fcntl.h>
+#include <sys/socket.h>
+
 #include <cerrno>
 #include <stdexcept>
 
@@ -32,35 +35,57 @@ Listener::Listener(boost::asio::io_context& context, const std::string& key, con
     : acceptor_(context), backoff_(context), accepted_(std::move(accepted)) {
   try {
     const boost::asio::ip::tcp::endpoint endpoint(boost::asio::ip::make_address(address.host), address.port);
+    ipv6_ = endpoint.protocol() == boost::asio::ip::tcp::v6();
     acceptor_.open(endpoint.protocol());
     acceptor_.set_option(boost::asio::socket_base::reuse_address(true));
     acceptor_.bind(endpoint);
     acceptor_.listen(4096);
+    acceptor_.non_blocking(true);
   } catch (const boost::system::system_error& error) {
     throw std::runtime_error(key + ": cannot listen on " + config::to_text(address) + ": " +
                              reason(error.code(), key, address));
   }
 }
 
-void Listener::accept() {
-  acceptor_.async_accept([this](boost::system::error_code error, boost::asio::ip::tcp::socket socket) {
-    if (error == boost::asio::error::operation_aborted) return;
-    if (!error) {
-      const bool ipv6 = acceptor_.local_endpoint(error).protocol() == boost::asio::ip::tcp::v6();
-      accepted_(net::UniqueFd(socket.release()), ipv6);
-      return accept();
-    }
-    backoff_.expires_after(std::chrono::milliseconds(50));
-    backoff_.async_wait([this](boost::system::error_code ended) {
-      if (!ended) accept();
-    });
-  });
+Listener::Listener(boost::asio::io_context& context, net::UniqueFd socket, bool ipv6, Accepted accepted)
+    : acceptor_(context), backoff_(context), accepted_(std::move(accepted)), ipv6_(ipv6) {
+  acceptor_.assign(ipv6 ? boost::asio::ip::tcp::v6() : boost::asio::ip::tcp::v4(), socket.get());
+  socket.release();
+  acceptor_.non_blocking(true);
 }
 
-void Listener::close() {
-  boost::system::error_code error;
-  acceptor_.close(error);
-  backoff_.cancel();
+void Listener::accept() {
+  acceptor_.async_accept(
+      [self = shared_from_this()](boost::system::error_code error, boost::asio::ip::tcp::socket socket) {
+        if (!error) self->accepted_(net::UniqueFd(socket.release()), self->ipv6_);
+        if (!self->acceptor_.is_open()) return;
+        if (!error) return self->accept();
+        self->backoff_.expires_after(std::chrono::milliseconds(50));
+        self->backoff_.async_wait([self](boost::system::error_code ended) {
+          if (!ended && self->acceptor_.is_open()) self->accept();
+        });
+      });
 }
+
+void Listener::close(bool leave_waiting) {
+  if (!acceptor_.is_open()) return;
+  if (!leave_waiting) take_waiting();
+  backoff_.cancel();
+  // Asio leaves a closed descriptor to the kernel to forget, but the socket lives on where others hold it. So it is
+  // taken from Asio first.
+  boost::system::error_code error;
+  const net::UniqueFd closed(acceptor_.release(error));
+}
+
+/// Closing would reset the connections that wait to be accepted.
+void Listener::take_waiting() {
+  for (;;) {
+    net::UniqueFd client(::accept4(acceptor_.native_handle(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    if (!client) return;
+    accepted_(std::move(client), ipv6_);
+  }
+}
+
+net::UniqueFd Listener::duplicate() { return net::UniqueFd(::fcntl(acceptor_.native_handle(), F_DUPFD_CLOEXEC, 0)); }
 
 }  // namespace weir::proxy::serve

@@ -1,4 +1,4 @@
-// Opens listening sockets and accepts on them, on the control thread.
+// Opens a listening socket and accepts on it, on the control thread.
 #pragma once
 
 #include <boost/asio/ip/tcp.hpp>
@@ -13,7 +13,7 @@
 namespace weir::proxy::serve {
 
 /// Accepts on one address until closed. If descriptors run out, it backs off and goes on.
-class Listener {
+class Listener : public std::enable_shared_from_this<Listener> {
  public:
   using Accepted = std::function<void(net::UniqueFd client, bool ipv6)>;
 
@@ -21,15 +21,27 @@ class Listener {
   /// and the way out.
   Listener(boost::asio::io_context& context, const std::string& key, const config::ListenAddress& address,
            Accepted accepted);
+  /// Accepts on a socket that listens already, and that others may hold too.
+  Listener(boost::asio::io_context& context, net::UniqueFd socket, bool ipv6, Accepted accepted);
+  ~Listener() { close(true); }
+  Listener(const Listener&) = delete;
+  Listener& operator=(const Listener&) = delete;
+
   void start() { accept(); }
-  void close();
+  /// Accepts no more. What the kernel has accepted by then is served; with `leave_waiting`, it is left to the others
+  /// that hold the socket.
+  void close(bool leave_waiting = false);
+  /// Returns a second descriptor of the socket.
+  net::UniqueFd duplicate();
 
  private:
   void accept();
+  void take_waiting();
 
   boost::asio::ip::tcp::acceptor acceptor_;
   boost::asio::steady_timer backoff_;
   Accepted accepted_;
+  bool ipv6_ = false;
 };
 
 }  // namespace weir::proxy::serve

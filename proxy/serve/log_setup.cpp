@@ -53,6 +53,10 @@ std::unique_ptr<spdlog::formatter> log_formatter(config::LogFormat format) {
 
 void set_up_log(const config::Log& log) {
   spdlog::set_default_logger(spdlog::stderr_color_mt("weir"));
+  change_log(log);
+}
+
+void change_log(const config::Log& log) {
   spdlog::set_formatter(log_formatter(log.format));
   spdlog::set_level(level_of(log.level));
 }

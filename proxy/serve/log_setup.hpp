@@ -16,4 +16,7 @@ std::unique_ptr<spdlog::formatter> log_formatter(config::LogFormat format);
 /// Makes the default logger. It is to be called once, before threads begin.
 void set_up_log(const config::Log& log);
 
+/// Gives that logger another form and level, on any thread.
+void change_log(const config::Log& log);
+
 }  // namespace weir::proxy::serve

@@ -7,6 +7,7 @@
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
 #include <cerrno>
+#include <list>
 
 #include "metrics/ticks.hpp"
 #include "metrics/wire/request/inspector.hpp"
@@ -31,6 +32,19 @@ constexpr std::chrono::seconds linger_time{1};
 /// One handler reads and inspects so much of a request before tokens get their turn; that takes some tens of
 /// microseconds.
 constexpr std::size_t most_read_at_once = 16 * 1024;
+
+/// Keeps a request among those that run on the loop.
+class Running {
+ public:
+  Running(exchange::Loop& loop, Moment received) : all_(loop.running), place_(all_.insert(all_.end(), received)) {}
+  ~Running() { all_.erase(place_); }
+  Running(const Running&) = delete;
+  Running& operator=(const Running&) = delete;
+
+ private:
+  std::list<Moment>& all_;
+  const std::list<Moment>::iterator place_;
+};
 
 /// Ends the questions to replicas when the client leaves.
 class HaltOnLeave final : exchange::ClientWatch::Listener {
@@ -58,6 +72,7 @@ class Session final : net::Timed {
   enum class ReadResult : unsigned char { bytes, nothing, end };
 
   net::Awaitable<bool> serve_one();
+  void take_world(exchange::ClientRequest& request);
   net::Awaitable<bool> read_head(exchange::ClientRequest& request);
   net::Awaitable<bool> read_body(exchange::ClientRequest& request);
   net::Awaitable<bool> answer(exchange::ClientRequest& request);
@@ -78,7 +93,7 @@ class Session final : net::Timed {
   void deadline_passed(Moment now) override;
 
   exchange::Loop& loop_;
-  std::shared_ptr<const fleet::World> world_;  ///< It is that of the current request, or of the wait for one.
+  std::shared_ptr<const fleet::World> world_;  ///< It is that of the current request, from its first byte on.
   const std::unique_ptr<net::Channel> client_;
   net::ChannelWait* waiting_ = nullptr;  ///< It is set while this session waits for its client.
   std::string unread_;
@@ -89,8 +104,7 @@ class Session final : net::Timed {
   fleet::Halt* halt_ = nullptr;  ///< It is set while replicas are asked for the client.
 };
 
-Session::Session(exchange::Loop& loop, std::unique_ptr<net::Channel> client)
-    : loop_(loop), world_(loop.shared.fleet.world()), client_(std::move(client)) {
+Session::Session(exchange::Loop& loop, std::unique_ptr<net::Channel> client) : loop_(loop), client_(std::move(client)) {
   loop_.deadlines.attach(*this);
 }
 
@@ -123,7 +137,6 @@ net::Awaitable<void> Session::run() {
 /// Reads and answers one request. Returns true if another may follow.
 net::Awaitable<bool> Session::serve_one() {
   exchange::ClientRequest request;
-  request.world = world_ = loop_.shared.fleet.world();
   request.id = request.request_id = loop_.new_id();
   const auto head_read = co_await read_head(request);
   if (!head_read) co_return false;
@@ -166,29 +179,38 @@ Session::ReadResult Session::read_now(std::span<char>& bytes) {
   return read.size == 0 ? ReadResult::end : ReadResult::bytes;
 }
 
+/// A connection that waits for a request holds no world: it would be an old one when the request comes.
+void Session::take_world(exchange::ClientRequest& request) { request.world = world_ = loop_.shared.fleet.world(); }
+
 net::Awaitable<bool> Session::read_head(exchange::ClientRequest& request) {
+  take_world(request);
   std::size_t seen = 0;
   last_arrival_ = Clock::now();  // These bytes came while the previous answer was sent.
   timed_out_ = false;
   idle_ = unread_.empty();
   deadline_ =
       Clock::now() + metrics::ticks(idle_ ? world_->settings.limits.client_idle : world_->settings.limits.head_time);
+  if (idle_) world_ = request.world = nullptr;
   std::optional<std::size_t> length;
   for (;;) {
     length = http::head_length(unread_, seen);
-    if (length || unread_.size() > world_->settings.limits.request_head) break;
+    if (length || (world_ && unread_.size() > world_->settings.limits.request_head)) break;
     seen = unread_.size();
     const auto ready = co_await readable();
-    if (!ready) {
-      if (!timed_out_ || unread_.empty()) co_return false;
+    if (!ready && !timed_out_) co_return false;
+    if (!ready && !unread_.empty()) {
       const auto refused = co_await refuse(request, 408, "the request head did not come in time", Limit::head_time);
       co_return refused;
     }
     std::span<char> bytes;
     const auto result = read_now(bytes);
     if (result == ReadResult::end) co_return false;
+    // A request that came in the very moment in which the idle connection was to be closed is answered.
+    if (!ready && result == ReadResult::nothing) co_return false;
+    timed_out_ = false;
     if (result == ReadResult::nothing) continue;
     if (unread_.empty()) {
+      take_world(request);
       idle_ = false;
       deadline_ = Clock::now() + metrics::ticks(world_->settings.limits.head_time);
     }
@@ -311,6 +333,7 @@ net::Awaitable<bool> Session::answer(exchange::ClientRequest& request) {
   }
   exchange::ExchangeEnd end;
   {
+    const Running running(loop_, request.received);
     exchange::Exchange exchange(loop_, *client_, unread_, request);
     end = co_await exchange.run();
   }

@@ -81,14 +81,21 @@ std::string weir_program() {
   return other != nullptr ? other : WEIR_PROGRAM;
 }
 
-WeirUnderTest::WeirUnderTest(const WeirSettings& settings)
+void WeirUnderTest::rewrite(const WeirSettings& settings) const {
+  write_file(settings_file(), text(settings, port_, metrics_port_, log_file()));
+}
+
+WeirUnderTest::WeirUnderTest(const WeirSettings& settings, const std::vector<std::string>& through)
     : port_(free_port()),
       metrics_port_(free_port()),
       process_(
           [&]() -> std::vector<std::string> {
-            const auto file = directory_.path() / "weir.toml";
-            write_file(file, text(settings, port_, metrics_port_, directory_.path() / "requests.jsonl"));
-            return {weir_program(), "serve", "--config", file.string()};
+            rewrite(settings);
+            auto command = through;
+            for (const auto& word : {weir_program(), std::string("serve"), std::string("--config")})
+              command.push_back(word);
+            command.push_back(settings_file().string());
+            return command;
           }(),
           directory_.path() / "output") {
   wait_until_ready();

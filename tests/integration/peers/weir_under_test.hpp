@@ -52,8 +52,8 @@ WeirSettings pool_of(std::initializer_list<const ScriptedReplica*> replicas);
 
 class WeirUnderTest {
  public:
-  /// Returns when weir says that it is ready, but for replicas.
-  explicit WeirUnderTest(const WeirSettings& settings);
+  /// Returns when weir says that it is ready, but for replicas. `through` is a command that starts weir's.
+  explicit WeirUnderTest(const WeirSettings& settings, const std::vector<std::string>& through = {});
   ~WeirUnderTest();
   WeirUnderTest(const WeirUnderTest&) = delete;
   WeirUnderTest& operator=(const WeirUnderTest&) = delete;
@@ -61,6 +61,9 @@ class WeirUnderTest {
   std::uint16_t port() const { return port_; }
   std::uint16_t metrics_port() const { return metrics_port_; }
   Process& process() { return process_; }
+  std::filesystem::path settings_file() const { return directory_.path() / "weir.toml"; }
+  /// Writes other settings into its file. It does not look there by itself.
+  void rewrite(const WeirSettings& settings) const;
   /// Returns what it said on standard output and standard error.
   std::string output() const { return read_file(directory_.path() / "output"); }
   std::filesystem::path log_file() const { return directory_.path() / "requests.jsonl"; }

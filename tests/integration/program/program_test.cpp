@@ -166,24 +166,23 @@ TEST(Program, AJsonLogIsOneObjectALine) {
   EXPECT_GT(count, 5u);
 }
 
-TEST(Program, Usr1AndHupOpenTheRequestLogAnew) {
+TEST(Program, Usr1OpensTheRequestLogAnewAndNothingElse) {
   ScriptedReplica replica([](Exchange& exchange) { exchange.send(answer("200 OK", "{}")); });
   WeirUnderTest weir(pool_of({&replica}));
   std::size_t files = 0;
-  for (const int signal : {SIGUSR1, SIGHUP, SIGUSR1}) {
+  write_file(weir.settings_file(), "nonsense");
+  for (int i = 0; i < 3; ++i) {
     EXPECT_EQ(fetch(weir.port(), post("/v1/embeddings", R"({"model":"m","input":"x"})")).status, 200u);
     weir.log_lines(1);
     const auto moved = weir.log_file().string() + "." + std::to_string(++files);
     std::filesystem::rename(weir.log_file(), moved);
-    weir.process().send(signal);
-    weir.wait_until_said("opened the request log", files);
+    weir.process().send(SIGUSR1);
+    weir.wait_until_said("SIGUSR1: opened the request log", files);
     const auto text = read_file(moved);
     EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 1);
   }
   EXPECT_EQ(weir.log_text(), "");
-  EXPECT_THAT(weir.output(),
-              AllOf(HasSubstr("SIGUSR1: opened the request log"), HasSubstr("SIGHUP: opened the request log"),
-                    HasSubstr("SIGHUP: weir cannot reload its settings yet")));
+  EXPECT_EQ(weir.output().find("reload"), std::string::npos);
 
   // weir cannot open the new name, so lines go on into the file that is open.
   const auto moved = weir.log_file().string() + ".last";

@@ -221,6 +221,47 @@ TEST_F(RequestLogTest, HasNothingToReopenWhereItIsOffOrStandardOutput) {
 }
 
 /// A write breaks off, with a reopen in between. In the same file the cut line ends before the next.
+TEST_F(RequestLogTest, ChangesItsFileAndName) {
+  const auto other = (directory / "other.jsonl").string();
+  RequestLog log(path(), "weir-1");
+  log.write(streamed());
+  EXPECT_EQ(log.change(other, "weir-2"), std::nullopt);
+  log.write(streamed());
+  log.flush();
+  ASSERT_EQ(lines().size(), 1U);
+  EXPECT_EQ(text(lines()[0], "instance"), "weir-1");
+  std::ifstream file(other);
+  const auto there = lines_of(file);
+  ASSERT_EQ(there.size(), 1U);
+  EXPECT_EQ(text(there[0], "instance"), "weir-2");
+  EXPECT_EQ(log.reopen(), std::nullopt) << "of the file that it has now";
+  fs::remove(other);
+  EXPECT_EQ(log.reopen(), std::nullopt);
+  EXPECT_TRUE(fs::exists(other));
+}
+
+TEST_F(RequestLogTest, IsSwitchedOffAndOn) {
+  RequestLog log(path(), "weir-1");
+  EXPECT_EQ(log.change("", "weir-1"), std::nullopt);
+  log.write(streamed());
+  EXPECT_EQ(log.change(path(), "weir-1"), std::nullopt);
+  log.write(streamed());
+  log.flush();
+  EXPECT_EQ(lines().size(), 1U);
+  EXPECT_EQ(log.dropped(), 0U) << "what is not wanted is not lost";
+}
+
+TEST_F(RequestLogTest, KeepsFileAndNameWhereTheOtherFileCannotBeOpened) {
+  RequestLog log(path(), "weir-1");
+  const auto problem = log.change((directory / "no" / "such").string(), "weir-2");
+  ASSERT_TRUE(problem.has_value());
+  EXPECT_NE(problem->find("cannot open the request log"), std::string::npos) << *problem;
+  log.write(streamed());
+  log.flush();
+  ASSERT_EQ(lines().size(), 1U);
+  EXPECT_EQ(text(lines()[0], "instance"), "weir-1");
+}
+
 TEST_F(RequestLogTest, AnUnfinishedLineStaysAloneOverAReopen) {
   for (const bool move : {false, true}) {
     RequestLog log(path(), "weir-1");

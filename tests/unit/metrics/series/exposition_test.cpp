@@ -70,6 +70,7 @@ const std::vector<std::string> gauge_names{"weir_queued_tokens",
                                            "weir_replica_state",
                                            "weir_loop_lag_seconds",
                                            "weir_config_last_reload_success_timestamp_seconds",
+                                           "weir_config_last_reload_successful",
                                            "weir_build_info",
                                            "process_resident_memory_bytes",
                                            "process_virtual_memory_bytes",
@@ -263,7 +264,7 @@ TEST_F(ExpositionTest, ShowsWhatBelongsToNoReplica) {
   exposition.loop(1).ticked(std::chrono::milliseconds(30));
   exposition.loop(1).ticked(std::chrono::microseconds(1500));
   exposition.log_lines_dropped = [] { return 42U; };
-  exposition.last_successful_load = std::chrono::system_clock::time_point{std::chrono::seconds(1'800'000'000)};
+  exposition.last_load.last_success = std::chrono::system_clock::time_point{std::chrono::seconds(1'800'000'000)};
   record::RequestRecord refused;
   refused.outcome = Outcome::rejected;
   refused.facts.api = Api::tgi_generate;
@@ -299,6 +300,38 @@ TEST_F(ExpositionTest, CountsADescriptorThatWasOpened) {
   const auto before = scrape().at("process_open_fds");
   const std::ifstream one("/proc/self/stat");
   EXPECT_EQ(scrape().at("process_open_fds"), *before + 1);
+}
+
+TEST_F(ExpositionTest, AReplicaThatIsGoneIsExportedUntilNobodyOwnsIt) {
+  auto owned = exposition.add({"chat", "gpu1", "vllm-fp16"}).shared_from_this();
+  const auto tokens = R"(weir_output_tokens_total{pool="chat",replica="gpu1",config="vllm-fp16",role="primary"})";
+  exposition.retire(*owned);
+  owned->shard(0).output_tokens.add(3);
+  owned->shard(0).requests[0][0][0].add(2);
+  EXPECT_EQ(scrape().at(tokens), 3) << "a request that still runs there is counted";
+  EXPECT_EQ(&exposition.add({"chat", "gpu1", "vllm-fp16"}), owned.get()) << "and goes on if it comes back";
+  exposition.retire(*owned);
+  owned.reset();
+  EXPECT_EQ(scrape().at(tokens), std::nullopt);
+  EXPECT_EQ(exposition.requests().all, 2U) << "its requests are in the sum for good";
+}
+
+TEST_F(ExpositionTest, ComparesWithOtherObjectivesOnceItsLoopsFollow) {
+  const auto counted = [](const std::string& slo) { return R"(slo=")" + slo + R"(",result="good")"; };
+  replica.shard(0).settle(record::streamed());
+  replica.shard(1).settle(record::streamed());
+  ASSERT_EQ(scrape().gpu0("weir_slo_requests_total", R"(slo="whole",result="bad")"), 2);
+  exposition.set_slos({{"whole", "chat", {}, {}, {}, config::Seconds{7}}});
+  EXPECT_TRUE(exposition.follow(replica, 0));
+  replica.shard(0).settle(record::streamed());
+  const auto between = scrape();
+  EXPECT_EQ(between.gpu0("weir_slo_requests_total", R"(slo="whole",result="bad")"), 2);
+  EXPECT_EQ(between.gpu0("weir_slo_requests_total", counted("whole")), 1);
+  EXPECT_EQ(between.gpu0("weir_slo_requests_total", counted("interactive")), std::nullopt);
+  EXPECT_TRUE(exposition.follow(replica, 1));
+  const auto api = std::string(R"(api="openai.chat",stream="true")");
+  EXPECT_EQ(scrape().gpu0("weir_request_duration_seconds_bucket", api + R"(,le="7")"), 3);
+  EXPECT_EQ(scrape().gpu0("weir_request_duration_seconds_count", api), 3);
 }
 
 TEST_F(ExpositionTest, GivesTheSameLabelsTheSameSeries) {

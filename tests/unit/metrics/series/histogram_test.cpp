@@ -17,6 +17,19 @@ std::size_t slow_bucket(std::span<const std::uint64_t> bounds, std::uint64_t val
   return at;
 }
 
+TEST(Histogram, GoesOnWithOtherBounds) {
+  const std::vector<std::uint64_t> before{10, 20, 40}, after{10, 15, 20, 50};
+  Histogram histogram(before);
+  for (const std::uint64_t value : {5, 12, 18, 30, 45, 60}) histogram.observe(value);
+  histogram.rebound(after);
+  histogram.observe(12);
+  histogram.observe(45);
+  // 12 and 18 were known to be at most 20, 30 at most 40; what was above every bound stays there.
+  const std::vector<std::uint64_t> expected{1, 1, 2, 2, 2};
+  for (std::size_t i = 0; i < expected.size(); ++i) EXPECT_EQ(histogram.bucket(i), expected[i]) << i;
+  EXPECT_EQ(histogram.sum(), 5U + 12 + 18 + 30 + 45 + 60 + 12 + 45);
+}
+
 class HistogramOfBounds : public testing::TestWithParam<std::span<const std::uint64_t>> {};
 
 TEST_P(HistogramOfBounds, CountsExactlyWhatBruteForceCounts) {

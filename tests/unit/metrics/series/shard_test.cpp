@@ -352,15 +352,33 @@ TEST(ReplicaShardSettle, SuspectsStreamsWhoseEventsMostlyCameTogether) {
 TEST(ReplicaShardSettle, HoldsARequestAgainstEveryObjective) {
   const std::vector<config::Slo> slos{{"a", "chat", config::Seconds{1}, {}, {}, {}},
                                       {"b", "chat", {}, {}, {}, config::Seconds{1}}};
-  const Bounds bounds{slos};
-  ReplicaShard shard{bounds, slos};
+  ReplicaShard shard{std::make_shared<const Objectives>(slos), "chat"};
   shard.settle(streamed());  // It took 102 ms to the first token, and 1.102 s in all.
   shard.settle(unstreamed());
   ASSERT_EQ(shard.slo_requests.size(), 2U);
-  EXPECT_EQ(shard.slo_requests[0][0].value(), 1U);
-  EXPECT_EQ(shard.slo_requests[0][1].value(), 0U);
-  EXPECT_EQ(shard.slo_requests[1][0].value(), 0U);
-  EXPECT_EQ(shard.slo_requests[1][1].value(), 2U);
+  EXPECT_EQ(shard.slo_requests[0]->results[0].value(), 1U);
+  EXPECT_EQ(shard.slo_requests[0]->results[1].value(), 0U);
+  EXPECT_EQ(shard.slo_requests[1]->results[0].value(), 0U);
+  EXPECT_EQ(shard.slo_requests[1]->results[1].value(), 2U);
+}
+
+TEST(ReplicaShardSettle, FollowsOtherObjectives) {
+  const auto of = [](std::vector<config::Slo> slos) { return std::make_shared<const Objectives>(std::move(slos)); };
+  ReplicaShard shard{of({{"a", "chat", config::Seconds{1}, {}, {}, {}}, {"b", "chat", {}, {}, {}, config::Seconds{1}}}),
+                     "chat"};
+  shard.settle(streamed());
+  shard.follow(of({{"c", "chat", config::Seconds{1}, {}, {}, {}},
+                   {"b", "chat", {}, {}, {}, config::Seconds{9}},
+                   {"d", "code", {}, {}, {}, config::Seconds{9}}}),
+               "chat");
+  shard.settle(streamed());
+  ASSERT_EQ(shard.slo_requests.size(), 2U) << "those of its pool";
+  EXPECT_EQ(shard.slo_results("b")[0].value(), 1U) << "it took 1.1 s of 9";
+  EXPECT_EQ(shard.slo_results("b")[1].value(), 1U) << "it keeps what it counted under this name";
+  EXPECT_EQ(shard.slo_results("c")[0].value(), 1U);
+  EXPECT_EQ(shard.slo_results("a")[0].value(), 0U);
+  const auto bounds = shard.request_duration(Api::openai_chat, true).bounds();
+  EXPECT_TRUE(std::ranges::binary_search(bounds, 9'000'000'000U));
 }
 
 TEST(ReplicaShardSettle, DoesNotBelieveNumbersThatWouldWrapACounter) {

@@ -87,26 +87,104 @@ TEST_F(FleetTest, ALeaseOutlivesTheReplicaThatItIsOn) {
 
 TEST_F(FleetTest, SeriesOfReplicasThatAreGoneAreExportedNoMore) {
   Fleet fleet(settings_of({replica("a", 1), replica("b", 2)}), exposition, 1);
-  const auto before = fleet.world();
   EXPECT_THAT(exposition.text(), HasSubstr("replica=\"b\""));
   fleet.adopt(settings_of({replica("a", 1), replica("c", 3)}));
   EXPECT_THAT(exposition.text(), Not(HasSubstr("replica=\"b\"")));
   EXPECT_THAT(exposition.text(), HasSubstr("replica=\"c\""));
-  // A request that still runs there counts into its own series, which nobody exports.
-  before->pools[0]->replicas[1]->series->shard(0).output_tokens.add(1);
 }
 
-TEST_F(FleetTest, APoolThatIsToChooseOtherwiseBeginsAnew) {
+TEST_F(FleetTest, AReplicaLeavesWhenItsLastRequestHasEnded) {
+  Fleet fleet(settings_of({replica("a", 1)}), exposition, 1);
+  auto before = fleet.world();
+  const auto state = before->pools[0]->replicas[0]->state;
+  auto lease = lease_on(*before);
+  before.reset();
+  fleet.adopt(settings_of({replica("a", 2)}));
+  ASSERT_EQ(fleet.world()->leaving.size(), 1u);
+  const auto& [pool, leaving] = fleet.world()->leaving[0];
+  EXPECT_EQ(pool->health(leaving->key, std::chrono::steady_clock::now()).state, metrics::ReplicaState::draining);
+  EXPECT_EQ(pool->in_flight(leaving->key), 1u);
+  fleet.look_after_drains();
+  EXPECT_EQ(fleet.world()->leaving.size(), 1u);
+  EXPECT_FALSE(state->cut);
+  lease.end(balancer::End(balancer::EndCause::answered), std::chrono::steady_clock::now());
+  fleet.look_after_drains();
+  EXPECT_TRUE(fleet.world()->leaving.empty());
+}
+
+TEST_F(FleetTest, AReplicaThatComesBackWhileItLeavesIsTheSame) {
+  Fleet fleet(settings_of({replica("a", 1), replica("b", 2)}), exposition, 1);
+  const auto state = fleet.world()->pools[0]->replicas[0]->state;
+  std::vector<balancer::Lease> leases;
+  for (int i = 0; i < 8; ++i) leases.push_back(lease_on(*fleet.world()));
+  fleet.adopt(settings_of({replica("b", 2)}));
+  ASSERT_EQ(fleet.world()->leaving.size(), 1u);
+  fleet.adopt(settings_of({replica("b", 2), replica("a", 1)}));
+  EXPECT_TRUE(fleet.world()->leaving.empty());
+  EXPECT_EQ(fleet.world()->pools[0]->replicas[1]->state, state);
+}
+
+TEST_F(FleetTest, WhatRunsLongerThanADrainMayIsCut) {
+  auto settings = settings_of({replica("a", 1), replica("b", 2)});
+  settings.limits.drain = config::Seconds(0);
+  Fleet fleet(settings, exposition, 1);
+  const auto lease = lease_on(*fleet.world());
+  const auto name = of(lease).settings.name;
+  const auto state = of(lease).state;
+  EXPECT_EQ(fleet.set_draining(name, true, false), Fleet::Draining::set);
+  fleet.look_after_drains();
+  EXPECT_TRUE(state->cut);
+  EXPECT_EQ(fleet.set_draining(name, false, false), Fleet::Draining::set);
+  EXPECT_FALSE(state->cut) << "its next requests are not";
+}
+
+TEST_F(FleetTest, ADrainedReplicaTakesNothingUntilItIsToTakeAgain) {
+  Fleet fleet(settings_of({replica("a", 1), replica("b", 2)}), exposition, 1);
+  EXPECT_EQ(fleet.set_draining("c", true, false), Fleet::Draining::unknown);
+  EXPECT_EQ(fleet.set_draining("a", true, false), Fleet::Draining::set);
+  EXPECT_EQ(fleet.set_draining("a", true, false), Fleet::Draining::already);
+  EXPECT_EQ(fleet.set_draining("b", true, false), Fleet::Draining::last_one);
+  auto heavier = replica("a", 1);
+  heavier.weight = 3;
+  fleet.adopt(settings_of({heavier, replica("b", 2)}));
+  for (int i = 0; i < 20; ++i) EXPECT_EQ(of(lease_on(*fleet.world())).settings.name, "b") << "over a reload, too";
+  EXPECT_EQ(fleet.set_draining("b", true, true), Fleet::Draining::set) << "forced";
+  EXPECT_FALSE(fleet.any_up());
+  EXPECT_EQ(fleet.set_draining("a", false, false), Fleet::Draining::set);
+  EXPECT_TRUE(fleet.any_up());
+  EXPECT_EQ(of(lease_on(*fleet.world())).settings.name, "a");
+}
+
+TEST_F(FleetTest, ADrainIsForgottenWithTheNameOfItsReplica) {
+  Fleet fleet(settings_of({replica("a", 1), replica("b", 2)}), exposition, 1);
+  fleet.set_draining("a", true, false);
+  fleet.adopt(settings_of({replica("b", 2)}));
+  fleet.adopt(settings_of({replica("a", 1), replica("b", 2)}));
+  EXPECT_EQ(fleet.set_draining("a", false, false), Fleet::Draining::already);
+}
+
+TEST_F(FleetTest, APoolThatIsGoneLetsItsRequestsFinish) {
+  auto settings = settings_of({replica("a", 1)});
+  Fleet fleet(settings, exposition, 1);
+  auto lease = lease_on(*fleet.world());
+  settings.pools[0].name = "code";
+  settings.pools[0].replicas[0].name = "b";
+  fleet.adopt(settings);
+  ASSERT_EQ(fleet.world()->leaving.size(), 1u);
+  EXPECT_EQ(fleet.world()->leaving[0].replica->settings.name, "a");
+  lease.end(balancer::End(balancer::EndCause::answered), std::chrono::steady_clock::now());
+  fleet.look_after_drains();
+  EXPECT_TRUE(fleet.world()->leaving.empty());
+}
+
+TEST_F(FleetTest, APoolThatIsToChooseOtherwiseKeepsItsBooks) {
   auto settings = settings_of({replica("a", 1)});
   Fleet fleet(settings, exposition, 1);
   const auto before = fleet.world();
   settings.pools[0].policy = config::Policy::round_robin;
   fleet.adopt(settings);
-  const auto with_policy = fleet.world();
-  EXPECT_NE(with_policy->pools[0]->balancer, before->pools[0]->balancer);
-  settings.pools[0].decode_weight = 1;
-  fleet.adopt(settings);
-  EXPECT_NE(fleet.world()->pools[0]->balancer, with_policy->pools[0]->balancer);
+  EXPECT_EQ(fleet.world()->pools[0]->balancer, before->pools[0]->balancer);
+  EXPECT_EQ(fleet.world()->pools[0]->replicas[0]->state, before->pools[0]->replicas[0]->state);
 }
 
 TEST_F(FleetTest, APoolKeepsWhatOneReplicaSaidOfAnother) {

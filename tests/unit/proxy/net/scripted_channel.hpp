@@ -63,6 +63,12 @@ class Peer {
   std::optional<metrics::Moment> arrival;  ///< It is the stamp of what is read; without one it is the moment of the
                                            ///< read.
 
+  /// These bytes have arrived, and weir has not been told.
+  void arrives_unseen(const std::string& bytes) {
+    inbox_ += bytes;
+    edge_ = true;
+  }
+
   // These tell of weir's side.
   bool closed() const { return !open_; }
   bool closed_by_reset() const { return !open_ && reset_on_close_; }

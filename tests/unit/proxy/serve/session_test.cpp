@@ -235,6 +235,38 @@ TEST(Session, ClosesIdleClientsAndNoOthersWhenItEnds) {
   EXPECT_EQ(proxy.shared.connections.load(), 0u);
 }
 
+TEST(Session, ARequestThatCameInTheMomentOfClosingIsAnswered) {
+  for (const bool whole : {true, false}) {
+    ScriptedProxy proxy;
+    const auto kept = proxy.client(health());
+    proxy.run();
+    kept->got.clear();
+    proxy.shared.draining = proxy.shared.closing = true;
+    kept->arrives_unseen(whole ? health() : "GET /heal");
+    proxy.tick(Clock::now());
+    EXPECT_EQ(kept->closed(), whole);
+    if (!whole) kept->says("th HTTP/1.1\r\nHost: weir\r\n\r\n");
+    proxy.run();
+    EXPECT_TRUE(read_answer(kept->got).whole);
+    EXPECT_THAT(kept->got, HasSubstr("Connection: close"));
+    EXPECT_TRUE(kept->closed());
+  }
+}
+
+TEST(Session, ARequestOnAConnectionThatWaitedIsOfTheSettingsAtItsBeginning) {
+  ScriptedProxy proxy;
+  const auto kept = proxy.client(health());
+  proxy.run();
+  auto settings = proxy.world->settings;
+  settings.server.paths = {"/health"};
+  settings.limits.request_body = 10;
+  proxy.fleet.adopt(settings);
+  kept->got.clear();
+  kept->says(post(chat(false)));
+  proxy.run();
+  EXPECT_EQ(read_answer(kept->got).status, 413u);
+}
+
 TEST(Session, EndsAllThatIsUnderWayWhenCut) {
   ScriptedProxy proxy;
   proxy.plan[0] = {says(stream_head + chunk_of(event("a")))};

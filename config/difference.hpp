@@ -1,0 +1,45 @@
+// Says in words what differs between two settings: what a reload changes.
+//
+// Settings are first written as a listing: plain text, with every key. So the settings of a running weir, which come as
+// JSON, are compared as those of a file are. A listing shows no secret.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "config/settings.hpp"
+
+namespace weir::config {
+
+struct ListedKey {
+  std::string key;                      ///< Within the sections it has the table's name in front: "limits.drain".
+  std::string value;                    ///< As people read it: "300 s", "none". That of a secret is "hidden" or "none".
+  std::optional<std::string> secret{};  ///< It is compared and never shown. A listing from elsewhere lacks it.
+  bool operator==(const ListedKey&) const = default;
+};
+
+/// A table of the file with a name of its own; or all the others, under the name "".
+struct Listed {
+  std::string name;    ///< "", "pool chat", "replica gpu0", "slo interactive".
+  std::string within;  ///< The name of the pool of a replica, else "".
+  std::vector<ListedKey> keys;
+  bool operator==(const Listed&) const = default;
+};
+
+using Listing = std::vector<Listed>;
+
+Listing listing_of(const Settings& settings);
+
+/// One clause for each change, such as "pool chat: replica gpu2 added" and "limits.first_token 300 s -> 120 s". Nothing
+/// where the two are equal.
+std::vector<std::string> difference(const Listing& before, const Listing& after);
+std::vector<std::string> difference(const Settings& before, const Settings& after);
+
+/// Of these changes, those that only a restart can make.
+std::vector<std::string> needs_restart(const Listing& before, const Listing& after);
+
+/// Secrets that both have and that one of them does not tell: nobody can say whether they differ.
+std::vector<std::string> cannot_tell(const Listing& before, const Listing& after);
+
+}  // namespace weir::config

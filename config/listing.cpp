@@ -1,0 +1,190 @@
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "config/address.hpp"
+#include "config/difference.hpp"
+#include "config/quantity.hpp"
+
+namespace weir::config {
+namespace {
+
+// Each function takes its struct apart by name, so that a key that is new there does not compile before it is listed.
+
+std::string text(const std::string& value) { return value.empty() ? "\"\"" : value; }
+std::string text(bool value) { return value ? "true" : "false"; }
+std::string text(unsigned value) { return std::to_string(value); }
+std::string text(std::uint64_t value) { return std::to_string(value); }
+std::string text(double value) { return format_number(value); }
+std::string text(Seconds value) { return format_number(value.count()) + " s"; }
+std::string size(std::size_t bytes) { return format_size(static_cast<std::int64_t>(bytes)); }
+
+template <class T>
+std::string text(const std::optional<T>& value) {
+  return value ? text(*value) : "none";
+}
+
+std::string text(const std::optional<ListenAddress>& address) { return address ? to_text(*address) : "off"; }
+
+template <class T, class Text>
+std::string list(const std::vector<T>& all, Text text_of) {
+  std::string joined;
+  for (const auto& one : all) joined += (joined.empty() ? "" : ", ") + text_of(one);
+  return '[' + joined + ']';
+}
+
+std::string text(const std::vector<std::string>& all) {
+  return list(all, [](const std::string& one) { return one; });
+}
+
+std::string text(LogLevel level) {
+  switch (level) {
+    case LogLevel::trace:
+      return "trace";
+    case LogLevel::debug:
+      return "debug";
+    case LogLevel::info:
+      return "info";
+    case LogLevel::warning:
+      return "warning";
+    case LogLevel::error:
+      return "error";
+  }
+  return "";
+}
+
+std::string text(Policy policy) {
+  switch (policy) {
+    case Policy::least_queued_tokens:
+      return "least_queued_tokens";
+    case Policy::round_robin:
+      return "round_robin";
+    case Policy::random:
+      return "random";
+    case Policy::least_requests:
+      return "least_requests";
+    case Policy::power_of_two:
+      return "power_of_two";
+  }
+  return "";
+}
+
+void list_server(const Server& server, std::vector<ListedKey>& keys) {
+  const auto& [listen, threads, paths, replica_header, open] = server;
+  keys.push_back({"server.listen", list(listen, to_text)});
+  keys.push_back({"server.threads", text(threads)});
+  keys.push_back({"server.paths", text(paths)});
+  keys.push_back({"server.replica_header", text(replica_header)});
+  keys.push_back({"server.open", text(open)});
+}
+
+void list_log(const Log& log, std::vector<ListedKey>& keys) {
+  const auto& [requests, level, format, instance] = log;
+  keys.push_back({"log.requests", text(requests)});
+  keys.push_back({"log.level", text(level)});
+  keys.push_back({"log.format", format == LogFormat::json ? "json" : "text"});
+  keys.push_back({"log.instance", text(instance)});
+}
+
+void list_limits(const Limits& limits, std::vector<ListedKey>& keys) {
+  const auto& [request_head, request_body, read_ahead, connections, idle_upstream_connections, head_time, body_time,
+               client_idle, client_stall, connect, first_token, between_tokens, whole_answer, upstream_idle,
+               accept_hold, drain_delay, drain, retry_budget] = limits;
+  keys.push_back({"limits.request_head", size(request_head)});
+  keys.push_back({"limits.request_body", size(request_body)});
+  keys.push_back({"limits.read_ahead", size(read_ahead)});
+  keys.push_back({"limits.connections", text(connections)});
+  keys.push_back({"limits.idle_upstream_connections", text(idle_upstream_connections)});
+  keys.push_back({"limits.head_time", text(head_time)});
+  keys.push_back({"limits.body_time", text(body_time)});
+  keys.push_back({"limits.client_idle", text(client_idle)});
+  keys.push_back({"limits.client_stall", text(client_stall)});
+  keys.push_back({"limits.connect", text(connect)});
+  keys.push_back({"limits.first_token", text(first_token)});
+  keys.push_back({"limits.between_tokens", text(between_tokens)});
+  keys.push_back({"limits.whole_answer", text(whole_answer)});
+  keys.push_back({"limits.upstream_idle", text(upstream_idle)});
+  keys.push_back({"limits.accept_hold", text(accept_hold)});
+  keys.push_back({"limits.drain_delay", text(drain_delay)});
+  keys.push_back({"limits.drain", text(drain)});
+  keys.push_back({"limits.retry_budget", text(retry_budget)});
+}
+
+void list_measure(const Measure& measure, std::vector<ListedKey>& keys) {
+  const auto& [clock, inject_usage, inject_continuous_usage] = measure;
+  keys.push_back({"measure.clock", clock == ReadClock::kernel ? "kernel" : "read"});
+  keys.push_back({"measure.inject_usage", text(inject_usage)});
+  keys.push_back({"measure.inject_continuous_usage", text(inject_continuous_usage)});
+}
+
+void list_health(const Health& health, std::vector<ListedKey>& keys) {
+  const auto& [path, interval, timeout, down_after, up_after, eject] = health;
+  keys.push_back({"health.path", text(path)});
+  keys.push_back({"health.interval", text(interval)});
+  keys.push_back({"health.timeout", text(timeout)});
+  keys.push_back({"health.down_after", text(down_after)});
+  keys.push_back({"health.up_after", text(up_after)});
+  keys.push_back({"health.eject", text(eject)});
+}
+
+Listed replica_listed(const Replica& replica, const std::string& pool) {
+  const auto& [name, url, config, gpu, weight, cost_per_hour, kv_tokens, max_context, max_in_flight, inject_usage,
+               inject_continuous_usage, api_key] = replica;
+  Listed listed{"replica " + name, pool, {}};
+  auto& keys = listed.keys;
+  keys.push_back({"url", "http://" + url.authority + url.prefix});
+  keys.push_back({"config", text(config)});
+  keys.push_back({"gpu", text(gpu)});
+  keys.push_back({"weight", text(weight)});
+  keys.push_back({"cost_per_hour", text(cost_per_hour)});
+  keys.push_back({"kv_tokens", text(kv_tokens)});
+  keys.push_back({"max_context", text(max_context)});
+  keys.push_back({"max_in_flight", text(max_in_flight)});
+  keys.push_back({"inject_usage", text(inject_usage)});
+  keys.push_back({"inject_continuous_usage", text(inject_continuous_usage)});
+  keys.push_back({"api_key", api_key.empty() ? "none" : "hidden", api_key});
+  return listed;
+}
+
+void list_pool(const Pool& pool, Listing& listing) {
+  const auto& [name, models, policy, decode_weight, replicas, health] = pool;
+  Listed listed{"pool " + name, "", {}};
+  listed.keys.push_back({"models", text(models)});
+  listed.keys.push_back({"policy", text(policy)});
+  listed.keys.push_back({"decode_weight", text(decode_weight)});
+  list_health(health, listed.keys);
+  listing.push_back(std::move(listed));
+  for (const auto& replica : replicas) listing.push_back(replica_listed(replica, "pool " + name));
+}
+
+Listed slo_listed(const Slo& slo) {
+  const auto& [name, pool, ttft_client, ttft, tpot, e2e] = slo;
+  Listed listed{"slo " + name, "", {}};
+  listed.keys.push_back({"pool", text(pool)});
+  listed.keys.push_back({"ttft_client", text(ttft_client)});
+  listed.keys.push_back({"ttft", text(ttft)});
+  listed.keys.push_back({"tpot", text(tpot)});
+  listed.keys.push_back({"e2e", text(e2e)});
+  return listed;
+}
+
+}  // namespace
+
+Listing listing_of(const Settings& settings) {
+  const auto& [server, metrics, admin, log, limits, measure, pools, slos] = settings;
+  const auto& [metrics_listen] = metrics;
+  const auto& [admin_listen] = admin;
+  Listing listing(1);
+  auto& keys = listing.front().keys;
+  list_server(server, keys);
+  keys.push_back({"metrics.listen", text(metrics_listen)});
+  keys.push_back({"admin.listen", text(admin_listen)});
+  list_log(log, keys);
+  list_limits(limits, keys);
+  list_measure(measure, keys);
+  for (const auto& pool : pools) list_pool(pool, listing);
+  for (const auto& slo : slos) listing.push_back(slo_listed(slo));
+  return listing;
+}
+
+}  // namespace weir::config

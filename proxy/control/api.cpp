@@ -1,0 +1,164 @@
+#include "proxy/control/api.hpp"
+
+#include <boost/json.hpp>
+
+namespace weir::proxy::control {
+namespace {
+
+namespace json = boost::json;
+
+constexpr std::string_view replicas_path = "/api/replicas/", drain_end = "/drain", undrain_end = "/undrain";
+
+ApiAnswer answer_of(const json::object& object, unsigned status = 200) {
+  return {status, json::serialize(object) + "\n"};
+}
+
+json::object error_object(unsigned status, std::string_view code, const std::string& message) {
+  json::object error;
+  error["message"] = message;
+  error["type"] = status >= 500 ? "api_error" : "invalid_request_error";
+  error["param"] = nullptr;
+  error["code"] = code;
+  return {{"error", std::move(error)}};
+}
+
+json::value value_of(std::optional<double> number) { return number ? json::value(*number) : json::value(nullptr); }
+
+json::object replica_object(const fleet::ReplicaRuntime& replica, balancer::Pool& pool, const LastMinute& last_minute,
+                            metrics::Moment now) {
+  const auto load = pool.load(replica.key.index, now);
+  const auto health = pool.health(replica.key, now);
+  const auto medians = last_minute.of(*replica.series);
+  json::object object;
+  object["pool"] = replica.pool;
+  object["name"] = replica.settings.name;
+  object["config"] = replica.settings.config;
+  object["url"] = "http://" + replica.settings.url.authority + replica.settings.url.prefix;
+  object["weight"] = replica.settings.weight;
+  object["state"] = metrics::name_of(health.state);
+  object["state_seconds"] = std::max(0.0, metrics::seconds(now - health.since));
+  object["reason"] = health.reason;
+  object["in_flight"] = load.in_flight;
+  object["queued_prefill_tokens"] = load.prefill_left;
+  object["queued_decode_tokens"] = load.decode_left;
+  object["resident_tokens"] = load.resident;
+  object["oldest_unanswered_seconds"] = load.oldest_unanswered_seconds;
+  object["speed"] = load.speed;
+  object["ttft_p50_seconds"] = value_of(medians.ttft);
+  object["tpot_p50_seconds"] = value_of(medians.tpot);
+  object["injection_disabled"] = replica.state->injection_disabled.load(std::memory_order_relaxed);
+  return object;
+}
+
+json::array texts(const std::vector<std::string>& all) { return json::array(all.begin(), all.end()); }
+
+/// Returns whether the body asks for force, or nothing if it is no such object.
+std::optional<bool> forced(std::string_view body) {
+  if (body.find_first_not_of(" \t\r\n") == body.npos) return false;
+  json::error_code error;
+  const auto parsed = json::parse(json::string_view(body.data(), body.size()), error);
+  if (error || !parsed.is_object()) return std::nullopt;
+  bool force = false;
+  for (const auto& [name, value] : parsed.get_object()) {
+    if (name != "force" || !value.is_bool()) return std::nullopt;
+    force = value.get_bool();
+  }
+  return force;
+}
+
+}  // namespace
+
+ApiAnswer api_error(unsigned status, std::string_view code, const std::string& message) {
+  return answer_of(error_object(status, code, message), status);
+}
+
+ApiAnswer replicas_answer(const fleet::World& world, const LastMinute& last_minute, metrics::Moment now) {
+  json::array replicas, pools;
+  for (const auto& pool : world.pools) {
+    for (const auto& replica : pool->replicas)
+      replicas.push_back(replica_object(*replica, *pool->balancer, last_minute, now));
+    pools.push_back(json::object{{"name", pool->settings.name}, {"in_flight", pool->balancer->in_flight()}});
+  }
+  for (const auto& [balancer, replica] : world.leaving)
+    replicas.push_back(replica_object(*replica, *balancer, last_minute, now));
+  json::object outer;
+  outer["replicas"] = std::move(replicas);
+  outer["pools"] = std::move(pools);
+  return answer_of(outer);
+}
+
+bool is_drain_path(std::string_view path) {
+  return path.starts_with(replicas_path) && (path.ends_with(drain_end) || path.ends_with(undrain_end));
+}
+
+ApiAnswer drain_answer(fleet::Fleet& fleet, std::string_view path, std::string_view body) {
+  const bool drains = path.ends_with(drain_end);
+  path.remove_prefix(replicas_path.size());
+  path.remove_suffix((drains ? drain_end : undrain_end).size());
+  const std::string name(path);
+  const auto force = forced(body);
+  if (!force)
+    return api_error(400, "bad_body",
+                     "the body must be empty, or a JSON object with nothing but \"force\": true or false");
+  json::object done;
+  switch (fleet.set_draining(name, drains, *force)) {
+    case fleet::Fleet::Draining::unknown:
+      return api_error(404, "unknown_replica", "no replica is named '" + name + "'; GET /api/replicas lists them");
+    case fleet::Fleet::Draining::last_one:
+      return api_error(409, "last_replica",
+                       "'" + name +
+                           "' is the last replica of its pool that is up: without it requests would be refused; "
+                           "bring another one up first, or drain it with force");
+    case fleet::Fleet::Draining::already:
+      done["changed"] = false;
+      break;
+    case fleet::Fleet::Draining::set:
+      done["changed"] = true;
+      break;
+  }
+  done["name"] = name;
+  done["draining"] = drains;
+  return answer_of(done);
+}
+
+ApiAnswer settings_answer(const config::Settings& settings) {
+  json::array all;
+  for (const auto& listed : config::listing_of(settings)) {
+    json::object keys;
+    for (const auto& key : listed.keys) keys[key.key] = key.value;
+    all.push_back(json::object{{"name", listed.name}, {"within", listed.within}, {"keys", std::move(keys)}});
+  }
+  return answer_of({{"settings", std::move(all)}});
+}
+
+config::Listing listing_from(const std::string& text) {
+  config::Listing listing;
+  const auto parsed = json::parse(text);
+  for (const auto& one : parsed.as_object().at("settings").as_array()) {
+    config::Listed listed{json::value_to<std::string>(one.as_object().at("name")),
+                          json::value_to<std::string>(one.as_object().at("within")),
+                          {}};
+    for (const auto& [key, value] : one.as_object().at("keys").as_object())
+      listed.keys.push_back({std::string(key), json::value_to<std::string>(value)});
+    listing.push_back(std::move(listed));
+  }
+  return listing;
+}
+
+ApiAnswer reload_answer(const Reload::Result& result) {
+  switch (result.kind) {
+    case Reload::Result::Kind::done:
+      return answer_of({{"changes", texts(result.changes)}});
+    case Reload::Result::Kind::refused:
+      return api_error(409, "not_now", result.errors.front());
+    case Reload::Result::Kind::failed:
+      break;
+  }
+  auto object = error_object(400, "bad_settings",
+                             "the settings cannot be used, and nothing has changed; \"errors\" says why: " +
+                                 std::to_string(result.errors.size()));
+  object["errors"] = texts(result.errors);
+  return answer_of(object, 400);
+}
+
+}  // namespace weir::proxy::control

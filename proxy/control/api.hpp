@@ -1,0 +1,39 @@
+// What the admin listener answers below /api/, as JSON, and to POST /-/reload.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "config/difference.hpp"
+#include "metrics/moment.hpp"
+#include "proxy/control/last_minute.hpp"
+#include "proxy/control/reload.hpp"
+#include "proxy/fleet/fleet.hpp"
+
+namespace weir::proxy::control {
+
+struct ApiAnswer {
+  unsigned status = 200;
+  std::string body;
+};
+
+/// {"error":{"message","type","code"}}
+ApiAnswer api_error(unsigned status, std::string_view code, const std::string& message);
+
+/// What weir knows of each replica, those that leave included, and of each pool.
+ApiAnswer replicas_answer(const fleet::World& world, const LastMinute& last_minute, metrics::Moment now);
+
+/// Drains a replica, or ends that. `path` is /api/replicas/NAME/drain or .../undrain; the body is empty or a JSON
+/// object which may have "force".
+ApiAnswer drain_answer(fleet::Fleet& fleet, std::string_view path, std::string_view body);
+bool is_drain_path(std::string_view path);
+
+/// {"settings":[{"name","within","keys":{}}]}: the settings in use, without secrets.
+ApiAnswer settings_answer(const config::Settings& settings);
+/// Reads that back. Throws std::exception if it is something else.
+config::Listing listing_from(const std::string& json);
+
+/// {"changes":[...]}, or an error with {"errors":[...]}.
+ApiAnswer reload_answer(const Reload::Result& result);
+
+}  // namespace weir::proxy::control

@@ -1,0 +1,56 @@
+#include <cstdio>
+#include <filesystem>
+#include <stdexcept>
+
+#include "config/difference.hpp"
+#include "config/load.hpp"
+#include "proxy/control/api.hpp"
+#include "proxy/control/client.hpp"
+#include "proxy/control/commands.hpp"
+
+namespace weir::proxy::control {
+namespace {
+
+constexpr int wrong_settings = 2;
+
+bool names_a_file(const std::string& text) {
+  std::error_code ignored;
+  return text.ends_with(".toml") || std::filesystem::exists(text, ignored);
+}
+
+config::Listing running(const std::string& text) {
+  const auto answered = ask_admin(admin_address(text), "GET", "/api/settings");
+  if (answered.status != 200) throw std::runtime_error(error_message(answered));
+  return listing_from(answered.body);
+}
+
+int show(const config::Listing& before, const config::Listing& after, const std::string& file) {
+  const auto changes = config::difference(before, after), only_by_restart = config::needs_restart(before, after);
+  for (const auto& change : changes) std::printf("%s\n", change.c_str());
+  for (const auto& secret : config::cannot_tell(before, after))
+    std::printf("%s: set in both; weir shows no secrets, so this cannot tell whether it changes\n", secret.c_str());
+  if (changes.empty()) std::printf("%s: a reload changes nothing\n", file.c_str());
+  if (only_by_restart.empty()) return 0;
+  for (const auto& change : only_by_restart) std::fprintf(stderr, "%s: only a restart changes this\n", change.c_str());
+  std::fprintf(stderr, "%s: a reload would fail\n", file.c_str());
+  return 1;
+}
+
+}  // namespace
+
+int show_difference(const config::Settings& settings, const std::string& file, const std::string& old) {
+  try {
+    if (!names_a_file(old)) return show(running(old), config::listing_of(settings), file);
+    const auto loaded = config::load_file(old);
+    if (const auto* before = std::get_if<config::Settings>(&loaded))
+      return show(config::listing_of(*before), config::listing_of(settings), file);
+    for (const auto& error : std::get<std::vector<config::SettingsError>>(loaded))
+      std::fprintf(stderr, "%s\n", error.text().c_str());
+    return wrong_settings;
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "weir check --diff: %s\n", error.what());
+    return 1;
+  }
+}
+
+}  // namespace weir::proxy::control

@@ -1,0 +1,82 @@
+// Takes over changed settings while weir runs: the whole new settings, or nothing. It holds the settings as read.
+//
+// The file is read on a thread of its own, because the control thread accepts connections meanwhile. All else is on the
+// control thread. There is one reload at a time.
+#pragma once
+
+#include <boost/asio/async_result.hpp>
+#include <boost/asio/io_context.hpp>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "config/load.hpp"
+#include "proxy/net/completion.hpp"
+
+namespace weir::proxy::control {
+
+class Reload {
+ public:
+  struct Result {
+    enum class Kind : unsigned char {
+      done,
+      failed,   ///< The settings cannot be used: `errors` says all that is wrong. Nothing has changed.
+      refused,  ///< Not now: another one is under way, or weir ends.
+    };
+    Kind kind = Kind::done;
+    std::vector<std::string> changes;
+    std::vector<std::string> errors;
+  };
+  using Told = std::shared_ptr<const Result>;
+
+  /// Reads the settings, on any thread.
+  using Load = std::function<config::LoadResult()>;
+  /// Takes the settings over. Returns why that cannot be; then nothing has changed.
+  using Take = std::function<std::vector<std::string>(const config::Settings&)>;
+
+  Reload(boost::asio::io_context& context, config::Settings settings, Load load, Take take);
+  ~Reload();
+  Reload(const Reload&) = delete;
+  Reload& operator=(const Reload&) = delete;
+
+  const config::Settings& settings() const { return settings_; }
+  std::function<void()> on_begin;                ///< It is called before the file is read.
+  std::function<void(const Result&)> on_result;  ///< It is called at the end, not for what is refused.
+
+  /// Reloads, and completes with the result: void(Told). `by` is for the log: who wanted it.
+  template <class Token>
+  auto run(std::string by, Token&& token) {
+    return boost::asio::async_initiate<Token, void(Told)>(
+        [this, by = std::move(by)](auto handler) {
+          net::Completion<Told> completion;
+          completion.keep(std::move(handler));
+          begin(by, std::move(completion));
+        },
+        token);
+  }
+  /// Reloads; at once, or after the one that is under way, which may have read the file before it was changed.
+  void run_or_again(const std::string& by);
+  /// There is none from now on, for this reason.
+  void forbid(std::string why) { forbidden_ = std::move(why); }
+
+ private:
+  void begin(const std::string& by, net::Completion<Told> completion);
+  void loaded(const config::LoadResult& result);
+  Result take_over(const config::LoadResult& result);
+  void log(const Result& result) const;
+
+  boost::asio::io_context& context_;
+  config::Settings settings_;
+  const Load load_;
+  const Take take_;
+  std::string forbidden_;
+  std::thread loading_;
+  bool under_way_ = false;
+  std::string by_;
+  std::string again_;  ///< Another reload is wanted after this one, by this.
+  net::Completion<Told> completion_;
+};
+
+}  // namespace weir::proxy::control

@@ -1,0 +1,141 @@
+#include "proxy/control/status.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <boost/json.hpp>
+#include <cmath>
+#include <cstdio>
+#include <stdexcept>
+#include <string_view>
+#include <vector>
+
+#include "proxy/control/client.hpp"
+#include "proxy/control/commands.hpp"
+
+namespace weir::proxy::control {
+namespace {
+
+namespace json = boost::json;
+
+constexpr std::array<std::string_view, 8> titles{"replica",   "pool",          "state",    "for",
+                                                 "in flight", "queued tokens", "TTFT p50", "TPOT p50"};
+constexpr std::size_t texts = 3;          ///< So many columns are texts, and stand to the left.
+constexpr std::size_t longest_name = 22;  ///< A longer one is cut, so that the table fits.
+
+std::string text_of(const json::object& object, std::string_view key) {
+  return json::value_to<std::string>(object.at(key));
+}
+
+std::string cut_to(std::string text, std::size_t width) {
+  if (text.size() > width) text.replace(width - 1, text.npos, "~");
+  return text;
+}
+
+/// Two or three digits, with the unit that makes them readable.
+std::string short_time(double seconds) {
+  std::array<char, 32> text{};
+  const auto format = [&](const char* how, double value) { std::snprintf(text.data(), text.size(), how, value); };
+  if (seconds < 0.001)
+    format("%.2f ms", seconds * 1e3);
+  else if (seconds < 0.1)
+    format("%.1f ms", seconds * 1e3);
+  else if (seconds < 1)
+    format("%.0f ms", seconds * 1e3);
+  else if (seconds < 60)
+    format("%.1f s", seconds);
+  else
+    format("%.0f s", seconds);
+  return text.data();
+}
+
+/// How long something has been so: "12 s", "5 min", "3 h", "9 d".
+std::string age(double seconds) {
+  const auto whole = [](double value, const char* unit) {
+    return std::to_string(static_cast<long long>(value)) + unit;
+  };
+  if (seconds < 60) return whole(seconds, " s");
+  if (seconds < 3600) return whole(seconds / 60, " min");
+  if (seconds < 2 * 86'400) return whole(seconds / 3600, " h");
+  return whole(seconds / 86'400, " d");
+}
+
+std::string median(const json::value& seconds) {
+  return seconds.is_null() ? "-" : short_time(seconds.to_number<double>());
+}
+
+using Row = std::array<std::string, titles.size()>;
+
+Row row_of(const json::object& replica) {
+  const auto number = [&](std::string_view key) { return replica.at(key).to_number<double>(); };
+  const auto whole = [](double value) { return std::to_string(static_cast<long long>(value)); };
+  return {cut_to(text_of(replica, "name"), longest_name),
+          cut_to(text_of(replica, "pool"), longest_name - 6),
+          text_of(replica, "state"),
+          age(number("state_seconds")),
+          whole(number("in_flight")),
+          whole(number("queued_prefill_tokens") + number("queued_decode_tokens")),
+          median(replica.at("ttft_p50_seconds")),
+          median(replica.at("tpot_p50_seconds"))};
+}
+
+std::string_view colour_of(std::string_view state) {
+  if (state == "up") return "\x1b[32m";
+  if (state == "down" || state == "ejected") return "\x1b[31m";
+  return "\x1b[33m";
+}
+
+void write_row(std::string& out, const Row& row, const std::array<std::size_t, titles.size()>& widths,
+               std::string_view colour_of_state) {
+  for (std::size_t i = 0; i < row.size(); ++i) {
+    const std::string blank(widths[i] - row[i].size(), ' ');
+    const bool coloured = i == 2 && !colour_of_state.empty();
+    if (i > 0) out += "  ";
+    if (i >= texts) out += blank;
+    if (coloured) out += colour_of_state;
+    out += row[i];
+    if (coloured) out += "\x1b[0m";
+    if (i < texts) out += blank;
+  }
+  out += '\n';
+}
+
+}  // namespace
+
+std::string status_table(const std::string& answer, bool colours) {
+  const auto parsed = json::parse(answer);
+  const auto& replicas = parsed.as_object().at("replicas").as_array();
+  Row head;
+  std::ranges::copy(titles, head.begin());
+  std::vector<Row> rows;
+  std::array<std::size_t, titles.size()> widths{};
+  for (const auto& one : replicas) rows.push_back(row_of(one.as_object()));
+  for (std::size_t i = 0; i < widths.size(); ++i) {
+    widths[i] = head[i].size();
+    for (const auto& row : rows) widths[i] = std::max(widths[i], row[i].size());
+  }
+  std::string out;
+  write_row(out, head, widths, "");
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const auto& state = rows[i][2];
+    write_row(out, rows[i], widths, colours ? colour_of(state) : "");
+    if (state != "up") out += cut_to("    " + text_of(replicas[i].as_object(), "reason"), status_columns) + '\n';
+  }
+  return out;
+}
+
+int status(const std::string& admin, bool as_json) {
+  try {
+    const auto answered = ask_admin(admin_address(admin), "GET", "/api/replicas");
+    if (answered.status != 200) throw std::runtime_error(error_message(answered));
+    const auto text = as_json ? answered.body : status_table(answered.body, ::isatty(STDOUT_FILENO) == 1);
+    std::fputs(text.c_str(), stdout);
+    return 0;
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "weir status: %s\n", error.what());
+    return 1;
+  }
+}
+
+}  // namespace weir::proxy::control

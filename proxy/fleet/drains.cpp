@@ -1,0 +1,91 @@
+// Replicas that drain, and replicas that leave: what Fleet does for them beside adopting settings.
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "metrics/ticks.hpp"
+#include "proxy/fleet/fleet.hpp"
+
+namespace weir::proxy::fleet {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+bool takes_requests(const PoolRuntime& pool, const ReplicaRuntime& replica, Clock::time_point now) {
+  const auto state = pool.balancer->health(replica.key, now).state;
+  return state == metrics::ReplicaState::up || state == metrics::ReplicaState::starting;
+}
+
+/// True if the pool has no other replica to which requests could go.
+bool is_last(const PoolRuntime& pool, const ReplicaRuntime& replica, Clock::time_point now) {
+  if (!takes_requests(pool, replica, now)) return false;
+  return std::ranges::none_of(
+      pool.replicas, [&](const auto& other) { return other.get() != &replica && takes_requests(pool, *other, now); });
+}
+
+/// Ends what still runs on a replica whose time is over. Loops see it within a tick.
+void cut(const ReplicaRuntime& replica, std::uint32_t left) {
+  if (replica.state->cut.exchange(true)) return;
+  spdlog::warn("replica '{}': limits.drain is over; {} requests are cut", replica.settings.name, left);
+}
+
+}  // namespace
+
+Fleet::Draining Fleet::set_draining(const std::string& name, bool draining, bool force) {
+  const auto now = Clock::now();
+  const auto before = world();
+  for (const auto& pool : before->pools) {
+    for (const auto& replica : pool->replicas) {
+      if (replica->settings.name != name) continue;
+      if (draining_.contains(name) == draining) return Draining::already;
+      if (draining && !force && is_last(*pool, *replica, now)) return Draining::last_one;
+      if (draining) {
+        draining_.emplace(name, false);
+        spdlog::info("replica '{}' drains: it takes no more requests; {} are on it", name,
+                     pool->balancer->in_flight(replica->key));
+      } else {
+        draining_.erase(name);
+        spdlog::info("replica '{}' drains no more: it takes requests again", name);
+      }
+      adopt(before->settings);
+      return Draining::set;
+    }
+  }
+  return Draining::unknown;
+}
+
+void Fleet::look_after_drains() {
+  const auto now = Clock::now();
+  const auto before = world();
+  const auto longest = metrics::ticks(before->settings.limits.drain);
+  const auto is_over = [&](balancer::Pool& pool, const ReplicaRuntime& replica) {
+    const auto left = pool.in_flight(replica.key);
+    if (left != 0 && now - pool.health(replica.key, now).since >= longest) cut(replica, left);
+    return left == 0;
+  };
+  for (const auto& pool : before->pools) {
+    for (const auto& replica : pool->replicas) {
+      const auto drain = draining_.find(replica->settings.name);
+      if (drain == draining_.end() || drain->second || !is_over(*pool->balancer, *replica)) continue;
+      drain->second = true;
+      spdlog::info("replica '{}' is drained: nothing is left on it", replica->settings.name);
+    }
+  }
+  std::vector<LeavingReplica> still;
+  for (const auto& one : before->leaving) {
+    if (!is_over(*one.balancer, *one.replica)) {
+      still.push_back(one);
+      continue;
+    }
+    spdlog::info("replica '{}' at {} is gone: its last request has ended", one.replica->settings.name,
+                 one.replica->settings.url.authority);
+  }
+  if (still.size() == before->leaving.size()) return;
+  auto after = std::make_shared<World>(*before);
+  after->leaving = std::move(still);
+  retire_what_left(*before, *after);
+  world_.set(std::move(after));
+}
+
+}  // namespace weir::proxy::fleet

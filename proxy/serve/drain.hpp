@@ -1,0 +1,60 @@
+// The end of weir after TERM: it takes nothing new after a while, lets requests finish, and says how far it is.
+#pragma once
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "proxy/exchange/loop.hpp"
+#include "proxy/serve/listeners.hpp"
+#include "proxy/serve/systemd.hpp"
+
+namespace weir::proxy::serve {
+
+/// What is left while weir drains.
+struct DrainLeft {
+  std::size_t connections = 0, requests = 0;
+  std::chrono::seconds oldest{};  ///< The request that was received first is so old.
+};
+
+/// "12 connections are left, 8 requests on them, the oldest for 34 s".
+std::string drain_progress(const DrainLeft& left);
+
+class Drain {
+ public:
+  using Loops = std::span<const std::unique_ptr<exchange::Loop>>;
+
+  Drain(boost::asio::io_context& context, exchange::Shared& shared, Loops loops, Listeners& listeners,
+        const ServiceManager& manager);
+
+  /// TERM or INT: the first one drains, a second one cuts. When it is over, the context stops.
+  void signalled(const std::string& signal);
+  bool begun() const { return begun_; }
+  /// How it went, for the last line of the log; "" before it begins.
+  const std::string& story() const { return story_; }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  void begin(const std::string& signal);
+  void look();
+  void cut();
+  void tell_progress(Clock::time_point now);
+  DrainLeft left(Clock::time_point now) const;
+
+  boost::asio::io_context& context_;
+  exchange::Shared& shared_;
+  const Loops loops_;
+  Listeners& listeners_;
+  const ServiceManager& manager_;
+  boost::asio::steady_timer timer_;
+  bool begun_ = false;
+  Clock::time_point close_at_{}, until_{}, told_at_{};
+  std::string story_;
+};
+
+}  // namespace weir::proxy::serve

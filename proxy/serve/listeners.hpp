@@ -1,0 +1,62 @@
+// All sockets on which weir accepts. They follow the settings: what is new is opened before what is old is closed, so
+// that a change is made whole or not at all.
+#pragma once
+
+#include <boost/asio/io_context.hpp>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "config/settings.hpp"
+#include "proxy/serve/listener.hpp"
+#include "proxy/serve/systemd.hpp"
+
+namespace weir::proxy::serve {
+
+/// Says for whom a listener is.
+enum class Audience : unsigned char { clients, metrics, admin };
+
+class Listeners {
+ public:
+  using Accepted = std::function<void(Audience audience, net::UniqueFd client, bool ipv6)>;
+
+  /// `inherited` serve for the addresses of server.listen.
+  Listeners(boost::asio::io_context& context, std::vector<InheritedSocket> inherited, Accepted accepted);
+  ~Listeners();
+
+  struct Open {
+    Audience audience;
+    config::ListenAddress address;
+    bool inherited = false;  ///< Others may accept on it too.
+    std::shared_ptr<Listener> listener;
+    bool started = false;
+  };
+  using Set = std::vector<Open>;
+
+  /// Returns the listeners that `settings` name: those that are open already, and new ones. Throws std::runtime_error
+  /// with a sentence; then nothing has changed.
+  Set prepare(const config::Settings& settings);
+  /// Accepts on these from now on, and on no others.
+  void commit(Set wanted);
+
+  /// Throws std::runtime_error if an inherited socket is none that the settings name.
+  void refuse_unnamed(const config::Settings& settings) const;
+
+  /// Accepts no more clients on inherited sockets, or on any.
+  void close_inherited();
+  void close_clients();
+  bool accepts_clients() const;
+  bool has_inherited() const { return !inherited_.empty(); }
+
+ private:
+  Open open(Audience audience, const std::string& key, const config::ListenAddress& address);
+  void close_clients_if(const std::function<bool(const Open&)>& wanted);
+
+  boost::asio::io_context& context_;
+  const std::vector<InheritedSocket> inherited_;
+  const Accepted accepted_;
+  Set open_;
+};
+
+}  // namespace weir::proxy::serve

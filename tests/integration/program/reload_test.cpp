@@ -1,0 +1,331 @@
+// Settings change while weir serves.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <deque>
+#include <filesystem>
+#include <random>
+
+#include "tests/integration/peers/load.hpp"
+#include "tests/integration/peers/streams.hpp"
+#include "tests/integration/peers/weir_under_test.hpp"
+
+namespace weir::integration {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+
+constexpr auto chat = "/v1/chat/completions";
+
+std::string loopback(std::uint16_t port) { return "127.0.0.1:" + std::to_string(port); }
+std::string quoted(const std::string& text) { return '"' + text + '"'; }
+
+class Reload : public testing::Test {
+ protected:
+  ScriptedReplica::Handler plays() {
+    return [this](Exchange& exchange) { play(exchange, script); };
+  }
+  /// The same settings, with an admin listener.
+  WeirSettings with_admin(WeirSettings settings) const {
+    settings.admin["listen"] = quoted(loopback(admin));
+    return settings;
+  }
+  Response post_admin(const std::string& path) const {
+    return fetch(admin, "POST " + path + " HTTP/1.1\r\nHost: " + loopback(admin) +
+                            "\r\nContent-Type: application/json\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}");
+  }
+  Response reload() const { return post_admin("/-/reload"); }
+  static std::string who_answers(const WeirUnderTest& weir) {
+    return fetch(weir.port(), post(chat, chat_body())).head.field("x-weir-replica").value_or("nobody");
+  }
+
+  const StreamScript script = vllm_chat(3);
+  const std::uint16_t admin = free_port();
+};
+
+TEST_F(Reload, HupTakesTheNewSettingsAndSaysWhatChanged) {
+  ScriptedReplica a(plays()), b(plays());
+  auto settings = pool_of({&a});
+  WeirUnderTest weir(settings);
+  settings = pool_of({&a, &b});
+  settings.limits["first_token"] = "120";
+  weir.rewrite(settings);
+  weir.process().send(SIGHUP);
+  weir.wait_until_said("reload (SIGHUP): limits.first_token 300 s -> 120 s; pool chat: replica r1 added");
+  weir.process().send(SIGHUP);
+  weir.wait_until_said("reload (SIGHUP): nothing has changed");
+  EXPECT_EQ(weir.metrics().sum("weir_config_last_reload_successful"), 1);
+  b.wait_for_probes(1);
+}
+
+TEST_F(Reload, AWrongFileChangesNothingAndSaysAllThatIsWrong) {
+  ScriptedReplica a(plays()), b(plays());
+  auto settings = with_admin(pool_of({&a}));
+  WeirUnderTest weir(settings);
+  const auto before = weir.metrics().sum("weir_config_last_reload_success_timestamp_seconds");
+  auto wrong = with_admin(pool_of({&b}));
+  wrong.limits["first_tokn"] = "120";
+  wrong.pools[0].more["polisy"] = "\"random\"";
+  weir.rewrite(wrong);
+  const auto refused = reload();
+  EXPECT_EQ(refused.status, 400u);
+  EXPECT_EQ(refused.head.field("content-type"), "application/json");
+  EXPECT_THAT(refused.body, AllOf(HasSubstr("first_tokn"), HasSubstr("polisy"), HasSubstr("weir.toml:")));
+  weir.wait_until_said("reload (POST /-/reload) failed, and weir goes on with the settings it has; errors: 2");
+  EXPECT_THAT(weir.output(), AllOf(HasSubstr("first_tokn"), HasSubstr("polisy")));
+  EXPECT_EQ(weir.metrics().sum("weir_config_last_reload_successful"), 0);
+  EXPECT_EQ(weir.metrics().sum("weir_config_last_reload_success_timestamp_seconds"), before);
+  EXPECT_EQ(fetch(weir.port(), post(chat, chat_body())).status, 200u);
+  EXPECT_EQ(a.requests().size(), 1u);
+  EXPECT_EQ(b.requests().size(), 0u);
+
+  weir.rewrite(settings);
+  EXPECT_EQ(reload().body, "{\"changes\":[]}\n");
+  EXPECT_EQ(weir.metrics().sum("weir_config_last_reload_successful"), 1);
+}
+
+TEST_F(Reload, WhatNeedsARestartIsNamedAndNothingElseIsTaken) {
+  ScriptedReplica a(plays()), b(plays());
+  WeirUnderTest weir(with_admin(pool_of({&a})));
+  auto settings = with_admin(pool_of({&a, &b}));
+  settings.server["threads"] = "3";
+  weir.rewrite(settings);
+  const auto refused = reload();
+  EXPECT_EQ(refused.status, 400u);
+  EXPECT_THAT(refused.body, HasSubstr("server.threads 2 -> 3: only a restart changes this"));
+  EXPECT_THAT(fetch(admin, get("/api/replicas"), "GET").body, Not(HasSubstr("\"r1\"")));
+}
+
+TEST_F(Reload, AStreamOutlivesItsReplicasRemoval) {
+  Event go_on;
+  ScriptedReplica a([&](Exchange& exchange) {
+    exchange.send(sse_head() + chunk(script.events[0]) + chunk(script.events[1]));
+    go_on.wait("the test to go on");
+    for (std::size_t i = 2; i < script.events.size(); ++i) exchange.send(chunk(script.events[i]));
+    exchange.send(chunk(script.marker) + std::string(last_chunk));
+  });
+  ScriptedReplica b(plays());
+  auto settings = with_admin(pool_of({&a}));
+  WeirUnderTest weir(settings);
+  HttpClient client(weir.port());
+  client.send(post(chat, chat_body()));
+  auto got = client.response_head();
+  client.read_until(got, script.events[1]);
+
+  settings.pools[0].replicas = {{.name = "r1", .url = b.url()}};
+  weir.rewrite(settings);
+  EXPECT_EQ(reload().body, "{\"changes\":[\"pool chat: replica r1 added\",\"pool chat: replica r0 removed\"]}\n");
+  EXPECT_EQ(who_answers(weir), "r1");
+  const auto replicas = fetch(admin, get("/api/replicas"), "GET").body;
+  EXPECT_THAT(replicas, AllOf(HasSubstr("\"state\":\"draining\""), HasSubstr("it is no longer in the settings")));
+  EXPECT_EQ(weir.metrics().sum("weir_replica_state", {{"replica", "r0"}, {"state", "draining"}}), 1);
+
+  go_on.set();
+  client.rest(got);
+  EXPECT_EQ(got.body, script.body(false));
+  EXPECT_EQ(got.end, BodyEnd::whole);
+  weir.wait_until_said("replica 'r0' at " + loopback(a.port()) + " is gone: its last request has ended");
+  EXPECT_THAT(fetch(admin, get("/api/replicas"), "GET").body, Not(HasSubstr("\"r0\"")));
+  EXPECT_EQ(weir.log_lines(2).size(), 2u);
+  weir.stop();
+  EXPECT_THAT(weir.output(), HasSubstr("2 requests, 2 of them answered well"));
+}
+
+TEST_F(Reload, PoolsModelsAndObjectivesFollow) {
+  ScriptedReplica a(plays()), b(plays());
+  auto settings = with_admin(pool_of({&a}));
+  WeirUnderTest weir(settings);
+  const auto other = post(chat, chat_body("Hi", "n"));
+  HttpClient kept(weir.port());
+  EXPECT_EQ(kept.exchange(other).status, 404u);
+  settings.pools.push_back(
+      {.name = "code", .replicas = {{.name = "c0", .url = b.url()}}, .more = {{"models", "[\"n\"]"}}});
+  settings.slos = {{{"name", "\"fast\""}, {"pool", "\"code\""}, {"e2e", "17"}}};
+  weir.rewrite(settings);
+  EXPECT_EQ(reload().body, "{\"changes\":[\"pool code (replica c0) added\",\"slo fast added\"]}\n");
+  EXPECT_EQ(kept.exchange(other).status, 200u) << "on a connection that was open before";
+  weir.metrics_when("the objective to be counted", [](const MetricsPage& page) {
+    return page.sum("weir_slo_requests_total", {{"slo", "fast"}, {"result", "good"}}) == 1 &&
+           page.sum("weir_request_duration_seconds_bucket", {{"replica", "c0"}, {"le", "17"}}) == 1;
+  });
+  settings.pools.pop_back();
+  settings.slos.clear();
+  weir.rewrite(settings);
+  EXPECT_EQ(reload().status, 200u);
+  EXPECT_EQ(kept.exchange(other).status, 404u);
+}
+
+TEST_F(Reload, ListenersMoveAndOneThatCannotBeOpenedStopsTheReload) {
+  ScriptedReplica a(plays());
+  auto settings = with_admin(pool_of({&a}));
+  WeirUnderTest weir(settings);
+  HttpClient kept(weir.port());
+  EXPECT_EQ(kept.exchange(post(chat, chat_body())).status, 200u);
+  const Socket taken = Socket::listen(-1);
+  const auto second = free_port(), third = free_port();
+  settings.server["listen"] = "[" + quoted(loopback(second)) + ", " + quoted(loopback(taken.port())) + "]";
+  settings.limits["first_token"] = "7";
+  weir.rewrite(settings);
+  const auto refused = reload();
+  EXPECT_EQ(refused.status, 400u);
+  EXPECT_THAT(refused.body, HasSubstr("server.listen: cannot listen on " + loopback(taken.port())));
+  EXPECT_EQ(fetch(weir.port(), post(chat, chat_body())).status, 200u) << "the old one is open";
+  EXPECT_THROW(Socket::connect(second), PeerGone) << "the new one is not";
+  EXPECT_THAT(fetch(admin, get("/api/settings"), "GET").body, HasSubstr("\"limits.first_token\":\"300 s\""));
+
+  settings.server["listen"] = "[" + quoted(loopback(second)) + ", " + quoted(loopback(third)) + "]";
+  weir.rewrite(settings);
+  EXPECT_EQ(reload().status, 200u);
+  for (const auto port : {second, third}) EXPECT_EQ(fetch(port, post(chat, chat_body())).status, 200u);
+  EXPECT_EQ(kept.exchange(post(chat, chat_body())).status, 200u) << "who is in stays";
+  EXPECT_THROW(Socket::connect(weir.port()), PeerGone);
+}
+
+TEST_F(Reload, TheRequestLogAndWeirsOwnFollow) {
+  ScriptedReplica a(plays());
+  auto settings = with_admin(pool_of({&a}));
+  WeirUnderTest weir(settings);
+  EXPECT_EQ(who_answers(weir), "r0");
+  weir.log_lines(1);
+  const auto other = weir.log_file().string() + ".other";
+  settings.log = {
+      {"requests", quoted(other)}, {"format", "\"json\""}, {"instance", "\"renamed\""}, {"level", "\"warning\""}};
+  weir.rewrite(settings);
+  EXPECT_EQ(reload().status, 200u);
+  EXPECT_EQ(who_answers(weir), "r0");
+  settings.log["requests"] = "\"/nowhere/at/all\"";
+  settings.limits["first_token"] = "7";
+  weir.rewrite(settings);
+  EXPECT_THAT(reload().body, HasSubstr("log.requests: cannot open the request log '/nowhere/at/all'"));
+  EXPECT_THAT(fetch(admin, get("/api/settings"), "GET").body, HasSubstr("\"limits.first_token\":\"300 s\""));
+  EXPECT_EQ(who_answers(weir), "r0");
+  weir.stop();
+  const auto lines = read_file(other);
+  EXPECT_EQ(std::count(lines.begin(), lines.end(), '\n'), 2);
+  EXPECT_THAT(lines, HasSubstr("\"instance\":\"renamed\""));
+  EXPECT_THAT(weir.output(), HasSubstr("\"level\":\"error\",\"message\":\"reload: log.requests"));
+  EXPECT_THAT(weir.output(), Not(HasSubstr("weir ends"))) << "that is no warning";
+}
+
+TEST_F(Reload, IsRefusedOnceWeirDrains) {
+  ScriptedReplica a(plays());
+  auto settings = with_admin(pool_of({&a}));
+  settings.limits["drain_delay"] = "30";
+  WeirUnderTest weir(settings);
+  weir.process().send(SIGTERM);
+  weir.wait_until_said("draining");
+  const auto refused = reload();
+  EXPECT_EQ(refused.status, 409u);
+  EXPECT_THAT(refused.body, HasSubstr("weir is draining"));
+  weir.process().send(SIGHUP);
+  weir.wait_until_said("reload (SIGHUP) refused: weir is draining");
+  weir.stop();
+}
+
+TEST_F(Reload, CheckSaysWhatAReloadWouldDo) {
+  ScriptedReplica a(plays());
+  auto settings = with_admin(pool_of({&a}));
+  settings.pools[0].replicas[0].more["api_key"] = "\"planted-secret\"";
+  WeirUnderTest weir(settings);
+  const TemporaryDirectory directory;
+  const auto old_file = (directory.path() / "old.toml").string(), file = weir.settings_file().string();
+  std::filesystem::copy_file(file, old_file);
+  const auto check = [&](const std::string& against) {
+    return run({weir_program(), "check", "--config", file, "--diff", against});
+  };
+  EXPECT_THAT(check(old_file).output, HasSubstr("a reload changes nothing"));
+  settings.limits["first_token"] = "120";
+  weir.rewrite(settings);
+  for (const auto& against : {old_file, loopback(admin), "http://" + loopback(admin) + "/"}) {
+    const auto done = check(against);
+    EXPECT_EQ(done.exit.code, 0) << done.output;
+    EXPECT_THAT(done.output, AllOf(HasSubstr("limits.first_token 300 s -> 120 s\n"), Not(HasSubstr("planted-secret"))));
+  }
+  EXPECT_THAT(check(loopback(admin)).output,
+              HasSubstr("pool chat: replica r0: api_key: set in both; weir shows no secrets"));
+  settings.server["threads"] = "5";
+  weir.rewrite(settings);
+  const auto restart = check(loopback(admin));
+  EXPECT_EQ(restart.exit.code, 1);
+  EXPECT_THAT(restart.output, HasSubstr("server.threads 2 -> 5: only a restart changes this"));
+  const auto nobody = check(loopback(free_port()));
+  EXPECT_EQ(nobody.exit.code, 1);
+  EXPECT_THAT(nobody.output, HasSubstr("no weir answers at 127.0.0.1:"));
+}
+
+std::size_t reloads_wanted() {
+  const char* const wanted = std::getenv("WEIR_RELOADS");
+  return wanted == nullptr ? 200 : std::strtoul(wanted, nullptr, 10);
+}
+
+TEST_F(Reload, ManyUnderLoadOverNamesThatComeAndGoLoseNothing) {
+  std::deque<ScriptedReplica> replicas;
+  for (int i = 0; i < 8; ++i) replicas.emplace_back(plays());
+  std::mt19937 random(20261122);
+  const auto some = [&] {
+    PoolKeys pool{.name = "chat", .replicas = {}};
+    for (std::size_t i = 0; i < replicas.size(); ++i) {
+      if (random() % 2 == 0 && !(pool.replicas.empty() && i + 1 == replicas.size())) continue;
+      pool.replicas.push_back({.name = "r" + std::to_string(i), .url = replicas[i].url()});
+      if (random() % 3 == 0) pool.replicas.back().more["weight"] = std::to_string(1 + random() % 4);
+    }
+    pool.more["policy"] = random() % 5 == 0 ? "\"round_robin\"" : "\"least_queued_tokens\"";
+    WeirSettings settings{.pools = {pool}};
+    settings.limits["first_token"] = std::to_string(100 + random() % 5);
+    if (random() % 4 == 0)
+      settings.slos = {{{"name", "\"fast\""}, {"pool", "\"chat\""}, {"e2e", std::to_string(1 + random() % 9)}}};
+    return with_admin(settings);
+  };
+  WeirUnderTest weir(some());
+  std::size_t answered = 0;
+  double descriptors = 0;
+  std::size_t memory = 0;
+  const auto wanted = reloads_wanted();
+  {
+    Load load(weir.port(), 6, post(chat, chat_body()), script.marker);
+    for (std::size_t i = 0; i < wanted; ++i) {
+      load.wait_for_more(random() % 8);
+      weir.rewrite(some());
+      const auto done = reload();
+      ASSERT_EQ(done.status, 200u) << done.body;
+      if (i == wanted / 4) {
+        descriptors = weir.metrics().sum("process_open_fds");
+        memory = weir.process().resident_memory();
+      }
+    }
+    load.wait_for_more(20);
+    load.stop();
+    EXPECT_THAT(load.failures(), IsEmpty());
+    answered = load.answered();
+  }
+  auto all = pool_of({});
+  for (auto& replica : replicas)
+    all.pools[0].replicas.push_back({.name = "r" + std::to_string(all.pools[0].replicas.size()), .url = replica.url()});
+  weir.rewrite(with_admin(all));
+  EXPECT_EQ(reload().status, 200u);
+  const auto page = weir.metrics_when("the ledgers to be empty, and connections closed", [&](const MetricsPage& now) {
+    return now.sum("weir_requests_in_flight") == 0 && now.sum("process_open_fds") <= descriptors;
+  });
+  expect_idle(page);
+  EXPECT_EQ(weir.log_lines(answered).size(), answered);
+  const auto grown = static_cast<double>(weir.process().resident_memory()) / static_cast<double>(memory);
+  EXPECT_LT(grown, 1.3) << "of " << memory;
+  RecordProperty("requests", static_cast<int>(answered));
+  weir.stop();
+  EXPECT_THAT(weir.output(), HasSubstr("SIGTERM, drained; " + std::to_string(answered) + " requests, " +
+                                       std::to_string(answered) + " of them answered well"));
+  std::size_t received = 0;
+  for (const auto& replica : replicas) received += replica.requests().size();
+  EXPECT_EQ(received, answered);
+  std::cout << wanted << " reloads, " << answered << " requests, memory grew to " << grown << " of what it was\n";
+}
+
+}  // namespace
+}  // namespace weir::integration

@@ -1,0 +1,179 @@
+// What a reload changes is said in words, and no key changes without a word.
+#include "config/difference.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+
+namespace weir::config {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+
+Replica replica(const std::string& name, std::uint16_t port) {
+  Replica one;
+  one.name = one.config = name;
+  one.url = {.host = "h", .port = port, .prefix = "", .authority = "h:" + std::to_string(port)};
+  return one;
+}
+
+Settings settings() {
+  Settings all;
+  Pool chat, code;
+  chat.name = "chat";
+  chat.models = {"m"};
+  chat.replicas = {replica("gpu0", 1), replica("gpu1", 2)};
+  code.name = "code";
+  code.replicas = {replica("gpu2", 3)};
+  all.pools = {chat, code};
+  Slo fast, whole;
+  fast.name = "fast";
+  fast.pool = "chat";
+  fast.tpot = Seconds(0.05);
+  whole.name = "whole";
+  whole.pool = "code";
+  whole.e2e = Seconds(60);
+  all.slos = {fast, whole};
+  return all;
+}
+
+struct Change {
+  std::function<void(Settings&)> make;
+  std::string said;
+};
+
+class EachChange : public ::testing::TestWithParam<Change> {};
+
+TEST_P(EachChange, IsSaid) {
+  auto after = settings();
+  GetParam().make(after);
+  std::string said;
+  for (const auto& clause : difference(settings(), after)) said += (said.empty() ? "" : "; ") + clause;
+  EXPECT_EQ(said, GetParam().said);
+  EXPECT_THAT(difference(after, settings()), Not(IsEmpty())) << "and the way back";
+}
+
+// clang-format off
+#define SAID(change, text) Change{[](Settings& s) { change; }, text}
+INSTANTIATE_TEST_SUITE_P(Difference, EachChange, ::testing::Values(
+    SAID(s.server.listen.push_back({"::1", 80}), "server.listen [127.0.0.1:8080] -> [127.0.0.1:8080, [::1]:80]"),
+    SAID(s.server.threads = 3, "server.threads 0 -> 3"),
+    SAID(s.server.paths = {"*"}, "server.paths [] -> [*]"),
+    SAID(s.server.replica_header = false, "server.replica_header true -> false"),
+    SAID(s.server.open = true, "server.open false -> true"),
+    SAID(s.metrics.listen.reset(), "metrics.listen 127.0.0.1:9090 -> off"),
+    SAID(s.admin.listen->port = 1, "admin.listen 127.0.0.1:9091 -> 127.0.0.1:1"),
+    SAID(s.log.requests = "", "log.requests requests.jsonl -> \"\""),
+    SAID(s.log.level = LogLevel::warning, "log.level info -> warning"),
+    SAID(s.log.format = LogFormat::json, "log.format text -> json"),
+    SAID(s.log.instance = "a", "log.instance \"\" -> a"),
+    SAID(s.limits.request_head = 1024, "limits.request_head 64KiB -> 1KiB"),
+    SAID(s.limits.request_body = 1024, "limits.request_body 16MiB -> 1KiB"),
+    SAID(s.limits.read_ahead = 4096, "limits.read_ahead 1MiB -> 4KiB"),
+    SAID(s.limits.connections = 7, "limits.connections 10000 -> 7"),
+    SAID(s.limits.idle_upstream_connections = 7, "limits.idle_upstream_connections 32 -> 7"),
+    SAID(s.limits.head_time = Seconds(7), "limits.head_time 10 s -> 7 s"),
+    SAID(s.limits.body_time = Seconds(7), "limits.body_time 60 s -> 7 s"),
+    SAID(s.limits.client_idle = Seconds(7), "limits.client_idle 75 s -> 7 s"),
+    SAID(s.limits.client_stall = Seconds(7), "limits.client_stall 120 s -> 7 s"),
+    SAID(s.limits.connect = Seconds(0.25), "limits.connect 2 s -> 0.25 s"),
+    SAID(s.limits.first_token = Seconds(120), "limits.first_token 300 s -> 120 s"),
+    SAID(s.limits.between_tokens = Seconds(7), "limits.between_tokens 120 s -> 7 s"),
+    SAID(s.limits.whole_answer = Seconds(7), "limits.whole_answer 1800 s -> 7 s"),
+    SAID(s.limits.upstream_idle = Seconds(7), "limits.upstream_idle 4 s -> 7 s"),
+    SAID(s.limits.accept_hold = Seconds(0), "limits.accept_hold 10 s -> 0 s"),
+    SAID(s.limits.drain_delay = Seconds(7), "limits.drain_delay 5 s -> 7 s"),
+    SAID(s.limits.drain = Seconds(7), "limits.drain 300 s -> 7 s"),
+    SAID(s.limits.retry_budget = 0, "limits.retry_budget 0.2 -> 0"),
+    SAID(s.measure.clock = ReadClock::read, "measure.clock kernel -> read"),
+    SAID(s.measure.inject_usage = false, "measure.inject_usage true -> false"),
+    SAID(s.measure.inject_continuous_usage = true, "measure.inject_continuous_usage false -> true"),
+    SAID(s.pools[0].name = "talk", "pool talk (replica gpu0, replica gpu1) added; pool chat (replica gpu0, replica gpu1) removed"),
+    SAID(s.pools[0].models = {}, "pool chat: models [m] -> []"),
+    SAID(s.pools[1].policy = Policy::random, "pool code: policy least_queued_tokens -> random"),
+    SAID(s.pools[0].decode_weight = 1, "pool chat: decode_weight 0.05 -> 1"),
+    SAID(s.pools[0].health.path = "", "pool chat: health.path /health -> \"\""),
+    SAID(s.pools[0].health.interval = Seconds(7), "pool chat: health.interval 5 s -> 7 s"),
+    SAID(s.pools[0].health.timeout = Seconds(7), "pool chat: health.timeout 5 s -> 7 s"),
+    SAID(s.pools[0].health.down_after = 7, "pool chat: health.down_after 3 -> 7"),
+    SAID(s.pools[0].health.up_after = 7, "pool chat: health.up_after 1 -> 7"),
+    SAID(s.pools[0].health.eject = false, "pool chat: health.eject true -> false")));
+
+INSTANTIATE_TEST_SUITE_P(DifferenceOfReplicas, EachChange, ::testing::Values(
+    SAID(s.pools[0].replicas.push_back(replica("gpu3", 9)), "pool chat: replica gpu3 added"),
+    SAID(s.pools[0].replicas.pop_back(), "pool chat: replica gpu1 removed"),
+    SAID(s.pools[0].replicas[0].name = "a", "pool chat: replica a added; pool chat: replica gpu0 removed"),
+    SAID(s.pools[0].replicas[0].url.authority = "h:9", "pool chat: replica gpu0: url http://h:1 -> http://h:9 (a new replica in its place)"),
+    SAID(s.pools[0].replicas[0].url.prefix = "/x", "pool chat: replica gpu0: url http://h:1 -> http://h:1/x (a new replica in its place)"),
+    SAID(s.pools[0].replicas[0].config = "c", "pool chat: replica gpu0: config gpu0 -> c"),
+    SAID(s.pools[0].replicas[0].gpu = "L4", "pool chat: replica gpu0: gpu \"\" -> L4"),
+    SAID(s.pools[0].replicas[0].weight = 2, "pool chat: replica gpu0: weight 1 -> 2"),
+    SAID(s.pools[0].replicas[0].cost_per_hour = 0.8, "pool chat: replica gpu0: cost_per_hour none -> 0.8"),
+    SAID(s.pools[0].replicas[0].kv_tokens = 7, "pool chat: replica gpu0: kv_tokens none -> 7"),
+    SAID(s.pools[0].replicas[0].max_context = 7, "pool chat: replica gpu0: max_context none -> 7"),
+    SAID(s.pools[0].replicas[0].max_in_flight = 7, "pool chat: replica gpu0: max_in_flight none -> 7"),
+    SAID(s.pools[0].replicas[0].inject_usage = false, "pool chat: replica gpu0: inject_usage none -> false"),
+    SAID(s.pools[0].replicas[0].inject_continuous_usage = true, "pool chat: replica gpu0: inject_continuous_usage none -> true"),
+    SAID(s.pools[0].replicas[0].api_key = "k", "pool chat: replica gpu0: api_key none -> hidden"),
+    SAID(std::swap(s.pools[0].replicas[0], s.pools[0].replicas[1]), "pool chat: its replicas stand in another order"),
+    SAID(std::swap(s.pools[0], s.pools[1]), "the pools are tried in another order"),
+    SAID(s.pools.pop_back(), "pool code (replica gpu2) removed"),
+    SAID(s.slos[0].name = "f", "slo f added; slo fast removed"),
+    SAID(s.slos[0].pool = "code", "slo fast: pool chat -> code"),
+    SAID(s.slos[0].ttft_client = Seconds(1), "slo fast: ttft_client none -> 1 s"),
+    SAID(s.slos[0].ttft = Seconds(1), "slo fast: ttft none -> 1 s"),
+    SAID(s.slos[0].tpot.reset(), "slo fast: tpot 0.05 s -> none"),
+    SAID(s.slos[0].e2e = Seconds(1), "slo fast: e2e none -> 1 s"),
+    SAID(std::swap(s.slos[0], s.slos[1]), "the slos stand in another order")));
+// clang-format on
+
+TEST(Difference, OfEqualSettingsIsNothing) { EXPECT_THAT(difference(settings(), settings()), IsEmpty()); }
+
+TEST(Difference, AReplicaThatMovesToAnotherPoolIsRemovedAndAdded) {
+  auto after = settings();
+  after.pools[1].replicas.push_back(after.pools[0].replicas[1]);
+  after.pools[0].replicas.pop_back();
+  EXPECT_THAT(difference(settings(), after),
+              ElementsAre("pool code: replica gpu1 added", "pool chat: replica gpu1 removed"));
+}
+
+TEST(Difference, AnotherKeyIsSaidAndNotShown) {
+  auto before = settings(), after = settings();
+  before.pools[0].replicas[0].api_key = "secret-one";
+  after.pools[0].replicas[0].api_key = "secret-two";
+  EXPECT_THAT(difference(before, after), ElementsAre("pool chat: replica gpu0: api_key changed"));
+  for (const auto& listed : listing_of(after))
+    for (const auto& key : listed.keys) EXPECT_THAT(key.value, Not(HasSubstr("secret")));
+}
+
+TEST(Difference, WhetherAHiddenKeyChangedCannotBeTold) {
+  auto after = settings();
+  after.pools[0].replicas[0].api_key = "secret-two";
+  auto told = listing_of(after);
+  for (auto& listed : told)
+    for (auto& key : listed.keys) key.secret.reset();
+  EXPECT_THAT(difference(told, listing_of(after)), IsEmpty());
+  EXPECT_THAT(cannot_tell(told, listing_of(after)), ElementsAre("pool chat: replica gpu0: api_key"));
+  EXPECT_THAT(cannot_tell(listing_of(after), listing_of(after)), IsEmpty());
+}
+
+TEST(Difference, ThreadsAloneNeedARestart) {
+  auto after = settings();
+  after.server.threads = 2;
+  after.limits.drain = Seconds(1);
+  after.server.listen.push_back({"::1", 80});
+  EXPECT_THAT(needs_restart(listing_of(settings()), listing_of(after)), ElementsAre("server.threads 0 -> 2"));
+}
+
+TEST(Difference, AKeyThatAnOlderWeirDoesNotKnowIsSaidToBeNew) {
+  auto before = listing_of(settings());
+  before.front().keys.pop_back();
+  EXPECT_THAT(difference(before, listing_of(settings())), ElementsAre("measure.inject_continuous_usage is new: false"));
+}
+
+}  // namespace
+}  // namespace weir::config

@@ -1,0 +1,98 @@
+// What the admin listener answers, and what commands make of it.
+#include "proxy/control/api.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <boost/json.hpp>
+
+#include "proxy/control/client.hpp"
+
+namespace weir::proxy::control {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+class Api : public ::testing::Test {
+ protected:
+  static config::Settings settings() {
+    config::Pool pool;
+    pool.name = "chat";
+    for (const auto* name : {"a", "b"}) {
+      config::Replica one;
+      one.name = one.config = name;
+      one.api_key = "planted-secret";
+      one.url = {.host = "127.0.0.1", .port = 1, .prefix = "", .authority = std::string("127.0.0.1:") + name};
+      pool.replicas.push_back(one);
+    }
+    config::Settings all;
+    all.pools = {pool};
+    return all;
+  }
+  ApiAnswer ask(const std::string& path, const std::string& body = "") { return drain_answer(fleet, path, body); }
+
+  metrics::series::Exposition exposition{1, {"test", "test"}};
+  fleet::Fleet fleet{settings(), exposition, 1};
+};
+
+TEST_F(Api, DrainsAndUndrains) {
+  EXPECT_EQ(ask("/api/replicas/a/drain").body, "{\"changed\":true,\"name\":\"a\",\"draining\":true}\n");
+  EXPECT_EQ(ask("/api/replicas/a/drain", "{}").body, "{\"changed\":false,\"name\":\"a\",\"draining\":true}\n");
+  const auto listed = replicas_answer(*fleet.world(), {}, std::chrono::steady_clock::now());
+  const auto& first = boost::json::parse(listed.body).at("replicas").at(0);
+  EXPECT_EQ(first.at("state").as_string(), "draining");
+  EXPECT_EQ(first.at("reason").as_string(), "it was told to drain");
+  EXPECT_EQ(ask("/api/replicas/a/undrain").body, "{\"changed\":true,\"name\":\"a\",\"draining\":false}\n");
+}
+
+TEST_F(Api, TheLastReplicaDrainsOnlyWithForce) {
+  ask("/api/replicas/a/drain");
+  for (const auto* body : {"", "{}", R"({"force":false})"}) {
+    const auto refused = ask("/api/replicas/b/drain", body);
+    EXPECT_EQ(refused.status, 409u);
+    EXPECT_THAT(error_message({refused.status, refused.body}), HasSubstr("'b' is the last replica of its pool"));
+  }
+  EXPECT_EQ(ask("/api/replicas/b/drain", R"({"force":true})").status, 200u);
+}
+
+TEST_F(Api, RefusesOtherNamesAndBodies) {
+  for (const auto* path :
+       {"/api/replicas/c/drain", "/api/replicas//drain", "/api/replicas/a/b/drain", "/api/replicas/a%00/drain"})
+    EXPECT_EQ(ask(path).status, 404u) << path;
+  for (const auto* body : {"[]", "1", "{", "{\"force\":1}", "{\"farce\":true}", "{\"force\":true} x", "force=true"})
+    EXPECT_EQ(ask("/api/replicas/a/drain", body).status, 400u) << body;
+  EXPECT_EQ(ask("/api/replicas/a/undrain").body, "{\"changed\":false,\"name\":\"a\",\"draining\":false}\n");
+}
+
+TEST_F(Api, SettingsComeBackAsTheyWentButForSecrets) {
+  const auto answer = settings_answer(settings());
+  EXPECT_THAT(answer.body, Not(HasSubstr("planted-secret")));
+  auto expected = config::listing_of(settings());
+  for (auto& listed : expected)
+    for (auto& key : listed.keys) key.secret.reset();
+  EXPECT_EQ(listing_from(answer.body), expected);
+  for (const auto* text : {"", "{}", "[]", R"({"settings":[{}]})"}) EXPECT_ANY_THROW(listing_from(text)) << text;
+}
+
+TEST(ReloadAnswer, SaysHowItEnded) {
+  using Kind = Reload::Result::Kind;
+  EXPECT_EQ(reload_answer({Kind::done, {"a", "b"}, {}}).body, "{\"changes\":[\"a\",\"b\"]}\n");
+  const auto failed = reload_answer({Kind::failed, {}, {"f:1:1: x"}}),
+             refused = reload_answer({Kind::refused, {}, {"not now"}});
+  EXPECT_EQ(failed.status, 400u);
+  EXPECT_EQ(boost::json::parse(failed.body).at("errors").at(0).as_string(), "f:1:1: x");
+  EXPECT_EQ(boost::json::parse(failed.body).at("error").at("code").as_string(), "bad_settings");
+  EXPECT_EQ(refused.status, 409u);
+  EXPECT_EQ(error_message({409, refused.body}), "not now");
+}
+
+TEST(AdminAddress, IsReadAsPeopleWriteIt) {
+  const config::ListenAddress address{"127.0.0.1", 9091};
+  for (const auto* text : {"127.0.0.1:9091", "localhost:9091", "http://127.0.0.1:9091", "http://127.0.0.1:9091/"})
+    EXPECT_EQ(admin_address(text), address) << text;
+  EXPECT_THROW(admin_address("weir"), std::runtime_error);
+}
+
+}  // namespace
+}  // namespace weir::proxy::control
