@@ -68,7 +68,13 @@ void TokenLedger::open(Ticket ticket, const Work& work, Moment now) {
   entry.prompt = work.prompt;
   entry.silent = !work.stream;
   entry.shows = work.stream;
-  if (entry.shows && owing_++ == 0) quiet_since_ = updated_;
+  if (entry.shows) {
+    if (owing_++ == 0) quiet_since_ = updated_;
+    if (silent_ > 0) {
+      for (const auto& [older, other] : entries_)
+        if (other.silent) entry.silent_ahead += counted(other.work);
+    }
+  }
   entry.work = static_cast<double>(work.prompt);
   entry.output_left = work.stream ? 0 : static_cast<double>(work.output);
   entry.in_flight_at_start = in_flight();
@@ -136,11 +142,11 @@ double TokenLedger::silent_seconds(Moment now) {
 }
 
 Tokens TokenLedger::due_to_first_token() const {
-  Tokens due = 0;
+  Tokens unanswered = 0;
   for (const auto& [ticket, entry] : entries_) {
-    if (entry.first_token) continue;
-    if (owes_tokens(ticket, entry)) return due + entry.prompt;
-    due += entry.silent ? counted(entry.work) : entry.prompt;
+    if (!entry.shows || entry.first_token) continue;
+    unanswered += entry.prompt;
+    if (owes_tokens(ticket, entry)) return unanswered + entry.silent_ahead;
   }
   return 0;
 }

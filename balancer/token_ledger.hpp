@@ -99,7 +99,7 @@ class TokenLedger {
   /// Returns for how long no stream has got a token, while at least one was to get some; 0 if none is. It sees tokens
   /// as of each call, so it is to be called often.
   double silent_seconds(Moment now);
-  /// Returns the prompt tokens that are to be worked on before the oldest stream without a token gets one, its own
+  /// Returns the prompt tokens that were to be worked on before the oldest stream without a token gets one, its own
   /// included; 0 if all have got some.
   Tokens due_to_first_token() const;
   /// The streams that are here now count in silent_seconds() no more.
@@ -117,11 +117,12 @@ class TokenLedger {
   struct Entry {
     Moment since;
     Tokens prompt = 0;
-    bool shows = false;      ///< It was opened as a stream whose tokens are seen.
-    bool silent = false;     ///< No token event is expected: work and output are drained here.
-    double work = 0;         ///< By the learned rate, so much of the prompt is left to do.
-    double output_left = 0;  ///< It is kept here while the entry is silent, else by the lease.
-    Tokens drained = 0;      ///< So much output was assumed made while the entry was silent.
+    bool shows = false;       ///< It was opened as a stream whose tokens are seen.
+    Tokens silent_ahead = 0;  ///< So much work on silent entries lay before it when it came.
+    bool silent = false;      ///< No token event is expected: work and output are drained here.
+    double work = 0;          ///< By the learned rate, so much of the prompt is left to do.
+    double output_left = 0;   ///< It is kept here while the entry is silent, else by the lease.
+    Tokens drained = 0;       ///< So much output was assumed made while the entry was silent.
     std::optional<Moment> first_token;
     std::uint32_t in_flight_at_start = 0;
     double in_flight_seconds_at_start = 0;

@@ -78,7 +78,7 @@ WaitingRequest WaitingQueue::take_out(Entry& entry) {
   const auto group = flow.groups.find(group_of(request));
   group->second.erase(entry.in_group);
   if (group->second.empty()) flow.groups.erase(group);
-  entries_.erase(entry.ticket);
+  entries_.erase(entries_.find(entry.ticket));
   if (&flow != &at_the_head_ && !flow.entries.empty()) measure(flow);
   erase_if_empty(flow);
   return request;
@@ -92,7 +92,7 @@ void WaitingQueue::erase_if_empty(Flow& flow) {
   if (&flow == &beyond_) {
     flow.credit = 0;
   } else {
-    flows_.erase(flow.key);
+    flows_.erase(flows_.find(flow.key));
   }
 }
 
