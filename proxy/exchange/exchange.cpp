@@ -57,7 +57,7 @@ net::Awaitable<ExchangeEnd> Exchange::run() {
 
 /// Takes a lease. Returns false if there is none; the request then ends.
 bool Exchange::enter() {
-  auto offered = pool_->balancer->offer(request_.facts, std::chrono::steady_clock::now(), tried_);
+  auto offered = pool_->balancer->offer({request_.facts, tried_}, std::chrono::steady_clock::now());
   if (auto* admitted = std::get_if<balancer::Admitted>(&offered)) {
     lease_ = std::move(admitted->lease);
     prompt_estimate_ = lease_.prompt_estimate();

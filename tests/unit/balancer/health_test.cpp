@@ -177,6 +177,53 @@ TEST(Health, PassedProbesDoNotEndAnEjection) {
   EXPECT_EQ(health.state(), ejected);
 }
 
+TEST(Health, OneThatHungComesBackAfterItsTimeAndAPassedProbe) {
+  auto health = known();
+  health.hung(5.04, 0.26, at(0));
+  EXPECT_EQ(health.state(), ejected);
+  EXPECT_EQ(health.reason(),
+            "none of its streams got a token for 5.0 s, where one was due after 0.3 s, so it is out for 10 s and until "
+            "a probe passes");
+  health.advance(at(100));
+  EXPECT_EQ(health.state(), ejected) << "time alone is not enough";
+  show(health, Sign::probe_passed, 1, 101);
+  health.advance(at(101));
+  EXPECT_EQ(health.state(), starting);
+  EXPECT_EQ(health.reason(), "its time out is over, and a probe has passed");
+  health.hung(5, 0, at(102));
+  show(health, Sign::probe_passed, 1, 103);
+  health.advance(at(121.9));
+  EXPECT_EQ(health.state(), ejected) << "nor is a probe: this one takes 20 s";
+  health.advance(at(122));
+  EXPECT_EQ(health.state(), starting);
+}
+
+TEST(Health, OneThatHungAndGoesDownServesItsTimeAllTheSame) {
+  auto health = known();
+  health.hung(5, 0, at(0));
+  show(health, Sign::probe_failed, 3, 1);
+  EXPECT_EQ(health.state(), down);
+  show(health, Sign::probe_passed, 1, 4);
+  EXPECT_EQ(health.state(), ejected);
+  health.advance(at(9.9));
+  EXPECT_EQ(health.state(), ejected);
+  health.advance(at(10));
+  EXPECT_EQ(health.state(), starting);
+  const auto changes = health.take_changes();
+  ASSERT_EQ(changes.size(), 4u);
+  EXPECT_TRUE(changes[0].hung);
+  EXPECT_FALSE(changes[2].hung) << "that is no new hanging";
+}
+
+TEST(Health, OneThatIsOutDoesNotHang) {
+  auto health = known();
+  show(health, Sign::refused, 1, 1);
+  health.hung(5, 0, at(2));
+  EXPECT_EQ(health.state(), down);
+  show(health, Sign::probe_passed, 1, 3);
+  EXPECT_EQ(health.state(), starting);
+}
+
 TEST(Health, IsFullForAsLongAsItSays) {
   auto health = known();
   EXPECT_FALSE(health.is_full(at(1)));

@@ -81,6 +81,27 @@ inline Lease admitted(Offered offered) {
   return {};
 }
 
+/// Keeps what a pool grants.
+class Grantees final : public GrantSink {
+ public:
+  void grant(std::vector<Granted> granted) noexcept override {
+    for (Granted& one : granted) all.push_back(std::move(one));
+  }
+  /// Takes the oldest lease granted and the name of who waited for it; "" if there is none.
+  std::pair<std::string, Lease> take() {
+    if (all.empty()) return {};
+    Granted first = std::move(all.front());
+    all.erase(all.begin());
+    const std::string name = *std::static_pointer_cast<std::string>(first.waiter);
+    auto* const lease = std::get_if<Lease>(&first.what);
+    return {lease != nullptr ? name : name + " refused", lease != nullptr ? std::move(*lease) : Lease()};
+  }
+
+  std::vector<Granted> all;
+};
+
+inline std::shared_ptr<void> named(std::string name) { return std::make_shared<std::string>(std::move(name)); }
+
 inline void expect_idle(Pool& pool, std::size_t replicas, Moment now) {
   EXPECT_EQ(pool.in_flight(), 0u);
   for (ReplicaIndex i = 0; i < replicas; ++i) {

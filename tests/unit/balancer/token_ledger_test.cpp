@@ -242,5 +242,60 @@ TEST(TokenLedger, TheStreamedCountersHaveACacheLineOfTheirOwn) {
   EXPECT_EQ(sizeof(StreamedTokens), 64u);
 }
 
+TEST(TokenLedger, SilenceIsTheTimeInWhichNoStreamGotATokenThatItWasToGet) {
+  TokenLedger ledger(at(0));
+  EXPECT_EQ(ledger.silent_seconds(at(100)), 0) << "there is no stream";
+  ledger.open(1, {100, 10, true}, at(101));
+  EXPECT_DOUBLE_EQ(ledger.silent_seconds(at(104)), 3) << "it waits for its first token";
+  ledger.open(2, {100, 10, true}, at(104));
+  ledger.first_token(1, at(105));
+  EXPECT_DOUBLE_EQ(ledger.silent_seconds(at(106)), 1) << "any token of any stream counts";
+  ledger.streamed().show(1, 1);
+  EXPECT_EQ(ledger.silent_seconds(at(109)), 0);
+  EXPECT_DOUBLE_EQ(ledger.silent_seconds(at(112)), 3) << "between two tokens, too";
+  ledger.close(1, true, 9, 1, at(112));
+  ledger.close(2, false, 10, 0, at(112));
+  EXPECT_EQ(ledger.silent_seconds(at(113)), 0);
+  ledger.open(3, {100, 10, true}, at(200));
+  EXPECT_DOUBLE_EQ(ledger.silent_seconds(at(202)), 2) << "the time before it came says nothing";
+}
+
+TEST(TokenLedger, AnAnswerThatIsNotStreamedIsNeverSilent) {
+  TokenLedger ledger(at(0));
+  ledger.open(1, {100, 10, false}, at(1));
+  ledger.first_token(1, at(2));
+  EXPECT_EQ(ledger.silent_seconds(at(100)), 0);
+  ledger.open(2, {100, 10, true}, at(100));
+  ledger.close(2, true, 10, 0, at(101));
+  EXPECT_EQ(ledger.silent_seconds(at(200)), 0);
+}
+
+TEST(TokenLedger, WhatIsDueBeforeTheOldestFirstTokenIsWhatCameBeforeItAndItself) {
+  TokenLedger ledger(at(0));
+  ledger.open(1, {1000, 0, false}, at(1));
+  EXPECT_EQ(ledger.due_to_first_token(), 0u);
+  ledger.open(2, {300, 10, true}, at(1));
+  ledger.open(3, {9000, 10, true}, at(1));
+  EXPECT_EQ(ledger.due_to_first_token(), 1300u);
+  ledger.first_token(2, at(2));
+  EXPECT_EQ(ledger.due_to_first_token(), 10'000u);
+  ledger.first_token(3, at(2));
+  EXPECT_EQ(ledger.due_to_first_token(), 0u);
+}
+
+TEST(TokenLedger, SilenceThatWasForgottenCountsForNewStreamsAlone) {
+  TokenLedger ledger(at(0));
+  ledger.open(1, {100, 10, true}, at(1));
+  ledger.forget_silence();
+  EXPECT_EQ(ledger.silent_seconds(at(50)), 0);
+  ledger.open(2, {700, 10, true}, at(50));
+  EXPECT_DOUBLE_EQ(ledger.silent_seconds(at(54)), 4);
+  EXPECT_EQ(ledger.due_to_first_token(), 800u) << "the old prompt still lies before it";
+  ledger.close(1, false, 10, 0, at(54));
+  EXPECT_DOUBLE_EQ(ledger.silent_seconds(at(55)), 5);
+  ledger.close(2, false, 10, 0, at(55));
+  EXPECT_EQ(ledger.silent_seconds(at(56)), 0);
+}
+
 }  // namespace
 }  // namespace weir::balancer

@@ -1,0 +1,163 @@
+// A pool finds the replica that gives no token to any of its streams.
+#include "balancer/pool.hpp"
+#include "requests.hpp"
+
+namespace weir::balancer {
+namespace {
+
+using enum ReplicaState;
+
+class PoolHung : public testing::Test {
+ protected:
+  void begin(std::size_t replicas, bool eject = true) {
+    std::vector<ReplicaSpec> specs;
+    for (std::size_t i = 0; i < replicas; ++i) {
+      specs.push_back(replica(std::string(1, static_cast<char>('a' + i))));
+      specs.back().health.eject = eject;
+    }
+    pool = pool_of(specs, config::Policy::round_robin);
+    for (ReplicaIndex i = 0; i < replicas; ++i) keys.push_back(pool->key(i));
+  }
+  Lease send(ReplicaIndex to, Tokens prompt, double now, bool stream = true) {
+    std::vector<ReplicaIndex> others;
+    for (ReplicaIndex i = 0; i < keys.size(); ++i)
+      if (i != to) others.push_back(i);
+    RequestFacts facts = prompt_of(prompt);
+    facts.stream = stream;
+    Lease lease = admitted(pool->offer(facts, at(now), others));
+    EXPECT_EQ(lease.replica(), to);
+    return lease;
+  }
+  /// Twenty prompts teach that the replica does 1000 tokens a second. Returns the time afterwards.
+  double teach(ReplicaIndex replica, double now) {
+    for (int i = 0; i < 20; ++i) {
+      Lease lease = send(replica, 1000, now);
+      lease.first_token(at(now += 1));
+      lease.end(End(EndCause::answered), at(now));
+    }
+    return now;
+  }
+  /// Looks every 50 ms until the replica is out; returns when that was, or 0.
+  double out_at(std::size_t index, double from, double to) {
+    for (int i = 1; from + 0.05 * i <= to; ++i) {
+      const double now = from + 0.05 * i;
+      for (auto& change : pool->take_changes(at(now))) changes.push_back(std::move(change));
+      if (pool->health(keys[index], at(now)).state == ejected) return now;
+    }
+    return 0;
+  }
+
+  std::shared_ptr<Pool> pool;
+  std::vector<ReplicaKey> keys;
+  std::vector<ReplicaChange> changes;
+};
+
+TEST_F(PoolHung, OneThatGivesNoFirstTokenIsOutAfterFiveSeconds) {
+  begin(2);
+  const double now = teach(0, 0);
+  Lease lease = send(0, 100, now);
+  EXPECT_NEAR(out_at(0, now, now + 60), now + 5, 0.06);
+  ASSERT_FALSE(changes.empty());
+  EXPECT_EQ(changes.back().replica, "a");
+  EXPECT_TRUE(changes.back().change.hung);
+  EXPECT_EQ(changes.back().change.to, ejected);
+  EXPECT_EQ(changes.back().change.reason,
+            "none of its streams got a token for 5.0 s, where one was due after 0.1 s, so it is out for 10 s and until "
+            "a probe passes");
+}
+
+TEST_F(PoolHung, TheGapBetweenTokensCountsToo) {
+  begin(2);
+  double now = teach(0, 0);
+  Lease lease = send(0, 100, now);
+  lease.first_token(at(now));
+  for (int i = 0; i < 10; ++i) {
+    EXPECT_EQ(out_at(0, now, now + 4.9), 0);
+    lease.tokens(1);
+    now += 4.9;
+  }
+  EXPECT_EQ(out_at(0, now, now + 5), 0) << "the token is seen with the first look after it";
+  EXPECT_NEAR(out_at(0, now + 5, now + 60), now + 5, 0.11);
+}
+
+TEST_F(PoolHung, AnyTokenIsLifeForAll) {
+  begin(2);
+  double now = teach(0, 0);
+  Lease stuck = send(0, 100, now), lively = send(0, 100, now);
+  lively.first_token(at(now));
+  for (int i = 0; i < 20; ++i, now += 3) {
+    EXPECT_EQ(out_at(0, now, now + 3), 0);
+    lively.tokens(1);
+  }
+}
+
+TEST_F(PoolHung, ALongPromptHasFourTimesTheTimeThatItsBooksSay) {
+  begin(2);
+  const double now = teach(0, 0);
+  Lease silent = send(0, 2000, now, false), lease = send(0, 3000, now);
+  EXPECT_NEAR(out_at(0, now, now + 60), now + 4 * 5, 0.3) << "2000 tokens lie before its 3000";
+}
+
+TEST_F(PoolHung, WhatComesBehindALongPromptDoesNotHaveToWaitLonger) {
+  begin(2);
+  const double now = teach(0, 0);
+  Lease first = send(0, 100, now), second = send(0, 50'000, now);
+  EXPECT_NEAR(out_at(0, now, now + 60), now + 5, 0.06);
+}
+
+// An engine whose rate nobody knows may be a slow one, or compile before its first answer. At 100 tokens a second a
+// prompt of 100,000 takes 1000 s: limits.first_token ends it before that.
+TEST_F(PoolHung, WithoutAKnownRateAPromptHasTheTimeThatASlowEngineNeeds) {
+  begin(2);
+  Lease huge = send(0, 100'000, 0);
+  EXPECT_EQ(out_at(0, 0, 600), 0);
+  Lease usual = send(1, 1000, 600);
+  EXPECT_NEAR(out_at(1, 600, 700), 640, 0.1);
+}
+
+TEST_F(PoolHung, TheOnlyReplicaKeepsItsRequests) {
+  begin(1);
+  const double now = teach(0, 0);
+  Lease lease = send(0, 100, now);
+  EXPECT_EQ(out_at(0, now, now + 100), 0);
+}
+
+TEST_F(PoolHung, TheLastHalfKeepsItsRequestsUntilAnotherIsBack) {
+  begin(2);
+  const double now = teach(0, 0);
+  Lease lease = send(0, 100, now);
+  pool->report(keys[1], Sign::refused, at(now));
+  EXPECT_EQ(out_at(0, now, now + 30), 0) << "the other one is down";
+  pool->report(keys[1], Sign::probe_passed, at(now + 30));
+  EXPECT_NEAR(out_at(0, now + 30, now + 31), now + 30, 0.06);
+}
+
+TEST_F(PoolHung, AnswersThatAreNotStreamedShowNothing) {
+  begin(2);
+  const double now = teach(0, 0);
+  Lease lease = send(0, 100, now, false);
+  EXPECT_EQ(out_at(0, now, now + 100), 0);
+}
+
+TEST_F(PoolHung, EjectionCanBeSwitchedOff) {
+  begin(2, false);
+  const double now = teach(0, 0);
+  Lease lease = send(0, 100, now);
+  EXPECT_EQ(out_at(0, now, now + 100), 0);
+}
+
+TEST_F(PoolHung, TheStreamsThatHangDoNotTakeItOutAgain) {
+  begin(2);
+  const double now = teach(0, 0);
+  Lease stuck = send(0, 100, now);
+  const double out = out_at(0, now, now + 60);
+  pool->report(keys[0], Sign::probe_passed, at(out + 5));
+  pool->take_changes(at(out + 10));
+  EXPECT_EQ(pool->health(keys[0], at(out + 10)).state, starting);
+  EXPECT_EQ(out_at(0, out + 10, out + 60), 0);
+  Lease again = send(0, 100, out + 60);
+  EXPECT_NEAR(out_at(0, out + 60, out + 90), out + 65, 0.1);
+}
+
+}  // namespace
+}  // namespace weir::balancer

@@ -1,0 +1,436 @@
+// Requests that wait in a pool, and what they are told.
+#include "balancer/pool.hpp"
+#include "requests.hpp"
+
+namespace weir::balancer {
+namespace {
+
+using Reason = Refused::Reason;
+
+struct Wish {
+  std::string name;
+  Tokens prompt = 10;
+  std::uint64_t key = 0;
+  std::vector<ReplicaIndex> tried{};
+  bool at_the_head = false;
+  std::optional<Moment> deadline{};
+  std::size_t bytes = 1;
+  bool stream = true;
+};
+
+class PoolQueue : public testing::Test {
+ protected:
+  void begin(std::vector<ReplicaSpec> specs, PoolLimits limits = {}) {
+    pool = Pool::make(config::Policy::least_queued_tokens, 0.05, 1, &sink);
+    pool->set_limits(limits, at(0));
+    pool->set_replicas(specs, at(0));
+  }
+  // A lease that goes grants the next, as long as any waits.
+  void TearDown() override {
+    running = Lease();
+    while (!sink.all.empty()) sink.take();
+  }
+  static ReplicaSpec places(std::string name, std::uint32_t requests) {
+    auto spec = replica(std::move(name));
+    spec.max_in_flight = requests;
+    return spec;
+  }
+  static ReplicaSpec tokens(std::string name, Tokens limit) {
+    auto spec = replica(std::move(name));
+    spec.max_queued_tokens = limit;
+    return spec;
+  }
+  static PoolLimits queue_of(std::size_t requests) {
+    PoolLimits limits;
+    limits.queue = requests;
+    return limits;
+  }
+  Offered offer(const Wish& wish, double now) {
+    RequestFacts facts = prompt_of(wish.prompt);
+    facts.stream = wish.stream;
+    return pool->offer({facts, wish.tried, wish.key, wish.bytes, wish.deadline, wish.at_the_head, named(wish.name)},
+                       at(now));
+  }
+  Lease admit(const Wish& wish, double now) { return admitted(offer(wish, now)); }
+  Waiting wait(const Wish& wish, double now) {
+    auto offered = offer(wish, now);
+    if (const auto* waiting = std::get_if<Waiting>(&offered)) return *waiting;
+    ADD_FAILURE() << wish.name << " does not wait";
+    return {};
+  }
+  Refused refuse(const Wish& wish, double now) {
+    auto offered = offer(wish, now);
+    if (const auto* refused = std::get_if<Refused>(&offered)) return *refused;
+    ADD_FAILURE() << wish.name << " is not refused";
+    return {};
+  }
+  void tick(double now) { pool->take_changes(at(now)); }
+  std::size_t waiting(double now) { return pool->queue(at(now)).waiting; }
+  static void answered(Lease lease, double now) { lease.end(End(EndCause::answered), at(now)); }
+
+  Grantees sink;
+  std::shared_ptr<Pool> pool;
+  Lease running;
+};
+
+TEST_F(PoolQueue, AFreePlaceGoesToTheOneThatWaits) {
+  begin({places("a", 1)});
+  Lease first = admit({"first"}, 1);
+  const Waiting second = wait({"second"}, 2);
+  EXPECT_EQ(second.deadline, at(32));
+  const QueueFigures figures = pool->queue(at(5));
+  EXPECT_EQ(figures.waiting, 1u);
+  EXPECT_EQ(figures.waiting_tokens, 10u);
+  EXPECT_EQ(figures.waiting_bytes, 1u);
+  EXPECT_DOUBLE_EQ(figures.oldest_seconds, 3);
+  EXPECT_TRUE(sink.all.empty());
+  answered(std::move(first), 6);
+  auto [name, lease] = sink.take();
+  EXPECT_EQ(name, "second");
+  EXPECT_EQ(lease.prompt_estimate(), 10u);
+  EXPECT_EQ(waiting(6), 0u);
+  EXPECT_FALSE(pool->leave(second.ticket, at(7))) << "it has its grant";
+  answered(std::move(lease), 8);
+  expect_idle(*pool, 1, at(8));
+}
+
+TEST_F(PoolQueue, ALeaseThatIsDroppedGrantsTheNext) {
+  begin({places("a", 1)});
+  Lease first = admit({"first"}, 1);
+  wait({"second"}, 1);
+  wait({"third"}, 1);
+  first = Lease();
+  sink.take();  // The request has gone, and its lease goes here.
+  EXPECT_EQ(sink.take().first, "third");
+}
+
+TEST_F(PoolQueue, WithoutAWaiterOrAQueueOrASinkNobodyWaits) {
+  begin({places("a", 1)});
+  Lease first = admit({"first"}, 1);
+  const auto reason_of = [](Offered offered) { return std::get<Refused>(offered).reason; };
+  EXPECT_EQ(reason_of(pool->offer(prompt_of(10), at(1))), Reason::busy);
+  pool->set_limits(queue_of(0), at(1));
+  EXPECT_EQ(refuse({"no queue"}, 1).reason, Reason::busy);
+  auto alone = pool_of({places("a", 1)});
+  Lease other = admitted(alone->offer(prompt_of(10), at(1)));
+  RequestFacts facts = prompt_of(10);
+  EXPECT_EQ(reason_of(alone->offer({.facts = facts, .waiter = named("x")}, at(1))), Reason::busy);
+}
+
+TEST_F(PoolQueue, QueuedTokensAreLimitedAndAFirstTokenMakesRoom) {
+  begin({tokens("a", 1000)});
+  Lease first = admit({"first", 600}, 1);
+  Lease second = admit({"second", 400}, 1);
+  wait({"third", 1}, 1);
+  first.first_token(at(2));
+  EXPECT_EQ(sink.take().first, "third");
+}
+
+TEST_F(PoolQueue, APromptLongerThanTheLimitGoesWhereNothingIsQueued) {
+  begin({tokens("a", 1000)});
+  Lease huge = admit({"huge", 5000}, 1);
+  wait({"small", 1}, 1);
+  huge.first_token(at(2));
+  Lease small = sink.take().second;
+  wait({"huge too", 5000}, 2);
+  small.first_token(at(3));
+  EXPECT_EQ(sink.take().first, "huge too") << "although both of the others still stream";
+}
+
+TEST_F(PoolQueue, ThePoolsOwnLimitsCountAllReplicas) {
+  PoolLimits limits;
+  limits.max_in_flight = 3;
+  limits.max_queued_tokens = 1000;
+  begin({replica("a"), replica("b")}, limits);
+  Lease one = admit({"one", 500}, 1);
+  Lease two = admit({"two", 500}, 1);
+  wait({"three", 1}, 1);
+  one.first_token(at(2));
+  Lease three = sink.take().second;
+  EXPECT_TRUE(three);
+  two.first_token(at(2));
+  three.first_token(at(2));
+  wait({"four", 1}, 2);
+  answered(std::move(one), 3);
+  EXPECT_EQ(sink.take().first, "four");
+}
+
+TEST_F(PoolQueue, ALowerLimitPushesOutAndAHigherOneGrants) {
+  begin({places("a", 1)});
+  Lease first = admit({"first"}, 1);
+  wait({"second"}, 1);
+  wait({"third"}, 1);
+  pool->set_limits(queue_of(1), at(2));
+  EXPECT_EQ(sink.take().first, "third refused");
+  const ReplicaSpec wider[] = {places("a", 2)};
+  pool->set_replicas(wider, at(3));
+  EXPECT_EQ(sink.take().first, "second");
+}
+
+TEST_F(PoolQueue, FullOfRequestsTheLongestKeysNewestIsRefused) {
+  begin({places("a", 1)}, queue_of(3));
+  Lease first = admit({"first"}, 1);
+  wait({"heavy 1", 10, 1}, 1);
+  wait({"heavy 2", 10, 1}, 1);
+  wait({"heavy 3", 10, 1}, 1);
+  wait({"light", 10, 2}, 1);
+  ASSERT_EQ(sink.all.size(), 1u);
+  EXPECT_EQ(std::get<Refused>(sink.all.front().what).reason, Reason::queue_full);
+  EXPECT_EQ(sink.take().first, "heavy 3 refused");
+  EXPECT_EQ(refuse({"heavy 4", 10, 1}, 1).reason, Reason::queue_full) << "it is its key's newest";
+  EXPECT_TRUE(sink.all.empty());
+  EXPECT_EQ(waiting(1), 3u);
+}
+
+TEST_F(PoolQueue, FullOfBytesTheKeyWithMostOfThemGivesWay) {
+  PoolLimits limits;
+  limits.queue_bytes = 1000;
+  begin({places("a", 1)}, limits);
+  Lease first = admit({"first"}, 1);
+  wait({.name = "many", .key = 1, .bytes = 10}, 1);
+  wait({.name = "many", .key = 1, .bytes = 10}, 1);
+  wait({.name = "large", .key = 2, .bytes = 900}, 1);
+  wait({.name = "other", .key = 3, .bytes = 100}, 1);
+  EXPECT_EQ(sink.take().first, "large refused");
+  EXPECT_EQ(refuse({.name = "huge", .key = 4, .bytes = 1001}, 1).reason, Reason::queue_full);
+}
+
+TEST_F(PoolQueue, ANewRequestOvertakesNobodyWhoseTurnItIs) {
+  begin({places("a", 1), places("b", 1)});
+  Lease one = admit({"one"}, 1), two = admit({"two"}, 1);
+  const ReplicaKey a = pool->key(0);
+  wait({"first"}, 1);
+  // A place is free as soon as the replica is no longer full, and nobody has told the pool that time has passed.
+  pool->report(a, Sign::full, at(1), std::chrono::seconds(5));
+  answered(std::move(one.replica() == 0 ? one : two), 2);
+  EXPECT_TRUE(sink.all.empty());
+  const Waiting second = wait({"second"}, 6.5);
+  const auto [name, lease] = sink.take();
+  EXPECT_EQ(name, "first");
+  EXPECT_TRUE(pool->leave(second.ticket, at(7)));
+}
+
+TEST_F(PoolQueue, WhoeverGetsARefusalFromAReplicaGoesToTheHeadAndKeepsItsDeadline) {
+  begin({places("a", 1), places("b", 1)});
+  Lease one = admit({"one"}, 1), two = admit({"two"}, 1);
+  wait({"older"}, 1);
+  Wish back{"back"};
+  back.tried = {one.replica()};
+  back.at_the_head = true;
+  back.deadline = at(9);
+  EXPECT_EQ(wait(back, 2).deadline, at(9));
+  EXPECT_TRUE(sink.all.empty());
+  const ReplicaIndex untried = two.replica();
+  answered(std::move(one), 3);
+  EXPECT_EQ(sink.take().first, "older") << "the free one has refused the other";
+  answered(std::move(two), 3);
+  auto [name, lease] = sink.take();
+  EXPECT_EQ(name, "back");
+  EXPECT_EQ(lease.replica(), untried);
+}
+
+TEST_F(PoolQueue, TimeAloneGrants) {
+  begin({replica("a")});
+  pool->report(pool->key(0), Sign::full, at(1), std::chrono::seconds(7));
+  wait({"one"}, 1);
+  tick(7.95);
+  EXPECT_TRUE(sink.all.empty());
+  tick(8);
+  EXPECT_EQ(sink.take().first, "one");
+}
+
+TEST_F(PoolQueue, WhereAllRefuseOrDrainItWaitsLongerAndForAProbe) {
+  auto draining = replica("b");
+  draining.draining = true;
+  begin({replica("a"), draining});
+  pool->report(pool->key(0), Sign::refused, at(1));
+  EXPECT_EQ(wait({"one"}, 2).deadline, at(62));
+  EXPECT_EQ(pool->health(pool->key(1), at(2)).state, ReplicaState::draining);
+  pool->report(pool->key(0), Sign::probe_passed, at(20));
+  EXPECT_EQ(sink.take().first, "one");
+}
+
+TEST_F(PoolQueue, ADrainingReplicaKeepsWhatItHasAndTakesNothing) {
+  begin({replica("a"), replica("b")});
+  std::vector<Lease> held;
+  for (int i = 0; i < 4; ++i) held.push_back(admit({"x"}, 1));
+  auto a = replica("a");
+  a.draining = true;
+  const ReplicaSpec specs[] = {a, replica("b")};
+  pool->set_replicas(specs, at(2));
+  for (int i = 0; i < 10; ++i) EXPECT_EQ(admit({"y"}, 2).replica(), 1u);
+  EXPECT_EQ(pool->load(0, at(2)).in_flight, 2u);
+  for (int i = 0; i < 5; ++i) pool->report(pool->key(1), Sign::failed, at(3));
+  EXPECT_EQ(pool->health(pool->key(1), at(3)).state, ReplicaState::up) << "it is the last one";
+}
+
+TEST_F(PoolQueue, OneThatStartsAloneIsNotFlooded) {
+  begin({replica("a")});
+  pool->report(pool->key(0), Sign::refused, at(1));
+  for (int i = 0; i < 20; ++i) wait({"x" + std::to_string(i), 100}, 2);
+  pool->report(pool->key(0), Sign::probe_passed, at(3));
+  std::vector<Lease> held;
+  const auto take_all = [&] {
+    std::size_t taken = 0;
+    for (auto next = sink.take(); next.second; next = sink.take(), ++taken) held.push_back(std::move(next.second));
+    return taken;
+  };
+  EXPECT_EQ(take_all(), 1u);
+  held[0].first_token(at(4));
+  EXPECT_EQ(take_all(), 2u) << "twice the 100 tokens that it has finished";
+  held[1].first_token(at(5));
+  EXPECT_EQ(take_all(), 3u) << "400, of which 100 are queued";
+  for (std::size_t i = 2; i < 6; ++i) held[i].first_token(at(6));
+  EXPECT_EQ(take_all(), 12u) << "1200";
+  EXPECT_EQ(pool->health(pool->key(0), at(6)).state, ReplicaState::starting);
+  held[6].first_token(at(6));
+  EXPECT_EQ(take_all(), 2u) << "it may hold all that is there, so it keeps up";
+  EXPECT_EQ(pool->health(pool->key(0), at(6)).state, ReplicaState::up);
+}
+
+TEST_F(PoolQueue, AFailureGrantsNothingThereForASecond) {
+  begin({places("a", 1)});
+  Lease first = admit({"first"}, 1);
+  for (int i = 0; i < 3; ++i) wait({"x"}, 1);
+  first.end(End(EndCause::replica_failed), at(2));
+  tick(2.9);
+  EXPECT_TRUE(sink.all.empty()) << "one that fails in a millisecond must not eat the queue";
+  tick(3);
+  EXPECT_EQ(sink.all.size(), 1u);
+}
+
+TEST_F(PoolQueue, AClientThatLeavesMakesRoomForWhatIsNext) {
+  begin({places("a", 1)}, queue_of(1));
+  Lease first = admit({"first"}, 1);
+  const Waiting gone = wait({"gone"}, 1);
+  EXPECT_TRUE(pool->leave(gone.ticket, at(2)));
+  EXPECT_FALSE(pool->leave(gone.ticket, at(2)));
+  wait({"next"}, 2);
+  answered(std::move(first), 3);
+  EXPECT_EQ(sink.take().first, "next");
+}
+
+TEST_F(PoolQueue, ALongPromptIsPassedOverForFiveSecondsAndThenGetsAReplica) {
+  begin({tokens("a", 1000), tokens("b", 1000)});
+  std::vector<Lease> held[2];
+  const auto hold = [&](Lease lease) { held[lease.replica()].push_back(std::move(lease)); };
+  for (int i = 0; i < 20; ++i) hold(admit({"small", 100}, 1));
+  wait({"huge", 5000, 1}, 1);
+  // Every tenth of a second a prompt is done and a new one comes; the huge one never finds an empty replica.
+  double now = 1, granted_at = 0;
+  for (int i = 0; i < 200 && granted_at == 0; ++i) {
+    now += 0.1;
+    auto offered = offer({"small", 100, 2}, now);
+    if (auto* lease = std::get_if<Admitted>(&offered)) hold(std::move(lease->lease));
+    auto& done = held[i % 2].empty() ? held[1 - i % 2] : held[i % 2];
+    done.front().first_token(at(now));
+    done.erase(done.begin());
+    for (auto next = sink.take(); next.second; next = sink.take()) {
+      if (next.first == "huge") granted_at = now;
+      hold(std::move(next.second));
+    }
+  }
+  EXPECT_GT(granted_at, 6);
+  EXPECT_LT(granted_at, 9.5) << "its replica had 1000 tokens to do and took no more";
+}
+
+TEST_F(PoolQueue, AReservationEndsWithItsRequest) {
+  begin({tokens("a", 1000)});
+  std::vector<Lease> held;
+  for (int i = 0; i < 10; ++i) held.push_back(admit({"small", 100}, 1));
+  const Waiting huge = wait({"huge", 5000, 1}, 1);
+  wait({"passes", 100, 2}, 1);
+  held[0].first_token(at(2));
+  wait({"passes", 100, 2}, 2);
+  held[1].first_token(at(2));
+  wait({"passes", 100, 2}, 2);
+  held[2].first_token(at(2));
+  EXPECT_EQ(sink.all.size(), 3u);
+  wait({"after", 100, 2}, 3);
+  tick(7.5);
+  held[3].first_token(at(8));
+  EXPECT_EQ(sink.all.size(), 3u) << "the replica is kept free";
+  EXPECT_TRUE(pool->leave(huge.ticket, at(9)));
+  EXPECT_EQ(sink.all.size(), 4u);
+}
+
+TEST_F(PoolQueue, AReservedReplicaThatGoesOutIsReplaced) {
+  begin({tokens("a", 1000), tokens("b", 1000)});
+  std::vector<Lease> on[2];
+  for (int i = 0; i < 20; ++i) {
+    Lease lease = admit({"small", 100}, 1);
+    on[lease.replica()].push_back(std::move(lease));
+  }
+  wait({"huge", 2000, 1}, 1);
+  for (int i = 0; i < 3; ++i) wait({"passes", 100, 2}, 1);
+  for (std::size_t i = 0; i < 3; ++i) on[0][i].first_token(at(2));
+  const auto passed = std::exchange(sink.all, {});
+  EXPECT_EQ(passed.size(), 3u);
+  wait({"after", 100, 2}, 2);
+  tick(7.5);
+  pool->report(pool->key(0), Sign::refused, at(8));
+  for (auto& lease : on[1]) lease.first_token(at(9));
+  EXPECT_EQ(sink.take().first, "huge");
+}
+
+// The pool finishes 100 tokens a second while requests wait.
+class PoolQueueRate : public PoolQueue {
+ protected:
+  void run_at_100_tokens_a_second(double from, double to, PoolLimits limits = {}) {
+    begin({places("a", 1)}, limits);
+    running = admit({"warm", 100}, from);
+    for (double now = from; now < to; now += 1) {
+      wait({"warm", 100}, now);
+      running.first_token(at(now + 1));
+      running.end(End(EndCause::answered), at(now + 1));
+      running = sink.take().second;
+    }
+  }
+};
+
+TEST_F(PoolQueueRate, OneWhoseTurnComesAfterItsDeadlineIsRefusedAtOnce) {
+  run_at_100_tokens_a_second(0, 20);
+  const Waiting first = wait({"2900 tokens take 29 s", 2900}, 20);
+  const Refused refused = refuse({"200 more", 200}, 20);
+  EXPECT_EQ(refused.reason, Reason::too_late);
+  EXPECT_EQ(refused.retry_after, 32u) << "2900 + 200 wait and 100 are being worked on";
+  EXPECT_EQ(refuse({"the next", 200}, 20).retry_after, 34u) << "the refused one comes back before it";
+  wait({"another key has its turn soon", 200, 5}, 20);
+  EXPECT_EQ(refuse({.name = "its own deadline", .prompt = 200, .key = 6, .deadline = at(22)}, 20).reason,
+            Reason::too_late);
+  EXPECT_EQ(refuse({.name = "passed", .key = 7, .deadline = at(19)}, 20).reason, Reason::expired);
+  EXPECT_EQ(pool->leave(first.ticket, at(50))->reason, Reason::expired);
+}
+
+TEST_F(PoolQueueRate, AFreePlaceRefusesNobody) {
+  run_at_100_tokens_a_second(0, 20);
+  answered(std::move(running), 20);
+  running = admit({"9000 tokens", 9000}, 20);
+}
+
+TEST_F(PoolQueueRate, WhileNoneIsUpTheRateSaysNothing) {
+  run_at_100_tokens_a_second(0, 20);
+  pool->report(pool->key(0), Sign::refused, at(20));
+  EXPECT_EQ(wait({"90 s", 9000}, 20).deadline, at(80));
+}
+
+TEST_F(PoolQueue, AnUnknownRateRefusesNobody) {
+  begin({places("a", 1)});
+  Lease first = admit({"first"}, 1);
+  wait({"long", 1'000'000}, 1);
+  wait({"behind it", 1'000'000}, 1);
+}
+
+TEST_F(PoolQueue, WhatWasFinishedWhileNobodyWaitedSaysNothingOfTheQueue) {
+  begin({places("a", 1)});
+  for (int i = 0; i < 29; ++i) {
+    Lease lease = admit({"x", 10}, i);
+    lease.first_token(at(i + 0.01));
+    answered(std::move(lease), i + 0.01);
+  }
+  Lease first = admit({"first", 1000}, 29);
+  wait({"10 tokens a second would take 100 s", 1000}, 29.1);
+}
+
+}  // namespace
+}  // namespace weir::balancer
