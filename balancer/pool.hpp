@@ -113,6 +113,8 @@ class Pool final : public std::enable_shared_from_this<Pool>, private Lessor {
   static constexpr double shortest_hang_seconds = 5, hang_factor = 4;
   /// Before a replica's prefill rate is known, its prompts are waited for as if it did so many tokens a second.
   static constexpr double slowest_prefill = 100;
+  /// PoolLimits::queued_time gives no replica a lower limit.
+  static constexpr Tokens least_queued_tokens = 8192;
 
   /// `seed` feeds ties and the random policies. Without a sink nobody waits.
   static std::shared_ptr<Pool> make(config::Policy policy, double decode_weight, std::uint64_t seed,
@@ -206,6 +208,7 @@ class Pool final : public std::enable_shared_from_this<Pool>, private Lessor {
   bool none_up() const;
 
   void look(bool for_queue);
+  std::optional<Tokens> queued_limit(const Replica& replica) const;
   ReplicaView view_of(const Replica& replica, ReplicaIndex index) const;
   bool pool_has_room(Tokens prompt) const;
   Narrowed narrow_for(const WaitingRequest& request, WaitTicket ticket, bool can_wait);

@@ -47,6 +47,13 @@ void Pool::look(bool for_queue) {
   }
 }
 
+std::optional<Tokens> Pool::queued_limit(const Replica& replica) const {
+  if (replica.spec.max_queued_tokens || !limits_.queued_time) return replica.spec.max_queued_tokens;
+  const auto rate = replica.rates.prefill();
+  if (!rate) return std::nullopt;
+  return std::max(least_queued_tokens, static_cast<Tokens>(*rate * limits_.queued_time->count()));
+}
+
 ReplicaView Pool::view_of(const Replica& replica, ReplicaIndex index) const {
   ReplicaView view;
   view.index = index;
@@ -67,7 +74,7 @@ ReplicaView Pool::view_of(const Replica& replica, ReplicaIndex index) const {
   view.kv_tokens = replica.spec.kv_tokens;
   view.max_context = replica.spec.max_context;
   view.max_in_flight = replica.spec.max_in_flight;
-  view.max_queued_tokens = replica.spec.max_queued_tokens;
+  view.max_queued_tokens = queued_limit(replica);
   return view;
 }
 

@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -85,12 +86,13 @@ inline double rate_of(std::span<const TracedRequest> requests) {
 
 struct Fleet {
   std::vector<lab::engine::EngineSettings> replicas;
-  bool kv_tokens_known = false;  ///< The pool knows the size of the replicas' KV caches.
+  bool kv_tokens_known = false;       ///< The pool knows the size of the replicas' KV caches.
+  std::optional<double> queued_time;  ///< A replica may hold so many seconds of its prefill; more waits in the pool.
 };
 
 /// Returns four default engines, of which the last runs at `slow_speed`.
 inline Fleet four_replicas(double slow_speed) {
-  Fleet fleet{std::vector<lab::engine::EngineSettings>(4)};
+  Fleet fleet{std::vector<lab::engine::EngineSettings>(4), false, {}};
   fleet.replicas.back().speed = slow_speed;
   return fleet;
 }
@@ -130,10 +132,15 @@ struct Served {
 };
 
 /// Sends the requests through a pool with that policy, `rate` of them a second, and waits for all the answers.
-class FleetSimulation {
+class FleetSimulation final : public balancer::GrantSink {
  public:
   FleetSimulation(const Fleet& fleet, config::Policy policy, double decode_weight, std::uint64_t seed)
-      : pool_(balancer::Pool::make(policy, decode_weight, seed)) {
+      : pool_(balancer::Pool::make(policy, decode_weight, seed, this)) {
+    balancer::PoolLimits limits;
+    limits.queue = std::numeric_limits<std::size_t>::max();
+    limits.queue_time = std::chrono::hours(1000);
+    if (fleet.queued_time) limits.queued_time = std::chrono::duration<double>(*fleet.queued_time);
+    pool_->set_limits(limits, moment(0));
     std::vector<balancer::ReplicaSpec> specs;
     for (std::size_t i = 0; i < fleet.replicas.size(); ++i) {
       engines_.push_back({lab::engine::EngineModel(fleet.replicas[i], seed * 101 + i), never});
@@ -193,8 +200,18 @@ class FleetSimulation {
   void arrive(std::size_t i) {
     now_ = arrivals_[i];
     const TracedRequest& request = requests_[i];
-    auto offered = pool_->offer(request.facts, moment(now_));
-    balancer::Lease& lease = leases_[i] = std::move(std::get<balancer::Admitted>(offered).lease);
+    auto offered = pool_->offer({.facts = request.facts, .waiter = std::make_shared<std::size_t>(i)}, moment(now_));
+    if (auto* const admitted = std::get_if<balancer::Admitted>(&offered)) begin(i, std::move(admitted->lease));
+  }
+
+  void grant(std::vector<balancer::Granted> granted) noexcept override {
+    for (auto& one : granted)
+      begin(*std::static_pointer_cast<std::size_t>(one.waiter), std::move(std::get<balancer::Lease>(one.what)));
+  }
+
+  void begin(std::size_t i, balancer::Lease granted) {
+    const TracedRequest& request = requests_[i];
+    balancer::Lease& lease = leases_[i] = std::move(granted);
     const balancer::ReplicaIndex r = lease.replica();
     served_.tokens[r] += request.prompt_tokens + request.output_tokens;
     served_.estimate[i] = static_cast<double>(lease.prompt_estimate()) / static_cast<double>(request.prompt_tokens);
