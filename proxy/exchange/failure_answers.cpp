@@ -52,6 +52,13 @@ http::OwnAnswer unconnected_answer(const std::string& replica, int error) {
                             "replica '" + replica + "' could not be reached: " + net::connect_error_text(error));
 }
 
+http::OwnAnswer suspect_answer(const std::string& replica) {
+  return http::error_answer(502, "upstream_error", "replica_lost",
+                            "a second replica, '" + replica +
+                                "', broke off while it worked on this request, so weir tries no third one: the request "
+                                "may be what ends them");
+}
+
 http::OwnAnswer failure_answer(const std::string& replica, Outcome outcome) {
   switch (outcome) {
     case Outcome::timeout:

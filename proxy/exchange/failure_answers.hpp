@@ -17,6 +17,9 @@ http::OwnAnswer refusal_answer(const balancer::Refused& refused, const std::stri
 /// net::connect_error_text().
 http::OwnAnswer unconnected_answer(const std::string& replica, int error);
 
+/// Answers that two replicas were lost at work on the request, `replica` last.
+http::OwnAnswer suspect_answer(const std::string& replica);
+
 /// Answers that the last replica that was tried gave nothing to send on; `outcome` says what it did.
 http::OwnAnswer failure_answer(const std::string& replica, metrics::Outcome outcome);
 

@@ -31,7 +31,9 @@ struct Shared {
   fleet::Fleet& fleet;
   metrics::record::RequestLog& log;
   fleet::ModelDirectory& models;
-  fleet::FailureNotes local_shortages{};    ///< It logs what weir itself lacks: descriptors, local ports.
+  fleet::FailureNotes local_shortages{};  ///< It logs what weir itself lacks: descriptors, local ports.
+  /// The log last told of a suspect request then: see note_suspect.
+  std::atomic<metrics::Moment> suspect_line{metrics::Moment(-std::chrono::hours(1))};
   std::atomic<bool> draining{false};        ///< Answers say `Connection: close`.
   std::atomic<bool> closing{false};         ///< Idle client connections are closed.
   std::atomic<bool> cutting{false};         ///< Requests that still run are ended.

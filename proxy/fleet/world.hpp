@@ -33,6 +33,8 @@ struct ReplicaState {
   /// It has a bit for each API in whose streams the replica reports its counts unasked (llama.cpp), as its last answers
   /// showed.
   std::atomic<std::uint32_t> tells_counts{0};
+  /// The replica was last found to hang then. Attempts that began before, and have sent their client nothing, end.
+  std::atomic<metrics::Moment> hung_at{metrics::Moment::min()};
   FailureNotes failures{};  ///< They decide what the log says of its failures.
   /// It has no health path, so a probe only connects. The control thread uses it.
   bool probe_connects = false;
