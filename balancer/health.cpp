@@ -87,6 +87,8 @@ void Health::showed(Sign sign, bool may_eject, Moment now) {
     case Sign::full:
       connect_timeouts_ = 0;
       return;
+    case Sign::hung:
+      return;
     case Sign::probe_passed:
       failed_probes_ = 0;
       if (state_ != ReplicaState::down || ++passed_probes_ < settings_.up_after) return;

@@ -30,6 +30,7 @@ enum class Sign : std::uint8_t {
   refused,            ///< It refused a request's connection.
   connect_timed_out,  ///< It did not take a connection in time.
   full,               ///< It has no room now.
+  hung,               ///< It gives no token to any of its streams. The pool finds this by itself.
   probe_passed,
   probe_failed,
   probe_refused,  ///< It refused a probe's connection.
@@ -50,6 +51,7 @@ class Health {
     ReplicaState from, to;
     std::string reason;  ///< A clause: "it refuses connections".
     Moment at;
+    bool hung = false;  ///< It was ejected because it gave no token to any of its streams.
   };
 
   /// `known`: the pool begins with it. A replica that is added later starts slowly.

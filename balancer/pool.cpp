@@ -34,12 +34,12 @@ auto Pool::free_room(Moment now, Change change) {
   return change(latest(now));
 }
 
-std::shared_ptr<Pool> Pool::make(config::Policy policy, double decode_weight, std::uint64_t seed) {
-  return std::shared_ptr<Pool>(new Pool(policy, decode_weight, seed));
+std::shared_ptr<Pool> Pool::make(config::Policy policy, double decode_weight, std::uint64_t seed, GrantSink* sink) {
+  return std::shared_ptr<Pool>(new Pool(policy, decode_weight, seed, sink));
 }
 
-Pool::Pool(config::Policy policy, double decode_weight, std::uint64_t seed)
-    : policy_(policy::make(policy, decode_weight)), random_(seed) {}
+Pool::Pool(config::Policy policy, double decode_weight, std::uint64_t seed, GrantSink* sink)
+    : sink_(sink), policy_(policy::make(policy, decode_weight)), random_(seed) {}
 
 Moment Pool::latest(Moment now) { return latest_ = std::max(latest_, now); }
 
@@ -83,7 +83,16 @@ void Pool::drop_if_gone(ReplicaIndex index) {
   if (replica && replica->removed && replica->ledger.in_flight() == 0) replica.reset();
 }
 
-Offered Pool::offer(const RequestFacts& facts, Moment now, std::span<const ReplicaIndex> tried) {
+void Pool::set_limits(const PoolLimits& limits, Moment now) {
+  free_room(now, [&](Moment) { limits_ = limits; });
+}
+
+std::optional<Refused> Pool::leave(WaitTicket, Moment) { return std::nullopt; }
+
+QueueFigures Pool::queue(Moment) { return {}; }
+
+Offered Pool::offer(const Asking& asking, Moment now) {
+  const RequestFacts& facts = asking.facts;
   auto kept_facts = std::make_unique<const RequestFacts>(facts);
 
   const std::lock_guard lock(mutex_);
@@ -94,7 +103,7 @@ Offered Pool::offer(const RequestFacts& facts, Moment now, std::span<const Repli
     if (!replicas_[i] || replicas_[i]->removed) continue;
     replicas_[i]->ledger.advance(now);
     replicas_[i]->health.advance(now);
-    views_.push_back(view_of(i, tried));
+    views_.push_back(view_of(i, asking.tried));
   }
 
   const TokenEstimator::Estimate prompt = estimator_.estimate(facts);

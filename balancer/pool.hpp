@@ -17,6 +17,7 @@
 #include <variant>
 #include <vector>
 
+#include "balancer/admission.hpp"
 #include "balancer/answer_window.hpp"
 #include "balancer/expected_output.hpp"
 #include "balancer/finished_tokens.hpp"
@@ -42,20 +43,9 @@ struct ReplicaSpec {
   std::optional<Tokens> max_context;
   std::optional<std::uint32_t> max_in_flight;
   config::Health health{};
+  std::optional<Tokens> max_queued_tokens{};  ///< By its prefill_left. A longer prompt is taken when nothing is queued.
+  bool draining = false;                      ///< It takes nothing new and keeps what it has.
 };
-
-struct Admitted {
-  Lease lease;
-};
-
-/// No replica takes the request: there is none, all are busy, or it is longer than any of them can ever take.
-struct Refused {
-  enum class Reason : std::uint8_t { no_replica, busy, too_long };
-  Reason reason = Reason::no_replica;
-  unsigned retry_after = 5;  ///< It is in seconds, 1 to 60; too_long does not use it.
-};
-
-using Offered = std::variant<Admitted, Refused>;
 
 /// The figures of a replica that a scrape shows.
 struct ReplicaLoad {
@@ -84,16 +74,25 @@ struct ReplicaChange {
 
 class Pool final : public std::enable_shared_from_this<Pool>, private Lessor {
  public:
-  /// `seed` feeds ties and the random policies.
-  static std::shared_ptr<Pool> make(config::Policy policy, double decode_weight, std::uint64_t seed);
+  /// `seed` feeds ties and the random policies. Without a sink nobody waits.
+  static std::shared_ptr<Pool> make(config::Policy policy, double decode_weight, std::uint64_t seed,
+                                    GrantSink* sink = nullptr);
+  void set_limits(const PoolLimits& limits, Moment now);
 
   /// This is the only way to change the set. Replicas are matched by name and url. One that is no longer named takes no
   /// more requests, and gives its index back when its last lease has ended. Returns the index of each spec, in order.
   std::vector<ReplicaIndex> set_replicas(std::span<const ReplicaSpec> specs, Moment now);
 
-  /// Chooses a replica and takes a lease on it. `tried` lists the replicas that already had this request: one of them
-  /// is chosen only if there is no other.
-  Offered offer(const metrics::wire::RequestFacts& facts, Moment now, std::span<const ReplicaIndex> tried = {});
+  /// Chooses a replica and takes a lease on it. If none may take the request now, it waits, where it can.
+  Offered offer(const Asking& asking, Moment now);
+  /// The same for a request that cannot wait.
+  Offered offer(const metrics::wire::RequestFacts& facts, Moment now, std::span<const ReplicaIndex> tried = {}) {
+    return offer(Asking{facts, tried}, now);
+  }
+  /// Says that the client left or that the deadline passed. Returns what to tell the client; nothing if the request
+  /// was not waiting any more: its grant is on the way and is to be taken.
+  std::optional<Refused> leave(WaitTicket ticket, Moment now);
+  QueueFigures queue(Moment now);
 
   /// Takes what a request or a probe showed of a replica. With Sign::full, `full_for` is how long the replica asked to
   /// be left alone; 1 s if it did not say. Nothing happens for a replica that is gone.
@@ -126,7 +125,7 @@ class Pool final : public std::enable_shared_from_this<Pool>, private Lessor {
     std::uint64_t kv_full = 0, unknown_prompt = 0, panic = 0;  ///< These count fallbacks.
   };
 
-  Pool(config::Policy policy, double decode_weight, std::uint64_t seed);
+  Pool(config::Policy policy, double decode_weight, std::uint64_t seed, GrantSink* sink);
 
   Tokens first_token(const Holding& holding, Moment now) override;
   Concurrency end(Holding holding, const End& end, Moment now) override;
@@ -152,7 +151,9 @@ class Pool final : public std::enable_shared_from_this<Pool>, private Lessor {
   void update_speeds();
   void forget_untested_speeds();
 
+  GrantSink* const sink_;
   mutable std::mutex mutex_;
+  PoolLimits limits_;
   Moment latest_ = Moment::min();
   std::vector<std::unique_ptr<Replica>> replicas_;  ///< They are indexed by ReplicaIndex, and leases point into them.
                                                     ///< Null is a free place.

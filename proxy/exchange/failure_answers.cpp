@@ -33,7 +33,7 @@ http::OwnAnswer refusal_answer(const balancer::Refused& refused, const std::stri
                                     "' can hold: shorten the prompt or lower max_tokens");
     case balancer::Refused::Reason::no_replica:
       return http::error_answer(503, "overloaded_error", "no_replica", "pool '" + pool + "' has no replica");
-    case balancer::Refused::Reason::busy:
+    default:
       break;
   }
   auto answer = http::error_answer(429, "overloaded_error", "overloaded",

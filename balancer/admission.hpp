@@ -1,0 +1,93 @@
+// What a request brings to a pool that it asks for a replica, and what it may be told: a lease, to wait, or no.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <variant>
+#include <vector>
+
+#include "balancer/lease.hpp"
+#include "balancer/tokens.hpp"
+#include "metrics/wire/request/facts.hpp"
+
+namespace weir::balancer {
+
+struct Asking {
+  const metrics::wire::RequestFacts& facts;
+  /// These replicas already had the request. One of them is chosen only if there is no other.
+  std::span<const ReplicaIndex> tried{};
+  std::uint64_t fair_key = 0;  ///< Whose request it is: the queue is fair between keys.
+  std::size_t bytes = 0;       ///< Its body counts so much against the queue's bound.
+  /// A request that has waited before keeps its deadline. Nothing: the pool's limits make one.
+  std::optional<Moment> deadline{};
+  bool at_the_head = false;        ///< A replica refused it as full: it goes before those that never had a replica.
+  std::shared_ptr<void> waiter{};  ///< It comes back with the grant. Null: the request cannot wait.
+};
+
+using WaitTicket = std::uint64_t;
+
+struct Admitted {
+  Lease lease;
+};
+
+/// The request waits. A grant comes to the pool's sink, unless the request leaves before; it is to leave at the
+/// deadline.
+struct Waiting {
+  WaitTicket ticket = 0;
+  Moment deadline{};
+};
+
+struct Refused {
+  enum class Reason : std::uint8_t {
+    no_replica,  ///< The pool has none.
+    busy,        ///< None may take it now, and it cannot wait.
+    too_long,    ///< It is longer than any of them can ever take.
+    queue_full,  ///< Requests or bytes: the longest key's newest request is refused.
+    too_late,    ///< It was refused early: by the rate of the last seconds, its turn would come after its deadline.
+    expired,     ///< Its deadline passed, or its client left, while it waited.
+  };
+  Reason reason = Reason::no_replica;
+  unsigned retry_after = 5;  ///< It is in seconds, 1 to 60; too_long does not use it.
+};
+
+using Offered = std::variant<Admitted, Waiting, Refused>;
+
+/// What becomes of a request that waited: it is admitted, or pushed out of a full queue.
+struct Granted {
+  std::shared_ptr<void> waiter;
+  std::variant<Lease, Refused> what;
+};
+
+/// A pool hands its grants to one sink. It outlives the pool.
+class GrantSink {
+ public:
+  /// It is called on any thread, without the pool's mutex. It posts the grants to where they belong and returns at
+  /// once; it does not throw. A lease whose request has gone is dropped, which grants the next.
+  virtual void grant(std::vector<Granted> granted) noexcept = 0;
+
+ protected:
+  ~GrantSink() = default;
+};
+
+struct PoolLimits {
+  std::size_t queue = 256;  ///< So many requests may wait. 0: none waits.
+  std::size_t queue_bytes = std::size_t{256} << 20;
+  std::chrono::duration<double> queue_time{30};
+  std::chrono::duration<double> queue_time_none_up{60};  ///< While all refuse connections, are down or drain.
+  std::optional<std::uint32_t> max_in_flight;            ///< Of all replicas together.
+  std::optional<Tokens> max_queued_tokens;               ///< Of all replicas together, by their prefill_left.
+};
+
+/// The figures of a pool's queue that a scrape shows.
+struct QueueFigures {
+  std::size_t waiting = 0;
+  Tokens waiting_tokens = 0;
+  std::size_t waiting_bytes = 0;
+  double oldest_seconds = 0;
+};
+
+}  // namespace weir::balancer
