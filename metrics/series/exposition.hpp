@@ -50,6 +50,8 @@ class ReplicaSeries : public std::enable_shared_from_this<ReplicaSeries> {
   const std::vector<config::Slo>& slos() const { return slos_; }
   ReplicaShard& shard(std::size_t loop) { return *shards_[loop]; }
   const std::vector<std::unique_ptr<ReplicaShard>>& shards() const { return shards_; }
+  /// Returns how many requests wait for a replica. It is set where replica is "" and there is a pool.
+  std::function<std::size_t()> waiting;
   std::function<ReplicaGauges()> gauges;  ///< It is set and called on the scraping thread.
 
  private:

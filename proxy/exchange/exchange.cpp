@@ -3,7 +3,9 @@
 #include <cerrno>
 #include <utility>
 
+#include "metrics/ticks.hpp"
 #include "proxy/exchange/failure_answers.hpp"
+#include "proxy/exchange/fair_key.hpp"
 #include "proxy/exchange/request_records.hpp"
 #include "proxy/exchange/usage_asking.hpp"
 #include "proxy/net/connect.hpp"
@@ -34,7 +36,11 @@ net::Awaitable<ExchangeEnd> Exchange::run() {
     co_return std::move(end_);
   }
   for (auto next_step = Retries::Next::attempt; next_step != Retries::Next::end;) {
-    if (!lease_ && !enter()) break;
+    if (!lease_ && ask(next_step == Retries::Next::wait)) {
+      co_await admission_->wait(net::use_awaitable);
+      end_wait();
+    }
+    if (!lease_) break;
     place_ = {std::static_pointer_cast<const fleet::ReplicaRuntime>(lease_.subject()), lease_.key()};
     co_await attempt();
     next_step = next();
@@ -54,32 +60,91 @@ void Exchange::no_pool() {
   record(loop_.shared.exposition.unassigned(), nullptr, std::move(none));
 }
 
-/// Takes a lease. Returns false if there is none; the request then ends.
-bool Exchange::enter() {
-  auto offered = pool_->balancer->offer(request_.facts, std::chrono::steady_clock::now(), retries_.tried());
-  if (auto* admitted = std::get_if<balancer::Admitted>(&offered)) {
-    lease_ = std::move(admitted->lease);
-    prompt_estimate_ = lease_.prompt_estimate();
+/// Asks the pool for a replica: `again` if one had no room for the request. Returns true if the request has to wait. If
+/// it gets no lease then, it ends.
+bool Exchange::ask(bool again) {
+  const auto now = std::chrono::steady_clock::now();
+  const auto& queue = pool_->settings.queue;
+  balancer::Asking asking{request_.facts, retries_.tried()};
+  asking.fair_key = fair_key(loop_.shared.fair_by_key, queue.fair_by, request_.head, request_.address);
+  asking.bytes = body_size_;
+  asking.deadline = deadline_;
+  asking.at_the_head = again;
+  std::shared_ptr<Waiter> waiter;
+  if (queue.requests > 0 && !loop_.shared.cutting.load(std::memory_order_relaxed))
+    asking.waiter = waiter = std::make_shared<Waiter>(Waiter{loop_});
+  auto offered = pool_->balancer->offer(asking, now);
+  if (const auto* waiting = std::get_if<balancer::Waiting>(&offered)) {
+    deadline_ = waiting->deadline;
+    goes_again_ = again;
+    admission_ = std::make_unique<Admission>(loop_, client_, *pool_->balancer, std::move(waiter), *waiting);
     return true;
   }
-  refuse(std::get<balancer::Refused>(offered));
+  // Whatever a pool says, a request that goes from replica to replica ends in time.
+  if (again && !deadline_) deadline_ = now + metrics::ticks(queue.time);
+  goes_again_ = again;
+  if (auto* admitted = std::get_if<balancer::Admitted>(&offered)) {
+    take(std::move(admitted->lease));
+  } else {
+    refuse(std::get<balancer::Refused>(offered));
+  }
   return false;
+}
+
+void Exchange::take(balancer::Lease lease) {
+  lease_ = std::move(lease);
+  prompt_estimate_ = lease_.prompt_estimate();
+  if (std::exchange(goes_again_, false)) retries_.sent_again(place_);
+}
+
+void Exchange::end_wait() {
+  const auto admission = std::move(admission_);
+  waited_ += admission->waited();
+  AttemptResult none;
+  switch (admission->end()) {
+    case Admission::End::admitted:
+      return take(admission->lease());
+    case Admission::End::refused:
+      return refuse(admission->refused());
+    case Admission::End::client_left:
+      none.verdict = {Outcome::client_abort, metrics::Phase::queue};
+      return record_without_answer(std::move(none));
+    default:
+      break;
+  }
+  if (retries_.reached_a_replica()) {
+    retries_.give_up();
+    return tell();
+  }
+  end_.own = stopping_answer();
+  none.verdict.outcome = Outcome::rejected;
+  record_without_answer(std::move(none));
 }
 
 /// Ends a request that no replica takes.
 void Exchange::refuse(const balancer::Refused& refused) {
-  // What the last replica did is the cause of the failure.
-  if (retries_.any_attempt()) {
+  using Reason = balancer::Refused::Reason;
+  const auto reason = refused.reason;
+  const bool queued = reason == Reason::queue_full || reason == Reason::too_late || reason == Reason::expired;
+  // What the last replica did is the cause of the failure, unless it was never reached and the request waited for it.
+  const bool failed = retries_.reached_a_replica() || (retries_.any_attempt() && !queued);
+  if (const auto limit = limit_of(reason, pool_->settings); limit && (queued || !failed))
+    loop_.shard.limit_hits[static_cast<std::size_t>(*limit)].add();
+  if (failed) {
     retries_.give_up();
     return tell();
   }
-  if (refused.reason == balancer::Refused::Reason::busy)
-    loop_.shard.limit_hits[static_cast<std::size_t>(metrics::series::Limit::max_in_flight)].add();
-  end_.own = refusal_answer(refused, pool_->settings.name);
+  const bool up = fleet::any_up(*pool_, std::chrono::steady_clock::now());
+  end_.own = refusal_answer(refused, pool_->settings, up, loop_.random_from(1, 1.5));
   AttemptResult none;
-  none.verdict.outcome =
-      refused.reason == balancer::Refused::Reason::too_long ? Outcome::bad_request : Outcome::rejected;
+  none.verdict.outcome = reason == Reason::too_long ? Outcome::bad_request : Outcome::rejected;
   record(*pool_->unassigned, nullptr, std::move(none));
+}
+
+/// Records the end of a request that no replica works on.
+void Exchange::record_without_answer(AttemptResult end) {
+  if (!retries_.reached_a_replica()) return record(*pool_->unassigned, nullptr, std::move(end));
+  record(*place_.replica->series, place_.replica.get(), std::move(end));
 }
 
 Attempt::Options Exchange::attempt_options(const fleet::ReplicaRuntime& replica, metrics::wire::Ask asked,
@@ -244,6 +309,7 @@ void Exchange::record(metrics::series::ReplicaSeries& series, const fleet::Repli
   record.suspect = retries_.suspect();
   record.connect = connect_;
   record.paused = paused_;
+  record.wait = waited_;
   if (end_.own) {
     record.status = end_.own->status;
     end_.keep_alive = request_.head.keep_alive;

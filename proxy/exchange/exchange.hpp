@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "metrics/wire/request/edits.hpp"
+#include "proxy/exchange/admission.hpp"
 #include "proxy/exchange/client_request.hpp"
 #include "proxy/exchange/loop.hpp"
 #include "proxy/exchange/relay.hpp"
@@ -38,7 +39,9 @@ class Exchange {
 
  private:
   void no_pool();
-  bool enter();
+  bool ask(bool again);
+  void take(balancer::Lease lease);
+  void end_wait();
   void refuse(const balancer::Refused& refused);
   net::Awaitable<void> attempt();
   void not_begun(int error);
@@ -55,6 +58,7 @@ class Exchange {
   void accepted(unsigned status, bool injected);
   Retries::Next next();
   void tell();
+  void record_without_answer(AttemptResult end);
   void record(metrics::series::ReplicaSeries& series, const fleet::ReplicaRuntime* replica, AttemptResult seen);
 
   Loop& loop_;
@@ -74,6 +78,10 @@ class Exchange {
   std::string upstream_head_;
   std::uint32_t attempts_ = 0;
   metrics::Nanoseconds connect_{}, paused_{};  ///< They cover all attempts.
+  metrics::Nanoseconds waited_{};              ///< In the pool's queue.
+  std::unique_ptr<Admission> admission_;       ///< It is there while the request waits.
+  std::optional<Moment> deadline_;             ///< A request that waited waits no longer than this.
+  bool goes_again_ = false;                    ///< It has asked again, because a replica had no room.
   ExchangeEnd end_;
 };
 

@@ -162,7 +162,7 @@ bool Retries::another_is_left(balancer::ReplicaIndex beside) const {
 /// True if nothing forbids another attempt, whoever is to make it.
 bool Retries::may_go_on() const { return repeatable() && !cutting() && !suspect(); }
 
-bool Retries::may_wait() const { return false; }
+bool Retries::may_wait() const { return may_go_on() && pool_->settings.queue.requests > 0; }
 
 /// True if the request may be sent once more: there is a replica for it, and the budget allows it. `out`: what the
 /// request saw of the last replica put it out, or it was out already.

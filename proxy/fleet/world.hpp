@@ -69,4 +69,7 @@ struct World {
   std::string known_models() const;
 };
 
+/// Some replica of the pool is up, or starts.
+bool any_up(const PoolRuntime& pool, metrics::Moment now);
+
 }  // namespace weir::proxy::fleet

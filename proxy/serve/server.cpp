@@ -17,6 +17,7 @@
 
 #include "metrics/ticks.hpp"
 #include "proxy/control/admin.hpp"
+#include "proxy/exchange/admission.hpp"
 #include "proxy/exchange/loop.hpp"
 #include "proxy/fleet/model_directory.hpp"
 #include "proxy/fleet/prober.hpp"
@@ -90,6 +91,7 @@ class Server {
   const std::size_t most_connections_;
   const unsigned threads_;
   metrics::series::Exposition exposition_;
+  exchange::Grants grants_;
   fleet::Fleet fleet_;
   metrics::record::RequestLog log_;
   fleet::ModelDirectory models_{fleet_};
@@ -109,7 +111,7 @@ Server::Server(const config::Settings& settings, const std::string& version)
       most_connections_(std::min(settings.limits.connections, clients_by_descriptors())),
       threads_(settings.server.threads != 0 ? settings.server.threads : allowed_cpus()),
       exposition_(threads_, metrics::series::BuildInfo{version, __VERSION__}, settings.slos),
-      fleet_(settings, exposition_, std::random_device()()),
+      fleet_(settings, exposition_, std::random_device()(), &grants_),
       log_(settings.log.requests, settings.log.instance.empty() ? host_name() : settings.log.instance) {
   signals_.add(SIGHUP);
   for (const auto& line : start_lines(settings, version, threads_)) spdlog::info(line);
@@ -135,6 +137,7 @@ Server::Server(const config::Settings& settings, const std::string& version)
 Server::~Server() {
   for (auto& loop : loops_) loop->stop();
   for (auto& thread : running_) thread.join();
+  grants_.close();
   // From here on nobody handles these two signals. If they were not ignored, they would end the process before the log
   // is written.
   sigset_t harmless;

@@ -32,7 +32,7 @@ struct PoolKeys {
 };
 
 /// A test changes what it wants to differ. The defaults are two loops, no drain delay, ports of its own, and pools that
-/// name their model "m".
+/// name their model "m" and let no request wait.
 struct WeirSettings {
   std::vector<PoolKeys> pools;
   Keys server = {};
