@@ -1,6 +1,7 @@
 #include "balancer/eligibility.hpp"
 
 #include <algorithm>
+#include <functional>
 
 namespace weir::balancer {
 
@@ -20,17 +21,30 @@ Narrowed narrow(std::vector<ReplicaView>& replicas, const Demand& demand) {
   if (replicas.empty()) return {Eligibility::no_replica};
   std::erase_if(replicas, [&](const ReplicaView& r) { return r.max_context && demand.context > *r.max_context; });
   if (replicas.empty()) return {Eligibility::too_long};
-  std::erase_if(replicas, [](const ReplicaView& r) { return r.max_in_flight && r.in_flight >= *r.max_in_flight; });
+  const auto refuses = [](const ReplicaView& r) { return r.refuses; };
+  const auto at_limit = [&](const ReplicaView& r) { return r.at_limit(demand.prompt); };
+  const auto may_hold = [&](const ReplicaView& r) { return r.may_hold(demand.prompt); };
+  const auto no_room = [&](const ReplicaView& r) { return at_limit(r) || r.full || !may_hold(r); };
+
+  std::erase_if(replicas, [](const ReplicaView& r) { return r.draining; });
+  if (demand.can_wait) {
+    std::erase_if(replicas, refuses);
+    prefer(replicas, [&](const ReplicaView& r) { return !r.tried && (!r.out || !no_room(r)); });
+  } else {
+    std::erase_if(replicas, at_limit);
+    prefer(replicas, std::not_fn(refuses));
+    prefer(replicas, [](const ReplicaView& r) { return !r.tried; });
+  }
   if (replicas.empty()) return {Eligibility::busy};
 
-  prefer(replicas, [](const ReplicaView& r) { return !r.refuses; });
-  prefer(replicas, [](const ReplicaView& r) { return !r.tried; });
   const bool panic = !prefer(replicas, [](const ReplicaView& r) { return !r.out; });
-  prefer(replicas, [](const ReplicaView& r) { return !r.full; });
-  const auto may_hold = [&](const ReplicaView& r) {
-    return !r.starting || r.in_flight == 0 || r.prefill_left + demand.prompt <= r.allowance;
-  };
-  prefer(replicas, may_hold);
+  if (demand.can_wait) {
+    std::erase_if(replicas, no_room);
+    if (replicas.empty()) return {Eligibility::busy};
+  } else {
+    prefer(replicas, [](const ReplicaView& r) { return !r.full; });
+    prefer(replicas, may_hold);
+  }
   const auto fits = [&](const ReplicaView& r) {
     return !r.kv_tokens || r.in_flight == 0 || r.resident + demand.prompt <= *r.kv_tokens;
   };

@@ -1,9 +1,16 @@
 // This tells which replicas may take a request at all. It is the same for every policy, which then chooses among them.
 //
-// The rules apply in this order. A replica whose context is too short never may. A replica with max_in_flight requests
-// may not now. Any other replica gives way only to replicas that are better off: one that refuses connections; one that
-// already had this request; one that is out; one that has said that it is full; one that starts and holds all that it
-// may; one whose KV cache the request would overfill (a replica that holds nothing takes a request of any size).
+// A replica whose context is too short never may, nor does one that drains. For a request that can wait, the rules are
+// these, in this order. A replica that refuses connections may not. One that already had the request gives way to any
+// other that has room or is in. One that is out gives way to those that are in; if all are out, what put them out may
+// be wrong, and they are tried. One at a limit, one that has said that it is full, and one that starts and holds all
+// that it may, may not. A request that no replica may take now waits.
+//
+// A request that cannot wait is never sent beyond a limit, either; but if only such replicas are left as refuse, are
+// full or hold all that they may while they start, it is sent to one of them.
+//
+// Of the rest, a replica whose KV cache the request would overfill gives way to others (a replica that holds nothing
+// takes a request of any size).
 #pragma once
 
 #include <cstdint>
@@ -17,6 +24,7 @@ namespace weir::balancer {
 struct Demand {
   Tokens prompt = 0;
   Tokens context = 0;  ///< One sequence of the request surely needs so much.
+  bool can_wait = false;
 };
 
 enum class Eligibility : std::uint8_t {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <utility>
 
 namespace weir::balancer {
@@ -22,18 +23,25 @@ Health::Health(const config::Health& settings, bool known, Moment now)
 
 void Health::change(ReplicaState to, std::string_view reason, Moment now) {
   if (to == state_) return;
-  if (changes_.size() < most_changes) changes_.push_back({state_, to, std::string(reason), now});
+  if (changes_.size() < most_changes)
+    changes_.push_back({state_, to, std::string(reason), now, hung_ && !proved_ && to == ReplicaState::ejected});
   state_ = to;
   since_ = now;
   reason_ = reason;
 }
 
 void Health::advance(Moment now) {
-  if (state_ == ReplicaState::ejected && now >= ejected_until_) come_back("its time out is over", now);
+  if (state_ == ReplicaState::ejected && now >= ejected_until_ && (!hung_ || proved_))
+    come_back(hung_ ? "its time out is over, and a probe has passed" : "its time out is over", now);
   if (state_ == ReplicaState::starting && now - since_ >= longest_start) started(now);
 }
 
 void Health::come_back(std::string_view reason, Moment now) {
+  if (hung_ && now < ejected_until_) {
+    proved_ = true;
+    return change(ReplicaState::ejected, "it lives, and its time out for hanging is not over", now);
+  }
+  hung_ = proved_ = false;
   refuses_ = false;
   refused_probes_ = failures_ = connect_timeouts_ = failed_probes_ = 0;
   finished_ = 0;
@@ -45,18 +53,30 @@ void Health::started(Moment now) {
   if (state_ == ReplicaState::starting) change(ReplicaState::up, "it keeps up with its peers", now);
 }
 
-void Health::eject(std::string_view reason, Moment now) {
+void Health::eject(std::string_view reason, Moment now, std::string_view until) {
   const auto minutes = (now - in_since_) / healthy;
   for (auto i = minutes; i > 0 && next_ejection_ > first_ejection; --i) next_ejection_ /= 2;
   next_ejection_ = std::max(next_ejection_, first_ejection);
   ejected_until_ = now + next_ejection_;
-  change(ReplicaState::ejected,
-         std::string(reason) + ", so it is out for " + std::to_string(next_ejection_.count()) + " s", now);
+  change(
+      ReplicaState::ejected,
+      std::string(reason) + ", so it is out for " + std::to_string(next_ejection_.count()) + " s" + std::string(until),
+      now);
   next_ejection_ = std::min(2 * next_ejection_, longest_ejection);
 }
 
 void Health::odd_one_out(Moment now) {
   if (!out()) eject("it answers 4xx where its peers do not", now);
+}
+
+void Health::hung(double silent_seconds, double due_after_seconds, Moment now) {
+  if (out()) return;
+  hung_ = true;
+  proved_ = false;
+  char reason[128];
+  std::snprintf(reason, sizeof reason, "none of its streams got a token for %.1f s, where one was due after %.1f s",
+                silent_seconds, due_after_seconds);
+  eject(reason, now, " and until a probe passes");
 }
 
 void Health::showed(Sign sign, bool may_eject, Moment now) {
@@ -87,10 +107,9 @@ void Health::showed(Sign sign, bool may_eject, Moment now) {
     case Sign::full:
       connect_timeouts_ = 0;
       return;
-    case Sign::hung:
-      return;
     case Sign::probe_passed:
       failed_probes_ = 0;
+      if (state_ == ReplicaState::ejected) proved_ = true;
       if (state_ != ReplicaState::down || ++passed_probes_ < settings_.up_after) return;
       passed_probes_ = 0;
       come_back("its probes pass", now);

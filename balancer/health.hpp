@@ -1,9 +1,9 @@
 // Health tells whether a replica is fit to take requests, by what its probes and its requests showed of it.
 //
 // A replica is out for a hard reason (it refuses connections) or for soft ones (probes that fail, failures in a row,
-// answers unlike its peers'). Soft reasons can be wrong: the pool tries such a replica where there is no other, and
-// decides how many it ejects. A replica that is new to a pool, or that comes back, starts slowly: what it may hold
-// grows with what it has finished.
+// answers unlike its peers', streams without a token). Soft reasons can be wrong: the pool tries such a replica where
+// there is no other, and decides how many it ejects. A replica that is new to a pool, or that comes back, starts
+// slowly: what it may hold grows with what it has finished.
 //
 // A Pool owns it and calls it under its mutex. It reads no clock.
 #pragma once
@@ -30,7 +30,6 @@ enum class Sign : std::uint8_t {
   refused,            ///< It refused a request's connection.
   connect_timed_out,  ///< It did not take a connection in time.
   full,               ///< It has no room now.
-  hung,               ///< It gives no token to any of its streams. The pool finds this by itself.
   probe_passed,
   probe_failed,
   probe_refused,  ///< It refused a probe's connection.
@@ -65,6 +64,9 @@ class Health {
   void showed(Sign sign, bool may_eject, Moment now);
   void full(Moment until) { full_until_ = until; }
   void odd_one_out(Moment now);
+  /// It gave no token to any of its streams for so long, where one was due by then. It comes back when its time out is
+  /// over and a probe has passed.
+  void hung(double silent_seconds, double due_after_seconds, Moment now);
   void prompt_finished(Tokens prompt) { finished_ += prompt; }
   /// It has finished enough to hold what its peers do.
   void started(Moment now);
@@ -84,7 +86,7 @@ class Health {
 
  private:
   void change(ReplicaState to, std::string_view reason, Moment now);
-  void eject(std::string_view reason, Moment now);
+  void eject(std::string_view reason, Moment now, std::string_view until = "");
   void probe_failed(Moment now);
   void come_back(std::string_view reason, Moment now);
 
@@ -99,7 +101,9 @@ class Health {
   std::uint32_t failures_ = 0, connect_timeouts_ = 0, failed_probes_ = 0, passed_probes_ = 0;  ///< In a row.
   Moment ejected_until_ = Moment::min();
   std::chrono::seconds next_ejection_ = first_ejection;
-  Moment in_since_;  ///< Since when no ejection has been running.
+  bool hung_ = false;    ///< It was ejected as hung and has not come back.
+  bool proved_ = false;  ///< A probe has passed since.
+  Moment in_since_;      ///< Since when no ejection has been running.
   Moment full_until_ = Moment::min();
   Tokens finished_ = 0;  ///< Prompt tokens since it began to start.
 };

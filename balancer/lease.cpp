@@ -22,7 +22,7 @@ void Lease::tokens(std::uint32_t n) {
   const Tokens expected = std::min<Tokens>(n, holding_.output_left);
   holding_.output_left -= expected;
   holding_.streamed += n;
-  holding_.streamed_tokens->stream(expected, n);
+  holding_.streamed_tokens->show(expected, n);
 }
 
 Concurrency Lease::end(const End& end, Moment now) {

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <limits>
 
-#include "balancer/eligibility.hpp"
-
 namespace weir::balancer {
 
 namespace {
@@ -28,12 +26,6 @@ bool leaves_prompt(EndCause cause) { return cause == EndCause::replica_failed ||
 
 }  // namespace
 
-template <class Change>
-auto Pool::free_room(Moment now, Change change) {
-  const std::lock_guard lock(mutex_);
-  return change(latest(now));
-}
-
 std::shared_ptr<Pool> Pool::make(config::Policy policy, double decode_weight, std::uint64_t seed, GrantSink* sink) {
   return std::shared_ptr<Pool>(new Pool(policy, decode_weight, seed, sink));
 }
@@ -41,7 +33,11 @@ std::shared_ptr<Pool> Pool::make(config::Policy policy, double decode_weight, st
 Pool::Pool(config::Policy policy, double decode_weight, std::uint64_t seed, GrantSink* sink)
     : sink_(sink), policy_(policy::make(policy, decode_weight)), random_(seed) {}
 
-Moment Pool::latest(Moment now) { return latest_ = std::max(latest_, now); }
+Moment Pool::latest(Moment now) {
+  latest_ = std::max(latest_, now);
+  finished_.pass(latest_, !waiting_.empty());
+  return latest_;
+}
 
 std::vector<ReplicaIndex> Pool::set_replicas(std::span<const ReplicaSpec> specs, Moment now) {
   return free_room(now, [&](Moment latest_now) {
@@ -52,6 +48,7 @@ std::vector<ReplicaIndex> Pool::set_replicas(std::span<const ReplicaSpec> specs,
     for (const ReplicaSpec& spec : specs) {
       const ReplicaIndex index = index_of(spec, latest_now);
       Replica& replica = *replicas_[index];
+      if (spec.draining && !replica.spec.draining) replica.draining_since = latest_now;
       replica.spec = spec;
       replica.health.set(spec.health);
       replica.removed = false;
@@ -83,110 +80,87 @@ void Pool::drop_if_gone(ReplicaIndex index) {
   if (replica && replica->removed && replica->ledger.in_flight() == 0) replica.reset();
 }
 
-void Pool::set_limits(const PoolLimits& limits, Moment now) {
-  free_room(now, [&](Moment) { limits_ = limits; });
-}
-
-std::optional<Refused> Pool::leave(WaitTicket, Moment) { return std::nullopt; }
-
-QueueFigures Pool::queue(Moment) { return {}; }
-
 Offered Pool::offer(const Asking& asking, Moment now) {
-  const RequestFacts& facts = asking.facts;
-  auto kept_facts = std::make_unique<const RequestFacts>(facts);
+  WaitingRequest request;
+  request.facts = std::make_unique<const RequestFacts>(asking.facts);
+  request.waiter = asking.waiter;
+  request.key = asking.fair_key;
+  request.bytes = asking.bytes;
+  request.at_the_head = asking.at_the_head;
 
+  Grants grants(sink_);
   const std::lock_guard lock(mutex_);
   now = latest(now);
   forget_untested_speeds();
-  views_.clear();
-  for (ReplicaIndex i = 0; i < replicas_.size(); ++i) {
-    if (!replicas_[i] || replicas_[i]->removed) continue;
-    replicas_[i]->ledger.advance(now);
-    replicas_[i]->health.advance(now);
-    views_.push_back(view_of(i, asking.tried));
-  }
+  const TokenEstimator::Estimate prompt = estimator_.estimate(asking.facts);
+  request.prompt = prompt.tokens;
+  request.prompt_known = prompt.known;
+  request.context = context_needed(asking.facts, prompt);
+  for (const ReplicaIndex index : asking.tried)
+    if (index < replicas_.size() && replicas_[index]) request.tried.push_back(replicas_[index]->serial);
+  std::ranges::sort(request.tried);
+  request.since = now;
 
-  const TokenEstimator::Estimate prompt = estimator_.estimate(facts);
-  const auto [eligibility, panic] = narrow(views_, {prompt.tokens, context_needed(facts, prompt)});
-  switch (eligibility) {
+  const bool can_wait = sink_ != nullptr && asking.waiter && limits_.queue > 0;
+  const bool others_wait = can_wait && !waiting_.empty();
+  look(others_wait);
+  const Narrowed narrowed = narrow_for(request, 0, can_wait);
+  switch (narrowed.eligibility) {
     case Eligibility::no_replica:
-      return refusal(Refused::Reason::no_replica);
+      return refusal(Refused::Reason::no_replica, request.prompt);
     case Eligibility::too_long:
-      return refusal(Refused::Reason::too_long);
+      return refusal(Refused::Reason::too_long, request.prompt);
     case Eligibility::busy:
-      return refusal(Refused::Reason::busy);
+      if (!can_wait) return refusal(Refused::Reason::busy, request.prompt);
+      break;
     case Eligibility::some:
     case Eligibility::kv_full:
-      break;
+      if (!others_wait) return Admitted{admit(std::move(request), narrowed)};
   }
+  const auto time = none_up() ? limits_.queue_time_none_up : limits_.queue_time;
+  request.deadline = asking.deadline.value_or(now + std::chrono::duration_cast<Moment::duration>(time));
+  return wait(std::move(request), grants);
+}
 
-  const ReplicaIndex index = views_[policy_->choose(prompt.tokens, views_, random_)].index;
+/// Chooses among the candidates and takes the lease.
+Lease Pool::admit(WaitingRequest request, const Narrowed& narrowed) {
+  const ReplicaIndex index = candidates_[policy_->choose(request.prompt, candidates_, random_)].index;
   Replica& replica = *replicas_[index];
-  if (eligibility == Eligibility::kv_full) ++replica.kv_full;
-  if (!prompt.known) ++replica.unknown_prompt;
-  if (panic) ++replica.panic;
+  if (narrowed.eligibility == Eligibility::kv_full) ++replica.kv_full;
+  if (!request.prompt_known) ++replica.unknown_prompt;
+  if (narrowed.panic) ++replica.panic;
 
-  const Tokens output = expected_output_.of(facts);
-  replica.ledger.open(++tickets_, {prompt.tokens, output, shows_tokens(facts)}, now);
+  const bool shows = shows_tokens(*request.facts);
+  const Tokens output = expected_output_.of(*request.facts);
+  replica.ledger.open(++tickets_, {request.prompt, output, shows}, latest_);
   ++in_flight_;
 
   Holding holding;
-  holding.facts = std::move(kept_facts);
+  holding.facts = std::move(request.facts);
   holding.streamed_tokens = &replica.ledger.streamed();
   holding.subject = replica.spec.subject;
   holding.ticket = tickets_;
   holding.key = {index, replica.serial};
-  holding.prompt = prompt.tokens;
-  holding.output_left = shows_tokens(facts) ? output : 0;
-  return Admitted{Lease(std::shared_ptr<Lessor>(shared_from_this(), this), std::move(holding))};
-}
-
-ReplicaView Pool::view_of(ReplicaIndex index, std::span<const ReplicaIndex> tried) const {
-  const Replica& replica = *replicas_[index];
-  ReplicaView view;
-  view.index = index;
-  view.weight = replica.spec.weight;
-  view.speed = replica.speed;
-  view.prefill_left = replica.ledger.prefill_left();
-  view.decode_left = replica.ledger.decode_left();
-  view.resident = replica.ledger.resident();
-  view.in_flight = replica.ledger.in_flight();
-  view.recent_failures = replica.ledger.recent_failures();
-  view.tried = std::ranges::find(tried, index) != tried.end();
-  view.refuses = replica.health.refuses();
-  view.out = replica.health.out();
-  view.full = replica.health.is_full(latest_);
-  view.starting = replica.health.state() == ReplicaState::starting;
-  view.allowance = replica.health.allowance();
-  view.kv_tokens = replica.spec.kv_tokens;
-  view.max_context = replica.spec.max_context;
-  view.max_in_flight = replica.spec.max_in_flight;
-  return view;
-}
-
-Refused Pool::refusal(Refused::Reason reason) const {
-  Tokens waiting = 0;
-  for (const auto& replica : replicas_) {
-    if (replica && !replica->removed) waiting += replica->ledger.prefill_left();
-  }
-  return {reason, finished_.retry_after(waiting, latest_)};
+  holding.prompt = request.prompt;
+  holding.output_left = shows ? output : 0;
+  return Lease(std::shared_ptr<Lessor>(shared_from_this(), this), std::move(holding));
 }
 
 Tokens Pool::first_token(const Holding& holding, Moment now) {
-  const std::lock_guard lock(mutex_);
-  now = latest(now);
-  Replica& replica = *replicas_[holding.key.index];
-  const std::optional<Tokens> output = replica.ledger.first_token(holding.ticket, now);
-  if (!output) return 0;
-  finished_.add(holding.prompt, now);
-  replica.health.prompt_finished(holding.prompt);
-  end_starts();
-  if (shows_tokens(*holding.facts)) {
-    replica.rates.prompt_finished(holding.prompt, replica.ledger.pending_seconds());
-    replica.tested = now;
-    update_speeds();
-  }
-  return *output;
+  return free_room(now, [&](Moment latest_now) -> Tokens {
+    Replica& replica = *replicas_[holding.key.index];
+    const std::optional<Tokens> output = replica.ledger.first_token(holding.ticket, latest_now);
+    if (!output) return 0;
+    finished_.add(holding.prompt, latest_now);
+    replica.health.prompt_finished(holding.prompt);
+    end_starts();
+    if (shows_tokens(*holding.facts)) {
+      replica.rates.prompt_finished(holding.prompt, replica.ledger.pending_seconds());
+      replica.tested = latest_now;
+      update_speeds();
+    }
+    return *output;
+  });
 }
 
 Concurrency Pool::end(Holding holding, const End& end, Moment now) {
@@ -195,6 +169,7 @@ Concurrency Pool::end(Holding holding, const End& end, Moment now) {
     const TokenLedger::Closed closed = replica.ledger.close(holding.ticket, !leaves_prompt(end.cause),
                                                             holding.output_left, holding.streamed, latest_now);
     --in_flight_;
+    if (end.cause == EndCause::replica_failed) replica.rests_until = latest_now + rest_after_failure;
     if (end.cause == EndCause::answered) learn(replica, *holding.facts, end, closed);
     drop_if_gone(holding.key.index);
     return closed.concurrency;
@@ -259,90 +234,6 @@ Pool::Replica* Pool::find(const ReplicaKey& key) const {
 ReplicaKey Pool::key(ReplicaIndex index) const {
   const std::lock_guard lock(mutex_);
   return {index, replicas_.at(index) ? replicas_[index]->serial : 0};
-}
-
-/// Soft reasons never take out more than half of a pool.
-bool Pool::may_eject() const {
-  std::size_t all = 0, ejected = 0;
-  for (const auto& replica : replicas_) {
-    if (!replica || replica->removed) continue;
-    ++all;
-    if (replica->health.state() == ReplicaState::ejected) ++ejected;
-  }
-  return 2 * (ejected + 1) <= all;
-}
-
-/// More than half of a replica's last answers are 4xx, and fewer than one in twenty of its peers': a wrong model, which
-/// answers in 2 ms, would otherwise draw all traffic.
-void Pool::eject_the_odd_one(Replica& suspect) {
-  if (!suspect.answers.full() || 2 * suspect.answers.client_errors() <= suspect.answers.answers()) return;
-  std::size_t answers = 0, client_errors = 0;
-  for (const auto& replica : replicas_) {
-    if (!replica || replica->removed || replica.get() == &suspect || replica->health.out()) continue;
-    answers += replica->answers.answers();
-    client_errors += replica->answers.client_errors();
-  }
-  if (answers < AnswerWindow::size || 20 * client_errors >= answers || !may_eject()) return;
-  suspect.health.odd_one_out(latest_);
-  suspect.answers.clear();
-}
-
-/// A replica that starts is up once it may hold as much as its peers do in the median.
-void Pool::end_starts() {
-  const auto starts = [](const auto& replica) {
-    return replica && !replica->removed && replica->health.state() == ReplicaState::starting;
-  };
-  if (std::ranges::none_of(replicas_, starts)) return;
-  rates_.clear();
-  for (const auto& replica : replicas_)
-    if (replica && !replica->removed && replica->health.state() == ReplicaState::up)
-      rates_.push_back(static_cast<double>(replica->ledger.prefill_left()));
-  if (rates_.empty()) return;
-  const double held_by_peers = median_of(rates_);
-  for (const auto& replica : replicas_)
-    if (starts(replica) && replica->health.allowance() > 0 &&
-        static_cast<double>(replica->health.allowance()) >= held_by_peers)
-      replica->health.started(latest_);
-}
-
-void Pool::report(const ReplicaKey& key, Sign sign, Moment now, std::optional<std::chrono::duration<double>> full_for) {
-  free_room(now, [&](Moment latest_now) {
-    Replica* const replica = find(key);
-    if (replica == nullptr) return;
-    const bool may_be_ejected = replica->spec.health.eject && may_eject();
-    replica->health.advance(latest_now);
-    replica->health.showed(sign, may_be_ejected, latest_now);
-    if (sign == Sign::full) {
-      const auto wait = std::chrono::duration_cast<Moment::duration>(full_for.value_or(std::chrono::seconds(1)));
-      replica->health.full(latest_now + wait);
-    }
-    if (sign == Sign::answered || sign == Sign::client_error) {
-      replica->answers.add(sign == Sign::client_error);
-      if (replica->spec.health.eject) eject_the_odd_one(*replica);
-    }
-  });
-}
-
-ReplicaHealth Pool::health(const ReplicaKey& key, Moment now) {
-  const std::lock_guard lock(mutex_);
-  Replica* const replica = find(key);
-  if (replica == nullptr) return {};
-  replica->health.advance(latest(now));
-  const Health& health = replica->health;
-  return {replica->removed ? ReplicaState::draining : health.state(), health.since(), health.reason(),
-          health.probe_after()};
-}
-
-std::vector<ReplicaChange> Pool::take_changes(Moment now) {
-  const std::lock_guard lock(mutex_);
-  now = latest(now);
-  std::vector<ReplicaChange> changes;
-  for (const auto& replica : replicas_) {
-    if (!replica || replica->removed) continue;
-    replica->health.advance(now);
-    for (auto& change : replica->health.take_changes()) changes.push_back({replica->spec.name, std::move(change)});
-  }
-  return changes;
 }
 
 ReplicaLoad Pool::load(ReplicaIndex index, Moment now) {

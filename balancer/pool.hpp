@@ -1,6 +1,10 @@
 // A pool chooses a replica for each request and keeps the books of the work that its replicas have to do. A request
-// comes to it three times: for its offer, with its first token and at its end. The pool is thread-safe: one mutex is
-// held for a decision and never across I/O. Nothing here waits, posts or reads a clock.
+// comes to it for its offer, with its first token and at its end; one that waits may leave before. The pool is
+// thread-safe: one mutex is held for a decision and never across I/O. Nothing here blocks, posts or reads a clock.
+//
+// A request that no replica may take now waits in the pool's queue (waiting_queue.hpp). Whatever makes room, time
+// included, serves the queue before the mutex is given back, and hands the grants to the sink after it. While requests
+// wait, a new one goes through the queue as well, so that it overtakes nobody whose turn it is.
 //
 // Time may arrive out of order, since callers read it before they get the mutex; the pool uses the latest time it was
 // given.
@@ -13,12 +17,13 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
-#include <variant>
 #include <vector>
 
 #include "balancer/admission.hpp"
 #include "balancer/answer_window.hpp"
+#include "balancer/eligibility.hpp"
 #include "balancer/expected_output.hpp"
 #include "balancer/finished_tokens.hpp"
 #include "balancer/health.hpp"
@@ -28,6 +33,7 @@
 #include "balancer/token_estimator.hpp"
 #include "balancer/token_ledger.hpp"
 #include "balancer/tokens.hpp"
+#include "balancer/waiting_queue.hpp"
 #include "config/settings.hpp"
 #include "metrics/wire/request/facts.hpp"
 
@@ -72,8 +78,42 @@ struct ReplicaChange {
   Health::Change change;
 };
 
+/// Grants gather while the pool's mutex is held, and go to the sink when it has been given back.
+class Grants {
+ public:
+  explicit Grants(GrantSink* sink) : sink_(sink) {}
+  Grants(const Grants&) = delete;
+  ~Grants() {
+    if (!granted_.empty()) sink_->grant(std::move(granted_));
+  }
+  /// What becomes of this request is for the caller, not for the sink.
+  void keep(WaitTicket ticket) { kept_ticket_ = ticket; }
+  void add(WaitTicket ticket, std::shared_ptr<void> waiter, std::variant<Lease, Refused> what) {
+    if (ticket == kept_ticket_)
+      kept_ = std::move(what);
+    else
+      granted_.push_back({std::move(waiter), std::move(what)});
+  }
+  std::optional<std::variant<Lease, Refused>> take_kept() { return std::exchange(kept_, std::nullopt); }
+
+ private:
+  GrantSink* sink_;
+  WaitTicket kept_ticket_ = 0;
+  std::optional<std::variant<Lease, Refused>> kept_;
+  std::vector<Granted> granted_;
+};
+
 class Pool final : public std::enable_shared_from_this<Pool>, private Lessor {
  public:
+  /// A request that has had its turn and fitted nowhere while others went waits so long; then a replica is reserved.
+  static constexpr std::chrono::seconds reserve_after{5};
+  /// A lease that ended by replica_failed grants nothing on that replica for so long.
+  static constexpr std::chrono::seconds rest_after_failure{1};
+  /// A replica hangs when none of its streams has got a token for so long, and for four times what its books predict.
+  static constexpr double shortest_hang_seconds = 5, hang_factor = 4;
+  /// Before a replica's prefill rate is known, its prompts are waited for as if it did so many tokens a second.
+  static constexpr double slowest_prefill = 100;
+
   /// `seed` feeds ties and the random policies. Without a sink nobody waits.
   static std::shared_ptr<Pool> make(config::Policy policy, double decode_weight, std::uint64_t seed,
                                     GrantSink* sink = nullptr);
@@ -120,6 +160,9 @@ class Pool final : public std::enable_shared_from_this<Pool>, private Lessor {
     Health health;
     AnswerWindow answers;
     bool removed = false;
+    Moment draining_since{};
+    Moment rests_until = Moment::min();      ///< Until then it takes nothing from the queue.
+    std::optional<WaitTicket> reserved_for;  ///< It takes nothing else.
     double speed = 1;
     Moment tested{};                                           ///< Its speed was last learned then.
     std::uint64_t kv_full = 0, unknown_prompt = 0, panic = 0;  ///< These count fallbacks.
@@ -130,11 +173,20 @@ class Pool final : public std::enable_shared_from_this<Pool>, private Lessor {
   Tokens first_token(const Holding& holding, Moment now) override;
   Concurrency end(Holding holding, const End& end, Moment now) override;
 
-  /// Everything that frees room on a replica does it here: a lease's end, with or without end(), and a change of the
-  /// set. `change` runs while the mutex is held. What it returns is handed on after the mutex has been released. A
-  /// waiting queue adds its grants here: chosen after `change`, and handed to their sink after the mutex.
+  /// Everything that makes room does it here. `change` runs while the mutex is held; then the queue is served.
   template <class Change>
-  auto free_room(Moment now, Change change);
+  auto free_room(Moment now, Change change) {
+    Grants grants(sink_);
+    const std::lock_guard lock(mutex_);
+    if constexpr (std::is_void_v<std::invoke_result_t<Change, Moment>>) {
+      change(latest(now));
+      serve_queue(grants);
+    } else {
+      auto result = change(latest(now));
+      serve_queue(grants);
+      return result;
+    }
+  }
 
   // The caller of everything below holds the mutex.
   Moment latest(Moment now);
@@ -142,10 +194,27 @@ class Pool final : public std::enable_shared_from_this<Pool>, private Lessor {
   void drop_if_gone(ReplicaIndex index);
   Replica* find(const ReplicaKey& key) const;
   bool may_eject() const;
+  bool may_call_hung() const;
   void eject_the_odd_one(Replica& replica);
+  void eject_if_hung(Replica& replica);
   void end_starts();
-  ReplicaView view_of(ReplicaIndex index, std::span<const ReplicaIndex> tried) const;
-  Refused refusal(Refused::Reason reason) const;
+  bool none_up() const;
+
+  void look(bool for_queue);
+  ReplicaView view_of(const Replica& replica, ReplicaIndex index) const;
+  bool pool_has_room(Tokens prompt) const;
+  Narrowed narrow_for(const WaitingRequest& request, WaitTicket ticket, bool can_wait);
+  Lease admit(WaitingRequest request, const Narrowed& narrowed);
+  Offered wait(WaitingRequest request, Grants& grants);
+  bool comes_too_late(const WaitingRequest& request) const;
+  void bound_queue(Grants& grants);
+  void serve_queue(Grants& grants);
+  bool serve_reserved(Grants& grants);
+  bool any_may_take(Tokens prompt) const;
+  void drop_reservations();
+  void reserve();
+  Refused refusal(Refused::Reason reason, Tokens prompt);
+
   void learn(Replica& replica, const metrics::wire::RequestFacts& facts, const End& end,
              const TokenLedger::Closed& closed);
   void update_speeds();
@@ -166,8 +235,13 @@ class Pool final : public std::enable_shared_from_this<Pool>, private Lessor {
   std::uint64_t serials_ = 0;
   std::size_t first_set_ = 0;  ///< So many replicas the pool began with.
   std::uint32_t in_flight_ = 0;
-  std::vector<ReplicaView> views_;  ///< The current decision uses it; it is kept for its memory.
-  std::vector<double> rates_;       ///< It is kept for its memory, too.
+  WaitingQueue waiting_;
+  std::optional<WaitTicket> reserved_for_;  ///< All replicas take nothing else: the pool's own limit stands against it.
+  std::vector<ReplicaView> views_;          ///< The named replicas as of the latest look.
+  Tokens queued_ = 0;                       ///< Of all of them, as of then.
+  std::uint32_t held_ = 0;
+  std::vector<ReplicaView> candidates_;  ///< Those that may take the request in question.
+  std::vector<double> rates_;            ///< It is kept for its memory.
 };
 
 }  // namespace weir::balancer

@@ -17,11 +17,22 @@ struct ReplicaView {
   bool tried = false;                 ///< This replica already had the request.
   bool refuses = false;               ///< It refuses connections.
   bool out = false;                   ///< It is ejected or down.
+  bool draining = false;              ///< It takes nothing new.
+  bool reserved = false;              ///< It is kept free for another request.
   bool full = false;                  ///< It has said that it has no room.
   bool starting = false;              ///< It may hold no more than `allowance` prompt tokens, or one request.
   Tokens allowance = 0;
   std::optional<Tokens> kv_tokens, max_context;
   std::optional<std::uint32_t> max_in_flight;
+  std::optional<Tokens> max_queued_tokens;
+
+  /// A prompt longer than the limit may go where nothing is queued.
+  bool at_limit(Tokens prompt) const {
+    if (reserved || (max_in_flight && in_flight >= *max_in_flight)) return true;
+    return max_queued_tokens && prefill_left > 0 && prefill_left + prompt > *max_queued_tokens;
+  }
+  /// A replica that starts may hold one request of any size.
+  bool may_hold(Tokens prompt) const { return !starting || in_flight == 0 || prefill_left + prompt <= allowance; }
 
   /// Policies that count requests use this. A replica that fails fast has little in flight, so its failures count.
   double requests_by_weight() const { return (in_flight + recent_failures) / weight; }

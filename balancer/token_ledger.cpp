@@ -67,6 +67,8 @@ void TokenLedger::open(Ticket ticket, const Work& work, Moment now) {
   entry.since = updated_;
   entry.prompt = work.prompt;
   entry.silent = !work.stream;
+  entry.shows = work.stream;
+  if (entry.shows && owing_++ == 0) quiet_since_ = updated_;
   entry.work = static_cast<double>(work.prompt);
   entry.output_left = work.stream ? 0 : static_cast<double>(work.output);
   entry.in_flight_at_start = in_flight();
@@ -85,6 +87,7 @@ std::optional<Tokens> TokenLedger::first_token(Ticket ticket, Moment now) {
   if (entry.first_token) return std::nullopt;
   prefill_left_ -= queued(entry);
   entry.first_token = updated_;
+  if (entry.shows) quiet_since_ = updated_;
   --(entry.silent ? silent_ : pending_);
   ++streaming_;
   entry.silent = false;
@@ -94,6 +97,7 @@ std::optional<Tokens> TokenLedger::first_token(Ticket ticket, Moment now) {
 TokenLedger::Closed TokenLedger::close(Ticket ticket, bool answered, Tokens output_left, Tokens streamed, Moment now) {
   advance(now);
   const Entry entry = entries_.extract(ticket).mapped();
+  if (owes_tokens(ticket, entry)) --owing_;
 
   if (const Tokens left = queued(entry); left > 0 && !answered) {
     failures_.push_back({updated_ + failure_memory, left});
@@ -121,6 +125,29 @@ double TokenLedger::oldest_unanswered_seconds() const {
     if (!entry.first_token) return metrics::seconds(updated_ - entry.since);
   }
   return 0;
+}
+
+double TokenLedger::silent_seconds(Moment now) {
+  advance(now);
+  const Tokens shown = streamed_.shown.load(std::memory_order_relaxed);
+  if (shown != shown_) quiet_since_ = updated_;
+  shown_ = shown;
+  return owing_ > 0 ? metrics::seconds(updated_ - quiet_since_) : 0;
+}
+
+Tokens TokenLedger::due_to_first_token() const {
+  Tokens due = 0;
+  for (const auto& [ticket, entry] : entries_) {
+    if (entry.first_token) continue;
+    if (owes_tokens(ticket, entry)) return due + entry.prompt;
+    due += entry.silent ? counted(entry.work) : entry.prompt;
+  }
+  return 0;
+}
+
+void TokenLedger::forget_silence() {
+  owing_ = 0;
+  if (!entries_.empty()) forgotten_ = entries_.rbegin()->first;
 }
 
 }  // namespace weir::balancer

@@ -31,10 +31,15 @@ struct Concurrency {
 struct alignas(64) StreamedTokens {
   std::atomic<Tokens> decode_left{0};
   std::atomic<Tokens> resident{0};  ///< It holds the output tokens of the requests in flight, expected or not.
+  std::atomic<Tokens> shown{0};     ///< It counts the tokens that came, and only rises.
 
   void stream(Tokens expected, Tokens all) {
     decode_left.fetch_sub(expected, std::memory_order_relaxed);
     resident.fetch_add(all, std::memory_order_relaxed);
+  }
+  void show(Tokens expected, Tokens all) {
+    stream(expected, all);
+    shown.fetch_add(all, std::memory_order_relaxed);
   }
 };
 
@@ -91,6 +96,15 @@ class TokenLedger {
   std::uint32_t recent_failures() const { return static_cast<std::uint32_t>(failures_.size()); }
   double oldest_unanswered_seconds() const;
 
+  /// Returns for how long no stream has got a token, while at least one was to get some; 0 if none is. It sees tokens
+  /// as of each call, so it is to be called often.
+  double silent_seconds(Moment now);
+  /// Returns the prompt tokens that are to be worked on before the oldest stream without a token gets one, its own
+  /// included; 0 if all have got some.
+  Tokens due_to_first_token() const;
+  /// The streams that are here now count in silent_seconds() no more.
+  void forget_silence();
+
   /// These are integrals, in seconds. `pending` is the time in which any streamed prompt waited for its first token.
   double busy_seconds() const { return busy_seconds_; }
   double prefill_seconds() const { return prefill_seconds_; }
@@ -103,6 +117,7 @@ class TokenLedger {
   struct Entry {
     Moment since;
     Tokens prompt = 0;
+    bool shows = false;      ///< It was opened as a stream whose tokens are seen.
     bool silent = false;     ///< No token event is expected: work and output are drained here.
     double work = 0;         ///< By the learned rate, so much of the prompt is left to do.
     double output_left = 0;  ///< It is kept here while the entry is silent, else by the lease.
@@ -117,6 +132,7 @@ class TokenLedger {
   };
 
   static Tokens queued(const Entry& entry);
+  bool owes_tokens(Ticket ticket, const Entry& entry) const { return entry.shows && ticket > forgotten_; }
   void drain(double elapsed);
 
   StreamedTokens streamed_;
@@ -126,6 +142,10 @@ class TokenLedger {
   DrainRates rates_;
   Tokens prefill_left_ = 0, prompts_ = 0;
   std::uint32_t silent_ = 0, pending_ = 0, streaming_ = 0;  ///< Their sum is the number of entries.
+  std::uint32_t owing_ = 0;                                 ///< So many streams are to get tokens.
+  Ticket forgotten_ = 0;  ///< Up to this one streams are not asked for tokens any more.
+  Tokens shown_ = 0;      ///< As of the latest look.
+  Moment quiet_since_{};  ///< The latest token, or since when any stream is to get one.
   double busy_seconds_ = 0, prefill_seconds_ = 0, decode_seconds_ = 0, pending_seconds_ = 0;
 };
 

@@ -87,6 +87,71 @@ TEST(Eligibility, OneThatIsNotWellGivesWayToOneThatIsBetterOff) {
   }
 }
 
+TEST(Eligibility, ARequestThatCanWaitDoesSoWhereNoneMayTakeItNow) {
+  struct WaitRow {
+    const char* what;
+    std::vector<ReplicaView> replicas;
+    std::vector<ReplicaIndex> left;
+    bool panic;
+  };
+  const auto with = [](ReplicaView view, auto change) {
+    change(view);
+    return view;
+  };
+  const auto drains = [](ReplicaView& r) { r.draining = true; };
+  const auto had_it = [](ReplicaView& r) { r.tried = true; };
+  const auto is_full = [](ReplicaView& r) { r.full = true; };
+  const auto is_out = [](ReplicaView& r) { r.out = true; };
+  const auto reserved = [](ReplicaView& r) { r.reserved = true; };
+  const auto queued = [](Tokens tokens) {
+    return [tokens](ReplicaView& r) { r.prefill_left = tokens, r.in_flight = 3, r.max_queued_tokens = 100; };
+  };
+  const WaitRow rows[] = {
+      {"all refuse", {refusing(0), refusing(1)}, {}, false},
+      {"one refuses, one drains", {refusing(0), with(plain(1), drains)}, {}, false},
+      {"all are full", {out_of_room(0), out_of_room(1)}, {}, false},
+      {"all have as many requests as they may", {full(0), full(1)}, {}, false},
+      {"the limit of queued tokens is just met", {with(plain(0), queued(90)), with(plain(1), queued(91))}, {0}, false},
+      {"longer than the limit, with nothing queued",
+       {with(plain(0), queued(0)), with(plain(1), queued(1))},
+       {0},
+       false},
+      {"all start and hold what they may", {starting(0, 91, 100), starting(1, 95, 100)}, {}, false},
+      {"one starts without anything", {starting(0, 0, 0, 0), full(1)}, {0}, false},
+      {"all are out", {out(0), out(1)}, {0, 1}, true},
+      {"all are out, one has room", {with(out(0), is_full), out(1)}, {1}, true},
+      {"one is out, the other is full", {out(0), out_of_room(1)}, {}, false},
+      {"tried, and the other is full", {tried(0), out_of_room(1)}, {}, false},
+      {"tried, and the other refuses", {tried(0), refusing(1)}, {0}, false},
+      {"tried, and the other is out", {tried(0), out(1)}, {1}, true},
+      {"tried, and the other is out and full", {tried(0), with(out(1), is_full)}, {0}, false},
+      {"both tried, one is full", {with(out_of_room(0), had_it), tried(1)}, {1}, false},
+      {"the only one tried and out", {with(tried(0), is_out)}, {0}, true},
+      {"reserved", {with(plain(0), reserved), plain(1)}, {1}, false},
+      {"all reserved", {with(plain(0), reserved)}, {}, false},
+  };
+  for (const auto& row : rows) {
+    auto replicas = row.replicas;
+    Demand demand{10, 10, true};
+    if (std::string_view(row.what).starts_with("longer")) demand.prompt = 500;
+    const Narrowed narrowed = narrow(replicas, demand);
+    EXPECT_EQ(narrowed.panic, row.panic) << row.what;
+    EXPECT_EQ(narrowed.eligibility, row.left.empty() ? Eligibility::busy : Eligibility::some) << row.what;
+    std::vector<ReplicaIndex> left;
+    for (const ReplicaView& s : replicas) left.push_back(s.index);
+    EXPECT_EQ(left, row.left) << row.what;
+  }
+}
+
+TEST(Eligibility, ADrainingReplicaTakesNothingFromAnybody) {
+  const auto drains = changed(0, [](ReplicaView& r) { r.draining = true; });
+  for (const bool can_wait : {false, true}) {
+    std::vector<ReplicaView> one{drains}, two{drains, refusing(1)};
+    EXPECT_EQ(narrow(one, {10, 10, can_wait}).eligibility, Eligibility::busy);
+    EXPECT_EQ(narrow(two, {10, 10, can_wait}).eligibility, can_wait ? Eligibility::busy : Eligibility::some);
+  }
+}
+
 TEST(Eligibility, Table) {
   using enum Eligibility;
   const Row rows[] = {
@@ -97,6 +162,11 @@ TEST(Eligibility, Table) {
       {"long, and the only context is busy", {context(0, 10), full(1)}, {50, 100}, busy, {}},
       {"one is full", {full(0), plain(1)}, {1, 1}, some, {1}},
       {"all are full", {full(0), full(1)}, {1, 1}, busy, {}},
+      {"more queued than may be",
+       {changed(0, [](ReplicaView& s) { s.prefill_left = 10, s.max_queued_tokens = 10; })},
+       {1, 1},
+       busy,
+       {}},
       {"another than the tried one", {tried(0), plain(1)}, {1, 1}, some, {1}},
       {"only the tried one is left", {tried(0), full(1)}, {1, 1}, some, {0}},
       {"all were tried", {tried(0), tried(1)}, {1, 1}, some, {0, 1}},

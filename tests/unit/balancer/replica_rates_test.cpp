@@ -1,6 +1,5 @@
 #include "balancer/replica_rates.hpp"
 
-#include "balancer/finished_tokens.hpp"
 #include "requests.hpp"
 
 namespace weir::balancer {
@@ -87,29 +86,6 @@ TEST(RelativeSpeed, NearlyTheMedianIsTheMedian) {
   EXPECT_EQ(relative_speed(105, 100), 1);
   EXPECT_EQ(relative_speed(85, 100), 0.85);
   EXPECT_EQ(relative_speed(115, 100), 1.15);
-}
-
-TEST(FinishedTokens, CountTheLastThirtySeconds) {
-  FinishedTokens finished;
-  EXPECT_EQ(finished.per_second(at(0)), 0);
-  finished.add(3000, at(0.5));
-  finished.add(3000, at(10.5));
-  EXPECT_DOUBLE_EQ(finished.per_second(at(29.9)), 200);
-  EXPECT_DOUBLE_EQ(finished.per_second(at(30)), 100);
-  EXPECT_DOUBLE_EQ(finished.per_second(at(40)), 0);
-  finished.add(600, at(60.5));  // This lies in the bucket of 0.5.
-  EXPECT_DOUBLE_EQ(finished.per_second(at(61)), 20);
-}
-
-TEST(FinishedTokens, RetryAfterIsWholeSecondsFrom1To60) {
-  FinishedTokens finished;
-  EXPECT_EQ(finished.retry_after(1000, at(0)), 5u);
-  finished.add(3000, at(0));  // They are 100 per second.
-  EXPECT_EQ(finished.retry_after(0, at(1)), 1u);
-  EXPECT_EQ(finished.retry_after(100, at(1)), 1u);
-  EXPECT_EQ(finished.retry_after(101, at(1)), 2u);
-  EXPECT_EQ(finished.retry_after(1234, at(1)), 13u);
-  EXPECT_EQ(finished.retry_after(1'000'000'000, at(1)), 60u);
 }
 
 }  // namespace

@@ -1,0 +1,127 @@
+// What a pool does with the health of its replicas.
+#include <algorithm>
+
+#include "balancer/pool.hpp"
+
+namespace weir::balancer {
+
+/// Soft reasons never take out more than half of a pool.
+bool Pool::may_eject() const {
+  std::size_t all = 0, ejected = 0;
+  for (const auto& replica : replicas_) {
+    if (!replica || replica->removed || replica->spec.draining) continue;
+    ++all;
+    if (replica->health.state() == ReplicaState::ejected) ++ejected;
+  }
+  return 2 * (ejected + 1) <= all;
+}
+
+/// A replica that hangs is ill for sure, and yet it is never among the last half of a pool: those that are in must be
+/// able to take its requests. So one that is alone keeps them.
+bool Pool::may_call_hung() const {
+  std::size_t all = 0, out = 0;
+  for (const auto& replica : replicas_) {
+    if (!replica || replica->removed || replica->spec.draining) continue;
+    ++all;
+    if (replica->health.out()) ++out;
+  }
+  return 2 * (out + 1) <= all;
+}
+
+void Pool::eject_if_hung(Replica& replica) {
+  const double silent = replica.ledger.silent_seconds(latest_);
+  if (silent < shortest_hang_seconds || replica.health.out()) return;
+  const double rate = replica.rates.prefill().value_or(slowest_prefill);
+  const double due = static_cast<double>(replica.ledger.due_to_first_token()) / rate;
+  if (silent < hang_factor * due || !replica.spec.health.eject || !may_call_hung()) return;
+  replica.health.hung(silent, due, latest_);
+  replica.ledger.forget_silence();
+}
+
+/// More than half of a replica's last answers are 4xx, and fewer than one in twenty of its peers': a wrong model, which
+/// answers in 2 ms, would otherwise draw all traffic.
+void Pool::eject_the_odd_one(Replica& suspect) {
+  if (!suspect.answers.full() || 2 * suspect.answers.client_errors() <= suspect.answers.answers()) return;
+  std::size_t answers = 0, client_errors = 0;
+  for (const auto& replica : replicas_) {
+    if (!replica || replica->removed || replica.get() == &suspect || replica->health.out()) continue;
+    answers += replica->answers.answers();
+    client_errors += replica->answers.client_errors();
+  }
+  if (answers < AnswerWindow::size || 20 * client_errors >= answers || !may_eject()) return;
+  suspect.health.odd_one_out(latest_);
+  suspect.answers.clear();
+}
+
+/// A replica that starts is up once it may hold as much as its peers do in the median. One without peers is up once it
+/// may hold all that is there and all that waits.
+void Pool::end_starts() {
+  const auto starts = [](const auto& replica) {
+    return replica && !replica->removed && replica->health.state() == ReplicaState::starting;
+  };
+  if (std::ranges::none_of(replicas_, starts)) return;
+  rates_.clear();
+  for (const auto& replica : replicas_)
+    if (replica && !replica->removed && replica->health.state() == ReplicaState::up)
+      rates_.push_back(static_cast<double>(replica->ledger.prefill_left()));
+  const bool has_peers = !rates_.empty();
+  const double held_by_peers = median_of(rates_);
+  for (const auto& replica : replicas_) {
+    if (!starts(replica) || replica->health.allowance() == 0) continue;
+    const Tokens wanted = replica->ledger.prefill_left() + waiting_.tokens();
+    const double needed = has_peers ? held_by_peers : static_cast<double>(wanted);
+    if (static_cast<double>(replica->health.allowance()) >= needed) replica->health.started(latest_);
+  }
+}
+
+/// All refuse connections, are down, or take nothing new.
+bool Pool::none_up() const {
+  return std::ranges::none_of(replicas_, [](const auto& replica) {
+    return replica && !replica->removed && !replica->spec.draining && replica->health.state() != ReplicaState::down;
+  });
+}
+
+void Pool::report(const ReplicaKey& key, Sign sign, Moment now, std::optional<std::chrono::duration<double>> full_for) {
+  free_room(now, [&](Moment latest_now) {
+    Replica* const replica = find(key);
+    if (replica == nullptr) return;
+    const bool may_be_ejected = replica->spec.health.eject && may_eject();
+    replica->health.advance(latest_now);
+    replica->health.showed(sign, may_be_ejected, latest_now);
+    if (sign == Sign::full) {
+      const auto wait = std::chrono::duration_cast<Moment::duration>(full_for.value_or(std::chrono::seconds(1)));
+      replica->health.full(latest_now + wait);
+    }
+    if (sign == Sign::answered || sign == Sign::client_error) {
+      replica->answers.add(sign == Sign::client_error);
+      if (replica->spec.health.eject) eject_the_odd_one(*replica);
+    }
+  });
+}
+
+ReplicaHealth Pool::health(const ReplicaKey& key, Moment now) {
+  const std::lock_guard lock(mutex_);
+  Replica* const replica = find(key);
+  if (replica == nullptr) return {};
+  replica->health.advance(latest(now));
+  const Health& health = replica->health;
+  if (replica->removed) return {ReplicaState::draining, health.since(), health.reason(), health.probe_after()};
+  if (replica->spec.draining)
+    return {ReplicaState::draining, replica->draining_since, "it takes nothing new", health.probe_after()};
+  return {health.state(), health.since(), health.reason(), health.probe_after()};
+}
+
+std::vector<ReplicaChange> Pool::take_changes(Moment now) {
+  return free_room(now, [&](Moment latest_now) {
+    std::vector<ReplicaChange> changes;
+    for (const auto& replica : replicas_) {
+      if (!replica || replica->removed) continue;
+      replica->health.advance(latest_now);
+      eject_if_hung(*replica);
+      for (auto& change : replica->health.take_changes()) changes.push_back({replica->spec.name, std::move(change)});
+    }
+    return changes;
+  });
+}
+
+}  // namespace weir::balancer

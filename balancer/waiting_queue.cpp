@@ -1,0 +1,190 @@
+#include "balancer/waiting_queue.hpp"
+
+#include <algorithm>
+#include <bit>
+
+namespace weir::balancer {
+
+/// A request without a prompt takes a turn, too.
+std::int64_t WaitingQueue::cost(const Entry& entry) {
+  return static_cast<std::int64_t>(std::max<Tokens>(1, entry.request.prompt));
+}
+
+WaitingQueue::GroupKey WaitingQueue::group_of(const WaitingRequest& request) {
+  return {request.tried, std::bit_width(request.prompt)};
+}
+
+WaitingQueue::Flow& WaitingQueue::flow_of(const WaitingRequest& request) {
+  if (request.at_the_head) return at_the_head_;
+  const auto found = flows_.find(request.key);
+  if (found != flows_.end()) return *found->second;
+  if (flows_.size() >= most_keys) return beyond_;
+  auto& flow = flows_[request.key] = std::make_unique<Flow>();
+  flow->key = request.key;
+  return *flow;
+}
+
+WaitTicket WaitingQueue::push(WaitingRequest request) {
+  Flow& flow = flow_of(request);
+  if (&flow != &at_the_head_) {
+    if (flow.entries.empty()) {
+      flow.turn = turns_.insert(turns_.end(), &flow);
+    } else {
+      forget_measure(flow);
+    }
+  }
+  tokens_ += request.prompt;
+  bytes_ += request.bytes;
+  flow.tokens += request.prompt;
+  flow.bytes += request.bytes;
+  prompts_.insert(request.prompt);
+
+  auto entry = std::make_unique<Entry>();
+  entry->ticket = ++tickets_;
+  entry->flow = &flow;
+  entry->in_flow = flow.entries.insert(flow.entries.end(), entry.get());
+  Entries& group = flow.groups[group_of(request)];
+  entry->in_group = group.insert(group.end(), entry.get());
+  entry->request = std::move(request);
+  entries_.emplace(tickets_, std::move(entry));
+  if (&flow != &at_the_head_) measure(flow);
+  return tickets_;
+}
+
+void WaitingQueue::measure(Flow& flow) {
+  const WaitTicket newest = flow.entries.back()->ticket;
+  by_requests_.insert({flow.entries.size(), newest, &flow});
+  by_bytes_.insert({flow.bytes, newest, &flow});
+}
+
+void WaitingQueue::forget_measure(const Flow& flow) {
+  const WaitTicket newest = flow.entries.back()->ticket;
+  Flow* const of = flow.entries.back()->flow;
+  by_requests_.erase({flow.entries.size(), newest, of});
+  by_bytes_.erase({flow.bytes, newest, of});
+}
+
+WaitingRequest WaitingQueue::take_out(Entry& entry) {
+  Flow& flow = *entry.flow;
+  if (&flow != &at_the_head_) forget_measure(flow);
+  WaitingRequest request = std::move(entry.request);
+  tokens_ -= request.prompt;
+  bytes_ -= request.bytes;
+  flow.tokens -= request.prompt;
+  flow.bytes -= request.bytes;
+  prompts_.erase(prompts_.find(request.prompt));
+  if (entry.passed) passed_.erase(*entry.passed);
+  flow.entries.erase(entry.in_flow);
+  const auto group = flow.groups.find(group_of(request));
+  group->second.erase(entry.in_group);
+  if (group->second.empty()) flow.groups.erase(group);
+  entries_.erase(entry.ticket);
+  if (&flow != &at_the_head_ && !flow.entries.empty()) measure(flow);
+  erase_if_empty(flow);
+  return request;
+}
+
+/// A flow that has nothing to send loses its place and its credit.
+void WaitingQueue::erase_if_empty(Flow& flow) {
+  if (!flow.entries.empty() || &flow == &at_the_head_) return;
+  if (turns_.front() == &flow) in_turn_ = false;
+  turns_.erase(flow.turn);
+  if (&flow == &beyond_) {
+    flow.credit = 0;
+  } else {
+    flows_.erase(flow.key);
+  }
+}
+
+std::optional<WaitingRequest> WaitingQueue::leave(WaitTicket ticket) {
+  const auto found = entries_.find(ticket);
+  if (found == entries_.end()) return std::nullopt;
+  return take_out(*found->second);
+}
+
+WaitingRequest WaitingQueue::take(WaitTicket ticket) {
+  Entry& entry = *entries_.at(ticket);
+  entry.flow->credit -= cost(entry);
+  return take_out(entry);
+}
+
+/// Returns the oldest request of the flow that fits. It is looked for once a look.
+WaitingQueue::Entry* WaitingQueue::first_that_fits(Flow& flow, const Fits& fits) {
+  if (flow.looked == looks_) return flow.fitting;
+  flow.looked = looks_;
+  flow.fitting = nullptr;
+  for (const auto& [key, group] : flow.groups) {
+    Entry* const oldest = group.front();
+    if (flow.fitting && flow.fitting->ticket < oldest->ticket) continue;
+    if (fits(oldest->request)) flow.fitting = oldest;
+  }
+  return flow.fitting;
+}
+
+void WaitingQueue::pass_over(Entry& entry, Moment now) {
+  if (!entry.passed) entry.passed = passed_.insert(passed_.end(), {entry.ticket, now});
+}
+
+void WaitingQueue::end_turn() {
+  turns_.splice(turns_.end(), turns_, turns_.begin());
+  in_turn_ = false;
+}
+
+std::optional<std::pair<WaitTicket, WaitingRequest>> WaitingQueue::take_next(const Fits& fits, Moment now) {
+  ++looks_;
+  const auto taken = [&](Entry& entry) {
+    Entry& oldest = *entry.flow->entries.front();
+    if (&oldest != &entry) pass_over(oldest, now);
+    const WaitTicket ticket = entry.ticket;
+    return std::pair(ticket, take_out(entry));
+  };
+  if (Entry* const entry = first_that_fits(at_the_head_, fits)) return taken(*entry);
+  if (std::ranges::none_of(turns_, [&](Flow* flow) { return first_that_fits(*flow, fits) != nullptr; }))
+    return std::nullopt;
+  if (!at_the_head_.entries.empty()) pass_over(*at_the_head_.entries.front(), now);
+  for (;; end_turn()) {
+    Flow& flow = *turns_.front();
+    Entry* const entry = first_that_fits(flow, fits);
+    Entry& wanted = entry ? *entry : *flow.entries.front();
+    if (!in_turn_ && flow.credit < cost(wanted)) flow.credit += static_cast<std::int64_t>(quantum);
+    in_turn_ = true;
+    if (flow.credit < cost(wanted)) continue;
+    if (!entry) {
+      pass_over(wanted, now);
+      continue;
+    }
+    flow.credit -= cost(*entry);
+    return taken(*entry);
+  }
+}
+
+std::pair<WaitTicket, WaitingRequest> WaitingQueue::push_out(Bound bound) {
+  const auto& lengths = bound == Bound::requests ? by_requests_ : by_bytes_;
+  Flow& flow = lengths.empty() ? at_the_head_ : *lengths.rbegin()->flow;
+  Entry& newest = *flow.entries.back();
+  const WaitTicket ticket = newest.ticket;
+  return {ticket, take_out(newest)};
+}
+
+const WaitingRequest* WaitingQueue::find(WaitTicket ticket) const {
+  const auto found = entries_.find(ticket);
+  return found == entries_.end() ? nullptr : &found->second->request;
+}
+
+std::optional<Moment> WaitingQueue::oldest() const {
+  if (entries_.empty()) return std::nullopt;
+  return entries_.begin()->second->request.since;
+}
+
+/// Other keys send no more in the meantime than this one, up to a turn.
+Tokens WaitingQueue::ahead_of_newest(std::uint64_t key, bool at_the_head) const {
+  if (at_the_head) return at_the_head_.tokens;
+  const auto found = flows_.find(key);
+  const Flow& own = found == flows_.end() ? beyond_ : *found->second;
+  Tokens ahead = at_the_head_.tokens + own.tokens;
+  for (const Flow* const flow : turns_)
+    if (flow != &own) ahead += std::min(flow->tokens, own.tokens + quantum);
+  return ahead;
+}
+
+}  // namespace weir::balancer

@@ -1,0 +1,151 @@
+// The requests that wait for a replica, and whose turn it is.
+//
+// It is fair by key with deficit round robin (Shreedhar and Varghese, 1995) in prompt tokens: each key has a flow,
+// flows take turns, and in its turn a flow may send as many tokens as it has credit for. A turn earns `quantum` tokens:
+// 2048, what an unknown prompt is charged, so that a usual request goes in one turn and one of 100,000 tokens waits
+// for 49. Credit is kept only for what waits. Between the push of a request and its grant, any other key gets at most
+//
+//   the tokens that wait under the request's own key, itself included + 2 quanta + the longest prompt.
+//
+// Requests that a replica refused as full are a flow of their own, before all turns, in their order.
+//
+// A request that fits nowhere blocks no other. In a flow the oldest that fits goes first. To find it without a look at
+// all, the requests of a flow stand in groups: those of one group may go to the same replicas and are of about the same
+// size (by a factor of two), so that only the oldest of each group is looked at. A request that is passed over like
+// that is noted, since when: see passed().
+//
+// Keys beyond the first 4096 that wait at the same time share one flow.
+//
+// push, leave and what is pushed out cost O(log n) for n requests; take_next costs as much for each turn that it gives,
+// and looks at no flow twice. A Pool owns it and calls it under its mutex. It reads no clock.
+#pragma once
+
+#include <compare>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <list>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <span>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "balancer/admission.hpp"
+#include "balancer/tokens.hpp"
+#include "metrics/wire/request/facts.hpp"
+
+namespace weir::balancer {
+
+struct WaitingRequest {
+  std::uint64_t key = 0;
+  Tokens prompt = 0;  ///< As estimated when it came.
+  bool prompt_known = true;
+  Tokens context = 0;
+  std::size_t bytes = 0;
+  bool at_the_head = false;
+  Moment since{}, deadline{};
+  std::vector<std::uint64_t> tried;  ///< The serials of the replicas that had it, in order.
+  std::unique_ptr<const metrics::wire::RequestFacts> facts;
+  std::shared_ptr<void> waiter;
+};
+
+class WaitingQueue {
+ public:
+  static constexpr Tokens quantum = 2048;
+  static constexpr std::size_t most_keys = 4096;
+
+  using Fits = std::function<bool(const WaitingRequest&)>;
+
+  WaitTicket push(WaitingRequest request);
+  /// Takes out a request, wherever it stands. Nothing, if it does not wait.
+  std::optional<WaitingRequest> leave(WaitTicket ticket);
+
+  /// Takes out the request whose turn it is among those that fit. Nothing, and no turn given, if none fits.
+  std::optional<std::pair<WaitTicket, WaitingRequest>> take_next(const Fits& fits, Moment now);
+  /// Takes out a request before its turn; its flow pays for it.
+  WaitingRequest take(WaitTicket ticket);
+
+  enum class Bound : std::uint8_t { requests, bytes };
+  /// Takes out the newest request of the key that has most of what is bounded. Of equal keys that is the one with the
+  /// newest request. Requests that a replica refused as full go last. There is at least one request.
+  std::pair<WaitTicket, WaitingRequest> push_out(Bound bound);
+
+  /// The requests that had their turn while they fitted nowhere and another was taken in their place, and since when.
+  /// The longest passed comes first.
+  struct Passed {
+    WaitTicket ticket;
+    Moment since;
+  };
+  const std::list<Passed>& passed() const { return passed_; }
+
+  const WaitingRequest* find(WaitTicket ticket) const;
+  bool empty() const { return entries_.empty(); }
+  std::size_t size() const { return entries_.size(); }
+  Tokens tokens() const { return tokens_; }
+  std::size_t bytes() const { return bytes_; }
+  std::optional<Moment> oldest() const;
+  /// Returns the shortest prompt that waits. There is at least one.
+  Tokens shortest() const { return *prompts_.begin(); }
+  /// Returns the tokens that are to go before the newest request of that key, itself included.
+  Tokens ahead_of_newest(std::uint64_t key, bool at_the_head) const;
+
+ private:
+  struct Flow;
+  struct Entry {
+    WaitingRequest request;
+    WaitTicket ticket = 0;
+    Flow* flow = nullptr;
+    std::list<Entry*>::iterator in_flow, in_group;
+    std::optional<std::list<Passed>::iterator> passed;
+  };
+  using Entries = std::list<Entry*>;  ///< In the order in which they came.
+  using GroupKey = std::pair<std::vector<std::uint64_t>, int>;
+
+  struct Flow {
+    std::uint64_t key = 0;
+    Entries entries;
+    std::map<GroupKey, Entries> groups;
+    Tokens tokens = 0;
+    std::size_t bytes = 0;
+    std::int64_t credit = 0;
+    std::list<Flow*>::iterator turn;
+    Entry* fitting = nullptr;  ///< As of the look `looked`.
+    std::uint64_t looked = 0;
+  };
+  struct Length {
+    std::size_t length;
+    WaitTicket newest;
+    Flow* flow;
+    auto operator<=>(const Length&) const = default;
+  };
+
+  static std::int64_t cost(const Entry& entry);
+  static GroupKey group_of(const WaitingRequest& request);
+  Flow& flow_of(const WaitingRequest& request);
+  Entry* first_that_fits(Flow& flow, const Fits& fits);
+  void measure(Flow& flow);
+  void forget_measure(const Flow& flow);
+  void end_turn();
+  void pass_over(Entry& entry, Moment now);
+  WaitingRequest take_out(Entry& entry);
+  void erase_if_empty(Flow& flow);
+
+  std::map<WaitTicket, std::unique_ptr<Entry>> entries_;
+  std::unordered_map<std::uint64_t, std::unique_ptr<Flow>> flows_;
+  Flow beyond_, at_the_head_;  ///< Of keys beyond most_keys; of requests that a replica refused.
+  std::list<Flow*> turns_;     ///< The flow in front has the turn. At the head is not among them.
+  bool in_turn_ = false;       ///< The flow in front has earned its quantum.
+  std::set<Length> by_requests_, by_bytes_;
+  std::multiset<Tokens> prompts_;
+  std::list<Passed> passed_;
+  Tokens tokens_ = 0;
+  std::size_t bytes_ = 0;
+  WaitTicket tickets_ = 0;
+  std::uint64_t looks_ = 0;
+};
+
+}  // namespace weir::balancer

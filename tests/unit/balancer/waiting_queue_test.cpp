@@ -1,0 +1,323 @@
+#include "balancer/waiting_queue.hpp"
+
+#include <algorithm>
+#include <map>
+#include <random>
+
+#include "requests.hpp"
+
+namespace weir::balancer {
+namespace {
+
+constexpr Tokens quantum = WaitingQueue::quantum;
+
+WaitingRequest asks(std::uint64_t key, Tokens prompt, std::size_t bytes = 1) {
+  WaitingRequest request;
+  request.key = key;
+  request.prompt = prompt;
+  request.bytes = bytes;
+  request.since = at(0);
+  return request;
+}
+WaitingRequest refused_elsewhere(std::uint64_t key, Tokens prompt) {
+  auto request = asks(key, prompt);
+  request.at_the_head = true;
+  return request;
+}
+WaitingRequest had_by(std::uint64_t key, Tokens prompt, std::uint64_t serial) {
+  auto request = asks(key, prompt);
+  request.tried = {serial};
+  return request;
+}
+
+const auto all = [](const WaitingRequest&) { return true; };
+auto up_to(Tokens room) {
+  return [room](const WaitingRequest& request) { return request.prompt <= room; };
+}
+
+/// Returns the keys of the next requests, in order.
+std::vector<std::uint64_t> keys_of_next(WaitingQueue& queue, int n, const WaitingQueue::Fits& fits = all) {
+  std::vector<std::uint64_t> keys;
+  for (int i = 0; i < n; ++i) {
+    const auto next = queue.take_next(fits, at(0));
+    keys.push_back(next ? next->second.key : 0);
+  }
+  return keys;
+}
+
+TEST(WaitingQueue, OneKeyIsServedInOrder) {
+  WaitingQueue queue;
+  std::vector<WaitTicket> in, out;
+  for (int i = 0; i < 10; ++i) in.push_back(queue.push(asks(1, 5000)));
+  while (const auto next = queue.take_next(all, at(0))) out.push_back(next->first);
+  EXPECT_EQ(in, out);
+  EXPECT_TRUE(queue.empty());
+}
+
+TEST(WaitingQueue, KeysTakeTurnsAndPayInTokens) {
+  WaitingQueue queue;
+  for (int i = 0; i < 4; ++i) queue.push(asks(1, quantum));
+  for (int i = 0; i < 8; ++i) queue.push(asks(2, quantum / 2));
+  EXPECT_EQ(keys_of_next(queue, 9), (std::vector<std::uint64_t>{1, 2, 2, 1, 2, 2, 1, 2, 2}));
+}
+
+TEST(WaitingQueue, ALongPromptWaitsForItsCredit) {
+  WaitingQueue queue;
+  queue.push(asks(1, 3 * quantum));
+  for (int i = 0; i < 5; ++i) queue.push(asks(2, quantum));
+  EXPECT_EQ(keys_of_next(queue, 6), (std::vector<std::uint64_t>{2, 2, 1, 2, 2, 2}));
+}
+
+TEST(WaitingQueue, WhoComesLaterIsNotServedBeforeItsTurn) {
+  WaitingQueue queue;
+  for (int i = 0; i < 100; ++i) queue.push(asks(1, quantum));
+  EXPECT_EQ(keys_of_next(queue, 2), (std::vector<std::uint64_t>{1, 1}));
+  queue.push(asks(2, 10));
+  EXPECT_EQ(keys_of_next(queue, 2), (std::vector<std::uint64_t>{2, 1}));
+}
+
+TEST(WaitingQueue, AKeyThatHadNothingToSendHasNoCredit) {
+  WaitingQueue queue;
+  queue.push(asks(1, 1));
+  EXPECT_EQ(keys_of_next(queue, 1), (std::vector<std::uint64_t>{1}));  // 2047 tokens of its credit are left.
+  for (int i = 0; i < 3; ++i) queue.push(asks(2, quantum));
+  for (int i = 0; i < 3; ++i) queue.push(asks(1, quantum));
+  EXPECT_EQ(keys_of_next(queue, 6), (std::vector<std::uint64_t>{2, 1, 2, 1, 2, 1}));
+}
+
+TEST(WaitingQueue, APromptOfNothingCostsSomething) {
+  WaitingQueue queue;
+  for (Tokens i = 0; i < 2 * quantum; ++i) queue.push(asks(1, 0));
+  queue.push(asks(2, 1));
+  std::size_t before = 0;
+  while (queue.take_next(all, at(0))->second.key == 1) ++before;
+  EXPECT_EQ(before, quantum);
+}
+
+TEST(WaitingQueue, WhatAReplicaRefusedGoesFirst) {
+  WaitingQueue queue;
+  queue.push(asks(1, 10));
+  queue.push(refused_elsewhere(2, 100'000));
+  queue.push(asks(3, 10));
+  queue.push(refused_elsewhere(4, 10));
+  EXPECT_EQ(keys_of_next(queue, 5), (std::vector<std::uint64_t>{2, 4, 1, 3, 0}));
+}
+
+TEST(WaitingQueue, WhatFitsNowhereBlocksNobody) {
+  WaitingQueue queue;
+  queue.push(asks(1, 9000));
+  queue.push(asks(1, 100));
+  queue.push(refused_elsewhere(2, 8000));
+  queue.push(asks(3, 7000));
+  queue.push(asks(4, 50));
+  EXPECT_EQ(keys_of_next(queue, 3, up_to(1000)), (std::vector<std::uint64_t>{1, 4, 0}));
+  EXPECT_EQ(queue.size(), 3u);
+  EXPECT_EQ(queue.shortest(), 7000u);
+  EXPECT_EQ(keys_of_next(queue, 4, up_to(8500)), (std::vector<std::uint64_t>{2, 3, 0, 0}));
+}
+
+TEST(WaitingQueue, OneThatMayNotGoToTheFreeReplicaBlocksNobodyOfItsKey) {
+  WaitingQueue queue;
+  queue.push(had_by(1, 100, 7));
+  queue.push(asks(1, 100));
+  const auto replica_7 = [](const WaitingRequest& request) { return request.tried.empty(); };
+  const auto next = queue.take_next(replica_7, at(0));
+  ASSERT_TRUE(next);
+  EXPECT_TRUE(next->second.tried.empty());
+}
+
+TEST(WaitingQueue, AFailedLookGivesNobodyATurn) {
+  WaitingQueue queue;
+  for (int i = 0; i < 6; ++i) queue.push(asks(1 + i % 3, quantum));
+  for (int i = 0; i < 6; ++i) {
+    EXPECT_FALSE(queue.take_next(up_to(0), at(0)));
+    EXPECT_EQ(queue.take_next(all, at(0))->second.key, 1u + i % 3);
+  }
+}
+
+TEST(WaitingQueue, TellsWhoWasPassedOverAndSinceWhen) {
+  WaitingQueue queue;
+  const auto long_one = queue.push(asks(1, 2 * quantum));
+  queue.push(asks(1, 10));
+  for (int i = 0; i < 9; ++i) queue.push(asks(2, quantum));
+  EXPECT_FALSE(queue.take_next(up_to(5), at(1)));
+  EXPECT_TRUE(queue.passed().empty()) << "nobody was taken in its place";
+  EXPECT_EQ(queue.take_next(up_to(quantum), at(2))->second.prompt, 10u);
+  ASSERT_EQ(queue.passed().size(), 1u);
+  EXPECT_EQ(queue.passed().front().ticket, long_one);
+  EXPECT_EQ(queue.passed().front().since, at(2));
+  queue.take_next(up_to(quantum), at(3));
+  EXPECT_EQ(queue.passed().front().since, at(2)) << "the first time counts";
+  queue.take(long_one);
+  EXPECT_TRUE(queue.passed().empty());
+}
+
+TEST(WaitingQueue, AnotherKeysLongPromptIsPassedOverOnceItHasItsCredit) {
+  WaitingQueue queue;
+  const auto long_one = queue.push(asks(1, 3 * quantum));
+  for (int i = 0; i < 9; ++i) queue.push(asks(2, quantum));
+  queue.take_next(up_to(quantum), at(1));
+  queue.take_next(up_to(quantum), at(2));
+  EXPECT_TRUE(queue.passed().empty()) << "its turn has not come";
+  queue.take_next(up_to(quantum), at(3));
+  ASSERT_EQ(queue.passed().size(), 1u);
+  EXPECT_EQ(queue.passed().front().ticket, long_one);
+}
+
+TEST(WaitingQueue, WhatIsTakenBeforeItsTurnIsPaidLater) {
+  WaitingQueue queue;
+  const auto long_one = queue.push(asks(1, 4 * quantum));
+  queue.push(asks(1, quantum));
+  for (int i = 0; i < 6; ++i) queue.push(asks(2, quantum));
+  queue.take(long_one);
+  EXPECT_EQ(keys_of_next(queue, 7), (std::vector<std::uint64_t>{2, 2, 2, 2, 1, 2, 2}));
+}
+
+TEST(WaitingQueue, WhoLeavesLeavesNoTrace) {
+  WaitingQueue queue;
+  const auto ticket = queue.push(asks(1, 500, 70));
+  const auto first = queue.push(refused_elsewhere(1, 100));
+  EXPECT_EQ(queue.tokens(), 600u);
+  EXPECT_EQ(queue.bytes(), 71u);
+  EXPECT_EQ(queue.leave(ticket)->prompt, 500u);
+  EXPECT_FALSE(queue.leave(ticket));
+  EXPECT_EQ(queue.leave(first)->prompt, 100u);
+  EXPECT_TRUE(queue.empty());
+  EXPECT_EQ(queue.tokens(), 0u);
+  EXPECT_EQ(queue.bytes(), 0u);
+  EXPECT_FALSE(queue.oldest());
+  EXPECT_FALSE(queue.take_next(all, at(0)));
+}
+
+TEST(WaitingQueue, PushesOutTheLongestKeysNewest) {
+  using enum WaitingQueue::Bound;
+  WaitingQueue queue;
+  queue.push(asks(1, 10, 1000));
+  for (int i = 0; i < 3; ++i) queue.push(asks(2, 10, 10));
+  const auto newest_of_2 = queue.push(asks(2, 10, 10));
+  queue.push(asks(3, 9999, 10));
+  queue.push(refused_elsewhere(4, 10));
+  EXPECT_EQ(queue.push_out(requests).first, newest_of_2);
+  EXPECT_EQ(queue.push_out(bytes).second.key, 1u);
+  queue.push_out(requests);
+  queue.push_out(requests);
+  EXPECT_EQ(queue.push_out(requests).second.key, 3u) << "of equals the one with the newest";
+  EXPECT_EQ(queue.push_out(requests).second.key, 2u);
+  EXPECT_EQ(queue.push_out(requests).second.key, 4u) << "what a replica refused goes last";
+  EXPECT_TRUE(queue.empty());
+}
+
+TEST(WaitingQueue, KeysBeyondTheBoundShareOneFlow) {
+  WaitingQueue queue;
+  const std::uint64_t most = WaitingQueue::most_keys;
+  for (std::uint64_t key = 1; key <= most; ++key) queue.push(asks(key, 1));
+  for (std::uint64_t key = 1; key <= 5; ++key) queue.push(asks(most + key, quantum));
+  queue.push(asks(1, quantum));
+  EXPECT_EQ(queue.push_out(WaitingQueue::Bound::requests).second.key, most + 5) << "five stand together";
+  std::vector<std::uint64_t> keys;
+  while (const auto next = queue.take_next(all, at(0))) keys.push_back(next->second.key);
+  ASSERT_EQ(keys.size(), most + 5);
+  EXPECT_EQ(keys[most], most + 1) << "the first of those beyond has its turn with the others";
+  EXPECT_EQ(keys[most + 1], 1u);
+  EXPECT_EQ(keys[most + 2], most + 2) << "and the next in the next round";
+  queue.push(asks(most + 9, 1));
+  EXPECT_EQ(keys_of_next(queue, 2), (std::vector<std::uint64_t>{most + 9, 0}));
+}
+
+TEST(WaitingQueue, TheTokensAheadOfOneAreThoseThatGoBeforeIt) {
+  WaitingQueue queue;
+  for (int i = 0; i < 100; ++i) queue.push(asks(1, 10'000));
+  queue.push(asks(2, 300));
+  EXPECT_EQ(queue.ahead_of_newest(2, false), 300 + (300 + quantum)) << "a heavy key takes no more than its turns";
+  EXPECT_EQ(queue.ahead_of_newest(1, false), 1'000'000u + 300);
+  queue.push(refused_elsewhere(3, 50));
+  EXPECT_EQ(queue.ahead_of_newest(2, false), 300 + (300 + quantum) + 50);
+  EXPECT_EQ(queue.ahead_of_newest(3, true), 50u);
+}
+
+// Anything happens, in any order; a plain account says what must be there. Between a push and its grant no other key
+// gets more than the bound that the header states.
+class QueueStorm {
+ public:
+  explicit QueueStorm(std::uint64_t seed) : random_(seed) {}
+
+  void run() {
+    for (int i = 0; i < 3000; ++i) {
+      const auto what = below(100);
+      if (what < 50) {
+        push();
+      } else if (what < 85) {
+        grant();
+      } else if (what < 95 && !account_.empty()) {
+        const auto one = std::next(account_.begin(), static_cast<std::ptrdiff_t>(below(account_.size())));
+        EXPECT_TRUE(queue_.leave(one->first));
+        account_.erase(one);
+      } else if (account_.size() > 40) {
+        const auto [ticket, request] = queue_.push_out(WaitingQueue::Bound::requests);
+        EXPECT_EQ(account_.erase(ticket), 1u);
+      }
+      check_sums();
+    }
+    while (!account_.empty()) grant();
+    EXPECT_TRUE(queue_.empty());
+    check_sums();
+  }
+
+ private:
+  struct Known {
+    std::uint64_t key;
+    Tokens prompt, own_ahead;
+    std::map<std::uint64_t, Tokens> others;  ///< What other keys got since.
+  };
+
+  std::size_t below(std::size_t n) { return static_cast<std::size_t>(random_() % n); }
+
+  void push() {
+    const std::uint64_t key = 1 + below(below(2) ? 2 : 8);  // Two keys send most.
+    const Tokens prompt = below(10) == 0 ? below(longest + 1) : below(3000);
+    Tokens own = prompt;
+    for (const auto& [ticket, known] : account_)
+      if (known.key == key) own += std::max<Tokens>(1, known.prompt);
+    account_[queue_.push(asks(key, prompt))] = {key, prompt, own, {}};
+  }
+
+  void grant() {
+    const auto next = queue_.take_next(all, at(0));
+    ASSERT_EQ(next.has_value(), !account_.empty());
+    if (!next) return;
+    const auto found = account_.find(next->first);
+    ASSERT_NE(found, account_.end()) << "it was granted or refused before";
+    const Known granted = found->second;
+    account_.erase(found);
+    for (const auto& [key, tokens] : granted.others) EXPECT_LE(tokens, granted.own_ahead + 2 * quantum + longest);
+    for (auto& [ticket, known] : account_) {
+      if (known.key == granted.key)
+        EXPECT_GT(ticket, next->first) << "a key's own requests stand in order";
+      else
+        known.others[granted.key] += granted.prompt;
+    }
+  }
+
+  void check_sums() const {
+    Tokens tokens = 0;
+    for (const auto& [ticket, known] : account_) tokens += known.prompt;
+    EXPECT_EQ(queue_.tokens(), tokens);
+    EXPECT_EQ(queue_.size(), account_.size());
+    EXPECT_EQ(queue_.bytes(), account_.size());
+  }
+
+  static constexpr Tokens longest = 50'000;
+  std::mt19937_64 random_;
+  WaitingQueue queue_;
+  std::map<WaitTicket, Known> account_;
+};
+
+TEST(WaitingQueueProperty, NoKeyIsStarvedBeyondItsBoundAndNothingIsLost) {
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    QueueStorm(seed).run();
+  }
+}
+
+}  // namespace
+}  // namespace weir::balancer
