@@ -266,8 +266,7 @@ void AnswerTally::json(const wire::JsonAnswerFacts& facts) {
   answer_.output_chars = facts.output_chars;
   answer_.in_band_error = facts.error;
   finish_reason(facts.finish_reason);
-  // With an error another replica may have the request next, and its tokens are the answer's.
-  answer_.counted_tokens = told && !facts.error ? facts.completion_tokens.value_or(0) : 0;
+  answer_.counted_tokens = told ? facts.completion_tokens.value_or(0) : 0;
   shard_.output_tokens.add(answer_.counted_tokens);
 }
 

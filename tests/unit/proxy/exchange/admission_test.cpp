@@ -325,7 +325,7 @@ TEST_F(NoRoomSaid, IsToldAtTheDeadlineWhichIsKept) {
   proxy.tick(begun + metrics::ticks(config::Seconds(29.8)));
   EXPECT_EQ(client->got, "");
   proxy.tick(begun + metrics::ticks(config::Seconds(31)));
-  EXPECT_THAT(client->got, AllOf(StartsWith("HTTP/1.1 429 Too Many\r\n"), HasSubstr("Retry-After: 2\r\n")));
+  EXPECT_THAT(client->got, AllOf(StartsWith("HTTP/1.1 429 "), HasSubstr("Retry-After: 2\r\n")));
   EXPECT_EQ(read_answer(client->got).body, R"({"error":"full"})");
   EXPECT_THAT(proxy.log_lines(),
               ElementsAre(AllOf(HasSubstr(R"("outcome":"replica_refused")"), HasSubstr(R"("replica":"gpu0")"))));
@@ -349,7 +349,7 @@ TEST_F(NoRoomSaid, IsPassedOnWhenAllIsCut) {
   proxy.run();
   proxy.shared.cutting = true;
   proxy.tick_in(0.1);
-  EXPECT_THAT(client->got, StartsWith("HTTP/1.1 429 Too Many\r\n"));
+  EXPECT_THAT(client->got, StartsWith("HTTP/1.1 429 "));
 }
 
 TEST_F(NoRoomSaid, GoesFirstToAReplicaThatHasNotSaidSo) {
@@ -370,11 +370,11 @@ TEST_F(NoRoomSaid, WithRetryAfterZeroIsNotAskedAgainAtOnce) {
 }
 
 TEST_F(NoRoomSaid, OfOtherErrorsIsPassedOnAtOnce) {
-  for (const auto* status : {"408 Late", "500 Broken", "404 Not Found"}) {
-    proxy.plan[0] = {says(whole_answer(status, "{}"))};
+  for (const std::string_view status : {"408", "500", "404"}) {
+    proxy.plan[0] = {says(whole_answer(std::string(status) + " x", "{}"))};
     const auto client = proxy.client(post(chat(true)));
     proxy.run();
-    EXPECT_THAT(client->got, StartsWith(std::string("HTTP/1.1 ") + status));
+    EXPECT_THAT(client->got, StartsWith("HTTP/1.1 " + std::string(status)));
   }
 }
 
@@ -392,9 +392,8 @@ TEST(NoneUp, RequestsWaitAndAreAnsweredWhenOneComesBack) {
   EXPECT_EQ(proxy.connections[0].size(), 1u) << "the others know that it refuses";
   EXPECT_EQ(pool.queue(Clock::now()).waiting, 5u);
   proxy.on_connect[0] = nullptr;
-  pool.report(proxy.replica().key, balancer::Sign::probe_passed, Clock::now());
-  proxy.run();
-  static_cast<void>(pool.take_changes(Clock::now() + std::chrono::seconds(61)));  // Its slow start is over.
+  // A replica that has just failed a request is left alone for a second.
+  pool.report(proxy.replica().key, balancer::Sign::probe_passed, Clock::now() + std::chrono::milliseconds(1100));
   proxy.run();
   for (const auto& client : clients) EXPECT_TRUE(read_answer(client->got).whole);
   EXPECT_EQ(proxy.retries(Retry::connect), 1u);

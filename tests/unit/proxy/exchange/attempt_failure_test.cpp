@@ -210,7 +210,7 @@ TEST(RelayFailed, SaysSoOfAnythingOddInTheHead) {
 }
 
 TEST(RelayFailed, ByTimeIsTriedElsewhereIfItIsTheFirstTokenThatDidNotCome) {
-  for (const std::string beginning : {std::string(), sse_head(), sse_head() + chunk(":\n\n")}) {
+  for (const auto& beginning : {std::string(), sse_head(), sse_head() + chunk(":\n\n")}) {
     auto one = keeping_errors();
     one.limits.accept_hold = config::Seconds(1000);
     AttemptStory attempt(one);

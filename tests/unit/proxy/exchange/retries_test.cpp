@@ -324,17 +324,5 @@ TEST(RefusalInBand, LeavesNoTokenAndNoFirstTokenInTheSeriesOfItsReplica) {
   }
 }
 
-TEST(RefusalInBand, OfAWholeAnswerLeavesNoTokenToo) {
-  ScriptedProxy proxy(2);
-  proxy.plan[0] = {says(whole_answer(
-      "200 OK", R"({"error":{"message":"overloaded"},"usage":{"prompt_tokens":9,"completion_tokens":7}})"))};
-  proxy.plan[1] = {says(whole_answer("200 OK", completion))};
-  const auto client = proxy.client(post(chat(false)));
-  proxy.run();
-  EXPECT_THAT(client->got, HasSubstr("Hello"));
-  EXPECT_EQ(proxy.shard(0).output_tokens.value(), 0u);
-  EXPECT_EQ(proxy.shard(1).output_tokens.value(), 1u);
-}
-
 }  // namespace
 }  // namespace weir::proxy::serve
