@@ -77,6 +77,7 @@ bool Exchange::ask(bool again) {
   if (const auto* waiting = std::get_if<balancer::Waiting>(&offered)) {
     deadline_ = waiting->deadline;
     goes_again_ = again;
+    retries_.give_retry_back();
     admission_ = std::make_unique<Admission>(loop_, client_, *pool_->balancer, std::move(waiter), *waiting);
     return true;
   }

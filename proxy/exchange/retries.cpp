@@ -107,7 +107,6 @@ Retries::Next Retries::refused(AttemptResult result, const Place& place) {
   if (settled ? *settled : asks_another(place, status)) return ask_another(place, reason);
   if (!keeps || !fleet::has_no_room(status) || !may_wait()) return end(std::move(last_));
   static_cast<void>(ask_another(place, std::nullopt));
-  give_retry_back();
   return Next::wait;
 }
 
@@ -177,8 +176,6 @@ bool Retries::take_retry(const Place& place, bool out) {
   return true;
 }
 
-/// Gives the retry back to the budget once an answer flows. If retries held it to the end of long streams, a few of
-/// them would use up the budget.
 void Retries::give_retry_back() {
   if (std::exchange(holds_retry_, false)) loop_.shared.fleet.retries().give_back();
 }

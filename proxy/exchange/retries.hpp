@@ -58,6 +58,9 @@ class Retries {
   void accepted(const Place& place, unsigned status);
   /// Ends a request that no replica takes any more: what the last replica did is the cause of its failure.
   void give_up() { static_cast<void>(end(std::move(last_))); }
+  /// Gives the retry that the request holds back to the budget. It is not to be held by an answer that flows, or a few
+  /// long streams would use the budget up; nor by a request that waits, which nobody works on.
+  void give_retry_back();
   /// Says that the request is over: what it saw counts against its replicas now.
   void over();
 
@@ -92,7 +95,6 @@ class Retries {
   bool another_is_left(balancer::ReplicaIndex beside) const;
   bool may_go_on() const;
   bool take_retry(const Place& place, bool out = false);
-  void give_retry_back();
   bool asks_another(const Place& place, unsigned status);
   void accepted_second_opinion(const fleet::ReplicaRuntime& replica, unsigned status);
   bool is_to_blame(const fleet::ReplicaRuntime& replica, unsigned status);
