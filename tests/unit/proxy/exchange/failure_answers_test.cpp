@@ -93,9 +93,9 @@ TEST(FailureAnswers, SpreadWhenClientsComeBack) {
     return *refusal_answer({Reason::busy, 5}, pool_p(), true, spread).retry_after;
   };
   EXPECT_EQ(after(1), std::chrono::milliseconds(5000));
-  EXPECT_EQ(after(1.2345), std::chrono::milliseconds(6173));
+  EXPECT_EQ(after(1.25), std::chrono::milliseconds(6250));
   EXPECT_EQ(after(1.5), std::chrono::milliseconds(7500));
-  const auto answer = refusal_answer({Reason::busy, 5}, pool_p(), true, 1.2345);
+  const auto answer = refusal_answer({Reason::busy, 5}, pool_p(), true, 1.25);
   EXPECT_THAT(answer.error->message, HasSubstr("in 7 s")) << "not sooner than the header says";
 }
 
