@@ -127,9 +127,30 @@ void list_health(const Health& health, std::vector<ListedKey>& keys) {
   keys.push_back({"health.eject", text(eject)});
 }
 
+std::string text(const FairBy& fair_by) {
+  switch (fair_by.what) {
+    case FairBy::What::key:
+      return "key";
+    case FairBy::What::address:
+      return "address";
+    case FairBy::What::header:
+      return "header:" + fair_by.header;
+  }
+  return "";
+}
+
+void list_queue(const Queue& queue, std::vector<ListedKey>& keys) {
+  const auto& [requests, bytes, time, time_down, fair_by] = queue;
+  keys.push_back({"queue", text(requests)});
+  keys.push_back({"queue_bytes", size(bytes)});
+  keys.push_back({"queue_time", text(time)});
+  keys.push_back({"queue_time_down", text(time_down)});
+  keys.push_back({"fair_by", text(fair_by)});
+}
+
 Listed replica_listed(const Replica& replica, const std::string& pool) {
   const auto& [name, url, config, gpu, weight, cost_per_hour, kv_tokens, max_context, max_in_flight, inject_usage,
-               inject_continuous_usage, api_key] = replica;
+               inject_continuous_usage, api_key, max_queued_tokens] = replica;
   Listed listed{"replica " + name, pool, {}};
   auto& keys = listed.keys;
   keys.push_back({"url", "http://" + url.authority + url.prefix});
@@ -140,6 +161,7 @@ Listed replica_listed(const Replica& replica, const std::string& pool) {
   keys.push_back({"kv_tokens", text(kv_tokens)});
   keys.push_back({"max_context", text(max_context)});
   keys.push_back({"max_in_flight", text(max_in_flight)});
+  keys.push_back({"max_queued_tokens", text(max_queued_tokens)});
   keys.push_back({"inject_usage", text(inject_usage)});
   keys.push_back({"inject_continuous_usage", text(inject_continuous_usage)});
   keys.push_back({"api_key", api_key.empty() ? "none" : "hidden", api_key});
@@ -147,11 +169,14 @@ Listed replica_listed(const Replica& replica, const std::string& pool) {
 }
 
 void list_pool(const Pool& pool, Listing& listing) {
-  const auto& [name, models, policy, decode_weight, replicas, health] = pool;
+  const auto& [name, models, policy, decode_weight, replicas, health, max_in_flight, max_queued_tokens, queue] = pool;
   Listed listed{"pool " + name, "", {}};
   listed.keys.push_back({"models", text(models)});
   listed.keys.push_back({"policy", text(policy)});
   listed.keys.push_back({"decode_weight", text(decode_weight)});
+  listed.keys.push_back({"max_in_flight", text(max_in_flight)});
+  listed.keys.push_back({"max_queued_tokens", text(max_queued_tokens)});
+  list_queue(queue, listed.keys);
   list_health(health, listed.keys);
   listing.push_back(std::move(listed));
   for (const auto& replica : replicas) listing.push_back(replica_listed(replica, "pool " + name));

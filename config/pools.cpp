@@ -21,6 +21,15 @@ constexpr OneOf<Policy, 5> policies{{{{"least_queued_tokens", Policy::least_queu
                                       {"least_requests", Policy::least_requests},
                                       {"power_of_two", Policy::power_of_two}}}};
 
+void read_queue(TableReader& table, Queue& queue) {
+  constexpr std::int64_t mib = 1024 * 1024;
+  table.read("queue", queue.requests, Whole<std::size_t>{0, 100'000});
+  table.read("queue_bytes", queue.bytes, Size{mib, 1024 * 1024 * mib});
+  table.read("queue_time", queue.time, &time);
+  table.read("queue_time_down", queue.time_down, &time);
+  table.read("fair_by", queue.fair_by, &fair_by);
+}
+
 /// Reads the pools one after the other and remembers where each name and model was taken.
 class PoolReading {
  public:
@@ -54,6 +63,9 @@ Pool PoolReading::pool(const toml::table& source) {
   read_models(table, source, pool);
   table.read("policy", pool.policy, policies);
   table.read("decode_weight", pool.decode_weight, Number{0, 1000});
+  table.read("max_in_flight", pool.max_in_flight, Whole<std::uint32_t>{1, 1'000'000});
+  table.read("max_queued_tokens", pool.max_queued_tokens, Whole<std::uint64_t>{1, 1'000'000'000'000});
+  read_queue(table, pool.queue);
   pool.health = read_health({"[pool.health]", table.table("health"), report_}, health);
 
   Places urls;
@@ -114,6 +126,7 @@ Replica PoolReading::replica(const toml::table& source, Places& urls_of_pool) {
   table.read("kv_tokens", replica.kv_tokens, Whole<std::uint64_t>{1, 1'000'000'000'000});
   table.read("max_context", replica.max_context, Whole<std::uint64_t>{1, 1'000'000'000'000});
   table.read("max_in_flight", replica.max_in_flight, Whole<std::uint32_t>{1, 1'000'000});
+  table.read("max_queued_tokens", replica.max_queued_tokens, Whole<std::uint64_t>{1, 1'000'000'000'000});
   table.read("inject_usage", replica.inject_usage, &flag);
   const auto* continuous = table.read("inject_continuous_usage", replica.inject_continuous_usage, &flag);
   if (continuous && *replica.inject_continuous_usage && !injects_usage(measure_, replica)) {

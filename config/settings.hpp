@@ -117,6 +117,7 @@ struct Replica {
   /// It is sent in place of a client's credential; "" means none. Only this replica sees it: no log, error or page
   /// shows it.
   std::string api_key;
+  std::optional<std::uint64_t> max_queued_tokens{};  ///< So many prompt tokens may wait in the replica.
   bool operator==(const Replica&) const = default;
 };
 
@@ -131,6 +132,24 @@ struct Health {
   bool operator==(const Health&) const = default;
 };
 
+/// Whose request it is. Each of them gets an equal share of a pool that has more to do than it can.
+struct FairBy {
+  enum class What { key, address, header };
+  What what = What::key;
+  std::string header;  ///< With `header` it is the name.
+  bool operator==(const FairBy&) const = default;
+};
+
+/// The requests that wait for a replica.
+struct Queue {
+  std::size_t requests = 256;             ///< So many may wait; 0 means none.
+  std::size_t bytes = 256 * 1024 * 1024;  ///< So much may their bodies have together.
+  Seconds time{30};                       ///< One waits so long at most,
+  Seconds time_down{60};                  ///< and so long while no replica is up.
+  FairBy fair_by{};
+  bool operator==(const Queue&) const = default;
+};
+
 struct Pool {
   std::string name;                 ///< It is unique in the file.
   std::vector<std::string> models;  ///< An empty list means any model.
@@ -138,6 +157,9 @@ struct Pool {
   double decode_weight = 0.05;  ///< An output token still to come costs so many prompt tokens.
   std::vector<Replica> replicas;
   Health health{};
+  std::optional<std::uint32_t> max_in_flight{};      ///< The replicas together have so many requests at a time.
+  std::optional<std::uint64_t> max_queued_tokens{};  ///< So many prompt tokens may wait in them.
+  Queue queue{};
   bool operator==(const Pool&) const = default;
 };
 

@@ -26,6 +26,13 @@ bool is_name(std::string_view text) {
                      [](char c) { return is_alphanumeric(c) || c == '.' || c == '_' || c == '-'; });
 }
 
+bool is_header_name(std::string_view text) {
+  constexpr std::string_view others = "!#$%&'*+-.^`|~";  // RFC 9110, 5.6.2, but "_": the gate drops such fields.
+  return !text.empty() && text.size() <= longest_name && std::all_of(text.begin(), text.end(), [&](char c) {
+    return is_alphanumeric(c) || others.find(c) != std::string_view::npos;
+  });
+}
+
 bool is_request_path(std::string_view text) {
   return text.starts_with('/') && text.size() <= longest_path &&
          std::all_of(text.begin(), text.end(), [](char c) { return c > 0x20 && c < 0x7f && c != '?' && c != '#'; });
@@ -99,6 +106,19 @@ Parsed<std::string> path_or_none(const toml::node& node) {
     return text->get();
   return Problem{
       "must be a path such as \"/health\", without \"?\", \"#\" and spaces; or \"\" to connect and ask nothing"};
+}
+
+Parsed<FairBy> fair_by(const toml::node& node) {
+  constexpr std::string_view header = "header:";
+  const auto* text = node.as_string();
+  const std::string_view word = text ? std::string_view(text->get()) : std::string_view();
+  if (word == "key") return FairBy{FairBy::What::key, ""};
+  if (word == "address") return FairBy{FairBy::What::address, ""};
+  if (word.starts_with(header) && is_header_name(word.substr(header.size())))
+    return FairBy{FairBy::What::header, std::string(word.substr(header.size()))};
+  return Problem{
+      "must be \"key\" for the client's credential, \"address\" for its address, or \"header:NAME\" for a header of "
+      "its request, such as \"header:x-user\""};
 }
 
 Parsed<ListenAddress> address(const toml::node& node) {

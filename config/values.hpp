@@ -62,6 +62,9 @@ Parsed<std::string> request_path(const toml::node& node);
 /// The path of a request of weir's own, or "" for no request.
 Parsed<std::string> path_or_none(const toml::node& node);
 
+/// Reads "key", "address", or "header:NAME".
+Parsed<FairBy> fair_by(const toml::node& node);
+
 Parsed<ListenAddress> address(const toml::node& node);
 
 /// Reads an address, or nothing for "".

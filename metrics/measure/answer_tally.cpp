@@ -95,7 +95,8 @@ void AnswerTally::choice_event(const wire::EventFacts& facts, const wire::Choice
     k = count_tokens(facts, said, *of);
     token |= k.value_or(0) > 0;  // A count that rises is a token event, whatever the delta shows.
   }
-  if (facts.prefill_progress) token = false;
+  // The text of a refusal is no output. Another replica may have the request next, and its tokens are the answer's.
+  if (facts.prefill_progress || refused_) token = false;
   // The delta is read before its finish: the last token may come with it.
   if (token) token_event(said, of, k, at, counts);
   if (of == nullptr) return;

@@ -105,7 +105,7 @@ std::string log_line(const RequestRecord& record, const std::string& instance) {
   time("engine_time_per_token_s", answer.engine->time_per_token);
   line.number("engine_draft_tokens", answer.engine->draft_tokens);
   line.number("engine_draft_accepted_tokens", answer.engine->draft_accepted_tokens);
-  line.number("coalesced_reads", answer.coalesced_reads);
+  line.number("coalesced_reads", answer.coalesced_reads).boolean("suspect", record.suspect);
   return line.take();
 }
 

@@ -25,6 +25,7 @@ struct RequestRecord {
   Outcome outcome = Outcome::bad_request;
   std::optional<Phase> phase;  ///< Only Outcome::client_abort has one.
   std::uint32_t attempt = 0;   ///< It is 1 for the first attempt, and 0 if none was made.
+  bool suspect = false;        ///< Two replicas were lost while they worked on it.
 
   Moment received{};            ///< t0: the request's last byte arrived from the client.
   std::optional<Moment> sent;   ///< tS: the request's first byte was written to the replica (in the attempt that

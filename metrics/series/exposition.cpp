@@ -215,6 +215,15 @@ class Gathering {
     }
   }
 
+  void queues(const std::vector<Scraped>& pools) {
+    auto& waiting = begin(requests_waiting_series, MetricType::Gauge);
+    for (const auto& pool : pools) {
+      const auto& labels = pool.series->labels();
+      if (pool.series->waiting)
+        add(waiting, labelled({}, {{"pool", labels.pool}, {"role", labels.role}}), pool.series->waiting());
+    }
+  }
+
   void loops(const std::vector<std::unique_ptr<LoopShard>>& shards) {
     auto& hits = begin(limit_hits_series, MetricType::Counter);
     for (std::size_t limit = 0; limit < limit_names.size(); ++limit) {
@@ -398,6 +407,7 @@ std::vector<MetricFamily> Exposition::Collect() const {
   gathering.histograms(replicas);
   gathering.counters(replicas);
   gathering.balancer(replicas);
+  gathering.queues(nowhere);
   gathering.loops(loops_);
   gathering.process(build_, log_lines_dropped ? log_lines_dropped() : 0, last_load);
   return std::move(gathering).sorted();
@@ -415,6 +425,7 @@ void Exposition::retire(const ReplicaSeries& series) {
   const auto found = std::ranges::find(replicas_, &series, [](const auto& replica) { return replica.get(); });
   if (found == replicas_.end()) return;
   (*found)->gauges = nullptr;
+  (*found)->waiting = nullptr;
   (*found)->counts_into = retired_;
   drop_unowned();
 }

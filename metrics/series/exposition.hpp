@@ -65,6 +65,8 @@ class ReplicaSeries : public std::enable_shared_from_this<ReplicaSeries> {
   const ReplicaLabels& labels() const { return labels_; }
   ReplicaShard& shard(std::size_t loop) { return *shards_[loop]; }
   const std::vector<std::unique_ptr<ReplicaShard>>& shards() const { return shards_; }
+  /// Returns how many requests wait for a replica. It is set where replica is "" and there is a pool.
+  std::function<std::size_t()> waiting;
   std::function<ReplicaGauges()> gauges;  ///< It is set and called on the scraping thread.
   std::shared_ptr<RetiredRequests>
       counts_into;  ///< It is set once the replica is gone: its requests are added here at the end.

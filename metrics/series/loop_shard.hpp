@@ -22,12 +22,15 @@ enum class Limit : std::uint8_t {
   body_time,
   client_stall,
   max_in_flight,
+  max_queued_tokens,
+  queue,        ///< Its requests or its bytes.
+  queue_time,   ///< A request waited so long, or would have.
   descriptors,  ///< None was left for a connection to a replica.
   sockets       ///< No local address, port or memory of the kernel was left.
 };
-inline constexpr std::array<std::string_view, 9> limit_names{"connections",   "request_head", "request_body",
-                                                             "head_time",     "body_time",    "client_stall",
-                                                             "max_in_flight", "descriptors",  "sockets"};
+inline constexpr std::array<std::string_view, 12> limit_names{
+    "connections",   "request_head",      "request_body", "head_time",  "body_time",   "client_stall",
+    "max_in_flight", "max_queued_tokens", "queue",        "queue_time", "descriptors", "sockets"};
 
 /// What one loop writes that belongs to no replica.
 struct LoopShard {

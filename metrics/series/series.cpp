@@ -216,6 +216,8 @@ constinit const SeriesText kv_tokens_series{"weir_kv_tokens",
 constinit const SeriesText balancer_fallbacks_series{
     "weir_balancer_fallbacks_total",
     "Decisions for this replica in which the balancer lacked what it usually goes by, by the reason."};
+constinit const SeriesText requests_waiting_series{
+    "weir_requests_waiting", "Requests that wait in weir until a replica of the pool has room for them, or is up."};
 constinit const SeriesText limit_hits_series{"weir_limit_hits_total",
                                              "Times a limit of the settings bit, by the limit."};
 constinit const SeriesText loop_lag_series{"weir_loop_lag_seconds",

@@ -25,9 +25,18 @@ inline constexpr std::array<std::string_view, 4> unparsed_names{"event_too_long"
                                                                 "broken_request"};
 
 /// Says why a request was sent once more.
-enum class Retry : std::uint8_t { connect, reset, status, in_band_error, stale_connection, injection_refused };
-inline constexpr std::array<std::string_view, 6> retry_names{
-    "connect", "reset", "status", "in_band_error", "stale_connection", "injection_refused"};
+enum class Retry : std::uint8_t {
+  connect,
+  reset,
+  status,
+  in_band_error,
+  first_token,  ///< The replica gave none in time.
+  hung,
+  stale_connection,
+  injection_refused
+};
+inline constexpr std::array<std::string_view, 8> retry_names{
+    "connect", "reset", "status", "in_band_error", "first_token", "hung", "stale_connection", "injection_refused"};
 
 /// Each shard has one writer, the loop to which it belongs; any thread reads. Values are nanoseconds, tokens or
 /// thousandths, rounded to the nearest (the ratio is rounded up). The bucket counts are exact for the rounded values.

@@ -36,7 +36,10 @@ Attempt::Attempt(const Options& options, balancer::Lease lease, metrics::series:
       framer_(options.client),
       shard_(shard),
       limits_(options.replica.limits),
-      keep_errors_(options.keep_errors) {}
+      hung_at_(options.replica.stream ? options.hung_at : nullptr),
+      started_(options.replica.started),
+      keep_errors_(options.keep_errors),
+      keep_no_room_(options.keep_no_room) {}
 
 void Attempt::arrived(std::span<char> bytes, Moment at, ClientOutput& out) {
   framer_.begin(out);
@@ -89,7 +92,7 @@ void Attempt::accept(ClientOutput& out) {
 }
 
 void Attempt::keep(Retry reason, Moment now) {
-  if (!keep_errors_) return;
+  if (!keep_errors_ && !(keep_no_room_ && fleet::has_no_room(status()))) return;
   state_ = State::keeping;
   keep_until_ = now + kept_within;
   retry_reason_ = reason;
@@ -102,7 +105,12 @@ void Attempt::conclude(ReplicaEnd end, ClientOutput& out) {
       verdict_ = Verdict{outcome_of_given_up_error(status())};
       return stop(AttemptEnd::refused);
     }
-    if (end != ReplicaEnd::timed_out) retry_reason_ = Retry::reset;
+    if (end != ReplicaEnd::timed_out)
+      retry_reason_ = Retry::reset;
+    else if (is_hung())
+      retry_reason_ = Retry::hung;
+    else if (machine_.awaited_first_token())
+      retry_reason_ = Retry::first_token;
     return stop(AttemptEnd::failed);
   }
   if (state_ == State::keeping) {
@@ -156,6 +164,11 @@ void Attempt::client_gone(Moment now) {
   stop(AttemptEnd::client_gone);
 }
 
+/// The replica was found to hang while this attempt had nothing to show.
+bool Attempt::is_hung() const {
+  return hung_at_ != nullptr && state_ == State::awaiting && started_ < hung_at_->load(std::memory_order_relaxed);
+}
+
 void Attempt::stop(AttemptEnd end) {
   end_ = end;
   state_ = State::done;
@@ -176,6 +189,7 @@ void Attempt::written(Moment now, bool at_once) {
 
 Moment Attempt::deadline() const {
   if (state_ == State::done || state_ == State::undecided) return Moment::max();
+  if (is_hung()) return Moment::min();
   const Moment end = std::min(machine_.deadline(), keep_until_);
   if (framer_.state() != ClientFramer::State::holding) return end;
   return std::min(end, *machine_.head_at() + metrics::ticks(limits_.accept_hold));
@@ -187,7 +201,8 @@ void Attempt::deadline_passed(Moment now, ClientOutput& out) {
     state_ = State::undecided;
     return;
   }
-  const bool held_long_enough = framer_.state() == ClientFramer::State::holding && now < machine_.deadline();
+  const bool held_long_enough =
+      framer_.state() == ClientFramer::State::holding && now < machine_.deadline() && !is_hung();
   if (!held_long_enough) return replica_ended(Break::timed_out, now, out);
   framer_.begin(out);
   accept(out);

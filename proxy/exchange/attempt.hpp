@@ -6,6 +6,7 @@
 // whoever runs it says whether another replica is asked. Once an answer is accepted, nothing is tried again.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -60,7 +61,10 @@ class Attempt {
   struct Options {
     AttemptMachine::Options replica;
     ClientFramer::Client client{};
-    bool keep_errors = false;  ///< An error that another replica may better is kept, not relayed.
+    /// This is the replica's: see fleet::ReplicaState. Null means that it never hangs.
+    const std::atomic<Moment>* hung_at = nullptr;
+    bool keep_no_room = false;  ///< 429 and 503 are kept: the request may wait for the replica.
+    bool keep_errors = false;   ///< An error that another replica may better is kept, not relayed.
   };
 
   enum class State : std::uint8_t {
@@ -124,12 +128,15 @@ class Attempt {
   void conclude(ReplicaEnd end, ClientOutput& out);
   void keep_output(ClientOutput& out);
   void stop(AttemptEnd end);
+  bool is_hung() const;
 
   AttemptMachine machine_;
   ClientFramer framer_;
   metrics::series::ReplicaShard& shard_;
   const config::Limits& limits_;
-  const bool keep_errors_;
+  const std::atomic<Moment>* const hung_at_;  ///< Null for an answer that shows no tokens.
+  const Moment started_;
+  const bool keep_errors_, keep_no_room_;
   std::unique_ptr<std::string> kept_;
 
   Moment keep_until_ = Moment::max();

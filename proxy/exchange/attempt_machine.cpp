@@ -80,13 +80,14 @@ void AttemptMachine::head_arrived(std::span<char> bytes, Moment at, Progress& pr
   passed_head_ = std::move(head_bytes_);  // Views of the head and of the first body bytes may lie in it.
 }
 
-/// A Retry-After in seconds, at most a minute: a replica must not put itself out for longer. Nothing for a date.
+/// A Retry-After in seconds: at most a minute, or a replica could put itself out for longer, and at least one, or a
+/// request might come back to it at once, again and again. Nothing for a date.
 static std::optional<std::chrono::seconds> seconds_in(std::string_view text) {
   unsigned seconds = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seconds);
   if (text.empty() || error == std::errc::invalid_argument || end != text.data() + text.size()) return std::nullopt;
-  constexpr std::chrono::seconds longest{60};
-  return error == std::errc() ? std::min(std::chrono::seconds(seconds), longest) : longest;
+  constexpr std::chrono::seconds shortest{1}, longest{60};
+  return error == std::errc() ? std::clamp(std::chrono::seconds(seconds), shortest, longest) : longest;
 }
 
 /// Returns true once the final head is there; false after an interim one, or if the attempt is over.

@@ -95,6 +95,8 @@ class AttemptMachine {
   bool has_event() const { return meter_ && meter_->has_event(); }
   /// True if the first event was an error: the replica answered 200 and then refused.
   bool refused_in_band() const { return meter_ && meter_->refused(); }
+  /// True if it is a stream's first token that has not come.
+  bool awaited_first_token() const { return options_.stream && !last_token_ && (!head_at_ || is_stream()); }
   bool has_end_marker() const { return meter_ && meter_->complete(); }
   bool reads_json() const { return form_ == metrics::measure::BodyForm::json; }
   /// True if the bytes passed on so far end between two events.

@@ -10,6 +10,7 @@
 #include "proxy/fleet/world.hpp"
 #include "proxy/http/head.hpp"
 #include "proxy/http/routes.hpp"
+#include "proxy/net/peer_address.hpp"
 
 namespace weir::proxy::exchange {
 
@@ -21,6 +22,7 @@ struct ClientRequest {
   std::string body;
   metrics::wire::RequestFacts facts;
   http::Route route = http::Route::unknown;
+  net::PeerAddress address{};                 ///< The client's.
   std::string id;                             ///< weir's own.
   std::string client_id;                      ///< The client's x-request-id where it is valid, else "".
   std::string request_id;                     ///< That, or `id`.

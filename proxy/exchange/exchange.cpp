@@ -3,12 +3,11 @@
 #include <cerrno>
 #include <utility>
 
+#include "metrics/ticks.hpp"
 #include "proxy/exchange/failure_answers.hpp"
-#include "proxy/exchange/replica_log.hpp"
-#include "proxy/exchange/replica_signs.hpp"
+#include "proxy/exchange/fair_key.hpp"
 #include "proxy/exchange/request_records.hpp"
 #include "proxy/exchange/usage_asking.hpp"
-#include "proxy/fleet/replica_status.hpp"
 #include "proxy/net/connect.hpp"
 
 namespace weir::proxy::exchange {
@@ -16,67 +15,137 @@ namespace {
 
 using metrics::Outcome;
 
-/// The budget allows so many retries of one request. Those after a connection that was refused come on top.
-constexpr std::uint32_t most_retries = 2;
-
 }  // namespace
 
 Exchange::Exchange(Loop& loop, net::Channel& client, std::string& unread, ClientRequest& request)
-    : loop_(loop), client_(client, unread), request_(request), body_size_(request.body.size()), world_(request.world) {
+    : loop_(loop),
+      client_(client, unread),
+      request_(request),
+      body_size_(request.body.size()),
+      world_(request.world),
+      pool_(world_->pool_for(request_.facts.model)),
+      retries_(loop, request, pool_) {
   loop_.streams.fetch_add(1, std::memory_order_relaxed);
 }
 
-Exchange::~Exchange() {
-  give_retry_back();
-  loop_.streams.fetch_sub(1, std::memory_order_relaxed);
-}
+Exchange::~Exchange() { loop_.streams.fetch_sub(1, std::memory_order_relaxed); }
 
 net::Awaitable<ExchangeEnd> Exchange::run() {
-  pool_ = world_->pool_for(request_.facts.model);
   if (pool_ == nullptr) {
-    end_.own = http::error_answer(
-        404, "invalid_request_error", "model_not_found",
-        "the model '" + request_.facts.model + "' is not served here; known models: " + world_->known_models());
-    AttemptResult none;
-    none.verdict.outcome = Outcome::bad_request;
-    record(loop_.shared.exposition.unassigned(), nullptr, std::move(none));
-    blame_the_replica();
+    no_pool();
     co_return std::move(end_);
   }
-  for (auto next_step = Next::another_attempt; next_step == Next::another_attempt;) {
-    if (!lease_ && !enter()) break;
-    last_replica_ = std::static_pointer_cast<const fleet::ReplicaRuntime>(lease_.subject());
-    last_key_ = lease_.key();
-    const auto& replica = *last_replica_;
-    co_await attempt(replica);
-    next_step = next(replica);
+  for (auto next_step = Retries::Next::attempt; next_step != Retries::Next::end;) {
+    if (!lease_ && ask(next_step == Retries::Next::wait)) {
+      co_await admission_->wait(net::use_awaitable);
+      end_wait();
+    }
+    if (!lease_) break;
+    place_ = {std::static_pointer_cast<const fleet::ReplicaRuntime>(lease_.subject()), lease_.key()};
+    co_await attempt();
+    next_step = next();
+    if (next_step == Retries::Next::end) tell();
   }
-  blame_the_replica();
+  retries_.over();
   co_return std::move(end_);
 }
 
-/// Takes a lease. Returns false if there is none; the request then ends.
-bool Exchange::enter() {
-  auto offered = pool_->balancer->offer({request_.facts, tried_}, std::chrono::steady_clock::now());
-  if (auto* admitted = std::get_if<balancer::Admitted>(&offered)) {
-    lease_ = std::move(admitted->lease);
-    prompt_estimate_ = lease_.prompt_estimate();
+/// Ends a request for a model that no pool has.
+void Exchange::no_pool() {
+  end_.own = http::error_answer(
+      404, "invalid_request_error", "model_not_found",
+      "the model '" + request_.facts.model + "' is not served here; known models: " + world_->known_models());
+  AttemptResult none;
+  none.verdict.outcome = Outcome::bad_request;
+  record(loop_.shared.exposition.unassigned(), nullptr, std::move(none));
+}
+
+/// Asks the pool for a replica: `again` if one had no room for the request. Returns true if the request has to wait. If
+/// it gets no lease then, it ends.
+bool Exchange::ask(bool again) {
+  const auto now = std::chrono::steady_clock::now();
+  const auto& queue = pool_->settings.queue;
+  balancer::Asking asking{request_.facts, retries_.tried()};
+  asking.fair_key = fair_key(loop_.shared.fair_by_key, queue.fair_by, request_.head, request_.address);
+  asking.bytes = body_size_;
+  asking.deadline = deadline_;
+  asking.at_the_head = again;
+  std::shared_ptr<Waiter> waiter;
+  if (queue.requests > 0 && !loop_.shared.cutting.load(std::memory_order_relaxed))
+    asking.waiter = waiter = std::make_shared<Waiter>(Waiter{loop_});
+  auto offered = pool_->balancer->offer(asking, now);
+  if (const auto* waiting = std::get_if<balancer::Waiting>(&offered)) {
+    deadline_ = waiting->deadline;
+    goes_again_ = again;
+    retries_.give_retry_back();
+    admission_ = std::make_unique<Admission>(loop_, client_, *pool_->balancer, std::move(waiter), *waiting);
     return true;
   }
-  // What the last replica did is the cause of the failure.
-  if (last_replica_ != nullptr) {
-    give_up(*last_replica_, std::move(*last_result_));
-    return false;
+  // Whatever a pool says, a request that goes from replica to replica ends in time.
+  if (again && !deadline_) deadline_ = now + metrics::ticks(queue.time);
+  goes_again_ = again;
+  if (auto* admitted = std::get_if<balancer::Admitted>(&offered)) {
+    take(std::move(admitted->lease));
+  } else {
+    refuse(std::get<balancer::Refused>(offered));
   }
-  const auto& refused = std::get<balancer::Refused>(offered);
-  if (refused.reason == balancer::Refused::Reason::busy)
-    loop_.shard.limit_hits[static_cast<std::size_t>(metrics::series::Limit::max_in_flight)].add();
-  end_.own = refusal_answer(refused, pool_->settings.name);
-  AttemptResult none;
-  none.verdict.outcome =
-      refused.reason == balancer::Refused::Reason::too_long ? Outcome::bad_request : Outcome::rejected;
-  record(*pool_->unassigned, nullptr, std::move(none));
   return false;
+}
+
+void Exchange::take(balancer::Lease lease) {
+  lease_ = std::move(lease);
+  prompt_estimate_ = lease_.prompt_estimate();
+  if (std::exchange(goes_again_, false)) retries_.sent_again(place_);
+}
+
+void Exchange::end_wait() {
+  const auto admission = std::move(admission_);
+  waited_ += admission->waited();
+  AttemptResult none;
+  switch (admission->end()) {
+    case Admission::End::admitted:
+      return take(admission->lease());
+    case Admission::End::refused:
+      return refuse(admission->refused());
+    case Admission::End::client_left:
+      none.verdict = {Outcome::client_abort, metrics::Phase::queue};
+      return record_without_answer(std::move(none));
+    default:
+      break;
+  }
+  if (retries_.reached_a_replica()) {
+    retries_.give_up();
+    return tell();
+  }
+  end_.own = stopping_answer();
+  none.verdict.outcome = Outcome::rejected;
+  record_without_answer(std::move(none));
+}
+
+/// Ends a request that no replica takes.
+void Exchange::refuse(const balancer::Refused& refused) {
+  using Reason = balancer::Refused::Reason;
+  const auto reason = refused.reason;
+  const bool queued = reason == Reason::queue_full || reason == Reason::too_late || reason == Reason::expired;
+  // What the last replica did is the cause of the failure, unless it was never reached and the request waited for it.
+  const bool failed = retries_.reached_a_replica() || (retries_.any_attempt() && !queued);
+  if (const auto limit = limit_of(reason, pool_->settings); limit && (queued || !failed))
+    loop_.shard.limit_hits[static_cast<std::size_t>(*limit)].add();
+  if (failed) {
+    retries_.give_up();
+    return tell();
+  }
+  const bool up = fleet::any_up(*pool_, std::chrono::steady_clock::now());
+  end_.own = refusal_answer(refused, pool_->settings, up, loop_.random_from(1, 1.5));
+  AttemptResult none;
+  none.verdict.outcome = reason == Reason::too_long ? Outcome::bad_request : Outcome::rejected;
+  record(*pool_->unassigned, nullptr, std::move(none));
+}
+
+/// Records the end of a request that no replica works on.
+void Exchange::record_without_answer(AttemptResult end) {
+  if (!retries_.reached_a_replica()) return record(*pool_->unassigned, nullptr, std::move(end));
+  record(*place_.replica->series, place_.replica.get(), std::move(end));
 }
 
 Attempt::Options Exchange::attempt_options(const fleet::ReplicaRuntime& replica, metrics::wire::Ask asked,
@@ -102,7 +171,9 @@ Attempt::Options Exchange::attempt_options(const fleet::ReplicaRuntime& replica,
   to_client.replica = world_->settings.server.replica_header ? std::string_view(replica.settings.name) : "";
   to_client.origin = request_.head["origin"];
   if (!to_client.origin.empty()) to_client.cors = &loop_.shared.cors;
-  options.keep_errors = repeatable() && (best_ || another_is_left());
+  options.hung_at = &replica.state->hung_at;
+  options.keep_errors = retries_.keeps_errors(place_.key.index);
+  options.keep_no_room = retries_.may_wait();
   return options;
 }
 
@@ -127,8 +198,8 @@ Exchange::Connection Exchange::connection_to(const fleet::ReplicaRuntime& replic
 /// size of the edited body.
 Relay::Request Exchange::relay_request(const fleet::ReplicaRuntime& replica, metrics::wire::Ask& asked,
                                        std::uint64_t& body_length) {
-  const bool refused = refused_injection_ == replica.state->id;
-  const auto wanted = refused ? metrics::wire::Ask::nothing : ask_of(replica, request_.facts.api);
+  const auto wanted =
+      retries_.refused_injection(replica) ? metrics::wire::Ask::nothing : ask_of(replica, request_.facts.api);
   const auto edits = metrics::wire::edits_that_ask(wanted, request_.facts, request_.body);
   asked = edits.asked;
   body_length = edits.size_of(request_.body.size());
@@ -142,7 +213,8 @@ Relay::Request Exchange::relay_request(const fleet::ReplicaRuntime& replica, met
 
 // What only the beginning needs is in functions of its own, because every local of this one is kept while the stream
 // lasts.
-net::Awaitable<void> Exchange::attempt(const fleet::ReplicaRuntime& replica) {
+net::Awaitable<void> Exchange::attempt() {
+  const auto& replica = *place_.replica;
   auto connection = connection_to(replica);
   connected_before_ = replica.state->id;
   ++attempts_;
@@ -160,8 +232,8 @@ net::Awaitable<void> Exchange::attempt(const fleet::ReplicaRuntime& replica) {
   const bool injected = asked != metrics::wire::Ask::nothing;
   for (bool done = false; !done;) {
     const auto news = co_await relay.run(net::use_awaitable);
-    if (news == RelayNews::undecided) decide(attempt, relay, replica, injected);
-    if (news == RelayNews::accepted) accepted(replica, attempt.status(), injected);
+    if (news == RelayNews::undecided) decide(attempt, relay, injected);
+    if (news == RelayNews::accepted) accepted(attempt.status(), injected);
     done = news == RelayNews::done;
   }
   if (attempt.sent_at()) shard.bytes[0].add(body_length);
@@ -178,226 +250,49 @@ void Exchange::not_begun(int error) {
 }
 
 /// Decides what to do with an error answer that is too large or too slow to keep.
-void Exchange::decide(Attempt& attempt, Relay& relay, const fleet::ReplicaRuntime& replica, bool injected) {
+void Exchange::decide(Attempt& attempt, Relay& relay, bool injected) {
   if (attempt.state() != Attempt::State::undecided) return;  // The client has left meanwhile.
-  asks_another_ = asks_another(replica, attempt.status());
-  if (*asks_another_ || best_) {
+  if (retries_.leaves_error(place_, attempt.status())) {
     relay.leave_error();
   } else {
-    accepted(replica, attempt.status(), injected);
+    accepted(attempt.status(), injected);
     relay.relay_error();
   }
 }
 
 /// Notes that an answer is on its way to the client: no retry can follow.
-void Exchange::accepted(const fleet::ReplicaRuntime& replica, unsigned status, bool injected) {
-  give_retry_back();
+void Exchange::accepted(unsigned status, bool injected) {
   std::vector<http::HeaderField>().swap(request_.head.fields);  // Only another attempt would need them again.
-  if (second_opinion_on_) accepted_second_opinion(replica, status);
-  if (status < 500) blame_the_replica();
-  if (status >= 300) return;
-  if (injected) note_injection_taken(*replica.state, request_.facts.api);
-  if (refused_injection_ == replica.state->id) disable_injection(replica);
+  retries_.accepted(place_, status);
+  if (status < 300 && injected) note_injection_taken(*place_.replica->state, request_.facts.api);
 }
 
-Exchange::Next Exchange::next(const fleet::ReplicaRuntime& replica) {
+Retries::Next Exchange::next() {
   AttemptResult result = std::move(*std::exchange(result_, nullptr));
   connect_ += result.connect;
   paused_ += result.paused;
-  const bool cut = replica.state->cut.load(std::memory_order_relaxed);
-  if (!cut && !loop_.shared.cutting.load(std::memory_order_relaxed)) report(result);
-  if (result.end == AttemptEnd::unconnected) return not_connected(replica, std::move(result));
-  const auto now = std::chrono::steady_clock::now();
-  if (!loop_.shared.cutting.load(std::memory_order_relaxed)) note_attempt(replica, result, now);
-  note_local_recovery(loop_.shared.local_shortages, now);
-  switch (result.end) {
-    case AttemptEnd::stale:
-      --attempts_;
-      lease_ = std::move(result.lease);
-      return again(replica, metrics::series::Retry::stale_connection);
-    case AttemptEnd::injection_refused:
-      lease_ = std::move(result.lease);
-      refused_injection_ = replica.state->id;
-      return again(replica, metrics::series::Retry::injection_refused);
-    case AttemptEnd::refused:
-      return refused(replica, std::move(result));
-    case AttemptEnd::failed:
-      return failed(replica, std::move(result));
-    default:
-      return answered(replica, std::move(result));
+  if (result.end == AttemptEnd::stale) --attempts_;
+  const auto next_step = retries_.after(std::move(result), place_);
+  lease_ = retries_.lease();
+  return next_step;
+}
+
+/// Tells the client, in the books too, what the last attempt or the best of them brought.
+void Exchange::tell() {
+  auto [result, replica] = retries_.take_told();
+  const auto& name = replica->settings.name;
+  if (result.kept) {
+    end_.kept = std::move(result.kept);
+    end_.keep_alive = result.client_keep_alive;
+  } else if (result.end == AttemptEnd::unconnected) {
+    end_.own = unconnected_answer(name, result.connect_error);
+  } else if (result.end == AttemptEnd::failed || result.end == AttemptEnd::refused) {
+    end_.own = retries_.suspect() ? suspect_answer(name) : failure_answer(name, result.verdict.outcome);
+  } else {
+    end_.keep_alive = result.client_keep_alive;
+    end_.reset = result.client_reset;
   }
-}
-
-/// Tells the pool what the attempt showed of its replica.
-void Exchange::report(const AttemptResult& result) {
-  const auto sign = sign_of(result);
-  if (!sign) return;
-  if (may_be_the_requests_fault(result)) {
-    const bool second = blamed_ && blamed_->serial != last_key_.serial;
-    blamed_ = second ? std::nullopt : std::optional(last_key_);
-    return;
-  }
-  blame_the_replica();
-  report(last_key_, *sign, result.retry_after);
-}
-
-void Exchange::report(const balancer::ReplicaKey& replica, balancer::Sign sign,
-                      std::optional<std::chrono::seconds> full_for) const {
-  pool_->balancer->report(replica, sign, std::chrono::steady_clock::now(), full_for);
-}
-
-/// Counts the error against its replica: no second replica has answered the request in the same way.
-void Exchange::blame_the_replica() {
-  if (const auto replica = std::exchange(blamed_, std::nullopt)) report(*replica, balancer::Sign::failed, std::nullopt);
-}
-
-/// True if, during an attempt, there is a replica that has not had this request.
-bool Exchange::another_is_left() const { return tried_.size() + 1 < pool_->replicas.size(); }
-
-/// True if the request may be sent once more: there is a replica for it, and the budget allows it.
-bool Exchange::take_retry() {
-  if (!repeatable() || !another_is_left() || retries_ >= most_retries) return false;
-  if (loop_.shared.cutting.load(std::memory_order_relaxed)) return false;
-  auto& fleet = loop_.shared.fleet;
-  if (!holds_retry_ && !fleet.retries().take(fleet.in_flight())) return false;
-  holds_retry_ = true;
-  ++retries_;
-  return true;
-}
-
-/// Gives the retry back to the budget once an answer flows. If retries held it to the end of long streams, a few of
-/// them would use up the budget.
-void Exchange::give_retry_back() {
-  if (std::exchange(holds_retry_, false)) loop_.shared.fleet.retries().give_back();
-}
-
-/// Every repeat comes by here, and counts as this replica's if it had a part in it: there is a reason then.
-Exchange::Next Exchange::again(const fleet::ReplicaRuntime& replica, std::optional<metrics::series::Retry> reason) {
-  if (reason) replica.series->shard(loop_.index).retries[static_cast<std::size_t>(*reason)].add();
-  return Next::another_attempt;
-}
-
-Exchange::Next Exchange::ask_another(const fleet::ReplicaRuntime& replica,
-                                     std::optional<metrics::series::Retry> reason) {
-  tried_.push_back(last_key_.index);
-  return again(replica, reason);
-}
-
-/// Nothing was sent, so another replica may have the request at no cost: such a retry takes nothing from the budget. A
-/// connection that took limits.connect to fail does, or a client might wait for one replica after the other.
-Exchange::Next Exchange::not_connected(const fleet::ReplicaRuntime& replica, AttemptResult result) {
-  const auto now = std::chrono::steady_clock::now();
-  const bool cutting = loop_.shared.cutting.load(std::memory_order_relaxed);
-  const int error = result.connect_error;
-  const bool unsent = net::is_local_shortage(error);
-  const balancer::End end(unsent ? balancer::EndCause::unsent : balancer::EndCause::replica_failed);
-  result.concurrency = result.lease.end(end, now);
-  result.verdict = verdict_of_connecting(error);
-  if (unsent) {
-    const auto limit =
-        error == EMFILE || error == ENFILE ? metrics::series::Limit::descriptors : metrics::series::Limit::sockets;
-    loop_.shard.limit_hits[static_cast<std::size_t>(limit)].add();
-    note_local_shortage(loop_.shared.local_shortages, error, now);
-  } else if (!cutting) {
-    note_unconnected(replica, error, now);
-  }
-  const bool again = error == ETIMEDOUT ? take_retry() : another_is_left() && !cutting;
-  if (!again) return give_up(replica, std::move(result));
-  last_result_ = std::make_unique<AttemptResult>(std::move(result));
-  // What weir itself lacks is no failure of the replica's.
-  return ask_another(replica, unsent ? std::nullopt : std::optional(metrics::series::Retry::connect));
-}
-
-/// Returns what is recorded of an attempt that another one followed.
-static std::unique_ptr<AttemptResult> in_short(const AttemptResult& result) {
-  auto left = std::make_unique<AttemptResult>();
-  left->end = result.end;
-  left->verdict = result.verdict;
-  left->concurrency = result.concurrency;
-  return left;
-}
-
-/// Handles a replica's error answer: it is kept until there is a better one, and another replica is asked.
-Exchange::Next Exchange::refused(const fleet::ReplicaRuntime& replica, AttemptResult result) {
-  const auto status = result.status;
-  const auto reason = *result.retry_reason;
-  auto left = in_short(result);
-  if (result.kept && (!best_ || fleet::error_rank(status) > fleet::error_rank(best_->result.status)))
-    best_ = std::make_unique<KeptError>(KeptError{std::move(result), last_replica_});
-  const auto settled = std::exchange(asks_another_, std::nullopt);
-  const bool again = settled ? *settled : asks_another(replica, status);
-  if (!again) return give_up(replica, std::move(*left));
-  last_result_ = std::move(left);
-  return ask_another(replica, reason);
-}
-
-/// Handles a failure: nothing of an answer has reached the client, and nothing more of it will come.
-Exchange::Next Exchange::failed(const fleet::ReplicaRuntime& replica, AttemptResult result) {
-  if (!result.retry_reason || !take_retry()) return give_up(replica, std::move(result));
-  const auto reason = *result.retry_reason;
-  last_result_ = in_short(result);
-  return ask_another(replica, reason);
-}
-
-Exchange::Next Exchange::answered(const fleet::ReplicaRuntime& replica, AttemptResult result) {
-  learn_counts(*replica.state, request_.facts.api, result);
-  end_.keep_alive = result.client_keep_alive;
-  end_.reset = result.client_reset;
-  record(*replica.series, &replica, std::move(result));
-  return Next::end;
-}
-
-/// True if another replica is to be asked after an error of this one. The retry is taken in this call.
-bool Exchange::asks_another(const fleet::ReplicaRuntime& replica, unsigned status) {
-  if (!fleet::needs_second_opinion(status)) return take_retry();
-  const auto now = std::chrono::steady_clock::now();
-  const fleet::SecondOpinions::Case one{replica.state->id, status, request_.facts.model};
-  if (!second_opinion_on_) {
-    second_opinion_on_.emplace(replica.state->id, status);
-    return pool_->opinions->of(one, now) != fleet::SecondOpinions::Opinion::same && take_retry();
-  }
-  if (second_opinion_on_->second != status) return take_retry();
-  pool_->opinions->note(one, fleet::SecondOpinions::Opinion::same, now);
-  return false;
-}
-
-/// Handles an answer that is on its way to the client after another replica had said 401, 403 or 404. If it is better
-/// than that, the other replica is to blame.
-void Exchange::accepted_second_opinion(const fleet::ReplicaRuntime& replica, unsigned status) {
-  if (second_opinion_on_->first == replica.state->id || status >= 500 || fleet::is_full(status)) return;
-  const fleet::SecondOpinions::Case one{second_opinion_on_->first, second_opinion_on_->second, request_.facts.model};
-  const auto opinion = fleet::needs_second_opinion(status) ? fleet::SecondOpinions::Opinion::same
-                                                           : fleet::SecondOpinions::Opinion::better;
-  pool_->opinions->note(one, opinion, std::chrono::steady_clock::now());
-}
-
-/// Ends a request for which no replica is left: the client gets the best answer that there is, or else an error of
-/// weir's own.
-Exchange::Next Exchange::give_up(const fleet::ReplicaRuntime& replica, AttemptResult last) {
-  if (!best_) {
-    const auto& name = replica.settings.name;
-    end_.own = last.end == AttemptEnd::unconnected ? unconnected_answer(name, last.connect_error)
-                                                   : failure_answer(name, last.verdict.outcome);
-    record(*replica.series, &replica, std::move(last));
-    return Next::end;
-  }
-  auto& best = best_->result;
-  if (is_to_blame(*best_->replica, best.status)) best.verdict.outcome = Outcome::replica_refused;
-  end_.kept = std::move(best.kept);
-  end_.keep_alive = best.client_keep_alive;
-  record(*best_->replica->series, best_->replica.get(), std::move(best));
-  return Next::end;
-}
-
-/// Handles a 401, 403 or 404 of this replica that goes to the client. Returns true if another replica has lately
-/// answered better.
-bool Exchange::is_to_blame(const fleet::ReplicaRuntime& replica, unsigned status) {
-  if (!fleet::needs_second_opinion(status)) return false;
-  const auto now = std::chrono::steady_clock::now();
-  const fleet::SecondOpinions::Case one{replica.state->id, status, request_.facts.model};
-  if (pool_->opinions->of(one, now) == fleet::SecondOpinions::Opinion::better) return true;
-  if (retries_ > 0) pool_->opinions->note(one, fleet::SecondOpinions::Opinion::same, now);
-  return false;
+  record(*replica->series, replica.get(), std::move(result));
 }
 
 /// Counts and logs the request. `seen` is the attempt whose answer, or whose failure, the client is told. If the
@@ -412,8 +307,10 @@ void Exchange::record(metrics::series::ReplicaSeries& series, const fleet::Repli
   }
   record.prompt_tokens_estimate = prompt_estimate_;
   record.attempt = attempts_;
+  record.suspect = retries_.suspect();
   record.connect = connect_;
   record.paused = paused_;
+  record.wait = waited_;
   if (end_.own) {
     record.status = end_.own->status;
     end_.keep_alive = request_.head.keep_alive;

@@ -7,9 +7,11 @@
 #include <vector>
 
 #include "metrics/wire/request/edits.hpp"
+#include "proxy/exchange/admission.hpp"
 #include "proxy/exchange/client_request.hpp"
 #include "proxy/exchange/loop.hpp"
 #include "proxy/exchange/relay.hpp"
+#include "proxy/exchange/retries.hpp"
 #include "proxy/http/own_answer.hpp"
 #include "proxy/net/awaitable.hpp"
 
@@ -36,10 +38,12 @@ class Exchange {
   net::Awaitable<ExchangeEnd> run();
 
  private:
-  enum class Next : std::uint8_t { another_attempt, end };
-
-  bool enter();
-  net::Awaitable<void> attempt(const fleet::ReplicaRuntime& replica);
+  void no_pool();
+  bool ask(bool again);
+  void take(balancer::Lease lease);
+  void end_wait();
+  void refuse(const balancer::Refused& refused);
+  net::Awaitable<void> attempt();
   void not_begun(int error);
   struct Connection {
     std::unique_ptr<net::Channel> channel;
@@ -50,31 +54,11 @@ class Exchange {
   Relay::Request relay_request(const fleet::ReplicaRuntime& replica, metrics::wire::Ask& asked,
                                std::uint64_t& body_length);
   Attempt::Options attempt_options(const fleet::ReplicaRuntime& replica, metrics::wire::Ask asked, bool reused);
-  void decide(Attempt& attempt, Relay& relay, const fleet::ReplicaRuntime& replica, bool injected);
-  void accepted(const fleet::ReplicaRuntime& replica, unsigned status, bool injected);
-
-  // These decide what follows from an attempt.
-  Next next(const fleet::ReplicaRuntime& replica);
-  void report(const AttemptResult& result);
-  void report(const balancer::ReplicaKey& replica, balancer::Sign sign,
-              std::optional<std::chrono::seconds> full_for) const;
-  void blame_the_replica();
-  Next not_connected(const fleet::ReplicaRuntime& replica, AttemptResult result);
-  Next refused(const fleet::ReplicaRuntime& replica, AttemptResult result);
-  Next failed(const fleet::ReplicaRuntime& replica, AttemptResult result);
-  Next answered(const fleet::ReplicaRuntime& replica, AttemptResult result);
-  Next again(const fleet::ReplicaRuntime& replica, std::optional<metrics::series::Retry> reason);
-  Next ask_another(const fleet::ReplicaRuntime& replica, std::optional<metrics::series::Retry> reason);
-  Next give_up(const fleet::ReplicaRuntime& replica, AttemptResult last);
-
-  /// True if another replica may get the request after this one. A request that is no inference is sent once.
-  bool repeatable() const { return request_.route == http::Route::inference; }
-  bool another_is_left() const;
-  bool take_retry();
-  void give_retry_back();
-  bool asks_another(const fleet::ReplicaRuntime& replica, unsigned status);
-  void accepted_second_opinion(const fleet::ReplicaRuntime& replica, unsigned status);
-  bool is_to_blame(const fleet::ReplicaRuntime& replica, unsigned status);
+  void decide(Attempt& attempt, Relay& relay, bool injected);
+  void accepted(unsigned status, bool injected);
+  Retries::Next next();
+  void tell();
+  void record_without_answer(AttemptResult end);
   void record(metrics::series::ReplicaSeries& series, const fleet::ReplicaRuntime* replica, AttemptResult seen);
 
   Loop& loop_;
@@ -82,38 +66,23 @@ class Exchange {
   ClientRequest& request_;
   const std::uint64_t body_size_;
   const std::shared_ptr<const fleet::World> world_;
-  const fleet::PoolRuntime* pool_ = nullptr;
+  const fleet::PoolRuntime* const pool_;  ///< Null if no pool has the model.
+  Retries retries_;
   balancer::Lease lease_;
   std::optional<std::uint64_t> prompt_estimate_;
-  std::vector<balancer::ReplicaIndex> tried_;
-  std::shared_ptr<const fleet::ReplicaRuntime> last_replica_;  ///< It is the replica of the current or the last
-                                                               ///< attempt.
-  balancer::ReplicaKey last_key_;
-  /// This replica answered with an error of its own. The error counts if no second replica answers in the same way.
-  std::optional<balancer::ReplicaKey> blamed_;
+  Place place_;                         ///< It is that of the current or the last attempt.
   std::uint64_t connected_before_ = 0;  ///< It is the id of the replica that this request was last connected to.
   /// The result of the attempt that has ended waits here for next(). As the value of a coroutine it would have room in
   /// three frames while the answer streams.
   std::unique_ptr<AttemptResult> result_;
-  std::unique_ptr<AttemptResult> last_result_;  ///< It is the short result of that attempt.
   std::string upstream_head_;
-  /// Of the replicas' errors so far, this one tells the client most.
-  struct KeptError {
-    AttemptResult result;
-    std::shared_ptr<const fleet::ReplicaRuntime> replica;
-  };
-  std::unique_ptr<KeptError> best_;  ///< It is kept apart, because few requests have one, and every request in flight
-                                     ///< holds these members.
-  /// The first replica that answered 401, 403 or 404, and its status.
-  std::optional<std::pair<std::uint64_t, unsigned>> second_opinion_on_;
   std::uint32_t attempts_ = 0;
-  std::uint32_t retries_ = 0;                  ///< Counts those from the budget.
   metrics::Nanoseconds connect_{}, paused_{};  ///< They cover all attempts.
-  /// It says whether another replica is to be asked, if that was settled before the attempt ended.
-  std::optional<bool> asks_another_;
+  metrics::Nanoseconds waited_{};              ///< In the pool's queue.
+  std::unique_ptr<Admission> admission_;       ///< It is there while the request waits.
+  std::optional<Moment> deadline_;             ///< A request that waited waits no longer than this.
+  bool goes_again_ = false;                    ///< It has asked again, because a replica had no room.
   ExchangeEnd end_;
-  std::uint64_t refused_injection_ = 0;  ///< It is the id of the replica that gets the original request.
-  bool holds_retry_ = false;
 };
 
 }  // namespace weir::proxy::exchange

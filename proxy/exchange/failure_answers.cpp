@@ -1,7 +1,11 @@
 #include "proxy/exchange/failure_answers.hpp"
-#include "proxy/net/connect.hpp"
 
+#include <algorithm>
 #include <cerrno>
+#include <chrono>
+#include <cmath>
+
+#include "proxy/net/connect.hpp"
 
 namespace weir::proxy::exchange {
 namespace {
@@ -19,27 +23,75 @@ http::OwnAnswer local_shortage_answer(const std::string& replica, int error) {
                                "weir could not open a connection to replica '" + replica +
                                    "': " + net::connect_error_text(error) +
                                    "; raise limits.idle_upstream_connections, so that connections are used again");
-  answer.retry_after = 1;
+  answer.retry_after = std::chrono::seconds(1);
   return answer;
+}
+
+std::string why_not_now(balancer::Refused::Reason reason, const std::string& pool) {
+  using Reason = balancer::Refused::Reason;
+  switch (reason) {
+    case Reason::queue_full:
+      return "the queue of pool '" + pool + "' is full, and you have most waiting there";
+    case Reason::too_late:
+      return "so much waits for pool '" + pool + "' that the request would not have its turn in time";
+    case Reason::expired:
+      return "no replica of pool '" + pool + "' had room in time";
+    default:
+      return "every replica of pool '" + pool + "' is at its limit";
+  }
 }
 
 }  // namespace
 
-http::OwnAnswer refusal_answer(const balancer::Refused& refused, const std::string& pool) {
-  switch (refused.reason) {
-    case balancer::Refused::Reason::too_long:
-      return http::error_answer(400, "invalid_request_error", "context_length_exceeded",
-                                "the request is longer than any replica of pool '" + pool +
-                                    "' can hold: shorten the prompt or lower max_tokens");
-    case balancer::Refused::Reason::no_replica:
-      return http::error_answer(503, "overloaded_error", "no_replica", "pool '" + pool + "' has no replica");
-    default:
-      break;
+std::optional<metrics::series::Limit> limit_of(balancer::Refused::Reason reason, const config::Pool& pool) {
+  using Reason = balancer::Refused::Reason;
+  using metrics::series::Limit;
+  switch (reason) {
+    case Reason::busy: {
+      const bool counted = pool.max_in_flight || std::ranges::any_of(pool.replicas, [](const config::Replica& replica) {
+                             return replica.max_in_flight.has_value();
+                           });
+      return counted ? Limit::max_in_flight : Limit::max_queued_tokens;
+    }
+    case Reason::queue_full:
+      return Limit::queue;
+    case Reason::too_late:
+    case Reason::expired:
+      return Limit::queue_time;
+    case Reason::no_replica:
+    case Reason::too_long:
+      return std::nullopt;
   }
-  auto answer = http::error_answer(429, "overloaded_error", "overloaded",
-                                   "every replica of pool '" + pool + "' is at its limit: try again in " +
-                                       std::to_string(refused.retry_after) + " s");
-  answer.retry_after = refused.retry_after;
+  return std::nullopt;
+}
+
+http::OwnAnswer refusal_answer(const balancer::Refused& refused, const config::Pool& pool, bool up, double spread) {
+  using Reason = balancer::Refused::Reason;
+  const auto& name = pool.name;
+  if (refused.reason == Reason::too_long)
+    return http::error_answer(400, "invalid_request_error", "context_length_exceeded",
+                              "the request is longer than any replica of pool '" + name +
+                                  "' can hold: shorten the prompt or lower max_tokens");
+  const auto wait = std::chrono::milliseconds(std::llround(refused.retry_after * spread * 1000));
+  const auto again = ": try again in " + std::to_string(std::chrono::ceil<std::chrono::seconds>(wait).count()) + " s";
+  http::OwnAnswer answer;
+  if (refused.reason == Reason::no_replica) {
+    answer = http::error_answer(503, "overloaded_error", "no_replica", "pool '" + name + "' has no replica" + again);
+  } else if (!up) {
+    const auto waited = refused.reason == Reason::expired ? ", and none came back in time" : "";
+    answer = http::error_answer(503, "overloaded_error", "no_replica",
+                                "no replica of pool '" + name + "' is up" + waited + again);
+  } else {
+    answer = http::error_answer(429, "overloaded_error", "overloaded", why_not_now(refused.reason, name) + again);
+  }
+  answer.retry_after = wait;
+  return answer;
+}
+
+http::OwnAnswer stopping_answer() {
+  auto answer = http::error_answer(503, "overloaded_error", "stopping",
+                                   "weir is stopping, and the request still waited for a replica: send it again");
+  answer.retry_after = std::chrono::seconds(1);
   return answer;
 }
 
@@ -50,6 +102,13 @@ http::OwnAnswer unconnected_answer(const std::string& replica, int error) {
                               "replica '" + replica + "' could not be connected to within limits.connect");
   return http::error_answer(502, "upstream_error", "replica_unreachable",
                             "replica '" + replica + "' could not be reached: " + net::connect_error_text(error));
+}
+
+http::OwnAnswer suspect_answer(const std::string& replica) {
+  return http::error_answer(502, "upstream_error", "replica_lost",
+                            "a second replica, '" + replica +
+                                "', broke off while it worked on this request, so weir tries no third one: the request "
+                                "may be what ends them");
 }
 
 http::OwnAnswer failure_answer(const std::string& replica, Outcome outcome) {

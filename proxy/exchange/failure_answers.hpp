@@ -2,20 +2,34 @@
 // out. These are pure functions.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "balancer/pool.hpp"
+#include "config/settings.hpp"
+#include "metrics/series/loop_shard.hpp"
 #include "metrics/vocabulary.hpp"
 #include "proxy/http/own_answer.hpp"
 
 namespace weir::proxy::exchange {
 
-/// Answers that no replica of the pool may take the request now, or ever.
-http::OwnAnswer refusal_answer(const balancer::Refused& refused, const std::string& pool);
+/// Answers that no replica of the pool may take the request now, or ever. `up`: one is up. Clients sleep as long as
+/// they are told to, to the millisecond; `spread`, from 1 to 1.5, keeps those that were refused together from coming
+/// back together.
+http::OwnAnswer refusal_answer(const balancer::Refused& refused, const config::Pool& pool, bool up, double spread);
+
+/// Returns which limit of the settings bit.
+std::optional<metrics::series::Limit> limit_of(balancer::Refused::Reason reason, const config::Pool& pool);
+
+/// Answers that weir stops while the request waits.
+http::OwnAnswer stopping_answer();
 
 /// Answers that weir could connect to no replica. `replica` is the last one that was tried. `error`: see
 /// net::connect_error_text().
 http::OwnAnswer unconnected_answer(const std::string& replica, int error);
+
+/// Answers that two replicas were lost at work on the request, `replica` last.
+http::OwnAnswer suspect_answer(const std::string& replica);
 
 /// Answers that the last replica that was tried gave nothing to send on; `outcome` says what it did.
 http::OwnAnswer failure_answer(const std::string& replica, metrics::Outcome outcome);

@@ -75,4 +75,6 @@ std::string Loop::new_id() {
   return id;
 }
 
+double Loop::random_from(double least, double most) { return std::uniform_real_distribution(least, most)(random_); }
+
 }  // namespace weir::proxy::exchange

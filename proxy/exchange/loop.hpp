@@ -14,6 +14,7 @@
 #include "metrics/record/request_log.hpp"
 #include "metrics/series/exposition.hpp"
 #include "proxy/exchange/client_framer.hpp"
+#include "proxy/exchange/fair_key.hpp"
 #include "proxy/fleet/fleet.hpp"
 #include "proxy/fleet/idle_connections.hpp"
 #include "proxy/fleet/model_directory.hpp"
@@ -32,12 +33,15 @@ struct Shared {
   fleet::Fleet& fleet;
   metrics::record::RequestLog& log;
   fleet::ModelDirectory& models;
-  fleet::FailureNotes local_shortages{};    ///< It logs what weir itself lacks: descriptors, local ports.
-  std::atomic<bool> draining{false};        ///< Answers say `Connection: close`.
-  std::atomic<bool> closing{false};         ///< Idle client connections are closed.
-  std::atomic<bool> cutting{false};         ///< Requests that still run are ended.
-  std::atomic<std::size_t> connections{0};  ///< Counts the client connections of all loops.
-  http::CorsMemory cors{};                  ///< weir's own answers use it.
+  fleet::FailureNotes local_shortages{};  ///< It logs what weir itself lacks: descriptors, local ports.
+  /// The log last told of a suspect request then: see note_suspect.
+  std::atomic<metrics::Moment> suspect_line{metrics::Moment(-std::chrono::hours(1))};
+  std::atomic<bool> draining{false};          ///< Answers say `Connection: close`.
+  std::atomic<bool> closing{false};           ///< Idle client connections are closed.
+  std::atomic<bool> cutting{false};           ///< Requests that still run are ended.
+  std::atomic<std::size_t> connections{0};    ///< Counts the client connections of all loops.
+  const SipKey fair_by_key = make_sip_key();  ///< See fair_key.
+  http::CorsMemory cors{};                    ///< weir's own answers use it.
 };
 
 class Loop {
@@ -54,6 +58,7 @@ class Loop {
 
   /// Returns 128 random bits in hex.
   std::string new_id();
+  double random_from(double least, double most);
   /// Returns a read buffer for use inside one handler, with padding behind it.
   std::span<char> read_buffer() { return {buffer_.data(), read_size}; }
 

@@ -64,4 +64,14 @@ void note_local_recovery(fleet::FailureNotes& shortages, Moment now) {
   if (const auto line = shortages.went_well(now)) spdlog::warn("weir itself {}", *line);
 }
 
+void note_suspect(std::atomic<Moment>& last_line, const std::string& request, const std::string& replica, Moment now) {
+  auto last = last_line.load(std::memory_order_relaxed);
+  if (now - last < fleet::FailureNotes::between_lines || !last_line.compare_exchange_strong(last, now)) return;
+  spdlog::warn(
+      "request {} may end replicas: a second one, '{}', broke off while it worked on it, so it is not tried again; "
+      "such "
+      "requests have \"suspect\":true in the request log",
+      request, replica);
+}
+
 }  // namespace weir::proxy::exchange

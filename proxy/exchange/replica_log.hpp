@@ -1,6 +1,9 @@
 // Tells a replica's FailureNotes how an attempt on it ended, and logs what they answer.
 #pragma once
 
+#include <atomic>
+#include <string>
+
 #include "proxy/exchange/attempt.hpp"
 #include "proxy/fleet/fleet.hpp"
 
@@ -16,6 +19,8 @@ void note_attempt(const fleet::ReplicaRuntime& replica, const AttemptResult& res
 void note_unconnected(const fleet::ReplicaRuntime& replica, int error, Moment now);
 /// Notes that weir lacked something for a connection (see net::is_local_shortage), or has it again.
 void note_local_shortage(fleet::FailureNotes& shortages, int error, Moment now);
+/// Notes that a request has lost its second replica, `replica`. A line a minute tells of it.
+void note_suspect(std::atomic<Moment>& last_line, const std::string& request, const std::string& replica, Moment now);
 void note_local_recovery(fleet::FailureNotes& shortages, Moment now);
 
 }  // namespace weir::proxy::exchange

@@ -1,6 +1,7 @@
 #include "proxy/exchange/replica_signs.hpp"
 
 #include <cerrno>
+#include <utility>
 
 #include "proxy/fleet/replica_status.hpp"
 #include "proxy/net/connect.hpp"
@@ -32,7 +33,7 @@ std::optional<Sign> sign_of(const AttemptResult& result) {
   }
   // TGI and SGLang answer 200 and refuse in the first event.
   const bool refused_in_band = result.end == AttemptEnd::refused && result.answer.in_band_error;
-  if (refused_in_band || result.status == 429 || result.status == 503) return Sign::full;
+  if (refused_in_band || fleet::has_no_room(result.status)) return Sign::full;
   switch (result.verdict.outcome) {
     case Outcome::ok:
     case Outcome::ok_empty:
@@ -56,6 +57,25 @@ std::optional<Sign> sign_of(const AttemptResult& result) {
 
 bool may_be_the_requests_fault(const AttemptResult& result) {
   return result.status >= 500 && sign_of(result) == Sign::failed;
+}
+
+bool Signs::report(balancer::Pool& pool, const balancer::ReplicaKey& replica, const AttemptResult& result, Moment now) {
+  const auto sign = sign_of(result);
+  if (!sign) return false;
+  if (may_be_the_requests_fault(result)) {
+    const bool second = blamed_ && blamed_->serial != replica.serial;
+    blamed_ = second ? std::nullopt : std::optional(replica);
+    return false;
+  }
+  settle(pool, now);
+  pool.report(replica, *sign, now, result.retry_after);
+  if (*sign != Sign::failed && *sign != Sign::refused && *sign != Sign::connect_timed_out) return false;
+  const auto state = pool.health(replica, now).state;
+  return state == balancer::ReplicaState::down || state == balancer::ReplicaState::ejected;
+}
+
+void Signs::settle(balancer::Pool& pool, Moment now) {
+  if (const auto replica = std::exchange(blamed_, std::nullopt)) pool.report(*replica, Sign::failed, now);
 }
 
 }  // namespace weir::proxy::exchange

@@ -15,4 +15,17 @@ std::optional<balancer::Sign> sign_of(const AttemptResult& result);
 /// The replica answered with an error of its own. Where a second replica does so, too, the request is to blame.
 bool may_be_the_requests_fault(const AttemptResult& result);
 
+/// Tells a pool what the attempts of one request show of its replicas.
+class Signs {
+ public:
+  /// Returns true if the attempt speaks against its replica, and the replica is out now.
+  bool report(balancer::Pool& pool, const balancer::ReplicaKey& replica, const AttemptResult& result, Moment now);
+  /// Counts an error against its replica: no second replica has answered the request in the same way.
+  void settle(balancer::Pool& pool, Moment now);
+
+ private:
+  /// This replica answered with an error of its own. The error counts if no second replica answers in the same way.
+  std::optional<balancer::ReplicaKey> blamed_;
+};
+
 }  // namespace weir::proxy::exchange

@@ -30,6 +30,17 @@ metrics::series::ReplicaGauges gauges_of(const config::Replica& settings, const 
   return gauges;
 }
 
+balancer::PoolLimits limits_of(const config::Pool& settings) {
+  balancer::PoolLimits limits;
+  limits.queue = settings.queue.requests;
+  limits.queue_bytes = settings.queue.bytes;
+  limits.queue_time = settings.queue.time;
+  limits.queue_time_none_up = settings.queue.time_down;
+  limits.max_in_flight = settings.max_in_flight;
+  limits.max_queued_tokens = settings.max_queued_tokens;
+  return limits;
+}
+
 const PoolRuntime* same_pool(const World* world, const config::Pool& settings) {
   if (world == nullptr) return nullptr;
   for (const auto& pool : world->pools)
@@ -88,8 +99,9 @@ bool RetryBudget::take(std::size_t in_flight) {
   return false;
 }
 
-Fleet::Fleet(const config::Settings& settings, metrics::series::Exposition& exposition, std::uint64_t seed)
-    : exposition_(exposition), seed_(seed), retries_(settings.limits.retry_budget) {
+Fleet::Fleet(const config::Settings& settings, metrics::series::Exposition& exposition, std::uint64_t seed,
+             balancer::GrantSink* sink)
+    : exposition_(exposition), sink_(sink), seed_(seed), retries_(settings.limits.retry_budget) {
   adopt(settings);
 }
 
@@ -106,10 +118,16 @@ void Fleet::adopt(const config::Settings& settings) {
     pool->unassigned = exposition_.add({pool_settings.name, "", ""}).shared_from_this();
     pool->balancer = old_pool != nullptr
                          ? old_pool->balancer
-                         : balancer::Pool::make(pool_settings.policy, pool_settings.decode_weight, seed_++);
+                         : balancer::Pool::make(pool_settings.policy, pool_settings.decode_weight, seed_++, sink_);
     if (old_pool != nullptr && (old_pool->settings.policy != pool_settings.policy ||
                                 old_pool->settings.decode_weight != pool_settings.decode_weight))
       pool->balancer->set_policy(pool_settings.policy, pool_settings.decode_weight);
+    pool->balancer->set_limits(limits_of(pool_settings), now);
+    const std::weak_ptr<balancer::Pool> waits_in = pool->balancer;
+    pool->unassigned->waiting = [waits_in] {
+      const auto books = waits_in.lock();
+      return books ? books->queue(std::chrono::steady_clock::now()).waiting : 0;
+    };
     pool->opinions = old_pool != nullptr ? old_pool->opinions : std::make_shared<SecondOpinions>();
     std::vector<balancer::ReplicaSpec> specs;
     for (const auto& replica_settings : pool_settings.replicas) {
@@ -128,7 +146,7 @@ void Fleet::adopt(const config::Settings& settings) {
       if (!no_address) replica->state->address.set({{address, replica_settings.url.port}});
       specs.push_back({replica_settings.name, url_text(replica_settings.url), replica, replica_settings.weight,
                        replica_settings.kv_tokens, replica_settings.max_context, replica_settings.max_in_flight,
-                       pool_settings.health});
+                       pool_settings.health, replica_settings.max_queued_tokens});
       specs.back().draining = draining_.contains(replica_settings.name);
       if (!specs.back().draining) replica->state->cut = false;
       pool->replicas.push_back(std::move(replica));
@@ -185,13 +203,7 @@ std::size_t Fleet::in_flight() const {
 bool Fleet::any_up() const {
   const auto world = world_.get();
   const auto now = std::chrono::steady_clock::now();
-  for (const auto& pool : world->pools) {
-    for (const auto& replica : pool->replicas) {
-      const auto state = pool->balancer->health(replica->key, now).state;
-      if (state == metrics::ReplicaState::up || state == metrics::ReplicaState::starting) return true;
-    }
-  }
-  return false;
+  return std::ranges::any_of(world->pools, [now](const auto& pool) { return fleet::any_up(*pool, now); });
 }
 
 }  // namespace weir::proxy::fleet

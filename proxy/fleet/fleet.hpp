@@ -33,7 +33,9 @@ inline constexpr std::chrono::milliseconds look_for_a_new_world_every{200};
 
 class Fleet {
  public:
-  Fleet(const config::Settings& settings, metrics::series::Exposition& exposition, std::uint64_t seed);
+  /// `sink` takes what pools grant to requests that wait; without one, nobody waits.
+  Fleet(const config::Settings& settings, metrics::series::Exposition& exposition, std::uint64_t seed,
+        balancer::GrantSink* sink = nullptr);
 
   /// Returns the current world. Any thread may call it. It costs a lock and a count.
   std::shared_ptr<const World> world() const { return world_.get(); }
@@ -67,6 +69,7 @@ class Fleet {
   void retire_what_left(const World& before, const World& after);
 
   metrics::series::Exposition& exposition_;
+  balancer::GrantSink* const sink_;
   std::uint64_t seed_;
   std::uint64_t next_id_ = 1;
   RetryBudget retries_;

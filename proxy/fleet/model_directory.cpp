@@ -188,7 +188,7 @@ net::Awaitable<http::OwnAnswer> ModelDirectory::answer(const http::RequestHead& 
   if (!place.got()) {
     auto busy = http::error_answer(429, "overloaded_error", "overloaded",
                                    "too many clients ask for the models of replicas that want a key: try again in 1 s");
-    busy.retry_after = 1;
+    busy.retry_after = std::chrono::seconds(1);
     co_return busy;
   }
   std::vector<ModelQuestion> questions;

@@ -4,6 +4,8 @@ namespace weir::proxy::fleet {
 
 bool is_full(unsigned status) { return status == 408 || status == 429 || status == 503; }
 
+bool has_no_room(unsigned status) { return status == 429 || status == 503; }
+
 bool needs_second_opinion(unsigned status) { return status == 401 || status == 403 || status == 404; }
 
 int error_rank(unsigned status) {

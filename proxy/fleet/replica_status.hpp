@@ -7,6 +7,9 @@ namespace weir::proxy::fleet {
 /// The replica has no room now (408, 429, 503): another one may have.
 bool is_full(unsigned status);
 
+/// The replica says that it has no room now, and not that this request took too long (429, 503).
+bool has_no_room(unsigned status);
+
 /// The client may have erred, or this replica may be the wrong one (401, 403, 404): another one tells.
 bool needs_second_opinion(unsigned status);
 

@@ -20,4 +20,11 @@ std::string World::known_models() const {
   return names;
 }
 
+bool any_up(const PoolRuntime& pool, metrics::Moment now) {
+  return std::ranges::any_of(pool.replicas, [&](const auto& replica) {
+    const auto state = pool.balancer->health(replica->key, now).state;
+    return state == metrics::ReplicaState::up || state == metrics::ReplicaState::starting;
+  });
+}
+
 }  // namespace weir::proxy::fleet

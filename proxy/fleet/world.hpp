@@ -34,7 +34,9 @@ struct ReplicaState {
   /// showed.
   std::atomic<std::uint32_t> tells_counts{0};
   std::atomic<bool> cut{false};  ///< Its drain is over: what still runs there is ended.
-  FailureNotes failures{};       ///< They decide what the log says of its failures.
+  /// The replica was last found to hang then. Attempts that began before, and have sent their client nothing, end.
+  std::atomic<metrics::Moment> hung_at{metrics::Moment::min()};
+  FailureNotes failures{};  ///< They decide what the log says of its failures.
   /// It has no health path, so a probe only connects. The control thread uses it.
   bool probe_connects = false;
 };
@@ -74,5 +76,8 @@ struct World {
   /// Returns the models that pools name, for an error's sentence.
   std::string known_models() const;
 };
+
+/// Some replica of the pool is up, or starts.
+bool any_up(const PoolRuntime& pool, metrics::Moment now);
 
 }  // namespace weir::proxy::fleet

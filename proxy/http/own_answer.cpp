@@ -21,7 +21,11 @@ std::string own_answer(const OwnAnswer& answer, const OwnFraming& framing) {
   // RFC 9110, 15.5.6: with 405 always. What weir refuses is CONNECT and TRACE.
   if (answer.status == 405) add_field(out, "Allow", "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS");
   if (answer.status == 401) add_field(out, "WWW-Authenticate", "Bearer");  // RFC 9110, 15.5.2: with 401 always.
-  if (answer.retry_after) add_field(out, "Retry-After", std::to_string(*answer.retry_after));
+  if (answer.retry_after) {
+    // Clients that know the second one (OpenAI's and Anthropic's SDKs) prefer it, since it is exact.
+    add_field(out, "Retry-After", std::to_string(std::chrono::ceil<std::chrono::seconds>(*answer.retry_after).count()));
+    add_field(out, "retry-after-ms", std::to_string(answer.retry_after->count()));
+  }
   if (!framing.request_id.empty()) add_field(out, "x-request-id", framing.request_id);
   if (!framing.weir_id.empty()) add_field(out, "x-weir-id", framing.weir_id);
   out.append(framing.cors);

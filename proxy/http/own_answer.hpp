@@ -2,6 +2,7 @@
 // ends a stream which the replica broke off. Stateless.
 #pragma once
 
+#include <chrono>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -18,8 +19,8 @@ struct OwnAnswer {
   unsigned status = 200;
   std::string content_type = "application/json";
   std::string body;
-  std::optional<OwnError> error;        ///< Instead of `body`: shaped for the API when it is sent.
-  std::optional<unsigned> retry_after;  ///< Seconds.
+  std::optional<OwnError> error;  ///< Instead of `body`: shaped for the API when it is sent.
+  std::optional<std::chrono::milliseconds> retry_after;
 };
 
 OwnAnswer error_answer(unsigned status, std::string_view type, std::string_view code, std::string_view message);

@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "proxy/control/admin.hpp"
+#include "proxy/exchange/admission.hpp"
 #include "proxy/exchange/loop.hpp"
 #include "proxy/fleet/model_directory.hpp"
 #include "proxy/fleet/prober.hpp"
@@ -63,6 +64,7 @@ class Server {
   const std::size_t clients_by_descriptors_ = clients_by_descriptors();
   const unsigned threads_;
   metrics::series::Exposition exposition_;
+  exchange::Grants grants_;
   fleet::Fleet fleet_;
   metrics::record::RequestLog log_;
   fleet::ModelDirectory models_{fleet_};
@@ -85,7 +87,7 @@ class Server {
 Server::Server(const config::Settings& settings, LoadSettings load, const std::string& version)
     : threads_(settings.server.threads != 0 ? settings.server.threads : allowed_cpus()),
       exposition_(threads_, metrics::series::BuildInfo{version, __VERSION__}, settings.slos),
-      fleet_(settings, exposition_, std::random_device()()),
+      fleet_(settings, exposition_, std::random_device()(), &grants_),
       log_(settings.log.requests, instance_of(settings.log)),
       reload_(context_, settings, std::move(load), [this](const auto& wanted) { return take_over(wanted); }),
       listeners_(context_, take_inherited_sockets(), [this](Audience audience, net::UniqueFd client, bool ipv6) {
@@ -110,6 +112,7 @@ Server::Server(const config::Settings& settings, LoadSettings load, const std::s
 Server::~Server() {
   for (auto& loop : loops_) loop->stop();
   for (auto& thread : running_) thread.join();
+  grants_.close();
   // From here on nobody handles these two signals. If they were not ignored, they would end the process before the log
   // is written.
   sigset_t harmless;

@@ -64,7 +64,7 @@ class HaltOnLeave final : exchange::ClientWatch::Listener {
 
 class Session final : net::Timed {
  public:
-  Session(exchange::Loop& loop, std::unique_ptr<net::Channel> client);
+  Session(exchange::Loop& loop, std::unique_ptr<net::Channel> client, const net::PeerAddress& address);
   ~Session();
   net::Awaitable<void> run();
 
@@ -95,6 +95,7 @@ class Session final : net::Timed {
   exchange::Loop& loop_;
   std::shared_ptr<const fleet::World> world_;  ///< It is that of the current request, from its first byte on.
   const std::unique_ptr<net::Channel> client_;
+  const net::PeerAddress address_;
   net::ChannelWait* waiting_ = nullptr;  ///< It is set while this session waits for its client.
   std::string unread_;
   Moment last_arrival_{};  ///< The kernel received the last read's bytes then.
@@ -104,7 +105,8 @@ class Session final : net::Timed {
   fleet::Halt* halt_ = nullptr;  ///< It is set while replicas are asked for the client.
 };
 
-Session::Session(exchange::Loop& loop, std::unique_ptr<net::Channel> client) : loop_(loop), client_(std::move(client)) {
+Session::Session(exchange::Loop& loop, std::unique_ptr<net::Channel> client, const net::PeerAddress& address)
+    : loop_(loop), client_(std::move(client)), address_(address) {
   loop_.deadlines.attach(*this);
 }
 
@@ -138,6 +140,7 @@ net::Awaitable<void> Session::run() {
 net::Awaitable<bool> Session::serve_one() {
   exchange::ClientRequest request;
   request.id = request.request_id = loop_.new_id();
+  request.address = address_;
   const auto head_read = co_await read_head(request);
   if (!head_read) co_return false;
   const auto body_read = co_await read_body(request);
@@ -446,11 +449,12 @@ void set_options(int fd, const config::Limits& limits) {
 
 void start_session(exchange::Loop& loop, net::UniqueFd client) {
   set_options(client.get(), loop.shared.fleet.world()->settings.limits);
-  start_session(loop, std::make_unique<net::SocketChannel>(loop.poller, loop.clock, std::move(client)));
+  const auto address = net::peer_address(client.get());
+  start_session(loop, std::make_unique<net::SocketChannel>(loop.poller, loop.clock, std::move(client)), address);
 }
 
-void start_session(exchange::Loop& loop, std::unique_ptr<net::Channel> client) {
-  auto session = std::make_unique<Session>(loop, std::move(client));
+void start_session(exchange::Loop& loop, std::unique_ptr<net::Channel> client, const net::PeerAddress& address) {
+  auto session = std::make_unique<Session>(loop, std::move(client), address);
   asio::co_spawn(loop.context, run_session(std::move(session)), asio::detached);
 }
 

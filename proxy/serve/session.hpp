@@ -6,12 +6,13 @@
 #include "proxy/exchange/exchange.hpp"
 #include "proxy/exchange/loop.hpp"
 #include "proxy/net/channel.hpp"
+#include "proxy/net/peer_address.hpp"
 #include "proxy/net/unique_fd.hpp"
 
 namespace weir::proxy::serve {
 
 /// Starts a session on the loop's thread; it lives until its connection ends.
 void start_session(exchange::Loop& loop, net::UniqueFd client);
-void start_session(exchange::Loop& loop, std::unique_ptr<net::Channel> client);
+void start_session(exchange::Loop& loop, std::unique_ptr<net::Channel> client, const net::PeerAddress& address = {});
 
 }  // namespace weir::proxy::serve

@@ -67,7 +67,7 @@ std::string WeirUnderTest::text(const WeirSettings& settings, std::uint16_t port
   }
   for (const auto& pool : settings.pools) {
     out << "[[pool]]\n";
-    write_keys(out, {{"name", quoted(pool.name)}, {"models", "[\"m\"]"}}, pool.more);
+    write_keys(out, {{"name", quoted(pool.name)}, {"models", "[\"m\"]"}, {"queue", "0"}}, pool.more);
     for (const auto& replica : pool.replicas) {
       out << "  [[pool.replica]]\n";
       write_keys(out, {{"name", quoted(replica.name)}, {"url", quoted(replica.url)}}, replica.more, "  ");

@@ -35,7 +35,7 @@ struct PoolKeys {
 std::string weir_program();
 
 /// A test changes what it wants to differ. The defaults are two loops, no drain delay, ports of its own, and pools that
-/// name their model "m".
+/// name their model "m" and let no request wait.
 struct WeirSettings {
   std::vector<PoolKeys> pools;
   Keys server = {};

@@ -234,6 +234,27 @@ TEST(SettingsErrors, ValuesOfReplicas) {
   for (const auto& [line, error] : table) EXPECT_EQ(replica_line(line), error);
 }
 
+TEST(SettingsErrors, OfAPoolsQueue) {
+  const std::string fair =
+      ": must be \"key\" for the client's credential, \"address\" for its address, or \"header:NAME\" for a header of "
+      "its "
+      "request, such as \"header:x-user\"";
+  const std::pair<std::string, std::string> rows[] = {
+      {"queue = -1", "9: [[pool]] queue = -1: must be a whole number from 0 to 100000"},
+      {"fair_by = 'keys'", "11: [[pool]] fair_by = \"keys\"" + fair},
+      {"fair_by = 'header:'", "11: [[pool]] fair_by = \"header:\"" + fair},
+      {"fair_by = 'header:x y'", "11: [[pool]] fair_by = \"header:x y\"" + fair},
+      {"fair_by = 'header:x_y'", "11: [[pool]] fair_by = \"header:x_y\"" + fair},
+      {"fair_by = 'address '", "11: [[pool]] fair_by = \"address \"" + fair},
+      {"queue_byte = 1", "1: [[pool]] queue_byte: unknown key; did you mean queue_bytes?"},
+  };
+  for (const auto& [line, error] : rows) {
+    const auto at = std::string("weir.toml:3:");
+    EXPECT_THAT(errors_in("[[pool]]\nname = 'chat'\n" + line + "\nreplica = [{name = 'r', url = 'http://h'}]\n"),
+                ElementsAre(at + error));
+  }
+}
+
 TEST(SettingsErrors, ThereMustBePoolsAndReplicas) {
   const auto none =
       "weir.toml: no [[pool]] in the file; add one with a name, and with a [[pool.replica]] with name and url";

@@ -105,6 +105,13 @@ name = "chat"
 models = ["a", "b"]
 policy = "power_of_two"
 decode_weight = 0
+max_in_flight = 9
+max_queued_tokens = 10_000
+queue = 0
+queue_bytes = "2MiB"
+queue_time = "3s"
+queue_time_down = 4
+fair_by = "header:x-user"
   [pool.health]
   path = ""
   down_after = 5
@@ -119,6 +126,7 @@ decode_weight = 0
   kv_tokens = 100_000
   max_context = 8192
   max_in_flight = 64
+  max_queued_tokens = 5000
   inject_usage = false
   inject_continuous_usage = false
   api_key = "sk-0"
@@ -157,9 +165,13 @@ policy = "random"
   expected.measure.clock = ReadClock::read;
   expected.measure.inject_usage = true;
   expected.measure.inject_continuous_usage = true;
-  const Replica gpu0{
-      "gpu0", {"gpu-box", 8001, "/prefix", "gpu-box:8001"}, "fp8", "L40S", 2, 0.8, 100'000, 8192, 64, false, false,
-      "sk-0"};
+  const Replica gpu0{"gpu0",  {"gpu-box", 8001, "/prefix", "gpu-box:8001"},
+                     "fp8",   "L40S",
+                     2,       0.8,
+                     100'000, 8192,
+                     64,      false,
+                     false,   "sk-0",
+                     5000};
   Replica gpu1;
   gpu1.name = gpu1.config = "gpu1";
   gpu1.url = {"10.0.0.7", 80, "", "10.0.0.7"};
@@ -171,7 +183,8 @@ policy = "random"
   of_chat.path = "";
   of_chat.down_after = 5;
   of_chat.eject = false;
-  expected.pools = {{"chat", {"a", "b"}, Policy::power_of_two, 0, {gpu0}, of_chat},
+  Queue of_chat_queue{0, 2 * 1024 * 1024, Seconds{3}, Seconds{4}, {FairBy::What::header, "x-user"}};
+  expected.pools = {{"chat", {"a", "b"}, Policy::power_of_two, 0, {gpu0}, of_chat, 9, 10'000, of_chat_queue},
                     {"rest", {}, Policy::random, 0.05, {gpu1}, of_file}};
   expected.slos = {{"interactive", "rest", Seconds{1}, Seconds{0.8}, Seconds{0.05}, Seconds{30}},
                    {"batch", "chat", {}, {}, {}, Seconds{600}}};

@@ -95,6 +95,7 @@ const Field fields[]{
     {"engine_draft_tokens", true},
     {"engine_draft_accepted_tokens", true},
     {"coalesced_reads", false},
+    {"suspect", false},
 };
 
 TEST(LogLine, HasTheFieldsOfTheDefinitionInTheirOrder) {
@@ -182,6 +183,7 @@ TEST(LogLine, HasTheEnginesOwnNumbersWhereItTellsThem) {
   }
   record.answer.engine = wire::EngineFigures{0.25, 0.125, 0.375, 1.5, 2, 0.015625, 40, 30};
   record.answer.coalesced_reads = 7;
+  record.suspect = true;
   const json::object line = parsed(record);
   EXPECT_EQ(number(line, "engine_queue_s"), 0.25);
   EXPECT_EQ(number(line, "engine_prefill_s"), 0.125);
@@ -192,6 +194,7 @@ TEST(LogLine, HasTheEnginesOwnNumbersWhereItTellsThem) {
   EXPECT_EQ(line.at("engine_draft_tokens"), 40);
   EXPECT_EQ(line.at("engine_draft_accepted_tokens"), 30);
   EXPECT_EQ(line.at("coalesced_reads"), 7);
+  EXPECT_EQ(line.at("suspect"), true);
 }
 
 // docs/metrics.md is the reference of the log too.

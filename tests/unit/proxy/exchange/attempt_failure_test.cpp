@@ -209,9 +209,24 @@ TEST(RelayFailed, SaysSoOfAnythingOddInTheHead) {
   }
 }
 
+TEST(RelayFailed, ByTimeIsTriedElsewhereIfItIsTheFirstTokenThatDidNotCome) {
+  for (const auto& beginning : {std::string(), sse_head(), sse_head() + chunk(":\n\n")}) {
+    auto one = keeping_errors();
+    one.limits.accept_hold = config::Seconds(1000);
+    AttemptStory attempt(one);
+    if (!beginning.empty()) attempt.arrives(beginning);
+    attempt.passes(at(300));
+    EXPECT_EQ(attempt.machine->end(), AttemptEnd::failed);
+    EXPECT_EQ(attempt.machine->outcome(), Outcome::timeout);
+    EXPECT_EQ(attempt.machine->retry_reason(), metrics::series::Retry::first_token);
+  }
+}
+
 TEST(RelayFailed, ByTimeIsNotTriedElsewhereWhereItWouldTakeAsLong) {
-  AttemptStory attempt(keeping_errors());
-  attempt.passes(at(300));
+  auto one = keeping_errors();
+  one.stream = false;
+  AttemptStory attempt(one);
+  attempt.passes(at(1800));
   EXPECT_EQ(attempt.machine->end(), AttemptEnd::failed);
   EXPECT_EQ(attempt.machine->outcome(), Outcome::timeout);
   EXPECT_EQ(attempt.machine->retry_reason(), std::nullopt);

@@ -106,7 +106,15 @@ TEST(AnyOrder, LeavesNobodyWaitingAndNothingInTheBooks) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     std::mt19937 random(seed);
     const auto below = [&](unsigned n) { return static_cast<std::size_t>(random() % n); };
-    ScriptedProxy proxy(1 + below(3));
+    const bool queue = below(2) == 0;
+    ScriptedProxy proxy(1 + below(3), [&](config::Settings& settings) {
+      if (!queue) return;
+      auto& pool = settings.pools.front();
+      pool.queue.requests = 1 + below(4);
+      for (auto& replica : pool.replicas)
+        if (below(2) == 0) replica.max_in_flight = 1;
+    });
+    auto& pool = *proxy.world->pools.front()->balancer;
     static constexpr std::array errors{ECONNRESET, EPIPE, EAGAIN, ETIMEDOUT};
     for (auto& plan : proxy.plan) {
       plan = {[&](net::Peer& replica) {
@@ -153,6 +161,13 @@ TEST(AnyOrder, LeavesNobodyWaitingAndNothingInTheBooks) {
         case 5:
           now += std::chrono::milliseconds(below(2000));
           proxy.loop.deadlines.tick(now);
+          static_cast<void>(pool.take_changes(now));
+          if (below(4) == 0) {
+            const auto& replica =
+                proxy.replica(below(static_cast<unsigned>(proxy.world->pools.front()->replicas.size())));
+            pool.report(replica.key, balancer::Sign::probe_passed, now);
+            if (below(2) == 0) replica.state->hung_at = now;
+          }
           break;
         default:
           proxy.turn();

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cerrno>
+#include <chrono>
 
 #include "proxy/net/connect.hpp"
 
@@ -39,7 +40,8 @@ TEST(FailureAnswers, SayWhyNoConnectionCameAboutAndWhoseFaultThatIs) {
   for (const auto& row : rows) {
     const auto answer = unconnected_answer("a", row.error);
     expect(answer, row.status, row.type, row.code, row.part);
-    EXPECT_EQ(answer.retry_after, row.status == 503 ? std::optional<unsigned>(1) : std::nullopt) << row.code;
+    EXPECT_EQ(answer.retry_after, row.status == 503 ? std::optional(std::chrono::milliseconds(1000)) : std::nullopt)
+        << row.code;
   }
 }
 
@@ -50,13 +52,67 @@ TEST(FailureAnswers, SayWhatTheReplicaDid) {
   expect(failure_answer("a", Outcome::upstream_error), 502, "upstream_error", "replica_failed", "not answer properly");
 }
 
+using Reason = balancer::Refused::Reason;
+
+config::Pool pool_p() {
+  config::Pool pool;
+  pool.name = "p";
+  return pool;
+}
+
 TEST(FailureAnswers, SayWhyThePoolTakesNoRequest) {
-  using Reason = balancer::Refused::Reason;
-  expect(refusal_answer({Reason::too_long, 5}, "p"), 400, "invalid_request_error", "context_length_exceeded", "'p'");
-  expect(refusal_answer({Reason::no_replica, 5}, "p"), 503, "overloaded_error", "no_replica", "'p' has no replica");
-  const auto busy = refusal_answer({Reason::busy, 7}, "p");
-  expect(busy, 429, "overloaded_error", "overloaded", "try again in 7 s");
-  EXPECT_EQ(busy.retry_after, 7u);
+  const struct {
+    Reason reason;
+    bool up;
+    unsigned status;
+    const char *code, *part;
+  } rows[]{
+      {Reason::no_replica, false, 503, "no_replica", "pool 'p' has no replica: try again in 7 s"},
+      {Reason::busy, true, 429, "overloaded", "every replica of pool 'p' is at its limit: try again in 7 s"},
+      {Reason::queue_full, true, 429, "overloaded", "the queue of pool 'p' is full, and you have most waiting there"},
+      {Reason::too_late, true, 429, "overloaded", "would not have its turn in time: try again in 7 s"},
+      {Reason::expired, true, 429, "overloaded", "no replica of pool 'p' had room in time: try again in 7 s"},
+      {Reason::expired, false, 503, "no_replica",
+       "no replica of pool 'p' is up, and none came back in time: try again"},
+      {Reason::queue_full, false, 503, "no_replica", "no replica of pool 'p' is up: try again in 7 s"},
+      {Reason::too_late, false, 503, "no_replica", "no replica of pool 'p' is up: try again in 7 s"},
+  };
+  for (const auto& row : rows) {
+    const auto answer = refusal_answer({row.reason, 7}, pool_p(), row.up, 1);
+    expect(answer, row.status, "overloaded_error", row.code, row.part);
+    EXPECT_EQ(answer.retry_after, std::chrono::milliseconds(7000));
+  }
+  const auto too_long = refusal_answer({Reason::too_long, 5}, pool_p(), true, 1);
+  expect(too_long, 400, "invalid_request_error", "context_length_exceeded", "'p'");
+  EXPECT_EQ(too_long.retry_after, std::nullopt) << "it is too long tomorrow, too";
+  EXPECT_EQ(stopping_answer().status, 503u);
+}
+
+TEST(FailureAnswers, SpreadWhenClientsComeBack) {
+  const auto after = [](double spread) {
+    return *refusal_answer({Reason::busy, 5}, pool_p(), true, spread).retry_after;
+  };
+  EXPECT_EQ(after(1), std::chrono::milliseconds(5000));
+  EXPECT_EQ(after(1.25), std::chrono::milliseconds(6250));
+  EXPECT_EQ(after(1.5), std::chrono::milliseconds(7500));
+  const auto answer = refusal_answer({Reason::busy, 5}, pool_p(), true, 1.25);
+  EXPECT_THAT(answer.error->message, HasSubstr("in 7 s")) << "not sooner than the header says";
+}
+
+TEST(FailureAnswers, SayWhichLimitBit) {
+  using metrics::series::Limit;
+  auto counted = pool_p(), of_replica = pool_p();
+  counted.max_in_flight = 1;
+  of_replica.replicas.resize(2);
+  of_replica.replicas[1].max_in_flight = 1;
+  EXPECT_EQ(limit_of(Reason::busy, counted), Limit::max_in_flight);
+  EXPECT_EQ(limit_of(Reason::busy, of_replica), Limit::max_in_flight);
+  EXPECT_EQ(limit_of(Reason::busy, pool_p()), Limit::max_queued_tokens);
+  EXPECT_EQ(limit_of(Reason::queue_full, counted), Limit::queue);
+  EXPECT_EQ(limit_of(Reason::too_late, counted), Limit::queue_time);
+  EXPECT_EQ(limit_of(Reason::expired, counted), Limit::queue_time);
+  EXPECT_EQ(limit_of(Reason::no_replica, counted), std::nullopt);
+  EXPECT_EQ(limit_of(Reason::too_long, counted), std::nullopt);
 }
 
 }  // namespace

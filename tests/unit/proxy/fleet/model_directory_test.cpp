@@ -180,7 +180,7 @@ TEST_F(Models, AreAskedForOnBehalfOfSixtyFourClientsAtATime) {
     for (int i = 0; i < 10; ++i) {
       const auto refused = answer_to(Client("Bearer mine"));
       EXPECT_EQ(refused.status, 429u);
-      EXPECT_EQ(refused.retry_after, 1u);
+      EXPECT_EQ(refused.retry_after, std::chrono::seconds(1));
     }
     for (const auto& client : clients) client->halt.call();
     for (const auto& client : clients) run_until([&client] { return client->answer.has_value(); });

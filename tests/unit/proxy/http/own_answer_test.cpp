@@ -81,15 +81,15 @@ TEST(ErrorEvent, OfOllamaIsALine) {
 
 TEST(OwnAnswer, IsWholeAndFramed) {
   auto own = error_answer(429, "overloaded_error", "overloaded", "try again");
-  own.retry_after = 7;
+  own.retry_after = std::chrono::milliseconds(6001);
   const std::string body =
       R"({"error":{"message":"try again","type":"overloaded_error","param":null,"code":"overloaded"}})"
       "\n";
   OwnFraming framing{.api = metrics::Api::openai_chat, .request_id = "id-1", .weir_id = "weir-1"};
   EXPECT_EQ(own_answer(own, framing),
             "HTTP/1.1 429 Too Many Requests\r\nContent-Type: application/json\r\nContent-Length: " +
-                std::to_string(body.size()) + "\r\nRetry-After: 7\r\nx-request-id: id-1\r\nx-weir-id: weir-1\r\n\r\n" +
-                body);
+                std::to_string(body.size()) +
+                "\r\nRetry-After: 7\r\nretry-after-ms: 6001\r\nx-request-id: id-1\r\nx-weir-id: weir-1\r\n\r\n" + body);
   framing.keep_alive = false;
   EXPECT_THAT(own_answer(own, framing), HasSubstr("Connection: close\r\n\r\n{"));
   framing.http_1_1 = false;

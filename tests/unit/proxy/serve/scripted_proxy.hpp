@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "metrics/ticks.hpp"
+#include "proxy/exchange/admission.hpp"
 #include "proxy/exchange/loop.hpp"
 #include "proxy/net/unique_fd.hpp"
 #include "proxy/serve/session.hpp"
@@ -97,6 +98,7 @@ class ScriptedProxy {
     shared.cutting = true;
     tick(Clock::now());
     tick_in(10);
+    grants.close();
     EXPECT_EQ(shared.connections.load(), 0u);
     spdlog::set_level(log_level_);
   }
@@ -175,6 +177,7 @@ class ScriptedProxy {
   void expect_at_rest() {
     auto& pool = *world->pools.front()->balancer;
     EXPECT_EQ(pool.in_flight(), 0u);
+    EXPECT_EQ(pool.queue(Clock::now()).waiting, 0u);
     for (std::size_t i = 0; i < world->pools.front()->replicas.size(); ++i) {
       const auto load = pool.load(replica(i).key.index, Clock::now() + std::chrono::hours(1));
       EXPECT_EQ(load.in_flight, 0u);
@@ -201,6 +204,7 @@ class ScriptedProxy {
     config::Pool pool;
     pool.name = "pool";
     pool.policy = config::Policy::round_robin;
+    pool.queue.requests = 0;  // Nobody waits unless a test says so.
     for (std::size_t i = 0; i < replicas; ++i) {
       config::Replica replica;
       replica.name = replica.config = "gpu" + std::to_string(i);
@@ -262,7 +266,8 @@ class ScriptedProxy {
  public:
   // These are what a server holds and shares among its loops.
   metrics::series::Exposition exposition{1, {"test", "test"}};
-  fleet::Fleet fleet{settings_, exposition, 1};
+  exchange::Grants grants;
+  fleet::Fleet fleet{settings_, exposition, 1, &grants};
   std::shared_ptr<const fleet::World> world = fleet.world();
   metrics::record::RequestLog log{"/proc/self/fd/" + std::to_string(log_file_.get()), "test"};
   fleet::ModelDirectory models{fleet};

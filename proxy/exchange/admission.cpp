@@ -1,0 +1,81 @@
+#include "proxy/exchange/admission.hpp"
+
+#include <boost/asio/post.hpp>
+#include <utility>
+
+namespace weir::proxy::exchange {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+}  // namespace
+
+Admission::Admission(Loop& loop, ClientWatch& client, balancer::Pool& pool, std::shared_ptr<Waiter> waiter,
+                     const balancer::Waiting& waiting)
+    : loop_(loop),
+      client_(client),
+      pool_(pool),
+      waiter_(std::move(waiter)),
+      ticket_(waiting.ticket),
+      deadline_(waiting.deadline),
+      since_(Clock::now()) {
+  waiter_->admission = this;
+  loop_.deadlines.attach(*this);
+  client_.listen(this);
+  if (client_.gone()) client_gone();
+}
+
+Admission::~Admission() {
+  if (end_ == End::none) client_gone();
+}
+
+void Admission::ended(End end) {
+  end_ = end;
+  waited_ = Clock::now() - since_;
+  waiter_->admission = nullptr;
+  client_.listen(nullptr);
+  unlink();
+  if (completion_) completion_.tell();
+}
+
+void Admission::granted(std::variant<balancer::Lease, balancer::Refused> what) {
+  if (auto* lease = std::get_if<balancer::Lease>(&what)) {
+    lease_ = std::move(*lease);
+    return ended(End::admitted);
+  }
+  refused_ = std::get<balancer::Refused>(what);
+  ended(End::refused);
+}
+
+metrics::Moment Admission::deadline() const {
+  return loop_.shared.cutting.load(std::memory_order_relaxed) ? metrics::Moment::min() : deadline_;
+}
+
+void Admission::deadline_passed(metrics::Moment now) {
+  const auto refused = pool_.leave(ticket_, now);
+  if (loop_.shared.cutting.load(std::memory_order_relaxed)) return ended(End::cut);
+  if (!refused) {
+    deadline_ = metrics::Moment::max();  // The grant is on its way.
+    return;
+  }
+  refused_ = *refused;
+  ended(End::refused);
+}
+
+void Admission::client_gone() {
+  static_cast<void>(pool_.leave(ticket_, Clock::now()));
+  ended(End::client_left);
+}
+
+void Grants::grant(std::vector<balancer::Granted> granted) noexcept {
+  if (closed_.load(std::memory_order_acquire)) return;
+  for (auto& [waiting, what] : granted) {
+    auto waiter = std::static_pointer_cast<Waiter>(std::move(waiting));
+    auto& loop = waiter->loop;
+    boost::asio::post(loop.context, [waiter = std::move(waiter), what = std::move(what)]() mutable {
+      if (waiter->admission != nullptr) waiter->admission->granted(std::move(what));
+    });
+  }
+}
+
+}  // namespace weir::proxy::exchange

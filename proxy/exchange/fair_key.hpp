@@ -1,0 +1,29 @@
+// Whose a request is, as a number: a pool's queue is fair between these numbers.
+//
+// The number is a keyed hash (SipHash-2-4, Aumasson and Bernstein 2012) with a random key of the process. So no client
+// can find a credential that shares another's number, and no number tells a credential.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string_view>
+
+#include "config/settings.hpp"
+#include "proxy/http/head.hpp"
+#include "proxy/net/peer_address.hpp"
+
+namespace weir::proxy::exchange {
+
+using SipKey = std::array<std::uint64_t, 2>;
+
+std::uint64_t sip_hash(const SipKey& key, std::string_view bytes);
+
+/// A random key.
+SipKey make_sip_key();
+
+/// Returns whose request this is. A request without the credential or the header that decides is its address's. Of
+/// IPv6 the first 64 bits count, because one client has all that begin so.
+std::uint64_t fair_key(const SipKey& key, const config::FairBy& by, const http::RequestHead& head,
+                       const net::PeerAddress& address);
+
+}  // namespace weir::proxy::exchange

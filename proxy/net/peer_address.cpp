@@ -1,0 +1,36 @@
+#include "proxy/net/peer_address.hpp"
+
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cstring>
+
+namespace weir::proxy::net {
+namespace {
+
+constexpr std::array<unsigned char, 12> ipv4_prefix{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
+
+}  // namespace
+
+PeerAddress peer_address(int fd) {
+  PeerAddress address{};
+  sockaddr_storage peer{};
+  socklen_t size = sizeof peer;
+  if (::getpeername(fd, reinterpret_cast<sockaddr*>(&peer), &size) != 0) return address;
+  if (peer.ss_family == AF_INET6) {
+    sockaddr_in6 ipv6;
+    std::memcpy(&ipv6, &peer, sizeof ipv6);
+    std::memcpy(address.data(), &ipv6.sin6_addr, address.size());
+  } else if (peer.ss_family == AF_INET) {
+    sockaddr_in ipv4;
+    std::memcpy(&ipv4, &peer, sizeof ipv4);
+    std::ranges::copy(ipv4_prefix, address.begin());
+    std::memcpy(address.data() + ipv4_prefix.size(), &ipv4.sin_addr, sizeof ipv4.sin_addr);
+  }
+  return address;
+}
+
+bool is_ipv4(const PeerAddress& address) { return std::equal(ipv4_prefix.begin(), ipv4_prefix.end(), address.begin()); }
+
+}  // namespace weir::proxy::net

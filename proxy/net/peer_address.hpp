@@ -1,0 +1,16 @@
+// The address at the other end of a socket.
+#pragma once
+
+#include <array>
+
+namespace weir::proxy::net {
+
+/// An IPv6 address, or an IPv4 address as IPv6 writes it (RFC 4291, 2.5.5.2). All zeros where it is not known.
+using PeerAddress = std::array<unsigned char, 16>;
+
+PeerAddress peer_address(int fd);
+
+/// True if it is an IPv4 address.
+bool is_ipv4(const PeerAddress& address);
+
+}  // namespace weir::proxy::net

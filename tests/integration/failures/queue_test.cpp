@@ -1,0 +1,250 @@
+// Requests wait in weir until a replica has room for them, or is back.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <future>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "tests/integration/peers/errors.hpp"
+#include "tests/integration/peers/streams.hpp"
+#include "tests/integration/peers/weir_under_test.hpp"
+
+namespace weir::integration {
+namespace {
+
+constexpr auto chat = "/v1/chat/completions";
+
+WeirSettings with_a_queue(WeirSettings settings) {
+  settings.pools[0].more.insert({{"queue", "256"}, {"policy", "\"round_robin\""}});
+  settings.health.insert({"interval", "\"100ms\""});
+  return settings;
+}
+
+WeirSettings one_at_a_time(WeirSettings settings) {
+  for (auto& replica : settings.pools[0].replicas) replica.more = {{"max_in_flight", "1"}};
+  return with_a_queue(std::move(settings));
+}
+
+/// Clients that ask, each on a connection of its own.
+class Clients {
+ public:
+  explicit Clients(const WeirUnderTest& weir) : weir_(weir) {}
+  HttpClient& ask(const std::string& fields = "", const std::string& body = chat_body()) {
+    auto& client = *clients_.emplace_back(std::make_unique<HttpClient>(weir_.port()));
+    client.send(post(chat, body, fields));
+    return client;
+  }
+  HttpClient& operator[](std::size_t index) { return *clients_[index]; }
+  std::size_t size() const { return clients_.size(); }
+
+ private:
+  const WeirUnderTest& weir_;
+  std::vector<std::unique_ptr<HttpClient>> clients_;
+};
+
+void wait_for_waiting(const WeirUnderTest& weir, double n) {
+  weir.metrics_when(std::to_string(n) + " requests to wait", [n](const MetricsPage& page) {
+    return page.sum("weir_requests_waiting", {{"pool", "chat"}}) == n;
+  });
+}
+
+/// Waits until the books are empty, but for the second in which they remember failures.
+void expect_idle_soon(const WeirUnderTest& weir) {
+  expect_idle(weir.metrics_when("an empty ledger",
+                                [](const MetricsPage& page) { return page.sum("weir_queued_tokens") == 0; }));
+  EXPECT_EQ(weir.metrics().sum("weir_requests_waiting"), 0);
+}
+
+TEST(Queue, AFullReplicaIsWaitedFor) {
+  const auto script = vllm_chat(3);
+  Event go_on;
+  ScriptedReplica replica([&](Exchange& exchange) {
+    go_on.wait("the test to go on");
+    play(exchange, script);
+  });
+  WeirUnderTest weir(one_at_a_time(pool_of({&replica})));
+  Clients clients(weir);
+  for (int i = 0; i < 9; ++i) clients.ask();
+  wait_for_waiting(weir, 8);
+  EXPECT_EQ(replica.requests().size(), 1u);
+  go_on.set();
+  for (std::size_t i = 0; i < clients.size(); ++i) EXPECT_EQ(clients[i].response().body, script.body(false));
+  const auto metrics = weir.metrics_after(9);
+  EXPECT_EQ(metrics.sum("weir_requests_total", {{"outcome", "ok"}}), 9);
+  EXPECT_EQ(metrics.sum("weir_queue_duration_seconds_count"), 9);
+  EXPECT_GT(metrics.sum("weir_queue_duration_seconds_sum"), 0);
+  std::size_t waited = 0;
+  for (const auto& line : weir.log_lines(9)) waited += line.at("wait_s").as_double() > 0 ? 1 : 0;
+  EXPECT_EQ(waited, 8u);
+  expect_idle_soon(weir);
+}
+
+TEST(Queue, WhileTheOnlyReplicaIsGoneRequestsWaitAndAreAllAnswered) {
+  const auto script = vllm_chat(3);
+  const auto port = free_port();
+  WeirSettings settings{
+      .pools = {{.name = "chat", .replicas = {{.name = "r0", .url = "http://127.0.0.1:" + std::to_string(port)}}}}};
+  WeirUnderTest weir(with_a_queue(settings));
+  Clients clients(weir);
+  for (int i = 0; i < 20; ++i) clients.ask();
+  wait_for_waiting(weir, 20);
+  ScriptedReplica late([&](Exchange& exchange) { play(exchange, script); },
+                       ScriptedReplica::ModelsQuestion::answered_unseen, port);
+  for (std::size_t i = 0; i < clients.size(); ++i) {
+    const auto got = clients[i].response();
+    EXPECT_EQ(got.status, 200u);
+    EXPECT_EQ(got.body, script.body(false));
+  }
+  EXPECT_EQ(weir.metrics_after(20).sum("weir_requests_total", {{"outcome", "ok"}}), 20);
+  expect_idle_soon(weir);
+}
+
+TEST(Queue, AReplicasOwnRefusalIsWaitedOut) {
+  const auto script = vllm_chat(3);
+  std::atomic<unsigned> requests{0};
+  ScriptedReplica replica([&](Exchange& exchange) {
+    if (++requests > 2) return play(exchange, script);
+    exchange.send(answer("503 Service Unavailable", "{}", "application/json", "Retry-After: 1\r\n"));
+  });
+  WeirUnderTest weir(with_a_queue(pool_of({&replica})));
+  const auto got = fetch(weir.port(), post(chat, chat_body()));
+  EXPECT_EQ(got.status, 200u);
+  EXPECT_EQ(got.body, script.body(false));
+  EXPECT_EQ(weir.metrics_after(1).sum("weir_retries_total", {{"reason", "status"}}), 2);
+  const auto line = weir.log_lines(1).front();
+  EXPECT_EQ(member(line, "attempt"), "3");
+  EXPECT_GT(line.at("wait_s").as_double(), 1.5);
+}
+
+TEST(Queue, AtItsDeadlineARequestIsToldWhenToComeBack) {
+  ScriptedReplica replica([](Exchange& exchange) { exchange.wait_for_close(); });
+  auto settings = one_at_a_time(pool_of({&replica}));
+  settings.pools[0].more.insert({"queue_time", "\"300ms\""});
+  WeirUnderTest weir(settings);
+  Clients clients(weir);
+  clients.ask();
+  replica.wait_for_requests(1);
+  const auto got = fetch(weir.port(), post(chat, chat_body()));
+  expect_error(got, 429, "overloaded_error", "overloaded");
+  const auto milliseconds = std::stoi(got.head.field("retry-after-ms").value_or("0"));
+  EXPECT_GE(milliseconds, 1000);
+  EXPECT_EQ(std::stoi(got.head.field("retry-after").value_or("0")), (milliseconds + 999) / 1000);
+  EXPECT_EQ(weir.metrics_after(1).sum("weir_limit_hits_total", {{"limit", "queue_time"}}), 1);
+}
+
+TEST(Queue, AClientThatLeavesItIsCountedAndNothingElse) {
+  Event go_on;
+  ScriptedReplica replica([&](Exchange& exchange) {
+    go_on.wait("the test to go on");
+    play(exchange, vllm_chat(3));
+  });
+  WeirUnderTest weir(one_at_a_time(pool_of({&replica})));
+  Clients clients(weir);
+  clients.ask();
+  replica.wait_for_requests(1);
+  for (const bool reset : {false, true}) {
+    auto& leaves = clients.ask();
+    wait_for_waiting(weir, 1);
+    reset ? leaves.reset() : leaves.close();
+    wait_for_waiting(weir, 0);
+  }
+  go_on.set();
+  EXPECT_EQ(clients[0].response().status, 200u);
+  const auto metrics = weir.metrics_after(3);
+  EXPECT_EQ(metrics.sum("weir_requests_total", {{"outcome", "client_abort"}, {"phase", "queue"}, {"replica", ""}}), 2);
+  EXPECT_EQ(replica.requests().size(), 1u);
+  expect_idle_soon(weir);
+}
+
+TEST(Queue, ADrainLetsItsRequestsGoOn) {
+  const auto script = vllm_chat(3);
+  Event go_on;
+  ScriptedReplica replica([&](Exchange& exchange) {
+    go_on.wait("the test to go on");
+    play(exchange, script);
+  });
+  WeirUnderTest weir(one_at_a_time(pool_of({&replica})));
+  Clients clients(weir);
+  clients.ask();
+  replica.wait_for_requests(1);
+  clients.ask();
+  wait_for_waiting(weir, 1);
+  auto stopped = std::async(std::launch::async, [&weir] { weir.stop(); });
+  weir.wait_until_said("draining");
+  go_on.set();
+  for (std::size_t i = 0; i < 2; ++i) EXPECT_EQ(clients[i].response().body, script.body(false));
+  stopped.get();
+}
+
+TEST(Queue, OneWhoSendsALotDoesNotHoldUpOneWhoSendsLittle) {
+  const auto script = vllm_chat(3);
+  const std::string long_prompt(12'000, 'x');
+  Event go_on;
+  std::mutex mutex;
+  std::vector<std::string> order;
+  ScriptedReplica replica([&](Exchange& exchange) {
+    {
+      const std::lock_guard lock(mutex);
+      order.push_back(exchange.request().head.field("authorization").value_or(""));
+    }
+    go_on.wait("the test to go on");
+    play(exchange, script);
+  });
+  WeirUnderTest weir(one_at_a_time(pool_of({&replica})));
+  Clients clients(weir);
+  for (int i = 0; i < 12; ++i) clients.ask("Authorization: heavy\r\n", chat_body(long_prompt));
+  wait_for_waiting(weir, 11);
+  clients.ask("Authorization: light\r\n", chat_body(long_prompt));
+  wait_for_waiting(weir, 12);
+  go_on.set();
+  for (std::size_t i = 0; i < clients.size(); ++i) EXPECT_EQ(clients[i].response().body, script.body(false));
+  const std::lock_guard lock(mutex);
+  const auto turn = std::ranges::find(order, "light") - order.begin();
+  EXPECT_LE(turn, 4) << "of 13";
+}
+
+/// A replica hangs while others work: what waits on it goes elsewhere, at no cost to the budget.
+TEST(Queue, WhatWaitsOnAHungReplicaGoesElsewhere) {
+  const auto script = vllm_chat(3);
+  ScriptedReplica hangs([](Exchange& exchange) { exchange.wait_for_close(); });
+  ScriptedReplica works([&](Exchange& exchange) { play(exchange, script); });
+  auto settings = with_a_queue(pool_of({&hangs, &works}));
+  settings.limits = {{"retry_budget", "0"}};
+  WeirUnderTest weir(settings);
+  Clients clients(weir);
+  for (int i = 0; i < 8; ++i) clients.ask();
+  const auto begun = Clock::now();
+  for (std::size_t i = 0; i < clients.size(); ++i) {
+    const auto got = clients[i].response();
+    EXPECT_EQ(got.status, 200u);
+    EXPECT_EQ(got.body, script.body(false));
+  }
+  EXPECT_LT(Clock::now() - begun, soon);
+  const auto metrics = weir.metrics_after(8);
+  EXPECT_EQ(metrics.sum("weir_retries_total", {{"reason", "hung"}, {"replica", "r0"}}), 4);
+  expect_idle_soon(weir);
+}
+
+TEST(Suspect, IsARequestThatEndsReplicaAfterReplica) {
+  std::list<ScriptedReplica> replicas;
+  for (int i = 0; i < 3; ++i) replicas.emplace_back([](Exchange& exchange) { exchange.reset(); });
+  WeirSettings settings{.pools = {{.name = "chat", .replicas = {}}}};
+  for (const auto& replica : replicas)
+    settings.pools[0].replicas.push_back({.name = "r" + std::to_string(replica.port()), .url = replica.url()});
+  WeirUnderTest weir(with_a_queue(settings));
+  expect_error(fetch(weir.port(), post(chat, chat_body())), 502, "upstream_error", "replica_lost");
+  std::size_t requests = 0;
+  for (const auto& replica : replicas) requests += replica.requests().size();
+  EXPECT_EQ(requests, 2u);
+  const auto line = weir.log_lines(1).front();
+  EXPECT_EQ(member(line, "suspect"), "true");
+  weir.wait_until_said("request " + member(line, "id") + " may end replicas");
+}
+
+}  // namespace
+}  // namespace weir::integration

@@ -1,0 +1,465 @@
+// Requests that wait for a replica, and every way in which a wait ends.
+
+#include "proxy/exchange/admission.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <boost/json.hpp>
+#include <set>
+
+#include "tests/unit/proxy/serve/scripted_proxy.hpp"
+
+namespace weir::proxy::serve {
+namespace {
+
+using metrics::series::Limit;
+using metrics::series::Retry;
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::Not;
+using testing::StartsWith;
+
+/// Replicas take one request each, and others wait.
+ScriptedProxy::Change one_at_a_time(const ScriptedProxy::Change& more = {}) {
+  return [more](config::Settings& settings) {
+    auto& pool = settings.pools.front();
+    pool.queue.requests = 256;
+    for (auto& replica : pool.replicas) replica.max_in_flight = 1;
+    if (more) more(settings);
+  };
+}
+
+/// One replica, which a lease of the test's own keeps busy, and a client that waits for it.
+class AWait : public testing::Test {
+ protected:
+  explicit AWait(const ScriptedProxy::Change& more = {}) : proxy(1, one_at_a_time(more)) {
+    proxy.plan[0] = {says(streamed_answer())};
+    keep_busy();
+    client = proxy.client(post(chat(true)));
+    proxy.run();
+    EXPECT_EQ(waiting(), 1u);
+    EXPECT_EQ(client->got, "");
+  }
+
+  balancer::Pool& pool() { return *proxy.world->pools.front()->balancer; }
+  std::size_t waiting() { return pool().queue(Clock::now()).waiting; }
+  void keep_busy() {
+    metrics::wire::RequestFacts facts;
+    auto offered = pool().offer(facts, Clock::now());
+    lease = std::move(std::get<balancer::Admitted>(offered).lease);
+  }
+  /// The replica has room from now on. The grant is posted, and nobody has seen it yet.
+  void free_the_replica() { lease.end(balancer::End(balancer::EndCause::answered), Clock::now()); }
+  boost::json::object only_line() {
+    const auto lines = proxy.log_lines();
+    EXPECT_EQ(lines.size(), 1u);
+    return lines.empty() ? boost::json::object() : boost::json::parse(lines.front()).as_object();
+  }
+  void expect_rejected(unsigned status) {
+    EXPECT_EQ(read_answer(client->got).status, status);
+    const auto line = only_line();
+    EXPECT_EQ(line.at("outcome"), "rejected");
+    EXPECT_EQ(line.at("pool"), "pool");
+    EXPECT_TRUE(line.at("replica").is_null());
+    EXPECT_EQ(line.at("attempt"), 0);
+    EXPECT_TRUE(proxy.connections[0].empty());
+    free_the_replica();
+    proxy.expect_at_rest();
+  }
+
+  ScriptedProxy proxy;
+  balancer::Lease lease;
+  std::shared_ptr<net::Peer> client;
+};
+
+TEST_F(AWait, EndsWhenThereIsRoom) {
+  free_the_replica();
+  proxy.run();
+  EXPECT_TRUE(read_answer(client->got).whole);
+  EXPECT_FALSE(client->closed());
+  proxy.expect_at_rest();
+}
+
+/// TTFT is the replica's; what the user waited has the queue in it, too.
+TEST_F(AWait, IsPartOfWhatTheClientWaitedAndNotOfTheReplicasTtft) {
+  const auto begun = Clock::now();
+  while (Clock::now() - begun < std::chrono::milliseconds(3)) {
+  }
+  free_the_replica();
+  proxy.run();
+  const auto line = only_line();
+  const auto figure = [&](const char* name) { return line.at(name).as_double(); };
+  EXPECT_GE(figure("wait_s"), 0.003);
+  EXPECT_GE(figure("queue_s"), figure("wait_s"));
+  EXPECT_GE(figure("ttft_client_s"), figure("ttft_s") + figure("wait_s"));
+  EXPECT_NEAR(figure("ttft_client_s"), figure("ttft_s") + figure("queue_s"), 1e-6);
+  EXPECT_GE(proxy.shard().queue_duration.sum(), 3'000'000u);
+  EXPECT_NEAR(static_cast<double>(proxy.shard().time_to_first_token.sum()), figure("ttft_s") * 1e9, 1000);
+}
+
+TEST_F(AWait, ShowsOnTheMetricsPage) {
+  EXPECT_THAT(proxy.exposition.text(), HasSubstr("weir_requests_waiting{pool=\"pool\",role=\"primary\"} 1"));
+  EXPECT_EQ(pool().queue(Clock::now()).waiting_bytes, chat(true).size());
+  free_the_replica();
+  proxy.run();
+  EXPECT_THAT(proxy.exposition.text(), HasSubstr("weir_requests_waiting{pool=\"pool\",role=\"primary\"} 0"));
+}
+
+TEST_F(AWait, EndsWhenTheClientLeavesAndNothingButTheCountTellsOfIt) {
+  client->ends();
+  proxy.run();
+  EXPECT_EQ(waiting(), 0u);
+  EXPECT_TRUE(client->closed());
+  EXPECT_EQ(client->got, "");
+  const auto line = only_line();
+  EXPECT_EQ(line.at("outcome"), "client_abort");
+  EXPECT_EQ(line.at("phase"), "queue");
+  EXPECT_TRUE(line.at("replica").is_null());
+  free_the_replica();
+  proxy.run();
+  EXPECT_TRUE(proxy.connections[0].empty());
+  proxy.expect_at_rest();
+}
+
+TEST_F(AWait, EndsAtItsDeadline) {
+  proxy.tick_in(29.9);
+  EXPECT_EQ(client->got, "");
+  proxy.tick_in(30.1);
+  EXPECT_THAT(client->got,
+              AllOf(HasSubstr("had room in time"), HasSubstr("\r\nRetry-After: "), HasSubstr("\r\nretry-after-ms: ")));
+  EXPECT_FALSE(client->closed()) << "the client may ask again";
+  EXPECT_EQ(proxy.limit_hits(Limit::queue_time), 1u);
+  EXPECT_GT(only_line().at("wait_s").as_double(), 0);
+  expect_rejected(429);
+}
+
+TEST_F(AWait, GoesOnWhileWeirDrains) {
+  proxy.shared.draining = proxy.shared.closing = true;
+  proxy.tick_in(1);
+  EXPECT_EQ(client->got, "");
+  free_the_replica();
+  proxy.run();
+  EXPECT_TRUE(read_answer(client->got).whole);
+  EXPECT_TRUE(client->closed());
+}
+
+TEST_F(AWait, EndsWhenAllIsCut) {
+  proxy.shared.cutting = true;
+  proxy.tick_in(0.1);
+  EXPECT_THAT(client->got, HasSubstr("weir is stopping"));
+  expect_rejected(503);
+}
+
+TEST_F(AWait, HasAGrantForNobodyIfTheClientLeftMeanwhile) {
+  free_the_replica();
+  client->ends();
+  client->report();
+  EXPECT_EQ(pool().in_flight(), 1u) << "the grant is on its way";
+  proxy.run();
+  EXPECT_TRUE(proxy.connections[0].empty());
+  EXPECT_EQ(only_line().at("outcome"), "client_abort");
+  proxy.expect_at_rest();
+}
+
+TEST_F(AWait, TakesTheGrantThatIsUnderWayAtTheDeadline) {
+  free_the_replica();
+  proxy.loop.deadlines.tick(Clock::now() + std::chrono::seconds(31));
+  EXPECT_EQ(client->got, "");
+  proxy.run();
+  EXPECT_TRUE(read_answer(client->got).whole);
+  EXPECT_EQ(only_line().at("outcome"), "ok");
+  proxy.expect_at_rest();
+}
+
+TEST_F(AWait, DropsTheGrantThatIsUnderWayWhenAllIsCut) {
+  free_the_replica();
+  proxy.shared.cutting = true;
+  proxy.loop.deadlines.tick(Clock::now());
+  proxy.run();
+  EXPECT_EQ(read_answer(client->got).status, 503u);
+  EXPECT_TRUE(proxy.connections[0].empty());
+  proxy.expect_at_rest();
+}
+
+TEST_F(AWait, KeepsWhatTheClientSendsMeanwhile) {
+  client->says(health());
+  proxy.run();
+  free_the_replica();
+  proxy.run();
+  EXPECT_THAT(read_answer(client->got).rest, StartsWith("HTTP/1.1 200 "));
+}
+
+TEST_F(AWait, IsRefusedByAClosedSink) {
+  proxy.grants.close();
+  free_the_replica();
+  proxy.run();
+  EXPECT_EQ(client->got, "");
+  EXPECT_EQ(pool().in_flight(), 0u) << "the lease went back";
+  proxy.tick_in(31);
+}
+
+TEST(Waits, ThatAreManyHaveTheirTurnOneAfterTheOther) {
+  ScriptedProxy proxy(2, one_at_a_time());
+  std::vector<std::shared_ptr<net::Peer>> clients;
+  for (int i = 0; i < 50; ++i) clients.push_back(proxy.client(post(chat(true))));
+  proxy.run();
+  EXPECT_EQ(proxy.connections[0].size() + proxy.connections[1].size(), 2u);
+  for (auto& plan : proxy.plan) plan = {says(streamed_answer())};
+  for (std::size_t i = 0; i < 2; ++i) proxy.connections[i].front()->says(streamed_answer());
+  proxy.run();
+  for (const auto& client : clients) EXPECT_TRUE(read_answer(client->got).whole);
+  EXPECT_EQ(proxy.exposition.requests().well, 50u);
+  proxy.expect_at_rest();
+}
+
+TEST(Waits, ForLongerThanTheQueueHoldsAreRefusedTheNewestOfWhomeverHasMost) {
+  ScriptedProxy proxy(1, one_at_a_time([](config::Settings& settings) { settings.pools[0].queue.requests = 2; }));
+  const auto by = [&](const std::string& key) {
+    return proxy.client(post(chat(true), "Authorization: " + key + "\r\n"));
+  };
+  by("x");
+  const auto first = by("x");
+  proxy.run();
+  const auto second = by("x");
+  proxy.run();
+  const auto other = by("y");
+  proxy.run();
+  EXPECT_EQ(first->got + other->got, "");
+  EXPECT_THAT(second->got, AllOf(StartsWith("HTTP/1.1 429 "), HasSubstr("you have most waiting there")));
+  const auto third = by("x");
+  proxy.run();
+  EXPECT_THAT(third->got, StartsWith("HTTP/1.1 429 "));
+  EXPECT_EQ(proxy.limit_hits(Limit::queue), 2u);
+  EXPECT_EQ(proxy.world->pools.front()->balancer->queue(Clock::now()).waiting, 2u);
+}
+
+TEST(Waits, OfOneWhoSendsALotDoNotHoldUpOneWhoSendsLittle) {
+  const std::string prompt(12'000, 'x');
+  const std::string body = R"({"model":"m","stream":true,"messages":[{"role":"user","content":")" + prompt + R"("}]})";
+  ScriptedProxy proxy(1, one_at_a_time());
+  std::vector<std::shared_ptr<net::Peer>> heavy;
+  for (int i = 0; i < 8; ++i) {
+    heavy.push_back(proxy.client(post(body, "Authorization: heavy\r\n")));
+    proxy.run();
+  }
+  const auto light = proxy.client(post(body, "Authorization: light\r\n"));
+  proxy.run();
+  std::size_t before = 0;
+  for (; before < 9 && light->got.empty(); ++before) {
+    proxy.connections[0].back()->says(streamed_answer());
+    proxy.run();
+  }
+  EXPECT_LE(before, 4u) << "the light one goes after one or two of the heavy ones";
+}
+
+TEST(Waits, WithoutAQueueAreNone) {
+  ScriptedProxy proxy(1, one_at_a_time([](config::Settings& settings) { settings.pools[0].queue.requests = 0; }));
+  proxy.client(post(chat(true)));
+  proxy.run();
+  const auto client = proxy.client(post(chat(true)));
+  proxy.run();
+  EXPECT_THAT(client->got,
+              AllOf(StartsWith("HTTP/1.1 429 "), HasSubstr("every replica of pool 'pool' is at its limit")));
+  EXPECT_EQ(proxy.limit_hits(Limit::max_in_flight), 1u);
+}
+
+TEST(Waits, AreForRetriesToo) {
+  ScriptedProxy proxy(2, one_at_a_time());
+  proxy.plan[0] = {[](net::Peer& replica) { replica.breaks(); }};
+  const auto first = proxy.client(post(chat(true)));  // It is lost, and goes to the other replica.
+  proxy.run();
+  EXPECT_EQ(proxy.connections[1].size(), 1u);
+  const auto second = proxy.client(post(chat(true)));  // It is lost, and has to wait for the other replica.
+  proxy.run();
+  EXPECT_EQ(second->got, "");
+  proxy.plan[1] = {says(streamed_answer())};
+  proxy.connections[1].front()->says(streamed_answer());
+  proxy.run();
+  EXPECT_TRUE(read_answer(first->got).whole);
+  EXPECT_TRUE(read_answer(second->got).whole);
+  proxy.expect_at_rest();
+}
+
+TEST(Waits, OfRetriesHoldNothingOfTheBudget) {
+  ScriptedProxy proxy(2, one_at_a_time());
+  proxy.plan[0] = {[](net::Peer& replica) { replica.breaks(); }};
+  proxy.client(post(chat(true)));  // It is lost, and goes to the other replica.
+  proxy.run();
+  auto& budget = proxy.fleet.retries();
+  for (int i = 0; i < 2; ++i) ASSERT_TRUE(budget.take(1));
+  ASSERT_FALSE(budget.take(1)) << "the first client's is held";
+  budget.give_back();
+  proxy.client(post(chat(true)));  // It is lost, and has to wait for the other replica.
+  proxy.run();
+  ASSERT_EQ(proxy.world->pools.front()->balancer->queue(Clock::now()).waiting, 1u);
+  EXPECT_TRUE(budget.take(1));
+  EXPECT_FALSE(budget.take(1));
+}
+
+/// A replica that says itself that it has no room, and no other to ask.
+class NoRoomSaid : public testing::Test {
+ protected:
+  static ScriptedProxy::Change with_a_queue() {
+    return [](config::Settings& settings) { settings.pools.front().queue.requests = 256; };
+  }
+  balancer::Pool& pool() { return *proxy.world->pools.front()->balancer; }
+  /// Lets this time pass for the pool, as the prober does.
+  void passes(double seconds) {
+    static_cast<void>(pool().take_changes(begun + metrics::ticks(config::Seconds(seconds))));
+    proxy.run();
+  }
+
+  ScriptedProxy proxy{1, with_a_queue()};
+  const Clock::time_point begun = Clock::now();
+  const std::string no_room = whole_answer("429 Too Many", R"({"error":"full"})", "Retry-After: 2\r\n");
+};
+
+TEST_F(NoRoomSaid, SendsTheRequestBackToTheHeadOfTheQueue) {
+  proxy.plan[0] = {says(no_room), says(streamed_answer())};
+  const auto client = proxy.client(post(chat(true)));
+  proxy.run();
+  EXPECT_EQ(client->got, "");
+  EXPECT_EQ(pool().queue(Clock::now()).waiting, 1u);
+  passes(1.9);
+  EXPECT_EQ(client->got, "");
+  EXPECT_EQ(proxy.retries(Retry::status), 0u) << "it has not been sent again yet";
+  passes(2.2);
+  EXPECT_TRUE(read_answer(client->got).whole);
+  EXPECT_EQ(proxy.retries(Retry::status), 1u);
+  EXPECT_THAT(proxy.log_lines(), ElementsAre(AllOf(HasSubstr(R"("outcome":"ok")"), HasSubstr(R"("attempt":2)"))));
+  proxy.expect_at_rest();
+}
+
+TEST_F(NoRoomSaid, IsToldAtTheDeadlineWhichIsKept) {
+  proxy.plan[0] = {says(no_room)};
+  const auto client = proxy.client(post(chat(true)));
+  proxy.run();
+  passes(5);
+  EXPECT_EQ(proxy.retries(Retry::status), 1u);
+  proxy.tick(begun + metrics::ticks(config::Seconds(29.8)));
+  EXPECT_EQ(client->got, "");
+  proxy.tick(begun + metrics::ticks(config::Seconds(31)));
+  EXPECT_THAT(client->got, AllOf(StartsWith("HTTP/1.1 429 "), HasSubstr("Retry-After: 2\r\n")));
+  EXPECT_EQ(read_answer(client->got).body, R"({"error":"full"})");
+  EXPECT_THAT(proxy.log_lines(),
+              ElementsAre(AllOf(HasSubstr(R"("outcome":"replica_refused")"), HasSubstr(R"("replica":"gpu0")"))));
+  proxy.expect_at_rest();
+}
+
+TEST_F(NoRoomSaid, LeavesNoTraceButItsCountWhenTheClientGoes) {
+  proxy.plan[0] = {says(no_room)};
+  const auto client = proxy.client(post(chat(true)));
+  proxy.run();
+  client->breaks();
+  proxy.run();
+  EXPECT_THAT(proxy.log_lines(), ElementsAre(AllOf(HasSubstr(R"("outcome":"client_abort")"),
+                                                   HasSubstr(R"("phase":"queue")"), HasSubstr(R"("replica":"gpu0")"))));
+  proxy.expect_at_rest();
+}
+
+TEST_F(NoRoomSaid, IsPassedOnWhenAllIsCut) {
+  proxy.plan[0] = {says(no_room)};
+  const auto client = proxy.client(post(chat(true)));
+  proxy.run();
+  proxy.shared.cutting = true;
+  proxy.tick_in(0.1);
+  EXPECT_THAT(client->got, StartsWith("HTTP/1.1 429 "));
+}
+
+TEST_F(NoRoomSaid, GoesFirstToAReplicaThatHasNotSaidSo) {
+  ScriptedProxy two(2, with_a_queue());
+  two.plan[0] = {says(no_room)};
+  two.plan[1] = {says(streamed_answer())};
+  const auto client = two.client(post(chat(true)));
+  two.run();
+  EXPECT_TRUE(read_answer(client->got).whole);
+}
+
+TEST_F(NoRoomSaid, WithRetryAfterZeroIsNotAskedAgainAtOnce) {
+  proxy.plan[0] = {says(whole_answer("503 Busy", "{}", "Retry-After: 0\r\n"))};
+  const auto client = proxy.client(post(chat(true)));
+  proxy.run();
+  EXPECT_EQ(whole_requests(proxy.connections[0].front()->got), 1u);
+  EXPECT_EQ(client->got, "");
+}
+
+TEST_F(NoRoomSaid, OfOtherErrorsIsPassedOnAtOnce) {
+  for (const std::string_view status : {"408", "500", "404"}) {
+    proxy.plan[0] = {says(whole_answer(std::string(status) + " x", "{}"))};
+    const auto client = proxy.client(post(chat(true)));
+    proxy.run();
+    EXPECT_THAT(client->got, StartsWith("HTTP/1.1 " + std::string(status)));
+  }
+}
+
+/// The only replica refuses connections.
+TEST(NoneUp, RequestsWaitAndAreAnsweredWhenOneComesBack) {
+  ScriptedProxy proxy(1, [](config::Settings& settings) { settings.pools.front().queue.requests = 256; });
+  auto& pool = *proxy.world->pools.front()->balancer;
+  proxy.on_connect[0] = [](net::Peer& replica) { replica.refuses(ECONNREFUSED); };
+  proxy.plan[0] = {says(streamed_answer())};
+  std::vector<std::shared_ptr<net::Peer>> clients;
+  for (int i = 0; i < 5; ++i) {
+    clients.push_back(proxy.client(post(chat(true))));
+    proxy.run();
+  }
+  EXPECT_EQ(proxy.connections[0].size(), 1u) << "the others know that it refuses";
+  EXPECT_EQ(pool.queue(Clock::now()).waiting, 5u);
+  proxy.on_connect[0] = nullptr;
+  // A replica that has just failed a request is left alone for a second.
+  pool.report(proxy.replica().key, balancer::Sign::probe_passed, Clock::now() + std::chrono::milliseconds(1100));
+  proxy.run();
+  for (const auto& client : clients) EXPECT_TRUE(read_answer(client->got).whole);
+  EXPECT_EQ(proxy.retries(Retry::connect), 1u);
+  proxy.expect_at_rest();
+}
+
+TEST(NoneUp, IsA503AtTheDeadlineWhichIsLater) {
+  ScriptedProxy proxy(1, [](config::Settings& settings) { settings.pools.front().queue.requests = 256; });
+  proxy.on_connect[0] = [](net::Peer& replica) { replica.refuses(ECONNREFUSED); };
+  const auto first = proxy.client(post(chat(true))), second = proxy.client(post(chat(true)));
+  proxy.run();
+  proxy.tick_in(59);
+  EXPECT_EQ(first->got + second->got, "");
+  proxy.tick_in(61);
+  for (const auto& client : {first, second})
+    EXPECT_THAT(client->got, AllOf(StartsWith("HTTP/1.1 503 "), HasSubstr("no replica of pool 'pool' is up"),
+                                   HasSubstr("retry-after-ms: ")));
+  for (const auto& line : proxy.log_lines())
+    EXPECT_THAT(line, AllOf(HasSubstr(R"("outcome":"rejected")"), HasSubstr(R"("replica":null)")));
+  proxy.expect_at_rest();
+}
+
+TEST(NoneUp, WithoutAQueueIs502AtOnce) {
+  ScriptedProxy proxy;
+  proxy.on_connect[0] = [](net::Peer& replica) { replica.refuses(ECONNREFUSED); };
+  const auto client = proxy.client(post(chat(true)));
+  proxy.run();
+  EXPECT_THAT(client->got, AllOf(StartsWith("HTTP/1.1 502 "), Not(HasSubstr("Retry-After"))));
+}
+
+TEST(RetryAfter, IsSpreadOverHalfOfThePoolsFigure) {
+  ScriptedProxy proxy(1, one_at_a_time([](config::Settings& settings) { settings.pools[0].queue.requests = 0; }));
+  proxy.client(post(chat(true)));
+  proxy.run();
+  std::set<long> seen;
+  for (int i = 0; i < 200; ++i) {
+    const auto client = proxy.client(post(chat(true)));
+    proxy.run();
+    const auto field = client->got.find("retry-after-ms: ");
+    ASSERT_NE(field, std::string::npos);
+    seen.insert(std::stol(client->got.substr(field + 16)));
+    client->ends();
+  }
+  proxy.run();
+  EXPECT_GE(*seen.begin(), 5000);
+  EXPECT_LE(*seen.rbegin(), 7500);
+  EXPECT_LT(*seen.begin(), 5250);
+  EXPECT_GT(*seen.rbegin(), 7250);
+  EXPECT_GT(seen.size(), 100u);
+}
+
+}  // namespace
+}  // namespace weir::proxy::serve

@@ -1,0 +1,94 @@
+#include "proxy/exchange/fair_key.hpp"
+
+#include <gtest/gtest.h>
+
+#include <set>
+#include <string>
+
+namespace weir::proxy::exchange {
+namespace {
+
+using What = config::FairBy::What;
+
+constexpr SipKey key{0x0706050403020100, 0x0f0e0d0c0b0a0908};
+
+net::PeerAddress ipv4(unsigned char last) { return {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 0, 0, last}; }
+net::PeerAddress ipv6(unsigned char network, unsigned char host) {
+  return {0x20, 1, 0xd, 0xb8, 0, 0, 0, network, 0, 0, 0, 0, 0, 0, 0, host};
+}
+
+http::RequestHead head(std::vector<http::HeaderField> fields) {
+  http::RequestHead one;
+  one.fields = std::move(fields);
+  return one;
+}
+
+std::uint64_t of(What what, const http::RequestHead& request, const net::PeerAddress& address,
+                 const std::string& name = "x-user") {
+  return fair_key(key, {what, what == What::header ? name : ""}, request, address);
+}
+
+TEST(SipHash, GivesThePapersValue) {
+  std::string bytes;
+  for (char c = 0; c < 15; ++c) bytes += c;
+  EXPECT_EQ(sip_hash(key, bytes), 0xa129ca6149be45e5);
+}
+
+TEST(SipHash, DependsOnEachByteOnTheLengthAndOnTheKey) {
+  std::set<std::uint64_t> seen;
+  std::size_t made = 0;
+  const auto add = [&](const std::string& bytes) {
+    seen.insert(sip_hash(key, bytes));
+    ++made;
+  };
+  for (std::size_t size = 0; size < 40; ++size) {
+    add(std::string(size, '\0'));
+    for (std::size_t i = 0; i < size; ++i) {
+      std::string bytes(size, '\0');
+      bytes[i] = 1;
+      add(bytes);
+    }
+  }
+  EXPECT_EQ(seen.size(), made);
+  EXPECT_NE(sip_hash({1, 2}, "a"), sip_hash({1, 3}, "a"));
+  EXPECT_NE(sip_hash({1, 2}, "a"), sip_hash({0, 2}, "a"));
+  EXPECT_NE(make_sip_key(), make_sip_key());
+}
+
+TEST(FairKey, IsTheCredentialsWhereThereIsOne) {
+  const auto bearer = head({{"Authorization", "Bearer a"}}), other = head({{"authorization", "Bearer b"}});
+  const auto api_key = head({{"X-Api-Key", "Bearer a"}}),
+             both = head({{"x-api-key", "b"}, {"Authorization", "Bearer a"}});
+  EXPECT_EQ(of(What::key, bearer, ipv4(1)), of(What::key, bearer, ipv4(2))) << "wherever it comes from";
+  EXPECT_NE(of(What::key, bearer, ipv4(1)), of(What::key, other, ipv4(1)));
+  EXPECT_EQ(of(What::key, bearer, ipv4(1)), of(What::key, api_key, ipv4(1)));
+  EXPECT_EQ(of(What::key, bearer, ipv4(1)), of(What::key, both, ipv4(1))) << "Authorization goes first";
+}
+
+TEST(FairKey, IsTheAddressesWhereNothingElseDecides) {
+  const auto none = head({}), bearer = head({{"Authorization", "Bearer a"}});
+  for (const auto what : {What::key, What::address, What::header}) {
+    EXPECT_EQ(of(what, none, ipv4(1)), of(What::address, none, ipv4(1)));
+    EXPECT_NE(of(what, none, ipv4(1)), of(what, none, ipv4(2)));
+    EXPECT_EQ(of(what, none, ipv6(1, 1)), of(what, none, ipv6(1, 2))) << "one client has the whole network";
+    EXPECT_NE(of(what, none, ipv6(1, 1)), of(what, none, ipv6(2, 1)));
+  }
+  EXPECT_EQ(of(What::address, bearer, ipv4(1)), of(What::address, none, ipv4(1)));
+}
+
+TEST(FairKey, IsTheHeadersThatIsNamed) {
+  const auto a = head({{"X-User", "a"}, {"Authorization", "Bearer x"}}), b = head({{"x-user", "b"}});
+  EXPECT_EQ(of(What::header, a, ipv4(1)), of(What::header, head({{"x-user", "a"}}), ipv4(2)));
+  EXPECT_NE(of(What::header, a, ipv4(1)), of(What::header, b, ipv4(1)));
+}
+
+TEST(FairKey, OfOneKindIsNotThatOfAnother) {
+  const std::string address("\0\0\0\0\0\0\0\0\0\0\xff\xff\x0a\0\0\1", 16);
+  const auto said = head({{"Authorization", address}, {"x-user", address}});
+  const std::set<std::uint64_t> all{of(What::key, said, ipv4(1)), of(What::address, said, ipv4(1)),
+                                    of(What::header, said, ipv4(1))};
+  EXPECT_EQ(all.size(), 3u);
+}
+
+}  // namespace
+}  // namespace weir::proxy::exchange

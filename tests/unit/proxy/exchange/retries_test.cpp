@@ -1,0 +1,328 @@
+// Whose expense a retry is, which requests are tried again, and which may be what ends the replicas.
+
+#include "proxy/exchange/retries.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/unit/proxy/serve/scripted_proxy.hpp"
+
+namespace weir::proxy::serve {
+namespace {
+
+using metrics::series::Retry;
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::StartsWith;
+
+void breaks(net::Peer& replica) { replica.breaks(); }
+void ends(net::Peer& replica) { replica.ends(); }
+void gives_nothing(net::Peer&) {}
+
+std::vector<std::size_t> asked(const ScriptedProxy& proxy) {
+  std::vector<std::size_t> counts;
+  for (const auto& connections : proxy.connections) counts.push_back(connections.size());
+  return counts;
+}
+
+ScriptedProxy::Change without_budget() {
+  return [](config::Settings& settings) { settings.limits.retry_budget = 0; };
+}
+
+/// Four of a replica's last requests have failed: the next failure puts it out.
+void nearly_out(ScriptedProxy& proxy, std::size_t replica) {
+  for (int i = 0; i < 4; ++i)
+    proxy.world->pools.front()->balancer->report(proxy.replica(replica).key, balancer::Sign::failed, Clock::now());
+}
+
+TEST(RetryBudget, IsSparedWhereTheFailureHasPutTheReplicaOut) {
+  for (const auto how : {breaks, ends}) {
+    ScriptedProxy proxy(2, without_budget());
+    proxy.plan[0] = {how};
+    proxy.plan[1] = {says(streamed_answer())};
+    nearly_out(proxy, 0);
+    const auto client = proxy.client(post(chat(true)));
+    proxy.run();
+    EXPECT_TRUE(read_answer(client->got).whole);
+    EXPECT_EQ(proxy.retries(Retry::reset), 1u);
+    proxy.expect_at_rest();
+  }
+}
+
+TEST(RetryBudget, IsSparedForAllThatWereOnTheReplicaWhenItWent) {
+  ScriptedProxy proxy(4, without_budget());
+  for (std::size_t i = 1; i < 4; ++i) proxy.plan[i] = {says(streamed_answer())};
+  nearly_out(proxy, 0);
+  std::vector<std::shared_ptr<net::Peer>> clients;
+  for (int i = 0; i < 24; ++i) clients.push_back(proxy.client(post(chat(true))));
+  proxy.run();
+  EXPECT_EQ(proxy.connections[0].size(), 6u);
+  for (const auto& one : proxy.connections[0]) one->breaks();
+  proxy.run();
+  for (const auto& client : clients) EXPECT_TRUE(read_answer(client->got).whole);
+  EXPECT_EQ(proxy.retries(Retry::reset), 6u);
+  proxy.expect_at_rest();
+}
+
+TEST(RetryBudget, PaysWhereTheReplicaIsNotOut) {
+  ScriptedProxy proxy(2, without_budget());
+  proxy.plan[0] = {breaks};
+  const auto client = proxy.client(post(chat(true)));
+  proxy.run();
+  EXPECT_THAT(client->got, StartsWith("HTTP/1.1 502 "));
+  EXPECT_THAT(asked(proxy), ElementsAre(1, 0, 0, 0));
+}
+
+TEST(RetryBudget, PaysForAnErrorStatusForTheRequestMayBeToBlame) {
+  ScriptedProxy proxy(2, without_budget());
+  proxy.plan[0] = {says(whole_answer("500 Broken", "{}"))};
+  nearly_out(proxy, 0);
+  const auto client = proxy.client(post(chat(true)));
+  proxy.run();
+  EXPECT_THAT(client->got, StartsWith("HTTP/1.1 500 "));
+  EXPECT_THAT(asked(proxy), ElementsAre(1, 0, 0, 0));
+}
+
+TEST(RetryBudget, PaysForASecondRetry) {
+  ScriptedProxy proxy(4, without_budget());
+  proxy.plan[0] = {says("rubbish\r\n\r\n")};  // It counts against the replica, and is no sign that it was lost.
+  proxy.plan[1] = {says("rubbish\r\n\r\n")};
+  nearly_out(proxy, 0);
+  nearly_out(proxy, 1);
+  const auto client = proxy.client(post(chat(true)));
+  proxy.run();
+  EXPECT_THAT(client->got, StartsWith("HTTP/1.1 502 "));
+  EXPECT_THAT(asked(proxy), ElementsAre(1, 1, 0, 0));
+}
+
+TEST(RetryBudget, IsSparedByAConnectThatTimesOutIfThatPutsTheReplicaOut) {
+  ScriptedProxy proxy(2, without_budget());
+  proxy.on_connect[0] = [](net::Peer&) {};
+  proxy.plan[1] = {says(streamed_answer())};
+  proxy.world->pools.front()->balancer->report(proxy.replica(0).key, balancer::Sign::connect_timed_out, Clock::now());
+  const auto client = proxy.client(post(chat(true)));
+  proxy.run();
+  proxy.tick_in(2);
+  EXPECT_TRUE(read_answer(client->got).whole);
+}
+
+TEST(Suspect, IsARequestThatTwoReplicasBrokeOffWith) {
+  for (const auto how : {breaks, ends}) {
+    ScriptedProxy proxy(4);
+    proxy.plan.fill({how});
+    const auto client = proxy.client(post(chat(true)));
+    proxy.run();
+    EXPECT_THAT(client->got, AllOf(StartsWith("HTTP/1.1 502 "), HasSubstr("'gpu1', broke off"), HasSubstr("no third")));
+    EXPECT_THAT(asked(proxy), ElementsAre(1, 1, 0, 0));
+    EXPECT_THAT(proxy.log_lines(), ElementsAre(AllOf(HasSubstr(R"("suspect":true)"), HasSubstr(R"("attempt":2)"))));
+    proxy.expect_at_rest();
+  }
+}
+
+TEST(Suspect, IsOneWhoseAnswersBrokeOffToo) {
+  ScriptedProxy proxy(4);
+  proxy.plan[0] = {breaks};
+  proxy.plan[1] = {[](net::Peer& replica) {
+    replica.says(stream_head + chunk_of(event("a")));
+    replica.breaks();
+  }};
+  proxy.client(post(chat(true)));
+  proxy.run();
+  EXPECT_THAT(proxy.log_lines(), ElementsAre(HasSubstr(R"("suspect":true)")));
+}
+
+TEST(Suspect, IsNotOneThatReplicasRefusedOrAnsweredWithErrors) {
+  const std::function<void(net::Peer&)> others[] = {says(whole_answer("500 Broken", "{}")),
+                                                    says(whole_answer("503 Busy", "{}")), says("rubbish\r\n\r\n")};
+  for (const auto& other : others) {
+    ScriptedProxy proxy(4);
+    proxy.plan[0] = {breaks};
+    proxy.plan[1] = {other};
+    proxy.plan[2] = {says(streamed_answer())};
+    const auto client = proxy.client(post(chat(true)));
+    proxy.run();
+    EXPECT_TRUE(read_answer(client->got).whole);
+    EXPECT_THAT(proxy.log_lines(), ElementsAre(HasSubstr(R"("suspect":false)")));
+  }
+}
+
+TEST(Suspect, IsNotOneWhoseConnectionsWereRefused) {
+  ScriptedProxy proxy(4);
+  for (std::size_t i = 0; i < 3; ++i) proxy.on_connect[i] = [](net::Peer& replica) { replica.refuses(ECONNREFUSED); };
+  proxy.plan[3] = {says(streamed_answer())};
+  const auto client = proxy.client(post(chat(true)));
+  proxy.run();
+  EXPECT_TRUE(read_answer(client->got).whole);
+}
+
+/// An engine that dies at once leaves an idle connection without a byte, as if that had grown old. That it refuses the
+/// next one shows the difference.
+TEST(Suspect, IsOneThatKilledReplicasThroughIdleConnections) {
+  ScriptedProxy proxy(4);
+  for (std::size_t i = 0; i < 3; ++i) {
+    proxy.plan[i] = {says(whole_answer("200 OK", completion)), [&proxy, i](net::Peer& replica) {
+                       proxy.on_connect[i] = [](net::Peer& next) { next.refuses(ECONNREFUSED); };
+                       replica.ends();
+                     }};
+  }
+  proxy.plan[3] = {says(whole_answer("200 OK", completion))};
+  const auto client = proxy.client();
+  for (int i = 0; i < 4; ++i) {
+    client->says(post(chat(false)));
+    proxy.run();
+  }
+  client->got.clear();
+  client->says(post(chat(false)));
+  proxy.run();
+  EXPECT_THAT(client->got, StartsWith("HTTP/1.1 502 "));
+  EXPECT_THAT(asked(proxy), ElementsAre(2, 2, 1, 1)) << "it is not tried on a third";
+  EXPECT_THAT(proxy.log_lines().back(), HasSubstr(R"("suspect":true)"));
+}
+
+TEST(Suspect, IsTakenForNoneWhereAnIdleConnectionHadGrownOld) {
+  ScriptedProxy proxy;
+  proxy.plan[0] = {says(whole_answer("200 OK", completion)), ends, says(whole_answer("200 OK", completion))};
+  const auto client = proxy.client(post(chat(false)));
+  proxy.run();
+  client->got.clear();
+  client->says(post(chat(false)));
+  proxy.run();
+  EXPECT_THAT(client->got, StartsWith("HTTP/1.1 200 "));
+  EXPECT_THAT(proxy.log_lines().back(), HasSubstr(R"("suspect":false)"));
+}
+
+TEST(FirstTokenTimeOut, LetsAnotherReplicaAnswerAtNoCostToTheBudget) {
+  // Engines may send the head before they read the prompt.
+  for (const auto& beginning : {std::string(), stream_head, stream_head + chunk_of(": ping\n\n")}) {
+    ScriptedProxy proxy(2, [](config::Settings& settings) {
+      settings.limits.retry_budget = 0;
+      settings.limits.first_token = config::Seconds(5);
+    });
+    proxy.plan[0] = {says(beginning)};
+    proxy.plan[1] = {says(streamed_answer())};
+    const auto client = proxy.client(post(chat(true)));
+    proxy.run();
+    proxy.tick_in(4.9);
+    EXPECT_EQ(client->got, "");
+    proxy.tick_in(5.1);
+    EXPECT_TRUE(read_answer(client->got).whole);
+    EXPECT_EQ(proxy.retries(Retry::first_token), 1u);
+  }
+}
+
+TEST(FirstTokenTimeOut, IsToldWhereNoOtherReplicaIsLeft) {
+  ScriptedProxy proxy(2, [](config::Settings& settings) { settings.limits.first_token = config::Seconds(5); });
+  proxy.plan.fill({gives_nothing});
+  const auto client = proxy.client(post(chat(true)));
+  proxy.run();
+  proxy.tick_in(5.1);
+  EXPECT_EQ(client->got, "");
+  proxy.tick_in(10.2);
+  EXPECT_THAT(client->got, StartsWith("HTTP/1.1 504 "));
+  EXPECT_THAT(asked(proxy), ElementsAre(1, 1, 0, 0));
+  EXPECT_THAT(proxy.log_lines(), ElementsAre(HasSubstr(R"("outcome":"timeout")")));
+}
+
+TEST(WholeAnswerTimeOut, IsNotTriedElsewhere) {
+  ScriptedProxy proxy(2, [](config::Settings& settings) { settings.limits.whole_answer = config::Seconds(5); });
+  proxy.plan.fill({gives_nothing});
+  const auto client = proxy.client(post(chat(false)));
+  proxy.run();
+  proxy.tick_in(5.1);
+  EXPECT_THAT(client->got, StartsWith("HTTP/1.1 504 "));
+  EXPECT_THAT(asked(proxy), ElementsAre(1, 0, 0, 0));
+}
+
+TEST(HungReplica, LosesAtTheNextTickWhatBeganBeforeAndHasShownNothing) {
+  for (const auto& beginning : {std::string(), stream_head, stream_head + chunk_of(": ping\n\n")}) {
+    ScriptedProxy proxy(2, without_budget());
+    proxy.plan[0] = {says(beginning)};
+    proxy.plan[1] = {says(streamed_answer())};
+    const auto client = proxy.client(post(chat(true)));
+    proxy.run();
+    proxy.tick_in(0.1);
+    EXPECT_EQ(client->got, "");
+    proxy.replica(0).state->hung_at = Clock::now();
+    proxy.tick_in(0.2);
+    EXPECT_TRUE(read_answer(client->got).whole);
+    EXPECT_TRUE(proxy.connections[0].front()->closed());
+    EXPECT_EQ(proxy.retries(Retry::hung), 1u);
+    EXPECT_THAT(proxy.log_lines(), ElementsAre(AllOf(HasSubstr(R"("replica":"gpu1")"), HasSubstr(R"("attempt":2)"))));
+    proxy.expect_at_rest();
+  }
+}
+
+TEST(HungReplica, KeepsWhatHasBegunToAnswerWhatBeganLaterAndWhatIsNoStream) {
+  ScriptedProxy proxy(2);
+  proxy.plan[0] = {says(stream_head + chunk_of(event("a"))), gives_nothing};
+  proxy.plan[1] = {says(streamed_answer())};
+  const auto begun = proxy.client(post(chat(true)));
+  proxy.run();
+  proxy.client(post(chat(true)));  // It goes to the other replica.
+  const auto whole = proxy.client(post(chat(false)));
+  proxy.run();
+  proxy.replica(0).state->hung_at = Clock::now();
+  proxy.client(post(chat(true)));
+  const auto later = proxy.client(post(chat(true)));
+  proxy.run();
+  proxy.tick_in(1);
+  EXPECT_EQ(proxy.retries(Retry::hung), 0u);
+  EXPECT_EQ(proxy.connections[0].size(), 3u);
+  for (const auto& one : proxy.connections[0]) EXPECT_FALSE(one->closed());
+  EXPECT_EQ(whole->got + later->got, "");
+}
+
+TEST(HungReplica, LosesAnErrorThatIsBeingKeptToNobody) {
+  ScriptedProxy proxy(2);
+  proxy.plan[0] = {says("HTTP/1.1 503 Busy\r\nContent-Length: 2\r\n\r\n{")};
+  proxy.plan[1] = {says(streamed_answer())};
+  const auto client = proxy.client(post(chat(true)));
+  proxy.run();
+  proxy.replica(0).state->hung_at = Clock::now();
+  proxy.tick_in(0.1);
+  EXPECT_EQ(proxy.retries(Retry::hung), 0u);
+  proxy.connections[0].front()->says("}");
+  proxy.run();
+  EXPECT_EQ(proxy.retries(Retry::status), 1u);
+}
+
+TEST(HungReplica, IsLeftWhereThereIsNoOtherAndTheClientIsTold) {
+  ScriptedProxy proxy;
+  proxy.plan[0] = {gives_nothing};
+  const auto client = proxy.client(post(chat(true)));
+  proxy.run();
+  proxy.replica(0).state->hung_at = Clock::now();
+  proxy.tick_in(0.1);
+  EXPECT_THAT(client->got, StartsWith("HTTP/1.1 504 "));
+}
+
+/// A refusal may bring text, and a first read may bring more events behind it. The client gets another replica's
+/// answer, and only that replica's tokens count.
+TEST(RefusalInBand, LeavesNoTokenAndNoFirstTokenInTheSeriesOfItsReplica) {
+  const std::string refusals[] = {
+      R"(data: {"id":"c","choices":[{"index":0,"delta":{"content":"no"},"finish_reason":"abort"}]})"
+      "\n\n",
+      "data: {\"error\":{\"message\":\"overloaded\",\"code\":503}}\n\n" + event("a") + event("b"),
+  };
+  for (const auto& refusal : refusals) {
+    ScriptedProxy proxy(2);
+    proxy.plan[0] = {says(stream_head + chunk_of(refusal + "data: [DONE]\n\n") + "0\r\n\r\n")};
+    proxy.plan[1] = {says(streamed_answer())};
+    const auto client = proxy.client(post(chat(true)));
+    proxy.run();
+    EXPECT_TRUE(read_answer(client->got).whole);
+    EXPECT_EQ(proxy.retries(Retry::in_band_error), 1u);
+    EXPECT_EQ(proxy.shard(0).output_tokens.value(), 0u);
+    EXPECT_EQ(proxy.shard(0).time_to_first_token.sum() + proxy.shard(0).inter_chunk_latency.sum(), 0u);
+    std::uint64_t first_tokens = 0;
+    for (std::size_t i = 0; i <= proxy.shard(0).time_to_first_token.bounds().size(); ++i)
+      first_tokens += proxy.shard(0).time_to_first_token.bucket(i);
+    EXPECT_EQ(first_tokens, 0u);
+    EXPECT_EQ(proxy.shard(1).output_tokens.value(), 3u);
+    proxy.expect_at_rest();
+  }
+}
+
+}  // namespace
+}  // namespace weir::proxy::serve
