@@ -133,8 +133,8 @@ void WaitingQueue::end_turn() {
 std::optional<std::pair<WaitTicket, WaitingRequest>> WaitingQueue::take_next(const Fits& fits, Moment now) {
   ++looks_;
   const auto taken = [&](Entry& entry) {
-    for (const auto& [key, group] : entry.flow->groups)
-      if (group.front()->ticket < entry.ticket) pass_over(*group.front(), now);
+    Entry& oldest = *entry.flow->entries.front();
+    if (&oldest != &entry) pass_over(oldest, now);
     const WaitTicket ticket = entry.ticket;
     return std::pair(ticket, take_out(entry));
   };
