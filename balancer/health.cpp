@@ -19,7 +19,9 @@ Health::Health(const config::Health& settings, bool known, Moment now)
       state_(known ? ReplicaState::up : ReplicaState::starting),
       since_(now),
       reason_(known ? "it was there from the start" : "it is new"),
-      in_since_(now) {}
+      in_since_(now) {
+  if (!known) back_since_ = now;
+}
 
 void Health::change(ReplicaState to, std::string_view reason, Moment now) {
   if (to == state_) return;
@@ -46,6 +48,7 @@ void Health::come_back(std::string_view reason, Moment now) {
   refused_probes_ = failures_ = connect_timeouts_ = failed_probes_ = 0;
   finished_ = 0;
   in_since_ = now;
+  back_since_ = now;
   change(ReplicaState::starting, reason, now);
 }
 

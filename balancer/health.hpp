@@ -10,6 +10,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -79,6 +80,8 @@ class Health {
   bool refuses() const { return refuses_; }
   bool out() const { return state_ == ReplicaState::ejected || state_ == ReplicaState::down; }
   bool is_full(Moment now) const { return now < full_until_; }
+  /// It came, or came back, less than a minute ago.
+  bool is_new(Moment now) const { return back_since_ && now - *back_since_ < longest_start; }
   /// What it may hold while it starts, in prompt tokens; one request it may hold in any case.
   Tokens allowance() const { return 2 * finished_; }
   /// When it is to be probed again after a probe, or after it has refused a connection.
@@ -105,7 +108,8 @@ class Health {
   std::chrono::seconds next_ejection_ = first_ejection;
   bool hung_ = false;    ///< It was ejected as hung and has not come back.
   bool proved_ = false;  ///< A probe has passed since.
-  Moment in_since_;      ///< Since when no ejection has been running.
+  std::optional<Moment> back_since_;
+  Moment in_since_;  ///< Since when no ejection has been running.
   Moment full_until_ = Moment::min();
   Tokens finished_ = 0;  ///< Prompt tokens since it began to start.
 };

@@ -218,8 +218,12 @@ void Pool::update_speeds() {
     if (prefill && !replica->removed) rates_.push_back(*prefill);
   }
   const double median = median_of(rates_);
-  for (const auto& replica : replicas_)
-    if (replica) replica->speed = relative_speed(replica->rates.prefill(), median);
+  for (const auto& replica : replicas_) {
+    if (!replica) continue;
+    replica->speed = relative_speed(replica->rates.prefill(), median);
+    // Its peers were slow because they had its work, too. That is no reason to give it more than them.
+    if (replica->health.is_new(latest_)) replica->speed = std::min(replica->speed, 1.0);
+  }
 }
 
 /// A replica that hung for a while looks slow. While the others have time to spare, a slow replica gets no request that

@@ -36,8 +36,8 @@ class FailureSimulation final : public balancer::GrantSink {
     std::size_t refused = 0;          ///< Requests that weir refused: full, too late or expired.
     std::size_t stuck = 0;            ///< Requests that had no first token 30 s after the end.
     double share_of_ill = 0;          ///< Its share of the prompt tokens, from 30 s after the fault to its return.
-    double after_return = 0;          ///< Its queued tokens by its peers' mean, the highest of means over 5 s, in the
-                                      ///< 60 s after its return.
+    /// Its queued tokens and its peers' mean, in each 5 s of the 60 s after its return.
+    std::vector<std::pair<double, double>> after_return;
   };
 
   FailureSimulation(bool plain, Fault fault, std::uint64_t seed, std::optional<double> queued_time)
@@ -264,7 +264,7 @@ class FailureSimulation final : public balancer::GrantSink {
     }
     queued_peers_ += peers;
     if (++looks_ % static_cast<int>(5 / tick_every) != 0) return;
-    if (queued_peers_ > 0) results_.after_return = std::max(results_.after_return, queued_ill_ / queued_peers_);
+    results_.after_return.emplace_back(queued_ill_, queued_peers_);
     queued_ill_ = queued_peers_ = 0;
   }
 

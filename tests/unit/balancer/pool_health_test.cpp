@@ -130,6 +130,27 @@ TEST_F(PoolHealth, OneThatComesLaterHoldsOneRequestAndThenTwiceWhatItFinished) {
   EXPECT_EQ(state(2, 3), up) << "its peers hold nothing now";
 }
 
+TEST_F(PoolHealth, OneThatComesBackIsNotTakenForFasterThanItsPeersInItsFirstMinute) {
+  begin(2);
+  double now = 0;
+  const ReplicaIndex not_a[] = {1}, not_b[] = {0};
+  const auto serve = [&](std::span<const ReplicaIndex> others, double seconds) {
+    for (int i = 0; i < 100; ++i) {
+      Lease lease = admitted(pool->offer(prompt_of(1000), at(now), others));
+      lease.first_token(at(now += seconds));
+      lease.end(End(EndCause::answered), at(now));
+    }
+  };
+  serve(not_b, 0.05);
+  report(0, Sign::refused, 1, now);
+  serve(not_b, 0.1);
+  report(0, Sign::probe_passed, 1, now);
+  serve(not_a, 0.02);
+  EXPECT_EQ(pool->load(0, at(now)).speed, 1) << "its peer had the work of both";
+  serve(not_b, 0.6);
+  EXPECT_GT(pool->load(0, at(now)).speed, 1.2);
+}
+
 TEST_F(PoolHealth, WhatIsSaidOfOneThatIsGoneTouchesNobody) {
   begin(1);
   const ReplicaSpec other[] = {replica("z")};
