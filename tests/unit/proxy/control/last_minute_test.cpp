@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include "proxy/fleet/fleet.hpp"
+
 namespace weir::proxy::control {
 namespace {
 
