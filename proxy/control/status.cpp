@@ -22,7 +22,7 @@ namespace json = boost::json;
 constexpr std::array<std::string_view, 8> titles{"replica",   "pool",          "state",    "for",
                                                  "in flight", "queued tokens", "TTFT p50", "TPOT p50"};
 constexpr std::size_t texts = 3;          ///< So many columns are texts, and stand to the left.
-constexpr std::size_t longest_name = 22;  ///< A longer one is cut, so that the table fits.
+constexpr std::size_t longest_name = 20;  ///< A longer one is cut, so that the table fits.
 
 std::string text_of(const json::object& object, std::string_view key) {
   return json::value_to<std::string>(object.at(key));

@@ -40,7 +40,8 @@ TEST_F(Api, DrainsAndUndrains) {
   EXPECT_EQ(ask("/api/replicas/a/drain").body, "{\"changed\":true,\"name\":\"a\",\"draining\":true}\n");
   EXPECT_EQ(ask("/api/replicas/a/drain", "{}").body, "{\"changed\":false,\"name\":\"a\",\"draining\":true}\n");
   const auto listed = replicas_answer(*fleet.world(), {}, std::chrono::steady_clock::now());
-  const auto& first = boost::json::parse(listed.body).at("replicas").at(0);
+  const auto parsed = boost::json::parse(listed.body);
+  const auto& first = parsed.at("replicas").at(0);
   EXPECT_EQ(first.at("state").as_string(), "draining");
   EXPECT_EQ(first.at("reason").as_string(), "it was told to drain");
   EXPECT_EQ(ask("/api/replicas/a/undrain").body, "{\"changed\":true,\"name\":\"a\",\"draining\":false}\n");

@@ -6,6 +6,7 @@
 #include <spdlog/spdlog.h>
 
 #include <atomic>
+#include <boost/asio/bind_executor.hpp>
 #include <boost/asio/executor_work_guard.hpp>
 #include <functional>
 #include <future>
@@ -32,7 +33,8 @@ class ReloadTest : public ::testing::Test {
         });
   }
   void ask(Reload& reload) {
-    reload.run("a test", [this](const Reload::Told& told) { results.push_back(*told); });
+    reload.run("a test",
+               boost::asio::bind_executor(context, [this](const Reload::Told& told) { results.push_back(*told); }));
   }
   /// Asks, and waits for what comes of it: the answer is posted from the loading thread.
   Reload::Result outcome(Reload& reload) {
