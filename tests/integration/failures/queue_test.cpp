@@ -79,7 +79,7 @@ TEST(Queue, AFullReplicaIsWaitedFor) {
   EXPECT_EQ(metrics.sum("weir_queue_duration_seconds_count"), 9);
   EXPECT_GT(metrics.sum("weir_queue_duration_seconds_sum"), 0);
   std::size_t waited = 0;
-  for (const auto& line : weir.log_lines(9)) waited += line.at("wait_s").as_double() > 0 ? 1 : 0;
+  for (const auto& line : weir.log_lines(9)) waited += line.at("wait_s").to_number<double>() > 0 ? 1 : 0;
   EXPECT_EQ(waited, 8u);
   expect_idle_soon(weir);
 }
@@ -118,7 +118,7 @@ TEST(Queue, AReplicasOwnRefusalIsWaitedOut) {
   EXPECT_EQ(weir.metrics_after(1).sum("weir_retries_total", {{"reason", "status"}}), 2);
   const auto line = weir.log_lines(1).front();
   EXPECT_EQ(member(line, "attempt"), "3");
-  EXPECT_GT(line.at("wait_s").as_double(), 1.5);
+  EXPECT_GT(line.at("wait_s").to_number<double>(), 1.5);
 }
 
 TEST(Queue, AtItsDeadlineARequestIsToldWhenToComeBack) {

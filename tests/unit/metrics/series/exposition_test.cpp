@@ -64,6 +64,7 @@ const std::vector<std::string> gauge_names{"weir_queued_tokens",
                                            "weir_resident_tokens",
                                            "weir_kv_tokens",
                                            "weir_requests_in_flight",
+                                           "weir_requests_waiting",
                                            "weir_oldest_unanswered_seconds",
                                            "weir_injection_disabled",
                                            "weir_replica_info",
@@ -86,6 +87,20 @@ TEST_F(ExpositionTest, ExportsExactlyTheSeriesOfTheDefinition) {
   for (const auto& name : counters) expected[name] = "counter";
   for (const auto& name : gauge_names) expected[name] = "gauge";
   EXPECT_EQ(scrape().types, expected);
+}
+
+TEST_F(ExpositionTest, ShowsHowManyRequestsWaitInEachPoolThatTellsIt) {
+  exposition.add({"chat", "", ""}).waiting = [] { return std::size_t{3}; };
+  exposition.add({"embed", "", ""}).waiting = [] { return std::size_t{0}; };
+  ReplicaSeries& gone = exposition.add({"gone", "", ""});
+  gone.waiting = [] { return std::size_t{1}; };
+  exposition.retire(gone);
+  const Scrape now = scrape();
+  EXPECT_EQ(now.at(R"(weir_requests_waiting{pool="chat",role="primary"})"), 3);
+  EXPECT_EQ(now.at(R"(weir_requests_waiting{pool="embed",role="primary"})"), 0);
+  EXPECT_THAT(now.samples,
+              testing::Not(Contains(testing::Key(R"(weir_requests_waiting{pool="gone",role="primary"})"))));
+  EXPECT_THAT(now.samples, testing::Not(Contains(testing::Key(R"(weir_requests_waiting{pool="",role="primary"})"))));
 }
 
 TEST_F(ExpositionTest, IsSortedAndExplainsEveryFamily) {

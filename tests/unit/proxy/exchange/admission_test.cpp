@@ -235,23 +235,30 @@ TEST(Waits, ForLongerThanTheQueueHoldsAreRefusedTheNewestOfWhomeverHasMost) {
   EXPECT_EQ(proxy.world->pools.front()->balancer->queue(Clock::now()).waiting, 2u);
 }
 
+/// By the credential, and without one by the address.
 TEST(Waits, OfOneWhoSendsALotDoNotHoldUpOneWhoSendsLittle) {
   const std::string prompt(12'000, 'x');
   const std::string body = R"({"model":"m","stream":true,"messages":[{"role":"user","content":")" + prompt + R"("}]})";
-  ScriptedProxy proxy(1, one_at_a_time());
-  std::vector<std::shared_ptr<net::Peer>> heavy;
-  for (int i = 0; i < 8; ++i) {
-    heavy.push_back(proxy.client(post(body, "Authorization: heavy\r\n")));
+  for (const bool by_credential : {true, false}) {
+    ScriptedProxy proxy(1, one_at_a_time());
+    const auto client_of = [&](const std::string& name) {
+      if (by_credential) return proxy.client(post(body, "Authorization: " + name + "\r\n"));
+      proxy.address.fill(static_cast<unsigned char>(name.front()));
+      return proxy.client(post(body));
+    };
+    for (int i = 0; i < 8; ++i) {
+      client_of("heavy");
+      proxy.run();
+    }
+    const auto light = client_of("light");
     proxy.run();
+    std::size_t before = 0;
+    for (; before < 9 && light->got.empty(); ++before) {
+      proxy.connections[0].back()->says(streamed_answer());
+      proxy.run();
+    }
+    EXPECT_LE(before, 4u) << "the light one goes after one or two of the heavy ones";
   }
-  const auto light = proxy.client(post(body, "Authorization: light\r\n"));
-  proxy.run();
-  std::size_t before = 0;
-  for (; before < 9 && light->got.empty(); ++before) {
-    proxy.connections[0].back()->says(streamed_answer());
-    proxy.run();
-  }
-  EXPECT_LE(before, 4u) << "the light one goes after one or two of the heavy ones";
 }
 
 TEST(Waits, WithoutAQueueAreNone) {
@@ -391,6 +398,11 @@ TEST_F(NoRoomSaid, OfOtherErrorsIsPassedOnAtOnce) {
     const auto client = proxy.client(post(chat(true)));
     proxy.run();
     EXPECT_THAT(client->got, StartsWith("HTTP/1.1 " + std::string(status)));
+    ScriptedProxy two(2, with_a_queue());
+    two.plan.fill({says(whole_answer(std::string(status) + " x", "{}"))});
+    const auto other = two.client(post(chat(true)));
+    two.run();
+    EXPECT_THAT(other->got, StartsWith("HTTP/1.1 " + std::string(status))) << "when both have said it";
   }
 }
 

@@ -111,7 +111,7 @@ class ScriptedProxy {
     peers_.push_back({peer, nullptr, 0});
     shared.connections.fetch_add(1);
     loop.connections.fetch_add(1);
-    start_session(loop, std::make_unique<net::ScriptedChannel>(peer));
+    start_session(loop, std::make_unique<net::ScriptedChannel>(peer), address);
     return peer;
   }
   /// A client connects and sends this.
@@ -188,6 +188,7 @@ class ScriptedProxy {
     EXPECT_EQ(loop.streams.load(), 0u);
   }
 
+  net::PeerAddress address{};  ///< The next clients come from here.
   net::Calls calls;
   /// It says what a replica does with the requests that it gets whole, in their order. The last step stands for all
   /// that follow.
