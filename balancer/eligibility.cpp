@@ -20,6 +20,8 @@ Narrowed narrow(std::vector<ReplicaView>& replicas, const Demand& demand) {
   if (replicas.empty()) return {Eligibility::no_replica};
   std::erase_if(replicas, [&](const ReplicaView& r) { return r.max_context && demand.context > *r.max_context; });
   if (replicas.empty()) return {Eligibility::too_long};
+  // The demand is an estimate, and some engines cut what is too long. So what an engine told refuses nobody.
+  prefer(replicas, [&](const ReplicaView& r) { return !r.told_context || demand.context <= *r.told_context; });
   std::erase_if(replicas, [](const ReplicaView& r) { return r.max_in_flight && r.in_flight >= *r.max_in_flight; });
   if (replicas.empty()) return {Eligibility::busy};
 

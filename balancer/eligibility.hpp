@@ -1,9 +1,10 @@
 // This tells which replicas may take a request at all. It is the same for every policy, which then chooses among them.
 //
-// The rules apply in this order. A replica whose context is too short never may. A replica with max_in_flight requests
-// may not now. Any other replica gives way only to replicas that are better off: one that refuses connections; one that
-// already had this request; one that is out; one that has said that it is full; one that starts and holds all that it
-// may; one whose KV cache the request would overfill (a replica that holds nothing takes a request of any size).
+// The rules apply in this order. A replica whose context is too short never may, if the settings say so; if its engine
+// said so, it gives way to one whose context is long enough. A replica with max_in_flight requests may not now. Any
+// other replica gives way only to replicas that are better off: one that refuses connections; one that already had this
+// request; one that is out; one that has said that it is full; one that starts and holds all that it may; one whose KV
+// cache the request would overfill (a replica that holds nothing takes a request of any size).
 #pragma once
 
 #include <cstdint>

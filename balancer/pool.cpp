@@ -149,8 +149,9 @@ ReplicaView Pool::view_of(ReplicaIndex index, std::span<const ReplicaIndex> trie
   view.full = replica.health.is_full(latest_);
   view.starting = replica.health.state() == ReplicaState::starting;
   view.allowance = replica.health.allowance();
-  view.kv_tokens = replica.spec.kv_tokens;
+  view.kv_tokens = replica.spec.kv_tokens ? replica.spec.kv_tokens : replica.told.kv_tokens;
   view.max_context = replica.spec.max_context;
+  if (!view.max_context) view.told_context = replica.told.max_context;
   view.max_in_flight = replica.spec.max_in_flight;
   return view;
 }
@@ -312,6 +313,11 @@ void Pool::report(const ReplicaKey& key, Sign sign, Moment now, std::optional<st
       if (replica->spec.health.eject) eject_the_odd_one(*replica);
     }
   });
+}
+
+void Pool::engine_told(const ReplicaKey& key, const EngineLimits& limits) {
+  const std::lock_guard lock(mutex_);
+  if (Replica* const replica = find(key)) replica->told = limits;
 }
 
 ReplicaHealth Pool::health(const ReplicaKey& key, Moment now) {

@@ -24,6 +24,34 @@ using Response = http::response<http::string_body>;
 constexpr std::chrono::seconds time_limit{30};
 constexpr std::size_t worth_compressing = 1024;
 
+/// What the engine tells; null where it is unknown or stale.
+boost::json::object engine_object(const fleet::ReplicaRuntime& replica, metrics::Moment now) {
+  const auto figures = replica.state->engine.get();
+  const auto known = [](const auto& value) { return value ? boost::json::value(*value) : boost::json::value(); };
+  const auto text = [](const std::string& value) {
+    return value.empty() ? boost::json::value() : boost::json::value(value);
+  };
+  boost::json::object object;
+  object["name"] =
+      figures.engine == fleet::Engine::unknown ? boost::json::value() : boost::json::value(fleet::name_of(figures.engine));
+  object["version"] = text(figures.version);
+  object["model"] = text(figures.model);
+  object["kv_tokens"] = known(figures.kv_tokens);
+  object["max_context"] = known(figures.max_context);
+  const auto* const load = figures.load_at(now);
+  const auto told = [load](std::optional<double> fleet::EngineLoad::*figure) {
+    const bool is_known = load != nullptr && (load->*figure).has_value();
+    return is_known ? boost::json::value(*(load->*figure)) : boost::json::value();
+  };
+  object["running"] = told(&fleet::EngineLoad::running);
+  object["waiting"] = told(&fleet::EngineLoad::waiting);
+  object["kv_usage"] = told(&fleet::EngineLoad::kv_usage);
+  object["prefix_cache_queries"] = told(&fleet::EngineLoad::prefix_queries);
+  object["prefix_cache_hits"] = told(&fleet::EngineLoad::prefix_hits);
+  object["divergence"] = told(&fleet::EngineLoad::divergence);
+  return object;
+}
+
 boost::json::object replica_object(const fleet::ReplicaRuntime& replica, const fleet::PoolRuntime& pool) {
   const auto now = std::chrono::steady_clock::now();
   const auto load = pool.balancer->load(replica.key.index, now);
@@ -42,6 +70,7 @@ boost::json::object replica_object(const fleet::ReplicaRuntime& replica, const f
   object["resident_tokens"] = load.resident;
   object["oldest_unanswered_seconds"] = load.oldest_unanswered_seconds;
   object["speed"] = load.speed;
+  object["engine"] = engine_object(replica, now);
   object["injection_disabled"] = replica.state->injection_disabled.load(std::memory_order_relaxed);
   return object;
 }

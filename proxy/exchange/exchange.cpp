@@ -205,7 +205,10 @@ Exchange::Next Exchange::next(const fleet::ReplicaRuntime& replica) {
   connect_ += result.connect;
   paused_ += result.paused;
   if (!loop_.shared.cutting.load(std::memory_order_relaxed)) report(result);
-  if (result.end == AttemptEnd::unconnected) return not_connected(replica, std::move(result));
+  if (result.end == AttemptEnd::unconnected) {
+    replica.state->connect_failed.store(true, std::memory_order_relaxed);
+    return not_connected(replica, std::move(result));
+  }
   const auto now = std::chrono::steady_clock::now();
   if (!loop_.shared.cutting.load(std::memory_order_relaxed)) note_attempt(replica, result, now);
   note_local_recovery(loop_.shared.local_shortages, now);

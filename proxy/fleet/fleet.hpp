@@ -8,6 +8,7 @@
 
 #include "config/settings.hpp"
 #include "metrics/series/exposition.hpp"
+#include "proxy/fleet/discovery.hpp"
 #include "proxy/fleet/published.hpp"
 #include "proxy/fleet/world.hpp"
 
@@ -37,8 +38,10 @@ class Fleet {
   std::shared_ptr<const World> world() const { return world_.get(); }
   /// Publishes a world of these settings, on the control thread. A pool keeps its books while its policy stays, and a
   /// replica keeps its state. The series of pools and replicas that are gone are no longer exported. Requests in flight
-  /// go on in the world in which they began.
+  /// go on in the world in which they began. What was discovered stays.
   void adopt(const config::Settings& settings);
+  /// Publishes a world of the settings in use with these members of names, through the same door.
+  void adopt(Discovered discovered);
 
   std::size_t in_flight() const;
   /// Some replica of some pool is up, or starts.
@@ -51,6 +54,7 @@ class Fleet {
   std::uint64_t next_id_ = 1;
   RetryBudget retries_;
   Published<std::shared_ptr<const World>> world_;
+  Discovered discovered_;  ///< The control thread uses it.
 };
 
 }  // namespace weir::proxy::fleet

@@ -18,6 +18,7 @@
 #include "metrics/ticks.hpp"
 #include "proxy/control/admin.hpp"
 #include "proxy/exchange/loop.hpp"
+#include "proxy/fleet/engine_reader.hpp"
 #include "proxy/fleet/model_directory.hpp"
 #include "proxy/fleet/prober.hpp"
 #include "proxy/fleet/resolver.hpp"
@@ -245,6 +246,7 @@ void Server::cut() {
 int Server::run() {
   fleet::start_resolver(context_, fleet_);
   fleet::start_prober(context_, fleet_, std::random_device()());
+  fleet::start_engine_reader(context_, fleet_, std::random_device()());
   models_.start(context_);
   for (auto& loop : loops_) running_.emplace_back([&loop = *loop] { loop.run(); });
   await_signal();
