@@ -153,15 +153,10 @@ struct EngineNames {
   /// With the hits they are the queries, where the engine counts no queries.
   std::vector<std::string> prefix_misses{"llamacpp:prompt_tokens_total"};
   /// These move while the engine works. All that are on the page are added up.
-  std::vector<std::string> counters{"vllm:prompt_tokens_total",
-                                    "vllm:generation_tokens_total",
-                                    "aphrodite:prompt_tokens_total",
-                                    "aphrodite:generation_tokens_total",
-                                    "sglang:prompt_tokens_total",
-                                    "sglang:generation_tokens_total",
-                                    "tgi_batch_inference_success",
-                                    "llamacpp:prompt_tokens_total",
-                                    "llamacpp:tokens_predicted_total"};
+  std::vector<std::string> counters{"vllm:prompt_tokens_total",      "vllm:generation_tokens_total",
+                                    "aphrodite:prompt_tokens_total", "aphrodite:generation_tokens_total",
+                                    "sglang:prompt_tokens_total",    "sglang:generation_tokens_total",
+                                    "tgi_batch_inference_success",   "llamacpp:n_decode_total"};
   bool operator==(const EngineNames&) const = default;
 };
 

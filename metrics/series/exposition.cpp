@@ -293,10 +293,8 @@ class Gathering {
   }
 
   static ClientMetric about_it(const Labels& labels, const ReplicaGauges& gauges) {
-    return labelled(labels, {{"gpu", gauges.gpu},
-                             {"engine", gauges.engine},
-                             {"version", gauges.version},
-                             {"model", gauges.model}});
+    return labelled(
+        labels, {{"gpu", gauges.gpu}, {"engine", gauges.engine}, {"version", gauges.version}, {"model", gauges.model}});
   }
 
   static void add_known(MetricFamily& family, const Scraped& replica, OwnLabels own,

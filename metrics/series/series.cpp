@@ -230,8 +230,8 @@ constinit const SeriesText replica_state_series{"weir_replica_state",
 constinit const SeriesText replica_info_series{"weir_replica_info",
                                                "1; the labels say what the settings and the engine say of the "
                                                "replica."};
-constinit const SeriesText engine_requests_series{
-    "weir_engine_requests", "Requests that the engine says it has, from weir or not, by state."};
+constinit const SeriesText engine_requests_series{"weir_engine_requests",
+                                                  "Requests that the engine says it has, from weir or not, by state."};
 constinit const SeriesText unparsed_series{"weir_unparsed_total",
                                            "Events or bodies that were relayed but could not be read, by the reason."};
 constinit const SeriesText kv_tokens_series{"weir_kv_tokens",

@@ -32,8 +32,8 @@ boost::json::object engine_object(const fleet::ReplicaRuntime& replica, metrics:
     return value.empty() ? boost::json::value() : boost::json::value(value);
   };
   boost::json::object object;
-  object["name"] =
-      figures.engine == fleet::Engine::unknown ? boost::json::value() : boost::json::value(fleet::name_of(figures.engine));
+  object["name"] = figures.engine == fleet::Engine::unknown ? boost::json::value()
+                                                            : boost::json::value(fleet::name_of(figures.engine));
   object["version"] = text(figures.version);
   object["model"] = text(figures.model);
   object["kv_tokens"] = known(figures.kv_tokens);

@@ -17,10 +17,10 @@ std::string_view name_of(Engine engine);
 
 /// What one reading of the engine's metrics page told. A figure that is absent is unknown.
 struct EngineLoad {
-  std::optional<double> running, waiting;  ///< They are requests.
-  std::optional<double> kv_usage;          ///< So much of the KV cache is in use, 0 to 1.
+  std::optional<double> running, waiting;             ///< They are requests.
+  std::optional<double> kv_usage;                     ///< So much of the KV cache is in use, 0 to 1.
   std::optional<double> prefix_queries, prefix_hits;  ///< They are counters, in tokens.
-  std::optional<double> counters;  ///< It is a sum of counters. If it moves, the engine works.
+  std::optional<double> counters;                     ///< It is a sum of counters. If it moves, the engine works.
   /// It is running + waiting less what weir had in flight there when the page came.
   std::optional<double> divergence;
   metrics::Moment at{};          ///< The page came then.
@@ -32,7 +32,8 @@ struct EngineLoad {
 struct EngineFigures {
   // These stay until the engine tells otherwise.
   Engine engine = Engine::unknown;
-  std::string version, model;  ///< They are printable and bounded; "" means unknown. `model` is the first that it serves.
+  std::string version,
+      model;  ///< They are printable and bounded; "" means unknown. `model` is the first that it serves.
   std::optional<std::uint64_t> kv_tokens, max_context;
 
   std::optional<EngineLoad> load;

@@ -174,9 +174,10 @@ class EngineReader {
     const bool came = reading.metrics && reading.metrics->is_page;
     const bool failed = status == 0 || status == 408 || status == 429 || status / 100 == 5;
     const auto spread = std::uniform_real_distribution(0.8, 1.2)(random_);
-    const auto good_until =
-        one.schedule.ended(came ? End::came : failed ? End::failed : End::missing, reading.page_took,
-                                metrics::ticks(plan.settings.interval * spread), now);
+    const auto good_until = one.schedule.ended(came     ? End::came
+                                               : failed ? End::failed
+                                                        : End::missing,
+                                               reading.page_took, metrics::ticks(plan.settings.interval * spread), now);
     figures.reading_took = reading.page_took;
     if (came) {
       figures.load = reading.metrics->load;
@@ -185,7 +186,8 @@ class EngineReader {
     } else if (!failed && !one.said_missing) {
       one.said_missing = true;
       spdlog::info(
-          "replica '{}' has no metrics page at {} (it answers {}): weir asks again every 5 minutes; set metrics_path of "
+          "replica '{}' has no metrics page at {} (it answers {}): weir asks again every 5 minutes; set metrics_path "
+          "of "
           "[engine] for another page, or \"\" for none",
           plan.replica->settings.name, plan.settings.metrics_path, status);
     }
@@ -253,7 +255,8 @@ void take_facts(const ReplicaFacts& facts, EngineFigures& figures) {
 }
 
 std::string text_of(const EngineFigures& figures) {
-  auto text = figures.engine == Engine::unknown ? std::string("an unknown engine") : std::string(name_of(figures.engine));
+  auto text =
+      figures.engine == Engine::unknown ? std::string("an unknown engine") : std::string(name_of(figures.engine));
   if (!figures.version.empty()) text += " " + figures.version;
   if (!figures.model.empty()) text += ", model '" + figures.model + "'";
   if (figures.kv_tokens) text += ", KV cache of " + std::to_string(*figures.kv_tokens) + " tokens";

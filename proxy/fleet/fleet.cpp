@@ -161,6 +161,7 @@ bool Fleet::any_up() const {
   const auto now = std::chrono::steady_clock::now();
   for (const auto& pool : world->pools) {
     for (const auto& replica : pool->replicas) {
+      if (!replica->state->address.get()) continue;  // Its name has not been looked up yet.
       const auto state = pool->balancer->health(replica->key, now).state;
       if (state == metrics::ReplicaState::up || state == metrics::ReplicaState::starting) return true;
     }

@@ -44,7 +44,7 @@ class Fleet {
   void adopt(Discovered discovered);
 
   std::size_t in_flight() const;
-  /// Some replica of some pool is up, or starts.
+  /// Some replica of some pool has an address, and is up or starts.
   bool any_up() const;
   RetryBudget& retries() { return retries_; }
 

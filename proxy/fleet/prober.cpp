@@ -128,9 +128,9 @@ class Prober {
 
  private:
   struct Probes {
-    Clock::time_point last{};         ///< The end of the last one.
-    double spread = 1;                ///< A fifth more or less than the interval.
-    Life life{};                      ///< So much had come by then.
+    Clock::time_point last{};  ///< The end of the last one.
+    double spread = 1;         ///< A fifth more or less than the interval.
+    Life life{};               ///< So much had come by then.
     bool under_way = false;
   };
 

@@ -108,7 +108,8 @@ class Resolver {
 
   void take(const std::string& host, Name& name, net::FoundAddresses found) {
     if (const auto* why = std::get_if<std::string>(&found)) {
-      if (name.said != *why) spdlog::warn("cannot look up '{}': {}; replicas keep the addresses that they have", host, *why);
+      if (name.said != *why)
+        spdlog::warn("cannot look up '{}': {}; replicas keep the addresses that they have", host, *why);
       name.said = *why;
       return;
     }
@@ -143,7 +144,8 @@ class Resolver {
     };
     for (const auto& one : before)
       if (lacks(after, one))
-        spdlog::info("replica '{}-{}' leaves: '{}' is no longer {}", replica, one.number, host, one.address.to_string());
+        spdlog::info("replica '{}-{}' leaves: '{}' is no longer {}", replica, one.number, host,
+                     one.address.to_string());
     for (const auto& one : after)
       if (lacks(before, one))
         spdlog::info("replica '{}-{}' is new: '{}' is {}", replica, one.number, host, one.address.to_string());

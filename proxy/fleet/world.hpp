@@ -35,7 +35,7 @@ struct ReplicaState {
   /// showed.
   std::atomic<std::uint32_t> tells_counts{0};
   Published<EngineFigures> engine{};  ///< The control thread sets it.
-  FailureNotes failures{};  ///< They decide what the log says of its failures.
+  FailureNotes failures{};            ///< They decide what the log says of its failures.
   /// A connection to it failed, so its host's name is to be looked up again.
   std::atomic<bool> connect_failed{false};
   /// It has no health path, so a probe only connects. The control thread uses it.
@@ -47,7 +47,7 @@ struct ReplicaRuntime {
   config::Replica settings;
   std::string pool;
   std::string host_in_settings;  ///< A replica that discovery found has its address in settings.url.
-  balancer::ReplicaKey key;  ///< It names the replica in its pool's books.
+  balancer::ReplicaKey key;      ///< It names the replica in its pool's books.
   bool inject_usage = true, inject_continuous_usage = false;
   std::shared_ptr<metrics::series::ReplicaSeries> series;
   std::shared_ptr<ReplicaState> state;

@@ -190,8 +190,8 @@ class Simulation {
     auto& weir = weirs_[placed.weir];
     auto& engine = engines_[placed.replica];
     weir.ledgers[placed.replica].open(i, {request.prompt_tokens, placed.output_left, true}, moment(now_));
-    for (auto* history : {&weir.requests[placed.replica], &weir.unanswered[placed.replica], &engine.requests,
-                          &engine.unanswered})
+    for (auto* history :
+         {&weir.requests[placed.replica], &weir.unanswered[placed.replica], &engine.requests, &engine.unanswered})
       history->add(now_, 1);
     if (!engine.model.submit({i, request.prompt_tokens, request.output_tokens}))
       throw std::runtime_error("a request of the trace does not fit into the engine");
@@ -287,8 +287,10 @@ int run(const Options& options) {
   std::printf("%zu requests a run, %zu runs; medians over the runs. One weir of two sees %.0f %% of the requests.\n",
               options.requests, parts.size(), 100 * options.first_share);
   for (const double load : options.loads) {
-    std::printf("\nLoad %.2f\n\n| what others have sent | TTFT p50 s | p90 s | p99 s | p99 beside ignored, by run |\n"
-                "|---|---:|---:|---:|---:|\n", load);
+    std::printf(
+        "\nLoad %.2f\n\n| what others have sent | TTFT p50 s | p90 s | p99 s | p99 beside ignored, by run |\n"
+        "|---|---:|---:|---:|---:|\n",
+        load);
     std::vector<double> ignored;
     for (const Way& way : ways) {
       std::vector<double> p50, p90, p99, ratio;
@@ -300,8 +302,9 @@ int run(const Options& options) {
         if (way.foreign == Foreign::ignored) ignored.push_back(p99.back());
         ratio.push_back(p99.back() / ignored[s]);
       }
-      std::printf("| %s | %.3f | %.3f | %.3f | %.2f (%.2f to %.2f) |\n", way.name, quantile(p50, 0.5), quantile(p90, 0.5),
-                  quantile(p99, 0.5), quantile(ratio, 0.5), std::ranges::min(ratio), std::ranges::max(ratio));
+      std::printf("| %s | %.3f | %.3f | %.3f | %.2f (%.2f to %.2f) |\n", way.name, quantile(p50, 0.5),
+                  quantile(p90, 0.5), quantile(p99, 0.5), quantile(ratio, 0.5), std::ranges::min(ratio),
+                  std::ranges::max(ratio));
     }
   }
   return 0;
@@ -316,7 +319,9 @@ int main(int argc, char** argv) {
   app.add_option("--requests", options.requests, "Requests a run; the trace is repeated as needed")
       ->capture_default_str()
       ->check(CLI::Range(100, 10'000'000));
-  app.add_option("--seeds", options.seeds, "Runs for each way and load")->capture_default_str()->check(CLI::Range(1, 1000));
+  app.add_option("--seeds", options.seeds, "Runs for each way and load")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 1000));
   app.add_option("--load", options.loads, "Shares of what the engines can do together")->check(CLI::Range(0.01, 10.0));
   app.add_option("--first-share", options.first_share, "Share of the requests that the first weir sees")
       ->capture_default_str()

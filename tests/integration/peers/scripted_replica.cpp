@@ -12,9 +12,9 @@ namespace {
 
 /// Every page by which weir finds out what an engine is, and its load.
 bool is_page(std::string_view target) {
-  static constexpr std::string_view pages[] = {"/v1/models",  "/metrics",        "/version", "/server_info",
-                                               "/get_server_info", "/model_info", "/get_model_info", "/info",
-                                               "/props",      "/api/version",    "/api/tags"};
+  static constexpr std::string_view pages[] = {"/v1/models",       "/metrics",     "/version",        "/server_info",
+                                               "/get_server_info", "/model_info",  "/get_model_info", "/info",
+                                               "/props",           "/api/version", "/api/tags"};
   return std::ranges::any_of(pages, [target](std::string_view page) { return target.ends_with(page); });
 }
 
@@ -60,7 +60,8 @@ std::size_t ScriptedReplica::asked_for(const std::string& path) const {
 }
 
 void ScriptedReplica::answer_page(Socket& socket, const std::string& path) {
-  const auto at_once = pages_at_once_.fetch_add(1) + 1;
+  const bool counts = path != "/v1/models";
+  const auto at_once = counts ? pages_at_once_.fetch_add(1) + 1 : 0;
   if (at_once > most_pages_at_once_) most_pages_at_once_ = at_once;
   std::this_thread::sleep_for(page_delay_.load());
   std::string bytes = "HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n";
@@ -69,7 +70,7 @@ void ScriptedReplica::answer_page(Socket& socket, const std::string& path) {
     ++pages_asked_[path];
     if (const auto found = pages_.find(path); found != pages_.end()) bytes = found->second;
   }
-  --pages_at_once_;
+  if (counts) --pages_at_once_;
   socket.send(bytes);
 }
 

@@ -81,8 +81,9 @@ class ScriptedReplica {
   void has_page(const std::string& path, std::string answer);
   /// Answers each GET of a page only after so long.
   void answers_pages_after(std::chrono::milliseconds time) { page_delay_ = time; }
-  /// Returns how often weir has asked for a page of the replica's own, and how many of them were under way at once.
+  /// Returns how often weir has asked for a page of the replica's own.
   std::size_t asked_for(const std::string& path) const;
+  /// Returns how many of them were under way at once. The models do not count, because weir asks for them twice over.
   std::size_t most_pages_at_once() const { return most_pages_at_once_; }
   std::vector<ReceivedRequest> requests() const;
   /// Returns the only request that came. Fails the test if there were none or several.

@@ -103,9 +103,7 @@ TEST_F(Discovery, AnAddressStaysWhileTheAnswerHoldsItAndIsReplacedOtherwise) {
   for (const unsigned number : {1U, 2U}) machine(number);
   dns.answers({"127.0.0.2"});
   WeirUnderTest weir(settings("100ms", {}));
-  weir.metrics_when("the name to be found", [](const MetricsPage& page) {
-    return page.sum("weir_replica_state", {{"replica", "gpu"}, {"state", "up"}}) == 1;
-  });
+  machines[2]->wait_for_probes(1);
   EXPECT_EQ(who_answers(weir), "gpu");
   dns.answers({"127.0.0.1", "127.0.0.2"});
   const auto probes = [&](unsigned number) { return machines[number]->probes(); };
@@ -122,9 +120,7 @@ TEST_F(Discovery, AConnectionThatFailsLeadsToALookUpAtOnce) {
   machine(1);
   dns.answers({"127.0.0.1"});
   WeirUnderTest weir(settings("1h", {}));
-  weir.metrics_when("the name to be found", [](const MetricsPage& page) {
-    return page.sum("weir_replica_state", {{"replica", "gpu"}, {"state", "up"}}) == 1;
-  });
+  machines[1]->wait_for_probes(1);
   machine(2);
   dns.answers({"127.0.0.2"});
   machines.erase(1);

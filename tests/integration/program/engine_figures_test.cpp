@@ -116,11 +116,10 @@ TEST_F(EngineFigures, AreUnknownWhenTheyAreStaleAndWhatTheEngineIsStays) {
   WeirUnderTest weir(settings());
   with_figures(weir);
   replica.has_page("/metrics", answer("500 Internal Server Error", ""));
-  const auto now = weir.metrics_when("stale figures to go", [](const MetricsPage& later) {
-    return !later.has("weir_engine_requests");
-  });
-  for (const auto name : {"weir_engine_kv_usage_ratio", "weir_ledger_divergence_requests",
-                          "weir_engine_prefix_cache_queries_total"})
+  const auto now = weir.metrics_when("stale figures to go",
+                                     [](const MetricsPage& later) { return !later.has("weir_engine_requests"); });
+  for (const auto name :
+       {"weir_engine_kv_usage_ratio", "weir_ledger_divergence_requests", "weir_engine_prefix_cache_queries_total"})
     EXPECT_FALSE(now.has(name)) << name;
   EXPECT_EQ(now.sum("weir_replica_info", {{"engine", "vLLM"}}), 1);
   EXPECT_EQ(now.sum("weir_kv_tokens"), 1600);
@@ -136,7 +135,8 @@ TEST_F(EngineFigures, AReplicaWithoutAPageIsAskedOnceAndWeirSaysSo) {
   without.engine = {{"interval", "\"10ms\""}};
   without.health = {{"interval", "\"50ms\""}};
   WeirUnderTest weir(without);
-  weir.wait_until_said("replica 'r0' has no metrics page at /metrics (it answers 404): weir asks again every 5 minutes");
+  weir.wait_until_said(
+      "replica 'r0' has no metrics page at /metrics (it answers 404): weir asks again every 5 minutes");
   plain.wait_for_probes(plain.probes() + 20);
   EXPECT_EQ(plain.asked_for("/metrics"), 1u);
   EXPECT_EQ(plain.asked_for("/version"), 1u);
@@ -150,6 +150,7 @@ TEST_F(EngineFigures, ASlowEngineIsReadLessOftenAndNeverTwiceAtOnce) {
   with_figures(weir);
   replica.wait_for_probes(replica.probes() + 20);
   EXPECT_LE(replica.asked_for("/metrics"), 2u) << "the pause is 20 times 0.3 s";
+  EXPECT_EQ(replica.most_pages_at_once(), 1u);
 }
 
 TEST_F(EngineFigures, NothingIsAskedWhereThePathIsEmpty) {

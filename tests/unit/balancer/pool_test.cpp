@@ -460,7 +460,8 @@ TEST(Pool, WhatAnEngineToldOutlivesAReloadAndGoesWithTheReplica) {
   pool->set_replicas(without, at(2));
   pool->set_replicas(same, at(3));
   pool->engine_told(key, {.kv_tokens = {}, .max_context = 1});  // It is of the replica that is gone.
-  EXPECT_NE(admitted(pool->offer(prompt_of(1500), at(3))).replica(), admitted(pool->offer(prompt_of(1500), at(3))).replica());
+  EXPECT_NE(admitted(pool->offer(prompt_of(1500), at(3))).replica(),
+            admitted(pool->offer(prompt_of(1500), at(3))).replica());
 }
 
 TEST(Pool, TimeMayArriveOutOfOrder) {

@@ -38,10 +38,10 @@ std::string whole_example() {
 }
 
 /// These are all tables of a file, in the order of the reference.
-const std::vector<std::string> all_tables = {"[server]",      "[metrics]",        "[admin]",  "[log]",
-                                             "[limits]",      "[measure]",        "[discovery]", "[health]", "[engine]", "[engine.names]",
-                                             "[[pool]]", "[pool.health]", "[pool.engine]", "[[pool.replica]]",
-                                             "[[slo]]"};
+const std::vector<std::string> all_tables = {"[server]",      "[metrics]",        "[admin]",     "[log]",
+                                             "[limits]",      "[measure]",        "[discovery]", "[health]",
+                                             "[engine]",      "[engine.names]",   "[[pool]]",    "[pool.health]",
+                                             "[pool.engine]", "[[pool.replica]]", "[[slo]]"};
 
 /// A row of the reference.
 struct Key {
@@ -172,7 +172,8 @@ TEST(SettingsReference, ShowsAWholeFileWithEveryKey) {
     ASSERT_NE(from, std::string::npos) << table;
     const auto section = example.substr(from, example.find("\n\n", from) - from);
     for (const auto& key : known_keys(table)) {
-      if (key == "replica" || key == "health" || key == "engine" || key == "names") continue;  // It is a heading, not a line.
+      if (key == "replica" || key == "health" || key == "engine" || key == "names")
+        continue;  // It is a heading, not a line.
       // Keys that exclude each other are shown as comments.
       EXPECT_THAT(section, testing::AnyOf(HasSubstr("\n" + key + " = "), HasSubstr("\n# " + key + " = "))) << table;
     }

@@ -98,16 +98,17 @@ TEST(SettingsErrors, OnlyAFileHoldsSettings) {
 }
 
 TEST(SettingsErrors, UnknownKeysNameTheNearestOrAllThatAreKnown) {
-  const Table table = {
-      {"sever.threads = 1", "1: sever: unknown key; did you mean server?"},
-      {"threads = 1",
-       "1: threads: unknown key; known here are server, metrics, admin, log, limits, measure, discovery, health, engine, pool, slo"},
-      {"limits.head_tiem = 1", "8: [limits] head_tiem: unknown key; did you mean head_time?"},
-      {"limits.Drain-Delay = 1", "8: [limits] Drain-Delay: unknown key; did you mean drain_delay?"},
-      {"server.tls.cert = 'x'",
-       "8: [server] tls: unknown key; known here are listen, threads, paths, replica_header, open"},
-      {"'a b' = 1",
-       "1: \"a b\": unknown key; known here are server, metrics, admin, log, limits, measure, discovery, health, engine, pool, slo"}};
+  const Table table = {{"sever.threads = 1", "1: sever: unknown key; did you mean server?"},
+                       {"threads = 1",
+                        "1: threads: unknown key; known here are server, metrics, admin, log, limits, measure, "
+                        "discovery, health, engine, pool, slo"},
+                       {"limits.head_tiem = 1", "8: [limits] head_tiem: unknown key; did you mean head_time?"},
+                       {"limits.Drain-Delay = 1", "8: [limits] Drain-Delay: unknown key; did you mean drain_delay?"},
+                       {"server.tls.cert = 'x'",
+                        "8: [server] tls: unknown key; known here are listen, threads, paths, replica_header, open"},
+                       {"'a b' = 1",
+                        "1: \"a b\": unknown key; known here are server, metrics, admin, log, limits, measure, "
+                        "discovery, health, engine, pool, slo"}};
   for (const auto& [line, error] : table) EXPECT_EQ(first_line(line), error);
   EXPECT_EQ(replica_line("uri = 'x'"), "1: [[pool.replica]] uri: unknown key; did you mean url?");
   EXPECT_EQ(replica_line("cost = 1"), "1: [[pool.replica]] cost: unknown key; did you mean cost_per_hour?");
@@ -374,9 +375,10 @@ TEST(SettingsErrors, AReplicaThatExpandsHasANameToLookUpAndKeepsItsMembersNames)
   const std::string begin = "[[pool]]\nname = \"chat\"\n[[pool.replica]]\nname = \"gpu\"\nexpand = true\nurl = ";
   const std::string other = "[[pool.replica]]\nurl = \"http://other\"\nname = ";
   EXPECT_THAT(errors_in(begin + "\"http://engines.example:8000\"\n" + other + "\"gpu-x1\"\n"), IsEmpty());
-  EXPECT_THAT(errors_in(begin + "\"http://engines.example:8000\"\n" + other + "\"gpu-12\"\n"),
-              ElementsAre("weir.toml:9:8: [[pool.replica]] name = \"gpu-12\": is a name for an address of \"gpu\", which "
-                          "has expand = true in line 5; rename one of them"));
+  EXPECT_THAT(
+      errors_in(begin + "\"http://engines.example:8000\"\n" + other + "\"gpu-12\"\n"),
+      ElementsAre("weir.toml:9:8: [[pool.replica]] name = \"gpu-12\": is a name for an address of \"gpu\", which "
+                  "has expand = true in line 5; rename one of them"));
   for (const std::string host : {"10.0.0.1", "[fd00::1]"}) {
     const auto errors = errors_in(begin + "\"http://" + host + ":8000\"\n");
     ASSERT_EQ(errors.size(), 1u) << host;

@@ -187,18 +187,12 @@ policy = "random"
   expected.engine_names.prefix_hits = {};
   expected.engine_names.prefix_misses = {"h"};
   expected.engine_names.counters = {"i"};
-  const Replica gpu0{"gpu0",
-                     {"gpu-box", 8001, "/prefix", "gpu-box:8001"},
-                     "fp8",
-                     "L40S",
-                     true,
-                     2,
-                     0.8,
-                     100'000,
-                     8192,
-                     64,
-                     false,
-                     false,
+  const Replica gpu0{"gpu0", {"gpu-box", 8001, "/prefix", "gpu-box:8001"},
+                     "fp8",  "L40S",
+                     true,   2,
+                     0.8,    100'000,
+                     8192,   64,
+                     false,  false,
                      "sk-0"};
   Replica gpu1;
   gpu1.name = gpu1.config = "gpu1";

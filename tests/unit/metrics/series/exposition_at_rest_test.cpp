@@ -119,7 +119,8 @@ TEST_F(ExpositionTest, ASeriesAppearsWithItsFirstUseAndStays) {
   for (int scrapes = 0; scrapes < 2; ++scrapes) {
     const Scrape now = scrape();
     for (const auto& [name, type] : now.types) {
-      const bool told = name == "weir_kv_tokens" || name.starts_with("weir_engine_") || name.starts_with("weir_ledger_");
+      const bool told =
+          name == "weir_kv_tokens" || name.starts_with("weir_engine_") || name.starts_with("weir_ledger_");
       if (told || !name.starts_with("weir_")) continue;  // No engine here has told anything.
       const bool there = std::ranges::any_of(now.samples, [&](const auto& one) { return one.first.starts_with(name); });
       EXPECT_TRUE(there) << name;

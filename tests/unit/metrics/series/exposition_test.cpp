@@ -269,9 +269,9 @@ TEST_F(ExpositionTest, ShowsWhatTheEngineToldAndNothingOfWhatItDidNot) {
   gauges.model = "a \"b\" \\";
   const Scrape unknown = scrape();
   EXPECT_EQ(unknown.gpu0("weir_replica_info", R"(gpu="",engine="vLLM",version="0.10.2",model="a \"b\" \\")"), 1);
-  for (const auto name : {"weir_engine_kv_usage_ratio", "weir_engine_prefix_cache_queries_total",
-                          "weir_engine_prefix_cache_hits_total", "weir_ledger_divergence_requests",
-                          "weir_engine_scrape_duration_seconds"})
+  for (const auto name :
+       {"weir_engine_kv_usage_ratio", "weir_engine_prefix_cache_queries_total", "weir_engine_prefix_cache_hits_total",
+        "weir_ledger_divergence_requests", "weir_engine_scrape_duration_seconds"})
     EXPECT_EQ(unknown.gpu0(name), std::nullopt) << name << ": unknown is not 0";
   EXPECT_EQ(unknown.gpu0("weir_engine_requests", R"(state="running")"), std::nullopt);
 

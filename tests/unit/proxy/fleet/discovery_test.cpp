@@ -62,8 +62,7 @@ TEST(Members, FollowTheAnswers) {
       {"numbers go by the address at the start, whatever the answer's order",
        {{answer({"10.0.0.2", "10.0.0.1"}), "1=10.0.0.1 2=10.0.0.2", true},
         {answer({"10.0.0.1", "10.0.0.2"}), "1=10.0.0.1 2=10.0.0.2", false}}},
-      {"an address that is named twice is one",
-       {{answer({"10.0.0.1", "10.0.0.1"}), "1=10.0.0.1", true}}},
+      {"an address that is named twice is one", {{answer({"10.0.0.1", "10.0.0.1"}), "1=10.0.0.1", true}}},
       {"one that is missing once stays",
        {{answer({"10.0.0.1", "10.0.0.2"}), "1=10.0.0.1 2=10.0.0.2", true},
         {answer({"10.0.0.1"}), "1=10.0.0.1 2=10.0.0.2", false},
@@ -86,8 +85,7 @@ TEST(Members, FollowTheAnswers) {
         {answer({"10.0.0.2"}), "1=10.0.0.1 2=10.0.0.2", true},
         {answer({"10.0.0.2"}), "2=10.0.0.2", true},
         {answer({"10.0.0.2", "10.0.0.3"}), "1=10.0.0.3 2=10.0.0.2", true}}},
-      {"of both families the IPv4 addresses count",
-       {{answer({"fd00::1", "10.0.0.1", "fd00::2"}), "1=10.0.0.1", true}}},
+      {"of both families the IPv4 addresses count", {{answer({"fd00::1", "10.0.0.1", "fd00::2"}), "1=10.0.0.1", true}}},
       {"IPv6 alone is fine", {{answer({"fd00::2", "fd00::1"}), "1=fd00::1 2=fd00::2", true}}},
   };
   for (const auto& [what, steps] : stories) {

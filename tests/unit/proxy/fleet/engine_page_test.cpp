@@ -24,7 +24,8 @@ TEST(EnginePage, VllmTellsAll) {
       "vllm:prompt_tokens_total{engine=\"0\",model_name=\"m\"} 900.0\n"
       "vllm:generation_tokens_total{engine=\"0\",model_name=\"m\"} 100.0\n"
       "vllm:time_to_first_token_seconds_bucket{engine=\"0\",le=\"0.001\"} 4.0\n"
-      "vllm:cache_config_info{block_size=\"16\",enable_prefix_caching=\"True\",engine=\"0\",num_gpu_blocks=\"100\"} 1.0\n");
+      "vllm:cache_config_info{block_size=\"16\",enable_prefix_caching=\"True\",engine=\"0\",num_gpu_blocks=\"100\"} "
+      "1.0\n");
   EXPECT_TRUE(page.is_page);
   EXPECT_EQ(page.engine, Engine::vllm);
   EXPECT_EQ(page.kv_tokens, 1600u);
@@ -90,7 +91,8 @@ TEST(EnginePage, RanksOfOneEngineThatTellTheSameCountOnceAndRanksWithRequestsOfT
 
 TEST(EnginePage, TgiTellsItsBatchAndTheShareOfItsCacheFollows) {
   const auto page = page_of(
-      "tgi_queue_size 3\ntgi_batch_current_size 8\ntgi_batch_current_max_tokens 4000\ntgi_batch_max_total_tokens 16000\n"
+      "tgi_queue_size 3\ntgi_batch_current_size 8\ntgi_batch_current_max_tokens 4000\ntgi_batch_max_total_tokens "
+      "16000\n"
       "tgi_batch_inference_success{method=\"prefill\"} 10\ntgi_batch_inference_success{method=\"decode\"} 500\n");
   EXPECT_EQ(page.engine, Engine::tgi);
   EXPECT_EQ(page.kv_tokens, 16000u);
@@ -105,7 +107,7 @@ TEST(EnginePage, TgiTellsItsBatchAndTheShareOfItsCacheFollows) {
 TEST(EnginePage, LlamaCppCountsHitsAndMisses) {
   const auto page = page_of(
       "llamacpp:prompt_tokens_total 300\nllamacpp:prompt_tokens_cached_total 100\nllamacpp:tokens_predicted_total 50\n"
-      "llamacpp:requests_processing 2\nllamacpp:requests_deferred 1\n");
+      "llamacpp:requests_processing 2\nllamacpp:requests_deferred 1\nllamacpp:n_decode_total 350\n");
   EXPECT_EQ(page.engine, Engine::llama_cpp);
   EXPECT_EQ(page.kv_tokens, std::nullopt);
   EngineLoad expected;

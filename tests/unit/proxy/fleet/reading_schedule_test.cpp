@@ -24,9 +24,9 @@ TEST(ReadingSchedule, PausesFollowTheIntervalUnlessTheEngineIsSlowOrHasNoPage) {
     End end;
     metrics::Moment::duration took, pause;
   } cases[]{
-      {End::came, 10ms, 5s},      {End::came, 250ms, 5s},   {End::came, 251ms, 5020ms}, {End::came, 2s, 40s},
-      {End::failed, 1ms, 5s},     {End::failed, 5s, 100s},  {End::missing, 1ms, 5min},  {End::missing, 5s, 5min},
-      {End::missing, 20s, 400s},
+      {End::came, 10ms, 5s},     {End::came, 250ms, 5s},   {End::came, 251ms, 5020ms},
+      {End::came, 2s, 40s},      {End::failed, 1ms, 5s},   {End::failed, 5s, 100s},
+      {End::missing, 1ms, 5min}, {End::missing, 5s, 5min}, {End::missing, 20s, 400s},
   };
   for (const auto& [end, took, pause] : cases) {
     ReadingSchedule schedule;

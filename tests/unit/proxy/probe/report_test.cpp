@@ -9,13 +9,13 @@
 namespace weir::proxy::probe {
 namespace {
 
+using fleet::Engine;
 using ::testing::AllOf;
 using ::testing::Contains;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
 using ::testing::StartsWith;
-using fleet::Engine;
 
 ProbedStream good_stream() {
   ProbedStream stream;
