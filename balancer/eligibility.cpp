@@ -21,6 +21,8 @@ Narrowed narrow(std::vector<ReplicaView>& replicas, const Demand& demand) {
   if (replicas.empty()) return {Eligibility::no_replica};
   std::erase_if(replicas, [&](const ReplicaView& r) { return r.max_context && demand.context > *r.max_context; });
   if (replicas.empty()) return {Eligibility::too_long};
+  // The demand is an estimate, and some engines cut what is too long. So what an engine told refuses nobody.
+  prefer(replicas, [&](const ReplicaView& r) { return !r.told_context || demand.context <= *r.told_context; });
   const auto refuses = [](const ReplicaView& r) { return r.refuses; };
   const auto at_limit = [&](const ReplicaView& r) { return r.at_limit(demand.prompt); };
   const auto may_hold = [&](const ReplicaView& r) { return r.may_hold(demand.prompt); };

@@ -1,7 +1,8 @@
 // This tells which replicas may take a request at all. It is the same for every policy, which then chooses among them.
 //
-// A replica whose context is too short never may, nor does one that drains. For a request that can wait, the rules are
-// these, in this order. A replica that refuses connections may not. One that already had the request gives way to any
+// A replica whose context is too short never may, if the settings say so; if its engine said so, it gives way to one
+// whose context is long enough. One that drains never may. For a request that can wait, the rules are these, in this
+// order. A replica that refuses connections may not. One that already had the request gives way to any
 // other that has room or is in. One that is out gives way to those that are in; if all are out, what put them out may
 // be wrong, and they are tried. One at a limit, one that has said that it is full, and one that starts and holds all
 // that it may, may not. A request that no replica may take now waits.

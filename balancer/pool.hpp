@@ -73,6 +73,11 @@ struct ReplicaHealth {
   std::chrono::duration<double> probe_after{};  ///< When to probe it next, after a probe.
 };
 
+/// What an engine tells of its own limits. They stand in for what the settings leave open.
+struct EngineLimits {
+  std::optional<Tokens> kv_tokens, max_context;
+};
+
 struct ReplicaChange {
   std::string replica;
   Health::Change change;
@@ -149,6 +154,9 @@ class Pool final : public std::enable_shared_from_this<Pool>, private Lessor {
   std::vector<ReplicaChange> take_changes(Moment now);
   ReplicaKey key(ReplicaIndex replica) const;
 
+  /// Takes what the replica's engine told. It stays until the engine tells otherwise, whatever set_replicas says.
+  void engine_told(const ReplicaKey& replica, const EngineLimits& limits);
+
   /// Returns all zeros for a replica that is gone.
   ReplicaLoad load(ReplicaIndex replica, Moment now);
   /// How many requests are on the replica. 0 for one that is gone.
@@ -161,6 +169,7 @@ class Pool final : public std::enable_shared_from_this<Pool>, private Lessor {
         : spec(wanted), serial(number), ledger(now), health(wanted.health, known, now), tested(now) {}
 
     ReplicaSpec spec;
+    EngineLimits told;
     std::uint64_t serial;
     TokenLedger ledger;
     ReplicaRates rates;

@@ -99,6 +99,12 @@ void Pool::report(const ReplicaKey& key, Sign sign, Moment now, std::optional<st
   });
 }
 
+void Pool::engine_told(const ReplicaKey& key, const EngineLimits& limits) {
+  free_room(std::chrono::steady_clock::time_point::min(), [&](Moment) {
+    if (Replica* const replica = find(key)) replica->told = limits;
+  });
+}
+
 ReplicaHealth Pool::health(const ReplicaKey& key, Moment now) {
   const std::lock_guard lock(mutex_);
   Replica* const replica = find(key);

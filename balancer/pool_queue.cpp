@@ -71,8 +71,9 @@ ReplicaView Pool::view_of(const Replica& replica, ReplicaIndex index) const {
   view.full = replica.health.is_full(latest_);
   view.starting = replica.health.state() == ReplicaState::starting;
   view.allowance = replica.health.allowance();
-  view.kv_tokens = replica.spec.kv_tokens;
+  view.kv_tokens = replica.spec.kv_tokens ? replica.spec.kv_tokens : replica.told.kv_tokens;
   view.max_context = replica.spec.max_context;
+  if (!view.max_context) view.told_context = replica.told.max_context;
   view.max_in_flight = replica.spec.max_in_flight;
   view.max_queued_tokens = queued_limit(replica);
   return view;

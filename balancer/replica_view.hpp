@@ -23,6 +23,7 @@ struct ReplicaView {
   bool starting = false;              ///< It may hold no more than `allowance` prompt tokens, or one request.
   Tokens allowance = 0;
   std::optional<Tokens> kv_tokens, max_context;
+  std::optional<Tokens> told_context;  ///< The engine told it, where the settings have no max_context.
   std::optional<std::uint32_t> max_in_flight;
   std::optional<Tokens> max_queued_tokens;
 

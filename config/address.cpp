@@ -50,6 +50,10 @@ std::string to_text(const ListenAddress& address) {
   return host + ':' + std::to_string(address.port);
 }
 
+bool is_numeric(std::string_view host) {
+  return boost::urls::parse_ipv4_address(host).has_value() || boost::urls::parse_ipv6_address(host).has_value();
+}
+
 bool is_loopback(std::string_view host) {
   if (host == "localhost") return true;
   if (const auto v4 = boost::urls::parse_ipv4_address(host)) return v4->to_bytes()[0] == 127;

@@ -16,6 +16,9 @@ Parsed<ListenAddress> parse_address(std::string_view text);
 /// Writes an address as `parse_address` reads it back.
 std::string to_text(const ListenAddress& address);
 
+/// True if the host of a replica is an address, and no name.
+bool is_numeric(std::string_view host);
+
 /// True for 127.0.0.0/8, ::1 and `localhost`. The host is that of a ListenAddress or of a replica; no other name
 /// counts.
 bool is_loopback(std::string_view host);

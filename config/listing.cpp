@@ -127,6 +127,27 @@ void list_health(const Health& health, std::vector<ListedKey>& keys) {
   keys.push_back({"health.eject", text(eject)});
 }
 
+void list_engine(const EngineReading& engine, std::vector<ListedKey>& keys) {
+  const auto& [metrics_path, interval, timeout] = engine;
+  keys.push_back({"engine.metrics_path", text(metrics_path)});
+  keys.push_back({"engine.interval", text(interval)});
+  keys.push_back({"engine.timeout", text(timeout)});
+}
+
+void list_engine_names(const EngineNames& names, std::vector<ListedKey>& keys) {
+  const auto& [running, waiting, kv_usage, kv_used_tokens, kv_tokens, prefix_queries, prefix_hits, prefix_misses,
+               counters] = names;
+  keys.push_back({"engine.names.running", text(running)});
+  keys.push_back({"engine.names.waiting", text(waiting)});
+  keys.push_back({"engine.names.kv_usage", text(kv_usage)});
+  keys.push_back({"engine.names.kv_used_tokens", text(kv_used_tokens)});
+  keys.push_back({"engine.names.kv_tokens", text(kv_tokens)});
+  keys.push_back({"engine.names.prefix_queries", text(prefix_queries)});
+  keys.push_back({"engine.names.prefix_hits", text(prefix_hits)});
+  keys.push_back({"engine.names.prefix_misses", text(prefix_misses)});
+  keys.push_back({"engine.names.counters", text(counters)});
+}
+
 std::string text(const FairBy& fair_by) {
   switch (fair_by.what) {
     case FairBy::What::key:
@@ -149,13 +170,14 @@ void list_queue(const Queue& queue, std::vector<ListedKey>& keys) {
 }
 
 Listed replica_listed(const Replica& replica, const std::string& pool) {
-  const auto& [name, url, config, gpu, weight, cost_per_hour, kv_tokens, max_context, max_in_flight, inject_usage,
+  const auto& [name, url, config, gpu, expand, weight, cost_per_hour, kv_tokens, max_context, max_in_flight, inject_usage,
                inject_continuous_usage, api_key, max_queued_tokens] = replica;
   Listed listed{"replica " + name, pool, {}};
   auto& keys = listed.keys;
   keys.push_back({"url", "http://" + url.authority + url.prefix});
   keys.push_back({"config", text(config)});
   keys.push_back({"gpu", text(gpu)});
+  keys.push_back({"expand", text(expand)});
   keys.push_back({"weight", text(weight)});
   keys.push_back({"cost_per_hour", text(cost_per_hour)});
   keys.push_back({"kv_tokens", text(kv_tokens)});
@@ -169,7 +191,8 @@ Listed replica_listed(const Replica& replica, const std::string& pool) {
 }
 
 void list_pool(const Pool& pool, Listing& listing) {
-  const auto& [name, models, policy, decode_weight, replicas, health, max_in_flight, max_queued_tokens, queue] = pool;
+  const auto& [name, models, policy, decode_weight, replicas, health, max_in_flight, max_queued_tokens, queue, engine] =
+      pool;
   Listed listed{"pool " + name, "", {}};
   listed.keys.push_back({"models", text(models)});
   listed.keys.push_back({"policy", text(policy)});
@@ -178,6 +201,7 @@ void list_pool(const Pool& pool, Listing& listing) {
   listed.keys.push_back({"max_queued_tokens", text(max_queued_tokens)});
   list_queue(queue, listed.keys);
   list_health(health, listed.keys);
+  list_engine(engine, listed.keys);
   listing.push_back(std::move(listed));
   for (const auto& replica : replicas) listing.push_back(replica_listed(replica, "pool " + name));
 }
@@ -196,7 +220,7 @@ Listed slo_listed(const Slo& slo) {
 }  // namespace
 
 Listing listing_of(const Settings& settings) {
-  const auto& [server, metrics, admin, log, limits, measure, pools, slos] = settings;
+  const auto& [server, metrics, admin, log, limits, measure, engine_names, discovery, pools, slos] = settings;
   const auto& [metrics_listen] = metrics;
   const auto& [admin_listen] = admin;
   Listing listing(1);
@@ -207,6 +231,9 @@ Listing listing_of(const Settings& settings) {
   list_log(log, keys);
   list_limits(limits, keys);
   list_measure(measure, keys);
+  list_engine_names(engine_names, keys);
+  keys.push_back({"discovery.interval", text(discovery.interval)});
+  keys.push_back({"discovery.nameserver", discovery.nameserver ? to_text(*discovery.nameserver) : "none"});
   for (const auto& pool : pools) list_pool(pool, listing);
   for (const auto& slo : slos) listing.push_back(slo_listed(slo));
   return listing;

@@ -8,6 +8,7 @@
 
 #include "config/address.hpp"
 #include "config/api_key.hpp"
+#include "config/engine.hpp"
 #include "config/health.hpp"
 #include "config/injection.hpp"
 #include "config/values.hpp"
@@ -37,19 +38,23 @@ class PoolReading {
       : listeners_(listeners), server_(settings.server), measure_(settings.measure), report_(report) {}
 
   Pool pool(const toml::table& source);
+  /// Refuses a replica that has the name that another one's addresses may get.
+  void refuse_names_of_expanded();
 
-  Health health;  ///< [health] of the file: what a pool does not set itself.
+  Health health;         ///< [health] of the file: what a pool does not set itself.
+  EngineReading engine;  ///< [engine] of the file, likewise.
 
  private:
   Replica replica(const toml::table& source, Places& urls_of_pool);
   void read_models(TableReader& table, const toml::table& source, Pool& pool);
   void read_key(TableReader& table, Replica& replica);
+  void read_expand(TableReader& table, Replica& replica);
 
   const std::vector<Listener>& listeners_;
   const Server& server_;
   const Measure& measure_;
   Report& report_;
-  Places pool_names_, replica_names_;
+  Places pool_names_, replica_names_, expanded_;
   std::map<std::string, const toml::table*, std::less<>> models_;  ///< It maps a model to the pool that has it.
   const toml::table* takes_any_ = nullptr;                         ///< It is the pool that takes any model.
 };
@@ -67,6 +72,7 @@ Pool PoolReading::pool(const toml::table& source) {
   table.read("max_queued_tokens", pool.max_queued_tokens, Whole<std::uint64_t>{1, 1'000'000'000'000});
   read_queue(table, pool.queue);
   pool.health = read_health({"[pool.health]", table.table("health"), report_}, health);
+  pool.engine = read_pool_engine({"[pool.engine]", table.table("engine"), report_}, engine);
 
   Places urls;
   for (const auto* one : table.tables("replica")) pool.replicas.push_back(replica(*one, urls));
@@ -117,6 +123,7 @@ Replica PoolReading::replica(const toml::table& source, Places& urls_of_pool) {
                       " listen; give the replica's own port, or let weir listen on another");
     }
   }
+  read_expand(table, replica);
   table.read("config", replica.config, Text{128});
   if (!table.has("config")) replica.config = replica.name;
   table.read("gpu", replica.gpu, Text{128, true});
@@ -137,6 +144,30 @@ Replica PoolReading::replica(const toml::table& source, Places& urls_of_pool) {
   }
   table.refuse_the_rest();
   return replica;
+}
+
+void PoolReading::read_expand(TableReader& table, Replica& replica) {
+  const auto* expand = table.read("expand", replica.expand, &flag);
+  if (!expand || !replica.expand) return;
+  expanded_.emplace(replica.name, expand);
+  if (is_numeric(replica.url.host))
+    table.blame("expand", *expand,
+                "makes a replica of each address of the url's host, and \"" + replica.url.host +
+                    "\" is an address; give the url a host's name, or leave this out");
+}
+
+void PoolReading::refuse_names_of_expanded() {
+  for (const auto& [name, place] : replica_names_) {
+    const auto dash = name.rfind('-');
+    if (dash == std::string::npos) continue;
+    const auto number = std::string_view(name).substr(dash + 1);
+    const auto found = expanded_.find(std::string_view(name).substr(0, dash));
+    const bool is_number = !number.empty() && number.find_first_not_of("0123456789") == std::string_view::npos;
+    if (found == expanded_.end() || !is_number) continue;
+    report_.add(place->source().begin, "[[pool.replica]] name = \"" + name + "\": is a name for an address of \"" +
+                                           found->first + "\", which has expand = true " + in_line(*found->second) +
+                                           "; rename one of them");
+  }
 }
 
 void PoolReading::read_key(TableReader& table, Replica& replica) {
@@ -161,12 +192,14 @@ void PoolReading::read_key(TableReader& table, Replica& replica) {
 
 }  // namespace
 
-std::vector<Pool> read_pools(TableReader& file, const std::vector<Listener>& listeners, const Settings& settings,
+std::vector<Pool> read_pools(TableReader& file, const std::vector<Listener>& listeners, Settings& settings,
                              Report& report) {
   std::vector<Pool> pools;
   PoolReading reading(listeners, settings, report);
   reading.health = read_health({"[health]", file.table("health"), report}, {});
+  reading.engine = read_engine(file.table("engine"), report, settings.engine_names);
   for (const auto* source : file.tables("pool")) pools.push_back(reading.pool(*source));
+  reading.refuse_names_of_expanded();
   return pools;
 }
 

@@ -112,6 +112,14 @@ void read_measure(TableReader table, Measure& measure) {
   table.refuse_the_rest();
 }
 
+void read_discovery(TableReader table, Discovery& discovery) {
+  table.read("interval", discovery.interval, &time);
+  const auto* node = table.read("nameserver", discovery.nameserver, &address);
+  if (node && discovery.nameserver->host.find(':') != std::string::npos)
+    table.blame("nameserver", *node, "must be an IPv4 address and a port, such as \"127.0.0.1:8600\"");
+  table.refuse_the_rest();
+}
+
 /// Refuses two listeners at one place. The error blames the one further down in the file, and never a default.
 void refuse_overlaps(const std::vector<Listener>& listeners, Report& report) {
   for (std::size_t i = 0; i < listeners.size(); ++i) {
@@ -143,6 +151,7 @@ std::vector<Listener> read_sections(TableReader& file, Settings& settings, Repor
   read_log(section("log"), settings.log);
   read_limits(section("limits"), settings.limits);
   read_measure(section("measure"), settings.measure);
+  read_discovery(section("discovery"), settings.discovery);
   refuse_overlaps(listeners, report);
   return listeners;
 }

@@ -1,4 +1,5 @@
-// Reads the tables of a settings file except its pools: [server], [metrics], [admin], [log], [limits], [measure].
+// Reads the tables of a settings file except its pools: [server], [metrics], [admin], [log], [limits], [measure],
+// [discovery].
 #pragma once
 
 #include <optional>

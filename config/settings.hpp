@@ -107,6 +107,8 @@ struct Replica {
   ReplicaUrl url;
   std::string config;  ///< It names what is compared, in free text of few values. The default is the replica's name.
   std::string gpu;
+  /// Each address of the url's host is a replica: NAME-1, NAME-2 and so on.
+  bool expand = false;
   double weight = 1.0;  ///< It is > 0.
   std::optional<double> cost_per_hour;
   std::optional<std::uint64_t> kv_tokens;       ///< The replica's KV cache holds so many tokens.
@@ -150,6 +152,41 @@ struct Queue {
   bool operator==(const Queue&) const = default;
 };
 
+/// The names under which engines show their figures, on their metrics pages. Of each list, the first that is on the
+/// page counts. The defaults are those of vLLM, Aphrodite, SGLang, TGI and llama.cpp.
+struct EngineNames {
+  std::vector<std::string> running{"vllm:num_requests_running", "aphrodite:num_requests_running",
+                                   "sglang:num_running_reqs", "tgi_batch_current_size", "llamacpp:requests_processing"};
+  std::vector<std::string> waiting{"vllm:num_requests_waiting", "aphrodite:num_requests_waiting",
+                                   "sglang:num_queue_reqs", "tgi_queue_size", "llamacpp:requests_deferred"};
+  std::vector<std::string> kv_usage{"vllm:kv_cache_usage_perc", "vllm:gpu_cache_usage_perc",
+                                    "aphrodite:gpu_cache_usage_perc", "sglang:token_usage",
+                                    "llamacpp:kv_cache_usage_ratio"};
+  std::vector<std::string> kv_used_tokens{"tgi_batch_current_max_tokens"};
+  std::vector<std::string> kv_tokens{"sglang:max_total_num_tokens", "tgi_batch_max_total_tokens"};
+  std::vector<std::string> prefix_queries{"vllm:prefix_cache_queries_total", "vllm:prefix_cache_queries",
+                                          "vllm:gpu_prefix_cache_queries_total", "sglang:prompt_tokens_total"};
+  std::vector<std::string> prefix_hits{"vllm:prefix_cache_hits_total", "vllm:prefix_cache_hits",
+                                       "vllm:gpu_prefix_cache_hits_total", "sglang:cached_tokens_total",
+                                       "llamacpp:prompt_tokens_cached_total"};
+  /// With the hits they are the queries, where the engine counts no queries.
+  std::vector<std::string> prefix_misses{"llamacpp:prompt_tokens_total"};
+  /// These move while the engine works. All that are on the page are added up.
+  std::vector<std::string> counters{"vllm:prompt_tokens_total",      "vllm:generation_tokens_total",
+                                    "aphrodite:prompt_tokens_total", "aphrodite:generation_tokens_total",
+                                    "sglang:prompt_tokens_total",    "sglang:generation_tokens_total",
+                                    "tgi_batch_inference_success",   "llamacpp:n_decode_total"};
+  bool operator==(const EngineNames&) const = default;
+};
+
+/// What weir reads of the engines themselves.
+struct EngineReading {
+  std::string metrics_path = "/metrics";  ///< "" = weir asks an engine for nothing about itself.
+  Seconds interval{5};                    ///< Between two readings, a fifth more or less.
+  Seconds timeout{5};                     ///< A page may take so long.
+  bool operator==(const EngineReading&) const = default;
+};
+
 struct Pool {
   std::string name;                 ///< It is unique in the file.
   std::vector<std::string> models;  ///< An empty list means any model.
@@ -160,7 +197,15 @@ struct Pool {
   std::optional<std::uint32_t> max_in_flight{};      ///< The replicas together have so many requests at a time.
   std::optional<std::uint64_t> max_queued_tokens{};  ///< So many prompt tokens may wait in them.
   Queue queue{};
+  EngineReading engine{};
   bool operator==(const Pool&) const = default;
+};
+
+/// How weir finds the addresses of replicas whose url has a host's name.
+struct Discovery {
+  Seconds interval{30};                     ///< Names are looked up so often, and when a connection fails.
+  std::optional<ListenAddress> nameserver;  ///< It is asked in place of the system's. It is an IPv4 address.
+  bool operator==(const Discovery&) const = default;
 };
 
 /// A service level objective of a pool: a request is good if it met every threshold that is set (at least one is).
@@ -178,6 +223,8 @@ struct Settings {
   Log log;
   Limits limits;
   Measure measure;
+  EngineNames engine_names;
+  Discovery discovery;
   std::vector<Pool> pools;
   std::vector<Slo> slos;
   bool operator==(const Settings&) const = default;

@@ -2,8 +2,8 @@
 //
 //   score = (prefill_left + prompt + decode_weight * decode_left) / (weight * speed)
 //
-// The lowest score wins; ties go to the fewest in flight, then at random. Two more terms belong to it (docs/design.md)
-// and are zero until something fills them: the prefix of this prompt that a replica holds, and the load of others.
+// The lowest score wins; ties go to the fewest in flight, then at random. The prefix of this prompt that a replica
+// holds belongs to it, too, once something knows it. The load of others does not: see docs/design.md.
 #pragma once
 
 #include <utility>

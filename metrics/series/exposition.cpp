@@ -205,7 +205,7 @@ class Gathering {
     }
     auto& about = begin(replica_info_series, MetricType::Gauge);
     for (const auto& replica : replicas) {
-      if (replica.gauges) add(about, labelled(replica.labels, {{"gpu", replica.gauges->gpu}}), 1.0);
+      if (replica.gauges) add(about, about_it(replica.labels, *replica.gauges), 1.0);
     }
     auto& kv_tokens = begin(kv_tokens_series, MetricType::Gauge);
     for (const auto& replica : replicas) {
@@ -221,6 +221,18 @@ class Gathering {
       const auto& labels = pool.series->labels();
       if (pool.series->waiting)
         add(waiting, labelled({}, {{"pool", labels.pool}, {"role", labels.role}}), pool.series->waiting());
+    }
+  }
+
+  void engines(const std::vector<Scraped>& replicas) {
+    for (const auto& series : engine_series) {
+      auto& family = begin(series.text, series.is_counter ? MetricType::Counter : MetricType::Gauge);
+      for (const auto& replica : replicas) add_known(family, replica, {}, series.value);
+    }
+    auto& requests = begin(engine_requests_series, MetricType::Gauge);
+    for (const auto& replica : replicas) {
+      add_known(requests, replica, {{"state", "running"}}, &ReplicaGauges::engine_running);
+      add_known(requests, replica, {{"state", "waiting"}}, &ReplicaGauges::engine_waiting);
     }
   }
 
@@ -290,6 +302,18 @@ class Gathering {
 
   static Appears appears(const auto& of_balancer) {
     return of_balancer.is_counter ? Appears::with_first_use : Appears::from_the_start;
+  }
+
+  static ClientMetric about_it(const Labels& labels, const ReplicaGauges& gauges) {
+    return labelled(
+        labels, {{"gpu", gauges.gpu}, {"engine", gauges.engine}, {"version", gauges.version}, {"model", gauges.model}});
+  }
+
+  static void add_known(MetricFamily& family, const Scraped& replica, OwnLabels own,
+                        std::optional<double> ReplicaGauges::*value) {
+    if (!replica.gauges) return;
+    const auto& known = (*replica.gauges).*value;
+    if (known) add(family, labelled(replica.labels, own), *known);
   }
 
   template <typename Pick>
@@ -408,6 +432,7 @@ std::vector<MetricFamily> Exposition::Collect() const {
   gathering.counters(replicas);
   gathering.balancer(replicas);
   gathering.queues(nowhere);
+  gathering.engines(replicas);
   gathering.loops(loops_);
   gathering.process(build_, log_lines_dropped ? log_lines_dropped() : 0, last_load);
   return std::move(gathering).sorted();

@@ -38,7 +38,13 @@ struct ReplicaGauges {
   std::array<double, 2> in_flight_seconds{};  ///< The two are prefill and decode.
   bool injection_disabled = false;
   ReplicaState state = ReplicaState::up;
-  std::string gpu;                                                             ///< The settings give this name.
+  std::string gpu;                     ///< The settings give this name.
+  std::string engine, version, model;  ///< The engine told them; "" is unknown.
+  // The engine's own figures; absent where they are unknown or stale.
+  std::optional<double> engine_running, engine_waiting, engine_kv_usage;
+  std::optional<double> engine_prefix_queries, engine_prefix_hits;
+  std::optional<double> ledger_divergence;
+  std::optional<double> engine_scrape_seconds;
   std::vector<std::pair<std::string_view, std::uint64_t>> balancer_fallbacks;  ///< Each pair is a reason and its count.
 };
 

@@ -175,6 +175,26 @@ constexpr PhaseSeries by_phase[] = {
      [](const ReplicaGauges& g) { return g.in_flight_seconds; }},
 };
 
+constexpr EngineSeries of_engine[] = {
+    {{"weir_engine_kv_usage_ratio", "Share of the engine's KV cache that is in use, 0 to 1, as the engine says."},
+     false,
+     &ReplicaGauges::engine_kv_usage},
+    {{"weir_engine_prefix_cache_queries_total", "Prompt tokens that the engine looked up in its prefix cache."},
+     true,
+     &ReplicaGauges::engine_prefix_queries},
+    {{"weir_engine_prefix_cache_hits_total", "Prompt tokens that the engine found in its prefix cache."},
+     true,
+     &ReplicaGauges::engine_prefix_hits},
+    {{"weir_ledger_divergence_requests",
+      "Requests that the engine says it has (running and waiting) less those that weir had in flight there when the "
+      "answer came. It stays above 0 if others use the engine, and off 0 if one of the two has lost count."},
+     false,
+     &ReplicaGauges::ledger_divergence},
+    {{"weir_engine_scrape_duration_seconds", "What weir's last reading of the engine's metrics page took."},
+     false,
+     &ReplicaGauges::engine_scrape_seconds},
+};
+
 }  // namespace
 
 constinit const std::span<const HistogramSeries> histogram_series{histograms};
@@ -182,6 +202,7 @@ constinit const std::span<const CounterSeries> counter_series{counters};
 constinit const std::span<const LabelledCounterSeries> labelled_counter_series{labelled_counters};
 constinit const std::span<const BalancerSeries> balancer_series{of_balancer};
 constinit const std::span<const PhaseSeries> phase_series{by_phase};
+constinit const std::span<const EngineSeries> engine_series{of_engine};
 
 constinit const SeriesText request_duration_series{
     "weir_request_duration_seconds",
@@ -207,8 +228,10 @@ constinit const SeriesText slo_requests_series{
 constinit const SeriesText replica_state_series{"weir_replica_state",
                                                 "1 for the state that the replica is in, 0 for the others."};
 constinit const SeriesText replica_info_series{"weir_replica_info",
-                                               "1; the labels say what the settings say of the "
+                                               "1; the labels say what the settings and the engine say of the "
                                                "replica."};
+constinit const SeriesText engine_requests_series{"weir_engine_requests",
+                                                  "Requests that the engine says it has, from weir or not, by state."};
 constinit const SeriesText unparsed_series{"weir_unparsed_total",
                                            "Events or bodies that were relayed but could not be read, by the reason."};
 constinit const SeriesText kv_tokens_series{"weir_kv_tokens",

@@ -54,6 +54,13 @@ struct BalancerSeries {
   double (*value)(const ReplicaGauges&);
 };
 
+/// A value that an engine told of itself. It is absent where that is unknown or stale.
+struct EngineSeries {
+  SeriesText text;
+  bool is_counter;
+  std::optional<double> ReplicaGauges::*value;
+};
+
 /// A value with the label `phase`, which is prefill or decode.
 struct PhaseSeries {
   SeriesText text;
@@ -66,11 +73,12 @@ extern const std::span<const CounterSeries> counter_series;
 extern const std::span<const LabelledCounterSeries> labelled_counter_series;
 extern const std::span<const BalancerSeries> balancer_series;
 extern const std::span<const PhaseSeries> phase_series;
+extern const std::span<const EngineSeries> engine_series;
 
 // These series each have a shape of their own.
 extern const SeriesText request_duration_series, requests_series, api_requests_series, unparsed_series,
     kv_tokens_series, balancer_fallbacks_series, slo_requests_series, replica_info_series, replica_state_series,
-    limit_hits_series, requests_waiting_series, loop_lag_series, loop_delay_series, log_lines_dropped_series,
-    last_reload_series, last_reload_successful_series, build_info_series;
+    engine_requests_series, limit_hits_series, requests_waiting_series, loop_lag_series, loop_delay_series,
+    log_lines_dropped_series, last_reload_series, last_reload_successful_series, build_info_series;
 
 }  // namespace weir::metrics::series

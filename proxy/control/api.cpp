@@ -24,6 +24,34 @@ json::object error_object(unsigned status, std::string_view code, const std::str
 
 json::value value_of(std::optional<double> number) { return number ? json::value(*number) : json::value(nullptr); }
 
+/// What the engine tells; null where it is unknown or stale.
+json::object engine_object(const fleet::ReplicaRuntime& replica, metrics::Moment now) {
+  const auto figures = replica.state->engine.get();
+  const auto known = [](const auto& value) { return value ? json::value(*value) : json::value(); };
+  const auto text = [](const std::string& value) {
+    return value.empty() ? json::value() : json::value(value);
+  };
+  json::object object;
+  object["name"] = figures.engine == fleet::Engine::unknown ? json::value()
+                                                            : json::value(fleet::name_of(figures.engine));
+  object["version"] = text(figures.version);
+  object["model"] = text(figures.model);
+  object["kv_tokens"] = known(figures.kv_tokens);
+  object["max_context"] = known(figures.max_context);
+  const auto* const load = figures.load_at(now);
+  const auto told = [load](std::optional<double> fleet::EngineLoad::*figure) {
+    const bool is_known = load != nullptr && (load->*figure).has_value();
+    return is_known ? json::value(*(load->*figure)) : json::value();
+  };
+  object["running"] = told(&fleet::EngineLoad::running);
+  object["waiting"] = told(&fleet::EngineLoad::waiting);
+  object["kv_usage"] = told(&fleet::EngineLoad::kv_usage);
+  object["prefix_cache_queries"] = told(&fleet::EngineLoad::prefix_queries);
+  object["prefix_cache_hits"] = told(&fleet::EngineLoad::prefix_hits);
+  object["divergence"] = told(&fleet::EngineLoad::divergence);
+  return object;
+}
+
 json::object replica_object(const fleet::ReplicaRuntime& replica, balancer::Pool& pool, const LastMinute& last_minute,
                             metrics::Moment now) {
   const auto load = pool.load(replica.key.index, now);
@@ -46,6 +74,7 @@ json::object replica_object(const fleet::ReplicaRuntime& replica, balancer::Pool
   object["speed"] = load.speed;
   object["ttft_p50_seconds"] = value_of(medians.ttft);
   object["tpot_p50_seconds"] = value_of(medians.tpot);
+  object["engine"] = engine_object(replica, now);
   object["injection_disabled"] = replica.state->injection_disabled.load(std::memory_order_relaxed);
   return object;
 }
@@ -77,7 +106,9 @@ ApiAnswer replicas_answer(const fleet::World& world, const LastMinute& last_minu
   for (const auto& pool : world.pools) {
     for (const auto& replica : pool->replicas)
       replicas.push_back(replica_object(*replica, *pool->balancer, last_minute, now));
-    pools.push_back(json::object{{"name", pool->settings.name}, {"in_flight", pool->balancer->in_flight()}});
+    pools.push_back(json::object{{"name", pool->settings.name},
+                                 {"in_flight", pool->balancer->in_flight()},
+                                 {"waiting", pool->balancer->queue(now).waiting}});
   }
   for (const auto& [balancer, replica] : world.leaving)
     replicas.push_back(replica_object(*replica, *balancer, last_minute, now));

@@ -19,10 +19,11 @@ namespace {
 
 namespace json = boost::json;
 
-constexpr std::array<std::string_view, 8> titles{"replica",   "pool",          "state",    "for",
-                                                 "in flight", "queued tokens", "TTFT p50", "TPOT p50"};
+/// The engine's own count is of the requests that it runs, and of those that it keeps waiting.
+constexpr std::array<std::string_view, 9> titles{"replica",       "pool",     "state",    "for", "in flight",
+                                                 "queued tokens", "TTFT p50", "TPOT p50", "engine"};
 constexpr std::size_t texts = 3;          ///< So many columns are texts, and stand to the left.
-constexpr std::size_t longest_name = 20;  ///< A longer one is cut, so that the table fits.
+constexpr std::size_t longest_name = 16;  ///< A longer one is cut, so that the table fits.
 
 std::string text_of(const json::object& object, std::string_view key) {
   return json::value_to<std::string>(object.at(key));
@@ -67,6 +68,16 @@ std::string median(const json::value& seconds) {
 
 using Row = std::array<std::string, titles.size()>;
 
+/// The requests that the engine runs and keeps waiting, by its own count: "12+3".
+std::string engine_requests(const json::object& engine) {
+  const auto count = [&](std::string_view key) {
+    const auto& value = engine.at(key);
+    return value.is_null() ? std::string("-") : std::to_string(static_cast<long long>(value.to_number<double>()));
+  };
+  const auto running = count("running"), waiting = count("waiting");
+  return running == "-" && waiting == "-" ? "-" : running + "+" + waiting;
+}
+
 Row row_of(const json::object& replica) {
   const auto number = [&](std::string_view key) { return replica.at(key).to_number<double>(); };
   const auto whole = [](double value) { return std::to_string(static_cast<long long>(value)); };
@@ -77,7 +88,8 @@ Row row_of(const json::object& replica) {
           whole(number("in_flight")),
           whole(number("queued_prefill_tokens") + number("queued_decode_tokens")),
           median(replica.at("ttft_p50_seconds")),
-          median(replica.at("tpot_p50_seconds"))};
+          median(replica.at("tpot_p50_seconds")),
+          engine_requests(replica.at("engine").as_object())};
 }
 
 std::string_view colour_of(std::string_view state) {
@@ -121,6 +133,13 @@ std::string status_table(const std::string& answer, bool colours) {
     const auto& state = rows[i][2];
     write_row(out, rows[i], widths, colours ? colour_of(state) : "");
     if (state != "up") out += cut_to("    " + text_of(replicas[i].as_object(), "reason"), status_columns) + '\n';
+  }
+  for (const auto& one : parsed.as_object().at("pools").as_array()) {
+    const auto& pool = one.as_object();
+    const auto waiting = pool.at("waiting").to_number<std::uint64_t>();
+    if (waiting == 0) continue;
+    out += std::to_string(waiting) + (waiting == 1 ? " request waits" : " requests wait") + " in pool " +
+           text_of(pool, "name") + '\n';
   }
   return out;
 }

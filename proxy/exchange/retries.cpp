@@ -41,7 +41,10 @@ Retries::Next Retries::after(AttemptResult result, const Place& place) {
   const auto now = Clock::now();
   const bool cut = cutting() || place.replica->state->cut.load(std::memory_order_relaxed);
   const bool out = !cut && signs_.report(*pool_->balancer, place.key, result, now);
-  if (result.end == AttemptEnd::unconnected) return not_connected(std::move(result), place, out);
+  if (result.end == AttemptEnd::unconnected) {
+    place.replica->state->connect_failed.store(true, std::memory_order_relaxed);
+    return not_connected(std::move(result), place, out);
+  }
   stale_on_ = 0;
   if (!cutting()) note_attempt(*place.replica, result, now);
   note_local_recovery(loop_.shared.local_shortages, now);

@@ -8,7 +8,8 @@
 namespace weir::proxy::fleet {
 namespace {
 
-std::string url_text(const config::ReplicaUrl& url) { return url.authority + url.prefix; }
+/// Members of one name have the same authority, and an address each.
+std::string place_of(const config::ReplicaUrl& url) { return url.host + ' ' + url.authority + url.prefix; }
 
 metrics::series::ReplicaGauges gauges_of(const config::Replica& settings, const ReplicaState& state,
                                          const balancer::ReplicaKey& key, balancer::Pool& pool) {
@@ -19,7 +20,20 @@ metrics::series::ReplicaGauges gauges_of(const config::Replica& settings, const 
   gauges.queued_decode_tokens = load.decode_left;
   gauges.resident_tokens = load.resident;
   gauges.in_flight = load.in_flight;
-  gauges.kv_tokens = settings.kv_tokens;
+  const auto engine = state.engine.get();
+  gauges.kv_tokens = settings.kv_tokens ? settings.kv_tokens : engine.kv_tokens;
+  if (engine.engine != Engine::unknown) gauges.engine = name_of(engine.engine);
+  gauges.version = engine.version;
+  gauges.model = engine.model;
+  if (engine.reading_took) gauges.engine_scrape_seconds = engine.reading_took->count();
+  if (const auto* told = engine.load_at(now)) {
+    gauges.engine_running = told->running;
+    gauges.engine_waiting = told->waiting;
+    gauges.engine_kv_usage = told->kv_usage;
+    gauges.engine_prefix_queries = told->prefix_queries;
+    gauges.engine_prefix_hits = told->prefix_hits;
+    gauges.ledger_divergence = told->divergence;
+  }
   gauges.oldest_unanswered_seconds = load.oldest_unanswered_seconds;
   gauges.busy_seconds = load.busy_seconds;
   gauges.in_flight_seconds = {load.prefill_seconds, load.decode_seconds};
@@ -130,11 +144,12 @@ void Fleet::adopt(const config::Settings& settings) {
     };
     pool->opinions = old_pool != nullptr ? old_pool->opinions : std::make_shared<SecondOpinions>();
     std::vector<balancer::ReplicaSpec> specs;
-    for (const auto& replica_settings : pool_settings.replicas) {
+    for (const auto& [replica_settings, host] : expanded(pool_settings, discovered_)) {
       const auto* const old_replica = same_replica(before.get(), old_pool, replica_settings);
       auto replica = std::make_shared<ReplicaRuntime>();
       replica->settings = replica_settings;
       replica->pool = pool_settings.name;
+      replica->host_in_settings = host;
       replica->inject_usage = config::injects_usage(settings.measure, replica_settings);
       replica->inject_continuous_usage = config::injects_continuous_usage(settings.measure, replica_settings);
       replica->series = exposition_.add({pool_settings.name, replica_settings.name, replica_settings.config, "primary"})
@@ -144,7 +159,7 @@ void Fleet::adopt(const config::Settings& settings) {
       boost::system::error_code no_address;
       const auto address = boost::asio::ip::make_address(replica_settings.url.host, no_address);
       if (!no_address) replica->state->address.set({{address, replica_settings.url.port}});
-      specs.push_back({replica_settings.name, url_text(replica_settings.url), replica, replica_settings.weight,
+      specs.push_back({replica_settings.name, place_of(replica_settings.url), replica, replica_settings.weight,
                        replica_settings.kv_tokens, replica_settings.max_context, replica_settings.max_in_flight,
                        pool_settings.health, replica_settings.max_queued_tokens});
       specs.back().draining = draining_.contains(replica_settings.name);
@@ -191,6 +206,11 @@ void Fleet::retire_what_left(const World& before, const World& after) {
     look_at(*pool->unassigned);
     for (const auto& replica : pool->replicas) look_at(*replica->series);
   }
+}
+
+void Fleet::adopt(Discovered discovered) {
+  discovered_ = std::move(discovered);
+  adopt(world()->settings);
 }
 
 std::size_t Fleet::in_flight() const {

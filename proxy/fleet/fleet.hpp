@@ -10,6 +10,7 @@
 
 #include "config/settings.hpp"
 #include "metrics/series/exposition.hpp"
+#include "proxy/fleet/discovery.hpp"
 #include "proxy/fleet/published.hpp"
 #include "proxy/fleet/world.hpp"
 
@@ -41,9 +42,11 @@ class Fleet {
   std::shared_ptr<const World> world() const { return world_.get(); }
   /// Publishes a world of these settings, on the control thread. A pool keeps its books, and a replica its state. The
   /// series of pools and replicas that are gone are exported until their last request has been counted. Requests in
-  /// flight go on in the world in which they began.
+  /// flight go on in the world in which they began. What was discovered stays.
   /// A replica that is no longer named stays as one that leaves until its last request has ended.
   void adopt(const config::Settings& settings);
+  /// Publishes a world of the settings in use with these members of names, through the same door.
+  void adopt(Discovered discovered);
 
   /// How set_draining() ended.
   enum class Draining : std::uint8_t {
@@ -60,7 +63,7 @@ class Fleet {
   void look_after_drains();
 
   std::size_t in_flight() const;
-  /// Some replica of some pool is up, or starts.
+  /// Some replica of some pool has an address, and is up or starts.
   bool any_up() const;
   RetryBudget& retries() { return retries_; }
 
@@ -76,6 +79,7 @@ class Fleet {
   /// Maps the name of a replica that drains to whether the log has told that nothing is left on it.
   std::map<std::string, bool> draining_;
   Published<std::shared_ptr<const World>> world_;
+  Discovered discovered_;  ///< The control thread uses it.
 };
 
 }  // namespace weir::proxy::fleet

@@ -43,11 +43,25 @@ class StatusReader final : public AnswerReader {
 /// It answers, and has no such path for us.
 bool has_no_health_path(unsigned status) { return status == 401 || status == 403 || status == 404 || status == 405; }
 
-/// Counts the output tokens that have come so far.
-std::uint64_t output_tokens_of(const ReplicaRuntime& replica) {
-  std::uint64_t sum = 0;
-  for (const auto& shard : replica.series->shards()) sum += shard->output_tokens.value();
-  return sum;
+/// What moves while a replica works, whatever its probes say.
+struct Life {
+  std::uint64_t output_tokens = 0;
+  std::optional<double> engine_counters;  ///< They are of the last reading of its metrics page.
+  bool operator==(const Life&) const = default;
+};
+
+Life life_of(const ReplicaRuntime& replica) {
+  Life life;
+  for (const auto& shard : replica.series->shards()) life.output_tokens += shard->output_tokens.value();
+  const auto engine = replica.state->engine.get();
+  if (engine.load) life.engine_counters = engine.load->counters;
+  return life;
+}
+
+/// True if it has worked between the two. Counters that are read for the first time show nothing.
+bool has_worked(const Life& before, const Life& now) {
+  return now.output_tokens != before.output_tokens ||
+         (before.engine_counters && now.engine_counters && *now.engine_counters > *before.engine_counters);
 }
 
 Sign sign_of_status(const ReplicaRuntime& replica, const std::string& path, unsigned status) {
@@ -114,9 +128,9 @@ class Prober {
 
  private:
   struct Probes {
-    Clock::time_point last{};         ///< The end of the last one.
-    double spread = 1;                ///< A fifth more or less than the interval.
-    std::uint64_t output_tokens = 0;  ///< So many had come by then.
+    Clock::time_point last{};  ///< The end of the last one.
+    double spread = 1;         ///< A fifth more or less than the interval.
+    Life life{};               ///< So much had come by then.
     bool under_way = false;
   };
 
@@ -134,10 +148,11 @@ class Prober {
       const auto found = probes_.find(replica->state->id);
       if (found == probes_.end()) return;  // The replica is no longer in the settings.
       const auto now = Clock::now();
-      const auto tokens = output_tokens_of(*replica);
-      // A busy engine answers its probe late: tokens since the last probe are life, as good as a passed one.
-      if (sign == Sign::probe_failed && tokens != found->second.output_tokens) sign = Sign::probe_passed;
-      found->second = {now, std::uniform_real_distribution(0.8, 1.2)(random_), tokens, false};
+      const auto life = life_of(*replica);
+      // A busy engine answers its probe late: work since the last probe is life, as good as a passed one.
+      if (sign == Sign::probe_failed && has_worked(found->second.life, life)) sign = Sign::probe_passed;
+      if (sign == Sign::probe_failed || sign == Sign::probe_refused) replica->state->connect_failed = true;
+      found->second = {now, std::uniform_real_distribution(0.8, 1.2)(random_), life, false};
       if (sign) books->report(replica->key, *sign, now);
     };
     asio::co_spawn(context_, probe(replica, pool.settings.health), std::move(over));

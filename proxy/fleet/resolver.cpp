@@ -2,72 +2,183 @@
 
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
-#include <boost/asio/redirect_error.hpp>
+#include <chrono>
+#include <map>
 #include <memory>
+#include <optional>
+#include <set>
 #include <vector>
 
+#include "config/address.hpp"
+#include "metrics/ticks.hpp"
+#include "proxy/fleet/discovery.hpp"
 #include "proxy/net/awaitable.hpp"
+#include "proxy/net/name_lookup.hpp"
 #include "proxy/net/timer.hpp"
 
 namespace weir::proxy::fleet {
 namespace {
 
 namespace asio = boost::asio;
-using tcp = asio::ip::tcp;
+using Clock = std::chrono::steady_clock;
 
-constexpr std::chrono::seconds look_up_every{30};
+constexpr std::chrono::milliseconds look_every{50};
+constexpr std::size_t most_at_once = 16;
+/// A connection that fails does not lead to a look-up before.
+constexpr std::chrono::seconds least_pause{1};
 
-bool is_named(const ReplicaRuntime& replica) {
-  boost::system::error_code error;
-  asio::ip::make_address(replica.settings.url.host, error);
-  return static_cast<bool>(error);
-}
+class Resolver {
+ public:
+  explicit Resolver(Fleet& fleet) : fleet_(fleet) {}
 
-std::vector<std::shared_ptr<ReplicaRuntime>> named_in(const World& world) {
-  std::vector<std::shared_ptr<ReplicaRuntime>> named;
-  for (const auto& pool : world.pools)
-    for (const auto& replica : pool->replicas)
-      if (is_named(*replica)) named.push_back(replica);
-  return named;
-}
-
-/// Looks up all names every half a minute, and those of a new world at once.
-net::Awaitable<void> keep_resolving(const Fleet& fleet) {
-  const auto executor = co_await asio::this_coro::executor;
-  asio::ip::basic_resolver<tcp, asio::io_context::executor_type> resolver(executor);
-  net::Timer timer(executor);
-  auto due = std::chrono::steady_clock::time_point::min();
-  std::shared_ptr<const World> last;
-  for (;;) {
-    const auto world = fleet.world();
-    if (world != last || std::chrono::steady_clock::now() >= due) {
-      last = world;
-      due = std::chrono::steady_clock::now() + look_up_every;
-      const auto named = named_in(*world);
-      for (const auto& replica : named) {
-        const auto& url = replica->settings.url;
-        const auto port = std::to_string(url.port);
-        boost::system::error_code error;
-        auto token = asio::redirect_error(net::use_awaitable, error);
-        const auto found = co_await resolver.async_resolve(url.host, port, token);
-        if (error || found.empty()) {
-          spdlog::warn("replica '{}': cannot resolve '{}': {}", replica->settings.name, url.host, error.message());
-        } else {
-          replica->state->address.set(found.begin()->endpoint());
-        }
+  void look() {
+    const auto world = fleet_.world();
+    if (world != world_) follow(world);
+    const auto now = Clock::now();
+    notice_failed_connections(now);
+    for (auto& [host, name] : names_) {
+      if (auto found = name.lookup ? name.lookup->result() : std::nullopt) {
+        name.lookup.reset();
+        name.next = now + metrics::ticks(world_->settings.discovery.interval);
+        name.earliest = now + least_pause;
+        take(host, name, std::move(*found));
       }
     }
-    timer.expires_after(look_for_a_new_world_every);
+    std::size_t under_way = 0;
+    for (const auto& [host, name] : names_) under_way += name.lookup ? 1 : 0;
+    for (auto& [host, name] : names_) {
+      if (name.lookup || now < name.next || under_way == most_at_once) continue;
+      name.lookup.emplace(host, world_->settings.discovery.nameserver);
+      ++under_way;
+    }
+    if (!changed_) return;
+    changed_ = false;
+    fleet_.adopt(discovered());
+  }
+
+ private:
+  /// One host's name.
+  struct Name {
+    std::optional<net::NameLookup> lookup;
+    Clock::time_point next = Clock::time_point::min();  ///< It is looked up then.
+    Clock::time_point earliest = Clock::time_point::min();
+    std::string said;                        ///< The error that the log has; "" after a good answer.
+    std::map<std::string, Members> members;  ///< By the replica with `expand`.
+  };
+
+  static bool is_named(const config::Replica& replica) { return !config::is_numeric(replica.url.host); }
+
+  void follow(const std::shared_ptr<const World>& world) {
+    world_ = world;
+    std::map<std::string, std::set<std::string>> wanted;  // The replicas with `expand`, by host.
+    for (const auto& pool : world->settings.pools) {
+      for (const auto& replica : pool.replicas) {
+        if (!is_named(replica)) continue;
+        auto& expanding = wanted[replica.url.host];
+        if (replica.expand) expanding.insert(replica.name);
+      }
+    }
+    std::erase_if(names_, [&](const auto& one) { return !wanted.contains(one.first); });
+    for (const auto& [host, expanding] : wanted) {
+      auto& name = names_[host];
+      std::erase_if(name.members, [&](const auto& one) { return !expanding.contains(one.first); });
+      for (const auto& replica : expanding) {
+        // A replica that is new under a known name waits for no answer.
+        if (name.members.try_emplace(replica).second) name.next = Clock::time_point::min();
+      }
+    }
+    for (const auto& pool : world->pools)
+      for (const auto& replica : pool->replicas)
+        if (is_named(replica->settings) && !replica->state->address.get())
+          names_[replica->settings.url.host].next = Clock::time_point::min();
+  }
+
+  void notice_failed_connections(Clock::time_point now) {
+    for (const auto& pool : world_->pools) {
+      for (const auto& replica : pool->replicas) {
+        if (!replica->state->connect_failed.exchange(false, std::memory_order_relaxed)) continue;
+        const auto name = names_.find(replica->host_in_settings);
+        if (name != names_.end()) name->second.next = std::min(name->second.next, std::max(now, name->second.earliest));
+      }
+    }
+  }
+
+  void take(const std::string& host, Name& name, net::FoundAddresses found) {
+    if (const auto* why = std::get_if<std::string>(&found)) {
+      if (name.said != *why)
+        spdlog::warn("cannot look up '{}': {}; replicas keep the addresses that they have", host, *why);
+      name.said = *why;
+      return;
+    }
+    if (!name.said.empty()) spdlog::info("'{}' can be looked up again", host);
+    name.said.clear();
+    const auto& addresses = std::get<std::vector<Address>>(found);
+    for (auto& [replica, members] : name.members) {
+      const auto before = members.list();
+      if (!members.answered(addresses)) continue;
+      changed_ = true;
+      tell(replica, host, before, members.list());
+    }
+    for (const auto& pool : world_->pools)
+      for (const auto& replica : pool->replicas)
+        if (replica->settings.url.host == host) use(*replica, addresses);
+  }
+
+  static void use(const ReplicaRuntime& replica, const std::vector<Address>& addresses) {
+    const auto in_use = replica.state->address.get();
+    const auto wanted = address_to_use(in_use ? std::optional(in_use->address()) : std::nullopt, addresses);
+    if (in_use && in_use->address() == *wanted) return;
+    replica.state->address.set({{*wanted, replica.settings.url.port}});
+    if (in_use)
+      spdlog::info("replica '{}': '{}' is {} now, it was {}", replica.settings.name, replica.settings.url.host,
+                   wanted->to_string(), in_use->address().to_string());
+  }
+
+  static void tell(const std::string& replica, const std::string& host, const std::vector<Member>& before,
+                   const std::vector<Member>& after) {
+    const auto lacks = [](const std::vector<Member>& list, const Member& one) {
+      return std::ranges::find(list, one) == list.end();
+    };
+    for (const auto& one : before)
+      if (lacks(after, one))
+        spdlog::info("replica '{}-{}' leaves: '{}' is no longer {}", replica, one.number, host,
+                     one.address.to_string());
+    for (const auto& one : after)
+      if (lacks(before, one))
+        spdlog::info("replica '{}-{}' is new: '{}' is {}", replica, one.number, host, one.address.to_string());
+  }
+
+  Discovered discovered() const {
+    Discovered all;
+    for (const auto& [host, name] : names_)
+      for (const auto& [replica, members] : name.members) all[{replica, host}] = members.list();
+    return all;
+  }
+
+  Fleet& fleet_;
+  std::shared_ptr<const World> world_;
+  std::map<std::string, Name> names_;
+  bool changed_ = false;
+};
+
+net::Awaitable<void> keep_resolving(std::shared_ptr<Resolver> resolver) {
+  const auto executor = co_await asio::this_coro::executor;
+  net::Timer timer(executor);
+  for (;;) {
+    resolver->look();
+    timer.expires_after(look_every);
     co_await timer.async_wait(net::use_awaitable);
   }
 }
 
 }  // namespace
 
-void start_resolver(asio::io_context& context, const Fleet& fleet) {
-  asio::co_spawn(context, keep_resolving(fleet), asio::detached);
+void start_resolver(asio::io_context& context, Fleet& fleet) {
+  auto resolver = std::make_shared<Resolver>(fleet);
+  asio::co_spawn(context, keep_resolving(std::move(resolver)), asio::detached);
 }
 
 }  // namespace weir::proxy::fleet

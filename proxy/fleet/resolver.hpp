@@ -1,4 +1,5 @@
-// Resolves replica names to addresses at the start and again every 30 s, on the control thread.
+// Looks up the hosts' names in the replicas' urls on behalf of the control thread: at the start, in every new world, so
+// often as [discovery] says, and when a connection to such a replica fails. What the answers mean is discovery.hpp's.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
@@ -7,8 +8,8 @@
 
 namespace weir::proxy::fleet {
 
-/// Starts the resolver. Numeric addresses are set before this returns; names follow as they are resolved. A name that
-/// is not found leaves the address as it was and is logged. It runs until the context stops.
-void start_resolver(boost::asio::io_context& context, const Fleet& fleet);
+/// Starts the resolver, which runs until the context stops. A name that is not found leaves the addresses as they were,
+/// which is logged once. The members of a name with `expand` go through Fleet::adopt.
+void start_resolver(boost::asio::io_context& context, Fleet& fleet);
 
 }  // namespace weir::proxy::fleet

@@ -16,6 +16,7 @@
 #include "balancer/pool.hpp"
 #include "config/settings.hpp"
 #include "metrics/series/exposition.hpp"
+#include "proxy/fleet/engine_figures.hpp"
 #include "proxy/fleet/failure_notes.hpp"
 #include "proxy/fleet/published.hpp"
 #include "proxy/fleet/second_opinions.hpp"
@@ -33,10 +34,13 @@ struct ReplicaState {
   /// It has a bit for each API in whose streams the replica reports its counts unasked (llama.cpp), as its last answers
   /// showed.
   std::atomic<std::uint32_t> tells_counts{0};
+  Published<EngineFigures> engine{};  ///< The control thread sets it.
   std::atomic<bool> cut{false};  ///< Its drain is over: what still runs there is ended.
   /// The replica was last found to hang then. Attempts that began before, and have sent their client nothing, end.
   std::atomic<metrics::Moment> hung_at{metrics::Moment::min()};
   FailureNotes failures{};  ///< They decide what the log says of its failures.
+  /// A connection to it failed, so its host's name is to be looked up again.
+  std::atomic<bool> connect_failed{false};
   /// It has no health path, so a probe only connects. The control thread uses it.
   bool probe_connects = false;
 };
@@ -45,7 +49,8 @@ struct ReplicaState {
 struct ReplicaRuntime {
   config::Replica settings;
   std::string pool;
-  balancer::ReplicaKey key;  ///< It names the replica in its pool's books.
+  std::string host_in_settings;  ///< A replica that discovery found has its address in settings.url.
+  balancer::ReplicaKey key;      ///< It names the replica in its pool's books.
   bool inject_usage = true, inject_continuous_usage = false;
   std::shared_ptr<metrics::series::ReplicaSeries> series;
   std::shared_ptr<ReplicaState> state;

@@ -4,17 +4,15 @@
 #include <sys/socket.h>
 
 #include <algorithm>
-#include <boost/asio/io_context.hpp>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
-#include <future>
-#include <thread>
 #include <vector>
 
 #include "metrics/measure/stream_meter.hpp"
 #include "proxy/net/arrival.hpp"
 #include "proxy/net/connect.hpp"
+#include "proxy/net/name_lookup.hpp"
 
 namespace weir::proxy::probe {
 namespace {
@@ -47,22 +45,14 @@ bool ready(int fd, short events, Clock::time_point deadline) {
 
 }  // namespace
 
-std::variant<tcp::endpoint, std::string> address_of(const config::ReplicaUrl& url, Clock::duration limit) {
-  using Found = std::pair<boost::system::error_code, tcp::resolver::results_type>;
-  // It runs on a thread of its own, which outlives this call if the system's resolver does not come back in time.
-  std::packaged_task<Found()> look_up([host = url.host, port = std::to_string(url.port)] {
-    boost::asio::io_context context{1};
-    Found found;
-    found.second = tcp::resolver(context).resolve(host, port, tcp::resolver::numeric_service, found.first);
-    return found;
-  });
-  auto answer = look_up.get_future();
-  std::thread(std::move(look_up)).detach();
-  if (answer.wait_for(limit) != std::future_status::ready)
-    return "cannot look up " + url.host + " within " + seconds_of(limit);
-  const auto [error, found] = answer.get();
-  if (error || found.empty()) return "cannot look up " + url.host + ": " + error.message();
-  return found.begin()->endpoint();
+std::variant<tcp::endpoint, std::string> address_of(const config::ReplicaUrl& url,
+                                                    const std::optional<config::ListenAddress>& nameserver,
+                                                    Clock::duration limit) {
+  net::NameLookup lookup(url.host, nameserver);
+  const auto found = lookup.result(limit);
+  if (!found) return "cannot look up " + url.host + " within " + seconds_of(limit);
+  if (const auto* why = std::get_if<std::string>(&*found)) return "cannot look up " + url.host + ": " + *why;
+  return tcp::endpoint(std::get<std::vector<boost::asio::ip::address>>(*found).front(), url.port);
 }
 
 fleet::QuestionResult exchange_with(const tcp::endpoint& endpoint, const config::ReplicaUrl& url,

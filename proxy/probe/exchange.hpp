@@ -7,6 +7,7 @@
 
 #include <boost/asio/ip/tcp.hpp>
 #include <chrono>
+#include <optional>
 #include <string>
 #include <variant>
 
@@ -22,8 +23,9 @@ struct ProbeLimits {
 
 /// Returns the first address of a host, or a sentence that says why there is none. It abandons a look-up that takes
 /// longer than `limit`.
-std::variant<boost::asio::ip::tcp::endpoint, std::string> address_of(const config::ReplicaUrl& url,
-                                                                     std::chrono::steady_clock::duration limit);
+std::variant<boost::asio::ip::tcp::endpoint, std::string> address_of(
+    const config::ReplicaUrl& url, const std::optional<config::ListenAddress>& nameserver,
+    std::chrono::steady_clock::duration limit);
 
 fleet::QuestionResult exchange_with(const boost::asio::ip::tcp::endpoint& endpoint, const config::ReplicaUrl& url,
                                     const fleet::Question& question, const ProbeLimits& limits, config::ReadClock clock,

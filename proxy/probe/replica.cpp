@@ -12,6 +12,8 @@
 namespace weir::proxy::probe {
 namespace {
 
+using fleet::Engine;
+using fleet::Page;
 using metrics::Api;
 using metrics::Moment;
 using metrics::measure::BodyForm;
@@ -47,22 +49,6 @@ void hide(std::string_view key, std::string& text) {
   for (auto at = text.find(key); at != std::string::npos; at = text.find(key, at + 3))
     text.replace(at, key.size(), "***");
 }
-
-/// Keeps a page whole, up to a limit.
-class PageReader : public fleet::AnswerReader {
- public:
-  explicit PageReader(PageAnswer& page) : page_(page) {}
-  void head(const http::ResponseHead& head, Moment, Moment) override { status_ = head.status; }
-  bool body(std::span<const char> bytes, Moment) override {
-    page_.body.append(bytes.data(), bytes.size());
-    return page_.body.size() <= longest_page;
-  }
-  void end(bool whole, bool, Moment) override { page_.status = whole ? status_ : 0; }
-
- private:
-  PageAnswer& page_;
-  unsigned status_ = 0;
-};
 
 /// Measures a streamed answer as weir does; keeps the body of a refusal.
 class StreamReader : public fleet::AnswerReader {
@@ -107,7 +93,7 @@ class StreamReader : public fleet::AnswerReader {
     // Some engines repeat the key that they refuse. It is replaced before the text is cut.
     auto body = refusal_;
     hide(api_key_, body);
-    const auto message = refusal_message(body);
+    const auto message = fleet::refusal_message(body);
     return "status " + std::to_string(status_) + (message.empty() ? "" : " (" + message + ")");
   }
 
@@ -119,7 +105,7 @@ class StreamReader : public fleet::AnswerReader {
     const auto& seen = meter_->answer();
     if (seen.in_band_error) return "it answers with status 200 and then with an error in the stream";
     if (form_ != BodyForm::sse)
-      return "it answers with \"" + printable(content_type_) + "\" where an event stream was asked for";
+      return "it answers with \"" + fleet::printable(content_type_) + "\" where an event stream was asked for";
     if (seen.complete == metrics::Completeness::none)
       return exchanged.why.empty() ? "its stream ends too early" : exchanged.why;
     return seen.token_events == 0 ? "its stream brings no token" : "";
@@ -163,7 +149,7 @@ class Probe {
   }
 
   ProbeReport run() {
-    auto found = address_of(replica_.url, connect_limit_);
+    auto found = address_of(replica_.url, settings_.discovery.nameserver, connect_limit_);
     if (auto* why = std::get_if<std::string>(&found)) {
       report_.failure = std::move(*why);
       return std::move(report_);
@@ -184,13 +170,15 @@ class Probe {
 
   /// Returns false if it cannot be reached or hangs. If it hangs on some pages only, it is asked for no more of them.
   bool ask_pages() {
-    Pages pages;
-    for (std::size_t i = 0; i < page_paths.size(); ++i) {
+    fleet::Pages pages;
+    for (std::size_t i = 0; i < fleet::page_paths.size(); ++i) {
       if (pages[Page::server_info].status == 200 && i == static_cast<std::size_t>(Page::get_server_info)) continue;
       if (pages[Page::model_info].status == 200 && i == static_cast<std::size_t>(Page::get_model_info)) continue;
-      PageReader reader(pages.answers[i]);
+      fleet::PageReader reader(pages.answers[i], longest_page);
       fleet::Question question;
-      question.path = page_paths[i];
+      question.path = fleet::page_paths[i];
+      const bool is_metrics = i == static_cast<std::size_t>(Page::metrics);
+      if (is_metrics && !pool_.engine.metrics_path.empty()) question.path = pool_.engine.metrics_path;
       const auto done = exchange(std::move(question), std::min<Duration>(page_limit, stream_limit_), reader);
       if (done.end == fleet::QuestionEnd::answered) {
         report_.reachable = true;
@@ -199,7 +187,7 @@ class Probe {
         break;
       }
     }
-    if (report_.reachable) report_.facts = facts_of(pages);
+    if (report_.reachable) report_.facts = fleet::facts_of(pages, settings_.engine_names);
     return report_.reachable;
   }
 

@@ -11,7 +11,7 @@
 
 #include "config/settings.hpp"
 #include "metrics/record/request_record.hpp"
-#include "proxy/probe/facts.hpp"
+#include "proxy/fleet/replica_facts.hpp"
 
 namespace weir::proxy::probe {
 
@@ -29,7 +29,7 @@ struct ProbeReport {
   std::string failure;  ///< It says why the answer could not be measured, as a sentence without its end; "" if it was
                         ///< measured.
   bool reachable = false;
-  ReplicaFacts facts;
+  fleet::ReplicaFacts facts;
   std::optional<ProbedStream> first;  ///< It was measured; its prompt may be new to the replica.
   std::optional<ProbedStream> again;  ///< The same request came once more, so that what a prefix cache holds shows
                                       ///< here.

@@ -9,6 +9,11 @@
 namespace weir::proxy::probe {
 namespace {
 
+using fleet::Engine;
+using fleet::name_of;
+using fleet::printable;
+using fleet::ReplicaFacts;
+
 using metrics::format;
 using metrics::TokenSource;
 using metrics::TokensPerEvent;
@@ -192,8 +197,10 @@ std::vector<std::string> advice(const Probed& p) {
     advise_cached_tokens(p.report, lines);
   }
   advise_engine_metrics(facts, lines);
-  advise_limit("kv_tokens", "lets weir avoid preemption", p.replica.kv_tokens, facts.kv_tokens, lines);
-  advise_limit("max_context", "keeps longer requests away from it", p.replica.max_context, facts.max_context, lines);
+  // weir reads the size of the cache by itself.
+  if (p.replica.kv_tokens) advise_limit("kv_tokens", "", p.replica.kv_tokens, facts.kv_tokens, lines);
+  advise_limit("max_context", "makes weir refuse what is too long for all; else weir only prefers another replica",
+               p.replica.max_context, facts.max_context, lines);
   // Only fewer slots than set contradict the settings, because an operator may want fewer requests than slots.
   if (facts.slots && (!p.replica.max_in_flight || *p.replica.max_in_flight > *facts.slots))
     advise_limit("max_in_flight", "sends it no more requests than it has slots",

@@ -15,6 +15,7 @@
 #include "proxy/control/admin.hpp"
 #include "proxy/exchange/admission.hpp"
 #include "proxy/exchange/loop.hpp"
+#include "proxy/fleet/engine_reader.hpp"
 #include "proxy/fleet/model_directory.hpp"
 #include "proxy/fleet/prober.hpp"
 #include "proxy/fleet/resolver.hpp"
@@ -224,6 +225,7 @@ int Server::run() {
   listeners_.commit(listeners_.prepare(settings));
   fleet::start_resolver(context_, fleet_);
   fleet::start_prober(context_, fleet_, std::random_device()());
+  fleet::start_engine_reader(context_, fleet_, std::random_device()());
   models_.start(context_);
   for (auto& loop : loops_) running_.emplace_back([&loop = *loop] { loop.run(); });
   await_signal();

@@ -4,9 +4,21 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <utility>
 
 namespace weir::integration {
+namespace {
+
+/// Every page by which weir finds out what an engine is, and its load.
+bool is_page(std::string_view target) {
+  static constexpr std::string_view pages[] = {"/v1/models",       "/metrics",     "/version",        "/server_info",
+                                               "/get_server_info", "/model_info",  "/get_model_info", "/info",
+                                               "/props",           "/api/version", "/api/tags"};
+  return std::ranges::any_of(pages, [target](std::string_view page) { return target.ends_with(page); });
+}
+
+}  // namespace
 
 void Exchange::send_bytewise(std::string_view bytes) {
   for (std::size_t i = 0; i < bytes.size(); ++i) socket_.send(bytes.substr(i, 1));
@@ -21,11 +33,11 @@ void Exchange::send_until_taken(std::string_view bytes, Progress& sent, Event& s
   }
 }
 
-ScriptedReplica::ScriptedReplica(Handler handler, ModelsQuestion models, std::uint16_t port)
+ScriptedReplica::ScriptedReplica(Handler handler, ModelsQuestion models, std::uint16_t port, unsigned machine)
     : handler_(std::move(handler)),
       models_(models),
       called_off_(::eventfd(0, EFD_CLOEXEC)),
-      listener_(Socket::listen(called_off_, port)),
+      listener_(Socket::listen(called_off_, port, machine)),
       port_(listener_.port()),
       acceptor_([this] { accept_all(); }) {}
 
@@ -34,6 +46,32 @@ ScriptedReplica::~ScriptedReplica() {
   acceptor_.join();
   for (auto& thread : threads_) thread.join();
   ::close(called_off_);
+}
+
+void ScriptedReplica::has_page(const std::string& path, std::string answer) {
+  const std::lock_guard lock(mutex_);
+  pages_[path] = std::move(answer);
+}
+
+std::size_t ScriptedReplica::asked_for(const std::string& path) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = pages_asked_.find(path);
+  return found == pages_asked_.end() ? 0 : found->second;
+}
+
+void ScriptedReplica::answer_page(Socket& socket, const std::string& path) {
+  const bool counts = path != "/v1/models";
+  const auto at_once = counts ? pages_at_once_.fetch_add(1) + 1 : 0;
+  if (at_once > most_pages_at_once_) most_pages_at_once_ = at_once;
+  std::this_thread::sleep_for(page_delay_.load());
+  std::string bytes = "HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n";
+  {
+    const std::lock_guard lock(mutex_);
+    ++pages_asked_[path];
+    if (const auto found = pages_.find(path); found != pages_.end()) bytes = found->second;
+  }
+  if (counts) --pages_at_once_;
+  socket.send(bytes);
 }
 
 std::vector<ReceivedRequest> ScriptedReplica::requests() const {
@@ -90,8 +128,8 @@ void ScriptedReplica::serve(Socket socket) {
         socket.send("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
         return probes_.add(1);
       }
-      if (models && models_ == ModelsQuestion::answered_unseen)
-        return socket.send("HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n");
+      const bool models_to_handler = models && models_ == ModelsQuestion::to_handler;
+      if (of_weir && is_page(request->target) && !models_to_handler) return answer_page(socket, request->target);
       request->on_connection = i;
       {
         const std::lock_guard lock(mutex_);

@@ -4,9 +4,10 @@
 // A handler that returns with the connection open has answered: the next request on it is read. If a handler throws
 // anything but PeerGone, the test fails.
 //
-// weir asks every replica for its models and its health now and then, on connections of their own. Such requests are
-// neither kept nor counted: the one for models is answered 404 unless a test wants to see it, a probe of /health 200. A
-// test that wants to see probes sets another path.
+// weir asks every replica for its models, its health and its own pages now and then, on connections of their own. Such
+// requests are neither kept nor counted: a probe of /health is answered 200, and a page 404 unless the test gives the
+// replica one. The one for models goes to the handler if a test wants to see it. A test that wants to see probes sets
+// another path.
 #pragma once
 
 #include <atomic>
@@ -14,6 +15,7 @@
 #include <cstdint>
 #include <functional>
 #include <list>
+#include <map>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -66,15 +68,23 @@ class ScriptedReplica {
 
   enum class ModelsQuestion { answered_unseen, to_handler };
 
-  /// `port` 0 lets the system choose.
+  /// `port` 0 lets the system choose. The address is 127.0.0.`machine`.
   explicit ScriptedReplica(Handler handler, ModelsQuestion models = ModelsQuestion::answered_unseen,
-                           std::uint16_t port = 0);
+                           std::uint16_t port = 0, unsigned machine = 1);
   ~ScriptedReplica();
   ScriptedReplica(const ScriptedReplica&) = delete;
   ScriptedReplica& operator=(const ScriptedReplica&) = delete;
 
   std::uint16_t port() const { return port_; }
   std::string url() const { return "http://127.0.0.1:" + std::to_string(port_); }
+  /// Answers weir's own GETs of `path` with this from now on, whole answers as bytes.
+  void has_page(const std::string& path, std::string answer);
+  /// Answers each GET of a page only after so long.
+  void answers_pages_after(std::chrono::milliseconds time) { page_delay_ = time; }
+  /// Returns how often weir has asked for a page of the replica's own.
+  std::size_t asked_for(const std::string& path) const;
+  /// Returns how many of them were under way at once. The models do not count, because weir asks for them twice over.
+  std::size_t most_pages_at_once() const { return most_pages_at_once_; }
   std::vector<ReceivedRequest> requests() const;
   /// Returns the only request that came. Fails the test if there were none or several.
   ReceivedRequest only_request() const;
@@ -82,11 +92,13 @@ class ScriptedReplica {
   std::size_t connections() const { return connections_.value(); }
   /// Waits until so many requests have been received whole.
   void wait_for_requests(std::size_t n) const { received_.wait_for(n, "requests at the replica"); }
+  std::size_t probes() const { return probes_.value(); }
   /// Waits until so many probes of /health have been answered.
   void wait_for_probes(std::size_t n) const { probes_.wait_for(n, "probes at the replica"); }
 
  private:
   void accept_all();
+  void answer_page(Socket& socket, const std::string& path);
   void serve(Socket socket);
   std::optional<ReceivedRequest> receive(MessageReader& reader);
 
@@ -97,6 +109,10 @@ class ScriptedReplica {
   std::uint16_t port_;
   mutable std::mutex mutex_;
   std::vector<ReceivedRequest> requests_;
+  std::map<std::string, std::string> pages_;
+  std::map<std::string, std::size_t> pages_asked_;
+  std::atomic<std::chrono::milliseconds> page_delay_{};
+  std::atomic<std::size_t> pages_at_once_{0}, most_pages_at_once_{0};
   std::list<std::thread> threads_;
   Progress received_, connections_, probes_;
   std::thread acceptor_;

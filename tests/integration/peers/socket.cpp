@@ -61,10 +61,11 @@ Socket& Socket::operator=(Socket&& other) noexcept {
   return *this;
 }
 
-Socket Socket::listen(int called_off, std::uint16_t port) {
+Socket Socket::listen(int called_off, std::uint16_t port, unsigned machine) {
   Socket listener(open_tcp(), called_off);
   set(listener.fd_, SOL_SOCKET, SO_REUSEADDR, 1);
-  const auto address = loopback(port);
+  auto address = loopback(port);
+  address.sin_addr.s_addr = htonl(0x7f000000 + machine);
   if (::bind(listener.fd_, generic(address), sizeof address) != 0 || ::listen(listener.fd_, 256) != 0)
     throw std::runtime_error("cannot listen: " + reason());
   return listener;

@@ -32,8 +32,8 @@ class Socket {
   Socket& operator=(Socket&& other) noexcept;
   ~Socket() { close(); }
 
-  /// Listens on a free port of 127.0.0.1.
-  static Socket listen(int called_off, std::uint16_t port = 0);
+  /// Listens on a free port of 127.0.0.`machine`.
+  static Socket listen(int called_off, std::uint16_t port = 0, unsigned machine = 1);
   /// Connects. `receive_buffer` > 0 sets SO_RCVBUF before. Throws PeerGone if nobody listens.
   static Socket connect(std::uint16_t port, int receive_buffer = 0);
 

@@ -61,6 +61,10 @@ std::string WeirUnderTest::text(const WeirSettings& settings, std::uint16_t port
   write_keys(out, {}, settings.measure);
   out << "[health]\n";
   write_keys(out, {}, settings.health);
+  out << "[engine]\n";
+  write_keys(out, {}, settings.engine);
+  out << "[discovery]\n";
+  write_keys(out, {}, settings.discovery);
   for (const auto& slo : settings.slos) {
     out << "[[slo]]\n";
     write_keys(out, {}, slo);

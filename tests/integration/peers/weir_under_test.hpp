@@ -45,6 +45,8 @@ struct WeirSettings {
   std::vector<Keys> slos = {};
   Keys log = {};
   Keys health = {};
+  Keys engine = {};
+  Keys discovery = {};
 };
 
 /// Makes one pool "chat" of the replicas given, named r0, r1, ...

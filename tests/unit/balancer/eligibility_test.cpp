@@ -33,6 +33,9 @@ ReplicaView tried(ReplicaIndex index) {
 ReplicaView context(ReplicaIndex index, Tokens tokens) {
   return changed(index, [&](ReplicaView& s) { s.max_context = tokens; });
 }
+ReplicaView told_context(ReplicaIndex index, Tokens tokens) {
+  return changed(index, [&](ReplicaView& s) { s.told_context = tokens; });
+}
 ReplicaView kv(ReplicaIndex index, Tokens resident, std::uint32_t in_flight) {
   return changed(index, [&](ReplicaView& s) { s.kv_tokens = 1000, s.resident = resident, s.in_flight = in_flight; });
 }
@@ -159,6 +162,10 @@ TEST(Eligibility, Table) {
       {"all may", {plain(0), plain(1)}, {1, 1}, some, {0, 1}},
       {"a context that just suffices", {context(0, 100), context(1, 99)}, {50, 100}, some, {0}},
       {"no context suffices", {context(0, 100), context(1, 99)}, {50, 101}, too_long, {}},
+      {"an engine's own word is preferred", {told_context(0, 100), told_context(1, 101)}, {50, 101}, some, {1}},
+      {"an engine's own word refuses nobody", {told_context(0, 100), told_context(1, 99)}, {50, 101}, some, {0, 1}},
+      {"an engine that told nothing may", {told_context(0, 100), plain(1)}, {50, 101}, some, {1}},
+      {"the word of a refusing engine counts", {told_context(0, 100), refusing(1)}, {50, 101}, some, {1}},
       {"long, and the only context is busy", {context(0, 10), full(1)}, {50, 100}, busy, {}},
       {"one is full", {full(0), plain(1)}, {1, 1}, some, {1}},
       {"all are full", {full(0), full(1)}, {1, 1}, busy, {}},

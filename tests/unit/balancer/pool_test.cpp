@@ -429,6 +429,41 @@ TEST(Pool, TheQueueOfARemovedReplicaIsNotWaitedFor) {
   EXPECT_EQ(refused(pool->offer(prompt_of(10), at(2))).retry_after, 1u);
 }
 
+TEST(Pool, WhatAnEngineToldStandsInForWhatTheSettingsLeaveOpen) {
+  auto pool = pool_of({replica("a"), with_kv(replica("b"), 5000)});
+  pool->engine_told(pool->key(0), {.kv_tokens = 100, .max_context = 1000});
+  pool->engine_told(pool->key(1), {.kv_tokens = 100, .max_context = {}});
+  const ReplicaIndex not_a[] = {0}, not_b[] = {1};
+  Lease on_a = admitted(pool->offer(prompt_of(50), at(1), not_b));
+  Lease on_b = admitted(pool->offer(prompt_of(500), at(1), not_a));
+  EXPECT_EQ(on_a.replica(), 0u);
+  // The settings' size of b holds. a has fewer tokens queued, but its cache would overflow.
+  Lease third = admitted(pool->offer(prompt_of(60), at(1)));
+  EXPECT_EQ(third.replica(), 1u);
+  EXPECT_EQ(fallback(pool->load(1, at(1)), "kv_full"), 0u);
+}
+
+TEST(Pool, AContextThatAnEngineToldChoosesAndRefusesNobody) {
+  auto pool = pool_of({replica("a"), with_context(replica("b"), 2000)}, config::Policy::round_robin);
+  pool->engine_told(pool->key(0), {.kv_tokens = {}, .max_context = 1000});
+  for (int i = 0; i < 4; ++i) EXPECT_EQ(admitted(pool->offer(prompt_of(1500), at(1))).replica(), 1u);
+  EXPECT_EQ(admitted(pool->offer(prompt_of(2500), at(1))).replica(), 0u) << "b's settings refuse it, a may cut it";
+}
+
+TEST(Pool, WhatAnEngineToldOutlivesAReloadAndGoesWithTheReplica) {
+  auto pool = pool_of({replica("a"), replica("b")}, config::Policy::round_robin);
+  const auto key = pool->key(0);
+  pool->engine_told(key, {.kv_tokens = {}, .max_context = 1000});
+  const ReplicaSpec same[] = {replica("a"), replica("b")}, without[] = {replica("b")};
+  pool->set_replicas(same, at(1));
+  for (int i = 0; i < 4; ++i) EXPECT_EQ(admitted(pool->offer(prompt_of(1500), at(1))).replica(), 1u);
+  pool->set_replicas(without, at(2));
+  pool->set_replicas(same, at(3));
+  pool->engine_told(key, {.kv_tokens = {}, .max_context = 1});  // It is of the replica that is gone.
+  EXPECT_NE(admitted(pool->offer(prompt_of(1500), at(3))).replica(),
+            admitted(pool->offer(prompt_of(1500), at(3))).replica());
+}
+
 TEST(Pool, TimeMayArriveOutOfOrder) {
   auto pool = pool_of({replica("a")});
   Lease lease = admitted(pool->offer(prompt_of(10), at(5)));

@@ -109,7 +109,13 @@ INSTANTIATE_TEST_SUITE_P(Difference, EachChange, ::testing::Values(
     SAID(s.pools[0].health.timeout = Seconds(7), "pool chat: health.timeout 5 s -> 7 s"),
     SAID(s.pools[0].health.down_after = 7, "pool chat: health.down_after 3 -> 7"),
     SAID(s.pools[0].health.up_after = 7, "pool chat: health.up_after 1 -> 7"),
-    SAID(s.pools[0].health.eject = false, "pool chat: health.eject true -> false")));
+    SAID(s.pools[0].health.eject = false, "pool chat: health.eject true -> false"),
+    SAID(s.pools[0].engine.metrics_path = "", "pool chat: engine.metrics_path /metrics -> \"\""),
+    SAID(s.pools[0].engine.interval = Seconds(7), "pool chat: engine.interval 5 s -> 7 s"),
+    SAID(s.pools[0].engine.timeout = Seconds(7), "pool chat: engine.timeout 5 s -> 7 s"),
+    SAID(s.engine_names.kv_used_tokens = {"x"}, "engine.names.kv_used_tokens [tgi_batch_current_max_tokens] -> [x]"),
+    SAID(s.discovery.interval = Seconds(7), "discovery.interval 30 s -> 7 s"),
+    SAID((s.discovery.nameserver = ListenAddress{"127.0.0.1", 53}), "discovery.nameserver none -> 127.0.0.1:53")));
 
 INSTANTIATE_TEST_SUITE_P(DifferenceOfReplicas, EachChange, ::testing::Values(
     SAID(s.pools[0].replicas.push_back(replica("gpu3", 9)), "pool chat: replica gpu3 added"),
@@ -119,6 +125,7 @@ INSTANTIATE_TEST_SUITE_P(DifferenceOfReplicas, EachChange, ::testing::Values(
     SAID(s.pools[0].replicas[0].url.prefix = "/x", "pool chat: replica gpu0: url http://h:1 -> http://h:1/x (a new replica in its place)"),
     SAID(s.pools[0].replicas[0].config = "c", "pool chat: replica gpu0: config gpu0 -> c"),
     SAID(s.pools[0].replicas[0].gpu = "L4", "pool chat: replica gpu0: gpu \"\" -> L4"),
+    SAID(s.pools[0].replicas[0].expand = true, "pool chat: replica gpu0: expand false -> true"),
     SAID(s.pools[0].replicas[0].weight = 2, "pool chat: replica gpu0: weight 1 -> 2"),
     SAID(s.pools[0].replicas[0].cost_per_hour = 0.8, "pool chat: replica gpu0: cost_per_hour none -> 0.8"),
     SAID(s.pools[0].replicas[0].kv_tokens = 7, "pool chat: replica gpu0: kv_tokens none -> 7"),

@@ -38,9 +38,10 @@ std::string whole_example() {
 }
 
 /// These are all tables of a file, in the order of the reference.
-const std::vector<std::string> all_tables = {"[server]",      "[metrics]",        "[admin]",  "[log]",
-                                             "[limits]",      "[measure]",        "[health]", "[[pool]]",
-                                             "[pool.health]", "[[pool.replica]]", "[[slo]]"};
+const std::vector<std::string> all_tables = {"[server]",      "[metrics]",        "[admin]",     "[log]",
+                                             "[limits]",      "[measure]",        "[discovery]", "[health]",
+                                             "[engine]",      "[engine.names]",   "[[pool]]",    "[pool.health]",
+                                             "[pool.engine]", "[[pool.replica]]", "[[slo]]"};
 
 /// A row of the reference.
 struct Key {
@@ -84,8 +85,8 @@ std::string file_with(const std::string& table, const std::string& key, const st
     return "[[pool]]\nname = 'chat'\n[[pool.replica]]\n" + required("name", "'gpu0'") +
            required("url", "'http://127.0.0.1:8001'") + line;
   }
-  if (table == "[pool.health]") {
-    return "[[pool]]\nname = 'chat'\n[pool.health]\n" + line +
+  if (table.starts_with("[pool.")) {
+    return "[[pool]]\nname = 'chat'\n" + table + "\n" + line +
            "[[pool.replica]]\nname = 'gpu0'\nurl = 'http://127.0.0.1:8001'\n";
   }
   if (table == "[[slo]]") {
@@ -118,7 +119,7 @@ TEST(SettingsReference, NamesEveryTableAndNoOther) {
   EXPECT_THAT(
       errors_in("qqqqqqqqqqqq = 1\n" + one_pool),
       testing::ElementsAre("weir.toml:1:1: qqqqqqqqqqqq: unknown key; known here are server, metrics, admin, log, "
-                           "limits, measure, health, pool, slo"));
+                           "limits, measure, discovery, health, engine, pool, slo"));
 }
 
 TEST(SettingsReference, NamesEveryKeyAndNoOther) {
@@ -171,7 +172,8 @@ TEST(SettingsReference, ShowsAWholeFileWithEveryKey) {
     ASSERT_NE(from, std::string::npos) << table;
     const auto section = example.substr(from, example.find("\n\n", from) - from);
     for (const auto& key : known_keys(table)) {
-      if (key == "replica" || key == "health") continue;  // It is a heading, not a line.
+      if (key == "replica" || key == "health" || key == "engine" || key == "names")
+        continue;  // It is a heading, not a line.
       // Keys that exclude each other are shown as comments.
       EXPECT_THAT(section, testing::AnyOf(HasSubstr("\n" + key + " = "), HasSubstr("\n# " + key + " = "))) << table;
     }

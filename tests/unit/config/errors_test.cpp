@@ -83,8 +83,8 @@ TEST(SettingsErrors, AllOthersComeTogetherInOrderOfLine) {
           "bytes, or text such as \"64KiB\", \"16MiB\", \"1MB\"",
           "weir.toml:11:11: [limits] connect = -3: must be a time from 1ms to 24h: a number of seconds, or text "
           "such as \"250ms\", \"2s\", \"5m\", \"2h\"",
-          "weir.toml:13:2: shadows: unknown key; known here are server, metrics, admin, log, limits, measure, health, "
-          "pool, slo"));
+          "weir.toml:13:2: shadows: unknown key; known here are server, metrics, admin, log, limits, measure, "
+          "discovery, health, engine, pool, slo"));
 }
 
 TEST(SettingsErrors, OnlyAFileHoldsSettings) {
@@ -98,16 +98,17 @@ TEST(SettingsErrors, OnlyAFileHoldsSettings) {
 }
 
 TEST(SettingsErrors, UnknownKeysNameTheNearestOrAllThatAreKnown) {
-  const Table table = {
-      {"sever.threads = 1", "1: sever: unknown key; did you mean server?"},
-      {"threads = 1",
-       "1: threads: unknown key; known here are server, metrics, admin, log, limits, measure, health, pool, slo"},
-      {"limits.head_tiem = 1", "8: [limits] head_tiem: unknown key; did you mean head_time?"},
-      {"limits.Drain-Delay = 1", "8: [limits] Drain-Delay: unknown key; did you mean drain_delay?"},
-      {"server.tls.cert = 'x'",
-       "8: [server] tls: unknown key; known here are listen, threads, paths, replica_header, open"},
-      {"'a b' = 1",
-       "1: \"a b\": unknown key; known here are server, metrics, admin, log, limits, measure, health, pool, slo"}};
+  const Table table = {{"sever.threads = 1", "1: sever: unknown key; did you mean server?"},
+                       {"threads = 1",
+                        "1: threads: unknown key; known here are server, metrics, admin, log, limits, measure, "
+                        "discovery, health, engine, pool, slo"},
+                       {"limits.head_tiem = 1", "8: [limits] head_tiem: unknown key; did you mean head_time?"},
+                       {"limits.Drain-Delay = 1", "8: [limits] Drain-Delay: unknown key; did you mean drain_delay?"},
+                       {"server.tls.cert = 'x'",
+                        "8: [server] tls: unknown key; known here are listen, threads, paths, replica_header, open"},
+                       {"'a b' = 1",
+                        "1: \"a b\": unknown key; known here are server, metrics, admin, log, limits, measure, "
+                        "discovery, health, engine, pool, slo"}};
   for (const auto& [line, error] : table) EXPECT_EQ(first_line(line), error);
   EXPECT_EQ(replica_line("uri = 'x'"), "1: [[pool.replica]] uri: unknown key; did you mean url?");
   EXPECT_EQ(replica_line("cost = 1"), "1: [[pool.replica]] cost: unknown key; did you mean cost_per_hour?");
@@ -389,6 +390,28 @@ TEST(SettingsErrors, StayShortAndOnOneLine) {
   for (int i = 0; i < 60; ++i) umlauts += "\xc3\xa4";
   EXPECT_TRUE(quoted(umlauts).starts_with('"' + umlauts.substr(0, 79) + "...\": must"));
   EXPECT_TRUE(quoted("\\u001b[31m\\u007f").starts_with("\"\\u001B[31m\\u007F\": must"));
+}
+
+TEST(SettingsErrors, AReplicaThatExpandsHasANameToLookUpAndKeepsItsMembersNames) {
+  const std::string begin = "[[pool]]\nname = \"chat\"\n[[pool.replica]]\nname = \"gpu\"\nexpand = true\nurl = ";
+  const std::string other = "[[pool.replica]]\nurl = \"http://other\"\nname = ";
+  EXPECT_THAT(errors_in(begin + "\"http://engines.example:8000\"\n" + other + "\"gpu-x1\"\n"), IsEmpty());
+  EXPECT_THAT(
+      errors_in(begin + "\"http://engines.example:8000\"\n" + other + "\"gpu-12\"\n"),
+      ElementsAre("weir.toml:9:8: [[pool.replica]] name = \"gpu-12\": is a name for an address of \"gpu\", which "
+                  "has expand = true in line 5; rename one of them"));
+  for (const std::string host : {"10.0.0.1", "[fd00::1]"}) {
+    const auto errors = errors_in(begin + "\"http://" + host + ":8000\"\n");
+    ASSERT_EQ(errors.size(), 1u) << host;
+    EXPECT_THAT(errors[0], testing::HasSubstr("is an address; give the url a host's name, or leave this out"));
+  }
+}
+
+TEST(SettingsErrors, ANameserverIsAnIpv4Address) {
+  EXPECT_THAT(errors_in("[discovery]\nnameserver = \"[::1]:53\"\n" + one_pool),
+              ElementsAre("weir.toml:2:14: [discovery] nameserver = \"[::1]:53\": must be an IPv4 address and a port, "
+                          "such as \"127.0.0.1:8600\""));
+  EXPECT_EQ(settings_in("[discovery]\nnameserver = \"127.0.0.1:8600\"\n" + one_pool).discovery.nameserver->port, 8600);
 }
 
 TEST(SettingsErrors, FilesThatCannotBeReadSayWhy) {

@@ -84,6 +84,22 @@ retry_budget = 1
 clock = "read"
 inject_usage = true
 inject_continuous_usage = true
+[discovery]
+interval = 10
+nameserver = "127.0.0.1:8600"
+[engine]
+metrics_path = "/m"
+interval = "7s"
+[engine.names]
+running = ["a", "b"]
+waiting = "c"
+kv_usage = "d"
+kv_used_tokens = "e"
+kv_tokens = "f"
+prefix_queries = "g"
+prefix_hits = []
+prefix_misses = "h"
+counters = "i"
 [health]
 path = "/live"
 interval = 9
@@ -116,9 +132,13 @@ fair_by = "header:x-user"
   path = ""
   down_after = 5
   eject = false
+  [pool.engine]
+  metrics_path = ""
+  timeout = 3
   [[pool.replica]]
   name = "gpu0"
   url = "http://gpu-box:8001/prefix/"
+  expand = true
   config = "fp8"
   gpu = "L40S"
   weight = 2
@@ -165,13 +185,23 @@ policy = "random"
   expected.measure.clock = ReadClock::read;
   expected.measure.inject_usage = true;
   expected.measure.inject_continuous_usage = true;
+  expected.discovery = {Seconds{10}, ListenAddress{"127.0.0.1", 8600}};
+  expected.engine_names.running = {"a", "b"};
+  expected.engine_names.waiting = {"c"};
+  expected.engine_names.kv_usage = {"d"};
+  expected.engine_names.kv_used_tokens = {"e"};
+  expected.engine_names.kv_tokens = {"f"};
+  expected.engine_names.prefix_queries = {"g"};
+  expected.engine_names.prefix_hits = {};
+  expected.engine_names.prefix_misses = {"h"};
+  expected.engine_names.counters = {"i"};
   const Replica gpu0{"gpu0",  {"gpu-box", 8001, "/prefix", "gpu-box:8001"},
                      "fp8",   "L40S",
-                     2,       0.8,
-                     100'000, 8192,
-                     64,      false,
-                     false,   "sk-0",
-                     5000};
+                     true,    2,
+                     0.8,     100'000,
+                     8192,    64,
+                     false,   false,
+                     "sk-0",  5000};
   Replica gpu1;
   gpu1.name = gpu1.config = "gpu1";
   gpu1.url = {"10.0.0.7", 80, "", "10.0.0.7"};
@@ -184,8 +214,9 @@ policy = "random"
   of_chat.down_after = 5;
   of_chat.eject = false;
   Queue of_chat_queue{0, 2 * 1024 * 1024, Seconds{3}, Seconds{4}, {FairBy::What::header, "x-user"}};
-  expected.pools = {{"chat", {"a", "b"}, Policy::power_of_two, 0, {gpu0}, of_chat, 9, 10'000, of_chat_queue},
-                    {"rest", {}, Policy::random, 0.05, {gpu1}, of_file}};
+  const EngineReading engine_of_file{"/m", Seconds{7}, Seconds{5}}, engine_of_chat{"", Seconds{7}, Seconds{3}};
+  expected.pools = {{"chat", {"a", "b"}, Policy::power_of_two, 0, {gpu0}, of_chat, 9, 10'000, of_chat_queue, engine_of_chat},
+                    {"rest", {}, Policy::random, 0.05, {gpu1}, of_file, {}, {}, {}, engine_of_file}};
   expected.slos = {{"interactive", "rest", Seconds{1}, Seconds{0.8}, Seconds{0.05}, Seconds{30}},
                    {"batch", "chat", {}, {}, {}, Seconds{600}}};
   EXPECT_EQ(settings.server, expected.server);

@@ -59,6 +59,8 @@ const std::vector<std::string> counters{"weir_requests_total",
                                         "weir_unparsed_total",
                                         "weir_log_lines_dropped_total",
                                         "weir_bytes_total",
+                                        "weir_engine_prefix_cache_queries_total",
+                                        "weir_engine_prefix_cache_hits_total",
                                         "process_cpu_seconds_total"};
 const std::vector<std::string> gauge_names{"weir_queued_tokens",
                                            "weir_resident_tokens",
@@ -69,6 +71,10 @@ const std::vector<std::string> gauge_names{"weir_queued_tokens",
                                            "weir_injection_disabled",
                                            "weir_replica_info",
                                            "weir_replica_state",
+                                           "weir_engine_requests",
+                                           "weir_engine_kv_usage_ratio",
+                                           "weir_ledger_divergence_requests",
+                                           "weir_engine_scrape_duration_seconds",
                                            "weir_loop_lag_seconds",
                                            "weir_config_last_reload_success_timestamp_seconds",
                                            "weir_config_last_reload_successful",
@@ -265,12 +271,41 @@ TEST_F(ExpositionTest, ShowsWhatTheBalancerKnows) {
   EXPECT_EQ(now.gpu0("weir_in_flight_seconds_total", R"(phase="prefill")"), 12);
   EXPECT_EQ(now.gpu0("weir_in_flight_seconds_total", R"(phase="decode")"), 300);
   EXPECT_EQ(now.gpu0("weir_injection_disabled"), 1);
-  EXPECT_EQ(now.gpu0("weir_replica_info", R"(gpu="L40S")"), 1);
+  EXPECT_EQ(now.gpu0("weir_replica_info", R"(gpu="L40S",engine="",version="",model="")"), 1);
   EXPECT_EQ(now.gpu0("weir_replica_state", R"(state="ejected")"), 1);
   for (const auto other : {"up", "starting", "draining", "down"})
     EXPECT_EQ(now.gpu0("weir_replica_state", "state=\"" + std::string(other) + '"'), 0);
   EXPECT_EQ(now.gpu0("weir_balancer_fallbacks_total", R"(reason="unknown_prompt")"), 3);
   EXPECT_EQ(now.gpu0("weir_kv_tokens"), 100'000);
+}
+
+TEST_F(ExpositionTest, ShowsWhatTheEngineToldAndNothingOfWhatItDidNot) {
+  gauges.engine = "vLLM";
+  gauges.version = "0.10.2";
+  gauges.model = "a \"b\" \\";
+  const Scrape unknown = scrape();
+  EXPECT_EQ(unknown.gpu0("weir_replica_info", R"(gpu="",engine="vLLM",version="0.10.2",model="a \"b\" \\")"), 1);
+  for (const auto name :
+       {"weir_engine_kv_usage_ratio", "weir_engine_prefix_cache_queries_total", "weir_engine_prefix_cache_hits_total",
+        "weir_ledger_divergence_requests", "weir_engine_scrape_duration_seconds"})
+    EXPECT_EQ(unknown.gpu0(name), std::nullopt) << name << ": unknown is not 0";
+  EXPECT_EQ(unknown.gpu0("weir_engine_requests", R"(state="running")"), std::nullopt);
+
+  gauges.engine_running = 7;
+  gauges.engine_waiting = 0;
+  gauges.engine_kv_usage = 0.25;
+  gauges.engine_prefix_queries = 400;
+  gauges.engine_prefix_hits = 100;
+  gauges.ledger_divergence = -2;
+  gauges.engine_scrape_seconds = 0.125;
+  const Scrape now = scrape();
+  EXPECT_EQ(now.gpu0("weir_engine_requests", R"(state="running")"), 7);
+  EXPECT_EQ(now.gpu0("weir_engine_requests", R"(state="waiting")"), 0) << "an empty queue is known";
+  EXPECT_EQ(now.gpu0("weir_engine_kv_usage_ratio"), 0.25);
+  EXPECT_EQ(now.gpu0("weir_engine_prefix_cache_queries_total"), 400);
+  EXPECT_EQ(now.gpu0("weir_engine_prefix_cache_hits_total"), 100);
+  EXPECT_EQ(now.gpu0("weir_ledger_divergence_requests"), -2);
+  EXPECT_EQ(now.gpu0("weir_engine_scrape_duration_seconds"), 0.125);
 }
 
 TEST_F(ExpositionTest, ShowsWhatBelongsToNoReplica) {

@@ -209,6 +209,92 @@ TEST_F(FleetTest, TheRetryBudgetFollowsTheSettings) {
   EXPECT_FALSE(fleet.retries().take(100));
 }
 
+EngineFigures told(metrics::Moment good_until) {
+  EngineFigures figures;
+  figures.engine = Engine::vllm;
+  figures.version = "1";
+  figures.model = "m";
+  figures.kv_tokens = 1000;
+  figures.load.emplace();
+  figures.load->running = 3;
+  figures.load->good_until = good_until;
+  return figures;
+}
+
+TEST_F(FleetTest, WhatAnEngineToldIsExportedAndOutlivesAReload) {
+  auto settings = settings_of({replica("a", 1), replica("b", 2)});
+  Fleet fleet(settings, exposition, 1);
+  const auto soon = std::chrono::steady_clock::now() + std::chrono::hours(1);
+  fleet.world()->pools[0]->replicas[0]->state->engine.set(told(soon));
+  const auto is_shown = [&] {
+    const auto page = exposition.text();
+    EXPECT_THAT(page, HasSubstr("engine=\"vLLM\",version=\"1\",model=\"m\"} 1"));
+    EXPECT_THAT(page, HasSubstr("role=\"primary\",state=\"running\"} 3"));
+    EXPECT_THAT(page, HasSubstr("weir_kv_tokens{pool=\"chat\",replica=\"a\",config=\"a\",role=\"primary\"} 1000"));
+  };
+  is_shown();
+  fleet.adopt(settings);
+  is_shown();
+  settings.pools[0].replicas[0].kv_tokens = 500;
+  fleet.adopt(settings);
+  EXPECT_THAT(exposition.text(), HasSubstr("role=\"primary\"} 500")) << "what is set counts first";
+}
+
+TEST_F(FleetTest, StaleFiguresAreUnknownAndWhatTheEngineIsStays) {
+  Fleet fleet(settings_of({replica("a", 1)}), exposition, 1);
+  fleet.world()->pools[0]->replicas[0]->state->engine.set(told(std::chrono::steady_clock::now()));
+  const auto page = exposition.text();
+  EXPECT_THAT(page, Not(HasSubstr("state=\"running\"")));
+  EXPECT_THAT(page, HasSubstr("engine=\"vLLM\""));
+  EXPECT_THAT(page, HasSubstr("} 1000"));
+}
+
+config::Settings with_a_name() {
+  auto one = replica("gpu", 8000);
+  one.url.host = "engines.example";
+  one.expand = true;
+  return settings_of({one});
+}
+
+Discovered members(std::initializer_list<std::pair<unsigned, const char*>> all) {
+  std::vector<Member> list;
+  for (const auto& [number, address] : all) list.push_back({number, boost::asio::ip::make_address(address)});
+  return {{{"gpu", "engines.example"}, list}};
+}
+
+std::string names_in(const World& world) {
+  std::string names;
+  for (const auto& one : world.pools[0]->replicas)
+    names += one->settings.name + "=" + one->state->address.get()->address().to_string() + " ";
+  return names;
+}
+
+TEST_F(FleetTest, MembersOfANameAreReplicas) {
+  Fleet fleet(with_a_name(), exposition, 1);
+  EXPECT_EQ(names_in(*fleet.world()), "") << "nothing was discovered yet";
+  fleet.adopt(members({{1, "10.0.0.1"}, {2, "10.0.0.2"}}));
+  EXPECT_EQ(names_in(*fleet.world()), "gpu-1=10.0.0.1 gpu-2=10.0.0.2 ");
+  const auto before = fleet.world();
+  EXPECT_EQ(before->settings, with_a_name()) << "the settings stay as they were read";
+  fleet.adopt(members({{1, "10.0.0.3"}, {2, "10.0.0.2"}}));
+  const auto after = fleet.world();
+  EXPECT_NE(after->pools[0]->replicas[0]->state, before->pools[0]->replicas[0]->state) << "another address is another";
+  EXPECT_NE(after->pools[0]->replicas[0]->key.serial, before->pools[0]->replicas[0]->key.serial);
+  EXPECT_EQ(after->pools[0]->replicas[1]->state, before->pools[0]->replicas[1]->state);
+}
+
+TEST_F(FleetTest, MembersOutliveAReload) {
+  Fleet fleet(with_a_name(), exposition, 1);
+  fleet.adopt(members({{1, "10.0.0.1"}, {4, "10.0.0.2"}}));
+  const auto before = fleet.world();
+  auto settings = with_a_name();
+  settings.pools[0].replicas[0].weight = 2;
+  fleet.adopt(settings);
+  EXPECT_EQ(names_in(*fleet.world()), "gpu-1=10.0.0.1 gpu-4=10.0.0.2 ");
+  EXPECT_EQ(fleet.world()->pools[0]->replicas[1]->state, before->pools[0]->replicas[1]->state);
+  EXPECT_EQ(fleet.world()->pools[0]->replicas[1]->settings.weight, 2);
+}
+
 // Loops choose, hold and end leases while replicas come, go and move to other addresses.
 TEST_F(FleetTest, IsSwappedUnderLoad) {
   Fleet fleet(settings_of({replica("a", 1), replica("b", 2)}), exposition, 1);

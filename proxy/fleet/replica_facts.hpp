@@ -12,10 +12,11 @@
 #include <string_view>
 #include <vector>
 
-namespace weir::proxy::probe {
+#include "config/settings.hpp"
+#include "proxy/fleet/engine_figures.hpp"
+#include "proxy/fleet/page_asking.hpp"
 
-enum class Engine : std::uint8_t { unknown, vllm, aphrodite, sglang, tgi, llama_cpp, ollama, weir_sim };
-std::string_view name_of(Engine engine);
+namespace weir::proxy::fleet {
 
 /// The pages that tell something, by path. None of them starts work on a replica.
 enum class Page : std::uint8_t {
@@ -34,11 +35,6 @@ enum class Page : std::uint8_t {
 inline constexpr std::array<std::string_view, 11> page_paths{
     "/v1/models",      "/metrics", "/version", "/server_info", "/get_server_info", "/model_info",
     "/get_model_info", "/info",    "/props",   "/api/version", "/api/tags"};
-
-struct PageAnswer {
-  unsigned status = 0;  ///< It is 0 if there was no answer.
-  std::string body;
-};
 
 struct Pages {
   std::array<PageAnswer, page_paths.size()> answers;
@@ -59,7 +55,7 @@ struct ReplicaFacts {
   bool operator==(const ReplicaFacts&) const = default;
 };
 
-ReplicaFacts facts_of(const Pages& pages);
+ReplicaFacts facts_of(const Pages& pages, const config::EngineNames& names);
 
 /// Returns why a replica refused, from the body of its answer: the message of any engine's error shape, else "". It is
 /// printable and at most 200 bytes long.
@@ -69,4 +65,4 @@ std::string refusal_message(std::string_view body);
 /// bytes.
 std::string printable(std::string_view text, std::size_t most = 128);
 
-}  // namespace weir::proxy::probe
+}  // namespace weir::proxy::fleet

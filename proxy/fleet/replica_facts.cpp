@@ -1,14 +1,12 @@
-#include "proxy/probe/facts.hpp"
+#include "proxy/fleet/replica_facts.hpp"
 
 #include <algorithm>
 #include <boost/json/parse.hpp>
-#include <charconv>
-#include <map>
 
-#include "metrics/series/text_sample.hpp"
 #include "metrics/vocabulary.hpp"
+#include "proxy/fleet/engine_page.hpp"
 
-namespace weir::proxy::probe {
+namespace weir::proxy::fleet {
 namespace {
 
 namespace json = boost::json;
@@ -45,70 +43,6 @@ std::optional<std::uint64_t> count_of(const json::object& object, std::string_vi
 const json::object* member_of(const json::object& object, std::string_view key) {
   const auto* value = object.if_contains(key);
   return value != nullptr ? value->if_object() : nullptr;
-}
-
-std::optional<std::uint64_t> count_of(double number) {
-  if (!(number >= 1 && number <= static_cast<double>(metrics::most_tokens))) return std::nullopt;
-  const auto count = static_cast<std::uint64_t>(number);
-  return static_cast<double>(count) == number ? std::optional(count) : std::nullopt;
-}
-
-std::optional<std::uint64_t> count_of(std::string_view text) {
-  std::uint64_t count = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), count);
-  return error == std::errc() && end == text.data() + text.size() && believable(count) ? std::optional(count)
-                                                                                       : std::nullopt;
-}
-
-struct MetricsFacts {
-  bool any = false;
-  Engine engine = Engine::unknown;
-  std::optional<std::uint64_t> kv_tokens;
-  std::optional<bool> prefix_caching;
-};
-
-Engine engine_of_series(std::string_view name) {
-  if (name.starts_with("vllm:")) return Engine::vllm;
-  if (name.starts_with("aphrodite:")) return Engine::aphrodite;
-  if (name.starts_with("sglang:")) return Engine::sglang;
-  if (name.starts_with("tgi_")) return Engine::tgi;
-  if (name.starts_with("llamacpp:")) return Engine::llama_cpp;
-  return Engine::unknown;
-}
-
-/// Newer releases of vLLM report the size in tokens. In older ones it is blocks times block size, which is right
-/// because all layers share one kind of cache there.
-std::optional<std::uint64_t> kv_tokens_of(const metrics::series::Sample& cache_config) {
-  if (const auto tokens = count_of(cache_config.label("kv_cache_size_tokens"))) return tokens;
-  const auto blocks = count_of(cache_config.label("num_gpu_blocks")), size = count_of(cache_config.label("block_size"));
-  if (!blocks || !size || *blocks > metrics::most_tokens / *size) return std::nullopt;
-  return *blocks * *size;
-}
-
-MetricsFacts facts_of_metrics(const PageAnswer& page) {
-  MetricsFacts facts;
-  if (page.status != 200) return facts;
-  std::map<std::string, std::uint64_t> kv_of_engines;  // Data parallel engines behind one port add up.
-  for (std::string_view rest = page.body; !rest.empty();) {
-    const auto line = rest.substr(0, rest.find('\n'));
-    rest.remove_prefix(std::min(line.size() + 1, rest.size()));
-    if (line.starts_with('#')) continue;
-    const auto sample = metrics::series::read_sample(line);
-    if (!sample) continue;
-    facts.any = true;
-    if (facts.engine == Engine::unknown) facts.engine = engine_of_series(sample->name);
-    if (sample->name == "vllm:cache_config_info" || sample->name == "aphrodite:cache_config_info") {
-      if (const auto tokens = kv_tokens_of(*sample)) kv_of_engines[std::string(sample->label("engine"))] = *tokens;
-      const auto caching = sample->label("enable_prefix_caching");
-      if (!caching.empty() && caching != "None") facts.prefix_caching = caching == "True" || caching == "true";
-    }
-    if (sample->name == "tgi_batch_max_total_tokens")
-      if (const auto tokens = count_of(sample->value)) kv_of_engines[""] = *tokens;
-  }
-  std::uint64_t sum = 0;
-  for (const auto& [engine, tokens] : kv_of_engines) sum += tokens;
-  if (believable(sum)) facts.kv_tokens = sum;
-  return facts;
 }
 
 /// What a list of models says. All engines answer in OpenAI's shape, with members of their own.
@@ -199,13 +133,14 @@ std::string_view name_of(Engine engine) {
   return names[static_cast<std::size_t>(engine)];
 }
 
-ReplicaFacts facts_of(const Pages& pages) {
+ReplicaFacts facts_of(const Pages& pages, const config::EngineNames& names) {
   ReplicaFacts facts;
   auto listed = model_list(object_of(pages[Page::models]), "data", "id");
-  const auto series = facts_of_metrics(pages[Page::metrics]);
+  const auto& metrics_page = pages[Page::metrics];
+  const auto series = read_engine_page(metrics_page.status == 200 ? metrics_page.body : "", names);
   facts.models = std::move(listed.ids);
   facts.max_context = listed.max_context;
-  facts.metrics = series.any;
+  facts.metrics = series.is_page;
   facts.prefix_caching = series.prefix_caching;
 
   const bool own_pages = read_llama_cpp(object_of(pages[Page::props]), facts) ||
@@ -241,4 +176,4 @@ std::string printable(std::string_view text, std::size_t most) {
   return shown;
 }
 
-}  // namespace weir::proxy::probe
+}  // namespace weir::proxy::fleet

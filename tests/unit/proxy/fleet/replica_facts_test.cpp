@@ -1,10 +1,10 @@
 // Engines say this of themselves, in the shapes that their sources write.
-#include "proxy/probe/facts.hpp"
+#include "proxy/fleet/replica_facts.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace weir::proxy::probe {
+namespace weir::proxy::fleet {
 namespace {
 
 using ::testing::ElementsAre;
@@ -30,9 +30,11 @@ Pages pages_of(std::initializer_list<std::pair<Page, std::string>> answered) {
   return pages;
 }
 
+ReplicaFacts facts_of(const Pages& pages) { return fleet::facts_of(pages, config::EngineNames{}); }
+
 ReplicaFacts facts_of_metrics(const std::string& text) { return facts_of(pages_of({{Page::metrics, text}})); }
 
-TEST(ProbeFacts, VllmTellsModelsContextVersionAndKvTokens) {
+TEST(ReplicaFacts, VllmTellsModelsContextVersionAndKvTokens) {
   const auto facts = facts_of(pages_of(
       {{Page::models, vllm_models}, {Page::metrics, vllm_metrics}, {Page::version, R"({"version":"0.10.2"})"}}));
   EXPECT_EQ(facts.engine, Engine::vllm);
@@ -44,26 +46,26 @@ TEST(ProbeFacts, VllmTellsModelsContextVersionAndKvTokens) {
   EXPECT_TRUE(facts.metrics);
 }
 
-TEST(ProbeFacts, VllmIsToldByItsModelListAloneAndByItsMetricsAlone) {
+TEST(ReplicaFacts, VllmIsToldByItsModelListAloneAndByItsMetricsAlone) {
   EXPECT_EQ(facts_of(pages_of({{Page::models, vllm_models}})).engine, Engine::vllm);
   EXPECT_EQ(facts_of_metrics(vllm_metrics).engine, Engine::vllm);
 }
 
-TEST(ProbeFacts, TheSizeInTokensIsBelievedBeforeBlocksBecauseHybridModelsHaveSeveralKindsOfThem) {
+TEST(ReplicaFacts, TheSizeInTokensIsBelievedBeforeBlocksBecauseHybridModelsHaveSeveralKindsOfThem) {
   const auto facts = facts_of_metrics(
       "vllm:cache_config_info{block_size=\"8\",engine=\"0\",kv_cache_size_tokens=\"463459\",num_gpu_blocks=\"320\"} "
       "1.0\n");
   EXPECT_EQ(facts.kv_tokens, 463459u);
 }
 
-TEST(ProbeFacts, DataParallelEnginesBehindOnePortAddUpAndTheSameOneTwiceDoesNot) {
+TEST(ReplicaFacts, DataParallelEnginesBehindOnePortAddUpAndTheSameOneTwiceDoesNot) {
   const std::string first = "vllm:cache_config_info{block_size=\"16\",engine=\"0\",num_gpu_blocks=\"100\"} 1.0\n";
   const std::string second = "vllm:cache_config_info{block_size=\"16\",engine=\"1\",num_gpu_blocks=\"200\"} 1.0\n";
   EXPECT_EQ(facts_of_metrics(first + second).kv_tokens, 4800u);
   EXPECT_EQ(facts_of_metrics(first + first).kv_tokens, 1600u);
 }
 
-TEST(ProbeFacts, ACacheConfigThatIsNotKnownYetLeavesTheSizeUnknown) {
+TEST(ReplicaFacts, ACacheConfigThatIsNotKnownYetLeavesTheSizeUnknown) {
   for (const auto* labels :
        {"block_size=\"16\",num_gpu_blocks=\"None\"", "block_size=\"16\",num_gpu_blocks=\"0\"", "num_gpu_blocks=\"9\"",
         "block_size=\"16\"", "block_size=\"16\",num_gpu_blocks=\"99999999999999999999\"",
@@ -73,20 +75,20 @@ TEST(ProbeFacts, ACacheConfigThatIsNotKnownYetLeavesTheSizeUnknown) {
   }
 }
 
-TEST(ProbeFacts, LabelsMayHoldBracesCommasAndEscapedQuotes) {
+TEST(ReplicaFacts, LabelsMayHoldBracesCommasAndEscapedQuotes) {
   const auto facts = facts_of_metrics(
       "vllm:cache_config_info{a=\"x=\\\"y\\\",num_gpu_blocks=\\\"1\\\"\",b=\"}{\",block_size=\"16\",num_gpu_blocks="
       "\"4\"} 1\r\n");
   EXPECT_EQ(facts.kv_tokens, 64u);
 }
 
-TEST(ProbeFacts, PrefixCachingThatIsOffIsSaid) {
+TEST(ReplicaFacts, PrefixCachingThatIsOffIsSaid) {
   EXPECT_EQ(facts_of_metrics("vllm:cache_config_info{enable_prefix_caching=\"False\"} 1\n").prefix_caching, false);
   EXPECT_EQ(facts_of_metrics("vllm:cache_config_info{enable_prefix_caching=\"None\"} 1\n").prefix_caching,
             std::nullopt);
 }
 
-TEST(ProbeFacts, AphroditeHasItsOwnNamesInVllmsShapes) {
+TEST(ReplicaFacts, AphroditeHasItsOwnNamesInVllmsShapes) {
   const auto facts = facts_of(
       pages_of({{Page::models, R"({"data":[{"id":"m","owned_by":"pygmalionai","max_model_len":4096}]})"},
                 {Page::version, R"({"version":"0.6.7"})"},
@@ -96,7 +98,7 @@ TEST(ProbeFacts, AphroditeHasItsOwnNamesInVllmsShapes) {
   EXPECT_EQ(facts.kv_tokens, 160u);
 }
 
-TEST(ProbeFacts, SglangTellsItsSizeARankAndNothingElseOfItsSettingsIsKept) {
+TEST(ReplicaFacts, SglangTellsItsSizeARankAndNothingElseOfItsSettingsIsKept) {
   const auto pages = pages_of(
       {{Page::models,
         R"({"object":"list","data":[{"id":"m","object":"model","owned_by":"sglang","root":"m","max_model_len":131072}]})"},
@@ -113,7 +115,7 @@ TEST(ProbeFacts, SglangTellsItsSizeARankAndNothingElseOfItsSettingsIsKept) {
   EXPECT_EQ(facts, expected);
 }
 
-TEST(ProbeFacts, SglangsOlderPagesAreReadToo) {
+TEST(ReplicaFacts, SglangsOlderPagesAreReadToo) {
   const auto facts = facts_of(
       pages_of({{Page::get_model_info, R"({"model_path":"/m","is_generation":true})"},
                 {Page::get_server_info, R"({"max_total_num_tokens":9000,"context_length":4096,"version":"0.4.1"})"}}));
@@ -123,7 +125,7 @@ TEST(ProbeFacts, SglangsOlderPagesAreReadToo) {
   EXPECT_EQ(facts.max_context, 4096u);
 }
 
-TEST(ProbeFacts, TgiTellsAllOnOnePageAndItsBatchSizeOnMetricsWhereThePageHasItNoMore) {
+TEST(ReplicaFacts, TgiTellsAllOnOnePageAndItsBatchSizeOnMetricsWhereThePageHasItNoMore) {
   const std::string info =
       R"({"model_id":"org/m","model_sha":"1","model_pipeline_tag":"text-generation","max_concurrent_requests":128,"max_best_of":2,"max_stop_sequences":4,"max_input_tokens":4095,"max_total_tokens":4096,"validation_workers":2,"max_client_batch_size":4,"router":"text-generation-router","version":"3.1.1","sha":"2","docker_label":null})";
   const auto facts = facts_of(
@@ -141,13 +143,13 @@ TEST(ProbeFacts, TgiTellsAllOnOnePageAndItsBatchSizeOnMetricsWhereThePageHasItNo
   EXPECT_FALSE(older.metrics);
 }
 
-TEST(ProbeFacts, AnEmbeddingServersInfoIsNotTgi) {
+TEST(ReplicaFacts, AnEmbeddingServersInfoIsNotTgi) {
   const auto facts = facts_of(pages_of(
       {{Page::info, R"({"model_id":"org/e","model_type":{"embedding":{"pooling":"cls"}},"max_input_length":512})"}}));
   EXPECT_EQ(facts.engine, Engine::unknown);
 }
 
-TEST(ProbeFacts, LlamaCppTellsTheContextOfASlotAndNoKvSizeBecauseSlotsMayShareIt) {
+TEST(ReplicaFacts, LlamaCppTellsTheContextOfASlotAndNoKvSizeBecauseSlotsMayShareIt) {
   const auto facts = facts_of(pages_of(
       {{Page::props,
         R"({"default_generation_settings":{"id":0,"n_ctx":8192,"params":{"n_predict":-1}},"total_slots":4,"model_path":"m.gguf","chat_template":"{{x}}","build_info":"b6710-1d49ca37"})"},
@@ -162,7 +164,7 @@ TEST(ProbeFacts, LlamaCppTellsTheContextOfASlotAndNoKvSizeBecauseSlotsMayShareIt
   EXPECT_EQ(facts.kv_tokens, std::nullopt);
 }
 
-TEST(ProbeFacts, OllamaIsToldByItsOwnTwoPages) {
+TEST(ReplicaFacts, OllamaIsToldByItsOwnTwoPages) {
   const auto facts = facts_of(pages_of({{Page::ollama_version, R"({"version":"0.12.3"})"},
                                         {Page::ollama_tags, R"({"models":[{"name":"llama3.2:3b","size":1}]})"}}));
   EXPECT_EQ(facts.engine, Engine::ollama);
@@ -170,14 +172,14 @@ TEST(ProbeFacts, OllamaIsToldByItsOwnTwoPages) {
   EXPECT_THAT(facts.models, ElementsAre("llama3.2:3b"));
 }
 
-TEST(ProbeFacts, TheSimulatedReplicaIsCalledSo) {
+TEST(ReplicaFacts, TheSimulatedReplicaIsCalledSo) {
   const auto facts = facts_of(
       pages_of({{Page::models, R"({"data":[{"id":"sim-7b","owned_by":"weir-lab"}]})"}, {Page::metrics, vllm_metrics}}));
   EXPECT_EQ(facts.engine, Engine::weir_sim);
   EXPECT_EQ(name_of(facts.engine), "weir-lab sim");
 }
 
-TEST(ProbeFacts, WhatIsNotAnsweredOrNotWhatItShouldBeIsUnknown) {
+TEST(ReplicaFacts, WhatIsNotAnsweredOrNotWhatItShouldBeIsUnknown) {
   EXPECT_EQ(facts_of(Pages{}), ReplicaFacts{});
   EXPECT_EQ(facts_of(pages_of({})), ReplicaFacts{});
   for (const std::string body : {"", "null", "[]", "{}", "{", "\"x\"", "<html lang=\"en\"> not a page </html>",
@@ -188,7 +190,7 @@ TEST(ProbeFacts, WhatIsNotAnsweredOrNotWhatItShouldBeIsUnknown) {
   }
 }
 
-TEST(ProbeFacts, NumbersThatNoReplicaHasAreNotBelieved) {
+TEST(ReplicaFacts, NumbersThatNoReplicaHasAreNotBelieved) {
   for (const auto* number : {"-1", "0", "1.5", "\"8192\"", "99999999999", "null"}) {
     const auto facts = facts_of(pages_of(
         {{Page::models, std::string(R"({"data":[{"id":"m","owned_by":"vllm","max_model_len":)") + number + "}]}"}}));
@@ -196,14 +198,14 @@ TEST(ProbeFacts, NumbersThatNoReplicaHasAreNotBelieved) {
   }
 }
 
-TEST(ProbeFacts, AListWithoutEndIsCut) {
+TEST(ReplicaFacts, AListWithoutEndIsCut) {
   std::string list = R"({"data":[)";
   for (int i = 0; i < 1000; ++i) list += R"({"id":"m)" + std::to_string(i) + R"("},)";
   list.back() = ']';
   EXPECT_THAT(facts_of(pages_of({{Page::models, list + "}"}})).models, SizeIs(64));
 }
 
-TEST(ProbeFacts, RefusalsOfEveryShapeGiveTheirMessage) {
+TEST(ReplicaFacts, RefusalsOfEveryShapeGiveTheirMessage) {
   const struct {
     const char *body, *message;
   } refusals[]{
@@ -218,7 +220,7 @@ TEST(ProbeFacts, RefusalsOfEveryShapeGiveTheirMessage) {
   for (const auto& [body, message] : refusals) EXPECT_EQ(refusal_message(body), message) << body;
 }
 
-TEST(ProbeFacts, TextOfAReplicaCannotWriteToTheTerminal) {
+TEST(ReplicaFacts, TextOfAReplicaCannotWriteToTheTerminal) {
   EXPECT_EQ(printable("qwen 2.5~"), "qwen 2.5~");
   EXPECT_EQ(printable("a\x1b[2Jb\r\n\x7f\xc2\x9b"), "a?[2Jb?????");
   EXPECT_THAT(printable(std::string(1000, 'x')), SizeIs(128));
@@ -226,4 +228,4 @@ TEST(ProbeFacts, TextOfAReplicaCannotWriteToTheTerminal) {
 }
 
 }  // namespace
-}  // namespace weir::proxy::probe
+}  // namespace weir::proxy::fleet

@@ -1,0 +1,26 @@
+// Reads an engine's own metrics page: what tells the engine, the size of its KV cache, and its load. It is pure.
+//
+// Names differ by engine and drift between releases, so each figure has a list of names (config::EngineNames), and the
+// first that is on the page counts. The lines of one name are added up, because data parallel engines behind one port
+// have a line each; a share is averaged. A value that no engine can have is unknown.
+#pragma once
+
+#include <optional>
+#include <string_view>
+
+#include "config/settings.hpp"
+#include "proxy/fleet/engine_figures.hpp"
+
+namespace weir::proxy::fleet {
+
+struct EnginePage {
+  bool is_page = false;  ///< It has a sample.
+  Engine engine = Engine::unknown;
+  std::optional<std::uint64_t> kv_tokens;
+  std::optional<bool> prefix_caching;  ///< vLLM says whether it is on.
+  EngineLoad load;                     ///< It has what stands on the page: no moments, no divergence.
+};
+
+EnginePage read_engine_page(std::string_view text, const config::EngineNames& names);
+
+}  // namespace weir::proxy::fleet

@@ -1,0 +1,272 @@
+#include "proxy/fleet/engine_reader.hpp"
+
+#include <spdlog/spdlog.h>
+
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+#include <map>
+#include <random>
+
+#include "metrics/ticks.hpp"
+#include "proxy/fleet/engine_page.hpp"
+#include "proxy/fleet/page_asking.hpp"
+#include "proxy/fleet/reading_schedule.hpp"
+#include "proxy/net/timer.hpp"
+
+namespace weir::proxy::fleet {
+namespace {
+
+namespace asio = boost::asio;
+using Clock = std::chrono::steady_clock;
+
+constexpr std::chrono::milliseconds look_every{100};
+constexpr std::size_t longest_page = 1024 * 1024;
+constexpr std::size_t longest_version = 64;
+
+/// What one reading is to ask, as values: the settings may change meanwhile.
+struct ReadingPlan {
+  ReadingPlan(std::shared_ptr<const ReplicaRuntime> of, const PoolRuntime& pool, const config::EngineNames& known_names)
+      : replica(std::move(of)), books(pool.balancer), settings(pool.settings.engine), names(known_names) {}
+
+  std::shared_ptr<const ReplicaRuntime> replica;
+  std::shared_ptr<balancer::Pool> books;
+  config::EngineReading settings;
+  config::EngineNames names;
+  Engine engine = Engine::unknown;
+  bool identity = false;
+};
+
+struct Reading {
+  Pages pages;
+  std::optional<EnginePage> metrics;  ///< Its divergence and its moment are set.
+  std::chrono::steady_clock::duration page_took{};
+  bool identified = false;
+};
+
+net::Awaitable<PageAnswer> ask(std::shared_ptr<const ReadingPlan> plan, std::string path) {
+  Question question;
+  question.path = std::move(path);
+  question.credential = bearer(plan->replica->settings.api_key);
+  const auto limit = metrics::ticks(plan->settings.timeout);
+  auto page = co_await ask_for_page(plan->replica, question, limit, longest_page);
+  co_return page;
+}
+
+/// The ledger is read at the moment of the answer. What begins or ends between the engine's count and this moment is
+/// the error.
+void compare_with_ledger(const ReadingPlan& plan, EngineLoad& load, Clock::time_point now) {
+  load.at = now;
+  if (!load.running || !load.waiting) return;
+  load.divergence = *load.running + *load.waiting - plan.books->load(plan.replica->key.index, now).in_flight;
+}
+
+net::Awaitable<Reading> read(std::shared_ptr<const ReadingPlan> plan) {
+  Reading reading;
+  Engine engine = plan->engine;
+  const auto begun = Clock::now();
+  auto page = co_await ask(plan, plan->settings.metrics_path);
+  const auto came = Clock::now();
+  reading.page_took = came - begun;
+  reading.pages[Page::metrics] = std::move(page);
+  const auto& metrics_page = reading.pages[Page::metrics];
+  if (metrics_page.status == 200) {
+    reading.metrics = read_engine_page(metrics_page.body, plan->names);
+    compare_with_ledger(*plan, reading.metrics->load, came);
+    if (engine == Engine::unknown) engine = reading.metrics->engine;
+  }
+  if (!plan->identity || metrics_page.status == 0) co_return reading;
+  for (const auto which : identifying_pages(engine)) {
+    const std::string path(page_paths[static_cast<std::size_t>(which)]);
+    auto told = co_await ask(plan, path);
+    reading.pages[which] = std::move(told);
+    if (reading.pages[which].status == 0) co_return reading;
+  }
+  reading.identified = true;
+  co_return reading;
+}
+
+class EngineReader {
+ public:
+  EngineReader(asio::io_context& context, const Fleet& fleet, std::uint64_t seed)
+      : context_(context), fleet_(fleet), random_(seed) {}
+
+  void look() {
+    const auto world = fleet_.world();
+    if (world != world_) follow(world);
+    const auto now = Clock::now();
+    for (const auto& pool : world->pools) {
+      if (pool->settings.engine.metrics_path.empty()) continue;
+      for (const auto& replica : pool->replicas) {
+        auto& one = engines_[replica->state->id];
+        notice_return(*pool, *replica, one, now);
+        if (!one.under_way && one.schedule.due(now)) begin(*pool, replica, one, now);
+      }
+    }
+  }
+
+ private:
+  struct OneEngine {
+    ReadingSchedule schedule;
+    bool under_way = false, said_missing = false;
+    bool was_out = false;
+    std::optional<asio::ip::tcp::endpoint> address;
+  };
+
+  void follow(const std::shared_ptr<const World>& world) {
+    world_ = world;
+    std::map<std::uint64_t, OneEngine> kept;
+    for (const auto& pool : world->pools)
+      for (const auto& replica : pool->replicas) kept.insert({replica->state->id, engines_[replica->state->id]});
+    engines_ = std::move(kept);
+  }
+
+  /// What was down, or is at another address, may be another engine.
+  static void notice_return(const PoolRuntime& pool, const ReplicaRuntime& replica, OneEngine& one,
+                            Clock::time_point now) {
+    const auto state = pool.balancer->health(replica.key, now).state;
+    const bool out = state == metrics::ReplicaState::down || state == metrics::ReplicaState::ejected;
+    const auto address = replica.state->address.get();
+    if ((one.was_out && !out) || address != one.address) one.schedule.came_back();
+    one.was_out = out;
+    one.address = address;
+  }
+
+  void begin(const PoolRuntime& pool, const std::shared_ptr<ReplicaRuntime>& replica, OneEngine& one,
+             Clock::time_point now) {
+    one.under_way = true;
+    const auto plan = std::make_shared<ReadingPlan>(replica, pool, world_->settings.engine_names);
+    plan->engine = replica->state->engine.get().engine;
+    plan->identity = one.schedule.identity_due(now);
+    auto over = [this, plan](const std::exception_ptr& failure, Reading reading) {
+      const auto found = engines_.find(plan->replica->state->id);
+      if (found == engines_.end()) return;  // The replica is no longer in the settings.
+      found->second.under_way = false;
+      if (failure) reading = {};
+      take(*plan, reading, found->second, Clock::now());
+    };
+    asio::co_spawn(context_, read(plan), std::move(over));
+  }
+
+  void take(const ReadingPlan& plan, const Reading& reading, OneEngine& one, Clock::time_point now) {
+    const auto& replica = *plan.replica;
+    const auto known = replica.state->engine.get();
+    auto figures = known;
+    take_page(plan, reading, one, figures, now);
+    // Where it did not answer, it is asked again with the next page.
+    if (reading.identified) one.schedule.identified(now);
+    if (reading.identified) {
+      take_facts(facts_of(reading.pages, plan.names), figures);
+    } else if (reading.metrics) {
+      // The page alone does not tell an engine from one that has the same names.
+      if (figures.engine == Engine::unknown) figures.engine = reading.metrics->engine;
+      if (reading.metrics->kv_tokens) figures.kv_tokens = reading.metrics->kv_tokens;
+    }
+    if (const auto text = text_of(figures); text != text_of(known))
+      spdlog::info("replica '{}' is {}", replica.settings.name, text);
+    plan.books->engine_told(replica.key, {figures.kv_tokens, figures.max_context});
+    replica.state->engine.set(std::move(figures));
+  }
+
+  void take_page(const ReadingPlan& plan, const Reading& reading, OneEngine& one, EngineFigures& figures,
+                 Clock::time_point now) {
+    using End = ReadingSchedule::End;
+    const auto status = reading.pages[Page::metrics].status;
+    const bool came = reading.metrics && reading.metrics->is_page;
+    const bool failed = status == 0 || status == 408 || status == 429 || status / 100 == 5;
+    const auto spread = std::uniform_real_distribution(0.8, 1.2)(random_);
+    const auto good_until = one.schedule.ended(came     ? End::came
+                                               : failed ? End::failed
+                                                        : End::missing,
+                                               reading.page_took, metrics::ticks(plan.settings.interval * spread), now);
+    figures.reading_took = reading.page_took;
+    if (came) {
+      figures.load = reading.metrics->load;
+      figures.load->good_until = good_until;
+      one.said_missing = false;
+    } else if (!failed && !one.said_missing) {
+      one.said_missing = true;
+      spdlog::info(
+          "replica '{}' has no metrics page at {} (it answers {}): weir asks again every 5 minutes; set metrics_path "
+          "of "
+          "[engine] for another page, or \"\" for none",
+          plan.replica->settings.name, plan.settings.metrics_path, status);
+    }
+  }
+
+  asio::io_context& context_;
+  const Fleet& fleet_;
+  std::mt19937_64 random_;
+  std::shared_ptr<const World> world_;
+  std::map<std::uint64_t, OneEngine> engines_;  ///< By ReplicaState::id.
+};
+
+net::Awaitable<void> keep_looking(std::shared_ptr<EngineReader> reader) {
+  const auto executor = co_await asio::this_coro::executor;
+  net::Timer timer(executor);
+  for (;;) {
+    reader->look();
+    timer.expires_after(look_every);
+    co_await timer.async_wait(net::use_awaitable);
+  }
+}
+
+}  // namespace
+
+std::span<const Page> identifying_pages(Engine engine) {
+  static constexpr std::array openai{Page::models, Page::version};
+  static constexpr std::array sglang{Page::models, Page::server_info, Page::get_server_info};
+  static constexpr std::array tgi{Page::models, Page::info};
+  static constexpr std::array llama_cpp{Page::models, Page::props};
+  static constexpr std::array ollama{Page::models, Page::ollama_version, Page::ollama_tags};
+  static constexpr std::array all{Page::models,         Page::version,        Page::server_info, Page::get_server_info,
+                                  Page::model_info,     Page::get_model_info, Page::info,        Page::props,
+                                  Page::ollama_version, Page::ollama_tags};
+  switch (engine) {
+    case Engine::vllm:
+    case Engine::aphrodite:
+      return openai;
+    case Engine::sglang:
+      return sglang;
+    case Engine::tgi:
+      return tgi;
+    case Engine::llama_cpp:
+      return llama_cpp;
+    case Engine::ollama:
+      return ollama;
+    case Engine::weir_sim:
+      return {openai.data(), 1};
+    case Engine::unknown:
+      break;
+  }
+  return all;
+}
+
+void take_facts(const ReplicaFacts& facts, EngineFigures& figures) {
+  if (facts.engine != Engine::unknown && facts.engine != figures.engine) {
+    figures.engine = facts.engine;
+    figures.version.clear();
+    figures.model.clear();
+    figures.kv_tokens = figures.max_context = std::nullopt;
+  }
+  if (!facts.version.empty()) figures.version = printable(facts.version, longest_version);
+  if (!facts.models.empty()) figures.model = printable(facts.models.front());
+  if (facts.kv_tokens) figures.kv_tokens = facts.kv_tokens;
+  if (facts.max_context) figures.max_context = facts.max_context;
+}
+
+std::string text_of(const EngineFigures& figures) {
+  auto text =
+      figures.engine == Engine::unknown ? std::string("an unknown engine") : std::string(name_of(figures.engine));
+  if (!figures.version.empty()) text += " " + figures.version;
+  if (!figures.model.empty()) text += ", model '" + figures.model + "'";
+  if (figures.kv_tokens) text += ", KV cache of " + std::to_string(*figures.kv_tokens) + " tokens";
+  if (figures.max_context) text += ", context of " + std::to_string(*figures.max_context);
+  return text;
+}
+
+void start_engine_reader(asio::io_context& context, const Fleet& fleet, std::uint64_t seed) {
+  auto reader = std::make_shared<EngineReader>(context, fleet, seed);
+  asio::co_spawn(context, keep_looking(std::move(reader)), asio::detached);
+}
+
+}  // namespace weir::proxy::fleet

@@ -1,0 +1,43 @@
+// Asks a replica for a page of its own, on a connection of its own, without blocking: the prober, the reader of engines
+// and the model directory use it.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "proxy/fleet/question.hpp"
+#include "proxy/fleet/world.hpp"
+#include "proxy/net/awaitable.hpp"
+
+namespace weir::proxy::fleet {
+
+struct PageAnswer {
+  unsigned status = 0;  ///< It is 0 if there was no whole answer.
+  std::string body;
+};
+
+/// Keeps a page whole. A longer page than `longest` is no answer.
+class PageReader final : public AnswerReader {
+ public:
+  PageReader(PageAnswer& page, std::size_t longest) : page_(page), longest_(longest) {}
+  void head(const http::ResponseHead& head, metrics::Moment, metrics::Moment) override { status_ = head.status; }
+  bool body(std::span<const char> bytes, metrics::Moment) override {
+    page_.body.append(bytes.data(), bytes.size());
+    return page_.body.size() <= longest_;
+  }
+  void end(bool whole, bool, metrics::Moment) override { page_.status = whole ? status_ : 0; }
+
+ private:
+  PageAnswer& page_;
+  std::size_t longest_;
+  unsigned status_ = 0;
+};
+
+/// `limit` is for all of it. An answer of more than `longest` bytes is none.
+net::Awaitable<PageAnswer> ask_for_page(std::shared_ptr<const ReplicaRuntime> replica, Question question,
+                                        std::chrono::steady_clock::duration limit, std::size_t longest);
+
+}  // namespace weir::proxy::fleet

@@ -1,0 +1,43 @@
+// Says when an engine's own pages are to be read, and how long what they told is good. It reads no clock.
+//
+// Engines have stalled under scrapes alone. So a slow engine is read less often: the pause is at least 20 times what
+// the reading took. An engine that has no metrics page is asked for one every 5 minutes, and what it is, too.
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+
+#include "metrics/moment.hpp"
+
+namespace weir::proxy::fleet {
+
+class ReadingSchedule {
+ public:
+  using Duration = std::chrono::steady_clock::duration;
+  static constexpr int pauses_by_duration = 20;
+  static constexpr std::chrono::minutes rarely{5};
+
+  enum class End : std::uint8_t { came, missing, failed };
+
+  /// The page is to be asked for.
+  bool due(metrics::Moment now) const { return now >= page_at_; }
+  /// What the engine is is to be asked together with the page.
+  bool identity_due(metrics::Moment now) const { return now >= identity_at_; }
+
+  /// The engine may have been started anew, so it is to be read at once.
+  void came_back() { page_at_ = identity_at_ = metrics::Moment::min(); }
+
+  /// The page was asked for, which took so long. Returns until when its figures are good: two pauses.
+  metrics::Moment ended(End end, Duration took, Duration interval, metrics::Moment now) {
+    const Duration pause = std::max(end == End::missing ? Duration(rarely) : interval, took * pauses_by_duration);
+    page_at_ = now + pause;
+    return now + 2 * pause;
+  }
+  void identified(metrics::Moment now) { identity_at_ = now + rarely; }
+
+ private:
+  metrics::Moment page_at_ = metrics::Moment::min(), identity_at_ = metrics::Moment::min();
+};
+
+}  // namespace weir::proxy::fleet

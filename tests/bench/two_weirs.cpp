@@ -1,0 +1,334 @@
+// Two weirs before the same four engine models, in simulated time: does it help a weir to know, from the engines' own
+// figures, what the other one has sent? Prints the table of docs/benchmarks.md.
+//
+// The ledger, the score and the engines are weir's own. Each weir sees half of the requests (drawn at random) and keeps
+// its own ledger; prompts are known exactly, so that nothing but the other weir's load is missing. The engines' figures
+// are as old as a reading makes them, and a weir compares them with its own ledger at the moment of that reading.
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <deque>
+#include <fstream>
+#include <iostream>
+
+#include "balancer/policy/least_queued_tokens.hpp"
+#include "balancer/token_ledger.hpp"
+#include "lab/engine/engine_model.hpp"
+#include "lab/engine/random.hpp"
+#include "lab/load/trace.hpp"
+
+namespace {
+
+using namespace weir;
+using balancer::Moment;
+using balancer::ReplicaView;
+using balancer::TokenLedger;
+using balancer::Tokens;
+using lab::load::TraceEntry;
+
+constexpr std::size_t replicas = 4;
+constexpr double never = std::numeric_limits<double>::infinity();
+
+struct Options {
+  std::string trace = WEIR_TEST_DATA "/traces/conv.csv";
+  std::size_t requests = 4000;
+  std::uint64_t seeds = 9;
+  std::vector<double> loads{0.5, 0.7, 0.85};
+  double first_share = 0.5;
+  double slow_speed = 1;
+};
+
+/// What a weir makes of an engine's figures.
+enum class Foreign {
+  ignored,
+  all_as_prompts,      ///< (running + waiting - ours) x mean prompt.
+  waiting_as_prompts,  ///< (waiting - ours without a first token) x mean prompt.
+  all_as_output,       ///< (running + waiting - ours) x mean output, as output still to come.
+  known,               ///< One ledger for both: no figure can be better.
+};
+
+struct Way {
+  const char* name;
+  Foreign foreign = Foreign::ignored;
+  double age = 0;     ///< A figure is so old.
+  double period = 0;  ///< Or it is read so often, and is up to so old.
+};
+constexpr Way ways[] = {{"ignored"},
+                        {"(running + waiting - ours) x mean prompt, fresh", Foreign::all_as_prompts, 0},
+                        {"the same, 1 s old", Foreign::all_as_prompts, 1},
+                        {"the same, 2 s old", Foreign::all_as_prompts, 2},
+                        {"the same, 5 s old", Foreign::all_as_prompts, 5},
+                        {"the same, read every 5 s", Foreign::all_as_prompts, 0, 5},
+                        {"(waiting - ours waiting) x mean prompt, fresh", Foreign::waiting_as_prompts, 0},
+                        {"the same, 1 s old", Foreign::waiting_as_prompts, 1},
+                        {"the same, 5 s old", Foreign::waiting_as_prompts, 5},
+                        {"the same, read every 5 s", Foreign::waiting_as_prompts, 0, 5},
+                        {"(running + waiting - ours) as output, fresh", Foreign::all_as_output, 0},
+                        {"the same, 1 s old", Foreign::all_as_output, 1},
+                        {"the same, 5 s old", Foreign::all_as_output, 5},
+                        {"the same, read every 5 s", Foreign::all_as_output, 0, 5},
+                        {"known at once (one weir)", Foreign::known}};
+
+/// A count over time.
+class History {
+ public:
+  void add(double at, double change) { steps_.emplace_back(at, steps_.back().second + change); }
+  double at(double time) const {
+    const auto after = std::ranges::upper_bound(steps_, time, {}, &std::pair<double, double>::first);
+    return std::prev(after)->second;
+  }
+
+ private:
+  std::vector<std::pair<double, double>> steps_{{-never, 0}};
+};
+
+struct Replica {
+  Replica(const lab::engine::EngineSettings& settings, std::uint64_t seed) : model(settings, seed) {}
+  lab::engine::EngineModel model;
+  double step_ends = never;
+  History requests, unanswered;  ///< As the engine counts them.
+};
+
+struct Weir {
+  std::deque<TokenLedger> ledgers;
+  std::vector<History> requests, unanswered;
+};
+
+class Simulation {
+ public:
+  Simulation(const Options& options, const Way& way, std::span<const TraceEntry> requests, std::uint64_t seed)
+      : way_(way), requests_(requests), random_(seed), placed_(requests.size()), policy_(0.05), choice_(seed) {
+    for (std::size_t r = 0; r < replicas; ++r) {
+      lab::engine::EngineSettings settings;
+      if (r + 1 == replicas) settings.speed = options.slow_speed;
+      engines_.emplace_back(settings, seed * 101 + r);
+      speeds_.push_back(settings.speed);
+    }
+    const std::size_t weirs = way.foreign == Foreign::known ? 1 : 2;
+    for (std::size_t w = 0; w < weirs; ++w) {
+      auto& weir = weirs_.emplace_back();
+      for (std::size_t r = 0; r < replicas; ++r) weir.ledgers.emplace_back(moment(0));
+      weir.requests.resize(replicas);
+      weir.unanswered.resize(replicas);
+      for (std::size_t r = 0; r < replicas; ++r) phases_.push_back(random_.uniform() * 5);
+    }
+    for (const auto& request : requests) {
+      mean_prompt_ += static_cast<double>(request.prompt_tokens) / static_cast<double>(requests.size());
+      mean_output_ += static_cast<double>(request.output_tokens) / static_cast<double>(requests.size());
+    }
+    first_share_ = options.first_share;
+  }
+
+  /// Returns the times to first token, after the first twentieth of the requests.
+  std::vector<double> serve(double faster) {
+    std::vector<double> ttft;
+    for (std::size_t i = 0; i < requests_.size(); ++i) {
+      const double at = (requests_[i].at - requests_.front().at) / faster;
+      work_until(at);
+      now_ = at;
+      arrive(i);
+    }
+    work_until(never);
+    for (std::size_t i = requests_.size() / 20; i < requests_.size(); ++i) ttft.push_back(placed_[i].ttft);
+    return ttft;
+  }
+
+ private:
+  struct Placed {
+    std::size_t weir = 0, replica = 0;
+    double arrived = 0, ttft = 0;
+    Tokens output_left = 0, streamed = 0;
+  };
+
+  static Moment moment(double seconds) { return Moment{} + std::chrono::nanoseconds(std::llround(seconds * 1e9)); }
+
+  void work_until(double time) {
+    for (;;) {
+      const auto next = std::ranges::min_element(engines_, {}, &Replica::step_ends);
+      if (next->step_ends > time || next->step_ends == never) return;
+      now_ = next->step_ends;
+      for (const auto& event : next->model.end_step()) token(event);
+      begin_step(*next);
+    }
+  }
+
+  void begin_step(Replica& engine) {
+    const auto took = engine.model.begin_step();
+    engine.step_ends = took ? now_ + std::chrono::duration<double>(*took).count() : never;
+  }
+
+  ReplicaView view_of(std::size_t w, std::size_t r) {
+    auto& weir = weirs_[w];
+    auto& ledger = weir.ledgers[r];
+    ledger.advance(moment(now_));
+    ReplicaView view;
+    view.index = static_cast<balancer::ReplicaIndex>(r);
+    view.speed = speeds_[r];
+    view.prefill_left = ledger.prefill_left();
+    view.decode_left = ledger.decode_left();
+    view.in_flight = ledger.in_flight();
+    double read = now_ - way_.age;
+    const double phase = phases_[w * replicas + r];
+    if (way_.period > 0) read = std::floor((now_ - phase) / way_.period) * way_.period + phase;
+    const double all = std::max(0.0, engines_[r].requests.at(read) - weir.requests[r].at(read));
+    const double waiting = std::max(0.0, engines_[r].unanswered.at(read) - weir.unanswered[r].at(read));
+    if (way_.foreign == Foreign::all_as_prompts) view.prefill_left += static_cast<Tokens>(all * mean_prompt_);
+    if (way_.foreign == Foreign::waiting_as_prompts) view.prefill_left += static_cast<Tokens>(waiting * mean_prompt_);
+    if (way_.foreign == Foreign::all_as_output) view.decode_left += static_cast<Tokens>(all * mean_output_);
+    return view;
+  }
+
+  void arrive(std::size_t i) {
+    auto& placed = placed_[i];
+    const bool first = random_.uniform() < first_share_;
+    placed.weir = weirs_.size() == 1 || first ? 0 : 1;
+    placed.arrived = now_;
+    std::vector<ReplicaView> views;
+    for (std::size_t r = 0; r < replicas; ++r) views.push_back(view_of(placed.weir, r));
+    const auto& request = requests_[i];
+    placed.replica = views[policy_.choose(request.prompt_tokens, views, choice_)].index;
+    placed.output_left = static_cast<Tokens>(mean_output_);
+    auto& weir = weirs_[placed.weir];
+    auto& engine = engines_[placed.replica];
+    weir.ledgers[placed.replica].open(i, {request.prompt_tokens, placed.output_left, true}, moment(now_));
+    for (auto* history :
+         {&weir.requests[placed.replica], &weir.unanswered[placed.replica], &engine.requests, &engine.unanswered})
+      history->add(now_, 1);
+    if (!engine.model.submit({i, request.prompt_tokens, request.output_tokens}))
+      throw std::runtime_error("a request of the trace does not fit into the engine");
+    if (engine.step_ends == never) begin_step(engine);
+  }
+
+  void token(const lab::engine::TokenEvent& event) {
+    auto& placed = placed_[event.id];
+    auto& weir = weirs_[placed.weir];
+    auto& ledger = weir.ledgers[placed.replica];
+    if (event.index == 1) {
+      placed.ttft = now_ - placed.arrived;
+      static_cast<void>(ledger.first_token(event.id, moment(now_)));
+      weir.unanswered[placed.replica].add(now_, -1);
+      engines_[placed.replica].unanswered.add(now_, -1);
+    }
+    const Tokens expected = std::min<Tokens>(1, placed.output_left);
+    ledger.streamed().stream(expected, 1);
+    placed.output_left -= expected;
+    ++placed.streamed;
+    if (!event.last) return;
+    ledger.close(event.id, true, placed.output_left, placed.streamed, moment(now_));
+    weir.requests[placed.replica].add(now_, -1);
+    engines_[placed.replica].requests.add(now_, -1);
+  }
+
+  Way way_;
+  std::span<const TraceEntry> requests_;
+  lab::engine::Random random_;
+  std::vector<Replica> engines_;
+  std::vector<double> speeds_, phases_;
+  std::deque<Weir> weirs_;
+  std::vector<Placed> placed_;
+  balancer::policy::LeastQueuedTokens policy_;
+  balancer::policy::Random choice_;
+  double mean_prompt_ = 0, mean_output_ = 0, first_share_ = 0.5, now_ = 0;
+};
+
+double quantile(std::vector<double> values, double q) {
+  std::ranges::sort(values);
+  return values[static_cast<std::size_t>(q * static_cast<double>(values.size() - 1))];
+}
+
+/// Returns `count` entries of the trace from one that the seed chooses, and from its start again at its end.
+std::vector<TraceEntry> part_of(std::span<const TraceEntry> trace, std::size_t count, std::uint64_t seed) {
+  lab::engine::Random random(seed);
+  const std::size_t first = random.below(trace.size());
+  const double turn = trace.back().at * static_cast<double>(trace.size()) / static_cast<double>(trace.size() - 1);
+  std::vector<TraceEntry> part;
+  for (std::size_t i = first; i < first + count; ++i) {
+    part.push_back(trace[i % trace.size()]);
+    part.back().at += turn * static_cast<double>(i / trace.size());
+  }
+  return part;
+}
+
+/// Returns the requests per second that the engines answer while requests are always waiting.
+double capacity_of(const Options& options, std::span<const TraceEntry> requests) {
+  double sum = 0;
+  for (std::size_t r = 0; r < replicas; ++r) {
+    lab::engine::EngineSettings settings;
+    if (r + 1 == replicas) settings.speed = options.slow_speed;
+    lab::engine::EngineModel engine(settings, 1);
+    for (std::size_t i = 0; i < requests.size(); ++i)
+      engine.submit({i, requests[i].prompt_tokens, requests[i].output_tokens});
+    double now = 0;
+    std::size_t done = 0;
+    while (const auto took = engine.begin_step()) {
+      now += std::chrono::duration<double>(*took).count();
+      for (const auto& event : engine.end_step()) done += event.last ? 1 : 0;
+      if (done >= requests.size() * 9 / 10) break;
+    }
+    sum += static_cast<double>(done) / now;
+  }
+  return sum;
+}
+
+int run(const Options& options) {
+  std::ifstream file(options.trace);
+  const auto read = lab::load::read_trace(file, 0);
+  if (const auto* wrong = std::get_if<std::string>(&read)) {
+    std::cerr << "bench_two_weirs: " << options.trace << ": " << *wrong << "\n";
+    return 1;
+  }
+  const auto& trace = std::get<std::vector<TraceEntry>>(read);
+  std::vector<std::vector<TraceEntry>> parts;
+  std::vector<double> faster;  // At load 1.
+  for (std::uint64_t seed = 1; seed <= options.seeds; ++seed) {
+    const auto& part = parts.emplace_back(part_of(trace, options.requests, seed));
+    const double rate = static_cast<double>(part.size() - 1) / (part.back().at - part.front().at);
+    faster.push_back(capacity_of(options, part) / rate);
+  }
+  std::printf("%zu requests a run, %zu runs; medians over the runs. One weir of two sees %.0f %% of the requests.\n",
+              options.requests, parts.size(), 100 * options.first_share);
+  for (const double load : options.loads) {
+    std::printf(
+        "\nLoad %.2f\n\n| what others have sent | TTFT p50 s | p90 s | p99 s | p99 beside ignored, by run |\n"
+        "|---|---:|---:|---:|---:|\n",
+        load);
+    std::vector<double> ignored;
+    for (const Way& way : ways) {
+      std::vector<double> p50, p90, p99, ratio;
+      for (std::size_t s = 0; s < parts.size(); ++s) {
+        const auto ttft = Simulation(options, way, parts[s], s + 1).serve(load * faster[s]);
+        p50.push_back(quantile(ttft, 0.50));
+        p90.push_back(quantile(ttft, 0.90));
+        p99.push_back(quantile(ttft, 0.99));
+        if (way.foreign == Foreign::ignored) ignored.push_back(p99.back());
+        ratio.push_back(p99.back() / ignored[s]);
+      }
+      std::printf("| %s | %.3f | %.3f | %.3f | %.2f (%.2f to %.2f) |\n", way.name, quantile(p50, 0.5),
+                  quantile(p90, 0.5), quantile(p99, 0.5), quantile(ratio, 0.5), std::ranges::min(ratio),
+                  std::ranges::max(ratio));
+    }
+  }
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Options options;
+  CLI::App app("Two weirs before four engines in simulated time: a table of docs/benchmarks.md", "bench_two_weirs");
+  app.add_option("--trace", options.trace, "CSV of TIMESTAMP,ContextTokens,GeneratedTokens")->capture_default_str();
+  app.add_option("--requests", options.requests, "Requests a run; the trace is repeated as needed")
+      ->capture_default_str()
+      ->check(CLI::Range(100, 10'000'000));
+  app.add_option("--seeds", options.seeds, "Runs for each way and load")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 1000));
+  app.add_option("--load", options.loads, "Shares of what the engines can do together")->check(CLI::Range(0.01, 10.0));
+  app.add_option("--first-share", options.first_share, "Share of the requests that the first weir sees")
+      ->capture_default_str()
+      ->check(CLI::Range(0.0, 1.0));
+  app.add_option("--slow-speed", options.slow_speed, "Speed of the fourth engine, which both weirs know")
+      ->capture_default_str()
+      ->check(CLI::Range(0.01, 100.0));
+  CLI11_PARSE(app, argc, argv);
+  return run(options);
+}

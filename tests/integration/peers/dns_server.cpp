@@ -1,0 +1,55 @@
+#include "tests/integration/peers/dns_server.hpp"
+
+#include <signal.h>
+
+#include <stdexcept>
+#include <thread>
+
+#include "tests/integration/peers/event.hpp"
+#include "tests/integration/peers/socket.hpp"
+
+namespace weir::integration {
+namespace {
+
+constexpr auto program = "/usr/sbin/dnsmasq";
+
+std::size_t times_in(const std::string& text, std::string_view words) {
+  std::size_t times = 0;
+  for (auto at = text.find(words); at != text.npos; at = text.find(words, at + 1)) ++times;
+  return times;
+}
+
+}  // namespace
+
+DnsServer::DnsServer() : port_(free_port()) {
+  if (!std::filesystem::exists(program))
+    throw std::runtime_error(std::string(program) + " is not there: run scripts/setup, which installs dnsmasq-base");
+  const auto hosts = (directory_.path() / "hosts").string();
+  write_file(hosts, "");
+  process_.emplace(
+      std::vector<std::string>{program, "--no-daemon", "--conf-file=/dev/null", "--no-resolv", "--no-hosts",
+                               "--addn-hosts=" + hosts, "--local=/" + std::string(domain) + "/", "--local-ttl=0",
+                               "--bind-interfaces", "--listen-address=127.0.0.1", "--port=" + std::to_string(port_)},
+      directory_.path() / "output");
+  answers({});
+}
+
+void DnsServer::answers(std::initializer_list<std::string_view> addresses) {
+  std::string list;
+  for (const auto address : addresses) list += std::string(address) + " engines." + std::string(domain) + "\n";
+  write_file(directory_.path() / "hosts", list);
+  // It says so each time that it has read the list: once by itself at its start, and at each HUP.
+  const bool starting = times_read_ == 0;
+  if (!starting) process_->send(SIGHUP);
+  ++times_read_;
+  const auto deadline = Clock::now() + patience;
+  while (times_in(output(), "read " + (directory_.path() / "hosts").string()) < times_read_) {
+    if (process_->wait(std::chrono::milliseconds(0))) throw std::runtime_error("dnsmasq ended and said: " + output());
+    if (Clock::now() > deadline) throw TimedOut("dnsmasq to read its list; it said: " + output());
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+}
+
+void DnsServer::stop() { process_.reset(); }
+
+}  // namespace weir::integration

@@ -1,0 +1,135 @@
+// Replicas behind a host's name, with a real nameserver that changes its answers.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+
+#include "tests/integration/peers/dns_server.hpp"
+#include "tests/integration/peers/streams.hpp"
+#include "tests/integration/peers/weir_under_test.hpp"
+
+namespace weir::integration {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+using Names = std::set<std::string>;
+
+constexpr auto chat = "/v1/chat/completions";
+
+class Discovery : public testing::Test {
+ protected:
+  /// A machine of the same port as the others: 127.0.0.`number`.
+  ScriptedReplica& machine(unsigned number) {
+    auto& place = machines[number];
+    place = std::make_unique<ScriptedReplica>([this](Exchange& exchange) { play(exchange, script); },
+                                              ScriptedReplica::ModelsQuestion::answered_unseen, port, number);
+    return *place;
+  }
+
+  WeirSettings settings(std::string interval, Keys more) const {
+    WeirSettings settings{.pools = {{.name = "chat",
+                                     .replicas = {{.name = "gpu",
+                                                   .url = "http://engines.weir.test:" + std::to_string(port),
+                                                   .more = std::move(more)}},
+                                     .more = {{"policy", "\"round_robin\""}}}}};
+    settings.discovery = {{"nameserver", dns.address()}, {"interval", '"' + interval + '"'}};
+    settings.health = {{"interval", "\"100ms\""}};
+    return settings;
+  }
+
+  static Names in_use(const MetricsPage& page) {
+    Names names;
+    for (const auto name : {"gpu", "gpu-1", "gpu-2", "gpu-3", "gpu-4"})
+      if (page.has("weir_requests_in_flight", {{"replica", name}})) names.insert(name);
+    return names;
+  }
+  static void wait_for(const WeirUnderTest& weir, const Names& names) {
+    weir.metrics_when("replicas to come and go", [&](const MetricsPage& page) { return in_use(page) == names; });
+  }
+
+  static std::string who_answers(const WeirUnderTest& weir) {
+    const auto got = fetch(weir.port(), post(chat, chat_body()));
+    EXPECT_EQ(got.status, 200u) << got.body;
+    return got.head.field("x-weir-replica").value_or("");
+  }
+
+  const StreamScript script = vllm_chat(3);
+  const std::uint16_t port = free_port();
+  DnsServer dns;
+  std::map<unsigned, std::unique_ptr<ScriptedReplica>> machines;
+};
+
+TEST_F(Discovery, EachAddressOfANameIsAReplicaThatComesAndGoesWithTheAnswers) {
+  for (const unsigned number : {1U, 2U, 3U}) machine(number);
+  dns.answers({"127.0.0.2", "127.0.0.1"});
+  WeirUnderTest weir(settings("200ms", {{"expand", "true"}}));
+  wait_for(weir, {"gpu-1", "gpu-2"});
+  Names seen;
+  for (int i = 0; i < 4; ++i) seen.insert(who_answers(weir));
+  EXPECT_EQ(seen, (Names{"gpu-1", "gpu-2"}));
+  EXPECT_GT(machines[1]->requests().size(), 0u);
+  EXPECT_GT(machines[2]->requests().size(), 0u);
+  EXPECT_EQ(machines[1]->requests().front().head.field("host"), "engines.weir.test:" + std::to_string(port));
+
+  dns.answers({"127.0.0.2", "127.0.0.3"});
+  weir.wait_until_said("replica 'gpu-3' is new: 'engines.weir.test' is 127.0.0.3");
+  weir.wait_until_said("replica 'gpu-1' leaves: 'engines.weir.test' is no longer 127.0.0.1");
+  wait_for(weir, {"gpu-2", "gpu-3"});
+  dns.answers({"127.0.0.1", "127.0.0.2", "127.0.0.3"});
+  wait_for(weir, {"gpu-1", "gpu-2", "gpu-3"});
+}
+
+TEST_F(Discovery, ErrorsAndEmptyAnswersChangeNothing) {
+  for (const unsigned number : {1U, 2U}) machine(number);
+  dns.answers({"127.0.0.1", "127.0.0.2"});
+  WeirUnderTest weir(settings("100ms", {{"expand", "true"}}));
+  wait_for(weir, {"gpu-1", "gpu-2"});
+  dns.answers({});
+  weir.wait_until_said("cannot look up 'engines.weir.test': ");
+  dns.answers({"127.0.0.1", "127.0.0.2"});
+  weir.wait_until_said("'engines.weir.test' can be looked up again");
+  dns.stop();
+  weir.wait_until_said("cannot look up 'engines.weir.test': ", 2);
+  for (int i = 0; i < 4; ++i) EXPECT_THAT(who_answers(weir), HasSubstr("gpu-"));
+  EXPECT_EQ(in_use(weir.metrics()), (Names{"gpu-1", "gpu-2"}));
+  EXPECT_THAT(weir.output(), Not(HasSubstr("leaves")));
+}
+
+TEST_F(Discovery, AnAddressStaysWhileTheAnswerHoldsItAndIsReplacedOtherwise) {
+  for (const unsigned number : {1U, 2U}) machine(number);
+  dns.answers({"127.0.0.2"});
+  WeirUnderTest weir(settings("100ms", {}));
+  machines[2]->wait_for_probes(1);
+  EXPECT_EQ(who_answers(weir), "gpu");
+  dns.answers({"127.0.0.1", "127.0.0.2"});
+  const auto probes = [&](unsigned number) { return machines[number]->probes(); };
+  const auto before = probes(2);
+  machines[2]->wait_for_probes(before + 10);
+  EXPECT_EQ(probes(1), 0u) << "127.0.0.1 stands first in the answers, and another one is in use";
+  dns.answers({"127.0.0.1"});
+  weir.wait_until_said("replica 'gpu': 'engines.weir.test' is 127.0.0.1 now, it was 127.0.0.2");
+  machines[1]->wait_for_probes(1);
+  EXPECT_EQ(who_answers(weir), "gpu");
+}
+
+TEST_F(Discovery, AConnectionThatFailsLeadsToALookUpAtOnce) {
+  machine(1);
+  dns.answers({"127.0.0.1"});
+  WeirUnderTest weir(settings("1h", {}));
+  machines[1]->wait_for_probes(1);
+  machine(2);
+  dns.answers({"127.0.0.2"});
+  machines.erase(1);
+  weir.wait_until_said("replica 'gpu': 'engines.weir.test' is 127.0.0.2 now, it was 127.0.0.1");
+  weir.metrics_when("the replica to be back", [](const MetricsPage& page) {
+    return page.sum("weir_replica_state", {{"replica", "gpu"}, {"state", "down"}}) == 0;
+  });
+  EXPECT_EQ(who_answers(weir), "gpu");
+}
+
+}  // namespace
+}  // namespace weir::integration

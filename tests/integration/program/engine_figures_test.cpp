@@ -1,0 +1,193 @@
+// What weir reads of the engines themselves, and what it makes of it.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <boost/json.hpp>
+#include <string>
+
+#include "tests/integration/peers/streams.hpp"
+#include "tests/integration/peers/weir_under_test.hpp"
+
+namespace weir::integration {
+namespace {
+
+using ::testing::HasSubstr;
+
+std::string page(const std::string& text) { return answer("200 OK", text, "text/plain; version=0.0.4"); }
+std::string json(const std::string& text) { return answer("200 OK", text); }
+
+std::string vllm_page(int running, int waiting, int made) {
+  return page("# TYPE vllm:num_requests_running gauge\nvllm:num_requests_running{engine=\"0\"} " +
+              std::to_string(running) + "\nvllm:num_requests_waiting{engine=\"0\"} " + std::to_string(waiting) +
+              "\nvllm:kv_cache_usage_perc{engine=\"0\"} 0.25\nvllm:prefix_cache_queries_total 400\n"
+              "vllm:prefix_cache_hits_total 100\nvllm:generation_tokens_total " +
+              std::to_string(made) + "\nvllm:cache_config_info{block_size=\"16\",num_gpu_blocks=\"100\"} 1\n");
+}
+
+class EngineFigures : public testing::Test {
+ protected:
+  EngineFigures() : replica([this](Exchange& exchange) { handle(exchange); }) {
+    replica.has_page("/v1/models", json(R"({"data":[{"id":"m\u0007\"x","owned_by":"vllm","max_model_len":4096}]})"));
+    replica.has_page("/version", json(R"({"version":"0.10.2"})"));
+    replica.has_page("/metrics", vllm_page(3, 1, 10));
+  }
+
+  void handle(Exchange& exchange) {
+    if (exchange.request().target == "/livez") {
+      ++probes_failed;
+      return exchange.send(answer("500 Internal Server Error", ""));
+    }
+    play(exchange, vllm_chat(3));
+  }
+
+  WeirSettings settings() {
+    auto settings = pool_of({&replica});
+    settings.engine = {{"interval", "\"50ms\""}};
+    settings.health = {{"interval", "\"100ms\""}};
+    return settings;
+  }
+  static MetricsPage with_figures(const WeirUnderTest& weir) {
+    return weir.metrics_when("the engine's figures", [](const MetricsPage& now) {
+      return now.has("weir_engine_requests") && now.has("weir_replica_info", {{"version", "0.10.2"}});
+    });
+  }
+
+  std::atomic<int> probes_failed{0};
+  ScriptedReplica replica;
+};
+
+TEST_F(EngineFigures, AreOnWeirsPageBesideItsOwnLedger) {
+  WeirUnderTest weir(settings());
+  const auto now = with_figures(weir);
+  EXPECT_EQ(now.sum("weir_replica_info", {{"engine", "vLLM"}, {"version", "0.10.2"}, {"model", "m?\"x"}}), 1);
+  EXPECT_EQ(now.sum("weir_engine_requests", {{"state", "running"}}), 3);
+  EXPECT_EQ(now.sum("weir_engine_requests", {{"state", "waiting"}}), 1);
+  EXPECT_EQ(now.sum("weir_engine_kv_usage_ratio"), 0.25);
+  EXPECT_EQ(now.sum("weir_kv_tokens"), 1600);
+  EXPECT_EQ(now.sum("weir_engine_prefix_cache_queries_total"), 400);
+  EXPECT_EQ(now.sum("weir_engine_prefix_cache_hits_total"), 100);
+  EXPECT_EQ(now.sum("weir_ledger_divergence_requests"), 4) << "all of them are others'";
+  EXPECT_GT(now.sum("weir_engine_scrape_duration_seconds"), 0);
+  weir.wait_until_said("replica 'r0' is vLLM 0.10.2, model 'm?\"x', KV cache of 1600 tokens, context of 4096");
+  EXPECT_EQ(fetch(weir.port(), post("/v1/chat/completions", chat_body())).status, 200u);
+}
+
+TEST_F(EngineFigures, TheLedgerIsTakenOffWhatTheEngineHas) {
+  Event release;
+  ScriptedReplica busy([&](Exchange& exchange) {
+    release.wait("the test");
+    play(exchange, vllm_chat(3));
+  });
+  busy.has_page("/metrics", vllm_page(1, 0, 10));
+  auto with_busy = pool_of({&busy});
+  with_busy.engine = {{"interval", "\"50ms\""}};
+  WeirUnderTest weir(with_busy);
+  weir.metrics_when("the engine's figures", [](const MetricsPage& now) { return now.has("weir_engine_requests"); });
+  HttpClient client(weir.port());
+  client.send(post("/v1/chat/completions", chat_body()));
+  busy.wait_for_requests(1);
+  weir.metrics_when("the ledger to agree with the engine",
+                    [](const MetricsPage& now) { return now.sum("weir_ledger_divergence_requests") == 0; });
+  release.set();
+  EXPECT_EQ(client.response().status, 200u);
+  weir.metrics_when("the ledger to miss what the engine still says",
+                    [](const MetricsPage& now) { return now.sum("weir_ledger_divergence_requests") == 1; });
+}
+
+TEST_F(EngineFigures, AreInTheListOfReplicas) {
+  auto with_admin = settings();
+  const auto admin = free_port();
+  with_admin.admin = {{"listen", "\"127.0.0.1:" + std::to_string(admin) + "\""}};
+  WeirUnderTest weir(with_admin);
+  with_figures(weir);
+  const auto list = fetch(admin, get("/api/replicas"), "GET");
+  const auto engine = boost::json::parse(list.body).at("replicas").at(0).at("engine").as_object();
+  EXPECT_EQ(member(engine, "name"), "vLLM");
+  EXPECT_EQ(member(engine, "version"), "0.10.2");
+  EXPECT_EQ(member(engine, "model"), "m?\"x");
+  EXPECT_EQ(member(engine, "kv_tokens"), "1600");
+  EXPECT_EQ(member(engine, "max_context"), "4096");
+  EXPECT_EQ(engine.at("running").to_number<double>(), 3);
+  EXPECT_EQ(engine.at("waiting").to_number<double>(), 1);
+  EXPECT_EQ(engine.at("kv_usage").to_number<double>(), 0.25);
+}
+
+TEST_F(EngineFigures, AreUnknownWhenTheyAreStaleAndWhatTheEngineIsStays) {
+  WeirUnderTest weir(settings());
+  with_figures(weir);
+  replica.has_page("/metrics", answer("500 Internal Server Error", ""));
+  const auto now = weir.metrics_when("stale figures to go",
+                                     [](const MetricsPage& later) { return !later.has("weir_engine_requests"); });
+  for (const auto name :
+       {"weir_engine_kv_usage_ratio", "weir_ledger_divergence_requests", "weir_engine_prefix_cache_queries_total"})
+    EXPECT_FALSE(now.has(name)) << name;
+  EXPECT_EQ(now.sum("weir_replica_info", {{"engine", "vLLM"}}), 1);
+  EXPECT_EQ(now.sum("weir_kv_tokens"), 1600);
+  replica.has_page("/metrics", vllm_page(5, 0, 10));
+  weir.metrics_when("new figures", [](const MetricsPage& later) {
+    return later.sum("weir_engine_requests", {{"state", "running"}}) == 5;
+  });
+}
+
+TEST_F(EngineFigures, AReplicaWithoutAPageIsAskedOnceAndWeirSaysSo) {
+  ScriptedReplica plain([](Exchange& exchange) { play(exchange, vllm_chat(3)); });
+  auto without = pool_of({&plain});
+  without.engine = {{"interval", "\"10ms\""}};
+  without.health = {{"interval", "\"50ms\""}};
+  WeirUnderTest weir(without);
+  weir.wait_until_said(
+      "replica 'r0' has no metrics page at /metrics (it answers 404): weir asks again every 5 minutes");
+  plain.wait_for_probes(plain.probes() + 20);
+  EXPECT_EQ(plain.asked_for("/metrics"), 1u);
+  EXPECT_EQ(plain.asked_for("/version"), 1u);
+}
+
+TEST_F(EngineFigures, ASlowEngineIsReadLessOftenAndNeverTwiceAtOnce) {
+  replica.answers_pages_after(std::chrono::milliseconds(300));
+  auto slow = settings();
+  slow.engine = {{"interval", "\"10ms\""}};
+  WeirUnderTest weir(slow);
+  with_figures(weir);
+  replica.wait_for_probes(replica.probes() + 20);
+  EXPECT_LE(replica.asked_for("/metrics"), 2u) << "the pause is 20 times 0.3 s";
+  EXPECT_EQ(replica.most_pages_at_once(), 1u);
+}
+
+TEST_F(EngineFigures, NothingIsAskedWhereThePathIsEmpty) {
+  auto off = settings();
+  off.engine = {{"metrics_path", "\"\""}, {"interval", "\"10ms\""}};
+  WeirUnderTest weir(off);
+  replica.wait_for_probes(10);
+  EXPECT_EQ(replica.asked_for("/metrics"), 0u);
+  EXPECT_EQ(replica.asked_for("/version"), 0u);
+}
+
+TEST_F(EngineFigures, APageWithoutEndIsNoPage) {
+  replica.has_page("/metrics", page(std::string(2 * 1024 * 1024, '#')));
+  WeirUnderTest weir(settings());
+  replica.wait_for_probes(10);
+  EXPECT_FALSE(weir.metrics().has("weir_engine_requests"));
+  EXPECT_GT(replica.asked_for("/metrics"), 0u);
+}
+
+TEST_F(EngineFigures, CountersThatMoveAreLifeWhateverTheProbeSays) {
+  auto ill = settings();
+  ill.health = {{"interval", "\"100ms\""}, {"path", "\"/livez\""}, {"down_after", "2"}};
+  WeirUnderTest weir(ill);
+  int made = 10;
+  const auto until = [&](int probes) {
+    while (probes_failed < probes) {
+      replica.has_page("/metrics", vllm_page(3, 1, made += 10));
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+  };
+  until(20);
+  EXPECT_EQ(weir.metrics().sum("weir_replica_state", {{"state", "down"}}), 0);
+  weir.metrics_when("the replica to be down once they stand still", [](const MetricsPage& now) {
+    return now.sum("weir_replica_state", {{"state", "down"}}) == 1;
+  });
+  EXPECT_THAT(weir.output(), HasSubstr("is down"));
+}
+
+}  // namespace
+}  // namespace weir::integration

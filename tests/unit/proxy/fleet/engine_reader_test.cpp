@@ -1,0 +1,76 @@
+// What an engine told stays until it tells otherwise, and another engine in its place begins anew.
+#include "proxy/fleet/engine_reader.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace weir::proxy::fleet {
+namespace {
+
+using ::testing::Contains;
+using ::testing::SizeIs;
+
+ReplicaFacts vllm() {
+  ReplicaFacts facts;
+  facts.engine = Engine::vllm;
+  facts.version = "0.10.2";
+  facts.models = {"m", "lora"};
+  facts.kv_tokens = 1000;
+  facts.max_context = 4096;
+  return facts;
+}
+
+TEST(EngineReader, FactsGoIntoTheFigures) {
+  EngineFigures figures;
+  take_facts(vllm(), figures);
+  EXPECT_EQ(text_of(figures), "vLLM 0.10.2, model 'm', KV cache of 1000 tokens, context of 4096");
+}
+
+TEST(EngineReader, WhatAnAnswerLeavesOpenStays) {
+  EngineFigures figures;
+  take_facts(vllm(), figures);
+  take_facts(ReplicaFacts{}, figures);
+  ReplicaFacts larger;
+  larger.engine = Engine::vllm;
+  larger.kv_tokens = 2000;
+  take_facts(larger, figures);
+  EXPECT_EQ(text_of(figures), "vLLM 0.10.2, model 'm', KV cache of 2000 tokens, context of 4096");
+}
+
+TEST(EngineReader, AnotherEngineInItsPlaceKeepsNothingOfTheFirst) {
+  EngineFigures figures;
+  take_facts(vllm(), figures);
+  ReplicaFacts other;
+  other.engine = Engine::llama_cpp;
+  other.version = "b1";
+  take_facts(other, figures);
+  EXPECT_EQ(text_of(figures), "llama.cpp b1");
+}
+
+TEST(EngineReader, TextsOfAnEngineAreBoundedAndPrintable) {
+  auto facts = vllm();
+  facts.version = std::string(1000, '9');
+  facts.models = {"a\nb\"\x1b" + std::string(1000, 'x')};
+  EngineFigures figures;
+  take_facts(facts, figures);
+  EXPECT_THAT(figures.version, SizeIs(64));
+  EXPECT_THAT(figures.model, SizeIs(128));
+  EXPECT_EQ(figures.model.substr(0, 5), "a?b\"?");
+}
+
+TEST(EngineReader, AnEngineIsAskedOnlyForPagesThatItHas) {
+  const auto asked = [](Engine engine, Page page) {
+    const auto pages = identifying_pages(engine);
+    return std::ranges::find(pages, page) != pages.end();
+  };
+  EXPECT_TRUE(asked(Engine::vllm, Page::version));
+  EXPECT_FALSE(asked(Engine::vllm, Page::server_info)) << "it would be 404 in its log";
+  EXPECT_TRUE(asked(Engine::sglang, Page::server_info));
+  EXPECT_TRUE(asked(Engine::tgi, Page::info));
+  EXPECT_TRUE(asked(Engine::llama_cpp, Page::props));
+  for (std::size_t page = 0; page < page_paths.size(); ++page)
+    EXPECT_EQ(asked(Engine::unknown, static_cast<Page>(page)), static_cast<Page>(page) != Page::metrics);
+}
+
+}  // namespace
+}  // namespace weir::proxy::fleet
