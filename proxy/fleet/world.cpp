@@ -22,6 +22,7 @@ std::string World::known_models() const {
 
 bool any_up(const PoolRuntime& pool, metrics::Moment now) {
   return std::ranges::any_of(pool.replicas, [&](const auto& replica) {
+    if (!replica->state->address.get()) return false;  // Its name has not been looked up yet.
     const auto state = pool.balancer->health(replica->key, now).state;
     return state == metrics::ReplicaState::up || state == metrics::ReplicaState::starting;
   });
