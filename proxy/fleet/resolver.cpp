@@ -27,6 +27,8 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds look_every{50};
 constexpr std::size_t most_at_once = 16;
+/// A nameserver that is up again is noticed.
+constexpr std::chrono::seconds pause_after_error{5};
 /// A connection that fails does not lead to a look-up before.
 constexpr std::chrono::seconds least_pause{1};
 
@@ -42,7 +44,9 @@ class Resolver {
     for (auto& [host, name] : names_) {
       if (auto found = name.lookup ? name.lookup->result() : std::nullopt) {
         name.lookup.reset();
-        name.next = now + metrics::ticks(world_->settings.discovery.interval);
+        const auto interval = metrics::ticks(world_->settings.discovery.interval);
+        const bool failed = std::holds_alternative<std::string>(*found);
+        name.next = now + (failed ? std::min<Clock::duration>(interval, pause_after_error) : interval);
         name.earliest = now + least_pause;
         take(host, name, std::move(*found));
       }

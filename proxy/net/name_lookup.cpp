@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cstring>
 #include <memory>
+#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -67,7 +68,13 @@ NameLookup::NameLookup(std::string host, std::optional<config::ListenAddress> na
   std::packaged_task<FoundAddresses()> task(
       [name = std::move(host), server = std::move(nameserver)] { return look_up(name, server); });
   found_ = task.get_future();
-  std::thread(std::move(task)).detach();
+  try {
+    std::thread(std::move(task)).detach();
+  } catch (const std::system_error& error) {  // There is a limit of processes or memory.
+    std::promise<FoundAddresses> none;
+    none.set_value(std::string("no thread for it: ") + error.what());
+    found_ = none.get_future();
+  }
 }
 
 std::optional<FoundAddresses> NameLookup::result(std::chrono::steady_clock::duration at_most) {

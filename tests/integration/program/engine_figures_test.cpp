@@ -101,7 +101,9 @@ TEST_F(EngineFigures, AreInTheListOfReplicas) {
   WeirUnderTest weir(with_admin);
   with_figures(weir);
   const auto list = fetch(admin, get("/api/replicas"), "GET");
-  const auto engine = boost::json::parse(list.body).at("replicas").at(0).at("engine").as_object();
+  const auto shown = boost::json::parse(list.body).at("replicas").at(0).as_object();
+  EXPECT_EQ(member(shown, "address"), "127.0.0.1:" + std::to_string(replica.port()));
+  const auto engine = shown.at("engine").as_object();
   EXPECT_EQ(member(engine, "name"), "vLLM");
   EXPECT_EQ(member(engine, "version"), "0.10.2");
   EXPECT_EQ(member(engine, "model"), "m?\"x");
