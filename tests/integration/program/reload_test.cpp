@@ -266,6 +266,7 @@ TEST_F(Reload, CheckSaysWhatAReloadWouldDo) {
   EXPECT_THAT(nobody.output, HasSubstr("no weir answers at 127.0.0.1:"));
 }
 
+/// docs/benchmarks.md has a thousand.
 std::size_t reloads_wanted() {
   const char* const wanted = std::getenv("WEIR_RELOADS");
   return wanted == nullptr ? 200 : std::strtoul(wanted, nullptr, 10);
