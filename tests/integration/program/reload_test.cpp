@@ -175,12 +175,14 @@ TEST_F(Reload, ListenersMoveAndOneThatCannotBeOpenedStopsTheReload) {
   const auto second = free_port(), third = free_port();
   settings.server["listen"] = "[" + quoted(loopback(second)) + ", " + quoted(loopback(taken.port())) + "]";
   settings.limits["first_token"] = "7";
+  settings.pools[0].replicas[0].name = "renamed";
   weir.rewrite(settings);
   const auto refused = reload();
   EXPECT_EQ(refused.status, 400u);
   EXPECT_THAT(refused.body, HasSubstr("server.listen: cannot listen on " + loopback(taken.port())));
   EXPECT_EQ(fetch(weir.port(), post(chat, chat_body())).status, 200u) << "the old one is open";
   EXPECT_THROW(Socket::connect(second), PeerGone) << "the new one is not";
+  EXPECT_EQ(who_answers(weir), "r0");
   EXPECT_THAT(settings_in_use(), HasSubstr("\"limits.first_token\":\"300 s\""));
 
   settings.server["listen"] = "[" + quoted(loopback(second)) + ", " + quoted(loopback(third)) + "]";
@@ -205,6 +207,7 @@ TEST_F(Reload, TheRequestLogAndWeirsOwnFollow) {
   EXPECT_EQ(who_answers(weir), "r0");
   settings.log["requests"] = "\"/nowhere/at/all\"";
   settings.limits["first_token"] = "7";
+  settings.pools[0].replicas[0].name = "renamed";
   weir.rewrite(settings);
   EXPECT_THAT(reload().body, HasSubstr("log.requests: cannot open the request log '/nowhere/at/all'"));
   EXPECT_THAT(settings_in_use(), HasSubstr("\"limits.first_token\":\"300 s\""));
@@ -263,6 +266,7 @@ TEST_F(Reload, CheckSaysWhatAReloadWouldDo) {
   EXPECT_THAT(nobody.output, HasSubstr("no weir answers at 127.0.0.1:"));
 }
 
+/// docs/benchmarks.md has a thousand.
 std::size_t reloads_wanted() {
   const char* const wanted = std::getenv("WEIR_RELOADS");
   return wanted == nullptr ? 200 : std::strtoul(wanted, nullptr, 10);
