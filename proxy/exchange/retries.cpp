@@ -119,7 +119,10 @@ Retries::Next Retries::failed(AttemptResult result, const Place& place, bool out
   const auto reason = result.retry_reason;
   // These took long, and few requests have them: a budget that was used up would only make an error of them.
   const bool stood_still = reason == Retry::hung || reason == Retry::first_token;
-  const bool again = reason && (stood_still ? another_is_left(place.key.index) && may_go_on() : take_retry(place, out));
+  // Of the requests that an engine's death takes with it, the first come before the pool can know that it is out.
+  const bool gone = out || was_lost(result);
+  const bool again =
+      reason && (stood_still ? another_is_left(place.key.index) && may_go_on() : take_retry(place, gone));
   if (!again) return end(told(std::move(result), place));
   last_ = told(in_short(result), place);
   return ask_another(place, reason);
@@ -167,11 +170,11 @@ bool Retries::may_go_on() const { return repeatable() && !cutting() && !suspect(
 
 bool Retries::may_wait() const { return may_go_on() && pool_->settings.queue.requests > 0; }
 
-/// True if the request may be sent once more: there is a replica for it, and the budget allows it. `out`: what the
-/// request saw of the last replica put it out, or it was out already.
-bool Retries::take_retry(const Place& place, bool out) {
+/// True if the request may be sent once more: there is a replica for it, and the budget allows it. `gone`: the last
+/// replica broke off with the request, or is out.
+bool Retries::take_retry(const Place& place, bool gone) {
   if (!another_is_left(place.key.index) || !may_go_on()) return false;
-  if (out && !any_retry_) return true;
+  if (gone && !any_retry_) return true;
   auto& fleet = loop_.shared.fleet;
   if (retries_ >= most_retries) return false;
   if (!holds_retry_ && !fleet.retries().take(fleet.in_flight())) return false;

@@ -2,8 +2,8 @@
 // expense; and which answer its client gets in the end. An Exchange owns it and uses it on the loop's thread.
 //
 // Nothing is tried again once a byte has reached the client. A retry comes from the budget that all requests share,
-// with these exceptions: nothing was sent, because the connection failed; the replica hung; or it is the first retry,
-// and the replica is out because of what the request saw of it.
+// with these exceptions: nothing was sent, because the connection failed; the replica gave no token at all; or it is
+// the first retry, and the replica broke off with the request or is out.
 #pragma once
 
 #include <cstdint>
@@ -94,7 +94,7 @@ class Retries {
   bool repeatable() const { return request_.route == http::Route::inference; }
   bool another_is_left(balancer::ReplicaIndex beside) const;
   bool may_go_on() const;
-  bool take_retry(const Place& place, bool out = false);
+  bool take_retry(const Place& place, bool gone = false);
   bool asks_another(const Place& place, unsigned status);
   void accepted_second_opinion(const fleet::ReplicaRuntime& replica, unsigned status);
   bool is_to_blame(const fleet::ReplicaRuntime& replica, unsigned status);

@@ -230,6 +230,27 @@ TEST(Queue, WhatWaitsOnAHungReplicaGoesElsewhere) {
   expect_idle_soon(weir);
 }
 
+/// An engine dies with all that it has: none of it has reached a client, and none of it is lost.
+TEST(Queue, WhatWaitsOnAReplicaThatDiesGoesElsewhere) {
+  const auto script = vllm_chat(3);
+  Event dies;
+  ScriptedReplica mortal([&](Exchange& exchange) {
+    dies.wait("the test to go on");
+    exchange.reset();
+  });
+  ScriptedReplica works([&](Exchange& exchange) { play(exchange, script); });
+  WeirUnderTest weir(with_a_queue(pool_of({&mortal, &works})));
+  Clients clients(weir);
+  for (int i = 0; i < 24; ++i) clients.ask();
+  mortal.wait_for_requests(12);
+  dies.set();
+  for (std::size_t i = 0; i < clients.size(); ++i) EXPECT_EQ(clients[i].response().body, script.body(false));
+  const auto metrics = weir.metrics_after(24);
+  EXPECT_EQ(metrics.sum("weir_requests_total", {{"outcome", "ok"}}), 24);
+  EXPECT_EQ(metrics.sum("weir_retries_total", {{"reason", "reset"}, {"replica", "r0"}}), 12);
+  expect_idle_soon(weir);
+}
+
 TEST(Suspect, IsARequestThatEndsReplicaAfterReplica) {
   std::list<ScriptedReplica> replicas;
   for (int i = 0; i < 3; ++i) replicas.emplace_back([](Exchange& exchange) { exchange.reset(); });

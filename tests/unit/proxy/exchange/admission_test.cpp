@@ -288,14 +288,14 @@ TEST(Waits, AreForRetriesToo) {
 
 TEST(Waits, OfRetriesHoldNothingOfTheBudget) {
   ScriptedProxy proxy(2, one_at_a_time());
-  proxy.plan[0] = {[](net::Peer& replica) { replica.breaks(); }};
-  proxy.client(post(chat(true)));  // It is lost, and goes to the other replica.
+  proxy.plan[0] = {says("rubbish\r\n\r\n")};
+  proxy.client(post(chat(true)));  // It gets no answer, and goes to the other replica.
   proxy.run();
   auto& budget = proxy.fleet.retries();
   for (int i = 0; i < 2; ++i) ASSERT_TRUE(budget.take(1));
   ASSERT_FALSE(budget.take(1)) << "the first client's is held";
   budget.give_back();
-  proxy.client(post(chat(true)));  // It is lost, and has to wait for the other replica.
+  proxy.client(post(chat(true)));  // Neither does it, and it has to wait for the other replica.
   proxy.run();
   ASSERT_EQ(proxy.world->pools.front()->balancer->queue(Clock::now()).waiting, 1u);
   EXPECT_TRUE(budget.take(1));
