@@ -81,7 +81,7 @@ bool Exchange::ask(bool again) {
     admission_ = std::make_unique<Admission>(loop_, client_, *pool_->balancer, std::move(waiter), *waiting);
     return true;
   }
-  // Whatever a pool says, a request that goes from replica to replica ends in time.
+  // The time in which a request goes from one full replica to the next counts as a wait does.
   if (again && !deadline_) deadline_ = now + metrics::ticks(queue.time);
   goes_again_ = again;
   if (auto* admitted = std::get_if<balancer::Admitted>(&offered)) {
