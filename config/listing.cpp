@@ -170,8 +170,8 @@ void list_queue(const Queue& queue, std::vector<ListedKey>& keys) {
 }
 
 Listed replica_listed(const Replica& replica, const std::string& pool) {
-  const auto& [name, url, config, gpu, expand, weight, cost_per_hour, kv_tokens, max_context, max_in_flight, inject_usage,
-               inject_continuous_usage, api_key, max_queued_tokens] = replica;
+  const auto& [name, url, config, gpu, expand, weight, cost_per_hour, kv_tokens, max_context, max_in_flight,
+               inject_usage, inject_continuous_usage, api_key, max_queued_tokens] = replica;
   Listed listed{"replica " + name, pool, {}};
   auto& keys = listed.keys;
   keys.push_back({"url", "http://" + url.authority + url.prefix});

@@ -30,12 +30,10 @@ json::value value_of(std::optional<double> number) { return number ? json::value
 json::object engine_object(const fleet::ReplicaRuntime& replica, metrics::Moment now) {
   const auto figures = replica.state->engine.get();
   const auto known = [](const auto& value) { return value ? json::value(*value) : json::value(); };
-  const auto text = [](const std::string& value) {
-    return value.empty() ? json::value() : json::value(value);
-  };
+  const auto text = [](const std::string& value) { return value.empty() ? json::value() : json::value(value); };
   json::object object;
-  object["name"] = figures.engine == fleet::Engine::unknown ? json::value()
-                                                            : json::value(fleet::name_of(figures.engine));
+  object["name"] =
+      figures.engine == fleet::Engine::unknown ? json::value() : json::value(fleet::name_of(figures.engine));
   object["version"] = text(figures.version);
   object["model"] = text(figures.model);
   object["kv_tokens"] = known(figures.kv_tokens);

@@ -20,7 +20,7 @@ namespace {
 namespace json = boost::json;
 
 /// The engine's own count is of the requests that it runs, and of those that it keeps waiting.
-constexpr std::array<std::string_view, 9> titles{"replica",       "pool",     "state",    "for", "in flight",
+constexpr std::array<std::string_view, 9> titles{"replica",       "pool",     "state",    "for",   "in flight",
                                                  "queued tokens", "TTFT p50", "TPOT p50", "engine"};
 constexpr std::size_t texts = 3;          ///< So many columns are texts, and stand to the left.
 constexpr std::size_t longest_name = 16;  ///< A longer one is cut, so that the table fits.

@@ -188,7 +188,7 @@ TEST(Difference, ThreadsAloneNeedARestart) {
 TEST(Difference, AKeyThatAnOlderWeirDoesNotKnowIsSaidToBeNew) {
   auto before = listing_of(settings());
   before.front().keys.pop_back();
-  EXPECT_THAT(difference(before, listing_of(settings())), ElementsAre("measure.inject_continuous_usage is new: false"));
+  EXPECT_THAT(difference(before, listing_of(settings())), ElementsAre("discovery.nameserver is new: none"));
 }
 
 }  // namespace

@@ -195,13 +195,13 @@ policy = "random"
   expected.engine_names.prefix_hits = {};
   expected.engine_names.prefix_misses = {"h"};
   expected.engine_names.counters = {"i"};
-  const Replica gpu0{"gpu0",  {"gpu-box", 8001, "/prefix", "gpu-box:8001"},
-                     "fp8",   "L40S",
-                     true,    2,
-                     0.8,     100'000,
-                     8192,    64,
-                     false,   false,
-                     "sk-0",  5000};
+  const Replica gpu0{"gpu0", {"gpu-box", 8001, "/prefix", "gpu-box:8001"},
+                     "fp8",  "L40S",
+                     true,   2,
+                     0.8,    100'000,
+                     8192,   64,
+                     false,  false,
+                     "sk-0", 5000};
   Replica gpu1;
   gpu1.name = gpu1.config = "gpu1";
   gpu1.url = {"10.0.0.7", 80, "", "10.0.0.7"};
@@ -215,8 +215,9 @@ policy = "random"
   of_chat.eject = false;
   Queue of_chat_queue{0, 2 * 1024 * 1024, Seconds{3}, Seconds{4}, {FairBy::What::header, "x-user"}};
   const EngineReading engine_of_file{"/m", Seconds{7}, Seconds{5}}, engine_of_chat{"", Seconds{7}, Seconds{3}};
-  expected.pools = {{"chat", {"a", "b"}, Policy::power_of_two, 0, {gpu0}, of_chat, 9, 10'000, of_chat_queue, engine_of_chat},
-                    {"rest", {}, Policy::random, 0.05, {gpu1}, of_file, {}, {}, {}, engine_of_file}};
+  expected.pools = {
+      {"chat", {"a", "b"}, Policy::power_of_two, 0, {gpu0}, of_chat, 9, 10'000, of_chat_queue, engine_of_chat},
+      {"rest", {}, Policy::random, 0.05, {gpu1}, of_file, {}, {}, {}, engine_of_file}};
   expected.slos = {{"interactive", "rest", Seconds{1}, Seconds{0.8}, Seconds{0.05}, Seconds{30}},
                    {"batch", "chat", {}, {}, {}, Seconds{600}}};
   EXPECT_EQ(settings.server, expected.server);
