@@ -1,4 +1,4 @@
-// What weir saw of one answer: the moments and counts of MEASUREMENT.md, section 1, before any formula.
+// What weir saw of one answer: the moments and counts of docs/metrics.md before any formula.
 #pragma once
 
 #include <cstdint>

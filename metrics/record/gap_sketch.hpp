@@ -1,5 +1,5 @@
 // Keeps the gaps of one stream in little memory: sorted log-linear bins with counts, and their exact sum
-// (MEASUREMENT.md, section 1).
+// (docs/metrics.md).
 #pragma once
 
 #include <cstdint>

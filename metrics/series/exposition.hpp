@@ -1,4 +1,4 @@
-// Gathers all series of MEASUREMENT.md, section 3, from the shards at a scrape, through one prometheus::Collectable.
+// Gathers all series of docs/metrics.md from the shards at a scrape, through one prometheus::Collectable.
 #pragma once
 
 #include <prometheus/collectable.h>

@@ -22,8 +22,8 @@ namespace json = boost::json;
 /// The engine's own count is of the requests that it runs, and of those that it keeps waiting.
 constexpr std::array<std::string_view, 9> titles{"replica",       "pool",     "state",    "for",   "in flight",
                                                  "queued tokens", "TTFT p50", "TPOT p50", "engine"};
-constexpr std::size_t texts = 3;          ///< So many columns are texts, and stand to the left.
-constexpr std::size_t longest_name = 16;  ///< A longer one is cut, so that the table fits.
+constexpr std::size_t texts = 3;                            ///< So many columns are texts, and stand to the left.
+constexpr std::size_t longest_name = 16, longest_pool = 8;  ///< A longer one is cut, so that the table fits.
 
 std::string text_of(const json::object& object, std::string_view key) {
   return json::value_to<std::string>(object.at(key));
@@ -82,7 +82,7 @@ Row row_of(const json::object& replica) {
   const auto number = [&](std::string_view key) { return replica.at(key).to_number<double>(); };
   const auto whole = [](double value) { return std::to_string(static_cast<long long>(value)); };
   return {cut_to(text_of(replica, "name"), longest_name),
-          cut_to(text_of(replica, "pool"), longest_name - 6),
+          cut_to(text_of(replica, "pool"), longest_pool),
           text_of(replica, "state"),
           age(number("state_seconds")),
           whole(number("in_flight")),

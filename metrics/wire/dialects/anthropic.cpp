@@ -1,4 +1,4 @@
-// Anthropic Messages (WIRE.md, 1.10), also as vLLM, SGLang and llama.cpp serve it. An event's `type` says what it is.
+// Anthropic Messages, also as vLLM, SGLang and llama.cpp serve it. An event's `type` says what it is.
 //
 // input_tokens leave the cache out. The output_tokens of message_start are about 1, whatever the first delta brings, so
 // they are not read, and n1 stays unknown. The output_tokens of message_delta are the whole count.

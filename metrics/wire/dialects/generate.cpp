@@ -1,5 +1,4 @@
-// The engines' own /generate streams: TGI and SGLang share the route, and their shape tells them apart (WIRE.md, 1.4,
-// 1.5).
+// The engines' own /generate streams: TGI and SGLang share the route, and their shape tells them apart.
 //
 // TGI sends one event a token, special ones too. Its end is an event whose generated_text is not null. SGLang sends
 // text and output_ids either as a whole that grows or only what is new, by a setting of the server. Its meta_info

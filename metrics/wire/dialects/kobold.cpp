@@ -1,4 +1,4 @@
-// KoboldAI's stream as Aphrodite serves it (WIRE.md, 1.8) has text only. It has no counts and no end marker.
+// KoboldAI's stream as Aphrodite serves it has text only. It has no counts and no end marker.
 #include "metrics/wire/dialects/table.hpp"
 #include "metrics/wire/json/on_demand.hpp"
 

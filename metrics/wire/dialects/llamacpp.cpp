@@ -1,4 +1,4 @@
-// llama.cpp's own /completion (WIRE.md, 1.7): each event counts what has come so far. The last event has stop true and
+// llama.cpp's own /completion: each event counts what has come so far. The last event has stop true and
 // the timings.
 #include "metrics/wire/dialects/table.hpp"
 #include "metrics/wire/engine/report.hpp"

@@ -1,4 +1,4 @@
-// Ollama's /api/generate and /api/chat (WIRE.md, 1.11) send one document a line; they differ in where the text stands.
+// Ollama's /api/generate and /api/chat send one document a line; they differ in where the text stands.
 // The last document has done true, the counts, and the times in nanoseconds. It may leave a prompt found in the cache
 // uncounted.
 #include "metrics/wire/dialects/table.hpp"

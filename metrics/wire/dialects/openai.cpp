@@ -1,5 +1,5 @@
-// OpenAI chat and completions chunks as vLLM, SGLang, TGI, llama.cpp and Aphrodite write them (WIRE.md, 1.1 to 1.3, 1.6
-// to 1.8). The two differ only in where a choice has its text.
+// OpenAI chat and completions chunks as vLLM, SGLang, TGI, llama.cpp and Aphrodite write them. The two differ only in
+// where a choice has its text.
 #include <algorithm>
 
 #include "metrics/wire/dialects/openai_bare_choices.hpp"

@@ -1,4 +1,4 @@
-// OpenAI Responses (WIRE.md, 1.9): an event's `type` says what it is, wherever in the event it stands. Text comes in
+// OpenAI Responses: an event's `type` says what it is, wherever in the event it stands. Text comes in
 // `*.delta` events; counts come with the event that ends the stream.
 #include "metrics/wire/dialects/table.hpp"
 #include "metrics/wire/engine/report.hpp"

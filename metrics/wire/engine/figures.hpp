@@ -1,4 +1,4 @@
-// The engine's own numbers of one request, where the wire carries them (WIRE.md: TGI's headers, llama.cpp's and
+// The engine's own numbers of one request, where the wire carries them (TGI's headers, llama.cpp's and
 // Ollama's timings, vLLM's request metrics, SGLang's e2e_latency). They let a reader compare weir's view with the
 // engine's. Times are seconds.
 #pragma once

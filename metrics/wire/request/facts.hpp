@@ -12,7 +12,7 @@
 
 namespace weir::metrics::wire {
 
-/// The classes of script by which prompt tokens are estimated (WIRE.md, section 5). Each has a row of its own in
+/// The classes of script by which prompt tokens are estimated. Each has a row of its own in
 /// balancer/token_weights.cpp. A ninth class needs a wider counter in script.cpp, which holds eight in one register.
 enum class Script : std::uint8_t {
   letters,

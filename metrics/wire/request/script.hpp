@@ -1,4 +1,4 @@
-// Counts the code points of a text by class of script (WIRE.md, section 5), in pieces that may be cut anywhere.
+// Counts the code points of a text by class of script, in pieces that may be cut anywhere.
 #pragma once
 
 #include <array>

@@ -28,7 +28,7 @@ struct ChoiceFacts {
 
 struct EventFacts {
   std::vector<ChoiceFacts> choices;
-  bool carries_choice = false;    ///< It brings or ends output (MEASUREMENT.md, section 1); choices may be unknown.
+  bool carries_choice = false;    ///< It brings or ends output (docs/metrics.md); choices may be unknown.
   bool marker = false;            ///< It ends the stream in good order.
   bool error = false;             ///< It is an in-band error.
   bool broken = false;            ///< It is not the JSON it should be, and all else here is void.

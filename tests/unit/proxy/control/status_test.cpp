@@ -14,25 +14,42 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 
 std::string replica(const std::string& name, const std::string& state, const std::string& ttft,
-                    const std::string& more = "") {
+                    const std::string& more = "", const std::string& running = "12") {
   return R"({"pool":"chat","name":")" + name + R"(","state":")" + state +
          R"(","state_seconds":3700.5,"reason":"it refuses connections)" + more +
          R"(","in_flight":12,"queued_prefill_tokens":1000,"queued_decode_tokens":234,"ttft_p50_seconds":)" + ttft +
-         R"(,"tpot_p50_seconds":0.0234})";
+         R"(,"tpot_p50_seconds":0.0234,"engine":{"running":)" + running + R"(,"waiting":3}})";
 }
-std::string answer(const std::string& replicas) { return R"({"replicas":[)" + replicas + R"(],"pools":[]})"; }
+std::string answer(const std::string& replicas, int waiting = 0) {
+  return R"({"replicas":[)" + replicas + R"(],"pools":[{"name":"chat","waiting":)" + std::to_string(waiting) + "}]}";
+}
 
 TEST(StatusTable, ShowsEachReplicaInALine) {
   EXPECT_EQ(status_table(answer(replica("gpu0", "up", "0.213") + "," + replica("gpu1", "down", "null")), false),
-            "replica  pool  state  for  in flight  queued tokens  TTFT p50  TPOT p50\n"
-            "gpu0     chat  up     1 h         12           1234    213 ms   23.4 ms\n"
-            "gpu1     chat  down   1 h         12           1234         -   23.4 ms\n"
+            "replica  pool  state  for  in flight  queued tokens  TTFT p50  TPOT p50  engine\n"
+            "gpu0     chat  up     1 h         12           1234    213 ms   23.4 ms    12+3\n"
+            "gpu1     chat  down   1 h         12           1234         -   23.4 ms    12+3\n"
             "    it refuses connections\n");
+}
+
+TEST(StatusTable, SaysWhatAnEngineDoesNotTell) {
+  auto text = answer(replica("gpu0", "up", "0.213", "", "null"));
+  EXPECT_THAT(status_table(text, false), HasSubstr(" -+3\n"));
+  text.replace(text.find("\"waiting\":3"), 11, "\"waiting\":null");
+  EXPECT_THAT(status_table(text, false), HasSubstr(" -\n"));
+}
+
+TEST(StatusTable, CountsWhatWaits) {
+  EXPECT_THAT(status_table(answer(replica("gpu0", "up", "0.2")), false), Not(HasSubstr("wait")));
+  EXPECT_THAT(status_table(answer(replica("gpu0", "up", "0.2"), 1), false),
+              HasSubstr("1 request waits in pool chat\n"));
+  EXPECT_THAT(status_table(answer(replica("gpu0", "up", "0.2"), 7), false),
+              HasSubstr("7 requests wait in pool chat\n"));
 }
 
 TEST(StatusTable, FitsAHundredColumns) {
   const std::string longest(64, 'n');
-  auto text = answer(replica(longest, "draining", "1234.5", std::string(300, 'x')));
+  auto text = answer(replica(longest, "draining", "1234.5", std::string(300, 'x'), "99999"));
   for (std::string::size_type at; (at = text.find("12,\"queued")) != text.npos;) text.replace(at, 2, "1000000");
   text.replace(text.find("\"pool\":\"chat\""), 13, "\"pool\":\"" + longest + "\"");
   std::istringstream lines(status_table(text, false));
