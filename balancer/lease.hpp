@@ -40,6 +40,7 @@ struct Holding {
   Tokens prompt = 0;
   Tokens output_left = 0;  ///< How much of the replica's decode_left the lease still holds.
   Tokens streamed = 0;
+  bool held = false;  ///< Its stream is not read now.
 };
 
 /// A lessor grants leases: this is the pool as a lease sees it. It is thread-safe.
@@ -79,6 +80,8 @@ class Lease {
   /// Says that `n` output tokens were streamed. They are counted with relaxed atomics on the replica's own cache line.
   /// The replica's decode_left falls by at most what the lease still holds of it.
   void tokens(std::uint32_t n);
+  /// Says whether the stream is left unread for a slow client. The replica is not taken for a hung one meanwhile.
+  void hold(bool held);
   /// Says that the replica's work is over. A request that ends before its first token, by `replica_failed` or
   /// `client_left`, leaves its prompt in the queue for 1 s more. The lease is empty afterwards.
   Concurrency end(const End& end, Moment now);

@@ -82,6 +82,7 @@ ReplicaIndex Pool::index_of(const ReplicaSpec& spec, Moment now) {
     if (found == replicas_.end()) found = replicas_.emplace(replicas_.end());
     const bool from_the_start = serials_ < first_set_;
     *found = std::make_unique<Replica>(spec, ++serials_, from_the_start, now);
+    (*found)->left = now;  // It may be draining from the start.
   }
   return static_cast<ReplicaIndex>(found - replicas_.begin());
 }

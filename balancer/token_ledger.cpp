@@ -136,7 +136,7 @@ double TokenLedger::oldest_unanswered_seconds() const {
 double TokenLedger::silent_seconds(Moment now) {
   advance(now);
   const Tokens shown = streamed_.shown.load(std::memory_order_relaxed);
-  if (shown != shown_) quiet_since_ = updated_;
+  if (shown != shown_ || streamed_.held.load(std::memory_order_relaxed) > 0) quiet_since_ = updated_;
   shown_ = shown;
   return owing_ > 0 ? metrics::seconds(updated_ - quiet_since_) : 0;
 }

@@ -32,6 +32,8 @@ struct alignas(64) StreamedTokens {
   std::atomic<Tokens> decode_left{0};
   std::atomic<Tokens> resident{0};  ///< It holds the output tokens of the requests in flight, expected or not.
   std::atomic<Tokens> shown{0};     ///< It counts the tokens that came, and only rises.
+  /// So many streams are not read now, because their clients take nothing: what they owe is not the replica's fault.
+  std::atomic<std::uint32_t> held{0};
 
   void stream(Tokens expected, Tokens all) {
     decode_left.fetch_sub(expected, std::memory_order_relaxed);

@@ -116,8 +116,13 @@ ApiAnswer replicas_answer(const fleet::World& world, const LastMinute& last_minu
                                  {"in_flight", pool->balancer->in_flight()},
                                  {"waiting", pool->balancer->queue(now).waiting}});
   }
-  for (const auto& [balancer, replica] : world.leaving)
-    replicas.push_back(replica_object(*replica, *balancer, last_minute, now));
+  for (const auto& [balancer, replica, since] : world.leaving) {
+    auto object = replica_object(*replica, *balancer, last_minute, now);
+    object["state"] = metrics::name_of(metrics::ReplicaState::draining);
+    object["state_seconds"] = metrics::seconds(now - since);
+    object["reason"] = "it is no longer in the settings";
+    replicas.push_back(std::move(object));
+  }
   json::object outer;
   outer["replicas"] = std::move(replicas);
   outer["pools"] = std::move(pools);
@@ -125,7 +130,9 @@ ApiAnswer replicas_answer(const fleet::World& world, const LastMinute& last_minu
 }
 
 bool is_drain_path(std::string_view path) {
-  return path.starts_with(replicas_path) && (path.ends_with(drain_end) || path.ends_with(undrain_end));
+  if (!path.starts_with(replicas_path)) return false;
+  const auto rest = path.substr(replicas_path.size());
+  return rest.ends_with(drain_end) || rest.ends_with(undrain_end);
 }
 
 ApiAnswer drain_answer(fleet::Fleet& fleet, std::string_view path, std::string_view body) {

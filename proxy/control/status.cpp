@@ -34,6 +34,13 @@ std::string cut_to(std::string text, std::size_t width) {
   return text;
 }
 
+/// Keeps the end of a name, which tells the members of a host's name apart.
+std::string name_cut_to(std::string name, std::size_t width) {
+  constexpr std::size_t end = 5;
+  if (name.size() > width) name.replace(width - end - 1, name.size() - width + 1, "~");
+  return name;
+}
+
 /// Two or three digits, with the unit that makes them readable.
 std::string short_time(double seconds) {
   std::array<char, 32> text{};
@@ -81,7 +88,7 @@ std::string engine_requests(const json::object& engine) {
 Row row_of(const json::object& replica) {
   const auto number = [&](std::string_view key) { return replica.at(key).to_number<double>(); };
   const auto whole = [](double value) { return std::to_string(static_cast<long long>(value)); };
-  return {cut_to(text_of(replica, "name"), longest_name),
+  return {name_cut_to(text_of(replica, "name"), longest_name),
           cut_to(text_of(replica, "pool"), longest_pool),
           text_of(replica, "state"),
           age(number("state_seconds")),

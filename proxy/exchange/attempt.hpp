@@ -91,6 +91,7 @@ class Attempt {
   /// Says that the last output was written to the client: `at_once` if the call took the whole of it.
   void written(Moment now, bool at_once);
   void paused() { machine_.paused(); }
+  void hold(bool held) { machine_.hold(held); }
   void approach(int ahead) const { machine_.approach(ahead); }
 
   /// Returns when deadline_passed should be called, if nothing else happens first.

@@ -113,6 +113,8 @@ class AttemptMachine {
   const balancer::Concurrency& concurrency() const { return concurrency_; }
   /// Returns the lease if the replica's work did not begin: nothing was sent, the connection was stale, or the
   /// injection was refused.
+  /// Says whether the replica is left unread for a slow client.
+  void hold(bool held) { lease_.hold(held); }
   balancer::Lease take_lease() { return std::move(lease_); }
 
  private:

@@ -64,6 +64,11 @@ void Exchange::no_pool() {
 /// it gets no lease then, it ends.
 bool Exchange::ask(bool again) {
   const auto now = std::chrono::steady_clock::now();
+  if (again && deadline_ && now >= *deadline_) {
+    retries_.give_up();
+    tell();
+    return false;
+  }
   const auto& queue = pool_->settings.queue;
   balancer::Asking asking{request_.facts, retries_.tried()};
   asking.fair_key = fair_key(loop_.shared.fair_by_key, queue.fair_by, request_.head, request_.address);

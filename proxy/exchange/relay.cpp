@@ -181,6 +181,7 @@ void Relay::deliver() {
     paused_ = true;
     paused_since_ = now;
     attempt_.paused();
+    attempt_.hold(true);
   }
   if (done_) return;
   if (attempt_.state() == Attempt::State::undecided) return tell(RelayNews::undecided);
@@ -233,6 +234,7 @@ void Relay::client_writable() {
     if (pending_.empty()) finish();
   } else if (paused_ && pending_.size() - pending_offset_ <= limits_.read_ahead / 2) {
     paused_ = false;
+    attempt_.hold(false);
     backlog_ = true;
     paused_time_ += Clock::now() - paused_since_;
     read_replica();

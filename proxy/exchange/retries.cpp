@@ -90,7 +90,10 @@ Retries::Next Retries::not_connected(AttemptResult result, const Place& place, b
   }
   // It was there when the request came, and is gone: the idle connection did not merely grow old.
   if (error == ECONNREFUSED && std::exchange(stale_on_, 0) == place.key.serial) lost(place);
-  const bool again = error == ETIMEDOUT ? take_retry(place, out) : another_is_left(place.key.index) && may_go_on();
+  // The pool chose a replica that had the request already, so none of the others takes it now. An attempt that fails at
+  // once must not lead to another one then, or the request would go round and never let go of its loop.
+  const bool again =
+      error == ETIMEDOUT ? take_retry(place, out) : is_new(place) && another_is_left(place.key.index) && may_go_on();
   const bool waits = !again && error == ECONNREFUSED && may_wait();
   last_ = told(std::move(result), place);
   if (!again && !waits) return end(std::move(last_));
@@ -121,8 +124,8 @@ Retries::Next Retries::failed(AttemptResult result, const Place& place, bool out
   const bool stood_still = reason == Retry::hung || reason == Retry::first_token;
   // Of the requests that an engine's death takes with it, the first come before the pool can know that it is out.
   const bool gone = out || was_lost(result);
-  const bool again =
-      reason && (stood_still ? another_is_left(place.key.index) && may_go_on() : take_retry(place, gone));
+  const bool again = reason && (stood_still ? is_new(place) && another_is_left(place.key.index) && may_go_on()
+                                            : take_retry(place, gone));
   if (!again) return end(told(std::move(result), place));
   last_ = told(in_short(result), place);
   return ask_another(place, reason);
@@ -158,6 +161,8 @@ void Retries::lost(const Place& place) {
   if (++lost_ == most_lost)
     note_suspect(loop_.shared.suspect_line, request_.id, place.replica->settings.name, Clock::now());
 }
+
+bool Retries::is_new(const Place& place) const { return std::ranges::find(tried_, place.key.index) == tried_.end(); }
 
 /// True if there is a replica beside this one that has not had the request.
 bool Retries::another_is_left(balancer::ReplicaIndex beside) const {

@@ -92,6 +92,8 @@ class Retries {
   bool cutting() const { return loop_.shared.cutting.load(std::memory_order_relaxed); }
   /// A request that is no inference is sent once.
   bool repeatable() const { return request_.route == http::Route::inference; }
+  /// True if the replica had not had the request before. If it had, the pool has nobody else for it now.
+  bool is_new(const Place& place) const;
   bool another_is_left(balancer::ReplicaIndex beside) const;
   bool may_go_on() const;
   bool take_retry(const Place& place, bool gone = false);

@@ -13,6 +13,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 bool takes_requests(const PoolRuntime& pool, const ReplicaRuntime& replica, Clock::time_point now) {
+  if (!replica.state->address.get()) return false;  // Its name has not been looked up yet.
   const auto state = pool.balancer->health(replica.key, now).state;
   return state == metrics::ReplicaState::up || state == metrics::ReplicaState::starting;
 }
@@ -59,22 +60,23 @@ void Fleet::look_after_drains() {
   const auto now = Clock::now();
   const auto before = world();
   const auto longest = metrics::ticks(before->settings.limits.drain);
-  const auto is_over = [&](balancer::Pool& pool, const ReplicaRuntime& replica) {
+  const auto is_over = [&](balancer::Pool& pool, const ReplicaRuntime& replica, metrics::Moment since) {
     const auto left = pool.in_flight(replica.key);
-    if (left != 0 && now - pool.health(replica.key, now).since >= longest) cut(replica, left);
+    if (left != 0 && now - since >= longest) cut(replica, left);
     return left == 0;
   };
   for (const auto& pool : before->pools) {
     for (const auto& replica : pool->replicas) {
       const auto drain = draining_.find(replica->settings.name);
-      if (drain == draining_.end() || drain->second || !is_over(*pool->balancer, *replica)) continue;
+      if (drain == draining_.end() || drain->second) continue;
+      if (!is_over(*pool->balancer, *replica, pool->balancer->health(replica->key, now).since)) continue;
       drain->second = true;
       spdlog::info("replica '{}' is drained: nothing is left on it", replica->settings.name);
     }
   }
   std::vector<LeavingReplica> still;
   for (const auto& one : before->leaving) {
-    if (!is_over(*one.balancer, *one.replica)) {
+    if (!is_over(*one.balancer, *one.replica, one.since)) {
       still.push_back(one);
       continue;
     }

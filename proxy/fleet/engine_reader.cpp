@@ -109,6 +109,7 @@ class EngineReader {
     ReadingSchedule schedule;
     bool under_way = false, said_missing = false;
     bool was_out = false;
+    std::pair<std::string, std::string> asked;  ///< The path and the key with which it was asked.
     std::optional<asio::ip::tcp::endpoint> address;
   };
 
@@ -126,7 +127,10 @@ class EngineReader {
     const auto state = pool.balancer->health(replica.key, now).state;
     const bool out = state == metrics::ReplicaState::down || state == metrics::ReplicaState::ejected;
     const auto address = replica.state->address.get();
-    if ((one.was_out && !out) || address != one.address) one.schedule.came_back();
+    auto asked = std::pair(pool.settings.engine.metrics_path, replica.settings.api_key);
+    if (asked != one.asked) one.said_missing = false;
+    if ((one.was_out && !out) || address != one.address || asked != one.asked) one.schedule.came_back();
+    one.asked = std::move(asked);
     one.was_out = out;
     one.address = address;
   }

@@ -70,7 +70,7 @@ const ReplicaRuntime* same_replica(const World* world, const PoolRuntime* pool, 
   };
   for (const auto& replica : pool->replicas)
     if (is_it(*replica)) return replica.get();
-  for (const auto& [balancer, replica] : world->leaving)
+  for (const auto& [balancer, replica, since] : world->leaving)
     if (balancer == pool->balancer && is_it(*replica)) return replica.get();
   return nullptr;
 }
@@ -82,14 +82,14 @@ bool has(const World& world, const ReplicaState* state) {
 }
 
 /// Returns the replicas that `before` has and `after` no longer names, as far as requests are on them.
-std::vector<LeavingReplica> leaving(const World& before, const World& after) {
+std::vector<LeavingReplica> leaving(const World& before, const World& after, metrics::Moment now) {
   std::vector<LeavingReplica> all;
   const auto look_at = [&](const LeavingReplica& one) {
     if (!has(after, one.replica->state.get()) && one.balancer->in_flight(one.replica->key) > 0) all.push_back(one);
   };
   for (const auto& one : before.leaving) look_at(one);
   for (const auto& pool : before.pools)
-    for (const auto& replica : pool->replicas) look_at({pool->balancer, replica});
+    for (const auto& replica : pool->replicas) look_at({pool->balancer, replica, now});
   return all;
 }
 
@@ -156,6 +156,10 @@ void Fleet::adopt(const config::Settings& settings) {
                             .shared_from_this();
       replica->state = old_replica != nullptr ? old_replica->state
                                               : std::shared_ptr<ReplicaState>(new ReplicaState{.id = next_id_++});
+      // Another path or key may get another answer.
+      if (old_replica != nullptr && (old_pool->settings.health.path != pool_settings.health.path ||
+                                     old_replica->settings.api_key != replica_settings.api_key))
+        replica->state->probe_connects = false;
       boost::system::error_code no_address;
       const auto address = boost::asio::ip::make_address(replica_settings.url.host, no_address);
       if (!no_address) replica->state->address.set({{address, replica_settings.url.port}});
@@ -181,7 +185,7 @@ void Fleet::adopt(const config::Settings& settings) {
   }
   retries_.set_share(settings.limits.retry_budget);
   if (before) {
-    world->leaving = leaving(*before, *world);
+    world->leaving = leaving(*before, *world, now);
     retire_what_left(*before, *world);
   }
   forget_drains(*world);
@@ -205,6 +209,15 @@ void Fleet::retire_what_left(const World& before, const World& after) {
   for (const auto& pool : before.pools) {
     look_at(*pool->unassigned);
     for (const auto& replica : pool->replicas) look_at(*replica->series);
+  }
+}
+
+void Fleet::ask_for_usage_again() {
+  for (const auto& pool : world()->pools) {
+    for (const auto& replica : pool->replicas) {
+      replica->state->injection_disabled.store(false, std::memory_order_relaxed);
+      replica->state->took_injection.store(0, std::memory_order_relaxed);
+    }
   }
 }
 

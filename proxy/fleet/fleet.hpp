@@ -48,6 +48,9 @@ class Fleet {
   /// Publishes a world of the settings in use with these members of names, through the same door.
   void adopt(Discovered discovered);
 
+  /// Lets weir ask replicas for usage again that have refused to be asked. For a reload, on the control thread.
+  void ask_for_usage_again();
+
   /// How set_draining() ended.
   enum class Draining : std::uint8_t {
     set,

@@ -76,6 +76,7 @@ class Resolver {
   static bool is_named(const config::Replica& replica) { return !config::is_numeric(replica.url.host); }
 
   void follow(const std::shared_ptr<const World>& world) {
+    const bool asks_otherwise = world_ && world_->settings.discovery != world->settings.discovery;
     world_ = world;
     std::map<std::string, std::set<std::string>> wanted;  // The replicas with `expand`, by host.
     for (const auto& pool : world->settings.pools) {
@@ -85,6 +86,8 @@ class Resolver {
         if (replica.expand) expanding.insert(replica.name);
       }
     }
+    if (asks_otherwise)
+      for (auto& [host, name] : names_) name.next = Clock::time_point::min();
     std::erase_if(names_, [&](const auto& one) { return !wanted.contains(one.first); });
     for (const auto& [host, expanding] : wanted) {
       auto& name = names_[host];

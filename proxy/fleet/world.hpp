@@ -69,6 +69,7 @@ struct PoolRuntime {
 struct LeavingReplica {
   std::shared_ptr<balancer::Pool> balancer;
   std::shared_ptr<const ReplicaRuntime> replica;
+  metrics::Moment since;
 };
 
 struct World {

@@ -242,6 +242,17 @@ TEST(TokenLedger, TheStreamedCountersHaveACacheLineOfTheirOwn) {
   EXPECT_EQ(sizeof(StreamedTokens), 64u);
 }
 
+TEST(TokenLedger, AStreamThatIsLeftUnreadOwesNothing) {
+  TokenLedger ledger(at(0));
+  ledger.open(1, {100, 10, true}, at(1));
+  ledger.first_token(1, at(2));
+  EXPECT_DOUBLE_EQ(ledger.silent_seconds(at(5)), 3);
+  ledger.streamed().held = 1;
+  EXPECT_EQ(ledger.silent_seconds(at(100)), 0);
+  ledger.streamed().held = 0;
+  EXPECT_DOUBLE_EQ(ledger.silent_seconds(at(104)), 4) << "it counts from then on";
+}
+
 TEST(TokenLedger, SilenceIsTheTimeInWhichNoStreamGotATokenThatItWasToGet) {
   TokenLedger ledger(at(0));
   EXPECT_EQ(ledger.silent_seconds(at(100)), 0) << "there is no stream";

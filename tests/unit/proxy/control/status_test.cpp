@@ -39,6 +39,13 @@ TEST(StatusTable, SaysWhatAnEngineDoesNotTell) {
   EXPECT_THAT(status_table(text, false), HasSubstr(" -\n"));
 }
 
+TEST(StatusTable, TellsLongNamesApartByTheirEnd) {
+  const auto table = status_table(
+      answer(replica("llama-70b-instruct-1", "up", "1") + "," + replica("llama-70b-instruct-2", "up", "1")), false);
+  EXPECT_THAT(table, HasSubstr("llama-70b-~uct-1 "));
+  EXPECT_THAT(table, HasSubstr("llama-70b-~uct-2 "));
+}
+
 TEST(StatusTable, CountsWhatWaits) {
   EXPECT_THAT(status_table(answer(replica("gpu0", "up", "0.2")), false), Not(HasSubstr("wait")));
   EXPECT_THAT(status_table(answer(replica("gpu0", "up", "0.2"), 1), false),

@@ -117,6 +117,17 @@ TEST(RetryBudget, IsSparedByAConnectThatTimesOutIfThatPutsTheReplicaOut) {
   EXPECT_TRUE(read_answer(client->got).whole);
 }
 
+TEST(NoAddress, EndsARequestForWhichNoOtherReplicaIsLeft) {
+  ScriptedProxy proxy(2, without_budget());
+  proxy.replica(0).state->address.set(std::nullopt);
+  proxy.world->pools.front()->balancer->report(proxy.replica(1).key, balancer::Sign::refused, Clock::now());
+  const auto client = proxy.client(post(chat(true)));
+  proxy.run();
+  EXPECT_THAT(client->got, StartsWith("HTTP/1.1 502 "));
+  EXPECT_LE(proxy.retries(Retry::connect), 2u);
+  proxy.expect_at_rest();
+}
+
 TEST(Suspect, IsARequestThatTwoReplicasBrokeOffWith) {
   for (const auto how : {breaks, ends}) {
     ScriptedProxy proxy(4);

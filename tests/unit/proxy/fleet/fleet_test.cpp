@@ -101,7 +101,7 @@ TEST_F(FleetTest, AReplicaLeavesWhenItsLastRequestHasEnded) {
   before.reset();
   fleet.adopt(settings_of({replica("a", 2)}));
   ASSERT_EQ(fleet.world()->leaving.size(), 1u);
-  const auto& [pool, leaving] = fleet.world()->leaving[0];
+  const auto& [pool, leaving, since] = fleet.world()->leaving[0];
   EXPECT_EQ(pool->health(leaving->key, std::chrono::steady_clock::now()).state, metrics::ReplicaState::draining);
   EXPECT_EQ(pool->in_flight(leaving->key), 1u);
   fleet.look_after_drains();
@@ -175,6 +175,59 @@ TEST_F(FleetTest, APoolThatIsGoneLetsItsRequestsFinish) {
   lease.end(balancer::End(balancer::EndCause::answered), std::chrono::steady_clock::now());
   fleet.look_after_drains();
   EXPECT_TRUE(fleet.world()->leaving.empty());
+}
+
+TEST_F(FleetTest, WhatRunsInAPoolThatIsGoneHasItsTimeFromThenOn) {
+  auto settings = settings_of({replica("a", 1)});
+  settings.limits.drain = config::Seconds(0.05);
+  Fleet fleet(settings, exposition, 1);
+  const auto lease = lease_on(*fleet.world());
+  const auto state = of(lease).state;
+  const auto begun = std::chrono::steady_clock::now();
+  while (std::chrono::steady_clock::now() - begun < std::chrono::milliseconds(60)) std::this_thread::yield();
+  settings.pools[0].name = "code";
+  settings.limits.drain = config::Seconds(300);
+  fleet.adopt(settings);
+  fleet.look_after_drains();
+  EXPECT_FALSE(state->cut);
+  EXPECT_GT(fleet.world()->leaving.at(0).since, begun);
+  settings.limits.drain = config::Seconds(0);
+  fleet.adopt(settings);
+  fleet.look_after_drains();
+  EXPECT_TRUE(state->cut);
+}
+
+TEST_F(FleetTest, AReplicaWithoutAnAddressIsNoOtherOneToGoTo) {
+  auto unknown = replica("b", 2);
+  unknown.url.host = "no-such-host.invalid";
+  Fleet fleet(settings_of({replica("a", 1), unknown}), exposition, 1);
+  EXPECT_EQ(fleet.set_draining("a", true, false), Fleet::Draining::last_one);
+}
+
+TEST_F(FleetTest, AReloadAsksForUsageAgain) {
+  Fleet fleet(settings_of({replica("a", 1)}), exposition, 1);
+  const auto& state = fleet.world()->pools[0]->replicas[0]->state;
+  state->injection_disabled = true;
+  state->took_injection = 3;
+  fleet.ask_for_usage_again();
+  EXPECT_FALSE(state->injection_disabled);
+  EXPECT_EQ(state->took_injection, 0u);
+}
+
+TEST_F(FleetTest, AnotherHealthPathOrKeyIsProbed) {
+  auto settings = settings_of({replica("a", 1)});
+  Fleet fleet(settings, exposition, 1);
+  const auto state = fleet.world()->pools[0]->replicas[0]->state;
+  state->probe_connects = true;
+  fleet.adopt(settings);
+  EXPECT_TRUE(state->probe_connects);
+  settings.pools[0].health.path = "/ping";
+  fleet.adopt(settings);
+  EXPECT_FALSE(state->probe_connects);
+  state->probe_connects = true;
+  settings.pools[0].replicas[0].api_key = "k";
+  fleet.adopt(settings);
+  EXPECT_FALSE(state->probe_connects);
 }
 
 TEST_F(FleetTest, APoolThatIsToChooseOtherwiseKeepsItsBooks) {
