@@ -181,7 +181,6 @@ void Server::reopen_log(const std::string& signal) {
 std::vector<std::string> Server::take_over(const config::Settings& settings) {
   const bool other_connections = settings.limits.connections != fleet_.world()->settings.limits.connections;
   try {
-    listeners_.refuse_unnamed(settings);
     auto listeners = listeners_.prepare(settings);
     if (const auto problem = log_.change(settings.log.requests, instance_of(settings.log)))
       return {"log.requests: " + *problem};
