@@ -9,9 +9,9 @@
 
 #include "metrics/ticks.hpp"
 #include "proxy/fleet/engine_page.hpp"
+#include "proxy/fleet/keep_looking.hpp"
 #include "proxy/fleet/page_asking.hpp"
 #include "proxy/fleet/reading_schedule.hpp"
-#include "proxy/net/timer.hpp"
 
 namespace weir::proxy::fleet {
 namespace {
@@ -204,16 +204,6 @@ class EngineReader {
   std::map<std::uint64_t, OneEngine> engines_;  ///< By ReplicaState::id.
 };
 
-net::Awaitable<void> keep_looking(std::shared_ptr<EngineReader> reader) {
-  const auto executor = co_await asio::this_coro::executor;
-  net::Timer timer(executor);
-  for (;;) {
-    reader->look();
-    timer.expires_after(look_every);
-    co_await timer.async_wait(net::use_awaitable);
-  }
-}
-
 }  // namespace
 
 std::span<const Page> identifying_pages(Engine engine) {
@@ -270,7 +260,7 @@ std::string text_of(const EngineFigures& figures) {
 
 void start_engine_reader(asio::io_context& context, const Fleet& fleet, std::uint64_t seed) {
   auto reader = std::make_shared<EngineReader>(context, fleet, seed);
-  asio::co_spawn(context, keep_looking(std::move(reader)), asio::detached);
+  asio::co_spawn(context, keep_looking(std::move(reader), look_every), asio::detached);
 }
 
 }  // namespace weir::proxy::fleet

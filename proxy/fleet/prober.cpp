@@ -14,10 +14,10 @@
 
 #include "metrics/measure/stream_meter.hpp"
 #include "metrics/ticks.hpp"
+#include "proxy/fleet/keep_looking.hpp"
 #include "proxy/fleet/question.hpp"
 #include "proxy/net/awaitable.hpp"
 #include "proxy/net/connect.hpp"
-#include "proxy/net/timer.hpp"
 
 namespace weir::proxy::fleet {
 namespace {
@@ -180,21 +180,11 @@ class Prober {
   std::map<std::uint64_t, Probes> probes_;  ///< By ReplicaState::id.
 };
 
-net::Awaitable<void> keep_looking(std::shared_ptr<Prober> prober) {
-  const auto executor = co_await asio::this_coro::executor;
-  net::Timer timer(executor);
-  for (;;) {
-    prober->look();
-    timer.expires_after(look_every);
-    co_await timer.async_wait(net::use_awaitable);
-  }
-}
-
 }  // namespace
 
 void start_prober(asio::io_context& context, const Fleet& fleet, std::uint64_t seed) {
   auto prober = std::make_shared<Prober>(context, fleet, seed);
-  asio::co_spawn(context, keep_looking(std::move(prober)), asio::detached);
+  asio::co_spawn(context, keep_looking(std::move(prober), look_every), asio::detached);
 }
 
 }  // namespace weir::proxy::fleet

@@ -15,9 +15,9 @@
 #include "config/address.hpp"
 #include "metrics/ticks.hpp"
 #include "proxy/fleet/discovery.hpp"
+#include "proxy/fleet/keep_looking.hpp"
 #include "proxy/net/awaitable.hpp"
 #include "proxy/net/name_lookup.hpp"
-#include "proxy/net/timer.hpp"
 
 namespace weir::proxy::fleet {
 namespace {
@@ -171,21 +171,11 @@ class Resolver {
   bool changed_ = false;
 };
 
-net::Awaitable<void> keep_resolving(std::shared_ptr<Resolver> resolver) {
-  const auto executor = co_await asio::this_coro::executor;
-  net::Timer timer(executor);
-  for (;;) {
-    resolver->look();
-    timer.expires_after(look_every);
-    co_await timer.async_wait(net::use_awaitable);
-  }
-}
-
 }  // namespace
 
 void start_resolver(asio::io_context& context, Fleet& fleet) {
   auto resolver = std::make_shared<Resolver>(fleet);
-  asio::co_spawn(context, keep_resolving(std::move(resolver)), asio::detached);
+  asio::co_spawn(context, keep_looking(std::move(resolver), look_every), asio::detached);
 }
 
 }  // namespace weir::proxy::fleet

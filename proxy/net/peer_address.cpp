@@ -1,7 +1,6 @@
 #include "proxy/net/peer_address.hpp"
 
 #include <netinet/in.h>
-#include <sys/socket.h>
 
 #include <algorithm>
 #include <cstring>
@@ -14,10 +13,13 @@ constexpr std::array<unsigned char, 12> ipv4_prefix{0, 0, 0, 0, 0, 0, 0, 0, 0, 0
 }  // namespace
 
 PeerAddress peer_address(int fd) {
-  PeerAddress address{};
   sockaddr_storage peer{};
   socklen_t size = sizeof peer;
-  if (::getpeername(fd, reinterpret_cast<sockaddr*>(&peer), &size) != 0) return address;
+  return ::getpeername(fd, reinterpret_cast<sockaddr*>(&peer), &size) == 0 ? peer_address(peer) : PeerAddress{};
+}
+
+PeerAddress peer_address(const sockaddr_storage& peer) {
+  PeerAddress address{};
   if (peer.ss_family == AF_INET6) {
     sockaddr_in6 ipv6;
     std::memcpy(&ipv6, &peer, sizeof ipv6);

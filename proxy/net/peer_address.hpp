@@ -1,6 +1,8 @@
 // The address at the other end of a socket.
 #pragma once
 
+#include <sys/socket.h>
+
 #include <array>
 
 namespace weir::proxy::net {
@@ -9,6 +11,7 @@ namespace weir::proxy::net {
 using PeerAddress = std::array<unsigned char, 16>;
 
 PeerAddress peer_address(int fd);
+PeerAddress peer_address(const sockaddr_storage& peer);
 
 /// True if it is an IPv4 address.
 bool is_ipv4(const PeerAddress& address);
