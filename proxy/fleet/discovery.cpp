@@ -16,7 +16,7 @@ bool Members::answered(std::vector<Address> answer) {
   const auto is_v4 = [](const Address& address) { return address.is_v4(); };
   if (std::ranges::any_of(answer, is_v4)) std::erase_if(answer, std::not_fn(is_v4));
   std::ranges::sort(answer);  // Servers turn the order from answer to answer.
-  answer.erase(std::ranges::unique(answer).begin(), answer.end());
+  answer.erase(std::unique(answer.begin(), answer.end()), answer.end());
 
   bool changed = false;
   for (auto place = places_.begin(); place != places_.end();) {

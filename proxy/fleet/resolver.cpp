@@ -91,7 +91,7 @@ class Resolver {
     std::erase_if(names_, [&](const auto& one) { return !wanted.contains(one.first); });
     for (const auto& [host, expanding] : wanted) {
       auto& name = names_[host];
-      std::erase_if(name.members, [&](const auto& one) { return !expanding.contains(one.first); });
+      std::erase_if(name.members, [&, &kept = expanding](const auto& one) { return !kept.contains(one.first); });
       for (const auto& replica : expanding) {
         // A replica that is new under a known name waits for no answer.
         if (name.members.try_emplace(replica).second) name.next = Clock::time_point::min();

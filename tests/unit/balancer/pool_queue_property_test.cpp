@@ -278,7 +278,7 @@ class TwoKeys final : public GrantSink {
 
 TEST(PoolQueueProperty, ALightKeyWaitsForNoMoreThanWhatIsQueuedAndOneLongPrompt) {
   constexpr double bound = (TwoKeys::limit + TwoKeys::longest) / TwoKeys::prefill_rate;
-  for (const std::size_t replicas : {1, 2, 4}) {
+  for (const std::size_t replicas : {1u, 2u, 4u}) {
     for (std::uint64_t seed = 1; seed <= 5; ++seed) {
       const double alone = TwoKeys(replicas).light_p99(0, seed);
       const double beside = TwoKeys(replicas).light_p99(1000, seed);

@@ -128,8 +128,8 @@ TEST(WaitingQueue, OneThatMayNotGoToTheFreeReplicaBlocksNobodyOfItsKey) {
 
 TEST(WaitingQueue, AFailedLookGivesNobodyATurn) {
   WaitingQueue queue;
-  for (int i = 0; i < 6; ++i) queue.push(asks(1 + i % 3, quantum));
-  for (int i = 0; i < 6; ++i) {
+  for (unsigned i = 0; i < 6; ++i) queue.push(asks(1 + i % 3, quantum));
+  for (unsigned i = 0; i < 6; ++i) {
     EXPECT_FALSE(queue.take_next(up_to(0), at(0)));
     EXPECT_EQ(queue.take_next(all, at(0))->second.key, 1u + i % 3);
   }

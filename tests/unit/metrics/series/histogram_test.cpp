@@ -20,7 +20,7 @@ std::size_t slow_bucket(std::span<const std::uint64_t> bounds, std::uint64_t val
 TEST(Histogram, GoesOnWithOtherBounds) {
   const std::vector<std::uint64_t> before{10, 20, 40}, after{10, 15, 20, 50};
   Histogram histogram(before);
-  for (const std::uint64_t value : {5, 12, 18, 30, 45, 60}) histogram.observe(value);
+  for (const std::uint64_t value : {5u, 12u, 18u, 30u, 45u, 60u}) histogram.observe(value);
   histogram.rebound(after);
   histogram.observe(12);
   histogram.observe(45);

@@ -47,7 +47,7 @@ class Teller {
   void accept() {
     acceptor_.async_accept([this](boost::system::error_code error, tcp::socket socket) {
       if (error) return;
-      auto connection = std::make_shared<Connection>(std::move(socket));
+      auto connection = std::make_shared<Connection>(Connection{std::move(socket)});
       asio::async_read_until(connection->socket, asio::dynamic_buffer(connection->bytes), "\r\n\r\n",
                              [this, connection](boost::system::error_code failed, std::size_t) {
                                if (failed) return void(++left);

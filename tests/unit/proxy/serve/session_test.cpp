@@ -391,7 +391,7 @@ std::string chunked_post(std::size_t size) {
 TEST(Session, TakesABodyOfExactlyItsLimitInWhateverPiecesItComes) {
   for (const bool chunked : {false, true})
     for (const std::size_t piece : {std::size_t{60}, net::Peer::any})
-      for (const std::size_t size : {199, 200, 201}) {
+      for (const std::size_t size : {199u, 200u, 201u}) {
         SCOPED_TRACE(testing::Message() << size << " bytes, chunked " << chunked << ", pieces of " << piece);
         ScriptedProxy proxy(1, [](config::Settings& settings) { settings.limits.request_body = 200; });
         proxy.plan[0] = {says(whole_answer("200 OK", completion))};
