@@ -227,6 +227,8 @@ struct Settings {
   Discovery discovery;
   std::vector<Pool> pools;
   std::vector<Slo> slos;
+  /// The command line set these keys, whatever the file says: metrics.listen, admin.listen.
+  std::vector<std::string> overridden;
   bool operator==(const Settings&) const = default;
 };
 

@@ -26,8 +26,13 @@ struct Overrides {
   config::LoadResult load(const std::string& file) const {
     auto loaded = config::load_file(file);
     if (auto* settings = std::get_if<config::Settings>(&loaded)) {
-      if (metrics) settings->metrics.listen = metrics;
-      if (admin) settings->admin.listen = admin;
+      const auto put = [&](const auto& given, auto& listen, const char* key) {
+        if (!given) return;
+        listen = given;
+        settings->overridden.emplace_back(key);
+      };
+      put(metrics, settings->metrics.listen, "metrics.listen");
+      put(admin, settings->admin.listen, "admin.listen");
     }
     return loaded;
   }

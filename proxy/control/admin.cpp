@@ -1,7 +1,8 @@
 #include "proxy/control/admin.hpp"
 
+#include <spdlog/spdlog.h>
+
 #include <boost/asio/co_spawn.hpp>
-#include <boost/asio/detached.hpp>
 #include <boost/asio/redirect_error.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
 #include <boost/beast/core/tcp_stream.hpp>
@@ -147,16 +148,27 @@ net::Awaitable<void> run(Stream stream, AdminScope scope, AdminSources& weir) {
   stream.socket().shutdown(asio::socket_base::shutdown_send, ignored);
 }
 
+void warn_of_many(AdminSources& weir) {
+  const auto now = std::chrono::steady_clock::now();
+  if (now < weir.warned) return;
+  weir.warned = now + std::chrono::minutes(1);
+  spdlog::warn("{} connections to the metrics and admin listeners are open, and no more are taken; an idle one is closed "
+               "after {} s (said at most once a minute)",
+               most_operators, time_limit.count());
+}
+
 }  // namespace
 
 void start_admin_session(asio::io_context& context, net::UniqueFd client, bool ipv6, AdminScope scope,
                          AdminSources& weir) {
+  if (weir.connections >= most_operators) return warn_of_many(weir);
   asio::basic_stream_socket<asio::ip::tcp, asio::io_context::executor_type> socket(context.get_executor());
   boost::system::error_code error;
   socket.assign(ipv6 ? asio::ip::tcp::v6() : asio::ip::tcp::v4(), client.get(), error);
   if (error) return;
   client.release();
-  asio::co_spawn(context, run(Stream(std::move(socket)), scope, weir), asio::detached);
+  ++weir.connections;
+  asio::co_spawn(context, run(Stream(std::move(socket)), scope, weir), [&weir](const std::exception_ptr&) { --weir.connections; });
 }
 
 }  // namespace weir::proxy::control

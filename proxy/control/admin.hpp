@@ -4,6 +4,7 @@
 #pragma once
 
 #include <boost/asio/io_context.hpp>
+#include <chrono>
 #include <functional>
 #include <string>
 
@@ -28,7 +29,12 @@ struct AdminSources {
   Reload& reload;
   const LastMinute& last_minute;
   std::function<std::string()> why_not_ready;  ///< It returns "" if weir takes requests and has a replica for them.
+  std::size_t connections = 0;                 ///< Those of both listeners together.
+  std::chrono::steady_clock::time_point warned{};
 };
+
+/// More connections of operators are closed at once, so that they never take the descriptors of clients.
+inline constexpr std::size_t most_operators = 128;
 
 /// Serves one connection of an operator.
 void start_admin_session(boost::asio::io_context& context, net::UniqueFd client, bool ipv6, AdminScope scope,

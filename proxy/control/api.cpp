@@ -172,11 +172,12 @@ ApiAnswer settings_answer(const config::Settings& settings) {
     for (const auto& key : listed.keys) keys[key.key] = key.value;
     all.push_back(json::object{{"name", listed.name}, {"within", listed.within}, {"keys", std::move(keys)}});
   }
-  return answer_of({{"settings", std::move(all)}});
+  return answer_of({{"settings", std::move(all)}, {"overridden", texts(settings.overridden)}});
 }
 
-config::Listing listing_from(const std::string& text) {
-  config::Listing listing;
+ListedSettings listed_from(const std::string& text) {
+  ListedSettings listed_settings;
+  auto& [listing, overridden] = listed_settings;
   const auto parsed = json::parse(text);
   for (const auto& one : parsed.as_object().at("settings").as_array()) {
     config::Listed listed{json::value_to<std::string>(one.as_object().at("name")),
@@ -186,7 +187,8 @@ config::Listing listing_from(const std::string& text) {
       listed.keys.push_back({std::string(key), json::value_to<std::string>(value)});
     listing.push_back(std::move(listed));
   }
-  return listing;
+  overridden = json::value_to<std::vector<std::string>>(parsed.as_object().at("overridden"));
+  return listed_settings;
 }
 
 ApiAnswer reload_answer(const Reload::Result& result) {

@@ -28,10 +28,15 @@ ApiAnswer replicas_answer(const fleet::World& world, const LastMinute& last_minu
 ApiAnswer drain_answer(fleet::Fleet& fleet, std::string_view path, std::string_view body);
 bool is_drain_path(std::string_view path);
 
-/// {"settings":[{"name","within","keys":{}}]}: the settings in use, without secrets.
+/// {"settings":[{"name","within","keys":{}}],"overridden":["metrics.listen"]}: the settings in use, without secrets, and
+/// which of them the command line set.
 ApiAnswer settings_answer(const config::Settings& settings);
+struct ListedSettings {
+  config::Listing listing;
+  std::vector<std::string> overridden;
+};
 /// Reads that back. Throws std::exception if it is something else.
-config::Listing listing_from(const std::string& json);
+ListedSettings listed_from(const std::string& json);
 
 /// {"changes":[...]}, or an error with {"errors":[...]}.
 ApiAnswer reload_answer(const Reload::Result& result);

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <stdexcept>
@@ -18,10 +19,15 @@ bool names_a_file(const std::string& text) {
   return text.ends_with(".toml") || std::filesystem::exists(text, ignored);
 }
 
-config::Listing running(const std::string& text) {
+ListedSettings running(const std::string& text) {
   const auto answered = ask_admin(admin_address(text), "GET", "/api/settings");
   if (answered.status != 200) throw std::runtime_error(error_message(answered));
-  return listing_from(answered.body);
+  return listed_from(answered.body);
+}
+
+/// What the command line of the running weir says holds over a reload.
+void leave_out(const std::vector<std::string>& overridden, config::Listing& listing) {
+  std::erase_if(listing.front().keys, [&](const auto& one) { return std::ranges::find(overridden, one.key) != overridden.end(); });
 }
 
 int show(const config::Listing& before, const config::Listing& after, const std::string& file) {
@@ -40,7 +46,13 @@ int show(const config::Listing& before, const config::Listing& after, const std:
 
 int show_difference(const config::Settings& settings, const std::string& file, const std::string& old) {
   try {
-    if (!names_a_file(old)) return show(running(old), config::listing_of(settings), file);
+    if (!names_a_file(old)) {
+      auto [before, overridden] = running(old);
+      auto after = config::listing_of(settings);
+      leave_out(overridden, before);
+      leave_out(overridden, after);
+      return show(before, after, file);
+    }
     const auto loaded = config::load_file(old);
     if (const auto* before = std::get_if<config::Settings>(&loaded))
       return show(config::listing_of(*before), config::listing_of(settings), file);

@@ -3,6 +3,8 @@
 #include <fcntl.h>
 #include <sys/socket.h>
 
+#include <spdlog/spdlog.h>
+
 #include <cerrno>
 #include <stdexcept>
 
@@ -60,11 +62,21 @@ void Listener::accept() {
         if (!error) self->accepted_(net::UniqueFd(socket.release()), self->ipv6_);
         if (!self->acceptor_.is_open()) return;
         if (!error) return self->accept();
+        self->warn(error);
         self->backoff_.expires_after(std::chrono::milliseconds(50));
         self->backoff_.async_wait([self](boost::system::error_code ended) {
           if (!ended && self->acceptor_.is_open()) self->accept();
         });
       });
+}
+
+/// Without a descriptor nobody is accepted until one is free again; clients wait in the kernel's queue.
+void Listener::warn(const boost::system::error_code& error) {
+  const auto now = std::chrono::steady_clock::now();
+  if (now < warned_) return;
+  warned_ = now + std::chrono::minutes(1);
+  spdlog::warn("cannot accept a connection: {}; those that wait are tried again every 50 ms (said at most once a minute)",
+               error.message());
 }
 
 void Listener::close(bool leave_waiting) {

@@ -3,6 +3,7 @@
 
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/steady_timer.hpp>
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <string>
@@ -37,11 +38,13 @@ class Listener : public std::enable_shared_from_this<Listener> {
  private:
   void accept();
   void take_waiting();
+  void warn(const boost::system::error_code& error);
 
   boost::asio::ip::tcp::acceptor acceptor_;
   boost::asio::steady_timer backoff_;
   Accepted accepted_;
   bool ipv6_ = false;
+  std::chrono::steady_clock::time_point warned_{};
 };
 
 }  // namespace weir::proxy::serve

@@ -52,6 +52,7 @@ Listeners::Open Listeners::open(Audience audience, const std::string& key, const
 }
 
 Listeners::Set Listeners::prepare(const config::Settings& settings) {
+  refuse_unnamed(settings);
   Set wanted;
   std::vector<bool> taken(open_.size());
   const auto want = [&](Audience audience, const std::string& key, const config::ListenAddress& address) {

@@ -35,13 +35,11 @@ class Listeners {
   using Set = std::vector<Open>;
 
   /// Returns the listeners that `settings` name: those that are open already, and new ones. Throws std::runtime_error
-  /// with a sentence; then nothing has changed.
+  /// with a sentence; then nothing has changed. An inherited socket has to be named: whoever holds it keeps it open, and
+  /// who connects to it would wait for ever.
   Set prepare(const config::Settings& settings);
   /// Accepts on these from now on, and on no others.
   void commit(Set wanted);
-
-  /// Throws std::runtime_error if an inherited socket is none that the settings name.
-  void refuse_unnamed(const config::Settings& settings) const;
 
   /// Accepts no more clients on inherited sockets, or on any.
   void close_inherited();
@@ -50,6 +48,7 @@ class Listeners {
   bool has_inherited() const { return !inherited_.empty(); }
 
  private:
+  void refuse_unnamed(const config::Settings& settings) const;
   Open open(Audience audience, const std::string& key, const config::ListenAddress& address);
   void close_clients_if(const std::function<bool(const Open&)>& wanted);
 

@@ -106,7 +106,6 @@ Server::Server(const config::Settings& settings, LoadSettings load, const std::s
   }
   reload_.on_begin = [this] { manager_.reloading(); };
   reload_.on_result = [this](const auto& result) { reloaded(result); };
-  listeners_.refuse_unnamed(settings);
   drain_.emplace(context_, shared_, loops_, listeners_, manager_);
 }
 

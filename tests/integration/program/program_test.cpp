@@ -2,10 +2,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
+#include <deque>
 #include <sstream>
 
 #include "tests/integration/peers/streams.hpp"
@@ -94,6 +96,39 @@ TEST(Program, APortThatIsTakenIsASentenceAndExitCode1) {
   EXPECT_THAT(done.output, HasSubstr("server.listen: cannot listen on 127.0.0.1:" + port +
                                      ": the port is taken by 'integration' (process " + std::to_string(::getpid()) +
                                      "); end it, or give server.listen another port"));
+}
+
+TEST(Program, IdleConnectionsOfOperatorsAreBounded) {
+  ScriptedReplica replica;
+  WeirUnderTest weir(pool_of({&replica}));
+  const std::string get = "GET /-/healthy HTTP/1.1\r\nHost: weir\r\n\r\n";
+  {
+    std::deque<HttpClient> clients;
+    for (int i = 0; i < 128; ++i) clients.emplace_back(weir.metrics_port());
+    EXPECT_EQ(clients.back().exchange(get, "GET").status, 200u);
+    HttpClient one_more(weir.metrics_port());
+    EXPECT_TRUE(one_more.closed_by_server());
+    weir.wait_until_said("128 connections to the metrics and admin listeners are open, and no more are taken");
+    EXPECT_EQ(clients.front().exchange(get, "GET").status, 200u);
+  }
+  for (bool answered = false; !answered;) {  // Until weir has seen that they are gone.
+    HttpClient again(weir.metrics_port());
+    again.send(get);
+    answered = !again.closed_by_server();
+  }
+}
+
+TEST(Program, WantOfADescriptorForAClientIsSaid) {
+  ScriptedReplica replica;
+  WeirUnderTest weir(pool_of({&replica}));
+  rlimit before{};
+  ASSERT_EQ(::prlimit(weir.process().id(), RLIMIT_NOFILE, nullptr, &before), 0);
+  const rlimit none{3, before.rlim_max};
+  ASSERT_EQ(::prlimit(weir.process().id(), RLIMIT_NOFILE, &none, nullptr), 0);
+  HttpClient client(weir.metrics_port());
+  weir.wait_until_said("cannot accept a connection: Too many open files");
+  ASSERT_EQ(::prlimit(weir.process().id(), RLIMIT_NOFILE, &before, nullptr), 0);
+  EXPECT_EQ(client.exchange("GET /-/healthy HTTP/1.1\r\nHost: weir\r\n\r\n", "GET").status, 200u);
 }
 
 TEST(Program, AnyListenersPortThatIsTakenNamesItsKey) {

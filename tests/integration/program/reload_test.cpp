@@ -266,6 +266,19 @@ TEST_F(Reload, CheckSaysWhatAReloadWouldDo) {
   EXPECT_THAT(nobody.output, HasSubstr("no weir answers at 127.0.0.1:"));
 }
 
+TEST_F(Reload, WhatTheCommandLineSaysIsNoChange) {
+  ScriptedReplica a(plays());
+  const auto settings = pool_of({&a});  // In the file, the admin listener is off.
+  WeirUnderTest weir(settings, {"sh", "-c", "exec \"$@\" --admin-listen " + loopback(admin), "weir"});
+  const auto done =
+      run({weir_program(), "check", "--config", weir.settings_file().string(), "--diff", loopback(admin)});
+  EXPECT_EQ(done.exit.code, 0);
+  EXPECT_THAT(done.output, HasSubstr("a reload changes nothing"));
+  const auto reloaded = reload();
+  EXPECT_EQ(reloaded.status, 200u);
+  EXPECT_THAT(reloaded.body, HasSubstr("\"changes\":[]"));
+}
+
 /// docs/benchmarks.md has a thousand.
 std::size_t reloads_wanted() {
   const char* const wanted = std::getenv("WEIR_RELOADS");

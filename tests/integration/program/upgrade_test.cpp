@@ -129,22 +129,21 @@ TEST_F(Upgrade, ASocketThatTheSettingsDoNotNameIsAnError) {
                                      " is no address of server.listen"));
 }
 
-TEST_F(Upgrade, AReloadKeepsTheSocket) {
+TEST_F(Upgrade, AReloadKeepsTheSocketAndMayNotLeaveIt) {
   auto settings = held.settings(pool_of({&replica}));
   WeirUnderTest weir(settings, held.through());
   const auto other = free_port();
-  const auto both = settings.server["listen"];
-  settings.server["listen"] = "[\"127.0.0.1:" + std::to_string(other) + "\"]";
+  const auto one = "127.0.0.1:" + std::to_string(held.port()), two = "127.0.0.1:" + std::to_string(other);
+  settings.server["listen"] = "[\"" + two + "\"]";
   weir.rewrite(settings);
   weir.process().send(SIGHUP);
-  weir.wait_until_said("server.listen [127.0.0.1:" + std::to_string(held.port()) +
-                       "] -> [127.0.0.1:" + std::to_string(other) + "]");
-  EXPECT_EQ(fetch(other, post(chat, chat_body())).status, 200u);
-  settings.server["listen"] = both;
+  weir.wait_until_said("LISTEN_FDS: the socket at " + one + " is no address of server.listen");
+  EXPECT_EQ(fetch(held.port(), post(chat, chat_body())).status, 200u);
+  settings.server["listen"] = "[\"" + two + "\", \"" + one + "\"]";
   weir.rewrite(settings);
   weir.process().send(SIGHUP);
-  weir.wait_until_said("-> [127.0.0.1:" + std::to_string(held.port()) + "]");
-  EXPECT_EQ(fetch(held.port(), post(chat, chat_body())).status, 200u) << "it is held all the time";
+  weir.wait_until_said("server.listen [" + one + "] -> [" + two + ", " + one + "]");
+  for (const auto port : {held.port(), other}) EXPECT_EQ(fetch(port, post(chat, chat_body())).status, 200u) << port;
 }
 
 TEST_F(Upgrade, SystemdIsToldHowWeirIs) {

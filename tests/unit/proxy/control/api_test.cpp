@@ -67,13 +67,16 @@ TEST_F(Api, RefusesOtherNamesAndBodies) {
 }
 
 TEST_F(Api, SettingsComeBackAsTheyWentButForSecrets) {
-  const auto answer = settings_answer(settings());
+  auto given = settings();
+  given.overridden = {"admin.listen"};
+  const auto answer = settings_answer(given);
   EXPECT_THAT(answer.body, Not(HasSubstr("planted-secret")));
   auto expected = config::listing_of(settings());
   for (auto& listed : expected)
     for (auto& key : listed.keys) key.secret.reset();
-  EXPECT_EQ(listing_from(answer.body), expected);
-  for (const auto* text : {"", "{}", "[]", R"({"settings":[{}]})"}) EXPECT_ANY_THROW(listing_from(text)) << text;
+  EXPECT_EQ(listed_from(answer.body).listing, expected);
+  EXPECT_EQ(listed_from(answer.body).overridden, given.overridden);
+  for (const auto* text : {"", "{}", "[]", R"({"settings":[{}]})"}) EXPECT_ANY_THROW(listed_from(text)) << text;
 }
 
 TEST(ReloadAnswer, SaysHowItEnded) {
