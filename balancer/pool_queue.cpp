@@ -91,6 +91,7 @@ Narrowed Pool::narrow_for(const WaitingRequest& request, WaitTicket ticket, bool
   for (ReplicaView& view : candidates_) {
     const Replica& replica = *replicas_[view.index];
     view.tried = std::ranges::binary_search(request.tried, replica.serial);
+    if (view.tried && latest_ < replica.rests_until) view.full = true;
     if (replica.reserved_for == ticket) view.reserved = false;
   }
   const Narrowed narrowed = narrow(candidates_, {request.prompt, request.context, can_wait});

@@ -214,20 +214,66 @@ TEST_F(PoolQueue, ANewRequestOvertakesNobodyWhoseTurnItIs) {
 TEST_F(PoolQueue, WhoeverGetsARefusalFromAReplicaGoesToTheHeadAndKeepsItsDeadline) {
   begin({places("a", 1), places("b", 1)});
   Lease one = admit({"one"}, 1), two = admit({"two"}, 1);
+  const ReplicaIndex untried = two.replica();
   wait({"older"}, 1);
   Wish back{"back"};
   back.tried = {one.replica()};
   back.at_the_head = true;
   back.deadline = at(9);
+  pool->report(one.key(), Sign::full, at(2));
   EXPECT_EQ(wait(back, 2).deadline, at(9));
-  EXPECT_TRUE(sink.all.empty());
-  const ReplicaIndex untried = two.replica();
-  answered(std::move(one), 3);
-  EXPECT_EQ(sink.take().first, "older") << "the free one has refused the other";
-  answered(std::move(two), 3);
+  answered(std::move(one), 2.5);
+  EXPECT_TRUE(sink.all.empty()) << "it has just said that it is full";
+  answered(std::move(two), 2.6);
   auto [name, lease] = sink.take();
   EXPECT_EQ(name, "back");
   EXPECT_EQ(lease.replica(), untried);
+  tick(3.1);
+  EXPECT_EQ(sink.take().first, "older");
+}
+
+TEST_F(PoolQueue, OneThatAFullReplicaRefusedGoesThereAgainBeforeItWaitsForABusyOne) {
+  begin({places("a", 1), places("b", 1)});
+  Lease one = admit({"one"}, 1), two = admit({"two"}, 1);
+  const ReplicaIndex refused_by = one.replica();
+  pool->report(one.key(), Sign::full, at(2), std::chrono::seconds(3));
+  one.end(End(EndCause::replica_failed), at(2));
+  wait({.name = "back", .tried = {refused_by}, .at_the_head = true}, 2);
+  tick(4.9);
+  EXPECT_TRUE(sink.all.empty());
+  tick(5);
+  auto [name, lease] = sink.take();
+  EXPECT_EQ(name, "back");
+  EXPECT_EQ(lease.replica(), refused_by);
+}
+
+TEST_F(PoolQueue, OneThatAReplicaFailedGoesThereAgainAfterASecondIfTheOthersAreBusy) {
+  begin({places("a", 1), places("b", 1)});
+  Lease one = admit({"one"}, 1), two = admit({"two"}, 1);
+  const ReplicaIndex failed = one.replica();
+  one.end(End(EndCause::replica_failed), at(2));
+  wait({.name = "back", .tried = {failed}}, 2);
+  tick(2.9);
+  EXPECT_TRUE(sink.all.empty()) << "it prefers another for a while, although nobody else waits";
+  tick(3);
+  auto [name, lease] = sink.take();
+  EXPECT_EQ(name, "back");
+  EXPECT_EQ(lease.replica(), failed);
+  lease.end(End(EndCause::replica_failed), at(4));
+  running = admit({.name = "new"}, 4.1);
+  EXPECT_EQ(running.replica(), failed) << "the rest is for requests that it has failed";
+}
+
+TEST_F(PoolQueue, OneThatAReplicaFailedGoesToAnotherThatGetsRoomMeanwhile) {
+  begin({places("a", 1), places("b", 1)});
+  Lease one = admit({"one"}, 1), two = admit({"two"}, 1);
+  const ReplicaIndex failed = one.replica(), other = two.replica();
+  one.end(End(EndCause::replica_failed), at(2));
+  wait({.name = "back", .tried = {failed}}, 2);
+  answered(std::move(two), 2.5);
+  auto [name, lease] = sink.take();
+  EXPECT_EQ(name, "back");
+  EXPECT_EQ(lease.replica(), other);
 }
 
 TEST_F(PoolQueue, TimeAloneGrants) {
