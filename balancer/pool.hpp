@@ -112,8 +112,8 @@ class Pool final : public std::enable_shared_from_this<Pool>, private Lessor {
  public:
   /// A request that has had its turn and fitted nowhere while others went waits so long; then a replica is reserved.
   static constexpr std::chrono::seconds reserve_after{5};
-  /// After a lease ended by replica_failed, that replica takes nothing from the queue for so long, and no request that it
-  /// has failed.
+  /// After a lease ended by replica_failed, that replica takes nothing from the queue for so long, and no request that
+  /// it has failed.
   static constexpr std::chrono::seconds rest_after_failure{1};
   /// A replica hangs when none of its streams has got a token for so long, and for four times what its books predict.
   static constexpr double shortest_hang_seconds = 5, hang_factor = 4;
@@ -177,7 +177,7 @@ class Pool final : public std::enable_shared_from_this<Pool>, private Lessor {
     Health health;
     AnswerWindow answers;
     bool removed = false;
-    Moment left{};  ///< Since when it has been removed or draining.
+    Moment left{};                           ///< Since when it has been removed or draining.
     Moment rests_until = Moment::min();      ///< See rest_after_failure.
     std::optional<WaitTicket> reserved_for;  ///< It takes nothing else.
     double speed = 1;
@@ -245,6 +245,7 @@ class Pool final : public std::enable_shared_from_this<Pool>, private Lessor {
   std::vector<std::unique_ptr<Replica>> replicas_;  ///< They are indexed by ReplicaIndex, and leases point into them.
                                                     ///< Null is a free place.
   std::unique_ptr<policy::Policy> policy_;
+  double decode_weight_;
   policy::Random random_;
   TokenEstimator estimator_;
   ExpectedOutput expected_output_;

@@ -5,6 +5,13 @@
 
 namespace weir::balancer {
 
+namespace {
+
+/// The queue gives so many turns for a request's output at most, whatever a client asks for.
+constexpr Tokens most_output_cost = 16 * WaitingQueue::quantum;
+
+}  // namespace
+
 void Pool::set_limits(const PoolLimits& limits, Moment now) {
   Grants grants(sink_);
   const std::lock_guard lock(mutex_);
@@ -103,6 +110,8 @@ Narrowed Pool::narrow_for(const WaitingRequest& request, WaitTicket ticket, bool
 
 /// Puts the request into the queue and serves that. The request may have been granted then, or be refused.
 Offered Pool::wait(WaitingRequest waiting, Grants& grants) {
+  const double output = decode_weight_ * static_cast<double>(expected_output_.of(*waiting.facts));
+  waiting.output_cost = static_cast<Tokens>(std::min(output, static_cast<double>(most_output_cost)));
   const WaitTicket ticket = waiting_.push(std::move(waiting));
   grants.keep(ticket);
   serve_queue(grants);

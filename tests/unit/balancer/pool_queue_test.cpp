@@ -1,4 +1,6 @@
 // Requests that wait in a pool, and what they are told.
+#include <tuple>
+
 #include "balancer/pool.hpp"
 #include "requests.hpp"
 
@@ -16,6 +18,7 @@ struct Wish {
   std::optional<Moment> deadline{};
   std::size_t bytes = 1;
   bool stream = true;
+  std::uint64_t max_tokens = 100;
 };
 
 class PoolQueue : public testing::Test {
@@ -47,7 +50,7 @@ class PoolQueue : public testing::Test {
     return limits;
   }
   Offered offer(const Wish& wish, double now) {
-    RequestFacts facts = prompt_of(wish.prompt);
+    RequestFacts facts = prompt_of(wish.prompt, wish.max_tokens);
     facts.stream = wish.stream;
     return pool->offer({facts, wish.tried, wish.key, wish.bytes, wish.deadline, wish.at_the_head, named(wish.name)},
                        at(now));
@@ -447,6 +450,47 @@ TEST_F(PoolQueueRate, OneWhoseTurnComesAfterItsDeadlineIsRefusedAtOnce) {
             Reason::too_late);
   EXPECT_EQ(refuse({.name = "passed", .key = 7, .deadline = at(19)}, 20).reason, Reason::expired);
   EXPECT_EQ(pool->leave(first.ticket, at(50))->reason, Reason::expired);
+}
+
+TEST_F(PoolQueueRate, ShortPromptsAheadCountAsWhatTheyAreAndNotAsWhatTheyCost) {
+  run_at_100_tokens_a_second(0, 20);
+  for (int i = 0; i < 190; ++i) wait({"heavy", 15, 1}, 20);
+  wait({.name = "five go before it, in a second", .prompt = 15, .key = 2, .deadline = at(22)}, 20);
+  EXPECT_EQ(refuse({.name = "all go before it", .prompt = 15, .key = 1, .deadline = at(48)}, 20).reason,
+            Reason::too_late);
+  wait({.name = "and it has its turn in time", .prompt = 15, .key = 1, .deadline = at(49)}, 20);
+}
+
+TEST_F(PoolQueue, WhoAsksForLongAnswersPaysForThem) {
+  begin({places("a", 1)});
+  pool->set_policy(config::Policy::least_queued_tokens, 10);
+  running = admit({"first"}, 1);
+  for (int i = 0; i < 3; ++i)
+    wait({.name = "long", .prompt = 1048, .key = 1}, 1);  // 100 tokens of output are expected.
+  for (int i = 0; i < 3; ++i) wait({.name = "short", .prompt = 1024, .key = 2, .stream = true, .max_tokens = 0}, 1);
+  std::string order;
+  for (int i = 0; i < 6; ++i) {
+    answered(std::move(running), 2);
+    auto [name, lease] = sink.take();
+    order += name.substr(0, 1);
+    running = std::move(lease);
+  }
+  EXPECT_EQ(order, "lsslsl");
+}
+
+TEST_F(PoolQueue, NoAnswerCostsMoreThanSixteenTurns) {
+  begin({places("a", 1)});
+  pool->set_policy(config::Policy::least_queued_tokens, 1000);
+  running = admit({"first"}, 1);
+  wait({.name = "endless", .prompt = 0, .key = 1, .max_tokens = 1'000'000}, 1);
+  for (int i = 0; i < 20; ++i) wait({.name = "long", .prompt = 2048, .key = 2, .max_tokens = 0}, 1);
+  int before = 0;
+  for (std::string name; name != "endless"; ++before) {
+    answered(std::move(running), 2);
+    std::tie(name, running) = sink.take();
+    ASSERT_NE(name, "");
+  }
+  EXPECT_EQ(before, 16) << "the fifteen that go before it, and itself";
 }
 
 TEST_F(PoolQueueRate, AFreePlaceRefusesNobody) {
