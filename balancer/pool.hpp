@@ -221,7 +221,9 @@ class Pool final : public std::enable_shared_from_this<Pool>, private Lessor {
   std::optional<Tokens> queued_limit(const Replica& replica) const;
   ReplicaView view_of(const Replica& replica, ReplicaIndex index) const;
   bool pool_has_room(Tokens prompt) const;
+  void gather_for(const WaitingRequest& request, WaitTicket ticket);
   Narrowed narrow_for(const WaitingRequest& request, WaitTicket ticket, bool can_wait);
+  bool find_reservable(const WaitingRequest& request, WaitTicket ticket);
   Lease admit(WaitingRequest request, const Narrowed& narrowed);
   Offered wait(WaitingRequest request, Grants& grants);
   bool comes_too_late(const WaitingRequest& request) const;
