@@ -214,6 +214,7 @@ class Pool final : public std::enable_shared_from_this<Pool>, private Lessor {
   bool may_call_hung() const;
   void eject_the_odd_one(Replica& replica);
   void eject_if_hung(Replica& replica);
+  Tokens allowance_of(const Replica& replica) const;
   void end_starts();
   bool none_up() const;
 

@@ -76,7 +76,7 @@ ReplicaView Pool::view_of(const Replica& replica, ReplicaIndex index) const {
   view.draining = replica.spec.draining;
   view.full = replica.health.is_full(latest_);
   view.starting = replica.health.state() == ReplicaState::starting;
-  view.allowance = replica.health.allowance();
+  if (view.starting) view.allowance = allowance_of(replica);
   view.kv_tokens = replica.spec.kv_tokens ? replica.spec.kv_tokens : replica.told.kv_tokens;
   view.max_context = replica.spec.max_context;
   if (!view.max_context) view.told_context = replica.told.max_context;
