@@ -43,12 +43,13 @@ struct Waiting {
 
 struct Refused {
   enum class Reason : std::uint8_t {
-    no_replica,  ///< The pool has none.
-    busy,        ///< None may take it now, and it cannot wait.
-    too_long,    ///< It is longer than any of them can ever take.
-    queue_full,  ///< Requests or bytes: the longest key's newest request is refused.
-    too_late,    ///< It was refused early: by the rate of the last seconds, its turn would come after its deadline.
-    expired,     ///< Its deadline passed, or its client left, while it waited.
+    no_replica,        ///< The pool has none.
+    busy,              ///< None may take it now, and it cannot wait.
+    too_long,          ///< It is longer than any of them can ever take.
+    queue_full,        ///< So many requests wait as may: the longest key's newest is refused.
+    queue_bytes_full,  ///< The same for the bytes of their bodies.
+    too_late,  ///< It was refused early: by the rate of the last seconds, its turn would come after its deadline.
+    expired,   ///< Its deadline passed, or its client left, while it waited.
   };
   Reason reason = Reason::no_replica;
   unsigned retry_after = 5;  ///< It is in seconds, 1 to 60; too_long does not use it.

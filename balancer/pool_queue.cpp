@@ -154,9 +154,10 @@ bool Pool::comes_too_late(const WaitingRequest& request) const {
 
 void Pool::bound_queue(Grants& grants) {
   while (waiting_.size() > limits_.queue || waiting_.bytes() > limits_.queue_bytes) {
-    const auto bound = waiting_.size() > limits_.queue ? WaitingQueue::Bound::requests : WaitingQueue::Bound::bytes;
-    auto [ticket, request] = waiting_.push_out(bound);
-    grants.add(ticket, std::move(request.waiter), refusal(Refused::Reason::queue_full, request.prompt));
+    const bool requests = waiting_.size() > limits_.queue;
+    auto [ticket, request] = waiting_.push_out(requests ? WaitingQueue::Bound::requests : WaitingQueue::Bound::bytes);
+    const auto reason = requests ? Refused::Reason::queue_full : Refused::Reason::queue_bytes_full;
+    grants.add(ticket, std::move(request.waiter), refusal(reason, request.prompt));
   }
   drop_reservations();
 }

@@ -197,8 +197,10 @@ TEST_F(PoolQueue, FullOfBytesTheKeyWithMostOfThemGivesWay) {
   wait({.name = "many", .key = 1, .bytes = 10}, 1);
   wait({.name = "large", .key = 2, .bytes = 900}, 1);
   wait({.name = "other", .key = 3, .bytes = 100}, 1);
+  ASSERT_EQ(sink.all.size(), 1u);
+  EXPECT_EQ(std::get<Refused>(sink.all.front().what).reason, Reason::queue_bytes_full);
   EXPECT_EQ(sink.take().first, "large refused");
-  EXPECT_EQ(refuse({.name = "huge", .key = 4, .bytes = 1001}, 1).reason, Reason::queue_full);
+  EXPECT_EQ(refuse({.name = "huge", .key = 4, .bytes = 1001}, 1).reason, Reason::queue_bytes_full);
 }
 
 TEST_F(PoolQueue, ANewRequestOvertakesNobodyWhoseTurnItIs) {
