@@ -121,7 +121,8 @@ Offered Pool::offer(const Asking& asking, Moment now) {
   const Narrowed narrowed = narrow_for(request, 0, can_wait);
   switch (narrowed.eligibility) {
     case Eligibility::no_replica:
-      return refusal(Refused::Reason::no_replica, request.prompt);
+      if (!can_wait || !limits_.expects_replicas) return refusal(Refused::Reason::no_replica, request.prompt);
+      break;
     case Eligibility::too_long:
       return refusal(Refused::Reason::too_long, request.prompt);
     case Eligibility::busy:

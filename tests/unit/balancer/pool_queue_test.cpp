@@ -304,6 +304,25 @@ TEST_F(PoolQueue, WhereAllRefuseOrDrainItWaitsLongerAndForAProbe) {
   EXPECT_EQ(sink.take().first, "one");
 }
 
+TEST_F(PoolQueue, WhereReplicasAreToComeItWaitsForTheFirst) {
+  PoolLimits limits;
+  limits.expects_replicas = true;
+  begin({}, limits);
+  EXPECT_EQ(wait({"one"}, 1).deadline, at(61));
+  const auto cannot_wait = pool->offer(prompt_of(10), at(1));
+  EXPECT_EQ(std::get<Refused>(cannot_wait).reason, Reason::no_replica);
+  const ReplicaSpec first[] = {replica("a")};
+  pool->set_replicas(first, at(20));
+  EXPECT_EQ(sink.take().first, "one");
+  pool->set_replicas({}, at(21));
+  EXPECT_EQ(wait({"all have left"}, 21).deadline, at(81));
+}
+
+TEST_F(PoolQueue, WhereNoneIsToComeItIsRefusedAtOnce) {
+  begin({});
+  EXPECT_EQ(refuse({"one"}, 1).reason, Reason::no_replica);
+}
+
 TEST_F(PoolQueue, ADrainingReplicaKeepsWhatItHasAndTakesNothing) {
   begin({replica("a"), replica("b")});
   std::vector<Lease> held;
