@@ -43,12 +43,13 @@ struct Waiting {
 
 struct Refused {
   enum class Reason : std::uint8_t {
-    no_replica,  ///< The pool has none.
-    busy,        ///< None may take it now, and it cannot wait.
-    too_long,    ///< It is longer than any of them can ever take.
-    queue_full,  ///< Requests or bytes: the longest key's newest request is refused.
-    too_late,    ///< It was refused early: by the rate of the last seconds, its turn would come after its deadline.
-    expired,     ///< Its deadline passed, or its client left, while it waited.
+    no_replica,        ///< The pool has none, and expects none or the request cannot wait.
+    busy,              ///< None may take it now, and it cannot wait.
+    too_long,          ///< It is longer than any of them can ever take.
+    queue_full,        ///< So many requests wait as may: the longest key's newest is refused.
+    queue_bytes_full,  ///< The same for the bytes of their bodies.
+    too_late,  ///< It was refused early: by the rate of the last seconds, its turn would come after its deadline.
+    expired,   ///< Its deadline passed, or its client left, while it waited.
   };
   Reason reason = Reason::no_replica;
   unsigned retry_after = 5;  ///< It is in seconds, 1 to 60; too_long does not use it.
@@ -78,8 +79,10 @@ struct PoolLimits {
   std::size_t queue_bytes = std::size_t{256} << 20;
   std::chrono::duration<double> queue_time{30};
   std::chrono::duration<double> queue_time_none_up{60};  ///< While all refuse connections, are down or drain.
-  std::optional<std::uint32_t> max_in_flight;            ///< Of all replicas together.
-  std::optional<Tokens> max_queued_tokens;               ///< Of all replicas together, by their prefill_left.
+  /// Replicas are to come where there is none yet: requests wait for them as they do while none is up.
+  bool expects_replicas = false;
+  std::optional<std::uint32_t> max_in_flight;  ///< Of all replicas together.
+  std::optional<Tokens> max_queued_tokens;     ///< Of all replicas together, by their prefill_left.
   /// A replica without a limit of its own may have so much queued as it prefills in this time, and at least
   /// `least_queued_tokens`, once its rate is known. Nothing: as much as comes.
   std::optional<std::chrono::duration<double>> queued_time;

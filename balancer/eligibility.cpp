@@ -31,7 +31,8 @@ Narrowed narrow(std::vector<ReplicaView>& replicas, const Demand& demand) {
   std::erase_if(replicas, [](const ReplicaView& r) { return r.draining; });
   if (demand.can_wait) {
     std::erase_if(replicas, refuses);
-    prefer(replicas, [&](const ReplicaView& r) { return !r.tried && (!r.out || !no_room(r)); });
+    const bool new_one_is_in = std::ranges::any_of(replicas, [](const ReplicaView& r) { return !r.tried && !r.out; });
+    prefer(replicas, [&](const ReplicaView& r) { return !r.tried && !no_room(r) && !(r.out && new_one_is_in); });
   } else {
     std::erase_if(replicas, at_limit);
     prefer(replicas, std::not_fn(refuses));

@@ -2,10 +2,14 @@
 //
 // A replica whose context is too short never may, if the settings say so; if its engine said so, it gives way to one
 // whose context is long enough. One that drains never may. For a request that can wait, the rules are these, in this
-// order. A replica that refuses connections may not. One that already had the request gives way to any
-// other that has room or is in. One that is out gives way to those that are in; if all are out, what put them out may
-// be wrong, and they are tried. One at a limit, one that has said that it is full, and one that starts and holds all
-// that it may, may not. A request that no replica may take now waits.
+// order. A replica that refuses connections may not. One at a limit, one that is full, and one that starts and holds
+// all that it may, has no room, and may not. One that already had the request gives way to those that have not had it
+// and have room: a request rather goes back to the replica that failed it than wait for a busy one. One that is out
+// gives way to those that are in; if all are out, or all that have not had the request, what put them out may be wrong,
+// and they are tried. A request that no replica may take now waits.
+//
+// A replica is full for as long as it has asked to be left alone; and, for a request that it already had, for a while
+// after any request has failed there, so that such a request prefers another for so long (Pool::rest_after_failure).
 //
 // A request that cannot wait is never sent beyond a limit, either; but if only such replicas are left as refuse, are
 // full or hold all that they may while they start, it is sent to one of them.

@@ -82,8 +82,8 @@ class Health {
   bool is_full(Moment now) const { return now < full_until_; }
   /// It came, or came back, less than a minute ago.
   bool is_new(Moment now) const { return back_since_ && now - *back_since_ < longest_start; }
-  /// What it may hold while it starts, in prompt tokens; one request it may hold in any case.
-  Tokens allowance() const { return 2 * finished_; }
+  /// The prompt tokens that it has finished since it began to start.
+  Tokens finished() const { return finished_; }
   /// When it is to be probed again after a probe, or after it has refused a connection.
   std::chrono::duration<double> probe_after() const;
   /// The changes since the last call, in order.
@@ -111,7 +111,7 @@ class Health {
   std::optional<Moment> back_since_;
   Moment in_since_;  ///< Since when no ejection has been running.
   Moment full_until_ = Moment::min();
-  Tokens finished_ = 0;  ///< Prompt tokens since it began to start.
+  Tokens finished_ = 0;
 };
 
 }  // namespace weir::balancer

@@ -31,7 +31,7 @@ std::shared_ptr<Pool> Pool::make(config::Policy policy, double decode_weight, st
 }
 
 Pool::Pool(config::Policy policy, double decode_weight, std::uint64_t seed, GrantSink* sink)
-    : sink_(sink), policy_(policy::make(policy, decode_weight)), random_(seed) {}
+    : sink_(sink), policy_(policy::make(policy, decode_weight)), decode_weight_(decode_weight), random_(seed) {}
 
 Moment Pool::latest(Moment now) {
   latest_ = std::max(latest_, now);
@@ -42,6 +42,7 @@ Moment Pool::latest(Moment now) {
 void Pool::set_policy(config::Policy policy, double decode_weight) {
   const std::lock_guard lock(mutex_);
   policy_ = policy::make(policy, decode_weight);
+  decode_weight_ = decode_weight;
 }
 
 std::vector<ReplicaIndex> Pool::set_replicas(std::span<const ReplicaSpec> specs, Moment now) {
@@ -120,7 +121,8 @@ Offered Pool::offer(const Asking& asking, Moment now) {
   const Narrowed narrowed = narrow_for(request, 0, can_wait);
   switch (narrowed.eligibility) {
     case Eligibility::no_replica:
-      return refusal(Refused::Reason::no_replica, request.prompt);
+      if (!can_wait || !limits_.expects_replicas) return refusal(Refused::Reason::no_replica, request.prompt);
+      break;
     case Eligibility::too_long:
       return refusal(Refused::Reason::too_long, request.prompt);
     case Eligibility::busy:

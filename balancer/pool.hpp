@@ -112,7 +112,8 @@ class Pool final : public std::enable_shared_from_this<Pool>, private Lessor {
  public:
   /// A request that has had its turn and fitted nowhere while others went waits so long; then a replica is reserved.
   static constexpr std::chrono::seconds reserve_after{5};
-  /// A lease that ended by replica_failed grants nothing on that replica for so long.
+  /// After a lease ended by replica_failed, that replica takes nothing from the queue for so long, and no request that
+  /// it has failed.
   static constexpr std::chrono::seconds rest_after_failure{1};
   /// A replica hangs when none of its streams has got a token for so long, and for four times what its books predict.
   static constexpr double shortest_hang_seconds = 5, hang_factor = 4;
@@ -176,8 +177,8 @@ class Pool final : public std::enable_shared_from_this<Pool>, private Lessor {
     Health health;
     AnswerWindow answers;
     bool removed = false;
-    Moment left{};  ///< Since when it has been removed or draining.
-    Moment rests_until = Moment::min();      ///< Until then it takes nothing from the queue.
+    Moment left{};                           ///< Since when it has been removed or draining.
+    Moment rests_until = Moment::min();      ///< See rest_after_failure.
     std::optional<WaitTicket> reserved_for;  ///< It takes nothing else.
     double speed = 1;
     Moment tested{};                                           ///< Its speed was last learned then.
@@ -213,6 +214,7 @@ class Pool final : public std::enable_shared_from_this<Pool>, private Lessor {
   bool may_call_hung() const;
   void eject_the_odd_one(Replica& replica);
   void eject_if_hung(Replica& replica);
+  Tokens allowance_of(const Replica& replica) const;
   void end_starts();
   bool none_up() const;
 
@@ -220,7 +222,9 @@ class Pool final : public std::enable_shared_from_this<Pool>, private Lessor {
   std::optional<Tokens> queued_limit(const Replica& replica) const;
   ReplicaView view_of(const Replica& replica, ReplicaIndex index) const;
   bool pool_has_room(Tokens prompt) const;
+  void gather_for(const WaitingRequest& request, WaitTicket ticket);
   Narrowed narrow_for(const WaitingRequest& request, WaitTicket ticket, bool can_wait);
+  bool find_reservable(const WaitingRequest& request, WaitTicket ticket);
   Lease admit(WaitingRequest request, const Narrowed& narrowed);
   Offered wait(WaitingRequest request, Grants& grants);
   bool comes_too_late(const WaitingRequest& request) const;
@@ -244,6 +248,7 @@ class Pool final : public std::enable_shared_from_this<Pool>, private Lessor {
   std::vector<std::unique_ptr<Replica>> replicas_;  ///< They are indexed by ReplicaIndex, and leases point into them.
                                                     ///< Null is a free place.
   std::unique_ptr<policy::Policy> policy_;
+  double decode_weight_;
   policy::Random random_;
   TokenEstimator estimator_;
   ExpectedOutput expected_output_;

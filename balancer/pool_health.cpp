@@ -53,6 +53,11 @@ void Pool::eject_the_odd_one(Replica& suspect) {
   suspect.answers.clear();
 }
 
+/// What a replica may hold while it starts, in prompt tokens; one request it may hold in any case.
+Tokens Pool::allowance_of(const Replica& replica) const {
+  return 2 * (replica.health.finished() + replica.ledger.finished_unseen(replica.health.since()));
+}
+
 /// A replica that starts is up once it may hold as much as its peers do in the median. One without peers is up once it
 /// may hold all that is there and all that waits.
 void Pool::end_starts() {
@@ -67,10 +72,12 @@ void Pool::end_starts() {
   const bool has_peers = !rates_.empty();
   const double held_by_peers = median_of(rates_);
   for (const auto& replica : replicas_) {
-    if (!starts(replica) || replica->health.allowance() == 0) continue;
+    if (!starts(replica)) continue;
+    const Tokens allowance = allowance_of(*replica);
+    if (allowance == 0) continue;
     const Tokens wanted = replica->ledger.prefill_left() + waiting_.tokens();
     const double needed = has_peers ? held_by_peers : static_cast<double>(wanted);
-    if (static_cast<double>(replica->health.allowance()) >= needed) replica->health.started(latest_);
+    if (static_cast<double>(allowance) >= needed) replica->health.started(latest_);
   }
 }
 
@@ -125,6 +132,10 @@ std::vector<ReplicaChange> Pool::take_changes(Moment now) {
       if (!replica || replica->removed) continue;
       replica->health.advance(latest_now);
       eject_if_hung(*replica);
+    }
+    end_starts();
+    for (const auto& replica : replicas_) {
+      if (!replica || replica->removed) continue;
       for (auto& change : replica->health.take_changes()) changes.push_back({replica->spec.name, std::move(change)});
     }
     return changes;

@@ -5,6 +5,13 @@
 
 namespace weir::balancer {
 
+namespace {
+
+/// The queue gives so many turns for a request's output at most, whatever a client asks for.
+constexpr Tokens most_output_cost = 16 * WaitingQueue::quantum;
+
+}  // namespace
+
 void Pool::set_limits(const PoolLimits& limits, Moment now) {
   Grants grants(sink_);
   const std::lock_guard lock(mutex_);
@@ -67,10 +74,9 @@ ReplicaView Pool::view_of(const Replica& replica, ReplicaIndex index) const {
   view.refuses = replica.health.refuses();
   view.out = replica.health.out();
   view.draining = replica.spec.draining;
-  view.reserved = replica.reserved_for.has_value();
   view.full = replica.health.is_full(latest_);
   view.starting = replica.health.state() == ReplicaState::starting;
-  view.allowance = replica.health.allowance();
+  if (view.starting) view.allowance = allowance_of(replica);
   view.kv_tokens = replica.spec.kv_tokens ? replica.spec.kv_tokens : replica.told.kv_tokens;
   view.max_context = replica.spec.max_context;
   if (!view.max_context) view.told_context = replica.told.max_context;
@@ -84,15 +90,21 @@ bool Pool::pool_has_room(Tokens prompt) const {
   return !limits_.max_queued_tokens || queued_ == 0 || queued_ + prompt <= *limits_.max_queued_tokens;
 }
 
-/// Leaves those replicas of the latest look in candidates_ that may take the request. `ticket` is 0 for one that does
+/// Puts the replicas of the latest look into candidates_, as they are for this request. `ticket` is 0 for one that does
 /// not wait.
-Narrowed Pool::narrow_for(const WaitingRequest& request, WaitTicket ticket, bool can_wait) {
+void Pool::gather_for(const WaitingRequest& request, WaitTicket ticket) {
   candidates_ = views_;
   for (ReplicaView& view : candidates_) {
     const Replica& replica = *replicas_[view.index];
     view.tried = std::ranges::binary_search(request.tried, replica.serial);
-    if (replica.reserved_for == ticket) view.reserved = false;
+    if (view.tried && latest_ < replica.rests_until) view.full = true;
+    view.reserved = replica.reserved_for && replica.reserved_for != ticket;
   }
+}
+
+/// Leaves those replicas in candidates_ that may take the request.
+Narrowed Pool::narrow_for(const WaitingRequest& request, WaitTicket ticket, bool can_wait) {
+  gather_for(request, ticket);
   const Narrowed narrowed = narrow(candidates_, {request.prompt, request.context, can_wait});
   if (narrowed.eligibility != Eligibility::some && narrowed.eligibility != Eligibility::kv_full) return narrowed;
   const bool reserved_for_another = reserved_for_ && *reserved_for_ != ticket;
@@ -100,8 +112,20 @@ Narrowed Pool::narrow_for(const WaitingRequest& request, WaitTicket ticket, bool
   return narrowed;
 }
 
+/// Leaves those replicas in candidates_ that may be reserved for the request: those that it would get if all that are
+/// in had nothing to do. Another one would stand idle. Returns false if there is none.
+bool Pool::find_reservable(const WaitingRequest& request, WaitTicket ticket) {
+  gather_for(request, ticket);
+  for (ReplicaView& view : candidates_)
+    if (!view.out) view.in_flight = 0, view.prefill_left = 0;
+  narrow(candidates_, {request.prompt, request.context, true});
+  return !candidates_.empty();
+}
+
 /// Puts the request into the queue and serves that. The request may have been granted then, or be refused.
 Offered Pool::wait(WaitingRequest waiting, Grants& grants) {
+  const double output = decode_weight_ * static_cast<double>(expected_output_.of(*waiting.facts));
+  waiting.output_cost = static_cast<Tokens>(std::min(output, static_cast<double>(most_output_cost)));
   const WaitTicket ticket = waiting_.push(std::move(waiting));
   grants.keep(ticket);
   serve_queue(grants);
@@ -130,18 +154,22 @@ bool Pool::comes_too_late(const WaitingRequest& request) const {
 
 void Pool::bound_queue(Grants& grants) {
   while (waiting_.size() > limits_.queue || waiting_.bytes() > limits_.queue_bytes) {
-    const auto bound = waiting_.size() > limits_.queue ? WaitingQueue::Bound::requests : WaitingQueue::Bound::bytes;
-    auto [ticket, request] = waiting_.push_out(bound);
-    grants.add(ticket, std::move(request.waiter), refusal(Refused::Reason::queue_full, request.prompt));
+    const bool requests = waiting_.size() > limits_.queue;
+    auto [ticket, request] = waiting_.push_out(requests ? WaitingQueue::Bound::requests : WaitingQueue::Bound::bytes);
+    const auto reason = requests ? Refused::Reason::queue_full : Refused::Reason::queue_bytes_full;
+    grants.add(ticket, std::move(request.waiter), refusal(reason, request.prompt));
   }
   drop_reservations();
 }
 
 /// Grants as much as there is room for.
 void Pool::serve_queue(Grants& grants) {
-  if (waiting_.empty()) return;
-  drop_reservations();
-  for (look(true); !waiting_.empty() && any_may_take(waiting_.shortest()); look(true)) {
+  const auto look_again = [this] {
+    look(true);
+    drop_reservations();
+  };
+  if (waiting_.empty()) return drop_reservations();
+  for (look_again(); !waiting_.empty() && any_may_take(waiting_.shortest()); look_again()) {
     if (serve_reserved(grants)) continue;
     auto next = waiting_.take_next(
         [&](const WaitingRequest& request) {
@@ -154,15 +182,13 @@ void Pool::serve_queue(Grants& grants) {
     const Narrowed narrowed = narrow_for(request, ticket, true);
     auto waiter = std::move(request.waiter);
     grants.add(ticket, std::move(waiter), admit(std::move(request), narrowed));
-    drop_reservations();
   }
   reserve();
 }
 
 /// True if the shortest prompt that waits may find room somewhere; a quick look that is wrong only to that side.
 bool Pool::any_may_take(Tokens prompt) const {
-  return pool_has_room(prompt) && std::ranges::any_of(views_, [&](ReplicaView view) {
-           view.reserved = false;
+  return pool_has_room(prompt) && std::ranges::any_of(views_, [&](const ReplicaView& view) {
            return !view.draining && !view.refuses && !view.full && !view.at_limit(prompt) && view.may_hold(prompt);
          });
 }
@@ -177,7 +203,6 @@ bool Pool::serve_reserved(Grants& grants) {
     WaitingRequest request = waiting_.take(ticket);
     auto waiter = std::move(request.waiter);
     grants.add(ticket, std::move(waiter), admit(std::move(request), narrowed));
-    drop_reservations();
     return true;
   };
   return serve(reserved_for_) || std::ranges::any_of(views_, [&](const ReplicaView& view) {
@@ -185,50 +210,42 @@ bool Pool::serve_reserved(Grants& grants) {
          });
 }
 
-/// A reservation ends when its request waits no more, or when its replica takes none.
+/// A reservation ends when its request waits no more, or would not get the replica.
 void Pool::drop_reservations() {
-  const auto waits = [&](const std::optional<WaitTicket>& ticket) { return ticket && waiting_.find(*ticket); };
-  if (!waits(reserved_for_)) reserved_for_.reset();
-  for (const auto& replica : replicas_) {
-    if (!replica) continue;
-    const Health& health = replica->health;
-    const bool takes_none = replica->removed || replica->spec.draining || health.out() || health.is_full(latest_);
-    if (takes_none || !waits(replica->reserved_for)) replica->reserved_for.reset();
+  const auto ends = [&](const std::optional<WaitTicket>& ticket, auto is_it) {
+    if (!ticket) return false;
+    const WaitingRequest* const request = waiting_.find(*ticket);
+    return request == nullptr || !find_reservable(*request, *ticket) || std::ranges::none_of(candidates_, is_it);
+  };
+  if (ends(reserved_for_, [](const ReplicaView&) { return true; })) reserved_for_.reset();
+  for (ReplicaIndex i = 0; i < replicas_.size(); ++i) {
+    if (!replicas_[i]) continue;
+    auto& reserved_for = replicas_[i]->reserved_for;
+    if (ends(reserved_for, [i](const ReplicaView& view) { return view.index == i; })) reserved_for.reset();
   }
 }
 
 /// Reserves a replica for each request that has been passed over too long: the one that has the least to do. At most
 /// half of them are reserved, so that the others go on.
 void Pool::reserve() {
-  std::size_t reserved = 0, all = 0;
-  for (const ReplicaView& view : views_) {
-    ++all;
-    if (replicas_[view.index]->reserved_for) ++reserved;
-  }
+  const auto is_reserved = [this](const ReplicaView& view) { return replicas_[view.index]->reserved_for.has_value(); };
+  auto reserved = static_cast<std::size_t>(std::ranges::count_if(views_, is_reserved));
   for (const auto& [ticket, since] : waiting_.passed()) {
-    if (latest_ - since < reserve_after || 2 * reserved >= std::max<std::size_t>(all, 2)) return;
+    if (latest_ - since < reserve_after || 2 * reserved >= std::max<std::size_t>(views_.size(), 2)) return;
     const WaitingRequest& request = *waiting_.find(ticket);
+    if (!find_reservable(request, ticket)) continue;
     if (!pool_has_room(request.prompt)) {
       if (!reserved_for_) reserved_for_ = ticket;
       continue;
     }
-    Replica* best = nullptr;
-    double least = 0;
-    for (const ReplicaView& view : views_) {
-      Replica& replica = *replicas_[view.index];
-      if (replica.reserved_for == ticket) {
-        best = nullptr;
-        break;
-      }
-      const bool too_short = view.max_context && request.context > *view.max_context;
-      if (replica.reserved_for || view.out || view.draining || view.full || too_short ||
-          std::ranges::binary_search(request.tried, replica.serial))
-        continue;
-      const double load = static_cast<double>(view.prefill_left) / (view.weight * view.speed);
-      if (best == nullptr || load < least) best = &replica, least = load;
-    }
-    if (best == nullptr) continue;
-    best->reserved_for = ticket;
+    if (std::ranges::any_of(views_,
+                            [&](const ReplicaView& view) { return replicas_[view.index]->reserved_for == ticket; }))
+      continue;
+    const auto load_of = [this](const ReplicaView& view) {
+      return static_cast<double>(replicas_[view.index]->ledger.prefill_left()) / (view.weight * view.speed);
+    };
+    const ReplicaView& best = *std::ranges::min_element(candidates_, {}, load_of);
+    replicas_[best.index]->reserved_for = ticket;
     ++reserved;
   }
 }

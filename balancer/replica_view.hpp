@@ -19,7 +19,7 @@ struct ReplicaView {
   bool out = false;                   ///< It is ejected or down.
   bool draining = false;              ///< It takes nothing new.
   bool reserved = false;              ///< It is kept free for another request.
-  bool full = false;                  ///< It has said that it has no room.
+  bool full = false;                  ///< It has said that it has no room, or it has just failed.
   bool starting = false;              ///< It may hold no more than `allowance` prompt tokens, or one request.
   Tokens allowance = 0;
   std::optional<Tokens> kv_tokens, max_context;

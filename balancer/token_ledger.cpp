@@ -151,6 +151,15 @@ Tokens TokenLedger::due_to_first_token() const {
   return 0;
 }
 
+Tokens TokenLedger::finished_unseen(Moment since) const {
+  Tokens finished = 0;
+  for (const auto& [ticket, entry] : entries_) {
+    const bool done = entry.work <= 0 || updated_ - entry.since >= silent_prompt_takes;
+    if (entry.silent && entry.since >= since && done) finished += entry.prompt;
+  }
+  return finished;
+}
+
 void TokenLedger::forget_silence() {
   owing_ = 0;
   if (!entries_.empty()) forgotten_ = entries_.rbegin()->first;

@@ -53,6 +53,9 @@ class TokenLedger {
   /// failure is not capacity, and a replica that fails fast must not attract the traffic.
   static constexpr std::chrono::seconds failure_memory{1};
 
+  /// While no rate is learned, a prompt of which no token will tell is taken to be worked on for so long.
+  static constexpr std::chrono::seconds silent_prompt_takes{5};
+
   struct Work {
     Tokens prompt = 0, output = 0;
     bool stream = true;  ///< Token events will come, so nothing has to be estimated in the meantime.
@@ -104,6 +107,9 @@ class TokenLedger {
   /// Returns the prompt tokens that were to be worked on before the oldest stream without a token gets one, its own
   /// included; 0 if all have got some.
   Tokens due_to_first_token() const;
+  /// Returns the prompt tokens of requests that came at `since` or later, will show no token, and are taken to be
+  /// worked on: by the learned rate, or because they have been here for `silent_prompt_takes`.
+  Tokens finished_unseen(Moment since) const;
   /// The streams that are here now count in silent_seconds() no more.
   void forget_silence();
 

@@ -2,13 +2,15 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 
 namespace weir::balancer {
 
-/// A request without a prompt takes a turn, too.
-std::int64_t WaitingQueue::cost(const Entry& entry) {
-  return static_cast<std::int64_t>(std::max<Tokens>(1, entry.request.prompt));
+Tokens WaitingQueue::cost(const WaitingRequest& request) {
+  return std::max(least_cost, request.prompt + request.output_cost);
 }
+
+std::int64_t WaitingQueue::cost(const Entry& entry) { return static_cast<std::int64_t>(cost(entry.request)); }
 
 WaitingQueue::GroupKey WaitingQueue::group_of(const WaitingRequest& request) {
   return {request.tried, std::bit_width(request.prompt)};
@@ -36,6 +38,7 @@ WaitTicket WaitingQueue::push(WaitingRequest request) {
   tokens_ += request.prompt;
   bytes_ += request.bytes;
   flow.tokens += request.prompt;
+  flow.cost += cost(request);
   flow.bytes += request.bytes;
   prompts_.insert(request.prompt);
 
@@ -71,6 +74,7 @@ WaitingRequest WaitingQueue::take_out(Entry& entry) {
   tokens_ -= request.prompt;
   bytes_ -= request.bytes;
   flow.tokens -= request.prompt;
+  flow.cost -= cost(request);
   flow.bytes -= request.bytes;
   prompts_.erase(prompts_.find(request.prompt));
   if (entry.passed) passed_.erase(*entry.passed);
@@ -153,7 +157,8 @@ std::optional<std::pair<WaitTicket, WaitingRequest>> WaitingQueue::take_next(con
       pass_over(wanted, now);
       continue;
     }
-    flow.credit -= cost(*entry);
+    // Beyond a turn's, credit was gathered for a longer request, and not for those that go in its place.
+    flow.credit = std::min(flow.credit - cost(*entry), static_cast<std::int64_t>(quantum));
     return taken(*entry);
   }
 }
@@ -176,14 +181,18 @@ std::optional<Moment> WaitingQueue::oldest() const {
   return entries_.begin()->second->request.since;
 }
 
-/// Other keys send no more in the meantime than this one, up to a turn.
+/// What other keys send in the meantime costs no more than what this one has waiting, up to a turn.
 Tokens WaitingQueue::ahead_of_newest(std::uint64_t key, bool at_the_head) const {
   if (at_the_head) return at_the_head_.tokens;
   const auto found = flows_.find(key);
   const Flow& own = found == flows_.end() ? beyond_ : *found->second;
   Tokens ahead = at_the_head_.tokens + own.tokens;
-  for (const Flow* const flow : turns_)
-    if (flow != &own) ahead += std::min(flow->tokens, own.tokens + quantum);
+  const auto in_turns = static_cast<double>(own.cost + quantum);
+  for (const Flow* const flow : turns_) {
+    if (flow == &own) continue;
+    const double share = std::min(1.0, in_turns / static_cast<double>(flow->cost));
+    ahead += static_cast<Tokens>(std::llround(share * static_cast<double>(flow->tokens)));
+  }
   return ahead;
 }
 

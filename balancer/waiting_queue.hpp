@@ -1,11 +1,15 @@
 // The requests that wait for a replica, and whose turn it is.
 //
-// It is fair by key with deficit round robin (Shreedhar and Varghese, 1995) in prompt tokens: each key has a flow,
-// flows take turns, and in its turn a flow may send as many tokens as it has credit for. A turn earns `quantum` tokens:
+// It is fair by key with deficit round robin (Shreedhar and Varghese, 1995) in tokens: each key has a flow, flows take
+// turns, and in its turn a flow may send what it has credit for. A request costs its prompt and a share of its expected
+// output, and at least `least_cost`, so that nobody waits for a hundred short ones. A turn earns `quantum` tokens:
 // 2048, what an unknown prompt is charged, so that a usual request goes in one turn and one of 100,000 tokens waits
-// for 49. Credit is kept only for what waits. Between the push of a request and its grant, any other key gets at most
+// for 49. Credit is kept only for what waits, and what a long prompt has gathered is not for the short ones behind it.
+// Between the push of a request and its grant, what any other key gets costs at most
 //
-//   the tokens that wait under the request's own key, itself included + 2 quanta + the longest prompt.
+//   what the requests that wait under the request's own key cost, itself included + 2 quanta + the dearest request,
+//
+// and in one turn that is at most quantum / least_cost + 1 requests.
 //
 // Requests that a replica refused as full are a flow of their own, before all turns, in their order.
 //
@@ -42,7 +46,8 @@ namespace weir::balancer {
 
 struct WaitingRequest {
   std::uint64_t key = 0;
-  Tokens prompt = 0;  ///< As estimated when it came.
+  Tokens prompt = 0;       ///< As estimated when it came.
+  Tokens output_cost = 0;  ///< What its expected output counts beside its prompt.
   bool prompt_known = true;
   Tokens context = 0;
   std::size_t bytes = 0;
@@ -56,9 +61,13 @@ struct WaitingRequest {
 class WaitingQueue {
  public:
   static constexpr Tokens quantum = 2048;
+  static constexpr Tokens least_cost = 512;
   static constexpr std::size_t most_keys = 4096;
 
   using Fits = std::function<bool(const WaitingRequest&)>;
+
+  /// What a request costs its key.
+  static Tokens cost(const WaitingRequest& request);
 
   WaitTicket push(WaitingRequest request);
   /// Takes out a request, wherever it stands. Nothing, if it does not wait.
@@ -90,7 +99,8 @@ class WaitingQueue {
   std::optional<Moment> oldest() const;
   /// Returns the shortest prompt that waits. There is at least one.
   Tokens shortest() const { return *prompts_.begin(); }
-  /// Returns the tokens that are to go before the newest request of that key, itself included.
+  /// Returns about how many prompt tokens are to go before the newest request of that key, itself included. Of each
+  /// other key it takes the mean request.
   Tokens ahead_of_newest(std::uint64_t key, bool at_the_head) const;
 
  private:
@@ -109,7 +119,8 @@ class WaitingQueue {
     std::uint64_t key = 0;
     Entries entries;
     std::map<GroupKey, Entries> groups;
-    Tokens tokens = 0;
+    Tokens tokens = 0;  ///< Of their prompts.
+    Tokens cost = 0;
     std::size_t bytes = 0;
     std::int64_t credit = 0;
     std::list<Flow*>::iterator turn;

@@ -131,7 +131,8 @@ void Exchange::end_wait() {
 void Exchange::refuse(const balancer::Refused& refused) {
   using Reason = balancer::Refused::Reason;
   const auto reason = refused.reason;
-  const bool queued = reason == Reason::queue_full || reason == Reason::too_late || reason == Reason::expired;
+  const bool queued = reason == Reason::queue_full || reason == Reason::queue_bytes_full ||
+                      reason == Reason::too_late || reason == Reason::expired;
   // What the last replica did is the cause of the failure, unless it was never reached and the request waited for it.
   const bool failed = retries_.reached_a_replica() || (retries_.any_attempt() && !queued);
   if (const auto limit = limit_of(reason, pool_->settings); limit && (queued || !failed))

@@ -27,11 +27,17 @@ http::OwnAnswer local_shortage_answer(const std::string& replica, int error) {
   return answer;
 }
 
-std::string why_not_now(balancer::Refused::Reason reason, const std::string& pool) {
+std::string why_not_now(balancer::Refused::Reason reason, const config::Pool& settings) {
   using Reason = balancer::Refused::Reason;
+  const auto& pool = settings.name;
+  const auto full = [&](const std::string& limit) {
+    return "the queue of pool '" + pool + "' is full (" + limit + "), and you have most waiting there";
+  };
   switch (reason) {
     case Reason::queue_full:
-      return "the queue of pool '" + pool + "' is full, and you have most waiting there";
+      return full("queue = " + std::to_string(settings.queue.requests));
+    case Reason::queue_bytes_full:
+      return full("queue_bytes = " + std::to_string(settings.queue.bytes));
     case Reason::too_late:
       return "so much waits for pool '" + pool + "' that the request would not have its turn in time";
     case Reason::expired:
@@ -54,6 +60,7 @@ std::optional<metrics::series::Limit> limit_of(balancer::Refused::Reason reason,
       return counted ? Limit::max_in_flight : Limit::max_queued_tokens;
     }
     case Reason::queue_full:
+    case Reason::queue_bytes_full:
       return Limit::queue;
     case Reason::too_late:
     case Reason::expired:
@@ -82,7 +89,7 @@ http::OwnAnswer refusal_answer(const balancer::Refused& refused, const config::P
     answer = http::error_answer(503, "overloaded_error", "no_replica",
                                 "no replica of pool '" + name + "' is up" + waited + again);
   } else {
-    answer = http::error_answer(429, "overloaded_error", "overloaded", why_not_now(refused.reason, name) + again);
+    answer = http::error_answer(429, "overloaded_error", "overloaded", why_not_now(refused.reason, pool) + again);
   }
   answer.retry_after = wait;
   return answer;

@@ -50,6 +50,7 @@ balancer::PoolLimits limits_of(const config::Pool& settings) {
   limits.queue_bytes = settings.queue.bytes;
   limits.queue_time = settings.queue.time;
   limits.queue_time_none_up = settings.queue.time_down;
+  limits.expects_replicas = std::ranges::any_of(settings.replicas, &config::Replica::expand);
   limits.max_in_flight = settings.max_in_flight;
   limits.max_queued_tokens = settings.max_queued_tokens;
   return limits;

@@ -161,9 +161,9 @@ TEST(Health, ItComesBackFromAnEjectionSlowly) {
   EXPECT_EQ(health.state(), ejected);
   health.advance(at(10));
   EXPECT_EQ(health.state(), starting);
-  EXPECT_EQ(health.allowance(), 0u);
+  EXPECT_EQ(health.finished(), 0u);
   health.prompt_finished(50);
-  EXPECT_EQ(health.allowance(), 100u);
+  EXPECT_EQ(health.finished(), 50u);
   health.advance(at(69.9));
   EXPECT_EQ(health.state(), starting);
   health.advance(at(70));

@@ -1,4 +1,8 @@
 // Requests that wait in a pool, and what they are told.
+#include <deque>
+#include <map>
+#include <tuple>
+
 #include "balancer/pool.hpp"
 #include "requests.hpp"
 
@@ -16,6 +20,7 @@ struct Wish {
   std::optional<Moment> deadline{};
   std::size_t bytes = 1;
   bool stream = true;
+  std::uint64_t max_tokens = 100;
 };
 
 class PoolQueue : public testing::Test {
@@ -47,7 +52,7 @@ class PoolQueue : public testing::Test {
     return limits;
   }
   Offered offer(const Wish& wish, double now) {
-    RequestFacts facts = prompt_of(wish.prompt);
+    RequestFacts facts = prompt_of(wish.prompt, wish.max_tokens);
     facts.stream = wish.stream;
     return pool->offer({facts, wish.tried, wish.key, wish.bytes, wish.deadline, wish.at_the_head, named(wish.name)},
                        at(now));
@@ -192,8 +197,10 @@ TEST_F(PoolQueue, FullOfBytesTheKeyWithMostOfThemGivesWay) {
   wait({.name = "many", .key = 1, .bytes = 10}, 1);
   wait({.name = "large", .key = 2, .bytes = 900}, 1);
   wait({.name = "other", .key = 3, .bytes = 100}, 1);
+  ASSERT_EQ(sink.all.size(), 1u);
+  EXPECT_EQ(std::get<Refused>(sink.all.front().what).reason, Reason::queue_bytes_full);
   EXPECT_EQ(sink.take().first, "large refused");
-  EXPECT_EQ(refuse({.name = "huge", .key = 4, .bytes = 1001}, 1).reason, Reason::queue_full);
+  EXPECT_EQ(refuse({.name = "huge", .key = 4, .bytes = 1001}, 1).reason, Reason::queue_bytes_full);
 }
 
 TEST_F(PoolQueue, ANewRequestOvertakesNobodyWhoseTurnItIs) {
@@ -214,20 +221,66 @@ TEST_F(PoolQueue, ANewRequestOvertakesNobodyWhoseTurnItIs) {
 TEST_F(PoolQueue, WhoeverGetsARefusalFromAReplicaGoesToTheHeadAndKeepsItsDeadline) {
   begin({places("a", 1), places("b", 1)});
   Lease one = admit({"one"}, 1), two = admit({"two"}, 1);
+  const ReplicaIndex untried = two.replica();
   wait({"older"}, 1);
   Wish back{"back"};
   back.tried = {one.replica()};
   back.at_the_head = true;
   back.deadline = at(9);
+  pool->report(one.key(), Sign::full, at(2));
   EXPECT_EQ(wait(back, 2).deadline, at(9));
-  EXPECT_TRUE(sink.all.empty());
-  const ReplicaIndex untried = two.replica();
-  answered(std::move(one), 3);
-  EXPECT_EQ(sink.take().first, "older") << "the free one has refused the other";
-  answered(std::move(two), 3);
+  answered(std::move(one), 2.5);
+  EXPECT_TRUE(sink.all.empty()) << "it has just said that it is full";
+  answered(std::move(two), 2.6);
   auto [name, lease] = sink.take();
   EXPECT_EQ(name, "back");
   EXPECT_EQ(lease.replica(), untried);
+  tick(3.1);
+  EXPECT_EQ(sink.take().first, "older");
+}
+
+TEST_F(PoolQueue, OneThatAFullReplicaRefusedGoesThereAgainBeforeItWaitsForABusyOne) {
+  begin({places("a", 1), places("b", 1)});
+  Lease one = admit({"one"}, 1), two = admit({"two"}, 1);
+  const ReplicaIndex refused_by = one.replica();
+  pool->report(one.key(), Sign::full, at(2), std::chrono::seconds(3));
+  one.end(End(EndCause::replica_failed), at(2));
+  wait({.name = "back", .tried = {refused_by}, .at_the_head = true}, 2);
+  tick(4.9);
+  EXPECT_TRUE(sink.all.empty());
+  tick(5);
+  auto [name, lease] = sink.take();
+  EXPECT_EQ(name, "back");
+  EXPECT_EQ(lease.replica(), refused_by);
+}
+
+TEST_F(PoolQueue, OneThatAReplicaFailedGoesThereAgainAfterASecondIfTheOthersAreBusy) {
+  begin({places("a", 1), places("b", 1)});
+  Lease one = admit({"one"}, 1), two = admit({"two"}, 1);
+  const ReplicaIndex failed = one.replica();
+  one.end(End(EndCause::replica_failed), at(2));
+  wait({.name = "back", .tried = {failed}}, 2);
+  tick(2.9);
+  EXPECT_TRUE(sink.all.empty()) << "it prefers another for a while, although nobody else waits";
+  tick(3);
+  auto [name, lease] = sink.take();
+  EXPECT_EQ(name, "back");
+  EXPECT_EQ(lease.replica(), failed);
+  lease.end(End(EndCause::replica_failed), at(4));
+  running = admit({.name = "new"}, 4.1);
+  EXPECT_EQ(running.replica(), failed) << "the rest is for requests that it has failed";
+}
+
+TEST_F(PoolQueue, OneThatAReplicaFailedGoesToAnotherThatGetsRoomMeanwhile) {
+  begin({places("a", 1), places("b", 1)});
+  Lease one = admit({"one"}, 1), two = admit({"two"}, 1);
+  const ReplicaIndex failed = one.replica(), other = two.replica();
+  one.end(End(EndCause::replica_failed), at(2));
+  wait({.name = "back", .tried = {failed}}, 2);
+  answered(std::move(two), 2.5);
+  auto [name, lease] = sink.take();
+  EXPECT_EQ(name, "back");
+  EXPECT_EQ(lease.replica(), other);
 }
 
 TEST_F(PoolQueue, TimeAloneGrants) {
@@ -251,6 +304,25 @@ TEST_F(PoolQueue, WhereAllRefuseOrDrainItWaitsLongerAndForAProbe) {
   EXPECT_EQ(sink.take().first, "one");
 }
 
+TEST_F(PoolQueue, WhereReplicasAreToComeItWaitsForTheFirst) {
+  PoolLimits limits;
+  limits.expects_replicas = true;
+  begin({}, limits);
+  EXPECT_EQ(wait({"one"}, 1).deadline, at(61));
+  const auto cannot_wait = pool->offer(prompt_of(10), at(1));
+  EXPECT_EQ(std::get<Refused>(cannot_wait).reason, Reason::no_replica);
+  const ReplicaSpec first[] = {replica("a")};
+  pool->set_replicas(first, at(20));
+  EXPECT_EQ(sink.take().first, "one");
+  pool->set_replicas({}, at(21));
+  EXPECT_EQ(wait({"all have left"}, 21).deadline, at(81));
+}
+
+TEST_F(PoolQueue, WhereNoneIsToComeItIsRefusedAtOnce) {
+  begin({});
+  EXPECT_EQ(refuse({"one"}, 1).reason, Reason::no_replica);
+}
+
 TEST_F(PoolQueue, ADrainingReplicaKeepsWhatItHasAndTakesNothing) {
   begin({replica("a"), replica("b")});
   std::vector<Lease> held;
@@ -265,28 +337,111 @@ TEST_F(PoolQueue, ADrainingReplicaKeepsWhatItHasAndTakesNothing) {
   EXPECT_EQ(pool->health(pool->key(1), at(3)).state, ReplicaState::up) << "it is the last one";
 }
 
-TEST_F(PoolQueue, OneThatStartsAloneIsNotFlooded) {
-  begin({replica("a")});
-  pool->report(pool->key(0), Sign::refused, at(1));
-  for (int i = 0; i < 20; ++i) wait({"x" + std::to_string(i), 100}, 2);
-  pool->report(pool->key(0), Sign::probe_passed, at(3));
-  std::vector<Lease> held;
-  const auto take_all = [&] {
+// Replicas have refused connections while a hundred requests came to wait, and come back at 3 s.
+class PoolStart : public PoolQueue {
+ protected:
+  void come_back(std::vector<std::string> names, Wish wish, std::size_t requests = 100) {
+    std::vector<ReplicaSpec> specs;
+    for (const auto& name : names) specs.push_back(replica(name));
+    begin(specs);
+    prepare();
+    for (ReplicaIndex i = 0; i < specs.size(); ++i) pool->report(pool->key(i), Sign::refused, at(1));
+    for (std::size_t i = 0; i < requests; ++i) wait(wish, 2);
+    for (ReplicaIndex i = 0; i < specs.size(); ++i) pool->report(pool->key(i), Sign::probe_passed, at(3));
+  }
+  /// What the replicas learn before they go.
+  virtual void prepare() {}
+  std::size_t taken(double now) {
+    tick(now);
     std::size_t taken = 0;
     for (auto next = sink.take(); next.second; next = sink.take(), ++taken) held.push_back(std::move(next.second));
     return taken;
-  };
-  EXPECT_EQ(take_all(), 1u);
-  held[0].first_token(at(4));
-  EXPECT_EQ(take_all(), 2u) << "twice the 100 tokens that it has finished";
-  held[1].first_token(at(5));
-  EXPECT_EQ(take_all(), 3u) << "400, of which 100 are queued";
-  for (std::size_t i = 2; i < 6; ++i) held[i].first_token(at(6));
-  EXPECT_EQ(take_all(), 12u) << "1200";
-  EXPECT_EQ(pool->health(pool->key(0), at(6)).state, ReplicaState::starting);
-  held[6].first_token(at(6));
-  EXPECT_EQ(take_all(), 2u) << "it may hold all that is there, so it keeps up";
-  EXPECT_EQ(pool->health(pool->key(0), at(6)).state, ReplicaState::up);
+  }
+  ReplicaState state(double now, ReplicaIndex index = 0) { return pool->health(pool->key(index), at(now)).state; }
+  void TearDown() override {
+    for (std::size_t i = 0; i < held.size(); ++i) held[i] = Lease();
+    PoolQueue::TearDown();
+  }
+
+  std::deque<Lease> held;
+};
+
+TEST_F(PoolStart, OneAloneIsNotFlooded) {
+  come_back({"a"}, {"x", 100}, 20);
+  EXPECT_EQ(taken(3), 1u);
+  EXPECT_EQ(taken(30), 0u) << "it has finished nothing, and a stream would show it";
+  held[0].first_token(at(31));
+  EXPECT_EQ(taken(31), 2u) << "twice the 100 tokens that it has finished";
+  held[1].first_token(at(32));
+  EXPECT_EQ(taken(32), 3u) << "400, of which 100 are queued";
+  for (std::size_t i = 2; i < 6; ++i) held[i].first_token(at(33));
+  EXPECT_EQ(taken(33), 12u) << "1200";
+  EXPECT_EQ(state(33), ReplicaState::starting);
+  held[6].first_token(at(33));
+  EXPECT_EQ(taken(33), 2u) << "it may hold all that is there, so it keeps up";
+  EXPECT_EQ(state(33), ReplicaState::up);
+}
+
+TEST_F(PoolStart, WhereNothingIsStreamedAPromptCountsAsFinishedAfterFiveSeconds) {
+  come_back({"a"}, {.name = "x", .prompt = 100, .stream = false}, 20);
+  EXPECT_EQ(taken(3), 1u);
+  EXPECT_EQ(taken(7.9), 0u);
+  EXPECT_EQ(taken(8), 1u);
+  EXPECT_EQ(taken(12.9), 0u);
+  EXPECT_EQ(taken(13), 2u);
+  EXPECT_EQ(taken(18), 4u);
+  answered(std::move(held[0]), 19);
+  EXPECT_EQ(taken(19), 0u + 1) << "its prompt is finished once, and its place is free";
+  EXPECT_EQ(state(19), ReplicaState::starting);
+  EXPECT_EQ(taken(23), 8u);
+  EXPECT_EQ(taken(28), 3u);
+  EXPECT_EQ(state(28), ReplicaState::up) << "it holds all that is there";
+}
+
+TEST_F(PoolStart, AllThatComeBackTogetherDoSo) {
+  come_back({"a", "b", "c"}, {.name = "x", .prompt = 100, .stream = false});
+  EXPECT_EQ(taken(3), 3u);
+  EXPECT_EQ(taken(8), 3u);
+  EXPECT_EQ(taken(13), 6u);
+  EXPECT_EQ(taken(18) + taken(23) + taken(28), 84u);
+  EXPECT_EQ(taken(33), 4u) << "all are on their way half a minute after the return";
+}
+
+TEST_F(PoolStart, WhatRanThereBeforeSaysNothing) {
+  begin({tokens("a", 10'000)});
+  running = admit({.name = "old", .prompt = 5000, .stream = false}, 1);
+  for (int i = 0; i < 3; ++i) pool->report(pool->key(0), Sign::probe_failed, at(2));
+  auto drains = tokens("a", 10'000);
+  drains.draining = true;
+  pool->set_replicas(std::span(&drains, 1), at(10));
+  for (int i = 0; i < 3; ++i) wait({"x", 100}, 20);
+  pool->report(pool->key(0), Sign::probe_passed, at(20));
+  pool->set_replicas(std::vector{tokens("a", 10'000)}, at(20));
+  EXPECT_EQ(taken(20), 0u);
+}
+
+class PoolStartAtAKnownRate : public PoolStart {
+  void prepare() override {
+    for (int i = 0; i < 20; ++i) {
+      Lease lease = admit({"before", 100}, 0.01 * i);
+      lease.first_token(at(0.01 * (i + 1)));  // That is 10,000 tokens a second.
+      answered(std::move(lease), 0.01 * (i + 1));
+    }
+  }
+};
+
+TEST_F(PoolStartAtAKnownRate, APromptThatIsNotStreamedIsFinishedWhenTheRateSaysSo) {
+  come_back({"a"}, {.name = "x", .prompt = 1000, .stream = false}, 20);
+  EXPECT_EQ(taken(3), 1u);
+  EXPECT_EQ(taken(3.05), 0u);
+  EXPECT_EQ(taken(3.11), 2u);
+  EXPECT_EQ(taken(3.22), 3u);
+}
+
+TEST_F(PoolQueue, WhenWeirBeginsNoReplicaStarts) {
+  begin({replica("a"), replica("b")});
+  for (int i = 0; i < 50; ++i) answered(admit({.name = "x", .stream = false}, 1), 2);
+  for (const ReplicaIndex i : {0U, 1U}) EXPECT_EQ(pool->health(pool->key(i), at(2)).state, ReplicaState::up);
 }
 
 TEST_F(PoolQueue, AFailureGrantsNothingThereForASecond) {
@@ -355,6 +510,120 @@ TEST_F(PoolQueue, AReservationEndsWithItsRequest) {
   EXPECT_EQ(sink.all.size(), 4u);
 }
 
+// Two replicas hold 1000 tokens each. A prompt of 2000 waits, and since 2 s others go in its place.
+class PoolReservation : public PoolQueue {
+ protected:
+  void fill(PoolLimits limits = {}) {
+    begin({tokens("a", 1000), tokens("b", 1000)}, limits);
+    for (int i = 0; i < 20; ++i) keep(admit({"small", 100}, 1));
+  }
+  void pass_over(Wish huge) {
+    huge.name = "huge";
+    huge.prompt = 2000;
+    huge.key = 1;
+    wait(huge, 1);
+    for (int i = 0; i < 40; ++i) wait({"passes", 100, 2}, 1);
+    for (ReplicaIndex i = 0; i < 2; ++i) EXPECT_EQ(first_tokens(i, 3, 2), (Got{{"passes", 3}}));
+    tick(7.5);
+  }
+  using Got = std::map<std::string, int>;
+  /// The oldest prompts of a replica are done. Returns what gets a replica then.
+  Got first_tokens(ReplicaIndex replica, std::size_t prompts, double now) {
+    for (; prompts > 0; --prompts) {
+      on[replica].front().first_token(at(now));
+      done.push_back(std::move(on[replica].front()));
+      on[replica].pop_front();
+    }
+    Got got;
+    for (auto [name, lease] = sink.take(); lease; std::tie(name, lease) = sink.take()) {
+      ++got[name];
+      keep(std::move(lease));
+    }
+    return got;
+  }
+  void keep(Lease lease) {
+    const ReplicaIndex replica = lease.replica();
+    on[replica].push_back(std::move(lease));
+  }
+  void tell_context(ReplicaIndex replica, Tokens context) { pool->engine_told(pool->key(replica), {{}, context}); }
+  void TearDown() override {
+    for (auto& leases : on) leases.clear();
+    done.clear();
+    PoolQueue::TearDown();
+  }
+
+  std::deque<Lease> on[2];
+  std::vector<Lease> done;
+};
+
+TEST_F(PoolReservation, OneWhoseEngineToldAShorterContextIsNotKeptFreeWhereAnotherSuffices) {
+  fill();
+  tell_context(0, 1500);
+  pass_over({});
+  EXPECT_EQ(first_tokens(0, 10, 8), (Got{{"passes", 10}}));
+  EXPECT_EQ(first_tokens(1, 9, 8), Got()) << "b is kept free";
+  EXPECT_EQ(first_tokens(1, 1, 8), (Got{{"huge", 1}}));
+}
+
+TEST_F(PoolReservation, WhereNoContextSufficesOneIsKeptFreeAllTheSame) {
+  fill();
+  for (const ReplicaIndex i : {0U, 1U}) tell_context(i, 1500);
+  pass_over({});
+  EXPECT_EQ(first_tokens(0, 9, 8), Got());
+  EXPECT_EQ(first_tokens(0, 1, 8), (Got{{"huge", 1}}));
+}
+
+TEST_F(PoolReservation, WhatAnEngineTellsLaterMovesIt) {
+  fill();
+  pass_over({});
+  tell_context(0, 1500);
+  EXPECT_EQ(first_tokens(0, 10, 8), (Got{{"passes", 10}})) << "a was kept free before";
+  EXPECT_EQ(first_tokens(1, 9, 8), Got());
+  EXPECT_EQ(first_tokens(1, 1, 8), (Got{{"huge", 1}}));
+}
+
+TEST_F(PoolReservation, OneThatHadTheRequestIsKeptFreeWhereTheOtherGoesOut) {
+  fill();
+  pass_over({.name = "", .tried = {0}});
+  EXPECT_EQ(first_tokens(0, 1, 8), (Got{{"passes", 1}})) << "b is kept free: it has not had the request";
+  for (int i = 0; i < 3; ++i) pool->report(pool->key(1), Sign::probe_failed, at(8));
+  EXPECT_EQ(first_tokens(0, 9, 8), Got());
+  EXPECT_EQ(first_tokens(0, 1, 8), (Got{{"huge", 1}}));
+}
+
+TEST_F(PoolReservation, OneThatHasJustSaidThatItIsFullIsNotKeptFree) {
+  fill();
+  pass_over({});
+  pool->report(pool->key(0), Sign::full, at(8), std::chrono::seconds(60));
+  EXPECT_EQ(first_tokens(1, 9, 8), Got());
+  EXPECT_EQ(first_tokens(1, 1, 8), (Got{{"huge", 1}}));
+}
+
+TEST_F(PoolReservation, ThePoolIsNotKeptFreeForOneThatNoReplicaWouldGet) {
+  PoolLimits limits;
+  limits.max_queued_tokens = 2000;
+  fill(limits);
+  pass_over({});
+  EXPECT_EQ(first_tokens(0, 1, 8), Got()) << "the pool is kept free";
+  ReplicaSpec specs[] = {tokens("a", 1000), tokens("b", 1000)};
+  specs[1].max_context = 1500;
+  pool->set_replicas(specs, at(9));
+  pool->report(pool->key(0), Sign::full, at(9), std::chrono::seconds(60));
+  EXPECT_EQ(first_tokens(1, 1, 9), (Got{{"passes", 1}})) << "only a may take it, and a takes nothing now";
+}
+
+TEST_F(PoolReservation, ItEndsWhenItsRequestLeavesAsTheLast) {
+  begin({tokens("a", 1000)});
+  for (int i = 0; i < 10; ++i) keep(admit({"small", 100}, 1));
+  const Waiting huge = wait({"huge", 2000, 1}, 1);
+  wait({"passes", 100, 2}, 1);
+  EXPECT_EQ(first_tokens(0, 1, 2), (Got{{"passes", 1}}));
+  tick(7.5);
+  EXPECT_EQ(first_tokens(0, 5, 8), Got());
+  EXPECT_TRUE(pool->leave(huge.ticket, at(9)));
+  keep(admitted(pool->offer(prompt_of(10), at(9))));
+}
+
 TEST_F(PoolQueue, AReservedReplicaThatGoesOutIsReplaced) {
   begin({tokens("a", 1000), tokens("b", 1000)});
   std::vector<Lease> on[2];
@@ -401,6 +670,47 @@ TEST_F(PoolQueueRate, OneWhoseTurnComesAfterItsDeadlineIsRefusedAtOnce) {
             Reason::too_late);
   EXPECT_EQ(refuse({.name = "passed", .key = 7, .deadline = at(19)}, 20).reason, Reason::expired);
   EXPECT_EQ(pool->leave(first.ticket, at(50))->reason, Reason::expired);
+}
+
+TEST_F(PoolQueueRate, ShortPromptsAheadCountAsWhatTheyAreAndNotAsWhatTheyCost) {
+  run_at_100_tokens_a_second(0, 20);
+  for (int i = 0; i < 190; ++i) wait({"heavy", 15, 1}, 20);
+  wait({.name = "five go before it, in a second", .prompt = 15, .key = 2, .deadline = at(22)}, 20);
+  EXPECT_EQ(refuse({.name = "all go before it", .prompt = 15, .key = 1, .deadline = at(48)}, 20).reason,
+            Reason::too_late);
+  wait({.name = "and it has its turn in time", .prompt = 15, .key = 1, .deadline = at(49)}, 20);
+}
+
+TEST_F(PoolQueue, WhoAsksForLongAnswersPaysForThem) {
+  begin({places("a", 1)});
+  pool->set_policy(config::Policy::least_queued_tokens, 10);
+  running = admit({"first"}, 1);
+  for (int i = 0; i < 3; ++i)
+    wait({.name = "long", .prompt = 1048, .key = 1}, 1);  // 100 tokens of output are expected.
+  for (int i = 0; i < 3; ++i) wait({.name = "short", .prompt = 1024, .key = 2, .stream = true, .max_tokens = 0}, 1);
+  std::string order;
+  for (int i = 0; i < 6; ++i) {
+    answered(std::move(running), 2);
+    auto [name, lease] = sink.take();
+    order += name.substr(0, 1);
+    running = std::move(lease);
+  }
+  EXPECT_EQ(order, "lsslsl");
+}
+
+TEST_F(PoolQueue, NoAnswerCostsMoreThanSixteenTurns) {
+  begin({places("a", 1)});
+  pool->set_policy(config::Policy::least_queued_tokens, 1000);
+  running = admit({"first"}, 1);
+  wait({.name = "endless", .prompt = 0, .key = 1, .max_tokens = 1'000'000}, 1);
+  for (int i = 0; i < 20; ++i) wait({.name = "long", .prompt = 2048, .key = 2, .max_tokens = 0}, 1);
+  int before = 0;
+  for (std::string name; name != "endless"; ++before) {
+    answered(std::move(running), 2);
+    std::tie(name, running) = sink.take();
+    ASSERT_NE(name, "");
+  }
+  EXPECT_EQ(before, 16) << "the fifteen that go before it, and itself";
 }
 
 TEST_F(PoolQueueRate, AFreePlaceRefusesNobody) {

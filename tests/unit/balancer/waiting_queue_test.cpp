@@ -30,6 +30,12 @@ WaitingRequest had_by(std::uint64_t key, Tokens prompt, std::uint64_t serial) {
   return request;
 }
 
+WaitingRequest with_output(std::uint64_t key, Tokens prompt, Tokens output_cost) {
+  auto request = asks(key, prompt);
+  request.output_cost = output_cost;
+  return request;
+}
+
 const auto all = [](const WaitingRequest&) { return true; };
 auto up_to(Tokens room) {
   return [room](const WaitingRequest& request) { return request.prompt <= room; };
@@ -85,13 +91,33 @@ TEST(WaitingQueue, AKeyThatHadNothingToSendHasNoCredit) {
   EXPECT_EQ(keys_of_next(queue, 6), (std::vector<std::uint64_t>{2, 1, 2, 1, 2, 1}));
 }
 
-TEST(WaitingQueue, APromptOfNothingCostsSomething) {
+TEST(WaitingQueue, ATurnIsAtMostAHandfulOfRequestsHoweverShort) {
+  for (const Tokens prompt : {0, 1, 15, 511}) {
+    WaitingQueue queue;
+    for (int i = 0; i < 200; ++i) queue.push(asks(1, prompt));
+    EXPECT_EQ(keys_of_next(queue, 1), (std::vector<std::uint64_t>{1}));
+    queue.push(asks(2, 15));
+    EXPECT_EQ(keys_of_next(queue, 5), (std::vector<std::uint64_t>{1, 1, 1, 2, 1})) << prompt;
+  }
+}
+
+TEST(WaitingQueue, OutputCostsToo) {
   WaitingQueue queue;
-  for (Tokens i = 0; i < 2 * quantum; ++i) queue.push(asks(1, 0));
-  queue.push(asks(2, 1));
-  std::size_t before = 0;
-  while (queue.take_next(all, at(0))->second.key == 1) ++before;
-  EXPECT_EQ(before, quantum);
+  for (int i = 0; i < 4; ++i) queue.push(with_output(1, 100, quantum - 100));
+  for (int i = 0; i < 8; ++i) queue.push(asks(2, quantum / 2));
+  EXPECT_EQ(keys_of_next(queue, 9), (std::vector<std::uint64_t>{1, 2, 2, 1, 2, 2, 1, 2, 2}));
+}
+
+TEST(WaitingQueue, CreditThatALongPromptGatheredIsNotForShortOnes) {
+  WaitingQueue queue;
+  queue.push(asks(1, 50 * quantum));
+  for (int i = 0; i < 60; ++i) queue.push(asks(2, quantum));
+  for (int i = 0; i < 60; ++i) queue.take_next(up_to(quantum), at(0));
+  ASSERT_EQ(queue.passed().size(), 1u) << "it has its credit, and fits nowhere";
+  for (int i = 0; i < 200; ++i) queue.push(asks(1, 15));
+  for (int i = 0; i < 2; ++i) queue.push(asks(2, 15));
+  const auto keys = keys_of_next(queue, 20, up_to(quantum));
+  EXPECT_LE(std::ranges::find(keys, 2) - keys.begin(), 5);
 }
 
 TEST(WaitingQueue, WhatAReplicaRefusedGoesFirst) {
@@ -228,11 +254,22 @@ TEST(WaitingQueue, TheTokensAheadOfOneAreThoseThatGoBeforeIt) {
   WaitingQueue queue;
   for (int i = 0; i < 100; ++i) queue.push(asks(1, 10'000));
   queue.push(asks(2, 300));
-  EXPECT_EQ(queue.ahead_of_newest(2, false), 300 + (300 + quantum)) << "a heavy key takes no more than its turns";
+  const Tokens turns = WaitingQueue::least_cost + quantum;
+  EXPECT_EQ(queue.ahead_of_newest(2, false), 300 + turns) << "a heavy key takes no more than its turns";
   EXPECT_EQ(queue.ahead_of_newest(1, false), 1'000'000u + 300);
   queue.push(refused_elsewhere(3, 50));
-  EXPECT_EQ(queue.ahead_of_newest(2, false), 300 + (300 + quantum) + 50);
+  EXPECT_EQ(queue.ahead_of_newest(2, false), 300 + turns + 50);
   EXPECT_EQ(queue.ahead_of_newest(3, true), 50u);
+}
+
+TEST(WaitingQueue, TheTokensAheadAreThoseThatAreThereAndNotWhatTheyCost) {
+  WaitingQueue queue;
+  for (int i = 0; i < 100; ++i) queue.push(asks(1, 15));
+  queue.push(asks(2, 15));
+  EXPECT_EQ(queue.ahead_of_newest(2, false), 15u + 5 * 15) << "five of them go before it";
+  EXPECT_EQ(queue.ahead_of_newest(1, false), 1500u + 15);
+  for (int i = 0; i < 50; ++i) queue.take_next([](const auto& one) { return one.key == 1; }, at(0));
+  EXPECT_EQ(queue.ahead_of_newest(2, false), 15u + 5 * 15);
 }
 
 // Anything happens, in any order; a plain account says what must be there. Between a push and its grant no other key
@@ -266,18 +303,19 @@ class QueueStorm {
  private:
   struct Known {
     std::uint64_t key;
-    Tokens prompt, own_ahead;
-    std::map<std::uint64_t, Tokens> others;  ///< What other keys got since.
+    Tokens prompt, own_ahead;                ///< The latter as they cost.
+    std::map<std::uint64_t, Tokens> others;  ///< What other keys got since, as it costs.
   };
 
   std::size_t below(std::size_t n) { return static_cast<std::size_t>(random_() % n); }
+  static Tokens cost(Tokens prompt) { return WaitingQueue::cost(asks(1, prompt)); }
 
   void push() {
     const std::uint64_t key = 1 + below(below(2) ? 2 : 8);  // Two keys send most.
     const Tokens prompt = below(10) == 0 ? below(longest + 1) : below(3000);
-    Tokens own = prompt;
+    Tokens own = cost(prompt);
     for (const auto& [ticket, known] : account_)
-      if (known.key == key) own += std::max<Tokens>(1, known.prompt);
+      if (known.key == key) own += cost(known.prompt);
     account_[queue_.push(asks(key, prompt))] = {key, prompt, own, {}};
   }
 
@@ -294,7 +332,7 @@ class QueueStorm {
       if (known.key == granted.key)
         EXPECT_GT(ticket, next->first) << "a key's own requests stand in order";
       else
-        known.others[granted.key] += granted.prompt;
+        known.others[granted.key] += cost(granted.prompt);
     }
   }
 
@@ -316,6 +354,28 @@ TEST(WaitingQueueProperty, NoKeyIsStarvedBeyondItsBoundAndNothingIsLost) {
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     QueueStorm(seed).run();
+  }
+}
+
+// Heavy keys send prompts of any size, and what fits changes from look to look. A light key's request always fits.
+TEST(WaitingQueueProperty, ALightKeyWaitsForAHandfulOfRequestsOfEachOtherKey) {
+  constexpr std::uint64_t heavy_keys = 5, light = 99;
+  constexpr std::size_t handful = quantum / WaitingQueue::least_cost + 1;
+  for (std::uint64_t seed = 1; seed <= 200; ++seed) {
+    std::mt19937_64 random(seed);
+    const auto below = [&](std::size_t n) { return static_cast<std::size_t>(random() % n); };
+    const Tokens sizes[] = {0, 1, 15, 600, 3000, 20'000, 400'000};
+    WaitingQueue queue;
+    for (std::uint64_t key = 1; key <= heavy_keys; ++key)
+      for (int i = 0; i < 40; ++i) queue.push(asks(key, below(2) ? below(20) : sizes[below(std::size(sizes))]));
+    const auto look = [&] {
+      return queue.take_next(up_to(below(2) ? 20 : sizes[below(std::size(sizes))] + 20), at(0));
+    };
+    for (std::size_t before = below(60); before > 0; --before) look();
+    queue.push(asks(light, 15));
+    std::map<std::uint64_t, std::size_t> got;
+    for (auto next = look(); next->second.key != light; next = look()) ++got[next->second.key];
+    for (const auto& [key, requests] : got) EXPECT_LE(requests, handful) << "seed " << seed;
   }
 }
 

@@ -57,6 +57,8 @@ using Reason = balancer::Refused::Reason;
 config::Pool pool_p() {
   config::Pool pool;
   pool.name = "p";
+  pool.queue.requests = 7;
+  pool.queue.bytes = 1000;
   return pool;
 }
 
@@ -69,7 +71,10 @@ TEST(FailureAnswers, SayWhyThePoolTakesNoRequest) {
   } rows[]{
       {Reason::no_replica, false, 503, "no_replica", "pool 'p' has no replica: try again in 7 s"},
       {Reason::busy, true, 429, "overloaded", "every replica of pool 'p' is at its limit: try again in 7 s"},
-      {Reason::queue_full, true, 429, "overloaded", "the queue of pool 'p' is full, and you have most waiting there"},
+      {Reason::queue_full, true, 429, "overloaded",
+       "the queue of pool 'p' is full (queue = 7), and you have most waiting there: try again in 7 s"},
+      {Reason::queue_bytes_full, true, 429, "overloaded",
+       "the queue of pool 'p' is full (queue_bytes = 1000), and you have most waiting there: try again in 7 s"},
       {Reason::too_late, true, 429, "overloaded", "would not have its turn in time: try again in 7 s"},
       {Reason::expired, true, 429, "overloaded", "no replica of pool 'p' had room in time: try again in 7 s"},
       {Reason::expired, false, 503, "no_replica",
@@ -109,6 +114,7 @@ TEST(FailureAnswers, SayWhichLimitBit) {
   EXPECT_EQ(limit_of(Reason::busy, of_replica), Limit::max_in_flight);
   EXPECT_EQ(limit_of(Reason::busy, pool_p()), Limit::max_queued_tokens);
   EXPECT_EQ(limit_of(Reason::queue_full, counted), Limit::queue);
+  EXPECT_EQ(limit_of(Reason::queue_bytes_full, counted), Limit::queue);
   EXPECT_EQ(limit_of(Reason::too_late, counted), Limit::queue_time);
   EXPECT_EQ(limit_of(Reason::expired, counted), Limit::queue_time);
   EXPECT_EQ(limit_of(Reason::no_replica, counted), std::nullopt);

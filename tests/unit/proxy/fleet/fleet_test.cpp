@@ -336,6 +336,28 @@ TEST_F(FleetTest, MembersOfANameAreReplicas) {
   EXPECT_EQ(after->pools[0]->replicas[1]->state, before->pools[0]->replicas[1]->state);
 }
 
+class Grantees final : public balancer::GrantSink {
+ public:
+  void grant(std::vector<balancer::Granted> granted) noexcept override {
+    for (auto& one : granted) all.push_back(std::move(one));
+  }
+  std::vector<balancer::Granted> all;
+};
+
+TEST_F(FleetTest, ARequestWaitsForTheFirstMemberOfAName) {
+  Grantees grantees;
+  Fleet fleet(with_a_name(), exposition, 1, &grantees);
+  const auto pool = fleet.world()->pools[0]->balancer;
+  const metrics::wire::RequestFacts facts;
+  balancer::Asking asking{facts};
+  asking.waiter = std::make_shared<int>(1);
+  EXPECT_TRUE(std::holds_alternative<balancer::Waiting>(pool->offer(asking, std::chrono::steady_clock::now())));
+  fleet.adopt(members({{1, "10.0.0.1"}}));
+  ASSERT_EQ(grantees.all.size(), 1u);
+  EXPECT_EQ(of(std::get<balancer::Lease>(grantees.all[0].what)).settings.name, "gpu-1");
+  grantees.all.clear();
+}
+
 TEST_F(FleetTest, MembersOutliveAReload) {
   Fleet fleet(with_a_name(), exposition, 1);
   fleet.adopt(members({{1, "10.0.0.1"}, {4, "10.0.0.2"}}));
