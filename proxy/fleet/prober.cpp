@@ -159,14 +159,13 @@ class Prober {
   }
 
   /// The loops end those attempts on the replica that began before and have shown nothing.
-  static void note_hung(const PoolRuntime& pool, const std::string& name, Clock::time_point at) {
-    for (const auto& replica : pool.replicas)
-      if (replica->settings.name == name) replica->state->hung_at.store(at, std::memory_order_relaxed);
+  static void note_hung(const std::shared_ptr<void>& subject, Clock::time_point at) {
+    std::static_pointer_cast<ReplicaRuntime>(subject)->state->hung_at.store(at, std::memory_order_relaxed);
   }
 
   static void tell_changes(const PoolRuntime& pool, Clock::time_point now) {
-    for (const auto& [replica, change] : pool.balancer->take_changes(now)) {
-      if (change.hung) note_hung(pool, replica, change.at);
+    for (const auto& [replica, subject, change] : pool.balancer->take_changes(now)) {
+      if (change.hung) note_hung(subject, change.at);
       const bool worse = change.to == metrics::ReplicaState::down || change.to == metrics::ReplicaState::ejected;
       spdlog::log(worse ? spdlog::level::warn : spdlog::level::info, "replica '{}' is {}, it was {}: {}", replica,
                   metrics::name_of(change.to), metrics::name_of(change.from), change.reason);
