@@ -116,14 +116,8 @@ class Prober {
     const auto world = fleet_.world();
     if (world != world_) follow(world);
     const auto now = Clock::now();
-    for (const auto& pool : world->pools) {
-      for (const auto& replica : pool->replicas) {
-        auto& probes = probes_[replica->state->id];
-        const auto wait = pool->balancer->health(replica->key, now).probe_after * probes.spread;
-        if (!probes.under_way && now >= probes.last + metrics::ticks(wait)) begin(*pool, replica, probes);
-      }
-      tell_changes(*pool, now);
-    }
+    for (const auto& pool : world->pools) look_at(*pool, now);
+    for (const auto& pool : world->leaving_pools) look_at(*pool, now);
   }
 
  private:
@@ -134,11 +128,21 @@ class Prober {
     bool under_way = false;
   };
 
+  void look_at(const PoolRuntime& pool, Clock::time_point now) {
+    for (const auto& replica : pool.replicas) {
+      auto& probes = probes_[replica->state->id];
+      const auto wait = pool.balancer->health(replica->key, now).probe_after * probes.spread;
+      if (!probes.under_way && now >= probes.last + metrics::ticks(wait)) begin(pool, replica, probes);
+    }
+    tell_changes(pool, now);
+  }
+
   void follow(const std::shared_ptr<const World>& world) {
     world_ = world;
     std::map<std::uint64_t, Probes> kept;
-    for (const auto& pool : world->pools)
-      for (const auto& replica : pool->replicas) kept.insert({replica->state->id, probes_[replica->state->id]});
+    for (const auto* pools : {&world->pools, &world->leaving_pools})
+      for (const auto& pool : *pools)
+        for (const auto& replica : pool->replicas) kept.insert({replica->state->id, probes_[replica->state->id]});
     probes_ = std::move(kept);
   }
 
