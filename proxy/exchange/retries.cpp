@@ -134,7 +134,7 @@ Retries::Next Retries::failed(AttemptResult result, const Place& place, bool out
   const bool is_free = stood_still || was_cut(result);
   const bool again = (reason || is_free) &&
                      (is_free ? is_new(place) && another_is_left(place) && may_go_on() : take_retry(place, gone));
-  const bool waits = !again && (was_lost(result) || was_cut(result)) && may_wait();
+  const bool waits = !again && was_lost(result) && may_wait();
   if (!again && !waits) return end(told(std::move(result), place));
   last_ = told(in_short(result), place);
   return waits ? wait(place) : ask_another(place, reason);
@@ -168,8 +168,7 @@ Retries::Next Retries::wait(const Place& place) {
 }
 
 void Retries::sent_again(const Place& left) {
-  const auto& result = last_->result;
-  if (!was_cut(result)) count(left, result.retry_reason.value_or(Retry::connect));
+  count(left, last_->result.retry_reason.value_or(Retry::connect));
 }
 
 /// A replica that breaks off may have been ended by the request.

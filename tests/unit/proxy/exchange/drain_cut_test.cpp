@@ -38,7 +38,7 @@ class DrainCut : public testing::Test {
     EXPECT_EQ(pool.health(proxy.replica().key, Clock::now()).state, metrics::ReplicaState::up);
     proxy.expect_at_rest();
   }
-  ScriptedProxy proxy{2};
+  ScriptedProxy proxy{2, [](config::Settings& settings) { settings.pools.front().queue.requests = 256; }};
 };
 
 TEST_F(DrainCut, TellsAStreamsClientAndTheLog) {
