@@ -19,12 +19,12 @@ namespace weir::balancer {
 struct Asking {
   const metrics::wire::RequestFacts& facts;
   /// These replicas already had the request. One of them is chosen only if there is no other.
-  std::span<const ReplicaIndex> tried{};
+  std::span<const Serial> tried{};
   std::uint64_t fair_key = 0;  ///< Whose request it is: the queue is fair between keys.
   std::size_t bytes = 0;       ///< Its body counts so much against the queue's bound.
   /// A request that has waited before keeps its deadline. Nothing: the pool's limits make one.
   std::optional<Moment> deadline{};
-  bool at_the_head = false;        ///< A replica refused it as full: it goes before those that never had a replica.
+  bool at_the_head = false;        ///< A replica had it and failed: it goes before those that never had a replica.
   std::shared_ptr<void> waiter{};  ///< It comes back with the grant. Null: the request cannot wait.
 };
 

@@ -25,6 +25,10 @@ void Lease::tokens(std::uint32_t n) {
   holding_.streamed_tokens->show(expected, n);
 }
 
+void Lease::lives() {
+  if (lessor_) holding_.streamed_tokens->shown.fetch_add(1, std::memory_order_relaxed);
+}
+
 void Lease::hold(bool held) {
   if (!lessor_ || std::exchange(holding_.held, held) == held) return;
   auto& count = holding_.streamed_tokens->held;

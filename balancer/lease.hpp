@@ -17,8 +17,8 @@ enum class EndCause : std::uint8_t {
   answered,        ///< The replica gave a successful answer. The estimator and the speeds learn only from these.
   replica_failed,  ///< The replica gave no answer: it refused, answered with an error, broke off, or took too long.
   client_left,     ///< The client left before the answer was whole.
-  unsent,          ///< The request never reached the replica, because weir itself lacked something. It is no failure of
-                   ///< the client or the replica.
+  unsent,          ///< The request never reached the replica, because weir itself lacked something; or weir cut it. It
+                   ///< is no failure of the client or the replica.
 };
 
 /// An end tells the pool how a request ended and what was counted of it.
@@ -80,6 +80,8 @@ class Lease {
   /// Says that `n` output tokens were streamed. They are counted with relaxed atomics on the replica's own cache line.
   /// The replica's decode_left falls by at most what the lease still holds of it.
   void tokens(std::uint32_t n);
+  /// Says that something came in which tokens cannot be seen: the replica works, and is not taken for a hung one.
+  void lives();
   /// Says whether the stream is left unread for a slow client. The replica is not taken for a hung one meanwhile.
   void hold(bool held);
   /// Says that the replica's work is over. A request that ends before its first token, by `replica_failed` or

@@ -110,14 +110,14 @@ Offered Pool::offer(const Asking& asking, Moment now) {
   request.prompt = prompt.tokens;
   request.prompt_known = prompt.known;
   request.context = context_needed(asking.facts, prompt);
-  for (const ReplicaIndex index : asking.tried)
-    if (index < replicas_.size() && replicas_[index]) request.tried.push_back(replicas_[index]->serial);
+  request.tried.assign(asking.tried.begin(), asking.tried.end());
   std::ranges::sort(request.tried);
   request.since = now;
 
   const bool can_wait = sink_ != nullptr && asking.waiter && limits_.queue > 0;
   const bool others_wait = can_wait && !waiting_.empty();
-  look(others_wait);
+  // One that comes back does not go at once to where a request has just failed.
+  look(others_wait || (can_wait && asking.at_the_head));
   const Narrowed narrowed = narrow_for(request, 0, can_wait);
   switch (narrowed.eligibility) {
     case Eligibility::no_replica:

@@ -80,6 +80,7 @@ struct EngineLimits {
 
 struct ReplicaChange {
   std::string replica;
+  std::shared_ptr<void> subject;  ///< The replica's spec named it.
   Health::Change change;
 };
 
@@ -137,12 +138,14 @@ class Pool final : public std::enable_shared_from_this<Pool>, private Lessor {
   /// Chooses a replica and takes a lease on it. If none may take the request now, it waits, where it can.
   Offered offer(const Asking& asking, Moment now);
   /// The same for a request that cannot wait.
-  Offered offer(const metrics::wire::RequestFacts& facts, Moment now, std::span<const ReplicaIndex> tried = {}) {
+  Offered offer(const metrics::wire::RequestFacts& facts, Moment now, std::span<const Serial> tried = {}) {
     return offer(Asking{facts, tried}, now);
   }
   /// Says that the client left or that the deadline passed. Returns what to tell the client; nothing if the request
   /// was not waiting any more: its grant is on the way and is to be taken.
   std::optional<Refused> leave(WaitTicket ticket, Moment now);
+  /// True if a replica other than these is there that neither drains nor refuses connections.
+  bool another_is_left(std::span<const Serial> tried, Serial beside) const;
   QueueFigures queue(Moment now);
 
   /// Takes what a request or a probe showed of a replica. With Sign::full, `full_for` is how long the replica asked to
@@ -151,7 +154,8 @@ class Pool final : public std::enable_shared_from_this<Pool>, private Lessor {
               std::optional<std::chrono::duration<double>> full_for = {});
   /// Returns `down` for a replica that is gone.
   ReplicaHealth health(const ReplicaKey& replica, Moment now);
-  /// Returns the changes of states since the last call, each once. Time alone makes some, so it is to be called often.
+  /// Returns the changes of states since the last call, each once. Of a replica that is no longer named, it tells only
+  /// that it hangs. Time alone makes some, so it is to be called often.
   std::vector<ReplicaChange> take_changes(Moment now);
   ReplicaKey key(ReplicaIndex replica) const;
 
@@ -166,12 +170,12 @@ class Pool final : public std::enable_shared_from_this<Pool>, private Lessor {
 
  private:
   struct Replica {
-    Replica(const ReplicaSpec& wanted, std::uint64_t number, bool known, Moment now)
+    Replica(const ReplicaSpec& wanted, Serial number, bool known, Moment now)
         : spec(wanted), serial(number), ledger(now), health(wanted.health, known, now), tested(now) {}
 
     ReplicaSpec spec;
     EngineLimits told;
-    std::uint64_t serial;
+    Serial serial;
     TokenLedger ledger;
     ReplicaRates rates;
     Health health;
@@ -211,7 +215,7 @@ class Pool final : public std::enable_shared_from_this<Pool>, private Lessor {
   void drop_if_gone(ReplicaIndex index);
   Replica* find(const ReplicaKey& key) const;
   bool may_eject() const;
-  bool may_call_hung() const;
+  bool may_call_hung(const Replica& suspect) const;
   void eject_the_odd_one(Replica& replica);
   void eject_if_hung(Replica& replica);
   Tokens allowance_of(const Replica& replica) const;
@@ -254,7 +258,7 @@ class Pool final : public std::enable_shared_from_this<Pool>, private Lessor {
   ExpectedOutput expected_output_;
   FinishedTokens finished_;
   TokenLedger::Ticket tickets_ = 0;
-  std::uint64_t serials_ = 0;
+  Serial serials_ = 0;
   std::size_t first_set_ = 0;  ///< So many replicas the pool began with.
   std::uint32_t in_flight_ = 0;
   WaitingQueue waiting_;

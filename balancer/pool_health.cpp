@@ -17,14 +17,16 @@ bool Pool::may_eject() const {
 }
 
 /// A replica that hangs is ill for sure, and yet it is never among the last half of a pool: those that are in must be
-/// able to take its requests. So one that is alone keeps them.
-bool Pool::may_call_hung() const {
+/// able to take its requests. So one that is alone keeps them. One that takes no more requests is no part of the pool:
+/// any that is in will do.
+bool Pool::may_call_hung(const Replica& suspect) const {
   std::size_t all = 0, out = 0;
   for (const auto& replica : replicas_) {
     if (!replica || replica->removed || replica->spec.draining) continue;
     ++all;
     if (replica->health.out()) ++out;
   }
+  if (suspect.removed || suspect.spec.draining) return out < all;
   return 2 * (out + 1) <= all;
 }
 
@@ -33,7 +35,7 @@ void Pool::eject_if_hung(Replica& replica) {
   if (silent < shortest_hang_seconds || replica.health.out()) return;
   const double rate = replica.rates.prefill().value_or(slowest_prefill);
   const double due = static_cast<double>(replica.ledger.due_to_first_token()) / rate;
-  if (silent < hang_factor * due || !replica.spec.health.eject || !may_call_hung()) return;
+  if (silent < hang_factor * due || !replica.spec.health.eject || !may_call_hung(replica)) return;
   replica.health.hung(silent, due, latest_);
   replica.ledger.forget_silence();
 }
@@ -129,14 +131,16 @@ std::vector<ReplicaChange> Pool::take_changes(Moment now) {
   return free_room(now, [&](Moment latest_now) {
     std::vector<ReplicaChange> changes;
     for (const auto& replica : replicas_) {
-      if (!replica || replica->removed) continue;
+      if (!replica) continue;
       replica->health.advance(latest_now);
       eject_if_hung(*replica);
     }
     end_starts();
     for (const auto& replica : replicas_) {
-      if (!replica || replica->removed) continue;
-      for (auto& change : replica->health.take_changes()) changes.push_back({replica->spec.name, std::move(change)});
+      if (!replica) continue;
+      for (auto& change : replica->health.take_changes())
+        if (!replica->removed || change.hung)
+          changes.push_back({replica->spec.name, replica->spec.subject, std::move(change)});
     }
     return changes;
   });

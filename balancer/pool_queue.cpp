@@ -30,6 +30,14 @@ std::optional<Refused> Pool::leave(WaitTicket ticket, Moment now) {
   });
 }
 
+bool Pool::another_is_left(std::span<const Serial> tried, Serial beside) const {
+  const std::lock_guard lock(mutex_);
+  return std::ranges::any_of(replicas_, [&](const auto& replica) {
+    return replica && !replica->removed && !replica->spec.draining && !replica->health.refuses() &&
+           replica->serial != beside && std::ranges::find(tried, replica->serial) == tried.end();
+  });
+}
+
 QueueFigures Pool::queue(Moment now) {
   const std::lock_guard lock(mutex_);
   const auto oldest = waiting_.oldest();

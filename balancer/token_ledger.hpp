@@ -31,7 +31,7 @@ struct Concurrency {
 struct alignas(64) StreamedTokens {
   std::atomic<Tokens> decode_left{0};
   std::atomic<Tokens> resident{0};  ///< It holds the output tokens of the requests in flight, expected or not.
-  std::atomic<Tokens> shown{0};     ///< It counts the tokens that came, and only rises.
+  std::atomic<Tokens> shown{0};     ///< It rises with each token and each other sign of life.
   /// So many streams are not read now, because their clients take nothing: what they owe is not the replica's fault.
   std::atomic<std::uint32_t> held{0};
 

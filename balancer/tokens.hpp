@@ -14,10 +14,13 @@ using Tokens = std::uint64_t;
 /// gone.
 using ReplicaIndex = std::uint32_t;
 
+/// A pool never gives two replicas the same one.
+using Serial = std::uint64_t;
+
 /// A replica of a pool, and no other that gets its place later.
 struct ReplicaKey {
   ReplicaIndex index = 0;
-  std::uint64_t serial = 0;
+  Serial serial = 0;
 };
 
 }  // namespace weir::balancer

@@ -53,7 +53,7 @@ struct WaitingRequest {
   std::size_t bytes = 0;
   bool at_the_head = false;
   Moment since{}, deadline{};
-  std::vector<std::uint64_t> tried;  ///< The serials of the replicas that had it, in order.
+  std::vector<Serial> tried;  ///< The replicas that had it, in order.
   std::unique_ptr<const metrics::wire::RequestFacts> facts;
   std::shared_ptr<void> waiter;
 };

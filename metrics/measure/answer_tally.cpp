@@ -44,8 +44,11 @@ void AnswerTally::event(const wire::EventFacts& facts, Moment at, ReadCounts& co
   if (facts.error) {
     answer_.in_band_error = true;
     refused_ |= answer_.events == 0;
+    overloaded_ |= answer_.events == 0 && facts.overload;
   }
   ++answer_.events;
+  // Once tokens have been read, an event that says nothing brings none.
+  counts.unread |= facts.broken || (facts.says_nothing() && !answer_.first_token);
   if (facts.broken) unparsed(series::Unparsed::broken_json);
   if (facts.marker) answer_.complete = Completeness::marker;
   if (facts.carries_choice) {

@@ -23,6 +23,7 @@ class AnswerTally {
     std::uint32_t token_events = 0;
     std::uint32_t tokens = 0;
     bool first_token = false;
+    bool unread = false;  ///< Some event may hold tokens that could not be read.
   };
 
   AnswerTally(series::ReplicaShard& shard, std::uint32_t choices, std::uint32_t prompts, Moment received, Moment sent);
@@ -50,6 +51,7 @@ class AnswerTally {
 
   std::optional<Moment> last_read() const { return last_read_; }
   bool refused() const { return refused_; }
+  bool overloaded() const { return overloaded_; }
   /// True if every choice that the event names had finished before it.
   bool finished_before(const wire::EventFacts& facts) const;
   bool marker() const { return answer_.complete == Completeness::marker; }
@@ -110,6 +112,7 @@ class AnswerTally {
   bool backlog_next_ = false;                   // The next read brings bytes that gathered during a pause;
   bool backlog_ = false;                        // The current read brought such bytes.
   bool refused_ = false;
+  bool overloaded_ = false;   // It was refused for want of room.
   bool total_known_ = false;  // A usage event told n for all choices.
   bool k_known_ = false;      // k of at least one token event is known.
   bool k_unknown_ = false;

@@ -107,6 +107,7 @@ void StreamMeter::State::read_event(const wire::SseEvent& event, Moment at) {
   wire::EventFacts& facts = blank_facts();
   if (event.too_long) {
     tally.unparsed(series::Unparsed::event_too_long);
+    counts.unread = true;
   } else if (!envelope.match(event.data, facts)) {
     read_data(event.data, facts);
     envelope.remember(event.data, facts);
@@ -165,6 +166,7 @@ StreamMeter::Read StreamMeter::arrived(std::span<const char> body, Moment at) {
   if (s.json) s.json->feed(s.passed);
 
   Read read;
+  read.unread = s.framed() ? s.counts.unread : !body.empty();
   if (s.strip) {
     read.forward = s.outlet.spans();
   } else if (!body.empty()) {
@@ -188,6 +190,8 @@ void StreamMeter::paused() { state_->tally.paused(); }
 bool StreamMeter::has_event() const { return state_->framed() ? state_->tally.answer().events > 0 : state_->any_bytes; }
 
 bool StreamMeter::refused() const { return state_->json ? state_->json->error() : state_->tally.refused(); }
+
+bool StreamMeter::overloaded() const { return state_->tally.overloaded(); }
 
 bool StreamMeter::complete() const { return state_->json ? state_->json->whole() : state_->tally.marker(); }
 

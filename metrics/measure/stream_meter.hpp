@@ -76,6 +76,9 @@ class StreamMeter {
     std::uint32_t token_events = 0;
     std::uint32_t tokens = 0;  ///< The read brought so many output tokens: k where known, else one a token event.
     bool first_token = false;  ///< The read holds t1.
+    /// The read brought something that may hold tokens, and none can be read in it: an event of an unknown shape, or
+    /// part of a body that is no stream. A comment or a ping is no such thing.
+    bool unread = false;
   };
 
   /// `shard` takes what is known at once: TTFT, chunk gaps, ITL where k is on the wire, and output tokens.
@@ -100,6 +103,8 @@ class StreamMeter {
   bool has_event() const;
   /// True if the first event was an in-band error: the replica answered 200 and then refused.
   bool refused() const;
+  /// True if that error says that the replica has no room now.
+  bool overloaded() const;
   /// True once this format's end marker was seen ([DONE], generated_text, message_stop, a whole JSON document).
   bool complete() const;
   /// True if the bytes sent on so far end at an event boundary, so that an event of weir's own may follow.

@@ -24,6 +24,8 @@ std::string_view sentence_for(ReplicaEnd end) {
       return "the replica closed the stream before its end: the answer is incomplete";
     case ReplicaEnd::timed_out:
       return "the replica stopped sending: the answer is incomplete";
+    case ReplicaEnd::cut:
+      return "the time to drain (limits.drain) is over: the answer is incomplete";
     default:
       return "the replica was lost: the answer is incomplete";
   }
@@ -38,8 +40,7 @@ Attempt::Attempt(const Options& options, balancer::Lease lease, metrics::series:
       limits_(options.replica.limits),
       hung_at_(options.replica.stream ? options.hung_at : nullptr),
       started_(options.replica.started),
-      keep_errors_(options.keep_errors),
-      keep_no_room_(options.keep_no_room) {}
+      keep_errors_(options.keep_errors) {}
 
 void Attempt::arrived(std::span<char> bytes, Moment at, ClientOutput& out) {
   framer_.begin(out);
@@ -92,7 +93,7 @@ void Attempt::accept(ClientOutput& out) {
 }
 
 void Attempt::keep(Retry reason, Moment now) {
-  if (!keep_errors_ && !(keep_no_room_ && fleet::has_no_room(status()))) return;
+  if (!keep_errors_) return;
   state_ = State::keeping;
   keep_until_ = now + kept_within;
   retry_reason_ = reason;
@@ -105,6 +106,7 @@ void Attempt::conclude(ReplicaEnd end, ClientOutput& out) {
       verdict_ = Verdict{outcome_of_given_up_error(status())};
       return stop(AttemptEnd::refused);
     }
+    if (end == ReplicaEnd::cut) return stop(AttemptEnd::failed);
     if (end != ReplicaEnd::timed_out)
       retry_reason_ = Retry::reset;
     else if (is_hung())
@@ -216,6 +218,7 @@ AttemptResult Attempt::result() const {
   result.verdict = verdict_.value_or(machine_.verdict());
   result.status = status();
   result.retry_after = machine_.retry_after();
+  result.overloaded = machine_.overloaded();
   result.accepted = framer_.was_opened();
   result.sent = machine_.sent_at();
   result.head = machine_.head_at();

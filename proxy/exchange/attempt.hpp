@@ -41,6 +41,7 @@ struct AttemptResult {
   Verdict verdict{};
   unsigned status = 0;                                ///< It is the status of the replica's head; 0 if none was read.
   std::optional<std::chrono::seconds> retry_after{};  ///< That head said so.
+  bool overloaded = false;                            ///< It answered 2xx, and then that it has no room.
   bool accepted = false;                              ///< The client got that head.
   std::unique_ptr<std::string> kept{};  ///< With `refused` it is the answer as it would have been relayed; null if it
                                         ///< was not kept.
@@ -63,8 +64,7 @@ class Attempt {
     ClientFramer::Client client{};
     /// This is the replica's: see fleet::ReplicaState. Null means that it never hangs.
     const std::atomic<Moment>* hung_at = nullptr;
-    bool keep_no_room = false;  ///< 429 and 503 are kept: the request may wait for the replica.
-    bool keep_errors = false;   ///< An error that another replica may better is kept, not relayed.
+    bool keep_errors = false;  ///< An error that another replica may better is kept, not relayed.
   };
 
   enum class State : std::uint8_t {
@@ -137,7 +137,7 @@ class Attempt {
   const config::Limits& limits_;
   const std::atomic<Moment>* const hung_at_;  ///< Null for an answer that shows no tokens.
   const Moment started_;
-  const bool keep_errors_, keep_no_room_;
+  const bool keep_errors_;
   std::unique_ptr<std::string> kept_;
 
   Moment keep_until_ = Moment::max();

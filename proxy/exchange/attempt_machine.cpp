@@ -19,6 +19,7 @@ constexpr std::size_t max_response_head = 64 * 1024;
 balancer::EndCause cause_of(metrics::Outcome outcome) {
   using metrics::Outcome;
   if (outcome == Outcome::ok || outcome == Outcome::ok_empty) return balancer::EndCause::answered;
+  if (outcome == Outcome::rejected) return balancer::EndCause::unsent;
   return outcome == Outcome::client_abort ? balancer::EndCause::client_left : balancer::EndCause::replica_failed;
 }
 
@@ -159,6 +160,8 @@ void AttemptMachine::body_arrived(std::span<char> bytes, Moment at, Progress& pr
     if (read.token_events > 0 || (options_.api == metrics::Api::other && read.events > 0)) last_token_ = at;
     if (read.first_token) lease_.first_token(at);
     if (read.tokens > 0) lease_.tokens(read.tokens);
+    // An engine's front may answer with an error while nothing works behind it.
+    if (read.unread && options_.stream && status_ / 100 == 2) lease_.lives();
   }
   if (decoder_.finished()) {
     reusable_ = keep_alive_ && decoded.consumed == bytes.size();
@@ -205,7 +208,7 @@ AttemptMachine::Progress AttemptMachine::ended(Break how, Moment now) {
 
 void AttemptMachine::broken(Break how, Moment now, Progress& progress) {
   reusable_ = false;
-  if (options_.reused && !any_byte_ && how != Break::timed_out) {
+  if (options_.reused && !any_byte_ && how != Break::timed_out && how != Break::cut) {
     progress.end = ReplicaEnd::stale;
     state_ = State::done;
     return;
@@ -221,7 +224,8 @@ void AttemptMachine::broken(Break how, Moment now, Progress& progress) {
     progress.body = {&last_view_, 1};
   }
   if (meter_ && !meter_->answer().end) static_cast<void>(meter_->ended(false, !decoder_.ends_with_close(), now));
-  const ReplicaEnd ends[]{ReplicaEnd::reset, ReplicaEnd::closed, ReplicaEnd::bad_framing, ReplicaEnd::timed_out};
+  const ReplicaEnd ends[]{ReplicaEnd::reset, ReplicaEnd::closed, ReplicaEnd::bad_framing, ReplicaEnd::timed_out,
+                          ReplicaEnd::cut};
   progress.end = ends[static_cast<std::size_t>(how)];
   stop(*progress.end, now);
 }

@@ -25,8 +25,8 @@ namespace weir::proxy::exchange {
 
 using metrics::Moment;
 
-/// Says how the replica's connection broke off, or that its time ran out.
-enum class Break : std::uint8_t { reset, closed, bad_framing, timed_out };
+/// Says how the replica's connection broke off, or that its time ran out: with `cut`, the time to drain.
+enum class Break : std::uint8_t { reset, closed, bad_framing, timed_out, cut };
 
 class AttemptMachine {
  public:
@@ -95,6 +95,8 @@ class AttemptMachine {
   bool has_event() const { return meter_ && meter_->has_event(); }
   /// True if the first event was an error: the replica answered 200 and then refused.
   bool refused_in_band() const { return meter_ && meter_->refused(); }
+  /// True if that error says that the replica has no room.
+  bool overloaded() const { return meter_ && meter_->overloaded(); }
   /// True if it is a stream's first token that has not come.
   bool awaited_first_token() const { return options_.stream && !last_token_ && (!head_at_ || is_stream()); }
   bool has_end_marker() const { return meter_ && meter_->complete(); }

@@ -178,8 +178,7 @@ Attempt::Options Exchange::attempt_options(const fleet::ReplicaRuntime& replica,
   to_client.origin = request_.head["origin"];
   if (!to_client.origin.empty()) to_client.cors = &loop_.shared.cors;
   options.hung_at = &replica.state->hung_at;
-  options.keep_errors = retries_.keeps_errors(place_.key.index);
-  options.keep_no_room = retries_.may_wait();
+  options.keep_errors = retries_.keeps_errors();
   return options;
 }
 
@@ -187,16 +186,19 @@ Attempt::Options Exchange::attempt_options(const fleet::ReplicaRuntime& replica,
 /// is a new one.
 Exchange::Connection Exchange::connection_to(const fleet::ReplicaRuntime& replica) {
   Connection connection;
-  if (connected_before_ != replica.state->id) {
-    if (auto idle = loop_.idle.take(*replica.state, std::chrono::steady_clock::now())) {
-      connection.channel = std::move(idle);
-      connection.reused = true;
-      return connection;
-    }
+  const auto address = replica.state->address.get();
+  if (!address) {
+    connection.error = net::name_unknown;
+    return connection;
   }
-  const auto endpoint = replica.state->address.get();
-  if (endpoint) connection.channel = loop_.connector->connect(*endpoint);
-  if (!connection.channel) connection.error = endpoint ? errno : net::name_unknown;
+  connected_to_ = *address;
+  if (connected_before_ != replica.state->id) {
+    connection.channel = loop_.idle.take(*replica.state, connected_to_, std::chrono::steady_clock::now());
+    connection.reused = connection.channel != nullptr;
+    if (connection.reused) return connection;
+  }
+  connection.channel = loop_.connector->connect(connected_to_);
+  if (!connection.channel) connection.error = errno;
   return connection;
 }
 
@@ -244,7 +246,7 @@ net::Awaitable<void> Exchange::attempt() {
   }
   if (attempt.sent_at()) shard.bytes[0].add(body_length);
   if (auto left = relay.take_connection())
-    loop_.idle.put(*replica.state, std::move(left), std::chrono::steady_clock::now());
+    loop_.idle.put(*replica.state, connected_to_, std::move(left), std::chrono::steady_clock::now());
   result_ = std::make_unique<AttemptResult>(relay.take_result());
 }
 
@@ -293,7 +295,11 @@ void Exchange::tell() {
   } else if (result.end == AttemptEnd::unconnected) {
     end_.own = unconnected_answer(name, result.connect_error);
   } else if (result.end == AttemptEnd::failed || result.end == AttemptEnd::refused) {
-    end_.own = retries_.suspect() ? suspect_answer(name) : failure_answer(name, result.verdict.outcome);
+    const auto outcome = result.verdict.outcome;
+    if (outcome == Outcome::rejected && loop_.shared.cutting.load(std::memory_order_relaxed))
+      end_.own = stopping_answer();
+    else
+      end_.own = retries_.suspect() ? suspect_answer(name) : failure_answer(name, outcome);
   } else {
     end_.keep_alive = result.client_keep_alive;
     end_.reset = result.client_reset;

@@ -97,7 +97,8 @@ http::OwnAnswer refusal_answer(const balancer::Refused& refused, const config::P
 
 http::OwnAnswer stopping_answer() {
   auto answer = http::error_answer(503, "overloaded_error", "stopping",
-                                   "weir is stopping, and the request still waited for a replica: send it again");
+                                   "weir is stopping, and the time that requests have to end (limits.drain) is over: "
+                                   "send it again");
   answer.retry_after = std::chrono::seconds(1);
   return answer;
 }
@@ -126,6 +127,14 @@ http::OwnAnswer failure_answer(const std::string& replica, Outcome outcome) {
     case Outcome::replica_refused:
       return http::error_answer(503, "overloaded_error", "replica_refused",
                                 "replica '" + replica + "' refused the request, and no other can take it now");
+    case Outcome::rejected: {
+      auto answer = http::error_answer(503, "overloaded_error", "replica_drained",
+                                       "replica '" + replica +
+                                           "' is being taken out, and its time to drain (limits.drain) is over: send "
+                                           "the request again");
+      answer.retry_after = std::chrono::seconds(1);
+      return answer;
+    }
     case Outcome::upstream_reset:
       return http::error_answer(502, "upstream_error", "replica_lost",
                                 "replica '" + replica + "' broke off before it answered");

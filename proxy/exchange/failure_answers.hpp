@@ -21,7 +21,7 @@ http::OwnAnswer refusal_answer(const balancer::Refused& refused, const config::P
 /// Returns which limit of the settings bit.
 std::optional<metrics::series::Limit> limit_of(balancer::Refused::Reason reason, const config::Pool& pool);
 
-/// Answers that weir stops while the request waits.
+/// Answers that weir stops, and that the request has had its time.
 http::OwnAnswer stopping_answer();
 
 /// Answers that weir could connect to no replica. `replica` is the last one that was tried. `error`: see

@@ -58,6 +58,8 @@ void Loop::follow_world() {
     for (const auto& replica : pool->replicas)
       if (!shared.exposition.follow(*replica->series, index)) return;
   }
+  for (const auto& pool : world->leaving_pools)
+    if (!shared.exposition.follow(*pool->unassigned, index)) return;
   for (const auto& one : world->leaving)
     if (!shared.exposition.follow(*one.replica->series, index)) return;
   clock.set(world->settings.measure.clock);

@@ -295,11 +295,21 @@ Moment Relay::deadline() const {
   return attempt_.deadline();
 }
 
+/// Ends the attempt, because the time to drain is over. A client that has not taken its bytes by now gets no more.
+void Relay::cut(Moment now) {
+  if (attempt_.state() == Attempt::State::undecided) return;
+  if (!attempt_.done()) {
+    attempt_.replica_ended(Break::cut, now, loop_.output);
+    deliver();
+  }
+  if (!done_) client_gone();
+}
+
 void Relay::deadline_passed(Moment now) {
+  if (cutting()) return cut(now);
   if (!pending_.empty()) {
-    const bool cut = cutting();
-    if (!cut && !stalled(now)) return;
-    if (!cut) loop_.shard.limit_hits[static_cast<std::size_t>(metrics::series::Limit::client_stall)].add();
+    if (!stalled(now)) return;
+    loop_.shard.limit_hits[static_cast<std::size_t>(metrics::series::Limit::client_stall)].add();
     return client_gone();
   }
   if (!connected_) {

@@ -80,6 +80,7 @@ class Relay final : net::Watcher, net::Timed, ClientWatch::Listener {
   void progressed(Moment now);
   bool stalled(Moment now);
   bool cutting() const;
+  void cut(Moment now);
   void client_gone() override;
   void client_writable() override;
   void replica_done();

@@ -32,8 +32,7 @@ std::optional<Sign> sign_of(const AttemptResult& result) {
       break;
   }
   // TGI and SGLang answer 200 and refuse in the first event.
-  const bool refused_in_band = result.end == AttemptEnd::refused && result.answer.in_band_error;
-  if (refused_in_band || fleet::has_no_room(result.status)) return Sign::full;
+  if (result.overloaded || fleet::has_no_room(result.status)) return Sign::full;
   switch (result.verdict.outcome) {
     case Outcome::ok:
     case Outcome::ok_empty:
@@ -56,7 +55,8 @@ std::optional<Sign> sign_of(const AttemptResult& result) {
 }
 
 bool may_be_the_requests_fault(const AttemptResult& result) {
-  return result.status >= 500 && sign_of(result) == Sign::failed;
+  const bool refused_in_band = result.end == AttemptEnd::refused && result.answer.in_band_error;
+  return (result.status >= 500 || refused_in_band) && sign_of(result) == Sign::failed;
 }
 
 bool Signs::report(balancer::Pool& pool, const balancer::ReplicaKey& replica, const AttemptResult& result, Moment now) {

@@ -20,6 +20,7 @@ AttemptResult in_short(const AttemptResult& result) {
   AttemptResult left;
   left.end = result.end;
   left.connect_error = result.connect_error;
+  left.retry_reason = result.retry_reason;
   left.verdict = result.verdict;
   left.concurrency = result.concurrency;
   return left;
@@ -34,6 +35,16 @@ bool was_lost(const AttemptResult& result) {
   return result.sent && result.verdict.outcome == Outcome::upstream_reset &&
          (result.end == AttemptEnd::failed || result.end == AttemptEnd::answered);
 }
+
+/// It was to drain, and its time is over. That is nobody's failure.
+bool was_cut(const AttemptResult& result) {
+  return result.end == AttemptEnd::failed && result.verdict.outcome == Outcome::rejected;
+}
+
+bool has_no_room(const AttemptResult& result) { return result.overloaded || fleet::has_no_room(result.status); }
+
+/// An overload inside a 200 answer says as much as a 503.
+int rank_of(const AttemptResult& result) { return fleet::error_rank(result.overloaded ? 503 : result.status); }
 
 }  // namespace
 
@@ -93,13 +104,12 @@ Retries::Next Retries::not_connected(AttemptResult result, const Place& place, b
   // The pool chose a replica that had the request already, so none of the others takes it now. An attempt that fails at
   // once must not lead to another one then, or the request would go round and never let go of its loop.
   const bool again =
-      error == ETIMEDOUT ? take_retry(place, out) : is_new(place) && another_is_left(place.key.index) && may_go_on();
-  const bool waits = !again && error == ECONNREFUSED && may_wait();
+      error == ETIMEDOUT ? take_retry(place, out) : is_new(place) && another_is_left(place) && may_go_on();
+  const bool waits = !again && !unsent && may_wait();
   last_ = told(std::move(result), place);
   if (!again && !waits) return end(std::move(last_));
   // What weir itself lacks is no failure of the replica's.
-  const auto next = ask_another(place, waits || unsent ? std::nullopt : std::optional(Retry::connect));
-  return waits ? Next::wait : next;
+  return waits ? wait(place) : ask_another(place, unsent ? std::nullopt : std::optional(Retry::connect));
 }
 
 /// Handles a replica's error answer: it is kept until there is a better one, and another replica is asked.
@@ -107,14 +117,11 @@ Retries::Next Retries::refused(AttemptResult result, const Place& place) {
   const auto status = result.status;
   const auto reason = *result.retry_reason;
   last_ = told(in_short(result), place);
-  const bool keeps = result.kept != nullptr;
-  if (keeps && (!best_ || fleet::error_rank(status) > fleet::error_rank(best_->result.status)))
-    best_ = told(std::move(result), place);
+  const bool keeps = result.kept != nullptr, no_room = has_no_room(result);
+  if (keeps && (!best_ || rank_of(result) > rank_of(best_->result))) best_ = told(std::move(result), place);
   const auto settled = std::exchange(asks_another_, std::nullopt);
   if (settled ? *settled : asks_another(place, status)) return ask_another(place, reason);
-  if (!keeps || !fleet::has_no_room(status) || !may_wait()) return end(std::move(last_));
-  static_cast<void>(ask_another(place, std::nullopt));
-  return Next::wait;
+  return keeps && no_room && may_wait() ? wait(place) : end(std::move(last_));
 }
 
 /// Handles a failure: nothing of an answer has reached the client, and nothing more of it will come.
@@ -124,11 +131,13 @@ Retries::Next Retries::failed(AttemptResult result, const Place& place, bool out
   const bool stood_still = reason == Retry::hung || reason == Retry::first_token;
   // Of the requests that an engine's death takes with it, the first come before the pool can know that it is out.
   const bool gone = out || was_lost(result);
-  const bool again = reason && (stood_still ? is_new(place) && another_is_left(place.key.index) && may_go_on()
-                                            : take_retry(place, gone));
-  if (!again) return end(told(std::move(result), place));
+  const bool is_free = stood_still || was_cut(result);
+  const bool again = (reason || is_free) &&
+                     (is_free ? is_new(place) && another_is_left(place) && may_go_on() : take_retry(place, gone));
+  const bool waits = !again && was_lost(result) && may_wait();
+  if (!again && !waits) return end(told(std::move(result), place));
   last_ = told(in_short(result), place);
-  return ask_another(place, reason);
+  return waits ? wait(place) : ask_another(place, reason);
 }
 
 /// The client gets the best answer that there is, or else an error of weir's own.
@@ -146,14 +155,20 @@ void Retries::count(const Place& place, Retry reason) {
 }
 
 Retries::Next Retries::ask_another(const Place& place, std::optional<Retry> reason) {
-  if (std::ranges::find(tried_, place.key.index) == tried_.end()) tried_.push_back(place.key.index);
+  if (is_new(place)) tried_.push_back(place.key.serial);
   any_retry_ = true;
   if (reason) count(place, *reason);
   return Next::attempt;
 }
 
-void Retries::sent_again(const Place& refused_by) {
-  count(refused_by, last_->result.end == AttemptEnd::unconnected ? Retry::connect : Retry::status);
+/// The request goes to the head of the queue. It is not counted before it is sent again.
+Retries::Next Retries::wait(const Place& place) {
+  static_cast<void>(ask_another(place, std::nullopt));
+  return Next::wait;
+}
+
+void Retries::sent_again(const Place& left) {
+  count(left, last_->result.retry_reason.value_or(Retry::connect));
 }
 
 /// A replica that breaks off may have been ended by the request.
@@ -162,23 +177,23 @@ void Retries::lost(const Place& place) {
     note_suspect(loop_.shared.suspect_line, request_.id, place.replica->settings.name, Clock::now());
 }
 
-bool Retries::is_new(const Place& place) const { return std::ranges::find(tried_, place.key.index) == tried_.end(); }
+bool Retries::is_new(const Place& place) const { return std::ranges::find(tried_, place.key.serial) == tried_.end(); }
 
-/// True if there is a replica beside this one that has not had the request.
-bool Retries::another_is_left(balancer::ReplicaIndex beside) const {
-  const bool tried = std::ranges::find(tried_, beside) != tried_.end();
-  return tried_.size() + (tried ? 0 : 1) < pool_->replicas.size();
+/// True if there is a replica beside this one that has not had the request. It may have come since the request began.
+bool Retries::another_is_left(const Place& place) const {
+  return pool_->balancer->another_is_left(tried_, place.key.serial);
 }
 
 /// True if nothing forbids another attempt, whoever is to make it.
 bool Retries::may_go_on() const { return repeatable() && !cutting() && !suspect(); }
 
+/// True if the request may go back to the queue until a replica has room for it, or is back.
 bool Retries::may_wait() const { return may_go_on() && pool_->settings.queue.requests > 0; }
 
 /// True if the request may be sent once more: there is a replica for it, and the budget allows it. `gone`: the last
 /// replica broke off with the request, or is out.
 bool Retries::take_retry(const Place& place, bool gone) {
-  if (!another_is_left(place.key.index) || !may_go_on()) return false;
+  if (!another_is_left(place) || !may_go_on()) return false;
   if (gone && !any_retry_) return true;
   auto& fleet = loop_.shared.fleet;
   if (retries_ >= most_retries) return false;

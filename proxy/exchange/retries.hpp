@@ -50,7 +50,7 @@ class Retries {
   /// Takes what an attempt at `place` left.
   Next after(AttemptResult result, const Place& place);
   /// Says that the request that had gone back to the queue is sent again.
-  void sent_again(const Place& refused_by);
+  void sent_again(const Place& left);
   /// Settles an error that is too large or too slow to keep. Returns true if it is left: another replica is asked, or a
   /// better error is kept.
   bool leaves_error(const Place& place, unsigned status);
@@ -67,16 +67,14 @@ class Retries {
   bool any_attempt() const { return last_ != nullptr; }
   /// True if a replica had the request.
   bool reached_a_replica() const { return best_ || (last_ && last_->result.end != AttemptEnd::unconnected); }
-  /// True if errors of this replica are kept, because another answer may be better.
-  bool keeps_errors(balancer::ReplicaIndex of) const { return repeatable() && (best_ || another_is_left(of)); }
-  /// True if the request may go back to the queue where a replica has no room for it.
-  bool may_wait() const;
+  /// True if errors are kept: another answer may be better, or the request may wait for one.
+  bool keeps_errors() const { return repeatable(); }
   /// The request goes to this replica without the usage option that weir adds.
   bool refused_injection(const fleet::ReplicaRuntime& replica) const { return refused_injection_ == replica.state->id; }
   /// True if two replicas were lost while they worked on this request.
   bool suspect() const { return lost_ >= most_lost; }
 
-  std::span<const balancer::ReplicaIndex> tried() const { return tried_; }
+  std::span<const balancer::Serial> tried() const { return tried_; }
   balancer::Lease lease() { return std::move(lease_); }
   /// Returns what the client is told, once the request has ended.
   Told take_told() { return std::move(*last_); }
@@ -88,14 +86,16 @@ class Retries {
   Next end(std::unique_ptr<Told> told);
   void count(const Place& place, metrics::series::Retry reason);
   Next ask_another(const Place& place, std::optional<metrics::series::Retry> reason);
+  Next wait(const Place& place);
 
   bool cutting() const { return loop_.shared.cutting.load(std::memory_order_relaxed); }
   /// A request that is no inference is sent once.
   bool repeatable() const { return request_.route == http::Route::inference; }
   /// True if the replica had not had the request before. If it had, the pool has nobody else for it now.
   bool is_new(const Place& place) const;
-  bool another_is_left(balancer::ReplicaIndex beside) const;
+  bool another_is_left(const Place& place) const;
   bool may_go_on() const;
+  bool may_wait() const;
   bool take_retry(const Place& place, bool gone = false);
   bool asks_another(const Place& place, unsigned status);
   void accepted_second_opinion(const fleet::ReplicaRuntime& replica, unsigned status);
@@ -110,7 +110,7 @@ class Retries {
   Loop& loop_;
   const ClientRequest& request_;
   const fleet::PoolRuntime* const pool_;
-  std::vector<balancer::ReplicaIndex> tried_;
+  std::vector<balancer::Serial> tried_;
   Signs signs_;
   balancer::Lease lease_;
   // These are kept apart, because every request in flight holds these members, and few have a result to keep.

@@ -24,7 +24,7 @@ Outcome outcome_of_whole_answer(const Evidence& seen, const metrics::record::Ans
   return counts_tokens && answer.token_events == 0 ? Outcome::ok_empty : Outcome::ok;
 }
 
-/// Tells where a request was when its client left.
+/// Tells where a request was when its client left, or when it was cut.
 Phase phase_of(const Evidence& seen, const metrics::record::Answer& answer) {
   if (answer.first_token) return Phase::decode;
   return seen.sent ? Phase::prefill : Phase::queue;
@@ -45,6 +45,8 @@ Verdict verdict_of(const Evidence& seen, const metrics::record::Answer& answer) 
       return {Outcome::upstream_error};
     case ReplicaEnd::left:
       return {Outcome::client_abort, phase_of(seen, answer)};
+    case ReplicaEnd::cut:
+      return {Outcome::rejected, phase_of(seen, answer)};
     default:
       return {Outcome::upstream_reset};
   }

@@ -19,6 +19,7 @@ enum class ReplicaEnd : std::uint8_t {
   closed,       ///< The connection was closed within an answer or before it.
   bad_framing,  ///< The bytes are no HTTP answer.
   timed_out,    ///< The replica took too long.
+  cut,          ///< It was to drain, and limits.drain is over.
   left,         ///< Nobody wants the rest: the client has gone, or another replica is asked.
   // With these the replica's work did not begin; the request goes out once more, under the same lease.
   stale,              ///< A connection that had served before died before a byte was read.
@@ -38,7 +39,7 @@ struct Evidence {
 
 struct Verdict {
   metrics::Outcome outcome = metrics::Outcome::upstream_error;
-  std::optional<metrics::Phase> phase{};  ///< It is set with client_abort.
+  std::optional<metrics::Phase> phase{};  ///< It is set with client_abort, and where a drain cut the request.
 };
 
 /// Judges an attempt. The first cause wins: an error that the replica reported in its stream is not undone by what came

@@ -76,16 +76,23 @@ void Fleet::look_after_drains() {
   }
   std::vector<LeavingReplica> still;
   for (const auto& one : before->leaving) {
-    if (!is_over(*one.balancer, *one.replica, one.since)) {
+    if (!is_over(*one.balancer, *one.replica, one.since) || before->is_waited_for(*one.balancer, now)) {
       still.push_back(one);
       continue;
     }
     spdlog::info("replica '{}' at {} is gone: its last request has ended", one.replica->settings.name,
                  one.replica->settings.url.authority);
   }
-  if (still.size() == before->leaving.size()) return;
-  auto after = std::make_shared<World>(*before);
+  // A request holds the world in which it began, and with it the pool.
+  std::vector<std::shared_ptr<const PoolRuntime>> known;
+  for (const auto& pool : before->leaving_pools)
+    if (pool.use_count() > 1) known.push_back(pool);
+  if (still.size() == before->leaving.size() && known.size() == before->leaving_pools.size()) return;
+  auto after = std::make_shared<World>();
+  after->settings = before->settings;
+  after->pools = before->pools;
   after->leaving = std::move(still);
+  after->leaving_pools = std::move(known);
   retire_what_left(*before, *after);
   world_.set(std::move(after));
 }

@@ -58,8 +58,9 @@ balancer::PoolLimits limits_of(const config::Pool& settings) {
 
 const PoolRuntime* same_pool(const World* world, const config::Pool& settings) {
   if (world == nullptr) return nullptr;
-  for (const auto& pool : world->pools)
-    if (pool->settings.name == settings.name) return pool.get();
+  for (const auto* pools : {&world->pools, &world->leaving_pools})
+    for (const auto& pool : *pools)
+      if (pool->settings.name == settings.name) return pool.get();
   return nullptr;
 }
 
@@ -82,11 +83,24 @@ bool has(const World& world, const ReplicaState* state) {
   });
 }
 
-/// Returns the replicas that `before` has and `after` no longer names, as far as requests are on them.
+/// Returns the pools that `before` has and `after` no longer names, as far as requests may know them.
+std::vector<std::shared_ptr<const PoolRuntime>> leaving_pools(const World& before, const World& after) {
+  std::vector<std::shared_ptr<const PoolRuntime>> all;
+  const auto stays = [&](const PoolRuntime& pool) {
+    return std::ranges::any_of(after.pools, [&](const auto& one) { return one->balancer == pool.balancer; });
+  };
+  for (const auto* pools : {&before.pools, &before.leaving_pools})
+    for (const auto& pool : *pools)
+      if (!stays(*pool)) all.push_back(pool);
+  return all;
+}
+
+/// Returns the replicas that `before` has and `after` no longer names, as far as requests are on them or wait for them.
 std::vector<LeavingReplica> leaving(const World& before, const World& after, metrics::Moment now) {
   std::vector<LeavingReplica> all;
   const auto look_at = [&](const LeavingReplica& one) {
-    if (!has(after, one.replica->state.get()) && one.balancer->in_flight(one.replica->key) > 0) all.push_back(one);
+    if (has(after, one.replica->state.get())) return;
+    if (one.balancer->in_flight(one.replica->key) > 0 || after.is_waited_for(*one.balancer, now)) all.push_back(one);
   };
   for (const auto& one : before.leaving) look_at(one);
   for (const auto& pool : before.pools)
@@ -97,10 +111,11 @@ std::vector<LeavingReplica> leaving(const World& before, const World& after, met
 bool exports(const World& world, const metrics::series::ReplicaSeries* series) {
   const auto is_of = [series](const LeavingReplica& one) { return one.replica->series.get() == series; };
   if (std::ranges::any_of(world.leaving, is_of)) return true;
-  return std::ranges::any_of(world.pools, [series](const auto& pool) {
+  const auto is_in = [series](const auto& pool) {
     return pool->unassigned.get() == series ||
            std::ranges::any_of(pool->replicas, [series](const auto& one) { return one->series.get() == series; });
-  });
+  };
+  return std::ranges::any_of(world.pools, is_in) || std::ranges::any_of(world.leaving_pools, is_in);
 }
 
 }  // namespace
@@ -186,6 +201,7 @@ void Fleet::adopt(const config::Settings& settings) {
   }
   retries_.set_share(settings.limits.retry_budget);
   if (before) {
+    world->leaving_pools = leaving_pools(*before, *world);
     world->leaving = leaving(*before, *world, now);
     retire_what_left(*before, *world);
   }
@@ -207,9 +223,11 @@ void Fleet::retire_what_left(const World& before, const World& after) {
     if (!exports(after, &series)) exposition_.retire(series);
   };
   for (const auto& one : before.leaving) look_at(*one.replica->series);
-  for (const auto& pool : before.pools) {
-    look_at(*pool->unassigned);
-    for (const auto& replica : pool->replicas) look_at(*replica->series);
+  for (const auto* pools : {&before.pools, &before.leaving_pools}) {
+    for (const auto& pool : *pools) {
+      look_at(*pool->unassigned);
+      for (const auto& replica : pool->replicas) look_at(*replica->series);
+    }
   }
 }
 
@@ -230,7 +248,8 @@ void Fleet::adopt(Discovered discovered) {
 std::size_t Fleet::in_flight() const {
   const auto now = world();
   std::size_t total = 0;
-  for (const auto& pool : now->pools) total += pool->balancer->in_flight();
+  for (const auto* pools : {&now->pools, &now->leaving_pools})
+    for (const auto& pool : *pools) total += pool->balancer->in_flight();
   return total;
 }
 

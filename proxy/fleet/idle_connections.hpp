@@ -17,8 +17,13 @@ namespace weir::proxy::fleet {
 /// it has adopted a world.
 class IdleConnections {
  public:
-  std::unique_ptr<net::Channel> take(const ReplicaState& replica, metrics::Moment now);
-  void put(const ReplicaState& replica, std::unique_ptr<net::Channel> connection, metrics::Moment now);
+  using Address = boost::asio::ip::tcp::endpoint;
+
+  /// `address` is where the replica is now. Connections to where it was before are closed.
+  std::unique_ptr<net::Channel> take(const ReplicaState& replica, const Address& address, metrics::Moment now);
+  /// The connection leads to `address`.
+  void put(const ReplicaState& replica, const Address& address, std::unique_ptr<net::Channel> connection,
+           metrics::Moment now);
   void drop_old(metrics::Moment now);
   /// Follows a change of the settings: closes the connections of replicas that this world does not name,
   /// and the oldest of those that it names where it keeps fewer.
@@ -27,6 +32,7 @@ class IdleConnections {
  private:
   struct Idle {
     std::unique_ptr<net::Channel> connection;
+    Address address;
     metrics::Moment since;
   };
   std::size_t most_ = 0;

@@ -116,14 +116,8 @@ class Prober {
     const auto world = fleet_.world();
     if (world != world_) follow(world);
     const auto now = Clock::now();
-    for (const auto& pool : world->pools) {
-      for (const auto& replica : pool->replicas) {
-        auto& probes = probes_[replica->state->id];
-        const auto wait = pool->balancer->health(replica->key, now).probe_after * probes.spread;
-        if (!probes.under_way && now >= probes.last + metrics::ticks(wait)) begin(*pool, replica, probes);
-      }
-      tell_changes(*pool, now);
-    }
+    for (const auto& pool : world->pools) look_at(*pool, now);
+    for (const auto& pool : world->leaving_pools) look_at(*pool, now);
   }
 
  private:
@@ -134,11 +128,21 @@ class Prober {
     bool under_way = false;
   };
 
+  void look_at(const PoolRuntime& pool, Clock::time_point now) {
+    for (const auto& replica : pool.replicas) {
+      auto& probes = probes_[replica->state->id];
+      const auto wait = pool.balancer->health(replica->key, now).probe_after * probes.spread;
+      if (!probes.under_way && now >= probes.last + metrics::ticks(wait)) begin(pool, replica, probes);
+    }
+    tell_changes(pool, now);
+  }
+
   void follow(const std::shared_ptr<const World>& world) {
     world_ = world;
     std::map<std::uint64_t, Probes> kept;
-    for (const auto& pool : world->pools)
-      for (const auto& replica : pool->replicas) kept.insert({replica->state->id, probes_[replica->state->id]});
+    for (const auto* pools : {&world->pools, &world->leaving_pools})
+      for (const auto& pool : *pools)
+        for (const auto& replica : pool->replicas) kept.insert({replica->state->id, probes_[replica->state->id]});
     probes_ = std::move(kept);
   }
 
@@ -159,14 +163,13 @@ class Prober {
   }
 
   /// The loops end those attempts on the replica that began before and have shown nothing.
-  static void note_hung(const PoolRuntime& pool, const std::string& name, Clock::time_point at) {
-    for (const auto& replica : pool.replicas)
-      if (replica->settings.name == name) replica->state->hung_at.store(at, std::memory_order_relaxed);
+  static void note_hung(const std::shared_ptr<void>& subject, Clock::time_point at) {
+    std::static_pointer_cast<ReplicaRuntime>(subject)->state->hung_at.store(at, std::memory_order_relaxed);
   }
 
   static void tell_changes(const PoolRuntime& pool, Clock::time_point now) {
-    for (const auto& [replica, change] : pool.balancer->take_changes(now)) {
-      if (change.hung) note_hung(pool, replica, change.at);
+    for (const auto& [replica, subject, change] : pool.balancer->take_changes(now)) {
+      if (change.hung) note_hung(subject, change.at);
       const bool worse = change.to == metrics::ReplicaState::down || change.to == metrics::ReplicaState::ejected;
       spdlog::log(worse ? spdlog::level::warn : spdlog::level::info, "replica '{}' is {}, it was {}: {}", replica,
                   metrics::name_of(change.to), metrics::name_of(change.from), change.reason);

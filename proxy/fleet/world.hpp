@@ -35,7 +35,7 @@ struct ReplicaState {
   /// showed.
   std::atomic<std::uint32_t> tells_counts{0};
   Published<EngineFigures> engine{};  ///< The control thread sets it.
-  std::atomic<bool> cut{false};  ///< Its drain is over: what still runs there is ended.
+  std::atomic<bool> cut{false};       ///< Its drain is over: what still runs there is ended.
   /// The replica was last found to hang then. Attempts that began before, and have sent their client nothing, end.
   std::atomic<metrics::Moment> hung_at{metrics::Moment::min()};
   FailureNotes failures{};  ///< They decide what the log says of its failures.
@@ -76,7 +76,11 @@ struct World {
   config::Settings settings;
   std::vector<std::shared_ptr<const PoolRuntime>> pools;
   std::vector<LeavingReplica> leaving;
+  /// These are no longer in the settings, and requests that began before may still wait in them or run.
+  std::vector<std::shared_ptr<const PoolRuntime>> leaving_pools;
 
+  /// True if replicas of this pool are still to take what waits there, though it is no longer in the settings.
+  bool is_waited_for(const balancer::Pool& pool, metrics::Moment now) const;
   /// Returns the first pool that serves this model. For "" (the request names none) it is the first pool.
   const PoolRuntime* pool_for(std::string_view model) const;
   /// Returns the models that pools name, for an error's sentence.

@@ -100,7 +100,7 @@ class FailureSimulation final : public balancer::GrantSink {
   struct Story {
     double arrived = 0;
     balancer::Lease lease;
-    std::vector<balancer::ReplicaIndex> tried;
+    std::vector<balancer::Serial> tried;
     std::optional<balancer::WaitTicket> ticket;
     std::optional<balancer::Moment> deadline;
     std::size_t attempts = 0;
@@ -212,7 +212,7 @@ class FailureSimulation final : public balancer::GrantSink {
 
   void tick() {
     plan(now_ + tick_every, [this] { tick(); });
-    for (const auto& [name, change] : pool_->take_changes(moment(now_))) {
+    for (const auto& [name, subject, change] : pool_->take_changes(moment(now_))) {
       const auto r = static_cast<std::size_t>(std::stoi(name));
       const bool out = change.to == balancer::ReplicaState::ejected || change.to == balancer::ReplicaState::down;
       if (out && now_ >= fault_at && !results_.out_after) results_.out_after = now_ - fault_at;
@@ -327,7 +327,7 @@ class FailureSimulation final : public balancer::GrantSink {
   }
   void attempt_failed(std::size_t i, bool retried) {
     Story& story = stories_[i];
-    story.tried.push_back(story.lease.replica());
+    story.tried.push_back(story.lease.key().serial);
     story.lease.end(balancer::End(balancer::EndCause::replica_failed), moment(now_));
     if (story.first) {
       ++results_.broken;

@@ -94,6 +94,7 @@ bool read_event(std::string_view data, EventFacts& facts) {
     if (type == "message_start") prompt(usage, facts);
     facts.marker = type == "message_stop";
     facts.error |= type == "error";
+    facts.keep_alive = type == "ping";
     return true;
   }
   facts.carries_choice = true;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "metrics/wire/dialects/table.hpp"
+#include "metrics/wire/json/on_demand.hpp"
 #include "metrics/wire/json/parser.hpp"
 
 namespace weir::metrics::wire {
@@ -18,6 +19,47 @@ std::string_view trimmed(std::string_view text) {
 
 constexpr std::string_view end_marker = "[DONE]";
 constexpr std::string_view nothing_to_say = "null";  // llama.cpp writes it between the prompts of a list.
+
+/// True if the value of an error's code says that there is no room. Engines write it as a number or in quotes.
+bool is_no_room(simdjson::ondemand::value& code) {
+  const std::string_view token = trimmed(code.raw_json_token());
+  return token == "429" || token == "503" || token == "\"429\"" || token == "\"503\"";
+}
+
+bool is_overload(std::string_view type) {
+  return type == "overloaded" || type == "overloaded_error" || type == "rate_limit_error" ||
+         type == "unavailable_error";
+}
+
+/// Reads a member of an error, or of what stands for one. TGI has `error_type` beside the error's text, and
+/// `http_status_code` in it; SGLang has `code` there, and `status_code` where it gives an answer up.
+bool says_overload(simdjson::ondemand::raw_json_string key, simdjson::ondemand::value& part) {
+  if (key == "code" || key == "status_code" || key == "http_status_code") return is_no_room(part);
+  return (key == "type" || key == "error_type") && is_overload(string_of(part).value_or(""));
+}
+
+/// True if an event that is an error says that the replica has no room. Such events are few, so they are read again.
+bool says_overload(std::string_view data) {
+  bool found = false;
+  for_each_field_of(data, [&](auto key, auto& part) {
+    if (key == "error")
+      return for_each_field_in(part, [&](auto name, auto& inner) {
+        found |= says_overload(name, inner);
+        return true;
+      });
+    if (key == "meta_info")
+      return for_each_field_in(part, [&](auto name, auto& inner) {
+        if (name != "finish_reason") return true;
+        return for_each_field_in(inner, [&](auto last, auto& innermost) {
+          found |= says_overload(last, innermost);
+          return true;
+        });
+      });
+    found |= says_overload(key, part);
+    return true;
+  });
+  return found;
+}
 
 /// Reads a document and keeps nothing.
 class Nothing : public Sax {};
@@ -44,13 +86,19 @@ void read_event(Api api, std::string_view data, EventFacts& facts) {
   // A JSON event is known by its first byte. Everything else may be a marker or blank.
   if (data.empty() || data.front() != '{') {
     const std::string_view text = trimmed(data);
-    if (text.empty() || text == nothing_to_say) return;
+    if (text.empty() || text == nothing_to_say) {
+      facts.keep_alive = true;
+      return;
+    }
     if (text == end_marker) {
       facts.marker = dialect.done_ends_stream;
       return;
     }
   }
-  if (dialect.read_event(data, facts)) return;
+  if (dialect.read_event(data, facts)) {
+    if (facts.error) facts.overload = says_overload(data);
+    return;
+  }
   facts.clear();
   facts.broken = true;
 }

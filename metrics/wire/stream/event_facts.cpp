@@ -7,7 +7,7 @@ void EventFacts::clear() {
   if (choices.capacity() > usual) choices = {};
   choices.clear();
   carries_choice = marker = error = broken = prefill_progress = usage_only = one_token_an_event = whole_text = false;
-  bare_usage = of_one_choice = timed = false;
+  bare_usage = of_one_choice = timed = overload = keep_alive = false;
   prompt_tokens.reset();
   cached_tokens.reset();
   completion_tokens.reset();
@@ -17,6 +17,11 @@ void EventFacts::clear() {
   engine.reset();
   plain_text = {};
   usage_member = timings_member = {};
+}
+
+bool EventFacts::says_nothing() const {
+  const bool a_word = carries_choice || marker || error || keep_alive || prefill_progress || usage_only || engine;
+  return !a_word && choices.empty() && !prompt_tokens && !completion_tokens;
 }
 
 void EventFacts::take_for_usage_event() {

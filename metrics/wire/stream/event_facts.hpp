@@ -32,6 +32,8 @@ struct EventFacts {
   bool marker = false;            ///< It ends the stream in good order.
   bool error = false;             ///< It is an in-band error.
   bool broken = false;            ///< It is not the JSON it should be, and all else here is void.
+  bool overload = false;          ///< That error says that the replica has no room now.
+  bool keep_alive = false;        ///< It says nothing but that the connection is open.
   bool prefill_progress = false;  ///< It reports progress in reading the prompt, and is no token event.
   bool usage_only = false;        ///< It has no choices but a usage object: what include_usage asks for.
   /// It has usage beside choices that bring nothing. Once the choices have finished, it is a usage event too (LiteLLM).
@@ -59,6 +61,8 @@ struct EventFacts {
   std::string_view plain_text;
 
   void clear();
+  /// True if nothing of the event was understood.
+  bool says_nothing() const;
   /// Makes this the usage event: its choices bring nothing and have finished.
   void take_for_usage_event();
 };

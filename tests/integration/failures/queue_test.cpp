@@ -71,6 +71,7 @@ TEST(Queue, AFullReplicaIsWaitedFor) {
   Clients clients(weir);
   for (int i = 0; i < 9; ++i) clients.ask();
   wait_for_waiting(weir, 8);
+  replica.wait_for_requests(1);
   EXPECT_EQ(replica.requests().size(), 1u);
   go_on.set();
   for (std::size_t i = 0; i < clients.size(); ++i) EXPECT_EQ(clients[i].response().body, script.body(false));
@@ -119,6 +120,41 @@ TEST(Queue, AReplicasOwnRefusalIsWaitedOut) {
   const auto line = weir.log_lines(1).front();
   EXPECT_EQ(member(line, "attempt"), "3");
   EXPECT_GT(line.at("wait_s").to_number<double>(), 1.5);
+}
+
+TEST(Queue, AnOverloadInsideA200IsWaitedOutToo) {
+  const auto script = tgi_stream(5);
+  std::atomic<unsigned> requests{0};
+  ScriptedReplica replica([&](Exchange& exchange) {
+    if (++requests > 1) return play(exchange, script);
+    exchange.send(sse_head() + chunk(tgi_overloaded) + std::string(last_chunk));
+  });
+  WeirUnderTest weir(with_a_queue(pool_of({&replica})));
+  EXPECT_EQ(fetch(weir.port(), post("/generate_stream", tgi_body())).body, script.body(false));
+  EXPECT_EQ(weir.metrics_after(1).sum("weir_retries_total", {{"reason", "in_band_error"}}), 1);
+}
+
+/// The only replica dies with its requests and comes back: none of them is lost.
+TEST(Queue, WhatTheOnlyReplicaLosesWaitsUntilItIsBack) {
+  const auto script = vllm_chat(3);
+  Event dies;
+  auto mortal = std::make_unique<ScriptedReplica>([&](Exchange& exchange) {
+    dies.wait("the test to go on");
+    exchange.reset();
+  });
+  const auto port = mortal->port();
+  WeirUnderTest weir(with_a_queue(pool_of({mortal.get()})));
+  Clients clients(weir);
+  for (int i = 0; i < 8; ++i) clients.ask();
+  mortal->wait_for_requests(8);
+  dies.set();
+  mortal.reset();
+  wait_for_waiting(weir, 8);
+  ScriptedReplica back([&](Exchange& exchange) { play(exchange, script); },
+                       ScriptedReplica::ModelsQuestion::answered_unseen, port);
+  for (std::size_t i = 0; i < clients.size(); ++i) EXPECT_EQ(clients[i].response().body, script.body(false));
+  EXPECT_EQ(weir.metrics_after(8).sum("weir_requests_total", {{"outcome", "ok"}}), 8);
+  expect_idle_soon(weir);
 }
 
 TEST(Queue, AtItsDeadlineARequestIsToldWhenToComeBack) {

@@ -134,6 +134,8 @@ TEST_F(Drain, WhatDoesNotFinishInTimeIsCut) {
   weir.wait_until_said("replica 'r0': limits.drain is over; 1 requests are cut");
   client.rest(got);
   EXPECT_NE(got.end, BodyEnd::whole);
+  EXPECT_THAT(got.body, HasSubstr("limits.drain"));
+  EXPECT_EQ(member(weir.log_lines(1).back(), "outcome"), "rejected");
   EXPECT_EQ(weir.metrics().sum("weir_requests_in_flight"), 0);
   go_on.set();
 }

@@ -4,6 +4,7 @@
 #include <signal.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdlib>
 #include <deque>
 #include <filesystem>
@@ -104,6 +105,48 @@ TEST_F(Reload, WhatNeedsARestartIsNamedAndNothingElseIsTaken) {
   EXPECT_EQ(refused.status, 400u);
   EXPECT_THAT(refused.body, HasSubstr("server.threads 2 -> 3: only a restart changes this"));
   EXPECT_THAT(fetch(admin, get("/api/replicas"), "GET").body, Not(HasSubstr("\"r1\"")));
+}
+
+TEST_F(Reload, ARequestThatWaitsOutlivesItsPool) {
+  std::atomic<unsigned> requests{0};
+  ScriptedReplica a([&](Exchange& exchange) {
+    if (++requests > 1) return play(exchange, script);
+    exchange.send(answer("503 Service Unavailable", "{}", "application/json", "Retry-After: 2\r\n"));
+  });
+  auto settings = pool_of({&a});
+  settings.pools[0].more["queue"] = "256";
+  WeirUnderTest weir(settings);
+  HttpClient client(weir.port());
+  client.send(post(chat, chat_body()));
+  weir.metrics_when("a request to wait", [](const auto& page) { return page.sum("weir_requests_waiting") == 1; });
+  ScriptedReplica b(plays());
+  settings = pool_of({&b});
+  settings.pools[0].name = "other";
+  weir.rewrite(settings);
+  weir.process().send(SIGHUP);
+  weir.wait_until_said("pool other");
+  EXPECT_EQ(weir.metrics().sum("weir_requests_waiting", {{"pool", "chat"}}), 1) << "it is still told";
+  const auto got = client.response();
+  EXPECT_EQ(got.status, 200u);
+  EXPECT_EQ(got.body, script.body(false));
+  EXPECT_EQ(requests, 2u);
+  weir.wait_until_said("replica 'r0' at " + loopback(a.port()) + " is gone: its last request has ended");
+}
+
+/// A replica hangs, and is replaced under its name: what it had goes to the other one.
+TEST_F(Reload, WhatAReplacedReplicaHangsWithGoesToTheNewOne) {
+  ScriptedReplica hangs([](Exchange&exchange) { exchange.wait_for_close(); }), works(plays());
+  WeirUnderTest weir(pool_of({&hangs}));
+  HttpClient client(weir.port());
+  client.send(post(chat, chat_body()));
+  hangs.wait_for_requests(1);
+  weir.rewrite(pool_of({&works}));
+  weir.process().send(SIGHUP);
+  weir.wait_until_said("reload (SIGHUP)");
+  const auto got = client.response();
+  EXPECT_EQ(got.status, 200u);
+  EXPECT_EQ(got.body, script.body(false));
+  EXPECT_EQ(weir.metrics_after(1).sum("weir_requests_total", {{"outcome", "ok"}}), 1);
 }
 
 TEST_F(Reload, AStreamOutlivesItsReplicasRemoval) {

@@ -22,7 +22,7 @@ TEST(Lease, AnEmptyOneDoesNothing) {
 
 TEST(Lease, SaysWhereAndHowMuch) {
   auto pool = pool_of({replica("a"), replica("b")});
-  const ReplicaIndex only[] = {0};
+  const Serial only[] = {1};
   Lease lease = admitted(pool->offer(prompt_of(321), at(1), only));
   EXPECT_TRUE(lease);
   EXPECT_EQ(lease.replica(), 1u);
@@ -113,7 +113,7 @@ TEST(Lease, OutlivesEveryOtherOwnerOfItsPool) {
 
 TEST(Lease, ItsConcurrencyIsTheReplicasAlone) {
   auto pool = pool_of({replica("a"), replica("b")});
-  const ReplicaIndex a[] = {0}, b[] = {1};
+  const Serial a[] = {1}, b[] = {2};
   Lease first = admitted(pool->offer(prompt_of(10), at(0), b));
   Lease second = admitted(pool->offer(prompt_of(10), at(1), b));
   Lease elsewhere = admitted(pool->offer(prompt_of(10), at(1), a));

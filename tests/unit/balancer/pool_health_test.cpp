@@ -133,8 +133,8 @@ TEST_F(PoolHealth, OneThatComesLaterHoldsOneRequestAndThenTwiceWhatItFinished) {
 TEST_F(PoolHealth, OneThatComesBackIsNotTakenForFasterThanItsPeersInItsFirstMinute) {
   begin(2);
   double now = 0;
-  const ReplicaIndex not_a[] = {1}, not_b[] = {0};
-  const auto serve = [&](std::span<const ReplicaIndex> others, double seconds) {
+  const Serial not_a[] = {2}, not_b[] = {1};
+  const auto serve = [&](std::span<const Serial> others, double seconds) {
     for (int i = 0; i < 100; ++i) {
       Lease lease = admitted(pool->offer(prompt_of(1000), at(now), others));
       lease.first_token(at(now += seconds));

@@ -19,9 +19,9 @@ class PoolHung : public testing::Test {
     for (ReplicaIndex i = 0; i < replicas; ++i) keys.push_back(pool->key(i));
   }
   Lease send(ReplicaIndex to, Tokens prompt, double now, bool stream = true) {
-    std::vector<ReplicaIndex> others;
+    std::vector<Serial> others;
     for (ReplicaIndex i = 0; i < keys.size(); ++i)
-      if (i != to) others.push_back(i);
+      if (i != to) others.push_back(keys[i].serial);
     RequestFacts facts = prompt_of(prompt);
     facts.stream = stream;
     Lease lease = admitted(pool->offer(facts, at(now), others));
@@ -45,6 +45,15 @@ class PoolHung : public testing::Test {
       if (pool->health(keys[index], at(now)).state == ejected) return now;
     }
     return 0;
+  }
+
+  /// Looks as often, and returns the name of the replica that is told to hang; "" if none is.
+  std::string hung_at(double from, double to) {
+    std::string name;
+    for (double now = from; now <= to; now += 0.05)
+      for (const auto& one : pool->take_changes(at(now)))
+        if (one.change.hung) name += one.replica;
+    return name;
   }
 
   std::shared_ptr<Pool> pool;
@@ -78,6 +87,44 @@ TEST_F(PoolHung, TheGapBetweenTokensCountsToo) {
   }
   EXPECT_EQ(out_at(0, now, now + 5), 0) << "the token is seen with the first look after it";
   EXPECT_NEAR(out_at(0, now + 5, now + 60), now + 5, 0.11);
+}
+
+TEST_F(PoolHung, WhatCannotBeReadIsLifeToo) {
+  begin(2);
+  double now = teach(0, 0);
+  Lease stuck = send(0, 100, now), unread = send(0, 100, now);
+  for (int i = 0; i < 20; ++i, now += 3) {
+    EXPECT_EQ(out_at(0, now, now + 3), 0);
+    unread.lives();
+  }
+  EXPECT_GT(out_at(0, now, now + 10), 0);
+}
+
+TEST_F(PoolHung, OneThatIsNoLongerNamedIsFoundIfAnotherIsIn) {
+  for (const bool draining : {false, true}) {
+    begin(2);
+    const double now = teach(0, 0);
+    Lease lease = send(0, 100, now);
+    auto a = replica("a"), b = replica("b");
+    a.draining = true;
+    a.subject = b.subject = std::make_shared<int>(1);
+    const std::vector<ReplicaSpec> specs = draining ? std::vector{a, b} : std::vector{b};
+    pool->set_replicas(specs, at(now));
+    pool->report(keys[1], Sign::refused, at(now));
+    EXPECT_TRUE(hung_at(now, now + 20).empty()) << "nobody could take its request";
+    pool->report(keys[1], Sign::probe_passed, at(now + 20));
+    EXPECT_EQ(hung_at(now + 20, now + 30), "a");
+    keys.clear();
+  }
+}
+
+TEST_F(PoolHung, OfOneThatIsNoLongerNamedNothingElseIsTold) {
+  begin(2);
+  Lease lease = send(0, 100, 0);
+  const std::vector<ReplicaSpec> specs{replica("b")};
+  pool->set_replicas(specs, at(1));
+  pool->report(keys[0], Sign::refused, at(2));
+  EXPECT_TRUE(pool->take_changes(at(2)).empty());
 }
 
 TEST_F(PoolHung, AnyTokenIsLifeForAll) {

@@ -80,8 +80,8 @@ class Storm {
     RequestFacts facts = prompt_of(prompt, expected);
     facts.model = "never answered";  // Only the request's own limit is expected.
     facts.stream = stream;
-    std::vector<ReplicaIndex> tried;
-    if (below(10) == 0) tried.push_back(static_cast<ReplicaIndex>(below(replicas)));
+    std::vector<Serial> tried;
+    if (below(10) == 0) tried.push_back(pool_->key(static_cast<ReplicaIndex>(below(replicas))).serial);
     Offered offered = pool_->offer(facts, at(now_), tried);
     if (auto* admitted = std::get_if<Admitted>(&offered)) {
       Held held;

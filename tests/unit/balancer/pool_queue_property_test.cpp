@@ -70,8 +70,8 @@ class WaitingStorm {
     const auto id = ++ids_;
     RequestFacts facts = prompt_of(below(8) ? below(3000) : below(30'000));
     facts.stream = below(5) > 0;
-    std::vector<ReplicaIndex> tried;
-    while (below(4) == 0) tried.push_back(static_cast<ReplicaIndex>(below(replicas)));
+    std::vector<Serial> tried;
+    while (below(4) == 0) tried.push_back(pool_->key(static_cast<ReplicaIndex>(below(replicas))).serial);
     Asking asking{.facts = facts, .tried = tried, .fair_key = below(5), .bytes = below(100)};
     if (below(5) == 0) asking.deadline = at(now_ + static_cast<double>(below(10)));
     asking.at_the_head = below(6) == 0;

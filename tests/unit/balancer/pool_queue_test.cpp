@@ -15,7 +15,7 @@ struct Wish {
   std::string name;
   Tokens prompt = 10;
   std::uint64_t key = 0;
-  std::vector<ReplicaIndex> tried{};
+  std::vector<Serial> tried{};
   bool at_the_head = false;
   std::optional<Moment> deadline{};
   std::size_t bytes = 1;
@@ -224,7 +224,7 @@ TEST_F(PoolQueue, WhoeverGetsARefusalFromAReplicaGoesToTheHeadAndKeepsItsDeadlin
   const ReplicaIndex untried = two.replica();
   wait({"older"}, 1);
   Wish back{"back"};
-  back.tried = {one.replica()};
+  back.tried = {one.key().serial};
   back.at_the_head = true;
   back.deadline = at(9);
   pool->report(one.key(), Sign::full, at(2));
@@ -281,6 +281,21 @@ TEST_F(PoolQueue, OneThatAReplicaFailedGoesToAnotherThatGetsRoomMeanwhile) {
   auto [name, lease] = sink.take();
   EXPECT_EQ(name, "back");
   EXPECT_EQ(lease.replica(), other);
+}
+
+TEST_F(PoolQueue, WhoeverComesBackDoesNotGoAtOnceToWhereARequestHasJustFailed) {
+  begin({replica("a")});
+  Lease lost = admit({"lost"}, 1);
+  Wish back{"back"};
+  back.tried = {lost.key().serial};
+  back.at_the_head = true;
+  lost.end(End(EndCause::replica_failed), at(2));
+  wait(back, 2);
+  tick(2.9);
+  EXPECT_TRUE(sink.all.empty());
+  tick(3.1);
+  EXPECT_EQ(sink.take().first, "back");
+  EXPECT_TRUE(admit({"another"}, 3.2));
 }
 
 TEST_F(PoolQueue, TimeAloneGrants) {

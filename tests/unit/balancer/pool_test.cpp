@@ -42,6 +42,31 @@ End answer(std::optional<Tokens> prompt = {}, std::optional<Tokens> output = {},
   return end;
 }
 
+TEST(Pool, TellsWhetherAnotherReplicaIsLeft) {
+  auto a = replica("a"), b = replica("b");
+  const auto pool = pool_of({a, b});
+  const auto of_a = pool->key(0).serial, of_b = pool->key(1).serial;
+  const Serial only_a[] = {of_a}, only_b[] = {of_b};
+  EXPECT_TRUE(pool->another_is_left({}, of_a));
+  EXPECT_TRUE(pool->another_is_left(only_a, of_a));
+  EXPECT_FALSE(pool->another_is_left(only_b, of_a));
+  pool->report(pool->key(1), Sign::refused, at(1));
+  EXPECT_FALSE(pool->another_is_left({}, of_a)) << "it refuses connections";
+  pool->report(pool->key(1), Sign::probe_passed, at(2));
+  EXPECT_TRUE(pool->another_is_left({}, of_a));
+  b.draining = true;
+  const ReplicaSpec drains[] = {a, b};
+  pool->set_replicas(drains, at(3));
+  EXPECT_FALSE(pool->another_is_left({}, of_a)) << "it drains";
+  Lease lease = admitted(pool->offer(prompt_of(10), at(3)));
+  auto moved = a;
+  moved.url = "elsewhere";
+  const ReplicaSpec replaced[] = {moved};
+  const auto place = pool->set_replicas(replaced, at(4)).front();
+  EXPECT_TRUE(pool->another_is_left(only_a, of_a)) << "what came in its place is another replica";
+  EXPECT_FALSE(pool->another_is_left({}, pool->key(place).serial)) << "the first is gone, though a request is on it";
+}
+
 TEST(Pool, ReplicasKeepTheirIndexByNameAndUrl) {
   auto pool = Pool::make(config::Policy::round_robin, 0.05, 1);
   auto moved = replica("a");
@@ -176,7 +201,7 @@ TEST(Pool, TheNextChoiceSeesTheOneBefore) {
 
 TEST(Pool, ATriedReplicaIsChosenOnlyIfThereIsNoOther) {
   auto pool = pool_of({replica("a"), with_places(replica("b"), 1)});
-  const ReplicaIndex a[] = {0}, both[] = {0, 1};
+  const Serial a[] = {1}, both[] = {1, 2};
   Lease on_b = admitted(pool->offer(prompt_of(100'000), at(1), a));
   EXPECT_EQ(on_b.replica(), 1u);
   EXPECT_EQ(admitted(pool->offer(prompt_of(10), at(1), a)).replica(), 0u);
@@ -249,7 +274,7 @@ TEST(Pool, AnUnknownPromptIsChargedTheMeanAndCountedAndNeverTooLong) {
 
 TEST(Pool, AFullCacheIsChosenOnlyIfAllAreFull) {
   auto pool = pool_of({with_kv(replica("a"), 1000), with_kv(replica("b"), 1000)});
-  const ReplicaIndex b[] = {1};
+  const Serial b[] = {2};
   Lease on_a = admitted(pool->offer(prompt_of(900), at(1), b));
   on_a.first_token(at(1));  // There is no queue, but the cache is full.
   Lease on_b = admitted(pool->offer(prompt_of(800), at(1)));
@@ -274,7 +299,7 @@ TEST(Pool, StreamedTokensFillTheCacheToo) {
 
 TEST(Pool, ARequestLargerThanTheCacheGoesWhereNothingIs) {
   auto pool = pool_of({with_kv(replica("a"), 1000), with_kv(replica("b"), 1000)});
-  const ReplicaIndex b[] = {1};
+  const Serial b[] = {2};
   Lease small = admitted(pool->offer(prompt_of(1), at(1), b));
   Lease huge = admitted(pool->offer(prompt_of(5000), at(1)));
   EXPECT_EQ(huge.replica(), 1u);
@@ -336,7 +361,7 @@ TEST(Pool, AStreamWhoseTokensAreNotReadDrainsLikeOneThatIsNotStreamed) {
 
 // Serves streams one after the other on the replica that is not in `others`; each has a prompt of 1000 tokens and takes
 // `seconds`.
-void serve(Pool& pool, std::span<const ReplicaIndex> others, double& now, double seconds, const End& end) {
+void serve(Pool& pool, std::span<const Serial> others, double& now, double seconds, const End& end) {
   for (int i = 0; i < 400; ++i) {
     Lease lease = admitted(pool.offer(prompt_of(1000), at(now), others));
     lease.first_token(at(now += seconds));
@@ -346,7 +371,7 @@ void serve(Pool& pool, std::span<const ReplicaIndex> others, double& now, double
 
 TEST(Pool, TokensFromThePrefixCacheAreNoWorkDone) {
   auto pool = pool_of({replica("a"), replica("b"), replica("c")});
-  const ReplicaIndex not_a[] = {1, 2}, not_b[] = {0, 2}, not_c[] = {0, 1};
+  const Serial not_a[] = {2, 3}, not_b[] = {1, 3}, not_c[] = {1, 2};
   double now = 0;
   serve(*pool, not_a, now, 0.1, answer(1000, 10));
   serve(*pool, not_b, now, 0.1, answer(1000, 10, 0));
@@ -358,7 +383,7 @@ TEST(Pool, TokensFromThePrefixCacheAreNoWorkDone) {
 
 TEST(Pool, AReplicaThatWasSlowIsTriedAgainOnceNothingHasProvedItForAMinute) {
   auto pool = pool_of({replica("a"), replica("b")});
-  const ReplicaIndex not_a[] = {1}, not_b[] = {0};
+  const Serial not_a[] = {2}, not_b[] = {1};
   double now = 0;
   serve(*pool, not_a, now, 0.01, answer());
   serve(*pool, not_b, now, 0.05, answer());
@@ -379,7 +404,7 @@ TEST(Pool, AReplicaThatWasSlowIsTriedAgainOnceNothingHasProvedItForAMinute) {
 
 TEST(Pool, ARemovedReplicaIsNotCompared) {
   auto pool = pool_of({replica("a"), replica("b"), replica("c")});
-  const ReplicaIndex not_a[] = {1, 2}, not_b[] = {0, 2}, not_c[] = {0, 1};
+  const Serial not_a[] = {2, 3}, not_b[] = {1, 3}, not_c[] = {1, 2};
   double now = 0;
   serve(*pool, not_a, now, 0.1, answer());
   serve(*pool, not_b, now, 0.1, answer());
@@ -392,7 +417,7 @@ TEST(Pool, ARemovedReplicaIsNotCompared) {
 
 TEST(Pool, AnswersThatAreNotStreamedSayNothingOfSpeed) {
   auto pool = pool_of({replica("a"), replica("b")});
-  const ReplicaIndex not_a[] = {1}, not_b[] = {0};
+  const Serial not_a[] = {2}, not_b[] = {1};
   double now = 0;
   serve(*pool, not_a, now, 0.1, answer());
   for (int i = 0; i < 400; ++i) {
@@ -409,7 +434,7 @@ TEST(Pool, AnswersThatAreNotStreamedSayNothingOfSpeed) {
 
 TEST(Pool, OutputStillToComeWeighsALittle) {
   auto pool = pool_of({replica("a"), replica("b")});
-  const ReplicaIndex not_a[] = {1}, not_b[] = {0};
+  const Serial not_a[] = {2}, not_b[] = {1};
   Lease on_a = admitted(pool->offer(prompt_of(10, 200), at(1), not_a));  // The score is 0.05 * 200 = 10 prompt tokens.
   on_a.first_token(at(1));
   Lease on_b = admitted(pool->offer(prompt_of(9, 0), at(1), not_b));
@@ -420,7 +445,7 @@ TEST(Pool, OutputStillToComeWeighsALittle) {
 
 TEST(Pool, TheQueueOfARemovedReplicaIsNotWaitedFor) {
   auto pool = pool_of({with_places(replica("a"), 1), with_places(replica("b"), 1)});
-  const ReplicaIndex not_a[] = {1};
+  const Serial not_a[] = {2};
   Lease on_a = admitted(pool->offer(prompt_of(100'000), at(1), not_a));
   Lease on_b = admitted(pool->offer(prompt_of(300), at(1)));
   const ReplicaSpec left[] = {with_places(replica("b"), 1)};
@@ -433,7 +458,7 @@ TEST(Pool, WhatAnEngineToldStandsInForWhatTheSettingsLeaveOpen) {
   auto pool = pool_of({replica("a"), with_kv(replica("b"), 5000)});
   pool->engine_told(pool->key(0), {.kv_tokens = 100, .max_context = 1000});
   pool->engine_told(pool->key(1), {.kv_tokens = 100, .max_context = {}});
-  const ReplicaIndex not_a[] = {0}, not_b[] = {1};
+  const Serial not_a[] = {1}, not_b[] = {2};
   Lease on_a = admitted(pool->offer(prompt_of(50), at(1), not_b));
   Lease on_b = admitted(pool->offer(prompt_of(500), at(1), not_a));
   EXPECT_EQ(on_a.replica(), 0u);

@@ -56,7 +56,7 @@ class Simulation {
     Tokens prompt = 0;
     Tokens output = 50;
     Lease lease;
-    std::vector<ReplicaIndex> tried;
+    std::vector<Serial> tried;
   };
   struct Event {
     double time = 0;
@@ -111,8 +111,8 @@ class Simulation {
       end.output_tokens = request.output;
       request.lease.end(end, at(now_));
     } else {
+      request.tried.push_back(request.lease.key().serial);
       request.lease.end(End(EndCause::replica_failed), at(now_));
-      request.tried.push_back(r);
       if (request.tried.size() < models_.size()) start(std::move(request));
     }
   }

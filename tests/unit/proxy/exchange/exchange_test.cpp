@@ -175,6 +175,27 @@ TEST(UsageOption, IsNotBlamedOnceItWasTakenWell) {
   EXPECT_EQ(proxy.retries(Retry::injection_refused), 0u);
 }
 
+TEST(IdleConnections, OfAReplicaWhoseNameLeadsElsewhereAreNotUsed) {
+  ScriptedProxy proxy;
+  proxy.plan.fill({says(whole_answer("200 OK", completion))});
+  const auto client = proxy.client();
+  const auto asks = [&] {
+    client->says(post(chat(false)));
+    proxy.run();
+  };
+  asks();
+  asks();
+  EXPECT_THAT(asked(proxy), ElementsAre(1, 0, 0, 0)) << "it is used again";
+  auto address = *proxy.replica().state->address.get();
+  address.port(2);
+  proxy.replica().state->address.set(address);
+  asks();
+  EXPECT_THAT(asked(proxy), ElementsAre(1, 1, 0, 0));
+  EXPECT_TRUE(proxy.connections[0].front()->closed());
+  asks();
+  EXPECT_THAT(asked(proxy), ElementsAre(1, 1, 0, 0));
+}
+
 TEST(LoopTick, ClosesIdleConnectionsThatNewSettingsDoNotKeep) {
   ScriptedProxy proxy;
   proxy.plan[0] = {says(whole_answer("200 OK", completion))};

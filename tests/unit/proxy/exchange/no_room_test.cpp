@@ -117,6 +117,73 @@ TEST_F(NoRoomSaid, OfOtherErrorsIsPassedOnAtOnce) {
   }
 }
 
+std::string in_band(const std::string& error) {
+  return stream_head + chunk_of("data: " + error + "\n\n") + chunk_of("data: [DONE]\n\n") + "0\r\n\r\n";
+}
+
+TEST_F(NoRoomSaid, InsideA200IsWaitedOutToo) {
+  const auto overload = in_band(R"({"error":{"message":"The request queue is full.","code":503}})");
+  proxy.plan[0] = {says(overload), says(streamed_answer())};
+  const auto client = proxy.client(post(chat(true)));
+  proxy.run();
+  EXPECT_EQ(client->got, "");
+  EXPECT_EQ(pool().queue(Clock::now()).waiting, 1u);
+  passes(1.2);
+  EXPECT_TRUE(read_answer(client->got).whole);
+  EXPECT_THAT(client->got, Not(HasSubstr("queue is full")));
+  EXPECT_EQ(proxy.retries(Retry::in_band_error), 1u);
+  EXPECT_EQ(proxy.retries(Retry::status), 0u);
+  proxy.expect_at_rest();
+}
+
+TEST_F(NoRoomSaid, InsideA200IsToldAtTheDeadline) {
+  proxy.plan[0] = {says(in_band(R"({"error":"Model is overloaded","error_type":"overloaded"})"))};
+  const auto client = proxy.client(post(chat(true)));
+  proxy.run();
+  EXPECT_EQ(client->got, "");
+  proxy.tick(begun + metrics::ticks(config::Seconds(31)));
+  EXPECT_EQ(read_answer(client->got).status, 200u);
+  EXPECT_THAT(read_answer(client->got).body, HasSubstr("Model is overloaded"));
+  EXPECT_TRUE(read_answer(client->got).whole);
+  EXPECT_THAT(proxy.log_lines(), ElementsAre(HasSubstr(R"("outcome":"upstream_error")")));
+  proxy.expect_at_rest();
+}
+
+TEST_F(NoRoomSaid, InsideA200TellsTheClientMoreThanAFailure) {
+  ScriptedProxy two(2);
+  two.plan[0] = {says(whole_answer("500 Broken", "{}"))};
+  two.plan[1] = {says(in_band(R"({"error":{"message":"full","code":429}})"))};
+  const auto client = two.client(post(chat(true)));
+  two.run();
+  EXPECT_THAT(client->got, HasSubstr("full"));
+}
+
+TEST_F(NoRoomSaid, IsNotWhatAnotherErrorInsideA200Says) {
+  proxy.plan[0] = {says(in_band(R"({"error":{"message":"prompt is empty","code":400}})"))};
+  const auto client = proxy.client(post(chat(true)));
+  proxy.run();
+  EXPECT_THAT(client->got, HasSubstr("prompt is empty"));
+  EXPECT_EQ(pool().queue(Clock::now()).waiting, 0u);
+}
+
+/// It never waits: there is always another replica that has not had it. So it looks at its deadline itself.
+TEST(NoRoom, OfOneReplicaAfterTheOtherEndsAtTheDeadline) {
+  ScriptedProxy proxy(4, [](config::Settings& settings) {
+    settings.limits.retry_budget = 0;
+    settings.pools.front().queue.requests = 256;
+    settings.pools.front().queue.time = config::Seconds(0);
+  });
+  proxy.plan.fill({says(whole_answer("429 Too Many", R"({"error":"full"})"))});
+  const auto client = proxy.client(post(chat(true)));
+  proxy.run();
+  EXPECT_THAT(client->got, StartsWith("HTTP/1.1 429 "));
+  EXPECT_EQ(read_answer(client->got).body, R"({"error":"full"})");
+  EXPECT_EQ(proxy.connections[0].size() + proxy.connections[1].size(), 2u);
+  EXPECT_EQ(proxy.connections[2].size() + proxy.connections[3].size(), 0u) << "the time is over";
+  EXPECT_EQ(proxy.log_lines().size(), 1u);
+  proxy.expect_at_rest();
+}
+
 /// The only replica refuses connections.
 TEST(NoneUp, RequestsWaitAndAreAnsweredWhenOneComesBack) {
   ScriptedProxy proxy(1, [](config::Settings& settings) { settings.pools.front().queue.requests = 256; });

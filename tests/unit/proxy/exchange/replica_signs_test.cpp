@@ -46,6 +46,7 @@ TEST(ReplicaSigns, OfAnAnswer) {
       {answered, Outcome::upstream_reset, 200, Sign::failed},
       {answered, Outcome::truncated, 200, Sign::failed},
       {failed, Outcome::timeout, 0, Sign::failed},
+      {failed, Outcome::rejected, 200, std::nullopt},
       {answered, Outcome::client_abort, 200, std::nullopt},
       {client_gone, Outcome::client_abort, 0, std::nullopt},
       {stale, Outcome::upstream_reset, 0, std::nullopt},
@@ -56,12 +57,19 @@ TEST(ReplicaSigns, OfAnAnswer) {
         << static_cast<int>(row.end) << " " << metrics::name_of(row.outcome) << " " << row.status;
 }
 
-TEST(ReplicaSigns, ARefusalInTheFirstEventIsAFullReplica) {
+TEST(ReplicaSigns, AnOverloadInTheFirstEventIsAFullReplica) {
   auto result = ended(AttemptEnd::refused, Outcome::upstream_error, 200);
   result.answer.in_band_error = true;
-  EXPECT_EQ(sign_of(result), Sign::full);
-  result.end = AttemptEnd::answered;
+  EXPECT_EQ(sign_of(result), Sign::failed) << "another error";
+  EXPECT_TRUE(may_be_the_requests_fault(result));
+  result.overloaded = true;
+  for (const auto end : {AttemptEnd::refused, AttemptEnd::answered}) {
+    result.end = end;
+    EXPECT_EQ(sign_of(result), Sign::full);
+  }
+  result.overloaded = false;
   EXPECT_EQ(sign_of(result), Sign::failed) << "an error in mid stream";
+  EXPECT_FALSE(may_be_the_requests_fault(result));
 }
 
 TEST(ReplicaSigns, OfAConnection) {

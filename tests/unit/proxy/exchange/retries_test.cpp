@@ -128,6 +128,167 @@ TEST(NoAddress, EndsARequestForWhichNoOtherReplicaIsLeft) {
   proxy.expect_at_rest();
 }
 
+/// The pool's only replica moves while it has a request: as a reload or discovery has it.
+class Moved : public testing::Test {
+ protected:
+  void moves() {
+    auto settings = proxy.world->settings;
+    settings.pools[0].replicas[0].url.port = 2;
+    settings.pools[0].replicas[0].url.authority = "127.0.0.1:2";
+    proxy.fleet.adopt(settings);
+  }
+  void expect_answered_by_the_new_one(Retry reason) {
+    EXPECT_TRUE(read_answer(client->got).whole);
+    EXPECT_THAT(asked(proxy), ElementsAre(1, 1, 0, 0));
+    EXPECT_EQ(proxy.retries(reason), 1u);
+    EXPECT_THAT(proxy.log_lines(), ElementsAre(HasSubstr(R"("attempt":2)")));
+  }
+  std::shared_ptr<net::Peer> asks(std::function<void(net::Peer&)> begins) {
+    proxy.plan[0] = {std::move(begins)};
+    proxy.plan[1] = {says(streamed_answer())};
+    client = proxy.client(post(chat(true)));
+    proxy.run();
+    moves();
+    return proxy.connections[0].front();
+  }
+  ScriptedProxy proxy;
+  std::shared_ptr<net::Peer> client;
+};
+
+TEST_F(Moved, AndThenTheOldOneBreaksOff) {
+  asks([](net::Peer&) {})->breaks();
+  proxy.run();
+  expect_answered_by_the_new_one(Retry::reset);
+}
+
+TEST_F(Moved, AndThenTheOldOneAnswersWithAnError) {
+  asks([](net::Peer&) {})->says(whole_answer("503 Stopping", "{}"));
+  proxy.run();
+  expect_answered_by_the_new_one(Retry::status);
+}
+
+TEST_F(Moved, AndThenTheOldOneHangs) {
+  asks([](net::Peer&) {});
+  proxy.replica(0).state->hung_at = Clock::now();
+  proxy.tick_in(0.1);
+  expect_answered_by_the_new_one(Retry::hung);
+}
+
+/// The pool's only replica is lost with a request, of which nothing has reached the client.
+class Lost : public testing::Test {
+ protected:
+  static ScriptedProxy::Change with_a_queue() {
+    return [](config::Settings& settings) {
+      settings.pools.front().queue.requests = 256;
+      settings.limits.retry_budget = 0;
+    };
+  }
+  balancer::Pool& pool() { return *proxy.world->pools.front()->balancer; }
+  void passes(double seconds) {
+    static_cast<void>(pool().take_changes(Clock::now() + metrics::ticks(config::Seconds(seconds))));
+    proxy.run();
+  }
+  void expect_waiting(const net::Peer& client) {
+    EXPECT_EQ(client.got, "");
+    EXPECT_EQ(pool().queue(Clock::now()).waiting, 1u);
+  }
+  ScriptedProxy proxy{1, with_a_queue()};
+};
+
+TEST_F(Lost, ItsRequestWaitsAndIsSentAgain) {
+  for (const auto how : {breaks, ends}) {
+    ScriptedProxy one(1, with_a_queue());
+    auto& books = *one.world->pools.front()->balancer;
+    one.plan[0] = {how, says(streamed_answer())};
+    const auto client = one.client(post(chat(true)));
+    one.run();
+    EXPECT_EQ(client->got, "");
+    EXPECT_EQ(books.queue(Clock::now()).waiting, 1u);
+    EXPECT_EQ(one.retries(Retry::reset), 0u) << "it has not been sent again yet";
+    static_cast<void>(books.take_changes(Clock::now() + std::chrono::milliseconds(1100)));
+    one.run();
+    EXPECT_TRUE(read_answer(client->got).whole);
+    EXPECT_EQ(one.retries(Retry::reset), 1u);
+    EXPECT_THAT(one.log_lines(), ElementsAre(AllOf(HasSubstr(R"("outcome":"ok")"), HasSubstr(R"("attempt":2)"))));
+    one.expect_at_rest();
+  }
+}
+
+TEST_F(Lost, ItsRequestWaitsUntilItIsUpAgain) {
+  proxy.plan[0] = {breaks, says(streamed_answer())};
+  const auto client = proxy.client(post(chat(true)));
+  proxy.run();
+  proxy.on_connect[0] = [](net::Peer& replica) { replica.refuses(ECONNREFUSED); };
+  passes(1.1);
+  EXPECT_EQ(proxy.connections[0].size(), 2u);
+  passes(20);
+  EXPECT_EQ(proxy.connections[0].size(), 2u) << "it refuses connections";
+  expect_waiting(*client);
+  proxy.on_connect[0] = nullptr;
+  pool().report(proxy.replica().key, balancer::Sign::probe_passed, Clock::now() + std::chrono::seconds(25));
+  proxy.run();
+  EXPECT_TRUE(read_answer(client->got).whole);
+}
+
+TEST_F(Lost, TwiceItsRequestIsSuspectAndWaitsNoMore) {
+  proxy.plan[0] = {breaks};
+  const auto client = proxy.client(post(chat(true)));
+  proxy.run();
+  passes(1.1);
+  EXPECT_THAT(client->got, AllOf(StartsWith("HTTP/1.1 502 "), HasSubstr("no third")));
+  EXPECT_THAT(asked(proxy), ElementsAre(2, 0, 0, 0));
+  EXPECT_THAT(proxy.log_lines(), ElementsAre(HasSubstr(R"("suspect":true)")));
+  proxy.expect_at_rest();
+}
+
+TEST_F(Lost, AtTheDeadlineTheClientIsToldSo) {
+  proxy.plan[0] = {breaks};
+  proxy.client(post(chat(true)));  // It takes the replica out of the way of the next.
+  const auto client = proxy.client(post(chat(true)));
+  proxy.run();
+  pool().report(proxy.replica().key, balancer::Sign::refused, Clock::now());
+  proxy.tick_in(61);
+  EXPECT_THAT(client->got, AllOf(StartsWith("HTTP/1.1 502 "), HasSubstr("'gpu0' broke off")));
+  proxy.expect_at_rest();
+}
+
+TEST_F(Lost, WhatHasBegunToAnswerIsNotSentAgain) {
+  proxy.plan[0] = {[](net::Peer& replica) {
+    replica.says(stream_head + chunk_of(event("a")));
+    replica.breaks();
+  }};
+  const auto begun = proxy.client(post(chat(true)));
+  proxy.run();
+  EXPECT_THAT(begun->got, HasSubstr("the replica was lost"));
+  EXPECT_EQ(pool().queue(Clock::now()).waiting, 0u);
+}
+
+TEST_F(Lost, ItIsNotSentAgainWithoutAQueue) {
+  ScriptedProxy one(1, without_budget());
+  one.plan[0] = {breaks};
+  const auto client = one.client(post(chat(true)));
+  one.run();
+  EXPECT_THAT(client->got, StartsWith("HTTP/1.1 502 "));
+}
+
+TEST_F(Lost, WhoeverCannotConnectWaitsToo) {
+  for (const int error : {ECONNRESET, EHOSTUNREACH}) {
+    ScriptedProxy one(1, with_a_queue());
+    auto& books = *one.world->pools.front()->balancer;
+    one.on_connect[0] = [error](net::Peer& replica) { replica.refuses(error); };
+    one.plan[0] = {says(streamed_answer())};
+    const auto client = one.client(post(chat(true)));
+    one.run();
+    EXPECT_EQ(client->got, "");
+    EXPECT_EQ(one.connections[0].size(), 1u) << "it does not go round";
+    one.on_connect[0] = nullptr;
+    static_cast<void>(books.take_changes(Clock::now() + std::chrono::milliseconds(1100)));
+    one.run();
+    EXPECT_TRUE(read_answer(client->got).whole);
+    EXPECT_EQ(one.retries(Retry::connect), 1u);
+  }
+}
+
 TEST(Suspect, IsARequestThatTwoReplicasBrokeOffWith) {
   for (const auto how : {breaks, ends}) {
     ScriptedProxy proxy(4);

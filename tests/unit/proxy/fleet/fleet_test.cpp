@@ -177,6 +177,66 @@ TEST_F(FleetTest, APoolThatIsGoneLetsItsRequestsFinish) {
   EXPECT_TRUE(fleet.world()->leaving.empty());
 }
 
+/// Drops what it is granted.
+class NobodyWaits final : public balancer::GrantSink {
+ public:
+  void grant(std::vector<balancer::Granted>) noexcept override {}
+};
+
+balancer::Offered waits_in(const PoolRuntime& pool, const metrics::wire::RequestFacts& facts) {
+  balancer::Asking asking{facts};
+  asking.waiter = std::make_shared<int>(0);
+  return pool.balancer->offer(asking, std::chrono::steady_clock::now());
+}
+
+TEST_F(FleetTest, APoolThatIsGoneIsLookedAtWhileRequestsWaitInIt) {
+  NobodyWaits sink;
+  auto settings = settings_of({replica("a", 1)});
+  Fleet fleet(settings, exposition, 1, &sink);
+  auto held = fleet.world();  // As the request holds it.
+  const auto& pool = *held->pools[0];
+  pool.balancer->report(pool.replicas[0]->key, balancer::Sign::full, std::chrono::steady_clock::now(),
+                        std::chrono::hours(1));
+  const metrics::wire::RequestFacts facts;
+  const auto ticket = std::get<balancer::Waiting>(waits_in(pool, facts)).ticket;
+  auto other = settings;
+  other.pools[0].name = "code";
+  other.pools[0].replicas[0].name = "b";
+  fleet.adopt(other);
+  fleet.adopt(other);
+  for (int i = 0; i < 2; ++i) {
+    ASSERT_EQ(fleet.world()->leaving_pools.size(), 1u);
+    EXPECT_EQ(fleet.world()->leaving_pools[0]->balancer, pool.balancer);
+    EXPECT_EQ(fleet.world()->leaving.size(), 1u) << "its replica is to take the request";
+    EXPECT_THAT(exposition.text(), HasSubstr("weir_requests_waiting{pool=\"chat\",role=\"primary\"} 1"));
+    fleet.look_after_drains();
+  }
+  pool.balancer->leave(ticket, std::chrono::steady_clock::now());
+  fleet.look_after_drains();
+  EXPECT_TRUE(fleet.world()->leaving.empty());
+  EXPECT_EQ(fleet.world()->leaving_pools.size(), 1u) << "the request may still come back";
+  held.reset();
+  fleet.look_after_drains();
+  EXPECT_TRUE(fleet.world()->leaving_pools.empty());
+  EXPECT_THAT(exposition.text(), Not(HasSubstr("weir_requests_waiting{pool=\"chat\"")));
+}
+
+TEST_F(FleetTest, APoolThatComesBackWhileRequestsWaitInItKeepsThem) {
+  NobodyWaits sink;
+  const auto settings = settings_of({replica("a", 1)});
+  Fleet fleet(settings, exposition, 1, &sink);
+  const auto held = fleet.world();
+  auto other = settings;
+  other.pools[0].name = "code";
+  fleet.adopt(other);
+  fleet.adopt(settings);
+  EXPECT_TRUE(fleet.world()->leaving.empty());
+  EXPECT_EQ(fleet.world()->pools[0]->balancer, held->pools[0]->balancer);
+  EXPECT_EQ(fleet.world()->pools[0]->replicas[0]->state, held->pools[0]->replicas[0]->state);
+  fleet.look_after_drains();
+  EXPECT_TRUE(fleet.world()->leaving_pools.empty()) << "nobody has the other one";
+}
+
 TEST_F(FleetTest, WhatRunsInAPoolThatIsGoneHasItsTimeFromThenOn) {
   auto settings = settings_of({replica("a", 1)});
   settings.limits.drain = config::Seconds(0.05);

@@ -14,12 +14,12 @@ class Idle : public testing::Test {
   static metrics::Moment at(int second) { return metrics::Moment(seconds(1000 + second)); }
   std::shared_ptr<net::Peer> put(const ReplicaState& replica, int second) {
     auto peer = std::make_shared<net::Peer>(calls);
-    idle.put(replica, std::make_unique<net::ScriptedChannel>(peer), at(second));
+    idle.put(replica, here, std::make_unique<net::ScriptedChannel>(peer), at(second));
     return peer;
   }
   /// Returns which of these was given out; -1 means none.
   int taken(const ReplicaState& replica, int second, std::vector<std::shared_ptr<net::Peer>> peers) {
-    const auto channel = idle.take(replica, at(second));
+    const auto channel = idle.take(replica, here, at(second));
     if (!channel) return -1;
     const std::string_view mark = "!";
     EXPECT_EQ(channel->write({&mark, 1}, 0), 1);
@@ -28,6 +28,8 @@ class Idle : public testing::Test {
     return -2;
   }
   net::Calls calls;
+  const IdleConnections::Address here{boost::asio::ip::make_address("10.0.0.1"), 80},
+      there{boost::asio::ip::make_address("10.0.0.2"), 80};
   /// Returns a world of both replicas, where a connection may idle for 4 s.
   World world_of(std::size_t most) const {
     World world;
@@ -53,21 +55,21 @@ TEST_F(Idle, GivesTheYoungestOut) {
   const auto old = put(one, 0), young = put(one, 1);
   EXPECT_EQ(taken(one, 2, {old, young}), 1);
   EXPECT_EQ(taken(one, 2, {old}), 0);
-  EXPECT_EQ(idle.take(one, at(2)), nullptr);
+  EXPECT_EQ(idle.take(one, here, at(2)), nullptr);
 }
 
 TEST_F(Idle, GivesNoneOfAnotherReplicaOut) {
   const auto peer = put(one, 0);
-  EXPECT_EQ(idle.take(other, at(0)), nullptr);
+  EXPECT_EQ(idle.take(other, here, at(0)), nullptr);
   EXPECT_FALSE(peer->closed());
 }
 
 TEST_F(Idle, GivesNonePastItsAgeOut) {
   const auto peer = put(one, 0);
-  EXPECT_EQ(idle.take(one, at(4)), nullptr);
+  EXPECT_EQ(idle.take(one, here, at(4)), nullptr);
   EXPECT_TRUE(peer->closed());
   put(one, 0);
-  EXPECT_NE(idle.take(one, at(3)), nullptr);
+  EXPECT_NE(idle.take(one, here, at(3)), nullptr);
 }
 
 TEST_F(Idle, GivesNoneOutThatIsNotQuiet) {
@@ -90,6 +92,15 @@ TEST_F(Idle, KeepsSoManyOfEachAndClosesTheOldest) {
   for (const auto& peer : kept) EXPECT_FALSE(peer->closed());
 }
 
+TEST_F(Idle, ClosesThoseThatLeadToWhereTheReplicaWas) {
+  const auto before = put(one, 0);
+  EXPECT_EQ(idle.take(one, there, at(1)), nullptr);
+  EXPECT_TRUE(before->closed());
+  const auto after = std::make_shared<net::Peer>(calls);
+  idle.put(one, there, std::make_unique<net::ScriptedChannel>(after), at(1));
+  EXPECT_NE(idle.take(one, there, at(1)), nullptr);
+}
+
 TEST_F(Idle, DropsTheOld) {
   const auto old = put(one, 0), young = put(one, 1), apart = put(other, 0);
   idle.drop_old(at(3));
@@ -103,9 +114,9 @@ TEST_F(Idle, KeepsNoneWhereNoneMayBeKept) {
   IdleConnections none;
   none.adopt(world_of(0));
   const auto peer = std::make_shared<net::Peer>(calls);
-  none.put(one, std::make_unique<net::ScriptedChannel>(peer), at(0));
+  none.put(one, here, std::make_unique<net::ScriptedChannel>(peer), at(0));
   EXPECT_TRUE(peer->closed());
-  EXPECT_EQ(none.take(one, at(0)), nullptr);
+  EXPECT_EQ(none.take(one, here, at(0)), nullptr);
 }
 
 TEST_F(Idle, ClosesTheOldestWhereFewerMayBeKeptFromNowOn) {

@@ -1,0 +1,92 @@
+// A replica hangs if none of its streams gets a token. These look so and are none.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/unit/proxy/serve/scripted_proxy.hpp"
+
+namespace weir::proxy::serve {
+namespace {
+
+/// The first of two replicas has a stream, and time passes for the pool as the prober lets it pass.
+struct Stream {
+  explicit Stream(const std::string& beginning) {
+    proxy.plan[0] = {says(beginning)};
+    client = proxy.client(post(chat(true)));
+    proxy.run();
+    replica = proxy.connections[0].front();
+  }
+  /// True if the replica is found to hang within so many seconds, each of which brings these bytes.
+  bool hangs_within(int seconds, const std::string& each_second) {
+    for (int i = 1; i <= seconds; ++i) {
+      if (!each_second.empty()) replica->says(each_second);
+      proxy.run();
+      for (const auto& one : proxy.world->pools.front()->balancer->take_changes(begun + std::chrono::seconds(i)))
+        if (one.change.hung) return true;
+    }
+    return false;
+  }
+  ScriptedProxy proxy{2, [](config::Settings& settings) { settings.limits.read_ahead = 4000; }};
+  const Clock::time_point begun = Clock::now();
+  std::shared_ptr<net::Peer> client, replica;
+};
+
+const std::string coded_head =
+    "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Encoding: gzip\r\nTransfer-Encoding: "
+    "chunked\r\n\r\n";
+const std::string json_head = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n";
+
+TEST(Life, IsNotThereWithoutBytesOrWithPingsAlone) {
+  for (const auto& each : {std::string(), chunk_of(": ping\n\n"), chunk_of("data: \n\n")}) {
+    for (const auto& head : {std::string(), stream_head}) {
+      if (head.empty() && !each.empty()) continue;
+      Stream one(head);
+      EXPECT_TRUE(one.hangs_within(8, each)) << each;
+    }
+  }
+}
+
+TEST(Life, IsWhatWeirCannotRead) {
+  const struct {
+    std::string head, each;
+  } rows[] = {
+      {coded_head, chunk_of("\x1f\x8b...")},
+      {stream_head, chunk_of("data: {\"novel\":\"text\"}\n\n")},
+      {stream_head, chunk_of("data: {\"broken\n\n")},
+      {stream_head + chunk_of(event("a")), chunk_of("data: {\"broken\n\n")},
+      {json_head + chunk_of("{"), chunk_of("\"a\":1,")},
+  };
+  for (const auto& [head, each] : rows) {
+    Stream one(head);
+    EXPECT_FALSE(one.hangs_within(20, each)) << each;
+    EXPECT_TRUE(one.hangs_within(40, "")) << "and then nothing more";
+  }
+}
+
+TEST(Life, IsNoEventThatSaysNothingOnceTokensWereRead) {
+  Stream one(stream_head + chunk_of(event("a")));
+  EXPECT_TRUE(one.hangs_within(10, chunk_of("data: {\"keep\":\"alive\"}\n\n")));
+}
+
+TEST(Life, IsNoErrorThatTheFrontOfAnEngineGives) {
+  Stream one("HTTP/1.1 404 Not Found\r\nTransfer-Encoding: chunked\r\n\r\n");
+  EXPECT_TRUE(one.hangs_within(10, chunk_of("no such model")));
+}
+
+TEST(Life, IsNotMissedWhereASlowClientIsInTheWay) {
+  Stream one(stream_head + chunk_of(event("a")));
+  one.client->takes_nothing();
+  one.replica->says(chunk_of(event(std::string(5000, 'x'))));
+  one.proxy.run();
+  one.replica->arrives_unseen(chunk_of(event("b")));
+  one.proxy.run();
+  ASSERT_GT(one.replica->unread(), 0u) << "the relay pauses";
+  EXPECT_FALSE(one.hangs_within(30, ""));
+  one.client->takes(net::Peer::any);
+  one.proxy.run();
+  EXPECT_EQ(one.replica->unread(), 0u);
+  EXPECT_TRUE(one.hangs_within(60, "")) << "it is read again, and brings nothing";
+}
+
+}  // namespace
+}  // namespace weir::proxy::serve
