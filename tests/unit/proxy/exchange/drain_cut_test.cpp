@@ -36,6 +36,8 @@ class DrainCut : public testing::Test {
     auto& pool = *proxy.world->pools.front()->balancer;
     for (int i = 0; i < 4; ++i) pool.report(proxy.replica().key, balancer::Sign::failed, Clock::now());
     EXPECT_EQ(pool.health(proxy.replica().key, Clock::now()).state, metrics::ReplicaState::up);
+    const auto books = pool.load(proxy.replica().key.index, Clock::now());
+    EXPECT_EQ(books.prefill_left, 0u) << "a failure is remembered for a second";
     proxy.expect_at_rest();
   }
   ScriptedProxy proxy{2, [](config::Settings& settings) { settings.pools.front().queue.requests = 256; }};
