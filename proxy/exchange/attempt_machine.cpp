@@ -161,7 +161,10 @@ void AttemptMachine::body_arrived(std::span<char> bytes, Moment at, Progress& pr
     if (read.first_token) lease_.first_token(at);
     if (read.tokens > 0) lease_.tokens(read.tokens);
     // An engine's front may answer with an error while nothing works behind it.
-    if (read.unread && options_.stream && status_ / 100 == 2) lease_.lives();
+    if (read.unread && options_.stream && status_ / 100 == 2) {
+      lease_.lives();
+      last_token_ = at;
+    }
   }
   if (decoder_.finished()) {
     reusable_ = keep_alive_ && decoded.consumed == bytes.size();

@@ -144,7 +144,8 @@ Retries::Next Retries::failed(AttemptResult result, const Place& place, bool out
 Retries::Next Retries::end(std::unique_ptr<Told> told) {
   last_ = std::move(told);
   if (!best_) return Next::end;
-  if (is_to_blame(*best_->replica, best_->result.status)) best_->result.verdict.outcome = Outcome::replica_refused;
+  const bool another_answered = last_->replica->state->id != best_->replica->state->id;
+  if (is_to_blame(*best_->replica, best_->result.status, another_answered)) best_->result.verdict.outcome = Outcome::replica_refused;
   last_ = std::move(best_);
   return Next::end;
 }
@@ -232,6 +233,7 @@ bool Retries::asks_another(const Place& place, unsigned status) {
     second_opinion_on_.emplace(place.replica->state->id, status);
     return pool_->opinions->of(one, now) != fleet::SecondOpinions::Opinion::same && take_retry(place);
   }
+  if (second_opinion_on_->first == one.replica) return false;  // Nobody else had room for the request.
   if (second_opinion_on_->second != status) return take_retry(place);
   pool_->opinions->note(one, fleet::SecondOpinions::Opinion::same, now);
   return false;
@@ -249,12 +251,12 @@ void Retries::accepted_second_opinion(const fleet::ReplicaRuntime& replica, unsi
 
 /// Handles a 401, 403 or 404 of this replica that goes to the client. Returns true if another replica has lately
 /// answered better.
-bool Retries::is_to_blame(const fleet::ReplicaRuntime& replica, unsigned status) {
+bool Retries::is_to_blame(const fleet::ReplicaRuntime& replica, unsigned status, bool another_answered) {
   if (!fleet::needs_second_opinion(status)) return false;
   const auto now = Clock::now();
   const fleet::SecondOpinions::Case one{replica.state->id, status, request_.facts.model};
   if (pool_->opinions->of(one, now) == fleet::SecondOpinions::Opinion::better) return true;
-  if (retries_ > 0) pool_->opinions->note(one, fleet::SecondOpinions::Opinion::same, now);
+  if (another_answered) pool_->opinions->note(one, fleet::SecondOpinions::Opinion::same, now);
   return false;
 }
 

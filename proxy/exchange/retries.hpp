@@ -99,7 +99,7 @@ class Retries {
   bool take_retry(const Place& place, bool gone = false);
   bool asks_another(const Place& place, unsigned status);
   void accepted_second_opinion(const fleet::ReplicaRuntime& replica, unsigned status);
-  bool is_to_blame(const fleet::ReplicaRuntime& replica, unsigned status);
+  bool is_to_blame(const fleet::ReplicaRuntime& replica, unsigned status, bool another_answered);
   void lost(const Place& place);
 
   /// The budget allows so many retries of one request.

@@ -99,7 +99,7 @@ TEST(Program, APortThatIsTakenIsASentenceAndExitCode1) {
 }
 
 TEST(Program, IdleConnectionsOfOperatorsAreBounded) {
-  ScriptedReplica replica;
+  ScriptedReplica replica([](Exchange& exchange) { exchange.send(answer("200 OK", "{}")); });
   WeirUnderTest weir(pool_of({&replica}));
   const std::string get = "GET /-/healthy HTTP/1.1\r\nHost: weir\r\n\r\n";
   {
@@ -119,7 +119,7 @@ TEST(Program, IdleConnectionsOfOperatorsAreBounded) {
 }
 
 TEST(Program, WantOfADescriptorForAClientIsSaid) {
-  ScriptedReplica replica;
+  ScriptedReplica replica([](Exchange& exchange) { exchange.send(answer("200 OK", "{}")); });
   WeirUnderTest weir(pool_of({&replica}));
   rlimit before{};
   ASSERT_EQ(::prlimit(weir.process().id(), RLIMIT_NOFILE, nullptr, &before), 0);

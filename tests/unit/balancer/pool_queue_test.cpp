@@ -245,7 +245,7 @@ TEST_F(PoolQueue, OneThatAFullReplicaRefusedGoesThereAgainBeforeItWaitsForABusyO
   const ReplicaIndex refused_by = one.replica();
   pool->report(one.key(), Sign::full, at(2), std::chrono::seconds(3));
   one.end(End(EndCause::replica_failed), at(2));
-  wait({.name = "back", .tried = {refused_by}, .at_the_head = true}, 2);
+  wait({.name = "back", .tried = {pool->key(refused_by).serial}, .at_the_head = true}, 2);
   tick(4.9);
   EXPECT_TRUE(sink.all.empty());
   tick(5);
@@ -259,7 +259,7 @@ TEST_F(PoolQueue, OneThatAReplicaFailedGoesThereAgainAfterASecondIfTheOthersAreB
   Lease one = admit({"one"}, 1), two = admit({"two"}, 1);
   const ReplicaIndex failed = one.replica();
   one.end(End(EndCause::replica_failed), at(2));
-  wait({.name = "back", .tried = {failed}}, 2);
+  wait({.name = "back", .tried = {pool->key(failed).serial}}, 2);
   tick(2.9);
   EXPECT_TRUE(sink.all.empty()) << "it prefers another for a while, although nobody else waits";
   tick(3);
@@ -276,7 +276,7 @@ TEST_F(PoolQueue, OneThatAReplicaFailedGoesToAnotherThatGetsRoomMeanwhile) {
   Lease one = admit({"one"}, 1), two = admit({"two"}, 1);
   const ReplicaIndex failed = one.replica(), other = two.replica();
   one.end(End(EndCause::replica_failed), at(2));
-  wait({.name = "back", .tried = {failed}}, 2);
+  wait({.name = "back", .tried = {pool->key(failed).serial}}, 2);
   answered(std::move(two), 2.5);
   auto [name, lease] = sink.take();
   EXPECT_EQ(name, "back");
@@ -599,7 +599,7 @@ TEST_F(PoolReservation, WhatAnEngineTellsLaterMovesIt) {
 
 TEST_F(PoolReservation, OneThatHadTheRequestIsKeptFreeWhereTheOtherGoesOut) {
   fill();
-  pass_over({.name = "", .tried = {0}});
+  pass_over({.name = "", .tried = {pool->key(0).serial}});
   EXPECT_EQ(first_tokens(0, 1, 8), (Got{{"passes", 1}})) << "b is kept free: it has not had the request";
   for (int i = 0; i < 3; ++i) pool->report(pool->key(1), Sign::probe_failed, at(8));
   EXPECT_EQ(first_tokens(0, 9, 8), Got());

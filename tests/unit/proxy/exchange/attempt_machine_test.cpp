@@ -95,6 +95,18 @@ TEST(AttemptMachine, IsLeftWhenNobodyWantsTheRest) {
   EXPECT_EQ(mirrored.pool->in_flight(), 0u);
 }
 
+TEST(AttemptMachine, WhatItCannotReadHasArrivedInTimeAsATokenHas) {
+  const std::string unread = "data: {\"novel\":\"text\"}\n\n", ping = ": ping\n\n";
+  Mirrored mirrored;
+  const auto& limits = mirrored.limits;
+  const Moment first_due = at(0) + metrics::ticks(limits.first_token);
+  mirrored.arrives(sse_head() + chunk(ping), at(1));
+  EXPECT_EQ(mirrored.machine->deadline(), first_due);
+  mirrored.arrives(chunk(unread), at(200));
+  EXPECT_EQ(mirrored.machine->deadline(), at(200) + metrics::ticks(limits.between_tokens));
+  EXPECT_FALSE(mirrored.machine->awaited_first_token());
+}
+
 TEST(AttemptMachine, TellsHowTheReplicaBrokeOff) {
   const std::pair<Break, ReplicaEnd> ends[]{{Break::reset, ReplicaEnd::reset},
                                             {Break::closed, ReplicaEnd::closed},
