@@ -220,7 +220,8 @@ Listed slo_listed(const Slo& slo) {
 }  // namespace
 
 Listing listing_of(const Settings& settings) {
-  const auto& [server, metrics, admin, log, limits, measure, engine_names, discovery, pools, slos, overridden] = settings;
+  const auto& [server, metrics, admin, log, limits, measure, engine_names, discovery, pools, slos, overridden] =
+      settings;
   static_cast<void>(overridden);  // It says of keys who set them, and is none.
   const auto& [metrics_listen] = metrics;
   const auto& [admin_listen] = admin;

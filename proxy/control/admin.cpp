@@ -152,9 +152,10 @@ void warn_of_many(AdminSources& weir) {
   const auto now = std::chrono::steady_clock::now();
   if (now < weir.warned) return;
   weir.warned = now + std::chrono::minutes(1);
-  spdlog::warn("{} connections to the metrics and admin listeners are open, and no more are taken; an idle one is closed "
-               "after {} s (said at most once a minute)",
-               most_operators, time_limit.count());
+  spdlog::warn(
+      "{} connections to the metrics and admin listeners are open, and no more are taken; an idle one is closed "
+      "after {} s (said at most once a minute)",
+      most_operators, time_limit.count());
 }
 
 }  // namespace
@@ -168,7 +169,8 @@ void start_admin_session(asio::io_context& context, net::UniqueFd client, bool i
   if (error) return;
   client.release();
   ++weir.connections;
-  asio::co_spawn(context, run(Stream(std::move(socket)), scope, weir), [&weir](const std::exception_ptr&) { --weir.connections; });
+  asio::co_spawn(context, run(Stream(std::move(socket)), scope, weir),
+                 [&weir](const std::exception_ptr&) { --weir.connections; });
 }
 
 }  // namespace weir::proxy::control

@@ -28,8 +28,8 @@ ApiAnswer replicas_answer(const fleet::World& world, const LastMinute& last_minu
 ApiAnswer drain_answer(fleet::Fleet& fleet, std::string_view path, std::string_view body);
 bool is_drain_path(std::string_view path);
 
-/// {"settings":[{"name","within","keys":{}}],"overridden":["metrics.listen"]}: the settings in use, without secrets, and
-/// which of them the command line set.
+/// {"settings":[{"name","within","keys":{}}],"overridden":["metrics.listen"]}: the settings in use, without secrets,
+/// and which of them the command line set.
 ApiAnswer settings_answer(const config::Settings& settings);
 struct ListedSettings {
   config::Listing listing;

@@ -27,7 +27,8 @@ ListedSettings running(const std::string& text) {
 
 /// What the command line of the running weir says holds over a reload.
 void leave_out(const std::vector<std::string>& overridden, config::Listing& listing) {
-  std::erase_if(listing.front().keys, [&](const auto& one) { return std::ranges::find(overridden, one.key) != overridden.end(); });
+  std::erase_if(listing.front().keys,
+                [&](const auto& one) { return std::ranges::find(overridden, one.key) != overridden.end(); });
 }
 
 int show(const config::Listing& before, const config::Listing& after, const std::string& file) {

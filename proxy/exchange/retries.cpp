@@ -145,7 +145,8 @@ Retries::Next Retries::end(std::unique_ptr<Told> told) {
   last_ = std::move(told);
   if (!best_) return Next::end;
   const bool another_answered = last_->replica->state->id != best_->replica->state->id;
-  if (is_to_blame(*best_->replica, best_->result.status, another_answered)) best_->result.verdict.outcome = Outcome::replica_refused;
+  if (is_to_blame(*best_->replica, best_->result.status, another_answered))
+    best_->result.verdict.outcome = Outcome::replica_refused;
   last_ = std::move(best_);
   return Next::end;
 }
@@ -168,9 +169,7 @@ Retries::Next Retries::wait(const Place& place) {
   return Next::wait;
 }
 
-void Retries::sent_again(const Place& left) {
-  count(left, last_->result.retry_reason.value_or(Retry::connect));
-}
+void Retries::sent_again(const Place& left) { count(left, last_->result.retry_reason.value_or(Retry::connect)); }
 
 /// A replica that breaks off may have been ended by the request.
 void Retries::lost(const Place& place) {

@@ -75,8 +75,9 @@ void Listener::warn(const boost::system::error_code& error) {
   const auto now = std::chrono::steady_clock::now();
   if (now < warned_) return;
   warned_ = now + std::chrono::minutes(1);
-  spdlog::warn("cannot accept a connection: {}; those that wait are tried again every 50 ms (said at most once a minute)",
-               error.message());
+  spdlog::warn(
+      "cannot accept a connection: {}; those that wait are tried again every 50 ms (said at most once a minute)",
+      error.message());
 }
 
 void Listener::close(bool leave_waiting) {

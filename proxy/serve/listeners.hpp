@@ -35,8 +35,8 @@ class Listeners {
   using Set = std::vector<Open>;
 
   /// Returns the listeners that `settings` name: those that are open already, and new ones. Throws std::runtime_error
-  /// with a sentence; then nothing has changed. An inherited socket has to be named: whoever holds it keeps it open, and
-  /// who connects to it would wait for ever.
+  /// with a sentence; then nothing has changed. An inherited socket has to be named: whoever holds it keeps it open,
+  /// and who connects to it would wait for ever.
   Set prepare(const config::Settings& settings);
   /// Accepts on these from now on, and on no others.
   void commit(Set wanted);

@@ -312,7 +312,7 @@ TEST_F(Reload, CheckSaysWhatAReloadWouldDo) {
 TEST_F(Reload, WhatTheCommandLineSaysIsNoChange) {
   ScriptedReplica a(plays());
   const auto settings = pool_of({&a});  // In the file, the admin listener is off.
-  WeirUnderTest weir(settings, {"sh", "-c", "exec \"$@\" --admin-listen " + loopback(admin), "weir"});
+  WeirUnderTest weir(settings, {"/bin/sh", "-c", "exec \"$@\" --admin-listen " + loopback(admin), "weir"});
   const auto done =
       run({weir_program(), "check", "--config", weir.settings_file().string(), "--diff", loopback(admin)});
   EXPECT_EQ(done.exit.code, 0);

@@ -122,7 +122,8 @@ TEST_F(Upgrade, ASocketThatTheSettingsDoNotNameIsAnError) {
                 "[[pool.replica]]\nname = \"r\"\nurl = \"" +
                 replica.url() + "\"\n");
   auto command = held.through();
-  for (const auto& word : {weir_program(), std::string("serve"), std::string("--config"), file}) command.push_back(word);
+  for (const auto& word : {weir_program(), std::string("serve"), std::string("--config"), file})
+    command.push_back(word);
   const auto done = run(command);
   EXPECT_EQ(done.exit.code, 1);
   EXPECT_THAT(done.output, HasSubstr("LISTEN_FDS: the socket at 127.0.0.1:" + std::to_string(held.port()) +

@@ -123,7 +123,8 @@ TEST_F(ExpositionTest, ASeriesAppearsWithItsFirstUseAndStays) {
       const bool told = name == "weir_kv_tokens" || name == "weir_requests_waiting" ||
                         name.starts_with("weir_engine_") || name.starts_with("weir_ledger_");
       if (told || !name.starts_with("weir_")) continue;
-      const bool there = std::ranges::any_of(now.samples, [&, &family = name](const auto& one) { return one.first.starts_with(family); });
+      const bool there = std::ranges::any_of(
+          now.samples, [&, &family = name](const auto& one) { return one.first.starts_with(family); });
       EXPECT_TRUE(there) << name;
     }
     EXPECT_EQ(now.gpu0("weir_request_duration_seconds_count", duration), 1);
