@@ -35,7 +35,7 @@ Pool::Pool(config::Policy policy, double decode_weight, std::uint64_t seed, Gran
 
 Moment Pool::latest(Moment now) {
   latest_ = std::max(latest_, now);
-  finished_.pass(latest_, !waiting_.empty());
+  finished_.pass(latest_, !waiting_.empty() && !none_up());  // An outage is no slow queue.
   return latest_;
 }
 

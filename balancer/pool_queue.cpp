@@ -150,9 +150,10 @@ Offered Pool::wait(WaitingRequest waiting, Grants& grants) {
 }
 
 /// By the rate of the last seconds, the newest request has its turn after its deadline. The rate says nothing while no
-/// replica is up.
+/// replica is up, and nothing of one that goes before all turns.
 bool Pool::comes_too_late(const WaitingRequest& request) const {
   if (request.deadline <= latest_) return true;
+  if (request.at_the_head) return false;
   const auto rate = finished_.drain_rate(latest_);
   if (!rate || none_up()) return false;
   const double tokens_in_time = *rate * metrics::seconds(request.deadline - latest_);
@@ -246,9 +247,10 @@ void Pool::reserve() {
       if (!reserved_for_) reserved_for_ = ticket;
       continue;
     }
-    if (std::ranges::any_of(views_,
-                            [&](const ReplicaView& view) { return replicas_[view.index]->reserved_for == ticket; }))
-      continue;
+    const auto is_its_own = [this, own = ticket](const ReplicaView& view) {
+      return replicas_[view.index]->reserved_for == own;
+    };
+    if (std::ranges::any_of(views_, is_its_own)) continue;
     const auto load_of = [this](const ReplicaView& view) {
       return static_cast<double>(replicas_[view.index]->ledger.prefill_left()) / (view.weight * view.speed);
     };

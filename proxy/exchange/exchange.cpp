@@ -141,7 +141,9 @@ void Exchange::refuse(const balancer::Refused& refused) {
     retries_.give_up();
     return tell();
   }
-  const bool up = fleet::any_up(*pool_, std::chrono::steady_clock::now());
+  const auto world = loop_.shared.fleet.world();  // The pool may have other replicas by now.
+  const auto* const pool_now = world->pool_of(*pool_->balancer);
+  const bool up = fleet::any_up(pool_now != nullptr ? *pool_now : *pool_, std::chrono::steady_clock::now());
   end_.own = refusal_answer(refused, pool_->settings, up, loop_.random_from(1, 1.5));
   AttemptResult none;
   none.verdict.outcome = reason == Reason::too_long ? Outcome::bad_request : Outcome::rejected;
@@ -192,7 +194,11 @@ Exchange::Connection Exchange::connection_to(const fleet::ReplicaRuntime& replic
     return connection;
   }
   connected_to_ = *address;
-  if (connected_before_ != replica.state->id) {
+  // An idle connection may be dead, and then the request is sent a second time.
+  const auto& method = request_.head.method;
+  const bool may_be_repeated =
+      request_.route == http::Route::inference || method == "GET" || method == "HEAD" || method == "OPTIONS";
+  if (may_be_repeated && connected_before_ != replica.state->id) {
     connection.channel = loop_.idle.take(*replica.state, connected_to_, std::chrono::steady_clock::now());
     connection.reused = connection.channel != nullptr;
     if (connection.reused) return connection;

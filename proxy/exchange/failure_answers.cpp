@@ -114,9 +114,8 @@ http::OwnAnswer unconnected_answer(const std::string& replica, int error) {
 
 http::OwnAnswer suspect_answer(const std::string& replica) {
   return http::error_answer(502, "upstream_error", "replica_lost",
-                            "a second replica, '" + replica +
-                                "', broke off while it worked on this request, so weir tries no third one: the request "
-                                "may be what ends them");
+                            "for the second time a replica broke off while it worked on this request, now '" + replica +
+                                "', so weir does not send it again: the request may be what ends them");
 }
 
 http::OwnAnswer failure_answer(const std::string& replica, Outcome outcome) {

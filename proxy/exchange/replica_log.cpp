@@ -68,9 +68,8 @@ void note_suspect(std::atomic<Moment>& last_line, const std::string& request, co
   auto last = last_line.load(std::memory_order_relaxed);
   if (now - last < fleet::FailureNotes::between_lines || !last_line.compare_exchange_strong(last, now)) return;
   spdlog::warn(
-      "request {} may end replicas: a second one, '{}', broke off while it worked on it, so it is not tried again; "
-      "such "
-      "requests have \"suspect\":true in the request log",
+      "request {} may end replicas: for the second time one broke off while it worked on it, now '{}', so it is not "
+      "tried again; such requests have \"suspect\":true in the request log",
       request, replica);
 }
 

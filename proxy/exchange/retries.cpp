@@ -134,7 +134,9 @@ Retries::Next Retries::failed(AttemptResult result, const Place& place, bool out
   const bool is_free = stood_still || was_cut(result);
   const bool again = (reason || is_free) &&
                      (is_free ? is_new(place) && another_is_left(place) && may_go_on() : take_retry(place, gone));
-  const bool waits = !again && was_lost(result) && may_wait();
+  // Where a replica stood still or is to drain, another that had the request before may have room by now.
+  const bool waits =
+      !again && may_wait() && (was_lost(result) || (is_free && pool_->balancer->another_is_left({}, place.key.serial)));
   if (!again && !waits) return end(told(std::move(result), place));
   last_ = told(in_short(result), place);
   return waits ? wait(place) : ask_another(place, reason);

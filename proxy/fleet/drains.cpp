@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <iterator>
 
 #include "metrics/ticks.hpp"
 #include "proxy/fleet/fleet.hpp"
@@ -74,19 +75,31 @@ void Fleet::look_after_drains() {
       spdlog::info("replica '{}' is drained: nothing is left on it", replica->settings.name);
     }
   }
+  std::erase_if(last_waited_, [&](const auto& waited) {
+    return std::ranges::none_of(before->leaving_pools,
+                                [&](const auto& pool) { return pool->balancer.get() == waited.first; });
+  });
   std::vector<LeavingReplica> still;
   for (const auto& one : before->leaving) {
-    if (!is_over(*one.balancer, *one.replica, one.since) || before->is_waited_for(*one.balancer, now)) {
+    const bool waited_for = before->is_waited_for(*one.balancer, now);
+    if (waited_for) last_waited_[one.balancer.get()] = now;
+    // What was waited for has limits.drain from its own beginning.
+    const auto waited = last_waited_.find(one.balancer.get());
+    const auto since = waited == last_waited_.end() ? one.since : std::max(one.since, waited->second);
+    if (!is_over(*one.balancer, *one.replica, since) || waited_for) {
       still.push_back(one);
       continue;
     }
     spdlog::info("replica '{}' at {} is gone: its last request has ended", one.replica->settings.name,
                  one.replica->settings.url.authority);
   }
-  // A request holds the world in which it began, and with it the pool.
+  // A request holds the world in which it began, and with it a pool with this balancer; not this one, if another reload
+  // came between.
+  const auto is_known = [now](const std::shared_ptr<const PoolRuntime>& pool) {
+    return pool.use_count() > 1 || pool->balancer->in_flight() > 0 || pool->balancer->queue(now).waiting > 0;
+  };
   std::vector<std::shared_ptr<const PoolRuntime>> known;
-  for (const auto& pool : before->leaving_pools)
-    if (pool.use_count() > 1) known.push_back(pool);
+  std::ranges::copy_if(before->leaving_pools, std::back_inserter(known), is_known);
   if (still.size() == before->leaving.size() && known.size() == before->leaving_pools.size()) return;
   auto after = std::make_shared<World>();
   after->settings = before->settings;

@@ -81,6 +81,8 @@ class Fleet {
   RetryBudget retries_;
   /// Maps the name of a replica that drains to whether the log has told that nothing is left on it.
   std::map<std::string, bool> draining_;
+  /// When requests last waited in a pool that leaves.
+  std::map<const balancer::Pool*, metrics::Moment> last_waited_;
   Published<std::shared_ptr<const World>> world_;
   Discovered discovered_;  ///< The control thread uses it.
 };

@@ -13,6 +13,12 @@ const PoolRuntime* World::pool_for(std::string_view model) const {
   return nullptr;
 }
 
+const PoolRuntime* World::pool_of(const balancer::Pool& balancer) const {
+  for (const auto& pool : pools)
+    if (pool->balancer.get() == &balancer) return pool.get();
+  return nullptr;
+}
+
 bool World::is_waited_for(const balancer::Pool& pool, metrics::Moment now) const {
   return std::ranges::any_of(leaving_pools, [&](const auto& one) {
     return one->balancer.get() == &pool && one->balancer->queue(now).waiting > 0;

@@ -81,6 +81,8 @@ struct World {
 
   /// True if replicas of this pool are still to take what waits there, though it is no longer in the settings.
   bool is_waited_for(const balancer::Pool& pool, metrics::Moment now) const;
+  /// Returns the pool of the settings that has this balancer; null if there is none.
+  const PoolRuntime* pool_of(const balancer::Pool& balancer) const;
   /// Returns the first pool that serves this model. For "" (the request names none) it is the first pool.
   const PoolRuntime* pool_for(std::string_view model) const;
   /// Returns the models that pools name, for an error's sentence.

@@ -196,6 +196,17 @@ TEST(IdleConnections, OfAReplicaWhoseNameLeadsElsewhereAreNotUsed) {
   EXPECT_THAT(asked(proxy), ElementsAre(1, 1, 0, 0));
 }
 
+TEST(IdleConnections, AreNotUsedForWhatMayBeSentOnlyOnce) {
+  ScriptedProxy proxy(1, [](config::Settings& settings) { settings.server.paths = {"/my/route"}; });
+  proxy.plan[0] = {says(whole_answer("200 OK", "{}"))};
+  const auto client = proxy.client();
+  for (const std::string method : {"POST", "POST", "GET", "HEAD", "OPTIONS", "DELETE"}) {
+    client->says(method + " /my/route HTTP/1.1\r\nHost: weir\r\nContent-Length: 0\r\n\r\n");
+    proxy.run();
+  }
+  EXPECT_EQ(proxy.connections[0].size(), 3u) << "POST, POST and what is safe, DELETE";
+}
+
 TEST(LoopTick, ClosesIdleConnectionsThatNewSettingsDoNotKeep) {
   ScriptedProxy proxy;
   proxy.plan[0] = {says(whole_answer("200 OK", completion))};

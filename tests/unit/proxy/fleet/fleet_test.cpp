@@ -221,6 +221,29 @@ TEST_F(FleetTest, APoolThatIsGoneIsLookedAtWhileRequestsWaitInIt) {
   EXPECT_THAT(exposition.text(), Not(HasSubstr("weir_requests_waiting{pool=\"chat\"")));
 }
 
+TEST_F(FleetTest, APoolThatIsGoneIsLookedAtWhateverCameBetween) {
+  NobodyWaits sink;
+  const auto settings = settings_of({replica("a", 1)});
+  Fleet fleet(settings, exposition, 1, &sink);
+  const auto held = fleet.world();
+  const auto& pool = *held->pools[0];
+  pool.balancer->report(pool.replicas[0]->key, balancer::Sign::full, std::chrono::steady_clock::now(),
+                        std::chrono::hours(1));
+  const metrics::wire::RequestFacts facts;
+  const auto ticket = std::get<balancer::Waiting>(waits_in(pool, facts)).ticket;
+  fleet.adopt(settings);
+  auto other = settings;
+  other.pools[0].name = "code";
+  other.limits.drain = std::chrono::seconds(0);
+  fleet.adopt(other);
+  fleet.look_after_drains();
+  ASSERT_EQ(fleet.world()->leaving_pools.size(), 1u) << "the request holds an older world's";
+  EXPECT_FALSE(fleet.world()->leaving[0].replica->state->cut) << "its replica is waited for";
+  pool.balancer->leave(ticket, std::chrono::steady_clock::now());
+  fleet.look_after_drains();
+  EXPECT_TRUE(fleet.world()->leaving_pools.empty());
+}
+
 TEST_F(FleetTest, APoolThatComesBackWhileRequestsWaitInItKeepsThem) {
   NobodyWaits sink;
   const auto settings = settings_of({replica("a", 1)});
