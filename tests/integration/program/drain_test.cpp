@@ -222,7 +222,9 @@ TEST_F(Drain, APageInABrowserChangesNothing) {
 
 TEST_F(Drain, StatusShowsTheReplicas) {
   ScriptedReplica a(plays()), b(plays());
-  WeirUnderTest weir(with_admin(pool_of({&a, &b})));
+  auto settings = with_admin(pool_of({&a, &b}));
+  settings.pools[0].more["policy"] = "\"round_robin\"";  // Both get some.
+  WeirUnderTest weir(settings);
   for (int i = 0; i < 4; ++i) who_answers(weir);
   command({"drain", "r1"});
   const auto table = command({"status"});

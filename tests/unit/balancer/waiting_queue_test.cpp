@@ -92,7 +92,7 @@ TEST(WaitingQueue, AKeyThatHadNothingToSendHasNoCredit) {
 }
 
 TEST(WaitingQueue, ATurnIsAtMostAHandfulOfRequestsHoweverShort) {
-  for (const Tokens prompt : {0, 1, 15, 511}) {
+  for (const Tokens prompt : {0u, 1u, 15u, 511u}) {
     WaitingQueue queue;
     for (int i = 0; i < 200; ++i) queue.push(asks(1, prompt));
     EXPECT_EQ(keys_of_next(queue, 1), (std::vector<std::uint64_t>{1}));
