@@ -181,7 +181,8 @@ void AttemptMachine::finish(ReplicaEnd end, std::span<const std::string_view> la
   for (const auto span : last) last_.append(span);
   const auto held_back = meter_->ended(true, !decoder_.ends_with_close(), at);
   if (is_truncated()) {
-    end = ReplicaEnd::truncated;
+    // Before the first event the close is no end that an answer could have, and the request may go elsewhere.
+    end = is_stream() && !has_event() ? ReplicaEnd::closed : ReplicaEnd::truncated;
   } else {
     last_.append(held_back);
   }

@@ -363,6 +363,22 @@ TEST(Suspect, IsOneThatKilledReplicasThroughIdleConnections) {
   EXPECT_THAT(proxy.log_lines().back(), HasSubstr(R"("suspect":true)"));
 }
 
+TEST(ClosedStream, WithoutAnEventGoesElsewhere) {
+  ScriptedProxy proxy(2, [](config::Settings& settings) { settings.pools[0].policy = config::Policy::round_robin; });
+  for (auto& plan : proxy.plan) plan = {says(streamed_answer())};
+  proxy.plan[0] = {[](net::Peer& replica) {
+    replica.says("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n: ping\n\n");
+    replica.ends();
+  }};
+  for (int i = 0; i < 2; ++i) {
+    const auto client = proxy.client(post(chat(true)));
+    proxy.run();
+    EXPECT_TRUE(read_answer(client->got).whole);
+    EXPECT_THAT(client->got, Not(HasSubstr("error")));
+  }
+  EXPECT_EQ(proxy.retries(Retry::reset), 1u);
+}
+
 TEST(Suspect, IsTakenForNoneWhereAnIdleConnectionHadGrownOld) {
   ScriptedProxy proxy;
   proxy.plan[0] = {says(whole_answer("200 OK", completion)), ends, says(whole_answer("200 OK", completion))};
