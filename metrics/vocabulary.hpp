@@ -78,6 +78,10 @@ inline constexpr std::array<std::string_view, 3> token_source_names{"none", "usa
 enum class TokensPerEvent : std::uint8_t { unknown, wire, settled };
 inline constexpr std::array<std::string_view, 3> tokens_per_event_names{"unknown", "wire", "settled"};
 
+/// Whose answer a client gets, and whose is only measured.
+enum class Role : std::uint8_t { primary, shadow };
+inline constexpr std::array<std::string_view, 2> role_names{"primary", "shadow"};
+
 /// Whether a replica takes requests.
 enum class ReplicaState : std::uint8_t {
   up,
@@ -94,6 +98,7 @@ constexpr std::string_view name_of(Phase v) { return phase_names[static_cast<std
 constexpr std::string_view name_of(Completeness v) { return completeness_names[static_cast<std::size_t>(v)]; }
 constexpr std::string_view name_of(TokenSource v) { return token_source_names[static_cast<std::size_t>(v)]; }
 constexpr std::string_view name_of(TokensPerEvent v) { return tokens_per_event_names[static_cast<std::size_t>(v)]; }
+constexpr std::string_view name_of(Role v) { return role_names[static_cast<std::size_t>(v)]; }
 constexpr std::string_view name_of(ReplicaState v) { return replica_state_names[static_cast<std::size_t>(v)]; }
 
 }  // namespace weir::metrics

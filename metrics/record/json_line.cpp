@@ -114,7 +114,9 @@ JsonLine& JsonLine::decimal(std::string_view key, std::optional<double> value, u
   return *this;
 }
 
-JsonLine& JsonLine::boolean(std::string_view key, bool value) { return raw(key, value ? "true" : "false"); }
+JsonLine& JsonLine::boolean(std::string_view key, std::optional<bool> value) {
+  return raw(key, !value ? "null" : *value ? "true" : "false");
+}
 
 JsonLine& JsonLine::null(std::string_view key) { return raw(key, "null"); }
 

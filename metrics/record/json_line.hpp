@@ -22,7 +22,7 @@ class JsonLine {
   JsonLine& number(std::string_view key, std::optional<std::uint64_t> value);
   /// Writes at most `digits` digits behind the point, without trailing zeros. A negative value or NaN is null.
   JsonLine& decimal(std::string_view key, std::optional<double> value, unsigned digits);
-  JsonLine& boolean(std::string_view key, bool value);
+  JsonLine& boolean(std::string_view key, std::optional<bool> value);
   JsonLine& null(std::string_view key);
   /// Writes `json` as it is.
   JsonLine& raw(std::string_view key, std::string_view json);

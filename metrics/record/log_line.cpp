@@ -43,6 +43,13 @@ std::string_view known_word(Enum value) {
   return static_cast<std::size_t>(value) == 0 ? std::string_view{} : name_of(value);
 }
 
+void append_mirrored(JsonLine& line, const Mirrored& mirrored) {
+  line.known_text("shadow", mirrored.shadow).known_text("drop_reason", mirrored.drop_reason);
+  line.text("pair_status", mirrored.joined ? "joined" : "pair_missing");
+  line.boolean("same_text", mirrored.same_text).number("common_prefix_bytes", mirrored.common_prefix_bytes);
+  line.boolean("same_tools", mirrored.same_tools);
+}
+
 }  // namespace
 
 std::string log_line(const RequestRecord& record, const std::string& instance) {
@@ -56,8 +63,9 @@ std::string log_line(const RequestRecord& record, const std::string& instance) {
   };
 
   line.number("v", 1).text("time", timestamp(record.time)).text("id", record.id);
-  line.known_text("client_id", record.client_id).null("pair").null("group");
-  line.text("instance", instance).text("role", "primary");
+  const Mirrored& mirrored = *record.mirrored;
+  line.known_text("client_id", record.client_id).known_text("pair", mirrored.pair).known_text("group", record.group);
+  line.text("instance", instance).text("role", name_of(record.role));
   line.known_text("pool", record.pool).known_text("replica", record.replica).known_text("config", record.config);
 
   line.text("api", name_of(facts.api)).known_text("model", facts.model).boolean("stream", facts.stream);
@@ -106,6 +114,11 @@ std::string log_line(const RequestRecord& record, const std::string& instance) {
   line.number("engine_draft_tokens", answer.engine->draft_tokens);
   line.number("engine_draft_accepted_tokens", answer.engine->draft_accepted_tokens);
   line.number("coalesced_reads", answer.coalesced_reads).boolean("suspect", record.suspect);
+  line.number("turn", facts.user_messages > 0 ? std::optional<std::uint64_t>{facts.user_messages} : std::nullopt);
+  time("lasted_s", record.ended && *record.ended >= record.received
+                       ? std::optional{seconds(*record.ended - record.received)}
+                       : std::nullopt);
+  if (record.role == Role::shadow) append_mirrored(line, mirrored);
   return line.take();
 }
 

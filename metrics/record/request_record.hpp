@@ -7,17 +7,34 @@
 #include <string>
 
 #include "metrics/moment.hpp"
+#include "metrics/rare.hpp"
 #include "metrics/record/answer.hpp"
 #include "metrics/vocabulary.hpp"
 #include "metrics/wire/request/facts.hpp"
 
 namespace weir::metrics::record {
 
+/// What only a mirrored request has: the copy of a primary's request that a shadow replica got, or was spared.
+struct Mirrored {
+  std::string pair;         ///< The id of the primary's record.
+  std::string shadow;       ///< The name of the [[shadow]].
+  std::string drop_reason;  ///< It was not sent, and this says why; "" if it was sent.
+  bool joined = false;      ///< The primary's record was there to be compared with.
+  // These are absent where one of the two could not be compared.
+  std::optional<bool> same_text{};                     ///< Both answers have the same text.
+  std::optional<std::uint64_t> common_prefix_bytes{};  ///< At least so many bytes of the two texts are equal.
+  std::optional<bool> same_tools{};                    ///< Both answers call the same tools with the same arguments.
+  bool operator==(const Mirrored&) const = default;
+};
+
 struct RequestRecord {
   std::chrono::system_clock::time_point time;  ///< The wall clock showed this at t0.
   std::string id;                              ///< This is weir's own id: 128 random bits in hex.
   std::string client_id;                       ///< This is the client's x-request-id; "" if it is absent or not valid.
   std::string pool, replica, config;           ///< These are "" if none was chosen.
+  std::string group;                           ///< It is a salted hash of the conversation; "" if it has none.
+  Rare<Mirrored> mirrored;                     ///< It is set for Role::shadow alone.
+  Role role = Role::primary;
   wire::RequestFacts facts;
   std::optional<std::uint64_t> prompt_tokens_estimate;
 

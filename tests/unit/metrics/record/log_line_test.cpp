@@ -96,6 +96,8 @@ const Field fields[]{
     {"engine_draft_accepted_tokens", true},
     {"coalesced_reads", false},
     {"suspect", false},
+    {"turn", true},
+    {"lasted_s", true},
 };
 
 TEST(LogLine, HasTheFieldsOfTheDefinitionInTheirOrder) {
