@@ -190,6 +190,42 @@ Listed replica_listed(const Replica& replica, const std::string& pool) {
   return listed;
 }
 
+std::string text(const Shadow::SampleBy& key) {
+  switch (key.what) {
+    case Shadow::SampleBy::What::conversation:
+      return "conversation";
+    case Shadow::SampleBy::What::request:
+      return "request";
+    case Shadow::SampleBy::What::header:
+      return "header:" + key.header;
+  }
+  return "";
+}
+
+void list_shadow(const Shadow& shadow, Listing& listing) {
+  const auto& [name, of, twin, control, sample, key, max_in_flight, max_queued_tokens, finish, stop_after, max_pairs,
+               exclude_keys, set, forward_auth, replicas, health, engine] = shadow;
+  Listed listed{"shadow " + name, "", {}};
+  auto& keys = listed.keys;
+  keys.push_back({"of", text(of)});
+  keys.push_back({"twin", text(twin)});
+  keys.push_back({"control", text(control)});
+  keys.push_back({"sample", text(sample)});
+  keys.push_back({"key", text(key)});
+  keys.push_back({"max_in_flight", text(max_in_flight)});
+  keys.push_back({"max_queued_tokens", text(max_queued_tokens)});
+  keys.push_back({"on_client_abort", finish ? "finish" : "follow"});
+  keys.push_back({"stop_after", text(stop_after)});
+  keys.push_back({"max_pairs", text(max_pairs)});
+  keys.push_back({"exclude_keys", text(exclude_keys)});
+  keys.push_back({"set", list(set, [](const Shadow::Member& one) { return one.key + " = " + one.json; })});
+  keys.push_back({"forward_auth", text(forward_auth)});
+  list_health(health, keys);
+  list_engine(engine, keys);
+  listing.push_back(std::move(listed));
+  for (const auto& replica : replicas) listing.push_back(replica_listed(replica, "shadow " + name));
+}
+
 void list_pool(const Pool& pool, Listing& listing) {
   const auto& [name, models, policy, decode_weight, replicas, health, max_in_flight, max_queued_tokens, queue, engine] =
       pool;
@@ -220,8 +256,8 @@ Listed slo_listed(const Slo& slo) {
 }  // namespace
 
 Listing listing_of(const Settings& settings) {
-  const auto& [server, metrics, admin, log, limits, measure, engine_names, discovery, pools, slos, overridden] =
-      settings;
+  const auto& [server, metrics, admin, log, limits, measure, engine_names, discovery, pools, slos, shadows,
+               overridden] = settings;
   static_cast<void>(overridden);  // It says of keys who set them, and is none.
   const auto& [metrics_listen] = metrics;
   const auto& [admin_listen] = admin;
@@ -237,6 +273,7 @@ Listing listing_of(const Settings& settings) {
   keys.push_back({"discovery.interval", text(discovery.interval)});
   keys.push_back({"discovery.nameserver", discovery.nameserver ? to_text(*discovery.nameserver) : "none"});
   for (const auto& pool : pools) list_pool(pool, listing);
+  for (const auto& shadow : shadows) list_shadow(shadow, listing);
   for (const auto& slo : slos) listing.push_back(slo_listed(slo));
   return listing;
 }

@@ -8,8 +8,11 @@
 #include <memory>
 #include <system_error>
 
+#include "config/engine.hpp"
+#include "config/health.hpp"
 #include "config/pools.hpp"
 #include "config/sections.hpp"
+#include "config/shadows.hpp"
 #include "config/slos.hpp"
 #include "config/syntax.hpp"
 #include "config/table_reader.hpp"
@@ -67,12 +70,17 @@ Settings read_settings(const toml::table& root, Report& report) {
   Settings settings;
   TableReader file("", root, report);
   const auto listeners = read_sections(file, settings, report);
-  settings.pools = read_pools(file, listeners, settings, report);
+  ReplicaReading replicas(listeners, settings, report);
+  const Defaults defaults{read_health({"[health]", file.table("health"), report}, {}),
+                          read_engine(file.table("engine"), report, settings.engine_names)};
+  settings.pools = read_pools(file, replicas, defaults, report);
   const auto* pools = root.get("pool");
   if (!pools || (pools->is_array() && pools->as_array()->empty())) {
     report.add({}, "no [[pool]] in the file; add one with a name, and with a [[pool.replica]] with name and url");
   }
   settings.slos = read_slos(file, settings.pools, report);
+  settings.shadows = read_shadows(file, replicas, settings.pools, defaults, report);
+  replicas.refuse_names_of_expanded();
   file.refuse_the_rest();
   return settings;
 }

@@ -3,17 +3,21 @@
 
 #include <vector>
 
-#include "config/sections.hpp"
+#include "config/replica.hpp"
 #include "config/settings.hpp"
 #include "config/table_reader.hpp"
 
 namespace weir::config {
 
+/// The file's [health] and [engine].
+struct Defaults {
+  Health health;
+  EngineReading engine;
+};
+
 /// Reads all pools and checks their rules. Names are unique in the file. Pools are tried in order, so it is an error if
-/// an earlier pool takes all requests of a later pool or model. No replica may be one of weir's own listeners. weir's
-/// key for a replica must not be lent to strangers unawares. `settings` holds what the other tables say, and takes
-/// the names in [engine.names].
-std::vector<Pool> read_pools(TableReader& file, const std::vector<Listener>& listeners, Settings& settings,
-                             Report& report);
+/// an earlier pool takes all requests of a later pool or model. What a pool's own [health]
+/// and [engine] do not set is as in `defaults`.
+std::vector<Pool> read_pools(TableReader& file, ReplicaReading& replicas, const Defaults& defaults, Report& report);
 
 }  // namespace weir::config

@@ -216,6 +216,41 @@ struct Slo {
   bool operator==(const Slo&) const = default;
 };
 
+/// Copies of a pool's requests go to replicas whose answers are measured and thrown away.
+struct Shadow {
+  /// By what a sample of the requests is drawn. Requests that are alike in it go together.
+  struct SampleBy {
+    enum class What { conversation, request, header };
+    What what = What::conversation;
+    std::string header;  ///< With `header` it is the name.
+    bool operator==(const SampleBy&) const = default;
+  };
+  /// A top-level member of the request's JSON that gets this value.
+  struct Member {
+    std::string key, json;
+    bool operator==(const Member&) const = default;
+  };
+
+  std::string name;              ///< It is unique in the file.
+  std::string of;                ///< It is the name of a [[pool]].
+  std::string twin;              ///< Each request that this replica of the pool gets is mirrored; "" means a sample.
+  bool control = false;          ///< A twin's replica runs the primary's own configuration.
+  std::optional<double> sample;  ///< This share of the pool's requests is mirrored. It or `twin` is set.
+  SampleBy key{};
+  std::uint32_t max_in_flight = 64;
+  std::uint64_t max_queued_tokens = 200'000;
+  bool finish = false;                     ///< A mirrored request goes on after the primary's client has left.
+  std::optional<Seconds> stop_after;       ///< It is off so long after its first request.
+  std::optional<std::uint64_t> max_pairs;  ///< It is off after so many finished shadows.
+  std::vector<std::string> exclude_keys;   ///< SHA-256 in hex of clients' keys whose requests are not mirrored.
+  std::vector<Member> set;
+  bool forward_auth = false;  ///< The client's credential is sent to the shadow's replicas.
+  std::vector<Replica> replicas;
+  Health health{};         ///< [health] of the file.
+  EngineReading engine{};  ///< [engine] of the file.
+  bool operator==(const Shadow&) const = default;
+};
+
 struct Settings {
   Server server;
   MetricsListener metrics;
@@ -227,6 +262,7 @@ struct Settings {
   Discovery discovery;
   std::vector<Pool> pools;
   std::vector<Slo> slos;
+  std::vector<Shadow> shadows;
   /// The command line set these keys, whatever the file says: metrics.listen, admin.listen.
   std::vector<std::string> overridden;
   bool operator==(const Settings&) const = default;

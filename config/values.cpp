@@ -121,6 +121,20 @@ Parsed<FairBy> fair_by(const toml::node& node) {
       "its request, such as \"header:x-user\""};
 }
 
+Parsed<Shadow::SampleBy> sample_by(const toml::node& node) {
+  using What = Shadow::SampleBy::What;
+  constexpr std::string_view header = "header:";
+  const auto* text = node.as_string();
+  const std::string_view word = text ? std::string_view(text->get()) : std::string_view();
+  if (word == "conversation") return Shadow::SampleBy{What::conversation, ""};
+  if (word == "request") return Shadow::SampleBy{What::request, ""};
+  if (word.starts_with(header) && is_header_name(word.substr(header.size())))
+    return Shadow::SampleBy{What::header, std::string(word.substr(header.size()))};
+  return Problem{
+      "must be \"conversation\" for all turns of one, \"request\" for each by itself, or \"header:NAME\" for those "
+      "that have the same text in a header, such as \"header:x-session\""};
+}
+
 Parsed<ListenAddress> address(const toml::node& node) {
   const auto* text = node.as_string();
   return parse_address(text ? std::string_view(text->get()) : std::string_view());

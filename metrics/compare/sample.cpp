@@ -25,6 +25,7 @@ std::int64_t microseconds(std::chrono::system_clock::time_point time) {
 
 Names::Name Names::of(std::string_view text) {
   if (const auto found = names_.find(text); found != names_.end()) return found->second;
+  if (texts_.size() >= most && text != "(other)") return of("(other)");
   const auto added = names_.emplace(text, static_cast<Name>(texts_.size())).first;
   texts_.push_back(&added->first);
   return added->second;

@@ -20,6 +20,8 @@ namespace weir::metrics::compare {
 /// Texts of few values, kept once each. 0 is "".
 class Names {
  public:
+  /// Clients choose models' names. What comes beyond so many has one name for all.
+  static constexpr std::size_t most = 10'000;
   using Name = std::uint32_t;
   Name of(std::string_view text);
   std::string_view text(Name name) const { return *texts_[name]; }

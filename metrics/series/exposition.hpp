@@ -38,8 +38,9 @@ struct ReplicaGauges {
   std::array<double, 2> in_flight_seconds{};  ///< The two are prefill and decode.
   bool injection_disabled = false;
   ReplicaState state = ReplicaState::up;
-  std::string gpu;                     ///< The settings give this name.
-  std::string engine, version, model;  ///< The engine told them; "" is unknown.
+  std::string gpu;                      ///< The settings give this name.
+  std::string engine, version, model;   ///< The engine told them; "" is unknown.
+  std::optional<double> shadow_active;  ///< Only a shadow's replica has it.
   // The engine's own figures; absent where they are unknown or stale.
   std::optional<double> engine_running, engine_waiting, engine_kv_usage;
   std::optional<double> engine_prefix_queries, engine_prefix_hits;

@@ -134,6 +134,13 @@ constexpr LabelledCounterSeries labelled_counters[] = {
      "reason",
      retry_names,
      [](const ReplicaShard& s) -> std::span<const Counter> { return s.retries; }},
+    {{"weir_shadow_requests_total",
+      "Requests that were to be mirrored, by what became of them: sent, or the reason why the shadow was spared it. Of "
+      "a "
+      "shadow with several replicas the first counts for all."},
+     "result",
+     mirrored_names,
+     [](const ReplicaShard& s) -> std::span<const Counter> { return s.mirrored; }},
     {{"weir_bytes_total", "Bytes of bodies: requests sent to the replica, responses received from it."},
      "direction",
      directions,
@@ -176,6 +183,9 @@ constexpr PhaseSeries by_phase[] = {
 };
 
 constexpr EngineSeries of_engine[] = {
+    {{"weir_shadow_active", "1 while requests are mirrored to this shadow's replica, 0 while the shadow is off."},
+     false,
+     &ReplicaGauges::shadow_active},
     {{"weir_engine_kv_usage_ratio", "Share of the engine's KV cache that is in use, 0 to 1, as the engine says."},
      false,
      &ReplicaGauges::engine_kv_usage},

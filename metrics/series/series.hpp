@@ -54,7 +54,7 @@ struct BalancerSeries {
   double (*value)(const ReplicaGauges&);
 };
 
-/// A value that an engine told of itself. It is absent where that is unknown or stale.
+/// A value that not every replica has: what an engine tells of itself, where that is unknown or stale.
 struct EngineSeries {
   SeriesText text;
   bool is_counter;

@@ -38,6 +38,23 @@ enum class Retry : std::uint8_t {
 inline constexpr std::array<std::string_view, 8> retry_names{
     "connect", "reset", "status", "in_band_error", "first_token", "hung", "stale_connection", "injection_refused"};
 
+/// What became of a request that was to be mirrored.
+enum class Mirrored : std::uint8_t {
+  sent,
+  max_in_flight,
+  max_queued_tokens,
+  busy,           ///< The shadow's replicas took nothing for another reason: they had said that they are full.
+  down,           ///< None of the shadow's replicas was up.
+  primary_waits,  ///< Requests waited in the primary's pool.
+  loop_late,      ///< A stream loop was late.
+  behind,         ///< The shadows' thread did not get to it.
+  client_left,    ///< The client had left before it was sent.
+  draining
+};
+inline constexpr std::array<std::string_view, 10> mirrored_names{
+    "sent",      "max_in_flight", "max_queued_tokens", "busy",    "down", "primary_waits",
+    "loop_late", "behind",        "client_left",       "draining"};
+
 /// Each shard has one writer, the loop to which it belongs; any thread reads. Values are nanoseconds, tokens or
 /// thousandths, rounded to the nearest (the ratio is rounded up). The bucket counts are exact for the rounded values.
 class ReplicaShard {
@@ -63,6 +80,7 @@ class ReplicaShard {
   Counter output_tokens;
   std::array<Counter, retry_names.size()> retries;
   std::array<Counter, unparsed_names.size()> unparsed;
+  std::array<Counter, mirrored_names.size()> mirrored;  ///< Of a shadow's replicas, the first counts for all.
   std::array<Counter, 2> bytes;  ///< Counts body bytes: [0] of requests to the replica, [1] of answers from it.
 
   // These are known at the end, and settle() writes them.

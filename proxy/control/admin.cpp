@@ -1,4 +1,5 @@
 #include "proxy/control/admin.hpp"
+#include "proxy/control/shadow_api.hpp"
 
 #include <spdlog/spdlog.h>
 
@@ -12,6 +13,7 @@
 #include "proxy/control/api.hpp"
 #include "proxy/control/change_guard.hpp"
 #include "proxy/control/gzip.hpp"
+#include "proxy/control/shadow_api.hpp"
 #include "proxy/net/awaitable.hpp"
 
 namespace weir::proxy::control {
@@ -36,7 +38,7 @@ struct Asked {
   bool may_list = false;  ///< The listener answers /api/.
   std::string_view path;
   Sender sender;
-  bool changes() const { return may_list && !reads && (path == reload_path || is_drain_path(path)); }
+  bool changes() const { return may_list && !reads && (path == reload_path || is_drain_path(path) || is_shadow_path(path)); }
 };
 
 Asked::Asked(const Request& request, AdminScope scope)
@@ -98,13 +100,14 @@ void read(Response& response, const Asked& asked, const AdminSources& weir) {
   } else if (asked.may_list && asked.path == settings_path) {
     const auto strange = why_strange_host(asked.sender, world->settings.admin.listen);
     put(response, strange.empty() ? settings_answer(weir.reload.settings()) : api_error(403, "strange_host", strange));
-  } else if (asked.may_list && (asked.path == reload_path || is_drain_path(asked.path))) {
+  } else if (asked.may_list && (asked.path == reload_path || is_drain_path(asked.path) || is_shadow_path(asked.path))) {
     refuse_method(response, "POST");
   } else {
     response.result(http::status::not_found);
     response.body() = asked.may_list
                           ? "known here: /metrics /-/healthy /-/ready /api/replicas /api/settings, and by POST "
-                            "/-/reload /api/replicas/NAME/drain /api/replicas/NAME/undrain\n"
+                            "/-/reload /api/replicas/NAME/drain /api/replicas/NAME/undrain /api/shadow/NAME/on "
+                            "/api/shadow/NAME/off\n"
                           : "known here: /metrics /-/healthy /-/ready\n";
   }
 }
@@ -123,6 +126,8 @@ net::Awaitable<Response> answer(const Request& request, AdminScope scope, AdminS
   } else if (asked.path == reload_path) {
     const auto result = co_await weir.reload.run(by, net::use_awaitable);
     put(response, reload_answer(*result));
+  } else if (is_shadow_path(asked.path)) {
+    put(response, shadow_answer(*world, asked.path));
   } else {
     put(response, drain_answer(weir.fleet, asked.path, request.body()));
   }

@@ -3,6 +3,7 @@
 #include <boost/json.hpp>
 
 #include "config/address.hpp"
+#include "proxy/control/shadow_api.hpp"
 
 namespace weir::proxy::control {
 namespace {
@@ -63,6 +64,7 @@ json::object replica_object(const fleet::ReplicaRuntime& replica, balancer::Pool
   const auto medians = last_minute.of(*replica.series);
   json::object object;
   object["pool"] = replica.pool;
+  object["role"] = replica.series->labels().role;
   object["name"] = replica.settings.name;
   object["config"] = replica.settings.config;
   object["url"] = "http://" + replica.settings.url.authority + replica.settings.url.prefix;
@@ -109,7 +111,7 @@ ApiAnswer api_error(unsigned status, std::string_view code, const std::string& m
 
 ApiAnswer replicas_answer(const fleet::World& world, const LastMinute& last_minute, metrics::Moment now) {
   json::array replicas, pools;
-  for (const auto& pool : world.pools) {
+  for (const auto& pool : world.all_pools) {
     for (const auto& replica : pool->replicas)
       replicas.push_back(replica_object(*replica, *pool->balancer, last_minute, now));
     pools.push_back(json::object{{"name", pool->settings.name},
@@ -126,6 +128,7 @@ ApiAnswer replicas_answer(const fleet::World& world, const LastMinute& last_minu
   json::object outer;
   outer["replicas"] = std::move(replicas);
   outer["pools"] = std::move(pools);
+  outer["shadows"] = shadows_list(world);
   return answer_of(outer);
 }
 

@@ -50,7 +50,7 @@ LastMinute::Sample LastMinute::sample_of(const metrics::series::ReplicaSeries& s
 
 void LastMinute::sample(const fleet::World& world, metrics::Moment now) {
   decltype(samples_) kept;
-  for (const auto& pool : world.pools) {
+  for (const auto& pool : world.all_pools) {
     for (const auto& replica : pool->replicas) {
       auto& samples = kept[replica->series.get()] = std::move(samples_[replica->series.get()]);
       samples.push_back(sample_of(*replica->series, now));

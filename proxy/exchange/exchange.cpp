@@ -1,5 +1,6 @@
 #include "proxy/exchange/exchange.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <utility>
 
@@ -7,6 +8,7 @@
 #include "proxy/exchange/failure_answers.hpp"
 #include "proxy/exchange/fair_key.hpp"
 #include "proxy/exchange/request_records.hpp"
+#include "proxy/exchange/shadows.hpp"
 #include "proxy/exchange/usage_asking.hpp"
 #include "proxy/net/connect.hpp"
 
@@ -26,6 +28,8 @@ Exchange::Exchange(Loop& loop, net::Channel& client, std::string& unread, Client
       pool_(world_->pool_for(request_.facts.model)),
       retries_(loop, request, pool_) {
   loop_.streams.fetch_add(1, std::memory_order_relaxed);
+  if (pool_ != nullptr && !pool_->shadows.empty() && loop.shared.shadows != nullptr && can_be_mirrored(request))
+    shared_body_ = std::make_shared<std::string>(std::move(request_.body));
 }
 
 Exchange::~Exchange() { loop_.streams.fetch_sub(1, std::memory_order_relaxed); }
@@ -214,15 +218,15 @@ Relay::Request Exchange::relay_request(const fleet::ReplicaRuntime& replica, met
                                        std::uint64_t& body_length) {
   const auto wanted =
       retries_.refused_injection(replica) ? metrics::wire::Ask::nothing : ask_of(replica, request_.facts.api);
-  const auto edits = metrics::wire::edits_that_ask(wanted, request_.facts, request_.body);
+  const auto edits = metrics::wire::edits_that_ask(wanted, request_.facts, body());
   asked = edits.asked;
-  body_length = edits.size_of(request_.body.size());
+  body_length = edits.size_of(body_size_);
   const http::UpstreamRequest upstream{replica.settings.url, body_length, request_.request_id,
                                        request_.facts.api != metrics::Api::other, replica.settings.api_key};
   upstream_head_ = http::upstream_head(request_.head, upstream);
   std::vector<std::string_view> spans{upstream_head_};
-  edits.append(request_.body, spans);
-  return {std::move(spans), &upstream_head_, &request_.body, &replica.state->cut};
+  edits.append(body(), spans);
+  return {std::move(spans), &upstream_head_, shared_body_ ? nullptr : &request_.body, &replica.state->cut};
 }
 
 // What only the beginning needs is in functions of its own, because every local of this one is kept while the stream
@@ -236,6 +240,7 @@ net::Awaitable<void> Exchange::attempt() {
     not_begun(connection.error);
     co_return;
   }
+  if (shared_body_) mirror(replica);
   auto asked = metrics::wire::Ask::nothing;
   std::uint64_t body_length = 0;
   auto request = relay_request(replica, asked, body_length);
@@ -254,6 +259,32 @@ net::Awaitable<void> Exchange::attempt() {
   if (auto left = relay.take_connection())
     loop_.idle.put(*replica.state, connected_to_, std::move(left), std::chrono::steady_clock::now());
   result_ = std::make_unique<AttemptResult>(relay.take_result());
+}
+
+/// Gives copies to the shadows that want what this replica gets. Each gets one at most.
+void Exchange::mirror(const fleet::ReplicaRuntime& replica) {
+  std::vector<std::shared_ptr<const fleet::ShadowRuntime>> shadows;
+  for (const auto& one : pool_->shadows) {
+    if (std::ranges::find(mirrored_to_, one->state.get()) != mirrored_to_.end()) continue;
+    if (!wants(*one, replica, request_, loop_.shared.fair_by_key)) continue;
+    mirrored_to_.push_back(one->state.get());
+    shadows.push_back(one);
+  }
+  if (shadows.empty()) return;
+  auto job = std::make_shared<MirrorJob>();
+  job->world = world_;
+  job->pool = pool_;
+  job->shadows = std::move(shadows);
+  job->head_bytes = request_.head_bytes;
+  job->body = shared_body_;
+  job->facts = request_.facts;
+  job->id = request_.id;
+  job->group = request_.facts.conversation;
+  job->received = request_.received;
+  job->time = request_.time;
+  if (job_) job->client_left = job_->client_left;
+  job_ = std::move(job);
+  loop_.shared.shadows->post(job_);
 }
 
 void Exchange::not_begun(int error) {
@@ -338,9 +369,14 @@ void Exchange::record(metrics::series::ReplicaSeries& series, const fleet::Repli
   const bool relayed = !end_.own && !end_.kept;
   record.ended = relayed ? seen.ended : std::chrono::steady_clock::now();
   add_attempt(record, std::move(seen));
+  record.shadows = static_cast<std::uint32_t>(mirrored_to_.size());
+  if (job_ && record.outcome == Outcome::client_abort) {
+    job_->client_left->store(true, std::memory_order_relaxed);
+    loop_.shared.shadows->left(job_);
+  }
   if (record.facts.api != metrics::Api::other && !record.facts.whole_json)
     series.shard(loop_.index).unparsed[static_cast<std::size_t>(metrics::series::Unparsed::broken_request)].add();
-  settle(loop_, series, record);
+  settle(loop_, series, std::move(record));
 }
 
 }  // namespace weir::proxy::exchange

@@ -10,6 +10,7 @@
 #include "proxy/exchange/admission.hpp"
 #include "proxy/exchange/client_request.hpp"
 #include "proxy/exchange/loop.hpp"
+#include "proxy/exchange/mirror_job.hpp"
 #include "proxy/exchange/relay.hpp"
 #include "proxy/exchange/retries.hpp"
 #include "proxy/http/own_answer.hpp"
@@ -45,6 +46,8 @@ class Exchange {
   void refuse(const balancer::Refused& refused);
   net::Awaitable<void> attempt();
   void not_begun(int error);
+  void mirror(const fleet::ReplicaRuntime& replica);
+  const std::string& body() const { return shared_body_ ? *shared_body_ : request_.body; }
   struct Connection {
     std::unique_ptr<net::Channel> channel;
     bool reused = false;
@@ -77,6 +80,9 @@ class Exchange {
   /// three frames while the answer streams.
   std::unique_ptr<AttemptResult> result_;
   std::string upstream_head_;
+  std::shared_ptr<std::string> shared_body_;  ///< It is the request's body, if shadows may get it.
+  std::shared_ptr<const MirrorJob> job_;      ///< It is the latest that was posted.
+  std::vector<const fleet::ShadowState*> mirrored_to_;
   std::uint32_t attempts_ = 0;
   metrics::Nanoseconds connect_{}, paused_{};  ///< They cover all attempts.
   metrics::Nanoseconds waited_{};              ///< In the pool's queue.

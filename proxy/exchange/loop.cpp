@@ -16,15 +16,16 @@ Loop::Loop(Shared& shared_state, std::size_t index_)
   std::random_device device;
   std::seed_seq seed{device(), device(), device(), device()};
   random_.seed(seed);
+  poller.start(context);  // It takes a descriptor, and may fail here alone.
   follow_world();
 }
 
+Loop::~Loop() { poller.stop(); }
+
 void Loop::run() {
-  poller.start(context);
   timer_.expires_after(tick_every);
   await_tick();
   context.run();
-  poller.stop();
 }
 
 void Loop::stop() {
@@ -53,7 +54,7 @@ void Loop::tick(metrics::Moment now) {
 void Loop::follow_world() {
   auto world = shared.fleet.world();
   if (world == followed_) return;
-  for (const auto& pool : world->pools) {
+  for (const auto& pool : world->all_pools) {
     if (!shared.exposition.follow(*pool->unassigned, index)) return;
     for (const auto& replica : pool->replicas)
       if (!shared.exposition.follow(*replica->series, index)) return;

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "config/settings.hpp"
+#include "metrics/record/finished_records.hpp"
 #include "metrics/record/request_log.hpp"
 #include "metrics/series/exposition.hpp"
 #include "proxy/exchange/client_framer.hpp"
@@ -27,6 +28,8 @@
 
 namespace weir::proxy::exchange {
 
+class Shadows;
+
 /// What all loops share. It is read-only, except for its atomics and members that are thread-safe themselves.
 struct Shared {
   metrics::series::Exposition& exposition;
@@ -42,6 +45,7 @@ struct Shared {
   std::atomic<std::size_t> connections{0};    ///< Counts the client connections of all loops.
   const SipKey fair_by_key = make_sip_key();  ///< See fair_key.
   http::CorsMemory cors{};                    ///< weir's own answers use it.
+  Shadows* shadows = nullptr;                 ///< It is set before the loops run; null if nothing is mirrored.
 };
 
 class Loop {
@@ -50,6 +54,7 @@ class Loop {
   static constexpr std::size_t read_size = 64 * 1024;
 
   Loop(Shared& shared, std::size_t index);
+  ~Loop();
 
   void run();   ///< Runs on the loop's thread until stop().
   void stop();  ///< May be called on any thread.
@@ -71,6 +76,7 @@ class Loop {
   net::ArrivalClock clock;
   std::unique_ptr<net::Connector> connector;
   fleet::IdleConnections idle;
+  metrics::record::FinishedRecords finished;  ///< The control thread takes them.
   ClientOutput output;  ///< It is for use inside one handler.
   boost::asio::io_context context{1};
   // The acceptor places a new connection by these; this loop writes them.

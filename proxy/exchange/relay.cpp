@@ -187,7 +187,7 @@ void Relay::deliver() {
   if (attempt_.state() == Attempt::State::undecided) return tell(RelayNews::undecided);
   if (attempt_.accepted() && span_ == request_.spans.size() && !request_.head->empty()) {
     std::string().swap(*request_.head);
-    std::string().swap(*request_.body);
+    if (request_.body != nullptr) std::string().swap(*request_.body);
   }
 }
 

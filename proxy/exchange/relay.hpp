@@ -28,9 +28,9 @@ enum class RelayNews : std::uint8_t {
 class Relay final : net::Watcher, net::Timed, ClientWatch::Listener {
  public:
   struct Request {
-    std::vector<std::string_view> spans;  ///< They are head and body as they go out.
-    std::string* head;                    ///< It is freed with the body once they are sent and no retry can follow.
-    std::string* body;
+    std::vector<std::string_view> spans;     ///< They are head and body as they go out.
+    std::string* head;                       ///< It is freed with the body once they are sent and no retry can follow.
+    std::string* body;                       ///< Null if others share it.
     const std::atomic<bool>* cut = nullptr;  ///< Once it is true, the attempt ends: its replica's drain is over.
   };
 

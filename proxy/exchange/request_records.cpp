@@ -15,6 +15,7 @@ RequestRecord begin_record(const ClientRequest& request, std::uint64_t bytes_in)
   record.facts = request.facts;
   record.received = request.received;
   record.bytes_in = bytes_in;
+  record.group = request.facts.conversation;
   return record;
 }
 
@@ -32,9 +33,10 @@ void add_attempt(RequestRecord& record, AttemptResult seen) {
   record.facts.stream |= record.answer.events > 0;
 }
 
-void settle(Loop& loop, metrics::series::ReplicaSeries& series, const RequestRecord& record) {
+void settle(Loop& loop, metrics::series::ReplicaSeries& series, RequestRecord record) {
   series.shard(loop.index).settle(record);
   loop.shared.log.write(record);
+  loop.finished.put(std::move(record));
 }
 
 void record_unassigned(Loop& loop, const ClientRequest& request, metrics::Outcome outcome,
@@ -44,7 +46,7 @@ void record_unassigned(Loop& loop, const ClientRequest& request, metrics::Outcom
   if (outcome == metrics::Outcome::client_abort) record.phase = metrics::Phase::queue;
   record.status = status;
   record.ended = std::chrono::steady_clock::now();
-  settle(loop, loop.shared.exposition.unassigned(), record);
+  settle(loop, loop.shared.exposition.unassigned(), std::move(record));
 }
 
 }  // namespace weir::proxy::exchange

@@ -18,8 +18,9 @@ metrics::record::RequestRecord begin_record(const ClientRequest& request, std::u
 /// Adds the attempt whose answer, or whose failure, the client was told.
 void add_attempt(metrics::record::RequestRecord& record, AttemptResult seen);
 
-/// Counts the request in the loop's shard of `series` and logs it. To be called once a request.
-void settle(Loop& loop, metrics::series::ReplicaSeries& series, const metrics::record::RequestRecord& record);
+/// Counts the request in the loop's shard of `series`, logs it, and leaves it to the control thread. To be called once
+/// a request.
+void settle(Loop& loop, metrics::series::ReplicaSeries& series, metrics::record::RequestRecord record);
 
 /// Counts and logs a request that no pool was chosen for.
 void record_unassigned(Loop& loop, const ClientRequest& request, metrics::Outcome outcome,

@@ -104,6 +104,8 @@ void Fleet::look_after_drains() {
   auto after = std::make_shared<World>();
   after->settings = before->settings;
   after->pools = before->pools;
+  after->shadows = before->shadows;
+  after->all_pools = before->all_pools;
   after->leaving = std::move(still);
   after->leaving_pools = std::move(known);
   retire_what_left(*before, *after);

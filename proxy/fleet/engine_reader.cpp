@@ -94,7 +94,7 @@ class EngineReader {
     const auto world = fleet_.world();
     if (world != world_) follow(world);
     const auto now = Clock::now();
-    for (const auto& pool : world->pools) {
+    for (const auto& pool : world->all_pools) {
       if (pool->settings.engine.metrics_path.empty()) continue;
       for (const auto& replica : pool->replicas) {
         auto& one = engines_[replica->state->id];
@@ -116,7 +116,7 @@ class EngineReader {
   void follow(const std::shared_ptr<const World>& world) {
     world_ = world;
     std::map<std::uint64_t, OneEngine> kept;
-    for (const auto& pool : world->pools)
+    for (const auto& pool : world->all_pools)
       for (const auto& replica : pool->replicas) kept.insert({replica->state->id, engines_[replica->state->id]});
     engines_ = std::move(kept);
   }

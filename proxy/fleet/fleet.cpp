@@ -56,12 +56,37 @@ balancer::PoolLimits limits_of(const config::Pool& settings) {
   return limits;
 }
 
-const PoolRuntime* same_pool(const World* world, const config::Pool& settings) {
+const PoolRuntime* same_pool(const World* world, const std::string& name, const std::string& shadow) {
   if (world == nullptr) return nullptr;
-  for (const auto* pools : {&world->pools, &world->leaving_pools})
+  for (const auto* pools : {&world->all_pools, &world->leaving_pools})
     for (const auto& pool : *pools)
-      if (pool->settings.name == settings.name) return pool.get();
+      if (pool->settings.name == name && pool->shadow == shadow) return pool.get();
   return nullptr;
+}
+
+/// Returns the settings of the pool in which a shadow's replicas are. Nobody waits for a shadow.
+config::Pool pool_of(const config::Shadow& shadow) {
+  config::Pool pool;
+  pool.name = shadow.of + ":shadow";
+  pool.replicas = shadow.replicas;
+  pool.health = shadow.health;
+  pool.engine = shadow.engine;
+  pool.max_in_flight = shadow.max_in_flight;
+  pool.max_queued_tokens = shadow.max_queued_tokens;
+  pool.queue.requests = 0;
+  return pool;
+}
+
+/// A shadow that gets other requests, or runs elsewhere, begins anew.
+std::shared_ptr<ShadowState> state_of(const World* before, const config::Shadow& shadow) {
+  const auto is_it = [&shadow](const auto& one) {
+    return one->settings.name == shadow.name && one->settings.of == shadow.of && one->settings.twin == shadow.twin &&
+           one->settings.sample == shadow.sample && one->settings.replicas == shadow.replicas;
+  };
+  if (before != nullptr)
+    for (const auto& one : before->shadows)
+      if (is_it(one)) return one->state;
+  return std::make_shared<ShadowState>();
 }
 
 /// Returns the replica as the pool had it, even one that was about to leave it.
@@ -78,7 +103,7 @@ const ReplicaRuntime* same_replica(const World* world, const PoolRuntime* pool, 
 }
 
 bool has(const World& world, const ReplicaState* state) {
-  return std::ranges::any_of(world.pools, [state](const auto& pool) {
+  return std::ranges::any_of(world.all_pools, [state](const auto& pool) {
     return std::ranges::any_of(pool->replicas, [state](const auto& one) { return one->state.get() == state; });
   });
 }
@@ -87,9 +112,9 @@ bool has(const World& world, const ReplicaState* state) {
 std::vector<std::shared_ptr<const PoolRuntime>> leaving_pools(const World& before, const World& after) {
   std::vector<std::shared_ptr<const PoolRuntime>> all;
   const auto stays = [&](const PoolRuntime& pool) {
-    return std::ranges::any_of(after.pools, [&](const auto& one) { return one->balancer == pool.balancer; });
+    return std::ranges::any_of(after.all_pools, [&](const auto& one) { return one->balancer == pool.balancer; });
   };
-  for (const auto* pools : {&before.pools, &before.leaving_pools})
+  for (const auto* pools : {&before.all_pools, &before.leaving_pools})
     for (const auto& pool : *pools)
       if (!stays(*pool)) all.push_back(pool);
   return all;
@@ -103,7 +128,7 @@ std::vector<LeavingReplica> leaving(const World& before, const World& after, met
     if (one.balancer->in_flight(one.replica->key) > 0 || after.is_waited_for(*one.balancer, now)) all.push_back(one);
   };
   for (const auto& one : before.leaving) look_at(one);
-  for (const auto& pool : before.pools)
+  for (const auto& pool : before.all_pools)
     for (const auto& replica : pool->replicas) look_at({pool->balancer, replica, now});
   return all;
 }
@@ -115,7 +140,7 @@ bool exports(const World& world, const metrics::series::ReplicaSeries* series) {
     return pool->unassigned.get() == series ||
            std::ranges::any_of(pool->replicas, [series](const auto& one) { return one->series.get() == series; });
   };
-  return std::ranges::any_of(world.pools, is_in) || std::ranges::any_of(world.leaving_pools, is_in);
+  return std::ranges::any_of(world.all_pools, is_in) || std::ranges::any_of(world.leaving_pools, is_in);
 }
 
 }  // namespace
@@ -141,64 +166,21 @@ void Fleet::adopt(const config::Settings& settings) {
   exposition_.set_slos(settings.slos);
   auto world = std::make_shared<World>();
   world->settings = settings;
-  for (const auto& pool_settings : settings.pools) {
-    const auto* const old_pool = same_pool(before.get(), pool_settings);
-    auto pool = std::make_unique<PoolRuntime>();
-    pool->settings = pool_settings;
-    pool->unassigned = exposition_.add({pool_settings.name, "", ""}).shared_from_this();
-    pool->balancer = old_pool != nullptr
-                         ? old_pool->balancer
-                         : balancer::Pool::make(pool_settings.policy, pool_settings.decode_weight, seed_++, sink_);
-    if (old_pool != nullptr && (old_pool->settings.policy != pool_settings.policy ||
-                                old_pool->settings.decode_weight != pool_settings.decode_weight))
-      pool->balancer->set_policy(pool_settings.policy, pool_settings.decode_weight);
-    pool->balancer->set_limits(limits_of(pool_settings), now);
-    const std::weak_ptr<balancer::Pool> waits_in = pool->balancer;
-    pool->unassigned->waiting = [waits_in] {
-      const auto books = waits_in.lock();
-      return books ? books->queue(std::chrono::steady_clock::now()).waiting : 0;
-    };
-    pool->opinions = old_pool != nullptr ? old_pool->opinions : std::make_shared<SecondOpinions>();
-    std::vector<balancer::ReplicaSpec> specs;
-    for (const auto& [replica_settings, host] : expanded(pool_settings, discovered_)) {
-      const auto* const old_replica = same_replica(before.get(), old_pool, replica_settings);
-      auto replica = std::make_shared<ReplicaRuntime>();
-      replica->settings = replica_settings;
-      replica->pool = pool_settings.name;
-      replica->host_in_settings = host;
-      replica->inject_usage = config::injects_usage(settings.measure, replica_settings);
-      replica->inject_continuous_usage = config::injects_continuous_usage(settings.measure, replica_settings);
-      replica->series = exposition_.add({pool_settings.name, replica_settings.name, replica_settings.config, "primary"})
-                            .shared_from_this();
-      replica->state = old_replica != nullptr ? old_replica->state
-                                              : std::shared_ptr<ReplicaState>(new ReplicaState{.id = next_id_++});
-      // Another path or key may get another answer.
-      if (old_replica != nullptr && (old_pool->settings.health.path != pool_settings.health.path ||
-                                     old_replica->settings.api_key != replica_settings.api_key))
-        replica->state->probe_connects = false;
-      boost::system::error_code no_address;
-      const auto address = boost::asio::ip::make_address(replica_settings.url.host, no_address);
-      if (!no_address) replica->state->address.set({{address, replica_settings.url.port}});
-      specs.push_back({replica_settings.name, place_of(replica_settings.url), replica, replica_settings.weight,
-                       replica_settings.kv_tokens, replica_settings.max_context, replica_settings.max_in_flight,
-                       pool_settings.health, replica_settings.max_queued_tokens});
-      specs.back().draining = draining_.contains(replica_settings.name);
-      if (!specs.back().draining) replica->state->cut = false;
-      pool->replicas.push_back(std::move(replica));
-    }
-    const auto indexes = pool->balancer->set_replicas(specs, now);
-    for (std::size_t i = 0; i < indexes.size(); ++i) {
-      auto& replica = *pool->replicas[i];
-      replica.key = pool->balancer->key(indexes[i]);
-      // The pointer does not own the pool, because the pool's replicas own their series.
-      const std::weak_ptr<balancer::Pool> of_pool = pool->balancer;
-      replica.series->gauges = [of = replica.settings, state = replica.state, key = replica.key, of_pool] {
-        const auto books = of_pool.lock();
-        return books ? gauges_of(of, *state, key, *books) : metrics::series::ReplicaGauges();
-      };
-    }
-    world->pools.push_back(std::move(pool));
+  std::vector<std::shared_ptr<PoolRuntime>> pools;
+  for (const auto& pool : settings.pools)
+    pools.push_back(make_pool(pool, "", nullptr, settings.measure, before.get(), now));
+  for (const auto& shadow : settings.shadows) {
+    auto runtime = std::make_shared<ShadowRuntime>();
+    runtime->settings = shadow;
+    runtime->state = state_of(before.get(), shadow);
+    runtime->pool = make_pool(pool_of(shadow), shadow.name, runtime->state, settings.measure, before.get(), now);
+    world->all_pools.push_back(runtime->pool);
+    const auto of = std::ranges::find_if(pools, [&](const auto& pool) { return pool->settings.name == shadow.of; });
+    if (of != pools.end()) (*of)->shadows.push_back(runtime);
+    world->shadows.push_back(std::move(runtime));
   }
+  world->pools.assign(pools.begin(), pools.end());
+  world->all_pools.insert(world->all_pools.begin(), pools.begin(), pools.end());
   retries_.set_share(settings.limits.retry_budget);
   if (before) {
     world->leaving_pools = leaving_pools(*before, *world);
@@ -207,6 +189,74 @@ void Fleet::adopt(const config::Settings& settings) {
   }
   forget_drains(*world);
   world_.set(std::move(world));
+}
+
+/// Makes a pool of the next world. A shadow's has its name and state.
+std::shared_ptr<PoolRuntime> Fleet::make_pool(const config::Pool& settings, const std::string& shadow_name,
+                                              const std::shared_ptr<const ShadowState>& shadow,
+                                              const config::Measure& measure, const World* before,
+                                              metrics::Moment now) {
+  const std::string role(metrics::name_of(!shadow ? metrics::Role::primary : metrics::Role::shadow));
+  const auto* const old_pool = same_pool(before, settings.name, shadow_name);
+  auto pool = std::make_shared<PoolRuntime>();
+  pool->settings = settings;
+  pool->shadow = shadow_name;
+  pool->unassigned = exposition_.add({settings.name, "", "", role}).shared_from_this();
+  pool->balancer = old_pool != nullptr ? old_pool->balancer
+                                       : balancer::Pool::make(settings.policy, settings.decode_weight, seed_++, sink_);
+  if (old_pool != nullptr &&
+      (old_pool->settings.policy != settings.policy || old_pool->settings.decode_weight != settings.decode_weight))
+    pool->balancer->set_policy(settings.policy, settings.decode_weight);
+  pool->balancer->set_limits(limits_of(settings), now);
+  const std::weak_ptr<balancer::Pool> waits_in = pool->balancer;
+  if (!shadow) {
+    pool->unassigned->waiting = [waits_in] {
+      const auto books = waits_in.lock();
+      return books ? books->queue(std::chrono::steady_clock::now()).waiting : 0;
+    };
+  }
+  pool->opinions = old_pool != nullptr ? old_pool->opinions : std::make_shared<SecondOpinions>();
+  std::vector<balancer::ReplicaSpec> specs;
+  for (const auto& [replica_settings, host] : expanded(settings, discovered_)) {
+    const auto* const old_replica = same_replica(before, old_pool, replica_settings);
+    auto replica = std::make_shared<ReplicaRuntime>();
+    replica->settings = replica_settings;
+    replica->pool = settings.name;
+    replica->host_in_settings = host;
+    replica->inject_usage = config::injects_usage(measure, replica_settings);
+    replica->inject_continuous_usage = config::injects_continuous_usage(measure, replica_settings);
+    replica->series =
+        exposition_.add({settings.name, replica_settings.name, replica_settings.config, role}).shared_from_this();
+    replica->state =
+        old_replica != nullptr ? old_replica->state : std::shared_ptr<ReplicaState>(new ReplicaState{.id = next_id_++});
+    // Another path or key may get another answer.
+    if (old_replica != nullptr && (old_pool->settings.health.path != settings.health.path ||
+                                   old_replica->settings.api_key != replica_settings.api_key))
+      replica->state->probe_connects = false;
+    boost::system::error_code no_address;
+    const auto address = boost::asio::ip::make_address(replica_settings.url.host, no_address);
+    if (!no_address) replica->state->address.set({{address, replica_settings.url.port}});
+    specs.push_back({replica_settings.name, place_of(replica_settings.url), replica, replica_settings.weight,
+                     replica_settings.kv_tokens, replica_settings.max_context, replica_settings.max_in_flight,
+                     settings.health, replica_settings.max_queued_tokens});
+    specs.back().draining = draining_.contains(replica_settings.name);
+    if (!specs.back().draining) replica->state->cut = false;
+    pool->replicas.push_back(std::move(replica));
+  }
+  const auto indexes = pool->balancer->set_replicas(specs, now);
+  for (std::size_t i = 0; i < indexes.size(); ++i) {
+    auto& replica = *pool->replicas[i];
+    replica.key = pool->balancer->key(indexes[i]);
+    // The pointer does not own the pool, because the pool's replicas own their series.
+    const std::weak_ptr<balancer::Pool> of_pool = pool->balancer;
+    replica.series->gauges = [of = replica.settings, state = replica.state, key = replica.key, of_pool, shadow] {
+      const auto books = of_pool.lock();
+      auto gauges = books ? gauges_of(of, *state, key, *books) : metrics::series::ReplicaGauges();
+      if (shadow) gauges.shadow_active = shadow->on.load(std::memory_order_relaxed) ? 1 : 0;
+      return gauges;
+    };
+  }
+  return pool;
 }
 
 /// A name that is no longer in the settings drains no more: who takes it later is another replica.
@@ -223,7 +273,7 @@ void Fleet::retire_what_left(const World& before, const World& after) {
     if (!exports(after, &series)) exposition_.retire(series);
   };
   for (const auto& one : before.leaving) look_at(*one.replica->series);
-  for (const auto* pools : {&before.pools, &before.leaving_pools}) {
+  for (const auto* pools : {&before.all_pools, &before.leaving_pools}) {
     for (const auto& pool : *pools) {
       look_at(*pool->unassigned);
       for (const auto& replica : pool->replicas) look_at(*replica->series);
@@ -232,7 +282,7 @@ void Fleet::retire_what_left(const World& before, const World& after) {
 }
 
 void Fleet::ask_for_usage_again() {
-  for (const auto& pool : world()->pools) {
+  for (const auto& pool : world()->all_pools) {
     for (const auto& replica : pool->replicas) {
       replica->state->injection_disabled.store(false, std::memory_order_relaxed);
       replica->state->took_injection.store(0, std::memory_order_relaxed);

@@ -71,6 +71,9 @@ class Fleet {
   RetryBudget& retries() { return retries_; }
 
  private:
+  std::shared_ptr<PoolRuntime> make_pool(const config::Pool& settings, const std::string& shadow_name,
+                                         const std::shared_ptr<const ShadowState>& shadow,
+                                         const config::Measure& measure, const World* before, metrics::Moment now);
   void forget_drains(const World& world);
   void retire_what_left(const World& before, const World& after);
 

@@ -35,7 +35,7 @@ void IdleConnections::adopt(const World& world) {
   most_ = world.settings.limits.idle_upstream_connections;
   longest_ = metrics::ticks(world.settings.limits.upstream_idle);
   std::unordered_set<std::uint64_t> named;
-  for (const auto& pool : world.pools)
+  for (const auto& pool : world.all_pools)
     for (const auto& replica : pool->replicas) named.insert(replica->state->id);
   std::erase_if(idle_, [&named](const auto& one) { return !named.contains(one.first); });
   for (auto& [replica, waiting] : idle_)

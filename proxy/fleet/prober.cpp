@@ -116,7 +116,7 @@ class Prober {
     const auto world = fleet_.world();
     if (world != world_) follow(world);
     const auto now = Clock::now();
-    for (const auto& pool : world->pools) look_at(*pool, now);
+    for (const auto& pool : world->all_pools) look_at(*pool, now);
     for (const auto& pool : world->leaving_pools) look_at(*pool, now);
   }
 
@@ -140,7 +140,7 @@ class Prober {
   void follow(const std::shared_ptr<const World>& world) {
     world_ = world;
     std::map<std::uint64_t, Probes> kept;
-    for (const auto* pools : {&world->pools, &world->leaving_pools})
+    for (const auto* pools : {&world->all_pools, &world->leaving_pools})
       for (const auto& pool : *pools)
         for (const auto& replica : pool->replicas) kept.insert({replica->state->id, probes_[replica->state->id]});
     probes_ = std::move(kept);

@@ -79,13 +79,15 @@ class Resolver {
     const bool asks_otherwise = world_ && world_->settings.discovery != world->settings.discovery;
     world_ = world;
     std::map<std::string, std::set<std::string>> wanted;  // The replicas with `expand`, by host.
-    for (const auto& pool : world->settings.pools) {
-      for (const auto& replica : pool.replicas) {
+    const auto look_at = [&wanted](const std::vector<config::Replica>& replicas) {
+      for (const auto& replica : replicas) {
         if (!is_named(replica)) continue;
         auto& expanding = wanted[replica.url.host];
         if (replica.expand) expanding.insert(replica.name);
       }
-    }
+    };
+    for (const auto& pool : world->settings.pools) look_at(pool.replicas);
+    for (const auto& shadow : world->settings.shadows) look_at(shadow.replicas);
     if (asks_otherwise)
       for (auto& [host, name] : names_) name.next = Clock::time_point::min();
     std::erase_if(names_, [&](const auto& one) { return !wanted.contains(one.first); });
@@ -97,14 +99,14 @@ class Resolver {
         if (name.members.try_emplace(replica).second) name.next = Clock::time_point::min();
       }
     }
-    for (const auto& pool : world->pools)
+    for (const auto& pool : world->all_pools)
       for (const auto& replica : pool->replicas)
         if (is_named(replica->settings) && !replica->state->address.get())
           names_[replica->settings.url.host].next = Clock::time_point::min();
   }
 
   void notice_failed_connections(Clock::time_point now) {
-    for (const auto& pool : world_->pools) {
+    for (const auto& pool : world_->all_pools) {
       for (const auto& replica : pool->replicas) {
         if (!replica->state->connect_failed.exchange(false, std::memory_order_relaxed)) continue;
         const auto name = names_.find(replica->host_in_settings);
@@ -129,7 +131,7 @@ class Resolver {
       changed_ = true;
       tell(replica, host, before, members.list());
     }
-    for (const auto& pool : world_->pools)
+    for (const auto& pool : world_->all_pools)
       for (const auto& replica : pool->replicas)
         if (replica->settings.url.host == host) use(*replica, addresses);
   }

@@ -56,13 +56,32 @@ struct ReplicaRuntime {
   std::shared_ptr<ReplicaState> state;
 };
 
+struct ShadowRuntime;
+
 struct PoolRuntime {
   config::Pool settings;
+  std::string shadow;  ///< The name of the shadow whose replicas these are; "" for a pool of the settings.
   std::shared_ptr<balancer::Pool> balancer;
   std::vector<std::shared_ptr<ReplicaRuntime>> replicas;       ///< They stand in the order of the file.
   std::shared_ptr<metrics::series::ReplicaSeries> unassigned;  ///< It has the requests that reached none of the
                                                                ///< replicas.
   std::shared_ptr<SecondOpinions> opinions;
+  std::vector<std::shared_ptr<const ShadowRuntime>> shadows;  ///< They get copies of this pool's requests.
+};
+
+/// What a shadow's mirrored requests have come to. All worlds that name the shadow share it, and any thread may use it.
+struct ShadowState {
+  std::atomic<bool> on{true};
+  /// It was first sent a request then; Moment::max() before that.
+  std::atomic<metrics::Moment> began{metrics::Moment::max()};
+  std::atomic<std::uint64_t> finished{0};  ///< So many mirrored requests have been answered since then.
+};
+
+/// A shadow as one world knows it. Its replicas have books of their own.
+struct ShadowRuntime {
+  config::Shadow settings;
+  std::shared_ptr<const PoolRuntime> pool;
+  std::shared_ptr<ShadowState> state;
 };
 
 /// A replica that is no longer in the settings and still has requests.
@@ -75,6 +94,8 @@ struct LeavingReplica {
 struct World {
   config::Settings settings;
   std::vector<std::shared_ptr<const PoolRuntime>> pools;
+  std::vector<std::shared_ptr<const ShadowRuntime>> shadows;
+  std::vector<std::shared_ptr<const PoolRuntime>> all_pools;  ///< Those above, and those of the shadows.
   std::vector<LeavingReplica> leaving;
   /// These are no longer in the settings, and requests that began before may still wait in them or run.
   std::vector<std::shared_ptr<const PoolRuntime>> leaving_pools;

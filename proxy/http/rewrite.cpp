@@ -17,14 +17,16 @@ std::string upstream_head(const RequestHead& client, const UpstreamRequest& requ
       continue;
     // Some servers read `-` and `_` as one, so such a name could pass for another field behind weir.
     if (field.name.find('_') != std::string_view::npos) continue;
-    if (!request.api_key.empty() && (is("authorization") || is("x-api-key"))) {
+    if ((!request.api_key.empty() || !request.keep_credentials) && (is("authorization") || is("x-api-key"))) {
       sent_x_api_key |= is("x-api-key");
       continue;
     }
+    if (is("x-weir-shadow") || (!request.keep_credentials && is("cookie"))) continue;
     add_field(out, field.name, field.value);
   }
   if (!request.api_key.empty()) out.append("Authorization: Bearer ").append(request.api_key).append("\r\n");
-  if (sent_x_api_key) add_field(out, "x-api-key", request.api_key);
+  if (sent_x_api_key && !request.api_key.empty()) add_field(out, "x-api-key", request.api_key);
+  if (!request.shadow.empty()) add_field(out, "x-weir-shadow", request.shadow);
   add_field(out, "x-request-id", request.request_id);
   if (request.body_length > 0 || client.framing != Framing::none || client.method == "POST")
     add_field(out, "Content-Length", std::to_string(request.body_length));

@@ -3,6 +3,7 @@
 #include <string_view>
 
 #include "config/address.hpp"
+#include "config/quantity.hpp"
 
 namespace weir::proxy::serve {
 namespace {
@@ -34,6 +35,18 @@ std::string models_of(const config::Pool& pool) {
   return (pool.models.size() == 1 ? "model " : "models ") + names;
 }
 
+void add_replicas(std::vector<std::string>& lines, const std::vector<config::Replica>& replicas,
+                  const std::string& of) {
+  for (const auto& replica : replicas)
+    lines.push_back("replica '" + replica.name + "' of " + of + ": http://" + replica.url.authority +
+                    replica.url.prefix + ", config '" + replica.config + "'");
+}
+
+std::string drawn_by(const config::Shadow& shadow) {
+  if (shadow.sample) return "a sample of " + config::format_number(*shadow.sample * 100) + " %; no latency verdict";
+  return "a twin of '" + shadow.twin + "'" + (shadow.control ? ", the control" : "");
+}
+
 std::string request_log(const std::string& file) {
   if (file.empty()) return "the request log is off";
   return "request log: " + (file == "-" ? std::string("standard output") : file);
@@ -46,9 +59,11 @@ std::vector<std::string> start_lines(const config::Settings& settings, const std
   for (const auto& pool : settings.pools) {
     lines.push_back("pool '" + pool.name + "': " + models_of(pool) + ", " + std::string(name_of(pool.policy)) + ", " +
                     counted(pool.replicas.size(), "replica"));
-    for (const auto& replica : pool.replicas)
-      lines.push_back("replica '" + replica.name + "' of pool '" + pool.name + "': http://" + replica.url.authority +
-                      replica.url.prefix + ", config '" + replica.config + "'");
+    add_replicas(lines, pool.replicas, "pool '" + pool.name + "'");
+  }
+  for (const auto& shadow : settings.shadows) {
+    lines.push_back("shadow '" + shadow.name + "' of pool '" + shadow.of + "': " + drawn_by(shadow));
+    add_replicas(lines, shadow.replicas, "shadow '" + shadow.name + "'");
   }
   lines.push_back(request_log(settings.log.requests));
   return lines;

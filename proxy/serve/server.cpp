@@ -13,8 +13,10 @@
 #include <thread>
 
 #include "proxy/control/admin.hpp"
+#include "proxy/control/history.hpp"
 #include "proxy/exchange/admission.hpp"
 #include "proxy/exchange/loop.hpp"
+#include "proxy/exchange/shadows.hpp"
 #include "proxy/fleet/engine_reader.hpp"
 #include "proxy/fleet/model_directory.hpp"
 #include "proxy/fleet/prober.hpp"
@@ -58,6 +60,7 @@ class Server {
   std::vector<std::string> take_over(const config::Settings& settings);
   void reloaded(const control::Reload::Result& result);
   void look_after_replicas();
+  void take_finished();
   void warn_of_few_descriptors(const config::Limits& limits) const;
   std::string why_not_ready() const;
 
@@ -73,7 +76,9 @@ class Server {
   control::Reload reload_;
   control::LastMinute last_minute_;
   control::AdminSources admin_sources_{exposition_, fleet_, reload_, last_minute_, [this] { return why_not_ready(); }};
+  control::History history_{log_};
   std::vector<std::unique_ptr<exchange::Loop>> loops_;
+  std::unique_ptr<exchange::Shadows> shadows_;
   std::vector<std::unique_ptr<Arrivals>> arrivals_;  ///< There is one for each loop.
   const ServiceManager manager_;
   Listeners listeners_;
@@ -87,7 +92,7 @@ class Server {
 
 Server::Server(const config::Settings& settings, LoadSettings load, const std::string& version)
     : threads_(settings.server.threads != 0 ? settings.server.threads : allowed_cpus()),
-      exposition_(threads_, metrics::series::BuildInfo{version, __VERSION__}, settings.slos),
+      exposition_(threads_ + 1, metrics::series::BuildInfo{version, __VERSION__}, settings.slos),
       fleet_(settings, exposition_, std::random_device()(), &grants_),
       log_(settings.log.requests, instance_of(settings.log)),
       reload_(context_, settings, std::move(load), [this](const auto& wanted) { return take_over(wanted); }),
@@ -104,6 +109,8 @@ Server::Server(const config::Settings& settings, LoadSettings load, const std::s
         loops_.back()->context,
         [&loop = *loops_.back()](net::UniqueFd client) { start_session(loop, std::move(client)); }));
   }
+  shadows_ = std::make_unique<exchange::Shadows>(shared_, threads_);
+  shared_.shadows = shadows_.get();
   reload_.on_begin = [this] { manager_.reloading(); };
   reload_.on_result = [this](const auto& result) { reloaded(result); };
   drain_.emplace(context_, shared_, loops_, listeners_, manager_);
@@ -112,6 +119,8 @@ Server::Server(const config::Settings& settings, LoadSettings load, const std::s
 Server::~Server() {
   for (auto& loop : loops_) loop->stop();
   for (auto& thread : running_) thread.join();
+  if (shadows_) shadows_->stop();
+  take_finished();
   grants_.close();
   // From here on nobody handles these two signals. If they were not ignored, they would end the process before the log
   // is written.
@@ -167,6 +176,7 @@ void Server::signalled(int signal) {
   if (signal == SIGHUP) return reload_.run_or_again(name);
   reload_.forbid("weir is draining, and ends then");
   drain_->signalled(name);
+  shadows_->end_all();
 }
 
 void Server::reopen_log(const std::string& signal) {
@@ -207,8 +217,16 @@ void Server::warn_of_few_descriptors(const config::Limits& limits) const {
                clients_by_descriptors_, limits.connections);
 }
 
+void Server::take_finished() {
+  const auto now = Clock::now();
+  for (auto& loop : loops_) history_.take(loop->finished, now);
+  if (shadows_) history_.take(shadows_->loop().finished, now);
+  history_.look(now);
+}
+
 void Server::look_after_replicas() {
   const auto now = Clock::now();
+  take_finished();
   fleet_.look_after_drains();
   if (now >= sample_at_) {
     last_minute_.sample(*fleet_.world(), now);
@@ -228,6 +246,7 @@ int Server::run() {
   fleet::start_engine_reader(context_, fleet_, std::random_device()());
   models_.start(context_);
   for (auto& loop : loops_) running_.emplace_back([&loop = *loop] { loop.run(); });
+  shadows_->start();
   await_signal();
   look_after_replicas();
   accepting_ = true;

@@ -160,14 +160,14 @@ RequestEdits ask_by_options(bool every_chunk, const RequestFacts& facts, std::st
 
 }  // namespace
 
-std::uint64_t RequestEdits::size_of(std::uint64_t bytes) const {
-  for (const RequestEdit& edit : list()) bytes += edit.text.size() - edit.erased;
+std::uint64_t edited_size(std::uint64_t bytes, std::span<const RequestEdit> edits) {
+  for (const RequestEdit& edit : edits) bytes += edit.text.size() - edit.erased;
   return bytes;
 }
 
-void RequestEdits::append(std::string_view body, std::vector<std::string_view>& spans) const {
+void append_edited(std::string_view body, std::span<const RequestEdit> edits, std::vector<std::string_view>& spans) {
   std::size_t at = 0;
-  for (const RequestEdit& edit : list()) {
+  for (const RequestEdit& edit : edits) {
     spans.push_back(body.substr(at, edit.at - at));
     spans.push_back(edit.text);
     at = edit.at + edit.erased;
@@ -191,6 +191,27 @@ RequestEdits edits_that_ask(Ask ask, const RequestFacts& facts, std::string_view
     edits = ask_by_options(every_chunk, facts, body);
   }
   if (!edits.empty()) edits.asked = ask;
+  return edits;
+}
+
+std::optional<std::vector<RequestEdit>> edits_that_set(std::span<const SetMember> members, const RequestFacts& facts,
+                                                       std::string_view body) {
+  std::vector<RequestEdit> edits;
+  if (members.empty()) return edits;
+  // An inference request has members, so one that is put in front has another behind it.
+  if (!facts.first_member_at || facts.empty_object) return std::nullopt;
+  std::vector<WantedMember> wanted;
+  for (const auto& one : members) wanted.push_back({one.key});
+  bool empty = true;
+  if (!Walk(body, *facts.first_member_at - 1).find(wanted, empty)) return std::nullopt;
+  for (std::size_t i = 0; i < wanted.size(); ++i) {
+    if (const auto& there = wanted[i].value) {
+      edits.push_back({there->at, there->text.size(), members[i].json});
+    } else {
+      edits.push_back({*facts.first_member_at, 0, members[i].whole});
+    }
+  }
+  std::ranges::stable_sort(edits, {}, &RequestEdit::at);
   return edits;
 }
 

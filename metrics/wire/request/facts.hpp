@@ -51,6 +51,7 @@ struct RequestFacts {
   std::optional<std::uint64_t> prompt_token_ids;  ///< Counts the tokens given as ids. `text` comes on top of them.
   TextFeatures text;
   std::uint32_t user_messages = 0;  ///< Counts the messages of the user: the turn of the conversation. 0 is unknown.
+  std::uint64_t conversation = 0;   ///< All turns of one conversation have the same, others another. 0 is none.
   bool stored_context = false;   ///< The engine adds context of earlier requests to the prompt (Responses).
   bool usage_requested = false;  ///< stream_options.include_usage is true.
   bool stream_options = false;   ///< The client sent stream_options itself, of whatever type.

@@ -77,6 +77,14 @@ std::string WeirUnderTest::text(const WeirSettings& settings, std::uint16_t port
       write_keys(out, {{"name", quoted(replica.name)}, {"url", quoted(replica.url)}}, replica.more, "  ");
     }
   }
+  for (const auto& shadow : settings.shadows) {
+    out << "[[shadow]]\n";
+    write_keys(out, {{"name", quoted(shadow.name)}, {"of", quoted("chat")}}, shadow.more);
+    for (const auto& replica : shadow.replicas) {
+      out << "  [[shadow.replica]]\n";
+      write_keys(out, {{"name", quoted(replica.name)}, {"url", quoted(replica.url)}}, replica.more, "  ");
+    }
+  }
   return out.str();
 }
 

@@ -31,6 +31,12 @@ struct PoolKeys {
   Keys more = {};
 };
 
+struct ShadowKeys {
+  std::string name;
+  std::vector<ReplicaKeys> replicas;
+  Keys more = {};
+};
+
 /// Returns the path of the program: that of the same build, or the one that WEIR_PROGRAM names in the environment.
 std::string weir_program();
 
@@ -47,6 +53,7 @@ struct WeirSettings {
   Keys health = {};
   Keys engine = {};
   Keys discovery = {};
+  std::vector<ShadowKeys> shadows = {};
 };
 
 /// Makes one pool "chat" of the replicas given, named r0, r1, ...

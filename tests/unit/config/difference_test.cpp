@@ -38,6 +38,12 @@ Settings settings() {
   whole.pool = "code";
   whole.e2e = Seconds(60);
   all.slos = {fast, whole};
+  Shadow fp8;
+  fp8.name = "fp8";
+  fp8.of = "chat";
+  fp8.twin = "gpu0";
+  fp8.replicas = {replica("cand0", 4)};
+  all.shadows = {fp8};
   return all;
 }
 
@@ -144,6 +150,24 @@ INSTANTIATE_TEST_SUITE_P(DifferenceOfReplicas, EachChange, ::testing::Values(
     SAID(s.slos[0].ttft = Seconds(1), "slo fast: ttft none -> 1 s"),
     SAID(s.slos[0].tpot.reset(), "slo fast: tpot 0.05 s -> none"),
     SAID(s.slos[0].e2e = Seconds(1), "slo fast: e2e none -> 1 s"),
+    SAID(s.shadows[0].name = "f", "shadow f (replica cand0) added; shadow fp8 (replica cand0) removed"),
+    SAID(s.shadows[0].of = "code", "shadow fp8: of chat -> code"),
+    SAID(s.shadows[0].twin = "gpu1", "shadow fp8: twin gpu0 -> gpu1"),
+    SAID(s.shadows[0].control = true, "shadow fp8: control false -> true"),
+    SAID(s.shadows[0].sample = 0.1, "shadow fp8: sample none -> 0.1"),
+    SAID(s.shadows[0].key.what = Shadow::SampleBy::What::request, "shadow fp8: key conversation -> request"),
+    SAID((s.shadows[0].key = {Shadow::SampleBy::What::header, "x-session"}), "shadow fp8: key conversation -> header:x-session"),
+    SAID(s.shadows[0].max_in_flight = 3, "shadow fp8: max_in_flight 64 -> 3"),
+    SAID(s.shadows[0].max_queued_tokens = 3, "shadow fp8: max_queued_tokens 200000 -> 3"),
+    SAID(s.shadows[0].finish = true, "shadow fp8: on_client_abort follow -> finish"),
+    SAID(s.shadows[0].stop_after = Seconds(60), "shadow fp8: stop_after none -> 60 s"),
+    SAID(s.shadows[0].max_pairs = 9, "shadow fp8: max_pairs none -> 9"),
+    SAID(s.shadows[0].exclude_keys = {"ab"}, "shadow fp8: exclude_keys [] -> [ab]"),
+    SAID((s.shadows[0].set = {{"model", "\"m8\""}}), "shadow fp8: set [] -> [model = \"m8\"]"),
+    SAID(s.shadows[0].forward_auth = true, "shadow fp8: forward_auth false -> true"),
+    SAID(s.shadows[0].health.path = "/h", "shadow fp8: health.path /health -> /h"),
+    SAID(s.shadows[0].engine.metrics_path = "/m", "shadow fp8: engine.metrics_path /metrics -> /m"),
+    SAID(s.shadows[0].replicas[0].weight = 2, "shadow fp8: replica cand0: weight 1 -> 2"),
     SAID(std::swap(s.slos[0], s.slos[1]), "the slos stand in another order")));
 // clang-format on
 

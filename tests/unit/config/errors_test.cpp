@@ -68,7 +68,7 @@ TEST(SettingsErrors, AllOthersComeTogetherInOrderOfLine) {
                 "request_body = '16M'\n"
                 "connect = -3\n"
                 "\n"
-                "[shadows]\n"),
+                "[mirrors]\n"),
       ElementsAre(
           "weir.toml:1:1: [[pool]]: name is missing; metrics and log need it, such as name = \"chat\"",
           "weir.toml:2:10: [[pool]] policy = \"fastest\": must be one of \"least_queued_tokens\", "
@@ -83,8 +83,8 @@ TEST(SettingsErrors, AllOthersComeTogetherInOrderOfLine) {
           "bytes, or text such as \"64KiB\", \"16MiB\", \"1MB\"",
           "weir.toml:11:11: [limits] connect = -3: must be a time from 1ms to 24h: a number of seconds, or text "
           "such as \"250ms\", \"2s\", \"5m\", \"2h\"",
-          "weir.toml:13:2: shadows: unknown key; known here are server, metrics, admin, log, limits, measure, "
-          "discovery, health, engine, pool, slo"));
+          "weir.toml:13:2: mirrors: unknown key; known here are server, metrics, admin, log, limits, measure, "
+          "discovery, health, engine, pool, slo, shadow"));
 }
 
 TEST(SettingsErrors, OnlyAFileHoldsSettings) {
@@ -101,14 +101,14 @@ TEST(SettingsErrors, UnknownKeysNameTheNearestOrAllThatAreKnown) {
   const Table table = {{"sever.threads = 1", "1: sever: unknown key; did you mean server?"},
                        {"threads = 1",
                         "1: threads: unknown key; known here are server, metrics, admin, log, limits, measure, "
-                        "discovery, health, engine, pool, slo"},
+                        "discovery, health, engine, pool, slo, shadow"},
                        {"limits.head_tiem = 1", "8: [limits] head_tiem: unknown key; did you mean head_time?"},
                        {"limits.Drain-Delay = 1", "8: [limits] Drain-Delay: unknown key; did you mean drain_delay?"},
                        {"server.tls.cert = 'x'",
                         "8: [server] tls: unknown key; known here are listen, threads, paths, replica_header, open"},
                        {"'a b' = 1",
                         "1: \"a b\": unknown key; known here are server, metrics, admin, log, limits, measure, "
-                        "discovery, health, engine, pool, slo"}};
+                        "discovery, health, engine, pool, slo, shadow"}};
   for (const auto& [line, error] : table) EXPECT_EQ(first_line(line), error);
   EXPECT_EQ(replica_line("uri = 'x'"), "1: [[pool.replica]] uri: unknown key; did you mean url?");
   EXPECT_EQ(replica_line("cost = 1"), "1: [[pool.replica]] cost: unknown key; did you mean cost_per_hour?");
@@ -330,6 +330,45 @@ TEST(SettingsErrors, ObjectivesNameThemselvesTheirPoolAndAThreshold) {
   EXPECT_THAT(errors_in("[slo]\n" + one_pool),
               ElementsAre("weir.toml:1:1: slo = {...}: must be a list of tables; write [[slo]] on a line of its own"));
   EXPECT_EQ(errors_in("[[slo]]\nname = 'a'\npool = 'chat'\ne2e = 1\n").size(), 1U) << "without a pool: only that";
+}
+
+TEST(SettingsErrors, ShadowsNameThePoolAndTheRequestsThatTheyGet) {
+  const auto shadow = [](const std::string& lines) { return errors_in(one_pool + "[[shadow]]\n" + lines); };
+  const std::string named = "name = 's'\nof = 'chat'\n";
+  const std::string to = "replica = [{ name = 'c', url = 'http://10.0.0.9' }]\n";
+  EXPECT_THAT(shadow(named + "twin = 'gpu0'\n" + to), IsEmpty());
+  EXPECT_THAT(shadow(named + "sample = 0.1\nkey = 'request'\n" + to), IsEmpty());
+  EXPECT_THAT(shadow(""),
+              ElementsAre("weir.toml:7:1: [[shadow]]: name is missing; metrics and log need it, such as name = \"fp8\"",
+                          "weir.toml:7:1: [[shadow]]: of is missing; say which pool's requests are mirrored",
+                          HasSubstr("says not which requests it gets; set twin = \"REPLICA\" for all that one "
+                                    "replica gets, or sample = 0.1 for a share of the pool"),
+                          HasSubstr("has no replica; add a [[shadow.replica]]")));
+  EXPECT_THAT(shadow("name = 's'\nof = 'chta'\nsample = 0.1\n" + to),
+              ElementsAre(HasSubstr("[[shadow]] of = \"chta\": is no pool of the file; did you mean \"chat\"?")));
+  EXPECT_THAT(shadow(named + "twin = 'gpu1'\n" + to),
+              ElementsAre(HasSubstr("twin = \"gpu1\": is no replica of the pool \"chat\"; did you mean \"gpu0\"?")));
+  EXPECT_THAT(shadow(named + "twin = 'gpu0'\nsample = 0.1\n" + to),
+              ElementsAre(HasSubstr("sample = 0.1: twin is set as well")));
+  EXPECT_THAT(shadow(named + "sample = 0.1\ncontrol = true\n" + to),
+              ElementsAre(HasSubstr("control = true: needs twin")));
+  EXPECT_THAT(shadow(named + "twin = 'gpu0'\nkey = 'request'\n" + to),
+              ElementsAre(HasSubstr("key = \"request\": says how a sample is drawn, and sample is not set")));
+  EXPECT_THAT(shadow(named + "sample = 0.1\nkey = 'user'\n" + to),
+              ElementsAre(HasSubstr("must be \"conversation\" for all turns of one")));
+  EXPECT_THAT(shadow(named + "twin = 'gpu0'\nreplica = [{ name = 'c', url = 'http://a' }, { name = 'd', url = "
+                             "'http://b' }]\n"),
+              ElementsAre(HasSubstr("is a twin and has more than one replica")));
+  EXPECT_THAT(shadow(named + "twin = 'gpu0'\nreplica = [{ name = 'gpu0', url = 'http://a' }]\n"),
+              ElementsAre(HasSubstr("[[shadow.replica]] name = \"gpu0\": is taken in line")));
+  EXPECT_THAT(shadow(named + "twin = 'gpu0'\nexclude_keys = 'sk-1'\n" + to),
+              ElementsAre(HasSubstr("must be the SHA-256 of a client's key in 64 hex digits")));
+  EXPECT_THAT(shadow(named + "twin = 'gpu0'\nset = { stop = ['a'] }\n" + to),
+              ElementsAre(HasSubstr("must hold text, numbers, true or false")));
+  EXPECT_THAT(shadow(named + "twin = 'gpu0'\nset = 'model'\n" + to),
+              ElementsAre(HasSubstr("[[shadow]] set = \"model\": must be a table")));
+  EXPECT_THAT(shadow(named + "twin = 'gpu0'\non_client_abort = 'stop'\n" + to),
+              ElementsAre(HasSubstr("must be one of \"follow\", \"finish\"")));
 }
 
 TEST(SettingsErrors, UsageOnEveryChunkNeedsUsage) {

@@ -116,6 +116,28 @@ e2e = "30s"
 name = "batch"
 pool = "chat"
 e2e = "10m"
+[[shadow]]
+name = "fp8"
+of = "chat"
+twin = "gpu0"
+control = true
+max_in_flight = 5
+max_queued_tokens = 6
+on_client_abort = "finish"
+stop_after = "2h"
+max_pairs = 7
+exclude_keys = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+set = { model = "m\"8", seed = 3, temperature = 0.5, logprobs = false }
+forward_auth = true
+replica = [{ name = "cand0", url = "http://10.0.0.8" }]
+[[shadow]]
+name = "share"
+of = "rest"
+sample = 0.25
+key = "header:x-session"
+[[shadow.replica]]
+name = "cand1"
+url = "http://10.0.0.8"
 [[pool]]
 name = "chat"
 models = ["a", "b"]
@@ -220,6 +242,31 @@ policy = "random"
       {"rest", {}, Policy::random, 0.05, {gpu1}, of_file, {}, {}, {}, engine_of_file}};
   expected.slos = {{"interactive", "rest", Seconds{1}, Seconds{0.8}, Seconds{0.05}, Seconds{30}},
                    {"batch", "chat", {}, {}, {}, Seconds{600}}};
+  Replica cand0, cand1;
+  cand0.name = cand0.config = "cand0";
+  cand1.name = cand1.config = "cand1";
+  cand0.url = cand1.url = {"10.0.0.8", 80, "", "10.0.0.8"};
+  Shadow fp8, share;
+  fp8.name = "fp8";
+  fp8.of = "chat";
+  fp8.twin = "gpu0";
+  fp8.control = fp8.finish = fp8.forward_auth = true;
+  fp8.max_in_flight = 5;
+  fp8.max_queued_tokens = 6;
+  fp8.stop_after = Seconds{7200};
+  fp8.max_pairs = 7;
+  fp8.exclude_keys = {"0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"};
+  fp8.set = {{"logprobs", "false"}, {"model", R"("m\"8")"}, {"seed", "3"}, {"temperature", "0.5"}};
+  fp8.replicas = {cand0};
+  share.name = "share";
+  share.of = "rest";
+  share.sample = 0.25;
+  share.key = {Shadow::SampleBy::What::header, "x-session"};
+  share.replicas = {cand1};
+  fp8.health = share.health = of_file;
+  fp8.engine = share.engine = engine_of_file;
+  expected.shadows = {fp8, share};
+  EXPECT_EQ(settings.shadows == expected.shadows, true);
   EXPECT_EQ(settings.server, expected.server);
   EXPECT_EQ(settings.limits, expected.limits);
   EXPECT_EQ(settings, expected);

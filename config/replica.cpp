@@ -1,0 +1,99 @@
+#include "config/replica.hpp"
+
+#include <cstdint>
+#include <string>
+
+#include "config/address.hpp"
+#include "config/api_key.hpp"
+#include "config/injection.hpp"
+#include "config/values.hpp"
+
+namespace weir::config {
+
+Replica ReplicaReading::replica(const std::string& title, const toml::table& source, Places& urls) {
+  Replica replica;
+  TableReader table(title, source, report_);
+  if (const auto* node =
+          table.require("name", replica.name, &name, "metrics and log need it, such as name = \"gpu0\"")) {
+    titles_.emplace(replica.name, title);
+    table.refuse_taken("name", *node, replica.name, names_, "names are unique in the file");
+  }
+  if (const auto* node = table.require("url", replica.url, &replica_url,
+                                       "say where it listens, such as url = \"http://127.0.0.1:8001\"")) {
+    const auto place = replica.url.host + ' ' + std::to_string(replica.url.port) + replica.url.prefix;
+    table.refuse_taken("url", *node, place, urls, "one replica under two names would get twice its share");
+    for (const auto& listener : listeners_) {
+      if (!leads_to(replica.url, listener.address)) continue;
+      table.blame("url", *node,
+                  "is weir itself, which has \"" + to_text(listener.address) + "\" as " + listener.table +
+                      " listen; give the replica's own port, or let weir listen on another");
+    }
+  }
+  read_expand(table, replica);
+  table.read("config", replica.config, Text{128});
+  if (!table.has("config")) replica.config = replica.name;
+  table.read("gpu", replica.gpu, Text{128, true});
+  read_key(table, replica);
+  table.read("weight", replica.weight, Number{0.001, 1000});
+  table.read("cost_per_hour", replica.cost_per_hour, Number{0, 1'000'000});
+  table.read("kv_tokens", replica.kv_tokens, Whole<std::uint64_t>{1, 1'000'000'000'000});
+  table.read("max_context", replica.max_context, Whole<std::uint64_t>{1, 1'000'000'000'000});
+  table.read("max_in_flight", replica.max_in_flight, Whole<std::uint32_t>{1, 1'000'000});
+  table.read("max_queued_tokens", replica.max_queued_tokens, Whole<std::uint64_t>{1, 1'000'000'000'000});
+  table.read("inject_usage", replica.inject_usage, &flag);
+  const auto* continuous = table.read("inject_continuous_usage", replica.inject_continuous_usage, &flag);
+  if (continuous && *replica.inject_continuous_usage && !injects_usage(measure_, replica)) {
+    table.blame("inject_continuous_usage", *continuous,
+                std::string("asks for usage on every chunk, but inject_usage = false ") +
+                    (replica.inject_usage ? "of this replica" : "of [measure]") +
+                    " says not to ask for usage; set inject_usage = true here, or leave this out");
+  }
+  table.refuse_the_rest();
+  return replica;
+}
+
+void ReplicaReading::read_expand(TableReader& table, Replica& replica) {
+  const auto* expand = table.read("expand", replica.expand, &flag);
+  if (!expand || !replica.expand) return;
+  expanded_.emplace(replica.name, expand);
+  if (is_numeric(replica.url.host))
+    table.blame("expand", *expand,
+                "makes a replica of each address of the url's host, and \"" + replica.url.host +
+                    "\" is an address; give the url a host's name, or leave this out");
+}
+
+void ReplicaReading::refuse_names_of_expanded() {
+  for (const auto& [name, place] : names_) {
+    const auto dash = name.rfind('-');
+    if (dash == std::string::npos) continue;
+    const auto number = std::string_view(name).substr(dash + 1);
+    const auto found = expanded_.find(std::string_view(name).substr(0, dash));
+    const bool is_number = !number.empty() && number.find_first_not_of("0123456789") == std::string_view::npos;
+    if (found == expanded_.end() || !is_number) continue;
+    report_.add(place->source().begin, titles_[name] + " name = \"" + name + "\": is a name for an address of \"" +
+                                           found->first + "\", which has expand = true " + in_line(*found->second) +
+                                           "; rename one of them");
+  }
+}
+
+void ReplicaReading::read_key(TableReader& table, Replica& replica) {
+  const auto* written = table.read_secret("api_key", replica.api_key, &api_key);
+  const auto* in_file = table.read_secret("api_key_file", replica.api_key, &api_key_file);
+  if (table.has("api_key") && in_file) {
+    table.blame_secret("api_key_file", *in_file,
+                       "api_key is set as well, and a replica has one key; remove one of them");
+  }
+  if (server_.open || !(written || in_file)) return;
+  for (const auto& listener : listeners_) {
+    if (listener.table != "[server]" || is_loopback(listener.address.host)) continue;
+    const auto where = listener.written ? ' ' + in_line(*listener.written) : std::string();
+    table.blame_secret(written ? "api_key" : "api_key_file", written ? *written : *in_file,
+                       "would be used for everyone who reaches \"" + to_text(listener.address) +
+                           "\", which is [server] listen" + where +
+                           ", for weir has no keys of its own yet; listen on a loopback address such as "
+                           "\"127.0.0.1:8080\", or write open = true in [server] if everyone may use this replica");
+    return;
+  }
+}
+
+}  // namespace weir::config

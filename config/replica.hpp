@@ -1,0 +1,39 @@
+// Reads the tables of replicas: [[pool.replica]] and [[shadow.replica]], which have the same keys.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "config/sections.hpp"
+#include "config/settings.hpp"
+#include "config/table_reader.hpp"
+
+namespace weir::config {
+
+/// Reads all replicas of a file and remembers where each name was taken. Names are unique in the file. No replica may
+/// be one of weir's own listeners. weir's key for a replica must not be lent to strangers unawares.
+class ReplicaReading {
+ public:
+  ReplicaReading(const std::vector<Listener>& listeners, const Settings& settings, Report& report)
+      : listeners_(listeners), server_(settings.server), measure_(settings.measure), report_(report) {}
+
+  /// Errors name the table by `title`. `urls` has those of the same pool or shadow.
+  Replica replica(const std::string& title, const toml::table& source, Places& urls);
+  /// Refuses a replica that has the name that another one's addresses may get.
+  void refuse_names_of_expanded();
+
+ private:
+  void read_key(TableReader& table, Replica& replica);
+  void read_expand(TableReader& table, Replica& replica);
+
+  const std::vector<Listener>& listeners_;
+  const Server& server_;
+  const Measure& measure_;
+  Report& report_;
+  Places names_, expanded_;
+  std::map<std::string, std::string, std::less<>> titles_;  ///< It maps a name to the title of its table.
+};
+
+}  // namespace weir::config

@@ -1,0 +1,39 @@
+// Hands the records of finished requests from the loop that wrote them to the control thread.
+#pragma once
+
+#include <cstddef>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "metrics/record/request_record.hpp"
+
+namespace weir::metrics::record {
+
+/// One writer and one reader. A record costs a move under a mutex that nobody holds for longer.
+class FinishedRecords {
+ public:
+  /// So many records wait at most, which is some 50 MB: the reader is to come several times a second.
+  static constexpr std::size_t most = 65'536;
+
+  /// Returns false if too many wait; the record is dropped then.
+  bool put(RequestRecord&& record) {
+    const std::lock_guard lock(mutex_);
+    if (records_.size() >= most) return false;
+    records_.push_back(std::move(record));
+    return true;
+  }
+  /// Returns all records since the last call, in order.
+  std::vector<RequestRecord> take() {
+    std::vector<RequestRecord> taken;
+    const std::lock_guard lock(mutex_);
+    taken.swap(records_);
+    return taken;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<RequestRecord> records_;
+};
+
+}  // namespace weir::metrics::record

@@ -1,0 +1,32 @@
+#include "proxy/control/history.hpp"
+
+#include <utility>
+
+namespace weir::proxy::control {
+
+void History::take(metrics::record::FinishedRecords& finished, metrics::Moment now) {
+  for (auto& record : finished.take()) {
+    if (record.role == metrics::Role::shadow) {
+      keep_shadows(pairs_.shadow(std::move(record), now));
+      continue;
+    }
+    keep(record);
+    if (record.shadows > 0) keep_shadows(pairs_.primary(record, now));
+  }
+}
+
+void History::look(metrics::Moment now) { keep_shadows(pairs_.take_missing(now)); }
+
+void History::keep(const metrics::record::RequestRecord& record) {
+  samples_.push_back(metrics::compare::sample_of(record, names_));
+  if (samples_.size() > most) samples_.pop_front();
+}
+
+void History::keep_shadows(std::vector<metrics::record::RequestRecord> records) {
+  for (const auto& record : records) {
+    log_.write(record);
+    keep(record);
+  }
+}
+
+}  // namespace weir::proxy::control

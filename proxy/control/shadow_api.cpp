@@ -1,0 +1,62 @@
+#include "proxy/control/shadow_api.hpp"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <boost/json.hpp>
+#include <string>
+
+namespace weir::proxy::control {
+namespace {
+
+namespace json = boost::json;
+
+constexpr std::string_view shadow_path = "/api/shadow/", on_end = "/on", off_end = "/off";
+
+}  // namespace
+
+bool is_shadow_path(std::string_view path) {
+  return path.starts_with(shadow_path) && (path.ends_with(on_end) || path.ends_with(off_end));
+}
+
+ApiAnswer shadow_answer(const fleet::World& world, std::string_view path) {
+  const bool on = path.ends_with(on_end);
+  path.remove_prefix(shadow_path.size());
+  path.remove_suffix((on ? on_end : off_end).size());
+  const auto found =
+      std::ranges::find_if(world.shadows, [path](const auto& one) { return one->settings.name == path; });
+  if (found == world.shadows.end())
+    return api_error(404, "unknown_shadow",
+                     "no shadow is named '" + std::string(path) + "'; GET /api/replicas lists them");
+  auto& state = *(*found)->state;
+  const bool changed = state.on.load() != on;
+  if (changed && on) {
+    state.began = metrics::Moment::max();
+    state.finished = 0;
+  }
+  state.on = on;
+  if (changed) spdlog::info("shadow '{}' is {}", path, on ? "on" : "off");
+  const json::object done{{"name", std::string(path)}, {"on", on}, {"changed", changed}};
+  return {200, json::serialize(done) + "\n"};
+}
+
+json::array shadows_list(const fleet::World& world) {
+  json::array all;
+  for (const auto& shadow : world.shadows) {
+    json::array replicas;
+    for (const auto& replica : shadow->pool->replicas) replicas.emplace_back(replica->settings.name);
+    const auto& settings = shadow->settings;
+    all.push_back(json::object{{"name", settings.name},
+                               {"of", settings.of},
+                               {"twin", settings.twin.empty() ? json::value() : json::value(settings.twin)},
+                               {"sample", settings.sample ? json::value(*settings.sample) : json::value()},
+                               {"control", settings.control},
+                               {"on", shadow->state->on.load()},
+                               {"finished", shadow->state->finished.load()},
+                               {"in_flight", shadow->pool->balancer->in_flight()},
+                               {"replicas", std::move(replicas)}});
+  }
+  return all;
+}
+
+}  // namespace weir::proxy::control

@@ -1,0 +1,76 @@
+// Sends a copy of a request to a shadow's replica, measures the answer as a client's answer is measured, and throws it
+// away. It runs on the shadows' thread, and nobody waits for it.
+//
+// The relay and all behind it are the same as for a primary, so the two sides are measured alike; only the client's
+// channel takes everything at once.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "metrics/record/request_record.hpp"
+#include "metrics/wire/request/edits.hpp"
+#include "proxy/exchange/loop.hpp"
+#include "proxy/exchange/mirror_job.hpp"
+#include "proxy/exchange/relay.hpp"
+#include "proxy/net/awaitable.hpp"
+#include "proxy/net/sink_channel.hpp"
+
+namespace weir::proxy::exchange {
+
+class Mirror {
+ public:
+  Mirror(Loop& loop, std::shared_ptr<const MirrorJob> job, std::shared_ptr<const fleet::ShadowRuntime> shadow,
+         balancer::Lease lease);
+  Mirror(const Mirror&) = delete;
+  Mirror& operator=(const Mirror&) = delete;
+
+  /// Runs to the answer's end, and counts it.
+  net::Awaitable<void> run();
+  /// Gives up, as if its client had left.
+  void leave() { sink_.hang_up(); }
+  const MirrorJob& job() const { return *job_; }
+  const fleet::ShadowRuntime& shadow() const { return *shadow_; }
+
+ private:
+  enum class Next : std::uint8_t { again, end };
+
+  net::Awaitable<void> attempt();
+  bool connect();
+  bool make_request();
+  Attempt::Options attempt_options() const;
+  Next after(AttemptResult result);
+  void not_connected(int error);
+  void finish(AttemptResult result);
+
+  Loop& loop_;
+  const std::shared_ptr<const MirrorJob> job_;
+  const std::shared_ptr<const fleet::ShadowRuntime> shadow_;
+  balancer::Lease lease_;
+  std::shared_ptr<const fleet::ReplicaRuntime> replica_;
+  const balancer::ReplicaKey key_;
+  const std::optional<std::uint64_t> prompt_estimate_;
+  const std::string id_;
+  http::RequestHead head_;
+  net::SinkChannel sink_;
+  std::string unread_, upstream_head_;
+  ClientWatch client_{sink_, unread_};
+  std::vector<std::string> set_;  ///< `"key":json,` of each member that the shadow sets.
+  std::vector<metrics::wire::RequestEdit> edits_;
+  std::vector<std::string_view> spans_;
+  std::uint64_t body_length_ = 0;
+  std::unique_ptr<net::Channel> channel_;
+  std::unique_ptr<AttemptResult> result_;
+  boost::asio::ip::tcp::endpoint connected_to_;
+  metrics::Nanoseconds connect_time_{};
+  metrics::wire::Ask asked_ = metrics::wire::Ask::nothing;
+  std::uint32_t attempts_ = 0;
+  bool reused_ = false, stale_ = false, refused_injection_ = false;
+};
+
+/// The record of a request that `shadow` was spared.
+metrics::record::RequestRecord record_of_dropped(const MirrorJob& job, const fleet::ShadowRuntime& shadow,
+                                                 std::string id, std::string reason);
+
+}  // namespace weir::proxy::exchange

@@ -1,0 +1,32 @@
+// A client's request as it is mirrored: what shadows need of it to send the same to a replica of theirs. The stream
+// loop makes it and posts it; the shadows' thread does all the rest.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "metrics/moment.hpp"
+#include "metrics/wire/request/facts.hpp"
+#include "proxy/fleet/world.hpp"
+
+namespace weir::proxy::exchange {
+
+struct MirrorJob {
+  std::shared_ptr<const fleet::World> world;
+  const fleet::PoolRuntime* pool = nullptr;  ///< The world's: the client's request is served there.
+  std::vector<std::shared_ptr<const fleet::ShadowRuntime>> shadows;  ///< Each gets a copy.
+  std::string head_bytes;                                            ///< A head that has passed the gate.
+  std::shared_ptr<const std::string> body;                           ///< The primary's own bytes.
+  metrics::wire::RequestFacts facts;
+  std::string id;           ///< The primary's.
+  std::uint64_t group = 0;  ///< See RequestRecord.
+  metrics::Moment received{};
+  std::chrono::system_clock::time_point time;
+  /// The primary's client has left. The primary's loop sets it.
+  std::shared_ptr<std::atomic<bool>> client_left = std::make_shared<std::atomic<bool>>(false);
+};
+
+}  // namespace weir::proxy::exchange

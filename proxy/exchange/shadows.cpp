@@ -1,0 +1,203 @@
+#include "proxy/exchange/shadows.hpp"
+
+#include <openssl/sha.h>
+#include <spdlog/spdlog.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+#include <boost/asio/post.hpp>
+#include <utility>
+
+#include "metrics/ticks.hpp"
+
+namespace weir::proxy::exchange {
+namespace {
+
+using metrics::series::Mirrored;
+
+std::string sha256_hex(std::string_view text) {
+  std::array<unsigned char, SHA256_DIGEST_LENGTH> digest;
+  ::SHA256(reinterpret_cast<const unsigned char*>(text.data()), text.size(), digest.data());
+  std::string hex;
+  for (const auto byte : digest) hex += {"0123456789abcdef"[byte >> 4], "0123456789abcdef"[byte & 15]};
+  return hex;
+}
+
+/// Returns the client's key: what stands behind `Bearer`, or in x-api-key.
+std::string_view key_of(const http::RequestHead& head) {
+  constexpr std::string_view bearer = "bearer ";
+  const auto authorization = head["authorization"];
+  if (authorization.size() > bearer.size() && http::same_token(authorization.substr(0, bearer.size()), bearer))
+    return authorization.substr(bearer.size());
+  return head["x-api-key"];
+}
+
+bool is_excluded(const config::Shadow& shadow, const MirrorJob& job) {
+  if (shadow.exclude_keys.empty()) return false;
+  const auto head = http::parse_request_head(job.head_bytes);
+  return head && std::ranges::find(shadow.exclude_keys, sha256_hex(key_of(*head))) != shadow.exclude_keys.end();
+}
+
+/// Switches a shadow off that has run as long, or answered as much, as it is to.
+void stop_when_done(const fleet::ShadowRuntime& shadow, Moment now) {
+  auto& state = *shadow.state;
+  const auto& settings = shadow.settings;
+  const bool timed_out = settings.stop_after && state.began.load() != Moment::max() &&
+                         now - state.began.load() >= metrics::ticks(*settings.stop_after);
+  const bool enough = settings.max_pairs && state.finished.load() >= *settings.max_pairs;
+  if ((timed_out || enough) && state.on.exchange(false))
+    spdlog::info("shadow '{}' is off: {}", settings.name, timed_out ? "stop_after is over" : "max_pairs are there");
+}
+
+/// Returns why the shadow's replicas took no lease.
+Mirrored refusal(const fleet::ShadowRuntime& shadow, Moment now) {
+  if (!fleet::any_up(*shadow.pool, now)) return Mirrored::down;
+  if (shadow.pool->balancer->in_flight() >= shadow.settings.max_in_flight) return Mirrored::max_in_flight;
+  std::uint64_t queued = 0;
+  for (const auto& replica : shadow.pool->replicas)
+    queued += shadow.pool->balancer->load(replica->key.index, now).prefill_left;
+  return queued > 0 ? Mirrored::max_queued_tokens : Mirrored::busy;
+}
+
+}  // namespace
+
+bool can_be_mirrored(const ClientRequest& request) {
+  return request.route == http::Route::inference && request.facts.api != metrics::Api::other &&
+         request.facts.gives_work && request.facts.whole_json && !request.facts.stored_context;
+}
+
+bool wants(const fleet::ShadowRuntime& shadow, const fleet::ReplicaRuntime& replica, const ClientRequest& request,
+           const SipKey& key) {
+  const auto& settings = shadow.settings;
+  if (!shadow.state->on.load(std::memory_order_relaxed)) return false;
+  if (!settings.twin.empty()) return replica.settings.name == settings.twin;
+  using What = config::Shadow::SampleBy::What;
+  std::uint64_t hash = 0;
+  switch (settings.key.what) {
+    case What::conversation:
+      hash = fair_key(key, {config::FairBy::What::key, ""}, request.head, request.address) ^ request.facts.conversation;
+      break;
+    case What::request:
+      hash = sip_hash(key, request.id);
+      break;
+    case What::header:
+      hash = fair_key(key, {config::FairBy::What::header, settings.key.header}, request.head, request.address);
+      break;
+  }
+  constexpr double whole = 18446744073709551616.0;  // This is 2^64.
+  return static_cast<double>(hash) < *settings.sample * whole;
+}
+
+Shadows::Shadows(Shared& shared, std::size_t loops) : shared_(shared), loops_(loops), loop_(shared, loops) {}
+
+Shadows::~Shadows() { stop(); }
+
+void Shadows::start() {
+  thread_ = std::thread([this] {
+    ::setpriority(PRIO_PROCESS, static_cast<id_t>(::gettid()), niceness);
+    loop_.run();
+  });
+}
+
+void Shadows::stop() {
+  if (!thread_.joinable()) return;
+  loop_.stop();
+  thread_.join();
+}
+
+void Shadows::post(std::shared_ptr<const MirrorJob> job) {
+  if (posted_.fetch_add(1, std::memory_order_relaxed) >= most_posted) {
+    posted_.fetch_sub(1, std::memory_order_relaxed);
+    // The thread tells of it when it gets there. The body is not kept that long.
+    auto without_body = std::make_shared<MirrorJob>(*job);
+    without_body->body = std::make_shared<const std::string>();
+    boost::asio::post(loop_.context, [this, dropped = std::move(without_body)] {
+      for (const auto& shadow : dropped->shadows) drop(*dropped, *shadow, Mirrored::behind);
+    });
+    return;
+  }
+  boost::asio::post(loop_.context, [this, job = std::move(job)] {
+    posted_.fetch_sub(1, std::memory_order_relaxed);
+    take(job);
+  });
+}
+
+void Shadows::left(std::shared_ptr<const MirrorJob> job) {
+  boost::asio::post(loop_.context, [this, job = std::move(job)] {
+    const auto running = running_;  // One that gives up leaves the list.
+    for (auto* const one : running)
+      if (one->job().client_left == job->client_left && !one->shadow().settings.finish) one->leave();
+  });
+}
+
+void Shadows::end_all() {
+  boost::asio::post(loop_.context, [this] {
+    const auto running = running_;
+    for (auto* const one : running) one->leave();
+  });
+}
+
+void Shadows::take(const std::shared_ptr<const MirrorJob>& job) {
+  const auto now = std::chrono::steady_clock::now();
+  const bool waits = job->pool->balancer->queue(now).waiting > 0;
+  const bool late = some_loop_is_late();
+  for (const auto& shadow : job->shadows) {
+    stop_when_done(*shadow, now);
+    if (!shadow->state->on.load(std::memory_order_relaxed) || is_excluded(shadow->settings, *job)) continue;
+    if (shadow->state->began.load() == Moment::max()) shadow->state->began.store(now);
+    if (shared_.draining.load(std::memory_order_relaxed)) {
+      drop(*job, *shadow, Mirrored::draining);
+    } else if (job->client_left->load(std::memory_order_relaxed) && !shadow->settings.finish) {
+      drop(*job, *shadow, Mirrored::client_left);
+    } else if (waits) {
+      drop(*job, *shadow, Mirrored::primary_waits);
+    } else if (late) {
+      drop(*job, *shadow, Mirrored::loop_late);
+    } else {
+      mirror(job, shadow);
+    }
+  }
+}
+
+bool Shadows::some_loop_is_late() const {
+  const auto most = std::chrono::nanoseconds(latest).count();
+  for (std::size_t i = 0; i < loops_; ++i)
+    if (shared_.exposition.loop(i).lag_nanoseconds.load(std::memory_order_relaxed) > most) return true;
+  return false;
+}
+
+void Shadows::mirror(const std::shared_ptr<const MirrorJob>& job,
+                     const std::shared_ptr<const fleet::ShadowRuntime>& shadow) {
+  const auto now = std::chrono::steady_clock::now();
+  auto offered = shadow->pool->balancer->offer(balancer::Asking{job->facts, {}}, now);
+  auto* const admitted = std::get_if<balancer::Admitted>(&offered);
+  if (admitted == nullptr) return drop(*job, *shadow, refusal(*shadow, now));
+  count(*shadow, Mirrored::sent);
+  auto mirror = std::make_unique<Mirror>(loop_, job, shadow, std::move(admitted->lease));
+  boost::asio::co_spawn(loop_.context, run(std::move(mirror)), [](const std::exception_ptr& error) {
+    if (error) std::rethrow_exception(error);
+  });
+}
+
+net::Awaitable<void> Shadows::run(std::unique_ptr<Mirror> mirror) {
+  const auto place = running_.insert(running_.end(), mirror.get());
+  co_await mirror->run();
+  running_.erase(place);
+}
+
+void Shadows::count(const fleet::ShadowRuntime& shadow, Mirrored what) {
+  const auto& replicas = shadow.pool->replicas;
+  const auto& series = replicas.empty() ? shadow.pool->unassigned : replicas.front()->series;
+  series->shard(loop_.index).mirrored[static_cast<std::size_t>(what)].add();
+}
+
+void Shadows::drop(const MirrorJob& job, const fleet::ShadowRuntime& shadow, Mirrored why) {
+  count(shadow, why);
+  const std::string reason(metrics::series::mirrored_names[static_cast<std::size_t>(why)]);
+  loop_.finished.put(record_of_dropped(job, shadow, loop_.new_id(), reason));
+}
+
+}  // namespace weir::proxy::exchange

@@ -1,0 +1,313 @@
+// A shadow gets copies of requests, and its answers are measured and thrown away. Whatever it does, clients notice
+// nothing, and its counts add up.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <algorithm>
+
+#include "tests/integration/peers/streams.hpp"
+#include "tests/integration/peers/weir_under_test.hpp"
+
+namespace weir::integration {
+namespace {
+
+constexpr auto chat = "/v1/chat/completions";
+constexpr std::size_t tokens = 5;
+
+void play_chat(Exchange& exchange) { play(exchange, vllm_chat(tokens)); }
+
+/// A pool "chat" with this replica, r0, and a twin "fp8" of it.
+WeirSettings twin_of(const ScriptedReplica& primary, const ScriptedReplica& candidate, const Keys& more = {}) {
+  auto settings = pool_of({&primary});
+  ShadowKeys shadow{"fp8", {{"cand0", candidate.url(), {{"config", "\"fp8\""}}}}, {{"twin", "\"r0\""}}};
+  for (const auto& [key, value] : more) shadow.more[key] = value;
+  settings.shadows = {shadow};
+  return settings;
+}
+
+/// Returns the line of the role among the first `lines`, once they are there.
+boost::json::object line_of(const WeirUnderTest& weir, std::string_view role, std::size_t lines = 2) {
+  for (const auto& line : weir.log_lines(lines))
+    if (member(line, "role") == role) return line;
+  throw std::runtime_error("the log has no line of the role " + std::string(role));
+}
+
+TEST(Shadow, GetsWhatItsPrimaryGetsAndIsMeasuredOnItsOwn) {
+  ScriptedReplica primary(play_chat), candidate(play_chat);
+  WeirUnderTest weir(twin_of(primary, candidate));
+  const auto got = fetch(weir.port(), post(chat, chat_body(), "Authorization: Bearer sk-client\r\nCookie: a=b\r\n"));
+  EXPECT_EQ(got.status, 200u);
+  candidate.wait_for_requests(1);
+  const auto mirrored = candidate.only_request(), original = primary.only_request();
+  EXPECT_EQ(mirrored.body, original.body);
+  EXPECT_EQ(mirrored.target, original.target);
+  EXPECT_EQ(mirrored.head.field("x-weir-shadow").value_or(""), "fp8");
+  EXPECT_EQ(mirrored.head.field("authorization").value_or(""), "") << "a client's credential is not the candidate's business";
+  EXPECT_EQ(mirrored.head.field("cookie").value_or(""), "");
+  EXPECT_EQ(original.head.field("x-weir-shadow").value_or(""), "");
+  EXPECT_EQ(original.head.field("authorization").value_or(""), "Bearer sk-client");
+
+  const auto metrics = weir.metrics_after(2);
+  const MetricsPage::Labels of_primary{{"role", "primary"}}, of_shadow{{"role", "shadow"}};
+  EXPECT_EQ(metrics.sum("weir_requests_total", of_primary), 1);
+  EXPECT_EQ(metrics.sum("weir_requests_total",
+                        {{"role", "shadow"}, {"pool", "chat:shadow"}, {"replica", "cand0"}, {"config", "fp8"}}),
+            1);
+  for (const auto* const name : {"weir_time_to_first_token_seconds_count", "weir_output_tokens_total"})
+    EXPECT_EQ(metrics.sum(name, of_shadow), metrics.sum(name, of_primary)) << name;
+  EXPECT_EQ(metrics.sum("weir_shadow_requests_total", {{"result", "sent"}}), 1);
+  EXPECT_EQ(metrics.sum("weir_shadow_active", of_shadow), 1);
+
+  const auto first = line_of(weir, "primary"), second = line_of(weir, "shadow");
+  EXPECT_EQ(member(second, "pair"), member(first, "id"));
+  EXPECT_EQ(member(second, "pair_status"), "joined");
+  EXPECT_EQ(member(second, "shadow"), "fp8");
+  EXPECT_EQ(member(second, "drop_reason"), "null");
+  EXPECT_EQ(member(second, "outcome"), "ok");
+  EXPECT_EQ(member(second, "output_tokens"), member(first, "output_tokens"));
+  EXPECT_NE(member(second, "ttft_s"), "null");
+  EXPECT_EQ(member(first, "pair"), "null");
+}
+
+TEST(Shadow, AsksAnotherModelWithMembersOfItsOwn) {
+  ScriptedReplica primary(play_chat), candidate(play_chat);
+  WeirUnderTest weir(twin_of(primary, candidate, {{"set", "{ model = \"m-fp8\", seed = 7 }"}}));
+  ASSERT_EQ(fetch(weir.port(), post(chat, chat_body())).status, 200u);
+  candidate.wait_for_requests(1);
+  const auto sent = boost::json::parse(candidate.only_request().body).as_object();
+  EXPECT_EQ(sent.at("model"), "m-fp8");
+  EXPECT_EQ(sent.at("seed"), 7);
+  EXPECT_EQ(sent.at("messages"), boost::json::parse(chat_body()).as_object().at("messages"));
+  EXPECT_EQ(boost::json::parse(primary.only_request().body).as_object().at("model"), "m");
+}
+
+TEST(Shadow, OnlyTwinsRequestsGoToATwin) {
+  ScriptedReplica first(play_chat), second(play_chat), candidate(play_chat);
+  auto settings = twin_of(first, candidate);
+  settings.pools[0].replicas.push_back({"r1", second.url()});
+  settings.pools[0].more["policy"] = "\"round_robin\"";
+  WeirUnderTest weir(settings);
+  for (int i = 0; i < 6; ++i) ASSERT_EQ(fetch(weir.port(), post(chat, chat_body())).status, 200u);
+  const auto metrics = weir.metrics_after(9);
+  EXPECT_EQ(first.requests().size(), 3u);
+  EXPECT_EQ(candidate.requests().size(), 3u);
+  EXPECT_EQ(metrics.sum("weir_shadow_requests_total"), 3);
+}
+
+TEST(Shadow, ASampleTakesWholeConversationsAndAboutItsShare) {
+  ScriptedReplica primary(play_chat), candidate(play_chat);
+  auto settings = twin_of(primary, candidate);
+  settings.shadows[0].more = {{"sample", "0.5"}};
+  WeirUnderTest weir(settings);
+  constexpr int conversations = 60;
+  const auto first_turn = [](int i) {
+    return R"({"model":"m","stream":true,"messages":[{"role":"user","content":"question )" + std::to_string(i) + "\"}";
+  };
+  for (int i = 0; i < conversations; ++i) {
+    ASSERT_EQ(fetch(weir.port(), post(chat, first_turn(i) + "]}")).status, 200u);
+    const auto second = R"(,{"role":"assistant","content":"a"},{"role":"user","content":"more"}]})";
+    ASSERT_EQ(fetch(weir.port(), post(chat, first_turn(i) + second)).status, 200u);
+  }
+  const auto metrics = weir.metrics_when("all mirrored requests to have ended", [&](const MetricsPage& page) {
+    return page.sum("weir_requests_total", {{"role", "shadow"}}) == page.sum("weir_shadow_requests_total");
+  });
+  const auto mirrored = candidate.requests();
+  EXPECT_EQ(mirrored.size() % 2, 0u) << "both turns or none";
+  EXPECT_GT(mirrored.size(), 2 * 15u);
+  EXPECT_LT(mirrored.size(), 2 * 45u);
+  EXPECT_EQ(metrics.sum("weir_shadow_requests_total", {{"result", "sent"}}), static_cast<double>(mirrored.size()));
+}
+
+/// What a shadow does that would harm a client, if it could.
+struct Trouble {
+  const char* name;
+  ScriptedReplica::Handler handler;
+  const char* outcome;
+};
+std::ostream& operator<<(std::ostream& out, const Trouble& one) { return out << one.name; }
+
+class ShadowInTrouble : public ::testing::TestWithParam<Trouble> {};
+
+TEST_P(ShadowInTrouble, ClientsNoticeNothing) {
+  ScriptedReplica primary(play_chat), candidate(GetParam().handler);
+  WeirUnderTest weir(twin_of(primary, candidate));
+  for (int i = 0; i < 3; ++i) {
+    const auto got = fetch(weir.port(), post(chat, chat_body()));
+    EXPECT_EQ(got.status, 200u);
+    EXPECT_THAT(got.body, ::testing::EndsWith("data: [DONE]\n\n"));
+  }
+  const auto metrics = weir.metrics_after(6);
+  EXPECT_EQ(metrics.sum("weir_requests_total", {{"role", "primary"}, {"outcome", "ok"}}), 3);
+  EXPECT_EQ(metrics.sum("weir_requests_total", {{"role", "primary"}}), 3);
+  EXPECT_EQ(metrics.sum("weir_retries_total"), 0);
+  EXPECT_EQ(metrics.sum("weir_replica_state", {{"role", "primary"}, {"state", "up"}}), 1);
+  const auto line = line_of(weir, "shadow", 6);
+  EXPECT_EQ(member(line, "outcome"), GetParam().outcome);
+  expect_idle(metrics);
+}
+
+const Trouble troubles[] = {
+    {"error", [](Exchange& exchange) { exchange.send(answer("500 Internal Server Error", "{}")); }, "upstream_error"},
+    {"full", [](Exchange& exchange) { exchange.send(answer("429 Too Many Requests", "{}")); }, "replica_refused"},
+    {"reset", [](Exchange& exchange) { exchange.reset(); }, "upstream_reset"},
+    {"cut",
+     [](Exchange& exchange) {
+       exchange.send(sse_head() + chunk(vllm_chat(tokens).events[0]) + chunk(vllm_chat(tokens).events[1]));
+       exchange.close();
+     },
+     "upstream_reset"},
+    {"nonsense", [](Exchange& exchange) { exchange.send("nonsense\r\n\r\n"); }, "upstream_error"},
+};
+INSTANTIATE_TEST_SUITE_P(All, ShadowInTrouble, ::testing::ValuesIn(troubles),
+                         [](const auto& test) { return std::string(test.param.name); });
+
+TEST(Shadow, ThatStandsStillHoldsNobodyUpAndIsSparedTheRest) {
+  Event over;
+  ScriptedReplica primary(play_chat), candidate([&over](Exchange&) { over.wait("the test's end"); });
+  WeirUnderTest weir(twin_of(primary, candidate, {{"max_in_flight", "2"}}));
+  for (int i = 0; i < 5; ++i) EXPECT_EQ(fetch(weir.port(), post(chat, chat_body())).status, 200u);
+  const auto metrics = weir.metrics_after(8);  // Five of the primary, and three that were dropped.
+  EXPECT_EQ(metrics.sum("weir_shadow_requests_total", {{"result", "sent"}}), 2);
+  EXPECT_EQ(metrics.sum("weir_shadow_requests_total", {{"result", "max_in_flight"}}), 3);
+  std::size_t dropped = 0;
+  for (const auto& line : weir.log_lines(8)) dropped += member(line, "drop_reason") == "max_in_flight";
+  EXPECT_EQ(dropped, 3u);
+  over.set();
+}
+
+TEST(Shadow, ThatRefusesConnectionsIsCountedAsDown) {
+  ScriptedReplica primary(play_chat);
+  auto settings = pool_of({&primary});
+  settings.shadows = {{"fp8", {{"cand0", "http://127.0.0.1:" + std::to_string(free_port())}}, {{"twin", "\"r0\""}}}};
+  WeirUnderTest weir(settings);
+  for (int i = 0; i < 4; ++i) EXPECT_EQ(fetch(weir.port(), post(chat, chat_body())).status, 200u);
+  const auto metrics = weir.metrics_after(8);
+  EXPECT_EQ(metrics.sum("weir_shadow_requests_total"), 4);
+  EXPECT_GE(metrics.sum("weir_shadow_requests_total", {{"result", "down"}}), 3);
+  EXPECT_EQ(metrics.sum("weir_requests_total", {{"role", "primary"}, {"outcome", "ok"}}), 4);
+}
+
+/// A client leaves while both stream.
+void client_leaves(const std::string& on_client_abort, bool candidate_ends) {
+  Event primary_sent, candidate_sent, client_left;
+  const auto script = vllm_chat(tokens);
+  Event closed;
+  ScriptedReplica primary([&](Exchange& exchange) {
+    exchange.send(sse_head() + chunk(script.events[0]) + chunk(script.events[1]));
+    exchange.wait_for_close();
+  });
+  ScriptedReplica candidate([&](Exchange& exchange) {
+    exchange.send(sse_head() + chunk(script.events[0]) + chunk(script.events[1]));
+    candidate_sent.set();
+    if (candidate_ends) {
+      exchange.wait_for_close();
+      closed.set();
+      return;
+    }
+    client_left.wait("the client to leave");
+    for (std::size_t i = 2; i < script.events.size(); ++i) exchange.send(chunk(script.events[i]));
+    exchange.send(chunk(script.marker) + std::string(last_chunk));
+  });
+  WeirUnderTest weir(twin_of(primary, candidate, {{"on_client_abort", '"' + on_client_abort + '"'}}));
+  HttpClient client(weir.port());
+  client.send(post(chat, chat_body()));
+  auto got = client.response_head();
+  client.read_until(got, script.events[1]);
+  candidate_sent.wait("the candidate's first token");
+  client.close();
+  if (!candidate_ends) {
+    weir.metrics_after(1);
+    client_left.set();
+  } else {
+    closed.wait("the candidate's connection to be closed");
+  }
+  weir.metrics_after(2);
+  EXPECT_EQ(member(line_of(weir, "primary"), "outcome"), "client_abort");
+  EXPECT_EQ(member(line_of(weir, "shadow"), "outcome"), candidate_ends ? "client_abort" : "ok");
+}
+
+TEST(Shadow, FollowsItsClient) { client_leaves("follow", true); }
+
+TEST(Shadow, FinishesWithoutItsClient) { client_leaves("finish", false); }
+
+TEST(Shadow, IsSwitchedOffAndOnAndEndsByItself) {
+  ScriptedReplica primary(play_chat), candidate(play_chat);
+  auto settings = twin_of(primary, candidate, {{"max_pairs", "2"}});
+  const auto admin = free_port();
+  settings.admin = {{"listen", "\"127.0.0.1:" + std::to_string(admin) + '"'}};
+  WeirUnderTest weir(settings);
+  const auto ask = [&] { ASSERT_EQ(fetch(weir.port(), post(chat, chat_body())).status, 200u); };
+  EXPECT_EQ(fetch(admin, post("/api/shadow/fp8/off", "")).status, 200u);
+  ask();
+  weir.metrics_after(1);
+  EXPECT_EQ(weir.metrics().sum("weir_shadow_active"), 0);
+  EXPECT_EQ(candidate.requests().size(), 0u);
+  EXPECT_EQ(fetch(admin, post("/api/shadow/fp8/on", "")).status, 200u);
+  for (std::size_t i = 1; i <= 2; ++i) {
+    ask();
+    weir.metrics_after(1 + 2 * i);
+  }
+  ask();
+  weir.wait_until_said("shadow 'fp8' is off: max_pairs are there");
+  EXPECT_EQ(weir.metrics_after(6).sum("weir_shadow_active"), 0);
+  EXPECT_EQ(candidate.requests().size(), 2u);
+  EXPECT_EQ(fetch(admin, post("/api/shadow/fp9/on", "")).status, 404u);
+  EXPECT_EQ(fetch(admin, get("/api/shadow/fp8/on"), "GET").status, 405u);
+  const auto listed = boost::json::parse(fetch(admin, get("/api/replicas"), "GET").body).as_object();
+  EXPECT_EQ(listed.at("shadows").as_array().at(0).at("on"), false);
+  EXPECT_EQ(listed.at("shadows").as_array().at(0).at("finished"), 2);
+}
+
+TEST(Shadow, RequestsThatCannotBeRepeatedElsewhereAreNotMirrored) {
+  ScriptedReplica primary([](Exchange&exchange) { exchange.send(answer("200 OK", "{}")); }), candidate(play_chat);
+  auto settings = twin_of(primary, candidate);
+  settings.server["paths"] = "[\"*\"]";
+  WeirUnderTest weir(settings);
+  for (const auto& [path, body] :
+       {std::pair{"/v1/embeddings", R"({"model":"m","input":"a"})"}, std::pair{"/flush", "{}"},
+        std::pair{"/v1/responses", R"({"model":"m","input":"a","previous_response_id":"r1"})"},
+        std::pair{chat, "no JSON"}})
+    fetch(weir.port(), post(path, body));
+  EXPECT_EQ(weir.metrics_after(4).sum("weir_shadow_requests_total"), 0);
+  EXPECT_EQ(candidate.requests().size(), 0u);
+}
+
+TEST(Shadow, AReloadAddsAndRemovesIt) {
+  ScriptedReplica primary(play_chat), candidate(play_chat);
+  const auto with = twin_of(primary, candidate);
+  auto without = with;
+  without.shadows.clear();
+  WeirUnderTest weir(without);
+  ASSERT_EQ(fetch(weir.port(), post(chat, chat_body())).status, 200u);
+  weir.rewrite(with);
+  ::kill(weir.process().id(), SIGHUP);
+  weir.wait_until_said("shadow fp8 (replica cand0) added");
+  ASSERT_EQ(fetch(weir.port(), post(chat, chat_body())).status, 200u);
+  weir.metrics_after(3);
+  EXPECT_EQ(candidate.requests().size(), 1u);
+  weir.rewrite(without);
+  ::kill(weir.process().id(), SIGHUP);
+  weir.wait_until_said("shadow fp8 (replica cand0) removed");
+  ASSERT_EQ(fetch(weir.port(), post(chat, chat_body())).status, 200u);
+  weir.metrics_after(4);
+  EXPECT_EQ(candidate.requests().size(), 1u);
+}
+
+TEST(Shadow, ADrainEndsShadowsFirst) {
+  Event candidate_has_it;
+  ScriptedReplica primary(play_chat), candidate([&](Exchange&exchange) {
+    candidate_has_it.set();
+    exchange.wait_for_close();
+  });
+  WeirUnderTest weir(twin_of(primary, candidate));
+  ASSERT_EQ(fetch(weir.port(), post(chat, chat_body())).status, 200u);
+  candidate_has_it.wait("the candidate to have the request");
+  const auto begin = Clock::now();
+  weir.stop();
+  EXPECT_LT(Clock::now() - begin, std::chrono::seconds(4)) << "nothing of a client's was left";
+  EXPECT_EQ(weir.log_lines(2).size(), 2u);
+}
+
+}  // namespace
+}  // namespace weir::integration
