@@ -67,6 +67,8 @@ Sample sample_of(const record::RequestRecord& record, Names& names) {
   sample.gaps_are_itl = answer.tokens_per_event != TokensPerEvent::unknown;
   sample.same_text = known(record.mirrored->same_text);
   sample.same_tools = known(record.mirrored->same_tools);
+  sample.valid_tools = known(record.mirrored->valid_tools);
+  sample.primary_valid_tools = known(record.mirrored->primary_valid_tools);
   sample.status = static_cast<std::uint16_t>(record.status.value_or(0));
   sample.turn = record.facts.user_messages;
   sample.prompt_tokens = known(answer.prompt_tokens);

@@ -51,7 +51,7 @@ struct Sample {
   bool stream = false, greedy = false, served = false;
   bool gaps_are_itl = false;  ///< `gaps` are between tokens, one by one. Else they are between chunks.
   /// -1 is unknown, 0 false, 1 true.
-  std::int8_t same_text = -1, same_tools = -1;
+  std::int8_t same_text = -1, same_tools = -1, valid_tools = -1, primary_valid_tools = -1;
   std::uint16_t status = 0;
   std::uint32_t turn = 0;  ///< 0 is unknown.
   std::uint32_t prompt_tokens = unknown_count, cached_tokens = unknown_count, output_tokens = unknown_count;

@@ -8,6 +8,7 @@
 #include "metrics/series/shard.hpp"
 #include "metrics/wire/answer/json_answer.hpp"
 #include "metrics/wire/dialects/dialect.hpp"
+#include "metrics/wire/stream/content_reader.hpp"
 #include "metrics/wire/stream/envelope.hpp"
 #include "metrics/wire/stream/outlet.hpp"
 #include "metrics/wire/stream/sse.hpp"
@@ -42,12 +43,26 @@ BodyForm body_form(Api api, unsigned status, std::string_view content_type, bool
   return wire::dialect_of(api).framing == wire::Framing::lines ? BodyForm::lines : BodyForm::sse;
 }
 
+namespace {
+
+/// Makes the fingerprint of what an answer says.
+struct Content {
+  explicit Content(const SipKey& key) : maker(key) {}
+
+  record::FingerprintMaker maker;
+  wire::ContentReader events{maker};
+};
+
+}  // namespace
+
 struct StreamMeter::State {
   State(const Options& wanted, series::ReplicaShard& shard)
       : options(wanted),
         framer(carry_limit, wanted.form == BodyForm::lines ? wire::Framing::lines : wire::Framing::events),
         tally(shard, wanted.choices, wanted.prompts, wanted.received, wanted.sent) {
-    if (options.form == BodyForm::json) json = std::make_unique<wire::JsonAnswer>();
+    if (options.fingerprint_key != nullptr && options.choices == 1 && options.form != BodyForm::opaque)
+      content = std::make_unique<Content>(*options.fingerprint_key);
+    if (options.form == BodyForm::json) json = std::make_unique<wire::JsonAnswer>(content ? &content->maker : nullptr);
     strip = options.form == BodyForm::sse && (options.strip_usage || options.strip_timings);
     tally.engine(*options.engine);
     if (options.coded) tally.unparsed(series::Unparsed::coded_body);
@@ -55,6 +70,7 @@ struct StreamMeter::State {
 
   bool framed() const { return options.form == BodyForm::sse || options.form == BodyForm::lines; }
   void read_data(std::string_view data, wire::EventFacts& facts);
+  wire::EventFacts& blank_facts() const;
   void read_events(std::string_view body, Moment at);
   void read_event(const wire::SseEvent& event, Moment at);
   bool end_events(Moment at);
@@ -65,6 +81,7 @@ struct StreamMeter::State {
   std::string_view passed;  // It is the read itself where nothing is taken out.
   AnswerTally::ReadCounts counts;
   Options options;
+  std::unique_ptr<Content> content;  // It is set if a fingerprint is wanted.
   std::unique_ptr<wire::JsonAnswer> json;
   bool strip = false;
   bool any_bytes = false;
@@ -82,16 +99,13 @@ StreamMeter::StreamMeter(const Options& options, series::ReplicaShard& shard)
     : state_(std::make_unique<State>(options, shard)) {}
 StreamMeter::~StreamMeter() = default;
 
-namespace {
-
 /// Each thread has one: an event's facts live only as long as the call that reads it.
-wire::EventFacts& blank_facts() {
+wire::EventFacts& StreamMeter::State::blank_facts() const {
   thread_local wire::EventFacts facts;
   facts.clear();
+  facts.wants_content = content != nullptr;
   return facts;
 }
-
-}  // namespace
 
 /// Reads an event that has another shape than the one before it.
 void StreamMeter::State::read_data(std::string_view data, wire::EventFacts& facts) {
@@ -112,6 +126,7 @@ void StreamMeter::State::read_event(const wire::SseEvent& event, Moment at) {
     read_data(event.data, facts);
     envelope.remember(event.data, facts);
   }
+  if (content) content->events.tell(facts);
   tally.event(facts, at, counts);
   if (strip && outlet.may_cut(event)) take_out(event, facts);
 }
@@ -208,6 +223,7 @@ bool StreamMeter::State::end_events(Moment at) {
   if (!wire::whole_event(*data)) return false;
   wire::EventFacts& facts = blank_facts();
   read_data(*data, facts);
+  if (content) content->events.tell(facts);
   tally.event(facts, tally.last_read().value_or(at), counts);
   if (!strip || outlet.inside_event(framer)) return true;
   pending_cut = facts.usage_only && options.strip_usage;
@@ -237,6 +253,9 @@ std::string_view StreamMeter::ended(bool whole, bool framed, Moment at) {
     by_framing = framed || s.json->whole() || s.json->broken();
   }
   s.tally.end(whole, framed, by_framing, at);
+  const record::Answer& read = s.tally.answer();
+  if (s.content && !read.unparsed && read.complete != Completeness::none)
+    s.tally.fingerprint(s.content->maker.finish());
   if (!s.strip || !whole || s.pending_cut) return {};
   return s.pending_rest.empty() ? s.outlet.held(s.framer) : std::string_view(s.pending_rest);
 }

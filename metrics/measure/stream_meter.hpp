@@ -13,6 +13,7 @@
 
 #include "metrics/moment.hpp"
 #include "metrics/record/answer.hpp"
+#include "metrics/sip_hash.hpp"
 #include "metrics/vocabulary.hpp"
 #include "metrics/wire/request/edits.hpp"
 
@@ -49,15 +50,16 @@ class StreamMeter {
   struct Options {
     Api api = Api::other;
     BodyForm form = BodyForm::opaque;
-    bool coded = false;                   ///< A content coding keeps the body from being read.
-    bool strip_usage = false;             ///< Removes the usage event: weir asked for it, the client did not.
-    bool strip_continuous_usage = false;  ///< With strip_usage, removes the usage member of every chunk, too.
-    bool strip_timings = false;           ///< Removes llama.cpp's timings from every chunk but the last.
-    Rare<wire::EngineFigures> engine{};   ///< The response head said this (TGI): see wire/engine/head.hpp.
-    std::uint32_t choices = 1;            ///< The number of choices: the request's n times its prompts.
-    std::uint32_t prompts = 1;            ///< The number of the request's prompts.
-    Moment received{};                    ///< This is t0 of the request.
-    Moment sent{};                        ///< This is tS of this attempt.
+    bool coded = false;                       ///< A content coding keeps the body from being read.
+    bool strip_usage = false;                 ///< Removes the usage event: weir asked for it, the client did not.
+    bool strip_continuous_usage = false;      ///< With strip_usage, removes the usage member of every chunk, too.
+    bool strip_timings = false;               ///< Removes llama.cpp's timings from every chunk but the last.
+    Rare<wire::EngineFigures> engine{};       ///< The response head said this (TGI): see wire/engine/head.hpp.
+    const SipKey* fingerprint_key = nullptr;  ///< If it is set, the answer gets a fingerprint. It outlives the meter.
+    std::uint32_t choices = 1;                ///< The number of choices: the request's n times its prompts.
+    std::uint32_t prompts = 1;                ///< The number of the request's prompts.
+    Moment received{};                        ///< This is t0 of the request.
+    Moment sent{};                            ///< This is tS of this attempt.
 
     /// Removes what weir asked for and nothing else.
     void strip(wire::Ask asked) {

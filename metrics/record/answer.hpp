@@ -8,6 +8,7 @@
 
 #include "metrics/moment.hpp"
 #include "metrics/rare.hpp"
+#include "metrics/record/fingerprint.hpp"
 #include "metrics/record/gap_sketch.hpp"
 #include "metrics/vocabulary.hpp"
 #include "metrics/wire/engine/figures.hpp"
@@ -59,6 +60,8 @@ struct Answer {
   std::vector<ChoiceTimes> choices;  ///< It is filled at the end, and only with n > 1 and every choice's own count
                                      ///< known.
   Rare<wire::EngineFigures> engine;
+  /// It is set if a fingerprint was asked for, the answer has one choice, and it came whole and could be read.
+  Rare<Fingerprint> fingerprint;
   std::string finish_reason;  ///< It is "" if there is none. It is cut at 32 bytes.
 };
 

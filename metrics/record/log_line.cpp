@@ -48,6 +48,7 @@ void append_mirrored(JsonLine& line, const Mirrored& mirrored) {
   line.text("pair_status", mirrored.joined ? "joined" : "pair_missing");
   line.boolean("same_text", mirrored.same_text).number("common_prefix_bytes", mirrored.common_prefix_bytes);
   line.boolean("same_tools", mirrored.same_tools);
+  line.boolean("valid_tools", mirrored.valid_tools).boolean("primary_valid_tools", mirrored.primary_valid_tools);
 }
 
 }  // namespace

@@ -24,6 +24,8 @@ struct Mirrored {
   std::optional<bool> same_text{};                     ///< Both answers have the same text.
   std::optional<std::uint64_t> common_prefix_bytes{};  ///< At least so many bytes of the two texts are equal.
   std::optional<bool> same_tools{};                    ///< Both answers call the same tools with the same arguments.
+  /// It calls tools, and the arguments of each call are JSON. Absent where neither of the two calls any.
+  std::optional<bool> valid_tools{}, primary_valid_tools{};
   bool operator==(const Mirrored&) const = default;
 };
 

@@ -10,8 +10,16 @@ using metrics::record::RequestRecord;
 
 /// Says what a shadow's answer has in common with its primary's.
 void compare(RequestRecord& shadow, const metrics::record::Answer& primary) {
-  static_cast<void>(primary);
-  shadow.mirrored.make().joined = true;
+  auto& mirrored = shadow.mirrored.make();
+  mirrored.joined = true;
+  if (!mirrored.drop_reason.empty()) return;
+  const auto like = metrics::record::likeness(*primary.fingerprint, *shadow.answer.fingerprint);
+  mirrored.same_text = like.same_text;
+  mirrored.common_prefix_bytes = like.common_prefix_bytes;
+  mirrored.same_tools = like.same_tools;
+  if (!like.calls) return;
+  mirrored.primary_valid_tools = like.a_valid;
+  mirrored.valid_tools = like.b_valid;
 }
 
 }  // namespace

@@ -126,6 +126,7 @@ void AttemptMachine::begin_body(const http::ResponseHead& head, Moment at) {
   if (strips_) meter.strip(options_.asked);
   meter.choices = options_.choices;
   meter.prompts = options_.prompts;
+  meter.fingerprint_key = options_.fingerprint_key;
   const auto engine = metrics::wire::engine_head([&head](std::string_view name) { return head[name]; });
   if (engine != metrics::wire::EngineFigures{}) meter.engine = engine;
   meter.received = options_.received;

@@ -17,6 +17,7 @@
 #include "config/settings.hpp"
 #include "metrics/measure/stream_meter.hpp"
 #include "metrics/series/shard.hpp"
+#include "metrics/sip_hash.hpp"
 #include "metrics/wire/request/edits.hpp"
 #include "proxy/exchange/verdict.hpp"
 #include "proxy/http/body_decoder.hpp"
@@ -41,6 +42,7 @@ class AttemptMachine {
     std::uint32_t choices = 1, prompts = 1;  ///< These are the request's n and prompts.
     Moment received{};                       ///< This is t0.
     Moment started{};                        ///< This attempt started then.
+    const metrics::SipKey* fingerprint_key = nullptr;  ///< It is set if the answer is compared with another one.
     const config::Limits& limits;
   };
 

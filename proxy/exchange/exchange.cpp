@@ -183,6 +183,7 @@ Attempt::Options Exchange::attempt_options(const fleet::ReplicaRuntime& replica,
   to_client.replica = world_->settings.server.replica_header ? std::string_view(replica.settings.name) : "";
   to_client.origin = request_.head["origin"];
   if (!to_client.origin.empty()) to_client.cors = &loop_.shared.cors;
+  if (job_) to_replica.fingerprint_key = &loop_.shared.fingerprint_key;
   options.hung_at = &replica.state->hung_at;
   options.keep_errors = retries_.keeps_errors();
   return options;

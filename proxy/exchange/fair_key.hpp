@@ -1,22 +1,19 @@
 // Whose a request is, as a number: a pool's queue is fair between these numbers.
 //
-// The number is a keyed hash (SipHash-2-4, Aumasson and Bernstein 2012) with a random key of the process. So no client
-// can find a credential that shares another's number, and no number tells a credential.
+// The number is a keyed hash (SipHash) with a random key of the process. So no client can find a credential that shares
+// another's number, and no number tells a credential.
 #pragma once
 
-#include <array>
 #include <cstdint>
-#include <string_view>
 
 #include "config/settings.hpp"
+#include "metrics/sip_hash.hpp"
 #include "proxy/http/head.hpp"
 #include "proxy/net/peer_address.hpp"
 
 namespace weir::proxy::exchange {
 
-using SipKey = std::array<std::uint64_t, 2>;
-
-std::uint64_t sip_hash(const SipKey& key, std::string_view bytes);
+using metrics::SipKey;
 
 /// A random key.
 SipKey make_sip_key();

@@ -39,13 +39,15 @@ struct Shared {
   fleet::FailureNotes local_shortages{};  ///< It logs what weir itself lacks: descriptors, local ports.
   /// The log last told of a suspect request then: see note_suspect.
   std::atomic<metrics::Moment> suspect_line{metrics::Moment(-std::chrono::hours(1))};
-  std::atomic<bool> draining{false};          ///< Answers say `Connection: close`.
-  std::atomic<bool> closing{false};           ///< Idle client connections are closed.
-  std::atomic<bool> cutting{false};           ///< Requests that still run are ended.
-  std::atomic<std::size_t> connections{0};    ///< Counts the client connections of all loops.
-  const SipKey fair_by_key = make_sip_key();  ///< See fair_key.
-  http::CorsMemory cors{};                    ///< weir's own answers use it.
-  Shadows* shadows = nullptr;                 ///< It is set before the loops run; null if nothing is mirrored.
+  std::atomic<bool> draining{false};               ///< Answers say `Connection: close`.
+  std::atomic<bool> closing{false};                ///< Idle client connections are closed.
+  std::atomic<bool> cutting{false};                ///< Requests that still run are ended.
+  std::atomic<std::size_t> connections{0};         ///< Counts the client connections of all loops.
+  const SipKey fair_by_key = make_sip_key();       ///< See fair_key.
+  const SipKey conversation_key = make_sip_key();  ///< See RequestFacts::conversation.
+  const SipKey fingerprint_key = make_sip_key();   ///< It makes the fingerprints of mirrored answers.
+  http::CorsMemory cors{};                         ///< weir's own answers use it.
+  Shadows* shadows = nullptr;                      ///< It is set before the loops run; null if nothing is mirrored.
 };
 
 class Loop {

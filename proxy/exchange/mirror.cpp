@@ -143,6 +143,7 @@ Attempt::Options Mirror::attempt_options() const {
   to_replica.choices = job_->facts.n;
   to_replica.prompts = job_->facts.prompts;
   to_replica.received = job_->received;
+  to_replica.fingerprint_key = &loop_.shared.fingerprint_key;
   to_replica.started = std::chrono::steady_clock::now();
   options.client.api = job_->facts.api;
   options.client.request_id = id_;

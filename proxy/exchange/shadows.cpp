@@ -104,7 +104,13 @@ void Shadows::start() {
 
 void Shadows::stop() {
   if (!thread_.joinable()) return;
-  loop_.stop();
+  // What runs gives up first, so that its record is not lost.
+  boost::asio::post(loop_.context, [this] {
+    stopping_ = true;
+    if (running_.empty()) return loop_.stop();
+    const auto running = running_;
+    for (auto* const one : running) one->leave();
+  });
   thread_.join();
 }
 
@@ -186,6 +192,7 @@ net::Awaitable<void> Shadows::run(std::unique_ptr<Mirror> mirror) {
   const auto place = running_.insert(running_.end(), mirror.get());
   co_await mirror->run();
   running_.erase(place);
+  if (stopping_ && running_.empty()) loop_.stop();
 }
 
 void Shadows::count(const fleet::ShadowRuntime& shadow, Mirrored what) {

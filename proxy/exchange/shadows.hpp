@@ -53,6 +53,7 @@ class Shadows {
   const std::size_t loops_;
   Loop loop_;
   std::list<Mirror*> running_;
+  bool stopping_ = false;
   std::atomic<std::size_t> posted_{0};
   std::thread thread_;
 };

@@ -246,7 +246,7 @@ net::Awaitable<bool> Session::read_head(exchange::ClientRequest& request) {
 net::Awaitable<bool> Session::read_body(exchange::ClientRequest& request) {
   const auto& head = request.head;
   const auto api = request.facts.api = metrics::wire::api_of(head.method, head.path);
-  metrics::wire::RequestInspector inspector(api, head.method, head.path);
+  metrics::wire::RequestInspector inspector(api, head.method, head.path, loop_.shared.conversation_key);
   http::BodyDecoder decoder(head.framing, head.content_length);
   bool too_large = head.framing == http::Framing::length && head.content_length > world_->settings.limits.request_body;
   if (!too_large && head.expects_continue && !decoder.finished() && unread_.empty()) {

@@ -52,13 +52,15 @@ class Padded {
 
 /// Measures one read with one event. With two kinds of event in turn the shape of the last never fits, and each is
 /// parsed.
-void meter_event(benchmark::State& state, bool strip, const std::string& first, const std::string& second) {
+void meter_event(benchmark::State& state, bool strip, const std::string& first, const std::string& second,
+                 const metrics::SipKey* fingerprint_key = nullptr) {
   const std::array<Padded, 2> events{Padded(first), Padded(second)};
   metrics::series::ReplicaShard shard;
   StreamMeter::Options options;
   options.api = metrics::Api::openai_chat;
   options.form = metrics::measure::BodyForm::sse;
   options.strip_usage = strip;
+  options.fingerprint_key = fingerprint_key;
   StreamMeter meter(options, shard);
   Moment at = start;
   std::size_t turn = 0;
@@ -71,6 +73,9 @@ void meter_event(benchmark::State& state, bool strip, const std::string& first, 
   state.SetLabel(std::to_string(first.size()) + " B an event");
 }
 BENCHMARK_CAPTURE(meter_event, same_shape, false, chat_event("1779866853"), chat_event("1779866853"));
+constexpr metrics::SipKey fingerprint_key{1, 2};
+BENCHMARK_CAPTURE(meter_event, same_shape_fingerprint, false, chat_event("1779866853"), chat_event("1779866853"),
+                  &fingerprint_key);
 BENCHMARK_CAPTURE(meter_event, same_shape_usage_taken_out, true, chat_event("1779866853"), chat_event("1779866853"));
 BENCHMARK_CAPTURE(meter_event, other_shape, false, chat_event("1779866853"), chat_event("1779866854"));
 BENCHMARK_CAPTURE(meter_event, other_shape_usage_taken_out, true, chat_event("1779866853"), chat_event("1779866854"));
@@ -221,17 +226,11 @@ void learn(benchmark::State& state) {
 }
 BENCHMARK(learn);
 
-/// Inspects a chat of so many bytes, read in pieces as large as the relay's reads, all of it messages with this
-/// content.
-void inspect_request(benchmark::State& state, const std::string& content) {
+void inspect(benchmark::State& state, const std::string& body) {
   constexpr std::size_t piece = 64 * 1024;
-  std::string body = R"({"model":"bench","stream":true,"max_tokens":256,"messages":[)";
-  while (body.size() < static_cast<std::size_t>(state.range(0)))
-    body += R"({"role":"user","content":")" + content + "\"},";
-  body.back() = ']';
-  body += '}';
+  constexpr metrics::SipKey key{1, 2};
   for (auto _ : state) {
-    metrics::wire::RequestInspector inspector(metrics::Api::openai_chat, "POST", "/v1/chat/completions");
+    metrics::wire::RequestInspector inspector(metrics::Api::openai_chat, "POST", "/v1/chat/completions", key);
     for (std::size_t at = 0; at < body.size(); at += piece)
       inspector.feed(std::span(body).subspan(at, std::min(piece, body.size() - at)));
     benchmark::DoNotOptimize(inspector.finish());
@@ -239,6 +238,15 @@ void inspect_request(benchmark::State& state, const std::string& content) {
   state.SetBytesProcessed(state.iterations() * static_cast<std::int64_t>(body.size()));
 }
 
+/// Inspects a chat of so many bytes, read in pieces as large as the relay's reads, all of it messages with this
+/// content.
+void inspect_request(benchmark::State& state, const std::string& content) {
+  std::string body = R"({"model":"bench","stream":true,"max_tokens":256,"messages":[)";
+  while (body.size() < static_cast<std::size_t>(state.range(0)))
+    body += R"({"role":"user","content":")" + content + "\"},";
+  body.back() = ']';
+  inspect(state, body + '}');
+}
 std::string repeated(const std::string& text, std::size_t times) {
   std::string all;
   while (times-- > 0) all += text;
@@ -253,6 +261,14 @@ BENCHMARK_CAPTURE(inspect_request, lines, repeated("  if (weir.holds(42)) return
     ->Arg(256 * 1024);
 BENCHMARK_CAPTURE(inspect_request, chinese, repeated("水坝的作用是控制河流的流量，同时让一部分水自由通过。", 100))
     ->Arg(256 * 1024);
+
+/// Inspects a chat of one long message, all of which opens the conversation.
+void inspect_one_message(benchmark::State& state) {
+  const std::string prose =
+      repeated("The weir holds 42 litres, and lets the river through. ", static_cast<std::size_t>(state.range(0)) / 54);
+  inspect(state, R"({"model":"bench","stream":true,"messages":[{"role":"user","content":")" + prose + "\"}]}");
+}
+BENCHMARK(inspect_one_message)->Arg(256 * 1024);
 
 }  // namespace
 

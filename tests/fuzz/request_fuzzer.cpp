@@ -23,7 +23,7 @@ constexpr std::array<std::string_view, 8> paths{
     "/api/v1/generate/check", "/api/extra/generate/stream", "/v1/embeddings"};
 
 RequestFacts facts_of(Api api, std::string_view path, const std::vector<std::string_view>& pieces) {
-  RequestInspector inspector(api, "POST", path);
+  RequestInspector inspector(api, "POST", path, SipKey{1, 2});
   for (const std::string_view piece : pieces) {
     // The piece gets memory of its own, so that a read behind it is seen.
     const auto copy = std::make_unique<char[]>(piece.size());
@@ -47,6 +47,8 @@ void must_be_equal(const RequestFacts& a, const RequestFacts& b) {
   must(a.text.code_points == b.text.code_points, "code_points");
   must(a.text.messages == b.text.messages, "messages");
   must(a.text.tool_bytes == b.text.tool_bytes, "tool_bytes");
+  must(a.user_messages == b.user_messages, "user_messages");
+  must(a.conversation == b.conversation, "conversation");
   must(a.whole_json == b.whole_json, "whole_json");
   must(a.first_member_at == b.first_member_at, "first_member_at");
   must(a.empty_object == b.empty_object, "empty_object");
@@ -60,6 +62,8 @@ void must_be_bounded(const RequestFacts& facts, std::size_t bytes) {
   must(facts.prompt_token_ids.value_or(0) <= bytes, "a token id needs a byte");
   must(facts.text.chars() <= bytes, "a character needs a byte");
   must(facts.text.messages <= bytes, "a message needs a byte");
+  must(facts.user_messages <= bytes, "a message of the user needs a byte");
+  must(facts.conversation == 0 || facts.user_messages > 0, "a conversation has a turn");
   must(facts.text.tool_bytes <= bytes, "compact JSON is not longer");
   must(facts.whole_json == facts.first_member_at.has_value(), "a whole object has a first member's place");
 }

@@ -18,6 +18,8 @@ using record::Answer;
 using series::ReplicaShard;
 using weir::fuzz::must;
 
+constexpr SipKey fingerprint_key{1, 2};
+
 struct Case {
   StreamMeter::Options options;
   bool whole = true, framed = true;  // They say how the body ends.
@@ -80,6 +82,7 @@ class Run {
     must(a.in_band_error == b.in_band_error, "in_band_error");
     must(a.unparsed == b.unparsed, "unparsed");
     must(a.output_chars == b.output_chars, "output_chars");
+    must(a.fingerprint == b.fingerprint, "fingerprint");
     must(a.choices.size() == b.choices.size(), "choices");
     for (std::size_t i = 0; i < a.choices.size(); ++i) {
       must(a.choices[i].tokens == b.choices[i].tokens, "tokens of a choice");
@@ -122,6 +125,10 @@ void must_be_bounded(const Answer& answer, std::size_t bytes) {
   must(answer.events <= bytes, "an event needs a byte");
   must(answer.token_events <= bytes, "a token event needs a byte");
   must(answer.output_chars <= bytes, "a character needs a byte");
+  const record::Fingerprint& content = *answer.fingerprint;
+  must(content.text.bytes + content.reasoning.bytes <= 3 * bytes, "no byte becomes more than U+FFFD has");
+  must(content.text.checkpoints.size() <= 256 && content.reasoning.checkpoints.size() <= 256, "checkpoints end");
+  must(content.calls.size() <= record::Fingerprint::most_calls, "calls are few");
   must(answer.finish_reason.size() <= 32, "finish_reason is short");
   // llama.cpp tells the prompt as the sum of two counters.
   must(answer.prompt_tokens.value_or(0) <= 2 * most_tokens, "prompt_tokens are believable");
@@ -149,6 +156,7 @@ void must_have_sent_the_right_bytes(const Case& of, const Run& run) {
   left.options.strip(wire::Ask::nothing);
   const Run again(left, {left.body}, Clock::stands);
   must(again.answer().output_chars == run.answer().output_chars, "stripping leaves the text");
+  must(again.answer().fingerprint == run.answer().fingerprint, "stripping leaves the content");
   must(again.answer().finish_reason == run.answer().finish_reason, "stripping leaves the finish");
   must(again.answer().unparsed == run.answer().unparsed, "stripping leaves whole JSON");
   must(again.answer().in_band_error == run.answer().in_band_error, "stripping leaves an error");
@@ -166,6 +174,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t siz
   constexpr std::array asked{wire::Ask::nothing, wire::Ask::usage, wire::Ask::timings_on_every_chunk,
                              wire::Ask::usage_on_every_chunk};
   of.options.strip(asked[options >> 2 & 3]);
+  of.options.fingerprint_key = &fingerprint_key;
   of.options.choices = 1 + (options >> 4 & 3);
   of.options.prompts = of.options.choices == 4 ? 2 : 1;
   of.whole = (options & 64) == 0;

@@ -33,6 +33,7 @@ constexpr AnswerPlace element_of(AnswerPlace array) {
 
 class Reader : public Walker<Reader, AnswerMember> {
  public:
+  void listen(ContentListener* listener) { listener_ = listener; }
   bool error() const { return facts_.error; }
   JsonAnswerFacts facts() const {
     Reader all = *this;
@@ -49,16 +50,21 @@ class Reader : public Walker<Reader, AnswerMember> {
     if (place == Place::error) facts_.error = true;
     if (place == Place::root) begin_document();
     if (place == Place::choice || place == Place::root) has_output_ = false;
-    if (place != Place::calls) return place;
-    output();
-    return Place::ignored;
+    if (place == Place::calls || place == Place::arguments) output();
+    return begin_arguments(place) ? Place::ignored : place;
   }
   void end_object(Place place, bool, std::size_t) {
+    end_arguments();
+    const bool call = place == Place::calls || place == Place::part || place == Place::item;
+    if (call && listener_ != nullptr) listener_->end_call();
     if (place == Place::message) end_reasoning();
     if (place == Place::root) end_document();
   }
-  Place begin_array(Place place) { return element_of(place); }
-  void end_array(Place, std::size_t) {}
+  Place begin_array(Place place) {
+    begin_arguments(place);
+    return element_of(place);
+  }
+  void end_array(Place, std::size_t) { end_arguments(); }
 
   // Sax calls these.
   void string(std::string_view piece, bool last) {
@@ -67,15 +73,26 @@ class Reader : public Walker<Reader, AnswerMember> {
       case Place::text:
       case Place::content:
         facts_.output_chars += text(piece);
+        if (listener_ != nullptr) listener_->text(piece);
+        break;
+      case Place::thinking:
+        facts_.output_chars += text(piece);
+        if (listener_ != nullptr) listener_->reasoning(piece);
         break;
       case Place::reasoning:
         reasoning_ += text(piece);
+        if (listener_ != nullptr && reasoning_content_ == 0) listener_->reasoning(piece);
         break;
       case Place::reasoning_content:
         reasoning_content_ += text(piece);
+        if (listener_ != nullptr && reasoning_ == 0) listener_->reasoning(piece);
+        break;
+      case Place::call_name:
+        if (listener_ != nullptr) listener_->call_name(piece);
         break;
       case Place::arguments:
         output();
+        if (listener_ != nullptr) listener_->call_arguments(piece);
         break;
       case Place::error:
         facts_.error |= !piece.empty();
@@ -92,6 +109,12 @@ class Reader : public Walker<Reader, AnswerMember> {
         break;
     }
   }
+  static constexpr bool takes_raw = true;
+  void raw(std::string_view piece) {
+    if (raw_ == Raw::none) return;
+    listener_->call_arguments(piece);
+    if (raw_ == Raw::ended) raw_ = Raw::none;
+  }
   void number(double value, std::size_t) {
     if (value_place() == Place::ids) return output();
     if (value_place() != Place::number) return;
@@ -104,6 +127,19 @@ class Reader : public Walker<Reader, AnswerMember> {
   }
 
  private:
+  enum class Raw : std::uint8_t { none, inside, ended };
+
+  /// The arguments of a call that are no string are told as they are written. Returns true if these are such.
+  bool begin_arguments(Place place) {
+    if (place != Place::arguments) return false;
+    if (listener_ != nullptr) raw_ = Raw::inside;
+    raw_depth_ = depth();
+    return true;
+  }
+  void end_arguments() {
+    if (raw_ == Raw::inside && depth() == raw_depth_) raw_ = Raw::ended;
+  }
+
   static constexpr std::size_t longest_word = 32;
 
   std::uint64_t text(std::string_view piece) {
@@ -170,6 +206,9 @@ class Reader : public Walker<Reader, AnswerMember> {
   bool in_document_ = false;
   bool is_response_ = false;
   bool has_output_ = false;  // The open choice has output.
+  ContentListener* listener_ = nullptr;
+  Raw raw_ = Raw::none;
+  std::size_t raw_depth_ = 0;
 };
 
 }  // namespace
@@ -178,7 +217,9 @@ struct JsonAnswer::State {
   JsonParser<Reader> json;
 };
 
-JsonAnswer::JsonAnswer() : state_(std::make_unique<State>()) {}
+JsonAnswer::JsonAnswer(ContentListener* listener) : state_(std::make_unique<State>()) {
+  state_->json.reader().listen(listener);
+}
 JsonAnswer::~JsonAnswer() = default;
 
 void JsonAnswer::feed(std::string_view piece) { state_->json.feed(piece); }

@@ -12,6 +12,7 @@
 #include <string_view>
 
 #include "metrics/wire/engine/figures.hpp"
+#include "metrics/wire/stream/content_listener.hpp"
 
 namespace weir::metrics::wire {
 
@@ -32,7 +33,8 @@ struct JsonAnswerFacts {
 
 class JsonAnswer {
  public:
-  JsonAnswer();
+  /// `listener` may be null, and else outlives the reader.
+  explicit JsonAnswer(ContentListener* listener = nullptr);
   ~JsonAnswer();
   JsonAnswer(const JsonAnswer&) = delete;
   JsonAnswer& operator=(const JsonAnswer&) = delete;

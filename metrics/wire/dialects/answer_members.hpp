@@ -32,8 +32,11 @@ enum class AnswerPlace : std::uint8_t {
   text,
   reasoning,          ///< This is reasoning under its new name,
   reasoning_content,  ///< and this under its old one. If both are there, they are one text.
+  thinking,           ///< This is Ollama's reasoning.
   calls,              ///< It is an object or an array of them.
-  arguments,
+  call_function,
+  call_name,
+  arguments,  ///< They are JSON in a string, or an object.
   finish_reason,
   native_reason,  ///< This is SGLang's, an object.
   native_reason_type,

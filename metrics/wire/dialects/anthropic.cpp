@@ -20,6 +20,8 @@ struct Usage {
 struct Delta {
   std::uint64_t chars = 0;
   bool text = false, thinking = false, call = false;
+  std::string_view inside;     // This is the text, or the thinking.
+  std::string_view arguments;  // This is a part of a call's.
   std::string_view stop_reason;
 };
 
@@ -41,10 +43,11 @@ bool read_usage(value& usage, Usage& into) {
 /// A block's delta and the message's delta have different members. A signature is no text.
 bool read_delta(value& delta, Delta& into) {
   return for_each_field_in(delta, [&](raw_json_string key, value& part) {
-    if (key == "text") return read_text(part, into.chars, into.text);
-    if (key == "thinking") return read_text(part, into.chars, into.thinking);
+    if (key == "text") return read_text(part, into.chars, into.text, into.inside);
+    if (key == "thinking") return read_text(part, into.chars, into.thinking, into.inside);
     if (key == "partial_json") {
       into.call = true;
+      into.arguments = string_of(part).value_or("");
     } else if (key == "stop_reason") {
       into.stop_reason = string_of(part).value_or("");
     }
@@ -59,7 +62,7 @@ void prompt(const Usage& usage, EventFacts& facts) {
 }
 
 bool read_event(std::string_view data, EventFacts& facts) {
-  std::string_view type;
+  std::string_view type, block;
   Usage usage;
   Delta delta;
   const bool whole = for_each_field_of(data, [&](raw_json_string key, value& part) {
@@ -67,6 +70,8 @@ bool read_event(std::string_view data, EventFacts& facts) {
       type = string_of(part).value_or("");
     } else if (key == "delta") {
       return read_delta(part, delta);
+    } else if (key == "content_block") {
+      block = json_of(part);
     } else if (key == "usage") {
       return read_usage(part, usage);
     } else if (key == "message") {
@@ -84,6 +89,8 @@ bool read_event(std::string_view data, EventFacts& facts) {
     choice.output = delta.text || delta.call;
     choice.token = choice.output || delta.thinking;
     facts.output_chars = delta.chars;
+    facts.add_content(ContentPart::What::text, delta.inside);
+    facts.add_content(ContentPart::What::arguments, delta.arguments);
   } else if (type == "message_delta") {
     choice.finished = !delta.stop_reason.empty();
     choice.tokens = 0;
@@ -92,6 +99,7 @@ bool read_event(std::string_view data, EventFacts& facts) {
     facts.finish_reason = delta.stop_reason;
   } else {
     if (type == "message_start") prompt(usage, facts);
+    if (type == "content_block_start") facts.add_content(ContentPart::What::call, block);
     facts.marker = type == "message_stop";
     facts.error |= type == "error";
     facts.keep_alive = type == "ping";
@@ -123,7 +131,8 @@ constexpr AnswerMember answer[] = {
     {Place::root, "usage", Place::usage},
     {Place::part, "text", Place::text},
     {Place::part, "thinking", Place::text},
-    {Place::part, "input", Place::calls},
+    {Place::part, "name", Place::call_name},
+    {Place::part, "input", Place::arguments},
     counts(Place::usage, "input_tokens", &AnswerCounts::input),
     counts(Place::usage, "output_tokens", &AnswerCounts::output),
     counts(Place::usage, "cache_creation_input_tokens", &AnswerCounts::cache_created),

@@ -61,9 +61,6 @@ bool says_overload(std::string_view data) {
   return found;
 }
 
-/// Reads a document and keeps nothing.
-class Nothing : public Sax {};
-
 }  // namespace
 
 Route Dialect::route(std::string_view path) const {
@@ -106,7 +103,7 @@ void read_event(Api api, std::string_view data, EventFacts& facts) {
 bool whole_event(std::string_view data) {
   const std::string_view text = trimmed(data);
   if (text == end_marker) return true;
-  JsonParser<Nothing> json;
+  JsonParser<Sax> json;
   json.feed(text);
   return json.whole();
 }

@@ -3,6 +3,7 @@
 // TGI sends one event a token, special ones too. Its end is an event whose generated_text is not null. SGLang sends
 // text and output_ids either as a whole that grows or only what is new, by a setting of the server. Its meta_info
 // counts in both cases.
+#include "metrics/wire/dialects/read_content.hpp"
 #include "metrics/wire/dialects/table.hpp"
 #include "metrics/wire/engine/report.hpp"
 #include "metrics/wire/json/write.hpp"
@@ -19,14 +20,17 @@ bool read_token(value& token, EventFacts& facts, ChoiceFacts& choice) {
   bool special = false;
   bool any = false;
   std::uint64_t chars = 0;
+  std::string_view text;
   const bool whole = for_each_field_in(token, [&](raw_json_string key, value& part) {
-    if (key == "text") return read_text(part, chars, any);
+    if (key == "text") return read_text(part, chars, any, text);
     if (key == "special") special = is_true(part);
     return true;
   });
   choice.token = choice.output = true;
   choice.tokens = 1;
-  if (!special) facts.output_chars += chars;
+  if (special) return whole;
+  facts.output_chars += chars;
+  facts.add_content(ContentPart::What::text, text);
   return whole;
 }
 
@@ -87,7 +91,7 @@ bool read_event(std::string_view data, EventFacts& facts) {
   const bool whole = for_each_field_of(data, [&](raw_json_string key, value& part) {
     if (key == "token" && is(part, json_type::object)) return read_token(part, facts, choice);
     if (key == "details") return read_details(part, facts);
-    if (key == "text") return read_text(part, facts.output_chars, text);
+    if (key == "text") return read_content(part, facts, ContentPart::What::text, text);
     if (key == "output_ids") return count_elements(part, ids);
     if (key == "meta_info") {
       sglang = true;

@@ -1,6 +1,6 @@
 // KoboldAI's stream as Aphrodite serves it has text only. It has no counts and no end marker.
+#include "metrics/wire/dialects/read_content.hpp"
 #include "metrics/wire/dialects/table.hpp"
-#include "metrics/wire/json/on_demand.hpp"
 
 namespace weir::metrics::wire {
 
@@ -12,7 +12,7 @@ using simdjson::ondemand::value;
 bool read_event(std::string_view data, EventFacts& facts) {
   ChoiceFacts choice;
   const bool whole = for_each_field_of(data, [&](raw_json_string key, value& part) {
-    if (key == "token") return read_text(part, facts.output_chars, choice.token);
+    if (key == "token") return read_content(part, facts, ContentPart::What::text, choice.token);
     if (key == "finish_reason") {
       facts.finish_reason = string_of(part).value_or("");
     } else if (key == "error") {

@@ -1,5 +1,6 @@
 // llama.cpp's own /completion: each event counts what has come so far. The last event has stop true and
 // the timings.
+#include "metrics/wire/dialects/read_content.hpp"
 #include "metrics/wire/dialects/table.hpp"
 #include "metrics/wire/engine/report.hpp"
 
@@ -17,7 +18,7 @@ bool read_event(std::string_view data, EventFacts& facts) {
   std::optional<std::uint64_t> ids;
   std::string_view stop_type;
   const bool whole = for_each_field_of(data, [&](raw_json_string key, value& part) {
-    if (key == "content") return read_text(part, facts.output_chars, choice.token);
+    if (key == "content") return read_content(part, facts, ContentPart::What::text, choice.token);
     if (key == "tokens") return count_elements(part, ids);
     if (key == "timings") {
       simdjson::ondemand::object object;

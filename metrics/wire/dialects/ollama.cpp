@@ -1,6 +1,7 @@
 // Ollama's /api/generate and /api/chat send one document a line; they differ in where the text stands.
 // The last document has done true, the counts, and the times in nanoseconds. It may leave a prompt found in the cache
 // uncounted.
+#include "metrics/wire/dialects/read_content.hpp"
 #include "metrics/wire/dialects/table.hpp"
 #include "metrics/wire/engine/report.hpp"
 #include "metrics/wire/json/write.hpp"
@@ -18,9 +19,13 @@ struct Texts {
 
 bool read_message(value& message, EventFacts& facts, Texts& texts) {
   return for_each_field_in(message, [&](raw_json_string key, value& part) {
-    if (key == "content") return read_text(part, facts.output_chars, texts.output);
-    if (key == "thinking") return read_text(part, facts.output_chars, texts.thinking);
-    if (key == "tool_calls") texts.output |= holds_any(part);
+    if (key == "content") return read_content(part, facts, ContentPart::What::text, texts.output);
+    if (key == "thinking") return read_content(part, facts, ContentPart::What::reasoning, texts.thinking);
+    if (key != "tool_calls") return true;
+    const std::string_view calls = json_of(part);
+    if (!holds_any(calls)) return true;
+    texts.output = true;
+    facts.add_content(ContentPart::What::call, calls);
     return true;
   });
 }
@@ -30,8 +35,8 @@ bool read_event(std::string_view data, EventFacts& facts) {
   EngineReport report;
   bool done = false;
   const bool whole = for_each_field_of(data, [&](raw_json_string key, value& part) {
-    if (key == "response") return read_text(part, facts.output_chars, texts.output);
-    if (key == "thinking") return read_text(part, facts.output_chars, texts.thinking);
+    if (key == "response") return read_content(part, facts, ContentPart::What::text, texts.output);
+    if (key == "thinking") return read_content(part, facts, ContentPart::What::reasoning, texts.thinking);
     if (key == "message") return read_message(part, facts, texts);
     if (key == "done") {
       done = is_true(part);
@@ -88,11 +93,14 @@ constexpr RequestMember generate_request[] = {
 using Place = AnswerPlace;
 constexpr AnswerMember answer[] = {
     {Place::root, "response", Place::text},
-    {Place::root, "thinking", Place::text},
+    {Place::root, "thinking", Place::thinking},
     {Place::root, "message", Place::message},
     {Place::message, "content", Place::content},
-    {Place::message, "thinking", Place::text},
+    {Place::message, "thinking", Place::thinking},
     {Place::message, "tool_calls", Place::calls},
+    {Place::calls, "function", Place::call_function},
+    {Place::call_function, "name", Place::call_name},
+    {Place::call_function, "arguments", Place::arguments},
     {Place::root, "done_reason", Place::finish_reason},
     counts(Place::root, "eval_count", &AnswerCounts::native_completion),
     counts(Place::root, "prompt_eval_count", &AnswerCounts::native_prompt),

@@ -29,21 +29,15 @@ struct Chunk {
 
 /// Adds the text's code points to `chars`, and sets `any` if there are some.
 bool read_chunk_text(value& text, Chunk& chunk, std::uint64_t& chars, bool& any) {
-  const auto body = string_of(text);
-  if (!body) return true;
+  if (!is(text, json_type::string)) return true;
   ++chunk.strings;
-  if (body->empty()) return true;
-  const auto points = code_points_of_string_body(*body);
-  if (!points) return false;
-  chunk.text = *body;
-  chars += *points;
-  any = true;
-  return true;
+  return read_text(text, chars, any, chunk.text);
 }
 
 bool read_output(value& text, Chunk& chunk, ChoiceFacts& choice) {
   bool any = false;
   if (!read_chunk_text(text, chunk, chunk.facts.output_chars, any)) return false;
+  if (any) chunk.facts.add_content(ContentPart::What::text, chunk.text);
   choice.token |= any;
   choice.output |= any;
   return true;
@@ -51,7 +45,9 @@ bool read_output(value& text, Chunk& chunk, ChoiceFacts& choice) {
 
 /// Reads a call's delta. An empty list of calls counts as no call.
 void read_calls(value& calls, Chunk& chunk, ChoiceFacts& choice) {
-  if (!holds_any(calls)) return;
+  const std::string_view json = json_of(calls);
+  if (!holds_any(json)) return;
+  chunk.facts.add_content(ContentPart::What::call_delta, json);
   chunk.more_seen = choice.token = choice.output = true;
 }
 
@@ -66,12 +62,14 @@ bool read_token_ids(value& ids, ChoiceFacts& choice) {
 
 bool read_delta(value& delta, Chunk& chunk, ChoiceFacts& choice) {
   std::uint64_t reasoning = 0;
+  std::string_view reasons;
   const bool whole = for_each_field_in(delta, [&](raw_json_string key, value& part) {
     if (key == "content") return read_output(part, chunk, choice);
     if (key == "reasoning_content" || key == "reasoning") {
       // While the name was changing, vLLM sent the same text under both names.
       std::uint64_t chars = 0;
       if (!read_chunk_text(part, chunk, chars, choice.token)) return false;
+      if (chars > reasoning) reasons = chunk.text;
       reasoning = std::max(reasoning, chars);
     } else if (key == "tool_calls" || key == "function_call") {
       read_calls(part, chunk, choice);
@@ -79,6 +77,7 @@ bool read_delta(value& delta, Chunk& chunk, ChoiceFacts& choice) {
     return true;
   });
   chunk.facts.output_chars += reasoning;
+  chunk.facts.add_content(ContentPart::What::reasoning, reasons);
   return whole;
 }
 
@@ -251,6 +250,11 @@ constexpr AnswerMember answer[] = {
     {Place::message, "reasoning", Place::reasoning},
     {Place::message, "tool_calls", Place::calls},
     {Place::message, "function_call", Place::calls},
+    {Place::calls, "name", Place::call_name},
+    {Place::calls, "arguments", Place::arguments},
+    {Place::calls, "function", Place::call_function},
+    {Place::call_function, "name", Place::call_name},
+    {Place::call_function, "arguments", Place::arguments},
     {Place::root, "usage", Place::usage},
     counts(Place::usage, "prompt_tokens", &AnswerCounts::prompt),
     counts(Place::usage, "completion_tokens", &AnswerCounts::completion),

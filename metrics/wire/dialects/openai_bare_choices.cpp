@@ -12,7 +12,7 @@ namespace {
 
 bool says_nothing(value& part) {
   const auto text = string_of(part);
-  return text ? text->empty() : is_null(part) || (is(part, json_type::array) && !holds_any(part));
+  return text ? text->empty() : is_null(part) || (is(part, json_type::array) && !holds_any(json_of(part)));
 }
 
 }  // namespace

@@ -18,6 +18,7 @@ constexpr RequestMember common[] = {
     {Place::part, "refusal", Place::text},
     {Place::part, "thinking", Place::text},
     {Place::message, "content", Place::content},
+    {Place::message, "role", Place::role},
     {Place::message, "tool_calls", Place::text_tree},
 };
 

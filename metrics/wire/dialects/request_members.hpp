@@ -45,6 +45,7 @@ enum class RequestPlace : std::uint8_t {
   messages,        ///< It is a list of messages.
   input,           ///< It is a list of messages, or a string that is one.
   message,         //
+  role,            //
   prompt,          ///< It is a string, token ids, a mix of both, or a list of such.
   prompt_of_list,  //
   token_of_list,   //

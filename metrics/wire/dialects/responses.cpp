@@ -14,7 +14,8 @@ using simdjson::ondemand::value;
 
 /// The parts of an event, kept until its type is known.
 struct Parts {
-  std::string_view type;
+  std::string_view type, item;
+  std::string_view inside;  // This is the delta's string.
   std::uint64_t chars = 0;
   bool text = false;
   std::string_view status, cut_short_by;
@@ -61,8 +62,10 @@ void delta(const Parts& parts, EventFacts& facts) {
   if (has("text.") || has("refusal.")) {
     choice.token = parts.text;
     facts.output_chars = parts.chars;
+    facts.add_content(ContentPart::What::text, parts.inside);
   } else {
     choice.token = true;  // It is the arguments of a call, or sound; all of it is output.
+    if (has("_arguments.") || has("_input.")) facts.add_content(ContentPart::What::arguments, parts.inside);
   }
   choice.output = choice.token && !has(".reasoning");
   facts.carries_choice = true;
@@ -83,10 +86,12 @@ void end(const Parts& parts, EventFacts& facts) {
 bool read_event(std::string_view data, EventFacts& facts) {
   Parts parts;
   const bool whole = for_each_field_of(data, [&](raw_json_string key, value& part) {
-    if (key == "delta") return read_text(part, parts.chars, parts.text);
+    if (key == "delta") return read_text(part, parts.chars, parts.text, parts.inside);
     if (key == "response") return read_response(part, parts);
     if (key == "type") {
       parts.type = string_of(part).value_or("");
+    } else if (key == "item") {
+      parts.item = json_of(part);
     } else if (key == "error") {
       facts.error |= says_error(part);
     }
@@ -100,6 +105,8 @@ bool read_event(std::string_view data, EventFacts& facts) {
   } else if (parts.type == "response.completed" || parts.type == "response.incomplete" ||
              parts.type == "response.failed" || parts.type == "response.cancelled") {
     end(parts, facts);
+  } else if (parts.type == "response.output_item.added") {
+    facts.add_content(ContentPart::What::call, parts.item);
   }
   return true;
 }
@@ -131,6 +138,7 @@ constexpr AnswerMember answer[] = {
     {Place::incomplete, "reason", Place::incomplete_reason},
     {Place::item, "content", Place::content},
     {Place::item, "summary", Place::content},
+    {Place::item, "name", Place::call_name},
     {Place::item, "arguments", Place::arguments},
     {Place::item, "input", Place::arguments},
     {Place::part, "text", Place::text},

@@ -27,22 +27,28 @@ bool for_each_field(simdjson::ondemand::object object, Field&& field) {
   return true;
 }
 
-/// Reads a whole document, which is an object, in that way. Each thread has one parser, so that a stream owns none.
-template <class Field>
-bool for_each_field_of(std::string_view data, Field&& field) {
+/// Reads a whole document: `read` gets it, and returns false if it is broken. Each thread has one parser, so that a
+/// stream owns none. 64 bytes behind `data` must be readable.
+template <class Read>
+bool read_document(std::string_view data, Read&& read) {
   thread_local simdjson::ondemand::parser shared;
   // A parser grows with what it reads, and stays so. A rare giant therefore gets one of its own.
   constexpr std::size_t usual = 64 * 1024;
   std::optional<simdjson::ondemand::parser> own;
   simdjson::ondemand::parser& parser = data.size() > usual ? own.emplace() : shared;
   simdjson::ondemand::document document;
-  simdjson::ondemand::object object;
-  if (parser.iterate(data.data(), data.size(), data.size() + simdjson::SIMDJSON_PADDING).get(document) ||
-      document.get_object().get(object)) {
-    return false;
-  }
+  if (parser.iterate(data.data(), data.size(), data.size() + simdjson::SIMDJSON_PADDING).get(document)) return false;
   // Nothing may stand behind the last brace.
-  return for_each_field(object, field) && document.current_location().error() == simdjson::OUT_OF_BOUNDS;
+  return read(document) && document.current_location().error() == simdjson::OUT_OF_BOUNDS;
+}
+
+/// Reads a whole document that is an object.
+template <class Field>
+bool for_each_field_of(std::string_view data, Field&& field) {
+  return read_document(data, [&](simdjson::ondemand::document& document) {
+    simdjson::ondemand::object object;
+    return document.get_object().get(object) == simdjson::SUCCESS && for_each_field(object, field);
+  });
 }
 
 inline bool is_null(simdjson::ondemand::value& value) {
@@ -75,15 +81,16 @@ inline std::optional<std::string_view> string_of(simdjson::ondemand::value& valu
   return string_body(value);
 }
 
-/// Adds a string's code points to `chars` and sets `any` if there are some; skips other values. Returns false if the
-/// value is broken.
-inline bool read_text(simdjson::ondemand::value& value, std::uint64_t& chars, bool& any) {
+/// Adds a string's code points to `chars` and sets `any` and `inside` if there are some; skips other values. Returns
+/// false if the value is broken.
+inline bool read_text(simdjson::ondemand::value& value, std::uint64_t& chars, bool& any, std::string_view& inside) {
   const auto body = string_of(value);
   if (!body || body->empty()) return true;
   const auto points = code_points_of_string_body(*body);
   if (!points) return false;
   chars += *points;
   any = true;
+  inside = *body;
   return true;
 }
 
@@ -100,12 +107,23 @@ inline bool says_error(simdjson::ondemand::value& value) {
   return text ? !text->empty() : !is_null(value);
 }
 
-/// True if the value is an object, or an array that is not empty. The value cannot be read afterwards.
-inline bool holds_any(simdjson::ondemand::value& value) {
-  simdjson::ondemand::array list;
-  if (!is(value, simdjson::ondemand::json_type::array)) return is(value, simdjson::ondemand::json_type::object);
-  bool none = true;
-  return value.get_array().get(list) == simdjson::SUCCESS && list.is_empty().get(none) == simdjson::SUCCESS && !none;
+/// Returns the JSON of a value that is an object or an array; "" for any other value. The value cannot be read
+/// afterwards.
+inline std::string_view json_of(simdjson::ondemand::value& value) {
+  std::string_view json;
+  simdjson::ondemand::object object;
+  simdjson::ondemand::array array;
+  if (is(value, simdjson::ondemand::json_type::object)) {
+    if (value.get_object().get(object) || object.raw_json().get(json)) return {};
+  } else if (is(value, simdjson::ondemand::json_type::array)) {
+    if (value.get_array().get(array) || array.raw_json().get(json)) return {};
+  }
+  return json.substr(0, json.find_last_of("]}") + 1);  // The view reaches to the next token.
+}
+
+/// True if json_of() gave an object, or an array that is not empty.
+inline bool holds_any(std::string_view json) {
+  return json.starts_with('{') || (json.starts_with('[') && json.find_first_not_of(" \t\r\n", 1) != json.size() - 1);
 }
 
 /// Counts the elements of a value that is an array. Returns false if it is broken.

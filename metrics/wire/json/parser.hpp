@@ -51,7 +51,11 @@ class JsonParser {
     if (!utf8_.feed(piece)) state_ = State::broken;
     const char* at = piece.data();
     const char* const end = at + piece.size();
-    while (at != end && state_ != State::broken) at = step(at, end);
+    while (at != end && state_ != State::broken) {
+      const char* const next = step(at, end);
+      if constexpr (Reader::takes_raw) reader_.raw({at, next});
+      at = next;
+    }
   }
   /// One value has come to its end, and nothing after it. Nothing shows the end of a number that stands alone.
   bool whole() const { return state_ == State::done; }

@@ -11,6 +11,10 @@ namespace weir::metrics::wire {
 /// A base for readers: each hides those of the functions below that it needs.
 class Sax {
  public:
+  /// A reader that sets this has `raw(std::string_view)`, which brings the document as it is written, a piece at a time,
+  /// after what that piece said has been told.
+  static constexpr bool takes_raw = false;
+
   void object_begin() {}
   void object_end(std::size_t /*members*/) {}
   void array_begin() {}

@@ -4,9 +4,6 @@
 
 #include <algorithm>
 
-#include "metrics/utf8.hpp"
-#include "metrics/wire/json/escape.hpp"
-
 namespace weir::metrics::wire {
 
 namespace {

@@ -1,11 +1,16 @@
-// Counts the code points of text as it comes on the wire, in raw JSON strings and in pieces, and checks its UTF-8.
+// Counts the code points of text as it comes on the wire, in raw JSON strings and in pieces, undoes its escapes, and
+// checks its UTF-8.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string_view>
+
+#include "metrics/utf8.hpp"
+#include "metrics/wire/json/escape.hpp"
 
 namespace weir::metrics::wire {
 
@@ -13,6 +18,28 @@ namespace weir::metrics::wire {
 /// `body` could not stand between two quotes: it has a bare quote, a control byte, a broken escape, an odd backslash at
 /// its end, or broken UTF-8.
 std::optional<std::uint64_t> code_points_of_string_body(std::string_view body);
+
+/// Tells the text of the inside of a JSON string in pieces, each of whole code points. Half a surrogate pair, and a
+/// backslash that begins no escape, become U+FFFD.
+template <class Tell>
+void undo_escapes(std::string_view body, Tell&& tell) {
+  while (!body.empty()) {
+    const std::size_t plain = std::min(body.find('\\'), body.size());
+    if (plain > 0) tell(body.substr(0, plain));
+    body.remove_prefix(plain);
+    if (body.empty()) return;
+    body.remove_prefix(1);
+    Escape escape;
+    auto step = Escape::Step::more;
+    std::size_t read = 0;
+    while (read < body.size() && step == Escape::Step::more) step = escape.feed(body[read++]);
+    const bool undone = step == Escape::Step::ended;
+    std::array<char, 4> bytes;
+    tell(std::string_view(bytes.data(), put_code_point(undone ? escape.code_point() : U'\uFFFD', bytes.data())));
+    constexpr std::size_t one_unit = 5;  // They are a u and four digits.
+    body.remove_prefix(undone ? read : std::min(body.starts_with('u') ? one_unit : 1, body.size()));
+  }
+}
 
 /// Counts the code points that begin in a piece of UTF-8 text. The text may be cut anywhere: the counts of its pieces
 /// add up.

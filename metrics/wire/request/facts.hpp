@@ -50,8 +50,13 @@ struct RequestFacts {
   std::uint32_t images = 0;  ///< Counts parts that are no text: images, audio, files. Their data counts nowhere else.
   std::optional<std::uint64_t> prompt_token_ids;  ///< Counts the tokens given as ids. `text` comes on top of them.
   TextFeatures text;
-  std::uint32_t user_messages = 0;  ///< Counts the messages of the user: the turn of the conversation. 0 is unknown.
-  std::uint64_t conversation = 0;   ///< All turns of one conversation have the same, others another. 0 is none.
+  /// Counts the messages whose role is `user`: the turn of the conversation. It is 1 for a plain prompt, and 0 where it
+  /// is unknown, because the engine keeps earlier turns or no message has this role.
+  std::uint32_t user_messages = 0;
+  /// A keyed hash of the model, the system text, and the messages up to and including the first of the user, by role
+  /// and text; for a plain prompt, of its text. All turns of one conversation have the same, and images do not count.
+  /// It is 0 if there is none: without a key, where `user_messages` is 0, or where token ids are part of the prompt.
+  std::uint64_t conversation = 0;
   bool stored_context = false;   ///< The engine adds context of earlier requests to the prompt (Responses).
   bool usage_requested = false;  ///< stream_options.include_usage is true.
   bool stream_options = false;   ///< The client sent stream_options itself, of whatever type.

@@ -19,12 +19,13 @@ struct RequestInspector::State {
   enum class Begin : std::uint8_t { awaited, object, other } begin = Begin::awaited;
 };
 
-RequestInspector::RequestInspector(Api api, std::string_view method, std::string_view path)
+RequestInspector::RequestInspector(Api api, std::string_view method, std::string_view path,
+                                   const std::optional<SipKey>& conversation_key)
     : state_(std::make_unique<State>()) {
   state_->facts.api = api;
   state_->facts.gives_work = method == "POST";
   state_->facts.stream = dialect_of(api).route(path).streams == Streams::always;
-  state_->json.reader().begin(api, path);
+  state_->json.reader().begin(api, path, conversation_key);
 }
 RequestInspector::~RequestInspector() = default;
 RequestInspector::RequestInspector(RequestInspector&&) noexcept = default;

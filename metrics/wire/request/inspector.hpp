@@ -3,9 +3,11 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <string_view>
 
+#include "metrics/sip_hash.hpp"
 #include "metrics/wire/dialects/dialect.hpp"
 #include "metrics/wire/request/facts.hpp"
 
@@ -15,8 +17,10 @@ namespace weir::metrics::wire {
 /// a byte. Any split of a body gives the same facts.
 class RequestInspector {
  public:
-  /// `api` is api_of(method, path). Some paths stream by themselves, whatever the body says.
-  RequestInspector(Api api, std::string_view method, std::string_view path);
+  /// `api` is api_of(method, path). Some paths stream by themselves, whatever the body says. With `conversation_key`
+  /// the facts tell the conversation; hashing what opens it costs about half a nanosecond a byte more.
+  RequestInspector(Api api, std::string_view method, std::string_view path,
+                   const std::optional<SipKey>& conversation_key = std::nullopt);
   ~RequestInspector();
   RequestInspector(RequestInspector&&) noexcept;
   RequestInspector& operator=(RequestInspector&&) noexcept;

@@ -5,10 +5,12 @@ namespace weir::metrics::wire {
 namespace {
 
 constexpr std::size_t longest_model = 128;
+constexpr std::size_t longest_role = 32;
 
 }  // namespace
 
-void RequestReader::begin(Api api, std::string_view path) {
+void RequestReader::begin(Api api, std::string_view path, const std::optional<SipKey>& conversation_key) {
+  opening_.set_key(conversation_key);
   api_ = api;
   route_ = dialect_of(api).route(path);
   members_ = &request_members(api);
@@ -64,15 +66,31 @@ void RequestReader::begin_outermost(const RequestMember& member) {
     default:
       return forget(member.place);
   }
+  begin_source(member);
+}
+
+void RequestReader::begin_source(const RequestMember& member) {
+  source().opening = opening_.value();
   from_ = member.from;
   source() = {};
   source().begun = true;
+  const bool asks = from_ == From::prompt || from_ == From::text;
+  const bool messages = member.place == Place::messages || member.place == Place::input;
+  if ((asks && !messages) || from_ == From::input_ids) source().user_messages = 1;
+  opening_.begin(asks && messages                ? Opening::Of::messages
+                 : asks || from_ == From::system ? Opening::Of::text
+                                                 : Opening::Of::nothing);
+}
+
+void RequestReader::read(std::string_view text) {
+  source().scripts.add(text);
+  opening_.add(text);
 }
 
 void RequestReader::key_text(std::string_view piece) {
   const Place in = open_place();
   if (in == Place::tool_tree) tool_bytes_ += piece.size();
-  if (in == Place::tool_tree || in == Place::text_tree) source().scripts.add(piece);
+  if (in == Place::tool_tree || in == Place::text_tree) read(piece);
 }
 
 /// A key may come again. Its earlier value is void, whatever the new one is.
@@ -80,6 +98,8 @@ void RequestReader::forget(Place place) {
   switch (place) {
     case Place::model:
       return model_.clear();
+    case Place::role:
+      return role_.clear();
     case Place::stream:
       return stream_.reset();
     case Place::include_usage:
@@ -114,6 +134,7 @@ RequestReader::Place RequestReader::begin_object(Place place) {
   switch (place) {
     case Place::message:
       ++source().messages;
+      role_.clear();
       return place;
     case Place::prompt_of_list:
       ++source().elements;
@@ -138,6 +159,10 @@ RequestReader::Place RequestReader::begin_object(Place place) {
 void RequestReader::end_object(Place place, bool known, std::size_t size) {
   if (place == Place::tool_tree) tool_bytes_ += 2 + (size > 0 ? size - 1 : 0);
   if (place == Place::part && !known) ++source().images;  // This is a part without text.
+  if (place == Place::message) {
+    if (role_ == Opening::user) ++source().user_messages;
+    opening_.end_message(role_);
+  }
   if (depth() == 0) empty_ = size == 0;
 }
 
@@ -182,6 +207,9 @@ void RequestReader::string(std::string_view piece, bool last) {
     case Place::model:
       model_.append(piece.substr(0, longest_model - model_.size()));
       return;
+    case Place::role:
+      role_.append(piece.substr(0, longest_role - role_.size()));
+      return;
     case Place::stored_context:
       stored_context_ = true;
       return;
@@ -209,7 +237,12 @@ void RequestReader::string(std::string_view piece, bool last) {
     default:
       return;
   }
-  source().scripts.add(piece);
+  read(piece);
+  if (!last) return;
+  if (place == Place::prompt_of_list) opening_.end_text();
+  if (place != Place::input) return;
+  ++source().user_messages;
+  opening_.end_message(Opening::user);
 }
 
 void RequestReader::number(double value, std::size_t bytes) {

@@ -16,6 +16,7 @@
 #include "metrics/wire/dialects/dialect.hpp"
 #include "metrics/wire/json/walker.hpp"
 #include "metrics/wire/request/facts.hpp"
+#include "metrics/wire/request/opening.hpp"
 #include "metrics/wire/request/script.hpp"
 
 namespace weir::metrics::wire {
@@ -23,7 +24,7 @@ namespace weir::metrics::wire {
 class RequestReader : public Walker<RequestReader, RequestMember> {
  public:
   /// This is to be called before the body comes.
-  void begin(Api api, std::string_view path);
+  void begin(Api api, std::string_view path, const std::optional<SipKey>& conversation_key);
   void fill(RequestFacts& facts) const;
 
   // Walker calls these.
@@ -51,15 +52,20 @@ class RequestReader : public Walker<RequestReader, RequestMember> {
     std::uint32_t messages = 0;
     std::uint64_t elements = 0;  // Counts the elements of a list of prompts.
     std::uint64_t token_ids = 0;
-    bool ids_among_elements = false;  // The list is one prompt, not several.
-    bool begun = false;               // The member is there.
+    std::uint32_t user_messages = 0;
+    std::optional<std::uint64_t> opening;  // It is set once another member has begun.
+    bool ids_among_elements = false;       // The list is one prompt, not several.
+    bool begun = false;                    // The member is there.
 
     std::uint64_t prompts() const { return ids_among_elements ? 1 : elements; }
   };
 
   void begin_outermost(const RequestMember& member);
+  void begin_source(const RequestMember& member);
   void forget(Place place);
+  void read(std::string_view text);
   Api api_by_members() const;
+  void tell_conversation(RequestFacts& facts) const;
   Source& source() { return sources_[static_cast<std::size_t>(from_)]; }
   Sampling& sampling() { return open_place() == Place::sampling_params ? nested_sampling_ : sampling_; }
 
@@ -67,6 +73,8 @@ class RequestReader : public Walker<RequestReader, RequestMember> {
   Route route_;
   const RequestMembers* members_ = nullptr;
   From from_ = From::prompt;  // The current text belongs there.
+  Opening opening_;           // It is that of the same member.
+  std::string role_;          // It is the open message's.
 
   std::string model_;
   std::optional<bool> stream_;

@@ -18,6 +18,20 @@ Api RequestReader::api_by_members() const {
   return told(there);
 }
 
+/// Members come in any order, so each is hashed by itself.
+void RequestReader::tell_conversation(RequestFacts& facts) const {
+  if (!opening_.key()) return;
+  SipHash all(*opening_.key());
+  all.add(facts.model);
+  for (const From from : {From::system, From::prompt, From::text}) {
+    if (contains(dialect_of(facts.api).foreign_sources, from)) continue;
+    const auto value = from == from_ ? opening_.value() : sources_[static_cast<std::size_t>(from)].opening;
+    all.add(value.has_value() ? "\xFF" : "\xFE");  // No UTF-8 has these bytes.
+    all.add(value.value_or(0));
+  }
+  facts.conversation = all.value();
+}
+
 void RequestReader::fill(RequestFacts& facts) const {
   facts.api = api_by_members();
   const Dialect& dialect = dialect_of(facts.api);
@@ -42,9 +56,13 @@ void RequestReader::fill(RequestFacts& facts) const {
     token_ids += one.token_ids;
     facts.images += one.images;
     facts.text.messages += one.messages;
+    facts.user_messages = std::max(facts.user_messages, one.user_messages);
     for (std::size_t s = 0; s < script_count; ++s) facts.text.code_points[s] += one.scripts.counts()[s];
   }
   if (token_ids > 0) facts.prompt_token_ids = token_ids;
+  // Ollama's context has earlier turns, as ids.
+  if (stored_context_ || sources_[static_cast<std::size_t>(From::context)].token_ids > 0) facts.user_messages = 0;
+  if (facts.user_messages > 0 && token_ids == 0) tell_conversation(facts);
 
   const Sampling& sampling = dialect.has_sampling_params ? nested_sampling_ : sampling_;
   facts.max_tokens = sampling.preferred_max_tokens ? sampling.preferred_max_tokens : sampling.max_tokens;

@@ -18,6 +18,7 @@ bool Envelope::match(std::string_view data, EventFacts& facts) const {
                            .tokens = std::nullopt});
   facts.carries_choice = true;
   facts.output_chars = *points;
+  facts.add_content(reasoning_ ? ContentPart::What::reasoning : ContentPart::What::text, text);
   return true;
 }
 

@@ -16,6 +16,8 @@ void EventFacts::clear() {
   output_chars = 0;
   engine.reset();
   plain_text = {};
+  content.clear();
+  content_seen = 0;
   usage_member = timings_member = {};
 }
 

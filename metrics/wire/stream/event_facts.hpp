@@ -26,6 +26,19 @@ struct ChoiceFacts {
   std::optional<std::uint32_t> tokens;
 };
 
+/// A part of what an event brings, as it stands in the event's JSON.
+struct ContentPart {
+  enum class What : std::uint8_t {
+    text,       ///< It is the inside of a string, as the next two are.
+    reasoning,  ///< It comes beside the text in a member of its own.
+    arguments,  ///< They go on with the call that was begun last.
+    call,       ///< It is an object that begins a call, or an array of such.
+    call_delta  ///< It is an object that begins a call or goes on with one, or an array of such (OpenAI's tool_calls).
+  };
+  What what;
+  std::string_view json;  ///< It is a view into the event's data.
+};
+
 struct EventFacts {
   std::vector<ChoiceFacts> choices;
   bool carries_choice = false;    ///< It brings or ends output (docs/metrics.md); choices may be unknown.
@@ -57,10 +70,16 @@ struct EventFacts {
   bool whole_text = false;
   std::optional<std::uint64_t> listed_tokens;
   std::optional<EngineFigures> engine;  ///< The engine reports this of its own work.
+  bool wants_content = false;           ///< `content` is to be filled. It stays set when the facts are cleared.
+  std::vector<ContentPart> content;     ///< The parts in their order.
+  std::uint64_t content_seen = 0;       ///< So many code points at the beginning of the text came before.
   /// The inside of the only text string, if the event is nothing but one choice's text (see Envelope).
   std::string_view plain_text;
 
   void clear();
+  void add_content(ContentPart::What what, std::string_view json) {
+    if (wants_content && !json.empty()) content.push_back({what, json});
+  }
   /// True if nothing of the event was understood.
   bool says_nothing() const;
   /// Makes this the usage event: its choices bring nothing and have finished.

@@ -17,6 +17,7 @@ void WholeText::subtract_seen(EventFacts& facts) {
     seen.tokens = tokens;
   }
   if (!anew_.value_or(true)) return;
+  facts.content_seen = seen.chars;
   const std::uint64_t chars = std::max(seen.chars, facts.output_chars);
   facts.output_chars = chars - seen.chars;
   seen.chars = chars;

@@ -14,7 +14,8 @@ namespace weir::metrics::wire {
 
 class WholeText {
  public:
-  /// Leaves in `facts.output_chars` what is new. A text may end up shorter than it was, when a stop word is cut off.
+  /// Leaves in `facts.output_chars` what is new, and in `facts.content_seen` what is not. A text may end up shorter
+  /// than it was, when a stop word is cut off.
   void subtract_seen(EventFacts& facts);
 
  private:

@@ -37,6 +37,36 @@ TEST(StringBody, RefusesWhatCannotStandBetweenQuotes) {
   for (const std::string_view body : bodies) EXPECT_FALSE(code_points_of_string_body(body)) << body;
 }
 
+std::string undone(std::string_view inside) {
+  std::string text;
+  undo_escapes(inside, [&](std::string_view piece) { text += piece; });
+  return text;
+}
+
+TEST(StringBody, HasItsEscapesUndone) {
+  const std::pair<std::string_view, std::string> bodies[] = {
+      {"", ""},
+      {"Hello", "Hello"},
+      {R"(a\nb\u0020c)", "a\nb c"},
+      {R"(\"\\\/\b\f\n\r\t)", "\"\\/\b\f\n\r\t"},
+      {R"(\u00e9é)", "éé"},
+      {R"(x\uD83D\uDE42y)", "x🙂y"},
+      {R"(\uD83D\uD83D\uDE42)", "\uFFFD🙂"},
+      {R"(\uDE42\uD83D)", "\uFFFD\uFFFD"},
+      {R"(\uD83Dx\n)", "\uFFFDx\n"},
+      {R"(\uD83D\n)", "\uFFFD\n"},
+      // These cannot stand between quotes.
+      {R"(a\)", "a\uFFFD"},
+      {R"(\xa)", "\uFFFDa"},
+      {R"(\u12)", "\uFFFD"},
+  };
+  for (const auto& [inside, text] : bodies) {
+    EXPECT_EQ(undone(inside), text) << inside;
+    const auto points = code_points_of_string_body(inside);
+    EXPECT_TRUE(!points || code_points_begun(text) == points) << inside;
+  }
+}
+
 TEST(StringBody, RefusesEveryCutOfAnEscape) {
   const std::string_view body = R"(\u00e9\n\\)";
   for (std::size_t size = 0; size <= body.size(); ++size) {

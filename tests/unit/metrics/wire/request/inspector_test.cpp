@@ -15,8 +15,8 @@ std::string words(const RequestFacts& f) {
   s << name_of(f.api) << " model " << f.model << (f.stream ? " stream" : "") << " max "
     << (f.max_tokens ? std::to_string(*f.max_tokens) : "-") << " n " << f.n << (f.greedy ? " greedy" : "")
     << (f.tools ? " tools" : "") << " images " << f.images << " ids "
-    << (f.prompt_token_ids ? std::to_string(*f.prompt_token_ids) : "-") << " messages " << f.text.messages
-    << " tool bytes " << f.text.tool_bytes << " chars";
+    << (f.prompt_token_ids ? std::to_string(*f.prompt_token_ids) : "-") << " messages " << f.text.messages << " turn "
+    << f.user_messages << " of " << f.conversation << " tool bytes " << f.text.tool_bytes << " chars";
   for (const std::uint64_t n : f.text.code_points) s << " " << n;
   s << (f.usage_requested ? " usage" : "") << (f.stream_options ? " options" : "") << (f.whole_json ? " whole" : "")
     << " at " << (f.first_member_at ? std::to_string(*f.first_member_at) : "-") << (f.empty_object ? " empty" : "")
@@ -86,12 +86,12 @@ TEST_P(RequestBodies, SayTheSameHoweverTheyAreSplit) {
   const Api api = GetParam().api;
   const std::string wanted = words(facts_of(api, body));
   for (std::size_t cut = 0; cut <= body.size(); ++cut) {
-    RequestInspector split(api_of("POST", path_of(api)), "POST", path_of(api));
+    RequestInspector split = inspector_at(path_of(api));
     split.feed(body.substr(0, cut));
     split.feed(body.substr(cut));
     ASSERT_EQ(words(split.finish()), wanted) << cut;
   }
-  RequestInspector bytes(api_of("POST", path_of(api)), "POST", path_of(api));
+  RequestInspector bytes = inspector_at(path_of(api));
   for (const char& byte : body) bytes.feed({&byte, 1});
   EXPECT_EQ(words(bytes.finish()), wanted);
 }

@@ -1,0 +1,56 @@
+// Hashes that with which a conversation opens: its messages up to and including the first one of the user. All turns of
+// one conversation open alike.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+#include "metrics/sip_hash.hpp"
+
+namespace weir::metrics::wire {
+
+/// Reads one outermost member of a request after another. What a message says are its role and its text, escapes
+/// undone, in whatever parts it comes. Without a key nothing is hashed.
+class Opening {
+ public:
+  static constexpr std::string_view user = "user";  ///< The role of the user's messages.
+
+  enum class Of : std::uint8_t { nothing, text, messages };
+
+  void set_key(const std::optional<SipKey>& key) { key_ = key; }
+  const std::optional<SipKey>& key() const { return key_; }
+  void begin(Of of) {
+    of_ = key_ ? of : Of::nothing;
+    if (of_ != Of::nothing) all_ = message_ = SipHash(*key_);
+    whole_ = false;
+  }
+  void add(std::string_view piece) {
+    if (of_ != Of::nothing && !whole_) message_.add(piece);
+  }
+  void end_message(std::string_view role) {
+    if (of_ != Of::messages || whole_) return;
+    all_.add(role);
+    all_.add(separator);
+    all_.add(message_.value());
+    message_ = SipHash(*key_);
+    whole_ = role == user;
+  }
+  /// Keeps two texts of one member apart.
+  void end_text() { add(separator); }
+  /// Absent for messages none of which is the user's.
+  std::optional<std::uint64_t> value() const {
+    if (of_ == Of::text) return message_.value();
+    return whole_ ? std::optional(all_.value()) : std::nullopt;
+  }
+
+ private:
+  static constexpr std::string_view separator = "\xFF";  // No UTF-8 has this byte.
+
+  std::optional<SipKey> key_;
+  Of of_ = Of::nothing;
+  bool whole_ = false;  // The first message of the user has ended.
+  SipHash all_{{}}, message_{{}};
+};
+
+}  // namespace weir::metrics::wire

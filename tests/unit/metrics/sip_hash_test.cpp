@@ -1,0 +1,69 @@
+#include "metrics/sip_hash.hpp"
+
+#include <gtest/gtest.h>
+
+#include <set>
+#include <string>
+
+namespace weir::metrics {
+namespace {
+
+constexpr SipKey key{0x0706050403020100, 0x0f0e0d0c0b0a0908};
+
+std::string counting(std::size_t bytes) {
+  std::string text;
+  for (std::size_t i = 0; i < bytes; ++i) text += static_cast<char>(i);
+  return text;
+}
+
+// The paper has the first value; its authors' own program has the others among its vectors.
+TEST(SipHash, GivesThePapersValues) {
+  EXPECT_EQ(sip_hash(key, counting(15)), 0xa129ca6149be45e5);
+  EXPECT_EQ(sip_hash(key, ""), 0x726fdb47dd0e0e31);
+  EXPECT_EQ(sip_hash(key, counting(1)), 0x74f839c593dc67fd);
+  EXPECT_EQ(sip_hash(key, counting(8)), 0x93f5f5799a932462);
+}
+
+TEST(SipHash, DependsOnEachByteOnTheLengthAndOnTheKey) {
+  std::set<std::uint64_t> seen;
+  std::size_t made = 0;
+  const auto add = [&](const std::string& bytes) {
+    seen.insert(sip_hash(key, bytes));
+    ++made;
+  };
+  for (std::size_t size = 0; size < 40; ++size) {
+    add(std::string(size, '\0'));
+    for (std::size_t i = 0; i < size; ++i) {
+      std::string bytes(size, '\0');
+      bytes[i] = 1;
+      add(bytes);
+    }
+  }
+  EXPECT_EQ(seen.size(), made);
+  EXPECT_NE(sip_hash({1, 2}, "a"), sip_hash({1, 3}, "a"));
+  EXPECT_NE(sip_hash({1, 2}, "a"), sip_hash({0, 2}, "a"));
+}
+
+TEST(SipHash, IsTheSameHoweverTheBytesAreCut) {
+  const std::string bytes = counting(41);
+  for (std::size_t first = 0; first <= bytes.size(); ++first) {
+    for (std::size_t second = first; second <= bytes.size(); ++second) {
+      SipHash hash(key);
+      hash.add(std::string_view(bytes).substr(0, first));
+      ASSERT_EQ(hash.value(), sip_hash(key, bytes.substr(0, first)));
+      hash.add(std::string_view(bytes).substr(first, second - first));
+      hash.add(std::string_view(bytes).substr(second));
+      ASSERT_EQ(hash.value(), sip_hash(key, bytes)) << first << ' ' << second;
+      ASSERT_EQ(hash.bytes(), bytes.size());
+    }
+  }
+}
+
+TEST(SipHash, TakesANumberAsEightBytes) {
+  SipHash number(key);
+  number.add(std::uint64_t{0x0706050403020100});
+  EXPECT_EQ(number.value(), sip_hash(key, counting(8)));
+}
+
+}  // namespace
+}  // namespace weir::metrics
