@@ -65,7 +65,9 @@ std::string log_line(const RequestRecord& record, const std::string& instance) {
 
   line.number("v", 1).text("time", timestamp(record.time)).text("id", record.id);
   const Mirrored& mirrored = *record.mirrored;
-  line.known_text("client_id", record.client_id).known_text("pair", mirrored.pair).known_text("group", record.group != 0 ? fmt::format("{:016x}", record.group) : std::string());
+  line.known_text("client_id", record.client_id)
+      .known_text("pair", mirrored.pair)
+      .known_text("group", record.group != 0 ? fmt::format("{:016x}", record.group) : std::string());
   line.text("instance", instance).text("role", name_of(record.role));
   line.known_text("pool", record.pool).known_text("replica", record.replica).known_text("config", record.config);
 

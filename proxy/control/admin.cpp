@@ -38,7 +38,9 @@ struct Asked {
   bool may_list = false;  ///< The listener answers /api/.
   std::string_view path;
   Sender sender;
-  bool changes() const { return may_list && !reads && (path == reload_path || is_drain_path(path) || is_shadow_path(path)); }
+  bool changes() const {
+    return may_list && !reads && (path == reload_path || is_drain_path(path) || is_shadow_path(path));
+  }
 };
 
 Asked::Asked(const Request& request, AdminScope scope)

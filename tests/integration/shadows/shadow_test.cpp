@@ -43,7 +43,8 @@ TEST(Shadow, GetsWhatItsPrimaryGetsAndIsMeasuredOnItsOwn) {
   EXPECT_EQ(mirrored.body, original.body);
   EXPECT_EQ(mirrored.target, original.target);
   EXPECT_EQ(mirrored.head.field("x-weir-shadow").value_or(""), "fp8");
-  EXPECT_EQ(mirrored.head.field("authorization").value_or(""), "") << "a client's credential is not the candidate's business";
+  EXPECT_EQ(mirrored.head.field("authorization").value_or(""), "")
+      << "a client's credential is not the candidate's business";
   EXPECT_EQ(mirrored.head.field("cookie").value_or(""), "");
   EXPECT_EQ(original.head.field("x-weir-shadow").value_or(""), "");
   EXPECT_EQ(original.head.field("authorization").value_or(""), "Bearer sk-client");
@@ -261,7 +262,8 @@ TEST(Shadow, IsSwitchedOffAndOnAndEndsByItself) {
   EXPECT_EQ(candidate.requests().size(), 2u);
   EXPECT_EQ(post_admin("/api/shadow/fp9/on"), 404u);
   EXPECT_EQ(fetch(admin, "GET /api/shadow/fp8/on HTTP/1.1\r\nHost: localhost\r\n\r\n", "GET").status, 405u);
-  const auto listed = boost::json::parse(fetch(admin, "GET /api/replicas HTTP/1.1\r\nHost: localhost\r\n\r\n", "GET").body).as_object();
+  const auto listed =
+      boost::json::parse(fetch(admin, "GET /api/replicas HTTP/1.1\r\nHost: localhost\r\n\r\n", "GET").body).as_object();
   EXPECT_EQ(listed.at("shadows").as_array().at(0).at("on"), false);
   EXPECT_EQ(listed.at("shadows").as_array().at(0).at("finished"), 2);
 }

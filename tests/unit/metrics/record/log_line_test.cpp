@@ -199,6 +199,46 @@ TEST(LogLine, HasTheEnginesOwnNumbersWhereItTellsThem) {
   EXPECT_EQ(line.at("suspect"), true);
 }
 
+RequestRecord mirrored() {
+  auto record = streamed();
+  record.role = Role::shadow;
+  record.group = 0x9f2c;
+  record.facts.user_messages = 3;
+  auto& of = record.mirrored.make();
+  of.pair = "1234";
+  of.shadow = "fp8";
+  of.joined = true;
+  of.same_text = false;
+  of.common_prefix_bytes = 128;
+  of.same_tools = true;
+  of.valid_tools = true;
+  of.primary_valid_tools = false;
+  return record;
+}
+
+TEST(LogLine, OfAShadowNamesItsPrimaryAndWhatTheyHaveInCommon) {
+  auto record = mirrored();
+  const auto line = parsed(record);
+  EXPECT_EQ(text(line, "role"), "shadow");
+  EXPECT_EQ(text(line, "pair"), "1234");
+  EXPECT_EQ(text(line, "group"), "0000000000009f2c");
+  EXPECT_EQ(line.at("turn"), 3);
+  EXPECT_EQ(text(line, "shadow"), "fp8");
+  EXPECT_TRUE(line.at("drop_reason").is_null());
+  EXPECT_EQ(text(line, "pair_status"), "joined");
+  EXPECT_EQ(line.at("same_text"), false);
+  EXPECT_EQ(line.at("common_prefix_bytes"), 128);
+  EXPECT_EQ(line.at("same_tools"), true);
+  EXPECT_EQ(line.at("valid_tools"), true);
+  EXPECT_EQ(line.at("primary_valid_tools"), false);
+  record.mirrored = Mirrored{.pair = "1234", .shadow = "fp8", .drop_reason = "behind"};
+  const auto dropped = parsed(record);
+  EXPECT_EQ(text(dropped, "drop_reason"), "behind");
+  EXPECT_EQ(text(dropped, "pair_status"), "pair_missing");
+  for (const char* const key : {"same_text", "common_prefix_bytes", "same_tools", "valid_tools"})
+    EXPECT_TRUE(dropped.at(key).is_null()) << key;
+}
+
 // docs/metrics.md is the reference of the log too.
 TEST(LogLine, IsDocumentedFieldByField) {
   std::ifstream file(fs::path(WEIR_TEST_DATA).parent_path().parent_path() / "docs" / "metrics.md");
@@ -216,7 +256,7 @@ TEST(LogLine, IsDocumentedFieldByField) {
     }
   }
   std::set<std::string> written;
-  for (const auto& member : parsed(streamed())) written.emplace(member.key());
+  for (const auto& member : parsed(mirrored())) written.emplace(member.key());
   EXPECT_EQ(documented, written);
 }
 

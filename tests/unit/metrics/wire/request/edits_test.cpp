@@ -42,6 +42,38 @@ TEST(RequestEdits, PutTheOptionInFrontWhereTheClientSentNone) {
             R"({"timings_per_token":true,"stream":true})");
 }
 
+/// Returns the body with these members set; "refused" if weir does not set them.
+std::string with_set(const std::string& body, std::initializer_list<std::pair<std::string, std::string>> members) {
+  std::vector<std::string> wholes;
+  std::vector<SetMember> wanted;
+  for (const auto& [key, json] : members) wholes.push_back('"' + key + "\":" + json + ',');
+  std::size_t i = 0;
+  for (const auto& [key, json] : members) wanted.push_back({key, json, wholes[i++]});
+  const auto edits = edits_that_set(wanted, facts_of(chat, body), body);
+  if (!edits) return "refused";
+  std::vector<std::string_view> spans;
+  append_edited(body, *edits, spans);
+  std::string joined;
+  for (const auto span : spans) joined += span;
+  EXPECT_EQ(joined.size(), edited_size(body.size(), *edits));
+  return joined;
+}
+
+TEST(RequestEdits, SetMembersInPlaceOrInFront) {
+  EXPECT_EQ(with_set(R"({"model":"m","n":1})", {{"model", "\"m8\""}}), R"({"model":"m8","n":1})");
+  EXPECT_EQ(with_set(R"({ "a":{"model":"x"}, "model" : "m" })", {{"model", "\"m8\""}}),
+            R"({ "a":{"model":"x"}, "model" : "m8" })");
+  EXPECT_EQ(with_set(R"({"messages":["}\"","model"]})", {{"model", "\"m8\""}}),
+            R"({"model":"m8","messages":["}\"","model"]})");
+  EXPECT_EQ(with_set(R"({"b":[1,{"c":2}],"a":null})", {{"a", "true"}, {"b", "0.5"}, {"d", "7"}}),
+            R"({"d":7,"b":0.5,"a":true})");
+  EXPECT_EQ(with_set(R"({"a":1})", {}), R"({"a":1})");
+  EXPECT_EQ(with_set(R"({"a":1,"a":2})", {{"a", "3"}}), "refused") << "engines differ in which one counts";
+  EXPECT_EQ(with_set(R"({"\u0061":1})", {{"a", "3"}}), "refused");
+  EXPECT_EQ(with_set("[]", {{"a", "3"}}), "refused");
+  EXPECT_EQ(with_set("{}", {{"a", "3"}}), "refused");
+}
+
 TEST(RequestEdits, TurnUsageOnInTheOptionsThatTheClientSent) {
   struct {
     std::string sent, usage, every_chunk;
