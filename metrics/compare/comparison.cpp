@@ -73,7 +73,7 @@ class Comparing {
       const auto warm = std::find_if(pairing_.pairs.begin(), pairing_.pairs.end(),
                                      [&](const Pair& pair) { return pair.at_us >= *pairing_.warm_us; });
       if (warm == pairing_.pairs.end()) {
-        if (!options_.from_us || *pairing_.warm_us == Pairing::never) return;
+        if (!options_.from_us || *pairing_.warm_us == never_warm) return;
         from = *pairing_.warm_us;
       } else {
         from = warm->at_us;
