@@ -249,9 +249,11 @@ class Comparing {
   void explore() {
     if (too_short_) return;
     add_length_of_a();
+    if (options_.resamples == 0) return;
     for (const auto& [name, values] : {std::pair("ttft", &ttft_), std::pair("tpot", &tpot_)}) {
+      const BlockBootstrap bootstrap(*values, result_.window);
       for (const int percentile : {95, 99}) {
-        const auto ratio = bootstrap(*values, result_.window, percentile / 100.0, options_.resamples);
+        const auto ratio = bootstrap.ratio(percentile / 100.0, options_.resamples);
         if (!ratio) continue;
         result_.explorations.push_back(
             {name + std::string("_p") + std::to_string(percentile), ratio->estimate, ratio->interval});
