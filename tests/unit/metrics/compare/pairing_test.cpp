@@ -81,14 +81,16 @@ TEST(Pairing, AControlTakesThePrimarysPlace) {
 }
 
 TEST(Pairing, AControlThatHasHardlyRunTakesNobodysPlace) {
-  TwinSamples samples;
-  for (int i = 0; i < 10; ++i) {
-    const Sample& primary = samples.primary(i * second);
-    if (i < 4) samples.shadow(primary, "control0", "fp16", "same");
-    samples.shadow(primary);
+  for (const auto& [controlled, mode] : {std::pair(4, Mode::mirrored), std::pair(6, Mode::control)}) {
+    TwinSamples samples;
+    for (int i = 0; i < 10; ++i) {
+      const Sample& primary = samples.primary(i * second);
+      if (i < controlled) samples.shadow(primary, "control0", "fp16", "same");
+      samples.shadow(primary);
+    }
+    const std::vector<Sample> all = samples.all();
+    EXPECT_EQ(pair_up(all, samples.config("fp16"), samples.config("fp8")).mode, mode) << controlled;
   }
-  const std::vector<Sample> all = samples.all();
-  EXPECT_EQ(pair_up(all, samples.config("fp16"), samples.config("fp8")).mode, Mode::mirrored);
 }
 
 TEST(Pairing, ASideIsNeverPairedWithItself) {
