@@ -102,6 +102,18 @@ TEST(Pairing, ASideIsNeverPairedWithItself) {
   EXPECT_EQ(pairing.mode, Mode::split);
 }
 
+TEST(Pairing, AnAnswerThatBothSidesHoldIsNoPair) {
+  TwinSamples samples;
+  for (int i = 0; i < 10; ++i) {
+    const Sample& primary = samples.primary(i * second);
+    if (i < 6) samples.shadow(primary);
+    samples.shadow(primary, "control0", "fp16", "same");
+  }
+  const std::vector<Sample> all = samples.all();
+  const Pairing pairing = pair_up(all, {By::shadow, samples.names.of("same")}, {By::role, 0, Role::shadow});
+  EXPECT_EQ(pairing.pairs.size(), 6u);
+}
+
 TEST(Pairing, WithoutCommonRequestsItIsASplit) {
   TwinSamples samples;
   for (int i = 0; i < 6; ++i) samples.primary(i * second, i % 2 ? "gpu1" : "gpu0", i % 2 ? "fp8" : "fp16");
