@@ -70,6 +70,7 @@ void add_tokens(Side& side, Samples samples) {
   for (const auto* sample : samples) {
     if (sample->prompt_tokens != unknown_count) side.prompt_tokens_sum += sample->prompt_tokens;
     if (sample->output_tokens != unknown_count) side.output_tokens_sum += sample->output_tokens;
+    if (sample->output_chars != unknown_count) side.output_chars_sum += sample->output_chars;
     if (sample->prompt_tokens != unknown_count && sample->cached_tokens != unknown_count) {
       cached += std::min(sample->cached_tokens, sample->prompt_tokens);
       cache_known += sample->prompt_tokens;
@@ -82,6 +83,8 @@ void add_tokens(Side& side, Samples samples) {
   side.cached_share = ratio(cached, cache_known);
   side.in_flight_mean = ratio(in_flight, static_cast<double>(seen));
   side.busy_s = busy_seconds(samples);
+  if (side.output_chars_sum > 0)
+    side.output_chars_per_second = ratio(static_cast<double>(side.output_chars_sum), side.busy_s);
   if (side.output_tokens_sum > 0) {
     side.output_tokens_per_second = ratio(static_cast<double>(side.output_tokens_sum), side.busy_s);
     side.total_tokens_per_second =
@@ -125,6 +128,8 @@ void add_cost(Side& side, const std::map<Names::Name, Names::Name>& replicas, co
     side.cost =
         Cost{spent / static_cast<double>(served) * 1e3, spent / static_cast<double>(side.output_tokens_sum) * 1e6};
   }
+  if (side.output_chars_sum > 0 && spent > 0)
+    side.cost_per_million_output_chars = spent / static_cast<double>(side.output_chars_sum) * 1e6;
   // The rates of a point are those of one replica.
   const double one = per_second / static_cast<double>(replicas.size());
   if (const auto& at = side.capacity.at;

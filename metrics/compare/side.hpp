@@ -42,17 +42,18 @@ struct Side {
   Distribution ttft, ttft_client, itl, tpot, e2e;  ///< In seconds.
   Distribution decode_speed;                       ///< In tokens per second.
   Distribution prompt_tokens, output_tokens;       ///< Of served requests.
-  std::uint64_t prompt_tokens_sum = 0, output_tokens_sum = 0;
+  std::uint64_t prompt_tokens_sum = 0, output_tokens_sum = 0, output_chars_sum = 0;
   std::optional<double> cached_share;  ///< Cached tokens of the prompt tokens of which it is known.
   double busy_s = 0;                   ///< Summed over replicas.
   /// For one replica, while it was busy.
-  std::optional<double> output_tokens_per_second, total_tokens_per_second;
+  std::optional<double> output_tokens_per_second, total_tokens_per_second, output_chars_per_second;
   std::optional<double> in_flight_mean;  ///< What the requests saw on their replica, on average.
   std::optional<Prefill> prefill;
   std::vector<LoadPoint> points;
   Capacity capacity;
   std::optional<double> cost_per_hour;  ///< Of all its replicas.
   std::optional<Cost> cost, cost_at_capacity;
+  std::optional<double> cost_per_million_output_chars;
 };
 
 struct SideOptions {
