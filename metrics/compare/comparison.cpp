@@ -73,7 +73,7 @@ class Comparing {
       const auto warm = std::find_if(pairing_.pairs.begin(), pairing_.pairs.end(),
                                      [&](const Pair& pair) { return pair.at_us >= *pairing_.warm_us; });
       if (warm == pairing_.pairs.end()) {
-        if (!options_.from_us || *pairing_.warm_us == Pairing::never) return;
+        if (!options_.from_us || *pairing_.warm_us == never_warm) return;
         from = *pairing_.warm_us;
       } else {
         from = warm->at_us;
@@ -249,9 +249,11 @@ class Comparing {
   void explore() {
     if (too_short_) return;
     add_length_of_a();
+    if (options_.resamples == 0) return;
     for (const auto& [name, values] : {std::pair("ttft", &ttft_), std::pair("tpot", &tpot_)}) {
+      const BlockBootstrap bootstrap(*values, result_.window);
       for (const int percentile : {95, 99}) {
-        const auto ratio = bootstrap(*values, result_.window, percentile / 100.0, options_.resamples);
+        const auto ratio = bootstrap.ratio(percentile / 100.0, options_.resamples);
         if (!ratio) continue;
         result_.explorations.push_back(
             {name + std::string("_p") + std::to_string(percentile), ratio->estimate, ratio->interval});

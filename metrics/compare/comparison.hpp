@@ -37,7 +37,8 @@ struct Options {
   /// Both sides had the same load. If nobody knows, the samples tell: each replica of one side has the requests of one
   /// of the other, or both sides share a pool.
   std::optional<bool> same_load{};
-  /// Only requests count whose primary this holds: a stratum. In a split it is asked of each request.
+  /// Only requests count whose primary this holds: a stratum. In a split it is asked of each request, and of two
+  /// shadows it is asked of a's.
   std::function<bool(const Sample&)> only{};
   /// So many resamples of blocks give the intervals of tail quantiles; 0 leaves them out.
   unsigned resamples = 0;
@@ -94,7 +95,7 @@ struct Comparison {
   std::optional<double> needs_s{};  ///< With State::too_few, the length of a window that would do.
 };
 
-/// It takes time n log n and memory for two pointers a sample. The order of the samples does not matter.
+/// It takes time n log n and memory for some pointers and figures a sample. The order of the samples does not matter.
 Comparison compare(std::span<const Sample> samples, const Names& names, const Options& options);
 
 /// Returns the estimates of a comparison of one configuration with itself, as the noise floor of others.

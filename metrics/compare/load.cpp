@@ -8,25 +8,28 @@
 namespace weir::metrics::compare {
 namespace {
 
+double tokens_of(const Sample& sample) {
+  return sample.prompt_tokens == unknown_count ? 0 : static_cast<double>(sample.prompt_tokens);
+}
+
+/// Returns the request's prompt tokens by either answer, since one that was not finished may not tell.
+double tokens_of(const Pair& pair) { return std::max(tokens_of(*pair.a), tokens_of(*pair.b)); }
+
 /// Counts what one side was spared.
 class Counting {
  public:
   Counting(Load& load, const Window& window) : load_(load), window_(window) {}
 
-  void sample(const Sample& any) { tokens_ += tokens_of(any); }
-  void spare(std::uint64_t& side, const std::string& reason, std::int64_t at_us, const Sample& any) {
+  void sample(double tokens) { tokens_ += tokens; }
+  void spare(std::uint64_t& side, const std::string& reason, std::int64_t at_us, double tokens) {
     ++side;
     ++load_.unfinished[reason];
     ++load_.spared_by_block[window_.block_of(at_us)];
-    spared_ += tokens_of(any);
+    spared_ += tokens;
   }
   void settle() { load_.prompt_tokens_spared = tokens_ > 0 ? spared_ / tokens_ : 0; }
 
  private:
-  static double tokens_of(const Sample& sample) {
-    return sample.prompt_tokens == unknown_count ? 0 : static_cast<double>(sample.prompt_tokens);
-  }
-
   Load& load_;
   const Window& window_;
   double tokens_ = 0, spared_ = 0;
@@ -109,14 +112,14 @@ Load load_of(const Pairing& pairing, const Window& window, const Names& names, s
   Counting counting(load, window);
   bool shadow_a = false, shadow_b = false;
   for (const Pair& pair : pairing.pairs) {
-    counting.sample(*pair.a);
+    counting.sample(tokens_of(pair));
     shadow_a = pair.a->role == Role::shadow;
     shadow_b = pair.b->role == Role::shadow;
     if (shadow_a && !finished(*pair.a, *pair.b)) {
-      counting.spare(load.spared_a, reason_of(*pair.a, names), pair.at_us, *pair.a);
+      counting.spare(load.spared_a, reason_of(*pair.a, names), pair.at_us, tokens_of(pair));
     }
     if (shadow_b && !finished(*pair.b, *pair.a)) {
-      counting.spare(load.spared_b, reason_of(*pair.b, names), pair.at_us, *pair.b);
+      counting.spare(load.spared_b, reason_of(*pair.b, names), pair.at_us, tokens_of(pair));
     }
   }
   load.sampled = pairing.pairs.size();
@@ -127,8 +130,8 @@ Load load_of(const Pairing& pairing, const Window& window, const Names& names, s
   if (load.same) {
     const auto add = [&](const std::vector<Single>& missing, std::uint64_t& side) {
       for (const Single& one : missing) {
-        counting.sample(*one.sample);
-        counting.spare(side, "not_mirrored", one.at_us, *one.sample);
+        counting.sample(tokens_of(*one.sample));
+        counting.spare(side, "not_mirrored", one.at_us, tokens_of(*one.sample));
       }
       load.sampled += missing.size();
     };

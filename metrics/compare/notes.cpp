@@ -67,8 +67,10 @@ std::vector<Note> notes_of(const Comparison& comparison, const Load& load, const
   }
   if (!drifting.empty()) notes.push_back({"slow_drift", drift_sentence(drifting)});
   if (comparison.mode == Mode::control) {
-    notes.push_back({"control", "Both sides are shadows of the same primary: " + comparison.b +
-                                    " is compared with the control, answer by answer."});
+    notes.push_back(
+        {"control",
+         "Both sides are shadows of the same primary, and are compared answer by answer; so what a shadow's place "
+         "changes is the same for both."});
   }
   if (comparison.mode == Mode::split) {
     notes.push_back(

@@ -4,7 +4,6 @@
 
 #include <array>
 #include <cstdint>
-#include <limits>
 #include <optional>
 #include <span>
 #include <string_view>
@@ -13,6 +12,7 @@
 #include "metrics/compare/blocks.hpp"
 #include "metrics/compare/sample.hpp"
 #include "metrics/compare/selection.hpp"
+#include "metrics/compare/warm_up.hpp"
 
 namespace weir::metrics::compare {
 
@@ -45,12 +45,6 @@ struct Pairing {
   std::uint64_t repeated = 0;          ///< Further answers of one side to the same request; the first one counts.
   /// No pair counts before this moment: the shadows were cold. A split has none.
   std::optional<std::int64_t> warm_us{};
-  static constexpr std::int64_t never = std::numeric_limits<std::int64_t>::max();
-};
-
-struct WarmUp {
-  double seconds = 600;                            ///< After a shadow's first request.
-  std::optional<std::int64_t> first_request_us{};  ///< The shadow's, if it is not among the samples.
 };
 
 /// Joins samples by the primary's id. With a control among the shadows (a shadow that `a` holds as well), b is compared
@@ -61,7 +55,8 @@ Pairing pair_up(std::span<const Sample> samples, const Selection& a, const Selec
 /// answer: what both refuse is answered too.
 bool finished(const Sample& shadow, const Sample& other);
 
-/// True if each replica of one side had the requests of one replica of the other, so that their load was the same.
+/// True if each replica of one side had the requests of one replica of the other, so that their load was the same. One
+/// pair in a hundred may differ.
 bool twins(std::span<const Pair> pairs);
 
 }  // namespace weir::metrics::compare

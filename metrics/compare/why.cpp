@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <string_view>
 #include <vector>
 
 #include "metrics/format.hpp"
@@ -9,20 +10,18 @@
 namespace weir::metrics::compare {
 namespace {
 
-std::string figure_of(Metric metric, const Comparison& comparison) {
+std::string_view figure_of(Metric metric) {
   switch (metric) {
     case Metric::slo:
       return "SLO attainment";
     case Metric::ttft:
+    case Metric::ttft_tail:
       return "TTFT";
     case Metric::tpot:
+    case Metric::tpot_tail:
       return "TPOT";
     case Metric::output_tokens:
-      return "output length";
-    case Metric::ttft_tail:
-      return "the share of requests above the p95 TTFT of " + comparison.a;
-    case Metric::tpot_tail:
-      return "the share of requests above the p95 TPOT of " + comparison.a;
+      return "Output length";
   }
   return {};
 }
@@ -44,16 +43,28 @@ std::string movers(const Verdict& verdict, const Window& window) {
   return "blocks " + name(order[0]) + " and " + name(order[1]) + " moved it most";
 }
 
-/// "TPOT of fp8 is 8.1 % above that of fp16 (95 % interval +7.0 % to +9.2 %, ten blocks of 180 s)"
+/// "TPOT of fp8 is 8.1 % above that of fp16", or "fp8 has 8.1 % more requests than fp16 above the p95 TPOT of fp16".
 std::string statement(const Verdict& verdict, const Comparison& comparison) {
-  std::string text = figure_of(verdict.metric, comparison) + " of " + comparison.b;
-  if (!verdict.estimate) return text + " cannot be set against " + comparison.a;
-  text +=
-      format(" is %.1f %% %s that of ", 100 * std::abs(*verdict.estimate), *verdict.estimate < 0 ? "below" : "above");
-  text += comparison.a;
-  if (!verdict.interval) return text + format(", ten blocks of %.0f s", comparison.window.block_s());
-  return text + format(" (95 %% interval %s to %s, ten blocks of %.0f s)", percent(verdict.interval->low).c_str(),
-                       percent(verdict.interval->high).c_str(), comparison.window.block_s());
+  const std::string figure(figure_of(verdict.metric)), &a = comparison.a, &b = comparison.b;
+  const std::string share = format("%.1f %%", 100 * std::abs(verdict.estimate.value_or(0)));
+  const bool same = share == "0.0 %", less = verdict.estimate < 0.0;
+  if (is_tail(verdict.metric)) {
+    const std::string end = "above the p95 " + figure + " of " + a;
+    if (!verdict.estimate) return "Requests of " + b + " " + end + " cannot be set against those of " + a;
+    if (same) return b + " has as many requests as " + a + " " + end;
+    return b + " has " + share + (less ? " fewer" : " more") + " requests than " + a + " " + end;
+  }
+  if (!verdict.estimate) return figure + " of " + b + " cannot be set against that of " + a;
+  if (same) return figure + " of " + b + " is that of " + a;
+  return figure + " of " + b + " is " + share + (less ? " below" : " above") + " that of " + a;
+}
+
+/// " (95 % interval +7.0 % to +9.2 %, ten blocks of 180 s)"
+std::string extent(const Verdict& verdict, const Window& window) {
+  const std::string blocks = format("ten blocks of %.0f s", window.block_s());
+  if (!verdict.interval) return verdict.estimate ? " (" + blocks + ")" : "";
+  return " (95 % interval " + percent(verdict.interval->low) + " to " + percent(verdict.interval->high) + ", " +
+         blocks + ")";
 }
 
 std::string conclusion(const Verdict& verdict, bool held_back) {
@@ -103,7 +114,7 @@ std::string time_of_day(std::int64_t us) {
 }
 
 std::string why(const Verdict& verdict, Bar bar, bool held_back, const Comparison& comparison) {
-  std::string text = statement(verdict, comparison);
+  std::string text = statement(verdict, comparison) + extent(verdict, comparison.window);
   if (bar != Bar::none) return text + ", but no verdict: " + obstacle(verdict, bar, comparison) + ".";
   return text + ", " + conclusion(verdict, held_back) + "; " + movers(verdict, comparison.window) + ".";
 }
