@@ -85,7 +85,8 @@ std::string obstacle(const Verdict& verdict, Bar bar, const Comparison& comparis
     case Bar::no_values: {
       const auto empty = std::find_if(verdict.blocks.begin(), verdict.blocks.end(),
                                       [](double value) { return !std::isfinite(value); });
-      if (!verdict.estimate) return "no request has a figure that can be compared";
+      if (!verdict.estimate && verdict.count == 0) return "no request has a figure that can be compared";
+      if (!verdict.estimate) return "the share of " + comparison.a + " is 0, so nothing can be set against it";
       const auto block = static_cast<std::size_t>(empty - verdict.blocks.begin());
       return format("block %zu (%s) has no value, so there is no interval", block + 1,
                     time_of_day(comparison.window.begin_of(block)).c_str());

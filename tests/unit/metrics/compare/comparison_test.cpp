@@ -76,6 +76,43 @@ TEST(Comparison, AHeavyTailShowsWhereTheMedianDoesNot) {
   EXPECT_EQ(verdict_of(comparison, Metric::tpot_tail).finding, Finding::worse);
 }
 
+TEST(Comparison, ATailLiesAboveTheP95NotOnIt) {
+  TwinSamples samples;  // Every time is the same on both sides, so nothing lies above a's p95.
+  for (int i = 0; i < 400; ++i) samples.shadow(samples.primary(2 * i * second));
+  const Verdict tail = verdict_of(compare(samples, options_of(samples)), Metric::ttft_tail);
+  EXPECT_FALSE(tail.estimate);
+  EXPECT_EQ(tail.finding, Finding::inconclusive);
+  EXPECT_THAT(tail.why, HasSubstr("the share of fp16 is 0, so nothing can be set against it."));
+}
+
+// In each block b's TPOT is 2 % above a's, plus 3.02 standard errors, plus or minus 1 %. So p is 0.0145: enough as the
+// first of three (0.0167), and too little as the first of four (0.0125).
+TEST(Comparison, TheTailsAreNotOfTheFirstFamily) {
+  TwinSamples samples;
+  const double deviation = 0.01, mean = std::log(1.02) + 3.02 * deviation / 3;
+  for (int i = 0; i < 1000; ++i) {
+    Sample& primary = samples.primary(2 * i * second);
+    // One in ten is far above, anywhere from 0.1 to 10 s, so that the tail hardly grows.
+    const double place = uniform(static_cast<std::uint64_t>(i), 1);
+    primary.tpot = static_cast<float>(i % 10 ? 0.02 + 0.02 * place : std::pow(10, 2 * place - 1));
+    const double sign = i / 100 % 2 ? 1 : -1;
+    samples.shadow(primary).tpot = static_cast<float>(primary.tpot * std::exp(mean + sign * deviation));
+  }
+  Options options = options_of(samples);
+  options.from_us = 0;
+  options.to_us = 2000 * second;
+  options.slo = config::Slo{"s", "chat", config::Seconds(1), {}, {}, {}};
+  const Comparison four = compare(samples, options);
+  EXPECT_NEAR(verdict_of(four, Metric::tpot).p, 0.0145, 0.0002);
+  EXPECT_EQ(verdict_of(four, Metric::tpot).finding, Finding::inconclusive);
+  EXPECT_THAT(verdict_of(four, Metric::tpot).why,
+              HasSubstr("if it stood alone (p = 0.014), but not among the metrics tested together (Holm)"));
+  options.slo.reset();
+  const Comparison three = compare(samples, options);
+  EXPECT_EQ(verdict_of(three, Metric::tpot_tail).p, 1);
+  EXPECT_EQ(verdict_of(three, Metric::tpot).finding, Finding::worse);
+}
+
 TEST(Comparison, SwappingTheSidesNegatesTheLogarithms) {
   TwinSamples samples = twins_of(1.05);
   for (std::size_t i = 1; i < samples.each().size(); i += 2) {

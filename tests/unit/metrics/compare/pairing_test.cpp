@@ -54,6 +54,7 @@ TEST(Pairing, TheBlockIsThatOfThePrimarysDispatch) {
   shadow.dispatched_us = 9 * second;
   const std::vector<Sample> all = samples.all();
   EXPECT_EQ(pair_up(all, samples.config("fp16"), samples.config("fp8"), {0, 0}).pairs[0].at_us, 5 * second);
+  EXPECT_EQ(pair_up(all, samples.config("fp8"), samples.config("fp16"), {0, 0}).pairs[0].at_us, 5 * second);
 }
 
 TEST(Pairing, AControlTakesThePrimarysPlace) {
