@@ -136,9 +136,7 @@ CLI::App* add_check(CLI::App& app, CheckOptions& options, double& timeout) {
 
 CLI::App* add_compare(CLI::App& app, weir::proxy::compare::CompareOptions& options) {
   auto* command = app.add_subcommand("compare", "Say from request logs which of two configurations is better");
-  command->add_option("logs", options.logs, "Request logs, plain or gzip; - is standard input")
-      ->type_name("FILE")
-      ->required();
+  command->add_option("logs", options.logs, "Request logs, plain or gzip; - is standard input")->type_name("FILE");
   command->add_option("--by", options.by, "What the two sides are")
       ->check(CLI::IsMember({"config", "replica", "role"}))
       ->capture_default_str();

@@ -65,6 +65,9 @@ class Reading {
 
   config::Parsed<Request> read() {
     request_.by = options_.by == "replica" ? By::replica : options_.by == "role" ? By::role : By::config;
+    if (options_.logs.empty()) {
+      return Problem{"weir compare: name a request log, such as requests.jsonl, or several; - is standard input"};
+    }
     if (!settings() || !times() || !objective() || !prompt_tokens() || !costs() || !fail_if() || !swapped())
       return problem_;
     return std::move(request_);

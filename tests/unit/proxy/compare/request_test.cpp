@@ -12,7 +12,8 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-Request read(const CompareOptions& options) {
+Request read(CompareOptions options) {
+  options.logs = {"requests.jsonl"};
   auto request = request_of(options);
   if (const auto* problem = std::get_if<config::Problem>(&request)) {
     ADD_FAILURE() << problem->text;
@@ -21,7 +22,8 @@ Request read(const CompareOptions& options) {
   return std::get<Request>(request);
 }
 
-std::string problem_of(const CompareOptions& options) {
+std::string problem_of(CompareOptions options) {
+  if (options.logs.empty()) options.logs = {"requests.jsonl"};
   const auto request = request_of(options);
   const auto* problem = std::get_if<config::Problem>(&request);
   return problem ? problem->text : "fine";
@@ -88,6 +90,11 @@ TEST(CompareRequest, SettingsHaveObjectivesAndCosts) {
   EXPECT_THAT(problem_of(options), AllOf(HasSubstr("--slo \"chatt\""), HasSubstr("did you mean \"chat\"?")));
   std::filesystem::remove(file);
   EXPECT_THAT(problem_of(options), HasSubstr(file.string()));
+}
+
+TEST(CompareRequest, WithoutALogAsksForOne) {
+  const auto request = request_of({});
+  EXPECT_THAT(std::get<config::Problem>(request).text, HasSubstr("name a request log"));
 }
 
 TEST(CompareRequest, WhatIsWrongIsToldWithTheWayOut) {
