@@ -75,9 +75,9 @@ Report make_report(std::span<const Sample> samples, const Names& names, const Re
     report.sides.push_back(describe(side.text(names, options.by), side.role, held, names, described));
   }
   report.by_prompt_size = strata_of(StratifyBy::prompt_size, samples, names, options.comparison, report.comparison,
-                                    sides, options.by, described);
-  report.by_turn =
-      strata_of(StratifyBy::turn, samples, names, options.comparison, report.comparison, sides, options.by, described);
+                                    sides, options.by, described.window);
+  report.by_turn = strata_of(StratifyBy::turn, samples, names, options.comparison, report.comparison, sides, options.by,
+                             described.window);
   report.cheapest = cheapest_of(report.sides, report.slo);
   report.notes = report.comparison.notes;
   for (const auto& [strata, what] : {std::pair(&report.by_prompt_size, "size of the prompt"),

@@ -136,12 +136,13 @@ void write(JsonWriter& json, const Verdict& verdict) {
   json.close(']').close('}');
 }
 
-void write(JsonWriter& json, std::string_view name, std::span<const Stratum> strata) {
+void write(JsonWriter& json, std::string_view name, std::span<const Stratum> strata, std::span<const Side> sides) {
   json.key(name).open('[');
   for (const auto& stratum : strata) {
     json.open('{').key("name").text(stratum.name).key("sides").open('[');
-    for (const auto& side : stratum.sides) {
-      json.open('{').key("name").text(side.name).key("role").text(name_of(side.role));
+    for (std::size_t i = 0; i < sides.size(); ++i) {
+      const auto& side = stratum.sides[i];
+      json.open('{').key("name").text(sides[i].name).key("role").text(name_of(sides[i].role));
       json.key("requests").count(side.requests).key("cached_share").decimal(side.cached_share);
       write(json, "ttft_s", side.ttft);
       write(json, "tpot_s", side.tpot);
@@ -247,8 +248,8 @@ void write(JsonWriter& json, const Report& report) {
   json.key("sampled").count(comparison.sampled).key("warming").count(comparison.warming);
   write_counts(json, "unfinished", comparison.unfinished);
   json.key("strata").open('{');
-  write(json, "prompt_size", report.by_prompt_size);
-  write(json, "turn", report.by_turn);
+  write(json, "prompt_size", report.by_prompt_size, report.sides);
+  write(json, "turn", report.by_turn, report.sides);
   json.close('}');
   write(json, report.cheapest);
   json.close('}');

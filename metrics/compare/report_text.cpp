@@ -233,9 +233,10 @@ void add_strata(Document& document, const Report& report, std::span<const Stratu
   document.heading(std::move(heading));
   Table table{{"", "side", "requests", "cached", "TTFT p50, ms", "TPOT p50, ms", "TTFT changes", "TPOT changes"}, {}};
   for (const auto& stratum : strata) {
-    for (const auto& side : stratum.sides) {
-      const bool first = &side == &stratum.sides.front();
-      table.rows.push_back({first ? stratum.name : "", label(side, report.by), std::to_string(side.requests),
+    for (std::size_t i = 0; i < report.sides.size(); ++i) {
+      const auto& side = stratum.sides[i];
+      const bool first = i == 0;
+      table.rows.push_back({first ? stratum.name : "", label(report.sides[i], report.by), std::to_string(side.requests),
                             share(side.cached_share), short_number(side.ttft.p50, 1000),
                             short_number(side.tpot.p50, 1000), first ? effect_text(stratum, Metric::ttft) : "",
                             first ? effect_text(stratum, Metric::tpot) : ""});

@@ -65,22 +65,18 @@ void add_outcomes(Side& side, Samples samples, const SideOptions& options) {
 
 /// The tokens of failed requests count: the GPU made them.
 void add_tokens(Side& side, Samples samples) {
-  std::uint64_t cached = 0, cache_known = 0, seen = 0;
+  std::uint64_t seen = 0;
   double in_flight = 0;
   for (const auto* sample : samples) {
     if (sample->prompt_tokens != unknown_count) side.prompt_tokens_sum += sample->prompt_tokens;
     if (sample->output_tokens != unknown_count) side.output_tokens_sum += sample->output_tokens;
     if (sample->output_chars != unknown_count) side.output_chars_sum += sample->output_chars;
-    if (sample->prompt_tokens != unknown_count && sample->cached_tokens != unknown_count) {
-      cached += std::min(sample->cached_tokens, sample->prompt_tokens);
-      cache_known += sample->prompt_tokens;
-    }
     if (!std::isnan(sample->in_flight_mean)) {
       in_flight += static_cast<double>(sample->in_flight_mean);
       ++seen;
     }
   }
-  side.cached_share = ratio(cached, cache_known);
+  side.cached_share = cached_share_of(samples);
   side.in_flight_mean = ratio(in_flight, static_cast<double>(seen));
   side.busy_s = busy_seconds(samples);
   if (side.output_chars_sum > 0)
@@ -140,6 +136,16 @@ void add_cost(Side& side, const std::map<Names::Name, Names::Name>& replicas, co
 }
 
 }  // namespace
+
+std::optional<double> cached_share_of(Samples samples) {
+  std::uint64_t cached = 0, known = 0;
+  for (const auto* sample : samples) {
+    if (sample->prompt_tokens == unknown_count || sample->cached_tokens == unknown_count) continue;
+    cached += std::min(sample->cached_tokens, sample->prompt_tokens);
+    known += sample->prompt_tokens;
+  }
+  return ratio(cached, known);
+}
 
 Side describe(std::string name, Role role, Samples samples, const Names& names, const SideOptions& options) {
   Side side;

@@ -43,8 +43,8 @@ struct Side {
   Distribution decode_speed;                       ///< In tokens per second.
   Distribution prompt_tokens, output_tokens;       ///< Of served requests.
   std::uint64_t prompt_tokens_sum = 0, output_tokens_sum = 0, output_chars_sum = 0;
-  std::optional<double> cached_share;  ///< Cached tokens of the prompt tokens of which it is known.
-  double busy_s = 0;                   ///< Summed over replicas.
+  std::optional<double> cached_share;
+  double busy_s = 0;  ///< Summed over replicas.
   /// For one replica, while it was busy.
   std::optional<double> output_tokens_per_second, total_tokens_per_second, output_chars_per_second;
   std::optional<double> in_flight_mean;  ///< What the requests saw on their replica, on average.
@@ -62,6 +62,9 @@ struct SideOptions {
   /// Returns what a replica costs an hour.
   std::function<std::optional<double>(std::string_view replica, std::string_view config)> cost_per_hour;
 };
+
+/// Returns the cached tokens over the prompt tokens of which it is known how many were cached.
+std::optional<double> cached_share_of(Samples samples);
 
 /// Describes one side by all its samples in the window. Costs O(n log n).
 Side describe(std::string name, Role role, Samples samples, const Names& names, const SideOptions& options);

@@ -1,7 +1,7 @@
 #include "metrics/compare/strata.hpp"
 
 #include <algorithm>
-#include <array>
+#include <cmath>
 #include <utility>
 
 namespace weir::metrics::compare {
@@ -35,6 +35,21 @@ StratumName name_of(StratifyBy what, std::size_t stratum) {
   return what == StratifyBy::turn ? turns[stratum] : prompt_sizes[stratum].second;
 }
 
+StratumSide describe(Samples samples) {
+  StratumSide side;
+  std::vector<float> ttft, tpot;
+  for (const auto* sample : samples) {
+    if (sample->drop_reason != 0) continue;
+    ++side.requests;
+    if (!std::isnan(sample->ttft)) ttft.push_back(sample->ttft);
+    if (sample->served && !std::isnan(sample->tpot)) tpot.push_back(sample->tpot);
+  }
+  side.cached_share = cached_share_of(samples);
+  side.ttft = distribution_of(ttft);
+  side.tpot = distribution_of(tpot);
+  return side;
+}
+
 /// A large stratum holds at least this share of a metric's values.
 constexpr double large = 0.1;
 
@@ -42,13 +57,13 @@ constexpr double large = 0.1;
 
 std::vector<Stratum> strata_of(StratifyBy what, std::span<const Sample> samples, const Names& names,
                                const Options& options, const Comparison& whole, std::span<const SideKey> sides, By by,
-                               const SideOptions& described) {
+                               const Window& window) {
   const std::size_t strata = count_of(what);
   std::vector<std::vector<std::vector<const Sample*>>> parts(strata);
   for (auto& part : parts) part.resize(sides.size());
   for (const auto& sample : samples) {
     const auto stratum = stratum_of(what, sample);
-    if (!stratum || !described.window.holds(sample.dispatched_us)) continue;
+    if (!stratum || !window.holds(sample.dispatched_us)) continue;
     for (std::size_t i = 0; i < sides.size(); ++i) {
       if (sides[i].holds(sample, by)) parts[*stratum][i].push_back(&sample);
     }
@@ -59,8 +74,7 @@ std::vector<Stratum> strata_of(StratifyBy what, std::span<const Sample> samples,
     if (std::ranges::all_of(parts[i], [](const auto& part) { return part.empty(); })) continue;
     Stratum stratum;
     stratum.name = name_of(what, i);
-    for (std::size_t j = 0; j < sides.size(); ++j)
-      stratum.sides.push_back(describe(sides[j].text(names, by), sides[j].role, parts[i][j], names, described));
+    for (const auto& part : parts[i]) stratum.sides.push_back(describe(part));
     Options only = options;
     only.from_us = whole.window.from_us;
     only.to_us = whole.window.to_us;

@@ -21,20 +21,26 @@ struct StratumEffect {
   std::optional<Interval> interval;
 };
 
+struct StratumSide {
+  std::uint64_t requests = 0;
+  std::optional<double> cached_share;
+  Distribution ttft, tpot;  ///< In seconds.
+};
+
 struct Stratum {
   std::string name;
-  std::vector<Side> sides;             ///< In the order of the report.
+  std::vector<StratumSide> sides;      ///< In the order of the report.
   std::vector<StratumEffect> effects;  ///< Of ttft and tpot.
 };
 
 /// A way to tell requests apart. One of which it is not known is in no stratum.
 enum class StratifyBy : std::uint8_t { prompt_size, turn };
 
-/// `whole` is the comparison of all requests; each stratum has its window and its blocks. `sides` and `described`
-/// belong together. Strata without requests are left out.
+/// `whole` is the comparison of all requests; each stratum has its blocks. The sides are described in `window`. Strata
+/// without requests are left out.
 std::vector<Stratum> strata_of(StratifyBy what, std::span<const Sample> samples, const Names& names,
                                const Options& options, const Comparison& whole, std::span<const SideKey> sides, By by,
-                               const SideOptions& described);
+                               const Window& window);
 
 /// True if a metric's intervals lie on different sides of zero in two strata that each hold a tenth of its values.
 bool depends_on_the_mix(std::span<const Stratum> strata);

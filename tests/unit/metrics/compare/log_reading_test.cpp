@@ -259,6 +259,37 @@ TEST(LogReading, LinesWithoutServedTellItByTheirOutcome) {
   }
 }
 
+TEST(LogReading, BrokenBytesDoNoHarm) {
+  AnyRecord any(8);
+  std::mt19937 random(9);
+  std::size_t kinds[3]{};
+  for (int i = 0; i < 3000; ++i) {
+    auto line = record::log_line(any(), "weir-1");
+    for (auto changes = random() % 4; changes > 0; --changes) {
+      const auto at = random() % line.size();
+      switch (random() % 3) {
+        case 0:
+          line[at] = static_cast<char>(random());
+          break;
+        case 1:
+          line.erase(at, 1 + random() % 20);
+          break;
+        default:
+          line.insert(at, 1, "{}[]\",:0\\"[random() % 9]);
+      }
+      if (line.empty()) break;
+    }
+    Names names;
+    Sample sample;
+    const auto kind = read(line, names, sample);
+    ++kinds[static_cast<std::size_t>(kind)];
+    if (kind == LineKind::request) {
+      EXPECT_GT(sample.received_us, 0);
+    }
+  }
+  for (const auto count : kinds) EXPECT_GT(count, 5U);
+}
+
 TEST(Rfc3339, ReadsMomentsOfAnyOffset) {
   const auto midnight = parse_rfc3339("2026-11-21T00:00:00Z").value();
   EXPECT_EQ(midnight, 1795219200'000'000);

@@ -158,6 +158,20 @@ TEST_F(ReportOfATwin, TheCheapestLoadIsOneThatIsFastEnough) {
   EXPECT_FALSE(report().cheapest);
 }
 
+TEST_F(ReportOfATwin, BothSidesAreJudgedFromTheDispatch) {
+  // A shadow has no client, and the primary's client waited a second in weir's queue.
+  add_pairs([](Sample& b, int i) {
+    b.ttft_client = unknown;
+    if (i % 4 == 0) b.ttft = 2;
+  });
+  for (auto& sample : samples) {
+    if (sample.role == Role::primary) sample.ttft_client += 1;
+  }
+  const auto made = report();
+  EXPECT_DOUBLE_EQ(*made.sides[0].slo_attainment, 1);
+  EXPECT_DOUBLE_EQ(*made.sides[1].slo_attainment, 0.75);
+}
+
 TEST_F(ReportOfATwin, LeadsWithCharactersIfTokensDiffer) {
   add_pairs([](Sample& b, int) { b.prompt_tokens += b.prompt_tokens / 10; });
   const auto text = as_text(report(), Style::plain);
