@@ -94,7 +94,7 @@ class Command {
 
   Filter filter() const {
     Filter filter;
-    filter.pool = options_.pool;
+    filter.pool = request_.pool;
     filter.model = options_.model;
     filter.prompt_tokens = request_.prompt_tokens;
     return filter;

@@ -64,6 +64,7 @@ class Reading {
   explicit Reading(const CompareOptions& options) : options_(options) {}
 
   config::Parsed<Request> read() {
+    request_.pool = options_.pool;
     request_.by = options_.by == "replica" ? By::replica : options_.by == "role" ? By::role : By::config;
     if (options_.logs.empty()) {
       return Problem{"weir compare: name a request log, such as requests.jsonl, or several; - is standard input"};
@@ -90,7 +91,9 @@ class Reading {
     settings_ = std::move(std::get<config::Settings>(loaded));
     for (const auto& pool : settings_->pools) {
       for (const auto& replica : pool.replicas) {
-        if (replica.cost_per_hour) request_.costs[replica.name] = *replica.cost_per_hour;
+        // The addresses of a name are replicas with names of their own, and one configuration.
+        if (replica.cost_per_hour)
+          request_.costs[replica.expand ? replica.config : replica.name] = *replica.cost_per_hour;
       }
     }
     return true;
@@ -163,6 +166,7 @@ class Reading {
     for (const auto& slo : settings_->slos) {
       if (slo.name == name) {
         request_.slo = slo;
+        if (request_.pool.empty()) request_.pool = slo.pool;
         return true;
       }
       names.push_back(slo.name);

@@ -29,6 +29,7 @@ struct PromptRange {
 
 struct Request {
   metrics::compare::By by = metrics::compare::By::config;
+  std::string pool;  ///< That of the objective, if it has a name and no other pool is asked for.
   std::optional<When> from, to;
   std::optional<std::int64_t> length_us;
   std::optional<config::Slo> slo;

@@ -194,6 +194,9 @@ TEST_F(Compare, ReadsSeveralLogsAndGzip) {
   ASSERT_EQ(run({"/usr/bin/env", "gzip", first}).exit.code, 0);
   const auto apart = report({first + ".gz", second}), whole = report({log("all.jsonl", text)});
   EXPECT_EQ(apart, whole);
+  const auto piped =
+      run({"/bin/sh", "-c", "exec \"$0\" compare --json \"$1\" - < \"$2\"", weir_program(), second, first + ".gz"});
+  EXPECT_EQ(json::parse(piped.output), whole);
 }
 
 TEST_F(Compare, FailsIfAskedTo) {

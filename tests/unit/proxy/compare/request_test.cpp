@@ -76,8 +76,11 @@ TEST(CompareRequest, CostsPromptsAndTheGateAreRead) {
 TEST(CompareRequest, SettingsHaveObjectivesAndCosts) {
   const auto file =
       std::filesystem::temp_directory_path() / ("weir-request-test-" + std::to_string(getpid()) + ".toml");
-  std::ofstream(file) << "[[pool]]\nname = \"chat\"\n[[pool.replica]]\nname = \"gpu0\"\nurl = \"http://h:1\"\n"
-                         "cost_per_hour = 0.8\n[[slo]]\nname = \"chat\"\npool = \"chat\"\ntpot = \"50ms\"\n";
+  std::ofstream(file)
+      << "[[pool]]\nname = \"chat\"\n[[pool.replica]]\nname = \"gpu0\"\nurl = \"http://h:1\"\n"
+         "cost_per_hour = 0.8\n"
+         "[[pool.replica]]\nname = \"fleet\"\nurl = \"http://fleet:1\"\nexpand = true\nconfig = \"fp8\"\n"
+         "cost_per_hour = 0.5\n[[slo]]\nname = \"chat\"\npool = \"chat\"\ntpot = \"50ms\"\n";
   CompareOptions options;
   options.config = file.string();
   options.slo = "chat";
@@ -86,6 +89,10 @@ TEST(CompareRequest, SettingsHaveObjectivesAndCosts) {
   EXPECT_EQ(request.slo->tpot, config::Seconds(0.05));
   EXPECT_EQ(request.costs.find("gpu0")->second, 0.8);
   EXPECT_EQ(request.costs.find("gpu1")->second, 2);
+  EXPECT_EQ(request.costs.find("fp8")->second, 0.5) << "its replicas are fleet-1, fleet-2 and so on";
+  EXPECT_EQ(request.pool, "chat");
+  options.pool = "other";
+  EXPECT_EQ(read(options).pool, "other");
   options.slo = "chatt";
   EXPECT_THAT(problem_of(options), AllOf(HasSubstr("--slo \"chatt\""), HasSubstr("did you mean \"chat\"?")));
   std::filesystem::remove(file);
