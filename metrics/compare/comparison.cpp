@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "metrics/compare/bootstrap.hpp"
 #include "metrics/compare/effects.hpp"
+#include "metrics/compare/load.hpp"
 #include "metrics/compare/notes.hpp"
 #include "metrics/compare/quantile.hpp"
 #include "metrics/compare/why.hpp"
@@ -37,13 +37,17 @@ class Comparing {
     result_.sampled = load_.sampled;
     find_state();
     give_verdicts();
-    explore();
+    if (!too_short_) result_.explorations = explore(pairing_, ttft_, tpot_, result_.window, options_.resamples);
     result_.notes = notes_of(result_, load_, pairing_, drifting());
     return std::move(result_);
   }
 
  private:
-  static std::int64_t microseconds(double seconds) { return static_cast<std::int64_t>(seconds * 1e6); }
+  /// A log may hold any number, so it is kept within what fits.
+  static std::int64_t microseconds(double seconds) {
+    constexpr double most = 4e18;
+    return static_cast<std::int64_t>(std::clamp(seconds * 1e6, -most, most));
+  }
 
   static std::int64_t last_moment(std::span<const Sample> samples) {
     std::int64_t last = 0;
@@ -155,9 +159,11 @@ class Comparing {
 
   /// Returns the metrics whose differences drift slowly.
   std::vector<Metric> drifting() const {
-    constexpr double shortest_s = 1800, most = 0.67;
+    // What is longer than 60 days is a mistake, and would take memory for each of its minutes.
+    constexpr double shortest_s = 1800, longest_s = 60 * 86400, most = 0.67;
     std::vector<Metric> result;
-    if (result_.window.seconds() < shortest_s) return result;
+    const double length = result_.window.seconds();
+    if (length < shortest_s || length > longest_s) return result;
     for (const auto& [metric, values] : {std::pair(Metric::ttft, &ttft_), std::pair(Metric::tpot, &tpot_)}) {
       if (lag_one_autocorrelation(log_ratios_by_minute(*values, result_.window)) > most) result.push_back(metric);
     }
@@ -244,40 +250,6 @@ class Comparing {
         verdict.metric == Metric::slo && ((verdict.finding == Finding::worse && load_.spared_b > load_.spared_a) ||
                                           (verdict.finding == Finding::better && load_.spared_a > load_.spared_b));
     return against_spared ? Bar::none : Bar::spared_load;
-  }
-
-  void explore() {
-    if (too_short_) return;
-    add_length_of_a();
-    if (options_.resamples == 0) return;
-    for (const auto& [name, values] : {std::pair("ttft", &ttft_), std::pair("tpot", &tpot_)}) {
-      const BlockBootstrap bootstrap(*values, result_.window);
-      for (const int percentile : {95, 99}) {
-        const auto ratio = bootstrap.ratio(percentile / 100.0, options_.resamples);
-        if (!ratio) continue;
-        result_.explorations.push_back(
-            {name + std::string("_p") + std::to_string(percentile), ratio->estimate, ratio->interval});
-      }
-    }
-  }
-
-  /// What a whole answer would have taken if both were as long as a's: ttft + tpot * (n - 1).
-  void add_length_of_a() {
-    SideValues values;
-    values.paired = true;
-    for (const Pair& pair : pairing_.pairs) {
-      const auto ttft_a = value_of(Metric::ttft, *pair.a), ttft_b = value_of(Metric::ttft, *pair.b);
-      const auto tpot_a = value_of(Metric::tpot, *pair.a), tpot_b = value_of(Metric::tpot, *pair.b);
-      if (!ttft_a || !ttft_b || !tpot_a || !tpot_b) continue;
-      const double behind = pair.a->output_tokens - 1;
-      values.a.push_back({pair.at_us, *ttft_a + *tpot_a * behind});
-      values.b.push_back({pair.at_us, *ttft_b + *tpot_b * behind});
-    }
-    const auto estimate = estimate_of(log_ratios(values, result_.window));
-    if (!estimate) return;
-    const Interval interval = interval_of(*estimate);
-    result_.explorations.push_back({"e2e_at_length_of_a", std::expm1(estimate->mean),
-                                    Interval{std::expm1(interval.low), std::expm1(interval.high)}});
   }
 
   const Names& names_;

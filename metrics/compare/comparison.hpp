@@ -13,6 +13,7 @@
 #include "config/settings.hpp"
 #include "metrics/compare/blocks.hpp"
 #include "metrics/compare/divergence.hpp"
+#include "metrics/compare/exploration.hpp"
 #include "metrics/compare/pairing.hpp"
 #include "metrics/compare/sample.hpp"
 #include "metrics/compare/selection.hpp"
@@ -62,13 +63,6 @@ struct Verdict {
   bool exploratory = false;
   std::string why;                  ///< One sentence.
   std::optional<double> needs_s{};  ///< The length of a window that would do, where this one was too short.
-};
-
-/// A figure without a verdict.
-struct Exploration {
-  std::string name;     ///< e2e_at_length_of_a, ttft_p95, ttft_p99, tpot_p95, tpot_p99
-  double estimate = 0;  ///< b relative to a, as a share of a.
-  std::optional<Interval> interval{};
 };
 
 struct Note {

@@ -16,15 +16,15 @@ bool calls_tools(const Sample& sample, const Names& names) {
   return std::find(reasons.begin(), reasons.end(), names.text(sample.finish_reason)) != reasons.end();
 }
 
-template <class Shadow>
-TextLikeness likeness(std::span<const Pair> pairs, Shadow shadow) {
+/// Samples of primaries tell nothing of this.
+TextLikeness likeness(std::span<const Pair> pairs, const Sample* Pair::*side) {
   TextLikeness result;
   std::vector<std::uint32_t> prefixes;
   for (const Pair& pair : pairs) {
-    const Sample* sample = shadow(pair);
-    if (!sample || !sample->greedy || sample->same_text < 0) continue;
-    result.text.add(sample->same_text == 1);
-    if (sample->common_prefix_bytes != unknown_count) prefixes.push_back(sample->common_prefix_bytes);
+    const Sample& sample = *(pair.*side);
+    if (!sample.greedy || sample.same_text < 0) continue;
+    result.text.add(sample.same_text == 1);
+    if (sample.common_prefix_bytes != unknown_count) prefixes.push_back(sample.common_prefix_bytes);
   }
   if (!prefixes.empty()) result.common_prefix_bytes = median(std::span(prefixes));
   return result;
@@ -52,9 +52,8 @@ Divergence divergence_of(std::span<const Pair> pairs, const Names& names) {
     if (shadow.same_tools >= 0) result.tools.add(shadow.same_tools == 1);
   }
   if (tokens_of_a > 0) result.prompt_tokens_differ = differing / tokens_of_a;
-  const bool control = !pairs.empty() && pairs.front().a->role == Role::shadow && pairs.front().b->role == Role::shadow;
-  if (control) result.text_a = likeness(pairs, [](const Pair& pair) { return pair.a; });
-  result.text_b = likeness(pairs, [](const Pair& pair) { return pair.b->role == Role::shadow ? pair.b : pair.a; });
+  result.text_a = likeness(pairs, &Pair::a);
+  result.text_b = likeness(pairs, &Pair::b);
   return result;
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "metrics/compare/answers.hpp"
 
@@ -16,13 +17,25 @@ std::uint64_t joined(const Answers& a, const Answers& b) {
   return count;
 }
 
+/// True for a shadow that was dropped before a replica, and so a configuration, was chosen for it.
+bool without_replica(const Sample& sample, const Selection& selection) {
+  if (sample.role != Role::shadow || sample.drop_reason == 0 || sample.replica != 0) return false;
+  return selection.by == By::replica || (selection.by == By::config && sample.config == 0);
+}
+
 struct Side {
   Answers primaries, shadows;
   std::uint64_t repeated_primaries = 0, repeated_shadows = 0;
 
-  explicit Side(std::span<const Sample> samples, const Selection& selection) {
+  Side(std::span<const Sample> samples, const Selection& selection) {
+    std::set<Names::Name> names;  // Of the [[shadow]]s on this side.
     for (const Sample& sample : samples) {
-      if (selection.holds(sample)) (sample.role == Role::primary ? primaries : shadows).add(sample);
+      if (!selection.holds(sample)) continue;
+      (sample.role == Role::primary ? primaries : shadows).add(sample);
+      if (sample.role == Role::shadow) names.insert(sample.shadow);
+    }
+    for (const Sample& sample : samples) {
+      if (without_replica(sample, selection) && names.count(sample.shadow) > 0) shadows.add(sample);
     }
     repeated_primaries = primaries.settle();
     repeated_shadows = shadows.settle();

@@ -240,6 +240,17 @@ TEST(Comparison, FiguresThatAreNoTimesAreLeftOut) {
   }
 }
 
+TEST(Comparison, TimesThatCannotBeTrueDoNoHarm) {
+  TwinSamples samples = twins_of(1);
+  samples.each()[3].lasted = samples.each()[3].e2e = std::numeric_limits<float>::max();
+  samples.each()[5].received_us = 250'000'000'000 * second;  // In the year 9892.
+  samples.each()[4].received_us = samples.each()[4].dispatched_us = 250'000'000'000 * second;
+  samples.each()[6].dispatched_us = samples.each()[6].received_us = 0;
+  const Comparison comparison = compare(samples, options_of(samples));
+  EXPECT_EQ(comparison.pairs, 360u);
+  EXPECT_FALSE(verdict_of(comparison, Metric::tpot).interval);  // All others are in its first block.
+}
+
 TEST(Comparison, TpotNeedsSixteenTokensOnBothSidesAndWholeAnswers) {
   TwinSamples samples = twins_of(1);
   samples.each()[0].output_tokens = 15;

@@ -26,6 +26,10 @@ TEST(Divergence, EqualTextCountsForGreedyRequestsAlone) {
   expect(likeness.text, 3, 5);
   EXPECT_EQ(likeness.common_prefix_bytes, 192);  // The median of 64, 128, 256 and 320.
   expect(divergence_of(samples).text_a.text, 0, 0);
+  Options changed = options_of(samples);
+  std::swap(changed.a, changed.b);
+  expect(compare(samples, changed).divergence.text_a.text, 3, 5);
+  expect(compare(samples, changed).divergence.text_b.text, 0, 0);
 }
 
 TEST(Divergence, AControlShowsHowFarAConfigurationDiffersFromItself) {

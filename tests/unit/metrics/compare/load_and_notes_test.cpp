@@ -53,6 +53,23 @@ TEST(Load, OnePercentWithoutAFinishedShadowIsBorneMoreIsNot) {
                 "them, 11, from 00:00:00 on (block 1); by reason: in_flight 5, queued_tokens 5, timeout 1."));
 }
 
+TEST(Load, AShadowThatWasDroppedBeforeItHadAReplicaIsOfItsShadowsSide) {
+  TwinSamples samples = slower();
+  for (std::size_t i = 0; i < 20; ++i) {
+    samples.drop(shadow_of(samples, 30 + i), "in_flight");
+    shadow_of(samples, 30 + i).config = 0;
+    if (i < 5) shadow_of(samples, 30 + i).shadow = samples.names.of("another");
+  }
+  const auto reasons = ElementsAre(Pair("in_flight", 15), Pair("not_mirrored", 5));
+  EXPECT_THAT(compare(samples, options_of(samples)).unfinished, reasons);
+  Options by_replica = options_of(samples);
+  by_replica.b = {By::replica, samples.names.of("cand0")};
+  EXPECT_THAT(compare(samples, by_replica).unfinished, reasons);
+  Options by_shadow = options_of(samples);
+  by_shadow.b = {By::shadow, samples.names.of("fp8")};
+  EXPECT_THAT(compare(samples, by_shadow).unfinished, reasons);
+}
+
 TEST(Load, WhatIsNotFinishedIsAMissOfTheObjective) {
   TwinSamples samples = slower();
   for (std::size_t i = 5; i < 1000; i += 10) samples.drop(shadow_of(samples, i), "in_flight");

@@ -81,14 +81,16 @@ TEST(Pairing, AControlTakesThePrimarysPlace) {
 }
 
 TEST(Pairing, AControlThatHasHardlyRunTakesNobodysPlace) {
-  TwinSamples samples;
-  for (int i = 0; i < 10; ++i) {
-    const Sample& primary = samples.primary(i * second);
-    if (i < 4) samples.shadow(primary, "control0", "fp16", "same");
-    samples.shadow(primary);
+  for (const auto& [controlled, mode] : {std::pair(4, Mode::mirrored), std::pair(6, Mode::control)}) {
+    TwinSamples samples;
+    for (int i = 0; i < 10; ++i) {
+      const Sample& primary = samples.primary(i * second);
+      if (i < controlled) samples.shadow(primary, "control0", "fp16", "same");
+      samples.shadow(primary);
+    }
+    const std::vector<Sample> all = samples.all();
+    EXPECT_EQ(pair_up(all, samples.config("fp16"), samples.config("fp8")).mode, mode) << controlled;
   }
-  const std::vector<Sample> all = samples.all();
-  EXPECT_EQ(pair_up(all, samples.config("fp16"), samples.config("fp8")).mode, Mode::mirrored);
 }
 
 TEST(Pairing, ASideIsNeverPairedWithItself) {
@@ -98,6 +100,18 @@ TEST(Pairing, ASideIsNeverPairedWithItself) {
   const Pairing pairing = pair_up(all, samples.config("fp8"), {By::replica, samples.names.of("cand0")});
   EXPECT_TRUE(pairing.pairs.empty());
   EXPECT_EQ(pairing.mode, Mode::split);
+}
+
+TEST(Pairing, AnAnswerThatBothSidesHoldIsNoPair) {
+  TwinSamples samples;
+  for (int i = 0; i < 10; ++i) {
+    const Sample& primary = samples.primary(i * second);
+    if (i < 6) samples.shadow(primary);
+    samples.shadow(primary, "control0", "fp16", "same");
+  }
+  const std::vector<Sample> all = samples.all();
+  const Pairing pairing = pair_up(all, {By::shadow, samples.names.of("same")}, {By::role, 0, Role::shadow});
+  EXPECT_EQ(pairing.pairs.size(), 6u);
 }
 
 TEST(Pairing, WithoutCommonRequestsItIsASplit) {
