@@ -228,9 +228,9 @@ std::string effect_text(const Stratum& stratum, Metric metric) {
 }
 
 /// The change of b against a stands in the first row of each stratum.
-void add_strata(Document& document, const Report& report, std::span<const Stratum> strata, std::string heading) {
+void add_strata(Document& document, const Report& report, std::span<const Stratum> strata, std::string_view heading) {
   if (strata.size() < 2) return;
-  document.heading(std::move(heading));
+  document.heading(heading);
   Table table{{"", "side", "requests", "cached", "TTFT p50, ms", "TPOT p50, ms", "TTFT changes", "TPOT changes"}, {}};
   for (const auto& stratum : strata) {
     for (std::size_t i = 0; i < report.sides.size(); ++i) {
@@ -299,7 +299,7 @@ void add_likeness(Document& document, const TextLikeness& likeness, const std::s
   std::string text = side + ": same text as the primary's, of greedy requests: " + of_compared(likeness.text);
   if (likeness.common_prefix_bytes)
     text += "; the first " + short_number(*likeness.common_prefix_bytes) + " bytes are the same (median)";
-  document.item(std::move(text));
+  document.item(text);
 }
 
 /// What is shown beside the verdicts and carries none.

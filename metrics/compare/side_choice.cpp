@@ -113,6 +113,7 @@ std::vector<SideKey> sides_of(std::span<const Sample> samples, const Names& name
     if (by == By::role || name != 0) ++counts[{sample.role, name}];
   }
   std::vector<SideKey> sides;
+  sides.reserve(counts.size());
   for (const auto& [key, requests] : counts) sides.push_back({key.second, key.first, requests});
   std::ranges::sort(sides, [&](const SideKey& x, const SideKey& y) {
     return std::tuple(x.role, names.text(x.name)) < std::tuple(y.role, names.text(y.name));
