@@ -97,9 +97,9 @@ std::string row_in_markdown(const std::vector<std::string>& row) {
 
 }  // namespace
 
-void Document::heading(std::string text) { parts_.emplace_back(Heading{config::one_line(text)}); }
-void Document::paragraph(std::string text) { parts_.emplace_back(Paragraph{config::one_line(text)}); }
-void Document::item(std::string text) { parts_.emplace_back(Item{config::one_line(text)}); }
+void Document::heading(std::string_view text) { parts_.emplace_back(Heading{config::one_line(text)}); }
+void Document::paragraph(std::string_view text) { parts_.emplace_back(Paragraph{config::one_line(text)}); }
+void Document::item(std::string_view text) { parts_.emplace_back(Item{config::one_line(text)}); }
 
 void Document::table(Table table) {
   for (auto& cell : table.header) cell = config::one_line(cell);

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -18,9 +19,9 @@ struct Table {
 /// Control characters in what is added are shown as escapes, because names come from logs.
 class Document {
  public:
-  void heading(std::string text);
-  void paragraph(std::string text);
-  void item(std::string text);  ///< Items that follow each other are a list.
+  void heading(std::string_view text);
+  void paragraph(std::string_view text);
+  void item(std::string_view text);  ///< Items that follow each other are a list.
   void table(Table table);
 
   std::string plain() const { return text(false); }

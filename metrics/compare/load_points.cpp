@@ -55,6 +55,7 @@ std::vector<LoadPoint> load_points(std::span<const ReplicaMinute> minutes) {
     values.bad += minute.bad;
   }
   std::vector<LoadPoint> points;
+  points.reserve(by_load.size());
   for (const auto& [lowest, values] : by_load) points.push_back(point(values));
   return points;
 }

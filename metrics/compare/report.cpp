@@ -64,15 +64,13 @@ Report make_report(std::span<const Sample> samples, const Names& names, const Re
   described.cost_per_hour = options.cost_per_hour;
 
   const auto sides = in_order(sides_of(samples, names, options.by), options.comparison);
-  for (const auto& side : sides) {
-    std::vector<const Sample*> held;
-    for (const auto& sample : samples) {
-      if (side.holds(sample, options.by) && described.window.holds(sample.dispatched_us) &&
-          (!options.comparison.only || options.comparison.only(sample))) {
-        held.push_back(&sample);
-      }
-    }
-    report.sides.push_back(describe(side.text(names, options.by), side.role, held, names, described));
+  auto held = samples_of(sides, samples, options.by);
+  for (std::size_t i = 0; i < sides.size(); ++i) {
+    std::erase_if(held[i], [&](const Sample* sample) {
+      return !described.window.holds(sample->dispatched_us) ||
+             (options.comparison.only && !options.comparison.only(*sample));
+    });
+    report.sides.push_back(describe(sides[i].text(names, options.by), sides[i].role, held[i], names, described));
   }
   report.by_prompt_size = strata_of(StratifyBy::prompt_size, samples, names, options.comparison, report.comparison,
                                     sides, options.by, described.window);

@@ -169,6 +169,11 @@ void write(JsonWriter& json, std::string_view name, const Same& same) {
   json.key(name).open('{').key("same").count(same.same).key("compared").count(same.compared).close('}');
 }
 
+void write(JsonWriter& json, std::string_view name, const TextLikeness& likeness) {
+  json.key(name).open('{').key("same").count(likeness.text.same).key("compared").count(likeness.text.compared);
+  json.key("common_prefix_bytes").decimal(likeness.common_prefix_bytes).close('}');
+}
+
 void write(JsonWriter& json, const Divergence& divergence) {
   json.key("divergence").open('{');
   write(json, "status", divergence.status);
@@ -176,10 +181,10 @@ void write(JsonWriter& json, const Divergence& divergence) {
   write(json, "prompt_tokens", divergence.prompt_tokens);
   write(json, "same_tools", divergence.tools);
   write(json, "tool_calls", divergence.tool_calls);
-  write(json, "same_text", divergence.text_b.text);
-  json.key("common_prefix_bytes").decimal(divergence.text_b.common_prefix_bytes);
-  write(json, "same_text_of_control", divergence.text_a.text);
-  json.key("common_prefix_bytes_of_control").decimal(divergence.text_a.common_prefix_bytes);
+  json.key("same_text").open('{');
+  write(json, "a", divergence.text_a);
+  write(json, "b", divergence.text_b);
+  json.close('}');
   json.key("prompt_tokens_differ").decimal(divergence.prompt_tokens_differ).close('}');
 }
 

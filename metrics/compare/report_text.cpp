@@ -228,9 +228,9 @@ std::string effect_text(const Stratum& stratum, Metric metric) {
 }
 
 /// The change of b against a stands in the first row of each stratum.
-void add_strata(Document& document, const Report& report, std::span<const Stratum> strata, std::string heading) {
+void add_strata(Document& document, const Report& report, std::span<const Stratum> strata, std::string_view heading) {
   if (strata.size() < 2) return;
-  document.heading(std::move(heading));
+  document.heading(heading);
   Table table{{"", "side", "requests", "cached", "TTFT p50, ms", "TPOT p50, ms", "TTFT changes", "TPOT changes"}, {}};
   for (const auto& stratum : strata) {
     for (std::size_t i = 0; i < report.sides.size(); ++i) {
@@ -294,6 +294,14 @@ void add_table(Document& document, const char* what, const TwoByTwo& table, cons
                 ", neither " + std::to_string(table.neither));
 }
 
+void add_likeness(Document& document, const TextLikeness& likeness, const std::string& side) {
+  if (likeness.text.compared == 0) return;
+  std::string text = side + ": same text as the primary's, of greedy requests: " + of_compared(likeness.text);
+  if (likeness.common_prefix_bytes)
+    text += "; the first " + short_number(*likeness.common_prefix_bytes) + " bytes are the same (median)";
+  document.item(text);
+}
+
 /// What is shown beside the verdicts and carries none.
 void add_explorations(Document& document, const Report& report) {
   const auto& comparison = report.comparison;
@@ -305,13 +313,8 @@ void add_explorations(Document& document, const Report& report) {
   add_table(document, "pairs that met the objective", comparison.slo, comparison);
   document.item("same status " + of_compared(divergence.status) + ", finish reason " +
                 of_compared(divergence.finish_reason) + ", prompt tokens " + of_compared(divergence.prompt_tokens));
-  if (divergence.text_b.text.compared > 0) {
-    std::string text = "same text, of greedy requests: " + of_compared(divergence.text_b.text);
-    if (divergence.text_b.common_prefix_bytes)
-      text += "; the first " + short_number(*divergence.text_b.common_prefix_bytes) + " bytes are the same (median)";
-    if (divergence.text_a.text.compared > 0) text += "; of the control " + of_compared(divergence.text_a.text);
-    document.item(std::move(text));
-  }
+  add_likeness(document, divergence.text_a, comparison.a);
+  add_likeness(document, divergence.text_b, comparison.b);
   if (divergence.tools.compared > 0)
     document.item("same tools with the same arguments: " + of_compared(divergence.tools));
   add_table(document, "answers that call tools", divergence.tool_calls, comparison);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <set>
 #include <tuple>
 
 #include "config/show.hpp"
@@ -112,11 +113,35 @@ std::vector<SideKey> sides_of(std::span<const Sample> samples, const Names& name
     if (by == By::role || name != 0) ++counts[{sample.role, name}];
   }
   std::vector<SideKey> sides;
+  sides.reserve(counts.size());
   for (const auto& [key, requests] : counts) sides.push_back({key.second, key.first, requests});
   std::ranges::sort(sides, [&](const SideKey& x, const SideKey& y) {
     return std::tuple(x.role, names.text(x.name)) < std::tuple(y.role, names.text(y.name));
   });
   return sides;
+}
+
+std::vector<std::vector<const Sample*>> samples_of(std::span<const SideKey> sides, std::span<const Sample> samples,
+                                                   By by) {
+  std::vector<std::vector<const Sample*>> held(sides.size());
+  std::vector<std::set<Names::Name>> shadows(sides.size());
+  std::vector<const Sample*> nowhere;
+  for (const auto& sample : samples) {
+    const auto side = std::ranges::find_if(sides, [&](const SideKey& key) { return key.holds(sample, by); });
+    if (side != sides.end()) {
+      const auto at = static_cast<std::size_t>(side - sides.begin());
+      held[at].push_back(&sample);
+      if (sample.role == Role::shadow) shadows[at].insert(sample.shadow);
+    } else if (sample.drop_reason != 0) {
+      nowhere.push_back(&sample);
+    }
+  }
+  for (const auto* sample : nowhere) {
+    for (std::size_t i = 0; i < sides.size(); ++i) {
+      if (shadows[i].contains(sample->shadow)) held[i].push_back(sample);
+    }
+  }
+  return held;
 }
 
 std::variant<SideChoice, std::string> choose_sides(std::span<const Sample> samples, const Names& names, By by,

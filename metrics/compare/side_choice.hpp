@@ -26,6 +26,11 @@ struct SideKey {
 /// Returns the sides, primaries first, then by name. Requests that no replica had are of no configuration or replica.
 std::vector<SideKey> sides_of(std::span<const Sample> samples, const Names& names, By by);
 
+/// Returns the samples of each side. What a shadow was spared before a replica was chosen for it belongs to every side
+/// of that shadow.
+std::vector<std::vector<const Sample*>> samples_of(std::span<const SideKey> sides, std::span<const Sample> samples,
+                                                   By by);
+
 struct SideChoice {
   Selection a, b;
 };

@@ -23,7 +23,7 @@ class Reader {
       : filter_(filter), names_(names), on_progress_(on_progress), read_(read) {}
 
   std::optional<std::string> read(const std::string& log) {
-    const auto failure = for_each_line(log, [&](std::string_view line, std::uint64_t number, bool has_newline) {
+    auto failure = for_each_line(log, [&](std::string_view line, std::uint64_t number, bool has_newline) {
       if (line.empty() || full_) return;
       if (++read_.lines % progress_every == 0) on_progress_(read_.lines);
       Sample sample;

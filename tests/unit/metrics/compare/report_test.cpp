@@ -172,6 +172,20 @@ TEST_F(ReportOfATwin, BothSidesAreJudgedFromTheDispatch) {
   EXPECT_DOUBLE_EQ(*made.sides[1].slo_attainment, 0.75);
 }
 
+TEST_F(ReportOfATwin, SaysHowAlikeTheAnswersAre) {
+  add_pairs([](Sample& b, int i) {
+    b.same_text = i % 3 == 0 ? 0 : 1;
+    b.common_prefix_bytes = 640;
+  });
+  for (auto& sample : samples) sample.greedy = true;
+  EXPECT_THAT(as_text(report(), Style::plain),
+              HasSubstr("fp8: same text as the primary's, of greedy requests: 600 of 900; the first 640 bytes are the"));
+  const auto said = parsed();
+  const auto& same_text = said.at("divergence").at("same_text");
+  EXPECT_EQ(same_text.at("b").at("same"), 600);
+  EXPECT_EQ(same_text.at("a").at("compared"), 0);
+}
+
 TEST_F(ReportOfATwin, LeadsWithCharactersIfTokensDiffer) {
   add_pairs([](Sample& b, int) { b.prompt_tokens += b.prompt_tokens / 10; });
   const auto text = as_text(report(), Style::plain);

@@ -92,5 +92,24 @@ TEST_F(SideChoiceOf, SidesAreCountedPrimariesFirst) {
   EXPECT_EQ(sides_of(samples, names, By::role).size(), 2U);
 }
 
+TEST_F(SideChoiceOf, WhatWasDroppedWithoutAReplicaIsOfItsShadowsSide) {
+  add("fp16", "gpu0");
+  add("fp8", "cand0", Role::shadow, "candidate");
+  add("fp16", "control0", Role::shadow, "control");
+  add("", "", Role::shadow, "candidate");
+  samples.back().drop_reason = names.of("late_loop");
+  add("", "", Role::shadow, "another");
+  samples.back().drop_reason = names.of("late_loop");
+  for (const auto by : {By::config, By::replica}) {
+    const auto sides = sides_of(samples, names, by);
+    const auto held = samples_of(sides, samples, by);
+    ASSERT_EQ(held.size(), 3U);
+    for (std::size_t i = 0; i < sides.size(); ++i) {
+      const auto text = sides[i].text(names, by);
+      EXPECT_EQ(held[i].size(), text == "fp8" || text == "cand0" ? 2U : 1U) << text;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace weir::metrics::compare
