@@ -12,6 +12,7 @@
 #include "proxy/compare/compare.hpp"
 #include "proxy/control/commands.hpp"
 #include "proxy/probe/probe.hpp"
+#include "proxy/serve/announcement.hpp"
 #include "proxy/serve/log_setup.hpp"
 #include "proxy/serve/server.hpp"
 
@@ -72,6 +73,7 @@ int check(const CheckOptions& options) {
   for (const auto& pool : settings->pools) replicas += pool.replicas.size();
   std::printf("%s: fine: %zu pool%s, %zu replica%s\n", options.file.c_str(), settings->pools.size(),
               settings->pools.size() == 1 ? "" : "s", replicas, replicas == 1 ? "" : "s");
+  for (const auto& line : weir::proxy::serve::shadow_lines(*settings)) std::printf("%s\n", line.c_str());
   return 0;
 }
 

@@ -16,6 +16,11 @@ bool calls_tools(const Sample& sample, const Names& names) {
   return std::find(reasons.begin(), reasons.end(), names.text(sample.finish_reason)) != reasons.end();
 }
 
+/// Whether this side's calls are valid; -1 is unknown. A primary's shadow says it of its primary.
+int valid_tools(const Sample& side, const Sample& other) {
+  return side.role == Role::shadow ? side.valid_tools : other.primary_valid_tools;
+}
+
 /// Samples of primaries tell nothing of this.
 TextLikeness likeness(std::span<const Pair> pairs, const Sample* Pair::*side) {
   TextLikeness result;
@@ -48,6 +53,8 @@ Divergence divergence_of(std::span<const Pair> pairs, const Names& names) {
       result.finish_reason.add(a.finish_reason == b.finish_reason);
       result.tool_calls.add(calls_tools(a, names), calls_tools(b, names));
     }
+    const int valid_a = valid_tools(a, b), valid_b = valid_tools(b, a);
+    if (valid_a >= 0 && valid_b >= 0) result.valid_tools.add(valid_a == 1, valid_b == 1);
     const Sample& shadow = b.role == Role::shadow ? b : a;
     if (shadow.same_tools >= 0) result.tools.add(shadow.same_tools == 1);
   }

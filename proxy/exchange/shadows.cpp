@@ -81,7 +81,7 @@ bool wants(const fleet::ShadowRuntime& shadow, const fleet::ReplicaRuntime& repl
       hash = fair_key(key, {config::FairBy::What::key, ""}, request.head, request.address) ^ request.facts.conversation;
       break;
     case What::request:
-      hash = sip_hash(key, request.id);
+      hash = metrics::sip_hash(key, request.id);
       break;
     case What::header:
       hash = fair_key(key, {config::FairBy::What::header, settings.key.header}, request.head, request.address);

@@ -1,5 +1,6 @@
 #include "proxy/serve/announcement.hpp"
 
+#include <algorithm>
 #include <string_view>
 
 #include "config/address.hpp"
@@ -42,9 +43,16 @@ void add_replicas(std::vector<std::string>& lines, const std::vector<config::Rep
                     replica.url.prefix + ", config '" + replica.config + "'");
 }
 
-std::string drawn_by(const config::Shadow& shadow) {
-  if (shadow.sample) return "a sample of " + config::format_number(*shadow.sample * 100) + " %; no latency verdict";
-  return "a twin of '" + shadow.twin + "'" + (shadow.control ? ", the control" : "");
+std::string what_it_shows(const config::Shadow& shadow, const config::Settings& settings) {
+  if (shadow.sample)
+    return "a sample of " + config::format_number(*shadow.sample * 100) +
+           " %; its load differs from its primaries', so its latencies carry no verdict (only a twin's do)";
+  if (shadow.control) return "the control of the twins of '" + shadow.twin + "'";
+  const auto control = std::ranges::find_if(settings.shadows, [&shadow](const auto& one) {
+    return one.control && one.of == shadow.of && one.twin == shadow.twin;
+  });
+  return "a twin of '" + shadow.twin + "'; its latencies can carry a verdict, against " +
+         (control != settings.shadows.end() ? "the control '" + control->name + "'" : "'" + shadow.twin + "'");
 }
 
 std::string request_log(const std::string& file) {
@@ -61,11 +69,16 @@ std::vector<std::string> start_lines(const config::Settings& settings, const std
                     counted(pool.replicas.size(), "replica"));
     add_replicas(lines, pool.replicas, "pool '" + pool.name + "'");
   }
-  for (const auto& shadow : settings.shadows) {
-    lines.push_back("shadow '" + shadow.name + "' of pool '" + shadow.of + "': " + drawn_by(shadow));
-    add_replicas(lines, shadow.replicas, "shadow '" + shadow.name + "'");
-  }
+  for (const auto& line : shadow_lines(settings)) lines.push_back(line);
+  for (const auto& shadow : settings.shadows) add_replicas(lines, shadow.replicas, "shadow '" + shadow.name + "'");
   lines.push_back(request_log(settings.log.requests));
+  return lines;
+}
+
+std::vector<std::string> shadow_lines(const config::Settings& settings) {
+  std::vector<std::string> lines;
+  for (const auto& shadow : settings.shadows)
+    lines.push_back("shadow '" + shadow.name + "' of pool '" + shadow.of + "': " + what_it_shows(shadow, settings));
   return lines;
 }
 

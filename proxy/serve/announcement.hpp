@@ -12,6 +12,9 @@ namespace weir::proxy::serve {
 /// log.
 std::vector<std::string> start_lines(const config::Settings& settings, const std::string& version, unsigned loops);
 
+/// Says of each shadow which requests it gets, and whether its latencies can carry a verdict.
+std::vector<std::string> shadow_lines(const config::Settings& settings);
+
 /// Says where weir listens, once it does.
 std::vector<std::string> listening_lines(const config::Settings& settings);
 

@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <cstring>
 #include <random>
+#include <set>
 #include <string>
 #include <utility>
 
@@ -41,13 +42,14 @@ int open_tcp() {
 
 std::uint16_t free_port() {
   static std::mt19937 random{std::random_device{}()};
+  static std::set<std::uint16_t> given;  // Nobody may listen yet on a port that was given before.
   std::uniform_int_distribution<int> ports(12'000, 31'999);
   for (int attempt = 0; attempt < 200; ++attempt) {
     const auto port = static_cast<std::uint16_t>(ports(random));
     const auto address = loopback(port);
     const int fd = open_tcp();
     const Socket owner(fd);
-    if (::bind(fd, generic(address), sizeof address) == 0) return port;
+    if (::bind(fd, generic(address), sizeof address) == 0 && given.insert(port).second) return port;
   }
   throw std::runtime_error("found no free port");
 }

@@ -74,6 +74,27 @@ TEST(Divergence, CallsOfToolsAreAPairedTable) {
   expect(divergence.finish_reason, 9, 21);
 }
 
+TEST(Divergence, CallsWithValidArgumentsAreAPairedTable) {
+  TwinSamples samples;
+  const auto add = [&](int count, std::int8_t primary_valid, std::int8_t valid) {
+    for (int i = 0; i < count; ++i) {
+      Sample& shadow = samples.shadow(samples.primary(second));
+      shadow.primary_valid_tools = primary_valid;
+      shadow.valid_tools = valid;
+    }
+  };
+  add(5, 1, 1);
+  add(4, 1, 0);
+  add(3, 0, 1);
+  add(2, 0, 0);
+  add(7, -1, -1);
+  const Divergence divergence = divergence_of(samples);
+  EXPECT_EQ(divergence.valid_tools.both, 5u);
+  EXPECT_EQ(divergence.valid_tools.only_a, 4u);
+  EXPECT_EQ(divergence.valid_tools.only_b, 3u);
+  EXPECT_EQ(divergence.valid_tools.neither, 2u);
+}
+
 TEST(Divergence, StatusAndPromptTokensAreComparedWhereBothAreKnown) {
   TwinSamples samples;
   for (int i = 0; i < 10; ++i) {

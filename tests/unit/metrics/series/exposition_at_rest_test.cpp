@@ -111,6 +111,8 @@ TEST_F(ExpositionTest, ASeriesAppearsWithItsFirstUseAndStays) {
   shard.retries[static_cast<std::size_t>(Retry::connect)].add();
   shard.unparsed[static_cast<std::size_t>(Unparsed::broken_json)].add();
   shard.bytes[0].add(10);
+  shard.mirrored[static_cast<std::size_t>(Mirrored::behind)].add();
+  gauges.shadow_active = 0;
   for (auto* counter : {&shard.itl_unknown_requests, &shard.coalesced_token_reads, &shard.itl_suspect_requests,
                         &shard.client_blocked_events, &shard.token_reads})
     counter->add();
@@ -127,6 +129,8 @@ TEST_F(ExpositionTest, ASeriesAppearsWithItsFirstUseAndStays) {
           now.samples, [&, &family = name](const auto& one) { return one.first.starts_with(family); });
       EXPECT_TRUE(there) << name;
     }
+    EXPECT_EQ(now.gpu0("weir_shadow_requests_total", R"(result="behind")"), 1);
+    EXPECT_EQ(now.gpu0("weir_shadow_active"), 0);
     EXPECT_EQ(now.gpu0("weir_request_duration_seconds_count", duration), 1);
     EXPECT_EQ(now.gpu0("weir_request_duration_seconds_count", R"(api="tgi.generate",stream="false")"), std::nullopt);
     EXPECT_EQ(now.gpu0("weir_api_requests_total", duration + R"(,outcome="ok")"), 1);

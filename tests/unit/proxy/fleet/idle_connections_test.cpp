@@ -35,12 +35,13 @@ class Idle : public testing::Test {
     World world;
     world.settings.limits.idle_upstream_connections = most;
     world.settings.limits.upstream_idle = config::Seconds(4);
-    auto pool = std::make_unique<PoolRuntime>();
+    auto pool = std::make_shared<PoolRuntime>();
     for (const auto& state : states) {
       pool->replicas.push_back(std::make_shared<ReplicaRuntime>());
       pool->replicas.back()->state = state;
     }
-    world.pools.push_back(std::move(pool));
+    world.pools.push_back(pool);
+    world.all_pools.push_back(std::move(pool));
     return world;
   }
   Idle() { idle.adopt(world_of(3)); }

@@ -37,6 +37,36 @@ TEST(Announcement, NamesPoolsAndReplicas) {
                            "request log: requests.jsonl"));
 }
 
+TEST(Announcement, SaysWhichShadowCanCarryAVerdict) {
+  auto some = settings();
+  config::Shadow twin;
+  twin.name = "fp8";
+  twin.of = "chat";
+  twin.twin = "gpu0";
+  auto share = twin;
+  share.name = "share";
+  share.twin.clear();
+  share.sample = 0.1;
+  some.shadows = {twin, share};
+  EXPECT_THAT(shadow_lines(some),
+              testing::ElementsAre("shadow 'fp8' of pool 'chat': a twin of 'gpu0'; its latencies can carry a verdict, "
+                                   "against 'gpu0'",
+                                   "shadow 'share' of pool 'chat': a sample of 10 %; its load differs from its "
+                                   "primaries', so its latencies carry no verdict (only a twin's do)"));
+  auto same = twin;
+  same.name = "same";
+  same.control = true;
+  auto of_another = same;
+  of_another.name = "other";
+  of_another.twin = "gpu1";
+  some.shadows = {twin, of_another};
+  EXPECT_THAT(shadow_lines(some).front(), testing::EndsWith("against 'gpu0'"));
+  some.shadows = {twin, same};
+  EXPECT_THAT(shadow_lines(some),
+              testing::ElementsAre(testing::EndsWith("against the control 'same'"),
+                                   "shadow 'same' of pool 'chat': the control of the twins of 'gpu0'"));
+}
+
 TEST(Announcement, NamesListeners) {
   auto some = settings();
   some.server.listen = {{"127.0.0.1", 8080}, {"::1", 80}};
