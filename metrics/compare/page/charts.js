@@ -47,8 +47,11 @@ const charts = (() => {
   function blocks(parent, report) {
     const known = report.verdicts.filter((verdict) => verdict.blocks.some((value) => value !== null));
     if (!report.window.from || !known.length) return;
-    plots.element(parent, "p", "Over time: each block's value (points), the estimate (line) with its 95 % interval (shaded), 0 and the margins (dashed).");
-    const place = grid(parent);
+    const section = plots.element(parent, "section");
+    plots.element(section, "h2", "The change over time");
+    const interval = known.some((verdict) => verdict.interval) ? " with its 95 % interval (shaded)" : "";
+    plots.element(section, "p", `Each block's value (points), the estimate (thick line)${interval}, 0 (thin line) and the margins (dashed).`);
+    const place = grid(section);
     for (const verdict of known) block_chart(place, report, verdict);
   }
 

@@ -30,7 +30,7 @@ const plots = (() => {
   }
 
   function percent(share, digits = 1) {
-    return (share >= 0 ? "+" : "−") + Math.abs(100 * share).toFixed(digits) + " %";
+    return (share >= 0 ? "+" : "-") + Math.abs(100 * share).toFixed(digits) + " %";
   }
 
   /** Returns about `count` round numbers from low to high. */
@@ -116,7 +116,7 @@ const plots = (() => {
   }
 
   function axis(side, { label, ticks, format }, space) {
-    const count = (u) => Math.max(2, Math.floor((side ? u.bbox.height : u.bbox.width) / ratio() / space));
+    const count = (u) => Math.max(2, Math.floor((side ? u.height - 60 : u.width - 70) / space));
     return {
       scale: side ? "y" : "x", side: side ? 3 : 2, label, labelSize: 22, labelGap: 2, size: side ? 58 : 30, gap: 4,
       font: "12px system-ui, sans-serif", labelFont: "12px system-ui, sans-serif",
@@ -147,7 +147,7 @@ const plots = (() => {
       width: place.clientWidth || 480, height: 260, padding: [10, 12, 0, 0],
       legend: { show: false }, cursor: { show: false },
       scales: { x: { time: false, range: () => x.range }, y: { range: () => y.range } },
-      axes: [axis(0, x, 70), axis(1, y, 40)],
+      axes: [axis(0, x, 70), axis(1, y, 38)],
       series: [{}, ...(series.length ? series : [{ show: false }])],
       hooks: { drawClear: behind ? [behind] : [], draw: draw ? [draw] : [] },
     };
@@ -163,7 +163,7 @@ const plots = (() => {
     const paint = (width, height) => {
       for (const mark of marks) mark();
       if (width > 0) u.setSize({ width, height });
-      u.redraw(false);
+      u.redraw(false, true);
     };
     paint(0);
     all.push({ place, paint });

@@ -5,22 +5,26 @@
   const sections = JSON.parse(document.getElementById("report").textContent);
   const { element } = plots;
 
+  const words = new Set(["better", "worse", "longer", "shorter", "equivalent"]);
+
   function table(parent, { header, rows }) {
     const made = element(element(parent, "div", "", "scroll"), "table");
     const line = (place, cells, tag) => {
       const row = element(place, "tr");
-      for (const text of cells) element(row, tag, text, words.has(text.split(" ")[0]) ? text.split(" ")[0] : "");
+      for (const text of cells) {
+        const word = text.split(" ")[0];
+        element(row, tag, text.replaceAll(" %", "\u00a0%"), words.has(word) ? word : "");
+      }
     };
     line(element(made, "thead"), header, "th");
     const body = element(made, "tbody");
     for (const row of rows) line(body, row, "td");
   }
-  const words = new Set(["better", "worse", "longer", "shorter", "equivalent"]);
 
-  /** What is drawn behind the first table under a heading, and what at the end. */
+  /** What is drawn before a heading, before and behind the first table under it, and at the end. */
   const drawings = {
-    verdicts: { table: forest, end: charts.blocks },
-    distributions: { end: charts.distributions },
+    verdicts: { table: forest },
+    distributions: { before: charts.blocks, end: charts.distributions },
     load_points: { start: charts.load_points },
   };
 
@@ -37,9 +41,11 @@
       if (part.item === undefined) list = null;
       if (part.heading !== undefined) {
         draw("end");
+        todo = { ...drawings[part.about] };
+        place = page;
+        draw("before");
         place = element(page, "section");
         element(place, "h2", part.heading);
-        todo = { ...drawings[part.about] };
       } else if (part.paragraph !== undefined) {
         element(place, "p", part.paragraph);
       } else if (part.item !== undefined) {
