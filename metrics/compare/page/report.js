@@ -35,7 +35,13 @@
     const draw = (when) => {
       const drawing = todo[when];
       delete todo[when];
-      if (drawing && report) drawing(place, report);
+      if (!drawing || !report) return;
+      try {
+        drawing(place, report);
+      } catch (error) {  // The words are worth more than a chart.
+        element(place, "p", "A chart is missing here: " + error.message, "hint");
+        console.error(error);
+      }
     };
     for (const part of section.parts) {
       if (part.item === undefined) list = null;

@@ -21,13 +21,13 @@ namespace json = boost::json;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-Report twin_report(std::string_view name_b = "fp8") {
+Report twin_report(std::string_view name_b = "fp8", double slower = 1.1) {
   TwinSamples samples;
   for (std::uint64_t i = 0; i < 900; ++i) {
     auto& a = samples.primary(static_cast<std::int64_t>(i) * 2 * second);
     a.ttft *= static_cast<float>(1 + 0.1 * uniform(i, 1));
     auto& b = samples.shadow(a, "cand0", name_b, name_b);
-    b.tpot *= static_cast<float>(1.1 + 0.01 * uniform(i, 2));
+    b.tpot *= static_cast<float>(slower + 0.01 * uniform(i, 2));
   }
   ReportOptions options;
   options.comparison = options_of(samples);
@@ -98,7 +98,7 @@ TEST(Page, SaysWhatTextAndJsonSay) {
 }
 
 TEST(Page, OfASwapHasBothWindows) {
-  SwappedReport swapped{twin_report(), twin_report(), {}};
+  SwappedReport swapped{twin_report(), twin_report("fp8", 1.2), {}};
   swapped.verdicts = separate(swapped.first.comparison, swapped.second.comparison);
   const auto sections = data_of(as_html(swapped));
   ASSERT_EQ(sections.size(), 3U);
@@ -106,7 +106,10 @@ TEST(Page, OfASwapHasBothWindows) {
   EXPECT_EQ(sections[0].at("parts").at(0).at("heading"), "Swapped: fp8 against fp16");
   EXPECT_EQ(sections[1].at("title"), "First window");
   EXPECT_EQ(sections[2].at("title"), "Second window");
+  EXPECT_EQ(sections[1].at("report"), json::parse(as_json(swapped.first)));
   EXPECT_EQ(sections[2].at("report"), json::parse(as_json(swapped.second)));
+  EXPECT_NE(sections[1].at("report"), sections[2].at("report"));
+  EXPECT_NE(sections[1].at("parts"), sections[2].at("parts"));
 }
 
 TEST(Page, ANameStaysText) {
