@@ -1,4 +1,5 @@
-// This is the program `weir`: its command line. What the commands do is in proxy/serve, proxy/probe and proxy/control.
+// This is the program `weir`: its command line. What the commands do is in proxy/serve, proxy/probe,
+// proxy/compare and proxy/control.
 #include <CLI/CLI.hpp>
 #include <chrono>
 #include <cstdio>
@@ -8,6 +9,7 @@
 #include "config/address.hpp"
 #include "config/command_line.hpp"
 #include "config/load.hpp"
+#include "proxy/compare/compare.hpp"
 #include "proxy/control/commands.hpp"
 #include "proxy/probe/probe.hpp"
 #include "proxy/serve/announcement.hpp"
@@ -134,6 +136,57 @@ CLI::App* add_check(CLI::App& app, CheckOptions& options, double& timeout) {
   return command;
 }
 
+CLI::App* add_compare(CLI::App& app, weir::proxy::compare::CompareOptions& options) {
+  auto* command = app.add_subcommand("compare", "Say from request logs which of two configurations is better");
+  command->add_option("logs", options.logs, "Request logs, plain or gzip; - is standard input")->type_name("FILE");
+  command->add_option("--by", options.by, "What the two sides are")
+      ->check(CLI::IsMember({"config", "replica", "role"}))
+      ->capture_default_str();
+  command->add_option("--a", options.a, "The side that the other one is compared with")->type_name("NAME");
+  command->add_option("--b", options.b, "The other side: what may be better or worse")->type_name("NAME");
+  command->add_option("--pool", options.pool, "Requests of this pool only")->type_name("NAME");
+  command->add_option("--model", options.model, "Requests for this model only")->type_name("NAME");
+  command->add_option("--prompt-tokens", options.prompt_tokens, "Requests with so long a prompt only")
+      ->type_name("LOW-HIGH");
+  command->add_option("--from", options.from, "The window begins here: a moment, or a time before the last request")
+      ->type_name("TIME");
+  command->add_option("--to", options.to, "The window ends here")->type_name("TIME");
+  command->add_option("--for", options.length, "The window is so long")->type_name("TIME");
+  command->add_option("--slo", options.slo, "An [[slo]] of --config, or thresholds: ttft_client=1,tpot=0.05")
+      ->type_name("NAME");
+  command->add_option("-c,--config", options.config, "Settings file, for --slo NAME and for what replicas cost");
+  command->add_option("--margin", options.margin, "So small a share of difference does not matter")
+      ->type_name("SHARE")
+      ->capture_default_str();
+  command->add_option("--floor", options.floor, "The log of a twin with the primary's own configuration")
+      ->type_name("FILE");
+  command->add_flag("--swapped", options.swapped, "Two logs, between which the configurations changed GPUs");
+  command->add_option("--cost", options.costs, "What a replica, or each of a configuration, costs an hour")
+      ->type_name("NAME=X")
+      ->allow_extra_args(false);
+  command->add_option("--min-block", options.min_block, "A tenth of the window is at least so long")
+      ->type_name("TIME")
+      ->capture_default_str();
+  command->add_option("--warm-up", options.warm_up, "So long after a shadow's first request no pair counts")
+      ->type_name("TIME")
+      ->capture_default_str();
+  auto* json = command->add_flag("--json", options.json, "As JSON, as GET /api/compare has it");
+  command->add_flag("--markdown", options.markdown, "As Markdown")->excludes(json);
+  command->add_option("--fail-if", options.fail_if, "Exit status 1 for some of: worse, inconclusive, too_few")
+      ->delimiter(',')
+      ->type_name("WORDS")
+      ->allow_extra_args(false);
+  command->footer(
+      "Examples:\n"
+      "  weir compare requests.jsonl --slo ttft_client=1,tpot=0.05\n"
+      "  weir compare requests.jsonl.1.gz requests.jsonl --a vllm-fp16 --b vllm-fp8 --from 2h\n"
+      "  weir compare requests.jsonl --by role --floor floor.jsonl --json | jq .verdicts\n"
+      "  weir compare first.jsonl second.jsonl --swapped\n"
+      "  weir compare requests.jsonl --fail-if worse,inconclusive,too_few\n\n"
+      "The exit status is 0 whatever the verdict, unless --fail-if says otherwise: docs/comparison.md.");
+  return command;
+}
+
 CLI::App* add_status(CLI::App& app, std::string& admin, bool& json) {
   auto* command = app.add_subcommand("status", "Show the replicas of a running weir");
   add_admin(*command, admin);
@@ -180,6 +233,7 @@ int main(int argc, char** argv) {
       "  weir check --config weir.toml          says every error of the file at once\n"
       "  weir check --config weir.toml --probe  asks the replicas too what they are and what they report\n"
       "  weir serve --config weir.toml          clients: 127.0.0.1:8080, numbers: 127.0.0.1:9090/metrics\n"
+      "  weir compare requests.jsonl            says which configuration is better, and how sure that is\n"
       "  weir status                            shows the replicas of the weir on this machine\n\n"
       "Exit status: 0 fine, 1 failed, 2 wrong usage or settings.\n"
       "Signals: TERM and INT drain, then stop; a second one stops at once. HUP reloads the settings. USR1 opens the "
@@ -187,11 +241,13 @@ int main(int argc, char** argv) {
   std::string file, admin = control::default_admin;
   Overrides overrides;
   CheckOptions checking;
+  weir::proxy::compare::CompareOptions comparing;
   control::DrainOptions draining;
   double timeout = checking.probe.timeout.count();
   bool json = false;
   const auto* const serve_command = add_serve(app, file, overrides);
   const auto* const check_command = add_check(app, checking, timeout);
+  const auto* const compare_command = add_compare(app, comparing);
   const auto* const status_command = add_status(app, admin, json);
   const auto* const drain_command = add_drain(app, draining);
   add_undrain(app, draining);
@@ -199,6 +255,7 @@ int main(int argc, char** argv) {
   checking.probe.timeout = std::chrono::duration<double>(timeout);
   if (serve_command->parsed()) return serve(file, overrides);
   if (check_command->parsed()) return check(checking);
+  if (compare_command->parsed()) return weir::proxy::compare::run(comparing);
   if (status_command->parsed()) return control::status(admin, json);
   return drain_command->parsed() ? control::drain(draining) : control::undrain(draining);
 }

@@ -31,7 +31,7 @@ _weir() {
       mapfile -t COMPREPLY < <(compgen -W "${words//,/ }" -- "$word")
       return
       ;;
-    TEXT*)
+    TEXT* | FILE*)
       compopt -o filenames 2>/dev/null
       if [[ $option == -c || $option == --config ]]; then
         mapfile -t COMPREPLY < <(compgen -f -X '!*.toml' -- "$word"; compgen -d -- "$word")
@@ -40,9 +40,14 @@ _weir() {
       fi
       return
       ;;
-    UINT* | INT* | FLOAT* | ENUM* | ADDRESS*) return ;;
+    UINT* | INT* | FLOAT* | ENUM* | ADDRESS* | NAME* | TIME* | SHARE* | WORDS* | LOW-HIGH*) return ;;
   esac
 
+  if [[ $word != -* && $help == *$'\nPositionals:\n'*" FILE"* ]]; then
+    compopt -o filenames 2>/dev/null
+    mapfile -t COMPREPLY < <(compgen -f -- "$word")
+    return
+  fi
   if [[ $word == -* || ${#asked[@]} -gt 1 ]]; then
     words=$(sed -n 's/^  \(-[a-zA-Z],\)\{0,1\}\(--[a-z-]*\).*/\2/p' <<<"$help")
   else

@@ -121,6 +121,7 @@ std::string log_line(const RequestRecord& record, const std::string& instance) {
   time("lasted_s", record.ended && *record.ended >= record.received
                        ? std::optional{seconds(*record.ended - record.received)}
                        : std::nullopt);
+  line.boolean("served", served(record));
   if (record.role == Role::shadow) append_mirrored(line, mirrored);
   return line.take();
 }

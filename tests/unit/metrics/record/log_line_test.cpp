@@ -98,6 +98,7 @@ const Field fields[]{
     {"suspect", false},
     {"turn", true},
     {"lasted_s", true},
+    {"served", false},
 };
 
 TEST(LogLine, HasTheFieldsOfTheDefinitionInTheirOrder) {

@@ -1,0 +1,25 @@
+// `weir compare`: reads request logs and says which of two configurations is better, and how sure that is.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace weir::proxy::compare {
+
+/// What stands on the command line, as it stands there.
+struct CompareOptions {
+  std::vector<std::string> logs;
+  std::string by = "config";
+  std::string a, b, pool, model, from, to, length, slo, config, floor, prompt_tokens;
+  std::string min_block = "60s", warm_up = "10m";
+  std::vector<std::string> costs;    ///< NAME=X
+  std::vector<std::string> fail_if;  ///< worse, inconclusive, too_few
+  double margin = 0.02;
+  bool swapped = false, json = false, markdown = false;
+};
+
+/// Prints the report. Returns the program's exit status: 0 whatever the verdict, 1 if `fail_if` is met or a log cannot
+/// be read, 2 if the options are wrong.
+int run(const CompareOptions& options);
+
+}  // namespace weir::proxy::compare

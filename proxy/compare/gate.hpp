@@ -1,0 +1,21 @@
+// Whether --fail-if makes `weir compare` fail, for continuous integration.
+#pragma once
+
+#include <span>
+
+#include "metrics/compare/comparison.hpp"
+#include "proxy/compare/request.hpp"
+
+namespace weir::proxy::compare {
+
+/// What one verdict says, without its figures.
+struct Judgement {
+  metrics::compare::Finding finding = metrics::compare::Finding::inconclusive;
+  bool known = false;  ///< It has an interval.
+};
+
+/// Exploratory verdicts do not count. A gate does not pass on no data: without a single interval it fails, whatever it
+/// asks for. A window that is running is too few.
+bool fails(const Request& request, metrics::compare::State state, std::span<const Judgement> judgements);
+
+}  // namespace weir::proxy::compare

@@ -1,0 +1,241 @@
+#include "proxy/compare/request.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <utility>
+
+#include "config/load.hpp"
+#include "config/nearest.hpp"
+#include "config/quantity.hpp"
+#include "config/show.hpp"
+#include "metrics/compare/rfc3339.hpp"
+
+namespace weir::proxy::compare {
+namespace {
+
+using config::Problem;
+using config::Seconds;
+using metrics::compare::By;
+
+Problem problem(std::string_view option, std::string_view value, std::string_view must) {
+  std::string text(option);
+  text += " \"";
+  text += config::one_line(value);
+  text += "\": ";
+  text += must;
+  return {text};
+}
+
+template <class Number>
+std::optional<Number> number_in(std::string_view text) {
+  Number number{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return number;
+}
+
+std::int64_t microseconds(Seconds time) { return std::llround(time.count() * 1e6); }
+
+/// Times beyond thirty years are none.
+std::optional<Seconds> duration(std::string_view text) {
+  const auto time = config::parse_duration(text);
+  return time && time->count() <= 1e9 ? time : std::nullopt;
+}
+
+/// Reads a time, where a number alone is in seconds.
+std::optional<Seconds> threshold(std::string_view text) {
+  if (const auto time = duration(text)) return time;
+  const auto number = number_in<double>(text);
+  return number && *number > 0 && *number <= 1e9 ? std::optional(Seconds(*number)) : std::nullopt;
+}
+
+/// Returns null for a key that is none.
+std::optional<Seconds>* threshold_of(config::Slo& slo, std::string_view key) {
+  if (key == "ttft_client") return &slo.ttft_client;
+  if (key == "ttft") return &slo.ttft;
+  if (key == "tpot") return &slo.tpot;
+  return key == "e2e" ? &slo.e2e : nullptr;
+}
+
+/// Fills a request step by step, up to the first problem.
+class Reading {
+ public:
+  explicit Reading(const CompareOptions& options) : options_(options) {}
+
+  config::Parsed<Request> read() {
+    request_.pool = options_.pool;
+    request_.by = options_.by == "replica" ? By::replica : options_.by == "role" ? By::role : By::config;
+    if (options_.logs.empty()) {
+      return Problem{"weir compare: name a request log, such as requests.jsonl, or several; - is standard input"};
+    }
+    if (!settings() || !times() || !objective() || !prompt_tokens() || !costs() || !fail_if() || !swapped())
+      return problem_;
+    return std::move(request_);
+  }
+
+ private:
+  bool refuse(Problem why) {
+    problem_ = std::move(why);
+    return false;
+  }
+
+  bool settings() {
+    if (options_.config.empty()) return true;
+    auto loaded = config::load_file(options_.config);
+    if (const auto* errors = std::get_if<std::vector<config::SettingsError>>(&loaded)) {
+      std::string text;
+      for (const auto& error : *errors) text += (text.empty() ? "" : "\n") + error.text();
+      return refuse({text});
+    }
+    settings_ = std::move(std::get<config::Settings>(loaded));
+    for (const auto& pool : settings_->pools) {
+      for (const auto& replica : pool.replicas) {
+        // The addresses of a name are replicas with names of their own, and one configuration.
+        if (replica.cost_per_hour)
+          request_.costs[replica.expand ? replica.config : replica.name] = *replica.cost_per_hour;
+      }
+    }
+    return true;
+  }
+
+  bool moment(std::string_view option, const std::string& text, std::optional<When>& when) {
+    if (text.empty()) return true;
+    if (const auto us = metrics::compare::parse_rfc3339(text)) {
+      when = When{*us, false};
+    } else if (const auto before = duration(text)) {
+      when = When{microseconds(*before), true};
+    } else {
+      return refuse(problem(
+          option, text, "must be a moment such as 2026-11-21T07:00:00Z, or a time before the last request such as 2h"));
+    }
+    return true;
+  }
+
+  bool positive(std::string_view option, const std::string& text, bool zero, double& seconds) {
+    const auto time = duration(text);
+    if (!time || (time->count() <= 0 && !zero))
+      return refuse(problem(option, text, "must be a time such as 60s or 30m"));
+    seconds = time->count();
+    return true;
+  }
+
+  bool times() {
+    double length = 0;
+    if (!moment("--from", options_.from, request_.from) || !moment("--to", options_.to, request_.to)) return false;
+    if (!positive("--min-block", options_.min_block, false, request_.min_block_s)) return false;
+    if (!positive("--warm-up", options_.warm_up, true, request_.warm_up_s)) return false;
+    if (options_.length.empty()) return true;
+    if (request_.to && request_.from)
+      return refuse({"--for, --from and --to together are one too many; leave one out"});
+    if (!positive("--for", options_.length, false, length)) return false;
+    request_.length_us = microseconds(Seconds(length));
+    return true;
+  }
+
+  bool objective() {
+    const std::string_view text = options_.slo;
+    if (text.empty()) return true;
+    if (text.find('=') == std::string_view::npos) return objective_of_settings(text);
+    config::Slo slo;
+    for (std::string_view rest = text; !rest.empty();) {
+      const auto part = rest.substr(0, rest.find(','));
+      rest.remove_prefix(std::min(part.size() + 1, rest.size()));
+      const auto equals = part.find('=');
+      auto* const limit = threshold_of(slo, part.substr(0, equals));
+      const auto value = equals == std::string_view::npos ? std::nullopt : threshold(part.substr(equals + 1));
+      if (!limit || !value) {
+        return refuse(
+            problem("--slo", text,
+                    "must be the name of an [[slo]], or thresholds such as ttft_client=1,tpot=0.05; known are "
+                    "ttft_client, ttft, tpot and e2e, in seconds or with a unit"));
+      }
+      *limit = *value;
+    }
+    request_.slo = slo;
+    return true;
+  }
+
+  bool objective_of_settings(std::string_view name) {
+    if (!settings_) {
+      return refuse(problem("--slo", name,
+                            "is the name of an objective, so --config FILE must say which settings have it; or give "
+                            "thresholds, such as ttft_client=1,tpot=0.05"));
+    }
+    std::vector<std::string_view> names;
+    for (const auto& slo : settings_->slos) {
+      if (slo.name == name) {
+        request_.slo = slo;
+        if (request_.pool.empty()) request_.pool = slo.pool;
+        return true;
+      }
+      names.push_back(slo.name);
+    }
+    std::string must = "is no [[slo]] of " + options_.config;
+    if (const auto meant = config::nearest(name, names); !meant.empty())
+      must += "; did you mean \"" + std::string(meant) + "\"?";
+    return refuse(problem("--slo", name, must));
+  }
+
+  bool prompt_tokens() {
+    const std::string_view text = options_.prompt_tokens;
+    if (text.empty()) return true;
+    const auto dash = text.find('-');
+    const auto low = number_in<std::uint32_t>(text.substr(0, dash));
+    const auto high = dash == std::string_view::npos ? std::nullopt : number_in<std::uint32_t>(text.substr(dash + 1));
+    if (!low || !high || *high < *low)
+      return refuse(problem("--prompt-tokens", text, "must be a range such as 0-4096"));
+    request_.prompt_tokens = PromptRange{*low, *high};
+    return true;
+  }
+
+  bool costs() {
+    for (const std::string_view text : options_.costs) {
+      const auto equals = text.rfind('=');
+      const auto cost = equals == std::string_view::npos ? std::nullopt : number_in<double>(text.substr(equals + 1));
+      if (!cost || !std::isfinite(*cost) || *cost < 0 || equals == 0)
+        return refuse(
+            problem("--cost", text, "must be a replica or configuration and what it costs an hour: gpu0=0.80"));
+      request_.costs[std::string(text.substr(0, equals))] = *cost;
+    }
+    return true;
+  }
+
+  bool fail_if() {
+    for (const auto& word : options_.fail_if) {
+      if (word == "worse") {
+        request_.fail_if_worse = true;
+      } else if (word == "inconclusive") {
+        request_.fail_if_inconclusive = true;
+      } else if (word == "too_few") {
+        request_.fail_if_too_few = true;
+      } else {
+        return refuse(
+            problem("--fail-if", word, "must be some of worse, inconclusive and too_few, with commas between"));
+      }
+    }
+    return true;
+  }
+
+  bool swapped() {
+    if (options_.swapped && options_.logs.size() != 2) {
+      return refuse({"--swapped takes two logs: one of each window; there " +
+                     std::string(options_.logs.size() == 1 ? "is 1" : "are " + std::to_string(options_.logs.size()))});
+    }
+    if (!(options_.margin > 0 && options_.margin < 1))
+      return refuse(
+          problem("--margin", config::format_number(options_.margin), "must be between 0 and 1, such as 0.02"));
+    return true;
+  }
+
+  const CompareOptions& options_;
+  std::optional<config::Settings> settings_;
+  Request request_;
+  Problem problem_;
+};
+
+}  // namespace
+
+config::Parsed<Request> request_of(const CompareOptions& options) { return Reading(options).read(); }
+
+}  // namespace weir::proxy::compare

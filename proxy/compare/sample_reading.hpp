@@ -1,0 +1,48 @@
+// Reads request logs into samples, and keeps those that are asked for.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "metrics/compare/comparison.hpp"
+#include "metrics/compare/sample.hpp"
+#include "proxy/compare/request.hpp"
+
+namespace weir::proxy::compare {
+
+/// More requests than these are not held. One takes about 250 bytes, and 8 for each bin of its token gaps.
+inline constexpr std::size_t most_samples = 5'000'000;
+
+struct Filter {
+  std::string pool, model;  ///< "" is any.
+  std::optional<PromptRange> prompt_tokens;
+  std::optional<std::int64_t> from_us, to_us;
+};
+
+struct ReadSamples {
+  std::vector<metrics::compare::Sample> samples;
+  std::uint64_t lines = 0, unread = 0;
+  std::string first_unread;  ///< FILE:LINE of the first line that is no request.
+  std::int64_t last_us = 0;  ///< When the last request arrived.
+  /// When each shadow had its first request, by configuration, replica and shadow, whatever the filter says.
+  std::map<std::tuple<metrics::compare::Names::Name, metrics::compare::Names::Name, metrics::compare::Names::Name>,
+           std::int64_t>
+      first_mirrored;
+};
+
+/// Called now and then with the number of lines read.
+using OnProgress = std::function<void(std::uint64_t lines)>;
+
+/// Reads one log after the other. The filter is about primaries, and a shadow's request is kept where its primary is;
+/// times have an hour to spare, because the comparison cuts its window itself. What tables cannot use is not held.
+/// Returns a sentence if a log cannot be read, or if too much is left.
+std::optional<std::string> read_samples(const std::vector<std::string>& logs, const Filter& filter,
+                                        metrics::compare::Names& names, const OnProgress& on_progress,
+                                        ReadSamples& read);
+
+}  // namespace weir::proxy::compare

@@ -1,0 +1,270 @@
+// `weir compare` reads logs with differences that are known, and finds them.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <boost/json.hpp>
+#include <cmath>
+#include <cstdio>
+#include <random>
+#include <string>
+
+#include "tests/integration/peers/process.hpp"
+#include "tests/integration/peers/weir_under_test.hpp"
+
+namespace weir::integration {
+namespace {
+
+namespace json = boost::json;
+using ::testing::AllOf;
+using ::testing::ContainsRegex;
+using ::testing::HasSubstr;
+
+std::string time_of(int second) {
+  char text[40];
+  std::snprintf(text, sizeof text, "2026-11-21T%02d:%02d:%02d.000000Z", 7 + second / 3600, second / 60 % 60,
+                second % 60);
+  return text;
+}
+
+std::string id_of(int number, int of) {
+  char text[40];
+  std::snprintf(text, sizeof text, "%016x%016x", static_cast<unsigned>(of), static_cast<unsigned>(number));
+  return text;
+}
+
+/// One line a request, with what a comparison reads.
+struct Line {
+  int second = 0;
+  std::string id, pair, role, replica, config, outcome = "ok";
+  double ttft = 0.2, tpot = 0.02;
+  int prompt = 500, output = 101;
+
+  std::string text() const {
+    const double e2e = ttft + tpot * (output - 1);
+    json::object line{{"v", 1},
+                      {"time", time_of(second)},
+                      {"id", id},
+                      {"pair", nullptr},
+                      {"role", role},
+                      {"pool", "chat"},
+                      {"replica", replica},
+                      {"config", config},
+                      {"api", "openai.chat"},
+                      {"model", "m"},
+                      {"stream", true},
+                      {"status", 200},
+                      {"outcome", outcome},
+                      {"prompt_tokens", prompt},
+                      {"cached_tokens", 0},
+                      {"output_tokens", output},
+                      {"queue_s", 0},
+                      {"ttft_s", ttft},
+                      {"ttft_client_s", ttft},
+                      {"tpot_s", tpot},
+                      {"e2e_s", e2e},
+                      {"k_source", "settled"},
+                      {"gap_bins", {{300, output - 1}}},
+                      {"complete", "marker"},
+                      {"in_flight_at_start", 2},
+                      {"in_flight_mean", 2.5},
+                      {"turn", 1 + second % 2},
+                      {"lasted_s", e2e},
+                      {"served", outcome == "ok"}};
+    if (!pair.empty()) {
+      line["pair"] = pair;
+      line["shadow"] = "candidate";
+    }
+    return json::serialize(line) + '\n';
+  }
+};
+
+/// A twin for an hour, a pair a second: b takes `slower` times as long a token as a, and as long to the first one. In
+/// `swapped` windows a is the shadow, and the shadow's GPU is 5 % slower.
+std::string twin_log(double slower, bool swapped = false, double gpu = 1) {
+  std::mt19937 random(7);
+  std::normal_distribution<double> noise(0, 0.03);
+  std::string text;
+  for (int second = 0; second < 3600; ++second) {
+    const auto length = 80 + static_cast<int>(random() % 40);
+    for (const bool shadow : {false, true}) {
+      const bool b = shadow != swapped;
+      Line line;
+      line.second = second;
+      line.id = id_of(second, shadow ? 2 : 1);
+      if (shadow) line.pair = id_of(second, 1);
+      line.role = shadow ? "shadow" : "primary";
+      line.replica = shadow ? "cand0" : "gpu0";
+      line.config = b ? "fp8" : "fp16";
+      line.ttft *= std::exp(noise(random));
+      line.tpot *= std::exp(noise(random)) * (b ? slower : 1) * (shadow ? gpu : 1);
+      line.output = length;
+      line.prompt = 300 + second % 1000;
+      text += line.text();
+    }
+  }
+  return text;
+}
+
+class Compare : public ::testing::Test {
+ protected:
+  std::string log(const std::string& name, const std::string& text) {
+    const auto file = directory_.path() / name;
+    write_file(file, text);
+    return file.string();
+  }
+
+  static Finished compare(std::vector<std::string> words) {
+    words.insert(words.begin(), {weir_program(), "compare"});
+    return run(std::move(words));
+  }
+
+  static json::object report(std::vector<std::string> words) {
+    words.push_back("--json");
+    const auto done = compare(std::move(words));
+    EXPECT_EQ(done.exit.code, 0) << done.output;
+    return json::parse(done.output).as_object();
+  }
+
+  static json::object verdict(const json::object& report, const char* metric) {
+    for (const auto& one : report.at("verdicts").as_array()) {
+      if (one.at("metric") == json::value(metric)) return one.as_object();
+    }
+    ADD_FAILURE() << "no verdict on " << metric;
+    return {};
+  }
+
+ private:
+  const TemporaryDirectory directory_;
+};
+
+TEST_F(Compare, FindsTheDifferenceOfATwin) {
+  const auto file = log("twin.jsonl", twin_log(1.1));
+  const auto said = report({file, "--slo", "ttft_client=1,tpot=0.1", "--cost", "fp16=1.2", "--cost", "cand0=0.6"});
+  EXPECT_EQ(said.at("v"), 1);
+  EXPECT_EQ(said.at("state"), "final");
+  EXPECT_EQ(said.at("a"), "fp16");
+  EXPECT_EQ(said.at("b"), "fp8");
+  EXPECT_EQ(said.at("pairs"), 3000);  // An hour, less ten minutes in which the shadow was cold.
+  const auto& window = said.at("window").as_object();
+  EXPECT_EQ(window.at("from"), "2026-11-21T07:10:00Z");
+  EXPECT_EQ(window.at("blocks"), 10);
+  EXPECT_NEAR(window.at("block_s").to_number<double>(), 300, 1);
+
+  const auto tpot = verdict(said, "tpot");
+  EXPECT_EQ(tpot.at("verdict"), "worse");
+  EXPECT_NEAR(tpot.at("estimate").to_number<double>(), 0.1, 0.01);
+  EXPECT_LT(tpot.at("interval").at(0).to_number<double>(), 0.1);
+  EXPECT_GT(tpot.at("interval").at(1).to_number<double>(), 0.1);
+  EXPECT_EQ(verdict(said, "ttft").at("verdict"), "equivalent");
+  EXPECT_EQ(verdict(said, "output_tokens").at("verdict"), "equivalent");
+  EXPECT_EQ(verdict(said, "slo").at("verdict"), "equivalent");
+
+  const auto& sides = said.at("sides").as_array();
+  ASSERT_EQ(sides.size(), 2U);
+  const auto& a = sides[0].as_object();
+  EXPECT_EQ(a.at("name"), "fp16");
+  EXPECT_EQ(a.at("role"), "primary");
+  EXPECT_EQ(a.at("requests"), 3000);
+  EXPECT_EQ(a.at("outcomes").at("ok"), 3000);
+  EXPECT_NEAR(a.at("rpm").to_number<double>(), 60, 0.1);
+  EXPECT_EQ(a.at("slo_attainment"), 1);
+  EXPECT_EQ(a.at("ttft_s").at("count"), 3000);
+  EXPECT_NEAR(a.at("ttft_s").at("p50").to_number<double>(), 0.2, 0.002);
+  EXPECT_NEAR(a.at("tpot_s").at("p50").to_number<double>(), 0.02, 0.0002);
+  EXPECT_NEAR(sides[1].at("tpot_s").at("p50").to_number<double>(), 0.022, 0.0002);
+  EXPECT_NEAR(a.at("cost_per_thousand_requests").to_number<double>(), 1.2 / 3.6, 0.01);
+  EXPECT_NEAR(sides[1].at("cost_per_thousand_requests").to_number<double>(), 0.6 / 3.6, 0.01);
+}
+
+TEST_F(Compare, SaysTheSameToPeopleAndInMarkdown) {
+  const auto file = log("twin.jsonl", twin_log(1.1));
+  const auto text = compare({file});
+  EXPECT_EQ(text.exit.code, 0);
+  EXPECT_THAT(text.output, AllOf(HasSubstr("Verdicts: fp8 against fp16"), HasSubstr("Final: 3000 pairs"),
+                                 ContainsRegex("\ntpot +worse +"), HasSubstr("fp8 (shadow)")));
+  EXPECT_EQ(text.output.find('\x1b'), std::string::npos);
+  const auto markdown = compare({file, "--markdown"});
+  EXPECT_THAT(markdown.output, AllOf(HasSubstr("## Verdicts: fp8 against fp16"), HasSubstr("| tpot | worse |")));
+}
+
+TEST_F(Compare, ReadsSeveralLogsAndGzip) {
+  const auto text = twin_log(1.1);
+  const auto half = text.find('\n', text.size() / 2) + 1;
+  const auto first = log("requests.jsonl.1", text.substr(0, half)), second = log("requests.jsonl", text.substr(half));
+  ASSERT_EQ(run({"/usr/bin/env", "gzip", first}).exit.code, 0);
+  const auto apart = report({first + ".gz", second}), whole = report({log("all.jsonl", text)});
+  EXPECT_EQ(apart, whole);
+  const auto piped =
+      run({"/bin/sh", "-c", "exec \"$0\" compare --json \"$1\" - < \"$2\"", weir_program(), second, first + ".gz"});
+  EXPECT_EQ(json::parse(piped.output), whole);
+}
+
+TEST_F(Compare, FailsIfAskedTo) {
+  const auto file = log("twin.jsonl", twin_log(1.1)), same = log("same.jsonl", twin_log(1));
+  EXPECT_EQ(compare({file, "--fail-if", "worse,inconclusive,too_few"}).exit.code, 1);
+  EXPECT_EQ(compare({file, "--fail-if", "inconclusive,too_few"}).exit.code, 0);
+  // Options may stand before the log.
+  EXPECT_EQ(compare({"--cost", "fp8=1", "--fail-if", "worse", file}).exit.code, 1);
+  EXPECT_EQ(compare({same, "--fail-if", "worse,inconclusive,too_few"}).exit.code, 0);
+  // Four minutes in which the shadow was warm are too few.
+  EXPECT_EQ(compare({same, "--to", "2026-11-21T07:14:00Z", "--fail-if", "too_few"}).exit.code, 1);
+  EXPECT_EQ(compare({same, "--to", "2026-11-21T07:14:00Z", "--fail-if", "worse"}).exit.code, 1) << "no data";
+}
+
+TEST_F(Compare, WithAFloorTheMarginIsNotBelowIt) {
+  const auto floor = log("floor.jsonl", twin_log(1.05));
+  const auto said = report({log("twin.jsonl", twin_log(1.03)), "--floor", floor});
+  EXPECT_NEAR(verdict(said, "tpot").at("margin").to_number<double>(), 0.05, 0.01);
+  EXPECT_EQ(verdict(said, "tpot").at("verdict"), "equivalent");
+}
+
+TEST_F(Compare, TellsTheConfigurationFromTheGpu) {
+  const auto first = log("first.jsonl", twin_log(1.1, false, 1.05)),
+             second = log("second.jsonl", twin_log(1.1, true, 1.05));
+  const auto said = report({first, second, "--swapped"});
+  const auto tpot = verdict(said, "tpot");
+  EXPECT_EQ(tpot.at("verdict"), "worse");
+  EXPECT_NEAR(tpot.at("estimate").to_number<double>(), 0.1, 0.01);
+  EXPECT_NEAR(tpot.at("gpu_estimate").to_number<double>(), 0.05, 0.01);
+  EXPECT_EQ(said.at("windows").as_array().size(), 2U);
+  EXPECT_EQ(compare({first, second, "--swapped", "--fail-if", "worse"}).exit.code, 1);
+  EXPECT_THAT(compare({first, second, "--swapped"}).output, HasSubstr("Swapped: fp8 against fp16"));
+}
+
+TEST_F(Compare, FiltersByPromptAndTime) {
+  const auto file = log("twin.jsonl", twin_log(1.1));
+  const auto said =
+      report({file, "--prompt-tokens", "300-799", "--from", "2026-11-21T07:20:00Z", "--to", "2026-11-21T07:40:00Z"});
+  // In the seconds from 1200 to 2399, 300 and 400 have such prompts.
+  EXPECT_EQ(said.at("pairs"), 700);
+  EXPECT_EQ(said.at("window").at("from"), "2026-11-21T07:20:00Z");
+  EXPECT_EQ(report({file, "--pool", "chat"}).at("pairs"), 3000);
+  EXPECT_THAT(compare({file, "--pool", "other"}).output, HasSubstr("there is none"));
+}
+
+TEST_F(Compare, SaysWhatItCannotDo) {
+  const auto file = log("twin.jsonl", twin_log(1.1));
+  const struct {
+    std::vector<std::string> words;
+    int status;
+    const char* told;
+  } cases[]{{{}, 2, "name a request log"},
+            {{"/nowhere/requests.jsonl"}, 1, "/nowhere/requests.jsonl"},
+            {{file, "--a", "int4", "--b", "fp8"}, 2, "--a \"int4\" is no configuration"},
+            {{file, "--from", "soon"}, 2, "--from \"soon\""},
+            {{file, "--by", "moon"}, 2, "--by"},
+            {{file, "--slo", "chat"}, 2, "--config FILE"},
+            {{file, "--swapped"}, 2, "two logs"},
+            {{log("empty.jsonl", "")}, 2, "there is none"}};
+  for (const auto& [words, status, told] : cases) {
+    const auto done = compare(words);
+    EXPECT_EQ(done.exit.code, status) << done.output;
+    EXPECT_THAT(done.output, HasSubstr(told));
+  }
+  const auto broken = log("broken.jsonl", "weir: started\n" + twin_log(1.1) + "{\"v\":1,\"time\":\"2026-");
+  EXPECT_THAT(compare({broken}).output,
+              HasSubstr("1 of 7202 lines are no lines of a request log; the first is " + broken + ":1"));
+}
+
+}  // namespace
+}  // namespace weir::integration

@@ -1,0 +1,143 @@
+#include "proxy/compare/request.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+namespace weir::proxy::compare {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+Request read(CompareOptions options) {
+  options.logs = {"requests.jsonl"};
+  auto request = request_of(options);
+  if (const auto* problem = std::get_if<config::Problem>(&request)) {
+    ADD_FAILURE() << problem->text;
+    return {};
+  }
+  return std::get<Request>(request);
+}
+
+std::string problem_of(CompareOptions options) {
+  if (options.logs.empty()) options.logs = {"requests.jsonl"};
+  const auto request = request_of(options);
+  const auto* problem = std::get_if<config::Problem>(&request);
+  return problem ? problem->text : "fine";
+}
+
+TEST(CompareRequest, WithoutOptionsHasTheDefaults) {
+  const auto request = read({});
+  EXPECT_EQ(request.by, metrics::compare::By::config);
+  EXPECT_FALSE(request.from || request.to || request.length_us || request.slo || request.prompt_tokens);
+  EXPECT_EQ(request.min_block_s, 60);
+  EXPECT_EQ(request.warm_up_s, 600);
+  EXPECT_FALSE(request.fail_if_worse || request.fail_if_inconclusive || request.fail_if_too_few);
+}
+
+TEST(CompareRequest, TimesAreMomentsOrBeforeTheLastRequest) {
+  CompareOptions options;
+  options.from = "2026-11-21T00:00:01Z";
+  options.to = "90s";
+  const auto request = read(options);
+  EXPECT_EQ(request.from->of(5), 1'795'219'201'000'000);
+  EXPECT_EQ(request.to->of(100'000'000), 10'000'000);
+  options.to.clear();
+  options.length = "30m";
+  EXPECT_EQ(read(options).length_us, 1'800'000'000);
+}
+
+TEST(CompareRequest, ThresholdsMakeAnObjective) {
+  CompareOptions options;
+  options.slo = "ttft_client=1,tpot=50ms,e2e=2m,ttft=0.5";
+  const auto slo = read(options).slo.value();
+  EXPECT_EQ(slo.ttft_client, config::Seconds(1));
+  EXPECT_EQ(slo.tpot, config::Seconds(0.05));
+  EXPECT_EQ(slo.e2e, config::Seconds(120));
+  EXPECT_EQ(slo.ttft, config::Seconds(0.5));
+}
+
+TEST(CompareRequest, CostsPromptsAndTheGateAreRead) {
+  CompareOptions options;
+  options.costs = {"gpu0=0.8", "a=b=2"};
+  options.prompt_tokens = "0-4096";
+  options.fail_if = {"worse", "too_few"};
+  const auto request = read(options);
+  EXPECT_EQ(request.costs.find("gpu0")->second, 0.8);
+  EXPECT_EQ(request.costs.find("a=b")->second, 2);
+  EXPECT_EQ(request.prompt_tokens->high, 4096U);
+  EXPECT_TRUE(request.fail_if_worse && request.fail_if_too_few);
+  EXPECT_FALSE(request.fail_if_inconclusive);
+}
+
+TEST(CompareRequest, SettingsHaveObjectivesAndCosts) {
+  const auto file =
+      std::filesystem::temp_directory_path() / ("weir-request-test-" + std::to_string(getpid()) + ".toml");
+  std::ofstream(file)
+      << "[[pool]]\nname = \"chat\"\n[[pool.replica]]\nname = \"gpu0\"\nurl = \"http://h:1\"\n"
+         "cost_per_hour = 0.8\n"
+         "[[pool.replica]]\nname = \"fleet\"\nurl = \"http://fleet:1\"\nexpand = true\nconfig = \"fp8\"\n"
+         "cost_per_hour = 0.5\n[[slo]]\nname = \"chat\"\npool = \"chat\"\ntpot = \"50ms\"\n";
+  CompareOptions options;
+  options.config = file.string();
+  options.slo = "chat";
+  options.costs = {"gpu1=2"};
+  const auto request = read(options);
+  EXPECT_EQ(request.slo->tpot, config::Seconds(0.05));
+  EXPECT_EQ(request.costs.find("gpu0")->second, 0.8);
+  EXPECT_EQ(request.costs.find("gpu1")->second, 2);
+  EXPECT_EQ(request.costs.find("fp8")->second, 0.5) << "its replicas are fleet-1, fleet-2 and so on";
+  EXPECT_EQ(request.pool, "chat");
+  options.pool = "other";
+  EXPECT_EQ(read(options).pool, "other");
+  options.slo = "chatt";
+  EXPECT_THAT(problem_of(options), AllOf(HasSubstr("--slo \"chatt\""), HasSubstr("did you mean \"chat\"?")));
+  std::filesystem::remove(file);
+  EXPECT_THAT(problem_of(options), HasSubstr(file.string()));
+}
+
+TEST(CompareRequest, WithoutALogAsksForOne) {
+  const auto request = request_of({});
+  EXPECT_THAT(std::get<config::Problem>(request).text, HasSubstr("name a request log"));
+}
+
+TEST(CompareRequest, WhatIsWrongIsToldWithTheWayOut) {
+  const struct {
+    void (*set)(CompareOptions&);
+    const char *option, *way_out;
+  } cases[]{
+      {[](auto& options) { options.from = "yesterday"; }, "--from \"yesterday\"", "such as 2h"},
+      {[](auto& options) { options.to = "2026-11-21"; }, "--to \"2026-11-21\"", "2026-11-21T07:00:00Z"},
+      {[](auto& options) { options.length = "0s"; }, "--for \"0s\"", "30m"},
+      {[](auto& options) { options.min_block = "0s"; }, "--min-block \"0s\"", "60s"},
+      {[](auto& options) { options.warm_up = "-1s"; }, "--warm-up \"-1s\"", "60s"},
+      {[](auto& options) { options.slo = "chat"; }, "--slo \"chat\"", "--config FILE"},
+      {[](auto& options) { options.slo = "tpto=1"; }, "--slo \"tpto=1\"", "ttft_client, ttft, tpot and e2e"},
+      {[](auto& options) { options.slo = "tpot=fast"; }, "--slo \"tpot=fast\"", "tpot=0.05"},
+      {[](auto& options) { options.slo = "tpot=1,"; }, "fine", "fine"},
+      {[](auto& options) { options.slo = "tpot=nan"; }, "--slo \"tpot=nan\"", "tpot=0.05"},
+      {[](auto& options) { options.prompt_tokens = "4096"; }, "--prompt-tokens \"4096\"", "0-4096"},
+      {[](auto& options) { options.prompt_tokens = "5-4"; }, "--prompt-tokens \"5-4\"", "0-4096"},
+      {[](auto& options) { options.costs = {"0.8"}; }, "--cost \"0.8\"", "gpu0=0.80"},
+      {[](auto& options) { options.costs = {"gpu0=inf"}; }, "--cost \"gpu0=inf\"", "gpu0=0.80"},
+      {[](auto& options) { options.fail_if = {"better"}; }, "--fail-if \"better\"", "worse, inconclusive and too_few"},
+      {[](auto& options) {
+         options.swapped = true;
+         options.logs = {"one"};
+       },
+       "--swapped", "two logs"},
+      {[](auto& options) { options.margin = 0; }, "--margin \"0\"", "0.02"},
+      {[](auto& options) { options.from = "1h", options.to = "0s", options.length = "1h"; }, "--for", "leave one out"},
+  };
+  for (const auto& [set, option, way_out] : cases) {
+    CompareOptions options;
+    set(options);
+    EXPECT_THAT(problem_of(options), AllOf(HasSubstr(option), HasSubstr(way_out)));
+  }
+}
+
+}  // namespace
+}  // namespace weir::proxy::compare

@@ -1,0 +1,106 @@
+#include "proxy/compare/sample_reading.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+namespace weir::proxy::compare {
+namespace {
+
+using metrics::Role;
+
+class SampleReading : public ::testing::Test {
+ protected:
+  ~SampleReading() override { std::filesystem::remove(file_); }
+
+  /// Adds a line: `id` and `pair` are single hex digits, and `more` is members.
+  void add(char id, char pair, const std::string& more) {
+    const std::string zeros(31, '0');
+    text_ += R"({"v":1,"time":"2026-11-21T07:00:00Z","api":"openai.chat","outcome":"ok","id":")" + zeros + id + '"';
+    if (pair != ' ') text_ += R"(,"role":"shadow","pair":")" + zeros + pair + '"';
+    text_ += ',' + more + "}\n";
+  }
+  const ReadSamples& read() {
+    std::ofstream(file_) << text_;
+    read_ = {};
+    const auto failure = read_samples(
+        {file_.string()}, filter_, names_, [](std::uint64_t) {}, read_);
+    EXPECT_EQ(failure, std::nullopt);
+    return read_;
+  }
+
+  const std::filesystem::path file_ =
+      std::filesystem::temp_directory_path() / ("weir-sample-reading-test-" + std::to_string(getpid()));
+  std::string text_;
+  Filter filter_;
+  metrics::compare::Names names_;
+  ReadSamples read_;
+};
+
+TEST_F(SampleReading, CountsWhatIsNoRequest) {
+  add('1', ' ', R"("pool":"chat")");
+  text_ += "weir: started\n\n{}\n";
+  add('2', ' ', R"("pool":"chat")");
+  text_ += R"({"v":1,"ti)";
+  const auto& found = read();
+  EXPECT_EQ(found.samples.size(), 2U);
+  EXPECT_EQ(found.lines, 5U);
+  EXPECT_EQ(found.unread, 2U) << "the last line is still being written";
+  EXPECT_EQ(found.first_unread, file_.string() + ":2");
+  EXPECT_EQ(found.last_us, 1'795'244'400'000'000);
+}
+
+TEST_F(SampleReading, AShadowGoesWithItsPrimary) {
+  add('1', ' ', R"("pool":"chat","model":"m","prompt_tokens":100)");
+  add('2', ' ', R"("pool":"chat","model":"other","prompt_tokens":200)");
+  add('3', ' ', R"("pool":"code","model":"m","prompt_tokens":300)");
+  for (const char pair : {'1', '2', '3', '4'})
+    add('9', pair, R"("pool":"chat:shadow","model":"rewritten","prompt_tokens":150)");
+  EXPECT_EQ(read().samples.size(), 7U);
+  const auto pairs_with = [&](Filter filter) {
+    filter_ = std::move(filter);
+    std::string primaries, shadows;
+    for (const auto& sample : read().samples)
+      (sample.role == Role::primary ? primaries : shadows) +=
+          static_cast<char>('0' + (sample.role == Role::primary ? sample.id : sample.pair)[1]);
+    EXPECT_EQ(primaries, shadows);
+    return primaries;
+  };
+  EXPECT_EQ(pairs_with({"chat", "", {}, {}, {}}), "12");
+  EXPECT_EQ(pairs_with({"", "m", {}, {}, {}}), "13");
+  EXPECT_EQ(pairs_with({"", "", PromptRange{100, 200}, {}, {}}), "12");
+  EXPECT_EQ(pairs_with({"code", "other", {}, {}, {}}), "");
+}
+
+TEST_F(SampleReading, KeepsTheGapsOfWhatIsServedAlone) {
+  add('1', ' ', R"("k_source":"settled","gap_bins":[[1,2]])");
+  add('2', ' ', R"("k_source":null,"gap_bins":[[1,2]])");
+  add('3', ' ', R"("k_source":"wire","gap_bins":[[1,2]],"served":false)");
+  const auto& found = read();
+  ASSERT_EQ(found.samples.size(), 3U);
+  EXPECT_EQ(found.samples[0].gaps.size(), 1U);
+  EXPECT_TRUE(found.samples[1].gaps.empty());
+  EXPECT_TRUE(found.samples[2].gaps.empty());
+}
+
+TEST_F(SampleReading, TimesHaveAnHourToSpare) {
+  add('1', ' ', R"("pool":"chat")");
+  add('2', '1', R"("pool":"chat","config":"fp8")");
+  const std::int64_t seven = 1'795'244'400'000'000, hour = 3'600'000'000;
+  filter_.from_us = seven + hour;
+  EXPECT_EQ(read().samples.size(), 2U);
+  filter_.from_us = seven + hour + 1;
+  EXPECT_TRUE(read().samples.empty());
+  // When the shadow became warm does not depend on the window.
+  ASSERT_EQ(read().first_mirrored.size(), 1U);
+  EXPECT_EQ(read().first_mirrored.begin()->second, seven);
+  filter_ = {};
+  filter_.to_us = seven - hour - 1;
+  EXPECT_TRUE(read().samples.empty());
+}
+
+}  // namespace
+}  // namespace weir::proxy::compare
