@@ -52,9 +52,12 @@ std::string unknown_parameter(const std::string& name) {
 /// Returns the options, or a sentence.
 std::variant<CompareOptions, std::string> options_of(std::string_view query) {
   CompareOptions options;
-  const auto parsed = boost::urls::parse_query(boost::core::string_view(query.data(), query.size()));
+  // boost::urls::parse_query of Boost 1.81 takes the length of its text from a terminating zero.
+  const std::string target = "/?" + std::string(query);
+  const auto parsed = boost::urls::parse_origin_form(target);
   if (!parsed) return "the query is no list of NAME=VALUE with & between";
-  for (const auto& one : boost::urls::params_view(*parsed)) {
+  if (query.empty()) return options;
+  for (const auto& one : parsed->params()) {
     if (one.key == "margin") {
       const auto [end, error] = std::from_chars(one.value.data(), one.value.data() + one.value.size(), options.margin);
       if (error != std::errc() || end != one.value.data() + one.value.size())
