@@ -93,7 +93,7 @@ TEST_F(CompareApi, ComparesTheTwoSidesThatThereAre) {
 TEST_F(CompareApi, ChoosesByTheQuery) {
   EXPECT_EQ(report("by=replica").at("b"), "cand0");
   EXPECT_EQ(report("a=fp8&b=fp16").at("a"), "fp8");
-  EXPECT_EQ(report("window=10m&warm_up=0s").at("pairs").to_number<int>(), 600);
+  EXPECT_EQ(report("window=10m&warm_up=0s").at("pairs").to_number<int>(), 601);
   EXPECT_EQ(report("pool=chat").at("pairs"), report("").at("pairs"));
   EXPECT_EQ(report("slo=fast").at("verdicts").as_array().at(0).at("metric"), "slo");
   EXPECT_EQ(report("slo=ttft%3D0.5").at("verdicts").as_array().at(0).at("metric"), "slo");
