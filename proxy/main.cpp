@@ -162,7 +162,8 @@ CLI::App* add_compare(CLI::App& app, weir::proxy::compare::CompareOptions& optio
       ->type_name("FILE");
   command->add_flag("--swapped", options.swapped, "Two logs, between which the configurations changed GPUs");
   command->add_option("--cost", options.costs, "What a replica, or each of a configuration, costs an hour")
-      ->type_name("NAME=X");
+      ->type_name("NAME=X")
+      ->allow_extra_args(false);
   command->add_option("--min-block", options.min_block, "A tenth of the window is at least so long")
       ->type_name("TIME")
       ->capture_default_str();
@@ -175,7 +176,8 @@ CLI::App* add_compare(CLI::App& app, weir::proxy::compare::CompareOptions& optio
       ->type_name("FILE");
   command->add_option("--fail-if", options.fail_if, "Exit status 1 for some of: worse, inconclusive, too_few")
       ->delimiter(',')
-      ->type_name("WORDS");
+      ->type_name("WORDS")
+      ->allow_extra_args(false);
   command->footer(
       "Examples:\n"
       "  weir compare requests.jsonl --slo ttft_client=1,tpot=0.05\n"

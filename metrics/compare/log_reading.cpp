@@ -144,6 +144,7 @@ constexpr Member members[]{
     {"output_tokens", count<&Sample::output_tokens>},
     {"pair", id<&Sample::pair>},
     {"pool", name<&Sample::pool>},
+    {"primary_valid_tools", maybe_flag<&Sample::primary_valid_tools>},
     {"prompt_chars", count<&Sample::prompt_chars>},
     {"prompt_tokens", count<&Sample::prompt_tokens>},
     {"queue_s", [](Line& line, Value& value) { line.queue = seconds_of(value).value_or(0); }},

@@ -47,7 +47,7 @@ void write(JsonWriter& json, const LoadPoint& point) {
 constexpr std::array<std::string_view, 4> capacity_states{"too_few", "none", "found", "not_reached"};
 
 void write(JsonWriter& json, const Capacity& capacity) {
-  json.key("capacity_at_slo").open('{').key("state").text(capacity_states[static_cast<std::size_t>(capacity.state)]);
+  json.open('{').key("state").text(capacity_states[static_cast<std::size_t>(capacity.state)]);
   const auto at = [&](std::string_view name, auto rate) {
     json.key(name).decimal(capacity.at ? std::optional<double>(rate(*capacity.at)) : std::nullopt);
   };
@@ -116,7 +116,12 @@ void write(JsonWriter& json, const Side& side) {
   } else {
     json.null();
   }
-  write(json, side.capacity);
+  json.key("capacity_at_slo");
+  if (side.capacity) {
+    write(json, *side.capacity);
+  } else {
+    json.null();
+  }
   write_costs(json, side);
   json.key("load_points").open('[');
   for (const auto& point : side.points) write(json, point);
@@ -202,6 +207,7 @@ void write(JsonWriter& json, const Divergence& divergence) {
   write(json, "prompt_tokens", divergence.prompt_tokens);
   write(json, "same_tools", divergence.tools);
   write(json, "tool_calls", divergence.tool_calls);
+  write(json, "valid_tools", divergence.valid_tools);
   json.key("same_text").open('{');
   write(json, "a", divergence.text_a);
   write(json, "b", divergence.text_b);
@@ -305,7 +311,8 @@ std::string as_json(const SwappedReport& report) {
     json.key("gpu_estimate").decimal(verdict.gpu).key("gpu_interval");
     write(json, std::optional(verdict.gpu_interval));
     json.key("margin").decimal(verdict.margin).key("p").decimal(verdict.decision.p);
-    json.key("verdict").text(name_of(verdict.decision.finding)).close('}');
+    json.key("verdict").text(name_of(verdict.decision.finding));
+    json.key("exploratory").boolean(is_tail(verdict.metric)).close('}');
   }
   json.close(']').key("windows").open('[');
   write(json, report.first);

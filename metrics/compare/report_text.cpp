@@ -86,16 +86,20 @@ std::string state_sentence(const Comparison& comparison) {
   return text;
 }
 
+/// The tails are a family of their own, and exploratory.
+std::string word(Metric metric, std::string_view finding) {
+  return std::string(finding) + (is_tail(metric) ? " (exploratory)" : "");
+}
+
 void add_verdicts(Document& document, const Report& report) {
   const auto& comparison = report.comparison;
   document.heading("Verdicts: " + comparison.b + " against " + comparison.a, "verdicts");
   document.paragraph(state_sentence(comparison));
   Table table{{"metric", "verdict", "change", "95 % interval", "margin", "values"}, {}};
   for (const auto& verdict : comparison.verdicts) {
-    std::string word(verdict.withheld ? "none" : name_of(verdict.finding));
-    if (verdict.exploratory) word += " (exploratory)";
-    table.rows.push_back({std::string(name_of(verdict.metric)), word, change(verdict.estimate),
-                          change(verdict.interval), format("%.3g %%", 100 * verdict.margin),
+    table.rows.push_back({std::string(name_of(verdict.metric)),
+                          word(verdict.metric, verdict.withheld ? "none" : name_of(verdict.finding)),
+                          change(verdict.estimate), change(verdict.interval), format("%.3g %%", 100 * verdict.margin),
                           std::to_string(verdict.count)});
   }
   document.table(std::move(table));
@@ -115,7 +119,9 @@ struct Row {
   std::function<std::string(const Side&)> cell;
 };
 
-std::string capacity_text(const Capacity& capacity) {
+std::string capacity_text(const std::optional<Capacity>& found) {
+  if (!found) return unknown_cell;
+  const auto& capacity = *found;
   const auto at = [&] {
     return short_number(capacity.at->output_tokens_per_second.value) + " output, " +
            short_number(capacity.at->total_tokens_per_second.value) + " total tokens/s, " +
@@ -317,6 +323,7 @@ void add_explorations(Document& document, const Report& report) {
   if (divergence.tools.compared > 0)
     document.item("same tools with the same arguments: " + of_compared(divergence.tools));
   add_table(document, "answers that call tools", divergence.tool_calls, comparison);
+  add_table(document, "answers whose calls all have valid arguments", divergence.valid_tools, comparison);
 }
 
 void add(Document& document, const Report& report) {
@@ -361,9 +368,9 @@ Document summary_of(const SwappedReport& report) {
   } else {
     Table table{{"metric", "verdict", "configuration", "95 % interval", "GPU", "95 % interval", "margin"}, {}};
     for (const auto& verdict : report.verdicts) {
-      table.rows.push_back({std::string(name_of(verdict.metric)), std::string(name_of(verdict.decision.finding)),
-                            percent(verdict.configuration), change(verdict.configuration_interval),
-                            percent(verdict.gpu), change(verdict.gpu_interval),
+      table.rows.push_back({std::string(name_of(verdict.metric)),
+                            word(verdict.metric, name_of(verdict.decision.finding)), percent(verdict.configuration),
+                            change(verdict.configuration_interval), percent(verdict.gpu), change(verdict.gpu_interval),
                             format("%.3g %%", 100 * verdict.margin)});
     }
     document.table(std::move(table));

@@ -23,6 +23,12 @@ class Names {
   /// Clients choose models' names. What comes beyond so many has one name for all.
   static constexpr std::size_t most = 10'000;
   using Name = std::uint32_t;
+  Names() = default;
+  Names(const Names& other) {
+    for (const auto* const text : other.texts_) of(*text);
+  }
+  Names& operator=(const Names&) = delete;
+
   Name of(std::string_view text);
   std::string_view text(Name name) const { return *texts_[name]; }
 

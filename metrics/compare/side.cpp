@@ -128,7 +128,8 @@ void add_cost(Side& side, const std::map<Names::Name, Names::Name>& replicas, co
     side.cost_per_million_output_chars = spent / static_cast<double>(side.output_chars_sum) * 1e6;
   // The rates of a point are those of one replica.
   const double one = per_second / static_cast<double>(replicas.size());
-  if (const auto& at = side.capacity.at;
+  if (!side.capacity) return;
+  if (const auto& at = side.capacity->at;
       at && at->requests_per_minute.value > 0 && at->output_tokens_per_second.value > 0) {
     side.cost_at_capacity =
         Cost{one * 60 / at->requests_per_minute.value * 1e3, one / at->output_tokens_per_second.value * 1e6};
@@ -168,7 +169,7 @@ Side describe(std::string name, Role role, Samples samples, const Names& names, 
   add_tokens(side, sent);
   side.prefill = prefill_of(sent);
   side.points = load_points(minutes_of(sent, options.window, options.objective));
-  side.capacity = capacity_of(side.points);
+  if (options.objective.slo) side.capacity = capacity_of(side.points);
   add_cost(side, replicas, names, options);
   return side;
 }

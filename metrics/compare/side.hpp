@@ -50,7 +50,7 @@ struct Side {
   std::optional<double> in_flight_mean;  ///< What the requests saw on their replica, on average.
   std::optional<Prefill> prefill;
   std::vector<LoadPoint> points;
-  Capacity capacity;
+  std::optional<Capacity> capacity;     ///< With an objective.
   std::optional<double> cost_per_hour;  ///< Of all its replicas.
   std::optional<Cost> cost, cost_at_capacity;
   std::optional<double> cost_per_million_output_chars;

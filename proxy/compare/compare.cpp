@@ -13,8 +13,8 @@
 #include "config/show.hpp"
 #include "metrics/compare/page/page.hpp"
 #include "metrics/compare/report.hpp"
-#include "metrics/compare/side_choice.hpp"
 #include "proxy/compare/gate.hpp"
+#include "proxy/compare/reporting.hpp"
 #include "proxy/compare/request.hpp"
 #include "proxy/compare/sample_reading.hpp"
 
@@ -97,20 +97,12 @@ class Command {
                  read.first_unread.c_str());
   }
 
-  Filter filter() const {
-    Filter filter;
-    filter.pool = request_.pool;
-    filter.model = options_.model;
-    filter.prompt_tokens = request_.prompt_tokens;
-    return filter;
-  }
-
   /// A floor run has one configuration, as primary and as shadow.
   std::optional<int> read_floor() {
     if (options_.floor.empty()) return std::nullopt;
     ReadSamples read_floor;
-    if (const auto status = read({options_.floor}, filter(), read_floor)) return status;
-    mc::Options floor = comparison_options();
+    if (const auto status = read({options_.floor}, filter_without_times(), read_floor)) return status;
+    mc::Options floor = options_of(request_, options_.margin, floor_);
     floor.a = {mc::By::role, 0, metrics::Role::primary, {}};
     floor.b = {mc::By::role, 0, metrics::Role::shadow, {}};
     const auto same = mc::compare(read_floor.samples, names_, floor);
@@ -124,59 +116,23 @@ class Command {
     return std::nullopt;
   }
 
-  mc::Options comparison_options() const {
-    mc::Options options;
-    options.slo = request_.slo;
-    options.margin = options_.margin;
-    options.floor = floor_;
-    options.min_block_s = request_.min_block_s;
-    options.warm_up.seconds = request_.warm_up_s;
-    return options;
+  /// A floor run has times of its own.
+  Filter filter_without_times() const {
+    auto filter = filter_of(request_, options_.model);
+    filter.from_us = filter.to_us = std::nullopt;
+    return filter;
   }
 
   /// Returns the exit status if there is no report.
   std::optional<int> report_of(const std::vector<std::string>& logs, const std::string& a, const std::string& b,
                                mc::Report& report) {
-    auto wanted = filter();
-    if (request_.from && !request_.from->before_last) wanted.from_us = request_.from->us;
-    if (request_.to && !request_.to->before_last) wanted.to_us = request_.to->us;
     ReadSamples read_logs;
-    if (const auto status = read(logs, wanted, read_logs)) return status;
+    if (const auto status = read(logs, filter_of(request_, options_.model), read_logs)) return status;
     tell_unread(read_logs);
-    const auto chosen = mc::choose_sides(read_logs.samples, names_, request_.by, a, b);
-    if (const auto* sentence = std::get_if<std::string>(&chosen)) return tell(config::wrong_usage, *sentence);
-    const auto& sides = std::get<mc::SideChoice>(chosen);
-
-    mc::ReportOptions options;
-    options.by = request_.by;
-    options.comparison = comparison_options();
-    options.comparison.a = sides.a;
-    options.comparison.b = sides.b;
-    options.comparison.length_us = request_.length_us;
-    options.comparison.resamples = 1000;
-    if (request_.from) options.comparison.from_us = request_.from->of(read_logs.last_us);
-    if (request_.to) options.comparison.to_us = request_.to->of(read_logs.last_us);
-    options.comparison.warm_up.first_request_us = first_mirrored(read_logs, sides);
-    options.cost_per_hour = [&](std::string_view replica, std::string_view configuration) -> std::optional<double> {
-      for (const auto name : {replica, configuration}) {
-        if (const auto cost = request_.costs.find(name); cost != request_.costs.end()) return cost->second;
-      }
-      return std::nullopt;
-    };
-    report = mc::make_report(read_logs.samples, names_, options);
+    auto made = report_on(read_logs, names_, request_, options_.margin, floor_, a, b);
+    if (const auto* sentence = std::get_if<std::string>(&made)) return tell(config::wrong_usage, *sentence);
+    report = std::get<mc::Report>(std::move(made));
     return std::nullopt;
-  }
-
-  /// Returns when the shadow had its first request, if that is before what was kept.
-  static std::optional<std::int64_t> first_mirrored(const ReadSamples& read, const mc::SideChoice& sides) {
-    std::optional<std::int64_t> first;
-    for (const auto& [key, us] : read.first_mirrored) {
-      mc::Sample sample;
-      sample.role = metrics::Role::shadow;
-      std::tie(sample.config, sample.replica, sample.shadow) = key;
-      if (sides.b.holds(sample)) first = std::min(first.value_or(us), us);
-    }
-    return first;
   }
 
   mc::Style style() const {

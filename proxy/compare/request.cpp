@@ -64,11 +64,12 @@ std::optional<Seconds>* threshold_of(config::Slo& slo, std::string_view key) {
 class Reading {
  public:
   explicit Reading(const CompareOptions& options) : options_(options) {}
+  Reading(const CompareOptions& options, const config::Settings& in_use) : options_(options), settings_(in_use) {}
 
   config::Parsed<Request> read() {
     request_.pool = options_.pool;
     request_.by = options_.by == "replica" ? By::replica : options_.by == "role" ? By::role : By::config;
-    if (options_.logs.empty()) {
+    if (options_.logs.empty() && !settings_) {
       return Problem{"weir compare: name a request log, such as requests.jsonl, or several; - is standard input"};
     }
     if (!page() || !settings() || !times() || !objective() || !prompt_tokens() || !costs() || !fail_if() || !swapped())
@@ -94,6 +95,10 @@ class Reading {
   }
 
   bool settings() {
+    if (settings_) {
+      take_costs();
+      return true;
+    }
     if (options_.config.empty()) return true;
     auto loaded = config::load_file(options_.config);
     if (const auto* errors = std::get_if<std::vector<config::SettingsError>>(&loaded)) {
@@ -102,14 +107,20 @@ class Reading {
       return refuse({text});
     }
     settings_ = std::move(std::get<config::Settings>(loaded));
-    for (const auto& pool : settings_->pools) {
-      for (const auto& replica : pool.replicas) {
+    take_costs();
+    return true;
+  }
+
+  void take_costs() {
+    const auto take = [this](const std::vector<config::Replica>& replicas) {
+      for (const auto& replica : replicas) {
         // The addresses of a name are replicas with names of their own, and one configuration.
         if (replica.cost_per_hour)
           request_.costs[replica.expand ? replica.config : replica.name] = *replica.cost_per_hour;
       }
-    }
-    return true;
+    };
+    for (const auto& pool : settings_->pools) take(pool.replicas);
+    for (const auto& shadow : settings_->shadows) take(shadow.replicas);
   }
 
   bool moment(std::string_view option, const std::string& text, std::optional<When>& when) {
@@ -184,7 +195,7 @@ class Reading {
       }
       names.push_back(slo.name);
     }
-    std::string must = "is no [[slo]] of " + options_.config;
+    std::string must = "is no [[slo]] of " + (options_.config.empty() ? "the settings" : options_.config);
     if (const auto meant = config::nearest(name, names); !meant.empty())
       must += "; did you mean \"" + std::string(meant) + "\"?";
     return refuse(problem("--slo", name, must));
@@ -250,5 +261,9 @@ class Reading {
 }  // namespace
 
 config::Parsed<Request> request_of(const CompareOptions& options) { return Reading(options).read(); }
+
+config::Parsed<Request> request_of(const CompareOptions& options, const config::Settings& in_use) {
+  return Reading(options, in_use).read();
+}
 
 }  // namespace weir::proxy::compare

@@ -43,4 +43,7 @@ struct Request {
 /// replicas cost. A problem is a whole sentence, or the lines about all that is wrong in the settings.
 config::Parsed<Request> request_of(const CompareOptions& options);
 
+/// The same for a running weir, whose settings are known and which needs no log.
+config::Parsed<Request> request_of(const CompareOptions& options, const config::Settings& in_use);
+
 }  // namespace weir::proxy::compare

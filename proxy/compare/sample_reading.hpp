@@ -35,12 +35,34 @@ struct ReadSamples {
       first_mirrored;
 };
 
+/// Takes samples one by one and holds those that are asked for. The filter is about primaries, and a shadow's request
+/// is kept where its primary is; times have an hour to spare, because the comparison cuts its window itself. What
+/// tables cannot use is not held.
+class Selecting {
+ public:
+  /// All arguments outlive it.
+  Selecting(const Filter& filter, const metrics::compare::Names& names, ReadSamples& read)
+      : filter_(filter), names_(names), read_(read) {}
+
+  /// Returns false once there are more than `most_samples`.
+  bool add(metrics::compare::Sample sample);
+  /// Drops the shadows' requests whose primary was not kept. To be called once, at the end.
+  void follow_primaries();
+
+ private:
+  bool about_primaries() const { return !filter_.pool.empty() || !filter_.model.empty() || filter_.prompt_tokens; }
+  bool wanted(const metrics::compare::Sample& sample) const;
+
+  const Filter& filter_;
+  const metrics::compare::Names& names_;
+  ReadSamples& read_;
+};
+
 /// Called now and then with the number of lines read.
 using OnProgress = std::function<void(std::uint64_t lines)>;
 
-/// Reads one log after the other. The filter is about primaries, and a shadow's request is kept where its primary is;
-/// times have an hour to spare, because the comparison cuts its window itself. What tables cannot use is not held.
-/// Returns a sentence if a log cannot be read, or if too much is left.
+/// Reads one log after the other, as Selecting says. Returns a sentence if a log cannot be read, or if too much is
+/// left.
 std::optional<std::string> read_samples(const std::vector<std::string>& logs, const Filter& filter,
                                         metrics::compare::Names& names, const OnProgress& on_progress,
                                         ReadSamples& read);

@@ -1,5 +1,4 @@
 #include "proxy/control/admin.hpp"
-#include "proxy/control/shadow_api.hpp"
 
 #include <spdlog/spdlog.h>
 
@@ -28,7 +27,8 @@ using Response = http::response<http::string_body>;
 constexpr std::chrono::seconds time_limit{30};
 constexpr std::size_t worth_compressing = 1024;
 
-constexpr std::string_view reload_path = "/-/reload", replicas_path = "/api/replicas", settings_path = "/api/settings";
+constexpr std::string_view reload_path = "/-/reload", replicas_path = "/api/replicas", settings_path = "/api/settings",
+                           compare_path = "/api/compare";
 
 /// A request to an operator's listener, taken apart.
 struct Asked {
@@ -36,7 +36,7 @@ struct Asked {
 
   bool reads = false;     ///< It is a GET or a HEAD.
   bool may_list = false;  ///< The listener answers /api/.
-  std::string_view path;
+  std::string_view path, query;
   Sender sender;
   bool changes() const {
     return may_list && !reads && (path == reload_path || is_drain_path(path) || is_shadow_path(path));
@@ -47,7 +47,9 @@ Asked::Asked(const Request& request, AdminScope scope)
     : reads(request.method() == http::verb::get || request.method() == http::verb::head),
       may_list(scope == AdminScope::admin),
       path(request.target().data(), request.target().size()) {
-  path = path.substr(0, path.find('?'));
+  const auto mark = path.find('?');
+  if (mark != path.npos) query = path.substr(mark + 1);
+  path = path.substr(0, mark);
   for (const auto& field : request) {
     const std::string_view value(field.value().data(), field.value().size());
     if (field.name() == http::field::host) sender.host.push_back(value);
@@ -106,11 +108,12 @@ void read(Response& response, const Asked& asked, const AdminSources& weir) {
     refuse_method(response, "POST");
   } else {
     response.result(http::status::not_found);
-    response.body() = asked.may_list
-                          ? "known here: /metrics /-/healthy /-/ready /api/replicas /api/settings, and by POST "
-                            "/-/reload /api/replicas/NAME/drain /api/replicas/NAME/undrain /api/shadow/NAME/on "
-                            "/api/shadow/NAME/off\n"
-                          : "known here: /metrics /-/healthy /-/ready\n";
+    response.body() =
+        asked.may_list
+            ? "known here: /metrics /-/healthy /-/ready /api/replicas /api/settings /api/compare, and by POST "
+              "/-/reload /api/replicas/NAME/drain /api/replicas/NAME/undrain /api/shadow/NAME/on "
+              "/api/shadow/NAME/off\n"
+            : "known here: /metrics /-/healthy /-/ready\n";
   }
 }
 
@@ -119,7 +122,17 @@ net::Awaitable<Response> answer(const Request& request, AdminScope scope, AdminS
   const Asked asked(request, scope);
   const std::string by = "POST /-/reload";
   const auto world = weir.fleet.world();
-  if (asked.reads) {
+  if (asked.reads && asked.may_list && asked.path == compare_path) {
+    if (const auto strange = why_strange_host(asked.sender, world->settings.admin.listen); !strange.empty()) {
+      put(response, api_error(403, "strange_host", strange));
+    } else if (weir.slow_answers.is_full()) {
+      put(response, api_error(503, "busy", "other comparisons are being made; ask again in some seconds"));
+    } else {
+      auto make = comparison(asked.query, weir.history, *world);
+      const auto made = co_await weir.slow_answers.make(make, net::use_awaitable);
+      put(response, *made);
+    }
+  } else if (asked.reads) {
     read(response, asked, weir);
   } else if (!asked.changes() || request.method() != http::verb::post) {
     refuse_method(response, asked.changes() ? "POST" : "GET, HEAD");

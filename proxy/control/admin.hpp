@@ -9,6 +9,8 @@
 #include <string>
 
 #include "metrics/series/exposition.hpp"
+#include "proxy/control/compare_api.hpp"
+#include "proxy/control/history.hpp"
 #include "proxy/control/last_minute.hpp"
 #include "proxy/control/reload.hpp"
 #include "proxy/fleet/fleet.hpp"
@@ -28,6 +30,8 @@ struct AdminSources {
   fleet::Fleet& fleet;
   Reload& reload;
   const LastMinute& last_minute;
+  const History& history;
+  SlowAnswers& slow_answers;
   std::function<std::string()> why_not_ready;  ///< It returns "" if weir takes requests and has a replica for them.
   std::size_t connections = 0;                 ///< Those of both listeners together.
   std::chrono::steady_clock::time_point warned{};

@@ -1,5 +1,6 @@
 #include "proxy/control/history.hpp"
 
+#include <algorithm>
 #include <utility>
 
 namespace weir::proxy::control {
@@ -18,7 +19,12 @@ void History::take(metrics::record::FinishedRecords& finished, metrics::Moment n
 void History::look(metrics::Moment now) { keep_shadows(pairs_.take_missing(now)); }
 
 void History::keep(const metrics::record::RequestRecord& record) {
-  samples_.push_back(metrics::compare::sample_of(record, names_));
+  auto& sample = samples_.emplace_back(metrics::compare::sample_of(record, names_));
+  if (record.role == metrics::Role::shadow && record.mirrored->drop_reason.empty()) {
+    const ShadowKey key(sample.config, sample.replica, sample.shadow);
+    auto& first = first_mirrored_.emplace(key, sample.dispatched_us).first->second;
+    first = std::min(first, sample.dispatched_us);
+  }
   if (samples_.size() > most) samples_.pop_front();
 }
 

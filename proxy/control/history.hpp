@@ -2,7 +2,10 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <deque>
+#include <map>
+#include <tuple>
 #include <vector>
 
 #include "metrics/compare/sample.hpp"
@@ -28,6 +31,12 @@ class History {
   const std::deque<metrics::compare::Sample>& samples() const { return samples_; }
   const metrics::compare::Names& names() const { return names_; }
 
+  /// A shadow, as a comparison knows it: configuration, replica and name.
+  using ShadowKey =
+      std::tuple<metrics::compare::Names::Name, metrics::compare::Names::Name, metrics::compare::Names::Name>;
+  /// Returns when each shadow was first sent a request, also where that is no longer among the samples.
+  const std::map<ShadowKey, std::int64_t>& first_mirrored() const { return first_mirrored_; }
+
  private:
   void keep(const metrics::record::RequestRecord& record);
   void keep_shadows(std::vector<metrics::record::RequestRecord> records);
@@ -35,6 +44,7 @@ class History {
   metrics::record::RequestLog& log_;
   Pairs pairs_;
   metrics::compare::Names names_;
+  std::map<ShadowKey, std::int64_t> first_mirrored_;
   std::deque<metrics::compare::Sample> samples_;  ///< In the order in which they ended.
 };
 

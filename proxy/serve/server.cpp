@@ -75,8 +75,10 @@ class Server {
   exchange::Shared shared_{exposition_, fleet_, log_, models_};
   control::Reload reload_;
   control::LastMinute last_minute_;
-  control::AdminSources admin_sources_{exposition_, fleet_, reload_, last_minute_, [this] { return why_not_ready(); }};
   control::History history_{log_};
+  control::SlowAnswers slow_answers_{context_};
+  control::AdminSources admin_sources_{
+      exposition_, fleet_, reload_, last_minute_, history_, slow_answers_, [this] { return why_not_ready(); }};
   std::vector<std::unique_ptr<exchange::Loop>> loops_;
   std::unique_ptr<exchange::Shadows> shadows_;
   std::vector<std::unique_ptr<Arrivals>> arrivals_;  ///< There is one for each loop.

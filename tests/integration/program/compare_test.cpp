@@ -219,6 +219,8 @@ TEST_F(Compare, FailsIfAskedTo) {
   const auto file = log("twin.jsonl", twin_log(1.1)), same = log("same.jsonl", twin_log(1));
   EXPECT_EQ(compare({file, "--fail-if", "worse,inconclusive,too_few"}).exit.code, 1);
   EXPECT_EQ(compare({file, "--fail-if", "inconclusive,too_few"}).exit.code, 0);
+  // Options may stand before the log.
+  EXPECT_EQ(compare({"--cost", "fp8=1", "--fail-if", "worse", file}).exit.code, 1);
   EXPECT_EQ(compare({same, "--fail-if", "worse,inconclusive,too_few"}).exit.code, 0);
   // Four minutes in which the shadow was warm are too few.
   EXPECT_EQ(compare({same, "--to", "2026-11-21T07:14:00Z", "--fail-if", "too_few"}).exit.code, 1);

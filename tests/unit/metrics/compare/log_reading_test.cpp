@@ -47,6 +47,8 @@ void expect_equal(const Sample& read, const Names& read_names, const Sample& mad
     EXPECT_EQ(read.*member, made.*member);
   EXPECT_EQ(read.same_text, made.same_text);
   EXPECT_EQ(read.same_tools, made.same_tools);
+  EXPECT_EQ(read.valid_tools, made.valid_tools);
+  EXPECT_EQ(read.primary_valid_tools, made.primary_valid_tools);
   EXPECT_EQ(read.status, made.status);
   for (const auto member :
        {&Sample::turn, &Sample::prompt_tokens, &Sample::cached_tokens, &Sample::output_tokens, &Sample::prompt_chars,
@@ -87,6 +89,8 @@ class AnyRecord {
       mirrored.joined = maybe();
       if (maybe()) mirrored.same_text = maybe();
       if (maybe()) mirrored.same_tools = maybe();
+      if (maybe()) mirrored.valid_tools = maybe();
+      if (maybe()) mirrored.primary_valid_tools = maybe();
       if (maybe()) mirrored.common_prefix_bytes = below(20000);
     }
     record.facts.api = static_cast<Api>(below(api_names.size()));

@@ -149,15 +149,12 @@ TEST_F(ReportOfATwin, SaysIfItDependsOnTheMix) {
 }
 
 TEST_F(ReportOfATwin, ASmallStratumDoesNotDecideAboutTheMix) {
-  add_pairs([this](Sample& b, int i) {
-    // One in twenty has a long prompt, and is faster.
-    const bool rare = i % 20 == 0;
-    b.tpot *= rare ? 0.8F : 1.2F;
-    b.prompt_tokens = samples.empty() || !rare ? b.prompt_tokens : 50'000;
-    b.turn = 1;
-  });
-  for (std::size_t i = 0; i + 1 < samples.size(); i += 2)
-    samples[i].prompt_tokens = samples[i + 1].prompt_tokens, samples[i].turn = 1;
+  // One in twenty has a long prompt, and is faster.
+  add_pairs([](Sample& b, int i) { b.tpot *= i % 20 == 0 ? 0.8F : 1.2F; });
+  for (std::size_t i = 0; i < samples.size(); ++i) {
+    samples[i].turn = 1;
+    if (i / 2 % 20 == 0) samples[i].prompt_tokens = 50'000;
+  }
   const auto made = report();
   EXPECT_EQ(std::ranges::count(made.notes, "depends_on_the_mix", &Note::code), 0);
   ASSERT_EQ(made.by_prompt_size.size(), 3U);
@@ -202,8 +199,9 @@ TEST_F(ReportOfATwin, SaysHowAlikeTheAnswersAre) {
     b.common_prefix_bytes = 640;
   });
   for (auto& sample : samples) sample.greedy = true;
-  EXPECT_THAT(as_text(report(), Style::plain),
-              HasSubstr("fp8: same text as the primary's, of greedy requests: 600 of 900; the first 640 bytes are the"));
+  EXPECT_THAT(
+      as_text(report(), Style::plain),
+      HasSubstr("fp8: same text as the primary's, of greedy requests: 600 of 900; the first 640 bytes are the"));
   const auto said = parsed();
   const auto& same_text = said.at("divergence").at("same_text");
   EXPECT_EQ(same_text.at("b").at("same"), 600);

@@ -37,7 +37,7 @@ TEST_F(DescribedSide, CountsRequestsAndTheirOutcomes) {
   // What clients did is no error of the side.
   EXPECT_DOUBLE_EQ(*side.error_share, 1.0 / 8);
   EXPECT_THAT(side.replicas, ElementsAre("gpu0"));
-  EXPECT_FALSE(side.slo_attainment);
+  EXPECT_FALSE(side.slo_attainment || side.capacity);
 }
 
 TEST_F(DescribedSide, WhatAShadowWasSparedIsNoRequest) {
@@ -177,8 +177,8 @@ TEST_F(DescribedSide, TheCostAtCapacityIsThatOfOneReplicaThere) {
     for (int i = 0; i < 300; ++i) samples.push_back(stream_at(2 * i, gpu));
   }
   const auto side = described();
-  ASSERT_EQ(side.capacity.state, Capacity::State::not_reached);
-  EXPECT_NEAR(side.capacity.at->output_tokens_per_second.value, 50.5, 1e-6);
+  ASSERT_EQ(side.capacity->state, Capacity::State::not_reached);
+  EXPECT_NEAR(side.capacity->at->output_tokens_per_second.value, 50.5, 1e-6);
   EXPECT_NEAR(side.cost_at_capacity->per_million_output_tokens, 0.001 / 50.5 * 1e6, 1e-6);
   EXPECT_NEAR(side.cost_at_capacity->per_thousand_requests, 0.06 / 30 * 1e3, 1e-6);
 }

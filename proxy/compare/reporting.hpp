@@ -1,0 +1,26 @@
+// From samples and what was asked to a report: the command line and the admin listener make theirs here.
+#pragma once
+
+#include <string>
+#include <variant>
+
+#include "metrics/compare/report.hpp"
+#include "proxy/compare/request.hpp"
+#include "proxy/compare/sample_reading.hpp"
+
+namespace weir::proxy::compare {
+
+/// Returns which samples are asked for. Times before the last request are not among them: see report_on().
+Filter filter_of(const Request& request, const std::string& model);
+
+/// Compares the sides `a` and `b`, "" for those that there are; a sentence says why that cannot be. `floor`: see
+/// metrics::compare::Options. `running`: the window that was declared has not ended. It takes some tenths of a second
+/// for 50,000 samples.
+std::variant<metrics::compare::Report, std::string> report_on(
+    const ReadSamples& read, const metrics::compare::Names& names, const Request& request, double margin,
+    const metrics::compare::Floor& floor, const std::string& a, const std::string& b, bool running = false);
+
+/// The options that follow from what was asked, without the sides and the window.
+metrics::compare::Options options_of(const Request& request, double margin, const metrics::compare::Floor& floor);
+
+}  // namespace weir::proxy::compare

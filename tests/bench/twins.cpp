@@ -1,0 +1,367 @@
+// Do the verdicts of metrics::compare hold? Twins in simulated time, a thousand windows: how often two equal engines
+// are called different, how often a slower one is found, and how often the interval holds the truth. Prints the tables
+// of docs/benchmarks.md.
+#include <CLI/CLI.hpp>
+#include <array>
+#include <cstdio>
+#include <fstream>
+#include <iostream>
+#include <map>
+#include <string>
+
+#include "tests/bench/twin_simulation.hpp"
+
+namespace {
+
+using namespace weir;
+using namespace weir::bench;
+using compare::Comparison;
+using compare::Finding;
+using compare::Metric;
+using compare::Verdict;
+
+struct Options {
+  std::string trace = WEIR_TEST_DATA "/traces/conv.csv";
+  std::size_t windows = 1000, truth_arrivals = 100, truth_runs = 40;
+  std::vector<double> minutes{20, 30, 60}, drifts{60, 300};
+  double load = 0.6, step = 1.05;
+  std::vector<std::string> parts{"same", "slower", "stalls", "sample"};
+};
+
+struct Bench {
+  const Options& options;
+  std::vector<TraceEntry> trace;
+  double rate = 0;  ///< Requests a second that are the load.
+
+  double longest_s() const { return 60 * std::ranges::max(options.minutes); }
+  std::vector<Arrival> arrivals(std::uint64_t seed) const { return arrivals_of(trace, rate, longest_s(), seed); }
+};
+
+/// What came out of many windows of one length.
+class Tally {
+ public:
+  void add(const Comparison& comparison) {
+    ++windows_;
+    bool family = false, tails = false;
+    for (const Verdict& verdict : comparison.verdicts) {
+      ++findings_[{verdict.metric, verdict.finding}];
+      withheld_[verdict.metric] += verdict.withheld;
+      (compare::is_tail(verdict.metric) ? tails : family) |= differs(verdict.finding);
+      if (!verdict.effect) continue;
+      const compare::Interval interval = compare::interval_of(*verdict.effect);
+      sum_[verdict.metric] += verdict.effect->mean;
+      reach_[verdict.metric] += interval.high - verdict.effect->mean;
+    }
+    families_ += family;
+    tails_ += tails;
+    for (const compare::Note& note : comparison.notes) ++notes_[note.code];
+    met_ += static_cast<double>(comparison.slo.both + comparison.slo.only_a) / static_cast<double>(comparison.pairs);
+    pairs_ += static_cast<double>(comparison.pairs);
+  }
+
+  /// Counts whether the interval holds the truth.
+  void check(const Comparison& comparison, Metric metric, double truth) {
+    for (const Verdict& verdict : comparison.verdicts) {
+      if (verdict.metric != metric || !verdict.effect) continue;
+      const compare::Interval interval = compare::interval_of(*verdict.effect);
+      covered_[metric] += interval.low <= truth && truth <= interval.high;
+    }
+  }
+
+  std::size_t found(Metric metric, Finding finding) const { return value(findings_, std::pair(metric, finding)); }
+  std::size_t different(Metric metric) const {
+    std::size_t sum = 0;
+    for (const Finding finding : {Finding::better, Finding::worse, Finding::longer, Finding::shorter})
+      sum += found(metric, finding);
+    return sum;
+  }
+  std::size_t families() const { return families_; }
+  std::size_t tails() const { return tails_; }
+  std::size_t windows() const { return windows_; }
+  std::size_t covered(Metric metric) const { return value(covered_, metric); }
+  std::size_t withheld(Metric metric) const { return value(withheld_, metric); }
+  std::size_t notes(const std::string& code) const { return value(notes_, code); }
+  double share(std::size_t count) const { return 100 * static_cast<double>(count) / static_cast<double>(windows_); }
+  /// They are in %, and the mean over the windows.
+  double estimate(Metric metric) const {
+    return 100 * compare::shown(metric, value(sum_, metric) / static_cast<double>(windows_));
+  }
+  double reach(Metric metric) const { return 100 * value(reach_, metric) / static_cast<double>(windows_); }
+  double met() const { return 100 * met_ / static_cast<double>(windows_); }
+  double pairs() const { return pairs_ / static_cast<double>(windows_); }
+
+ private:
+  static bool differs(Finding finding) { return finding != Finding::equivalent && finding != Finding::inconclusive; }
+  template <class Map>
+  static typename Map::mapped_type value(const Map& map, const typename Map::key_type& key) {
+    const auto found = map.find(key);
+    return found == map.end() ? typename Map::mapped_type{} : found->second;
+  }
+
+  std::size_t windows_ = 0, families_ = 0, tails_ = 0;
+  std::map<std::pair<Metric, Finding>, std::size_t> findings_;
+  std::map<Metric, std::size_t> covered_, withheld_;
+  std::map<Metric, double> sum_, reach_;
+  std::map<std::string, std::size_t> notes_;
+  double met_ = 0, pairs_ = 0;
+};
+
+using Tallies = std::map<double, Tally>;  ///< By minutes.
+
+/// Returns the estimate of a window, on its own scale.
+double mean_of(const Comparison& comparison, Metric metric) {
+  for (const Verdict& verdict : comparison.verdicts) {
+    if (verdict.metric == metric && verdict.effect) return verdict.effect->mean;
+  }
+  return std::numeric_limits<double>::quiet_NaN();
+}
+
+Samples twins_of(const Bench& bench, const Engine& candidate, const Drift& drift, std::span<const Arrival> arrivals,
+                 std::uint64_t seed) {
+  const auto a = serve(Engine{}, drift, bench.trace, arrivals, seed_of(seed, 101));
+  const auto b = serve(candidate, drift, bench.trace, arrivals, seed_of(seed, 102));
+  return twins(arrivals, a, b);
+}
+
+void same(const Bench& bench) {
+  std::printf(
+      "\nThe same configuration twice: windows with a false verdict, of %zu. The family are slo, ttft, tpot and output "
+      "tokens.\n\n"
+      "| drift | window | pairs | family | slo | ttft | tpot | output tokens | tails' family | ttft tail | tpot tail | "
+      "ttft, tpot `equivalent` | 0 in the interval of ttft, tpot | `slow_drift` |\n"
+      "|---|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|\n",
+      bench.options.windows);
+  double met = 0;
+  for (const double time_s : bench.options.drifts) {
+    Tallies tallies;
+    for (std::size_t w = 0; w < bench.options.windows; ++w) {
+      const auto arrivals = bench.arrivals(w + 1);
+      Samples samples = twins_of(bench, Engine{}, {.sd = 0.02, .time_s = time_s}, arrivals, 1'000'000 + w);
+      for (const double minutes : bench.options.minutes) {
+        const Comparison comparison = samples.judge(60 * minutes);
+        Tally& tally = tallies[minutes];
+        tally.add(comparison);
+        for (const Metric metric : {Metric::ttft, Metric::tpot}) tally.check(comparison, metric, 0);
+      }
+    }
+    for (const auto& [minutes, tally] : tallies) {
+      std::printf(
+          "| %.0f s | %.0f min | %.0f | %zu | %zu | %zu | %zu | %zu | %zu | %zu | %zu | %.1f %%, %.1f %% | %.1f %%, "
+          "%.1f "
+          "%% | %.1f %% |\n",
+          time_s, minutes, tally.pairs(), tally.families(), tally.different(Metric::slo), tally.different(Metric::ttft),
+          tally.different(Metric::tpot), tally.different(Metric::output_tokens), tally.tails(),
+          tally.different(Metric::ttft_tail), tally.different(Metric::tpot_tail),
+          tally.share(tally.found(Metric::ttft, Finding::equivalent)),
+          tally.share(tally.found(Metric::tpot, Finding::equivalent)), tally.share(tally.covered(Metric::ttft)),
+          tally.share(tally.covered(Metric::tpot)), tally.share(tally.notes("slow_drift")));
+      met = tally.met();
+    }
+    std::fflush(stdout);
+  }
+  std::printf("\nThe primary met the objective with %.1f %% of its requests.\n", met);
+}
+
+void slower(const Bench& bench) {
+  const Options& options = bench.options;
+  const std::size_t sets = std::min(options.truth_arrivals, options.windows);
+  std::printf(
+      "\nA candidate whose steps take %.1f %% longer; %zu windows, of which each %zu have the same arrivals. The truth "
+      "is "
+      "the mean estimate of %zu other runs of them.\n\n"
+      "| drift | window | tpot `worse` | ttft `worse` | slo `worse` | tails `worse`: ttft, tpot | output tokens differ "
+      "| "
+      "true tpot | true ttft | half the interval of tpot | truth in the interval: tpot | ttft |\n"
+      "|---|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|\n",
+      100 * (options.step - 1), options.windows, options.windows / sets, options.truth_runs);
+  Engine candidate;
+  candidate.step = options.step;
+  for (const double time_s : options.drifts) {
+    const Drift drift{.sd = 0.02, .time_s = time_s};
+    Tallies tallies;
+    std::map<double, double> true_ttft, true_tpot;  // By minutes, the sum over the sets.
+    for (std::size_t set = 0; set < sets; ++set) {
+      const auto arrivals = bench.arrivals(5'000 + set);
+      std::map<double, double> ttft, tpot;
+      for (std::size_t run = 0; run < options.truth_runs; ++run) {
+        Samples samples = twins_of(bench, candidate, drift, arrivals, 2'000'000 + set * options.truth_runs + run);
+        for (const double minutes : options.minutes) {
+          const Comparison comparison = samples.judge(60 * minutes);
+          ttft[minutes] += mean_of(comparison, Metric::ttft) / static_cast<double>(options.truth_runs);
+          tpot[minutes] += mean_of(comparison, Metric::tpot) / static_cast<double>(options.truth_runs);
+        }
+      }
+      for (std::size_t w = set; w < options.windows; w += sets) {
+        Samples samples = twins_of(bench, candidate, drift, arrivals, 3'000'000 + w);
+        for (const double minutes : options.minutes) {
+          const Comparison comparison = samples.judge(60 * minutes);
+          Tally& tally = tallies[minutes];
+          tally.add(comparison);
+          tally.check(comparison, Metric::ttft, ttft[minutes]);
+          tally.check(comparison, Metric::tpot, tpot[minutes]);
+        }
+      }
+      for (const double minutes : options.minutes) {
+        true_ttft[minutes] += ttft[minutes] / static_cast<double>(sets);
+        true_tpot[minutes] += tpot[minutes] / static_cast<double>(sets);
+      }
+    }
+    for (const auto& [minutes, tally] : tallies) {
+      std::printf(
+          "| %.0f s | %.0f min | %.1f %% | %.1f %% | %.1f %% | %.1f %%, %.1f %% | %.1f %% | %+.1f %% | %+.1f %% | %.1f "
+          "%% "
+          "| %.1f %% | %.1f %% |\n",
+          time_s, minutes, tally.share(tally.found(Metric::tpot, Finding::worse)),
+          tally.share(tally.found(Metric::ttft, Finding::worse)), tally.share(tally.found(Metric::slo, Finding::worse)),
+          tally.share(tally.found(Metric::ttft_tail, Finding::worse)),
+          tally.share(tally.found(Metric::tpot_tail, Finding::worse)),
+          tally.share(tally.different(Metric::output_tokens)), 100 * std::expm1(true_tpot[minutes]),
+          100 * std::expm1(true_ttft[minutes]), tally.reach(Metric::tpot), tally.share(tally.covered(Metric::tpot)),
+          tally.share(tally.covered(Metric::ttft)));
+    }
+    std::fflush(stdout);
+  }
+}
+
+/// One step in `every` takes `times` as long. Then either the other steps are the primary's, or the median TPOT is.
+struct Stalls {
+  std::uint64_t every;
+  double times;
+  bool usual_tpot;
+};
+constexpr Stalls kinds_of_stalls[] = {{20, 5, false}, {20, 5, true}, {200, 50, true}, {1000, 100, true}};
+
+void stalls(const Bench& bench) {
+  std::printf(
+      "\nA candidate with stalls, drift 60 s, %zu windows. Its other steps are as long as the primary's, so that the "
+      "median step is the same; or so much shorter that the median TPOT is.\n\n"
+      "| stalls | other steps | window | tail `worse`: tpot | ttft | either | estimate of the tail: tpot | ttft | "
+      "median "
+      "of tpot: estimate | `worse` | `better` | median of ttft: estimate | `worse` | `better` |\n"
+      "|---|---:|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|\n",
+      bench.options.windows);
+  for (const Stalls& kind : kinds_of_stalls) {
+    Engine candidate;
+    candidate.stall = kind.times;
+    candidate.stall_every = kind.every;
+    if (kind.usual_tpot) candidate = with_usual_tpot(candidate, bench.trace, bench.arrivals(1), 1);
+    Tallies tallies;
+    std::map<double, std::size_t> either;
+    for (std::size_t w = 0; w < bench.options.windows; ++w) {
+      const auto arrivals = bench.arrivals(w + 1);
+      Samples samples = twins_of(bench, candidate, {}, arrivals, 4'000'000 + w);
+      for (const double minutes : bench.options.minutes) {
+        const Comparison comparison = samples.judge(60 * minutes);
+        tallies[minutes].add(comparison);
+        either[minutes] += std::ranges::any_of(comparison.verdicts, [](const Verdict& verdict) {
+          return compare::is_tail(verdict.metric) && verdict.finding == Finding::worse;
+        });
+      }
+    }
+    for (const auto& [minutes, tally] : tallies) {
+      std::printf(
+          "| one in %llu, %g times | %.3f | %.0f min | %.1f %% | %.1f %% | %.1f %% | %+.0f %% | %+.0f %% | %+.1f %% | "
+          "%.1f %% | %.1f %% | %+.1f %% | %.1f %% | %.1f %% |\n",
+          static_cast<unsigned long long>(kind.every), kind.times, candidate.step, minutes,
+          tally.share(tally.found(Metric::tpot_tail, Finding::worse)),
+          tally.share(tally.found(Metric::ttft_tail, Finding::worse)), tally.share(either[minutes]),
+          tally.estimate(Metric::tpot_tail), tally.estimate(Metric::ttft_tail), tally.estimate(Metric::tpot),
+          tally.share(tally.found(Metric::tpot, Finding::worse)),
+          tally.share(tally.found(Metric::tpot, Finding::better)), tally.estimate(Metric::ttft),
+          tally.share(tally.found(Metric::ttft, Finding::worse)),
+          tally.share(tally.found(Metric::ttft, Finding::better)));
+    }
+    std::fflush(stdout);
+  }
+}
+
+void sample(const Bench& bench) {
+  std::printf(
+      "\nA shadow of the primaries' own configuration gets one in ten of the requests of four primaries; drift 60 s, "
+      "%zu "
+      "windows. `same_load` says that the loads were the same, which is not so.\n\n"
+      "| lines | window | pairs | tpot `better` | ttft `better` | either `worse` | estimate: tpot | ttft | note "
+      "`load_differs` | `spared_load` | no verdict on latency |\n"
+      "|---|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|\n",
+      bench.options.windows);
+  constexpr std::array<const char*, 4> names{"all", "all, `same_load`", "the mirrored alone",
+                                             "the mirrored alone, `same_load`"};
+  std::array<Tallies, 4> ways;
+  for (std::size_t w = 0; w < bench.options.windows; ++w) {
+    const auto arrivals = arrivals_of(bench.trace, 4 * bench.rate, bench.longest_s(), w + 1);
+    Sampled samples = sampled(Engine{}, {}, bench.trace, arrivals, 6'000'000 + w);
+    for (std::size_t way = 0; way < ways.size(); ++way) {
+      Samples& lines = way < 2 ? samples.all : samples.mirrored;
+      lines.options.same_load = way % 2 == 1 ? std::optional(true) : std::nullopt;
+      for (const double minutes : bench.options.minutes) ways[way][minutes].add(lines.judge(60 * minutes));
+    }
+  }
+  for (std::size_t way = 0; way < ways.size(); ++way) {
+    for (const auto& [minutes, tally] : ways[way]) {
+      std::printf(
+          "| %s | %.0f min | %.0f | %.1f %% | %.1f %% | %.1f %% | %+.1f %% | %+.1f %% | %.1f %% | %.1f %% | "
+          "%.1f %% |\n",
+          names[way], minutes, tally.pairs(), tally.share(tally.found(Metric::tpot, Finding::better)),
+          tally.share(tally.found(Metric::ttft, Finding::better)),
+          tally.share(tally.found(Metric::tpot, Finding::worse) + tally.found(Metric::ttft, Finding::worse)),
+          tally.estimate(Metric::tpot), tally.estimate(Metric::ttft), tally.share(tally.notes("load_differs")),
+          tally.share(tally.notes("spared_load")),
+          tally.share(std::min(tally.withheld(Metric::tpot), tally.withheld(Metric::ttft))));
+    }
+  }
+}
+
+int run(const Options& options) {
+  std::ifstream file(options.trace);
+  auto read = lab::load::read_trace(file, 0);
+  if (const auto* wrong = std::get_if<std::string>(&read)) {
+    std::cerr << "bench_twins: " << options.trace << ": " << *wrong << "\n";
+    return 1;
+  }
+  Bench bench{options, std::move(std::get<std::vector<TraceEntry>>(read))};
+  if (bench.trace.size() < 100 || bench.trace.back().at <= 0) {
+    std::cerr << "bench_twins: " << options.trace << ": arrivals need 100 entries that are not all of one moment\n";
+    return 1;
+  }
+  const double capacity = capacity_of(EngineSettings{}, bench.trace);
+  bench.rate = options.load * capacity;
+  std::printf("A trace of %zu requests. One engine answers %.2f of them a second; load %.2f is %.2f a second.\n",
+              bench.trace.size(), capacity, options.load, bench.rate);
+  const std::map<std::string, void (*)(const Bench&)> parts{
+      {"same", same}, {"slower", slower}, {"stalls", stalls}, {"sample", sample}};
+  for (const std::string& part : options.parts) parts.at(part)(bench);
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Options options;
+  CLI::App app("Verdicts on twins in simulated time: the tables of docs/benchmarks.md", "bench_twins");
+  app.add_option("parts", options.parts, "same, slower, stalls, sample; all by default")
+      ->check(CLI::IsMember({"same", "slower", "stalls", "sample"}));
+  app.add_option("--trace", options.trace, "CSV of TIMESTAMP,ContextTokens,GeneratedTokens")->capture_default_str();
+  app.add_option("--windows", options.windows, "Windows of each kind")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 100'000));
+  app.add_option("--minutes", options.minutes, "Lengths of the windows; a shorter one is the beginning of the longest")
+      ->capture_default_str()
+      ->check(CLI::Range(10.0, 1000.0));
+  app.add_option("--drift", options.drifts, "Seconds in which a GPU's speed drifts")
+      ->capture_default_str()
+      ->check(CLI::Range(1.0, 1e6));
+  app.add_option("--load", options.load, "Share of what one engine can do")
+      ->capture_default_str()
+      ->check(CLI::Range(0.01, 2.0));
+  app.add_option("--step", options.step, "How long the slower candidate's steps are, beside the primary's")
+      ->capture_default_str()
+      ->check(CLI::Range(0.1, 10.0));
+  app.add_option("--truth-arrivals", options.truth_arrivals, "So many arrivals of which the truth is found")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 100'000));
+  app.add_option("--truth-runs", options.truth_runs, "Runs that give the truth of one window")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 100'000));
+  CLI11_PARSE(app, argc, argv);
+  return run(options);
+}
