@@ -172,6 +172,7 @@ constexpr Member members[]{
     {"ttft_s", time<&Sample::ttft>},
     {"turn", count<&Sample::turn>},
     {"v", [](Line& line, Value& value) { line.version_1 = wire::count_of(value) == std::optional<std::uint64_t>{1}; }},
+    {"valid_tools", maybe_flag<&Sample::valid_tools>},
 };
 
 /// Finds a member by its key. A line has about 70 keys, half of which mean nothing here.
