@@ -172,6 +172,8 @@ CLI::App* add_compare(CLI::App& app, weir::proxy::compare::CompareOptions& optio
       ->capture_default_str();
   auto* json = command->add_flag("--json", options.json, "As JSON, as GET /api/compare has it");
   command->add_flag("--markdown", options.markdown, "As Markdown")->excludes(json);
+  command->add_option("--html", options.html, "Write the report to this file too, as a page with charts")
+      ->type_name("FILE");
   command->add_option("--fail-if", options.fail_if, "Exit status 1 for some of: worse, inconclusive, too_few")
       ->delimiter(',')
       ->type_name("WORDS")
@@ -182,6 +184,7 @@ CLI::App* add_compare(CLI::App& app, weir::proxy::compare::CompareOptions& optio
       "  weir compare requests.jsonl.1.gz requests.jsonl --a vllm-fp16 --b vllm-fp8 --from 2h\n"
       "  weir compare requests.jsonl --by role --floor floor.jsonl --json | jq .verdicts\n"
       "  weir compare first.jsonl second.jsonl --swapped\n"
+      "  weir compare requests.jsonl --html report.html     one file with charts, for any browser\n"
       "  weir compare requests.jsonl --fail-if worse,inconclusive,too_few\n\n"
       "The exit status is 0 whatever the verdict, unless --fail-if says otherwise: docs/comparison.md.");
   return command;

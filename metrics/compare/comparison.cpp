@@ -38,6 +38,10 @@ class Comparing {
     find_state();
     give_verdicts();
     if (!too_short_) result_.explorations = explore(pairing_, ttft_, tpot_, result_.window, options_.resamples);
+    if (options_.bins > 0) {
+      for (const auto& [metric, values] : {std::pair(Metric::ttft, &ttft_), std::pair(Metric::tpot, &tpot_)})
+        result_.distributions.push_back(overlay_of(metric, *values, options_.bins));
+    }
     result_.notes = notes_of(result_, load_, pairing_, drifting());
     return std::move(result_);
   }

@@ -14,6 +14,7 @@
 #include "metrics/compare/blocks.hpp"
 #include "metrics/compare/divergence.hpp"
 #include "metrics/compare/exploration.hpp"
+#include "metrics/compare/overlay.hpp"
 #include "metrics/compare/pairing.hpp"
 #include "metrics/compare/sample.hpp"
 #include "metrics/compare/selection.hpp"
@@ -43,6 +44,8 @@ struct Options {
   std::function<bool(const Sample&)> only{};
   /// So many resamples of blocks give the intervals of tail quantiles; 0 leaves them out.
   unsigned resamples = 0;
+  /// Distributions are counted in so many bins; 0 leaves them out.
+  unsigned bins = 0;
 };
 
 enum class State : std::uint8_t { final, running, too_few };
@@ -80,6 +83,7 @@ struct Comparison {
   Window window{};
   std::vector<Verdict> verdicts;  ///< slo only with an objective.
   std::vector<Exploration> explorations;
+  std::vector<Overlay> distributions;  ///< Of the values of ttft and of tpot that the verdicts are about.
   TwoByTwo slo{};           ///< Pairs that met the objective; all 0 in a split.
   Divergence divergence{};  ///< All 0 in a split.
   /// Requests to be mirrored that have no finished shadow, by reason: a drop reason, an outcome, or not_mirrored.

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "config/show.hpp"
+#include "metrics/compare/json_writer.hpp"
 #include "metrics/utf8.hpp"
 
 namespace weir::metrics::compare {
@@ -97,7 +98,9 @@ std::string row_in_markdown(const std::vector<std::string>& row) {
 
 }  // namespace
 
-void Document::heading(std::string_view text) { parts_.emplace_back(Heading{config::one_line(text)}); }
+void Document::heading(std::string_view text, std::string_view about) {
+  parts_.emplace_back(Heading{config::one_line(text), std::string(about)});
+}
 void Document::paragraph(std::string_view text) { parts_.emplace_back(Paragraph{config::one_line(text)}); }
 void Document::item(std::string_view text) { parts_.emplace_back(Item{config::one_line(text)}); }
 
@@ -152,6 +155,36 @@ std::string Document::markdown() const {
     }
   }
   return out;
+}
+
+std::string Document::json() const {
+  JsonWriter json;
+  const auto row = [&](const std::vector<std::string>& cells) {
+    json.open('[');
+    for (const auto& cell : cells) json.text(cell);
+    json.close(']');
+  };
+  json.open('[');
+  for (const auto& part : parts_) {
+    json.open('{');
+    if (const auto* heading = std::get_if<Heading>(&part)) {
+      json.key("heading").text(heading->text).key("about").text(heading->about);
+    } else if (const auto* paragraph = std::get_if<Paragraph>(&part)) {
+      json.key("paragraph").text(paragraph->text);
+    } else if (const auto* item = std::get_if<Item>(&part)) {
+      json.key("item").text(item->text);
+    } else {
+      const auto& table = std::get<Table>(part);
+      json.key("table").open('{').key("header");
+      row(table.header);
+      json.key("rows").open('[');
+      for (const auto& cells : table.rows) row(cells);
+      json.close(']').close('}');
+    }
+    json.close('}');
+  }
+  json.close(']');
+  return json.written();
 }
 
 }  // namespace weir::metrics::compare

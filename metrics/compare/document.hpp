@@ -1,4 +1,4 @@
-// Headings, sentences and tables, which text for a terminal and Markdown show alike.
+// Headings, sentences and tables, which text for a terminal, Markdown and the HTML page show alike.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +19,8 @@ struct Table {
 /// Control characters in what is added are shown as escapes, because names come from logs.
 class Document {
  public:
-  void heading(std::string_view text);
+  /// `about` tells the HTML page which chart belongs under this heading; "" is none.
+  void heading(std::string_view text, std::string_view about = {});
   void paragraph(std::string_view text);
   void item(std::string_view text);  ///< Items that follow each other are a list.
   void table(Table table);
@@ -28,10 +29,12 @@ class Document {
   /// Headings are bold, and the words of verdicts have colours.
   std::string coloured() const { return text(true); }
   std::string markdown() const;
+  /// An array of parts: {"heading","about"}, {"paragraph"}, {"item"} or {"table":{"header","rows"}}.
+  std::string json() const;
 
  private:
   struct Heading {
-    std::string text;
+    std::string text, about;
   };
   struct Paragraph {
     std::string text;

@@ -55,7 +55,9 @@ Report make_report(std::span<const Sample> samples, const Names& names, const Re
   Report report;
   report.by = options.by;
   report.slo = options.comparison.slo;
-  report.comparison = compare(samples, names, options.comparison);
+  Options whole = options.comparison;
+  whole.bins = 40;  // About what a chart on a page can show apart.
+  report.comparison = compare(samples, names, whole);
   SideOptions described;
   described.window = window_of(report.comparison, samples);
   described.objective.slo = report.slo;

@@ -141,6 +141,27 @@ void write(JsonWriter& json, const Verdict& verdict) {
   json.close(']').close('}');
 }
 
+void write(JsonWriter& json, std::string_view name, const Overlay::Values& values) {
+  json.key(name).open('{').key("count").count(values.count()).key("median").decimal(values.median);
+  json.key("below").count(values.below).key("above").count(values.above).key("counts").open('[');
+  for (const auto count : values.counts) json.count(count);
+  json.close(']').close('}');
+}
+
+/// What only charts need; the points and the blocks that they show have their places already.
+void write_charts(JsonWriter& json, const Comparison& comparison) {
+  json.key("charts").open('{').key("distributions").open('[');
+  for (const auto& one : comparison.distributions) {
+    json.open('{').key("metric").text(name_of(one.metric)).key("edges_s").open('[');
+    for (const double edge : one.edges) json.decimal(edge);
+    json.close(']');
+    write(json, "a", one.a);
+    write(json, "b", one.b);
+    json.close('}');
+  }
+  json.close(']').close('}');
+}
+
 void write(JsonWriter& json, std::string_view name, std::span<const Stratum> strata, std::span<const Side> sides) {
   json.key(name).open('[');
   for (const auto& stratum : strata) {
@@ -263,6 +284,7 @@ void write(JsonWriter& json, const Report& report) {
   write(json, "turn", report.by_turn, report.sides);
   json.close('}');
   write(json, report.cheapest);
+  write_charts(json, comparison);
   json.close('}');
 }
 

@@ -3,8 +3,7 @@
 #include <cmath>
 #include <functional>
 
-#include "metrics/compare/document.hpp"
-#include "metrics/compare/report.hpp"
+#include "metrics/compare/report_document.hpp"
 #include "metrics/compare/rfc3339.hpp"
 #include "metrics/compare/why.hpp"
 #include "metrics/format.hpp"
@@ -94,7 +93,7 @@ std::string word(Metric metric, std::string_view finding) {
 
 void add_verdicts(Document& document, const Report& report) {
   const auto& comparison = report.comparison;
-  document.heading("Verdicts: " + comparison.b + " against " + comparison.a);
+  document.heading("Verdicts: " + comparison.b + " against " + comparison.a, "verdicts");
   document.paragraph(state_sentence(comparison));
   Table table{{"metric", "verdict", "change", "95 % interval", "margin", "values"}, {}};
   for (const auto& verdict : comparison.verdicts) {
@@ -199,7 +198,7 @@ const Row rows[]{
 
 /// A row that no side knows is left out.
 void add_sides(Document& document, const Report& report) {
-  document.heading("What each side did");
+  document.heading("What each side did", "distributions");
   document.paragraph(
       "Times and sizes are p50 / p90 / p95 / p99, with the number of values in parentheses. Fewer than 100 values have "
       "no "
@@ -261,7 +260,7 @@ void add_load_points(Document& document, const Report& report) {
     }
   }
   if (table.rows.empty()) return;
-  document.heading("Latency against throughput");
+  document.heading("Latency against throughput", "load_points");
   document.paragraph(
       "Of one replica, by the number of requests in flight. Each minute is one value; a minute's TTFT and TPOT are "
       "medians, and "
@@ -352,13 +351,15 @@ std::string written(const Document& document, Style style) {
 
 }  // namespace
 
-std::string as_text(const Report& report, Style style) {
+Document document_of(const Report& report) {
   Document document;
   add(document, report);
-  return written(document, style);
+  return document;
 }
 
-std::string as_text(const SwappedReport& report, Style style) {
+std::string as_text(const Report& report, Style style) { return written(document_of(report), style); }
+
+Document summary_of(const SwappedReport& report) {
   Document document;
   const auto& comparison = report.first.comparison;
   document.heading("Swapped: " + comparison.b + " against " + comparison.a);
@@ -374,6 +375,11 @@ std::string as_text(const SwappedReport& report, Style style) {
     }
     document.table(std::move(table));
   }
+  return document;
+}
+
+std::string as_text(const SwappedReport& report, Style style) {
+  auto document = summary_of(report);
   document.heading("First window");
   add(document, report.first);
   document.heading("Second window");

@@ -3,10 +3,15 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
+#include <fstream>
 #include <utility>
 
 #include "config/command_line.hpp"
+#include "config/show.hpp"
+#include "metrics/compare/page/page.hpp"
 #include "metrics/compare/report.hpp"
 #include "proxy/compare/gate.hpp"
 #include "proxy/compare/reporting.hpp"
@@ -52,7 +57,7 @@ class Command {
     if (options_.swapped) return run_swapped();
     mc::Report report;
     if (const auto status = report_of(options_.logs, options_.a, options_.b, report)) return *status;
-    print(options_.json ? mc::as_json(report) : mc::as_text(report, style()));
+    if (const auto status = write(report)) return *status;
     std::vector<Judgement> judgements;
     for (const auto& verdict : report.comparison.verdicts) {
       if (!verdict.exploratory) judgements.push_back({verdict.finding, verdict.interval.has_value()});
@@ -69,7 +74,7 @@ class Command {
     if (const auto status = report_of({options_.logs[1]}, first.a, first.b, report.second)) return *status;
     const auto& second = report.second.comparison;
     report.verdicts = mc::separate(first, second);
-    print(options_.json ? mc::as_json(report) : mc::as_text(report, style()));
+    if (const auto status = write(report)) return *status;
     std::vector<Judgement> judgements;
     for (const auto& verdict : report.verdicts) {
       if (!mc::is_tail(verdict.metric)) judgements.push_back({verdict.decision.finding, true});
@@ -135,9 +140,18 @@ class Command {
     return isatty(STDOUT_FILENO) != 0 ? mc::Style::colour : mc::Style::plain;
   }
 
-  void print(const std::string& text) const {
+  /// Prints the report, and writes the page if one is asked for. Returns the exit status if that fails.
+  template <class Report>
+  std::optional<int> write(const Report& report) const {
+    const auto text = options_.json ? mc::as_json(report) + '\n' : mc::as_text(report, style());
     std::fputs(text.c_str(), stdout);
-    if (options_.json) std::fputc('\n', stdout);
+    if (options_.html.empty()) return std::nullopt;
+    std::ofstream page(options_.html, std::ios::binary);
+    page << mc::as_html(report);
+    page.close();
+    if (page) return std::nullopt;
+    const std::string reason = std::strerror(errno);
+    return tell(failed, "--html " + config::one_line(options_.html) + ": cannot be written: " + reason);
   }
 
   int status_of(mc::State state, std::span<const Judgement> judgements) const {

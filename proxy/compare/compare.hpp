@@ -12,6 +12,7 @@ struct CompareOptions {
   std::string by = "config";
   std::string a, b, pool, model, from, to, length, slo, config, floor, prompt_tokens;
   std::string min_block = "60s", warm_up = "10m";
+  std::string html;                  ///< A file for the report as a page; "" is none.
   std::vector<std::string> costs;    ///< NAME=X
   std::vector<std::string> fail_if;  ///< worse, inconclusive, too_few
   double margin = 0.02;

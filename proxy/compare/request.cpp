@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <filesystem>
+#include <system_error>
 #include <utility>
 
 #include "config/load.hpp"
@@ -70,7 +72,7 @@ class Reading {
     if (options_.logs.empty() && !settings_) {
       return Problem{"weir compare: name a request log, such as requests.jsonl, or several; - is standard input"};
     }
-    if (!settings() || !times() || !objective() || !prompt_tokens() || !costs() || !fail_if() || !swapped())
+    if (!page() || !settings() || !times() || !objective() || !prompt_tokens() || !costs() || !fail_if() || !swapped())
       return problem_;
     return std::move(request_);
   }
@@ -79,6 +81,17 @@ class Reading {
   bool refuse(Problem why) {
     problem_ = std::move(why);
     return false;
+  }
+
+  bool page() {
+    if (options_.html == "-")
+      return refuse(problem("--html", "-", "must be a file, such as report.html; the report itself is printed"));
+    for (const auto& log : options_.logs) {
+      std::error_code unknown;
+      if (std::filesystem::equivalent(options_.html, log, unknown))
+        return refuse(problem("--html", options_.html, "is a log, and would be lost; name another file"));
+    }
+    return true;
   }
 
   bool settings() {

@@ -187,6 +187,22 @@ TEST_F(Compare, SaysTheSameToPeopleAndInMarkdown) {
   EXPECT_THAT(markdown.output, AllOf(HasSubstr("## Verdicts: fp8 against fp16"), HasSubstr("| tpot | worse |")));
 }
 
+TEST_F(Compare, WritesAPageBesideTheText) {
+  const auto file = log("twin.jsonl", twin_log(1.1)), page = log("report.html", "what was there");
+  const auto text = compare({file}), with_page = compare({file, "--html", page});
+  EXPECT_EQ(with_page.exit.code, 0);
+  EXPECT_EQ(with_page.output, text.output);
+  const auto html = read_file(page);
+  EXPECT_THAT(html, ::testing::StartsWith("<!DOCTYPE html>"));
+  EXPECT_THAT(html, ::testing::EndsWith("</html>\n"));
+  const auto said = report({file, "--html", page});
+  EXPECT_THAT(html, HasSubstr(json::serialize(said.at("verdicts").at(1).at("why"))));
+  EXPECT_EQ(compare({file, "--html", page, "--fail-if", "worse"}).exit.code, 1);
+  EXPECT_EQ(read_file(page), html);
+  EXPECT_EQ(compare({file, file, "--swapped", "--html", page}).exit.code, 0);
+  EXPECT_THAT(read_file(page), HasSubstr("\"title\":\"Second window\""));
+}
+
 TEST_F(Compare, ReadsSeveralLogsAndGzip) {
   const auto text = twin_log(1.1);
   const auto half = text.find('\n', text.size() / 2) + 1;
@@ -255,6 +271,10 @@ TEST_F(Compare, SaysWhatItCannotDo) {
             {{file, "--by", "moon"}, 2, "--by"},
             {{file, "--slo", "chat"}, 2, "--config FILE"},
             {{file, "--swapped"}, 2, "two logs"},
+            {{file, "--html", "/nowhere/report.html"}, 1, "--html /nowhere/report.html: cannot be written: No such file"},
+            {{file, "--html", "/dev/full"}, 1, "--html /dev/full: cannot be written: No space left"},
+            {{file, "--html", file}, 2, "is a log"},
+            {{file, "--html", "-"}, 2, "must be a file"},
             {{log("empty.jsonl", "")}, 2, "there is none"}};
   for (const auto& [words, status, told] : cases) {
     const auto done = compare(words);

@@ -34,6 +34,16 @@ TEST(Document, IsTextForATerminal) {
             "- two\n");
 }
 
+TEST(Document, IsJson) {
+  auto document = sample();
+  document.heading("Charts", "load_points");
+  EXPECT_EQ(document.json(),
+            R"([{"heading":"Verdicts","about":""},{"paragraph":"It is so."},)"
+            R"({"table":{"header":["metric","verdict"],"rows":[["ttft","worse"],["ключ","equivalent"]]}},)"
+            R"({"item":"one"},{"item":"two"},{"heading":"Charts","about":"load_points"}])");
+  EXPECT_EQ(Document().json(), "[]");
+}
+
 TEST(Document, IsMarkdown) {
   EXPECT_EQ(sample().markdown(),
             "## Verdicts\n"

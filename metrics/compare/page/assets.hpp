@@ -1,0 +1,11 @@
+// The files of this folder, as the build has put them into the program.
+#pragma once
+
+#include <string_view>
+
+namespace weir::metrics::compare::assets {
+
+extern const std::string_view page_html, page_css, report_js, plots_js, charts_js, forest_js;
+extern const std::string_view uplot_js, uplot_css, uplot_licence;
+
+}  // namespace weir::metrics::compare::assets

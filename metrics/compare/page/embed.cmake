@@ -1,0 +1,19 @@
+# Writes a C++ source with the text of files: cmake -DOUTPUT=FILE -DFOLDER=DIR -P embed.cmake
+# Each name below is declared in assets.hpp.
+set(page_html page.html)
+set(page_css page.css)
+set(report_js report.js)
+set(plots_js plots.js)
+set(forest_js forest.js)
+set(charts_js charts.js)
+set(uplot_js uplot/uPlot.iife.min.js)
+set(uplot_css uplot/uPlot.min.css)
+set(uplot_licence uplot/LICENSE)
+
+set(source "#include \"metrics/compare/page/assets.hpp\"\n\nnamespace weir::metrics::compare::assets {\n")
+foreach(name page_html page_css report_js plots_js forest_js charts_js uplot_js uplot_css uplot_licence)
+  file(READ ${FOLDER}/${${name}} text)
+  string(APPEND source "const std::string_view ${name} = R\"weir_asset(${text})weir_asset\";\n")
+endforeach()
+string(APPEND source "}\n")
+file(WRITE ${OUTPUT} "${source}")

@@ -1,0 +1,62 @@
+"use strict";
+// The verdicts as a forest plot: each metric's estimate with its interval, on the band of its margins.
+const forest = (() => {
+  const row_height = 30, left = 22, width = 76;  // The last two are shares of the width, in percent.
+
+  function shape(parent, tag, attributes, text) {
+    const made = document.createElementNS("http://www.w3.org/2000/svg", tag);
+    for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
+    if (text) made.textContent = text;
+    parent.append(made);
+    return made;
+  }
+
+  function sentence(verdict) {
+    const between = verdict.interval ? ` (${verdict.interval.map((end) => plots.percent(end)).join(" to ")})` : ", no interval";
+    return `${verdict.metric}: ${plots.percent(verdict.estimate)}${between}, margin ${plots.number(100 * verdict.margin)} %`;
+  }
+
+  function rows(parent, title, verdicts) {
+    const known = verdicts.filter((verdict) => verdict.estimate !== null);
+    if (!known.length) return;
+    const ends = known.flatMap((verdict) => [verdict.estimate, verdict.margin, -verdict.margin, ...(verdict.interval || [])]);
+    const [low, high] = plots.range(ends, false);
+    const at = (value) => left + (width * (value - low)) / (high - low) + "%";
+    const bottom = known.length * row_height;
+    const figure = plots.element(parent, "figure", "", "forest");
+    plots.element(figure, "figcaption", title);
+    const svg = shape(figure, "svg", { height: bottom + 24, role: "img", "aria-label": title });
+
+    const axis = shape(svg, "g", { class: "axis" });
+    for (const tick of plots.ticks(low, high, 6)) {
+      const zero = Math.abs(tick) < 1e-12;
+      shape(axis, "line", { x1: at(tick), x2: at(tick), y1: 0, y2: bottom, class: zero ? "zero" : "grid" });
+      const digits = high - low < 0.06 ? 1 : 0;
+      shape(axis, "text", { x: at(tick), y: bottom + 17, "text-anchor": "middle" }, zero ? "0" : plots.percent(tick, digits));
+    }
+    known.forEach((verdict, i) => {
+      const middle = (i + 0.5) * row_height;
+      const row = shape(svg, "g", {});
+      shape(row, "title", {}, sentence(verdict));
+      const band = (2 * width * verdict.margin) / (high - low) + "%";
+      row.append(shape(svg, "text", { x: 0, y: middle + 5 }, verdict.metric));
+      shape(row, "rect", { x: at(-verdict.margin), y: middle - 11, width: band, height: 22, class: "band" });
+      shape(row, "line", { x1: at(0), x2: at(0), y1: middle - 11, y2: middle + 11, class: "zero" });
+      const mark = shape(row, "g", { class: "row " + (verdict.withheld ? "none" : verdict.verdict) });
+      if (verdict.interval) {
+        const [from, to] = verdict.interval.map(at);
+        shape(mark, "line", { x1: from, x2: to, y1: middle, y2: middle, class: "interval" });
+        for (const end of [from, to]) shape(mark, "line", { x1: end, x2: end, y1: middle - 5, y2: middle + 5 });
+      }
+      shape(mark, "circle", { cx: at(verdict.estimate), cy: middle, r: 5, "stroke-width": 2, class: verdict.interval ? "" : "hollow" });
+    });
+    if (known.some((verdict) => !verdict.interval)) plots.element(figure, "p", "A hollow point has no interval.", "hint");
+  }
+
+  return (parent, report) => {
+    const of = ` of ${report.b} against ${report.a}`;
+    const is_tail = (verdict) => verdict.exploratory;
+    rows(parent, "Change" + of + ", 95 % interval; shaded: the margin", report.verdicts.filter((one) => !is_tail(one)));
+    rows(parent, "Tails (exploratory): the share above " + report.a + "'s own p95", report.verdicts.filter(is_tail));
+  };
+})();
