@@ -1,0 +1,118 @@
+// Which requests a shadow gets.
+#include "proxy/exchange/shadows.hpp"
+
+#include <gtest/gtest.h>
+
+#include <set>
+#include <string>
+
+namespace weir::proxy::exchange {
+namespace {
+
+using What = config::Shadow::SampleBy::What;
+
+class Wants : public ::testing::Test {
+ protected:
+  Wants() {
+    shadow.state = std::make_shared<fleet::ShadowState>();
+    shadow.settings.sample = 0.5;
+    replica.settings.name = "gpu0";
+  }
+
+  void head(const std::string& fields) {
+    request.head_bytes = "POST /v1/chat/completions HTTP/1.1\r\nHost: weir\r\n" + fields + "\r\n";
+    auto parsed = http::parse_request_head(request.head_bytes);
+    ASSERT_TRUE(parsed);
+    request.head = std::move(*parsed);
+  }
+  bool wanted() { return wants(shadow, replica, request, key); }
+
+  const SipKey key{1, 2};
+  fleet::ShadowRuntime shadow;
+  fleet::ReplicaRuntime replica;
+  ClientRequest request;
+};
+
+TEST_F(Wants, ATwinGetsAllThatItsPrimaryGets) {
+  shadow.settings.sample.reset();
+  shadow.settings.twin = "gpu0";
+  EXPECT_TRUE(wanted());
+  replica.settings.name = "gpu1";
+  EXPECT_FALSE(wanted());
+}
+
+TEST_F(Wants, NothingWhileItIsOff) {
+  shadow.settings.sample = 1;
+  EXPECT_TRUE(wanted());
+  shadow.state->on = false;
+  EXPECT_FALSE(wanted());
+}
+
+TEST_F(Wants, ASampleHasItsShare) {
+  head("");
+  for (const double share : {0.1, 0.5, 0.9}) {
+    shadow.settings.sample = share;
+    for (const auto what : {What::conversation, What::request, What::header}) {
+      shadow.settings.key = {what, "x-session"};
+      int n = 0;
+      for (int i = 0; i < 1000; ++i) {
+        request.facts.conversation = static_cast<std::uint64_t>(i) * 0x9e3779b97f4a7c15;
+        request.id = std::to_string(i);
+        head("x-session: " + std::to_string(i) + "\r\n");
+        n += wanted() ? 1 : 0;
+      }
+      EXPECT_NEAR(n, share * 1000, 60) << static_cast<int>(what);
+    }
+  }
+  shadow.settings.sample = 1;
+  EXPECT_TRUE(wanted());
+}
+
+TEST_F(Wants, WhatIsAlikeGoesTogether) {
+  for (const auto what : {What::conversation, What::header}) {
+    shadow.settings.key = {what, "x-session"};
+    for (int i = 0; i < 50; ++i) {
+      request.facts.conversation = static_cast<std::uint64_t>(i) * 0x9e3779b97f4a7c15;
+      head("x-session: " + std::to_string(i) + "\r\n");
+      std::set<bool> answers;
+      for (int turn = 0; turn < 5; ++turn) {
+        request.id = std::to_string(turn);
+        answers.insert(wanted());
+      }
+      EXPECT_EQ(answers.size(), 1u);
+    }
+  }
+}
+
+TEST_F(Wants, OneConversationOfTwoClientsIsTwo) {
+  request.facts.conversation = 7;
+  std::set<bool> answers;
+  for (int i = 0; i < 50; ++i) {
+    head("Authorization: Bearer sk-" + std::to_string(i) + "\r\n");
+    answers.insert(wanted());
+  }
+  EXPECT_EQ(answers.size(), 2u);
+}
+
+TEST(CanBeMirrored, OnlyInferenceRequestsThatWeirKnowsWithAllTheyNeed) {
+  ClientRequest request;
+  request.route = http::Route::inference;
+  request.facts.api = metrics::Api::openai_chat;
+  request.facts.whole_json = true;
+  EXPECT_TRUE(can_be_mirrored(request));
+  const auto cannot = [&](auto change) {
+    ClientRequest other;
+    other.route = request.route;
+    other.facts = request.facts;
+    change(other);
+    return !can_be_mirrored(other);
+  };
+  EXPECT_TRUE(cannot([](auto& one) { one.route = http::Route::unknown; }));
+  EXPECT_TRUE(cannot([](auto& one) { one.facts.api = metrics::Api::other; }));
+  EXPECT_TRUE(cannot([](auto& one) { one.facts.whole_json = false; }));
+  EXPECT_TRUE(cannot([](auto& one) { one.facts.stored_context = true; }));
+  EXPECT_TRUE(cannot([](auto& one) { one.facts.gives_work = false; }));
+}
+
+}  // namespace
+}  // namespace weir::proxy::exchange
