@@ -206,9 +206,8 @@ void stalls(const Bench& bench) {
 void sample(const Bench& bench) {
   std::printf(
       "\nA shadow of the primaries' own configuration gets one in ten of the requests of four primaries; drift 60 s, "
-      "%zu "
-      "windows. `same_load` says that the loads were the same, which is not so.\n\n"
-      "| lines | window | pairs | tpot `better` | ttft `better` | either `worse` | estimate: tpot | ttft | note "
+      "%zu windows. `same_load` says that the loads were the same, which is not so.\n\n"
+      "| lines | window | pairs | tpot `better` | ttft `better` | `worse`: tpot, ttft | estimate: tpot | ttft | note "
       "`load_differs` | `spared_load` | no verdict on latency |\n"
       "|---|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|\n",
       bench.options.windows);
@@ -227,12 +226,13 @@ void sample(const Bench& bench) {
   for (std::size_t way = 0; way < ways.size(); ++way) {
     for (const auto& [minutes, tally] : ways[way]) {
       std::printf(
-          "| %s | %.0f min | %.0f | %.1f %% | %.1f %% | %.1f %% | %+.1f %% | %+.1f %% | %.1f %% | %.1f %% | "
+          "| %s | %.0f min | %.0f | %.1f %% | %.1f %% | %.1f %%, %.1f %% | %+.1f %% | %+.1f %% | %.1f %% | %.1f %% | "
           "%.1f %% |\n",
           names[way], minutes, tally.pairs(), tally.share(tally.found(Metric::tpot, Finding::better)),
           tally.share(tally.found(Metric::ttft, Finding::better)),
-          tally.share(tally.found(Metric::tpot, Finding::worse) + tally.found(Metric::ttft, Finding::worse)),
-          tally.estimate(Metric::tpot), tally.estimate(Metric::ttft), tally.share(tally.notes("load_differs")),
+          tally.share(tally.found(Metric::tpot, Finding::worse)),
+          tally.share(tally.found(Metric::ttft, Finding::worse)), tally.estimate(Metric::tpot),
+          tally.estimate(Metric::ttft), tally.share(tally.notes("load_differs")),
           tally.share(tally.notes("spared_load")),
           tally.share(std::min(tally.withheld(Metric::tpot), tally.withheld(Metric::ttft))));
     }
