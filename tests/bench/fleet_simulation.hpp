@@ -29,12 +29,12 @@
 #include "lab/load/trace.hpp"
 #include "lab/load/workload.hpp"
 #include "metrics/wire/request/inspector.hpp"
+#include "tests/bench/traffic.hpp"
 
 namespace weir::bench {
 
 using balancer::Moment;
 using balancer::Tokens;
-using lab::load::TraceEntry;
 using metrics::wire::RequestFacts;
 
 /// A request as the replica sees it, and what weir reads of its body.
@@ -59,13 +59,12 @@ inline std::vector<TracedRequest> requests_of(std::span<const TraceEntry> trace,
   lab::engine::Random random(seed);
   const std::size_t drawn = random.below(trace.size());
   const std::size_t first = in_order ? 0 : drawn;
-  const double turn = trace.back().at * static_cast<double>(trace.size()) / static_cast<double>(trace.size() - 1);
+  const auto part = part_of(trace, count, first);
   std::vector<TracedRequest> requests(count);
   for (std::size_t i = 0; i < count; ++i) {
-    const std::size_t place = first + i;
-    const TraceEntry& entry = trace[place % trace.size()];
+    const TraceEntry& entry = part[i];
     TracedRequest& request = requests[i];
-    request.at = turn * static_cast<double>(place / trace.size()) + entry.at - trace[first].at;
+    request.at = entry.at - trace[first].at;
     request.prompt_tokens = entry.prompt_tokens;
     request.output_tokens = entry.output_tokens;
     const double written = static_cast<double>(entry.prompt_tokens) / 1.5 * std::exp(text_spread * random.normal());
@@ -95,25 +94,6 @@ inline Fleet four_replicas(double slow_speed) {
   Fleet fleet{std::vector<lab::engine::EngineSettings>(4), false, {}};
   fleet.replicas.back().speed = slow_speed;
   return fleet;
-}
-
-/// Returns the requests per second that an engine answers while requests are always waiting. All are there at the
-/// beginning, and the count runs from the first tenth of them to the last.
-inline double capacity_of(const lab::engine::EngineSettings& settings, std::span<const TracedRequest> requests) {
-  lab::engine::EngineModel engine(settings, 1);
-  for (std::size_t i = 0; i < requests.size(); ++i) {
-    engine.submit({i, requests[i].prompt_tokens, requests[i].output_tokens});
-  }
-  const std::size_t tenth = requests.size() / 10;
-  double now = 0, begun = 0;
-  std::size_t done = 0;
-  while (const auto took = engine.begin_step()) {
-    now += std::chrono::duration<double>(*took).count();
-    for (const lab::engine::TokenEvent& event : engine.end_step()) done += event.last ? 1 : 0;
-    if (done < tenth) begun = now;
-    if (done >= requests.size() - tenth) break;
-  }
-  return static_cast<double>(requests.size() - 2 * tenth) / (now - begun);
 }
 
 /// Returns what the replicas can do together: the sum of what each can do.

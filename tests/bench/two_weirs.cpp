@@ -15,6 +15,7 @@
 #include "lab/engine/engine_model.hpp"
 #include "lab/engine/random.hpp"
 #include "lab/load/trace.hpp"
+#include "tests/bench/traffic.hpp"
 
 namespace {
 
@@ -235,19 +236,6 @@ double quantile(std::vector<double> values, double q) {
   return values[static_cast<std::size_t>(q * static_cast<double>(values.size() - 1))];
 }
 
-/// Returns `count` entries of the trace from one that the seed chooses, and from its start again at its end.
-std::vector<TraceEntry> part_of(std::span<const TraceEntry> trace, std::size_t count, std::uint64_t seed) {
-  lab::engine::Random random(seed);
-  const std::size_t first = random.below(trace.size());
-  const double turn = trace.back().at * static_cast<double>(trace.size()) / static_cast<double>(trace.size() - 1);
-  std::vector<TraceEntry> part;
-  for (std::size_t i = first; i < first + count; ++i) {
-    part.push_back(trace[i % trace.size()]);
-    part.back().at += turn * static_cast<double>(i / trace.size());
-  }
-  return part;
-}
-
 /// Returns the requests per second that the engines answer while requests are always waiting.
 double capacity_of(const Options& options, std::span<const TraceEntry> requests) {
   double sum = 0;
@@ -280,7 +268,8 @@ int run(const Options& options) {
   std::vector<std::vector<TraceEntry>> parts;
   std::vector<double> faster;  // At load 1.
   for (std::uint64_t seed = 1; seed <= options.seeds; ++seed) {
-    const auto& part = parts.emplace_back(part_of(trace, options.requests, seed));
+    const auto& part =
+        parts.emplace_back(bench::part_of(trace, options.requests, lab::engine::Random(seed).below(trace.size())));
     const double rate = static_cast<double>(part.size() - 1) / (part.back().at - part.front().at);
     faster.push_back(capacity_of(options, part) / rate);
   }
