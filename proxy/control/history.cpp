@@ -28,7 +28,7 @@ void History::keep(const metrics::record::RequestRecord& record) {
   if (samples_.size() > most) samples_.pop_front();
 }
 
-void History::keep_shadows(std::vector<metrics::record::RequestRecord> records) {
+void History::keep_shadows(const std::vector<metrics::record::RequestRecord>& records) {
   for (const auto& record : records) {
     log_.write(record);
     keep(record);

@@ -39,7 +39,7 @@ class History {
 
  private:
   void keep(const metrics::record::RequestRecord& record);
-  void keep_shadows(std::vector<metrics::record::RequestRecord> records);
+  void keep_shadows(const std::vector<metrics::record::RequestRecord>& records);
 
   metrics::record::RequestLog& log_;
   Pairs pairs_;
