@@ -114,6 +114,8 @@ class Exposition : public prometheus::Collectable {
   /// The loop compares with the objectives that were set last, in its own shard and on its own thread. Returns false if
   /// a scrape was in the way: it is to try again.
   bool follow(ReplicaSeries& series, std::size_t loop);
+  /// While it is held, no shard takes other bounds. Who reads histograms on another thread than their loop's holds it.
+  [[nodiscard]] std::unique_lock<std::mutex> keep_bounds() const { return std::unique_lock(following_); }
 
   /// Returns every family, even one without series, so that a reader can tell an unused series from one that does not
   /// exist.

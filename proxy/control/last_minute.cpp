@@ -49,6 +49,7 @@ LastMinute::Sample LastMinute::sample_of(const metrics::series::ReplicaSeries& s
 }
 
 void LastMinute::sample(const fleet::World& world, metrics::Moment now) {
+  const auto lock = exposition_.keep_bounds();
   decltype(samples_) kept;
   for (const auto& pool : world.all_pools) {
     for (const auto& replica : pool->replicas) {
@@ -64,6 +65,7 @@ LastMinute::Medians LastMinute::of(const metrics::series::ReplicaSeries& series)
   const auto found = samples_.find(&series);
   if (found == samples_.end() || found->second.empty()) return {};
   const auto& before = found->second.front();
+  const auto lock = exposition_.keep_bounds();
   const auto now = sample_of(series, {});
   const auto seconds = [](std::optional<double> value) {
     return value ? std::optional(*value / nanoseconds) : std::nullopt;

@@ -29,6 +29,9 @@ class LastMinute {
  public:
   static constexpr std::chrono::seconds sample_every{5}, window{60};
 
+  /// The series belong to this exposition.
+  explicit LastMinute(const metrics::series::Exposition& exposition) : exposition_(exposition) {}
+
   /// Notes what the histograms of each replica hold. To be called every `sample_every`.
   void sample(const fleet::World& world, metrics::Moment now);
 
@@ -44,6 +47,7 @@ class LastMinute {
   };
   static Sample sample_of(const metrics::series::ReplicaSeries& series, metrics::Moment now);
 
+  const metrics::series::Exposition& exposition_;
   std::map<const metrics::series::ReplicaSeries*, std::deque<Sample>> samples_;
 };
 

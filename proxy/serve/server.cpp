@@ -74,7 +74,7 @@ class Server {
   fleet::ModelDirectory models_{fleet_};
   exchange::Shared shared_{exposition_, fleet_, log_, models_};
   control::Reload reload_;
-  control::LastMinute last_minute_;
+  control::LastMinute last_minute_{exposition_};
   control::History history_{log_};
   control::SlowAnswers slow_answers_{context_};
   control::AdminSources admin_sources_{

@@ -47,7 +47,7 @@ TEST(LastMinute, ForgetsWhatCameEarlier) {
   const auto first_token_after = [&](std::size_t loop, seconds time) {
     series.shard(loop).time_to_first_token.observe(static_cast<std::uint64_t>(std::chrono::nanoseconds(time).count()));
   };
-  LastMinute last;
+  LastMinute last(exposition);
   const metrics::Moment start{seconds(1000)};
   EXPECT_EQ(last.of(series).ttft, std::nullopt);
   last.sample(*fleet.world(), start);
