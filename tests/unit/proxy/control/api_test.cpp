@@ -39,7 +39,7 @@ class Api : public ::testing::Test {
 TEST_F(Api, DrainsAndUndrains) {
   EXPECT_EQ(ask("/api/replicas/a/drain").body, "{\"changed\":true,\"name\":\"a\",\"draining\":true}\n");
   EXPECT_EQ(ask("/api/replicas/a/drain", "{}").body, "{\"changed\":false,\"name\":\"a\",\"draining\":true}\n");
-  const auto listed = replicas_answer(*fleet.world(), {}, std::chrono::steady_clock::now());
+  const auto listed = replicas_answer(*fleet.world(), LastMinute(exposition), std::chrono::steady_clock::now());
   const auto parsed = boost::json::parse(listed.body);
   const auto& first = parsed.at("replicas").at(0);
   EXPECT_EQ(first.at("state").as_string(), "draining");
