@@ -84,8 +84,8 @@ struct Comparison {
   std::vector<Verdict> verdicts;  ///< slo only with an objective.
   std::vector<Exploration> explorations;
   std::vector<Overlay> distributions;  ///< Of the values of ttft and of tpot that the verdicts are about.
-  TwoByTwo slo{};           ///< Pairs that met the objective; all 0 in a split.
-  Divergence divergence{};  ///< All 0 in a split.
+  TwoByTwo slo{};                      ///< Pairs that met the objective; all 0 in a split.
+  Divergence divergence{};             ///< All 0 in a split.
   /// Requests to be mirrored that have no finished shadow, by reason: a drop reason, an outcome, or not_mirrored.
   std::map<std::string, std::uint64_t> unfinished;
   std::uint64_t sampled = 0;  ///< Pairs, and requests that were not mirrored.

@@ -112,13 +112,16 @@ void Document::table(Table table) {
   parts_.emplace_back(std::move(table));
 }
 
+/// True if an empty line stands before this part. Items of one list stand together.
+bool Document::stands_apart(const Part& part) const {
+  if (&part == &parts_.front()) return false;
+  return !std::holds_alternative<Item>(part) || !std::holds_alternative<Item>(*(&part - 1));
+}
+
 std::string Document::text(bool colour) const {
   std::string out;
-  const Part* before = nullptr;
   for (const auto& part : parts_) {
-    const bool goes_on = before && std::holds_alternative<Item>(*before) && std::holds_alternative<Item>(part);
-    if (before && !goes_on) out += '\n';
-    before = &part;
+    if (stands_apart(part)) out += '\n';
     if (const auto* heading = std::get_if<Heading>(&part)) {
       out += (colour ? "\x1b[1m" + heading->text + "\x1b[0m" : heading->text) + '\n';
       if (!colour) out += std::string(width(heading->text), '-') + '\n';
@@ -135,11 +138,8 @@ std::string Document::text(bool colour) const {
 
 std::string Document::markdown() const {
   std::string out;
-  const Part* before = nullptr;
   for (const auto& part : parts_) {
-    const bool goes_on = before && std::holds_alternative<Item>(*before) && std::holds_alternative<Item>(part);
-    if (before && !goes_on) out += '\n';
-    before = &part;
+    if (stands_apart(part)) out += '\n';
     if (const auto* heading = std::get_if<Heading>(&part)) {
       out += "## " + in_markdown(heading->text) + '\n';
     } else if (const auto* paragraph = std::get_if<Paragraph>(&part)) {

@@ -44,6 +44,7 @@ class Document {
   };
   using Part = std::variant<Heading, Paragraph, Item, Table>;
   std::string text(bool colour) const;
+  bool stands_apart(const Part& part) const;
   std::vector<Part> parts_;
 };
 

@@ -79,7 +79,7 @@ std::vector<Note> notes_of(const Comparison& comparison, const Load& load, const
                            "if their replicas have equal weight in one pool."});
   }
   if (comparison.warming > 0) {
-    notes.push_back({"warm_up", format("%llu pairs are left out because the shadow was not warm yet.",
+    notes.push_back({"warm_up", format("Pairs that are left out because the shadow was not warm yet: %llu.",
                                        static_cast<unsigned long long>(comparison.warming))});
   }
   if (pairing.repeated > 0) {

@@ -13,7 +13,8 @@ namespace weir::metrics::record {
 /// One writer and one reader. A record costs a move under a mutex that nobody holds for longer.
 class FinishedRecords {
  public:
-  /// So many records wait at most, which is some 50 MB: the reader is to come several times a second.
+  /// So many records wait at most, which is some 60 MB and what they point to: the reader is to come several times a
+  /// second.
   static constexpr std::size_t most = 65'536;
 
   /// Returns false if too many wait; the record is dropped then.

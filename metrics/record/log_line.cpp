@@ -67,7 +67,7 @@ std::string log_line(const RequestRecord& record, const std::string& instance) {
   const Mirrored& mirrored = *record.mirrored;
   line.known_text("client_id", record.client_id)
       .known_text("pair", mirrored.pair)
-      .known_text("group", record.group != 0 ? fmt::format("{:016x}", record.group) : std::string());
+      .known_text("group", facts.conversation != 0 ? fmt::format("{:016x}", facts.conversation) : std::string());
   line.text("instance", instance).text("role", name_of(record.role));
   line.known_text("pool", record.pool).known_text("replica", record.replica).known_text("config", record.config);
 

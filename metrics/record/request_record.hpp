@@ -34,7 +34,6 @@ struct RequestRecord {
   std::string id;                              ///< This is weir's own id: 128 random bits in hex.
   std::string client_id;                       ///< This is the client's x-request-id; "" if it is absent or not valid.
   std::string pool, replica, config;           ///< These are "" if none was chosen.
-  std::uint64_t group = 0;                     ///< It is a salted hash of the conversation; 0 if it has none.
   Rare<Mirrored> mirrored;                     ///< It is set for Role::shadow alone.
   Role role = Role::primary;
   std::uint32_t shadows = 0;  ///< So many shadows were given a copy of it.

@@ -49,11 +49,12 @@ enum class Mirrored : std::uint8_t {
   loop_late,      ///< A stream loop was late.
   behind,         ///< The shadows' thread did not get to it.
   client_left,    ///< The client had left before it was sent.
+  cannot_set,     ///< A member of the shadow's `set` stands twice in the request, or is written with escapes.
   draining
 };
-inline constexpr std::array<std::string_view, 10> mirrored_names{
-    "sent",      "max_in_flight", "max_queued_tokens", "busy",    "down", "primary_waits",
-    "loop_late", "behind",        "client_left",       "draining"};
+inline constexpr std::array<std::string_view, 11> mirrored_names{
+    "sent",      "max_in_flight", "max_queued_tokens", "busy",       "down",    "primary_waits",
+    "loop_late", "behind",        "client_left",       "cannot_set", "draining"};
 
 /// Each shard has one writer, the loop to which it belongs; any thread reads. Values are nanoseconds, tokens or
 /// thousandths, rounded to the nearest (the ratio is rounded up). The bucket counts are exact for the rounded values.

@@ -14,8 +14,8 @@ namespace weir::proxy::compare {
 Filter filter_of(const Request& request, const std::string& model);
 
 /// Compares the sides `a` and `b`, "" for those that there are; a sentence says why that cannot be. `floor`: see
-/// metrics::compare::Options. `running`: the window that was declared has not ended. It takes some tenths of a second
-/// for 50,000 samples.
+/// metrics::compare::Options. `running`: the window that was declared has not ended. It takes about 0.2 s for
+/// 50,000 samples.
 std::variant<metrics::compare::Report, std::string> report_on(
     const ReadSamples& read, const metrics::compare::Names& names, const Request& request, double margin,
     const metrics::compare::Floor& floor, const std::string& a, const std::string& b, bool running = false);

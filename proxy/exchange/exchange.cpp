@@ -280,7 +280,6 @@ void Exchange::mirror(const fleet::ReplicaRuntime& replica) {
   job->body = shared_body_;
   job->facts = request_.facts;
   job->id = request_.id;
-  job->group = request_.facts.conversation;
   job->received = request_.received;
   job->time = request_.time;
   if (job_) job->client_left = job_->client_left;

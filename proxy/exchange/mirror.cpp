@@ -21,7 +21,6 @@ RequestRecord begin_record(const MirrorJob& job, const fleet::ShadowRuntime& sha
   record.id = std::move(id);
   record.role = metrics::Role::shadow;
   record.pool = shadow.pool->settings.name;
-  record.group = job.group;
   record.facts = job.facts;
   record.received = job.received;
   record.bytes_in = job.body->size();
@@ -45,8 +44,20 @@ RequestRecord record_of_dropped(const MirrorJob& job, const fleet::ShadowRuntime
   return record;
 }
 
+std::optional<SetEdits> set_edits(const fleet::ShadowRuntime& shadow, const MirrorJob& job) {
+  SetEdits set;
+  const auto& wanted = shadow.settings.set;
+  for (const auto& one : wanted) set.wholes.push_back('"' + one.key + "\":" + one.json + ',');
+  std::vector<metrics::wire::SetMember> members;
+  for (std::size_t i = 0; i < wanted.size(); ++i) members.push_back({wanted[i].key, wanted[i].json, set.wholes[i]});
+  auto edits = metrics::wire::edits_that_set(members, job.facts, *job.body);
+  if (!edits) return std::nullopt;
+  set.edits = std::move(*edits);
+  return set;
+}
+
 Mirror::Mirror(Loop& loop, std::shared_ptr<const MirrorJob> job, std::shared_ptr<const fleet::ShadowRuntime> shadow,
-               balancer::Lease lease)
+               SetEdits set, balancer::Lease lease)
     : loop_(loop),
       job_(std::move(job)),
       shadow_(std::move(shadow)),
@@ -54,7 +65,8 @@ Mirror::Mirror(Loop& loop, std::shared_ptr<const MirrorJob> job, std::shared_ptr
       replica_(std::static_pointer_cast<const fleet::ReplicaRuntime>(lease_.subject())),
       key_(lease_.key()),
       prompt_estimate_(lease_.prompt_estimate()),
-      id_(loop.new_id()) {
+      id_(loop.new_id()),
+      set_(std::move(set)) {
   if (auto head = http::parse_request_head(job_->head_bytes)) head_ = std::move(*head);
 }
 
@@ -106,22 +118,14 @@ void Mirror::not_connected(int error) {
   result_->lease = std::move(lease_);
 }
 
-/// Makes what goes out of the primary's bytes, which are not copied. Returns false if the members that the shadow sets
-/// cannot be set: the request goes out without them.
-bool Mirror::make_request() {
-  using metrics::wire::RequestEdit;
+/// Makes what goes out of the primary's bytes, which are not copied.
+void Mirror::make_request() {
   const auto wanted = refused_injection_ ? metrics::wire::Ask::nothing : ask_of(*replica_, job_->facts.api);
   const auto asks = metrics::wire::edits_that_ask(wanted, job_->facts, *job_->body);
   asked_ = asks.asked;
-  std::vector<metrics::wire::SetMember> members;
-  set_.clear();
-  for (const auto& one : shadow_->settings.set) set_.push_back('"' + one.key + "\":" + one.json + ',');
-  for (std::size_t i = 0; i < set_.size(); ++i)
-    members.push_back({shadow_->settings.set[i].key, shadow_->settings.set[i].json, set_[i]});
-  auto sets = metrics::wire::edits_that_set(members, job_->facts, *job_->body);
-  edits_.assign(asks.list().begin(), asks.list().end());
-  if (sets) edits_.insert(edits_.end(), sets->begin(), sets->end());
-  std::ranges::stable_sort(edits_, {}, &RequestEdit::at);
+  edits_ = set_.edits;
+  edits_.insert(edits_.end(), asks.list().begin(), asks.list().end());
+  std::ranges::stable_sort(edits_, {}, &metrics::wire::RequestEdit::at);
   body_length_ = metrics::wire::edited_size(job_->body->size(), edits_);
   http::UpstreamRequest upstream{replica_->settings.url, body_length_, id_, true, replica_->settings.api_key};
   upstream.keep_credentials = shadow_->settings.forward_auth;
@@ -129,7 +133,6 @@ bool Mirror::make_request() {
   upstream_head_ = http::upstream_head(head_, upstream);
   spans_ = {upstream_head_};
   metrics::wire::append_edited(*job_->body, edits_, spans_);
-  return sets.has_value();
 }
 
 Attempt::Options Mirror::attempt_options() const {

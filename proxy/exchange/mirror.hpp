@@ -19,10 +19,20 @@
 
 namespace weir::proxy::exchange {
 
+/// The members of a request that a shadow sets, as edits of its body. The texts of the edits are its own and the
+/// shadow's.
+struct SetEdits {
+  std::vector<std::string> wholes;  ///< `"key":json,` of each member.
+  std::vector<metrics::wire::RequestEdit> edits;
+};
+
+/// Returns nothing if a member cannot be set: see metrics::wire::edits_that_set.
+std::optional<SetEdits> set_edits(const fleet::ShadowRuntime& shadow, const MirrorJob& job);
+
 class Mirror {
  public:
   Mirror(Loop& loop, std::shared_ptr<const MirrorJob> job, std::shared_ptr<const fleet::ShadowRuntime> shadow,
-         balancer::Lease lease);
+         SetEdits set, balancer::Lease lease);
   Mirror(const Mirror&) = delete;
   Mirror& operator=(const Mirror&) = delete;
 
@@ -38,7 +48,7 @@ class Mirror {
 
   net::Awaitable<void> attempt();
   bool connect();
-  bool make_request();
+  void make_request();
   Attempt::Options attempt_options() const;
   Next after(AttemptResult result);
   void not_connected(int error);
@@ -56,7 +66,7 @@ class Mirror {
   net::SinkChannel sink_;
   std::string unread_, upstream_head_;
   ClientWatch client_{sink_, unread_};
-  std::vector<std::string> set_;  ///< `"key":json,` of each member that the shadow sets.
+  const SetEdits set_;
   std::vector<metrics::wire::RequestEdit> edits_;
   std::vector<std::string_view> spans_;
   std::uint64_t body_length_ = 0;

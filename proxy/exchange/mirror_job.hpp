@@ -21,8 +21,7 @@ struct MirrorJob {
   std::string head_bytes;                                            ///< A head that has passed the gate.
   std::shared_ptr<const std::string> body;                           ///< The primary's own bytes.
   metrics::wire::RequestFacts facts;
-  std::string id;           ///< The primary's.
-  std::uint64_t group = 0;  ///< See RequestRecord.
+  std::string id;  ///< The primary's.
   metrics::Moment received{};
   std::chrono::system_clock::time_point time;
   /// The primary's client has left. The primary's loop sets it.

@@ -15,7 +15,6 @@ RequestRecord begin_record(const ClientRequest& request, std::uint64_t bytes_in)
   record.facts = request.facts;
   record.received = request.received;
   record.bytes_in = bytes_in;
-  record.group = request.facts.conversation;
   return record;
 }
 

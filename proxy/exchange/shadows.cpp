@@ -177,12 +177,14 @@ bool Shadows::some_loop_is_late() const {
 
 void Shadows::mirror(const std::shared_ptr<const MirrorJob>& job,
                      const std::shared_ptr<const fleet::ShadowRuntime>& shadow) {
+  auto set = set_edits(*shadow, *job);
+  if (!set) return drop(*job, *shadow, Mirrored::cannot_set);
   const auto now = std::chrono::steady_clock::now();
   auto offered = shadow->pool->balancer->offer(balancer::Asking{job->facts, {}}, now);
   auto* const admitted = std::get_if<balancer::Admitted>(&offered);
   if (admitted == nullptr) return drop(*job, *shadow, refusal(*shadow, now));
   count(*shadow, Mirrored::sent);
-  auto mirror = std::make_unique<Mirror>(loop_, job, shadow, std::move(admitted->lease));
+  auto mirror = std::make_unique<Mirror>(loop_, job, shadow, std::move(*set), std::move(admitted->lease));
   boost::asio::co_spawn(loop_.context, run(std::move(mirror)), [](const std::exception_ptr& error) {
     if (error) std::rethrow_exception(error);
   });

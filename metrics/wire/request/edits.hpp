@@ -71,7 +71,7 @@ struct SetMember {
 
 /// Returns the edits that give these members their values, in place where they stand; their texts are those of
 /// `members`. Nothing if the body is no JSON object, has one of them twice, or names one with escapes: nobody knows how
-/// the engine would read it. The body is walked once: half a millisecond for a megabyte.
+/// the engine would read it. The body is walked once.
 std::optional<std::vector<RequestEdit>> edits_that_set(std::span<const SetMember> members, const RequestFacts& facts,
                                                        std::string_view body);
 

@@ -5,6 +5,7 @@
 #include <signal.h>
 
 #include <algorithm>
+#include <future>
 
 #include "tests/integration/peers/streams.hpp"
 #include "tests/integration/peers/weir_under_test.hpp"
@@ -81,6 +82,53 @@ TEST(Shadow, AsksAnotherModelWithMembersOfItsOwn) {
   EXPECT_EQ(sent.at("seed"), 7);
   EXPECT_EQ(sent.at("messages"), boost::json::parse(chat_body()).as_object().at("messages"));
   EXPECT_EQ(boost::json::parse(primary.only_request().body).as_object().at("model"), "m");
+}
+
+TEST(Shadow, IsSparedWhatNobodyKnowsHowToSet) {
+  ScriptedReplica primary(play_chat), candidate(play_chat);
+  WeirUnderTest weir(twin_of(primary, candidate, {{"set", "{ model = \"m-fp8\" }"}}));
+  const auto twice = R"({"model":"m","model":"m","stream":true,"messages":[{"role":"user","content":"a"}]})";
+  ASSERT_EQ(fetch(weir.port(), post(chat, twice)).status, 200u);
+  EXPECT_EQ(weir.metrics_after(2).sum("weir_shadow_requests_total", {{"result", "cannot_set"}}), 1);
+  EXPECT_EQ(member(line_of(weir, "shadow"), "drop_reason"), "cannot_set");
+  EXPECT_EQ(candidate.requests().size(), 0u);
+}
+
+TEST(Shadow, ExcludedKeysAreNotMirrored) {
+  ScriptedReplica primary(play_chat), candidate(play_chat);
+  // printf %s sk-secret | sha256sum
+  WeirUnderTest weir(twin_of(
+      primary, candidate, {{"exclude_keys", "\"746b4ad1ca9129e1caf080bf9406d43531b8bbf97f42cc1597ee4f3d4663938e\""}}));
+  for (const auto* const field : {"Authorization: Bearer sk-secret\r\n", "Authorization: bearer sk-secret\r\n",
+                                  "x-api-key: sk-secret\r\n", "Authorization: Bearer sk-other\r\n"})
+    ASSERT_EQ(fetch(weir.port(), post(chat, chat_body(), field)).status, 200u);
+  EXPECT_EQ(weir.metrics_after(5).sum("weir_shadow_requests_total"), 1);
+  EXPECT_EQ(candidate.requests().size(), 1u);
+}
+
+TEST(Shadow, IsSparedWhileRequestsWaitForItsPrimary) {
+  Event go_on;
+  ScriptedReplica primary([&go_on](Exchange& exchange) {
+    go_on.wait("the test to go on");
+    play_chat(exchange);
+  });
+  ScriptedReplica candidate(play_chat);
+  auto settings = twin_of(primary, candidate);
+  settings.pools[0].replicas[0].more["max_in_flight"] = "1";
+  settings.pools[0].more["queue"] = "8";
+  WeirUnderTest weir(settings);
+  std::vector<std::future<unsigned>> running;
+  for (int i = 0; i < 3; ++i)
+    running.push_back(
+        std::async(std::launch::async, [&] { return fetch(weir.port(), post(chat, chat_body())).status; }));
+  weir.metrics_when("two requests to wait",
+                    [](const MetricsPage& page) { return page.sum("weir_requests_waiting") == 2; });
+  go_on.set();
+  for (auto& one : running) EXPECT_EQ(one.get(), 200u);
+  const auto metrics = weir.metrics_after(6);
+  EXPECT_EQ(metrics.sum("weir_shadow_requests_total"), 3);
+  // The first came when none waited, and the last when none did any more.
+  EXPECT_EQ(metrics.sum("weir_shadow_requests_total", {{"result", "primary_waits"}}), 1);
 }
 
 TEST(Shadow, OnlyTwinsRequestsGoToATwin) {

@@ -114,4 +114,13 @@ inline void expect_idle(Pool& pool, std::size_t replicas, Moment now) {
   }
 }
 
+/// An answer whose usage tells these counts.
+inline End answer(std::optional<Tokens> prompt = {}, std::optional<Tokens> output = {}, std::optional<Tokens> cached = {}) {
+  End end(EndCause::answered);
+  end.prompt_tokens = prompt;
+  end.output_tokens = output;
+  end.cached_tokens = cached;
+  return end;
+}
+
 }  // namespace weir::balancer

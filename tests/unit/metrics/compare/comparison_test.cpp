@@ -306,7 +306,7 @@ TEST(Comparison, TheWindowBeginsWhenTheShadowIsWarm) {
   EXPECT_EQ(comparison.window.from_us, 600 * second);
   EXPECT_EQ(comparison.warming, 120u);
   EXPECT_EQ(comparison.pairs, 240u);
-  EXPECT_THAT(sentence_of(comparison, "warm_up"), HasSubstr("120 pairs are left out"));
+  EXPECT_THAT(sentence_of(comparison, "warm_up"), HasSubstr("not warm yet: 120."));
   // An earlier beginning does not help, and a later one holds.
   options.from_us = 100 * second;
   EXPECT_EQ(compare(samples, options).window.from_us, 600 * second);

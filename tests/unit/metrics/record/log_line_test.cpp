@@ -203,7 +203,7 @@ TEST(LogLine, HasTheEnginesOwnNumbersWhereItTellsThem) {
 RequestRecord mirrored() {
   auto record = streamed();
   record.role = Role::shadow;
-  record.group = 0x9f2c;
+  record.facts.conversation = 0x9f2c;
   record.facts.user_messages = 3;
   auto& of = record.mirrored.make();
   of.pair = "1234";

@@ -1,0 +1,77 @@
+// What the rate of the last seconds says to requests that would wait too long.
+#include "pool_queue.hpp"
+
+namespace weir::balancer {
+namespace {
+
+using Reason = Refused::Reason;
+
+// The pool finishes 100 tokens a second while requests wait.
+class PoolQueueRate : public PoolQueue {
+ protected:
+  void run_at_100_tokens_a_second(double from, double to, PoolLimits limits = {}) {
+    begin({places("a", 1)}, limits);
+    running = admit({"warm", 100}, from);
+    for (double now = from; now < to; now += 1) {
+      wait({"warm", 100}, now);
+      running.first_token(at(now + 1));
+      running.end(End(EndCause::answered), at(now + 1));
+      running = sink.take().second;
+    }
+  }
+};
+
+TEST_F(PoolQueueRate, OneWhoseTurnComesAfterItsDeadlineIsRefusedAtOnce) {
+  run_at_100_tokens_a_second(0, 20);
+  const Waiting first = wait({"2900 tokens take 29 s", 2900}, 20);
+  const Refused refused = refuse({"200 more", 200}, 20);
+  EXPECT_EQ(refused.reason, Reason::too_late);
+  EXPECT_EQ(refused.retry_after, 32u) << "2900 + 200 wait and 100 are being worked on";
+  EXPECT_EQ(refuse({"the next", 200}, 20).retry_after, 34u) << "the refused one comes back before it";
+  wait({"another key has its turn soon", 200, 5}, 20);
+  EXPECT_EQ(refuse({.name = "its own deadline", .prompt = 200, .key = 6, .deadline = at(22)}, 20).reason,
+            Reason::too_late);
+  EXPECT_EQ(refuse({.name = "passed", .key = 7, .deadline = at(19)}, 20).reason, Reason::expired);
+  EXPECT_EQ(pool->leave(first.ticket, at(50))->reason, Reason::expired);
+}
+
+TEST_F(PoolQueueRate, ShortPromptsAheadCountAsWhatTheyAreAndNotAsWhatTheyCost) {
+  run_at_100_tokens_a_second(0, 20);
+  for (int i = 0; i < 190; ++i) wait({"heavy", 15, 1}, 20);
+  wait({.name = "five go before it, in a second", .prompt = 15, .key = 2, .deadline = at(22)}, 20);
+  EXPECT_EQ(refuse({.name = "all go before it", .prompt = 15, .key = 1, .deadline = at(48)}, 20).reason,
+            Reason::too_late);
+  wait({.name = "and it has its turn in time", .prompt = 15, .key = 1, .deadline = at(49)}, 20);
+}
+
+TEST_F(PoolQueueRate, AFreePlaceRefusesNobody) {
+  run_at_100_tokens_a_second(0, 20);
+  answered(std::move(running), 20);
+  running = admit({"9000 tokens", 9000}, 20);
+}
+
+TEST_F(PoolQueueRate, WhileNoneIsUpTheRateSaysNothing) {
+  run_at_100_tokens_a_second(0, 20);
+  pool->report(pool->key(0), Sign::refused, at(20));
+  EXPECT_EQ(wait({"90 s", 9000}, 20).deadline, at(80));
+}
+
+TEST_F(PoolQueueRate, AnOutageIsNoSlowQueue) {
+  run_at_100_tokens_a_second(0, 20);
+  running.end(End(EndCause::replica_failed), at(20));
+  sink.all.clear();
+  pool->report(pool->key(0), Sign::refused, at(20));
+  wait({"it was there in the outage", 100}, 20);
+  tick(45);
+  pool->report(pool->key(0), Sign::probe_passed, at(45));
+  running = sink.take().second;
+  wait({"2000 tokens take 20 s", 2000}, 45);
+}
+
+TEST_F(PoolQueueRate, OneThatGoesBeforeAllTurnsIsNotRefusedByIt) {
+  run_at_100_tokens_a_second(0, 20);
+  wait({.name = "a replica had it before", .prompt = 1000, .at_the_head = true, .deadline = at(22)}, 20);
+}
+
+}  // namespace
+}  // namespace weir::balancer
