@@ -107,9 +107,10 @@ TEST(Shadow, ExcludedKeysAreNotMirrored) {
 }
 
 TEST(Shadow, IsSparedWhileRequestsWaitForItsPrimary) {
-  Event go_on;
-  ScriptedReplica primary([&go_on](Exchange& exchange) {
-    go_on.wait("the test to go on");
+  Event first_goes_on, others_go_on;
+  std::atomic<bool> first = true;
+  ScriptedReplica primary([&](Exchange& exchange) {
+    (first.exchange(false) ? first_goes_on : others_go_on).wait("the test to go on");
     play_chat(exchange);
   });
   ScriptedReplica candidate(play_chat);
@@ -123,7 +124,12 @@ TEST(Shadow, IsSparedWhileRequestsWaitForItsPrimary) {
         std::async(std::launch::async, [&] { return fetch(weir.port(), post(chat, chat_body())).status; }));
   weir.metrics_when("two requests to wait",
                     [](const MetricsPage& page) { return page.sum("weir_requests_waiting") == 2; });
-  go_on.set();
+  first_goes_on.set();
+  // The shadow thread may look late: the third request waits until it has looked at the second.
+  weir.metrics_when("the second request's copy to be spared", [](const MetricsPage& page) {
+    return page.sum("weir_shadow_requests_total", {{"result", "primary_waits"}}) == 1;
+  });
+  others_go_on.set();
   for (auto& one : running) EXPECT_EQ(one.get(), 200u);
   const auto metrics = weir.metrics_after(6);
   EXPECT_EQ(metrics.sum("weir_shadow_requests_total"), 3);
