@@ -228,6 +228,7 @@ TEST(Models, AreNoLongerAskedForOnceWeirIsToEnd) {
   weir.process().send(SIGTERM);
   weir.process().send(SIGTERM);
   EXPECT_EQ(client.response("GET").status, 200u) << "what is known is told";
+  weir.ends();
   EXPECT_EQ(weir.log_lines(1).size(), 1u) << "and no request goes without a line";
 }
 

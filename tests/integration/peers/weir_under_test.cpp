@@ -134,8 +134,12 @@ WeirUnderTest::~WeirUnderTest() {
 }
 
 void WeirUnderTest::stop() {
-  stopped_ = true;
   process_.send(SIGTERM);
+  ends();
+}
+
+void WeirUnderTest::ends() {
+  stopped_ = true;
   const auto exit = process_.wait(patience);
   if (!exit) {
     ADD_FAILURE() << "weir does not end after TERM";

@@ -91,6 +91,9 @@ class WeirUnderTest {
 
   /// Sends TERM and waits for its end in good order. The destructor does it if the test has not.
   void stop();
+  /// Waits for that end after a TERM that the test has sent. (A second one that comes when weir has drained and only
+  /// writes its log would end it by the signal.)
+  void ends();
 
  private:
   static std::string text(const WeirSettings& settings, std::uint16_t port, std::uint16_t metrics_port,

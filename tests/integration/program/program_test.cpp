@@ -318,7 +318,7 @@ TEST(Program, TermLetsAStreamFinishAndNobodyElseIn) {
   EXPECT_EQ(one.got.body, one.script.body(false));
   EXPECT_EQ(one.got.end, BodyEnd::whole);
   EXPECT_TRUE(one.client.closed_by_server());
-  one.weir.stop();
+  one.weir.ends();
   EXPECT_EQ(member(one.weir.log_lines(1).front(), "outcome"), "ok");
 }
 

@@ -110,7 +110,6 @@ TEST_F(Upgrade, TheOldOneAcceptsNoMoreAtOnce) {
 
   WeirUnderTest next(settings, held.through());
   EXPECT_EQ(late.response().status, 200u) << "who came meanwhile waited in the socket";
-  next.process().send(SIGTERM);
 }
 
 TEST_F(Upgrade, ASocketThatTheSettingsDoNotNameIsAnError) {
