@@ -1,8 +1,6 @@
 #include "proxy/compare/reporting.hpp"
 
-#include <algorithm>
 #include <optional>
-#include <tuple>
 #include <utility>
 
 #include "metrics/compare/sides/side_choice.hpp"
@@ -12,16 +10,14 @@ namespace {
 
 namespace mc = metrics::compare;
 
-/// Returns when the shadow had its first request, if that is before what was kept.
-std::optional<std::int64_t> first_mirrored(const ReadSamples& read, const mc::sides::SideChoice& sides) {
-  std::optional<std::int64_t> first;
-  for (const auto& [key, us] : read.first_mirrored) {
-    mc::samples::Sample sample;
-    sample.role = metrics::Role::shadow;
-    std::tie(sample.config, sample.replica, sample.shadow) = key;
-    if (sides.b.holds(sample)) first = std::min(first.value_or(us), us);
+/// Returns what is known of a replica by its name or its configuration.
+template <class Value>
+std::optional<Value> known_of(const std::map<std::string, Value, std::less<>>& known, std::string_view replica,
+                              std::string_view config) {
+  for (const auto name : {replica, config}) {
+    if (const auto found = known.find(name); found != known.end()) return found->second;
   }
-  return first;
+  return std::nullopt;
 }
 
 }  // namespace
@@ -46,6 +42,18 @@ mc::comparison::Options options_of(const Request& request, double margin, const 
   return options;
 }
 
+std::optional<std::uint64_t> kv_tokens_of(const mc::sides::Selection& side, const ReadSamples& read,
+                                          const mc::samples::Names& names, const Request& request) {
+  const auto replicas = read.mirrored.replicas_of(side);
+  std::uint64_t sum = 0;
+  for (const auto& [replica, config] : replicas) {
+    const auto held = known_of(request.kv_tokens, names.text(replica), names.text(config));
+    if (!held) return std::nullopt;
+    sum += *held;
+  }
+  return sum;
+}
+
 std::variant<mc::report::Report, std::string> report_on(const ReadSamples& read, const mc::samples::Names& names,
                                                         const Request& request, double margin,
                                                         const mc::comparison::Floor& floor, const std::string& a,
@@ -63,12 +71,11 @@ std::variant<mc::report::Report, std::string> report_on(const ReadSamples& read,
   options.comparison.resamples = 1000;
   if (request.from) options.comparison.from_us = request.from->of(read.last_us);
   if (request.to) options.comparison.to_us = request.to->of(read.last_us);
-  options.comparison.warm_up.first_request_us = first_mirrored(read, sides);
-  options.cost_per_hour = [&](std::string_view replica, std::string_view configuration) -> std::optional<double> {
-    for (const auto name : {replica, configuration}) {
-      if (const auto cost = request.costs.find(name); cost != request.costs.end()) return cost->second;
-    }
-    return std::nullopt;
+  options.comparison.warm_up.mirrored = &read.mirrored;
+  for (auto* const side : {&options.comparison.a, &options.comparison.b})
+    side->kv_tokens = kv_tokens_of(*side, read, names, request);
+  options.cost_per_hour = [&](std::string_view replica, std::string_view config) {
+    return known_of(request.costs, replica, config);
   };
   return mc::report::make_report(read.samples, names, options);
 }

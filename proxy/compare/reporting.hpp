@@ -1,6 +1,8 @@
 // From samples and what was asked to a report: the command line and the admin listener make theirs here.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <variant>
 
@@ -19,6 +21,10 @@ Filter filter_of(const Request& request, const std::string& model);
 std::variant<metrics::compare::report::Report, std::string> report_on(
     const ReadSamples& read, const metrics::compare::samples::Names& names, const Request& request, double margin,
     const metrics::compare::comparison::Floor& floor, const std::string& a, const std::string& b, bool running = false);
+
+/// Returns what the shadows' replicas of this side hold together; nothing if that of one is not known.
+std::optional<std::uint64_t> kv_tokens_of(const metrics::compare::sides::Selection& side, const ReadSamples& read,
+                                          const metrics::compare::samples::Names& names, const Request& request);
 
 /// The options that follow from what was asked, without the sides and the window.
 metrics::compare::comparison::Options options_of(const Request& request, double margin,

@@ -96,7 +96,7 @@ class Reading {
 
   bool settings() {
     if (settings_) {
-      take_costs();
+      take_replicas();
       return true;
     }
     if (options_.config.empty()) return true;
@@ -107,20 +107,23 @@ class Reading {
       return refuse({text});
     }
     settings_ = std::move(std::get<config::Settings>(loaded));
-    take_costs();
+    take_replicas();
     return true;
   }
 
-  void take_costs() {
-    const auto take = [this](const std::vector<config::Replica>& replicas) {
-      for (const auto& replica : replicas) {
-        // The addresses of a name are replicas with names of their own, and one configuration.
-        if (replica.cost_per_hour)
-          request_.costs[replica.expand ? replica.config : replica.name] = *replica.cost_per_hour;
-      }
+  void take_replicas() {
+    // The addresses of a name are replicas with names of their own, and one configuration.
+    const auto name_of = [](const config::Replica& replica) { return replica.expand ? replica.config : replica.name; };
+    const auto take_cost = [&](const config::Replica& replica) {
+      if (replica.cost_per_hour) request_.costs[name_of(replica)] = *replica.cost_per_hour;
     };
-    for (const auto& pool : settings_->pools) take(pool.replicas);
-    for (const auto& shadow : settings_->shadows) take(shadow.replicas);
+    for (const auto& pool : settings_->pools) std::ranges::for_each(pool.replicas, take_cost);
+    for (const auto& shadow : settings_->shadows) {
+      for (const auto& replica : shadow.replicas) {
+        take_cost(replica);
+        if (replica.kv_tokens) request_.kv_tokens[name_of(replica)] = *replica.kv_tokens;
+      }
+    }
   }
 
   bool moment(std::string_view option, const std::string& text, std::optional<When>& when) {

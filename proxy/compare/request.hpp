@@ -35,12 +35,13 @@ struct Request {
   std::optional<config::Slo> slo;
   std::optional<PromptRange> prompt_tokens;
   double min_block_s = 60, warm_up_s = 600;
-  std::map<std::string, double, std::less<>> costs;  ///< An hour, by replica or configuration.
+  std::map<std::string, double, std::less<>> costs;             ///< An hour, by replica or configuration.
+  std::map<std::string, std::uint64_t, std::less<>> kv_tokens;  ///< What shadows' replicas hold, named as in `costs`.
   bool fail_if_worse = false, fail_if_inconclusive = false, fail_if_too_few = false;
 };
 
 /// Reads the options, and the settings if they name a file of them: an objective by name stands there, and what
-/// replicas cost. A problem is a whole sentence, or the lines about all that is wrong in the settings.
+/// replicas cost and hold. A problem is a whole sentence, or the lines about all that is wrong in the settings.
 config::Parsed<Request> request_of(const CompareOptions& options);
 
 /// The same for a running weir, whose settings are known and which needs no log.

@@ -31,11 +31,7 @@ bool Selecting::wanted(const Sample& sample) const {
 
 bool Selecting::add(Sample sample) {
   read_.last_us = std::max(read_.last_us, sample.received_us);
-  if (sample.role == metrics::Role::shadow && sample.drop_reason == 0) {
-    const std::tuple key(sample.config, sample.replica, sample.shadow);
-    const auto [first, added] = read_.first_mirrored.emplace(key, sample.dispatched_us);
-    if (!added) first->second = std::min(first->second, sample.dispatched_us);
-  }
+  read_.mirrored.add(sample);
   if (!wanted(sample)) return true;
   if (read_.samples.size() == most_samples) return false;
   if (!sample.served || !sample.gaps_are_itl) sample.gaps = {};

@@ -3,13 +3,11 @@
 
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <optional>
 #include <string>
-#include <tuple>
 #include <vector>
 
-#include "metrics/compare/comparison/comparison.hpp"
+#include "metrics/compare/pairs/warm_up.hpp"
 #include "metrics/compare/samples/sample.hpp"
 #include "proxy/compare/request.hpp"
 
@@ -27,13 +25,9 @@ struct Filter {
 struct ReadSamples {
   std::vector<metrics::compare::samples::Sample> samples;
   std::uint64_t lines = 0, unread = 0;
-  std::string first_unread;  ///< FILE:LINE of the first line that is no request.
-  std::int64_t last_us = 0;  ///< When the last request arrived.
-  /// When each shadow had its first request, by configuration, replica and shadow, whatever the filter says.
-  std::map<std::tuple<metrics::compare::samples::Names::Name, metrics::compare::samples::Names::Name,
-                      metrics::compare::samples::Names::Name>,
-           std::int64_t>
-      first_mirrored;
+  std::string first_unread;                    ///< FILE:LINE of the first line that is no request.
+  std::int64_t last_us = 0;                    ///< When the last request arrived.
+  metrics::compare::pairs::Mirrored mirrored;  ///< What shadows were sent, whatever the filter says.
 };
 
 /// Takes samples one by one and holds those that are asked for. The filter is about primaries, and a shadow's request

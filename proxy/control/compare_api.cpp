@@ -96,7 +96,7 @@ std::function<ApiAnswer()> comparison(std::string_view query, const History& his
   compare::Selecting selecting(filter, *names, *read);
   for (const auto& sample : history.samples()) selecting.add(sample);
   selecting.follow_primaries();
-  read->first_mirrored = history.first_mirrored();
+  read->mirrored = history.mirrored();
   return [=, a = wanted.a, b = wanted.b, margin = wanted.margin] {
     const auto made = compare::report_on(*read, *names, request, margin, {}, a, b, running);
     if (const auto* sentence = std::get_if<std::string>(&made)) return refusal(*sentence);

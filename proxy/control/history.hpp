@@ -4,10 +4,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
-#include <map>
-#include <tuple>
 #include <vector>
 
+#include "metrics/compare/pairs/warm_up.hpp"
 #include "metrics/compare/samples/sample.hpp"
 #include "metrics/record/finished_records.hpp"
 #include "metrics/record/request_log.hpp"
@@ -31,11 +30,8 @@ class History {
   const std::deque<metrics::compare::samples::Sample>& samples() const { return samples_; }
   const metrics::compare::samples::Names& names() const { return names_; }
 
-  /// A shadow, as a comparison knows it: configuration, replica and name.
-  using ShadowKey = std::tuple<metrics::compare::samples::Names::Name, metrics::compare::samples::Names::Name,
-                               metrics::compare::samples::Names::Name>;
-  /// Returns when each shadow was first sent a request, also where that is no longer among the samples.
-  const std::map<ShadowKey, std::int64_t>& first_mirrored() const { return first_mirrored_; }
+  /// Returns what shadows were sent, also where that is no longer among the samples.
+  const metrics::compare::pairs::Mirrored& mirrored() const { return mirrored_; }
 
  private:
   void keep(const metrics::record::RequestRecord& record);
@@ -44,7 +40,7 @@ class History {
   metrics::record::RequestLog& log_;
   Pairs pairs_;
   metrics::compare::samples::Names names_;
-  std::map<ShadowKey, std::int64_t> first_mirrored_;
+  metrics::compare::pairs::Mirrored mirrored_;
   std::deque<metrics::compare::samples::Sample> samples_;  ///< In the order in which they ended.
 };
 

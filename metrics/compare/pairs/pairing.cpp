@@ -1,6 +1,7 @@
 #include "metrics/compare/pairs/pairing.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <set>
 
@@ -49,6 +50,15 @@ Answers primaries_of(std::span<const samples::Sample> samples) {
   }
   primaries.settle();
   return primaries;
+}
+
+/// Returns the first moment of a pair whose shadows were sent once they were warm. A pair has the moment of its
+/// primary, which was sent a little before its shadow.
+std::int64_t first_warm(std::span<const Pair> pairs, std::int64_t warm_a, std::int64_t warm_b) {
+  const auto first = std::find_if(pairs.begin(), pairs.end(), [&](const Pair& pair) {
+    return pair.a->dispatched_us >= warm_a && pair.b->dispatched_us >= warm_b;
+  });
+  return first == pairs.end() ? std::max(warm_a, warm_b) : first->at_us;
 }
 
 template <class Item>
@@ -104,11 +114,17 @@ Pairing pair_up(std::span<const samples::Sample> samples, const sides::Selection
   sort_by_time(pairing.only_a);
   sort_by_time(pairing.only_b);
 
-  const auto wait_for = [&](const Answers& shadows, const sides::Selection& selection) {
-    pairing.warm_us = std::max(pairing.warm_us.value_or(0), warm_from(shadows, selection.kv_tokens, warm_up));
-  };
-  if (shadows_a) wait_for(side_a.shadows, a);
-  if (shadows_b) wait_for(side_b.shadows, b);
+  if (pairing.mode != Mode::split) {
+    Mirrored here;
+    if (!warm_up.mirrored) {
+      for (const samples::Sample& sample : samples) here.add(sample);
+    }
+    const Mirrored& mirrored = warm_up.mirrored ? *warm_up.mirrored : here;
+    const auto warm = [&](bool shadows, const sides::Selection& side) {
+      return shadows ? mirrored.warm_from(side, warm_up.seconds) : std::numeric_limits<std::int64_t>::min();
+    };
+    pairing.warm_us = first_warm(pairing.pairs, warm(shadows_a, a), warm(shadows_b, b));
+  }
   return pairing;
 }
 

@@ -1,5 +1,6 @@
 #include "metrics/compare/pairs/pairing.hpp"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -10,7 +11,7 @@
 namespace weir::metrics::compare::pairs {
 namespace {
 
-const WarmUp at_once{0, {}};
+const WarmUp at_once{.seconds = 0};
 
 Pairing paired(const std::vector<samples::Sample>& all, const sides::Selection& a, const sides::Selection& b) {
   return pair_up(all, a, b, at_once);
@@ -53,8 +54,8 @@ TEST(Pairing, TheBlockIsThatOfThePrimarysDispatch) {
   shadow.received_us = 6 * second;
   shadow.dispatched_us = 9 * second;
   const std::vector<samples::Sample> all = samples.all();
-  EXPECT_EQ(pair_up(all, samples.config("fp16"), samples.config("fp8"), {0, 0}).pairs[0].at_us, 5 * second);
-  EXPECT_EQ(pair_up(all, samples.config("fp8"), samples.config("fp16"), {0, 0}).pairs[0].at_us, 5 * second);
+  EXPECT_EQ(pair_up(all, samples.config("fp16"), samples.config("fp8"), at_once).pairs[0].at_us, 5 * second);
+  EXPECT_EQ(pair_up(all, samples.config("fp8"), samples.config("fp16"), at_once).pairs[0].at_us, 5 * second);
 }
 
 TEST(Pairing, AControlTakesThePrimarysPlace) {
@@ -190,8 +191,12 @@ TEST(Pairing, AShadowIsWarmTenMinutesAfterItsFirstRequest) {
   const std::vector<samples::Sample> all = samples.all();
   const sides::Selection a = samples.config("fp16"), b = samples.config("fp8");
   EXPECT_EQ(pair_up(all, a, b, {}).warm_us, 11 * 60 * second);
-  EXPECT_EQ(pair_up(all, a, b, {600, -60 * second}).warm_us, 9 * 60 * second);  // Its first request is not among these.
-  EXPECT_EQ(pair_up(all, a, b, {0, {}}).warm_us, 60 * second);
+  Mirrored mirrored;  // Its first request is not among these.
+  samples::Sample earlier = samples.each()[3];
+  earlier.dispatched_us = -60 * second;
+  mirrored.add(earlier);
+  EXPECT_EQ(pair_up(all, a, b, {600, &mirrored}).warm_us, 9 * 60 * second);
+  EXPECT_EQ(pair_up(all, a, b, at_once).warm_us, 60 * second);
 }
 
 TEST(Pairing, AndOnceItHasPrefilledWhatItsMemoryHolds) {
@@ -207,7 +212,7 @@ TEST(Pairing, AndOnceItHasPrefilledWhatItsMemoryHolds) {
   sides::Selection b = samples.config("fp8");
   const auto warm = [&](std::uint64_t kv_tokens, double seconds) {
     b.kv_tokens = kv_tokens;
-    return *pair_up(all, a, b, {seconds, {}}).warm_us / second / 60;
+    return *pair_up(all, a, b, {.seconds = seconds}).warm_us / second / 60;
   };
   EXPECT_EQ(warm(0, 0), 0);
   EXPECT_EQ(warm(100, 0), 2);  // Request 1 has prefilled 100.
@@ -215,6 +220,32 @@ TEST(Pairing, AndOnceItHasPrefilledWhatItsMemoryHolds) {
   EXPECT_EQ(warm(700, 0), 4);
   EXPECT_EQ(warm(700, 600), 10);
   EXPECT_EQ(warm(1 << 20, 0), never_warm / second / 60);
+}
+
+TEST(Pairing, WhatItHasPrefilledBeforeTheseRequestsCountsToo) {
+  TwinSamples samples;
+  for (int i = 0; i < 10; ++i) samples.shadow(samples.primary(i * 60 * second));
+  const std::vector<samples::Sample> all = samples.all(), last(all.begin() + 10, all.end());
+  Mirrored mirrored;
+  for (const samples::Sample& sample : all) mirrored.add(sample);
+  const sides::Selection a = samples.config("fp16");
+  sides::Selection b = samples.config("fp8");
+  b.kv_tokens = 3000;
+  EXPECT_EQ(pair_up(all, a, b, at_once).warm_us, 6 * 60 * second);
+  EXPECT_EQ(pair_up(last, a, b, at_once).warm_us, never_warm);
+  EXPECT_EQ(pair_up(last, a, b, {0, &mirrored}).warm_us, 6 * 60 * second);
+  EXPECT_THAT(mirrored.replicas_of(b), ::testing::SizeIs(1));
+  EXPECT_THAT(mirrored.replicas_of(a), ::testing::IsEmpty());
+}
+
+TEST(Pairing, AShadowThatIsWarmAtOnceLeavesNoPairOutThoughItWasSentAfterItsPrimary) {
+  TwinSamples samples;
+  for (int i = 0; i < 30; ++i) samples.shadow(samples.primary(i * 60 * second)).dispatched_us += 3000;
+  const std::vector<samples::Sample> all = samples.all();
+  const sides::Selection a = samples.config("fp16"), b = samples.config("fp8");
+  EXPECT_EQ(pair_up(all, a, b, at_once).warm_us, 0);
+  EXPECT_EQ(pair_up(all, b, a, at_once).warm_us, 0);
+  EXPECT_EQ(pair_up(all, a, b, {}).warm_us, 10 * 60 * second) << "the pair that was sent ten minutes later";
 }
 
 TEST(Pairing, OfTwoShadowsBothHaveToBeWarm) {
@@ -226,8 +257,8 @@ TEST(Pairing, OfTwoShadowsBothHaveToBeWarm) {
   }
   const std::vector<samples::Sample> all = samples.all();
   const sides::Selection a = samples.config("fp16"), b = samples.config("fp8");
-  EXPECT_EQ(pair_up(all, a, b, {5, {}}).warm_us, 8 * second);
-  EXPECT_EQ(pair_up(all, b, a, {5, {}}).warm_us, 8 * second);
+  EXPECT_EQ(pair_up(all, a, b, {.seconds = 5}).warm_us, 8 * second);
+  EXPECT_EQ(pair_up(all, b, a, {.seconds = 5}).warm_us, 8 * second);
 }
 
 TEST(Pairing, OfTwoShadowsOnOneSideTheOneThatBeganLastIsTheLastToBeWarm) {
@@ -237,7 +268,7 @@ TEST(Pairing, OfTwoShadowsOnOneSideTheOneThatBeganLastIsTheLastToBeWarm) {
     if (i >= 4) samples.shadow(samples.primary(i * second, "gpu1"), "cand1", "fp8", "second");
   }
   const std::vector<samples::Sample> all = samples.all();
-  EXPECT_EQ(pair_up(all, samples.config("fp16"), samples.config("fp8"), {5, {}}).warm_us, 9 * second);
+  EXPECT_EQ(pair_up(all, samples.config("fp16"), samples.config("fp8"), {.seconds = 5}).warm_us, 9 * second);
 }
 
 TEST(Pairing, TwinsHaveOneReplicaOnEachSide) {
