@@ -1,27 +1,23 @@
 #include "proxy/compare/reporting.hpp"
 
-#include <algorithm>
 #include <optional>
-#include <tuple>
 #include <utility>
 
-#include "metrics/compare/side_choice.hpp"
+#include "metrics/compare/sides/side_choice.hpp"
 
 namespace weir::proxy::compare {
 namespace {
 
 namespace mc = metrics::compare;
 
-/// Returns when the shadow had its first request, if that is before what was kept.
-std::optional<std::int64_t> first_mirrored(const ReadSamples& read, const mc::SideChoice& sides) {
-  std::optional<std::int64_t> first;
-  for (const auto& [key, us] : read.first_mirrored) {
-    mc::Sample sample;
-    sample.role = metrics::Role::shadow;
-    std::tie(sample.config, sample.replica, sample.shadow) = key;
-    if (sides.b.holds(sample)) first = std::min(first.value_or(us), us);
+/// Returns what is known of a replica by its name or its configuration.
+template <class Value>
+std::optional<Value> known_of(const std::map<std::string, Value, std::less<>>& known, std::string_view replica,
+                              std::string_view config) {
+  for (const auto name : {replica, config}) {
+    if (const auto found = known.find(name); found != known.end()) return found->second;
   }
-  return first;
+  return std::nullopt;
 }
 
 }  // namespace
@@ -36,8 +32,8 @@ Filter filter_of(const Request& request, const std::string& model) {
   return filter;
 }
 
-mc::Options options_of(const Request& request, double margin, const mc::Floor& floor) {
-  mc::Options options;
+mc::comparison::Options options_of(const Request& request, double margin, const mc::comparison::Floor& floor) {
+  mc::comparison::Options options;
   options.slo = request.slo;
   options.margin = margin;
   options.floor = floor;
@@ -46,13 +42,26 @@ mc::Options options_of(const Request& request, double margin, const mc::Floor& f
   return options;
 }
 
-std::variant<mc::Report, std::string> report_on(const ReadSamples& read, const mc::Names& names, const Request& request,
-                                                double margin, const mc::Floor& floor, const std::string& a,
-                                                const std::string& b, bool running) {
-  const auto chosen = mc::choose_sides(read.samples, names, request.by, a, b);
+std::optional<std::uint64_t> kv_tokens_of(const mc::sides::Selection& side, const ReadSamples& read,
+                                          const mc::samples::Names& names, const Request& request) {
+  const auto replicas = read.mirrored.replicas_of(side);
+  std::uint64_t sum = 0;
+  for (const auto& [replica, config] : replicas) {
+    const auto held = known_of(request.kv_tokens, names.text(replica), names.text(config));
+    if (!held) return std::nullopt;
+    sum += *held;
+  }
+  return sum;
+}
+
+std::variant<mc::report::Report, std::string> report_on(const ReadSamples& read, const mc::samples::Names& names,
+                                                        const Request& request, double margin,
+                                                        const mc::comparison::Floor& floor, const std::string& a,
+                                                        const std::string& b, bool running) {
+  const auto chosen = mc::sides::choose_sides(read.samples, names, request.by, a, b);
   if (const auto* sentence = std::get_if<std::string>(&chosen)) return *sentence;
-  const auto& sides = std::get<mc::SideChoice>(chosen);
-  mc::ReportOptions options;
+  const auto& sides = std::get<mc::sides::SideChoice>(chosen);
+  mc::report::ReportOptions options;
   options.by = request.by;
   options.comparison = options_of(request, margin, floor);
   options.comparison.a = sides.a;
@@ -62,14 +71,13 @@ std::variant<mc::Report, std::string> report_on(const ReadSamples& read, const m
   options.comparison.resamples = 1000;
   if (request.from) options.comparison.from_us = request.from->of(read.last_us);
   if (request.to) options.comparison.to_us = request.to->of(read.last_us);
-  options.comparison.warm_up.first_request_us = first_mirrored(read, sides);
-  options.cost_per_hour = [&](std::string_view replica, std::string_view configuration) -> std::optional<double> {
-    for (const auto name : {replica, configuration}) {
-      if (const auto cost = request.costs.find(name); cost != request.costs.end()) return cost->second;
-    }
-    return std::nullopt;
+  options.comparison.warm_up.mirrored = &read.mirrored;
+  for (auto* const side : {&options.comparison.a, &options.comparison.b})
+    side->kv_tokens = kv_tokens_of(*side, read, names, request);
+  options.cost_per_hour = [&](std::string_view replica, std::string_view config) {
+    return known_of(request.costs, replica, config);
   };
-  return mc::make_report(read.samples, names, options);
+  return mc::report::make_report(read.samples, names, options);
 }
 
 }  // namespace weir::proxy::compare

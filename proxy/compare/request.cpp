@@ -11,14 +11,14 @@
 #include "config/nearest.hpp"
 #include "config/quantity.hpp"
 #include "config/show.hpp"
-#include "metrics/compare/rfc3339.hpp"
+#include "metrics/compare/samples/rfc3339.hpp"
 
 namespace weir::proxy::compare {
 namespace {
 
 using config::Problem;
 using config::Seconds;
-using metrics::compare::By;
+using metrics::compare::sides::By;
 
 Problem problem(std::string_view option, std::string_view value, std::string_view must) {
   std::string text(option);
@@ -96,7 +96,7 @@ class Reading {
 
   bool settings() {
     if (settings_) {
-      take_costs();
+      take_replicas();
       return true;
     }
     if (options_.config.empty()) return true;
@@ -107,25 +107,28 @@ class Reading {
       return refuse({text});
     }
     settings_ = std::move(std::get<config::Settings>(loaded));
-    take_costs();
+    take_replicas();
     return true;
   }
 
-  void take_costs() {
-    const auto take = [this](const std::vector<config::Replica>& replicas) {
-      for (const auto& replica : replicas) {
-        // The addresses of a name are replicas with names of their own, and one configuration.
-        if (replica.cost_per_hour)
-          request_.costs[replica.expand ? replica.config : replica.name] = *replica.cost_per_hour;
-      }
+  void take_replicas() {
+    // The addresses of a name are replicas with names of their own, and one configuration.
+    const auto name_of = [](const config::Replica& replica) { return replica.expand ? replica.config : replica.name; };
+    const auto take_cost = [&](const config::Replica& replica) {
+      if (replica.cost_per_hour) request_.costs[name_of(replica)] = *replica.cost_per_hour;
     };
-    for (const auto& pool : settings_->pools) take(pool.replicas);
-    for (const auto& shadow : settings_->shadows) take(shadow.replicas);
+    for (const auto& pool : settings_->pools) std::ranges::for_each(pool.replicas, take_cost);
+    for (const auto& shadow : settings_->shadows) {
+      for (const auto& replica : shadow.replicas) {
+        take_cost(replica);
+        if (replica.kv_tokens) request_.kv_tokens[name_of(replica)] = *replica.kv_tokens;
+      }
+    }
   }
 
   bool moment(std::string_view option, const std::string& text, std::optional<When>& when) {
     if (text.empty()) return true;
-    if (const auto us = metrics::compare::parse_rfc3339(text)) {
+    if (const auto us = metrics::compare::samples::parse_rfc3339(text)) {
       when = When{*us, false};
     } else if (const auto before = duration(text)) {
       when = When{microseconds(*before), true};

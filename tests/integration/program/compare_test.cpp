@@ -37,6 +37,7 @@ struct Line {
   int second = 0;
   std::string id, pair, role, replica, config, outcome = "ok";
   double ttft = 0.2, tpot = 0.02;
+  double queue = 0;
   int prompt = 500, output = 101;
 
   std::string text() const {
@@ -57,7 +58,7 @@ struct Line {
                       {"prompt_tokens", prompt},
                       {"cached_tokens", 0},
                       {"output_tokens", output},
-                      {"queue_s", 0},
+                      {"queue_s", queue},
                       {"ttft_s", ttft},
                       {"ttft_client_s", ttft},
                       {"tpot_s", tpot},
@@ -93,6 +94,7 @@ std::string twin_log(double slower, bool swapped = false, double gpu = 1) {
       line.id = id_of(second, shadow ? 2 : 1);
       if (shadow) line.pair = id_of(second, 1);
       line.role = shadow ? "shadow" : "primary";
+      line.queue = shadow ? 0.004 : 0.001;  // A shadow is sent a little after its primary.
       line.replica = shadow ? "cand0" : "gpu0";
       line.config = b ? "fp8" : "fp16";
       line.ttft *= std::exp(noise(random));
@@ -174,6 +176,31 @@ TEST_F(Compare, FindsTheDifferenceOfATwin) {
   EXPECT_NEAR(sides[1].at("tpot_s").at("p50").to_number<double>(), 0.022, 0.0002);
   EXPECT_NEAR(a.at("cost_per_thousand_requests").to_number<double>(), 1.2 / 3.6, 0.01);
   EXPECT_NEAR(sides[1].at("cost_per_thousand_requests").to_number<double>(), 0.6 / 3.6, 0.01);
+}
+
+TEST_F(Compare, WithoutAWarmUpEveryPairCounts) {
+  const auto file = log("twin.jsonl", twin_log(1.1));
+  for (const char* spelled : {"0s", "0ms", "0m"})
+    EXPECT_EQ(report({file, "--warm-up", spelled}).at("pairs"), 3600) << spelled;
+}
+
+TEST_F(Compare, NoPairCountsBeforeTheShadowHasFilledTheMemoryThatTheSettingsName) {
+  const auto file = log("twin.jsonl", twin_log(1.1));
+  const auto with = [&](const std::string& kv_tokens) {
+    return log("weir.toml",
+               "[[pool]]\nname = \"chat\"\n[[pool.replica]]\nname = \"gpu0\"\nurl = \"http://h:1\"\n"
+               "[[shadow]]\nname = \"candidate\"\nof = \"chat\"\ntwin = \"gpu0\"\n"
+               "[[shadow.replica]]\nname = \"cand0\"\nurl = \"http://h:2\"\n" +
+                   kv_tokens);
+  };
+  EXPECT_EQ(report({file, "--config", with("")}).at("pairs"), 3000);
+  // Prompts have 300 to 1299 tokens, so 16 minutes and 40 seconds have prefilled 799500.
+  const auto said = report({file, "--config", with("kv_tokens = 799000\n")});
+  EXPECT_EQ(said.at("window").at("from"), "2026-11-21T07:17:00Z");
+  EXPECT_EQ(said.at("warming"), 1020);
+  // A filter changes which pairs count, not when the shadow was warm.
+  EXPECT_EQ(report({file, "--config", with("kv_tokens = 799000\n"), "--prompt-tokens", "300-399"}).at("warming"), 120);
+  EXPECT_EQ(report({file, "--config", with("kv_tokens = 9000000\n")}).at("state"), "too_few");
 }
 
 TEST_F(Compare, SaysTheSameToPeopleAndInMarkdown) {
@@ -264,18 +291,19 @@ TEST_F(Compare, SaysWhatItCannotDo) {
     std::vector<std::string> words;
     int status;
     const char* told;
-  } cases[]{{{}, 2, "name a request log"},
-            {{"/nowhere/requests.jsonl"}, 1, "/nowhere/requests.jsonl"},
-            {{file, "--a", "int4", "--b", "fp8"}, 2, "--a \"int4\" is no configuration"},
-            {{file, "--from", "soon"}, 2, "--from \"soon\""},
-            {{file, "--by", "moon"}, 2, "--by"},
-            {{file, "--slo", "chat"}, 2, "--config FILE"},
-            {{file, "--swapped"}, 2, "two logs"},
-            {{file, "--html", "/nowhere/report.html"}, 1, "--html /nowhere/report.html: cannot be written: No such file"},
-            {{file, "--html", "/dev/full"}, 1, "--html /dev/full: cannot be written: No space left"},
-            {{file, "--html", file}, 2, "is a log"},
-            {{file, "--html", "-"}, 2, "must be a file"},
-            {{log("empty.jsonl", "")}, 2, "there is none"}};
+  } cases[]{
+      {{}, 2, "name a request log"},
+      {{"/nowhere/requests.jsonl"}, 1, "/nowhere/requests.jsonl"},
+      {{file, "--a", "int4", "--b", "fp8"}, 2, "--a \"int4\" is no configuration"},
+      {{file, "--from", "soon"}, 2, "--from \"soon\""},
+      {{file, "--by", "moon"}, 2, "--by"},
+      {{file, "--slo", "chat"}, 2, "--config FILE"},
+      {{file, "--swapped"}, 2, "two logs"},
+      {{file, "--html", "/nowhere/report.html"}, 1, "--html /nowhere/report.html: cannot be written: No such file"},
+      {{file, "--html", "/dev/full"}, 1, "--html /dev/full: cannot be written: No space left"},
+      {{file, "--html", file}, 2, "is a log"},
+      {{file, "--html", "-"}, 2, "must be a file"},
+      {{log("empty.jsonl", "")}, 2, "there is none"}};
   for (const auto& [words, status, told] : cases) {
     const auto done = compare(words);
     EXPECT_EQ(done.exit.code, status) << done.output;

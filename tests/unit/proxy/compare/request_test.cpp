@@ -31,7 +31,7 @@ std::string problem_of(CompareOptions options) {
 
 TEST(CompareRequest, WithoutOptionsHasTheDefaults) {
   const auto request = read({});
-  EXPECT_EQ(request.by, metrics::compare::By::config);
+  EXPECT_EQ(request.by, metrics::compare::sides::By::config);
   EXPECT_FALSE(request.from || request.to || request.length_us || request.slo || request.prompt_tokens);
   EXPECT_EQ(request.min_block_s, 60);
   EXPECT_EQ(request.warm_up_s, 600);
@@ -73,14 +73,18 @@ TEST(CompareRequest, CostsPromptsAndTheGateAreRead) {
   EXPECT_FALSE(request.fail_if_inconclusive);
 }
 
-TEST(CompareRequest, SettingsHaveObjectivesAndCosts) {
+TEST(CompareRequest, SettingsHaveObjectivesCostsAndWhatShadowsHold) {
   const auto file =
       std::filesystem::temp_directory_path() / ("weir-request-test-" + std::to_string(getpid()) + ".toml");
   std::ofstream(file)
       << "[[pool]]\nname = \"chat\"\n[[pool.replica]]\nname = \"gpu0\"\nurl = \"http://h:1\"\n"
          "cost_per_hour = 0.8\n"
          "[[pool.replica]]\nname = \"fleet\"\nurl = \"http://fleet:1\"\nexpand = true\nconfig = \"fp8\"\n"
-         "cost_per_hour = 0.5\n[[slo]]\nname = \"chat\"\npool = \"chat\"\ntpot = \"50ms\"\n";
+         "cost_per_hour = 0.5\nkv_tokens = 1\n"
+         "[[shadow]]\nname = \"cand\"\nof = \"chat\"\nsample = 0.1\n"
+         "[[shadow.replica]]\nname = \"cand0\"\nurl = \"http://h:2\"\nkv_tokens = 420000\n"
+         "[[shadow.replica]]\nname = \"cand\"\nurl = \"http://cand:1\"\nexpand = true\nconfig = \"int4\"\nkv_tokens = "
+         "5\n[[slo]]\nname = \"chat\"\npool = \"chat\"\ntpot = \"50ms\"\n";
   CompareOptions options;
   options.config = file.string();
   options.slo = "chat";
@@ -90,6 +94,7 @@ TEST(CompareRequest, SettingsHaveObjectivesAndCosts) {
   EXPECT_EQ(request.costs.find("gpu0")->second, 0.8);
   EXPECT_EQ(request.costs.find("gpu1")->second, 2);
   EXPECT_EQ(request.costs.find("fp8")->second, 0.5) << "its replicas are fleet-1, fleet-2 and so on";
+  EXPECT_EQ(request.kv_tokens, (std::map<std::string, std::uint64_t, std::less<>>{{"cand0", 420'000}, {"int4", 5}}));
   EXPECT_EQ(request.pool, "chat");
   options.pool = "other";
   EXPECT_EQ(read(options).pool, "other");

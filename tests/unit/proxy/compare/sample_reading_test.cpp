@@ -36,7 +36,7 @@ class SampleReading : public ::testing::Test {
       std::filesystem::temp_directory_path() / ("weir-sample-reading-test-" + std::to_string(getpid()));
   std::string text_;
   Filter filter_;
-  metrics::compare::Names names_;
+  metrics::compare::samples::Names names_;
   ReadSamples read_;
 };
 
@@ -86,6 +86,18 @@ TEST_F(SampleReading, KeepsTheGapsOfWhatIsServedAlone) {
   EXPECT_TRUE(found.samples[2].gaps.empty());
 }
 
+TEST_F(SampleReading, WhatAShadowHasPrefilledDoesNotDependOnWhichPromptsAreAskedFor) {
+  add('1', ' ', R"("prompt_tokens":900)");
+  add('2', '1', R"("served":true,"prompt_tokens":900)");
+  filter_.prompt_tokens = PromptRange{0, 100};
+  ASSERT_TRUE(read().samples.empty());
+  const std::int64_t minute_after_seven = 1'795'244'460'000'000;
+  metrics::compare::sides::Selection shadows{metrics::compare::sides::By::role, 0, Role::shadow, 900};
+  EXPECT_EQ(read().mirrored.warm_from(shadows, 0), minute_after_seven);
+  shadows.kv_tokens = 901;
+  EXPECT_EQ(read().mirrored.warm_from(shadows, 0), metrics::compare::pairs::never_warm);
+}
+
 TEST_F(SampleReading, TimesHaveAnHourToSpare) {
   add('1', ' ', R"("pool":"chat")");
   add('2', '1', R"("pool":"chat","config":"fp8")");
@@ -95,8 +107,8 @@ TEST_F(SampleReading, TimesHaveAnHourToSpare) {
   filter_.from_us = seven + hour + 1;
   EXPECT_TRUE(read().samples.empty());
   // When the shadow became warm does not depend on the window.
-  ASSERT_EQ(read().first_mirrored.size(), 1U);
-  EXPECT_EQ(read().first_mirrored.begin()->second, seven);
+  metrics::compare::sides::Selection shadows{metrics::compare::sides::By::role, 0, Role::shadow, {}};
+  EXPECT_EQ(read().mirrored.warm_from(shadows, 0), seven);
   filter_ = {};
   filter_.to_us = seven - hour - 1;
   EXPECT_TRUE(read().samples.empty());

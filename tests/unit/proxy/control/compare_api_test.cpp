@@ -136,7 +136,7 @@ TEST_F(CompareApi, OfNoRequestsThereIsNothingToCompare) {
 TEST_F(CompareApi, KeepsTheLastRequestsOnly) {
   for (int i = 0; i < 100; ++i) add(2000 + i);
   EXPECT_EQ(history.samples().size(), 3200u);
-  EXPECT_EQ(history.first_mirrored().size(), 1u);
+  EXPECT_EQ(history.mirrored().warm_from({metrics::compare::sides::By::role, 0, metrics::Role::shadow, {}}, 0), 0);
 }
 
 TEST(SlowAnswers, AreMadeOnAThreadOfTheirOwnAndCompleteOnTheContext) {
