@@ -153,6 +153,8 @@ Truth truth_of(const Run& run, bool slower) {
     const auto a = run.answers_of(false, seed_of(7'000'000 + run.options.seed, 2 * i));
     const auto b = run.answers_of(slower, seed_of(7'000'000 + run.options.seed, 2 * i + 1));
     for (const auto& verdict : twins(run.arrivals, a, b).judge(60 * run.options.minutes).verdicts) {
+      if (!verdict.effect)
+        throw std::runtime_error("the answers are too long for so short a window; take more --minutes");
       if (verdict.metric == Metric::ttft) sum.ttft += verdict.effect->mean;
       if (verdict.metric == Metric::tpot) sum.tpot += verdict.effect->mean;
     }
@@ -188,7 +190,7 @@ int main(int argc, char** argv) {
   app.add_option("--trace", options.trace, "CSV of TIMESTAMP,ContextTokens,GeneratedTokens")->capture_default_str();
   app.add_option("--minutes", options.minutes, "Length of the window, behind two minutes of warm-up")
       ->capture_default_str()
-      ->check(CLI::Range(1.0, 1000.0));
+      ->check(CLI::Range(10.0, 1000.0));
   app.add_option("--load", options.load, "Share of what one engine can do")
       ->capture_default_str()
       ->check(CLI::Range(0.01, 2.0));
