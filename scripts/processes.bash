@@ -144,6 +144,13 @@ behind() {
   printf '\n  [[pool.replica]]\n  name = "%s"\n  url = "%s"\n  config = "%s"\n' "$2" "$3" "$4" >>"$dir/$1.toml"
 }
 
+# twin RUN NAME OF REPLICA URL CONFIG [LINE...]: adds a shadow to those settings, which gets all that replica OF of the pool gets.
+twin() {
+  printf '\n[[shadow]]\nname = "%s"\nof = "demo"\ntwin = "%s"\n' "$2" "$3" >>"$dir/$1.toml"
+  printf '%s\n' "${@:7}" >>"$dir/$1.toml"
+  printf '  [[shadow.replica]]\n  name = "%s"\n  url = "%s"\n  config = "%s"\n' "${@:4:3}" >>"$dir/$1.toml"
+}
+
 # start_weir RUN: starts weir with DIR/RUN.toml, whose settings were the last. Sets $weir_pid.
 start_weir() {
   local tries

@@ -29,7 +29,7 @@ inline std::uint64_t seed_of(std::uint64_t run, std::uint64_t source) {
 
 struct Arrival {
   double at = 0;  ///< It is in seconds since the run began.
-  std::uint64_t prompt_tokens = 1;
+  std::uint64_t prompt_tokens = 1, output_tokens = 1;
 };
 
 /// Draws each answer's length from all of the trace's.
@@ -158,17 +158,22 @@ class Replica {
   double in_flight_time_ = 0, counted_ = 0;
 };
 
-/// Returns the answers of one engine that gets all of the arrivals.
-inline std::vector<Answer> serve(const Engine& engine, const Drift& drift, std::span<const TraceEntry> trace,
+/// Returns the answers of one engine that gets all of the arrivals, with answers of these lengths.
+inline std::vector<Answer> serve(const Engine& engine, const Drift& drift, std::span<const std::uint64_t> lengths,
                                  std::span<const Arrival> arrivals, std::uint64_t seed) {
   std::vector<Answer> answers(arrivals.size());
-  const std::vector<std::uint64_t> lengths = lengths_of(trace, arrivals.size(), seed_of(seed, 4));
   Replica replica(engine, drift, seed, answers);
   for (std::size_t i = 0; i < arrivals.size(); ++i) {
     replica.submit(i, arrivals[i].prompt_tokens, lengths[i], arrivals[i].at);
   }
   replica.finish();
   return answers;
+}
+
+/// The same with lengths that are drawn anew.
+inline std::vector<Answer> serve(const Engine& engine, const Drift& drift, std::span<const TraceEntry> trace,
+                                 std::span<const Arrival> arrivals, std::uint64_t seed) {
+  return serve(engine, drift, lengths_of(trace, arrivals.size(), seed_of(seed, 4)), arrivals, seed);
 }
 
 inline double median_tpot(std::span<const Answer> answers) {

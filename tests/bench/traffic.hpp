@@ -3,7 +3,11 @@
 
 #include <chrono>
 #include <cstddef>
+#include <fstream>
 #include <span>
+#include <stdexcept>
+#include <string>
+#include <variant>
 #include <vector>
 
 #include "lab/engine/engine_model.hpp"
@@ -12,6 +16,17 @@
 namespace weir::bench {
 
 using lab::load::TraceEntry;
+
+/// Reads a trace whose times can be scaled. Throws std::runtime_error with a sentence if it cannot be used.
+inline std::vector<TraceEntry> read_trace_file(const std::string& path) {
+  std::ifstream file(path);
+  auto read = lab::load::read_trace(file, 0);
+  if (const auto* wrong = std::get_if<std::string>(&read)) throw std::runtime_error(path + ": " + *wrong);
+  auto trace = std::get<std::vector<TraceEntry>>(std::move(read));
+  if (trace.size() < 100 || trace.back().at <= 0)
+    throw std::runtime_error(path + ": arrivals need 100 entries that are not all of one moment");
+  return trace;
+}
 
 /// Returns `count` entries of the trace from the entry `first` on, and from its start again at its end. Times grow on.
 inline std::vector<TraceEntry> part_of(std::span<const TraceEntry> trace, std::size_t count, std::size_t first) {

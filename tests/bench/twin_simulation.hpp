@@ -35,7 +35,8 @@ inline std::vector<Arrival> arrivals_of(std::span<const TraceEntry> trace, doubl
   const auto count = static_cast<std::size_t>(rate * lasting) + 1;
   const auto part = part_of(trace, count, Random(seed).below(trace.size()));
   std::vector<Arrival> arrivals(count);
-  for (std::size_t i = 0; i < count; ++i) arrivals[i] = {part[i].at - part[0].at, part[i].prompt_tokens};
+  for (std::size_t i = 0; i < count; ++i)
+    arrivals[i] = {part[i].at - part[0].at, part[i].prompt_tokens, part[i].output_tokens};
   const double scale = lasting / arrivals.back().at;
   for (Arrival& arrival : arrivals) arrival.at *= scale;
   return arrivals;

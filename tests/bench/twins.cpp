@@ -4,7 +4,6 @@
 #include <CLI/CLI.hpp>
 #include <array>
 #include <cstdio>
-#include <fstream>
 #include <iostream>
 #include <map>
 #include <string>
@@ -240,17 +239,7 @@ void sample(const Bench& bench) {
 }
 
 int run(const Options& options) {
-  std::ifstream file(options.trace);
-  auto read = lab::load::read_trace(file, 0);
-  if (const auto* wrong = std::get_if<std::string>(&read)) {
-    std::cerr << "bench_twins: " << options.trace << ": " << *wrong << "\n";
-    return 1;
-  }
-  Bench bench{options, std::move(std::get<std::vector<TraceEntry>>(read))};
-  if (bench.trace.size() < 100 || bench.trace.back().at <= 0) {
-    std::cerr << "bench_twins: " << options.trace << ": arrivals need 100 entries that are not all of one moment\n";
-    return 1;
-  }
+  Bench bench{options, read_trace_file(options.trace)};
   const double capacity = capacity_of(EngineSettings{}, bench.trace);
   bench.rate = options.load * capacity;
   std::printf("A trace of %zu requests. One engine answers %.2f of them a second; load %.2f is %.2f a second.\n",
@@ -291,5 +280,10 @@ int main(int argc, char** argv) {
       ->capture_default_str()
       ->check(CLI::Range(1, 100'000));
   CLI11_PARSE(app, argc, argv);
-  return run(options);
+  try {
+    return run(options);
+  } catch (const std::exception& error) {
+    std::cerr << "bench_twins: " << error.what() << "\n";
+    return 1;
+  }
 }

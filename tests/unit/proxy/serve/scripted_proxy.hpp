@@ -87,7 +87,7 @@ class ScriptedProxy {
   explicit ScriptedProxy(std::size_t replicas = 1, const Change& change = {})
       : settings_(settings_of(replicas, change)) {
     spdlog::set_level(spdlog::level::off);
-    loop.connector = std::make_unique<Connector>(*this);
+    loop.connector = connector();
     for (const auto& pool : world->pools)
       for (std::size_t i = 0; i < pool->replicas.size(); ++i)
         pool->replicas[i]->state->address.set(
@@ -152,6 +152,9 @@ class ScriptedProxy {
     tick_in(seconds);
     EXPECT_TRUE(client.closed());
   }
+
+  /// Returns what connects a loop with the replicas: port 1 is the first one's.
+  std::unique_ptr<net::Connector> connector() { return std::make_unique<Connector>(*this); }
 
   fleet::ReplicaRuntime& replica(std::size_t index = 0) { return *world->pools.front()->replicas[index]; }
   metrics::series::ReplicaShard& shard(std::size_t index = 0) { return replica(index).series->shard(0); }
@@ -266,7 +269,7 @@ class ScriptedProxy {
 
  public:
   // These are what a server holds and shares among its loops.
-  metrics::series::Exposition exposition{1, {"test", "test"}};
+  metrics::series::Exposition exposition{2, {"test", "test"}};  ///< The second loop's shards are the shadows' thread's.
   exchange::Grants grants;
   fleet::Fleet fleet{settings_, exposition, 1, &grants};
   std::shared_ptr<const fleet::World> world = fleet.world();

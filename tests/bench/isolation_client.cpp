@@ -1,0 +1,137 @@
+// bench_isolation_client sends short requests at a steady rate, and notes how long each request and each token took.
+//
+// Usage: bench_isolation_client --port P [--rate 100] [--seconds 5] [--tokens 25] [--rest 0.0005]
+// The port leads to a bench_upstream, which answers the head at once and stamps each token. A request's delay is from
+// its send to the first bytes of its answer, a token's from the replica's send; both end with the kernel's receive
+// stamp here. Requests of the first half second do not count. The program prints one JSON object. It counts answers
+// that did not come whole as broken, and ends by itself 30 s after its last request. It has one thread, and rests
+// between looks at its sockets for the reason that bench_client does.
+#include <array>
+#include <vector>
+
+#include "tests/bench/relay_sockets.hpp"
+#include "tests/bench/stamped_stream.hpp"
+
+namespace {
+
+using namespace weir::bench;
+
+constexpr double warm_up_s = 0.5;
+
+struct Request {
+  int fd = -1;
+  std::uint64_t sent = 0;
+  bool counts = false, answered = false;
+  StampedStream reader;
+};
+
+class Client {
+ public:
+  Client(std::uint16_t port, std::uint64_t tokens) : port_(port), tokens_(tokens) {}
+
+  void run(double rate, double seconds, double rest);
+  void print();
+
+ private:
+  void open(Request& of, bool counts);
+  void readable(Request& of);
+  void close(Request& of);
+
+  const std::uint16_t port_;
+  const std::uint64_t tokens_;
+  const int set_ = checked(::epoll_create1(EPOLL_CLOEXEC), "epoll_create1");
+  std::vector<Request> requests_;
+  std::vector<std::uint64_t> token_delays_, request_delays_;
+  std::size_t open_ = 0, broken_ = 0;
+};
+
+void Client::open(Request& of, bool counts) {
+  of.counts = counts;
+  of.fd = checked(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), "socket");
+  no_delay(of.fd);
+  stamp_arrivals(of.fd);
+  const auto address = loopback(port_);
+  checked(::connect(of.fd, reinterpret_cast<const sockaddr*>(&address), sizeof address), "connect");
+  const std::string body = R"({"model":"bench","stream":true,"max_tokens":)" + std::to_string(tokens_) +
+                           R"(,"messages":[{"role":"user","content":"Count the tokens that pass."}]})";
+  const std::string request =
+      "POST /v1/chat/completions HTTP/1.1\r\nHost: bench\r\nContent-Type: application/json\r\nContent-Length: " +
+      std::to_string(body.size()) + "\r\n\r\n" + body;
+  of.sent = monotonic_ns();
+  if (::send(of.fd, request.data(), request.size(), MSG_NOSIGNAL) != static_cast<ssize_t>(request.size()))
+    fail("bench_isolation_client: a request was not taken whole");
+  ++open_;
+  watch(set_, of.fd, EPOLLIN, static_cast<std::uint64_t>(&of - requests_.data()));
+}
+
+void Client::close(Request& of) {
+  if (!of.reader.whole() || !of.reader.accepted() || of.reader.tokens() != tokens_) ++broken_;
+  ::close(of.fd);
+  --open_;
+}
+
+void Client::readable(Request& of) {
+  std::array<char, 16 * 1024> bytes;
+  std::uint64_t now = 0;
+  const auto size = read_stamped(of.fd, bytes, now);
+  if (size < 0 && (errno == EAGAIN || errno == EINTR)) return;
+  if (size <= 0) return close(of);
+  if (of.counts && !of.answered) request_delays_.push_back(now > of.sent ? now - of.sent : 0);
+  of.answered = true;
+  of.reader.read({bytes.data(), static_cast<std::size_t>(size)}, [&](std::uint64_t stamp) {
+    if (of.counts) token_delays_.push_back(now > stamp ? now - stamp : 0);
+  });
+  if (of.reader.whole()) close(of);
+}
+
+void Client::run(double rate, double seconds, double rest) {
+  requests_.resize(static_cast<std::size_t>(rate * (seconds + warm_up_s)));
+  const auto begun = monotonic_ns();
+  const auto limit = begun + static_cast<std::uint64_t>((seconds + 30) * 1e9);
+  const timespec pause{0, static_cast<long>(rest * 1e9)};
+  std::array<epoll_event, 256> events;
+  for (std::size_t next = 0; next < requests_.size() || open_ > 0;) {
+    const auto passed = static_cast<double>(monotonic_ns() - begun) / 1e9;
+    for (; next < requests_.size() && static_cast<double>(next) / rate <= passed; ++next)
+      open(requests_[next], static_cast<double>(next) / rate >= warm_up_s);
+    int count = 0;
+    do {
+      count = ::epoll_wait(set_, events.data(), static_cast<int>(events.size()), 0);
+      for (int i = 0; i < count; ++i) readable(requests_[events[static_cast<std::size_t>(i)].data.u64]);
+    } while (count == static_cast<int>(events.size()));
+    ::clock_nanosleep(CLOCK_MONOTONIC, 0, &pause, nullptr);
+    if (monotonic_ns() < limit) continue;
+    broken_ += open_;
+    return;
+  }
+}
+
+/// Returns a quantile in microseconds.
+double quantile(std::vector<std::uint64_t>& sorted, double q) {
+  if (sorted.empty()) return 0;
+  return static_cast<double>(sorted[static_cast<std::size_t>(q * static_cast<double>(sorted.size() - 1))]) / 1000;
+}
+
+void Client::print() {
+  std::sort(token_delays_.begin(), token_delays_.end());
+  std::sort(request_delays_.begin(), request_delays_.end());
+  std::printf(
+      R"({"requests":%zu,"broken":%zu,"request_p50_us":%.1f,"request_p99_us":%.1f,"token_p50_us":%.1f,"token_p99_us":%.1f})"
+      "\n",
+      requests_.size(), broken_, quantile(request_delays_, 0.5), quantile(request_delays_, 0.99),
+      quantile(token_delays_, 0.5), quantile(token_delays_, 0.99));
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  raise_descriptor_limit();
+  const auto port = static_cast<std::uint16_t>(option(argc, argv, "--port", 0));
+  const double rate = option(argc, argv, "--rate", 100), seconds = option(argc, argv, "--seconds", 5);
+  const auto tokens = static_cast<std::uint64_t>(option(argc, argv, "--tokens", 25));
+  if (port == 0 || rate <= 0 || seconds <= 0 || tokens == 0)
+    fail("bench_isolation_client: --port, --rate, --seconds and --tokens have to be above 0");
+  Client client(port, tokens);
+  client.run(rate, seconds, option(argc, argv, "--rest", 0.0005));
+  client.print();
+}

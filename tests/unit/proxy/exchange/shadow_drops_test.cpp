@@ -1,0 +1,175 @@
+// Why a shadow is spared a request, and when it is switched off. Clients and replicas are scripted, and the shadows'
+// thread is the test: what is posted to it waits until the test lets it work.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "proxy/exchange/shadows.hpp"
+#include "tests/unit/proxy/serve/scripted_proxy.hpp"
+
+namespace weir::proxy::exchange {
+namespace {
+
+using metrics::series::Mirrored;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::StartsWith;
+
+class ShadowDrops : public ::testing::Test {
+ protected:
+  /// The candidate is behind the proxy's fourth address.
+  static constexpr std::size_t candidate = 3;
+
+  ShadowDrops() {
+    proxy.plan[0] = {serve::says(serve::streamed_answer())};
+    proxy.plan[candidate] = {serve::says(serve::streamed_answer())};
+    proxy.shared.shadows = &shadows;
+    shadows.loop().connector = proxy.connector();
+    shadow().pool->replicas.front()->state->address.set(
+        boost::asio::ip::tcp::endpoint(boost::asio::ip::address_v4::loopback(), 1 + candidate));
+  }
+
+  static void add_shadow(config::Settings& settings) {
+    config::Shadow shadow;
+    shadow.name = "fp8";
+    shadow.of = "pool";
+    shadow.twin = "gpu0";
+    shadow.max_in_flight = 1000;
+    shadow.stop_after = config::Seconds(60);
+    config::Replica replica;
+    replica.name = replica.config = "cand0";
+    replica.url.host = "127.0.0.1";
+    shadow.replicas.push_back(replica);
+    settings.shadows.push_back(shadow);
+  }
+
+  const fleet::ShadowRuntime& shadow() const { return *proxy.world->shadows.front(); }
+
+  /// A client's request is answered. The shadows' thread has not looked at it then.
+  void ask() {
+    client_->got.clear();
+    client_->says(serve::post(serve::chat(true)));
+    proxy.run();
+    EXPECT_EQ(serve::read_answer(client_->got).status, 200u);
+  }
+  /// The shadows' thread does all it has to do.
+  void let_shadows_work() {
+    do proxy.run();
+    while (shadows.loop().context.poll() > 0 || proxy.turn());
+  }
+  void ask_and_mirror() {
+    ask();
+    let_shadows_work();
+  }
+
+  /// How many requests came to what, as /metrics shows it.
+  std::map<std::string, std::uint64_t> counts() const {
+    std::map<std::string, std::uint64_t> counts;
+    const auto& mirrored = shadow().pool->replicas.front()->series->shard(shadows.loop().index).mirrored;
+    for (std::size_t i = 0; i < mirrored.size(); ++i)
+      if (mirrored[i].value() > 0) counts.emplace(metrics::series::mirrored_names[i], mirrored[i].value());
+    return counts;
+  }
+  using Counts = std::map<std::string, std::uint64_t>;
+
+  /// The drop reasons of the records since the last call; "" of a request that was sent.
+  std::vector<std::string> recorded() {
+    std::vector<std::string> reasons;
+    for (const auto& record : shadows.loop().finished.take()) {
+      EXPECT_EQ(record.role, metrics::Role::shadow);
+      EXPECT_EQ(record.mirrored->shadow, "fp8");
+      reasons.push_back(record.mirrored->drop_reason);
+    }
+    return reasons;
+  }
+
+  serve::ScriptedProxy proxy{1, add_shadow};
+  mutable Shadows shadows{proxy.shared, 1};
+
+ private:
+  const std::shared_ptr<net::Peer> client_ = proxy.client();
+};
+
+TEST_F(ShadowDrops, NothingElse) {
+  ask_and_mirror();
+  EXPECT_EQ(counts(), (Counts{{"sent", 1}}));
+  EXPECT_THAT(recorded(), ElementsAre(""));
+  EXPECT_EQ(shadow().state->finished, 1u);
+}
+
+TEST_F(ShadowDrops, WhatComesWhileALoopIsLate) {
+  auto& lag = proxy.exposition.loop(0).lag_nanoseconds;
+  lag = std::chrono::nanoseconds(Shadows::latest).count();
+  ask_and_mirror();
+  EXPECT_EQ(counts(), (Counts{{"sent", 1}})) << "it is not later than that";
+  lag = lag + 1;
+  ask_and_mirror();
+  EXPECT_EQ(counts(), (Counts{{"sent", 1}, {"loop_late", 1}}));
+  EXPECT_THAT(recorded(), ElementsAre("", "loop_late"));
+  lag = 0;
+  ask_and_mirror();
+  EXPECT_EQ(counts(), (Counts{{"sent", 2}, {"loop_late", 1}}));
+}
+
+TEST_F(ShadowDrops, WhatComesWhileItsThreadIsFarBehind) {
+  proxy.on_connect[candidate] = [](net::Peer&) {};  // So all that is sent is under way together.
+  for (std::size_t i = 0; i < Shadows::most_posted; ++i) ask();
+  EXPECT_THAT(counts(), IsEmpty()) << "its thread has not looked";
+  ask();
+  ask();
+  let_shadows_work();
+  EXPECT_EQ(counts(), (Counts{{"sent", Shadows::most_posted}, {"behind", 2}}));
+  EXPECT_THAT(recorded(), ElementsAre("behind", "behind"));
+  ask_and_mirror();
+  EXPECT_EQ(counts(), (Counts{{"sent", Shadows::most_posted + 1}, {"behind", 2}})) << "it is no longer behind";
+}
+
+TEST_F(ShadowDrops, WhatComesWhileWeirDrains) {
+  proxy.plan[candidate] = {[](net::Peer&) {}};
+  ask_and_mirror();
+  EXPECT_THAT(recorded(), IsEmpty()) << "it is under way";
+  ask();
+  proxy.shared.draining = true;
+  shadows.end_all();
+  let_shadows_work();
+  EXPECT_EQ(counts(), (Counts{{"sent", 1}, {"draining", 1}}));
+  EXPECT_THAT(recorded(), testing::UnorderedElementsAre("", "draining"));
+  for (const auto& connection : proxy.connections[candidate]) EXPECT_TRUE(connection->closed());
+}
+
+TEST_F(ShadowDrops, WhatItsClientHasLeftBeforeItWasSent) {
+  proxy.plan[0] = {[](net::Peer&) {}};
+  const auto client = proxy.client(serve::post(serve::chat(true)));
+  proxy.run();
+  client->breaks();
+  let_shadows_work();
+  EXPECT_EQ(counts(), (Counts{{"client_left", 1}}));
+  EXPECT_THAT(proxy.connections[candidate], IsEmpty());
+}
+
+TEST_F(ShadowDrops, NothingMoreOnceStopAfterIsOver) {
+  ask_and_mirror();
+  auto& state = *shadow().state;
+  const auto began = state.began.load();
+  EXPECT_LE(began, serve::Clock::now());
+  // The minute passes by moving its begin back. A test takes less than ten seconds.
+  state.began = began - std::chrono::seconds(50);
+  ask_and_mirror();
+  EXPECT_EQ(counts(), (Counts{{"sent", 2}}));
+  EXPECT_TRUE(state.on);
+  state.began = began - std::chrono::seconds(60);
+  ask();
+  ask_and_mirror();
+  EXPECT_FALSE(state.on);
+  EXPECT_EQ(counts(), (Counts{{"sent", 2}})) << "what comes after its end was not to be mirrored, and is no drop";
+  EXPECT_THAT(recorded(), ElementsAre("", ""));
+  EXPECT_EQ(state.finished, 2u);
+}
+
+}  // namespace
+}  // namespace weir::proxy::exchange
