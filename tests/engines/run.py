@@ -16,6 +16,7 @@ import aborts  # noqa: E402
 import answers  # noqa: E402
 import failures  # noqa: E402
 import figures  # noqa: E402
+import shadow  # noqa: E402
 import tools  # noqa: E402
 from cases import CASES  # noqa: E402
 from engine_litellm import Litellm  # noqa: E402
@@ -32,7 +33,8 @@ class Seen:
     """Keeps what the tables are made from."""
 
     def __init__(self):
-        self.engines, self.cases, self.aborts, self.figures, self.failures, self.probes, self.tools = [], {}, [], [], [], [], []
+        self.engines, self.cases, self.aborts, self.figures, self.twins, self.failures = [], {}, [], [], [], []
+        self.probes, self.tools = [], []
 
 
 def probe(program, weir, engine, report):
@@ -74,6 +76,7 @@ def run_engine(engine, program, directory, parts, words, seen, report):
             (directory / "probe.json").write_text(json.dumps(found, indent=1))
             seen.figures += figures.run(engine, every, report)
             if engine.servers_wanted > 1:
+                seen.twins.append(shadow.run(engine, weir, report))
                 seen.failures.append(failures.run(engine, weir("failures", engine.servers_wanted), report))
         if "tools" in parts:
             tools.run(engine, weir("tools", 1), directory, seen, report)
@@ -98,6 +101,9 @@ def write_tables(seen, report):
     if seen.figures:
         report.table(f"{figures.REQUESTS} streams, {figures.AT_ONCE} at a time", ["engine", "", "weir", "the engine", "difference"],
                      seen.figures)
+    if seen.twins:
+        report.table("One server as the other's twin", ["engine", "requests", "mirrored", "dropped", "greedy pairs of equal text",
+                                                        "primary's output tokens: weir / the engine", "shadow's: weir / the engine"], seen.twins)
     if seen.failures:
         report.table("`kill -9` of one of two servers", ["engine", "streams of the killed", "streams of the other",
                                                          "requests after it that were answered", "weir says"], seen.failures)
