@@ -256,6 +256,26 @@ class Gathering {
     }
   }
 
+  void comparisons(const std::vector<ComparisonGauges>& shadows) {
+    auto& effects = begin(comparison_effect_series, MetricType::Gauge);
+    for (const auto& one : shadows) {
+      for (const auto& effect : one.effects) {
+        const auto add_bound = [&](std::string_view bound, double value) {
+          add(effects, labelled({}, {{"shadow", one.shadow}, {"metric", effect.metric}, {"bound", bound}}), value);
+        };
+        add_bound("estimate", effect.estimate);
+        if (!effect.interval) continue;
+        add_bound("low", effect.interval->first);
+        add_bound("high", effect.interval->second);
+      }
+    }
+    auto& states = begin(comparison_state_series, MetricType::Gauge);
+    for (const auto& one : shadows) {
+      for (const auto& [state, is_it] : one.states)
+        add(states, labelled({}, {{"shadow", one.shadow}, {"state", state}}), is_it ? 1.0 : 0.0);
+    }
+  }
+
   void process(const BuildInfo& build, std::uint64_t log_lines_dropped, const LastLoad& loaded) {
     add(begin(log_lines_dropped_series, MetricType::Counter), {}, log_lines_dropped);
     add(begin(last_reload_successful_series, MetricType::Gauge), {}, loaded.successful ? 1.0 : 0.0);
@@ -434,6 +454,7 @@ std::vector<MetricFamily> Exposition::Collect() const {
   gathering.queues(nowhere);
   gathering.engines(replicas);
   gathering.loops(loops_);
+  gathering.comparisons(comparisons ? comparisons() : std::vector<ComparisonGauges>());
   gathering.process(build_, log_lines_dropped ? log_lines_dropped() : 0, last_load);
   return std::move(gathering).sorted();
 }

@@ -63,6 +63,18 @@ struct LastLoad {
   bool successful = true;
 };
 
+/// How a shadow differs from what it is compared with, as it stands now.
+struct ComparisonGauges {
+  struct Effect {
+    std::string_view metric;
+    double estimate = 0;  ///< As a share of what the other side has.
+    std::optional<std::pair<double, double>> interval{};
+  };
+  std::string shadow;
+  std::vector<Effect> effects{};
+  std::vector<std::pair<std::string_view, bool>> states{};  ///< Each with whether it is the one.
+};
+
 /// One replica's shards: each loop has one.
 class ReplicaSeries : public std::enable_shared_from_this<ReplicaSeries> {
  public:
@@ -108,14 +120,14 @@ class Exposition : public prometheus::Collectable {
 
   std::function<std::uint64_t()> log_lines_dropped;  ///< It is set before the first scrape.
   LastLoad last_load{};                              ///< It is set on the scraping thread.
+  /// Returns the shadows that are on. It is set before the first scrape, and called on the scraping thread.
+  std::function<std::vector<ComparisonGauges>()> comparisons;
 
   /// Requests are compared with these from now on, once each loop follows.
   void set_slos(const std::vector<config::Slo>& slos);
   /// The loop compares with the objectives that were set last, in its own shard and on its own thread. Returns false if
   /// a scrape was in the way: it is to try again.
   bool follow(ReplicaSeries& series, std::size_t loop);
-  /// While it is held, no shard takes other bounds. Who reads histograms on another thread than their loop's holds it.
-  [[nodiscard]] std::unique_lock<std::mutex> keep_bounds() const { return std::unique_lock(following_); }
 
   /// Returns every family, even one without series, so that a reader can tell an unused series from one that does not
   /// exist.

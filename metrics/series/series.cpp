@@ -251,6 +251,15 @@ constinit const SeriesText balancer_fallbacks_series{
     "Decisions for this replica in which the balancer lacked what it usually goes by, by the reason."};
 constinit const SeriesText requests_waiting_series{
     "weir_requests_waiting", "Requests that wait in weir until a replica of the pool has room for them, or is up."};
+constinit const SeriesText comparison_effect_series{
+    "weir_comparison_effect",
+    "How a shadow that is on differs from its control, or else its primary, as a share of that one's figure: 0.08 is 8 "
+    "% above. bound: the estimate, or the low or high end of its 95 % interval. Absent while it is unknown, and where "
+    "the loads of the two forbid a verdict."};
+constinit const SeriesText comparison_state_series{
+    "weir_comparison_state",
+    "1 for the state of a shadow's comparison, 0 for the other: too_few while no figure has an interval, then running. "
+    "Absent while the shadow is off."};
 constinit const SeriesText limit_hits_series{"weir_limit_hits_total",
                                              "Times a limit of the settings bit, by the limit."};
 constinit const SeriesText loop_lag_series{"weir_loop_lag_seconds",

@@ -11,6 +11,7 @@
 
 #include "proxy/control/api.hpp"
 #include "proxy/control/change_guard.hpp"
+#include "proxy/control/compare_api.hpp"
 #include "proxy/control/gzip.hpp"
 #include "proxy/control/shadow_api.hpp"
 #include "proxy/net/awaitable.hpp"
@@ -100,7 +101,8 @@ void read(Response& response, const Asked& asked, const AdminSources& weir) {
     if (!why_not.empty()) response.result(http::status::service_unavailable);
     response.body() = why_not.empty() ? "ready\n" : "not ready: " + why_not + "\n";
   } else if (asked.may_list && asked.path == replicas_path) {
-    put(response, replicas_answer(*world, weir.last_minute, std::chrono::steady_clock::now()));
+    const auto now = std::chrono::steady_clock::now();
+    put(response, replicas_answer(*world, Medians(weir.history, now), now));
   } else if (asked.may_list && asked.path == settings_path) {
     const auto strange = why_strange_host(asked.sender, world->settings.admin.listen);
     put(response, strange.empty() ? settings_answer(weir.reload.settings()) : api_error(403, "strange_host", strange));
@@ -142,7 +144,7 @@ net::Awaitable<Response> answer(const Request& request, AdminScope scope, AdminS
     const auto result = co_await weir.reload.run(by, net::use_awaitable);
     put(response, reload_answer(*result));
   } else if (is_shadow_path(asked.path)) {
-    put(response, shadow_answer(*world, asked.path));
+    put(response, shadow_answer(*world, asked.path, weir.history, std::chrono::system_clock::now()));
   } else {
     put(response, drain_answer(weir.fleet, asked.path, request.body()));
   }

@@ -9,10 +9,9 @@
 #include <string>
 
 #include "metrics/series/exposition.hpp"
-#include "proxy/control/compare_api.hpp"
 #include "proxy/control/history.hpp"
-#include "proxy/control/last_minute.hpp"
 #include "proxy/control/reload.hpp"
+#include "proxy/control/slow_answers.hpp"
 #include "proxy/fleet/fleet.hpp"
 #include "proxy/net/unique_fd.hpp"
 
@@ -29,8 +28,7 @@ struct AdminSources {
   const metrics::series::Exposition& exposition;
   fleet::Fleet& fleet;
   Reload& reload;
-  const LastMinute& last_minute;
-  const History& history;
+  History& history;
   SlowAnswers& slow_answers;
   std::function<std::string()> why_not_ready;  ///< It returns "" if weir takes requests and has a replica for them.
   std::size_t connections = 0;                 ///< Those of both listeners together.

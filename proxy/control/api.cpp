@@ -57,11 +57,11 @@ std::string to_text(const boost::asio::ip::tcp::endpoint& endpoint) {
   return config::to_text(config::ListenAddress{endpoint.address().to_string(), endpoint.port()});
 }
 
-json::object replica_object(const fleet::ReplicaRuntime& replica, balancer::Pool& pool, const LastMinute& last_minute,
+json::object replica_object(const fleet::ReplicaRuntime& replica, balancer::Pool& pool, const Medians& medians,
                             metrics::Moment now) {
   const auto load = pool.load(replica.key.index, now);
   const auto health = pool.health(replica.key, now);
-  const auto medians = last_minute.of(*replica.series);
+  const auto median = medians.of(replica.pool, replica.settings.name);
   json::object object;
   object["pool"] = replica.pool;
   object["role"] = replica.series->labels().role;
@@ -80,8 +80,8 @@ json::object replica_object(const fleet::ReplicaRuntime& replica, balancer::Pool
   object["resident_tokens"] = load.resident;
   object["oldest_unanswered_seconds"] = load.oldest_unanswered_seconds;
   object["speed"] = load.speed;
-  object["ttft_p50_seconds"] = value_of(medians.ttft);
-  object["tpot_p50_seconds"] = value_of(medians.tpot);
+  object["ttft_p50_seconds"] = value_of(median.ttft);
+  object["tpot_p50_seconds"] = value_of(median.tpot);
   object["engine"] = engine_object(replica, now);
   object["injection_disabled"] = replica.state->injection_disabled.load(std::memory_order_relaxed);
   return object;
@@ -109,17 +109,17 @@ ApiAnswer api_error(unsigned status, std::string_view code, const std::string& m
   return answer_of(error_object(status, code, message), status);
 }
 
-ApiAnswer replicas_answer(const fleet::World& world, const LastMinute& last_minute, metrics::Moment now) {
+ApiAnswer replicas_answer(const fleet::World& world, const Medians& medians, metrics::Moment now) {
   json::array replicas, pools;
   for (const auto& pool : world.all_pools) {
     for (const auto& replica : pool->replicas)
-      replicas.push_back(replica_object(*replica, *pool->balancer, last_minute, now));
+      replicas.push_back(replica_object(*replica, *pool->balancer, medians, now));
     pools.push_back(json::object{{"name", pool->settings.name},
                                  {"in_flight", pool->balancer->in_flight()},
                                  {"waiting", pool->balancer->queue(now).waiting}});
   }
   for (const auto& [balancer, replica, since] : world.leaving) {
-    auto object = replica_object(*replica, *balancer, last_minute, now);
+    auto object = replica_object(*replica, *balancer, medians, now);
     object["state"] = metrics::name_of(metrics::ReplicaState::draining);
     object["state_seconds"] = metrics::seconds(now - since);
     object["reason"] = "it is no longer in the settings";

@@ -6,7 +6,7 @@
 
 #include "config/difference.hpp"
 #include "metrics/moment.hpp"
-#include "proxy/control/last_minute.hpp"
+#include "proxy/control/medians.hpp"
 #include "proxy/control/reload.hpp"
 #include "proxy/fleet/fleet.hpp"
 
@@ -21,7 +21,7 @@ struct ApiAnswer {
 ApiAnswer api_error(unsigned status, std::string_view code, const std::string& message);
 
 /// What weir knows of each replica, those that leave included, and of each pool.
-ApiAnswer replicas_answer(const fleet::World& world, const LastMinute& last_minute, metrics::Moment now);
+ApiAnswer replicas_answer(const fleet::World& world, const Medians& medians, metrics::Moment now);
 
 /// Drains a replica, or ends that. `path` is /api/replicas/NAME/drain or .../undrain; the body is empty or a JSON
 /// object which may have "force".

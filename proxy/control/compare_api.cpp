@@ -88,7 +88,13 @@ std::function<ApiAnswer()> comparison(std::string_view query, const History& his
   auto asked = compare::request_of(wanted, world.settings);
   if (const auto* problem = std::get_if<config::Problem>(&asked))
     return [answer = refusal(problem->text)] { return answer; };
-  const auto request = std::get<compare::Request>(std::move(asked));
+  auto request = std::get<compare::Request>(std::move(asked));
+  for (const auto& shadow : world.shadows) {
+    for (const auto& replica : shadow->pool->replicas) {
+      if (const auto tokens = fleet::kv_tokens_of(replica->settings, *replica->state))
+        request.kv_tokens[replica->settings.name] = *tokens;
+    }
+  }
   const bool running = is_running(world) && !request.from && !request.to;
   const auto names = std::make_shared<const metrics::compare::samples::Names>(history.names());
   const auto filter = compare::filter_of(request, wanted.model);

@@ -8,26 +8,41 @@ namespace weir::proxy::control {
 void History::take(metrics::record::FinishedRecords& finished, metrics::Moment now) {
   for (auto& record : finished.take()) {
     if (record.role == metrics::Role::shadow) {
-      keep_shadows(pairs_.shadow(std::move(record), now));
+      keep_shadows(pairs_.shadow(std::move(record), now), now);
       continue;
     }
-    keep(record);
-    if (record.shadows > 0) keep_shadows(pairs_.primary(record, now));
+    keep(record, now);
+    if (record.shadows > 0) keep_shadows(pairs_.primary(record, now), now);
   }
 }
 
-void History::look(metrics::Moment now) { keep_shadows(pairs_.take_missing(now)); }
+void History::look(metrics::Moment now) { keep_shadows(pairs_.take_missing(now), now); }
 
-void History::keep(const metrics::record::RequestRecord& record) {
-  auto& sample = samples_.emplace_back(metrics::compare::samples::sample_of(record, names_));
-  mirrored_.add(sample);
-  if (samples_.size() > most) samples_.pop_front();
+std::vector<const metrics::compare::samples::Sample*> History::samples_since(metrics::Moment moment) const {
+  const auto first = std::ranges::lower_bound(came_, moment) - came_.begin();
+  std::vector<const metrics::compare::samples::Sample*> since;
+  since.reserve(samples_.size() - static_cast<std::size_t>(first));
+  for (auto sample = samples_.begin() + first; sample != samples_.end(); ++sample) since.push_back(&*sample);
+  return since;
 }
 
-void History::keep_shadows(const std::vector<metrics::record::RequestRecord>& records) {
+void History::begin_anew(std::string_view shadow, std::int64_t wall_us) {
+  mirrored_.begin_anew(names_.of(shadow), wall_us);
+}
+
+void History::keep(const metrics::record::RequestRecord& record, metrics::Moment now) {
+  auto& sample = samples_.emplace_back(metrics::compare::samples::sample_of(record, names_));
+  mirrored_.add(sample);
+  came_.push_back(now);
+  if (samples_.size() <= most_) return;
+  samples_.pop_front();
+  came_.pop_front();
+}
+
+void History::keep_shadows(const std::vector<metrics::record::RequestRecord>& records, metrics::Moment now) {
   for (const auto& record : records) {
     log_.write(record);
-    keep(record);
+    keep(record, now);
   }
 }
 

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <string_view>
 #include <vector>
 
 #include "metrics/compare/pairs/warm_up.hpp"
@@ -17,10 +18,10 @@ namespace weir::proxy::control {
 class History {
  public:
   /// So many samples are kept: some 20 MB.
-  static constexpr std::size_t most = 50'000;
+  static constexpr std::size_t usual_most = 50'000;
 
   /// Shadows' records are logged here, once they are joined with their primaries'.
-  explicit History(metrics::record::RequestLog& log) : log_(log) {}
+  explicit History(metrics::record::RequestLog& log, std::size_t most = usual_most) : log_(log), most_(most) {}
 
   /// Takes what a loop has finished.
   void take(metrics::record::FinishedRecords& finished, metrics::Moment now);
@@ -28,20 +29,26 @@ class History {
   void look(metrics::Moment now);
 
   const std::deque<metrics::compare::samples::Sample>& samples() const { return samples_; }
+  /// Returns the samples that came since then. They stay where they are until the next take() or look().
+  std::vector<const metrics::compare::samples::Sample*> samples_since(metrics::Moment moment) const;
   const metrics::compare::samples::Names& names() const { return names_; }
 
   /// Returns what shadows were sent, also where that is no longer among the samples.
   const metrics::compare::pairs::Mirrored& mirrored() const { return mirrored_; }
+  /// The shadow was switched on: what it was sent before does not warm it. `wall_us` is now, since 1970.
+  void begin_anew(std::string_view shadow, std::int64_t wall_us);
 
  private:
-  void keep(const metrics::record::RequestRecord& record);
-  void keep_shadows(const std::vector<metrics::record::RequestRecord>& records);
+  void keep(const metrics::record::RequestRecord& record, metrics::Moment now);
+  void keep_shadows(const std::vector<metrics::record::RequestRecord>& records, metrics::Moment now);
 
   metrics::record::RequestLog& log_;
+  const std::size_t most_;
   Pairs pairs_;
   metrics::compare::samples::Names names_;
   metrics::compare::pairs::Mirrored mirrored_;
   std::deque<metrics::compare::samples::Sample> samples_;  ///< In the order in which they ended.
+  std::deque<metrics::Moment> came_;                       ///< When each of them came.
 };
 
 }  // namespace weir::proxy::control

@@ -19,7 +19,8 @@ bool is_shadow_path(std::string_view path) {
   return path.starts_with(shadow_path) && (path.ends_with(on_end) || path.ends_with(off_end));
 }
 
-ApiAnswer shadow_answer(const fleet::World& world, std::string_view path) {
+ApiAnswer shadow_answer(const fleet::World& world, std::string_view path, History& history,
+                        std::chrono::system_clock::time_point now) {
   const bool on = path.ends_with(on_end);
   path.remove_prefix(shadow_path.size());
   path.remove_suffix((on ? on_end : off_end).size());
@@ -33,6 +34,7 @@ ApiAnswer shadow_answer(const fleet::World& world, std::string_view path) {
   if (changed && on) {
     state.began = metrics::Moment::max();
     state.finished = 0;
+    history.begin_anew(path, std::chrono::duration_cast<std::chrono::microseconds>(now.time_since_epoch()).count());
   }
   state.on = on;
   if (changed) spdlog::info("shadow '{}' is {}", path, on ? "on" : "off");

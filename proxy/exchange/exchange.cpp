@@ -29,7 +29,7 @@ Exchange::Exchange(Loop& loop, net::Channel& client, std::string& unread, Client
       retries_(loop, request, pool_) {
   loop_.streams.fetch_add(1, std::memory_order_relaxed);
   if (pool_ != nullptr && !pool_->shadows.empty() && loop.shared.shadows != nullptr && can_be_mirrored(request))
-    shared_body_ = std::make_shared<std::string>(std::move(request_.body));
+    shared_body_ = std::make_shared<const std::string>(std::move(request_.body));
 }
 
 Exchange::~Exchange() { loop_.streams.fetch_sub(1, std::memory_order_relaxed); }
@@ -183,7 +183,7 @@ Attempt::Options Exchange::attempt_options(const fleet::ReplicaRuntime& replica,
   to_client.replica = world_->settings.server.replica_header ? std::string_view(replica.settings.name) : "";
   to_client.origin = request_.head["origin"];
   if (!to_client.origin.empty()) to_client.cors = &loop_.shared.cors;
-  if (job_) to_replica.fingerprint_key = &loop_.shared.fingerprint_key;
+  if (client_left_) to_replica.fingerprint_key = &loop_.shared.fingerprint_key;
   options.hung_at = &replica.state->hung_at;
   options.keep_errors = retries_.keeps_errors();
   return options;
@@ -227,7 +227,9 @@ Relay::Request Exchange::relay_request(const fleet::ReplicaRuntime& replica, met
   upstream_head_ = http::upstream_head(request_.head, upstream);
   std::vector<std::string_view> spans{upstream_head_};
   edits.append(body(), spans);
-  return {std::move(spans), &upstream_head_, shared_body_ ? nullptr : &request_.body, &replica.state->cut};
+  const bool shared = shared_body_ != nullptr;
+  return {std::move(spans), &upstream_head_, shared ? nullptr : &request_.body, shared ? &shared_body_ : nullptr,
+          &replica.state->cut};
 }
 
 // What only the beginning needs is in functions of its own, because every local of this one is kept while the stream
@@ -282,9 +284,9 @@ void Exchange::mirror(const fleet::ReplicaRuntime& replica) {
   job->id = request_.id;
   job->received = request_.received;
   job->time = request_.time;
-  if (job_) job->client_left = job_->client_left;
-  job_ = std::move(job);
-  loop_.shared.shadows->post(job_);
+  if (client_left_) job->client_left = client_left_;
+  client_left_ = job->client_left;
+  loop_.shared.shadows->post(std::move(job));
 }
 
 void Exchange::not_begun(int error) {
@@ -370,9 +372,9 @@ void Exchange::record(metrics::series::ReplicaSeries& series, const fleet::Repli
   record.ended = relayed ? seen.ended : std::chrono::steady_clock::now();
   add_attempt(record, std::move(seen));
   record.shadows = static_cast<std::uint32_t>(mirrored_to_.size());
-  if (job_ && record.outcome == Outcome::client_abort) {
-    job_->client_left->store(true, std::memory_order_relaxed);
-    loop_.shared.shadows->left(job_);
+  if (client_left_ && record.outcome == Outcome::client_abort) {
+    client_left_->store(true, std::memory_order_relaxed);
+    loop_.shared.shadows->left(client_left_);
   }
   if (record.facts.api != metrics::Api::other && !record.facts.whole_json)
     series.shard(loop_.index).unparsed[static_cast<std::size_t>(metrics::series::Unparsed::broken_request)].add();

@@ -80,8 +80,8 @@ class Exchange {
   /// three frames while the answer streams.
   std::unique_ptr<AttemptResult> result_;
   std::string upstream_head_;
-  std::shared_ptr<std::string> shared_body_;  ///< It is the request's body, if shadows may get it.
-  std::shared_ptr<const MirrorJob> job_;      ///< It is the latest that was posted.
+  std::shared_ptr<const std::string> shared_body_;  ///< It is the request's body, if shadows may get it.
+  std::shared_ptr<std::atomic<bool>> client_left_;  ///< That of the jobs that were posted; null if there was none.
   std::vector<const fleet::ShadowState*> mirrored_to_;
   std::uint32_t attempts_ = 0;
   metrics::Nanoseconds connect_{}, paused_{};  ///< They cover all attempts.

@@ -83,7 +83,7 @@ net::Awaitable<void> Mirror::attempt() {
   make_request();
   auto& shard = replica_->series->shard(loop_.index);
   Attempt attempt(attempt_options(), std::move(lease_), shard);
-  Relay::Request request{std::move(spans_), &upstream_head_, nullptr, &replica_->state->cut};
+  Relay::Request request{std::move(spans_), &upstream_head_, nullptr, nullptr, &replica_->state->cut};
   Relay relay(loop_, client_, std::move(channel_), reused_, std::move(request), attempt, job_->world->settings.limits);
   for (bool done = false; !done;) {
     const auto news = co_await relay.run(net::use_awaitable);

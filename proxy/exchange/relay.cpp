@@ -188,6 +188,7 @@ void Relay::deliver() {
   if (attempt_.accepted() && span_ == request_.spans.size() && !request_.head->empty()) {
     std::string().swap(*request_.head);
     if (request_.body != nullptr) std::string().swap(*request_.body);
+    if (request_.share != nullptr) request_.share->reset();
   }
 }
 

@@ -28,9 +28,11 @@ enum class RelayNews : std::uint8_t {
 class Relay final : net::Watcher, net::Timed, ClientWatch::Listener {
  public:
   struct Request {
-    std::vector<std::string_view> spans;     ///< They are head and body as they go out.
-    std::string* head;                       ///< It is freed with the body once they are sent and no retry can follow.
-    std::string* body;                       ///< Null if others share it.
+    std::vector<std::string_view> spans;  ///< They are head and body as they go out.
+    // All three are let go once they are sent and no retry can follow.
+    std::string* head;
+    std::string* body;                                    ///< Null if others share it.
+    std::shared_ptr<const std::string>* share = nullptr;  ///< The sender's share of such a body.
     const std::atomic<bool>* cut = nullptr;  ///< Once it is true, the attempt ends: its replica's drain is over.
   };
 

@@ -131,11 +131,11 @@ void Shadows::post(std::shared_ptr<const MirrorJob> job) {
   });
 }
 
-void Shadows::left(std::shared_ptr<const MirrorJob> job) {
-  boost::asio::post(loop_.context, [this, job = std::move(job)] {
+void Shadows::left(std::shared_ptr<const std::atomic<bool>> client_left) {
+  boost::asio::post(loop_.context, [this, client_left = std::move(client_left)] {
     const auto running = running_;  // One that gives up leaves the list.
     for (auto* const one : running)
-      if (one->job().client_left == job->client_left && !one->shadow().settings.finish) one->leave();
+      if (one->job().client_left == client_left && !one->shadow().settings.finish) one->leave();
   });
 }
 

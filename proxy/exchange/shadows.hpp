@@ -35,8 +35,8 @@ class Shadows {
   void stop();
   /// Takes a job, on any thread.
   void post(std::shared_ptr<const MirrorJob> job);
-  /// The job's client has left, and `client_left` says so. On any thread.
-  void left(std::shared_ptr<const MirrorJob> job);
+  /// The client of the jobs with this flag has left, and the flag says so. On any thread.
+  void left(std::shared_ptr<const std::atomic<bool>> client_left);
   /// Ends all mirrored requests, since weir drains. On any thread.
   void end_all();
   Loop& loop() { return loop_; }

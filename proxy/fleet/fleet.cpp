@@ -21,7 +21,7 @@ metrics::series::ReplicaGauges gauges_of(const config::Replica& settings, const 
   gauges.resident_tokens = load.resident;
   gauges.in_flight = load.in_flight;
   const auto engine = state.engine.get();
-  gauges.kv_tokens = settings.kv_tokens ? settings.kv_tokens : engine.kv_tokens;
+  gauges.kv_tokens = kv_tokens_of(settings, state);
   if (engine.engine != Engine::unknown) gauges.engine = name_of(engine.engine);
   gauges.version = engine.version;
   gauges.model = engine.model;

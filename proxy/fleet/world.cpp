@@ -32,6 +32,10 @@ std::string World::known_models() const {
   return names;
 }
 
+std::optional<std::uint64_t> kv_tokens_of(const config::Replica& settings, const ReplicaState& state) {
+  return settings.kv_tokens ? settings.kv_tokens : state.engine.get().kv_tokens;
+}
+
 bool any_up(const PoolRuntime& pool, metrics::Moment now) {
   return std::ranges::any_of(pool.replicas, [&](const auto& replica) {
     if (!replica->state->address.get()) return false;  // Its name has not been looked up yet.

@@ -110,6 +110,9 @@ struct World {
   std::string known_models() const;
 };
 
+/// Returns how many tokens the replica's KV cache holds: as set, or as the engine tells.
+std::optional<std::uint64_t> kv_tokens_of(const config::Replica& settings, const ReplicaState& state);
+
 /// Some replica of the pool is up, or starts.
 bool any_up(const PoolRuntime& pool, metrics::Moment now);
 

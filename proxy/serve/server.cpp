@@ -14,6 +14,7 @@
 
 #include "proxy/control/admin.hpp"
 #include "proxy/control/history.hpp"
+#include "proxy/control/live_comparison.hpp"
 #include "proxy/exchange/admission.hpp"
 #include "proxy/exchange/loop.hpp"
 #include "proxy/exchange/shadows.hpp"
@@ -74,11 +75,11 @@ class Server {
   fleet::ModelDirectory models_{fleet_};
   exchange::Shared shared_{exposition_, fleet_, log_, models_};
   control::Reload reload_;
-  control::LastMinute last_minute_{exposition_};
   control::History history_{log_};
   control::SlowAnswers slow_answers_{context_};
-  control::AdminSources admin_sources_{
-      exposition_, fleet_, reload_, last_minute_, history_, slow_answers_, [this] { return why_not_ready(); }};
+  control::LiveComparison live_comparison_{history_, slow_answers_};
+  control::AdminSources admin_sources_{exposition_, fleet_,        reload_,
+                                       history_,    slow_answers_, [this] { return why_not_ready(); }};
   std::vector<std::unique_ptr<exchange::Loop>> loops_;
   std::unique_ptr<exchange::Shadows> shadows_;
   std::vector<std::unique_ptr<Arrivals>> arrivals_;  ///< There is one for each loop.
@@ -87,7 +88,6 @@ class Server {
   std::vector<std::thread> running_;
   asio::signal_set signals_{context_, SIGTERM, SIGINT, SIGUSR1};
   asio::steady_timer timer_{context_};
-  Clock::time_point sample_at_{};
   std::optional<Drain> drain_;
   bool accepting_ = false;
 };
@@ -105,6 +105,7 @@ Server::Server(const config::Settings& settings, LoadSettings load, const std::s
   for (const auto& line : start_lines(settings, version, threads_)) spdlog::info(line);
   exposition_.log_lines_dropped = [this] { return log_.dropped(); };
   exposition_.last_load.last_success = std::chrono::system_clock::now();
+  exposition_.comparisons = [this] { return live_comparison_.gauges(*fleet_.world()); };
   for (unsigned i = 0; i < threads_; ++i) {
     loops_.push_back(std::make_unique<exchange::Loop>(shared_, i));
     arrivals_.push_back(std::make_unique<Arrivals>(
@@ -230,10 +231,7 @@ void Server::look_after_replicas() {
   const auto now = Clock::now();
   take_finished();
   fleet_.look_after_drains();
-  if (now >= sample_at_) {
-    last_minute_.sample(*fleet_.world(), now);
-    sample_at_ = now + control::LastMinute::sample_every;
-  }
+  live_comparison_.look(*fleet_.world(), now);
   timer_.expires_after(look_every);
   timer_.async_wait([this](boost::system::error_code error) {
     if (!error) look_after_replicas();

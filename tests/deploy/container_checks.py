@@ -142,7 +142,7 @@ def check_compose():
                 wrong(f"{COMPOSE}: {name}", "has the image's health check, which asks a weir")
 
     always = {name for name, service in services.items() if "profiles" not in service}
-    if always != {"weir", "sim-a0", "sim-a1", "sim-b0", "load", "prometheus", "grafana"}:
+    if always != {"weir", "sim-a0", "sim-a1", "sim-b0", "candidate", "load", "prometheus", "grafana"}:
         wrong(COMPOSE, f"without a profile it starts {sorted(always)}")
     gpus = [
         device["device_ids"]

@@ -237,6 +237,7 @@ class Comparing {
       Verdict& verdict = *verdicts[i];
       verdict.finding = decisions[i].finding;
       verdict.p = decisions[i].p;
+      verdict.load_forbids = load_bar_of(verdict) != Bar::none;
       const Bar bar = bar_of(verdict);
       if (bar != Bar::none) {
         verdict.withheld = true;
@@ -251,6 +252,10 @@ class Comparing {
     if (result_.state == State::running) return Bar::running;
     if (result_.needs_s) return Bar::too_few;
     if (!verdict.effect) return Bar::no_values;
+    return load_bar_of(verdict);
+  }
+
+  Bar load_bar_of(const Verdict& verdict) const {
     if (verdict.metric == statistics::Metric::output_tokens) return Bar::none;
     if (!load_.same) return Bar::load_differs;
     if (!load_.spared()) return Bar::none;

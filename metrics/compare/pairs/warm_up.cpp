@@ -19,6 +19,8 @@ std::uint32_t prefilled_by(const samples::Sample& shadow) {
 
 void Mirrored::add(const samples::Sample& sample) {
   if (sample.role != Role::shadow || sample.drop_reason != 0) return;
+  if (const auto since = since_.find(sample.shadow); since != since_.end() && sample.dispatched_us < since->second)
+    return;
   // A shadow that has not prefilled its memory after so many minutes, 70 days, is not asked for more.
   constexpr std::size_t most_minutes = 100'000;
   auto& shadow = shadows_[{sample.config, sample.replica, sample.shadow}];
@@ -26,6 +28,11 @@ void Mirrored::add(const samples::Sample& sample) {
   const std::uint32_t tokens = prefilled_by(sample);
   if (tokens > 0 && shadow.prefilled.size() < most_minutes)
     shadow.prefilled[sample.dispatched_us / minute_us] += tokens;
+}
+
+void Mirrored::begin_anew(samples::Names::Name shadow, std::int64_t us) {
+  std::erase_if(shadows_, [shadow](const auto& one) { return std::get<2>(one.first) == shadow; });
+  since_[shadow] = us;
 }
 
 bool Mirrored::holds(const sides::Selection& side, const Key& key) {

@@ -21,6 +21,8 @@ class Mirrored {
  public:
   /// Takes note of a shadow's request that was sent. The order of the samples does not matter.
   void add(const samples::Sample& sample);
+  /// The shadow was switched on at this moment: what it was sent before does not warm it.
+  void begin_anew(samples::Names::Name shadow, std::int64_t us);
 
   /// Returns the moment from which one side's shadows are warm: so many seconds after the first request of the last of
   /// them to begin, and not before the end of the minute in which they had prefilled the side's `kv_tokens`.
@@ -39,7 +41,8 @@ class Mirrored {
   std::int64_t rested_from(const sides::Selection& side, double seconds) const;
   std::int64_t prefilled_from(const sides::Selection& side, std::uint64_t tokens) const;
 
-  std::map<Key, Shadow> shadows_;  ///< By configuration, replica and [[shadow]].
+  std::map<samples::Names::Name, std::int64_t> since_;  ///< When a shadow began anew.
+  std::map<Key, Shadow> shadows_;                       ///< By configuration, replica and [[shadow]].
 };
 
 struct WarmUp {

@@ -19,35 +19,12 @@ std::optional<double> ratio(std::uint64_t part, std::uint64_t whole) {
   return ratio(static_cast<double>(part), static_cast<double>(whole));
 }
 
-/// Times of all requests count as soon as they are known; those of an end, of served requests alone.
-void add_latencies(Side& side, Samples samples) {
-  std::vector<float> ttft, ttft_client, tpot, e2e, speed, prompt, output;
+statistics::Distribution itl_of(Samples samples) {
   statistics::GapDistribution gaps;
-  const auto add = [](std::vector<float>& values, float value) {
-    if (!std::isnan(value)) values.push_back(value);
-  };
-  const auto add_count = [](std::vector<float>& values, std::uint32_t value) {
-    if (value != samples::unknown_count) values.push_back(static_cast<float>(value));
-  };
   for (const auto* sample : samples) {
-    add(ttft, sample->ttft);
-    add(ttft_client, sample->ttft_client);
-    if (!sample->served) continue;
-    add(tpot, sample->tpot);
-    add(e2e, sample->e2e);
-    if (sample->tpot > 0) speed.push_back(1 / sample->tpot);
-    add_count(prompt, sample->prompt_tokens);
-    add_count(output, sample->output_tokens);
-    if (sample->gaps_are_itl) gaps.add(sample->gaps);
+    if (sample->served && sample->gaps_are_itl) gaps.add(sample->gaps);
   }
-  side.ttft = statistics::distribution_of(ttft);
-  side.ttft_client = statistics::distribution_of(ttft_client);
-  side.itl = gaps.distribution();
-  side.tpot = statistics::distribution_of(tpot);
-  side.e2e = statistics::distribution_of(e2e);
-  side.decode_speed = statistics::distribution_of(speed);
-  side.prompt_tokens = statistics::distribution_of(prompt);
-  side.output_tokens = statistics::distribution_of(output);
+  return gaps.distribution();
 }
 
 void add_outcomes(Side& side, Samples samples, const SideOptions& options) {
@@ -138,6 +115,35 @@ void add_cost(Side& side, const std::map<samples::Names::Name, samples::Names::N
 
 }  // namespace
 
+Quantiles quantiles_of(Samples samples) {
+  std::vector<float> ttft, ttft_client, tpot, e2e, speed, prompt, output;
+  const auto add = [](std::vector<float>& values, float value) {
+    if (!std::isnan(value)) values.push_back(value);
+  };
+  const auto add_count = [](std::vector<float>& values, std::uint32_t value) {
+    if (value != samples::unknown_count) values.push_back(static_cast<float>(value));
+  };
+  for (const auto* sample : samples) {
+    add(ttft, sample->ttft);
+    add(ttft_client, sample->ttft_client);
+    if (!sample->served) continue;
+    add(tpot, sample->tpot);
+    add(e2e, sample->e2e);
+    if (sample->tpot > 0) speed.push_back(1 / sample->tpot);
+    add_count(prompt, sample->prompt_tokens);
+    add_count(output, sample->output_tokens);
+  }
+  Quantiles found;
+  found.ttft = statistics::distribution_of(ttft);
+  found.ttft_client = statistics::distribution_of(ttft_client);
+  found.tpot = statistics::distribution_of(tpot);
+  found.e2e = statistics::distribution_of(e2e);
+  found.decode_speed = statistics::distribution_of(speed);
+  found.prompt_tokens = statistics::distribution_of(prompt);
+  found.output_tokens = statistics::distribution_of(output);
+  return found;
+}
+
 std::optional<double> cached_share_of(Samples samples) {
   std::uint64_t cached = 0, known = 0;
   for (const auto* sample : samples) {
@@ -165,7 +171,8 @@ Side describe(std::string name, Role role, Samples samples, const samples::Names
   for (const auto& [replica, config] : replicas) side.replicas.emplace_back(names.text(replica));
   std::ranges::sort(side.replicas);
   add_outcomes(side, sent, options);
-  add_latencies(side, sent);
+  static_cast<Quantiles&>(side) = quantiles_of(sent);
+  side.itl = itl_of(sent);
   add_tokens(side, sent);
   side.prefill = prefill_of(sent);
   side.points = load_points(minutes_of(sent, options.window, options.objective));

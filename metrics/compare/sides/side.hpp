@@ -30,7 +30,18 @@ struct Prefill {
   std::uint64_t requests = 0;
 };
 
-struct Side {
+/// Quantiles over a range of requests. Reports and /api/replicas take theirs from here, so that they say the same.
+struct Quantiles {
+  statistics::Distribution ttft, ttft_client, tpot, e2e;  ///< In seconds.
+  statistics::Distribution decode_speed;                  ///< In tokens per second.
+  statistics::Distribution prompt_tokens, output_tokens;  ///< Of served requests.
+};
+
+/// Times to the first token count whatever became of the request; what is known at its end, of served requests alone.
+/// Costs O(n).
+Quantiles quantiles_of(Samples samples);
+
+struct Side : Quantiles {
   std::string name;
   Role role = Role::primary;
   std::vector<std::string> replicas;
@@ -39,9 +50,7 @@ struct Side {
   std::map<std::string, std::uint64_t> dropped;  ///< What a shadow was spared, by reason.
   std::optional<double> rpm, error_share, slo_attainment;
   std::uint64_t slo_good = 0, slo_bad = 0;
-  statistics::Distribution ttft, ttft_client, itl, tpot, e2e;  ///< In seconds.
-  statistics::Distribution decode_speed;                       ///< In tokens per second.
-  statistics::Distribution prompt_tokens, output_tokens;       ///< Of served requests.
+  statistics::Distribution itl;  ///< In seconds, of served requests.
   std::uint64_t prompt_tokens_sum = 0, output_tokens_sum = 0, output_chars_sum = 0;
   std::optional<double> cached_share;
   double busy_s = 0;  ///< Summed over replicas.

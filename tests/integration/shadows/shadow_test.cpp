@@ -362,6 +362,38 @@ TEST(Shadow, RequestsThatCannotBeRepeatedElsewhereAreNotMirrored) {
   EXPECT_EQ(candidate.requests().size(), 0u);
 }
 
+TEST(Shadow, ItsComparisonIsOnMetricsWhileItIsOn) {
+  ScriptedReplica primary(play_chat), candidate(play_chat);
+  const auto admin = free_port();
+  auto settings = twin_of(primary, candidate);
+  settings.admin = {{"listen", "\"127.0.0.1:" + std::to_string(admin) + '"'}};
+  WeirUnderTest weir(settings);
+  const auto switched = [&](const std::string& way) {
+    return fetch(admin, "POST /api/shadow/fp8/" + way +
+                            " HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: "
+                            "2\r\n\r\n{}")
+        .status;
+  };
+  ASSERT_EQ(fetch(weir.port(), post(chat, chat_body())).status, 200u);
+  auto page = weir.metrics_after(2);
+  EXPECT_EQ(page.sum("weir_comparison_state", {{"shadow", "fp8"}, {"state", "too_few"}}), 1);
+  EXPECT_EQ(page.sum("weir_comparison_state", {{"shadow", "fp8"}, {"state", "running"}}), 0);
+  EXPECT_TRUE(page.has("weir_comparison_state", {{"shadow", "fp8"}, {"state", "running"}}));
+  EXPECT_FALSE(page.has("weir_comparison_effect")) << "the first ten minutes do not count";
+  ASSERT_EQ(switched("off"), 200u);
+  page = weir.metrics();
+  EXPECT_FALSE(page.has("weir_comparison_state"));
+  EXPECT_FALSE(page.has("weir_comparison_effect"));
+  ASSERT_EQ(switched("on"), 200u);
+  EXPECT_TRUE(weir.metrics().has("weir_comparison_state", {{"shadow", "fp8"}}));
+  auto without = settings;
+  without.shadows.clear();
+  weir.rewrite(without);
+  ::kill(weir.process().id(), SIGHUP);
+  weir.wait_until_said("shadow fp8 (replica cand0) removed");
+  EXPECT_FALSE(weir.metrics().has("weir_comparison_state"));
+}
+
 TEST(Shadow, AReloadAddsAndRemovesIt) {
   ScriptedReplica primary(play_chat), candidate(play_chat);
   const auto with = twin_of(primary, candidate);

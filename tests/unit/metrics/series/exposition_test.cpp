@@ -77,6 +77,8 @@ const std::vector<std::string> gauge_names{"weir_queued_tokens",
                                            "weir_engine_kv_usage_ratio",
                                            "weir_ledger_divergence_requests",
                                            "weir_engine_scrape_duration_seconds",
+                                           "weir_comparison_effect",
+                                           "weir_comparison_state",
                                            "weir_loop_lag_seconds",
                                            "weir_config_last_reload_success_timestamp_seconds",
                                            "weir_config_last_reload_successful",
@@ -335,6 +337,32 @@ TEST_F(ExpositionTest, ShowsWhatBelongsToNoReplica) {
   EXPECT_EQ(now.at("weir_requests_total" + nowhere + R"(outcome="rejected"})"), 1);
   EXPECT_EQ(now.at("weir_api_requests_total" + nowhere + R"(api="tgi.generate",stream="false",outcome="rejected"})"),
             1);
+}
+
+TEST_F(ExpositionTest, ShowsHowShadowsCompareWhileTheyAreOn) {
+  std::vector<ComparisonGauges> shadows{{"fp8",
+                                         {{"ttft", 0.08, std::pair(0.06, 0.1)}, {"tpot", -0.5, std::nullopt}},
+                                         {{"too_few", false}, {"running", true}}},
+                                        {"new", {}, {{"too_few", true}, {"running", false}}}};
+  exposition.comparisons = [&] { return shadows; };
+  const auto compared = [&] {
+    std::map<std::string, double> found;
+    for (const auto& one : scrape().samples)
+      if (one.first.starts_with("weir_comparison_")) found.insert(one);
+    return found;
+  };
+  EXPECT_THAT(compared(),
+              testing::ElementsAre(
+                  testing::Pair(R"(weir_comparison_effect{shadow="fp8",metric="tpot",bound="estimate"})", -0.5),
+                  testing::Pair(R"(weir_comparison_effect{shadow="fp8",metric="ttft",bound="estimate"})", 0.08),
+                  testing::Pair(R"(weir_comparison_effect{shadow="fp8",metric="ttft",bound="high"})", 0.1),
+                  testing::Pair(R"(weir_comparison_effect{shadow="fp8",metric="ttft",bound="low"})", 0.06),
+                  testing::Pair(R"(weir_comparison_state{shadow="fp8",state="running"})", 1),
+                  testing::Pair(R"(weir_comparison_state{shadow="fp8",state="too_few"})", 0),
+                  testing::Pair(R"(weir_comparison_state{shadow="new",state="running"})", 0),
+                  testing::Pair(R"(weir_comparison_state{shadow="new",state="too_few"})", 1)));
+  shadows.clear();
+  EXPECT_TRUE(compared().empty());
 }
 
 TEST_F(ExpositionTest, ShowsTheProcess) {

@@ -34,17 +34,38 @@ class Api : public ::testing::Test {
 
   metrics::series::Exposition exposition{1, {"test", "test"}};
   fleet::Fleet fleet{settings(), exposition, 1};
+  metrics::record::RequestLog log{"", "weir"};
+  History history{log};
 };
 
 TEST_F(Api, DrainsAndUndrains) {
   EXPECT_EQ(ask("/api/replicas/a/drain").body, "{\"changed\":true,\"name\":\"a\",\"draining\":true}\n");
   EXPECT_EQ(ask("/api/replicas/a/drain", "{}").body, "{\"changed\":false,\"name\":\"a\",\"draining\":true}\n");
-  const auto listed = replicas_answer(*fleet.world(), LastMinute(exposition), std::chrono::steady_clock::now());
+  const metrics::Moment now = std::chrono::steady_clock::now();
+  const auto listed = replicas_answer(*fleet.world(), Medians(history, now), now);
   const auto parsed = boost::json::parse(listed.body);
   const auto& first = parsed.at("replicas").at(0);
   EXPECT_EQ(first.at("state").as_string(), "draining");
   EXPECT_EQ(first.at("reason").as_string(), "it was told to drain");
   EXPECT_EQ(ask("/api/replicas/a/undrain").body, "{\"changed\":true,\"name\":\"a\",\"draining\":false}\n");
+}
+
+TEST_F(Api, ShowsTheMediansOfTheLastRecords) {
+  const metrics::Moment now = std::chrono::steady_clock::now();
+  metrics::record::FinishedRecords finished;
+  metrics::record::RequestRecord record;
+  record.pool = "chat";
+  record.replica = "b";
+  record.facts.stream = true;
+  record.received = now;
+  record.sent = now;
+  record.answer.first_token = now + std::chrono::milliseconds(250);
+  finished.put(std::move(record));
+  history.take(finished, now);
+  const auto listed = boost::json::parse(replicas_answer(*fleet.world(), Medians(history, now), now).body);
+  EXPECT_TRUE(listed.at("replicas").at(0).at("ttft_p50_seconds").is_null());
+  EXPECT_DOUBLE_EQ(listed.at("replicas").at(1).at("ttft_p50_seconds").to_number<double>(), 0.25);
+  EXPECT_TRUE(listed.at("replicas").at(1).at("tpot_p50_seconds").is_null());
 }
 
 TEST_F(Api, TheLastReplicaDrainsOnlyWithForce) {

@@ -7,71 +7,24 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/json.hpp>
 
-#include "proxy/control/history.hpp"
+#include "proxy/control/shadow_api.hpp"
+#include "proxy/control/slow_answers.hpp"
+#include "tests/unit/proxy/control/mirrored_history.hpp"
 
 namespace weir::proxy::control {
 namespace {
 
 namespace json = boost::json;
-using metrics::Moment;
-using metrics::record::RequestRecord;
 using ::testing::HasSubstr;
 
-/// A weir that has mirrored a request a second for 25 minutes. The candidate takes a fifth longer.
-class CompareApi : public ::testing::Test {
+class CompareApi : public MirroredHistory {
  protected:
-  CompareApi() {
-    for (int i = 0; i < 1500; ++i) add(i);
-    settings.slos = {{"fast", "chat", {}, config::Seconds(1), {}, {}}};
-    world.settings = settings;
-  }
-
-  void add(int i) {
-    RequestRecord primary;
-    primary.time += std::chrono::seconds(i);
-    primary.id = std::string(24, '0') + std::to_string(10'000'000 + i);
-    primary.pool = "chat";
-    primary.replica = "gpu0";
-    primary.config = "fp16";
-    primary.facts.stream = true;
-    primary.outcome = metrics::Outcome::ok;
-    primary.received = start;
-    primary.sent = start;
-    primary.shadows = 1;
-    primary.answer.end = start + std::chrono::seconds(1);
-    primary.answer.last_choice = primary.answer.end;
-    primary.answer.output_tokens = 20;
-    primary.answer.token_events_in_different_reads = true;
-    primary.answer.events = 20;
-    auto shadow = primary;
-    primary.answer.first_token = start + std::chrono::milliseconds(100 + i % 7);
-    shadow.answer.first_token = start + std::chrono::milliseconds(120 + i % 5);
-    shadow.role = metrics::Role::shadow;
-    shadow.shadows = 0;
-    shadow.id[0] = 'f';
-    shadow.pool = "chat:shadow";
-    shadow.replica = "cand0";
-    shadow.config = "fp8";
-    shadow.mirrored.make().pair = primary.id;
-    shadow.mirrored.make().shadow = "candidate";
-    finished.put(std::move(primary));
-    finished.put(std::move(shadow));
-    history.take(finished, start);
-  }
-
   ApiAnswer ask(std::string_view query) { return comparison(query, history, world)(); }
   json::object report(std::string_view query) {
     const auto answer = ask(query);
     EXPECT_EQ(answer.status, 200u) << answer.body;
     return json::parse(answer.body).as_object();
   }
-
-  const Moment start = Moment() + std::chrono::hours(1);
-  metrics::record::RequestLog log{"", "weir"};
-  metrics::record::FinishedRecords finished;
-  History history{log};
-  config::Settings settings;
-  fleet::World world;
 };
 
 TEST_F(CompareApi, ComparesTheTwoSidesThatThereAre) {
@@ -100,8 +53,7 @@ TEST_F(CompareApi, ChoosesByTheQuery) {
 }
 
 TEST_F(CompareApi, IsRunningWhileAShadowIsOnAndNoWindowIsDeclared) {
-  auto shadow = std::make_shared<fleet::ShadowRuntime>();
-  shadow->state = std::make_shared<fleet::ShadowState>();
+  const auto shadow = twin("candidate", "cand0");
   world.shadows = {shadow};
   EXPECT_EQ(report("").at("state"), "running");
   EXPECT_EQ(report("window=20m&warm_up=0s").at("state"), "final");
@@ -133,10 +85,56 @@ TEST_F(CompareApi, OfNoRequestsThereIsNothingToCompare) {
   EXPECT_EQ(answer.status, 400u);
 }
 
+TEST_F(CompareApi, WaitsUntilTheShadowHasPrefilledWhatItHolds) {
+  const auto shadow = twin("candidate", "cand0");
+  shadow->state->on = false;
+  world.shadows = {shadow};
+  const auto pairs = [&](const char* query = "") { return report(query).at("pairs").to_number<int>(); };
+  EXPECT_EQ(pairs(), 900) << "what it holds is not known, so ten minutes are left out";
+  // It prefills 100 tokens a second.
+  auto& replica = replica_of(*shadow);
+  fleet::EngineFigures told;
+  told.kv_tokens = 100'000;
+  replica.state->engine.set(told);
+  EXPECT_EQ(pairs(), 480) << "as the engine tells; the minute in which it comes to that ends after 1020 s";
+  EXPECT_EQ(pairs("by=replica&a=gpu0&b=cand0"), 480);
+  EXPECT_EQ(pairs("a=fp16&b=candidate"), 480);
+  replica.settings.kv_tokens = 120'000;
+  EXPECT_EQ(pairs(), 300) << "as it is set";
+  replica.settings.kv_tokens = 30'000;
+  EXPECT_EQ(pairs(), 900) << "and never within ten minutes";
+}
+
+TEST_F(CompareApi, AShadowThatIsSwitchedOnIsColdAgain) {
+  const auto shadow = twin("candidate", "cand0");
+  world.shadows = {shadow};
+  const auto switched = [&](const std::string& way) {
+    const std::chrono::system_clock::time_point now{std::chrono::seconds(700)};
+    EXPECT_EQ(shadow_answer(world, "/api/shadow/candidate/" + way, history, now).status, 200u);
+  };
+  const auto pairs = [&] { return report("").at("pairs").to_number<int>(); };
+  switched("on");
+  EXPECT_EQ(pairs(), 900) << "it was on";
+  switched("off");
+  EXPECT_EQ(pairs(), 900);
+  switched("on");
+  EXPECT_EQ(pairs(), 0) << "it has not been sent anything since";
+  for (int i = requests; i < requests + 610; ++i) add(i);
+  EXPECT_EQ(pairs(), 10) << "the last ten seconds";
+}
+
 TEST_F(CompareApi, KeepsTheLastRequestsOnly) {
-  for (int i = 0; i < 100; ++i) add(2000 + i);
-  EXPECT_EQ(history.samples().size(), 3200u);
-  EXPECT_EQ(history.mirrored().warm_from({metrics::compare::sides::By::role, 0, metrics::Role::shadow, {}}, 0), 0);
+  History short_one(log, 1000);
+  for (int i = 0; i < requests; ++i) {
+    auto primary = primary_of(i);
+    finished.put(shadow_of(primary, "candidate", "cand0", i));
+    finished.put(std::move(primary));
+    short_one.take(finished, start);
+  }
+  EXPECT_EQ(short_one.samples().size(), 1000u);
+  EXPECT_EQ(short_one.samples_since(start).size(), 1000u);
+  EXPECT_EQ(short_one.mirrored().warm_from({metrics::compare::sides::By::role, 0, metrics::Role::shadow, {}}, 0), 0)
+      << "when the shadow was first sent a request is remembered";
 }
 
 TEST(SlowAnswers, AreMadeOnAThreadOfTheirOwnAndCompleteOnTheContext) {

@@ -5,7 +5,9 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <malloc.h>
 
+#include "proxy/exchange/shadows.hpp"
 #include "tests/unit/proxy/serve/scripted_proxy.hpp"
 
 namespace weir::proxy::serve {
@@ -148,6 +150,39 @@ TEST(RequestOut, OfManyBytesLeavesOthersTheirTurn) {
   proxy.run();
   EXPECT_EQ(read_answer(client->got).body, completion);
   EXPECT_EQ(body_sent(*proxy.connections[0].front()), body.size());
+}
+
+std::size_t allocated() {
+  const auto heap = ::mallinfo2();
+  return heap.uordblks + heap.hblkhd;
+}
+
+TEST(RequestOut, ThatIsMirroredIsNotKeptWhileItsAnswerStreams) {
+  ScriptedProxy proxy(1, [](config::Settings& settings) {
+    config::Shadow shadow;
+    shadow.name = "candidate";
+    shadow.of = "pool";
+    shadow.twin = "gpu0";
+    shadow.replicas = settings.pools[0].replicas;
+    shadow.replicas[0].name = "cand0";
+    settings.shadows = {shadow};
+  });
+  exchange::Shadows shadows(proxy.shared, 0);
+  proxy.shared.shadows = &shadows;
+  constexpr std::size_t size = std::size_t{4} << 20;
+  proxy.plan[0] = {says(stream_head + chunk_of(event("a")))};
+  const auto client = proxy.client(
+      post(R"({"model":"m","stream":true,"messages":[{"role":"user","content":")" + std::string(size, 'x') + "\"}]}"));
+  proxy.run();
+  ASSERT_THAT(client->got, HasSubstr("200 OK"));
+  proxy.world->shadows[0]->state->on = false;
+  ASSERT_EQ(shadows.loop().context.poll(), 1u) << "one job was posted, and is gone";
+  const auto streaming = allocated();
+  proxy.connections[0].front()->says(stream_end);
+  proxy.run();
+  EXPECT_TRUE(read_answer(client->got).whole);
+  const auto ended = allocated();
+  EXPECT_LT(streaming, ended + size / 2);
 }
 
 TEST(RequestOut, AnsweredByHalfIsTakenBackByAResetAndItsConnectionIsNotUsedAgain) {

@@ -238,6 +238,22 @@ TEST(Pairing, WhatItHasPrefilledBeforeTheseRequestsCountsToo) {
   EXPECT_THAT(mirrored.replicas_of(a), ::testing::IsEmpty());
 }
 
+TEST(Pairing, WhatAShadowWasSentBeforeItWasSwitchedOnDoesNotWarmIt) {
+  TwinSamples samples;
+  for (int i = 0; i < 10; ++i) samples.shadow(samples.primary(i * 60 * second));
+  const std::vector<samples::Sample> all = samples.all();
+  const sides::Selection b = samples.config("fp8");
+  Mirrored mirrored;
+  for (const samples::Sample& sample : all) mirrored.add(sample);
+  EXPECT_EQ(mirrored.warm_from(b, 0), 0);
+  mirrored.begin_anew(all[1].shadow, 150 * second);
+  EXPECT_EQ(mirrored.warm_from(b, 0), never_warm);
+  for (const samples::Sample& sample : all) mirrored.add(sample);  // Some end later.
+  EXPECT_EQ(mirrored.warm_from(b, 0), 180 * second);
+  mirrored.begin_anew(all[1].shadow + 1, 1000 * second);
+  EXPECT_EQ(mirrored.warm_from(b, 0), 180 * second) << "another shadow";
+}
+
 TEST(Pairing, AShadowThatIsWarmAtOnceLeavesNoPairOutThoughItWasSentAfterItsPrimary) {
   TwinSamples samples;
   for (int i = 0; i < 30; ++i) samples.shadow(samples.primary(i * 60 * second)).dispatched_us += 3000;

@@ -1,0 +1,138 @@
+#include "proxy/control/live_comparison.hpp"
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <set>
+#include <utility>
+
+namespace weir::proxy::control {
+namespace {
+
+namespace mc = metrics::compare;
+using Effects = std::vector<metrics::series::ComparisonGauges::Effect>;
+
+bool is_on(const fleet::ShadowRuntime& shadow) { return shadow.state->on.load(std::memory_order_relaxed); }
+
+/// It is on, and has been sent a request.
+bool runs(const fleet::ShadowRuntime& shadow) {
+  return is_on(shadow) && shadow.state->began.load() != metrics::Moment::max();
+}
+
+/// Returns the shadow of the same primary that runs the primary's own configuration; null if there is none, or if it is
+/// this one.
+const fleet::ShadowRuntime* control_of(const fleet::ShadowRuntime& shadow, const fleet::World& world) {
+  const auto& settings = shadow.settings;
+  if (settings.control || settings.twin.empty()) return nullptr;
+  const auto found = std::ranges::find_if(world.shadows, [&](const auto& other) {
+    const auto& one = other->settings;
+    return one.control && one.of == settings.of && one.twin == settings.twin && runs(*other);
+  });
+  return found == world.shadows.end() ? nullptr : found->get();
+}
+
+mc::sides::Selection side_of(const fleet::ShadowRuntime& shadow, mc::samples::Names& names) {
+  mc::sides::Selection side{mc::sides::By::shadow, names.of(shadow.settings.name), metrics::Role::shadow, 0};
+  for (const auto& replica : shadow.pool->replicas) {
+    const auto tokens = fleet::kv_tokens_of(replica->settings, *replica->state);
+    side.kv_tokens = side.kv_tokens && tokens ? std::optional(*side.kv_tokens + *tokens) : std::nullopt;
+  }
+  return side;
+}
+
+/// Keeps what could carry a verdict: latencies under different loads are no figures to look at.
+Effects effects_of(const mc::comparison::Comparison& comparison) {
+  Effects effects;
+  for (const auto& verdict : comparison.verdicts) {
+    if (!verdict.estimate || verdict.load_forbids) continue;
+    auto& effect = effects.emplace_back();
+    effect.metric = mc::statistics::name_of(verdict.metric);
+    effect.estimate = *verdict.estimate;
+    if (verdict.interval) effect.interval.emplace(verdict.interval->low, verdict.interval->high);
+  }
+  return effects;
+}
+
+}  // namespace
+
+std::vector<LiveComparison::Question> LiveComparison::questions(const fleet::World& world,
+                                                                mc::samples::Names& names) const {
+  std::vector<Question> all;
+  for (const auto& shadow : world.shadows) {
+    if (!runs(*shadow)) continue;
+    const auto& settings = shadow->settings;
+    const auto* const control = control_of(*shadow, world);
+    Question question{shadow->state.get(), shadow->state->began.load(), {}};
+    auto& options = question.options;
+    options.running = true;
+    options.b = side_of(*shadow, names);
+    if (control != nullptr)
+      options.a = side_of(*control, names);
+    else if (!settings.twin.empty())
+      options.a = {mc::sides::By::replica, names.of(settings.twin), metrics::Role::primary, {}};
+    else
+      options.a = {mc::sides::By::role, 0, metrics::Role::primary, {}};
+    if (settings.twin.empty()) options.same_load = false;
+    const auto slo = std::ranges::find(world.settings.slos, settings.of, &config::Slo::pool);
+    if (slo != world.settings.slos.end()) options.slo = *slo;
+    all.push_back(std::move(question));
+  }
+  return all;
+}
+
+std::vector<mc::samples::Sample> LiveComparison::samples_of(const fleet::World& world,
+                                                            mc::samples::Names& names) const {
+  std::set<mc::samples::Names::Name> pools, shadows;
+  for (const auto& shadow : world.shadows) {
+    if (!runs(*shadow)) continue;
+    pools.insert(names.of(shadow->settings.of));
+    shadows.insert(names.of(shadow->settings.name));
+  }
+  std::vector<mc::samples::Sample> kept;
+  for (const auto& sample : history_.samples()) {
+    const bool wanted =
+        sample.role == metrics::Role::shadow ? shadows.contains(sample.shadow) : pools.contains(sample.pool);
+    if (wanted) kept.push_back(sample);
+  }
+  return kept;
+}
+
+void LiveComparison::look(const fleet::World& world, metrics::Moment now) {
+  if (under_way_ || now < next_ || slow_.is_full()) return;
+  if (std::ranges::none_of(world.shadows, [](const auto& shadow) { return runs(*shadow); })) return;
+  next_ = now + every;
+  under_way_ = true;
+  const auto names = std::make_shared<mc::samples::Names>(history_.names());
+  auto asked = questions(world, *names);
+  auto samples = samples_of(world, *names);
+  auto compare_all = [names, mirrored = history_.mirrored(), asked = std::move(asked), samples = std::move(samples)] {
+    decltype(found_) found;
+    for (auto [state, began, options] : asked) {
+      options.warm_up.mirrored = &mirrored;
+      found[state] = {began, effects_of(mc::comparison::compare(samples, *names, options))};
+    }
+    return found;
+  };
+  slow_.make(std::move(compare_all), [this](const std::shared_ptr<decltype(found_)>& found) {
+    found_ = std::move(*found);
+    under_way_ = false;
+  });
+}
+
+std::vector<metrics::series::ComparisonGauges> LiveComparison::gauges(const fleet::World& world) const {
+  std::vector<metrics::series::ComparisonGauges> all;
+  for (const auto& shadow : world.shadows) {
+    if (!is_on(*shadow)) continue;
+    auto& gauges = all.emplace_back();
+    gauges.shadow = shadow->settings.name;
+    const auto found = found_.find(shadow->state.get());
+    if (found != found_.end() && found->second.began == shadow->state->began.load())
+      gauges.effects = found->second.effects;
+    const bool any = std::ranges::any_of(gauges.effects, [](const auto& one) { return one.interval.has_value(); });
+    gauges.states = {{mc::comparison::name_of(mc::comparison::State::too_few), !any},
+                     {mc::comparison::name_of(mc::comparison::State::running), any}};
+  }
+  return all;
+}
+
+}  // namespace weir::proxy::control

@@ -1,0 +1,56 @@
+// How each shadow that is on differs from its control or its primary, for /metrics: by the last requests, as
+// /api/compare says it of them. The control thread uses it; the comparing is done on the thread of slow answers.
+#pragma once
+
+#include <chrono>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "metrics/compare/comparison/comparison.hpp"
+#include "metrics/moment.hpp"
+#include "metrics/series/exposition.hpp"
+#include "proxy/control/history.hpp"
+#include "proxy/control/slow_answers.hpp"
+#include "proxy/fleet/world.hpp"
+
+namespace weir::proxy::control {
+
+class LiveComparison {
+ public:
+  /// A block of a comparison is a minute long or longer, so figures that are so old tell the same. To copy the samples
+  /// for them holds up the control thread, which accepts connections.
+  static constexpr std::chrono::seconds every{15};
+
+  /// Both outlive it.
+  LiveComparison(const History& history, SlowAnswers& slow) : history_(history), slow_(slow) {}
+
+  /// Begins to compare if it is time and a shadow is on that has been sent requests. To be called often.
+  void look(const fleet::World& world, metrics::Moment now);
+
+  /// Returns what is known of the shadows that are on.
+  std::vector<metrics::series::ComparisonGauges> gauges(const fleet::World& world) const;
+
+ private:
+  /// What was found of a shadow that was first sent a request at `began`. Switched off and on, it begins anew.
+  struct Found {
+    metrics::Moment began{};
+    std::vector<metrics::series::ComparisonGauges::Effect> effects;
+  };
+  struct Question {
+    const fleet::ShadowState* state;
+    metrics::Moment began;
+    metrics::compare::comparison::Options options;
+  };
+  std::vector<Question> questions(const fleet::World& world, metrics::compare::samples::Names& names) const;
+  std::vector<metrics::compare::samples::Sample> samples_of(const fleet::World& world,
+                                                            metrics::compare::samples::Names& names) const;
+
+  const History& history_;
+  SlowAnswers& slow_;
+  metrics::Moment next_{};
+  bool under_way_ = false;
+  std::map<const fleet::ShadowState*, Found> found_;  ///< The pointers are only compared.
+};
+
+}  // namespace weir::proxy::control

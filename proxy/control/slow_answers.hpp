@@ -1,0 +1,60 @@
+// A thread for what would hold up the control thread: comparisons of all the samples that there are.
+#pragma once
+
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <boost/asio/associated_executor.hpp>
+#include <boost/asio/async_result.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/thread_pool.hpp>
+#include <cstddef>
+#include <memory>
+#include <type_traits>
+#include <utility>
+
+namespace weir::proxy::control {
+
+/// Makes answers that take long on a thread of its own, one after the other. The control thread uses it.
+class SlowAnswers {
+ public:
+  /// So many may wait; each holds a copy of all samples.
+  static constexpr std::size_t most = 4;
+  /// The thread yields to the stream loops.
+  static constexpr int niceness = 10;
+
+  explicit SlowAnswers(boost::asio::io_context& context) : context_(context) {
+    boost::asio::post(thread_, [] { ::setpriority(PRIO_PROCESS, static_cast<id_t>(::gettid()), niceness); });
+  }
+
+  std::size_t under_way() const { return under_way_; }
+  bool is_full() const { return under_way_ >= most; }
+
+  /// Calls `to_make` on the thread, and completes on the context with what it returned: void(std::shared_ptr<Answer>).
+  template <class Make, class Token>
+  auto make(Make to_make, Token&& token) {
+    using Answer = std::invoke_result_t<Make&>;
+    return boost::asio::async_initiate<Token, void(std::shared_ptr<Answer>)>(
+        [this](auto handler, Make make_it) {
+          ++under_way_;
+          // A function has to be copyable, and a handler need not be.
+          auto kept = std::make_shared<decltype(handler)>(std::move(handler));
+          boost::asio::post(thread_, [this, kept, make_it = std::move(make_it)]() mutable {
+            auto made = std::make_shared<Answer>(make_it());
+            boost::asio::post(context_, [this, kept = std::move(kept), made = std::move(made)] {
+              --under_way_;
+              std::move (*kept)(made);
+            });
+          });
+        },
+        token, std::move(to_make));
+  }
+
+ private:
+  boost::asio::io_context& context_;
+  std::size_t under_way_ = 0;
+  boost::asio::thread_pool thread_{1};
+};
+
+}  // namespace weir::proxy::control

@@ -1,0 +1,224 @@
+// What /metrics says of shadows, and when that is computed.
+#include "proxy/control/live_comparison.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <boost/asio/executor_work_guard.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/json.hpp>
+#include <map>
+
+#include "proxy/control/compare_api.hpp"
+#include "tests/unit/proxy/control/mirrored_history.hpp"
+
+namespace weir::proxy::control {
+namespace {
+
+using std::chrono::seconds;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using ::testing::UnorderedElementsAre;
+using Effect = metrics::series::ComparisonGauges::Effect;
+
+class Live : public MirroredHistory {
+ protected:
+  explicit Live(int so_far = requests) : MirroredHistory(so_far) { world.shadows = {candidate}; }
+
+  /// Looks so long after the beginning, and lets what was begun come to its end. Returns whether anything was.
+  bool look(seconds after = seconds(requests)) {
+    live.look(world, start + after);
+    const bool begun = slow.under_way() > 0;
+    while (slow.under_way() > 0) context.run_one();
+    return begun;
+  }
+  std::map<std::string, Effect> effects(const std::string& shadow = "candidate") const {
+    std::map<std::string, Effect> found;
+    for (const auto& one : live.gauges(world))
+      if (one.shadow == shadow)
+        for (const auto& effect : one.effects) found[std::string(effect.metric)] = effect;
+    return found;
+  }
+  std::vector<std::string> metrics_of(const std::string& shadow = "candidate") const {
+    std::vector<std::string> names;
+    for (const auto& [name, effect] : effects(shadow)) names.push_back(name);
+    return names;
+  }
+  std::string state() const {
+    std::string is;
+    for (const auto& [name, is_it] : live.gauges(world).at(0).states)
+      if (is_it) is += name;
+    return is;
+  }
+
+  const std::shared_ptr<fleet::ShadowRuntime> candidate = twin("candidate", "cand0");
+  boost::asio::io_context context;
+  const boost::asio::executor_work_guard<boost::asio::io_context::executor_type> stays{context.get_executor()};
+  SlowAnswers slow{context};
+  LiveComparison live{history, slow};
+};
+
+TEST_F(Live, SaysWhatTheApiSays) {
+  ASSERT_TRUE(look());
+  EXPECT_EQ(state(), "running");
+  const auto report =
+      boost::json::parse(comparison("by=replica&a=gpu0&b=candidate&slo=fast", history, world)().body).as_object();
+  EXPECT_EQ(report.at("state"), "running");
+  const auto found = effects();
+  std::size_t compared = 0;
+  for (const auto& verdict : report.at("verdicts").as_array()) {
+    const auto metric = boost::json::value_to<std::string>(verdict.at("metric"));
+    const auto effect = found.find(metric);
+    ASSERT_EQ(effect != found.end(), !verdict.at("estimate").is_null()) << metric;
+    if (effect == found.end()) continue;
+    ++compared;
+    EXPECT_NEAR(effect->second.estimate, verdict.at("estimate").to_number<double>(), 1e-6) << metric;
+    ASSERT_EQ(effect->second.interval.has_value(), !verdict.at("interval").is_null()) << metric;
+    if (!effect->second.interval) continue;
+    EXPECT_NEAR(effect->second.interval->first, verdict.at("interval").at(0).to_number<double>(), 1e-6) << metric;
+    EXPECT_NEAR(effect->second.interval->second, verdict.at("interval").at(1).to_number<double>(), 1e-6) << metric;
+  }
+  EXPECT_EQ(compared, found.size());
+  EXPECT_THAT(metrics_of(), UnorderedElementsAre("slo", "ttft", "tpot", "output_tokens", "ttft_tail", "tpot_tail"));
+  const auto& ttft = found.at("ttft");
+  EXPECT_NEAR(ttft.estimate, 0.18, 0.03);
+  EXPECT_LT(ttft.interval->first, ttft.estimate);
+  EXPECT_GT(ttft.interval->second, ttft.estimate);
+}
+
+TEST_F(Live, HasAttainmentWithAnObjectiveOfThePoolAlone) {
+  world.settings.slos[0].pool = "other";
+  look();
+  EXPECT_FALSE(effects().contains("slo"));
+  EXPECT_TRUE(effects().contains("ttft"));
+}
+
+class LiveNineMinutes : public Live {
+ protected:
+  LiveNineMinutes() : Live(540) {}
+};
+TEST_F(LiveNineMinutes, HaveNoEffectSinceTheShadowIsCold) {
+  ASSERT_TRUE(look());
+  EXPECT_THAT(effects(), IsEmpty());
+  EXPECT_EQ(state(), "too_few");
+}
+
+class LiveAQuarterOfAnHour : public Live {
+ protected:
+  LiveAQuarterOfAnHour() : Live(900) {}
+};
+TEST_F(LiveAQuarterOfAnHour, HasEffectsWithoutIntervalsSinceBlocksAreShort) {
+  ASSERT_TRUE(look());
+  EXPECT_NEAR(effects().at("ttft").estimate, 0.18, 0.03);
+  EXPECT_EQ(effects().at("ttft").interval, std::nullopt);
+  EXPECT_EQ(state(), "too_few");
+}
+
+TEST_F(Live, WaitsUntilTheShadowHasPrefilledWhatItHolds) {
+  replica_of(*candidate).settings.kv_tokens = 120'000;  // It prefills 100 a second.
+  look();
+  EXPECT_EQ(effects().at("ttft").interval, std::nullopt) << "300 s are too short";
+  replica_of(*candidate).settings.kv_tokens = 160'000;
+  look(seconds(requests) + LiveComparison::every);
+  EXPECT_THAT(effects(), IsEmpty());
+}
+
+class LiveWithControl : public Live {
+ protected:
+  LiveWithControl() {
+    control->settings.control = true;
+    world.shadows.push_back(control);
+  }
+  /// The control's first token takes as long as the candidate's.
+  void control_from(int first) {
+    for (int i = first; i < requests; ++i) {
+      auto primary = primary_of(i);
+      finished.put(shadow_of(primary, "same", "same0", i));
+      finished.put(std::move(primary));
+    }
+    history.take(finished, start);
+  }
+  const std::shared_ptr<fleet::ShadowRuntime> control = twin("same", "same0");
+};
+
+TEST_F(LiveWithControl, TheCandidateIsComparedWithItAndItWithThePrimary) {
+  control_from(0);
+  look();
+  EXPECT_NEAR(effects("candidate").at("ttft").estimate, 0, 1e-6);
+  EXPECT_NEAR(effects("same").at("ttft").estimate, 0.18, 0.03);
+  control->state->on = false;
+  look(seconds(requests) + LiveComparison::every);
+  EXPECT_NEAR(effects("candidate").at("ttft").estimate, 0.18, 0.03) << "the control is off";
+  EXPECT_THAT(effects("same"), IsEmpty());
+}
+
+TEST_F(LiveWithControl, NothingIsSaidBeforeTheControlIsWarm) {
+  control_from(1000);
+  look();
+  EXPECT_THAT(effects("candidate"), IsEmpty());
+}
+
+TEST_F(LiveWithControl, AControlOfAnotherPrimaryIsNone) {
+  control->settings.twin = "gpu1";
+  control_from(0);
+  look();
+  EXPECT_NEAR(effects("candidate").at("ttft").estimate, 0.18, 0.03);
+}
+
+TEST_F(Live, OfASampleShowsTheLengthOfAnswersAlone) {
+  candidate->settings.twin.clear();
+  candidate->settings.sample = 1;
+  look();
+  EXPECT_THAT(metrics_of(), ElementsAre("output_tokens"));
+  EXPECT_EQ(state(), "running");
+}
+
+TEST_F(Live, ShowsNoLatencyOfAShadowThatWasSparedLoad) {
+  change = [](auto&, auto& shadow) { shadow.outcome = metrics::Outcome::upstream_reset; };
+  for (int i = requests; i < requests + 20; ++i) add(i);
+  look(seconds(requests + 20));
+  // What did not finish missed the objective, so that it is worse in this is no illusion.
+  EXPECT_THAT(metrics_of(), testing::Not(testing::Contains("ttft")));
+  EXPECT_THAT(metrics_of(), testing::Contains("output_tokens"));
+}
+
+TEST_F(Live, IsComputedNowAndThenAndOnlyWhileAShadowIsOn) {
+  candidate->state->on = false;
+  EXPECT_FALSE(look());
+  candidate->state->on = true;
+  candidate->state->began = metrics::Moment::max();
+  EXPECT_FALSE(look()) << "it has not been sent anything";
+  candidate->state->began = start;
+  EXPECT_TRUE(look());
+  EXPECT_FALSE(look());
+  EXPECT_FALSE(look(seconds(requests) + LiveComparison::every - seconds(1)));
+  EXPECT_TRUE(look(seconds(requests) + LiveComparison::every));
+  world.shadows.clear();
+  EXPECT_FALSE(look(seconds(requests) + 2 * LiveComparison::every));
+}
+
+TEST_F(Live, BeginsNoSecondComparisonBesideTheFirst) {
+  live.look(world, start + seconds(requests));
+  live.look(world, start + seconds(requests) + LiveComparison::every);
+  EXPECT_EQ(slow.under_way(), 1u);
+  while (slow.under_way() > 0) context.run_one();
+}
+
+TEST_F(Live, GaugesEndWithTheShadow) {
+  look();
+  EXPECT_EQ(live.gauges(world).size(), 1u);
+  candidate->state->on = false;
+  EXPECT_THAT(live.gauges(world), IsEmpty());
+  candidate->state->on = true;
+  candidate->state->began = metrics::Moment::max();
+  EXPECT_THAT(effects(), IsEmpty()) << "switched on, it begins anew";
+  EXPECT_EQ(state(), "too_few");
+  candidate->state->began = start;
+  world.shadows = {twin("candidate", "cand0")};
+  EXPECT_THAT(effects(), IsEmpty()) << "another shadow of the same name knows nothing of the first";
+  world.shadows.clear();
+  EXPECT_THAT(live.gauges(world), IsEmpty());
+}
+
+}  // namespace
+}  // namespace weir::proxy::control
