@@ -153,10 +153,10 @@ Truth truth_of(const Run& run, bool slower) {
     const auto a = run.answers_of(false, seed_of(7'000'000 + run.options.seed, 2 * i));
     const auto b = run.answers_of(slower, seed_of(7'000'000 + run.options.seed, 2 * i + 1));
     for (const auto& verdict : twins(run.arrivals, a, b).judge(60 * run.options.minutes).verdicts) {
+      if (verdict.metric != Metric::ttft && verdict.metric != Metric::tpot) continue;
       if (!verdict.effect)
-        throw std::runtime_error("the answers are too long for so short a window; take more --minutes");
-      if (verdict.metric == Metric::ttft) sum.ttft += verdict.effect->mean;
-      if (verdict.metric == Metric::tpot) sum.tpot += verdict.effect->mean;
+        throw std::runtime_error("its answers are too long for so short a window; take more --minutes");
+      (verdict.metric == Metric::ttft ? sum.ttft : sum.tpot) += verdict.effect->mean;
     }
   }
   const auto runs = static_cast<double>(run.options.truth_runs);
