@@ -3,11 +3,11 @@
 #include <string_view>
 #include <utility>
 
-#include "metrics/compare/json_writer.hpp"
 #include "metrics/compare/page/assets.hpp"
-#include "metrics/compare/report_document.hpp"
+#include "metrics/compare/report/json_writer.hpp"
+#include "metrics/compare/report/report_document.hpp"
 
-namespace weir::metrics::compare {
+namespace weir::metrics::compare::page {
 namespace {
 
 /// A name may hold "</script>" or "<!--", which would end the element or hide its end. In JSON a '<' stands only in
@@ -26,8 +26,8 @@ std::string in_script(std::string_view json) {
 }
 
 /// A section has a title, or "", the words of a report, and the report itself if there are charts to draw.
-std::string section(std::string_view title, const Document& document, const Report* report) {
-  JsonWriter json;
+std::string section(std::string_view title, const report::Document& document, const report::Report* report) {
+  report::JsonWriter json;
   json.text(title);
   return "{\"title\":" + json.written() + ",\"parts\":" + document.json() +
          ",\"report\":" + (report ? as_json(*report) : "null") + '}';
@@ -57,12 +57,14 @@ std::string filled(std::string_view sections) {
 
 }  // namespace
 
-std::string as_html(const Report& report) { return filled('[' + section("", document_of(report), &report) + ']'); }
+std::string as_html(const report::Report& report) {
+  return filled('[' + section("", document_of(report), &report) + ']');
+}
 
-std::string as_html(const SwappedReport& report) {
+std::string as_html(const report::SwappedReport& report) {
   return filled('[' + section("", summary_of(report), nullptr) + ',' +
                 section("First window", document_of(report.first), &report.first) + ',' +
                 section("Second window", document_of(report.second), &report.second) + ']');
 }
 
-}  // namespace weir::metrics::compare
+}  // namespace weir::metrics::compare::page
