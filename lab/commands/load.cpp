@@ -15,6 +15,7 @@ namespace {
 
 struct Options {
   load::LoadSettings settings;
+  load::LoadOutput output;
   double rate = 0;
   double duration = 0;
   std::string trace;
@@ -121,9 +122,11 @@ void add_load_command(CLI::App& app, int& status) {
       ->group(traces);
 
   const std::string output = "Output";
-  load->add_option("--json", s.json, "File for the figures as JSON; - = standard output, in place of the table")
+  load->add_option("--json", options->output.json,
+                   "File for the figures as JSON; - = standard output, in place of the table")
       ->group(output);
-  load->add_option("--log", s.log, "File for a JSON line a request; - = standard output, in place of the table")
+  load->add_option("--log", options->output.log,
+                   "File for a JSON line a request; - = standard output, in place of the table")
       ->group(output);
 
   load->callback([options, &status, concurrency, rate, requests, duration, trace] {
@@ -139,7 +142,7 @@ void add_load_command(CLI::App& app, int& status) {
       workload.trace_arrivals = rate->count() == 0 && concurrency->count() == 0;
     }
     if (requests->count() == 0 && (settings.duration || workload.trace_arrivals)) settings.requests = 0;
-    status = load::run_load(settings);
+    status = load::run_load(settings, options->output);
   });
 }
 
