@@ -14,14 +14,6 @@ namespace {
 
 double seconds_between(Moment from, Moment to) { return std::chrono::duration<double>(to - from).count(); }
 
-json::value json_of(const std::optional<double>& v) { return v ? json::value(*v) : json::value(nullptr); }
-
-json::value json_of(const std::optional<Distribution>& d) {
-  if (!d) return nullptr;
-  return json::object{{"count", d->count}, {"mean", d->mean},        {"p50", d->p50}, {"p90", d->p90},
-                      {"p95", d->p95},     {"p99", json_of(d->p99)}, {"max", d->max}};
-}
-
 void print_row(std::ostream& out, const char* name, const std::vector<float>& values) {
   const auto d = distribution(values);
   if (!d) {
@@ -34,6 +26,14 @@ void print_row(std::ostream& out, const char* name, const std::vector<float>& va
 }
 
 }  // namespace
+
+json::value json_of(const std::optional<double>& v) { return v ? json::value(*v) : json::value(nullptr); }
+
+json::value json_of(const std::optional<Distribution>& d) {
+  if (!d) return nullptr;
+  return json::object{{"count", d->count}, {"mean", d->mean},        {"p50", d->p50}, {"p90", d->p90},
+                      {"p95", d->p95},     {"p99", json_of(d->p99)}, {"max", d->max}};
+}
 
 double quantile(std::span<const float> sorted, double q) {
   const double at = q * static_cast<double>(sorted.size() - 1);

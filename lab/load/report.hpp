@@ -30,6 +30,10 @@ struct Distribution {
 /// Returns nothing if there are no values.
 std::optional<Distribution> distribution(std::vector<float> values);
 
+/// null where there is nothing.
+boost::json::value json_of(const std::optional<double>& value);
+boost::json::value json_of(const std::optional<Distribution>& distribution);
+
 /// Counts requests and what was measured of them. Failed requests are counted and stay out of the distributions; the
 /// tokens they brought count.
 class Tally {

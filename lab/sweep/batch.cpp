@@ -6,12 +6,10 @@
 namespace weir::lab::sweep {
 namespace {
 
-double seconds_of(load::Moment moment) { return std::chrono::duration<double>(moment.time_since_epoch()).count(); }
-
-Prefill prefill_of(std::span<const Course> courses) {
+Prefill prefill_of(std::span<const load::Course> courses) {
   Prefill prefill;
   double begin = std::numeric_limits<double>::infinity(), end = -begin;
-  for (const Course& course : courses) {
+  for (const load::Course& course : courses) {
     prefill.ttft.push_back(static_cast<float>(course.events.front() - course.sent));
     prefill.tokens += course.prompt_tokens;
     begin = std::min(begin, course.sent);
@@ -23,27 +21,11 @@ Prefill prefill_of(std::span<const Course> courses) {
 
 }  // namespace
 
-std::optional<Course> course_of(const load::Result& result) {
-  const load::StreamReader& stream = result.stream;
-  if (!result.ok() || !stream.first_token()) return std::nullopt;
-  Course course;
-  course.sent = seconds_of(result.started);
-  course.prompt_tokens = result.prompt_tokens();
-  double at = seconds_of(*stream.first_token());
-  course.events.push_back(at);
-  for (const float gap : stream.gaps()) course.events.push_back(at += static_cast<double>(gap));
-  if (course.events.size() > 1 && result.output_tokens() > course.events.size()) {
-    course.tokens_per_event =
-        static_cast<double>(result.output_tokens() - 1) / static_cast<double>(course.events.size() - 1);
-  }
-  return course;
-}
-
-Batch batch_of(std::span<const Course> courses) {
+Batch batch_of(std::span<const load::Course> courses) {
   Batch batch;
   batch.prefill = prefill_of(courses);
   double begin = -std::numeric_limits<double>::infinity(), end = -begin;
-  for (const Course& course : courses) {
+  for (const load::Course& course : courses) {
     if (course.events.size() < 2) {
       batch.unsteady = Unsteady::one_token;
       return batch;
@@ -57,7 +39,7 @@ Batch batch_of(std::span<const Course> courses) {
   }
   Decode decode;
   decode.seconds = end - begin;
-  for (const Course& course : courses) {
+  for (const load::Course& course : courses) {
     const auto first = std::ranges::lower_bound(course.events, begin);
     const auto last = std::ranges::upper_bound(course.events, end);
     if (last - first < static_cast<std::ptrdiff_t>(least_events)) {

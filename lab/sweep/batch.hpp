@@ -9,23 +9,11 @@
 #include <cstdint>
 #include <optional>
 #include <span>
-#include <string_view>
 #include <vector>
 
-#include "lab/load/connection.hpp"
+#include "lab/load/course.hpp"
 
 namespace weir::lab::sweep {
-
-/// What a client saw of one request, in seconds of one clock.
-struct Course {
-  double sent = 0;
-  std::vector<double> events;   ///< The moments of its token events, in order.
-  double tokens_per_event = 1;  ///< The mean of all events but the first; more than 1 with speculative decoding.
-  std::uint64_t prompt_tokens = 0;
-};
-
-/// Returns nothing for a request that failed or brought no token.
-std::optional<Course> course_of(const load::Result& result);
 
 struct Prefill {
   std::vector<float> ttft;
@@ -57,6 +45,6 @@ struct Batch {
 };
 
 /// `courses` are those of all requests of one batch, and there is at least one.
-Batch batch_of(std::span<const Course> courses);
+Batch batch_of(std::span<const load::Course> courses);
 
 }  // namespace weir::lab::sweep

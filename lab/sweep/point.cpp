@@ -31,30 +31,25 @@ class PhaseSum {
   std::uint64_t batches_ = 0;
 };
 
-bool was_ended(const load::Result* result) { return result->outcome == "unfinished"; }
+bool was_ended(const load::Result& result) { return result.outcome == "unfinished"; }
 
 }  // namespace
 
-LoadPoint load_point(std::uint64_t concurrency, std::span<const load::Result> results, std::uint64_t warm_up) {
+LoadPoint load_point(std::uint64_t concurrency, std::span<const BatchResults> batches, std::size_t warm_up) {
   LoadPoint point;
   point.concurrency = concurrency;
-  std::vector<const load::Result*> in_order;
-  for (const load::Result& result : results) {
-    in_order.push_back(&result);
-    if (result.ok() || was_ended(&result)) continue;
-    ++point.failed;
-    if (point.failure.empty()) point.failure = result.outcome + (result.detail.empty() ? "" : ": " + result.detail);
-  }
-  std::ranges::stable_sort(in_order, {}, &load::Result::started);
   PhaseSum prefill, decode;
-  for (std::size_t from = warm_up * concurrency; from + concurrency <= in_order.size(); from += concurrency) {
-    std::vector<Course> courses;
-    for (std::size_t i = from; i < from + concurrency; ++i) {
-      if (auto course = course_of(*in_order[i])) courses.push_back(std::move(*course));
+  for (const BatchResults& results : batches) {
+    std::vector<load::Course> courses;
+    for (const load::Result& result : results) {
+      if (auto course = load::course_of(result); course && result.ok()) courses.push_back(std::move(*course));
+      if (result.ok() || was_ended(result)) continue;
+      ++point.failed;
+      if (point.failure.empty()) point.failure = result.outcome + (result.detail.empty() ? "" : ": " + result.detail);
     }
+    if (&results < batches.data() + warm_up) continue;
     if (courses.size() < concurrency) {
-      const auto batch = std::span(in_order).subspan(from, concurrency);
-      if (std::ranges::none_of(batch, &was_ended)) ++point.left_out;
+      if (std::ranges::none_of(results, &was_ended)) ++point.left_out;
       continue;
     }
     const Batch batch = batch_of(courses);

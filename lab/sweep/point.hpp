@@ -33,9 +33,10 @@ struct LoadPoint {
   std::optional<Phase> prefill, decode;
 };
 
-/// `results` are those of batches of `concurrency` requests that were sent one batch after the other; the first
-/// `warm_up` batches are left out. A batch that is not whole is, too.
-LoadPoint load_point(std::uint64_t concurrency, std::span<const load::Result> results, std::uint64_t warm_up);
+using BatchResults = std::vector<load::Result>;
+
+/// The first `warm_up` batches are in no figure, and so is a batch that is not whole.
+LoadPoint load_point(std::uint64_t concurrency, std::span<const BatchResults> batches, std::size_t warm_up);
 
 /// Returns a phase's points as the knee takes them: the median latency and the throughput. `phase` is
 /// &LoadPoint::prefill or &LoadPoint::decode.

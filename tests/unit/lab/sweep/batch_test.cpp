@@ -3,11 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "tests/unit/lab/sweep/made_results.hpp"
-
 namespace weir::lab::sweep {
 namespace {
 
+using load::Course;
 using testing::Each;
 using testing::FloatNear;
 using testing::SizeIs;
@@ -77,28 +76,6 @@ TEST(Batch, TokensOfOneEventShareItsGap) {
   ASSERT_TRUE(batch.decode);
   EXPECT_NEAR(batch.decode->tokens, 60, 1e-9);
   EXPECT_THAT(batch.decode->per_token, Each(FloatNear(0.1F, 1e-5F)));
-}
-
-TEST(Course, FollowsTheMomentsOfTheStream) {
-  const auto course = course_of(made_result({.sent = 3, .ttft = 0.5, .gap = 0.02, .events = 5, .prompt_tokens = 77}));
-  ASSERT_TRUE(course);
-  EXPECT_NEAR(course->events.front() - course->sent, 0.5, 1e-6);
-  EXPECT_NEAR(course->events.back() - course->events.front(), 0.08, 1e-6);
-  EXPECT_EQ(course->prompt_tokens, 77u);
-  EXPECT_EQ(course->tokens_per_event, 1);
-}
-
-TEST(Course, KnowsByUsageHowManyTokensAnEventHad) {
-  const auto course = course_of(made_result({.events = 5, .output_tokens = 13}));
-  ASSERT_TRUE(course);
-  EXPECT_DOUBLE_EQ(course->tokens_per_event, 3);
-}
-
-TEST(Course, OfAFailedRequestIsNone) {
-  auto failed = made_result({});
-  failed.outcome = "reset";
-  EXPECT_FALSE(course_of(failed));
-  EXPECT_FALSE(course_of(made_result({.events = 0})));
 }
 
 }  // namespace

@@ -6,7 +6,7 @@
 
 #include "lab/load/connection.hpp"
 
-namespace weir::lab::sweep {
+namespace weir::lab::load {
 
 struct Made {
   double sent = 0, ttft = 0.1, gap = 0.01;
@@ -15,12 +15,12 @@ struct Made {
   std::uint64_t output_tokens = 0;  ///< 0: usage says nothing.
 };
 
-inline load::Moment moment(double seconds) {
-  return load::Moment(std::chrono::duration_cast<load::Moment::duration>(std::chrono::duration<double>(seconds)));
+inline Moment moment(double seconds) {
+  return Moment(std::chrono::duration_cast<Moment::duration>(std::chrono::duration<double>(seconds)));
 }
 
-inline load::Result made_result(const Made& made) {
-  load::Result result;
+inline Result made_result(const Made& made) {
+  Result result;
   result.started = moment(made.sent);
   result.prompt_target = made.prompt_tokens;
   double at = made.sent + made.ttft;
@@ -38,4 +38,4 @@ inline load::Result made_result(const Made& made) {
   return result;
 }
 
-}  // namespace weir::lab::sweep
+}  // namespace weir::lab::load

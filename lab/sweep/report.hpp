@@ -1,0 +1,25 @@
+// What a sweep says: tables and sentences, charts, and JSON for programs.
+#pragma once
+
+#include <boost/json.hpp>
+#include <string>
+#include <vector>
+
+#include "lab/chart/page.hpp"
+#include "lab/sweep/sweep.hpp"
+
+namespace weir::lab::sweep {
+
+/// Returns the document: a heading for each phase ("prefill", "decode"), its table, and where its knee lies.
+metrics::compare::Document document_of(const Sweep& sweep, const SweepSettings& settings);
+
+/// Returns latency against throughput of a phase: "prefill" or "decode".
+std::vector<chart::Figures> figures_of(const Sweep& sweep);
+
+/// Returns what a terminal shows: the document with the charts in letters below it.
+std::string as_text(const Sweep& sweep, const SweepSettings& settings, bool coloured);
+
+/// Returns {"sweep": [...], "knee": {...}, ...}.
+boost::json::object as_json(const Sweep& sweep, const SweepSettings& settings);
+
+}  // namespace weir::lab::sweep
