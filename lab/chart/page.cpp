@@ -1,13 +1,13 @@
 #include "lab/chart/page.hpp"
 
-#include "metrics/compare/json_writer.hpp"
+#include "metrics/compare/report/json_writer.hpp"
 #include "metrics/compare/page/assets.hpp"
 #include "metrics/compare/page/frame.hpp"
 
 namespace weir::lab::chart {
 namespace {
 
-using metrics::compare::JsonWriter;
+using metrics::compare::report::JsonWriter;
 
 void write(JsonWriter& json, const Chart& chart) {
   json.open('{').key("kind").text("points").key("title").text(chart.title).key("hint").text(chart.hint);
@@ -38,7 +38,7 @@ void write(JsonWriter& json, const Histogram& histogram) {
 
 }  // namespace
 
-std::string as_html(std::string_view title, const metrics::compare::Document& document,
+std::string as_html(std::string_view title, const metrics::compare::report::Document& document,
                     const std::vector<Figures>& figures) {
   JsonWriter shown;
   shown.text(title);
@@ -52,8 +52,8 @@ std::string as_html(std::string_view title, const metrics::compare::Document& do
   charts.close('}');
   const std::string data = "{\"title\":" + shown.written() + ",\"parts\":" + document.json() +
                            ",\"charts\":" + charts.written() + '}';
-  const std::string_view scripts[]{metrics::compare::assets::described_js};
-  return metrics::compare::framed(
+  const std::string_view scripts[]{metrics::compare::page::assets::described_js};
+  return metrics::compare::page::framed(
       {"weir-lab", "This page draws itself by JavaScript. Without --html weir-lab prints the same as text.",
        "By <code>weir-lab</code>. What each figure means: docs/experiments.md.", scripts},
       data);

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "lab/chart/chart.hpp"
-#include "metrics/compare/document.hpp"
+#include "metrics/compare/report/document.hpp"
 
 namespace weir::lab::chart {
 
@@ -18,7 +18,7 @@ struct Figures {
 };
 
 /// Returns the page. Its title is shown above the document too.
-std::string as_html(std::string_view title, const metrics::compare::Document& document,
+std::string as_html(std::string_view title, const metrics::compare::report::Document& document,
                     const std::vector<Figures>& figures);
 
 }  // namespace weir::lab::chart

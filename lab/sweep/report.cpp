@@ -12,7 +12,7 @@ namespace weir::lab::sweep {
 namespace {
 
 namespace json = boost::json;
-using metrics::compare::Document;
+using metrics::compare::report::Document;
 
 /// What the two phases are called, and where their figures are.
 struct PhaseWords {
@@ -98,7 +98,7 @@ void add_phase(Document& document, const Sweep& sweep, const PhaseWords& phase) 
     document.paragraph("There are no figures.");
     return;
   }
-  metrics::compare::Table table;
+  metrics::compare::report::Table table;
   table.header = {"at once", "p50 ms",   "p90",      "p99", "batch ms", "tokens/s",
                   "slowest", "fastest", "batches", ms(edges.front()) + " to " + ms(edges.back()) + " ms"};
   for (const LoadPoint& point : sweep.points) {

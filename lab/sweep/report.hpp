@@ -11,7 +11,7 @@
 namespace weir::lab::sweep {
 
 /// Returns the document: a heading for each phase ("prefill", "decode"), its table, and where its knee lies.
-metrics::compare::Document document_of(const Sweep& sweep, const SweepSettings& settings);
+metrics::compare::report::Document document_of(const Sweep& sweep, const SweepSettings& settings);
 
 /// Returns latency against throughput of a phase: "prefill" or "decode".
 std::vector<chart::Figures> figures_of(const Sweep& sweep);

@@ -11,7 +11,7 @@ namespace weir::lab::users {
 namespace {
 
 namespace json = boost::json;
-using metrics::compare::Document;
+using metrics::compare::report::Document;
 
 std::string number(double value) { return value >= 100 ? format("%.0f", value) : format("%.3g", value); }
 
@@ -72,7 +72,7 @@ Document document_of(const Users& users, const UsersSettings& settings) {
                      ". What was sent before is left out as a warm-up; Locust counts it.");
   if (users.interrupted) document.paragraph("The load was ended by its user; this is what was measured until then.");
   document.heading("Users", "users");
-  metrics::compare::Table table;
+  metrics::compare::report::Table table;
   table.header = {"users",     "answered", "failed", "requests/min", "tokens/s", "TTFT p50 ms",
                   "p95", "TPOT p50", "p95", "E2E p50", "p95"};
   if (settings.objective) table.header.emplace_back("met %");

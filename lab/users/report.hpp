@@ -10,7 +10,7 @@
 
 namespace weir::lab::users {
 
-metrics::compare::Document document_of(const Users& users, const UsersSettings& settings);
+metrics::compare::report::Document document_of(const Users& users, const UsersSettings& settings);
 std::vector<chart::Figures> figures_of(const Users& users);
 
 /// Returns what a terminal shows: the document with the chart in letters below it.

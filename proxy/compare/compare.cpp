@@ -12,7 +12,7 @@
 #include "config/command_line.hpp"
 #include "config/show.hpp"
 #include "metrics/compare/page/page.hpp"
-#include "metrics/compare/report.hpp"
+#include "metrics/compare/report/report.hpp"
 #include "proxy/compare/gate.hpp"
 #include "proxy/compare/reporting.hpp"
 #include "proxy/compare/request.hpp"
@@ -55,7 +55,7 @@ class Command {
   int run() {
     if (const auto status = read_floor()) return *status;
     if (options_.swapped) return run_swapped();
-    mc::Report report;
+    mc::report::Report report;
     if (const auto status = report_of(options_.logs, options_.a, options_.b, report)) return *status;
     if (const auto status = write(report)) return *status;
     std::vector<Judgement> judgements;
@@ -67,19 +67,19 @@ class Command {
 
  private:
   int run_swapped() {
-    mc::SwappedReport report;
+    mc::report::SwappedReport report;
     if (const auto status = report_of({options_.logs[0]}, options_.a, options_.b, report.first)) return *status;
     // The same configurations are compared, on whichever GPUs they are in the second window.
     const auto& first = report.first.comparison;
     if (const auto status = report_of({options_.logs[1]}, first.a, first.b, report.second)) return *status;
     const auto& second = report.second.comparison;
-    report.verdicts = mc::separate(first, second);
+    report.verdicts = mc::comparison::separate(first, second);
     if (const auto status = write(report)) return *status;
     std::vector<Judgement> judgements;
     for (const auto& verdict : report.verdicts) {
-      if (!mc::is_tail(verdict.metric)) judgements.push_back({verdict.decision.finding, true});
+      if (!mc::statistics::is_tail(verdict.metric)) judgements.push_back({verdict.decision.finding, true});
     }
-    return status_of(first.state == mc::State::final ? second.state : first.state, judgements);
+    return status_of(first.state == mc::comparison::State::final ? second.state : first.state, judgements);
   }
 
   /// Reads logs, and returns the exit status if that fails.
@@ -102,17 +102,17 @@ class Command {
     if (options_.floor.empty()) return std::nullopt;
     ReadSamples read_floor;
     if (const auto status = read({options_.floor}, filter_without_times(), read_floor)) return status;
-    mc::Options floor = options_of(request_, options_.margin, floor_);
-    floor.a = {mc::By::role, 0, metrics::Role::primary, {}};
-    floor.b = {mc::By::role, 0, metrics::Role::shadow, {}};
-    const auto same = mc::compare(read_floor.samples, names_, floor);
+    mc::comparison::Options floor = options_of(request_, options_.margin, floor_);
+    floor.a = {mc::sides::By::role, 0, metrics::Role::primary, {}};
+    floor.b = {mc::sides::By::role, 0, metrics::Role::shadow, {}};
+    const auto same = mc::comparison::compare(read_floor.samples, names_, floor);
     if (same.pairs == 0) {
       return tell(failed, "--floor " + options_.floor +
                               ": has no pairs; it takes the log of a twin with the primary's own configuration");
     }
-    if (same.state != mc::State::final)
+    if (same.state != mc::comparison::State::final)
       std::fprintf(stderr, "--floor %s: its window is too short to be sure of the floor\n", options_.floor.c_str());
-    floor_ = mc::floor_of(same);
+    floor_ = mc::comparison::floor_of(same);
     return std::nullopt;
   }
 
@@ -125,43 +125,43 @@ class Command {
 
   /// Returns the exit status if there is no report.
   std::optional<int> report_of(const std::vector<std::string>& logs, const std::string& a, const std::string& b,
-                               mc::Report& report) {
+                               mc::report::Report& report) {
     ReadSamples read_logs;
     if (const auto status = read(logs, filter_of(request_, options_.model), read_logs)) return status;
     tell_unread(read_logs);
     auto made = report_on(read_logs, names_, request_, options_.margin, floor_, a, b);
     if (const auto* sentence = std::get_if<std::string>(&made)) return tell(config::wrong_usage, *sentence);
-    report = std::get<mc::Report>(std::move(made));
+    report = std::get<mc::report::Report>(std::move(made));
     return std::nullopt;
   }
 
-  mc::Style style() const {
-    if (options_.markdown) return mc::Style::markdown;
-    return isatty(STDOUT_FILENO) != 0 ? mc::Style::colour : mc::Style::plain;
+  mc::report::Style style() const {
+    if (options_.markdown) return mc::report::Style::markdown;
+    return isatty(STDOUT_FILENO) != 0 ? mc::report::Style::colour : mc::report::Style::plain;
   }
 
   /// Prints the report, and writes the page if one is asked for. Returns the exit status if that fails.
   template <class Report>
   std::optional<int> write(const Report& report) const {
-    const auto text = options_.json ? mc::as_json(report) + '\n' : mc::as_text(report, style());
+    const auto text = options_.json ? mc::report::as_json(report) + '\n' : mc::report::as_text(report, style());
     std::fputs(text.c_str(), stdout);
     if (options_.html.empty()) return std::nullopt;
     std::ofstream page(options_.html, std::ios::binary);
-    page << mc::as_html(report);
+    page << mc::page::as_html(report);
     page.close();
     if (page) return std::nullopt;
     const std::string reason = std::strerror(errno);
     return tell(failed, "--html " + config::one_line(options_.html) + ": cannot be written: " + reason);
   }
 
-  int status_of(mc::State state, std::span<const Judgement> judgements) const {
+  int status_of(mc::comparison::State state, std::span<const Judgement> judgements) const {
     return fails(request_, state, judgements) ? failed : 0;
   }
 
   const CompareOptions& options_;
   const Request request_;
-  mc::Names names_;
-  mc::Floor floor_{};
+  mc::samples::Names names_;
+  mc::comparison::Floor floor_{};
 };
 
 }  // namespace

@@ -4,8 +4,8 @@
 
 namespace weir::proxy::compare {
 
-using metrics::compare::Finding;
-using metrics::compare::State;
+using metrics::compare::comparison::State;
+using metrics::compare::statistics::Finding;
 
 bool fails(const Request& request, State state, std::span<const Judgement> judgements) {
   if (!request.fail_if_worse && !request.fail_if_inconclusive && !request.fail_if_too_few) return false;

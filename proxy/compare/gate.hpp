@@ -3,19 +3,19 @@
 
 #include <span>
 
-#include "metrics/compare/comparison.hpp"
+#include "metrics/compare/comparison/comparison.hpp"
 #include "proxy/compare/request.hpp"
 
 namespace weir::proxy::compare {
 
 /// What one verdict says, without its figures.
 struct Judgement {
-  metrics::compare::Finding finding = metrics::compare::Finding::inconclusive;
+  metrics::compare::statistics::Finding finding = metrics::compare::statistics::Finding::inconclusive;
   bool known = false;  ///< It has an interval.
 };
 
 /// Exploratory verdicts do not count. A gate does not pass on no data: without a single interval it fails, whatever it
 /// asks for. A window that is running is too few.
-bool fails(const Request& request, metrics::compare::State state, std::span<const Judgement> judgements);
+bool fails(const Request& request, metrics::compare::comparison::State state, std::span<const Judgement> judgements);
 
 }  // namespace weir::proxy::compare

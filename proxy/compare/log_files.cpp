@@ -9,13 +9,13 @@
 #include <memory>
 #include <vector>
 
-#include "metrics/compare/log_reading.hpp"
+#include "metrics/compare/samples/log_reading.hpp"
 
 namespace weir::proxy::compare {
 namespace {
 
 constexpr std::size_t buffer_size = 1024 * 1024;
-constexpr std::size_t longest = metrics::compare::longest_line;
+constexpr std::size_t longest = metrics::compare::samples::longest_line;
 static_assert(buffer_size > longest + 1);
 
 struct Close {
@@ -85,7 +85,7 @@ std::optional<std::string> for_each_line(const std::string& path, const OnLine& 
   const auto file = open(path);
   if (!file) return name + ": cannot be opened: " + std::strerror(errno ? errno : ENOMEM);
   gzbuffer(file.get(), 256 * 1024);
-  std::vector<char> buffer(buffer_size + metrics::compare::line_padding);
+  std::vector<char> buffer(buffer_size + metrics::compare::samples::line_padding);
   Lines lines(on_line);
   std::size_t held = 0;
   for (;;) {

@@ -5,7 +5,7 @@
 #include <tuple>
 #include <utility>
 
-#include "metrics/compare/side_choice.hpp"
+#include "metrics/compare/sides/side_choice.hpp"
 
 namespace weir::proxy::compare {
 namespace {
@@ -13,10 +13,10 @@ namespace {
 namespace mc = metrics::compare;
 
 /// Returns when the shadow had its first request, if that is before what was kept.
-std::optional<std::int64_t> first_mirrored(const ReadSamples& read, const mc::SideChoice& sides) {
+std::optional<std::int64_t> first_mirrored(const ReadSamples& read, const mc::sides::SideChoice& sides) {
   std::optional<std::int64_t> first;
   for (const auto& [key, us] : read.first_mirrored) {
-    mc::Sample sample;
+    mc::samples::Sample sample;
     sample.role = metrics::Role::shadow;
     std::tie(sample.config, sample.replica, sample.shadow) = key;
     if (sides.b.holds(sample)) first = std::min(first.value_or(us), us);
@@ -36,8 +36,8 @@ Filter filter_of(const Request& request, const std::string& model) {
   return filter;
 }
 
-mc::Options options_of(const Request& request, double margin, const mc::Floor& floor) {
-  mc::Options options;
+mc::comparison::Options options_of(const Request& request, double margin, const mc::comparison::Floor& floor) {
+  mc::comparison::Options options;
   options.slo = request.slo;
   options.margin = margin;
   options.floor = floor;
@@ -46,13 +46,14 @@ mc::Options options_of(const Request& request, double margin, const mc::Floor& f
   return options;
 }
 
-std::variant<mc::Report, std::string> report_on(const ReadSamples& read, const mc::Names& names, const Request& request,
-                                                double margin, const mc::Floor& floor, const std::string& a,
-                                                const std::string& b, bool running) {
-  const auto chosen = mc::choose_sides(read.samples, names, request.by, a, b);
+std::variant<mc::report::Report, std::string> report_on(const ReadSamples& read, const mc::samples::Names& names,
+                                                        const Request& request, double margin,
+                                                        const mc::comparison::Floor& floor, const std::string& a,
+                                                        const std::string& b, bool running) {
+  const auto chosen = mc::sides::choose_sides(read.samples, names, request.by, a, b);
   if (const auto* sentence = std::get_if<std::string>(&chosen)) return *sentence;
-  const auto& sides = std::get<mc::SideChoice>(chosen);
-  mc::ReportOptions options;
+  const auto& sides = std::get<mc::sides::SideChoice>(chosen);
+  mc::report::ReportOptions options;
   options.by = request.by;
   options.comparison = options_of(request, margin, floor);
   options.comparison.a = sides.a;
@@ -69,7 +70,7 @@ std::variant<mc::Report, std::string> report_on(const ReadSamples& read, const m
     }
     return std::nullopt;
   };
-  return mc::make_report(read.samples, names, options);
+  return mc::report::make_report(read.samples, names, options);
 }
 
 }  // namespace weir::proxy::compare

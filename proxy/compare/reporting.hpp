@@ -4,7 +4,7 @@
 #include <string>
 #include <variant>
 
-#include "metrics/compare/report.hpp"
+#include "metrics/compare/report/report.hpp"
 #include "proxy/compare/request.hpp"
 #include "proxy/compare/sample_reading.hpp"
 
@@ -16,11 +16,12 @@ Filter filter_of(const Request& request, const std::string& model);
 /// Compares the sides `a` and `b`, "" for those that there are; a sentence says why that cannot be. `floor`: see
 /// metrics::compare::Options. `running`: the window that was declared has not ended. It takes about 0.2 s for
 /// 50,000 samples.
-std::variant<metrics::compare::Report, std::string> report_on(
-    const ReadSamples& read, const metrics::compare::Names& names, const Request& request, double margin,
-    const metrics::compare::Floor& floor, const std::string& a, const std::string& b, bool running = false);
+std::variant<metrics::compare::report::Report, std::string> report_on(
+    const ReadSamples& read, const metrics::compare::samples::Names& names, const Request& request, double margin,
+    const metrics::compare::comparison::Floor& floor, const std::string& a, const std::string& b, bool running = false);
 
 /// The options that follow from what was asked, without the sides and the window.
-metrics::compare::Options options_of(const Request& request, double margin, const metrics::compare::Floor& floor);
+metrics::compare::comparison::Options options_of(const Request& request, double margin,
+                                                 const metrics::compare::comparison::Floor& floor);
 
 }  // namespace weir::proxy::compare

@@ -11,14 +11,14 @@
 #include "config/nearest.hpp"
 #include "config/quantity.hpp"
 #include "config/show.hpp"
-#include "metrics/compare/rfc3339.hpp"
+#include "metrics/compare/samples/rfc3339.hpp"
 
 namespace weir::proxy::compare {
 namespace {
 
 using config::Problem;
 using config::Seconds;
-using metrics::compare::By;
+using metrics::compare::sides::By;
 
 Problem problem(std::string_view option, std::string_view value, std::string_view must) {
   std::string text(option);
@@ -125,7 +125,7 @@ class Reading {
 
   bool moment(std::string_view option, const std::string& text, std::optional<When>& when) {
     if (text.empty()) return true;
-    if (const auto us = metrics::compare::parse_rfc3339(text)) {
+    if (const auto us = metrics::compare::samples::parse_rfc3339(text)) {
       when = When{*us, false};
     } else if (const auto before = duration(text)) {
       when = When{microseconds(*before), true};

@@ -10,7 +10,7 @@
 
 #include "config/parsed.hpp"
 #include "config/settings.hpp"
-#include "metrics/compare/comparison.hpp"
+#include "metrics/compare/comparison/comparison.hpp"
 #include "proxy/compare/compare.hpp"
 
 namespace weir::proxy::compare {
@@ -28,7 +28,7 @@ struct PromptRange {
 };
 
 struct Request {
-  metrics::compare::By by = metrics::compare::By::config;
+  metrics::compare::sides::By by = metrics::compare::sides::By::config;
   std::string pool;  ///< That of the objective, if it has a name and no other pool is asked for.
   std::optional<When> from, to;
   std::optional<std::int64_t> length_us;

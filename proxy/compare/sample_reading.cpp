@@ -3,16 +3,16 @@
 #include <algorithm>
 #include <utility>
 
-#include "metrics/compare/log_reading.hpp"
+#include "metrics/compare/samples/log_reading.hpp"
 #include "proxy/compare/log_files.hpp"
 
 namespace weir::proxy::compare {
 namespace {
 
-using metrics::compare::Id;
-using metrics::compare::LineKind;
-using metrics::compare::Names;
-using metrics::compare::Sample;
+using metrics::compare::samples::Id;
+using metrics::compare::samples::LineKind;
+using metrics::compare::samples::Names;
+using metrics::compare::samples::Sample;
 
 constexpr std::int64_t spare_us = 3'600'000'000;
 constexpr std::uint64_t progress_every = 50'000;
@@ -64,7 +64,7 @@ std::optional<std::string> read_samples(const std::vector<std::string>& logs, co
       if (line.empty() || full) return;
       if (++read.lines % progress_every == 0) on_progress(read.lines);
       Sample sample;
-      if (metrics::compare::read_log_line(line, names, sample) == LineKind::request) {
+      if (metrics::compare::samples::read_log_line(line, names, sample) == LineKind::request) {
         full = !selecting.add(std::move(sample));
       } else if (has_newline && read.unread++ == 0) {
         read.first_unread = log + ':' + std::to_string(number);

@@ -9,8 +9,8 @@
 #include <tuple>
 #include <vector>
 
-#include "metrics/compare/comparison.hpp"
-#include "metrics/compare/sample.hpp"
+#include "metrics/compare/comparison/comparison.hpp"
+#include "metrics/compare/samples/sample.hpp"
 #include "proxy/compare/request.hpp"
 
 namespace weir::proxy::compare {
@@ -25,12 +25,13 @@ struct Filter {
 };
 
 struct ReadSamples {
-  std::vector<metrics::compare::Sample> samples;
+  std::vector<metrics::compare::samples::Sample> samples;
   std::uint64_t lines = 0, unread = 0;
   std::string first_unread;  ///< FILE:LINE of the first line that is no request.
   std::int64_t last_us = 0;  ///< When the last request arrived.
   /// When each shadow had its first request, by configuration, replica and shadow, whatever the filter says.
-  std::map<std::tuple<metrics::compare::Names::Name, metrics::compare::Names::Name, metrics::compare::Names::Name>,
+  std::map<std::tuple<metrics::compare::samples::Names::Name, metrics::compare::samples::Names::Name,
+                      metrics::compare::samples::Names::Name>,
            std::int64_t>
       first_mirrored;
 };
@@ -41,20 +42,20 @@ struct ReadSamples {
 class Selecting {
  public:
   /// All arguments outlive it.
-  Selecting(const Filter& filter, const metrics::compare::Names& names, ReadSamples& read)
+  Selecting(const Filter& filter, const metrics::compare::samples::Names& names, ReadSamples& read)
       : filter_(filter), names_(names), read_(read) {}
 
   /// Returns false once there are more than `most_samples`.
-  bool add(metrics::compare::Sample sample);
+  bool add(metrics::compare::samples::Sample sample);
   /// Drops the shadows' requests whose primary was not kept. To be called once, at the end.
   void follow_primaries();
 
  private:
   bool about_primaries() const { return !filter_.pool.empty() || !filter_.model.empty() || filter_.prompt_tokens; }
-  bool wanted(const metrics::compare::Sample& sample) const;
+  bool wanted(const metrics::compare::samples::Sample& sample) const;
 
   const Filter& filter_;
-  const metrics::compare::Names& names_;
+  const metrics::compare::samples::Names& names_;
   ReadSamples& read_;
 };
 
@@ -64,7 +65,7 @@ using OnProgress = std::function<void(std::uint64_t lines)>;
 /// Reads one log after the other, as Selecting says. Returns a sentence if a log cannot be read, or if too much is
 /// left.
 std::optional<std::string> read_samples(const std::vector<std::string>& logs, const Filter& filter,
-                                        metrics::compare::Names& names, const OnProgress& on_progress,
+                                        metrics::compare::samples::Names& names, const OnProgress& on_progress,
                                         ReadSamples& read);
 
 }  // namespace weir::proxy::compare

@@ -8,7 +8,7 @@
 #include <variant>
 
 #include "config/nearest.hpp"
-#include "metrics/compare/report.hpp"
+#include "metrics/compare/report/report.hpp"
 #include "proxy/compare/compare.hpp"
 #include "proxy/compare/reporting.hpp"
 
@@ -90,7 +90,7 @@ std::function<ApiAnswer()> comparison(std::string_view query, const History& his
     return [answer = refusal(problem->text)] { return answer; };
   const auto request = std::get<compare::Request>(std::move(asked));
   const bool running = is_running(world) && !request.from && !request.to;
-  const auto names = std::make_shared<const metrics::compare::Names>(history.names());
+  const auto names = std::make_shared<const metrics::compare::samples::Names>(history.names());
   const auto filter = compare::filter_of(request, wanted.model);
   auto read = std::make_shared<compare::ReadSamples>();
   compare::Selecting selecting(filter, *names, *read);
@@ -100,7 +100,7 @@ std::function<ApiAnswer()> comparison(std::string_view query, const History& his
   return [=, a = wanted.a, b = wanted.b, margin = wanted.margin] {
     const auto made = compare::report_on(*read, *names, request, margin, {}, a, b, running);
     if (const auto* sentence = std::get_if<std::string>(&made)) return refusal(*sentence);
-    return ApiAnswer{200, metrics::compare::as_json(std::get<metrics::compare::Report>(made)) + "\n"};
+    return ApiAnswer{200, metrics::compare::report::as_json(std::get<metrics::compare::report::Report>(made)) + "\n"};
   };
 }
 

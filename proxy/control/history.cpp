@@ -19,7 +19,7 @@ void History::take(metrics::record::FinishedRecords& finished, metrics::Moment n
 void History::look(metrics::Moment now) { keep_shadows(pairs_.take_missing(now)); }
 
 void History::keep(const metrics::record::RequestRecord& record) {
-  auto& sample = samples_.emplace_back(metrics::compare::sample_of(record, names_));
+  auto& sample = samples_.emplace_back(metrics::compare::samples::sample_of(record, names_));
   if (record.role == metrics::Role::shadow && record.mirrored->drop_reason.empty()) {
     const ShadowKey key(sample.config, sample.replica, sample.shadow);
     auto& first = first_mirrored_.emplace(key, sample.dispatched_us).first->second;

@@ -8,7 +8,7 @@
 #include <tuple>
 #include <vector>
 
-#include "metrics/compare/sample.hpp"
+#include "metrics/compare/samples/sample.hpp"
 #include "metrics/record/finished_records.hpp"
 #include "metrics/record/request_log.hpp"
 #include "proxy/control/pairs.hpp"
@@ -28,12 +28,12 @@ class History {
   /// Lets go of what has waited too long for its other half.
   void look(metrics::Moment now);
 
-  const std::deque<metrics::compare::Sample>& samples() const { return samples_; }
-  const metrics::compare::Names& names() const { return names_; }
+  const std::deque<metrics::compare::samples::Sample>& samples() const { return samples_; }
+  const metrics::compare::samples::Names& names() const { return names_; }
 
   /// A shadow, as a comparison knows it: configuration, replica and name.
-  using ShadowKey =
-      std::tuple<metrics::compare::Names::Name, metrics::compare::Names::Name, metrics::compare::Names::Name>;
+  using ShadowKey = std::tuple<metrics::compare::samples::Names::Name, metrics::compare::samples::Names::Name,
+                               metrics::compare::samples::Names::Name>;
   /// Returns when each shadow was first sent a request, also where that is no longer among the samples.
   const std::map<ShadowKey, std::int64_t>& first_mirrored() const { return first_mirrored_; }
 
@@ -43,9 +43,9 @@ class History {
 
   metrics::record::RequestLog& log_;
   Pairs pairs_;
-  metrics::compare::Names names_;
+  metrics::compare::samples::Names names_;
   std::map<ShadowKey, std::int64_t> first_mirrored_;
-  std::deque<metrics::compare::Sample> samples_;  ///< In the order in which they ended.
+  std::deque<metrics::compare::samples::Sample> samples_;  ///< In the order in which they ended.
 };
 
 }  // namespace weir::proxy::control

@@ -6,14 +6,14 @@
 #include <string>
 #include <utility>
 
-#include "metrics/compare/comparison.hpp"
+#include "metrics/compare/comparison/comparison.hpp"
 
 namespace weir::bench {
 
-using metrics::compare::Comparison;
-using metrics::compare::Finding;
-using metrics::compare::Metric;
-using metrics::compare::Verdict;
+using metrics::compare::comparison::Comparison;
+using metrics::compare::comparison::Verdict;
+using metrics::compare::statistics::Finding;
+using metrics::compare::statistics::Metric;
 
 /// What came out of many windows of one length.
 class Tally {
@@ -24,15 +24,16 @@ class Tally {
     for (const Verdict& verdict : comparison.verdicts) {
       ++findings_[{verdict.metric, verdict.finding}];
       withheld_[verdict.metric] += verdict.withheld;
-      (metrics::compare::is_tail(verdict.metric) ? tails : family) |= differs(verdict.finding);
+      (metrics::compare::statistics::is_tail(verdict.metric) ? tails : family) |= differs(verdict.finding);
       if (!verdict.effect) continue;
-      const metrics::compare::Interval interval = metrics::compare::interval_of(*verdict.effect);
+      const metrics::compare::statistics::Interval interval =
+          metrics::compare::statistics::interval_of(*verdict.effect);
       sum_[verdict.metric] += verdict.effect->mean;
       reach_[verdict.metric] += interval.high - verdict.effect->mean;
     }
     families_ += family;
     tails_ += tails;
-    for (const metrics::compare::Note& note : comparison.notes) ++notes_[note.code];
+    for (const metrics::compare::comparison::Note& note : comparison.notes) ++notes_[note.code];
     met_ += static_cast<double>(comparison.slo.both + comparison.slo.only_a) / static_cast<double>(comparison.pairs);
     pairs_ += static_cast<double>(comparison.pairs);
   }
@@ -41,7 +42,8 @@ class Tally {
   void check(const Comparison& comparison, Metric metric, double truth) {
     for (const Verdict& verdict : comparison.verdicts) {
       if (verdict.metric != metric || !verdict.effect) continue;
-      const metrics::compare::Interval interval = metrics::compare::interval_of(*verdict.effect);
+      const metrics::compare::statistics::Interval interval =
+          metrics::compare::statistics::interval_of(*verdict.effect);
       covered_[metric] += interval.low <= truth && truth <= interval.high;
     }
   }
@@ -62,7 +64,7 @@ class Tally {
   double share(std::size_t count) const { return 100 * static_cast<double>(count) / static_cast<double>(windows_); }
   /// They are in %, and the mean over the windows.
   double estimate(Metric metric) const {
-    return 100 * metrics::compare::shown(metric, value(sum_, metric) / static_cast<double>(windows_));
+    return 100 * metrics::compare::statistics::shown(metric, value(sum_, metric) / static_cast<double>(windows_));
   }
   double reach(Metric metric) const { return 100 * value(reach_, metric) / static_cast<double>(windows_); }
   double met() const { return 100 * met_ / static_cast<double>(windows_); }

@@ -16,7 +16,7 @@
 #include <string_view>
 #include <vector>
 
-#include "metrics/compare/comparison.hpp"
+#include "metrics/compare/comparison/comparison.hpp"
 #include "tests/bench/drifting_engine.hpp"
 
 namespace weir::bench {
@@ -45,8 +45,8 @@ inline std::vector<Arrival> arrivals_of(std::span<const TraceEntry> trace, doubl
 class Samples {
  public:
   Samples() {
-    options.a = {compare::By::config, names.of("primary")};
-    options.b = {compare::By::config, names.of("candidate")};
+    options.a = {compare::sides::By::config, names.of("primary")};
+    options.b = {compare::sides::By::config, names.of("candidate")};
     options.warm_up.seconds = warm_s;
     options.slo = config::Slo{.name = "chat",
                               .pool = "chat",
@@ -61,7 +61,7 @@ class Samples {
   }
 
   void shadow(std::size_t i, const Arrival& arrival, const Answer& answer) {
-    compare::Sample& sample = add(i, arrival, answer, "gpu-candidate", "candidate");
+    compare::samples::Sample& sample = add(i, arrival, answer, "gpu-candidate", "candidate");
     sample.pair = sample.id;
     sample.id[0] = 2;
     sample.role = metrics::Role::shadow;
@@ -69,21 +69,21 @@ class Samples {
   }
 
   /// Compares a window of that length, the first after the warm-up.
-  compare::Comparison judge(double window_s) {
+  compare::comparison::Comparison judge(double window_s) {
     options.from_us = begin_us + static_cast<std::int64_t>(warm_s * 1e6);
     options.length_us = static_cast<std::int64_t>(window_s * 1e6);
-    return compare::compare(samples_, names, options);
+    return compare::comparison::compare(samples_, names, options);
   }
 
-  compare::Names names;
-  compare::Options options;
+  compare::samples::Names names;
+  compare::comparison::Options options;
 
  private:
   static constexpr std::int64_t begin_us = 1'795'219'200'000'000;
 
-  compare::Sample& add(std::size_t i, const Arrival& arrival, const Answer& answer, std::string_view replica,
-                       std::string_view config) {
-    compare::Sample& sample = samples_.emplace_back();
+  compare::samples::Sample& add(std::size_t i, const Arrival& arrival, const Answer& answer, std::string_view replica,
+                                std::string_view config) {
+    compare::samples::Sample& sample = samples_.emplace_back();
     sample.received_us = sample.dispatched_us = begin_us + static_cast<std::int64_t>(arrival.at * 1e6);
     sample.id = {1, i + 1};
     sample.pool = names.of("chat");
@@ -103,7 +103,7 @@ class Samples {
     return sample;
   }
 
-  std::vector<compare::Sample> samples_;
+  std::vector<compare::samples::Sample> samples_;
 };
 
 /// Returns the samples of a primary and its twin.

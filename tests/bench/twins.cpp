@@ -182,7 +182,7 @@ void stalls(const Bench& bench) {
         const Comparison comparison = samples.judge(60 * minutes);
         tallies[minutes].add(comparison);
         either[minutes] += std::ranges::any_of(comparison.verdicts, [](const Verdict& verdict) {
-          return compare::is_tail(verdict.metric) && verdict.finding == Finding::worse;
+          return compare::statistics::is_tail(verdict.metric) && verdict.finding == Finding::worse;
         });
       }
     }

@@ -4,7 +4,7 @@
 
 #include "metrics/compare/page/assets.hpp"
 
-namespace weir::metrics::compare {
+namespace weir::metrics::compare::page {
 namespace {
 
 /// A name may hold "</script>" or "<!--", which would end the element or hide its end. In JSON a '<' stands only in
@@ -49,4 +49,4 @@ std::string framed(const Frame& frame, std::string_view data) {
   return out;
 }
 
-}  // namespace weir::metrics::compare
+}  // namespace weir::metrics::compare::page

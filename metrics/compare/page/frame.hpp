@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-namespace weir::metrics::compare {
+namespace weir::metrics::compare::page {
 
 /// The texts are the program's own and stand in the page as HTML. What users named belongs into the data.
 struct Frame {
@@ -19,4 +19,4 @@ struct Frame {
 /// Returns the page. `data` is JSON, which the scripts find in the element #report.
 std::string framed(const Frame& frame, std::string_view data);
 
-}  // namespace weir::metrics::compare
+}  // namespace weir::metrics::compare::page

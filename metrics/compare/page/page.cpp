@@ -2,17 +2,17 @@
 
 #include <string_view>
 
-#include "metrics/compare/json_writer.hpp"
 #include "metrics/compare/page/assets.hpp"
 #include "metrics/compare/page/frame.hpp"
-#include "metrics/compare/report_document.hpp"
+#include "metrics/compare/report/json_writer.hpp"
+#include "metrics/compare/report/report_document.hpp"
 
-namespace weir::metrics::compare {
+namespace weir::metrics::compare::page {
 namespace {
 
 /// A section has a title, or "", the words of a report, and the report itself if there are charts to draw.
-std::string section(std::string_view title, const Document& document, const Report* report) {
-  JsonWriter json;
+std::string section(std::string_view title, const report::Document& document, const report::Report* report) {
+  report::JsonWriter json;
   json.text(title);
   return "{\"title\":" + json.written() + ",\"parts\":" + document.json() +
          ",\"report\":" + (report ? as_json(*report) : "null") + '}';
@@ -28,12 +28,14 @@ std::string page_of(std::string_view sections) {
 
 }  // namespace
 
-std::string as_html(const Report& report) { return page_of('[' + section("", document_of(report), &report) + ']'); }
+std::string as_html(const report::Report& report) {
+  return page_of('[' + section("", document_of(report), &report) + ']');
+}
 
-std::string as_html(const SwappedReport& report) {
+std::string as_html(const report::SwappedReport& report) {
   return page_of('[' + section("", summary_of(report), nullptr) + ',' +
                 section("First window", document_of(report.first), &report.first) + ',' +
                 section("Second window", document_of(report.second), &report.second) + ']');
 }
 
-}  // namespace weir::metrics::compare
+}  // namespace weir::metrics::compare::page

@@ -4,11 +4,11 @@
 
 #include <string>
 
-#include "metrics/compare/report.hpp"
+#include "metrics/compare/report/report.hpp"
 
-namespace weir::metrics::compare {
+namespace weir::metrics::compare::page {
 
-std::string as_html(const Report& report);
-std::string as_html(const SwappedReport& report);
+std::string as_html(const report::Report& report);
+std::string as_html(const report::SwappedReport& report);
 
-}  // namespace weir::metrics::compare
+}  // namespace weir::metrics::compare::page

@@ -42,7 +42,7 @@ TEST(TwinVerdicts, AnEqualTwinIsSeldomCalledDifferent) {
   Tally tally;
   for (std::uint64_t w = 0; w < windows; ++w) {
     const Comparison comparison = compared({}, half_hour_of(w), 1000 + w);
-    ASSERT_EQ(comparison.state, compare::State::final);
+    ASSERT_EQ(comparison.state, compare::comparison::State::final);
     ASSERT_EQ(comparison.verdicts.size(), 6u);
     for (const Verdict& verdict : comparison.verdicts) {
       EXPECT_TRUE(verdict.effect && !verdict.withheld) << name_of(verdict.metric);

@@ -15,7 +15,7 @@ using testing::HasSubstr;
 using testing::Not;
 
 std::string page(const std::string& name) {
-  metrics::compare::Document document;
+  metrics::compare::report::Document document;
   document.heading("Decode", "decode");
   document.paragraph(name);
   Chart chart;
@@ -48,7 +48,7 @@ TEST(ChartPage, DrawsEachKindOfChartThatItHolds) {
   const auto data = data_of(page("h800"));
   for (const auto& chart : data.at("charts").at("decode").as_array()) {
     const std::string kind(chart.at("kind").as_string());
-    EXPECT_THAT(std::string(metrics::compare::assets::described_js), HasSubstr("function " + kind + "(")) << kind;
+    EXPECT_THAT(std::string(metrics::compare::page::assets::described_js), HasSubstr("function " + kind + "(")) << kind;
   }
 }
 

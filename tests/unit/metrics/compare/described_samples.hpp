@@ -3,8 +3,8 @@
 
 #include <vector>
 
-#include "metrics/compare/minutes.hpp"
-#include "metrics/compare/sample.hpp"
+#include "metrics/compare/samples/sample.hpp"
+#include "metrics/compare/sides/minutes.hpp"
 
 namespace weir::metrics::compare {
 
@@ -13,8 +13,8 @@ inline constexpr std::int64_t second_us = 1'000'000;
 inline constexpr std::int64_t noon = std::int64_t{1'795'219'200} * second_us;
 
 /// A stream of 101 tokens that is sent at `at_s` seconds after noon: its first token takes 1 s, the rest 10 ms each.
-inline Sample stream_at(double at_s, Names::Name replica = 1) {
-  Sample sample;
+inline samples::Sample stream_at(double at_s, samples::Names::Name replica = 1) {
+  samples::Sample sample;
   sample.received_us = sample.dispatched_us = noon + static_cast<std::int64_t>(at_s * 1e6);
   sample.replica = replica;
   sample.stream = sample.served = true;
@@ -29,8 +29,8 @@ inline Sample stream_at(double at_s, Names::Name replica = 1) {
   return sample;
 }
 
-inline std::vector<const Sample*> pointers(const std::vector<Sample>& samples) {
-  std::vector<const Sample*> all;
+inline std::vector<const samples::Sample*> pointers(const std::vector<samples::Sample>& samples) {
+  std::vector<const samples::Sample*> all;
   for (const auto& sample : samples) all.push_back(&sample);
   return all;
 }

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "metrics/compare/comparison.hpp"
+#include "metrics/compare/comparison/comparison.hpp"
 
 namespace weir::metrics::compare {
 
@@ -26,18 +26,18 @@ inline constexpr std::int64_t second = 1'000'000;
 class TwinSamples {
  public:
   /// A served stream of 100 tokens: TTFT 0.1 s, TPOT 0.02 s.
-  Sample& primary(std::int64_t at_us, std::string_view replica = "gpu0", std::string_view config = "fp16") {
-    Sample& sample = add(at_us, replica, config);
+  samples::Sample& primary(std::int64_t at_us, std::string_view replica = "gpu0", std::string_view config = "fp16") {
+    samples::Sample& sample = add(at_us, replica, config);
     sample.id = {1, ++requests_};
     return sample;
   }
 
   /// The same, as the shadow's answer to `of`.
-  Sample& shadow(const Sample& of, std::string_view replica = "cand0", std::string_view config = "fp8",
-                 std::string_view name = "fp8") {
-    const Id pair = of.id;
+  samples::Sample& shadow(const samples::Sample& of, std::string_view replica = "cand0",
+                          std::string_view config = "fp8", std::string_view name = "fp8") {
+    const samples::Id pair = of.id;
     const std::int64_t at_us = of.dispatched_us;
-    Sample& sample = add(at_us, replica, config);
+    samples::Sample& sample = add(at_us, replica, config);
     sample.id = {2, ++requests_};
     sample.pair = pair;
     sample.role = Role::shadow;
@@ -46,9 +46,9 @@ class TwinSamples {
   }
 
   /// Turns a shadow into one that was not sent.
-  void drop(Sample& shadow, std::string_view reason) {
-    const Sample whole = shadow;
-    shadow = Sample{};
+  void drop(samples::Sample& shadow, std::string_view reason) {
+    const samples::Sample whole = shadow;
+    shadow = samples::Sample{};
     shadow.received_us = shadow.dispatched_us = whole.received_us;
     shadow.id = whole.id;
     shadow.pair = whole.pair;
@@ -61,15 +61,15 @@ class TwinSamples {
     shadow.outcome = Outcome::rejected;
   }
 
-  Selection config(std::string_view name) { return {By::config, names.of(name)}; }
-  std::vector<Sample> all() const { return {samples_.begin(), samples_.end()}; }
-  std::deque<Sample>& each() { return samples_; }
+  sides::Selection config(std::string_view name) { return {sides::By::config, names.of(name)}; }
+  std::vector<samples::Sample> all() const { return {samples_.begin(), samples_.end()}; }
+  std::deque<samples::Sample>& each() { return samples_; }
 
-  Names names;
+  samples::Names names;
 
  private:
-  Sample& add(std::int64_t at_us, std::string_view replica, std::string_view config) {
-    Sample sample;
+  samples::Sample& add(std::int64_t at_us, std::string_view replica, std::string_view config) {
+    samples::Sample sample;
     sample.received_us = sample.dispatched_us = at_us;
     sample.pool = names.of("chat");
     sample.replica = names.of(replica);
@@ -88,41 +88,41 @@ class TwinSamples {
     return samples_.emplace_back(sample);
   }
 
-  std::deque<Sample> samples_;
+  std::deque<samples::Sample> samples_;
   std::uint64_t requests_ = 0;
 };
 
 /// Options that compare fp8 with fp16 and take every pair from the first on.
-inline Options options_of(TwinSamples& samples) {
-  Options options;
+inline comparison::Options options_of(TwinSamples& samples) {
+  comparison::Options options;
   options.a = samples.config("fp16");
   options.b = samples.config("fp8");
   options.warm_up.seconds = 0;
   return options;
 }
 
-inline Comparison compare(TwinSamples& samples, const Options& options) {
-  const std::vector<Sample> all = samples.all();
+inline comparison::Comparison compare(TwinSamples& samples, const comparison::Options& options) {
+  const std::vector<samples::Sample> all = samples.all();
   return compare(all, samples.names, options);
 }
 
-inline const Verdict& verdict_of(const Comparison& comparison, Metric metric) {
-  for (const Verdict& verdict : comparison.verdicts) {
+inline const comparison::Verdict& verdict_of(const comparison::Comparison& comparison, statistics::Metric metric) {
+  for (const comparison::Verdict& verdict : comparison.verdicts) {
     if (verdict.metric == metric) return verdict;
   }
-  static const Verdict none;
+  static const comparison::Verdict none;
   return none;
 }
 
-inline bool has_note(const Comparison& comparison, std::string_view code) {
-  for (const Note& note : comparison.notes) {
+inline bool has_note(const comparison::Comparison& comparison, std::string_view code) {
+  for (const comparison::Note& note : comparison.notes) {
     if (note.code == code) return true;
   }
   return false;
 }
 
-inline std::string sentence_of(const Comparison& comparison, std::string_view code) {
-  for (const Note& note : comparison.notes) {
+inline std::string sentence_of(const comparison::Comparison& comparison, std::string_view code) {
+  for (const comparison::Note& note : comparison.notes) {
     if (note.code == code) return note.sentence;
   }
   return {};

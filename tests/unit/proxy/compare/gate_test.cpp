@@ -7,8 +7,8 @@
 namespace weir::proxy::compare {
 namespace {
 
-using metrics::compare::Finding;
-using metrics::compare::State;
+using metrics::compare::comparison::State;
+using metrics::compare::statistics::Finding;
 
 Request asking(bool worse, bool inconclusive, bool too_few) {
   Request request;

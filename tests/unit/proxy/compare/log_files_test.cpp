@@ -9,12 +9,12 @@
 #include <fstream>
 #include <random>
 
-#include "metrics/compare/log_reading.hpp"
+#include "metrics/compare/samples/log_reading.hpp"
 
 namespace weir::proxy::compare {
 namespace {
 
-using metrics::compare::longest_line;
+using metrics::compare::samples::longest_line;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Pair;

@@ -31,7 +31,7 @@ std::string problem_of(CompareOptions options) {
 
 TEST(CompareRequest, WithoutOptionsHasTheDefaults) {
   const auto request = read({});
-  EXPECT_EQ(request.by, metrics::compare::By::config);
+  EXPECT_EQ(request.by, metrics::compare::sides::By::config);
   EXPECT_FALSE(request.from || request.to || request.length_us || request.slo || request.prompt_tokens);
   EXPECT_EQ(request.min_block_s, 60);
   EXPECT_EQ(request.warm_up_s, 600);

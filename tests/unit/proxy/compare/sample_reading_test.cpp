@@ -36,7 +36,7 @@ class SampleReading : public ::testing::Test {
       std::filesystem::temp_directory_path() / ("weir-sample-reading-test-" + std::to_string(getpid()));
   std::string text_;
   Filter filter_;
-  metrics::compare::Names names_;
+  metrics::compare::samples::Names names_;
   ReadSamples read_;
 };
 

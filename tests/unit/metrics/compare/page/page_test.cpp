@@ -11,17 +11,17 @@
 #include <set>
 
 #include "metrics/compare/page/assets.hpp"
-#include "metrics/compare/report_document.hpp"
+#include "metrics/compare/report/report_document.hpp"
 #include "tests/unit/metrics/compare/twin_samples.hpp"
 
-namespace weir::metrics::compare {
+namespace weir::metrics::compare::page {
 namespace {
 
 namespace json = boost::json;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-Report twin_report(std::string_view name_b = "fp8", double slower = 1.1) {
+report::Report twin_report(std::string_view name_b = "fp8", double slower = 1.1) {
   TwinSamples samples;
   for (std::uint64_t i = 0; i < 900; ++i) {
     auto& a = samples.primary(static_cast<std::int64_t>(i) * 2 * second);
@@ -29,7 +29,7 @@ Report twin_report(std::string_view name_b = "fp8", double slower = 1.1) {
     auto& b = samples.shadow(a, "cand0", name_b, name_b);
     b.tpot *= static_cast<float>(slower + 0.01 * uniform(i, 2));
   }
-  ReportOptions options;
+  report::ReportOptions options;
   options.comparison = options_of(samples);
   options.comparison.b = samples.config(name_b);
   return make_report(samples.all(), samples.names, options);
@@ -86,7 +86,7 @@ TEST(Page, SaysWhatTextAndJsonSay) {
   ASSERT_EQ(sections.size(), 1U);
   EXPECT_EQ(sections[0].at("report"), json::parse(as_json(report)));
   EXPECT_EQ(sections[0].at("parts"), json::parse(document_of(report).json()));
-  const auto text = as_text(report, Style::plain);
+  const auto text = as_text(report, report::Style::plain);
   for (const auto& part : sections[0].at("parts").as_array()) {
     for (const auto* const kind : {"heading", "item"}) {
       const auto* words = part.as_object().if_contains(kind);
@@ -98,7 +98,7 @@ TEST(Page, SaysWhatTextAndJsonSay) {
 }
 
 TEST(Page, OfASwapHasBothWindows) {
-  SwappedReport swapped{twin_report(), twin_report("fp8", 1.2), {}};
+  report::SwappedReport swapped{twin_report(), twin_report("fp8", 1.2), {}};
   swapped.verdicts = separate(swapped.first.comparison, swapped.second.comparison);
   const auto sections = data_of(as_html(swapped));
   ASSERT_EQ(sections.size(), 3U);
@@ -179,11 +179,11 @@ TEST(Page, ReadsMembersThatTheReportHas) {
 
 /// An empty report has a page as well.
 TEST(Page, WithoutRequestsIsThere) {
-  const Names names;
-  ReportOptions options;
+  const samples::Names names;
+  report::ReportOptions options;
   const auto sections = data_of(as_html(make_report({}, names, options)));
   EXPECT_EQ(sections[0].at("report").at("state"), "too_few");
 }
 
 }  // namespace
-}  // namespace weir::metrics::compare
+}  // namespace weir::metrics::compare::page

@@ -1,0 +1,289 @@
+#include "metrics/compare/comparison/comparison.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "metrics/compare/comparison/notes.hpp"
+#include "metrics/compare/comparison/why.hpp"
+#include "metrics/compare/pairs/load.hpp"
+#include "metrics/compare/pairs/values.hpp"
+#include "metrics/compare/statistics/effects.hpp"
+#include "metrics/compare/statistics/quantile.hpp"
+
+namespace weir::metrics::compare::comparison {
+namespace {
+
+/// Makes one comparison, step by step.
+class Comparing {
+ public:
+  Comparing(std::span<const samples::Sample> samples, const samples::Names& names, const Options& options)
+      : names_(names),
+        options_(options),
+        last_us_(last_moment(samples)),
+        pairing_(pairs::pair_up(samples, options.a, options.b, options.warm_up)) {}
+
+  Comparison run() {
+    result_.mode = pairing_.mode;
+    result_.a = options_.a.label(names_);
+    result_.b = options_.b.label(names_);
+    keep_stratum();
+    find_window();
+    const double p99 = slower_p99();
+    needed_s_ = static_cast<double>(statistics::block_count) * statistics::needed_block_s(options_.min_block_s, p99);
+    keep_window();
+    count();
+    const double may_run_s = std::isfinite(p99) ? 2 * p99 : 0.0;
+    load_ = pairs::load_of(pairing_, result_.window, names_, options_.same_load, last_us_ - microseconds(may_run_s));
+    result_.unfinished = load_.unfinished;
+    result_.sampled = load_.sampled;
+    find_state();
+    give_verdicts();
+    if (!too_short_) result_.explorations = explore(pairing_, ttft_, tpot_, result_.window, options_.resamples);
+    if (options_.bins > 0) {
+      for (const auto& [metric, values] :
+           {std::pair(statistics::Metric::ttft, &ttft_), std::pair(statistics::Metric::tpot, &tpot_)})
+        result_.distributions.push_back(overlay_of(metric, *values, options_.bins));
+    }
+    result_.notes = notes_of(result_, load_, pairing_, drifting());
+    return std::move(result_);
+  }
+
+ private:
+  /// A log may hold any number, so it is kept within what fits.
+  static std::int64_t microseconds(double seconds) {
+    constexpr double most = 4e18;
+    return static_cast<std::int64_t>(std::clamp(seconds * 1e6, -most, most));
+  }
+
+  static std::int64_t last_moment(std::span<const samples::Sample> samples) {
+    std::int64_t last = 0;
+    for (const samples::Sample& sample : samples) {
+      const double lasted = std::isfinite(sample.lasted) ? static_cast<double>(sample.lasted) : 0.0;
+      last = std::max(last, sample.received_us + microseconds(lasted));
+    }
+    return last;
+  }
+
+  bool paired() const { return pairing_.mode != pairs::Mode::split; }
+
+  void keep_stratum() {
+    if (!options_.only) return;
+    std::erase_if(pairing_.pairs, [&](const pairs::Pair& pair) {
+      return !options_.only(pair.b->role == Role::primary ? *pair.b : *pair.a);
+    });
+    const auto other = [&](const pairs::Single& single) { return !options_.only(*single.sample); };
+    std::erase_if(pairing_.only_a, other);
+    std::erase_if(pairing_.only_b, other);
+  }
+
+  /// Sets the window. It is empty if the sides never met, or the shadow was never warm.
+  void find_window() {
+    statistics::Window& window = result_.window;
+    std::int64_t from = 0, end = 0;
+    if (paired()) {
+      const auto warm = std::find_if(pairing_.pairs.begin(), pairing_.pairs.end(),
+                                     [&](const pairs::Pair& pair) { return pair.at_us >= *pairing_.warm_us; });
+      if (warm == pairing_.pairs.end()) {
+        if (!options_.from_us || *pairing_.warm_us == pairs::never_warm) return;
+        from = *pairing_.warm_us;
+      } else {
+        from = warm->at_us;
+      }
+      if (!pairing_.pairs.empty()) end = pairing_.pairs.back().at_us + 1;
+    } else if (!pairing_.only_a.empty() && !pairing_.only_b.empty()) {
+      from = std::max(pairing_.only_a.front().at_us, pairing_.only_b.front().at_us);
+      end = std::min(pairing_.only_a.back().at_us, pairing_.only_b.back().at_us) + 1;
+    } else {
+      return;
+    }
+    window.from_us = options_.from_us ? std::max(*options_.from_us, pairing_.warm_us.value_or(0)) : from;
+    declared_ = options_.to_us || options_.length_us;
+    window.to_us = end;
+    if (options_.length_us) window.to_us = window.from_us + *options_.length_us;
+    if (options_.to_us) window.to_us = *options_.to_us;
+    window.to_us = std::max(window.to_us, window.from_us);
+  }
+
+  /// Returns the 99th percentile of the slower side's durations, of all requests if none is in the window.
+  double slower_p99() const {
+    std::vector<float> of_a, of_b;
+    for (const bool all : {false, true}) {
+      const auto take = [&](const samples::Sample& sample, std::int64_t at_us, std::vector<float>& durations) {
+        if ((all || result_.window.holds(at_us)) && std::isfinite(sample.e2e)) durations.push_back(sample.e2e);
+      };
+      for (const pairs::Pair& pair : pairing_.pairs) {
+        take(*pair.a, pair.at_us, of_a);
+        take(*pair.b, pair.at_us, of_b);
+      }
+      if (!paired()) {
+        for (const pairs::Single& one : pairing_.only_a) take(*one.sample, one.at_us, of_a);
+        for (const pairs::Single& one : pairing_.only_b) take(*one.sample, one.at_us, of_b);
+      }
+      if (!of_a.empty() || !of_b.empty()) break;
+    }
+    return std::fmax(statistics::quantile(std::span(of_a), 0.99), statistics::quantile(std::span(of_b), 0.99));
+  }
+
+  void keep_window() {
+    if (paired()) {
+      const std::int64_t asked = options_.from_us.value_or(0);
+      for (const pairs::Pair& pair : pairing_.pairs) {
+        result_.warming += pair.at_us >= asked && pair.at_us < *pairing_.warm_us;
+      }
+    }
+    const auto outside = [&](const auto& item) { return !result_.window.holds(item.at_us); };
+    std::erase_if(pairing_.pairs, outside);
+    std::erase_if(pairing_.only_a, outside);
+    std::erase_if(pairing_.only_b, outside);
+  }
+
+  void count() {
+    result_.pairs = pairing_.pairs.size();
+    result_.requests_a = result_.pairs + pairing_.only_a.size();
+    result_.requests_b = result_.pairs + pairing_.only_b.size();
+    result_.divergence = pairs::divergence_of(pairing_.pairs, names_);
+  }
+
+  void find_state() {
+    const bool short_blocks = result_.window.seconds() < needed_s_;
+    const bool none = paired() ? pairing_.pairs.empty() : pairing_.only_a.empty() || pairing_.only_b.empty();
+    if (options_.running || (declared_ && ends_before_window())) {
+      result_.state = State::running;
+    } else if (short_blocks || none) {
+      result_.state = State::too_few;
+    } else {
+      result_.state = State::final;
+    }
+    too_short_ = short_blocks || none;
+    if (result_.state == State::too_few && short_blocks) result_.needs_s = needed_s_;
+  }
+
+  /// True if the samples end before the declared window. The last request need not lie at its very end.
+  bool ends_before_window() const {
+    constexpr double slack = 0.01;
+    return result_.window.to_us - last_us_ > microseconds(slack * result_.window.seconds());
+  }
+
+  /// Returns the metrics whose differences drift slowly.
+  std::vector<statistics::Metric> drifting() const {
+    // What is longer than 60 days is a mistake, and would take memory for each of its minutes.
+    constexpr double shortest_s = 1800, longest_s = 60 * 86400, most = 0.67;
+    std::vector<statistics::Metric> result;
+    const double length = result_.window.seconds();
+    if (length < shortest_s || length > longest_s) return result;
+    for (const auto& [metric, values] :
+         {std::pair(statistics::Metric::ttft, &ttft_), std::pair(statistics::Metric::tpot, &tpot_)}) {
+      if (statistics::lag_one_autocorrelation(log_ratios_by_minute(*values, result_.window)) > most)
+        result.push_back(metric);
+    }
+    return result;
+  }
+
+  double margin_of(statistics::Metric metric) const {
+    const double floor = std::abs(options_.floor[static_cast<std::size_t>(metric)]);
+    const double set = is_tail(metric) ? options_.tail_margin : options_.margin;
+    return std::isfinite(floor) ? std::max(set, floor) : set;
+  }
+
+  void add(statistics::Metric metric, const statistics::SideValues& values, const statistics::BlockValues& blocks) {
+    Verdict verdict;
+    verdict.metric = metric;
+    verdict.exploratory = is_tail(metric);
+    verdict.margin = margin_of(metric);
+    verdict.count = std::min(values.a.size(), values.b.size());
+    verdict.p = std::numeric_limits<double>::quiet_NaN();
+    for (std::size_t i = 0; i < statistics::block_count; ++i) verdict.blocks[i] = shown(metric, blocks[i]);
+    if (const double mean = statistics::mean_of(blocks); std::isfinite(mean)) verdict.estimate = shown(metric, mean);
+    if (!too_short_) verdict.effect = statistics::estimate_of(blocks);
+    if (verdict.effect) {
+      const statistics::Interval interval = interval_of(*verdict.effect);
+      verdict.interval = statistics::Interval{shown(metric, interval.low), shown(metric, interval.high)};
+    }
+    result_.verdicts.push_back(std::move(verdict));
+  }
+
+  void give_verdicts() {
+    const statistics::Window& window = result_.window;
+    if (options_.slo) {
+      const pairs::Attained attainment = pairs::attained(*options_.slo, pairing_);
+      result_.slo = attainment.pairs;
+      add(statistics::Metric::slo, attainment.values, share_differences(attainment.values, window));
+    }
+    ttft_ = pairs::values_of(statistics::Metric::ttft, pairing_);
+    tpot_ = pairs::values_of(statistics::Metric::tpot, pairing_);
+    const statistics::SideValues lengths = pairs::values_of(statistics::Metric::output_tokens, pairing_);
+    add(statistics::Metric::ttft, ttft_, log_ratios(ttft_, window));
+    add(statistics::Metric::tpot, tpot_, log_ratios(tpot_, window));
+    add(statistics::Metric::output_tokens, lengths, log_ratios(lengths, window));
+    add(statistics::Metric::ttft_tail, ttft_, share_differences(above_p95_of_a(ttft_, window), window));
+    add(statistics::Metric::tpot_tail, tpot_, share_differences(above_p95_of_a(tpot_, window), window));
+    decide_family(false);
+    decide_family(true);
+    const bool any = std::any_of(result_.verdicts.begin(), result_.verdicts.end(),
+                                 [](const Verdict& verdict) { return verdict.effect.has_value(); });
+    if (result_.state == State::final && !any) result_.state = State::too_few;
+  }
+
+  void decide_family(bool tails) {
+    std::vector<statistics::Effect> family;
+    std::vector<Verdict*> verdicts;
+    for (Verdict& verdict : result_.verdicts) {
+      if (is_tail(verdict.metric) != tails) continue;
+      family.push_back({verdict.metric, verdict.effect, verdict.margin});
+      verdicts.push_back(&verdict);
+    }
+    const std::vector<statistics::Decision> decisions = statistics::decide(family);
+    for (std::size_t i = 0; i < verdicts.size(); ++i) {
+      Verdict& verdict = *verdicts[i];
+      verdict.finding = decisions[i].finding;
+      verdict.p = decisions[i].p;
+      const Bar bar = bar_of(verdict);
+      if (bar != Bar::none) {
+        verdict.withheld = true;
+        verdict.finding = statistics::Finding::inconclusive;
+        if (bar == Bar::too_few) verdict.needs_s = result_.needs_s;
+      }
+      verdict.why = why(verdict, bar, decisions[i].held_back, result_);
+    }
+  }
+
+  Bar bar_of(const Verdict& verdict) const {
+    if (result_.state == State::running) return Bar::running;
+    if (result_.needs_s) return Bar::too_few;
+    if (!verdict.effect) return Bar::no_values;
+    if (verdict.metric == statistics::Metric::output_tokens) return Bar::none;
+    if (!load_.same) return Bar::load_differs;
+    if (!load_.spared()) return Bar::none;
+    // What is not finished is a miss, so an attainment that is worse for it is no illusion. A better one might be.
+    const bool against_spared = verdict.metric == statistics::Metric::slo &&
+                                ((verdict.finding == statistics::Finding::worse && load_.spared_b > load_.spared_a) ||
+                                 (verdict.finding == statistics::Finding::better && load_.spared_a > load_.spared_b));
+    return against_spared ? Bar::none : Bar::spared_load;
+  }
+
+  const samples::Names& names_;
+  const Options& options_;
+  const std::int64_t last_us_;  ///< The last moment that the samples tell of.
+  pairs::Pairing pairing_;
+  Comparison result_;
+  pairs::Load load_;
+  statistics::SideValues ttft_, tpot_;
+  double needed_s_ = 0;
+  bool declared_ = false, too_short_ = false;
+};
+
+}  // namespace
+
+Comparison compare(std::span<const samples::Sample> samples, const samples::Names& names, const Options& options) {
+  return Comparing(samples, names, options).run();
+}
+
+Floor floor_of(const Comparison& same) {
+  Floor floor{};
+  for (const Verdict& verdict : same.verdicts) {
+    floor[static_cast<std::size_t>(verdict.metric)] = verdict.estimate.value_or(0);
+  }
+  return floor;
+}
+
+}  // namespace weir::metrics::compare::comparison

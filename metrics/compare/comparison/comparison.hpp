@@ -1,0 +1,102 @@
+// Compares two sides by what was measured of their requests (docs/comparison.md).
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "config/settings.hpp"
+#include "metrics/compare/comparison/exploration.hpp"
+#include "metrics/compare/pairs/divergence.hpp"
+#include "metrics/compare/pairs/pairing.hpp"
+#include "metrics/compare/samples/sample.hpp"
+#include "metrics/compare/sides/selection.hpp"
+#include "metrics/compare/statistics/blocks.hpp"
+#include "metrics/compare/statistics/overlay.hpp"
+#include "metrics/compare/statistics/verdicts.hpp"
+
+namespace weir::metrics::compare::comparison {
+
+/// What a run of the same configuration on both sides showed: its estimates, by metric. No margin is below them.
+using Floor = std::array<double, statistics::metric_count>;
+
+struct Options {
+  sides::Selection a, b;
+  /// The declared window. Without a beginning it begins when both sides are there, and no pair counts before the
+  /// shadow is warm. Without an end, `length_us` gives it; without both it ends with the last request.
+  std::optional<std::int64_t> from_us{}, to_us{}, length_us{};
+  bool running = false;  ///< The declared window has not ended, so there is no verdict yet.
+  std::optional<config::Slo> slo{};
+  double margin = 0.02, tail_margin = 0.20;
+  Floor floor{};
+  double min_block_s = 60;
+  pairs::WarmUp warm_up{};
+  /// Both sides had the same load. If nobody knows, the samples tell: each replica of one side has the requests of one
+  /// of the other, or both sides share a pool.
+  std::optional<bool> same_load{};
+  /// Only requests count whose primary this holds: a stratum. In a split it is asked of each request, and of two
+  /// shadows it is asked of a's.
+  std::function<bool(const samples::Sample&)> only{};
+  /// So many resamples of blocks give the intervals of tail quantiles; 0 leaves them out.
+  unsigned resamples = 0;
+  /// Distributions are counted in so many bins; 0 leaves them out.
+  unsigned bins = 0;
+};
+
+enum class State : std::uint8_t { final, running, too_few };
+inline constexpr std::array<std::string_view, 3> state_names{"final", "running", "too_few"};
+constexpr std::string_view name_of(State state) { return state_names[static_cast<std::size_t>(state)]; }
+
+struct Verdict {
+  statistics::Metric metric = statistics::Metric::ttft;
+  std::uint64_t count = 0;           ///< Pairs that have the metric; in a split, values of the side with fewer.
+  std::optional<double> estimate{};  ///< b relative to a, as a share of a.
+  std::optional<statistics::Interval> interval{};  ///< 95 %, as the estimate.
+  std::optional<statistics::Estimate> effect{};    ///< On its own scale, with its standard error.
+  statistics::BlockValues blocks{};                ///< As the estimate; NaN where a block has no values.
+  double margin = 0;
+  double p = 0;  ///< NaN without an interval.
+  statistics::Finding finding = statistics::Finding::inconclusive;
+  bool withheld = false;  ///< No verdict could be given, whatever the values; `why` says why.
+  bool exploratory = false;
+  std::string why;                  ///< One sentence.
+  std::optional<double> needs_s{};  ///< The length of a window that would do, where this one was too short.
+};
+
+struct Note {
+  std::string code;  ///< load_differs, different_tokenizer, spared_load, slow_drift, ...
+  std::string sentence;
+};
+
+struct Comparison {
+  State state = State::too_few;
+  pairs::Mode mode = pairs::Mode::split;
+  std::string a, b;                              ///< What the sides are called.
+  std::uint64_t pairs = 0;                       ///< 0 in a split.
+  std::uint64_t requests_a = 0, requests_b = 0;  ///< In the window.
+  std::uint64_t warming = 0;                     ///< Pairs that were left out because the shadow was cold.
+  statistics::Window window{};
+  std::vector<Verdict> verdicts;  ///< slo only with an objective.
+  std::vector<Exploration> explorations;
+  std::vector<statistics::Overlay> distributions;  ///< Of the values of ttft and of tpot that the verdicts are about.
+  pairs::TwoByTwo slo{};                           ///< Pairs that met the objective; all 0 in a split.
+  pairs::Divergence divergence{};                  ///< All 0 in a split.
+  /// Requests to be mirrored that have no finished shadow, by reason: a drop reason, an outcome, or not_mirrored.
+  std::map<std::string, std::uint64_t> unfinished;
+  std::uint64_t sampled = 0;  ///< Pairs, and requests that were not mirrored.
+  std::vector<Note> notes;
+  std::optional<double> needs_s{};  ///< With State::too_few, the length of a window that would do.
+};
+
+/// It takes time n log n and memory for some pointers and figures a sample. The order of the samples does not matter.
+Comparison compare(std::span<const samples::Sample> samples, const samples::Names& names, const Options& options);
+
+/// Returns the estimates of a comparison of one configuration with itself, as the noise floor of others.
+Floor floor_of(const Comparison& same);
+
+}  // namespace weir::metrics::compare::comparison

@@ -1,0 +1,15 @@
+// What a reader of a comparison has to know beside its verdicts. Each note has a code for programs and a sentence.
+#pragma once
+
+#include <vector>
+
+#include "metrics/compare/comparison/comparison.hpp"
+#include "metrics/compare/pairs/load.hpp"
+
+namespace weir::metrics::compare::comparison {
+
+/// Returns the notes in a fixed order. `drifting` are the metrics whose minutes depend on each other.
+std::vector<Note> notes_of(const Comparison& comparison, const pairs::Load& load, const pairs::Pairing& pairing,
+                           std::span<const statistics::Metric> drifting);
+
+}  // namespace weir::metrics::compare::comparison

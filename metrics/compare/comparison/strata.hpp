@@ -1,0 +1,48 @@
+// Requests by the size of their prompt and by their turn: what holds for all of them may hold for none of these.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "metrics/compare/comparison/comparison.hpp"
+#include "metrics/compare/sides/side.hpp"
+#include "metrics/compare/sides/side_choice.hpp"
+
+namespace weir::metrics::compare::comparison {
+
+/// How b differs from a among the requests of one stratum.
+struct StratumEffect {
+  statistics::Metric metric = statistics::Metric::ttft;
+  std::uint64_t count = 0;
+  std::optional<double> estimate;  ///< As a share of a.
+  std::optional<statistics::Interval> interval;
+};
+
+struct StratumSide {
+  std::uint64_t requests = 0;
+  std::optional<double> cached_share;
+  statistics::Distribution ttft, tpot;  ///< In seconds.
+};
+
+struct Stratum {
+  std::string name;
+  std::vector<StratumSide> sides;      ///< In the order of the report.
+  std::vector<StratumEffect> effects;  ///< Of ttft and tpot.
+};
+
+/// A way to tell requests apart. One of which it is not known is in no stratum.
+enum class StratifyBy : std::uint8_t { prompt_size, turn };
+
+/// `whole` is the comparison of all requests; each stratum has its blocks. The sides are described in `window`. Strata
+/// without requests are left out.
+std::vector<Stratum> strata_of(StratifyBy what, std::span<const samples::Sample> samples, const samples::Names& names,
+                               const Options& options, const Comparison& whole, std::span<const sides::SideKey> sides,
+                               sides::By by, const statistics::Window& window);
+
+/// True if a metric's intervals lie on different sides of zero in two strata that each hold a tenth of its values.
+bool depends_on_the_mix(std::span<const Stratum> strata);
+
+}  // namespace weir::metrics::compare::comparison

@@ -1,0 +1,60 @@
+#include "metrics/compare/comparison/swapped.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace weir::metrics::compare::comparison {
+namespace {
+
+/// Returns Welch's degrees of freedom of the mean of two independent estimates.
+double degrees_of(const statistics::Estimate& first, const statistics::Estimate& second) {
+  const double one = first.standard_error * first.standard_error, two = second.standard_error * second.standard_error;
+  if (one + two == 0) return first.degrees + second.degrees;
+  return (one + two) * (one + two) / (one * one / first.degrees + two * two / second.degrees);
+}
+
+statistics::Interval shown(statistics::Metric metric, const statistics::Interval& interval) {
+  return {statistics::shown(metric, interval.low), statistics::shown(metric, interval.high)};
+}
+
+}  // namespace
+
+Swapped separate(const statistics::Estimate& first, const statistics::Estimate& second) {
+  const double error = std::hypot(first.standard_error, second.standard_error) / 2;
+  const double degrees = degrees_of(first, second);
+  return {{(first.mean + second.mean) / 2, error, degrees}, {(first.mean - second.mean) / 2, error, degrees}};
+}
+
+std::vector<SwappedVerdict> separate(const Comparison& first, const Comparison& second) {
+  std::vector<SwappedVerdict> result;
+  if (first.state != State::final || second.state != State::final) return result;
+  for (const bool tails : {false, true}) {
+    std::vector<statistics::Effect> family;
+    std::vector<SwappedVerdict> verdicts;
+    for (const Verdict& one : first.verdicts) {
+      const auto two = std::find_if(second.verdicts.begin(), second.verdicts.end(),
+                                    [&](const Verdict& other) { return other.metric == one.metric; });
+      if (is_tail(one.metric) != tails || two == second.verdicts.end() || !one.effect || !two->effect) continue;
+      const Swapped effects = separate(*one.effect, *two->effect);
+      SwappedVerdict verdict;
+      verdict.metric = one.metric;
+      verdict.configuration = statistics::shown(one.metric, effects.configuration.mean);
+      verdict.gpu = statistics::shown(one.metric, effects.gpu.mean);
+      verdict.configuration_interval = shown(one.metric, interval_of(effects.configuration));
+      verdict.gpu_interval = shown(one.metric, interval_of(effects.gpu));
+      verdict.margin = std::max(one.margin, two->margin);
+      verdict.withheld = one.withheld || two->withheld;
+      family.push_back({one.metric, effects.configuration, verdict.margin});
+      verdicts.push_back(verdict);
+    }
+    const std::vector<statistics::Decision> decisions = statistics::decide(family);
+    for (std::size_t i = 0; i < verdicts.size(); ++i) {
+      verdicts[i].decision = decisions[i];
+      if (verdicts[i].withheld) verdicts[i].decision.finding = statistics::Finding::inconclusive;
+      result.push_back(verdicts[i]);
+    }
+  }
+  return result;
+}
+
+}  // namespace weir::metrics::compare::comparison

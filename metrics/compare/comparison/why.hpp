@@ -1,0 +1,29 @@
+// The sentences of a comparison.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "metrics/compare/comparison/comparison.hpp"
+
+namespace weir::metrics::compare::comparison {
+
+/// What keeps a metric from a verdict, whatever its values are.
+enum class Bar : std::uint8_t {
+  none,
+  no_values,     ///< A block has none, or a's share is 0.
+  running,       ///< The declared window has not ended.
+  too_few,       ///< The blocks are too short.
+  load_differs,  ///< The sides did not have the same load.
+  spared_load,   ///< One side was spared more than 1 % of the requests.
+};
+
+/// Says why a verdict is what it is: blocks, interval, margin, and the blocks that moved the estimate most.
+std::string why(const Verdict& verdict, Bar bar, bool held_back, const Comparison& comparison);
+
+/// "+8.1 %"
+std::string percent(double share);
+/// "07:30:00" of the day, UTC.
+std::string time_of_day(std::int64_t us);
+
+}  // namespace weir::metrics::compare::comparison

@@ -1,0 +1,82 @@
+#include "metrics/compare/pairs/values.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "metrics/compare/samples/attainment.hpp"
+
+namespace weir::metrics::compare::pairs {
+namespace {
+
+constexpr std::uint32_t least_tokens_of_tpot = 16;
+
+std::optional<double> positive(double value) {
+  if (std::isfinite(value) && value > 0) return value;
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<double> value_of(statistics::Metric metric, const samples::Sample& sample) {
+  const bool tokens_known = sample.served && sample.output_tokens != samples::unknown_count;
+  switch (metric) {
+    case statistics::Metric::ttft:
+      return positive(sample.ttft);
+    case statistics::Metric::tpot:
+      if (!tokens_known || sample.output_tokens < least_tokens_of_tpot) return std::nullopt;
+      return positive(sample.tpot);
+    case statistics::Metric::output_tokens:
+      if (!tokens_known) return std::nullopt;
+      return std::max(sample.output_tokens, 1u);
+    default:
+      return std::nullopt;
+  }
+}
+
+statistics::SideValues values_of(statistics::Metric metric, const Pairing& pairing) {
+  statistics::SideValues values;
+  values.paired = pairing.mode != Mode::split;
+  if (!values.paired) {
+    for (const Single& one : pairing.only_a) {
+      if (const auto value = value_of(metric, *one.sample)) values.a.push_back({one.at_us, *value});
+    }
+    for (const Single& one : pairing.only_b) {
+      if (const auto value = value_of(metric, *one.sample)) values.b.push_back({one.at_us, *value});
+    }
+    return values;
+  }
+  for (const Pair& pair : pairing.pairs) {
+    const auto a = value_of(metric, *pair.a), b = value_of(metric, *pair.b);
+    if (!a || !b) continue;
+    values.a.push_back({pair.at_us, *a});
+    values.b.push_back({pair.at_us, *b});
+  }
+  return values;
+}
+
+Attained attained(const config::Slo& slo, const Pairing& pairing) {
+  Attained result;
+  result.values.paired = pairing.mode != Mode::split;
+  const auto judged = [&](const std::vector<Single>& singles, std::vector<statistics::Point>& values) {
+    for (const Single& one : singles) {
+      const samples::Attainment attainment = judge(slo, *one.sample, samples::Since::arrival);
+      if (attainment == samples::Attainment::met) values.push_back({one.at_us, 1});
+      if (attainment == samples::Attainment::missed) values.push_back({one.at_us, 0});
+    }
+  };
+  if (!result.values.paired) {
+    judged(pairing.only_a, result.values.a);
+    judged(pairing.only_b, result.values.b);
+    return result;
+  }
+  for (const Pair& pair : pairing.pairs) {
+    const auto met = judge_pair(slo, *pair.a, *pair.b);
+    if (!met) continue;
+    result.values.a.push_back({pair.at_us, met->a ? 1.0 : 0.0});
+    result.values.b.push_back({pair.at_us, met->b ? 1.0 : 0.0});
+    result.pairs.add(met->a, met->b);
+  }
+  return result;
+}
+
+}  // namespace weir::metrics::compare::pairs

@@ -1,0 +1,30 @@
+// The values of a metric in a pairing.
+#pragma once
+
+#include <optional>
+
+#include "config/settings.hpp"
+#include "metrics/compare/pairs/divergence.hpp"
+#include "metrics/compare/pairs/pairing.hpp"
+#include "metrics/compare/statistics/effects.hpp"
+#include "metrics/compare/statistics/verdicts.hpp"
+
+namespace weir::metrics::compare::pairs {
+
+/// Returns one sample's value of ttft, tpot or output_tokens, or nothing if it has none.
+///
+/// TPOT and the length of an answer are known at its end alone, so the answer has to be whole; and TPOT is that of an
+/// answer of at least 16 tokens. An answer without any token counts as one token long, so that it has a logarithm.
+std::optional<double> value_of(statistics::Metric metric, const samples::Sample& sample);
+
+/// Returns the values of ttft, tpot or output_tokens: of pairs, where both sides have one.
+statistics::SideValues values_of(statistics::Metric metric, const Pairing& pairing);
+
+/// Returns 1 for each request that met the objective, else 0; and for pairs how the two sides met it together.
+struct Attained {
+  statistics::SideValues values;
+  TwoByTwo pairs;
+};
+Attained attained(const config::Slo& slo, const Pairing& pairing);
+
+}  // namespace weir::metrics::compare::pairs

@@ -1,0 +1,96 @@
+#include "metrics/compare/report/report.hpp"
+
+#include <algorithm>
+#include <limits>
+
+namespace weir::metrics::compare::report {
+namespace {
+
+/// Returns the window of the comparison; all that there is if the comparison has none.
+statistics::Window window_of(const comparison::Comparison& comparison, std::span<const samples::Sample> samples) {
+  if (comparison.window.to_us > comparison.window.from_us || samples.empty()) return comparison.window;
+  const auto [first, last] = std::ranges::minmax_element(samples, {}, &samples::Sample::dispatched_us);
+  return {first->dispatched_us, last->dispatched_us + 1};
+}
+
+/// Sides of the two selections come first, a's before b's, and primaries before shadows.
+std::vector<sides::SideKey> in_order(std::vector<sides::SideKey> sides, const comparison::Options& options) {
+  const auto place = [&](const sides::SideKey& side) {
+    const auto is = [&](const sides::Selection& selection) {
+      return selection.by == sides::By::role ? selection.role == side.role : selection.name == side.name;
+    };
+    return is(options.a) ? 0 : is(options.b) ? 1 : 2;
+  };
+  std::ranges::stable_sort(sides, {}, place);
+  return sides;
+}
+
+std::optional<Cheapest> cheapest_of(std::span<const sides::Side> sides, const std::optional<config::Slo>& slo) {
+  if (!slo || !(slo->ttft_client || slo->ttft) || !slo->tpot || slo->tpot->count() <= 0) return std::nullopt;
+  if (std::ranges::none_of(sides, [](const sides::Side& side) { return side.cost_per_hour.has_value(); }))
+    return std::nullopt;
+  Cheapest cheapest;
+  cheapest.most_ttft = (slo->ttft ? *slo->ttft : *slo->ttft_client).count();
+  cheapest.least_speed = 1 / slo->tpot->count();
+  for (const auto& side : sides) {
+    if (!side.cost_per_hour) continue;
+    const double per_second = *side.cost_per_hour / 3600 / static_cast<double>(side.replicas.size());
+    for (const auto& point : side.points) {
+      // One minute alone is no measurement of a load.
+      if (point.minutes < 2 || !point.ttft || !point.tokens_per_second_per_user) continue;
+      if (point.ttft->value > cheapest.most_ttft || point.tokens_per_second_per_user->value < cheapest.least_speed ||
+          point.output_tokens_per_second.value <= 0) {
+        continue;
+      }
+      const double cost = per_second / point.output_tokens_per_second.value * 1e6;
+      if (!cheapest.found || cost < cheapest.found->cost_per_million_output_tokens)
+        cheapest.found = Cheapest::Found{side.name, point, cost};
+    }
+  }
+  return cheapest;
+}
+
+}  // namespace
+
+Report make_report(std::span<const samples::Sample> samples, const samples::Names& names,
+                   const ReportOptions& options) {
+  Report report;
+  report.by = options.by;
+  report.slo = options.comparison.slo;
+  comparison::Options whole = options.comparison;
+  whole.bins = 40;  // About what a chart on a page can show apart.
+  report.comparison = comparison::compare(samples, names, whole);
+  sides::SideOptions described;
+  described.window = window_of(report.comparison, samples);
+  described.objective.slo = report.slo;
+  // A shadow has no client, so what is mirrored is judged from the moment it was sent.
+  described.objective.since =
+      report.comparison.mode == pairs::Mode::split ? samples::Since::arrival : samples::Since::dispatch;
+  described.cost_per_hour = options.cost_per_hour;
+
+  const auto sides = in_order(sides_of(samples, names, options.by), options.comparison);
+  auto held = samples_of(sides, samples, options.by);
+  for (std::size_t i = 0; i < sides.size(); ++i) {
+    std::erase_if(held[i], [&](const samples::Sample* sample) {
+      return !described.window.holds(sample->dispatched_us) ||
+             (options.comparison.only && !options.comparison.only(*sample));
+    });
+    report.sides.push_back(describe(sides[i].text(names, options.by), sides[i].role, held[i], names, described));
+  }
+  report.by_prompt_size = strata_of(comparison::StratifyBy::prompt_size, samples, names, options.comparison,
+                                    report.comparison, sides, options.by, described.window);
+  report.by_turn = strata_of(comparison::StratifyBy::turn, samples, names, options.comparison, report.comparison, sides,
+                             options.by, described.window);
+  report.cheapest = cheapest_of(report.sides, report.slo);
+  report.notes = report.comparison.notes;
+  for (const auto& [strata, what] : {std::pair(&report.by_prompt_size, "size of the prompt"),
+                                     std::pair(&report.by_turn, "turn of the conversation")}) {
+    if (!depends_on_the_mix(*strata)) continue;
+    report.notes.push_back(
+        {"depends_on_the_mix", "It depends on the mix: by " + std::string(what) +
+                                   ", one side is better in some requests and worse in others. Look at the table."});
+  }
+  return report;
+}
+
+}  // namespace weir::metrics::compare::report

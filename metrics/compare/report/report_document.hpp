@@ -1,0 +1,13 @@
+// The report as headings, sentences and tables, before it is text, Markdown or a page.
+#pragma once
+
+#include "metrics/compare/report/document.hpp"
+#include "metrics/compare/report/report.hpp"
+
+namespace weir::metrics::compare::report {
+
+Document document_of(const Report& report);
+/// Without the reports of the two windows.
+Document summary_of(const SwappedReport& report);
+
+}  // namespace weir::metrics::compare::report

@@ -1,0 +1,246 @@
+#include "metrics/compare/samples/log_reading.hpp"
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <string>
+
+#include "metrics/compare/samples/rfc3339.hpp"
+#include "metrics/wire/json/on_demand.hpp"
+
+namespace weir::metrics::compare::samples {
+namespace {
+
+static_assert(line_padding >= simdjson::SIMDJSON_PADDING);
+
+using Value = simdjson::ondemand::value;
+
+/// What a sample needs of the line besides its own members.
+struct Line {
+  Sample& sample;
+  Names& names;
+  bool version_1 = false, has_outcome = false, has_api = false, complete = false;
+  std::optional<std::int64_t> time_us;
+  std::optional<bool> served;
+  double queue = 0;
+};
+
+std::optional<std::string_view> text_of(Value& value) {
+  std::string_view text;
+  if (!wire::is(value, simdjson::ondemand::json_type::string) || value.get_string().get(text)) return std::nullopt;
+  return text;
+}
+
+/// Thirty years are the most that is believed.
+std::optional<double> seconds_of(Value& value) {
+  constexpr double most = 1e9;
+  double number = 0;
+  if (!wire::is(value, simdjson::ondemand::json_type::number) || value.get_double().get(number)) return std::nullopt;
+  return number >= 0 && number <= most ? std::optional(number) : std::nullopt;
+}
+
+std::optional<bool> flag_of(Value& value) {
+  bool flag = false;
+  if (!wire::is(value, simdjson::ondemand::json_type::boolean) || value.get_bool().get(flag)) return std::nullopt;
+  return flag;
+}
+
+/// Returns the index of a word in its table.
+template <std::size_t N>
+std::optional<std::uint8_t> word_of(Value& value, const std::array<std::string_view, N>& words) {
+  const auto text = text_of(value);
+  if (!text) return std::nullopt;
+  const auto at = std::ranges::find(words, *text);
+  if (at == words.end()) return std::nullopt;
+  return static_cast<std::uint8_t>(at - words.begin());
+}
+
+template <float Sample::*member>
+void time(Line& line, Value& value) {
+  if (const auto number = seconds_of(value)) line.sample.*member = static_cast<float>(*number);
+}
+
+template <std::uint32_t Sample::*member>
+void count(Line& line, Value& value) {
+  if (const auto number = wire::count_of(value); number && *number < unknown_count) {
+    line.sample.*member = static_cast<std::uint32_t>(*number);
+  }
+}
+
+template <Names::Name Sample::*member>
+void name(Line& line, Value& value) {
+  if (const auto text = text_of(value)) line.sample.*member = line.names.of(*text);
+}
+
+template <Id Sample::*member>
+void id(Line& line, Value& value) {
+  if (const auto text = text_of(value)) line.sample.*member = id_of(*text);
+}
+
+template <bool Sample::*member>
+void flag(Line& line, Value& value) {
+  line.sample.*member = flag_of(value).value_or(false);
+}
+
+template <std::int8_t Sample::*member>
+void maybe_flag(Line& line, Value& value) {
+  if (const auto known = flag_of(value)) line.sample.*member = static_cast<std::int8_t>(*known);
+}
+
+void read_bins(Line& line, Value& value) {
+  auto& gaps = line.sample.gaps;
+  simdjson::ondemand::array bins;
+  if (!wire::is(value, simdjson::ondemand::json_type::array) || value.get_array().get(bins)) return;
+  for (auto bin : bins) {
+    simdjson::ondemand::array pair;
+    if (bin.get_array().get(pair)) return;
+    std::array<std::uint64_t, 2> numbers{};
+    std::size_t read = 0;
+    for (auto number : pair) {
+      if (read == numbers.size() || number.get_uint64().get(numbers[read])) return;
+      ++read;
+    }
+    if (read != numbers.size() || numbers[0] > UINT16_MAX || numbers[1] > UINT32_MAX) return;
+    gaps.push_back({static_cast<std::uint16_t>(numbers[0]), static_cast<std::uint32_t>(numbers[1])});
+  }
+}
+
+struct Member {
+  std::string_view key;
+  void (*read)(Line&, Value&);
+};
+
+constexpr Member members[]{
+    {"api",
+     [](Line& line, Value& value) {
+       if (const auto word = word_of(value, api_names)) {
+         line.sample.api = static_cast<Api>(*word);
+         line.has_api = true;
+       }
+     }},
+    {"cached_tokens", count<&Sample::cached_tokens>},
+    {"common_prefix_bytes", count<&Sample::common_prefix_bytes>},
+    {"complete", [](Line& line, Value& value) { line.complete = text_of(value).has_value(); }},
+    {"config", name<&Sample::config>},
+    {"drop_reason", name<&Sample::drop_reason>},
+    {"e2e_s", time<&Sample::e2e>},
+    {"finish_reason", name<&Sample::finish_reason>},
+    {"gap_bins", read_bins},
+    {"greedy", flag<&Sample::greedy>},
+    {"id", id<&Sample::id>},
+    {"in_flight_at_start", count<&Sample::in_flight_at_start>},
+    {"in_flight_mean", time<&Sample::in_flight_mean>},
+    {"k_source", [](Line& line, Value& value) { line.sample.gaps_are_itl = text_of(value).has_value(); }},
+    {"lasted_s", time<&Sample::lasted>},
+    {"model", name<&Sample::model>},
+    {"outcome",
+     [](Line& line, Value& value) {
+       if (const auto word = word_of(value, outcome_names)) {
+         line.sample.outcome = static_cast<Outcome>(*word);
+         line.has_outcome = true;
+       }
+     }},
+    {"output_chars", count<&Sample::output_chars>},
+    {"output_tokens", count<&Sample::output_tokens>},
+    {"pair", id<&Sample::pair>},
+    {"pool", name<&Sample::pool>},
+    {"primary_valid_tools", maybe_flag<&Sample::primary_valid_tools>},
+    {"prompt_chars", count<&Sample::prompt_chars>},
+    {"prompt_tokens", count<&Sample::prompt_tokens>},
+    {"queue_s", [](Line& line, Value& value) { line.queue = seconds_of(value).value_or(0); }},
+    {"replica", name<&Sample::replica>},
+    {"role",
+     [](Line& line, Value& value) {
+       if (const auto word = word_of(value, role_names)) line.sample.role = static_cast<Role>(*word);
+     }},
+    {"same_text", maybe_flag<&Sample::same_text>},
+    {"same_tools", maybe_flag<&Sample::same_tools>},
+    {"served", [](Line& line, Value& value) { line.served = flag_of(value); }},
+    {"shadow", name<&Sample::shadow>},
+    {"status",
+     [](Line& line, Value& value) {
+       if (const auto number = wire::count_of(value); number && *number <= UINT16_MAX)
+         line.sample.status = static_cast<std::uint16_t>(*number);
+     }},
+    {"stream", flag<&Sample::stream>},
+    {"time",
+     [](Line& line, Value& value) {
+       if (const auto text = text_of(value)) line.time_us = parse_rfc3339(*text);
+     }},
+    {"tpot_s", time<&Sample::tpot>},
+    {"ttft_client_s", time<&Sample::ttft_client>},
+    {"ttft_s", time<&Sample::ttft>},
+    {"turn", count<&Sample::turn>},
+    {"v", [](Line& line, Value& value) { line.version_1 = wire::count_of(value) == std::optional<std::uint64_t>{1}; }},
+    {"valid_tools", maybe_flag<&Sample::valid_tools>},
+};
+
+/// Finds a member by its key. A line has about 70 keys, half of which mean nothing here.
+class MemberTable {
+ public:
+  constexpr MemberTable() {
+    for (std::size_t i = 0; i < std::size(members); ++i) {
+      auto slot = slot_of(members[i].key);
+      while (at_[slot] != 0) slot = (slot + 1) % size;
+      at_[slot] = static_cast<std::uint8_t>(i + 1);
+    }
+  }
+
+  /// Returns null for a key that means nothing.
+  constexpr const Member* find(std::string_view key) const {
+    if (key.empty()) return nullptr;
+    for (auto slot = slot_of(key); at_[slot] != 0; slot = (slot + 1) % size) {
+      const Member& member = members[at_[slot] - 1];
+      if (member.key == key) return &member;
+    }
+    return nullptr;
+  }
+
+ private:
+  static constexpr std::size_t size = 256;
+  static_assert(std::size(members) < size / 2);
+  static constexpr std::size_t slot_of(std::string_view key) {
+    const auto letter = [&](std::size_t i) { return static_cast<std::size_t>(static_cast<unsigned char>(key[i])); };
+    return (key.size() * 37 + letter(0) * 7 + letter(key.size() / 2) * 3 + letter(key.size() - 1)) % size;
+  }
+  std::array<std::uint8_t, size> at_{};
+};
+constexpr MemberTable member_table;
+
+/// Lines of before there was `served` tell it as record::served() does, but for an error inside an answer whose client
+/// left after its end.
+bool served_by_outcome(const Line& line) {
+  switch (line.sample.outcome) {
+    case Outcome::ok:
+    case Outcome::ok_empty:
+      return true;
+    case Outcome::client_abort:
+      return line.complete && line.sample.status < 400;
+    default:
+      return false;
+  }
+}
+
+}  // namespace
+
+LineKind read_log_line(std::string_view text, Names& names, Sample& sample) {
+  sample = Sample{};
+  if (text.size() > longest_line) return LineKind::broken;
+  Line line{sample, names, {}, {}, {}, {}, {}, {}, 0};
+  const bool whole = wire::for_each_field_of(text, [&](simdjson::ondemand::raw_json_string key, Value& value) {
+    // The keys of the log have no escapes, so a key is compared as it stands, up to its quote.
+    const std::string_view behind(key.raw(), static_cast<std::size_t>(text.data() + text.size() - key.raw()));
+    const auto word = behind.substr(0, behind.find('"'));
+    if (const auto* const member = member_table.find(word)) member->read(line, value);
+    return true;
+  });
+  if (!whole) return LineKind::broken;
+  if (!line.version_1 || !line.has_outcome || !line.has_api || !line.time_us) return LineKind::foreign;
+  sample.received_us = *line.time_us;
+  sample.dispatched_us = sample.received_us + static_cast<std::int64_t>(line.queue * 1e6);
+  sample.served = line.served ? *line.served : served_by_outcome(line);
+  sample.gaps.shrink_to_fit();
+  return LineKind::request;
+}
+
+}  // namespace weir::metrics::compare::samples

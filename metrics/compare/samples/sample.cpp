@@ -1,0 +1,97 @@
+#include "metrics/compare/samples/sample.hpp"
+
+#include <charconv>
+
+namespace weir::metrics::compare::samples {
+namespace {
+
+constexpr std::size_t hex_digits_of_half = 16;
+
+float known(const std::optional<double>& value) { return value ? static_cast<float>(*value) : unknown; }
+
+std::uint32_t known(const std::optional<std::uint64_t>& value) {
+  return value && *value < unknown_count ? static_cast<std::uint32_t>(*value) : unknown_count;
+}
+
+std::int8_t known(const std::optional<bool>& value) {
+  return value ? static_cast<std::int8_t>(*value) : std::int8_t{-1};
+}
+
+std::int64_t microseconds(std::chrono::system_clock::time_point time) {
+  return std::chrono::floor<std::chrono::microseconds>(time.time_since_epoch()).count();
+}
+
+}  // namespace
+
+Names::Name Names::of(std::string_view text) {
+  if (const auto found = names_.find(text); found != names_.end()) return found->second;
+  if (texts_.size() >= most && text != "(other)") return of("(other)");
+  const auto added = names_.emplace(text, static_cast<Name>(texts_.size())).first;
+  texts_.push_back(&added->first);
+  return added->second;
+}
+
+Id id_of(std::string_view hex) {
+  if (hex.size() != 2 * hex_digits_of_half) return {};
+  Id id{};
+  for (std::size_t half = 0; half < id.size(); ++half) {
+    const char* const begin = hex.data() + half * hex_digits_of_half;
+    const auto [end, error] = std::from_chars(begin, begin + hex_digits_of_half, id[half], 16);
+    if (error != std::errc() || end != begin + hex_digits_of_half) return {};
+  }
+  return id;
+}
+
+Sample sample_of(const record::RequestRecord& record, Names& names) {
+  const auto& answer = record.answer;
+  const auto figures = figures_of(record);
+  Sample sample;
+  sample.received_us = microseconds(record.time);
+  sample.dispatched_us = sample.received_us;
+  if (figures.queue) sample.dispatched_us += static_cast<std::int64_t>(*figures.queue * 1e6);
+  sample.id = id_of(record.id);
+  sample.pair = id_of(record.mirrored->pair);
+  sample.pool = names.of(record.pool);
+  sample.replica = names.of(record.replica);
+  sample.config = names.of(record.config);
+  sample.model = names.of(record.facts.model);
+  sample.shadow = names.of(record.mirrored->shadow);
+  sample.drop_reason = names.of(record.mirrored->drop_reason);
+  sample.finish_reason = names.of(answer.finish_reason);
+  sample.role = record.role;
+  sample.outcome = record.outcome;
+  sample.api = record.facts.api;
+  sample.stream = record.facts.stream;
+  sample.greedy = record.facts.greedy;
+  sample.served = served(record);
+  sample.gaps_are_itl = answer.tokens_per_event != TokensPerEvent::unknown;
+  sample.same_text = known(record.mirrored->same_text);
+  sample.same_tools = known(record.mirrored->same_tools);
+  sample.valid_tools = known(record.mirrored->valid_tools);
+  sample.primary_valid_tools = known(record.mirrored->primary_valid_tools);
+  sample.status = static_cast<std::uint16_t>(record.status.value_or(0));
+  sample.turn = record.facts.user_messages;
+  sample.prompt_tokens = known(answer.prompt_tokens);
+  sample.cached_tokens = known(answer.cached_tokens);
+  sample.output_tokens = known(answer.output_tokens);
+  // As in the log, counts of text that was not read are unknown.
+  const bool known_api = sample.api != Api::other;
+  if (known_api && record.facts.whole_json) sample.prompt_chars = known(std::optional(record.facts.text.chars()));
+  if (known_api && !answer.unparsed) sample.output_chars = known(std::optional(answer.output_chars));
+  sample.common_prefix_bytes = known(record.mirrored->common_prefix_bytes);
+  sample.ttft = known(figures.ttft);
+  sample.ttft_client = known(figures.ttft_client);
+  sample.tpot = known(figures.tpot);
+  sample.e2e = known(figures.e2e);
+  if (record.ended && *record.ended >= record.received)
+    sample.lasted = static_cast<float>(seconds(*record.ended - record.received));
+  if (!record.replica.empty()) {
+    sample.in_flight_mean = static_cast<float>(record.in_flight_mean);
+    sample.in_flight_at_start = record.in_flight_at_start;
+  }
+  const auto bins = answer.gaps.bins();
+  if (record.facts.stream) sample.gaps.assign(bins.begin(), bins.end());
+  return sample;
+}
+
+}  // namespace weir::metrics::compare::samples

@@ -1,0 +1,75 @@
+// What a comparison keeps of one request. It is made of a RequestRecord, or of a line of the request log, and both give
+// the same.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "metrics/record/gap_sketch.hpp"
+#include "metrics/record/request_record.hpp"
+#include "metrics/vocabulary.hpp"
+
+namespace weir::metrics::compare::samples {
+
+/// Texts of few values, kept once each. 0 is "".
+class Names {
+ public:
+  /// Clients choose models' names. What comes beyond so many has one name for all.
+  static constexpr std::size_t most = 10'000;
+  using Name = std::uint32_t;
+  Names() = default;
+  Names(const Names& other) {
+    for (const auto* const text : other.texts_) of(*text);
+  }
+  Names& operator=(const Names&) = delete;
+
+  Name of(std::string_view text);
+  std::string_view text(Name name) const { return *texts_[name]; }
+
+ private:
+  std::map<std::string, Name, std::less<>> names_{{"", 0}};
+  std::vector<const std::string*> texts_{&names_.begin()->first};
+};
+
+/// A figure that is not known.
+inline constexpr float unknown = std::numeric_limits<float>::quiet_NaN();
+inline constexpr std::uint32_t unknown_count = std::numeric_limits<std::uint32_t>::max();
+
+/// 128 bits of a request's id; zeros if it has none, or one that is no 32 hex digits.
+using Id = std::array<std::uint64_t, 2>;
+Id id_of(std::string_view hex);
+
+/// Times are in seconds. The figures are those of record::Figures.
+struct Sample {
+  std::int64_t received_us = 0;    ///< The wall clock at t0, in microseconds since 1970.
+  std::int64_t dispatched_us = 0;  ///< The wall clock at tS; t0 if it was never sent.
+  Id id{}, pair{};                 ///< With Role::shadow, `pair` is the primary's id.
+  Names::Name pool = 0, replica = 0, config = 0, model = 0, shadow = 0, drop_reason = 0, finish_reason = 0;
+  Role role = Role::primary;
+  Outcome outcome = Outcome::ok;
+  Api api = Api::other;
+  bool stream = false, greedy = false, served = false;
+  bool gaps_are_itl = false;  ///< `gaps` are between tokens, one by one. Else they are between chunks.
+  /// -1 is unknown, 0 false, 1 true.
+  std::int8_t same_text = -1, same_tools = -1, valid_tools = -1, primary_valid_tools = -1;
+  std::uint16_t status = 0;
+  std::uint32_t turn = 0;  ///< 0 is unknown.
+  std::uint32_t prompt_tokens = unknown_count, cached_tokens = unknown_count, output_tokens = unknown_count;
+  std::uint32_t prompt_chars = unknown_count, output_chars = unknown_count, common_prefix_bytes = unknown_count;
+  float ttft = unknown, ttft_client = unknown, tpot = unknown, e2e = unknown;
+  float lasted = unknown;  ///< From t0 to the end for the client, whatever the outcome.
+  float in_flight_mean = unknown;
+  std::uint32_t in_flight_at_start = unknown_count;
+  std::vector<record::GapSketch::Bin> gaps;
+};
+
+/// Makes a sample of a record. It allocates for the gaps and for names that are new.
+Sample sample_of(const record::RequestRecord& record, Names& names);
+
+}  // namespace weir::metrics::compare::samples

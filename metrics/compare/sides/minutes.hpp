@@ -1,0 +1,37 @@
+// What each replica did in each minute: how many requests it had, the tokens it made, and how its requests fared.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "metrics/compare/samples/objective.hpp"
+#include "metrics/compare/samples/sample.hpp"
+#include "metrics/compare/statistics/blocks.hpp"
+
+namespace weir::metrics::compare::sides {
+
+using Samples = std::span<const samples::Sample* const>;
+
+/// One replica in one whole minute. A request's prompt tokens are spread over the time to its first token, its output
+/// tokens over the time from there to its end.
+struct ReplicaMinute {
+  samples::Names::Name replica = 0;
+  std::int64_t from_us = 0;
+  double in_flight = 0;  ///< The mean over the minute.
+  double output_tokens = 0, prompt_tokens = 0;
+  std::uint32_t requests = 0, good = 0, bad = 0;  ///< Of those that were sent in the minute.
+  std::optional<double> ttft, tpot;               ///< The medians of these, in seconds.
+};
+
+/// Returns the minutes in which a replica had requests, but for those that are not wholly in the window: of them the
+/// log does not hold all. In order of replica and time. Costs O(n log n), and a step for each minute of a request, of
+/// which a day counts at most.
+std::vector<ReplicaMinute> minutes_of(Samples samples, const statistics::Window& window,
+                                      const samples::Objective& objective);
+
+/// Returns for how long the replicas had a request, summed over replicas, in seconds.
+double busy_seconds(Samples samples);
+
+}  // namespace weir::metrics::compare::sides

@@ -1,0 +1,42 @@
+// Which samples are one side of a comparison.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "metrics/compare/samples/sample.hpp"
+
+namespace weir::metrics::compare::sides {
+
+/// By::shadow selects by the name of the [[shadow]].
+enum class By : std::uint8_t { config, replica, role, shadow };
+
+struct Selection {
+  By by = By::config;
+  samples::Names::Name name = 0;  ///< Of the config, replica or shadow.
+  Role role = Role::primary;      ///< It counts with By::role alone.
+  /// What the side's replicas hold together, where it is known. A shadow is warm once it has prefilled as many.
+  std::optional<std::uint64_t> kv_tokens{};
+
+  bool holds(const samples::Sample& sample) const {
+    switch (by) {
+      case By::config:
+        return sample.config == name;
+      case By::replica:
+        return sample.replica == name;
+      case By::role:
+        return sample.role == role;
+      case By::shadow:
+        return sample.role == Role::shadow && sample.shadow == name;
+    }
+    return false;
+  }
+
+  /// Returns what a report calls this side.
+  std::string label(const samples::Names& names) const {
+    return std::string(by == By::role ? name_of(role) : names.text(name));
+  }
+};
+
+}  // namespace weir::metrics::compare::sides

@@ -1,0 +1,72 @@
+// What one side of a comparison did: a configuration, a replica or a role, over a window. docs/comparison.md says what
+// each figure means.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "metrics/compare/samples/objective.hpp"
+#include "metrics/compare/samples/sample.hpp"
+#include "metrics/compare/sides/load_points.hpp"
+#include "metrics/compare/sides/minutes.hpp"
+#include "metrics/compare/statistics/distribution.hpp"
+#include "metrics/compare/statistics/measured.hpp"
+
+namespace weir::metrics::compare::sides {
+
+/// What an amount of work costs, in the currency of the costs given.
+struct Cost {
+  double per_thousand_requests = 0, per_million_output_tokens = 0;
+};
+
+/// The time to the first token as a line over the uncached prompt tokens, of requests that found their replica idle.
+struct Prefill {
+  statistics::Measured ms_per_thousand_tokens, intercept_ms;
+  std::uint64_t requests = 0;
+};
+
+struct Side {
+  std::string name;
+  Role role = Role::primary;
+  std::vector<std::string> replicas;
+  std::uint64_t requests = 0;  ///< Without those that a shadow was spared.
+  std::array<std::uint64_t, outcome_names.size()> outcomes{};
+  std::map<std::string, std::uint64_t> dropped;  ///< What a shadow was spared, by reason.
+  std::optional<double> rpm, error_share, slo_attainment;
+  std::uint64_t slo_good = 0, slo_bad = 0;
+  statistics::Distribution ttft, ttft_client, itl, tpot, e2e;  ///< In seconds.
+  statistics::Distribution decode_speed;                       ///< In tokens per second.
+  statistics::Distribution prompt_tokens, output_tokens;       ///< Of served requests.
+  std::uint64_t prompt_tokens_sum = 0, output_tokens_sum = 0, output_chars_sum = 0;
+  std::optional<double> cached_share;
+  double busy_s = 0;  ///< Summed over replicas.
+  /// For one replica, while it was busy.
+  std::optional<double> output_tokens_per_second, total_tokens_per_second, output_chars_per_second;
+  std::optional<double> in_flight_mean;  ///< What the requests saw on their replica, on average.
+  std::optional<Prefill> prefill;
+  std::vector<LoadPoint> points;
+  std::optional<Capacity> capacity;     ///< With an objective.
+  std::optional<double> cost_per_hour;  ///< Of all its replicas.
+  std::optional<Cost> cost, cost_at_capacity;
+  std::optional<double> cost_per_million_output_chars;
+};
+
+struct SideOptions {
+  statistics::Window window;
+  samples::Objective objective;
+  /// Returns what a replica costs an hour.
+  std::function<std::optional<double>(std::string_view replica, std::string_view config)> cost_per_hour;
+};
+
+/// Returns the cached tokens over the prompt tokens of which it is known how many were cached.
+std::optional<double> cached_share_of(Samples samples);
+
+/// Describes one side by all its samples in the window. Costs O(n log n).
+Side describe(std::string name, Role role, Samples samples, const samples::Names& names, const SideOptions& options);
+
+}  // namespace weir::metrics::compare::sides

@@ -1,0 +1,171 @@
+#include "metrics/compare/sides/side_choice.hpp"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+#include <tuple>
+
+#include "config/show.hpp"
+
+namespace weir::metrics::compare::sides {
+namespace {
+
+samples::Names::Name name_in(const samples::Sample& sample, By by) {
+  switch (by) {
+    case By::config:
+      return sample.config;
+    case By::replica:
+      return sample.replica;
+    case By::shadow:
+      return sample.shadow;
+    case By::role:
+      return 0;
+  }
+  return 0;
+}
+
+std::string_view word_for(By by) {
+  switch (by) {
+    case By::config:
+      return "configuration";
+    case By::replica:
+      return "replica";
+    default:
+      return "role";
+  }
+}
+
+std::string quoted(std::string_view name) { return '"' + config::one_line(name) + '"'; }
+
+/// The sides by what they are called; a name in two roles is one.
+class Choices {
+ public:
+  Choices(std::span<const samples::Sample> samples, const samples::Names& names, By by) : names_(names), by_(by) {
+    for (const auto& side : sides_of(samples, names, by)) {
+      const auto text = side.text(names, by);
+      if (std::ranges::find(texts_, text) == texts_.end()) {
+        texts_.push_back(text);
+        selections_.push_back({by, side.name, side.role});
+        roles_.push_back(1);
+      } else {
+        roles_[static_cast<std::size_t>(std::ranges::find(texts_, text) - texts_.begin())] = 2;
+      }
+    }
+    for (const auto& shadow : sides_of(samples, names, By::shadow)) {
+      shadows_.push_back({By::shadow, shadow.name, Role::shadow});
+    }
+  }
+
+  const std::vector<std::string>& texts() const { return texts_; }
+  const Selection& at(std::size_t index) const { return selections_[index]; }
+  /// There is one side, and it is primary and shadow.
+  bool one_in_both_roles() const { return texts_.size() == 1 && roles_.front() == 2; }
+
+  std::optional<Selection> find(std::string_view name) const {
+    for (std::size_t i = 0; i < texts_.size(); ++i) {
+      if (texts_[i] == name) return selections_[i];
+    }
+    for (const auto& shadow : shadows_) {
+      if (names_.text(shadow.name) == name) return shadow;
+    }
+    return std::nullopt;
+  }
+
+  std::string list() const {
+    if (texts_.empty()) return "there is none";
+    std::string list = "there " + std::string(texts_.size() == 1 ? "is" : "are");
+    for (const auto& text : texts_) list += (&text == &texts_.front() ? " " : ", ") + quoted(text);
+    return list;
+  }
+  std::string word() const { return std::string(word_for(by_)); }
+
+ private:
+  const samples::Names& names_;
+  const By by_;
+  std::vector<std::string> texts_;
+  std::vector<int> roles_;
+  std::vector<Selection> selections_, shadows_;
+};
+
+std::variant<SideChoice, std::string> choose_two(const Choices& choices) {
+  if (choices.one_in_both_roles()) return SideChoice{choices.at(0), choices.at(0)};
+  if (choices.texts().size() == 2) return SideChoice{choices.at(0), choices.at(1)};
+  return "Two sides are compared, and by " + choices.word() + ' ' + choices.list() +
+         (choices.texts().size() < 2 ? "; choose others with --by, or give more logs"
+                                     : "; name two of them with --a and --b");
+}
+
+}  // namespace
+
+bool SideKey::holds(const samples::Sample& sample, By by) const {
+  return sample.role == role && (by == By::role || name_in(sample, by) == name);
+}
+
+std::string SideKey::text(const samples::Names& names, By by) const {
+  return std::string(by == By::role ? name_of(role) : names.text(name));
+}
+
+std::vector<SideKey> sides_of(std::span<const samples::Sample> samples, const samples::Names& names, By by) {
+  std::map<std::pair<Role, samples::Names::Name>, std::uint64_t> counts;
+  for (const auto& sample : samples) {
+    const auto name = name_in(sample, by);
+    if (by == By::role || name != 0) ++counts[{sample.role, name}];
+  }
+  std::vector<SideKey> sides;
+  sides.reserve(counts.size());
+  for (const auto& [key, requests] : counts) sides.push_back({key.second, key.first, requests});
+  std::ranges::sort(sides, [&](const SideKey& x, const SideKey& y) {
+    return std::tuple(x.role, names.text(x.name)) < std::tuple(y.role, names.text(y.name));
+  });
+  return sides;
+}
+
+std::vector<std::vector<const samples::Sample*>> samples_of(std::span<const SideKey> sides,
+                                                            std::span<const samples::Sample> samples, By by) {
+  std::vector<std::vector<const samples::Sample*>> held(sides.size());
+  std::vector<std::set<samples::Names::Name>> shadows(sides.size());
+  std::vector<const samples::Sample*> nowhere;
+  for (const auto& sample : samples) {
+    const auto side = std::ranges::find_if(sides, [&](const SideKey& key) { return key.holds(sample, by); });
+    if (side != sides.end()) {
+      const auto at = static_cast<std::size_t>(side - sides.begin());
+      held[at].push_back(&sample);
+      if (sample.role == Role::shadow) shadows[at].insert(sample.shadow);
+    } else if (sample.drop_reason != 0) {
+      nowhere.push_back(&sample);
+    }
+  }
+  for (const auto* sample : nowhere) {
+    for (std::size_t i = 0; i < sides.size(); ++i) {
+      if (shadows[i].contains(sample->shadow)) held[i].push_back(sample);
+    }
+  }
+  return held;
+}
+
+std::variant<SideChoice, std::string> choose_sides(std::span<const samples::Sample> samples,
+                                                   const samples::Names& names, By by, std::string_view a,
+                                                   std::string_view b) {
+  const Choices choices(samples, names, by);
+  if (a.empty() && b.empty()) return choose_two(choices);
+  const auto unknown_name = [&](std::string_view option, std::string_view name) {
+    std::string sentence(option);
+    sentence += ' ';
+    return sentence + quoted(name) + " is no " + choices.word() + " of these requests; " + choices.list();
+  };
+  const auto found_a = choices.find(a), found_b = choices.find(b);
+  if (!a.empty() && !found_a) return unknown_name("--a", a);
+  if (!b.empty() && !found_b) return unknown_name("--b", b);
+  if (found_a && found_b) return SideChoice{*found_a, *found_b};
+  if (choices.texts().size() != 2 || (found_a ? found_a : found_b)->by == By::shadow) {
+    std::string sentence = found_a ? "--b" : "--a";
+    sentence += " is missing: by ";
+    return sentence + choices.word() + ' ' + choices.list();
+  }
+  const auto& given = found_a ? a : b;
+  const auto& other = choices.at(choices.texts().front() == given ? 1 : 0);
+  return found_a ? SideChoice{*found_a, other} : SideChoice{other, *found_b};
+}
+
+}  // namespace weir::metrics::compare::sides

@@ -1,0 +1,45 @@
+// Which sides a range of samples has, and which two of them are compared.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "metrics/compare/samples/sample.hpp"
+#include "metrics/compare/sides/selection.hpp"
+
+namespace weir::metrics::compare::sides {
+
+/// A configuration or replica in one role, or a role.
+struct SideKey {
+  samples::Names::Name name = 0;  ///< 0 with By::role.
+  Role role = Role::primary;
+  std::uint64_t requests = 0;
+
+  bool holds(const samples::Sample& sample, By by) const;
+  std::string text(const samples::Names& names, By by) const;
+};
+
+/// Returns the sides, primaries first, then by name. Requests that no replica had are of no configuration or replica.
+std::vector<SideKey> sides_of(std::span<const samples::Sample> samples, const samples::Names& names, By by);
+
+/// Returns the samples of each side. What a shadow was spared before a replica was chosen for it belongs to every side
+/// of that shadow.
+std::vector<std::vector<const samples::Sample*>> samples_of(std::span<const SideKey> sides,
+                                                            std::span<const samples::Sample> samples, By by);
+
+struct SideChoice {
+  Selection a, b;
+};
+
+/// Chooses by the names that were given, "" for none. A name may be that of a [[shadow]], too. Without names there must
+/// be two: a is the primary's, or the first by name. One configuration in both roles is compared with itself. Otherwise
+/// returns a sentence that says what there is.
+std::variant<SideChoice, std::string> choose_sides(std::span<const samples::Sample> samples,
+                                                   const samples::Names& names, By by, std::string_view a,
+                                                   std::string_view b);
+
+}  // namespace weir::metrics::compare::sides

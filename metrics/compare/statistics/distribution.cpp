@@ -1,0 +1,49 @@
+#include "metrics/compare/statistics/distribution.hpp"
+
+#include <cmath>
+
+#include "metrics/compare/statistics/quantile.hpp"
+#include "metrics/moment.hpp"
+
+namespace weir::metrics::compare::statistics {
+namespace {
+
+template <class Quantile>
+Distribution distribution(std::uint64_t count, Quantile&& quantile) {
+  Distribution found;
+  found.count = count;
+  if (count == 0) return found;
+  found.p50 = quantile(0.5);
+  found.p90 = quantile(0.9);
+  found.p95 = quantile(0.95);
+  if (count >= least_for_p99) found.p99 = quantile(0.99);
+  return found;
+}
+
+}  // namespace
+
+Distribution distribution_of(std::span<float> values) {
+  return distribution(values.size(), [&](double q) { return quantile(values, q); });
+}
+
+void GapDistribution::add(std::span<const record::GapSketch::Bin> bins) {
+  for (const auto& bin : bins) counts_[bin.index] += bin.count;
+}
+
+Distribution GapDistribution::distribution() const {
+  std::uint64_t count = 0;
+  for (const auto& [bin, gaps] : counts_) count += gaps;
+  return statistics::distribution(count, [&](double q) {
+    const auto rank = static_cast<std::uint64_t>(std::ceil(q * static_cast<double>(count)));
+    std::uint64_t seen = 0;
+    std::uint16_t at = 0;
+    for (const auto& [bin, gaps] : counts_) {
+      at = bin;
+      seen += gaps;
+      if (seen >= rank) break;
+    }
+    return seconds(record::GapSketch::middle_of(at));
+  });
+}
+
+}  // namespace weir::metrics::compare::statistics

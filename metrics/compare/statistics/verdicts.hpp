@@ -1,0 +1,60 @@
+// From ten block values to a verdict: margins, p values, and Holm's correction over a family of metrics.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "metrics/compare/statistics/blocks.hpp"
+
+namespace weir::metrics::compare::statistics {
+
+enum class Metric : std::uint8_t { slo, ttft, tpot, output_tokens, ttft_tail, tpot_tail };
+inline constexpr std::size_t metric_count = 6;
+inline constexpr std::array<std::string_view, metric_count> metric_names{"slo",           "ttft",      "tpot",
+                                                                         "output_tokens", "ttft_tail", "tpot_tail"};
+constexpr std::string_view name_of(Metric metric) { return metric_names[static_cast<std::size_t>(metric)]; }
+
+/// The tails are a family of their own.
+constexpr bool is_tail(Metric metric) { return metric == Metric::ttft_tail || metric == Metric::tpot_tail; }
+/// Effects of these are logarithms of b over a. The others are differences of shares over a's share.
+constexpr bool is_log(Metric metric) {
+  return metric == Metric::ttft || metric == Metric::tpot || metric == Metric::output_tokens;
+}
+/// Returns an effect as a share of a: 0.08 if b is 8 % above a.
+double shown(Metric metric, double effect);
+
+enum class Finding : std::uint8_t { better, worse, longer, shorter, equivalent, inconclusive };
+inline constexpr std::array<std::string_view, 6> finding_names{"better",  "worse",      "longer",
+                                                               "shorter", "equivalent", "inconclusive"};
+constexpr std::string_view name_of(Finding finding) { return finding_names[static_cast<std::size_t>(finding)]; }
+
+/// What is known of one metric. The estimate is on the effect's own scale.
+struct Effect {
+  Metric metric = Metric::ttft;
+  std::optional<Estimate> estimate{};
+  double margin = 0.02;  ///< As a share of a.
+};
+
+struct Decision {
+  Finding finding = Finding::inconclusive;
+  double p = std::numeric_limits<double>::quiet_NaN();  ///< NaN without an estimate.
+  bool held_back = false;                               ///< Holm alone forbids a better or worse.
+};
+
+/// Returns twice the one-sided probability that an effect within the margins shows so far beyond the nearer one by
+/// chance; at most 1.
+double p_value(const Effect& effect);
+
+/// Decides about one family: Holm at 5 % over the effects that have an estimate, then equivalence by the 95 % interval.
+/// The result has the order of the effects.
+std::vector<Decision> decide(std::span<const Effect> family);
+
+/// Returns for each p whether Holm's method rejects at `level`. NaN is not of the family.
+std::vector<bool> holm(std::span<const double> p_values, double level);
+
+}  // namespace weir::metrics::compare::statistics

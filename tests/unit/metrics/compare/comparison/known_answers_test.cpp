@@ -1,0 +1,155 @@
+// A comparison against answers that numpy 2 and scipy 1.17 gave for the same samples. The reference took block medians
+// by numpy.median, intervals by scipy.stats.t, and p by scipy.stats.t.sf; nothing of it is this project's code.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "metrics/compare/statistics/effects.hpp"
+#include "tests/unit/metrics/compare/twin_samples.hpp"
+
+namespace weir::metrics::compare::comparison {
+namespace {
+
+constexpr std::uint64_t requests = 6000;
+
+struct Values {
+  float ttft, tpot;
+  std::uint32_t tokens;
+};
+
+Values values_a(std::uint64_t i) {
+  return {static_cast<float>(0.1 + 0.2 * uniform(i, 1) * uniform(i, 1)),
+          static_cast<float>(0.02 + 0.005 * uniform(i, 3)), 10 + static_cast<std::uint32_t>(190 * uniform(i, 5))};
+}
+
+Values values_b(std::uint64_t i) {
+  const Values a = values_a(i);
+  const double slower = 0.97 + 0.1 * uniform(i, 2) + 0.01 * static_cast<double>((i / 600) % 4);
+  const double step = 1.05 + 0.06 * uniform(i, 4) + 0.002 * static_cast<double>((i / 600) % 3);
+  return {static_cast<float>(a.ttft * slower), static_cast<float>(a.tpot * step),
+          10 + static_cast<std::uint32_t>(190 * uniform(i, 6))};
+}
+
+void set(samples::Sample& sample, const Values& values) {
+  sample.ttft = sample.ttft_client = values.ttft;
+  sample.tpot = values.tpot;
+  sample.output_tokens = values.tokens;
+}
+
+/// Two requests a second for 3000 s.
+std::int64_t moment(std::uint64_t i) { return static_cast<std::int64_t>(i) * second / 2; }
+
+void expect(const Comparison& comparison, statistics::Metric metric, double estimate, double low, double high,
+            double p) {
+  SCOPED_TRACE(name_of(metric));
+  const Verdict& verdict = verdict_of(comparison, metric);
+  ASSERT_TRUE(verdict.estimate && verdict.interval);
+  EXPECT_NEAR(*verdict.estimate, estimate, 1e-9);
+  EXPECT_NEAR(verdict.interval->low, low, 1e-9);
+  EXPECT_NEAR(verdict.interval->high, high, 1e-9);
+  EXPECT_NEAR(verdict.p, p, 1e-6 * p);
+}
+
+Comparison compare_pairs() {
+  TwinSamples samples;
+  for (std::uint64_t i = 0; i < requests; ++i) {
+    samples::Sample& primary = samples.primary(moment(i));
+    set(primary, values_a(i));
+    set(samples.shadow(primary), values_b(i));
+  }
+  Options options = options_of(samples);
+  options.from_us = 0;
+  options.to_us = 3000 * second;
+  options.slo = config::Slo{"s", "chat", {}, config::Seconds(0.25), config::Seconds(0.0245), {}};
+  options.resamples = 2000;
+  return compare(samples, options);
+}
+
+const Comparison& paired() {
+  static const Comparison comparison = compare_pairs();
+  return comparison;
+}
+
+TEST(KnownAnswers, Pairs) {
+  const Comparison& comparison = paired();
+  EXPECT_EQ(comparison.state, State::final);
+  EXPECT_EQ(comparison.pairs, requests);
+  expect(comparison, statistics::Metric::ttft, 0.03270179274708749, 0.024742087694291218, 0.040723324971118684,
+         0.0055871355491281);
+  expect(comparison, statistics::Metric::tpot, 0.08170815905905456, 0.08023730000984033, 0.08318102084076341,
+         6.280181740524031e-15);
+  expect(comparison, statistics::Metric::output_tokens, -0.009634630330126988, -0.03972547208803845,
+         0.02139912799110154, 1.0);
+  expect(comparison, statistics::Metric::ttft_tail, 0.5266666666666666, 0.3475891466286066, 0.7057441867047266,
+         0.0025727073155580637);
+  expect(comparison, statistics::Metric::tpot_tail, 7.59663077517452, 7.340053299805858, 7.853208250543183,
+         2.366307715547179e-13);
+  expect(comparison, statistics::Metric::slo, -0.42735225090676343, -0.4416163866804704, -0.4130881151330565,
+         2.5752338623507064e-13);
+  EXPECT_EQ(verdict_of(comparison, statistics::Metric::tpot).count, 5617u);  // Both answers have at least 16 tokens.
+  EXPECT_EQ(comparison.slo.both, 2681u);
+  EXPECT_EQ(comparison.slo.only_a, 2006u);
+  EXPECT_EQ(comparison.slo.only_b, 3u);
+  EXPECT_EQ(comparison.slo.neither, 1310u);
+  EXPECT_EQ(verdict_of(comparison, statistics::Metric::ttft).finding, statistics::Finding::worse);
+  EXPECT_EQ(verdict_of(comparison, statistics::Metric::tpot).finding, statistics::Finding::worse);
+  EXPECT_EQ(verdict_of(comparison, statistics::Metric::slo).finding, statistics::Finding::worse);
+  EXPECT_EQ(verdict_of(comparison, statistics::Metric::ttft_tail).finding, statistics::Finding::worse);
+  EXPECT_EQ(verdict_of(comparison, statistics::Metric::output_tokens).finding, statistics::Finding::inconclusive);
+}
+
+TEST(KnownAnswers, DurationAtTheLengthOfA) {
+  const Comparison& comparison = paired();
+  ASSERT_FALSE(comparison.explorations.empty());
+  const Exploration& e2e = comparison.explorations.front();
+  EXPECT_EQ(e2e.name, "e2e_at_length_of_a");
+  EXPECT_NEAR(e2e.estimate, 0.07710054590434083, 1e-9);
+  EXPECT_NEAR(e2e.interval->low, 0.07583951981940455, 1e-9);
+  EXPECT_NEAR(e2e.interval->high, 0.07836305007848798, 1e-9);
+}
+
+// The reference resampled the ten blocks 4000 times with another generator, so the bounds agree but roughly.
+TEST(KnownAnswers, TailQuantiles) {
+  const Comparison& comparison = paired();
+  struct Case {
+    std::string_view name;
+    double estimate, low, high;
+  };
+  std::size_t found = 0;
+  for (const auto& c : {Case{"ttft_p95", 0.031448302476670076, 0.0225186, 0.0376752},
+                        Case{"ttft_p99", 0.04526565970233243, 0.0390656, 0.0541510},
+                        Case{"tpot_p95", 0.0857509846286435, 0.0837058, 0.0879960}}) {
+    for (const Exploration& exploration : comparison.explorations) {
+      if (exploration.name != c.name) continue;
+      ++found;
+      EXPECT_NEAR(exploration.estimate, c.estimate, 1e-9);
+      EXPECT_NEAR(exploration.interval->low, c.low, 0.0015) << c.name;
+      EXPECT_NEAR(exploration.interval->high, c.high, 0.0015) << c.name;
+    }
+  }
+  EXPECT_EQ(found, 3u);
+}
+
+// Even requests went to one configuration, odd ones to the other.
+TEST(KnownAnswers, SplitTraffic) {
+  TwinSamples samples;
+  for (std::uint64_t i = 0; i < requests; ++i) {
+    const bool a = i % 2 == 0;
+    set(samples.primary(moment(i), a ? "gpu0" : "gpu1", a ? "fp16" : "fp8"), a ? values_a(i) : values_b(i));
+  }
+  const Comparison comparison = compare(samples, options_of(samples));
+  EXPECT_EQ(comparison.mode, pairs::Mode::split);
+  EXPECT_EQ(comparison.state, State::final);
+  EXPECT_EQ(comparison.pairs, 0u);
+  expect(comparison, statistics::Metric::ttft, 0.013921654193926157, -0.014145729247534676, 0.04278811924067203, 1.0);
+  expect(comparison, statistics::Metric::tpot, 0.08056317798979652, 0.07597378552391928, 0.08517214576827821,
+         2.04777558117826e-10);
+  expect(comparison, statistics::Metric::output_tokens, 0.03684051577968897, -0.030181122157428086, 0.10849384325636885,
+         0.5928447523653217);
+  EXPECT_EQ(verdict_of(comparison, statistics::Metric::tpot).finding, statistics::Finding::worse);
+  EXPECT_EQ(verdict_of(comparison, statistics::Metric::ttft).finding, statistics::Finding::inconclusive);
+  EXPECT_TRUE(has_note(comparison, "not_paired"));
+}
+
+}  // namespace
+}  // namespace weir::metrics::compare::comparison

@@ -1,0 +1,270 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "tests/unit/metrics/compare/twin_samples.hpp"
+
+namespace weir::metrics::compare::comparison {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::Pair;
+
+/// A thousand twins, one every 2 s. b is 10 % slower.
+TwinSamples slower() {
+  TwinSamples samples;
+  for (int i = 0; i < 1000; ++i) {
+    samples::Sample& shadow = samples.shadow(samples.primary(2 * i * second));
+    shadow.ttft = 0.11f;
+    shadow.tpot = static_cast<float>(0.0219 + 0.0002 * uniform(static_cast<std::uint64_t>(i), 1));
+  }
+  return samples;
+}
+
+samples::Sample& shadow_of(TwinSamples& samples, std::size_t pair) { return samples.each()[2 * pair + 1]; }
+
+void fail(samples::Sample& sample, Outcome outcome) {
+  sample.outcome = outcome;
+  sample.served = false;
+}
+
+TEST(Load, OnePercentWithoutAFinishedShadowIsBorneMoreIsNot) {
+  TwinSamples samples = slower();
+  for (std::size_t i = 0; i < 10; ++i) samples.drop(shadow_of(samples, 30 + i), i % 2 ? "in_flight" : "queued_tokens");
+  const Comparison borne = compare(samples, options_of(samples));
+  EXPECT_FALSE(has_note(borne, "spared_load"));
+  EXPECT_EQ(verdict_of(borne, statistics::Metric::tpot).finding, statistics::Finding::worse);
+  EXPECT_THAT(borne.unfinished, ElementsAre(Pair("in_flight", 5), Pair("queued_tokens", 5)));
+  EXPECT_EQ(borne.sampled, 1000u);
+
+  fail(shadow_of(samples, 40), Outcome::timeout);
+  const Comparison spared = compare(samples, options_of(samples));
+  EXPECT_THAT(spared.unfinished, ElementsAre(Pair("in_flight", 5), Pair("queued_tokens", 5), Pair("timeout", 1)));
+  for (const statistics::Metric metric : {statistics::Metric::ttft, statistics::Metric::tpot,
+                                          statistics::Metric::ttft_tail, statistics::Metric::tpot_tail}) {
+    EXPECT_EQ(verdict_of(spared, metric).finding, statistics::Finding::inconclusive);
+    EXPECT_TRUE(verdict_of(spared, metric).withheld);
+  }
+  EXPECT_EQ(verdict_of(spared, statistics::Metric::output_tokens).finding, statistics::Finding::equivalent);
+  EXPECT_THAT(
+      sentence_of(spared, "spared_load"),
+      HasSubstr("fp8 has no finished answer to 11 of 1000 requests (1.1 %), with 1.1 % of the prompt tokens; most of "
+                "them, 11, from 00:00:00 on (block 1); by reason: in_flight 5, queued_tokens 5, timeout 1."));
+}
+
+TEST(Load, AShadowThatWasDroppedBeforeItHadAReplicaIsOfItsShadowsSide) {
+  TwinSamples samples = slower();
+  for (std::size_t i = 0; i < 20; ++i) {
+    samples.drop(shadow_of(samples, 30 + i), "in_flight");
+    shadow_of(samples, 30 + i).config = 0;
+    if (i < 5) shadow_of(samples, 30 + i).shadow = samples.names.of("another");
+  }
+  const auto reasons = ElementsAre(Pair("in_flight", 15), Pair("not_mirrored", 5));
+  EXPECT_THAT(compare(samples, options_of(samples)).unfinished, reasons);
+  Options by_replica = options_of(samples);
+  by_replica.b = {sides::By::replica, samples.names.of("cand0")};
+  EXPECT_THAT(compare(samples, by_replica).unfinished, reasons);
+  Options by_shadow = options_of(samples);
+  by_shadow.b = {sides::By::shadow, samples.names.of("fp8")};
+  EXPECT_THAT(compare(samples, by_shadow).unfinished, reasons);
+}
+
+TEST(Load, WhatIsNotFinishedIsAMissOfTheObjective) {
+  TwinSamples samples = slower();
+  for (std::size_t i = 5; i < 1000; i += 10) samples.drop(shadow_of(samples, i), "in_flight");
+  Options options = options_of(samples);
+  options.slo = config::Slo{"s", "chat", config::Seconds(1), {}, {}, {}};
+  const Comparison comparison = compare(samples, options);
+  EXPECT_EQ(comparison.slo.only_a, 100u);
+  EXPECT_EQ(comparison.slo.both, 900u);
+  // The verdict goes against the side that was spared load, so it holds.
+  EXPECT_EQ(verdict_of(comparison, statistics::Metric::slo).finding, statistics::Finding::worse);
+  // A better attainment may be that of the load that was spared.
+  for (std::size_t i = 0; i < 1000; ++i) {
+    if (i % 3 == 0) samples.each()[2 * i].ttft = 2;
+  }
+  const Comparison better = compare(samples, options);
+  EXPECT_GT(*verdict_of(better, statistics::Metric::slo).estimate, 0.1);
+  EXPECT_EQ(verdict_of(better, statistics::Metric::slo).finding, statistics::Finding::inconclusive);
+  EXPECT_TRUE(verdict_of(better, statistics::Metric::slo).withheld);
+}
+
+TEST(Load, FinishedIsWhatWasAnsweredAsFarAsTheClientStayed) {
+  struct Case {
+    const char* name;
+    Outcome a, b;
+    bool served, finished;
+  };
+  const auto ok = Outcome::ok;
+  for (const auto& c :
+       {Case{"ok", ok, ok, true, true}, Case{"empty", ok, Outcome::ok_empty, true, true},
+        Case{"followed its client", Outcome::client_abort, Outcome::client_abort, false, true},
+        Case{"refused by both", Outcome::client_error, Outcome::client_error, false, true},
+        Case{"refused by the shadow", ok, Outcome::client_error, false, false},
+        Case{"failed", ok, Outcome::upstream_error, false, false},
+        Case{"reset", ok, Outcome::upstream_reset, false, false},
+        Case{"truncated", ok, Outcome::truncated, false, false}, Case{"timeout", ok, Outcome::timeout, false, false},
+        Case{"busy", ok, Outcome::replica_refused, false, false}}) {
+    samples::Sample a, b;
+    a.outcome = c.a;
+    b.outcome = c.b;
+    b.served = c.served;
+    EXPECT_EQ(pairs::finished(b, a), c.finished) << c.name;
+    b.drop_reason = 1;
+    EXPECT_FALSE(pairs::finished(b, a)) << c.name;
+  }
+}
+
+TEST(Load, ATwinsRequestWithoutAShadowIsNotMirrored) {
+  TwinSamples samples = slower();
+  for (int i = 0; i < 10; ++i) samples.primary((100 + 2 * i) * second);
+  EXPECT_FALSE(has_note(compare(samples, options_of(samples)), "spared_load"));
+  samples.primary(121 * second);
+  const Comparison comparison = compare(samples, options_of(samples));
+  EXPECT_THAT(comparison.unfinished, ElementsAre(Pair("not_mirrored", 11)));
+  EXPECT_EQ(comparison.sampled, 1011u);
+  EXPECT_TRUE(has_note(comparison, "spared_load"));
+}
+
+TEST(Load, SomeRequestsAreNeverMirrored) {
+  TwinSamples samples = slower();
+  for (int i = 0; i < 100; ++i) {
+    samples.primary((100 + 2 * i) * second).api = Api::other;
+    samples.primary((101 + 2 * i) * second, "gpu1");  // Another replica than the twin's.
+    fail(samples.primary((102 + 2 * i) * second), Outcome::rejected);
+    fail(samples.primary((103 + 2 * i) * second), Outcome::client_error);
+  }
+  const Comparison comparison = compare(samples, options_of(samples));
+  EXPECT_TRUE(comparison.unfinished.empty());
+  EXPECT_FALSE(has_note(comparison, "load_differs"));
+}
+
+TEST(Load, AShadowMayStillRunAtTheEnd) {
+  TwinSamples samples = slower();  // Answers take 2.08 s, so what began 4.16 s before the end is complete.
+  const std::int64_t end = samples.each().back().received_us + 2'080'000;
+  for (int i = 0; i < 20; ++i) {
+    samples::Sample& primary = samples.primary(end - 4 * second - i);
+    primary.e2e = primary.lasted = 1;
+  }
+  EXPECT_TRUE(compare(samples, options_of(samples)).unfinished.empty());
+  for (int i = 0; i < 20; ++i) samples.primary(end - 5 * second - i);
+  EXPECT_THAT(compare(samples, options_of(samples)).unfinished, ElementsAre(Pair("not_mirrored", 20)));
+}
+
+TEST(Load, ASampleOfAPoolHasNoVerdictOnLatency) {
+  TwinSamples samples;
+  for (int i = 0; i < 1000; ++i) {
+    samples::Sample& primary = samples.primary(2 * i * second, i % 2 ? "gpu0" : "gpu1");
+    primary.in_flight_mean = 8;
+    samples::Sample& shadow = samples.shadow(primary);
+    shadow.ttft = 0.11f;
+    shadow.in_flight_mean = 2;
+  }
+  Options options = options_of(samples);
+  options.slo = config::Slo{"s", "chat", config::Seconds(0.1), {}, {}, {}};
+  const Comparison comparison = compare(samples, options);
+  EXPECT_THAT(sentence_of(comparison, "load_differs"), HasSubstr("mean number in flight 8.0 and 2.0"));
+  for (const statistics::Metric metric : {statistics::Metric::slo, statistics::Metric::ttft, statistics::Metric::tpot,
+                                          statistics::Metric::ttft_tail, statistics::Metric::tpot_tail}) {
+    EXPECT_EQ(verdict_of(comparison, metric).finding, statistics::Finding::inconclusive) << name_of(metric);
+  }
+  EXPECT_THAT(verdict_of(comparison, statistics::Metric::ttft).why,
+              HasSubstr("the two sides did not have the same load"));
+  EXPECT_TRUE(verdict_of(comparison, statistics::Metric::ttft).interval);
+  EXPECT_EQ(verdict_of(comparison, statistics::Metric::output_tokens).finding, statistics::Finding::equivalent);
+  // Who knows better says so.
+  options.same_load = true;
+  EXPECT_EQ(verdict_of(compare(samples, options), statistics::Metric::ttft).finding, statistics::Finding::worse);
+}
+
+TEST(Load, ASampleOfOneReplicaHasNoVerdictEither) {
+  TwinSamples samples = slower();
+  for (int i = 0; i < 9000; ++i) samples.primary(i * second / 5);
+  const Comparison comparison = compare(samples, options_of(samples));
+  EXPECT_TRUE(has_note(comparison, "load_differs"));
+  EXPECT_FALSE(has_note(comparison, "spared_load"));
+  EXPECT_EQ(comparison.sampled, 1000u);
+  TwinSamples twin = slower();
+  Options options = options_of(twin);
+  options.same_load = false;
+  EXPECT_EQ(verdict_of(compare(twin, options), statistics::Metric::tpot).finding, statistics::Finding::inconclusive);
+}
+
+TEST(Load, EitherShadowMayHaveBeenSpared) {
+  TwinSamples samples;
+  for (int i = 0; i < 1000; ++i) {
+    const samples::Sample& primary = samples.primary(2 * i * second);
+    samples::Sample& control = samples.shadow(primary, "control0", "fp16", "same");
+    if (i % 20 == 7) samples.drop(control, "late_loop");
+    if (i % 100 != 7) samples.shadow(primary);
+  }
+  const Comparison comparison = compare(samples, options_of(samples));
+  EXPECT_EQ(comparison.mode, pairs::Mode::control);
+  EXPECT_TRUE(has_note(comparison, "control"));
+  // Of the 50 dropped ones 10 had no candidate either.
+  EXPECT_THAT(comparison.unfinished, ElementsAre(Pair("late_loop", 40), Pair("not_mirrored", 10)));
+  EXPECT_THAT(sentence_of(comparison, "spared_load"), HasSubstr("fp16 has no finished answer to 40 of 1000 requests"));
+}
+
+TEST(Load, ConfigurationsThatShareAPoolHaveTheSameLoad) {
+  for (const bool shared : {true, false}) {
+    TwinSamples samples;
+    for (int i = 0; i < 1000; ++i) {
+      samples::Sample& sample = samples.primary(2 * i * second, i % 2 ? "gpu1" : "gpu0", i % 2 ? "fp8" : "fp16");
+      if (i % 2) sample.ttft = 0.2f;
+      if (i % 2 && !shared) sample.pool = samples.names.of("batch");
+    }
+    const Comparison comparison = compare(samples, options_of(samples));
+    EXPECT_EQ(comparison.mode, pairs::Mode::split);
+    EXPECT_EQ(has_note(comparison, "load_differs"), !shared);
+    EXPECT_EQ(verdict_of(comparison, statistics::Metric::ttft).finding,
+              shared ? statistics::Finding::worse : statistics::Finding::inconclusive);
+    // The window begins with the second request, when both sides are there, and ends with the last but one.
+    EXPECT_EQ(comparison.requests_a, 499u);
+    EXPECT_EQ(comparison.requests_b, 499u);
+  }
+}
+
+TEST(Notes, PromptsOfUnlikeTokenCountsMeanAnotherTokenizer) {
+  for (const auto& [tokens, noted] : {std::pair(505u, false), std::pair(506u, true), std::pair(494u, true)}) {
+    TwinSamples samples = slower();
+    for (std::size_t i = 0; i < 1000; ++i) shadow_of(samples, i).prompt_tokens = tokens;
+    EXPECT_EQ(has_note(compare(samples, options_of(samples)), "different_tokenizer"), noted) << tokens;
+  }
+  // What is more here and less there does not cancel.
+  TwinSamples samples = slower();
+  for (std::size_t i = 0; i < 1000; ++i) shadow_of(samples, i).prompt_tokens = i % 2 ? 450 : 550;
+  EXPECT_TRUE(has_note(compare(samples, options_of(samples)), "different_tokenizer"));
+}
+
+/// Pairs every 2 s; b's TPOT swings by `swing` with a period of `period_s`.
+Comparison swinging(double period_s, int pairs) {
+  TwinSamples samples;
+  for (int i = 0; i < pairs; ++i) {
+    samples::Sample& shadow = samples.shadow(samples.primary(2 * i * second));
+    shadow.tpot = static_cast<float>(0.02 * (1 + 0.05 * std::sin(2 * 3.14159265 * 2 * i / period_s)));
+    shadow.ttft = static_cast<float>(0.1 * (0.9 + 0.2 * uniform(static_cast<std::uint64_t>(i), 8)));
+  }
+  return compare(samples, options_of(samples));
+}
+
+TEST(Notes, ASlowDriftIsToldInWindowsOfHalfAnHourAndMore) {
+  const Comparison slow = swinging(900, 1000);
+  EXPECT_THAT(sentence_of(slow, "slow_drift"), HasSubstr("the difference in TPOT of one minute"));
+  EXPECT_FALSE(has_note(swinging(60, 1000), "slow_drift"));
+  EXPECT_FALSE(has_note(swinging(900, 899), "slow_drift"));  // 1796 s
+  // No verdict is withheld for it.
+  EXPECT_FALSE(verdict_of(slow, statistics::Metric::tpot).withheld);
+}
+
+TEST(Notes, SeveralAnswersOfOneSideAreTold) {
+  TwinSamples samples = slower();
+  for (std::size_t i = 0; i < 3; ++i) samples.shadow(samples.each()[2 * i], "cand1");
+  EXPECT_THAT(sentence_of(compare(samples, options_of(samples)), "several_answers"),
+              HasSubstr("One side has several answers to 3 requests"));
+}
+
+}  // namespace
+}  // namespace weir::metrics::compare::comparison

@@ -1,0 +1,278 @@
+#include "metrics/compare/pairs/pairing.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <random>
+
+#include "tests/unit/metrics/compare/twin_samples.hpp"
+
+namespace weir::metrics::compare::pairs {
+namespace {
+
+const WarmUp at_once{0, {}};
+
+Pairing paired(const std::vector<samples::Sample>& all, const sides::Selection& a, const sides::Selection& b) {
+  return pair_up(all, a, b, at_once);
+}
+
+TEST(Pairing, AShadowJoinsItsPrimaryByItsId) {
+  TwinSamples samples;
+  for (int i = 0; i < 3; ++i) samples.shadow(samples.primary(i * second));
+  samples.primary(4 * second);                      // It has no shadow.
+  samples.shadow(samples.each()[0]).pair = {9, 9};  // Its primary's line is lost.
+  const std::vector<samples::Sample> all = samples.all();
+  const Pairing pairing = paired(all, samples.config("fp16"), samples.config("fp8"));
+  EXPECT_EQ(pairing.mode, Mode::mirrored);
+  ASSERT_EQ(pairing.pairs.size(), 3u);
+  for (const Pair& pair : pairing.pairs) {
+    EXPECT_EQ(pair.a->role, Role::primary);
+    EXPECT_EQ(pair.b->pair, pair.a->id);
+    EXPECT_EQ(pair.at_us, pair.a->dispatched_us);
+  }
+  ASSERT_EQ(pairing.only_a.size(), 1u);
+  EXPECT_EQ(pairing.only_a[0].at_us, 4 * second);
+  EXPECT_EQ(pairing.only_b.size(), 1u);
+}
+
+TEST(Pairing, TheOtherWayRoundTheSidesChangePlaces) {
+  TwinSamples samples;
+  samples.shadow(samples.primary(0));
+  const std::vector<samples::Sample> all = samples.all();
+  const Pairing pairing = paired(all, samples.config("fp8"), samples.config("fp16"));
+  EXPECT_EQ(pairing.mode, Mode::mirrored);
+  ASSERT_EQ(pairing.pairs.size(), 1u);
+  EXPECT_EQ(pairing.pairs[0].a->role, Role::shadow);
+  EXPECT_EQ(pairing.pairs[0].b->role, Role::primary);
+}
+
+TEST(Pairing, TheBlockIsThatOfThePrimarysDispatch) {
+  TwinSamples samples;
+  samples::Sample& primary = samples.primary(5 * second);
+  samples::Sample& shadow = samples.shadow(primary);
+  shadow.received_us = 6 * second;
+  shadow.dispatched_us = 9 * second;
+  const std::vector<samples::Sample> all = samples.all();
+  EXPECT_EQ(pair_up(all, samples.config("fp16"), samples.config("fp8"), {0, 0}).pairs[0].at_us, 5 * second);
+  EXPECT_EQ(pair_up(all, samples.config("fp8"), samples.config("fp16"), {0, 0}).pairs[0].at_us, 5 * second);
+}
+
+TEST(Pairing, AControlTakesThePrimarysPlace) {
+  TwinSamples samples;
+  for (int i = 0; i < 4; ++i) {
+    const samples::Sample& primary = samples.primary(i * second);
+    samples.shadow(primary, "control0", "fp16", "same");
+    if (i != 2) samples.shadow(primary);
+  }
+  const std::vector<samples::Sample> all = samples.all();
+  const Pairing by_config = paired(all, samples.config("fp16"), samples.config("fp8"));
+  const Pairing by_shadow =
+      paired(all, {sides::By::shadow, samples.names.of("same")}, {sides::By::shadow, samples.names.of("fp8")});
+  for (const Pairing* pairing : {&by_config, &by_shadow}) {
+    EXPECT_EQ(pairing->mode, Mode::control);
+    ASSERT_EQ(pairing->pairs.size(), 3u);
+    for (const Pair& pair : pairing->pairs) {
+      EXPECT_EQ(samples.names.text(pair.a->replica), "control0");
+      EXPECT_EQ(samples.names.text(pair.b->replica), "cand0");
+      EXPECT_EQ(pair.a->pair, pair.b->pair);
+      EXPECT_EQ(pair.at_us % second, 0);  // The primary's dispatch.
+    }
+    EXPECT_EQ(pairing->only_a.size(), 1u);
+  }
+}
+
+TEST(Pairing, AControlThatHasHardlyRunTakesNobodysPlace) {
+  for (const auto& [controlled, mode] : {std::pair(4, Mode::mirrored), std::pair(6, Mode::control)}) {
+    TwinSamples samples;
+    for (int i = 0; i < 10; ++i) {
+      const samples::Sample& primary = samples.primary(i * second);
+      if (i < controlled) samples.shadow(primary, "control0", "fp16", "same");
+      samples.shadow(primary);
+    }
+    const std::vector<samples::Sample> all = samples.all();
+    EXPECT_EQ(paired(all, samples.config("fp16"), samples.config("fp8")).mode, mode) << controlled;
+  }
+}
+
+TEST(Pairing, ASideIsNeverPairedWithItself) {
+  TwinSamples samples;
+  samples.shadow(samples.primary(0));
+  const std::vector<samples::Sample> all = samples.all();
+  const Pairing pairing = paired(all, samples.config("fp8"), {sides::By::replica, samples.names.of("cand0")});
+  EXPECT_TRUE(pairing.pairs.empty());
+  EXPECT_EQ(pairing.mode, Mode::split);
+}
+
+TEST(Pairing, AnAnswerThatBothSidesHoldIsNoPair) {
+  TwinSamples samples;
+  for (int i = 0; i < 10; ++i) {
+    const samples::Sample& primary = samples.primary(i * second);
+    if (i < 6) samples.shadow(primary);
+    samples.shadow(primary, "control0", "fp16", "same");
+  }
+  const std::vector<samples::Sample> all = samples.all();
+  const Pairing pairing =
+      paired(all, {sides::By::shadow, samples.names.of("same")}, {sides::By::role, 0, Role::shadow});
+  EXPECT_EQ(pairing.pairs.size(), 6u);
+}
+
+TEST(Pairing, WithoutCommonRequestsItIsASplit) {
+  TwinSamples samples;
+  for (int i = 0; i < 6; ++i) samples.primary(i * second, i % 2 ? "gpu1" : "gpu0", i % 2 ? "fp8" : "fp16");
+  const std::vector<samples::Sample> all = samples.all();
+  const Pairing pairing = paired(all, samples.config("fp16"), samples.config("fp8"));
+  EXPECT_EQ(pairing.mode, Mode::split);
+  EXPECT_EQ(pairing.only_a.size(), 3u);
+  EXPECT_EQ(pairing.only_b.size(), 3u);
+  EXPECT_FALSE(pairing.warm_us);
+}
+
+TEST(Pairing, SelectsByRoleAndReplica) {
+  TwinSamples samples;
+  samples.shadow(samples.primary(0));
+  const std::vector<samples::Sample> all = samples.all();
+  const sides::Selection primary{sides::By::role, 0, Role::primary}, shadow{sides::By::role, 0, Role::shadow};
+  EXPECT_EQ(paired(all, primary, shadow).pairs.size(), 1u);
+  EXPECT_EQ(paired(all, {sides::By::replica, samples.names.of("gpu0")}, {sides::By::replica, samples.names.of("cand0")})
+                .pairs.size(),
+            1u);
+  EXPECT_EQ(primary.label(samples.names), "primary");
+  EXPECT_EQ(samples.config("fp8").label(samples.names), "fp8");
+}
+
+TEST(Pairing, OneAnswerARequestCounts) {
+  TwinSamples samples;
+  const samples::Sample& primary = samples.primary(0);
+  samples.shadow(primary);
+  samples.shadow(primary, "cand1");
+  const std::vector<samples::Sample> all = samples.all();
+  const Pairing pairing = paired(all, samples.config("fp16"), samples.config("fp8"));
+  EXPECT_EQ(pairing.pairs.size(), 1u);
+  EXPECT_EQ(pairing.repeated, 1u);
+}
+
+TEST(Pairing, ASampleWithoutIdIsNotJoined) {
+  TwinSamples samples;
+  samples::Sample& primary = samples.primary(0);
+  samples.shadow(primary).pair = samples::Id{};
+  primary.id = samples::Id{};
+  const std::vector<samples::Sample> all = samples.all();
+  EXPECT_TRUE(paired(all, samples.config("fp16"), samples.config("fp8")).pairs.empty());
+}
+
+TEST(Pairing, IsTheSameForEveryOrder) {
+  TwinSamples samples;
+  std::mt19937_64 random(7);
+  for (int i = 0; i < 200; ++i) {
+    const samples::Sample& primary = samples.primary(static_cast<std::int64_t>(random() % 50) * second);
+    if (random() % 5) samples.shadow(primary);
+    if (random() % 9 == 0) samples.shadow(primary, "cand1");
+  }
+  std::vector<samples::Sample> all = samples.all();
+  const auto ids = [&] {
+    const Pairing pairing = paired(all, samples.config("fp16"), samples.config("fp8"));
+    std::vector<samples::Id> result;
+    for (const Pair& pair : pairing.pairs) result.insert(result.end(), {pair.a->id, pair.b->id});
+    for (const Single& one : pairing.only_a) result.push_back(one.sample->id);
+    return result;
+  };
+  const std::vector<samples::Id> first = ids();
+  for (int i = 0; i < 20; ++i) {
+    std::shuffle(all.begin(), all.end(), random);
+    EXPECT_EQ(ids(), first);
+  }
+}
+
+TEST(Pairing, AShadowIsWarmTenMinutesAfterItsFirstRequest) {
+  TwinSamples samples;
+  for (int i = 0; i < 30; ++i) samples.shadow(samples.primary(i * 60 * second));
+  samples.drop(samples.each()[1], "in_flight");  // It was not sent, so it warmed nothing.
+  const std::vector<samples::Sample> all = samples.all();
+  const sides::Selection a = samples.config("fp16"), b = samples.config("fp8");
+  EXPECT_EQ(pair_up(all, a, b, {}).warm_us, 11 * 60 * second);
+  EXPECT_EQ(pair_up(all, a, b, {600, -60 * second}).warm_us, 9 * 60 * second);  // Its first request is not among these.
+  EXPECT_EQ(pair_up(all, a, b, {0, {}}).warm_us, 60 * second);
+}
+
+TEST(Pairing, AndOnceItHasPrefilledWhatItsMemoryHolds) {
+  TwinSamples samples;
+  for (int i = 0; i < 30; ++i) {
+    samples::Sample& shadow = samples.shadow(samples.primary(i * 60 * second));
+    shadow.cached_tokens = i % 2 ? 400 : samples::unknown_count;  // 500, 100, 500, 100, ...
+  }
+  samples.each()[1].served = false;  // The first failed before its first token.
+  samples.each()[1].ttft = samples::unknown;
+  const std::vector<samples::Sample> all = samples.all();
+  const sides::Selection a = samples.config("fp16");
+  sides::Selection b = samples.config("fp8");
+  const auto warm = [&](std::uint64_t kv_tokens, double seconds) {
+    b.kv_tokens = kv_tokens;
+    return *pair_up(all, a, b, {seconds, {}}).warm_us / second / 60;
+  };
+  EXPECT_EQ(warm(0, 0), 0);
+  EXPECT_EQ(warm(100, 0), 2);  // Request 1 has prefilled 100.
+  EXPECT_EQ(warm(101, 0), 3);  // Request 2 has prefilled 500.
+  EXPECT_EQ(warm(700, 0), 4);
+  EXPECT_EQ(warm(700, 600), 10);
+  EXPECT_EQ(warm(1 << 20, 0), never_warm / second / 60);
+}
+
+TEST(Pairing, OfTwoShadowsBothHaveToBeWarm) {
+  TwinSamples samples;
+  for (int i = 0; i < 10; ++i) {
+    const samples::Sample& primary = samples.primary(i * second);
+    samples.shadow(primary, "control0", "fp16", "same");
+    if (i >= 3) samples.shadow(primary);
+  }
+  const std::vector<samples::Sample> all = samples.all();
+  const sides::Selection a = samples.config("fp16"), b = samples.config("fp8");
+  EXPECT_EQ(pair_up(all, a, b, {5, {}}).warm_us, 8 * second);
+  EXPECT_EQ(pair_up(all, b, a, {5, {}}).warm_us, 8 * second);
+}
+
+TEST(Pairing, OfTwoShadowsOnOneSideTheOneThatBeganLastIsTheLastToBeWarm) {
+  TwinSamples samples;
+  for (int i = 0; i < 20; ++i) {
+    samples.shadow(samples.primary(i * second));
+    if (i >= 4) samples.shadow(samples.primary(i * second, "gpu1"), "cand1", "fp8", "second");
+  }
+  const std::vector<samples::Sample> all = samples.all();
+  EXPECT_EQ(pair_up(all, samples.config("fp16"), samples.config("fp8"), {5, {}}).warm_us, 9 * second);
+}
+
+TEST(Pairing, TwinsHaveOneReplicaOnEachSide) {
+  struct Case {
+    const char* name;
+    std::vector<std::pair<const char*, const char*>> replicas;
+    bool twins;
+  };
+  for (const auto& c : std::vector<Case>{
+           {"one of each", {{"gpu0", "cand0"}}, true},
+           {"two twins", {{"gpu0", "cand0"}, {"gpu1", "cand1"}}, true},
+           {"a sample of a pool", {{"gpu0", "cand0"}, {"gpu1", "cand0"}}, false},
+           {"one spread over two", {{"gpu0", "cand0"}, {"gpu0", "cand1"}}, false},
+           {"crossed", {{"gpu0", "cand0"}, {"gpu1", "cand1"}, {"gpu0", "cand1"}}, false},
+       }) {
+    TwinSamples samples;
+    for (int i = 0; i < 300; ++i) {
+      const auto& [a, b] = c.replicas[static_cast<std::size_t>(i) % c.replicas.size()];
+      samples.shadow(samples.primary(i * second, a), b);
+    }
+    const std::vector<samples::Sample> all = samples.all();
+    const Pairing pairing = paired(all, samples.config("fp16"), samples.config("fp8"));
+    EXPECT_EQ(twins(pairing.pairs), c.twins) << c.name;
+  }
+  EXPECT_TRUE(twins({}));  // Nothing speaks against it.
+}
+
+TEST(Pairing, AFewRequestsThatWereTriedAgainElsewhereLeaveTwinsTwins) {
+  TwinSamples samples;
+  for (int i = 0; i < 1000; ++i) samples.shadow(samples.primary(i * second, i % 100 ? "gpu0" : "gpu1"));
+  std::vector<samples::Sample> all = samples.all();
+  EXPECT_TRUE(twins(paired(all, samples.config("fp16"), samples.config("fp8")).pairs));
+  for (int i = 0; i < 10; ++i) all[static_cast<std::size_t>(i) * 20 + 2].replica = samples.names.of("gpu1");
+  EXPECT_FALSE(twins(paired(all, samples.config("fp16"), samples.config("fp8")).pairs));
+}
+
+}  // namespace
+}  // namespace weir::metrics::compare::pairs

@@ -1,0 +1,258 @@
+#include "metrics/compare/report/report.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <boost/json.hpp>
+#include <cmath>
+#include <random>
+
+#include "metrics/compare/report/json_writer.hpp"
+#include "tests/unit/metrics/compare/described_samples.hpp"
+
+namespace weir::metrics::compare::report {
+namespace {
+
+namespace json = boost::json;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+/// Half an hour of pairs, one every two seconds, after ten minutes in which the shadow is cold.
+class ReportOfATwin : public ::testing::Test {
+ protected:
+  ReportOfATwin() {
+    options.comparison.a = {sides::By::config, fp16, Role::primary, {}};
+    options.comparison.b = {sides::By::config, fp8, Role::primary, {}};
+    options.comparison.slo.emplace();
+    options.comparison.slo->ttft_client = config::Seconds(1.5);
+    options.comparison.slo->tpot = config::Seconds(0.02);
+  }
+
+  /// `change` alters the shadow's sample by the number of its pair.
+  template <class Change>
+  void add_pairs(Change change) {
+    std::mt19937 random(11);
+    std::normal_distribution<float> noise(0, 0.01F);
+    for (int i = 0; i < 1200; ++i) {
+      auto a = stream_at(2.0 * i, gpu0);
+      a.config = fp16;
+      a.id = {1, static_cast<std::uint64_t>(i + 1)};
+      a.turn = 1 + static_cast<std::uint32_t>(i % 2);
+      a.prompt_tokens = i % 2 == 0 ? 500 : 5000;
+      a.output_chars = 400;
+      auto b = a;
+      b.role = Role::shadow;
+      b.replica = cand0;
+      b.config = fp8;
+      b.id = {2, static_cast<std::uint64_t>(i + 1)};
+      b.pair = a.id;
+      b.shadow = names.of("candidate");
+      for (auto* one : {&a, &b}) {
+        one->ttft *= std::exp(noise(random));
+        one->tpot *= std::exp(noise(random));
+      }
+      change(b, i);
+      samples.push_back(a);
+      samples.push_back(b);
+    }
+  }
+  Report report() const { return make_report(samples, names, options); }
+  json::object parsed() const { return json::parse(as_json(report())).as_object(); }
+
+  samples::Names names;
+  samples::Names::Name gpu0 = names.of("gpu0"), cand0 = names.of("cand0"), fp16 = names.of("fp16"),
+                       fp8 = names.of("fp8");
+  std::vector<samples::Sample> samples;
+  ReportOptions options;
+};
+
+TEST_F(ReportOfATwin, HasTheMembersThatOtherProgramsRead) {
+  add_pairs([](samples::Sample& b, int) { b.tpot *= 1.1F; });
+  const auto said = parsed();
+  EXPECT_EQ(said.at("v"), 1);
+  EXPECT_EQ(said.at("state"), "final");
+  EXPECT_EQ(said.at("pairs"), 900);
+  for (const auto* const member : {"from", "to", "blocks", "block_s"})
+    EXPECT_TRUE(said.at("window").as_object().contains(member));
+  for (const auto* const member : {"name", "role", "requests", "outcomes", "rpm", "slo_attainment", "ttft_s", "itl_s",
+                                   "tpot_s", "e2e_s", "output_tokens_per_second", "total_tokens_per_second",
+                                   "in_flight_mean", "cost_per_million_output_tokens", "capacity_at_slo"}) {
+    EXPECT_TRUE(said.at("sides").at(0).as_object().contains(member)) << member;
+  }
+  for (const auto* const member : {"count", "p50", "p90", "p95", "p99"})
+    EXPECT_TRUE(said.at("sides").at(0).at("ttft_s").as_object().contains(member));
+  bool found = false;
+  for (const auto& verdict : said.at("verdicts").as_array()) {
+    for (const auto* const member : {"metric", "estimate", "interval", "margin", "verdict", "why", "needs_s"})
+      EXPECT_TRUE(verdict.as_object().contains(member)) << member;
+    if (verdict.at("metric") != "tpot") continue;
+    found = true;
+    EXPECT_EQ(verdict.at("verdict"), "worse");
+    EXPECT_NEAR(verdict.at("estimate").as_double(), 0.1, 0.005);
+    EXPECT_EQ(verdict.at("interval").as_array().size(), 2U);
+  }
+  EXPECT_TRUE(found);
+  for (const auto& note : said.at("notes").as_array()) EXPECT_TRUE(note.is_string());
+  EXPECT_EQ(said.at("notes").as_array().size(), said.at("note_sentences").as_array().size());
+}
+
+TEST_F(ReportOfATwin, HasTheDistributionsThatTheVerdictsAreAbout) {
+  add_pairs([](samples::Sample& b, int) { b.tpot *= 1.1F; });
+  const auto said = parsed();
+  const auto& distributions = said.at("charts").at("distributions").as_array();
+  ASSERT_EQ(distributions.size(), 2U);
+  EXPECT_EQ(distributions[0].at("metric"), "ttft");
+  const auto& tpot = distributions[1].as_object();
+  EXPECT_EQ(tpot.at("metric"), "tpot");
+  const auto& edges = tpot.at("edges_s").as_array();
+  ASSERT_EQ(edges.size(), 41U);
+  EXPECT_LT(edges.front().as_double(), 0.01);
+  EXPECT_GT(edges.back().as_double(), 0.011);
+  for (const auto* const side : {"a", "b"}) {
+    const auto& values = tpot.at(side).as_object();
+    EXPECT_EQ(values.at("count"), 900);  // Those of the pairs, after the warm-up.
+    std::int64_t sum = values.at("below").as_int64() + values.at("above").as_int64();
+    for (const auto& count : values.at("counts").as_array()) sum += count.as_int64();
+    EXPECT_EQ(sum, 900);
+    EXPECT_EQ(values.at("counts").as_array().size(), 40U);
+  }
+  EXPECT_NEAR(tpot.at("a").at("median").as_double(), 0.01, 0.0001);
+  EXPECT_NEAR(tpot.at("b").at("median").as_double(), 0.011, 0.0001);
+}
+
+TEST_F(ReportOfATwin, EveryNoteIsASentenceInTheText) {
+  add_pairs([](samples::Sample& b, int i) { b.tpot *= i % 2 == 0 ? 1.2F : 0.8F; });
+  const auto made = report();
+  ASSERT_FALSE(made.notes.empty());
+  for (const auto& note : made.notes) {
+    std::string text = as_text(made, Style::markdown);
+    std::erase(text, '\\');
+    EXPECT_THAT(text, HasSubstr(note.sentence));
+  }
+}
+
+TEST_F(ReportOfATwin, SaysIfItDependsOnTheMix) {
+  add_pairs([](samples::Sample& b, int i) { b.tpot *= i % 2 == 0 ? 1.2F : 0.8F; });
+  const auto made = report();
+  ASSERT_EQ(made.by_prompt_size.size(), 2U);
+  EXPECT_EQ(made.by_prompt_size[0].name, "prompt up to 1k tokens");
+  EXPECT_EQ(made.by_prompt_size[1].name, "4k to 16k");
+  EXPECT_EQ(made.by_prompt_size[0].sides[0].requests, 450U);
+  const auto& effect = made.by_prompt_size[0].effects.at(1);
+  EXPECT_EQ(effect.metric, statistics::Metric::tpot);
+  EXPECT_EQ(effect.count, 450U);
+  EXPECT_NEAR(*effect.estimate, 0.2, 0.005);
+  EXPECT_NEAR(*made.by_prompt_size[1].effects.at(1).estimate, -0.2, 0.005);
+  ASSERT_EQ(made.by_turn.size(), 2U);
+  EXPECT_EQ(made.by_turn[0].name, "first turn");
+  EXPECT_EQ(std::ranges::count(made.notes, "depends_on_the_mix", &comparison::Note::code), 2);
+}
+
+TEST_F(ReportOfATwin, ASmallStratumDoesNotDecideAboutTheMix) {
+  // One in twenty has a long prompt, and is faster.
+  add_pairs([](samples::Sample& b, int i) { b.tpot *= i % 20 == 0 ? 0.8F : 1.2F; });
+  for (std::size_t i = 0; i < samples.size(); ++i) {
+    samples[i].turn = 1;
+    if (i / 2 % 20 == 0) samples[i].prompt_tokens = 50'000;
+  }
+  const auto made = report();
+  EXPECT_EQ(std::ranges::count(made.notes, "depends_on_the_mix", &comparison::Note::code), 0);
+  ASSERT_EQ(made.by_prompt_size.size(), 3U);
+  EXPECT_LT(*made.by_prompt_size[2].effects.at(1).estimate, 0);
+}
+
+TEST_F(ReportOfATwin, TheCheapestLoadIsOneThatIsFastEnough) {
+  add_pairs([](samples::Sample& b, int) { b.tpot *= 3; });
+  // fp8 costs a tenth, but 1 / TPOT is 33 tokens/s, and 50 are asked for.
+  options.cost_per_hour = [](std::string_view replica, std::string_view) {
+    return std::optional(replica == "gpu0" ? 1.0 : 0.1);
+  };
+  const auto made = report();
+  ASSERT_TRUE(made.cheapest && made.cheapest->found);
+  EXPECT_EQ(made.cheapest->found->side, "fp16");
+  EXPECT_NEAR(made.cheapest->found->cost_per_million_output_tokens, 1.0 / 3600 / 50.5 * 1e6, 0.1);
+  EXPECT_THAT(as_text(made, Style::plain), HasSubstr("at least 50 tokens/s per user: fp16"));
+
+  options.comparison.slo->ttft_client = config::Seconds(0.001);
+  EXPECT_FALSE(report().cheapest->found);
+  options.comparison.slo->tpot.reset();
+  EXPECT_FALSE(report().cheapest);
+}
+
+TEST_F(ReportOfATwin, BothSidesAreJudgedFromTheDispatch) {
+  // A shadow has no client, and the primary's client waited a second in weir's queue.
+  add_pairs([](samples::Sample& b, int i) {
+    b.ttft_client = samples::unknown;
+    if (i % 4 == 0) b.ttft = 2;
+  });
+  for (auto& sample : samples) {
+    if (sample.role == Role::primary) sample.ttft_client += 1;
+  }
+  const auto made = report();
+  EXPECT_DOUBLE_EQ(*made.sides[0].slo_attainment, 1);
+  EXPECT_DOUBLE_EQ(*made.sides[1].slo_attainment, 0.75);
+}
+
+TEST_F(ReportOfATwin, SaysHowAlikeTheAnswersAre) {
+  add_pairs([](samples::Sample& b, int i) {
+    b.same_text = i % 3 == 0 ? 0 : 1;
+    b.common_prefix_bytes = 640;
+  });
+  for (auto& sample : samples) sample.greedy = true;
+  EXPECT_THAT(
+      as_text(report(), Style::plain),
+      HasSubstr("fp8: same text as the primary's, of greedy requests: 600 of 900; the first 640 bytes are the"));
+  const auto said = parsed();
+  const auto& same_text = said.at("divergence").at("same_text");
+  EXPECT_EQ(same_text.at("b").at("same"), 600);
+  EXPECT_EQ(same_text.at("a").at("compared"), 0);
+}
+
+TEST_F(ReportOfATwin, LeadsWithCharactersIfTokensDiffer) {
+  add_pairs([](samples::Sample& b, int) { b.prompt_tokens += b.prompt_tokens / 10; });
+  const auto text = as_text(report(), Style::plain);
+  EXPECT_LT(text.find("output characters/s"), text.find("TTFT, ms"));
+  samples.clear();
+  add_pairs([](samples::Sample&, int) {});
+  const auto same = as_text(report(), Style::plain);
+  EXPECT_GT(same.find("output characters/s"), same.find("TTFT, ms"));
+}
+
+TEST_F(ReportOfATwin, WithoutRequestsSaysThatThereIsNothing) {
+  const auto said = parsed();
+  EXPECT_EQ(said.at("state"), "too_few");
+  EXPECT_TRUE(said.at("window").at("from").is_null());
+  EXPECT_TRUE(said.at("sides").as_array().empty());
+  EXPECT_THAT(as_text(report(), Style::plain), HasSubstr("Too few: "));
+}
+
+TEST_F(ReportOfATwin, SidesThatAreNotComparedComeLast) {
+  add_pairs([](samples::Sample&, int) {});
+  auto other = stream_at(1000, names.of("aaa"));
+  other.config = names.of("aaa");
+  samples.push_back(other);
+  const auto made = report();
+  ASSERT_EQ(made.sides.size(), 3U);
+  EXPECT_EQ(made.sides[0].name, "fp16");
+  EXPECT_EQ(made.sides[1].name, "fp8");
+  EXPECT_EQ(made.sides[2].name, "aaa");
+}
+
+TEST(JsonWriter, PutsCommasWhereTheyBelong) {
+  JsonWriter json;
+  json.open('{').key("a").open('[').decimal(0.1).decimal(std::nan("")).count(7).close(']');
+  json.key("b\"").open('{').close('}').key("c").text("x,\n{").key("d").boolean(true).key("e").null().close('}');
+  EXPECT_EQ(json.written(), R"({"a":[0.1,null,7],"b\"":{},"c":"x,\n{","d":true,"e":null})");
+}
+
+TEST(JsonWriter, WritesNumbersThatJsonKnows) {
+  for (const double value : {0.0, -0.08125, 1e-9, 123456789.0, 1e300, -1.5e-7}) {
+    JsonWriter writer;
+    writer.decimal(value);
+    EXPECT_NEAR(json::parse(writer.written()).to_number<double>(), value, std::abs(value) * 1e-5) << writer.written();
+  }
+}
+
+}  // namespace
+}  // namespace weir::metrics::compare::report

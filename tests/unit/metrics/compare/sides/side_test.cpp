@@ -1,0 +1,187 @@
+#include "metrics/compare/sides/side.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/unit/metrics/compare/described_samples.hpp"
+
+namespace weir::metrics::compare::sides {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::Pair;
+
+/// Ten minutes of requests on gpu0 and gpu1.
+class DescribedSide : public ::testing::Test {
+ protected:
+  DescribedSide() { options.window = {noon, noon + 600 * second_us}; }
+
+  Side described() const { return describe("fp16", Role::primary, pointers(samples), names, options); }
+
+  samples::Names names;
+  samples::Names::Name gpu0 = names.of("gpu0"), gpu1 = names.of("gpu1"), config = names.of("fp16");
+  std::vector<samples::Sample> samples;
+  SideOptions options;
+};
+
+TEST_F(DescribedSide, CountsRequestsAndTheirOutcomes) {
+  for (int i = 0; i < 8; ++i) samples.push_back(stream_at(i * 10, gpu0));
+  samples[1].outcome = Outcome::timeout;
+  samples[2].outcome = Outcome::client_abort;
+  samples[3].outcome = Outcome::client_error;
+  for (const int i : {1, 2, 3}) samples[static_cast<std::size_t>(i)].served = false;
+  const auto side = described();
+  EXPECT_EQ(side.requests, 8U);
+  EXPECT_EQ(side.outcomes[static_cast<std::size_t>(Outcome::ok)], 5U);
+  EXPECT_DOUBLE_EQ(*side.rpm, 0.8);
+  // What clients did is no error of the side.
+  EXPECT_DOUBLE_EQ(*side.error_share, 1.0 / 8);
+  EXPECT_THAT(side.replicas, ElementsAre("gpu0"));
+  EXPECT_FALSE(side.slo_attainment || side.capacity);
+}
+
+TEST_F(DescribedSide, WhatAShadowWasSparedIsNoRequest) {
+  samples.assign(3, stream_at(0, gpu0));
+  samples[1].drop_reason = names.of("late_loop");
+  const auto side = described();
+  EXPECT_EQ(side.requests, 2U);
+  EXPECT_THAT(side.dropped, ElementsAre(Pair("late_loop", 1)));
+  EXPECT_EQ(side.ttft.count, 2U);
+}
+
+TEST_F(DescribedSide, TimesOfAnEndCountForServedRequestsAlone) {
+  samples.assign(2, stream_at(0, gpu0));
+  record::GapSketch sketch;
+  sketch.add(std::chrono::milliseconds(10), 100);
+  for (auto& sample : samples) {
+    sample.gaps.assign(sketch.bins().begin(), sketch.bins().end());
+    sample.gaps_are_itl = true;
+  }
+  samples[0].served = false;
+  samples[0].ttft = 5;
+  const auto side = described();
+  EXPECT_EQ(side.ttft.count, 2U);
+  EXPECT_EQ(side.ttft_client.count, 2U);
+  EXPECT_EQ(side.tpot.count, 1U);
+  EXPECT_EQ(side.e2e.count, 1U);
+  EXPECT_EQ(side.decode_speed.count, 1U);
+  EXPECT_NEAR(*side.decode_speed.p50, 100, 1e-3);
+  EXPECT_EQ(side.itl.count, 100U);
+  EXPECT_NEAR(*side.itl.p50, 0.01, 1e-4);
+  EXPECT_FALSE(side.tpot.p99);
+  // The tokens of a failed request count: the GPU made them.
+  EXPECT_EQ(side.output_tokens_sum, 202U);
+}
+
+TEST_F(DescribedSide, ChunkGapsAreNoItl) {
+  samples.assign(1, stream_at(0, gpu0));
+  samples[0].gaps = {{412, 7}};
+  EXPECT_EQ(described().itl.count, 0U);
+}
+
+TEST_F(DescribedSide, TokenRatesAreThoseOfABusyReplica) {
+  // Each replica is busy for 4 s of 600 and makes 202 tokens.
+  for (const auto gpu : {gpu0, gpu1}) {
+    samples.push_back(stream_at(0, gpu));
+    samples.push_back(stream_at(100, gpu));
+  }
+  const auto side = described();
+  EXPECT_NEAR(side.busy_s, 8, 1e-6);
+  EXPECT_NEAR(*side.output_tokens_per_second, 404 / 8.0, 1e-6);
+  EXPECT_NEAR(*side.total_tokens_per_second, (404 + 4000) / 8.0, 1e-6);
+  EXPECT_NEAR(*side.in_flight_mean, 1, 1e-6);
+}
+
+TEST_F(DescribedSide, NothingMissingIsAZero) {
+  const auto none = described();
+  EXPECT_EQ(none.requests, 0U);
+  EXPECT_FALSE(none.error_share || none.slo_attainment || none.cached_share || none.output_tokens_per_second ||
+               none.in_flight_mean || none.prefill || none.cost);
+  samples.assign(1, stream_at(0, gpu0));
+  samples[0].output_tokens = samples[0].cached_tokens = samples::unknown_count;
+  const auto side = described();
+  EXPECT_FALSE(side.output_tokens_per_second || side.cached_share);
+  EXPECT_EQ(side.output_tokens.count, 0U);
+}
+
+TEST_F(DescribedSide, TheCachedShareIsOfPromptsOfWhichItIsKnown) {
+  samples.assign(3, stream_at(0, gpu0));
+  samples[0].cached_tokens = 500;
+  samples[1].cached_tokens = 0;
+  samples[2].cached_tokens = samples::unknown_count;
+  EXPECT_DOUBLE_EQ(*described().cached_share, 0.25);
+}
+
+TEST_F(DescribedSide, ThePrefillLineIsThatOfAnIdleReplica) {
+  // 50 ms, and 0.2 ms a token that is not cached.
+  for (const std::uint32_t tokens : {100U, 1000U, 5000U, 9000U}) {
+    auto one = stream_at(0, gpu0);
+    one.prompt_tokens = tokens + 300;
+    one.cached_tokens = 300;
+    one.ttft = 0.05F + 0.0002F * static_cast<float>(tokens);
+    samples.push_back(one);
+  }
+  auto crowded = stream_at(0, gpu0), unknown_cache = crowded, failed = crowded;
+  crowded.in_flight_at_start = 1;
+  unknown_cache.cached_tokens = samples::unknown_count;
+  failed.served = false;
+  for (auto* other : {&crowded, &unknown_cache, &failed}) {
+    other->ttft = 30;
+    samples.push_back(*other);
+  }
+  const auto side = described();
+  ASSERT_TRUE(side.prefill);
+  EXPECT_EQ(side.prefill->requests, 4U);
+  EXPECT_NEAR(side.prefill->ms_per_thousand_tokens.value, 200, 0.01);
+  EXPECT_NEAR(side.prefill->ms_per_thousand_tokens.interval->low, 200, 0.1);
+  EXPECT_NEAR(side.prefill->intercept_ms.value, 50, 0.01);
+}
+
+TEST_F(DescribedSide, AttainmentCountsWhatWasJudged) {
+  options.objective.slo.emplace();
+  options.objective.slo->ttft = config::Seconds(1.5);
+  samples.assign(4, stream_at(0, gpu0));
+  samples[0].ttft = 2;
+  samples[3].served = false;
+  samples[3].outcome = Outcome::client_error;
+  const auto side = described();
+  EXPECT_EQ(side.slo_good, 2U);
+  EXPECT_EQ(side.slo_bad, 1U);
+  EXPECT_DOUBLE_EQ(*side.slo_attainment, 2.0 / 3);
+}
+
+TEST_F(DescribedSide, CostsAreThoseOfAllItsReplicasOverTheWindow) {
+  samples = {stream_at(0, gpu0), stream_at(0, gpu1)};
+  samples[1].served = false;
+  samples[1].outcome = Outcome::timeout;
+  options.cost_per_hour = [](std::string_view replica, std::string_view) {
+    return std::optional(replica == "gpu0" ? 1.2 : 2.4);
+  };
+  const auto side = described();
+  EXPECT_DOUBLE_EQ(*side.cost_per_hour, 3.6);
+  // Ten minutes cost 0.6. One request was served, and 202 tokens were made.
+  EXPECT_NEAR(side.cost->per_thousand_requests, 600, 1e-9);
+  EXPECT_NEAR(side.cost->per_million_output_tokens, 0.6 / 202 * 1e6, 1e-6);
+  options.cost_per_hour = [](std::string_view replica, std::string_view) {
+    return replica == "gpu0" ? std::optional(1.2) : std::nullopt;
+  };
+  EXPECT_FALSE(described().cost);
+}
+
+TEST_F(DescribedSide, TheCostAtCapacityIsThatOfOneReplicaThere) {
+  options.objective.slo.emplace();
+  options.objective.slo->ttft = config::Seconds(1.5);
+  options.cost_per_hour = [](std::string_view, std::string_view) { return std::optional(3.6); };
+  // Both are busy all the time with one request, and make 101 tokens every 2 s, 30 requests a minute.
+  for (const auto gpu : {gpu0, gpu1}) {
+    for (int i = 0; i < 300; ++i) samples.push_back(stream_at(2 * i, gpu));
+  }
+  const auto side = described();
+  ASSERT_EQ(side.capacity->state, Capacity::State::not_reached);
+  EXPECT_NEAR(side.capacity->at->output_tokens_per_second.value, 50.5, 1e-6);
+  EXPECT_NEAR(side.cost_at_capacity->per_million_output_tokens, 0.001 / 50.5 * 1e6, 1e-6);
+  EXPECT_NEAR(side.cost_at_capacity->per_thousand_requests, 0.06 / 30 * 1e3, 1e-6);
+}
+
+}  // namespace
+}  // namespace weir::metrics::compare::sides

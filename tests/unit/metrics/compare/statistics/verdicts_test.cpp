@@ -1,0 +1,172 @@
+#include "metrics/compare/statistics/verdicts.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <random>
+
+namespace weir::metrics::compare::statistics {
+namespace {
+
+constexpr double nan = std::numeric_limits<double>::quiet_NaN();
+
+/// An effect with 9 degrees of freedom, of which `reach` is half the 95 % interval. Both are on the effect's own scale.
+Effect effect(Metric metric, double mean, double reach, double margin = 0.02) {
+  return {metric, Estimate{mean, reach / 2.262157162798205, 9}, margin};
+}
+
+TEST(Verdicts, HolmRejectsStepByStep) {
+  struct Case {
+    std::vector<double> p;
+    std::vector<bool> rejected;
+  };
+  // statsmodels 0.14: multipletests(p, 0.05, "holm"); NaN was left out there.
+  for (const auto& c : {Case{{.01, .04, .03, .005}, {true, false, false, true}},
+                        Case{{.0124, .0126, .2, .9}, {true, true, false, false}},
+                        Case{{.0125, .0166, .025, .05}, {true, true, true, true}},
+                        Case{{.013, .001, .001, .001}, {true, true, true, true}},
+                        Case{{.0126, .02, .03, .04}, {false, false, false, false}}, Case{{.0251, .0249}, {true, true}},
+                        Case{{nan, .04, nan}, {false, true, false}},
+                        Case{{nan, .03, .06, nan}, {false, false, false, false}}, Case{{}, {}}, Case{{nan}, {false}}}) {
+    EXPECT_EQ(holm(c.p, 0.05), c.rejected) << testing::PrintToString(c.p);
+  }
+}
+
+// scipy: 2 * min(t.sf((m - high) / se, 9), t.sf((low - m) / se, 9)), at most 1.
+TEST(Verdicts, PIsTwiceTheChanceBeyondTheNearerMargin) {
+  const double se = 0.002695675549220764;
+  EXPECT_NEAR(p_value({Metric::ttft, Estimate{0.024, se, 9}, 0.02}), 0.15387845168041905, 1e-10);
+  EXPECT_NEAR(p_value({Metric::slo, Estimate{0.024, se, 9}, 0.02}), 0.17199997822163596, 1e-10);
+  EXPECT_NEAR(p_value({Metric::slo, Estimate{-0.024, se, 9}, 0.02}), 0.17199997822163596, 1e-10);
+  EXPECT_EQ(p_value({Metric::slo, Estimate{0.02, se, 9}, 0.02}), 1);
+  EXPECT_EQ(p_value({Metric::slo, Estimate{0, se, 9}, 0.02}), 1);
+  EXPECT_TRUE(std::isnan(p_value({Metric::slo, std::nullopt, 0.02})));
+}
+
+TEST(Verdicts, OneMetricAlone) {
+  struct Case {
+    const char* name;
+    Effect effect;
+    Finding finding;
+  };
+  const double up = std::log(1.02), down = std::log(0.98);
+  for (const auto& c : std::vector<Case>{
+           {"slower", effect(Metric::ttft, up + 0.010, 0.0099), Finding::worse},
+           {"the interval touches the margin", effect(Metric::ttft, up + 0.010, 0.0101), Finding::inconclusive},
+           {"faster", effect(Metric::tpot, down - 0.010, 0.0099), Finding::better},
+           {"attainment lower", effect(Metric::slo, -0.05, 0.01), Finding::worse},
+           {"attainment higher", effect(Metric::slo, 0.05, 0.01), Finding::better},
+           {"longer", effect(Metric::output_tokens, 0.05, 0.01), Finding::longer},
+           {"shorter", effect(Metric::output_tokens, -0.05, 0.01), Finding::shorter},
+           {"tail heavier", effect(Metric::ttft_tail, 0.5, 0.2, 0.2), Finding::worse},
+           {"tail lighter", effect(Metric::tpot_tail, -0.5, 0.2, 0.2), Finding::better},
+           {"inside", effect(Metric::ttft, 0.005, 0.0147), Finding::equivalent},
+           {"inside, but not by the logarithm's lower margin", effect(Metric::ttft, -0.005, 0.01521),
+            Finding::inconclusive},
+           {"inside, by the logarithm's lower margin", effect(Metric::ttft, -0.005, 0.0152), Finding::equivalent},
+           {"over one margin", effect(Metric::slo, 0.005, 0.0151), Finding::inconclusive},
+           {"over both margins", effect(Metric::slo, 0, 0.5), Finding::inconclusive},
+           {"a wider margin", effect(Metric::ttft, 0.05, 0.01, 0.1), Finding::equivalent},
+           {"no spread at all, inside", effect(Metric::ttft, 0.01, 0), Finding::equivalent},
+           {"no spread at all, nothing differs", effect(Metric::slo, 0, 0), Finding::equivalent},
+           {"no spread at all, outside", effect(Metric::ttft, 0.03, 0), Finding::worse},
+           {"no spread at all, on the margin", effect(Metric::slo, 0.02, 0), Finding::equivalent},
+           {"a margin above everything", effect(Metric::ttft, -3, 0.1, 1.5), Finding::equivalent},
+           {"no interval", Effect{Metric::ttft, std::nullopt, 0.02}, Finding::inconclusive},
+       }) {
+    const std::vector<Decision> decisions = decide(std::vector{c.effect});
+    EXPECT_EQ(name_of(decisions[0].finding), name_of(c.finding)) << c.name;
+    EXPECT_FALSE(decisions[0].held_back) << c.name;
+  }
+}
+
+TEST(Verdicts, HolmHoldsBackWhatWouldHoldAlone) {
+  // p is 0.04 or so: enough alone and as the last of a family, too little as the first of four.
+  const Effect weak = effect(Metric::ttft, 0.02 + 0.0104, 0.01), none = effect(Metric::tpot, 0, 0.5);
+  const Effect sure = effect(Metric::tpot, 0.2, 0.01);
+  ASSERT_LT(p_value(weak), 0.05);
+  ASSERT_GT(p_value(weak), 0.025);
+  EXPECT_EQ(decide(std::vector{weak})[0].finding, Finding::worse);
+  const std::vector<Decision> held = decide(std::vector{weak, none});
+  EXPECT_EQ(held[0].finding, Finding::inconclusive);
+  EXPECT_TRUE(held[0].held_back);
+  EXPECT_FALSE(held[1].held_back);
+  const std::vector<Decision> last = decide(std::vector{weak, sure});
+  EXPECT_EQ(last[0].finding, Finding::worse);
+  EXPECT_EQ(last[1].finding, Finding::worse);
+  // A metric without an interval is not of the family.
+  EXPECT_EQ(decide(std::vector{weak, Effect{Metric::tpot, std::nullopt, 0.02}})[0].finding, Finding::worse);
+}
+
+TEST(Verdicts, TheNearerMarginIsTheUpperOneForWhatIsAbove) {
+  for (const double mean : {0.03, -0.03}) {
+    const Effect near = effect(Metric::slo, mean, 0.005);
+    EXPECT_LT(p_value(near), 0.01);
+    EXPECT_EQ(p_value(effect(Metric::slo, mean / 3, 0.005)), 1);
+  }
+}
+
+// Block values that are independent and normal, as the method takes them to be: the interval covers the truth in 95 %
+// of windows. And of four metrics whose effects all lie just on a margin, one or more seems to lie beyond it in at most
+// 5 %.
+TEST(Verdicts, ErrIndependentBlocksAsOftenAsTheySay) {
+  std::mt19937_64 random(11);
+  std::normal_distribution<double> normal;
+  int covered = 0, wrong = 0;
+  constexpr int windows = 1500;
+  for (int i = 0; i < windows; ++i) {
+    std::vector<Effect> family;
+    for (const Metric metric : {Metric::slo, Metric::ttft, Metric::tpot, Metric::output_tokens}) {
+      const double truth = is_log(metric) ? std::log(1.02) : 0.02;
+      BlockValues blocks;
+      for (double& block : blocks) block = truth + 0.01 * normal(random);
+      family.push_back({metric, estimate_of(blocks), 0.02});
+    }
+    const Interval interval = interval_of(*family[0].estimate);
+    covered += interval.low <= 0.02 && interval.high >= 0.02;
+    const std::vector<Decision> decisions = decide(family);
+    wrong += std::any_of(decisions.begin(), decisions.end(), [](const Decision& decision) {
+      return decision.finding != Finding::equivalent && decision.finding != Finding::inconclusive;
+    });
+  }
+  EXPECT_NEAR(covered, 0.95 * windows, 0.012 * windows);
+  EXPECT_LT(wrong, 0.05 * windows);
+  EXPECT_GT(wrong, 0.01 * windows);
+}
+
+TEST(Verdicts, AVerdictIsNeverBothEquivalentAndDifferent) {
+  std::mt19937_64 random(3);
+  std::uniform_real_distribution<double> mean(-0.06, 0.06), reach(0, 0.05);
+  for (int i = 0; i < 500; ++i) {
+    std::vector<Effect> family;
+    for (const Metric metric : {Metric::slo, Metric::ttft, Metric::tpot, Metric::output_tokens}) {
+      family.push_back(effect(metric, mean(random), reach(random)));
+    }
+    const std::vector<Decision> decisions = decide(family);
+    for (std::size_t k = 0; k < family.size(); ++k) {
+      const Interval interval = interval_of(*family[k].estimate);
+      const double low = shown(family[k].metric, interval.low), high = shown(family[k].metric, interval.high);
+      const bool inside = low >= -0.02 && high <= 0.02, outside = low > 0.02 || high < -0.02;
+      if (decisions[k].finding == Finding::equivalent) {
+        EXPECT_TRUE(inside);
+      } else if (decisions[k].finding == Finding::inconclusive) {
+        EXPECT_FALSE(inside);
+        EXPECT_EQ(decisions[k].held_back, outside);
+      } else {
+        EXPECT_TRUE(outside);
+      }
+    }
+    // The smallest p of the family needs a quarter of the level.
+    double smallest = 1;
+    for (const Decision& decision : decisions) smallest = std::min(smallest, decision.p);
+    const bool any = std::any_of(decisions.begin(), decisions.end(), [](const Decision& decision) {
+      return decision.finding != Finding::equivalent && decision.finding != Finding::inconclusive;
+    });
+    EXPECT_EQ(any, smallest <= 0.0125);
+  }
+}
+
+}  // namespace
+}  // namespace weir::metrics::compare::statistics
