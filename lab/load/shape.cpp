@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 
+#include "lab/text.hpp"
+
 namespace weir::lab::load {
 namespace {
 
@@ -15,6 +17,15 @@ constexpr std::array<Shape, 3> known{{
 }  // namespace
 
 std::span<const Shape> shapes() { return known; }
+
+std::string describe_shapes() {
+  std::string text = "Lengths of a kind of use, all alike:";
+  for (const Shape& one : known) {
+    text += (&one == &known.front() ? " " : ", ") + std::string(one.name) +
+            format(" %.0f in and %.0f out", one.input_tokens, one.output_tokens);
+  }
+  return text;
+}
 
 std::optional<Shape> shape(std::string_view name) {
   const auto found = std::ranges::find(known, name, &Shape::name);

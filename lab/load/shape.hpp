@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 
 namespace weir::lab::load {
@@ -14,6 +15,9 @@ struct Shape {
 
 /// Returns all shapes: rag, chat and agent.
 std::span<const Shape> shapes();
+
+/// Returns their lengths in words, for --help.
+std::string describe_shapes();
 
 /// Returns nothing if there is none of that name.
 std::optional<Shape> shape(std::string_view name);
