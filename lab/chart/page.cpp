@@ -1,8 +1,8 @@
 #include "lab/chart/page.hpp"
 
-#include "metrics/compare/report/json_writer.hpp"
 #include "metrics/compare/page/assets.hpp"
 #include "metrics/compare/page/frame.hpp"
+#include "metrics/compare/report/json_writer.hpp"
 
 namespace weir::lab::chart {
 namespace {
@@ -50,8 +50,8 @@ std::string as_html(std::string_view title, const metrics::compare::report::Docu
     charts.close(']');
   }
   charts.close('}');
-  const std::string data = "{\"title\":" + shown.written() + ",\"parts\":" + document.json() +
-                           ",\"charts\":" + charts.written() + '}';
+  const std::string data =
+      "{\"title\":" + shown.written() + ",\"parts\":" + document.json() + ",\"charts\":" + charts.written() + '}';
   const std::string_view scripts[]{metrics::compare::page::assets::described_js};
   return metrics::compare::page::framed(
       {"weir-lab", "This page draws itself by JavaScript. Without --html weir-lab prints the same as text.",

@@ -15,7 +15,8 @@ namespace {
 constexpr std::size_t width = 64;
 constexpr std::size_t height = 14;
 constexpr std::array<std::string_view, 6> symbols{"●", "○", "■", "□", "▲", "△"};
-constexpr std::array<std::string_view, 6> colours{"\x1b[34m", "\x1b[33m", "\x1b[32m", "\x1b[35m", "\x1b[36m", "\x1b[31m"};
+constexpr std::array<std::string_view, 6> colours{"\x1b[34m", "\x1b[33m", "\x1b[32m",
+                                                  "\x1b[35m", "\x1b[36m", "\x1b[31m"};
 
 /// Three digits that count.
 std::string number(double value) {
@@ -127,7 +128,9 @@ std::string as_text(const Chart& chart, bool coloured) {
 
   const std::string top = number(y.high), bottom = number(y.low);
   const std::size_t room = std::max(top.size(), bottom.size());
-  const auto aligned = [room](std::string_view text) { return std::string(room - text.size(), ' ') + std::string(text); };
+  const auto aligned = [room](std::string_view text) {
+    return std::string(room - text.size(), ' ') + std::string(text);
+  };
   if (chart.series.size() > 1) out += legend(chart, coloured);
   out += chart.y_label + '\n';
   for (std::size_t row = 0; row < height; ++row) {

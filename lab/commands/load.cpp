@@ -99,6 +99,7 @@ void add_load_command(CLI::App& app, int& status) {
       load->add_option_function<std::string>("--duration", read_duration,
                                              "Seconds, or a time such as 10m, after which nothing more is sent; what "
                                              "runs may finish")
+          ->type_name("TIME")
           ->group(arrivals);
   add_series_options(*load, options->series, concurrency, rate);
 

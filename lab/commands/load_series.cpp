@@ -53,7 +53,8 @@ Told sweep_told(const load::LoadSettings& settings, const SeriesOptions& options
   const auto measured = sweep::run_sweep(sweep, interrupt, {on_result, on_batch});
   const bool any = std::ranges::any_of(measured.points, [](const auto& point) { return point.prefill.has_value(); });
   return {sweep::as_text(measured, sweep, coloured()),
-          chart::as_html("Sweep of " + settings.url, sweep::document_of(measured, sweep), sweep::figures_of(measured)),
+          chart::as_html("Sweep of " + settings.url, sweep::document_of(measured, sweep, false),
+                         sweep::figures_of(measured)),
           sweep::as_json(measured, sweep), any};
 }
 
@@ -81,7 +82,8 @@ double read_seconds(const std::string& text) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seconds);
   if (error == std::errc{} && end == text.data() + text.size() && seconds >= 0 && seconds <= 1e7) return seconds;
   if (const auto time = config::parse_duration(text)) return time->count();
-  throw CLI::ValidationError("\"" + config::one_line(text) + "\" must be seconds, or a time such as \"90s\" or \"10m\"");
+  throw CLI::ValidationError("\"" + config::one_line(text) +
+                             "\" must be seconds, or a time such as \"90s\" or \"10m\"");
 }
 
 void add_series_options(CLI::App& load, SeriesOptions& options, CLI::Option* concurrency, CLI::Option* rate) {
@@ -92,8 +94,9 @@ void add_series_options(CLI::App& load, SeriesOptions& options, CLI::Option* con
                            ->needs(concurrency)
                            ->group(sweep);
   const std::string group = "Peak users: each sends, waits, thinks, sends again";
-  auto* const users = load.add_option("--users", options.users, "Numbers of users to try, such as 50,100,200; each for "
-                                                                "--duration (60 s)")
+  auto* const users = load.add_option("--users", options.users,
+                                      "Numbers of users to try, such as 50,100,200; each for "
+                                      "--duration (60 s)")
                           ->delimiter(',')
                           ->allow_extra_args(false)
                           ->check(CLI::Range(1, 100'000))
@@ -108,6 +111,7 @@ void add_series_options(CLI::App& load, SeriesOptions& options, CLI::Option* con
   load.add_option_function<std::string>(
           "--think", [&options](const std::string& text) { options.think = read_seconds(text); },
           "Time a user thinks before the next request, such as 2s")
+      ->type_name("TIME")
       ->default_str("0")
       ->needs(users)
       ->group(group);
@@ -119,8 +123,9 @@ void add_series_options(CLI::App& load, SeriesOptions& options, CLI::Option* con
         return problem ? problem->text : std::string();
       })
       ->group(group);
-  load.add_option("--html", options.html, "File for a page with the charts of a sweep or of peak users; - = standard "
-                                          "output, in place of the table")
+  load.add_option("--html", options.html,
+                  "File for a page with the charts of a sweep or of peak users; - = standard "
+                  "output, in place of the table")
       ->group("Output");
 }
 

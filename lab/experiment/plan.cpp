@@ -138,8 +138,9 @@ class PlanReading {
     std::string name;
     const auto* named = table.read("replica", name, &config::name);
     if (!table.has("url") && !table.has("replica")) {
-      table.blame_table("url is missing; say where requests go, such as url = \"http://127.0.0.1:8001\", or give the "
-                        "name of a replica of a settings file: replica = \"gpu0\"");
+      table.blame_table(
+          "url is missing; say where requests go, such as url = \"http://127.0.0.1:8001\", or give the "
+          "name of a replica of a settings file: replica = \"gpu0\"");
     }
     if (!named) return;
     if (table.has("url")) {

@@ -34,11 +34,11 @@ struct Fact {
   std::string_view heading, key;
   std::string (*text)(const Row& row);
 };
-constexpr Fact facts[]{
-    {"GPU", "gpu", [](const Row& row) { return row.gpu; }},
-    {"engine", "engine", [](const Row& row) { return row.engine; }},
-    {"speculation", "speculation",
-     [](const Row& row) { return row.speculation ? std::to_string(*row.speculation) : std::string(); }}};
+constexpr Fact facts[]{{"GPU", "gpu", [](const Row& row) { return row.gpu; }},
+                       {"engine", "engine", [](const Row& row) { return row.engine; }},
+                       {"speculation", "speculation", [](const Row& row) {
+                          return row.speculation ? std::to_string(*row.speculation) : std::string();
+                        }}};
 
 std::vector<Summary> summaries_of(const Plan& plan, const Done& done) {
   std::vector<Summary> summaries;
@@ -51,6 +51,10 @@ std::string cell(const std::optional<Spread>& value, double factor) {
   const auto text = number(factor * value->median);
   if (value->least == value->most) return text;
   return text + " (" + number(factor * value->least) + " to " + number(factor * value->most) + ")";
+}
+
+std::string lengths_text(double mean, double deviation) {
+  return format("%.0f", mean) + (deviation > 0 ? format(" ± %.0f", deviation) : "") + " tokens";
 }
 
 std::string quoted(std::string_view text) {
@@ -76,8 +80,8 @@ chart::Chart chart_of(const Plan& plan, const std::vector<Summary>& summaries, s
     auto series = std::ranges::find(drawn.series, row.label, &chart::Series::name);
     if (series == drawn.series.end()) series = drawn.series.insert(series, {row.label, {}});
     series->points.push_back({1e3 * x->median, y->median, std::to_string(row.concurrency),
-                              row.label + ", " + std::to_string(row.concurrency) + " at once: " +
-                                  number(1e3 * x->median) + " ms, " + number(y->median) + " tokens/s"});
+                              row.label + ", " + std::to_string(row.concurrency) +
+                                  " at once: " + number(1e3 * x->median) + " ms, " + number(y->median) + " tokens/s"});
   }
   for (chart::Series& series : drawn.series) std::ranges::sort(series.points, {}, &chart::Point::x);
   return drawn;
@@ -119,13 +123,12 @@ Summary summary_of(const Row& row, const std::map<std::uint64_t, Repetition>& re
 Document document_of(const Plan& plan, const Done& done) {
   Document document;
   const auto& lengths = plan.lengths;
-  document.paragraph(format("%llu prompts of %.0f tokens (deviation %.0f), answers of %.0f (%.0f), run to their end; %llu "
-                            "repetitions a row. A figure is the median of the repetitions, with the least and the most of "
-                            "them. Of TTFT and TPOT each repetition gives its requests' median. Cost is the hour's price "
-                            "for the time that the set took.",
-                            static_cast<unsigned long long>(plan.prompts), lengths.input_tokens, lengths.input_stddev,
-                            lengths.output_tokens, lengths.output_stddev,
-                            static_cast<unsigned long long>(plan.repeat)));
+  document.paragraph(std::to_string(plan.prompts) + " prompts of " +
+                     lengths_text(lengths.input_tokens, lengths.input_stddev) + ", answers of " +
+                     lengths_text(lengths.output_tokens, lengths.output_stddev) +
+                     ", run to their end. A figure is the median of " + std::to_string(plan.repeat) +
+                     " repetitions, with the least and the most of them; for TTFT and TPOT each repetition gives the "
+                     "median of its requests. The cost is the hour's price for the time that the set took.");
   document.heading(plan.title, "experiment");
   const auto summaries = summaries_of(plan, done);
   metrics::compare::report::Table table;
@@ -159,8 +162,8 @@ Document document_of(const Plan& plan, const Done& done) {
   document.table(std::move(table));
   for (std::size_t i = 0; i < plan.rows.size(); ++i) {
     if (summaries[i].repetitions == plan.repeat) continue;
-    document.item(plan.rows[i].label + ", " + std::to_string(plan.rows[i].concurrency) + " at once: " +
-                  std::to_string(summaries[i].repetitions) + " of " + std::to_string(plan.repeat) +
+    document.item(plan.rows[i].label + ", " + std::to_string(plan.rows[i].concurrency) +
+                  " at once: " + std::to_string(summaries[i].repetitions) + " of " + std::to_string(plan.repeat) +
                   " repetitions are done.");
   }
   return document;
@@ -209,9 +212,13 @@ json::object as_json(const Plan& plan, const Done& done) {
   const auto summaries = summaries_of(plan, done);
   for (std::size_t i = 0; i < plan.rows.size(); ++i) {
     const Row& row = plan.rows[i];
-    json::object line{{"run", row.label}, {"url", row.url}, {"concurrency", row.concurrency},
-                      {"repetitions", summaries[i].repetitions}, {"failed", summaries[i].failed}};
-    for (const Fact& fact : facts) line[fact.key] = fact.text(row).empty() ? json::value(nullptr) : json::value(fact.text(row));
+    json::object line{{"run", row.label},
+                      {"url", row.url},
+                      {"concurrency", row.concurrency},
+                      {"repetitions", summaries[i].repetitions},
+                      {"failed", summaries[i].failed}};
+    for (const Fact& fact : facts)
+      line[fact.key] = fact.text(row).empty() ? json::value(nullptr) : json::value(fact.text(row));
     if (row.speculation) line["speculation"] = *row.speculation;
     for (const Figure& figure : figures) {
       const auto& value = summaries[i].*figure.value;

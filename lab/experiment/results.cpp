@@ -79,28 +79,27 @@ ResultsRead read_results(const Plan& plan, std::istream& lines) {
   for (std::size_t i = 0; i < plan.rows.size(); ++i) places[identity(plan, plan.rows[i])] = i;
   for (std::string text; std::getline(lines, text);) {
     if (text.empty()) continue;
-    const auto line = object_of(text);
-    const auto number = line ? number_of(*line, "repetition") : std::nullopt;
-    const auto seconds = line ? number_of(*line, "seconds") : std::nullopt;
-    if (!number || *number < 0 || !seconds || *seconds <= 0) {
+    const auto line = object_of(text).value_or(json::object());
+    const double number = number_of(line, "repetition").value_or(-1), seconds = number_of(line, "seconds").value_or(0);
+    if (number < 0 || seconds <= 0) {
       ++read.broken;
       continue;
     }
-    const auto place = places.find(text_of(*line, "row"));
-    if (place == places.end() || *number >= static_cast<double>(plan.repeat)) {
+    const auto place = places.find(text_of(line, "row"));
+    if (place == places.end() || number >= static_cast<double>(plan.repeat)) {
       ++read.others;
       continue;
     }
     Repetition repetition;
-    repetition.ok = count_of(*line, "ok");
-    repetition.failed = count_of(*line, "failed");
-    repetition.seconds = *seconds;
-    repetition.prompt_tokens = count_of(*line, "prompt_tokens");
-    repetition.output_tokens = count_of(*line, "output_tokens");
-    repetition.ttft = number_of(*line, "ttft_p50_s").value_or(0);
-    repetition.tpot = number_of(*line, "tpot_p50_s").value_or(0);
-    repetition.e2e = number_of(*line, "e2e_p50_s").value_or(0);
-    read.done[place->second][static_cast<std::uint64_t>(*number)] = repetition;
+    repetition.ok = count_of(line, "ok");
+    repetition.failed = count_of(line, "failed");
+    repetition.seconds = seconds;
+    repetition.prompt_tokens = count_of(line, "prompt_tokens");
+    repetition.output_tokens = count_of(line, "output_tokens");
+    repetition.ttft = number_of(line, "ttft_p50_s").value_or(0);
+    repetition.tpot = number_of(line, "tpot_p50_s").value_or(0);
+    repetition.e2e = number_of(line, "e2e_p50_s").value_or(0);
+    read.done[place->second][static_cast<std::uint64_t>(number)] = repetition;
   }
   return read;
 }

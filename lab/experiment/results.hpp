@@ -34,7 +34,8 @@ using Done = std::vector<std::map<std::uint64_t, Repetition>>;
 struct ResultsRead {
   Done done;
   std::uint64_t others = 0;  ///< Lines of other rows or prompts.
-  std::uint64_t broken = 0;  ///< Lines that cannot be read, such as one that was being written when the machine stopped.
+  std::uint64_t broken =
+      0;  ///< Lines that cannot be read, such as one that was being written when the machine stopped.
 };
 
 /// Reads the lines of a results file. Of two lines for one repetition the later counts.

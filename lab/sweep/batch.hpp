@@ -2,8 +2,9 @@
 //
 // A batch is so many requests sent at once, of which nothing else is left when it begins. Its prefill lasts from the
 // first send to the last first token. From then on all of its requests decode together, until the first of them has its
-// last token: that is the only time at which the batch decodes in a steady state, so decode is measured there alone. What
-// was decoded while others were still being prefilled, and what the last ones decode with fewer beside them, is left out.
+// last token: that is the only time at which the batch decodes in a steady state, so decode is measured there alone.
+// What was decoded while others were still being prefilled, and what the last ones decode with fewer beside them, is
+// left out.
 #pragma once
 
 #include <cstdint>

@@ -51,7 +51,8 @@ std::string knee_sentence(const Knee& knee, std::string_view phase) {
     case Knee::State::found:
       return "The knee of " + of + " is at " + at_once(*knee.concurrency) + ". " + std::string(knee_rule);
     case Knee::State::not_reached:
-      return "The knee of " + of + " was not reached: throughput / latency is greatest at the highest number at once. " +
+      return "The knee of " + of +
+             " was not reached: throughput / latency is greatest at the highest number at once. " +
              std::string(knee_rule);
     case Knee::State::too_few:
       break;
@@ -78,8 +79,9 @@ std::string why(Unsteady unsteady) {
 void add_problems(Document& document, const Sweep& sweep) {
   for (const LoadPoint& point : sweep.points) {
     if (point.left_out > 0) {
-      document.item(at_once(point.concurrency) + ": " + counted(point.left_out, "batch") + (point.left_out == 1 ? " is" : "es are") +
-                    " left out, because requests failed (" + point.failure + ").");
+      document.item(at_once(point.concurrency) + ": " + counted(point.left_out, "batch") +
+                    (point.left_out == 1 ? " is" : "es are") + " left out, because requests failed (" + point.failure +
+                    ").");
     } else if (point.failed > 0) {
       document.item(at_once(point.concurrency) + ": " + counted(point.failed, "request") + " failed in the warm-up (" +
                     point.failure + ").");
@@ -91,7 +93,7 @@ void add_problems(Document& document, const Sweep& sweep) {
   }
 }
 
-void add_phase(Document& document, const Sweep& sweep, const PhaseWords& phase) {
+void add_phase(Document& document, const Sweep& sweep, const PhaseWords& phase, bool bars) {
   document.heading(phase.heading, phase.name);
   const auto edges = edges_of(sweep, phase);
   if (edges.empty()) {
@@ -99,18 +101,18 @@ void add_phase(Document& document, const Sweep& sweep, const PhaseWords& phase) 
     return;
   }
   metrics::compare::report::Table table;
-  table.header = {"at once", "p50 ms",   "p90",      "p99", "batch ms", "tokens/s",
-                  "slowest", "fastest", "batches", ms(edges.front()) + " to " + ms(edges.back()) + " ms"};
+  table.header = {"at once", "p50 ms", "p90", "p99", "batch ms", "tokens/s", "slowest", "fastest", "batches"};
+  if (bars) table.header.push_back(ms(edges.front()) + " to " + ms(edges.back()) + " ms");
   for (const LoadPoint& point : sweep.points) {
     if (!(point.*phase.figures)) continue;
     const Phase& figures = *(point.*phase.figures);
     const auto latency = load::distribution(figures.latency);
     const bool decode = phase.figures == &LoadPoint::decode;
-    table.rows.push_back({std::to_string(point.concurrency), ms(latency->p50), ms(latency->p90),
-                          latency->p99 ? ms(*latency->p99) : "-", ms(figures.batch_seconds),
-                          number(figures.tokens_per_second), number(figures.slowest), number(figures.fastest),
-                          std::to_string(decode ? point.steady : point.batches),
-                          chart::bars(chart::binned(figures.latency, edges))});
+    auto& row = table.rows.emplace_back(std::vector<std::string>{
+        std::to_string(point.concurrency), ms(latency->p50), ms(latency->p90), latency->p99 ? ms(*latency->p99) : "-",
+        ms(figures.batch_seconds), number(figures.tokens_per_second), number(figures.slowest), number(figures.fastest),
+        std::to_string(decode ? point.steady : point.batches)});
+    if (bars) row.push_back(chart::bars(chart::binned(figures.latency, edges)));
   }
   document.table(std::move(table));
   document.paragraph(knee_sentence(sweep.*phase.knee, phase.name));
@@ -125,11 +127,20 @@ chart::Chart chart_of(const Sweep& sweep, const PhaseWords& phase) {
   auto& series = drawn.series.emplace_back();
   series.name = phase.name;
   for (const Operation& one : operations_of(sweep.points, phase.figures)) {
-    series.points.push_back({1e3 * one.latency, one.throughput, std::to_string(one.concurrency),
-                             at_once(one.concurrency) + ": " + ms(one.latency) + " ms, " + number(one.throughput) +
-                                 " tokens/s"});
+    series.points.push_back(
+        {1e3 * one.latency, one.throughput, std::to_string(one.concurrency),
+         at_once(one.concurrency) + ": " + ms(one.latency) + " ms, " + number(one.throughput) + " tokens/s"});
   }
   return drawn;
+}
+
+/// Leaves at most six series, evenly chosen, with the first and the last: more would hide each other.
+void thin_out(std::vector<chart::BarSeries>& series) {
+  constexpr std::size_t most = 6;
+  if (series.size() <= most) return;
+  std::vector<chart::BarSeries> kept;
+  for (std::size_t i = 0; i < most; ++i) kept.push_back(std::move(series[i * (series.size() - 1) / (most - 1)]));
+  series = std::move(kept);
 }
 
 json::object json_of_phase(const Phase& phase, const std::vector<double>& edges) {
@@ -144,24 +155,27 @@ json::object json_of_phase(const Phase& phase, const std::vector<double>& edges)
           {"batch_s", phase.batch_seconds}};
 }
 
-json::value json_of(const Knee& knee) { return knee.concurrency ? json::value(*knee.concurrency) : json::value(nullptr); }
+json::value json_of(const Knee& knee) {
+  return knee.concurrency ? json::value(*knee.concurrency) : json::value(nullptr);
+}
 
 }  // namespace
 
-Document document_of(const Sweep& sweep, const SweepSettings& settings) {
+Document document_of(const Sweep& sweep, const SweepSettings& settings, bool bars) {
   Document document;
   const auto& lengths = settings.load.workload;
-  document.paragraph(format("%.0f tokens in, %.0f out, the same for every request; %s of each size are measured, after %llu "
-                            "that is left out as a warm-up. A batch is sent when the one before has ended.",
-                            lengths.input_tokens, lengths.output_tokens,
-                            (std::to_string(settings.runs) + (settings.runs == 1 ? " batch" : " batches")).c_str(),
-                            static_cast<unsigned long long>(settings.warm_up)));
+  document.paragraph(format("%.0f tokens in, %.0f out", lengths.input_tokens, lengths.output_tokens) +
+                     ", the same for every request; " + std::to_string(settings.runs) +
+                     (settings.runs == 1 ? " batch" : " batches") + " of each size are measured, after " +
+                     std::to_string(settings.warm_up) +
+                     " that is left out as a warm-up. A batch is sent when the one before has ended.");
   if (sweep.interrupted) document.paragraph("The sweep was ended by its user; this is what was measured until then.");
   document.paragraph(
-      "Prefill: latency is each request's TTFT, throughput the batch's prompt tokens over the time from its first send to "
+      "Prefill: latency is each request's TTFT, throughput the batch's prompt tokens over the time from its first send "
+      "to "
       "its last first token (batch ms). TGI's benchmark calls that time the prefill's latency. Decode: latency is the "
       "time a token, throughput the tokens a second, both only while all of the batch decode (batch ms).");
-  for (const PhaseWords& phase : phases) add_phase(document, sweep, phase);
+  for (const PhaseWords& phase : phases) add_phase(document, sweep, phase, bars);
   add_problems(document, sweep);
   return document;
 }
@@ -180,16 +194,16 @@ std::vector<chart::Figures> figures_of(const Sweep& sweep) {
     for (const double edge : edges) histogram.edges.push_back(1e3 * edge);
     for (const LoadPoint& point : sweep.points) {
       if (!(point.*phase.figures)) continue;
-      histogram.series.push_back(
-          {at_once(point.concurrency), chart::binned((point.*phase.figures)->latency, edges)});
+      histogram.series.push_back({at_once(point.concurrency), chart::binned((point.*phase.figures)->latency, edges)});
     }
+    thin_out(histogram.series);
     under.charts.emplace_back(std::move(histogram));
   }
   return figures;
 }
 
 std::string as_text(const Sweep& sweep, const SweepSettings& settings, bool coloured) {
-  const Document document = document_of(sweep, settings);
+  const Document document = document_of(sweep, settings, true);
   std::string out = coloured ? document.coloured() : document.plain();
   for (const PhaseWords& phase : phases) out += '\n' + chart::as_text(chart_of(sweep, phase), coloured);
   return out;

@@ -10,10 +10,11 @@
 
 namespace weir::lab::sweep {
 
-/// Returns the document: a heading for each phase ("prefill", "decode"), its table, and where its knee lies.
-metrics::compare::report::Document document_of(const Sweep& sweep, const SweepSettings& settings);
+/// Returns the document: a heading for each phase ("prefill", "decode"), its table, and where its knee lies. With
+/// `bars` each row has its histogram in letters.
+metrics::compare::report::Document document_of(const Sweep& sweep, const SweepSettings& settings, bool bars);
 
-/// Returns latency against throughput of a phase: "prefill" or "decode".
+/// Returns latency against throughput, and the histograms of at most six numbers at once, for each phase.
 std::vector<chart::Figures> figures_of(const Sweep& sweep);
 
 /// Returns what a terminal shows: the document with the charts in letters below it.

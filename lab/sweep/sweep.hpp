@@ -1,7 +1,7 @@
 // A sweep measures a service batch by batch, at one number of requests after another.
 //
-// It follows TGI's benchmark tool, which drives the engine's own batches: prefill and decode are measured apart, each at
-// a fixed batch size. Here both are what a client sees over HTTP. A batch is sent when the one before has ended; the
+// It follows TGI's benchmark tool, which drives the engine's own batches: prefill and decode are measured apart, each
+// at a fixed batch size. Here both are what a client sees over HTTP. A batch is sent when the one before has ended; the
 // first batches of each size are a warm-up.
 #pragma once
 
@@ -29,7 +29,7 @@ struct Sweep {
 
 /// What is told of it while it runs.
 struct OnSweep {
-  load::OnResult result;                                            ///< Every result, those of the warm-up too.
+  load::OnResult result;  ///< Every result, those of the warm-up too.
   std::function<void(std::uint64_t concurrency, std::uint64_t batch)> batch;  ///< A batch begins; 0 is the first.
 };
 

@@ -18,8 +18,8 @@ struct Objective {
 /// Reads "ttft=1,tpot=0.05". The sentence of a problem says what would be right.
 config::Parsed<Objective> parse_objective(std::string_view text);
 
-/// A failed request never meets it, nor does one without a token where TTFT has a threshold. An answer too short to have
-/// a TPOT meets that threshold.
+/// A failed request never meets it, nor does one without a token where TTFT has a threshold. An answer too short to
+/// have a TPOT meets that threshold.
 bool meets(const Objective& objective, const load::Result& result);
 
 }  // namespace weir::lab::users

@@ -51,9 +51,9 @@ chart::Chart chart_of(const Users& users) {
     const auto e2e = load::distribution(stage.e2e);
     if (!e2e) continue;
     const double rate = stage.output_tokens_per_second();
-    series.points.push_back({e2e->p50, rate, std::to_string(stage.users),
-                             counted(stage.users, "user") + ": " + number(e2e->p50) + " s, " + number(rate) +
-                                 " tokens/s"});
+    series.points.push_back(
+        {e2e->p50, rate, std::to_string(stage.users),
+         counted(stage.users, "user") + ": " + number(e2e->p50) + " s, " + number(rate) + " tokens/s"});
   }
   return drawn;
 }
@@ -73,8 +73,8 @@ Document document_of(const Users& users, const UsersSettings& settings) {
   if (users.interrupted) document.paragraph("The load was ended by its user; this is what was measured until then.");
   document.heading("Users", "users");
   metrics::compare::report::Table table;
-  table.header = {"users",     "answered", "failed", "requests/min", "tokens/s", "TTFT p50 ms",
-                  "p95", "TPOT p50", "p95", "E2E p50", "p95"};
+  table.header = {"users", "answered", "failed", "requests/min", "tokens/s", "TTFT p50 ms",
+                  "p95",   "TPOT p50", "p95",    "E2E p50",      "p95"};
   if (settings.objective) table.header.emplace_back("met %");
   using load::Distribution;
   for (const Stage& stage : users.stages) {

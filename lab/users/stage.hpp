@@ -41,8 +41,8 @@ Stage stage_of(std::uint64_t users, std::span<const load::Result> results, const
 /// A stage meets the objective if so large a share of its requests does.
 inline constexpr double least_attainment = 0.99;
 
-/// Returns the highest number of users up to which every stage met the objective; nothing if the first did not. `stages`
-/// are in order of users.
+/// Returns the highest number of users up to which every stage met the objective; nothing if the first did not.
+/// `stages` are in order of users.
 std::optional<std::uint64_t> peak_users(std::span<const Stage> stages);
 
 }  // namespace weir::lab::users

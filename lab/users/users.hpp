@@ -16,9 +16,9 @@
 namespace weir::lab::users {
 
 struct UsersSettings {
-  load::LoadSettings load;            ///< Its concurrency, requests and duration do not count.
-  std::vector<std::uint64_t> users;   ///< In rising order.
-  double duration = 60;               ///< A stage is measured for so many seconds.
+  load::LoadSettings load;           ///< Its concurrency, requests and duration do not count.
+  std::vector<std::uint64_t> users;  ///< In rising order.
+  double duration = 60;              ///< A stage is measured for so many seconds.
   std::optional<Objective> objective;
 };
 

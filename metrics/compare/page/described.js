@@ -59,7 +59,7 @@
 
   document.title = report.title;
   parts.title(report.title);
-  parts.show(report, (about) => {
+  parts.show({ parts: report.parts }, (about) => {
     const charts = report.charts[about];
     return charts ? { start: (place) => draw(place, charts) } : {};
   });

@@ -29,13 +29,17 @@ std::string framed(const Frame& frame, std::string_view data) {
   const std::string in_page = in_script(data);
   std::string scripts;
   for (const std::string_view script : frame.scripts) scripts += script;
-  const std::pair<std::string_view, std::string_view> places[]{
-      {"title", frame.title},           {"licence", assets::uplot_licence},
-      {"uplot_css", assets::uplot_css}, {"page_css", assets::page_css},
-      {"without", frame.without_scripts}, {"footer", frame.footer},
-      {"report", in_page},              {"uplot_js", assets::uplot_js},
-      {"plots_js", assets::plots_js},   {"parts_js", assets::parts_js},
-      {"scripts", scripts}};
+  const std::pair<std::string_view, std::string_view> places[]{{"title", frame.title},
+                                                               {"licence", assets::uplot_licence},
+                                                               {"uplot_css", assets::uplot_css},
+                                                               {"page_css", assets::page_css},
+                                                               {"without", frame.without_scripts},
+                                                               {"footer", frame.footer},
+                                                               {"report", in_page},
+                                                               {"uplot_js", assets::uplot_js},
+                                                               {"plots_js", assets::plots_js},
+                                                               {"parts_js", assets::parts_js},
+                                                               {"scripts", scripts}};
   std::string out;
   std::string_view rest = assets::page_html;
   for (const auto& [name, text] : places) {

@@ -34,8 +34,8 @@ std::string as_html(const report::Report& report) {
 
 std::string as_html(const report::SwappedReport& report) {
   return page_of('[' + section("", summary_of(report), nullptr) + ',' +
-                section("First window", document_of(report.first), &report.first) + ',' +
-                section("Second window", document_of(report.second), &report.second) + ']');
+                 section("First window", document_of(report.first), &report.first) + ',' +
+                 section("Second window", document_of(report.second), &report.second) + ']');
 }
 
 }  // namespace weir::metrics::compare::page

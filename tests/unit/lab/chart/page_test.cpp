@@ -61,7 +61,8 @@ TEST(ChartPage, ANameStaysText) {
 
 TEST(ChartPage, NeedsNothingBesideIt) {
   const auto html = page("h800");
-  for (const auto* const part : {"src=", "href", "@import", "url(", "{{", "fetch("}) EXPECT_THAT(html, Not(HasSubstr(part)));
+  for (const auto* const part : {"src=", "href", "@import", "url(", "{{", "fetch("})
+    EXPECT_THAT(html, Not(HasSubstr(part)));
   EXPECT_THAT(html, HasSubstr("default-src 'none'"));
 }
 

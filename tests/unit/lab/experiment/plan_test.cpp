@@ -92,7 +92,8 @@ TEST(Plan, ErrorsNameLineKeyValueAndTheWayOut) {
       {one_run + "speculation = -1\n", {"[[run]] speculation = -1"}},
       {one_run + "replica = \"gpu0\"\n", {"replica = \"gpu0\": url is set as well"}},
       {"[[run]]\nlabel = \"a\"\nreplica = \"gpu0\"\n", {":3:11:", "write settings = \"weir.toml\""}},
-      {"[prompts]\nshape = \"ragg\"\n" + one_run, {"[prompts] shape = \"ragg\": must be one of \"rag\", \"chat\", \"agent\""}},
+      {"[prompts]\nshape = \"ragg\"\n" + one_run,
+       {"[prompts] shape = \"ragg\": must be one of \"rag\", \"chat\", \"agent\""}},
       {"[prompts]\ncount = 0\n" + one_run, {"[prompts] count = 0"}},
       {"repeat = 0\n" + one_run, {":1:10: repeat = 0"}},
       {"[[run]\n", {"cards.toml:1:", "syntax error"}},
@@ -134,8 +135,9 @@ class PlanWithSettings : public testing::Test {
 };
 
 TEST_F(PlanWithSettings, AReplicaBringsItsPlaceItsCardAndItsPrice) {
-  write("x.toml", "settings = \"weir.toml\"\n[[run]]\nlabel = \"a\"\nreplica = \"gpu0\"\n"
-                  "[[run]]\nlabel = \"b\"\nreplica = \"gpu0\"\ngpu = \"other\"\ncost_per_hour = 3\n");
+  write("x.toml",
+        "settings = \"weir.toml\"\n[[run]]\nlabel = \"a\"\nreplica = \"gpu0\"\n"
+        "[[run]]\nlabel = \"b\"\nreplica = \"gpu0\"\ngpu = \"other\"\ncost_per_hour = 3\n");
   const auto read = load_plan((folder_ / "x.toml").string());
   ASSERT_TRUE(std::holds_alternative<Plan>(read));
   const auto& rows = std::get<Plan>(read).rows;
@@ -147,7 +149,8 @@ TEST_F(PlanWithSettings, AReplicaBringsItsPlaceItsCardAndItsPrice) {
 }
 
 TEST_F(PlanWithSettings, AReplicaThatCannotBeMeasuredIsTold) {
-  EXPECT_THAT(errors("replica = \"gpu\"\n"), ElementsAre(HasSubstr("is no replica of the settings file; did you mean \"gpu0\"?")));
+  EXPECT_THAT(errors("replica = \"gpu\"\n"),
+              ElementsAre(HasSubstr("is no replica of the settings file; did you mean \"gpu0\"?")));
   EXPECT_THAT(errors("replica = \"zebra\"\n"), ElementsAre(HasSubstr("there are \"gpu0\", \"gpu1\"")));
   const auto key = errors("replica = \"gpu1\"\n");
   EXPECT_THAT(key, ElementsAre(HasSubstr("needs its api_key")));

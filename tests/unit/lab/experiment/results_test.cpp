@@ -104,7 +104,8 @@ TEST(Results, ALineThatWasCutIsLeftOut) {
   const Plan plan = two_rows();
   const auto line = line_of(plan, plan.rows[0], 0, repetition(1));
   for (const std::size_t length : {std::size_t{1}, line.size() / 2, line.size() - 1}) {
-    const auto results = read(plan, line.substr(0, length) + "\n" + line_of(plan, plan.rows[0], 1, repetition(2)) + "\n");
+    const auto results =
+        read(plan, line.substr(0, length) + "\n" + line_of(plan, plan.rows[0], 1, repetition(2)) + "\n");
     EXPECT_EQ(results.broken, 1u);
     EXPECT_EQ(results.done[0].size(), 1u);
   }
@@ -161,14 +162,16 @@ TEST(ExperimentReport, WritesNamesIntoCsvAsTheyAre) {
   std::string line;
   std::getline(lines, line);
   const auto columns = std::ranges::count(line, ',');
-  while (std::getline(lines, line)) EXPECT_EQ(std::ranges::count(line, ','), columns + (line[0] == '"' ? 1 : 0)) << line;
+  while (std::getline(lines, line))
+    EXPECT_EQ(std::ranges::count(line, ','), columns + (line[0] == '"' ? 1 : 0)) << line;
 }
 
 TEST(ExperimentReport, JoinsTheRowsOfALabel) {
   Plan plan = two_rows();
   plan.rows[1].label = "H800";
   plan.rows[1].concurrency = 16;
-  const auto& charts = figures_of(plan, done()).at(0).charts;
+  const auto figures = figures_of(plan, done());
+  const auto& charts = figures.at(0).charts;
   ASSERT_EQ(charts.size(), 2u);
   const auto& chart = std::get<chart::Chart>(charts[0]);
   ASSERT_EQ(chart.series.size(), 1u);

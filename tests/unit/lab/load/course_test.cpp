@@ -22,9 +22,7 @@ TEST(Course, KnowsByUsageHowManyTokensAnEventHad) {
   EXPECT_DOUBLE_EQ(course->tokens_per_event, 3);
 }
 
-TEST(Course, WithoutATokenIsNone) {
-  EXPECT_FALSE(course_of(made_result({.events = 0})));
-}
+TEST(Course, WithoutATokenIsNone) { EXPECT_FALSE(course_of(made_result({.events = 0}))); }
 
 }  // namespace
 }  // namespace weir::lab::load

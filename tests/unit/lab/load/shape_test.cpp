@@ -15,9 +15,9 @@ TEST(Shape, OfRetrievalHasALongPromptAndAShortAnswer) {
 
 TEST(Shape, EachIsDescribedWithItsLengths) {
   for (const Shape& one : shapes()) {
-    EXPECT_THAT(describe_shapes(), testing::HasSubstr(std::string(one.name) + " " +
-                                                      std::to_string(static_cast<int>(one.input_tokens)) + " in and " +
-                                                      std::to_string(static_cast<int>(one.output_tokens)) + " out"));
+    EXPECT_THAT(describe_shapes(),
+                testing::HasSubstr(std::string(one.name) + " " + std::to_string(static_cast<int>(one.input_tokens)) +
+                                   " in and " + std::to_string(static_cast<int>(one.output_tokens)) + " out"));
   }
 }
 

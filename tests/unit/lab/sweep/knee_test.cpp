@@ -31,9 +31,7 @@ TEST(Knee, IsWhereLatencyBeginsToGrowIfThroughputStopsThere) {
   }
 }
 
-TEST(Knee, IsAtTheFirstIfThroughputWasNeverFree) {
-  EXPECT_EQ(knee_of(curve(1)).concurrency, 1u);
-}
+TEST(Knee, IsAtTheFirstIfThroughputWasNeverFree) { EXPECT_EQ(knee_of(curve(1)).concurrency, 1u); }
 
 TEST(Knee, IsNotReachedWhileThePowerStillGrows) {
   const auto knee = knee_of(curve(1000));

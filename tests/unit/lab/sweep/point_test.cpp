@@ -77,8 +77,8 @@ TEST(LoadPoint, WithoutWholeBatchesHasNoFigures) {
 }
 
 TEST(LoadPoint, SaysWhyItHasNoDecode) {
-  const std::vector<BatchResults> all{{made_result({.sent = 0, .ttft = 0.1, .events = 20}),
-                                    made_result({.sent = 0.01, .ttft = 9, .events = 20})}};
+  const std::vector<BatchResults> all{
+      {made_result({.sent = 0, .ttft = 0.1, .events = 20}), made_result({.sent = 0.01, .ttft = 9, .events = 20})}};
   const auto point = load_point(2, all, 0);
   EXPECT_TRUE(point.prefill);
   EXPECT_FALSE(point.decode);

@@ -53,7 +53,7 @@ TEST(SweepReport, HasTheKeysThatProgramsRead) {
 }
 
 TEST(SweepReport, SaysWhatIsLeftOutAndWhereTheKneeIs) {
-  const auto text = document_of(sweep(), settings()).markdown();
+  const auto text = document_of(sweep(), settings(), true).markdown();
   EXPECT_THAT(text, HasSubstr("3000 tokens in, 200 out"));
   EXPECT_THAT(text, HasSubstr("3 batches of each size are measured, after 1 that is left out as a warm-up"));
   EXPECT_THAT(text, HasSubstr("The knee of decode is at 2 at once."));
@@ -66,7 +66,7 @@ TEST(SweepReport, SaysWhyAPointHasNoDecode) {
   made.points[2].steady = 0;
   made.points[2].unsteady = Unsteady::not_together;
   made.decode = knee_of(operations_of(made.points, &LoadPoint::decode));
-  const auto text = document_of(made, settings()).markdown();
+  const auto text = document_of(made, settings(), true).markdown();
   EXPECT_THAT(text, HasSubstr("4 at once: 3 of 3 batches have no decode: requests had ended before others"));
   EXPECT_THAT(text, HasSubstr("There is no knee of decode"));
   const auto json = boost::json::value(as_json(made, settings()));
@@ -79,7 +79,7 @@ TEST(SweepReport, TellsOfFailures) {
   made.points[1].left_out = 1;
   made.points[1].failed = 2;
   made.points[1].failure = "http_503: busy";
-  EXPECT_THAT(document_of(made, settings()).markdown(),
+  EXPECT_THAT(document_of(made, settings(), true).markdown(),
               HasSubstr("2 at once: 1 batch is left out, because requests failed (http\\_503: busy)."));
 }
 
@@ -98,6 +98,19 @@ TEST(SweepReport, DrawsBothPhasesAndColoursOnlyATerminal) {
   EXPECT_THAT(text, HasSubstr("Decode: latency against throughput"));
   EXPECT_THAT(text, Not(HasSubstr("\x1b")));
   EXPECT_THAT(as_text(sweep(), settings(), true), HasSubstr("\x1b"));
+}
+
+TEST(SweepReport, DrawsTheHistogramsOfSixNumbersAtOnceAtMost) {
+  Sweep made = sweep();
+  for (std::uint64_t n = 8; n <= 1024; n *= 2) {
+    made.points.push_back(made.points[2]);
+    made.points.back().concurrency = n;
+  }
+  const auto figures = figures_of(made);
+  const auto& histogram = std::get<chart::Histogram>(figures[0].charts[1]);
+  ASSERT_EQ(histogram.series.size(), 6u);
+  EXPECT_EQ(histogram.series.front().name, "1 at once");
+  EXPECT_EQ(histogram.series.back().name, "1024 at once");
 }
 
 TEST(SweepReport, HasFiguresForItsHeadings) {

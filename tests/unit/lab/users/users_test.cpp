@@ -65,7 +65,8 @@ TEST(Stage, CountsRequestsThatWereSentWhileAllUsersWereThere) {
 
 TEST(Stage, CountsTokensWhenTheyCame) {
   // The tokens of the first come at 0.55, 0.65 ... 2.45: ten within the window, though it was sent before.
-  const auto stage = stage_of(2, std::vector{made_result({.sent = 0, .ttft = 0.55, .gap = 0.1, .events = 20})}, {1, 2}, {});
+  const auto stage =
+      stage_of(2, std::vector{made_result({.sent = 0, .ttft = 0.55, .gap = 0.1, .events = 20})}, {1, 2}, {});
   EXPECT_EQ(stage.ok, 0u);
   EXPECT_NEAR(stage.output_tokens_per_second(), 10, 1e-6);
 }
@@ -131,7 +132,8 @@ TEST(UsersReport, SaysHowManyUsersTheServiceBears) {
   UsersSettings settings;
   settings.objective = Objective{1, 0.05, {}};
   const Users found{{judged(50, 100, 100), judged(100, 10, 100)}, 50, false};
-  EXPECT_THAT(document_of(found, settings).markdown(), HasSubstr("50 users at once is the highest number that still meets"));
+  EXPECT_THAT(document_of(found, settings).markdown(),
+              HasSubstr("50 users at once is the highest number that still meets"));
   const Users all{{judged(50, 100, 100)}, 50, false};
   EXPECT_THAT(document_of(all, settings).markdown(), HasSubstr("More were not tried."));
   const Users none{{judged(50, 1, 100)}, {}, false};
