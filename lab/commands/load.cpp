@@ -75,8 +75,9 @@ void add_load_command(CLI::App& app, int& status) {
 
   const std::string arrivals = "How many, when";
   CLI::Option* concurrency =
-      load->add_option("--concurrency", options->series.concurrencies,
-                       "Closed load: so many requests are always under way; several numbers, such as 1,2,4, are a sweep")
+      load->add_option(
+              "--concurrency", options->series.concurrencies,
+              "Closed load: so many requests are always under way; several numbers, such as 1,2,4, are a sweep")
           ->default_str("5")
           ->delimiter(',')
           ->allow_extra_args(false)
