@@ -1,10 +1,13 @@
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <fstream>
 #include <iostream>
 #include <map>
 #include <memory>
 #include <string>
+#include <tuple>
 #include <variant>
+#include <vector>
 
 #include "lab/commands/commands.hpp"
 #include "lab/commands/load_series.hpp"
@@ -12,6 +15,7 @@
 #include "lab/load/shape.hpp"
 #include "lab/load/trace.hpp"
 #include "lab/sweep/knee.hpp"
+#include "lab/text.hpp"
 
 namespace weir::lab::commands {
 namespace {
@@ -22,6 +26,8 @@ struct Options {
   SeriesOptions series;
   double rate = 0;
   double duration = 0;
+  std::string preset;
+  std::vector<double> input_range{250, 3500};
   std::string trace;
   std::size_t trace_limit = 0;
 };
@@ -33,10 +39,15 @@ bool read_trace_file(const Options& options, load::WorkloadSettings& workload) {
     std::cerr << "weir-lab load: cannot read the trace " << options.trace << "\n";
     return false;
   }
-  auto read = load::read_trace(file, options.trace_limit);
+  std::uint64_t left_out = 0;
+  auto read = load::read_trace(file, options.trace_limit, &left_out);
   if (const auto* wrong = std::get_if<std::string>(&read)) {
     std::cerr << "weir-lab load: " << options.trace << ": " << *wrong << "\n";
     return false;
+  }
+  if (left_out > 0) {
+    std::cerr << "weir-lab load: " << options.trace << ": " << counted(left_out, "request")
+              << " left out, because the log does not tell how long they were\n";
   }
   workload.trace = std::get<std::vector<load::TraceEntry>>(std::move(read));
   return true;
@@ -58,7 +69,10 @@ void add_load_command(CLI::App& app, int& status) {
       "Examples: weir-lab load --url http://127.0.0.1:8080 --concurrency 20 --duration 60\n"
       "          weir-lab load --trace conv.csv --trace-speed 2 --trace-limit 500 --json report.json\n"
       "          weir-lab load --shape rag --concurrency 1,2,4,8,16,32,64,128 --runs 5 --html sweep.html\n"
-      "          weir-lab load --users 50,100,200 --ramp 10 --think 2s --duration 10m --slo ttft=1,tpot=0.05\n" +
+      "          weir-lab load --users 50,100,200 --ramp 10 --think 2s --duration 10m --slo ttft=1,tpot=0.05\n"
+      "          weir-lab load --preset llmperf --requests 100 --cost-per-hour 2.5\n"
+      "          weir-lab load --prefill-cost --input-range 250,3500\n"
+      "          weir-lab load --trace requests.jsonl --log replay.jsonl --label candidate\n" +
       std::string(sweep::knee_rule));
   load->add_option("--url", s.url, "http://host[:port][/prefix]")->capture_default_str();
   load->add_option("--model", s.model, "Model to ask for; not named in the requests unless given");
@@ -67,11 +81,47 @@ void add_load_command(CLI::App& app, int& status) {
                                                                            {"completions", load::Api::completions},
                                                                            {"tgi", load::Api::tgi}})
                       .description(""));
-  load->add_flag("--usage", s.usage, "Ask for usage; else output tokens are counted by events");
+  CLI::Option* usage =
+      load->add_flag("--usage,!--no-usage", s.usage,
+                     "Ask for usage; else output tokens are counted by events. On by itself with --log, "
+                     "--preset, --prefill-cost, --users and a sweep");
   load->add_option("--timeout", s.timeout, "Seconds a request may take")
       ->capture_default_str()
       ->check(CLI::PositiveNumber);
   load->add_option("--seed", w.seed, "Lengths, texts, arrivals and request ids follow from it")->capture_default_str();
+
+  const std::string experiments = "Published experiments";
+  CLI::Option* preset =
+      load->add_option(
+              "--preset", options->preset,
+              "llmperf: its load (5 at once, 550 +- 150 tokens in, 150 +- 20 out), its two tasks, checked, and "
+              "its ITL, E2E / output tokens")
+          ->check(CLI::IsMember({"llmperf"}))
+          ->group(experiments);
+  load->add_flag("--batches", s.batches, "Send the next requests when all that ran have ended, as LLMPerf first did")
+      ->group(experiments);
+  CLI::Option* prefill =
+      load->add_flag("--prefill-cost", options->output.prefill_cost,
+                     "What 1000 prompt tokens and an output token take on an idle replica: requests of many lengths, "
+                     "one by one")
+          ->excludes(preset)
+          ->group(experiments);
+  load->add_option("--input-range", options->input_range, "Least and most prompt tokens of --prefill-cost")
+      ->delimiter(',')
+      ->expected(2)
+      ->capture_default_str()
+      ->check(CLI::Range(1.0, 1e7))
+      ->needs(prefill)
+      ->group(experiments);
+  CLI::Option* per_hour = load->add_option("--cost-per-hour", options->output.prices.per_hour,
+                                           "What the replica costs an hour: adds the cost")
+                              ->check(CLI::NonNegativeNumber)
+                              ->group(experiments);
+  for (const auto& [name, price, of] :
+       {std::tuple("--price-in", &options->output.prices.in, "Price of a million prompt tokens: adds the cost"),
+        std::tuple("--price-out", &options->output.prices.out, "Price of a million output tokens")}) {
+    load->add_option(name, *price, of)->check(CLI::NonNegativeNumber)->excludes(per_hour)->group(experiments);
+  }
 
   const std::string arrivals = "How many, when";
   CLI::Option* concurrency =
@@ -137,8 +187,11 @@ void add_load_command(CLI::App& app, int& status) {
   const std::string traces = "From a trace";
   CLI::Option* trace =
       load->add_option("--trace", options->trace,
-                       "CSV of TIMESTAMP,ContextTokens,GeneratedTokens: its arrivals and lengths; with --rate or "
-                       "--concurrency its lengths only")
+                       "Arrivals and lengths of an Azure CSV (TIMESTAMP,ContextTokens,GeneratedTokens), a request log "
+                       "of weir's (turns too) or Mooncake's JSON lines (shared prefixes too); with --rate or "
+                       "--concurrency no arrivals")
+          ->excludes(preset)
+          ->excludes(prefill)
           ->group(traces);
   load->add_option("--trace-speed", w.trace_speed, "Divides the trace's times")
       ->capture_default_str()
@@ -156,12 +209,27 @@ void add_load_command(CLI::App& app, int& status) {
                    "File for the figures as JSON; - = standard output, in place of the table")
       ->group(output);
   load->add_option("--log", options->output.log,
-                   "File for a JSON line a request; - = standard output, in place of the table")
+                   "File for a line of the request log a request, as weir writes it; `weir compare` reads it. - = "
+                   "standard output, "
+                   "in place of the table")
+      ->group(output);
+  load->add_option("--label", options->output.label, "config in those lines, by which `weir compare` tells sides apart")
       ->group(output);
 
-  load->callback([options, &status, concurrency, rate, requests, duration, trace] {
+  load->callback([options, &status, concurrency, rate, requests, duration, trace, usage] {
     load::LoadSettings& settings = options->settings;
     load::WorkloadSettings& workload = settings.workload;
+    settings.facts = !options->output.log.empty();
+    options->output.llmperf = settings.text = options->preset == "llmperf";
+    const bool tasks = options->output.llmperf || options->output.prefill_cost;
+    if (tasks) workload.text = load::Text::tasks;
+    if (options->output.prefill_cost) {
+      const auto [least, most] = std::minmax(options->input_range.front(), options->input_range.back());
+      workload.input_range = {least, most};
+      workload.output_range = {16, 64};
+      settings.concurrency = 1;
+    }
+    if (usage->count() == 0) settings.usage = tasks || settings.facts || is_series(options->series);
     if (rate->count() > 0) workload.rate = options->rate;
     if (duration->count() > 0) settings.duration = options->duration;
     if (trace->count() > 0) {
@@ -174,6 +242,12 @@ void add_load_command(CLI::App& app, int& status) {
     if (requests->count() == 0 && (settings.duration || workload.trace_arrivals)) settings.requests = 0;
     if (is_series(options->series)) {
       workload.trace_arrivals = false;
+      if (tasks) {
+        std::cerr << "weir-lab load: --preset llmperf and --prefill-cost are loads of their own; leave out --users, "
+                     "--runs and all but one number in --concurrency\n";
+        status = 2;
+        return;
+      }
       if (options->series.users.empty() && trace->count() > 0) {
         std::cerr << "weir-lab load: a sweep's requests are all alike, so it takes no --trace; give --input-tokens and "
                      "--output-tokens, or a --shape\n";
@@ -188,7 +262,7 @@ void add_load_command(CLI::App& app, int& status) {
       status = 2;
       return;
     }
-    settings.concurrency = options->series.concurrencies.front();
+    if (!options->output.prefill_cost) settings.concurrency = options->series.concurrencies.front();
     status = load::run_load(settings, options->output);
   });
 }

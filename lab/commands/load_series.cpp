@@ -13,7 +13,7 @@
 #include "config/quantity.hpp"
 #include "config/show.hpp"
 #include "lab/load/interrupt.hpp"
-#include "lab/load/report.hpp"
+#include "lab/load/request_lines.hpp"
 #include "lab/sink.hpp"
 #include "lab/sweep/report.hpp"
 #include "lab/users/report.hpp"
@@ -137,13 +137,12 @@ int run_series(const load::LoadSettings& settings, const load::LoadOutput& outpu
   try {
     Sink json(output.json), log(output.log), html(options.html);
     const load::Interrupt interrupt;
-    const auto on_result = [&log](const load::Result& result) {
-      if (log) log.stream() << load::result_line(result) << '\n';
+    const load::RequestLines lines(output.label);
+    const auto on_result = [&](const load::Result& result) {
+      if (log) log.stream() << lines.line(result) << '\n';
     };
-    load::LoadSettings asks = settings;
-    asks.usage = true;  // Speculative decoding brings several tokens in an event.
-    const Told told = options.users.empty() ? sweep_told(asks, options, interrupt, on_result)
-                                            : users_told(asks, options, interrupt, on_result);
+    const Told told = options.users.empty() ? sweep_told(settings, options, interrupt, on_result)
+                                            : users_told(settings, options, interrupt, on_result);
     if (json) json.stream() << boost::json::serialize(told.json) << '\n';
     if (html) html.stream() << told.html;
     if (!json.to_stdout() && !log.to_stdout() && !html.to_stdout()) std::cout << told.text;

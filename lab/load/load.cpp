@@ -3,24 +3,76 @@
 #include <iostream>
 #include <stdexcept>
 
+#include "lab/load/llmperf.hpp"
+#include "lab/load/prefill/prefill_cost.hpp"
 #include "lab/load/report.hpp"
+#include "lab/load/request_lines.hpp"
 #include "lab/sink.hpp"
 
 namespace weir::lab::load {
+namespace {
+
+/// What is said of a load beyond its usual figures.
+struct Extras {
+  std::optional<Cost> cost;
+  std::optional<Llmperf> llmperf;
+  std::optional<std::vector<prefill::Point>> points;
+  std::optional<prefill::PrefillCost> prefill;
+};
+
+void print(std::ostream& out, const Measured& measured, const Extras& extras) {
+  const Tally& all = measured.report.all;
+  all.print(out, all.elapsed(), extras.llmperf ? &extras.llmperf->itl() : nullptr);
+  if (extras.llmperf) extras.llmperf->print(out);
+  if (extras.cost) print_cost(out, *extras.cost);
+  if (extras.points) prefill::print(out, extras.prefill);
+  out << own_line(measured.own);
+}
+
+boost::json::object json_of(const Measured& measured, const Extras& extras) {
+  boost::json::object root = json_of(measured);
+  if (extras.cost) root["cost"] = json_of(*extras.cost);
+  if (extras.llmperf) root["llmperf"] = extras.llmperf->json(extras.cost);
+  if (extras.points) root["prefill_cost"] = prefill::json_of(extras.prefill);
+  return root;
+}
+
+void warn(const Measured& measured, const Extras& extras) {
+  for (const auto& warning :
+       {too_slow(measured.own, measured.report.all), extras.llmperf ? extras.llmperf->warning() : std::nullopt}) {
+    if (warning) std::cerr << "weir-lab load: warning: " << *warning << "\n";
+  }
+}
+
+}  // namespace
 
 int run_load(const LoadSettings& settings, const LoadOutput& output) {
   try {
     Sink json(output.json), log(output.log);
+    const RequestLines lines(output.label);
+    Extras extras;
+    if (output.llmperf) extras.llmperf.emplace();
+    if (output.prefill_cost) extras.points.emplace();
     const Interrupt interrupt;
-    const Measured measured = measure(settings, interrupt, [&log](const Result& result) {
-      if (log) log.stream() << result_line(result) << '\n';
+    const Measured measured = measure(settings, interrupt, [&](const Result& result) {
+      if (log) log.stream() << lines.line(result) << '\n';
+      if (extras.llmperf) {
+        const Planned planned{result.number, 0, result.prompt_target, result.output_target};
+        extras.llmperf->add(result, task_of(settings.workload.seed, planned));
+      }
+      if (extras.points) {
+        if (const auto point = prefill::point_of(result)) extras.points->push_back(*point);
+      }
     });
-    const Report& report = measured.report;
-    if (json) json.stream() << boost::json::serialize(report.json()) << '\n';
-    if (output.json != "-" && output.log != "-") report.all.print(std::cout, report.all.elapsed());
+    const Tally& all = measured.report.all;
+    extras.cost = cost_of(output.prices, {all.ok(), all.prompt_tokens(), all.output_tokens(), all.elapsed()});
+    if (extras.points) extras.prefill = prefill::cost_of(*extras.points);
+    if (json) json.stream() << boost::json::serialize(json_of(measured, extras)) << '\n';
+    if (output.json != "-" && output.log != "-") print(std::cout, measured, extras);
+    warn(measured, extras);
     const bool written = json.flush() && log.flush() && std::cout.flush();
     if (!written) std::cerr << "weir-lab load: a report or log could not be written whole; is the disk full?\n";
-    return written && (report.all.ok() > 0 || report.all.failed() == 0) ? 0 : 1;
+    return written && (all.ok() > 0 || all.failed() == 0) ? 0 : 1;
   } catch (const std::invalid_argument& e) {
     std::cerr << "weir-lab load: " << e.what() << "\n";
     return 2;

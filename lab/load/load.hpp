@@ -3,14 +3,19 @@
 
 #include <string>
 
+#include "lab/load/cost.hpp"
 #include "lab/load/measure.hpp"
 
 namespace weir::lab::load {
 
-/// Where the results go besides the table: files; "-" means standard output, in place of the table; "" means nowhere.
+/// What is reported. Files may be "-", which means standard output, in place of the table, or "", which means none.
 struct LoadOutput {
-  std::string json;  ///< The report goes there.
-  std::string log;   ///< Each request writes a line there.
+  std::string json;   ///< The report goes there.
+  std::string log;    ///< Each request writes a line of the request log there.
+  std::string label;  ///< It is the config in those lines.
+  Prices prices;
+  bool llmperf = false;  ///< The report has what LLMPerf's has; the settings are to ask for its tasks and the text.
+  bool prefill_cost = false;  ///< The report has the cost of prefill.
 };
 
 /// Runs until done or SIGINT/SIGTERM, then prints the table. Returns the exit status: 0; 1 if no request succeeded or a

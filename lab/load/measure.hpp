@@ -12,6 +12,7 @@
 #include <string>
 
 #include "lab/load/interrupt.hpp"
+#include "lab/load/own_speed.hpp"
 #include "lab/load/report.hpp"
 #include "lab/load/workload.hpp"
 
@@ -28,6 +29,9 @@ struct LoadSettings {
   std::uint64_t requests = 60;     ///< 0 means no limit.
   std::optional<double> duration;  ///< It is in seconds; after it nothing is sent, and running requests may finish.
   double timeout = 600;            ///< A request may take so many seconds.
+  bool batches = false;            ///< A closed load sends its next requests when all that run have ended.
+  bool facts = false;              ///< Results have what a request log needs to know of their requests.
+  bool text = false;               ///< Results have their answers' text.
   WorkloadSettings workload;
 };
 
@@ -36,8 +40,11 @@ using OnResult = std::function<void(const Result&)>;
 /// What a load measured.
 struct Measured {
   Report report;
+  OwnSpeed own;
   bool interrupted = false;  ///< The user ended it; what ran then counts as unfinished.
 };
+
+boost::json::object json_of(const Measured& measured);
 
 /// Runs until done or `interrupt`. Each request's result goes to `on_result`, if there is one, in the order of their
 /// ends. Throws std::invalid_argument if the URL cannot be used, std::runtime_error if its name cannot be resolved.

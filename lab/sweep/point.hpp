@@ -31,6 +31,7 @@ struct LoadPoint {
   std::uint64_t steady = 0;          ///< So many of `batches` had a time in which all of the batch decoded.
   Unsteady unsteady = Unsteady::no;  ///< Why the others had none, by the last of them.
   std::optional<Phase> prefill, decode;
+  std::string own_delay;  ///< The load tool itself was too slow in a batch, by its own words; "" if it was not.
 };
 
 using BatchResults = std::vector<load::Result>;

@@ -86,6 +86,7 @@ void add_problems(Document& document, const Sweep& sweep) {
       document.item(at_once(point.concurrency) + ": " + counted(point.failed, "request") + " failed in the warm-up (" +
                     point.failure + ").");
     }
+    if (!point.own_delay.empty()) document.item(at_once(point.concurrency) + ": " + point.own_delay);
     if (point.steady < point.batches) {
       document.item(at_once(point.concurrency) + ": " + std::to_string(point.batches - point.steady) + " of " +
                     std::to_string(point.batches) + " batches have no decode: " + why(point.unsteady) + '.');

@@ -21,6 +21,7 @@ Sweep run_sweep(const SweepSettings& settings, const load::Interrupt& interrupt,
   Sweep sweep;
   for (const std::uint64_t concurrency : settings.concurrencies) {
     std::vector<BatchResults> batches;
+    std::string own_delay;
     for (std::uint64_t batch = 0; batch < settings.warm_up + settings.runs && !sweep.interrupted; ++batch) {
       if (on.batch) on.batch(concurrency, batch);
       BatchResults& results = batches.emplace_back();
@@ -28,9 +29,12 @@ Sweep run_sweep(const SweepSettings& settings, const load::Interrupt& interrupt,
         results.push_back(result);
         if (on.result) on.result(result);
       };
-      sweep.interrupted = load::measure(batch_settings(settings, concurrency, batch), interrupt, keep).interrupted;
+      const load::Measured measured = load::measure(batch_settings(settings, concurrency, batch), interrupt, keep);
+      sweep.interrupted = measured.interrupted;
+      if (const auto delay = load::too_slow(measured.own, measured.report.all)) own_delay = *delay;
     }
     sweep.points.push_back(load_point(concurrency, batches, settings.warm_up));
+    sweep.points.back().own_delay = own_delay;
     if (sweep.interrupted) break;
   }
   sweep.prefill = knee_of(operations_of(sweep.points, &LoadPoint::prefill));

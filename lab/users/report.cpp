@@ -90,6 +90,7 @@ Document document_of(const Users& users, const UsersSettings& settings) {
   for (const Stage& stage : users.stages) {
     const std::string who = counted(stage.users, "user");
     if (stage.seconds <= 0) document.item(who + ": the load was ended before all of them were there.");
+    if (!stage.own_delay.empty()) document.item(who + ": " + stage.own_delay);
     if (stage.failed > 0) document.item(who + ": the first failure was " + stage.failure + ".");
     if (settings.objective && stage.seconds > 0 && stage.ok + stage.failed < 100) {
       document.item(who + ": one request in " + std::to_string(stage.ok + stage.failed) +

@@ -26,6 +26,7 @@ struct Stage {
   std::uint64_t ok = 0, failed = 0, unfinished = 0, good = 0;
   std::string failure;  ///< The first failure's own words; "" if there was none.
   std::vector<float> ttft, tpot, e2e;
+  std::string own_delay;     ///< The load tool itself was too slow, by its own words; "" if it was not.
   double output_tokens = 0;  ///< Those that came within the window, whenever their requests were sent.
 
   double output_tokens_per_second() const { return seconds > 0 ? output_tokens / seconds : 0; }

@@ -24,10 +24,12 @@ Users run_users(const UsersSettings& settings, const load::Interrupt& interrupt,
       if (on.result) on.result(result);
     };
     const double begun = load::seconds_of(std::chrono::steady_clock::now());
-    measured.interrupted = load::measure(load, interrupt, keep).interrupted;
+    const load::Measured run = load::measure(load, interrupt, keep);
+    measured.interrupted = run.interrupted;
     const double ended = load::seconds_of(std::chrono::steady_clock::now());
     const Window window{begun + all_there, std::min(begun + *load.duration, ended)};
     measured.stages.push_back(stage_of(users, results, window, settings.objective));
+    measured.stages.back().own_delay = load::too_slow(run.own, run.report.all).value_or("");
     if (measured.interrupted) break;
   }
   if (settings.objective) measured.peak = peak_users(measured.stages);
