@@ -83,6 +83,12 @@ TEST(SweepReport, TellsOfFailures) {
               HasSubstr("2 at once: 1 batch is left out, because requests failed (http\\_503: busy)."));
 }
 
+TEST(SweepReport, TellsWhereTheToolItselfWasTooSlow) {
+  auto made = sweep();
+  made.points[2].own_delay = "this tool computed for 99 % of the time.";
+  EXPECT_THAT(document_of(made, settings(), true).markdown(), HasSubstr("4 at once: this tool computed for 99 %"));
+}
+
 TEST(SweepReport, WithoutFiguresIsThere) {
   Sweep empty;
   empty.interrupted = true;

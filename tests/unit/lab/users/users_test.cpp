@@ -143,6 +143,12 @@ TEST(UsersReport, SaysHowManyUsersTheServiceBears) {
   EXPECT_THAT(document_of(few, settings).markdown(), HasSubstr("a longer --duration gives more"));
 }
 
+TEST(UsersReport, TellsWhereTheToolItselfWasTooSlow) {
+  Users users{{judged(50, 100, 100)}, 50, false};
+  users.stages[0].own_delay = "this tool computed for 99 % of the time.";
+  EXPECT_THAT(document_of(users, {}).markdown(), HasSubstr("50 users: this tool computed for 99 %"));
+}
+
 TEST(UsersReport, WithoutFiguresIsThere) {
   Stage never;
   never.users = 3;
