@@ -10,8 +10,11 @@
 #include <vector>
 
 #include "lab/commands/commands.hpp"
+#include "lab/commands/load_series.hpp"
 #include "lab/load/load.hpp"
+#include "lab/load/shape.hpp"
 #include "lab/load/trace.hpp"
+#include "lab/sweep/knee.hpp"
 #include "lab/text.hpp"
 
 namespace weir::lab::commands {
@@ -20,6 +23,7 @@ namespace {
 struct Options {
   load::LoadSettings settings;
   load::LoadOutput output;
+  SeriesOptions series;
   double rate = 0;
   double duration = 0;
   std::string preset;
@@ -64,9 +68,12 @@ void add_load_command(CLI::App& app, int& status) {
       "values.\n"
       "Examples: weir-lab load --url http://127.0.0.1:8080 --concurrency 20 --duration 60\n"
       "          weir-lab load --trace conv.csv --trace-speed 2 --trace-limit 500 --json report.json\n"
+      "          weir-lab load --shape rag --concurrency 1,2,4,8,16,32,64,128 --runs 5 --html sweep.html\n"
+      "          weir-lab load --users 50,100,200 --ramp 10 --think 2s --duration 10m --slo ttft=1,tpot=0.05\n"
       "          weir-lab load --preset llmperf --requests 100 --cost-per-hour 2.5\n"
       "          weir-lab load --prefill-cost --input-range 250,3500\n"
-      "          weir-lab load --trace requests.jsonl --log replay.jsonl --label candidate");
+      "          weir-lab load --trace requests.jsonl --log replay.jsonl --label candidate\n" +
+      std::string(sweep::knee_rule));
   load->add_option("--url", s.url, "http://host[:port][/prefix]")->capture_default_str();
   load->add_option("--model", s.model, "Model to ask for; not named in the requests unless given");
   load->add_option("--api", s.api, "chat (default), completions or tgi")
@@ -77,7 +84,7 @@ void add_load_command(CLI::App& app, int& status) {
   CLI::Option* usage =
       load->add_flag("--usage,!--no-usage", s.usage,
                      "Ask for usage; else output tokens are counted by events. On by itself with --log, "
-                     "--preset and --prefill-cost");
+                     "--preset, --prefill-cost, --users and a sweep");
   load->add_option("--timeout", s.timeout, "Seconds a request may take")
       ->capture_default_str()
       ->check(CLI::PositiveNumber);
@@ -118,8 +125,12 @@ void add_load_command(CLI::App& app, int& status) {
 
   const std::string arrivals = "How many, when";
   CLI::Option* concurrency =
-      load->add_option("--concurrency", s.concurrency, "Closed load: so many requests are always under way")
-          ->capture_default_str()
+      load->add_option(
+              "--concurrency", options->series.concurrencies,
+              "Closed load: so many requests are always under way; several numbers, such as 1,2,4, are a sweep")
+          ->default_str("5")
+          ->delimiter(',')
+          ->allow_extra_args(false)
           ->check(CLI::Range(1, 100'000))
           ->group(arrivals);
   CLI::Option* rate = load->add_option("--rate", options->rate, "Open load: requests a second, Poisson")
@@ -131,12 +142,31 @@ void add_load_command(CLI::App& app, int& status) {
                        "Requests in all, 0 = no limit (60; with --duration or a trace's arrivals: no limit)")
           ->check(CLI::NonNegativeNumber)
           ->group(arrivals);
-  CLI::Option* duration = load->add_option("--duration", options->duration,
-                                           "Seconds after which nothing more is sent; what runs may finish")
-                              ->check(CLI::PositiveNumber)
-                              ->group(arrivals);
+  const auto read_duration = [options](const std::string& text) {
+    options->duration = read_seconds(text);
+    if (options->duration <= 0) throw CLI::ValidationError("--duration must be more than 0");
+  };
+  CLI::Option* duration =
+      load->add_option_function<std::string>("--duration", read_duration,
+                                             "Seconds, or a time such as 10m, after which nothing more is sent; what "
+                                             "runs may finish")
+          ->type_name("TIME")
+          ->group(arrivals);
+  add_series_options(*load, options->series, concurrency, rate);
 
   const std::string lengths = "How long (normally distributed tokens)";
+  const auto take_shape = [&w](const std::string& name) {
+    const auto shape = load::shape(name);
+    w.input_tokens = shape->input_tokens;
+    w.output_tokens = shape->output_tokens;
+    w.input_stddev = w.output_stddev = 0;
+  };
+  std::vector<std::string> shapes;
+  for (const load::Shape& shape : load::shapes()) shapes.emplace_back(shape.name);
+  // It stands before the options that override it, because CLI11 runs them in the order in which they were added.
+  load->add_option_function<std::string>("--shape", take_shape, load::describe_shapes())
+      ->check(CLI::IsMember(shapes))
+      ->group(lengths);
   load->add_option("--input-tokens", w.input_tokens, "Mean prompt")
       ->capture_default_str()
       ->check(CLI::Range(1.0, 1e7))
@@ -199,7 +229,7 @@ void add_load_command(CLI::App& app, int& status) {
       workload.output_range = {16, 64};
       settings.concurrency = 1;
     }
-    if (usage->count() == 0) settings.usage = tasks || settings.facts;
+    if (usage->count() == 0) settings.usage = tasks || settings.facts || is_series(options->series);
     if (rate->count() > 0) workload.rate = options->rate;
     if (duration->count() > 0) settings.duration = options->duration;
     if (trace->count() > 0) {
@@ -210,6 +240,29 @@ void add_load_command(CLI::App& app, int& status) {
       workload.trace_arrivals = rate->count() == 0 && concurrency->count() == 0;
     }
     if (requests->count() == 0 && (settings.duration || workload.trace_arrivals)) settings.requests = 0;
+    if (is_series(options->series)) {
+      workload.trace_arrivals = false;
+      if (tasks) {
+        std::cerr << "weir-lab load: --preset llmperf and --prefill-cost are loads of their own; leave out --users, "
+                     "--runs and all but one number in --concurrency\n";
+        status = 2;
+        return;
+      }
+      if (options->series.users.empty() && trace->count() > 0) {
+        std::cerr << "weir-lab load: a sweep's requests are all alike, so it takes no --trace; give --input-tokens and "
+                     "--output-tokens, or a --shape\n";
+        status = 2;
+        return;
+      }
+      status = run_series(settings, options->output, options->series);
+      return;
+    }
+    if (!options->series.html.empty()) {
+      std::cerr << "weir-lab load: --html needs a sweep (--concurrency 1,2,4,8) or --users\n";
+      status = 2;
+      return;
+    }
+    if (!options->output.prefill_cost) settings.concurrency = options->series.concurrencies.front();
     status = load::run_load(settings, options->output);
   });
 }

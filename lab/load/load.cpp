@@ -1,8 +1,5 @@
 #include "lab/load/load.hpp"
 
-#include <cerrno>
-#include <cstring>
-#include <fstream>
 #include <iostream>
 #include <stdexcept>
 
@@ -10,28 +7,10 @@
 #include "lab/load/prefill/prefill_cost.hpp"
 #include "lab/load/report.hpp"
 #include "lab/load/request_lines.hpp"
+#include "lab/sink.hpp"
 
 namespace weir::lab::load {
 namespace {
-
-/// Writes to a file, to standard output for "-", or nowhere for "". Throws std::runtime_error if the file cannot be
-/// opened.
-class Sink {
- public:
-  explicit Sink(const std::string& path) : to_stdout_(path == "-"), path_(path) {
-    if (path.empty() || to_stdout_) return;
-    file_.open(path, std::ios::trunc);
-    if (!file_) throw std::runtime_error("cannot write " + path + ": " + std::strerror(errno));
-  }
-  explicit operator bool() const { return to_stdout_ || file_.is_open(); }
-  std::ostream& stream() { return to_stdout_ ? std::cout : file_; }
-  bool flush() { return !stream().flush().fail(); }
-
- private:
-  bool to_stdout_;
-  std::string path_;
-  std::ofstream file_;
-};
 
 /// What is said of a load beyond its usual figures.
 struct Extras {
