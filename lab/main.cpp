@@ -11,6 +11,7 @@ int main(int argc, char** argv) {
   int status = 0;
   weir::lab::commands::add_sim_command(app, status);
   weir::lab::commands::add_load_command(app, status);
+  weir::lab::commands::add_experiment_command(app, status);
   weir::lab::commands::add_summary_command(app, status);
   weir::lab::commands::add_reports_command(app, status);
   weir::lab::commands::add_outage_command(app, status);

@@ -1,22 +1,33 @@
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <fstream>
 #include <iostream>
 #include <map>
 #include <memory>
 #include <string>
+#include <tuple>
 #include <variant>
+#include <vector>
 
 #include "lab/commands/commands.hpp"
+#include "lab/commands/load_series.hpp"
 #include "lab/load/load.hpp"
+#include "lab/load/shape.hpp"
 #include "lab/load/trace.hpp"
+#include "lab/sweep/knee.hpp"
+#include "lab/text.hpp"
 
 namespace weir::lab::commands {
 namespace {
 
 struct Options {
   load::LoadSettings settings;
+  load::LoadOutput output;
+  SeriesOptions series;
   double rate = 0;
   double duration = 0;
+  std::string preset;
+  std::vector<double> input_range{250, 3500};
   std::string trace;
   std::size_t trace_limit = 0;
 };
@@ -28,10 +39,15 @@ bool read_trace_file(const Options& options, load::WorkloadSettings& workload) {
     std::cerr << "weir-lab load: cannot read the trace " << options.trace << "\n";
     return false;
   }
-  auto read = load::read_trace(file, options.trace_limit);
+  std::uint64_t left_out = 0;
+  auto read = load::read_trace(file, options.trace_limit, &left_out);
   if (const auto* wrong = std::get_if<std::string>(&read)) {
     std::cerr << "weir-lab load: " << options.trace << ": " << *wrong << "\n";
     return false;
+  }
+  if (left_out > 0) {
+    std::cerr << "weir-lab load: " << options.trace << ": " << counted(left_out, "request")
+              << " left out, because the log does not tell how long they were\n";
   }
   workload.trace = std::get<std::vector<load::TraceEntry>>(std::move(read));
   return true;
@@ -51,7 +67,13 @@ void add_load_command(CLI::App& app, int& status) {
       "to the end of the answer. The start is before connecting. Failed requests stay out of them. p99 needs 100 "
       "values.\n"
       "Examples: weir-lab load --url http://127.0.0.1:8080 --concurrency 20 --duration 60\n"
-      "          weir-lab load --trace conv.csv --trace-speed 2 --trace-limit 500 --json report.json");
+      "          weir-lab load --trace conv.csv --trace-speed 2 --trace-limit 500 --json report.json\n"
+      "          weir-lab load --shape rag --concurrency 1,2,4,8,16,32,64,128 --runs 5 --html sweep.html\n"
+      "          weir-lab load --users 50,100,200 --ramp 10 --think 2s --duration 10m --slo ttft=1,tpot=0.05\n"
+      "          weir-lab load --preset llmperf --requests 100 --cost-per-hour 2.5\n"
+      "          weir-lab load --prefill-cost --input-range 250,3500\n"
+      "          weir-lab load --trace requests.jsonl --log replay.jsonl --label candidate\n" +
+      std::string(sweep::knee_rule));
   load->add_option("--url", s.url, "http://host[:port][/prefix]")->capture_default_str();
   load->add_option("--model", s.model, "Model to ask for; not named in the requests unless given");
   load->add_option("--api", s.api, "chat (default), completions or tgi")
@@ -59,16 +81,56 @@ void add_load_command(CLI::App& app, int& status) {
                                                                            {"completions", load::Api::completions},
                                                                            {"tgi", load::Api::tgi}})
                       .description(""));
-  load->add_flag("--usage", s.usage, "Ask for usage; else output tokens are counted by events");
+  CLI::Option* usage =
+      load->add_flag("--usage,!--no-usage", s.usage,
+                     "Ask for usage; else output tokens are counted by events. On by itself with --log, "
+                     "--preset, --prefill-cost, --users and a sweep");
   load->add_option("--timeout", s.timeout, "Seconds a request may take")
       ->capture_default_str()
       ->check(CLI::PositiveNumber);
   load->add_option("--seed", w.seed, "Lengths, texts, arrivals and request ids follow from it")->capture_default_str();
 
+  const std::string experiments = "Published experiments";
+  CLI::Option* preset =
+      load->add_option(
+              "--preset", options->preset,
+              "llmperf: its load (5 at once, 550 +- 150 tokens in, 150 +- 20 out), its two tasks, checked, and "
+              "its ITL, E2E / output tokens")
+          ->check(CLI::IsMember({"llmperf"}))
+          ->group(experiments);
+  load->add_flag("--batches", s.batches, "Send the next requests when all that ran have ended, as LLMPerf first did")
+      ->group(experiments);
+  CLI::Option* prefill =
+      load->add_flag("--prefill-cost", options->output.prefill_cost,
+                     "What 1000 prompt tokens and an output token take on an idle replica: requests of many lengths, "
+                     "one by one")
+          ->excludes(preset)
+          ->group(experiments);
+  load->add_option("--input-range", options->input_range, "Least and most prompt tokens of --prefill-cost")
+      ->delimiter(',')
+      ->expected(2)
+      ->capture_default_str()
+      ->check(CLI::Range(1.0, 1e7))
+      ->needs(prefill)
+      ->group(experiments);
+  CLI::Option* per_hour = load->add_option("--cost-per-hour", options->output.prices.per_hour,
+                                           "What the replica costs an hour: adds the cost")
+                              ->check(CLI::NonNegativeNumber)
+                              ->group(experiments);
+  for (const auto& [name, price, of] :
+       {std::tuple("--price-in", &options->output.prices.in, "Price of a million prompt tokens: adds the cost"),
+        std::tuple("--price-out", &options->output.prices.out, "Price of a million output tokens")}) {
+    load->add_option(name, *price, of)->check(CLI::NonNegativeNumber)->excludes(per_hour)->group(experiments);
+  }
+
   const std::string arrivals = "How many, when";
   CLI::Option* concurrency =
-      load->add_option("--concurrency", s.concurrency, "Closed load: so many requests are always under way")
-          ->capture_default_str()
+      load->add_option(
+              "--concurrency", options->series.concurrencies,
+              "Closed load: so many requests are always under way; several numbers, such as 1,2,4, are a sweep")
+          ->default_str("5")
+          ->delimiter(',')
+          ->allow_extra_args(false)
           ->check(CLI::Range(1, 100'000))
           ->group(arrivals);
   CLI::Option* rate = load->add_option("--rate", options->rate, "Open load: requests a second, Poisson")
@@ -80,12 +142,31 @@ void add_load_command(CLI::App& app, int& status) {
                        "Requests in all, 0 = no limit (60; with --duration or a trace's arrivals: no limit)")
           ->check(CLI::NonNegativeNumber)
           ->group(arrivals);
-  CLI::Option* duration = load->add_option("--duration", options->duration,
-                                           "Seconds after which nothing more is sent; what runs may finish")
-                              ->check(CLI::PositiveNumber)
-                              ->group(arrivals);
+  const auto read_duration = [options](const std::string& text) {
+    options->duration = read_seconds(text);
+    if (options->duration <= 0) throw CLI::ValidationError("--duration must be more than 0");
+  };
+  CLI::Option* duration =
+      load->add_option_function<std::string>("--duration", read_duration,
+                                             "Seconds, or a time such as 10m, after which nothing more is sent; what "
+                                             "runs may finish")
+          ->type_name("TIME")
+          ->group(arrivals);
+  add_series_options(*load, options->series, concurrency, rate);
 
   const std::string lengths = "How long (normally distributed tokens)";
+  const auto take_shape = [&w](const std::string& name) {
+    const auto shape = load::shape(name);
+    w.input_tokens = shape->input_tokens;
+    w.output_tokens = shape->output_tokens;
+    w.input_stddev = w.output_stddev = 0;
+  };
+  std::vector<std::string> shapes;
+  for (const load::Shape& shape : load::shapes()) shapes.emplace_back(shape.name);
+  // It stands before the options that override it, because CLI11 runs them in the order in which they were added.
+  load->add_option_function<std::string>("--shape", take_shape, load::describe_shapes())
+      ->check(CLI::IsMember(shapes))
+      ->group(lengths);
   load->add_option("--input-tokens", w.input_tokens, "Mean prompt")
       ->capture_default_str()
       ->check(CLI::Range(1.0, 1e7))
@@ -106,8 +187,11 @@ void add_load_command(CLI::App& app, int& status) {
   const std::string traces = "From a trace";
   CLI::Option* trace =
       load->add_option("--trace", options->trace,
-                       "CSV of TIMESTAMP,ContextTokens,GeneratedTokens: its arrivals and lengths; with --rate or "
-                       "--concurrency its lengths only")
+                       "Arrivals and lengths of an Azure CSV (TIMESTAMP,ContextTokens,GeneratedTokens), a request log "
+                       "of weir's (turns too) or Mooncake's JSON lines (shared prefixes too); with --rate or "
+                       "--concurrency no arrivals")
+          ->excludes(preset)
+          ->excludes(prefill)
           ->group(traces);
   load->add_option("--trace-speed", w.trace_speed, "Divides the trace's times")
       ->capture_default_str()
@@ -121,14 +205,31 @@ void add_load_command(CLI::App& app, int& status) {
       ->group(traces);
 
   const std::string output = "Output";
-  load->add_option("--json", s.json, "File for the figures as JSON; - = standard output, in place of the table")
+  load->add_option("--json", options->output.json,
+                   "File for the figures as JSON; - = standard output, in place of the table")
       ->group(output);
-  load->add_option("--log", s.log, "File for a JSON line a request; - = standard output, in place of the table")
+  load->add_option("--log", options->output.log,
+                   "File for a line of the request log a request, as weir writes it; `weir compare` reads it. - = "
+                   "standard output, "
+                   "in place of the table")
+      ->group(output);
+  load->add_option("--label", options->output.label, "config in those lines, by which `weir compare` tells sides apart")
       ->group(output);
 
-  load->callback([options, &status, concurrency, rate, requests, duration, trace] {
+  load->callback([options, &status, concurrency, rate, requests, duration, trace, usage] {
     load::LoadSettings& settings = options->settings;
     load::WorkloadSettings& workload = settings.workload;
+    settings.facts = !options->output.log.empty();
+    options->output.llmperf = settings.text = options->preset == "llmperf";
+    const bool tasks = options->output.llmperf || options->output.prefill_cost;
+    if (tasks) workload.text = load::Text::tasks;
+    if (options->output.prefill_cost) {
+      const auto [least, most] = std::minmax(options->input_range.front(), options->input_range.back());
+      workload.input_range = {least, most};
+      workload.output_range = {16, 64};
+      settings.concurrency = 1;
+    }
+    if (usage->count() == 0) settings.usage = tasks || settings.facts || is_series(options->series);
     if (rate->count() > 0) workload.rate = options->rate;
     if (duration->count() > 0) settings.duration = options->duration;
     if (trace->count() > 0) {
@@ -139,7 +240,30 @@ void add_load_command(CLI::App& app, int& status) {
       workload.trace_arrivals = rate->count() == 0 && concurrency->count() == 0;
     }
     if (requests->count() == 0 && (settings.duration || workload.trace_arrivals)) settings.requests = 0;
-    status = load::run_load(settings);
+    if (is_series(options->series)) {
+      workload.trace_arrivals = false;
+      if (tasks) {
+        std::cerr << "weir-lab load: --preset llmperf and --prefill-cost are loads of their own; leave out --users, "
+                     "--runs and all but one number in --concurrency\n";
+        status = 2;
+        return;
+      }
+      if (options->series.users.empty() && trace->count() > 0) {
+        std::cerr << "weir-lab load: a sweep's requests are all alike, so it takes no --trace; give --input-tokens and "
+                     "--output-tokens, or a --shape\n";
+        status = 2;
+        return;
+      }
+      status = run_series(settings, options->output, options->series);
+      return;
+    }
+    if (!options->series.html.empty()) {
+      std::cerr << "weir-lab load: --html needs a sweep (--concurrency 1,2,4,8) or --users\n";
+      status = 2;
+      return;
+    }
+    if (!options->output.prefill_cost) settings.concurrency = options->series.concurrencies.front();
+    status = load::run_load(settings, options->output);
   });
 }
 

@@ -61,6 +61,10 @@ void add_sim_command(CLI::App& app, int& status) {
       ->transform(CLI::CheckedTransformer(std::map<std::string, sim::EngineNames>{{"vllm", sim::EngineNames::vllm},
                                                                                   {"tgi", sim::EngineNames::tgi}})
                       .description(""));
+  sim->add_option("--wrong-answers", s.wrong_answers,
+                  "Share of the numbers and lines that are wrong in answers to `weir-lab load --preset llmperf`")
+      ->capture_default_str()
+      ->check(CLI::Range(0.0, 1.0));
   sim->add_option("--log", s.log, "File for a JSON line a request with its true moments; - = standard output");
 
   engine::add_engine_options(*sim, s.model_settings);

@@ -157,6 +157,35 @@ std::uint64_t count_tokens(std::string_view text) {
   return run > 0 ? tokens + tokens_of_run(kind, run) : tokens;
 }
 
+std::vector<std::string_view> pieces_of(std::string_view text) {
+  std::vector<std::string_view> pieces;
+  const char* begin = text.data();  // The piece that is not cut yet begins here.
+  const auto cut = [&](const char* end) {
+    pieces.emplace_back(begin, static_cast<std::size_t>(end - begin));
+    begin = end;
+  };
+  std::string_view left = text;
+  while (!left.empty()) {
+    const Kind kind = code_point(left).kind;
+    std::vector<const char*> ends;  // A run's code points end here.
+    do {
+      left.remove_prefix(code_point(left).bytes);
+      ends.push_back(left.data());
+    } while (!left.empty() && code_point(left).kind == kind);
+    const std::uint64_t tokens = tokens_of_run(kind, ends.size());
+    for (std::uint64_t token = 1; token <= tokens; ++token) {
+      const std::size_t upto = ends.size() * token / tokens;
+      cut(upto == 0 ? begin : ends[upto - 1]);  // The first of an emoji's two tokens has no text.
+    }
+  }
+  if (begin != text.data() + text.size()) {
+    if (pieces.empty()) return {};  // It is a single space.
+    pieces.back() = std::string_view(pieces.back().data(),
+                                     static_cast<std::size_t>(text.data() + text.size() - pieces.back().data()));
+  }
+  return pieces;
+}
+
 std::span<const std::string_view> prompt_words() { return words; }
 
 std::string prompt_text(std::uint64_t tokens, Random& random) {

@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "lab/engine/random.hpp"
 
@@ -18,6 +19,9 @@ namespace weir::lab::engine {
 /// run of more than one blank, or a line break, counts one; a single space is part of the word behind it. Bytes that
 /// are no UTF-8 count one each.
 std::uint64_t count_tokens(std::string_view text);
+
+/// Cuts a text into count_tokens() pieces, which together are the text. A single space goes with the piece behind it.
+std::vector<std::string_view> pieces_of(std::string_view text);
 
 /// Returns lower-case English words without punctuation.
 std::span<const std::string_view> prompt_words();

@@ -18,8 +18,12 @@ void Connection::run(Outgoing outgoing, Done done) {
   done_ = std::move(done);
   result_ = Result{};
   result_.request_id = outgoing_.request_id;
+  result_.number = outgoing_.number;
   result_.prompt_target = outgoing_.prompt_target;
-  result_.stream = StreamReader(outgoing_.api);
+  result_.output_target = outgoing_.output_target;
+  result_.bytes_in = outgoing_.body_bytes;
+  result_.facts = outgoing_.facts;
+  result_.stream = StreamReader(outgoing_.api, outgoing_.keep_text);
   result_.started = std::chrono::steady_clock::now();
   reused_ = open_;
   open_ ? exchange() : connect();
@@ -48,6 +52,7 @@ void Connection::exchange() {
   parser_->body_limit(boost::none);
   parser_->get().body().on_bytes = [this](std::string_view bytes) { on_body(bytes); };
   write_pending_ = true;
+  result_.sent = std::chrono::steady_clock::now();
   asio::async_write(socket_, asio::buffer(outgoing_.bytes),
                     [self = shared_from_this(), mine = generation_](error_code, std::size_t) {
                       // If something went wrong, the read reports it; perhaps an answer is there.
@@ -72,6 +77,7 @@ void Connection::on_read(error_code ec, std::size_t n) {
     error_code parse;
     const std::size_t used = parser_->put(buffer_.data(), parse);
     buffer_.consume(used);
+    if (!result_.head && parser_->is_header_done()) result_.head = read_at_;
     if (parse == http::error::need_more) break;
     if (parse) return fail("invalid", "the answer is not valid HTTP: " + parse.message());
     if (used == 0) break;
@@ -99,6 +105,7 @@ void Connection::on_body(std::string_view bytes) {
     head_seen_ = true;
     result_.status = parser_->get().result_int();
   }
+  result_.bytes_out += bytes.size();
   if (result_.status == 200) return result_.stream.feed(bytes, read_at_);
   result_.detail.append(bytes.substr(0, detail_limit - std::min(detail_limit, result_.detail.size())));
 }

@@ -16,12 +16,14 @@
 #include <string_view>
 
 #include "lab/load/stream_reader.hpp"
+#include "metrics/wire/request/facts.hpp"
 
 namespace weir::lab::load {
 
 /// How one request went.
 struct Result {
   std::string request_id;
+  std::uint64_t number = 0;  ///< It is the number that the workload gave the request.
   /// The outcome is "ok", or the kind of failure: connect, http_<status>, in_band, truncated (ended in good order
   /// without its end marker), reset (the connection broke), timeout, invalid (no HTTP, or no event stream), unfinished
   /// (the user ended the load; no failure).
@@ -30,6 +32,15 @@ struct Result {
   std::string replica;  ///< It is the answer's x-weir-replica; "" if absent.
   unsigned status = 0;
   std::uint64_t prompt_target = 0;
+  std::uint64_t output_target = 0;       ///< It was sent as max_tokens.
+  std::optional<Moment> sent;            ///< The first byte was written; with a second attempt, that of the second.
+  std::optional<Moment> head;            ///< The answer's head was read.
+  std::uint64_t bytes_in = 0;            ///< The request's body had so many bytes.
+  std::uint64_t bytes_out = 0;           ///< So many bytes of the answer's body came.
+  std::uint64_t in_flight_at_start = 0;  ///< So many others of this load ran.
+  double in_flight_mean = 0;             ///< The mean number of them, this one included, while it ran.
+  /// What the request asks for, as weir reads it; only if a log is written.
+  std::shared_ptr<const metrics::wire::RequestFacts> facts;
   Moment started{};  ///< It is taken before connecting or, on a kept connection, before sending.
   Moment ended{};
   StreamReader stream{Api::chat};
@@ -43,7 +54,12 @@ struct Outgoing {
   Api api = Api::chat;
   std::string request_id;
   std::string bytes;  ///< They are head and body.
+  std::uint64_t number = 0;
   std::uint64_t prompt_target = 0;
+  std::uint64_t output_target = 0;
+  std::uint64_t body_bytes = 0;
+  bool keep_text = false;  ///< The answer's text goes into the result.
+  std::shared_ptr<const metrics::wire::RequestFacts> facts;
 };
 
 /// A Beast body that hands its bytes on in place.

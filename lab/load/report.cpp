@@ -14,14 +14,6 @@ namespace {
 
 double seconds_between(Moment from, Moment to) { return std::chrono::duration<double>(to - from).count(); }
 
-json::value json_of(const std::optional<double>& v) { return v ? json::value(*v) : json::value(nullptr); }
-
-json::value json_of(const std::optional<Distribution>& d) {
-  if (!d) return nullptr;
-  return json::object{{"count", d->count}, {"mean", d->mean},        {"p50", d->p50}, {"p90", d->p90},
-                      {"p95", d->p95},     {"p99", json_of(d->p99)}, {"max", d->max}};
-}
-
 void print_row(std::ostream& out, const char* name, const std::vector<float>& values) {
   const auto d = distribution(values);
   if (!d) {
@@ -34,6 +26,14 @@ void print_row(std::ostream& out, const char* name, const std::vector<float>& va
 }
 
 }  // namespace
+
+json::value json_of(const std::optional<double>& v) { return v ? json::value(*v) : json::value(nullptr); }
+
+json::value json_of(const std::optional<Distribution>& d) {
+  if (!d) return nullptr;
+  return json::object{{"count", d->count}, {"mean", d->mean},        {"p50", d->p50}, {"p90", d->p90},
+                      {"p95", d->p95},     {"p99", json_of(d->p99)}, {"max", d->max}};
+}
 
 double quantile(std::span<const float> sorted, double q) {
   const double at = q * static_cast<double>(sorted.size() - 1);
@@ -102,7 +102,7 @@ json::object Tally::json(double elapsed) const {
           {"total_tokens_per_second", rate(static_cast<double>(prompt_tokens_ + output_tokens_))}};
 }
 
-void Tally::print(std::ostream& out, double elapsed) const {
+void Tally::print(std::ostream& out, double elapsed, const std::vector<float>* llmperf_itl) const {
   out << format("Requests   %llu ok, %llu failed", static_cast<unsigned long long>(ok_),
                 static_cast<unsigned long long>(failed_));
   if (unfinished_ > 0) out << format(", %llu unfinished", static_cast<unsigned long long>(unfinished_));
@@ -118,6 +118,7 @@ void Tally::print(std::ostream& out, double elapsed) const {
   print_row(out, "TTFT", ttft_);
   print_row(out, "ITL", itl_);
   print_row(out, "TPOT", tpot_);
+  if (llmperf_itl) print_row(out, "LLMPerfITL", *llmperf_itl);
   print_row(out, "E2E", e2e_);
   if (elapsed <= 0) return;
   out << format("\nOutput     %.1f tokens/s (%llu tokens)\nTotal      %.1f tokens/s, prompts included\n",
@@ -139,31 +140,6 @@ json::object Report::json() const {
   for (const auto& [name, tally] : by_replica) replicas[name] = tally.json(elapsed);
   root["replicas"] = replicas;
   return root;
-}
-
-std::string result_line(const Result& result) {
-  const auto moment = [](const std::optional<Moment>& m) {
-    return m ? json::value(m->time_since_epoch().count()) : json::value(nullptr);
-  };
-  std::optional<double> ttft;
-  if (result.stream.first_token()) ttft = seconds_between(result.started, *result.stream.first_token());
-  return json::serialize(json::object{
-      {"request_id", result.request_id},
-      {"outcome", result.outcome},
-      {"detail", result.detail.empty() ? json::value(nullptr) : json::value(result.detail)},
-      {"status", result.status == 0 ? json::value(nullptr) : json::value(result.status)},
-      {"replica", result.replica.empty() ? json::value(nullptr) : json::value(result.replica)},
-      {"started_ns", moment(result.started)},
-      {"first_token_ns", moment(result.stream.first_token())},
-      {"last_token_ns", moment(result.stream.last_token())},
-      {"ended_ns", moment(result.ended)},
-      {"ttft_s", json_of(ttft)},
-      {"tpot_s", json_of(result.stream.tpot())},
-      {"e2e_s", seconds_between(result.started, result.ended)},
-      {"prompt_tokens", result.prompt_tokens()},
-      {"output_tokens", result.output_tokens()},
-      {"token_events", result.stream.token_events()},
-  });
 }
 
 }  // namespace weir::lab::load

@@ -30,6 +30,10 @@ struct Distribution {
 /// Returns nothing if there are no values.
 std::optional<Distribution> distribution(std::vector<float> values);
 
+/// null where there is nothing.
+boost::json::value json_of(const std::optional<double>& value);
+boost::json::value json_of(const std::optional<Distribution>& distribution);
+
 /// Counts requests and what was measured of them. Failed requests are counted and stay out of the distributions; the
 /// tokens they brought count.
 class Tally {
@@ -39,7 +43,10 @@ class Tally {
   std::uint64_t ok() const { return ok_; }
   std::uint64_t failed() const { return failed_; }
   std::uint64_t unfinished() const { return unfinished_; }
+  std::uint64_t prompt_tokens() const { return prompt_tokens_; }
   std::uint64_t output_tokens() const { return output_tokens_; }
+  std::optional<Distribution> ttft() const { return distribution(ttft_); }
+  std::optional<Distribution> tpot() const { return distribution(tpot_); }
   const std::map<std::string, std::uint64_t>& errors() const { return errors_; }
   /// Returns one failure's own words, for the first kind that came.
   const std::string& example() const { return example_; }
@@ -47,7 +54,8 @@ class Tally {
   /// Returns the seconds over which rates are taken: from the first start to the last end.
   double elapsed() const;
   boost::json::object json(double elapsed) const;
-  void print(std::ostream& out, double elapsed) const;
+  /// `llmperf_itl` is a further row, in seconds.
+  void print(std::ostream& out, double elapsed, const std::vector<float>* llmperf_itl = nullptr) const;
 
  private:
   std::uint64_t ok_ = 0, failed_ = 0, unfinished_ = 0;
@@ -66,8 +74,5 @@ struct Report {
   void add(const Result& result);
   boost::json::object json() const;
 };
-
-/// Writes the line of one request in --log.
-std::string result_line(const Result& result);
 
 }  // namespace weir::lab::load

@@ -1,7 +1,10 @@
 #include "lab/load/stream_reader.hpp"
 
+#include <algorithm>
 #include <array>
 #include <boost/json.hpp>
+
+#include "metrics/utf8.hpp"
 
 namespace weir::lab::load {
 namespace {
@@ -12,14 +15,29 @@ namespace json = boost::json;
 struct Event {
   bool token = false;
   bool choice = false;
+  bool reasoning = false;  ///< Its token is no output.
+  std::string text;        ///< It is output.
+  std::string finish_reason;
+  std::uint64_t chars = 0;  ///< Output and reasoning have so many.
   bool ends = false;
   std::string error;
-  std::optional<std::uint64_t> prompt_tokens, output_tokens;
+  std::optional<std::uint64_t> prompt_tokens, output_tokens, cached_tokens;
 };
 
-bool has_text(const json::object& object, std::string_view key) {
+std::string_view text_at(const json::object& object, std::string_view key) {
   const json::value* v = object.if_contains(key);
-  return v && v->is_string() && !v->get_string().empty();
+  if (!v || !v->is_string()) return {};
+  return {v->get_string().data(), v->get_string().size()};
+}
+
+std::uint64_t code_points(std::string_view text) {
+  return static_cast<std::uint64_t>(std::ranges::count_if(text, metrics::begins_code_point));
+}
+
+void add_output(Event& event, std::string_view text) {
+  event.text += text;
+  event.chars += code_points(text);
+  if (!text.empty()) event.token = true;
 }
 
 bool has_items(const json::object& object, std::string_view key) {
@@ -47,29 +65,45 @@ void read_openai(const json::object& root, Event& event) {
       const json::object* choice = c.if_object();
       if (!choice) continue;
       event.choice = true;
-      if (has_text(*choice, "text")) event.token = true;
+      event.finish_reason = text_at(*choice, "finish_reason");
+      add_output(event, text_at(*choice, "text"));
       const json::value* d = choice->if_contains("delta");
       const json::object* delta = d ? d->if_object() : nullptr;
       if (!delta) continue;
-      event.token |= has_text(*delta, "content") || has_text(*delta, "reasoning") ||
-                     has_text(*delta, "reasoning_content") || has_items(*delta, "tool_calls");
+      add_output(event, text_at(*delta, "content"));
+      event.token |= has_items(*delta, "tool_calls");
+      const std::uint64_t thought =
+          code_points(text_at(*delta, "reasoning")) + code_points(text_at(*delta, "reasoning_content"));
+      event.reasoning = thought > 0 && !event.token;
+      event.token |= thought > 0;
+      event.chars += thought;
     }
   }
   const json::value* u = root.if_contains("usage");
   if (const json::object* usage = u ? u->if_object() : nullptr) {
     event.prompt_tokens = count(*usage, "prompt_tokens");
     event.output_tokens = count(*usage, "completion_tokens");
+    const json::value* d = usage->if_contains("prompt_tokens_details");
+    if (const json::object* details = d ? d->if_object() : nullptr) {
+      event.cached_tokens = count(*details, "cached_tokens");
+    }
   }
 }
 
 void read_tgi(const json::object& root, Event& event) {
-  event.choice = event.token = root.contains("token");
+  const json::value* token = root.if_contains("token");
+  event.choice = event.token = token != nullptr;
+  if (const json::object* object = token ? token->if_object() : nullptr) {
+    const json::value* special = object->if_contains("special");
+    if (!special || !special->is_bool() || !special->get_bool()) add_output(event, text_at(*object, "text"));
+  }
   const json::value* text = root.if_contains("generated_text");
   event.ends = text && text->is_string();
   const json::value* d = root.if_contains("details");
   if (const json::object* details = d ? d->if_object() : nullptr) {
     event.prompt_tokens = count(*details, "input_length");
     event.output_tokens = count(*details, "generated_tokens");
+    event.finish_reason = text_at(*details, "finish_reason");
   }
 }
 
@@ -97,10 +131,15 @@ Event read_event(std::string_view data, Api api) {
 }  // namespace
 
 void StreamReader::feed(std::string_view bytes, Moment at) {
+  ++reads_;
+  const std::uint64_t before = token_events_;
   splitter_.feed(bytes, [&](std::string_view data) { event(data, at); });
+  if (token_events_ > before) ++token_reads_;
+  if (token_events_ > before + 1) ++coalesced_reads_;
 }
 
 void StreamReader::event(std::string_view data, Moment at) {
+  ++events_;
   if (data == "[DONE]") {
     complete_ = api_ != Api::tgi;
     return;
@@ -112,9 +151,18 @@ void StreamReader::event(std::string_view data, Moment at) {
     return;
   }
   if (seen.token) token(at);
+  if (seen.token && !seen.reasoning && !first_output_) first_output_ = at;
+  if (seen.choice && !first_choice_) first_choice_ = at;
   if (seen.choice) last_choice_ = at;
+  if (keep_text_) text_ += seen.text;
+  chars_ += seen.chars;
+  if (!seen.finish_reason.empty()) {
+    finish_reason_ = std::move(seen.finish_reason);
+    closed_empty_ = seen.choice && !seen.token;
+  }
   if (seen.prompt_tokens) prompt_tokens_ = seen.prompt_tokens;
   if (seen.output_tokens) output_tokens_ = seen.output_tokens;
+  if (seen.cached_tokens) cached_tokens_ = seen.cached_tokens;
   complete_ |= seen.ends;
 }
 

@@ -1,79 +1,36 @@
 #include "lab/load/trace.hpp"
 
-#include <algorithm>
-#include <charconv>
-#include <chrono>
-#include <optional>
-#include <string_view>
+#include "lab/load/traces/azure.hpp"
+#include "lab/load/traces/mooncake.hpp"
+#include "lab/load/traces/request_log.hpp"
 
 namespace weir::lab::load {
 namespace {
 
-/// Takes a number from the front of `text`, and `after` behind it ('\0' means that the text must end there).
-template <class Number>
-bool take(std::string_view& text, Number& number, char after) {
-  const auto [end, ec] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (ec != std::errc{}) return false;
-  text.remove_prefix(static_cast<std::size_t>(end - text.data()));
-  if (after == '\0') return text.empty();
-  if (text.empty() || text.front() != after) return false;
-  text.remove_prefix(1);
-  return true;
-}
-
-struct Line {
-  std::chrono::nanoseconds at{};  ///< It is the time since 1970.
-  TraceEntry entry;
-};
-
-/// Reads a line such as "2023-11-16 18:17:03.9799600,4808,10".
-std::optional<Line> read_line(std::string_view text) {
-  int year = 0;
-  unsigned month = 0, day = 0;
-  int hour = 0, minute = 0;
-  double second = 0;
-  Line line;
-  if (!take(text, year, '-') || !take(text, month, '-') || !take(text, day, ' ')) return std::nullopt;
-  if (!take(text, hour, ':') || !take(text, minute, ':') || !take(text, second, ',')) return std::nullopt;
-  if (!take(text, line.entry.prompt_tokens, ',') || !take(text, line.entry.output_tokens, '\0')) return std::nullopt;
-  const std::chrono::year_month_day date{std::chrono::year(year), std::chrono::month(month), std::chrono::day(day)};
-  if (!date.ok()) return std::nullopt;
-  line.at = std::chrono::sys_days(date).time_since_epoch() + std::chrono::hours(hour) + std::chrono::minutes(minute) +
-            std::chrono::nanoseconds(static_cast<std::int64_t>(second * 1e9 + 0.5));
-  line.entry.prompt_tokens = std::max<std::uint64_t>(1, line.entry.prompt_tokens);
-  line.entry.output_tokens = std::max<std::uint64_t>(1, line.entry.output_tokens);
-  return line;
+traces::Trace read_any(std::istream& in, std::size_t limit, std::uint64_t& left_out) {
+  std::string first;
+  std::getline(in, first);
+  traces::trim(first);
+  if (first == traces::azure_columns) return traces::read_azure(in, limit);
+  if (traces::is_mooncake(first)) return traces::read_mooncake(in, std::move(first), limit);
+  if (traces::is_request_log(first)) return traces::read_request_log(in, std::move(first), limit, left_out);
+  return "line 1: expected the columns " + std::string(traces::azure_columns) +
+         " (Azure), a line of weir's request log, or {\"timestamp\": ..., \"input_length\": ...} (Mooncake), got \"" +
+         first.substr(0, 100) + "\"";
 }
 
 }  // namespace
 
-std::variant<std::vector<TraceEntry>, std::string> read_trace(std::istream& in, std::size_t limit) {
-  static constexpr std::string_view columns = "TIMESTAMP,ContextTokens,GeneratedTokens";
-  std::vector<TraceEntry> entries;
-  std::optional<std::chrono::nanoseconds> first;
-  std::string text;
-  for (std::size_t number = 1; std::getline(in, text); ++number) {
-    if (!text.empty() && text.back() == '\r') text.pop_back();
-    if (number == 1) {
-      if (text != columns) return "line 1: expected the columns " + std::string(columns) + ", got \"" + text + "\"";
-      continue;
-    }
-    if (text.empty()) continue;
-    auto line = read_line(text);
-    if (!line) {
-      return "line " + std::to_string(number) +
-             ": expected YYYY-MM-DD HH:MM:SS.fraction,prompt tokens,output tokens, got \"" + text + "\"";
-    }
-    if (!first) first = line->at;
-    line->entry.at = std::chrono::duration<double>(line->at - *first).count();
-    if (!entries.empty() && line->entry.at < entries.back().at) {
-      return "line " + std::to_string(number) + ": its time is before that of the line above";
-    }
-    entries.push_back(line->entry);
-    if (limit != 0 && entries.size() == limit) break;
-  }
-  if (entries.empty()) return "it has no entries";
-  return entries;
+std::variant<std::vector<TraceEntry>, std::string> read_trace(std::istream& in, std::size_t limit,
+                                                              std::uint64_t* left_out) {
+  std::uint64_t without_lengths = 0;
+  traces::Trace trace = read_any(in, limit, without_lengths);
+  if (left_out) *left_out = without_lengths;
+  const auto* const entries = std::get_if<std::vector<TraceEntry>>(&trace);
+  if (!entries || !entries->empty()) return trace;
+  if (without_lengths == 0) return "it has no entries";
+  return "none of its lines tells the lengths of its request: prompt_tokens or prompt_tokens_estimate, and "
+         "output_tokens or max_tokens";
 }
 
 }  // namespace weir::lab::load

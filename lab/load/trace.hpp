@@ -1,4 +1,7 @@
-// Reads traces of real traffic: when requests came and how long they were (TIMESTAMP,ContextTokens,GeneratedTokens).
+// Reads traces of real traffic: when requests came, how long they were, and what they had in common.
+//
+// The first line tells the format: Azure's CSV (lab/load/traces/azure.hpp), a request log of weir's (request_log.hpp),
+// or Mooncake's lines (mooncake.hpp).
 #pragma once
 
 #include <cstddef>
@@ -10,15 +13,26 @@
 
 namespace weir::lab::load {
 
+/// So many tokens of a prompt have one hash id in Mooncake's traces.
+inline constexpr std::uint64_t block_tokens = 512;
+
 struct TraceEntry {
   double at = 0;  ///< It counts seconds since the first entry.
   std::uint64_t prompt_tokens = 0;
   std::uint64_t output_tokens = 0;
+  /// The prompt consists of these blocks of block_tokens; the last one may be shorter. The same id is the same text.
+  std::vector<std::uint64_t> blocks{};
+  /// The prompt consists of messages of so many tokens, of the user and the assistant in turn. In one conversation they
+  /// have the same texts as far as they have the same lengths.
+  std::vector<std::uint64_t> messages{};
+  std::uint64_t conversation = 0;  ///< It is a number of the request's own where it belongs to none.
   bool operator==(const TraceEntry&) const = default;
 };
 
-/// Reads at most `limit` entries (0 means all). A header line is expected. An entry without output or prompt counts as
-/// one of one token. On an error the result is a sentence that names the line and what is wrong with it.
-std::variant<std::vector<TraceEntry>, std::string> read_trace(std::istream& in, std::size_t limit);
+/// Reads at most `limit` entries (0 means all), in the order of their times. An entry without output or prompt counts
+/// as one of one token. Lines of a log that do not tell their lengths are left out and counted in `left_out`, if it is
+/// given. On an error the result is a sentence that names the line and what is wrong with it.
+std::variant<std::vector<TraceEntry>, std::string> read_trace(std::istream& in, std::size_t limit,
+                                                              std::uint64_t* left_out = nullptr);
 
 }  // namespace weir::lab::load

@@ -1,5 +1,6 @@
 #include "lab/load/workload.hpp"
 
+#include <algorithm>
 #include <boost/json.hpp>
 #include <cmath>
 #include <utility>
@@ -7,12 +8,52 @@
 #include "lab/engine/words.hpp"
 
 namespace weir::lab::load {
+namespace {
+
+/// The same number gives the same text within a load, and another one with another seed.
+engine::Random random_of(std::uint64_t seed, std::uint64_t number) {
+  return engine::Random(seed * 0x9e3779b97f4a7c15u + number);
+}
+
+/// Each block has the text of its id, whatever stands around it. Tokens beyond the blocks belong to this request alone.
+std::string text_of_blocks(std::uint64_t seed, const TraceEntry& entry) {
+  std::string text;
+  std::uint64_t left = entry.prompt_tokens;
+  const auto add = [&](std::uint64_t tokens, engine::Random random) {
+    if (!text.empty()) text += ' ';
+    text += engine::prompt_text(tokens, random);
+    left -= tokens;
+  };
+  for (const std::uint64_t id : entry.blocks) {
+    // Ids of blocks and numbers of requests are kept apart.
+    if (left > 0) add(std::min(left, block_tokens), random_of(~seed, id));
+  }
+  if (left > 0) add(left, random_of(seed, entry.conversation));
+  return text;
+}
+
+std::vector<std::string> texts_of_messages(std::uint64_t seed, const TraceEntry& entry) {
+  std::vector<std::string> texts;
+  engine::Random of_conversation = random_of(~seed, entry.conversation);
+  const std::uint64_t first = of_conversation.next();
+  for (std::size_t i = 0; i < entry.messages.size(); ++i) {
+    engine::Random random = random_of(first, i);
+    texts.push_back(engine::prompt_text(entry.messages[i], random));
+  }
+  return texts;
+}
+
+}  // namespace
 
 Workload::Workload(WorkloadSettings settings)
     : settings_(std::move(settings)), lengths_(settings_.seed), arrivals_(~settings_.seed) {}
 
 /// Draws a normal number. Values below one token are drawn again, as LLMPerf does.
-std::uint64_t Workload::draw(double mean, double stddev) {
+std::uint64_t Workload::draw(double mean, double stddev, const std::optional<Range>& range) {
+  if (range) {
+    const double drawn = range->from + lengths_.uniform() * (range->to - range->from);
+    return static_cast<std::uint64_t>(std::max(1.0, std::round(drawn)));
+  }
   for (int attempt = 0; attempt < 100; ++attempt) {
     const double drawn = std::round(mean + stddev * lengths_.normal());
     if (drawn >= 1) return static_cast<std::uint64_t>(drawn);
@@ -25,8 +66,8 @@ std::optional<Planned> Workload::next() {
   planned.number = count_++;
   const auto& trace = settings_.trace;
   if (trace.empty()) {
-    planned.prompt_tokens = draw(settings_.input_tokens, settings_.input_stddev);
-    planned.output_tokens = draw(settings_.output_tokens, settings_.output_stddev);
+    planned.prompt_tokens = draw(settings_.input_tokens, settings_.input_stddev, settings_.input_range);
+    planned.output_tokens = draw(settings_.output_tokens, settings_.output_stddev, settings_.output_range);
   } else {
     if (settings_.trace_arrivals && planned.number >= trace.size()) return std::nullopt;
     const TraceEntry& entry = trace[planned.number % trace.size()];
@@ -38,9 +79,21 @@ std::optional<Planned> Workload::next() {
   return planned;
 }
 
-std::string Workload::prompt(const Planned& planned) const {
-  engine::Random random(settings_.seed * 0x9e3779b97f4a7c15u + planned.number);
-  return engine::prompt_text(planned.prompt_tokens, random);
+tasks::Task task_of(std::uint64_t seed, const Planned& planned) {
+  return tasks::make_task(planned.prompt_tokens, planned.output_tokens, random_of(seed, planned.number));
+}
+
+std::vector<std::string> Workload::messages(const Planned& planned) const {
+  const std::uint64_t seed = settings_.seed;
+  if (settings_.text == Text::tasks) return {task_of(seed, planned).prompt};
+  const auto& trace = settings_.trace;
+  if (!trace.empty()) {
+    const TraceEntry& entry = trace[planned.number % trace.size()];
+    if (!entry.blocks.empty()) return {text_of_blocks(seed, entry)};
+    if (!entry.messages.empty()) return texts_of_messages(seed, entry);
+  }
+  engine::Random random = random_of(seed, planned.number);
+  return {engine::prompt_text(planned.prompt_tokens, random)};
 }
 
 std::string_view path_of(Api api) {
@@ -55,24 +108,34 @@ std::string_view path_of(Api api) {
   return "";
 }
 
-std::string request_body(Api api, std::string_view model, std::string_view prompt, std::uint64_t max_tokens,
-                         bool usage) {
-  boost::json::object body;
+std::string request_body(Api api, std::string_view model, std::span<const std::string> messages,
+                         std::uint64_t max_tokens, bool usage) {
+  namespace json = boost::json;
+  json::object body;
+  std::string prompt;
+  for (std::size_t i = 0; i < messages.size() && api != Api::chat; ++i) {
+    if (i > 0) prompt += '\n';
+    prompt += messages[i];
+  }
   if (api == Api::tgi) {
     body["inputs"] = prompt;
-    body["parameters"] = boost::json::object{{"max_new_tokens", max_tokens}, {"details", usage}};
-    return boost::json::serialize(body);
+    body["parameters"] = json::object{{"max_new_tokens", max_tokens}, {"details", usage}};
+    return json::serialize(body);
   }
   if (!model.empty()) body["model"] = model;
   if (api == Api::chat) {
-    body["messages"] = boost::json::array{boost::json::object{{"role", "user"}, {"content", prompt}}};
+    json::array said;
+    for (const std::string& message : messages) {
+      said.push_back(json::object{{"role", said.size() % 2 == 0 ? "user" : "assistant"}, {"content", message}});
+    }
+    body["messages"] = std::move(said);
   } else {
     body["prompt"] = prompt;
   }
   body["max_tokens"] = max_tokens;
   body["stream"] = true;
-  if (usage) body["stream_options"] = boost::json::object{{"include_usage", true}};
-  return boost::json::serialize(body);
+  if (usage) body["stream_options"] = json::object{{"include_usage", true}};
+  return json::serialize(body);
 }
 
 }  // namespace weir::lab::load

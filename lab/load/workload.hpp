@@ -3,14 +3,27 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "lab/engine/random.hpp"
 #include "lab/load/trace.hpp"
+#include "lab/tasks/task.hpp"
 
 namespace weir::lab::load {
+
+/// What prompts say.
+enum class Text {
+  words,  ///< Any English words.
+  tasks,  ///< LLMPerf's tasks (lab/tasks/task.hpp).
+};
+
+/// Any number of this range is as likely.
+struct Range {
+  double from = 0, to = 0;
+};
 
 /// The API that the load speaks.
 enum class Api { chat, completions, tgi };
@@ -20,6 +33,8 @@ struct WorkloadSettings {
   double input_stddev = 150;
   double output_tokens = 150;
   double output_stddev = 20;
+  std::optional<Range> input_range, output_range;  ///< They stand in for mean and deviation.
+  Text text = Text::words;
   std::optional<double> rate;     ///< It is requests a second, by Poisson. If it is absent, the load has no arrivals of
                                   ///< its own.
   std::vector<TraceEntry> trace;  ///< Its lengths are used in order, from the start again at its end. If it is empty,
@@ -44,11 +59,13 @@ class Workload {
   bool open_loop() const { return settings_.trace_arrivals || settings_.rate.has_value(); }
   /// Returns the next request; nothing once the trace has ended.
   std::optional<Planned> next();
-  /// Returns a text of that many tokens (lab/engine/words.hpp), different for every number and the same for every seed.
-  std::string prompt(const Planned& planned) const;
+  /// Returns what is said by the user, the assistant, the user and so on, and last the user. It has that many tokens
+  /// (lab/engine/words.hpp), is the same for the same seed, and differs for every number unless a trace says which
+  /// parts are alike.
+  std::vector<std::string> messages(const Planned& planned) const;
 
  private:
-  std::uint64_t draw(double mean, double stddev);
+  std::uint64_t draw(double mean, double stddev, const std::optional<Range>& range);
 
   WorkloadSettings settings_;
   engine::Random lengths_;
@@ -57,9 +74,13 @@ class Workload {
   double at_ = 0;
 };
 
-/// Return the path of an API and the body of a streamed request.
+/// Returns the task of a request whose text is one.
+tasks::Task task_of(std::uint64_t seed, const Planned& planned);
+
+/// Return the path of an API and the body of a streamed request. Only chat keeps messages apart; elsewhere a line break
+/// stands between them.
 std::string_view path_of(Api api);
-std::string request_body(Api api, std::string_view model, std::string_view prompt, std::uint64_t max_tokens,
-                         bool usage);
+std::string request_body(Api api, std::string_view model, std::span<const std::string> messages,
+                         std::uint64_t max_tokens, bool usage);
 
 }  // namespace weir::lab::load

@@ -76,7 +76,7 @@ void StreamTimes::read_load(std::istream& in) {
   while (std::getline(in, text)) {
     const auto line = object_of(text);
     if (!line || text_of(*line, "outcome") != "ok") continue;
-    if (const auto ttft = number_of(*line, "ttft_s")) add(*ttft, number_of(*line, "tpot_s"));
+    if (const auto ttft = number_of(*line, "ttft_client_s")) add(*ttft, number_of(*line, "tpot_s"));
   }
 }
 

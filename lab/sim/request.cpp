@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "lab/engine/words.hpp"
+#include "lab/tasks/task.hpp"
 
 namespace weir::lab::sim {
 namespace {
@@ -25,6 +26,7 @@ const json::object* object_at(const json::object& object, std::string_view key) 
 void add_text(Request& request, std::string_view text) {
   request.prompt_tokens += engine::count_tokens(text);
   request.prompt_chars += text.size();
+  if (tasks::is_task(text)) request.task = text;
 }
 
 /// Reads a positive count. An absent field or null gives nothing; anything else is refused.
@@ -152,8 +154,17 @@ std::variant<Request, Refusal> read_request_body(Route route, std::string_view b
   return request;
 }
 
-AnswerPlan plan_answer(const Request& request, engine::Random& random) {
+AnswerPlan plan_answer(const Request& request, engine::Random& random, double wrong) {
   AnswerPlan plan;
+  if (!request.task.empty()) {
+    const std::string answer = tasks::solve(request.task, wrong, random);
+    for (const std::string_view piece : engine::pieces_of(answer)) plan.text.emplace_back(piece);
+    const std::uint64_t whole = plan.text.size() + 1;  // The last one is EOS.
+    plan.tokens =
+        request.ignore_eos ? request.max_tokens.value_or(whole) : std::min(request.max_tokens.value_or(whole), whole);
+    plan.by_stop = !request.ignore_eos && plan.tokens == whole;
+    return plan;
+  }
   if (request.max_tokens) {
     plan.tokens = *request.max_tokens;
     plan.by_stop = random.below(2) == 0;

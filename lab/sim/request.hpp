@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 #include <variant>
+#include <vector>
 
 #include "lab/engine/random.hpp"
 
@@ -30,7 +31,8 @@ struct Request {
   bool details = false;     ///< It is TGI's parameters.details.
   bool ignore_eos = false;  ///< The answer ends only by its length.
   std::uint64_t prompt_tokens = 0;
-  std::uint64_t prompt_chars = 0;           ///< It counts bytes of text, for TGI's x-compute-characters.
+  std::uint64_t prompt_chars = 0;  ///< It counts bytes of text, for TGI's x-compute-characters.
+  std::string task;  ///< It is the text that is one of LLMPerf's tasks (lab/tasks/task.hpp), if there is one.
   std::optional<std::uint64_t> max_tokens;  ///< If it is absent, the answer's length is drawn.
 };
 
@@ -50,11 +52,13 @@ std::variant<Request, Refusal> read_request_body(Route route, std::string_view b
 struct AnswerPlan {
   std::uint64_t tokens = 1;  ///< It is n as the engine counts: with `by_stop`, the last token is EOS and has no text.
   bool by_stop = false;
+  std::vector<std::string> text{};  ///< These are its tokens, if it has to say something. Else any words will do.
 };
 
 /// Plans an answer. It has exactly max_tokens if the request gives them; half of such answers end in EOS. Else the
 /// length is drawn (log-normal around 130, as in the Azure conversation trace; 2 to 1024), and the answer ends in EOS.
-/// An answer of one token ends by length.
-AnswerPlan plan_answer(const Request& request, engine::Random& random);
+/// An answer of one token ends by length. A task is answered, and wrongly as often as `wrong` says
+/// (lab/tasks/task.hpp); such an answer has no more tokens than max_tokens and ends when all is said.
+AnswerPlan plan_answer(const Request& request, engine::Random& random, double wrong = 0);
 
 }  // namespace weir::lab::sim

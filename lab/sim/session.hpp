@@ -29,6 +29,7 @@ struct Replica {
   Ledger& ledger;
   std::string model;
   bool tgi_metrics;
+  double wrong_answers;  ///< The share of tasks that are answered wrongly.
   engine::Random random;
   engine::SequenceId next_id = 1;
   std::unordered_set<Session*> sessions{};

@@ -26,7 +26,12 @@ class Server {
  public:
   explicit Server(const SimSettings& settings)
       : ledger_(settings.log),
-        replica_{engine_, ledger_, settings.model, settings.engine == EngineNames::tgi, engine::Random(settings.seed)},
+        replica_{engine_,
+                 ledger_,
+                 settings.model,
+                 settings.engine == EngineNames::tgi,
+                 settings.wrong_answers,
+                 engine::Random(settings.seed)},
         engine_(io_, settings.model_settings, settings.seed),
         acceptor_(io_, tcp::endpoint(asio::ip::make_address(settings.host), settings.port)),
         signals_(io_, SIGINT, SIGTERM),

@@ -23,6 +23,7 @@ struct SimSettings {
   std::uint64_t seed = 1;
   EngineNames engine = EngineNames::vllm;
   engine::EngineSettings model_settings;
+  double wrong_answers = 0;  ///< The share of LLMPerf's tasks that are answered wrongly.
   std::string log;  ///< The truth of every request goes there as JSON lines; "" means none, "-" standard output.
 };
 

@@ -100,8 +100,8 @@ std::string log_line(const RequestRecord& record, const std::string& instance) {
   time("connect_s", record.attempt > 0 ? std::optional{seconds(record.connect)} : std::nullopt);
   time("paused_s", seconds(record.paused));
   time("overhead_max_s", record.overhead_max ? std::optional{seconds(*record.overhead_max)} : std::nullopt);
-  line.number("in_flight_at_start", placed ? std::optional<std::uint64_t>{record.in_flight_at_start} : std::nullopt);
-  line.decimal("in_flight_mean", placed ? std::optional{record.in_flight_mean} : std::nullopt, 3);
+  line.number("in_flight_at_start", placed ? record.in_flight_at_start : std::nullopt);
+  line.decimal("in_flight_mean", placed ? record.in_flight_mean : std::nullopt, 3);
 
   const bool known_api = facts.api != Api::other;
   line.number("prompt_chars", known_api && facts.whole_json ? std::optional{facts.text.chars()} : std::nullopt);

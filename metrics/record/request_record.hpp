@@ -56,11 +56,11 @@ struct RequestRecord {
   Nanoseconds paused{};         ///< Reading was paused for a slow client for so long.
   std::optional<Nanoseconds> overhead_max;  ///< No bytes took longer than this from their arrival in the kernel to
                                             ///< their write.
-  std::uint32_t in_flight_at_start = 0;     ///< That replica had so many other requests.
-  double in_flight_mean = 0;                ///< The mean number of requests on that replica, over the time that this
-                                            ///< one ran.
-  std::uint64_t bytes_in = 0;               ///< The request's body had so many bytes.
-  std::uint64_t bytes_out = 0;              ///< The client was sent so many bytes of the response's body.
+  std::optional<std::uint32_t> in_flight_at_start;  ///< That replica had so many other requests.
+  std::optional<double> in_flight_mean;  ///< The mean number of requests on that replica, over the time that this
+                                         ///< one ran.
+  std::uint64_t bytes_in = 0;            ///< The request's body had so many bytes.
+  std::uint64_t bytes_out = 0;           ///< The client was sent so many bytes of the response's body.
   Answer answer;
 };
 

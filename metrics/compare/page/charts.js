@@ -153,15 +153,7 @@ const charts = (() => {
             labels.push([x(one.x.value), y(one.y.value), number(Math.round(one.point.in_flight))]);
           }
         }
-        // A number that would lie on another is left out.
-        const size = 11 * window.devicePixelRatio, drawn = [];
-        ctx.font = `${size}px system-ui, sans-serif`;
-        ctx.fillStyle = plots.css("faint");
-        for (const [left, top, text] of labels) {
-          if (drawn.some(([x1, y1]) => Math.abs(x1 - left) < 1.8 * size && Math.abs(y1 - top) < 1.1 * size)) continue;
-          drawn.push([left, top]);
-          ctx.fillText(text, left + 0.5 * size, top - 0.5 * size);
-        }
+        plots.marks(ctx, labels);
       }),
       readout: (x, y, u, event) => {
         const away = (one) => Math.hypot(u.valToPos(one.x.value, "x") - event.offsetX, u.valToPos(one.y.value, "y") - event.offsetY);

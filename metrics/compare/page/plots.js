@@ -115,6 +115,18 @@ const plots = (() => {
     ctx.fill();
   }
 
+  /** Writes texts beside points of the canvas, [x, y, text] each. One that would lie on another is left out. */
+  function marks(ctx, all_marks) {
+    const size = 11 * ratio(), drawn = [];
+    ctx.font = `${size}px system-ui, sans-serif`;
+    ctx.fillStyle = css("faint");
+    for (const [left, top, text] of all_marks) {
+      if (drawn.some(([x, y]) => Math.abs(x - left) < 1.8 * size && Math.abs(y - top) < 1.1 * size)) continue;
+      drawn.push([left, top]);
+      ctx.fillText(text, left + 0.5 * size, top - 0.5 * size);
+    }
+  }
+
   function axis(side, { label, ticks, format }, space) {
     const count = (u) => Math.max(2, Math.floor((side ? u.height - 60 : u.width - 70) / space));
     return {
@@ -183,5 +195,5 @@ const plots = (() => {
     repaint();
   });
 
-  return { element, css, colour, label, number, percent, ticks, logTicks, timeTicks, timeText, clock, range, inside, line, disc, chart };
+  return { element, css, colour, label, number, percent, ticks, logTicks, timeTicks, timeText, clock, range, inside, line, disc, marks, chart };
 })();

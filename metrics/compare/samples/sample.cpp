@@ -86,8 +86,8 @@ Sample sample_of(const record::RequestRecord& record, Names& names) {
   if (record.ended && *record.ended >= record.received)
     sample.lasted = static_cast<float>(seconds(*record.ended - record.received));
   if (!record.replica.empty()) {
-    sample.in_flight_mean = static_cast<float>(record.in_flight_mean);
-    sample.in_flight_at_start = record.in_flight_at_start;
+    sample.in_flight_mean = known(record.in_flight_mean);
+    sample.in_flight_at_start = record.in_flight_at_start.value_or(unknown_count);
   }
   const auto bins = answer.gaps.bins();
   if (record.facts.stream) sample.gaps.assign(bins.begin(), bins.end());

@@ -104,8 +104,9 @@ Seen seen_by_the_load(const std::filesystem::path& log) {
     const auto line = boost::json::parse(text).as_object();
     EXPECT_EQ(member(line, "outcome"), "ok");
     // A stream whose tokens all came in one read has no TPOT, because the machine stood still that long.
-    if (line.at("ttft_s").is_null() || line.at("tpot_s").is_null()) continue;
-    seen[member(line, "request_id")] = {line.at("ttft_s").to_number<double>(), line.at("tpot_s").to_number<double>()};
+    if (line.at("ttft_client_s").is_null() || line.at("tpot_s").is_null()) continue;
+    seen[member(line, "client_id")] = {line.at("ttft_client_s").to_number<double>(),
+                                       line.at("tpot_s").to_number<double>()};
   }
   return seen;
 }

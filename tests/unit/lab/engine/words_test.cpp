@@ -52,5 +52,28 @@ TEST(AnswerTokens, AreNeverEmptyAndEscapedRight) {
   EXPECT_EQ(answer_token(3, 17).text, answer_token(3, 17).text);
 }
 
+TEST(Pieces, AreTheTextAndAsManyAsItsTokens) {
+  const char* const texts[] = {"",
+                               " ",
+                               "a",
+                               "a  b c ",
+                               "Shall I compare thee to a summer's day?\nThou art more lovely",
+                               "402091\n\nincomprehensibilities",
+                               "caf\xc3\xa9 \xf0\x9f\x90\x9f\xf0\x9f\x90\x9f \xe6\xb0\xb4\xe6\xb2\xb3",
+                               "\xff\xfe broken"};
+  for (const std::string text : texts) {
+    std::string together;
+    const auto pieces = pieces_of(text);
+    for (const auto piece : pieces) together += piece;
+    EXPECT_EQ(pieces.size(), count_tokens(text)) << text;
+    EXPECT_EQ(together, text == " " ? "" : text);
+  }
+  Random random(3);
+  for (int i = 0; i < 50; ++i) {
+    const std::string text = prompt_text(100, random);
+    EXPECT_EQ(pieces_of(text).size(), 100u);
+  }
+}
+
 }  // namespace
 }  // namespace weir::lab::engine

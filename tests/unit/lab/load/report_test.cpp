@@ -111,14 +111,5 @@ TEST(Report, TheTableNamesErrorsAndLeavesOutAnEarlyP99) {
   EXPECT_THAT(more.str(), HasSubstr("Errors     timeout 1\n           first: timeout: no end within 5 s"));
 }
 
-TEST(ResultLine, SaysWhatIsUnknownAsNull) {
-  const auto line = boost::json::parse(result_line(streamed("connect", 5, 0, 0)));
-  EXPECT_EQ(line.at("request_id"), "load-1-0");
-  EXPECT_TRUE(line.at("status").is_null());
-  EXPECT_TRUE(line.at("ttft_s").is_null());
-  EXPECT_TRUE(line.at("first_token_ns").is_null());
-  EXPECT_EQ(line.at("started_ns"), 5'000'000);
-}
-
 }  // namespace
 }  // namespace weir::lab::load

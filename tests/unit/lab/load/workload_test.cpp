@@ -5,59 +5,11 @@
 
 #include <boost/json.hpp>
 #include <cmath>
-#include <fstream>
-#include <sstream>
 
 #include "lab/engine/words.hpp"
 
 namespace weir::lab::load {
 namespace {
-
-using Entries = std::vector<TraceEntry>;
-
-TEST(Trace, ReadsTimesAsSecondsSinceTheFirst) {
-  std::istringstream in(
-      "TIMESTAMP,ContextTokens,GeneratedTokens\n"
-      "2023-11-16 23:59:59.5000000,374,44\n"
-      "2023-11-17 00:00:01.0000000,396,109\r\n"
-      "\n"
-      "2023-11-17 00:00:01.2500000,0,0\n");
-  const auto read = read_trace(in, 0);
-  ASSERT_TRUE(std::holds_alternative<Entries>(read)) << std::get<std::string>(read);
-  EXPECT_EQ(std::get<Entries>(read), (Entries{{0, 374, 44}, {1.5, 396, 109}, {1.75, 1, 1}}));
-}
-
-TEST(Trace, NamesTheLineThatIsWrong) {
-  const std::string head = "TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:15:46.5,1,1\n";
-  const struct {
-    std::string text, names;
-  } cases[] = {
-      {"a,b\n", "line 1"},
-      {head + "2023-11-16 18:15:47,1\n", "line 3"},
-      {head + "2023-11-16 18:15:47,1,1,1\n", "line 3"},
-      {head + "2023-13-16 18:15:47,1,1\n", "line 3"},
-      {head + "2023-11-16 18:15:47,-1,1\n", "line 3"},
-      {head + "yesterday,1,1\n", "line 3"},
-      {head + "2023-11-16 18:15:45,1,1\n", "before"},
-      {"TIMESTAMP,ContextTokens,GeneratedTokens\n", "no entries"},
-  };
-  for (const auto& c : cases) {
-    std::istringstream in(c.text);
-    const auto read = read_trace(in, 0);
-    ASSERT_TRUE(std::holds_alternative<std::string>(read)) << c.text;
-    EXPECT_THAT(std::get<std::string>(read), testing::HasSubstr(c.names));
-  }
-}
-
-TEST(Trace, ReadsRealTraces) {
-  std::ifstream conv(WEIR_TEST_DATA "/traces/conv.csv"), code(WEIR_TEST_DATA "/traces/code.csv");
-  const auto first = read_trace(conv, 0), second = read_trace(code, 100);
-  ASSERT_TRUE(std::holds_alternative<Entries>(first)) << std::get<std::string>(first);
-  ASSERT_TRUE(std::holds_alternative<Entries>(second)) << std::get<std::string>(second);
-  EXPECT_EQ(std::get<Entries>(first).size(), 2000u);
-  EXPECT_EQ(std::get<Entries>(second).size(), 100u);
-  EXPECT_NEAR(std::get<Entries>(first)[1].at, 4.314579, 1e-6);
-}
 
 /// Returns the mean and the deviation of what `value` draws from the first `n` requests.
 template <class Value>
@@ -142,14 +94,49 @@ TEST(Workload, PromptsHaveTheirLengthAndFollowFromTheSeed) {
   Workload c(settings);
   const Planned one = *a.next();
   const Planned two = *a.next();
-  EXPECT_EQ(engine::count_tokens(a.prompt(one)), one.prompt_tokens);
-  EXPECT_EQ(a.prompt(one), b.prompt(*b.next()));
-  EXPECT_NE(a.prompt(one).substr(0, 50), a.prompt(two).substr(0, 50));
-  EXPECT_NE(a.prompt(one).substr(0, 50), c.prompt(one).substr(0, 50));
+  const auto prompt = [](const Workload& workload, const Planned& planned) {
+    const auto messages = workload.messages(planned);
+    EXPECT_EQ(messages.size(), 1u);
+    return messages.front();
+  };
+  EXPECT_EQ(engine::count_tokens(prompt(a, one)), one.prompt_tokens);
+  EXPECT_EQ(prompt(a, one), prompt(b, *b.next()));
+  EXPECT_NE(prompt(a, one).substr(0, 50), prompt(a, two).substr(0, 50));
+  EXPECT_NE(prompt(a, one).substr(0, 50), prompt(c, one).substr(0, 50));
+}
+
+TEST(Workload, DrawsFromARangeEvenly) {
+  WorkloadSettings settings;
+  settings.input_range = {250, 3500};
+  settings.output_range = {16, 64};
+  Workload workload(settings);
+  const auto [input, deviation] = moments(workload, 20'000, [](const Planned& p) {
+    EXPECT_GE(p.prompt_tokens, 250u);
+    EXPECT_LE(p.prompt_tokens, 3500u);
+    EXPECT_GE(p.output_tokens, 16u);
+    EXPECT_LE(p.output_tokens, 64u);
+    return double(p.prompt_tokens);
+  });
+  EXPECT_NEAR(input, 1875, 30);
+  EXPECT_NEAR(deviation, 3250 / std::sqrt(12), 20);
+}
+
+TEST(Workload, TasksCanBeToldAgainFromTheirNumber) {
+  WorkloadSettings settings;
+  settings.text = Text::tasks;
+  settings.seed = 4;
+  Workload workload(settings);
+  workload.next();
+  const Planned second = *workload.next();
+  EXPECT_EQ(workload.messages(second), std::vector<std::string>{task_of(4, second).prompt});
+  EXPECT_TRUE(tasks::is_task(workload.messages(second).front()));
 }
 
 TEST(RequestBody, SpeaksEachApi) {
   using boost::json::parse;
+  const auto request_body = [](Api api, std::string_view model, std::string prompt, std::uint64_t tokens, bool usage) {
+    return load::request_body(api, model, {&prompt, 1}, tokens, usage);
+  };
   EXPECT_EQ(parse(request_body(Api::chat, "m", "a \"b\"", 7, true)),
             parse(R"({"model":"m","messages":[{"role":"user","content":"a \"b\""}],"max_tokens":7,"stream":true,
                       "stream_options":{"include_usage":true}})"));
@@ -157,6 +144,11 @@ TEST(RequestBody, SpeaksEachApi) {
             parse(R"({"prompt":"p","max_tokens":7,"stream":true})"));
   EXPECT_EQ(parse(request_body(Api::tgi, "m", "p", 7, true)),
             parse(R"({"inputs":"p","parameters":{"max_new_tokens":7,"details":true}})"));
+  const std::string turns[] = {"a", "b", "c"};
+  EXPECT_EQ(parse(load::request_body(Api::chat, "", turns, 7, false)),
+            parse(R"({"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"b"},
+                      {"role":"user","content":"c"}],"max_tokens":7,"stream":true})"));
+  EXPECT_EQ(parse(load::request_body(Api::completions, "", turns, 7, false)).at("prompt"), "a\nb\nc");
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 
 #include <sstream>
 
+#include "lab/load/request_lines.hpp"
 #include "lab/report/report_table.hpp"
 #include "lab/sim/truth.hpp"
 
@@ -52,10 +53,12 @@ TEST(StreamTimes, GivesAClientsTimesOfItsOkRequests) {
     ok.stream.feed("data: {\"choices\":[{\"delta\":{\"content\":\"a\"}}]}\n\n",
                    ok.started + std::chrono::milliseconds(ms));
   }
+  ok.stream.feed("data: {\"choices\":[],\"usage\":{\"prompt_tokens\":9,\"completion_tokens\":3}}\n\n", ok.started);
   ok.ended = ok.started + std::chrono::seconds(1);
   load::Result failed = ok;
   failed.outcome = "reset";
-  std::istringstream in(load::result_line(ok) + "\n" + load::result_line(failed) + "\nnonsense\n");
+  const load::RequestLines lines("");
+  std::istringstream in(lines.line(ok) + "\n" + lines.line(failed) + "\nnonsense\n");
   StreamTimes log;
   log.read_load(in);
   const Observed client = log.observed("the client itself");

@@ -1,0 +1,47 @@
+// A chart as data: points joined by lines, or bars of a histogram. A terminal and an HTML page draw the same ones.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace weir::lab::chart {
+
+struct Point {
+  double x = 0, y = 0;
+  std::string mark;  ///< It stands beside the point: "32".
+  std::string text;  ///< The page shows it for the point under the pointer.
+};
+
+struct Series {
+  std::string name;
+  std::vector<Point> points;  ///< A line joins them in this order.
+};
+
+struct Chart {
+  std::string title, hint, x_label, y_label;
+  std::vector<Series> series;
+};
+
+struct BarSeries {
+  std::string name;
+  std::vector<std::uint64_t> counts;  ///< There is one fewer than there are edges.
+};
+
+/// The bins are equally wide on a logarithmic axis.
+struct Histogram {
+  std::string title, x_label;
+  std::vector<double> edges;
+  std::vector<BarSeries> series;
+};
+
+/// Returns the edges of `bins` bins that hold all values from `low` to `high`. Both are above 0.
+std::vector<double> logarithmic_edges(double low, double high, std::size_t bins);
+
+/// Counts values by bin. A value on an edge is in the bin above it; what lies outside is in the first or the last bin.
+std::vector<std::uint64_t> binned(const std::vector<float>& values, const std::vector<double>& edges);
+
+/// Returns a bar of one letter a bin, such as "▁▃█▂"; the highest bin has the full height, an empty one a blank.
+std::string bars(const std::vector<std::uint64_t>& counts);
+
+}  // namespace weir::lab::chart

@@ -1,0 +1,162 @@
+#include "lab/commands/load_series.hpp"
+
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <charconv>
+#include <cstdio>
+#include <cstdlib>
+#include <iostream>
+#include <stdexcept>
+
+#include "config/quantity.hpp"
+#include "config/show.hpp"
+#include "lab/load/interrupt.hpp"
+#include "lab/load/request_lines.hpp"
+#include "lab/sink.hpp"
+#include "lab/sweep/report.hpp"
+#include "lab/users/report.hpp"
+
+namespace weir::lab::commands {
+namespace {
+
+bool coloured() { return ::isatty(STDOUT_FILENO) == 1 && std::getenv("NO_COLOR") == nullptr; }
+
+/// Tells on a terminal what begins.
+void tell(const std::string& what) {
+  if (::isatty(STDERR_FILENO) == 1) std::fprintf(stderr, "\r\033[K%s\n", what.c_str());
+}
+
+std::vector<std::uint64_t> rising(std::vector<std::uint64_t> numbers) {
+  std::ranges::sort(numbers);
+  const auto again = std::ranges::unique(numbers);
+  numbers.erase(again.begin(), again.end());
+  return numbers;
+}
+
+/// What one of the two measured, in all its forms.
+struct Told {
+  std::string text, html;
+  boost::json::object json;
+  bool any = false;  ///< Something was measured.
+};
+
+Told sweep_told(const load::LoadSettings& settings, const SeriesOptions& options, const load::Interrupt& interrupt,
+                const load::OnResult& on_result) {
+  sweep::SweepSettings sweep{settings, rising(options.concurrencies), options.runs};
+  const auto batches = sweep.warm_up + sweep.runs;
+  const auto on_batch = [batches](std::uint64_t concurrency, std::uint64_t batch) {
+    tell(std::to_string(concurrency) + " at once, batch " + std::to_string(batch + 1) + " of " +
+         std::to_string(batches) + (batch == 0 ? " (warm-up)" : ""));
+  };
+  const auto measured = sweep::run_sweep(sweep, interrupt, {on_result, on_batch});
+  const bool any = std::ranges::any_of(measured.points, [](const auto& point) { return point.prefill.has_value(); });
+  return {sweep::as_text(measured, sweep, coloured()),
+          chart::as_html("Sweep of " + settings.url, sweep::document_of(measured, sweep, false),
+                         sweep::figures_of(measured)),
+          sweep::as_json(measured, sweep), any};
+}
+
+Told users_told(const load::LoadSettings& settings, const SeriesOptions& options, const load::Interrupt& interrupt,
+                const load::OnResult& on_result) {
+  users::UsersSettings users;
+  users.load = settings;
+  users.load.ramp = options.ramp;
+  users.load.think = options.think;
+  users.users = rising(options.users);
+  if (settings.duration) users.duration = *settings.duration;
+  if (!options.slo.empty()) users.objective = std::get<users::Objective>(users::parse_objective(options.slo));
+  const auto on_stage = [](std::uint64_t number) { tell(std::to_string(number) + " users"); };
+  const auto measured = users::run_users(users, interrupt, {on_result, on_stage});
+  const bool any = std::ranges::any_of(measured.stages, [](const auto& stage) { return stage.ok > 0; });
+  return {users::as_text(measured, users, coloured()),
+          chart::as_html("Users of " + settings.url, users::document_of(measured, users), users::figures_of(measured)),
+          users::as_json(measured, users), any};
+}
+
+}  // namespace
+
+double read_seconds(const std::string& text) {
+  double seconds = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seconds);
+  if (error == std::errc{} && end == text.data() + text.size() && seconds >= 0 && seconds <= 1e7) return seconds;
+  if (const auto time = config::parse_duration(text)) return time->count();
+  throw CLI::ValidationError("\"" + config::one_line(text) +
+                             "\" must be seconds, or a time such as \"90s\" or \"10m\"");
+}
+
+void add_series_options(CLI::App& load, SeriesOptions& options, CLI::Option* concurrency, CLI::Option* rate) {
+  const std::string sweep = "Sweep: several numbers in --concurrency, each measured batch by batch";
+  options.runs_given = load.add_option("--runs", options.runs, "Batches of each number at once, after one warm-up")
+                           ->capture_default_str()
+                           ->check(CLI::Range(1, 10'000))
+                           ->needs(concurrency)
+                           ->group(sweep);
+  const std::string group = "Peak users: each sends, waits, thinks, sends again";
+  auto* const users = load.add_option("--users", options.users,
+                                      "Numbers of users to try, such as 50,100,200; each for "
+                                      "--duration (60 s)")
+                          ->delimiter(',')
+                          ->allow_extra_args(false)
+                          ->check(CLI::Range(1, 100'000))
+                          ->excludes(concurrency)
+                          ->excludes(rate)
+                          ->group(group);
+  load.add_option("--ramp", options.ramp, "Users that start in a second; 0 = all at once")
+      ->capture_default_str()
+      ->check(CLI::Range(0.0, 1e6))
+      ->needs(users)
+      ->group(group);
+  load.add_option_function<std::string>(
+          "--think", [&options](const std::string& text) { options.think = read_seconds(text); },
+          "Time a user thinks before the next request, such as 2s")
+      ->type_name("TIME")
+      ->default_str("0")
+      ->needs(users)
+      ->group(group);
+  load.add_option("--slo", options.slo, "Objective, such as ttft=1,tpot=0.05: says up to how many users meet it")
+      ->needs(users)
+      ->check([](const std::string& text) {
+        const auto read = users::parse_objective(text);
+        const auto* problem = std::get_if<config::Problem>(&read);
+        return problem ? problem->text : std::string();
+      })
+      ->group(group);
+  load.add_option("--html", options.html,
+                  "File for a page with the charts of a sweep or of peak users; - = standard "
+                  "output, in place of the table")
+      ->group("Output");
+}
+
+bool is_series(const SeriesOptions& options) {
+  return !options.users.empty() || options.concurrencies.size() > 1 || options.runs_given->count() > 0;
+}
+
+int run_series(const load::LoadSettings& settings, const load::LoadOutput& output, const SeriesOptions& options) {
+  try {
+    Sink json(output.json), log(output.log), html(options.html);
+    const load::Interrupt interrupt;
+    const load::RequestLines lines(output.label);
+    const auto on_result = [&](const load::Result& result) {
+      if (log) log.stream() << lines.line(result) << '\n';
+    };
+    const Told told = options.users.empty() ? sweep_told(settings, options, interrupt, on_result)
+                                            : users_told(settings, options, interrupt, on_result);
+    if (json) json.stream() << boost::json::serialize(told.json) << '\n';
+    if (html) html.stream() << told.html;
+    if (!json.to_stdout() && !log.to_stdout() && !html.to_stdout()) std::cout << told.text;
+    const bool written = json.flush() && log.flush() && html.flush() && std::cout.flush();
+    if (!written) std::cerr << "weir-lab load: a report or log could not be written whole; is the disk full?\n";
+    if (!told.any) std::cerr << "weir-lab load: nothing was measured; see the report for why\n";
+    return written && told.any ? 0 : 1;
+  } catch (const std::invalid_argument& e) {
+    std::cerr << "weir-lab load: " << e.what() << "\n";
+    return 2;
+  } catch (const std::exception& e) {
+    std::cerr << "weir-lab load: " << e.what() << "\n";
+    return 1;
+  }
+}
+
+}  // namespace weir::lab::commands

@@ -1,0 +1,217 @@
+#include "lab/experiment/plan.hpp"
+
+#include <toml++/toml.h>
+#include <cerrno>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <system_error>
+
+#include "config/nearest.hpp"
+#include "config/syntax.hpp"
+#include "config/table_reader.hpp"
+#include "config/values.hpp"
+#include "lab/load/shape.hpp"
+
+namespace weir::lab::experiment {
+namespace {
+
+namespace fs = std::filesystem;
+using config::Number;
+using config::SettingsError;
+using config::TableReader;
+using config::Text;
+using config::Whole;
+
+constexpr std::int64_t most_at_once = 100'000;
+const config::OneOf<load::Api, 3> api{
+    {{{"chat", load::Api::chat}, {"completions", load::Api::completions}, {"tgi", load::Api::tgi}}}};
+
+std::string url_of(const config::ReplicaUrl& url) { return "http://" + url.authority + url.prefix; }
+
+config::Parsed<load::Shape> shape_name(const toml::node& node) {
+  std::string known;
+  for (const load::Shape& one : load::shapes()) {
+    if (const auto* text = node.as_string(); text && text->get() == one.name) return one;
+    known += (known.empty() ? "\"" : ", \"") + std::string(one.name) + '"';
+  }
+  return config::Problem{"must be one of " + known};
+}
+
+/// Reads one experiment; what it finds wrong goes into the report, and what is wrong in the settings file beside it.
+class PlanReading {
+ public:
+  PlanReading(const toml::table& root, std::string file) : root_(root), file_(std::move(file)), report_(file_) {}
+
+  PlanResult read() {
+    TableReader top("", root_, report_);
+    plan_.title = fs::path(file_).stem().string();
+    top.read("title", plan_.title, Text{200});
+    std::string results = fs::path(file_).stem().string() + ".results.jsonl";
+    top.read("results", results, Text{1000});
+    plan_.results = beside(results);
+    top.read("repeat", plan_.repeat, Whole<std::uint64_t>{1, 1000});
+    read_settings(top);
+    read_prompts(TableReader("[prompts]", top.table("prompts"), report_));
+    const auto runs = top.tables("run");
+    for (const auto* source : runs) read_run(*source);
+    if (runs.empty() && !top.has("run")) {
+      report_.add({}, "no [[run]] in the file; add one with a label and a url, or the name of a replica");
+    }
+    top.refuse_the_rest();
+    if (report_.empty() && settings_errors_.empty()) return std::move(plan_);
+    auto errors = report_.take();
+    errors.insert(errors.end(), settings_errors_.begin(), settings_errors_.end());
+    return errors;
+  }
+
+ private:
+  std::string beside(const std::string& path) const { return (fs::path(file_).parent_path() / path).string(); }
+
+  void read_settings(TableReader& top) {
+    std::string path;
+    settings_named_ = top.read("settings", path, Text{1000}) != nullptr;
+    if (!settings_named_) return;
+    auto loaded = config::load_file(beside(path));
+    if (auto* errors = std::get_if<std::vector<SettingsError>>(&loaded)) {
+      settings_errors_ = std::move(*errors);
+      return;
+    }
+    for (auto& pool : std::get<config::Settings>(loaded).pools) {
+      for (auto& replica : pool.replicas) replicas_.push_back(std::move(replica));
+    }
+  }
+
+  void read_prompts(TableReader table) {
+    load::Shape shape{};
+    load::WorkloadSettings& lengths = plan_.lengths;
+    if (table.read("shape", shape, &shape_name)) {
+      lengths.input_tokens = shape.input_tokens;
+      lengths.output_tokens = shape.output_tokens;
+      lengths.input_stddev = lengths.output_stddev = 0;
+    }
+    table.read("count", plan_.prompts, Whole<std::uint64_t>{1, 10'000'000});
+    table.read("input_tokens", lengths.input_tokens, Number{1, 1e7});
+    table.read("input_stddev", lengths.input_stddev, Number{0, 1e7});
+    table.read("output_tokens", lengths.output_tokens, Number{1, 1e7});
+    table.read("output_stddev", lengths.output_stddev, Number{0, 1e7});
+    table.read("seed", lengths.seed, Whole<std::uint64_t>{0, 1'000'000'000});
+    table.refuse_the_rest();
+  }
+
+  void read_run(const toml::table& source) {
+    TableReader table("[[run]]", source, report_);
+    Row row;
+    const auto* label = table.require("label", row.label, Text{128}, "the table needs it, such as label = \"H800\"");
+    read_place(table, row);
+    table.read("model", row.model, Text{256});
+    table.read("api", row.api, api);
+    table.read("gpu", row.gpu, Text{128});
+    table.read("engine", row.engine, Text{128});
+    std::uint64_t speculation = 0;
+    if (table.read("speculation", speculation, Whole<std::uint64_t>{0, 1000})) row.speculation = speculation;
+    double cost = 0;
+    if (table.read("cost_per_hour", cost, Number{0, 1'000'000})) row.cost_per_hour = cost;
+    const auto add = [&](const toml::node& at, std::uint64_t concurrency) {
+      row.concurrency = concurrency;
+      table.refuse_taken("concurrency", at, row.label + '\n' + std::to_string(concurrency), taken_,
+                         "rows of one label differ in concurrency; give this run another label");
+      plan_.rows.push_back(row);
+    };
+    const auto* concurrency = table.read_list("concurrency", Whole<std::uint64_t>{1, most_at_once}, add);
+    if (concurrency && concurrency->is_array() && concurrency->as_array()->empty()) {
+      table.blame("concurrency", *concurrency, "must be a number or a list of numbers; write concurrency = [1, 8, 32]");
+    }
+    if (!concurrency && label) {
+      table.refuse_taken("label", *label, row.label + "\n1", taken_,
+                         "rows of one label differ in concurrency; give this run another label");
+      plan_.rows.push_back(row);
+    }
+    table.refuse_the_rest();
+  }
+
+  /// Reads where a run's requests go: a URL, or a replica of the settings file with what is known of it there.
+  void read_place(TableReader& table, Row& row) {
+    config::ReplicaUrl url;
+    const auto* place = table.read("url", url, &config::replica_url);
+    if (place) row.url = url_of(url);
+    std::string name;
+    const auto* named = table.read("replica", name, &config::name);
+    if (!table.has("url") && !table.has("replica")) {
+      table.blame_table(
+          "url is missing; say where requests go, such as url = \"http://127.0.0.1:8001\", or give the "
+          "name of a replica of a settings file: replica = \"gpu0\"");
+    }
+    if (!named) return;
+    if (table.has("url")) {
+      return table.blame("replica", *named, "url is set as well, and a run goes to one place; remove one of them");
+    }
+    if (!settings_named_) {
+      return table.blame("replica", *named,
+                         "is looked up in a settings file of weir's, and none is named; write settings = \"weir.toml\" "
+                         "above the first table, or give a url");
+    }
+    if (settings_errors_.empty()) take_replica(table, *named, name, row);
+  }
+
+  void take_replica(TableReader& table, const toml::node& named, const std::string& name, Row& row) {
+    std::vector<std::string_view> names;
+    for (const auto& replica : replicas_) {
+      names.push_back(replica.name);
+      if (replica.name != name) continue;
+      if (!replica.api_key.empty()) {
+        return table.blame("replica", named,
+                           "needs its api_key, which only weir sends; give weir's own address as url instead");
+      }
+      row.url = url_of(replica.url);
+      row.gpu = replica.gpu;
+      row.cost_per_hour = replica.cost_per_hour;
+      return;
+    }
+    std::string problem = "is no replica of the settings file; ";
+    if (const auto meant = config::nearest(name, names); !meant.empty()) {
+      problem += "did you mean \"" + std::string(meant) + "\"?";
+    } else {
+      problem += "there are";
+      for (const auto one : names) problem += (one == names.front() ? " \"" : ", \"") + std::string(one) + '"';
+    }
+    table.blame("replica", named, problem);
+  }
+
+  const toml::table& root_;
+  std::string file_;
+  config::Report report_;
+  Plan plan_;
+  bool settings_named_ = false;
+  std::vector<SettingsError> settings_errors_;
+  std::vector<config::Replica> replicas_;
+  config::Places taken_;
+};
+
+}  // namespace
+
+PlanResult read_plan(std::string_view toml, const std::string& file) {
+  try {
+    const toml::table root = toml::parse(toml, std::string_view(file));
+    return PlanReading(root, file).read();
+  } catch (const toml::parse_error& error) {
+    const auto at = error.source().begin;
+    return std::vector{SettingsError{file, at.line, at.column,
+                                     config::syntax_message(toml, {at.line, at.column}, error.description())}};
+  }
+}
+
+PlanResult load_plan(const std::string& path) {
+  const auto unreadable = [&](const std::string& why) {
+    return std::vector{SettingsError{path, 0, 0, "cannot read the experiment: " + why}};
+  };
+  std::error_code error;
+  if (fs::exists(path, error) && !fs::is_regular_file(path, error)) {
+    return unreadable("it is no file; name the TOML file itself");
+  }
+  std::ifstream file(path, std::ios::binary);
+  if (!file) return unreadable(std::error_code(errno, std::generic_category()).message());
+  return read_plan(std::string(std::istreambuf_iterator<char>(file), {}), path);
+}
+
+}  // namespace weir::lab::experiment

@@ -1,0 +1,44 @@
+// What an experiment runs, as its user wrote it in TOML: a table of runs over one set of prompts.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "config/load.hpp"
+#include "lab/load/workload.hpp"
+
+namespace weir::lab::experiment {
+
+/// One row of the table: where its requests go, how many at once, and what is told of it.
+struct Row {
+  std::string label, url, model, gpu, engine;
+  load::Api api = load::Api::chat;
+  std::uint64_t concurrency = 1;
+  std::optional<std::uint64_t> speculation;  ///< Drafted tokens; only told, as gpu and engine are.
+  std::optional<double> cost_per_hour;
+  bool operator==(const Row&) const = default;
+};
+
+struct Plan {
+  std::string title;
+  std::string results;       ///< The file in which what is done is kept.
+  std::uint64_t repeat = 3;  ///< Each row is run so often.
+  std::uint64_t prompts = 60;
+  load::WorkloadSettings lengths;
+  std::vector<Row> rows;  ///< A run with several concurrencies is several rows.
+};
+
+using PlanResult = std::variant<Plan, std::vector<config::SettingsError>>;
+
+/// Reads an experiment's file. Errors come as in config/load.hpp, with those of the settings file that it names.
+/// Relative paths in it start at its folder.
+PlanResult load_plan(const std::string& path);
+
+/// Reads text in memory in the same way; errors give `file` as the name.
+PlanResult read_plan(std::string_view toml, const std::string& file);
+
+}  // namespace weir::lab::experiment

@@ -1,0 +1,44 @@
+// What is done of an experiment, kept in a file of JSON lines, so that it goes on where it was ended.
+//
+// A line names all that its figures depend on: the row and the prompts. A line whose row or prompts are others now (the
+// experiment's file was changed) stays in the file and does not count.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "lab/experiment/plan.hpp"
+#include "lab/load/connection.hpp"
+
+namespace weir::lab::experiment {
+
+/// What one run of one row measured. Times are in seconds; medians are those of its requests, 0 if there were none.
+struct Repetition {
+  std::uint64_t ok = 0, failed = 0;
+  double seconds = 0;  ///< From the first request's start to the last one's end.
+  std::uint64_t prompt_tokens = 0, output_tokens = 0;
+  double ttft = 0, tpot = 0, e2e = 0;
+  bool operator==(const Repetition&) const = default;
+};
+
+Repetition repetition_of(const std::vector<load::Result>& results);
+
+/// Returns the line of a repetition; `number` counts from 0.
+std::string line_of(const Plan& plan, const Row& row, std::uint64_t number, const Repetition& repetition);
+
+/// The repetitions that a plan's rows have in the file, by their number; in the order of the rows.
+using Done = std::vector<std::map<std::uint64_t, Repetition>>;
+
+struct ResultsRead {
+  Done done;
+  std::uint64_t others = 0;  ///< Lines of other rows or prompts.
+  std::uint64_t broken =
+      0;  ///< Lines that cannot be read, such as one that was being written when the machine stopped.
+};
+
+/// Reads the lines of a results file. Of two lines for one repetition the later counts.
+ResultsRead read_results(const Plan& plan, std::istream& lines);
+
+}  // namespace weir::lab::experiment

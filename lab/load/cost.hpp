@@ -1,0 +1,39 @@
+// What a load costs, by prices of tokens or by the price of the replica's time.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <ostream>
+
+#include <boost/json.hpp>
+
+namespace weir::lab::load {
+
+/// Prices are in a currency that the user knows.
+struct Prices {
+  std::optional<double> in, out;  ///< They are for a million tokens of prompts and of answers. One that is absent is 0.
+  std::optional<double> per_hour;  ///< It is for the replica, or for all of them together.
+
+  bool known() const { return in || out || per_hour; }
+};
+
+/// What the money bought.
+struct Bought {
+  std::uint64_t requests = 0;  ///< They succeeded.
+  std::uint64_t prompt_tokens = 0, output_tokens = 0;
+  double seconds = 0;
+};
+
+struct Cost {
+  double per_1000_requests = 0;
+  double per_million_tokens = 0;  ///< Of prompts and answers.
+  double per_million_output_tokens = 0;
+};
+
+/// Returns nothing if no price is known, or nothing was bought.
+std::optional<Cost> cost_of(const Prices& prices, const Bought& bought);
+
+void print_cost(std::ostream& out, const Cost& cost);
+boost::json::object json_of(const Cost& cost);
+
+}  // namespace weir::lab::load

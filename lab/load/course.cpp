@@ -1,0 +1,23 @@
+#include "lab/load/course.hpp"
+
+namespace weir::lab::load {
+
+double seconds_of(Moment moment) { return std::chrono::duration<double>(moment.time_since_epoch()).count(); }
+
+std::optional<Course> course_of(const Result& result) {
+  const StreamReader& stream = result.stream;
+  if (!stream.first_token()) return std::nullopt;
+  Course course;
+  course.sent = seconds_of(result.started);
+  course.prompt_tokens = result.prompt_tokens();
+  double at = seconds_of(*stream.first_token());
+  course.events.push_back(at);
+  for (const float gap : stream.gaps()) course.events.push_back(at += static_cast<double>(gap));
+  if (course.events.size() > 1 && result.output_tokens() > course.events.size()) {
+    course.tokens_per_event =
+        static_cast<double>(result.output_tokens() - 1) / static_cast<double>(course.events.size() - 1);
+  }
+  return course;
+}
+
+}  // namespace weir::lab::load

@@ -1,0 +1,304 @@
+#include "lab/load/measure.hpp"
+
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <cstdio>
+#include <memory>
+#include <random>
+#include <stdexcept>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "lab/load/connection.hpp"
+#include "lab/load/in_flight.hpp"
+#include "lab/load/target.hpp"
+#include "metrics/ticks.hpp"
+#include "metrics/wire/request/inspector.hpp"
+
+namespace weir::lab::load {
+namespace {
+
+namespace asio = boost::asio;
+using asio::ip::tcp;
+using boost::system::error_code;
+using Clock = std::chrono::steady_clock;
+using std::chrono::duration;
+
+using metrics::wire::RequestFacts;
+
+constexpr std::chrono::milliseconds tick{100};
+constexpr std::chrono::milliseconds lag_every{10};
+
+/// What weir's hash of a conversation is salted with.
+metrics::SipKey random_key() {
+  std::random_device random;
+  const auto half = [&random] { return (std::uint64_t{random()} << 32) | random(); };
+  return {half(), half()};
+}
+
+/// Returns how long this thread has computed.
+double cpu_seconds() {
+  timespec time{};
+  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) / 1e9;
+}
+
+/// Every stream needs a descriptor; the soft limit is often 1024.
+void raise_file_limit() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  ::setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+class Runner {
+ public:
+  Runner(const LoadSettings& settings, const Interrupt& interrupt, const OnResult& on_result)
+      : settings_(settings),
+        interrupt_(interrupt),
+        on_result_(on_result),
+        target_(target_of(settings.url)),
+        workload_(settings.workload),
+        arrival_(io_),
+        ticker_(io_),
+        lag_(io_) {
+    tcp::resolver resolver(io_);
+    error_code ec;
+    const auto found = resolver.resolve(target_.host, target_.port, ec);
+    if (ec || found.empty()) throw std::runtime_error("cannot resolve " + target_.host + ": " + ec.message());
+    server_ = found.begin()->endpoint();
+  }
+
+  Measured run() {
+    begun_ = Clock::now();
+    const double computed = cpu_seconds();
+    each_tick();
+    measure_lag();
+    if (workload_.open_loop()) {
+      wait_for_arrival();
+    } else {
+      for (std::uint64_t i = 0; i < settings_.concurrency && !all_sent_; ++i) {
+        settings_.ramp > 0 ? send_after(static_cast<double>(i) / settings_.ramp) : send_next();
+      }
+    }
+    end_if_done();
+    io_.run();
+    show_progress(true);
+    const double lasted = duration<double>(Clock::now() - begun_).count();
+    if (lasted > 0) measured_.own.cpu_share = (cpu_seconds() - computed) / lasted;
+    return std::move(measured_);
+  }
+
+ private:
+  std::optional<Planned> plan() {
+    if (all_sent_ || (settings_.requests != 0 && sent_ >= settings_.requests)) return std::nullopt;
+    return workload_.next();
+  }
+
+  void send_next() {
+    const auto planned = plan();
+    if (!planned) {
+      send_no_more();
+      return end_if_done();
+    }
+    send(*planned);
+  }
+
+  void send(const Planned& planned) {
+    ++sent_;
+    Outgoing outgoing;
+    outgoing.api = settings_.api;
+    outgoing.number = planned.number;
+    outgoing.prompt_target = planned.prompt_tokens;
+    outgoing.output_target = planned.output_tokens;
+    outgoing.keep_text = settings_.text;
+    outgoing.request_id = "load-" + std::to_string(settings_.workload.seed) + "-" + std::to_string(planned.number);
+    const std::string body = request_body(settings_.api, settings_.model, workload_.messages(planned),
+                                          planned.output_tokens, settings_.usage);
+    outgoing.bytes =
+        "POST " + target_.prefix + std::string(path_of(settings_.api)) + " HTTP/1.1\r\nhost: " + target_.authority +
+        "\r\ncontent-type: application/json\r\naccept: text/event-stream\r\nx-request-id: " + outgoing.request_id +
+        "\r\ncontent-length: " + std::to_string(body.size()) + "\r\n\r\n" + body;
+    outgoing.body_bytes = body.size();
+    if (settings_.facts) outgoing.facts = std::make_shared<RequestFacts>(facts_of(body));
+    std::shared_ptr<Connection> connection;
+    if (idle_.empty()) {
+      connection = std::make_shared<Connection>(io_, server_);
+    } else {
+      connection = std::move(idle_.back());
+      idle_.pop_back();
+    }
+    busy_.emplace(connection, in_flight_.begin(Clock::now()));
+    connection->run(std::move(outgoing),
+                    [this](const std::shared_ptr<Connection>& c, Result r) { ended(c, std::move(r)); });
+  }
+
+  void wait_for_arrival() {
+    const auto planned = plan();
+    if (!planned) {
+      send_no_more();
+      return end_if_done();
+    }
+    arrival_.expires_at(begun_ + metrics::ticks(std::chrono::duration<double>(planned->at)));
+    arrival_.async_wait([this, next = *planned](error_code ec) {
+      if (ec || all_sent_) return;
+      send(next);
+      wait_for_arrival();
+    });
+  }
+
+  /// Sends as many requests as are to run at once.
+  void send_batch(double wait) {
+    for (std::uint64_t i = 0; i < settings_.concurrency && !all_sent_; ++i) wait > 0 ? send_after(wait) : send_next();
+  }
+
+  /// Sends the next request after a pause.
+  void send_after(double seconds) {
+    const auto pause = std::make_shared<asio::steady_timer>(io_, metrics::ticks(duration<double>(seconds)));
+    pauses_.insert(pause);
+    pause->async_wait([this, pause](error_code) {
+      pauses_.erase(pause);
+      send_next();
+    });
+  }
+
+  RequestFacts facts_of(std::string_view body) const {
+    const std::string_view path = path_of(settings_.api);
+    metrics::wire::RequestInspector inspector(metrics::wire::api_of("POST", path), "POST", path, conversation_key_);
+    inspector.feed(body);
+    return inspector.finish();
+  }
+
+  void ended(const std::shared_ptr<Connection>& connection, Result result) {
+    const auto busy = busy_.extract(connection);
+    result.in_flight_at_start = busy.mapped().others;
+    result.in_flight_mean = in_flight_.end(busy.mapped(), result.ended);
+    if (connection->reusable()) idle_.push_back(connection);
+    if (on_result_) on_result_(result);
+    measured_.report.add(result);
+    if (workload_.open_loop() || all_sent_) return end_if_done();
+    // After a failure it waits, so that the load does not flood a service that refuses everything.
+    if (settings_.batches) {
+      if (busy_.empty()) send_batch(result.ok() ? 0 : duration<double>(tick).count());
+      return;
+    }
+    const double wait = std::max(settings_.think, result.ok() ? 0 : duration<double>(tick).count());
+    wait > 0 ? send_after(wait) : send_next();
+  }
+
+  void send_no_more() {
+    all_sent_ = true;
+    arrival_.cancel();
+    for (const auto& pause : pauses_) pause->cancel();
+  }
+
+  void end_if_done() {
+    if (!all_sent_ || !busy_.empty() || !pauses_.empty()) return;
+    ticker_.cancel();
+    arrival_.cancel();
+    lag_.cancel();
+  }
+
+  template <class Which>
+  void fail_running(const char* outcome, const std::string& detail, Which which) {
+    std::vector<std::shared_ptr<Connection>> running;
+    for (const auto& [connection, begun] : busy_) running.push_back(connection);
+    for (const auto& connection : running) {
+      if (which(*connection)) connection->fail(outcome, detail);
+    }
+  }
+
+  void each_tick() {
+    ticker_.expires_after(tick);
+    ticker_.async_wait([this](error_code ec) {
+      if (ec) return;
+      const Moment now = Clock::now();
+      const auto seconds_since = [now](Moment then) { return duration<double>(now - then).count(); };
+      if (settings_.duration && seconds_since(begun_) >= *settings_.duration) send_no_more();
+      fail_running("timeout", "no end within " + timeout_text(), [&](const Connection& connection) {
+        return seconds_since(connection.started()) > settings_.timeout;
+      });
+      if (interrupt_.seen() && !measured_.interrupted) {
+        measured_.interrupted = true;
+        send_no_more();
+        fail_running("unfinished", "the load was ended by its user", [](const Connection&) { return true; });
+      }
+      show_progress(false);
+      each_tick();
+      end_if_done();
+    });
+  }
+
+  void measure_lag() {
+    lag_.expires_after(lag_every);
+    lag_.async_wait([this](error_code ec) {
+      if (ec) return;
+      measured_.own.lags.push_back(duration<float>(Clock::now() - lag_.expiry()).count());
+      measure_lag();
+    });
+  }
+
+  std::string timeout_text() const {
+    char text[32];
+    std::snprintf(text, sizeof text, "%g s", settings_.timeout);
+    return text;
+  }
+
+  void show_progress(bool last) {
+    if (!terminal_) return;
+    if (last) {
+      std::fprintf(stderr, "\r\033[K");
+      return;
+    }
+    if (++ticks_ % 5 != 0) return;
+    const double elapsed = duration<double>(Clock::now() - begun_).count();
+    std::fprintf(stderr, "\r\033[K%.0f s: %llu answered, %zu running, %llu failed, %.0f output tokens/s", elapsed,
+                 static_cast<unsigned long long>(measured_.report.all.ok()), busy_.size(),
+                 static_cast<unsigned long long>(measured_.report.all.failed()),
+                 static_cast<double>(measured_.report.all.output_tokens()) / elapsed);
+  }
+
+  const LoadSettings& settings_;
+  const Interrupt& interrupt_;
+  const OnResult& on_result_;
+  Target target_;
+  Workload workload_;
+  Measured measured_;
+  asio::io_context io_{1};
+  tcp::endpoint server_;
+  asio::steady_timer arrival_;
+  asio::steady_timer ticker_;
+  asio::steady_timer lag_;
+  std::vector<std::shared_ptr<Connection>> idle_;
+  std::unordered_map<std::shared_ptr<Connection>, InFlight::Begun> busy_;
+  InFlight in_flight_;
+  metrics::SipKey conversation_key_ = random_key();
+  std::unordered_set<std::shared_ptr<asio::steady_timer>> pauses_;
+  Moment begun_{};
+  std::uint64_t sent_ = 0;
+  std::uint64_t ticks_ = 0;
+  bool all_sent_ = false;
+  bool terminal_ = ::isatty(STDERR_FILENO) == 1;
+};
+
+}  // namespace
+
+boost::json::object json_of(const Measured& measured) {
+  boost::json::object root = measured.report.json();
+  root["loop_lag_s"] = json_of(distribution(measured.own.lags));
+  root["cpu_share"] = measured.own.cpu_share;
+  return root;
+}
+
+Measured measure(const LoadSettings& settings, const Interrupt& interrupt, const OnResult& on_result) {
+  raise_file_limit();
+  return Runner(settings, interrupt, on_result).run();
+}
+
+}  // namespace weir::lab::load

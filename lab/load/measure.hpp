@@ -1,0 +1,53 @@
+// Runs one load and returns what it measured. It prints nothing but its progress, and that on a terminal only.
+//
+// A load is closed (a number of requests always runs) or open (requests arrive by Poisson or by a trace, whatever the
+// answers do). The calling thread does it all. Moments are those of the reads, so this process must not be short of
+// CPU; the loop lag tells whether it was. Loads may run one after another in a process.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "lab/load/interrupt.hpp"
+#include "lab/load/own_speed.hpp"
+#include "lab/load/report.hpp"
+#include "lab/load/workload.hpp"
+
+namespace weir::lab::load {
+
+struct LoadSettings {
+  std::string url = "http://127.0.0.1:8080";
+  std::string model;  ///< If it is "", the requests name no model.
+  Api api = Api::chat;
+  bool usage = false;              ///< Asks for usage; else tokens are counted by events.
+  std::uint64_t concurrency = 5;   ///< A closed load keeps so many requests running.
+  double ramp = 0;                 ///< A closed load starts so many of them a second; 0 means all at once.
+  double think = 0;                ///< A closed load waits so many seconds after an answer before it sends again.
+  std::uint64_t requests = 60;     ///< 0 means no limit.
+  std::optional<double> duration;  ///< It is in seconds; after it nothing is sent, and running requests may finish.
+  double timeout = 600;            ///< A request may take so many seconds.
+  bool batches = false;            ///< A closed load sends its next requests when all that run have ended.
+  bool facts = false;              ///< Results have what a request log needs to know of their requests.
+  bool text = false;               ///< Results have their answers' text.
+  WorkloadSettings workload;
+};
+
+using OnResult = std::function<void(const Result&)>;
+
+/// What a load measured.
+struct Measured {
+  Report report;
+  OwnSpeed own;
+  bool interrupted = false;  ///< The user ended it; what ran then counts as unfinished.
+};
+
+boost::json::object json_of(const Measured& measured);
+
+/// Runs until done or `interrupt`. Each request's result goes to `on_result`, if there is one, in the order of their
+/// ends. Throws std::invalid_argument if the URL cannot be used, std::runtime_error if its name cannot be resolved.
+Measured measure(const LoadSettings& settings, const Interrupt& interrupt, const OnResult& on_result = {});
+
+}  // namespace weir::lab::load

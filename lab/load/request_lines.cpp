@@ -1,0 +1,114 @@
+#include "lab/load/request_lines.hpp"
+
+#include <random>
+
+#include "lab/text.hpp"
+#include "metrics/record/request_log.hpp"
+
+namespace weir::lab::load {
+namespace {
+
+using metrics::Outcome;
+
+Outcome outcome_of(const Result& result) {
+  if (result.ok()) return result.stream.first_token() ? Outcome::ok : Outcome::ok_empty;
+  if (result.outcome == "unfinished") return Outcome::client_abort;
+  if (result.outcome == "timeout") return Outcome::timeout;
+  if (result.outcome == "truncated") return Outcome::truncated;
+  if (result.outcome == "reset") return Outcome::upstream_reset;
+  if (result.status == 408 || result.status == 429 || result.status == 503) return Outcome::replica_refused;
+  if (result.status >= 400 && result.status < 500) return Outcome::client_error;
+  return Outcome::upstream_error;  // There was no connection, no event stream, or an error in it.
+}
+
+metrics::Phase phase_of(const Result& result) {
+  if (!result.sent) return metrics::Phase::queue;
+  return result.stream.first_token() ? metrics::Phase::decode : metrics::Phase::prefill;
+}
+
+metrics::record::Answer answer_of(const Result& result, bool one_token_an_event) {
+  const StreamReader& stream = result.stream;
+  metrics::record::Answer answer;
+  answer.first_choice = stream.first_choice();
+  answer.first_token = stream.first_token();
+  answer.first_output = stream.first_output();
+  answer.last_choice = stream.last_choice();
+  answer.events = static_cast<std::uint32_t>(stream.events());
+  answer.reads = static_cast<std::uint32_t>(stream.reads());
+  answer.token_events = static_cast<std::uint32_t>(stream.token_events());
+  answer.token_reads = static_cast<std::uint32_t>(stream.token_reads());
+  answer.coalesced_reads = static_cast<std::uint32_t>(stream.coalesced_reads());
+  answer.token_events_in_different_reads = stream.token_reads() > 1;
+  answer.output_tokens = stream.output_tokens();
+  answer.output_chars = stream.chars();
+  answer.prompt_tokens = stream.prompt_tokens();
+  answer.cached_tokens = stream.cached_tokens();
+  answer.finish_reason = stream.finish_reason();
+  answer.in_band_error = !stream.error().empty();
+  answer.complete = stream.complete() ? metrics::Completeness::marker : metrics::Completeness::none;
+  if (result.ok()) answer.end = result.ended;
+  for (const float gap : stream.gaps()) {
+    answer.gaps.add(metrics::Nanoseconds(static_cast<std::int64_t>(static_cast<double>(gap) * 1e9)));
+  }
+  if (answer.output_tokens) answer.token_source = metrics::TokenSource::usage;
+  if (one_token_an_event && !answer.output_tokens) {
+    answer.output_tokens = stream.token_events();
+    answer.token_source = metrics::TokenSource::events;
+  }
+  // The event that ends an answer may be empty, and yet stand for a token, the end of the sequence.
+  const std::uint64_t counted = stream.token_events() + (stream.closed_empty() ? 1 : 0);
+  if (one_token_an_event) {
+    answer.tokens_per_event = metrics::TokensPerEvent::wire;
+  } else if (answer.output_tokens == stream.token_events() || answer.output_tokens == counted) {
+    answer.tokens_per_event = metrics::TokensPerEvent::settled;
+  }
+  return answer;
+}
+
+}  // namespace
+
+metrics::record::RequestRecord record_of(const Result& result, std::chrono::system_clock::time_point ended) {
+  metrics::record::RequestRecord record;
+  record.time = ended - std::chrono::duration_cast<std::chrono::system_clock::duration>(result.ended - result.started);
+  record.client_id = result.request_id;
+  if (result.facts) record.facts = *result.facts;
+  record.facts.stream = true;
+  record.prompt_tokens_estimate = result.prompt_target;
+  if (result.status != 0) record.status = result.status;
+  record.outcome = outcome_of(result);
+  if (record.outcome == Outcome::client_abort) record.phase = phase_of(result);
+  record.attempt = 1;
+  record.received = result.started;
+  record.sent = result.sent;
+  record.head = result.head;
+  record.ended = result.ended;
+  if (result.sent) record.connect = *result.sent - result.started;
+  record.replica = result.replica;
+  // Behind weir there are other replicas, and other clients: how many requests this one had beside it is not known.
+  if (result.replica.empty()) {
+    record.in_flight_at_start = static_cast<std::uint32_t>(result.in_flight_at_start);
+    record.in_flight_mean = result.in_flight_mean;
+  }
+  record.bytes_in = result.bytes_in;
+  record.bytes_out = result.bytes_out;
+  record.answer = answer_of(result, record.facts.api == metrics::Api::tgi_generate);
+  return record;
+}
+
+RequestLines::RequestLines(std::string label) : label_(std::move(label)) {
+  std::random_device random;
+  run_ = (std::uint64_t{random()} << 32) | random();
+}
+
+std::string RequestLines::line(const Result& result) const {
+  const auto ended = std::chrono::system_clock::now() - std::chrono::duration_cast<std::chrono::system_clock::duration>(
+                                                            std::chrono::steady_clock::now() - result.ended);
+  metrics::record::RequestRecord record = record_of(result, ended);
+  record.id =
+      format("%016llx%016llx", static_cast<unsigned long long>(run_), static_cast<unsigned long long>(result.number));
+  record.config = label_;
+  if (record.replica.empty()) record.replica = label_.empty() ? "direct" : label_;
+  return metrics::record::log_line(record, "weir-lab");
+}
+
+}  // namespace weir::lab::load

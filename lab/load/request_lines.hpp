@@ -1,0 +1,32 @@
+// Writes results as lines of weir's request log (docs/metrics.md), so that `weir compare` and `weir-lab summary` read
+// them beside production's.
+//
+// A line says what this client saw: `ttft_s` begins with the first byte sent, and `ttft_client_s` before connecting.
+// What a client cannot know is null.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "lab/load/connection.hpp"
+#include "metrics/record/request_record.hpp"
+
+namespace weir::lab::load {
+
+class RequestLines {
+ public:
+  /// `label` becomes each line's config; it is null if it is "".
+  explicit RequestLines(std::string label);
+
+  /// Returns a request's line, without the newline.
+  std::string line(const Result& result) const;
+
+ private:
+  std::string label_;
+  std::uint64_t run_;  ///< It is random, so that the ids of two loads differ.
+};
+
+/// Returns what a result says in the terms of the log. `ended` is the wall clock at the result's end.
+metrics::record::RequestRecord record_of(const Result& result, std::chrono::system_clock::time_point ended);
+
+}  // namespace weir::lab::load

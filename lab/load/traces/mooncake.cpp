@@ -1,0 +1,57 @@
+#include "lab/load/traces/mooncake.hpp"
+
+#include <algorithm>
+#include <optional>
+
+#include "lab/json_fields.hpp"
+
+namespace weir::lab::load::traces {
+namespace {
+
+namespace json = boost::json;
+
+std::optional<std::vector<std::uint64_t>> ids_of(const json::object& line) {
+  std::vector<std::uint64_t> ids;
+  const json::value* v = line.if_contains("hash_ids");
+  if (!v || v->is_null()) return ids;
+  if (!v->is_array()) return std::nullopt;
+  for (const json::value& id : v->get_array()) {
+    if (!id.is_int64() && !id.is_uint64()) return std::nullopt;
+    ids.push_back(id.is_uint64() ? id.get_uint64() : static_cast<std::uint64_t>(id.get_int64()));
+  }
+  return ids;
+}
+
+}  // namespace
+
+bool is_mooncake(std::string_view first_line) {
+  const auto line = object_of(first_line);
+  return line && line->contains("timestamp") && line->contains("input_length");
+}
+
+Trace read_mooncake(std::istream& in, std::string first_line, std::size_t limit) {
+  std::optional<double> first;
+  std::uint64_t number = 0;
+  return read_lines(in, std::move(first_line), limit, true, [&](std::string_view text) -> Entry {
+    const json::object line = object_of(text).value_or(json::object());
+    const auto at = number_of(line, "timestamp");
+    const double input = number_of(line, "input_length").value_or(-1);
+    const double output = number_of(line, "output_length").value_or(-1);
+    auto ids = ids_of(line);
+    if (!at || input < 0 || output < 0 || !ids) {
+      return "expected {\"timestamp\": milliseconds, \"input_length\": tokens, \"output_length\": tokens, "
+             "\"hash_ids\": [numbers]}, got \"" +
+             std::string(text.substr(0, 100)) + "\"";
+    }
+    if (!first) first = *at;
+    TraceEntry entry;
+    entry.at = (*at - *first) / 1e3;
+    entry.prompt_tokens = std::max<std::uint64_t>(1, static_cast<std::uint64_t>(input));
+    entry.output_tokens = std::max<std::uint64_t>(1, static_cast<std::uint64_t>(output));
+    entry.blocks = std::move(*ids);
+    entry.conversation = number++;
+    return entry;
+  });
+}
+
+}  // namespace weir::lab::load::traces

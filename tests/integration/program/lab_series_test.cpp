@@ -1,0 +1,221 @@
+// Sweeps, peak users and experiments of weir-lab, against simulated replicas that step fast.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <boost/json.hpp>
+#include <thread>
+
+#include "tests/integration/peers/streams.hpp"
+#include "tests/integration/peers/weir_under_test.hpp"
+
+namespace weir::integration {
+namespace {
+
+namespace json = boost::json;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+/// Runs `weir-lab sim` on a port of its own, ready.
+class FastReplica {
+ public:
+  explicit FastReplica(const std::string& step_ms = "1", const std::string& max_batch = "256")
+      : port_(free_port()),
+        process_({WEIR_LAB_PROGRAM, "sim", "--listen", "127.0.0.1:" + std::to_string(port_), "--step-ms", step_ms,
+                  "--prefill-us", "1", "--sequence-us", "0", "--max-batch", max_batch},
+                 directory_.path() / "output") {
+    for (const auto deadline = Clock::now() + patience; !healthy();) {
+      if (process_.wait(std::chrono::milliseconds(10)) || Clock::now() > deadline) {
+        throw std::runtime_error("the simulated replica does not start: " + read_file(directory_.path() / "output"));
+      }
+    }
+  }
+  std::string url() const { return "http://127.0.0.1:" + std::to_string(port_); }
+  std::filesystem::path folder() const { return directory_.path(); }
+
+ private:
+  bool healthy() const {
+    try {
+      return fetch(port_, get("/health"), "GET").status == 200;
+    } catch (const PeerGone&) {
+      return false;
+    }
+  }
+
+  TemporaryDirectory directory_;
+  std::uint16_t port_;
+  Process process_;
+};
+
+Finished lab(std::vector<std::string> words) {
+  words.insert(words.begin(), WEIR_LAB_PROGRAM);
+  return run(words);
+}
+
+TEST(LabSweep, MeasuresEachNumberAtOnceAndWritesItsFiles) {
+  const FastReplica replica;
+  const auto report = replica.folder() / "sweep.json", page = replica.folder() / "sweep.html",
+             log = replica.folder() / "sweep.log";
+  const auto done = lab({"load", "--url", replica.url(), "--concurrency", "4,1,2", "--runs", "2", "--input-tokens",
+                         "50", "--output-tokens", "40", "--json", report, "--html", page, "--log", log});
+  EXPECT_EQ(done.exit.code, 0) << done.output;
+  EXPECT_THAT(done.output, AllOf(HasSubstr("2 batches of each size are measured"), HasSubstr("at once"),
+                                 HasSubstr("Decode: latency against throughput"), Not(HasSubstr("\x1b"))));
+  const auto read = json::parse(read_file(report));
+  const auto& points = read.at("sweep").as_array();
+  ASSERT_EQ(points.size(), 3u);
+  for (std::size_t i = 0; i < 3; ++i) {
+    const std::int64_t n = std::int64_t{1} << i;
+    EXPECT_EQ(points[i].at("concurrency"), n);
+    EXPECT_EQ(points[i].at("prefill").at("latency_s").at("count"), 2 * n) << "the warm-up is left out";
+    EXPECT_GT(points[i].at("decode").at("tokens_per_second").to_number<double>(), 0);
+  }
+  EXPECT_TRUE(read.at("knee").as_object().contains("decode"));
+  EXPECT_THAT(read_file(page), HasSubstr("</html>"));
+  const auto lines = read_file(log);
+  EXPECT_EQ(std::count(lines.begin(), lines.end(), '\n'), 3 * (1 + 2 + 4)) << "that of each request, warm-up included";
+}
+
+TEST(LabSweep, SaysThatABatchNeverDecodedTogether) {
+  const FastReplica replica("1", "2");  // It runs two at a time, so that the others wait.
+  const auto done = lab({"load", "--url", replica.url(), "--concurrency", "2,4", "--runs", "1", "--input-tokens", "50",
+                         "--output-tokens", "30"});
+  EXPECT_EQ(done.exit.code, 0) << done.output;
+  EXPECT_THAT(done.output, HasSubstr("4 at once: 1 of 1 batches have no decode: requests had ended before others"));
+}
+
+TEST(LabSweep, AServiceThatIsNotThereIsTold) {
+  const auto done =
+      lab({"load", "--url", "http://127.0.0.1:" + std::to_string(free_port()), "--concurrency", "1,2", "--runs", "1"});
+  EXPECT_EQ(done.exit.code, 1);
+  EXPECT_THAT(done.output, AllOf(HasSubstr("requests failed (connect"), HasSubstr("nothing was measured")));
+}
+
+TEST(LabSweep, WrongOptionsGetASentence) {
+  const std::vector<std::pair<std::vector<std::string>, std::string>> wrong{
+      {{"--concurrency", "1,x"}, "x"},
+      {{"--concurrency", "0,1"}, "0"},
+      {{"--html", "x.html"}, "--html needs a sweep"},
+      {{"--users", "5", "--concurrency", "5"}, "--users"},
+      {{"--think", "2s"}, "--users"},
+      {{"--users", "5", "--think", "2 parsecs"}, "must be seconds, or a time such as"},
+      {{"--users", "5", "--slo", "ttft=soon"}, "such as ttft=1,tpot=0.05"},
+      {{"--duration", "0"}, "more than 0"},
+      {{"--shape", "ragg"}, "rag"},
+      {{"--runs", "3"}, "--concurrency"},
+  };
+  for (const auto& [words, told] : wrong) {
+    std::vector<std::string> all{"load", "--url", "http://127.0.0.1:1", "--requests", "1"};
+    all.insert(all.end(), words.begin(), words.end());
+    const auto done = lab(all);
+    EXPECT_EQ(done.exit.code, 2) << words[0] << ' ' << words[1] << ": " << done.output;
+    EXPECT_THAT(done.output, HasSubstr(told));
+  }
+}
+
+TEST(LabUsers, AreMeasuredOnceAllAreThere) {
+  const FastReplica replica;
+  const auto report = replica.folder() / "users.json";
+  const auto done =
+      lab({"load", "--url", replica.url(), "--users", "2,6", "--ramp", "20", "--think", "5ms", "--duration", "400ms",
+           "--input-tokens", "50", "--output-tokens", "20", "--slo", "ttft=5,tpot=1", "--json", report});
+  EXPECT_EQ(done.exit.code, 0) << done.output;
+  EXPECT_THAT(done.output, HasSubstr("6 users at once still meet the objective (TTFT 5 s, TPOT 1 s"));
+  const auto read = json::parse(read_file(report));
+  ASSERT_EQ(read.at("users").as_array().size(), 2u);
+  for (const auto& stage : read.at("users").as_array()) {
+    EXPECT_GT(stage.at("e2e_s").at("p50").to_number<double>(), 0);
+    EXPECT_GT(stage.at("output_tokens_per_second").to_number<double>(), 0);
+    EXPECT_EQ(stage.at("failed"), 0);
+    EXPECT_NEAR(stage.at("seconds").to_number<double>(), 0.4, 0.001) << "the ramp is not in it";
+  }
+  EXPECT_EQ(read.at("peak_users"), 6);
+}
+
+TEST(LabUsers, SayAfterCtrlCWhatWasMeasured) {
+  const FastReplica replica;
+  const auto output = replica.folder() / "out", log = replica.folder() / "log";
+  Process users({WEIR_LAB_PROGRAM, "load", "--url", replica.url(), "--users", "2,4", "--ramp", "0", "--duration", "10m",
+                 "--output-tokens", "10", "--log", log},
+                output);
+  for (const auto deadline = Clock::now() + patience; Clock::now() < deadline;) {
+    if (std::filesystem::exists(log) && std::filesystem::file_size(log) > 0) break;
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  users.send(SIGINT);
+  const auto exit = users.wait(patience);
+  ASSERT_TRUE(exit);
+  EXPECT_EQ(exit->code, 0) << read_file(output);
+  EXPECT_THAT(read_file(output), AllOf(HasSubstr("ended by its user"), HasSubstr("E2E against throughput")));
+}
+
+class LabExperiment : public testing::Test {
+ protected:
+  /// Writes an experiment of two rows at the replica.
+  std::string written(const std::string& more = "") {
+    const auto file = replica_.folder() / "cards.toml";
+    write_file(file, "title = \"Cards\"\nrepeat = 2\n" + more +
+                         "[prompts]\ncount = 6\ninput_tokens = 40\noutput_tokens = 10\noutput_stddev = 0\n"
+                         "[[run]]\nlabel = \"fast\"\nurl = \"" +
+                         replica_.url() + "\"\nconcurrency = [1, 3]\ncost_per_hour = 2\n");
+    return file.string();
+  }
+
+  FastReplica replica_;
+};
+
+TEST_F(LabExperiment, RunsEveryRowAndDoesNotRepeatWhatIsDone) {
+  const auto file = written();
+  const auto csv = replica_.folder() / "cards.csv", page = replica_.folder() / "cards.html";
+  const auto first = lab({"experiment", file, "--csv", csv, "--html", page});
+  EXPECT_EQ(first.exit.code, 0) << first.output;
+  EXPECT_THAT(first.output, AllOf(HasSubstr("[1/4] fast, 1 at once, repetition 1 of 2"),
+                                  HasSubstr("[4/4] fast, 3 at once"), HasSubstr("cost / 1M tokens")));
+  EXPECT_THAT(read_file(csv), HasSubstr("\nfast,"));
+  EXPECT_THAT(read_file(page), HasSubstr("</html>"));
+  const auto kept = read_file(replica_.folder() / "cards.results.jsonl");
+  EXPECT_EQ(std::count(kept.begin(), kept.end(), '\n'), 4);
+
+  const auto again = lab({"experiment", file, "--markdown", "-"});
+  EXPECT_EQ(again.exit.code, 0);
+  EXPECT_THAT(again.output,
+              AllOf(HasSubstr("4 of 4 repetitions are in"), HasSubstr("| fast | 1 |"), Not(HasSubstr("[1/"))));
+  EXPECT_EQ(read_file(replica_.folder() / "cards.results.jsonl"), kept);
+
+  const auto afresh = lab({"experiment", file, "--afresh"});
+  EXPECT_THAT(afresh.output, HasSubstr("[4/4]"));
+}
+
+TEST_F(LabExperiment, GoesOnAfterALineThatWasCut) {
+  const auto file = written();
+  ASSERT_EQ(lab({"experiment", file}).exit.code, 0);
+  const auto results = replica_.folder() / "cards.results.jsonl";
+  const auto kept = read_file(results);
+  write_file(results, kept.substr(0, kept.size() - 20));
+  const auto again = lab({"experiment", file});
+  EXPECT_EQ(again.exit.code, 0);
+  EXPECT_THAT(again.output, AllOf(HasSubstr("3 of 4 repetitions are in"), HasSubstr("1 line of "), HasSubstr("[1/1]")));
+  EXPECT_THAT(lab({"experiment", file}).output, HasSubstr("4 of 4 repetitions are in"));
+}
+
+TEST_F(LabExperiment, AReplicaThatIsNotThereIsToldAndTheOthersAreRun) {
+  const auto file = written();
+  write_file(file, read_file(file) +
+                       "[[run]]\nlabel = \"gone\"\nurl = \"http://127.0.0.1:" + std::to_string(free_port()) + "\"\n");
+  const auto done = lab({"experiment", file});
+  EXPECT_EQ(done.exit.code, 1);
+  EXPECT_THAT(done.output, AllOf(HasSubstr("answered no request (connect"), HasSubstr("gone, 1 at once: 0 of 2")));
+  const auto kept = read_file(replica_.folder() / "cards.results.jsonl");
+  EXPECT_EQ(std::count(kept.begin(), kept.end(), '\n'), 4) << "what failed whole is not kept as done";
+}
+
+TEST_F(LabExperiment, ErrorsNameFileLineKeyAndValue) {
+  const auto file = written("repeet = 3\n");
+  const auto done = lab({"experiment", file});
+  EXPECT_EQ(done.exit.code, 2);
+  EXPECT_THAT(done.output, HasSubstr("cards.toml:3:1: repeet: unknown key; did you mean repeat?"));
+}
+
+}  // namespace
+}  // namespace weir::integration

@@ -1,0 +1,110 @@
+#include "lab/chart/chart.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <numeric>
+
+#include "lab/chart/text_chart.hpp"
+#include "metrics/utf8.hpp"
+
+namespace weir::lab::chart {
+namespace {
+
+using testing::Each;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::Not;
+
+std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> lines;
+  std::size_t from = 0;
+  for (auto end = text.find('\n'); end != std::string::npos; end = text.find('\n', from)) {
+    lines.push_back(text.substr(from, end - from));
+    from = end + 1;
+  }
+  return lines;
+}
+
+std::size_t letters(std::string_view text) {
+  return static_cast<std::size_t>(std::ranges::count_if(text, &metrics::begins_code_point));
+}
+
+/// Returns where a letter stands, counted in letters; npos if it does not.
+std::size_t column(const std::string& line, std::string_view letter) {
+  const auto at = line.find(letter);
+  return at == std::string::npos ? at : letters(std::string_view(line).substr(0, at));
+}
+
+Chart two_points() {
+  Chart chart;
+  chart.title = "Decode";
+  chart.x_label = "ms a token";
+  chart.y_label = "tokens/s";
+  chart.series = {{"decode", {{10, 100, "1", ""}, {20, 1'000, "32", ""}}}};
+  return chart;
+}
+
+TEST(Edges, GrowByOneFactorAndHoldBothEnds) {
+  EXPECT_THAT(logarithmic_edges(1, 8, 3), ElementsAre(1, testing::DoubleEq(2), testing::DoubleEq(4), 8));
+}
+
+TEST(Edges, OfEqualValuesStillHaveAWidth) {
+  const auto edges = logarithmic_edges(5, 5, 4);
+  ASSERT_EQ(edges.size(), 5u);
+  EXPECT_LT(edges.front(), 5);
+  EXPECT_GT(edges.back(), 5);
+}
+
+TEST(Binned, LosesNoValue) {
+  const std::vector<double> edges{1, 2, 4, 8};
+  EXPECT_THAT(binned({1, 1.5F, 2, 3.9F, 4, 8, 0.5F, 99}, edges), ElementsAre(3, 2, 3));
+}
+
+TEST(Bars, HaveTheFullHeightForTheMostAndShowASingleValue) {
+  EXPECT_EQ(bars({0, 1, 400, 200}), " ▁█▄");
+  EXPECT_EQ(bars({0, 0}), "  ");
+  EXPECT_EQ(bars({}), "");
+}
+
+TEST(TextChart, PutsLatencyToTheRightAndThroughputUpward) {
+  const auto lines = lines_of(as_text(two_points(), false));
+  std::size_t low = 0, high = 0;
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    if (lines[i].ends_with("●1")) low = i;
+    if (lines[i].find("32●") != std::string::npos) high = i;
+  }
+  ASSERT_GT(low, 0u);
+  ASSERT_GT(high, 0u);
+  EXPECT_LT(high, low);
+  EXPECT_GT(column(lines[high], "●"), column(lines[low], "●"));
+  EXPECT_THAT(lines.back(), HasSubstr("ms a token"));
+}
+
+TEST(TextChart, IsNoWiderThanATerminalAndHasColoursOnlyThere) {
+  auto chart = two_points();
+  chart.series.push_back({"other", {{12, 300, "2", ""}, {12, 301, "4", ""}}});
+  for (const auto& line : lines_of(as_text(chart, false))) {
+    EXPECT_LE(letters(line), 80u) << line;
+    EXPECT_THAT(line, Not(HasSubstr("\x1b")));
+  }
+  EXPECT_THAT(as_text(chart, true), HasSubstr("\x1b[33m○\x1b[0m"));
+  EXPECT_THAT(as_text(chart, false), HasSubstr("● decode   ○ other"));
+}
+
+TEST(TextChart, WithoutPointsIsASentence) {
+  auto chart = two_points();
+  chart.series[0].points.clear();
+  EXPECT_EQ(as_text(chart, false), "Decode\nThere is nothing to draw.\n");
+}
+
+TEST(TextChart, OfOnePointOrAtZeroIsDrawn) {
+  auto chart = two_points();
+  for (const double at : {0.0, 7.0}) {
+    chart.series[0].points = {{at, at, "8", ""}};
+    EXPECT_THAT(as_text(chart, false), HasSubstr("●8"));
+  }
+}
+
+}  // namespace
+}  // namespace weir::lab::chart

@@ -1,0 +1,178 @@
+#include "lab/experiment/plan.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+namespace weir::lab::experiment {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+Plan plan_of(const std::string& toml) {
+  auto read = read_plan(toml, "folder/cards.toml");
+  if (const auto* errors = std::get_if<std::vector<config::SettingsError>>(&read)) {
+    for (const auto& error : *errors) ADD_FAILURE() << error.text();
+    return {};
+  }
+  return std::get<Plan>(std::move(read));
+}
+
+std::vector<std::string> errors_of(const std::string& toml, const std::string& file = "cards.toml") {
+  const auto read = read_plan(toml, file);
+  std::vector<std::string> texts;
+  if (const auto* errors = std::get_if<std::vector<config::SettingsError>>(&read)) {
+    for (const auto& error : *errors) texts.push_back(error.text());
+  }
+  return texts;
+}
+
+const std::string one_run = "[[run]]\nlabel = \"H800\"\nurl = \"http://127.0.0.1:8001\"\n";
+
+TEST(Plan, HasDefaultsForAllButItsRuns) {
+  const Plan plan = plan_of(one_run);
+  EXPECT_EQ(plan.title, "cards");
+  EXPECT_EQ(plan.results, "folder/cards.results.jsonl");
+  EXPECT_EQ(plan.repeat, 3u);
+  EXPECT_EQ(plan.prompts, 60u);
+  EXPECT_EQ(plan.lengths.input_tokens, 550);
+  ASSERT_EQ(plan.rows.size(), 1u);
+  Row row;
+  row.label = "H800";
+  row.url = "http://127.0.0.1:8001";
+  EXPECT_EQ(plan.rows[0], row);
+}
+
+TEST(Plan, TakesWhatIsWritten) {
+  const Plan plan = plan_of(
+      "title = \"Cards\"\nresults = \"done.jsonl\"\nrepeat = 5\n"
+      "[prompts]\nshape = \"rag\"\ncount = 20\noutput_tokens = 50\nseed = 7\n"
+      "[[run]]\nlabel = \"a\"\nurl = \"http://h:1/p/\"\nmodel = \"m\"\napi = \"tgi\"\ngpu = \"H20\"\n"
+      "engine = \"tgi\"\nspeculation = 2\ncost_per_hour = 1.5\nconcurrency = 8\n");
+  EXPECT_EQ(plan.title, "Cards");
+  EXPECT_EQ(plan.results, "folder/done.jsonl");
+  EXPECT_EQ(plan.repeat, 5u);
+  EXPECT_EQ(plan.prompts, 20u);
+  EXPECT_EQ(plan.lengths.input_tokens, 3000);
+  EXPECT_EQ(plan.lengths.input_stddev, 0);
+  EXPECT_EQ(plan.lengths.output_tokens, 50) << "a length beside a shape overrides it";
+  EXPECT_EQ(plan.lengths.seed, 7u);
+  const Row row{"a", "http://h:1/p", "m", "H20", "tgi", load::Api::tgi, 8, 2, 1.5};
+  EXPECT_THAT(plan.rows, ElementsAre(row));
+}
+
+TEST(Plan, MakesARowOfEachConcurrency) {
+  const Plan plan = plan_of(one_run + "concurrency = [1, 8, 32]\n");
+  ASSERT_EQ(plan.rows.size(), 3u);
+  EXPECT_EQ(plan.rows[0].concurrency, 1u);
+  EXPECT_EQ(plan.rows[2].concurrency, 32u);
+}
+
+struct Wrong {
+  std::string toml;
+  std::vector<std::string> says;
+};
+
+TEST(Plan, ErrorsNameLineKeyValueAndTheWayOut) {
+  const Wrong cases[]{
+      {"", {"cards.toml: no [[run]] in the file"}},
+      {"[[run]]\nurl = \"http://h:1\"\n", {"cards.toml:1:1: [[run]]: label is missing"}},
+      {"[[run]]\nlabel = \"a\"\n", {":1:1: [[run]]: url is missing", "replica = \"gpu0\""}},
+      {"[[run]]\nlabel = \"a\"\nurl = \"ftp://h\"\n", {":3:7: [[run]] url = \"ftp://h\""}},
+      {one_run + "concurency = 3\n", {":4:1: [[run]] concurency: unknown key; did you mean concurrency?"}},
+      {one_run + "concurrency = 0\n", {":4:15: [[run]] concurrency = 0"}},
+      {one_run + "concurrency = []\n", {"[[run]] concurrency", "write concurrency = [1, 8, 32]"}},
+      {one_run + "concurrency = [2, 2]\n", {"concurrency = 2: is taken in line 4"}},
+      {one_run + one_run, {":5:9: [[run]] label = \"H800\": is taken in line 2", "another label"}},
+      {one_run + "api = \"chta\"\n", {"[[run]] api = \"chta\"", "did you mean \"chat\"?"}},
+      {one_run + "speculation = -1\n", {"[[run]] speculation = -1"}},
+      {one_run + "replica = \"gpu0\"\n", {"replica = \"gpu0\": url is set as well"}},
+      {"[[run]]\nlabel = \"a\"\nreplica = \"gpu0\"\n", {":3:11:", "write settings = \"weir.toml\""}},
+      {"[prompts]\nshape = \"ragg\"\n" + one_run,
+       {"[prompts] shape = \"ragg\": must be one of \"rag\", \"chat\", \"agent\""}},
+      {"[prompts]\ncount = 0\n" + one_run, {"[prompts] count = 0"}},
+      {"repeat = 0\n" + one_run, {":1:10: repeat = 0"}},
+      {"[[run]\n", {"cards.toml:1:", "syntax error"}},
+  };
+  for (const auto& [toml, says] : cases) {
+    const auto errors = errors_of(toml);
+    ASSERT_EQ(errors.size(), 1u) << toml << testing::PrintToString(errors);
+    for (const auto& words : says) EXPECT_THAT(errors[0], HasSubstr(words));
+  }
+}
+
+TEST(Plan, TellsAllErrorsAtOnceInTheirOrder) {
+  const auto errors = errors_of("repeat = 0\ntitel = \"x\"\n[[run]]\nlabel = 7\nurl = \"h\"\n");
+  ASSERT_EQ(errors.size(), 4u);
+  EXPECT_THAT(errors[0], HasSubstr(":1:"));
+  EXPECT_THAT(errors[1], HasSubstr(":2:"));
+  EXPECT_THAT(errors[2], HasSubstr(":4:"));
+  EXPECT_THAT(errors[3], HasSubstr(":5:"));
+}
+
+/// Has a settings file of weir's and an experiment beside it.
+class PlanWithSettings : public testing::Test {
+ protected:
+  PlanWithSettings() : folder_(std::filesystem::temp_directory_path() / ("weir-plan-" + std::to_string(::getpid()))) {
+    std::filesystem::create_directories(folder_);
+    write("weir.toml",
+          "[[pool]]\nname = \"chat\"\n[[pool.replica]]\nname = \"gpu0\"\nurl = \"http://127.0.0.1:8001\"\n"
+          "gpu = \"H800\"\ncost_per_hour = 2.0\n"
+          "[[pool.replica]]\nname = \"gpu1\"\nurl = \"http://127.0.0.1:8002\"\napi_key = \"secret-secret\"\n");
+  }
+  ~PlanWithSettings() override { std::filesystem::remove_all(folder_); }
+
+  void write(const std::string& name, const std::string& text) { std::ofstream(folder_ / name) << text; }
+  std::vector<std::string> errors(const std::string& run) {
+    return errors_of("settings = \"weir.toml\"\n[[run]]\nlabel = \"a\"\n" + run, (folder_ / "x.toml").string());
+  }
+
+  std::filesystem::path folder_;
+};
+
+TEST_F(PlanWithSettings, AReplicaBringsItsPlaceItsCardAndItsPrice) {
+  write("x.toml",
+        "settings = \"weir.toml\"\n[[run]]\nlabel = \"a\"\nreplica = \"gpu0\"\n"
+        "[[run]]\nlabel = \"b\"\nreplica = \"gpu0\"\ngpu = \"other\"\ncost_per_hour = 3\n");
+  const auto read = load_plan((folder_ / "x.toml").string());
+  ASSERT_TRUE(std::holds_alternative<Plan>(read));
+  const auto& rows = std::get<Plan>(read).rows;
+  EXPECT_EQ(rows[0].url, "http://127.0.0.1:8001");
+  EXPECT_EQ(rows[0].gpu, "H800");
+  EXPECT_EQ(rows[0].cost_per_hour, 2.0);
+  EXPECT_EQ(rows[1].gpu, "other");
+  EXPECT_EQ(rows[1].cost_per_hour, 3.0);
+}
+
+TEST_F(PlanWithSettings, AReplicaThatCannotBeMeasuredIsTold) {
+  EXPECT_THAT(errors("replica = \"gpu\"\n"),
+              ElementsAre(HasSubstr("is no replica of the settings file; did you mean \"gpu0\"?")));
+  EXPECT_THAT(errors("replica = \"zebra\"\n"), ElementsAre(HasSubstr("there are \"gpu0\", \"gpu1\"")));
+  const auto key = errors("replica = \"gpu1\"\n");
+  EXPECT_THAT(key, ElementsAre(HasSubstr("needs its api_key")));
+  EXPECT_THAT(key[0], testing::Not(HasSubstr("secret")));
+}
+
+TEST_F(PlanWithSettings, ErrorsOfTheSettingsFileNameThatFile) {
+  write("weir.toml", "[[pool]]\nname = \"chat\"\n[[pool.replica]]\nname = \"gpu0\"\n");
+  const auto all = errors("replica = \"gpu0\"\nconcurrency = 0\n");
+  ASSERT_EQ(all.size(), 2u) << testing::PrintToString(all);
+  EXPECT_THAT(all[0], HasSubstr("x.toml:5:"));
+  EXPECT_THAT(all[1], HasSubstr("weir.toml:3:"));
+}
+
+TEST(Plan, AFileThatIsNotThereIsNamed) {
+  for (const auto* const path : {"/nowhere/x.toml", "/tmp"}) {
+    const auto read = load_plan(path);
+    const auto* errors = std::get_if<std::vector<config::SettingsError>>(&read);
+    ASSERT_TRUE(errors);
+    EXPECT_THAT((*errors)[0].text(), HasSubstr(std::string(path) + ": cannot read the experiment: "));
+  }
+}
+
+}  // namespace
+}  // namespace weir::lab::experiment

@@ -1,0 +1,41 @@
+// Results of a load as tests need them, made by feeding a stream's reader at given moments.
+#pragma once
+
+#include <chrono>
+#include <string>
+
+#include "lab/load/connection.hpp"
+
+namespace weir::lab::load {
+
+struct Made {
+  double sent = 0, ttft = 0.1, gap = 0.01;
+  std::size_t events = 20;
+  std::uint64_t prompt_tokens = 100;
+  std::uint64_t output_tokens = 0;  ///< 0: usage says nothing.
+};
+
+inline Moment moment(double seconds) {
+  return Moment(std::chrono::duration_cast<Moment::duration>(std::chrono::duration<double>(seconds)));
+}
+
+inline Result made_result(const Made& made) {
+  Result result;
+  result.started = moment(made.sent);
+  result.prompt_target = made.prompt_tokens;
+  double at = made.sent + made.ttft;
+  for (std::size_t i = 0; i < made.events; ++i) {
+    result.stream.feed("data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"a\"}}]}\n\n", moment(at));
+    at += made.gap;
+  }
+  if (made.output_tokens > 0) {
+    result.stream.feed("data: {\"choices\":[],\"usage\":{\"prompt_tokens\":" + std::to_string(made.prompt_tokens) +
+                           ",\"completion_tokens\":" + std::to_string(made.output_tokens) + "}}\n\n",
+                       moment(at));
+  }
+  result.stream.feed("data: [DONE]\n\n", moment(at));
+  result.ended = moment(at);
+  return result;
+}
+
+}  // namespace weir::lab::load

@@ -1,0 +1,209 @@
+#include "lab/load/request_lines.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <boost/json.hpp>
+#include <set>
+#include <sstream>
+
+#include "lab/load/trace.hpp"
+#include "metrics/compare/samples/log_reading.hpp"
+#include "metrics/wire/request/inspector.hpp"
+
+namespace weir::lab::load {
+namespace {
+
+namespace samples = metrics::compare::samples;
+namespace json = boost::json;
+
+constexpr Moment at(int ms) { return Moment(std::chrono::milliseconds(ms)); }
+
+std::shared_ptr<const metrics::wire::RequestFacts> facts(std::string_view body) {
+  metrics::wire::RequestInspector inspector(metrics::Api::openai_chat, "POST", "/v1/chat/completions",
+                                            metrics::SipKey{1, 2});
+  inspector.feed(body);
+  return std::make_shared<metrics::wire::RequestFacts>(inspector.finish());
+}
+
+/// A chat of 550 prompt tokens and `tokens` events, 20 ms apart, the first one 100 ms after it was sent.
+Result answered(int tokens, bool usage = true) {
+  Result r;
+  r.request_id = "load-1-3";
+  r.number = 3;
+  r.prompt_target = 540;
+  r.status = 200;
+  r.started = at(1'000);
+  r.sent = at(1'002);
+  r.head = at(1'005);
+  r.facts = facts(R"({"model":"m","messages":[{"role":"user","content":"the river"}],"max_tokens":64,"stream":true})");
+  r.in_flight_at_start = 4;
+  r.in_flight_mean = 4.5;
+  for (int i = 0; i < tokens; ++i) {
+    r.stream.feed("data: {\"choices\":[{\"delta\":{\"content\":\"ab\"},\"finish_reason\":null}]}\n\n",
+                  at(1'102 + 20 * i));
+  }
+  const std::string last = std::to_string(tokens + 1);
+  r.stream.feed("data: {\"choices\":[{\"delta\":{\"content\":\"\"},\"finish_reason\":\"stop\"}]}\n\n",
+                at(1'102 + 20 * tokens));
+  if (usage) {
+    r.stream.feed("data: {\"choices\":[],\"usage\":{\"prompt_tokens\":550,\"completion_tokens\":" + last + "}}\n\n",
+                  at(1'102 + 20 * tokens));
+  }
+  r.stream.feed("data: [DONE]\n\n", at(1'102 + 20 * tokens));
+  r.ended = at(1'104 + 20 * tokens);
+  r.bytes_in = 99;
+  r.bytes_out = 2'000;
+  return r;
+}
+
+json::object line_of(const Result& result, const std::string& label = "") {
+  return json::parse(RequestLines(label).line(result)).as_object();
+}
+
+TEST(RequestLines, AreReadByTheComparison) {
+  const std::string line = RequestLines("vllm-fp16").line(answered(11)) + std::string(samples::line_padding, ' ');
+  const std::string_view text = std::string_view(line).substr(0, line.size() - samples::line_padding);
+  samples::Names names;
+  samples::Sample sample;
+  ASSERT_EQ(samples::read_log_line(text, names, sample), samples::LineKind::request);
+  EXPECT_EQ(names.text(sample.config), "vllm-fp16");
+  EXPECT_EQ(names.text(sample.model), "m");
+  EXPECT_EQ(sample.outcome, metrics::Outcome::ok);
+  EXPECT_EQ(sample.api, metrics::Api::openai_chat);
+  EXPECT_TRUE(sample.stream);
+  EXPECT_TRUE(sample.served);
+  EXPECT_EQ(sample.prompt_tokens, 550u);
+  EXPECT_EQ(sample.output_tokens, 12u);
+  EXPECT_EQ(sample.output_chars, 22u);
+  EXPECT_NEAR(sample.ttft, 0.100, 1e-6);
+  EXPECT_NEAR(sample.ttft_client, 0.102, 1e-6);
+  EXPECT_NEAR(sample.tpot, 0.020, 1e-6);
+  EXPECT_NEAR(sample.e2e, 0.322, 1e-6);
+  EXPECT_TRUE(sample.gaps_are_itl);
+  std::uint64_t gaps = 0;
+  for (const auto& bin : sample.gaps) gaps += bin.count;
+  EXPECT_EQ(gaps, 10u);
+  EXPECT_EQ(sample.in_flight_at_start, 4u);
+  EXPECT_NEAR(sample.in_flight_mean, 4.5, 1e-6);
+  EXPECT_EQ(sample.turn, 1u);
+}
+
+TEST(RequestLines, HaveEveryFieldOfTheLog) {
+  const json::object line = line_of(answered(11));
+  EXPECT_EQ(line.at("client_id"), "load-1-3");
+  EXPECT_EQ(line.at("instance"), "weir-lab");
+  EXPECT_EQ(line.at("role"), "primary");
+  EXPECT_EQ(line.at("max_tokens"), 64);
+  EXPECT_EQ(line.at("finish_reason"), "stop");
+  EXPECT_EQ(line.at("tokens_source"), "usage");
+  EXPECT_EQ(line.at("k_source"), "settled");
+  EXPECT_EQ(line.at("complete"), "marker");
+  EXPECT_EQ(line.at("events"), 14);
+  EXPECT_EQ(line.at("bytes_in"), 99);
+  EXPECT_EQ(line.at("prompt_tokens_estimate"), 540);
+  EXPECT_TRUE(line.at("group").is_string());
+  EXPECT_TRUE(line.at("pool").is_null());
+  EXPECT_TRUE(line.at("config").is_null());
+  EXPECT_TRUE(line.at("overhead_max_s").is_null());
+}
+
+TEST(RequestLines, SayWhatIsUnknownAsNull) {
+  const json::object line = line_of(answered(11, false));
+  for (const char* key : {"prompt_tokens", "output_tokens", "tokens_source", "tpot_s", "k_source", "cached_tokens"}) {
+    EXPECT_TRUE(line.at(key).is_null()) << key;
+  }
+  Result refused;
+  refused.outcome = "connect";
+  refused.ended = at(5);
+  const json::object none = line_of(refused);
+  for (const char* key : {"status", "ttft_s", "ttfb_s", "e2e_s", "finish_reason", "complete"}) {
+    EXPECT_TRUE(none.at(key).is_null()) << key;
+  }
+  EXPECT_EQ(none.at("outcome"), "upstream_error");
+}
+
+TEST(RequestLines, BehindWeirTheNumberInFlightIsUnknown) {
+  Result result = answered(3);
+  result.replica = "gpu0";
+  const json::object line = line_of(result, "x");
+  EXPECT_EQ(line.at("replica"), "gpu0");
+  EXPECT_TRUE(line.at("in_flight_mean").is_null());
+  EXPECT_TRUE(line.at("in_flight_at_start").is_null());
+}
+
+TEST(RequestLines, TakeTheOutcomesOfTheLog) {
+  const struct {
+    const char* outcome;
+    unsigned status;
+    const char* logged;
+  } cases[] = {{"ok", 200, "ok"},
+               {"connect", 0, "upstream_error"},
+               {"http_500", 500, "upstream_error"},
+               {"http_503", 503, "replica_refused"},
+               {"http_429", 429, "replica_refused"},
+               {"http_400", 400, "client_error"},
+               {"in_band", 200, "upstream_error"},
+               {"truncated", 200, "truncated"},
+               {"reset", 200, "upstream_reset"},
+               {"timeout", 0, "timeout"},
+               {"invalid", 200, "upstream_error"},
+               {"unfinished", 200, "client_abort"}};
+  for (const auto& c : cases) {
+    Result result = answered(3);
+    result.outcome = c.outcome;
+    result.status = c.status;
+    EXPECT_EQ(line_of(result).at("outcome"), c.logged) << c.outcome;
+  }
+  Result empty = answered(0);
+  EXPECT_EQ(line_of(empty).at("outcome"), "ok_empty");
+  Result left = answered(3);
+  left.outcome = "unfinished";
+  EXPECT_EQ(line_of(left).at("phase"), "decode");
+  Result early = answered(0);
+  early.outcome = "unfinished";
+  EXPECT_EQ(line_of(early).at("phase"), "prefill");
+}
+
+TEST(RequestLines, OfTgiCountTheirTokensByEvents) {
+  Result result;
+  result.started = at(0);
+  result.sent = at(0);
+  result.status = 200;
+  auto tgi = std::make_shared<metrics::wire::RequestFacts>();
+  tgi->api = metrics::Api::tgi_generate;
+  result.facts = tgi;
+  result.stream = StreamReader(Api::tgi);
+  for (const int ms : {50, 70, 90}) result.stream.feed("data:{\"token\":{\"text\":\" a\"}}\n\n", at(ms));
+  result.ended = at(91);
+  const json::object line = line_of(result);
+  EXPECT_EQ(line.at("output_tokens"), 3);
+  EXPECT_EQ(line.at("tokens_source"), "events");
+  EXPECT_EQ(line.at("k_source"), "wire");
+  EXPECT_NEAR(line.at("tpot_s").to_number<double>(), 0.02, 1e-9);
+}
+
+TEST(RequestLines, HaveIdsOfTheirOwn) {
+  const RequestLines one("a"), two("a");
+  Result result = answered(1);
+  std::set<std::string> ids;
+  for (const auto* lines : {&one, &two}) {
+    for (const std::uint64_t number : {1, 2}) {
+      result.number = number;
+      const auto line = json::parse(lines->line(result)).as_object();
+      ids.insert(std::string(line.at("id").as_string()));
+      EXPECT_EQ(line.at("id").as_string().size(), 32u);
+    }
+  }
+  EXPECT_EQ(ids.size(), 4u);
+}
+
+TEST(RequestLines, CanBeReplayed) {
+  std::istringstream in(RequestLines("").line(answered(11)) + "\n");
+  const auto trace = read_trace(in, 0);
+  ASSERT_TRUE(std::holds_alternative<std::vector<TraceEntry>>(trace)) << std::get<std::string>(trace);
+  EXPECT_EQ(std::get<std::vector<TraceEntry>>(trace)[0].prompt_tokens, 550u);
+}
+
+}  // namespace
+}  // namespace weir::lab::load

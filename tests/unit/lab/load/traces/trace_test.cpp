@@ -1,0 +1,205 @@
+#include "lab/load/trace.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <sstream>
+
+#include "lab/engine/words.hpp"
+#include "lab/load/workload.hpp"
+
+namespace weir::lab::load {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using Entries = std::vector<TraceEntry>;
+
+Entries entries_of(const std::string& text, std::size_t limit = 0) {
+  std::istringstream in(text);
+  const auto read = read_trace(in, limit);
+  if (const auto* wrong = std::get_if<std::string>(&read)) {
+    ADD_FAILURE() << *wrong;
+    return {};
+  }
+  return std::get<Entries>(read);
+}
+
+std::string error_of(const std::string& text) {
+  std::istringstream in(text);
+  const auto read = read_trace(in, 0);
+  return std::holds_alternative<std::string>(read) ? std::get<std::string>(read) : "no error";
+}
+
+/// Returns the messages of the n-th request of a trace, as they are sent.
+std::vector<std::string> sent(const Entries& trace, std::size_t n, std::uint64_t seed = 1) {
+  WorkloadSettings settings;
+  settings.trace = trace;
+  settings.seed = seed;
+  Workload workload(settings);
+  for (std::size_t i = 0; i < n; ++i) workload.next();
+  return workload.messages(*workload.next());
+}
+
+TEST(Trace, OfAnUnknownFormatSaysWhichThereAre) {
+  for (const char* text : {"", "a,b\n", "{\"a\":1}\n", "timestamp,input_length\n", "[1]\n"}) {
+    EXPECT_THAT(error_of(text),
+                HasSubstr("line 1: expected the columns TIMESTAMP,ContextTokens,GeneratedTokens (Azure), "
+                          "a line of weir's request log, or {\"timestamp\""))
+        << text;
+  }
+}
+
+TEST(AzureTrace, ReadsTimesAsSecondsSinceTheFirst) {
+  std::istringstream in(
+      "TIMESTAMP,ContextTokens,GeneratedTokens\n"
+      "2023-11-16 23:59:59.5000000,374,44\n"
+      "2023-11-17 00:00:01.0000000,396,109\r\n"
+      "\n"
+      "2023-11-17 00:00:01.2500000,0,0\n");
+  const auto read = read_trace(in, 0);
+  ASSERT_TRUE(std::holds_alternative<Entries>(read)) << std::get<std::string>(read);
+  EXPECT_EQ(std::get<Entries>(read), (Entries{{0, 374, 44}, {1.5, 396, 109}, {1.75, 1, 1}}));
+}
+
+TEST(AzureTrace, NamesTheLineThatIsWrong) {
+  const std::string head = "TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:15:46.5,1,1\n";
+  const struct {
+    std::string text, names;
+  } cases[] = {
+      {head + "2023-11-16 18:15:47,1\n", "line 3"},
+      {head + "2023-11-16 18:15:47,1,1,1\n", "line 3"},
+      {head + "2023-13-16 18:15:47,1,1\n", "line 3"},
+      {head + "2023-11-16 18:15:47,-1,1\n", "line 3"},
+      {head + "yesterday,1,1\n", "line 3"},
+      {head + "2023-11-16 18:15:45,1,1\n", "before"},
+      {"TIMESTAMP,ContextTokens,GeneratedTokens\n", "no entries"},
+  };
+  for (const auto& c : cases) {
+    std::istringstream in(c.text);
+    const auto read = read_trace(in, 0);
+    ASSERT_TRUE(std::holds_alternative<std::string>(read)) << c.text;
+    EXPECT_THAT(std::get<std::string>(read), testing::HasSubstr(c.names));
+  }
+}
+
+TEST(AzureTrace, ReadsRealTraces) {
+  std::ifstream conv(WEIR_TEST_DATA "/traces/conv.csv"), code(WEIR_TEST_DATA "/traces/code.csv");
+  const auto first = read_trace(conv, 0), second = read_trace(code, 100);
+  ASSERT_TRUE(std::holds_alternative<Entries>(first)) << std::get<std::string>(first);
+  ASSERT_TRUE(std::holds_alternative<Entries>(second)) << std::get<std::string>(second);
+  EXPECT_EQ(std::get<Entries>(first).size(), 2000u);
+  EXPECT_EQ(std::get<Entries>(second).size(), 100u);
+  EXPECT_NEAR(std::get<Entries>(first)[1].at, 4.314579, 1e-6);
+}
+
+std::string mooncake(int ms, int input, int output, const std::string& ids) {
+  return "{\"timestamp\": " + std::to_string(ms) + ", \"input_length\": " + std::to_string(input) +
+         ", \"output_length\": " + std::to_string(output) + ", \"hash_ids\": " + ids + "}\n";
+}
+
+TEST(MooncakeTrace, HasMillisecondsLengthsAndBlocks) {
+  const Entries trace = entries_of(mooncake(27'482, 600, 52, "[46, 47]") + mooncake(30'535, 10, 0, "[]"));
+  ASSERT_EQ(trace.size(), 2u);
+  EXPECT_EQ(trace[0].at, 0);
+  EXPECT_EQ(trace[0].prompt_tokens, 600u);
+  EXPECT_EQ(trace[0].output_tokens, 52u);
+  EXPECT_THAT(trace[0].blocks, ElementsAre(46, 47));
+  EXPECT_DOUBLE_EQ(trace[1].at, 3.053);
+  EXPECT_EQ(trace[1].output_tokens, 1u);
+  EXPECT_EQ(entries_of(mooncake(0, 1, 1, "[]") + mooncake(0, 2, 2, "[]"), 1).size(), 1u);
+}
+
+TEST(MooncakeTrace, TheSameIdIsTheSameText) {
+  const Entries trace = entries_of(mooncake(0, 1100, 1, "[0, 1, 2]") + mooncake(1, 1500, 1, "[0, 1, 3]") +
+                                   mooncake(2, 512, 1, "[1]") + mooncake(3, 1100, 1, "[0, 1, 2]"));
+  const std::string first = sent(trace, 0).front(), second = sent(trace, 1).front(), third = sent(trace, 2).front();
+  EXPECT_EQ(engine::count_tokens(first), 1100u);
+  EXPECT_EQ(engine::count_tokens(second), 1500u);
+  const auto common = static_cast<std::size_t>(std::ranges::mismatch(first, second).in1 - first.begin());
+  EXPECT_EQ(engine::count_tokens(first.substr(0, common)) / 512, 2u) << "two blocks of the prefix are shared";
+  EXPECT_LT(engine::count_tokens(first.substr(0, common)), 1024u + 20) << "and no more";
+  EXPECT_NE(first.find(third), std::string::npos) << "a block is the same wherever it stands";
+  EXPECT_EQ(first, sent(trace, 3).front());
+  EXPECT_NE(first, sent(trace, 0, 2).front()) << "another load finds nothing of this one in a cache";
+}
+
+TEST(MooncakeTrace, PromptsHaveTheirLengthWhateverTheirBlocks) {
+  const Entries trace = entries_of(mooncake(0, 700, 1, "[]") + mooncake(0, 700, 1, "[5]") + mooncake(0, 700, 1, "[5]") +
+                                   mooncake(0, 700, 1, "[6, 7, 8, 9]"));
+  for (std::size_t i = 0; i < trace.size(); ++i) EXPECT_EQ(engine::count_tokens(sent(trace, i).front()), 700u);
+  EXPECT_NE(sent(trace, 1), sent(trace, 2)) << "what no id covers is each request's own";
+}
+
+TEST(MooncakeTrace, NamesTheLineThatIsWrong) {
+  const std::string good = mooncake(5, 1, 1, "[1]");
+  for (const std::string& bad :
+       {std::string("nonsense\n"), mooncake(6, -1, 1, "[1]"), mooncake(6, 1, 1, "7"), mooncake(6, 1, 1, "[\"a\"]"),
+        std::string("{\"timestamp\": 6, \"input_length\": 3}\n"), mooncake(4, 1, 1, "[1]")}) {
+    EXPECT_THAT(error_of(good + bad), HasSubstr("line 2: ")) << bad;
+  }
+}
+
+std::string logged(double second, const std::string& more) {
+  char time[64];
+  std::snprintf(time, sizeof time, "2026-11-22T10:00:%09.6fZ", second);
+  return "{\"v\":1,\"time\":\"" + std::string(time) + "\",\"role\":\"primary\",\"outcome\":\"ok\"," + more + "}\n";
+}
+
+TEST(RequestLogTrace, HasArrivalsAndLengthsInTheOrderOfArrivals) {
+  const Entries trace = entries_of(logged(3.5, R"("prompt_tokens":300,"output_tokens":30,"turn":1,"group":null)") +
+                                   logged(1, R"("prompt_tokens":100,"output_tokens":10,"turn":1,"group":null)"));
+  ASSERT_EQ(trace.size(), 2u);
+  EXPECT_EQ(trace[0].at, 0);
+  EXPECT_EQ(trace[0].prompt_tokens, 100u);
+  EXPECT_EQ(trace[0].output_tokens, 10u);
+  EXPECT_NEAR(trace[1].at, 2.5, 1e-6);
+  EXPECT_EQ(engine::count_tokens(sent(trace, 1).front()), 300u);
+}
+
+TEST(RequestLogTrace, LeavesOutShadowsAndWhatTellsNoLengths) {
+  std::istringstream in(
+      logged(1, R"("prompt_tokens":null,"prompt_tokens_estimate":90,"output_tokens":null,"max_tokens":20)") +
+      logged(2, R"("prompt_tokens":null,"prompt_tokens_estimate":90,"output_tokens":null,"max_tokens":null)") +
+      "{\"time\":\"2026-11-22T10:00:03.000000Z\",\"role\":\"shadow\",\"outcome\":\"ok\",\"prompt_tokens\":5,"
+      "\"output_tokens\":5}\n{\"time\":\"2026-11-2");
+  std::uint64_t left_out = 0;
+  const auto read = read_trace(in, 0, &left_out);
+  ASSERT_TRUE(std::holds_alternative<Entries>(read)) << std::get<std::string>(read);
+  ASSERT_EQ(std::get<Entries>(read).size(), 1u);
+  EXPECT_EQ(std::get<Entries>(read)[0].prompt_tokens, 90u);
+  EXPECT_EQ(std::get<Entries>(read)[0].output_tokens, 20u);
+  EXPECT_EQ(left_out, 1u);
+  EXPECT_THAT(error_of(logged(2, R"("prompt_tokens":null)")), HasSubstr("none of its lines tells the lengths"));
+  EXPECT_THAT(error_of(logged(1, R"("a":1)") + "nonsense\n" + logged(2, R"("a":1)")), HasSubstr("line 2: "));
+}
+
+TEST(RequestLogTrace, ATurnSaysAgainWhatTheTurnsBeforeItSaid) {
+  const Entries trace =
+      entries_of(logged(1, R"("prompt_tokens":100,"output_tokens":30,"turn":1,"group":"00000000000000aa")") +
+                 logged(2, R"("prompt_tokens":100,"output_tokens":9,"turn":1,"group":"00000000000000bb")") +
+                 logged(3, R"("prompt_tokens":180,"output_tokens":40,"turn":2,"group":"00000000000000aa")") +
+                 logged(4, R"("prompt_tokens":250,"output_tokens":5,"turn":3,"group":"00000000000000aa")"));
+  EXPECT_THAT(trace[0].messages, ElementsAre(100));
+  EXPECT_THAT(trace[2].messages, ElementsAre(100, 30, 50));
+  EXPECT_THAT(trace[3].messages, ElementsAre(100, 30, 50, 40, 30));
+  const auto first = sent(trace, 0), other = sent(trace, 1), second = sent(trace, 2), third = sent(trace, 3);
+  EXPECT_EQ(second[0], first[0]);
+  EXPECT_NE(other[0], first[0]);
+  EXPECT_EQ(std::vector<std::string>(third.begin(), third.begin() + 3), second);
+  EXPECT_EQ(engine::count_tokens(third[4]), 30u);
+}
+
+TEST(RequestLogTrace, ATurnWithoutItsPastIsDividedEvenly) {
+  const Entries trace =
+      entries_of(logged(1, R"("prompt_tokens":101,"output_tokens":30,"turn":2,"group":"00000000000000aa")") +
+                 logged(2, R"("prompt_tokens":90,"output_tokens":30,"turn":3,"group":"00000000000000aa")") +
+                 logged(3, R"("prompt_tokens":2,"output_tokens":1,"turn":9,"group":null)"));
+  EXPECT_THAT(trace[0].messages, ElementsAre(33, 33, 35));
+  EXPECT_THAT(trace[1].messages, ElementsAre(18, 18, 18, 18, 18)) << "it has less than was said before";
+  EXPECT_THAT(trace[2].messages, ElementsAre(2)) << "there are fewer tokens than messages";
+}
+
+}  // namespace
+}  // namespace weir::lab::load
