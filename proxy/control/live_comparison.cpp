@@ -89,6 +89,7 @@ std::vector<mc::samples::Sample> LiveComparison::samples_of(const fleet::World& 
     shadows.insert(names.of(shadow->settings.name));
   }
   std::vector<mc::samples::Sample> kept;
+  kept.reserve(history_.samples().size());
   for (const auto& sample : history_.samples()) {
     const bool wanted =
         sample.role == metrics::Role::shadow ? shadows.contains(sample.shadow) : pools.contains(sample.pool);
