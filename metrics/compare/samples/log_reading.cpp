@@ -72,6 +72,11 @@ void name(Line& line, Value& value) {
   if (const auto text = text_of(value)) line.sample.*member = line.names.of(*text);
 }
 
+template <Names::Name Sample::*member>
+void name_of_peer(Line& line, Value& value) {
+  if (const auto text = text_of(value)) line.sample.*member = line.names.of_peer(*text);
+}
+
 template <Id Sample::*member>
 void id(Line& line, Value& value) {
   if (const auto text = text_of(value)) line.sample.*member = id_of(*text);
@@ -124,7 +129,7 @@ constexpr Member members[]{
     {"config", name<&Sample::config>},
     {"drop_reason", name<&Sample::drop_reason>},
     {"e2e_s", time<&Sample::e2e>},
-    {"finish_reason", name<&Sample::finish_reason>},
+    {"finish_reason", name_of_peer<&Sample::finish_reason>},
     {"gap_bins", read_bins},
     {"greedy", flag<&Sample::greedy>},
     {"id", id<&Sample::id>},
@@ -132,7 +137,7 @@ constexpr Member members[]{
     {"in_flight_mean", time<&Sample::in_flight_mean>},
     {"k_source", [](Line& line, Value& value) { line.sample.gaps_are_itl = text_of(value).has_value(); }},
     {"lasted_s", time<&Sample::lasted>},
-    {"model", name<&Sample::model>},
+    {"model", name_of_peer<&Sample::model>},
     {"outcome",
      [](Line& line, Value& value) {
        if (const auto word = word_of(value, outcome_names)) {

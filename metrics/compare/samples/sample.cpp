@@ -25,10 +25,16 @@ std::int64_t microseconds(std::chrono::system_clock::time_point time) {
 
 Names::Name Names::of(std::string_view text) {
   if (const auto found = names_.find(text); found != names_.end()) return found->second;
-  if (texts_.size() >= most && text != "(other)") return of("(other)");
   const auto added = names_.emplace(text, static_cast<Name>(texts_.size())).first;
   texts_.push_back(&added->first);
   return added->second;
+}
+
+Names::Name Names::of_peer(std::string_view text) {
+  if (const auto found = names_.find(text); found != names_.end()) return found->second;
+  if (from_peers_ == most_from_peers) return of("(other)");
+  ++from_peers_;
+  return of(text);
 }
 
 Id id_of(std::string_view hex) {
@@ -54,10 +60,10 @@ Sample sample_of(const record::RequestRecord& record, Names& names) {
   sample.pool = names.of(record.pool);
   sample.replica = names.of(record.replica);
   sample.config = names.of(record.config);
-  sample.model = names.of(record.facts.model);
+  sample.model = names.of_peer(record.facts.model);
   sample.shadow = names.of(record.mirrored->shadow);
   sample.drop_reason = names.of(record.mirrored->drop_reason);
-  sample.finish_reason = names.of(answer.finish_reason);
+  sample.finish_reason = names.of_peer(answer.finish_reason);
   sample.role = record.role;
   sample.outcome = record.outcome;
   sample.api = record.facts.api;

@@ -20,21 +20,25 @@ namespace weir::metrics::compare::samples {
 /// Texts of few values, kept once each. 0 is "".
 class Names {
  public:
-  /// Clients choose models' names. What comes beyond so many has one name for all.
-  static constexpr std::size_t most = 10'000;
+  /// What comes from peers beyond so many different texts has one name for all.
+  static constexpr std::size_t most_from_peers = 10'000;
   using Name = std::uint32_t;
   Names() = default;
-  Names(const Names& other) {
+  Names(const Names& other) : from_peers_(other.from_peers_) {
     for (const auto* const text : other.texts_) of(*text);
   }
   Names& operator=(const Names&) = delete;
 
+  /// `text` is weir's own or out of its settings.
   Name of(std::string_view text);
+  /// `text` is a client's or a replica's, as a model's name is.
+  Name of_peer(std::string_view text);
   std::string_view text(Name name) const { return *texts_[name]; }
 
  private:
   std::map<std::string, Name, std::less<>> names_{{"", 0}};
   std::vector<const std::string*> texts_{&names_.begin()->first};
+  std::size_t from_peers_ = 0;
 };
 
 /// A figure that is not known.
