@@ -355,21 +355,6 @@ TEST(Comparison, MarginsAreNeverBelowTheNoiseFloor) {
   EXPECT_EQ(verdict_of(compare(samples, options), statistics::Metric::output_tokens).margin, 0.1);
 }
 
-TEST(Comparison, AStratumIsThatOfThePrimary) {
-  TwinSamples samples = twins_of(1);
-  for (std::size_t i = 0; i < samples.each().size(); i += 4) {  // Every other pair is long, and slow on b.
-    samples.each()[i].prompt_tokens = 5000;
-    samples.each()[i + 1].ttft *= 1.2f;
-  }
-  Options options = options_of(samples);
-  options.only = [](const samples::Sample& primary) { return primary.prompt_tokens > 1000; };
-  const Comparison slow = compare(samples, options);
-  EXPECT_EQ(slow.pairs, 180u);
-  EXPECT_EQ(verdict_of(slow, statistics::Metric::ttft).finding, statistics::Finding::worse);
-  options.only = [](const samples::Sample& primary) { return primary.prompt_tokens <= 1000; };
-  EXPECT_EQ(verdict_of(compare(samples, options), statistics::Metric::ttft).finding, statistics::Finding::equivalent);
-}
-
 TEST(Comparison, SaysInOneSentenceWhy) {
   TwinSamples samples = twins_of(1.1);
   for (samples::Sample& sample : samples.each()) {
