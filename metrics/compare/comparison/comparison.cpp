@@ -164,7 +164,6 @@ class Comparing {
   void add(statistics::Metric metric, const statistics::SideValues& values, const statistics::BlockValues& blocks) {
     Verdict verdict;
     verdict.metric = metric;
-    verdict.exploratory = is_tail(metric);
     verdict.margin = margin_of(metric);
     verdict.count = std::min(values.a.size(), values.b.size());
     verdict.p = std::numeric_limits<double>::quiet_NaN();

@@ -58,8 +58,7 @@ struct Verdict {
   double margin = 0;
   double p = 0;  ///< NaN without an interval.
   statistics::Finding finding = statistics::Finding::inconclusive;
-  bool withheld = false;  ///< No verdict could be given, whatever the values; `why` says why.
-  bool exploratory = false;
+  bool withheld = false;            ///< No verdict could be given, whatever the values; `why` says why.
   std::string why;                  ///< One sentence.
   std::optional<double> needs_s{};  ///< The length of a window that would do, where this one was too short.
 };

@@ -135,7 +135,6 @@ void write(JsonWriter& json, const comparison::Verdict& verdict) {
   write(json, verdict.interval);
   json.key("margin").decimal(verdict.margin).key("p").decimal(verdict.p);
   json.key("verdict").text(name_of(verdict.finding)).key("withheld").boolean(verdict.withheld);
-  json.key("exploratory").boolean(verdict.exploratory);
   json.key("why").text(verdict.why).key("needs_s").decimal(verdict.needs_s);
   json.key("blocks").open('[');
   for (const double value : verdict.blocks) json.decimal(value);
@@ -313,8 +312,7 @@ std::string as_json(const SwappedReport& report) {
     json.key("gpu_estimate").decimal(verdict.gpu).key("gpu_interval");
     write(json, std::optional(verdict.gpu_interval));
     json.key("margin").decimal(verdict.margin).key("p").decimal(verdict.decision.p);
-    json.key("verdict").text(name_of(verdict.decision.finding));
-    json.key("exploratory").boolean(is_tail(verdict.metric)).close('}');
+    json.key("verdict").text(name_of(verdict.decision.finding)).close('}');
   }
   json.close(']').key("windows").open('[');
   write(json, report.first);
