@@ -60,7 +60,7 @@ class Command {
     if (const auto status = write(report)) return *status;
     std::vector<Judgement> judgements;
     for (const auto& verdict : report.comparison.verdicts) {
-      if (!verdict.exploratory) judgements.push_back({verdict.finding, verdict.interval.has_value()});
+      judgements.push_back({verdict.metric, verdict.finding, verdict.interval.has_value()});
     }
     return status_of(report.comparison.state, judgements);
   }
@@ -77,7 +77,7 @@ class Command {
     if (const auto status = write(report)) return *status;
     std::vector<Judgement> judgements;
     for (const auto& verdict : report.verdicts) {
-      if (!mc::statistics::is_tail(verdict.metric)) judgements.push_back({verdict.decision.finding, true});
+      judgements.push_back({verdict.metric, verdict.decision.finding, true});
     }
     return status_of(first.state == mc::comparison::State::final ? second.state : first.state, judgements);
   }

@@ -10,12 +10,13 @@ namespace weir::proxy::compare {
 
 /// What one verdict says, without its figures.
 struct Judgement {
+  metrics::compare::statistics::Metric metric = metrics::compare::statistics::Metric::ttft;
   metrics::compare::statistics::Finding finding = metrics::compare::statistics::Finding::inconclusive;
   bool known = false;  ///< It has an interval.
 };
 
-/// Exploratory verdicts do not count. A gate does not pass on no data: without a single interval it fails, whatever it
-/// asks for. A window that is running is too few.
+/// A tail that is inconclusive does not count, because half an hour seldom tells that a tail is the same. A gate does
+/// not pass on no data: without a single interval it fails, whatever it asks for. A window that is running is too few.
 bool fails(const Request& request, metrics::compare::comparison::State state, std::span<const Judgement> judgements);
 
 }  // namespace weir::proxy::compare

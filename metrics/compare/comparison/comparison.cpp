@@ -2,13 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "metrics/compare/comparison/notes.hpp"
 #include "metrics/compare/comparison/why.hpp"
 #include "metrics/compare/pairs/load.hpp"
 #include "metrics/compare/pairs/values.hpp"
 #include "metrics/compare/statistics/effects.hpp"
-#include "metrics/compare/statistics/quantile.hpp"
 
 namespace weir::metrics::compare::comparison {
 namespace {
@@ -22,11 +22,10 @@ class Comparing {
         last_us_(last_moment(samples)),
         pairing_(pairs::pair_up(samples, options.a, options.b, options.warm_up)) {}
 
-  Comparison run() {
+  Compared run() {
     result_.mode = pairing_.mode;
     result_.a = options_.a.label(names_);
     result_.b = options_.b.label(names_);
-    keep_stratum();
     find_window();
     const double p99 = slower_p99();
     needed_s_ = static_cast<double>(statistics::block_count) * statistics::needed_block_s(options_.min_block_s, p99);
@@ -45,7 +44,7 @@ class Comparing {
         result_.distributions.push_back(overlay_of(metric, *values, options_.bins));
     }
     result_.notes = notes_of(result_, load_, pairing_, drifting());
-    return std::move(result_);
+    return {std::move(result_), std::move(pairing_)};
   }
 
  private:
@@ -65,16 +64,6 @@ class Comparing {
   }
 
   bool paired() const { return pairing_.mode != pairs::Mode::split; }
-
-  void keep_stratum() {
-    if (!options_.only) return;
-    std::erase_if(pairing_.pairs, [&](const pairs::Pair& pair) {
-      return !options_.only(pair.b->role == Role::primary ? *pair.b : *pair.a);
-    });
-    const auto other = [&](const pairs::Single& single) { return !options_.only(*single.sample); };
-    std::erase_if(pairing_.only_a, other);
-    std::erase_if(pairing_.only_b, other);
-  }
 
   /// Sets the window. It is empty if the sides never met, or the shadow was never warm.
   void find_window() {
@@ -106,22 +95,9 @@ class Comparing {
 
   /// Returns the 99th percentile of the slower side's durations, of all requests if none is in the window.
   double slower_p99() const {
-    std::vector<float> of_a, of_b;
-    for (const bool all : {false, true}) {
-      const auto take = [&](const samples::Sample& sample, std::int64_t at_us, std::vector<float>& durations) {
-        if ((all || result_.window.holds(at_us)) && std::isfinite(sample.e2e)) durations.push_back(sample.e2e);
-      };
-      for (const pairs::Pair& pair : pairing_.pairs) {
-        take(*pair.a, pair.at_us, of_a);
-        take(*pair.b, pair.at_us, of_b);
-      }
-      if (!paired()) {
-        for (const pairs::Single& one : pairing_.only_a) take(*one.sample, one.at_us, of_a);
-        for (const pairs::Single& one : pairing_.only_b) take(*one.sample, one.at_us, of_b);
-      }
-      if (!of_a.empty() || !of_b.empty()) break;
-    }
-    return std::fmax(statistics::quantile(std::span(of_a), 0.99), statistics::quantile(std::span(of_b), 0.99));
+    const double p99 = slower_p99_s(pairing_, result_.window);
+    using Us = std::numeric_limits<std::int64_t>;
+    return std::isfinite(p99) ? p99 : slower_p99_s(pairing_, {Us::min(), Us::max()});
   }
 
   void keep_window() {
@@ -188,17 +164,13 @@ class Comparing {
   void add(statistics::Metric metric, const statistics::SideValues& values, const statistics::BlockValues& blocks) {
     Verdict verdict;
     verdict.metric = metric;
-    verdict.exploratory = is_tail(metric);
     verdict.margin = margin_of(metric);
     verdict.count = std::min(values.a.size(), values.b.size());
     verdict.p = std::numeric_limits<double>::quiet_NaN();
     for (std::size_t i = 0; i < statistics::block_count; ++i) verdict.blocks[i] = shown(metric, blocks[i]);
-    if (const double mean = statistics::mean_of(blocks); std::isfinite(mean)) verdict.estimate = shown(metric, mean);
+    verdict.estimate = shown_mean(metric, blocks);
     if (!too_short_) verdict.effect = statistics::estimate_of(blocks);
-    if (verdict.effect) {
-      const statistics::Interval interval = interval_of(*verdict.effect);
-      verdict.interval = statistics::Interval{shown(metric, interval.low), shown(metric, interval.high)};
-    }
+    if (verdict.effect) verdict.interval = shown(metric, interval_of(*verdict.effect));
     result_.verdicts.push_back(std::move(verdict));
   }
 
@@ -279,8 +251,12 @@ class Comparing {
 
 }  // namespace
 
-Comparison compare(std::span<const samples::Sample> samples, const samples::Names& names, const Options& options) {
+Compared compare_pairs(std::span<const samples::Sample> samples, const samples::Names& names, const Options& options) {
   return Comparing(samples, names, options).run();
+}
+
+Comparison compare(std::span<const samples::Sample> samples, const samples::Names& names, const Options& options) {
+  return compare_pairs(samples, names, options).comparison;
 }
 
 Floor floor_of(const Comparison& same) {

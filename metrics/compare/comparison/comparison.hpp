@@ -3,7 +3,6 @@
 
 #include <array>
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <optional>
 #include <span>
@@ -39,9 +38,6 @@ struct Options {
   /// Both sides had the same load. If nobody knows, the samples tell: each replica of one side has the requests of one
   /// of the other, or both sides share a pool.
   std::optional<bool> same_load{};
-  /// Only requests count whose primary this holds: a stratum. In a split it is asked of each request, and of two
-  /// shadows it is asked of a's.
-  std::function<bool(const samples::Sample&)> only{};
   /// So many resamples of blocks give the intervals of tail quantiles; 0 leaves them out.
   unsigned resamples = 0;
   /// Distributions are counted in so many bins; 0 leaves them out.
@@ -64,7 +60,6 @@ struct Verdict {
   statistics::Finding finding = statistics::Finding::inconclusive;
   bool withheld = false;      ///< No verdict could be given, whatever the values; `why` says why.
   bool load_forbids = false;  ///< The sides' loads forbid a verdict, before the window has ended as well as after.
-  bool exploratory = false;
   std::string why;                  ///< One sentence.
   std::optional<double> needs_s{};  ///< The length of a window that would do, where this one was too short.
 };
@@ -96,6 +91,13 @@ struct Comparison {
 
 /// It takes time n log n and memory for some pointers and figures a sample. The order of the samples does not matter.
 Comparison compare(std::span<const samples::Sample> samples, const samples::Names& names, const Options& options);
+
+/// A comparison and what it is of: the pairs, and in a split the requests, in its window. They point into the samples.
+struct Compared {
+  Comparison comparison;
+  pairs::Pairing pairing;
+};
+Compared compare_pairs(std::span<const samples::Sample> samples, const samples::Names& names, const Options& options);
 
 /// Returns the estimates of a comparison of one configuration with itself, as the noise floor of others.
 Floor floor_of(const Comparison& same);

@@ -24,9 +24,8 @@ std::optional<Exploration> at_length_of_a(const pairs::Pairing& pairing, const s
   }
   const auto estimate = statistics::estimate_of(log_ratios(values, window));
   if (!estimate) return std::nullopt;
-  const statistics::Interval interval = interval_of(*estimate);
-  return Exploration{"e2e_at_length_of_a", std::expm1(estimate->mean),
-                     statistics::Interval{std::expm1(interval.low), std::expm1(interval.high)}};
+  constexpr auto as_time = statistics::Metric::ttft;
+  return Exploration{"e2e_at_length_of_a", shown(as_time, estimate->mean), shown(as_time, interval_of(*estimate))};
 }
 
 }  // namespace

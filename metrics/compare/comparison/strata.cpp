@@ -4,6 +4,8 @@
 #include <cmath>
 #include <utility>
 
+#include "metrics/compare/pairs/values.hpp"
+
 namespace weir::metrics::compare::comparison {
 namespace {
 
@@ -50,43 +52,59 @@ StratumSide describe(sides::Samples samples) {
   return side;
 }
 
+/// Returns the pairs of each stratum, or the requests of a split. A pair is where its primary is.
+std::vector<pairs::Pairing> cut(StratifyBy what, const pairs::Pairing& whole) {
+  std::vector<pairs::Pairing> parts(count_of(what));
+  for (auto& part : parts) part.mode = whole.mode;
+  for (const auto& pair : whole.pairs) {
+    if (const auto stratum = stratum_of(what, pair.primary_or_a())) parts[*stratum].pairs.push_back(pair);
+  }
+  for (const auto side : {&pairs::Pairing::only_a, &pairs::Pairing::only_b}) {
+    for (const auto& single : whole.*side) {
+      if (const auto stratum = stratum_of(what, *single.sample)) (parts[*stratum].*side).push_back(single);
+    }
+  }
+  return parts;
+}
+
+std::vector<StratumEffect> effects_of(const pairs::Pairing& pairing, const statistics::Window& window,
+                                      double min_block_s) {
+  const double needed_block_s = statistics::needed_block_s(min_block_s, slower_p99_s(pairing, window));
+  std::vector<StratumEffect> effects;
+  for (const auto metric : {statistics::Metric::ttft, statistics::Metric::tpot}) {
+    const auto values = values_of(metric, pairing);
+    const auto blocks = log_ratios(values, window);
+    StratumEffect effect{metric, std::min(values.a.size(), values.b.size()), shown_mean(metric, blocks), {}};
+    const auto estimate = window.block_s() < needed_block_s ? std::nullopt : statistics::estimate_of(blocks);
+    if (estimate) effect.interval = shown(metric, interval_of(*estimate));
+    effects.push_back(effect);
+  }
+  return effects;
+}
+
 /// A large stratum holds at least this share of a metric's values.
 constexpr double large = 0.1;
 
 }  // namespace
 
-std::vector<Stratum> strata_of(StratifyBy what, std::span<const samples::Sample> samples, const samples::Names& names,
-                               const Options& options, const Comparison& whole, std::span<const sides::SideKey> sides,
-                               sides::By by, const statistics::Window& window) {
+std::vector<Stratum> strata_of(StratifyBy what, const Compared& whole, double min_block_s,
+                               std::span<const std::vector<const samples::Sample*>> held) {
   const std::size_t strata = count_of(what);
-  std::vector<std::vector<std::vector<const samples::Sample*>>> parts(strata);
-  for (auto& part : parts) part.resize(sides.size());
-  for (const auto& sample : samples) {
-    const auto stratum = stratum_of(what, sample);
-    if (!stratum || !window.holds(sample.dispatched_us)) continue;
-    for (std::size_t i = 0; i < sides.size(); ++i) {
-      if (sides[i].holds(sample, by)) parts[*stratum][i].push_back(&sample);
+  std::vector<std::vector<std::vector<const samples::Sample*>>> sides(strata);
+  for (auto& side : sides) side.resize(held.size());
+  for (std::size_t i = 0; i < held.size(); ++i) {
+    for (const auto* sample : held[i]) {
+      if (const auto stratum = stratum_of(what, *sample)) sides[*stratum][i].push_back(sample);
     }
   }
-
+  const auto pairings = cut(what, whole.pairing);
   std::vector<Stratum> found;
   for (std::size_t i = 0; i < strata; ++i) {
-    if (std::ranges::all_of(parts[i], [](const auto& part) { return part.empty(); })) continue;
+    if (std::ranges::all_of(sides[i], [](const auto& side) { return side.empty(); })) continue;
     Stratum stratum;
     stratum.name = name_of(what, i);
-    for (const auto& part : parts[i]) stratum.sides.push_back(describe(part));
-    Options only = options;
-    only.from_us = whole.window.from_us;
-    only.to_us = whole.window.to_us;
-    only.length_us.reset();
-    only.resamples = 0;
-    only.only = [&, i](const samples::Sample& sample) {
-      return stratum_of(what, sample) == i && (!options.only || options.only(sample));
-    };
-    for (const auto& verdict : compare(samples, names, only).verdicts) {
-      if (verdict.metric != statistics::Metric::ttft && verdict.metric != statistics::Metric::tpot) continue;
-      stratum.effects.push_back({verdict.metric, verdict.count, verdict.estimate, verdict.interval});
-    }
+    for (const auto& side : sides[i]) stratum.sides.push_back(describe(side));
+    stratum.effects = effects_of(pairings[i], whole.comparison.window, min_block_s);
     found.push_back(std::move(stratum));
   }
   return found;

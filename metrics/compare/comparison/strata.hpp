@@ -9,7 +9,6 @@
 
 #include "metrics/compare/comparison/comparison.hpp"
 #include "metrics/compare/sides/side.hpp"
-#include "metrics/compare/sides/side_choice.hpp"
 
 namespace weir::metrics::compare::comparison {
 
@@ -36,11 +35,10 @@ struct Stratum {
 /// A way to tell requests apart. One of which it is not known is in no stratum.
 enum class StratifyBy : std::uint8_t { prompt_size, turn };
 
-/// `whole` is the comparison of all requests; each stratum has its blocks. The sides are described in `window`. Strata
-/// without requests are left out.
-std::vector<Stratum> strata_of(StratifyBy what, std::span<const samples::Sample> samples, const samples::Names& names,
-                               const Options& options, const Comparison& whole, std::span<const sides::SideKey> sides,
-                               sides::By by, const statistics::Window& window);
+/// `whole` is the comparison of all requests, and each stratum has its blocks, which are at least `min_block_s` long.
+/// `held` are the samples of each side that are described. Strata without requests are left out.
+std::vector<Stratum> strata_of(StratifyBy what, const Compared& whole, double min_block_s,
+                               std::span<const std::vector<const samples::Sample*>> held);
 
 /// True if a metric's intervals lie on different sides of zero in two strata that each hold a tenth of its values.
 bool depends_on_the_mix(std::span<const Stratum> strata);

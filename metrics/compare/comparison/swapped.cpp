@@ -13,10 +13,6 @@ double degrees_of(const statistics::Estimate& first, const statistics::Estimate&
   return (one + two) * (one + two) / (one * one / first.degrees + two * two / second.degrees);
 }
 
-statistics::Interval shown(statistics::Metric metric, const statistics::Interval& interval) {
-  return {statistics::shown(metric, interval.low), statistics::shown(metric, interval.high)};
-}
-
 }  // namespace
 
 Swapped separate(const statistics::Estimate& first, const statistics::Estimate& second) {
@@ -38,8 +34,8 @@ std::vector<SwappedVerdict> separate(const Comparison& first, const Comparison& 
       const Swapped effects = separate(*one.effect, *two->effect);
       SwappedVerdict verdict;
       verdict.metric = one.metric;
-      verdict.configuration = statistics::shown(one.metric, effects.configuration.mean);
-      verdict.gpu = statistics::shown(one.metric, effects.gpu.mean);
+      verdict.configuration = shown(one.metric, effects.configuration.mean);
+      verdict.gpu = shown(one.metric, effects.gpu.mean);
       verdict.configuration_interval = shown(one.metric, interval_of(effects.configuration));
       verdict.gpu_interval = shown(one.metric, interval_of(effects.gpu));
       verdict.margin = std::max(one.margin, two->margin);

@@ -55,8 +55,8 @@ const forest = (() => {
 
   return (parent, report) => {
     const of = ` of ${report.b} against ${report.a}`;
-    const is_tail = (verdict) => verdict.exploratory;
+    const is_tail = (verdict) => verdict.metric.endsWith("_tail");
     rows(parent, "Change" + of + ", 95 % interval; shaded: the margin", report.verdicts.filter((one) => !is_tail(one)));
-    rows(parent, "Tails (exploratory): the share above " + report.a + "'s own p95", report.verdicts.filter(is_tail));
+    rows(parent, "Requests above " + report.a + "'s own p95, 95 % interval; shaded: the margin", report.verdicts.filter(is_tail));
   };
 })();

@@ -24,11 +24,12 @@ bool without_replica(const samples::Sample& sample, const sides::Selection& sele
   return selection.by == sides::By::replica || (selection.by == sides::By::config && sample.config == 0);
 }
 
-struct Side {
+/// The answers of one side, apart by role.
+struct SideAnswers {
   Answers primaries, shadows;
   std::uint64_t repeated_primaries = 0, repeated_shadows = 0;
 
-  Side(std::span<const samples::Sample> samples, const sides::Selection& selection) {
+  SideAnswers(std::span<const samples::Sample> samples, const sides::Selection& selection) {
     std::set<samples::Names::Name> names;  // Of the [[shadow]]s on this side.
     for (const samples::Sample& sample : samples) {
       if (!selection.holds(sample)) continue;
@@ -71,7 +72,7 @@ void sort_by_time(std::vector<Item>& items) {
 
 Pairing pair_up(std::span<const samples::Sample> samples, const sides::Selection& a, const sides::Selection& b,
                 const WarmUp& warm_up) {
-  const Side side_a(samples, a), side_b(samples, b);
+  const SideAnswers side_a(samples, a), side_b(samples, b);
   const std::uint64_t forth = joined(side_a.primaries, side_b.shadows), back = joined(side_a.shadows, side_b.primaries);
   const std::uint64_t beside = joined(side_a.shadows, side_b.shadows);
 
@@ -137,8 +138,8 @@ bool finished(const samples::Sample& shadow, const samples::Sample& other) {
 bool twins(std::span<const Pair> pairs) {
   // A primary that was tried again elsewhere has another replica, so a few pairs may differ.
   constexpr double nearly_all = 0.99;
-  using Names2 = std::pair<samples::Names::Name, samples::Names::Name>;
-  std::map<Names2, std::uint64_t> together;
+  using Replicas = std::pair<samples::Names::Name, samples::Names::Name>;
+  std::map<Replicas, std::uint64_t> together;
   std::uint64_t all = 0;
   for (const Pair& pair : pairs) {
     if (pair.a->replica == 0 || pair.b->replica == 0) continue;

@@ -29,6 +29,9 @@ struct Pair {
   const samples::Sample* a = nullptr;
   const samples::Sample* b = nullptr;
   std::int64_t at_us = 0;  ///< Its primary was dispatched at this moment.
+
+  /// Of two shadows there is no primary's answer here, and a's stands for it.
+  const samples::Sample& primary_or_a() const { return b->role == Role::primary ? *b : *a; }
 };
 
 /// A request that only one side has: the other was not mirrored, or its line is lost.

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "metrics/compare/samples/attainment.hpp"
+#include "metrics/compare/statistics/quantile.hpp"
 
 namespace weir::metrics::compare::pairs {
 namespace {
@@ -52,6 +53,22 @@ statistics::SideValues values_of(statistics::Metric metric, const Pairing& pairi
     values.b.push_back({pair.at_us, *b});
   }
   return values;
+}
+
+double slower_p99_s(const Pairing& pairing, const statistics::Window& window) {
+  std::vector<float> of_a, of_b;
+  const auto take = [&](const samples::Sample& sample, std::int64_t at_us, std::vector<float>& durations) {
+    if (window.holds(at_us) && std::isfinite(sample.e2e)) durations.push_back(sample.e2e);
+  };
+  for (const Pair& pair : pairing.pairs) {
+    take(*pair.a, pair.at_us, of_a);
+    take(*pair.b, pair.at_us, of_b);
+  }
+  if (pairing.mode == Mode::split) {
+    for (const Single& one : pairing.only_a) take(*one.sample, one.at_us, of_a);
+    for (const Single& one : pairing.only_b) take(*one.sample, one.at_us, of_b);
+  }
+  return std::fmax(statistics::quantile(std::span(of_a), 0.99), statistics::quantile(std::span(of_b), 0.99));
 }
 
 Attained attained(const config::Slo& slo, const Pairing& pairing) {

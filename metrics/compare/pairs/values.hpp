@@ -20,6 +20,9 @@ std::optional<double> value_of(statistics::Metric metric, const samples::Sample&
 /// Returns the values of ttft, tpot or output_tokens: of pairs, where both sides have one.
 statistics::SideValues values_of(statistics::Metric metric, const Pairing& pairing);
 
+/// Returns the 99th percentile of the slower side's durations in the window, in seconds; NaN if there are none.
+double slower_p99_s(const Pairing& pairing, const statistics::Window& window);
+
 /// Returns 1 for each request that met the objective, else 0; and for pairs how the two sides met it together.
 struct Attained {
   statistics::SideValues values;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "metrics/compare/sides/side_choice.hpp"
+
 namespace weir::metrics::compare::report {
 namespace {
 
@@ -59,28 +61,26 @@ Report make_report(std::span<const samples::Sample> samples, const samples::Name
   report.slo = options.comparison.slo;
   comparison::Options whole = options.comparison;
   whole.bins = 40;  // About what a chart on a page can show apart.
-  report.comparison = comparison::compare(samples, names, whole);
+  auto compared = compare_pairs(samples, names, whole);
   sides::SideOptions described;
-  described.window = window_of(report.comparison, samples);
+  described.window = window_of(compared.comparison, samples);
   described.objective.slo = report.slo;
   // A shadow has no client, so what is mirrored is judged from the moment it was sent.
   described.objective.since =
-      report.comparison.mode == pairs::Mode::split ? samples::Since::arrival : samples::Since::dispatch;
+      compared.comparison.mode == pairs::Mode::split ? samples::Since::arrival : samples::Since::dispatch;
   described.cost_per_hour = options.cost_per_hour;
 
   const auto sides = in_order(sides_of(samples, names, options.by), options.comparison);
   auto held = samples_of(sides, samples, options.by);
   for (std::size_t i = 0; i < sides.size(); ++i) {
-    std::erase_if(held[i], [&](const samples::Sample* sample) {
-      return !described.window.holds(sample->dispatched_us) ||
-             (options.comparison.only && !options.comparison.only(*sample));
-    });
+    std::erase_if(held[i],
+                  [&](const samples::Sample* sample) { return !described.window.holds(sample->dispatched_us); });
     report.sides.push_back(describe(sides[i].text(names, options.by), sides[i].role, held[i], names, described));
   }
-  report.by_prompt_size = strata_of(comparison::StratifyBy::prompt_size, samples, names, options.comparison,
-                                    report.comparison, sides, options.by, described.window);
-  report.by_turn = strata_of(comparison::StratifyBy::turn, samples, names, options.comparison, report.comparison, sides,
-                             options.by, described.window);
+  const double min_block_s = options.comparison.min_block_s;
+  report.by_prompt_size = strata_of(comparison::StratifyBy::prompt_size, compared, min_block_s, held);
+  report.by_turn = strata_of(comparison::StratifyBy::turn, compared, min_block_s, held);
+  report.comparison = std::move(compared.comparison);
   report.cheapest = cheapest_of(report.sides, report.slo);
   report.notes = report.comparison.notes;
   for (const auto& [strata, what] : {std::pair(&report.by_prompt_size, "size of the prompt"),

@@ -42,7 +42,7 @@ struct ReportOptions {
   std::function<std::optional<double>(std::string_view replica, std::string_view config)> cost_per_hour;
 };
 
-/// It takes time n log n, about ten times that of compare() alone, and memory for a few pointers a sample.
+/// It takes time n log n, about three times that of compare() alone, and memory for a few pointers a sample.
 Report make_report(std::span<const samples::Sample> samples, const samples::Names& names, const ReportOptions& options);
 
 /// Two reports of windows in which the configurations changed GPUs.

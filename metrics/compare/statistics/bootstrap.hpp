@@ -1,4 +1,4 @@
-// Intervals of tail quantiles by a block bootstrap. They are exploratory: ten blocks are few for it.
+// Intervals of tail quantiles by a block bootstrap. They carry no verdict: ten blocks are few for it.
 #pragma once
 
 #include <array>

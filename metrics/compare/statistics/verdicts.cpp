@@ -35,6 +35,15 @@ Finding direction(Metric metric, double effect) {
 
 double shown(Metric metric, double effect) { return is_log(metric) ? std::expm1(effect) : effect; }
 
+Interval shown(Metric metric, const Interval& interval) {
+  return {shown(metric, interval.low), shown(metric, interval.high)};
+}
+
+std::optional<double> shown_mean(Metric metric, const BlockValues& blocks) {
+  const double mean = mean_of(blocks);
+  return std::isfinite(mean) ? std::optional(shown(metric, mean)) : std::nullopt;
+}
+
 double p_value(const Effect& effect) {
   if (!effect.estimate) return std::numeric_limits<double>::quiet_NaN();
   const Interval margins = margins_of(effect);

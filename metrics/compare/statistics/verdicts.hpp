@@ -27,6 +27,9 @@ constexpr bool is_log(Metric metric) {
 }
 /// Returns an effect as a share of a: 0.08 if b is 8 % above a.
 double shown(Metric metric, double effect);
+Interval shown(Metric metric, const Interval& interval);
+/// Returns the mean of the blocks as a share of a; nothing if no block has a value.
+std::optional<double> shown_mean(Metric metric, const BlockValues& blocks);
 
 enum class Finding : std::uint8_t { better, worse, longer, shorter, equivalent, inconclusive };
 inline constexpr std::array<std::string_view, 6> finding_names{"better",  "worse",      "longer",

@@ -9,6 +9,7 @@ namespace {
 
 using metrics::compare::comparison::State;
 using metrics::compare::statistics::Finding;
+using metrics::compare::statistics::Metric;
 
 Request asking(bool worse, bool inconclusive, bool too_few) {
   Request request;
@@ -18,10 +19,12 @@ Request asking(bool worse, bool inconclusive, bool too_few) {
   return request;
 }
 
-const std::vector<Judgement> fine{{Finding::better, true}, {Finding::equivalent, true}, {Finding::longer, true}};
-const std::vector<Judgement> one_worse{{Finding::better, true}, {Finding::worse, true}};
-const std::vector<Judgement> unsure{{Finding::better, true}, {Finding::inconclusive, true}};
-const std::vector<Judgement> nothing{{Finding::inconclusive, false}};
+const std::vector<Judgement> fine{{Metric::tpot, Finding::better, true},
+                                  {Metric::tpot, Finding::equivalent, true},
+                                  {Metric::tpot, Finding::longer, true}};
+const std::vector<Judgement> one_worse{{Metric::tpot, Finding::better, true}, {Metric::tpot, Finding::worse, true}};
+const std::vector<Judgement> unsure{{Metric::tpot, Finding::better, true}, {Metric::tpot, Finding::inconclusive, true}};
+const std::vector<Judgement> nothing{{Metric::tpot, Finding::inconclusive, false}};
 
 TEST(Gate, FailsForWhatIsAskedAlone) {
   EXPECT_FALSE(fails(asking(true, true, true), State::final, fine));
@@ -32,6 +35,16 @@ TEST(Gate, FailsForWhatIsAskedAlone) {
   EXPECT_TRUE(fails(asking(false, false, true), State::too_few, fine));
   EXPECT_TRUE(fails(asking(false, false, true), State::running, fine));
   EXPECT_FALSE(fails(asking(true, true, false), State::too_few, fine));
+}
+
+TEST(Gate, ATailThatIsWorseCountsAndOneThatIsInconclusiveDoesNot) {
+  for (const Metric tail : {Metric::ttft_tail, Metric::tpot_tail}) {
+    const std::vector<Judgement> worse{{Metric::tpot, Finding::equivalent, true}, {tail, Finding::worse, true}};
+    const std::vector<Judgement> unknown{{Metric::tpot, Finding::equivalent, true},
+                                         {tail, Finding::inconclusive, true}};
+    EXPECT_TRUE(fails(asking(true, false, false), State::final, worse));
+    EXPECT_FALSE(fails(asking(true, true, true), State::final, unknown));
+  }
 }
 
 TEST(Gate, WithoutBeingAskedNeverFails) {

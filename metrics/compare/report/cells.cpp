@@ -1,0 +1,47 @@
+#include "metrics/compare/report/cells.hpp"
+
+#include <cmath>
+
+#include "metrics/compare/comparison/why.hpp"
+#include "metrics/format.hpp"
+
+namespace weir::metrics::compare::report {
+
+std::string short_number(double value) {
+  if (!std::isfinite(value)) return unknown_cell;
+  return std::abs(value) >= 100 ? format("%.0f", value) : format("%.3g", value);
+}
+
+std::string short_number(const std::optional<double>& value, double factor) {
+  return value ? short_number(*value * factor) : unknown_cell;
+}
+
+std::string share(const std::optional<double>& value) { return value ? format("%.2f %%", 100 * *value) : unknown_cell; }
+
+std::string change(const std::optional<double>& value) { return value ? comparison::percent(*value) : unknown_cell; }
+
+std::string change(const std::optional<statistics::Interval>& interval) {
+  return interval ? comparison::percent(interval->low) + " to " + comparison::percent(interval->high) : unknown_cell;
+}
+
+std::string with_interval(const std::optional<statistics::Measured>& measured, double factor) {
+  if (!measured) return unknown_cell;
+  std::string text = short_number(measured->value * factor);
+  if (const auto& interval = measured->interval)
+    text += " (" + short_number(interval->low * factor) + " to " + short_number(interval->high * factor) + ')';
+  return text;
+}
+
+std::string quantiles(const statistics::Distribution& distribution, double factor) {
+  if (distribution.count == 0) return unknown_cell;
+  std::string text;
+  for (const auto& one : {distribution.p50, distribution.p90, distribution.p95, distribution.p99})
+    text += (text.empty() ? "" : " / ") + short_number(one, factor);
+  return text + " (" + std::to_string(distribution.count) + ')';
+}
+
+std::string label(const sides::Side& side, sides::By by) {
+  return by != sides::By::role && side.role == Role::shadow ? side.name + " (shadow)" : side.name;
+}
+
+}  // namespace weir::metrics::compare::report

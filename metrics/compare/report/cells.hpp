@@ -1,0 +1,32 @@
+// Figures as the cells of a report's tables. What is not known is unknown_cell.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "metrics/compare/sides/selection.hpp"
+#include "metrics/compare/sides/side.hpp"
+#include "metrics/compare/statistics/distribution.hpp"
+#include "metrics/compare/statistics/measured.hpp"
+
+namespace weir::metrics::compare::report {
+
+inline constexpr auto unknown_cell = "-";
+
+/// Writes three digits that count: 0.0123, 4.56, 789, 12345.
+std::string short_number(double value);
+std::string short_number(const std::optional<double>& value, double factor = 1);
+
+/// "97.31 %"
+std::string share(const std::optional<double>& value);
+/// "+8.1 %", or "+7.0 % to +9.2 %".
+std::string change(const std::optional<double>& value);
+std::string change(const std::optional<statistics::Interval>& interval);
+
+std::string with_interval(const std::optional<statistics::Measured>& measured, double factor = 1);
+/// Writes the quantiles, and how many values they are of.
+std::string quantiles(const statistics::Distribution& distribution, double factor);
+/// Returns what a side is called; a shadow is marked as one.
+std::string label(const sides::Side& side, sides::By by);
+
+}  // namespace weir::metrics::compare::report
