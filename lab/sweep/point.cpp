@@ -73,8 +73,8 @@ std::vector<Operation> operations_of(std::span<const LoadPoint> points, std::opt
     if (!(point.*phase)) continue;
     const Phase& measured = *(point.*phase);
     const auto latency = load::distribution(measured.latency);
-    if (latency && latency->p50 > 0) {
-      operations.push_back({point.concurrency, latency->p50, measured.tokens_per_second});
+    if (latency && latency->mean > 0) {
+      operations.push_back({point.concurrency, latency->mean, measured.tokens_per_second});
     }
   }
   return operations;

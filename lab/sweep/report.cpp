@@ -102,7 +102,7 @@ void add_phase(Document& document, const Sweep& sweep, const PhaseWords& phase, 
     return;
   }
   metrics::compare::report::Table table;
-  table.header = {"at once", "p50 ms", "p90", "p99", "batch ms", "tokens/s", "slowest", "fastest", "batches"};
+  table.header = {"at once", "mean ms", "p50", "p90", "p99", "batch ms", "tokens/s", "slowest", "fastest", "batches"};
   if (bars) table.header.push_back(ms(edges.front()) + " to " + ms(edges.back()) + " ms");
   for (const LoadPoint& point : sweep.points) {
     if (!(point.*phase.figures)) continue;
@@ -110,7 +110,7 @@ void add_phase(Document& document, const Sweep& sweep, const PhaseWords& phase, 
     const auto latency = load::distribution(figures.latency);
     const bool decode = phase.figures == &LoadPoint::decode;
     auto& row = table.rows.emplace_back(std::vector<std::string>{
-        std::to_string(point.concurrency), ms(latency->p50), ms(latency->p90), latency->p99 ? ms(*latency->p99) : "-",
+        std::to_string(point.concurrency), ms(latency->mean), ms(latency->p50), ms(latency->p90), latency->p99 ? ms(*latency->p99) : "-",
         ms(figures.batch_seconds), number(figures.tokens_per_second), number(figures.slowest), number(figures.fastest),
         std::to_string(decode ? point.steady : point.batches)});
     if (bars) row.push_back(chart::bars(chart::binned(figures.latency, edges)));
@@ -123,7 +123,7 @@ chart::Chart chart_of(const Sweep& sweep, const PhaseWords& phase) {
   chart::Chart drawn;
   drawn.title = std::string(phase.heading) + ": latency against throughput";
   drawn.hint = "A point for each number of requests at once, which stands beside it.";
-  drawn.x_label = "median " + std::string(phase.latency) + ", ms";
+  drawn.x_label = "mean " + std::string(phase.latency) + ", ms";
   drawn.y_label = phase.figures == &LoadPoint::prefill ? "prompt tokens/s" : "output tokens/s";
   auto& series = drawn.series.emplace_back();
   series.name = phase.name;
