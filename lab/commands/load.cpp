@@ -53,6 +53,47 @@ bool read_trace_file(const Options& options, load::WorkloadSettings& workload) {
   return true;
 }
 
+/// Options that others exclude or need.
+struct ExperimentOptions {
+  CLI::Option *preset, *batches, *prefill;
+};
+
+ExperimentOptions add_experiment_options(CLI::App& load, Options& options) {
+  const std::string experiments = "Published experiments";
+  CLI::Option* preset =
+      load.add_option("--preset", options.preset,
+                      "llmperf: its load (5 at once, 550 +- 150 tokens in, 150 +- 20 out), its two tasks, checked, and "
+                      "its ITL, E2E / output tokens")
+          ->check(CLI::IsMember({"llmperf"}))
+          ->group(experiments);
+  CLI::Option* batches = load.add_flag("--batches", options.settings.batches,
+                                       "Send the next requests when all that ran have ended, as LLMPerf first did")
+                             ->group(experiments);
+  CLI::Option* prefill =
+      load.add_flag("--prefill-cost", options.output.prefill_cost,
+                    "What 1000 prompt tokens and an output token take on an idle replica: requests of many lengths, "
+                    "one by one")
+          ->excludes(preset)
+          ->group(experiments);
+  load.add_option("--input-range", options.input_range, "Least and most prompt tokens of --prefill-cost")
+      ->delimiter(',')
+      ->expected(2)
+      ->capture_default_str()
+      ->check(CLI::Range(1.0, 1e7))
+      ->needs(prefill)
+      ->group(experiments);
+  CLI::Option* per_hour = load.add_option("--cost-per-hour", options.output.prices.per_hour,
+                                          "What the replica costs an hour: adds the cost")
+                              ->check(CLI::NonNegativeNumber)
+                              ->group(experiments);
+  for (const auto& [name, price, of] :
+       {std::tuple("--price-in", &options.output.prices.in, "Price of a million prompt tokens: adds the cost"),
+        std::tuple("--price-out", &options.output.prices.out, "Price of a million output tokens")}) {
+    load.add_option(name, *price, of)->check(CLI::NonNegativeNumber)->excludes(per_hour)->group(experiments);
+  }
+  return {preset, batches, prefill};
+}
+
 }  // namespace
 
 void add_load_command(CLI::App& app, int& status) {
@@ -90,38 +131,7 @@ void add_load_command(CLI::App& app, int& status) {
       ->check(CLI::PositiveNumber);
   load->add_option("--seed", w.seed, "Lengths, texts, arrivals and request ids follow from it")->capture_default_str();
 
-  const std::string experiments = "Published experiments";
-  CLI::Option* preset =
-      load->add_option(
-              "--preset", options->preset,
-              "llmperf: its load (5 at once, 550 +- 150 tokens in, 150 +- 20 out), its two tasks, checked, and "
-              "its ITL, E2E / output tokens")
-          ->check(CLI::IsMember({"llmperf"}))
-          ->group(experiments);
-  load->add_flag("--batches", s.batches, "Send the next requests when all that ran have ended, as LLMPerf first did")
-      ->group(experiments);
-  CLI::Option* prefill =
-      load->add_flag("--prefill-cost", options->output.prefill_cost,
-                     "What 1000 prompt tokens and an output token take on an idle replica: requests of many lengths, "
-                     "one by one")
-          ->excludes(preset)
-          ->group(experiments);
-  load->add_option("--input-range", options->input_range, "Least and most prompt tokens of --prefill-cost")
-      ->delimiter(',')
-      ->expected(2)
-      ->capture_default_str()
-      ->check(CLI::Range(1.0, 1e7))
-      ->needs(prefill)
-      ->group(experiments);
-  CLI::Option* per_hour = load->add_option("--cost-per-hour", options->output.prices.per_hour,
-                                           "What the replica costs an hour: adds the cost")
-                              ->check(CLI::NonNegativeNumber)
-                              ->group(experiments);
-  for (const auto& [name, price, of] :
-       {std::tuple("--price-in", &options->output.prices.in, "Price of a million prompt tokens: adds the cost"),
-        std::tuple("--price-out", &options->output.prices.out, "Price of a million output tokens")}) {
-    load->add_option(name, *price, of)->check(CLI::NonNegativeNumber)->excludes(per_hour)->group(experiments);
-  }
+  const auto [preset, batches, prefill] = add_experiment_options(*load, *options);
 
   const std::string arrivals = "How many, when";
   CLI::Option* concurrency =
@@ -153,6 +163,8 @@ void add_load_command(CLI::App& app, int& status) {
           ->type_name("TIME")
           ->group(arrivals);
   add_series_options(*load, options->series, concurrency, rate);
+  batches->excludes(rate);
+  prefill->excludes(rate)->excludes(concurrency);
 
   const std::string lengths = "How long (normally distributed tokens)";
   const auto take_shape = [&w](const std::string& name) {

@@ -6,6 +6,7 @@
 #include <boost/json.hpp>
 #include <thread>
 
+#include "tests/integration/peers/simulated_replica.hpp"
 #include "tests/integration/peers/streams.hpp"
 #include "tests/integration/peers/weir_under_test.hpp"
 
@@ -17,35 +18,11 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-/// Runs `weir-lab sim` on a port of its own, ready.
-class FastReplica {
+/// A simulated replica that steps fast.
+class FastReplica : public SimulatedReplica {
  public:
   explicit FastReplica(const std::string& step_ms = "1", const std::string& max_batch = "256")
-      : port_(free_port()),
-        process_({WEIR_LAB_PROGRAM, "sim", "--listen", "127.0.0.1:" + std::to_string(port_), "--step-ms", step_ms,
-                  "--prefill-us", "1", "--sequence-us", "0", "--max-batch", max_batch},
-                 directory_.path() / "output") {
-    for (const auto deadline = Clock::now() + patience; !healthy();) {
-      if (process_.wait(std::chrono::milliseconds(10)) || Clock::now() > deadline) {
-        throw std::runtime_error("the simulated replica does not start: " + read_file(directory_.path() / "output"));
-      }
-    }
-  }
-  std::string url() const { return "http://127.0.0.1:" + std::to_string(port_); }
-  std::filesystem::path folder() const { return directory_.path(); }
-
- private:
-  bool healthy() const {
-    try {
-      return fetch(port_, get("/health"), "GET").status == 200;
-    } catch (const PeerGone&) {
-      return false;
-    }
-  }
-
-  TemporaryDirectory directory_;
-  std::uint16_t port_;
-  Process process_;
+      : SimulatedReplica({"--step-ms", step_ms, "--prefill-us", "1", "--sequence-us", "0", "--max-batch", max_batch}) {}
 };
 
 Finished lab(std::vector<std::string> words) {

@@ -9,6 +9,7 @@
 #include <sstream>
 #include <thread>
 
+#include "tests/integration/peers/simulated_replica.hpp"
 #include "tests/integration/peers/streams.hpp"
 #include "tests/integration/peers/weir_under_test.hpp"
 
@@ -26,39 +27,6 @@ double quantile(std::vector<double> values, double share) {
   std::sort(values.begin(), values.end());
   return values[static_cast<std::size_t>(share * static_cast<double>(values.size() - 1))];
 }
-
-/// Runs `weir-lab sim` on a port of its own, ready.
-class SimulatedReplica {
- public:
-  SimulatedReplica(unsigned seed, unsigned speculative_tokens)
-      : port_(free_port()),
-        process_(
-            {WEIR_LAB_PROGRAM, "sim", "--listen", "127.0.0.1:" + std::to_string(port_), "--seed", std::to_string(seed),
-             "--speculative-tokens", std::to_string(speculative_tokens), "--log", log().string()},
-            directory_.path() / "output") {
-    for (const auto deadline = Clock::now() + patience; !healthy();) {
-      const bool ended = process_.wait(std::chrono::milliseconds(10)).has_value();
-      if (ended || Clock::now() > deadline)
-        throw std::runtime_error("the simulated replica does not start: " + read_file(directory_.path() / "output"));
-    }
-  }
-
-  std::string url() const { return "http://127.0.0.1:" + std::to_string(port_); }
-  std::filesystem::path log() const { return directory_.path() / "truth.jsonl"; }
-
- private:
-  bool healthy() const {
-    try {
-      return fetch(port_, get("/health"), "GET").status == 200;
-    } catch (const PeerGone&) {
-      return false;
-    }
-  }
-
-  TemporaryDirectory directory_;
-  std::uint16_t port_;
-  Process process_;
-};
 
 /// What one of the three says of a stream, in seconds.
 struct Times {
@@ -129,7 +97,9 @@ Times difference(const Seen& near, const Seen& far) {
 
 /// Runs one load through a weir of its own.
 void expect_agreement(unsigned speculative_tokens) {
-  SimulatedReplica first(1, speculative_tokens), second(2, speculative_tokens);
+  const std::string drafted = std::to_string(speculative_tokens);
+  const SimulatedReplica first({"--seed", "1", "--speculative-tokens", drafted}),
+      second({"--seed", "2", "--speculative-tokens", drafted});
   WeirSettings settings{
       .pools = {{.name = "chat", .replicas = {{.name = "a", .url = first.url()}, {.name = "b", .url = second.url()}}}}};
   if (speculative_tokens > 0) settings.measure["inject_continuous_usage"] = "true";

@@ -1,0 +1,38 @@
+#include "tests/integration/peers/simulated_replica.hpp"
+
+#include <stdexcept>
+
+#include "tests/integration/peers/streams.hpp"
+#include "tests/integration/peers/weir_under_test.hpp"
+
+namespace weir::integration {
+namespace {
+
+std::vector<std::string> command(std::uint16_t port, const std::filesystem::path& log,
+                                 const std::vector<std::string>& options) {
+  std::vector<std::string> words{WEIR_LAB_PROGRAM, "sim",       "--listen", "127.0.0.1:" + std::to_string(port),
+                                 "--log",          log.string()};
+  words.insert(words.end(), options.begin(), options.end());
+  return words;
+}
+
+}  // namespace
+
+SimulatedReplica::SimulatedReplica(const std::vector<std::string>& options)
+    : port_(free_port()), process_(command(port_, log(), options), directory_.path() / "output") {
+  for (const auto deadline = Clock::now() + patience; !healthy();) {
+    if (process_.wait(std::chrono::milliseconds(10)) || Clock::now() > deadline) {
+      throw std::runtime_error("the simulated replica does not start: " + read_file(directory_.path() / "output"));
+    }
+  }
+}
+
+bool SimulatedReplica::healthy() const {
+  try {
+    return fetch(port_, get("/health"), "GET").status == 200;
+  } catch (const PeerGone&) {
+    return false;
+  }
+}
+
+}  // namespace weir::integration

@@ -1,0 +1,30 @@
+// `weir-lab sim` on a port of its own, ready.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "tests/integration/peers/process.hpp"
+
+namespace weir::integration {
+
+class SimulatedReplica {
+ public:
+  /// `options` are further ones of `weir-lab sim`.
+  explicit SimulatedReplica(const std::vector<std::string>& options);
+
+  std::string url() const { return "http://127.0.0.1:" + std::to_string(port_); }
+  std::filesystem::path folder() const { return directory_.path(); }
+  /// The truth of its requests, a line each.
+  std::filesystem::path log() const { return directory_.path() / "truth.jsonl"; }
+
+ private:
+  bool healthy() const;
+
+  TemporaryDirectory directory_;
+  std::uint16_t port_;
+  Process process_;
+};
+
+}  // namespace weir::integration

@@ -1,0 +1,175 @@
+// `weir-lab load`: LLMPerf's protocol, the cost of prefill, replays and the request log, against simulated replicas.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <algorithm>
+#include <boost/json.hpp>
+#include <map>
+#include <sstream>
+#include <thread>
+
+#include "tests/integration/peers/simulated_replica.hpp"
+#include "tests/integration/peers/streams.hpp"
+
+namespace weir::integration {
+namespace {
+
+namespace json = boost::json;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+Finished load(const SimulatedReplica& replica, std::vector<std::string> words) {
+  words.insert(words.begin(), {WEIR_LAB_PROGRAM, "load", "--url", replica.url()});
+  return run(words);
+}
+
+std::vector<json::object> lines_of(const std::filesystem::path& path) {
+  std::vector<json::object> lines;
+  std::istringstream in(read_file(path));
+  for (std::string line; std::getline(in, line);) lines.push_back(json::parse(line).as_object());
+  return lines;
+}
+
+double number(const json::object& line, const char* key) { return line.at(key).to_number<double>(); }
+
+TEST(LabLoad, LlmperfChecksItsTasksAndCountsTheCost) {
+  const SimulatedReplica replica({"--speed", "20"});
+  const auto report = replica.folder() / "report.json";
+  const auto done = load(replica, {"--preset", "llmperf", "--requests", "20", "--cost-per-hour", "3.6"});
+  EXPECT_EQ(done.exit.code, 0) << done.output;
+  EXPECT_THAT(done.output, AllOf(HasSubstr("LLMPerfITL"), HasSubstr("Numbers    20 of 20 (100.0 %) right"),
+                                 HasSubstr("(100.0 %) were in the prompt"), HasSubstr("per million output tokens"),
+                                 HasSubstr("loop lag"), Not(HasSubstr("of the numbers were right"))));
+  const auto batches = load(replica, {"--preset", "llmperf", "--requests", "20", "--batches", "--price-in", "0.5",
+                                      "--price-out", "1.5", "--json", report.string()});
+  EXPECT_EQ(batches.exit.code, 0) << batches.output;
+  const auto read = json::parse(read_file(report)).as_object();
+  const auto& llmperf = read.at("llmperf").as_object();
+  EXPECT_EQ(llmperf.at("checked"), 20);
+  EXPECT_EQ(llmperf.at("right_share"), 1.0);
+  const double spent = (number(read, "prompt_tokens") * 0.5 + number(read, "output_tokens") * 1.5) / 1e6;
+  EXPECT_NEAR(number(llmperf, "cost_per_1000_requests"), spent / 20 * 1000, 1e-6);
+  // TTFT is counted in, so the value of LLMPerf is above that of weir.
+  EXPECT_GT(number(llmperf.at("itl_s").as_object(), "mean"), number(read.at("tpot_s").as_object(), "mean"));
+  EXPECT_GT(number(read.at("loop_lag_s").as_object(), "count"), 0);
+}
+
+TEST(LabLoad, LlmperfWarnsOfWrongAnswers) {
+  const SimulatedReplica replica({"--speed", "20", "--wrong-answers", "0.5"});
+  const auto done = load(replica, {"--preset", "llmperf", "--requests", "30", "--api", "tgi"});
+  EXPECT_EQ(done.exit.code, 0) << done.output;
+  EXPECT_THAT(done.output, AllOf(HasSubstr("warning: only "), HasSubstr("of the numbers were right, less than 97 %")));
+}
+
+TEST(LabLoad, BatchesWaitForAll) {
+  const SimulatedReplica replica({"--speed", "20"});
+  const auto log = replica.folder() / "load.jsonl";
+  const auto done = load(replica, {"--batches", "--concurrency", "4", "--requests", "12", "--log", log.string()});
+  EXPECT_EQ(done.exit.code, 0) << done.output;
+  std::map<double, int> at_start;
+  for (const auto& line : lines_of(log)) ++at_start[number(line, "in_flight_at_start")];
+  EXPECT_EQ(at_start, (std::map<double, int>{{0, 3}, {1, 3}, {2, 3}, {3, 3}}));
+}
+
+TEST(LabLoad, PrefillCostIsThatOfTheEngine) {
+  const SimulatedReplica replica({"--speed", "4", "--jitter", "0"});
+  const auto report = replica.folder() / "report.json";
+  const auto done = load(replica, {"--prefill-cost", "--requests", "25", "--json", report.string()});
+  EXPECT_EQ(done.exit.code, 0) << done.output;
+  const auto cost = json::parse(read_file(report)).at("prefill_cost").as_object();
+  EXPECT_EQ(number(cost, "requests"), 25);
+  // The engine takes 105 us a token, a quarter of it at this speed; beside other work it may take longer.
+  EXPECT_GT(number(cost, "ms_per_1000_tokens"), 0.7 * 105 / 4);
+  EXPECT_LT(number(cost, "ms_per_1000_tokens"), 2 * 105.0 / 4);
+  EXPECT_TRUE(cost.at("interval").is_array());
+}
+
+TEST(LabLoad, ALogIsReadByCompareAndReplayed) {
+  const SimulatedReplica fast({"--speed", "20"}), slow({"--speed", "10"});
+  const auto a = fast.folder() / "a.jsonl", b = fast.folder() / "b.jsonl", again = fast.folder() / "again.jsonl";
+  EXPECT_EQ(load(fast, {"--requests", "20", "--label", "a", "--log", a.string()}).exit.code, 0);
+  EXPECT_EQ(load(slow, {"--requests", "20", "--label", "b", "--log", b.string()}).exit.code, 0);
+  const auto compared = run({WEIR_PROGRAM, "compare", a.string(), b.string(), "--a", "a", "--b", "b", "--json"});
+  EXPECT_EQ(compared.exit.code, 0) << compared.output;
+  const auto sides = json::parse(compared.output).at("sides").as_array();
+  ASSERT_EQ(sides.size(), 2u) << compared.output;
+  for (const auto& side : sides) EXPECT_EQ(side.at("requests"), 20);
+
+  const auto replayed = load(slow, {"--trace", a.string(), "--trace-speed", "2", "--log", again.string()});
+  EXPECT_EQ(replayed.exit.code, 0) << replayed.output;
+  std::vector<double> lengths, told;
+  for (const auto& line : lines_of(a)) lengths.push_back(number(line, "output_tokens"));
+  for (const auto& line : lines_of(again)) told.push_back(number(line, "output_tokens"));
+  std::ranges::sort(lengths);
+  std::ranges::sort(told);
+  EXPECT_EQ(lengths, told);
+}
+
+TEST(LabLoad, CountsAreThoseOfTheReplica) {
+  const SimulatedReplica replica({"--speed", "5", "--max-batch", "200"});
+  const auto log = replica.folder() / "load.jsonl";
+  const auto done =
+      load(replica, {"--concurrency", "128", "--requests", "256", "--output-tokens", "40", "--log", log.string()});
+  EXPECT_EQ(done.exit.code, 0) << done.output;
+  std::map<std::string, json::object> truth;
+  for (const auto& line : lines_of(replica.log())) truth[member(line, "request_id")] = line;
+  const auto lines = lines_of(log);
+  EXPECT_EQ(lines.size(), 256u);
+  EXPECT_EQ(truth.size(), 256u);
+  for (const auto& line : lines) {
+    const auto& told = truth[member(line, "client_id")];
+    EXPECT_EQ(number(line, "output_tokens"), number(told, "output_tokens"));
+    EXPECT_EQ(number(line, "prompt_tokens"), number(told, "prompt_tokens"));
+  }
+}
+
+TEST(LabLoad, MooncakesLinesAreReplayed) {
+  const SimulatedReplica replica({"--speed", "20"});
+  const auto trace = replica.folder() / "trace.jsonl";
+  write_file(trace,
+             "{\"timestamp\": 0, \"input_length\": 700, \"output_length\": 12, \"hash_ids\": [0, 1]}\n"
+             "{\"timestamp\": 300, \"input_length\": 600, \"output_length\": 5, \"hash_ids\": [0, 2]}\n");
+  const auto done = load(replica, {"--trace", trace.string()});
+  EXPECT_EQ(done.exit.code, 0) << done.output;
+  EXPECT_THAT(done.output, AllOf(HasSubstr("2 ok, 0 failed"), HasSubstr("(17 tokens)")));
+}
+
+TEST(LabLoad, CtrlCPrintsWhatWasMeasured) {
+  const SimulatedReplica replica({"--speed", "20"});
+  const auto output = replica.folder() / "load.out";
+  Process process({WEIR_LAB_PROGRAM, "load", "--url", replica.url(), "--preset", "llmperf", "--requests", "0"}, output);
+  for (const auto deadline = Clock::now() + patience; lines_of(replica.log()).size() < 8 && Clock::now() < deadline;) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  process.send(SIGINT);
+  const auto ended = process.wait(patience);
+  ASSERT_TRUE(ended);
+  EXPECT_EQ(ended->code, 0);
+  EXPECT_THAT(read_file(output), AllOf(HasSubstr("5 unfinished"), HasSubstr("LLMPerfITL"), HasSubstr("Numbers")));
+}
+
+TEST(LabLoad, WrongOptionsGetASentence) {
+  const std::vector<std::pair<std::vector<std::string>, std::string>> wrong{
+      {{"--preset", "llmperv"}, "llmperf"},
+      {{"--preset", "llmperf", "--prefill-cost"}, "--prefill-cost"},
+      {{"--prefill-cost", "--rate", "3"}, "--rate"},
+      {{"--prefill-cost", "--concurrency", "3"}, "--concurrency"},
+      {{"--input-range", "1,2"}, "--prefill-cost"},
+      {{"--batches", "--rate", "3"}, "--rate"},
+      {{"--price-in", "1", "--cost-per-hour", "1"}, "--cost-per-hour"},
+      {{"--trace", "/nowhere/at/all"}, "cannot read the trace /nowhere/at/all"},
+      {{"--trace", WEIR_TEST_DATA "/traces/README.md"}, "line 1: expected the columns"},
+  };
+  for (const auto& [words, told] : wrong) {
+    std::vector<std::string> all{WEIR_LAB_PROGRAM, "load", "--url", "http://127.0.0.1:1", "--requests", "1"};
+    all.insert(all.end(), words.begin(), words.end());
+    const auto done = run(all);
+    EXPECT_EQ(done.exit.code, 2) << done.output;
+    EXPECT_THAT(done.output, HasSubstr(told));
+  }
+}
+
+}  // namespace
+}  // namespace weir::integration
