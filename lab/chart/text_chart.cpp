@@ -6,7 +6,7 @@
 #include <limits>
 #include <string_view>
 
-#include "lab/text.hpp"
+#include "lab/figure.hpp"
 #include "metrics/utf8.hpp"
 
 namespace weir::lab::chart {
@@ -17,12 +17,6 @@ constexpr std::size_t height = 14;
 constexpr std::array<std::string_view, 6> symbols{"●", "○", "■", "□", "▲", "△"};
 constexpr std::array<std::string_view, 6> colours{"\x1b[34m", "\x1b[33m", "\x1b[32m",
                                                   "\x1b[35m", "\x1b[36m", "\x1b[31m"};
-
-/// Three digits that count.
-std::string number(double value) {
-  if (value == 0 || std::abs(value) >= 100) return format("%.0f", value);
-  return format("%.3g", value);
-}
 
 struct Range {
   double low = std::numeric_limits<double>::infinity(), high = -std::numeric_limits<double>::infinity();
@@ -126,7 +120,7 @@ std::string as_text(const Chart& chart, bool coloured) {
     plot.put_mark(row, column, point.mark);
   });
 
-  const std::string top = number(y.high), bottom = number(y.low);
+  const std::string top = figure(y.high), bottom = figure(y.low);
   const std::size_t room = std::max(top.size(), bottom.size());
   const auto aligned = [room](std::string_view text) {
     return std::string(room - text.size(), ' ') + std::string(text);
@@ -138,7 +132,7 @@ std::string as_text(const Chart& chart, bool coloured) {
   }
   out += aligned("") + " └";
   for (std::size_t i = 0; i < width; ++i) out += "─";
-  const std::string left = number(x.low), right = number(x.high);
+  const std::string left = figure(x.low), right = figure(x.high);
   const auto label_width = static_cast<std::size_t>(std::ranges::count_if(chart.x_label, &metrics::begins_code_point));
   const std::size_t used = left.size() + label_width + right.size();
   const std::size_t gap = used < width ? (width - used) / 2 : 1;

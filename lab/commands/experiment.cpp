@@ -1,8 +1,5 @@
-#include <unistd.h>
-
 #include <CLI/CLI.hpp>
 #include <cerrno>
-#include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <iostream>
@@ -10,6 +7,7 @@
 #include <string>
 
 #include "lab/commands/commands.hpp"
+#include "lab/commands/terminal.hpp"
 #include "lab/experiment/experiment.hpp"
 #include "lab/experiment/report.hpp"
 #include "lab/sink.hpp"
@@ -103,7 +101,7 @@ int run_experiment(const Options& options) {
     if (html) html.stream() << chart::as_html(plan.title, document_of(plan, done), figures_of(plan, done));
     if (json) json.stream() << boost::json::serialize(as_json(plan, done)) << '\n';
     const bool shown = markdown.to_stdout() || csv.to_stdout() || html.to_stdout() || json.to_stdout();
-    if (!shown) std::cout << as_text(plan, done, ::isatty(STDOUT_FILENO) == 1 && std::getenv("NO_COLOR") == nullptr);
+    if (!shown) std::cout << as_text(plan, done, coloured());
     if (markdown.flush() && csv.flush() && html.flush() && json.flush() && std::cout.flush()) {
       return failed || !whole ? 1 : 0;
     }

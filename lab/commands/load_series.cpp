@@ -6,12 +6,12 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdio>
-#include <cstdlib>
 #include <iostream>
 #include <stdexcept>
 
 #include "config/quantity.hpp"
 #include "config/show.hpp"
+#include "lab/commands/terminal.hpp"
 #include "lab/load/interrupt.hpp"
 #include "lab/load/request_lines.hpp"
 #include "lab/sink.hpp"
@@ -20,8 +20,6 @@
 
 namespace weir::lab::commands {
 namespace {
-
-bool coloured() { return ::isatty(STDOUT_FILENO) == 1 && std::getenv("NO_COLOR") == nullptr; }
 
 /// Tells on a terminal what begins.
 void tell(const std::string& what) {

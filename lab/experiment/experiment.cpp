@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <set>
 
+#include "lab/load/failure.hpp"
+
 namespace weir::lab::experiment {
 namespace {
 
@@ -23,7 +25,7 @@ load::LoadSettings settings_of(const Plan& plan, const Row& row, std::uint64_t n
 
 std::string reason_of(const std::vector<load::Result>& results) {
   for (const load::Result& result : results) {
-    if (!result.ok()) return result.outcome + (result.detail.empty() ? "" : ": " + result.detail);
+    if (!result.ok()) return load::failure_of(result);
   }
   return "no request was sent";
 }

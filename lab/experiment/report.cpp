@@ -6,6 +6,7 @@
 
 #include "lab/chart/text_chart.hpp"
 #include "lab/experiment/experiment.hpp"
+#include "lab/figure.hpp"
 #include "lab/text.hpp"
 
 namespace weir::lab::experiment {
@@ -13,8 +14,6 @@ namespace {
 
 namespace json = boost::json;
 using metrics::compare::report::Document;
-
-std::string number(double value) { return value >= 100 ? format("%.0f", value) : format("%.3g", value); }
 
 /// A figure's columns: what it is called in a table and in CSV and JSON, and by what it is multiplied in the table.
 struct Figure {
@@ -48,9 +47,9 @@ std::vector<Summary> summaries_of(const Plan& plan, const Done& done) {
 
 std::string cell(const std::optional<Spread>& value, double factor) {
   if (!value) return "-";
-  const auto text = number(factor * value->median);
+  const auto text = figure(factor * value->median);
   if (value->least == value->most) return text;
-  return text + " (" + number(factor * value->least) + " to " + number(factor * value->most) + ")";
+  return text + " (" + figure(factor * value->least) + " to " + figure(factor * value->most) + ")";
 }
 
 std::string lengths_text(double mean, double deviation) {
@@ -81,7 +80,7 @@ chart::Chart chart_of(const Plan& plan, const std::vector<Summary>& summaries, s
     if (series == drawn.series.end()) series = drawn.series.insert(series, {row.label, {}});
     series->points.push_back({1e3 * x->median, y->median, std::to_string(row.concurrency),
                               row.label + ", " + std::to_string(row.concurrency) +
-                                  " at once: " + number(1e3 * x->median) + " ms, " + number(y->median) + " tokens/s"});
+                                  " at once: " + figure(1e3 * x->median) + " ms, " + figure(y->median) + " tokens/s"});
   }
   for (chart::Series& series : drawn.series) std::ranges::sort(series.points, {}, &chart::Point::x);
   return drawn;
@@ -136,15 +135,15 @@ Document document_of(const Plan& plan, const Done& done) {
   const auto told = [&](const Fact& fact) {
     return std::ranges::any_of(plan.rows, [&](const Row& row) { return !fact.text(row).empty(); });
   };
-  const auto measured = [&](const Figure& figure) {
-    return std::ranges::any_of(summaries, [&](const Summary& one) { return (one.*figure.value).has_value(); });
+  const auto measured = [&](const Figure& column) {
+    return std::ranges::any_of(summaries, [&](const Summary& one) { return (one.*column.value).has_value(); });
   };
   for (const Fact& fact : facts) {
     if (told(fact)) table.header.emplace_back(fact.heading);
   }
   table.header.emplace_back("at once");
-  for (const Figure& figure : figures) {
-    if (measured(figure)) table.header.emplace_back(figure.heading);
+  for (const Figure& column : figures) {
+    if (measured(column)) table.header.emplace_back(column.heading);
   }
   table.header.emplace_back("failed");
   for (std::size_t i = 0; i < plan.rows.size(); ++i) {
@@ -154,8 +153,8 @@ Document document_of(const Plan& plan, const Done& done) {
       if (told(fact)) cells.push_back(fact.text(row).empty() ? "-" : fact.text(row));
     }
     cells.push_back(std::to_string(row.concurrency));
-    for (const Figure& figure : figures) {
-      if (measured(figure)) cells.push_back(cell(summaries[i].*figure.value, figure.factor));
+    for (const Figure& column : figures) {
+      if (measured(column)) cells.push_back(cell(summaries[i].*column.value, column.factor));
     }
     cells.push_back(std::to_string(summaries[i].failed));
   }
@@ -185,8 +184,8 @@ std::string as_csv(const Plan& plan, const Done& done) {
   std::string out = "run,url,model";
   for (const Fact& fact : facts) out += ',' + std::string(fact.key);
   out += ",concurrency,repetitions,failed";
-  for (const Figure& figure : figures) {
-    const std::string key(figure.key);
+  for (const Figure& column : figures) {
+    const std::string key(column.key);
     out += ',' + key + ',' + key + "_least," + key + "_most";
   }
   out += "\r\n";
@@ -198,8 +197,8 @@ std::string as_csv(const Plan& plan, const Done& done) {
     out += format(",%llu,%llu,%llu", static_cast<unsigned long long>(row.concurrency),
                   static_cast<unsigned long long>(summaries[i].repetitions),
                   static_cast<unsigned long long>(summaries[i].failed));
-    for (const Figure& figure : figures) {
-      const auto& value = summaries[i].*figure.value;
+    for (const Figure& column : figures) {
+      const auto& value = summaries[i].*column.value;
       out += value ? format(",%.6g,%.6g,%.6g", value->median, value->least, value->most) : ",,,";
     }
     out += "\r\n";
@@ -220,9 +219,9 @@ json::object as_json(const Plan& plan, const Done& done) {
     for (const Fact& fact : facts)
       line[fact.key] = fact.text(row).empty() ? json::value(nullptr) : json::value(fact.text(row));
     if (row.speculation) line["speculation"] = *row.speculation;
-    for (const Figure& figure : figures) {
-      const auto& value = summaries[i].*figure.value;
-      line[figure.key] = value ? json::value{{"median", value->median}, {"least", value->least}, {"most", value->most}}
+    for (const Figure& column : figures) {
+      const auto& value = summaries[i].*column.value;
+      line[column.key] = value ? json::value{{"median", value->median}, {"least", value->least}, {"most", value->most}}
                                : json::value(nullptr);
     }
     rows.push_back(std::move(line));

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "lab/load/failure.hpp"
+
 namespace weir::lab::sweep {
 namespace {
 
@@ -31,8 +33,6 @@ class PhaseSum {
   std::uint64_t batches_ = 0;
 };
 
-bool was_ended(const load::Result& result) { return result.outcome == "unfinished"; }
-
 }  // namespace
 
 LoadPoint load_point(std::uint64_t concurrency, std::span<const BatchResults> batches, std::size_t warm_up) {
@@ -43,13 +43,13 @@ LoadPoint load_point(std::uint64_t concurrency, std::span<const BatchResults> ba
     std::vector<load::Course> courses;
     for (const load::Result& result : results) {
       if (auto course = load::course_of(result); course && result.ok()) courses.push_back(std::move(*course));
-      if (result.ok() || was_ended(result)) continue;
+      if (result.ok() || load::was_ended(result)) continue;
       ++point.failed;
-      if (point.failure.empty()) point.failure = result.outcome + (result.detail.empty() ? "" : ": " + result.detail);
+      if (point.failure.empty()) point.failure = load::failure_of(result);
     }
     if (&results < batches.data() + warm_up) continue;
     if (courses.size() < concurrency) {
-      if (std::ranges::none_of(results, &was_ended)) ++point.left_out;
+      if (std::ranges::none_of(results, &load::was_ended)) ++point.left_out;
       continue;
     }
     const Batch batch = batch_of(courses);
@@ -73,8 +73,8 @@ std::vector<Operation> operations_of(std::span<const LoadPoint> points, std::opt
     if (!(point.*phase)) continue;
     const Phase& measured = *(point.*phase);
     const auto latency = load::distribution(measured.latency);
-    if (latency && latency->p50 > 0) {
-      operations.push_back({point.concurrency, latency->p50, measured.tokens_per_second});
+    if (latency && latency->mean > 0) {
+      operations.push_back({point.concurrency, latency->mean, measured.tokens_per_second});
     }
   }
   return operations;

@@ -39,7 +39,8 @@ using BatchResults = std::vector<load::Result>;
 /// The first `warm_up` batches are in no figure, and so is a batch that is not whole.
 LoadPoint load_point(std::uint64_t concurrency, std::span<const BatchResults> batches, std::size_t warm_up);
 
-/// Returns a phase's points as the knee takes them: the median latency and the throughput. `phase` is
+/// Returns a phase's points as the knee takes them: the mean latency and the throughput. The mean does not change where
+/// tokens come in pairs, because somebody on their way was busy; the median does. `phase` is
 /// &LoadPoint::prefill or &LoadPoint::decode.
 std::vector<Operation> operations_of(std::span<const LoadPoint> points, std::optional<Phase> LoadPoint::*phase);
 

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "lab/chart/text_chart.hpp"
+#include "lab/figure.hpp"
 #include "lab/load/report.hpp"
 #include "lab/text.hpp"
 
@@ -27,8 +28,7 @@ constexpr PhaseWords phases[]{
 
 constexpr std::size_t bins = 20;
 
-std::string number(double value) { return value >= 100 ? format("%.0f", value) : format("%.3g", value); }
-std::string ms(double seconds) { return number(1e3 * seconds); }
+std::string ms(double seconds) { return figure(1e3 * seconds); }
 std::string at_once(std::uint64_t concurrency) { return std::to_string(concurrency) + " at once"; }
 
 /// Returns edges that hold the latencies of all points, in seconds; none if there are none.
@@ -102,7 +102,7 @@ void add_phase(Document& document, const Sweep& sweep, const PhaseWords& phase, 
     return;
   }
   metrics::compare::report::Table table;
-  table.header = {"at once", "p50 ms", "p90", "p99", "batch ms", "tokens/s", "slowest", "fastest", "batches"};
+  table.header = {"at once", "mean ms", "p50", "p90", "p99", "batch ms", "tokens/s", "slowest", "fastest", "batches"};
   if (bars) table.header.push_back(ms(edges.front()) + " to " + ms(edges.back()) + " ms");
   for (const LoadPoint& point : sweep.points) {
     if (!(point.*phase.figures)) continue;
@@ -110,9 +110,9 @@ void add_phase(Document& document, const Sweep& sweep, const PhaseWords& phase, 
     const auto latency = load::distribution(figures.latency);
     const bool decode = phase.figures == &LoadPoint::decode;
     auto& row = table.rows.emplace_back(std::vector<std::string>{
-        std::to_string(point.concurrency), ms(latency->p50), ms(latency->p90), latency->p99 ? ms(*latency->p99) : "-",
-        ms(figures.batch_seconds), number(figures.tokens_per_second), number(figures.slowest), number(figures.fastest),
-        std::to_string(decode ? point.steady : point.batches)});
+        std::to_string(point.concurrency), ms(latency->mean), ms(latency->p50), ms(latency->p90),
+        latency->p99 ? ms(*latency->p99) : "-", ms(figures.batch_seconds), figure(figures.tokens_per_second),
+        figure(figures.slowest), figure(figures.fastest), std::to_string(decode ? point.steady : point.batches)});
     if (bars) row.push_back(chart::bars(chart::binned(figures.latency, edges)));
   }
   document.table(std::move(table));
@@ -123,14 +123,14 @@ chart::Chart chart_of(const Sweep& sweep, const PhaseWords& phase) {
   chart::Chart drawn;
   drawn.title = std::string(phase.heading) + ": latency against throughput";
   drawn.hint = "A point for each number of requests at once, which stands beside it.";
-  drawn.x_label = "median " + std::string(phase.latency) + ", ms";
+  drawn.x_label = "mean " + std::string(phase.latency) + ", ms";
   drawn.y_label = phase.figures == &LoadPoint::prefill ? "prompt tokens/s" : "output tokens/s";
   auto& series = drawn.series.emplace_back();
   series.name = phase.name;
   for (const Operation& one : operations_of(sweep.points, phase.figures)) {
     series.points.push_back(
         {1e3 * one.latency, one.throughput, std::to_string(one.concurrency),
-         at_once(one.concurrency) + ": " + ms(one.latency) + " ms, " + number(one.throughput) + " tokens/s"});
+         at_once(one.concurrency) + ": " + ms(one.latency) + " ms, " + figure(one.throughput) + " tokens/s"});
   }
   return drawn;
 }

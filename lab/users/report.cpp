@@ -4,6 +4,7 @@
 
 #include "config/quantity.hpp"
 #include "lab/chart/text_chart.hpp"
+#include "lab/figure.hpp"
 #include "lab/load/report.hpp"
 #include "lab/text.hpp"
 
@@ -13,11 +14,9 @@ namespace {
 namespace json = boost::json;
 using metrics::compare::report::Document;
 
-std::string number(double value) { return value >= 100 ? format("%.0f", value) : format("%.3g", value); }
-
 std::string ms(const std::vector<float>& values, double load::Distribution::*quantile) {
   const auto distribution = load::distribution(values);
-  return distribution ? number(1e3 * (*distribution).*quantile) : "-";
+  return distribution ? figure(1e3 * (*distribution).*quantile) : "-";
 }
 
 std::string text_of(const Objective& objective) {
@@ -53,7 +52,7 @@ chart::Chart chart_of(const Users& users) {
     const double rate = stage.output_tokens_per_second();
     series.points.push_back(
         {e2e->p50, rate, std::to_string(stage.users),
-         counted(stage.users, "user") + ": " + number(e2e->p50) + " s, " + number(rate) + " tokens/s"});
+         counted(stage.users, "user") + ": " + figure(e2e->p50) + " s, " + figure(rate) + " tokens/s"});
   }
   return drawn;
 }
@@ -63,7 +62,7 @@ chart::Chart chart_of(const Users& users) {
 Document document_of(const Users& users, const UsersSettings& settings) {
   Document document;
   const std::string start =
-      settings.load.ramp > 0 ? "Users start at " + number(settings.load.ramp) + " a second" : "All users start at once";
+      settings.load.ramp > 0 ? "Users start at " + figure(settings.load.ramp) + " a second" : "All users start at once";
   document.paragraph(start + "; each sends, waits for the answer, thinks for " +
                      config::format_duration(config::Seconds(settings.load.think)) +
                      (settings.load.think > 0 ? "" : " s") +
@@ -80,7 +79,7 @@ Document document_of(const Users& users, const UsersSettings& settings) {
   for (const Stage& stage : users.stages) {
     auto& row = table.rows.emplace_back(std::vector<std::string>{
         std::to_string(stage.users), std::to_string(stage.ok), std::to_string(stage.failed),
-        number(stage.requests_per_minute()), number(stage.output_tokens_per_second()),
+        figure(stage.requests_per_minute()), figure(stage.output_tokens_per_second()),
         ms(stage.ttft, &Distribution::p50), ms(stage.ttft, &Distribution::p95), ms(stage.tpot, &Distribution::p50),
         ms(stage.tpot, &Distribution::p95), ms(stage.e2e, &Distribution::p50), ms(stage.e2e, &Distribution::p95)});
     if (settings.objective) row.push_back(stage.attainment() ? format("%.1f", 100 * *stage.attainment()) : "-");

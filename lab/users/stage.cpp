@@ -1,6 +1,7 @@
 #include "lab/users/stage.hpp"
 
 #include "lab/load/course.hpp"
+#include "lab/load/failure.hpp"
 
 namespace weir::lab::users {
 namespace {
@@ -14,13 +15,13 @@ double tokens_within(const load::Course& course, const Window& window) {
 }
 
 void add(Stage& stage, const load::Result& result, const std::optional<Objective>& objective) {
-  if (result.outcome == "unfinished") {
+  if (load::was_ended(result)) {
     ++stage.unfinished;
     return;
   }
   if (!result.ok()) {
     ++stage.failed;
-    if (stage.failure.empty()) stage.failure = result.outcome + (result.detail.empty() ? "" : ": " + result.detail);
+    if (stage.failure.empty()) stage.failure = load::failure_of(result);
     return;
   }
   ++stage.ok;

@@ -47,7 +47,7 @@ class PublishedOrders : public testing::TestWithParam<EnginePreset> {};
 /// Drafted tokens are computed whether they are right or not: free while the batch is small, dear once it is not.
 TEST_P(PublishedOrders, SpeculationHelpsWithOneOrTwoTokensAndHurtsWithEight) {
   const EngineSettings& card = GetParam().settings;
-  for (const std::uint64_t at_once : {24u, 32u}) {
+  for (const std::uint64_t at_once : {20u, 24u}) {
     const double without = drafting(card, 0, at_once);
     EXPECT_LT(drafting(card, 1, at_once), without) << at_once;
     EXPECT_LT(drafting(card, 2, at_once), without) << at_once;

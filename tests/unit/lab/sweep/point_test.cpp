@@ -89,7 +89,7 @@ TEST(LoadPoint, SaysWhyItHasNoDecode) {
 TEST(Operations, AreThePointsThatHaveThePhase) {
   std::vector<LoadPoint> points(2);
   points[0].concurrency = 4;
-  points[0].decode = Phase{{0.03F, 0.01F, 0.02F}, 300, 300, 300, 1};
+  points[0].decode = Phase{{0.04F, 0.01F, 0.01F}, 300, 300, 300, 1};
   points[1].concurrency = 8;
   const auto operations = operations_of(points, &LoadPoint::decode);
   ASSERT_EQ(operations.size(), 1u);
