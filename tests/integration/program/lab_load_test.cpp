@@ -10,7 +10,7 @@
 #include <thread>
 
 #include "tests/integration/peers/simulated_replica.hpp"
-#include "tests/integration/peers/streams.hpp"
+#include "tests/integration/peers/weir_under_test.hpp"
 
 namespace weir::integration {
 namespace {
