@@ -20,7 +20,7 @@ namespace {
 
 using namespace weir;
 using namespace weir::bench;
-using compare::Metric;
+using metrics::compare::statistics::Metric;
 using metrics::record::RequestRecord;
 
 struct Options {
