@@ -154,7 +154,8 @@ CLI::App* add_compare(CLI::App& app, weir::proxy::compare::CompareOptions& optio
   command->add_option("--for", options.length, "The window is so long")->type_name("TIME");
   command->add_option("--slo", options.slo, "An [[slo]] of --config, or thresholds: ttft_client=1,tpot=0.05")
       ->type_name("NAME");
-  command->add_option("-c,--config", options.config, "Settings file, for --slo NAME and what replicas cost and hold (kv_tokens)");
+  command->add_option("-c,--config", options.config,
+                      "Settings file, for --slo NAME and what replicas cost and hold (kv_tokens)");
   command->add_option("--margin", options.margin, "So small a share of difference does not matter")
       ->type_name("SHARE")
       ->capture_default_str();
