@@ -11,7 +11,8 @@ namespace asio = boost::asio;
 namespace http = boost::beast::http;
 using boost::system::error_code;
 
-Connection::Connection(asio::io_context& io, const asio::ip::tcp::endpoint& server) : socket_(io), server_(server) {}
+Connection::Connection(asio::io_context& io, const asio::ip::tcp::endpoint& server, Later& later)
+    : socket_(io), server_(server), later_(later) {}
 
 void Connection::run(Outgoing outgoing, Done done) {
   outgoing_ = std::move(outgoing);
@@ -64,12 +65,15 @@ void Connection::exchange() {
 void Connection::read() {
   socket_.async_read_some(buffer_.prepare(read_size),
                           [self = shared_from_this(), mine = generation_](error_code ec, std::size_t n) {
-                            if (mine == self->generation_) self->on_read(ec, n);
+                            if (mine != self->generation_) return;
+                            self->read_at_ = std::chrono::steady_clock::now();
+                            self->later_.put([self, mine, ec, n] {
+                              if (mine == self->generation_) self->on_read(ec, n);
+                            });
                           });
 }
 
 void Connection::on_read(error_code ec, std::size_t n) {
-  read_at_ = std::chrono::steady_clock::now();
   buffer_.commit(n);
   if (n > 0) any_byte_ = true;
   if (ec) return on_end_of_connection(ec);

@@ -9,6 +9,7 @@
 #include <boost/beast/core/flat_buffer.hpp>
 #include <boost/beast/http.hpp>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -91,11 +92,29 @@ struct StreamBody {
   };
 };
 
+/// Work that waits until no read is ready: the moment of a read is taken at once, and its bytes are parsed when there
+/// is time, so that the parsing of one stream's token delays no other's.
+class Later {
+ public:
+  void put(std::function<void()> work) { work_.push_back(std::move(work)); }
+  /// Returns false if there was none.
+  bool run_one() {
+    if (work_.empty()) return false;
+    const auto work = std::move(work_.front());
+    work_.pop_front();
+    work();
+    return true;
+  }
+
+ private:
+  std::deque<std::function<void()>> work_;
+};
+
 class Connection : public std::enable_shared_from_this<Connection> {
  public:
   using Done = std::function<void(std::shared_ptr<Connection>, Result)>;
 
-  Connection(boost::asio::io_context& io, const boost::asio::ip::tcp::endpoint& server);
+  Connection(boost::asio::io_context& io, const boost::asio::ip::tcp::endpoint& server, Later& later);
 
   /// Sends a request. `done` is called once, never from inside this call. It is not to be called while another request
   /// runs.
@@ -120,6 +139,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   boost::asio::ip::tcp::socket socket_;
   boost::asio::ip::tcp::endpoint server_;
+  Later& later_;
   boost::beast::flat_buffer buffer_;
   std::optional<boost::beast::http::response_parser<StreamBody>> parser_;
   Outgoing outgoing_;

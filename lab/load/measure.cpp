@@ -88,7 +88,7 @@ class Runner {
       }
     }
     end_if_done();
-    io_.run();
+    run_all();
     show_progress(true);
     const double lasted = duration<double>(Clock::now() - begun_).count();
     if (lasted > 0) measured_.own.cpu_share = (cpu_seconds() - computed) / lasted;
@@ -96,6 +96,14 @@ class Runner {
   }
 
  private:
+  /// Runs until no work is left. What is ready goes before what may wait.
+  void run_all() {
+    do {
+      io_.restart();
+      while (io_.poll() > 0 || later_.run_one()) io_.restart();
+    } while (io_.run_one() > 0);
+  }
+
   std::optional<Planned> plan() {
     if (all_sent_ || (settings_.requests != 0 && sent_ >= settings_.requests)) return std::nullopt;
     return workload_.next();
@@ -129,7 +137,7 @@ class Runner {
     if (settings_.facts) outgoing.facts = std::make_shared<RequestFacts>(facts_of(body));
     std::shared_ptr<Connection> connection;
     if (idle_.empty()) {
-      connection = std::make_shared<Connection>(io_, server_);
+      connection = std::make_shared<Connection>(io_, server_, later_);
     } else {
       connection = std::move(idle_.back());
       idle_.pop_back();
@@ -277,6 +285,7 @@ class Runner {
   asio::steady_timer lag_;
   std::vector<std::shared_ptr<Connection>> idle_;
   std::unordered_map<std::shared_ptr<Connection>, InFlight::Begun> busy_;
+  Later later_;
   InFlight in_flight_;
   metrics::SipKey conversation_key_ = random_key();
   std::unordered_set<std::shared_ptr<asio::steady_timer>> pauses_;
