@@ -57,10 +57,11 @@ bool run_rest(const Plan& plan, Done& done, const load::Interrupt& interrupt, co
       const Repetition repetition = repetition_of(results);
       if (repetition.ok == 0) {
         on.failed(row, number, reason_of(results));
-        continue;
+      } else {
+        done[i][number] = repetition;
+        on.done(row, number, repetition);
       }
-      done[i][number] = repetition;
-      on.done(row, number, repetition);
+      if (interrupt.seen() && left(plan, done) > 0) return false;  // A short load ends before it looks.
     }
   }
   return true;

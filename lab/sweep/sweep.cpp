@@ -30,7 +30,7 @@ Sweep run_sweep(const SweepSettings& settings, const load::Interrupt& interrupt,
         if (on.result) on.result(result);
       };
       const load::Measured measured = load::measure(batch_settings(settings, concurrency, batch), interrupt, keep);
-      sweep.interrupted = measured.interrupted;
+      sweep.interrupted = measured.interrupted || interrupt.seen();  // A short load ends before it looks.
       if (const auto delay = load::too_slow(measured.own, measured.report.all)) own_delay = *delay;
     }
     sweep.points.push_back(load_point(concurrency, batches, settings.warm_up));

@@ -25,7 +25,7 @@ Users run_users(const UsersSettings& settings, const load::Interrupt& interrupt,
     };
     const double begun = load::seconds_of(std::chrono::steady_clock::now());
     const load::Measured run = load::measure(load, interrupt, keep);
-    measured.interrupted = run.interrupted;
+    measured.interrupted = run.interrupted || interrupt.seen();  // A short load ends before it looks.
     const double ended = load::seconds_of(std::chrono::steady_clock::now());
     const Window window{begun + all_there, std::min(begun + *load.duration, ended)};
     measured.stages.push_back(stage_of(users, results, window, settings.objective));

@@ -62,6 +62,24 @@ TEST(LabSweep, SaysThatABatchNeverDecodedTogether) {
   EXPECT_THAT(done.output, HasSubstr("4 at once: 1 of 1 batches have no decode: requests had ended before others"));
 }
 
+/// Its batches are shorter than the time after which a load looks for Ctrl-C.
+TEST(LabSweep, SaysAfterCtrlCWhatWasMeasured) {
+  const FastReplica replica;
+  const auto output = replica.folder() / "out", log = replica.folder() / "log";
+  Process sweep({WEIR_LAB_PROGRAM, "load", "--url", replica.url(), "--concurrency", "1,2", "--runs", "10000",
+                 "--output-tokens", "10", "--log", log},
+                output);
+  for (const auto deadline = Clock::now() + patience; Clock::now() < deadline;) {
+    if (std::filesystem::exists(log) && std::filesystem::file_size(log) > 5000) break;
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  sweep.send(SIGINT);
+  const auto exit = sweep.wait(patience);
+  ASSERT_TRUE(exit);
+  EXPECT_EQ(exit->code, 0) << read_file(output);
+  EXPECT_THAT(read_file(output), AllOf(HasSubstr("ended by its user"), HasSubstr("The knee is the number at once")));
+}
+
 TEST(LabSweep, AServiceThatIsNotThereIsTold) {
   const auto done =
       lab({"load", "--url", "http://127.0.0.1:" + std::to_string(free_port()), "--concurrency", "1,2", "--runs", "1"});

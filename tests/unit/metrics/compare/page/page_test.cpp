@@ -72,9 +72,8 @@ TEST(Page, NeedsNothingBesideIt) {
 
 TEST(Page, HoldsEachOfItsFilesOnce) {
   const auto page = as_html(twin_report());
-  for (const auto asset :
-       {assets::page_css, assets::report_js, assets::plots_js, assets::parts_js, assets::described_js,
-        assets::charts_js, assets::forest_js, assets::uplot_js, assets::uplot_css, assets::uplot_licence}) {
+  for (const auto asset : {assets::page_css, assets::report_js, assets::plots_js, assets::parts_js, assets::charts_js,
+                           assets::forest_js, assets::uplot_js, assets::uplot_css, assets::uplot_licence}) {
     ASSERT_FALSE(asset.empty());
     EXPECT_EQ(count(page, asset), 1U) << asset.substr(0, 80);
   }
