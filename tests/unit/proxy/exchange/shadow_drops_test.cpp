@@ -33,6 +33,11 @@ class ShadowDrops : public ::testing::Test {
     shadow().pool->replicas.front()->state->address.set(
         boost::asio::ip::tcp::endpoint(boost::asio::ip::address_v4::loopback(), 1 + candidate));
   }
+  /// Ends what is still under way, because nobody else would.
+  ~ShadowDrops() override {
+    shadows.end_all();
+    let_shadows_work();
+  }
 
   static void add_shadow(config::Settings& settings) {
     config::Shadow shadow;
