@@ -3,7 +3,7 @@
 Usage: run.py WEIR_PROGRAM FOLDER REPORT WORD...
   FOLDER  where the engines were installed.
   REPORT  where the tables are written, as Markdown.
-  WORD    an engine: vllm, llamacpp, transformers, litellm; or tools (guidellm and AIPerf, through weir at vllm).
+  WORD    an engine: vllm, llamacpp, transformers, litellm; or tools (guidellm, AIPerf and weir-lab load, through weir at vllm).
           case=TEXT: only cases with this in their name, and nothing else of an engine."""
 import json
 import subprocess
@@ -128,6 +128,7 @@ def main():
             if parts:
                 directory = folder / "run" / name
                 engine = ENGINES[name](folder, directory)
+                engine.lab = program.with_name("weir-lab")
                 if parts == ["tools"]:
                     engine.servers_wanted = 1
                 run_engine(engine, program, directory, parts, only, seen, report)

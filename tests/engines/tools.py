@@ -1,5 +1,5 @@
-"""Runs guidellm and AIPerf once each through weir at a vLLM, and puts their figures beside weir's of the same requests. Names
-differ, so a table says which of theirs is which of weir's (docs/metrics.md)."""
+"""Runs guidellm, AIPerf and weir's own `weir-lab load` once each through weir at a vLLM, under the same load, and puts their figures
+beside weir's of the same requests. Names differ, so a table says which of theirs is which of weir's (docs/metrics.md)."""
 import json
 import os
 import subprocess
@@ -72,6 +72,22 @@ def aiperf(engine, url, directory):
     ]
 
 
+def weir_lab(engine, url, directory):
+    written = directory / "load.json"
+    ran([
+        engine.lab, "load", "--url", url, "--model", engine.model, "--concurrency", AT_ONCE, "--requests", REQUESTS, "--input-tokens", PROMPT,
+        "--input-stddev", 0, "--output-tokens", OUTPUT, "--output-stddev", 0, "--json", written,
+    ], directory, {})
+    said = json.loads(written.read_text())
+    return said["requests_ok"], [
+        ("ttft_s", said["ttft_s"]["mean"], "ttft_client_s"),
+        ("tpot_s", said["tpot_s"]["mean"], "tpot_s"),
+        ("e2e_s", said["e2e_s"]["mean"], "e2e_s"),
+        ("output_tokens", said["output_tokens"], "output_tokens"),
+        ("prompt_tokens", said["prompt_tokens"], "prompt_tokens"),
+    ]
+
+
 def beside(tool, engine, weir, directory, report):
     """Returns rows: the tool's name of a figure and its value, weir's, the difference."""
     name, rows = tool.__name__, []
@@ -98,8 +114,9 @@ def beside(tool, engine, weir, directory, report):
 
 
 def run(engine, weir, directory, seen, report):
-    for tool in (guidellm, aiperf):
-        title = f"{tool.__name__} {engine.package(tool.__name__, tool.__name__)}, {AT_ONCE} streams at a time, means"
+    for tool in (guidellm, aiperf, weir_lab):
+        name = "weir-lab load" if tool is weir_lab else f"{tool.__name__} {engine.package(tool.__name__, tool.__name__)}"
+        title = f"{name}, {AT_ONCE} streams at a time, means"
         try:
             seen.tools.append((title, beside(tool, engine, weir, directory / tool.__name__, report)))
         except Failed as failed:
