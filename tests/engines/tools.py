@@ -76,7 +76,7 @@ def weir_lab(engine, url, directory):
     written = directory / "load.json"
     ran([
         engine.lab, "load", "--url", url, "--model", engine.model, "--concurrency", AT_ONCE, "--requests", REQUESTS, "--input-tokens", PROMPT,
-        "--input-stddev", 0, "--output-tokens", OUTPUT, "--output-stddev", 0, "--json", written,
+        "--input-stddev", 0, "--output-tokens", OUTPUT, "--output-stddev", 0, "--usage", "--json", written,
     ], directory, {})
     said = json.loads(written.read_text())
     return said["requests_ok"], [
