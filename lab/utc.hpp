@@ -20,7 +20,7 @@ inline std::optional<double> unix_seconds(const std::string& time) {
     return std::nullopt;
   }
   const std::chrono::year_month_day date{std::chrono::year(year), std::chrono::month(month), std::chrono::day(day)};
-  if (!date.ok()) return std::nullopt;
+  if (!date.ok() || !(second >= 0 && second < 61)) return std::nullopt;
   const auto days = std::chrono::sys_days(date).time_since_epoch().count();
   return static_cast<double>(days) * 86400.0 + hour * 3600.0 + minute * 60.0 + second;
 }

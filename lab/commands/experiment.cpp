@@ -10,6 +10,7 @@
 #include "lab/commands/terminal.hpp"
 #include "lab/experiment/experiment.hpp"
 #include "lab/experiment/report.hpp"
+#include "lab/load/request_lines.hpp"
 #include "lab/sink.hpp"
 #include "lab/text.hpp"
 
@@ -19,7 +20,7 @@ namespace {
 using namespace experiment;
 
 struct Options {
-  std::string file, markdown, csv, html, json;
+  std::string file, markdown, csv, html, json, log;
   bool afresh = false;
 };
 
@@ -55,12 +56,13 @@ Done done_before(const Plan& plan, bool afresh) {
   return read.done;
 }
 
+std::string name_of(const Row& row) { return row.label + ", " + std::to_string(row.concurrency) + " at once"; }
+
 /// Writes lines of progress, and each repetition into the results file as soon as it is done.
 OnRun told(const Plan& plan, std::ofstream& results, std::uint64_t to_run, bool& failed) {
   const auto run = std::make_shared<std::uint64_t>(0);
   const auto named = [&plan](const Row& row, std::uint64_t number) {
-    return row.label + ", " + std::to_string(row.concurrency) + " at once, repetition " + std::to_string(number + 1) +
-           " of " + std::to_string(plan.repeat);
+    return name_of(row) + ", repetition " + std::to_string(number + 1) + " of " + std::to_string(plan.repeat);
   };
   OnRun on;
   on.begin = [=](const Row& row, std::uint64_t number) {
@@ -86,13 +88,22 @@ int run_experiment(const Options& options) {
   }
   const auto& plan = std::get<Plan>(loaded);
   try {
-    Sink markdown(options.markdown), csv(options.csv), html(options.html), json(options.json);
+    Sink markdown(options.markdown), csv(options.csv), html(options.html), json(options.json), log(options.log);
     Done done = done_before(plan, options.afresh);
     bool failed = false, whole = true;
     {
       std::ofstream results = opened(plan.results, options.afresh);
       const load::Interrupt interrupt;
-      whole = run_rest(plan, done, interrupt, told(plan, results, left(plan, done), failed));
+      OnRun on = told(plan, results, left(plan, done), failed);
+      std::vector<load::RequestLines> lines;
+      for (const Row& row : plan.rows) lines.emplace_back(name_of(row));
+      if (log) {
+        on.result = [&](const Row& row, const load::Result& result) {
+          const auto place = static_cast<std::size_t>(&row - plan.rows.data());
+          log.stream() << lines[place].line(result) << '\n';
+        };
+      }
+      whole = run_rest(plan, done, interrupt, on);
       if (!results) throw std::runtime_error("cannot write " + plan.results + "; is the disk full?");
     }
     if (!whole) std::cerr << "weir-lab experiment: ended by its user; the same command goes on from here\n";
@@ -100,12 +111,12 @@ int run_experiment(const Options& options) {
     if (csv) csv.stream() << as_csv(plan, done);
     if (html) html.stream() << chart::as_html(plan.title, document_of(plan, done), figures_of(plan, done));
     if (json) json.stream() << boost::json::serialize(as_json(plan, done)) << '\n';
-    const bool shown = markdown.to_stdout() || csv.to_stdout() || html.to_stdout() || json.to_stdout();
+    const bool shown = markdown.to_stdout() || csv.to_stdout() || html.to_stdout() || json.to_stdout() || log.to_stdout();
     if (!shown) std::cout << as_text(plan, done, coloured());
-    if (markdown.flush() && csv.flush() && html.flush() && json.flush() && std::cout.flush()) {
+    if (markdown.flush() && csv.flush() && html.flush() && json.flush() && log.flush() && std::cout.flush()) {
       return failed || !whole ? 1 : 0;
     }
-    std::cerr << "weir-lab experiment: a report could not be written whole; is the disk full?\n";
+    std::cerr << "weir-lab experiment: a report or log could not be written whole; is the disk full?\n";
   } catch (const std::exception& e) {
     std::cerr << "weir-lab experiment: " << e.what() << "\n";
   }
@@ -128,6 +139,9 @@ void add_experiment_command(CLI::App& app, int& status) {
   command->add_option("--csv", options->csv, "File for the table as CSV; - = standard output");
   command->add_option("--html", options->html, "File for a page with charts; - = standard output");
   command->add_option("--json", options->json, "File for the table as JSON; - = standard output");
+  command->add_option("--log", options->log,
+                      "File for a line of the request log a request, its config the row, such as \"H800, 8 at once\"; "
+                      "`weir compare` reads it. - = standard output");
   command->add_flag("--afresh", options->afresh, "Forget what the results file has, and run all");
   command->callback([options, &status] { status = run_experiment(*options); });
 }

@@ -228,7 +228,7 @@ void add_load_command(CLI::App& app, int& status) {
   load->add_option("--label", options->output.label, "config in those lines, by which `weir compare` tells sides apart")
       ->group(output);
 
-  load->callback([options, &status, concurrency, rate, requests, duration, trace, usage] {
+  load->callback([options, &status, load, concurrency, rate, requests, duration, trace, usage] {
     load::LoadSettings& settings = options->settings;
     load::WorkloadSettings& workload = settings.workload;
     settings.facts = !options->output.log.empty();
@@ -254,15 +254,8 @@ void add_load_command(CLI::App& app, int& status) {
     if (requests->count() == 0 && (settings.duration || workload.trace_arrivals)) settings.requests = 0;
     if (is_series(options->series)) {
       workload.trace_arrivals = false;
-      if (tasks) {
-        std::cerr << "weir-lab load: --preset llmperf and --prefill-cost are loads of their own; leave out --users, "
-                     "--runs and all but one number in --concurrency\n";
-        status = 2;
-        return;
-      }
-      if (options->series.users.empty() && trace->count() > 0) {
-        std::cerr << "weir-lab load: a sweep's requests are all alike, so it takes no --trace; give --input-tokens and "
-                     "--output-tokens, or a --shape\n";
+      if (const std::string refused = refused_in_series(*load, options->series); !refused.empty()) {
+        std::cerr << "weir-lab load: " << refused << "\n";
         status = 2;
         return;
       }

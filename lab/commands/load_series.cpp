@@ -131,11 +131,42 @@ bool is_series(const SeriesOptions& options) {
   return !options.users.empty() || options.concurrencies.size() > 1 || options.runs_given->count() > 0;
 }
 
+std::string refused_in_series(const CLI::App& load, const SeriesOptions& options) {
+  const bool users = !options.users.empty();
+  for (const char* const own : {"--preset", "--prefill-cost"}) {
+    if (load.count(own) == 0) continue;
+    return "--preset llmperf and --prefill-cost are loads of their own; leave out --users, --runs and all but one "
+           "number "
+           "in --concurrency";
+  }
+  for (const char* const price : {"--cost-per-hour", "--price-in", "--price-out"}) {
+    if (load.count(price) == 0) continue;
+    return std::string(price) +
+           " has no place in the report of a sweep or of peak users; leave it out, or run a load " +
+           "of one number at once";
+  }
+  if (users && load.count("--requests") > 0) {
+    return "with --users a stage lasts a time, so it takes no --requests; give --duration";
+  }
+  if (users && load.count("--batches") > 0) {
+    return "with --users each user sends when it has its answer, so it takes no --batches; leave it out";
+  }
+  if (users) return "";
+  for (const char* const length : {"--requests", "--duration"}) {
+    if (load.count(length) == 0) continue;
+    return "a batch of a sweep is as large as the number at once, so it takes no " + std::string(length) +
+           "; --runs says how many batches there are";
+  }
+  if (load.count("--trace") == 0) return "";
+  return "a sweep's requests are all alike, so it takes no --trace; give --input-tokens and --output-tokens, or a "
+         "--shape";
+}
+
 int run_series(const load::LoadSettings& settings, const load::LoadOutput& output, const SeriesOptions& options) {
   try {
     Sink json(output.json), log(output.log), html(options.html);
     const load::Interrupt interrupt;
-    const load::RequestLines lines(output.label);
+    load::RequestLines lines(output.label);
     const auto on_result = [&](const load::Result& result) {
       if (log) log.stream() << lines.line(result) << '\n';
     };

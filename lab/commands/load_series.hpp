@@ -34,6 +34,9 @@ double read_seconds(const std::string& text);
 /// True if the options ask for more than one load.
 bool is_series(const SeriesOptions& options);
 
+/// Returns the sentence about an option of `load` that was given and that a series has no use for; "" if there is none.
+std::string refused_in_series(const CLI::App& load, const SeriesOptions& options);
+
 /// Runs it and prints what was measured, also where the user ended it. Returns the exit status, as load::run_load does.
 int run_series(const load::LoadSettings& settings, const load::LoadOutput& output, const SeriesOptions& options);
 

@@ -102,6 +102,7 @@ Summary summary_of(const Row& row, const std::map<std::uint64_t, Repetition>& re
   std::vector<double> seconds, tokens_per_second, ttft, tpot, cost, cost_per_million;
   for (const auto& [number, one] : repetitions) {
     summary.failed += one.failed;
+    if (!one.own_delay.empty()) summary.own_delay = one.own_delay;
     seconds.push_back(one.seconds);
     tokens_per_second.push_back(static_cast<double>(one.output_tokens) / one.seconds);
     if (one.ttft > 0) ttft.push_back(one.ttft);
@@ -160,9 +161,10 @@ Document document_of(const Plan& plan, const Done& done) {
   }
   document.table(std::move(table));
   for (std::size_t i = 0; i < plan.rows.size(); ++i) {
+    const std::string row = plan.rows[i].label + ", " + std::to_string(plan.rows[i].concurrency) + " at once: ";
+    if (!summaries[i].own_delay.empty()) document.item(row + summaries[i].own_delay);
     if (summaries[i].repetitions == plan.repeat) continue;
-    document.item(plan.rows[i].label + ", " + std::to_string(plan.rows[i].concurrency) +
-                  " at once: " + std::to_string(summaries[i].repetitions) + " of " + std::to_string(plan.repeat) +
+    document.item(row + std::to_string(summaries[i].repetitions) + " of " + std::to_string(plan.repeat) +
                   " repetitions are done.");
   }
   return document;
@@ -211,11 +213,13 @@ json::object as_json(const Plan& plan, const Done& done) {
   const auto summaries = summaries_of(plan, done);
   for (std::size_t i = 0; i < plan.rows.size(); ++i) {
     const Row& row = plan.rows[i];
-    json::object line{{"run", row.label},
-                      {"url", row.url},
-                      {"concurrency", row.concurrency},
-                      {"repetitions", summaries[i].repetitions},
-                      {"failed", summaries[i].failed}};
+    json::object line{
+        {"run", row.label},
+        {"url", row.url},
+        {"concurrency", row.concurrency},
+        {"repetitions", summaries[i].repetitions},
+        {"failed", summaries[i].failed},
+        {"own_delay", summaries[i].own_delay.empty() ? json::value(nullptr) : json::value(summaries[i].own_delay)}};
     for (const Fact& fact : facts)
       line[fact.key] = fact.text(row).empty() ? json::value(nullptr) : json::value(fact.text(row));
     if (row.speculation) line["speculation"] = *row.speculation;

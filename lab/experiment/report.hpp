@@ -25,6 +25,7 @@ std::optional<Spread> spread_of(std::vector<double> values);
 struct Summary {
   std::uint64_t repetitions = 0, failed = 0;
   std::optional<Spread> seconds, tokens_per_second, ttft, tpot, cost, cost_per_million;
+  std::string own_delay;  ///< Of the last repetition in which the load tool itself was too slow, its words.
 };
 
 Summary summary_of(const Row& row, const std::map<std::uint64_t, Repetition>& repetitions);

@@ -59,17 +59,19 @@ Repetition repetition_of(const std::vector<load::Result>& results) {
 }
 
 std::string line_of(const Plan& plan, const Row& row, std::uint64_t number, const Repetition& repetition) {
-  return json::serialize(json::object{{"v", 1},
-                                      {"row", identity(plan, row)},
-                                      {"repetition", number},
-                                      {"ok", repetition.ok},
-                                      {"failed", repetition.failed},
-                                      {"seconds", repetition.seconds},
-                                      {"prompt_tokens", repetition.prompt_tokens},
-                                      {"output_tokens", repetition.output_tokens},
-                                      {"ttft_p50_s", repetition.ttft},
-                                      {"tpot_p50_s", repetition.tpot},
-                                      {"e2e_p50_s", repetition.e2e}});
+  return json::serialize(json::object{
+      {"v", 1},
+      {"row", identity(plan, row)},
+      {"repetition", number},
+      {"ok", repetition.ok},
+      {"failed", repetition.failed},
+      {"seconds", repetition.seconds},
+      {"prompt_tokens", repetition.prompt_tokens},
+      {"output_tokens", repetition.output_tokens},
+      {"ttft_p50_s", repetition.ttft},
+      {"tpot_p50_s", repetition.tpot},
+      {"e2e_p50_s", repetition.e2e},
+      {"own_delay", repetition.own_delay.empty() ? json::value(nullptr) : json::value(repetition.own_delay)}});
 }
 
 ResultsRead read_results(const Plan& plan, std::istream& lines) {
@@ -99,6 +101,7 @@ ResultsRead read_results(const Plan& plan, std::istream& lines) {
     repetition.ttft = number_of(line, "ttft_p50_s").value_or(0);
     repetition.tpot = number_of(line, "tpot_p50_s").value_or(0);
     repetition.e2e = number_of(line, "e2e_p50_s").value_or(0);
+    repetition.own_delay = text_of(line, "own_delay");
     read.done[place->second][static_cast<std::uint64_t>(number)] = repetition;
   }
   return read;

@@ -20,6 +20,7 @@ struct Repetition {
   double seconds = 0;  ///< From the first request's start to the last one's end.
   std::uint64_t prompt_tokens = 0, output_tokens = 0;
   double ttft = 0, tpot = 0, e2e = 0;
+  std::string own_delay{};  ///< The load tool itself was too slow, by its own words; "" if it was not.
   bool operator==(const Repetition&) const = default;
 };
 

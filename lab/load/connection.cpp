@@ -136,7 +136,7 @@ void Connection::answered() {
   } else if (!result_.stream.complete()) {
     set("truncated", "the stream ended without its end marker");
   }
-  finish();
+  finish(read_at_);
 }
 
 void Connection::fail(std::string_view outcome, std::string_view detail) {
@@ -147,17 +147,17 @@ void Connection::fail(std::string_view outcome, std::string_view detail) {
     result_.status = parser_->get().result_int();
     result_.replica = std::string(parser_->get()["x-weir-replica"]);
   }
-  finish();
+  finish(std::chrono::steady_clock::now());
 }
 
-void Connection::finish() {
+void Connection::finish(Moment ended) {
   ++generation_;
   if (!open_) {
     error_code ignored;
     socket_.close(ignored);
     buffer_.clear();
   }
-  result_.ended = std::chrono::steady_clock::now();
+  result_.ended = ended;
   if (!done_) return;
   // It is posted, because the owner may start the next request on this very connection.
   asio::post(socket_.get_executor(), [self = shared_from_this(), done = std::exchange(done_, nullptr),

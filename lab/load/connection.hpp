@@ -43,7 +43,7 @@ struct Result {
   /// What the request asks for, as weir reads it; only if a log is written.
   std::shared_ptr<const metrics::wire::RequestFacts> facts;
   Moment started{};  ///< It is taken before connecting or, on a kept connection, before sending.
-  Moment ended{};
+  Moment ended{};    ///< The read that brought the end; of a failure, when it was found.
   StreamReader stream{Api::chat};
 
   bool ok() const { return outcome == "ok"; }
@@ -132,7 +132,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void on_end_of_connection(boost::system::error_code ec);
   void on_body(std::string_view bytes);
   void answered();
-  void finish();
+  void finish(Moment ended);
 
   static constexpr std::size_t read_size = 16 * 1024;
   static constexpr std::size_t detail_limit = 200;

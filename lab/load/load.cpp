@@ -49,7 +49,7 @@ void warn(const Measured& measured, const Extras& extras) {
 int run_load(const LoadSettings& settings, const LoadOutput& output) {
   try {
     Sink json(output.json), log(output.log);
-    const RequestLines lines(output.label);
+    RequestLines lines(output.label);
     Extras extras;
     if (output.llmperf) extras.llmperf.emplace();
     if (output.prefill_cost) extras.points.emplace();

@@ -100,12 +100,12 @@ RequestLines::RequestLines(std::string label) : label_(std::move(label)) {
   run_ = (std::uint64_t{random()} << 32) | random();
 }
 
-std::string RequestLines::line(const Result& result) const {
+std::string RequestLines::line(const Result& result) {
   const auto ended = std::chrono::system_clock::now() - std::chrono::duration_cast<std::chrono::system_clock::duration>(
                                                             std::chrono::steady_clock::now() - result.ended);
   metrics::record::RequestRecord record = record_of(result, ended);
   record.id =
-      format("%016llx%016llx", static_cast<unsigned long long>(run_), static_cast<unsigned long long>(result.number));
+      format("%016llx%016llx", static_cast<unsigned long long>(run_), static_cast<unsigned long long>(lines_++));
   record.config = label_;
   if (record.replica.empty()) record.replica = label_.empty() ? "direct" : label_;
   return metrics::record::log_line(record, "weir-lab");

@@ -18,12 +18,13 @@ class RequestLines {
   /// `label` becomes each line's config; it is null if it is "".
   explicit RequestLines(std::string label);
 
-  /// Returns a request's line, without the newline.
-  std::string line(const Result& result) const;
+  /// Returns a request's line, without the newline. Each has an id of its own.
+  std::string line(const Result& result);
 
  private:
   std::string label_;
-  std::uint64_t run_;  ///< It is random, so that the ids of two loads differ.
+  std::uint64_t run_;        ///< It is random, so that the ids of two loads differ.
+  std::uint64_t lines_ = 0;  ///< The numbers of requests begin anew with each load of a series; this one does not.
 };
 
 /// Returns what a result says in the terms of the log. `ended` is the wall clock at the result's end.

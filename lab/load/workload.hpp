@@ -42,6 +42,7 @@ struct WorkloadSettings {
   bool trace_arrivals = false;    ///< Its arrivals are used too; the workload ends with the trace.
   double trace_speed = 1;         ///< It divides the trace's times.
   std::uint64_t seed = 1;
+  std::uint64_t texts = 0;  ///< Loads of one seed that differ in it have the same lengths and other words.
 };
 
 struct Planned {
@@ -60,11 +61,12 @@ class Workload {
   /// Returns the next request; nothing once the trace has ended.
   std::optional<Planned> next();
   /// Returns what is said by the user, the assistant, the user and so on, and last the user. It has that many tokens
-  /// (lab/engine/words.hpp), is the same for the same seed, and differs for every number unless a trace says which
-  /// parts are alike.
+  /// (lab/engine/words.hpp), is the same for the same seed and texts, and differs for every number unless a trace
+  /// says which parts are alike. A trace that begins again has other words.
   std::vector<std::string> messages(const Planned& planned) const;
 
  private:
+  std::uint64_t seed_of_texts(const Planned& planned) const;
   std::uint64_t draw(double mean, double stddev, const std::optional<Range>& range);
 
   WorkloadSettings settings_;

@@ -42,14 +42,16 @@ Batch batch_of(std::span<const load::Course> courses) {
   for (const load::Course& course : courses) {
     const auto first = std::ranges::lower_bound(course.events, begin);
     const auto last = std::ranges::upper_bound(course.events, end);
-    if (last - first < static_cast<std::ptrdiff_t>(least_events)) {
+    // Events of one read share a moment. How long those of the first moment took is not known, so one of them counts.
+    const auto behind = first == last ? last : std::upper_bound(first, last, *first);
+    if (behind == last || last - behind + 1 < static_cast<std::ptrdiff_t>(least_events)) {
       batch.unsteady = Unsteady::too_short;
       return batch;
     }
     // Events of one step come a little apart, so a request's rate is taken between its own events.
-    const double gaps = static_cast<double>(last - first - 1);
+    const double gaps = static_cast<double>(last - behind);
     decode.tokens += decode.seconds * course.tokens_per_event * gaps / (*(last - 1) - *first);
-    for (auto event = first + 1; event != last; ++event) {
+    for (auto event = behind; event != last; ++event) {
       decode.per_token.push_back(static_cast<float>((*event - *(event - 1)) / course.tokens_per_event));
     }
   }

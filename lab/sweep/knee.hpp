@@ -22,6 +22,7 @@ struct Knee {
   enum class State : std::uint8_t {
     too_few,      ///< Fewer than three loads were measured.
     found,        ///< It is at `concurrency`.
+    at_or_below,  ///< The lowest load has the greatest power, and fewer than its requests were not tried.
     not_reached,  ///< The highest load that was measured has the greatest power, so the knee may lie beyond it.
   };
   State state = State::too_few;

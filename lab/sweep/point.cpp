@@ -11,6 +11,7 @@ namespace {
 class PhaseSum {
  public:
   void add(std::span<const float> latency, double seconds, double tokens) {
+    if (seconds <= 0) return;  // The clock did not move, so there is no rate.
     phase_.latency.insert(phase_.latency.end(), latency.begin(), latency.end());
     const double rate = tokens / seconds;
     phase_.slowest = batches_ == 0 ? rate : std::min(phase_.slowest, rate);
@@ -42,7 +43,13 @@ LoadPoint load_point(std::uint64_t concurrency, std::span<const BatchResults> ba
   for (const BatchResults& results : batches) {
     std::vector<load::Course> courses;
     for (const load::Result& result : results) {
-      if (auto course = load::course_of(result); course && result.ok()) courses.push_back(std::move(*course));
+      if (result.ok()) {
+        if (auto course = load::course_of(result)) {
+          courses.push_back(std::move(*course));
+        } else {
+          ++point.without_token;
+        }
+      }
       if (result.ok() || load::was_ended(result)) continue;
       ++point.failed;
       if (point.failure.empty()) point.failure = load::failure_of(result);

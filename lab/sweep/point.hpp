@@ -25,8 +25,9 @@ struct Phase {
 struct LoadPoint {
   std::uint64_t concurrency = 0;
   std::uint64_t batches = 0;         ///< They were measured, and every request of theirs was answered.
-  std::uint64_t left_out = 0;        ///< In these batches a request failed; they are in no figure.
+  std::uint64_t left_out = 0;        ///< In these batches a request failed or had no token; they are in no figure.
   std::uint64_t failed = 0;          ///< So many requests failed, with those of the warm-up.
+  std::uint64_t without_token = 0;   ///< So many answers ended well and had no token.
   std::string failure;               ///< The first failure's own words; "" if there was none.
   std::uint64_t steady = 0;          ///< So many of `batches` had a time in which all of the batch decoded.
   Unsteady unsteady = Unsteady::no;  ///< Why the others had none, by the last of them.

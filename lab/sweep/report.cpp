@@ -45,8 +45,10 @@ std::vector<double> edges_of(const Sweep& sweep, const PhaseWords& phase) {
   return low > 0 ? chart::logarithmic_edges(low, high, bins) : std::vector<double>();
 }
 
-std::string knee_sentence(const Knee& knee, std::string_view phase) {
-  const std::string of(phase);
+std::string knee_sentence(const Sweep& sweep, const PhaseWords& phase) {
+  const std::string of(phase.name);
+  const auto operations = operations_of(sweep.points, phase.figures);
+  const Knee& knee = sweep.*phase.knee;
   switch (knee.state) {
     case Knee::State::found:
       return "The knee of " + of + " is at " + at_once(*knee.concurrency) + ". " + std::string(knee_rule);
@@ -54,10 +56,24 @@ std::string knee_sentence(const Knee& knee, std::string_view phase) {
       return "The knee of " + of +
              " was not reached: throughput / latency is greatest at the highest number at once. " +
              std::string(knee_rule);
+    case Knee::State::at_or_below:
+      return "The knee of " + of + " is at " + at_once(operations.front().concurrency) +
+             " or below: throughput / latency is greatest at the lowest number at once. Try fewer. " +
+             std::string(knee_rule);
     case Knee::State::too_few:
       break;
   }
   return "There is no knee of " + of + ": it takes figures at three numbers at once. " + std::string(knee_rule);
+}
+
+/// Says why batches are left out.
+std::string why_left_out(const LoadPoint& point) {
+  std::string why;
+  if (point.failed > 0) why = "requests failed (" + point.failure + ")";
+  if (point.without_token > 0) {
+    why += std::string(why.empty() ? "" : " or ") + "answers had no token; look at what the service answers";
+  }
+  return why;
 }
 
 std::string why(Unsteady unsteady) {
@@ -79,9 +95,9 @@ std::string why(Unsteady unsteady) {
 void add_problems(Document& document, const Sweep& sweep) {
   for (const LoadPoint& point : sweep.points) {
     if (point.left_out > 0) {
-      document.item(at_once(point.concurrency) + ": " + counted(point.left_out, "batch") +
-                    (point.left_out == 1 ? " is" : "es are") + " left out, because requests failed (" + point.failure +
-                    ").");
+      document.item(at_once(point.concurrency) + ": " + std::to_string(point.left_out) +
+                    (point.left_out == 1 ? " batch is" : " batches are") + " left out, because " + why_left_out(point) +
+                    ".");
     } else if (point.failed > 0) {
       document.item(at_once(point.concurrency) + ": " + counted(point.failed, "request") + " failed in the warm-up (" +
                     point.failure + ").");
@@ -116,7 +132,7 @@ void add_phase(Document& document, const Sweep& sweep, const PhaseWords& phase, 
     if (bars) row.push_back(chart::bars(chart::binned(figures.latency, edges)));
   }
   document.table(std::move(table));
-  document.paragraph(knee_sentence(sweep.*phase.knee, phase.name));
+  document.paragraph(knee_sentence(sweep, phase));
 }
 
 chart::Chart chart_of(const Sweep& sweep, const PhaseWords& phase) {
@@ -219,6 +235,7 @@ json::object as_json(const Sweep& sweep, const SweepSettings& settings) {
         {"batches", point.batches},
         {"left_out", point.left_out},
         {"failed", point.failed},
+        {"own_delay", point.own_delay.empty() ? json::value(nullptr) : json::value(point.own_delay)},
         {"prefill", point.prefill ? json::value(json_of_phase(*point.prefill, prefill_edges)) : json::value(nullptr)},
         {"decode", point.decode ? json::value(json_of_phase(*point.decode, decode_edges)) : json::value(nullptr)}});
   }

@@ -109,17 +109,18 @@ std::string as_text(const Users& users, const UsersSettings& settings, bool colo
 json::object as_json(const Users& users, const UsersSettings& settings) {
   json::array stages;
   for (const Stage& stage : users.stages) {
-    stages.push_back(json::object{
-        {"users", stage.users},
-        {"seconds", stage.seconds},
-        {"requests_ok", stage.ok},
-        {"failed", stage.failed},
-        {"requests_per_minute", stage.requests_per_minute()},
-        {"output_tokens_per_second", stage.output_tokens_per_second()},
-        {"ttft_s", load::json_of(load::distribution(stage.ttft))},
-        {"tpot_s", load::json_of(load::distribution(stage.tpot))},
-        {"e2e_s", load::json_of(load::distribution(stage.e2e))},
-        {"slo_attainment", settings.objective ? load::json_of(stage.attainment()) : json::value(nullptr)}});
+    stages.push_back(
+        json::object{{"users", stage.users},
+                     {"seconds", stage.seconds},
+                     {"requests_ok", stage.ok},
+                     {"failed", stage.failed},
+                     {"requests_per_minute", stage.requests_per_minute()},
+                     {"output_tokens_per_second", stage.output_tokens_per_second()},
+                     {"ttft_s", load::json_of(load::distribution(stage.ttft))},
+                     {"tpot_s", load::json_of(load::distribution(stage.tpot))},
+                     {"e2e_s", load::json_of(load::distribution(stage.e2e))},
+                     {"slo_attainment", settings.objective ? load::json_of(stage.attainment()) : json::value(nullptr)},
+                     {"own_delay", stage.own_delay.empty() ? json::value(nullptr) : json::value(stage.own_delay)}});
   }
   return {{"users", std::move(stages)},
           {"peak_users", users.peak ? json::value(*users.peak) : json::value(nullptr)},

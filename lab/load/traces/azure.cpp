@@ -36,7 +36,14 @@ std::optional<Line> read_line(std::string_view text) {
   if (!take(text, hour, ':') || !take(text, minute, ':') || !take(text, second, ',')) return std::nullopt;
   if (!take(text, line.entry.prompt_tokens, ',') || !take(text, line.entry.output_tokens, '\0')) return std::nullopt;
   const std::chrono::year_month_day date{std::chrono::year(year), std::chrono::month(month), std::chrono::day(day)};
-  if (!date.ok()) return std::nullopt;
+  // Nanoseconds since 1970 hold the years up to 2262.
+  if (!date.ok() || year < 1970 || year > 2200 || hour < 0 || hour > 23 || minute < 0 || minute > 59) {
+    return std::nullopt;
+  }
+  if (!(second >= 0 && second < 61)) return std::nullopt;
+  if (static_cast<double>(std::max(line.entry.prompt_tokens, line.entry.output_tokens)) > most_tokens) {
+    return std::nullopt;
+  }
   line.at = std::chrono::sys_days(date).time_since_epoch() + std::chrono::hours(hour) + std::chrono::minutes(minute) +
             std::chrono::nanoseconds(static_cast<std::int64_t>(second * 1e9 + 0.5));
   line.entry.prompt_tokens = std::max<std::uint64_t>(1, line.entry.prompt_tokens);

@@ -25,6 +25,9 @@ using Entry = std::variant<std::monostate, TraceEntry, std::string>;
 Trace read_lines(std::istream& in, std::string first, std::size_t limit, bool in_order,
                  const std::function<Entry(std::string_view)>& read);
 
+/// A prompt or an answer of more tokens is a mistake in the file.
+inline constexpr double most_tokens = 1e7;
+
 /// Takes the line break's carriage return away.
 void trim(std::string& line);
 

@@ -22,6 +22,11 @@ std::optional<std::vector<std::uint64_t>> ids_of(const json::object& line) {
   return ids;
 }
 
+/// A timestamp far from those of this age is a mistake, and would not fit a timer.
+constexpr double most_milliseconds = 4e12;
+
+bool within(double value, double least, double most) { return value >= least && value <= most; }
+
 }  // namespace
 
 bool is_mooncake(std::string_view first_line) {
@@ -38,7 +43,8 @@ Trace read_mooncake(std::istream& in, std::string first_line, std::size_t limit)
     const double input = number_of(line, "input_length").value_or(-1);
     const double output = number_of(line, "output_length").value_or(-1);
     auto ids = ids_of(line);
-    if (!at || input < 0 || output < 0 || !ids) {
+    if (!at || !within(*at, -most_milliseconds, most_milliseconds) || !within(input, 0, most_tokens) ||
+        !within(output, 0, most_tokens) || !ids) {
       return "expected {\"timestamp\": milliseconds, \"input_length\": tokens, \"output_length\": tokens, "
              "\"hash_ids\": [numbers]}, got \"" +
              std::string(text.substr(0, 100)) + "\"";

@@ -19,10 +19,9 @@ struct Logged {
   std::optional<std::uint64_t> group;
 };
 
-std::optional<std::uint64_t> first_count(const boost::json::object& line,
-                                         std::initializer_list<std::string_view> keys) {
+std::optional<double> first_positive(const boost::json::object& line, std::initializer_list<std::string_view> keys) {
   for (const std::string_view key : keys) {
-    if (const auto number = number_of(line, key); number && *number > 0) return static_cast<std::uint64_t>(*number);
+    if (const auto number = number_of(line, key); number && *number >= 1) return number;
   }
   return std::nullopt;
 }
@@ -87,18 +86,26 @@ Trace read_request_log(std::istream& in, std::string first_line, std::size_t lim
   const auto read = [&](std::string_view text) -> Entry {
     const auto line = object_of(text);
     const auto at = line ? unix_seconds(text_of(*line, "time")) : std::nullopt;
+    const auto expected = [&](const char* what) {
+      return std::string("expected a line of weir's request log with ") + what + ", got \"" +
+             std::string(text.substr(0, 100)) + "\"";
+    };
     if (!at) {
       if (in.eof()) return std::monostate();  // The last line has no end: it is being written.
-      return "expected a line of weir's request log with \"time\", got \"" + std::string(text.substr(0, 100)) + "\"";
+      return expected("\"time\"");
     }
     if (text_of(*line, "role") == "shadow") return std::monostate();
-    const auto prompt = first_count(*line, {"prompt_tokens", "prompt_tokens_estimate"});
-    const auto output = first_count(*line, {"output_tokens", "max_tokens"});
+    const auto prompt = first_positive(*line, {"prompt_tokens", "prompt_tokens_estimate"});
+    const auto output = first_positive(*line, {"output_tokens", "max_tokens"});
     if (!prompt || !output) {
       ++left_out;
       return std::monostate();
     }
-    log.push_back({*at, *prompt, *output, first_count(*line, {"turn"}).value_or(1), group_of(*line)});
+    if (std::max(*prompt, *output) > most_tokens) return expected("lengths of at most 10000000 tokens");
+    // A turn has a message of its own at least, so there are no more turns than tokens.
+    const double turn = std::min(first_positive(*line, {"turn"}).value_or(1), most_tokens);
+    log.push_back({*at, static_cast<std::uint64_t>(*prompt), static_cast<std::uint64_t>(*output),
+                   static_cast<std::uint64_t>(turn), group_of(*line)});
     return std::monostate();
   };
   Trace trace = read_lines(in, std::move(first_line), 0, false, read);

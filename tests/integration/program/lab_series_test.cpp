@@ -4,6 +4,9 @@
 #include <signal.h>
 
 #include <boost/json.hpp>
+#include <map>
+#include <set>
+#include <sstream>
 #include <thread>
 
 #include "tests/integration/peers/simulated_replica.hpp"
@@ -21,8 +24,8 @@ using ::testing::Not;
 /// A simulated replica that steps fast.
 class FastReplica : public SimulatedReplica {
  public:
-  explicit FastReplica(const std::string& step_ms = "1", const std::string& max_batch = "256")
-      : SimulatedReplica({"--step-ms", step_ms, "--prefill-us", "1", "--sequence-us", "0", "--max-batch", max_batch}) {}
+  FastReplica()
+      : SimulatedReplica({"--step-ms", "1", "--prefill-us", "1", "--sequence-us", "0", "--max-batch", "256"}) {}
 };
 
 Finished lab(std::vector<std::string> words) {
@@ -35,7 +38,7 @@ TEST(LabSweep, MeasuresEachNumberAtOnceAndWritesItsFiles) {
   const auto report = replica.folder() / "sweep.json", page = replica.folder() / "sweep.html",
              log = replica.folder() / "sweep.log";
   const auto done = lab({"load", "--url", replica.url(), "--concurrency", "4,1,2", "--runs", "2", "--input-tokens",
-                         "50", "--output-tokens", "40", "--json", report, "--html", page, "--log", log});
+                         "50", "--output-tokens", "200", "--json", report, "--html", page, "--log", log});
   EXPECT_EQ(done.exit.code, 0) << done.output;
   EXPECT_THAT(done.output, AllOf(HasSubstr("2 batches of each size are measured"), HasSubstr("at once"),
                                  HasSubstr("Decode: latency against throughput"), Not(HasSubstr("\x1b"))));
@@ -46,16 +49,20 @@ TEST(LabSweep, MeasuresEachNumberAtOnceAndWritesItsFiles) {
     const std::int64_t n = std::int64_t{1} << i;
     EXPECT_EQ(points[i].at("concurrency"), n);
     EXPECT_EQ(points[i].at("prefill").at("latency_s").at("count"), 2 * n) << "the warm-up is left out";
+    EXPECT_TRUE(points[i].at("own_delay").is_null() || points[i].at("own_delay").is_string());
     EXPECT_GT(points[i].at("decode").at("tokens_per_second").to_number<double>(), 0);
   }
   EXPECT_TRUE(read.at("knee").as_object().contains("decode"));
   EXPECT_THAT(read_file(page), HasSubstr("</html>"));
-  const auto lines = read_file(log);
-  EXPECT_EQ(std::count(lines.begin(), lines.end(), '\n'), 3 * (1 + 2 + 4)) << "that of each request, warm-up included";
+  std::istringstream lines(read_file(log));
+  std::set<std::string> ids;
+  for (std::string line; std::getline(lines, line);) ids.insert(member(json::parse(line).as_object(), "id"));
+  EXPECT_EQ(ids.size(), 3u * (1 + 2 + 4)) << "a line of its own for each request, warm-up included";
 }
 
 TEST(LabSweep, SaysThatABatchNeverDecodedTogether) {
-  const FastReplica replica("1", "2");  // It runs two at a time, so that the others wait.
+  // It runs two at a time, so that the others wait, and are still being prefilled when those have ended.
+  const SimulatedReplica replica({"--step-ms", "1", "--prefill-us", "2000", "--sequence-us", "0", "--max-batch", "2"});
   const auto done = lab({"load", "--url", replica.url(), "--concurrency", "2,4", "--runs", "1", "--input-tokens", "50",
                          "--output-tokens", "30"});
   EXPECT_EQ(done.exit.code, 0) << done.output;
@@ -99,9 +106,18 @@ TEST(LabSweep, WrongOptionsGetASentence) {
       {{"--duration", "0"}, "more than 0"},
       {{"--shape", "ragg"}, "rag"},
       {{"--runs", "3"}, "--concurrency"},
+      {{"--concurrency", "1,2", "--preset", "llmperf"}, "loads of their own"},
+      {{"--concurrency", "1,2", "--trace", WEIR_TEST_DATA "/traces/conv.csv"}, "it takes no --trace"},
+      {{"--concurrency", "1,2", "--cost-per-hour", "2"}, "--cost-per-hour has no place in the report"},
+      {{"--concurrency", "1,2", "--price-in", "2"}, "--price-in has no place in the report"},
+      {{"--users", "5", "--price-out", "2"}, "--price-out has no place in the report"},
+      {{"--concurrency", "1,2", "--duration", "5s"}, "so it takes no --duration; --runs says"},
+      {{"--concurrency", "5", "--runs", "2", "--requests", "5"}, "so it takes no --requests; --runs says"},
+      {{"--users", "5", "--requests", "5"}, "so it takes no --requests; give --duration"},
+      {{"--users", "5", "--batches"}, "so it takes no --batches; leave it out"},
   };
   for (const auto& [words, told] : wrong) {
-    std::vector<std::string> all{"load", "--url", "http://127.0.0.1:1", "--requests", "1"};
+    std::vector<std::string> all{"load", "--url", "http://127.0.0.1:1"};
     all.insert(all.end(), words.begin(), words.end());
     const auto done = lab(all);
     EXPECT_EQ(done.exit.code, 2) << words[0] << ' ' << words[1] << ": " << done.output;
@@ -182,6 +198,21 @@ TEST_F(LabExperiment, RunsEveryRowAndDoesNotRepeatWhatIsDone) {
   EXPECT_THAT(afresh.output, HasSubstr("[4/4]"));
 }
 
+TEST_F(LabExperiment, ItsLogIsReadByCompare) {
+  const auto log = (replica_.folder() / "cards.jsonl").string();
+  ASSERT_EQ(lab({"experiment", written(), "--log", log}).exit.code, 0);
+  const auto compared =
+      run({WEIR_PROGRAM, "compare", log, "--a", "fast, 1 at once", "--b", "fast, 3 at once", "--json"});
+  EXPECT_EQ(compared.exit.code, 0) << compared.output;
+  const auto sides = json::parse(compared.output).at("sides").as_array();
+  ASSERT_EQ(sides.size(), 2u) << compared.output;
+  std::map<std::string, int> lines;
+  std::istringstream in(read_file(log));
+  for (std::string line; std::getline(in, line);) ++lines[member(json::parse(line).as_object(), "config")];
+  EXPECT_EQ(lines, (std::map<std::string, int>{{"fast, 1 at once", 12}, {"fast, 3 at once", 12}}))
+      << "without the warm-up";
+}
+
 TEST_F(LabExperiment, GoesOnAfterALineThatWasCut) {
   const auto file = written();
   ASSERT_EQ(lab({"experiment", file}).exit.code, 0);
@@ -203,6 +234,17 @@ TEST_F(LabExperiment, AReplicaThatIsNotThereIsToldAndTheOthersAreRun) {
   EXPECT_THAT(done.output, AllOf(HasSubstr("answered no request (connect"), HasSubstr("gone, 1 at once: 0 of 2")));
   const auto kept = read_file(replica_.folder() / "cards.results.jsonl");
   EXPECT_EQ(std::count(kept.begin(), kept.end(), '\n'), 4) << "what failed whole is not kept as done";
+}
+
+TEST_F(LabExperiment, ANameThatIsNotKnownIsToldAndTheOthersAreRun) {
+  const auto file = written();
+  write_file(file,
+             "repeat = 2\n[prompts]\ncount = 2\n[[run]]\nlabel = \"typo\"\nurl = \"http://no-such-host.invalid:80\"\n" +
+                 std::string("[[run]]\nlabel = \"fast\"\nurl = \"") + replica_.url() + "\"\n");
+  const auto done = lab({"experiment", file});
+  EXPECT_EQ(done.exit.code, 1);
+  EXPECT_THAT(done.output, AllOf(HasSubstr("answered no request (cannot resolve no-such-host.invalid"),
+                                 HasSubstr("[4/4] fast, 1 at once"), HasSubstr("typo, 1 at once: 0 of 2")));
 }
 
 TEST_F(LabExperiment, ErrorsNameFileLineKeyAndValue) {

@@ -63,6 +63,10 @@ TEST(Results, AreReadAsTheyWereWritten) {
   ASSERT_EQ(results.done[1].size(), 1u);
   EXPECT_EQ(results.done[1].at(1), repetition(12.5));
   EXPECT_EQ(left(plan, results.done), 3u);
+
+  auto slow = repetition(9);
+  slow.own_delay = "this tool computed for 99 % of the time.";
+  EXPECT_EQ(read(plan, line_of(plan, plan.rows[1], 0, slow) + '\n').done[1].at(0), slow);
 }
 
 TEST(Results, OfAnotherRowOrOtherPromptsDoNotCount) {
@@ -141,6 +145,15 @@ TEST(ExperimentReport, HasEachFigureWithItsSpread) {
   EXPECT_THAT(text, HasSubstr("| H20 | 8 | 20 | 50 | 200 | 20 | 0.02 | 20 | 0 |"));
   EXPECT_THAT(text, HasSubstr("- H20, 8 at once: 1 of 2 repetitions are done."));
   EXPECT_THAT(text, Not(HasSubstr("GPU"))) << "no row names one";
+}
+
+TEST(ExperimentReport, TellsWhereTheToolItselfWasTooSlow) {
+  Done slow = done();
+  slow[0].at(0).own_delay = "this tool computed for 99 % of the time.";
+  EXPECT_THAT(document_of(two_rows(), slow).markdown(), HasSubstr("- H800, 8 at once: this tool computed for 99 %"));
+  const auto json = boost::json::value(as_json(two_rows(), slow));
+  EXPECT_EQ(json.at("runs").at(0).at("own_delay"), "this tool computed for 99 % of the time.");
+  EXPECT_TRUE(json.at("runs").at(1).at("own_delay").is_null());
 }
 
 TEST(ExperimentReport, TellsWhatRowsDifferIn) {

@@ -22,6 +22,15 @@ TEST(Course, KnowsByUsageHowManyTokensAnEventHad) {
   EXPECT_DOUBLE_EQ(course->tokens_per_event, 3);
 }
 
+TEST(Course, AnEmptyEventAtTheEndIsNoSpeculation) {
+  const auto plain = course_of(made_result({.events = 10, .output_tokens = 11, .closed_empty = true}));
+  ASSERT_TRUE(plain);
+  EXPECT_EQ(plain->tokens_per_event, 1);
+  const auto drafted = course_of(made_result({.events = 5, .output_tokens = 14, .closed_empty = true}));
+  ASSERT_TRUE(drafted);
+  EXPECT_DOUBLE_EQ(drafted->tokens_per_event, 3);
+}
+
 TEST(Course, WithoutATokenIsNone) { EXPECT_FALSE(course_of(made_result({.events = 0}))); }
 
 }  // namespace

@@ -13,6 +13,7 @@ struct Made {
   std::size_t events = 20;
   std::uint64_t prompt_tokens = 100;
   std::uint64_t output_tokens = 0;  ///< 0: usage says nothing.
+  bool closed_empty = false;        ///< An event without text ends the answer.
 };
 
 inline Moment moment(double seconds) {
@@ -27,6 +28,9 @@ inline Result made_result(const Made& made) {
   for (std::size_t i = 0; i < made.events; ++i) {
     result.stream.feed("data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"a\"}}]}\n\n", moment(at));
     at += made.gap;
+  }
+  if (made.closed_empty) {
+    result.stream.feed("data: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}]}\n\n", moment(at));
   }
   if (made.output_tokens > 0) {
     result.stream.feed("data: {\"choices\":[],\"usage\":{\"prompt_tokens\":" + std::to_string(made.prompt_tokens) +

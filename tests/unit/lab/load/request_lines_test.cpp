@@ -184,11 +184,11 @@ TEST(RequestLines, OfTgiCountTheirTokensByEvents) {
 }
 
 TEST(RequestLines, HaveIdsOfTheirOwn) {
-  const RequestLines one("a"), two("a");
+  RequestLines one("a"), two("a");
   Result result = answered(1);
   std::set<std::string> ids;
-  for (const auto* lines : {&one, &two}) {
-    for (const std::uint64_t number : {1, 2}) {
+  for (auto* lines : {&one, &two}) {
+    for (const std::uint64_t number : {1, 1}) {  // The batches of a sweep each begin with the same number.
       result.number = number;
       const auto line = json::parse(lines->line(result)).as_object();
       ids.insert(std::string(line.at("id").as_string()));

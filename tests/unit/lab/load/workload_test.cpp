@@ -105,6 +105,19 @@ TEST(Workload, PromptsHaveTheirLengthAndFollowFromTheSeed) {
   EXPECT_NE(prompt(a, one).substr(0, 50), prompt(c, one).substr(0, 50));
 }
 
+TEST(Workload, OtherTextsHaveTheSameLengths) {
+  WorkloadSettings settings;
+  Workload one(settings);
+  settings.texts = 1;
+  Workload other(settings);
+  for (int i = 0; i < 20; ++i) {
+    const Planned a = *one.next(), b = *other.next();
+    EXPECT_EQ(a.prompt_tokens, b.prompt_tokens);
+    EXPECT_EQ(a.output_tokens, b.output_tokens);
+    EXPECT_NE(one.messages(a).front().substr(0, 20), other.messages(b).front().substr(0, 20));
+  }
+}
+
 TEST(Workload, DrawsFromARangeEvenly) {
   WorkloadSettings settings;
   settings.input_range = {250, 3500};

@@ -57,7 +57,7 @@ TEST(StreamTimes, GivesAClientsTimesOfItsOkRequests) {
   ok.ended = ok.started + std::chrono::seconds(1);
   load::Result failed = ok;
   failed.outcome = "reset";
-  const load::RequestLines lines("");
+  load::RequestLines lines("");
   std::istringstream in(lines.line(ok) + "\n" + lines.line(failed) + "\nnonsense\n");
   StreamTimes log;
   log.read_load(in);

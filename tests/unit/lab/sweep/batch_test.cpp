@@ -65,6 +65,24 @@ TEST(Batch, OfTooFewStepsTogetherHasNoDecode) {
   }
 }
 
+TEST(Batch, EventsOfOneReadShareItsMoment) {
+  // The last ten events come in one read, at 2; before them the request was alone.
+  Course late = course(0, 1, 10, 0.01);
+  late.events.insert(late.events.end(), 10, 2.0);
+  const auto one_moment = batch_of(std::vector{late, course(0, 1.5, 20, 0.1)});
+  EXPECT_FALSE(one_moment.decode);
+  EXPECT_EQ(one_moment.unsteady, Unsteady::too_short);
+
+  // Five events come at 2, then ten more, 0.1 s apart.
+  Course begun = course(0, 2, 11, 0.1);
+  begun.events.insert(begun.events.begin(), 4, 2.0);
+  const auto batch = batch_of(std::vector{begun, course(0, 2, 11, 0.1)});
+  ASSERT_TRUE(batch.decode);
+  EXPECT_NEAR(batch.decode->tokens, 20, 1e-9) << "ten a second each, for a second";
+  EXPECT_THAT(batch.decode->per_token, SizeIs(20));
+  EXPECT_THAT(batch.decode->per_token, Each(FloatNear(0.1F, 1e-5F)));
+}
+
 TEST(Batch, OfAnswersOfOneTokenHasNoDecode) {
   EXPECT_EQ(batch_of(std::vector{course(0, 1, 1, 0)}).unsteady, Unsteady::one_token);
 }

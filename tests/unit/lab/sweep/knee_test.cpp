@@ -33,6 +33,13 @@ TEST(Knee, IsWhereLatencyBeginsToGrowIfThroughputStopsThere) {
 
 TEST(Knee, IsAtTheFirstIfThroughputWasNeverFree) { EXPECT_EQ(knee_of(curve(1)).concurrency, 1u); }
 
+TEST(Knee, AtTheLowestNumberTriedMayLieBelowIt) {
+  const auto all = curve(2);
+  const auto knee = knee_of(std::span(all).subspan(2));
+  EXPECT_EQ(knee.state, Knee::State::at_or_below);
+  EXPECT_EQ(knee.concurrency, std::nullopt);
+}
+
 TEST(Knee, IsNotReachedWhileThePowerStillGrows) {
   const auto knee = knee_of(curve(1000));
   EXPECT_EQ(knee.state, Knee::State::not_reached);

@@ -86,6 +86,26 @@ TEST(LoadPoint, SaysWhyItHasNoDecode) {
   EXPECT_EQ(point.unsteady, Unsteady::not_together);
 }
 
+TEST(LoadPoint, OfAnswersThatCameInOneReadHasNoDecode) {
+  const auto point = load_point(2, batches({0}), 0);
+  EXPECT_TRUE(point.prefill);
+  EXPECT_FALSE(point.decode) << "no rate is infinite";
+}
+
+TEST(LoadPoint, WhoseClockDidNotMoveHasNoRate) {
+  const std::vector<BatchResults> all{{made_result({.ttft = 0})}};
+  EXPECT_FALSE(load_point(1, all, 0).prefill);
+}
+
+TEST(LoadPoint, SaysThatAnAnswerHadNoToken) {
+  auto all = batches({0.01, 0.01});
+  all[1][0] = made_result({.events = 0});
+  const auto point = load_point(2, all, 0);
+  EXPECT_EQ(point.left_out, 1u);
+  EXPECT_EQ(point.failed, 0u);
+  EXPECT_EQ(point.without_token, 1u);
+}
+
 TEST(Operations, AreThePointsThatHaveThePhase) {
   std::vector<LoadPoint> points(2);
   points[0].concurrency = 4;

@@ -83,10 +83,35 @@ TEST(SweepReport, TellsOfFailures) {
               HasSubstr("2 at once: 1 batch is left out, because requests failed (http\\_503: busy)."));
 }
 
+TEST(SweepReport, TellsOfAnswersWithoutAToken) {
+  auto made = sweep();
+  made.points[1].left_out = 2;
+  made.points[1].without_token = 3;
+  EXPECT_THAT(document_of(made, settings(), true).markdown(),
+              HasSubstr("2 at once: 2 batches are left out, because answers had no token; look at"));
+  made.points[1].failed = 1;
+  made.points[1].failure = "reset";
+  EXPECT_THAT(document_of(made, settings(), true).markdown(),
+              HasSubstr("because requests failed (reset) or answers had no token"));
+}
+
+TEST(SweepReport, SaysThatTheKneeMayLieBelowTheLowestNumberTried) {
+  auto made = sweep();
+  made.points[0].concurrency = 3;
+  made.prefill = {Knee::State::at_or_below, std::nullopt};
+  EXPECT_THAT(document_of(made, settings(), true).markdown(),
+              HasSubstr("The knee of prefill is at 3 at once or below: throughput / latency is greatest at the lowest "
+                        "number at once. Try fewer."));
+  EXPECT_TRUE(boost::json::value(as_json(made, settings())).at("knee").at("prefill").is_null());
+}
+
 TEST(SweepReport, TellsWhereTheToolItselfWasTooSlow) {
   auto made = sweep();
   made.points[2].own_delay = "this tool computed for 99 % of the time.";
   EXPECT_THAT(document_of(made, settings(), true).markdown(), HasSubstr("4 at once: this tool computed for 99 %"));
+  const auto json = boost::json::value(as_json(made, settings()));
+  EXPECT_EQ(json.at("sweep").at(2).at("own_delay"), "this tool computed for 99 % of the time.");
+  EXPECT_TRUE(json.at("sweep").at(1).at("own_delay").is_null());
 }
 
 TEST(SweepReport, WithoutFiguresIsThere) {

@@ -144,9 +144,12 @@ TEST(UsersReport, SaysHowManyUsersTheServiceBears) {
 }
 
 TEST(UsersReport, TellsWhereTheToolItselfWasTooSlow) {
-  Users users{{judged(50, 100, 100)}, 50, false};
+  Users users{{judged(50, 100, 100), judged(60, 100, 100)}, 50, false};
   users.stages[0].own_delay = "this tool computed for 99 % of the time.";
   EXPECT_THAT(document_of(users, {}).markdown(), HasSubstr("50 users: this tool computed for 99 %"));
+  const auto json = boost::json::value(as_json(users, {}));
+  EXPECT_EQ(json.at("users").at(0).at("own_delay"), "this tool computed for 99 % of the time.");
+  EXPECT_TRUE(json.at("users").at(1).at("own_delay").is_null());
 }
 
 TEST(UsersReport, WithoutFiguresIsThere) {

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <fstream>
 #include <sstream>
 
@@ -73,6 +74,15 @@ TEST(AzureTrace, NamesTheLineThatIsWrong) {
       {head + "2023-13-16 18:15:47,1,1\n", "line 3"},
       {head + "2023-11-16 18:15:47,-1,1\n", "line 3"},
       {head + "yesterday,1,1\n", "line 3"},
+      {head + "2023-11-16 18:15:nan,1,1\n", "line 3: expected YYYY-MM-DD"},
+      {head + "2023-11-16 18:15:inf,1,1\n", "line 3: expected YYYY-MM-DD"},
+      {head + "2023-11-16 18:15:1e300,1,1\n", "line 3: expected YYYY-MM-DD"},
+      {head + "2023-11-16 18:15:-1,1,1\n", "line 3: expected YYYY-MM-DD"},
+      {head + "2023-11-16 18:2000000000:47,1,1\n", "line 3: expected YYYY-MM-DD"},
+      {head + "2023-11-16 2000000000:15:47,1,1\n", "line 3: expected YYYY-MM-DD"},
+      {head + "30000-11-16 18:15:47,1,1\n", "line 3: expected YYYY-MM-DD"},
+      {head + "2023-11-16 18:15:47,10000001,1\n", "line 3: expected YYYY-MM-DD"},
+      {head + "2023-11-16 18:15:47,1,10000001\n", "line 3: expected YYYY-MM-DD"},
       {head + "2023-11-16 18:15:45,1,1\n", "before"},
       {"TIMESTAMP,ContextTokens,GeneratedTokens\n", "no entries"},
   };
@@ -123,6 +133,26 @@ TEST(MooncakeTrace, TheSameIdIsTheSameText) {
   EXPECT_NE(first.find(third), std::string::npos) << "a block is the same wherever it stands";
   EXPECT_EQ(first, sent(trace, 3).front());
   EXPECT_NE(first, sent(trace, 0, 2).front()) << "another load finds nothing of this one in a cache";
+}
+
+TEST(MooncakeTrace, HasOtherTextsEachTimeItBeginsAgain) {
+  const Entries trace = entries_of(mooncake(0, 600, 1, "[0, 1]") + mooncake(1, 600, 1, "[0, 2]"));
+  const std::string first = sent(trace, 0).front(), again = sent(trace, 2).front(), third = sent(trace, 4).front();
+  EXPECT_NE(first.substr(0, 20), again.substr(0, 20));
+  EXPECT_NE(again.substr(0, 20), third.substr(0, 20));
+  EXPECT_EQ(engine::count_tokens(again), 600u);
+  EXPECT_EQ(again.substr(0, 1000), sent(trace, 3).front().substr(0, 1000)) << "within a pass the prefix is shared";
+}
+
+TEST(MooncakeTrace, LengthsAndTimesThatCannotBeAreRefused) {
+  const auto line = [](const std::string& at, const std::string& input, const std::string& output) {
+    return "{\"timestamp\": " + at + ", \"input_length\": " + input + ", \"output_length\": " + output + "}\n";
+  };
+  for (const std::string& bad : {line("6", "1e300", "1"), line("6", "1", "1e300"), line("6", "10000001", "1"),
+                                 line("1e300", "1", "1"), line("1e999", "1", "1"), line("-1e300", "1", "1")}) {
+    EXPECT_THAT(error_of(mooncake(5, 1, 1, "[1]") + bad), HasSubstr("line 2: expected {\"timestamp\"")) << bad;
+  }
+  EXPECT_EQ(entries_of(line("6", "10000000", "1")).front().prompt_tokens, 10'000'000u);
 }
 
 TEST(MooncakeTrace, PromptsHaveTheirLengthWhateverTheirBlocks) {
@@ -189,6 +219,25 @@ TEST(RequestLogTrace, ATurnSaysAgainWhatTheTurnsBeforeItSaid) {
   EXPECT_NE(other[0], first[0]);
   EXPECT_EQ(std::vector<std::string>(third.begin(), third.begin() + 3), second);
   EXPECT_EQ(engine::count_tokens(third[4]), 30u);
+}
+
+TEST(RequestLogTrace, LengthsAndTimesThatCannotBeAreRefused) {
+  const std::string good = logged(1, R"("prompt_tokens":5,"output_tokens":5)");
+  const std::string fine = R"("prompt_tokens":5,"output_tokens":5)";
+  for (const std::string& bad :
+       {logged(2, R"("prompt_tokens":1e300,"output_tokens":5)"), logged(2, R"("prompt_tokens":5,"max_tokens":1e12)"),
+        logged(std::nan(""), fine), logged(99, fine), logged(-5, fine)}) {
+    EXPECT_THAT(error_of(good + bad), HasSubstr("line 2: expected a line of weir's request log")) << bad;
+  }
+}
+
+TEST(RequestLogTrace, ATurnThatCannotBeIsOneMessage) {
+  for (const char* const turn : {"1e12", "1e300", "9223372036854775809", "0.5", "-3"}) {
+    const Entries trace =
+        entries_of(logged(1, R"("prompt_tokens":40,"output_tokens":5,"group":null,"turn":)" + std::string(turn)));
+    ASSERT_EQ(trace.size(), 1u);
+    EXPECT_THAT(trace[0].messages, ElementsAre(40)) << turn;
+  }
 }
 
 TEST(RequestLogTrace, ATurnWithoutItsPastIsDividedEvenly) {
