@@ -28,8 +28,7 @@ void tell(const std::string& what) {
 
 std::vector<std::uint64_t> rising(std::vector<std::uint64_t> numbers) {
   std::ranges::sort(numbers);
-  const auto again = std::ranges::unique(numbers);
-  numbers.erase(again.begin(), again.end());
+  numbers.erase(std::unique(numbers.begin(), numbers.end()), numbers.end());
   return numbers;
 }
 
