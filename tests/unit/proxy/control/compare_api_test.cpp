@@ -123,6 +123,26 @@ TEST_F(CompareApi, AShadowThatIsSwitchedOnIsColdAgain) {
   EXPECT_EQ(pairs(), 10) << "the last ten seconds";
 }
 
+TEST_F(CompareApi, AShadowThatAReloadBeganAnewIsColdAgain) {
+  const auto reloaded_to = [&](std::shared_ptr<const fleet::ShadowRuntime> shadow) {
+    fleet::World after;
+    after.shadows = {std::move(shadow)};
+    begin_anew(world, after, history, std::chrono::system_clock::time_point{std::chrono::seconds(700)});
+  };
+  const auto pairs = [&] { return report("").at("pairs").to_number<int>(); };
+  const auto shadow = twin("candidate", "cand0");
+  shadow->state->on = false;
+  world.shadows = {shadow};
+  auto same = std::make_shared<fleet::ShadowRuntime>(*shadow);
+  same->settings.max_in_flight = 7;
+  reloaded_to(same);
+  EXPECT_EQ(pairs(), 900) << "it goes on";
+  reloaded_to(twin("another", "cand1"));
+  EXPECT_EQ(pairs(), 900) << "the new one is not compared";
+  reloaded_to(twin("candidate", "cand1"));
+  EXPECT_EQ(pairs(), 0) << "it has not been sent anything since";
+}
+
 TEST_F(CompareApi, KeepsTheLastRequestsOnly) {
   History short_one(log, 1000);
   for (int i = 0; i < requests; ++i) {
