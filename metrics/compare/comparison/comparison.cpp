@@ -20,7 +20,7 @@ class Comparing {
       : names_(names),
         options_(options),
         last_us_(last_moment(samples)),
-        pairing_(pairs::pair_up(samples, options.a, options.b, options.warm_up)) {}
+        pairing_(pairs::pair_up(samples, options.a, options.b, options.warm_up, asked_for(options))) {}
 
   Compared run() {
     result_.mode = pairing_.mode;
@@ -48,6 +48,15 @@ class Comparing {
   }
 
  private:
+  /// Returns the window as far as it is declared.
+  static statistics::Window asked_for(const Options& options) {
+    statistics::Window asked = pairs::any_time;
+    if (options.from_us) asked.from_us = *options.from_us;
+    if (options.from_us && options.length_us) asked.to_us = *options.from_us + *options.length_us;
+    if (options.to_us) asked.to_us = *options.to_us;
+    return asked;
+  }
+
   /// A log may hold any number, so it is kept within what fits.
   static std::int64_t microseconds(double seconds) {
     constexpr double most = 4e18;

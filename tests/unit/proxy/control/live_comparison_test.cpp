@@ -125,6 +125,16 @@ TEST_F(Live, WaitsUntilTheShadowHasPrefilledWhatItHolds) {
   EXPECT_THAT(effects(), IsEmpty());
 }
 
+TEST_F(Live, AReplicaThatIsGoneIsNotWaitedFor) {
+  auto primary = primary_of(requests);
+  finished.put(shadow_of(primary, "candidate", "removed", requests));
+  finished.put(std::move(primary));
+  history.take(finished, start);
+  replica_of(*candidate).settings.kv_tokens = 120'000;
+  look();
+  EXPECT_EQ(effects().at("ttft").interval, std::nullopt) << "but the others are: 300 s are too short";
+}
+
 class LiveWithControl : public Live {
  protected:
   LiveWithControl() {
