@@ -218,7 +218,10 @@ class Comparing {
       Verdict& verdict = *verdicts[i];
       verdict.finding = decisions[i].finding;
       verdict.p = decisions[i].p;
-      verdict.load_forbids = load_bar_of(verdict) != Bar::none;
+      const double estimate = verdict.estimate.value_or(0);
+      const bool below = estimate < 0;
+      const bool above = estimate > 0;
+      verdict.load_forbids = load_bar_of(verdict.metric, below, above) != Bar::none;
       const Bar bar = bar_of(verdict);
       if (bar != Bar::none) {
         verdict.withheld = true;
@@ -233,17 +236,18 @@ class Comparing {
     if (result_.state == State::running) return Bar::running;
     if (result_.needs_s) return Bar::too_few;
     if (!verdict.effect) return Bar::no_values;
-    return load_bar_of(verdict);
+    return load_bar_of(verdict.metric, verdict.finding == statistics::Finding::worse,
+                       verdict.finding == statistics::Finding::better);
   }
 
-  Bar load_bar_of(const Verdict& verdict) const {
-    if (verdict.metric == statistics::Metric::output_tokens) return Bar::none;
+  /// `worse` and `better` are of b, and count for attainment alone.
+  Bar load_bar_of(statistics::Metric metric, bool worse, bool better) const {
+    if (metric == statistics::Metric::output_tokens) return Bar::none;
     if (!load_.same) return Bar::load_differs;
     if (!load_.spared()) return Bar::none;
     // What is not finished is a miss, so an attainment that is worse for it is no illusion. A better one might be.
-    const bool against_spared = verdict.metric == statistics::Metric::slo &&
-                                ((verdict.finding == statistics::Finding::worse && load_.spared_b > load_.spared_a) ||
-                                 (verdict.finding == statistics::Finding::better && load_.spared_a > load_.spared_b));
+    const bool against_spared = metric == statistics::Metric::slo && ((worse && load_.spared_b > load_.spared_a) ||
+                                                                      (better && load_.spared_a > load_.spared_b));
     return against_spared ? Bar::none : Bar::spared_load;
   }
 

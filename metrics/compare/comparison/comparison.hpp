@@ -58,9 +58,9 @@ struct Verdict {
   double margin = 0;
   double p = 0;  ///< NaN without an interval.
   statistics::Finding finding = statistics::Finding::inconclusive;
-  bool withheld = false;      ///< No verdict could be given, whatever the values; `why` says why.
-  bool load_forbids = false;  ///< The sides' loads forbid a verdict, before the window has ended as well as after.
-  std::string why;            ///< One sentence.
+  bool withheld = false;            ///< No verdict could be given, whatever the values; `why` says why.
+  bool load_forbids = false;        ///< The sides' loads differ, so that the estimate may mislead, however sure it is.
+  std::string why;                  ///< One sentence.
   std::optional<double> needs_s{};  ///< The length of a window that would do, where this one was too short.
 };
 
