@@ -26,6 +26,8 @@ class Comparing {
     result_.mode = pairing_.mode;
     result_.a = options_.a.label(names_);
     result_.b = options_.b.label(names_);
+    for (const auto& [side, warm] : {std::pair(&result_.a, &pairing_.warm_a), std::pair(&result_.b, &pairing_.warm_b)})
+      if (warm->lacks_tokens()) result_.unfilled = {*side, warm->kv_tokens, warm->prefilled};
     find_window();
     const double p99 = slower_p99();
     needed_s_ = static_cast<double>(statistics::block_count) * statistics::needed_block_s(options_.min_block_s, p99);
@@ -140,7 +142,7 @@ class Comparing {
       result_.state = State::final;
     }
     too_short_ = short_blocks || none;
-    if (result_.state == State::too_few && short_blocks) result_.needs_s = needed_s_;
+    if (result_.state == State::too_few && short_blocks && !result_.unfilled) result_.needs_s = needed_s_;
   }
 
   /// True if the samples end before the declared window. The last request need not lie at its very end.
@@ -234,6 +236,7 @@ class Comparing {
 
   Bar bar_of(const Verdict& verdict) const {
     if (result_.state == State::running) return Bar::running;
+    if (result_.unfilled) return Bar::cold;
     if (result_.needs_s) return Bar::too_few;
     if (!verdict.effect) return Bar::no_values;
     return load_bar_of(verdict.metric, verdict.finding == statistics::Finding::worse,
