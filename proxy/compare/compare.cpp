@@ -103,10 +103,10 @@ class Command {
     ReadSamples read_floor;
     if (const auto status = read({options_.floor}, filter_without_times(), read_floor)) return status;
     mc::comparison::Options floor = options_of(request_, options_.margin, floor_);
-    floor.a = {mc::sides::By::role, 0, metrics::Role::primary, {}};
-    floor.b = {mc::sides::By::role, 0, metrics::Role::shadow, {}};
-    floor.b.kv_tokens = kv_tokens_of(floor.b, read_floor, names_, request_);
+    floor.a = {mc::sides::By::role, 0, metrics::Role::primary};
+    floor.b = {mc::sides::By::role, 0, metrics::Role::shadow};
     floor.warm_up.mirrored = &read_floor.mirrored;
+    floor.warm_up.kv_tokens = kv_tokens_of(request_.kv_tokens, names_);
     const auto same = mc::comparison::compare(read_floor.samples, names_, floor);
     if (same.pairs == 0) {
       return tell(failed, "--floor " + options_.floor +

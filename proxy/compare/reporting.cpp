@@ -42,16 +42,11 @@ mc::comparison::Options options_of(const Request& request, double margin, const 
   return options;
 }
 
-std::optional<std::uint64_t> kv_tokens_of(const mc::sides::Selection& side, const ReadSamples& read,
-                                          const mc::samples::Names& names, const Request& request) {
-  const auto replicas = read.mirrored.replicas_of(side);
-  std::uint64_t sum = 0;
-  for (const auto& [replica, config] : replicas) {
-    const auto held = known_of(request.kv_tokens, names.text(replica), names.text(config));
-    if (!held) return std::nullopt;
-    sum += *held;
-  }
-  return sum;
+mc::pairs::KvTokens kv_tokens_of(std::map<std::string, std::uint64_t, std::less<>> known,
+                                 const mc::samples::Names& names) {
+  return [known = std::move(known), &names](auto replica, auto config) {
+    return known_of(known, names.text(replica), names.text(config));
+  };
 }
 
 std::variant<mc::report::Report, std::string> report_on(const ReadSamples& read, const mc::samples::Names& names,
@@ -72,8 +67,7 @@ std::variant<mc::report::Report, std::string> report_on(const ReadSamples& read,
   if (request.from) options.comparison.from_us = request.from->of(read.last_us);
   if (request.to) options.comparison.to_us = request.to->of(read.last_us);
   options.comparison.warm_up.mirrored = &read.mirrored;
-  for (auto* const side : {&options.comparison.a, &options.comparison.b})
-    side->kv_tokens = kv_tokens_of(*side, read, names, request);
+  options.comparison.warm_up.kv_tokens = kv_tokens_of(request.kv_tokens, names);
   options.cost_per_hour = [&](std::string_view replica, std::string_view config) {
     return known_of(request.costs, replica, config);
   };

@@ -2,7 +2,8 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
+#include <functional>
+#include <map>
 #include <string>
 #include <variant>
 
@@ -22,9 +23,9 @@ std::variant<metrics::compare::report::Report, std::string> report_on(
     const ReadSamples& read, const metrics::compare::samples::Names& names, const Request& request, double margin,
     const metrics::compare::comparison::Floor& floor, const std::string& a, const std::string& b, bool running = false);
 
-/// Returns what the shadows' replicas of this side hold together; nothing if that of one is not known.
-std::optional<std::uint64_t> kv_tokens_of(const metrics::compare::sides::Selection& side, const ReadSamples& read,
-                                          const metrics::compare::samples::Names& names, const Request& request);
+/// Returns what a replica holds as `known` has it, by the replica's name or its configuration. `names` outlives it.
+metrics::compare::pairs::KvTokens kv_tokens_of(std::map<std::string, std::uint64_t, std::less<>> known,
+                                               const metrics::compare::samples::Names& names);
 
 /// The options that follow from what was asked, without the sides and the window.
 metrics::compare::comparison::Options options_of(const Request& request, double margin,

@@ -31,7 +31,6 @@ bool Selecting::wanted(const Sample& sample) const {
 
 bool Selecting::add(Sample sample) {
   read_.last_us = std::max(read_.last_us, sample.received_us);
-  read_.mirrored.add(sample);
   if (!wanted(sample)) return true;
   if (read_.samples.size() == most_samples) return false;
   if (!sample.served || !sample.gaps_are_itl) sample.gaps = {};
@@ -61,6 +60,7 @@ std::optional<std::string> read_samples(const std::vector<std::string>& logs, co
       if (++read.lines % progress_every == 0) on_progress(read.lines);
       Sample sample;
       if (metrics::compare::samples::read_log_line(line, names, sample) == LineKind::request) {
+        read.mirrored.add(sample);
         full = !selecting.add(std::move(sample));
       } else if (has_newline && read.unread++ == 0) {
         read.first_unread = log + ':' + std::to_string(number);

@@ -11,6 +11,7 @@
 #include "metrics/compare/report/report.hpp"
 #include "proxy/compare/compare.hpp"
 #include "proxy/compare/reporting.hpp"
+#include "proxy/control/shadow_api.hpp"
 
 namespace weir::proxy::control {
 namespace {
@@ -89,12 +90,7 @@ std::function<ApiAnswer()> comparison(std::string_view query, const History& his
   if (const auto* problem = std::get_if<config::Problem>(&asked))
     return [answer = refusal(problem->text)] { return answer; };
   auto request = std::get<compare::Request>(std::move(asked));
-  for (const auto& shadow : world.shadows) {
-    for (const auto& replica : shadow->pool->replicas) {
-      if (const auto tokens = fleet::kv_tokens_of(replica->settings, *replica->state))
-        request.kv_tokens[replica->settings.name] = *tokens;
-    }
-  }
+  request.kv_tokens = kv_tokens_of_shadows(world);
   const bool running = is_running(world) && !request.from && !request.to;
   const auto names = std::make_shared<const metrics::compare::samples::Names>(history.names());
   const auto filter = compare::filter_of(request, wanted.model);

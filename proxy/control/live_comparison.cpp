@@ -6,6 +6,9 @@
 #include <set>
 #include <utility>
 
+#include "proxy/compare/reporting.hpp"
+#include "proxy/control/shadow_api.hpp"
+
 namespace weir::proxy::control {
 namespace {
 
@@ -32,12 +35,7 @@ const fleet::ShadowRuntime* control_of(const fleet::ShadowRuntime& shadow, const
 }
 
 mc::sides::Selection side_of(const fleet::ShadowRuntime& shadow, mc::samples::Names& names) {
-  mc::sides::Selection side{mc::sides::By::shadow, names.of(shadow.settings.name), metrics::Role::shadow, 0};
-  for (const auto& replica : shadow.pool->replicas) {
-    const auto tokens = fleet::kv_tokens_of(replica->settings, *replica->state);
-    side.kv_tokens = side.kv_tokens && tokens ? std::optional(*side.kv_tokens + *tokens) : std::nullopt;
-  }
-  return side;
+  return {mc::sides::By::shadow, names.of(shadow.settings.name), metrics::Role::shadow};
 }
 
 /// Keeps what could carry a verdict: latencies under different loads are no figures to look at.
@@ -69,9 +67,9 @@ std::vector<LiveComparison::Question> LiveComparison::questions(const fleet::Wor
     if (control != nullptr)
       options.a = side_of(*control, names);
     else if (!settings.twin.empty())
-      options.a = {mc::sides::By::replica, names.of(settings.twin), metrics::Role::primary, {}};
+      options.a = {mc::sides::By::replica, names.of(settings.twin), metrics::Role::primary};
     else
-      options.a = {mc::sides::By::role, 0, metrics::Role::primary, {}};
+      options.a = {mc::sides::By::role, 0, metrics::Role::primary};
     if (settings.twin.empty()) options.same_load = false;
     const auto slo = std::ranges::find(world.settings.slos, settings.of, &config::Slo::pool);
     if (slo != world.settings.slos.end()) options.slo = *slo;
@@ -106,10 +104,13 @@ void LiveComparison::look(const fleet::World& world, metrics::Moment now) {
   const auto names = std::make_shared<mc::samples::Names>(history_.names());
   auto asked = questions(world, *names);
   auto samples = samples_of(world, *names);
-  auto compare_all = [names, mirrored = history_.mirrored(), asked = std::move(asked), samples = std::move(samples)] {
+  auto kv_tokens = compare::kv_tokens_of(kv_tokens_of_shadows(world), *names);
+  auto compare_all = [names, kv_tokens = std::move(kv_tokens), mirrored = history_.mirrored(), asked = std::move(asked),
+                      samples = std::move(samples)] {
     decltype(found_) found;
     for (auto [state, began, options] : asked) {
       options.warm_up.mirrored = &mirrored;
+      options.warm_up.kv_tokens = kv_tokens;
       found[state] = {began, effects_of(mc::comparison::compare(samples, *names, options))};
     }
     return found;

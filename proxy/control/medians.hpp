@@ -1,5 +1,6 @@
 // The medians of each replica's requests that ended in the last minute, as /api/replicas and `weir status` show them.
-// They come from the records that comparisons use, by the same function. The control thread uses it.
+// A shadow's request ends, for this, when it is recorded: once its primary's has ended too. They come from the records
+// that comparisons use, by the same function. The control thread uses it.
 #pragma once
 
 #include <chrono>

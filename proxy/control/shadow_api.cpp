@@ -13,6 +13,10 @@ namespace json = boost::json;
 
 constexpr std::string_view shadow_path = "/api/shadow/", on_end = "/on", off_end = "/off";
 
+std::int64_t microseconds(std::chrono::system_clock::time_point moment) {
+  return std::chrono::duration_cast<std::chrono::microseconds>(moment.time_since_epoch()).count();
+}
+
 }  // namespace
 
 bool is_shadow_path(std::string_view path) {
@@ -34,12 +38,33 @@ ApiAnswer shadow_answer(const fleet::World& world, std::string_view path, Histor
   if (changed && on) {
     state.began = metrics::Moment::max();
     state.finished = 0;
-    history.begin_anew(path, std::chrono::duration_cast<std::chrono::microseconds>(now.time_since_epoch()).count());
+    history.begin_anew(path, microseconds(now));
   }
   state.on = on;
   if (changed) spdlog::info("shadow '{}' is {}", path, on ? "on" : "off");
   const json::object done{{"name", std::string(path)}, {"on", on}, {"changed", changed}};
   return {200, json::serialize(done) + "\n"};
+}
+
+void begin_anew(const fleet::World& before, const fleet::World& after, History& history,
+                std::chrono::system_clock::time_point now) {
+  for (const auto& shadow : after.shadows) {
+    const bool goes_on =
+        std::ranges::any_of(before.shadows, [&](const auto& one) { return one->state == shadow->state; });
+    if (!goes_on) history.begin_anew(shadow->settings.name, microseconds(now));
+  }
+}
+
+std::map<std::string, std::uint64_t, std::less<>> kv_tokens_of_shadows(const fleet::World& world) {
+  std::map<std::string, std::uint64_t, std::less<>> known;
+  for (const auto& shadow : world.shadows) {
+    for (const auto& replica : shadow->settings.replicas)
+      if (replica.expand && replica.kv_tokens) known[replica.config] = *replica.kv_tokens;
+    for (const auto& replica : shadow->pool->replicas)
+      if (const auto tokens = fleet::kv_tokens_of(replica->settings, *replica->state))
+        known[replica->settings.name] = *tokens;
+  }
+  return known;
 }
 
 json::array shadows_list(const fleet::World& world) {

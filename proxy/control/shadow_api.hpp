@@ -3,6 +3,10 @@
 
 #include <boost/json/array.hpp>
 #include <chrono>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
 #include <string_view>
 
 #include "proxy/control/api.hpp"
@@ -18,6 +22,14 @@ bool is_shadow_path(std::string_view path);
 /// then.
 ApiAnswer shadow_answer(const fleet::World& world, std::string_view path, History& history,
                         std::chrono::system_clock::time_point now);
+
+/// After a reload: a shadow that gets other requests, or runs elsewhere, is cold again.
+void begin_anew(const fleet::World& before, const fleet::World& after, History& history,
+                std::chrono::system_clock::time_point now);
+
+/// Returns how many tokens the KV caches of the shadows' replicas hold, where that is set or the engine tells it: by
+/// the replica's name, and by configuration where the addresses of a name are found.
+std::map<std::string, std::uint64_t, std::less<>> kv_tokens_of_shadows(const fleet::World& world);
 
 boost::json::array shadows_list(const fleet::World& world);
 

@@ -15,6 +15,7 @@
 #include "proxy/control/admin.hpp"
 #include "proxy/control/history.hpp"
 #include "proxy/control/live_comparison.hpp"
+#include "proxy/control/shadow_api.hpp"
 #include "proxy/exchange/admission.hpp"
 #include "proxy/exchange/loop.hpp"
 #include "proxy/exchange/shadows.hpp"
@@ -191,7 +192,9 @@ void Server::reopen_log(const std::string& signal) {
 
 /// All that can fail comes first. The request log is opened anew in any case, since it may have been moved.
 std::vector<std::string> Server::take_over(const config::Settings& settings) {
-  const bool other_connections = settings.limits.connections != fleet_.world()->settings.limits.connections;
+  const auto before = fleet_.world();
+  const auto now = std::chrono::system_clock::now();
+  const bool other_connections = settings.limits.connections != before->settings.limits.connections;
   try {
     auto listeners = listeners_.prepare(settings);
     if (const auto problem = log_.change(settings.log.requests, instance_of(settings.log)))
@@ -202,6 +205,7 @@ std::vector<std::string> Server::take_over(const config::Settings& settings) {
   } catch (const std::exception& error) {
     return {error.what()};
   }
+  control::begin_anew(*before, *fleet_.world(), history_, now);
   change_log(settings.log);
   if (other_connections) warn_of_few_descriptors(settings.limits);
   return {};

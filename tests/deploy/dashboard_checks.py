@@ -111,6 +111,7 @@ def check_queries():
         selected = queries.selectors(query.expr)
         if not selected:
             wrong(where, "selects no series that this check can see")
+        of_shadows = any(selector.series in OF_SHADOWS for selector in selected)
         for selector in selected:
             name = re.sub(r"_(bucket|sum|count)$", "", selector.series)
             if name in roleless:
@@ -120,7 +121,7 @@ def check_queries():
             if (query.kind, query.name) == ("variable", "role"):
                 continue  # It is there to list the roles.
             wanted = 'role="primary"' if query.kind in ("alert", "record", "docs") else 'role="$role"'
-            if name in OF_SHADOWS:
+            if of_shadows:
                 wanted = 'role="shadow"'
             if wanted not in selector.matchers:
                 wrong(where, f"{selector.series}{selector.matchers} does not select {wanted}")

@@ -20,12 +20,14 @@ class Comparing {
       : names_(names),
         options_(options),
         last_us_(last_moment(samples)),
-        pairing_(pairs::pair_up(samples, options.a, options.b, options.warm_up)) {}
+        pairing_(pairs::pair_up(samples, options.a, options.b, options.warm_up, asked_for(options))) {}
 
   Compared run() {
     result_.mode = pairing_.mode;
     result_.a = options_.a.label(names_);
     result_.b = options_.b.label(names_);
+    for (const auto& [side, warm] : {std::pair(&result_.a, &pairing_.warm_a), std::pair(&result_.b, &pairing_.warm_b)})
+      if (warm->lacks_tokens()) result_.unfilled = {*side, warm->kv_tokens, warm->prefilled};
     find_window();
     const double p99 = slower_p99();
     needed_s_ = static_cast<double>(statistics::block_count) * statistics::needed_block_s(options_.min_block_s, p99);
@@ -48,6 +50,15 @@ class Comparing {
   }
 
  private:
+  /// Returns the window as far as it is declared.
+  static statistics::Window asked_for(const Options& options) {
+    statistics::Window asked = pairs::any_time;
+    if (options.from_us) asked.from_us = *options.from_us;
+    if (options.from_us && options.length_us) asked.to_us = *options.from_us + *options.length_us;
+    if (options.to_us) asked.to_us = *options.to_us;
+    return asked;
+  }
+
   /// A log may hold any number, so it is kept within what fits.
   static std::int64_t microseconds(double seconds) {
     constexpr double most = 4e18;
@@ -131,7 +142,7 @@ class Comparing {
       result_.state = State::final;
     }
     too_short_ = short_blocks || none;
-    if (result_.state == State::too_few && short_blocks) result_.needs_s = needed_s_;
+    if (result_.state == State::too_few && short_blocks && !result_.unfilled) result_.needs_s = needed_s_;
   }
 
   /// True if the samples end before the declared window. The last request need not lie at its very end.
@@ -209,7 +220,10 @@ class Comparing {
       Verdict& verdict = *verdicts[i];
       verdict.finding = decisions[i].finding;
       verdict.p = decisions[i].p;
-      verdict.load_forbids = load_bar_of(verdict) != Bar::none;
+      const double estimate = verdict.estimate.value_or(0);
+      const bool below = estimate < 0;
+      const bool above = estimate > 0;
+      verdict.load_forbids = load_bar_of(verdict.metric, below, above) != Bar::none;
       const Bar bar = bar_of(verdict);
       if (bar != Bar::none) {
         verdict.withheld = true;
@@ -222,19 +236,21 @@ class Comparing {
 
   Bar bar_of(const Verdict& verdict) const {
     if (result_.state == State::running) return Bar::running;
+    if (result_.unfilled) return Bar::cold;
     if (result_.needs_s) return Bar::too_few;
     if (!verdict.effect) return Bar::no_values;
-    return load_bar_of(verdict);
+    return load_bar_of(verdict.metric, verdict.finding == statistics::Finding::worse,
+                       verdict.finding == statistics::Finding::better);
   }
 
-  Bar load_bar_of(const Verdict& verdict) const {
-    if (verdict.metric == statistics::Metric::output_tokens) return Bar::none;
+  /// `worse` and `better` are of b, and count for attainment alone.
+  Bar load_bar_of(statistics::Metric metric, bool worse, bool better) const {
+    if (metric == statistics::Metric::output_tokens) return Bar::none;
     if (!load_.same) return Bar::load_differs;
     if (!load_.spared()) return Bar::none;
     // What is not finished is a miss, so an attainment that is worse for it is no illusion. A better one might be.
-    const bool against_spared = verdict.metric == statistics::Metric::slo &&
-                                ((verdict.finding == statistics::Finding::worse && load_.spared_b > load_.spared_a) ||
-                                 (verdict.finding == statistics::Finding::better && load_.spared_a > load_.spared_b));
+    const bool against_spared = metric == statistics::Metric::slo && ((worse && load_.spared_b > load_.spared_a) ||
+                                                                      (better && load_.spared_a > load_.spared_b));
     return against_spared ? Bar::none : Bar::spared_load;
   }
 

@@ -58,10 +58,16 @@ struct Verdict {
   double margin = 0;
   double p = 0;  ///< NaN without an interval.
   statistics::Finding finding = statistics::Finding::inconclusive;
-  bool withheld = false;      ///< No verdict could be given, whatever the values; `why` says why.
-  bool load_forbids = false;  ///< The sides' loads forbid a verdict, before the window has ended as well as after.
-  std::string why;            ///< One sentence.
+  bool withheld = false;            ///< No verdict could be given, whatever the values; `why` says why.
+  bool load_forbids = false;        ///< The sides' loads differ, so that the estimate may mislead, however sure it is.
+  std::string why;                  ///< One sentence.
   std::optional<double> needs_s{};  ///< The length of a window that would do, where this one was too short.
+};
+
+/// Shadows of a side that never prefilled what they hold, so that no pair counts.
+struct Unfilled {
+  std::string side;
+  std::uint64_t kv_tokens = 0, prefilled = 0;
 };
 
 struct Note {
@@ -86,7 +92,8 @@ struct Comparison {
   std::map<std::string, std::uint64_t> unfinished;
   std::uint64_t sampled = 0;  ///< Pairs, and requests that were not mirrored.
   std::vector<Note> notes;
-  std::optional<double> needs_s{};  ///< With State::too_few, the length of a window that would do.
+  std::optional<Unfilled> unfilled{};  ///< A longer window alone would not do.
+  std::optional<double> needs_s{};     ///< With State::too_few, the length of a window that would do.
 };
 
 /// It takes time n log n and memory for some pointers and figures a sample. The order of the samples does not matter.

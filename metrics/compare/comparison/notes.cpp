@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "metrics/compare/comparison/why.hpp"
 #include "metrics/format.hpp"
@@ -79,8 +80,10 @@ std::vector<Note> notes_of(const Comparison& comparison, const pairs::Load& load
                            "if their replicas have equal weight in one pool."});
   }
   if (comparison.warming > 0) {
-    notes.push_back({"warm_up", format("Pairs that are left out because the shadow was not warm yet: %llu.",
-                                       static_cast<unsigned long long>(comparison.warming))});
+    std::string text = format("Pairs that are left out because the shadow was not warm yet: %llu.",
+                              static_cast<unsigned long long>(comparison.warming));
+    if (comparison.unfilled) text += " So far " + shortfall(*comparison.unfilled) + '.';
+    notes.push_back({"warm_up", std::move(text)});
   }
   if (pairing.repeated > 0) {
     notes.push_back(

@@ -93,6 +93,8 @@ std::string obstacle(const Verdict& verdict, Bar bar, const Comparison& comparis
     }
     case Bar::running:
       return "the declared window has not ended";
+    case Bar::cold:
+      return "no pair counts before the shadow is warm, and " + shortfall(*comparison.unfilled);
     case Bar::too_few:
       return format("the window of %.0f s is too short, it would take %.0f s", comparison.window.seconds(),
                     verdict.needs_s.value_or(0));
@@ -105,6 +107,12 @@ std::string obstacle(const Verdict& verdict, Bar bar, const Comparison& comparis
 }
 
 }  // namespace
+
+std::string shortfall(const Unfilled& unfilled) {
+  return unfilled.side + format(" has prefilled %llu of the %llu tokens that its KV cache holds",
+                                static_cast<unsigned long long>(unfilled.prefilled),
+                                static_cast<unsigned long long>(unfilled.kv_tokens));
+}
 
 std::string percent(double share) { return format("%+.1f %%", 100 * share); }
 

@@ -13,6 +13,7 @@ enum class Bar : std::uint8_t {
   none,
   no_values,     ///< A block has none, or a's share is 0.
   running,       ///< The declared window has not ended.
+  cold,          ///< A shadow never prefilled what it holds.
   too_few,       ///< The blocks are too short.
   load_differs,  ///< The sides did not have the same load.
   spared_load,   ///< One side was spared more than 1 % of the requests.
@@ -21,6 +22,8 @@ enum class Bar : std::uint8_t {
 /// Says why a verdict is what it is: blocks, interval, margin, and the blocks that moved the estimate most.
 std::string why(const Verdict& verdict, Bar bar, bool held_back, const Comparison& comparison);
 
+/// "fp8 has prefilled 79000 of the 160000 tokens that its KV cache holds"
+std::string shortfall(const Unfilled& unfilled);
 /// "+8.1 %"
 std::string percent(double share);
 /// "07:30:00" of the day, UTC.

@@ -71,7 +71,7 @@ void sort_by_time(std::vector<Item>& items) {
 }  // namespace
 
 Pairing pair_up(std::span<const samples::Sample> samples, const sides::Selection& a, const sides::Selection& b,
-                const WarmUp& warm_up) {
+                const WarmUp& warm_up, const statistics::Window& asked) {
   const SideAnswers side_a(samples, a), side_b(samples, b);
   const std::uint64_t forth = joined(side_a.primaries, side_b.shadows), back = joined(side_a.shadows, side_b.primaries);
   const std::uint64_t beside = joined(side_a.shadows, side_b.shadows);
@@ -121,10 +121,17 @@ Pairing pair_up(std::span<const samples::Sample> samples, const sides::Selection
       for (const samples::Sample& sample : samples) here.add(sample);
     }
     const Mirrored& mirrored = warm_up.mirrored ? *warm_up.mirrored : here;
-    const auto warm = [&](bool shadows, const sides::Selection& side) {
-      return shadows ? mirrored.warm_from(side, warm_up.seconds) : std::numeric_limits<std::int64_t>::min();
+    const auto warm = [&](bool shadows, const sides::Selection& side, const samples::Sample* Pair::*answer) {
+      if (!shadows) return Warm{.from_us = std::numeric_limits<std::int64_t>::min()};
+      std::set<samples::Names::Name> deciding;
+      for (const Pair& pair : pairing.pairs) {
+        if (asked.holds(pair.at_us)) deciding.insert((pair.*answer)->shadow);
+      }
+      return mirrored.warm(side, deciding, warm_up.seconds, warm_up.kv_tokens);
     };
-    pairing.warm_us = first_warm(pairing.pairs, warm(shadows_a, a), warm(shadows_b, b));
+    pairing.warm_a = warm(shadows_a, a, &Pair::a);
+    pairing.warm_b = warm(shadows_b, b, &Pair::b);
+    pairing.warm_us = first_warm(pairing.pairs, pairing.warm_a.from_us, pairing.warm_b.from_us);
   }
   return pairing;
 }

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <span>
 #include <string_view>
@@ -48,12 +49,18 @@ struct Pairing {
   std::uint64_t repeated = 0;          ///< Further answers of one side to the same request; the first one counts.
   /// No pair counts before this moment: the shadows were cold. A split has none.
   std::optional<std::int64_t> warm_us{};
+  Warm warm_a{}, warm_b{};  ///< The same of each side that is a shadow.
 };
 
+/// Holds any moment.
+inline constexpr statistics::Window any_time{std::numeric_limits<std::int64_t>::min(),
+                                             std::numeric_limits<std::int64_t>::max()};
+
 /// Joins samples by the primary's id. With a control among the shadows (a shadow that `a` holds as well), b is compared
-/// with the control. It takes time n log n. The result does not depend on the order of the samples.
+/// with the control. When a side is warm depends on the shadows that have pairs in the window `asked` for. It takes
+/// time n log n. The result does not depend on the order of the samples.
 Pairing pair_up(std::span<const samples::Sample> samples, const sides::Selection& a, const sides::Selection& b,
-                const WarmUp& warm_up);
+                const WarmUp& warm_up, const statistics::Window& asked = any_time);
 
 /// True if the shadow was sent the request and answered it as far as its client stayed. `other` is the pair's other
 /// answer: what both refuse is answered too.

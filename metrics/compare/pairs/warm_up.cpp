@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 namespace weir::metrics::compare::pairs {
 namespace {
@@ -42,46 +43,37 @@ bool Mirrored::holds(const sides::Selection& side, const Key& key) {
   return side.holds(sample);
 }
 
-std::set<std::pair<samples::Names::Name, samples::Names::Name>> Mirrored::replicas_of(
-    const sides::Selection& side) const {
-  std::set<std::pair<samples::Names::Name, samples::Names::Name>> replicas;
-  for (const auto& [key, shadow] : shadows_) {
-    if (holds(side, key)) replicas.emplace(std::get<1>(key), std::get<0>(key));
-  }
-  return replicas;
-}
-
-std::int64_t Mirrored::rested_from(const sides::Selection& side, double seconds) const {
+Warm Mirrored::warm(const sides::Selection& side, const std::set<samples::Names::Name>& deciding, double seconds,
+                    const KvTokens& kv_tokens) const {
+  Warm warm;
   std::map<samples::Names::Name, std::int64_t> first_of;
-  for (const auto& [key, shadow] : shadows_) {
-    if (!holds(side, key)) continue;
-    const auto [at, added] = first_of.emplace(std::get<2>(key), shadow.first_us);
-    if (!added) at->second = std::min(at->second, shadow.first_us);
-  }
-  if (first_of.empty()) return never_warm;
-  const auto last =
-      std::ranges::max_element(first_of, {}, &std::pair<const samples::Names::Name, std::int64_t>::second);
-  return last->second + static_cast<std::int64_t>(seconds * 1e6);
-}
-
-std::int64_t Mirrored::prefilled_from(const sides::Selection& side, std::uint64_t tokens) const {
+  std::set<std::pair<samples::Names::Name, samples::Names::Name>> replicas;
   std::map<std::int64_t, std::uint64_t> together;
   for (const auto& [key, shadow] : shadows_) {
-    if (!holds(side, key)) continue;
+    const auto& [config, replica, name] = key;
+    if (!holds(side, key) || (!deciding.empty() && !deciding.contains(name))) continue;
+    const auto [at, added] = first_of.emplace(name, shadow.first_us);
+    if (!added) at->second = std::min(at->second, shadow.first_us);
+    const auto held = seconds > 0 && kv_tokens ? kv_tokens(replica, config) : std::nullopt;
+    if (!held) continue;
+    if (replicas.emplace(replica, config).second) warm.kv_tokens += *held;
     for (const auto& [minute, prefilled] : shadow.prefilled) together[minute] += prefilled;
   }
-  std::uint64_t sum = 0;
-  for (const auto& [minute, prefilled] : together) {
-    sum += prefilled;
-    if (sum >= tokens) return (minute + 1) * minute_us;
+  if (first_of.empty()) return warm;
+  const auto last =
+      std::ranges::max_element(first_of, {}, &std::pair<const samples::Names::Name, std::int64_t>::second);
+  const std::int64_t rested = last->second + static_cast<std::int64_t>(seconds * 1e6);
+  if (warm.kv_tokens == 0) {
+    warm.from_us = rested;
+    return warm;
   }
-  return never_warm;
-}
-
-std::int64_t Mirrored::warm_from(const sides::Selection& side, double seconds) const {
-  const std::int64_t rested = rested_from(side, seconds);
-  const std::uint64_t tokens = side.kv_tokens.value_or(0);
-  return tokens > 0 ? std::max(rested, prefilled_from(side, tokens)) : rested;
+  for (const auto& [minute, prefilled] : together) {
+    warm.prefilled += prefilled;
+    if (warm.lacks_tokens()) continue;
+    warm.from_us = std::max(rested, (minute + 1) * minute_us);
+    break;
+  }
+  return warm;
 }
 
 }  // namespace weir::metrics::compare::pairs

@@ -2,11 +2,12 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <map>
+#include <optional>
 #include <set>
 #include <tuple>
-#include <utility>
 
 #include "metrics/compare/samples/sample.hpp"
 #include "metrics/compare/sides/selection.hpp"
@@ -14,6 +15,18 @@
 namespace weir::metrics::compare::pairs {
 
 inline constexpr std::int64_t never_warm = std::numeric_limits<std::int64_t>::max();
+
+/// Returns what the KV cache of a replica holds, by its name and its configuration; nothing if that is not known.
+using KvTokens = std::function<std::optional<std::uint64_t>(samples::Names::Name replica, samples::Names::Name config)>;
+
+/// When one side's shadows are warm.
+struct Warm {
+  std::int64_t from_us = never_warm;
+  std::uint64_t kv_tokens = 0;  ///< They have to prefill so many; 0 if that is not known, or without a warm-up.
+  std::uint64_t prefilled = 0;  ///< So many have they prefilled so far, or by `from_us`.
+
+  bool lacks_tokens() const { return prefilled < kv_tokens; }
+};
 
 /// What shadows were sent by when: all of it, also where a comparison looks at a part of their requests. It costs a
 /// number for each minute of each shadow.
@@ -24,12 +37,12 @@ class Mirrored {
   /// The shadow was switched on at this moment: what it was sent before does not warm it.
   void begin_anew(samples::Names::Name shadow, std::int64_t us);
 
-  /// Returns the moment from which one side's shadows are warm: so many seconds after the first request of the last of
-  /// them to begin, and not before the end of the minute in which they had prefilled the side's `kv_tokens`.
-  std::int64_t warm_from(const sides::Selection& side, double seconds) const;
-
-  /// Returns the shadows' replicas on one side, each with its configuration.
-  std::set<std::pair<samples::Names::Name, samples::Names::Name>> replicas_of(const sides::Selection& side) const;
+  /// Says when one side's shadows are warm: so many seconds after the first request of the last of them to begin, and
+  /// not before the end of the minute in which they had prefilled what their replicas hold together. A replica of which
+  /// that is not known is left out of both sums. With 0 seconds every request counts. Of the side's shadows those in
+  /// `deciding` count; if it is empty, all do.
+  Warm warm(const sides::Selection& side, const std::set<samples::Names::Name>& deciding, double seconds,
+            const KvTokens& kv_tokens) const;
 
  private:
   using Key = std::tuple<samples::Names::Name, samples::Names::Name, samples::Names::Name>;
@@ -38,16 +51,15 @@ class Mirrored {
     std::map<std::int64_t, std::uint64_t> prefilled;  ///< Tokens, by the minute of their dispatch since 1970.
   };
   static bool holds(const sides::Selection& side, const Key& key);
-  std::int64_t rested_from(const sides::Selection& side, double seconds) const;
-  std::int64_t prefilled_from(const sides::Selection& side, std::uint64_t tokens) const;
 
   std::map<samples::Names::Name, std::int64_t> since_;  ///< When a shadow began anew.
   std::map<Key, Shadow> shadows_;                       ///< By configuration, replica and [[shadow]].
 };
 
 struct WarmUp {
-  double seconds = 600;                ///< After a shadow's first request.
+  double seconds = 600;                ///< After a shadow's first request. With 0 every pair counts.
   const Mirrored* mirrored = nullptr;  ///< Null if the samples hold all that the shadows were sent.
+  KvTokens kv_tokens{};                ///< Null if nothing is known.
 };
 
 }  // namespace weir::metrics::compare::pairs

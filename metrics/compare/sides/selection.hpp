@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <string>
 
 #include "metrics/compare/samples/sample.hpp"
@@ -16,8 +15,6 @@ struct Selection {
   By by = By::config;
   samples::Names::Name name = 0;  ///< Of the config, replica or shadow.
   Role role = Role::primary;      ///< It counts with By::role alone.
-  /// What the side's replicas hold together, where it is known. A shadow is warm once it has prefilled as many.
-  std::optional<std::uint64_t> kv_tokens{};
 
   bool holds(const samples::Sample& sample) const {
     switch (by) {

@@ -35,7 +35,7 @@ std::string id_of(int number, int of) {
 /// One line a request, with what a comparison reads.
 struct Line {
   int second = 0;
-  std::string id, pair, role, replica, config, outcome = "ok";
+  std::string id, pair, role, replica, config, outcome = "ok", shadow = "candidate";
   double ttft = 0.2, tpot = 0.02;
   double queue = 0;
   int prompt = 500, output = 101;
@@ -73,7 +73,7 @@ struct Line {
                       {"served", outcome == "ok"}};
     if (!pair.empty()) {
       line["pair"] = pair;
-      line["shadow"] = "candidate";
+      line["shadow"] = shadow;
     }
     return json::serialize(line) + '\n';
   }
@@ -200,7 +200,33 @@ TEST_F(Compare, NoPairCountsBeforeTheShadowHasFilledTheMemoryThatTheSettingsName
   EXPECT_EQ(said.at("warming"), 1020);
   // A filter changes which pairs count, not when the shadow was warm.
   EXPECT_EQ(report({file, "--config", with("kv_tokens = 799000\n"), "--prompt-tokens", "300-399"}).at("warming"), 120);
-  EXPECT_EQ(report({file, "--config", with("kv_tokens = 9000000\n")}).at("state"), "too_few");
+  const auto never = report({file, "--config", with("kv_tokens = 9000000\n")});
+  EXPECT_EQ(never.at("state"), "too_few");
+  EXPECT_TRUE(never.at("needs_s").is_null());
+  EXPECT_EQ(report({file, "--config", with("kv_tokens = 9000000\n"), "--warm-up", "0s"}).at("pairs"), 3600);
+}
+
+TEST_F(Compare, AShadowThatBeganAfterTheWindowKeepsNoOtherCold) {
+  auto text = twin_log(1.1);
+  for (int second = 18'000; second < 18'060; ++second) {
+    Line line;
+    line.second = second;
+    line.role = "primary";
+    line.replica = "gpu0";
+    line.config = "fp16";
+    line.id = id_of(second, 1);
+    text += line.text();
+    line.role = "shadow";
+    line.replica = "cand1";
+    line.config = "fp8";
+    line.pair = line.id;
+    line.id = id_of(second, 2);
+    line.shadow = "later";
+    text += line.text();
+  }
+  const auto file = log("twins.jsonl", text);
+  EXPECT_EQ(report({file, "--to", "2026-11-21T08:00:00Z"}).at("pairs"), 3000);
+  EXPECT_EQ(report({file}).at("pairs"), 0) << "with the later one it is not warm before 12:10";
 }
 
 TEST_F(Compare, SaysTheSameToPeopleAndInMarkdown) {

@@ -474,6 +474,26 @@ SHADOW_TEST(AReloadAddsAndRemovesIt) {
   EXPECT_EQ(candidate.requests().size(), 1u);
 }
 
+SHADOW_TEST(AReloadThatSendsItElsewhereBeginsItAnew) {
+  ScriptedReplica primary(play_chat), candidate(play_chat), another(play_chat);
+  const auto admin = free_port();
+  auto settings = twin_of(primary, candidate), changed = twin_of(primary, another);
+  settings.admin = changed.admin = {{"listen", "\"127.0.0.1:" + std::to_string(admin) + '"'}};
+  WeirUnderTest weir(settings);
+  const auto pairs = [&] {
+    const auto target = "GET /api/compare?by=role&a=primary&b=shadow&warm_up=0s HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    return boost::json::parse(fetch(admin, target, "GET").body).at("pairs").to_number<int>();
+  };
+  ASSERT_EQ(fetch(weir.port(), post(chat, chat_body())).status, 200u);
+  all_looked_at(weir, 1);
+  line_of(weir, "shadow");
+  EXPECT_EQ(pairs(), 1);
+  weir.rewrite(changed);
+  ::kill(weir.process().id(), SIGHUP);
+  weir.wait_until_said("reload (SIGHUP): ");
+  EXPECT_EQ(pairs(), 0) << "what the first candidate answered is not the second one's";
+}
+
 SHADOW_TEST(ADrainEndsShadowsFirst) {
   Event candidate_has_it;
   ScriptedReplica primary(play_chat), candidate([&](Exchange&exchange) {

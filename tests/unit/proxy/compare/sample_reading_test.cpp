@@ -92,10 +92,12 @@ TEST_F(SampleReading, WhatAShadowHasPrefilledDoesNotDependOnWhichPromptsAreAsked
   filter_.prompt_tokens = PromptRange{0, 100};
   ASSERT_TRUE(read().samples.empty());
   const std::int64_t minute_after_seven = 1'795'244'460'000'000;
-  metrics::compare::sides::Selection shadows{metrics::compare::sides::By::role, 0, Role::shadow, 900};
-  EXPECT_EQ(read().mirrored.warm_from(shadows, 0), minute_after_seven);
-  shadows.kv_tokens = 901;
-  EXPECT_EQ(read().mirrored.warm_from(shadows, 0), metrics::compare::pairs::never_warm);
+  const metrics::compare::sides::Selection shadows{metrics::compare::sides::By::role, 0, Role::shadow};
+  const auto warm_holding = [&](std::uint64_t tokens) {
+    return read().mirrored.warm(shadows, {}, 1, [tokens](auto, auto) { return tokens; }).from_us;
+  };
+  EXPECT_EQ(warm_holding(900), minute_after_seven);
+  EXPECT_EQ(warm_holding(901), metrics::compare::pairs::never_warm);
 }
 
 TEST_F(SampleReading, TimesHaveAnHourToSpare) {
@@ -107,8 +109,8 @@ TEST_F(SampleReading, TimesHaveAnHourToSpare) {
   filter_.from_us = seven + hour + 1;
   EXPECT_TRUE(read().samples.empty());
   // When the shadow became warm does not depend on the window.
-  metrics::compare::sides::Selection shadows{metrics::compare::sides::By::role, 0, Role::shadow, {}};
-  EXPECT_EQ(read().mirrored.warm_from(shadows, 0), seven);
+  metrics::compare::sides::Selection shadows{metrics::compare::sides::By::role, 0, Role::shadow};
+  EXPECT_EQ(read().mirrored.warm(shadows, {}, 0, {}).from_us, seven);
   filter_ = {};
   filter_.to_us = seven - hour - 1;
   EXPECT_TRUE(read().samples.empty());

@@ -103,6 +103,41 @@ TEST_F(CompareApi, WaitsUntilTheShadowHasPrefilledWhatItHolds) {
   EXPECT_EQ(pairs(), 300) << "as it is set";
   replica.settings.kv_tokens = 30'000;
   EXPECT_EQ(pairs(), 900) << "and never within ten minutes";
+  replica.settings.kv_tokens = 1'000'000;
+  EXPECT_EQ(pairs(), 0);
+  EXPECT_EQ(pairs("warm_up=0s"), requests) << "without a warm-up every pair counts";
+}
+
+TEST_F(CompareApi, AShadowOfAnotherPoolKeepsNoOtherCold) {
+  const auto shadow = twin("candidate", "cand0"), other = twin("other", "cand9");
+  shadow->state->on = other->state->on = false;
+  replica_of(*shadow).settings.kv_tokens = 100'000;
+  replica_of(*other).settings.kv_tokens = 900'000;
+  world.shadows = {shadow, other};
+  for (int i = requests; i < requests + 60; ++i) {
+    auto primary = primary_of(i);
+    primary.pool = "code";
+    primary.replica = "gpu9";
+    auto its_shadow = shadow_of(primary, "other", "cand9", i);
+    finished.put(std::move(primary));
+    finished.put(std::move(its_shadow));
+  }
+  history.take(finished, start);
+  EXPECT_EQ(report("pool=chat").at("pairs").to_number<int>(), 480);
+  EXPECT_EQ(report("pool=chat&window=25m").at("pairs").to_number<int>(), 480);
+  EXPECT_EQ(report("").at("pairs").to_number<int>(), 0) << "of both pools, one is cold";
+}
+
+TEST_F(CompareApi, WhatARemovedReplicaHeldIsNotAskedOfTheOthers) {
+  const auto shadow = twin("candidate", "cand0");
+  shadow->state->on = false;
+  replica_of(*shadow).settings.kv_tokens = 100'000;
+  world.shadows = {shadow};
+  auto primary = primary_of(requests);
+  finished.put(shadow_of(primary, "candidate", "removed", requests));
+  finished.put(std::move(primary));
+  history.take(finished, start);
+  EXPECT_EQ(report("a=gpu0&b=candidate&by=replica").at("pairs").to_number<int>(), 481) << "the others have their rule";
 }
 
 TEST_F(CompareApi, AShadowThatIsSwitchedOnIsColdAgain) {
@@ -123,6 +158,26 @@ TEST_F(CompareApi, AShadowThatIsSwitchedOnIsColdAgain) {
   EXPECT_EQ(pairs(), 10) << "the last ten seconds";
 }
 
+TEST_F(CompareApi, AShadowThatAReloadBeganAnewIsColdAgain) {
+  const auto reloaded_to = [&](std::shared_ptr<const fleet::ShadowRuntime> shadow) {
+    fleet::World after;
+    after.shadows = {std::move(shadow)};
+    begin_anew(world, after, history, std::chrono::system_clock::time_point{std::chrono::seconds(700)});
+  };
+  const auto pairs = [&] { return report("").at("pairs").to_number<int>(); };
+  const auto shadow = twin("candidate", "cand0");
+  shadow->state->on = false;
+  world.shadows = {shadow};
+  auto same = std::make_shared<fleet::ShadowRuntime>(*shadow);
+  same->settings.max_in_flight = 7;
+  reloaded_to(same);
+  EXPECT_EQ(pairs(), 900) << "it goes on";
+  reloaded_to(twin("another", "cand1"));
+  EXPECT_EQ(pairs(), 900) << "the new one is not compared";
+  reloaded_to(twin("candidate", "cand1"));
+  EXPECT_EQ(pairs(), 0) << "it has not been sent anything since";
+}
+
 TEST_F(CompareApi, KeepsTheLastRequestsOnly) {
   History short_one(log, 1000);
   for (int i = 0; i < requests; ++i) {
@@ -133,7 +188,8 @@ TEST_F(CompareApi, KeepsTheLastRequestsOnly) {
   }
   EXPECT_EQ(short_one.samples().size(), 1000u);
   EXPECT_EQ(short_one.samples_since(start).size(), 1000u);
-  EXPECT_EQ(short_one.mirrored().warm_from({metrics::compare::sides::By::role, 0, metrics::Role::shadow, {}}, 0), 0)
+  const metrics::compare::sides::Selection shadows{metrics::compare::sides::By::role, 0, metrics::Role::shadow};
+  EXPECT_EQ(short_one.mirrored().warm(shadows, {}, 0, {}).from_us, 0)
       << "when the shadow was first sent a request is remembered";
 }
 

@@ -54,7 +54,9 @@ class AnySamples {
     options.b = {one_of({sides::By::config, sides::By::config, sides::By::role, sides::By::shadow}), names.of("fp8"),
                  Role::shadow};
     if (options.b.by == sides::By::shadow) options.b.name = names.of("one");
-    if (random_() % 3 == 0) options.b.kv_tokens = one_of<std::uint64_t>({0, 1000, 1 << 20});
+    if (random_() % 3 == 0) {
+      options.warm_up.kv_tokens = [tokens = one_of<std::uint64_t>({0, 1000, 1 << 20})](auto, auto) { return tokens; };
+    }
     if (random_() % 3 == 0) options.from_us = one_of<std::int64_t>({-second, 0, 100 * second});
     if (random_() % 3 == 0) options.to_us = one_of<std::int64_t>({-second, 0, 1000 * second});
     if (random_() % 3 == 0) options.length_us = one_of<std::int64_t>({0, 1, 1000 * second});

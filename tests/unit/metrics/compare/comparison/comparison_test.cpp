@@ -326,14 +326,34 @@ TEST(Comparison, TheWindowBeginsWhenTheShadowIsWarm) {
   EXPECT_EQ(compare(samples, options).window.to_us, 1600 * second);  // The length counts from where the window begins.
 }
 
+TEST(Comparison, AShadowThatBeganAfterTheDeclaredWindowKeepsNoOtherCold) {
+  TwinSamples samples = twins_of(1.1);  // Half an hour.
+  for (int i = 0; i < 100; ++i) samples.shadow(samples.primary((3600 + i) * second), "cand1", "fp8", "later");
+  Options options = options_of(samples);
+  options.warm_up = {};
+  EXPECT_EQ(compare(samples, options).pairs, 0u) << "the other began less than ten minutes before the end";
+  options.to_us = 1800 * second;
+  EXPECT_EQ(compare(samples, options).pairs, 240u);
+  options.to_us.reset();
+  options.from_us = 0;
+  options.length_us = 1800 * second;
+  EXPECT_EQ(compare(samples, options).pairs, 240u);
+}
+
 TEST(Comparison, AShadowThatNeverGotWarmGivesNothing) {
   TwinSamples samples = twins_of(1.1);
   Options options = options_of(samples);
-  options.b.kv_tokens = 1 << 30;
+  options.warm_up.seconds = 1;
+  options.warm_up.kv_tokens = [](auto, auto) { return 1 << 30; };
   const Comparison comparison = compare(samples, options);
   EXPECT_EQ(comparison.state, State::too_few);
   EXPECT_EQ(comparison.pairs, 0u);
   EXPECT_EQ(comparison.warming, 360u);
+  EXPECT_EQ(comparison.needs_s, std::nullopt) << "a longer window alone would not do";
+  const std::string numbers = "fp8 has prefilled 180000 of the 1073741824 tokens that its KV cache holds";
+  EXPECT_THAT(sentence_of(comparison, "warm_up"), HasSubstr("not warm yet: 360. So far " + numbers));
+  EXPECT_THAT(verdict_of(comparison, statistics::Metric::ttft).why,
+              HasSubstr("but no verdict: no pair counts before the shadow is warm, and " + numbers));
   options.from_us = 0;
   options.to_us = 1800 * second;
   EXPECT_EQ(compare(samples, options).pairs, 0u);

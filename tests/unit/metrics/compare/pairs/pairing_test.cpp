@@ -13,6 +13,11 @@ namespace {
 
 const WarmUp at_once{.seconds = 0};
 
+/// Each replica holds as much.
+KvTokens holding(std::uint64_t tokens) {
+  return [tokens](auto, auto) { return tokens; };
+}
+
 Pairing paired(const std::vector<samples::Sample>& all, const sides::Selection& a, const sides::Selection& b) {
   return pair_up(all, a, b, at_once);
 }
@@ -208,18 +213,26 @@ TEST(Pairing, AndOnceItHasPrefilledWhatItsMemoryHolds) {
   samples.each()[1].served = false;  // The first failed before its first token.
   samples.each()[1].ttft = samples::unknown;
   const std::vector<samples::Sample> all = samples.all();
-  const sides::Selection a = samples.config("fp16");
-  sides::Selection b = samples.config("fp8");
-  const auto warm = [&](std::uint64_t kv_tokens, double seconds) {
-    b.kv_tokens = kv_tokens;
-    return *pair_up(all, a, b, {.seconds = seconds}).warm_us / second / 60;
+  const sides::Selection a = samples.config("fp16"), b = samples.config("fp8");
+  const auto paired_with = [&](std::uint64_t kv_tokens, double seconds) {
+    return pair_up(all, a, b, {.seconds = seconds, .kv_tokens = holding(kv_tokens)});
   };
-  EXPECT_EQ(warm(0, 0), 0);
-  EXPECT_EQ(warm(100, 0), 2);  // Request 1 has prefilled 100.
-  EXPECT_EQ(warm(101, 0), 3);  // Request 2 has prefilled 500.
-  EXPECT_EQ(warm(700, 0), 4);
+  const auto warm = [&](std::uint64_t kv_tokens, double seconds) {
+    return *paired_with(kv_tokens, seconds).warm_us / second / 60;
+  };
+  EXPECT_EQ(warm(0, 1), 1);
+  EXPECT_EQ(warm(100, 1), 2);  // Request 1 has prefilled 100.
+  EXPECT_EQ(warm(101, 1), 3);  // Request 2 has prefilled 500.
+  EXPECT_EQ(warm(700, 1), 4);
   EXPECT_EQ(warm(700, 600), 10);
-  EXPECT_EQ(warm(1 << 20, 0), never_warm / second / 60);
+  EXPECT_EQ(warm(1 << 20, 1), never_warm / second / 60);
+  EXPECT_EQ(warm(1 << 20, 0), 0) << "without a warm-up every pair counts";
+  const Warm never = paired_with(1 << 20, 1).warm_b;
+  EXPECT_TRUE(never.lacks_tokens());
+  EXPECT_EQ(never.kv_tokens, 1u << 20);
+  EXPECT_EQ(never.prefilled, 15u * 100 + 14u * 500);
+  EXPECT_FALSE(paired_with(700, 1).warm_b.lacks_tokens());
+  EXPECT_FALSE(paired_with(1 << 20, 1).warm_a.lacks_tokens()) << "a primary is warm";
 }
 
 TEST(Pairing, WhatItHasPrefilledBeforeTheseRequestsCountsToo) {
@@ -228,14 +241,57 @@ TEST(Pairing, WhatItHasPrefilledBeforeTheseRequestsCountsToo) {
   const std::vector<samples::Sample> all = samples.all(), last(all.begin() + 10, all.end());
   Mirrored mirrored;
   for (const samples::Sample& sample : all) mirrored.add(sample);
-  const sides::Selection a = samples.config("fp16");
-  sides::Selection b = samples.config("fp8");
-  b.kv_tokens = 3000;
-  EXPECT_EQ(pair_up(all, a, b, at_once).warm_us, 6 * 60 * second);
-  EXPECT_EQ(pair_up(last, a, b, at_once).warm_us, never_warm);
-  EXPECT_EQ(pair_up(last, a, b, {0, &mirrored}).warm_us, 6 * 60 * second);
-  EXPECT_THAT(mirrored.replicas_of(b), ::testing::SizeIs(1));
-  EXPECT_THAT(mirrored.replicas_of(a), ::testing::IsEmpty());
+  const sides::Selection a = samples.config("fp16"), b = samples.config("fp8");
+  EXPECT_EQ(pair_up(all, a, b, {1, nullptr, holding(3000)}).warm_us, 6 * 60 * second);
+  EXPECT_EQ(pair_up(last, a, b, {1, nullptr, holding(3000)}).warm_us, never_warm);
+  EXPECT_EQ(pair_up(last, a, b, {1, &mirrored, holding(3000)}).warm_us, 6 * 60 * second);
+}
+
+TEST(Pairing, WhatTheReplicasOfASideHoldIsAddedUpWhereItIsKnown) {
+  TwinSamples samples;
+  for (int i = 0; i < 30; ++i) {
+    samples.shadow(samples.primary(i * 60 * second));
+    samples.shadow(samples.primary(i * 60 * second, "gpu1"), "cand1");
+    samples.shadow(samples.primary(i * 60 * second, "gpu2"), "gone");
+  }
+  const std::vector<samples::Sample> all = samples.all();
+  const auto cand0 = samples.names.of("cand0"), cand1 = samples.names.of("cand1"), fp8 = samples.names.of("fp8");
+  const auto warm = [&](KvTokens kv_tokens) {
+    return pair_up(all, samples.config("fp16"), samples.config("fp8"), {1, nullptr, std::move(kv_tokens)}).warm_b;
+  };
+  const Warm both = warm([&](auto replica, auto config) -> std::optional<std::uint64_t> {
+    EXPECT_EQ(config, fp8);
+    if (replica == cand0) return 2000;
+    if (replica == cand1) return 4000;
+    return std::nullopt;
+  });
+  EXPECT_EQ(both.kv_tokens, 6000u);
+  EXPECT_EQ(both.from_us, 6 * 60 * second) << "each prefills 500 a minute, and what the third does is left out";
+  EXPECT_EQ(warm([](auto, auto) { return std::nullopt; }).kv_tokens, 0u);
+  EXPECT_EQ(warm({}).from_us, second);
+}
+
+TEST(Pairing, AShadowWithoutPairsInTheWindowKeepsNoOtherCold) {
+  TwinSamples samples;
+  for (int i = 0; i < 360; ++i) {
+    const samples::Sample& primary = samples.primary(i * 60 * second);
+    if (i < 120) samples.shadow(primary, "cand0", "fp8", "first");
+    if (i >= 300) samples.shadow(primary, "cand1", "fp8", "later");
+  }
+  const std::vector<samples::Sample> all = samples.all();
+  const sides::Selection a = samples.config("fp16"), b = samples.config("fp8");
+  const auto warm = [&](std::int64_t from, std::int64_t to) {
+    return *pair_up(all, a, b, {600, nullptr, holding(1000)}, {from * 60 * second, to * 60 * second}).warm_us / second /
+           60;
+  };
+  EXPECT_EQ(warm(0, 120), 10);
+  EXPECT_EQ(warm(0, 300), 10);
+  EXPECT_EQ(warm(0, 301), 310);
+  EXPECT_EQ(warm(310, 400), 310);
+  EXPECT_EQ(warm(200, 250), 310) << "without pairs all of the side decide";
+  EXPECT_EQ(pair_up(all, a, b, {}).warm_us, 310 * 60 * second);
+  EXPECT_EQ(pair_up(all, a, b, {600, nullptr, holding(1000)}, {0, 120 * 60 * second}).warm_b.kv_tokens, 1000u);
+  EXPECT_EQ(pair_up(all, a, b, {600, nullptr, holding(1000)}).warm_b.kv_tokens, 2000u);
 }
 
 TEST(Pairing, WhatAShadowWasSentBeforeItWasSwitchedOnDoesNotWarmIt) {
@@ -245,13 +301,14 @@ TEST(Pairing, WhatAShadowWasSentBeforeItWasSwitchedOnDoesNotWarmIt) {
   const sides::Selection b = samples.config("fp8");
   Mirrored mirrored;
   for (const samples::Sample& sample : all) mirrored.add(sample);
-  EXPECT_EQ(mirrored.warm_from(b, 0), 0);
+  const auto warm_from = [&] { return mirrored.warm(b, {}, 0, {}).from_us; };
+  EXPECT_EQ(warm_from(), 0);
   mirrored.begin_anew(all[1].shadow, 150 * second);
-  EXPECT_EQ(mirrored.warm_from(b, 0), never_warm);
+  EXPECT_EQ(warm_from(), never_warm);
   for (const samples::Sample& sample : all) mirrored.add(sample);  // Some end later.
-  EXPECT_EQ(mirrored.warm_from(b, 0), 180 * second);
+  EXPECT_EQ(warm_from(), 180 * second);
   mirrored.begin_anew(all[1].shadow + 1, 1000 * second);
-  EXPECT_EQ(mirrored.warm_from(b, 0), 180 * second) << "another shadow";
+  EXPECT_EQ(warm_from(), 180 * second) << "another shadow";
 }
 
 TEST(Pairing, AShadowThatIsWarmAtOnceLeavesNoPairOutThoughItWasSentAfterItsPrimary) {

@@ -22,8 +22,8 @@ using ::testing::Not;
 class ReportOfATwin : public ::testing::Test {
  protected:
   ReportOfATwin() {
-    options.comparison.a = {sides::By::config, fp16, Role::primary, {}};
-    options.comparison.b = {sides::By::config, fp8, Role::primary, {}};
+    options.comparison.a = {sides::By::config, fp16, Role::primary};
+    options.comparison.b = {sides::By::config, fp8, Role::primary};
     options.comparison.slo.emplace();
     options.comparison.slo->ttft_client = config::Seconds(1.5);
     options.comparison.slo->tpot = config::Seconds(0.02);
