@@ -47,7 +47,7 @@ std::vector<Summary> summaries_of(const Plan& plan, const Done& done) {
 
 std::string cell(const std::optional<Spread>& value, double factor) {
   if (!value) return "-";
-  const auto text = figure(factor * value->median);
+  auto text = figure(factor * value->median);
   if (value->least == value->most) return text;
   return text + " (" + figure(factor * value->least) + " to " + figure(factor * value->most) + ")";
 }
@@ -188,7 +188,7 @@ std::string as_csv(const Plan& plan, const Done& done) {
   out += ",concurrency,repetitions,failed";
   for (const Figure& column : figures) {
     const std::string key(column.key);
-    out += ',' + key + ',' + key + "_least," + key + "_most";
+    for (const auto* end : {"", "_least", "_most"}) out.append(",").append(key).append(end);
   }
   out += "\r\n";
   const auto summaries = summaries_of(plan, done);
