@@ -206,8 +206,10 @@ class Runner {
     for (const auto& pause : pauses_) pause->cancel();
   }
 
+  bool done() const { return all_sent_ && busy_.empty() && pauses_.empty(); }
+
   void end_if_done() {
-    if (!all_sent_ || !busy_.empty() || !pauses_.empty()) return;
+    if (!done()) return;
     ticker_.cancel();
     arrival_.cancel();
     lag_.cancel();
@@ -246,7 +248,7 @@ class Runner {
   void measure_lag() {
     lag_.expires_after(lag_every);
     lag_.async_wait([this](error_code ec) {
-      if (ec) return;
+      if (ec || done()) return;  // A timer that has expired already cannot be cancelled.
       measured_.own.lags.push_back(duration<float>(Clock::now() - lag_.expiry()).count());
       measure_lag();
     });
