@@ -116,7 +116,7 @@ TEST(Models, OfAReplicaThatWantsAKeyAreAskedForWithTheClientsOwn) {
   for (const auto* fields : {"", "Authorization: Bearer sk-other\r\n", "Authorization: \r\n"})
     EXPECT_EQ(fetch(weir.port(), get("/v1/models", fields), "GET").status, 401u)
         << "what one client may see is not shown to another: " << fields;
-  EXPECT_THAT(weir.output(), HasSubstr("replica 'r0' tells its models only to who has its key"));
+  weir.wait_until_said("replica 'r0' tells its models only to who has its key");
   EXPECT_THAT(weir.output() + weir.log_text(), Not(HasSubstr("sk-")));
 }
 
