@@ -3,6 +3,7 @@
 // config/load.hpp fills these structs. Afterwards they are only read, by any thread.
 #pragma once
 
+#include <array>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -14,21 +15,67 @@ namespace weir::config {
 
 using Seconds = std::chrono::duration<double>;
 
-/// An address on which weir listens: a numeric IPv4 or IPv6 address and a port (0 lets the system choose).
+/// An address on which weir listens: a numeric IPv4 or IPv6 address and a port (0 lets the system choose), or the path
+/// of a Unix-domain socket.
 struct ListenAddress {
   std::string host;
   std::uint16_t port = 0;
+  std::string unix_path{};  ///< If it is not empty, there are no host and port.
   bool operator==(const ListenAddress&) const = default;
 };
 
-/// The place of a replica: `http://host[:port][/prefix]`. The prefix is put before the path of every request.
+/// A range of addresses: those whose first `bits` bits are those of `base`. IPv4 addresses are mapped into IPv6.
+struct Network {
+  std::array<std::uint8_t, 16> base{};
+  unsigned bits = 128;
+  bool operator==(const Network&) const = default;
+};
+
+/// The place of a replica: `http://host[:port][/prefix]`, the same with `https`, or `unix:/path`. The prefix is put
+/// before the path of every request.
 struct ReplicaUrl {
   std::string host;  ///< It is a name or an address, without brackets.
   std::uint16_t port = 80;
   std::string prefix;     ///< It is "" or "/something", never with a trailing slash.
   std::string authority;  ///< It goes into the Host field: host[:port] as written in the settings.
+  bool tls = false;
+  std::string unix_path{};  ///< If it is not empty, there are no host and port.
   bool operator==(const ReplicaUrl&) const = default;
 };
+
+/// The files of a certificate chain and of its private key, in PEM.
+struct Certificate {
+  std::string cert, key;
+  bool operator==(const Certificate&) const = default;
+};
+
+/// With it, weir speaks TLS on `server.listen`.
+struct ServerTls {
+  std::vector<Certificate> certificates;  ///< The client's server name chooses; the first is for all other names.
+  bool operator==(const ServerTls&) const = default;
+};
+
+/// How weir speaks TLS to a replica whose url says https.
+struct ReplicaTls {
+  std::string ca;           ///< It is a file of certificates in PEM that are trusted; "" means the system's.
+  std::string server_name;  ///< The replica's certificate has this name; "" means the host of its url.
+  bool verify = true;
+  std::optional<Certificate> own;  ///< weir shows it to the replica.
+  bool operator==(const ReplicaTls&) const = default;
+};
+
+/// A client's key. Only its hash is known.
+struct ClientKey {
+  std::string name;                            ///< It is unique in the file.
+  std::array<std::uint8_t, 32> sha256{};       ///< It is the hash of the key's bytes.
+  std::vector<std::string> models;             ///< An empty list means any.
+  std::optional<std::uint32_t> max_in_flight;  ///< So many requests of this key may be under way or wait.
+  double share = 1.0;                          ///< Its share in the queues, relative to other keys'. It is > 0.
+  bool operator==(const ClientKey&) const = default;
+};
+
+/// What the FIN of a client means while its answer is under way.
+enum class HalfClose { abort, allow };
 
 struct Server {
   std::vector<ListenAddress> listen{{"127.0.0.1", 8080}};
@@ -38,6 +85,12 @@ struct Server {
   std::vector<std::string> paths;
   bool replica_header = true;  ///< Answers name the replica in `x-weir-replica`.
   bool open = false;           ///< Everyone who reaches `listen` may use replicas with weir's keys for them.
+  std::optional<ServerTls> tls{};
+  std::string api_keys{};  ///< It is the path of the file of `keys`; "" means that clients need no key.
+  std::vector<ClientKey> keys{};
+  std::vector<Network> trusted_proxies{};   ///< Their X-Forwarded-For is believed.
+  std::vector<std::string> cors_origins{};  ///< Pages of these origins may ask; "*" means all.
+  HalfClose half_close = HalfClose::abort;
   bool operator==(const Server&) const = default;
 };
 
@@ -48,8 +101,9 @@ struct MetricsListener {
 };
 
 struct AdminListener {
-  std::optional<ListenAddress> listen = ListenAddress{"127.0.0.1", 9091};  ///< It must be loopback. If it is absent,
-                                                                           ///< the listener is off.
+  std::optional<ListenAddress> listen = ListenAddress{"127.0.0.1", 9091};  ///< Off loopback it needs a token. If it is
+                                                                           ///< absent, the listener is off.
+  std::string token{};  ///< Requests must carry it; "" means that none is needed. No log, error or page shows it.
   bool operator==(const AdminListener&) const = default;
 };
 
@@ -69,13 +123,18 @@ struct Log {
 struct Limits {
   std::size_t request_head = 64 * 1024;
   std::size_t request_body = 16 * 1024 * 1024;
-  std::size_t read_ahead = 1024 * 1024;        ///< Reading stops when so many bytes are held for a slow client.
-  std::size_t connections = 10'000;            ///< All listeners together have so many client connections.
-  std::size_t idle_upstream_connections = 32;  ///< Each loop keeps so many open for each replica.
-  Seconds head_time{10};                       ///< A request head may take so long, once begun.
-  Seconds body_time{60};                       ///< A request body may make no progress for so long.
-  Seconds client_idle{75};                     ///< A kept-alive client connection may have no request for so long.
-  Seconds client_stall{120};                   ///< A client may take nothing of an answer for so long.
+  std::size_t read_ahead = 1024 * 1024;     ///< Reading stops when so many bytes are held for a slow client.
+  std::size_t connections = 10'000;         ///< All listeners together have so many client connections.
+  std::size_t connections_per_address = 0;  ///< One client address has so many of them; 0 means as many as there are.
+  std::size_t buffer_memory = 512 * 1024 * 1024;  ///< All that grows with peers has so much together.
+  std::size_t idle_upstream_connections = 32;     ///< Each loop keeps so many open for each replica.
+  Seconds head_time{10};                          ///< A request head may take so long, once begun.
+  Seconds body_time{60};                          ///< A request body may make no progress for so long.
+  std::size_t body_rate = 1024;                   ///< Bytes per second that a request body must keep up; 0 means any.
+  Seconds handshake_time{10};                     ///< A TLS handshake may take so long.
+  std::size_t handshakes = 256;                   ///< Each loop has so many TLS handshakes under way at a time.
+  Seconds client_idle{75};                        ///< A kept-alive client connection may have no request for so long.
+  Seconds client_stall{120};                      ///< A client may take nothing of an answer for so long.
   Seconds connect{2};
   Seconds first_token{300};  ///< This runs from the send to the first token of a streamed answer.
   Seconds between_tokens{120};
@@ -120,6 +179,7 @@ struct Replica {
   /// shows it.
   std::string api_key;
   std::optional<std::uint64_t> max_queued_tokens{};  ///< So many prompt tokens may wait in the replica.
+  ReplicaTls tls{};
   bool operator==(const Replica&) const = default;
 };
 
