@@ -70,12 +70,19 @@ std::string text(Policy policy) {
 }
 
 void list_server(const Server& server, std::vector<ListedKey>& keys) {
-  const auto& [listen, threads, paths, replica_header, open] = server;
+  const auto& [listen, threads, paths, replica_header, open, tls, api_keys, client_keys, trusted_proxies, cors_origins,
+               half_close] = server;
   keys.push_back({"server.listen", list(listen, to_text)});
   keys.push_back({"server.threads", text(threads)});
   keys.push_back({"server.paths", text(paths)});
   keys.push_back({"server.replica_header", text(replica_header)});
   keys.push_back({"server.open", text(open)});
+  static_cast<void>(tls);
+  static_cast<void>(client_keys);
+  static_cast<void>(trusted_proxies);
+  keys.push_back({"server.api_keys", text(api_keys)});
+  keys.push_back({"server.cors_origins", text(cors_origins)});
+  keys.push_back({"server.half_close", half_close == HalfClose::allow ? "allow" : "abort"});
 }
 
 void list_log(const Log& log, std::vector<ListedKey>& keys) {
@@ -87,16 +94,22 @@ void list_log(const Log& log, std::vector<ListedKey>& keys) {
 }
 
 void list_limits(const Limits& limits, std::vector<ListedKey>& keys) {
-  const auto& [request_head, request_body, read_ahead, connections, idle_upstream_connections, head_time, body_time,
-               client_idle, client_stall, connect, first_token, between_tokens, whole_answer, upstream_idle,
-               accept_hold, drain_delay, drain, retry_budget] = limits;
+  const auto& [request_head, request_body, read_ahead, connections, connections_per_address, buffer_memory,
+               idle_upstream_connections, head_time, body_time, body_rate, handshake_time, handshakes, client_idle,
+               client_stall, connect, first_token, between_tokens, whole_answer, upstream_idle, accept_hold,
+               drain_delay, drain, retry_budget] = limits;
   keys.push_back({"limits.request_head", size(request_head)});
   keys.push_back({"limits.request_body", size(request_body)});
   keys.push_back({"limits.read_ahead", size(read_ahead)});
   keys.push_back({"limits.connections", text(connections)});
+  keys.push_back({"limits.connections_per_address", text(connections_per_address)});
+  keys.push_back({"limits.buffer_memory", size(buffer_memory)});
   keys.push_back({"limits.idle_upstream_connections", text(idle_upstream_connections)});
   keys.push_back({"limits.head_time", text(head_time)});
   keys.push_back({"limits.body_time", text(body_time)});
+  keys.push_back({"limits.body_rate", size(body_rate)});
+  keys.push_back({"limits.handshake_time", text(handshake_time)});
+  keys.push_back({"limits.handshakes", text(handshakes)});
   keys.push_back({"limits.client_idle", text(client_idle)});
   keys.push_back({"limits.client_stall", text(client_stall)});
   keys.push_back({"limits.connect", text(connect)});
@@ -171,9 +184,10 @@ void list_queue(const Queue& queue, std::vector<ListedKey>& keys) {
 
 Listed replica_listed(const Replica& replica, const std::string& pool) {
   const auto& [name, url, config, gpu, expand, weight, cost_per_hour, kv_tokens, max_context, max_in_flight,
-               inject_usage, inject_continuous_usage, api_key, max_queued_tokens] = replica;
+               inject_usage, inject_continuous_usage, api_key, max_queued_tokens, tls] = replica;
   Listed listed{"replica " + name, pool, {}};
   auto& keys = listed.keys;
+  static_cast<void>(tls);
   keys.push_back({"url", "http://" + url.authority + url.prefix});
   keys.push_back({"config", text(config)});
   keys.push_back({"gpu", text(gpu)});
@@ -260,12 +274,13 @@ Listing listing_of(const Settings& settings) {
                overridden] = settings;
   static_cast<void>(overridden);  // It says of keys who set them, and is none.
   const auto& [metrics_listen] = metrics;
-  const auto& [admin_listen] = admin;
+  const auto& [admin_listen, token] = admin;
   Listing listing(1);
   auto& keys = listing.front().keys;
   list_server(server, keys);
   keys.push_back({"metrics.listen", text(metrics_listen)});
   keys.push_back({"admin.listen", text(admin_listen)});
+  keys.push_back({"admin.token", token.empty() ? "none" : "hidden", token});
   list_log(log, keys);
   list_limits(limits, keys);
   list_measure(measure, keys);
