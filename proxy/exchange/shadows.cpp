@@ -71,7 +71,7 @@ bool wants(const fleet::ShadowRuntime& shadow, const fleet::ReplicaRuntime& repl
       hash = metrics::sip_hash(key, request.id);
       break;
     case What::header:
-      hash = fair_key(key, {config::FairBy::What::header, settings.key.header}, request.head, request.address);
+      hash = fair_key(key, {config::FairBy::What::header, settings.key.header}, request.head, request.address, "");
       break;
   }
   constexpr double whole = 18446744073709551616.0;  // This is 2^64.

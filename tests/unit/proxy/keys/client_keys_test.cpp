@@ -42,6 +42,13 @@ TEST(ClientKeys, AnEmptyCredentialIsNobodysEvenIfItsHashIsThere) {
   EXPECT_EQ(found(ClientKeys({key("a", "")}, nullptr), ""), "nobody");
 }
 
+TEST(ClientKeys, HaveAtMost4096Bytes) {
+  const std::string long_key(4096, 'k');
+  const ClientKeys keys({key("a", long_key), key("b", long_key + 'k')}, nullptr);
+  EXPECT_EQ(found(keys, long_key), "a");
+  EXPECT_EQ(found(keys, long_key + 'k'), "nobody");
+}
+
 TEST(ClientKeys, MayUseTheModelsThatTheyName) {
   auto some = key("a", "k");
   some.models = {"m", "n"};
