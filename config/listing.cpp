@@ -78,11 +78,32 @@ void list_server(const Server& server, std::vector<ListedKey>& keys) {
   keys.push_back({"server.replica_header", text(replica_header)});
   keys.push_back({"server.open", text(open)});
   static_cast<void>(tls);
-  static_cast<void>(client_keys);
+  static_cast<void>(client_keys);  // They follow in list_client_keys.
   static_cast<void>(trusted_proxies);
   keys.push_back({"server.api_keys", text(api_keys)});
   keys.push_back({"server.cors_origins", text(cors_origins)});
   keys.push_back({"server.half_close", half_close == HalfClose::allow ? "allow" : "abort"});
+}
+
+/// A key's hash is not shown whole: who has it can try out whether a key that he guesses is the right one.
+std::string beginning_of(const std::array<std::uint8_t, 32>& hash) {
+  std::string hex;
+  for (std::size_t i = 0; i < 4; ++i) hex += {"0123456789abcdef"[hash[i] >> 4], "0123456789abcdef"[hash[i] & 15]};
+  return hex + "...";
+}
+
+/// The keys are in a table of their own, which is always there, so that one that comes or goes is told by its name.
+void list_client_keys(const std::vector<ClientKey>& all, Listing& listing) {
+  const std::string file = "server.api_keys";
+  listing.push_back({file, "", {}});
+  for (const auto& [name, sha256, models, max_in_flight, share] : all) {
+    Listed listed{"key " + name, file, {}};
+    listed.keys.push_back({"sha256", beginning_of(sha256), std::string(sha256.begin(), sha256.end())});
+    listed.keys.push_back({"models", text(models)});
+    listed.keys.push_back({"max_in_flight", text(max_in_flight)});
+    listed.keys.push_back({"share", text(share)});
+    listing.push_back(std::move(listed));
+  }
 }
 
 void list_log(const Log& log, std::vector<ListedKey>& keys) {
@@ -287,6 +308,7 @@ Listing listing_of(const Settings& settings) {
   list_engine_names(engine_names, keys);
   keys.push_back({"discovery.interval", text(discovery.interval)});
   keys.push_back({"discovery.nameserver", discovery.nameserver ? to_text(*discovery.nameserver) : "none"});
+  list_client_keys(server.keys, listing);
   for (const auto& pool : pools) list_pool(pool, listing);
   for (const auto& shadow : shadows) list_shadow(shadow, listing);
   for (const auto& slo : slos) listing.push_back(slo_listed(slo));

@@ -4,8 +4,8 @@
 #include <string>
 
 #include "config/address.hpp"
-#include "config/api_key.hpp"
 #include "config/injection.hpp"
+#include "config/secret.hpp"
 #include "config/values.hpp"
 
 namespace weir::config {
@@ -77,21 +77,23 @@ void ReplicaReading::refuse_names_of_expanded() {
 }
 
 void ReplicaReading::read_key(TableReader& table, Replica& replica) {
-  const auto* written = table.read_secret("api_key", replica.api_key, &api_key);
-  const auto* in_file = table.read_secret("api_key_file", replica.api_key, &api_key_file);
+  constexpr std::string_view what = "the replica's key";
+  const auto* written = table.read_secret("api_key", replica.api_key, SecretText{what});
+  const auto* in_file = table.read_secret("api_key_file", replica.api_key, SecretFile{what});
   if (table.has("api_key") && in_file) {
     table.blame_secret("api_key_file", *in_file,
                        "api_key is set as well, and a replica has one key; remove one of them");
   }
-  if (server_.open || !(written || in_file)) return;
+  if (server_.open || !server_.api_keys.empty() || !(written || in_file)) return;
   for (const auto& listener : listeners_) {
     if (listener.table != "[server]" || is_loopback(listener.address.host)) continue;
     const auto where = listener.written ? ' ' + in_line(*listener.written) : std::string();
     table.blame_secret(written ? "api_key" : "api_key_file", written ? *written : *in_file,
                        "would be used for everyone who reaches \"" + to_text(listener.address) +
                            "\", which is [server] listen" + where +
-                           ", for weir has no keys of its own yet; listen on a loopback address such as "
-                           "\"127.0.0.1:8080\", or write open = true in [server] if everyone may use this replica");
+                           "; give clients keys of their own with api_keys in [server], listen on a loopback address "
+                           "such as \"127.0.0.1:8080\", or write open = true in [server] if everyone may use this "
+                           "replica");
     return;
   }
 }

@@ -82,7 +82,11 @@ Parsed<ReplicaUrl> parse_replica_url(std::string_view text) {
 std::string without_credentials(std::string_view text) {
   const auto scheme = text.find("://");
   const auto at = text.rfind('@');
-  if (scheme == std::string_view::npos || at == std::string_view::npos || at < scheme) return std::string(text);
+  if (at == std::string_view::npos) return std::string(text);
+  if (scheme == std::string_view::npos || at < scheme) {
+    const bool has_password = text.substr(0, at).find(':') != std::string_view::npos;
+    return has_password ? "***" + std::string(text.substr(at)) : std::string(text);
+  }
   return std::string(text.substr(0, scheme + 3)) + "***" + std::string(text.substr(at));
 }
 

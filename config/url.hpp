@@ -13,7 +13,7 @@ namespace weir::config {
 Parsed<ReplicaUrl> parse_replica_url(std::string_view text);
 
 /// Returns the text with `***` in place of what stands between `://` and the last `@`, so that an error shows no
-/// password.
+/// password. Where `://` is missing, that is what stands before the `@`, if there is a colon in it.
 std::string without_credentials(std::string_view text);
 
 }  // namespace weir::config

@@ -243,6 +243,12 @@ class Gathering {
       for (const auto& shard : shards) sum += shard->limit_hits[limit].value();
       add(hits, labelled({}, {{"limit", limit_names[limit]}}), sum);
     }
+    auto& denied = begin(denied_series, MetricType::Counter);
+    for (std::size_t why = 0; why < denied_names.size(); ++why) {
+      std::uint64_t sum = 0;
+      for (const auto& shard : shards) sum += shard->denied[why].value();
+      add(denied, labelled({}, {{"reason", denied_names[why]}}), sum);
+    }
     auto& lag = begin(loop_lag_series, MetricType::Gauge);
     for (std::size_t i = 0; i < shards.size(); ++i) {
       const auto nanoseconds = shards[i]->lag_nanoseconds.load(std::memory_order_relaxed);

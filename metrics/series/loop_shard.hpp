@@ -26,15 +26,21 @@ enum class Limit : std::uint8_t {
   queue,        ///< Its requests or its bytes.
   queue_time,   ///< A request waited so long, or would have.
   descriptors,  ///< None was left for a connection to a replica.
-  sockets       ///< No local address, port or memory of the kernel was left.
+  sockets,      ///< No local address, port or memory of the kernel was left.
+  key           ///< A client's key had as many requests as it may (max_in_flight of its [[key]]).
 };
-inline constexpr std::array<std::string_view, 12> limit_names{
-    "connections",   "request_head",      "request_body", "head_time",  "body_time",   "client_stall",
-    "max_in_flight", "max_queued_tokens", "queue",        "queue_time", "descriptors", "sockets"};
+inline constexpr std::array<std::string_view, 13> limit_names{
+    "connections",       "request_head", "request_body", "head_time",   "body_time", "client_stall", "max_in_flight",
+    "max_queued_tokens", "queue",        "queue_time",   "descriptors", "sockets",   "key"};
+
+/// Why a client was kept out.
+enum class Denied : std::uint8_t { no_key, wrong_key, model };
+inline constexpr std::array<std::string_view, 3> denied_names{"no_key", "wrong_key", "model"};
 
 /// What one loop writes that belongs to no replica.
 struct LoopShard {
   std::array<Counter, limit_names.size()> limit_hits;
+  std::array<Counter, denied_names.size()> denied;
   std::atomic<std::int64_t> lag_nanoseconds{0};  ///< Latest lateness of the loop's tick.
   Histogram loop_delay{loop_delay_bounds};       ///< Every tick counts.
 

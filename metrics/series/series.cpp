@@ -262,6 +262,10 @@ constinit const SeriesText comparison_state_series{
     "Absent while the shadow is off."};
 constinit const SeriesText limit_hits_series{"weir_limit_hits_total",
                                              "Times a limit of the settings bit, by the limit."};
+constinit const SeriesText denied_series{"weir_denied_requests_total",
+                                         "Requests of clients that were kept out, by the reason: they sent no key, or "
+                                         "a wrong one (401), or their key may not "
+                                         "use the model (403)."};
 constinit const SeriesText loop_lag_series{"weir_loop_lag_seconds",
                                            "Lateness of the latest tick of a stream loop: how long its events wait."};
 constinit const SeriesText loop_delay_series{

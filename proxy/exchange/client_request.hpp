@@ -27,8 +27,12 @@ struct ClientRequest {
   std::string client_id;                      ///< The client's x-request-id where it is valid, else "".
   std::string request_id;                     ///< That, or `id`.
   std::shared_ptr<const fleet::World> world;  ///< The settings and the fleet for this request.
+  const keys::ClientKey* key = nullptr;       ///< The client's, which is the world's; null if clients need none.
   Moment received{};                          ///< t0
   std::chrono::system_clock::time_point time;
+
+  /// Returns the name of the client's key, "" if clients need none.
+  std::string_view key_name() const { return key != nullptr ? std::string_view(key->settings.name) : ""; }
 };
 
 }  // namespace weir::proxy::exchange

@@ -75,7 +75,10 @@ bool Exchange::ask(bool again) {
   }
   const auto& queue = pool_->settings.queue;
   balancer::Asking asking{request_.facts, retries_.tried()};
-  asking.fair_key = fair_key(loop_.shared.fair_by_key, queue.fair_by, request_.head, request_.address);
+  asking.fair_key =
+      fair_key(loop_.shared.fair_by_key, queue.fair_by, request_.head, request_.address, request_.key_name());
+  if (request_.key != nullptr && queue.fair_by.what == config::FairBy::What::key)
+    asking.share = request_.key->settings.share;
   asking.bytes = body_size_;
   asking.deadline = deadline_;
   asking.at_the_head = again;
@@ -222,8 +225,9 @@ Relay::Request Exchange::relay_request(const fleet::ReplicaRuntime& replica, met
   const auto edits = metrics::wire::edits_that_ask(wanted, request_.facts, body());
   asked = edits.asked;
   body_length = edits.size_of(body_size_);
-  const http::UpstreamRequest upstream{replica.settings.url, body_length, request_.request_id,
-                                       request_.facts.api != metrics::Api::other, replica.settings.api_key};
+  http::UpstreamRequest upstream{replica.settings.url, body_length, request_.request_id,
+                                 request_.facts.api != metrics::Api::other, replica.settings.api_key};
+  upstream.client_key_ends_here = world_->keys != nullptr;
   upstream_head_ = http::upstream_head(request_.head, upstream);
   std::vector<std::string_view> spans{upstream_head_};
   edits.append(body(), spans);

@@ -129,6 +129,7 @@ void Mirror::make_request() {
   body_length_ = metrics::wire::edited_size(job_->body->size(), edits_);
   http::UpstreamRequest upstream{replica_->settings.url, body_length_, id_, true, replica_->settings.api_key};
   upstream.keep_credentials = shadow_->settings.forward_auth;
+  upstream.client_key_ends_here = job_->world->keys != nullptr;
   upstream.shadow = shadow_->settings.name;
   upstream_head_ = http::upstream_head(head_, upstream);
   spans_ = {upstream_head_};

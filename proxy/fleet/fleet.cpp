@@ -166,6 +166,8 @@ void Fleet::adopt(const config::Settings& settings) {
   exposition_.set_slos(settings.slos);
   auto world = std::make_shared<World>();
   world->settings = settings;
+  if (!settings.server.api_keys.empty() || !settings.server.keys.empty())
+    world->keys = std::make_shared<const keys::ClientKeys>(settings.server.keys, before ? before->keys.get() : nullptr);
   std::vector<std::shared_ptr<PoolRuntime>> pools;
   for (const auto& pool : settings.pools)
     pools.push_back(make_pool(pool, "", nullptr, settings.measure, before.get(), now));

@@ -20,6 +20,7 @@
 #include "proxy/fleet/failure_notes.hpp"
 #include "proxy/fleet/published.hpp"
 #include "proxy/fleet/second_opinions.hpp"
+#include "proxy/keys/client_keys.hpp"
 
 namespace weir::proxy::fleet {
 
@@ -93,6 +94,7 @@ struct LeavingReplica {
 
 struct World {
   config::Settings settings;
+  std::shared_ptr<const keys::ClientKeys> keys;  ///< Clients need one of these; null if they need none.
   std::vector<std::shared_ptr<const PoolRuntime>> pools;
   std::vector<std::shared_ptr<const ShadowRuntime>> shadows;
   std::vector<std::shared_ptr<const PoolRuntime>> all_pools;  ///< Those above, and those of the shadows.

@@ -7,6 +7,7 @@
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
 #include <cerrno>
+#include <cmath>
 #include <list>
 
 #include "metrics/ticks.hpp"
@@ -16,6 +17,7 @@
 #include "proxy/http/own_answer.hpp"
 #include "proxy/http/request_id.hpp"
 #include "proxy/net/channel_wait.hpp"
+#include "proxy/serve/key_check.hpp"
 
 namespace weir::proxy::serve {
 namespace {
@@ -80,6 +82,8 @@ class Session final : net::Timed {
   net::Awaitable<std::optional<http::OwnAnswer>> answer_models(exchange::ClientRequest& request);
   net::Awaitable<bool> refuse(exchange::ClientRequest& request, unsigned status, std::string_view sentence,
                               std::optional<Limit> limit);
+  net::Awaitable<bool> deny(exchange::ClientRequest& request, metrics::series::Denied why);
+  std::optional<http::OwnAnswer> refusal_of_key(const exchange::ClientRequest& request, const keys::KeyPlace& place);
   void received(exchange::ClientRequest& request) const;
   bool left_early(exchange::ClientRequest& request);
   net::Awaitable<bool> send_own(const exchange::ClientRequest& request, const http::OwnAnswer& own, bool keep_alive);
@@ -240,6 +244,10 @@ net::Awaitable<bool> Session::read_head(exchange::ClientRequest& request) {
   request.client_id = http::valid_request_id(request.head["x-request-id"]).value_or("");
   if (!request.client_id.empty()) request.request_id = request.client_id;
   request.route = http::route_of(request.head.method, request.head.path, world_->settings.server.paths);
+  if (const auto why = find_key(request)) {
+    const auto denied = co_await deny(request, *why);
+    co_return denied;
+  }
   co_return true;
 }
 
@@ -323,7 +331,7 @@ net::Awaitable<std::optional<http::OwnAnswer>> Session::answer_models(exchange::
   exchange::ClientWatch watch(*client_, unread_);
   if (watch.gone()) halt.call();
   const HaltOnLeave on_leave(watch, halt);
-  auto own = co_await loop_.shared.models.answer(request.head, request.route, halt);
+  auto own = co_await loop_.shared.models.answer(request.head, request.route, halt, request.key);
   halt_ = nullptr;
   if (watch.gone()) co_return std::nullopt;
   co_return std::optional<http::OwnAnswer>(std::move(own));
@@ -333,6 +341,11 @@ net::Awaitable<bool> Session::answer(exchange::ClientRequest& request) {
   if (http::is_own(request.route)) {
     const auto again = co_await answer_own(request);
     co_return again;
+  }
+  const keys::KeyPlace place(request.key);
+  if (const auto refusal = refusal_of_key(request, place)) {
+    const auto sent = co_await send_own(request, *refusal, request.head.keep_alive);
+    co_return sent;
   }
   exchange::ExchangeEnd end;
   {
@@ -380,6 +393,35 @@ net::Awaitable<bool> Session::refuse(exchange::ClientRequest& request, unsigned 
   co_await send_own(request, own, false);
   co_await linger();
   co_return false;
+}
+
+/// Answers a client that may not enter, and closes. None of its body has been read.
+net::Awaitable<bool> Session::deny(exchange::ClientRequest& request, metrics::series::Denied why) {
+  loop_.shard.denied[static_cast<std::size_t>(why)].add();
+  request.facts.api = metrics::wire::api_of(request.head.method, request.head.path);
+  received(request);
+  exchange::record_unassigned(loop_, request, Outcome::bad_request, 401);
+  const auto own = denied_answer(why);
+  co_await send_own(request, own, false);
+  co_await linger();
+  co_return false;
+}
+
+/// Returns the answer to a request that its key may not send, or not now, and counts it. The request is whole.
+std::optional<http::OwnAnswer> Session::refusal_of_key(const exchange::ClientRequest& request,
+                                                       const keys::KeyPlace& place) {
+  auto refusal = model_refusal(request);
+  if (refusal) {
+    loop_.shard.denied[static_cast<std::size_t>(metrics::series::Denied::model)].add();
+  } else if (!place.got()) {
+    loop_.shard.limit_hits[static_cast<std::size_t>(Limit::key)].add();
+    refusal = key_busy_answer(*request.key, std::chrono::milliseconds(std::lround(loop_.random_from(1000, 1500))));
+  } else {
+    return std::nullopt;
+  }
+  exchange::record_unassigned(loop_, request, refusal->status == 429 ? Outcome::rejected : Outcome::bad_request,
+                              refusal->status);
+  return refusal;
 }
 
 /// Sends an answer of weir's own. Returns whether the connection may go on.

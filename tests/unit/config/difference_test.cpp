@@ -38,6 +38,11 @@ Settings settings() {
   whole.pool = "code";
   whole.e2e = Seconds(60);
   all.slos = {fast, whole};
+  ClientKey alice;
+  alice.name = "alice";
+  alice.sha256[0] = 0xab;
+  all.server.api_keys = "keys.toml";
+  all.server.keys = {alice};
   Shadow fp8;
   fp8.name = "fp8";
   fp8.of = "chat";
@@ -71,6 +76,16 @@ INSTANTIATE_TEST_SUITE_P(Difference, EachChange, ::testing::Values(
     SAID(s.server.paths = {"*"}, "server.paths [] -> [*]"),
     SAID(s.server.replica_header = false, "server.replica_header true -> false"),
     SAID(s.server.open = true, "server.open false -> true"),
+    SAID(s.server.api_keys = "k.toml", "server.api_keys keys.toml -> k.toml"),
+    SAID((s.server.keys.push_back(s.server.keys[0]), s.server.keys[1].name = "bob"), "server.api_keys: key bob added"),
+    SAID(s.server.keys.clear(), "server.api_keys: key alice removed"),
+    SAID(s.server.keys[0].name = "bob", "server.api_keys: key bob added; server.api_keys: key alice removed"),
+    SAID(s.server.keys[0].sha256[3] = 1, "server.api_keys: key alice: sha256 ab000000... -> ab000001..."),
+    SAID(s.server.keys[0].sha256[4] = 1, "server.api_keys: key alice: sha256 changed"),
+    SAID(s.server.keys[0].models = {"m"}, "server.api_keys: key alice: models [] -> [m]"),
+    SAID(s.server.keys[0].max_in_flight = 3, "server.api_keys: key alice: max_in_flight none -> 3"),
+    SAID(s.server.keys[0].share = 0.5, "server.api_keys: key alice: share 1 -> 0.5"),
+    SAID(s.admin.token = "t", "admin.token none -> hidden"),
     SAID(s.metrics.listen.reset(), "metrics.listen 127.0.0.1:9090 -> off"),
     SAID(s.admin.listen->port = 1, "admin.listen 127.0.0.1:9091 -> 127.0.0.1:1"),
     SAID(s.log.requests = "", "log.requests requests.jsonl -> \"\""),
@@ -185,7 +200,10 @@ TEST(Difference, AnotherKeyIsSaidAndNotShown) {
   auto before = settings(), after = settings();
   before.pools[0].replicas[0].api_key = "secret-one";
   after.pools[0].replicas[0].api_key = "secret-two";
-  EXPECT_THAT(difference(before, after), ElementsAre("pool chat: replica gpu0: api_key changed"));
+  before.admin.token = "secret-token";
+  after.admin.token = "secret-other";
+  EXPECT_THAT(difference(before, after),
+              ElementsAre("admin.token changed", "pool chat: replica gpu0: api_key changed"));
   for (const auto& listed : listing_of(after))
     for (const auto& key : listed.keys) EXPECT_THAT(key.value, Not(HasSubstr("secret")));
 }

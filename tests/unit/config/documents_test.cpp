@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "config/keys.hpp"
 #include "load_text.hpp"
 
 namespace weir::config {
@@ -29,11 +30,11 @@ std::string whole(const std::filesystem::path& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-/// Returns the file with which the reference ends.
+/// Returns the file with which the reference ends. (A file of keys stands before it.)
 std::string whole_example() {
   const auto text = whole(repository / "docs/settings.md");
   const std::string fence = "```toml\n";
-  const auto begin = text.find(fence) + fence.size();
+  const auto begin = text.find(fence, text.find("## All of it")) + fence.size();
   return text.substr(begin, text.find("```", begin) - begin);
 }
 
@@ -41,8 +42,7 @@ std::string whole_example() {
 const std::vector<std::string> all_tables = {"[server]",      "[metrics]",        "[admin]",     "[log]",
                                              "[limits]",      "[measure]",        "[discovery]", "[health]",
                                              "[engine]",      "[engine.names]",   "[[pool]]",    "[pool.health]",
-                                             "[pool.engine]", "[[pool.replica]]", "[[slo]]",
-                                             "[[shadow]]"};
+                                             "[pool.engine]", "[[pool.replica]]", "[[slo]]",     "[[shadow]]"};
 
 /// A row of the reference.
 struct Key {
@@ -194,6 +194,15 @@ TEST(SettingsReference, ShowsAWholeFileWithEveryKey) {
   settings.slos.clear();
   settings.shadows.clear();
   EXPECT_EQ(settings, settings_in(one_pool)) << "all but the pool, its objective and its shadow are defaults";
+}
+
+TEST(SettingsReference, ShowsAFileOfKeysThatIsRight) {
+  const auto text = whole(repository / "docs/settings.md");
+  const std::string fence = "```toml\n";
+  const auto begin = text.find(fence, text.find("### Clients' keys")) + fence.size();
+  const auto keys = load_keys(text.substr(begin, text.find("```", begin) - begin), "keys.toml");
+  ASSERT_TRUE(std::holds_alternative<std::vector<ClientKey>>(keys));
+  EXPECT_EQ(std::get<std::vector<ClientKey>>(keys).at(0).max_in_flight, 32u);
 }
 
 /// People write settings by hand, and check them half written. Wherever the text stops, or has one wrong character, it

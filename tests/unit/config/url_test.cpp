@@ -103,6 +103,9 @@ TEST(ReplicaUrlText, IsShownWithoutCredentials) {
   EXPECT_EQ(without_credentials("http://user:sec@ret@h"), "http://***@h");
   EXPECT_EQ(without_credentials("http://h:1/x"), "http://h:1/x");
   EXPECT_EQ(without_credentials("me@home"), "me@home");
+  EXPECT_EQ(without_credentials("user:secret@h:1"), "***@h:1") << "the scheme was forgotten";
+  EXPECT_EQ(without_credentials("http:/user:secret@h"), "***@h");
+  EXPECT_EQ(without_credentials("user:secret@h://x"), "***@h://x");
 }
 
 }  // namespace
