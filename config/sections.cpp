@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "config/address.hpp"
+#include "config/tls.hpp"
 #include "config/values.hpp"
 
 namespace weir::config {
@@ -13,7 +14,7 @@ constexpr std::int64_t kib = 1024;
 constexpr std::int64_t mib = 1024 * kib;
 constexpr std::int64_t gib = 1024 * mib;
 
-void read_server(TableReader table, Server& server, std::vector<Listener>& listeners) {
+void read_server(TableReader table, Server& server, std::vector<Listener>& listeners, Report& report) {
   std::vector<Listener> found;
   const auto* list = table.read_list("listen", &address, [&](const toml::node& node, ListenAddress one) {
     found.push_back({"[server]", std::move(one), &node});
@@ -37,6 +38,7 @@ void read_server(TableReader table, Server& server, std::vector<Listener>& liste
   }
   table.read("replica_header", server.replica_header, &flag);
   table.read("open", server.open, &flag);
+  read_server_tls(table, server, report);
   table.refuse_the_rest();
 }
 
@@ -86,6 +88,8 @@ void read_limits(TableReader table, Limits& limits) {
   table.read("idle_upstream_connections", limits.idle_upstream_connections, Whole<std::size_t>{0, 10'000});
   table.read("head_time", limits.head_time, &time);
   table.read("body_time", limits.body_time, &time);
+  table.read("handshake_time", limits.handshake_time, &time);
+  table.read("handshakes", limits.handshakes, Whole<std::size_t>{1, 100'000});
   table.read("client_idle", limits.client_idle, &time);
   table.read("client_stall", limits.client_stall, &time);
   table.read("connect", limits.connect, &time);
@@ -145,7 +149,7 @@ std::vector<Listener> read_sections(TableReader& file, Settings& settings, Repor
   const auto section = [&](const char* key) {
     return TableReader("[" + std::string(key) + "]", file.table(key), report);
   };
-  read_server(section("server"), settings.server, listeners);
+  read_server(section("server"), settings.server, listeners, report);
   read_metrics(section("metrics"), settings.metrics, listeners);
   read_admin(section("admin"), settings.admin, listeners);
   read_log(section("log"), settings.log);

@@ -26,15 +26,23 @@ enum class Limit : std::uint8_t {
   queue,        ///< Its requests or its bytes.
   queue_time,   ///< A request waited so long, or would have.
   descriptors,  ///< None was left for a connection to a replica.
-  sockets       ///< No local address, port or memory of the kernel was left.
+  sockets,      ///< No local address, port or memory of the kernel was left.
+  handshakes,   ///< So many TLS handshakes were under way.
+  handshake_time
 };
-inline constexpr std::array<std::string_view, 12> limit_names{
+inline constexpr std::array<std::string_view, 14> limit_names{
     "connections",   "request_head",      "request_body", "head_time",  "body_time",   "client_stall",
-    "max_in_flight", "max_queued_tokens", "queue",        "queue_time", "descriptors", "sockets"};
+    "max_in_flight", "max_queued_tokens", "queue",        "queue_time", "descriptors", "sockets", "handshakes", "handshake_time"};
+
+/// Who was at the other end of a TLS handshake, and how it ended. They stand in the order of net::tls::Side and Result.
+inline constexpr std::array<std::string_view, 2> tls_side_names{"client", "replica"};
+inline constexpr std::array<std::string_view, 3> tls_result_names{"full", "resumed", "failed"};
 
 /// What one loop writes that belongs to no replica.
 struct LoopShard {
   std::array<Counter, limit_names.size()> limit_hits;
+  /// It counts TLS handshakes that have ended: [side][result].
+  std::array<std::array<Counter, tls_result_names.size()>, tls_side_names.size()> tls_handshakes;
   std::atomic<std::int64_t> lag_nanoseconds{0};  ///< Latest lateness of the loop's tick.
   Histogram loop_delay{loop_delay_bounds};       ///< Every tick counts.
 

@@ -262,6 +262,8 @@ constinit const SeriesText comparison_state_series{
     "Absent while the shadow is off."};
 constinit const SeriesText limit_hits_series{"weir_limit_hits_total",
                                              "Times a limit of the settings bit, by the limit."};
+constinit const SeriesText tls_handshakes_series{
+    "weir_tls_handshakes_total", "TLS handshakes that have ended, by who was at the other end and how they ended."};
 constinit const SeriesText loop_lag_series{"weir_loop_lag_seconds",
                                            "Lateness of the latest tick of a stream loop: how long its events wait."};
 constinit const SeriesText loop_delay_series{

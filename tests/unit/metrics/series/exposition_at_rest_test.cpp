@@ -53,6 +53,11 @@ TEST_F(ExpositionTest, HasWhatRatesNeedAtZeroFromTheStart) {
   for (const auto limit : limit_names) {
     EXPECT_EQ(now.at("weir_limit_hits_total{limit=\"" + std::string(limit) + "\"}"), 0);
   }
+  for (const auto side : tls_side_names)
+    for (const auto result : tls_result_names)
+      EXPECT_EQ(now.at("weir_tls_handshakes_total{side=\"" + std::string(side) + "\",result=\"" + std::string(result) +
+                       "\"}"),
+                0);
   EXPECT_EQ(now.at("weir_log_lines_dropped_total"), 0);
 }
 
