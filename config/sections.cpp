@@ -7,6 +7,7 @@
 #include "config/keys.hpp"
 #include "config/secret.hpp"
 #include "config/text_file.hpp"
+#include "config/tls.hpp"
 #include "config/values.hpp"
 
 namespace weir::config {
@@ -64,6 +65,7 @@ void read_server(TableReader table, Server& server, std::vector<Listener>& liste
   if (open != nullptr && server.open && table.has("api_keys"))
     table.blame("open", *open,
                 "says that everyone may use the replicas, and api_keys that a client needs a key; remove one of them");
+  read_server_tls(table, server, report);
   table.refuse_the_rest();
 }
 
@@ -123,6 +125,8 @@ void read_limits(TableReader table, Limits& limits) {
   table.read("idle_upstream_connections", limits.idle_upstream_connections, Whole<std::size_t>{0, 10'000});
   table.read("head_time", limits.head_time, &time);
   table.read("body_time", limits.body_time, &time);
+  table.read("handshake_time", limits.handshake_time, &time);
+  table.read("handshakes", limits.handshakes, Whole<std::size_t>{1, 100'000});
   table.read("client_idle", limits.client_idle, &time);
   table.read("client_stall", limits.client_stall, &time);
   table.read("connect", limits.connect, &time);

@@ -249,6 +249,14 @@ class Gathering {
       for (const auto& shard : shards) sum += shard->denied[why].value();
       add(denied, labelled({}, {{"reason", denied_names[why]}}), sum);
     }
+    auto& handshakes = begin(tls_handshakes_series, MetricType::Counter);
+    for (std::size_t side = 0; side < tls_side_names.size(); ++side) {
+      for (std::size_t result = 0; result < tls_result_names.size(); ++result) {
+        std::uint64_t sum = 0;
+        for (const auto& shard : shards) sum += shard->tls_handshakes[side][result].value();
+        add(handshakes, labelled({}, {{"side", tls_side_names[side]}, {"result", tls_result_names[result]}}), sum);
+      }
+    }
     auto& lag = begin(loop_lag_series, MetricType::Gauge);
     for (std::size_t i = 0; i < shards.size(); ++i) {
       const auto nanoseconds = shards[i]->lag_nanoseconds.load(std::memory_order_relaxed);

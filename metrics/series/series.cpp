@@ -266,6 +266,8 @@ constinit const SeriesText denied_series{"weir_denied_requests_total",
                                          "Requests of clients that were kept out, by the reason: they sent no key, or "
                                          "a wrong one (401), or their key may not "
                                          "use the model (403)."};
+constinit const SeriesText tls_handshakes_series{
+    "weir_tls_handshakes_total", "TLS handshakes that have ended, by who was at the other end and how they ended."};
 constinit const SeriesText loop_lag_series{"weir_loop_lag_seconds",
                                            "Lateness of the latest tick of a stream loop: how long its events wait."};
 constinit const SeriesText loop_delay_series{

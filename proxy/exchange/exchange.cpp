@@ -196,12 +196,12 @@ Attempt::Options Exchange::attempt_options(const fleet::ReplicaRuntime& replica,
 /// is a new one.
 Exchange::Connection Exchange::connection_to(const fleet::ReplicaRuntime& replica) {
   Connection connection;
-  const auto address = replica.state->address.get();
-  if (!address) {
+  auto destination = replica.destination();
+  if (!destination) {
     connection.error = net::name_unknown;
     return connection;
   }
-  connected_to_ = *address;
+  connected_to_ = std::move(*destination);
   // An idle connection may be dead, and then the request is sent a second time.
   const auto& method = request_.head.method;
   const bool may_be_repeated =

@@ -75,7 +75,7 @@ class Exchange {
   std::optional<std::uint64_t> prompt_estimate_;
   Place place_;                         ///< It is that of the current or the last attempt.
   std::uint64_t connected_before_ = 0;  ///< It is the id of the replica that this request was last connected to.
-  boost::asio::ip::tcp::endpoint connected_to_;
+  net::Destination connected_to_;
   /// The result of the attempt that has ended waits here for next(). As the value of a coroutine it would have room in
   /// three frames while the answer streams.
   std::unique_ptr<AttemptResult> result_;

@@ -21,9 +21,9 @@
 #include "proxy/fleet/model_directory.hpp"
 #include "proxy/http/cors_memory.hpp"
 #include "proxy/net/arrival.hpp"
+#include "proxy/net/connector.hpp"
 #include "proxy/net/deadline.hpp"
 #include "proxy/net/poller.hpp"
-#include "proxy/net/socket_channel.hpp"
 #include "proxy/net/timer.hpp"
 
 namespace weir::proxy::exchange {
@@ -76,7 +76,13 @@ class Loop {
   net::Poller poller;
   net::Deadlines deadlines;
   net::ArrivalClock clock;
-  std::unique_ptr<net::Connector> connector;
+  net::tls::Handshaking handshaking{context, [this](net::tls::Side side, net::tls::Result result) {
+                                      shard.tls_handshakes[static_cast<std::size_t>(side)]
+                                                          [static_cast<std::size_t>(result)]
+                                                              .add();
+                                    }};
+  std::unique_ptr<net::Connector> connector{
+      std::make_unique<net::SocketConnector>(net::tls::TlsChannel::Loop{poller, clock, handshaking})};
   fleet::IdleConnections idle;
   metrics::record::FinishedRecords finished;  ///< The control thread takes them.
   ClientOutput output;  ///< It is for use inside one handler.

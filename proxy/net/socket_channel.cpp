@@ -76,10 +76,4 @@ void SocketChannel::reset_on_close() {
   ::setsockopt(socket_.get(), SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
 }
 
-std::unique_ptr<Channel> SocketConnector::connect(const boost::asio::ip::tcp::endpoint& endpoint) {
-  auto socket = begin_connect(endpoint);
-  if (!socket) return nullptr;
-  return std::make_unique<SocketChannel>(poller_, clock_, std::move(socket));
-}
-
 }  // namespace weir::proxy::net

@@ -474,9 +474,11 @@ net::Awaitable<void> Session::linger() {
 
 net::Awaitable<void> run_session(std::unique_ptr<Session> session) { co_await session->run(); }
 
-/// Sets the options of the client's socket. The kernel gives a client up later than weir does: the kernel's limit also
+}  // namespace
+
+/// The kernel gives a client up later than weir does: the kernel's limit also
 /// counts a closed window, and only weir's own limit is counted.
-void set_options(int fd, const config::Limits& limits) {
+void set_client_options(int fd, const config::Limits& limits) {
   const int on = 1, seconds = 30, interval = 10, probes = 3;
   const int stall = static_cast<int>((limits.client_stall.count() + 5) * 1000);
   ::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
@@ -487,10 +489,8 @@ void set_options(int fd, const config::Limits& limits) {
   ::setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &stall, sizeof stall);
 }
 
-}  // namespace
-
 void start_session(exchange::Loop& loop, net::UniqueFd client) {
-  set_options(client.get(), loop.shared.fleet.world()->settings.limits);
+  set_client_options(client.get(), loop.shared.fleet.world()->settings.limits);
   const auto address = net::peer_address(client.get());
   start_session(loop, std::make_unique<net::SocketChannel>(loop.poller, loop.clock, std::move(client)), address);
 }

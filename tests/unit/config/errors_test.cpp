@@ -61,7 +61,7 @@ TEST(SettingsErrors, AllOthersComeTogetherInOrderOfLine) {
                 "[[pool.replica]]\n"
                 "wieght = 2\n"
                 "name = 'gpu 0'\n"
-                "url = 'https://gpu0'\n"
+                "url = 'ftp://gpu0'\n"
                 "[server]\n"
                 "threads = -1\n"
                 "[limits]\n"
@@ -76,8 +76,8 @@ TEST(SettingsErrors, AllOthersComeTogetherInOrderOfLine) {
           "weir.toml:4:1: [[pool.replica]] wieght: unknown key; did you mean weight?",
           "weir.toml:5:8: [[pool.replica]] name = \"gpu 0\": must be a name in quotes: 1 to 64 letters, digits, "
           "\".\", \"_\" and \"-\", beginning with a letter or digit",
-          "weir.toml:6:7: [[pool.replica]] url = \"https://gpu0\": only http:// is supported; give the plain HTTP "
-          "address of the replica",
+          "weir.toml:6:7: [[pool.replica]] url = \"ftp://gpu0\": must begin with http://, https:// or unix:/, such "
+          "as \"http://127.0.0.1:8001\" or \"unix:/run/vllm.sock\"",
           "weir.toml:8:11: [server] threads = -1: must be a whole number from 0 to 1024",
           "weir.toml:10:16: [limits] request_body = \"16M\": must be a size from 1KiB to 1GiB: a whole number of "
           "bytes, or text such as \"64KiB\", \"16MiB\", \"1MB\"",

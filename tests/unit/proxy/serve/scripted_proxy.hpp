@@ -225,8 +225,8 @@ class ScriptedProxy {
   class Connector final : public net::Connector {
    public:
     explicit Connector(ScriptedProxy& proxy) : proxy_(proxy) {}
-    std::unique_ptr<net::Channel> connect(const boost::asio::ip::tcp::endpoint& endpoint) override {
-      const std::size_t replica = endpoint.port() - 1u;
+    std::unique_ptr<net::Channel> connect(const net::Destination& destination) override {
+      const std::size_t replica = destination.address.port() - 1u;
       if (const int error = proxy_.refuses_at_once[replica]; error != 0) {
         errno = error;
         return nullptr;
