@@ -37,6 +37,8 @@ void read_server(TableReader table, Server& server, std::vector<Listener>& liste
   }
   table.read("replica_header", server.replica_header, &flag);
   table.read("open", server.open, &flag);
+  table.read("half_close", server.half_close,
+             OneOf<HalfClose, 2>{{{{"abort", HalfClose::abort}, {"allow", HalfClose::allow}}}});
   table.refuse_the_rest();
 }
 
@@ -81,11 +83,16 @@ void read_log(TableReader table, Log& log) {
 void read_limits(TableReader table, Limits& limits) {
   table.read("request_head", limits.request_head, Size{kib, mib});
   table.read("request_body", limits.request_body, Size{kib, gib});
+  const auto* memory = table.read("buffer_memory", limits.buffer_memory, Size{mib, 1024 * gib});
+  if (memory && limits.buffer_memory < limits.request_body)
+    table.blame("buffer_memory", *memory,
+                "is less than request_body, so that one body could not be read; raise this, or lower that");
   table.read("read_ahead", limits.read_ahead, Size{4 * kib, gib});
   table.read("connections", limits.connections, Whole<std::size_t>{1, 1'000'000});
   table.read("idle_upstream_connections", limits.idle_upstream_connections, Whole<std::size_t>{0, 10'000});
   table.read("head_time", limits.head_time, &time);
   table.read("body_time", limits.body_time, &time);
+  table.read("body_rate", limits.body_rate, Size{0, gib});
   table.read("client_idle", limits.client_idle, &time);
   table.read("client_stall", limits.client_stall, &time);
   table.read("connect", limits.connect, &time);

@@ -20,6 +20,8 @@ enum class Limit : std::uint8_t {
   request_body,
   head_time,
   body_time,
+  body_rate,
+  buffer_memory,
   client_stall,
   max_in_flight,
   max_queued_tokens,
@@ -28,9 +30,9 @@ enum class Limit : std::uint8_t {
   descriptors,  ///< None was left for a connection to a replica.
   sockets       ///< No local address, port or memory of the kernel was left.
 };
-inline constexpr std::array<std::string_view, 12> limit_names{
-    "connections",   "request_head",      "request_body", "head_time",  "body_time",   "client_stall",
-    "max_in_flight", "max_queued_tokens", "queue",        "queue_time", "descriptors", "sockets"};
+inline constexpr std::array<std::string_view, 14> limit_names{
+    "connections",  "request_head",  "request_body",      "head_time", "body_time",  "body_rate",   "buffer_memory",
+    "client_stall", "max_in_flight", "max_queued_tokens", "queue",     "queue_time", "descriptors", "sockets"};
 
 /// What one loop writes that belongs to no replica.
 struct LoopShard {

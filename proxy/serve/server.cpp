@@ -2,7 +2,6 @@
 
 #include <signal.h>
 #include <spdlog/spdlog.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -32,6 +31,7 @@
 #include "proxy/serve/placement.hpp"
 #include "proxy/serve/session.hpp"
 #include "proxy/serve/systemd.hpp"
+#include "proxy/serve/turned_away.hpp"
 
 namespace weir::proxy::serve {
 namespace {
@@ -84,6 +84,7 @@ class Server {
   std::vector<std::unique_ptr<exchange::Loop>> loops_;
   std::unique_ptr<exchange::Shadows> shadows_;
   std::vector<std::unique_ptr<Arrivals>> arrivals_;  ///< There is one for each loop.
+  TurnedAway turned_away_{context_};
   const ServiceManager manager_;
   Listeners listeners_;
   std::vector<std::thread> running_;
@@ -105,6 +106,9 @@ Server::Server(const config::Settings& settings, LoadSettings load, const std::s
   signals_.add(SIGHUP);
   for (const auto& line : start_lines(settings, version, threads_)) spdlog::info(line);
   exposition_.log_lines_dropped = [this] { return log_.dropped(); };
+  exposition_.buffer_memory = [this] {
+    return metrics::series::BufferMemory{shared_.buffers.used(), shared_.buffers.limit()};
+  };
   exposition_.last_load.last_success = std::chrono::system_clock::now();
   exposition_.comparisons = [this] { return live_comparison_.gauges(*fleet_.world()); };
   for (unsigned i = 0; i < threads_; ++i) {
@@ -159,10 +163,7 @@ void Server::place(net::UniqueFd client) {
     asio::post(loops_.front()->context, [&shard = loops_.front()->shard] {
       shard.limit_hits[static_cast<std::size_t>(metrics::series::Limit::connections)].add();
     });
-    static constexpr std::string_view full =
-        "HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\nRetry-After: 5\r\nConnection: close\r\n\r\n";
-    static_cast<void>(::send(client.get(), full.data(), full.size(), MSG_NOSIGNAL | MSG_DONTWAIT));
-    return;
+    return turned_away_.add(std::move(client));
   }
   arrivals_[loop->index]->add(std::move(client));
 }

@@ -74,6 +74,8 @@ class Session {
   exchange::Loop& loop_;
   ClientConnection client_;
   const net::PeerAddress address_;
+  bool answered_ = false;  ///< The last answer has gone out whole, and the connection is to be closed behind it.
+  bool refused_ = false;   ///< That answer refused a request of which more may be coming.
 };
 
 Session::~Session() {
@@ -86,6 +88,8 @@ net::Awaitable<void> Session::run() {
     const auto served = co_await serve_one();
     more = served;
   }
+  const bool still_sends = !client_.unread().empty() || !client_.channel().is_quiet();
+  if (refused_ || (answered_ && still_sends)) co_await client_.linger();
 }
 
 /// Reads and answers one request. Returns true if another may follow.
@@ -93,6 +97,7 @@ net::Awaitable<bool> Session::serve_one() {
   exchange::ClientRequest request;
   request.id = request.request_id = loop_.new_id();
   request.address = address_;
+  request.charge = net::Charge(loop_.shared.buffers);
   RequestReading reading(loop_, client_, request);
   auto end = co_await reading.head();
   if (end == RequestReading::End::whole) {
@@ -118,6 +123,9 @@ net::Awaitable<bool> Session::answer_own(exchange::ClientRequest& request) {
   auto outcome = Outcome::ok;
   if (request.route == http::Route::health) {
     own.body = "{\"status\":\"ok\"}\n";
+  } else if (request.route == http::Route::server) {
+    own.status = 204;
+    own.tells_methods = true;
   } else if (request.route == http::Route::models || request.route == http::Route::model) {
     auto answered = co_await answer_models(request);
     if (!answered) co_return left_early(request);
@@ -138,7 +146,7 @@ net::Awaitable<bool> Session::answer_own(exchange::ClientRequest& request) {
 net::Awaitable<std::optional<http::OwnAnswer>> Session::answer_models(exchange::ClientRequest& request) {
   fleet::Halt halt;
   client_.halt_at_deadline(&halt);
-  exchange::ClientWatch watch(client_.channel(), client_.unread());
+  exchange::ClientWatch watch(client_.channel(), client_.unread(), request.world->settings.server.half_close);
   if (watch.gone()) halt.call();
   const HaltOnLeave on_leave(watch, halt);
   auto own = co_await loop_.shared.models.answer(request.head, request.route, halt);
@@ -164,10 +172,12 @@ net::Awaitable<bool> Session::answer(exchange::ClientRequest& request) {
   }
   if (end.kept) {
     auto bytes = std::move(*end.kept);
-    const auto written = co_await client_.write(std::move(bytes), request.world->settings.limits.client_stall);
+    const auto written = co_await client_.write(std::move(bytes), request.world->settings);
+    answered_ = written;
     co_return written&& end.keep_alive;
   }
   if (end.reset) client_.channel().reset_on_close();
+  answered_ = !end.reset;
   co_return end.keep_alive;
 }
 
@@ -189,11 +199,17 @@ bool Session::left_early(exchange::ClientRequest& request) {
 net::Awaitable<bool> Session::refuse(exchange::ClientRequest& request, const RequestRefusal& refusal) {
   if (refusal.limit) loop_.shard.limit_hits[static_cast<std::size_t>(*refusal.limit)].add();
   received(request);
-  exchange::record_unassigned(loop_, request, Outcome::bad_request, refusal.status);
-  const auto own = http::error_answer(refusal.status, refusal.status == 408 ? "timeout_error" : "invalid_request_error",
-                                      "bad_request", refusal.sentence);
+  const bool no_room = refusal.status == 503;
+  exchange::record_unassigned(loop_, request, no_room ? Outcome::rejected : Outcome::bad_request, refusal.status);
+  std::string().swap(request.body);
+  request.charge.set(0);
+  const std::string_view type = no_room                 ? "overloaded_error"
+                                : refusal.status == 408 ? "timeout_error"
+                                                        : "invalid_request_error";
+  auto own = http::error_answer(refusal.status, type, no_room ? "no_memory" : "bad_request", refusal.sentence);
+  if (no_room) own.retry_after = std::chrono::milliseconds(static_cast<int>(loop_.random_from(1000, 2000)));
   co_await send_own(request, own, false);
-  co_await client_.linger();
+  refused_ = answered_;
   co_return false;
 }
 
@@ -210,7 +226,8 @@ net::Awaitable<bool> Session::send_own(const exchange::ClientRequest& request, c
                                  request.id,
                                  cors};
   auto text = http::own_answer(own, framing);
-  const auto written = co_await client_.write(std::move(text), request.world->settings.limits.client_stall);
+  const auto written = co_await client_.write(std::move(text), request.world->settings);
+  answered_ = written;
   co_return written&& keep_alive;
 }
 
