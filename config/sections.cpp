@@ -66,6 +66,8 @@ void read_server(TableReader table, Server& server, std::vector<Listener>& liste
     table.blame("open", *open,
                 "says that everyone may use the replicas, and api_keys that a client needs a key; remove one of them");
   read_server_tls(table, server, report);
+  table.read("half_close", server.half_close,
+             OneOf<HalfClose, 2>{{{{"abort", HalfClose::abort}, {"allow", HalfClose::allow}}}});
   table.refuse_the_rest();
 }
 
@@ -120,6 +122,10 @@ void read_log(TableReader table, Log& log) {
 void read_limits(TableReader table, Limits& limits) {
   table.read("request_head", limits.request_head, Size{kib, mib});
   table.read("request_body", limits.request_body, Size{kib, gib});
+  const auto* memory = table.read("buffer_memory", limits.buffer_memory, Size{mib, 1024 * gib});
+  if (memory && limits.buffer_memory < limits.request_body)
+    table.blame("buffer_memory", *memory,
+                "is less than request_body, so that one body could not be read; raise this, or lower that");
   table.read("read_ahead", limits.read_ahead, Size{4 * kib, gib});
   table.read("connections", limits.connections, Whole<std::size_t>{1, 1'000'000});
   table.read("idle_upstream_connections", limits.idle_upstream_connections, Whole<std::size_t>{0, 10'000});
@@ -127,6 +133,7 @@ void read_limits(TableReader table, Limits& limits) {
   table.read("body_time", limits.body_time, &time);
   table.read("handshake_time", limits.handshake_time, &time);
   table.read("handshakes", limits.handshakes, Whole<std::size_t>{1, 100'000});
+  table.read("body_rate", limits.body_rate, Size{0, gib});
   table.read("client_idle", limits.client_idle, &time);
   table.read("client_stall", limits.client_stall, &time);
   table.read("connect", limits.connect, &time);

@@ -290,7 +290,10 @@ class Gathering {
     }
   }
 
-  void process(const BuildInfo& build, std::uint64_t log_lines_dropped, const LastLoad& loaded) {
+  void process(const BuildInfo& build, std::uint64_t log_lines_dropped, const LastLoad& loaded,
+               const BufferMemory& buffers) {
+    add(begin(buffer_memory_series, MetricType::Gauge), {}, std::uint64_t{buffers.used});
+    add(begin(buffer_memory_limit_series, MetricType::Gauge), {}, std::uint64_t{buffers.limit});
     add(begin(log_lines_dropped_series, MetricType::Counter), {}, log_lines_dropped);
     add(begin(last_reload_successful_series, MetricType::Gauge), {}, loaded.successful ? 1.0 : 0.0);
     add(begin(last_reload_series, MetricType::Gauge), {},
@@ -469,7 +472,8 @@ std::vector<MetricFamily> Exposition::Collect() const {
   gathering.engines(replicas);
   gathering.loops(loops_);
   gathering.comparisons(comparisons ? comparisons() : std::vector<ComparisonGauges>());
-  gathering.process(build_, log_lines_dropped ? log_lines_dropped() : 0, last_load);
+  gathering.process(build_, log_lines_dropped ? log_lines_dropped() : 0, last_load,
+                    buffer_memory ? buffer_memory() : BufferMemory());
   return std::move(gathering).sorted();
 }
 

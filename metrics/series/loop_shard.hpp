@@ -20,6 +20,8 @@ enum class Limit : std::uint8_t {
   request_body,
   head_time,
   body_time,
+  body_rate,
+  buffer_memory,
   client_stall,
   max_in_flight,
   max_queued_tokens,
@@ -31,10 +33,10 @@ enum class Limit : std::uint8_t {
   handshakes,   ///< So many TLS handshakes were under way.
   handshake_time
 };
-inline constexpr std::array<std::string_view, 15> limit_names{
-    "connections",   "request_head",      "request_body",  "head_time",  "body_time",   "client_stall",
-    "max_in_flight", "max_queued_tokens", "queue",         "queue_time", "descriptors", "sockets",
-    "key",           "handshakes",        "handshake_time"};
+inline constexpr std::array<std::string_view, 17> limit_names{
+    "connections",   "request_head", "request_body",  "head_time",         "body_time",     "body_rate",
+    "buffer_memory", "client_stall", "max_in_flight", "max_queued_tokens", "queue",         "queue_time",
+    "descriptors",   "sockets",      "key",           "handshakes",        "handshake_time"};
 
 /// Why a client was kept out.
 enum class Denied : std::uint8_t { no_key, wrong_key, model };

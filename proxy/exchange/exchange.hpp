@@ -23,8 +23,9 @@ struct ExchangeEnd {
   std::optional<http::OwnAnswer> own;  ///< Nothing was sent yet, and this is the answer.
   /// Nothing was sent yet, and this is the answer of a replica, head and body.
   std::unique_ptr<std::string> kept;
-  bool keep_alive = false;  ///< The connection may serve another request.
-  bool reset = false;       ///< The body was cut where only a reset shows it.
+  net::Charge kept_charge{};  ///< It pays for that.
+  bool keep_alive = false;    ///< The connection may serve another request.
+  bool reset = false;         ///< The body was cut where only a reset shows it.
 };
 
 /// One exchange, on the loop's thread. It counts and logs the request, whatever happens.

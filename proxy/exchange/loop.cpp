@@ -53,6 +53,7 @@ void Loop::tick(metrics::Moment now) {
 void Loop::follow_world() {
   auto world = shared.fleet.world();
   if (world == followed_) return;
+  shared.buffers.set_limit(world->settings.limits.buffer_memory);
   for (const auto& pool : world->all_pools) {
     if (!shared.exposition.follow(*pool->unassigned, index)) return;
     for (const auto& replica : pool->replicas)

@@ -53,6 +53,8 @@ bool SocketChannel::may_read() const { return (registration_.noted() & (EPOLLIN 
 
 bool SocketChannel::hung_up() const { return (registration_.noted() & hang_up) != 0; }
 
+bool SocketChannel::broken() const { return (registration_.noted() & (EPOLLHUP | EPOLLERR)) != 0; }
+
 bool SocketChannel::is_quiet() {
   if (!may_read()) return true;
   // The noted events include bytes that a read took along before they were reported.

@@ -21,6 +21,7 @@ class SocketChannel final : public Channel {
   void again(std::uint32_t events) override { registration_.again(events); }
   bool may_read() const override;
   bool hung_up() const override;
+  bool broken() const override;
   bool is_quiet() override;
   int connect_error() override;
   int unacknowledged() const override;

@@ -2,7 +2,6 @@
 
 #include <signal.h>
 #include <spdlog/spdlog.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -33,6 +32,7 @@
 #include "proxy/serve/placement.hpp"
 #include "proxy/serve/session.hpp"
 #include "proxy/serve/systemd.hpp"
+#include "proxy/serve/turned_away.hpp"
 
 namespace weir::proxy::serve {
 namespace {
@@ -95,6 +95,7 @@ class Server {
   std::unique_ptr<exchange::Shadows> shadows_;
   std::vector<std::unique_ptr<Handshakes>> handshakes_;  ///< There is one for each loop.
   std::vector<std::unique_ptr<Arrivals>> arrivals_;      ///< Likewise.
+  TurnedAway turned_away_{context_};
   const ServiceManager manager_;
   Listeners listeners_;
   std::vector<std::thread> running_;
@@ -116,6 +117,9 @@ Server::Server(const config::Settings& settings, LoadSettings load, const std::s
   signals_.add(SIGHUP);
   for (const auto& line : start_lines(settings, version, threads_)) spdlog::info(line);
   exposition_.log_lines_dropped = [this] { return log_.dropped(); };
+  exposition_.buffer_memory = [this] {
+    return metrics::series::BufferMemory{shared_.buffers.used(), shared_.buffers.limit()};
+  };
   exposition_.last_load.last_success = std::chrono::system_clock::now();
   exposition_.comparisons = [this] { return live_comparison_.gauges(*fleet_.world()); };
   for (unsigned i = 0; i < threads_; ++i) {
@@ -130,8 +134,7 @@ Server::Server(const config::Settings& settings, LoadSettings load, const std::s
           loop.shared.connections.fetch_sub(1, std::memory_order_relaxed);
         }));
     arrivals_.push_back(std::make_unique<Arrivals>(
-        loops_.back()->context,
-        [&loop = *loops_.back(), &handshakes = *handshakes_.back()](net::UniqueFd client) {
+        loops_.back()->context, [&loop = *loops_.back(), &handshakes = *handshakes_.back()](net::UniqueFd client) {
           start(loop, handshakes, std::move(client));
         }));
   }
@@ -181,10 +184,7 @@ void Server::place(net::UniqueFd client) {
     asio::post(loops_.front()->context, [&shard = loops_.front()->shard] {
       shard.limit_hits[static_cast<std::size_t>(metrics::series::Limit::connections)].add();
     });
-    static constexpr std::string_view full =
-        "HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\nRetry-After: 5\r\nConnection: close\r\n\r\n";
-    static_cast<void>(::send(client.get(), full.data(), full.size(), MSG_NOSIGNAL | MSG_DONTWAIT));
-    return;
+    return turned_away_.add(std::move(client));
   }
   arrivals_[loop->index]->add(std::move(client));
 }
