@@ -94,6 +94,10 @@ bool TlsChannel::hung_up() const {
   return state_ == State::failed || tls_.ended() || (registration_.noted() & hang_up) != 0;
 }
 
+bool TlsChannel::broken() const {
+  return state_ == State::failed || (registration_.noted() & (EPOLLHUP | EPOLLERR)) != 0;
+}
+
 bool TlsChannel::is_quiet() {
   if (state_ != State::open || unread_ || hung_up()) return false;
   if (!may_read()) return true;

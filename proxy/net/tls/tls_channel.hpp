@@ -41,6 +41,7 @@ class TlsChannel final : public Channel, Watcher, Handshaking::Stepper {
   void again(std::uint32_t events) override { registration_.again(events); }
   bool may_read() const override;
   bool hung_up() const override;
+  bool broken() const override;
   bool is_quiet() override;
   /// Returns an error of the system's, or a failure of the handshake (failure.hpp).
   int connect_error() override;
