@@ -33,9 +33,8 @@ void refuse_half(TableReader& table) {
 }  // namespace
 
 void read_server_tls(TableReader& server, Server& settings, Report& report) {
-  if (!server.has("tls")) return;
   const auto& source = server.table("tls");
-  if (source.source().begin.line == 0) return;  // It is no table, which is an error already.
+  if (source.source().begin.line == 0) return;  // There is none, or it is no table, which is an error already.
   TableReader table("[server.tls]", source, report);
   ServerTls tls;
   const auto need = [](TableReader& one) {
@@ -58,7 +57,6 @@ void read_server_tls(TableReader& server, Server& settings, Report& report) {
 }
 
 void read_replica_tls(TableReader& replica, const std::string& title, Replica& settings, Report& report) {
-  if (!replica.has("tls")) return;
   const auto& source = replica.table("tls");
   if (source.source().begin.line == 0) return;
   TableReader table(title + " tls", source, report);

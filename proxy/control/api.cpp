@@ -2,7 +2,7 @@
 
 #include <boost/json.hpp>
 
-#include "config/address.hpp"
+#include "config/url.hpp"
 #include "proxy/control/shadow_api.hpp"
 
 namespace weir::proxy::control {

@@ -120,7 +120,9 @@ ServerContext::ServerContext(const config::ServerTls& settings) {
     // Only ciphers with forward secrecy; those of TLS 1.3 all have it.
     SSL_CTX_set_cipher_list(context.get(), "ECDHE+AESGCM:ECDHE+CHACHA20");
     SSL_CTX_set_options(context.get(), SSL_OP_PRIORITIZE_CHACHA | SSL_OP_CIPHER_SERVER_PREFERENCE);
-    SSL_CTX_set_session_cache_mode(context.get(), SSL_SESS_CACHE_OFF);  // A ticket holds the session.
+    // A ticket holds the session, and weir keeps none.
+    SSL_CTX_set_session_cache_mode(context.get(), SSL_SESS_CACHE_SERVER | SSL_SESS_CACHE_NO_INTERNAL);
+    SSL_CTX_set_session_id_context(context.get(), reinterpret_cast<const unsigned char*>("weir"), 4);
     SSL_CTX_set_alpn_select_cb(context.get(), &choose_protocol, nullptr);
     SSL_CTX_set_tlsext_servername_callback(context.get(), &ServerContext::choose);
     SSL_CTX_set_tlsext_servername_arg(context.get(), this);
@@ -203,13 +205,15 @@ SslPtr Target::begin() const {
   return ssl;
 }
 
-/// OpenSSL calls it when the replica has given a session. Returns 1, because the session is kept.
+/// OpenSSL calls it when the replica has given a session. A copy is kept, because OpenSSL forbids a session's use once a
+/// connection of it ends without a close_notify. Returns 0: the session itself is not taken.
 int Target::keep_session(SSL* ssl, SSL_SESSION* session) {
   const auto* const target = static_cast<const Target*>(SSL_get_ex_data(ssl, target_index()));
   if (target == nullptr || SSL_SESSION_is_resumable(session) != 1) return 0;
+  SessionPtr copy{SSL_SESSION_dup(session)};
   const std::lock_guard lock(target->mutex_);
-  target->session_.reset(session);
-  return 1;
+  target->session_ = std::move(copy);
+  return 0;
 }
 
 Contexts::Contexts(const config::Settings& settings, const Contexts& before) {

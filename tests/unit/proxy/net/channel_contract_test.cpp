@@ -154,11 +154,12 @@ TEST_P(ChannelContract, ClosesByAnEnd) {
   EXPECT_TRUE(ends.heard_end());
 }
 
+std::string name_of(const testing::TestParamInfo<Kind>& info) {
+  const char* const names[]{"Plain", "TlsToClient", "TlsToReplica"};
+  return names[static_cast<int>(info.param)];
+}
 INSTANTIATE_TEST_SUITE_P(Kinds, ChannelContract,
-                         testing::Values(Kind::plain, Kind::tls_to_client, Kind::tls_to_replica), [](const auto& info) {
-                           const char* const names[]{"Plain", "TlsToClient", "TlsToReplica"};
-                           return names[static_cast<int>(info.param)];
-                         });
+                         testing::Values(Kind::plain, Kind::tls_to_client, Kind::tls_to_replica), name_of);
 
 }  // namespace
 }  // namespace weir::proxy::net

@@ -152,6 +152,22 @@ TEST(TlsToReplica, ResumesTheLastSession) {
   }
 }
 
+TEST(TlsToReplica, ResumesASessionWhoseConnectionBrokeOff) {
+  ChannelEnds ends(Kind::tls_to_replica);
+  auto replica = TlsPeer::server("local");
+  SSL_CTX_up_ref(&replica.context());
+  const ContextPtr kept(&replica.context());
+  ends.peer.emplace(std::move(replica));
+  ends.open();
+  ends.says("x");
+  ends.read(10);
+  ends.channel->reset_on_close();
+  ends.channel.reset();
+  ends.peer.emplace(TlsPeer::server(kept.get()));
+  ends.open();
+  EXPECT_EQ(SSL_session_reused(&ends.peer->ssl()), 1);
+}
+
 TEST(TlsToReplica, IsQuietThoughTicketsHaveCome) {
   ChannelEnds ends(Kind::tls_to_replica);
   ends.open();  // The replica's tickets are there, unread.
@@ -164,13 +180,13 @@ TEST(TlsToReplica, IsQuietThoughTicketsHaveCome) {
   EXPECT_FALSE(ends.channel->may_read());
 }
 
-TEST(TlsToClient, TellsTheWatcherOnceAfterTheHandshake) {
+TEST(TlsToClient, TellsTheWatcherAfterTheHandshake) {
   for (const std::size_t piece : {1u, 7u, 100u, 100'000u}) {
     ChannelEnds ends(Kind::tls_to_client);
     ends.begin();
     ends.run(piece);
     ASSERT_TRUE(ends.peer->is_open());
-    ASSERT_EQ(ends.watcher.told.size(), 1u);
+    ASSERT_FALSE(ends.watcher.told.empty());
     EXPECT_EQ(ends.watcher.told.front(), static_cast<std::uint32_t>(EPOLLIN | EPOLLOUT));
     EXPECT_EQ(ends.handshakes.size(), 1u);
   }
@@ -244,7 +260,7 @@ TEST(TlsToClient, SpeaksNoVersionBefore12) {
   SSL_CTX_set_max_proto_version(&ends.peer->context(), TLS1_1_VERSION);
   ends.begin();
   ends.run();
-  EXPECT_EQ(ends.watcher.all(), failed);
+  EXPECT_EQ(ends.watcher.all() & failed, failed);
   EXPECT_EQ(connect_error_text(ends.channel->connect_error()), "TLS: the handshake failed: unsupported protocol");
 }
 
@@ -283,6 +299,7 @@ TEST(TlsToClient, ResumesByTicketsWhoseKeysSurviveAReloadOfTheSameFiles) {
       EXPECT_EQ(SSL_session_reused(&ends.peer->ssl()) == 1, resumes) << version;
       EXPECT_EQ(ends.handshakes.front().second, resumes ? Result::resumed : Result::full);
       session.reset(SSL_get1_session(&ends.peer->ssl()));
+      ends.peer->say_end();  // OpenSSL lets a client resume no session that broke off.
     }
   }
 }
@@ -396,10 +413,10 @@ TEST_P(BothTlsSides, FollowAKeyUpdate) {
   EXPECT_EQ(ends.heard(), "too");
 }
 
-INSTANTIATE_TEST_SUITE_P(Tls, BothTlsSides, testing::Values(Kind::tls_to_client, Kind::tls_to_replica),
-                         [](const auto& info) {
-                           return info.param == Kind::tls_to_client ? "ToClient" : "ToReplica";
-                         });
+std::string name_of(const testing::TestParamInfo<Kind>& info) {
+  return info.param == Kind::tls_to_client ? "ToClient" : "ToReplica";
+}
+INSTANTIATE_TEST_SUITE_P(Tls, BothTlsSides, testing::Values(Kind::tls_to_client, Kind::tls_to_replica), name_of);
 
 /// Two ends of a TCP connection over loopback, whose arrivals the kernel stamps.
 TEST(TlsChannel, StampsWithTheCiphertextsArrivalNotTheRead) {
