@@ -41,8 +41,7 @@ std::string whole_example() {
 const std::vector<std::string> all_tables = {"[server]",      "[metrics]",        "[admin]",     "[log]",
                                              "[limits]",      "[measure]",        "[discovery]", "[health]",
                                              "[engine]",      "[engine.names]",   "[[pool]]",    "[pool.health]",
-                                             "[pool.engine]", "[[pool.replica]]", "[[slo]]",
-                                             "[[shadow]]"};
+                                             "[pool.engine]", "[[pool.replica]]", "[[slo]]",     "[[shadow]]"};
 
 /// A row of the reference.
 struct Key {
