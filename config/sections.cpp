@@ -121,11 +121,15 @@ void read_log(TableReader table, Log& log) {
 
 void read_limits(TableReader table, Limits& limits) {
   table.read("request_head", limits.request_head, Size{kib, mib});
-  table.read("request_body", limits.request_body, Size{kib, gib});
+  const auto* body = table.read("request_body", limits.request_body, Size{kib, gib});
   const auto* memory = table.read("buffer_memory", limits.buffer_memory, Size{mib, 1024 * gib});
-  if (memory && limits.buffer_memory < limits.request_body)
+  if (limits.buffer_memory < limits.request_body && memory)
     table.blame("buffer_memory", *memory,
-                "is less than request_body, so that one body could not be read; raise this, or lower that");
+                "is less than request_body, so that the largest body could not be read; raise this, or lower that");
+  else if (limits.buffer_memory < limits.request_body && body)
+    table.blame("request_body", *body,
+                "is more than buffer_memory (512MiB by default), so that such a body could not be read; lower this, or "
+                "raise that");
   table.read("read_ahead", limits.read_ahead, Size{4 * kib, gib});
   table.read("connections", limits.connections, Whole<std::size_t>{1, 1'000'000});
   table.read("idle_upstream_connections", limits.idle_upstream_connections, Whole<std::size_t>{0, 10'000});

@@ -1,5 +1,6 @@
 #include "proxy/serve/server.hpp"
 
+#include <malloc.h>
 #include <signal.h>
 #include <spdlog/spdlog.h>
 #include <unistd.h>
@@ -29,6 +30,7 @@
 #include "proxy/serve/listeners.hpp"
 #include "proxy/serve/log_setup.hpp"
 #include "proxy/serve/machine.hpp"
+#include "proxy/serve/memory_return.hpp"
 #include "proxy/serve/placement.hpp"
 #include "proxy/serve/session.hpp"
 #include "proxy/serve/systemd.hpp"
@@ -96,6 +98,7 @@ class Server {
   std::vector<std::unique_ptr<Handshakes>> handshakes_;  ///< There is one for each loop.
   std::vector<std::unique_ptr<Arrivals>> arrivals_;      ///< Likewise.
   TurnedAway turned_away_{context_};
+  MemoryReturn memory_return_;
   const ServiceManager manager_;
   Listeners listeners_;
   std::vector<std::thread> running_;
@@ -258,6 +261,7 @@ void Server::look_after_replicas() {
   const auto now = Clock::now();
   take_finished();
   fleet_.look_after_drains();
+  if (memory_return_.is_due(shared_.buffers.used(), now)) ::malloc_trim(0);
   live_comparison_.look(*fleet_.world(), now);
   timer_.expires_after(look_every);
   timer_.async_wait([this](boost::system::error_code error) {

@@ -9,9 +9,11 @@
 #include <cmath>
 #include <list>
 
+#include "metrics/wire/dialects/dialect.hpp"
 #include "proxy/exchange/request_records.hpp"
 #include "proxy/fleet/model_directory.hpp"
 #include "proxy/http/own_answer.hpp"
+#include "proxy/net/socket_channel.hpp"
 #include "proxy/serve/key_check.hpp"
 #include "proxy/serve/request_reading.hpp"
 

@@ -199,6 +199,11 @@ TEST(SettingsErrors, Values) {
       {"limits.request_head = 1023", "23: [limits] request_head = 1023: must be a size from 1KiB to 1MiB: " + size},
       {"limits.request_head = 1e5", "23: [limits] request_head = 1e+05: must be a size from 1KiB to 1MiB: " + size},
       {"limits.read_ahead = '2GiB'", "21: [limits] read_ahead = \"2GiB\": must be a size from 4KiB to 1GiB: " + size},
+      {"limits.buffer_memory = '512KiB'",
+       "24: [limits] buffer_memory = \"512KiB\": must be a size from 1MiB to 1024GiB: " + size},
+      {"limits.body_rate = -1", "20: [limits] body_rate = -1: must be a size from 0 to 1GiB: " + size},
+      {"limits.body_rate = '2GiB'", "20: [limits] body_rate = \"2GiB\": must be a size from 0 to 1GiB: " + size},
+      {"server.half_close = true", "21: [server] half_close = true: must be one of \"abort\", \"allow\""},
       {"limits.connections = 0", "22: [limits] connections = 0: must be a whole number from 1 to 1000000"},
       {"limits.idle_upstream_connections = -1",
        "36: [limits] idle_upstream_connections = -1: must be a whole number from 0 to 10000"},
@@ -369,6 +374,16 @@ TEST(SettingsErrors, ShadowsNameThePoolAndTheRequestsThatTheyGet) {
               ElementsAre(HasSubstr("[[shadow]] set = \"model\": must be a table")));
   EXPECT_THAT(shadow(named + "twin = 'gpu0'\non_client_abort = 'stop'\n" + to),
               ElementsAre(HasSubstr("must be one of \"follow\", \"finish\"")));
+}
+
+TEST(SettingsErrors, TheMemoryForBuffersHoldsALargestBody) {
+  EXPECT_THAT(errors_in("limits.buffer_memory = '8MiB'\n" + one_pool),
+              ElementsAre("weir.toml:1:24: [limits] buffer_memory = \"8MiB\": is less than request_body, so that the "
+                          "largest body could not be read; raise this, or lower that"));
+  EXPECT_THAT(errors_in("limits.request_body = '1GiB'\n" + one_pool),
+              ElementsAre("weir.toml:1:23: [limits] request_body = \"1GiB\": is more than buffer_memory (512MiB by "
+                          "default), so that such a body could not be read; lower this, or raise that"));
+  EXPECT_THAT(errors_in("limits = { request_body = '8MiB', buffer_memory = '8MiB' }\n" + one_pool), IsEmpty());
 }
 
 TEST(SettingsErrors, UsageOnEveryChunkNeedsUsage) {

@@ -117,6 +117,7 @@ TEST_F(ExpositionTest, ASeriesAppearsWithItsFirstUseAndStays) {
   shard.token_overhead.observe(1);
   shard.retries[static_cast<std::size_t>(Retry::connect)].add();
   shard.unparsed[static_cast<std::size_t>(Unparsed::broken_json)].add();
+  shard.malformed[static_cast<std::size_t>(Malformed::chunks)].add();
   shard.bytes[0].add(10);
   shard.mirrored[static_cast<std::size_t>(Mirrored::behind)].add();
   gauges.shadow_active = 0;

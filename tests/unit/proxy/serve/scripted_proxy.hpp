@@ -100,6 +100,7 @@ class ScriptedProxy {
     tick_in(10);
     grants.close();
     EXPECT_EQ(shared.connections.load(), 0u);
+    EXPECT_EQ(shared.buffers.used(), 0u) << "nothing is held that would be paid for";
     spdlog::set_level(log_level_);
   }
   ScriptedProxy(const ScriptedProxy&) = delete;
@@ -189,6 +190,7 @@ class ScriptedProxy {
       EXPECT_EQ(load.resident, 0u);
     }
     EXPECT_EQ(loop.streams.load(), 0u);
+    EXPECT_EQ(shared.buffers.used(), 0u);
   }
 
   net::PeerAddress address{};  ///< The next clients come from here.
