@@ -31,8 +31,8 @@ enum class Limit : std::uint8_t {
   handshake_time
 };
 inline constexpr std::array<std::string_view, 14> limit_names{
-    "connections",   "request_head",      "request_body", "head_time",  "body_time",   "client_stall",
-    "max_in_flight", "max_queued_tokens", "queue",        "queue_time", "descriptors", "sockets", "handshakes", "handshake_time"};
+    "connections",       "request_head", "request_body", "head_time",   "body_time", "client_stall", "max_in_flight",
+    "max_queued_tokens", "queue",        "queue_time",   "descriptors", "sockets",   "handshakes",   "handshake_time"};
 
 /// Who was at the other end of a TLS handshake, and how it ended. They stand in the order of net::tls::Side and Result.
 inline constexpr std::array<std::string_view, 2> tls_side_names{"client", "replica"};

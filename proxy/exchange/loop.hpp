@@ -76,16 +76,15 @@ class Loop {
   net::Poller poller;
   net::Deadlines deadlines;
   net::ArrivalClock clock;
-  net::tls::Handshaking handshaking{context, [this](net::tls::Side side, net::tls::Result result) {
-                                      shard.tls_handshakes[static_cast<std::size_t>(side)]
-                                                          [static_cast<std::size_t>(result)]
-                                                              .add();
-                                    }};
+  net::tls::Handshaking handshaking{
+      context, [this](net::tls::Side side, net::tls::Result result) {
+        shard.tls_handshakes[static_cast<std::size_t>(side)][static_cast<std::size_t>(result)].add();
+      }};
   std::unique_ptr<net::Connector> connector{
       std::make_unique<net::SocketConnector>(net::tls::TlsChannel::Loop{poller, clock, handshaking})};
   fleet::IdleConnections idle;
   metrics::record::FinishedRecords finished;  ///< The control thread takes them.
-  ClientOutput output;  ///< It is for use inside one handler.
+  ClientOutput output;                        ///< It is for use inside one handler.
   boost::asio::io_context context{1};
   // The acceptor places a new connection by these; this loop writes them.
   std::atomic<std::size_t> connections{0}, streams{0};

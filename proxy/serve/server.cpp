@@ -130,8 +130,7 @@ Server::Server(const config::Settings& settings, LoadSettings load, const std::s
           loop.shared.connections.fetch_sub(1, std::memory_order_relaxed);
         }));
     arrivals_.push_back(std::make_unique<Arrivals>(
-        loops_.back()->context,
-        [&loop = *loops_.back(), &handshakes = *handshakes_.back()](net::UniqueFd client) {
+        loops_.back()->context, [&loop = *loops_.back(), &handshakes = *handshakes_.back()](net::UniqueFd client) {
           start(loop, handshakes, std::move(client));
         }));
   }

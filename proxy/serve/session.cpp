@@ -16,6 +16,7 @@
 #include "proxy/http/own_answer.hpp"
 #include "proxy/http/request_id.hpp"
 #include "proxy/net/channel_wait.hpp"
+#include "proxy/net/socket_channel.hpp"
 
 namespace weir::proxy::serve {
 namespace {
