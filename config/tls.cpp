@@ -26,7 +26,8 @@ std::optional<Certificate> read_certificate(TableReader& table) {
 void refuse_half(TableReader& table) {
   for (const auto& [one, other] : {std::pair{"cert", "key"}, std::pair{"key", "cert"}})
     if (table.has(one) && !table.has(other))
-      table.blame_table(std::string(other) + " is missing; a certificate and its key are two files in PEM, such as "
+      table.blame_table(std::string(other) +
+                        " is missing; a certificate and its key are two files in PEM, such as "
                         "cert = \"weir.pem\", key = \"weir.key\"");
 }
 
@@ -39,8 +40,9 @@ void read_server_tls(TableReader& server, Server& settings, Report& report) {
   ServerTls tls;
   const auto need = [](TableReader& one) {
     if (!one.has("cert") && !one.has("key"))
-      one.blame_table("cert and key are missing; name the files of a certificate and its key in PEM, such as cert = "
-                      "\"weir.pem\", key = \"weir.key\"");
+      one.blame_table(
+          "cert and key are missing; name the files of a certificate and its key in PEM, such as cert = "
+          "\"weir.pem\", key = \"weir.key\"");
   };
   need(table);
   refuse_half(table);
@@ -62,8 +64,9 @@ void read_replica_tls(TableReader& replica, const std::string& title, Replica& s
   TableReader table(title + " tls", source, report);
   auto& tls = settings.tls;
   if (replica.has("url") && !settings.url.authority.empty() && !settings.url.tls)
-    table.blame_table("the url of this replica does not say https, so that nothing would be encrypted; write https:// "
-                      "there, or leave tls out");
+    table.blame_table(
+        "the url of this replica does not say https, so that nothing would be encrypted; write https:// "
+        "there, or leave tls out");
   const auto* ca = table.read("ca", tls.ca, path);
   table.read("server_name", tls.server_name, Text{253});
   const auto* verify = table.read("verify", tls.verify, &flag);
@@ -71,7 +74,8 @@ void read_replica_tls(TableReader& replica, const std::string& title, Replica& s
     if (const auto problem = judge_authorities(tls.ca)) table.blame("ca", *ca, problem->text);
   }
   if (ca && verify && !tls.verify)
-    table.blame("verify", *verify, "means that no certificate is checked, so that ca has no use; leave one of them out");
+    table.blame("verify", *verify,
+                "means that no certificate is checked, so that ca has no use; leave one of them out");
   refuse_half(table);
   tls.own = read_certificate(table);
   table.refuse_the_rest();

@@ -99,15 +99,14 @@ std::optional<TlsProblem> use_certificate(ssl_ctx_st& context, const Certificate
   }
   if (X509_check_private_key(chain.front().get(), key.get()) != 1) {
     ERR_clear_error();
-    return TlsProblem{"key",
-                      "does not belong to the first certificate of cert; give the key with which that was made"};
+    return TlsProblem{"key", "does not belong to the first certificate of cert; give the key with which that was made"};
   }
   if (SSL_CTX_use_certificate(&context, chain.front().get()) != 1 || SSL_CTX_clear_chain_certs(&context) != 1)
     return TlsProblem{"cert", "OpenSSL refuses the certificate: " + openssl_reason()};
   for (std::size_t i = 1; i < chain.size(); ++i)
     if (SSL_CTX_add1_chain_cert(&context, chain[i].get()) != 1)
-      return TlsProblem{"cert", "OpenSSL refuses certificate " + std::to_string(i + 1) +
-                                    " of the file: " + openssl_reason()};
+      return TlsProblem{"cert",
+                        "OpenSSL refuses certificate " + std::to_string(i + 1) + " of the file: " + openssl_reason()};
   if (SSL_CTX_use_PrivateKey(&context, key.get()) != 1)
     return TlsProblem{"key", "OpenSSL refuses the key: " + openssl_reason()};
   return std::nullopt;

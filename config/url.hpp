@@ -1,5 +1,5 @@
-// Reads the URL of a replica, `http://host[:port][/prefix]`, the same with `https`, or `unix:/path`, which holds nothing
-// beyond that.
+// Reads the URL of a replica, `http://host[:port][/prefix]`, the same with `https`, or `unix:/path`, which holds
+// nothing beyond that.
 #pragma once
 
 #include <string>

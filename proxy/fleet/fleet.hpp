@@ -91,7 +91,7 @@ class Fleet {
   /// When requests last waited in a pool that leaves.
   std::map<const balancer::Pool*, metrics::Moment> last_waited_;
   Published<std::shared_ptr<const World>> world_;
-  Discovered discovered_;   ///< The control thread uses it, and the next one.
+  Discovered discovered_;  ///< The control thread uses it, and the next one.
   net::tls::Contexts tls_;
 };
 

@@ -19,8 +19,8 @@ std::unique_ptr<net::Channel> IdleConnections::take(const ReplicaState& replica,
   return nullptr;
 }
 
-void IdleConnections::put(const ReplicaState& replica, const net::Destination& where, std::unique_ptr<net::Channel> connection,
-                          metrics::Moment now) {
+void IdleConnections::put(const ReplicaState& replica, const net::Destination& where,
+                          std::unique_ptr<net::Channel> connection, metrics::Moment now) {
   auto& waiting = idle_[replica.id];
   waiting.push_back({std::move(connection), where, now});
   if (waiting.size() > most_) waiting.pop_front();

@@ -13,8 +13,8 @@ namespace weir::proxy::net {
 UniqueFd begin_connect(const Address& address);
 /// It stands in place of an errno: the replica's host name has not been resolved yet.
 inline constexpr int name_unknown = -1;
-/// Returns a text such as "Connection refused", as a part of a sentence. `error` is an errno, name_unknown, or a failure
-/// of tls/failure.hpp.
+/// Returns a text such as "Connection refused", as a part of a sentence. `error` is an errno, name_unknown, or a
+/// failure of tls/failure.hpp.
 std::string connect_error_text(int error);
 /// True if the connection failed because weir itself lacked something (descriptors, local addresses, memory), not
 /// through the replica.

@@ -1,5 +1,5 @@
-// A plain socket, of TCP or of a Unix-domain path, as a channel. It is registered with the loop's poller once for its life, and the kernel stamps its
-// arrivals if the clock asks for that.
+// A plain socket, of TCP or of a Unix-domain path, as a channel. It is registered with the loop's poller once for its
+// life, and the kernel stamps its arrivals if the clock asks for that.
 #pragma once
 
 #include "proxy/net/arrival.hpp"

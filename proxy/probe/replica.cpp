@@ -171,7 +171,8 @@ class Probe {
   fleet::QuestionResult exchange(fleet::Question question, Duration limit, fleet::AnswerReader& reader) {
     question.user_agent = "weir-probe";
     question.credential = fleet::bearer(replica_.api_key);
-    return exchange_with(destination_, replica_.url, question, {connect_limit_, limit}, settings_.measure.clock, reader);
+    return exchange_with(destination_, replica_.url, question, {connect_limit_, limit}, settings_.measure.clock,
+                         reader);
   }
 
   /// Returns false if it cannot be reached or hangs. If it hangs on some pages only, it is asked for no more of them.

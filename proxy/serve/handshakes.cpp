@@ -42,7 +42,8 @@ class Handshakes::One final : net::Watcher, net::Timed {
   void approach(std::uint32_t, int) const override {}
   Moment deadline() const override {
     const auto& shared = all_.loop_.shared;
-    const bool closing = shared.closing.load(std::memory_order_relaxed) || shared.cutting.load(std::memory_order_relaxed);
+    const bool closing =
+        shared.closing.load(std::memory_order_relaxed) || shared.cutting.load(std::memory_order_relaxed);
     return closing ? Moment::min() : until_;
   }
   void deadline_passed(Moment now) override {

@@ -158,7 +158,8 @@ SslPtr ServerContext::begin() const {
   return ssl;
 }
 
-ClientContext::ClientContext(const config::ReplicaTls& settings) : context_(make_context()), verifies_(settings.verify) {
+ClientContext::ClientContext(const config::ReplicaTls& settings)
+    : context_(make_context()), verifies_(settings.verify) {
   Hash hash;
   hash.add(verifies_ ? "verify" : "");
   SSL_CTX_set_verify(context_.get(), verifies_ ? SSL_VERIFY_PEER : SSL_VERIFY_NONE, nullptr);
@@ -205,8 +206,8 @@ SslPtr Target::begin() const {
   return ssl;
 }
 
-/// OpenSSL calls it when the replica has given a session. A copy is kept, because OpenSSL forbids a session's use once a
-/// connection of it ends without a close_notify. Returns 0: the session itself is not taken.
+/// OpenSSL calls it when the replica has given a session. A copy is kept, because OpenSSL forbids a session's use once
+/// a connection of it ends without a close_notify. Returns 0: the session itself is not taken.
 int Target::keep_session(SSL* ssl, SSL_SESSION* session) {
   const auto* const target = static_cast<const Target*>(SSL_get_ex_data(ssl, target_index()));
   if (target == nullptr || SSL_SESSION_is_resumable(session) != 1) return 0;

@@ -1,8 +1,8 @@
 // What TLS needs before a connection: certificates and rules for clients, verification and sessions for replicas.
 //
 // The control thread makes contexts from the settings; they never change, and any thread may use them. Connections keep
-// the context with which they began. TLS 1.2 and 1.3 are spoken, at OpenSSL's security level 2, with ALPN http/1.1. There
-// is no renegotiation, no compression and no early data.
+// the context with which they began. TLS 1.2 and 1.3 are spoken, at OpenSSL's security level 2, with ALPN http/1.1.
+// There is no renegotiation, no compression and no early data.
 #pragma once
 
 #include <openssl/ssl.h>

@@ -95,6 +95,8 @@ Bridge::Bridge(Kind kind, std::uint16_t to, Options options)
       called_off_(::eventfd(0, EFD_CLOEXEC)) {
   if (kind == Kind::tls_to_plain) {
     show_certificate(*context_, "local");
+    // OpenSSL resumes no session of a client whose certificate it has checked without this.
+    SSL_CTX_set_session_id_context(context_.get(), reinterpret_cast<const unsigned char*>("bridge"), 6);
   } else {
     SSL_CTX_load_verify_file(context_.get(), tls_file("ca.pem").c_str());
     SSL_CTX_set_verify(context_.get(), options_.verify ? SSL_VERIFY_PEER : SSL_VERIFY_NONE, nullptr);

@@ -1,8 +1,8 @@
-// Stands between two peers of which one speaks plainly: the far side speaks TLS, or listens on a Unix-domain path. So the
-// scripted replica and the client need to know nothing of either.
+// Stands between two peers of which one speaks plainly: the far side speaks TLS, or listens on a Unix-domain path. So
+// the scripted replica and the client need to know nothing of either.
 //
-// Each connection has a thread of its own. What an end of one side means is passed on: a close becomes a close_notify and
-// a close, and a reset a reset.
+// Each connection has a thread of its own. What an end of one side means is passed on: a close becomes a close_notify
+// and a close, and a reset a reset.
 #pragma once
 
 #include <openssl/ssl.h>

@@ -39,11 +39,10 @@ std::string whole_example() {
 }
 
 /// These are all tables of a file, in the order of the reference.
-const std::vector<std::string> all_tables = {"[server.tls]",  "[[server.tls.more]]", "[pool.replica.tls]",
-                                             "[server]",      "[metrics]",        "[admin]",     "[log]",
-                                             "[limits]",      "[measure]",        "[discovery]", "[health]",
-                                             "[engine]",      "[engine.names]",   "[[pool]]",    "[pool.health]",
-                                             "[pool.engine]", "[[pool.replica]]", "[[slo]]",     "[[shadow]]"};
+const std::vector<std::string> all_tables = {
+    "[server.tls]",  "[[server.tls.more]]", "[pool.replica.tls]", "[server]", "[metrics]", "[admin]",        "[log]",
+    "[limits]",      "[measure]",           "[discovery]",        "[health]", "[engine]",  "[engine.names]", "[[pool]]",
+    "[pool.health]", "[pool.engine]",       "[[pool.replica]]",   "[[slo]]",  "[[shadow]]"};
 
 /// A row of the reference.
 struct Key {

@@ -74,21 +74,23 @@ TEST(ServerTls, NeedsACertificateAndItsKey) {
   EXPECT_THAT(errors_in(one_pool + "[server.tls]\n"),
               ElementsAre("weir.toml:7:1: [server.tls]: cert and key are missing; name the files of a certificate and "
                           "its key in PEM, such as cert = \"weir.pem\", key = \"weir.key\""));
-  EXPECT_THAT(errors_in(one_pool + "[server.tls]\ncert = \"" + file("local.pem") + "\"\n"),
-              ElementsAre("weir.toml:7:1: [server.tls]: key is missing; a certificate and its key are two files in PEM, "
-                          "such as cert = \"weir.pem\", key = \"weir.key\""));
+  EXPECT_THAT(
+      errors_in(one_pool + "[server.tls]\ncert = \"" + file("local.pem") + "\"\n"),
+      ElementsAre("weir.toml:7:1: [server.tls]: key is missing; a certificate and its key are two files in PEM, "
+                  "such as cert = \"weir.pem\", key = \"weir.key\""));
   EXPECT_THAT(errors_in(one_pool + "[server]\ntls = true\n"),
               ElementsAre("weir.toml:8:7: [server] tls = true: must be a table; write [server.tls] on a line of its "
                           "own"));
-  EXPECT_THAT(errors_in(one_pool + "[server.tls]\n" + pair_of("local.pem", "local.key") +
-                        "[[server.tls.more]]\n" + pair_of("exact.pem", "local.key") + "kee = 1\n"),
+  EXPECT_THAT(errors_in(one_pool + "[server.tls]\n" + pair_of("local.pem", "local.key") + "[[server.tls.more]]\n" +
+                        pair_of("exact.pem", "local.key") + "kee = 1\n"),
               ElementsAre(StartsWith("weir.toml:12:7: [[server.tls.more]] key = "),
                           "weir.toml:13:1: [[server.tls.more]] kee: unknown key; did you mean key?"));
 }
 
 TEST(ReplicaTls, IsRead) {
-  const auto settings = settings_in(secure_pool("tls = { ca = \"" + file("ca.pem") + "\", server_name = \"gpu\", cert = \"" +
-                                                file("client.pem") + "\", key = \"" + file("client.key") + "\" }\n"));
+  const auto settings =
+      settings_in(secure_pool("tls = { ca = \"" + file("ca.pem") + "\", server_name = \"gpu\", cert = \"" +
+                              file("client.pem") + "\", key = \"" + file("client.key") + "\" }\n"));
   const auto& replica = settings.pools.at(0).replicas.at(0);
   EXPECT_TRUE(replica.url.tls);
   EXPECT_EQ(replica.tls.ca, file("ca.pem"));
@@ -117,12 +119,14 @@ TEST(ReplicaTls, SaysWhatIsWrongWithAnAuthoritysFile) {
 TEST(UnixReplica, IsReadAndTakesNoExpansion) {
   const std::string pool = "[[pool]]\nname = \"chat\"\n[[pool.replica]]\nname = \"gpu0\"\nurl = \"unix:/run/a.sock\"\n";
   EXPECT_EQ(settings_in(pool).pools.at(0).replicas.at(0).url.unix_path, "/run/a.sock");
-  EXPECT_THAT(errors_in(pool + "expand = true\n"),
-              ElementsAre("weir.toml:6:10: [[pool.replica]] expand = true: makes a replica of each address of the url's "
-                          "host, and the url names a socket; leave this out"));
+  EXPECT_THAT(
+      errors_in(pool + "expand = true\n"),
+      ElementsAre("weir.toml:6:10: [[pool.replica]] expand = true: makes a replica of each address of the url's "
+                  "host, and the url names a socket; leave this out"));
   EXPECT_THAT(errors_in(pool + "[[pool.replica]]\nname = \"gpu1\"\nurl = \"unix:/run/a.sock\"\n").size(), 1u);
-  EXPECT_EQ(settings_in(pool + "[[pool.replica]]\nname = \"gpu1\"\nurl = \"unix:/run/b.sock\"\n").pools.at(0).replicas.size(),
-            2u);
+  EXPECT_EQ(
+      settings_in(pool + "[[pool.replica]]\nname = \"gpu1\"\nurl = \"unix:/run/b.sock\"\n").pools.at(0).replicas.size(),
+      2u);
 }
 
 }  // namespace

@@ -52,8 +52,7 @@ TEST(ReplicaUrlText, IsRefusedWithTheReason) {
   constexpr auto https_base =
       "weir puts each request's own path, such as /v1/chat/completions, behind this; write the base url, "
       "\"https://h:443\"";
-  constexpr auto https_shape =
-      "must be https://HOST:PORT, with a path if need be, such as \"http://127.0.0.1:8001\"";
+  constexpr auto https_shape = "must be https://HOST:PORT, with a path if need be, such as \"http://127.0.0.1:8001\"";
   constexpr auto user = "must hold no user name and no password; weir sends neither to a replica";
   constexpr auto query = "must hold no \"?\" and no \"#\"";
   constexpr auto host = "the host must be a name or an address, such as \"gpu-box\", \"10.0.0.7\" or \"[fd00::7]\"";

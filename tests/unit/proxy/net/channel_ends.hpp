@@ -62,8 +62,7 @@ struct ChannelEnds {
       channel = tls::TlsChannel::to_client(loop, std::move(near), server);
     } else {
       if (!peer) peer.emplace(tls::TlsPeer::server("local"));
-      if (!target)
-        target = std::make_shared<tls::Target>(std::make_shared<tls::ClientContext>(settings), name);
+      if (!target) target = std::make_shared<tls::Target>(std::make_shared<tls::ClientContext>(settings), name);
       channel = tls::TlsChannel::to_replica(loop, std::move(near), target);
     }
     channel->attach(watcher, 0);
@@ -140,9 +139,8 @@ struct ChannelEnds {
   boost::asio::io_context context{1};
   ArrivalClock clock{config::ReadClock::kernel};
   std::vector<std::pair<tls::Side, tls::Result>> handshakes;
-  tls::Handshaking handshaking{context, [this](tls::Side side, tls::Result result) {
-                                 handshakes.emplace_back(side, result);
-                               }};
+  tls::Handshaking handshaking{context,
+                               [this](tls::Side side, tls::Result result) { handshakes.emplace_back(side, result); }};
   const tls::TlsChannel::Loop loop{poller, clock, handshaking};
   NotingWatcher watcher;
   std::shared_ptr<const tls::ServerContext> server;

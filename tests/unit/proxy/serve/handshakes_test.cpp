@@ -52,11 +52,10 @@ class HandshakesTest : public testing::Test {
       std::make_shared<net::tls::ServerContext>(config::ServerTls{{net::tls::test_certificate("local")}});
   std::vector<std::unique_ptr<net::Channel>> started;
   int lost = 0;
-  Handshakes handshakes{proxy.loop,
-                        [this](std::unique_ptr<net::Channel> client, const net::PeerAddress&) {
-                          started.push_back(std::move(client));
-                        },
-                        [this] { ++lost; }};
+  Handshakes handshakes{
+      proxy.loop,
+      [this](std::unique_ptr<net::Channel> client, const net::PeerAddress&) { started.push_back(std::move(client)); },
+      [this] { ++lost; }};
 };
 
 TEST_F(HandshakesTest, MakeASessionOfAClientWhoseHandshakeEndsWell) {

@@ -34,7 +34,8 @@ std::string error_of(const Make& make) {
 
 TEST(Contexts, NameTheKeyAndTheFileThatCannotBeUsed) {
   config::Settings settings;
-  settings.server.tls = config::ServerTls{{test_certificate("local"), {test_file("local.pem"), test_file("exact.key")}}};
+  settings.server.tls =
+      config::ServerTls{{test_certificate("local"), {test_file("local.pem"), test_file("exact.key")}}};
   EXPECT_EQ(error_of([&] { Contexts(settings, {}); }),
             "[[server.tls.more]] key = \"" + test_file("exact.key") +
                 "\": does not belong to the first certificate of cert; give the key with which that was made");

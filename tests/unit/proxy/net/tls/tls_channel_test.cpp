@@ -117,7 +117,8 @@ TEST(TlsToReplica, NamesTheServerAndAsksForHttp11) {
   std::string offered;
   SSL_CTX_set_alpn_select_cb(
       &ends.peer->context(),
-      [](SSL*, const unsigned char** out, unsigned char* size, const unsigned char* in, unsigned int in_size, void* to) {
+      [](SSL*, const unsigned char** out, unsigned char* size, const unsigned char* in, unsigned int in_size,
+         void* to) {
         static_cast<std::string*>(to)->assign(reinterpret_cast<const char*>(in), in_size);
         *out = in + 1;
         *size = in[0];
@@ -147,7 +148,8 @@ TEST(TlsToReplica, ResumesTheLastSession) {
     ends.peer.emplace(TlsPeer::server(kept.get()));
     ends.open();
     EXPECT_EQ(SSL_session_reused(&ends.peer->ssl()), 1) << version;
-    const std::vector<std::pair<Side, Result>> expected{{Side::replica, Result::full}, {Side::replica, Result::resumed}};
+    const std::vector<std::pair<Side, Result>> expected{{Side::replica, Result::full},
+                                                        {Side::replica, Result::resumed}};
     EXPECT_EQ(ends.handshakes, expected);
   }
 }

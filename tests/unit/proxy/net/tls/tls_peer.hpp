@@ -62,7 +62,6 @@ class TlsPeer {
   bool heard_end = false;  ///< It has read a close_notify.
   int records = 0;         ///< So many records of application data have come.
 
-
  private:
   TlsPeer(ContextPtr context, bool server) : context_(std::move(context)), server_(server) {}
   TlsPeer(const std::string& name, bool server) : context_(SSL_CTX_new(TLS_method())), server_(server) {
