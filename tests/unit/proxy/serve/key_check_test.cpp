@@ -307,7 +307,7 @@ TEST(KeyCheck, AReloadChangesWhoMayEnterFromTheNextRequestOn) {
   EXPECT_TRUE(first.whole) << "what is under way goes on";
   client->says(post(chat(false), bearer("alices-new-key")) + post(chat(false), bearer("alices-key")));
   proxy.run();
-  const auto second = read_answer(first.rest);
+  const auto second = read_answer(read_answer(client->got).rest);
   EXPECT_EQ(second.status, 200u);
   EXPECT_THAT(second.rest, StartsWith("HTTP/1.1 401 "));
 }
