@@ -67,6 +67,7 @@ bool overlap(const ListenAddress& one, const ListenAddress& other) {
 }
 
 bool leads_to(const ReplicaUrl& url, const ListenAddress& listener) {
+  if (!url.unix_path.empty() || !listener.unix_path.empty()) return url.unix_path == listener.unix_path;
   if (url.port != listener.port) return false;
   const std::string_view host = url.host == "localhost" ? "127.0.0.1" : std::string_view(url.host);
   return host == listener.host || (takes_all(listener.host) && is_loopback(host));

@@ -5,6 +5,7 @@
 #include "config/address.hpp"
 #include "config/difference.hpp"
 #include "config/quantity.hpp"
+#include "config/url.hpp"
 
 namespace weir::config {
 namespace {
@@ -69,15 +70,20 @@ std::string text(Policy policy) {
   return "";
 }
 
+std::string text(const std::optional<ServerTls>& tls) {
+  if (!tls) return "off";
+  return list(tls->certificates, [](const Certificate& one) { return one.cert + " with " + one.key; });
+}
+
 void list_server(const Server& server, std::vector<ListedKey>& keys) {
   const auto& [listen, threads, paths, replica_header, open, tls, api_keys, client_keys, trusted_proxies, cors_origins,
                half_close] = server;
-  keys.push_back({"server.listen", list(listen, to_text)});
+  keys.push_back({"server.listen", list(listen, [](const ListenAddress& one) { return to_text(one); })});
   keys.push_back({"server.threads", text(threads)});
   keys.push_back({"server.paths", text(paths)});
   keys.push_back({"server.replica_header", text(replica_header)});
   keys.push_back({"server.open", text(open)});
-  static_cast<void>(tls);
+  keys.push_back({"server.tls", text(tls)});
   static_cast<void>(client_keys);  // They follow in list_client_keys.
   static_cast<void>(trusted_proxies);
   keys.push_back({"server.api_keys", text(api_keys)});
@@ -208,8 +214,12 @@ Listed replica_listed(const Replica& replica, const std::string& pool) {
                inject_usage, inject_continuous_usage, api_key, max_queued_tokens, tls] = replica;
   Listed listed{"replica " + name, pool, {}};
   auto& keys = listed.keys;
-  static_cast<void>(tls);
-  keys.push_back({"url", "http://" + url.authority + url.prefix});
+  keys.push_back({"url", to_text(url)});
+  keys.push_back({"tls.ca", text(tls.ca)});
+  keys.push_back({"tls.server_name", text(tls.server_name)});
+  keys.push_back({"tls.verify", text(tls.verify)});
+  keys.push_back({"tls.cert", tls.own ? tls.own->cert : "none"});
+  keys.push_back({"tls.key", tls.own ? tls.own->key : "none"});
   keys.push_back({"config", text(config)});
   keys.push_back({"gpu", text(gpu)});
   keys.push_back({"expand", text(expand)});

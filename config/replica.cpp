@@ -6,6 +6,7 @@
 #include "config/address.hpp"
 #include "config/injection.hpp"
 #include "config/secret.hpp"
+#include "config/tls.hpp"
 #include "config/values.hpp"
 
 namespace weir::config {
@@ -20,7 +21,8 @@ Replica ReplicaReading::replica(const std::string& title, const toml::table& sou
   }
   if (const auto* node = table.require("url", replica.url, &replica_url,
                                        "say where it listens, such as url = \"http://127.0.0.1:8001\"")) {
-    const auto place = replica.url.host + ' ' + std::to_string(replica.url.port) + replica.url.prefix;
+    const auto place =
+        replica.url.host + ' ' + std::to_string(replica.url.port) + replica.url.prefix + replica.url.unix_path;
     table.refuse_taken("url", *node, place, urls, "one replica under two names would get twice its share");
     for (const auto& listener : listeners_) {
       if (!leads_to(replica.url, listener.address)) continue;
@@ -29,6 +31,7 @@ Replica ReplicaReading::replica(const std::string& title, const toml::table& sou
                       " listen; give the replica's own port, or let weir listen on another");
     }
   }
+  read_replica_tls(table, title, replica, report_);
   read_expand(table, replica);
   table.read("config", replica.config, Text{128});
   if (!table.has("config")) replica.config = replica.name;
@@ -56,7 +59,10 @@ void ReplicaReading::read_expand(TableReader& table, Replica& replica) {
   const auto* expand = table.read("expand", replica.expand, &flag);
   if (!expand || !replica.expand) return;
   expanded_.emplace(replica.name, expand);
-  if (is_numeric(replica.url.host))
+  if (!replica.url.unix_path.empty())
+    table.blame("expand", *expand,
+                "makes a replica of each address of the url's host, and the url names a socket; leave this out");
+  else if (is_numeric(replica.url.host))
     table.blame("expand", *expand,
                 "makes a replica of each address of the url's host, and \"" + replica.url.host +
                     "\" is an address; give the url a host's name, or leave this out");

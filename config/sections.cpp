@@ -7,6 +7,7 @@
 #include "config/keys.hpp"
 #include "config/secret.hpp"
 #include "config/text_file.hpp"
+#include "config/tls.hpp"
 #include "config/values.hpp"
 
 namespace weir::config {
@@ -64,6 +65,9 @@ void read_server(TableReader table, Server& server, std::vector<Listener>& liste
   if (open != nullptr && server.open && table.has("api_keys"))
     table.blame("open", *open,
                 "says that everyone may use the replicas, and api_keys that a client needs a key; remove one of them");
+  read_server_tls(table, server, report);
+  table.read("half_close", server.half_close,
+             OneOf<HalfClose, 2>{{{{"abort", HalfClose::abort}, {"allow", HalfClose::allow}}}});
   table.refuse_the_rest();
 }
 
@@ -117,12 +121,23 @@ void read_log(TableReader table, Log& log) {
 
 void read_limits(TableReader table, Limits& limits) {
   table.read("request_head", limits.request_head, Size{kib, mib});
-  table.read("request_body", limits.request_body, Size{kib, gib});
+  const auto* body = table.read("request_body", limits.request_body, Size{kib, gib});
+  const auto* memory = table.read("buffer_memory", limits.buffer_memory, Size{mib, 1024 * gib});
+  if (limits.buffer_memory < limits.request_body && memory)
+    table.blame("buffer_memory", *memory,
+                "is less than request_body, so that the largest body could not be read; raise this, or lower that");
+  else if (limits.buffer_memory < limits.request_body && body)
+    table.blame("request_body", *body,
+                "is more than buffer_memory (512MiB by default), so that such a body could not be read; lower this, or "
+                "raise that");
   table.read("read_ahead", limits.read_ahead, Size{4 * kib, gib});
   table.read("connections", limits.connections, Whole<std::size_t>{1, 1'000'000});
   table.read("idle_upstream_connections", limits.idle_upstream_connections, Whole<std::size_t>{0, 10'000});
   table.read("head_time", limits.head_time, &time);
   table.read("body_time", limits.body_time, &time);
+  table.read("handshake_time", limits.handshake_time, &time);
+  table.read("handshakes", limits.handshakes, Whole<std::size_t>{1, 100'000});
+  table.read("body_rate", limits.body_rate, Size{0, gib});
   table.read("client_idle", limits.client_idle, &time);
   table.read("client_stall", limits.client_stall, &time);
   table.read("connect", limits.connect, &time);

@@ -10,6 +10,7 @@
 #include "proxy/fleet/world.hpp"
 #include "proxy/http/head.hpp"
 #include "proxy/http/routes.hpp"
+#include "proxy/net/buffer_budget.hpp"
 #include "proxy/net/peer_address.hpp"
 
 namespace weir::proxy::exchange {
@@ -20,6 +21,7 @@ struct ClientRequest {
   std::string head_bytes;  ///< What `head` points into.
   http::RequestHead head;
   std::string body;
+  net::Charge charge;  ///< It pays for head and body.
   metrics::wire::RequestFacts facts;
   http::Route route = http::Route::unknown;
   net::PeerAddress address{};                 ///< The client's.

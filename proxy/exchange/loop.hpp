@@ -21,9 +21,10 @@
 #include "proxy/fleet/model_directory.hpp"
 #include "proxy/http/cors_memory.hpp"
 #include "proxy/net/arrival.hpp"
+#include "proxy/net/buffer_budget.hpp"
+#include "proxy/net/connector.hpp"
 #include "proxy/net/deadline.hpp"
 #include "proxy/net/poller.hpp"
-#include "proxy/net/socket_channel.hpp"
 #include "proxy/net/timer.hpp"
 
 namespace weir::proxy::exchange {
@@ -47,7 +48,8 @@ struct Shared {
   const SipKey conversation_key = make_sip_key();  ///< See RequestFacts::conversation.
   const SipKey fingerprint_key = make_sip_key();   ///< It makes the fingerprints of mirrored answers.
   http::CorsMemory cors{};                         ///< weir's own answers use it.
-  Shadows* shadows = nullptr;                      ///< It is set before the loops run; null if nothing is mirrored.
+  net::BufferBudget buffers{fleet.world()->settings.limits.buffer_memory};  ///< The loops follow a reload's limit.
+  Shadows* shadows = nullptr;  ///< It is set before the loops run; null if nothing is mirrored.
 };
 
 class Loop {
@@ -76,10 +78,15 @@ class Loop {
   net::Poller poller;
   net::Deadlines deadlines;
   net::ArrivalClock clock;
-  std::unique_ptr<net::Connector> connector;
+  net::tls::Handshaking handshaking{
+      context, [this](net::tls::Side side, net::tls::Result result) {
+        shard.tls_handshakes[static_cast<std::size_t>(side)][static_cast<std::size_t>(result)].add();
+      }};
+  std::unique_ptr<net::Connector> connector{
+      std::make_unique<net::SocketConnector>(net::tls::TlsChannel::Loop{poller, clock, handshaking})};
   fleet::IdleConnections idle;
   metrics::record::FinishedRecords finished;  ///< The control thread takes them.
-  ClientOutput output;  ///< It is for use inside one handler.
+  ClientOutput output;                        ///< It is for use inside one handler.
   boost::asio::io_context context{1};
   // The acceptor places a new connection by these; this loop writes them.
   std::atomic<std::size_t> connections{0}, streams{0};

@@ -98,12 +98,12 @@ net::Awaitable<void> Mirror::attempt() {
 /// Takes an idle connection, or begins a new one. Returns false if there can be none: the attempt has failed.
 bool Mirror::connect() {
   reused_ = false;
-  const auto address = replica_->state->address.get();
-  if (!address) {
+  auto destination = replica_->destination();
+  if (!destination) {
     not_connected(net::name_unknown);
     return false;
   }
-  connected_to_ = *address;
+  connected_to_ = std::move(*destination);
   if (!stale_) channel_ = loop_.idle.take(*replica_->state, connected_to_, std::chrono::steady_clock::now());
   reused_ = channel_ != nullptr;
   if (!channel_) channel_ = loop_.connector->connect(connected_to_);

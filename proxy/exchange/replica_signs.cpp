@@ -14,7 +14,8 @@ using metrics::Outcome;
 
 std::optional<Sign> sign_of_connecting(int error) {
   if (error == net::name_unknown || net::is_local_shortage(error)) return std::nullopt;
-  if (error == ECONNREFUSED) return Sign::refused;
+  // The socket of a Unix-domain path is gone with its program, or nobody listens on it.
+  if (error == ECONNREFUSED || error == ENOENT) return Sign::refused;
   return error == ETIMEDOUT ? Sign::connect_timed_out : Sign::failed;
 }
 

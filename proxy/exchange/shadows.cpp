@@ -145,6 +145,9 @@ void Shadows::take(const std::shared_ptr<const MirrorJob>& job) {
       drop(*job, *shadow, Mirrored::draining);
     } else if (job->client_left->load(std::memory_order_relaxed) && !shadow->settings.finish) {
       drop(*job, *shadow, Mirrored::client_left);
+    } else if (shared_.buffers.spent()) {
+      loop_.shard.limit_hits[static_cast<std::size_t>(metrics::series::Limit::buffer_memory)].add();
+      drop(*job, *shadow, Mirrored::buffer_memory);
     } else if (waits) {
       drop(*job, *shadow, Mirrored::primary_waits);
     } else if (late) {

@@ -110,7 +110,7 @@ class EngineReader {
     bool under_way = false, said_missing = false;
     bool was_out = false;
     std::pair<std::string, std::string> asked;  ///< The path and the key with which it was asked.
-    std::optional<asio::ip::tcp::endpoint> address;
+    std::optional<net::Address> address;
   };
 
   void follow(const std::shared_ptr<const World>& world) {

@@ -11,6 +11,7 @@ namespace weir::proxy::http {
 
 enum class Route : unsigned char {
   health,     ///< It is GET /health, which weir answers.
+  server,     ///< It is OPTIONS *, which asks what the server as a whole can do; weir answers.
   models,     ///< It is GET /v1/models: the union over pools, which weir answers.
   model,      ///< It is GET /v1/models/{id}: one of them.
   inference,  ///< It is POST on an engines' route that weir knows.
@@ -25,7 +26,8 @@ Route route_of(std::string_view method, std::string_view path, const std::vector
 
 /// True for what weir answers without a replica.
 inline bool is_own(Route route) {
-  return route == Route::health || route == Route::models || route == Route::model || route == Route::unknown;
+  return route == Route::health || route == Route::server || route == Route::models || route == Route::model ||
+         route == Route::unknown;
 }
 
 /// Returns the id in /v1/models/{id}, decoded; slashes may stand in it as they are. Returns nothing if it is none.

@@ -13,6 +13,8 @@ namespace weir::proxy::serve {
 
 /// Starts a session on the loop's thread; it lives until its connection ends.
 void start_session(exchange::Loop& loop, net::UniqueFd client);
+/// Sets the options of a client's socket: no delay, and how long a vanished client is waited for.
+void set_client_options(int fd, const config::Limits& limits);
 void start_session(exchange::Loop& loop, std::unique_ptr<net::Channel> client, const net::PeerAddress& address = {});
 
 }  // namespace weir::proxy::serve

@@ -61,7 +61,7 @@ TEST(SettingsErrors, AllOthersComeTogetherInOrderOfLine) {
                 "[[pool.replica]]\n"
                 "wieght = 2\n"
                 "name = 'gpu 0'\n"
-                "url = 'https://gpu0'\n"
+                "url = 'ftp://gpu0'\n"
                 "[server]\n"
                 "threads = -1\n"
                 "[limits]\n"
@@ -76,8 +76,8 @@ TEST(SettingsErrors, AllOthersComeTogetherInOrderOfLine) {
           "weir.toml:4:1: [[pool.replica]] wieght: unknown key; did you mean weight?",
           "weir.toml:5:8: [[pool.replica]] name = \"gpu 0\": must be a name in quotes: 1 to 64 letters, digits, "
           "\".\", \"_\" and \"-\", beginning with a letter or digit",
-          "weir.toml:6:7: [[pool.replica]] url = \"https://gpu0\": only http:// is supported; give the plain HTTP "
-          "address of the replica",
+          "weir.toml:6:7: [[pool.replica]] url = \"ftp://gpu0\": must begin with http://, https:// or unix:/, such "
+          "as \"http://127.0.0.1:8001\" or \"unix:/run/vllm.sock\"",
           "weir.toml:8:11: [server] threads = -1: must be a whole number from 0 to 1024",
           "weir.toml:10:16: [limits] request_body = \"16M\": must be a size from 1KiB to 1GiB: a whole number of "
           "bytes, or text such as \"64KiB\", \"16MiB\", \"1MB\"",
@@ -199,6 +199,11 @@ TEST(SettingsErrors, Values) {
       {"limits.request_head = 1023", "23: [limits] request_head = 1023: must be a size from 1KiB to 1MiB: " + size},
       {"limits.request_head = 1e5", "23: [limits] request_head = 1e+05: must be a size from 1KiB to 1MiB: " + size},
       {"limits.read_ahead = '2GiB'", "21: [limits] read_ahead = \"2GiB\": must be a size from 4KiB to 1GiB: " + size},
+      {"limits.buffer_memory = '512KiB'",
+       "24: [limits] buffer_memory = \"512KiB\": must be a size from 1MiB to 1024GiB: " + size},
+      {"limits.body_rate = -1", "20: [limits] body_rate = -1: must be a size from 0 to 1GiB: " + size},
+      {"limits.body_rate = '2GiB'", "20: [limits] body_rate = \"2GiB\": must be a size from 0 to 1GiB: " + size},
+      {"server.half_close = true", "21: [server] half_close = true: must be one of \"abort\", \"allow\""},
       {"limits.connections = 0", "22: [limits] connections = 0: must be a whole number from 1 to 1000000"},
       {"limits.idle_upstream_connections = -1",
        "36: [limits] idle_upstream_connections = -1: must be a whole number from 0 to 10000"},
@@ -369,6 +374,16 @@ TEST(SettingsErrors, ShadowsNameThePoolAndTheRequestsThatTheyGet) {
               ElementsAre(HasSubstr("[[shadow]] set = \"model\": must be a table")));
   EXPECT_THAT(shadow(named + "twin = 'gpu0'\non_client_abort = 'stop'\n" + to),
               ElementsAre(HasSubstr("must be one of \"follow\", \"finish\"")));
+}
+
+TEST(SettingsErrors, TheMemoryForBuffersHoldsALargestBody) {
+  EXPECT_THAT(errors_in("limits.buffer_memory = '8MiB'\n" + one_pool),
+              ElementsAre("weir.toml:1:24: [limits] buffer_memory = \"8MiB\": is less than request_body, so that the "
+                          "largest body could not be read; raise this, or lower that"));
+  EXPECT_THAT(errors_in("limits.request_body = '1GiB'\n" + one_pool),
+              ElementsAre("weir.toml:1:23: [limits] request_body = \"1GiB\": is more than buffer_memory (512MiB by "
+                          "default), so that such a body could not be read; lower this, or raise that"));
+  EXPECT_THAT(errors_in("limits = { request_body = '8MiB', buffer_memory = '8MiB' }\n" + one_pool), IsEmpty());
 }
 
 TEST(SettingsErrors, UsageOnEveryChunkNeedsUsage) {
