@@ -5,9 +5,13 @@
 #include <boost/asio/redirect_error.hpp>
 #include <boost/asio/this_coro.hpp>
 #include <boost/asio/write.hpp>
+#include <boost/beast/core/error.hpp>
 #include <boost/beast/core/tcp_stream.hpp>
+#include <optional>
+#include <utility>
 #include <vector>
 
+#include "config/quantity.hpp"
 #include "metrics/measure/stream_meter.hpp"
 
 namespace weir::proxy::fleet {
@@ -18,6 +22,11 @@ using Clock = std::chrono::steady_clock;
 using Stream = boost::beast::basic_stream<asio::ip::tcp, asio::io_context::executor_type>;
 
 constexpr std::size_t read_size = 16 * 1024;
+
+std::string why_none(const boost::system::error_code& error, Clock::duration limit) {
+  if (error != boost::beast::error::timeout) return "its connection broke off: " + error.message();
+  return "it did not come within " + config::format_number(std::chrono::duration<double>(limit).count()) + " s";
+}
 
 }  // namespace
 
@@ -36,16 +45,24 @@ net::Awaitable<PageAnswer> ask_for_page(std::shared_ptr<const ReplicaRuntime> re
   const auto bytes = bytes_of(replica->settings.url, question);
   const auto to_write = asio::buffer(bytes);
   co_await asio::async_write(stream, to_write, token);
-  if (error) co_return page;
+  if (error) {
+    page.why_none = why_none(error, limit);
+    co_return page;
+  }
   PageReader reader(page, longest);
   ReplicaAnswer answer(reader, Clock::now());
   std::vector<char> buffer(read_size + metrics::measure::StreamMeter::padding);
   const auto to_read = asio::buffer(buffer.data(), read_size);
-  for (;;) {
+  for (std::optional<QuestionResult> end; !end;) {
     const auto size = co_await stream.async_read_some(to_read, token);
-    if (error == asio::error::eof) answer.closed(Clock::now());
-    if (error) break;
-    if (answer.arrived({buffer.data(), size}, Clock::now())) break;
+    const auto now = Clock::now();
+    if (error == asio::error::eof)
+      end = answer.closed(now);
+    else if (error)
+      end = QuestionResult{QuestionEnd::failed, why_none(error, limit)};
+    else
+      end = answer.arrived({buffer.data(), size}, now);
+    if (end) page.why_none = std::move(end->why);
   }
   co_return page;
 }
