@@ -4,6 +4,7 @@
 
 #include "config/address.hpp"
 #include "config/difference.hpp"
+#include "config/policy_words.hpp"
 #include "config/quantity.hpp"
 #include "config/url.hpp"
 
@@ -50,22 +51,6 @@ std::string text(LogLevel level) {
       return "warning";
     case LogLevel::error:
       return "error";
-  }
-  return "";
-}
-
-std::string text(Policy policy) {
-  switch (policy) {
-    case Policy::least_queued_tokens:
-      return "least_queued_tokens";
-    case Policy::round_robin:
-      return "round_robin";
-    case Policy::random:
-      return "random";
-    case Policy::least_requests:
-      return "least_requests";
-    case Policy::power_of_two:
-      return "power_of_two";
   }
   return "";
 }
@@ -276,7 +261,7 @@ void list_pool(const Pool& pool, Listing& listing) {
       pool;
   Listed listed{"pool " + name, "", {}};
   listed.keys.push_back({"models", text(models)});
-  listed.keys.push_back({"policy", text(policy)});
+  listed.keys.push_back({"policy", std::string(name_of(policy))});
   listed.keys.push_back({"decode_weight", text(decode_weight)});
   listed.keys.push_back({"max_in_flight", text(max_in_flight)});
   listed.keys.push_back({"max_queued_tokens", text(max_queued_tokens)});

@@ -32,11 +32,13 @@ enum class Retry : std::uint8_t {
   in_band_error,
   first_token,  ///< The replica gave none in time.
   hung,
+  drain,  ///< The replica drains, and its time for that is over.
   stale_connection,
   injection_refused
 };
-inline constexpr std::array<std::string_view, 8> retry_names{
-    "connect", "reset", "status", "in_band_error", "first_token", "hung", "stale_connection", "injection_refused"};
+inline constexpr std::array<std::string_view, 9> retry_names{"connect",          "reset", "status", "in_band_error",
+                                                             "first_token",      "hung",  "drain",  "stale_connection",
+                                                             "injection_refused"};
 
 /// Says in what a replica's answer broke HTTP/1.1, so that weir refused it or broke it off.
 enum class Malformed : std::uint8_t {

@@ -64,8 +64,8 @@ bool Signs::report(balancer::Pool& pool, const balancer::ReplicaKey& replica, co
   const auto sign = sign_of(result);
   if (!sign) return false;
   if (may_be_the_requests_fault(result)) {
-    const bool second = blamed_ && blamed_->serial != replica.serial;
-    blamed_ = second ? std::nullopt : std::optional(replica);
+    request_is_to_blame_ = request_is_to_blame_ || (blamed_ && blamed_->serial != replica.serial);
+    blamed_ = request_is_to_blame_ ? std::nullopt : std::optional(replica);
     return false;
   }
   settle(pool, now);

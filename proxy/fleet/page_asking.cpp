@@ -1,6 +1,8 @@
 #include "proxy/fleet/page_asking.hpp"
 
 #include <boost/asio/this_coro.hpp>
+#include <optional>
+#include <utility>
 #include <vector>
 
 #include "metrics/measure/stream_meter.hpp"
@@ -27,16 +29,24 @@ net::Awaitable<PageAnswer> ask_for_page(std::shared_ptr<const ReplicaRuntime> re
   if (error != 0) co_return page;
   const auto bytes = bytes_of(replica->settings.url, question);
   const auto written = co_await stream.write(bytes);
-  if (!written) co_return page;
+  if (!written) {
+    page.why_none = stream.failure();
+    co_return page;
+  }
   PageReader reader(page, longest);
   ReplicaAnswer answer(reader, Clock::now());
   std::vector<char> buffer(read_size + metrics::measure::StreamMeter::padding);
   const std::span<char> into(buffer.data(), read_size);
-  for (;;) {
+  for (std::optional<QuestionResult> end; !end;) {
     const auto size = co_await stream.read(into);
-    if (size == 0) answer.closed(Clock::now());
-    if (size <= 0) break;
-    if (answer.arrived(into.first(static_cast<std::size_t>(size)), Clock::now())) break;
+    const auto now = Clock::now();
+    if (size == 0)
+      end = answer.closed(now);
+    else if (size < 0)
+      end = QuestionResult{QuestionEnd::failed, stream.failure()};
+    else
+      end = answer.arrived(into.first(static_cast<std::size_t>(size)), now);
+    if (end) page.why_none = std::move(end->why);
   }
   co_return page;
 }

@@ -14,6 +14,7 @@
 #include <optional>
 #include <utility>
 
+#include "config/quantity.hpp"
 #include "proxy/net/tls/context.hpp"
 #include "proxy/net/tls/failure.hpp"
 
@@ -45,17 +46,20 @@ int number_of_handshake(const error_code& error, SSL* ssl) {
 }  // namespace
 
 struct ReplicaStream::Streams {
-  Streams(const asio::io_context::executor_type& executor, net::Destination where)
-      : to(std::move(where)), plain(executor) {}
+  Streams(const asio::io_context::executor_type& executor, net::Destination where,
+          std::chrono::steady_clock::duration most)
+      : to(std::move(where)), limit(most), plain(executor) {}
 
   const net::Destination to;
+  const std::chrono::steady_clock::duration limit;
+  error_code failed;
   Plain plain;
   std::optional<Tls> tls;
 };
 
 ReplicaStream::ReplicaStream(const asio::io_context::executor_type& executor, net::Destination to,
                              std::chrono::steady_clock::duration limit)
-    : streams_(std::make_unique<Streams>(executor, std::move(to))) {
+    : streams_(std::make_unique<Streams>(executor, std::move(to), limit)) {
   streams_->plain.expires_after(limit);
 }
 
@@ -88,6 +92,7 @@ net::Awaitable<bool> ReplicaStream::write(std::string_view bytes) {
   } else {
     co_await asio::async_write(streams.plain, buffer, token);
   }
+  streams.failed = error;
   co_return !error;
 }
 
@@ -103,8 +108,16 @@ net::Awaitable<std::ptrdiff_t> ReplicaStream::read(std::span<char> into) {
     size = co_await streams.plain.async_read_some(buffer, token);
   }
   if (error == asio::error::eof) co_return 0;
+  streams.failed = error;
   if (error) co_return -1;
   co_return static_cast<std::ptrdiff_t>(size);
+}
+
+std::string ReplicaStream::failure() const {
+  const auto& failed = streams_->failed;
+  if (failed != boost::beast::error::timeout) return "its connection broke off: " + failed.message();
+  return "it did not come within " + config::format_number(std::chrono::duration<double>(streams_->limit).count()) +
+         " s";
 }
 
 }  // namespace weir::proxy::fleet

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <memory>
 #include <span>
+#include <string>
 #include <string_view>
 
 #include "proxy/net/address.hpp"
@@ -29,6 +30,8 @@ class ReplicaStream {
   /// Returns how many bytes have come; 0 at the end, -1 if that failed. An end of TLS without a close_notify is a
   /// failure.
   net::Awaitable<std::ptrdiff_t> read(std::span<char> into);
+  /// Returns why write() or read() failed, as a clause: "it did not come within 5 s".
+  std::string failure() const;
 
  private:
   struct Streams;

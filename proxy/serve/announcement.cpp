@@ -4,26 +4,11 @@
 #include <string_view>
 
 #include "config/address.hpp"
+#include "config/policy_words.hpp"
 #include "config/quantity.hpp"
 
 namespace weir::proxy::serve {
 namespace {
-
-std::string_view name_of(config::Policy policy) {
-  switch (policy) {
-    case config::Policy::least_queued_tokens:
-      return "least_queued_tokens";
-    case config::Policy::round_robin:
-      return "round_robin";
-    case config::Policy::random:
-      return "random";
-    case config::Policy::least_requests:
-      return "least_requests";
-    case config::Policy::power_of_two:
-      return "power_of_two";
-  }
-  return "";
-}
 
 std::string counted(std::size_t number, const std::string& thing) {
   return std::to_string(number) + " " + thing + (number == 1 ? "" : "s");

@@ -44,6 +44,8 @@ using Clock = std::chrono::steady_clock;
 
 /// How often the control thread looks after replicas that drain or leave.
 constexpr std::chrono::milliseconds look_every{100};
+/// At its end weir gives the request log so long to take the last lines.
+constexpr std::chrono::seconds last_lines_within{5};
 
 std::string name_of_signal(int signal) { return "SIG" + std::string(::sigabbrev_np(signal)); }
 
@@ -161,6 +163,10 @@ Server::~Server() {
   sigaddset(&harmless, SIGHUP);
   sigaddset(&harmless, SIGUSR1);
   pthread_sigmask(SIG_BLOCK, &harmless, nullptr);
+  if (const auto lost = log_.finish(last_lines_within))
+    spdlog::error(
+        "the request log '{}' did not take its last lines within {} s: at most {} are lost; see what reads it",
+        reload_.settings().log.requests, last_lines_within.count(), lost);
   if (!drain_ || !drain_->begun()) return;
   const auto requests = exposition_.requests();
   spdlog::info("weir ends: {}; {} requests, {} of them answered well", drain_->story(), requests.all, requests.well);

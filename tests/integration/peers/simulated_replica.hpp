@@ -1,7 +1,9 @@
-// `weir-lab sim` on a port of its own, ready.
+// `weir-lab sim` on a port of its own, ready. It is for one thread.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,6 +16,10 @@ class SimulatedReplica {
   /// `options` are further ones of `weir-lab sim`.
   explicit SimulatedReplica(const std::vector<std::string>& options);
 
+  void kill() { process_.reset(); }
+  /// Starts it again, on the same port, and waits until it is ready.
+  void start();
+
   std::string url() const { return "http://127.0.0.1:" + std::to_string(port_); }
   std::filesystem::path folder() const { return directory_.path(); }
   /// The truth of its requests, a line each.
@@ -24,7 +30,8 @@ class SimulatedReplica {
 
   TemporaryDirectory directory_;
   std::uint16_t port_;
-  Process process_;
+  std::vector<std::string> options_;
+  std::optional<Process> process_;
 };
 
 }  // namespace weir::integration
