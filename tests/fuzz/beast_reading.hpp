@@ -1,5 +1,5 @@
-// What Boost.Beast makes of a message: method, target, fields, framing and body. It is another reader than weir's own, and
-// what the two read differently could be smuggled.
+// What Boost.Beast makes of a message: method, target, fields, framing and body. It is another reader than weir's own,
+// and what the two read differently could be smuggled.
 #pragma once
 
 #include <boost/beast/http/basic_parser.hpp>

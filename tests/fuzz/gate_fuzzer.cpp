@@ -45,11 +45,11 @@ Body body_of(Framing framing, std::uint64_t length, const Pieces& pieces) {
     std::string bytes(piece);
     const auto decoded = decoder.decode(bytes);
     must(decoded.consumed <= bytes.size(), "a decoder takes no more than it is given");
-    must(decoded.payload.empty() ||
-             (decoded.payload.data() >= bytes.data() &&
-              decoded.payload.data() + decoded.payload.size() <= bytes.data() + bytes.size()),
+    must(decoded.payload.empty() || (decoded.payload.data() >= bytes.data() &&
+                                     decoded.payload.data() + decoded.payload.size() <= bytes.data() + bytes.size()),
          "the payload lies in the piece");
-    must(decoded.consumed == bytes.size() || decoder.finished() || decoder.failed(), "a decoder takes all until its end");
+    must(decoded.consumed == bytes.size() || decoder.finished() || decoder.failed(),
+         "a decoder takes all until its end");
     body.payload.append(decoded.payload.data(), decoded.payload.size());
     body.consumed += decoded.consumed;
   }
@@ -60,7 +60,8 @@ Body body_of(Framing framing, std::uint64_t length, const Pieces& pieces) {
 }
 
 std::string lower(std::string text) {
-  std::ranges::transform(text, text.begin(), [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; });
+  std::ranges::transform(text, text.begin(),
+                         [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; });
   return text;
 }
 
@@ -158,7 +159,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t siz
   const unsigned kind = input.take();
   weir::fuzz::Cuts cuts(input.take(), input.take());
   const std::string_view message = input.rest();
-  const Cut cut{message.empty() ? Pieces{} : Pieces{message}, weir::fuzz::pieces(message, [] { return std::size_t{1}; }),
+  const Cut cut{message.empty() ? Pieces{} : Pieces{message},
+                weir::fuzz::pieces(message, [] { return std::size_t{1}; }),
                 weir::fuzz::pieces(message, [&] { return cuts.next(); })};
   const auto length = head_in(cut.whole);
   must(head_in(cut.bytewise) == length && head_in(cut.cut) == length, "a head's end does not depend on the cuts");

@@ -28,7 +28,7 @@ const std::vector<Cell>& cells() {
       {.fault = refuse, .phase = keep_alive, .alone = "upstream_error 502", .beside = "ok 200"},
 
       {no_answer_to_connect, receiving, no_replica_yet},
-      {.fault = no_answer_to_connect, .phase = queued, .alone = "timeout 504", .waiter = "timeout 504"},
+      {.fault = no_answer_to_connect, .phase = queued, .alone = "rejected 429", .waiter = "rejected 429"},
       {.fault = no_answer_to_connect, .phase = connecting, .alone = "timeout 504", .beside = "ok 200"},
       {no_answer_to_connect, sending, is_connected},
       {no_answer_to_connect, prefill, is_connected},
@@ -123,7 +123,7 @@ const std::vector<Cell>& cells() {
       {.fault = killed, .phase = streaming, .alone = "upstream_reset 200", .beside = "upstream_reset 200"},
       {.fault = killed, .phase = keep_alive, .alone = "upstream_error 502", .beside = "ok 200"},
 
-      {.fault = client_closes, .phase = receiving, .alone = "client_abort"},
+      {.fault = client_closes, .phase = receiving, .alone = "client_abort queue"},
       {.fault = client_closes, .phase = queued, .alone = "client_abort queue"},
       {.fault = client_closes, .phase = connecting, .alone = "client_abort queue"},
       {.fault = client_closes, .phase = sending, .alone = "client_abort prefill"},
@@ -131,7 +131,7 @@ const std::vector<Cell>& cells() {
       {.fault = client_closes, .phase = streaming, .alone = "client_abort decode"},
       {.fault = client_closes, .phase = keep_alive, .alone = "ok 200"},
 
-      {.fault = client_resets, .phase = receiving, .alone = "client_abort"},
+      {.fault = client_resets, .phase = receiving, .alone = "client_abort queue"},
       {.fault = client_resets, .phase = queued, .alone = "client_abort queue"},
       {.fault = client_resets, .phase = connecting, .alone = "client_abort queue"},
       {.fault = client_resets, .phase = sending, .alone = "client_abort prefill"},
@@ -139,7 +139,7 @@ const std::vector<Cell>& cells() {
       {.fault = client_resets, .phase = streaming, .alone = "client_abort decode"},
       {.fault = client_resets, .phase = keep_alive, .alone = "ok 200"},
 
-      {.fault = client_half_closes, .phase = receiving, .alone = "client_abort"},
+      {.fault = client_half_closes, .phase = receiving, .alone = "client_abort queue"},
       {.fault = client_half_closes, .phase = queued, .alone = "client_abort queue"},
       {.fault = client_half_closes, .phase = connecting, .alone = "client_abort queue"},
       {.fault = client_half_closes, .phase = sending, .alone = "client_abort prefill"},

@@ -15,7 +15,7 @@ namespace {
 
 using Kind = Stage::Kind;
 
-constexpr std::size_t does_not_fit = 12 * 1024 * 1024;
+constexpr std::size_t does_not_fit = 6 * 1024 * 1024;
 /// A client that leaves frees the replica within so long, in the median. The goal is a tenth of it.
 constexpr std::chrono::milliseconds closes_within{500};
 constexpr std::size_t rounds = 3;

@@ -6,6 +6,7 @@
 
 #include <filesystem>
 #include <set>
+#include <sstream>
 #include <thread>
 
 namespace weir::integration {
@@ -41,6 +42,7 @@ Stage::Stage(Wishes wishes) : wishes_(std::move(wishes)) {
     player.script = vllm_chat(8, 31, "r" + std::to_string(urls_.size()) + "w");
     player.peer = std::make_unique<ScriptedReplica>([this, &player](Exchange& exchange) { serve(exchange, player); });
     if (wishes_.at_head) {
+      player.peer->small_receive_buffers();
       player.peer->at_each_head([this](Exchange& exchange) {
         if (takes_strike(exchange)) wishes_.at_head(exchange, *this);
       });
@@ -177,9 +179,14 @@ std::size_t Stage::descriptors_at_rest() const {
   return least;
 }
 
+/// Other requests may still run.
 boost::json::object Stage::line_of(const Asked& asked) {
-  for (const auto& line : weir_->log_lines(asked_.size()))
-    if (member(line, "client_id") == asked.id) return line;
+  for (const auto deadline = Clock::now() + patience; Clock::now() < deadline;) {
+    std::istringstream log(weir_->log_text());
+    for (std::string text; std::getline(log, text) && !log.eof();)
+      if (auto line = boost::json::parse(text).as_object(); member(line, "client_id") == asked.id) return line;
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
   ADD_FAILURE() << "no line in the log for " << asked.id << ":\n" << weir_->log_text();
   return {};
 }

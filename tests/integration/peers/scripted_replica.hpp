@@ -79,6 +79,8 @@ class ScriptedReplica {
   /// `handler` is called for each request of a client when its head has been read and its body has not. It may close
   /// the connection; else the body is read, and the other handler is called. It is set before the first request.
   void at_each_head(Handler handler) { at_head_ = std::move(handler); }
+  /// Its connections hold little that it has not read.
+  void small_receive_buffers() { listener_.small_receive_buffer(); }
   /// The next connections are reset as soon as they are accepted.
   void resets_connections(std::size_t n) { to_reset_ = n; }
 
