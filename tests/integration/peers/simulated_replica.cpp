@@ -18,7 +18,8 @@ std::vector<std::string> command(std::uint16_t port, const std::filesystem::path
 
 }  // namespace
 
-SimulatedReplica::SimulatedReplica(const std::vector<std::string>& options) : port_(free_port()), options_(options) {
+SimulatedReplica::SimulatedReplica(const std::vector<std::string>& options, std::uint16_t port)
+    : port_(port), options_(options) {
   start();
 }
 
