@@ -57,6 +57,15 @@ void raise_file_limit() {
   ::setrlimit(RLIMIT_NOFILE, &limit);
 }
 
+/// Returns the fields that all requests of a load have, from the request line on.
+std::string head_of(const LoadSettings& settings, const Target& target) {
+  std::string head = "POST " + target.prefix + std::string(path_of(settings.api)) +
+                     " HTTP/1.1\r\nhost: " + target.authority +
+                     "\r\ncontent-type: application/json\r\naccept: text/event-stream\r\n";
+  if (!settings.api_key.empty()) head += "authorization: Bearer " + settings.api_key + "\r\n";
+  return head;
+}
+
 class Runner {
  public:
   Runner(const LoadSettings& settings, const Interrupt& interrupt, const OnResult& on_result)
@@ -64,6 +73,7 @@ class Runner {
         interrupt_(interrupt),
         on_result_(on_result),
         target_(target_of(settings.url)),
+        head_(head_of(settings, target_)),
         workload_(settings.workload),
         arrival_(io_),
         ticker_(io_),
@@ -127,12 +137,10 @@ class Runner {
     outgoing.output_target = planned.output_tokens;
     outgoing.keep_text = settings_.text;
     outgoing.request_id = "load-" + std::to_string(settings_.workload.seed) + "-" + std::to_string(planned.number);
-    const std::string body = request_body(settings_.api, settings_.model, workload_.messages(planned),
-                                          planned.output_tokens, settings_.usage);
-    outgoing.bytes =
-        "POST " + target_.prefix + std::string(path_of(settings_.api)) + " HTTP/1.1\r\nhost: " + target_.authority +
-        "\r\ncontent-type: application/json\r\naccept: text/event-stream\r\nx-request-id: " + outgoing.request_id +
-        "\r\ncontent-length: " + std::to_string(body.size()) + "\r\n\r\n" + body;
+    const Wanted wanted{planned.output_tokens, settings_.usage, settings_.ignore_eos};
+    const std::string body = request_body(settings_.api, settings_.model, workload_.messages(planned), wanted);
+    outgoing.bytes = head_ + "x-request-id: " + outgoing.request_id +
+                     "\r\ncontent-length: " + std::to_string(body.size()) + "\r\n\r\n" + body;
     outgoing.body_bytes = body.size();
     if (settings_.facts) outgoing.facts = std::make_shared<RequestFacts>(facts_of(body));
     std::shared_ptr<Connection> connection;
@@ -278,6 +286,7 @@ class Runner {
   const Interrupt& interrupt_;
   const OnResult& on_result_;
   Target target_;
+  std::string head_;  ///< All requests begin with it.
   Workload workload_;
   Measured measured_;
   asio::io_context io_{1};
