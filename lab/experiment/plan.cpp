@@ -24,6 +24,10 @@ using config::TableReader;
 using config::Text;
 using config::Whole;
 
+constexpr std::string_view no_key_file =
+    "there is no such file; give its path from the root, or from the folder of this file";
+constexpr std::string_view tgi_knows_eos_alone =
+    "has no member that makes an answer go on behind its end; leave out ignore_eos in [prompts]";
 constexpr std::int64_t most_at_once = 100'000;
 const config::OneOf<load::Api, 3> api{
     {{{"chat", load::Api::chat}, {"completions", load::Api::completions}, {"tgi", load::Api::tgi}}}};
@@ -100,7 +104,7 @@ class PlanReading {
       if (std::error_code error; fs::is_regular_file(at, error)) {
         return config::api_key_file(toml::value<std::string>(at));
       }
-      return config::Problem{"there is no such file; give its path from the root, or from the folder of this file"};
+      return config::Problem{std::string(no_key_file)};
     };
     std::string key;
     table.read_secret("api_key", key, &config::api_key);
@@ -139,7 +143,7 @@ class PlanReading {
     if (const auto key = read_key(table); !key.empty()) row.api_key = key;
     const auto* asked = table.read("api", row.api, api);
     if (asked && row.api == load::Api::tgi && plan_.ignore_eos) {
-      table.blame("api", *asked, std::string(load::tgi_cannot_ignore_eos) + "; leave out ignore_eos in [prompts]");
+      table.blame("api", *asked, tgi_knows_eos_alone);
     }
     table.read("gpu", row.gpu, Text{128});
     table.read("engine", row.engine, Text{128});

@@ -240,8 +240,8 @@ TEST_F(LabExperiment, GoesOnAfterCtrlC) {
   const auto results = replica_.folder() / "cards.results.jsonl", output = replica_.folder() / "out";
   Process experiment({WEIR_LAB_PROGRAM, "experiment", file}, output);
   const auto done = [&] {
-    const auto text = std::filesystem::exists(results) ? read_file(results) : std::string();
-    return std::count(text.begin(), text.end(), '\n');
+    const auto kept = std::filesystem::exists(results) ? read_file(results) : std::string();
+    return std::count(kept.begin(), kept.end(), '\n');
   };
   look_until("three repetitions", [&] { return done() >= 3; });
   experiment.send(SIGINT);

@@ -94,7 +94,7 @@ TEST(Plan, ErrorsNameLineKeyValueAndTheWayOut) {
       {one_run + "replica = \"gpu0\"\n", {"replica = \"gpu0\": url is set as well"}},
       {"[[run]]\nlabel = \"a\"\nreplica = \"gpu0\"\n", {":3:11:", "write settings = \"weir.toml\""}},
       {"[prompts]\nignore_eos = true\n" + one_run + "api = \"tgi\"\n",
-       {":6:7: [[run]] api = \"tgi\": TGI's API has no member", "leave out ignore_eos in [prompts]"}},
+       {":6:7: [[run]] api = \"tgi\": has no member", "leave out ignore_eos in [prompts]"}},
       {"[prompts]\nignore_eos = 1\n" + one_run, {"[prompts] ignore_eos = 1: must be true or false"}},
       {one_run + "api_key = \"a secret\"\n", {":4:11: [[run]] api_key: must be the replica's key"}},
       {one_run + "api_key_file = \"/nowhere\"\n", {"[[run]] api_key_file: there is no such file; give its path"}},
