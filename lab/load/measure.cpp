@@ -93,8 +93,8 @@ class Runner {
     if (workload_.open_loop()) {
       wait_for_arrival();
     } else {
-      for (std::uint64_t i = 0; i < settings_.concurrency && !all_sent_; ++i) {
-        settings_.ramp > 0 ? send_after(static_cast<double>(i) / settings_.ramp) : send_next();
+      for (std::uint64_t i = 0; i < settings_.concurrency; ++i) {
+        settings_.ramp > 0 ? send_after(static_cast<double>(i) / settings_.ramp) : send_in_turn();
       }
     }
     end_if_done();
@@ -171,7 +171,17 @@ class Runner {
 
   /// Sends as many requests as are to run at once.
   void send_batch(double wait) {
-    for (std::uint64_t i = 0; i < settings_.concurrency && !all_sent_; ++i) wait > 0 ? send_after(wait) : send_next();
+    for (std::uint64_t i = 0; i < settings_.concurrency; ++i) wait > 0 ? send_after(wait) : send_in_turn();
+  }
+
+  /// Sends the next request when the one before has gone out. Of many that begin together each would otherwise be
+  /// connected, and not sent before the texts of all the others were made.
+  void send_in_turn() {
+    ++in_turn_;
+    later_.put([this] {
+      --in_turn_;
+      send_next();
+    });
   }
 
   /// Sends the next request after a pause.
@@ -201,7 +211,7 @@ class Runner {
     if (workload_.open_loop() || all_sent_) return end_if_done();
     // After a failure it waits, so that the load does not flood a service that refuses everything.
     if (settings_.batches) {
-      if (busy_.empty()) send_batch(result.ok() ? 0 : duration<double>(tick).count());
+      if (busy_.empty() && in_turn_ == 0) send_batch(result.ok() ? 0 : duration<double>(tick).count());
       return;
     }
     const double wait = std::max(settings_.think, result.ok() ? 0 : duration<double>(tick).count());
@@ -302,6 +312,7 @@ class Runner {
   std::unordered_set<std::shared_ptr<asio::steady_timer>> pauses_;
   Moment begun_{};
   std::uint64_t sent_ = 0;
+  std::uint64_t in_turn_ = 0;  ///< So many requests wait for their turn to be sent.
   std::uint64_t ticks_ = 0;
   bool all_sent_ = false;
   bool terminal_ = ::isatty(STDERR_FILENO) == 1;
