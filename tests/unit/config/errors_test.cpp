@@ -105,7 +105,8 @@ TEST(SettingsErrors, UnknownKeysNameTheNearestOrAllThatAreKnown) {
                        {"limits.head_tiem = 1", "8: [limits] head_tiem: unknown key; did you mean head_time?"},
                        {"limits.Drain-Delay = 1", "8: [limits] Drain-Delay: unknown key; did you mean drain_delay?"},
                        {"server.tls.cert = 'x'",
-                        "8: [server] tls: unknown key; known here are listen, threads, paths, replica_header, open"},
+                        "8: [server] tls: unknown key; known here are listen, threads, paths, replica_header, open, "
+                        "half_close"},
                        {"'a b' = 1",
                         "1: \"a b\": unknown key; known here are server, metrics, admin, log, limits, measure, "
                         "discovery, health, engine, pool, slo, shadow"}};
