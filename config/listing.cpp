@@ -4,6 +4,7 @@
 
 #include "config/address.hpp"
 #include "config/difference.hpp"
+#include "config/network.hpp"
 #include "config/quantity.hpp"
 
 namespace weir::config {
@@ -72,15 +73,15 @@ std::string text(Policy policy) {
 void list_server(const Server& server, std::vector<ListedKey>& keys) {
   const auto& [listen, threads, paths, replica_header, open, tls, api_keys, client_keys, trusted_proxies, cors_origins,
                half_close] = server;
-  keys.push_back({"server.listen", list(listen, to_text)});
+  keys.push_back({"server.listen", list(listen, [](const ListenAddress& one) { return to_text(one); })});
   keys.push_back({"server.threads", text(threads)});
   keys.push_back({"server.paths", text(paths)});
   keys.push_back({"server.replica_header", text(replica_header)});
   keys.push_back({"server.open", text(open)});
   static_cast<void>(tls);
   static_cast<void>(client_keys);
-  static_cast<void>(trusted_proxies);
   keys.push_back({"server.api_keys", text(api_keys)});
+  keys.push_back({"server.trusted_proxies", list(trusted_proxies, [](const Network& one) { return to_text(one); })});
   keys.push_back({"server.cors_origins", text(cors_origins)});
   keys.push_back({"server.half_close", half_close == HalfClose::allow ? "allow" : "abort"});
 }

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "config/address.hpp"
+#include "config/api_key.hpp"
 #include "config/values.hpp"
 
 namespace weir::config {
@@ -37,6 +38,14 @@ void read_server(TableReader table, Server& server, std::vector<Listener>& liste
   }
   table.read("replica_header", server.replica_header, &flag);
   table.read("open", server.open, &flag);
+  table.read_list("trusted_proxies", &network, [&](const toml::node&, Network one) {
+    server.trusted_proxies.push_back(std::move(one));
+  });
+  const auto* origins = table.read_list("cors_origins", &origin, [&](const toml::node&, std::string one) {
+    server.cors_origins.push_back(std::move(one));
+  });
+  if (server.cors_origins.size() > 1 && std::ranges::find(server.cors_origins, "*") != server.cors_origins.end())
+    table.blame("cors_origins", *origins, "\"*\" means every origin and stands alone; write [\"*\"], or name origins");
   table.refuse_the_rest();
 }
 
@@ -56,12 +65,10 @@ void read_metrics(TableReader table, MetricsListener& metrics, std::vector<Liste
 
 void read_admin(TableReader table, AdminListener& admin, std::vector<Listener>& listeners) {
   const auto* written = read_listener(table, "[admin]", admin.listen, listeners);
-  if (written && admin.listen && !is_loopback(admin.listen->host)) {
-    table.blame(
-        "listen", *written,
-        "must be a loopback address, such as \"127.0.0.1:9091\": whoever reaches this listener can change what "
-        "weir does, and elsewhere that needs a token, which weir does not support yet; or \"\" to switch it off");
-  }
+  table.read_secret("token", admin.token, &api_key);
+  const bool has_token = table.has("token") || table.has("token_file");  // A wrong one has its own error.
+  if (written && admin.listen && !is_local(*admin.listen) && !has_token)
+    table.blame("listen", *written, std::string(admin_needs_a_token) + "; or write \"\" to switch the listener off");
   table.refuse_the_rest();
 }
 
@@ -83,6 +90,7 @@ void read_limits(TableReader table, Limits& limits) {
   table.read("request_body", limits.request_body, Size{kib, gib});
   table.read("read_ahead", limits.read_ahead, Size{4 * kib, gib});
   table.read("connections", limits.connections, Whole<std::size_t>{1, 1'000'000});
+  table.read("connections_per_address", limits.connections_per_address, Whole<std::size_t>{0, 1'000'000});
   table.read("idle_upstream_connections", limits.idle_upstream_connections, Whole<std::size_t>{0, 10'000});
   table.read("head_time", limits.head_time, &time);
   table.read("body_time", limits.body_time, &time);
@@ -115,7 +123,7 @@ void read_measure(TableReader table, Measure& measure) {
 void read_discovery(TableReader table, Discovery& discovery) {
   table.read("interval", discovery.interval, &time);
   const auto* node = table.read("nameserver", discovery.nameserver, &address);
-  if (node && discovery.nameserver->host.find(':') != std::string::npos)
+  if (node && (discovery.nameserver->host.empty() || discovery.nameserver->host.find(':') != std::string::npos))
     table.blame("nameserver", *node, "must be an IPv4 address and a port, such as \"127.0.0.1:8600\"");
   table.refuse_the_rest();
 }
@@ -133,7 +141,8 @@ void refuse_overlaps(const std::vector<Listener>& listeners, Report& report) {
       report.add(blamed.written->source().begin, blamed.table + " listen = \"" + to_text(blamed.address) +
                                                      "\": cannot be listened on together with \"" +
                                                      to_text(other.address) + "\", which is " + other.table +
-                                                     " listen " + where + "; give one of them another port");
+                                                     " listen " + where + (blamed.address.unix_path.empty() ? "; give one of them another port"
+                                                                                       : "; give one of them another path"));
     }
   }
 }

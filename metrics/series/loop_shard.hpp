@@ -26,11 +26,13 @@ enum class Limit : std::uint8_t {
   queue,        ///< Its requests or its bytes.
   queue_time,   ///< A request waited so long, or would have.
   descriptors,  ///< None was left for a connection to a replica.
-  sockets       ///< No local address, port or memory of the kernel was left.
+  sockets,      ///< No local address, port or memory of the kernel was left.
+  connections_per_address,
+  idle_upstream_connections  ///< A connection to a replica was closed that could have waited for another request.
 };
-inline constexpr std::array<std::string_view, 12> limit_names{
-    "connections",   "request_head",      "request_body", "head_time",  "body_time",   "client_stall",
-    "max_in_flight", "max_queued_tokens", "queue",        "queue_time", "descriptors", "sockets"};
+inline constexpr std::array<std::string_view, 14> limit_names{
+    "connections",       "request_head", "request_body", "head_time",   "body_time", "client_stall",            "max_in_flight",
+    "max_queued_tokens", "queue",        "queue_time",   "descriptors", "sockets",   "connections_per_address", "idle_upstream_connections"};
 
 /// What one loop writes that belongs to no replica.
 struct LoopShard {

@@ -20,6 +20,7 @@
 #include "proxy/fleet/idle_connections.hpp"
 #include "proxy/fleet/model_directory.hpp"
 #include "proxy/http/cors_memory.hpp"
+#include "proxy/net/address_counts.hpp"
 #include "proxy/net/arrival.hpp"
 #include "proxy/net/deadline.hpp"
 #include "proxy/net/poller.hpp"
@@ -47,6 +48,8 @@ struct Shared {
   const SipKey conversation_key = make_sip_key();  ///< See RequestFacts::conversation.
   const SipKey fingerprint_key = make_sip_key();   ///< It makes the fingerprints of mirrored answers.
   http::CorsMemory cors{};                         ///< weir's own answers use it.
+  net::AddressCounts addresses{};                  ///< Counts the client connections of each address.
+  std::atomic<bool> bypass{false};                 ///< What comes from now on is relayed, and no more.
   Shadows* shadows = nullptr;                      ///< It is set before the loops run; null if nothing is mirrored.
 };
 

@@ -16,8 +16,10 @@ std::string own_answer(const OwnAnswer& answer, const OwnFraming& framing) {
   const std::string body = answer.error ? error_body(framing.api, answer.status, *answer.error) : answer.body;
   std::string out;
   add_status_line(out, answer.status, framing.http_1_1);
-  add_field(out, "Content-Type", answer.content_type);
-  add_field(out, "Content-Length", std::to_string(body.size()));
+  if (answer.status != 204) {  // RFC 9110, 8.6: 204 has neither a body nor its length.
+    add_field(out, "Content-Type", answer.content_type);
+    add_field(out, "Content-Length", std::to_string(body.size()));
+  }
   // RFC 9110, 15.5.6: with 405 always. What weir refuses is CONNECT and TRACE.
   if (answer.status == 405) add_field(out, "Allow", "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS");
   if (answer.status == 401) add_field(out, "WWW-Authenticate", "Bearer");  // RFC 9110, 15.5.2: with 401 always.
