@@ -6,16 +6,12 @@
 
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
-#include <cerrno>
 #include <list>
 
-#include "metrics/ticks.hpp"
-#include "metrics/wire/request/inspector.hpp"
 #include "proxy/exchange/request_records.hpp"
 #include "proxy/fleet/model_directory.hpp"
 #include "proxy/http/own_answer.hpp"
-#include "proxy/http/request_id.hpp"
-#include "proxy/net/channel_wait.hpp"
+#include "proxy/serve/request_reading.hpp"
 
 namespace weir::proxy::serve {
 namespace {
@@ -24,14 +20,6 @@ namespace asio = boost::asio;
 using Clock = std::chrono::steady_clock;
 using metrics::Moment;
 using metrics::Outcome;
-using metrics::series::Limit;
-
-/// So much of a refused request's rest is read and dropped, so that closing does not reset the answer away.
-constexpr std::size_t linger_bytes = 1024 * 1024;
-constexpr std::chrono::seconds linger_time{1};
-/// One handler reads and inspects so much of a request before tokens get their turn; that takes some tens of
-/// microseconds.
-constexpr std::size_t most_read_at_once = 16 * 1024;
 
 /// Keeps a request among those that run on the loop.
 class Running {
@@ -62,71 +50,35 @@ class HaltOnLeave final : exchange::ClientWatch::Listener {
   fleet::Halt& halt_;
 };
 
-class Session final : net::Timed {
+class Session {
  public:
-  Session(exchange::Loop& loop, std::unique_ptr<net::Channel> client, const net::PeerAddress& address);
+  Session(exchange::Loop& loop, std::unique_ptr<net::Channel> client, const net::PeerAddress& address)
+      : loop_(loop), client_(loop, std::move(client)), address_(address) {}
   ~Session();
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
   net::Awaitable<void> run();
 
  private:
-  enum class ReadResult : unsigned char { bytes, nothing, end };
-
   net::Awaitable<bool> serve_one();
-  void take_world(exchange::ClientRequest& request);
-  net::Awaitable<bool> read_head(exchange::ClientRequest& request);
-  net::Awaitable<bool> read_body(exchange::ClientRequest& request);
+  net::Awaitable<bool> not_read(exchange::ClientRequest& request, RequestReading::End end,
+                                const RequestRefusal& refusal);
   net::Awaitable<bool> answer(exchange::ClientRequest& request);
   net::Awaitable<bool> answer_own(exchange::ClientRequest& request);
   net::Awaitable<std::optional<http::OwnAnswer>> answer_models(exchange::ClientRequest& request);
-  net::Awaitable<bool> refuse(exchange::ClientRequest& request, unsigned status, std::string_view sentence,
-                              std::optional<Limit> limit);
+  net::Awaitable<bool> refuse(exchange::ClientRequest& request, const RequestRefusal& refusal);
   void received(exchange::ClientRequest& request) const;
   bool left_early(exchange::ClientRequest& request);
   net::Awaitable<bool> send_own(const exchange::ClientRequest& request, const http::OwnAnswer& own, bool keep_alive);
-  net::Awaitable<bool> write(std::string text);
-  net::Awaitable<bool> wait_for(std::uint32_t events);
-  net::Awaitable<bool> readable();
-  ReadResult read_now(std::span<char>& bytes);
-  net::Awaitable<void> linger();
-
-  Moment deadline() const override;
-  void deadline_passed(Moment now) override;
 
   exchange::Loop& loop_;
-  std::shared_ptr<const fleet::World> world_;  ///< It is that of the current request, from its first byte on.
-  const std::unique_ptr<net::Channel> client_;
+  ClientConnection client_;
   const net::PeerAddress address_;
-  net::ChannelWait* waiting_ = nullptr;  ///< It is set while this session waits for its client.
-  std::string unread_;
-  Moment last_arrival_{};  ///< The kernel received the last read's bytes then.
-  Moment deadline_ = Moment::max();
-  bool idle_ = true, timed_out_ = false;
-  bool has_read_ = false;        ///< It has read in the current turn of the loop.
-  fleet::Halt* halt_ = nullptr;  ///< It is set while replicas are asked for the client.
 };
-
-Session::Session(exchange::Loop& loop, std::unique_ptr<net::Channel> client, const net::PeerAddress& address)
-    : loop_(loop), client_(std::move(client)), address_(address) {
-  loop_.deadlines.attach(*this);
-}
 
 Session::~Session() {
   loop_.connections.fetch_sub(1, std::memory_order_relaxed);
   loop_.shared.connections.fetch_sub(1, std::memory_order_relaxed);
-}
-
-Moment Session::deadline() const {
-  const auto& shared = loop_.shared;
-  const bool over = shared.cutting.load(std::memory_order_relaxed);
-  return over || (idle_ && shared.closing.load(std::memory_order_relaxed)) ? Moment::min() : deadline_;
-}
-
-void Session::deadline_passed(Moment) {
-  if (halt_ != nullptr) return halt_->call();
-  timed_out_ = true;
-  deadline_ = Moment::max();
-  idle_ = false;
-  if (waiting_ != nullptr) waiting_->cancel();
 }
 
 net::Awaitable<void> Session::run() {
@@ -141,157 +93,23 @@ net::Awaitable<bool> Session::serve_one() {
   exchange::ClientRequest request;
   request.id = request.request_id = loop_.new_id();
   request.address = address_;
-  const auto head_read = co_await read_head(request);
-  if (!head_read) co_return false;
-  const auto body_read = co_await read_body(request);
-  if (!body_read) co_return false;
-  const auto again = co_await answer(request);
-  co_return again;
-}
-
-/// Waits for the client to be readable or writable, by epoll's events. Returns false once the deadline has passed.
-net::Awaitable<bool> Session::wait_for(std::uint32_t events) {
-  net::ChannelWait wait(*client_);
-  waiting_ = &wait;
-  co_await wait.wait(events, net::use_awaitable);
-  waiting_ = nullptr;
-  has_read_ = false;
-  // Bytes may have come in the very tick of the deadline. It has passed all the same, and no second one is set.
-  co_return !timed_out_;
-}
-
-/// Waits until bytes can be read, or the deadline has passed.
-net::Awaitable<bool> Session::readable() {
-  if (timed_out_) co_return false;
-  if (client_->may_read()) {
-    if (!has_read_) co_return true;
-    // More of a long request is there. Tokens have their turn first.
-    client_->again(EPOLLIN);
+  RequestReading reading(loop_, client_, request);
+  auto end = co_await reading.head();
+  if (end == RequestReading::End::whole) {
+    const auto body_end = co_await reading.body();
+    end = body_end;
   }
-  co_return co_await wait_for(EPOLLIN);
-}
-
-Session::ReadResult Session::read_now(std::span<char>& bytes) {
-  const auto buffer = loop_.read_buffer().first(most_read_at_once);
-  const auto read = client_->read(buffer);
-  has_read_ = true;
-  if (read.size < 0)
-    return (errno == EAGAIN || errno == EINTR) && !client_->hung_up() ? ReadResult::nothing : ReadResult::end;
-  bytes = buffer.first(static_cast<std::size_t>(read.size));
-  last_arrival_ = read.at;
-  return read.size == 0 ? ReadResult::end : ReadResult::bytes;
-}
-
-/// A connection that waits for a request holds no world: it would be an old one when the request comes.
-void Session::take_world(exchange::ClientRequest& request) { request.world = world_ = loop_.shared.fleet.world(); }
-
-net::Awaitable<bool> Session::read_head(exchange::ClientRequest& request) {
-  take_world(request);
-  std::size_t seen = 0;
-  last_arrival_ = Clock::now();  // These bytes came while the previous answer was sent.
-  timed_out_ = false;
-  idle_ = unread_.empty();
-  deadline_ =
-      Clock::now() + metrics::ticks(idle_ ? world_->settings.limits.client_idle : world_->settings.limits.head_time);
-  if (idle_) world_ = request.world = nullptr;
-  std::optional<std::size_t> length;
-  for (;;) {
-    length = http::head_length(unread_, seen);
-    if (length || (world_ && unread_.size() > world_->settings.limits.request_head)) break;
-    seen = unread_.size();
-    const auto ready = co_await readable();
-    if (!ready && !timed_out_) co_return false;
-    if (!ready && !unread_.empty()) {
-      const auto refused = co_await refuse(request, 408, "the request head did not come in time", Limit::head_time);
-      co_return refused;
-    }
-    std::span<char> bytes;
-    const auto result = read_now(bytes);
-    if (result == ReadResult::end) co_return false;
-    // A request that came in the very moment in which the idle connection was to be closed is answered.
-    if (!ready && result == ReadResult::nothing) co_return false;
-    timed_out_ = false;
-    if (result == ReadResult::nothing) continue;
-    if (unread_.empty()) {
-      take_world(request);
-      idle_ = false;
-      deadline_ = Clock::now() + metrics::ticks(world_->settings.limits.head_time);
-    }
-    unread_.append(bytes.data(), bytes.size());
-  }
-  idle_ = false;
-  deadline_ = Moment::max();
-  if (!length || *length > world_->settings.limits.request_head) {
-    const bool long_line = unread_.find("\r\n") > http::max_request_line;
-    const auto refusal = long_line ? http::refusal_of(http::HeadError::target_too_long)
-                                   : http::Refusal{431, "the request head is larger than limits.request_head allows"};
-    const auto refused = co_await refuse(request, refusal.status, refusal.sentence, Limit::request_head);
-    co_return refused;
-  }
-  request.head_bytes.assign(unread_, 0, *length);
-  unread_.erase(0, *length);
-  auto head = http::parse_request_head(request.head_bytes);
-  if (!head) {
-    const auto refusal = http::refusal_of(head.error());
-    const auto refused = co_await refuse(request, refusal.status, refusal.sentence, std::nullopt);
-    co_return refused;
-  }
-  request.head = std::move(*head);
-  request.client_id = http::valid_request_id(request.head["x-request-id"]).value_or("");
-  if (!request.client_id.empty()) request.request_id = request.client_id;
-  request.route = http::route_of(request.head.method, request.head.path, world_->settings.server.paths);
-  co_return true;
-}
-
-net::Awaitable<bool> Session::read_body(exchange::ClientRequest& request) {
-  const auto& head = request.head;
-  const auto api = request.facts.api = metrics::wire::api_of(head.method, head.path);
-  metrics::wire::RequestInspector inspector(api, head.method, head.path, loop_.shared.conversation_key);
-  http::BodyDecoder decoder(head.framing, head.content_length);
-  bool too_large = head.framing == http::Framing::length && head.content_length > world_->settings.limits.request_body;
-  if (!too_large && head.expects_continue && !decoder.finished() && unread_.empty()) {
-    std::string interim = "HTTP/1.1 100 Continue\r\n\r\n";
-    const auto written = co_await write(std::move(interim));
-    if (!written) co_return left_early(request);
-  }
-  if (head.framing == http::Framing::length && !too_large) request.body.reserve(head.content_length);
-  std::string rest;
-  rest.swap(unread_);
-  std::span<char> bytes = rest;
-  while (!too_large) {
-    const auto decoded = decoder.decode(bytes);
-    too_large = request.body.size() + decoded.payload.size() > world_->settings.limits.request_body;
-    if (too_large) break;
-    request.body.append(decoded.payload.data(), decoded.payload.size());
-    inspector.feed(decoded.payload);
-    if (decoder.finished()) {
-      unread_.assign(bytes.data() + decoded.consumed, bytes.size() - decoded.consumed);
-      break;
-    }
-    if (decoder.failed()) {
-      const auto refused = co_await refuse(request, 400, "the request's chunked body is malformed", std::nullopt);
-      co_return refused;
-    }
-    for (bytes = {}; bytes.empty();) {
-      deadline_ = Clock::now() + metrics::ticks(world_->settings.limits.body_time);
-      const auto ready = co_await readable();
-      if (!ready) {
-        if (!timed_out_) co_return left_early(request);
-        const auto refused = co_await refuse(request, 408, "the request body stopped coming", Limit::body_time);
-        co_return refused;
-      }
-      if (read_now(bytes) == ReadResult::end) co_return left_early(request);
-    }
-  }
-  deadline_ = Moment::max();
-  if (too_large) {
-    const auto refused = co_await refuse(request, 413, "the request body is larger than limits.request_body allows",
-                                         Limit::request_body);
-    co_return refused;
-  }
-  request.facts = inspector.finish();
+  if (end != RequestReading::End::whole) co_return co_await not_read(request, end, reading.refusal());
   received(request);
-  co_return true;
+  co_return co_await answer(request);
+}
+
+/// Ends a request that did not come whole, or that weir does not take. Returns false always.
+net::Awaitable<bool> Session::not_read(exchange::ClientRequest& request, RequestReading::End end,
+                                       const RequestRefusal& refusal) {
+  if (end == RequestReading::End::left) co_return left_early(request);
+  if (end == RequestReading::End::refused) co_return co_await refuse(request, refusal);
+  co_return false;
 }
 
 /// Answers what weir answers itself.
@@ -319,12 +137,12 @@ net::Awaitable<bool> Session::answer_own(exchange::ClientRequest& request) {
 /// Returns nothing if the client left while replicas were asked for it.
 net::Awaitable<std::optional<http::OwnAnswer>> Session::answer_models(exchange::ClientRequest& request) {
   fleet::Halt halt;
-  halt_ = &halt;
-  exchange::ClientWatch watch(*client_, unread_);
+  client_.halt_at_deadline(&halt);
+  exchange::ClientWatch watch(client_.channel(), client_.unread());
   if (watch.gone()) halt.call();
   const HaltOnLeave on_leave(watch, halt);
   auto own = co_await loop_.shared.models.answer(request.head, request.route, halt);
-  halt_ = nullptr;
+  client_.halt_at_deadline(nullptr);
   if (watch.gone()) co_return std::nullopt;
   co_return std::optional<http::OwnAnswer>(std::move(own));
 }
@@ -337,7 +155,7 @@ net::Awaitable<bool> Session::answer(exchange::ClientRequest& request) {
   exchange::ExchangeEnd end;
   {
     const Running running(loop_, request.received);
-    exchange::Exchange exchange(loop_, *client_, unread_, request);
+    exchange::Exchange exchange(loop_, client_.channel(), client_.unread(), request);
     end = co_await exchange.run();
   }
   if (end.own) {
@@ -346,20 +164,18 @@ net::Awaitable<bool> Session::answer(exchange::ClientRequest& request) {
   }
   if (end.kept) {
     auto bytes = std::move(*end.kept);
-    const auto written = co_await write(std::move(bytes));
+    const auto written = co_await client_.write(std::move(bytes), request.world->settings.limits.client_stall);
     co_return written&& end.keep_alive;
   }
-  if (end.reset) {
-    client_->reset_on_close();
-  }
+  if (end.reset) client_.channel().reset_on_close();
   co_return end.keep_alive;
 }
 
 /// A request counts from when its last byte arrived, not from when the loop came to read it: that wait is weir's.
 void Session::received(exchange::ClientRequest& request) const {
-  request.received = last_arrival_;
+  request.received = client_.last_arrival();
   request.time = std::chrono::system_clock::now() -
-                 std::chrono::duration_cast<std::chrono::system_clock::duration>(Clock::now() - last_arrival_);
+                 std::chrono::duration_cast<std::chrono::system_clock::duration>(Clock::now() - request.received);
 }
 
 /// Counts a request whose client went before it was whole. Returns false always, since the connection has ended.
@@ -370,15 +186,14 @@ bool Session::left_early(exchange::ClientRequest& request) {
 }
 
 /// Answers a request that weir does not take, and closes.
-net::Awaitable<bool> Session::refuse(exchange::ClientRequest& request, unsigned status, std::string_view sentence,
-                                     std::optional<Limit> limit) {
-  if (limit) loop_.shard.limit_hits[static_cast<std::size_t>(*limit)].add();
+net::Awaitable<bool> Session::refuse(exchange::ClientRequest& request, const RequestRefusal& refusal) {
+  if (refusal.limit) loop_.shard.limit_hits[static_cast<std::size_t>(*refusal.limit)].add();
   received(request);
-  exchange::record_unassigned(loop_, request, Outcome::bad_request, status);
-  const auto own =
-      http::error_answer(status, status == 408 ? "timeout_error" : "invalid_request_error", "bad_request", sentence);
+  exchange::record_unassigned(loop_, request, Outcome::bad_request, refusal.status);
+  const auto own = http::error_answer(refusal.status, refusal.status == 408 ? "timeout_error" : "invalid_request_error",
+                                      "bad_request", refusal.sentence);
   co_await send_own(request, own, false);
-  co_await linger();
+  co_await client_.linger();
   co_return false;
 }
 
@@ -395,39 +210,8 @@ net::Awaitable<bool> Session::send_own(const exchange::ClientRequest& request, c
                                  request.id,
                                  cors};
   auto text = http::own_answer(own, framing);
-  const auto written = co_await write(std::move(text));
+  const auto written = co_await client_.write(std::move(text), request.world->settings.limits.client_stall);
   co_return written&& keep_alive;
-}
-
-net::Awaitable<bool> Session::write(std::string text) {
-  deadline_ = Clock::now() + metrics::ticks(world_->settings.limits.client_stall);
-  timed_out_ = false;
-  const std::string_view whole = text;
-  std::size_t written = 0;
-  while (written < text.size()) {
-    const auto size = client_->write({&whole, 1}, written);
-    if (size > 0) {
-      written += static_cast<std::size_t>(size);
-      continue;
-    }
-    if (errno != EAGAIN && errno != EINTR) break;
-    const auto ready = co_await wait_for(EPOLLOUT);
-    if (!ready || client_->hung_up()) break;
-  }
-  deadline_ = Moment::max();
-  co_return written == text.size();
-}
-
-net::Awaitable<void> Session::linger() {
-  client_->end_writing();
-  deadline_ = Clock::now() + linger_time;
-  for (std::size_t dropped = 0; dropped < linger_bytes;) {
-    const auto ready = co_await readable();
-    if (!ready) break;
-    std::span<char> bytes;
-    if (read_now(bytes) == ReadResult::end) break;
-    dropped += bytes.size();
-  }
 }
 
 net::Awaitable<void> run_session(std::unique_ptr<Session> session) { co_await session->run(); }

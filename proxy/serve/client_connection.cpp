@@ -1,0 +1,109 @@
+#include "proxy/serve/client_connection.hpp"
+
+#include <cerrno>
+
+#include "metrics/ticks.hpp"
+
+namespace weir::proxy::serve {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using metrics::Moment;
+
+/// So much of a refused request's rest is read and dropped, so that closing does not reset the answer away.
+constexpr std::size_t linger_bytes = 1024 * 1024;
+constexpr std::chrono::seconds linger_time{1};
+/// One handler reads and inspects so much of a request before tokens get their turn; that takes some tens of
+/// microseconds.
+constexpr std::size_t most_read_at_once = 16 * 1024;
+
+}  // namespace
+
+ClientConnection::ClientConnection(exchange::Loop& loop, std::unique_ptr<net::Channel> channel)
+    : loop_(loop), channel_(std::move(channel)) {
+  loop_.deadlines.attach(*this);
+}
+
+void ClientConnection::set_deadline(Moment at, bool idle) {
+  deadline_ = at;
+  idle_ = idle;
+  timed_out_ = false;
+}
+
+Moment ClientConnection::deadline() const {
+  const auto& shared = loop_.shared;
+  const bool over = shared.cutting.load(std::memory_order_relaxed);
+  return over || (idle_ && shared.closing.load(std::memory_order_relaxed)) ? Moment::min() : deadline_;
+}
+
+void ClientConnection::deadline_passed(Moment) {
+  if (halt_ != nullptr) return halt_->call();
+  timed_out_ = true;
+  deadline_ = Moment::max();
+  idle_ = false;
+  if (waiting_ != nullptr) waiting_->cancel();
+}
+
+/// Waits for the client to be readable or writable, by epoll's events. Returns false once the deadline has passed.
+net::Awaitable<bool> ClientConnection::wait_for(std::uint32_t events) {
+  net::ChannelWait wait(*channel_);
+  waiting_ = &wait;
+  co_await wait.wait(events, net::use_awaitable);
+  waiting_ = nullptr;
+  has_read_ = false;
+  // Bytes may have come in the very tick of the deadline. It has passed all the same, and no second one is set.
+  co_return !timed_out_;
+}
+
+net::Awaitable<bool> ClientConnection::readable() {
+  if (timed_out_) co_return false;
+  if (channel_->may_read()) {
+    if (!has_read_) co_return true;
+    // More of a long request is there. Tokens have their turn first.
+    channel_->again(EPOLLIN);
+  }
+  co_return co_await wait_for(EPOLLIN);
+}
+
+ClientConnection::ReadResult ClientConnection::read(std::span<char>& bytes) {
+  const auto buffer = loop_.read_buffer().first(most_read_at_once);
+  const auto read = channel_->read(buffer);
+  has_read_ = true;
+  if (read.size < 0)
+    return (errno == EAGAIN || errno == EINTR) && !channel_->hung_up() ? ReadResult::nothing : ReadResult::end;
+  bytes = buffer.first(static_cast<std::size_t>(read.size));
+  last_arrival_ = read.at;
+  return read.size == 0 ? ReadResult::end : ReadResult::bytes;
+}
+
+net::Awaitable<bool> ClientConnection::write(std::string text, config::Seconds stall) {
+  set_deadline(Clock::now() + metrics::ticks(stall));
+  const std::string_view whole = text;
+  std::size_t written = 0;
+  while (written < text.size()) {
+    const auto size = channel_->write({&whole, 1}, written);
+    if (size > 0) {
+      written += static_cast<std::size_t>(size);
+      continue;
+    }
+    if (errno != EAGAIN && errno != EINTR) break;
+    const auto ready = co_await wait_for(EPOLLOUT);
+    if (!ready || channel_->hung_up()) break;
+  }
+  deadline_ = Moment::max();
+  co_return written == text.size();
+}
+
+net::Awaitable<void> ClientConnection::linger() {
+  channel_->end_writing();
+  set_deadline(Clock::now() + linger_time);
+  for (std::size_t dropped = 0; dropped < linger_bytes;) {
+    const auto ready = co_await readable();
+    if (!ready) break;
+    std::span<char> bytes;
+    if (read(bytes) == ReadResult::end) break;
+    dropped += bytes.size();
+  }
+}
+
+}  // namespace weir::proxy::serve

@@ -1,0 +1,64 @@
+// A client's connection as its session uses it: it waits for bytes or room with one deadline, reads in small steps, and
+// closes so that the client can read the last answer.
+//
+// Only the loop's thread uses it. At a time it waits for one thing.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "proxy/exchange/loop.hpp"
+#include "proxy/net/awaitable.hpp"
+#include "proxy/net/channel.hpp"
+#include "proxy/net/channel_wait.hpp"
+
+namespace weir::proxy::serve {
+
+class ClientConnection final : net::Timed {
+ public:
+  enum class ReadResult : std::uint8_t { bytes, nothing, end };
+
+  ClientConnection(exchange::Loop& loop, std::unique_ptr<net::Channel> channel);
+
+  net::Channel& channel() { return *channel_; }
+  /// The client has sent these bytes, and nobody has used them yet.
+  std::string& unread() { return unread_; }
+  /// Returns when the kernel received the bytes of the last read.
+  metrics::Moment last_arrival() const { return last_arrival_; }
+  void set_last_arrival(metrics::Moment at) { last_arrival_ = at; }
+
+  /// Sets the one deadline. An `idle` connection is closed at once when weir closes such connections.
+  void set_deadline(metrics::Moment at, bool idle = false);
+  bool timed_out() const { return timed_out_; }
+  /// While `halt` is set, the deadline calls it instead of ending a wait; null means that nobody does.
+  void halt_at_deadline(fleet::Halt* halt) { halt_ = halt; }
+
+  /// Waits until bytes can be read. Returns false if the deadline has passed.
+  net::Awaitable<bool> readable();
+  /// Makes one read of at most 16 KiB. `bytes` lie in the loop's buffer.
+  ReadResult read(std::span<char>& bytes);
+  /// Writes the whole of `text`. Returns false if the client has gone, or has taken nothing for `stall`.
+  net::Awaitable<bool> write(std::string text, config::Seconds stall);
+  /// Ends writing, and drops what the client still sends until it closes, too. Closing at once would send a reset, and
+  /// the reset would take the last answer away from a client that has not read it.
+  net::Awaitable<void> linger();
+
+ private:
+  net::Awaitable<bool> wait_for(std::uint32_t events);
+  metrics::Moment deadline() const override;
+  void deadline_passed(metrics::Moment now) override;
+
+  exchange::Loop& loop_;
+  const std::unique_ptr<net::Channel> channel_;
+  net::ChannelWait* waiting_ = nullptr;  ///< It is set during a wait.
+  fleet::Halt* halt_ = nullptr;
+  std::string unread_;
+  metrics::Moment last_arrival_{};
+  metrics::Moment deadline_ = metrics::Moment::max();
+  bool idle_ = true, timed_out_ = false;
+  bool has_read_ = false;  ///< It has read in the current turn of the loop.
+};
+
+}  // namespace weir::proxy::serve

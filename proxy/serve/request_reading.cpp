@@ -1,0 +1,120 @@
+#include "proxy/serve/request_reading.hpp"
+
+#include "metrics/ticks.hpp"
+#include "metrics/wire/request/inspector.hpp"
+#include "proxy/http/body_decoder.hpp"
+#include "proxy/http/request_id.hpp"
+
+namespace weir::proxy::serve {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using metrics::series::Limit;
+using ReadResult = ClientConnection::ReadResult;
+
+}  // namespace
+
+RequestReading::End RequestReading::refuse(unsigned status, std::string_view sentence, std::optional<Limit> limit) {
+  refusal_ = {status, sentence, limit};
+  return End::refused;
+}
+
+net::Awaitable<RequestReading::End> RequestReading::head() {
+  auto& unread = client_.unread();
+  request_.world = loop_.shared.fleet.world();
+  client_.set_last_arrival(Clock::now());  // The bytes that are there came while the previous answer was sent.
+  const bool idle = unread.empty();
+  client_.set_deadline(Clock::now() + metrics::ticks(idle ? limits().client_idle : limits().head_time), idle);
+  // A connection that waits for a request holds no world: it would be an old one when the request comes.
+  if (idle) request_.world = nullptr;
+  std::size_t seen = 0;
+  std::optional<std::size_t> length;
+  for (;;) {
+    length = http::head_length(unread, seen);
+    if (length || (request_.world && unread.size() > limits().request_head)) break;
+    seen = unread.size();
+    const auto ready = co_await client_.readable();
+    if (!ready && !client_.timed_out()) co_return End::closed;
+    if (!ready && !unread.empty()) co_return refuse(408, "the request head did not come in time", Limit::head_time);
+    std::span<char> bytes;
+    const auto result = client_.read(bytes);
+    if (result == ReadResult::end) co_return End::closed;
+    // A request that came in the very moment in which the idle connection was to be closed is answered.
+    if (!ready && result == ReadResult::nothing) co_return End::closed;
+    if (result == ReadResult::nothing) continue;
+    if (unread.empty()) {
+      request_.world = loop_.shared.fleet.world();
+      client_.set_deadline(Clock::now() + metrics::ticks(limits().head_time));
+    }
+    unread.append(bytes.data(), bytes.size());
+  }
+  client_.set_deadline(metrics::Moment::max());
+  co_return take_head(length);
+}
+
+/// Reads the head that lies in front of the unread bytes; without a length, it is too long.
+RequestReading::End RequestReading::take_head(std::optional<std::size_t> length) {
+  auto& unread = client_.unread();
+  if (!length || *length > limits().request_head) {
+    const bool long_line = unread.find("\r\n") > http::max_request_line;
+    const auto refusal = long_line ? http::refusal_of(http::HeadError::target_too_long)
+                                   : http::Refusal{431, "the request head is larger than limits.request_head allows"};
+    return refuse(refusal.status, refusal.sentence, Limit::request_head);
+  }
+  request_.head_bytes.assign(unread, 0, *length);
+  unread.erase(0, *length);
+  auto head = http::parse_request_head(request_.head_bytes);
+  if (!head) {
+    const auto refusal = http::refusal_of(head.error());
+    return refuse(refusal.status, refusal.sentence);
+  }
+  request_.head = std::move(*head);
+  request_.client_id = http::valid_request_id(request_.head["x-request-id"]).value_or("");
+  if (!request_.client_id.empty()) request_.request_id = request_.client_id;
+  request_.route = http::route_of(request_.head.method, request_.head.path, request_.world->settings.server.paths);
+  return End::whole;
+}
+
+net::Awaitable<RequestReading::End> RequestReading::body() {
+  const auto& head = request_.head;
+  auto& unread = client_.unread();
+  const auto api = request_.facts.api = metrics::wire::api_of(head.method, head.path);
+  metrics::wire::RequestInspector inspector(api, head.method, head.path, loop_.shared.conversation_key);
+  http::BodyDecoder decoder(head.framing, head.content_length);
+  bool too_large = head.framing == http::Framing::length && head.content_length > limits().request_body;
+  if (!too_large && head.expects_continue && !decoder.finished() && unread.empty()) {
+    std::string interim = "HTTP/1.1 100 Continue\r\n\r\n";
+    const auto written = co_await client_.write(std::move(interim), limits().client_stall);
+    if (!written) co_return End::left;
+  }
+  if (head.framing == http::Framing::length && !too_large) request_.body.reserve(head.content_length);
+  std::string rest;
+  rest.swap(unread);
+  std::span<char> bytes = rest;
+  while (!too_large) {
+    const auto decoded = decoder.decode(bytes);
+    too_large = request_.body.size() + decoded.payload.size() > limits().request_body;
+    if (too_large) break;
+    request_.body.append(decoded.payload.data(), decoded.payload.size());
+    inspector.feed(decoded.payload);
+    if (decoder.finished()) {
+      unread.assign(bytes.data() + decoded.consumed, bytes.size() - decoded.consumed);
+      break;
+    }
+    if (decoder.failed()) co_return refuse(400, "the request's chunked body is malformed");
+    for (bytes = {}; bytes.empty();) {
+      client_.set_deadline(Clock::now() + metrics::ticks(limits().body_time));
+      const auto ready = co_await client_.readable();
+      if (!ready && !client_.timed_out()) co_return End::left;
+      if (!ready) co_return refuse(408, "the request body stopped coming", Limit::body_time);
+      if (client_.read(bytes) == ReadResult::end) co_return End::left;
+    }
+  }
+  client_.set_deadline(metrics::Moment::max());
+  if (too_large)
+    co_return refuse(413, "the request body is larger than limits.request_body allows", Limit::request_body);
+  request_.facts = inspector.finish();
+  co_return End::whole;
+}
+
+}  // namespace weir::proxy::serve
