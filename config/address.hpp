@@ -31,6 +31,12 @@ bool is_loopback(std::string_view host);
 /// True if only this machine reaches it: a loopback address, or a Unix-domain socket.
 bool is_local(const ListenAddress& address);
 
+/// Why an admin listener that others than this machine reach is refused without a token, as the end of "KEY = VALUE: ".
+inline constexpr std::string_view admin_needs_a_token =
+    "is reached from other machines, and whoever reaches this listener can change what weir does: set token in "
+    "[admin], "
+    "or listen on a loopback address such as \"127.0.0.1:9091\" or on a socket such as \"unix:/run/weir/admin.sock\"";
+
 /// How a browser or curl names it: `http://127.0.0.1:8080`. A Unix-domain socket has no such name, so it is itself.
 std::string url_of(const ListenAddress& address);
 

@@ -38,9 +38,8 @@ void read_server(TableReader table, Server& server, std::vector<Listener>& liste
   }
   table.read("replica_header", server.replica_header, &flag);
   table.read("open", server.open, &flag);
-  table.read_list("trusted_proxies", &network, [&](const toml::node&, Network one) {
-    server.trusted_proxies.push_back(std::move(one));
-  });
+  table.read_list("trusted_proxies", &network,
+                  [&](const toml::node&, Network one) { server.trusted_proxies.push_back(std::move(one)); });
   const auto* origins = table.read_list("cors_origins", &origin, [&](const toml::node&, std::string one) {
     server.cors_origins.push_back(std::move(one));
   });
@@ -67,8 +66,11 @@ void read_admin(TableReader table, AdminListener& admin, std::vector<Listener>& 
   const auto* written = read_listener(table, "[admin]", admin.listen, listeners);
   table.read_secret("token", admin.token, &api_key);
   const bool has_token = table.has("token") || table.has("token_file");  // A wrong one has its own error.
-  if (written && admin.listen && !is_local(*admin.listen) && !has_token)
-    table.blame("listen", *written, std::string(admin_needs_a_token) + "; or write \"\" to switch the listener off");
+  if (written && admin.listen && !is_local(*admin.listen) && !has_token) {
+    std::string why(admin_needs_a_token);
+    why.append("; or write \"\" to switch the listener off");
+    table.blame("listen", *written, why);
+  }
   table.refuse_the_rest();
 }
 
@@ -138,11 +140,12 @@ void refuse_overlaps(const std::vector<Listener>& listeners, Report& report) {
       const auto& blamed = later ? listeners[i] : listeners[j];
       const auto& other = later ? listeners[j] : listeners[i];
       const auto where = other.written ? "in line " + std::to_string(line(other)) : std::string("by default");
-      report.add(blamed.written->source().begin, blamed.table + " listen = \"" + to_text(blamed.address) +
-                                                     "\": cannot be listened on together with \"" +
-                                                     to_text(other.address) + "\", which is " + other.table +
-                                                     " listen " + where + (blamed.address.unix_path.empty() ? "; give one of them another port"
-                                                                                       : "; give one of them another path"));
+      report.add(blamed.written->source().begin,
+                 blamed.table + " listen = \"" + to_text(blamed.address) +
+                     "\": cannot be listened on together with \"" + to_text(other.address) + "\", which is " +
+                     other.table + " listen " + where +
+                     (blamed.address.unix_path.empty() ? "; give one of them another port"
+                                                       : "; give one of them another path"));
     }
   }
 }

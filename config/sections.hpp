@@ -4,7 +4,6 @@
 
 #include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "config/settings.hpp"
@@ -18,11 +17,6 @@ struct Listener {
   ListenAddress address;
   const toml::node* written = nullptr;  ///< It is null for a default.
 };
-
-/// Why an admin listener that others than this machine reach is refused without a token, as the end of "KEY = VALUE: ".
-inline constexpr std::string_view admin_needs_a_token =
-    "is reached from other machines, and whoever reaches this listener can change what weir does: set token in [admin], "
-    "or listen on a loopback address such as \"127.0.0.1:9091\" or on a socket such as \"unix:/run/weir/admin.sock\"";
 
 /// Reads the tables into `settings`. Returns the listeners, for rules about all of them; a listener with an error is
 /// left out.

@@ -260,6 +260,8 @@ constinit const SeriesText comparison_state_series{
     "weir_comparison_state",
     "1 for the state of a shadow's comparison, 0 for the other: too_few while no figure has an interval, then running. "
     "Absent while the shadow is off."};
+constinit const SeriesText bypass_series{"weir_bypass",
+                                         "1 while what comes is relayed without being read (weir bypass on)."};
 constinit const SeriesText limit_hits_series{"weir_limit_hits_total",
                                              "Times a limit of the settings bit, by the limit."};
 constinit const SeriesText loop_lag_series{"weir_loop_lag_seconds",

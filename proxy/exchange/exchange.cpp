@@ -262,8 +262,7 @@ net::Awaitable<void> Exchange::attempt() {
     done = news == RelayNews::done;
   }
   if (attempt.sent_at()) shard.bytes[0].add(body_length);
-  if (auto left = relay.take_connection())
-    loop_.idle.put(*replica.state, connected_to_, std::move(left), std::chrono::steady_clock::now());
+  if (auto left = relay.take_connection()) loop_.keep_idle(*replica.state, connected_to_, std::move(left));
   result_ = std::make_unique<AttemptResult>(relay.take_result());
 }
 

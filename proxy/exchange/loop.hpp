@@ -66,6 +66,9 @@ class Loop {
   /// Does what is due every `tick_every`; run() calls it.
   void tick(metrics::Moment now);
 
+  /// Keeps a connection to a replica for the next request, within limits.idle_upstream_connections.
+  void keep_idle(const fleet::ReplicaState& replica, const fleet::IdleConnections::Address& address,
+                 std::unique_ptr<net::Channel> connection);
   /// Returns 128 random bits in hex.
   std::string new_id();
   double random_from(double least, double most);
@@ -82,7 +85,7 @@ class Loop {
   std::unique_ptr<net::Connector> connector;
   fleet::IdleConnections idle;
   metrics::record::FinishedRecords finished;  ///< The control thread takes them.
-  ClientOutput output;  ///< It is for use inside one handler.
+  ClientOutput output;                        ///< It is for use inside one handler.
   boost::asio::io_context context{1};
   // The acceptor places a new connection by these; this loop writes them.
   std::atomic<std::size_t> connections{0}, streams{0};

@@ -21,8 +21,8 @@ class IdleConnections {
 
   /// `address` is where the replica is now. Connections to where it was before are closed.
   std::unique_ptr<net::Channel> take(const ReplicaState& replica, const Address& address, metrics::Moment now);
-  /// The connection leads to `address`.
-  void put(const ReplicaState& replica, const Address& address, std::unique_ptr<net::Channel> connection,
+  /// The connection leads to `address`. Returns false if one connection too many was there, and was closed for it.
+  bool put(const ReplicaState& replica, const Address& address, std::unique_ptr<net::Channel> connection,
            metrics::Moment now);
   void drop_old(metrics::Moment now);
   /// Follows a change of the settings: closes the connections of replicas that this world does not name,

@@ -10,8 +10,10 @@
 
 #include "proxy/exchange/request_records.hpp"
 #include "proxy/fleet/model_directory.hpp"
+#include "proxy/http/cors.hpp"
 #include "proxy/http/own_answer.hpp"
 #include "proxy/serve/request_reading.hpp"
+#include "proxy/serve/who_asks.hpp"
 
 namespace weir::proxy::serve {
 namespace {
@@ -52,8 +54,9 @@ class HaltOnLeave final : exchange::ClientWatch::Listener {
 
 class Session {
  public:
-  Session(exchange::Loop& loop, std::unique_ptr<net::Channel> client, const net::PeerAddress& address)
-      : loop_(loop), client_(loop, std::move(client)), address_(address) {}
+  Session(exchange::Loop& loop, std::unique_ptr<net::Channel> client, const net::PeerAddress& address,
+          net::AddressCounts::Place place)
+      : loop_(loop), client_(loop, std::move(client)), address_(address), place_(std::move(place)) {}
   ~Session();
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
@@ -67,6 +70,7 @@ class Session {
   net::Awaitable<bool> answer_own(exchange::ClientRequest& request);
   net::Awaitable<std::optional<http::OwnAnswer>> answer_models(exchange::ClientRequest& request);
   net::Awaitable<bool> refuse(exchange::ClientRequest& request, const RequestRefusal& refusal);
+  net::Awaitable<bool> refuse_address(exchange::ClientRequest& request);
   void received(exchange::ClientRequest& request) const;
   bool left_early(exchange::ClientRequest& request);
   net::Awaitable<bool> send_own(const exchange::ClientRequest& request, const http::OwnAnswer& own, bool keep_alive);
@@ -74,6 +78,7 @@ class Session {
   exchange::Loop& loop_;
   ClientConnection client_;
   const net::PeerAddress address_;
+  const net::AddressCounts::Place place_;
 };
 
 Session::~Session() {
@@ -92,10 +97,11 @@ net::Awaitable<void> Session::run() {
 net::Awaitable<bool> Session::serve_one() {
   exchange::ClientRequest request;
   request.id = request.request_id = loop_.new_id();
-  request.address = address_;
+  request.address = request.peer = address_;
   RequestReading reading(loop_, client_, request);
   auto end = co_await reading.head();
   if (end == RequestReading::End::whole) {
+    if (!learn_who_asks(loop_.shared, request)) co_return co_await refuse_address(request);
     const auto body_end = co_await reading.body();
     end = body_end;
   }
@@ -123,6 +129,9 @@ net::Awaitable<bool> Session::answer_own(exchange::ClientRequest& request) {
     if (!answered) co_return left_early(request);
     own = std::move(*answered);
     if (own.error) outcome = own.status == 429 ? Outcome::rejected : Outcome::bad_request;
+  } else if (request.route == http::Route::preflight) {
+    own = http::preflight_answer(request.world->settings.server.cors_origins, request.head, *request.cors);
+    if (own.error) outcome = Outcome::bad_request;
   } else {
     outcome = Outcome::bad_request;
     own = http::error_answer(
@@ -197,12 +206,24 @@ net::Awaitable<bool> Session::refuse(exchange::ClientRequest& request, const Req
   co_return false;
 }
 
+/// Answers a client whose address has too many requests under way, and closes.
+net::Awaitable<bool> Session::refuse_address(exchange::ClientRequest& request) {
+  constexpr auto limit = metrics::series::Limit::connections_per_address;
+  loop_.shard.limit_hits[static_cast<std::size_t>(limit)].add();
+  received(request);
+  exchange::record_unassigned(loop_, request, Outcome::rejected, 503);
+  const auto own = too_many_of_an_address();
+  co_await send_own(request, own, false);
+  co_await client_.linger();
+  co_return false;
+}
+
 /// Sends an answer of weir's own. Returns whether the connection may go on.
 net::Awaitable<bool> Session::send_own(const exchange::ClientRequest& request, const http::OwnAnswer& own,
                                        bool keep_alive) {
   keep_alive = keep_alive && !loop_.shared.draining.load(std::memory_order_relaxed);
-  const auto cors = loop_.shared.cors.fields_for(request.head["origin"]);
-  const http::OwnFraming framing{request.facts.api,
+  const auto cors = request.cors ? *request.cors : loop_.shared.cors.fields_for(request.head["origin"]);
+  const http::OwnFraming framing{request.dialect,
                                  request.head.http_1_1,
                                  keep_alive,
                                  request.head.method == "HEAD",
@@ -216,8 +237,8 @@ net::Awaitable<bool> Session::send_own(const exchange::ClientRequest& request, c
 
 net::Awaitable<void> run_session(std::unique_ptr<Session> session) { co_await session->run(); }
 
-/// Sets the options of the client's socket. The kernel gives a client up later than weir does: the kernel's limit also
-/// counts a closed window, and only weir's own limit is counted.
+/// Sets the options of a TCP client's socket. The kernel gives a client up later than weir does: the kernel's limit
+/// also counts a closed window, and only weir's own limit is counted.
 void set_options(int fd, const config::Limits& limits) {
   const int on = 1, seconds = 30, interval = 10, probes = 3;
   const int stall = static_cast<int>((limits.client_stall.count() + 5) * 1000);
@@ -231,14 +252,16 @@ void set_options(int fd, const config::Limits& limits) {
 
 }  // namespace
 
-void start_session(exchange::Loop& loop, net::UniqueFd client) {
-  set_options(client.get(), loop.shared.fleet.world()->settings.limits);
-  const auto address = net::peer_address(client.get());
-  start_session(loop, std::make_unique<net::SocketChannel>(loop.poller, loop.clock, std::move(client)), address);
+void start_session(exchange::Loop& loop, NewClient client) {
+  const bool by_tcp = client.address != net::PeerAddress{};
+  if (by_tcp) set_options(client.socket.get(), loop.shared.fleet.world()->settings.limits);
+  auto channel = std::make_unique<net::SocketChannel>(loop.poller, loop.clock, std::move(client.socket));
+  start_session(loop, std::move(channel), client.address, std::move(client.place));
 }
 
-void start_session(exchange::Loop& loop, std::unique_ptr<net::Channel> client, const net::PeerAddress& address) {
-  auto session = std::make_unique<Session>(loop, std::move(client), address);
+void start_session(exchange::Loop& loop, std::unique_ptr<net::Channel> client, const net::PeerAddress& address,
+                   net::AddressCounts::Place place) {
+  auto session = std::make_unique<Session>(loop, std::move(client), address, std::move(place));
   asio::co_spawn(loop.context, run_session(std::move(session)), asio::detached);
 }
 

@@ -53,9 +53,9 @@ std::optional<config::ListenAddress> listens_on(int fd) {
   }
   if (storage.ss_family == AF_UNIX) {
     const auto& address = reinterpret_cast<const sockaddr_un&>(storage);
-    config::ListenAddress listens;
-    listens.unix_path.assign(address.sun_path, ::strnlen(address.sun_path, sizeof address.sun_path));
-    if (listens.unix_path.starts_with('/')) return listens;
+    config::ListenAddress place;
+    place.unix_path.assign(address.sun_path, ::strnlen(address.sun_path, sizeof address.sun_path));
+    if (place.unix_path.starts_with('/')) return place;
   }
   return std::nullopt;
 }

@@ -10,9 +10,9 @@ constexpr std::size_t longest_model = 128;
 
 class Reader : public Sax {
  public:
-  void object_begin() { enter(); }
+  void object_begin() { ++depth_; }
   void object_end(std::size_t) { --depth_; }
-  void array_begin() { enter(); }
+  void array_begin() { ++depth_; }
   void array_end(std::size_t) { --depth_; }
   void key(std::string_view name) {
     if (depth_ != 1) return;
@@ -26,11 +26,6 @@ class Reader : public Sax {
   const std::string& model() const { return model_; }
 
  private:
-  void enter() {
-    // An array as the outermost value has elements at the depth of an object's members, but no keys.
-    ++depth_;
-  }
-
   std::size_t depth_ = 0;
   bool in_model_ = false;  ///< The value of the outermost object's `model` comes.
   std::string model_;
@@ -54,7 +49,7 @@ std::string ModelReader::model() const {
   return state_ && state_->json.whole() ? state_->json.reader().model() : std::string();
 }
 
-RequestFacts bypassed_facts(std::string_view method, std::string model) {
+RequestFacts facts_of_unread(std::string_view method, std::string model) {
   RequestFacts facts;
   facts.gives_work = method == "POST";
   facts.model = std::move(model);

@@ -31,6 +31,6 @@ class ModelReader {
 };
 
 /// What is known of a request that is not read: it counts as one of another API, its prompt is unknown.
-RequestFacts bypassed_facts(std::string_view method, std::string model);
+RequestFacts facts_of_unread(std::string_view method, std::string model);
 
 }  // namespace weir::metrics::wire

@@ -54,6 +54,7 @@ TEST_F(ExpositionTest, HasWhatRatesNeedAtZeroFromTheStart) {
     EXPECT_EQ(now.at("weir_limit_hits_total{limit=\"" + std::string(limit) + "\"}"), 0);
   }
   EXPECT_EQ(now.at("weir_log_lines_dropped_total"), 0);
+  EXPECT_EQ(now.at("weir_bypass"), 0);
 }
 
 /// Returns the names of the replicas' series in a scrape, without _bucket, _sum and _count.
