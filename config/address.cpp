@@ -10,7 +10,9 @@ namespace {
 
 constexpr std::string_view address_form =
     "must be a numeric address and a port, such as \"127.0.0.1:8080\", \"[::1]:8080\", or \"0.0.0.0:8080\" for every "
-    "interface";
+    "interface; or the path of a Unix-domain socket, such as \"unix:/run/weir/weir.sock\"";
+
+constexpr std::string_view unix_scheme = "unix:";
 
 std::optional<std::uint16_t> port_in(std::string_view text) {
   std::uint16_t port = 0;
@@ -33,9 +35,21 @@ bool is_v6(std::string_view host) { return host.find(':') != std::string_view::n
 
 bool takes_all(std::string_view host) { return host == "0.0.0.0" || host == "::"; }
 
+Parsed<ListenAddress> parse_unix_path(std::string_view path) {
+  if (!path.starts_with('/') || path.ends_with('/') || path.find('\0') != std::string_view::npos)
+    return Problem{"the path of a Unix-domain socket must be absolute, such as \"unix:/run/weir/weir.sock\""};
+  if (path.size() > longest_unix_path)
+    return Problem{"the path of a Unix-domain socket must have at most " + std::to_string(longest_unix_path) +
+                   " bytes, for Linux takes no longer one"};
+  ListenAddress address;
+  address.unix_path = path;
+  return address;
+}
+
 }  // namespace
 
 Parsed<ListenAddress> parse_address(std::string_view text) {
+  if (text.starts_with(unix_scheme)) return parse_unix_path(text.substr(unix_scheme.size()));
   const auto colon = text.rfind(':');
   if (colon == std::string_view::npos) return Problem{std::string(address_form)};
   const auto host = canonical_host(text.substr(0, colon));
@@ -46,6 +60,7 @@ Parsed<ListenAddress> parse_address(std::string_view text) {
 }
 
 std::string to_text(const ListenAddress& address) {
+  if (!address.unix_path.empty()) return std::string(unix_scheme) + address.unix_path;
   const auto host = is_v6(address.host) ? '[' + address.host + ']' : address.host;
   return host + ':' + std::to_string(address.port);
 }
@@ -61,7 +76,14 @@ bool is_loopback(std::string_view host) {
   return false;
 }
 
+bool is_local(const ListenAddress& address) { return !address.unix_path.empty() || is_loopback(address.host); }
+
+std::string url_of(const ListenAddress& address) {
+  return address.unix_path.empty() ? "http://" + to_text(address) : to_text(address);
+}
+
 bool overlap(const ListenAddress& one, const ListenAddress& other) {
+  if (!one.unix_path.empty() || !other.unix_path.empty()) return one.unix_path == other.unix_path;
   if (one.port != other.port || one.port == 0 || is_v6(one.host) != is_v6(other.host)) return false;
   return one.host == other.host || takes_all(one.host) || takes_all(other.host);
 }

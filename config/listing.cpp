@@ -4,6 +4,7 @@
 
 #include "config/address.hpp"
 #include "config/difference.hpp"
+#include "config/network.hpp"
 #include "config/policy_words.hpp"
 #include "config/quantity.hpp"
 #include "config/url.hpp"
@@ -70,8 +71,8 @@ void list_server(const Server& server, std::vector<ListedKey>& keys) {
   keys.push_back({"server.open", text(open)});
   keys.push_back({"server.tls", text(tls)});
   static_cast<void>(client_keys);  // They follow in list_client_keys.
-  static_cast<void>(trusted_proxies);
   keys.push_back({"server.api_keys", text(api_keys)});
+  keys.push_back({"server.trusted_proxies", list(trusted_proxies, [](const Network& one) { return to_text(one); })});
   keys.push_back({"server.cors_origins", text(cors_origins)});
   keys.push_back({"server.half_close", half_close == HalfClose::allow ? "allow" : "abort"});
 }

@@ -92,7 +92,7 @@ void ReplicaReading::read_key(TableReader& table, Replica& replica) {
   }
   if (server_.open || !server_.api_keys.empty() || !(written || in_file)) return;
   for (const auto& listener : listeners_) {
-    if (listener.table != "[server]" || is_loopback(listener.address.host)) continue;
+    if (listener.table != "[server]" || is_local(listener.address)) continue;
     const auto where = listener.written ? ' ' + in_line(*listener.written) : std::string();
     table.blame_secret(written ? "api_key" : "api_key_file", written ? *written : *in_file,
                        "would be used for everyone who reaches \"" + to_text(listener.address) +

@@ -68,6 +68,13 @@ void read_server(TableReader table, Server& server, std::vector<Listener>& liste
   read_server_tls(table, server, report);
   table.read("half_close", server.half_close,
              OneOf<HalfClose, 2>{{{{"abort", HalfClose::abort}, {"allow", HalfClose::allow}}}});
+  table.read_list("trusted_proxies", &network,
+                  [&](const toml::node&, Network one) { server.trusted_proxies.push_back(std::move(one)); });
+  const auto* origins = table.read_list("cors_origins", &origin, [&](const toml::node&, std::string one) {
+    server.cors_origins.push_back(std::move(one));
+  });
+  if (server.cors_origins.size() > 1 && std::ranges::find(server.cors_origins, "*") != server.cors_origins.end())
+    table.blame("cors_origins", *origins, "\"*\" means every origin and stands alone; write [\"*\"], or name origins");
   table.refuse_the_rest();
 }
 
@@ -97,11 +104,11 @@ void read_one_secret(TableReader& table, std::string_view key, std::string_view 
 void read_admin(TableReader table, AdminListener& admin, std::vector<Listener>& listeners) {
   const auto* written = read_listener(table, "[admin]", admin.listen, listeners);
   read_one_secret(table, "token", "token_file", "the token of the admin listener", admin.token);
-  if (written && admin.listen && !is_loopback(admin.listen->host)) {
-    table.blame(
-        "listen", *written,
-        "must be a loopback address, such as \"127.0.0.1:9091\": whoever reaches this listener can change what "
-        "weir does, and elsewhere that needs a token, which weir does not support yet; or \"\" to switch it off");
+  const bool has_token = table.has("token") || table.has("token_file");  // A wrong one has its own error.
+  if (written && admin.listen && !is_local(*admin.listen) && !has_token) {
+    std::string why(admin_needs_a_token);
+    why.append("; or write \"\" to switch the listener off");
+    table.blame("listen", *written, why);
   }
   table.refuse_the_rest();
 }
@@ -132,6 +139,7 @@ void read_limits(TableReader table, Limits& limits) {
                 "raise that");
   table.read("read_ahead", limits.read_ahead, Size{4 * kib, gib});
   table.read("connections", limits.connections, Whole<std::size_t>{1, 1'000'000});
+  table.read("connections_per_address", limits.connections_per_address, Whole<std::size_t>{0, 1'000'000});
   table.read("idle_upstream_connections", limits.idle_upstream_connections, Whole<std::size_t>{0, 10'000});
   table.read("head_time", limits.head_time, &time);
   table.read("body_time", limits.body_time, &time);
@@ -167,7 +175,7 @@ void read_measure(TableReader table, Measure& measure) {
 void read_discovery(TableReader table, Discovery& discovery) {
   table.read("interval", discovery.interval, &time);
   const auto* node = table.read("nameserver", discovery.nameserver, &address);
-  if (node && discovery.nameserver->host.find(':') != std::string::npos)
+  if (node && (discovery.nameserver->host.empty() || discovery.nameserver->host.find(':') != std::string::npos))
     table.blame("nameserver", *node, "must be an IPv4 address and a port, such as \"127.0.0.1:8600\"");
   table.refuse_the_rest();
 }
@@ -182,10 +190,12 @@ void refuse_overlaps(const std::vector<Listener>& listeners, Report& report) {
       const auto& blamed = later ? listeners[i] : listeners[j];
       const auto& other = later ? listeners[j] : listeners[i];
       const auto where = other.written ? "in line " + std::to_string(line(other)) : std::string("by default");
-      report.add(blamed.written->source().begin, blamed.table + " listen = \"" + to_text(blamed.address) +
-                                                     "\": cannot be listened on together with \"" +
-                                                     to_text(other.address) + "\", which is " + other.table +
-                                                     " listen " + where + "; give one of them another port");
+      report.add(blamed.written->source().begin,
+                 blamed.table + " listen = \"" + to_text(blamed.address) +
+                     "\": cannot be listened on together with \"" + to_text(other.address) + "\", which is " +
+                     other.table + " listen " + where +
+                     (blamed.address.unix_path.empty() ? "; give one of them another port"
+                                                       : "; give one of them another path"));
     }
   }
 }

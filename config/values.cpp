@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "config/address.hpp"
+#include "config/network.hpp"
 #include "config/nearest.hpp"
 #include "config/quantity.hpp"
 #include "config/url.hpp"
@@ -145,6 +146,34 @@ Parsed<std::optional<ListenAddress>> address_or_off(const toml::node& node) {
   auto parsed = address(node);
   if (auto* problem = std::get_if<Problem>(&parsed)) return Problem{problem->text + "; or \"\" to switch it off"};
   return std::get<ListenAddress>(std::move(parsed));
+}
+
+Parsed<Network> network(const toml::node& node) {
+  const auto* text = node.as_string();
+  return parse_network(text ? std::string_view(text->get()) : std::string_view());
+}
+
+Parsed<std::string> origin(const toml::node& node) {
+  constexpr std::size_t longest = 256;
+  const auto* text = node.as_string();
+  const std::string_view word = text ? std::string_view(text->get()) : std::string_view();
+  if (word == "*") return std::string(word);
+  const auto colon = word.find("://");
+  const auto scheme = word.substr(0, std::min(colon, word.size()));
+  const auto is_lower = [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9'); };
+  const auto in_scheme = [&](char c) { return is_lower(c) || c == '-' || c == '+' || c == '.'; };
+  const auto in_authority = [&](char c) {
+    return is_lower(c) || std::string_view("-._~:[]").find(c) != std::string_view::npos;
+  };
+  const auto authority = colon == word.npos ? std::string_view() : word.substr(colon + 3);
+  const bool default_port = (scheme == "http" && authority.ends_with(":80")) ||
+                            (scheme == "https" && authority.ends_with(":443"));
+  if (!scheme.empty() && !authority.empty() && word.size() <= longest && !default_port &&
+      std::ranges::all_of(scheme, in_scheme) && std::ranges::all_of(authority, in_authority))
+    return std::string(word);
+  return Problem{
+      "must be the origin of a page as browsers write it, scheme, host and a port that is not the scheme's own, in "
+      "lower case and without a path, such as \"https://app.example\" or \"http://localhost:3000\"; or \"*\" for all"};
 }
 
 Parsed<ReplicaUrl> replica_url(const toml::node& node) {

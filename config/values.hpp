@@ -73,6 +73,12 @@ Parsed<ListenAddress> address(const toml::node& node);
 /// Reads an address, or nothing for "".
 Parsed<std::optional<ListenAddress>> address_or_off(const toml::node& node);
 
+/// Reads an address, a network, or "unix:".
+Parsed<Network> network(const toml::node& node);
+
+/// Reads the origin of a web page, as a browser sends it, or "*".
+Parsed<std::string> origin(const toml::node& node);
+
 Parsed<ReplicaUrl> replica_url(const toml::node& node);
 
 /// Reads one of the words of an enumeration.

@@ -37,6 +37,9 @@ struct Overrides {
       };
       put(metrics, settings->metrics.listen, "metrics.listen");
       put(admin, settings->admin.listen, "admin.listen");
+      if (admin && !config::is_local(*admin) && settings->admin.token.empty())
+        return std::vector{config::SettingsError{
+            "--admin-listen", 0, 0, config::to_text(*admin) + " " + std::string(config::admin_needs_a_token)}};
     }
     return loaded;
   }
@@ -59,7 +62,8 @@ int serve(const std::string& file, const Overrides& overrides) {
 }
 
 struct CheckOptions {
-  std::string file, against;
+  std::string file;
+  control::AdminOptions against{""};
   bool probing = false;
   weir::proxy::probe::ProbeOptions probe;
 };
@@ -69,7 +73,7 @@ int check(const CheckOptions& options) {
   const auto settings = usable(config::load_file(options.file));
   if (!settings) return wrong_usage;
   if (options.probing) return weir::proxy::probe::probe(*settings, options.probe);
-  if (!options.against.empty()) return control::show_difference(*settings, options.file, options.against);
+  if (!options.against.address.empty()) return control::show_difference(*settings, options.file, options.against);
   std::size_t replicas = 0;
   for (const auto& pool : settings->pools) replicas += pool.replicas.size();
   std::printf("%s: fine: %zu pool%s, %zu replica%s\n", options.file.c_str(), settings->pools.size(),
@@ -78,30 +82,39 @@ int check(const CheckOptions& options) {
   return 0;
 }
 
-/// Lets an option take an address to listen on; an admin address must be loopback, as in the file.
+/// Lets an option take an address to listen on.
 void add_address(CLI::App& command, const std::string& name, std::optional<config::ListenAddress>& address,
-                 const std::string& what, bool loopback) {
-  const auto read = [&address, loopback](const std::string& text) {
+                 const std::string& what) {
+  const auto read = [&address](const std::string& text) {
     auto parsed = config::parse_address(text);
     if (const auto* problem = std::get_if<config::Problem>(&parsed)) throw CLI::ValidationError(text, problem->text);
     address = std::get<config::ListenAddress>(parsed);
-    if (loopback && !config::is_loopback(address->host))
-      throw CLI::ValidationError(text, "must be a loopback address, such as 127.0.0.2:9091");
   };
   command.add_option_function<std::string>(name, read, what)->type_name("ADDRESS");
 }
 
-void add_admin(CLI::App& command, std::string& admin) {
-  command.add_option("--admin", admin, "The address of the [admin] listener of the weir that is asked")
+void add_token_file(CLI::App& command, control::AdminOptions& admin) {
+  command
+      .add_option("--token-file", admin.token_file,
+                  "The file with the token of the [admin] listener, in its first line; WEIR_ADMIN_TOKEN in the "
+                  "environment does the same")
+      ->type_name("FILE");
+}
+
+void add_admin(CLI::App& command, control::AdminOptions& admin) {
+  command
+      .add_option("--admin", admin.address,
+                  "The address of the [admin] listener of the weir that is asked, or unix:PATH")
       ->type_name("ADDRESS")
       ->capture_default_str();
+  add_token_file(command, admin);
 }
 
 CLI::App* add_serve(CLI::App& app, std::string& file, Overrides& overrides) {
   auto* command = app.add_subcommand("serve", "Serve until a signal ends it");
   command->add_option("-c,--config", file, "Settings file (TOML); docs/settings.md is the reference")->required();
-  add_address(*command, "--metrics-listen", overrides.metrics, "In place of [metrics] listen in the file", false);
-  add_address(*command, "--admin-listen", overrides.admin, "In place of [admin] listen in the file", true);
+  add_address(*command, "--metrics-listen", overrides.metrics, "In place of [metrics] listen in the file");
+  add_address(*command, "--admin-listen", overrides.admin, "In place of [admin] listen in the file");
   command->footer(
       "Examples:\n"
       "  weir serve --config weir.toml\n"
@@ -122,9 +135,10 @@ CLI::App* add_check(CLI::App& app, CheckOptions& options, double& timeout) {
       ->capture_default_str();
   command->add_flag("--json", options.probe.json, "With --probe: one JSON object a replica and line")->needs(probe);
   command
-      ->add_option("--diff", options.against,
+      ->add_option("--diff", options.against.address,
                    "Say what a reload would change: from an older file, or from the weir with this admin address")
       ->excludes(probe);
+  add_token_file(*command, options.against);
   command->footer(
       "Examples:\n"
       "  weir check --config weir.toml\n"
@@ -192,14 +206,16 @@ CLI::App* add_compare(CLI::App& app, weir::proxy::compare::CompareOptions& optio
   return command;
 }
 
-CLI::App* add_status(CLI::App& app, std::string& admin, bool& json) {
+CLI::App* add_status(CLI::App& app, control::AdminOptions& admin, bool& json) {
   auto* command = app.add_subcommand("status", "Show the replicas of a running weir");
   add_admin(*command, admin);
   command->add_flag("--json", json, "As JSON, as GET /api/replicas has it");
   command->footer(
       "Examples:\n"
       "  weir status\n"
-      "  weir status --admin 127.0.0.2:9091 --json | jq .");
+      "  weir status --admin 127.0.0.2:9091 --json | jq .\n"
+      "  weir status --admin unix:/run/weir/admin.sock\n"
+      "  weir status --admin 10.0.0.5:9091 --token-file ~/.weir-token");
   return command;
 }
 
@@ -257,6 +273,20 @@ KeyCommands add_key(CLI::App& app, weir::proxy::keys::NewKey& wanted) {
   return {make, hash};
 }
 
+CLI::App* add_bypass(CLI::App& app, std::string& state, control::AdminOptions& admin) {
+  auto* command =
+      app.add_subcommand("bypass", "In an emergency: relay what comes, and read neither requests nor answers");
+  command->add_option("state", state, "on or off")->required()->check(CLI::IsMember({"on", "off"}));
+  add_admin(*command, admin);
+  command->footer(
+      "Examples:\n"
+      "  weir bypass on     what comes from now on is relayed byte by byte; what is under way goes on as it began\n"
+      "  weir bypass off\n\n"
+      "Requests are still balanced, retried and counted by outcome; TTFT, ITL and tokens are not measured, and nothing "
+      "is mirrored. It outlasts reloads, and ends with weir. weir_bypass on /metrics shows it.");
+  return command;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -277,7 +307,8 @@ int main(int argc, char** argv) {
       "Exit status: 0 fine, 1 failed, 2 wrong usage or settings.\n"
       "Signals: TERM and INT drain, then stop; a second one stops at once. HUP reloads the settings. USR1 opens the "
       "request log anew.");
-  std::string file, admin = control::default_admin;
+  std::string file, bypass_state;
+  control::AdminOptions admin;
   Overrides overrides;
   CheckOptions checking;
   weir::proxy::compare::CompareOptions comparing;
@@ -290,6 +321,7 @@ int main(int argc, char** argv) {
   const auto* const status_command = add_status(app, admin, json);
   const auto* const drain_command = add_drain(app, draining);
   const auto* const undrain_command = add_undrain(app, draining);
+  const auto* const bypass_command = add_bypass(app, bypass_state, admin);
   weir::proxy::keys::NewKey new_key;
   const auto key_commands = add_key(app, new_key);
   if (const auto status = config::parse_command_line(app, argc, argv)) return *status;
@@ -300,5 +332,6 @@ int main(int argc, char** argv) {
   if (status_command->parsed()) return control::status(admin, json);
   if (drain_command->parsed()) return control::drain(draining);
   if (undrain_command->parsed()) return control::undrain(draining);
+  if (bypass_command->parsed()) return control::bypass(admin, bypass_state == "on");
   return key_commands.make->parsed() ? weir::proxy::keys::make_key(new_key) : weir::proxy::keys::print_hash();
 }

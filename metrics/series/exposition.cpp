@@ -290,10 +290,11 @@ class Gathering {
     }
   }
 
-  void process(const BuildInfo& build, std::uint64_t log_lines_dropped, const LastLoad& loaded,
+  void process(const BuildInfo& build, std::uint64_t log_lines_dropped, bool bypassed, const LastLoad& loaded,
                const BufferMemory& buffers) {
     add(begin(buffer_memory_series, MetricType::Gauge), {}, std::uint64_t{buffers.used});
     add(begin(buffer_memory_limit_series, MetricType::Gauge), {}, std::uint64_t{buffers.limit});
+    add(begin(bypass_series, MetricType::Gauge), {}, bypassed ? 1.0 : 0.0);
     add(begin(log_lines_dropped_series, MetricType::Counter), {}, log_lines_dropped);
     add(begin(last_reload_successful_series, MetricType::Gauge), {}, loaded.successful ? 1.0 : 0.0);
     add(begin(last_reload_series, MetricType::Gauge), {},
@@ -472,7 +473,7 @@ std::vector<MetricFamily> Exposition::Collect() const {
   gathering.engines(replicas);
   gathering.loops(loops_);
   gathering.comparisons(comparisons ? comparisons() : std::vector<ComparisonGauges>());
-  gathering.process(build_, log_lines_dropped ? log_lines_dropped() : 0, last_load,
+  gathering.process(build_, log_lines_dropped ? log_lines_dropped() : 0, bypass && bypass(), last_load,
                     buffer_memory ? buffer_memory() : BufferMemory());
   return std::move(gathering).sorted();
 }

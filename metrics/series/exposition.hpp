@@ -126,6 +126,7 @@ class Exposition : public prometheus::Collectable {
   std::function<std::uint64_t()> log_lines_dropped;  ///< It is set before the first scrape.
   std::function<BufferMemory()> buffer_memory;       ///< It is set before the first scrape; zeros without it.
   LastLoad last_load{};                              ///< It is set on the scraping thread.
+  std::function<bool()> bypass;                      ///< It is set before the first scrape.
   /// Returns the shadows that are on. It is set before the first scrape, and called on the scraping thread.
   std::function<std::vector<ComparisonGauges>()> comparisons;
 

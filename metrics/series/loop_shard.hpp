@@ -31,12 +31,29 @@ enum class Limit : std::uint8_t {
   sockets,      ///< No local address, port or memory of the kernel was left.
   key,          ///< A client's key had as many requests as it may (max_in_flight of its [[key]]).
   handshakes,   ///< So many TLS handshakes were under way.
-  handshake_time
+  handshake_time,
+  connections_per_address,
+  idle_upstream_connections  ///< A connection to a replica was closed that could have waited for another request.
 };
-inline constexpr std::array<std::string_view, 17> limit_names{
-    "connections",   "request_head", "request_body",  "head_time",         "body_time",     "body_rate",
-    "buffer_memory", "client_stall", "max_in_flight", "max_queued_tokens", "queue",         "queue_time",
-    "descriptors",   "sockets",      "key",           "handshakes",        "handshake_time"};
+inline constexpr std::array<std::string_view, 19> limit_names{"connections",
+                                                              "request_head",
+                                                              "request_body",
+                                                              "head_time",
+                                                              "body_time",
+                                                              "body_rate",
+                                                              "buffer_memory",
+                                                              "client_stall",
+                                                              "max_in_flight",
+                                                              "max_queued_tokens",
+                                                              "queue",
+                                                              "queue_time",
+                                                              "descriptors",
+                                                              "sockets",
+                                                              "key",
+                                                              "handshakes",
+                                                              "handshake_time",
+                                                              "connections_per_address",
+                                                              "idle_upstream_connections"};
 
 /// Why a client was kept out.
 enum class Denied : std::uint8_t { no_key, wrong_key, model };

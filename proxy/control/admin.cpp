@@ -2,14 +2,20 @@
 
 #include <spdlog/spdlog.h>
 
+#include <sys/socket.h>
+
 #include <boost/asio/co_spawn.hpp>
+#include <boost/asio/generic/stream_protocol.hpp>
 #include <boost/asio/redirect_error.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
 #include <boost/beast/core/tcp_stream.hpp>
 #include <boost/beast/http.hpp>
 #include <string_view>
+#include <vector>
 
+#include "proxy/control/admin_token.hpp"
 #include "proxy/control/api.hpp"
+#include "proxy/control/bypass_api.hpp"
 #include "proxy/control/change_guard.hpp"
 #include "proxy/control/compare_api.hpp"
 #include "proxy/control/gzip.hpp"
@@ -21,7 +27,8 @@ namespace {
 
 namespace asio = boost::asio;
 namespace http = boost::beast::http;
-using Stream = boost::beast::basic_stream<asio::ip::tcp, asio::io_context::executor_type>;
+using Protocol = asio::generic::stream_protocol;  // It is TCP, or a Unix-domain socket.
+using Stream = boost::beast::basic_stream<Protocol, asio::io_context::executor_type>;
 using Request = http::request<http::string_body>;
 using Response = http::response<http::string_body>;
 
@@ -39,9 +46,27 @@ struct Asked {
   bool may_list = false;  ///< The listener answers /api/.
   std::string_view path, query;
   Sender sender;
-  bool changes() const {
-    return may_list && !reads && (path == reload_path || is_drain_path(path) || is_shadow_path(path));
+  std::vector<std::string_view> authorization;
+  bool is_change() const {
+    return may_list && (path == reload_path || is_drain_path(path) || is_shadow_path(path) || is_bypass_path(path));
   }
+};
+
+/// The doors of the admin listener, by its settings. A page of another site, brought here by DNS rebinding or by a
+/// form, bears no token, and it cannot set the field without asking first, which weir never allows. So a token makes
+/// the looks at Host and Origin needless; off loopback they would refuse the names by which operators reach weir.
+class Doors {
+ public:
+  Doors(const Asked& asked, const config::AdminListener& admin)
+      : asked_(asked), admin_(admin), needs_token_(asked.may_list && !admin.token.empty()) {}
+  bool lacks_token() const { return needs_token_ && !bears_token(asked_.authorization, admin_.token); }
+  std::string why_not_read() const { return needs_token_ ? "" : why_strange_host(asked_.sender, admin_.listen); }
+  std::string why_no_change() const { return needs_token_ ? "" : control::why_no_change(asked_.sender, admin_.listen); }
+
+ private:
+  const Asked& asked_;
+  const config::AdminListener& admin_;
+  const bool needs_token_;
 };
 
 Asked::Asked(const Request& request, AdminScope scope)
@@ -56,6 +81,7 @@ Asked::Asked(const Request& request, AdminScope scope)
     if (field.name() == http::field::host) sender.host.push_back(value);
     if (field.name() == http::field::origin) sender.origin.push_back(value);
     if (field.name() == http::field::content_type) sender.content_type.push_back(value);
+    if (field.name() == http::field::authorization) authorization.push_back(value);
   }
 }
 
@@ -89,8 +115,15 @@ void finish_answer(const Request& request, Response& response) {
   if (request.method() == http::verb::head) response.body().clear();
 }
 
-void read(Response& response, const Asked& asked, const AdminSources& weir) {
-  const auto world = weir.fleet.world();
+void refuse_without_token(Response& response) {
+  response.set(http::field::www_authenticate, "Bearer");
+  put(response, api_error(401, "no_token",
+                          "this listener needs its token: send \"Authorization: Bearer TOKEN\"; the commands of weir "
+                          "take it by --token-file FILE, or from WEIR_ADMIN_TOKEN in the environment"));
+}
+
+void read(Response& response, const Asked& asked, const Doors& doors, const fleet::World& world,
+          const AdminSources& weir) {
   if (asked.path == "/metrics") {
     response.set(http::field::content_type, "text/plain; version=0.0.4; charset=utf-8");
     response.body() = weir.exposition.text();
@@ -102,11 +135,11 @@ void read(Response& response, const Asked& asked, const AdminSources& weir) {
     response.body() = why_not.empty() ? "ready\n" : "not ready: " + why_not + "\n";
   } else if (asked.may_list && asked.path == replicas_path) {
     const auto now = std::chrono::steady_clock::now();
-    put(response, replicas_answer(*world, Medians(weir.history, now), now));
+    put(response, replicas_answer(world, Medians(weir.history, now), now, weir.bypass.load()));
   } else if (asked.may_list && asked.path == settings_path) {
-    const auto strange = why_strange_host(asked.sender, world->settings.admin.listen);
+    const auto strange = doors.why_not_read();
     put(response, strange.empty() ? settings_answer(weir.reload.settings()) : api_error(403, "strange_host", strange));
-  } else if (asked.may_list && (asked.path == reload_path || is_drain_path(asked.path) || is_shadow_path(asked.path))) {
+  } else if (asked.is_change()) {
     refuse_method(response, "POST");
   } else {
     response.result(http::status::not_found);
@@ -114,7 +147,7 @@ void read(Response& response, const Asked& asked, const AdminSources& weir) {
         asked.may_list
             ? "known here: /metrics /-/healthy /-/ready /api/replicas /api/settings /api/compare, and by POST "
               "/-/reload /api/replicas/NAME/drain /api/replicas/NAME/undrain /api/shadow/NAME/on "
-              "/api/shadow/NAME/off\n"
+              "/api/shadow/NAME/off /api/bypass/on /api/bypass/off\n"
             : "known here: /metrics /-/healthy /-/ready\n";
   }
 }
@@ -124,8 +157,11 @@ net::Awaitable<Response> answer(const Request& request, AdminScope scope, AdminS
   const Asked asked(request, scope);
   const std::string by = "POST /-/reload";
   const auto world = weir.fleet.world();
-  if (asked.reads && asked.may_list && asked.path == compare_path) {
-    if (const auto strange = why_strange_host(asked.sender, world->settings.admin.listen); !strange.empty()) {
+  const Doors doors(asked, world->settings.admin);
+  if (doors.lacks_token()) {
+    refuse_without_token(response);
+  } else if (asked.reads && asked.may_list && asked.path == compare_path) {
+    if (const auto strange = doors.why_not_read(); !strange.empty()) {
       put(response, api_error(403, "strange_host", strange));
     } else if (weir.slow_answers.is_full()) {
       put(response, api_error(503, "busy", "other comparisons are being made; ask again in some seconds"));
@@ -135,14 +171,16 @@ net::Awaitable<Response> answer(const Request& request, AdminScope scope, AdminS
       put(response, *made);
     }
   } else if (asked.reads) {
-    read(response, asked, weir);
-  } else if (!asked.changes() || request.method() != http::verb::post) {
-    refuse_method(response, asked.changes() ? "POST" : "GET, HEAD");
-  } else if (const auto why_not = why_no_change(asked.sender, world->settings.admin.listen); !why_not.empty()) {
+    read(response, asked, doors, *world, weir);
+  } else if (!asked.is_change() || request.method() != http::verb::post) {
+    refuse_method(response, asked.is_change() ? "POST" : "GET, HEAD");
+  } else if (const auto why_not = doors.why_no_change(); !why_not.empty()) {
     put(response, api_error(403, "not_allowed", why_not));
   } else if (asked.path == reload_path) {
     const auto result = co_await weir.reload.run(by, net::use_awaitable);
     put(response, reload_answer(*result));
+  } else if (is_bypass_path(asked.path)) {
+    put(response, bypass_answer(weir.bypass, asked.path));
   } else if (is_shadow_path(asked.path)) {
     put(response, shadow_answer(*world, asked.path, weir.history, std::chrono::system_clock::now()));
   } else {
@@ -182,12 +220,11 @@ void warn_of_many(AdminSources& weir) {
 
 }  // namespace
 
-void start_admin_session(asio::io_context& context, net::UniqueFd client, bool ipv6, AdminScope scope,
-                         AdminSources& weir) {
+void start_admin_session(asio::io_context& context, net::UniqueFd client, AdminScope scope, AdminSources& weir) {
   if (weir.connections >= most_operators) return warn_of_many(weir);
-  asio::basic_stream_socket<asio::ip::tcp, asio::io_context::executor_type> socket(context.get_executor());
+  asio::basic_stream_socket<Protocol, asio::io_context::executor_type> socket(context.get_executor());
   boost::system::error_code error;
-  socket.assign(ipv6 ? asio::ip::tcp::v6() : asio::ip::tcp::v4(), client.get(), error);
+  socket.assign(Protocol(AF_UNSPEC, 0), client.get(), error);  // Asio asks for no more than that it is a stream.
   if (error) return;
   client.release();
   ++weir.connections;

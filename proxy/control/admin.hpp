@@ -3,6 +3,7 @@
 // thread, off the path of requests. Their answers are small, so Beast reads and writes them.
 #pragma once
 
+#include <atomic>
 #include <boost/asio/io_context.hpp>
 #include <chrono>
 #include <functional>
@@ -20,7 +21,7 @@ namespace weir::proxy::control {
 /// Says what an operator may ask for on a listener.
 enum class AdminScope : unsigned char {
   metrics,  ///< It serves /metrics, /-/healthy and /-/ready.
-  admin,    ///< It serves the same, /api/ and POST /-/reload.
+  admin,    ///< It serves the same, /api/ and POST /-/reload; all of it to who bears the token, if there is one.
 };
 
 /// What the answers are made from. It outlives the context's run.
@@ -30,6 +31,7 @@ struct AdminSources {
   Reload& reload;
   History& history;
   SlowAnswers& slow_answers;
+  std::atomic<bool>& bypass;
   std::function<std::string()> why_not_ready;  ///< It returns "" if weir takes requests and has a replica for them.
   std::size_t connections = 0;                 ///< Those of both listeners together.
   std::chrono::steady_clock::time_point warned{};
@@ -39,7 +41,6 @@ struct AdminSources {
 inline constexpr std::size_t most_operators = 128;
 
 /// Serves one connection of an operator.
-void start_admin_session(boost::asio::io_context& context, net::UniqueFd client, bool ipv6, AdminScope scope,
-                         AdminSources& weir);
+void start_admin_session(boost::asio::io_context& context, net::UniqueFd client, AdminScope scope, AdminSources& weir);
 
 }  // namespace weir::proxy::control

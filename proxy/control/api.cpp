@@ -105,7 +105,7 @@ ApiAnswer api_error(unsigned status, std::string_view code, const std::string& m
   return answer_of(error_object(status, code, message), status);
 }
 
-ApiAnswer replicas_answer(const fleet::World& world, const Medians& medians, metrics::Moment now) {
+ApiAnswer replicas_answer(const fleet::World& world, const Medians& medians, metrics::Moment now, bool bypassed) {
   json::array replicas, pools;
   for (const auto& pool : world.all_pools) {
     for (const auto& replica : pool->replicas)
@@ -124,6 +124,7 @@ ApiAnswer replicas_answer(const fleet::World& world, const Medians& medians, met
   json::object outer;
   outer["replicas"] = std::move(replicas);
   outer["pools"] = std::move(pools);
+  outer["bypass"] = bypassed;
   outer["shadows"] = shadows_list(world);
   return answer_of(outer);
 }

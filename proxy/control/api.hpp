@@ -20,8 +20,9 @@ struct ApiAnswer {
 /// {"error":{"message","type","code"}}
 ApiAnswer api_error(unsigned status, std::string_view code, const std::string& message);
 
-/// What weir knows of each replica, those that leave included, and of each pool.
-ApiAnswer replicas_answer(const fleet::World& world, const Medians& medians, metrics::Moment now);
+/// What weir knows of each replica, those that leave included, and of each pool; and whether it is bypassed.
+ApiAnswer replicas_answer(const fleet::World& world, const Medians& medians, metrics::Moment now,
+                          bool bypassed = false);
 
 /// Drains a replica, or ends that. `path` is /api/replicas/NAME/drain or .../undrain; the body is empty or a JSON
 /// object which may have "force".

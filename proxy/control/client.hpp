@@ -4,6 +4,7 @@
 #include <string>
 
 #include "config/settings.hpp"
+#include "proxy/control/commands.hpp"
 
 namespace weir::proxy::control {
 
@@ -12,12 +13,17 @@ struct Answered {
   std::string body;
 };
 
-/// Where the admin listener of a weir is, as a command line names it: an address, or a url with one.
-/// Throws std::runtime_error with a sentence.
-config::ListenAddress admin_address(const std::string& text);
+/// The admin listener of a weir.
+struct Admin {
+  config::ListenAddress address;
+  std::string token{};  ///< Requests bear it; "" means none.
+};
+
+/// Reads what a command line and the environment say of it. Throws std::runtime_error with a sentence.
+Admin admin_at(const AdminOptions& options);
 
 /// Throws std::runtime_error with a sentence if no weir answers there.
-Answered ask_admin(const config::ListenAddress& admin, const std::string& method, const std::string& path,
+Answered ask_admin(const Admin& admin, const std::string& method, const std::string& path,
                    const std::string& body = "");
 
 /// Returns the message of an error that weir answered.

@@ -10,17 +10,27 @@ namespace weir::proxy::control {
 
 inline constexpr auto default_admin = "127.0.0.1:9091";
 
+/// Where a command finds the admin listener of a weir, and what it shows there.
+struct AdminOptions {
+  std::string address = default_admin;  ///< An address, a url with one, or "unix:" and a path.
+  /// The file that holds the listener's token; "" means that it is in the environment, as WEIR_ADMIN_TOKEN, or that
+  /// there is none. It is no argument, for everyone on the machine sees those.
+  std::string token_file{};
+};
+
 struct DrainOptions {
-  std::string replica, admin = default_admin;
+  std::string replica;
+  AdminOptions admin{};
   bool wait = false, force = false;
 };
 int drain(const DrainOptions& options);
 int undrain(const DrainOptions& options);
 
-int status(const std::string& admin, bool json);
+int status(const AdminOptions& admin, bool json);
+int bypass(const AdminOptions& admin, bool on);
 
 /// Says what a reload would do: from the settings in the file `old`, or from those of the weir at that address.
 /// `settings` are those of `file`.
-int show_difference(const config::Settings& settings, const std::string& file, const std::string& old);
+int show_difference(const config::Settings& settings, const std::string& file, const AdminOptions& old);
 
 }  // namespace weir::proxy::control

@@ -19,8 +19,8 @@ bool names_a_file(const std::string& text) {
   return text.ends_with(".toml") || std::filesystem::exists(text, ignored);
 }
 
-ListedSettings running(const std::string& text) {
-  const auto answered = ask_admin(admin_address(text), "GET", "/api/settings");
+ListedSettings running(const AdminOptions& admin) {
+  const auto answered = ask_admin(admin_at(admin), "GET", "/api/settings");
   if (answered.status != 200) throw std::runtime_error(error_message(answered));
   return listed_from(answered.body);
 }
@@ -45,16 +45,16 @@ int show(const config::Listing& before, const config::Listing& after, const std:
 
 }  // namespace
 
-int show_difference(const config::Settings& settings, const std::string& file, const std::string& old) {
+int show_difference(const config::Settings& settings, const std::string& file, const AdminOptions& old) {
   try {
-    if (!names_a_file(old)) {
+    if (!names_a_file(old.address)) {
       auto [before, overridden] = running(old);
       auto after = config::listing_of(settings);
       leave_out(overridden, before);
       leave_out(overridden, after);
       return show(before, after, file);
     }
-    const auto loaded = config::load_file(old);
+    const auto loaded = config::load_file(old.address);
     if (const auto* before = std::get_if<config::Settings>(&loaded))
       return show(config::listing_of(*before), config::listing_of(settings), file);
     for (const auto& error : std::get<std::vector<config::SettingsError>>(loaded))

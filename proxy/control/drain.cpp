@@ -18,7 +18,7 @@ struct Left {
   std::uint64_t in_flight = 0;
 };
 
-Left look(const config::ListenAddress& admin, const std::string& name) {
+Left look(const Admin& admin, const std::string& name) {
   const auto answered = ask_admin(admin, "GET", "/api/replicas");
   if (answered.status != 200) throw std::runtime_error(error_message(answered));
   Left left;
@@ -34,7 +34,7 @@ Left look(const config::ListenAddress& admin, const std::string& name) {
   return left;
 }
 
-int wait(const config::ListenAddress& admin, const std::string& name) {
+int wait(const Admin& admin, const std::string& name) {
   for (;; std::this_thread::sleep_for(between_looks)) {
     const auto left = look(admin, name);
     if (!left.draining) {
@@ -48,7 +48,7 @@ int wait(const config::ListenAddress& admin, const std::string& name) {
 }
 
 int ask(const DrainOptions& options, const std::string& what) {
-  const auto admin = admin_address(options.admin);
+  const auto admin = admin_at(options.admin);
   const auto answered = ask_admin(admin, "POST", "/api/replicas/" + options.replica + "/" + what,
                                   options.force ? R"({"force":true})" : "{}");
   if (answered.status != 200) throw std::runtime_error(error_message(answered));

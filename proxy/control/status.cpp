@@ -135,6 +135,9 @@ std::string status_table(const std::string& answer, bool colours) {
     for (const auto& row : rows) widths[i] = std::max(widths[i], row[i].size());
   }
   std::string out;
+  const auto* const bypass = parsed.as_object().if_contains("bypass");
+  if (bypass != nullptr && bypass->as_bool())
+    out += "BYPASS is on: nothing is read or measured; `weir bypass off` ends it\n";
   write_row(out, head, widths, "");
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const auto& state = rows[i][2];
@@ -151,9 +154,9 @@ std::string status_table(const std::string& answer, bool colours) {
   return out;
 }
 
-int status(const std::string& admin, bool as_json) {
+int status(const AdminOptions& admin, bool as_json) {
   try {
-    const auto answered = ask_admin(admin_address(admin), "GET", "/api/replicas");
+    const auto answered = ask_admin(admin_at(admin), "GET", "/api/replicas");
     if (answered.status != 200) throw std::runtime_error(error_message(answered));
     const auto text = as_json ? answered.body : status_table(answered.body, ::isatty(STDOUT_FILENO) == 1);
     std::fputs(text.c_str(), stdout);

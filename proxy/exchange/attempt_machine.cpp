@@ -154,7 +154,8 @@ void AttemptMachine::malformed(Malformed why, Moment at, Progress& progress) {
 void AttemptMachine::begin_body(const http::ResponseHead& head, Moment at) {
   const auto coding = head["content-encoding"];
   const bool coded = !coding.empty() && !http::same_token(coding, "identity");
-  form_ = metrics::measure::body_form(options_.api, status_, head["content-type"], coded, options_.stream);
+  if (!options_.unread)
+    form_ = metrics::measure::body_form(options_.api, status_, head["content-type"], coded, options_.stream);
   StreamMeter::Options meter;
   meter.api = options_.api;
   meter.form = form_;
@@ -164,7 +165,9 @@ void AttemptMachine::begin_body(const http::ResponseHead& head, Moment at) {
   meter.choices = options_.choices;
   meter.prompts = options_.prompts;
   meter.fingerprint_key = options_.fingerprint_key;
-  const auto engine = metrics::wire::engine_head([&head](std::string_view name) { return head[name]; });
+  const auto engine = options_.unread
+                          ? metrics::wire::EngineFigures{}
+                          : metrics::wire::engine_head([&head](std::string_view name) { return head[name]; });
   if (engine != metrics::wire::EngineFigures{}) meter.engine = engine;
   meter.received = options_.received;
   meter.sent = sent_.value_or(at);

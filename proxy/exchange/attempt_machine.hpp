@@ -39,6 +39,7 @@ class AttemptMachine {
     metrics::wire::Ask asked = metrics::wire::Ask::nothing;
     bool injection_proven = false;           ///< The replica has taken the edit before, so a refusal has another cause.
     bool reused = false;                     ///< The connection has served before.
+    bool unread = false;                     ///< No event of the answer is read: it is relayed as it is.
     std::uint32_t choices = 1, prompts = 1;  ///< These are the request's n and prompts.
     Moment received{};                       ///< This is t0.
     Moment started{};                        ///< This attempt started then.

@@ -51,6 +51,7 @@ void ClientFramer::head(const http::ResponseHead& head, bool strips, bool event_
   answer.request_id = client_.request_id;
   answer.weir_id = client_.weir_id;
   answer.replica = client_.replica;
+  answer.cors = client_.cors_fields;
   head_ = http::client_head(head, answer);
   state_ = State::holding;
 }

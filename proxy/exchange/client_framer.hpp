@@ -6,6 +6,7 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -45,6 +46,7 @@ class ClientFramer {
     std::string_view replica{};        ///< It goes into x-weir-replica; "" means that the replica is not named.
     http::CorsMemory* cors = nullptr;  ///< It is told the head that goes to `origin`.
     std::string_view origin{};
+    std::optional<std::string_view> cors_fields{};  ///< They stand in place of the replica's, by server.cors_origins.
   };
 
   enum class State : std::uint8_t {

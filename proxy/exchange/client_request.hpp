@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "metrics/moment.hpp"
@@ -10,6 +11,7 @@
 #include "proxy/fleet/world.hpp"
 #include "proxy/http/head.hpp"
 #include "proxy/http/routes.hpp"
+#include "proxy/net/address_counts.hpp"
 #include "proxy/net/buffer_budget.hpp"
 #include "proxy/net/peer_address.hpp"
 
@@ -24,7 +26,13 @@ struct ClientRequest {
   net::Charge charge;  ///< It pays for head and body.
   metrics::wire::RequestFacts facts;
   http::Route route = http::Route::unknown;
-  net::PeerAddress address{};                 ///< The client's.
+  metrics::Api dialect = metrics::Api::other;  ///< That of the route: weir's own answers have its shape.
+  net::PeerAddress peer{};                     ///< Who is at the other end of the connection,
+  net::PeerAddress address{};                  ///< and whose request it is, where a proxy stands between.
+  bool through_proxy = false;                  ///< The peer is a trusted proxy.
+  net::AddressCounts::Place place{};           ///< Then it counts for the client's address while it is under way.
+  bool bypassed = false;                       ///< weir relays it, and reads neither it nor its answer.
+  std::optional<std::string> cors{};          ///< What server.cors_origins adds to the answer; absent if that is empty.
   std::string id;                             ///< weir's own.
   std::string client_id;                      ///< The client's x-request-id where it is valid, else "".
   std::string request_id;                     ///< That, or `id`.

@@ -185,6 +185,7 @@ Attempt::Options Exchange::attempt_options(const fleet::ReplicaRuntime& replica,
   to_replica.asked = asked;
   to_replica.injection_proven = took_injection(*replica.state, request_.facts.api);
   to_replica.reused = reused;
+  to_replica.unread = request_.bypassed;
   to_replica.choices = request_.facts.n;
   to_replica.prompts = request_.facts.prompts;
   to_replica.received = request_.received;
@@ -197,7 +198,8 @@ Attempt::Options Exchange::attempt_options(const fleet::ReplicaRuntime& replica,
   to_client.weir_id = request_.id;
   to_client.replica = world_->settings.server.replica_header ? std::string_view(replica.settings.name) : "";
   to_client.origin = request_.head["origin"];
-  if (!to_client.origin.empty()) to_client.cors = &loop_.shared.cors;
+  if (request_.cors) to_client.cors_fields = *request_.cors;
+  if (!to_client.origin.empty() && !request_.cors) to_client.cors = &loop_.shared.cors;
   if (client_left_) to_replica.fingerprint_key = &loop_.shared.fingerprint_key;
   options.hung_at = &replica.state->hung_at;
   options.keep_errors = retries_.keeps_errors();
@@ -240,6 +242,7 @@ Relay::Request Exchange::relay_request(const fleet::ReplicaRuntime& replica, met
   http::UpstreamRequest upstream{replica.settings.url, body_length, request_.request_id,
                                  request_.facts.api != metrics::Api::other, replica.settings.api_key};
   upstream.client_key_ends_here = world_->keys != nullptr;
+  upstream.way = {request_.through_proxy, request_.peer};
   upstream_head_ = http::upstream_head(request_.head, upstream);
   std::vector<std::string_view> spans{upstream_head_};
   edits.append(body(), spans);
@@ -279,8 +282,7 @@ net::Awaitable<void> Exchange::attempt() {
     done = news == RelayNews::done;
   }
   if (attempt.sent_at()) shard.bytes[0].add(body_length);
-  if (auto left = relay.take_connection())
-    loop_.idle.put(*replica.state, connected_to_, std::move(left), std::chrono::steady_clock::now());
+  if (auto left = relay.take_connection()) loop_.keep_idle(*replica.state, connected_to_, std::move(left));
   result_ = std::make_unique<AttemptResult>(relay.take_result());
 }
 

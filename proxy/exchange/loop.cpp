@@ -68,6 +68,12 @@ void Loop::follow_world() {
   followed_ = std::move(world);
 }
 
+void Loop::keep_idle(const fleet::ReplicaState& replica, const net::Destination& where,
+                     std::unique_ptr<net::Channel> connection) {
+  if (idle.put(replica, where, std::move(connection), std::chrono::steady_clock::now())) return;
+  shard.limit_hits[static_cast<std::size_t>(metrics::series::Limit::idle_upstream_connections)].add();
+}
+
 std::string Loop::new_id() {
   static constexpr char digits[] = "0123456789abcdef";
   std::string id(32, '0');

@@ -20,6 +20,7 @@
 #include "proxy/fleet/idle_connections.hpp"
 #include "proxy/fleet/model_directory.hpp"
 #include "proxy/http/cors_memory.hpp"
+#include "proxy/net/address_counts.hpp"
 #include "proxy/net/arrival.hpp"
 #include "proxy/net/buffer_budget.hpp"
 #include "proxy/net/connector.hpp"
@@ -49,7 +50,9 @@ struct Shared {
   const SipKey fingerprint_key = make_sip_key();   ///< It makes the fingerprints of mirrored answers.
   http::CorsMemory cors{};                         ///< weir's own answers use it.
   net::BufferBudget buffers{fleet.world()->settings.limits.buffer_memory};  ///< The loops follow a reload's limit.
-  Shadows* shadows = nullptr;  ///< It is set before the loops run; null if nothing is mirrored.
+  net::AddressCounts addresses{};                                           ///< Counts the connections of each address.
+  std::atomic<bool> bypass{false};  ///< What comes from now on is relayed, and no more.
+  Shadows* shadows = nullptr;       ///< It is set before the loops run; null if nothing is mirrored.
 };
 
 class Loop {
@@ -65,6 +68,9 @@ class Loop {
   /// Does what is due every `tick_every`; run() calls it.
   void tick(metrics::Moment now);
 
+  /// Keeps a connection to a replica for the next request, within limits.idle_upstream_connections.
+  void keep_idle(const fleet::ReplicaState& replica, const net::Destination& where,
+                 std::unique_ptr<net::Channel> connection);
   /// Returns 128 random bits in hex.
   std::string new_id();
   double random_from(double least, double most);

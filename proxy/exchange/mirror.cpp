@@ -90,8 +90,7 @@ net::Awaitable<void> Mirror::attempt() {
     done = news == RelayNews::done;
   }
   if (attempt.sent_at()) shard.bytes[0].add(body_length_);
-  if (auto left = relay.take_connection())
-    loop_.idle.put(*replica_->state, connected_to_, std::move(left), std::chrono::steady_clock::now());
+  if (auto left = relay.take_connection()) loop_.keep_idle(*replica_->state, connected_to_, std::move(left));
   result_ = std::make_unique<AttemptResult>(relay.take_result());
 }
 

@@ -19,8 +19,8 @@ class IdleConnections {
  public:
   /// `where` is the replica now. Connections to where it was before, or by other rules of TLS, are closed.
   std::unique_ptr<net::Channel> take(const ReplicaState& replica, const net::Destination& where, metrics::Moment now);
-  /// The connection leads to `where`.
-  void put(const ReplicaState& replica, const net::Destination& where, std::unique_ptr<net::Channel> connection,
+  /// The connection leads to `where`. Returns false if one connection too many was there, and was closed for it.
+  bool put(const ReplicaState& replica, const net::Destination& where, std::unique_ptr<net::Channel> connection,
            metrics::Moment now);
   void drop_old(metrics::Moment now);
   /// Follows a change of the settings: closes the connections of replicas that this world does not name,

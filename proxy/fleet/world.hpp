@@ -114,6 +114,8 @@ struct World {
   const PoolRuntime* pool_of(const balancer::Pool& balancer) const;
   /// Returns the first pool that serves this model. For "" (the request names none) it is the first pool.
   const PoolRuntime* pool_for(std::string_view model) const;
+  /// False if the first pool takes any model, so that it has every request.
+  bool model_decides() const { return pools.empty() || !pools.front()->settings.models.empty(); }
   /// Returns the models that pools name, for an error's sentence.
   std::string known_models() const;
 };

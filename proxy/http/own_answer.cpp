@@ -16,7 +16,7 @@ std::string own_answer(const OwnAnswer& answer, const OwnFraming& framing) {
   const std::string body = answer.error ? error_body(framing.api, answer.status, *answer.error) : answer.body;
   std::string out;
   add_status_line(out, answer.status, framing.http_1_1);
-  if (answer.status != 204) {  // RFC 9110, 8.6: never with 204.
+  if (answer.status != 204) {  // RFC 9110, 8.6: 204 has neither a body nor its length.
     add_field(out, "Content-Type", answer.content_type);
     add_field(out, "Content-Length", std::to_string(body.size()));
   }

@@ -1,5 +1,6 @@
 #include "proxy/http/rewrite.hpp"
 
+#include "proxy/http/cors.hpp"
 #include "proxy/http/head_lines.hpp"
 
 namespace weir::proxy::http {
@@ -22,12 +23,14 @@ std::string upstream_head(const RequestHead& client, const UpstreamRequest& requ
       sent_x_api_key |= is("x-api-key");
       continue;
     }
+    if (tells_the_way(field.name) && (!request.way.believed || is("x-forwarded-for"))) continue;
     if (is("x-weir-shadow") || (!request.keep_credentials && is("cookie"))) continue;
     add_field(out, field.name, field.value);
   }
   if (!request.api_key.empty()) out.append("Authorization: Bearer ").append(request.api_key).append("\r\n");
   if (sent_x_api_key && !request.api_key.empty()) add_field(out, "x-api-key", request.api_key);
   if (!request.shadow.empty()) add_field(out, "x-weir-shadow", request.shadow);
+  if (const auto way = forwarded_for(client, request.way); !way.empty()) add_field(out, "X-Forwarded-For", way);
   add_field(out, "x-request-id", request.request_id);
   if (request.body_length > 0 || client.framing != Framing::none || client.method == "POST")
     add_field(out, "Content-Length", std::to_string(request.body_length));
@@ -45,6 +48,7 @@ std::string client_head(const ResponseHead& replica, const ClientAnswer& answer)
       continue;
     // The length of a body that does not follow (HEAD, 304) is a fact about the resource and passes; 204 has none.
     if (is("content-length") && (answer.framing != ClientFraming::none || replica.status == 204)) continue;
+    if (answer.cors && tells_of_cors(field.name)) continue;
     buffering_said |= is("x-accel-buffering");
     caching_said |= is("cache-control");
     add_field(out, field.name, field.value);
@@ -54,6 +58,7 @@ std::string client_head(const ResponseHead& replica, const ClientAnswer& answer)
   if (!answer.replica.empty()) add_field(out, "x-weir-replica", answer.replica);
   if (answer.event_stream && !buffering_said) add_field(out, "X-Accel-Buffering", "no");
   if (answer.event_stream && !caching_said) add_field(out, "Cache-Control", "no-cache, no-transform");
+  if (answer.cors) out.append(*answer.cors);
   if (answer.framing == ClientFraming::length) add_field(out, "Content-Length", std::to_string(answer.length));
   if (answer.framing == ClientFraming::chunked) add_field(out, "Transfer-Encoding", "chunked");
   add_connection(out, answer.http_1_1, answer.keep_alive && answer.framing != ClientFraming::close);

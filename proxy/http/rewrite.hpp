@@ -2,10 +2,12 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
 #include "config/settings.hpp"
+#include "proxy/http/forwarded.hpp"
 #include "proxy/http/head.hpp"
 
 namespace weir::proxy::http {
@@ -21,6 +23,7 @@ struct UpstreamRequest {
   bool client_key_ends_here = false;  ///< The client's credential is its key for weir, and goes to no replica.
   bool keep_credentials = true;       ///< False: the client's credentials and cookies do not go on in any case.
   std::string_view shadow{};          ///< The request is a copy for the shadow of this name, and says so.
+  Forwarded way{};  ///< The fields that tell of the request's way say this and no more. A copy says nothing of it.
 };
 std::string upstream_head(const RequestHead& client, const UpstreamRequest& request);
 
@@ -36,6 +39,8 @@ struct ClientAnswer {
   std::string_view request_id;
   std::string_view weir_id;  ///< It is weir's own id, which the log has.
   std::string_view replica;  ///< "" means that it is not named.
+  /// If they are set, these fields, each with its CRLF, stand in place of what the replica says of CORS.
+  std::optional<std::string_view> cors{};
 };
 std::string client_head(const ResponseHead& replica, const ClientAnswer& answer);
 

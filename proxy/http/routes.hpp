@@ -17,6 +17,7 @@ enum class Route : unsigned char {
   inference,  ///< It is POST on an engines' route that weir knows.
   open,       ///< It is passed on without being inference: another method, a CORS preflight, a path of the settings'
               ///< own.
+  preflight,  ///< A browser asks for a page, and weir answers by server.cors_origins.
   unknown,    ///< weir answers 404.
 };
 
@@ -26,8 +27,7 @@ Route route_of(std::string_view method, std::string_view path, const std::vector
 
 /// True for what weir answers without a replica.
 inline bool is_own(Route route) {
-  return route == Route::health || route == Route::server || route == Route::models || route == Route::model ||
-         route == Route::unknown;
+  return route != Route::inference && route != Route::open;
 }
 
 /// Returns the id in /v1/models/{id}, decoded; slashes may stand in it as they are. Returns nothing if it is none.

@@ -35,4 +35,9 @@ PeerAddress peer_address(const sockaddr_storage& peer) {
 
 bool is_ipv4(const PeerAddress& address) { return std::equal(ipv4_prefix.begin(), ipv4_prefix.end(), address.begin()); }
 
+PeerAddress client_part(PeerAddress address) {
+  if (!is_ipv4(address)) std::fill(address.begin() + address.size() / 2, address.end(), static_cast<unsigned char>(0));
+  return address;
+}
+
 }  // namespace weir::proxy::net

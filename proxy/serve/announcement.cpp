@@ -45,6 +45,11 @@ std::string request_log(const std::string& file) {
   return "request log: " + (file == "-" ? std::string("standard output") : file);
 }
 
+/// A Unix-domain socket has no url to which a path could be added.
+std::string page_of(const config::ListenAddress& address, const char* path) {
+  return config::url_of(address) + (address.unix_path.empty() ? path : "");
+}
+
 }  // namespace
 
 std::vector<std::string> start_lines(const config::Settings& settings, const std::string& version, unsigned loops) {
@@ -69,11 +74,9 @@ std::vector<std::string> shadow_lines(const config::Settings& settings) {
 
 std::vector<std::string> listening_lines(const config::Settings& settings) {
   std::vector<std::string> lines;
-  for (const auto& address : settings.server.listen) lines.push_back("serving on http://" + config::to_text(address));
-  if (settings.metrics.listen)
-    lines.push_back("metrics on http://" + config::to_text(*settings.metrics.listen) + "/metrics");
-  if (settings.admin.listen)
-    lines.push_back("admin on http://" + config::to_text(*settings.admin.listen) + "/api/replicas");
+  for (const auto& address : settings.server.listen) lines.push_back("serving on " + config::url_of(address));
+  if (settings.metrics.listen) lines.push_back("metrics on " + page_of(*settings.metrics.listen, "/metrics"));
+  if (settings.admin.listen) lines.push_back("admin on " + page_of(*settings.admin.listen, "/api/replicas"));
   return lines;
 }
 

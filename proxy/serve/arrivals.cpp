@@ -5,14 +5,14 @@
 
 namespace weir::proxy::serve {
 
-void Arrivals::add(net::UniqueFd client) {
+void Arrivals::add(NewClient client) {
   const std::lock_guard lock(mutex_);
   waiting_.push_back(std::move(client));
   if (waiting_.size() == 1) boost::asio::post(loop_, [this] { start_some(); });
 }
 
 void Arrivals::start_some() {
-  std::vector<net::UniqueFd> clients;
+  std::vector<NewClient> clients;
   {
     const std::lock_guard lock(mutex_);
     for (; !waiting_.empty() && clients.size() < at_once; waiting_.pop_front())

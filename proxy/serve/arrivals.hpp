@@ -8,9 +8,18 @@
 #include <mutex>
 #include <utility>
 
+#include "proxy/net/address_counts.hpp"
+#include "proxy/net/peer_address.hpp"
 #include "proxy/net/unique_fd.hpp"
 
 namespace weir::proxy::serve {
+
+/// A client's connection, as it was accepted.
+struct NewClient {
+  net::UniqueFd socket{};
+  net::PeerAddress address{};
+  net::AddressCounts::Place place{};  ///< It counts among the connections of its address.
+};
 
 /// Starts a session for each connection, a few at a time: when hundreds arrive together, the tokens of those under way
 /// have their turn between them.
@@ -19,13 +28,13 @@ class Arrivals {
   /// So many sessions start in one turn of the loop. One takes some ten microseconds.
   static constexpr std::size_t at_once = 8;
 
-  using Start = std::function<void(net::UniqueFd client)>;
+  using Start = std::function<void(NewClient client)>;
 
   /// `start` starts a session, on the loop's thread.
   Arrivals(boost::asio::io_context& loop, Start start) : loop_(loop), start_(std::move(start)) {}
 
   /// Hands a connection to the loop, on any thread.
-  void add(net::UniqueFd client);
+  void add(NewClient client);
 
  private:
   void start_some();
@@ -33,7 +42,7 @@ class Arrivals {
   boost::asio::io_context& loop_;
   const Start start_;
   std::mutex mutex_;
-  std::deque<net::UniqueFd> waiting_;  ///< While there are any, a handler that starts some is posted.
+  std::deque<NewClient> waiting_;  ///< While there are any, a handler that starts some is posted.
 };
 
 }  // namespace weir::proxy::serve

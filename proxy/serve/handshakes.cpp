@@ -23,14 +23,16 @@ constexpr std::string_view wants_https =
 
 class Handshakes::One final : net::Watcher, net::Timed {
  public:
-  One(Handshakes& all, std::unique_ptr<net::tls::TlsChannel> channel, const net::PeerAddress& from, Moment until)
-      : client(std::move(channel)), address(from), all_(all), until_(until) {
+  One(Handshakes& all, std::unique_ptr<net::tls::TlsChannel> channel, const net::PeerAddress& from,
+      net::AddressCounts::Place counted, Moment until)
+      : client(std::move(channel)), address(from), place_of_address(std::move(counted)), all_(all), until_(until) {
     client->attach(*this, 0);
     all_.loop_.deadlines.attach(*this);
   }
 
   std::unique_ptr<net::tls::TlsChannel> client;
   const net::PeerAddress address;
+  net::AddressCounts::Place place_of_address;
   All::iterator place;
 
  private:
@@ -62,17 +64,18 @@ Handshakes::~Handshakes() {
   while (!all_.empty()) give_up(all_.begin());
 }
 
-void Handshakes::begin(net::UniqueFd client, const net::PeerAddress& address,
-                       std::shared_ptr<const net::tls::ServerContext> context, const config::Limits& limits) {
+void Handshakes::begin(NewClient client, std::shared_ptr<const net::tls::ServerContext> context,
+                       const config::Limits& limits) {
   if (all_.size() >= limits.handshakes) {
     count(Limit::handshakes);
     return lost_();
   }
-  auto channel = net::tls::TlsChannel::to_client({loop_.poller, loop_.clock, loop_.handshaking}, std::move(client),
-                                                 std::move(context));
+  auto channel = net::tls::TlsChannel::to_client({loop_.poller, loop_.clock, loop_.handshaking},
+                                                 std::move(client.socket), std::move(context));
   if (!channel) return lost_();
   const auto until = Clock::now() + metrics::ticks(limits.handshake_time);
-  const auto place = all_.insert(all_.end(), std::make_unique<One>(*this, std::move(channel), address, until));
+  const auto place = all_.insert(
+      all_.end(), std::make_unique<One>(*this, std::move(channel), client.address, std::move(client.place), until));
   (*place)->place = place;
 }
 
@@ -80,7 +83,7 @@ void Handshakes::succeed(All::iterator place) {
   const auto one = std::move(*place);
   all_.erase(place);
   one->client->detach();
-  start_(std::move(one->client), one->address);
+  start_(std::move(one->client), one->address, std::move(one->place_of_address));
 }
 
 void Handshakes::give_up(All::iterator place) {

@@ -12,14 +12,15 @@
 #include "proxy/exchange/loop.hpp"
 #include "proxy/net/peer_address.hpp"
 #include "proxy/net/tls/tls_channel.hpp"
-#include "proxy/net/unique_fd.hpp"
+#include "proxy/serve/arrivals.hpp"
 
 namespace weir::proxy::serve {
 
 class Handshakes {
  public:
   /// `start` starts a session, and `lost` is called for a client that gets none.
-  using Start = std::function<void(std::unique_ptr<net::Channel> client, const net::PeerAddress& address)>;
+  using Start = std::function<void(std::unique_ptr<net::Channel> client, const net::PeerAddress& address,
+                                   net::AddressCounts::Place place)>;
   using Lost = std::function<void()>;
   Handshakes(exchange::Loop& loop, Start start, Lost lost);
   ~Handshakes();
@@ -27,8 +28,7 @@ class Handshakes {
   Handshakes& operator=(const Handshakes&) = delete;
 
   /// Begins the handshake of a client that has connected.
-  void begin(net::UniqueFd client, const net::PeerAddress& address,
-             std::shared_ptr<const net::tls::ServerContext> context, const config::Limits& limits);
+  void begin(NewClient client, std::shared_ptr<const net::tls::ServerContext> context, const config::Limits& limits);
   std::size_t under_way() const { return all_.size(); }
 
  private:

@@ -9,6 +9,7 @@
 #include <stdexcept>
 
 #include "config/address.hpp"
+#include "proxy/net/listen_endpoint.hpp"
 #include "proxy/serve/port_owner.hpp"
 
 namespace weir::proxy::serve {
@@ -36,11 +37,14 @@ Listener::Listener(boost::asio::io_context& context, const std::string& key, con
                    Accepted accepted)
     : acceptor_(context), backoff_(context), accepted_(std::move(accepted)) {
   try {
-    const boost::asio::ip::tcp::endpoint endpoint(boost::asio::ip::make_address(address.host), address.port);
-    ipv6_ = endpoint.protocol() == boost::asio::ip::tcp::v6();
+    const auto endpoint = net::listen_endpoint(address);
     acceptor_.open(endpoint.protocol());
-    acceptor_.set_option(boost::asio::socket_base::reuse_address(true));
-    acceptor_.bind(endpoint);
+    if (address.unix_path.empty()) {
+      acceptor_.set_option(boost::asio::socket_base::reuse_address(true));
+      acceptor_.bind(endpoint);
+    } else {
+      file_ = std::make_shared<SocketFile>(acceptor_.native_handle(), address.unix_path, key);
+    }
     acceptor_.listen(4096);
     acceptor_.non_blocking(true);
   } catch (const boost::system::system_error& error) {
@@ -49,25 +53,26 @@ Listener::Listener(boost::asio::io_context& context, const std::string& key, con
   }
 }
 
-Listener::Listener(boost::asio::io_context& context, net::UniqueFd socket, bool ipv6, Accepted accepted)
-    : acceptor_(context), backoff_(context), accepted_(std::move(accepted)), ipv6_(ipv6) {
-  acceptor_.assign(ipv6 ? boost::asio::ip::tcp::v6() : boost::asio::ip::tcp::v4(), socket.get());
+Listener::Listener(boost::asio::io_context& context, net::UniqueFd socket, Accepted accepted,
+                   std::shared_ptr<SocketFile> file)
+    : acceptor_(context), backoff_(context), accepted_(std::move(accepted)), file_(std::move(file)) {
+  // Asio asks the protocol for no more than that it is a stream.
+  acceptor_.assign(Protocol(AF_UNSPEC, 0), socket.get());
   socket.release();
   acceptor_.non_blocking(true);
 }
 
 void Listener::accept() {
-  acceptor_.async_accept(
-      [self = shared_from_this()](boost::system::error_code error, boost::asio::ip::tcp::socket socket) {
-        if (!error) self->accepted_(net::UniqueFd(socket.release()), self->ipv6_);
-        if (!self->acceptor_.is_open()) return;
-        if (!error) return self->accept();
-        self->warn(error);
-        self->backoff_.expires_after(std::chrono::milliseconds(50));
-        self->backoff_.async_wait([self](boost::system::error_code ended) {
-          if (!ended && self->acceptor_.is_open()) self->accept();
-        });
-      });
+  acceptor_.async_accept([self = shared_from_this()](boost::system::error_code error, Protocol::socket socket) {
+    if (!error) self->accepted_(net::UniqueFd(socket.release()));
+    if (!self->acceptor_.is_open()) return;
+    if (!error) return self->accept();
+    self->warn(error);
+    self->backoff_.expires_after(std::chrono::milliseconds(50));
+    self->backoff_.async_wait([self](boost::system::error_code ended) {
+      if (!ended && self->acceptor_.is_open()) self->accept();
+    });
+  });
 }
 
 /// Without a descriptor nobody is accepted until one is free again; clients wait in the kernel's queue.
@@ -88,6 +93,7 @@ void Listener::close(bool leave_waiting) {
   // taken from Asio first.
   boost::system::error_code error;
   const net::UniqueFd closed(acceptor_.release(error));
+  file_.reset();
 }
 
 /// Closing would reset the connections that wait to be accepted.
@@ -95,7 +101,7 @@ void Listener::take_waiting() {
   for (;;) {
     net::UniqueFd client(::accept4(acceptor_.native_handle(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (!client) return;
-    accepted_(std::move(client), ipv6_);
+    accepted_(std::move(client));
   }
 }
 

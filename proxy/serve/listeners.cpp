@@ -9,11 +9,6 @@
 #include "config/address.hpp"
 
 namespace weir::proxy::serve {
-namespace {
-
-bool is_ipv6(const config::ListenAddress& address) { return address.host.find(':') != std::string::npos; }
-
-}  // namespace
 
 Listeners::Listeners(boost::asio::io_context& context, std::vector<InheritedSocket> inherited, Accepted accepted)
     : context_(context), inherited_(std::move(inherited)), accepted_(std::move(accepted)) {}
@@ -31,18 +26,18 @@ void Listeners::refuse_unnamed(const config::Settings& settings) const {
 }
 
 Listeners::Open Listeners::open(Audience audience, const std::string& key, const config::ListenAddress& address) {
-  const auto accepted = [this, audience](net::UniqueFd client, bool ipv6) {
-    accepted_(audience, std::move(client), ipv6);
-  };
-  const auto take = [&](net::UniqueFd socket, bool inherited) {
+  const auto accepted = [this, audience](net::UniqueFd client) { accepted_(audience, std::move(client)); };
+  const auto take = [&](net::UniqueFd socket, bool inherited, std::shared_ptr<SocketFile> file = nullptr) {
     return Open{audience, address, inherited,
-                std::make_shared<Listener>(context_, std::move(socket), is_ipv6(address), accepted)};
+                std::make_shared<Listener>(context_, std::move(socket), accepted, std::move(file))};
   };
   if (audience == Audience::clients)
     for (const auto& one : inherited_)
       if (one.address == address) return take(net::UniqueFd(::fcntl(one.fd.get(), F_DUPFD_CLOEXEC, 0)), true);
   for (const auto& one : open_) {
-    if (one.address == address && address.port != 0) return take(one.listener->duplicate(), one.inherited);
+    const bool found_again = address.port != 0 || !address.unix_path.empty();
+    if (one.address == address && found_again)
+      return take(one.listener->duplicate(), one.inherited, one.listener->file());
     if (config::overlap(one.address, address))
       throw std::runtime_error(key + ": cannot listen on " + config::to_text(address) + " while weir listens on " +
                                config::to_text(one.address) +

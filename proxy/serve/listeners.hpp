@@ -19,7 +19,7 @@ enum class Audience : unsigned char { clients, metrics, admin };
 
 class Listeners {
  public:
-  using Accepted = std::function<void(Audience audience, net::UniqueFd client, bool ipv6)>;
+  using Accepted = std::function<void(Audience audience, net::UniqueFd client)>;
 
   /// `inherited` serve for the addresses of server.listen.
   Listeners(boost::asio::io_context& context, std::vector<InheritedSocket> inherited, Accepted accepted);

@@ -94,4 +94,25 @@ std::string port_owner(const config::ListenAddress& address) {
   return "";
 }
 
+std::optional<std::uint64_t> find_listening_at(std::string_view table, std::string_view path) {
+  constexpr unsigned accepts_connections = 0x10000;  // __SO_ACCEPTCON in the kernel's linux/net.h
+  std::istringstream lines{std::string(table)};
+  std::string line;
+  std::getline(lines, line);  // The first line names the columns.
+  while (std::getline(lines, line)) {
+    std::istringstream fields(line);
+    std::string number, references, protocol, flags, type, state, bound;
+    std::uint64_t inode = 0;
+    if (!(fields >> number >> references >> protocol >> flags >> type >> state >> inode)) continue;
+    std::getline(fields >> std::ws, bound);
+    if (bound == path && (std::stoul(flags, nullptr, 16) & accepts_connections) != 0) return inode;
+  }
+  return std::nullopt;
+}
+
+std::string socket_owner(std::string_view path) {
+  const auto inode = find_listening_at(text_of("/proc/net/unix"), path);
+  return inode ? holder_of(*inode) : "";
+}
+
 }  // namespace weir::proxy::serve

@@ -25,4 +25,10 @@ std::optional<ListeningSocket> find_listening(std::string_view table, const conf
 /// Returns "'nginx' (process 1234)", or "a process of user 33" if its descriptors may not be seen, or "".
 std::string port_owner(const config::ListenAddress& address);
 
+/// Returns the inode of the socket that listens at this path, by a table as /proc/net/unix is.
+std::optional<std::uint64_t> find_listening_at(std::string_view table, std::string_view path);
+
+/// Returns the same as port_owner for a Unix-domain socket; "" if its descriptors may not be seen.
+std::string socket_owner(std::string_view path);
+
 }  // namespace weir::proxy::serve

@@ -4,6 +4,7 @@
 
 #include "metrics/ticks.hpp"
 #include "metrics/wire/request/inspector.hpp"
+#include "metrics/wire/request/model_reader.hpp"
 #include "proxy/http/body_decoder.hpp"
 #include "proxy/http/request_id.hpp"
 
@@ -115,6 +116,8 @@ net::Awaitable<RequestReading::End> RequestReading::body() {
   auto& unread = client_.unread();
   const auto api = request_.facts.api = metrics::wire::api_of(head.method, head.path);
   metrics::wire::RequestInspector inspector(api, head.method, head.path, loop_.shared.conversation_key);
+  metrics::wire::ModelReader model;
+  const bool reads_model = request_.bypassed && request_.world->model_decides();
   http::BodyDecoder decoder(head.framing, head.content_length);
   bool too_large = head.framing == http::Framing::length && head.content_length > limits().request_body;
   if (!too_large && head.expects_continue && !decoder.finished() && unread.empty()) {
@@ -133,7 +136,8 @@ net::Awaitable<RequestReading::End> RequestReading::body() {
     if (too_large) break;
     if (!make_room(decoded.payload.size())) co_return refuse_for_memory();
     request_.body.append(decoded.payload.data(), decoded.payload.size());
-    inspector.feed(decoded.payload);
+    if (reads_model) model.feed(decoded.payload);
+    if (!request_.bypassed) inspector.feed(decoded.payload);
     if (decoder.finished()) {
       unread.assign(bytes.data() + decoded.consumed, bytes.size() - decoded.consumed);
       break;
@@ -154,7 +158,7 @@ net::Awaitable<RequestReading::End> RequestReading::body() {
   client_.set_deadline(metrics::Moment::max());
   if (too_large)
     co_return refuse(413, "the request body is larger than limits.request_body allows", Limit::request_body);
-  request_.facts = inspector.finish();
+  request_.facts = request_.bypassed ? metrics::wire::facts_of_unread(head.method, model.model()) : inspector.finish();
   co_return End::whole;
 }
 

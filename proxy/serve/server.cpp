@@ -12,7 +12,9 @@
 #include <random>
 #include <thread>
 
+#include "config/network.hpp"
 #include "proxy/control/admin.hpp"
+#include "proxy/control/bypass_api.hpp"
 #include "proxy/control/history.hpp"
 #include "proxy/control/live_comparison.hpp"
 #include "proxy/control/shadow_api.hpp"
@@ -52,12 +54,11 @@ std::string name_of_signal(int signal) { return "SIG" + std::string(::sigabbrev_
 std::string instance_of(const config::Log& log) { return log.instance.empty() ? host_name() : log.instance; }
 
 /// Starts a client's session, after its handshake if there is to be one. On the loop's thread.
-void start(exchange::Loop& loop, Handshakes& handshakes, net::UniqueFd client) {
+void start(exchange::Loop& loop, Handshakes& handshakes, NewClient client) {
   const auto world = loop.shared.fleet.world();
   if (!world->server_tls) return start_session(loop, std::move(client));
-  set_client_options(client.get(), world->settings.limits);
-  const auto address = net::peer_address(client.get());
-  handshakes.begin(std::move(client), address, world->server_tls, world->settings.limits);
+  set_client_options(client, world->settings.limits);
+  handshakes.begin(std::move(client), world->server_tls, world->settings.limits);
 }
 
 /// The server lives on the control thread, except for the loops' threads.
@@ -68,8 +69,9 @@ class Server {
   int run();
 
  private:
-  void accepted(Audience audience, net::UniqueFd client, bool ipv6);
-  void place(net::UniqueFd client);
+  void accepted(Audience audience, net::UniqueFd client);
+  void place(net::UniqueFd socket);
+  void turn_away(net::UniqueFd client, metrics::series::Limit limit);
   void await_signal();
   void signalled(int signal);
   void reopen_log(const std::string& signal);
@@ -93,8 +95,8 @@ class Server {
   control::History history_{log_};
   control::SlowAnswers slow_answers_{context_};
   control::LiveComparison live_comparison_{history_, slow_answers_};
-  control::AdminSources admin_sources_{exposition_, fleet_,        reload_,
-                                       history_,    slow_answers_, [this] { return why_not_ready(); }};
+  control::AdminSources admin_sources_{
+      exposition_, fleet_, reload_, history_, slow_answers_, shared_.bypass, [this] { return why_not_ready(); }};
   std::vector<std::unique_ptr<exchange::Loop>> loops_;
   std::unique_ptr<exchange::Shadows> shadows_;
   std::vector<std::unique_ptr<Handshakes>> handshakes_;  ///< There is one for each loop.
@@ -116,9 +118,8 @@ Server::Server(const config::Settings& settings, LoadSettings load, const std::s
       fleet_(settings, exposition_, std::random_device()(), &grants_),
       log_(settings.log.requests, instance_of(settings.log)),
       reload_(context_, settings, std::move(load), [this](const auto& wanted) { return take_over(wanted); }),
-      listeners_(context_, take_inherited_sockets(), [this](Audience audience, net::UniqueFd client, bool ipv6) {
-        accepted(audience, std::move(client), ipv6);
-      }) {
+      listeners_(context_, take_inherited_sockets(),
+                 [this](Audience audience, net::UniqueFd client) { accepted(audience, std::move(client)); }) {
   signals_.add(SIGHUP);
   for (const auto& line : start_lines(settings, version, threads_)) spdlog::info(line);
   exposition_.log_lines_dropped = [this] { return log_.dropped(); };
@@ -126,20 +127,22 @@ Server::Server(const config::Settings& settings, LoadSettings load, const std::s
     return metrics::series::BufferMemory{shared_.buffers.used(), shared_.buffers.limit()};
   };
   exposition_.last_load.last_success = std::chrono::system_clock::now();
+  exposition_.bypass = [this] { return shared_.bypass.load(std::memory_order_relaxed); };
   exposition_.comparisons = [this] { return live_comparison_.gauges(*fleet_.world()); };
   for (unsigned i = 0; i < threads_; ++i) {
     loops_.push_back(std::make_unique<exchange::Loop>(shared_, i));
     handshakes_.push_back(std::make_unique<Handshakes>(
         *loops_.back(),
-        [&loop = *loops_.back()](std::unique_ptr<net::Channel> client, const net::PeerAddress& address) {
-          start_session(loop, std::move(client), address);
+        [&loop = *loops_.back()](std::unique_ptr<net::Channel> client, const net::PeerAddress& address,
+                                 net::AddressCounts::Place place) {
+          start_session(loop, std::move(client), address, std::move(place));
         },
         [&loop = *loops_.back()] {
           loop.connections.fetch_sub(1, std::memory_order_relaxed);
           loop.shared.connections.fetch_sub(1, std::memory_order_relaxed);
         }));
     arrivals_.push_back(std::make_unique<Arrivals>(
-        loops_.back()->context, [&loop = *loops_.back(), &handshakes = *handshakes_.back()](net::UniqueFd client) {
+        loops_.back()->context, [&loop = *loops_.back(), &handshakes = *handshakes_.back()](NewClient client) {
           start(loop, handshakes, std::move(client));
         }));
   }
@@ -178,24 +181,30 @@ std::string Server::why_not_ready() const {
   return fleet_.any_up() ? "" : "no replica is up";
 }
 
-void Server::accepted(Audience audience, net::UniqueFd client, bool ipv6) {
+void Server::accepted(Audience audience, net::UniqueFd client) {
   if (audience == Audience::clients) return place(std::move(client));
   const auto scope = audience == Audience::admin ? control::AdminScope::admin : control::AdminScope::metrics;
-  control::start_admin_session(context_, std::move(client), ipv6, scope, admin_sources_);
+  control::start_admin_session(context_, std::move(client), scope, admin_sources_);
 }
 
-/// Hands a connection to its loop.
-void Server::place(net::UniqueFd client) {
-  const auto most = std::min(fleet_.world()->settings.limits.connections, clients_by_descriptors_);
-  auto* const loop = place_connection(shared_, loops_, most);
-  if (loop == nullptr) {
-    // A shard has one writer, its loop.
-    asio::post(loops_.front()->context, [&shard = loops_.front()->shard] {
-      shard.limit_hits[static_cast<std::size_t>(metrics::series::Limit::connections)].add();
-    });
-    return turned_away_.add(std::move(client));
-  }
-  arrivals_[loop->index]->add(std::move(client));
+/// Hands a connection to its loop. The connections of a trusted proxy are those of many clients.
+void Server::place(net::UniqueFd socket) {
+  const auto world = fleet_.world();
+  const auto& limits = world->settings.limits;
+  const auto address = net::peer_address(socket.get());
+  const bool trusted = config::contains(world->settings.server.trusted_proxies, address);
+  auto of_address = shared_.addresses.take(address, trusted ? 0 : limits.connections_per_address);
+  if (!of_address) return turn_away(std::move(socket), metrics::series::Limit::connections_per_address);
+  auto* const loop = place_connection(shared_, loops_, std::min(limits.connections, clients_by_descriptors_));
+  if (loop == nullptr) return turn_away(std::move(socket), metrics::series::Limit::connections);
+  arrivals_[loop->index]->add({std::move(socket), address, std::move(*of_address)});
+}
+
+void Server::turn_away(net::UniqueFd client, metrics::series::Limit limit) {
+  // A shard has one writer, its loop.
+  asio::post(loops_.front()->context,
+             [&shard = loops_.front()->shard, limit] { shard.limit_hits[static_cast<std::size_t>(limit)].add(); });
+  turned_away_.add(std::move(client));
 }
 
 void Server::await_signal() {
@@ -247,6 +256,7 @@ void Server::reloaded(const control::Reload::Result& result) {
   const bool successful = result.kind == control::Reload::Result::Kind::done;
   exposition_.last_load.successful = successful;
   if (successful) exposition_.last_load.last_success = std::chrono::system_clock::now();
+  if (shared_.bypass.load()) spdlog::warn(control::bypass_is_on);
   manager_.ready(successful ? "serving" : "serving with the settings before the reload that failed");
 }
 

@@ -9,13 +9,14 @@
 #include <cmath>
 #include <list>
 
-#include "metrics/wire/dialects/dialect.hpp"
 #include "proxy/exchange/request_records.hpp"
 #include "proxy/fleet/model_directory.hpp"
+#include "proxy/http/cors.hpp"
 #include "proxy/http/own_answer.hpp"
 #include "proxy/net/socket_channel.hpp"
 #include "proxy/serve/key_check.hpp"
 #include "proxy/serve/request_reading.hpp"
+#include "proxy/serve/who_asks.hpp"
 
 namespace weir::proxy::serve {
 namespace {
@@ -56,8 +57,9 @@ class HaltOnLeave final : exchange::ClientWatch::Listener {
 
 class Session {
  public:
-  Session(exchange::Loop& loop, std::unique_ptr<net::Channel> client, const net::PeerAddress& address)
-      : loop_(loop), client_(loop, std::move(client)), address_(address) {}
+  Session(exchange::Loop& loop, std::unique_ptr<net::Channel> client, const net::PeerAddress& address,
+          net::AddressCounts::Place place)
+      : loop_(loop), client_(loop, std::move(client)), address_(address), place_(std::move(place)) {}
   ~Session();
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
@@ -71,6 +73,7 @@ class Session {
   net::Awaitable<bool> answer_own(exchange::ClientRequest& request);
   net::Awaitable<std::optional<http::OwnAnswer>> answer_models(exchange::ClientRequest& request);
   net::Awaitable<bool> refuse(exchange::ClientRequest& request, const RequestRefusal& refusal);
+  net::Awaitable<bool> refuse_address(exchange::ClientRequest& request);
   net::Awaitable<bool> deny(exchange::ClientRequest& request, metrics::series::Denied why);
   std::optional<http::OwnAnswer> refusal_of_key(const exchange::ClientRequest& request, const keys::KeyPlace& place);
   void received(exchange::ClientRequest& request) const;
@@ -80,6 +83,7 @@ class Session {
   exchange::Loop& loop_;
   ClientConnection client_;
   const net::PeerAddress address_;
+  const net::AddressCounts::Place place_;
   bool answered_ = false;  ///< The last answer has gone out whole, and the connection is to be closed behind it.
   bool refused_ = false;   ///< That answer refused a request of which more may be coming.
 };
@@ -102,11 +106,12 @@ net::Awaitable<void> Session::run() {
 net::Awaitable<bool> Session::serve_one() {
   exchange::ClientRequest request;
   request.id = request.request_id = loop_.new_id();
-  request.address = address_;
+  request.address = request.peer = address_;
   request.charge = net::Charge(loop_.shared.buffers);
   RequestReading reading(loop_, client_, request);
   auto end = co_await reading.head();
   if (end == RequestReading::End::whole) {
+    if (!learn_who_asks(loop_.shared, request)) co_return co_await refuse_address(request);
     if (const auto why = find_key(request)) co_return co_await deny(request, *why);
     const auto body_end = co_await reading.body();
     end = body_end;
@@ -138,6 +143,9 @@ net::Awaitable<bool> Session::answer_own(exchange::ClientRequest& request) {
     if (!answered) co_return left_early(request);
     own = std::move(*answered);
     if (own.error) outcome = own.status == 429 ? Outcome::rejected : Outcome::bad_request;
+  } else if (request.route == http::Route::preflight) {
+    own = http::preflight_answer(request.world->settings.server.cors_origins, request.head, *request.cors);
+    if (own.error) outcome = Outcome::bad_request;
   } else {
     outcome = Outcome::bad_request;
     own = http::error_answer(
@@ -225,10 +233,22 @@ net::Awaitable<bool> Session::refuse(exchange::ClientRequest& request, const Req
   co_return false;
 }
 
+/// Answers a client whose address has too many requests under way, and closes.
+net::Awaitable<bool> Session::refuse_address(exchange::ClientRequest& request) {
+  constexpr auto limit = metrics::series::Limit::connections_per_address;
+  loop_.shard.limit_hits[static_cast<std::size_t>(limit)].add();
+  received(request);
+  exchange::record_unassigned(loop_, request, Outcome::rejected, 503);
+  const auto own = too_many_of_an_address();
+  co_await send_own(request, own, false);
+  refused_ = answered_;
+  co_return false;
+}
+
 /// Answers a client that may not enter, and closes. None of its body has been read.
 net::Awaitable<bool> Session::deny(exchange::ClientRequest& request, metrics::series::Denied why) {
   loop_.shard.denied[static_cast<std::size_t>(why)].add();
-  request.facts.api = metrics::wire::api_of(request.head.method, request.head.path);
+  request.facts.api = request.dialect;
   received(request);
   exchange::record_unassigned(loop_, request, Outcome::bad_request, 401);
   const auto own = denied_answer(why);
@@ -258,8 +278,8 @@ std::optional<http::OwnAnswer> Session::refusal_of_key(const exchange::ClientReq
 net::Awaitable<bool> Session::send_own(const exchange::ClientRequest& request, const http::OwnAnswer& own,
                                        bool keep_alive) {
   keep_alive = keep_alive && !loop_.shared.draining.load(std::memory_order_relaxed);
-  const auto cors = loop_.shared.cors.fields_for(request.head["origin"]);
-  const http::OwnFraming framing{request.facts.api,
+  const auto cors = request.cors ? *request.cors : loop_.shared.cors.fields_for(request.head["origin"]);
+  const http::OwnFraming framing{request.dialect,
                                  request.head.http_1_1,
                                  keep_alive,
                                  request.head.method == "HEAD",
@@ -276,9 +296,11 @@ net::Awaitable<void> run_session(std::unique_ptr<Session> session) { co_await se
 
 }  // namespace
 
-/// The kernel gives a client up later than weir does: the kernel's limit also
-/// counts a closed window, and only weir's own limit is counted.
-void set_client_options(int fd, const config::Limits& limits) {
+/// The kernel gives a client up later than weir does: the kernel's limit also counts a closed window, and only weir's
+/// own limit is counted.
+void set_client_options(const NewClient& client, const config::Limits& limits) {
+  if (client.address == net::PeerAddress{}) return;
+  const int fd = client.socket.get();
   const int on = 1, seconds = 30, interval = 10, probes = 3;
   const int stall = static_cast<int>((limits.client_stall.count() + 5) * 1000);
   ::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
@@ -289,14 +311,15 @@ void set_client_options(int fd, const config::Limits& limits) {
   ::setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &stall, sizeof stall);
 }
 
-void start_session(exchange::Loop& loop, net::UniqueFd client) {
-  set_client_options(client.get(), loop.shared.fleet.world()->settings.limits);
-  const auto address = net::peer_address(client.get());
-  start_session(loop, std::make_unique<net::SocketChannel>(loop.poller, loop.clock, std::move(client)), address);
+void start_session(exchange::Loop& loop, NewClient client) {
+  set_client_options(client, loop.shared.fleet.world()->settings.limits);
+  auto channel = std::make_unique<net::SocketChannel>(loop.poller, loop.clock, std::move(client.socket));
+  start_session(loop, std::move(channel), client.address, std::move(client.place));
 }
 
-void start_session(exchange::Loop& loop, std::unique_ptr<net::Channel> client, const net::PeerAddress& address) {
-  auto session = std::make_unique<Session>(loop, std::move(client), address);
+void start_session(exchange::Loop& loop, std::unique_ptr<net::Channel> client, const net::PeerAddress& address,
+                   net::AddressCounts::Place place) {
+  auto session = std::make_unique<Session>(loop, std::move(client), address, std::move(place));
   asio::co_spawn(loop.context, run_session(std::move(session)), asio::detached);
 }
 

@@ -6,15 +6,15 @@
 #include "proxy/exchange/exchange.hpp"
 #include "proxy/exchange/loop.hpp"
 #include "proxy/net/channel.hpp"
-#include "proxy/net/peer_address.hpp"
-#include "proxy/net/unique_fd.hpp"
+#include "proxy/serve/arrivals.hpp"
 
 namespace weir::proxy::serve {
 
 /// Starts a session on the loop's thread; it lives until its connection ends.
-void start_session(exchange::Loop& loop, net::UniqueFd client);
-/// Sets the options of a client's socket: no delay, and how long a vanished client is waited for.
-void set_client_options(int fd, const config::Limits& limits);
-void start_session(exchange::Loop& loop, std::unique_ptr<net::Channel> client, const net::PeerAddress& address = {});
+void start_session(exchange::Loop& loop, NewClient client);
+void start_session(exchange::Loop& loop, std::unique_ptr<net::Channel> client, const net::PeerAddress& address = {},
+                   net::AddressCounts::Place place = {});
+/// Sets the options of a client's socket, if it is one of TCP: no delay, and how long a vanished client is waited for.
+void set_client_options(const NewClient& client, const config::Limits& limits);
 
 }  // namespace weir::proxy::serve

@@ -30,7 +30,7 @@ std::optional<int> number_in(const char* variable) {
   return error == std::errc() && stopped == end ? std::optional(number) : std::nullopt;
 }
 
-/// Returns where a socket accepts TCP connections, if it does.
+/// Returns where a socket accepts connections, if it does.
 std::optional<config::ListenAddress> listens_on(int fd) {
   int listens = 0, type = 0;
   socklen_t size = sizeof listens;
@@ -51,6 +51,12 @@ std::optional<config::ListenAddress> listens_on(int fd) {
     ::inet_ntop(AF_INET6, &address.sin6_addr, text.data(), text.size());
     return config::ListenAddress{text.data(), ntohs(address.sin6_port)};
   }
+  if (storage.ss_family == AF_UNIX) {
+    const auto& address = reinterpret_cast<const sockaddr_un&>(storage);
+    config::ListenAddress place;
+    place.unix_path.assign(address.sun_path, ::strnlen(address.sun_path, sizeof address.sun_path));
+    if (place.unix_path.starts_with('/')) return place;
+  }
   return std::nullopt;
 }
 
@@ -67,7 +73,7 @@ std::vector<InheritedSocket> take_inherited_sockets() {
     if (!address)
       throw std::runtime_error(
           "LISTEN_FDS: descriptor " + std::to_string(fd) +
-          " accepts no TCP connections; the .socket unit may have ListenStream with addresses only");
+          " accepts no connections at an address or a path; the .socket unit may have ListenStream with these only");
     sockets.push_back({*address, net::UniqueFd(fd)});
   }
   return sockets;

@@ -18,7 +18,7 @@ struct InheritedSocket {
 };
 
 /// Takes the sockets that the environment says this process got. Throws std::runtime_error with a sentence if one of
-/// them is none on which TCP connections are accepted.
+/// them is none on which connections are accepted.
 std::vector<InheritedSocket> take_inherited_sockets();
 
 class ServiceManager {

@@ -23,6 +23,8 @@ class HttpClient {
  public:
   explicit HttpClient(std::uint16_t port, int receive_buffer = 0)
       : socket_(Socket::connect(port, receive_buffer)), reader_(socket_) {}
+  /// Talks over a connection that is there.
+  explicit HttpClient(Socket socket) : socket_(std::move(socket)), reader_(socket_) {}
   HttpClient(const HttpClient&) = delete;
   HttpClient& operator=(const HttpClient&) = delete;
 

@@ -5,6 +5,7 @@
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <array>
@@ -80,6 +81,16 @@ Socket Socket::connect(std::uint16_t port, int receive_buffer) {
   const auto address = loopback(port);
   if (::connect(socket.fd_, generic(address), sizeof address) != 0)
     throw PeerGone("cannot connect to port " + std::to_string(port) + ": " + reason());
+  return socket;
+}
+
+Socket Socket::connect(const std::filesystem::path& path) {
+  Socket socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  path.string().copy(address.sun_path, sizeof address.sun_path - 1);
+  if (::connect(socket.fd_, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0)
+    throw PeerGone("cannot connect to " + path.string() + ": " + reason());
   return socket;
 }
 

@@ -1,9 +1,11 @@
-// A blocking TCP socket on the loopback interface, as both the scripted replica and the client use it. Every operation
-// is bounded by `patience`, and another thread can cancel it through a descriptor that becomes readable.
+// A blocking socket on the loopback interface, or a Unix-domain one, as both the scripted replica and the client use
+// it. Every operation is bounded by `patience`, and another thread can cancel it through a descriptor that becomes
+// readable.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
 #include <stdexcept>
 #include <string_view>
 
@@ -36,6 +38,8 @@ class Socket {
   static Socket listen(int called_off, std::uint16_t port = 0, unsigned machine = 1);
   /// Connects. `receive_buffer` > 0 sets SO_RCVBUF before. Throws PeerGone if nobody listens.
   static Socket connect(std::uint16_t port, int receive_buffer = 0);
+  /// Connects to a Unix-domain socket.
+  static Socket connect(const std::filesystem::path& path);
 
   Socket accept();
   std::uint16_t port() const;

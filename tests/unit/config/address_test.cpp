@@ -26,6 +26,33 @@ TEST(Address, ReadsNumericAddressesAndLocalhost) {
   for (const auto& [text, host, port] : table) EXPECT_EQ(listen(text), (ListenAddress{host, port})) << text;
 }
 
+TEST(Address, ReadsPathsOfUnixSockets) {
+  const auto socket = listen("unix:/run/weir/weir.sock");
+  EXPECT_EQ(socket.unix_path, "/run/weir/weir.sock");
+  EXPECT_EQ(socket.host, "");
+  EXPECT_EQ(to_text(socket), "unix:/run/weir/weir.sock");
+  const std::string longest = "unix:/" + std::string(longest_unix_path - 1, 'x');
+  EXPECT_EQ(listen(longest.c_str()).unix_path.size(), longest_unix_path);
+  for (const auto& text : {std::string("unix:"), std::string("unix:run/weir.sock"), std::string("unix:/run/"),
+                           std::string("unix:/a\0b", 9), longest + "x"})
+    EXPECT_TRUE(std::holds_alternative<Problem>(parse_address(text))) << text;
+}
+
+TEST(Address, OfAUnixSocketIsLocalAndOverlapsItselfAlone) {
+  const auto one = listen("unix:/run/a"), other = listen("unix:/run/b"), port = listen("127.0.0.1:80");
+  EXPECT_TRUE(is_local(one));
+  EXPECT_TRUE(is_local(port));
+  EXPECT_TRUE(is_local(listen("[::1]:1")));
+  EXPECT_FALSE(is_local(listen("0.0.0.0:80")));
+  EXPECT_FALSE(is_local(listen("10.0.0.1:80")));
+  EXPECT_TRUE(overlap(one, one));
+  EXPECT_FALSE(overlap(one, other));
+  EXPECT_FALSE(overlap(one, port));
+  EXPECT_FALSE(overlap(listen("0.0.0.0:0"), one));
+  EXPECT_EQ(url_of(one), "unix:/run/a");
+  EXPECT_EQ(url_of(port), "http://127.0.0.1:80");
+}
+
 TEST(Address, RefusesTheRest) {
   for (const auto* text : {"",
                            ":",

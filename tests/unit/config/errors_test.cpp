@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "config/address.hpp"
 #include "config/load.hpp"
 #include "load_text.hpp"
 
@@ -132,7 +133,7 @@ TEST(SettingsErrors, TablesAndListsOfTablesAreToldApart) {
 TEST(SettingsErrors, AddressesToListenOn) {
   const std::string expected =
       "must be a numeric address and a port, such as \"127.0.0.1:8080\", \"[::1]:8080\", or \"0.0.0.0:8080\" for every "
-      "interface";
+      "interface; or the path of a Unix-domain socket, such as \"unix:/run/weir/weir.sock\"";
   const Table table = {
       {"server.listen = 8080", "17: [server] listen = 8080: " + expected},
       {"server.listen = ''", "17: [server] listen = \"\": " + expected},
@@ -144,10 +145,45 @@ TEST(SettingsErrors, AddressesToListenOn) {
       {"server.listen = []", "17: [server] listen = []: must hold at least one address, such as \"127.0.0.1:8080\""},
       {"metrics.listen = '9090'", "18: [metrics] listen = \"9090\": " + expected + "; or \"\" to switch it off"},
       {"metrics.listen = ['127.0.0.1:1']", "18: [metrics] listen = [...]: " + expected + "; or \"\" to switch it off"},
-      {"admin.listen = '0.0.0.0:9091'",
-       "16: [admin] listen = \"0.0.0.0:9091\": must be a loopback address, such as \"127.0.0.1:9091\": whoever reaches "
-       "this listener can change what weir does, and elsewhere that needs a token, which weir does not support yet; or "
-       "\"\" to switch it off"}};
+      {"admin.listen = '0.0.0.0:9091'", "16: [admin] listen = \"0.0.0.0:9091\": " + std::string(admin_needs_a_token) +
+                                            "; or write \"\" to switch the "
+                                            "listener off"},
+      {"server.listen = 'unix:weir.sock'",
+       "17: [server] listen = \"unix:weir.sock\": the path of a Unix-domain socket must be absolute, such as "
+       "\"unix:/run/weir/weir.sock\""}};
+  for (const auto& [line, error] : table) EXPECT_EQ(first_line(line), error);
+}
+
+TEST(SettingsErrors, AnAdminListenerElsewhereNeedsAToken) {
+  for (const auto* local : {"127.0.0.1:1", "[::1]:1", "unix:/run/admin.sock"})
+    EXPECT_THAT(errors_in("admin.listen = '" + std::string(local) + "'\n" + one_pool), IsEmpty()) << local;
+  EXPECT_EQ(errors_in("admin.listen = '10.0.0.5:1'\n" + one_pool).size(), 1u);
+  EXPECT_THAT(errors_in("admin.listen = '10.0.0.5:1'\nadmin.token = 'abcdefghijklmnop'\n" + one_pool), IsEmpty());
+}
+
+TEST(SettingsErrors, Doors) {
+  const std::string network =
+      "must be an address or a network, such as \"10.0.0.7\", \"10.0.0.0/8\" or \"fd00::/8\"; or \"unix:\" for all "
+      "who come by a Unix-domain socket";
+  const std::string origin =
+      "must be the origin of a page as browsers write it, scheme, host and a port that is not the scheme's own, in "
+      "lower case and without a path, such as \"https://app.example\" or \"http://localhost:3000\"; or \"*\" for all";
+  const Table table = {
+      {"server.trusted_proxies = 'lb'", "26: [server] trusted_proxies = \"lb\": " + network},
+      {"server.trusted_proxies = 7", "26: [server] trusted_proxies = 7: " + network},
+      {"server.trusted_proxies = ['10.0.0.0/8', '10.1.2.3/16']",
+       "42: [server] trusted_proxies = \"10.1.2.3/16\": has bits behind those that count; write \"10.1.0.0/16\" for "
+       "this network"},
+      {"server.cors_origins = 'app.example'", "23: [server] cors_origins = \"app.example\": " + origin},
+      {"server.cors_origins = 'https://app.example/'",
+       "23: [server] cors_origins = \"https://app.example/\": " + origin},
+      {"server.cors_origins = 'https://App.example'", "23: [server] cors_origins = \"https://App.example\": " + origin},
+      {"server.cors_origins = 'https://a.example:443'",
+       "23: [server] cors_origins = \"https://a.example:443\": " + origin},
+      {"server.cors_origins = ['*', 'https://a.example']",
+       "23: [server] cors_origins = [...]: \"*\" means every origin and stands alone; write [\"*\"], or name origins"},
+      {"limits.connections_per_address = -1",
+       "34: [limits] connections_per_address = -1: must be a whole number from 0 to 1000000"}};
   for (const auto& [line, error] : table) EXPECT_EQ(first_line(line), error);
 }
 
@@ -166,6 +202,9 @@ TEST(SettingsErrors, ListenersMayNotCollide) {
   EXPECT_THAT(errors_in("admin.listen = '127.0.0.1:1'\nserver.listen = '127.0.0.1:1'\n" + one_pool),
               ElementsAre("weir.toml:2:17: [server] listen = \"127.0.0.1:1\": cannot be listened on together with "
                           "\"127.0.0.1:1\", which is [admin] listen in line 1; give one of them another port"));
+  EXPECT_EQ(first_line("server.listen = ['unix:/run/a', 'unix:/run/a']"),
+            "33: [server] listen = \"unix:/run/a\": cannot be listened on together with \"unix:/run/a\", which is "
+            "[server] listen in line 1; give one of them another path");
   // A listener that is wrong itself says only that.
   EXPECT_EQ(errors_in("metrics.listen = 'x'\nserver.listen = '127.0.0.1:9090'\n" + one_pool).size(), 1u);
 }

@@ -1,5 +1,6 @@
 // Good files have these meanings.
 #include "config/load.hpp"
+#include "config/network.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -53,6 +54,8 @@ threads = 3
 paths = ["/v1/chat/completions", "/generate"]
 replica_header = false
 open = true
+trusted_proxies = ["10.0.0.0/8", "unix:"]
+cors_origins = ["https://app.example"]
 [metrics]
 listen = "0.0.0.0:4"
 [admin]
@@ -67,6 +70,7 @@ request_head = 2048
 request_body = "2MiB"
 read_ahead = "8KiB"
 connections = 7
+connections_per_address = 8
 idle_upstream_connections = 0
 head_time = 1
 handshake_time = "3s"
@@ -187,6 +191,8 @@ policy = "random"
 
   Settings expected;
   expected.server = {{{"127.0.0.1", 1}, {"::1", 2}}, 3, {"/v1/chat/completions", "/generate"}, false, true};
+  expected.server.trusted_proxies = {{*parse_address_bytes("10.0.0.0"), 104}, Network{}};
+  expected.server.cors_origins = {"https://app.example"};
   expected.metrics.listen = ListenAddress{"0.0.0.0", 4};
   expected.admin.listen = ListenAddress{"::1", 5};
   expected.log = {"-", LogLevel::warning, LogFormat::json, "weir-1"};
@@ -196,6 +202,7 @@ policy = "random"
   limits.request_body = 2 * 1024 * 1024;
   limits.read_ahead = 8192;
   limits.connections = 7;
+  limits.connections_per_address = 8;
   limits.idle_upstream_connections = 0;
   limits.head_time = Seconds{1};
   limits.handshake_time = Seconds{3};

@@ -61,6 +61,7 @@ TEST_F(ExpositionTest, HasWhatRatesNeedAtZeroFromTheStart) {
                        "\"}"),
                 0);
   EXPECT_EQ(now.at("weir_log_lines_dropped_total"), 0);
+  EXPECT_EQ(now.at("weir_bypass"), 0);
 }
 
 /// Returns the names of the replicas' series in a scrape, without _bucket, _sum and _count.

@@ -75,6 +75,7 @@ const std::vector<std::string> gauge_names{"weir_queued_tokens",
                                            "weir_buffer_memory_limit_bytes",
                                            "weir_oldest_unanswered_seconds",
                                            "weir_injection_disabled",
+                                           "weir_bypass",
                                            "weir_shadow_active",
                                            "weir_replica_info",
                                            "weir_replica_state",
@@ -328,6 +329,7 @@ TEST_F(ExpositionTest, ShowsWhatBelongsToNoReplica) {
   exposition.loop(1).ticked(std::chrono::milliseconds(30));
   exposition.loop(1).ticked(std::chrono::microseconds(1500));
   exposition.log_lines_dropped = [] { return 42U; };
+  exposition.bypass = [] { return true; };
   exposition.last_load.last_success = std::chrono::system_clock::time_point{std::chrono::seconds(1'800'000'000)};
   record::RequestRecord refused;
   refused.outcome = Outcome::rejected;
@@ -345,6 +347,7 @@ TEST_F(ExpositionTest, ShowsWhatBelongsToNoReplica) {
   EXPECT_EQ(now.at(R"(weir_loop_delay_seconds_bucket{loop="1",le="0.002"})"), 1);
   EXPECT_EQ(now.at(R"(weir_loop_delay_seconds_bucket{loop="1",le="0.05"})"), 2) << "all of them";
   EXPECT_EQ(now.at("weir_log_lines_dropped_total"), 42);
+  EXPECT_EQ(now.at("weir_bypass"), 1);
   EXPECT_EQ(now.at("weir_config_last_reload_success_timestamp_seconds"), 1'800'000'000);
   EXPECT_EQ(now.at(R"(weir_build_info{version="0.1.0",compiler="g++ 12"})"), 1);
   const std::string nowhere = R"({pool="",replica="",config="",role="primary",)";

@@ -32,6 +32,15 @@ TEST(StatusTable, ShowsEachReplicaInALine) {
             "    it refuses connections\n");
 }
 
+TEST(StatusTable, SaysFirstThatNothingIsMeasured) {
+  auto text = answer(replica("gpu0", "up", "0.213"));
+  EXPECT_THAT(status_table(text, false), Not(HasSubstr("BYPASS")));
+  text.insert(1, R"("bypass":false,)");
+  EXPECT_THAT(status_table(text, false), Not(HasSubstr("BYPASS")));
+  text.replace(text.find("false"), 5, "true");
+  EXPECT_THAT(status_table(text, false), ::testing::StartsWith("BYPASS is on"));
+}
+
 TEST(StatusTable, SaysWhatAnEngineDoesNotTell) {
   auto text = answer(replica("gpu0", "up", "0.213", "", "null"));
   EXPECT_THAT(status_table(text, false), HasSubstr(" -+3\n"));

@@ -113,6 +113,25 @@ TEST(UpstreamHead, CarriesTheReplicasKeyInPlaceOfTheClientsCredential) {
   EXPECT_EQ(count(kept, "theirs"), 2u) << "without a key of the replica's own the client's goes on";
 }
 
+TEST(UpstreamHead, TellsTheWayOnlyAsFarAsItIsBelieved) {
+  const std::string head =
+      "POST /x HTTP/1.1\r\nHost: h\r\nX-Forwarded-For: 1.2.3.4\r\nForwarded: for=1.2.3.4\r\nX-Real-IP: 1.2.3.4\r\n"
+      "X-Forwarded-Proto: https\r\nX-Kept: 1\r\n\r\n";
+  const auto parsed = parse_request_head(head);
+  UpstreamRequest request{url, 0, "id-1"};
+  const net::PeerAddress proxy{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 0, 0, 1};
+  const std::string begin = "POST /engine/x HTTP/1.1\r\nHost: gpu0:8000\r\n";
+  const std::string end = "x-request-id: id-1\r\nContent-Length: 0\r\n\r\n";
+  request.way = {true, proxy};
+  EXPECT_EQ(upstream_head(*parsed, request),
+            begin + "Forwarded: for=1.2.3.4\r\nX-Real-IP: 1.2.3.4\r\nX-Forwarded-Proto: https\r\nX-Kept: 1\r\n" +
+                "X-Forwarded-For: 1.2.3.4, 10.0.0.1\r\n" + end);
+  request.way = {false, proxy};
+  EXPECT_EQ(upstream_head(*parsed, request), begin + "X-Kept: 1\r\nX-Forwarded-For: 10.0.0.1\r\n" + end);
+  request.way = {};
+  EXPECT_EQ(upstream_head(*parsed, request), begin + "X-Kept: 1\r\n" + end);
+}
+
 TEST(UpstreamHead, CarriesOneRequestIdAndOneLength) {
   const auto head = post_with("X-Request-ID: forged\r\nx-request-id: forged\r\nContent-Length: 3\r\n");
   EXPECT_EQ(count(head, "x-request-id: id-1\r\n"), 1u);
@@ -127,6 +146,20 @@ TEST(UpstreamHead, SaysNothingOfABodyThatIsNone) {
   EXPECT_THAT(sent_on("DELETE /x HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n", 7),
               HasSubstr("Content-Length: 7\r\n"));
   EXPECT_THAT(sent_on("POST /x HTTP/1.1\r\nHost: h\r\n\r\n"), HasSubstr("Content-Length: 0\r\n"));
+}
+
+TEST(ClientHead, SaysOfCorsWhatTheSettingsSay) {
+  const std::string fields =
+      "Access-Control-Allow-Origin: https://other.example\r\naccess-control-allow-credentials: true\r\n"
+      "Access-Controlled: 1\r\nVary: Accept\r\nContent-Length: 2\r\n";
+  auto answer = answer_of(ClientFraming::length, 2);
+  EXPECT_THAT(passed_back(fields, answer), HasSubstr("Access-Control-Allow-Origin: https://other.example\r\n"));
+  answer.cors = "Access-Control-Allow-Origin: https://app.example\r\nVary: Origin\r\n";
+  const auto head = passed_back(fields, answer);
+  EXPECT_EQ(count(head, "ccess-control-allow"), 0u);
+  EXPECT_EQ(count(head, "Access-Control-Allow-Origin: https://app.example\r\nVary: Origin\r\n"), 1u);
+  EXPECT_THAT(head, HasSubstr("Access-Controlled: 1\r\nVary: Accept\r\n"));
+  EXPECT_THAT(head, Not(HasSubstr("other.example")));
 }
 
 TEST(ClientHead, IsCanonical) {

@@ -74,6 +74,11 @@ TEST(Announcement, NamesListeners) {
       listening_lines(some),
       testing::ElementsAre("serving on http://127.0.0.1:8080", "serving on http://[::1]:80",
                            "metrics on http://127.0.0.1:9090/metrics", "admin on http://127.0.0.1:9091/api/replicas"));
+  auto by_path = some;
+  by_path.server.listen.front() = {"", 0, "/run/weir/weir.sock"};
+  by_path.admin.listen = config::ListenAddress{"", 0, "/run/weir/admin.sock"};
+  EXPECT_EQ(listening_lines(by_path).front(), "serving on unix:/run/weir/weir.sock");
+  EXPECT_EQ(listening_lines(by_path).back(), "admin on unix:/run/weir/admin.sock");
   some.metrics.listen.reset();
   EXPECT_THAT(listening_lines(some),
               testing::ElementsAre(testing::StartsWith("serving"), testing::StartsWith("serving"),

@@ -11,13 +11,13 @@ namespace {
 TEST(Arrivals, StartsAFewInATurnOfTheLoop) {
   boost::asio::io_context loop{1};
   std::size_t started = 0, before_the_token = 0;
-  Arrivals arrivals(loop, [&](net::UniqueFd) { ++started; });
-  for (std::size_t i = 0; i < 3 * Arrivals::at_once + 1; ++i) arrivals.add(net::UniqueFd());
+  Arrivals arrivals(loop, [&](NewClient) { ++started; });
+  for (std::size_t i = 0; i < 3 * Arrivals::at_once + 1; ++i) arrivals.add(NewClient());
   boost::asio::post(loop, [&] { before_the_token = started; });
   loop.poll();
   EXPECT_EQ(before_the_token, Arrivals::at_once);
   EXPECT_EQ(started, 3 * Arrivals::at_once + 1);
-  arrivals.add(net::UniqueFd());
+  arrivals.add(NewClient());
   loop.restart();
   loop.poll();
   EXPECT_EQ(started, 3 * Arrivals::at_once + 2) << "one that comes when all have started";
@@ -28,11 +28,11 @@ TEST(Arrivals, StartsAllThatAnotherThreadHandsOver) {
   boost::asio::io_context loop{1};
   std::size_t started = 0;
   auto work = boost::asio::make_work_guard(loop);
-  Arrivals arrivals(loop, [&](net::UniqueFd) {
+  Arrivals arrivals(loop, [&](NewClient) {
     if (++started == all) work.reset();
   });
   std::thread control([&] {
-    for (std::size_t i = 0; i < all; ++i) arrivals.add(net::UniqueFd());
+    for (std::size_t i = 0; i < all; ++i) arrivals.add(NewClient());
   });
   loop.run();
   control.join();

@@ -20,7 +20,7 @@ class HandshakesTest : public testing::Test {
     const net::LoopbackListener listener;
     auto far = net::begin_connect(listener.endpoint);
     net::UniqueFd near(::accept4(listener.fd.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-    handshakes.begin(std::move(near), {}, context, limits);
+    handshakes.begin({std::move(near), {}, {}}, context, limits);
     poll();
     return far;
   }
@@ -52,10 +52,10 @@ class HandshakesTest : public testing::Test {
       std::make_shared<net::tls::ServerContext>(config::ServerTls{{net::tls::test_certificate("local")}});
   std::vector<std::unique_ptr<net::Channel>> started;
   int lost = 0;
-  Handshakes handshakes{
-      proxy.loop,
-      [this](std::unique_ptr<net::Channel> client, const net::PeerAddress&) { started.push_back(std::move(client)); },
-      [this] { ++lost; }};
+  Handshakes handshakes{proxy.loop,
+                        [this](std::unique_ptr<net::Channel> client, const net::PeerAddress&,
+                               net::AddressCounts::Place) { started.push_back(std::move(client)); },
+                        [this] { ++lost; }};
 };
 
 TEST_F(HandshakesTest, MakeASessionOfAClientWhoseHandshakeEndsWell) {

@@ -1,0 +1,59 @@
+#include "metrics/wire/request/model_reader.hpp"
+
+#include "metrics/wire/json/parser.hpp"
+#include "metrics/wire/json/sax.hpp"
+
+namespace weir::metrics::wire {
+namespace {
+
+constexpr std::size_t longest_model = 128;
+
+class Reader : public Sax {
+ public:
+  void object_begin() { ++depth_; }
+  void object_end(std::size_t) { --depth_; }
+  void array_begin() { ++depth_; }
+  void array_end(std::size_t) { --depth_; }
+  void key(std::string_view name) {
+    if (depth_ != 1) return;
+    in_model_ = name == "model";
+    if (in_model_) model_.clear();
+  }
+  void string(std::string_view piece, bool) {
+    if (in_model_ && depth_ == 1) model_.append(piece.substr(0, longest_model - model_.size()));
+  }
+
+  const std::string& model() const { return model_; }
+
+ private:
+  std::size_t depth_ = 0;
+  bool in_model_ = false;  ///< The value of the outermost object's `model` comes.
+  std::string model_;
+};
+
+}  // namespace
+
+struct ModelReader::State {
+  JsonParser<Reader> json;
+};
+
+ModelReader::ModelReader() = default;
+ModelReader::~ModelReader() = default;
+
+void ModelReader::feed(std::span<const char> piece) {
+  if (!state_) state_ = std::make_unique<State>();
+  state_->json.feed({piece.data(), piece.size()});
+}
+
+std::string ModelReader::model() const {
+  return state_ && state_->json.whole() ? state_->json.reader().model() : std::string();
+}
+
+RequestFacts facts_of_unread(std::string_view method, std::string model) {
+  RequestFacts facts;
+  facts.gives_work = method == "POST";
+  facts.model = std::move(model);
+  return facts;
+}
+
+}  // namespace weir::metrics::wire

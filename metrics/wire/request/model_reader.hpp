@@ -1,0 +1,36 @@
+// Reads nothing of a request but which model it asks for: what routing needs while weir is bypassed.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "metrics/wire/request/facts.hpp"
+
+namespace weir::metrics::wire {
+
+/// Reads a request's body piece by piece, whatever its route. One thread uses it. Any split of a body gives the same
+/// model.
+class ModelReader {
+ public:
+  ModelReader();
+  ~ModelReader();
+  ModelReader(const ModelReader&) = delete;
+  ModelReader& operator=(const ModelReader&) = delete;
+
+  void feed(std::span<const char> piece);
+  /// The member `model` of the outermost object, cut at 128 bytes; the last of several. "" if there is none, or if the
+  /// body is no JSON object.
+  std::string model() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;  ///< It is made with the first piece.
+};
+
+/// What is known of a request that is not read: it counts as one of another API, its prompt is unknown.
+RequestFacts facts_of_unread(std::string_view method, std::string model);
+
+}  // namespace weir::metrics::wire

@@ -1,0 +1,23 @@
+// Bypass: in an emergency weir relays what comes, and reads neither requests nor answers.
+#pragma once
+
+#include <atomic>
+#include <string_view>
+
+#include "proxy/control/api.hpp"
+
+namespace weir::proxy::control {
+
+/// What the log says while it is on.
+inline constexpr std::string_view bypass_is_on =
+    "BYPASS is on: requests are relayed as they are, no usage is asked for, no answer is read, nothing is mirrored; "
+    "TTFT, ITL and token counts of these requests are missing; `weir bypass off` ends it";
+
+/// True for /api/bypass/on and /api/bypass/off.
+bool is_bypass_path(std::string_view path);
+
+/// Switches it, and says so in the log. What is under way goes on as it began. The answer is
+/// {"bypass":true,"changed":true}.
+ApiAnswer bypass_answer(std::atomic<bool>& bypass, std::string_view path);
+
+}  // namespace weir::proxy::control

@@ -1,0 +1,33 @@
+// Who asks, where proxies stand between a client and weir: X-Forwarded-For, to which each proxy appends the address of
+// who asked it.
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "config/settings.hpp"
+#include "proxy/http/head.hpp"
+#include "proxy/net/peer_address.hpp"
+
+namespace weir::proxy::http {
+
+/// Returns the client's address: the peer's, unless that is a trusted proxy. Then it is the last address of
+/// X-Forwarded-For (all such fields in their order) that is none of the trusted. What is no address ends the search, for
+/// whoever wrote it is not trusted: the one before it, as the search goes, is the client's. Costs a pass over the field,
+/// and nothing where no proxy is trusted.
+net::PeerAddress client_address(const net::PeerAddress& peer, const RequestHead& head,
+                                std::span<const config::Network> trusted);
+
+/// What a request says of the way it came.
+struct Forwarded {
+  bool believed = false;    ///< The peer is a trusted proxy, so that what the request says is passed on.
+  net::PeerAddress peer{};  ///< It is appended to X-Forwarded-For; all zeros if it is not known.
+};
+
+/// True for fields that tell of the way: Forwarded, X-Forwarded-..., X-Real-IP.
+bool tells_the_way(std::string_view name);
+
+/// Returns the value of X-Forwarded-For for the next one; "" for none.
+std::string forwarded_for(const RequestHead& head, const Forwarded& way);
+
+}  // namespace weir::proxy::http

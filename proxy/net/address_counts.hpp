@@ -1,0 +1,53 @@
+// How many connections each client address has.
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <utility>
+
+#include "proxy/net/peer_address.hpp"
+
+namespace weir::proxy::net {
+
+/// Any thread may use it. A call takes a lock and costs a search among the addresses that have a connection, so it is
+/// for what happens once a connection.
+class AddressCounts {
+ public:
+  /// One connection of an address, until the place ends. AddressCounts outlives it.
+  class Place {
+   public:
+    Place() = default;
+    Place(Place&& other) noexcept : counts_(std::exchange(other.counts_, nullptr)), client_(other.client_) {}
+    Place& operator=(Place&& other) noexcept {
+      std::swap(counts_, other.counts_);
+      std::swap(client_, other.client_);
+      return *this;
+    }
+    ~Place() {
+      if (counts_ != nullptr) counts_->leave(client_);
+    }
+
+   private:
+    friend class AddressCounts;
+    Place(AddressCounts& counts, const PeerAddress& client) : counts_(&counts), client_(client) {}
+
+    AddressCounts* counts_ = nullptr;
+    PeerAddress client_{};
+  };
+
+  /// Takes a place for one more connection of this address; nothing if it has `most` of them. 0 means any number. An
+  /// address that is not known has no number: it always gets a place.
+  std::optional<Place> take(const PeerAddress& address, std::size_t most);
+  /// How many addresses have a connection.
+  std::size_t size() const;
+
+ private:
+  void leave(const PeerAddress& client);
+
+  mutable std::mutex mutex_;
+  std::map<PeerAddress, std::size_t> counts_;  ///< An ordered map: nobody can choose addresses that share a bucket.
+};
+
+}  // namespace weir::proxy::net

@@ -1,0 +1,54 @@
+#include "metrics/wire/request/model_reader.hpp"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <tuple>
+
+namespace weir::metrics::wire {
+namespace {
+
+std::string model_of(const std::string& body, std::size_t piece) {
+  ModelReader reader;
+  for (std::size_t at = 0; at < body.size(); at += piece) {
+    const auto part = body.substr(at, piece);
+    reader.feed(part);
+  }
+  return reader.model();
+}
+
+TEST(ModelReader, ReadsTheOutermostModelWhateverTheSplit) {
+  const std::tuple<std::string, std::string> table[] = {
+      {R"({"model":"m"})", "m"},
+      {R"({"messages":[{"role":"user","content":"\"model\":\"x\"","model":"y"}],"model":"org/m-7b","n":1})",
+       "org/m-7b"},
+      {R"({"options":{"model":"inner"},"prompt":"p"})", ""},
+      {R"({"model":"a","model":"b"})", "b"},
+      {R"({"model":"a","model":7})", ""},
+      {R"({"model":["a"]})", ""},
+      {R"({"model":{"model":"a"}})", ""},
+      {R"(["model","a"])", ""},
+      {R"({"model":"\u006d\n"})", "m\n"},
+      {R"({"model":null})", ""},
+      {R"({"model":"m")", ""},
+      {R"({"model":"m"} x)", ""},
+      {"no json", ""},
+      {"", ""},
+      {R"({"model":")" + std::string(300, 'x') + R"("})", std::string(128, 'x')}};
+  for (const auto& [body, model] : table)
+    for (const std::size_t piece : {std::size_t{1}, std::size_t{3}, std::size_t{7}, body.size() + 1})
+      EXPECT_EQ(model_of(body, piece), model) << body << " in pieces of " << piece;
+}
+
+TEST(ModelReader, AnUnreadRequestHasNoOtherFacts) {
+  const auto post = facts_of_unread("POST", "m");
+  EXPECT_EQ(post.model, "m");
+  EXPECT_EQ(post.api, Api::other);
+  EXPECT_TRUE(post.gives_work);
+  EXPECT_FALSE(post.stream);
+  EXPECT_FALSE(post.whole_json);
+  EXPECT_FALSE(facts_of_unread("GET", "").gives_work);
+}
+
+}  // namespace
+}  // namespace weir::metrics::wire

@@ -1,0 +1,126 @@
+#include "proxy/serve/socket_file.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <optional>
+
+#include "proxy/net/unique_fd.hpp"
+#include "proxy/serve/port_owner.hpp"
+
+namespace weir::proxy::serve {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::HasSubstr;
+
+class SocketFiles : public testing::Test {
+ protected:
+  SocketFiles() {
+    std::string pattern = (fs::temp_directory_path() / "weir-socket.XXXXXX").string();
+    folder = ::mkdtemp(pattern.data());
+  }
+  ~SocketFiles() override { fs::remove_all(folder); }
+
+  static net::UniqueFd socket() { return net::UniqueFd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)); }
+  std::string path() const { return (folder / "weir.sock").string(); }
+  bool there() const { return fs::exists(fs::symlink_status(path())); }
+  /// Returns what taking the path fails with; "" if it does not.
+  std::string failure(const std::string& at) const {
+    try {
+      const auto one = socket();
+      const SocketFile file(one.get(), at, "server.listen");
+      return "";
+    } catch (const std::runtime_error& error) {
+      return error.what();
+    }
+  }
+
+  fs::path folder;
+};
+
+TEST_F(SocketFiles, AreForOwnerAndGroupAndGoWithTheirListener) {
+  const auto before = ::umask(0);
+  {
+    const auto one = socket();
+    const SocketFile file(one.get(), path(), "server.listen");
+    struct stat made {};
+    ASSERT_EQ(::lstat(path().c_str(), &made), 0);
+    EXPECT_TRUE(S_ISSOCK(made.st_mode));
+    EXPECT_EQ(made.st_mode & 0777u, 0660u);
+  }
+  EXPECT_FALSE(there());
+  ::umask(0077);
+  {
+    const auto one = socket();
+    const SocketFile file(one.get(), path(), "server.listen");
+    EXPECT_EQ(fs::status(path()).permissions(), fs::perms(0660)) << "the group may connect, whatever the umask";
+  }
+  ::umask(before);
+}
+
+TEST_F(SocketFiles, ThatNobodyListensOnAreReplaced) {
+  {
+    const auto dead = socket();
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    std::strcpy(address.sun_path, path().c_str());
+    ASSERT_EQ(::bind(dead.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
+  }
+  EXPECT_TRUE(there()) << "a program that was killed left it";
+  EXPECT_EQ(failure(path()), "");
+}
+
+TEST_F(SocketFiles, ThatSomebodyListensOnAreLeft) {
+  const auto other = socket();
+  const SocketFile file(other.get(), path(), "server.listen");
+  ASSERT_EQ(::listen(other.get(), 1), 0);
+  EXPECT_THAT(failure(path()), AllOf(HasSubstr("server.listen: cannot listen on unix:" + path()),
+                                     HasSubstr("the socket is taken by '"), HasSubstr("another path")));
+  EXPECT_TRUE(there());
+}
+
+TEST_F(SocketFiles, OfAnotherProcessAreNotRemoved) {
+  auto mine = socket();
+  auto file = std::make_optional<SocketFile>(mine.get(), path(), "server.listen");
+  mine.reset();  // Nobody listens there any more.
+  const auto theirs = socket();
+  const SocketFile newer(theirs.get(), path(), "server.listen");
+  file.reset();
+  EXPECT_TRUE(there());
+}
+
+TEST_F(SocketFiles, ThatAreNoneAreNotTouched) {
+  std::ofstream(path()) << "precious";
+  EXPECT_THAT(failure(path()),
+              HasSubstr("there is a file that is no socket; remove it, or give server.listen another"));
+  EXPECT_EQ(fs::file_size(path()), 8u);
+}
+
+TEST_F(SocketFiles, NeedAFolder) {
+  EXPECT_THAT(failure((folder / "none" / "weir.sock").string()),
+              AllOf(HasSubstr("there is no folder " + (folder / "none").string()), HasSubstr("RuntimeDirectory")));
+}
+
+TEST(SocketOwner, IsFoundByThePathOfWhatListens) {
+  const std::string table =
+      "Num       RefCount Protocol Flags    Type St Inode Path\n"
+      "0000000000000000: 00000003 00000000 00000000 0001 03 100 /run/a.sock\n"
+      "0000000000000000: 00000002 00000000 00010000 0001 01 101 /run/a.sock\n"
+      "0000000000000000: 00000002 00000000 00010000 0001 01 102 /run/with blank.sock\n"
+      "0000000000000000: 00000002 00000000 00010000 0001 01 103\n";
+  EXPECT_EQ(find_listening_at(table, "/run/a.sock"), 101u) << "not a connection to it";
+  EXPECT_EQ(find_listening_at(table, "/run/with blank.sock"), 102u);
+  EXPECT_EQ(find_listening_at(table, "/run/a"), std::nullopt);
+  EXPECT_EQ(find_listening_at("", "/run/a"), std::nullopt);
+}
+
+}  // namespace
+}  // namespace weir::proxy::serve
