@@ -7,7 +7,7 @@
 #include <iterator>
 #include <system_error>
 
-#include "config/api_key.hpp"
+#include "config/secret.hpp"
 #include "config/nearest.hpp"
 #include "config/syntax.hpp"
 #include "config/table_reader.hpp"
@@ -99,15 +99,15 @@ class PlanReading {
   std::string read_key(TableReader& table) {
     const auto of_file = [this](const toml::node& node) -> config::Parsed<std::string> {
       const auto* path = node.as_string();
-      if (!path || path->get().empty()) return config::api_key_file(node);
+      if (!path || path->get().empty()) return config::SecretFile{"the replica's key"}(node);
       const std::string at = beside(path->get());
       if (std::error_code error; fs::is_regular_file(at, error)) {
-        return config::api_key_file(toml::value<std::string>(at));
+        return config::SecretFile{"the replica's key"}(toml::value<std::string>(at));
       }
       return config::Problem{std::string(no_key_file)};
     };
     std::string key;
-    table.read_secret("api_key", key, &config::api_key);
+    table.read_secret("api_key", key, config::SecretText{"the replica's key"});
     const auto* in_file = table.read_secret("api_key_file", key, of_file);
     if (in_file && table.has("api_key")) {
       table.blame_secret("api_key_file", *in_file, "api_key is set as well, and a run has one key; remove one of them");
