@@ -53,7 +53,7 @@ class PoolQueue : public testing::Test {
   Offered offer(const Wish& wish, double now) {
     RequestFacts facts = prompt_of(wish.prompt, wish.max_tokens);
     facts.stream = wish.stream;
-    return pool->offer({facts, wish.tried, wish.key, wish.bytes, wish.deadline, wish.at_the_head, named(wish.name)},
+    return pool->offer({facts, wish.tried, wish.key, 1, wish.bytes, wish.deadline, wish.at_the_head, named(wish.name)},
                        at(now));
   }
   Lease admit(const Wish& wish, double now) { return admitted(offer(wish, now)); }
