@@ -106,7 +106,8 @@ TEST(SettingsErrors, UnknownKeysNameTheNearestOrAllThatAreKnown) {
                        {"limits.head_tiem = 1", "8: [limits] head_tiem: unknown key; did you mean head_time?"},
                        {"limits.Drain-Delay = 1", "8: [limits] Drain-Delay: unknown key; did you mean drain_delay?"},
                        {"server.tls.cert = 'x'",
-                        "8: [server] tls: unknown key; known here are listen, threads, paths, replica_header, open"},
+                        "8: [server] tls: unknown key; known here are listen, threads, paths, replica_header, open, "
+                        "trusted_proxies, cors_origins"},
                        {"'a b' = 1",
                         "1: \"a b\": unknown key; known here are server, metrics, admin, log, limits, measure, "
                         "discovery, health, engine, pool, slo, shadow"}};
@@ -172,7 +173,7 @@ TEST(SettingsErrors, Doors) {
       {"server.trusted_proxies = 'lb'", "26: [server] trusted_proxies = \"lb\": " + network},
       {"server.trusted_proxies = 7", "26: [server] trusted_proxies = 7: " + network},
       {"server.trusted_proxies = ['10.0.0.0/8', '10.1.2.3/16']",
-       "42: [server] trusted_proxies = \"10.1.2.3/16\": has bits behind those that count; write \"10.1.0.0/16\" for "
+       "41: [server] trusted_proxies = \"10.1.2.3/16\": has bits behind those that count; write \"10.1.0.0/16\" for "
        "this network"},
       {"server.cors_origins = 'app.example'", "23: [server] cors_origins = \"app.example\": " + origin},
       {"server.cors_origins = 'https://app.example/'",
