@@ -15,6 +15,8 @@
 namespace weir::proxy::serve {
 namespace {
 
+constexpr int backlog = 4096;
+
 /// Says why weir cannot listen there, and what to do.
 std::string reason(const boost::system::error_code& error, const std::string& key,
                    const config::ListenAddress& address) {
@@ -42,10 +44,10 @@ Listener::Listener(boost::asio::io_context& context, const std::string& key, con
     if (address.unix_path.empty()) {
       acceptor_.set_option(boost::asio::socket_base::reuse_address(true));
       acceptor_.bind(endpoint);
+      acceptor_.listen(backlog);
     } else {
-      file_ = std::make_shared<SocketFile>(acceptor_.native_handle(), address.unix_path, key);
+      file_ = std::make_shared<SocketFile>(acceptor_.native_handle(), address.unix_path, backlog, key);
     }
-    acceptor_.listen(4096);
     acceptor_.non_blocking(true);
   } catch (const boost::system::system_error& error) {
     throw std::runtime_error(key + ": cannot listen on " + config::to_text(address) + ": " +
@@ -92,7 +94,7 @@ void Listener::close(bool leave_waiting) {
   // Asio leaves a closed descriptor to the kernel to forget, but the socket lives on where others hold it. So it is
   // taken from Asio first.
   boost::system::error_code error;
-  const net::UniqueFd closed(acceptor_.release(error));
+  net::UniqueFd(acceptor_.release(error)).reset();
   file_.reset();
 }
 

@@ -62,16 +62,24 @@ std::string reason(int error, const std::string& folder, const std::string& key)
   return std::error_code(error, std::generic_category()).message();
 }
 
+std::string folder_of(const std::string& path) { return std::filesystem::path(path).parent_path().string(); }
+
+/// Keeps other weirs from looking at the folder's sockets until the descriptor is closed: between bind and listen, a
+/// new file looks like one that is left over.
+net::UniqueFd lock(const std::string& folder) {
+  net::UniqueFd directory(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (directory) ::flock(directory.get(), LOCK_EX);
+  return directory;
+}
+
 }  // namespace
 
-SocketFile::SocketFile(int socket, const std::string& path, const std::string& key) : path_(path) {
+SocketFile::SocketFile(int socket, const std::string& path, int backlog, const std::string& key) : path_(path) {
   const auto fail = [&](const std::string& why) {
     throw std::runtime_error(key + ": cannot listen on unix:" + path + ": " + why);
   };
-  const auto folder = std::filesystem::path(path).parent_path().string();
-  // Two that start at a time would each take the other's new file for one that is left over.
-  const net::UniqueFd lock(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (lock) ::flock(lock.get(), LOCK_EX);
+  const auto folder = folder_of(path);
+  const auto locked = lock(folder);
   if (const auto why = make_free(path, key); !why.empty()) fail(why);
   // The file gets the socket's own mode, less the umask: there is no moment in which others may connect.
   ::fchmod(socket, owner_and_group);
@@ -79,6 +87,7 @@ SocketFile::SocketFile(int socket, const std::string& path, const std::string& k
   if (::bind(socket, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0)
     fail(reason(errno, folder, key));
   ::chmod(path.c_str(), owner_and_group);
+  if (::listen(socket, backlog) != 0) fail(reason(errno, folder, key));
   struct stat made {};
   if (::lstat(path.c_str(), &made) != 0) return;
   device_ = made.st_dev;
@@ -86,9 +95,12 @@ SocketFile::SocketFile(int socket, const std::string& path, const std::string& k
 }
 
 SocketFile::~SocketFile() {
+  const auto locked = lock(folder_of(path_));
   struct stat there {};
   if (inode_ == 0 || ::lstat(path_.c_str(), &there) != 0) return;
-  if (there.st_dev == device_ && there.st_ino == inode_) ::unlink(path_.c_str());
+  // A file system gives the number of a removed file to the next one, so the number alone does not tell whose it is.
+  const bool same = there.st_dev == device_ && there.st_ino == inode_;
+  if (same && try_to_connect(path_) == ECONNREFUSED) ::unlink(path_.c_str());
 }
 
 }  // namespace weir::proxy::serve

@@ -172,7 +172,7 @@ TEST(SettingsErrors, Doors) {
       {"server.trusted_proxies = 'lb'", "26: [server] trusted_proxies = \"lb\": " + network},
       {"server.trusted_proxies = 7", "26: [server] trusted_proxies = 7: " + network},
       {"server.trusted_proxies = ['10.0.0.0/8', '10.1.2.3/16']",
-       "42: [server] trusted_proxies = \"10.1.2.3/16\": has bits behind those that count; write \"10.1.0.0/16\" for "
+       "41: [server] trusted_proxies = \"10.1.2.3/16\": has bits behind those that count; write \"10.1.0.0/16\" for "
        "this network"},
       {"server.cors_origins = 'app.example'", "23: [server] cors_origins = \"app.example\": " + origin},
       {"server.cors_origins = 'https://app.example/'",

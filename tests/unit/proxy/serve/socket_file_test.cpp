@@ -36,7 +36,7 @@ class SocketFiles : public testing::Test {
   std::string failure(const std::string& at) const {
     try {
       const auto one = socket();
-      const SocketFile file(one.get(), at, "server.listen");
+      const SocketFile file(one.get(), at, 8, "server.listen");
       return "";
     } catch (const std::runtime_error& error) {
       return error.what();
@@ -49,19 +49,21 @@ class SocketFiles : public testing::Test {
 TEST_F(SocketFiles, AreForOwnerAndGroupAndGoWithTheirListener) {
   const auto before = ::umask(0);
   {
-    const auto one = socket();
-    const SocketFile file(one.get(), path(), "server.listen");
+    auto one = socket();
+    const SocketFile file(one.get(), path(), 8, "server.listen");
     struct stat made {};
     ASSERT_EQ(::lstat(path().c_str(), &made), 0);
     EXPECT_TRUE(S_ISSOCK(made.st_mode));
     EXPECT_EQ(made.st_mode & 0777u, 0660u);
+    one.reset();
   }
   EXPECT_FALSE(there());
   ::umask(0077);
   {
-    const auto one = socket();
-    const SocketFile file(one.get(), path(), "server.listen");
+    auto one = socket();
+    const SocketFile file(one.get(), path(), 8, "server.listen");
     EXPECT_EQ(fs::status(path()).permissions(), fs::perms(0660)) << "the group may connect, whatever the umask";
+    one.reset();
   }
   ::umask(before);
 }
@@ -80,8 +82,7 @@ TEST_F(SocketFiles, ThatNobodyListensOnAreReplaced) {
 
 TEST_F(SocketFiles, ThatSomebodyListensOnAreLeft) {
   const auto other = socket();
-  const SocketFile file(other.get(), path(), "server.listen");
-  ASSERT_EQ(::listen(other.get(), 1), 0);
+  const SocketFile file(other.get(), path(), 8, "server.listen");
   EXPECT_THAT(failure(path()), AllOf(HasSubstr("server.listen: cannot listen on unix:" + path()),
                                      HasSubstr("the socket is taken by '"), HasSubstr("another path")));
   EXPECT_TRUE(there());
@@ -89,10 +90,10 @@ TEST_F(SocketFiles, ThatSomebodyListensOnAreLeft) {
 
 TEST_F(SocketFiles, OfAnotherProcessAreNotRemoved) {
   auto mine = socket();
-  auto file = std::make_optional<SocketFile>(mine.get(), path(), "server.listen");
+  auto file = std::make_optional<SocketFile>(mine.get(), path(), 8, "server.listen");
   mine.reset();  // Nobody listens there any more.
   const auto theirs = socket();
-  const SocketFile newer(theirs.get(), path(), "server.listen");
+  const SocketFile newer(theirs.get(), path(), 8, "server.listen");
   file.reset();
   EXPECT_TRUE(there());
 }
