@@ -186,9 +186,8 @@ TEST(IdleConnections, OfAReplicaWhoseNameLeadsElsewhereAreNotUsed) {
   asks();
   asks();
   EXPECT_THAT(asked(proxy), ElementsAre(1, 0, 0, 0)) << "it is used again";
-  auto address = *proxy.replica().state->address.get();
-  address.port(2);
-  proxy.replica().state->address.set(address);
+  const auto address = *proxy.replica().state->address.get();
+  proxy.replica().state->address.set(net::Address(address.address(), 2));
   asks();
   EXPECT_THAT(asked(proxy), ElementsAre(1, 1, 0, 0));
   EXPECT_TRUE(proxy.connections[0].front()->closed());
