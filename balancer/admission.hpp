@@ -21,6 +21,7 @@ struct Asking {
   /// These replicas already had the request. One of them is chosen only if there is no other.
   std::span<const Serial> tried{};
   std::uint64_t fair_key = 0;  ///< Whose request it is: the queue is fair between keys.
+  double share = 1;            ///< That key's share of the turns, relative to other keys'. It is > 0.
   std::size_t bytes = 0;       ///< Its body counts so much against the queue's bound.
   /// A request that has waited before keeps its deadline. Nothing: the pool's limits make one.
   std::optional<Moment> deadline{};

@@ -99,6 +99,7 @@ Offered Pool::offer(const Asking& asking, Moment now) {
   request.facts = std::make_unique<const RequestFacts>(asking.facts);
   request.waiter = asking.waiter;
   request.key = asking.fair_key;
+  request.share = asking.share;
   request.bytes = asking.bytes;
   request.at_the_head = asking.at_the_head;
 

@@ -37,6 +37,7 @@ void Pool::eject_if_hung(Replica& replica) {
   const double due = static_cast<double>(replica.ledger.due_to_first_token()) / rate;
   if (silent < hang_factor * due || !replica.spec.health.eject || !may_call_hung(replica)) return;
   replica.health.hung(silent, due, latest_);
+  replica.rates.leave_out_until(replica.ledger.pending_seconds());
   replica.ledger.forget_silence();
 }
 

@@ -28,6 +28,8 @@ class ReplicaRates {
   void prompt_finished(Tokens prompt, double pending_seconds);
   /// Says that the prompt that was finished as `taken_for` turned out to have `uncached` tokens to work on.
   void prompt_settled(Tokens taken_for, Tokens uncached);
+  /// Leaves out the time since the latest finished prompt: the replica hung, which says nothing of its speed.
+  void leave_out_until(double pending_seconds) { pending_seconds_ = pending_seconds; }
   /// Forgets the prefill rate. It is learned anew, and known after `requests_needed` requests.
   void forget_prefill(double pending_seconds);
   void answer_finished(Tokens output, double decode_seconds);

@@ -1,8 +1,6 @@
 #include "balancer/waiting_queue.hpp"
 
-#include <algorithm>
 #include <bit>
-#include <cmath>
 
 namespace weir::balancer {
 
@@ -40,6 +38,7 @@ WaitTicket WaitingQueue::push(WaitingRequest request) {
   flow.tokens += request.prompt;
   flow.cost += cost(request);
   flow.bytes += request.bytes;
+  if (&flow != &beyond_ && &flow != &at_the_head_) flow.share = request.share;
   prompts_.insert(request.prompt);
 
   auto entry = std::make_unique<Entry>();
@@ -150,7 +149,7 @@ std::optional<std::pair<WaitTicket, WaitingRequest>> WaitingQueue::take_next(con
     Flow& flow = *turns_.front();
     Entry* const entry = first_that_fits(flow, fits);
     Entry& wanted = entry ? *entry : *flow.entries.front();
-    if (!in_turn_ && flow.credit < cost(wanted)) flow.credit += static_cast<std::int64_t>(quantum);
+    if (!in_turn_ && flow.credit < cost(wanted)) flow.credit += flow.earns();
     in_turn_ = true;
     if (flow.credit < cost(wanted)) continue;
     if (!entry) {
@@ -158,7 +157,7 @@ std::optional<std::pair<WaitTicket, WaitingRequest>> WaitingQueue::take_next(con
       continue;
     }
     // Beyond a turn's, credit was gathered for a longer request, and not for those that go in its place.
-    flow.credit = std::min(flow.credit - cost(*entry), static_cast<std::int64_t>(quantum));
+    flow.credit = std::min(flow.credit - cost(*entry), flow.earns());
     return taken(*entry);
   }
 }
@@ -181,16 +180,16 @@ std::optional<Moment> WaitingQueue::oldest() const {
   return entries_.begin()->second->request.since;
 }
 
-/// What other keys send in the meantime costs no more than what this one has waiting, up to a turn.
+/// What other keys send in the meantime costs no more than what this one has waiting, by their shares, up to a turn.
 Tokens WaitingQueue::ahead_of_newest(std::uint64_t key, bool at_the_head) const {
   if (at_the_head) return at_the_head_.tokens;
   const auto found = flows_.find(key);
   const Flow& own = found == flows_.end() ? beyond_ : *found->second;
   Tokens ahead = at_the_head_.tokens + own.tokens;
-  const auto in_turns = static_cast<double>(own.cost + quantum);
+  const double turns = static_cast<double>(own.cost) / own.share + double{quantum};
   for (const Flow* const flow : turns_) {
     if (flow == &own) continue;
-    const double share = std::min(1.0, in_turns / static_cast<double>(flow->cost));
+    const double share = std::min(1.0, turns * flow->share / static_cast<double>(flow->cost));
     ahead += static_cast<Tokens>(std::llround(share * static_cast<double>(flow->tokens)));
   }
   return ahead;

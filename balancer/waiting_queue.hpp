@@ -4,12 +4,15 @@
 // turns, and in its turn a flow may send what it has credit for. A request costs its prompt and a share of its expected
 // output, and at least `least_cost`, so that nobody waits for a hundred short ones. A turn earns `quantum` tokens:
 // 2048, what an unknown prompt is charged, so that a usual request goes in one turn and one of 100,000 tokens waits
-// for 49. Credit is kept only for what waits, and what a long prompt has gathered is not for the short ones behind it.
-// Between the push of a request and its grant, what any other key gets costs at most
+// for 49. A key with a share of s earns s quanta a turn. Credit is kept only for what waits, and what a long prompt has
+// gathered is not for the short ones behind it. Between the push of a request of a key with share s and its grant, what
+// any other key with share r gets costs at most
 //
-//   what the requests that wait under the request's own key cost, itself included + 2 quanta + the dearest request,
+//   r / s x what the requests that wait under the request's own key cost, itself included
+//   + 2 r quanta + the dearest request,
 //
-// and in one turn that is at most quantum / least_cost + 1 requests.
+// and in one turn that is at most r quantum / least_cost + 1 requests. What the queue holds of a key when it is full
+// does not depend on its share.
 //
 // Requests that a replica refused as full are a flow of their own, before all turns, in their order.
 //
@@ -24,6 +27,8 @@
 // and looks at no flow twice. A Pool owns it and calls it under its mutex. It reads no clock.
 #pragma once
 
+#include <algorithm>
+#include <cmath>
 #include <compare>
 #include <cstddef>
 #include <cstdint>
@@ -46,6 +51,7 @@ namespace weir::balancer {
 
 struct WaitingRequest {
   std::uint64_t key = 0;
+  double share = 1;        ///< The key's. What its newest request says holds for all of them.
   Tokens prompt = 0;       ///< As estimated when it came.
   Tokens output_cost = 0;  ///< What its expected output counts beside its prompt.
   bool prompt_known = true;
@@ -117,12 +123,15 @@ class WaitingQueue {
 
   struct Flow {
     std::uint64_t key = 0;
+    double share = 1;
     Entries entries;
     std::map<GroupKey, Entries> groups;
     Tokens tokens = 0;  ///< Of their prompts.
     Tokens cost = 0;
     std::size_t bytes = 0;
     std::int64_t credit = 0;
+    /// Returns what it earns in a turn.
+    std::int64_t earns() const { return std::max<std::int64_t>(1, std::llround(share * double{quantum})); }
     std::list<Flow*>::iterator turn;
     Entry* fitting = nullptr;  ///< As of the look `looked`.
     std::uint64_t looked = 0;

@@ -77,9 +77,14 @@ std::string wrong_word(const CLI::App& app) {
   if (const auto words = app.remaining(); !words.empty()) {
     return sentence({&app, command, words.front()}, app.get_name());
   }
-  if (!command) return {};
-  const auto words = command->remaining();
-  return words.empty() ? "" : sentence({command, command, words.front()}, app.get_name() + ' ' + command->get_name());
+  for (std::string path = app.get_name(); command;) {
+    path += ' ' + command->get_name();
+    if (const auto words = command->remaining(); !words.empty())
+      return sentence({command, command, words.front()}, path);
+    const auto inner = command->get_subcommands();
+    command = inner.empty() ? nullptr : inner.front();
+  }
+  return {};
 }
 
 std::optional<int> parse_command_line(CLI::App& app, int argc, const char* const* argv) {

@@ -5,7 +5,9 @@
 #include "config/address.hpp"
 #include "config/difference.hpp"
 #include "config/network.hpp"
+#include "config/policy_words.hpp"
 #include "config/quantity.hpp"
+#include "config/url.hpp"
 
 namespace weir::config {
 namespace {
@@ -54,20 +56,9 @@ std::string text(LogLevel level) {
   return "";
 }
 
-std::string text(Policy policy) {
-  switch (policy) {
-    case Policy::least_queued_tokens:
-      return "least_queued_tokens";
-    case Policy::round_robin:
-      return "round_robin";
-    case Policy::random:
-      return "random";
-    case Policy::least_requests:
-      return "least_requests";
-    case Policy::power_of_two:
-      return "power_of_two";
-  }
-  return "";
+std::string text(const std::optional<ServerTls>& tls) {
+  if (!tls) return "off";
+  return list(tls->certificates, [](const Certificate& one) { return one.cert + " with " + one.key; });
 }
 
 void list_server(const Server& server, std::vector<ListedKey>& keys) {
@@ -78,12 +69,33 @@ void list_server(const Server& server, std::vector<ListedKey>& keys) {
   keys.push_back({"server.paths", text(paths)});
   keys.push_back({"server.replica_header", text(replica_header)});
   keys.push_back({"server.open", text(open)});
-  static_cast<void>(tls);
-  static_cast<void>(client_keys);
+  keys.push_back({"server.tls", text(tls)});
+  static_cast<void>(client_keys);  // They follow in list_client_keys.
   keys.push_back({"server.api_keys", text(api_keys)});
   keys.push_back({"server.trusted_proxies", list(trusted_proxies, [](const Network& one) { return to_text(one); })});
   keys.push_back({"server.cors_origins", text(cors_origins)});
   keys.push_back({"server.half_close", half_close == HalfClose::allow ? "allow" : "abort"});
+}
+
+/// A key's hash is not shown whole: who has it can try out whether a key that he guesses is the right one.
+std::string beginning_of(const std::array<std::uint8_t, 32>& hash) {
+  std::string hex;
+  for (std::size_t i = 0; i < 4; ++i) hex += {"0123456789abcdef"[hash[i] >> 4], "0123456789abcdef"[hash[i] & 15]};
+  return hex + "...";
+}
+
+/// The keys are in a table of their own, which is always there, so that one that comes or goes is told by its name.
+void list_client_keys(const std::vector<ClientKey>& all, Listing& listing) {
+  const std::string file = "server.api_keys";
+  listing.push_back({file, "", {}});
+  for (const auto& [name, sha256, models, max_in_flight, share] : all) {
+    Listed listed{"key " + name, file, {}};
+    listed.keys.push_back({"sha256", beginning_of(sha256), std::string(sha256.begin(), sha256.end())});
+    listed.keys.push_back({"models", text(models)});
+    listed.keys.push_back({"max_in_flight", text(max_in_flight)});
+    listed.keys.push_back({"share", text(share)});
+    listing.push_back(std::move(listed));
+  }
 }
 
 void list_log(const Log& log, std::vector<ListedKey>& keys) {
@@ -188,8 +200,12 @@ Listed replica_listed(const Replica& replica, const std::string& pool) {
                inject_usage, inject_continuous_usage, api_key, max_queued_tokens, tls] = replica;
   Listed listed{"replica " + name, pool, {}};
   auto& keys = listed.keys;
-  static_cast<void>(tls);
-  keys.push_back({"url", "http://" + url.authority + url.prefix});
+  keys.push_back({"url", to_text(url)});
+  keys.push_back({"tls.ca", text(tls.ca)});
+  keys.push_back({"tls.server_name", text(tls.server_name)});
+  keys.push_back({"tls.verify", text(tls.verify)});
+  keys.push_back({"tls.cert", tls.own ? tls.own->cert : "none"});
+  keys.push_back({"tls.key", tls.own ? tls.own->key : "none"});
   keys.push_back({"config", text(config)});
   keys.push_back({"gpu", text(gpu)});
   keys.push_back({"expand", text(expand)});
@@ -246,7 +262,7 @@ void list_pool(const Pool& pool, Listing& listing) {
       pool;
   Listed listed{"pool " + name, "", {}};
   listed.keys.push_back({"models", text(models)});
-  listed.keys.push_back({"policy", text(policy)});
+  listed.keys.push_back({"policy", std::string(name_of(policy))});
   listed.keys.push_back({"decode_weight", text(decode_weight)});
   listed.keys.push_back({"max_in_flight", text(max_in_flight)});
   listed.keys.push_back({"max_queued_tokens", text(max_queued_tokens)});
@@ -288,6 +304,7 @@ Listing listing_of(const Settings& settings) {
   list_engine_names(engine_names, keys);
   keys.push_back({"discovery.interval", text(discovery.interval)});
   keys.push_back({"discovery.nameserver", discovery.nameserver ? to_text(*discovery.nameserver) : "none"});
+  list_client_keys(server.keys, listing);
   for (const auto& pool : pools) list_pool(pool, listing);
   for (const auto& shadow : shadows) list_shadow(shadow, listing);
   for (const auto& slo : slos) listing.push_back(slo_listed(slo));

@@ -8,16 +8,11 @@
 
 #include "config/engine.hpp"
 #include "config/health.hpp"
+#include "config/policy_words.hpp"
 #include "config/values.hpp"
 
 namespace weir::config {
 namespace {
-
-constexpr OneOf<Policy, 5> policies{{{{"least_queued_tokens", Policy::least_queued_tokens},
-                                      {"round_robin", Policy::round_robin},
-                                      {"random", Policy::random},
-                                      {"least_requests", Policy::least_requests},
-                                      {"power_of_two", Policy::power_of_two}}}};
 
 void read_queue(TableReader& table, Queue& queue) {
   constexpr std::int64_t mib = 1024 * 1024;
@@ -54,7 +49,7 @@ Pool PoolReading::pool(const toml::table& source) {
     table.refuse_taken("name", *node, pool.name, names_, "names are unique in the file");
   }
   read_models(table, source, pool);
-  table.read("policy", pool.policy, policies);
+  table.read("policy", pool.policy, OneOf{policy_words});
   table.read("decode_weight", pool.decode_weight, Number{0, 1000});
   table.read("max_in_flight", pool.max_in_flight, Whole<std::uint32_t>{1, 1'000'000});
   table.read("max_queued_tokens", pool.max_queued_tokens, Whole<std::uint64_t>{1, 1'000'000'000'000});

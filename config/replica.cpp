@@ -4,8 +4,9 @@
 #include <string>
 
 #include "config/address.hpp"
-#include "config/api_key.hpp"
 #include "config/injection.hpp"
+#include "config/secret.hpp"
+#include "config/tls.hpp"
 #include "config/values.hpp"
 
 namespace weir::config {
@@ -20,7 +21,8 @@ Replica ReplicaReading::replica(const std::string& title, const toml::table& sou
   }
   if (const auto* node = table.require("url", replica.url, &replica_url,
                                        "say where it listens, such as url = \"http://127.0.0.1:8001\"")) {
-    const auto place = replica.url.host + ' ' + std::to_string(replica.url.port) + replica.url.prefix;
+    const auto place =
+        replica.url.host + ' ' + std::to_string(replica.url.port) + replica.url.prefix + replica.url.unix_path;
     table.refuse_taken("url", *node, place, urls, "one replica under two names would get twice its share");
     for (const auto& listener : listeners_) {
       if (!leads_to(replica.url, listener.address)) continue;
@@ -29,6 +31,7 @@ Replica ReplicaReading::replica(const std::string& title, const toml::table& sou
                       " listen; give the replica's own port, or let weir listen on another");
     }
   }
+  read_replica_tls(table, title, replica, report_);
   read_expand(table, replica);
   table.read("config", replica.config, Text{128});
   if (!table.has("config")) replica.config = replica.name;
@@ -56,7 +59,10 @@ void ReplicaReading::read_expand(TableReader& table, Replica& replica) {
   const auto* expand = table.read("expand", replica.expand, &flag);
   if (!expand || !replica.expand) return;
   expanded_.emplace(replica.name, expand);
-  if (is_numeric(replica.url.host))
+  if (!replica.url.unix_path.empty())
+    table.blame("expand", *expand,
+                "makes a replica of each address of the url's host, and the url names a socket; leave this out");
+  else if (is_numeric(replica.url.host))
     table.blame("expand", *expand,
                 "makes a replica of each address of the url's host, and \"" + replica.url.host +
                     "\" is an address; give the url a host's name, or leave this out");
@@ -77,21 +83,23 @@ void ReplicaReading::refuse_names_of_expanded() {
 }
 
 void ReplicaReading::read_key(TableReader& table, Replica& replica) {
-  const auto* written = table.read_secret("api_key", replica.api_key, &api_key);
-  const auto* in_file = table.read_secret("api_key_file", replica.api_key, &api_key_file);
+  constexpr std::string_view what = "the replica's key";
+  const auto* written = table.read_secret("api_key", replica.api_key, SecretText{what});
+  const auto* in_file = table.read_secret("api_key_file", replica.api_key, SecretFile{what});
   if (table.has("api_key") && in_file) {
     table.blame_secret("api_key_file", *in_file,
                        "api_key is set as well, and a replica has one key; remove one of them");
   }
-  if (server_.open || !(written || in_file)) return;
+  if (server_.open || !server_.api_keys.empty() || !(written || in_file)) return;
   for (const auto& listener : listeners_) {
     if (listener.table != "[server]" || is_local(listener.address)) continue;
     const auto where = listener.written ? ' ' + in_line(*listener.written) : std::string();
     table.blame_secret(written ? "api_key" : "api_key_file", written ? *written : *in_file,
                        "would be used for everyone who reaches \"" + to_text(listener.address) +
                            "\", which is [server] listen" + where +
-                           ", for weir has no keys of its own yet; listen on a loopback address such as "
-                           "\"127.0.0.1:8080\", or write open = true in [server] if everyone may use this replica");
+                           "; give clients keys of their own with api_keys in [server], listen on a loopback address "
+                           "such as \"127.0.0.1:8080\", or write open = true in [server] if everyone may use this "
+                           "replica");
     return;
   }
 }

@@ -4,7 +4,10 @@
 #include <cstdint>
 
 #include "config/address.hpp"
-#include "config/api_key.hpp"
+#include "config/keys.hpp"
+#include "config/secret.hpp"
+#include "config/text_file.hpp"
+#include "config/tls.hpp"
 #include "config/values.hpp"
 
 namespace weir::config {
@@ -14,7 +17,27 @@ constexpr std::int64_t kib = 1024;
 constexpr std::int64_t mib = 1024 * kib;
 constexpr std::int64_t gib = 1024 * mib;
 
-void read_server(TableReader table, Server& server, std::vector<Listener>& listeners) {
+/// Reads the file of clients' keys. Its errors name that file and stand behind those of the settings.
+void read_client_keys(TableReader& table, Server& server, Report& report) {
+  const auto* const written = table.read("api_keys", server.api_keys, Text{4096});
+  if (written == nullptr) return;
+  const auto text = read_text_file(server.api_keys, "keys", "keys.toml");
+  if (const auto* problem = std::get_if<Problem>(&text)) {
+    table.blame("api_keys", *written,
+                "cannot read this file: " + problem->text +
+                    "; give the path of a file of keys, from the root or from where weir is started: weir key new NAME "
+                    "--append FILE makes one");
+    return;
+  }
+  auto keys = load_keys(std::get<std::string>(text), server.api_keys);
+  if (auto* const errors = std::get_if<std::vector<SettingsError>>(&keys)) {
+    report.add_all(std::move(*errors));
+  } else {
+    server.keys = std::get<std::vector<ClientKey>>(std::move(keys));
+  }
+}
+
+void read_server(TableReader table, Server& server, std::vector<Listener>& listeners, Report& report) {
   std::vector<Listener> found;
   const auto* list = table.read_list("listen", &address, [&](const toml::node& node, ListenAddress one) {
     found.push_back({"[server]", std::move(one), &node});
@@ -37,7 +60,14 @@ void read_server(TableReader table, Server& server, std::vector<Listener>& liste
     table.blame("paths", *paths, "\"*\" means every path and stands alone; write [\"*\"], or leave it out");
   }
   table.read("replica_header", server.replica_header, &flag);
-  table.read("open", server.open, &flag);
+  const auto* const open = table.read("open", server.open, &flag);
+  read_client_keys(table, server, report);
+  if (open != nullptr && server.open && table.has("api_keys"))
+    table.blame("open", *open,
+                "says that everyone may use the replicas, and api_keys that a client needs a key; remove one of them");
+  read_server_tls(table, server, report);
+  table.read("half_close", server.half_close,
+             OneOf<HalfClose, 2>{{{{"abort", HalfClose::abort}, {"allow", HalfClose::allow}}}});
   table.read_list("trusted_proxies", &network,
                   [&](const toml::node&, Network one) { server.trusted_proxies.push_back(std::move(one)); });
   const auto* origins = table.read_list("cors_origins", &origin, [&](const toml::node&, std::string one) {
@@ -62,9 +92,18 @@ void read_metrics(TableReader table, MetricsListener& metrics, std::vector<Liste
   table.refuse_the_rest();
 }
 
+/// Reads a secret that stands in the settings or in a file of its own.
+void read_one_secret(TableReader& table, std::string_view key, std::string_view file_key, std::string_view what,
+                     std::string& secret) {
+  table.read_secret(key, secret, SecretText{what});
+  const auto* const in_file = table.read_secret(file_key, secret, SecretFile{what});
+  if (in_file != nullptr && table.has(key))
+    table.blame_secret(file_key, *in_file, "the secret is set beside it as well; remove one of them");
+}
+
 void read_admin(TableReader table, AdminListener& admin, std::vector<Listener>& listeners) {
   const auto* written = read_listener(table, "[admin]", admin.listen, listeners);
-  table.read_secret("token", admin.token, &api_key);
+  read_one_secret(table, "token", "token_file", "the token of the admin listener", admin.token);
   const bool has_token = table.has("token") || table.has("token_file");  // A wrong one has its own error.
   if (written && admin.listen && !is_local(*admin.listen) && !has_token) {
     std::string why(admin_needs_a_token);
@@ -89,13 +128,24 @@ void read_log(TableReader table, Log& log) {
 
 void read_limits(TableReader table, Limits& limits) {
   table.read("request_head", limits.request_head, Size{kib, mib});
-  table.read("request_body", limits.request_body, Size{kib, gib});
+  const auto* body = table.read("request_body", limits.request_body, Size{kib, gib});
+  const auto* memory = table.read("buffer_memory", limits.buffer_memory, Size{mib, 1024 * gib});
+  if (limits.buffer_memory < limits.request_body && memory)
+    table.blame("buffer_memory", *memory,
+                "is less than request_body, so that the largest body could not be read; raise this, or lower that");
+  else if (limits.buffer_memory < limits.request_body && body)
+    table.blame("request_body", *body,
+                "is more than buffer_memory (512MiB by default), so that such a body could not be read; lower this, or "
+                "raise that");
   table.read("read_ahead", limits.read_ahead, Size{4 * kib, gib});
   table.read("connections", limits.connections, Whole<std::size_t>{1, 1'000'000});
   table.read("connections_per_address", limits.connections_per_address, Whole<std::size_t>{0, 1'000'000});
   table.read("idle_upstream_connections", limits.idle_upstream_connections, Whole<std::size_t>{0, 10'000});
   table.read("head_time", limits.head_time, &time);
   table.read("body_time", limits.body_time, &time);
+  table.read("handshake_time", limits.handshake_time, &time);
+  table.read("handshakes", limits.handshakes, Whole<std::size_t>{1, 100'000});
+  table.read("body_rate", limits.body_rate, Size{0, gib});
   table.read("client_idle", limits.client_idle, &time);
   table.read("client_stall", limits.client_stall, &time);
   table.read("connect", limits.connect, &time);
@@ -157,7 +207,7 @@ std::vector<Listener> read_sections(TableReader& file, Settings& settings, Repor
   const auto section = [&](const char* key) {
     return TableReader("[" + std::string(key) + "]", file.table(key), report);
   };
-  read_server(section("server"), settings.server, listeners);
+  read_server(section("server"), settings.server, listeners, report);
   read_metrics(section("metrics"), settings.metrics, listeners);
   read_admin(section("admin"), settings.admin, listeners);
   read_log(section("log"), settings.log);

@@ -51,8 +51,10 @@ std::string one_line(std::string_view text) {
   return result;
 }
 
+std::string show_text(std::string_view text) { return quoted(without_credentials(text)); }
+
 std::string show(const toml::node& value) {
-  if (const auto* text = value.as_string()) return quoted(without_credentials(text->get()));
+  if (const auto* text = value.as_string()) return show_text(text->get());
   if (const auto* whole = value.as_integer()) return std::to_string(whole->get());
   if (const auto* floating = value.as_floating_point()) return number(floating->get());
   if (const auto* boolean = value.as_boolean()) return boolean->get() ? "true" : "false";

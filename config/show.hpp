@@ -10,6 +10,9 @@ namespace weir::config {
 /// Shows a value, about as it was written; lists and tables only as "[...]" and "{...}".
 std::string show(const toml::node& value);
 
+/// Shows text in quotes.
+std::string show_text(std::string_view text);
+
 /// Shows a key: bare if TOML allows that, else in quotes.
 std::string show_key(std::string_view key);
 

@@ -1,6 +1,7 @@
 #include "config/table_reader.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <tuple>
 
 #include "config/nearest.hpp"
@@ -16,7 +17,19 @@ std::vector<SettingsError> Report::take() {
   const auto place = [](const SettingsError& error) { return std::tie(error.line, error.column); };
   std::stable_sort(errors_.begin(), errors_.end(),
                    [&](const SettingsError& a, const SettingsError& b) { return place(a) < place(b); });
+  errors_.insert(errors_.end(), std::make_move_iterator(of_other_files_.begin()),
+                 std::make_move_iterator(of_other_files_.end()));
   return std::move(errors_);
+}
+
+void Report::add_all(std::vector<SettingsError> of_other_file) {
+  of_other_files_.insert(of_other_files_.end(), std::make_move_iterator(of_other_file.begin()),
+                         std::make_move_iterator(of_other_file.end()));
+}
+
+std::string Report::shown(const toml::node& value) const {
+  const auto found = written_.find(&value);
+  return found == written_.end() ? show(value) : show_text(found->second);
 }
 
 const toml::node* TableReader::find(std::string_view key) {
@@ -66,10 +79,13 @@ std::vector<const toml::table*> TableReader::tables(std::string_view key) {
 std::string in_line(const toml::node& node) { return "in line " + std::to_string(node.source().begin.line); }
 
 void TableReader::blame(std::string_view key, const toml::node& value, std::string_view problem) {
-  report_.add(value.source().begin, prefix() + std::string(key) + " = " + show(value) + ": " + std::string(problem));
+  if (report_.is_given_up(value)) return;
+  report_.add(value.source().begin,
+              prefix() + std::string(key) + " = " + report_.shown(value) + ": " + std::string(problem));
 }
 
 void TableReader::blame_secret(std::string_view key, const toml::node& value, std::string_view problem) {
+  if (report_.is_given_up(value)) return;
   report_.add(value.source().begin, prefix() + std::string(key) + ": " + std::string(problem));
 }
 

@@ -7,6 +7,7 @@
 #include <toml++/toml.h>
 #include <functional>
 #include <map>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -23,13 +24,24 @@ class Report {
  public:
   explicit Report(std::string file) : file_(std::move(file)) {}
   void add(toml::source_position at, std::string message);
-  bool empty() const { return errors_.empty(); }
+  /// Adds the errors of another file that this one names. They come last.
+  void add_all(std::vector<SettingsError> of_other_file);
+  /// Says what stood in the file where a value was put together from the environment. Errors show that.
+  void note_written(const toml::node& value, std::string written) { written_[&value] = std::move(written); }
+  /// Says that the value could not be put together. It has its error, and gets no other.
+  void give_up(const toml::node& value) { given_up_.insert(&value); }
+  bool is_given_up(const toml::node& value) const { return given_up_.contains(&value); }
+  /// Returns the value as an error shows it.
+  std::string shown(const toml::node& value) const;
+  bool empty() const { return errors_.empty() && of_other_files_.empty(); }
   /// Returns the errors in order of line and column.
   std::vector<SettingsError> take();
 
  private:
   std::string file_;
-  std::vector<SettingsError> errors_;
+  std::vector<SettingsError> errors_, of_other_files_;
+  std::map<const toml::node*, std::string> written_;
+  std::set<const toml::node*> given_up_;
 };
 
 /// Tells where each name of a kind stands in the file.

@@ -36,19 +36,42 @@ std::string_view api_part(std::string_view path) {
   return {};
 }
 
+constexpr std::string_view unix_scheme = "unix:";
+
+/// The system's addresses have room for so long a path (unix(7)).
+constexpr std::size_t longest_unix_path = 107;
+
+Parsed<ReplicaUrl> at_path(std::string_view path) {
+  const auto is_control = [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; };
+  if (!path.starts_with('/') || path.starts_with("//") || path.ends_with('/') || path.size() > longest_unix_path ||
+      std::any_of(path.begin(), path.end(), is_control))
+    return Problem{"must be unix: and the whole path of a socket, of at most " + std::to_string(longest_unix_path) +
+                   " bytes, such as \"unix:/run/vllm.sock\"; no prefix can follow it"};
+  ReplicaUrl url;
+  url.port = 0;
+  url.authority = "localhost";
+  url.unix_path = path;
+  return url;
+}
+
 }  // namespace
 
 Parsed<ReplicaUrl> parse_replica_url(std::string_view text) {
+  if (text.starts_with(unix_scheme)) return at_path(text.substr(unix_scheme.size()));
   const auto scheme = lower(text.substr(0, text.find("://")));
-  if (scheme == "https") return Problem{"only http:// is supported; give the plain HTTP address of the replica"};
-  if (scheme != "http") return Problem{"must begin with http://, such as \"http://127.0.0.1:8001\""};
+  if (scheme != "http" && scheme != "https")
+    return Problem{
+        "must begin with http://, https:// or unix:/, such as \"http://127.0.0.1:8001\" or \"unix:/run/vllm.sock\""};
 
   const auto parsed = boost::urls::parse_uri(text);
-  if (!parsed) return Problem{"must be http://HOST:PORT, with a path if need be, such as \"http://127.0.0.1:8001\""};
+  if (!parsed)
+    return Problem{"must be " + scheme + "://HOST:PORT, with a path if need be, such as \"http://127.0.0.1:8001\""};
   if (parsed->has_userinfo()) return Problem{"must hold no user name and no password; weir sends neither to a replica"};
   if (parsed->has_query() || parsed->has_fragment()) return Problem{"must hold no \"?\" and no \"#\""};
 
   ReplicaUrl url;
+  url.tls = scheme == "https";
+  if (url.tls) url.port = 443;
   const auto type = parsed->host_type();
   const std::string_view host = parsed->encoded_host_address();
   const bool is_address = type == boost::urls::host_type::ipv4 || type == boost::urls::host_type::ipv6;
@@ -72,17 +95,26 @@ Parsed<ReplicaUrl> parse_replica_url(std::string_view text) {
   if (const auto part = api_part(path); !part.empty()) {
     path.remove_suffix(part.size());
     return Problem{
-        "weir puts each request's own path, such as /v1/chat/completions, behind this; write the base url, \"http://" +
-        url.authority + std::string(path) + '"'};
+        "weir puts each request's own path, such as /v1/chat/completions, behind this; write the base url, \"" +
+        scheme + "://" + url.authority + std::string(path) + '"'};
   }
   url.prefix = path;
   return url;
 }
 
+std::string to_text(const ReplicaUrl& url) {
+  if (!url.unix_path.empty()) return std::string(unix_scheme) + url.unix_path;
+  return (url.tls ? "https://" : "http://") + url.authority + url.prefix;
+}
+
 std::string without_credentials(std::string_view text) {
   const auto scheme = text.find("://");
   const auto at = text.rfind('@');
-  if (scheme == std::string_view::npos || at == std::string_view::npos || at < scheme) return std::string(text);
+  if (at == std::string_view::npos) return std::string(text);
+  if (scheme == std::string_view::npos || at < scheme) {
+    const bool has_password = text.substr(0, at).find(':') != std::string_view::npos;
+    return has_password ? "***" + std::string(text.substr(at)) : std::string(text);
+  }
   return std::string(text.substr(0, scheme + 3)) + "***" + std::string(text.substr(at));
 }
 

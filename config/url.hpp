@@ -1,4 +1,5 @@
-// Reads the URL of a replica, `http://host[:port][/prefix]`, which holds nothing beyond that.
+// Reads the URL of a replica, `http://host[:port][/prefix]`, the same with `https`, or `unix:/path`, which holds
+// nothing beyond that.
 #pragma once
 
 #include <string>
@@ -9,11 +10,14 @@
 
 namespace weir::config {
 
-/// Refuses https, user names, queries, fragments and hosts that are neither a name nor an address.
+/// Refuses other schemes, user names, queries, fragments and hosts that are neither a name nor an address.
 Parsed<ReplicaUrl> parse_replica_url(std::string_view text);
 
+/// Writes a URL as `parse_replica_url` reads it back.
+std::string to_text(const ReplicaUrl& url);
+
 /// Returns the text with `***` in place of what stands between `://` and the last `@`, so that an error shows no
-/// password.
+/// password. Where `://` is missing, that is what stands before the `@`, if there is a colon in it.
 std::string without_credentials(std::string_view text);
 
 }  // namespace weir::config

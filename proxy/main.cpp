@@ -11,6 +11,7 @@
 #include "config/load.hpp"
 #include "proxy/compare/compare.hpp"
 #include "proxy/control/commands.hpp"
+#include "proxy/keys/new_key.hpp"
 #include "proxy/probe/probe.hpp"
 #include "proxy/serve/announcement.hpp"
 #include "proxy/serve/log_setup.hpp"
@@ -239,6 +240,39 @@ CLI::App* add_undrain(CLI::App& app, control::DrainOptions& options) {
   return command;
 }
 
+struct KeyCommands {
+  CLI::App *make, *hash;
+};
+
+KeyCommands add_key(CLI::App& app, weir::proxy::keys::NewKey& wanted) {
+  auto* command = app.add_subcommand("key", "Make keys for clients, which server.api_keys asks them for");
+  command->require_subcommand(1);
+  command->footer(
+      "Examples:\n"
+      "  weir key new alice\n"
+      "  weir key hash < alice.key");
+  auto* make =
+      command->add_subcommand("new", "Make a key, print it once, and print or append the lines that stand for it");
+  make->add_option("name", wanted.name, "What the log calls the client")->required();
+  make->add_option("--models", wanted.models, "The models that the key may use; all if it is left out")
+      ->delimiter(',')
+      ->type_name("WORDS")
+      ->allow_extra_args(false);
+  make->add_option("--max-in-flight", wanted.max_in_flight, "The most requests of this key at a time");
+  make->add_option("--share", wanted.share, "Its share of the turns while requests wait, 0.1 to 10; others have 1");
+  make->add_option("--append", wanted.append_to, "Append the lines to this file, which is made if it is not there")
+      ->type_name("FILE");
+  make->footer(
+      "Examples:\n"
+      "  weir key new alice\n"
+      "  weir key new batch --models llama-3-8b --max-in-flight 32 --share 0.5 --append keys.toml\n"
+      "  weir key new alice-2 --append keys.toml && kill -HUP PID\n\n"
+      "The key goes to standard output, all else to standard error: docs/howto.md, \"Give clients keys\".");
+  auto* hash = command->add_subcommand("hash", "Read a key from standard input and print its SHA-256");
+  hash->footer("Examples:\n  weir key hash < alice.key");
+  return {make, hash};
+}
+
 CLI::App* add_bypass(CLI::App& app, std::string& state, control::AdminOptions& admin) {
   auto* command =
       app.add_subcommand("bypass", "In an emergency: relay what comes, and read neither requests nor answers");
@@ -249,8 +283,7 @@ CLI::App* add_bypass(CLI::App& app, std::string& state, control::AdminOptions& a
       "  weir bypass on     what comes from now on is relayed byte by byte; what is under way goes on as it began\n"
       "  weir bypass off\n\n"
       "Requests are still balanced, retried and counted by outcome; TTFT, ITL and tokens are not measured, and nothing "
-      "is "
-      "mirrored. It outlasts reloads, and ends with weir. weir_bypass on /metrics shows it.");
+      "is mirrored. It outlasts reloads, and ends with weir. weir_bypass on /metrics shows it.");
   return command;
 }
 
@@ -269,7 +302,8 @@ int main(int argc, char** argv) {
       "  weir check --config weir.toml --probe  asks the replicas too what they are and what they report\n"
       "  weir serve --config weir.toml          clients: 127.0.0.1:8080, numbers: 127.0.0.1:9090/metrics\n"
       "  weir compare requests.jsonl            says which configuration is better, and how sure that is\n"
-      "  weir status                            shows the replicas of the weir on this machine\n\n"
+      "  weir status                            shows the replicas of the weir on this machine\n"
+      "  weir key new alice                     makes a key for a client\n\n"
       "Exit status: 0 fine, 1 failed, 2 wrong usage or settings.\n"
       "Signals: TERM and INT drain, then stop; a second one stops at once. HUP reloads the settings. USR1 opens the "
       "request log anew.");
@@ -287,7 +321,9 @@ int main(int argc, char** argv) {
   const auto* const status_command = add_status(app, admin, json);
   const auto* const drain_command = add_drain(app, draining);
   const auto* const undrain_command = add_undrain(app, draining);
-  add_bypass(app, bypass_state, admin);
+  const auto* const bypass_command = add_bypass(app, bypass_state, admin);
+  weir::proxy::keys::NewKey new_key;
+  const auto key_commands = add_key(app, new_key);
   if (const auto status = config::parse_command_line(app, argc, argv)) return *status;
   checking.probe.timeout = std::chrono::duration<double>(timeout);
   if (serve_command->parsed()) return serve(file, overrides);
@@ -296,5 +332,6 @@ int main(int argc, char** argv) {
   if (status_command->parsed()) return control::status(admin, json);
   if (drain_command->parsed()) return control::drain(draining);
   if (undrain_command->parsed()) return control::undrain(draining);
-  return control::bypass(admin, bypass_state == "on");
+  if (bypass_command->parsed()) return control::bypass(admin, bypass_state == "on");
+  return key_commands.make->parsed() ? weir::proxy::keys::make_key(new_key) : weir::proxy::keys::print_hash();
 }

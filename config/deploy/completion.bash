@@ -12,15 +12,16 @@ _weir() {
   [[ $word == '=' ]] && word=
   COMPREPLY=()
 
+  # A command may have commands of its own.
   asked=("${COMP_WORDS[0]/#\~\//$HOME/}")
-  for ((i = 1; i < COMP_CWORD; ++i)); do
-    if [[ ${COMP_WORDS[i]} != -* ]]; then
-      asked+=("${COMP_WORDS[i]}")
-      break
-    fi
-  done
   help=$("${asked[@]}" --help 2>/dev/null) || return
-  [[ ${#asked[@]} -eq 1 || $help == *"Usage: "*" ${asked[1]} "* ]] || return # No command of this name.
+  for ((i = 1; i < COMP_CWORD; ++i)); do
+    [[ $help == *$'\nSubcommands:\n'* ]] || break
+    [[ ${COMP_WORDS[i]} != -* ]] || continue
+    asked+=("${COMP_WORDS[i]}")
+    help=$("${asked[@]}" --help 2>/dev/null) || return
+    [[ $help == *"Usage: "*" ${asked[-1]} "* ]] || return # No command of this name.
+  done
 
   # An option's line is "  -c,--config TEXT ...". The word behind its names is the kind of its value, if it takes one.
   type=$(awk -v option="$option" '{ n = split($1, names, ",") } { for (i = 1; i <= n; ++i) if (names[i] == option) print $2 }' <<<"$help")
@@ -48,7 +49,7 @@ _weir() {
     mapfile -t COMPREPLY < <(compgen -f -- "$word")
     return
   fi
-  if [[ $word == -* || ${#asked[@]} -gt 1 ]]; then
+  if [[ $word == -* || $help != *$'\nSubcommands:\n'* ]]; then
     words=$(sed -n 's/^  \(-[a-zA-Z],\)\{0,1\}\(--[a-z-]*\).*/\2/p' <<<"$help")
   else
     words=$(sed -n '/^Subcommands:/,/^$/s/^  \([a-z-]*\) .*/\1/p' <<<"$help")

@@ -8,8 +8,10 @@
 
 #include "lab/commands/commands.hpp"
 #include "lab/commands/terminal.hpp"
+#include "lab/exit_status.hpp"
 #include "lab/experiment/experiment.hpp"
 #include "lab/experiment/report.hpp"
+#include "lab/load/ended_early.hpp"
 #include "lab/load/request_lines.hpp"
 #include "lab/sink.hpp"
 #include "lab/text.hpp"
@@ -49,6 +51,11 @@ Done done_before(const Plan& plan, bool afresh) {
     std::cerr << "weir-lab experiment: " << counted(read.others, "line") << " of " << plan.results
               << (read.others == 1 ? " is" : " are") << " of other rows or prompts and left out\n";
   }
+  if (read.beyond > 0) {
+    std::cerr << "weir-lab experiment: " << counted(read.beyond, "line") << " of " << plan.results
+              << (read.beyond == 1 ? " is" : " are") << " of repetitions beyond repeat = " << plan.repeat
+              << " and left out; a higher repeat uses them again\n";
+  }
   if (read.broken > 0) {
     std::cerr << "weir-lab experiment: " << counted(read.broken, "line") << " of " << plan.results
               << " cannot be read and left out\n";
@@ -87,7 +94,7 @@ int run_experiment(const Options& options) {
     return 2;
   }
   const auto& plan = std::get<Plan>(loaded);
-  try {
+  return exit_status("weir-lab experiment", [&] {
     Sink markdown(options.markdown), csv(options.csv), html(options.html), json(options.json), log(options.log);
     Done done = done_before(plan, options.afresh);
     bool failed = false, whole = true;
@@ -97,13 +104,19 @@ int run_experiment(const Options& options) {
       OnRun on = told(plan, results, left(plan, done), failed);
       std::vector<load::RequestLines> lines;
       for (const Row& row : plan.rows) lines.emplace_back(name_of(row));
-      if (log) {
+      std::vector<load::EndedEarly> early(plan.rows.size());
+      if (log || plan.ignore_eos) {
         on.result = [&](const Row& row, const load::Result& result) {
           const auto place = static_cast<std::size_t>(&row - plan.rows.data());
-          log.stream() << lines[place].line(result) << '\n';
+          if (log) log.stream() << lines[place].line(result) << '\n';
+          if (plan.ignore_eos) early[place].add(result);
         };
       }
       whole = run_rest(plan, done, interrupt, on);
+      for (const Row& row : plan.rows) {
+        const auto warning = early[static_cast<std::size_t>(&row - plan.rows.data())].warning();
+        if (warning) std::cerr << "weir-lab experiment: warning: " << name_of(row) << ": " << *warning << '\n';
+      }
       if (!results) throw std::runtime_error("cannot write " + plan.results + "; is the disk full?");
     }
     if (!whole) std::cerr << "weir-lab experiment: ended by its user; the same command goes on from here\n";
@@ -111,16 +124,13 @@ int run_experiment(const Options& options) {
     if (csv) csv.stream() << as_csv(plan, done);
     if (html) html.stream() << chart::as_html(plan.title, document_of(plan, done), figures_of(plan, done));
     if (json) json.stream() << boost::json::serialize(as_json(plan, done)) << '\n';
-    const bool shown = markdown.to_stdout() || csv.to_stdout() || html.to_stdout() || json.to_stdout() || log.to_stdout();
+    const bool shown =
+        markdown.to_stdout() || csv.to_stdout() || html.to_stdout() || json.to_stdout() || log.to_stdout();
     if (!shown) std::cout << as_text(plan, done, coloured());
-    if (markdown.flush() && csv.flush() && html.flush() && json.flush() && log.flush() && std::cout.flush()) {
-      return failed || !whole ? 1 : 0;
-    }
-    std::cerr << "weir-lab experiment: a report or log could not be written whole; is the disk full?\n";
-  } catch (const std::exception& e) {
-    std::cerr << "weir-lab experiment: " << e.what() << "\n";
-  }
-  return 1;
+    const bool flushed =
+        markdown.flush() && csv.flush() && html.flush() && json.flush() && log.flush() && std::cout.flush();
+    return said_unless(flushed, "weir-lab experiment") && !failed && whole ? 0 : 1;
+  });
 }
 
 }  // namespace

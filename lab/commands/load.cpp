@@ -1,5 +1,6 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <array>
 #include <fstream>
 #include <iostream>
 #include <map>
@@ -9,6 +10,7 @@
 #include <variant>
 #include <vector>
 
+#include "lab/commands/api_key.hpp"
 #include "lab/commands/commands.hpp"
 #include "lab/commands/load_series.hpp"
 #include "lab/load/load.hpp"
@@ -105,8 +107,9 @@ void add_load_command(CLI::App& app, int& status) {
   load->footer(
       "TTFT: start to first token. ITL: gaps between token events. TPOT: (last - first token) / (tokens - 1). E2E: "
       "start\n"
-      "to the end of the answer. The start is before connecting. Failed requests stay out of them. p99 needs 100 "
-      "values.\n"
+      "to the end of the answer. The start is before connecting; tokens have the moment of their arrival in the "
+      "kernel.\n"
+      "Failed requests stay out of them. p99 needs 100 values.\n"
       "Examples: weir-lab load --url http://127.0.0.1:8080 --concurrency 20 --duration 60\n"
       "          weir-lab load --trace conv.csv --trace-speed 2 --trace-limit 500 --json report.json\n"
       "          weir-lab load --shape rag --concurrency 1,2,4,8,16,32,64,128 --runs 5 --html sweep.html\n"
@@ -126,6 +129,12 @@ void add_load_command(CLI::App& app, int& status) {
       load->add_flag("--usage,!--no-usage", s.usage,
                      "Ask for usage; else output tokens are counted by events. On by itself with --log, "
                      "--preset, --prefill-cost, --users and a sweep");
+  load->add_flag("--ignore-eos", s.ignore_eos,
+                 "Ask for answers of exactly so many tokens (ignore_eos of vLLM, SGLang and llama.cpp; TGI has none)");
+  load->add_option_function<std::string>(
+          "--api-key-file", [&s](const std::string& path) { s.api_key = read_api_key("--api-key-file", path); },
+          "File that holds only the key of the service; it goes out as a bearer token, and into no report or log")
+      ->type_name("FILE");
   load->add_option("--timeout", s.timeout, "Seconds a request may take")
       ->capture_default_str()
       ->check(CLI::PositiveNumber);
@@ -153,8 +162,8 @@ void add_load_command(CLI::App& app, int& status) {
           ->check(CLI::NonNegativeNumber)
           ->group(arrivals);
   const auto read_duration = [options](const std::string& text) {
-    options->duration = read_seconds(text);
-    if (options->duration <= 0) throw CLI::ValidationError("--duration must be more than 0");
+    options->duration = read_seconds("--duration", text);
+    if (options->duration <= 0) throw CLI::ValidationError("--duration", "must be more than 0");
   };
   CLI::Option* duration =
       load->add_option_function<std::string>("--duration", read_duration,
@@ -176,25 +185,17 @@ void add_load_command(CLI::App& app, int& status) {
   std::vector<std::string> shapes;
   for (const load::Shape& shape : load::shapes()) shapes.emplace_back(shape.name);
   // It stands before the options that override it, because CLI11 runs them in the order in which they were added.
-  load->add_option_function<std::string>("--shape", take_shape, load::describe_shapes())
-      ->check(CLI::IsMember(shapes))
-      ->group(lengths);
-  load->add_option("--input-tokens", w.input_tokens, "Mean prompt")
-      ->capture_default_str()
-      ->check(CLI::Range(1.0, 1e7))
-      ->group(lengths);
-  load->add_option("--input-stddev", w.input_stddev)
-      ->capture_default_str()
-      ->check(CLI::NonNegativeNumber)
-      ->group(lengths);
-  load->add_option("--output-tokens", w.output_tokens, "Mean answer, sent as max_tokens")
-      ->capture_default_str()
-      ->check(CLI::Range(1.0, 1e7))
-      ->group(lengths);
-  load->add_option("--output-stddev", w.output_stddev)
-      ->capture_default_str()
-      ->check(CLI::NonNegativeNumber)
-      ->group(lengths);
+  CLI::Option* const shape = load->add_option_function<std::string>("--shape", take_shape, load::describe_shapes())
+                                 ->check(CLI::IsMember(shapes))
+                                 ->group(lengths);
+  const auto add_length = [&](const char* name, double& tokens, const char* help, const CLI::Validator& within) {
+    return load->add_option(name, tokens, help)->capture_default_str()->check(within)->group(lengths);
+  };
+  const CLI::Range a_length(1.0, 1e7);
+  const std::array drawn{shape, add_length("--input-tokens", w.input_tokens, "Mean prompt", a_length),
+                         add_length("--input-stddev", w.input_stddev, "", CLI::NonNegativeNumber),
+                         add_length("--output-tokens", w.output_tokens, "Mean answer, sent as max_tokens", a_length),
+                         add_length("--output-stddev", w.output_stddev, "", CLI::NonNegativeNumber)};
 
   const std::string traces = "From a trace";
   CLI::Option* trace =
@@ -205,6 +206,8 @@ void add_load_command(CLI::App& app, int& status) {
           ->excludes(preset)
           ->excludes(prefill)
           ->group(traces);
+  // Both have lengths of their own.
+  for (CLI::Option* const option : drawn) option->excludes(trace)->excludes(prefill);
   load->add_option("--trace-speed", w.trace_speed, "Divides the trace's times")
       ->capture_default_str()
       ->check(CLI::PositiveNumber)
@@ -231,6 +234,11 @@ void add_load_command(CLI::App& app, int& status) {
   load->callback([options, &status, load, concurrency, rate, requests, duration, trace, usage] {
     load::LoadSettings& settings = options->settings;
     load::WorkloadSettings& workload = settings.workload;
+    if (settings.ignore_eos && settings.api == load::Api::tgi) {
+      std::cerr << "weir-lab load: " << load::tgi_cannot_ignore_eos << "; leave out --ignore-eos\n";
+      status = 2;
+      return;
+    }
     settings.facts = !options->output.log.empty();
     options->output.llmperf = settings.text = options->preset == "llmperf";
     const bool tasks = options->output.llmperf || options->output.prefill_cost;

@@ -7,11 +7,12 @@
 #include <charconv>
 #include <cstdio>
 #include <iostream>
-#include <stdexcept>
 
 #include "config/quantity.hpp"
 #include "config/show.hpp"
 #include "lab/commands/terminal.hpp"
+#include "lab/exit_status.hpp"
+#include "lab/load/ended_early.hpp"
 #include "lab/load/interrupt.hpp"
 #include "lab/load/request_lines.hpp"
 #include "lab/sink.hpp"
@@ -74,13 +75,13 @@ Told users_told(const load::LoadSettings& settings, const SeriesOptions& options
 
 }  // namespace
 
-double read_seconds(const std::string& text) {
+double read_seconds(const std::string& option, const std::string& text) {
   double seconds = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seconds);
   if (error == std::errc{} && end == text.data() + text.size() && seconds >= 0 && seconds <= 1e7) return seconds;
   if (const auto time = config::parse_duration(text)) return time->count();
-  throw CLI::ValidationError("\"" + config::one_line(text) +
-                             "\" must be seconds, or a time such as \"90s\" or \"10m\"");
+  throw CLI::ValidationError(
+      option, "\"" + config::one_line(text) + "\" must be seconds, or a time such as \"90s\" or \"10m\"");
 }
 
 void add_series_options(CLI::App& load, SeriesOptions& options, CLI::Option* concurrency, CLI::Option* rate) {
@@ -106,7 +107,7 @@ void add_series_options(CLI::App& load, SeriesOptions& options, CLI::Option* con
       ->needs(users)
       ->group(group);
   load.add_option_function<std::string>(
-          "--think", [&options](const std::string& text) { options.think = read_seconds(text); },
+          "--think", [&options](const std::string& text) { options.think = read_seconds("--think", text); },
           "Time a user thinks before the next request, such as 2s")
       ->type_name("TIME")
       ->default_str("0")
@@ -151,6 +152,12 @@ std::string refused_in_series(const CLI::App& load, const SeriesOptions& options
     return "with --users each user sends when it has its answer, so it takes no --batches; leave it out";
   }
   if (users) return "";
+  if (load.count("--batches") > 0) return "a sweep sends batch after batch in any case; leave out --batches";
+  for (const char* const deviation : {"--input-stddev", "--output-stddev"}) {
+    if (load.count(deviation) == 0) continue;
+    return "a sweep's requests are all alike, so it takes no " + std::string(deviation) +
+           "; leave it out, or run a load of one number at once";
+  }
   for (const char* const length : {"--requests", "--duration"}) {
     if (load.count(length) == 0) continue;
     return "a batch of a sweep is as large as the number at once, so it takes no " + std::string(length) +
@@ -162,11 +169,13 @@ std::string refused_in_series(const CLI::App& load, const SeriesOptions& options
 }
 
 int run_series(const load::LoadSettings& settings, const load::LoadOutput& output, const SeriesOptions& options) {
-  try {
+  return exit_status("weir-lab load", [&] {
     Sink json(output.json), log(output.log), html(options.html);
     const load::Interrupt interrupt;
     load::RequestLines lines(output.label);
+    load::EndedEarly early;
     const auto on_result = [&](const load::Result& result) {
+      if (settings.ignore_eos) early.add(result);
       if (log) log.stream() << lines.line(result) << '\n';
     };
     const Told told = options.users.empty() ? sweep_told(settings, options, interrupt, on_result)
@@ -174,17 +183,12 @@ int run_series(const load::LoadSettings& settings, const load::LoadOutput& outpu
     if (json) json.stream() << boost::json::serialize(told.json) << '\n';
     if (html) html.stream() << told.html;
     if (!json.to_stdout() && !log.to_stdout() && !html.to_stdout()) std::cout << told.text;
-    const bool written = json.flush() && log.flush() && html.flush() && std::cout.flush();
-    if (!written) std::cerr << "weir-lab load: a report or log could not be written whole; is the disk full?\n";
+    const bool whole = json.flush() && log.flush() && html.flush() && std::cout.flush();
+    const bool written = said_unless(whole, "weir-lab load");
+    if (const auto warning = early.warning()) std::cerr << "weir-lab load: warning: " << *warning << "\n";
     if (!told.any) std::cerr << "weir-lab load: nothing was measured; see the report for why\n";
     return written && told.any ? 0 : 1;
-  } catch (const std::invalid_argument& e) {
-    std::cerr << "weir-lab load: " << e.what() << "\n";
-    return 2;
-  } catch (const std::exception& e) {
-    std::cerr << "weir-lab load: " << e.what() << "\n";
-    return 1;
-  }
+  });
 }
 
 }  // namespace weir::lab::commands

@@ -28,8 +28,8 @@ struct SeriesOptions {
 /// how much is sent.
 void add_series_options(CLI::App& load, SeriesOptions& options, CLI::Option* concurrency, CLI::Option* rate);
 
-/// Reads seconds as a number, or text such as "10m". Throws CLI::ValidationError with a sentence.
-double read_seconds(const std::string& text);
+/// Reads seconds as a number, or text such as "10m". Throws CLI::ValidationError with a sentence that names the option.
+double read_seconds(const std::string& option, const std::string& text);
 
 /// True if the options ask for more than one load.
 bool is_series(const SeriesOptions& options);

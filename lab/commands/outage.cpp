@@ -40,6 +40,9 @@ int run_outage(Options& options) {
 void add_outage_command(CLI::App& app, int& status) {
   const auto options = std::make_shared<Options>();
   CLI::App* outage = app.add_subcommand("outage", "What the loss of a replica cost, and when it was back");
+  outage->footer(
+      "Example: weir-lab outage --replica gpu0 --killed 1795392000 --restarted 1795392030 --log requests.jsonl "
+      "--client report.json --metrics metrics.txt");
   outage->add_option("--replica", options->outage.replica, "The replica that was lost")->required();
   outage->add_option("--killed", options->outage.killed, "When it was killed, in Unix seconds")->required();
   outage->add_option("--restarted", options->outage.restarted, "When it was started again")->required();

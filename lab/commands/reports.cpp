@@ -39,6 +39,7 @@ int run_reports(const std::vector<std::string>& named) {
 void add_reports_command(CLI::App& app, int& status) {
   const auto named = std::make_shared<std::vector<std::string>>();
   CLI::App* reports = app.add_subcommand("reports", "Time to first token of several loads side by side");
+  reports->footer("Example: weir-lab reports before=before.json after=after.json");
   reports->add_option("reports", *named, "NAME=FILE, the file a report of `weir-lab load --json`")->required();
   reports->callback([named, &status] { status = run_reports(*named); });
 }

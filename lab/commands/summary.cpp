@@ -110,6 +110,7 @@ int run_summary(const Options& options) {
 void add_summary_command(CLI::App& app, int& status) {
   const auto options = std::make_shared<Options>();
   CLI::App* summary = app.add_subcommand("summary", "weir's request log as a table per replica and per configuration");
+  summary->footer("Example: weir-lab summary --log requests.jsonl --client report.json --truth truth.jsonl");
   summary->add_option("--log", options->log, "weir's request log")->required();
   summary->add_option("--client", options->client,
                       "The client's view: a report of `weir-lab load --json`, or logs of `weir-lab load --log`");

@@ -1,10 +1,12 @@
 #include "lab/engine/engine_model.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace weir::lab::engine {
 
-EngineModel::EngineModel(const EngineSettings& settings, std::uint64_t seed) : settings_(settings), random_(seed) {}
+EngineModel::EngineModel(const EngineSettings& settings, std::uint64_t seed)
+    : settings_(settings), random_(seed), prefixes_(settings.prefix_cache_tokens) {}
 
 bool EngineModel::submit(const Sequence& sequence) {
   if (sequence.prompt_tokens == 0 || sequence.output_tokens == 0) return false;
@@ -35,8 +37,13 @@ bool EngineModel::admit_next() {
   const std::uint64_t need = next.prompt_tokens + next.output_tokens;
   if (kv_reserved_ + need > settings_.kv_tokens) return false;
   kv_reserved_ += need;
-  running_.emplace_back().sequence = next;
+  Running& admitted = running_.emplace_back();
+  admitted.sequence = std::move(waiting_.front());
   waiting_.pop_front();
+  const std::span<const std::uint64_t> blocks(admitted.sequence.blocks);
+  const std::uint64_t most = (admitted.sequence.prompt_tokens - 1) / prefix_block_tokens;
+  admitted.cached = prefixes_.find(blocks.first(std::min<std::size_t>(blocks.size(), most)));
+  admitted.prefilled = admitted.cached;
   return true;
 }
 
@@ -62,8 +69,9 @@ void EngineModel::plan_continuous() {
 void EngineModel::plan_static() {
   if (running_.empty()) {
     while (admit_next()) {
-      running_.back().prefill_now = running_.back().sequence.prompt_tokens;
-      step_prefill_ += running_.back().prefill_now;
+      Running& r = running_.back();
+      r.prefill_now = r.sequence.prompt_tokens - r.prefilled;
+      step_prefill_ += r.prefill_now;
     }
     return;
   }
@@ -111,11 +119,12 @@ std::span<const TokenEvent> EngineModel::end_step() {
     r.prefilled += r.prefill_now;
     // The step that ends the prompt makes the first token.
     const bool prompt_done = r.prefill_now > 0 && r.prefilled == r.sequence.prompt_tokens;
+    if (prompt_done) prefixes_.keep(r.sequence.blocks);
     if (r.decode_now || prompt_done) {
       const std::uint64_t left = r.sequence.output_tokens - r.produced;
       const std::uint64_t made = std::min(left, 1 + (r.decode_now ? accepted_drafts() : 0));
       r.produced += made;
-      events_.push_back({r.sequence.id, r.produced, r.finished(), static_cast<std::uint32_t>(made)});
+      events_.push_back({r.sequence.id, r.produced, r.finished(), static_cast<std::uint32_t>(made), r.cached});
     }
     r.prefill_now = 0;
     r.decode_now = false;

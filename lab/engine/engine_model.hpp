@@ -23,6 +23,9 @@
 // so that a decode step yields 1 to K + 1 tokens of a sequence, all in one event. All K + 1 are computed, accepted or
 // not, and count against the knee and the token budget. Drafting itself costs nothing (as with n-gram lookup).
 //
+// With a prefix cache (lab/engine/prefix_cache.hpp) a prompt costs no more than what it does not share with an earlier
+// one. Its last token is always computed, because it makes the first of the answer.
+//
 // Memory is reserved for prompt and answer when a sequence is admitted (as TGI does), so that nothing is ever
 // preempted. A sequence that does not fit waits, and everyone behind it waits too.
 #pragma once
@@ -35,6 +38,7 @@
 #include <span>
 #include <vector>
 
+#include "lab/engine/prefix_cache.hpp"
 #include "lab/engine/random.hpp"
 
 namespace weir::lab::engine {
@@ -55,16 +59,18 @@ struct EngineSettings {
   nanoseconds per_decode_sequence{100'000};  ///< With speculation it counts for each token of each sequence.
   std::uint32_t knee = 0;                    ///< So many of a step cost nothing.
   nanoseconds per_kv_token{95};
-  double jitter = 0.02;                  ///< Step times vary by up to this share, drawn by the seed; 0 to 1.
-  std::uint32_t speculative_tokens = 0;  ///< So many are drafted for each sequence and step.
-  double acceptance = 0.7;               ///< Each draft is accepted with this probability, given that those before it
-                                         ///< were right; 0 to 1.
+  double jitter = 0.02;                   ///< Step times vary by up to this share, drawn by the seed; 0 to 1.
+  std::uint32_t speculative_tokens = 0;   ///< So many are drafted for each sequence and step.
+  double acceptance = 0.7;                ///< Each draft is accepted with this probability, given that those before it
+                                          ///< were right; 0 to 1.
+  std::uint64_t prefix_cache_tokens = 0;  ///< So many tokens of earlier prompts are kept; 0 means no prefix cache.
 };
 
 struct Sequence {
   SequenceId id = 0;  ///< The caller chooses it; it is unique among those in the model.
   std::uint64_t prompt_tokens = 1;
   std::uint64_t output_tokens = 1;
+  std::vector<std::uint64_t> blocks{};  ///< The prompt's, by PromptBlocks; without them no prefix is found or kept.
 };
 
 /// What a step made for one sequence: one token, or several that were drafted.
@@ -73,6 +79,7 @@ struct TokenEvent {
   std::uint64_t index = 0;  ///< It is the index of the last token; the first token of an answer has 1.
   bool last = false;
   std::uint32_t tokens = 1;
+  std::uint64_t cached_tokens = 0;  ///< So many of its prompt were in the prefix cache.
   bool operator==(const TokenEvent&) const = default;
 };
 
@@ -108,7 +115,8 @@ class EngineModel {
  private:
   struct Running {
     Sequence sequence;
-    std::uint64_t prefilled = 0;  ///< So many prompt tokens are in the KV cache.
+    std::uint64_t cached = 0;     ///< So many prompt tokens were in the prefix cache.
+    std::uint64_t prefilled = 0;  ///< So many prompt tokens are in the KV cache, those too.
     std::uint64_t produced = 0;   ///< So many output tokens were made.
     std::uint64_t prefill_now = 0;
     bool decode_now = false;
@@ -127,6 +135,7 @@ class EngineModel {
 
   EngineSettings settings_;
   Random random_;
+  PrefixCache prefixes_;
   std::deque<Sequence> waiting_;
   std::vector<Running> running_;  ///< They stand in order of admission.
   std::vector<TokenEvent> events_;

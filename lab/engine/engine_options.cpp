@@ -73,6 +73,12 @@ void add_engine_options(CLI::App& command, EngineSettings& settings) {
       ->capture_default_str()
       ->check(CLI::Range(0, 64))
       ->group(group);
+  command
+      .add_option("--prefix-cache-tokens", settings.prefix_cache_tokens,
+                  "Tokens of earlier prompts that need no prefill where a prompt begins like one of them; 0 = no cache")
+      ->capture_default_str()
+      ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 30))
+      ->group(group);
   command.add_option("--acceptance", settings.acceptance, "Probability that a drafted token is right")
       ->capture_default_str()
       ->check(CLI::Range(0.0, 1.0))

@@ -51,6 +51,8 @@ load::LoadSettings load_of(const Plan& plan, std::size_t i, std::uint64_t number
   load.url = row.url;
   load.model = row.model;
   load.api = row.api;
+  load.api_key = row.api_key;
+  load.ignore_eos = plan.ignore_eos;
   load.usage = true;  // Speculative decoding brings several tokens in an event.
   load.concurrency = row.concurrency;
   load.requests = plan.prompts;

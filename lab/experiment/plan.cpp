@@ -7,6 +7,7 @@
 #include <iterator>
 #include <system_error>
 
+#include "config/secret.hpp"
 #include "config/nearest.hpp"
 #include "config/syntax.hpp"
 #include "config/table_reader.hpp"
@@ -23,6 +24,10 @@ using config::TableReader;
 using config::Text;
 using config::Whole;
 
+constexpr std::string_view no_key_file =
+    "there is no such file; give its path from the root, or from the folder of this file";
+constexpr std::string_view tgi_knows_eos_alone =
+    "has no member that makes an answer go on behind its end; leave out ignore_eos in [prompts]";
 constexpr std::int64_t most_at_once = 100'000;
 const config::OneOf<load::Api, 3> api{
     {{{"chat", load::Api::chat}, {"completions", load::Api::completions}, {"tgi", load::Api::tgi}}}};
@@ -38,6 +43,13 @@ config::Parsed<load::Shape> shape_name(const toml::node& node) {
   return config::Problem{"must be one of " + known};
 }
 
+/// Says why a place cannot be measured by this program; "" if it can.
+std::string_view unreachable(const config::ReplicaUrl& url) {
+  if (url.tls) return "is reached over TLS, which weir-lab does not speak; give the address of a weir in front of it";
+  if (url.unix_path.empty()) return "";
+  return "is a Unix socket, which weir-lab does not speak; give the address of a weir in front of it";
+}
+
 /// Reads one experiment; what it finds wrong goes into the report, and what is wrong in the settings file beside it.
 class PlanReading {
  public:
@@ -51,6 +63,7 @@ class PlanReading {
     top.read("results", results, Text{1000});
     plan_.results = beside(results);
     top.read("repeat", plan_.repeat, Whole<std::uint64_t>{1, 1000});
+    key_ = read_key(top);
     read_settings(top);
     read_prompts(TableReader("[prompts]", top.table("prompts"), report_));
     const auto runs = top.tables("run");
@@ -82,6 +95,26 @@ class PlanReading {
     }
   }
 
+  /// Reads the key that a table has, in itself or in a file; "" if it has none.
+  std::string read_key(TableReader& table) {
+    const auto of_file = [this](const toml::node& node) -> config::Parsed<std::string> {
+      const auto* path = node.as_string();
+      if (!path || path->get().empty()) return config::SecretFile{"the replica's key"}(node);
+      const std::string at = beside(path->get());
+      if (std::error_code error; fs::is_regular_file(at, error)) {
+        return config::SecretFile{"the replica's key"}(toml::value<std::string>(at));
+      }
+      return config::Problem{std::string(no_key_file)};
+    };
+    std::string key;
+    table.read_secret("api_key", key, config::SecretText{"the replica's key"});
+    const auto* in_file = table.read_secret("api_key_file", key, of_file);
+    if (in_file && table.has("api_key")) {
+      table.blame_secret("api_key_file", *in_file, "api_key is set as well, and a run has one key; remove one of them");
+    }
+    return key;
+  }
+
   void read_prompts(TableReader table) {
     load::Shape shape{};
     load::WorkloadSettings& lengths = plan_.lengths;
@@ -95,6 +128,7 @@ class PlanReading {
     table.read("input_stddev", lengths.input_stddev, Number{0, 1e7});
     table.read("output_tokens", lengths.output_tokens, Number{1, 1e7});
     table.read("output_stddev", lengths.output_stddev, Number{0, 1e7});
+    table.read("ignore_eos", plan_.ignore_eos, &config::flag);
     table.read("seed", lengths.seed, Whole<std::uint64_t>{0, 1'000'000'000});
     table.refuse_the_rest();
   }
@@ -102,10 +136,15 @@ class PlanReading {
   void read_run(const toml::table& source) {
     TableReader table("[[run]]", source, report_);
     Row row;
+    row.api_key = key_;
     const auto* label = table.require("label", row.label, Text{128}, "the table needs it, such as label = \"H800\"");
     read_place(table, row);
     table.read("model", row.model, Text{256});
-    table.read("api", row.api, api);
+    if (const auto key = read_key(table); !key.empty()) row.api_key = key;
+    const auto* asked = table.read("api", row.api, api);
+    if (asked && row.api == load::Api::tgi && plan_.ignore_eos) {
+      table.blame("api", *asked, tgi_knows_eos_alone);
+    }
     table.read("gpu", row.gpu, Text{128});
     table.read("engine", row.engine, Text{128});
     std::uint64_t speculation = 0;
@@ -135,6 +174,7 @@ class PlanReading {
     config::ReplicaUrl url;
     const auto* place = table.read("url", url, &config::replica_url);
     if (place) row.url = url_of(url);
+    if (const auto why = unreachable(url); place && !why.empty()) table.blame("url", *place, why);
     std::string name;
     const auto* named = table.read("replica", name, &config::name);
     if (!table.has("url") && !table.has("replica")) {
@@ -159,11 +199,9 @@ class PlanReading {
     for (const auto& replica : replicas_) {
       names.push_back(replica.name);
       if (replica.name != name) continue;
-      if (!replica.api_key.empty()) {
-        return table.blame("replica", named,
-                           "needs its api_key, which only weir sends; give weir's own address as url instead");
-      }
+      if (const auto why = unreachable(replica.url); !why.empty()) return table.blame("replica", named, why);
       row.url = url_of(replica.url);
+      if (!replica.api_key.empty()) row.api_key = replica.api_key;
       row.gpu = replica.gpu;
       row.cost_per_hour = replica.cost_per_hour;
       return;
@@ -182,6 +220,7 @@ class PlanReading {
   std::string file_;
   config::Report report_;
   Plan plan_;
+  std::string key_;  ///< It is that of all runs that have none of their own.
   bool settings_named_ = false;
   std::vector<SettingsError> settings_errors_;
   std::vector<config::Replica> replicas_;

@@ -20,6 +20,7 @@ struct Row {
   std::uint64_t concurrency = 1;
   std::optional<std::uint64_t> speculation;  ///< Drafted tokens; only told, as gpu and engine are.
   std::optional<double> cost_per_hour;
+  std::string api_key{};  ///< It goes out as a bearer token; "" means none. No report, log or results file has it.
   bool operator==(const Row&) const = default;
 };
 
@@ -29,7 +30,8 @@ struct Plan {
   std::uint64_t repeat = 3;  ///< Each row is run so often.
   std::uint64_t prompts = 60;
   load::WorkloadSettings lengths;
-  std::vector<Row> rows;  ///< A run with several concurrencies is several rows.
+  bool ignore_eos = false;  ///< Answers have exactly their lengths (load::Wanted).
+  std::vector<Row> rows;    ///< A run with several concurrencies is several rows.
 };
 
 using PlanResult = std::variant<Plan, std::vector<config::SettingsError>>;

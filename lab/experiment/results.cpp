@@ -14,13 +14,25 @@ namespace {
 
 namespace json = boost::json;
 
-/// Returns all that the figures of a row depend on. What it costs is not among it.
+/// Returns all that the figures of a row depend on. What it costs is not among it, and its key is not either.
 std::string identity(const Plan& plan, const Row& row) {
   const load::WorkloadSettings& lengths = plan.lengths;
-  return json::serialize(json::array{
-      row.label, row.url, row.model, std::string(load::path_of(row.api)), row.gpu, row.engine, row.concurrency,
-      row.speculation ? json::value(*row.speculation) : json::value(nullptr), plan.prompts, lengths.input_tokens,
-      lengths.input_stddev, lengths.output_tokens, lengths.output_stddev, lengths.seed});
+  json::array all{row.label,
+                  row.url,
+                  row.model,
+                  std::string(load::path_of(row.api)),
+                  row.gpu,
+                  row.engine,
+                  row.concurrency,
+                  row.speculation ? json::value(*row.speculation) : json::value(nullptr),
+                  plan.prompts,
+                  lengths.input_tokens,
+                  lengths.input_stddev,
+                  lengths.output_tokens,
+                  lengths.output_stddev,
+                  lengths.seed};
+  if (plan.ignore_eos) all.emplace_back("ignore_eos");
+  return json::serialize(all);
 }
 
 double median(std::vector<float> values) {
@@ -88,8 +100,12 @@ ResultsRead read_results(const Plan& plan, std::istream& lines) {
       continue;
     }
     const auto place = places.find(text_of(line, "row"));
-    if (place == places.end() || number >= static_cast<double>(plan.repeat)) {
+    if (place == places.end()) {
       ++read.others;
+      continue;
+    }
+    if (number >= static_cast<double>(plan.repeat)) {
+      ++read.beyond;
       continue;
     }
     Repetition repetition;

@@ -35,6 +35,7 @@ using Done = std::vector<std::map<std::uint64_t, Repetition>>;
 struct ResultsRead {
   Done done;
   std::uint64_t others = 0;  ///< Lines of other rows or prompts.
+  std::uint64_t beyond = 0;  ///< Lines of these rows and prompts, of repetitions that are no longer asked for.
   std::uint64_t broken =
       0;  ///< Lines that cannot be read, such as one that was being written when the machine stopped.
 };

@@ -33,13 +33,14 @@ void Connection::run(Outgoing outgoing, Done done) {
 void Connection::connect() {
   ++generation_;
   error_code ignored;
-  socket_.close(ignored);
+  socket_.tcp().close(ignored);
   buffer_.clear();
-  socket_.async_connect(server_, [self = shared_from_this(), mine = generation_](error_code ec) {
+  socket_.tcp().async_connect(server_, [self = shared_from_this(), mine = generation_](error_code ec) {
     if (mine != self->generation_) return;
     if (ec) return self->fail("connect", ec.message());
     error_code none;
-    self->socket_.set_option(asio::ip::tcp::no_delay(true), none);
+    self->socket_.tcp().set_option(asio::ip::tcp::no_delay(true), none);
+    net::stamp_arrivals(self->socket_.tcp().native_handle());
     self->open_ = true;
     self->exchange();
   });
@@ -54,7 +55,7 @@ void Connection::exchange() {
   parser_->get().body().on_bytes = [this](std::string_view bytes) { on_body(bytes); };
   write_pending_ = true;
   result_.sent = std::chrono::steady_clock::now();
-  asio::async_write(socket_, asio::buffer(outgoing_.bytes),
+  asio::async_write(socket_.tcp(), asio::buffer(outgoing_.bytes),
                     [self = shared_from_this(), mine = generation_](error_code, std::size_t) {
                       // If something went wrong, the read reports it; perhaps an answer is there.
                       if (mine == self->generation_) self->write_pending_ = false;
@@ -66,7 +67,7 @@ void Connection::read() {
   socket_.async_read_some(buffer_.prepare(read_size),
                           [self = shared_from_this(), mine = generation_](error_code ec, std::size_t n) {
                             if (mine != self->generation_) return;
-                            self->read_at_ = std::chrono::steady_clock::now();
+                            self->read_at_ = self->socket_.arrived();
                             self->later_.put([self, mine, ec, n] {
                               if (mine == self->generation_) self->on_read(ec, n);
                             });
@@ -154,7 +155,7 @@ void Connection::finish(Moment ended) {
   ++generation_;
   if (!open_) {
     error_code ignored;
-    socket_.close(ignored);
+    socket_.tcp().close(ignored);
     buffer_.clear();
   }
   result_.ended = ended;

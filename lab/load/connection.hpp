@@ -1,8 +1,8 @@
 // One connection of the load client: it sends a request, reads its streamed answer, and keeps the connection for the
 // next one.
 //
-// One thread uses it. The moment of a read is when it returned. Sending and reading run together, so that an early
-// refusal is not lost.
+// One thread uses it. The moment of a read is when the kernel had received its last bytes. Sending and reading run
+// together, so that an early refusal is not lost.
 #pragma once
 
 #include <boost/asio/ip/tcp.hpp>
@@ -17,6 +17,7 @@
 #include <string_view>
 
 #include "lab/load/stream_reader.hpp"
+#include "lab/net/stamped_socket.hpp"
 #include "metrics/wire/request/facts.hpp"
 
 namespace weir::lab::load {
@@ -92,8 +93,8 @@ struct StreamBody {
   };
 };
 
-/// Work that waits until no read is ready: the moment of a read is taken at once, and its bytes are parsed when there
-/// is time, so that the parsing of one stream's token delays no other's.
+/// Work that waits until no read is ready. The bytes of a read are parsed when there is time, so that what has come on
+/// one connection delays the reading, and with it the next request, of no other.
 class Later {
  public:
   void put(std::function<void()> work) { work_.push_back(std::move(work)); }
@@ -137,7 +138,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   static constexpr std::size_t read_size = 16 * 1024;
   static constexpr std::size_t detail_limit = 200;
 
-  boost::asio::ip::tcp::socket socket_;
+  net::StampedSocket socket_;
   boost::asio::ip::tcp::endpoint server_;
   Later& later_;
   boost::beast::flat_buffer buffer_;

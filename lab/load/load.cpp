@@ -1,8 +1,10 @@
 #include "lab/load/load.hpp"
 
 #include <iostream>
-#include <stdexcept>
+#include <string_view>
 
+#include "lab/exit_status.hpp"
+#include "lab/load/ended_early.hpp"
 #include "lab/load/llmperf.hpp"
 #include "lab/load/prefill/prefill_cost.hpp"
 #include "lab/load/report.hpp"
@@ -12,10 +14,13 @@
 namespace weir::lab::load {
 namespace {
 
+constexpr std::string_view command = "weir-lab load";
+
 /// What is said of a load beyond its usual figures.
 struct Extras {
   std::optional<Cost> cost;
   std::optional<Llmperf> llmperf;
+  std::optional<EndedEarly> early;
   std::optional<std::vector<prefill::Point>> points;
   std::optional<prefill::PrefillCost> prefill;
 };
@@ -39,23 +44,26 @@ boost::json::object json_of(const Measured& measured, const Extras& extras) {
 
 void warn(const Measured& measured, const Extras& extras) {
   for (const auto& warning :
-       {too_slow(measured.own, measured.report.all), extras.llmperf ? extras.llmperf->warning() : std::nullopt}) {
-    if (warning) std::cerr << "weir-lab load: warning: " << *warning << "\n";
+       {too_slow(measured.own, measured.report.all), extras.llmperf ? extras.llmperf->warning() : std::nullopt,
+        extras.early ? extras.early->warning() : std::nullopt}) {
+    if (warning) std::cerr << command << ": warning: " << *warning << "\n";
   }
 }
 
 }  // namespace
 
 int run_load(const LoadSettings& settings, const LoadOutput& output) {
-  try {
+  return exit_status(command, [&] {
     Sink json(output.json), log(output.log);
     RequestLines lines(output.label);
     Extras extras;
     if (output.llmperf) extras.llmperf.emplace();
+    if (settings.ignore_eos) extras.early.emplace();
     if (output.prefill_cost) extras.points.emplace();
     const Interrupt interrupt;
     const Measured measured = measure(settings, interrupt, [&](const Result& result) {
       if (log) log.stream() << lines.line(result) << '\n';
+      if (extras.early) extras.early->add(result);
       if (extras.llmperf) {
         const Planned planned{result.number, 0, result.prompt_target, result.output_target};
         extras.llmperf->add(result, task_of(settings.workload.seed, planned));
@@ -70,16 +78,9 @@ int run_load(const LoadSettings& settings, const LoadOutput& output) {
     if (json) json.stream() << boost::json::serialize(json_of(measured, extras)) << '\n';
     if (output.json != "-" && output.log != "-") print(std::cout, measured, extras);
     warn(measured, extras);
-    const bool written = json.flush() && log.flush() && std::cout.flush();
-    if (!written) std::cerr << "weir-lab load: a report or log could not be written whole; is the disk full?\n";
+    const bool written = said_unless(json.flush() && log.flush() && std::cout.flush(), command);
     return written && (all.ok() > 0 || all.failed() == 0) ? 0 : 1;
-  } catch (const std::invalid_argument& e) {
-    std::cerr << "weir-lab load: " << e.what() << "\n";
-    return 2;
-  } catch (const std::exception& e) {
-    std::cerr << "weir-lab load: " << e.what() << "\n";
-    return 1;
-  }
+  });
 }
 
 }  // namespace weir::lab::load

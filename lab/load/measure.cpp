@@ -57,6 +57,15 @@ void raise_file_limit() {
   ::setrlimit(RLIMIT_NOFILE, &limit);
 }
 
+/// Returns the fields that all requests of a load have, from the request line on.
+std::string head_of(const LoadSettings& settings, const Target& target) {
+  std::string head = "POST " + target.prefix + std::string(path_of(settings.api)) +
+                     " HTTP/1.1\r\nhost: " + target.authority +
+                     "\r\ncontent-type: application/json\r\naccept: text/event-stream\r\n";
+  if (!settings.api_key.empty()) head += "authorization: Bearer " + settings.api_key + "\r\n";
+  return head;
+}
+
 class Runner {
  public:
   Runner(const LoadSettings& settings, const Interrupt& interrupt, const OnResult& on_result)
@@ -64,6 +73,7 @@ class Runner {
         interrupt_(interrupt),
         on_result_(on_result),
         target_(target_of(settings.url)),
+        head_(head_of(settings, target_)),
         workload_(settings.workload),
         arrival_(io_),
         ticker_(io_),
@@ -83,8 +93,8 @@ class Runner {
     if (workload_.open_loop()) {
       wait_for_arrival();
     } else {
-      for (std::uint64_t i = 0; i < settings_.concurrency && !all_sent_; ++i) {
-        settings_.ramp > 0 ? send_after(static_cast<double>(i) / settings_.ramp) : send_next();
+      for (std::uint64_t i = 0; i < settings_.concurrency; ++i) {
+        settings_.ramp > 0 ? send_after(static_cast<double>(i) / settings_.ramp) : send_in_turn();
       }
     }
     end_if_done();
@@ -127,12 +137,10 @@ class Runner {
     outgoing.output_target = planned.output_tokens;
     outgoing.keep_text = settings_.text;
     outgoing.request_id = "load-" + std::to_string(settings_.workload.seed) + "-" + std::to_string(planned.number);
-    const std::string body = request_body(settings_.api, settings_.model, workload_.messages(planned),
-                                          planned.output_tokens, settings_.usage);
-    outgoing.bytes =
-        "POST " + target_.prefix + std::string(path_of(settings_.api)) + " HTTP/1.1\r\nhost: " + target_.authority +
-        "\r\ncontent-type: application/json\r\naccept: text/event-stream\r\nx-request-id: " + outgoing.request_id +
-        "\r\ncontent-length: " + std::to_string(body.size()) + "\r\n\r\n" + body;
+    const Wanted wanted{planned.output_tokens, settings_.usage, settings_.ignore_eos};
+    const std::string body = request_body(settings_.api, settings_.model, workload_.messages(planned), wanted);
+    outgoing.bytes = head_ + "x-request-id: " + outgoing.request_id +
+                     "\r\ncontent-length: " + std::to_string(body.size()) + "\r\n\r\n" + body;
     outgoing.body_bytes = body.size();
     if (settings_.facts) outgoing.facts = std::make_shared<RequestFacts>(facts_of(body));
     std::shared_ptr<Connection> connection;
@@ -163,7 +171,17 @@ class Runner {
 
   /// Sends as many requests as are to run at once.
   void send_batch(double wait) {
-    for (std::uint64_t i = 0; i < settings_.concurrency && !all_sent_; ++i) wait > 0 ? send_after(wait) : send_next();
+    for (std::uint64_t i = 0; i < settings_.concurrency; ++i) wait > 0 ? send_after(wait) : send_in_turn();
+  }
+
+  /// Sends the next request when the one before has gone out. Of many that begin together each would otherwise be
+  /// connected, and not sent before the texts of all the others were made.
+  void send_in_turn() {
+    ++in_turn_;
+    later_.put([this] {
+      --in_turn_;
+      send_next();
+    });
   }
 
   /// Sends the next request after a pause.
@@ -193,7 +211,7 @@ class Runner {
     if (workload_.open_loop() || all_sent_) return end_if_done();
     // After a failure it waits, so that the load does not flood a service that refuses everything.
     if (settings_.batches) {
-      if (busy_.empty()) send_batch(result.ok() ? 0 : duration<double>(tick).count());
+      if (busy_.empty() && in_turn_ == 0) send_batch(result.ok() ? 0 : duration<double>(tick).count());
       return;
     }
     const double wait = std::max(settings_.think, result.ok() ? 0 : duration<double>(tick).count());
@@ -278,6 +296,7 @@ class Runner {
   const Interrupt& interrupt_;
   const OnResult& on_result_;
   Target target_;
+  std::string head_;  ///< All requests begin with it.
   Workload workload_;
   Measured measured_;
   asio::io_context io_{1};
@@ -293,6 +312,7 @@ class Runner {
   std::unordered_set<std::shared_ptr<asio::steady_timer>> pauses_;
   Moment begun_{};
   std::uint64_t sent_ = 0;
+  std::uint64_t in_turn_ = 0;  ///< So many requests wait for their turn to be sent.
   std::uint64_t ticks_ = 0;
   bool all_sent_ = false;
   bool terminal_ = ::isatty(STDERR_FILENO) == 1;

@@ -1,8 +1,9 @@
 // Runs one load and returns what it measured. It prints nothing but its progress, and that on a terminal only.
 //
 // A load is closed (a number of requests always runs) or open (requests arrive by Poisson or by a trace, whatever the
-// answers do). The calling thread does it all. Moments are those of the reads, so this process must not be short of
-// CPU; the loop lag tells whether it was. Loads may run one after another in a process.
+// answers do). The calling thread does it all. A token's moment is the kernel's stamp of its arrival, so that it has
+// no delay of this process in it. But requests go out late where this process is short of CPU, and tokens that gather
+// until a read share a moment; the loop lag tells whether it was. Loads may run one after another in a process.
 #pragma once
 
 #include <chrono>
@@ -22,7 +23,9 @@ struct LoadSettings {
   std::string url = "http://127.0.0.1:8080";
   std::string model;  ///< If it is "", the requests name no model.
   Api api = Api::chat;
+  std::string api_key;             ///< It goes out as a bearer token; "" means none. No report or log has it.
   bool usage = false;              ///< Asks for usage; else tokens are counted by events.
+  bool ignore_eos = false;         ///< Answers have exactly the tokens asked for (load::Wanted); not with Api::tgi.
   std::uint64_t concurrency = 5;   ///< A closed load keeps so many requests running.
   double ramp = 0;                 ///< A closed load starts so many of them a second; 0 means all at once.
   double think = 0;                ///< A closed load waits so many seconds after an answer before it sends again.

@@ -1,7 +1,7 @@
 // Whether the load tool itself was fast enough: if it was not, its own delay is part of what it measured.
 //
-// The loop lag is how much later than asked for a timer of the loop runs. Bytes wait for the loop as long as the timer
-// does.
+// The loop lag is how much later than asked for a timer of the loop runs. Requests go out as much later, and bytes wait
+// to be read as long. Bytes have the kernel's stamp, but those that gather until they are read share one.
 #pragma once
 
 #include <optional>

@@ -114,8 +114,7 @@ std::string_view path_of(Api api) {
   return "";
 }
 
-std::string request_body(Api api, std::string_view model, std::span<const std::string> messages,
-                         std::uint64_t max_tokens, bool usage) {
+std::string request_body(Api api, std::string_view model, std::span<const std::string> messages, const Wanted& wanted) {
   namespace json = boost::json;
   json::object body;
   std::string prompt;
@@ -125,7 +124,7 @@ std::string request_body(Api api, std::string_view model, std::span<const std::s
   }
   if (api == Api::tgi) {
     body["inputs"] = prompt;
-    body["parameters"] = json::object{{"max_new_tokens", max_tokens}, {"details", usage}};
+    body["parameters"] = json::object{{"max_new_tokens", wanted.max_tokens}, {"details", wanted.usage}};
     return json::serialize(body);
   }
   if (!model.empty()) body["model"] = model;
@@ -138,9 +137,10 @@ std::string request_body(Api api, std::string_view model, std::span<const std::s
   } else {
     body["prompt"] = prompt;
   }
-  body["max_tokens"] = max_tokens;
+  body["max_tokens"] = wanted.max_tokens;
   body["stream"] = true;
-  if (usage) body["stream_options"] = json::object{{"include_usage", true}};
+  if (wanted.ignore_eos) body["ignore_eos"] = true;
+  if (wanted.usage) body["stream_options"] = json::object{{"include_usage", true}};
   return json::serialize(body);
 }
 

@@ -79,10 +79,22 @@ class Workload {
 /// Returns the task of a request whose text is one.
 tasks::Task task_of(std::uint64_t seed, const Planned& planned);
 
+/// What a request asks for besides an answer.
+struct Wanted {
+  std::uint64_t max_tokens = 1;
+  bool usage = false;
+  /// The answer goes on to max_tokens. vLLM, SGLang and llama.cpp have a member for it, `ignore_eos`. TGI has none over
+  /// HTTP, so its API is not to be asked.
+  bool ignore_eos = false;
+};
+
 /// Return the path of an API and the body of a streamed request. Only chat keeps messages apart; elsewhere a line break
 /// stands between them.
 std::string_view path_of(Api api);
-std::string request_body(Api api, std::string_view model, std::span<const std::string> messages,
-                         std::uint64_t max_tokens, bool usage);
+std::string request_body(Api api, std::string_view model, std::span<const std::string> messages, const Wanted& wanted);
+
+/// Why no `ignore_eos` can be sent to TGI, as a sentence without its subject and its end.
+inline constexpr std::string_view tgi_cannot_ignore_eos =
+    "TGI's API has no member that makes an answer go on behind its end";
 
 }  // namespace weir::lab::load

@@ -60,6 +60,14 @@ std::string Answer::usage(std::uint64_t completion_tokens) const {
          std::to_string(completion_tokens) + "}";
 }
 
+/// Returns what is told at the end. Counts on the way have no details.
+std::string Answer::whole_usage() const {
+  std::string whole = usage(plan_.tokens);
+  if (!cached_tokens_) return whole;
+  whole.back() = ',';
+  return whole + R"("prompt_tokens_details":{"cached_tokens":)" + std::to_string(*cached_tokens_) + "}}";
+}
+
 void Answer::append_head(std::string& out, bool keep_alive) const {
   out += "HTTP/1.1 200 OK\r\nserver: weir-lab-sim\r\n";
   if (is_tgi(request_.route)) {
@@ -107,7 +115,7 @@ void Answer::append_openai(std::string& out, std::uint64_t first, std::uint64_t 
   append_chunk(out, event);
   if (!ends) return;
   if (request_.include_usage) {
-    append_chunk(out, envelope_ + R"("choices":[],)" + usage(plan_.tokens) +
+    append_chunk(out, envelope_ + R"("choices":[],)" + whole_usage() +
                           (chat ? R"(,"system_fingerprint":"weir-lab-sim")" : "") + "}\n\n");
   }
   append_chunk(out, "data: [DONE]\n\n");
@@ -161,11 +169,10 @@ std::string Answer::whole() const {
     case Route::chat:
       return whole_prefix_ + R"("choices":[{"index":0,"message":{"role":"assistant","content":")" + text_json() +
              R"(","tool_calls":[]},"logprobs":null,"finish_reason":")" + finish + R"(","stop_reason":null}],)" +
-             usage(plan_.tokens) + "}";
+             whole_usage() + "}";
     case Route::completions:
       return whole_prefix_ + R"("choices":[{"index":0,"text":")" + text_json() +
-             R"(","logprobs":null,"finish_reason":")" + finish + R"(","stop_reason":null}],)" + usage(plan_.tokens) +
-             "}";
+             R"(","logprobs":null,"finish_reason":")" + finish + R"(","stop_reason":null}],)" + whole_usage() + "}";
     case Route::tgi_generate:
     case Route::tgi_generate_stream:
       break;

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -20,6 +21,8 @@ class Answer {
   Answer(const Request& request, const AnswerPlan& plan, std::string_view model, std::uint64_t seed,
          std::int64_t created);
 
+  /// Says how many of the prompt's tokens were in a prefix cache; usage then tells it, as vLLM's does if asked to.
+  void cached(std::uint64_t tokens) { cached_tokens_ = tokens; }
   /// Appends the response head of a stream. It is sent before prefill, as vLLM and TGI do.
   void append_head(std::string& out, bool keep_alive) const;
   /// Appends the chunks that one step's tokens bring, `first` to `last` of 1 to plan.tokens; with the last token the
@@ -32,6 +35,7 @@ class Answer {
   void append_openai(std::string& out, std::uint64_t first, std::uint64_t last) const;
   void append_tgi(std::string& out, std::uint64_t index) const;
   std::string usage(std::uint64_t completion_tokens) const;
+  std::string whole_usage() const;
   std::string text_json(std::uint64_t first, std::uint64_t last) const;
   std::string token_json(std::uint64_t index) const;
   std::string text_json() const { return text_json(1, plan_.tokens); }
@@ -40,6 +44,7 @@ class Answer {
   Request request_;
   AnswerPlan plan_;
   std::uint64_t seed_;
+  std::optional<std::uint64_t> cached_tokens_;
   std::string envelope_;      ///< It reaches from "data: {" to before "choices".
   std::string whole_prefix_;  ///< It is the same for an answer that is not streamed.
 };

@@ -4,7 +4,10 @@
 #include <boost/beast/core/string.hpp>
 #include <boost/json.hpp>
 #include <cmath>
+#include <functional>
+#include <utility>
 
+#include "lab/engine/prefix_cache.hpp"
 #include "lab/engine/words.hpp"
 #include "lab/tasks/task.hpp"
 
@@ -23,11 +26,41 @@ const json::object* object_at(const json::object& object, std::string_view key) 
   return v ? v->if_object() : nullptr;
 }
 
-void add_text(Request& request, std::string_view text) {
-  request.prompt_tokens += engine::count_tokens(text);
-  request.prompt_chars += text.size();
-  if (tasks::is_task(text)) request.task = text;
-}
+/// Gathers a prompt as its parts are read.
+class Prompt {
+ public:
+  explicit Prompt(bool with_blocks) : with_blocks_(with_blocks) {}
+
+  void add_text(std::string_view text) {
+    chars_ += text.size();
+    if (tasks::is_task(text)) task_ = text;
+    if (!with_blocks_) {
+      tokens_ += engine::count_tokens(text);
+      return;
+    }
+    for (const std::string_view token : engine::pieces_of(text)) add_token(std::hash<std::string_view>{}(token));
+  }
+  void add_token(std::uint64_t token) {
+    ++tokens_;
+    if (with_blocks_) blocks_.add(token);
+  }
+  /// Adds tokens of a template, which are the same in every prompt.
+  void add_template(std::uint64_t tokens) {
+    for (std::uint64_t i = 0; i < tokens; ++i) add_token(i);
+  }
+  void move_into(Request& request) {
+    request.prompt_tokens = tokens_;
+    request.prompt_chars = chars_;
+    request.task = std::move(task_);
+    request.blocks = blocks_.take();
+  }
+
+ private:
+  bool with_blocks_;
+  std::uint64_t tokens_ = 0, chars_ = 0;
+  std::string task_;
+  engine::PromptBlocks blocks_;
+};
 
 /// Reads a positive count. An absent field or null gives nothing; anything else is refused.
 std::optional<Refusal> read_count(const json::object& object, std::string_view key, std::optional<std::uint64_t>& out) {
@@ -40,53 +73,53 @@ std::optional<Refusal> read_count(const json::object& object, std::string_view k
   return std::nullopt;
 }
 
-std::optional<Refusal> read_messages(const json::object& body, Request& request) {
+std::optional<Refusal> read_messages(const json::object& body, Prompt& prompt) {
   const json::value* messages = body.if_contains("messages");
   if (!messages || !messages->is_array() || messages->get_array().empty()) {
     return Refusal{400, "messages must be a list with at least one message"};
   }
-  request.prompt_tokens += tokens_per_chat;
+  prompt.add_template(tokens_per_chat);
   for (const json::value& m : messages->get_array()) {
     if (!m.is_object()) return Refusal{400, "every message must be an object"};
-    request.prompt_tokens += tokens_per_message;
+    prompt.add_template(tokens_per_message);
     const json::value* content = m.get_object().if_contains("content");
     if (!content || content->is_null()) continue;
     if (const json::string* text = content->if_string()) {
-      add_text(request, *text);
+      prompt.add_text(*text);
     } else if (const json::array* parts = content->if_array()) {
       for (const json::value& part : *parts) {
         const json::object* p = part.if_object();
         const json::value* t = p ? p->if_contains("text") : nullptr;
-        if (t && t->is_string()) add_text(request, t->get_string());
+        if (t && t->is_string()) prompt.add_text(t->get_string());
       }
     } else {
       return Refusal{400, "content must be a string or a list of parts"};
     }
   }
   const json::value* tools = body.if_contains("tools");
-  if (tools && tools->is_array()) add_text(request, json::serialize(*tools));
+  if (tools && tools->is_array()) prompt.add_text(json::serialize(*tools));
   return std::nullopt;
 }
 
-std::optional<Refusal> read_prompt(const json::object& body, Request& request) {
+std::optional<Refusal> read_prompt(const json::object& body, Prompt& read) {
   const json::value* prompt = body.if_contains("prompt");
   if (prompt && prompt->is_array() && prompt->get_array().size() == 1 && !prompt->get_array()[0].is_number()) {
     prompt = &prompt->get_array()[0];  // It is a list of one prompt.
   }
   if (prompt && prompt->is_string()) {
-    add_text(request, prompt->get_string());
-    request.prompt_tokens += 1;  // This is the token that begins a text.
+    read.add_template(1);  // This is the token that begins a text.
+    read.add_text(prompt->get_string());
     return std::nullopt;
   }
   if (prompt && prompt->is_array() && !prompt->get_array().empty() &&
       std::ranges::all_of(prompt->get_array(), [](const json::value& v) { return v.is_int64(); })) {
-    request.prompt_tokens += prompt->get_array().size();
+    for (const json::value& token : prompt->get_array()) read.add_token(static_cast<std::uint64_t>(token.get_int64()));
     return std::nullopt;
   }
   return Refusal{400, "prompt must be a string, a list of token ids, or a list of one of these"};
 }
 
-std::optional<Refusal> read_openai(const json::object& body, Request& request) {
+std::optional<Refusal> read_openai(const json::object& body, Request& request, Prompt& prompt) {
   if (const json::value* model = body.if_contains("model")) {
     if (!model->is_string()) return Refusal{400, "model must be a string"};
     request.model = model->get_string().c_str();
@@ -105,18 +138,18 @@ std::optional<Refusal> read_openai(const json::object& body, Request& request) {
   if (auto refusal = read_count(body, "max_tokens", request.max_tokens)) return refusal;
   if (request.route == Route::completions) {
     if (!request.max_tokens) request.max_tokens = 16;  // This is the default of OpenAI's completions.
-    return read_prompt(body, request);
+    return read_prompt(body, prompt);
   }
   if (auto refusal = read_count(body, "max_completion_tokens", request.max_tokens)) return refusal;
-  return read_messages(body, request);
+  return read_messages(body, prompt);
 }
 
-std::optional<Refusal> read_tgi(const json::object& body, Request& request) {
+std::optional<Refusal> read_tgi(const json::object& body, Request& request, Prompt& prompt) {
   request.stream = request.route == Route::tgi_generate_stream;
   const json::value* inputs = body.if_contains("inputs");
   if (!inputs || !inputs->is_string()) return Refusal{422, "inputs must be a string"};
-  add_text(request, inputs->get_string());
-  request.prompt_tokens += 1;
+  prompt.add_template(1);
+  prompt.add_text(inputs->get_string());
   const json::object* parameters = object_at(body, "parameters");
   if (!parameters) return std::nullopt;
   request.details = flag(*parameters, "details");
@@ -140,7 +173,7 @@ bool is_json(std::string_view content_type) {
   return boost::beast::iequals(content_type.substr(0, content_type.find(';')), "application/json");
 }
 
-std::variant<Request, Refusal> read_request_body(Route route, std::string_view body) {
+std::variant<Request, Refusal> read_request_body(Route route, std::string_view body, bool with_blocks) {
   boost::system::error_code ec;
   const json::value document = json::parse(body, ec);
   const unsigned status = is_tgi(route) ? 422 : 400;
@@ -149,7 +182,9 @@ std::variant<Request, Refusal> read_request_body(Route route, std::string_view b
   if (!object) return Refusal{status, "the body must be a JSON object"};
   Request request;
   request.route = route;
-  auto refusal = is_tgi(route) ? read_tgi(*object, request) : read_openai(*object, request);
+  Prompt prompt(with_blocks);
+  auto refusal = is_tgi(route) ? read_tgi(*object, request, prompt) : read_openai(*object, request, prompt);
+  prompt.move_into(request);
   if (refusal) return *std::move(refusal);
   return request;
 }

@@ -31,7 +31,8 @@ struct Request {
   bool details = false;     ///< It is TGI's parameters.details.
   bool ignore_eos = false;  ///< The answer ends only by its length.
   std::uint64_t prompt_tokens = 0;
-  std::uint64_t prompt_chars = 0;  ///< It counts bytes of text, for TGI's x-compute-characters.
+  std::uint64_t prompt_chars = 0;       ///< It counts bytes of text, for TGI's x-compute-characters.
+  std::vector<std::uint64_t> blocks{};  ///< The prompt's, for a prefix cache; only if they were asked for.
   std::string task;  ///< It is the text that is one of LLMPerf's tasks (lab/tasks/task.hpp), if there is one.
   std::optional<std::uint64_t> max_tokens;  ///< If it is absent, the answer's length is drawn.
 };
@@ -46,7 +47,8 @@ struct Refusal {
 inline constexpr std::uint64_t tokens_per_message = 4;
 inline constexpr std::uint64_t tokens_per_chat = 6;
 
-std::variant<Request, Refusal> read_request_body(Route route, std::string_view body);
+/// `with_blocks` makes the prompt's blocks too, which costs about as much again.
+std::variant<Request, Refusal> read_request_body(Route route, std::string_view body, bool with_blocks = false);
 
 /// How long an answer will be and how it ends.
 struct AnswerPlan {

@@ -35,8 +35,8 @@ Session::~Session() { replica_.sessions.erase(this); }
 
 void Session::start() {
   error_code ignored;
-  socket_.set_option(asio::ip::tcp::no_delay(true), ignored);
-  socket_.non_blocking(true, ignored);
+  socket_.tcp().set_option(asio::ip::tcp::no_delay(true), ignored);
+  socket_.tcp().non_blocking(true, ignored);
   read_request();
 }
 
@@ -54,7 +54,7 @@ void Session::on_head(error_code ec) {
   const auto done = [self = shared_from_this()](error_code failed, std::size_t) {
     failed ? self->close() : self->read_body();
   };
-  asio::async_write(socket_, asio::buffer(go_on), done);
+  asio::async_write(socket_.tcp(), asio::buffer(go_on), done);
 }
 
 void Session::read_body() {
@@ -112,7 +112,7 @@ void Session::dispatch() {
 
 void Session::infer(Route route) {
   Truth truth;
-  truth.received = std::chrono::steady_clock::now();
+  truth.received = socket_.arrived();
   const auto id = parser_->get()["x-request-id"];
   truth.request_id.assign(id.data(), id.size());
 
@@ -120,7 +120,7 @@ void Session::infer(Route route) {
   if (!is_tgi(route) && !is_json({type.data(), type.size()})) {
     return refuse(route, Refusal{400, "Unsupported Media Type: Only 'application/json' is allowed"}, truth);
   }
-  const auto read = read_request_body(route, parser_->get().body());
+  const auto read = read_request_body(route, parser_->get().body(), has_prefix_cache());
   if (const Refusal* refusal = std::get_if<Refusal>(&read)) return refuse(route, *refusal, truth);
   const Request& request = std::get<Request>(read);
   truth.stream = request.stream;
@@ -134,7 +134,7 @@ void Session::infer(Route route) {
 
   const std::uint64_t seed = replica_.random.next();
   const AnswerPlan plan = plan_answer(request, replica_.random, replica_.wrong_answers);
-  const engine::Sequence sequence{replica_.next_id++, request.prompt_tokens, plan.tokens};
+  const engine::Sequence sequence{replica_.next_id++, request.prompt_tokens, plan.tokens, request.blocks};
   generation_.emplace(Generation{sequence.id, Answer(request, plan, replica_.model, seed, unix_seconds()), truth});
   if (!replica_.engine.submit(sequence, *this)) {
     generation_.reset();
@@ -175,6 +175,8 @@ void Session::on_token(const engine::TokenEvent& event) {
   const auto self = shared_from_this();  // A failed write closes the session.
   Truth& truth = generation_->truth;
   truth.output_tokens = event.index;
+  truth.cached_tokens = event.cached_tokens;
+  if (has_prefix_cache()) generation_->answer.cached(event.cached_tokens);
   if (truth.stream) {
     generation_->answer.append_tokens(out_, event.index - event.tokens + 1, event.index);
     flush();
@@ -198,7 +200,7 @@ void Session::on_token(const engine::TokenEvent& event) {
 void Session::flush() {
   if (closed_ || out_.empty() || !writing_.empty()) return;
   error_code ec;
-  const std::size_t n = socket_.write_some(asio::buffer(out_), ec);
+  const std::size_t n = socket_.tcp().write_some(asio::buffer(out_), ec);
   if (ec && ec != asio::error::would_block) return close();
   out_.erase(0, ec ? 0 : n);
   if (out_.empty()) return;
@@ -209,7 +211,7 @@ void Session::flush() {
     self->flush();
     self->next_if_answered();
   };
-  asio::async_write(socket_, asio::buffer(writing_), done);
+  asio::async_write(socket_.tcp(), asio::buffer(writing_), done);
 }
 
 void Session::next_if_answered() {
@@ -218,7 +220,7 @@ void Session::next_if_answered() {
   if (!keep_alive_) return close();
   if (!watching_) return read_request();
   // The pending read goes on to wait for the next request, unless part of that has already been read.
-  if (buffer_.size() > 0) socket_.cancel();
+  if (buffer_.size() > 0) socket_.tcp().cancel();
 }
 
 void Session::close() {
@@ -231,8 +233,8 @@ void Session::close() {
     generation_.reset();
   }
   error_code ignored;
-  socket_.shutdown(asio::ip::tcp::socket::shutdown_send, ignored);
-  socket_.close(ignored);
+  socket_.tcp().shutdown(asio::ip::tcp::socket::shutdown_send, ignored);
+  socket_.tcp().close(ignored);
 }
 
 }  // namespace weir::lab::sim

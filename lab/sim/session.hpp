@@ -15,6 +15,7 @@
 #include <string_view>
 #include <unordered_set>
 
+#include "lab/net/stamped_socket.hpp"
 #include "lab/sim/answer.hpp"
 #include "lab/sim/engine_loop.hpp"
 #include "lab/sim/truth.hpp"
@@ -60,6 +61,7 @@ class Session : public Listener, public std::enable_shared_from_this<Session> {
   void on_watched(boost::system::error_code ec, std::size_t n);
   void flush();
   void next_if_answered();
+  bool has_prefix_cache() const { return replica_.engine.model().settings().prefix_cache_tokens > 0; }
 
   /// A request in the engine.
   struct Generation {
@@ -68,7 +70,7 @@ class Session : public Listener, public std::enable_shared_from_this<Session> {
     Truth truth;
   };
 
-  boost::asio::ip::tcp::socket socket_;
+  net::StampedSocket socket_;
   Replica& replica_;
   boost::beast::flat_buffer buffer_;
   std::optional<boost::beast::http::request_parser<boost::beast::http::string_body>> parser_;

@@ -11,6 +11,7 @@
 #include <memory>
 #include <vector>
 
+#include "lab/net/stamped_socket.hpp"
 #include "lab/sim/engine_loop.hpp"
 #include "lab/sim/session.hpp"
 #include "lab/sim/truth.hpp"
@@ -39,6 +40,7 @@ class Server {
 
   void run() {
     signals_.async_wait([this](error_code, int) { stop(); });
+    net::stamp_arrivals(acceptor_.native_handle());
     accept();
     std::cout << "weir-lab sim: listening on http://" << acceptor_.local_endpoint() << std::endl;
     io_.run();

@@ -94,6 +94,7 @@ std::string truth_line(const Truth& truth) {
       {"first_token_ns", since_boot(truth.first_token)},
       {"last_token_ns", since_boot(truth.last_token)},
       {"prompt_tokens", truth.prompt_tokens},
+      {"cached_tokens", truth.cached_tokens},
       {"output_tokens", truth.output_tokens},
   });
 }
@@ -145,7 +146,7 @@ std::string Ledger::metrics(const engine::EngineModel& engine, std::string_view 
   page.value("counter", "vllm:prompt_tokens_total", "Prompt tokens prefilled.", std::to_string(prompt_tokens_));
   page.value("counter", "vllm:generation_tokens_total", "Output tokens made.", std::to_string(output_tokens_));
   page.value("counter", "vllm:request_success_total", "Requests answered.", std::to_string(requests_[0]));
-  page.histogram("vllm:time_to_first_token_seconds", "From the request read to its first token written; streams.",
+  page.histogram("vllm:time_to_first_token_seconds", "From the request's arrival to its first token written; streams.",
                  time_to_first_token_);
   page.histogram("vllm:time_per_output_token_seconds", "(last - first token) / (tokens - 1) of each stream.",
                  time_per_output_token_);

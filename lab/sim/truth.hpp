@@ -1,7 +1,8 @@
 // What a simulated replica knows of its own requests: the truth with which a measurement in front of it is compared.
 //
-// Moments are on CLOCK_MONOTONIC, which all processes of a machine share. "Written" is the moment when the bytes had
-// been handed to the kernel.
+// Moments are on CLOCK_MONOTONIC, which all processes of a machine share. A request is received when the kernel has its
+// last byte, by the kernel's own stamp: as long as the replica writes a step's tokens to others, it leaves a request
+// unread, and that wait is the replica's. "Written" is the moment when the bytes had been handed to the kernel.
 #pragma once
 
 #include <array>
@@ -23,9 +24,10 @@ enum class Status { finished, aborted, refused };
 
 struct Truth {
   std::string request_id;                         ///< It is the request's x-request-id; "" if absent.
-  Moment received{};                              ///< The last byte of the request was read.
+  Moment received{};                              ///< The kernel had received the last byte of the request.
   std::optional<Moment> first_token, last_token;  ///< They were written then.
   std::uint64_t prompt_tokens = 0;
+  std::uint64_t cached_tokens = 0;  ///< So many of them were in the prefix cache.
   std::uint64_t output_tokens = 0;  ///< The engine made so many.
   Status status = Status::finished;
   bool stream = false;

@@ -20,7 +20,8 @@ struct Task {
 };
 
 /// Makes the task of a request. Its prompt has about `prompt_tokens` by the lab's tokenizer (lab/engine/words.hpp): at
-/// most two less, and never more unless it would be shorter than the instruction and one line, about 80. It asks for as
+/// most four less, because lines are cut between words, and never more unless it would be shorter than the instruction
+/// and one line, about 80. It asks for as
 /// many lines as fill `output_tokens`.
 Task make_task(std::uint64_t prompt_tokens, std::uint64_t output_tokens, engine::Random random);
 

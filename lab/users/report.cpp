@@ -89,6 +89,11 @@ Document document_of(const Users& users, const UsersSettings& settings) {
   for (const Stage& stage : users.stages) {
     const std::string who = counted(stage.users, "user");
     if (stage.seconds <= 0) document.item(who + ": the load was ended before all of them were there.");
+    if (stage.unfinished > 0) {
+      document.item(who + ": " + counted(stage.unfinished, "request") +
+                    " had no end yet when the load was ended, and " + (stage.unfinished == 1 ? "is" : "are") +
+                    " in no figure but that of the tokens.");
+    }
     if (!stage.own_delay.empty()) document.item(who + ": " + stage.own_delay);
     if (stage.failed > 0) document.item(who + ": the first failure was " + stage.failure + ".");
     if (settings.objective && stage.seconds > 0 && stage.ok + stage.failed < 100) {
@@ -114,6 +119,7 @@ json::object as_json(const Users& users, const UsersSettings& settings) {
                      {"seconds", stage.seconds},
                      {"requests_ok", stage.ok},
                      {"failed", stage.failed},
+                     {"unfinished", stage.unfinished},
                      {"requests_per_minute", stage.requests_per_minute()},
                      {"output_tokens_per_second", stage.output_tokens_per_second()},
                      {"ttft_s", load::json_of(load::distribution(stage.ttft))},

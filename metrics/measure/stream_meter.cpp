@@ -210,6 +210,8 @@ bool StreamMeter::overloaded() const { return state_->tally.overloaded(); }
 
 bool StreamMeter::complete() const { return state_->json ? state_->json->whole() : state_->tally.marker(); }
 
+std::size_t StreamMeter::kept() const { return state_->framer.kept(); }
+
 bool StreamMeter::at_event_boundary() const {
   const State& s = *state_;
   if (!s.framed()) return false;

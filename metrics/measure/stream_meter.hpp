@@ -112,6 +112,9 @@ class StreamMeter {
   /// True if the bytes sent on so far end at an event boundary, so that an event of weir's own may follow.
   bool at_event_boundary() const;
 
+  /// Returns how many bytes of memory the meter keeps for an event that is not whole, and for what it holds back.
+  std::size_t kept() const;
+
   /// Says that the body ended. `whole` is true if its framing ended too (last chunk, Content-Length reached, or an end
   /// by close in good order). `framed` is false where the close is the end. Returns the bytes that were held back and
   /// are to be sent on (nothing if !whole: an unfinished event is dropped).

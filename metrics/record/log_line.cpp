@@ -68,6 +68,7 @@ std::string log_line(const RequestRecord& record, const std::string& instance) {
   line.known_text("client_id", record.client_id)
       .known_text("pair", mirrored.pair)
       .known_text("group", facts.conversation != 0 ? fmt::format("{:016x}", facts.conversation) : std::string());
+  line.known_text("key", record.key);
   line.text("instance", instance).text("role", name_of(record.role));
   line.known_text("pool", record.pool).known_text("replica", record.replica).known_text("config", record.config);
 

@@ -74,18 +74,9 @@ struct RequestLog::State {
   State(std::string path, std::string name)
       : instance_(std::move(name)), path_(std::move(path)), on_(!path_.empty()), fd_(open_log(path_)) {
     queue_.reserve(queue_lines);
-    writer_ = std::thread([this] { run(); });
   }
 
-  ~State() {
-    {
-      const std::lock_guard lock(mutex_);
-      stopping_ = true;
-    }
-    arrived_.notify_one();
-    writer_.join();
-    close_log(fd_);
-  }
+  ~State() { close_log(fd_); }
 
   bool on() const { return on_.load(std::memory_order_relaxed); }
 
@@ -98,7 +89,7 @@ struct RequestLog::State {
     {
       const std::lock_guard lock(mutex_);
       if (!on()) return;  // It was switched off meanwhile.
-      if (queue_.size() == queue_lines) {
+      if (stopping_ || queue_.size() == queue_lines) {
         ++dropped_;
         return;
       }
@@ -139,13 +130,35 @@ struct RequestLog::State {
     return dropped_;
   }
 
+  void stop() {
+    {
+      const std::lock_guard lock(mutex_);
+      stopping_ = true;
+    }
+    arrived_.notify_one();
+  }
+
+  /// Waits for the end of the writer. Returns how many entries it has not written by then.
+  std::uint64_t left_after(std::chrono::milliseconds at_most) {
+    std::unique_lock lock(mutex_);
+    return written_.wait_for(lock, at_most, [&] { return ended_; }) ? 0 : queued_ - done_;
+  }
+
+  /// The writer thread's work, until stop().
+  void run() {
+    write_all();
+    const std::lock_guard lock(mutex_);
+    ended_ = true;
+    written_.notify_all();
+  }
+
  private:
   void put(Entry entry) {
     queue_.push_back(std::move(entry));
     ++queued_;
   }
 
-  void run() {
+  void write_all() {
     // The control thread takes all signals. If the reader of standard output has gone, a write here fails and the
     // program goes on.
     sigset_t all;
@@ -219,7 +232,7 @@ struct RequestLog::State {
   std::condition_variable arrived_, written_;
   std::vector<Entry> queue_;
   std::uint64_t queued_ = 0, done_ = 0, dropped_ = 0;
-  bool stopping_ = false;
+  bool stopping_ = false, ended_ = false;
 
   std::string instance_;
   std::string path_;  ///< It belongs to the thread that made the log.
@@ -227,13 +240,26 @@ struct RequestLog::State {
   int fd_;
   std::string buffer_;
   bool line_unfinished_ = false;
-  std::thread writer_;
 };
 
 RequestLog::RequestLog(const std::string& path, std::string instance)
-    : state_(std::make_unique<State>(path, std::move(instance))) {}
+    : state_(std::make_shared<State>(path, std::move(instance))), writer_([state = state_] { state->run(); }) {}
 
-RequestLog::~RequestLog() = default;
+RequestLog::~RequestLog() {
+  state_->stop();
+  if (writer_.joinable()) writer_.join();
+}
+
+std::uint64_t RequestLog::finish(std::chrono::milliseconds at_most) {
+  state_->stop();
+  const auto left = state_->left_after(at_most);
+  if (!writer_.joinable()) return left;
+  if (left == 0)
+    writer_.join();
+  else
+    writer_.detach();
+  return left;
+}
 
 void RequestLog::write(const RequestRecord& record) {
   if (state_->on()) state_->push(log_line(record, state_->instance()));

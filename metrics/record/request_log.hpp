@@ -1,10 +1,12 @@
 // The request log has one JSON object a line (docs/metrics.md). A thread of its own writes it.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
+#include <thread>
 
 #include "metrics/record/request_record.hpp"
 
@@ -20,7 +22,13 @@ class RequestLog {
   /// `path` is a file (appended to), "-" for standard output, or "" for off. Throws std::runtime_error if the file
   /// cannot be opened; its sentence names the file and the reason.
   RequestLog(const std::string& path, std::string instance);
-  ~RequestLog();  ///< Writes the queued lines.
+  ~RequestLog();  ///< Writes the queued lines, however long that takes, unless finish() was called.
+  RequestLog(const RequestLog&) = delete;
+  RequestLog& operator=(const RequestLog&) = delete;
+
+  /// Takes no more lines, and writes the queued ones. Returns 0 when that is done. A pipe that nobody reads takes
+  /// nothing: after `at_most` the writer is left to itself, and the answer is how many lines are lost at most.
+  std::uint64_t finish(std::chrono::milliseconds at_most);
 
   void write(const RequestRecord& record);  ///< May be called on any thread.
   /// Opens the file again by its name, for use after logrotate has moved it. Each line written before this call goes to
@@ -37,7 +45,8 @@ class RequestLog {
 
  private:
   struct State;
-  std::unique_ptr<State> state_;
+  std::shared_ptr<State> state_;  ///< The writer has it, too.
+  std::thread writer_;
 };
 
 }  // namespace weir::metrics::record

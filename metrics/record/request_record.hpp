@@ -33,6 +33,7 @@ struct RequestRecord {
   std::chrono::system_clock::time_point time;  ///< The wall clock showed this at t0.
   std::string id;                              ///< This is weir's own id: 128 random bits in hex.
   std::string client_id;                       ///< This is the client's x-request-id; "" if it is absent or not valid.
+  std::string key;                             ///< The name of the client's key; "" if clients need none.
   std::string pool, replica, config;           ///< These are "" if none was chosen.
   Rare<Mirrored> mirrored;                     ///< It is set for Role::shadow alone.
   Role role = Role::primary;

@@ -243,6 +243,20 @@ class Gathering {
       for (const auto& shard : shards) sum += shard->limit_hits[limit].value();
       add(hits, labelled({}, {{"limit", limit_names[limit]}}), sum);
     }
+    auto& denied = begin(denied_series, MetricType::Counter);
+    for (std::size_t why = 0; why < denied_names.size(); ++why) {
+      std::uint64_t sum = 0;
+      for (const auto& shard : shards) sum += shard->denied[why].value();
+      add(denied, labelled({}, {{"reason", denied_names[why]}}), sum);
+    }
+    auto& handshakes = begin(tls_handshakes_series, MetricType::Counter);
+    for (std::size_t side = 0; side < tls_side_names.size(); ++side) {
+      for (std::size_t result = 0; result < tls_result_names.size(); ++result) {
+        std::uint64_t sum = 0;
+        for (const auto& shard : shards) sum += shard->tls_handshakes[side][result].value();
+        add(handshakes, labelled({}, {{"side", tls_side_names[side]}, {"result", tls_result_names[result]}}), sum);
+      }
+    }
     auto& lag = begin(loop_lag_series, MetricType::Gauge);
     for (std::size_t i = 0; i < shards.size(); ++i) {
       const auto nanoseconds = shards[i]->lag_nanoseconds.load(std::memory_order_relaxed);
@@ -276,7 +290,10 @@ class Gathering {
     }
   }
 
-  void process(const BuildInfo& build, std::uint64_t log_lines_dropped, bool bypassed, const LastLoad& loaded) {
+  void process(const BuildInfo& build, std::uint64_t log_lines_dropped, bool bypassed, const LastLoad& loaded,
+               const BufferMemory& buffers) {
+    add(begin(buffer_memory_series, MetricType::Gauge), {}, std::uint64_t{buffers.used});
+    add(begin(buffer_memory_limit_series, MetricType::Gauge), {}, std::uint64_t{buffers.limit});
     add(begin(bypass_series, MetricType::Gauge), {}, bypassed ? 1.0 : 0.0);
     add(begin(log_lines_dropped_series, MetricType::Counter), {}, log_lines_dropped);
     add(begin(last_reload_successful_series, MetricType::Gauge), {}, loaded.successful ? 1.0 : 0.0);
@@ -456,7 +473,8 @@ std::vector<MetricFamily> Exposition::Collect() const {
   gathering.engines(replicas);
   gathering.loops(loops_);
   gathering.comparisons(comparisons ? comparisons() : std::vector<ComparisonGauges>());
-  gathering.process(build_, log_lines_dropped ? log_lines_dropped() : 0, bypass && bypass(), last_load);
+  gathering.process(build_, log_lines_dropped ? log_lines_dropped() : 0, bypass && bypass(), last_load,
+                    buffer_memory ? buffer_memory() : BufferMemory());
   return std::move(gathering).sorted();
 }
 

@@ -63,6 +63,11 @@ struct LastLoad {
   bool successful = true;
 };
 
+/// What limits.buffer_memory bounds, in bytes.
+struct BufferMemory {
+  std::size_t used = 0, limit = 0;
+};
+
 /// How a shadow differs from what it is compared with, as it stands now.
 struct ComparisonGauges {
   struct Effect {
@@ -119,6 +124,7 @@ class Exposition : public prometheus::Collectable {
   LoopShard& loop(std::size_t index) { return *loops_[index]; }
 
   std::function<std::uint64_t()> log_lines_dropped;  ///< It is set before the first scrape.
+  std::function<BufferMemory()> buffer_memory;       ///< It is set before the first scrape; zeros without it.
   LastLoad last_load{};                              ///< It is set on the scraping thread.
   std::function<bool()> bypass;                      ///< It is set before the first scrape.
   /// Returns the shadows that are on. It is set before the first scrape, and called on the scraping thread.

@@ -20,6 +20,8 @@ enum class Limit : std::uint8_t {
   request_body,
   head_time,
   body_time,
+  body_rate,
+  buffer_memory,
   client_stall,
   max_in_flight,
   max_queued_tokens,
@@ -27,16 +29,46 @@ enum class Limit : std::uint8_t {
   queue_time,   ///< A request waited so long, or would have.
   descriptors,  ///< None was left for a connection to a replica.
   sockets,      ///< No local address, port or memory of the kernel was left.
+  key,          ///< A client's key had as many requests as it may (max_in_flight of its [[key]]).
+  handshakes,   ///< So many TLS handshakes were under way.
+  handshake_time,
   connections_per_address,
   idle_upstream_connections  ///< A connection to a replica was closed that could have waited for another request.
 };
-inline constexpr std::array<std::string_view, 14> limit_names{
-    "connections",       "request_head", "request_body", "head_time",   "body_time", "client_stall",            "max_in_flight",
-    "max_queued_tokens", "queue",        "queue_time",   "descriptors", "sockets",   "connections_per_address", "idle_upstream_connections"};
+inline constexpr std::array<std::string_view, 19> limit_names{"connections",
+                                                              "request_head",
+                                                              "request_body",
+                                                              "head_time",
+                                                              "body_time",
+                                                              "body_rate",
+                                                              "buffer_memory",
+                                                              "client_stall",
+                                                              "max_in_flight",
+                                                              "max_queued_tokens",
+                                                              "queue",
+                                                              "queue_time",
+                                                              "descriptors",
+                                                              "sockets",
+                                                              "key",
+                                                              "handshakes",
+                                                              "handshake_time",
+                                                              "connections_per_address",
+                                                              "idle_upstream_connections"};
+
+/// Why a client was kept out.
+enum class Denied : std::uint8_t { no_key, wrong_key, model };
+inline constexpr std::array<std::string_view, 3> denied_names{"no_key", "wrong_key", "model"};
+
+/// Who was at the other end of a TLS handshake, and how it ended. They stand in the order of net::tls::Side and Result.
+inline constexpr std::array<std::string_view, 2> tls_side_names{"client", "replica"};
+inline constexpr std::array<std::string_view, 3> tls_result_names{"full", "resumed", "failed"};
 
 /// What one loop writes that belongs to no replica.
 struct LoopShard {
   std::array<Counter, limit_names.size()> limit_hits;
+  std::array<Counter, denied_names.size()> denied;
+  /// It counts TLS handshakes that have ended: [side][result].
+  std::array<std::array<Counter, tls_result_names.size()>, tls_side_names.size()> tls_handshakes;
   std::atomic<std::int64_t> lag_nanoseconds{0};  ///< Latest lateness of the loop's tick.
   Histogram loop_delay{loop_delay_bounds};       ///< Every tick counts.
 

@@ -141,6 +141,13 @@ constexpr LabelledCounterSeries labelled_counters[] = {
      "result",
      mirrored_names,
      [](const ReplicaShard& s) -> std::span<const Counter> { return s.mirrored; }},
+    {{"weir_malformed_answers_total",
+      "Answers of the replica that break HTTP/1.1, by what is wrong with them. They were refused or broken off; "
+      "surplus "
+      "alone was behind a whole answer, and cost only the connection."},
+     "reason",
+     malformed_names,
+     [](const ReplicaShard& s) -> std::span<const Counter> { return s.malformed; }},
     {{"weir_bytes_total", "Bytes of bodies: requests sent to the replica, responses received from it."},
      "direction",
      directions,
@@ -260,10 +267,21 @@ constinit const SeriesText comparison_state_series{
     "weir_comparison_state",
     "1 for the state of a shadow's comparison, 0 for the other: too_few while no figure has an interval, then running. "
     "Absent while the shadow is off."};
+constinit const SeriesText buffer_memory_series{
+    "weir_buffer_memory_bytes",
+    "Memory that grows with clients and replicas: requests that are read or wait, what slow clients have not taken, "
+    "unfinished events, kept error answers, requests to be mirrored. Amounts below 4 KiB are left out."};
+constinit const SeriesText buffer_memory_limit_series{"weir_buffer_memory_limit_bytes", "limits.buffer_memory."};
 constinit const SeriesText bypass_series{"weir_bypass",
                                          "1 while what comes is relayed without being read (weir bypass on)."};
 constinit const SeriesText limit_hits_series{"weir_limit_hits_total",
                                              "Times a limit of the settings bit, by the limit."};
+constinit const SeriesText denied_series{"weir_denied_requests_total",
+                                         "Requests of clients that were kept out, by the reason: they sent no key, or "
+                                         "a wrong one (401), or their key may not "
+                                         "use the model (403)."};
+constinit const SeriesText tls_handshakes_series{
+    "weir_tls_handshakes_total", "TLS handshakes that have ended, by who was at the other end and how they ended."};
 constinit const SeriesText loop_lag_series{"weir_loop_lag_seconds",
                                            "Lateness of the latest tick of a stream loop: how long its events wait."};
 constinit const SeriesText loop_delay_series{

@@ -32,11 +32,27 @@ enum class Retry : std::uint8_t {
   in_band_error,
   first_token,  ///< The replica gave none in time.
   hung,
+  drain,  ///< The replica drains, and its time for that is over.
   stale_connection,
   injection_refused
 };
-inline constexpr std::array<std::string_view, 8> retry_names{
-    "connect", "reset", "status", "in_band_error", "first_token", "hung", "stale_connection", "injection_refused"};
+inline constexpr std::array<std::string_view, 9> retry_names{"connect",          "reset", "status", "in_band_error",
+                                                             "first_token",      "hung",  "drain",  "stale_connection",
+                                                             "injection_refused"};
+
+/// Says in what a replica's answer broke HTTP/1.1, so that weir refused it or broke it off.
+enum class Malformed : std::uint8_t {
+  head,      ///< A line of its head, its version, or its Connection field.
+  too_long,  ///< Its head: the bytes, or the fields.
+  length,    ///< Content-Length is no number, stands twice, or stands beside Transfer-Encoding.
+  coding,    ///< Its Transfer-Encoding is not exactly one `chunked`.
+  no_body,   ///< A 1xx or a 204 announced a body.
+  interim,   ///< Interim answers without end, or 101.
+  chunks,    ///< The chunked framing of its body.
+  surplus    ///< Bytes came behind the answer. It was whole and went on; only its connection was closed.
+};
+inline constexpr std::array<std::string_view, 8> malformed_names{"head",    "too_long", "length", "coding",
+                                                                 "no_body", "interim",  "chunks", "surplus"};
 
 /// What became of a request that was to be mirrored.
 enum class Mirrored : std::uint8_t {
@@ -50,11 +66,12 @@ enum class Mirrored : std::uint8_t {
   behind,         ///< The shadows' thread did not get to it.
   client_left,    ///< The client had left before it was sent.
   cannot_set,     ///< A member of the shadow's `set` stands twice in the request, or is written with escapes.
-  draining
+  draining,
+  buffer_memory  ///< limits.buffer_memory was spent.
 };
-inline constexpr std::array<std::string_view, 11> mirrored_names{
-    "sent",      "max_in_flight", "max_queued_tokens", "busy",       "down",    "primary_waits",
-    "loop_late", "behind",        "client_left",       "cannot_set", "draining"};
+inline constexpr std::array<std::string_view, 12> mirrored_names{
+    "sent",      "max_in_flight", "max_queued_tokens", "busy",       "down",     "primary_waits",
+    "loop_late", "behind",        "client_left",       "cannot_set", "draining", "buffer_memory"};
 
 /// Each shard has one writer, the loop to which it belongs; any thread reads. Values are nanoseconds, tokens or
 /// thousandths, rounded to the nearest (the ratio is rounded up). The bucket counts are exact for the rounded values.
@@ -81,6 +98,7 @@ class ReplicaShard {
   Counter output_tokens;
   std::array<Counter, retry_names.size()> retries;
   std::array<Counter, unparsed_names.size()> unparsed;
+  std::array<Counter, malformed_names.size()> malformed;
   std::array<Counter, mirrored_names.size()> mirrored;  ///< Of a shadow's replicas, the first counts for all.
   std::array<Counter, 2> bytes;  ///< Counts body bytes: [0] of requests to the replica, [1] of answers from it.
 

@@ -2,7 +2,7 @@
 
 #include <boost/json.hpp>
 
-#include "config/address.hpp"
+#include "config/url.hpp"
 #include "proxy/control/shadow_api.hpp"
 
 namespace weir::proxy::control {
@@ -53,10 +53,6 @@ json::object engine_object(const fleet::ReplicaRuntime& replica, metrics::Moment
   return object;
 }
 
-std::string to_text(const boost::asio::ip::tcp::endpoint& endpoint) {
-  return config::to_text(config::ListenAddress{endpoint.address().to_string(), endpoint.port()});
-}
-
 json::object replica_object(const fleet::ReplicaRuntime& replica, balancer::Pool& pool, const Medians& medians,
                             metrics::Moment now) {
   const auto load = pool.load(replica.key.index, now);
@@ -67,9 +63,9 @@ json::object replica_object(const fleet::ReplicaRuntime& replica, balancer::Pool
   object["role"] = replica.series->labels().role;
   object["name"] = replica.settings.name;
   object["config"] = replica.settings.config;
-  object["url"] = "http://" + replica.settings.url.authority + replica.settings.url.prefix;
+  object["url"] = config::to_text(replica.settings.url);
   const auto address = replica.state->address.get();
-  object["address"] = address ? json::value(to_text(*address)) : json::value();
+  object["address"] = address ? json::value(address->to_text()) : json::value();
   object["weight"] = replica.settings.weight;
   object["state"] = metrics::name_of(health.state);
   object["state_seconds"] = std::max(0.0, metrics::seconds(now - health.since));

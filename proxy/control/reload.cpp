@@ -3,6 +3,8 @@
 #include <spdlog/spdlog.h>
 
 #include <boost/asio/post.hpp>
+#include <exception>
+#include <system_error>
 #include <utility>
 
 #include "config/difference.hpp"
@@ -17,6 +19,8 @@ std::string joined(const std::vector<std::string>& clauses) {
   for (const auto& clause : clauses) all += (all.empty() ? "" : "; ") + clause;
   return all;
 }
+
+Result failed(std::vector<std::string> errors) { return {Result::Kind::failed, {}, std::move(errors)}; }
 
 }  // namespace
 
@@ -46,15 +50,31 @@ void Reload::begin(const std::string& by, net::Completion<Told> completion) {
   by_ = by;
   completion_ = std::move(completion);
   if (on_begin) on_begin();
-  loading_ = std::thread([this] {
-    auto result = std::make_shared<const config::LoadResult>(load_());
+  const auto read = [this] {
+    using Read = std::variant<config::LoadResult, std::string>;
+    std::shared_ptr<const Read> result;
+    try {
+      result = std::make_shared<const Read>(load_());
+    } catch (const std::exception& error) {
+      result = std::make_shared<const Read>(std::string("cannot read the settings: ") + error.what());
+    }
     boost::asio::post(context_, [this, result] { loaded(*result); });
-  });
+  };
+  try {
+    loading_ = start_thread(read);
+  } catch (const std::system_error& error) {
+    end(failed({std::string("cannot start a thread that reads the settings: ") + error.what() +
+                "; try again, or raise the limit of threads (TasksMax, ulimit -u)"}));
+  }
 }
 
-void Reload::loaded(const config::LoadResult& read) {
+void Reload::loaded(const std::variant<config::LoadResult, std::string>& read) {
   loading_.join();
-  const auto result = take_over(read);
+  const auto* const why_not = std::get_if<std::string>(&read);
+  end(why_not != nullptr ? failed({*why_not}) : take_over(std::get<config::LoadResult>(read)));
+}
+
+void Reload::end(const Result& result) {
   log(result);
   under_way_ = false;
   if (on_result && result.kind != Result::Kind::refused) on_result(result);
@@ -66,19 +86,15 @@ Result Reload::take_over(const config::LoadResult& read) {
   if (!forbidden_.empty()) return {Result::Kind::refused, {}, {forbidden_}};
   Result result;
   if (const auto* errors = std::get_if<std::vector<config::SettingsError>>(&read)) {
-    result.kind = Result::Kind::failed;
     for (const auto& error : *errors) result.errors.push_back(error.text());
-    return result;
+    return failed(std::move(result.errors));
   }
   const auto& wanted = std::get<config::Settings>(read);
   const auto before = config::listing_of(settings_), after = config::listing_of(wanted);
   for (const auto& change : config::needs_restart(before, after))
     result.errors.push_back(change + ": only a restart changes this; restart weir, or take the change back");
   if (result.errors.empty()) result.errors = take_(wanted);
-  if (!result.errors.empty()) {
-    result.kind = Result::Kind::failed;
-    return result;
-  }
+  if (!result.errors.empty()) return failed(std::move(result.errors));
   result.changes = config::difference(before, after);
   settings_ = wanted;
   return result;

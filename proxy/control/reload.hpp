@@ -10,6 +10,8 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
+#include <variant>
 #include <vector>
 
 #include "config/load.hpp"
@@ -31,7 +33,7 @@ class Reload {
   };
   using Told = std::shared_ptr<const Result>;
 
-  /// Reads the settings, on any thread.
+  /// Reads the settings, on any thread. If it throws, the reload fails.
   using Load = std::function<config::LoadResult()>;
   /// Takes the settings over. Returns why that cannot be; then nothing has changed.
   using Take = std::function<std::vector<std::string>(const config::Settings&)>;
@@ -44,6 +46,10 @@ class Reload {
   const config::Settings& settings() const { return settings_; }
   std::function<void()> on_begin;                ///< It is called before the file is read.
   std::function<void(const Result&)> on_result;  ///< It is called at the end, not for what is refused.
+  /// Starts the thread that reads the file. It throws std::system_error where the system gives no thread.
+  std::function<std::thread(std::function<void()>)> start_thread = [](auto work) {
+    return std::thread(std::move(work));
+  };
 
   /// Reloads, and completes with the result: void(Told). `by` is for the log: who wanted it.
   template <class Token>
@@ -63,8 +69,10 @@ class Reload {
 
  private:
   void begin(const std::string& by, net::Completion<Told> completion);
-  void loaded(const config::LoadResult& result);
-  Result take_over(const config::LoadResult& result);
+  /// Takes what was read, or why nothing could be.
+  void loaded(const std::variant<config::LoadResult, std::string>& read);
+  Result take_over(const config::LoadResult& read);
+  void end(const Result& result);
   void log(const Result& result) const;
 
   boost::asio::io_context& context_;

@@ -106,8 +106,9 @@ void Attempt::conclude(ReplicaEnd end, ClientOutput& out) {
       verdict_ = Verdict{outcome_of_given_up_error(status())};
       return stop(AttemptEnd::refused);
     }
-    if (end == ReplicaEnd::cut) return stop(AttemptEnd::failed);
-    if (end != ReplicaEnd::timed_out)
+    if (end == ReplicaEnd::cut)
+      retry_reason_ = Retry::drain;
+    else if (end != ReplicaEnd::timed_out)
       retry_reason_ = Retry::reset;
     else if (is_hung())
       retry_reason_ = Retry::hung;

@@ -16,6 +16,7 @@
 
 #include "proxy/exchange/attempt_machine.hpp"
 #include "proxy/exchange/client_framer.hpp"
+#include "proxy/net/buffer_budget.hpp"
 
 namespace weir::proxy::exchange {
 
@@ -45,6 +46,7 @@ struct AttemptResult {
   bool accepted = false;                              ///< The client got that head.
   std::unique_ptr<std::string> kept{};  ///< With `refused` it is the answer as it would have been relayed; null if it
                                         ///< was not kept.
+  net::Charge kept_charge{};            ///< It pays for that.
   std::optional<Moment> sent{}, head{};
   Moment ended{};  ///< The client had taken everything by then.
   metrics::Nanoseconds connect{}, paused{};
@@ -53,7 +55,7 @@ struct AttemptResult {
   std::uint64_t bytes_out = 0;
   metrics::record::Answer answer{};
   bool client_keep_alive = false;  ///< The client's connection may serve another request.
-  bool client_reset = false;       ///< The body was cut where only a reset shows it.
+  bool client_reset = false;       ///< The body was cut where only a reset shows it, or for a client that stood still.
   balancer::Lease lease{};         ///< With stale, injection_refused and unconnected it comes back unused.
 };
 
@@ -108,6 +110,8 @@ class Attempt {
   /// True once an answer's head is on its way to the client: no retry follows.
   bool accepted() const { return accepted_; }
   unsigned status() const { return machine_.status(); }
+  /// Returns how many bytes of the answer are held: see AttemptMachine::kept, and what waits for acceptance.
+  std::size_t held() const { return machine_.kept() + framer_.held() + (kept_ ? kept_->capacity() : 0); }
   bool replica_reusable() const { return machine_.reusable(); }
 
   /// Returns all but what the functions below take. It is final once the attempt has ended and the client has taken its

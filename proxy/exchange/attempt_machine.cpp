@@ -15,6 +15,28 @@ using metrics::measure::BodyForm;
 using metrics::measure::StreamMeter;
 
 constexpr std::size_t max_response_head = 64 * 1024;
+/// An answer has at most so many interim answers (1xx) before it, and they have the bytes of one head together.
+constexpr std::uint32_t max_interim_heads = 100;
+
+using metrics::series::Malformed;
+
+Malformed malformed_by(http::HeadError error) {
+  using http::HeadError;
+  switch (error) {
+    case HeadError::bad_length:
+    case HeadError::length_and_encoding:
+      return Malformed::length;
+    case HeadError::bad_transfer_encoding:
+    case HeadError::unknown_transfer_coding:
+      return Malformed::coding;
+    case HeadError::too_many_fields:
+      return Malformed::too_long;
+    case HeadError::body_not_allowed:
+      return Malformed::no_body;
+    default:
+      return Malformed::head;
+  }
+}
 
 balancer::EndCause cause_of(metrics::Outcome outcome) {
   using metrics::Outcome;
@@ -63,7 +85,7 @@ void AttemptMachine::head_arrived(std::span<char> bytes, Moment at, Progress& pr
   for (;;) {
     const std::string_view text(bytes.data(), bytes.size());
     const auto length = http::head_length(text, looked_at);
-    if (length.value_or(text.size()) > max_response_head) return broken(Break::bad_framing, at, progress);
+    if (length.value_or(text.size()) > max_response_head) return malformed(Malformed::too_long, at, progress);
     if (!length) {
       if (!in_pieces) return void(head_bytes_.assign(text));
       head_bytes_.erase(0, static_cast<std::size_t>(text.data() - head_bytes_.data()));
@@ -94,11 +116,14 @@ static std::optional<std::chrono::seconds> seconds_in(std::string_view text) {
 /// Returns true once the final head is there; false after an interim one, or if the attempt is over.
 bool AttemptMachine::read_head(std::string_view bytes, Moment at, Progress& progress) {
   auto parsed = http::parse_response_head(bytes, options_.to_head);
-  if (!parsed || parsed->status == 101) {
-    broken(Break::bad_framing, at, progress);
+  if (!parsed) {
+    malformed(malformed_by(parsed.error()), at, progress);
     return false;
   }
-  if (parsed->status < 200) return false;
+  if (parsed->status < 200) {
+    if (parsed->status == 101 || is_one_interim_too_many(bytes.size())) malformed(Malformed::interim, at, progress);
+    return false;
+  }
   progress.head = std::move(*parsed);
   head_at_ = at;
   status_ = progress.head->status;
@@ -112,6 +137,18 @@ bool AttemptMachine::read_head(std::string_view bytes, Moment at, Progress& prog
   begin_body(*progress.head, at);
   progress.event_stream = is_stream();
   return true;
+}
+
+/// Interim answers without end would keep the request waiting, and cost nothing to send.
+bool AttemptMachine::is_one_interim_too_many(std::size_t bytes) {
+  interim_bytes_ += static_cast<std::uint32_t>(bytes);
+  return ++interim_heads_ > max_interim_heads || interim_bytes_ > max_response_head;
+}
+
+/// Counts an answer that breaks HTTP/1.1, and gives it up.
+void AttemptMachine::malformed(Malformed why, Moment at, Progress& progress) {
+  shard_.malformed[static_cast<std::size_t>(why)].add();
+  broken(Break::bad_framing, at, progress);
 }
 
 void AttemptMachine::begin_body(const http::ResponseHead& head, Moment at) {
@@ -171,10 +208,12 @@ void AttemptMachine::body_arrived(std::span<char> bytes, Moment at, Progress& pr
     }
   }
   if (decoder_.finished()) {
-    reusable_ = keep_alive_ && decoded.consumed == bytes.size();
+    const bool surplus = decoded.consumed < bytes.size();
+    if (surplus) shard_.malformed[static_cast<std::size_t>(Malformed::surplus)].add();
+    reusable_ = keep_alive_ && !surplus;
     return finish(ReplicaEnd::whole, progress.body, at, progress);
   }
-  if (decoder_.failed()) broken(Break::bad_framing, at, progress);
+  if (decoder_.failed()) malformed(Malformed::chunks, at, progress);
 }
 
 /// Ends the answer in good order, as far as anyone can see.

@@ -85,6 +85,10 @@ class AttemptMachine {
   }
 
   State state() const { return state_; }
+  /// Returns how many bytes of the answer are kept: an unfinished head or event, and what the last views lie in.
+  std::size_t kept() const {
+    return head_bytes_.capacity() + passed_head_.capacity() + last_.capacity() + (meter_ ? meter_->kept() : 0);
+  }
   /// Returns when the replica has taken too long.
   Moment deadline() const;
 
@@ -127,6 +131,8 @@ class AttemptMachine {
   void begin();
   void head_arrived(std::span<char> bytes, Moment at, Progress& progress);
   bool read_head(std::string_view bytes, Moment at, Progress& progress);
+  bool is_one_interim_too_many(std::size_t bytes);
+  void malformed(metrics::series::Malformed why, Moment at, Progress& progress);
   void begin_body(const http::ResponseHead& head, Moment at);
   void decide_form(char first_byte);
   void body_arrived(std::span<char> bytes, Moment at, Progress& progress);
@@ -151,6 +157,7 @@ class AttemptMachine {
   balancer::Concurrency concurrency_;
   Verdict verdict_;
   unsigned status_ = 0;
+  std::uint32_t interim_heads_ = 0, interim_bytes_ = 0;
   std::optional<std::chrono::seconds> retry_after_;
   metrics::measure::BodyForm form_ = metrics::measure::BodyForm::opaque;
   State state_ = State::head;

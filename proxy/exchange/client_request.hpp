@@ -12,6 +12,7 @@
 #include "proxy/http/head.hpp"
 #include "proxy/http/routes.hpp"
 #include "proxy/net/address_counts.hpp"
+#include "proxy/net/buffer_budget.hpp"
 #include "proxy/net/peer_address.hpp"
 
 namespace weir::proxy::exchange {
@@ -22,6 +23,7 @@ struct ClientRequest {
   std::string head_bytes;  ///< What `head` points into.
   http::RequestHead head;
   std::string body;
+  net::Charge charge;  ///< It pays for head and body.
   metrics::wire::RequestFacts facts;
   http::Route route = http::Route::unknown;
   metrics::Api dialect = metrics::Api::other;  ///< That of the route: weir's own answers have its shape.
@@ -30,13 +32,17 @@ struct ClientRequest {
   bool through_proxy = false;                  ///< The peer is a trusted proxy.
   net::AddressCounts::Place place{};           ///< Then it counts for the client's address while it is under way.
   bool bypassed = false;                       ///< weir relays it, and reads neither it nor its answer.
-  std::optional<std::string> cors{};           ///< What server.cors_origins adds to the answer; absent if that is empty.
+  std::optional<std::string> cors{};          ///< What server.cors_origins adds to the answer; absent if that is empty.
   std::string id;                             ///< weir's own.
   std::string client_id;                      ///< The client's x-request-id where it is valid, else "".
   std::string request_id;                     ///< That, or `id`.
   std::shared_ptr<const fleet::World> world;  ///< The settings and the fleet for this request.
+  const keys::ClientKey* key = nullptr;       ///< The client's, which is the world's; null if clients need none.
   Moment received{};                          ///< t0
   std::chrono::system_clock::time_point time;
+
+  /// Returns the name of the client's key, "" if clients need none.
+  std::string_view key_name() const { return key != nullptr ? std::string_view(key->settings.name) : ""; }
 };
 
 }  // namespace weir::proxy::exchange

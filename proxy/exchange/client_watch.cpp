@@ -4,13 +4,17 @@
 
 namespace weir::proxy::exchange {
 
-ClientWatch::ClientWatch(net::Channel& channel, std::string& unread)
-    : channel_(channel), unread_(unread), gone_(channel.hung_up()) {
+ClientWatch::ClientWatch(net::Channel& channel, std::string& unread, config::HalfClose half_close)
+    : channel_(channel),
+      unread_(unread),
+      fin_is_leaving_(half_close == config::HalfClose::abort),
+      gone_(fin_is_leaving_ ? channel.hung_up() : channel.broken()) {
   channel_.attach(*this, 0);
 }
 
 void ClientWatch::ready(std::uint32_t, std::uint32_t events) {
-  if ((events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0) {
+  const std::uint32_t leaving = EPOLLHUP | EPOLLERR | (fin_is_leaving_ ? std::uint32_t{EPOLLRDHUP} : 0);
+  if ((events & leaving) != 0) {
     gone_ = true;
     if (listener_ != nullptr) listener_->client_gone();
     return;
@@ -19,7 +23,7 @@ void ClientWatch::ready(std::uint32_t, std::uint32_t events) {
     std::array<char, most_unread> bytes;
     while (unread_.size() < most_unread) {
       const auto read = channel_.read(std::span(bytes).first(most_unread - unread_.size()));
-      if (read.size <= 0) break;  // A FIN or a reset shows as a hang-up.
+      if (read.size <= 0) break;  // The events tell of a FIN or a reset.
       unread_.append(bytes.data(), static_cast<std::size_t>(read.size));
     }
   }

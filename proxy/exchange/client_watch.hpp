@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string>
 
+#include "config/settings.hpp"
 #include "proxy/net/channel.hpp"
 
 namespace weir::proxy::exchange {
@@ -24,8 +25,9 @@ class ClientWatch final : net::Watcher {
     ~Listener() = default;
   };
 
-  /// `unread` takes the bytes of following requests. Both arguments outlive the watch.
-  ClientWatch(net::Channel& channel, std::string& unread);
+  /// `unread` takes the bytes of following requests; it and the channel outlive the watch. `half_close` says whether a
+  /// client that ends its direction has left.
+  ClientWatch(net::Channel& channel, std::string& unread, config::HalfClose half_close = config::HalfClose::abort);
   ~ClientWatch() { channel_.detach(); }
   ClientWatch(const ClientWatch&) = delete;
   ClientWatch& operator=(const ClientWatch&) = delete;
@@ -42,6 +44,7 @@ class ClientWatch final : net::Watcher {
   net::Channel& channel_;
   std::string& unread_;
   Listener* listener_ = nullptr;
+  const bool fin_is_leaving_;
   bool gone_;
 };
 

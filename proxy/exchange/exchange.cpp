@@ -17,11 +17,23 @@ namespace {
 
 using metrics::Outcome;
 
+/// A request's body that shadows share, with what pays for it.
+struct SharedBody {
+  std::string bytes;
+  net::Charge charge;
+};
+
+std::shared_ptr<const std::string> share(ClientRequest& request) {
+  const auto shared =
+      std::make_shared<const SharedBody>(SharedBody{std::move(request.body), std::move(request.charge)});
+  return {shared, &shared->bytes};
+}
+
 }  // namespace
 
 Exchange::Exchange(Loop& loop, net::Channel& client, std::string& unread, ClientRequest& request)
     : loop_(loop),
-      client_(client, unread),
+      client_(client, unread, request.world->settings.server.half_close),
       request_(request),
       body_size_(request.body.size()),
       world_(request.world),
@@ -29,7 +41,7 @@ Exchange::Exchange(Loop& loop, net::Channel& client, std::string& unread, Client
       retries_(loop, request, pool_) {
   loop_.streams.fetch_add(1, std::memory_order_relaxed);
   if (pool_ != nullptr && !pool_->shadows.empty() && loop.shared.shadows != nullptr && can_be_mirrored(request))
-    shared_body_ = std::make_shared<const std::string>(std::move(request_.body));
+    shared_body_ = share(request_);
 }
 
 Exchange::~Exchange() { loop_.streams.fetch_sub(1, std::memory_order_relaxed); }
@@ -75,7 +87,10 @@ bool Exchange::ask(bool again) {
   }
   const auto& queue = pool_->settings.queue;
   balancer::Asking asking{request_.facts, retries_.tried()};
-  asking.fair_key = fair_key(loop_.shared.fair_by_key, queue.fair_by, request_.head, request_.address);
+  asking.fair_key =
+      fair_key(loop_.shared.fair_by_key, queue.fair_by, request_.head, request_.address, request_.key_name());
+  if (request_.key != nullptr && queue.fair_by.what == config::FairBy::What::key)
+    asking.share = request_.key->settings.share;
   asking.bytes = body_size_;
   asking.deadline = deadline_;
   asking.at_the_head = again;
@@ -195,12 +210,12 @@ Attempt::Options Exchange::attempt_options(const fleet::ReplicaRuntime& replica,
 /// is a new one.
 Exchange::Connection Exchange::connection_to(const fleet::ReplicaRuntime& replica) {
   Connection connection;
-  const auto address = replica.state->address.get();
-  if (!address) {
+  auto destination = replica.destination();
+  if (!destination) {
     connection.error = net::name_unknown;
     return connection;
   }
-  connected_to_ = *address;
+  connected_to_ = std::move(*destination);
   // An idle connection may be dead, and then the request is sent a second time.
   const auto& method = request_.head.method;
   const bool may_be_repeated =
@@ -226,13 +241,18 @@ Relay::Request Exchange::relay_request(const fleet::ReplicaRuntime& replica, met
   body_length = edits.size_of(body_size_);
   http::UpstreamRequest upstream{replica.settings.url, body_length, request_.request_id,
                                  request_.facts.api != metrics::Api::other, replica.settings.api_key};
+  upstream.client_key_ends_here = world_->keys != nullptr;
   upstream.way = {request_.through_proxy, request_.peer};
   upstream_head_ = http::upstream_head(request_.head, upstream);
   std::vector<std::string_view> spans{upstream_head_};
   edits.append(body(), spans);
   const bool shared = shared_body_ != nullptr;
-  return {std::move(spans), &upstream_head_, shared ? nullptr : &request_.body, shared ? &shared_body_ : nullptr,
-          &replica.state->cut};
+  return {std::move(spans),
+          &upstream_head_,
+          shared ? nullptr : &request_.body,
+          shared ? &shared_body_ : nullptr,
+          &replica.state->cut,
+          shared ? nullptr : &request_.charge};
 }
 
 // What only the beginning needs is in functions of its own, because every local of this one is kept while the stream
@@ -332,6 +352,7 @@ void Exchange::tell() {
   const auto& name = replica->settings.name;
   if (result.kept) {
     end_.kept = std::move(result.kept);
+    end_.kept_charge = std::move(result.kept_charge);
     end_.keep_alive = result.client_keep_alive;
   } else if (result.end == AttemptEnd::unconnected) {
     end_.own = unconnected_answer(name, result.connect_error);

@@ -23,8 +23,9 @@ struct ExchangeEnd {
   std::optional<http::OwnAnswer> own;  ///< Nothing was sent yet, and this is the answer.
   /// Nothing was sent yet, and this is the answer of a replica, head and body.
   std::unique_ptr<std::string> kept;
-  bool keep_alive = false;  ///< The connection may serve another request.
-  bool reset = false;       ///< The body was cut where only a reset shows it.
+  net::Charge kept_charge{};  ///< It pays for that.
+  bool keep_alive = false;    ///< The connection may serve another request.
+  bool reset = false;         ///< The body was cut where only a reset shows it.
 };
 
 /// One exchange, on the loop's thread. It counts and logs the request, whatever happens.
@@ -75,7 +76,7 @@ class Exchange {
   std::optional<std::uint64_t> prompt_estimate_;
   Place place_;                         ///< It is that of the current or the last attempt.
   std::uint64_t connected_before_ = 0;  ///< It is the id of the replica that this request was last connected to.
-  boost::asio::ip::tcp::endpoint connected_to_;
+  net::Destination connected_to_;
   /// The result of the attempt that has ended waits here for next(). As the value of a coroutine it would have room in
   /// three frames while the answer streams.
   std::unique_ptr<AttemptResult> result_;

@@ -7,7 +7,7 @@ namespace weir::proxy::exchange {
 namespace {
 
 /// What is hashed begins with one of these, so that nobody's credential is another's address.
-constexpr char of_address = 'a', of_credential = 'c', of_header = 'h';
+constexpr char of_address = 'a', of_credential = 'c', of_header = 'h', of_key = 'k';
 
 std::string tagged(char tag, std::string_view bytes) {
   std::string out(1, tag);
@@ -19,7 +19,9 @@ std::string address_of(const net::PeerAddress& address) {
   return tagged(of_address, {reinterpret_cast<const char*>(address.data()), size});
 }
 
-std::string owner_of(const config::FairBy& by, const http::RequestHead& head, const net::PeerAddress& address) {
+std::string owner_of(const config::FairBy& by, const http::RequestHead& head, const net::PeerAddress& address,
+                     std::string_view key_name) {
+  if (by.what == config::FairBy::What::key && !key_name.empty()) return tagged(of_key, key_name);
   std::string_view said;
   if (by.what == config::FairBy::What::header) said = head[by.header];
   if (by.what == config::FairBy::What::key) {
@@ -40,8 +42,8 @@ SipKey make_sip_key() {
 }
 
 std::uint64_t fair_key(const SipKey& key, const config::FairBy& by, const http::RequestHead& head,
-                       const net::PeerAddress& address) {
-  return metrics::sip_hash(key, owner_of(by, head, address));
+                       const net::PeerAddress& address, std::string_view key_name) {
+  return metrics::sip_hash(key, owner_of(by, head, address, key_name));
 }
 
 }  // namespace weir::proxy::exchange

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string_view>
 
 #include "config/settings.hpp"
 #include "metrics/sip_hash.hpp"
@@ -18,9 +19,10 @@ using metrics::SipKey;
 /// A random key.
 SipKey make_sip_key();
 
-/// Returns whose request this is. A request without the credential or the header that decides is its address's. Of
-/// IPv6 the first 64 bits count, because one client has all that begin so.
+/// Returns whose request this is. `key_name` is the name of the client's key, where weir knows the keys ("" elsewhere):
+/// it stands for the credential. A request without the credential or the header that decides is its address's. Of IPv6
+/// the first 64 bits count, because one client has all that begin so.
 std::uint64_t fair_key(const SipKey& key, const config::FairBy& by, const http::RequestHead& head,
-                       const net::PeerAddress& address);
+                       const net::PeerAddress& address, std::string_view key_name);
 
 }  // namespace weir::proxy::exchange

@@ -11,7 +11,6 @@ Loop::Loop(Shared& shared_state, std::size_t index_)
       index(index_),
       shard(shared_state.exposition.loop(index_)),
       clock(shared_state.fleet.world()->settings.measure.clock),
-      connector(std::make_unique<net::SocketConnector>(poller, clock)),
       buffer_(read_size + metrics::measure::StreamMeter::padding) {
   std::random_device device;
   std::seed_seq seed{device(), device(), device(), device()};
@@ -54,6 +53,7 @@ void Loop::tick(metrics::Moment now) {
 void Loop::follow_world() {
   auto world = shared.fleet.world();
   if (world == followed_) return;
+  shared.buffers.set_limit(world->settings.limits.buffer_memory);
   for (const auto& pool : world->all_pools) {
     if (!shared.exposition.follow(*pool->unassigned, index)) return;
     for (const auto& replica : pool->replicas)
@@ -68,9 +68,9 @@ void Loop::follow_world() {
   followed_ = std::move(world);
 }
 
-void Loop::keep_idle(const fleet::ReplicaState& replica, const fleet::IdleConnections::Address& address,
+void Loop::keep_idle(const fleet::ReplicaState& replica, const net::Destination& where,
                      std::unique_ptr<net::Channel> connection) {
-  if (idle.put(replica, address, std::move(connection), std::chrono::steady_clock::now())) return;
+  if (idle.put(replica, where, std::move(connection), std::chrono::steady_clock::now())) return;
   shard.limit_hits[static_cast<std::size_t>(metrics::series::Limit::idle_upstream_connections)].add();
 }
 

@@ -22,9 +22,10 @@
 #include "proxy/http/cors_memory.hpp"
 #include "proxy/net/address_counts.hpp"
 #include "proxy/net/arrival.hpp"
+#include "proxy/net/buffer_budget.hpp"
+#include "proxy/net/connector.hpp"
 #include "proxy/net/deadline.hpp"
 #include "proxy/net/poller.hpp"
-#include "proxy/net/socket_channel.hpp"
 #include "proxy/net/timer.hpp"
 
 namespace weir::proxy::exchange {
@@ -48,9 +49,10 @@ struct Shared {
   const SipKey conversation_key = make_sip_key();  ///< See RequestFacts::conversation.
   const SipKey fingerprint_key = make_sip_key();   ///< It makes the fingerprints of mirrored answers.
   http::CorsMemory cors{};                         ///< weir's own answers use it.
-  net::AddressCounts addresses{};                  ///< Counts the client connections of each address.
-  std::atomic<bool> bypass{false};                 ///< What comes from now on is relayed, and no more.
-  Shadows* shadows = nullptr;                      ///< It is set before the loops run; null if nothing is mirrored.
+  net::BufferBudget buffers{fleet.world()->settings.limits.buffer_memory};  ///< The loops follow a reload's limit.
+  net::AddressCounts addresses{};                                           ///< Counts the connections of each address.
+  std::atomic<bool> bypass{false};  ///< What comes from now on is relayed, and no more.
+  Shadows* shadows = nullptr;       ///< It is set before the loops run; null if nothing is mirrored.
 };
 
 class Loop {
@@ -67,7 +69,7 @@ class Loop {
   void tick(metrics::Moment now);
 
   /// Keeps a connection to a replica for the next request, within limits.idle_upstream_connections.
-  void keep_idle(const fleet::ReplicaState& replica, const fleet::IdleConnections::Address& address,
+  void keep_idle(const fleet::ReplicaState& replica, const net::Destination& where,
                  std::unique_ptr<net::Channel> connection);
   /// Returns 128 random bits in hex.
   std::string new_id();
@@ -82,7 +84,12 @@ class Loop {
   net::Poller poller;
   net::Deadlines deadlines;
   net::ArrivalClock clock;
-  std::unique_ptr<net::Connector> connector;
+  net::tls::Handshaking handshaking{
+      context, [this](net::tls::Side side, net::tls::Result result) {
+        shard.tls_handshakes[static_cast<std::size_t>(side)][static_cast<std::size_t>(result)].add();
+      }};
+  std::unique_ptr<net::Connector> connector{
+      std::make_unique<net::SocketConnector>(net::tls::TlsChannel::Loop{poller, clock, handshaking})};
   fleet::IdleConnections idle;
   metrics::record::FinishedRecords finished;  ///< The control thread takes them.
   ClientOutput output;                        ///< It is for use inside one handler.

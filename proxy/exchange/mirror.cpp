@@ -97,12 +97,12 @@ net::Awaitable<void> Mirror::attempt() {
 /// Takes an idle connection, or begins a new one. Returns false if there can be none: the attempt has failed.
 bool Mirror::connect() {
   reused_ = false;
-  const auto address = replica_->state->address.get();
-  if (!address) {
+  auto destination = replica_->destination();
+  if (!destination) {
     not_connected(net::name_unknown);
     return false;
   }
-  connected_to_ = *address;
+  connected_to_ = std::move(*destination);
   if (!stale_) channel_ = loop_.idle.take(*replica_->state, connected_to_, std::chrono::steady_clock::now());
   reused_ = channel_ != nullptr;
   if (!channel_) channel_ = loop_.connector->connect(connected_to_);
@@ -128,6 +128,7 @@ void Mirror::make_request() {
   body_length_ = metrics::wire::edited_size(job_->body->size(), edits_);
   http::UpstreamRequest upstream{replica_->settings.url, body_length_, id_, true, replica_->settings.api_key};
   upstream.keep_credentials = shadow_->settings.forward_auth;
+  upstream.client_key_ends_here = job_->world->keys != nullptr;
   upstream.shadow = shadow_->settings.name;
   upstream_head_ = http::upstream_head(head_, upstream);
   spans_ = {upstream_head_};

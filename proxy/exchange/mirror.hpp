@@ -72,7 +72,7 @@ class Mirror {
   std::uint64_t body_length_ = 0;
   std::unique_ptr<net::Channel> channel_;
   std::unique_ptr<AttemptResult> result_;
-  boost::asio::ip::tcp::endpoint connected_to_;
+  net::Destination connected_to_;
   metrics::Nanoseconds connect_time_{};
   metrics::wire::Ask asked_ = metrics::wire::Ask::nothing;
   std::uint32_t attempts_ = 0;

@@ -24,6 +24,7 @@ Relay::Relay(Loop& loop, ClientWatch& client, std::unique_ptr<net::Channel> repl
       request_(std::move(request)),
       attempt_(attempt),
       limits_(limits),
+      charge_(loop.shared.buffers),
       connected_(connected) {}
 
 Relay::~Relay() {
@@ -171,13 +172,14 @@ void Relay::deliver() {
   }
   const bool at_once = caught_up && spans.empty();
   for (; !spans.empty(); spans = spans.subspan(1), offset = 0) pending_.append(spans.front().substr(offset));
+  charge_.set(pending_.capacity() + attempt_.held());
   const auto now = Clock::now();
   // Until now the client had nothing to take. Its stall counts only from here on, however long the replica was silent.
   if (caught_up && !pending_.empty()) progressed(now);
   attempt_.written(now, at_once);
   if (attempt_.done()) {
     replica_done();
-  } else if (pending_.size() - pending_offset_ >= limits_.read_ahead && !paused_) {
+  } else if (pending_.size() - pending_offset_ >= read_ahead() && !paused_) {
     paused_ = true;
     paused_since_ = now;
     attempt_.paused();
@@ -187,9 +189,15 @@ void Relay::deliver() {
   if (attempt_.state() == Attempt::State::undecided) return tell(RelayNews::undecided);
   if (attempt_.accepted() && span_ == request_.spans.size() && !request_.head->empty()) {
     std::string().swap(*request_.head);
+    if (request_.charge != nullptr) request_.charge->less(request_.body->capacity());
     if (request_.body != nullptr) std::string().swap(*request_.body);
     if (request_.share != nullptr) request_.share->reset();
   }
+}
+
+/// A slow client gets less ahead where memory is short: one read.
+std::size_t Relay::read_ahead() const {
+  return loop_.shared.buffers.tight() ? std::min(limits_.read_ahead, Loop::read_size) : limits_.read_ahead;
 }
 
 void Relay::progressed(Moment now) {
@@ -221,6 +229,7 @@ void Relay::flush_pending() {
   if (pending_offset_ == pending_.size()) {
     std::string().swap(pending_);
     pending_offset_ = 0;
+    charge_.set(attempt_.held());
   } else if (pending_offset_ > pending_.size() / 2) {
     pending_.erase(0, pending_offset_);
     pending_offset_ = 0;
@@ -233,7 +242,7 @@ void Relay::client_writable() {
   if (done_) return;
   if (attempt_.done()) {
     if (pending_.empty()) finish();
-  } else if (paused_ && pending_.size() - pending_offset_ <= limits_.read_ahead / 2) {
+  } else if (paused_ && pending_.size() - pending_offset_ <= read_ahead() / 2) {
     paused_ = false;
     attempt_.hold(false);
     backlog_ = true;
@@ -275,8 +284,13 @@ void Relay::finish() {
 AttemptResult Relay::take_result() {
   auto result = attempt_.result();
   result.kept = attempt_.take_kept();
+  if (result.kept) {
+    result.kept_charge = net::Charge(loop_.shared.buffers);
+    result.kept_charge.set(result.kept->capacity());
+  }
   result.lease = attempt_.take_lease();
   if (!attempt_.done()) result.end = AttemptEnd::unconnected;
+  result.client_reset |= stood_still_;
   result.connect_error = connect_error_;
   result.ended = ended_at_;
   result.connect = connect_time_;
@@ -311,6 +325,7 @@ void Relay::deadline_passed(Moment now) {
   if (!pending_.empty()) {
     if (!stalled(now)) return;
     loop_.shard.limit_hits[static_cast<std::size_t>(metrics::series::Limit::client_stall)].add();
+    stood_still_ = true;
     return client_gone();
   }
   if (!connected_) {

@@ -34,6 +34,7 @@ class Relay final : net::Watcher, net::Timed, ClientWatch::Listener {
     std::string* body;                                    ///< Null if others share it.
     std::shared_ptr<const std::string>* share = nullptr;  ///< The sender's share of such a body.
     const std::atomic<bool>* cut = nullptr;  ///< Once it is true, the attempt ends: its replica's drain is over.
+    net::Charge* charge = nullptr;           ///< It pays for `body`, and is let go with it.
   };
 
   /// `replica` is an idle connection, or one that has begun to connect (`connected` false).
@@ -79,6 +80,7 @@ class Relay final : net::Watcher, net::Timed, ClientWatch::Listener {
   void read_replica();
   void deliver();
   void flush_pending();
+  std::size_t read_ahead() const;
   void progressed(Moment now);
   bool stalled(Moment now);
   bool cutting() const;
@@ -100,12 +102,14 @@ class Relay final : net::Watcher, net::Timed, ClientWatch::Listener {
   std::size_t span_ = 0, span_offset_ = 0;  ///< The request is sent up to here.
   std::string pending_;                     ///< The client has not taken these bytes yet.
   std::size_t pending_offset_ = 0;
+  net::Charge charge_;  ///< It pays for that, and for what the attempt holds.
   Moment started_{}, progress_{}, looked_{}, paused_since_{}, ended_at_{};
   metrics::Nanoseconds connect_time_{}, paused_time_{};
   int connect_error_ = 0;
   int unacknowledged_ = 0;  ///< So many bytes were unacknowledged when the client was last looked at.
   bool connected_, started_running_ = false, told_accepted_ = false, done_ = false;
   bool paused_ = false, backlog_ = false;
+  bool stood_still_ = false;  ///< The client was given up because it took nothing.
 };
 
 }  // namespace weir::proxy::exchange

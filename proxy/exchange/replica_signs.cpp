@@ -14,7 +14,8 @@ using metrics::Outcome;
 
 std::optional<Sign> sign_of_connecting(int error) {
   if (error == net::name_unknown || net::is_local_shortage(error)) return std::nullopt;
-  if (error == ECONNREFUSED) return Sign::refused;
+  // The socket of a Unix-domain path is gone with its program, or nobody listens on it.
+  if (error == ECONNREFUSED || error == ENOENT) return Sign::refused;
   return error == ETIMEDOUT ? Sign::connect_timed_out : Sign::failed;
 }
 
@@ -63,8 +64,8 @@ bool Signs::report(balancer::Pool& pool, const balancer::ReplicaKey& replica, co
   const auto sign = sign_of(result);
   if (!sign) return false;
   if (may_be_the_requests_fault(result)) {
-    const bool second = blamed_ && blamed_->serial != replica.serial;
-    blamed_ = second ? std::nullopt : std::optional(replica);
+    request_is_to_blame_ = request_is_to_blame_ || (blamed_ && blamed_->serial != replica.serial);
+    blamed_ = request_is_to_blame_ ? std::nullopt : std::optional(replica);
     return false;
   }
   settle(pool, now);

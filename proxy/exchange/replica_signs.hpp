@@ -12,7 +12,8 @@ namespace weir::proxy::exchange {
 /// replica refused what weir had added.
 std::optional<balancer::Sign> sign_of(const AttemptResult& result);
 
-/// The replica answered with an error of its own. Where a second replica does so, too, the request is to blame.
+/// The replica answered with an error of its own. Where a second replica does so, too, the request is to blame, and the
+/// errors of further replicas count against nobody either.
 bool may_be_the_requests_fault(const AttemptResult& result);
 
 /// Tells a pool what the attempts of one request show of its replicas.
@@ -26,6 +27,7 @@ class Signs {
  private:
   /// This replica answered with an error of its own. The error counts if no second replica answers in the same way.
   std::optional<balancer::ReplicaKey> blamed_;
+  bool request_is_to_blame_ = false;  ///< Two replicas have answered it in that way.
 };
 
 }  // namespace weir::proxy::exchange

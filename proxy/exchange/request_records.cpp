@@ -12,6 +12,7 @@ RequestRecord begin_record(const ClientRequest& request, std::uint64_t bytes_in)
   record.time = request.time;
   record.id = request.id;
   record.client_id = request.client_id;
+  record.key = request.key_name();
   record.facts = request.facts;
   record.received = request.received;
   record.bytes_in = bytes_in;

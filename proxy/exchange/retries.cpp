@@ -36,11 +36,6 @@ bool was_lost(const AttemptResult& result) {
          (result.end == AttemptEnd::failed || result.end == AttemptEnd::answered);
 }
 
-/// It was to drain, and its time is over. That is nobody's failure.
-bool was_cut(const AttemptResult& result) {
-  return result.end == AttemptEnd::failed && result.verdict.outcome == Outcome::rejected;
-}
-
 bool has_no_room(const AttemptResult& result) { return result.overloaded || fleet::has_no_room(result.status); }
 
 /// An overload inside a 200 answer says as much as a 503.
@@ -129,11 +124,12 @@ Retries::Next Retries::failed(AttemptResult result, const Place& place, bool out
   const auto reason = result.retry_reason;
   // These took long, and few requests have them: a budget that was used up would only make an error of them.
   const bool stood_still = reason == Retry::hung || reason == Retry::first_token;
+  // A replica that drains has not failed.
+  const bool is_free = stood_still || reason == Retry::drain;
   // Of the requests that an engine's death takes with it, the first come before the pool can know that it is out.
   const bool gone = out || was_lost(result);
-  const bool is_free = stood_still || was_cut(result);
-  const bool again = (reason || is_free) &&
-                     (is_free ? is_new(place) && another_is_left(place) && may_go_on() : take_retry(place, gone));
+  const bool again =
+      reason && (is_free ? is_new(place) && another_is_left(place) && may_go_on() : take_retry(place, gone));
   // Where a replica stood still or is to drain, another that had the request before may have room by now.
   const bool waits =
       !again && may_wait() && (was_lost(result) || (is_free && pool_->balancer->another_is_left({}, place.key.serial)));

@@ -1,6 +1,5 @@
 #include "proxy/exchange/shadows.hpp"
 
-#include <openssl/sha.h>
 #include <spdlog/spdlog.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -12,33 +11,20 @@
 #include <utility>
 
 #include "metrics/ticks.hpp"
+#include "proxy/http/credential.hpp"
+#include "proxy/keys/sha256.hpp"
 
 namespace weir::proxy::exchange {
 namespace {
 
 using metrics::series::Mirrored;
 
-std::string sha256_hex(std::string_view text) {
-  std::array<unsigned char, SHA256_DIGEST_LENGTH> digest;
-  ::SHA256(reinterpret_cast<const unsigned char*>(text.data()), text.size(), digest.data());
-  std::string hex;
-  for (const auto byte : digest) hex += {"0123456789abcdef"[byte >> 4], "0123456789abcdef"[byte & 15]};
-  return hex;
-}
-
-/// Returns the client's key: what stands behind `Bearer`, or in x-api-key.
-std::string_view key_of(const http::RequestHead& head) {
-  constexpr std::string_view bearer = "bearer ";
-  const auto authorization = head["authorization"];
-  if (authorization.size() > bearer.size() && http::same_token(authorization.substr(0, bearer.size()), bearer))
-    return authorization.substr(bearer.size());
-  return head["x-api-key"];
-}
-
 bool is_excluded(const config::Shadow& shadow, const MirrorJob& job) {
   if (shadow.exclude_keys.empty()) return false;
   const auto head = http::parse_request_head(job.head_bytes);
-  return head && std::ranges::find(shadow.exclude_keys, sha256_hex(key_of(*head))) != shadow.exclude_keys.end();
+  if (!head) return false;
+  const auto hash = keys::hex(keys::sha256(http::credential_of(*head)));
+  return std::ranges::find(shadow.exclude_keys, hash) != shadow.exclude_keys.end();
 }
 
 /// Switches a shadow off that has run as long, or answered as much, as it is to.
@@ -78,13 +64,14 @@ bool wants(const fleet::ShadowRuntime& shadow, const fleet::ReplicaRuntime& repl
   std::uint64_t hash = 0;
   switch (settings.key.what) {
     case What::conversation:
-      hash = fair_key(key, {config::FairBy::What::key, ""}, request.head, request.address) ^ request.facts.conversation;
+      hash = fair_key(key, {config::FairBy::What::key, ""}, request.head, request.address, request.key_name()) ^
+             request.facts.conversation;
       break;
     case What::request:
       hash = metrics::sip_hash(key, request.id);
       break;
     case What::header:
-      hash = fair_key(key, {config::FairBy::What::header, settings.key.header}, request.head, request.address);
+      hash = fair_key(key, {config::FairBy::What::header, settings.key.header}, request.head, request.address, "");
       break;
   }
   constexpr double whole = 18446744073709551616.0;  // This is 2^64.
@@ -158,6 +145,9 @@ void Shadows::take(const std::shared_ptr<const MirrorJob>& job) {
       drop(*job, *shadow, Mirrored::draining);
     } else if (job->client_left->load(std::memory_order_relaxed) && !shadow->settings.finish) {
       drop(*job, *shadow, Mirrored::client_left);
+    } else if (shared_.buffers.spent()) {
+      loop_.shard.limit_hits[static_cast<std::size_t>(metrics::series::Limit::buffer_memory)].add();
+      drop(*job, *shadow, Mirrored::buffer_memory);
     } else if (waits) {
       drop(*job, *shadow, Mirrored::primary_waits);
     } else if (late) {

@@ -5,7 +5,9 @@
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
 #include <map>
+#include <optional>
 #include <random>
+#include <string_view>
 
 #include "metrics/ticks.hpp"
 #include "proxy/fleet/engine_page.hpp"
@@ -22,6 +24,8 @@ using Clock = std::chrono::steady_clock;
 constexpr std::chrono::milliseconds look_every{100};
 constexpr std::size_t longest_page = 1024 * 1024;
 constexpr std::size_t longest_version = 64;
+/// That a page fails is said so often at most.
+constexpr std::chrono::hours between_complaints{1};
 
 /// What one reading is to ask, as values: the settings may change meanwhile.
 struct ReadingPlan {
@@ -109,8 +113,9 @@ class EngineReader {
     ReadingSchedule schedule;
     bool under_way = false, said_missing = false;
     bool was_out = false;
-    std::pair<std::string, std::string> asked;  ///< The path and the key with which it was asked.
-    std::optional<asio::ip::tcp::endpoint> address;
+    std::optional<Clock::time_point> complained;  ///< It was said then that its page fails.
+    std::pair<std::string, std::string> asked;    ///< The path and the key with which it was asked.
+    std::optional<net::Address> address;
   };
 
   void follow(const std::shared_ptr<const World>& world) {
@@ -128,7 +133,10 @@ class EngineReader {
     const bool out = state == metrics::ReplicaState::down || state == metrics::ReplicaState::ejected;
     const auto address = replica.state->address.get();
     auto asked = std::pair(pool.settings.engine.metrics_path, replica.settings.api_key);
-    if (asked != one.asked) one.said_missing = false;
+    if (asked != one.asked) {
+      one.said_missing = false;
+      one.complained.reset();
+    }
     if ((one.was_out && !out) || address != one.address || asked != one.asked) one.schedule.came_back();
     one.asked = std::move(asked);
     one.was_out = out;
@@ -187,15 +195,27 @@ class EngineReader {
       figures.load = reading.metrics->load;
       figures.load->good_until = good_until;
       one.said_missing = false;
-    } else if (!failed && !one.said_missing) {
+    } else if (failed) {
+      complain(plan, reading.pages[Page::metrics], one, now);
+    } else if (!one.said_missing) {
       one.said_missing = true;
-      spdlog::info(
-          "replica '{}' has no metrics page at {} (it answers {}): weir asks again every 5 minutes; set metrics_path "
-          "of "
-          "[engine] for another page, or \"\" for none",
-          plan.replica->settings.name, plan.settings.metrics_path, status);
+      spdlog::info("replica '{}' has no metrics page at {} (it answers {}): weir asks again every 5 minutes; {}",
+                   plan.replica->settings.name, plan.settings.metrics_path, status, way_out);
     }
   }
+
+  /// A replica that cannot be connected to is the prober's to tell.
+  static void complain(const ReadingPlan& plan, const PageAnswer& page, OneEngine& one, Clock::time_point now) {
+    const auto why = page.status != 0 ? "it answers " + std::to_string(page.status) : page.why_none;
+    if (why.empty() || (one.complained && now - *one.complained < between_complaints)) return;
+    one.complained = now;
+    spdlog::warn(
+        "replica '{}' gives no metrics page at {}: {}; without it the engine's figures are unknown (said at most once "
+        "an hour); {}",
+        plan.replica->settings.name, plan.settings.metrics_path, why, way_out);
+  }
+
+  static constexpr std::string_view way_out = "set metrics_path of [engine] for another page, or \"\" for none";
 
   asio::io_context& context_;
   const Fleet& fleet_;

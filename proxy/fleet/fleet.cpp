@@ -9,7 +9,9 @@ namespace weir::proxy::fleet {
 namespace {
 
 /// Members of one name have the same authority, and an address each.
-std::string place_of(const config::ReplicaUrl& url) { return url.host + ' ' + url.authority + url.prefix; }
+std::string place_of(const config::ReplicaUrl& url) {
+  return url.host + ' ' + url.authority + url.prefix + (url.tls ? " tls" : "") + url.unix_path;
+}
 
 metrics::series::ReplicaGauges gauges_of(const config::Replica& settings, const ReplicaState& state,
                                          const balancer::ReplicaKey& key, balancer::Pool& pool) {
@@ -75,6 +77,25 @@ config::Pool pool_of(const config::Shadow& shadow) {
   pool.max_queued_tokens = shadow.max_queued_tokens;
   pool.queue.requests = 0;
   return pool;
+}
+
+/// Returns the address that the settings themselves say.
+std::optional<net::Address> address_in(const config::ReplicaUrl& url) {
+  if (!url.unix_path.empty()) return net::Address::at_path(url.unix_path);
+  boost::system::error_code no_address;
+  const auto address = boost::asio::ip::make_address(url.host, no_address);
+  if (no_address) return std::nullopt;
+  return net::Address(address, url.port);
+}
+
+/// Returns how to speak to a replica. Where nothing has changed, it is what the old one had, with its session.
+std::shared_ptr<const net::tls::Target> target_of(const config::Replica& replica, const std::string& host_in_settings,
+                                                  const net::tls::Contexts& tls, const ReplicaRuntime* old) {
+  if (!replica.url.tls) return nullptr;
+  auto context = tls.client(replica.tls);
+  const auto& name = replica.tls.server_name.empty() ? host_in_settings : replica.tls.server_name;
+  if (old != nullptr && old->tls && old->tls->is(context.get(), name)) return old->tls;
+  return std::make_shared<const net::tls::Target>(std::move(context), name);
 }
 
 /// A shadow that gets other requests, or runs elsewhere, begins anew.
@@ -160,12 +181,20 @@ Fleet::Fleet(const config::Settings& settings, metrics::series::Exposition& expo
   adopt(settings);
 }
 
-void Fleet::adopt(const config::Settings& settings) {
+void Fleet::adopt(const config::Settings& settings) { adopt(settings, prepare(settings)); }
+
+net::tls::Contexts Fleet::prepare(const config::Settings& settings) const { return {settings, tls_}; }
+
+void Fleet::adopt(const config::Settings& settings, net::tls::Contexts tls) {
+  tls_ = std::move(tls);
   const auto before = world_.get();
   const auto now = std::chrono::steady_clock::now();
   exposition_.set_slos(settings.slos);
   auto world = std::make_shared<World>();
   world->settings = settings;
+  if (!settings.server.api_keys.empty() || !settings.server.keys.empty())
+    world->keys = std::make_shared<const keys::ClientKeys>(settings.server.keys, before ? before->keys.get() : nullptr);
+  world->server_tls = tls_.server();
   std::vector<std::shared_ptr<PoolRuntime>> pools;
   for (const auto& pool : settings.pools)
     pools.push_back(make_pool(pool, "", nullptr, settings.measure, before.get(), now));
@@ -233,9 +262,8 @@ std::shared_ptr<PoolRuntime> Fleet::make_pool(const config::Pool& settings, cons
     if (old_replica != nullptr && (old_pool->settings.health.path != settings.health.path ||
                                    old_replica->settings.api_key != replica_settings.api_key))
       replica->state->probe_connects = false;
-    boost::system::error_code no_address;
-    const auto address = boost::asio::ip::make_address(replica_settings.url.host, no_address);
-    if (!no_address) replica->state->address.set({{address, replica_settings.url.port}});
+    if (const auto address = address_in(replica_settings.url)) replica->state->address.set(address);
+    replica->tls = target_of(replica_settings, host, tls_, old_replica);
     specs.push_back({replica_settings.name, place_of(replica_settings.url), replica, replica_settings.weight,
                      replica_settings.kv_tokens, replica_settings.max_context, replica_settings.max_in_flight,
                      settings.health, replica_settings.max_queued_tokens});
@@ -292,7 +320,7 @@ void Fleet::ask_for_usage_again() {
 
 void Fleet::adopt(Discovered discovered) {
   discovered_ = std::move(discovered);
-  adopt(world()->settings);
+  adopt(world()->settings, tls_);
 }
 
 std::size_t Fleet::in_flight() const {

@@ -44,9 +44,13 @@ class Fleet {
   /// series of pools and replicas that are gone are exported until their last request has been counted. Requests in
   /// flight go on in the world in which they began. What was discovered stays.
   /// A replica that is no longer named stays as one that leaves until its last request has ended.
+  /// Throws std::runtime_error if the files of TLS cannot be used; then nothing has changed.
   void adopt(const config::Settings& settings);
   /// Publishes a world of the settings in use with these members of names, through the same door.
   void adopt(Discovered discovered);
+  /// Reads the files of TLS that these settings name, so that nothing of adopt() can fail. Throws in the same way.
+  net::tls::Contexts prepare(const config::Settings& settings) const;
+  void adopt(const config::Settings& settings, net::tls::Contexts tls);
 
   /// Lets weir ask replicas for usage again that have refused to be asked. For a reload, on the control thread.
   void ask_for_usage_again();
@@ -87,7 +91,8 @@ class Fleet {
   /// When requests last waited in a pool that leaves.
   std::map<const balancer::Pool*, metrics::Moment> last_waited_;
   Published<std::shared_ptr<const World>> world_;
-  Discovered discovered_;  ///< The control thread uses it.
+  Discovered discovered_;  ///< The control thread uses it, and the next one.
+  net::tls::Contexts tls_;
 };
 
 }  // namespace weir::proxy::fleet

@@ -7,22 +7,22 @@
 
 namespace weir::proxy::fleet {
 
-std::unique_ptr<net::Channel> IdleConnections::take(const ReplicaState& replica, const Address& address,
+std::unique_ptr<net::Channel> IdleConnections::take(const ReplicaState& replica, const net::Destination& where,
                                                     metrics::Moment now) {
   auto& waiting = idle_[replica.id];
   while (!waiting.empty()) {
     auto idle = std::move(waiting.back());
     waiting.pop_back();
-    if (idle.address == address && now - idle.since < longest_ && idle.connection->is_quiet())
+    if (idle.where == where && now - idle.since < longest_ && idle.connection->is_quiet())
       return std::move(idle.connection);
   }
   return nullptr;
 }
 
-bool IdleConnections::put(const ReplicaState& replica, const Address& address, std::unique_ptr<net::Channel> connection,
-                          metrics::Moment now) {
+bool IdleConnections::put(const ReplicaState& replica, const net::Destination& where,
+                          std::unique_ptr<net::Channel> connection, metrics::Moment now) {
   auto& waiting = idle_[replica.id];
-  waiting.push_back({std::move(connection), address, now});
+  waiting.push_back({std::move(connection), where, now});
   if (waiting.size() <= most_) return true;
   waiting.pop_front();
   return most_ == 0;  // Then none is to be kept, and that is no shortage.

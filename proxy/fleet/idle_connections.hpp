@@ -17,12 +17,10 @@ namespace weir::proxy::fleet {
 /// it has adopted a world.
 class IdleConnections {
  public:
-  using Address = boost::asio::ip::tcp::endpoint;
-
-  /// `address` is where the replica is now. Connections to where it was before are closed.
-  std::unique_ptr<net::Channel> take(const ReplicaState& replica, const Address& address, metrics::Moment now);
-  /// The connection leads to `address`. Returns false if one connection too many was there, and was closed for it.
-  bool put(const ReplicaState& replica, const Address& address, std::unique_ptr<net::Channel> connection,
+  /// `where` is the replica now. Connections to where it was before, or by other rules of TLS, are closed.
+  std::unique_ptr<net::Channel> take(const ReplicaState& replica, const net::Destination& where, metrics::Moment now);
+  /// The connection leads to `where`. Returns false if one connection too many was there, and was closed for it.
+  bool put(const ReplicaState& replica, const net::Destination& where, std::unique_ptr<net::Channel> connection,
            metrics::Moment now);
   void drop_old(metrics::Moment now);
   /// Follows a change of the settings: closes the connections of replicas that this world does not name,
@@ -32,7 +30,7 @@ class IdleConnections {
  private:
   struct Idle {
     std::unique_ptr<net::Channel> connection;
-    Address address;
+    net::Destination where;
     metrics::Moment since;
   };
   std::size_t most_ = 0;

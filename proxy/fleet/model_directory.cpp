@@ -105,8 +105,8 @@ class ModelDirectory::Answers {
       if (!refusing_.insert(replica.state->id).second && !forgotten) return;
       const auto& name = replica.settings.name;
       if (replica.settings.api_key.empty())
-        spdlog::info("replica '{}' tells its models only to who has its key: clients' own are used, or set api_key",
-                     name);
+        spdlog::info("replica '{}' tells its models only to who has its key: {}", name,
+                     world_->keys ? "set api_key" : "clients' own are used, or set api_key");
       else
         spdlog::warn("replica '{}' refuses the key that its api_key or api_key_file gives it", name);
       return publish();
@@ -178,8 +178,14 @@ void ModelDirectory::start(asio::io_context& context) {
   asio::co_spawn(context, answers_->keep_asking(), asio::detached);
 }
 
-net::Awaitable<http::OwnAnswer> ModelDirectory::answer(const http::RequestHead& head, http::Route route, Halt& halt) {
+net::Awaitable<http::OwnAnswer> ModelDirectory::answer(const http::RequestHead& head, http::Route route, Halt& halt,
+                                                       const keys::ClientKey* key) {
   const auto known = known_.get();
+  if (key != nullptr) {
+    if (key->settings.models.empty()) co_return answer_from(known->served, &known->text, head, route, false);
+    const auto served = known->served.only(key->settings.models);
+    co_return answer_from(served, nullptr, head, route, false);
+  }
   const auto credential = credential_of(head);
   if (credential.empty() || known->keyed.empty())
     co_return answer_from(known->served, &known->text, head, route, !known->keyed.empty());

@@ -3,7 +3,7 @@
 //
 // Some replicas want a key and have none in the settings. Such a replica is asked on behalf of each client that brings
 // a credential, on the loop of that client: at most 16 such replicas a request, 64 requests at a time, 2 s. Its answer
-// is for that client alone and is kept nowhere.
+// is for that client alone and is kept nowhere. Where clients have keys for weir, no replica is asked like that.
 #pragma once
 
 #include <atomic>
@@ -46,9 +46,12 @@ class ModelDirectory {
   /// Asks the replicas on the control thread until the context stops, and publishes what they answer.
   void start(boost::asio::io_context& context);
 
-  /// Answers a request of Route::models or Route::model, on the client's loop. `head` and `halt` outlive the wait. When
-  /// it is halted, the replicas' connections are closed at once, and the answer has what is known.
-  net::Awaitable<http::OwnAnswer> answer(const http::RequestHead& head, http::Route route, Halt& halt);
+  /// Answers a request of Route::models or Route::model, on the client's loop. `head`, `halt` and `key` outlive the
+  /// wait. When it is halted, the replicas' connections are closed at once, and the answer has what is known. `key` is
+  /// the client's where clients need one, else null: it is weir's business and no replica's, so none is asked on behalf
+  /// of the client, and the answer has the models that the key may use.
+  net::Awaitable<http::OwnAnswer> answer(const http::RequestHead& head, http::Route route, Halt& halt,
+                                         const keys::ClientKey* key);
 
  private:
   class Answers;

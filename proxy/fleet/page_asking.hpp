@@ -17,6 +17,7 @@ namespace weir::proxy::fleet {
 struct PageAnswer {
   unsigned status = 0;  ///< It is 0 if there was no whole answer.
   std::string body;
+  std::string why_none;  ///< A clause, if a connection came about and no whole answer: "its answer is too long".
 };
 
 /// Keeps a page whole. A longer page than `longest` is no answer.
@@ -36,7 +37,7 @@ class PageReader final : public AnswerReader {
   unsigned status_ = 0;
 };
 
-/// `limit` is for all of it. An answer of more than `longest` bytes is none.
+/// `limit` is for all of it. An answer of more than `longest` bytes is none. On the thread of the caller's executor.
 net::Awaitable<PageAnswer> ask_for_page(std::shared_ptr<const ReplicaRuntime> replica, Question question,
                                         std::chrono::steady_clock::duration limit, std::size_t longest);
 

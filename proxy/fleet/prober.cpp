@@ -5,9 +5,7 @@
 #include <algorithm>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
-#include <boost/asio/redirect_error.hpp>
-#include <boost/asio/write.hpp>
-#include <boost/beast/core/tcp_stream.hpp>
+#include <cerrno>
 #include <map>
 #include <random>
 #include <vector>
@@ -16,8 +14,10 @@
 #include "metrics/ticks.hpp"
 #include "proxy/fleet/keep_looking.hpp"
 #include "proxy/fleet/question.hpp"
+#include "proxy/fleet/replica_stream.hpp"
 #include "proxy/net/awaitable.hpp"
 #include "proxy/net/connect.hpp"
+#include "proxy/net/tls/failure.hpp"
 
 namespace weir::proxy::fleet {
 namespace {
@@ -25,7 +25,6 @@ namespace {
 namespace asio = boost::asio;
 using balancer::Sign;
 using Clock = std::chrono::steady_clock;
-using Stream = boost::beast::basic_stream<asio::ip::tcp, asio::io_context::executor_type>;
 
 constexpr std::chrono::milliseconds look_every{50};
 constexpr std::size_t read_size = 4096;
@@ -73,36 +72,38 @@ Sign sign_of_status(const ReplicaRuntime& replica, const std::string& path, unsi
   return Sign::probe_passed;
 }
 
-/// Nothing, where the failure is weir's own.
-std::optional<Sign> sign_of_connecting(const boost::system::error_code& error) {
-  if (!error) return Sign::probe_passed;
-  if (net::is_local_shortage(error.value())) return std::nullopt;
-  return error == asio::error::connection_refused ? Sign::probe_refused : Sign::probe_failed;
+/// Nothing, where the failure is weir's own. A handshake that fails is said in the log, because the replica's state
+/// tells only that its probe failed.
+std::optional<Sign> sign_of_connecting(const ReplicaRuntime& replica, int error) {
+  if (error == 0) return Sign::probe_passed;
+  if (net::is_local_shortage(error)) return std::nullopt;
+  if (net::tls::is_failure(error)) {
+    const auto line = replica.state->failures.failed("cannot connect: " + net::connect_error_text(error), Clock::now());
+    if (line) spdlog::warn("replica '{}' {}", replica.settings.name, *line);
+  }
+  return error == ECONNREFUSED || error == ENOENT ? Sign::probe_refused : Sign::probe_failed;
 }
 
 net::Awaitable<std::optional<Sign>> probe(std::shared_ptr<const ReplicaRuntime> replica, config::Health settings) {
-  const auto endpoint = replica->state->address.get();
-  if (!endpoint) co_return std::nullopt;
+  auto destination = replica->destination();
+  if (!destination) co_return std::nullopt;
   const auto executor = co_await asio::this_coro::executor;
-  boost::system::error_code error;
-  auto token = asio::redirect_error(net::use_awaitable, error);
-  Stream stream(executor);
-  stream.expires_after(metrics::ticks(settings.timeout));
-  co_await stream.async_connect(*endpoint, token);
-  if (error || settings.path.empty() || replica->state->probe_connects) co_return sign_of_connecting(error);
+  ReplicaStream stream(executor, std::move(*destination), metrics::ticks(settings.timeout));
+  const auto error = co_await stream.connect();
+  if (error != 0 || settings.path.empty() || replica->state->probe_connects)
+    co_return sign_of_connecting(*replica, error);
   Question question;
   question.path = settings.path;
   question.credential = bearer(replica->settings.api_key);
   const auto bytes = bytes_of(replica->settings.url, question);
-  const auto to_write = asio::buffer(bytes);
-  co_await asio::async_write(stream, to_write, token);
+  co_await stream.write(bytes);
   StatusReader reader;
   ReplicaAnswer answer(reader, Clock::now());
   std::vector<char> buffer(read_size + metrics::measure::StreamMeter::padding);
-  const auto to_read = asio::buffer(buffer.data(), read_size);
-  while (!error && reader.status == 0) {
-    const auto size = co_await stream.async_read_some(to_read, token);
-    if (error || answer.arrived({buffer.data(), size}, Clock::now())) break;
+  const std::span<char> into(buffer.data(), read_size);
+  while (reader.status == 0) {
+    const auto size = co_await stream.read(into);
+    if (size <= 0 || answer.arrived(into.first(static_cast<std::size_t>(size)), Clock::now())) break;
   }
   co_return sign_of_status(*replica, settings.path, reader.status);
 }

@@ -73,7 +73,9 @@ class Resolver {
     std::map<std::string, Members> members;  ///< By the replica with `expand`.
   };
 
-  static bool is_named(const config::Replica& replica) { return !config::is_numeric(replica.url.host); }
+  static bool is_named(const config::Replica& replica) {
+    return replica.url.unix_path.empty() && !config::is_numeric(replica.url.host);
+  }
 
   void follow(const std::shared_ptr<const World>& world) {
     const bool asks_otherwise = world_ && world_->settings.discovery != world->settings.discovery;
@@ -133,14 +135,14 @@ class Resolver {
     }
     for (const auto& pool : world_->all_pools)
       for (const auto& replica : pool->replicas)
-        if (replica->settings.url.host == host) use(*replica, addresses);
+        if (is_named(replica->settings) && replica->settings.url.host == host) use(*replica, addresses);
   }
 
   static void use(const ReplicaRuntime& replica, const std::vector<Address>& addresses) {
     const auto in_use = replica.state->address.get();
     const auto wanted = address_to_use(in_use ? std::optional(in_use->address()) : std::nullopt, addresses);
     if (in_use && in_use->address() == *wanted) return;
-    replica.state->address.set({{*wanted, replica.settings.url.port}});
+    replica.state->address.set(net::Address(*wanted, replica.settings.url.port));
     if (in_use)
       spdlog::info("replica '{}': '{}' is {} now, it was {}", replica.settings.name, replica.settings.url.host,
                    wanted->to_string(), in_use->address().to_string());

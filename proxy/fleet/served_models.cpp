@@ -1,5 +1,6 @@
 #include "proxy/fleet/served_models.hpp"
 
+#include <algorithm>
 #include <boost/json/parse.hpp>
 #include <boost/json/serialize.hpp>
 
@@ -49,6 +50,13 @@ void ServedModels::add_pool(const std::vector<std::string>& named,
 
 void ServedModels::add(boost::json::object entry, std::string_view id) {
   if (places_.try_emplace(std::string(id), entries_.size()).second) entries_.push_back(std::move(entry));
+}
+
+ServedModels ServedModels::only(const std::vector<std::string>& ids) const {
+  ServedModels some;
+  for (const auto& entry : entries_)
+    if (const auto id = id_of(entry); std::ranges::find(ids, id) != ids.end()) some.add(entry, id);
+  return some;
 }
 
 const boost::json::object* ServedModels::find(std::string_view id) const {

@@ -25,6 +25,8 @@ class ServedModels {
   /// it.
   void add_pool(const std::vector<std::string>& named, std::span<const std::shared_ptr<const ModelEntries>> replicas);
 
+  /// Returns those of these models that are served.
+  ServedModels only(const std::vector<std::string>& ids) const;
   bool empty() const { return entries_.empty(); }
   /// Returns nothing if no pool serves it.
   const boost::json::object* find(std::string_view id) const;

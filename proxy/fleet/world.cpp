@@ -4,6 +4,12 @@
 
 namespace weir::proxy::fleet {
 
+std::optional<net::Destination> ReplicaRuntime::destination() const {
+  const auto address = state->address.get();
+  if (!address) return std::nullopt;
+  return net::Destination(*address, tls);
+}
+
 const PoolRuntime* World::pool_for(std::string_view model) const {
   for (const auto& pool : pools) {
     const auto& models = pool->settings.models;

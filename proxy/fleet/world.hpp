@@ -5,7 +5,6 @@
 #pragma once
 
 #include <atomic>
-#include <boost/asio/ip/tcp.hpp>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -20,6 +19,9 @@
 #include "proxy/fleet/failure_notes.hpp"
 #include "proxy/fleet/published.hpp"
 #include "proxy/fleet/second_opinions.hpp"
+#include "proxy/keys/client_keys.hpp"
+#include "proxy/net/address.hpp"
+#include "proxy/net/tls/context.hpp"
 
 namespace weir::proxy::fleet {
 
@@ -27,7 +29,7 @@ namespace weir::proxy::fleet {
 struct ReplicaState {
   const std::uint64_t id;  ///< It is never used again in this process.
   /// The control thread sets it when the replica's name is resolved; each connect reads it.
-  Published<std::optional<boost::asio::ip::tcp::endpoint>> address{};
+  Published<std::optional<net::Address>> address{};
   std::atomic<bool> injection_disabled{false};  ///< It refused the usage option that weir adds.
   /// It has a bit for each API in which the replica has taken that option well. A later refusal then has another cause.
   std::atomic<std::uint32_t> took_injection{0};
@@ -54,6 +56,10 @@ struct ReplicaRuntime {
   bool inject_usage = true, inject_continuous_usage = false;
   std::shared_ptr<metrics::series::ReplicaSeries> series;
   std::shared_ptr<ReplicaState> state;
+  std::shared_ptr<const net::tls::Target> tls;  ///< Null means plain.
+
+  /// Returns where it is now; nothing if its name has not been looked up yet.
+  std::optional<net::Destination> destination() const;
 };
 
 struct ShadowRuntime;
@@ -93,6 +99,8 @@ struct LeavingReplica {
 
 struct World {
   config::Settings settings;
+  std::shared_ptr<const keys::ClientKeys> keys;  ///< Clients need one of these; null if they need none.
+  std::shared_ptr<const net::tls::ServerContext> server_tls;  ///< Null means that clients speak plainly.
   std::vector<std::shared_ptr<const PoolRuntime>> pools;
   std::vector<std::shared_ptr<const ShadowRuntime>> shadows;
   std::vector<std::shared_ptr<const PoolRuntime>> all_pools;  ///< Those above, and those of the shadows.

@@ -52,18 +52,16 @@ void BodyDecoder::framing_byte(char c) {
         state_ = State::size_lf;
       } else if (c == ';') {
         line_ = 0;
-        state_ = State::extension;
+        state_ = State::extension_name;
       } else {
         state_ = State::failed;
       }
       return;
+    case State::extension_name:
     case State::extension:
-      if (c == '\r') {
-        state_ = State::size_lf;
-      } else if (c == '\n' || c == '\0' || ++line_ > max_extension) {
-        state_ = State::failed;
-      }
-      return;
+    case State::quoted:
+    case State::quoted_pair:
+      return extension_byte(c);
     case State::size_lf:
       line_ = 0;
       state_ = c != '\n' ? State::failed : left_ == 0 ? State::trailer_start : State::chunk;
@@ -96,6 +94,29 @@ void BodyDecoder::framing_byte(char c) {
     case State::chunk:
     case State::finished:
     case State::failed:
+      return;
+  }
+}
+
+void BodyDecoder::extension_byte(char c) {
+  const auto byte = static_cast<unsigned char>(c);
+  const bool blank = c == ' ' || c == '\t';
+  if (state_ == State::extension && c == '\r') return void(state_ = State::size_lf);
+  if ((byte < 0x20 && !blank) || byte == 0x7f || ++line_ > max_extension) return void(state_ = State::failed);
+  switch (state_) {
+    case State::extension_name:
+      if (!blank) state_ = is_token({&c, 1}) ? State::extension : State::failed;
+      return;
+    case State::extension:
+      if (c == ';') state_ = State::extension_name;
+      if (c == '"') state_ = State::quoted;
+      return;
+    case State::quoted:
+      if (c == '\\') state_ = State::quoted_pair;
+      if (c == '"') state_ = State::extension;
+      return;
+    default:
+      state_ = State::quoted;
       return;
   }
 }

@@ -1,7 +1,8 @@
 // Takes the framing off a message's body, piece by piece, in place: Content-Length, chunked, or until the close.
 //
-// It is pure, and each body has one object. Chunk extensions end here (an extension line over 256 bytes is an error),
-// and trailers are read within a limit and dropped. Any split of the input gives the same payload.
+// It is pure, and each body has one object. Chunk extensions end here: each needs a name (RFC 9112, 7.1.1), and a line
+// of them over 256 bytes is an error. Trailers are read within a limit and dropped. Any split of the input gives the
+// same payload.
 #pragma once
 
 #include <cstddef>
@@ -42,9 +43,12 @@ class BodyDecoder {
   enum class State : std::uint8_t {
     length,
     until_close,
-    size_first,  // It expects the first digit of a chunk's size.
-    size,        // It expects further digits.
-    extension,   // It reads up to the CR.
+    size_first,      // It expects the first digit of a chunk's size.
+    size,            // It expects further digits.
+    extension_name,  // It expects the first byte of an extension's name, behind a semicolon.
+    extension,       // It reads up to the CR, or to the next semicolon.
+    quoted,          // It reads an extension's value up to the quote that ends it.
+    quoted_pair,     // It takes any byte that a backslash quotes.
     size_lf,
     chunk,
     chunk_cr,
@@ -57,10 +61,11 @@ class BodyDecoder {
     failed,
   };
   void framing_byte(char c);
+  void extension_byte(char c);
 
   State state_ = State::finished;
   std::uint64_t left_ = 0;  ///< It counts what is left of the body (length) or of the chunk.
-  std::size_t line_ = 0;    ///< It counts digits of the size, bytes of the extension, or bytes of all trailers.
+  std::size_t line_ = 0;    ///< It counts digits of the size, bytes of the extensions, or bytes of all trailers.
 };
 
 }  // namespace weir::proxy::http

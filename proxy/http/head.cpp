@@ -28,8 +28,6 @@ class Characters {
 constexpr Characters token_characters("!#$%&'*+-.^_`|~");
 constexpr Characters host_characters("-._~");
 
-bool is_token(std::string_view s) { return !s.empty() && token_characters.hold(s); }
-
 bool is_value(std::string_view s) {
   return std::all_of(s.begin(), s.end(),
                      [](char c) { return c == '\t' || (static_cast<unsigned char>(c) >= 0x20 && c != 0x7f); });
@@ -185,7 +183,8 @@ std::string_view field_of(const std::vector<HeaderField>& fields, std::string_vi
 }
 
 /// Takes origin-form, or absolute-form with http and the authority of Host (HTTP/1.0 may have none). Leaves the
-/// origin-form in `target`.
+/// origin-form in `target`. OPTIONS may have asterisk-form, for which an absolute-form without a path stands, too (RFC
+/// 9112, 3.2.4).
 std::optional<HeadError> settle_target(RequestHead& head) {
   const auto printable = [](char c) { return c >= 0x21 && c <= 0x7e; };
   if (head.target.empty() || !std::all_of(head.target.begin(), head.target.end(), printable))
@@ -197,7 +196,11 @@ std::optional<HeadError> settle_target(RequestHead& head) {
     const auto authority = rest.substr(0, slash);
     if (host.empty() ? !valid_host(authority) : !same_token(authority, host)) return HeadError::bad_host;
     head.target = rest.substr(slash);
-    if (head.target.empty()) head.target = "/";
+    if (head.target.empty()) head.target = head.method == "OPTIONS" ? "*" : "/";
+  }
+  if (head.target == "*" && head.method == "OPTIONS") {
+    head.path = head.target;
+    return std::nullopt;
   }
   if (head.target.front() != '/' || head.target.find('#') != std::string_view::npos) return HeadError::bad_target;
   head.path = head.target.substr(0, head.target.find('?'));
@@ -205,6 +208,8 @@ std::optional<HeadError> settle_target(RequestHead& head) {
 }
 
 }  // namespace
+
+bool is_token(std::string_view text) { return !text.empty() && token_characters.hold(text); }
 
 Refusal refusal_of(HeadError error) {
   switch (error) {
@@ -234,6 +239,8 @@ Refusal refusal_of(HeadError error) {
       return {405, "CONNECT and TRACE are not served here"};
     case HeadError::unknown_expectation:
       return {417, "the only expectation known here is 100-continue"};
+    case HeadError::body_not_allowed:
+      break;
   }
   return {400, "the request is malformed"};
 }
@@ -315,6 +322,10 @@ HeadResult<ResponseHead> parse_response_head(std::string_view bytes, bool to_hea
   if (!declared) return declared.error();
   if (drops_protected_field(head.fields)) return HeadError::protected_connection_option;
   head.keep_alive = wants_keep_alive(head.fields, head.http_1_1);
+  // RFC 9110, 8.6, and RFC 9112, 6.1, forbid both fields here. Two readers would differ on where the next answer
+  // begins.
+  const bool announces_body = declared->framing == Framing::chunked || declared->length > 0;
+  if ((head.status < 200 || head.status == 204) && announces_body) return HeadError::body_not_allowed;
   if (to_head || head.status < 200 || head.status == 204 || head.status == 304) {
     head.framing = Framing::none;
   } else if (declared->framing == Framing::none) {

@@ -37,6 +37,7 @@ enum class HeadError : std::uint8_t {
   too_many_fields,
   method_not_allowed,
   unknown_expectation,
+  body_not_allowed,  ///< Only an answer has it: a 1xx or a 204 that announces a body.
 };
 
 struct Refusal {
@@ -47,7 +48,7 @@ Refusal refusal_of(HeadError error);
 
 struct RequestHead {
   std::string_view method, target;
-  std::string_view path;   ///< It is the target up to `?`.
+  std::string_view path;   ///< It is the target up to `?`; "*" for OPTIONS of the server as a whole.
   bool http_1_1 = true;    ///< If false, it is 1.0.
   bool keep_alive = true;  ///< The client asks for it.
   bool expects_continue = false;
@@ -85,6 +86,9 @@ std::optional<std::size_t> head_length(std::string_view bytes, std::size_t seen)
 HeadResult<RequestHead> parse_request_head(std::string_view head);
 /// Parses a response head. `to_head` says that the request was HEAD, so that no body follows whatever the fields say.
 HeadResult<ResponseHead> parse_response_head(std::string_view head, bool to_head);
+
+/// True for a token of RFC 9110, 5.6.2.
+bool is_token(std::string_view text);
 
 /// Compares ASCII tokens without regard to case. Most pairs differ in length or in their first letter.
 inline bool same_token(std::string_view a, std::string_view b) {

@@ -21,7 +21,8 @@ std::string own_answer(const OwnAnswer& answer, const OwnFraming& framing) {
     add_field(out, "Content-Length", std::to_string(body.size()));
   }
   // RFC 9110, 15.5.6: with 405 always. What weir refuses is CONNECT and TRACE.
-  if (answer.status == 405) add_field(out, "Allow", "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS");
+  if (answer.status == 405 || answer.tells_methods)
+    add_field(out, "Allow", "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS");
   if (answer.status == 401) add_field(out, "WWW-Authenticate", "Bearer");  // RFC 9110, 15.5.2: with 401 always.
   if (answer.retry_after) {
     // Clients that know the second one (OpenAI's and Anthropic's SDKs) prefer it, since it is exact.

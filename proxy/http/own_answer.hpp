@@ -21,6 +21,7 @@ struct OwnAnswer {
   std::string body;
   std::optional<OwnError> error;  ///< Instead of `body`: shaped for the API when it is sent.
   std::optional<std::chrono::milliseconds> retry_after;
+  bool tells_methods = false;  ///< Allow lists the methods that weir passes on. 405 has it always.
 };
 
 OwnAnswer error_answer(unsigned status, std::string_view type, std::string_view code, std::string_view message);

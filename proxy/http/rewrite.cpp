@@ -10,6 +10,7 @@ std::string upstream_head(const RequestHead& client, const UpstreamRequest& requ
   out.reserve(512);
   out.append(client.method).append(" ").append(request.url.prefix).append(client.target).append(" HTTP/1.1\r\n");
   add_field(out, "Host", request.url.authority);
+  const bool drops_key = !request.api_key.empty() || request.client_key_ends_here || !request.keep_credentials;
   bool sent_x_api_key = false;
   for (const auto& field : client.fields) {
     const auto is = [&](std::string_view name) { return same_token(field.name, name); };
@@ -18,7 +19,7 @@ std::string upstream_head(const RequestHead& client, const UpstreamRequest& requ
       continue;
     // Some servers read `-` and `_` as one, so such a name could pass for another field behind weir.
     if (field.name.find('_') != std::string_view::npos) continue;
-    if ((!request.api_key.empty() || !request.keep_credentials) && (is("authorization") || is("x-api-key"))) {
+    if (drops_key && (is("authorization") || is("x-api-key"))) {
       sent_x_api_key |= is("x-api-key");
       continue;
     }

@@ -60,6 +60,7 @@ Route own_route(std::string_view path) {
 }  // namespace
 
 Route route_of(std::string_view method, std::string_view path, const std::vector<std::string>& paths) {
+  if (path == "*") return Route::server;
   if (const auto own = own_route(path); own != Route::unknown) {
     if (method == "GET" || method == "HEAD") return own;
     // A browser asks before it sends a credential, and only the replicas know whom they admit.

@@ -11,6 +11,7 @@ namespace weir::proxy::http {
 
 enum class Route : unsigned char {
   health,     ///< It is GET /health, which weir answers.
+  server,     ///< It is OPTIONS *, which asks what the server as a whole can do; weir answers.
   models,     ///< It is GET /v1/models: the union over pools, which weir answers.
   model,      ///< It is GET /v1/models/{id}: one of them.
   inference,  ///< It is POST on an engines' route that weir knows.

@@ -43,6 +43,8 @@ class Channel {
   virtual bool may_read() const = 0;
   /// True if the peer has closed, or the connection is broken.
   virtual bool hung_up() const = 0;
+  /// True if the connection is broken. A peer that has only ended its own direction (FIN) may still read.
+  virtual bool broken() const { return hung_up(); }
   /// True if the peer has neither closed nor sent anything that is not read, so that the channel is fit to be used
   /// again.
   virtual bool is_quiet() = 0;

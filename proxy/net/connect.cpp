@@ -7,16 +7,21 @@
 #include <cerrno>
 #include <system_error>
 
+#include "proxy/net/tls/failure.hpp"
+
 namespace weir::proxy::net {
 
-UniqueFd begin_connect(const boost::asio::ip::tcp::endpoint& endpoint) {
-  UniqueFd socket(::socket(endpoint.protocol().family(), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_TCP));
+UniqueFd begin_connect(const Address& address) {
+  const auto endpoint = address.endpoint();
+  UniqueFd socket(::socket(endpoint.protocol().family(), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (!socket) return socket;
-  const int on = 1;
-  ::setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-  ::setsockopt(socket.get(), SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
-  const auto* address = reinterpret_cast<const sockaddr*>(endpoint.data());
-  if (::connect(socket.get(), address, static_cast<socklen_t>(endpoint.size())) != 0 && errno != EINPROGRESS) {
+  if (!address.is_path()) {
+    const int on = 1;
+    ::setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    ::setsockopt(socket.get(), SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
+  }
+  const auto* to = reinterpret_cast<const sockaddr*>(endpoint.data());
+  if (::connect(socket.get(), to, static_cast<socklen_t>(endpoint.size())) != 0 && errno != EINPROGRESS) {
     const int error = errno;
     socket.reset();
     errno = error;
@@ -25,7 +30,8 @@ UniqueFd begin_connect(const boost::asio::ip::tcp::endpoint& endpoint) {
 }
 
 std::string connect_error_text(int error) {
-  return error == name_unknown ? "its host name could not be resolved" : std::generic_category().message(error);
+  if (error == name_unknown) return "its host name could not be resolved";
+  return tls::is_failure(error) ? tls::failure_text(error) : std::generic_category().message(error);
 }
 
 bool is_local_shortage(int error) {

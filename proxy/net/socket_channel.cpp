@@ -53,6 +53,8 @@ bool SocketChannel::may_read() const { return (registration_.noted() & (EPOLLIN 
 
 bool SocketChannel::hung_up() const { return (registration_.noted() & hang_up) != 0; }
 
+bool SocketChannel::broken() const { return (registration_.noted() & (EPOLLHUP | EPOLLERR)) != 0; }
+
 bool SocketChannel::is_quiet() {
   if (!may_read()) return true;
   // The noted events include bytes that a read took along before they were reported.
@@ -74,12 +76,6 @@ void SocketChannel::end_writing() { ::shutdown(socket_.get(), SHUT_WR); }
 void SocketChannel::reset_on_close() {
   const linger at_once{.l_onoff = 1, .l_linger = 0};
   ::setsockopt(socket_.get(), SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
-}
-
-std::unique_ptr<Channel> SocketConnector::connect(const boost::asio::ip::tcp::endpoint& endpoint) {
-  auto socket = begin_connect(endpoint);
-  if (!socket) return nullptr;
-  return std::make_unique<SocketChannel>(poller_, clock_, std::move(socket));
 }
 
 }  // namespace weir::proxy::net

@@ -1,8 +1,6 @@
-// A plain TCP socket as a channel. It is registered with the loop's poller once for its life, and the kernel stamps its
-// arrivals if the clock asks for that.
+// A plain socket, of TCP or of a Unix-domain path, as a channel. It is registered with the loop's poller once for its
+// life, and the kernel stamps its arrivals if the clock asks for that.
 #pragma once
-
-#include <boost/asio/ip/tcp.hpp>
 
 #include "proxy/net/arrival.hpp"
 #include "proxy/net/channel.hpp"
@@ -23,6 +21,7 @@ class SocketChannel final : public Channel {
   void again(std::uint32_t events) override { registration_.again(events); }
   bool may_read() const override;
   bool hung_up() const override;
+  bool broken() const override;
   bool is_quiet() override;
   int connect_error() override;
   int unacknowledged() const override;
@@ -33,24 +32,6 @@ class SocketChannel final : public Channel {
   const ArrivalClock& clock_;
   UniqueFd socket_;
   Poller::Registration registration_;  ///< It ends before the socket is closed.
-};
-
-/// Opens channels to replicas. A test that plays the replica replaces it.
-class Connector {
- public:
-  virtual ~Connector() = default;
-  /// Returns a channel that has begun to connect. Returns null if the system refuses at once: errno says why.
-  virtual std::unique_ptr<Channel> connect(const boost::asio::ip::tcp::endpoint& endpoint) = 0;
-};
-
-class SocketConnector final : public Connector {
- public:
-  SocketConnector(Poller& poller, const ArrivalClock& clock) : poller_(poller), clock_(clock) {}
-  std::unique_ptr<Channel> connect(const boost::asio::ip::tcp::endpoint& endpoint) override;
-
- private:
-  Poller& poller_;
-  const ArrivalClock& clock_;
 };
 
 }  // namespace weir::proxy::net

@@ -13,12 +13,12 @@
 #include "proxy/net/arrival.hpp"
 #include "proxy/net/connect.hpp"
 #include "proxy/net/name_lookup.hpp"
+#include "proxy/net/tls/socket.hpp"
 
 namespace weir::proxy::probe {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-using boost::asio::ip::tcp;
 
 constexpr std::size_t read_size = 64 * 1024;
 
@@ -43,29 +43,67 @@ bool ready(int fd, short events, Clock::time_point deadline) {
   }
 }
 
+/// A socket that blocks by poll(), plain or TLS.
+class Connection {
+ public:
+  Connection(int fd, config::ReadClock clock) : fd_(fd), clock_(clock) { clock_.enable(fd); }
+
+  /// Returns why the handshake failed; nothing if it went well, or "" if it took too long.
+  std::optional<std::string> begin_tls(const net::tls::Target& target, Clock::time_point deadline) {
+    tls_.emplace(clock_, fd_, target.begin());
+    for (;;) {
+      const auto step = tls_->handshake();
+      if (step == net::tls::Socket::Step::done) return std::nullopt;
+      if (step == net::tls::Socket::Step::failed) return net::connect_error_text(tls_->failure());
+      if (!ready(fd_, step == net::tls::Socket::Step::writes ? POLLOUT : POLLIN, deadline)) return "";
+      tls_->may_have_bytes();
+    }
+  }
+  ssize_t write(std::string_view bytes) {
+    return tls_ ? tls_->write({&bytes, 1}, 0) : ::send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+  }
+  net::ArrivalClock::Read read(std::span<char> into) {
+    if (!tls_) return clock_.read(fd_, into);
+    tls_->may_have_bytes();
+    const auto got = tls_->read(into);
+    return {got.size, got.at};
+  }
+
+ private:
+  const int fd_;
+  const net::ArrivalClock clock_;
+  std::optional<net::tls::Socket> tls_;
+};
+
 }  // namespace
 
-std::variant<tcp::endpoint, std::string> address_of(const config::ReplicaUrl& url,
-                                                    const std::optional<config::ListenAddress>& nameserver,
-                                                    Clock::duration limit) {
+std::variant<net::Address, std::string> address_of(const config::ReplicaUrl& url,
+                                                   const std::optional<config::ListenAddress>& nameserver,
+                                                   Clock::duration limit) {
+  if (!url.unix_path.empty()) return net::Address::at_path(url.unix_path);
   net::NameLookup lookup(url.host, nameserver);
   const auto found = lookup.result(limit);
   if (!found) return "cannot look up " + url.host + " within " + seconds_of(limit);
   if (const auto* why = std::get_if<std::string>(&*found)) return "cannot look up " + url.host + ": " + *why;
-  return tcp::endpoint(std::get<std::vector<boost::asio::ip::address>>(*found).front(), url.port);
+  return net::Address(std::get<std::vector<boost::asio::ip::address>>(*found).front(), url.port);
 }
 
-fleet::QuestionResult exchange_with(const tcp::endpoint& endpoint, const config::ReplicaUrl& url,
+fleet::QuestionResult exchange_with(const net::Destination& destination, const config::ReplicaUrl& url,
                                     const fleet::Question& question, const ProbeLimits& limits, config::ReadClock clock,
                                     fleet::AnswerReader& reader) {
-  const auto socket = net::begin_connect(endpoint);
+  const auto socket = net::begin_connect(destination.address);
   if (!socket) return failed("cannot connect", errno);
-  if (!ready(socket.get(), POLLOUT, Clock::now() + limits.connect))
-    return {fleet::QuestionEnd::timed_out, "cannot connect within " + seconds_of(limits.connect)};
+  const auto connected_by = Clock::now() + limits.connect;
+  const fleet::QuestionResult unconnected{fleet::QuestionEnd::timed_out,
+                                          "cannot connect within " + seconds_of(limits.connect)};
+  if (!ready(socket.get(), POLLOUT, connected_by)) return unconnected;
   if (const int error = net::connect_error(socket.get())) return failed("cannot connect", error);
 
-  const net::ArrivalClock arrivals(clock);
-  arrivals.enable(socket.get());
+  Connection connection(socket.get(), clock);
+  if (destination.tls) {
+    if (const auto why = connection.begin_tls(*destination.tls, connected_by))
+      return why->empty() ? unconnected : fleet::QuestionResult{fleet::QuestionEnd::failed, "cannot connect: " + *why};
+  }
   const auto deadline = Clock::now() + limits.answer;
   const fleet::QuestionResult too_late{fleet::QuestionEnd::timed_out, "no answer within " + seconds_of(limits.answer)};
   const auto bytes = fleet::bytes_of(url, question);
@@ -74,7 +112,7 @@ fleet::QuestionResult exchange_with(const tcp::endpoint& endpoint, const config:
     if (!ready(socket.get(), POLLOUT, deadline)) return too_late;
     // The clock is read before the call, because over loopback an answer can be stamped before it returns.
     const auto now = Clock::now();
-    const auto n = ::send(socket.get(), left.data(), left.size(), MSG_NOSIGNAL);
+    const auto n = connection.write(left);
     if (n < 0 && errno != EAGAIN && errno != EINTR) return failed("cannot send", errno);
     if (n <= 0) continue;
     if (!sent) sent = now;
@@ -84,9 +122,13 @@ fleet::QuestionResult exchange_with(const tcp::endpoint& endpoint, const config:
   fleet::ReplicaAnswer answer(reader, *sent);
   std::vector<char> buffer(read_size + metrics::measure::StreamMeter::padding);
   for (;;) {
-    if (!ready(socket.get(), POLLIN, deadline)) return too_late;
-    const auto read = arrivals.read(socket.get(), {buffer.data(), read_size});
-    if (read.size < 0 && (errno == EAGAIN || errno == EINTR)) continue;
+    if (Clock::now() >= deadline) return too_late;
+    // TLS may hold bytes that it has read already, so the read comes before the wait.
+    const auto read = connection.read({buffer.data(), read_size});
+    if (read.size < 0 && (errno == EAGAIN || errno == EINTR)) {
+      if (!ready(socket.get(), POLLIN, deadline)) return too_late;
+      continue;
+    }
     if (read.size < 0) return failed("the connection breaks", errno);
     if (read.size == 0) return answer.closed(read.at);
     if (auto end = answer.arrived({buffer.data(), static_cast<std::size_t>(read.size)}, read.at)) return *end;

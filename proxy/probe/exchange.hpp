@@ -5,7 +5,6 @@
 // measures what weir would measure.
 #pragma once
 
-#include <boost/asio/ip/tcp.hpp>
 #include <chrono>
 #include <optional>
 #include <string>
@@ -13,6 +12,7 @@
 
 #include "config/settings.hpp"
 #include "proxy/fleet/question.hpp"
+#include "proxy/net/address.hpp"
 
 namespace weir::proxy::probe {
 
@@ -21,13 +21,13 @@ struct ProbeLimits {
   std::chrono::steady_clock::duration answer;  ///< It lasts from the connection to the end of the answer.
 };
 
-/// Returns the first address of a host, or a sentence that says why there is none. It abandons a look-up that takes
-/// longer than `limit`.
-std::variant<boost::asio::ip::tcp::endpoint, std::string> address_of(
-    const config::ReplicaUrl& url, const std::optional<config::ListenAddress>& nameserver,
-    std::chrono::steady_clock::duration limit);
+/// Returns the url's path, or the first address of its host, or a sentence that says why there is none. It abandons a
+/// look-up that takes longer than `limit`.
+std::variant<net::Address, std::string> address_of(const config::ReplicaUrl& url,
+                                                   const std::optional<config::ListenAddress>& nameserver,
+                                                   std::chrono::steady_clock::duration limit);
 
-fleet::QuestionResult exchange_with(const boost::asio::ip::tcp::endpoint& endpoint, const config::ReplicaUrl& url,
+fleet::QuestionResult exchange_with(const net::Destination& destination, const config::ReplicaUrl& url,
                                     const fleet::Question& question, const ProbeLimits& limits, config::ReadClock clock,
                                     fleet::AnswerReader& reader);
 

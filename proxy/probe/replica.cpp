@@ -7,6 +7,7 @@
 #include "metrics/record/json_line.hpp"
 #include "metrics/series/shard.hpp"
 #include "metrics/ticks.hpp"
+#include "proxy/net/tls/context.hpp"
 #include "proxy/probe/exchange.hpp"
 
 namespace weir::proxy::probe {
@@ -154,7 +155,12 @@ class Probe {
       report_.failure = std::move(*why);
       return std::move(report_);
     }
-    endpoint_ = std::get<boost::asio::ip::tcp::endpoint>(found);
+    destination_.address = std::get<net::Address>(std::move(found));
+    if (replica_.url.tls) {
+      const auto& name = replica_.tls.server_name.empty() ? replica_.url.host : replica_.tls.server_name;
+      destination_.tls =
+          std::make_shared<const net::tls::Target>(std::make_shared<const net::tls::ClientContext>(replica_.tls), name);
+    }
     if (!ask_pages()) return std::move(report_);
     const auto model = model_to_ask();
     if (find_route(model)) ask_again(model);
@@ -165,7 +171,8 @@ class Probe {
   fleet::QuestionResult exchange(fleet::Question question, Duration limit, fleet::AnswerReader& reader) {
     question.user_agent = "weir-probe";
     question.credential = fleet::bearer(replica_.api_key);
-    return exchange_with(endpoint_, replica_.url, question, {connect_limit_, limit}, settings_.measure.clock, reader);
+    return exchange_with(destination_, replica_.url, question, {connect_limit_, limit}, settings_.measure.clock,
+                         reader);
   }
 
   /// Returns false if it cannot be reached or hangs. If it hangs on some pages only, it is asked for no more of them.
@@ -263,7 +270,7 @@ class Probe {
   const config::Pool& pool_;
   const config::Replica& replica_;
   Duration stream_limit_, connect_limit_{};
-  boost::asio::ip::tcp::endpoint endpoint_;
+  net::Destination destination_;
   Route route_ = routes.front();
   UsageQuestion usage_ = UsageQuestion::none;
   ProbeReport report_;

@@ -4,26 +4,11 @@
 #include <string_view>
 
 #include "config/address.hpp"
+#include "config/policy_words.hpp"
 #include "config/quantity.hpp"
 
 namespace weir::proxy::serve {
 namespace {
-
-std::string_view name_of(config::Policy policy) {
-  switch (policy) {
-    case config::Policy::least_queued_tokens:
-      return "least_queued_tokens";
-    case config::Policy::round_robin:
-      return "round_robin";
-    case config::Policy::random:
-      return "random";
-    case config::Policy::least_requests:
-      return "least_requests";
-    case config::Policy::power_of_two:
-      return "power_of_two";
-  }
-  return "";
-}
 
 std::string counted(std::size_t number, const std::string& thing) {
   return std::to_string(number) + " " + thing + (number == 1 ? "" : "s");
@@ -90,10 +75,8 @@ std::vector<std::string> shadow_lines(const config::Settings& settings) {
 std::vector<std::string> listening_lines(const config::Settings& settings) {
   std::vector<std::string> lines;
   for (const auto& address : settings.server.listen) lines.push_back("serving on " + config::url_of(address));
-  if (settings.metrics.listen)
-    lines.push_back("metrics on " + page_of(*settings.metrics.listen, "/metrics"));
-  if (settings.admin.listen)
-    lines.push_back("admin on " + page_of(*settings.admin.listen, "/api/replicas"));
+  if (settings.metrics.listen) lines.push_back("metrics on " + page_of(*settings.metrics.listen, "/metrics"));
+  if (settings.admin.listen) lines.push_back("admin on " + page_of(*settings.admin.listen, "/api/replicas"));
   return lines;
 }
 

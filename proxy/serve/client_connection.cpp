@@ -10,9 +10,10 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using metrics::Moment;
 
-/// So much of a refused request's rest is read and dropped, so that closing does not reset the answer away.
-constexpr std::size_t linger_bytes = 1024 * 1024;
-constexpr std::chrono::seconds linger_time{1};
+/// So much of what a client still sends is read and dropped. Time and silence bound an honest client, bytes a hostile
+/// one.
+constexpr std::size_t linger_bytes = 64 * 1024 * 1024;
+constexpr std::chrono::seconds linger_time{30}, linger_silence{2};
 /// One handler reads and inspects so much of a request before tokens get their turn; that takes some tens of
 /// microseconds.
 constexpr std::size_t most_read_at_once = 16 * 1024;
@@ -76,8 +77,24 @@ ClientConnection::ReadResult ClientConnection::read(std::span<char>& bytes) {
   return read.size == 0 ? ReadResult::end : ReadResult::bytes;
 }
 
-net::Awaitable<bool> ClientConnection::write(std::string text, config::Seconds stall) {
-  set_deadline(Clock::now() + metrics::ticks(stall));
+/// Waits for room to write. Returns false if the client has gone, or stands still: it takes nothing, and its system
+/// acknowledges nothing, for limits.client_stall.
+net::Awaitable<bool> ClientConnection::await_room(const config::Settings& settings) {
+  const bool fin_is_leaving = settings.server.half_close == config::HalfClose::abort;
+  for (int unacknowledged = channel_->unacknowledged();;) {
+    set_deadline(Clock::now() + metrics::ticks(settings.limits.client_stall));
+    const auto ready = co_await wait_for(EPOLLOUT);
+    if (ready) co_return !(fin_is_leaving ? channel_->hung_up() : channel_->broken());
+    const int left = channel_->unacknowledged();
+    if (left >= unacknowledged || loop_.shared.cutting.load(std::memory_order_relaxed)) break;
+    unacknowledged = left;
+  }
+  loop_.shard.limit_hits[static_cast<std::size_t>(metrics::series::Limit::client_stall)].add();
+  channel_->reset_on_close();
+  co_return false;
+}
+
+net::Awaitable<bool> ClientConnection::write(std::string text, const config::Settings& settings) {
   const std::string_view whole = text;
   std::size_t written = 0;
   while (written < text.size()) {
@@ -87,17 +104,18 @@ net::Awaitable<bool> ClientConnection::write(std::string text, config::Seconds s
       continue;
     }
     if (errno != EAGAIN && errno != EINTR) break;
-    const auto ready = co_await wait_for(EPOLLOUT);
-    if (!ready || channel_->hung_up()) break;
+    const auto room = co_await await_room(settings);
+    if (!room) break;
   }
-  deadline_ = Moment::max();
+  set_deadline(Moment::max());
   co_return written == text.size();
 }
 
 net::Awaitable<void> ClientConnection::linger() {
   channel_->end_writing();
-  set_deadline(Clock::now() + linger_time);
+  const auto end = Clock::now() + linger_time;
   for (std::size_t dropped = 0; dropped < linger_bytes;) {
+    set_deadline(std::min<Moment>(end, Clock::now() + linger_silence));
     const auto ready = co_await readable();
     if (!ready) break;
     std::span<char> bytes;

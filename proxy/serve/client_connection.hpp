@@ -39,14 +39,17 @@ class ClientConnection final : net::Timed {
   net::Awaitable<bool> readable();
   /// Makes one read of at most 16 KiB. `bytes` lie in the loop's buffer.
   ReadResult read(std::span<char>& bytes);
-  /// Writes the whole of `text`. Returns false if the client has gone, or has taken nothing for `stall`.
-  net::Awaitable<bool> write(std::string text, config::Seconds stall);
+  /// Writes the whole of `text`. Returns false if the client has gone. One that has taken nothing for
+  /// limits.client_stall is cut by a reset, and counted.
+  net::Awaitable<bool> write(std::string text, const config::Settings& settings);
   /// Ends writing, and drops what the client still sends until it closes, too. Closing at once would send a reset, and
-  /// the reset would take the last answer away from a client that has not read it.
+  /// the reset would take the last answer away from a client that has not read it. It ends after 2 s without a byte,
+  /// and after 30 s or 64 MiB in all.
   net::Awaitable<void> linger();
 
  private:
   net::Awaitable<bool> wait_for(std::uint32_t events);
+  net::Awaitable<bool> await_room(const config::Settings& settings);
   metrics::Moment deadline() const override;
   void deadline_passed(metrics::Moment now) override;
 

@@ -1,5 +1,7 @@
 #include "proxy/serve/request_reading.hpp"
 
+#include <algorithm>
+
 #include "metrics/ticks.hpp"
 #include "metrics/wire/request/inspector.hpp"
 #include "metrics/wire/request/model_reader.hpp"
@@ -12,12 +14,22 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using metrics::series::Limit;
 using ReadResult = ClientConnection::ReadResult;
+using metrics::Moment;
+
+/// The first bytes of a body get so much room.
+constexpr std::size_t least_room = 4096;
 
 }  // namespace
 
 RequestReading::End RequestReading::refuse(unsigned status, std::string_view sentence, std::optional<Limit> limit) {
   refusal_ = {status, sentence, limit};
   return End::refused;
+}
+
+/// limits.buffer_memory is spent. Nothing is wrong with the request.
+RequestReading::End RequestReading::refuse_for_memory() {
+  return refuse(503, "weir's memory for requests (limits.buffer_memory) is spent: try again soon",
+                Limit::buffer_memory);
 }
 
 net::Awaitable<RequestReading::End> RequestReading::head() {
@@ -48,6 +60,7 @@ net::Awaitable<RequestReading::End> RequestReading::head() {
       client_.set_deadline(Clock::now() + metrics::ticks(limits().head_time));
     }
     unread.append(bytes.data(), bytes.size());
+    if (!request_.charge.try_set(unread.capacity())) co_return refuse_for_memory();
   }
   client_.set_deadline(metrics::Moment::max());
   co_return take_head(length);
@@ -76,21 +89,45 @@ RequestReading::End RequestReading::take_head(std::optional<std::size_t> length)
   return End::whole;
 }
 
+/// Makes room for more of the body: twice what is there, but no more than was announced. Returns false if there is
+/// none.
+bool RequestReading::make_room(std::size_t more) {
+  auto& body = request_.body;
+  const auto size = body.size() + more;
+  if (size > body.capacity()) {
+    const auto& head = request_.head;
+    auto room = std::max(size, std::max(2 * body.capacity(), least_room));
+    if (head.framing == http::Framing::length)
+      room = std::max(size, std::min(room, static_cast<std::size_t>(head.content_length)));
+    if (!request_.charge.try_set(request_.head_bytes.capacity() + room)) return false;
+    body.reserve(room);
+  }
+  return true;
+}
+
+Moment behind_rate_at(Moment begun, std::size_t received, std::size_t rate) {
+  if (rate == 0) return Moment::max();
+  const std::chrono::duration<double> earned(static_cast<double>(received) / static_cast<double>(rate));
+  return begun + std::max<metrics::Nanoseconds>(body_grace, std::chrono::duration_cast<metrics::Nanoseconds>(earned));
+}
+
 net::Awaitable<RequestReading::End> RequestReading::body() {
   const auto& head = request_.head;
   auto& unread = client_.unread();
   const auto api = request_.facts.api = metrics::wire::api_of(head.method, head.path);
   metrics::wire::RequestInspector inspector(api, head.method, head.path, loop_.shared.conversation_key);
   metrics::wire::ModelReader model;
-  const bool reads_model = request_.bypassed && request_.world->model_decides();
+  const bool of_some_models = request_.key != nullptr && !request_.key->settings.models.empty();
+  const bool reads_model = request_.bypassed && (of_some_models || request_.world->model_decides());
   http::BodyDecoder decoder(head.framing, head.content_length);
   bool too_large = head.framing == http::Framing::length && head.content_length > limits().request_body;
   if (!too_large && head.expects_continue && !decoder.finished() && unread.empty()) {
     std::string interim = "HTTP/1.1 100 Continue\r\n\r\n";
-    const auto written = co_await client_.write(std::move(interim), limits().client_stall);
+    const auto written = co_await client_.write(std::move(interim), request_.world->settings);
     if (!written) co_return End::left;
   }
-  if (head.framing == http::Framing::length && !too_large) request_.body.reserve(head.content_length);
+  if (!too_large && !decoder.finished() && loop_.shared.buffers.spent()) co_return refuse_for_memory();
+  const auto begun = Clock::now();
   std::string rest;
   rest.swap(unread);
   std::span<char> bytes = rest;
@@ -98,6 +135,7 @@ net::Awaitable<RequestReading::End> RequestReading::body() {
     const auto decoded = decoder.decode(bytes);
     too_large = request_.body.size() + decoded.payload.size() > limits().request_body;
     if (too_large) break;
+    if (!make_room(decoded.payload.size())) co_return refuse_for_memory();
     request_.body.append(decoded.payload.data(), decoded.payload.size());
     if (reads_model) model.feed(decoded.payload);
     if (!request_.bypassed) inspector.feed(decoded.payload);
@@ -107,17 +145,21 @@ net::Awaitable<RequestReading::End> RequestReading::body() {
     }
     if (decoder.failed()) co_return refuse(400, "the request's chunked body is malformed");
     for (bytes = {}; bytes.empty();) {
-      client_.set_deadline(Clock::now() + metrics::ticks(limits().body_time));
+      const auto stopped = Clock::now() + metrics::ticks(limits().body_time);
+      const auto behind = behind_rate_at(begun, request_.body.size(), limits().body_rate);
+      client_.set_deadline(std::min(stopped, behind));
       const auto ready = co_await client_.readable();
       if (!ready && !client_.timed_out()) co_return End::left;
-      if (!ready) co_return refuse(408, "the request body stopped coming", Limit::body_time);
+      if (!ready && stopped <= behind) co_return refuse(408, "the request body stopped coming", Limit::body_time);
+      if (!ready)
+        co_return refuse(408, "the request body comes more slowly than limits.body_rate allows", Limit::body_rate);
       if (client_.read(bytes) == ReadResult::end) co_return End::left;
     }
   }
   client_.set_deadline(metrics::Moment::max());
   if (too_large)
     co_return refuse(413, "the request body is larger than limits.request_body allows", Limit::request_body);
-  request_.facts = request_.bypassed ? metrics::wire::facts_of_unread(head.method, model.model()) : inspector.finish();
+  request_.facts = request_.bypassed ? metrics::wire::facts_of_unread(head.method, model) : inspector.finish();
   co_return End::whole;
 }
 

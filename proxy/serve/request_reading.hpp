@@ -8,7 +8,7 @@
 #include <optional>
 #include <string_view>
 
-#include "metrics/series/shard.hpp"
+#include "metrics/series/loop_shard.hpp"
 #include "proxy/exchange/client_request.hpp"
 #include "proxy/serve/client_connection.hpp"
 
@@ -38,19 +38,26 @@ class RequestReading {
 
   /// Waits for a request, and reads its head. It fills `head`, `route`, the ids and `world`.
   net::Awaitable<End> head();
-  /// Reads the body, and fills `body` and `facts`.
+  /// Reads the body, and fills `body` and `facts`. Memory is taken as bytes come, whatever length was announced.
   net::Awaitable<End> body();
   const RequestRefusal& refusal() const { return refusal_; }
 
  private:
   const config::Limits& limits() const { return request_.world->settings.limits; }
   End refuse(unsigned status, std::string_view sentence, std::optional<metrics::series::Limit> limit = {});
+  End refuse_for_memory();
   End take_head(std::optional<std::size_t> length);
+  bool make_room(std::size_t more);
 
   exchange::Loop& loop_;
   ClientConnection& client_;
   exchange::ClientRequest& request_;
   RequestRefusal refusal_;
 };
+
+/// Returns when a body that began at `begun` is behind `rate` bytes a second, if no byte comes after `received`. Its
+/// first `body_grace` are left out. A rate of 0 is always kept up.
+metrics::Moment behind_rate_at(metrics::Moment begun, std::size_t received, std::size_t rate);
+inline constexpr std::chrono::seconds body_grace{10};
 
 }  // namespace weir::proxy::serve

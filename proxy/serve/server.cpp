@@ -1,8 +1,8 @@
 #include "proxy/serve/server.hpp"
 
+#include <malloc.h>
 #include <signal.h>
 #include <spdlog/spdlog.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -28,12 +28,15 @@
 #include "proxy/serve/announcement.hpp"
 #include "proxy/serve/arrivals.hpp"
 #include "proxy/serve/drain.hpp"
+#include "proxy/serve/handshakes.hpp"
 #include "proxy/serve/listeners.hpp"
 #include "proxy/serve/log_setup.hpp"
 #include "proxy/serve/machine.hpp"
+#include "proxy/serve/memory_return.hpp"
 #include "proxy/serve/placement.hpp"
 #include "proxy/serve/session.hpp"
 #include "proxy/serve/systemd.hpp"
+#include "proxy/serve/turned_away.hpp"
 
 namespace weir::proxy::serve {
 namespace {
@@ -43,10 +46,20 @@ using Clock = std::chrono::steady_clock;
 
 /// How often the control thread looks after replicas that drain or leave.
 constexpr std::chrono::milliseconds look_every{100};
+/// At its end weir gives the request log so long to take the last lines.
+constexpr std::chrono::seconds last_lines_within{5};
 
 std::string name_of_signal(int signal) { return "SIG" + std::string(::sigabbrev_np(signal)); }
 
 std::string instance_of(const config::Log& log) { return log.instance.empty() ? host_name() : log.instance; }
+
+/// Starts a client's session, after its handshake if there is to be one. On the loop's thread.
+void start(exchange::Loop& loop, Handshakes& handshakes, NewClient client) {
+  const auto world = loop.shared.fleet.world();
+  if (!world->server_tls) return start_session(loop, std::move(client));
+  set_client_options(client, world->settings.limits);
+  handshakes.begin(std::move(client), world->server_tls, world->settings.limits);
+}
 
 /// The server lives on the control thread, except for the loops' threads.
 class Server {
@@ -86,7 +99,10 @@ class Server {
       exposition_, fleet_, reload_, history_, slow_answers_, shared_.bypass, [this] { return why_not_ready(); }};
   std::vector<std::unique_ptr<exchange::Loop>> loops_;
   std::unique_ptr<exchange::Shadows> shadows_;
-  std::vector<std::unique_ptr<Arrivals>> arrivals_;  ///< There is one for each loop.
+  std::vector<std::unique_ptr<Handshakes>> handshakes_;  ///< There is one for each loop.
+  std::vector<std::unique_ptr<Arrivals>> arrivals_;      ///< Likewise.
+  TurnedAway turned_away_{context_};
+  MemoryReturn memory_return_;
   const ServiceManager manager_;
   Listeners listeners_;
   std::vector<std::thread> running_;
@@ -107,14 +123,28 @@ Server::Server(const config::Settings& settings, LoadSettings load, const std::s
   signals_.add(SIGHUP);
   for (const auto& line : start_lines(settings, version, threads_)) spdlog::info(line);
   exposition_.log_lines_dropped = [this] { return log_.dropped(); };
+  exposition_.buffer_memory = [this] {
+    return metrics::series::BufferMemory{shared_.buffers.used(), shared_.buffers.limit()};
+  };
   exposition_.last_load.last_success = std::chrono::system_clock::now();
   exposition_.bypass = [this] { return shared_.bypass.load(std::memory_order_relaxed); };
   exposition_.comparisons = [this] { return live_comparison_.gauges(*fleet_.world()); };
   for (unsigned i = 0; i < threads_; ++i) {
     loops_.push_back(std::make_unique<exchange::Loop>(shared_, i));
-    arrivals_.push_back(std::make_unique<Arrivals>(loops_.back()->context, [&loop = *loops_.back()](NewClient client) {
-      start_session(loop, std::move(client));
-    }));
+    handshakes_.push_back(std::make_unique<Handshakes>(
+        *loops_.back(),
+        [&loop = *loops_.back()](std::unique_ptr<net::Channel> client, const net::PeerAddress& address,
+                                 net::AddressCounts::Place place) {
+          start_session(loop, std::move(client), address, std::move(place));
+        },
+        [&loop = *loops_.back()] {
+          loop.connections.fetch_sub(1, std::memory_order_relaxed);
+          loop.shared.connections.fetch_sub(1, std::memory_order_relaxed);
+        }));
+    arrivals_.push_back(std::make_unique<Arrivals>(
+        loops_.back()->context, [&loop = *loops_.back(), &handshakes = *handshakes_.back()](NewClient client) {
+          start(loop, handshakes, std::move(client));
+        }));
   }
   shadows_ = std::make_unique<exchange::Shadows>(shared_, threads_);
   shared_.shadows = shadows_.get();
@@ -136,6 +166,10 @@ Server::~Server() {
   sigaddset(&harmless, SIGHUP);
   sigaddset(&harmless, SIGUSR1);
   pthread_sigmask(SIG_BLOCK, &harmless, nullptr);
+  if (const auto lost = log_.finish(last_lines_within))
+    spdlog::error(
+        "the request log '{}' did not take its last lines within {} s: at most {} are lost; see what reads it",
+        reload_.settings().log.requests, last_lines_within.count(), lost);
   if (!drain_ || !drain_->begun()) return;
   const auto requests = exposition_.requests();
   spdlog::info("weir ends: {}; {} requests, {} of them answered well", drain_->story(), requests.all, requests.well);
@@ -170,9 +204,7 @@ void Server::turn_away(net::UniqueFd client, metrics::series::Limit limit) {
   // A shard has one writer, its loop.
   asio::post(loops_.front()->context,
              [&shard = loops_.front()->shard, limit] { shard.limit_hits[static_cast<std::size_t>(limit)].add(); });
-  static constexpr std::string_view full =
-      "HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\nRetry-After: 5\r\nConnection: close\r\n\r\n";
-  static_cast<void>(::send(client.get(), full.data(), full.size(), MSG_NOSIGNAL | MSG_DONTWAIT));
+  turned_away_.add(std::move(client));
 }
 
 void Server::await_signal() {
@@ -204,10 +236,11 @@ std::vector<std::string> Server::take_over(const config::Settings& settings) {
   const auto now = std::chrono::system_clock::now();
   const bool other_connections = settings.limits.connections != before->settings.limits.connections;
   try {
+    auto tls = fleet_.prepare(settings);
     auto listeners = listeners_.prepare(settings);
     if (const auto problem = log_.change(settings.log.requests, instance_of(settings.log)))
       return {"log.requests: " + *problem};
-    fleet_.adopt(settings);
+    fleet_.adopt(settings, std::move(tls));
     fleet_.ask_for_usage_again();
     listeners_.commit(std::move(listeners));
   } catch (const std::exception& error) {
@@ -244,6 +277,7 @@ void Server::look_after_replicas() {
   const auto now = Clock::now();
   take_finished();
   fleet_.look_after_drains();
+  if (memory_return_.is_due(shared_.buffers.used(), now)) ::malloc_trim(0);
   live_comparison_.look(*fleet_.world(), now);
   timer_.expires_after(look_every);
   timer_.async_wait([this](boost::system::error_code error) {

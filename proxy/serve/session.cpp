@@ -6,12 +6,15 @@
 
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
+#include <cmath>
 #include <list>
 
 #include "proxy/exchange/request_records.hpp"
 #include "proxy/fleet/model_directory.hpp"
 #include "proxy/http/cors.hpp"
 #include "proxy/http/own_answer.hpp"
+#include "proxy/net/socket_channel.hpp"
+#include "proxy/serve/key_check.hpp"
 #include "proxy/serve/request_reading.hpp"
 #include "proxy/serve/who_asks.hpp"
 
@@ -71,6 +74,8 @@ class Session {
   net::Awaitable<std::optional<http::OwnAnswer>> answer_models(exchange::ClientRequest& request);
   net::Awaitable<bool> refuse(exchange::ClientRequest& request, const RequestRefusal& refusal);
   net::Awaitable<bool> refuse_address(exchange::ClientRequest& request);
+  net::Awaitable<bool> deny(exchange::ClientRequest& request, metrics::series::Denied why);
+  std::optional<http::OwnAnswer> refusal_of_key(const exchange::ClientRequest& request, const keys::KeyPlace& place);
   void received(exchange::ClientRequest& request) const;
   bool left_early(exchange::ClientRequest& request);
   net::Awaitable<bool> send_own(const exchange::ClientRequest& request, const http::OwnAnswer& own, bool keep_alive);
@@ -79,6 +84,8 @@ class Session {
   ClientConnection client_;
   const net::PeerAddress address_;
   const net::AddressCounts::Place place_;
+  bool answered_ = false;  ///< The last answer has gone out whole, and the connection is to be closed behind it.
+  bool refused_ = false;   ///< That answer refused a request of which more may be coming.
 };
 
 Session::~Session() {
@@ -91,6 +98,8 @@ net::Awaitable<void> Session::run() {
     const auto served = co_await serve_one();
     more = served;
   }
+  const bool still_sends = !client_.unread().empty() || !client_.channel().is_quiet();
+  if (refused_ || (answered_ && still_sends)) co_await client_.linger();
 }
 
 /// Reads and answers one request. Returns true if another may follow.
@@ -98,10 +107,12 @@ net::Awaitable<bool> Session::serve_one() {
   exchange::ClientRequest request;
   request.id = request.request_id = loop_.new_id();
   request.address = request.peer = address_;
+  request.charge = net::Charge(loop_.shared.buffers);
   RequestReading reading(loop_, client_, request);
   auto end = co_await reading.head();
   if (end == RequestReading::End::whole) {
     if (!learn_who_asks(loop_.shared, request)) co_return co_await refuse_address(request);
+    if (const auto why = find_key(request)) co_return co_await deny(request, *why);
     const auto body_end = co_await reading.body();
     end = body_end;
   }
@@ -124,6 +135,9 @@ net::Awaitable<bool> Session::answer_own(exchange::ClientRequest& request) {
   auto outcome = Outcome::ok;
   if (request.route == http::Route::health) {
     own.body = "{\"status\":\"ok\"}\n";
+  } else if (request.route == http::Route::server) {
+    own.status = 204;
+    own.tells_methods = true;
   } else if (request.route == http::Route::models || request.route == http::Route::model) {
     auto answered = co_await answer_models(request);
     if (!answered) co_return left_early(request);
@@ -147,10 +161,10 @@ net::Awaitable<bool> Session::answer_own(exchange::ClientRequest& request) {
 net::Awaitable<std::optional<http::OwnAnswer>> Session::answer_models(exchange::ClientRequest& request) {
   fleet::Halt halt;
   client_.halt_at_deadline(&halt);
-  exchange::ClientWatch watch(client_.channel(), client_.unread());
+  exchange::ClientWatch watch(client_.channel(), client_.unread(), request.world->settings.server.half_close);
   if (watch.gone()) halt.call();
   const HaltOnLeave on_leave(watch, halt);
-  auto own = co_await loop_.shared.models.answer(request.head, request.route, halt);
+  auto own = co_await loop_.shared.models.answer(request.head, request.route, halt, request.key);
   client_.halt_at_deadline(nullptr);
   if (watch.gone()) co_return std::nullopt;
   co_return std::optional<http::OwnAnswer>(std::move(own));
@@ -160,6 +174,11 @@ net::Awaitable<bool> Session::answer(exchange::ClientRequest& request) {
   if (http::is_own(request.route)) {
     const auto again = co_await answer_own(request);
     co_return again;
+  }
+  const keys::KeyPlace place(request.key);
+  if (const auto refusal = refusal_of_key(request, place)) {
+    const auto sent = co_await send_own(request, *refusal, request.head.keep_alive);
+    co_return sent;
   }
   exchange::ExchangeEnd end;
   {
@@ -173,10 +192,12 @@ net::Awaitable<bool> Session::answer(exchange::ClientRequest& request) {
   }
   if (end.kept) {
     auto bytes = std::move(*end.kept);
-    const auto written = co_await client_.write(std::move(bytes), request.world->settings.limits.client_stall);
+    const auto written = co_await client_.write(std::move(bytes), request.world->settings);
+    answered_ = written;
     co_return written&& end.keep_alive;
   }
   if (end.reset) client_.channel().reset_on_close();
+  answered_ = !end.reset;
   co_return end.keep_alive;
 }
 
@@ -198,11 +219,17 @@ bool Session::left_early(exchange::ClientRequest& request) {
 net::Awaitable<bool> Session::refuse(exchange::ClientRequest& request, const RequestRefusal& refusal) {
   if (refusal.limit) loop_.shard.limit_hits[static_cast<std::size_t>(*refusal.limit)].add();
   received(request);
-  exchange::record_unassigned(loop_, request, Outcome::bad_request, refusal.status);
-  const auto own = http::error_answer(refusal.status, refusal.status == 408 ? "timeout_error" : "invalid_request_error",
-                                      "bad_request", refusal.sentence);
+  const bool no_room = refusal.status == 503;
+  exchange::record_unassigned(loop_, request, no_room ? Outcome::rejected : Outcome::bad_request, refusal.status);
+  std::string().swap(request.body);
+  request.charge.set(0);
+  const std::string_view type = no_room                 ? "overloaded_error"
+                                : refusal.status == 408 ? "timeout_error"
+                                                        : "invalid_request_error";
+  auto own = http::error_answer(refusal.status, type, no_room ? "no_memory" : "bad_request", refusal.sentence);
+  if (no_room) own.retry_after = std::chrono::milliseconds(static_cast<int>(loop_.random_from(1000, 2000)));
   co_await send_own(request, own, false);
-  co_await client_.linger();
+  refused_ = answered_;
   co_return false;
 }
 
@@ -214,8 +241,37 @@ net::Awaitable<bool> Session::refuse_address(exchange::ClientRequest& request) {
   exchange::record_unassigned(loop_, request, Outcome::rejected, 503);
   const auto own = too_many_of_an_address();
   co_await send_own(request, own, false);
-  co_await client_.linger();
+  refused_ = answered_;
   co_return false;
+}
+
+/// Answers a client that may not enter, and closes. None of its body has been read.
+net::Awaitable<bool> Session::deny(exchange::ClientRequest& request, metrics::series::Denied why) {
+  loop_.shard.denied[static_cast<std::size_t>(why)].add();
+  request.facts.api = request.dialect;
+  received(request);
+  exchange::record_unassigned(loop_, request, Outcome::bad_request, 401);
+  const auto own = denied_answer(why);
+  co_await send_own(request, own, false);
+  refused_ = answered_;
+  co_return false;
+}
+
+/// Returns the answer to a request that its key may not send, or not now, and counts it. The request is whole.
+std::optional<http::OwnAnswer> Session::refusal_of_key(const exchange::ClientRequest& request,
+                                                       const keys::KeyPlace& place) {
+  auto refusal = model_refusal(request);
+  if (refusal) {
+    loop_.shard.denied[static_cast<std::size_t>(metrics::series::Denied::model)].add();
+  } else if (!place.got()) {
+    loop_.shard.limit_hits[static_cast<std::size_t>(metrics::series::Limit::key)].add();
+    refusal = key_busy_answer(*request.key, std::chrono::milliseconds(std::lround(loop_.random_from(1000, 1500))));
+  } else {
+    return std::nullopt;
+  }
+  exchange::record_unassigned(loop_, request, refusal->status == 429 ? Outcome::rejected : Outcome::bad_request,
+                              refusal->status);
+  return refusal;
 }
 
 /// Sends an answer of weir's own. Returns whether the connection may go on.
@@ -231,15 +287,20 @@ net::Awaitable<bool> Session::send_own(const exchange::ClientRequest& request, c
                                  request.id,
                                  cors};
   auto text = http::own_answer(own, framing);
-  const auto written = co_await client_.write(std::move(text), request.world->settings.limits.client_stall);
+  const auto written = co_await client_.write(std::move(text), request.world->settings);
+  answered_ = written;
   co_return written&& keep_alive;
 }
 
 net::Awaitable<void> run_session(std::unique_ptr<Session> session) { co_await session->run(); }
 
-/// Sets the options of a TCP client's socket. The kernel gives a client up later than weir does: the kernel's limit
-/// also counts a closed window, and only weir's own limit is counted.
-void set_options(int fd, const config::Limits& limits) {
+}  // namespace
+
+/// The kernel gives a client up later than weir does: the kernel's limit also counts a closed window, and only weir's
+/// own limit is counted.
+void set_client_options(const NewClient& client, const config::Limits& limits) {
+  if (client.address == net::PeerAddress{}) return;
+  const int fd = client.socket.get();
   const int on = 1, seconds = 30, interval = 10, probes = 3;
   const int stall = static_cast<int>((limits.client_stall.count() + 5) * 1000);
   ::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
@@ -250,11 +311,8 @@ void set_options(int fd, const config::Limits& limits) {
   ::setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &stall, sizeof stall);
 }
 
-}  // namespace
-
 void start_session(exchange::Loop& loop, NewClient client) {
-  const bool by_tcp = client.address != net::PeerAddress{};
-  if (by_tcp) set_options(client.socket.get(), loop.shared.fleet.world()->settings.limits);
+  set_client_options(client, loop.shared.fleet.world()->settings.limits);
   auto channel = std::make_unique<net::SocketChannel>(loop.poller, loop.clock, std::move(client.socket));
   start_session(loop, std::move(channel), client.address, std::move(client.place));
 }

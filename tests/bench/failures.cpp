@@ -5,13 +5,15 @@
 #include <fstream>
 #include <iostream>
 
-#include "tests/bench/failure_simulation.hpp"
+#include "tests/bench/failure_figures.hpp"
 
 namespace {
 
 using namespace weir;
 using bench::FailureSimulation;
 using bench::Fault;
+using bench::highest_after_return;
+using bench::p99;
 using bench::quantile;
 
 struct Options {
@@ -39,30 +41,7 @@ struct Traffic {
   double capacity = 0;
 };
 
-/// Returns the 99th percentile of the times to first token of those that arrived from `from` to `to`, over all seeds.
-double p99(const std::vector<FailureSimulation::Results>& runs, double from, double to) {
-  std::vector<double> ttft;
-  for (const auto& run : runs)
-    for (const auto& answer : run.answers)
-      if (answer.arrived >= from && answer.arrived < to) ttft.push_back(answer.ttft);
-  return ttft.empty() ? 0 : quantile(std::move(ttft), 0.99);
-}
-
-/// Returns the most that the returned replica held by its peers' mean in any 5 s, all seeds together.
-double highest_after_return(const std::vector<FailureSimulation::Results>& runs) {
-  double highest = 0;
-  for (std::size_t window = 0; window < runs.front().after_return.size(); ++window) {
-    double its = 0, peers = 0;
-    for (const auto& run : runs) {
-      its += run.after_return[window].first;
-      peers += run.after_return[window].second;
-    }
-    if (peers > 0) highest = std::max(highest, its / peers);
-  }
-  return highest;
-}
-
-void print_row(const char* name, const char* system, const std::vector<FailureSimulation::Results>& runs) {
+void print_row(const char* name, const char* system, const bench::FailureRuns& runs) {
   std::vector<double> out, share;
   std::size_t failed = 0, broken = 0, refused = 0, stuck = 0, requests = 0;
   for (const auto& run : runs) {
@@ -105,7 +84,7 @@ int run(const Options& options) {
         "|---|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|\n");
     for (const Named& named : faults) {
       for (const bool plain : {false, true}) {
-        std::vector<FailureSimulation::Results> runs;
+        bench::FailureRuns runs;
         for (std::size_t s = 0; s < seeds.size(); ++s) {
           FailureSimulation simulation(plain, named.fault, s + 1, options.queued_time);
           runs.push_back(simulation.serve(seeds[s].requests, load * seeds[s].capacity));

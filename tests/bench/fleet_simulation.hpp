@@ -70,7 +70,7 @@ inline std::vector<TracedRequest> requests_of(std::span<const TraceEntry> trace,
     const double written = static_cast<double>(entry.prompt_tokens) / 1.5 * std::exp(text_spread * random.normal());
     const std::string text =
         lab::engine::prompt_text(std::max<Tokens>(1, static_cast<Tokens>(std::llround(written))), random);
-    const std::string body = lab::load::request_body(lab::load::Api::chat, "sim-7b", {&text, 1}, 1024, true);
+    const std::string body = lab::load::request_body(lab::load::Api::chat, "sim-7b", {&text, 1}, {1024, true});
     metrics::wire::RequestInspector inspector(metrics::Api::openai_chat, "POST", "/v1/chat/completions");
     inspector.feed(body);
     request.facts = inspector.finish();

@@ -1,6 +1,6 @@
 // bench_isolation_client sends short requests at a steady rate, and notes how long each request and each token took.
 //
-// Usage: bench_isolation_client --port P [--rate 100] [--seconds 5] [--tokens 25] [--rest 0.0005]
+// Usage: bench_isolation_client --port P [--rate 100] [--seconds 5] [--tokens 25] [--rest 0.0005] [--tls 0]
 // The port leads to a bench_upstream, which answers the head at once and stamps each token. A request's delay is from
 // its send to the first bytes of its answer, a token's from the replica's send; both end with the kernel's receive
 // stamp here. Requests of the first half second do not count. The program prints one JSON object. It counts answers
@@ -11,6 +11,7 @@
 
 #include "tests/bench/relay_sockets.hpp"
 #include "tests/bench/stamped_stream.hpp"
+#include "tests/bench/tls_reader.hpp"
 
 namespace {
 
@@ -22,12 +23,13 @@ struct Request {
   int fd = -1;
   std::uint64_t sent = 0;
   bool counts = false, answered = false;
+  std::unique_ptr<TlsReader> tls;
   StampedStream reader;
 };
 
 class Client {
  public:
-  Client(std::uint16_t port, std::uint64_t tokens) : port_(port), tokens_(tokens) {}
+  Client(std::uint16_t port, std::uint64_t tokens, bool tls) : port_(port), tokens_(tokens), tls_(tls) {}
 
   void run(double rate, double seconds, double rest);
   void print();
@@ -39,6 +41,7 @@ class Client {
 
   const std::uint16_t port_;
   const std::uint64_t tokens_;
+  const bool tls_;
   const int set_ = checked(::epoll_create1(EPOLL_CLOEXEC), "epoll_create1");
   std::vector<Request> requests_;
   std::vector<std::uint64_t> token_delays_, request_delays_;
@@ -58,7 +61,9 @@ void Client::open(Request& of, bool counts) {
       "POST /v1/chat/completions HTTP/1.1\r\nHost: bench\r\nContent-Type: application/json\r\nContent-Length: " +
       std::to_string(body.size()) + "\r\n\r\n" + body;
   of.sent = monotonic_ns();
-  if (::send(of.fd, request.data(), request.size(), MSG_NOSIGNAL) != static_cast<ssize_t>(request.size()))
+  if (tls_)
+    of.tls = std::make_unique<TlsReader>(of.fd, request);
+  else if (::send(of.fd, request.data(), request.size(), MSG_NOSIGNAL) != static_cast<ssize_t>(request.size()))
     fail("bench_isolation_client: a request was not taken whole");
   ++open_;
   watch(set_, of.fd, EPOLLIN, static_cast<std::uint64_t>(&of - requests_.data()));
@@ -66,6 +71,7 @@ void Client::open(Request& of, bool counts) {
 
 void Client::close(Request& of) {
   if (!of.reader.whole() || !of.reader.accepted() || of.reader.tokens() != tokens_) ++broken_;
+  of.tls.reset();
   ::close(of.fd);
   --open_;
 }
@@ -78,9 +84,14 @@ void Client::readable(Request& of) {
   if (size <= 0) return close(of);
   if (of.counts && !of.answered) request_delays_.push_back(now > of.sent ? now - of.sent : 0);
   of.answered = true;
-  of.reader.read({bytes.data(), static_cast<std::size_t>(size)}, [&](std::uint64_t stamp) {
+  const auto note = [&](std::uint64_t stamp) {
     if (of.counts) token_delays_.push_back(now > stamp ? now - stamp : 0);
-  });
+  };
+  const std::string_view read(bytes.data(), static_cast<std::size_t>(size));
+  if (of.tls)
+    of.tls->arrived(read, [&](std::string_view plain) { of.reader.read(plain, note); });
+  else
+    of.reader.read(read, note);
   if (of.reader.whole()) close(of);
 }
 
@@ -131,7 +142,7 @@ int main(int argc, char** argv) {
   const auto tokens = static_cast<std::uint64_t>(option(argc, argv, "--tokens", 25));
   if (port == 0 || rate <= 0 || seconds <= 0 || tokens == 0)
     fail("bench_isolation_client: --port, --rate, --seconds and --tokens have to be above 0");
-  Client client(port, tokens);
+  Client client(port, tokens, option(argc, argv, "--tls", 0) != 0);
   client.run(rate, seconds, option(argc, argv, "--rest", 0.0005));
   client.print();
 }

@@ -5,6 +5,7 @@
 #include <fstream>
 #include <iostream>
 
+#include "config/policy_words.hpp"
 #include "tests/bench/fleet_simulation.hpp"
 
 namespace {
@@ -27,15 +28,10 @@ struct Options {
   bool capacity = false;
 };
 
-struct Named {
-  config::Policy policy;
-  const char* name;
-};
-constexpr Named policies[] = {{config::Policy::least_queued_tokens, "least_queued_tokens"},
-                              {config::Policy::least_requests, "least_requests"},
-                              {config::Policy::power_of_two, "power_of_two"},
-                              {config::Policy::round_robin, "round_robin"},
-                              {config::Policy::random, "random"}};
+/// The order of the tables.
+constexpr config::Policy policies[] = {config::Policy::least_queued_tokens, config::Policy::least_requests,
+                                       config::Policy::power_of_two, config::Policy::round_robin,
+                                       config::Policy::random};
 
 /// The requests of one seed, and what the fleet can do with them.
 struct Traffic {
@@ -86,10 +82,10 @@ void print_load(const Options& options, const std::vector<Traffic>& seeds, doubl
   std::printf(
       "|---------------------|-----------:|--------:|--------:|-----------------:|------------:|-------:|"
       "------------------------------------:|------------------:|\n");
-  for (const Named& named : policies) {
+  for (const config::Policy policy : policies) {
     Figures figures;
     for (std::size_t s = 0; s < seeds.size(); ++s) {
-      bench::FleetSimulation simulation(fleet_of(options), named.policy, options.decode_weight, s + 1);
+      bench::FleetSimulation simulation(fleet_of(options), policy, options.decode_weight, s + 1);
       figures.add(simulation.serve(seeds[s].requests, load * seeds[s].capacity));
     }
     const auto [lowest, highest] = std::ranges::minmax(figures.ttft_p99);
@@ -99,10 +95,10 @@ void print_load(const Options& options, const std::vector<Traffic>& seeds, doubl
       std::snprintf(text, sizeof text, "%6.1f %%", 100 * median(share));
       shares += text;
     }
-    std::printf("| %-19s | %10.3f | %7.3f | %7.3f | %6.3f to %6.3f | %11.1f | %6.1f | %35s | %17.2f |\n", named.name,
-                median(figures.ttft_p50), median(figures.ttft_p90), median(figures.ttft_p99), lowest, highest,
-                1e3 * median(figures.tpot_p50), 1e3 * median(figures.tpot_p99), shares.c_str(),
-                median(figures.learned_speed));
+    std::printf("| %-19s | %10.3f | %7.3f | %7.3f | %6.3f to %6.3f | %11.1f | %6.1f | %35s | %17.2f |\n",
+                std::string(config::name_of(policy)).c_str(), median(figures.ttft_p50), median(figures.ttft_p90),
+                median(figures.ttft_p99), lowest, highest, 1e3 * median(figures.tpot_p50),
+                1e3 * median(figures.tpot_p99), shares.c_str(), median(figures.learned_speed));
   }
 }
 

@@ -1,7 +1,7 @@
 // bench_client reads many stamped streams through one port, and watches a process meanwhile.
 //
 // Usage: bench_client --port P [--streams 500] [--tokens 600] [--warm-up 1] [--seconds 10] [--watch PID] [--timeout 60]
-//                     [--rest 0.0005]
+//                     [--rest 0.0005] [--tls 0]
 // It opens the streams, and waits until each has had a token and `warm-up` s more. Then, for `seconds`, it notes the
 // age of every token when the kernel received it, and the CPU time that the watched process uses. It reads all streams
 // to their ends, and prints one JSON object. It exits 1 if a stream was not whole or if the streams ended before the
@@ -20,6 +20,7 @@
 
 #include "tests/bench/relay_sockets.hpp"
 #include "tests/bench/stamped_stream.hpp"
+#include "tests/bench/tls_reader.hpp"
 
 namespace {
 
@@ -63,13 +64,14 @@ Usage usage_of(int pid) {
 
 struct Stream {
   int fd = -1;
+  std::unique_ptr<TlsReader> tls;
   StampedStream reader;
 };
 
 class Client {
  public:
-  Client(std::uint16_t port, std::size_t streams, std::uint64_t tokens)
-      : port_(port), tokens_(tokens), streams_(streams) {}
+  Client(std::uint16_t port, std::size_t streams, std::uint64_t tokens, bool tls)
+      : port_(port), tokens_(tokens), tls_(tls), streams_(streams) {}
 
   void run(int watched, double warm_up, double seconds, double timeout, double rest);
   bool print() const;
@@ -82,6 +84,7 @@ class Client {
 
   std::uint16_t port_;
   std::uint64_t tokens_;
+  bool tls_;
   std::vector<Stream> streams_;
   int set_ = -1;
   int watched_ = 0;
@@ -106,7 +109,9 @@ void Client::open(std::size_t at) {
   const std::string request =
       "POST /v1/chat/completions HTTP/1.1\r\nHost: bench\r\nContent-Type: application/json\r\nContent-Length: " +
       std::to_string(body.size()) + "\r\n\r\n" + body;
-  if (::send(fd, request.data(), request.size(), MSG_NOSIGNAL) != static_cast<ssize_t>(request.size()))
+  if (tls_)
+    streams_[at].tls = std::make_unique<TlsReader>(fd, request);
+  else if (::send(fd, request.data(), request.size(), MSG_NOSIGNAL) != static_cast<ssize_t>(request.size()))
     fail("bench_client: a request was not taken whole");
   streams_[at].fd = fd;
   ++open_;
@@ -121,14 +126,20 @@ void Client::readable(std::size_t at) {
   if (size < 0 && (errno == EAGAIN || errno == EINTR)) return;
   const auto before = stream.reader.tokens();
   if (size > 0) {
-    stream.reader.read({bytes, static_cast<std::size_t>(size)}, [&](std::uint64_t stamp) {
+    const auto note = [&](std::uint64_t stamp) {
       if (measuring_) delays_.push_back(now > stamp ? now - stamp : 0);
-    });
+    };
+    const std::string_view read(bytes, static_cast<std::size_t>(size));
+    if (stream.tls)
+      stream.tls->arrived(read, [&](std::string_view plain) { stream.reader.read(plain, note); });
+    else
+      stream.reader.read(read, note);
     received_ += stream.reader.tokens() - before;
     if (before == 0 && stream.reader.tokens() > 0) ++begun_;
   }
   if (size > 0 && !stream.reader.whole()) return;
   if (!stream.reader.whole() || !stream.reader.accepted() || stream.reader.tokens() != tokens_) ++broken_;
+  stream.tls.reset();
   ::close(stream.fd);
   stream.fd = -1;
   --open_;
@@ -202,7 +213,7 @@ int main(int argc, char** argv) {
   const auto streams = static_cast<std::size_t>(option(argc, argv, "--streams", 500));
   const auto tokens = static_cast<std::uint64_t>(option(argc, argv, "--tokens", 600));
   if (port == 0 || streams == 0 || tokens == 0) fail("bench_client: --port, --streams and --tokens have to be above 0");
-  Client client(port, streams, tokens);
+  Client client(port, streams, tokens, option(argc, argv, "--tls", 0) != 0);
   client.run(static_cast<int>(option(argc, argv, "--watch", 0)), option(argc, argv, "--warm-up", 1),
              option(argc, argv, "--seconds", 10), option(argc, argv, "--timeout", 60),
              option(argc, argv, "--rest", 0.0005));

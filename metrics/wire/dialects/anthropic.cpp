@@ -149,6 +149,10 @@ std::string error_json(std::string_view type, std::string_view message) {
 /// Returns Anthropic's own word for a status (its API reference, "Errors").
 std::string_view error_type(unsigned status) {
   switch (status) {
+    case 401:
+      return "authentication_error";
+    case 403:
+      return "permission_error";
     case 404:
       return "not_found_error";
     case 413:

@@ -51,6 +51,8 @@ class SseFramer {
   std::string_view earlier() const { return std::string_view(carry_spent_ ? spent_ : carry_).substr(0, earlier_); }
   /// Returns the kept bytes of the unfinished block (empty if the block is beyond the limit).
   std::string_view unfinished() const { return carry_; }
+  /// Returns how much memory is kept for an unfinished block, and for one that has just ended.
+  std::size_t kept() const { return carry_.capacity() + spent_.capacity() + joined_.capacity(); }
   /// Returns the data of an event that lacks its blank line when the stream has ended.
   std::optional<std::string_view> pending();
 

@@ -39,6 +39,8 @@ class HttpClient {
   /// Reads at least one more byte. Returns false when the body has ended.
   bool read_more(Response& response);
   void rest(Response& response);
+  /// From now on it takes one byte from its socket at a time.
+  void read_bytewise() { reader_.read_at_most(1); }
 
   /// Sends, and reads one answer, even one that came while the server had stopped reading.
   Response exchange(std::string_view bytes, std::string_view method = "POST");
@@ -46,6 +48,8 @@ class HttpClient {
   /// Waits until the server closes. Returns true if it did so without another byte.
   bool closed_by_server();
 
+  /// Waits until the server closes, and drops what it still sends.
+  void drain() { socket_.wait_for_close(); }
   void finish_sending() { socket_.finish_sending(); }
   void close() { socket_.close(); }
   void reset() { socket_.reset(); }

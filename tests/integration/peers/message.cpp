@@ -58,7 +58,7 @@ Head parse_head(std::string bytes) {
 
 bool MessageReader::fill() {
   std::array<char, 64 * 1024> piece;
-  const auto n = socket_->receive(piece.data(), piece.size());
+  const auto n = socket_->receive(piece.data(), std::min(most_, piece.size()));
   buffer_.append(piece.data(), n);
   return n > 0;
 }

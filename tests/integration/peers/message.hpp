@@ -57,6 +57,8 @@ class MessageReader {
   /// Appends at least one more byte of the body to `body`, or ends. Returns false when the body has ended.
   bool more(std::string& body);
   BodyEnd end() const { return end_; }
+  /// Takes no more than so many bytes from the socket at a time.
+  void read_at_most(std::size_t bytes) { most_ = bytes; }
   /// Returns the bytes received behind what was read so far.
   const std::string& left_over() const { return buffer_; }
 
@@ -66,6 +68,7 @@ class MessageReader {
   bool take_chunked(std::string& body);
 
   Socket* socket_;
+  std::size_t most_ = 64 * 1024;
   std::string buffer_;
   Framing framing_ = Framing::length;
   std::uint64_t left_ = 0;  ///< It counts bytes of the body (length) or of the chunk.

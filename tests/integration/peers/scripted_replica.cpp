@@ -44,7 +44,7 @@ ScriptedReplica::ScriptedReplica(Handler handler, ModelsQuestion models, std::ui
 ScriptedReplica::~ScriptedReplica() {
   ::eventfd_write(called_off_, 1);
   acceptor_.join();
-  for (auto& thread : threads_) thread.join();
+  for (auto& one : serving_) one.thread.join();
   ::close(called_off_);
 }
 
@@ -89,7 +89,20 @@ void ScriptedReplica::accept_all() {
   try {
     for (;;) {
       auto socket = listener_.accept();
-      threads_.emplace_back([this, peer = std::move(socket)]() mutable { serve(std::move(peer)); });
+      if (to_reset_ > 0) {
+        --to_reset_;
+        socket.reset();
+        continue;
+      }
+      serving_.remove_if([](Serving& one) {
+        if (one.done) one.thread.join();
+        return one.done.load();
+      });
+      auto& one = serving_.emplace_back();
+      one.thread = std::thread([this, &one, peer = std::move(socket)]() mutable {
+        serve(std::move(peer));
+        one.done = true;
+      });
     }
   } catch (const CalledOff&) {
   } catch (const std::exception& error) {
@@ -97,7 +110,7 @@ void ScriptedReplica::accept_all() {
   }
 }
 
-std::optional<ReceivedRequest> ScriptedReplica::receive(MessageReader& reader) {
+std::optional<ReceivedRequest> ScriptedReplica::receive(MessageReader& reader, Socket& socket) {
   auto head = reader.head();
   if (!head) return std::nullopt;
   ReceivedRequest request;
@@ -107,6 +120,13 @@ std::optional<ReceivedRequest> ScriptedReplica::receive(MessageReader& reader) {
   request.method = line.substr(0, first);
   request.target = line.substr(first + 1, last - first - 1);
   request.version = line.substr(last + 1);
+  if (at_head_ && head->field("user-agent") != "weir") {
+    auto only_head = request;
+    only_head.head = *head;
+    Exchange exchange(socket, std::move(only_head));
+    at_head_(exchange);
+    if (!socket.is_open()) return std::nullopt;
+  }
   reader.body_by_fields(*head, false);
   while (reader.more(request.body)) {
   }
@@ -120,7 +140,7 @@ void ScriptedReplica::serve(Socket socket) {
     MessageReader reader(socket);
     std::size_t connection = 0;
     for (std::size_t i = 1; socket.is_open(); ++i) {
-      auto request = receive(reader);
+      auto request = receive(reader, socket);
       if (!request) return;
       const bool of_weir = request->head.field("user-agent") == "weir";
       const bool models = of_weir && request->target.ends_with("/v1/models");

@@ -53,6 +53,7 @@ class Exchange {
   Clock::time_point wait_for_close() { return socket_.wait_for_close(); }
   void reset() { socket_.reset(); }
   void close() { socket_.close(); }  ///< Sends a FIN, not an RST, because the request has been read whole.
+  void finish_sending() { socket_.finish_sending(); }
   void small_send_buffer() { socket_.small_send_buffer(); }
 
  private:
@@ -74,6 +75,14 @@ class ScriptedReplica {
   ~ScriptedReplica();
   ScriptedReplica(const ScriptedReplica&) = delete;
   ScriptedReplica& operator=(const ScriptedReplica&) = delete;
+
+  /// `handler` is called for each request of a client when its head has been read and its body has not. It may close
+  /// the connection; else the body is read, and the other handler is called. It is set before the first request.
+  void at_each_head(Handler handler) { at_head_ = std::move(handler); }
+  /// Its connections hold little that it has not read.
+  void small_receive_buffers() { listener_.small_receive_buffer(); }
+  /// The next connections are reset as soon as they are accepted.
+  void resets_connections(std::size_t n) { to_reset_ = n; }
 
   std::uint16_t port() const { return port_; }
   std::string url() const { return "http://127.0.0.1:" + std::to_string(port_); }
@@ -100,9 +109,10 @@ class ScriptedReplica {
   void accept_all();
   void answer_page(Socket& socket, const std::string& path);
   void serve(Socket socket);
-  std::optional<ReceivedRequest> receive(MessageReader& reader);
+  std::optional<ReceivedRequest> receive(MessageReader& reader, Socket& socket);
 
-  Handler handler_;
+  Handler handler_, at_head_;
+  std::atomic<std::size_t> to_reset_{0};
   ModelsQuestion models_;
   int called_off_;
   Socket listener_;
@@ -113,7 +123,11 @@ class ScriptedReplica {
   std::map<std::string, std::size_t> pages_asked_;
   std::atomic<std::chrono::milliseconds> page_delay_{};
   std::atomic<std::size_t> pages_at_once_{0}, most_pages_at_once_{0};
-  std::list<std::thread> threads_;
+  struct Serving {
+    std::thread thread;
+    std::atomic<bool> done{false};
+  };
+  std::list<Serving> serving_;
   Progress received_, connections_, probes_;
   std::thread acceptor_;
 };

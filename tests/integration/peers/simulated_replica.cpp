@@ -18,10 +18,15 @@ std::vector<std::string> command(std::uint16_t port, const std::filesystem::path
 
 }  // namespace
 
-SimulatedReplica::SimulatedReplica(const std::vector<std::string>& options)
-    : port_(free_port()), process_(command(port_, log(), options), directory_.path() / "output") {
+SimulatedReplica::SimulatedReplica(const std::vector<std::string>& options, std::uint16_t port)
+    : port_(port), options_(options) {
+  start();
+}
+
+void SimulatedReplica::start() {
+  process_.emplace(command(port_, log(), options_), directory_.path() / "output");
   for (const auto deadline = Clock::now() + patience; !healthy();) {
-    if (process_.wait(std::chrono::milliseconds(10)) || Clock::now() > deadline) {
+    if (process_->wait(std::chrono::milliseconds(10)) || Clock::now() > deadline) {
       throw std::runtime_error("the simulated replica does not start: " + read_file(directory_.path() / "output"));
     }
   }

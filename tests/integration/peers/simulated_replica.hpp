@@ -1,19 +1,29 @@
-// `weir-lab sim` on a port of its own, ready.
+// `weir-lab sim` on a port of its own, ready. It is for one thread.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "tests/integration/peers/process.hpp"
+#include "tests/integration/peers/socket.hpp"
 
 namespace weir::integration {
 
 class SimulatedReplica {
  public:
   /// `options` are further ones of `weir-lab sim`.
-  explicit SimulatedReplica(const std::vector<std::string>& options);
+  explicit SimulatedReplica(const std::vector<std::string>& options, std::uint16_t port = free_port());
 
+  void kill() { process_.reset(); }
+  /// Starts it again, on the same port, and waits until it is ready.
+  void start();
+
+  std::uint16_t port() const { return port_; }
+
+  Process& process() { return *process_; }
   std::string url() const { return "http://127.0.0.1:" + std::to_string(port_); }
   std::filesystem::path folder() const { return directory_.path(); }
   /// The truth of its requests, a line each.
@@ -24,7 +34,8 @@ class SimulatedReplica {
 
   TemporaryDirectory directory_;
   std::uint16_t port_;
-  Process process_;
+  std::vector<std::string> options_;
+  std::optional<Process> process_;
 };
 
 }  // namespace weir::integration

@@ -157,6 +157,8 @@ Clock::time_point Socket::wait_for_close() {
 
 void Socket::small_send_buffer() { set(fd_, SOL_SOCKET, SO_SNDBUF, 32 * 1024); }
 
+void Socket::small_receive_buffer() { set(fd_, SOL_SOCKET, SO_RCVBUF, 32 * 1024); }
+
 void Socket::finish_sending() { ::shutdown(fd_, SHUT_WR); }
 
 void Socket::close() {

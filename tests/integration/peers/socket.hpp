@@ -54,9 +54,10 @@ class Socket {
   Clock::time_point wait_for_close();
 
   void small_send_buffer();
-  void finish_sending();  ///< Sends a FIN; reading goes on.
-  void close();           ///< Sends a FIN, or an RST if unread bytes lie in the buffer.
-  void reset();           ///< Sends an RST.
+  void small_receive_buffer();  ///< Of a listener, the connections that it accepts have it too.
+  void finish_sending();        ///< Sends a FIN; reading goes on.
+  void close();                 ///< Sends a FIN, or an RST if unread bytes lie in the buffer.
+  void reset();                 ///< Sends an RST.
   bool is_open() const { return fd_ >= 0; }
 
  private:

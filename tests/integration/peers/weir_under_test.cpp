@@ -7,14 +7,12 @@
 #include <cstdlib>
 #include <iostream>
 #include <sstream>
-#include <thread>
 
+#include "tests/integration/peers/look.hpp"
 #include "tests/integration/peers/streams.hpp"
 
 namespace weir::integration {
 namespace {
-
-constexpr std::chrono::milliseconds between_looks{5};
 
 void write_keys(std::ostream& out, Keys defaults, const Keys& wanted, std::string_view indent = "") {
   for (const auto& [key, value] : wanted) defaults[key] = value;
@@ -24,15 +22,6 @@ void write_keys(std::ostream& out, Keys defaults, const Keys& wanted, std::strin
 std::string quoted(const std::string& text) { return '"' + text + '"'; }
 
 std::string loopback(std::uint16_t port) { return "127.0.0.1:" + std::to_string(port); }
-
-/// Looks every few milliseconds until `done` holds or patience ends.
-void look_until(const std::string& what, const std::function<bool()>& done) {
-  const auto deadline = Clock::now() + patience;
-  while (!done()) {
-    if (Clock::now() > deadline) throw TimedOut(what);
-    std::this_thread::sleep_for(between_looks);
-  }
-}
 
 constexpr std::array<std::string_view, 4> ledger_gauges{"weir_queued_tokens", "weir_resident_tokens",
                                                         "weir_requests_in_flight", "weir_oldest_unanswered_seconds"};

@@ -70,6 +70,7 @@ class WeirUnderTest {
   std::uint16_t port() const { return port_; }
   std::uint16_t metrics_port() const { return metrics_port_; }
   Process& process() { return process_; }
+  const Process& process() const { return process_; }
   std::filesystem::path settings_file() const { return directory_.path() / "weir.toml"; }
   /// Writes other settings into its file. It does not look there by itself.
   void rewrite(const WeirSettings& settings) const;

@@ -164,12 +164,38 @@ TEST_F(EngineFigures, NothingIsAskedWhereThePathIsEmpty) {
   EXPECT_EQ(replica.asked_for("/version"), 0u);
 }
 
-TEST_F(EngineFigures, APageWithoutEndIsNoPage) {
-  replica.has_page("/metrics", page(std::string(2 * 1024 * 1024, '#')));
-  WeirUnderTest weir(settings());
-  replica.wait_for_probes(10);
-  EXPECT_FALSE(weir.metrics().has("weir_engine_requests"));
-  EXPECT_GT(replica.asked_for("/metrics"), 0u);
+TEST_F(EngineFigures, WhyAPageFailsIsSaidOnce) {
+  const struct {
+    std::string page, timeout, said;
+    std::chrono::milliseconds takes{0};
+  } rows[]{
+      {page(std::string(2 * 1024 * 1024, '#')), "5", "its answer is too long"},
+      {"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n#", "5", "its answer breaks off"},
+      {answer("503 Service Unavailable", ""), "5", "it answers 503"},
+      {vllm_page(3, 1, 10), "0.01", "it did not come within 0.01 s", std::chrono::milliseconds(50)},
+  };
+  for (const auto& row : rows) {
+    replica.has_page("/metrics", row.page);
+    replica.answers_pages_after(row.takes);
+    auto failing = settings();
+    failing.engine["timeout"] = row.timeout;
+    const auto before = replica.asked_for("/metrics");
+    WeirUnderTest weir(failing);
+    weir.wait_until_said("replica 'r0' gives no metrics page at /metrics: " + row.said + "; without it the engine's");
+    while (replica.asked_for("/metrics") < before + 3) replica.wait_for_probes(replica.probes() + 1);
+    EXPECT_FALSE(weir.metrics().has("weir_engine_requests"));
+    const auto output = weir.output();
+    EXPECT_EQ(output.find("gives no metrics page"), output.rfind("gives no metrics page")) << output;
+  }
+}
+
+TEST_F(EngineFigures, OfAReplicaThatCannotBeConnectedToOnlyTheProberTells) {
+  auto gone = settings();
+  gone.pools[0].replicas[0].url = "http://127.0.0.1:" + std::to_string(free_port());
+  WeirUnderTest weir(gone);
+  weir.wait_until_said("replica 'r0' is down");
+  weir.metrics_when("a reading", [](const MetricsPage& now) { return now.has("weir_engine_scrape_duration_seconds"); });
+  EXPECT_EQ(weir.output().find("metrics page"), std::string::npos);
 }
 
 TEST_F(EngineFigures, CountersThatMoveAreLifeWhateverTheProbeSays) {

@@ -7,8 +7,8 @@
 #include <map>
 #include <set>
 #include <sstream>
-#include <thread>
 
+#include "tests/integration/peers/look.hpp"
 #include "tests/integration/peers/simulated_replica.hpp"
 #include "tests/integration/peers/streams.hpp"
 #include "tests/integration/peers/weir_under_test.hpp"
@@ -76,10 +76,8 @@ TEST(LabSweep, SaysAfterCtrlCWhatWasMeasured) {
   Process sweep({WEIR_LAB_PROGRAM, "load", "--url", replica.url(), "--concurrency", "1,2", "--runs", "10000",
                  "--output-tokens", "10", "--log", log},
                 output);
-  for (const auto deadline = Clock::now() + patience; Clock::now() < deadline;) {
-    if (std::filesystem::exists(log) && std::filesystem::file_size(log) > 5000) break;
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  }
+  look_until("some lines of its log",
+             [&] { return std::filesystem::exists(log) && std::filesystem::file_size(log) > 5000; });
   sweep.send(SIGINT);
   const auto exit = sweep.wait(patience);
   ASSERT_TRUE(exit);
@@ -101,7 +99,8 @@ TEST(LabSweep, WrongOptionsGetASentence) {
       {{"--html", "x.html"}, "--html needs a sweep"},
       {{"--users", "5", "--concurrency", "5"}, "--users"},
       {{"--think", "2s"}, "--users"},
-      {{"--users", "5", "--think", "2 parsecs"}, "must be seconds, or a time such as"},
+      {{"--users", "5", "--think", "2 parsecs"}, "--think: \"2 parsecs\" must be seconds, or a time such as"},
+      {{"--duration", "soon"}, "--duration: \"soon\" must be seconds, or a time such as"},
       {{"--users", "5", "--slo", "ttft=soon"}, "such as ttft=1,tpot=0.05"},
       {{"--duration", "0"}, "more than 0"},
       {{"--shape", "ragg"}, "rag"},
@@ -113,6 +112,9 @@ TEST(LabSweep, WrongOptionsGetASentence) {
       {{"--users", "5", "--price-out", "2"}, "--price-out has no place in the report"},
       {{"--concurrency", "1,2", "--duration", "5s"}, "so it takes no --duration; --runs says"},
       {{"--concurrency", "5", "--runs", "2", "--requests", "5"}, "so it takes no --requests; --runs says"},
+      {{"--concurrency", "1,2", "--batches"}, "batch after batch in any case; leave out --batches"},
+      {{"--concurrency", "1,2", "--input-stddev", "5"}, "all alike, so it takes no --input-stddev; leave it out"},
+      {{"--concurrency", "5", "--runs", "1", "--output-stddev", "0"}, "all alike, so it takes no --output-stddev"},
       {{"--users", "5", "--requests", "5"}, "so it takes no --requests; give --duration"},
       {{"--users", "5", "--batches"}, "so it takes no --batches; leave it out"},
   };
@@ -150,10 +152,7 @@ TEST(LabUsers, SayAfterCtrlCWhatWasMeasured) {
   Process users({WEIR_LAB_PROGRAM, "load", "--url", replica.url(), "--users", "2,4", "--ramp", "0", "--duration", "10m",
                  "--output-tokens", "10", "--log", log},
                 output);
-  for (const auto deadline = Clock::now() + patience; Clock::now() < deadline;) {
-    if (std::filesystem::exists(log) && std::filesystem::file_size(log) > 0) break;
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  }
+  look_until("a line of its log", [&] { return std::filesystem::exists(log) && std::filesystem::file_size(log) > 0; });
   users.send(SIGINT);
   const auto exit = users.wait(patience);
   ASSERT_TRUE(exit);
@@ -201,16 +200,64 @@ TEST_F(LabExperiment, RunsEveryRowAndDoesNotRepeatWhatIsDone) {
 TEST_F(LabExperiment, ItsLogIsReadByCompare) {
   const auto log = (replica_.folder() / "cards.jsonl").string();
   ASSERT_EQ(lab({"experiment", written(), "--log", log}).exit.code, 0);
+  // The rows took turns. Without --from the window begins when both are there.
   const auto compared =
-      run({WEIR_PROGRAM, "compare", log, "--a", "fast, 1 at once", "--b", "fast, 3 at once", "--json"});
+      run({WEIR_PROGRAM, "compare", log, "--a", "fast, 1 at once", "--b", "fast, 3 at once", "--from", "1h", "--json"});
   EXPECT_EQ(compared.exit.code, 0) << compared.output;
   const auto sides = json::parse(compared.output).at("sides").as_array();
   ASSERT_EQ(sides.size(), 2u) << compared.output;
+  for (const auto& side : sides) EXPECT_EQ(side.at("requests"), 12) << compared.output;
   std::map<std::string, int> lines;
   std::istringstream in(read_file(log));
   for (std::string line; std::getline(in, line);) ++lines[member(json::parse(line).as_object(), "config")];
   EXPECT_EQ(lines, (std::map<std::string, int>{{"fast, 1 at once", 12}, {"fast, 3 at once", 12}}))
       << "without the warm-up";
+}
+
+/// Rows of one replica share its prefix cache.
+TEST(LabExperimentWithPrefixes, RowsShareNoPrompt) {
+  const SimulatedReplica replica({"--speed", "50", "--prefix-cache-tokens", "1000000"});
+  const auto file = replica.folder() / "rows.toml", log = replica.folder() / "log";
+  write_file(file, "repeat = 2\n[prompts]\ncount = 6\ninput_tokens = 100\noutput_tokens = 5\nignore_eos = true\n" +
+                       std::string("[[run]]\nlabel = \"a\"\nurl = \"") + replica.url() + "\"\nconcurrency = [1, 3]\n");
+  ASSERT_EQ(lab({"experiment", file, "--log", log}).exit.code, 0);
+  std::map<std::string, int> cached, ends;
+  std::istringstream in(read_file(log));
+  for (std::string line; std::getline(in, line);) {
+    const auto read = json::parse(line).as_object();
+    ++cached[member(read, "cached_tokens")];
+    ++ends[member(read, "finish_reason")];
+  }
+  EXPECT_EQ(cached, (std::map<std::string, int>{{"0", 24}}));
+  EXPECT_EQ(ends, (std::map<std::string, int>{{"length", 24}}));
+}
+
+TEST_F(LabExperiment, GoesOnAfterCtrlC) {
+  const auto file = written();
+  std::string text = read_file(file);
+  text.replace(text.find("repeat = 2"), 10, "repeat = 1000");
+  write_file(file, text);
+  const auto results = replica_.folder() / "cards.results.jsonl", output = replica_.folder() / "out";
+  Process experiment({WEIR_LAB_PROGRAM, "experiment", file}, output);
+  const auto done = [&] {
+    const auto kept = std::filesystem::exists(results) ? read_file(results) : std::string();
+    return std::count(kept.begin(), kept.end(), '\n');
+  };
+  look_until("three repetitions", [&] { return done() >= 3; });
+  experiment.send(SIGINT);
+  const auto exit = experiment.wait(patience);
+  ASSERT_TRUE(exit);
+  EXPECT_EQ(exit->code, 1);
+  EXPECT_THAT(read_file(output),
+              AllOf(HasSubstr("ended by its user; the same command goes on from here"),
+                    HasSubstr("Throughput against TPOT"), HasSubstr("of 1000 repetitions are done")));
+  // Fewer repetitions are asked for than were done.
+  text.replace(text.find("repeat = 1000"), 13, "repeat = 1");
+  write_file(file, text);
+  const auto again = lab({"experiment", file});
+  EXPECT_EQ(again.exit.code, 0);
+  EXPECT_THAT(again.output, AllOf(HasSubstr("2 of 2 repetitions are in "),
+                                  HasSubstr("of repetitions beyond repeat = 1 and left out")));
 }
 
 TEST_F(LabExperiment, GoesOnAfterALineThatWasCut) {

@@ -1,8 +1,10 @@
 // The program says what is wrong with settings it cannot use, starts, and ends.
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -230,6 +232,27 @@ TEST(Program, Usr1OpensTheRequestLogAnewAndNothingElse) {
   EXPECT_EQ(read_file(moved).back(), '\n');
 }
 
+TEST(Program, ARequestLogThatTakesNothingDoesNotKeepWeirFromEnding) {
+  const TemporaryDirectory directory;
+  const auto pipe = (directory.path() / "requests").string();
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  const int nobody_reads = ::open(pipe.c_str(), O_RDONLY | O_NONBLOCK);
+  ASSERT_GE(nobody_reads, 0);
+  ASSERT_GT(::fcntl(nobody_reads, F_SETPIPE_SZ, 4096), 0);
+  ScriptedReplica replica([](Exchange& exchange) { exchange.send(answer("200 OK", "{}")); });
+  auto settings = pool_of({&replica});
+  settings.log = {{"requests", '"' + pipe + '"'}};
+  {
+    WeirUnderTest weir(settings);
+    for (int i = 0; i < 20; ++i)
+      EXPECT_EQ(fetch(weir.port(), post("/v1/embeddings", R"({"model":"m","input":"x"})")).status, 200u);
+    weir.stop();
+    EXPECT_THAT(weir.output(), AllOf(HasSubstr("the request log '" + pipe + "' did not take its last lines within 5 s"),
+                                     HasSubstr("weir ends: SIGTERM, drained; 20 requests")));
+  }
+  ::close(nobody_reads);
+}
+
 TEST(Program, HealthAndMetricsAreThereFromTheStart) {
   ScriptedReplica replica([](Exchange& exchange) { exchange.send(answer("200 OK", "{}")); });
   WeirUnderTest weir(pool_of({&replica}));
@@ -312,6 +335,7 @@ TEST(Program, TermLetsAStreamFinishAndNobodyElseIn) {
   while (!refuses_connections(one.weir.port()) && Clock::now() < deadline)
     EXPECT_FALSE(one.weir.process().wait(std::chrono::milliseconds(5)).has_value()) << "a stream is under way";
   EXPECT_TRUE(refuses_connections(one.weir.port()));
+  one.weir.wait_until_said("1 connection is left, 1 request on it, the oldest for ");
 
   one.go_on.set();
   one.client.rest(one.got);

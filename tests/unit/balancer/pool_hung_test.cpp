@@ -193,6 +193,23 @@ TEST_F(PoolHung, EjectionCanBeSwitchedOff) {
   EXPECT_EQ(out_at(0, now, now + 100), 0);
 }
 
+TEST_F(PoolHung, OneThatComesBackIsAsFastAsItWas) {
+  begin(2);
+  double now = teach(0, teach(1, 0));
+  {
+    Lease stuck = send(0, 3000, now);
+    now = out_at(0, now, now + 60);
+    ASSERT_GT(now, 0);
+    stuck.end(End(EndCause::replica_failed), at(now));
+  }
+  now += 15;
+  pool->report(keys[0], Sign::probe_passed, at(now));
+  Lease lease = send(0, 1000, now);
+  lease.first_token(at(now + 1));
+  EXPECT_EQ(pool->load(0, at(now + 1)).speed, 1);
+  EXPECT_EQ(pool->load(1, at(now + 1)).speed, 1);
+}
+
 TEST_F(PoolHung, TheStreamsThatHangDoNotTakeItOutAgain) {
   begin(2);
   const double now = teach(0, 0);

@@ -307,69 +307,6 @@ TEST_F(PoolQueue, AClientThatLeavesMakesRoomForWhatIsNext) {
   EXPECT_EQ(sink.take().first, "next");
 }
 
-TEST_F(PoolQueue, ALongPromptIsPassedOverForFiveSecondsAndThenGetsAReplica) {
-  begin({tokens("a", 1000), tokens("b", 1000)});
-  std::vector<Lease> held[2];
-  const auto hold = [&](Lease lease) { held[lease.replica()].push_back(std::move(lease)); };
-  for (int i = 0; i < 20; ++i) hold(admit({"small", 100}, 1));
-  wait({"huge", 5000, 1}, 1);
-  // Every tenth of a second a prompt is done and a new one comes; the huge one never finds an empty replica.
-  double now = 1, granted_at = 0;
-  for (int i = 0; i < 200 && granted_at == 0; ++i) {
-    now += 0.1;
-    auto offered = offer({"small", 100, 2}, now);
-    if (auto* lease = std::get_if<Admitted>(&offered)) hold(std::move(lease->lease));
-    auto& done = held[i % 2].empty() ? held[1 - i % 2] : held[i % 2];
-    done.front().first_token(at(now));
-    done.erase(done.begin());
-    for (auto next = sink.take(); next.second; next = sink.take()) {
-      if (next.first == "huge") granted_at = now;
-      hold(std::move(next.second));
-    }
-  }
-  EXPECT_GT(granted_at, 6);
-  EXPECT_LT(granted_at, 9.5) << "its replica had 1000 tokens to do and took no more";
-}
-
-TEST_F(PoolQueue, AReservationEndsWithItsRequest) {
-  begin({tokens("a", 1000)});
-  std::vector<Lease> held;
-  for (int i = 0; i < 10; ++i) held.push_back(admit({"small", 100}, 1));
-  const Waiting huge = wait({"huge", 5000, 1}, 1);
-  wait({"passes", 100, 2}, 1);
-  held[0].first_token(at(2));
-  wait({"passes", 100, 2}, 2);
-  held[1].first_token(at(2));
-  wait({"passes", 100, 2}, 2);
-  held[2].first_token(at(2));
-  EXPECT_EQ(sink.all.size(), 3u);
-  wait({"after", 100, 2}, 3);
-  tick(7.5);
-  held[3].first_token(at(8));
-  EXPECT_EQ(sink.all.size(), 3u) << "the replica is kept free";
-  EXPECT_TRUE(pool->leave(huge.ticket, at(9)));
-  EXPECT_EQ(sink.all.size(), 4u);
-}
-
-TEST_F(PoolQueue, AReservedReplicaThatGoesOutIsReplaced) {
-  begin({tokens("a", 1000), tokens("b", 1000)});
-  std::vector<Lease> on[2];
-  for (int i = 0; i < 20; ++i) {
-    Lease lease = admit({"small", 100}, 1);
-    on[lease.replica()].push_back(std::move(lease));
-  }
-  wait({"huge", 2000, 1}, 1);
-  for (int i = 0; i < 3; ++i) wait({"passes", 100, 2}, 1);
-  for (std::size_t i = 0; i < 3; ++i) on[0][i].first_token(at(2));
-  const auto passed = std::exchange(sink.all, {});
-  EXPECT_EQ(passed.size(), 3u);
-  wait({"after", 100, 2}, 2);
-  tick(7.5);
-  pool->report(pool->key(0), Sign::refused, at(8));
-  for (auto& lease : on[1]) lease.first_token(at(9));
-  EXPECT_EQ(sink.take().first, "huge");
-}
-
 TEST_F(PoolQueue, WhoAsksForLongAnswersPaysForThem) {
   begin({places("a", 1)});
   pool->set_policy(config::Policy::least_queued_tokens, 10);

@@ -118,5 +118,68 @@ TEST_F(PoolReservation, ItEndsWhenItsRequestLeavesAsTheLast) {
   keep(admitted(pool->offer(prompt_of(10), at(9))));
 }
 
+TEST_F(PoolReservation, ALongPromptIsPassedOverForFiveSecondsAndThenGetsAReplica) {
+  begin({tokens("a", 1000), tokens("b", 1000)});
+  std::vector<Lease> held[2];
+  const auto hold = [&](Lease lease) { held[lease.replica()].push_back(std::move(lease)); };
+  for (int i = 0; i < 20; ++i) hold(admit({"small", 100}, 1));
+  wait({"huge", 5000, 1}, 1);
+  // Every tenth of a second a prompt is done and a new one comes; the huge one never finds an empty replica.
+  double now = 1, granted_at = 0;
+  for (int i = 0; i < 200 && granted_at == 0; ++i) {
+    now += 0.1;
+    auto offered = offer({"small", 100, 2}, now);
+    if (auto* lease = std::get_if<Admitted>(&offered)) hold(std::move(lease->lease));
+    auto& leases = held[i % 2].empty() ? held[1 - i % 2] : held[i % 2];
+    leases.front().first_token(at(now));
+    leases.erase(leases.begin());
+    for (auto next = sink.take(); next.second; next = sink.take()) {
+      if (next.first == "huge") granted_at = now;
+      hold(std::move(next.second));
+    }
+  }
+  EXPECT_GT(granted_at, 6);
+  EXPECT_LT(granted_at, 9.5) << "its replica had 1000 tokens to do and took no more";
+}
+
+TEST_F(PoolReservation, AReservationEndsWithItsRequest) {
+  begin({tokens("a", 1000)});
+  std::vector<Lease> held;
+  for (int i = 0; i < 10; ++i) held.push_back(admit({"small", 100}, 1));
+  const Waiting huge = wait({"huge", 5000, 1}, 1);
+  wait({"passes", 100, 2}, 1);
+  held[0].first_token(at(2));
+  wait({"passes", 100, 2}, 2);
+  held[1].first_token(at(2));
+  wait({"passes", 100, 2}, 2);
+  held[2].first_token(at(2));
+  EXPECT_EQ(sink.all.size(), 3u);
+  wait({"after", 100, 2}, 3);
+  tick(7.5);
+  held[3].first_token(at(8));
+  EXPECT_EQ(sink.all.size(), 3u) << "the replica is kept free";
+  EXPECT_TRUE(pool->leave(huge.ticket, at(9)));
+  EXPECT_EQ(sink.all.size(), 4u);
+}
+
+TEST_F(PoolReservation, AReservedReplicaThatGoesOutIsReplaced) {
+  begin({tokens("a", 1000), tokens("b", 1000)});
+  std::vector<Lease> held[2];
+  for (int i = 0; i < 20; ++i) {
+    Lease lease = admit({"small", 100}, 1);
+    held[lease.replica()].push_back(std::move(lease));
+  }
+  wait({"huge", 2000, 1}, 1);
+  for (int i = 0; i < 3; ++i) wait({"passes", 100, 2}, 1);
+  for (std::size_t i = 0; i < 3; ++i) held[0][i].first_token(at(2));
+  const auto passed = std::exchange(sink.all, {});
+  EXPECT_EQ(passed.size(), 3u);
+  wait({"after", 100, 2}, 2);
+  tick(7.5);
+  pool->report(pool->key(0), Sign::refused, at(8));
+  for (auto& lease : held[1]) lease.first_token(at(9));
+  EXPECT_EQ(sink.take().first, "huge");
+}
+
 }  // namespace
 }  // namespace weir::balancer

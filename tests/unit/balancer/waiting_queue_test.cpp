@@ -1,6 +1,7 @@
 #include "balancer/waiting_queue.hpp"
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <random>
 
@@ -27,6 +28,12 @@ WaitingRequest refused_elsewhere(std::uint64_t key, Tokens prompt) {
 WaitingRequest had_by(std::uint64_t key, Tokens prompt, std::uint64_t serial) {
   auto request = asks(key, prompt);
   request.tried = {serial};
+  return request;
+}
+
+WaitingRequest with_share(std::uint64_t key, double share, Tokens prompt) {
+  auto request = asks(key, prompt);
+  request.share = share;
   return request;
 }
 
@@ -65,6 +72,29 @@ TEST(WaitingQueue, KeysTakeTurnsAndPayInTokens) {
   for (int i = 0; i < 4; ++i) queue.push(asks(1, quantum));
   for (int i = 0; i < 8; ++i) queue.push(asks(2, quantum / 2));
   EXPECT_EQ(keys_of_next(queue, 9), (std::vector<std::uint64_t>{1, 2, 2, 1, 2, 2, 1, 2, 2}));
+}
+
+TEST(WaitingQueue, AKeyWithThreeSharesGetsThreeTimesAsMuch) {
+  WaitingQueue queue;
+  for (int i = 0; i < 9; ++i) queue.push(with_share(1, 3, quantum));
+  for (int i = 0; i < 9; ++i) queue.push(with_share(2, 1, quantum));
+  EXPECT_EQ(keys_of_next(queue, 12), (std::vector<std::uint64_t>{1, 1, 1, 2, 1, 1, 1, 2, 1, 1, 1, 2}));
+}
+
+TEST(WaitingQueue, AKeyWithHalfAShareWaitsTwoTurns) {
+  WaitingQueue queue;
+  for (int i = 0; i < 4; ++i) queue.push(with_share(1, 0.5, quantum));
+  for (int i = 0; i < 6; ++i) queue.push(asks(2, quantum));
+  EXPECT_EQ(keys_of_next(queue, 9), (std::vector<std::uint64_t>{2, 1, 2, 2, 1, 2, 2, 1, 2}));
+}
+
+TEST(WaitingQueue, AShareThatChangesHoldsForAllThatWait) {
+  WaitingQueue queue;
+  for (int i = 0; i < 9; ++i) queue.push(asks(1, quantum));
+  for (int i = 0; i < 9; ++i) queue.push(asks(2, quantum));
+  EXPECT_EQ(keys_of_next(queue, 2), (std::vector<std::uint64_t>{1, 2}));
+  queue.push(with_share(1, 2, quantum));
+  EXPECT_EQ(keys_of_next(queue, 6), (std::vector<std::uint64_t>{1, 1, 2, 1, 1, 2}));
 }
 
 TEST(WaitingQueue, ALongPromptWaitsForItsCredit) {
@@ -262,6 +292,13 @@ TEST(WaitingQueue, TheTokensAheadOfOneAreThoseThatGoBeforeIt) {
   EXPECT_EQ(queue.ahead_of_newest(3, true), 50u);
 }
 
+TEST(WaitingQueue, TheTokensAheadOfOneGoByTheShares) {
+  WaitingQueue queue;
+  for (int i = 0; i < 100; ++i) queue.push(with_share(1, 4, 10'000));
+  queue.push(with_share(2, 0.5, 1000));
+  EXPECT_EQ(queue.ahead_of_newest(2, false), 1000 + 4 * (2 * 1000 + quantum));
+}
+
 TEST(WaitingQueue, TheTokensAheadAreThoseThatAreThereAndNotWhatTheyCost) {
   WaitingQueue queue;
   for (int i = 0; i < 100; ++i) queue.push(asks(1, 15));
@@ -276,7 +313,10 @@ TEST(WaitingQueue, TheTokensAheadAreThoseThatAreThereAndNotWhatTheyCost) {
 // gets more than the bound that the header states.
 class QueueStorm {
  public:
-  explicit QueueStorm(std::uint64_t seed) : random_(seed) {}
+  QueueStorm(std::uint64_t seed, bool shares) : random_(seed) {
+    for (auto& share : shares_)
+      if (shares) share = std::array{0.1, 0.5, 1.0, 3.0, 10.0}[below(5)];
+  }
 
   void run() {
     for (int i = 0; i < 3000; ++i) {
@@ -316,7 +356,7 @@ class QueueStorm {
     Tokens own = cost(prompt);
     for (const auto& [ticket, known] : account_)
       if (known.key == key) own += cost(known.prompt);
-    account_[queue_.push(asks(key, prompt))] = {key, prompt, own, {}};
+    account_[queue_.push(with_share(key, shares_[key], prompt))] = {key, prompt, own, {}};
   }
 
   void grant() {
@@ -327,7 +367,12 @@ class QueueStorm {
     ASSERT_NE(found, account_.end()) << "it was granted or refused before";
     const Known granted = found->second;
     account_.erase(found);
-    for (const auto& [key, tokens] : granted.others) EXPECT_LE(tokens, granted.own_ahead + 2 * quantum + longest);
+    for (const auto& [key, tokens] : granted.others) {
+      const double ratio = shares_[key] / shares_[granted.key];
+      const double bound =
+          ratio * static_cast<double>(granted.own_ahead) + 2 * shares_[key] * double{quantum} + double{longest};
+      EXPECT_LE(static_cast<double>(tokens), bound);
+    }
     for (auto& [ticket, known] : account_) {
       if (known.key == granted.key)
         EXPECT_GT(ticket, next->first) << "a key's own requests stand in order";
@@ -348,12 +393,41 @@ class QueueStorm {
   std::mt19937_64 random_;
   WaitingQueue queue_;
   std::map<WaitTicket, Known> account_;
+  std::array<double, 9> shares_{1, 1, 1, 1, 1, 1, 1, 1, 1};  ///< By key.
 };
 
 TEST(WaitingQueueProperty, NoKeyIsStarvedBeyondItsBoundAndNothingIsLost) {
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
-    QueueStorm(seed).run();
+    QueueStorm(seed, false).run();
+    QueueStorm(seed, true).run();
+  }
+}
+
+// Keys that always have something waiting get tokens in the ratio of their shares, whatever the sizes of their
+// requests.
+TEST(WaitingQueueProperty, TokensGoByTheShares) {
+  constexpr Tokens longest = 20'000;
+  for (std::uint64_t seed = 1; seed <= 5; ++seed) {
+    std::mt19937_64 random(seed);
+    const auto below = [&](std::size_t n) { return static_cast<std::size_t>(random() % n); };
+    const std::array<double, 4> shares{0.1, 1, 2.5, 10};
+    WaitingQueue queue;
+    const auto push = [&](std::uint64_t key) {
+      queue.push(with_share(key, shares[key], below(2) ? below(longest) : below(600)));
+    };
+    for (std::uint64_t key = 0; key < shares.size(); ++key)
+      for (int i = 0; i < 3; ++i) push(key);
+    std::array<double, 4> got{};
+    for (int i = 0; i < 4000; ++i) {
+      const auto next = queue.take_next(all, at(0));
+      got[next->second.key] += static_cast<double>(WaitingQueue::cost(next->second));
+      push(next->second.key);
+    }
+    // Neither is further from its share than its credit and one request.
+    const auto off = [&](std::size_t key) { return 2 * (quantum + longest / shares[key]); };
+    for (std::size_t key = 0; key < shares.size(); ++key)
+      EXPECT_NEAR(got[key] / shares[key], got[1] / shares[1], off(key) + off(1)) << key;
   }
 }
 

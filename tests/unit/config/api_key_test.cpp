@@ -69,7 +69,8 @@ TEST(ApiKey, IsNeverSaidByAnError) {
     EXPECT_THAT(
         errors_in(keyed(line)),
         ElementsAre("weir.toml:7:11: [[pool.replica]] api_key: must be the replica's key in quotes: 1 to 4096 "
-                    "printable ASCII characters without blanks, and without the word \"Bearer\", which weir adds"))
+                    "printable ASCII characters without blanks, and without the word \"Bearer\", which is added "
+                    "where it is sent"))
         << line;
   }
   for (const auto& content :
@@ -77,10 +78,10 @@ TEST(ApiKey, IsNeverSaidByAnError) {
                                 "s3cret\x01", std::string("s3cret\0", 7), long_key, std::string(4096, 's') + "\r\ns"}) {
     const auto errors = errors_in(keyed("api_key_file = '" + folder.file(content) + "'"));
     const bool empty = content.size() < 2;
-    EXPECT_THAT(errors, ElementsAre(AllOf(
-                            StartsWith("weir.toml:7:16: [[pool.replica]] api_key_file: the file " +
-                                       std::string(empty ? "is empty; " : "holds something else than one key; ")),
-                            HasSubstr("put the replica's key into it"), Not(HasSubstr("s3cr")), Not(HasSubstr("sss")))))
+    EXPECT_THAT(errors, ElementsAre(AllOf(StartsWith("weir.toml:7:16: [[pool.replica]] api_key_file: the file " +
+                                                     std::string(empty ? "is empty; " : "holds something else; ")),
+                                          HasSubstr("put the replica's key into it"), Not(HasSubstr("s3cr")),
+                                          Not(HasSubstr("sss")))))
         << content;
   }
 }
@@ -113,10 +114,10 @@ TEST(ApiKey, IsNotLentToStrangersUnawares) {
   Folder folder;
   const auto from_file = "api_key_file = '" + folder.file("s3cret") + "'";
   const std::string why =
-      "would be used for everyone who reaches \"0.0.0.0:8080\", which is [server] listen in line 1, for weir has no "
-      "keys "
-      "of its own yet; listen on a loopback address such as \"127.0.0.1:8080\", or write open = true in [server] if "
-      "everyone may use this replica";
+      "would be used for everyone who reaches \"0.0.0.0:8080\", which is [server] listen in line 1; give clients keys "
+      "of "
+      "their own with api_keys in [server], listen on a loopback address such as \"127.0.0.1:8080\", or write open = "
+      "true in [server] if everyone may use this replica";
   const std::string wide = "server.listen = ['127.0.0.1:80', '0.0.0.0:8080', '10.0.0.1:8080']\n";
   EXPECT_THAT(errors_in("server.listen = '0.0.0.0:8080'\n" + keyed("api_key = 's3cret'")),
               ElementsAre("weir.toml:8:11: [[pool.replica]] api_key: " + why));
@@ -132,6 +133,31 @@ TEST(ApiKey, IsNotLentToStrangersUnawares) {
                         keyed("api_key = 's3cret'")),
               IsEmpty())
       << "no key is behind the metrics";
+}
+
+TEST(ApiKey, IsLentToClientsThatHaveKeysOfTheirOwn) {
+  Folder folder;
+  const auto keys = folder.file("[[key]]\nname = 'alice'\nsha256 = '" + std::string(64, 'a') + "'\n");
+  EXPECT_THAT(
+      errors_in("server.listen = '0.0.0.0:8080'\nserver.api_keys = '" + keys + "'\n" + keyed("api_key = 's3cret'")),
+      IsEmpty());
+  EXPECT_THAT(errors_in("server.listen = '0.0.0.0:8080'\nserver.api_keys = '/nowhere'\n" + keyed("api_key = 's3cret'")),
+              ElementsAre(HasSubstr("[server] api_keys = \"/nowhere\": cannot read this file")))
+      << "one error is enough";
+}
+
+TEST(AdminToken, IsReadAsAKeyIsAndNeverSaidByAnError) {
+  Folder folder;
+  EXPECT_EQ(settings_in(one_pool + "[admin]\ntoken = 't0ken'\n").admin.token, "t0ken");
+  EXPECT_EQ(settings_in(one_pool + "[admin]\ntoken_file = '" + folder.file("t0ken\n") + "'\n").admin.token, "t0ken");
+  EXPECT_EQ(settings_in(one_pool).admin.token, "");
+  EXPECT_THAT(errors_in(one_pool + "[admin]\ntoken = 't0ken t0ken'\n"),
+              ElementsAre(AllOf(StartsWith("weir.toml:8:9: [admin] token: must be the token of the admin listener in "
+                                           "quotes: 1 to 4096"),
+                                Not(HasSubstr("t0ken t0ken")))));
+  EXPECT_THAT(errors_in(one_pool + "[admin]\ntoken = 't0ken'\ntoken_file = '" + folder.file("t0ken") + "'\n"),
+              ElementsAre(AllOf(StartsWith("weir.toml:9:14: [admin] token_file: the secret is set beside it"),
+                                Not(HasSubstr("t0ken")))));
 }
 
 TEST(ApiKey, IsNotSaidByErrorsOfSyntax) {

@@ -38,6 +38,11 @@ Settings settings() {
   whole.pool = "code";
   whole.e2e = Seconds(60);
   all.slos = {fast, whole};
+  ClientKey alice;
+  alice.name = "alice";
+  alice.sha256[0] = 0xab;
+  all.server.api_keys = "keys.toml";
+  all.server.keys = {alice};
   Shadow fp8;
   fp8.name = "fp8";
   fp8.of = "chat";
@@ -71,10 +76,20 @@ INSTANTIATE_TEST_SUITE_P(Difference, EachChange, ::testing::Values(
     SAID(s.server.paths = {"*"}, "server.paths [] -> [*]"),
     SAID(s.server.replica_header = false, "server.replica_header true -> false"),
     SAID(s.server.open = true, "server.open false -> true"),
+    SAID(s.server.api_keys = "k.toml", "server.api_keys keys.toml -> k.toml"),
+    SAID((s.server.keys.push_back(s.server.keys[0]), s.server.keys[1].name = "bob"), "server.api_keys: key bob added"),
+    SAID(s.server.keys.clear(), "server.api_keys: key alice removed"),
+    SAID(s.server.keys[0].name = "bob", "server.api_keys: key bob added; server.api_keys: key alice removed"),
+    SAID(s.server.keys[0].sha256[3] = 1, "server.api_keys: key alice: sha256 ab000000... -> ab000001..."),
+    SAID(s.server.keys[0].sha256[4] = 1, "server.api_keys: key alice: sha256 changed"),
+    SAID(s.server.keys[0].models = {"m"}, "server.api_keys: key alice: models [] -> [m]"),
+    SAID(s.server.keys[0].max_in_flight = 3, "server.api_keys: key alice: max_in_flight none -> 3"),
+    SAID(s.server.keys[0].share = 0.5, "server.api_keys: key alice: share 1 -> 0.5"),
+    SAID(s.admin.token = "t", "admin.token none -> hidden"),
+    SAID(s.server.half_close = HalfClose::allow, "server.half_close abort -> allow"),
     SAID(s.server.trusted_proxies.push_back({}), "server.trusted_proxies [] -> [unix:]"),
     SAID(s.server.cors_origins = {"*"}, "server.cors_origins [] -> [*]"),
     SAID(s.limits.connections_per_address = 7, "limits.connections_per_address 0 -> 7"),
-    SAID(s.admin.token = "t", "admin.token none -> hidden"),
     SAID(s.server.listen[0] = (ListenAddress{"", 0, "/run/weir.sock"}), "server.listen [127.0.0.1:8080] -> [unix:/run/weir.sock]"),
     SAID(s.metrics.listen.reset(), "metrics.listen 127.0.0.1:9090 -> off"),
     SAID(s.admin.listen->port = 1, "admin.listen 127.0.0.1:9091 -> 127.0.0.1:1"),
@@ -87,8 +102,14 @@ INSTANTIATE_TEST_SUITE_P(Difference, EachChange, ::testing::Values(
     SAID(s.limits.read_ahead = 4096, "limits.read_ahead 1MiB -> 4KiB"),
     SAID(s.limits.connections = 7, "limits.connections 10000 -> 7"),
     SAID(s.limits.idle_upstream_connections = 7, "limits.idle_upstream_connections 32 -> 7"),
+    SAID(s.server.tls = (ServerTls{{{"a.pem", "a.key"}, {"b.pem", "b.key"}}}),
+         "server.tls off -> [a.pem with a.key, b.pem with b.key]"),
+    SAID(s.limits.handshake_time = Seconds(7), "limits.handshake_time 10 s -> 7 s"),
+    SAID(s.limits.handshakes = 7, "limits.handshakes 256 -> 7"),
     SAID(s.limits.head_time = Seconds(7), "limits.head_time 10 s -> 7 s"),
     SAID(s.limits.body_time = Seconds(7), "limits.body_time 60 s -> 7 s"),
+    SAID(s.limits.body_rate = 0, "limits.body_rate 1KiB -> 0"),
+    SAID(s.limits.buffer_memory = 16 << 20, "limits.buffer_memory 512MiB -> 16MiB"),
     SAID(s.limits.client_idle = Seconds(7), "limits.client_idle 75 s -> 7 s"),
     SAID(s.limits.client_stall = Seconds(7), "limits.client_stall 120 s -> 7 s"),
     SAID(s.limits.connect = Seconds(0.25), "limits.connect 2 s -> 0.25 s"),
@@ -134,6 +155,12 @@ INSTANTIATE_TEST_SUITE_P(DifferenceOfReplicas, EachChange, ::testing::Values(
     SAID(s.pools[0].replicas[0].name = "a", "pool chat: replica a added; pool chat: replica gpu0 removed"),
     SAID(s.pools[0].replicas[0].url.authority = "h:9", "pool chat: replica gpu0: url http://h:1 -> http://h:9 (a new replica in its place)"),
     SAID(s.pools[0].replicas[0].url.prefix = "/x", "pool chat: replica gpu0: url http://h:1 -> http://h:1/x (a new replica in its place)"),
+    SAID(s.pools[0].replicas[0].url.tls = true, "pool chat: replica gpu0: url http://h:1 -> https://h:1 (a new replica in its place)"),
+    SAID(s.pools[0].replicas[0].url.unix_path = "/s", "pool chat: replica gpu0: url http://h:1 -> unix:/s (a new replica in its place)"),
+    SAID(s.pools[0].replicas[0].tls.ca = "ca.pem", "pool chat: replica gpu0: tls.ca \"\" -> ca.pem"),
+    SAID(s.pools[0].replicas[0].tls.server_name = "n", "pool chat: replica gpu0: tls.server_name \"\" -> n"),
+    SAID(s.pools[0].replicas[0].tls.verify = false, "pool chat: replica gpu0: tls.verify true -> false"),
+    SAID((s.pools[0].replicas[0].tls.own = Certificate{"a.pem", "a.key"}), "pool chat: replica gpu0: tls.cert none -> a.pem; pool chat: replica gpu0: tls.key none -> a.key"),
     SAID(s.pools[0].replicas[0].config = "c", "pool chat: replica gpu0: config gpu0 -> c"),
     SAID(s.pools[0].replicas[0].gpu = "L4", "pool chat: replica gpu0: gpu \"\" -> L4"),
     SAID(s.pools[0].replicas[0].expand = true, "pool chat: replica gpu0: expand false -> true"),
@@ -190,7 +217,10 @@ TEST(Difference, AnotherKeyIsSaidAndNotShown) {
   auto before = settings(), after = settings();
   before.pools[0].replicas[0].api_key = "secret-one";
   after.pools[0].replicas[0].api_key = "secret-two";
-  EXPECT_THAT(difference(before, after), ElementsAre("pool chat: replica gpu0: api_key changed"));
+  before.admin.token = "secret-token";
+  after.admin.token = "secret-other";
+  EXPECT_THAT(difference(before, after),
+              ElementsAre("admin.token changed", "pool chat: replica gpu0: api_key changed"));
   for (const auto& listed : listing_of(after))
     for (const auto& key : listed.keys) EXPECT_THAT(key.value, Not(HasSubstr("secret")));
 }

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "config/keys.hpp"
 #include "load_text.hpp"
 
 namespace weir::config {
@@ -29,20 +30,19 @@ std::string whole(const std::filesystem::path& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-/// Returns the file with which the reference ends.
+/// Returns the file with which the reference ends. (A file of keys stands before it.)
 std::string whole_example() {
   const auto text = whole(repository / "docs/settings.md");
   const std::string fence = "```toml\n";
-  const auto begin = text.find(fence) + fence.size();
+  const auto begin = text.find(fence, text.find("## All of it")) + fence.size();
   return text.substr(begin, text.find("```", begin) - begin);
 }
 
 /// These are all tables of a file, in the order of the reference.
-const std::vector<std::string> all_tables = {"[server]",      "[metrics]",        "[admin]",     "[log]",
-                                             "[limits]",      "[measure]",        "[discovery]", "[health]",
-                                             "[engine]",      "[engine.names]",   "[[pool]]",    "[pool.health]",
-                                             "[pool.engine]", "[[pool.replica]]", "[[slo]]",
-                                             "[[shadow]]"};
+const std::vector<std::string> all_tables = {
+    "[server.tls]",  "[[server.tls.more]]", "[pool.replica.tls]", "[server]", "[metrics]", "[admin]",        "[log]",
+    "[limits]",      "[measure]",           "[discovery]",        "[health]", "[engine]",  "[engine.names]", "[[pool]]",
+    "[pool.health]", "[pool.engine]",       "[[pool.replica]]",   "[[slo]]",  "[[shadow]]"};
 
 /// A row of the reference.
 struct Key {
@@ -82,6 +82,16 @@ std::string file_with(const std::string& table, const std::string& key, const st
   const auto required = [&](const char* name, const char* text) {
     return key == name ? std::string() : std::string(name) + " = " + text + "\n";
   };
+  const auto file = [](const char* file_name) { return '\'' + std::string(WEIR_TEST_DATA "/tls/") + file_name + '\''; };
+  const auto cert = file("local.pem"), private_key = file("local.key");
+  if (table == "[server.tls]")
+    return table + "\n" + required("cert", cert.c_str()) + required("key", private_key.c_str()) + line + one_pool;
+  if (table == "[[server.tls.more]]")
+    return "[server.tls]\ncert = " + cert + "\nkey = " + private_key + "\n" + table + "\n" +
+           required("cert", cert.c_str()) + required("key", private_key.c_str()) + line + one_pool;
+  if (table == "[pool.replica.tls]")
+    return "[[pool]]\nname = 'chat'\n[[pool.replica]]\nname = 'gpu0'\nurl = 'https://127.0.0.1:8001'\n" + table + "\n" +
+           line;
   if (table == "[[pool.replica]]") {
     return "[[pool]]\nname = 'chat'\n[[pool.replica]]\n" + required("name", "'gpu0'") +
            required("url", "'http://127.0.0.1:8001'") + line;
@@ -140,6 +150,7 @@ TEST(SettingsReference, NamesEveryKeyAndNoOther) {
 TEST(SettingsReference, GivesTheDefaultsThatTheCodeHas) {
   // A shadow's defaults are those of a file that has one.
   const auto defaults = [](const std::string& table, const std::string& key) {
+    if (table == "[pool.replica.tls]") return settings_in(file_with(table, "# no key", "0"));
     if (table != "[[shadow]]") return settings_in(one_pool);
     return settings_in(key == "key" ? file_with(table, "sample", "0.1") : file_with(table, "# no key", "0"));
   };
@@ -184,7 +195,7 @@ TEST(SettingsReference, ShowsAWholeFileWithEveryKey) {
     ASSERT_NE(from, std::string::npos) << table;
     const auto section = example.substr(from, example.find("\n\n", from) - from);
     for (const auto& key : known_keys(table)) {
-      if (key == "replica" || key == "health" || key == "engine" || key == "names")
+      if (key == "replica" || key == "health" || key == "engine" || key == "names" || key == "tls" || key == "more")
         continue;  // It is a heading, not a line.
       // Keys that exclude each other are shown as comments.
       EXPECT_THAT(section, testing::AnyOf(HasSubstr("\n" + key + " = "), HasSubstr("\n# " + key + " = "))) << table;
@@ -194,6 +205,15 @@ TEST(SettingsReference, ShowsAWholeFileWithEveryKey) {
   settings.slos.clear();
   settings.shadows.clear();
   EXPECT_EQ(settings, settings_in(one_pool)) << "all but the pool, its objective and its shadow are defaults";
+}
+
+TEST(SettingsReference, ShowsAFileOfKeysThatIsRight) {
+  const auto text = whole(repository / "docs/settings.md");
+  const std::string fence = "```toml\n";
+  const auto begin = text.find(fence, text.find("### Clients' keys")) + fence.size();
+  const auto keys = load_keys(text.substr(begin, text.find("```", begin) - begin), "keys.toml");
+  ASSERT_TRUE(std::holds_alternative<std::vector<ClientKey>>(keys));
+  EXPECT_EQ(std::get<std::vector<ClientKey>>(keys).at(0).max_in_flight, 32u);
 }
 
 /// People write settings by hand, and check them half written. Wherever the text stops, or has one wrong character, it

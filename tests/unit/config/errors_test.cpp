@@ -62,7 +62,7 @@ TEST(SettingsErrors, AllOthersComeTogetherInOrderOfLine) {
                 "[[pool.replica]]\n"
                 "wieght = 2\n"
                 "name = 'gpu 0'\n"
-                "url = 'https://gpu0'\n"
+                "url = 'ftp://gpu0'\n"
                 "[server]\n"
                 "threads = -1\n"
                 "[limits]\n"
@@ -77,8 +77,8 @@ TEST(SettingsErrors, AllOthersComeTogetherInOrderOfLine) {
           "weir.toml:4:1: [[pool.replica]] wieght: unknown key; did you mean weight?",
           "weir.toml:5:8: [[pool.replica]] name = \"gpu 0\": must be a name in quotes: 1 to 64 letters, digits, "
           "\".\", \"_\" and \"-\", beginning with a letter or digit",
-          "weir.toml:6:7: [[pool.replica]] url = \"https://gpu0\": only http:// is supported; give the plain HTTP "
-          "address of the replica",
+          "weir.toml:6:7: [[pool.replica]] url = \"ftp://gpu0\": must begin with http://, https:// or unix:/, such "
+          "as \"http://127.0.0.1:8001\" or \"unix:/run/vllm.sock\"",
           "weir.toml:8:11: [server] threads = -1: must be a whole number from 0 to 1024",
           "weir.toml:10:16: [limits] request_body = \"16M\": must be a size from 1KiB to 1GiB: a whole number of "
           "bytes, or text such as \"64KiB\", \"16MiB\", \"1MB\"",
@@ -99,18 +99,17 @@ TEST(SettingsErrors, OnlyAFileHoldsSettings) {
 }
 
 TEST(SettingsErrors, UnknownKeysNameTheNearestOrAllThatAreKnown) {
-  const Table table = {{"sever.threads = 1", "1: sever: unknown key; did you mean server?"},
-                       {"threads = 1",
-                        "1: threads: unknown key; known here are server, metrics, admin, log, limits, measure, "
-                        "discovery, health, engine, pool, slo, shadow"},
-                       {"limits.head_tiem = 1", "8: [limits] head_tiem: unknown key; did you mean head_time?"},
-                       {"limits.Drain-Delay = 1", "8: [limits] Drain-Delay: unknown key; did you mean drain_delay?"},
-                       {"server.tls.cert = 'x'",
-                        "8: [server] tls: unknown key; known here are listen, threads, paths, replica_header, open, "
-                        "trusted_proxies, cors_origins"},
-                       {"'a b' = 1",
-                        "1: \"a b\": unknown key; known here are server, metrics, admin, log, limits, measure, "
-                        "discovery, health, engine, pool, slo, shadow"}};
+  const Table table = {
+      {"sever.threads = 1", "1: sever: unknown key; did you mean server?"},
+      {"threads = 1",
+       "1: threads: unknown key; known here are server, metrics, admin, log, limits, measure, "
+       "discovery, health, engine, pool, slo, shadow"},
+      {"limits.head_tiem = 1", "8: [limits] head_tiem: unknown key; did you mean head_time?"},
+      {"limits.Drain-Delay = 1", "8: [limits] Drain-Delay: unknown key; did you mean drain_delay?"},
+      {"log.zzzz = 'x'", "5: [log] zzzz: unknown key; known here are requests, level, format, instance"},
+      {"'a b' = 1",
+       "1: \"a b\": unknown key; known here are server, metrics, admin, log, limits, measure, "
+       "discovery, health, engine, pool, slo, shadow"}};
   for (const auto& [line, error] : table) EXPECT_EQ(first_line(line), error);
   EXPECT_EQ(replica_line("uri = 'x'"), "1: [[pool.replica]] uri: unknown key; did you mean url?");
   EXPECT_EQ(replica_line("cost = 1"), "1: [[pool.replica]] cost: unknown key; did you mean cost_per_hour?");
@@ -239,6 +238,11 @@ TEST(SettingsErrors, Values) {
       {"limits.request_head = 1023", "23: [limits] request_head = 1023: must be a size from 1KiB to 1MiB: " + size},
       {"limits.request_head = 1e5", "23: [limits] request_head = 1e+05: must be a size from 1KiB to 1MiB: " + size},
       {"limits.read_ahead = '2GiB'", "21: [limits] read_ahead = \"2GiB\": must be a size from 4KiB to 1GiB: " + size},
+      {"limits.buffer_memory = '512KiB'",
+       "24: [limits] buffer_memory = \"512KiB\": must be a size from 1MiB to 1024GiB: " + size},
+      {"limits.body_rate = -1", "20: [limits] body_rate = -1: must be a size from 0 to 1GiB: " + size},
+      {"limits.body_rate = '2GiB'", "20: [limits] body_rate = \"2GiB\": must be a size from 0 to 1GiB: " + size},
+      {"server.half_close = true", "21: [server] half_close = true: must be one of \"abort\", \"allow\""},
       {"limits.connections = 0", "22: [limits] connections = 0: must be a whole number from 1 to 1000000"},
       {"limits.idle_upstream_connections = -1",
        "36: [limits] idle_upstream_connections = -1: must be a whole number from 0 to 10000"},
@@ -411,6 +415,16 @@ TEST(SettingsErrors, ShadowsNameThePoolAndTheRequestsThatTheyGet) {
               ElementsAre(HasSubstr("must be one of \"follow\", \"finish\"")));
 }
 
+TEST(SettingsErrors, TheMemoryForBuffersHoldsALargestBody) {
+  EXPECT_THAT(errors_in("limits.buffer_memory = '8MiB'\n" + one_pool),
+              ElementsAre("weir.toml:1:24: [limits] buffer_memory = \"8MiB\": is less than request_body, so that the "
+                          "largest body could not be read; raise this, or lower that"));
+  EXPECT_THAT(errors_in("limits.request_body = '1GiB'\n" + one_pool),
+              ElementsAre("weir.toml:1:23: [limits] request_body = \"1GiB\": is more than buffer_memory (512MiB by "
+                          "default), so that such a body could not be read; lower this, or raise that"));
+  EXPECT_THAT(errors_in("limits = { request_body = '8MiB', buffer_memory = '8MiB' }\n" + one_pool), IsEmpty());
+}
+
 TEST(SettingsErrors, UsageOnEveryChunkNeedsUsage) {
   const std::string says = "asks for usage on every chunk, but inject_usage = false ";
   EXPECT_THAT(errors_in("[measure]\ninject_usage = false\ninject_continuous_usage = true\n" + one_pool),
@@ -452,7 +466,7 @@ TEST(SettingsErrors, ShowNoSecrets) {
   for (const auto& text :
        {one_pool + "[[pool.replica]]\nname = 'gpu1'\nurl = 'http://me:s3cret@gpu1'\n",
         one_pool + "[[pool.replica]]\nname = 'gpu1'\nurl = 'http://me:s3c/s3cret@gpu1:x'\n",
-        "admin.token = 's3cret key'\n" + one_pool, "server.listen = 'http://me:s3cret@h'\n" + one_pool,
+        "admin.token = 's3cret s3cret'\n" + one_pool, "server.listen = 'http://me:s3cret@h'\n" + one_pool,
         "'http://me:s3cret@h' = 1\n" + one_pool}) {
     const auto errors = errors_in(text);
     EXPECT_EQ(errors.size(), 1u) << text;

@@ -48,6 +48,7 @@ TEST(Load, CarriageReturnsAndAByteOrderMarkAreNoMatter) {
 TEST(Load, EveryKeyReachesItsField) {
   const auto settings = settings_in(R"(
 [server]
+half_close = "allow"
 listen = ["127.0.0.1:1", "[::1]:2"]
 threads = 3
 paths = ["/v1/chat/completions", "/generate"]
@@ -72,7 +73,11 @@ connections = 7
 connections_per_address = 8
 idle_upstream_connections = 0
 head_time = 1
+handshake_time = "3s"
+handshakes = 5
 body_time = 2.5
+body_rate = "2KiB"
+buffer_memory = "2GiB"
 client_idle = "250ms"
 client_stall = "4s"
 connect = "5s"
@@ -191,6 +196,7 @@ policy = "random"
   expected.metrics.listen = ListenAddress{"0.0.0.0", 4};
   expected.admin.listen = ListenAddress{"::1", 5};
   expected.log = {"-", LogLevel::warning, LogFormat::json, "weir-1"};
+  expected.server.half_close = HalfClose::allow;
   auto& limits = expected.limits;
   limits.request_head = 2048;
   limits.request_body = 2 * 1024 * 1024;
@@ -199,7 +205,11 @@ policy = "random"
   limits.connections_per_address = 8;
   limits.idle_upstream_connections = 0;
   limits.head_time = Seconds{1};
+  limits.handshake_time = Seconds{3};
+  limits.handshakes = 5;
   limits.body_time = Seconds{2.5};
+  limits.body_rate = 2048;
+  limits.buffer_memory = std::size_t{2} << 30;
   limits.client_idle = Seconds{0.25};
   limits.client_stall = Seconds{4};
   limits.connect = Seconds{5};
@@ -324,12 +334,27 @@ TEST(Load, EveryPolicyAndLevelHasItsWord) {
 
 /// The bounds of every range are allowed; the table of errors has what lies beyond.
 TEST(Load, BoundsAreAllowed) {
-  for (const auto* line :
-       {"server.threads = 0", "server.threads = 1024", "limits.request_head = 1024", "limits.request_head = '1MiB'",
-        "limits.request_body = '1GiB'", "limits.read_ahead = '4KiB'", "limits.connections = 1",
-        "limits.connections = 1000000", "limits.idle_upstream_connections = 10000", "limits.connect = 0.001",
-        "limits.connect = '1ms'", "limits.connect = '24h'", "limits.connect = 86400", "limits.accept_hold = '0s'",
-        "limits.retry_budget = 0", "limits.retry_budget = 1.0", "server.listen = '127.0.0.1:65535'"}) {
+  for (const auto* line : {"server.threads = 0",
+                           "server.threads = 1024",
+                           "limits.request_head = 1024",
+                           "limits.request_head = '1MiB'",
+                           "limits = { request_body = '1GiB', buffer_memory = '1GiB' }",
+                           "limits = { request_body = 1024, buffer_memory = '1MiB' }",
+                           "limits.buffer_memory = '1024GiB'",
+                           "limits.body_rate = 0",
+                           "limits.body_rate = '1GiB'",
+                           "limits.read_ahead = '4KiB'",
+                           "limits.connections = 1",
+                           "limits.connections = 1000000",
+                           "limits.idle_upstream_connections = 10000",
+                           "limits.connect = 0.001",
+                           "limits.connect = '1ms'",
+                           "limits.connect = '24h'",
+                           "limits.connect = 86400",
+                           "limits.accept_hold = '0s'",
+                           "limits.retry_budget = 0",
+                           "limits.retry_budget = 1.0",
+                           "server.listen = '127.0.0.1:65535'"}) {
     EXPECT_THAT(errors_in(line + std::string("\n") + one_pool), IsEmpty()) << line;
   }
   for (const auto* key : {"weight = 0.001", "weight = 1000", "cost_per_hour = 0", "kv_tokens = 1",

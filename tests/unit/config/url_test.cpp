@@ -21,7 +21,11 @@ TEST(ReplicaUrlText, IsTakenApart) {
       {"http://h/v1a", {"h", 80, "/v1a", "h"}},
       {"http://h/v1/engine", {"h", 80, "/v1/engine", "h"}},
       {"http://[::1]:8001/v", {"::1", 8001, "/v", "[::1]:8001"}},
-      {"http://[FD00:0::7]", {"fd00::7", 80, "", "[FD00:0::7]"}}};
+      {"http://[FD00:0::7]", {"fd00::7", 80, "", "[FD00:0::7]"}},
+      {"https://gpu-box", {"gpu-box", 443, "", "gpu-box", true}},
+      {"HTTPS://gpu-box:8443/a", {"gpu-box", 8443, "/a", "gpu-box:8443", true}},
+      {"unix:/run/vllm.sock", {"", 0, "", "localhost", false, "/run/vllm.sock"}},
+      {"unix:/a b", {"", 0, "", "localhost", false, "/a b"}}};
   for (const auto& [text, expected] : table) {
     const auto parsed = parse_replica_url(text);
     const auto* url = std::get_if<ReplicaUrl>(&parsed);
@@ -30,12 +34,25 @@ TEST(ReplicaUrlText, IsTakenApart) {
     EXPECT_EQ(url->port, expected.port) << text;
     EXPECT_EQ(url->prefix, expected.prefix) << text;
     EXPECT_EQ(url->authority, expected.authority) << text;
+    EXPECT_EQ(url->tls, expected.tls) << text;
+    EXPECT_EQ(url->unix_path, expected.unix_path) << text;
+    const auto again = parse_replica_url(to_text(*url));
+    ASSERT_TRUE(std::holds_alternative<ReplicaUrl>(again)) << to_text(*url);
+    EXPECT_EQ(std::get<ReplicaUrl>(again), *url) << to_text(*url);
   }
 }
 
 TEST(ReplicaUrlText, IsRefusedWithTheReason) {
-  constexpr auto scheme = "must begin with http://, such as \"http://127.0.0.1:8001\"";
-  constexpr auto https = "only http:// is supported; give the plain HTTP address of the replica";
+  constexpr auto scheme =
+      "must begin with http://, https:// or unix:/, such as \"http://127.0.0.1:8001\" or \"unix:/run/vllm.sock\"";
+  constexpr auto path =
+      "must be unix: and the whole path of a socket, of at most 107 bytes, such as \"unix:/run/vllm.sock\"; no prefix "
+      "can follow it";
+  const std::string long_path = "unix:/" + std::string(107, 'x');
+  constexpr auto https_base =
+      "weir puts each request's own path, such as /v1/chat/completions, behind this; write the base url, "
+      "\"https://h:443\"";
+  constexpr auto https_shape = "must be https://HOST:PORT, with a path if need be, such as \"http://127.0.0.1:8001\"";
   constexpr auto user = "must hold no user name and no password; weir sends neither to a replica";
   constexpr auto query = "must hold no \"?\" and no \"#\"";
   constexpr auto host = "the host must be a name or an address, such as \"gpu-box\", \"10.0.0.7\" or \"[fd00::7]\"";
@@ -47,8 +64,15 @@ TEST(ReplicaUrlText, IsRefusedWithTheReason) {
                                                        {"http:/h", scheme},
                                                        {"ftp://h", scheme},
                                                        {" http://h", scheme},
-                                                       {"https://h:443", https},
-                                                       {"HTTPS://h", https},
+                                                       {"https://h:443/v1", https_base},
+                                                       {"https://h /", https_shape},
+                                                       {"unix:", path},
+                                                       {"unix:a.sock", path},
+                                                       {"unix://a.sock", path},
+                                                       {"unix:/a/", path},
+                                                       {"unix:/a\nb", path},
+                                                       {long_path.c_str(), path},
+                                                       {"UNIX:/a", scheme},
                                                        {"http://user@h", user},
                                                        {"http://user:secret@h:1", user},
                                                        {"http://h?x=1", query},
@@ -103,6 +127,9 @@ TEST(ReplicaUrlText, IsShownWithoutCredentials) {
   EXPECT_EQ(without_credentials("http://user:sec@ret@h"), "http://***@h");
   EXPECT_EQ(without_credentials("http://h:1/x"), "http://h:1/x");
   EXPECT_EQ(without_credentials("me@home"), "me@home");
+  EXPECT_EQ(without_credentials("user:secret@h:1"), "***@h:1") << "the scheme was forgotten";
+  EXPECT_EQ(without_credentials("http:/user:secret@h"), "***@h");
+  EXPECT_EQ(without_credentials("user:secret@h://x"), "***@h://x");
 }
 
 }  // namespace

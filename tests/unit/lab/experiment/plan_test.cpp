@@ -50,8 +50,8 @@ TEST(Plan, HasDefaultsForAllButItsRuns) {
 TEST(Plan, TakesWhatIsWritten) {
   const Plan plan = plan_of(
       "title = \"Cards\"\nresults = \"done.jsonl\"\nrepeat = 5\n"
-      "[prompts]\nshape = \"rag\"\ncount = 20\noutput_tokens = 50\nseed = 7\n"
-      "[[run]]\nlabel = \"a\"\nurl = \"http://h:1/p/\"\nmodel = \"m\"\napi = \"tgi\"\ngpu = \"H20\"\n"
+      "[prompts]\nshape = \"rag\"\ncount = 20\noutput_tokens = 50\nseed = 7\nignore_eos = true\n"
+      "[[run]]\nlabel = \"a\"\nurl = \"http://h:1/p/\"\nmodel = \"m\"\napi = \"completions\"\ngpu = \"H20\"\n"
       "engine = \"tgi\"\nspeculation = 2\ncost_per_hour = 1.5\nconcurrency = 8\n");
   EXPECT_EQ(plan.title, "Cards");
   EXPECT_EQ(plan.results, "folder/done.jsonl");
@@ -61,7 +61,8 @@ TEST(Plan, TakesWhatIsWritten) {
   EXPECT_EQ(plan.lengths.input_stddev, 0);
   EXPECT_EQ(plan.lengths.output_tokens, 50) << "a length beside a shape overrides it";
   EXPECT_EQ(plan.lengths.seed, 7u);
-  const Row row{"a", "http://h:1/p", "m", "H20", "tgi", load::Api::tgi, 8, 2, 1.5};
+  EXPECT_TRUE(plan.ignore_eos);
+  const Row row{"a", "http://h:1/p", "m", "H20", "tgi", load::Api::completions, 8, 2, 1.5};
   EXPECT_THAT(plan.rows, ElementsAre(row));
 }
 
@@ -92,6 +93,12 @@ TEST(Plan, ErrorsNameLineKeyValueAndTheWayOut) {
       {one_run + "speculation = -1\n", {"[[run]] speculation = -1"}},
       {one_run + "replica = \"gpu0\"\n", {"replica = \"gpu0\": url is set as well"}},
       {"[[run]]\nlabel = \"a\"\nreplica = \"gpu0\"\n", {":3:11:", "write settings = \"weir.toml\""}},
+      {"[prompts]\nignore_eos = true\n" + one_run + "api = \"tgi\"\n",
+       {":6:7: [[run]] api = \"tgi\": has no member", "leave out ignore_eos in [prompts]"}},
+      {"[prompts]\nignore_eos = 1\n" + one_run, {"[prompts] ignore_eos = 1: must be true or false"}},
+      {one_run + "api_key = \"a secret\"\n", {":4:11: [[run]] api_key: must be the replica's key"}},
+      {one_run + "api_key_file = \"/nowhere\"\n", {"[[run]] api_key_file: there is no such file; give its path"}},
+      {"api_key = \"\"\n" + one_run, {":1:11: api_key: must be"}},
       {"[prompts]\nshape = \"ragg\"\n" + one_run,
        {"[prompts] shape = \"ragg\": must be one of \"rag\", \"chat\", \"agent\""}},
       {"[prompts]\ncount = 0\n" + one_run, {"[prompts] count = 0"}},
@@ -152,9 +159,32 @@ TEST_F(PlanWithSettings, AReplicaThatCannotBeMeasuredIsTold) {
   EXPECT_THAT(errors("replica = \"gpu\"\n"),
               ElementsAre(HasSubstr("is no replica of the settings file; did you mean \"gpu0\"?")));
   EXPECT_THAT(errors("replica = \"zebra\"\n"), ElementsAre(HasSubstr("there are \"gpu0\", \"gpu1\"")));
-  const auto key = errors("replica = \"gpu1\"\n");
-  EXPECT_THAT(key, ElementsAre(HasSubstr("needs its api_key")));
-  EXPECT_THAT(key[0], testing::Not(HasSubstr("secret")));
+}
+
+TEST_F(PlanWithSettings, AKeyIsThatOfTheRunElseOfTheReplicaElseOfTheFile) {
+  write("key", "of-a-file\n");
+  write("x.toml",
+        "settings = \"weir.toml\"\napi_key = \"for-all\"\n"
+        "[[run]]\nlabel = \"a\"\nreplica = \"gpu0\"\n"
+        "[[run]]\nlabel = \"b\"\nreplica = \"gpu1\"\n"
+        "[[run]]\nlabel = \"c\"\nurl = \"http://127.0.0.1:8003\"\n"
+        "[[run]]\nlabel = \"d\"\nreplica = \"gpu1\"\napi_key = \"its-own\"\n"
+        "[[run]]\nlabel = \"e\"\nreplica = \"gpu0\"\napi_key_file = \"key\"\nconcurrency = [1, 2]\n");
+  const auto read = load_plan((folder_ / "x.toml").string());
+  ASSERT_TRUE(std::holds_alternative<Plan>(read)) << std::get<1>(read)[0].text();
+  std::vector<std::string> keys;
+  for (const Row& row : std::get<Plan>(read).rows) keys.push_back(row.api_key);
+  EXPECT_THAT(keys, ElementsAre("for-all", "secret-secret", "for-all", "its-own", "of-a-file", "of-a-file"));
+}
+
+TEST_F(PlanWithSettings, NoErrorShowsAKey) {
+  write("two", "first-secret\nsecond-secret\n");
+  const auto both = errors("url = \"http://h:1\"\napi_key = \"my-secret\"\napi_key_file = \"two\"\n");
+  EXPECT_THAT(both, ElementsAre(HasSubstr("x.toml:6:16: [[run]] api_key_file: the file holds something else")));
+  write("one", "first-secret");
+  const auto twice = errors("url = \"http://h:1\"\napi_key = \"my-secret\"\napi_key_file = \"one\"\n");
+  EXPECT_THAT(twice, ElementsAre(HasSubstr("api_key is set as well, and a run has one key; remove one of them")));
+  for (const auto& text : {both[0], twice[0]}) EXPECT_THAT(text, testing::Not(HasSubstr("-secret")));
 }
 
 TEST_F(PlanWithSettings, ErrorsOfTheSettingsFileNameThatFile) {

@@ -37,6 +37,8 @@ Repetition repetition(double seconds, std::uint64_t tokens = 1000) {
   return {60, 0, seconds, 33'000, tokens, 0.2, 0.02, 3};
 }
 
+Done done() { return {{{0, repetition(10)}, {1, repetition(12)}}, {{0, repetition(20)}}}; }
+
 ResultsRead read(const Plan& plan, const std::string& lines) {
   std::istringstream in(lines);
   return read_results(plan, in);
@@ -92,6 +94,8 @@ TEST(Results, OfAnotherRowOrOtherPromptsDoNotCount) {
   EXPECT_TRUE(changed([](Plan& p) { p.lengths.output_tokens = 151; }));
   EXPECT_TRUE(changed([](Plan& p) { p.lengths.output_stddev = 0; }));
   EXPECT_TRUE(changed([](Plan& p) { p.lengths.seed = 2; }));
+  EXPECT_TRUE(changed([](Plan& p) { p.ignore_eos = true; }));
+  EXPECT_FALSE(changed([](Plan& p) { p.rows[0].api_key = "k"; }));
   EXPECT_FALSE(changed([](Plan& p) { p.rows[0].cost_per_hour = 9; })) << "the price changes no figure";
   EXPECT_FALSE(changed([](Plan& p) { p.title = "x"; }));
   EXPECT_FALSE(changed([](Plan& p) { std::swap(p.rows[0], p.rows[1]); }));
@@ -101,7 +105,18 @@ TEST(Results, OfMoreRepetitionsThanNowAreLeftOut) {
   Plan plan = two_rows();
   const auto line = line_of(plan, plan.rows[0], 1, repetition(1));
   plan.repeat = 1;
-  EXPECT_EQ(read(plan, line).others, 1u);
+  const auto results = read(plan, line);
+  EXPECT_EQ(results.beyond, 1u);
+  EXPECT_EQ(results.others, 0u);
+  EXPECT_EQ(left(plan, results.done), 2u);
+}
+
+TEST(Results, HoldNoKey) {
+  Plan plan = two_rows();
+  plan.rows[0].api_key = "planted";
+  EXPECT_THAT(line_of(plan, plan.rows[0], 0, repetition(1)), Not(HasSubstr("planted")));
+  EXPECT_THAT(boost::json::serialize(as_json(plan, done())), Not(HasSubstr("planted")));
+  EXPECT_THAT(as_csv(plan, done()) + as_text(plan, done(), false), Not(HasSubstr("planted")));
 }
 
 TEST(Results, ALineThatWasCutIsLeftOut) {
@@ -136,8 +151,6 @@ TEST(ExperimentSummary, CostsTheTimeThatTheSetTook) {
   EXPECT_NEAR(summary.tokens_per_second->median, 100, 1e-9);
   EXPECT_EQ(summary_of(two_rows().rows[0], {{0, repetition(100)}}).cost, std::nullopt);
 }
-
-Done done() { return {{{0, repetition(10)}, {1, repetition(12)}}, {{0, repetition(20)}}}; }
 
 TEST(ExperimentReport, HasEachFigureWithItsSpread) {
   const auto text = document_of(two_rows(), done()).markdown();

@@ -148,7 +148,7 @@ TEST(Workload, TasksCanBeToldAgainFromTheirNumber) {
 TEST(RequestBody, SpeaksEachApi) {
   using boost::json::parse;
   const auto request_body = [](Api api, std::string_view model, std::string prompt, std::uint64_t tokens, bool usage) {
-    return load::request_body(api, model, {&prompt, 1}, tokens, usage);
+    return load::request_body(api, model, {&prompt, 1}, {tokens, usage});
   };
   EXPECT_EQ(parse(request_body(Api::chat, "m", "a \"b\"", 7, true)),
             parse(R"({"model":"m","messages":[{"role":"user","content":"a \"b\""}],"max_tokens":7,"stream":true,
@@ -158,10 +158,16 @@ TEST(RequestBody, SpeaksEachApi) {
   EXPECT_EQ(parse(request_body(Api::tgi, "m", "p", 7, true)),
             parse(R"({"inputs":"p","parameters":{"max_new_tokens":7,"details":true}})"));
   const std::string turns[] = {"a", "b", "c"};
-  EXPECT_EQ(parse(load::request_body(Api::chat, "", turns, 7, false)),
+  EXPECT_EQ(parse(load::request_body(Api::chat, "", turns, {7})),
             parse(R"({"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"b"},
                       {"role":"user","content":"c"}],"max_tokens":7,"stream":true})"));
-  EXPECT_EQ(parse(load::request_body(Api::completions, "", turns, 7, false)).at("prompt"), "a\nb\nc");
+  EXPECT_EQ(parse(load::request_body(Api::completions, "", turns, {7})).at("prompt"), "a\nb\nc");
+  EXPECT_EQ(parse(load::request_body(Api::chat, "m", {turns, 1}, {7, false, true})),
+            parse(R"({"model":"m","messages":[{"role":"user","content":"a"}],"max_tokens":7,"stream":true,
+                      "ignore_eos":true})"));
+  EXPECT_EQ(parse(load::request_body(Api::completions, "", {turns, 1}, {7, true, true})),
+            parse(R"({"prompt":"a","max_tokens":7,"stream":true,"ignore_eos":true,
+                      "stream_options":{"include_usage":true}})"));
 }
 
 }  // namespace

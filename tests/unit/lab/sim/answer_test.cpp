@@ -54,6 +54,33 @@ TEST(SimRequest, ReadsWhatStreamsAreAskedFor) {
       read(Route::tgi_generate_stream, R"({"inputs":"a","parameters":{"details":true,"max_new_tokens":3}})").details);
 }
 
+TEST(SimRequest, HasBlocksOfItsPromptWhereTheyAreAskedFor) {
+  const auto blocks_of = [](Route route, const std::string& body) {
+    return std::get<Request>(read_request_body(route, body, true)).blocks;
+  };
+  const std::string river = "the river ran on and on and on and on and on and on and on and on and on and on";
+  const std::string one = R"({"messages":[{"role":"user","content":")" + river + R"("}]})";
+  const std::string more = R"({"messages":[{"role":"user","content":")" + river + R"( and the sea came in too"}]})";
+  const std::string two = R"({"messages":[{"role":"user","content":")" + river +
+                          R"("},{"role":"assistant","content":"yes, it did so for a very long time, and so did we"}]})";
+  const auto first = blocks_of(Route::chat, one);
+  ASSERT_EQ(first.size(), 2u) << "10 tokens of the template, and 22";
+  for (const auto& longer : {more, two}) {
+    const auto blocks = blocks_of(Route::chat, longer);
+    ASSERT_GE(blocks.size(), 2u);
+    EXPECT_EQ(blocks[0], first[0]);
+    EXPECT_EQ(blocks[1], first[1]);
+  }
+  EXPECT_NE(blocks_of(Route::chat, R"({"messages":[{"role":"user","content":"And )" + river + R"("}]})")[0], first[0]);
+  const std::string numbers = R"({"prompt":[1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17]})";
+  EXPECT_EQ(blocks_of(Route::completions, numbers).size(), 1u);
+  EXPECT_EQ(blocks_of(Route::completions, R"({"prompt":")" + river + R"("})"),
+            blocks_of(Route::tgi_generate, R"({"inputs":")" + river + R"("})"));
+  EXPECT_TRUE(read(Route::chat, one).blocks.empty());
+  EXPECT_EQ(std::get<Request>(read_request_body(Route::chat, two, true)).prompt_tokens,
+            read(Route::chat, two).prompt_tokens);
+}
+
 TEST(SimRequest, OnlyJsonIsJson) {
   const std::pair<const char*, bool> table[] = {{"application/json", true},
                                                 {"Application/JSON", true},
@@ -132,6 +159,22 @@ Request streaming(Route route) {
   request.stream = true;
   request.prompt_tokens = 31;
   return request;
+}
+
+TEST(SimAnswer, TellsCachedTokensAtTheEndAlone) {
+  Request request = streaming(Route::chat);
+  request.include_usage = request.continuous_usage = true;
+  Answer answer(request, {2, false}, "m", 9, 1779866853);
+  answer.cached(16);
+  std::string begin, end;
+  answer.append_tokens(begin, 1, 1);
+  answer.append_tokens(end, 2, 2);
+  EXPECT_THAT(begin, testing::Not(HasSubstr("cached_tokens")));
+  const std::string usage =
+      R"("usage":{"prompt_tokens":31,"total_tokens":33,"completion_tokens":2,"prompt_tokens_details":{"cached_tokens":16}})";
+  EXPECT_THAT(end, HasSubstr(R"("choices":[],)" + usage));
+  EXPECT_THAT(answer.whole(), HasSubstr(usage + "}"));
+  EXPECT_THAT(Answer(request, {2, false}, "m", 9, 1).whole(), testing::Not(HasSubstr("details")));
 }
 
 TEST(SimAnswer, AVllmChatStopIsAnEmptyEventOfItsOwn) {
@@ -305,7 +348,7 @@ TEST(SimTruth, SaysWhatNeverCameAsNull) {
   EXPECT_EQ(
       boost::json::parse(truth_line(truth)),
       boost::json::parse(R"({"request_id":"a","status":"aborted","stream":false,"received_ns":5,"first_token_ns":null,
-                                   "last_token_ns":null,"prompt_tokens":0,"output_tokens":0})"));
+                                   "last_token_ns":null,"prompt_tokens":0,"cached_tokens":0,"output_tokens":0})"));
 }
 
 }  // namespace

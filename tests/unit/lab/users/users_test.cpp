@@ -152,6 +152,15 @@ TEST(UsersReport, TellsWhereTheToolItselfWasTooSlow) {
   EXPECT_TRUE(json.at("users").at(1).at("own_delay").is_null());
 }
 
+TEST(UsersReport, TellsWhatHadNoEnd) {
+  Users users{{judged(50, 100, 100), judged(60, 100, 100)}, 50, true};
+  users.stages[1].unfinished = 7;
+  const auto text = document_of(users, {}).markdown();
+  EXPECT_THAT(text, HasSubstr("60 users: 7 requests had no end yet when the load was ended"));
+  EXPECT_THAT(text, Not(HasSubstr("50 users: 0")));
+  EXPECT_EQ(as_json(users, {}).at("users").at(1).at("unfinished"), 7);
+}
+
 TEST(UsersReport, WithoutFiguresIsThere) {
   Stage never;
   never.users = 3;

@@ -216,6 +216,31 @@ TEST_F(RequestLogTest, DoesNotWaitForTheReaderOfANamedPipe) {
   EXPECT_TRUE(log.reopen().has_value());
 }
 
+TEST_F(RequestLogTest, FinishesByWritingWhatIsQueuedAndTakesNoMore) {
+  RequestLog log(path(), "weir-1");
+  for (int i = 0; i < 10; ++i) log.write(streamed());
+  EXPECT_EQ(log.finish(std::chrono::minutes(1)), 0U);
+  EXPECT_EQ(lines().size(), 10U);
+  log.write(streamed());
+  EXPECT_EQ(log.dropped(), 1U);
+  EXPECT_EQ(log.finish(std::chrono::minutes(1)), 0U) << "once more";
+  EXPECT_EQ(lines().size(), 10U);
+}
+
+TEST_F(RequestLogTest, EndsAlthoughNobodyReadsItsPipe) {
+  ASSERT_EQ(::mkfifo(path().c_str(), 0600), 0);
+  const int reader = ::open(path().c_str(), O_RDONLY | O_NONBLOCK);
+  ASSERT_GE(reader, 0);
+  {
+    RequestLog log(path(), "weir-1");
+    for (int i = 0; i < 1000; ++i) log.write(streamed());  // A pipe holds 64 KiB.
+    const auto lost = log.finish(std::chrono::milliseconds(20));
+    EXPECT_GT(lost, 0U);
+    EXPECT_LE(lost, 1000U);
+  }
+  ::close(reader);  // The writer that was left behind ends now.
+}
+
 TEST_F(RequestLogTest, HasNothingToReopenWhereItIsOffOrStandardOutput) {
   for (const auto* name : {"", "-"}) EXPECT_EQ(RequestLog(name, "weir-1").reopen(), std::nullopt);
 }

@@ -19,6 +19,7 @@ inline RequestRecord streamed() {
   record.time = sys_days{2026y / November / 21} + 7h + 5s + 123456us;
   record.id = "00112233445566778899aabbccddeeff";
   record.client_id = "req-7.a_B";
+  record.key = "alice";
   record.pool = "chat";
   record.replica = "gpu0";
   record.config = "vllm-fp16";

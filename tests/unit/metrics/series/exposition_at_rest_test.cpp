@@ -53,6 +53,13 @@ TEST_F(ExpositionTest, HasWhatRatesNeedAtZeroFromTheStart) {
   for (const auto limit : limit_names) {
     EXPECT_EQ(now.at("weir_limit_hits_total{limit=\"" + std::string(limit) + "\"}"), 0);
   }
+  for (const auto reason : denied_names)
+    EXPECT_EQ(now.at("weir_denied_requests_total{reason=\"" + std::string(reason) + "\"}"), 0);
+  for (const auto side : tls_side_names)
+    for (const auto result : tls_result_names)
+      EXPECT_EQ(now.at("weir_tls_handshakes_total{side=\"" + std::string(side) + "\",result=\"" + std::string(result) +
+                       "\"}"),
+                0);
   EXPECT_EQ(now.at("weir_log_lines_dropped_total"), 0);
   EXPECT_EQ(now.at("weir_bypass"), 0);
 }
@@ -111,6 +118,7 @@ TEST_F(ExpositionTest, ASeriesAppearsWithItsFirstUseAndStays) {
   shard.token_overhead.observe(1);
   shard.retries[static_cast<std::size_t>(Retry::connect)].add();
   shard.unparsed[static_cast<std::size_t>(Unparsed::broken_json)].add();
+  shard.malformed[static_cast<std::size_t>(Malformed::chunks)].add();
   shard.bytes[0].add(10);
   shard.mirrored[static_cast<std::size_t>(Mirrored::behind)].add();
   gauges.shadow_active = 0;

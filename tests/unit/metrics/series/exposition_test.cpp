@@ -56,7 +56,10 @@ const std::vector<std::string> counters{"weir_requests_total",
                                         "weir_retries_total",
                                         "weir_balancer_fallbacks_total",
                                         "weir_limit_hits_total",
+                                        "weir_denied_requests_total",
+                                        "weir_tls_handshakes_total",
                                         "weir_unparsed_total",
+                                        "weir_malformed_answers_total",
                                         "weir_log_lines_dropped_total",
                                         "weir_shadow_requests_total",
                                         "weir_bytes_total",
@@ -68,6 +71,8 @@ const std::vector<std::string> gauge_names{"weir_queued_tokens",
                                            "weir_kv_tokens",
                                            "weir_requests_in_flight",
                                            "weir_requests_waiting",
+                                           "weir_buffer_memory_bytes",
+                                           "weir_buffer_memory_limit_bytes",
                                            "weir_oldest_unanswered_seconds",
                                            "weir_injection_disabled",
                                            "weir_bypass",
@@ -316,6 +321,11 @@ TEST_F(ExpositionTest, ShowsWhatTheEngineToldAndNothingOfWhatItDidNot) {
 TEST_F(ExpositionTest, ShowsWhatBelongsToNoReplica) {
   exposition.loop(0).limit_hits[static_cast<std::size_t>(Limit::request_body)].add(2);
   exposition.loop(1).limit_hits[static_cast<std::size_t>(Limit::request_body)].add(3);
+  exposition.loop(0).denied[static_cast<std::size_t>(Denied::no_key)].add(3);
+  exposition.loop(1).denied[static_cast<std::size_t>(Denied::no_key)].add(4);
+  exposition.loop(0).tls_handshakes[0][1].add(4);
+  exposition.loop(1).tls_handshakes[0][1].add(1);
+  exposition.loop(1).tls_handshakes[1][2].add(7);
   exposition.loop(1).ticked(std::chrono::milliseconds(30));
   exposition.loop(1).ticked(std::chrono::microseconds(1500));
   exposition.log_lines_dropped = [] { return 42U; };
@@ -327,6 +337,10 @@ TEST_F(ExpositionTest, ShowsWhatBelongsToNoReplica) {
   exposition.unassigned().shard(1).settle(refused);
   const Scrape now = scrape();
   EXPECT_EQ(now.at(R"(weir_limit_hits_total{limit="request_body"})"), 5);
+  EXPECT_EQ(now.at(R"(weir_denied_requests_total{reason="no_key"})"), 7);
+  EXPECT_EQ(now.at(R"(weir_denied_requests_total{reason="wrong_key"})"), 0);
+  EXPECT_EQ(now.at(R"(weir_tls_handshakes_total{side="client",result="resumed"})"), 5);
+  EXPECT_EQ(now.at(R"(weir_tls_handshakes_total{side="replica",result="failed"})"), 7);
   EXPECT_EQ(now.at(R"(weir_loop_lag_seconds{loop="0"})"), 0);
   EXPECT_EQ(now.at(R"(weir_loop_lag_seconds{loop="1"})"), 0.0015) << "the latest";
   EXPECT_EQ(now.at(R"(weir_loop_delay_seconds_count{loop="0"})"), 0);

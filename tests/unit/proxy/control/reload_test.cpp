@@ -10,10 +10,15 @@
 #include <boost/asio/executor_work_guard.hpp>
 #include <functional>
 #include <future>
+#include <stdexcept>
+#include <system_error>
+#include <thread>
+#include <utility>
 
 namespace weir::proxy::control {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -155,6 +160,36 @@ TEST_F(ReloadTest, TakesNothingOverIfItIsForbiddenWhileTheFileIsRead) {
   while (results.empty()) context.run_one();
   EXPECT_EQ(results[0].kind, Kind::refused);
   EXPECT_THAT(taken, IsEmpty());
+}
+
+TEST_F(ReloadTest, FailsWhereTheFileCannotBeReadAtAllAndCanBeTriedAgain) {
+  auto reload = make();
+  int ends = 0;
+  reload.on_result = [&](const Reload::Result&) { ++ends; };
+  const auto works = std::exchange(load, []() -> config::LoadResult { throw std::runtime_error("no memory is left"); });
+  const auto result = outcome(reload);
+  EXPECT_EQ(result.kind, Kind::failed);
+  EXPECT_THAT(result.errors, ElementsAre("cannot read the settings: no memory is left"));
+  EXPECT_EQ(ends, 1);
+  load = works;
+  EXPECT_EQ(outcome(reload).kind, Kind::done);
+}
+
+TEST_F(ReloadTest, FailsWhereTheSystemGivesNoThreadAndCanBeTriedAgain) {
+  auto reload = make();
+  int ends = 0;
+  reload.on_result = [&](const Reload::Result&) { ++ends; };
+  const auto works = std::exchange(reload.start_thread, [](auto) -> std::thread {
+    throw std::system_error(std::make_error_code(std::errc::resource_unavailable_try_again));
+  });
+  const auto result = outcome(reload);
+  EXPECT_EQ(result.kind, Kind::failed);
+  EXPECT_THAT(result.errors, ElementsAre(AllOf(HasSubstr("cannot start a thread"), HasSubstr("TasksMax"))));
+  EXPECT_THAT(taken, IsEmpty());
+  reload.run_or_again("SIGHUP");
+  EXPECT_EQ(ends, 2) << "a signal neither ends weir nor is stuck behind the first";
+  reload.start_thread = works;
+  EXPECT_EQ(outcome(reload).kind, Kind::done);
 }
 
 }  // namespace

@@ -42,6 +42,30 @@ TEST_F(ClientWatching, TellsThatTheClientHasGone) {
   }
 }
 
+TEST_F(ClientWatching, LetsAClientEndItsDirectionWhereThatIsAllowed) {
+  ClientWatch watch(channel, unread, config::HalfClose::allow);
+  watch.listen(&told);
+  peer->says("GET");
+  peer->ends();
+  report();
+  EXPECT_FALSE(watch.gone());
+  EXPECT_EQ(told.gone, 0);
+  EXPECT_EQ(unread, "GET");
+  peer->breaks();
+  report();
+  EXPECT_TRUE(watch.gone());
+  EXPECT_EQ(told.gone, 1);
+}
+
+TEST_F(ClientWatching, BeginsWithAClientThatHasEndedItsDirectionWhereThatIsAllowed) {
+  for (const bool reset : {false, true}) {
+    reset ? peer->breaks() : peer->ends();
+    report();
+    const ClientWatch watch(channel, unread, config::HalfClose::allow);
+    EXPECT_EQ(watch.gone(), reset);
+  }
+}
+
 TEST_F(ClientWatching, KnowsOfAClientThatWentBeforeItBegan) {
   peer->ends();
   report();

@@ -8,6 +8,7 @@
 namespace weir::proxy::serve {
 namespace {
 
+using metrics::series::Retry;
 using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
@@ -78,6 +79,7 @@ TEST_F(DrainCut, SendsElsewhereWhatHasReachedNoClient) {
     two.tick(Clock::now());
     EXPECT_TRUE(read_answer(client->got).whole);
     EXPECT_THAT(two.log_lines(), ElementsAre(AllOf(HasSubstr(R"("outcome":"ok")"), HasSubstr(R"("attempt":2)"))));
+    EXPECT_EQ(two.retries(Retry::drain), 1u);
     two.expect_at_rest();
   }
 }
@@ -89,6 +91,8 @@ TEST_F(DrainCut, SendsElsewhereWhatIsStillConnecting) {
   proxy.run();
   cut_the_replica();
   EXPECT_TRUE(read_answer(client->got).whole);
+  EXPECT_EQ(proxy.retries(Retry::drain), 1u);
+  EXPECT_EQ(proxy.retries(Retry::connect), 0u);
   expect_no_failure_of_the_replica();
 }
 
@@ -107,6 +111,7 @@ TEST_F(DrainCut, OfAllOfWeirIs503AndSaysSo) {
   const auto client = asks("");
   cut_all();
   EXPECT_THAT(client->got, AllOf(StartsWith("HTTP/1.1 503 "), HasSubstr("weir is stopping")));
+  EXPECT_EQ(proxy.retries(Retry::drain), 0u) << "it goes nowhere else";
   EXPECT_THAT(proxy.connections[1], IsEmpty());
   EXPECT_THAT(proxy.log_lines(), ElementsAre(HasSubstr(R"("outcome":"rejected")")));
 }

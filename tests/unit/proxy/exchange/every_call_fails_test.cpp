@@ -3,7 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <ostream>
 #include <random>
+#include <string>
 
 #include "tests/unit/proxy/serve/scripted_proxy.hpp"
 
@@ -19,6 +21,20 @@ struct Setting {
   std::size_t piece = net::Peer::any;
   std::size_t room = 0;  ///< The client takes so much at a time; 0 means everything.
 };
+
+/// Returns a test's name, such as "Whole_2Replicas_BusyFirst".
+std::string name_of(const Setting& setting) {
+  std::string name = setting.stream ? "Stream" : "Whole";
+  name += "_" + std::to_string(setting.replicas) + (setting.replicas == 1 ? "Replica" : "Replicas");
+  if (setting.version != "1.1") name += "_Http10";
+  if (setting.until_close) name += "_UntilClose";
+  if (setting.busy_first) name += "_BusyFirst";
+  if (setting.piece != net::Peer::any) name += "_Pieces" + std::to_string(setting.piece);
+  if (setting.room != 0) name += "_Room" + std::to_string(setting.room);
+  return name;
+}
+
+std::ostream& operator<<(std::ostream& out, const Setting& setting) { return out << name_of(setting); }
 
 std::string answer_of(const Setting& setting) {
   if (!setting.stream) return whole_answer("200 OK", completion);
@@ -98,7 +114,8 @@ INSTANTIATE_TEST_SUITE_P(, EveryCallFails,
                                          Setting{.replicas = 2, .busy_first = true},
                                          Setting{.stream = false, .replicas = 2, .busy_first = true},
                                          Setting{.piece = 37, .room = 41},
-                                         Setting{.replicas = 2, .version = "1.0", .piece = 90, .room = 23}));
+                                         Setting{.replicas = 2, .version = "1.0", .piece = 90, .room = 23}),
+                         [](const auto& test) { return name_of(test.param); });
 
 /// Everything happens at once and in any order: pieces, slow clients, breaks, deadlines, several requests.
 TEST(AnyOrder, LeavesNobodyWaitingAndNothingInTheBooks) {

@@ -24,8 +24,8 @@ http::RequestHead head(std::vector<http::HeaderField> fields) {
 }
 
 std::uint64_t of(What what, const http::RequestHead& request, const net::PeerAddress& address,
-                 const std::string& name = "x-user") {
-  return fair_key(key, {what, what == What::header ? name : ""}, request, address);
+                 const std::string& name = "x-user", std::string_view key_name = "") {
+  return fair_key(key, {what, what == What::header ? name : ""}, request, address, key_name);
 }
 
 TEST(SipKey, IsRandom) { EXPECT_NE(make_sip_key(), make_sip_key()); }
@@ -38,6 +38,20 @@ TEST(FairKey, IsTheCredentialsWhereThereIsOne) {
   EXPECT_NE(of(What::key, bearer, ipv4(1)), of(What::key, other, ipv4(1)));
   EXPECT_EQ(of(What::key, bearer, ipv4(1)), of(What::key, api_key, ipv4(1)));
   EXPECT_EQ(of(What::key, bearer, ipv4(1)), of(What::key, both, ipv4(1))) << "Authorization goes first";
+}
+
+TEST(FairKey, IsTheNamesOfTheKeyWhereWeirKnowsIt) {
+  const auto one = head({{"Authorization", "Bearer a"}}), other = head({{"x-api-key", "b"}}),
+             named = head({{"x-user", "u"}});
+  const auto by_name = [](What what, const http::RequestHead& request, std::string_view name) {
+    return of(what, request, ipv4(1), "x-user", name);
+  };
+  EXPECT_EQ(by_name(What::key, one, "alice"), by_name(What::key, other, "alice")) << "whatever it is sent as";
+  EXPECT_NE(by_name(What::key, one, "alice"), by_name(What::key, one, "bob"));
+  EXPECT_NE(by_name(What::key, one, "alice"), by_name(What::key, one, ""));
+  EXPECT_NE(by_name(What::key, one, "Bearer a"), by_name(What::key, one, "")) << "no name is another's credential";
+  EXPECT_EQ(by_name(What::address, one, "alice"), by_name(What::address, one, "bob"));
+  EXPECT_EQ(by_name(What::header, named, "alice"), by_name(What::header, named, "bob"));
 }
 
 TEST(FairKey, IsTheAddressesWhereNothingElseDecides) {

@@ -404,7 +404,46 @@ TEST(SlowClient, IsCutOnceItHasTakenNothingForTheLimit) {
   EXPECT_TRUE(slow.client->closed());
   EXPECT_TRUE(slow.replica->closed());
   EXPECT_EQ(slow.proxy.limit_hits(Limit::client_stall), 1u);
+  EXPECT_TRUE(slow.client->closed_by_reset()) << "a FIN would wait behind the bytes that it does not take";
   slow.proxy.expect_at_rest();
+}
+
+TEST(SlowClient, IsPaidForAndGetsOneReadAheadWhereMemoryIsShort) {
+  SlowClient slow;
+  auto& buffers = slow.proxy.shared.buffers;
+  const auto kept = [&] {
+    for (int i = 0; i < 60; ++i) slow.bursts(chunk_of(event(std::string(10'000, 'x'))));
+    return slow.replica->unread();
+  };
+  EXPECT_EQ(kept(), 0u) << "600 kB are less than a MiB ahead";
+  EXPECT_GE(buffers.used(), 600'000u);
+  EXPECT_LE(buffers.used(), 1'300'000u) << "a string grows by doubling";
+  buffers.set_limit(buffers.used());
+  EXPECT_GT(kept(), 500'000u) << "it is not read while so much is held";
+  slow.client->takes(net::Peer::any);
+  slow.proxy.run();
+  EXPECT_EQ(slow.replica->unread(), 0u);
+  EXPECT_LT(buffers.used(), 32'000u) << "the meter keeps the room that one event needed";
+  slow.client->takes_nothing();
+  buffers.set_limit(4096);
+  slow.bursts(chunk_of(event(std::string(10'000, 'x'))));
+  EXPECT_GT(buffers.used(), 4096u) << "what was begun is finished";
+  slow.client->takes(net::Peer::any);
+  slow.proxy.run();
+}
+
+TEST(Relay, PaysForAnEventThatIsNotWhole) {
+  ScriptedProxy proxy;
+  const std::string long_event =
+      "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"" + std::string(100'000, 'x');
+  proxy.plan[0] = {says(stream_head + chunk_of(long_event))};
+  const auto client = proxy.client(post(chat(true), "", "1.1"));
+  proxy.run();
+  EXPECT_GE(proxy.shared.buffers.used(), 100'000u - net::BufferBudget::step);
+  proxy.connections[0].front()->says(chunk_of("\"},\"finish_reason\":null}]}\n\n") + stream_end);
+  proxy.run();
+  EXPECT_TRUE(read_answer(client->got).whole);
+  proxy.expect_at_rest();
 }
 
 TEST(SlowClient, IsSlowOnlyFromTheBurstOn) {

@@ -3,6 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <cerrno>
+#include <initializer_list>
+#include <memory>
+#include <vector>
 
 #include "proxy/net/connect.hpp"
 
@@ -89,6 +92,43 @@ TEST(ReplicaSigns, OnlyAnErrorStatusMayBeTheRequestsFault) {
   EXPECT_TRUE(may_be_the_requests_fault(ended(AttemptEnd::refused, Outcome::upstream_error, 500)));
   EXPECT_FALSE(may_be_the_requests_fault(ended(AttemptEnd::refused, Outcome::replica_refused, 503)));
   EXPECT_FALSE(may_be_the_requests_fault(ended(AttemptEnd::failed, Outcome::upstream_reset, 0)));
+}
+
+/// Requests that replicas answer with 500, one replica after the other. Five failures in a row put a replica out.
+class SignsOfOneRequest : public testing::Test {
+ protected:
+  SignsOfOneRequest() {
+    std::vector<balancer::ReplicaSpec> specs;
+    for (const auto* name : {"a", "b", "c", "d"}) specs.emplace_back().name = name;
+    pool->set_replicas(specs, now);
+  }
+  balancer::ReplicaKey key(balancer::ReplicaIndex replica) const { return pool->key(replica); }
+  void request_fails_at(std::initializer_list<balancer::ReplicaIndex> replicas) {
+    Signs signs;
+    const auto error = ended(AttemptEnd::refused, Outcome::upstream_error, 500);
+    for (const auto replica : replicas) EXPECT_FALSE(signs.report(*pool, key(replica), error, now));
+    signs.settle(*pool, now);
+  }
+  bool is_out(balancer::ReplicaIndex replica) const {
+    return pool->health(key(replica), now).state == balancer::ReplicaState::ejected;
+  }
+
+  const balancer::Moment now = std::chrono::steady_clock::now();
+  const std::shared_ptr<balancer::Pool> pool = balancer::Pool::make(config::Policy::round_robin, 0.05, 1);
+};
+
+TEST_F(SignsOfOneRequest, CountAgainstTheOnlyReplicaThatFailsIt) {
+  for (int i = 0; i < 4; ++i) request_fails_at({2});
+  request_fails_at({2, 2});
+  EXPECT_TRUE(is_out(2));
+}
+
+TEST_F(SignsOfOneRequest, CountAgainstNobodyOnceTwoHaveFailedItHoweverManyFollow) {
+  for (const auto& replicas : {std::initializer_list<balancer::ReplicaIndex>{0, 1}, {0, 1, 2}, {0, 1, 2, 3}}) {
+    for (int i = 0; i < 6; ++i) request_fails_at(replicas);
+    for (balancer::ReplicaIndex replica = 0; replica < 4; ++replica)
+      EXPECT_FALSE(is_out(replica)) << replica << " of " << replicas.size();
+  }
 }
 
 }  // namespace

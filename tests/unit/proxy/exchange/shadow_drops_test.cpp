@@ -107,6 +107,36 @@ TEST_F(ShadowDrops, NothingElse) {
   EXPECT_EQ(shadow().state->finished, 1u);
 }
 
+TEST_F(ShadowDrops, WhatComesWhileTheMemoryForBuffersIsSpent) {
+  auto& buffers = proxy.shared.buffers;
+  ask();
+  net::Charge others(buffers);
+  others.set(buffers.limit());
+  let_shadows_work();
+  EXPECT_EQ(counts(), (Counts{{"buffer_memory", 1}}));
+  EXPECT_THAT(recorded(), ElementsAre("buffer_memory"));
+  using metrics::series::Limit;
+  EXPECT_EQ(shadows.loop().shard.limit_hits[static_cast<std::size_t>(Limit::buffer_memory)].value(), 1u);
+  others.set(buffers.limit() - net::BufferBudget::step);
+  ask_and_mirror();
+  EXPECT_EQ(counts(), (Counts{{"sent", 1}, {"buffer_memory", 1}}));
+}
+
+TEST_F(ShadowDrops, PayForABodyUntilBothHaveSentIt) {
+  auto& buffers = proxy.shared.buffers;
+  proxy.plan[candidate] = {[](net::Peer&) {}};
+  const auto client = proxy.client(serve::post(R"({"model":"m","stream":true,"messages":[{"role":"user","content":")" +
+                                               std::string(100'000, 'x') + "\"}]}"));
+  proxy.run();
+  EXPECT_EQ(serve::read_answer(client->got).status, 200u);
+  EXPECT_GE(buffers.used(), 96'000u) << "the shadow's job has it";
+  let_shadows_work();
+  EXPECT_GE(buffers.used(), 96'000u) << "its replica has not accepted it";
+  proxy.connections[candidate].front()->says(serve::streamed_answer());
+  let_shadows_work();
+  EXPECT_EQ(buffers.used(), 0u);
+}
+
 TEST_F(ShadowDrops, WhatComesWhileALoopIsLate) {
   auto& lag = proxy.exposition.loop(0).lag_nanoseconds;
   lag = std::chrono::nanoseconds(Shadows::latest).count();

@@ -28,8 +28,8 @@ class Idle : public testing::Test {
     return -2;
   }
   net::Calls calls;
-  const IdleConnections::Address here{boost::asio::ip::make_address("10.0.0.1"), 80},
-      there{boost::asio::ip::make_address("10.0.0.2"), 80};
+  const net::Destination here{net::Address(boost::asio::ip::make_address("10.0.0.1"), 80)},
+      there{net::Address(boost::asio::ip::make_address("10.0.0.2"), 80)};
   /// Returns a world of both replicas, where a connection may idle for 4 s.
   World world_of(std::size_t most) const {
     World world;

@@ -73,6 +73,8 @@ struct Client {
   }
   http::RequestHead head;
   Halt halt;
+  http::Route route = http::Route::models;
+  const keys::ClientKey* weir_key = nullptr;
   std::optional<http::OwnAnswer> answer;
 };
 
@@ -106,7 +108,7 @@ class Models : public testing::Test {
     }
   }
   void ask(Client& client) {
-    asio::co_spawn(context, directory->answer(client.head, http::Route::models, client.halt),
+    asio::co_spawn(context, directory->answer(client.head, client.route, client.halt, client.weir_key),
                    [&client](const std::exception_ptr&, http::OwnAnswer own) { client.answer = std::move(own); });
     poll();
   }

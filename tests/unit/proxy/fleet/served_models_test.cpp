@@ -46,6 +46,17 @@ TEST(ServedModels, StayWithTheFirstPoolThatHasThem) {
   EXPECT_EQ(served.find(""), nullptr);
 }
 
+TEST(ServedModels, OfAKeyAreThoseThatItMayUseAndThatAreThere) {
+  ServedModels served;
+  served.add_pool({}, std::vector{list(R"({"id":"m","created":1},{"id":"org/n","created":3},{"id":"o"})")});
+  const auto some = served.only({"o", "not-there", "m"});
+  EXPECT_EQ(some.text(), R"({"object":"list","data":[{"id":"m","created":1},{"id":"o"}]})"
+                         "\n");
+  EXPECT_NE(some.find("m"), nullptr);
+  EXPECT_EQ(some.find("org/n"), nullptr);
+  EXPECT_TRUE(served.only({}).empty());
+}
+
 TEST(ServedModels, TakeNoEntryFromWhatIsNoList) {
   for (const auto* body : {"", "{", "[]", "null", R"({"data":{}})", R"({"data":[1,null,{},{"id":7},{"id":""}]})",
                            R"({"models":[{"id":"m"}]})", "{\"data\":[{\"id\":\"\xff\"}]}"})

@@ -213,7 +213,10 @@ TEST(RequestGate, TakesPrintableTargetsOnly) {
       {"bytes above ASCII", 400, get("/\xc3\xa4")},
       {"a fragment", 400, get("/a#b")},
       {"no slash", 400, get("generate")},
-      {"the star", 400, "OPTIONS * HTTP/1.1\r\nHost: h\r\n\r\n"},
+      {"the star", 0, "OPTIONS * HTTP/1.1\r\nHost: h\r\n\r\n"},
+      {"the star, of another method", 400, get("*")},
+      {"the star and more", 400, "OPTIONS *?a HTTP/1.1\r\nHost: h\r\n\r\n"},
+      {"the star behind an authority", 400, "OPTIONS http://h* HTTP/1.1\r\nHost: h\r\n\r\n"},
       {"an authority", 400, get("h:80")},
       {"nothing", 400, "GET  HTTP/1.1\r\nHost: h\r\n\r\n"},
   });
@@ -279,6 +282,8 @@ TEST(RequestGate, SaysWhatAHeadAsksFor) {
   EXPECT_EQ((*head)["x-A"], "1") << "the first, without its blanks";
   EXPECT_EQ((*head)["x-b"], "");
   EXPECT_EQ(parse_request_head(get("http://h"))->target, "/");
+  EXPECT_EQ(parse_request_head("OPTIONS http://h HTTP/1.1\r\nHost: h\r\n\r\n")->path, "*") << "RFC 9112, 3.2.4";
+  EXPECT_EQ(parse_request_head("OPTIONS http://h/ HTTP/1.1\r\nHost: h\r\n\r\n")->path, "/");
   EXPECT_EQ(parse_request_head(get("/"))->framing, Framing::none);
   EXPECT_EQ(parse_request_head(post("Transfer-Encoding: chunked\r\n"))->framing, Framing::chunked);
 }
@@ -337,6 +342,10 @@ TEST(ResponseGate, RefusesWhatIsOdd) {
       ok("X\r\n"),
       ok("Connection: content-type\r\nContent-Type: text/event-stream\r\n"),
       ok(fields(max_fields + 1)),
+      "HTTP/1.1 204 No Content\r\nContent-Length: 2\r\n\r\n",
+      "HTTP/1.1 204 No Content\r\nTransfer-Encoding: chunked\r\n\r\n",
+      "HTTP/1.1 100 Continue\r\nContent-Length: 2\r\n\r\n",
+      "HTTP/1.1 103 Early Hints\r\nTransfer-Encoding: chunked\r\n\r\n",
   };
   for (const auto& head : odd) {
     EXPECT_FALSE(parse_response_head(head, false)) << head;
@@ -364,6 +373,7 @@ TEST(ResponseGate, KnowsHowTheBodyEnds) {
       {"chunked to HEAD", ok("Transfer-Encoding: chunked\r\n"), true, Framing::none, true},
       {"neither to HEAD", ok(""), true, Framing::none, true},
       {"204", "HTTP/1.1 204 No Content\r\n\r\n", false, Framing::none, true},
+      {"204 of no bytes", "HTTP/1.1 204 No Content\r\nContent-Length: 0\r\n\r\n", false, Framing::none, true},
       {"304", "HTTP/1.1 304 Not Modified\r\nContent-Length: 9\r\n\r\n", false, Framing::none, true},
       {"100", "HTTP/1.1 100 Continue\r\n\r\n", false, Framing::none, true},
       {"no reason", "HTTP/1.1 200\r\nContent-Length: 2\r\n\r\n", false, Framing::length, true},

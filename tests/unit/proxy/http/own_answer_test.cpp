@@ -32,8 +32,10 @@ TEST(ErrorBody, OnAnthropicsRoutesIsWhatItsClientsExpect) {
   struct {
     unsigned status;
     std::string_view type;
-  } const cases[] = {{400, "invalid_request_error"}, {404, "not_found_error"},  {408, "invalid_request_error"},
-                     {413, "request_too_large"},     {429, "rate_limit_error"}, {502, "api_error"},
+  } const cases[] = {{400, "invalid_request_error"}, {401, "authentication_error"},
+                     {403, "permission_error"},      {404, "not_found_error"},
+                     {408, "invalid_request_error"}, {413, "request_too_large"},
+                     {429, "rate_limit_error"},      {502, "api_error"},
                      {503, "overloaded_error"},      {504, "timeout_error"}};
   for (const auto& one : cases) {
     const auto parsed = boost::json::parse(error_body(Api::anthropic_messages, one.status, {"x", "y", hostile}));

@@ -72,6 +72,24 @@ TEST(UpstreamHead, DropsWhatBelongsToTheClientsConnection) {
             "Content-Length: 0\r\n\r\n");
 }
 
+TEST(UpstreamHead, AClientsKeyForWeirGoesToNoReplica) {
+  const std::string bytes =
+      "POST /generate HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer weir-1\r\nX-API-Key: weir-2\r\n"
+      "AUTHORIZATION: Basic weir-3\r\nCookie: a=b\r\n\r\n";
+  const auto head = parse_request_head(bytes);
+  ASSERT_TRUE(head);
+  UpstreamRequest request{url, 0, "id-1", true};
+  EXPECT_EQ(count(upstream_head(*head, request), "weir-"), 3u) << "a credential that weir does not know goes on";
+  request.client_key_ends_here = true;
+  const auto without = upstream_head(*head, request);
+  EXPECT_THAT(without, Not(HasSubstr("weir-")));
+  EXPECT_THAT(without, HasSubstr("Cookie: a=b\r\n"));
+  request.api_key = "sk-0";
+  const auto with = upstream_head(*head, request);
+  EXPECT_THAT(with, Not(HasSubstr("weir-")));
+  EXPECT_EQ(count(with, "Bearer sk-0\r\n"), 1u);
+}
+
 TEST(UpstreamHead, LetsNoNamePassForAnotherWithUnderscores) {
   const auto head = post_with("Content_Length: 9\r\nX_Request_Id: forged\r\n_: a\r\nAuthorization: Bearer k\r\n");
   EXPECT_THAT(head, Not(HasSubstr("_")));

@@ -133,6 +133,13 @@ TEST(Routes, AnswerHealthAndModelsThemselves) {
     EXPECT_EQ(route_of("GET", path, {}), Route::unknown) << path;
 }
 
+TEST(Routes, AnswerOptionsOfTheServerAsAWholeThemselves) {
+  for (const auto& paths : {std::vector<std::string>{}, {"*"}, {"/v1/completions"}}) {
+    EXPECT_EQ(route_of("OPTIONS", "*", paths), Route::server);
+  }
+  EXPECT_TRUE(is_own(Route::server));
+}
+
 TEST(Routes, AModelsIdIsDecodedAndMayHoldSlashes) {
   EXPECT_EQ(model_id_in("/v1/models/m"), "m");
   EXPECT_EQ(model_id_in("/v1/models/org/m"), "org/m");

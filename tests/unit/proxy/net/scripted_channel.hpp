@@ -204,6 +204,7 @@ class ScriptedChannel final : public Channel {
   void again(std::uint32_t events) override { peer_->again_ |= events; }
   bool may_read() const override { return (peer_->noted_ & (EPOLLIN | hang_up)) != 0; }
   bool hung_up() const override { return (peer_->noted_ & hang_up) != 0; }
+  bool broken() const override { return (peer_->noted_ & (EPOLLHUP | EPOLLERR)) != 0; }
   bool is_quiet() override { return peer_->inbox_.empty() && !peer_->ended_; }
   int connect_error() override { return peer_->connect_error_; }
   int unacknowledged() const override { return peer_->unacknowledged; }

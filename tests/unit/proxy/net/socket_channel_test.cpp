@@ -7,6 +7,7 @@
 #include <array>
 #include <string>
 
+#include "proxy/net/connector.hpp"
 #include "tests/unit/proxy/net/loopback_listener.hpp"
 
 namespace weir::proxy::net {
@@ -26,7 +27,7 @@ class Socket : public testing::Test {
   }
   void make_connection() {
     const LoopbackListener listener;
-    channel = connector.connect(listener.endpoint);
+    channel = connector.connect({listener.endpoint});
     ASSERT_NE(channel, nullptr);
     far.reset(::accept4(listener.fd.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     ASSERT_TRUE(far);
@@ -55,72 +56,12 @@ class Socket : public testing::Test {
   Poller poller;
   boost::asio::io_context context{1};
   ArrivalClock clock{config::ReadClock::kernel};
-  SocketConnector connector{poller, clock};
+  tls::Handshaking handshaking{context, nullptr};
+  SocketConnector connector{{poller, clock, handshaking}};
   std::unique_ptr<Channel> channel;
   UniqueFd far;
   std::array<char, 64> buffer{};
 };
-
-TEST_F(Socket, MayBeReadUntilAReadHasEmptiedIt) {
-  make_pair();
-  EXPECT_FALSE(channel->may_read());
-  says("abcd");
-  EXPECT_TRUE(channel->may_read());
-  EXPECT_EQ(read(2).size, 2);
-  EXPECT_TRUE(channel->may_read()) << "a read that fills its buffer leaves the rest unknown";
-  EXPECT_EQ(read(3).size, 2);
-  EXPECT_FALSE(channel->may_read()) << "a short read has emptied it";
-}
-
-TEST_F(Socket, MayNotBeReadAfterAReadThatFoundNothing) {
-  make_pair();
-  says("ab");
-  EXPECT_EQ(read(2).size, 2);
-  EXPECT_EQ(read(2).size, -1);
-  EXPECT_EQ(errno, EAGAIN);
-  EXPECT_FALSE(channel->may_read());
-}
-
-TEST_F(Socket, StaysHungUp) {
-  make_pair();
-  says("ab");
-  far.reset();
-  poll();
-  EXPECT_TRUE(channel->hung_up());
-  EXPECT_EQ(read(10).size, 2);
-  EXPECT_TRUE(channel->may_read()) << "the end is still to be read";
-  EXPECT_EQ(read(10).size, 0);
-}
-
-TEST_F(Socket, IsQuietWhereNothingIsUnread) {
-  make_pair();
-  EXPECT_TRUE(channel->is_quiet());
-  says("ab");
-  EXPECT_FALSE(channel->is_quiet());
-  EXPECT_EQ(read(2).size, 2);
-  EXPECT_TRUE(channel->may_read());
-  EXPECT_TRUE(channel->is_quiet()) << "what is noted was read";
-  EXPECT_FALSE(channel->may_read());
-  far.reset();
-  poll();
-  EXPECT_FALSE(channel->is_quiet());
-}
-
-TEST_F(Socket, IsNotQuietOnceThePeerHasClosedItsHalf) {
-  make_pair();
-  ::shutdown(far.get(), SHUT_WR);
-  poll();
-  EXPECT_FALSE(channel->is_quiet());
-}
-
-TEST_F(Socket, WritesFromAnOffsetAcrossPieces) {
-  make_pair();
-  const std::array<std::string_view, 4> pieces{"abc", "", "def", "gh"};
-  EXPECT_EQ(channel->write(pieces, 2), 6);
-  EXPECT_EQ(heard(), "cdefgh");
-  EXPECT_EQ(channel->write(std::span(pieces).first(1), 1), 2);
-  EXPECT_EQ(heard(), "bc");
-}
 
 TEST_F(Socket, WritesNoMoreThanItsShareInARow) {
   make_pair();
@@ -131,23 +72,6 @@ TEST_F(Socket, WritesNoMoreThanItsShareInARow) {
   EXPECT_LE(channel->write(pieces, 0), static_cast<ssize_t>(Channel::bytes_in_a_row));
   const std::string_view one = much;
   EXPECT_LE(channel->write({&one, 1}, 0), static_cast<ssize_t>(Channel::bytes_in_a_row));
-}
-
-TEST_F(Socket, TellsOfAPeerThatIsGoneByAnErrorAndNoSignal) {
-  make_pair();
-  far.reset();
-  const std::array<std::string_view, 2> pieces{"a", "b"};
-  EXPECT_EQ(channel->write(pieces, 0), -1);
-  EXPECT_EQ(errno, EPIPE);
-  EXPECT_EQ(channel->write(std::span(pieces).first(1), 0), -1);
-}
-
-TEST_F(Socket, EndsWritingAndStillReads) {
-  make_pair();
-  channel->end_writing();
-  EXPECT_EQ(heard(), "");
-  says("x");
-  EXPECT_EQ(read(10).size, 1);
 }
 
 TEST_F(Socket, StampsWithTheArrivalNotTheRead) {
@@ -163,13 +87,6 @@ TEST_F(Socket, StampsWithTheArrivalNotTheRead) {
     if (got.at < after + std::chrono::milliseconds(1)) return;
   }
   FAIL() << "the stamp is that of the read";
-}
-
-TEST_F(Socket, ClosesByAnEnd) {
-  make_connection();
-  EXPECT_EQ(channel->connect_error(), 0);
-  channel.reset();
-  EXPECT_EQ(heard(), "");
 }
 
 TEST_F(Socket, ClosesByAResetWhereThatIsAskedFor) {
@@ -199,7 +116,7 @@ TEST_F(Socket, TellsWhyItCouldNotConnect) {
   socklen_t size = sizeof address;
   ASSERT_EQ(::bind(taken.get(), reinterpret_cast<sockaddr*>(&address), size), 0);
   ASSERT_EQ(::getsockname(taken.get(), reinterpret_cast<sockaddr*>(&address), &size), 0);
-  channel = connector.connect({boost::asio::ip::address_v4::loopback(), ntohs(address.sin_port)});
+  channel = connector.connect({Address(boost::asio::ip::address_v4::loopback(), ntohs(address.sin_port))});
   if (!channel) {
     EXPECT_EQ(errno, ECONNREFUSED);
     return;

@@ -100,6 +100,7 @@ class ScriptedProxy {
     tick_in(10);
     grants.close();
     EXPECT_EQ(shared.connections.load(), 0u);
+    EXPECT_EQ(shared.buffers.used(), 0u) << "nothing is held that would be paid for";
     spdlog::set_level(log_level_);
   }
   ScriptedProxy(const ScriptedProxy&) = delete;
@@ -189,6 +190,7 @@ class ScriptedProxy {
       EXPECT_EQ(load.resident, 0u);
     }
     EXPECT_EQ(loop.streams.load(), 0u);
+    EXPECT_EQ(shared.buffers.used(), 0u);
   }
 
   net::PeerAddress address{};  ///< The next clients come from here.
@@ -225,8 +227,8 @@ class ScriptedProxy {
   class Connector final : public net::Connector {
    public:
     explicit Connector(ScriptedProxy& proxy) : proxy_(proxy) {}
-    std::unique_ptr<net::Channel> connect(const boost::asio::ip::tcp::endpoint& endpoint) override {
-      const std::size_t replica = endpoint.port() - 1u;
+    std::unique_ptr<net::Channel> connect(const net::Destination& destination) override {
+      const std::size_t replica = destination.address.port() - 1u;
       if (const int error = proxy_.refuses_at_once[replica]; error != 0) {
         errno = error;
         return nullptr;

@@ -1,4 +1,4 @@
-#include "config/api_key.hpp"
+#include "config/secret.hpp"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -15,24 +15,25 @@
 namespace weir::config {
 namespace {
 
-constexpr std::size_t longest_key = 4096;
+constexpr std::size_t longest_secret = 4096;
 
-/// True for what goes into a header as it is. No key has a blank; weir itself writes the one in "Bearer KEY".
-bool is_key(std::string_view text) {
-  return !text.empty() && text.size() <= longest_key &&
+/// True for what goes into a header as it is. No secret has a blank; weir itself writes the one in "Bearer SECRET".
+bool is_secret(std::string_view text) {
+  return !text.empty() && text.size() <= longest_secret &&
          std::all_of(text.begin(), text.end(), [](char c) { return c > 0x20 && c < 0x7f; });
 }
 
-constexpr std::string_view key_is =
-    "1 to 4096 printable ASCII characters without blanks, and without the word \"Bearer\", which weir adds";
+constexpr std::string_view it_is =
+    "1 to 4096 printable ASCII characters without blanks, and without the word \"Bearer\", which is added where it is "
+    "sent";
 
-/// Reads at most one byte more than a key and its newline may have. Returns nothing if the system refuses; errno says
-/// why.
+/// Reads at most one byte more than a secret and its newline may have. Returns nothing if the system refuses; errno
+/// says why.
 std::optional<std::string> begin_of(const std::string& path) {
   const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (file < 0) return std::nullopt;
   struct stat status {};
-  std::array<char, longest_key + 3> part{};
+  std::array<char, longest_secret + 3> part{};
   std::optional<std::string> text(std::in_place);
   if (::fstat(file, &status) != 0) text.reset();
   if (text && !S_ISREG(status.st_mode)) {
@@ -54,15 +55,15 @@ std::optional<std::string> begin_of(const std::string& path) {
 
 }  // namespace
 
-Parsed<std::string> api_key(const toml::node& node) {
-  if (const auto* text = node.as_string(); text && is_key(text->get())) return text->get();
-  return Problem{"must be the replica's key in quotes: " + std::string(key_is)};
+Parsed<std::string> SecretText::operator()(const toml::node& node) const {
+  if (const auto* text = node.as_string(); text && is_secret(text->get())) return text->get();
+  return Problem{"must be " + std::string(what) + " in quotes: " + std::string(it_is)};
 }
 
-Parsed<std::string> api_key_file(const toml::node& node) {
+Parsed<std::string> SecretFile::operator()(const toml::node& node) const {
   const auto* path = node.as_string();
   if (!path || path->get().empty() || path->get().find('\0') != std::string::npos) {
-    return Problem{"must be the path of a file in quotes, which holds the replica's key and nothing else"};
+    return Problem{"must be the path of a file in quotes, which holds " + std::string(what) + " and nothing else"};
   }
   auto text = begin_of(path->get());
   if (!text) {
@@ -73,9 +74,9 @@ Parsed<std::string> api_key_file(const toml::node& node) {
   }
   if (text->ends_with('\n')) text->pop_back();
   if (text->ends_with('\r')) text->pop_back();
-  if (is_key(*text)) return std::move(*text);
-  return Problem{std::string(text->empty() ? "the file is empty" : "the file holds something else than one key") +
-                 "; put the replica's key into it, in one line: " + std::string(key_is)};
+  if (is_secret(*text)) return std::move(*text);
+  return Problem{std::string(text->empty() ? "the file is empty" : "the file holds something else") + "; put " +
+                 std::string(what) + " into it, in one line: " + std::string(it_is)};
 }
 
 }  // namespace weir::config

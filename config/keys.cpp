@@ -1,0 +1,110 @@
+#include "config/keys.hpp"
+
+#include <toml++/toml.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+
+#include "config/syntax.hpp"
+#include "config/table_reader.hpp"
+#include "config/values.hpp"
+
+namespace weir::config {
+namespace {
+
+using Hash = std::array<std::uint8_t, 32>;
+
+/// SHA-256 of no bytes at all, which a slip of the pen hashes: `printf '' | sha256sum`.
+constexpr Hash of_nothing{0xe3, 0xb0, 0xc4, 0x42, 0x98, 0xfc, 0x1c, 0x14, 0x9a, 0xfb, 0xf4,
+                          0xc8, 0x99, 0x6f, 0xb9, 0x24, 0x27, 0xae, 0x41, 0xe4, 0x64, 0x9b,
+                          0x93, 0x4c, 0xa4, 0x95, 0x99, 0x1b, 0x78, 0x52, 0xb8, 0x55};
+
+std::optional<std::uint8_t> digit(char c) {
+  if (c >= '0' && c <= '9') return static_cast<std::uint8_t>(c - '0');
+  if (c >= 'a' && c <= 'f') return static_cast<std::uint8_t>(c - 'a' + 10);
+  if (c >= 'A' && c <= 'F') return static_cast<std::uint8_t>(c - 'A' + 10);
+  return std::nullopt;
+}
+
+Parsed<Hash> hash(const toml::node& node) {
+  const Problem problem{
+      "must be the SHA-256 of the key in 64 hex digits, as weir key new and weir key hash print it, and not the key"};
+  const auto* text = node.as_string();
+  Hash bytes{};
+  if (text == nullptr || text->get().size() != 2 * bytes.size()) return problem;
+  for (std::size_t i = 0; i < bytes.size(); ++i) {
+    const auto high = digit(text->get()[2 * i]), low = digit(text->get()[2 * i + 1]);
+    if (!high || !low) return problem;
+    bytes[i] = static_cast<std::uint8_t>(*high << 4 | *low);
+  }
+  if (bytes == of_nothing) return Problem{"is the hash of nothing; give that of a key, as weir key new NAME prints it"};
+  return bytes;
+}
+
+class KeyReading {
+ public:
+  explicit KeyReading(Report& report) : report_(report) {}
+
+  ClientKey key(const toml::table& source) {
+    ClientKey key;
+    TableReader table("[[key]]", source, report_);
+    if (const auto* node = table.require("name", key.name, &name, "the log names the client by it: name = \"alice\""))
+      table.refuse_taken("name", *node, key.name, names_,
+                         "names are unique in the file; while a client changes its key it has two, such as alice and "
+                         "alice-2");
+    if (const auto* node = table.read_secret("sha256", key.sha256, &hash)) {
+      const std::string bytes(key.sha256.begin(), key.sha256.end());
+      if (const auto [first, is_new] = hashes_.try_emplace(bytes, node); !is_new)
+        table.blame_secret("sha256", *node,
+                           "is that of the key " + in_line(*first->second) +
+                               " as well, and a key has one name; remove "
+                               "one of them, or make another key with weir key new NAME");
+    }
+    if (!table.has("sha256")) table.blame_table("sha256 is missing; weir key new NAME makes a key and prints its hash");
+    read_models(table, key);
+    table.read("max_in_flight", key.max_in_flight, Whole<std::uint32_t>{1, 1'000'000});
+    table.read("share", key.share, Number{least_share, most_share});
+    table.refuse_the_rest();
+    return key;
+  }
+
+ private:
+  static void read_models(TableReader& table, ClientKey& key) {
+    const auto* list =
+        table.read_list("models", Text{longest_key_model}, [&](const toml::node& node, std::string model) {
+          if (std::ranges::find(key.models, model) != key.models.end())
+            table.blame("models", node, "is in this list twice; remove one");
+          key.models.push_back(std::move(model));
+        });
+    if (list != nullptr && list->is_array() && list->as_array()->empty())
+      table.blame("models", *list, "names no model; name those that the key may use, or leave it out for all");
+  }
+
+  Report& report_;
+  Places names_, hashes_;
+};
+
+}  // namespace
+
+KeysResult load_keys(std::string_view toml, const std::string& file) {
+  try {
+    const auto root = toml::parse(toml, std::string_view(file));
+    Report report(file);
+    TableReader table("", root, report);
+    KeyReading reading(report);
+    std::vector<ClientKey> keys;
+    for (const auto* one : table.tables("key")) keys.push_back(reading.key(*one));
+    table.refuse_the_rest();
+    if (keys.empty() && report.empty())
+      report.add({}, "no [[key]] in the file, so that no client could use weir; weir key new NAME makes one");
+    if (!report.empty()) return report.take();
+    return keys;
+  } catch (const toml::parse_error& error) {
+    const auto at = error.source().begin;
+    return std::vector{
+        SettingsError{file, at.line, at.column, syntax_message(toml, {at.line, at.column}, error.description())}};
+  }
+}
+
+}  // namespace weir::config

@@ -1,0 +1,28 @@
+// Reads the file of clients' keys that `server.api_keys` names: a [[key]] for each, with its name and its hash.
+//
+// The file holds no key, so that who reads it can use none. No error shows a hash either: what stands there by mistake
+// may be the key itself.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "config/load.hpp"
+#include "config/settings.hpp"
+
+namespace weir::config {
+
+using KeysResult = std::variant<std::vector<ClientKey>, std::vector<SettingsError>>;
+
+/// Reads keys from text; errors give `file` as the name and come all at once, but for a syntax error. No two keys have
+/// the same name or the same hash, and there is at least one: else nobody could enter.
+KeysResult load_keys(std::string_view toml, const std::string& file);
+
+/// The model that a key may use has fewer bytes than this. weir cuts a longer name in a request, and two cut names
+/// could be equal.
+inline constexpr std::size_t longest_key_model = 127;
+inline constexpr double least_share = 0.1, most_share = 10;
+
+}  // namespace weir::config

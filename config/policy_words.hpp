@@ -1,0 +1,24 @@
+// The word for each policy, in the settings file, in what is listed of it, and in weir's log.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+#include <utility>
+
+#include "config/settings.hpp"
+
+namespace weir::config {
+
+inline constexpr std::array<std::pair<std::string_view, Policy>, 5> policy_words{
+    {{"least_queued_tokens", Policy::least_queued_tokens},
+     {"round_robin", Policy::round_robin},
+     {"random", Policy::random},
+     {"least_requests", Policy::least_requests},
+     {"power_of_two", Policy::power_of_two}}};
+
+constexpr std::string_view name_of(Policy policy) {
+  return std::ranges::find(policy_words, policy, &std::pair<std::string_view, Policy>::second)->first;
+}
+
+}  // namespace weir::config

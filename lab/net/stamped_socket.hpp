@@ -1,0 +1,76 @@
+// A connection whose reads have the moment at which the kernel received their bytes.
+//
+// A busy program reads late, and a stamp of the read would have that delay in it. The kernel's stamp (SO_TIMESTAMPNS)
+// has not. It is that of the last packet of which the read has bytes. It is on the wall clock, so both clocks are read
+// with it (20 ns each), and a step of the wall clock is followed at once. Where no stamp comes, the moment is that of
+// the read. One thread uses it.
+#pragma once
+
+#include <boost/asio/buffer.hpp>
+#include <boost/asio/compose.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <chrono>
+#include <cstddef>
+#include <utility>
+
+namespace weir::lab::net {
+
+using Moment = std::chrono::steady_clock::time_point;
+
+/// Returns the monotonic moment of a wall-clock stamp, given both clocks now. A stamp from the future or older than 10
+/// s is not believed; then it is `now`.
+Moment arrival_of(std::chrono::nanoseconds stamp, std::chrono::nanoseconds wall_now, Moment now);
+
+/// Asks the kernel to stamp what this socket receives. What an acceptor accepts has it from the acceptor.
+void stamp_arrivals(int socket);
+
+/// It is what Beast and Asio call an AsyncReadStream.
+class StampedSocket {
+ public:
+  using Tcp = boost::asio::ip::tcp::socket;
+  using executor_type = Tcp::executor_type;
+
+  explicit StampedSocket(boost::asio::io_context& io) : socket_(io) {}
+  explicit StampedSocket(Tcp socket) : socket_(std::move(socket)) {}
+
+  executor_type get_executor() { return socket_.get_executor(); }
+  /// Returns the socket itself, for all but reading.
+  Tcp& tcp() { return socket_; }
+  /// Returns when the kernel had received what the last read brought.
+  Moment arrived() const { return arrived_; }
+
+  /// Reads as Asio's socket does, into the first buffer that has room.
+  template <class Buffers, class Handler>
+  auto async_read_some(const Buffers& buffers, Handler&& handler) {
+    const auto read = [this, room = first_of(buffers), waited = false](auto& self,
+                                                                       boost::system::error_code ec = {}) mutable {
+      if (waited && ec) return self.complete(ec, 0);
+      if (waited) {
+        const std::size_t n = receive(room, ec);
+        if (ec != boost::asio::error::would_block) return self.complete(ec, n);
+      }
+      waited = true;
+      socket_.async_wait(Tcp::wait_read, std::move(self));
+    };
+    return boost::asio::async_compose<Handler, void(boost::system::error_code, std::size_t)>(read, handler, socket_);
+  }
+
+ private:
+  template <class Buffers>
+  static boost::asio::mutable_buffer first_of(const Buffers& buffers) {
+    for (auto it = boost::asio::buffer_sequence_begin(buffers); it != boost::asio::buffer_sequence_end(buffers); ++it) {
+      const boost::asio::mutable_buffer one = *it;
+      if (one.size() > 0) return one;
+    }
+    return {};
+  }
+
+  /// Reads what is there without waiting. At the end of the connection `ec` is eof.
+  std::size_t receive(boost::asio::mutable_buffer room, boost::system::error_code& ec);
+
+  Tcp socket_;
+  Moment arrived_{};
+};
+
+}  // namespace weir::lab::net

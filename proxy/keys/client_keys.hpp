@@ -1,0 +1,67 @@
+// The keys of clients at run time: whose a credential is, and how many requests each key has.
+//
+// Time tells nothing of the keys. What is looked up is not the credential but its SHA-256, and not that either but a
+// keyed hash of it (SipHash, with a random key of these ClientKeys' own): where the look-up goes depends on a number
+// that nobody outside can compute or choose. Only a whole 64-bit match is compared with the stored hash, and that in
+// constant time. A look-up costs a SHA-256 and a step in a hash table, however many keys there are.
+//
+// A ClientKeys never changes, and any thread may use it. A reload makes another one, which takes over the counts by the
+// keys' names.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "config/settings.hpp"
+#include "metrics/sip_hash.hpp"
+
+namespace weir::proxy::keys {
+
+/// The requests of one key that are under way or wait. All ClientKeys that have the key share it.
+struct KeyUse {
+  std::atomic<std::uint32_t> requests{0};
+};
+
+struct ClientKey {
+  config::ClientKey settings;
+  std::shared_ptr<KeyUse> use;
+
+  /// True if the key may use this model. A key that is limited to models may use nothing without a name ("").
+  bool may_use(std::string_view model) const;
+};
+
+class ClientKeys {
+ public:
+  /// `before` may be null. Throws std::runtime_error if the system has no random numbers.
+  ClientKeys(const std::vector<config::ClientKey>& keys, const ClientKeys* before);
+
+  /// Returns the key that a client has sent; null if it is none of these.
+  const ClientKey* find(std::string_view credential) const;
+
+ private:
+  metrics::SipKey secret_;
+  std::unordered_multimap<std::uint64_t, ClientKey> keys_;  ///< By the keyed hash of the key's SHA-256.
+};
+
+/// A place among the requests that a key may have at a time. It is given back when this ends.
+class KeyPlace {
+ public:
+  /// `key` may be null: then there is always a place.
+  explicit KeyPlace(const ClientKey* key);
+  ~KeyPlace();
+  KeyPlace(const KeyPlace&) = delete;
+  KeyPlace& operator=(const KeyPlace&) = delete;
+
+  bool got() const { return got_; }
+
+ private:
+  std::shared_ptr<KeyUse> use_;
+  bool got_ = true;
+};
+
+}  // namespace weir::proxy::keys

@@ -1,0 +1,56 @@
+// Where a connection leads: an IP address and a port, or the path of a Unix-domain socket.
+#pragma once
+
+#include <boost/asio/generic/stream_protocol.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+
+namespace weir::proxy::net {
+
+class Address {
+ public:
+  Address() = default;
+  // NOLINTNEXTLINE(google-explicit-constructor): an endpoint is an address.
+  Address(const boost::asio::ip::tcp::endpoint& endpoint) : endpoint_(endpoint) {}
+  Address(const boost::asio::ip::address& address, std::uint16_t port) : endpoint_(address, port) {}
+  /// Returns the address of the socket at this path, which has at most 107 bytes.
+  static Address at_path(std::string path);
+
+  bool is_path() const { return !path_.empty(); }
+  const std::string& path() const { return path_; }
+  /// These say nothing of a path.
+  boost::asio::ip::address address() const { return endpoint_.address(); }
+  std::uint16_t port() const { return endpoint_.port(); }
+
+  /// Returns it as the system's calls take it.
+  boost::asio::generic::stream_protocol::endpoint endpoint() const;
+  /// Returns it as settings write it: "127.0.0.1:80", "[::1]:80" or "unix:/path".
+  std::string to_text() const;
+
+  bool operator==(const Address&) const = default;
+
+ private:
+  boost::asio::ip::tcp::endpoint endpoint_;
+  std::string path_;
+};
+
+namespace tls {
+class Target;
+}
+
+/// An address, and how to speak there.
+struct Destination {
+  Destination() = default;
+  // NOLINTNEXTLINE(google-explicit-constructor): without TLS, an address is all.
+  Destination(Address where, std::shared_ptr<const tls::Target> how = nullptr)
+      : address(std::move(where)), tls(std::move(how)) {}
+  bool operator==(const Destination&) const = default;
+
+  Address address;
+  std::shared_ptr<const tls::Target> tls;  ///< Null means plain.
+};
+
+}  // namespace weir::proxy::net

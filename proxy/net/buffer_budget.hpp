@@ -1,0 +1,93 @@
+// The memory that grows with peers, counted for the whole process (limits.buffer_memory): requests while they are read
+// and kept, unfinished events, read-ahead for slow clients, kept error answers, requests to be mirrored.
+//
+// Any thread uses a budget. A Charge belongs to one thread at a time; it is moved with what it pays for. It counts in
+// whole steps, rounded down, so that what passes through costs no atomic operation: at most one step of each thing that
+// is held is not counted, and an idle process counts zero.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <utility>
+
+namespace weir::proxy::net {
+
+class BufferBudget {
+ public:
+  static constexpr std::size_t step = 4096;
+
+  explicit BufferBudget(std::size_t limit) : limit_(limit) {}
+  BufferBudget(const BufferBudget&) = delete;
+  BufferBudget& operator=(const BufferBudget&) = delete;
+
+  void set_limit(std::size_t bytes) { limit_.store(bytes, std::memory_order_relaxed); }
+  std::size_t limit() const { return limit_.load(std::memory_order_relaxed); }
+  std::size_t used() const { return used_.load(std::memory_order_relaxed); }
+  /// True above three quarters: whoever can do with less memory does.
+  bool tight() const { return used() > limit() / 4 * 3; }
+  /// True if nothing new may begin.
+  bool spent() const { return used() >= limit(); }
+
+ private:
+  friend class Charge;
+  void take(std::size_t bytes) { used_.fetch_add(bytes, std::memory_order_relaxed); }
+  void give(std::size_t bytes) { used_.fetch_sub(bytes, std::memory_order_relaxed); }
+  /// Takes nothing and returns false if that would be over the limit.
+  bool try_take(std::size_t bytes) {
+    if (used_.fetch_add(bytes, std::memory_order_relaxed) + bytes <= limit()) return true;
+    give(bytes);
+    return false;
+  }
+
+  std::atomic<std::size_t> limit_, used_{0};
+};
+
+/// What one thing holds of a budget.
+class Charge {
+ public:
+  Charge() = default;  ///< Makes a charge that counts nothing, ever.
+  explicit Charge(BufferBudget& budget) : budget_(&budget) {}
+  Charge(Charge&& other) noexcept : budget_(other.budget_), held_(std::exchange(other.held_, 0)) {}
+  Charge& operator=(Charge&& other) noexcept {
+    if (this == &other) return *this;
+    set(0);
+    budget_ = other.budget_;
+    held_ = std::exchange(other.held_, 0);
+    return *this;
+  }
+  ~Charge() { set(0); }
+
+  /// Says that so many bytes are held now, whether or not there is room: what was begun is finished.
+  void set(std::size_t bytes) {
+    const auto wanted = steps(bytes);
+    if (wanted == held_) return;
+    if (wanted > held_) {
+      budget_->take(wanted - held_);
+    } else {
+      budget_->give(held_ - wanted);
+    }
+    held_ = wanted;
+  }
+  /// Does the same, if there is room. Otherwise it changes nothing and returns false.
+  bool try_set(std::size_t bytes) {
+    const auto wanted = steps(bytes);
+    if (wanted > held_ && !budget_->try_take(wanted - held_)) return false;
+    if (wanted > held_) held_ = wanted;
+    set(bytes);
+    return true;
+  }
+  /// Says that so many bytes of what was held are there no more.
+  void less(std::size_t bytes) { set(held_ - std::min(held_, bytes)); }
+  std::size_t held() const { return held_; }
+
+ private:
+  std::size_t steps(std::size_t bytes) const {
+    return budget_ == nullptr ? 0 : bytes / BufferBudget::step * BufferBudget::step;
+  }
+
+  BufferBudget* budget_ = nullptr;
+  std::size_t held_ = 0;
+};
+
+}  // namespace weir::proxy::net

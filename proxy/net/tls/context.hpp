@@ -1,0 +1,117 @@
+// What TLS needs before a connection: certificates and rules for clients, verification and sessions for replicas.
+//
+// The control thread makes contexts from the settings; they never change, and any thread may use them. Connections keep
+// the context with which they began. TLS 1.2 and 1.3 are spoken, at OpenSSL's security level 2, with ALPN http/1.1.
+// There is no renegotiation, no compression and no early data.
+#pragma once
+
+#include <openssl/ssl.h>
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "config/settings.hpp"
+
+namespace weir::proxy::net::tls {
+
+struct FreeSsl {
+  void operator()(SSL* ssl) const { SSL_free(ssl); }
+  void operator()(SSL_CTX* context) const { SSL_CTX_free(context); }
+  void operator()(SSL_SESSION* session) const { SSL_SESSION_free(session); }
+};
+using SslPtr = std::unique_ptr<SSL, FreeSsl>;
+using ContextPtr = std::unique_ptr<SSL_CTX, FreeSsl>;
+using SessionPtr = std::unique_ptr<SSL_SESSION, FreeSsl>;
+/// It is the SHA-256 of the files from which a context was made.
+using Fingerprint = std::array<std::uint8_t, 32>;
+
+/// Speaks to clients. The server name that a client sends chooses the certificate: an exact name before a wildcard,
+/// which stands for one label; the first certificate is for all other names. The keys of session tickets are the
+/// context's own.
+class ServerContext {
+ public:
+  /// Throws std::runtime_error with a sentence that names the key and the file.
+  explicit ServerContext(const config::ServerTls& settings);
+  ServerContext(const ServerContext&) = delete;
+  ServerContext& operator=(const ServerContext&) = delete;
+
+  /// Returns one that waits for a client's hello. The context outlives it.
+  SslPtr begin() const;
+  const Fingerprint& fingerprint() const { return fingerprint_; }
+  /// Returns which certificate is for this name.
+  std::size_t certificate_for(std::string_view server_name) const;
+
+ private:
+  static int choose(SSL* ssl, int* alert, void* self);
+
+  Fingerprint fingerprint_{};
+  std::vector<ContextPtr> contexts_;                        ///< There is one for each certificate.
+  std::vector<std::pair<std::string, std::size_t>> names_;  ///< They are in lower case; a wildcard begins with "*.".
+};
+
+/// Speaks to replicas whose settings are the same.
+class ClientContext {
+ public:
+  /// Throws std::runtime_error with a sentence that names the key and the file.
+  explicit ClientContext(const config::ReplicaTls& settings);
+  SSL_CTX& get() const { return *context_; }
+  const Fingerprint& fingerprint() const { return fingerprint_; }
+  bool verifies() const { return verifies_; }
+
+ private:
+  Fingerprint fingerprint_{};
+  ContextPtr context_;
+  bool verifies_;
+};
+
+/// How to speak to one replica: the rules, the name that its certificate has to have, and its last session, with which
+/// the next handshake is shorter.
+class Target {
+ public:
+  /// `name` is a host's name or a numeric address.
+  Target(std::shared_ptr<const ClientContext> context, std::string name);
+
+  bool is(const ClientContext* context, std::string_view name) const {
+    return context_.get() == context && name_ == name;
+  }
+  /// Returns one that is about to say hello. The target outlives it.
+  SslPtr begin() const;
+
+ private:
+  static int keep_session(SSL* ssl, SSL_SESSION* session);
+  friend class ClientContext;
+
+  const std::shared_ptr<const ClientContext> context_;
+  const std::string name_;
+  const bool is_address_;
+  mutable std::mutex mutex_;
+  mutable SessionPtr session_;
+};
+
+/// All contexts of one set of settings.
+class Contexts {
+ public:
+  Contexts() = default;
+  /// Throws std::runtime_error as above. What was made from the same files before is taken over, so that sessions go
+  /// on.
+  Contexts(const config::Settings& settings, const Contexts& before);
+
+  /// Null means that listeners speak plainly.
+  const std::shared_ptr<const ServerContext>& server() const { return server_; }
+  /// Returns the context of a replica of these settings.
+  std::shared_ptr<const ClientContext> client(const config::ReplicaTls& settings) const;
+
+ private:
+  void want(const config::Replica& replica, const Contexts& before);
+
+  std::shared_ptr<const ServerContext> server_;
+  std::vector<std::pair<config::ReplicaTls, std::shared_ptr<const ClientContext>>> clients_;
+};
+
+}  // namespace weir::proxy::net::tls

@@ -1,0 +1,74 @@
+// TLS over a socket that does not block. OpenSSL reads through it with the arrival clock, so the moment of a read is
+// when the kernel received the last of its ciphertext.
+//
+// Errors are as for the system's calls: -1 with errno. Only one thread uses it at a time.
+#pragma once
+
+#include <sys/types.h>
+
+#include <memory>
+#include <span>
+#include <string_view>
+
+#include "proxy/net/arrival.hpp"
+#include "proxy/net/tls/context.hpp"
+
+namespace weir::proxy::net::tls {
+
+class Socket {
+ public:
+  /// One record carries at most so much (RFC 8446, 5.1).
+  static constexpr std::size_t record_size = 16 * 1024;
+
+  /// The descriptor, the clock and what `ssl` was made by outlive it.
+  Socket(const ArrivalClock& clock, int fd, SslPtr ssl);
+  Socket(const Socket&) = delete;
+  Socket& operator=(const Socket&) = delete;
+
+  enum class Step : unsigned char { done, reads, writes, failed };
+  /// Goes on with the handshake as far as the socket lets it. Says what it waits for.
+  Step handshake();
+  /// Returns why the handshake failed: see failure.hpp.
+  int failure() const { return failure_; }
+  bool resumed() const { return SSL_session_reused(ssl_.get()) == 1; }
+
+  struct Read {
+    ssize_t size = 0;
+    metrics::Moment at{};
+  };
+  /// Reads until `into` is full, or nothing is left. Returns 0 after the peer's close_notify. An end without one may
+  /// have been forged, so that is an error: ECONNRESET.
+  Read read(std::span<char> into);
+  /// Writes one record. EAGAIN means that it is partly written: the next call must bring the same bytes, and may
+  /// bring more.
+  ssize_t write(std::span<const std::string_view> pieces, std::size_t offset);
+  /// Writes the close_notify, if that is possible now.
+  void say_end();
+
+  /// The socket is read again only after this, once a read has found it empty.
+  void may_have_bytes() { empty_ = false; }
+  bool empty() const { return empty_; }
+  /// True if the peer has ended its half, or the connection is broken. It shows in a read.
+  bool ended() const { return ended_; }
+  /// True if nothing is there to be read. Session tickets do not count.
+  bool is_quiet();
+  /// A read has to wait until the socket takes bytes.
+  bool read_waits_to_write() const { return read_waits_to_write_; }
+
+ private:
+  static int read_some(BIO* bio, char* into, int size);
+  static int write_some(BIO* bio, const char* bytes, int size);
+  static long control(BIO* bio, int command, long number, void* argument);
+  static const BIO_METHOD* method();
+
+  const ArrivalClock& clock_;
+  const int fd_;
+  const SslPtr ssl_;
+  metrics::Moment at_{};
+  int failure_ = 0;
+  int io_error_ = 0;  ///< It is the errno of the socket's failure.
+  bool empty_ = false, at_end_ = false, ended_ = false, broken_ = false;
+  bool partly_written_ = false, read_waits_to_write_ = false;
+};
+
+}  // namespace weir::proxy::net::tls

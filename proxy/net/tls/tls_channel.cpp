@@ -1,0 +1,180 @@
+#include "proxy/net/tls/tls_channel.hpp"
+
+#include <linux/sockios.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+
+#include <array>
+#include <cerrno>
+
+#include "metrics/prefetch.hpp"
+#include "proxy/net/connect.hpp"
+
+namespace weir::proxy::net::tls {
+namespace {
+
+constexpr std::uint32_t hang_up = EPOLLRDHUP | EPOLLHUP | EPOLLERR;
+
+}  // namespace
+
+std::unique_ptr<Channel> TlsChannel::to_replica(const Loop& loop, UniqueFd socket,
+                                                std::shared_ptr<const Target> target) {
+  auto ssl = target->begin();
+  if (!ssl) {
+    errno = ENOMEM;
+    return nullptr;
+  }
+  return std::unique_ptr<Channel>(
+      new TlsChannel(loop, std::move(socket), std::move(ssl), std::move(target), Side::replica));
+}
+
+std::unique_ptr<TlsChannel> TlsChannel::to_client(const Loop& loop, UniqueFd socket,
+                                                  std::shared_ptr<const ServerContext> context) {
+  auto ssl = context->begin();
+  if (!ssl) {
+    errno = ENOMEM;
+    return nullptr;
+  }
+  return std::unique_ptr<TlsChannel>(
+      new TlsChannel(loop, std::move(socket), std::move(ssl), std::move(context), Side::client));
+}
+
+TlsChannel::TlsChannel(const Loop& loop, UniqueFd socket, SslPtr ssl, std::shared_ptr<const void> context, Side side)
+    : context_(std::move(context)),
+      socket_(std::move(socket)),
+      handshaking_(loop.handshaking),
+      side_(side),
+      state_(side == Side::client ? State::handshaking : State::connecting),
+      tls_(loop.clock, socket_.get(), std::move(ssl)),
+      registration_(loop.poller, socket_.get()) {
+  loop.clock.enable(socket_.get());
+  registration_.attach(*this, 0);
+}
+
+TlsChannel::~TlsChannel() {
+  if (state_ == State::handshaking) handshaking_.ended(side_, Result::failed);
+  if (state_ == State::open && !resets_) tls_.say_end();
+}
+
+Channel::Read TlsChannel::read(std::span<char> into) {
+  if (state_ != State::open) {
+    errno = state_ == State::failed ? ECONNRESET : EAGAIN;
+    return {-1, {}};
+  }
+  if ((registration_.noted() & (EPOLLIN | hang_up)) != 0) tls_.may_have_bytes();
+  const bool had_ended = tls_.ended();
+  const auto read = tls_.read(into);
+  const int error = errno;
+  if (tls_.empty()) registration_.use_up(EPOLLIN);
+  unread_ = read.size > 0 && static_cast<std::size_t>(read.size) == into.size();
+  // A close_notify comes without an event that says so.
+  if (tls_.ended() && !had_ended) registration_.again(EPOLLRDHUP);
+  errno = error;
+  return {read.size, read.at};
+}
+
+ssize_t TlsChannel::write(std::span<const std::string_view> pieces, std::size_t offset) {
+  if (state_ == State::open) return tls_.write(pieces, offset);
+  errno = state_ == State::failed ? EPIPE : EAGAIN;
+  return -1;
+}
+
+void TlsChannel::attach(Watcher& watcher, std::uint32_t tag) {
+  watcher_ = &watcher;
+  tag_ = tag;
+  registration_.attach(*this, 0);  // It is no longer hastened.
+}
+
+bool TlsChannel::may_read() const {
+  if (state_ != State::open) return state_ == State::failed;
+  return unread_ || tls_.ended() || (registration_.noted() & (EPOLLIN | hang_up)) != 0;
+}
+
+bool TlsChannel::hung_up() const {
+  return state_ == State::failed || tls_.ended() || (registration_.noted() & hang_up) != 0;
+}
+
+bool TlsChannel::broken() const {
+  return state_ == State::failed || (registration_.noted() & (EPOLLHUP | EPOLLERR)) != 0;
+}
+
+bool TlsChannel::is_quiet() {
+  if (state_ != State::open || unread_ || hung_up()) return false;
+  if (!may_read()) return true;
+  tls_.may_have_bytes();
+  const bool quiet = tls_.is_quiet();
+  if (tls_.empty()) registration_.use_up(EPOLLIN);
+  return quiet;
+}
+
+int TlsChannel::connect_error() { return error_; }
+
+int TlsChannel::unacknowledged() const {
+  int bytes = 0;
+  return ::ioctl(socket_.get(), SIOCOUTQ, &bytes) == 0 ? bytes : 0;
+}
+
+void TlsChannel::end_writing() {
+  if (state_ == State::open) tls_.say_end();
+  ::shutdown(socket_.get(), SHUT_WR);
+}
+
+void TlsChannel::reset_on_close() {
+  resets_ = true;
+  const linger at_once{.l_onoff = 1, .l_linger = 0};
+  ::setsockopt(socket_.get(), SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
+}
+
+void TlsChannel::ready(std::uint32_t, std::uint32_t events) {
+  switch (state_) {
+    case State::connecting:
+      if (const int error = net::connect_error(socket_.get()); error != 0) return fail(error);
+      if ((events & EPOLLOUT) == 0) return;
+      state_ = State::handshaking;
+      return handshaking_.ask(*this);
+    case State::handshaking:
+      return handshaking_.ask(*this);
+    default:
+      if (tls_.read_waits_to_write() && (events & EPOLLOUT) != 0) events |= EPOLLIN;
+      return tell(events);
+  }
+}
+
+void TlsChannel::approach(std::uint32_t, int ahead) const {
+  if (ahead == farthest_ahead) metrics::prefetch(&tls_);
+  if (watcher_ != nullptr) watcher_->approach(tag_, ahead);
+}
+
+void TlsChannel::step() {
+  tls_.may_have_bytes();
+  const auto result = tls_.handshake();
+  if (tls_.empty()) registration_.use_up(EPOLLIN);
+  if (result == Socket::Step::failed) return fail(tls_.failure());
+  if (result != Socket::Step::done) return;
+  state_ = State::open;
+  unread_ = true;  // The first request may have come with the handshake's last bytes.
+  handshaking_.ended(side_, tls_.resumed() ? Result::resumed : Result::full);
+  tell(EPOLLIN | EPOLLOUT | (registration_.noted() & hang_up));
+}
+
+void TlsChannel::tell(std::uint32_t events) {
+  if (watcher_ != nullptr) watcher_->ready(tag_, events);
+}
+
+void TlsChannel::fail(int error) {
+  if (state_ == State::handshaking) handshaking_.ended(side_, Result::failed);
+  state_ = State::failed;
+  error_ = error;
+  tell(EPOLLERR | EPOLLHUP);
+}
+
+void TlsChannel::answer_plainly(std::string_view text) {
+  static_cast<void>(::send(socket_.get(), text.data(), text.size(), MSG_NOSIGNAL | MSG_DONTWAIT));
+  ::shutdown(socket_.get(), SHUT_WR);
+  // Closing with bytes unread would reset the connection, and the peer would lose the answer.
+  std::array<char, 4096> dropped;
+  for (int reads = 0; reads < 16; ++reads)
+    if (::recv(socket_.get(), dropped.data(), dropped.size(), MSG_DONTWAIT) <= 0) return;
+}
+
+}  // namespace weir::proxy::net::tls

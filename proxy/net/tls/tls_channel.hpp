@@ -1,0 +1,81 @@
+// A socket that speaks TLS, as a channel. It is registered with the loop's poller once for its life, and is itself the
+// watcher of that registration.
+//
+// Until the handshake has ended, its watcher is told nothing. Then it is told EPOLLIN and EPOLLOUT, or EPOLLERR and
+// EPOLLHUP if the handshake failed; connect_error() says why. Nobody counts the time: a deadline is the watcher's.
+//
+// A close_notify is the peer's end, as a FIN is. A FIN without one shows as an error in the read, because anyone on the
+// way could have sent it.
+#pragma once
+
+#include <memory>
+
+#include "proxy/net/channel.hpp"
+#include "proxy/net/poller.hpp"
+#include "proxy/net/tls/handshaking.hpp"
+#include "proxy/net/tls/socket.hpp"
+#include "proxy/net/unique_fd.hpp"
+
+namespace weir::proxy::net::tls {
+
+class TlsChannel final : public Channel, Watcher, Handshaking::Stepper {
+ public:
+  /// What all channels of one loop share.
+  struct Loop {
+    Poller& poller;
+    const ArrivalClock& clock;
+    Handshaking& handshaking;
+  };
+  /// Speaks to a replica; `socket` has begun to connect. Returns null if OpenSSL refuses; errno says ENOMEM then.
+  static std::unique_ptr<Channel> to_replica(const Loop& loop, UniqueFd socket, std::shared_ptr<const Target> target);
+  /// Speaks to a client that has connected.
+  static std::unique_ptr<TlsChannel> to_client(const Loop& loop, UniqueFd socket,
+                                               std::shared_ptr<const ServerContext> context);
+  ~TlsChannel() override;
+
+  Read read(std::span<char> into) override;
+  ssize_t write(std::span<const std::string_view> pieces, std::size_t offset) override;
+  void attach(Watcher& watcher, std::uint32_t tag) override;
+  void detach() override { watcher_ = nullptr; }
+  void hasten() override { registration_.hasten(); }
+  void again(std::uint32_t events) override { registration_.again(events); }
+  bool may_read() const override;
+  bool hung_up() const override;
+  bool broken() const override;
+  bool is_quiet() override;
+  /// Returns an error of the system's, or a failure of the handshake (failure.hpp).
+  int connect_error() override;
+  int unacknowledged() const override;
+  void end_writing() override;
+  void reset_on_close() override;
+
+  /// True once the handshake has ended well.
+  bool is_open() const { return state_ == State::open; }
+  /// Tells a peer that does not speak TLS, after its handshake has failed, and ends writing.
+  void answer_plainly(std::string_view text);
+
+ private:
+  enum class State : unsigned char { connecting, handshaking, open, failed };
+  TlsChannel(const Loop& loop, UniqueFd socket, SslPtr ssl, std::shared_ptr<const void> context, Side side);
+
+  void ready(std::uint32_t tag, std::uint32_t events) override;
+  void approach(std::uint32_t tag, int ahead) const override;
+  void step() override;
+  void tell(std::uint32_t events);
+  void fail(int error);
+
+  const std::shared_ptr<const void> context_;  ///< It outlives the session that it made.
+  UniqueFd socket_;
+  Handshaking& handshaking_;
+  Watcher* watcher_ = nullptr;
+  std::uint32_t tag_ = 0;
+  int error_ = 0;
+  const Side side_;
+  State state_;
+  bool unread_ = false;  ///< Bytes may be left that OpenSSL has read.
+  bool resets_ = false;
+  Socket tls_;
+  Poller::Registration registration_;  ///< It ends before the socket is closed.
+};
+
+}  // namespace weir::proxy::net::tls

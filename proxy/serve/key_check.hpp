@@ -1,0 +1,30 @@
+// Who may enter: the client's key, and what it may be used for. Pure, but for what it reads of the world.
+//
+// A client shows its key before its body is read. Without a right one it gets 401, whatever it asks for, but for
+// GET /health and, where `server.cors_origins` is set, a browser's preflight: browsers send no credential with it.
+#pragma once
+
+#include <chrono>
+#include <optional>
+
+#include "metrics/series/loop_shard.hpp"
+#include "proxy/exchange/client_request.hpp"
+#include "proxy/http/own_answer.hpp"
+
+namespace weir::proxy::serve {
+
+/// Finds whose key the request has, once its head and its route are known. Returns why it may not enter, if so.
+std::optional<metrics::series::Denied> find_key(exchange::ClientRequest& request);
+
+/// The answer to a client without a right key. It does not tell of keys that there are, and repeats nothing that was
+/// sent.
+http::OwnAnswer denied_answer(metrics::series::Denied why);
+
+/// The answer to a request whose key may not use its model; nothing if it may. The model is the one that the body
+/// names. A body that is not JSON may name another one to an engine, so a key that is limited to models cannot send it.
+std::optional<http::OwnAnswer> model_refusal(const exchange::ClientRequest& request);
+
+/// The answer to a request whose key has as many requests as it may. `wait` is when to come back.
+http::OwnAnswer key_busy_answer(const keys::ClientKey& key, std::chrono::milliseconds wait);
+
+}  // namespace weir::proxy::serve

@@ -1,0 +1,193 @@
+#include "tests/integration/chaos/clients.hpp"
+
+#include <chrono>
+#include <optional>
+#include <utility>
+
+#include "tests/integration/chaos/dice.hpp"
+#include "tests/integration/chaos/misbehaviour.hpp"
+#include "tests/integration/peers/http_client.hpp"
+
+namespace weir::chaos {
+namespace {
+
+using namespace integration;
+
+constexpr auto chat = "/v1/chat/completions";
+/// The replica whose answers are not scripted.
+constexpr std::string_view simulated = "sim";
+
+/// One request of one client. Its ways of asking are drawn.
+class Asking {
+ public:
+  Asking(std::uint64_t seed, std::string id, Dice& dice) : seed_(seed), dice_(dice) { seen_.id = std::move(id); }
+
+  /// Returns false if the connection cannot serve another request.
+  bool ask(HttpClient& client) {
+    keeps_ = true;
+    const auto kind = dice_.below(100);
+    if (kind < 4) return refused(client);
+    if (kind < 8) return leaves_within_request(client);
+    streams_ = kind < 85;
+    send(client);
+    if (dice_.chance(0.12)) return leave(client);
+    return reads(client);
+  }
+  const Seen& seen() const { return seen_; }
+
+ private:
+  std::string fields() const { return "X-Request-Id: " + seen_.id + "\r\n"; }
+
+  void send_all(HttpClient& client, std::string_view bytes) {
+    try {
+      client.send(bytes);
+    } catch (const PeerGone&) {
+      keeps_ = false;  // What weir said before is still to be read.
+    }
+  }
+
+  void send(HttpClient& client) {
+    const std::string prompt(dice_.chance(0.02) ? dice_.between(200'000, 1'500'000) : dice_.between(5, 400), 'p');
+    const auto body = !streams_           ? whole_chat_body(prompt)
+                      : dice_.chance(0.3) ? chat_body_with_usage(prompt)
+                                          : chat_body(prompt);
+    with_usage_ = body.find("include_usage") != std::string::npos;
+    const auto bytes = post(chat, body, fields());
+    if (bytes.size() < 1000 && dice_.chance(0.03)) {
+      for (std::size_t at = 0; at < bytes.size(); ++at) send_all(client, std::string_view(bytes).substr(at, 1));
+    } else {
+      send_all(client, bytes);
+    }
+  }
+
+  /// Sends what weir has to answer itself.
+  bool refused(HttpClient& client) {
+    switch (dice_.below(4)) {
+      case 0:
+        send_all(client, post(chat, chat_body("hello", "no-such-model"), fields()));
+        break;
+      case 1:
+        send_all(client, post("/no/such/path", "{}", fields()));
+        break;
+      case 2:
+        send_all(client, "POST " + std::string(chat) + " HTTP/1.1\r\nHost: a\r\n" + fields() +
+                             "Transfer-Encoding: chunked\r\n\r\nnot a size\r\n");
+        break;
+      default:
+        send_all(client, "POST " + std::string(chat) + " HTTP/1.1\r\nHost: a\r\n" + fields() +
+                             "Content-Length: 900000000\r\n\r\n{\"a\":");
+    }
+    return reads(client);
+  }
+
+  bool leaves_within_request(HttpClient& client) {
+    const auto bytes = post(chat, chat_body(std::string(300, 'p')), fields());
+    send_all(client, std::string_view(bytes).substr(0, bytes.size() - dice_.between(1, 300)));
+    seen_.end = Seen::End::left;
+    client.close();
+    return false;
+  }
+
+  /// Leaves at once, or after some of the answer.
+  bool leave(HttpClient& client) {
+    seen_.end = Seen::End::left;
+    try {
+      if (dice_.chance(0.6)) {
+        auto got = client.response_head();
+        for (auto n = dice_.below(4); n > 0 && client.read_more(got); --n) {
+        }
+      }
+    } catch (const PeerGone&) {
+    }
+    const auto how = dice_.below(3);
+    seen_.reset = how == 1;
+    if (how == 0) {
+      client.finish_sending();
+      client.drain();
+    } else {
+      how == 1 ? client.reset() : client.close();
+    }
+    return false;
+  }
+
+  bool reads(HttpClient& client) {
+    Response got;
+    try {
+      got = client.response_head();
+    } catch (const PeerGone&) {
+      return false;
+    }
+    seen_.status = got.status;
+    seen_.replica = got.head.field("x-weir-replica").value_or("");
+    seen_.weir_id = got.head.field("x-weir-id").value_or("");
+    const bool slowly = dice_.chance(0.05);
+    while (client.read_more(got))
+      if (slowly) std::this_thread::sleep_for(std::chrono::milliseconds(dice_.below(5)));
+    seen_.bytes = got.body.size();
+    const bool whole = got.end == BodyEnd::whole;
+    seen_.end = whole ? Seen::End::whole : Seen::End::cut;
+    const auto error = got.body.rfind("data: {\"error\"");
+    seen_.error = error != got.body.npos;
+    if (streams_ && got.status == 200 && whole && !seen_.error && got.body.ends_with("data: [DONE]\n\n")) {
+      const bool right =
+          seen_.replica == simulated || got.body == script_for(seed_, seen_.id, seen_.replica).body(with_usage_);
+      seen_.complete = right;
+      seen_.wrong = !right;
+    }
+    // What was cut is still the beginning of what one replica sent.
+    if (streams_ && got.status == 200 && seen_.replica != simulated &&
+        got.head.field("content-type") != "application/json") {
+      const auto script = script_for(seed_, seen_.id, seen_.replica).body(with_usage_);
+      const auto sent = std::string_view(got.body).substr(0, error);
+      if (!script.starts_with(sent)) seen_.wrong = true;
+    }
+    return keeps_ && whole && got.head.field("connection") != "close";
+  }
+
+  const std::uint64_t seed_;
+  Dice& dice_;
+  Seen seen_;
+  bool streams_ = true, with_usage_ = false, keeps_ = true;
+};
+
+}  // namespace
+
+Clients::Clients(std::uint64_t seed, std::uint16_t port, std::size_t clients) : seed_(seed), port_(port) {
+  for (std::size_t i = 0; i < clients; ++i) threads_.emplace_back([this, i] { ask_all_the_time(i); });
+}
+
+void Clients::stop() {
+  over_ = true;
+  for (auto& thread : std::exchange(threads_, {})) thread.join();
+}
+
+void Clients::ask_all_the_time(std::size_t number) {
+  Dice dice(seed_, "client " + std::to_string(number));
+  std::optional<HttpClient> client;
+  std::size_t served = 0;
+  for (std::size_t n = 1; !over_; ++n) {
+    Asking asking(seed_, "c" + std::to_string(number) + "-" + std::to_string(n), dice);
+    std::string trouble;
+    try {
+      if (!client) {
+        client.emplace(port_, dice.chance(0.1) ? 8 * 1024 : 0);
+        served = 0;
+      }
+      ++asked_;
+      ++served;
+      const bool keeps = asking.ask(*client);
+      if (!keeps) client.reset();
+    } catch (const std::exception& error) {
+      trouble = asking.seen().id + ": " + error.what();
+      client.reset();
+    }
+    // Who was refused does not ask again at once.
+    if (!asking.seen().complete) std::this_thread::sleep_for(std::chrono::milliseconds(dice.below(30)));
+    const std::lock_guard lock(mutex_);
+    seen_.push_back(asking.seen());
+    seen_.back().on_connection = served;
+    if (!trouble.empty()) troubles_.push_back(trouble);
+  }
+}
+
+}  // namespace weir::chaos

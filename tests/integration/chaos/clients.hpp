@@ -1,0 +1,63 @@
+// The clients of a chaos run: some read to the end, some leave in the middle, some send what weir must refuse. Each
+// notes what became of each of its requests.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace weir::chaos {
+
+/// What a client knows of one of its requests.
+struct Seen {
+  enum class End : std::uint8_t {
+    whole,    ///< Status and body came whole.
+    cut,      ///< The body ended before its framing said so.
+    left,     ///< The client left.
+    nothing,  ///< The connection ended without an answer.
+  };
+  std::string id;
+  End end = End::nothing;
+  unsigned status = 0;
+  std::string replica;            ///< What x-weir-replica said; "" if it said nothing.
+  std::string weir_id;            ///< What x-weir-id said.
+  bool reset = false;             ///< It left by a reset.
+  std::size_t on_connection = 0;  ///< It is 1 for the first request of a connection.
+  bool complete = false;          ///< It is a whole stream with its end marker, and every byte is the replica's.
+  bool wrong = false;             ///< It claims to be complete, and is not what the replica sent.
+  bool error = false;             ///< An error event is its last but for the marker.
+  std::size_t bytes = 0;
+};
+
+class Clients {
+ public:
+  Clients(std::uint64_t seed, std::uint16_t port, std::size_t clients);
+  ~Clients() { stop(); }
+  Clients(const Clients&) = delete;
+  Clients& operator=(const Clients&) = delete;
+
+  /// Each client finishes what it has begun.
+  void stop();
+  /// Returns what all of them saw. They have been stopped.
+  const std::vector<Seen>& seen() const { return seen_; }
+  std::size_t asked() const { return asked_; }
+  /// Says what went wrong that is no answer at all, such as a wait without end.
+  const std::vector<std::string>& troubles() const { return troubles_; }
+
+ private:
+  void ask_all_the_time(std::size_t number);
+
+  const std::uint64_t seed_;
+  const std::uint16_t port_;
+  std::atomic<bool> over_{false};
+  std::atomic<std::size_t> asked_{0};
+  std::mutex mutex_;
+  std::vector<Seen> seen_;
+  std::vector<std::string> troubles_;
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace weir::chaos

@@ -1,0 +1,159 @@
+#include "tests/integration/chaos/misbehaviour.hpp"
+
+#include <array>
+#include <chrono>
+#include <thread>
+
+#include "tests/integration/chaos/dice.hpp"
+
+namespace weir::chaos {
+namespace {
+
+using namespace integration;
+
+std::string id_of(const Exchange& exchange) { return exchange.request().head.field("x-request-id").value_or("none"); }
+
+std::string whole_answer(const Exchange& exchange, const StreamScript& script) {
+  return sse_head() + chunk(script.body(asks_for_usage(exchange.request()))) + std::string(last_chunk);
+}
+
+bool wants_stream(const Exchange& exchange) {
+  return exchange.request().body.find("\"stream\":true") != std::string::npos;
+}
+
+/// Sends the head and the first events, some with pauses between them.
+void begin(Exchange& exchange, const StreamScript& script, Dice& dice) {
+  exchange.send(sse_head());
+  const bool slow = dice.chance(0.3);
+  for (std::size_t i = 0, n = dice.below(script.events.size()); i < n; ++i) {
+    exchange.send(chunk(script.events[i]));
+    if (slow) std::this_thread::sleep_for(std::chrono::milliseconds(dice.below(8)));
+  }
+}
+
+void play_slowly(Exchange& exchange, const StreamScript& script, Dice& dice) {
+  exchange.send(sse_head());
+  for (const auto& event : script.events) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(dice.below(6)));
+    exchange.send(chunk(event));
+  }
+  if (asks_for_usage(exchange.request())) exchange.send(chunk(script.usage));
+  exchange.send(chunk(script.marker) + std::string(last_chunk));
+}
+
+void send_error(Exchange& exchange, Dice& dice) {
+  static constexpr std::array<std::string_view, 8> statuses{
+      "400 Bad Request", "401 Unauthorized",      "404 Not Found",           "408 Request Timeout",
+      "422 What",        "429 Too Many Requests", "500 Internal Server Err", "503 Service Unavailable"};
+  const std::string body(dice.chance(0.2) ? 100'000 : 20, 'e');
+  exchange.send(
+      answer(statuses[dice.below(statuses.size())], body, "text/plain", dice.chance(0.3) ? "retry-after: 1\r\n" : ""));
+}
+
+void send_bad_head(Exchange& exchange, Dice& dice) {
+  static constexpr std::array<std::string_view, 6> heads{
+      "HTTP/1.1 200 OK\r\ncontent-length: 3\r\ncontent-length: 4\r\n\r\nabcd",
+      "HTTP/1.1 200 OK\r\ncontent-length: 3\r\ntransfer-encoding: chunked\r\n\r\nabc",
+      "HTTP/1.1 200 OK\r\na: b\r\n c\r\ncontent-length: 0\r\n\r\n",
+      "HTTP/2 200 OK\r\ncontent-length: 0\r\n\r\n",
+      "HTTP/1.1 101 Switching Protocols\r\nupgrade: h2c\r\n\r\n",
+      "not HTTP at all\r\n\r\n"};
+  exchange.send(heads[dice.below(heads.size())]);
+}
+
+void storm(Exchange& exchange) {
+  for (int i = 0; i < 500; ++i) exchange.send("HTTP/1.1 103 Early Hints\r\nlink: </a>\r\n\r\n");
+}
+
+/// Fails before the client can have seen anything, or in the middle, or after the end.
+void fail(Exchange& exchange, const StreamScript& script, Dice& dice) {
+  switch (dice.below(16)) {
+    case 0:
+      return exchange.reset();
+    case 1:
+      return exchange.close();
+    case 2:
+      begin(exchange, script, dice);
+      return exchange.reset();
+    case 3:
+      begin(exchange, script, dice);
+      exchange.send("40\r\ndata: {");
+      return exchange.close();
+    case 4:
+      begin(exchange, script, dice);
+      exchange.finish_sending();
+      return void(exchange.wait_for_close());
+    case 5:
+      begin(exchange, script, dice);
+      return void(exchange.wait_for_close());
+    case 6:
+      return void(exchange.wait_for_close());
+    case 7:
+      return exchange.send_bytewise(whole_answer(exchange, script));
+    case 8:
+      return exchange.send(whole_answer(exchange, script) + "HTTP/1.1 200 OK\r\ncontent-length: 3\r\n\r\nbad");
+    case 9:
+      storm(exchange);
+      return play(exchange, script);
+    case 10:
+      exchange.send(sse_head() + chunk(std::string(vllm_error) + "data: [DONE]\n\n") + std::string(last_chunk));
+      return;
+    case 11:
+      begin(exchange, script, dice);
+      exchange.send(chunk(std::string(vllm_error) + "data: [DONE]\n\n") + std::string(last_chunk));
+      return;
+    case 12:
+      return send_error(exchange, dice);
+    case 13:  // It ends in good order, but not complete.
+      begin(exchange, script, dice);
+      return exchange.send(last_chunk);
+    case 14:
+      send_bad_head(exchange, dice);
+      return void(exchange.wait_for_close());
+    default:  // The close is the framing.
+      exchange.send("HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n" +
+                    script.body(asks_for_usage(exchange.request())));
+      return exchange.close();
+  }
+}
+
+}  // namespace
+
+StreamScript script_for(std::uint64_t seed, const std::string& id, const std::string& replica) {
+  Dice dice(seed, "script " + id + replica);
+  const auto tokens = dice.chance(0.05) ? dice.between(200, 2000) : dice.between(2, 40);
+  return vllm_chat(tokens, 31, id + "-" + replica + "-");
+}
+
+void Misbehaving::at_head(Exchange& exchange) {
+  if (!misbehaves_) return;
+  Dice dice(seed_, "head " + id_of(exchange) + replica_);
+  if (!dice.chance(0.03)) return;
+  switch (dice.below(4)) {
+    case 0:
+      return exchange.reset();
+    case 1:
+      exchange.send(integration::answer("413 Payload Too Large", "{}"));
+      exchange.wait_for_close();
+      return exchange.close();
+    case 2:
+      return storm(exchange);
+    default:
+      exchange.wait_for_close();
+      return exchange.close();
+  }
+}
+
+void Misbehaving::answer(Exchange& exchange) {
+  if (exchange.request().target == "/flip")
+    return exchange.send(integration::answer(healthy_ ? "200 OK" : "503 Service Unavailable", "{}"));
+  const auto id = id_of(exchange);
+  const auto script = script_for(seed_, id, replica_);
+  Dice dice(seed_, "answer " + id + replica_);
+  if (misbehaves_ && dice.chance(0.3)) return fail(exchange, script, dice);
+  if (!wants_stream(exchange)) return exchange.send(integration::answer("200 OK", vllm_whole_chat(5)));
+  if (misbehaves_ && dice.chance(0.5)) return play_slowly(exchange, script, dice);
+  play(exchange, script);
+}
+
+}  // namespace weir::chaos

@@ -1,0 +1,165 @@
+#include "tests/integration/chaos/town.hpp"
+
+#include <signal.h>
+
+#include <sstream>
+
+namespace weir::chaos {
+namespace {
+
+using namespace integration;
+
+std::string quoted(const std::string& text) { return '"' + text + '"'; }
+
+}  // namespace
+
+Town::Place::Place(std::uint64_t seed, const std::string& its_name)
+    : name(its_name), port(free_port()), how(seed, its_name) {
+  start();
+}
+
+void Town::Place::start() {
+  peer = std::make_unique<ScriptedReplica>([this](Exchange& exchange) { how.answer(exchange); },
+                                           ScriptedReplica::ModelsQuestion::answered_unseen, port);
+  peer->at_each_head([this](Exchange& exchange) { how.at_head(exchange); });
+}
+
+Town::Town(std::uint64_t seed) : seed_(seed), dice_(seed, "town") {
+  for (const auto* name : {"r0", "r1", "r2"}) places_.emplace_back(seed, name);
+  candidate_ = std::make_unique<Place>(seed, "cand");
+  start_simulated();
+  weir_.emplace(settings());
+}
+
+void Town::start_simulated() {
+  simulated_ =
+      std::make_unique<SimulatedReplica>(std::vector<std::string>{"--step-ms", "2", "--model", "m"}, simulated_port_);
+}
+
+/// The replicas stay the same, so that their counters do. All else may differ from one reload to the next.
+WeirSettings Town::settings() {
+  const auto one_of = [this](std::initializer_list<const char*> words) {
+    return std::string(std::data(words)[dice_.below(words.size())]);
+  };
+  PoolKeys pool{.name = "chat", .replicas = {}};
+  for (const auto& place : places_)
+    pool.replicas.push_back({place.name, "http://127.0.0.1:" + std::to_string(place.port)});
+  pool.replicas.push_back({"sim", "http://127.0.0.1:" + std::to_string(simulated_port_), {{"inject_usage", "false"}}});
+  for (auto& replica : pool.replicas) {
+    replica.more.insert({"weight", one_of({"1.0", "0.5", "2.0"})});
+    if (dice_.chance(0.5)) replica.more.insert({"max_in_flight", one_of({"4", "8", "16"})});
+  }
+  pool.more = {{"policy", one_of({R"("least_queued_tokens")", R"("round_robin")", R"("power_of_two")", R"("random")"})},
+               {"queue", one_of({"0", "4", "64"})},
+               {"queue_time", one_of({"0.2", "2"})},
+               {"queue_time_down", "1"}};
+  WeirSettings all{.pools = {pool}};
+  all.admin = {{"listen", quoted("127.0.0.1:" + std::to_string(admin_))}};
+  all.health = {{"path", "\"/flip\""},
+                {"interval", "0.2"},
+                {"timeout", "0.5"},
+                {"down_after", one_of({"1", "3"})},
+                {"eject", one_of({"true", "false"})}};
+  all.engine = {{"interval", "0.5"}};
+  all.limits = {{"first_token", "0.6"},
+                {"between_tokens", "0.6"},
+                {"whole_answer", "1"},
+                {"connect", "0.5"},
+                {"body_time", "1"},
+                {"client_stall", "5"},
+                {"request_body", "\"4MiB\""},
+                {"read_ahead", one_of({"\"4KiB\"", "\"1MiB\""})},
+                {"accept_hold", one_of({"0", "0.05", "10"})},
+                {"retry_budget", one_of({"0", "0.2", "1"})},
+                {"upstream_idle", one_of({"0.05", "2"})},
+                {"drain", "0.5"}};
+  all.shadows = {{"fp8",
+                  {{"cand", "http://127.0.0.1:" + std::to_string(candidate_->port), {}}},
+                  {{"sample", one_of({"0.2", "1.0"})}, {"on_client_abort", one_of({R"("follow")", R"("finish")"})}}}};
+  return all;
+}
+
+void Town::post_admin(const std::string& path) const {
+  fetch(admin_, "POST " + path + " HTTP/1.1\r\nHost: 127.0.0.1:" + std::to_string(admin_) +
+                    "\r\nContent-Type: application/json\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}");
+}
+
+void Town::get_admin(const std::string& path) const {
+  fetch(admin_, "GET " + path + " HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n", "GET");
+}
+
+void Town::reload() {
+  ++reloads_;
+  weir_->rewrite(settings());
+  if (dice_.chance(0.5)) return weir_->process().send(SIGHUP);
+  post_admin("/-/reload");
+}
+
+void Town::end_or_start(Place& place) {
+  ++deaths_;
+  if (place.peer) {
+    place.peer.reset();
+  } else {
+    place.start();
+  }
+}
+
+void Town::end_or_start_simulated() {
+  ++deaths_;
+  if (simulated_) {
+    simulated_->process().send(SIGKILL);
+    simulated_->process().wait(patience);
+    simulated_.reset();
+  } else {
+    start_simulated();
+  }
+}
+
+void Town::something_happens() {
+  auto& place = *std::next(places_.begin(), static_cast<std::ptrdiff_t>(dice_.below(places_.size())));
+  // Nobody is away for long.
+  if (!place.peer && dice_.chance(0.5)) return end_or_start(place);
+  if (!simulated_ && dice_.chance(0.3)) return end_or_start_simulated();
+  const auto kind = dice_.below(100);
+  if (kind < 15) {
+    reload();
+  } else if (kind < 30) {
+    ++drains_;
+    post_admin("/api/replicas/" + place.name + (dice_.chance(0.3) ? "/drain" : "/undrain"));
+  } else if (kind < 45) {
+    ++scrapes_;
+    static_cast<void>(weir_->metrics());
+  } else if (kind < 55) {
+    for (const auto* page : {"/api/replicas", "/api/settings", "/api/compare", "/"}) get_admin(page);
+  } else if (kind < 65) {
+    ++switches_;
+    post_admin(std::string("/api/shadow/fp8/") + (dice_.chance(0.5) ? "on" : "off"));
+  } else if (kind < 80) {
+    end_or_start(dice_.chance(0.2) ? *candidate_ : place);
+  } else if (kind < 85) {
+    end_or_start_simulated();
+  } else {
+    ++flips_;
+    place.how.is_healthy(dice_.chance(0.7));
+  }
+}
+
+void Town::becomes_quiet() {
+  for (auto* place :
+       {&*places_.begin(), &*std::next(places_.begin()), &*std::next(places_.begin(), 2), candidate_.get()}) {
+    place->how.misbehaves(false);
+    place->how.is_healthy(true);
+    if (!place->peer) place->start();
+    if (place != candidate_.get()) post_admin("/api/replicas/" + place->name + "/undrain");
+  }
+  if (!simulated_) start_simulated();
+}
+
+std::string Town::happened() const {
+  std::ostringstream text;
+  text << reloads_ << " reloads, " << drains_ << " drains, " << scrapes_ << " scrapes, " << deaths_
+       << " ends and starts of replicas, " << flips_ << " flips of health, " << switches_ << " switches of the shadow";
+  return text.str();
+}
+
+}  // namespace weir::chaos

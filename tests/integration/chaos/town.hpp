@@ -1,0 +1,62 @@
+// What a chaos run plays in: replicas, a shadow's replica, and a weir whose settings name them. Things happen to them.
+#pragma once
+
+#include <cstdint>
+#include <list>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tests/integration/chaos/dice.hpp"
+#include "tests/integration/chaos/misbehaviour.hpp"
+#include "tests/integration/peers/simulated_replica.hpp"
+#include "tests/integration/peers/weir_under_test.hpp"
+
+namespace weir::chaos {
+
+class Town {
+ public:
+  explicit Town(std::uint64_t seed);
+
+  integration::WeirUnderTest& weir() { return *weir_; }
+  /// Does one of: reload, drain, undrain, scrape, look at the admin's pages, switch the shadow, end or start a replica,
+  /// flip a replica's health.
+  void something_happens();
+  /// Everything is there again and is treated well: replicas run, are healthy and undrained, and the shadow is on.
+  void becomes_quiet();
+  /// Says of each kind of thing how often it happened.
+  std::string happened() const;
+
+ private:
+  /// A scripted replica that can be ended and started again at its port.
+  struct Place {
+    Place(std::uint64_t seed, const std::string& its_name);
+    void start();
+    std::string name;
+    std::uint16_t port;
+    Misbehaving how;
+    std::unique_ptr<integration::ScriptedReplica> peer;
+  };
+
+  integration::WeirSettings settings();
+  void reload();
+  void post_admin(const std::string& path) const;
+  void get_admin(const std::string& path) const;
+  void end_or_start(Place& place);
+  void end_or_start_simulated();
+  void start_simulated();
+
+  const std::uint64_t seed_;
+  Dice dice_;
+  const std::uint16_t admin_ = integration::free_port();
+  std::list<Place> places_;
+  std::unique_ptr<Place> candidate_;
+  std::uint16_t simulated_port_ = integration::free_port();
+  std::unique_ptr<integration::SimulatedReplica> simulated_;
+  bool quiet_ = false;
+  std::optional<integration::WeirUnderTest> weir_;
+  std::size_t reloads_ = 0, drains_ = 0, scrapes_ = 0, deaths_ = 0, flips_ = 0, switches_ = 0;
+};
+
+}  // namespace weir::chaos

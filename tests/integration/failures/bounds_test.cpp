@@ -1,0 +1,208 @@
+// Peers that would cost weir memory or time without end, on the wire: each is bounded and counted, and a client that is
+// refused can read why.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <array>
+#include <string>
+#include <vector>
+
+#include "tests/integration/peers/errors.hpp"
+#include "tests/integration/peers/streams.hpp"
+#include "tests/integration/peers/weir_under_test.hpp"
+
+namespace weir::integration {
+namespace {
+
+constexpr auto chat = "/v1/chat/completions";
+constexpr std::size_t mib = 1024 * 1024;
+
+std::string announced(std::size_t bytes) {
+  return "POST /v1/chat/completions HTTP/1.1\r\nHost: w\r\nContent-Type: application/json\r\nContent-Length: " +
+         std::to_string(bytes) + "\r\n\r\n";
+}
+
+/// Sends all of it without looking, and only then reads. A reset on the way throws PeerGone.
+unsigned status_after_sending_blindly(std::uint16_t port, const std::string& head, std::size_t body) {
+  auto socket = Socket::connect(port);
+  socket.send(head);
+  const std::string some(mib, 'x');
+  for (std::size_t sent = 0; sent < body; sent += some.size()) socket.send(some);
+  MessageReader reader(socket);
+  const auto answer = reader.head();
+  return answer ? static_cast<unsigned>(std::stoul(answer->start_line.substr(9, 3))) : 0;
+}
+
+TEST(Lingering, AClientThatSendsBlindlyReadsEveryRefusal) {
+  ScriptedReplica replica([](Exchange& exchange) { exchange.send(answer("200 OK", "{}")); });
+  auto settings = pool_of({&replica});
+  settings.limits = {{"request_body", "\"1MiB\""}};
+  WeirUnderTest weir(settings);
+
+  const std::string start = "POST /v1/chat/completions HTTP/1.1\r\n";
+  const struct {
+    unsigned status;
+    std::string head;
+  } rows[]{
+      {413, announced(8 * mib)},
+      {413, start + "Host: w\r\nTransfer-Encoding: chunked\r\n\r\n800000\r\n"},
+      {400, start + "Host: w\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n"},
+      {400, start + "Host: w\r\nContent-Length: 1\r\nContent-Length: 8388608\r\n\r\n"},
+      {501, start + "Host: w\r\nTransfer-Encoding: gzip\r\n\r\n"},
+      {431, start + "Host: w\r\nX: " + std::string(70'000, 'x')},
+      {417, start + "Host: w\r\nExpect: more\r\nContent-Length: 8388608\r\n\r\n"},
+  };
+  for (const auto& [status, head] : rows)
+    EXPECT_EQ(status_after_sending_blindly(weir.port(), head, 8 * mib), status) << head.substr(0, 100);
+  EXPECT_EQ(weir.metrics_after(std::size(rows)).sum("weir_requests_total", {{"outcome", "bad_request"}}),
+            std::size(rows));
+}
+
+TEST(Lingering, AClientBeyondTheLimitOfConnectionsReadsThatToo) {
+  ScriptedReplica replica([](Exchange& exchange) { exchange.send(answer("200 OK", "{}")); });
+  auto settings = pool_of({&replica});
+  settings.limits = {{"connections", "1"}};
+  WeirUnderTest weir(settings);
+
+  HttpClient first(weir.port());
+  EXPECT_EQ(first.exchange(post(chat, whole_chat_body())).status, 200u);
+  EXPECT_EQ(status_after_sending_blindly(weir.port(), announced(8 * mib), 8 * mib), 503u);
+  EXPECT_EQ(weir.metrics().sum("weir_limit_hits_total", {{"limit", "connections"}}), 1);
+}
+
+TEST(BufferMemory, BodiesThatAreAnnouncedAndNeverSentReserveNothing) {
+  ScriptedReplica replica([](Exchange& exchange) { exchange.send(answer("200 OK", "{}")); });
+  WeirUnderTest weir(pool_of({&replica}));
+  const auto before = weir.process().resident_memory();
+  std::vector<Socket> clients;
+  for (int i = 0; i < 100; ++i) {
+    clients.push_back(Socket::connect(weir.port()));
+    clients.back().send(announced(16 * mib) + "{");
+  }
+  weir.metrics_when("a connection", [](const MetricsPage&) { return true; });
+  EXPECT_EQ(fetch(weir.port(), post(chat, whole_chat_body())).status, 200u) << "weir has read what came before";
+  EXPECT_LT(weir.process().resident_memory(), before + 20 * mib);
+  EXPECT_EQ(weir.metrics().sum("weir_buffer_memory_bytes"), 0);
+}
+
+TEST(BufferMemory, IsBoundedForAllClientsTogetherAndIsZeroAtRest) {
+  ScriptedReplica replica([](Exchange& exchange) { exchange.send(answer("200 OK", "{}")); });
+  auto settings = pool_of({&replica});
+  settings.limits = {{"request_body", "\"4MiB\""}, {"buffer_memory", "\"8MiB\""}};
+  WeirUnderTest weir(settings);
+  EXPECT_EQ(weir.metrics().sum("weir_buffer_memory_limit_bytes"), 8 * mib);
+
+  // Each of these has sent all but the last byte of its body: two fill the budget.
+  HttpClient first(weir.port()), second(weir.port());
+  const auto text = [](std::size_t size) {
+    const std::string begin = R"({"model":"m","prompt":")", end = "\"}";
+    return begin + std::string(size - begin.size() - end.size(), 'x') + end;
+  };
+  const auto body = text(4 * mib);
+  for (auto* client : {&first, &second}) {
+    client->send(announced(body.size()));
+    client->send(std::string_view(body).substr(0, body.size() - 1));
+  }
+  weir.metrics_when("both bodies",
+                    [](const MetricsPage& page) { return page.sum("weir_buffer_memory_bytes") >= 8 * mib - 8192.0; });
+
+  const auto refused = fetch(weir.port(), post(chat, text(64 * 1024)));
+  expect_error(refused, 503, "overloaded_error", "no_memory");
+  EXPECT_TRUE(refused.head.has("retry-after"));
+  EXPECT_EQ(refused.head.field("connection"), "close");
+  EXPECT_EQ(weir.metrics().sum("weir_limit_hits_total", {{"limit", "buffer_memory"}}), 1);
+
+  for (auto* client : {&first, &second}) {
+    client->send(std::string_view(body).substr(body.size() - 1));
+    EXPECT_EQ(client->response().status, 200u) << "what was begun is finished";
+  }
+  EXPECT_EQ(fetch(weir.port(), post(chat, text(64 * 1024))).status, 200u);
+  expect_idle(weir.metrics_after(4));
+  weir.metrics_when("nothing held", [](const MetricsPage& page) { return page.sum("weir_buffer_memory_bytes") == 0; });
+}
+
+TEST(HalfClose, AClientMayEndItsDirectionWhereThatIsAllowed) {
+  const auto script = vllm_chat(4);
+  ScriptedReplica replica([&](Exchange& exchange) {
+    exchange.send(sse_head() + chunk(script.events[0]));
+    for (std::size_t i = 1; i < script.events.size(); ++i) exchange.send(chunk(script.events[i]));
+    exchange.send(chunk(script.marker) + std::string(last_chunk));
+  });
+  auto settings = pool_of({&replica});
+  settings.server = {{"half_close", "\"allow\""}};
+  WeirUnderTest weir(settings);
+
+  HttpClient client(weir.port());
+  client.send(post(chat, chat_body()));
+  client.finish_sending();
+  const auto got = client.response();
+  EXPECT_EQ(got.end, BodyEnd::whole);
+  EXPECT_EQ(got.body, script.body(false));
+  EXPECT_TRUE(client.closed_by_server());
+  EXPECT_EQ(weir.metrics_after(1).sum("weir_requests_total", {{"outcome", "ok"}}), 1);
+}
+
+TEST(Gate, OptionsOfTheServerAsAWholeAreWeirsOwn) {
+  ScriptedReplica replica([](Exchange& exchange) { exchange.send(answer("200 OK", "{}")); });
+  WeirUnderTest weir(pool_of({&replica}));
+  auto socket = Socket::connect(weir.port());
+  socket.send("OPTIONS * HTTP/1.1\r\nHost: w\r\n\r\n");
+  MessageReader reader(socket);
+  const auto head = reader.head();
+  ASSERT_TRUE(head);
+  EXPECT_EQ(head->start_line, "HTTP/1.1 204 No Content");
+  EXPECT_EQ(head->field("allow"), "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS");
+  EXPECT_FALSE(head->has("content-length"));
+  EXPECT_EQ(replica.connections(), 0u);
+}
+
+TEST(Gate, AnswersThatBreakTheRulesAreCountedByWhatIsWrong) {
+  const std::string ok = "HTTP/1.1 200 OK\r\n";
+  std::string storm;
+  for (int i = 0; i < 101; ++i) storm += "HTTP/1.1 103 Early Hints\r\n\r\n";
+  const struct {
+    std::string reason, answer;
+  } rows[]{
+      {"head", "SSH-2.0-OpenSSH_9.2\r\n\r\n"},
+      {"head", ok + "X: a\r\n b\r\nContent-Length: 2\r\n\r\n{}"},
+      {"head", ok + "X: a\nContent-Length: 2\r\n\r\n{}"},
+      {"too_long", ok + "X: " + std::string(70'000, 'x') + "\r\n\r\n"},
+      {"length", ok + "Content-Length: 2\r\nContent-Length: 2\r\n\r\n{}"},
+      {"coding", ok + "Transfer-Encoding: gzip\r\n\r\n{}"},
+      {"no_body", "HTTP/1.1 204 No Content\r\nContent-Length: 2\r\n\r\n{}"},
+      {"interim", "HTTP/1.1 101 Switching Protocols\r\n\r\n"},
+      {"interim", storm},
+  };
+  ScriptedReplica replica([&](Exchange& exchange) {
+    const auto number = exchange.request().number - 1;
+    if (number < std::size(rows)) {
+      exchange.send(rows[number].answer);
+      exchange.wait_for_close();
+      return exchange.close();
+    }
+    if (number > std::size(rows)) return exchange.send(answer("200 OK", "{}") + "behind it");
+    exchange.send(ok + "Content-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n" + chunk("{") + "zz\r\n");
+    exchange.wait_for_close();
+    exchange.close();
+  });
+  WeirUnderTest weir(pool_of({&replica}));
+
+  std::map<std::string, double> expected{{"chunks", 1}, {"surplus", 1}};
+  for (const auto& row : rows) {
+    expect_error(fetch(weir.port(), post(chat, whole_chat_body())), 502, "upstream_error");
+    ++expected[row.reason];
+  }
+  EXPECT_NE(fetch(weir.port(), post(chat, whole_chat_body())).end, BodyEnd::whole) << "it had begun";
+  const auto whole = fetch(weir.port(), post(chat, whole_chat_body()));
+  EXPECT_EQ(whole.status, 200u);
+  EXPECT_EQ(whole.body, "{}");
+  const auto metrics = weir.metrics_after(std::size(rows) + 2);
+  for (const auto& [reason, count] : expected)
+    EXPECT_EQ(metrics.sum("weir_malformed_answers_total", {{"reason", reason}}), count) << reason;
+  // A prompt stays in the ledger for a second after its replica has failed.
+  expect_idle(weir.metrics_when("an empty ledger",
+                                [](const MetricsPage& page) { return page.sum("weir_queued_tokens") == 0; }));
+}
+
+}  // namespace
+}  // namespace weir::integration

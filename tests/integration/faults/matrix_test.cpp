@@ -1,0 +1,59 @@
+// Every fault at every phase. However a cell ends, weir is well afterwards, its books are empty and add up, and it has
+// as many descriptors as before (Stage::expect_rest).
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+
+#include "tests/integration/faults/cell.hpp"
+#include "tests/integration/faults/client_faults.hpp"
+#include "tests/integration/faults/replica_faults.hpp"
+
+namespace weir::integration {
+
+std::ostream& operator<<(std::ostream& out, const CellRun& run) {
+  return out << name_of(run.cell.fault) << " at " << name_of(run.cell.phase);
+}
+
+namespace {
+
+std::vector<CellRun> runs(bool clients) {
+  std::vector<CellRun> all;
+  for (const auto& cell : cells()) {
+    if (!cell.cannot.empty() || is_clients(cell.fault) != clients) continue;
+    all.push_back({cell, Company::alone, Transport::plain});
+    if (!cell.beside.empty()) all.push_back({cell, Company::beside, Transport::plain});
+  }
+  return all;
+}
+
+std::string name_of_run(const ::testing::TestParamInfo<CellRun>& test) {
+  const auto& run = test.param;
+  return std::string(name_of(run.cell.fault)) + "_at_" + std::string(name_of(run.cell.phase)) +
+         (run.company == Company::beside ? "_beside_a_replica_that_is_well" : "");
+}
+
+class ReplicasFault : public ::testing::TestWithParam<CellRun> {};
+
+TEST_P(ReplicasFault, EndsAsItShouldAndLeavesNothing) { play_replicas_fault(GetParam()); }
+
+INSTANTIATE_TEST_SUITE_P(Faults, ReplicasFault, ::testing::ValuesIn(runs(false)), name_of_run);
+
+class ClientsFault : public ::testing::TestWithParam<CellRun> {};
+
+TEST_P(ClientsFault, EndsAsItShouldAndLeavesNothing) { play_clients_fault(GetParam()); }
+
+INSTANTIATE_TEST_SUITE_P(Faults, ClientsFault, ::testing::ValuesIn(runs(true)), name_of_run);
+
+TEST(FaultMatrix, HasEveryFaultAtEveryPhaseOnce) {
+  std::set<std::pair<Fault, Phase>> seen;
+  for (const auto& cell : cells()) {
+    SCOPED_TRACE(std::string(name_of(cell.fault)) + " at " + std::string(name_of(cell.phase)));
+    EXPECT_TRUE(seen.emplace(cell.fault, cell.phase).second) << "twice";
+    EXPECT_NE(cell.cannot.empty(), cell.alone.empty()) << "it has either a reason or an expectation";
+  }
+  EXPECT_EQ(seen.size(), faults * phases);
+}
+
+}  // namespace
+}  // namespace weir::integration

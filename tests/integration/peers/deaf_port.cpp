@@ -1,0 +1,53 @@
+#include "tests/integration/peers/deaf_port.hpp"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <string>
+
+namespace weir::integration {
+namespace {
+
+/// A backlog of 0 holds one or two connections. More than this means that it has no end.
+constexpr std::size_t most_to_fill = 16;
+/// The system takes a connection of the loopback interface within less, if at all.
+constexpr int taken_ms = 50;
+
+sockaddr_in loopback(std::uint16_t port) {
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(port);
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  return address;
+}
+
+}  // namespace
+
+DeafPort::DeafPort(std::uint16_t port) : listener_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+  const auto address = loopback(port);
+  const auto* const at = reinterpret_cast<const sockaddr*>(&address);
+  const int on = 1;
+  ::setsockopt(listener_, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+  if (::bind(listener_, at, sizeof address) != 0 || ::listen(listener_, 0) != 0)
+    throw std::runtime_error("cannot listen on port " + std::to_string(port) + ": " + std::strerror(errno));
+  while (waiting_.size() < most_to_fill) {
+    const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    waiting_.push_back(fd);
+    ::connect(fd, at, sizeof address);
+    pollfd taken{fd, POLLOUT, 0};
+    if (::poll(&taken, 1, taken_ms) == 0) return;
+  }
+  throw std::runtime_error("the backlog of port " + std::to_string(port) + " does not fill");
+}
+
+DeafPort::~DeafPort() {
+  for (const int fd : waiting_) ::close(fd);
+  ::close(listener_);
+}
+
+}  // namespace weir::integration

@@ -1,0 +1,82 @@
+// Stands between two peers of which one speaks plainly: the far side speaks TLS, or listens on a Unix-domain path. So
+// the scripted replica and the client need to know nothing of either.
+//
+// Each connection has a thread of its own. What an end of one side means is passed on: a close becomes a close_notify
+// and a close, and a reset a reset.
+#pragma once
+
+#include <openssl/ssl.h>
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+
+namespace weir::integration {
+
+/// Returns the path of a file of tests/data/tls.
+std::string tls_file(const std::string& name);
+/// Lets a context show this certificate of tests/data/tls.
+void show_certificate(SSL_CTX& context, const std::string& name);
+
+class Bridge {
+ public:
+  enum class Kind {
+    tls_to_plain,   ///< It stands before a replica.
+    plain_to_tls,   ///< It stands behind a client.
+    path_to_plain,  ///< It listens on a path, before a replica.
+  };
+  struct Options {
+    std::function<void(SSL_CTX&)> context{};  ///< It changes the context before the first connection.
+    std::string server_name = "localhost";    ///< A client asks for it.
+    bool verify = true;                       ///< A client checks the server's certificate.
+    bool cuts = false;                        ///< It closes without a close_notify.
+    std::string path{};                       ///< It listens there.
+  };
+  /// Leads to a port of the loopback interface.
+  Bridge(Kind kind, std::uint16_t to, Options options);
+  Bridge(Kind kind, std::uint16_t to) : Bridge(kind, to, Options{}) {}
+  ~Bridge();
+  Bridge(const Bridge&) = delete;
+  Bridge& operator=(const Bridge&) = delete;
+
+  std::uint16_t port() const { return port_; }
+  std::string url() const { return "https://127.0.0.1:" + std::to_string(port_); }
+  /// Counts handshakes that ended well; those of them that resumed a session; and those that failed.
+  std::size_t handshakes() const { return handshakes_; }
+  std::size_t resumed() const { return resumed_; }
+  std::size_t failed() const { return failed_; }
+  /// Returns why the last handshake failed, in OpenSSL's words.
+  std::string error() const;
+  /// Returns the subject of the certificate that the last peer showed.
+  std::string peer() const;
+
+ private:
+  void accept_all();
+  void serve(int near);
+  bool shake_hands(SSL& ssl, int fd);
+  void pump(int plain, int far, SSL* ssl);
+  /// Waits until one of the two is readable, or `writes` is writable. Returns false once it is called off.
+  bool wait(int one, int other, int writes) const;
+  static int keep_session(SSL* ssl, SSL_SESSION* session);
+
+  const Kind kind_;
+  const std::uint16_t to_;
+  const Options options_;
+  const std::shared_ptr<SSL_CTX> context_;
+  const int called_off_;
+  int listener_ = -1;
+  std::uint16_t port_ = 0;
+  std::atomic<std::size_t> handshakes_{0}, resumed_{0}, failed_{0};
+  mutable std::mutex mutex_;
+  std::string error_, peer_;
+  std::shared_ptr<SSL_SESSION> session_;
+  std::list<std::thread> threads_;
+  std::thread acceptor_;
+};
+
+}  // namespace weir::integration

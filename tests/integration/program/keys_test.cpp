@@ -1,0 +1,279 @@
+// Clients have keys: `weir key` makes them, weir asks for them, and a reload changes them.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+
+#include "tests/integration/peers/errors.hpp"
+#include "tests/integration/peers/streams.hpp"
+#include "tests/integration/peers/weir_under_test.hpp"
+
+namespace weir::integration {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::StartsWith;
+
+constexpr auto chat = "/v1/chat/completions";
+
+std::string quoted(const std::string& text) { return '"' + text + '"'; }
+std::string bearer(const std::string& key) { return "Authorization: Bearer " + key + "\r\n"; }
+std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
+
+class ClientKeys : public testing::Test {
+ protected:
+  std::string file() const { return (directory.path() / "keys.toml").string(); }
+  /// Makes a key with this program, appends it to the file, and returns it.
+  std::string new_key(const std::string& name, std::vector<std::string> more = {}) const {
+    std::vector<std::string> command{weir_program(), "key", "new", name, "--append", file()};
+    command.insert(command.end(), more.begin(), more.end());
+    const auto done = run(command);
+    EXPECT_EQ(done.exit.code, 0) << done.output;
+    return first_line(done.output);
+  }
+  /// Takes the [[key]] of this name out of the file.
+  void remove(const std::string& name) const {
+    auto text = read_file(file());
+    const auto at = text.rfind("[[key]]", text.find("name = " + quoted(name)));
+    const auto next = text.find("[[key]]", at + 1);
+    text.erase(at, next == std::string::npos ? next : next - at);
+    write_file(file(), text);
+  }
+  WeirSettings settings_for(const ScriptedReplica& replica) const {
+    auto settings = pool_of({&replica});
+    settings.server = {{"api_keys", quoted(file())}};
+    return settings;
+  }
+  static Response ask(const WeirUnderTest& weir, const std::string& key, std::string_view body = chat_body()) {
+    return fetch(weir.port(), post(chat, body, key.empty() ? "" : bearer(key)));
+  }
+
+  const TemporaryDirectory directory;
+  const StreamScript script = vllm_chat(3);
+};
+
+TEST_F(ClientKeys, ThatTheProgramMakesAreGoodAndNothingButTheirHashesIsKept) {
+  const auto alice = new_key("alice"),
+             bob = new_key("bob", {"--models", "m,n", "--max-in-flight", "3", "--share", "0.5"});
+  EXPECT_THAT(alice, StartsWith("weir-"));
+  EXPECT_NE(alice, bob);
+  EXPECT_THAT(read_file(file()), AllOf(Not(HasSubstr(alice)), Not(HasSubstr(bob)), HasSubstr("models = [\"m\", \"n\"]"),
+                                       HasSubstr("max_in_flight = 3"), HasSubstr("share = 0.5")));
+  struct stat status {};
+  ASSERT_EQ(::stat(file().c_str(), &status), 0);
+  EXPECT_EQ(status.st_mode & 0777, 0600u);
+  ScriptedReplica replica([&](Exchange& exchange) { play(exchange, script); });
+  WeirUnderTest weir(settings_for(replica));
+  for (const auto& key : {alice, bob}) EXPECT_EQ(ask(weir, key).body, script.body(false));
+  EXPECT_EQ(fetch(weir.port(), post(chat, chat_body(), "x-api-key: " + alice + "\r\n")).status, 200u);
+  for (const auto& request : replica.requests()) {
+    EXPECT_FALSE(request.head.has("authorization"));
+    EXPECT_FALSE(request.head.has("x-api-key"));
+  }
+  const auto lines = weir.log_lines(3);
+  EXPECT_EQ(member(lines[0], "key"), "alice");
+  EXPECT_EQ(member(lines[1], "key"), "bob");
+}
+
+TEST_F(ClientKeys, WithoutOneTheAnswerComesBeforeTheBodyAndNoContinueDoes) {
+  new_key("alice");
+  ScriptedReplica replica([&](Exchange& exchange) { play(exchange, script); });
+  WeirUnderTest weir(settings_for(replica));
+  for (const auto* fields : {"", "Authorization: Bearer wrong\r\n"}) {
+    HttpClient client(weir.port());
+    client.send("POST " + std::string(chat) + " HTTP/1.1\r\nHost: weir\r\n" + fields +
+                "Content-Type: application/json\r\nExpect: 100-continue\r\nContent-Length: 1000000\r\n\r\n");
+    const auto got = client.response();
+    EXPECT_EQ(got.status, 401u) << "no 100 comes first";
+    EXPECT_EQ(got.head.field("www-authenticate"), "Bearer");
+    EXPECT_THAT(got.body, HasSubstr("invalid_api_key"));
+    EXPECT_TRUE(client.closed_by_server());
+  }
+  const auto anthropic = fetch(weir.port(), post("/v1/messages", "{}"));
+  EXPECT_EQ(anthropic.status, 401u);
+  EXPECT_THAT(anthropic.body, HasSubstr("authentication_error"));
+  EXPECT_EQ(fetch(weir.port(), get("/v1/models"), "GET").status, 401u);
+  EXPECT_EQ(fetch(weir.port(), get("/health"), "GET").status, 200u);
+  EXPECT_EQ(replica.connections(), 0u);
+  const auto metrics = weir.metrics_after(5);
+  EXPECT_EQ(metrics.sum("weir_denied_requests_total", {{"reason", "no_key"}}), 3);
+  EXPECT_EQ(metrics.sum("weir_denied_requests_total", {{"reason", "wrong_key"}}), 1);
+  EXPECT_EQ(metrics.sum("weir_requests_total", {{"outcome", "bad_request"}}), 4);
+}
+
+TEST_F(ClientKeys, AClientThatSendsItsWholeBodyFirstReadsTheRefusal) {
+  new_key("alice");
+  ScriptedReplica replica([&](Exchange& exchange) { play(exchange, script); });
+  WeirUnderTest weir(settings_for(replica));
+  EXPECT_EQ(ask(weir, "wrong", chat_body(std::string(500'000, 'x'))).status, 401u);
+}
+
+TEST_F(ClientKeys, AreChangedWithoutAGapByReloads) {
+  const auto old_key = new_key("alice");
+  Event go_on;
+  ScriptedReplica replica([&](Exchange& exchange) {
+    if (exchange.request().number > 1) return play(exchange, script);
+    exchange.send(sse_head() + chunk(script.events[0]));
+    go_on.wait("the test to go on");
+    for (std::size_t i = 1; i < script.events.size(); ++i) exchange.send(chunk(script.events[i]));
+    exchange.send(chunk(script.marker) + std::string(last_chunk));
+  });
+  WeirUnderTest weir(settings_for(replica));
+  HttpClient under_way(weir.port());
+  under_way.send(post(chat, chat_body(), bearer(old_key)));
+  auto streamed = under_way.response_head();
+
+  const auto new_one = new_key("alice-2");
+  EXPECT_EQ(ask(weir, new_one).status, 401u) << "not before the reload";
+  weir.process().send(SIGHUP);
+  weir.wait_until_said("server.api_keys: key alice-2 added");
+  EXPECT_EQ(ask(weir, old_key).status, 200u);
+  EXPECT_EQ(ask(weir, new_one).status, 200u);
+
+  remove("alice");
+  weir.process().send(SIGHUP);
+  weir.wait_until_said("server.api_keys: key alice removed");
+  EXPECT_EQ(ask(weir, old_key).status, 401u);
+  EXPECT_EQ(ask(weir, new_one).status, 200u);
+  go_on.set();
+  under_way.rest(streamed);
+  EXPECT_EQ(streamed.body, script.body(false)) << "what is under way goes on";
+
+  remove("alice-2");
+  weir.process().send(SIGHUP);
+  weir.wait_until_said("no [[key]] in the file");
+  EXPECT_EQ(ask(weir, new_one).status, 200u) << "a reload that fails changes nothing";
+  EXPECT_THAT(weir.output(), AllOf(Not(HasSubstr(old_key)), Not(HasSubstr(new_one))));
+}
+
+TEST_F(ClientKeys, HaveTheirModelsAndTheirLimit) {
+  const auto bob = new_key("bob", {"--models", "n", "--max-in-flight", "1"}), alice = new_key("alice");
+  Event go_on;
+  ScriptedReplica replica([&](Exchange& exchange) {
+    if (exchange.request().number == 1) go_on.wait("the test to go on");
+    play(exchange, script);
+  });
+  auto settings = settings_for(replica);
+  settings.pools[0].more["models"] = "[\"m\", \"n\"]";
+  WeirUnderTest weir(settings);
+  const auto refused = ask(weir, bob);
+  EXPECT_EQ(refused.status, 403u);
+  EXPECT_THAT(refused.body, HasSubstr("model_not_allowed"));
+  EXPECT_THAT(fetch(weir.port(), get("/v1/models", bearer(bob)), "GET").body,
+              AllOf(HasSubstr("\"id\":\"n\""), Not(HasSubstr("\"id\":\"m\""))));
+
+  HttpClient first(weir.port());
+  first.send(post(chat, chat_body("Say.", "n"), bearer(bob)));
+  replica.wait_for_requests(1);
+  const auto one_more = ask(weir, bob, chat_body("Say.", "n"));
+  EXPECT_EQ(one_more.status, 429u);
+  EXPECT_TRUE(one_more.head.has("retry-after"));
+  EXPECT_EQ(ask(weir, alice).status, 200u) << "another key is not touched";
+  go_on.set();
+  EXPECT_EQ(first.response().status, 200u);
+  weir.metrics_after(5);
+  EXPECT_EQ(ask(weir, bob, chat_body("Say.", "n")).status, 200u) << "there is room again";
+  EXPECT_EQ(weir.metrics().sum("weir_limit_hits_total", {{"limit", "key"}}), 1);
+  EXPECT_EQ(weir.metrics().sum("weir_denied_requests_total", {{"reason", "model"}}), 1);
+}
+
+TEST_F(ClientKeys, GoToNoShadowEvenIfItGetsCredentialsAndExcludeByTheirHashes) {
+  const auto alice = new_key("alice"), bob = new_key("bob");
+  const auto text = read_file(file());
+  const auto at = text.find("sha256 = \"", text.find("name = \"bob\"")) + 10;
+  ScriptedReplica primary([&](Exchange& exchange) { play(exchange, script); });
+  ScriptedReplica candidate([&](Exchange& exchange) { play(exchange, script); });
+  auto settings = settings_for(primary);
+  settings.shadows = {
+      {"fp8",
+       {{"cand0", candidate.url(), {}}},
+       {{"twin", "\"r0\""}, {"forward_auth", "true"}, {"exclude_keys", "[\"" + text.substr(at, 64) + "\"]"}}}};
+  WeirUnderTest weir(settings);
+  EXPECT_EQ(ask(weir, bob).status, 200u);
+  // weir spares shadows what comes while a loop is late.
+  for (int tries = 0; tries < 20 && candidate.requests().empty(); ++tries) {
+    EXPECT_EQ(ask(weir, alice).status, 200u);
+    weir.metrics_when("the shadows' thread to look at the copy",
+                      [&](const auto& page) { return page.sum("weir_shadow_requests_total") >= tries + 1; });
+    if (weir.metrics().sum("weir_shadow_requests_total", {{"result", "sent"}}) > 0) candidate.wait_for_requests(1);
+  }
+  ASSERT_EQ(candidate.requests().size(), 1u) << "and bob's was not mirrored";
+  EXPECT_FALSE(candidate.requests()[0].head.has("authorization"));
+}
+
+TEST_F(ClientKeys, LetAListenerBeyondLoopbackHaveReplicasWithKeys) {
+  const auto settings = (directory.path() / "weir.toml").string();
+  const std::string pool = "[[pool]]\nname = 'p'\n[[pool.replica]]\nname = 'r'\nurl = 'http://h:1'\napi_key = 'k'\n";
+  write_file(settings, "[server]\nlisten = '0.0.0.0:8080'\n" + pool);
+  const auto refused = run({weir_program(), "check", "--config", settings});
+  EXPECT_EQ(refused.exit.code, 2);
+  EXPECT_THAT(refused.output, HasSubstr("give clients keys of their own with api_keys in [server]"));
+  new_key("alice");
+  write_file(settings, "[server]\nlisten = '0.0.0.0:8080'\napi_keys = '" + file() + "'\n" + pool);
+  const auto fine = run({weir_program(), "check", "--config", settings});
+  EXPECT_EQ(fine.exit.code, 0) << fine.output;
+}
+
+TEST_F(ClientKeys, AreNotMadeWhereTheFileWouldBeWrong) {
+  new_key("alice");
+  const auto before = read_file(file());
+  for (const auto& [more, told] : std::vector<std::pair<std::vector<std::string>, std::string>>{
+           {{"alice", "--append", file()}, "is taken in line"},
+           {{"a b", "--append", file()}, "name = \"a b\""},
+           {{"a b"}, "name = \"a b\""},
+           {{"bob", "--share", "100", "--append", file()}, "share = 100: must be a number from 0.1 to 10"},
+           {{"bob", "--max-in-flight", "0"}, "max_in_flight = 0"},
+           {{"bob", "--models", "m,m"}, "is in this list twice"}}) {
+    std::vector<std::string> command{weir_program(), "key", "new"};
+    command.insert(command.end(), more.begin(), more.end());
+    const auto done = run(command);
+    EXPECT_EQ(done.exit.code, 2) << done.output;
+    EXPECT_THAT(done.output, AllOf(HasSubstr(told), Not(HasSubstr("This is the key"))))
+        << "no key is shown that is not good";
+    EXPECT_EQ(read_file(file()), before);
+  }
+  const auto nowhere = run({weir_program(), "key", "new", "bob", "--append", "/nowhere/keys.toml"});
+  EXPECT_EQ(nowhere.exit.code, 1);
+  EXPECT_THAT(nowhere.output, AllOf(HasSubstr("/nowhere/keys.toml: No such file"), Not(HasSubstr("weir-"))));
+  write_file(file(), "[[key]]\nname = 'x'\n");
+  const auto wrong = run({weir_program(), "key", "new", "bob", "--append", file()});
+  EXPECT_EQ(wrong.exit.code, 2);
+  EXPECT_THAT(wrong.output, HasSubstr(":1:1: [[key]]: sha256 is missing"));
+}
+
+TEST_F(ClientKeys, AreAppendedToAFileWhoseLastLineHasNoEnd) {
+  const auto alice = new_key("alice");
+  auto text = read_file(file());
+  text.pop_back();
+  write_file(file(), text);
+  const auto bob = new_key("bob");
+  ScriptedReplica replica([&](Exchange& exchange) { play(exchange, script); });
+  WeirUnderTest weir(settings_for(replica));
+  for (const auto& key : {alice, bob}) EXPECT_EQ(ask(weir, key).status, 200u);
+}
+
+TEST_F(ClientKeys, AreHashedFromStandardInput) {
+  const auto key = new_key("alice");
+  const auto in = (directory.path() / "key").string();
+  const auto hash = [&](const std::string& text) {
+    write_file(in, text);
+    return run({"/bin/sh", "-c", "exec \"$1\" key hash < \"$2\"", "sh", weir_program(), in});
+  };
+  const auto digits = first_line(hash(key).output);
+  EXPECT_EQ(digits.size(), 64u);
+  EXPECT_THAT(read_file(file()), HasSubstr("sha256 = " + quoted(digits)));
+  EXPECT_EQ(first_line(hash(key + "\n").output), digits);
+  EXPECT_EQ(first_line(hash(key + "\r\n").output), digits);
+  for (const auto& wrong : {std::string(), std::string("\n"), key + " " + key, key + "\n\n", std::string(5000, 'x')}) {
+    const auto done = hash(wrong);
+    EXPECT_EQ(done.exit.code, 2);
+    EXPECT_THAT(done.output, AllOf(StartsWith("weir key hash: standard input must hold one key"), Not(HasSubstr(key))));
+  }
+}
+
+}  // namespace
+}  // namespace weir::integration

@@ -1,0 +1,164 @@
+// The file of clients' keys: what is taken, and what each error says.
+#include "config/keys.hpp"
+
+#include <gmock/gmock.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "load_text.hpp"
+
+namespace weir::config {
+namespace {
+
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::Not;
+using testing::SizeIs;
+using testing::StartsWith;
+
+std::string hash_of(char digit) { return std::string(64, digit); }
+std::string key(const std::string& name, char digit, const std::string& more = "") {
+  return "[[key]]\nname = '" + name + "'\nsha256 = '" + hash_of(digit) + "'\n" + more;
+}
+std::vector<ClientKey> keys_in(const std::string& toml) {
+  auto result = load_keys(toml, "keys.toml");
+  if (const auto* errors = std::get_if<std::vector<SettingsError>>(&result))
+    for (const auto& error : *errors) ADD_FAILURE() << error.text();
+  auto* const keys = std::get_if<std::vector<ClientKey>>(&result);
+  return keys != nullptr ? std::move(*keys) : std::vector<ClientKey>();
+}
+std::vector<std::string> wrong(const std::string& toml) {
+  const auto result = load_keys(toml, "keys.toml");
+  std::vector<std::string> texts;
+  if (const auto* errors = std::get_if<std::vector<SettingsError>>(&result))
+    for (const auto& error : *errors) texts.push_back(error.text());
+  return texts;
+}
+
+TEST(Keys, AreReadWithAllThatTheyMayHave) {
+  const auto keys =
+      keys_in(key("alice", 'a') + key("batch", 'B', "models = ['m', 'org/n']\nmax_in_flight = 3\nshare = 0.5\n"));
+  ASSERT_THAT(keys, SizeIs(2));
+  EXPECT_EQ(keys[0].name, "alice");
+  EXPECT_EQ(keys[0].sha256[0], 0xaa);
+  EXPECT_EQ(keys[0].sha256[31], 0xaa);
+  EXPECT_TRUE(keys[0].models.empty());
+  EXPECT_FALSE(keys[0].max_in_flight);
+  EXPECT_EQ(keys[0].share, 1);
+  EXPECT_EQ(keys[1].sha256[7], 0xbb) << "digits of either case";
+  EXPECT_THAT(keys[1].models, ElementsAre("m", "org/n"));
+  EXPECT_EQ(keys[1].max_in_flight, 3u);
+  EXPECT_EQ(keys[1].share, 0.5);
+}
+
+TEST(Keys, HashIsReadDigitByDigit) {
+  const auto keys = keys_in("[[key]]\nname = 'a'\nsha256 = '0123456789abcdef" + std::string(48, '0') + "'\n");
+  ASSERT_THAT(keys, SizeIs(1));
+  const std::array<std::uint8_t, 9> begin{0x01, 0x23, 0x45, 0x67, 0x89, 0xab, 0xcd, 0xef, 0};
+  EXPECT_TRUE(std::equal(begin.begin(), begin.end(), keys[0].sha256.begin()));
+}
+
+TEST(Keys, ErrorsComeAllAtOnceWithTheirPlaceAndNoHash) {
+  const auto errors = wrong(
+      "[[key]]\nname = 'a b'\nsha256 = 's3cret'\nshare = 0\nmax_in_flight = 0\n"
+      "[[key]]\nmodels = []\nmodel = 's3cret'\n" +
+      key("x", 'a') + key("x", 'a', "models = ['m', 'm', '']\n") + "keys = 1\n[limits]\n");
+  EXPECT_THAT(
+      errors,
+      ElementsAre(StartsWith("keys.toml:2:8: [[key]] name = \"a b\": "),
+                  "keys.toml:3:10: [[key]] sha256: must be the SHA-256 of the key in 64 hex digits, as weir key "
+                  "new and weir key hash print it, and not the key",
+                  StartsWith("keys.toml:4:9: [[key]] share = 0: must be a number from 0.1 to 10"),
+                  StartsWith("keys.toml:5:17: [[key]] max_in_flight = 0: must be a whole number from 1"),
+                  StartsWith("keys.toml:6:1: [[key]]: name is missing; "),
+                  StartsWith("keys.toml:6:1: [[key]]: sha256 is missing; weir key new NAME makes"),
+                  StartsWith("keys.toml:7:10: [[key]] models = []: names no model; "),
+                  "keys.toml:8:1: [[key]] model: unknown key; did you mean models?",
+                  StartsWith("keys.toml:13:8: [[key]] name = \"x\": is taken in line 10; names are unique"),
+                  StartsWith("keys.toml:14:10: [[key]] sha256: is that of the key in line 11 as well"),
+                  StartsWith("keys.toml:15:16: [[key]] models = \"m\": is in this list twice"),
+                  StartsWith("keys.toml:15:21: [[key]] models = \"\": "),
+                  StartsWith("keys.toml:16:1: [[key]] keys: unknown key"),
+                  StartsWith("keys.toml:17:2: limits: unknown key")));
+  EXPECT_THAT(errors, testing::Each(AllOf(Not(HasSubstr("s3cret")), Not(HasSubstr("aaaa")))));
+}
+
+TEST(Keys, NoHashIsThatOfNothingOrOfAWrongLength) {
+  for (const auto& hash :
+       {std::string("e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"), std::string(63, 'a'),
+        std::string(65, 'a'), std::string(64, 'g'), std::string(), std::string(63, 'a') + ' '}) {
+    EXPECT_THAT(wrong("[[key]]\nname = 'a'\nsha256 = '" + hash + "'\n"),
+                ElementsAre(StartsWith("keys.toml:3:10: [[key]] sha256: ")))
+        << hash;
+  }
+}
+
+TEST(Keys, AModelIsShorterThanWhatARequestsModelIsCutTo) {
+  EXPECT_THAT(keys_in(key("a", 'a', "models = ['" + std::string(127, 'm') + "']\n")), SizeIs(1));
+  EXPECT_THAT(wrong(key("a", 'a', "models = ['" + std::string(128, 'm') + "']\n")), SizeIs(1));
+}
+
+TEST(Keys, AFileWithoutOneLetsNobodyInAndIsAnError) {
+  for (const std::string toml : {"", "# nothing\n", "key = []\n"})
+    EXPECT_THAT(wrong(toml),
+                ElementsAre(AllOf(StartsWith("keys.toml: no [[key]] in the file"), HasSubstr("weir key new"))))
+        << toml;
+  EXPECT_THAT(wrong("key = 1\n"), ElementsAre(HasSubstr("must be a list of tables; write [[key]]")));
+  EXPECT_THAT(wrong("[[key]\n"), ElementsAre(StartsWith("keys.toml:1:")));
+}
+
+class KeysOfSettings : public testing::Test {
+ protected:
+  KeysOfSettings() { std::filesystem::create_directories(folder); }
+  ~KeysOfSettings() override { std::filesystem::remove_all(folder); }
+  std::string file(const std::string& content) const {
+    const auto path = (folder / "keys.toml").string();
+    std::ofstream(path) << content;
+    return path;
+  }
+  const std::filesystem::path folder =
+      std::filesystem::path(testing::TempDir()) / ("weir_keys_" + std::to_string(::getpid()));
+};
+
+TEST_F(KeysOfSettings, AreThoseOfTheFileThatIsNamed) {
+  const auto path = file(key("alice", 'a'));
+  const auto settings = settings_in("server.api_keys = '" + path + "'\n" + one_pool);
+  EXPECT_EQ(settings.server.api_keys, path);
+  ASSERT_THAT(settings.server.keys, SizeIs(1));
+  EXPECT_EQ(settings.server.keys[0].name, "alice");
+  EXPECT_TRUE(settings_in(one_pool).server.keys.empty());
+}
+
+TEST_F(KeysOfSettings, ErrorsOfBothFilesComeTogether) {
+  const auto path = file(key("alice", 'a', "share = 0\n"));
+  EXPECT_THAT(
+      errors_in("server.api_keys = '" + path + "'\nserver.threads = -1\n" + one_pool),
+      ElementsAre(StartsWith("weir.toml:2:18: [server] threads = -1"), StartsWith(path + ":4:9: [[key]] share = 0")));
+}
+
+TEST_F(KeysOfSettings, WhyTheFileCannotBeReadIsSaid) {
+  const struct {
+    std::string path, why;
+  } rows[]{{"/nowhere/keys.toml", "cannot read this file: No such file or directory; "},
+           {folder.string(), "cannot read this file: it is a directory; name the file in it, such as \"" +
+                                 (folder / "keys.toml").string() + "\"; "},
+           {"/dev/zero", "cannot read this file: it is a device; write the keys to a file and name that; "},
+           {"-", "cannot read this file: standard input is not read; "}};
+  for (const auto& [path, why] : rows)
+    EXPECT_THAT(errors_in("server.api_keys = '" + path + "'\n" + one_pool),
+                ElementsAre(AllOf(HasSubstr("[server] api_keys = "), HasSubstr(why), HasSubstr("weir key new NAME"))));
+  EXPECT_THAT(errors_in("server.api_keys = ''\n" + one_pool), SizeIs(1));
+}
+
+TEST_F(KeysOfSettings, DoNotGoWithAnOpenDoor) {
+  const auto path = file(key("alice", 'a'));
+  EXPECT_THAT(errors_in("server.open = true\nserver.api_keys = '" + path + "'\n" + one_pool),
+              ElementsAre(StartsWith("weir.toml:1:15: [server] open = true: says that everyone may use the replicas")));
+  EXPECT_THAT(errors_in("server.open = false\nserver.api_keys = '" + path + "'\n" + one_pool), SizeIs(0));
+}
+
+}  // namespace
+}  // namespace weir::config

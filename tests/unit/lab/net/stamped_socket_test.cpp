@@ -1,0 +1,110 @@
+#include "lab/net/stamped_socket.hpp"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <boost/asio/write.hpp>
+#include <optional>
+#include <string>
+
+namespace weir::lab::net {
+namespace {
+
+using namespace std::chrono_literals;
+namespace asio = boost::asio;
+using asio::ip::tcp;
+using boost::system::error_code;
+using Clock = std::chrono::steady_clock;
+
+TEST(Arrival, IsAsLongAgoAsItsStamp) {
+  const Moment now{100s};
+  struct {
+    std::chrono::nanoseconds stamp;
+    Moment arrival;
+  } const cases[]{
+      {1000s, now},       {1000s - 3us, now - 3us}, {990s, now - 10s}, {990s - 1ns, now},  // It is too old to be true.
+      {1000s + 1ns, now},  // The wall clock was set back.
+  };
+  for (const auto& [stamp, arrival] : cases) EXPECT_EQ(arrival_of(stamp, 1000s, now), arrival) << stamp.count();
+}
+
+/// Two ends of a connection. The kernel stamps what `reader` gets.
+class StampedSocketTest : public testing::Test {
+ protected:
+  StampedSocketTest() {
+    tcp::acceptor acceptor(io_, tcp::endpoint(asio::ip::address_v4::loopback(), 0));
+    stamp_arrivals(acceptor.native_handle());
+    writer_.connect(acceptor.local_endpoint());
+    reader_.tcp() = acceptor.accept();
+  }
+
+  void begin_read(asio::mutable_buffer room) {
+    reader_.async_read_some(room, [this](error_code ec, std::size_t n) {
+      ec_ = ec;
+      read_ = n;
+    });
+  }
+  void send(const std::string& bytes) { asio::write(writer_, asio::buffer(bytes)); }
+
+  asio::io_context io_;
+  tcp::socket writer_{io_};
+  StampedSocket reader_{io_};
+  std::array<char, 16> room_{};
+  error_code ec_;
+  std::optional<std::size_t> read_;
+};
+
+TEST_F(StampedSocketTest, AReadIsAsOldAsItsBytesHoweverLateItIs) {
+  begin_read(asio::buffer(room_));
+  send("0");
+  io_.run();  // The first stamp of a machine may be missing.
+  const auto before = Clock::now();
+  send("abc");
+  const auto sent = Clock::now();
+  while (Clock::now() < sent + 20ms) {
+  }
+  io_.restart();
+  begin_read(asio::buffer(room_));
+  io_.run();
+  EXPECT_EQ(read_, 3u);
+  EXPECT_FALSE(ec_);
+  EXPECT_EQ(std::string(room_.data(), 3), "abc");
+  EXPECT_GE(reader_.arrived(), before - 1ms) << "two clocks are read one after the other";
+  EXPECT_LE(reader_.arrived(), sent + 10ms);
+}
+
+TEST_F(StampedSocketTest, FillsTheFirstBufferWithRoomAndLeavesTheRest) {
+  const std::array<asio::mutable_buffer, 3> buffers{asio::buffer(room_, 0), asio::buffer(room_, 2),
+                                                    asio::buffer(room_.data() + 2, 2)};
+  send("abc");
+  reader_.async_read_some(buffers, [this](error_code, std::size_t n) { read_ = n; });
+  io_.run();
+  EXPECT_EQ(read_, 2u);
+  EXPECT_EQ(std::string(room_.data(), 2), "ab");
+  io_.restart();
+  begin_read(asio::buffer(room_));
+  io_.run();
+  EXPECT_EQ(read_, 1u);
+  EXPECT_EQ(room_[0], 'c');
+}
+
+TEST_F(StampedSocketTest, EndsWithTheConnection) {
+  writer_.close();
+  begin_read(asio::buffer(room_));
+  io_.run();
+  EXPECT_EQ(ec_, asio::error::eof);
+  EXPECT_EQ(read_, 0u);
+}
+
+TEST_F(StampedSocketTest, AReadThatWaitsCanBeCancelled) {
+  begin_read(asio::buffer(room_));
+  io_.poll();
+  EXPECT_EQ(read_, std::nullopt);
+  reader_.tcp().cancel();
+  io_.restart();
+  io_.run();
+  EXPECT_EQ(ec_, asio::error::operation_aborted);
+}
+
+}  // namespace
+}  // namespace weir::lab::net

@@ -1,0 +1,304 @@
+// What one client may cost: memory for its request, time for its body, and the wait for what it still sends when it is
+// refused. Clients and replicas are scripted, and time is an argument.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "proxy/serve/request_reading.hpp"
+#include "tests/unit/proxy/serve/scripted_proxy.hpp"
+
+namespace weir::proxy::serve {
+namespace {
+
+using metrics::series::Limit;
+using std::chrono::seconds;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::StartsWith;
+
+constexpr std::size_t kib = 1024, mib = 1024 * kib;
+constexpr auto nanosecond = std::chrono::nanoseconds(1);
+
+/// A request's head that announces a body of so many bytes.
+std::string announced(std::size_t bytes) {
+  return "POST /v1/chat/completions HTTP/1.1\r\nHost: weir\r\nContent-Length: " + std::to_string(bytes) + "\r\n\r\n";
+}
+
+TEST(BodyRate, IsAnAverageSinceTheBodyBeganAfterItsGrace) {
+  const metrics::Moment begun{std::chrono::hours(1)};
+  const struct {
+    std::size_t received, rate;
+    seconds behind;
+  } rows[]{{0, 1024, body_grace},  {1, 1024, body_grace},  {10 * kib, kib, seconds(10)}, {11 * kib, kib, seconds(11)},
+           {mib, 1, seconds(mib)}, {mib, mib, body_grace}, {60 * mib, mib, seconds(60)}};
+  for (const auto& row : rows) EXPECT_EQ(behind_rate_at(begun, row.received, row.rate), begun + row.behind);
+  EXPECT_EQ(behind_rate_at(begun, 0, 0), metrics::Moment::max());
+  EXPECT_GT(behind_rate_at(begun, std::size_t{1} << 30, 1), begun) << "it does not wrap round";
+}
+
+TEST(BodyRate, EndsABodyThatTricklesHoweverSteadily) {
+  ScriptedProxy proxy;
+  const auto client = proxy.client(announced(mib));
+  proxy.run();
+  const auto begun = Clock::now();
+  client->says(std::string(20 * kib, ' '));
+  proxy.run();
+  proxy.tick(begun + seconds(19));
+  EXPECT_EQ(client->got, "") << "it is ahead of the rate";
+  client->says(" ");
+  proxy.run();
+  proxy.tick(begun + seconds(21));
+  EXPECT_THAT(client->got, StartsWith("HTTP/1.1 408 "));
+  EXPECT_THAT(client->got, HasSubstr("limits.body_rate"));
+  EXPECT_EQ(proxy.limit_hits(Limit::body_rate), 1u);
+  EXPECT_EQ(proxy.limit_hits(Limit::body_time), 0u);
+}
+
+TEST(BodyRate, LetsAnySpeedPassIfItIsZero) {
+  ScriptedProxy proxy(1, [](config::Settings& settings) { settings.limits.body_rate = 0; });
+  const auto client = proxy.client(announced(mib) + "x");
+  proxy.run();
+  proxy.tick(Clock::now() + seconds(59));
+  EXPECT_EQ(client->got, "");
+  proxy.tick_in(60);
+  EXPECT_THAT(client->got, HasSubstr("stopped coming"));
+  EXPECT_EQ(proxy.limit_hits(Limit::body_time), 1u);
+}
+
+TEST(BufferMemory, IsTakenAsABodyComesNotAsItIsAnnounced) {
+  ScriptedProxy proxy;
+  proxy.plan[0] = {says(whole_answer("200 OK", completion))};
+  auto& buffers = proxy.shared.buffers;
+  const auto client = proxy.client(announced(16 * mib));
+  proxy.run();
+  EXPECT_EQ(buffers.used(), 0u);
+  std::size_t sent = 0;
+  for (const std::size_t more : {10 * kib, 100 * kib, mib, 4 * mib}) {
+    client->says(std::string(more, ' '));
+    proxy.run();
+    sent += more;
+    EXPECT_GE(buffers.used(), sent - net::BufferBudget::step);
+    EXPECT_LE(buffers.used(), 2 * sent + 16 * kib) << sent;
+  }
+  client->says(std::string(16 * mib - sent, ' '));
+  proxy.run();
+  EXPECT_EQ(read_answer(client->got).status, 200u);
+  EXPECT_EQ(buffers.used(), 0u) << "the connection is kept, the body is not";
+}
+
+TEST(BufferMemory, HoldsABodyOfKnownLengthExactlyAndOthersWithinTwice) {
+  for (const bool chunked : {false, true}) {
+    ScriptedProxy proxy;
+    const std::string body(mib + 1, ' ');
+    proxy.plan[0] = {[](net::Peer&) {}};
+    const auto request = chunked ? "POST /v1/chat/completions HTTP/1.1\r\nHost: weir\r\nTransfer-Encoding: "
+                                   "chunked\r\n\r\n" +
+                                       chunk_of(body) + "0\r\n\r\n"
+                                 : post(body);
+    proxy.client(request);
+    proxy.run();
+    EXPECT_GE(proxy.shared.buffers.used(), mib);
+    EXPECT_LE(proxy.shared.buffers.used(), chunked ? 2 * mib + 64 * kib : mib + 2 * net::BufferBudget::step);
+  }
+}
+
+TEST(BufferMemory, IsGivenBackWhenTheRequestIsSentAndItsAnswerAccepted) {
+  ScriptedProxy proxy;
+  proxy.plan[0] = {says(stream_head + chunk_of(event("a")))};
+  const auto client =
+      proxy.client(post(R"({"stream":true,"prompt":")" + std::string(mib, 'x') + "\"}", "", "1.1", "/v1/completions"));
+  proxy.run();
+  EXPECT_THAT(client->got, HasSubstr("200 OK"));
+  EXPECT_FALSE(read_answer(client->got).whole);
+  EXPECT_EQ(proxy.shared.buffers.used(), 0u) << "the stream goes on without its request";
+}
+
+TEST(BufferMemory, ThatIsSpentRefusesNewBodiesAndFinishesWhatWasBegun) {
+  ScriptedProxy proxy(1, [](config::Settings& settings) { settings.limits.buffer_memory = mib; });
+  proxy.plan[0] = {[](net::Peer&) {}, says(whole_answer("200 OK", completion))};
+  const auto first = proxy.client(post(std::string(mib, ' ')));
+  proxy.run();
+  ASSERT_TRUE(proxy.shared.buffers.spent());
+
+  const auto second = proxy.client(post(chat(false)));
+  const auto bodyless = proxy.client(health());
+  const auto long_head = proxy.client("GET /health HTTP/1.1\r\nHost: weir\r\nX: " + std::string(9'000, 'x'));
+  proxy.run();
+  EXPECT_EQ(read_answer(bodyless->got).status, 200u);
+  for (const auto& refused : {second, long_head}) {
+    const auto answer = read_answer(refused->got);
+    EXPECT_EQ(answer.status, 503u);
+    EXPECT_TRUE(answer.whole);
+    EXPECT_THAT(answer.head, HasSubstr("Retry-After: "));
+    EXPECT_THAT(answer.head, HasSubstr("Connection: close"));
+    EXPECT_THAT(answer.body, HasSubstr("overloaded_error"));
+    EXPECT_THAT(answer.body, HasSubstr("limits.buffer_memory"));
+  }
+  EXPECT_EQ(proxy.limit_hits(Limit::buffer_memory), 2u);
+
+  proxy.connections[0].front()->says(whole_answer("200 OK", completion));
+  proxy.run();
+  EXPECT_EQ(read_answer(first->got).status, 200u);
+  const auto after = proxy.client(post(chat(false)));
+  proxy.run();
+  EXPECT_EQ(read_answer(after->got).status, 200u) << "there is room again";
+  EXPECT_THAT(proxy.log_lines(), testing::Contains(HasSubstr(R"("outcome":"rejected")")).Times(2));
+}
+
+TEST(BufferMemory, RefusesABodyThatGrowsBeyondWhatIsLeft) {
+  ScriptedProxy proxy(1, [](config::Settings& settings) { settings.limits.buffer_memory = mib; });
+  const auto first = proxy.client(announced(mib) + std::string(700 * kib, ' '));
+  const auto second = proxy.client(announced(mib) + std::string(100 * kib, ' '));
+  proxy.run();
+  second->says(std::string(500 * kib, ' '));
+  proxy.run();
+  const bool one = first->got.starts_with("HTTP/1.1 503 "), other = second->got.starts_with("HTTP/1.1 503 ");
+  EXPECT_TRUE(one || other);
+  EXPECT_LE(proxy.shared.buffers.used(), mib);
+  EXPECT_EQ(proxy.limit_hits(Limit::buffer_memory),
+            static_cast<std::uint64_t>(one) + static_cast<std::uint64_t>(other));
+}
+
+TEST(BufferMemory, PaysForAnErrorAnswerThatIsKept) {
+  ScriptedProxy proxy(2);
+  proxy.plan[0] = {says(whole_answer("500 x", std::string(40 * kib, 'x')))};
+  proxy.plan[1] = {[](net::Peer&) {}};
+  const auto client = proxy.client(post(chat(false)));
+  proxy.run();
+  EXPECT_EQ(client->got, "");
+  EXPECT_GE(proxy.shared.buffers.used(), 36 * kib);
+  EXPECT_LE(proxy.shared.buffers.used(), 100 * kib);
+  proxy.connections[1].front()->says(whole_answer("500 x", "{}"));
+  proxy.run();
+  EXPECT_THAT(client->got, StartsWith("HTTP/1.1 500 "));
+  proxy.expect_at_rest();
+}
+
+TEST(BufferMemory, FollowsTheSettings) {
+  ScriptedProxy proxy;
+  EXPECT_EQ(proxy.shared.buffers.limit(), 512 * mib);
+  auto settings = proxy.world->settings;
+  settings.limits.buffer_memory = 64 * mib;
+  proxy.fleet.adopt(settings);
+  proxy.tick(Clock::now());
+  EXPECT_EQ(proxy.shared.buffers.limit(), 64 * mib);
+}
+
+TEST(HalfClose, EndsARequestOrDoesNot) {
+  for (const auto half_close : {config::HalfClose::abort, config::HalfClose::allow}) {
+    const bool allowed = half_close == config::HalfClose::allow;
+    ScriptedProxy proxy(1, [&](config::Settings& settings) { settings.server.half_close = half_close; });
+    proxy.plan[0] = {says(stream_head + chunk_of(event("a")))};
+    const auto at_once = proxy.client(post(chat(true)));
+    at_once->ends();
+    const auto later = proxy.client(post(chat(true)));
+    proxy.run();
+    later->ends();
+    proxy.run();
+    for (const auto& replica : proxy.connections[0]) EXPECT_EQ(replica->closed(), !allowed);
+    for (const auto& replica : proxy.connections[0])
+      if (!replica->closed()) replica->says(stream_end);
+    proxy.run();
+    for (const auto& client : {at_once, later}) {
+      EXPECT_EQ(read_answer(client->got).whole, allowed);
+      EXPECT_TRUE(client->closed());
+    }
+    const auto outcome = allowed ? R"("outcome":"ok")" : R"("outcome":"client_abort")";
+    EXPECT_THAT(proxy.log_lines(), ElementsAre(HasSubstr(outcome), HasSubstr(outcome)));
+  }
+}
+
+TEST(HalfClose, AResetEndsARequestEvenThen) {
+  ScriptedProxy proxy(1, [](config::Settings& settings) { settings.server.half_close = config::HalfClose::allow; });
+  proxy.plan[0] = {[](net::Peer&) {}};
+  const auto client = proxy.client(post(chat(true)));
+  proxy.run();
+  client->ends();
+  proxy.run();
+  EXPECT_FALSE(proxy.connections[0].front()->closed());
+  client->breaks();
+  proxy.run();
+  EXPECT_TRUE(proxy.connections[0].front()->closed());
+}
+
+TEST(HalfClose, GivesAnAnswerOfWeirsOwnToAClientThatOnlyReads) {
+  ScriptedProxy proxy(1, [](config::Settings& settings) { settings.server.half_close = config::HalfClose::allow; });
+  const auto client = proxy.client(health());
+  client->takes_nothing();
+  client->ends();
+  proxy.run();
+  client->takes_a_round(10);
+  client->takes(10);
+  proxy.run();
+  EXPECT_TRUE(read_answer(client->got).whole);
+  EXPECT_TRUE(client->closed());
+}
+
+TEST(Lingering, LetsAClientThatSendsBlindlyReadItsRefusal) {
+  ScriptedProxy proxy;
+  const auto client = proxy.client(announced(std::size_t{1} << 40));
+  proxy.run();
+  EXPECT_THAT(client->got, StartsWith("HTTP/1.1 413 "));
+  EXPECT_TRUE(client->writing_ended());
+  client->says(std::string(8 * mib, 'x'), 100'000);
+  proxy.run();
+  EXPECT_EQ(client->unread(), 0u) << "it is read and dropped, because a reset would take the answer away";
+  EXPECT_FALSE(client->closed());
+  EXPECT_EQ(proxy.shared.buffers.used(), 0u);
+  client->ends();
+  proxy.run();
+  EXPECT_TRUE(client->closed());
+  EXPECT_FALSE(client->closed_by_reset());
+}
+
+TEST(Lingering, EndsAfterTwoSilentSeconds) {
+  ScriptedProxy proxy;
+  const auto client = proxy.client("nonsense\r\n\r\n");
+  proxy.run();
+  const auto begun = Clock::now();
+  proxy.tick(begun + seconds(1));
+  client->says("x");
+  proxy.run();
+  proxy.expect_closed_after(2, *client);
+}
+
+TEST(Lingering, EndsAfterSoManyBytes) {
+  ScriptedProxy proxy;
+  const auto client = proxy.client("nonsense\r\n\r\n");
+  proxy.run();
+  const std::string some(8 * mib, 'x');
+  for (int i = 0; i < 8; ++i) {
+    EXPECT_FALSE(client->closed());
+    client->says(some);
+    proxy.run();
+  }
+  EXPECT_TRUE(client->closed());
+}
+
+TEST(Lingering, DropsWhatWasPipelinedBehindAnAnswerThatCloses) {
+  for (const bool pipelined : {false, true}) {
+    ScriptedProxy proxy;
+    proxy.plan[0] = {says(whole_answer("200 OK", completion))};
+    const auto client = proxy.client(post(chat(false), "Connection: close\r\n") + (pipelined ? health() : ""));
+    proxy.run();
+    EXPECT_TRUE(read_answer(client->got).whole);
+    EXPECT_EQ(read_answer(client->got).rest, "");
+    EXPECT_EQ(client->closed(), !pipelined) << "closing over unread bytes would be a reset";
+    EXPECT_EQ(client->writing_ended(), pipelined);
+  }
+}
+
+TEST(OptionsOfTheServer, AreToldByWeir) {
+  ScriptedProxy proxy;
+  const auto client = proxy.client("OPTIONS * HTTP/1.1\r\nHost: weir\r\n\r\n" + health());
+  proxy.run();
+  EXPECT_THAT(client->got, StartsWith("HTTP/1.1 204 No Content\r\nAllow: GET, HEAD, POST, "));
+  const auto first = client->got.substr(0, client->got.find("\r\n\r\n"));
+  EXPECT_THAT(first, testing::Not(HasSubstr("Content-Length")));
+  EXPECT_THAT(first, testing::Not(HasSubstr("Content-Type")));
+  EXPECT_EQ(read_answer(std::string_view(client->got).substr(first.size() + 4)).status, 200u)
+      << "the connection goes on";
+  EXPECT_TRUE(proxy.connections[0].empty());
+}
+
+}  // namespace
+}  // namespace weir::proxy::serve

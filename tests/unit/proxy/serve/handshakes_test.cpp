@@ -1,0 +1,127 @@
+#include "proxy/serve/handshakes.hpp"
+
+#include <gtest/gtest.h>
+
+#include "metrics/ticks.hpp"
+#include "proxy/net/connect.hpp"
+#include "tests/unit/proxy/net/loopback_listener.hpp"
+#include "tests/unit/proxy/net/tls/tls_peer.hpp"
+#include "tests/unit/proxy/serve/scripted_proxy.hpp"
+
+namespace weir::proxy::serve {
+namespace {
+
+using metrics::series::Limit;
+
+class HandshakesTest : public testing::Test {
+ protected:
+  /// A client connects; its handshake begins.
+  net::UniqueFd connect() {
+    const net::LoopbackListener listener;
+    auto far = net::begin_connect(listener.endpoint);
+    net::UniqueFd near(::accept4(listener.fd.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    handshakes.begin({std::move(near), {}, {}}, context, limits);
+    poll();
+    return far;
+  }
+  void poll() {
+    while (proxy.loop.context.poll() > 0) {
+    }
+  }
+  void exchange(net::UniqueFd& far, net::tls::TlsPeer& peer) {
+    for (int turns = 0; turns < 20 && !peer.is_open(); ++turns) {
+      const auto out = peer.take_ciphertext();
+      ::send(far.get(), out.data(), out.size(), MSG_NOSIGNAL);
+      poll();
+      peer.accept(heard(far));
+    }
+    const auto out = peer.take_ciphertext();
+    ::send(far.get(), out.data(), out.size(), MSG_NOSIGNAL);
+    poll();
+  }
+  static std::string heard(net::UniqueFd& far) {
+    std::array<char, 10'000> bytes;
+    const auto size = ::recv(far.get(), bytes.data(), bytes.size(), MSG_DONTWAIT);
+    if (size < 0) return errno == EAGAIN ? "" : "reset";
+    return size == 0 ? "end" : std::string(bytes.data(), static_cast<std::size_t>(size));
+  }
+
+  ScriptedProxy proxy{1};
+  config::Limits limits;
+  std::shared_ptr<const net::tls::ServerContext> context =
+      std::make_shared<net::tls::ServerContext>(config::ServerTls{{net::tls::test_certificate("local")}});
+  std::vector<std::unique_ptr<net::Channel>> started;
+  int lost = 0;
+  Handshakes handshakes{proxy.loop,
+                        [this](std::unique_ptr<net::Channel> client, const net::PeerAddress&,
+                               net::AddressCounts::Place) { started.push_back(std::move(client)); },
+                        [this] { ++lost; }};
+};
+
+TEST_F(HandshakesTest, MakeASessionOfAClientWhoseHandshakeEndsWell) {
+  auto far = connect();
+  EXPECT_EQ(handshakes.under_way(), 1u);
+  auto peer = net::tls::TlsPeer::client();
+  exchange(far, peer);
+  EXPECT_TRUE(peer.is_open()) << peer.error;
+  EXPECT_EQ(started.size(), 1u);
+  EXPECT_EQ(handshakes.under_way(), 0u);
+  EXPECT_EQ(lost, 0);
+  EXPECT_EQ(proxy.loop.shard.tls_handshakes[0][0].value(), 1u);
+  proxy.tick_in(1000);
+  EXPECT_EQ(proxy.limit_hits(Limit::handshake_time), 0u);
+}
+
+TEST_F(HandshakesTest, EndAfterTheirTime) {
+  auto far = connect();
+  ::send(far.get(), "\x16\x03\x01", 3, 0);
+  poll();
+  proxy.tick_in(9.9);
+  EXPECT_EQ(heard(far), "");
+  proxy.tick_in(10);
+  EXPECT_NE(heard(far), "");
+  EXPECT_EQ(lost, 1);
+  EXPECT_EQ(handshakes.under_way(), 0u);
+  EXPECT_EQ(proxy.limit_hits(Limit::handshake_time), 1u);
+  EXPECT_EQ(proxy.loop.shard.tls_handshakes[0][2].value(), 1u);
+}
+
+TEST_F(HandshakesTest, AreSoManyAtATime) {
+  limits.handshakes = 2;
+  auto first = connect();
+  const auto second = connect();
+  auto third = connect();
+  EXPECT_EQ(handshakes.under_way(), 2u);
+  EXPECT_EQ(heard(third), "end");
+  EXPECT_EQ(lost, 1);
+  EXPECT_EQ(proxy.limit_hits(Limit::handshakes), 1u);
+  first.reset();
+  poll();
+  EXPECT_EQ(lost, 2);
+  const auto fourth = connect();
+  EXPECT_EQ(handshakes.under_way(), 2u) << "one that has ended leaves its place";
+}
+
+TEST_F(HandshakesTest, TellAClientThatSpeaksPlainHttp) {
+  auto far = connect();
+  const std::string_view request = "GET /v1/models HTTP/1.1\r\nHost: x\r\n\r\n";
+  ::send(far.get(), request.data(), request.size(), 0);
+  poll();
+  const auto answer = heard(far);
+  EXPECT_TRUE(answer.starts_with("HTTP/1.1 400 ")) << answer;
+  const auto body = answer.substr(answer.find("\r\n\r\n") + 4);
+  EXPECT_NE(answer.find("Content-Length: " + std::to_string(body.size()) + "\r\n"), std::string::npos) << answer;
+  EXPECT_EQ(heard(far), "end");
+  EXPECT_EQ(lost, 1);
+}
+
+TEST_F(HandshakesTest, EndAtOnceWhereClientsAreClosed) {
+  auto far = connect();
+  proxy.shared.closing = true;
+  proxy.tick_in(0);
+  EXPECT_EQ(lost, 1);
+  EXPECT_EQ(proxy.limit_hits(Limit::handshake_time), 0u);
+}
+
+}  // namespace
+}  // namespace weir::proxy::serve

@@ -1,0 +1,345 @@
+// Clients with keys, through whole sessions on scripted channels.
+#include "proxy/serve/key_check.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <boost/json.hpp>
+
+#include "proxy/keys/sha256.hpp"
+#include "tests/unit/proxy/serve/scripted_proxy.hpp"
+
+namespace weir::proxy::serve {
+namespace {
+
+using metrics::series::Denied;
+using metrics::series::Limit;
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+using testing::SizeIs;
+using testing::StartsWith;
+
+config::ClientKey key(const std::string& name, const std::string& secret) {
+  config::ClientKey one;
+  one.name = name;
+  one.sha256 = keys::sha256(secret);
+  return one;
+}
+
+/// Alice may do all, bob may use the models m and n, and carol may have one request at a time.
+ScriptedProxy::Change with_keys(const ScriptedProxy::Change& more = {}) {
+  return [more](config::Settings& settings) {
+    settings.server.api_keys = "keys.toml";
+    auto bob = key("bob", "bobs-key"), carol = key("carol", "carols-key");
+    bob.models = {"m", "n"};
+    carol.max_in_flight = 1;
+    settings.server.keys = {key("alice", "alices-key"), bob, carol};
+    if (more) more(settings);
+  };
+}
+std::string bearer(const std::string& secret) { return "Authorization: Bearer " + secret + "\r\n"; }
+std::uint64_t denied(ScriptedProxy& proxy, Denied why) {
+  return proxy.loop.shard.denied[static_cast<std::size_t>(why)].value();
+}
+boost::json::object line(ScriptedProxy& proxy, std::size_t index = 0) {
+  const auto lines = proxy.log_lines();
+  EXPECT_GT(lines.size(), index);
+  return lines.size() > index ? boost::json::parse(lines[index]).as_object() : boost::json::object();
+}
+std::string get(const std::string& path, const std::string& fields = "") {
+  return "GET " + path + " HTTP/1.1\r\nHost: weir\r\n" + fields + "\r\n";
+}
+std::uint32_t under_way(ScriptedProxy& proxy, const std::string& secret) {
+  return proxy.fleet.world()->keys->find(secret)->use->requests;
+}
+
+TEST(KeyCheck, ARightKeyEntersByEitherHeaderAndGoesNoFurther) {
+  for (const auto& fields : {bearer("alices-key"), std::string("x-api-key: alices-key\r\n")}) {
+    ScriptedProxy proxy(1, with_keys());
+    proxy.plan[0] = {says(streamed_answer())};
+    const auto client = proxy.client(post(chat(true), fields));
+    proxy.run();
+    EXPECT_TRUE(read_answer(client->got).whole);
+    EXPECT_THAT(proxy.connections[0].at(0)->got, AllOf(HasSubstr("POST "), Not(HasSubstr("alices-key"))));
+    EXPECT_EQ(line(proxy).at("key"), "alice");
+    EXPECT_THAT(proxy.log_lines().front(), Not(HasSubstr("alices-key")));
+    proxy.expect_at_rest();
+  }
+}
+
+TEST(KeyCheck, AReplicasOwnKeyTakesThePlaceOfTheClients) {
+  ScriptedProxy proxy(1, with_keys([](auto& settings) { settings.pools[0].replicas[0].api_key = "sk-0"; }));
+  proxy.plan[0] = {says(streamed_answer())};
+  const auto client = proxy.client(post(chat(true), bearer("alices-key")));
+  proxy.run();
+  EXPECT_THAT(proxy.connections[0].at(0)->got,
+              AllOf(HasSubstr("Authorization: Bearer sk-0\r\n"), Not(HasSubstr("alices-key"))));
+}
+
+TEST(KeyCheck, WithoutARightKeyTheAnswerIs401BeforeTheBodyAndWithoutAContinue) {
+  const struct {
+    std::string fields;
+    Denied why;
+  } rows[]{{"", Denied::no_key},
+           {bearer("mallorys-key"), Denied::wrong_key},
+           {"x-api-key: mallorys-key\r\n", Denied::wrong_key},
+           {bearer("mallorys-key") + "x-api-key: alices-key\r\n", Denied::wrong_key},
+           {"Authorization: Basic alices-key\r\n", Denied::no_key}};
+  for (const auto& [fields, why] : rows) {
+    for (const bool anthropic : {false, true}) {
+      ScriptedProxy proxy(1, with_keys());
+      const auto whole = post(chat(false), fields + "Expect: 100-continue\r\n", "1.1",
+                              anthropic ? "/v1/messages" : "/v1/chat/completions");
+      const auto client = proxy.client(whole.substr(0, whole.find("\r\n\r\n") + 4));
+      proxy.run();
+      const auto seen = read_answer(client->got);
+      EXPECT_EQ(seen.status, 401u) << fields;
+      EXPECT_THAT(seen.head, AllOf(HasSubstr("WWW-Authenticate: Bearer\r\n"), HasSubstr("Connection: close\r\n")));
+      EXPECT_THAT(seen.body, HasSubstr(anthropic ? R"("type":"authentication_error")" : R"("code":"invalid_api_key")"));
+      EXPECT_THAT(client->got, Not(HasSubstr("mallory")));
+      EXPECT_TRUE(client->writing_ended());
+      EXPECT_EQ(denied(proxy, why), 1u) << fields;
+      EXPECT_EQ(line(proxy).at("status"), 401);
+      EXPECT_EQ(line(proxy).at("outcome"), "bad_request");
+      EXPECT_TRUE(line(proxy).at("key").is_null());
+      EXPECT_EQ(line(proxy).at("api"), anthropic ? "anthropic.messages" : "openai.chat");
+      EXPECT_THAT(proxy.connections[0], IsEmpty());
+    }
+  }
+}
+
+TEST(KeyCheck, NothingButHealthIsOpen) {
+  for (const auto* path : {"/v1/models", "/v1/models/m", "/v1/chat/completions", "/nowhere", "/"}) {
+    ScriptedProxy proxy(1, with_keys());
+    const auto client = proxy.client(get(path));
+    proxy.run();
+    EXPECT_THAT(client->got, StartsWith("HTTP/1.1 401 ")) << path;
+    EXPECT_THAT(proxy.connections[0], IsEmpty());
+  }
+  ScriptedProxy proxy(1, with_keys());
+  const auto client = proxy.client(health());
+  proxy.run();
+  EXPECT_THAT(client->got, StartsWith("HTTP/1.1 200 "));
+}
+
+TEST(KeyCheck, APreflightNeedsNoKeyWherePagesMayAsk) {
+  const std::string preflight =
+      "OPTIONS /v1/chat/completions HTTP/1.1\r\nHost: weir\r\nOrigin: https://app.example\r\n"
+      "Access-Control-Request-Method: POST\r\n\r\n";
+  for (const bool may_ask : {false, true}) {
+    exchange::ClientRequest request;
+    ScriptedProxy proxy(1, with_keys([may_ask](auto& settings) {
+                          if (may_ask) settings.server.cors_origins = {"*"};
+                        }));
+    request.world = proxy.world;
+    request.route = http::Route::open;
+    request.head = *http::parse_request_head(preflight);
+    EXPECT_EQ(find_key(request), may_ask ? std::nullopt : std::optional(Denied::no_key));
+    const auto without_origin = "OPTIONS / HTTP/1.1\r\nHost: weir\r\nAccess-Control-Request-Method: POST\r\n\r\n";
+    request.head = *http::parse_request_head(without_origin);
+    EXPECT_EQ(find_key(request), Denied::no_key);
+  }
+}
+
+TEST(KeyCheck, WithoutKeysInTheSettingsNobodyNeedsOneAndCredentialsGoOn) {
+  ScriptedProxy proxy;
+  proxy.plan[0] = {says(streamed_answer())};
+  const auto client = proxy.client(post(chat(true), bearer("sk-own")));
+  proxy.run();
+  EXPECT_TRUE(read_answer(client->got).whole);
+  EXPECT_THAT(proxy.connections[0].at(0)->got, HasSubstr("Authorization: Bearer sk-own\r\n"));
+  EXPECT_TRUE(line(proxy).at("key").is_null());
+}
+
+TEST(KeyCheck, AFileOfKeysWithoutOneLetsNobodyIn) {
+  ScriptedProxy proxy(1, [](auto& settings) { settings.server.api_keys = "keys.toml"; });
+  const auto client = proxy.client(post(chat(false), bearer("alices-key")));
+  proxy.run();
+  EXPECT_THAT(client->got, StartsWith("HTTP/1.1 401 "));
+}
+
+TEST(KeyCheck, AKeyMayUseItsModelsAlone) {
+  const auto body = [](const std::string& members) { return R"({"messages":[],)" + members + "}"; };
+  const struct {
+    std::string body;
+    bool may;
+  } rows[]{{body(R"("model":"m")"), true},
+           {body(R"("model":"n")"), true},
+           {body(R"("model":"o")"), false},
+           {body(R"("model":"o","model":"m")"), true},
+           {body(R"("model":"m","model":"o")"), false},
+           {body(R"("x":1)"), false},
+           {body(R"("model":7)"), false},
+           {R"({"model":"m","messages":[]} {"model":"o"})", false},
+           {R"({"model":"m",)", false},
+           {"", false}};
+  for (const auto& [sent, may] : rows) {
+    ScriptedProxy proxy(1, with_keys());
+    proxy.plan[0] = {says(whole_answer("200 OK", completion))};
+    const auto client = proxy.client(post(sent, bearer("bobs-key")) + health());
+    proxy.run();
+    const auto seen = read_answer(client->got);
+    EXPECT_EQ(seen.status, may ? 200u : 403u) << sent;
+    EXPECT_EQ(denied(proxy, Denied::model), may ? 0u : 1u);
+    EXPECT_EQ(line(proxy).at("key"), "bob");
+    if (may) continue;
+    EXPECT_THAT(seen.body, AllOf(HasSubstr(R"("code":"model_not_allowed")"), HasSubstr("m, n")));
+    EXPECT_EQ(line(proxy).at("outcome"), "bad_request");
+    EXPECT_THAT(proxy.connections[0], IsEmpty());
+    EXPECT_THAT(seen.rest, StartsWith("HTTP/1.1 200 ")) << "the connection goes on";
+  }
+}
+
+TEST(KeyCheck, AnotherKeyMayUseWhatTheFirstMayNot) {
+  ScriptedProxy proxy(1, with_keys());
+  proxy.plan[0] = {says(whole_answer("200 OK", completion))};
+  const auto client = proxy.client(post(R"({"model":"o"})", bearer("alices-key")));
+  proxy.run();
+  EXPECT_EQ(read_answer(client->got).status, 200u);
+}
+
+TEST(KeyCheck, AModelListHasWhatTheKeyMayUse) {
+  const auto change = with_keys([](auto& settings) { settings.pools[0].models = {"m", "o"}; });
+  const struct {
+    std::string secret, path;
+    bool m, o;
+  } rows[]{{"alices-key", "/v1/models", true, true},
+           {"bobs-key", "/v1/models", true, false},
+           {"alices-key", "/v1/models/o", false, true},
+           {"bobs-key", "/v1/models/m", true, false},
+           {"bobs-key", "/v1/models/o", false, false}};
+  for (const auto& [secret, path, m, o] : rows) {
+    ScriptedProxy proxy(1, change);
+    const auto client = proxy.client(get(path, bearer(secret)));
+    proxy.run();
+    const auto seen = read_answer(client->got);
+    EXPECT_EQ(seen.status, m || o ? 200u : 404u) << secret << path;
+    EXPECT_EQ(seen.body.find(R"("id":"m")") != std::string::npos, m);
+    EXPECT_EQ(seen.body.find(R"("id":"o")") != std::string::npos, o);
+    EXPECT_EQ(line(proxy).at("key"), secret == "bobs-key" ? "bob" : "alice");
+  }
+}
+
+TEST(KeyCheck, AKeyHasAsManyRequestsAsItMayAndNoOtherKeyIsTouched) {
+  ScriptedProxy proxy(1, with_keys());
+  proxy.plan[0] = {[](net::Peer&) {}, says(whole_answer("200 OK", completion))};
+  const auto first = proxy.client(post(chat(false), bearer("carols-key")));
+  proxy.run();
+  EXPECT_EQ(under_way(proxy, "carols-key"), 1u);
+  const auto second = proxy.client(post(chat(false), bearer("carols-key")) + health());
+  const auto other = proxy.client(post(chat(false), bearer("alices-key")));
+  proxy.run();
+  const auto seen = read_answer(second->got);
+  EXPECT_EQ(seen.status, 429u);
+  EXPECT_THAT(seen.head, AllOf(HasSubstr("Retry-After: "), HasSubstr("retry-after-ms: 1")));
+  EXPECT_THAT(seen.body, AllOf(HasSubstr("overloaded_error"), HasSubstr("key_max_in_flight"), HasSubstr("'carol'")));
+  EXPECT_THAT(seen.rest, StartsWith("HTTP/1.1 200 ")) << "the connection goes on";
+  EXPECT_EQ(proxy.limit_hits(Limit::key), 1u);
+  EXPECT_EQ(line(proxy).at("outcome"), "rejected");
+  EXPECT_EQ(line(proxy).at("key"), "carol");
+  EXPECT_EQ(read_answer(other->got).status, 200u);
+  proxy.connections[0].at(0)->says(whole_answer("200 OK", completion));
+  proxy.run();
+  EXPECT_EQ(read_answer(first->got).status, 200u);
+  EXPECT_EQ(under_way(proxy, "carols-key"), 0u);
+}
+
+TEST(KeyCheck, WhatWaitsForAReplicaCountsAndWhoLeavesGivesItsPlaceBack) {
+  ScriptedProxy proxy(1, with_keys([](auto& settings) {
+                        settings.pools[0].queue.requests = 10;
+                        settings.pools[0].replicas[0].max_in_flight = 1;
+                      }));
+  proxy.plan[0] = {[](net::Peer&) {}};
+  const auto before = proxy.client(post(chat(false), bearer("alices-key")));
+  proxy.run();
+  const auto waits = proxy.client(post(chat(false), bearer("carols-key")));
+  proxy.run();
+  EXPECT_EQ(under_way(proxy, "carols-key"), 1u);
+  EXPECT_EQ(proxy.world->pools.front()->balancer->queue(Clock::now()).waiting, 1u);
+  const auto refused = proxy.client(post(chat(false), bearer("carols-key")));
+  proxy.run();
+  EXPECT_EQ(read_answer(refused->got).status, 429u);
+  waits->ends();
+  proxy.run();
+  EXPECT_EQ(under_way(proxy, "carols-key"), 0u);
+}
+
+TEST(KeyCheck, EveryEndGivesThePlaceBack) {
+  const std::vector<std::function<void(net::Peer&)>> ends{says(streamed_answer()),
+                                                          says(stream_head + chunk_of(event("a"))),
+                                                          says(whole_answer("503 No", "{}")),
+                                                          says("nonsense\r\n\r\n"),
+                                                          [](net::Peer& replica) { replica.breaks(); },
+                                                          [](net::Peer& replica) {
+                                                            replica.says(stream_head + chunk_of(event("a")));
+                                                            replica.ends();
+                                                          },
+                                                          [](net::Peer&) {}};
+  for (std::size_t i = 0; i < ends.size(); ++i) {
+    ScriptedProxy proxy(1, with_keys());
+    proxy.plan[0] = {ends[i]};
+    const auto client = proxy.client(post(chat(true), bearer("carols-key")));
+    proxy.run();
+    client->breaks();
+    proxy.run();
+    EXPECT_EQ(under_way(proxy, "carols-key"), 0u) << "end " << i;
+    EXPECT_EQ(line(proxy).at("key"), "carol");
+  }
+}
+
+TEST(KeyCheck, AReloadChangesWhoMayEnterFromTheNextRequestOn) {
+  ScriptedProxy proxy(1, with_keys());
+  proxy.plan[0] = {[](net::Peer& replica) { replica.says(stream_head + chunk_of(event("a"))); },
+                   says(whole_answer("200 OK", completion))};
+  const auto client = proxy.client(post(chat(true), bearer("alices-key")));
+  proxy.run();
+  auto settings = proxy.world->settings;
+  settings.server.keys = {key("alice", "alices-new-key")};
+  proxy.fleet.adopt(settings);
+  for (const auto& replica : proxy.fleet.world()->pools.front()->replicas)
+    replica->state->address.set(boost::asio::ip::tcp::endpoint(boost::asio::ip::address_v4::loopback(), 1));
+  EXPECT_EQ(under_way(proxy, "alices-new-key"), 1u);
+  proxy.connections[0].at(0)->says(chunk_of(event("b")) + stream_end);
+  proxy.run();
+  const auto first = read_answer(client->got);
+  EXPECT_TRUE(first.whole) << "what is under way goes on";
+  client->says(post(chat(false), bearer("alices-new-key")) + post(chat(false), bearer("alices-key")));
+  proxy.run();
+  const auto second = read_answer(read_answer(client->got).rest);
+  EXPECT_EQ(second.status, 200u);
+  EXPECT_THAT(second.rest, StartsWith("HTTP/1.1 401 "));
+}
+
+TEST(KeyCheck, AKeysShareDecidesInTheQueue) {
+  ScriptedProxy proxy(1, with_keys([](auto& settings) {
+                        settings.server.keys[1].models.clear();
+                        settings.server.keys[1].share = 2;
+                        settings.pools[0].queue.requests = 100;
+                        settings.pools[0].replicas[0].max_in_flight = 1;
+                      }));
+  proxy.plan[0] = {[](net::Peer&) {}, says(whole_answer("200 OK", completion))};
+  const auto first = proxy.client(post(chat(false), bearer("carols-key")));
+  proxy.run();
+  std::vector<std::shared_ptr<net::Peer>> clients;
+  // A prompt of unknown size costs a quantum, as one of this many tokens about does.
+  const auto long_chat = [] {
+    return R"({"model":"m","messages":[{"role":"user","content":")" + std::string(3 * 2048, 'x') + R"("}]})";
+  };
+  for (const auto* secret : {"alices-key", "bobs-key"})
+    for (int i = 0; i < 6; ++i) clients.push_back(proxy.client(post(long_chat(), bearer(secret))));
+  proxy.run();
+  proxy.connections[0].at(0)->says(whole_answer("200 OK", completion));
+  proxy.run();
+  std::string order;
+  const auto lines = proxy.log_lines();
+  ASSERT_THAT(lines, SizeIs(13));
+  for (std::size_t i = 1; i < 10; ++i) order += line(proxy, i).at("key").as_string().front();
+  const auto bobs = std::count(order.begin(), order.end(), 'b');
+  EXPECT_EQ(bobs, 6) << order;
+  EXPECT_EQ(std::count(order.begin(), order.end(), 'a'), 3) << order;
+}
+
+}  // namespace
+}  // namespace weir::proxy::serve

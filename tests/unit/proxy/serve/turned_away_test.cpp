@@ -1,0 +1,76 @@
+#include "proxy/serve/turned_away.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+
+#include <array>
+#include <string>
+#include <vector>
+
+namespace weir::proxy::serve {
+namespace {
+
+class TurningAway : public testing::Test {
+ protected:
+  /// Turns a client away, and returns its end of the connection.
+  net::UniqueFd turn_away() {
+    std::array<int, 2> ends{};
+    EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends.data()), 0);
+    turned_away.add(net::UniqueFd(ends[1]));
+    return net::UniqueFd(ends[0]);
+  }
+  /// Reads what there is; `ended` says whether the end is behind it.
+  static std::string read(const net::UniqueFd& client, bool& ended) {
+    std::string text(4096, '\0');
+    const auto size = ::recv(client.get(), text.data(), text.size(), 0);
+    text.resize(size > 0 ? static_cast<std::size_t>(size) : 0);
+    ended = size > 0 && ::recv(client.get(), &ended, 1, MSG_PEEK) == 0;
+    return text;
+  }
+
+  boost::asio::io_context context{1};
+  TurnedAway turned_away{context};
+};
+
+TEST_F(TurningAway, TellsTheClientAndWaitsUntilItCloses) {
+  auto client = turn_away();
+  context.poll();
+  bool ended = false;
+  EXPECT_THAT(read(client, ended),
+              testing::AllOf(testing::StartsWith("HTTP/1.1 503 "), testing::HasSubstr("Retry-After: 5\r\n"),
+                             testing::EndsWith("\r\n\r\n")));
+  EXPECT_TRUE(ended);
+  const std::string request(50'000, 'x');
+  for (int i = 0; i < 20; ++i) {
+    EXPECT_EQ(::send(client.get(), request.data(), request.size(), MSG_NOSIGNAL), 50'000) << "somebody reads it";
+    context.poll();
+  }
+  EXPECT_EQ(turned_away.held(), 1u);
+  client.reset();
+  context.poll();
+  EXPECT_EQ(turned_away.held(), 0u);
+}
+
+TEST_F(TurningAway, HoldsNotMoreThanItsShareAndReadsNotMore) {
+  std::vector<net::UniqueFd> clients;
+  for (std::size_t i = 0; i < TurnedAway::most + 5; ++i) clients.push_back(turn_away());
+  context.poll();
+  EXPECT_EQ(turned_away.held(), TurnedAway::most);
+  bool ended = false;
+  EXPECT_THAT(read(clients.back(), ended), testing::StartsWith("HTTP/1.1 503 ")) << "it is told all the same";
+
+  const std::string much(64 * 1024, 'x');
+  std::size_t sent = 0;
+  for (; sent <= 2 * TurnedAway::most_dropped; context.poll()) {
+    const auto size = ::send(clients.front().get(), much.data(), much.size(), MSG_NOSIGNAL);
+    if (size < 0) break;
+    sent += static_cast<std::size_t>(size);
+  }
+  EXPECT_GE(sent, TurnedAway::most_dropped);
+  EXPECT_LE(sent, TurnedAway::most_dropped + 1024 * 1024);
+  EXPECT_EQ(turned_away.held(), TurnedAway::most - 1);
+}
+
+}  // namespace
+}  // namespace weir::proxy::serve
