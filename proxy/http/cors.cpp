@@ -43,7 +43,8 @@ std::string cors_fields(std::span<const std::string> allowed, std::string_view o
 }
 
 bool is_preflight(const RequestHead& head) {
-  return head.method == "OPTIONS" && !head["origin"].empty() && !head["access-control-request-method"].empty();
+  return head.method == "OPTIONS" && head.framing == Framing::none && !head["origin"].empty() &&
+         !head["access-control-request-method"].empty();
 }
 
 OwnAnswer preflight_answer(std::span<const std::string> allowed, const RequestHead& head, std::string& fields) {

@@ -117,7 +117,8 @@ net::Awaitable<RequestReading::End> RequestReading::body() {
   const auto api = request_.facts.api = metrics::wire::api_of(head.method, head.path);
   metrics::wire::RequestInspector inspector(api, head.method, head.path, loop_.shared.conversation_key);
   metrics::wire::ModelReader model;
-  const bool reads_model = request_.bypassed && request_.world->model_decides();
+  const bool of_some_models = request_.key != nullptr && !request_.key->settings.models.empty();
+  const bool reads_model = request_.bypassed && (of_some_models || request_.world->model_decides());
   http::BodyDecoder decoder(head.framing, head.content_length);
   bool too_large = head.framing == http::Framing::length && head.content_length > limits().request_body;
   if (!too_large && head.expects_continue && !decoder.finished() && unread.empty()) {
@@ -158,7 +159,7 @@ net::Awaitable<RequestReading::End> RequestReading::body() {
   client_.set_deadline(metrics::Moment::max());
   if (too_large)
     co_return refuse(413, "the request body is larger than limits.request_body allows", Limit::request_body);
-  request_.facts = request_.bypassed ? metrics::wire::facts_of_unread(head.method, model.model()) : inspector.finish();
+  request_.facts = request_.bypassed ? metrics::wire::facts_of_unread(head.method, model) : inspector.finish();
   co_return End::whole;
 }
 

@@ -10,7 +10,9 @@ constexpr std::size_t longest_model = 128;
 
 class Reader : public Sax {
  public:
-  void object_begin() { ++depth_; }
+  void object_begin() {
+    if (depth_++ == 0) is_object_ = true;
+  }
   void object_end(std::size_t) { --depth_; }
   void array_begin() { ++depth_; }
   void array_end(std::size_t) { --depth_; }
@@ -24,10 +26,12 @@ class Reader : public Sax {
   }
 
   const std::string& model() const { return model_; }
+  bool is_object() const { return is_object_; }
 
  private:
   std::size_t depth_ = 0;
-  bool in_model_ = false;  ///< The value of the outermost object's `model` comes.
+  bool is_object_ = false;  ///< The outermost value is one.
+  bool in_model_ = false;   ///< The value of the outermost object's `model` comes.
   std::string model_;
 };
 
@@ -45,14 +49,15 @@ void ModelReader::feed(std::span<const char> piece) {
   state_->json.feed({piece.data(), piece.size()});
 }
 
-std::string ModelReader::model() const {
-  return state_ && state_->json.whole() ? state_->json.reader().model() : std::string();
-}
+std::string ModelReader::model() const { return whole() ? state_->json.reader().model() : std::string(); }
 
-RequestFacts facts_of_unread(std::string_view method, std::string model) {
+bool ModelReader::whole() const { return state_ && state_->json.whole() && state_->json.reader().is_object(); }
+
+RequestFacts facts_of_unread(std::string_view method, const ModelReader& read) {
   RequestFacts facts;
   facts.gives_work = method == "POST";
-  facts.model = std::move(model);
+  facts.model = read.model();
+  facts.whole_json = read.whole();
   return facts;
 }
 

@@ -24,13 +24,15 @@ class ModelReader {
   /// The member `model` of the outermost object, cut at 128 bytes; the last of several. "" if there is none, or if the
   /// body is no JSON object.
   std::string model() const;
+  /// True if the body was one JSON object.
+  bool whole() const;
 
  private:
   struct State;
   std::unique_ptr<State> state_;  ///< It is made with the first piece.
 };
 
-/// What is known of a request that is not read: it counts as one of another API, its prompt is unknown.
-RequestFacts facts_of_unread(std::string_view method, std::string model);
+/// What is known of a request of which nothing else is read: it counts as one of another API, its prompt is unknown.
+RequestFacts facts_of_unread(std::string_view method, const ModelReader& read);
 
 }  // namespace weir::metrics::wire

@@ -58,6 +58,7 @@ TEST(Cors, AllowsNoCredentials) {
 TEST(Preflight, IsKnownByItsFields) {
   EXPECT_TRUE(is_preflight(options(asks)));
   EXPECT_FALSE(is_preflight(options("Origin: https://app.example\r\n")));
+  EXPECT_FALSE(is_preflight(options(asks + "Content-Length: 2\r\n"))) << "a browser sends no body with it";
   EXPECT_FALSE(is_preflight(options("Access-Control-Request-Method: POST\r\n")));
   EXPECT_FALSE(is_preflight(head_of("GET / HTTP/1.1\r\nHost: h\r\n" + asks + "\r\n")));
 }

@@ -1,6 +1,7 @@
 // What a session makes of who asks: proxies before it, pages of browsers, and nobody in an emergency.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <openssl/sha.h>
 
 #include "config/network.hpp"
 #include "tests/unit/proxy/serve/scripted_proxy.hpp"
@@ -190,6 +191,40 @@ TEST(Bypass, TakesTheModelAloneWhereItDecides) {
   EXPECT_EQ(read_answer(known->got).status, 200u);
   EXPECT_EQ(read_answer(other->got).status, 404u);
   EXPECT_THAT(other->got, HasSubstr("model_not_found"));
+}
+
+config::ClientKey key_of(const std::string& secret, const std::string& model) {
+  config::ClientKey key;
+  key.name = "page";
+  key.models = {model};
+  SHA256(reinterpret_cast<const unsigned char*>(secret.data()), secret.size(), key.sha256.data());
+  return key;
+}
+
+TEST(Bypass, HoldsAKeyToItsModels) {
+  for (const std::string model : {"m", "other"}) {
+    ScriptedProxy proxy(1, [&](config::Settings& settings) { settings.server.keys = {key_of("k3y", model)}; });
+    proxy.shared.bypass = true;
+    proxy.plan[0] = {says(whole_answer("200 OK", completion))};
+    const auto client = proxy.client(post(chat(false), "Authorization: Bearer k3y\r\n"));
+    proxy.run();
+    EXPECT_EQ(read_answer(client->got).status, model == "m" ? 200u : 403u);
+  }
+}
+
+TEST_F(CorsSetting, APreflightNeedsNoKey) {
+  ScriptedProxy proxy(1, [](config::Settings& settings) {
+    settings.server.cors_origins = {"https://app.example"};
+    settings.server.keys = {key_of("k3y", "m")};
+  });
+  const auto client = proxy.client(
+      "OPTIONS /v1/chat/completions HTTP/1.1\r\nHost: w\r\nOrigin: https://app.example\r\n"
+      "Access-Control-Request-Method: POST\r\n\r\n");
+  const auto page_without_key = proxy.client(post(chat(false), page));
+  proxy.run();
+  EXPECT_EQ(read_answer(client->got).status, 204u);
+  EXPECT_EQ(read_answer(page_without_key->got).status, 401u);
+  EXPECT_THAT(page_without_key->got, HasSubstr(allowed)) << "so that the page can read why";
 }
 
 TEST(Bypass, LeavesWhatIsUnderWayAsItBegan) {

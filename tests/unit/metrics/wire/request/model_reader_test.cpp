@@ -41,13 +41,18 @@ TEST(ModelReader, ReadsTheOutermostModelWhateverTheSplit) {
 }
 
 TEST(ModelReader, AnUnreadRequestHasNoOtherFacts) {
-  const auto post = facts_of_unread("POST", "m");
+  ModelReader reader;
+  reader.feed(std::string_view(R"({"model":"m","stream":true,"max_tokens":7,"messages":[]})"));
+  const auto post = facts_of_unread("POST", reader);
   EXPECT_EQ(post.model, "m");
   EXPECT_EQ(post.api, Api::other);
   EXPECT_TRUE(post.gives_work);
   EXPECT_FALSE(post.stream);
-  EXPECT_FALSE(post.whole_json);
-  EXPECT_FALSE(facts_of_unread("GET", "").gives_work);
+  EXPECT_TRUE(post.whole_json);
+  EXPECT_FALSE(post.first_member_at) << "so that nothing is put into it";
+  const auto get = facts_of_unread("GET", ModelReader());
+  EXPECT_FALSE(get.gives_work);
+  EXPECT_FALSE(get.whole_json);
 }
 
 }  // namespace
