@@ -49,7 +49,7 @@ Pool PoolReading::pool(const toml::table& source) {
     table.refuse_taken("name", *node, pool.name, names_, "names are unique in the file");
   }
   read_models(table, source, pool);
-  table.read("policy", pool.policy, OneOf{policy_words});
+  table.read("policy", pool.policy, OneOf<Policy, policy_words.size()>{policy_words});
   table.read("decode_weight", pool.decode_weight, Number{0, 1000});
   table.read("max_in_flight", pool.max_in_flight, Whole<std::uint32_t>{1, 1'000'000});
   table.read("max_queued_tokens", pool.max_queued_tokens, Whole<std::uint64_t>{1, 1'000'000'000'000});
