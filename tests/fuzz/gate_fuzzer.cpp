@@ -118,7 +118,8 @@ void request(std::string_view bytes, std::size_t length, const Cut& cut) {
   const auto beast = BeastReader<true>::read(bytes);
   must(beast.has_head, "Beast takes a head that the gate takes");
   must(head->method == beast.method, "Beast has the same method");
-  must(std::string_view(beast.target).ends_with(head->target) || head->target == "/" || head->target.starts_with("/?"),
+  must(std::string_view(beast.target).ends_with(head->target) || head->target == "/" || head->target == "*" ||
+           head->target.starts_with("/?"),
        "Beast has the same target");
   must(beast.version == (head->http_1_1 ? 11 : 10), "Beast has the same version");
   must_have_the_fields(head->fields, beast);

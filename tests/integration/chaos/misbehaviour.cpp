@@ -61,8 +61,10 @@ void send_bad_head(Exchange& exchange, Dice& dice) {
   exchange.send(heads[dice.below(heads.size())]);
 }
 
-void storm(Exchange& exchange) {
-  for (int i = 0; i < 500; ++i) exchange.send("HTTP/1.1 103 Early Hints\r\nlink: </a>\r\n\r\n");
+/// Few interim answers are in order; too many are not.
+void storm(Exchange& exchange, Dice& dice) {
+  for (std::size_t i = 0, n = dice.between(1, 300); i < n; ++i)
+    exchange.send("HTTP/1.1 103 Early Hints\r\nlink: </a>\r\n\r\n");
 }
 
 /// Fails before the client can have seen anything, or in the middle, or after the end.
@@ -93,7 +95,7 @@ void fail(Exchange& exchange, const StreamScript& script, Dice& dice) {
     case 8:
       return exchange.send(whole_answer(exchange, script) + "HTTP/1.1 200 OK\r\ncontent-length: 3\r\n\r\nbad");
     case 9:
-      storm(exchange);
+      storm(exchange, dice);
       return play(exchange, script);
     case 10:
       exchange.send(sse_head() + chunk(std::string(vllm_error) + "data: [DONE]\n\n") + std::string(last_chunk));
@@ -137,7 +139,7 @@ void Misbehaving::at_head(Exchange& exchange) {
       exchange.wait_for_close();
       return exchange.close();
     case 2:
-      return storm(exchange);
+      return storm(exchange, dice);
     default:
       exchange.wait_for_close();
       return exchange.close();

@@ -65,4 +65,7 @@ struct Cell {
 
 const std::vector<Cell>& cells();
 
+/// Returns why a cell is played without TLS alone, or "".
+std::string_view not_over_tls(const Cell& cell);
+
 }  // namespace weir::integration

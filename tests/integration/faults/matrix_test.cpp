@@ -21,8 +21,11 @@ std::vector<CellRun> runs(bool clients) {
   std::vector<CellRun> all;
   for (const auto& cell : cells()) {
     if (!cell.cannot.empty() || is_clients(cell.fault) != clients) continue;
-    all.push_back({cell, Company::alone, Transport::plain});
-    if (!cell.beside.empty()) all.push_back({cell, Company::beside, Transport::plain});
+    for (const auto transport : {Transport::plain, Transport::tls}) {
+      if (transport == Transport::tls && !not_over_tls(cell).empty()) continue;
+      all.push_back({cell, Company::alone, transport});
+      if (!cell.beside.empty()) all.push_back({cell, Company::beside, transport});
+    }
   }
   return all;
 }
@@ -30,7 +33,8 @@ std::vector<CellRun> runs(bool clients) {
 std::string name_of_run(const ::testing::TestParamInfo<CellRun>& test) {
   const auto& run = test.param;
   return std::string(name_of(run.cell.fault)) + "_at_" + std::string(name_of(run.cell.phase)) +
-         (run.company == Company::beside ? "_beside_a_replica_that_is_well" : "");
+         (run.company == Company::beside ? "_beside_a_replica_that_is_well" : "") +
+         (run.transport == Transport::tls ? "_over_tls" : "");
 }
 
 class ReplicasFault : public ::testing::TestWithParam<CellRun> {};

@@ -17,6 +17,8 @@ using ::testing::Eq;
 
 constexpr auto chat = "/v1/chat/completions";
 
+std::string quoted(const std::string& text) { return '"' + text + '"'; }
+
 WeirSettings settings_of(const Stage::Wishes& wishes, const std::vector<std::string>& urls) {
   PoolKeys pool{.name = "chat", .replicas = {}, .more = wishes.pool};
   pool.more.insert({"policy", "\"round_robin\""});
@@ -29,6 +31,12 @@ WeirSettings settings_of(const Stage::Wishes& wishes, const std::vector<std::str
   settings.health = {{"interval", "\"1h\""}};
   settings.engine = {{"metrics_path", "\"\""}};
   settings.server = {{"threads", "1"}};  // What one request leaves idle is there for the next one.
+  if (wishes.transport == Transport::tls) {
+    settings.server["tls"] =
+        "{ cert = " + quoted(tls_file("local.pem")) + ", key = " + quoted(tls_file("local.key")) + " }";
+    for (auto& replica : settings.pools[0].replicas)
+      replica.more["tls"] = "{ ca = " + quoted(tls_file("ca.pem")) + " }";
+  }
   return settings;
 }
 
@@ -47,9 +55,12 @@ Stage::Stage(Wishes wishes) : wishes_(std::move(wishes)) {
         if (takes_strike(exchange)) wishes_.at_head(exchange, *this);
       });
     }
-    urls_.push_back(player.peer->url());
+    if (wishes_.transport == Transport::tls)
+      player.bridge = std::make_unique<Bridge>(Bridge::Kind::tls_to_plain, player.peer->port());
+    urls_.push_back(player.bridge ? player.bridge->url() : player.peer->url());
   }
   weir_.emplace(settings_of(wishes_, urls_));
+  if (wishes_.transport == Transport::tls) to_weir_.emplace(Bridge::Kind::plain_to_tls, weir_->port());
   baseline_ = descriptors_at_rest();
 }
 
@@ -65,7 +76,7 @@ bool Stage::takes_strike(const Exchange& exchange) {
 const StreamScript& Stage::script_of(const Exchange& exchange) const {
   const auto port = exchange.request().head.field("host").value_or("");
   for (const auto& player : replicas_)
-    if (port == "127.0.0.1:" + std::to_string(player.peer->port())) return player.script;
+    if (port == "127.0.0.1:" + std::to_string(player.port())) return player.script;
   throw std::runtime_error("no replica has the address " + port);
 }
 
@@ -75,7 +86,7 @@ void Stage::serve(Exchange& exchange, const Player& player) {
 }
 
 std::unique_ptr<HttpClient> Stage::http_client(int receive_buffer) const {
-  return std::make_unique<HttpClient>(weir_->port(), receive_buffer);
+  return std::make_unique<HttpClient>(to_weir_ ? to_weir_->port() : weir_->port(), receive_buffer);
 }
 
 Asked& Stage::asked(HttpClient* client) {

@@ -14,12 +14,13 @@
 #include <vector>
 
 #include "tests/integration/peers/streams.hpp"
+#include "tests/integration/peers/tls_bridge.hpp"
 #include "tests/integration/peers/weir_under_test.hpp"
 
 namespace weir::integration {
 
-/// What peers speak with weir. Only http_client() and the replicas' urls depend on it.
-enum class Transport : std::uint8_t { plain };
+/// What peers speak with weir. With TLS a bridge stands before each of them.
+enum class Transport : std::uint8_t { plain, tls };
 
 /// A request as its client saw it.
 struct Asked {
@@ -100,6 +101,8 @@ class Stage {
   struct Player {
     StreamScript script;
     std::unique_ptr<ScriptedReplica> peer;
+    std::unique_ptr<Bridge> bridge;
+    std::uint16_t port() const { return bridge ? bridge->port() : peer->port(); }
   };
   void serve(Exchange& exchange, const Player& player);
   bool takes_strike(const Exchange& exchange);
@@ -117,6 +120,7 @@ class Stage {
   std::list<Player> replicas_;
   std::vector<std::string> urls_;
   std::optional<WeirUnderTest> weir_;
+  std::optional<Bridge> to_weir_;
   std::size_t baseline_ = 0;
   std::list<Asked> asked_;
 };
