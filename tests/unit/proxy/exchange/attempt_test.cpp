@@ -128,9 +128,9 @@ TEST(RelayForm, OfAStreamThatIsCalledJsonShowsWithItsFirstByte) {
   EXPECT_EQ(document.machine->outcome(), Outcome::upstream_error) << "JSON after all";
 }
 
-TEST(RelayHead, PassesOverInterimAnswersHoweverMany) {
+TEST(RelayHead, PassesOverInterimAnswers) {
   AttemptStory attempt;
-  for (int i = 0; i < 1000; ++i) {
+  for (int i = 0; i < 50; ++i) {
     attempt.arrives("HTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\nHTTP/1.1 100 Continue\r\n");
     attempt.arrives("\r\n");
   }
