@@ -128,18 +128,17 @@ TEST(KeyCheck, APreflightNeedsNoKeyWherePagesMayAsk) {
   const std::string preflight =
       "OPTIONS /v1/chat/completions HTTP/1.1\r\nHost: weir\r\nOrigin: https://app.example\r\n"
       "Access-Control-Request-Method: POST\r\n\r\n";
+  const std::string without_origin =
+      "OPTIONS /v1/chat/completions HTTP/1.1\r\nHost: weir\r\nAccess-Control-Request-Method: POST\r\n\r\n";
   for (const bool may_ask : {false, true}) {
-    exchange::ClientRequest request;
     ScriptedProxy proxy(1, with_keys([may_ask](auto& settings) {
                           if (may_ask) settings.server.cors_origins = {"*"};
                         }));
-    request.world = proxy.world;
-    request.route = http::Route::open;
-    request.head = *http::parse_request_head(preflight);
-    EXPECT_EQ(find_key(request), may_ask ? std::nullopt : std::optional(Denied::no_key));
-    const auto without_origin = "OPTIONS / HTTP/1.1\r\nHost: weir\r\nAccess-Control-Request-Method: POST\r\n\r\n";
-    request.head = *http::parse_request_head(without_origin);
-    EXPECT_EQ(find_key(request), Denied::no_key);
+    const auto asks = proxy.client(preflight), no_page = proxy.client(without_origin);
+    proxy.run();
+    EXPECT_THAT(asks->got, StartsWith(may_ask ? "HTTP/1.1 204 " : "HTTP/1.1 401 "));
+    EXPECT_THAT(no_page->got, StartsWith("HTTP/1.1 401 "));
+    EXPECT_THAT(proxy.connections[0], IsEmpty());
   }
 }
 
