@@ -63,8 +63,13 @@ void AttemptMachine::begin() {
 
 AttemptMachine::Progress AttemptMachine::arrived(std::span<char> bytes, Moment at) {
   begin();
-  any_byte_ = true;
   Progress progress;
+  // Bytes that were there before the request answer something else: the connection was not fit for it.
+  if (options_.reused && !any_byte_ && sent_ && at < *sent_) {
+    broken(Break::bad_framing, at, progress);
+    return progress;
+  }
+  any_byte_ = true;
   if (state_ == State::body) {
     body_arrived(bytes, at, progress);
   } else {

@@ -56,7 +56,7 @@ class Connection {
       if (step == net::tls::Socket::Step::done) return std::nullopt;
       if (step == net::tls::Socket::Step::failed) return net::connect_error_text(tls_->failure());
       if (!ready(fd_, step == net::tls::Socket::Step::writes ? POLLOUT : POLLIN, deadline)) return "";
-      tls_->may_have_bytes();
+      tls_->may_have_bytes(true);
     }
   }
   ssize_t write(std::string_view bytes) {
@@ -64,7 +64,7 @@ class Connection {
   }
   net::ArrivalClock::Read read(std::span<char> into) {
     if (!tls_) return clock_.read(fd_, into);
-    tls_->may_have_bytes();
+    tls_->may_have_bytes(true);
     const auto got = tls_->read(into);
     return {got.size, got.at};
   }

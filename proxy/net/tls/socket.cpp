@@ -61,7 +61,7 @@ int Socket::read_some(BIO* bio, char* into, int size) {
   const auto read = self.clock_.read(self.fd_, {into, static_cast<std::size_t>(size)});
   if (read.size > 0) {
     self.at_ = read.at;
-    self.empty_ = read.size < size;
+    self.empty_ = read.size < size && !self.has_ended_;
   } else if (read.size == 0) {
     self.at_ = read.at;
     self.at_end_ = true;

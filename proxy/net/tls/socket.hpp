@@ -45,8 +45,12 @@ class Socket {
   /// Writes the close_notify, if that is possible now.
   void say_end();
 
-  /// The socket is read again only after this, once a read has found it empty.
-  void may_have_bytes() { empty_ = false; }
+  /// The socket is read again only after this, once a read has found it empty. A short read finds it empty, unless the
+  /// peer `has_ended`: then the end itself is still to be read.
+  void may_have_bytes(bool has_ended) {
+    empty_ = false;
+    has_ended_ = has_ended;
+  }
   bool empty() const { return empty_; }
   /// True if the peer has ended its half, or the connection is broken. It shows in a read.
   bool ended() const { return ended_; }
@@ -67,7 +71,7 @@ class Socket {
   metrics::Moment at_{};
   int failure_ = 0;
   int io_error_ = 0;  ///< It is the errno of the socket's failure.
-  bool empty_ = false, at_end_ = false, ended_ = false, broken_ = false;
+  bool empty_ = false, has_ended_ = false, at_end_ = false, ended_ = false, broken_ = false;
   bool partly_written_ = false, read_waits_to_write_ = false;
 };
 

@@ -61,7 +61,8 @@ Channel::Read TlsChannel::read(std::span<char> into) {
     errno = state_ == State::failed ? ECONNRESET : EAGAIN;
     return {-1, {}};
   }
-  if ((registration_.noted() & (EPOLLIN | hang_up)) != 0) tls_.may_have_bytes();
+  const auto noted = registration_.noted();
+  if ((noted & (EPOLLIN | hang_up)) != 0) tls_.may_have_bytes((noted & hang_up) != 0);
   const bool had_ended = tls_.ended();
   const auto read = tls_.read(into);
   const int error = errno;
@@ -101,7 +102,7 @@ bool TlsChannel::broken() const {
 bool TlsChannel::is_quiet() {
   if (state_ != State::open || unread_ || hung_up()) return false;
   if (!may_read()) return true;
-  tls_.may_have_bytes();
+  tls_.may_have_bytes(hung_up());
   const bool quiet = tls_.is_quiet();
   if (tls_.empty()) registration_.use_up(EPOLLIN);
   return quiet;
@@ -146,7 +147,7 @@ void TlsChannel::approach(std::uint32_t, int ahead) const {
 }
 
 void TlsChannel::step() {
-  tls_.may_have_bytes();
+  tls_.may_have_bytes((registration_.noted() & hang_up) != 0);
   const auto result = tls_.handshake();
   if (tls_.empty()) registration_.use_up(EPOLLIN);
   if (result == Socket::Step::failed) return fail(tls_.failure());

@@ -116,7 +116,7 @@ const std::vector<Cell>& cells() {
       {.fault = in_band_error, .phase = keep_alive, .alone = "upstream_error 200", .beside = "ok 200"},
 
       {killed, receiving, no_replica_yet},
-      {.fault = killed, .phase = queued, .alone = "upstream_reset 502", .beside = "ok 200", .waiter = "rejected 503"},
+      {.fault = killed, .phase = queued, .alone = "rejected 503", .beside = "ok 200", .waiter = "rejected 503"},
       {killed, connecting, "the kernel connects for a process that lives, and refuses for one that does not"},
       {.fault = killed, .phase = sending, .alone = "upstream_reset 502", .beside = "ok 200"},
       {.fault = killed, .phase = prefill, .alone = "upstream_reset 502", .beside = "ok 200"},

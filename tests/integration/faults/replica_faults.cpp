@@ -69,6 +69,7 @@ void play_keep_alive(const CellRun& run, Stage& stage) {
     auto& first = stage.send(Kind::struck, 0, client.get());
     stage.read(first);
     expect_end(stage, first, "ok 200");
+    if (run.cell.fault == Fault::garbage_after_the_response) stage.wait_until_told();
   } else {
     stage.well(client.get());
     if (run.company == Company::beside) stage.well(client.get());

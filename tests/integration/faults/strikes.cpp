@@ -109,6 +109,7 @@ Strikes strikes_of(Fault fault, Phase phase) {
                 exchange.send(bytes);
                 stage.wait_for_whole(1);
                 exchange.send(garbage);
+                stage.go_on();
               }};
     case Fault::early_4xx:
       return {[](Exchange& exchange, Stage& stage) {

@@ -375,6 +375,19 @@ TEST_P(BothTlsSides, TakeAnEndWithoutACloseNotifyForAnError) {
   EXPECT_EQ(errno, ECONNRESET);
 }
 
+TEST_P(BothTlsSides, ReadTheEndThatComesTogetherWithARecordWithoutBytes) {
+  ends.open();
+  SSL_key_update(&ends.peer->ssl(), SSL_KEY_UPDATE_NOT_REQUESTED);
+  SSL_do_handshake(&ends.peer->ssl());
+  const auto record = ends.peer->take_ciphertext();
+  ASSERT_FALSE(record.empty());
+  ::send(ends.far.get(), record.data(), record.size(), 0);
+  ::shutdown(ends.far.get(), SHUT_WR);
+  ends.poll();
+  EXPECT_EQ(ends.read(100).size, -1);
+  EXPECT_EQ(errno, ECONNRESET) << "no event follows that could tell of it";
+}
+
 TEST_P(BothTlsSides, TakeACloseNotifyForTheEndBeforeTheSocketCloses) {
   ends.open();
   ends.watcher.told.clear();
