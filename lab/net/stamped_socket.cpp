@@ -8,6 +8,7 @@
 #include <boost/asio/error.hpp>
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 namespace weir::lab::net {
 namespace {
@@ -16,14 +17,28 @@ std::chrono::nanoseconds duration_of(const timespec& time) {
   return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
 }
 
+/// Reads both clocks, as nearly at once as this thread gets to it. What else runs may come between two readings.
+std::pair<Moment, std::chrono::nanoseconds> both_clocks() {
+  constexpr std::chrono::microseconds at_once{5};
+  Moment now = std::chrono::steady_clock::now();
+  timespec wall{};
+  for (int attempt = 0; attempt < 5; ++attempt) {
+    ::clock_gettime(CLOCK_REALTIME, &wall);
+    const Moment after = std::chrono::steady_clock::now();
+    if (after - now <= at_once) break;
+    now = after;
+  }
+  return {now, duration_of(wall)};
+}
+
 /// Returns when the kernel received what `message` has brought; `now` where it does not say so.
 Moment arrival_in(msghdr& message, Moment now) {
   for (cmsghdr* part = CMSG_FIRSTHDR(&message); part; part = CMSG_NXTHDR(&message, part)) {
     if (part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_TIMESTAMPNS) continue;
-    timespec stamp{}, wall{};
+    timespec stamp{};
     std::memcpy(&stamp, CMSG_DATA(part), sizeof stamp);
-    ::clock_gettime(CLOCK_REALTIME, &wall);
-    return arrival_of(duration_of(stamp), duration_of(wall), now);
+    const auto [steady, wall] = both_clocks();
+    return arrival_of(duration_of(stamp), wall, steady);
   }
   return now;
 }

@@ -49,6 +49,27 @@ TEST(Experiment, NoTwoRowsNorRepetitionsHaveAPromptInCommon) {
   EXPECT_EQ(std::set(all.begin(), all.end()).size(), all.size());
 }
 
+TEST(Experiment, ARepetitionAsksForWhatItsRowAndTheFileSay) {
+  Plan plan = three_rows();
+  plan.ignore_eos = true;
+  Row& row = plan.rows[1];
+  row.url = "http://h:1";
+  row.model = "m";
+  row.api = load::Api::completions;
+  row.api_key = "k";
+  for (const auto& load : {load_of(plan, 1, 2), warm_up_of(plan, 1, 2)}) {
+    EXPECT_EQ(load.url, "http://h:1");
+    EXPECT_EQ(load.model, "m");
+    EXPECT_EQ(load.api, load::Api::completions);
+    EXPECT_EQ(load.api_key, "k");
+    EXPECT_EQ(load.concurrency, 4u);
+    EXPECT_TRUE(load.ignore_eos && load.usage);
+  }
+  EXPECT_EQ(load_of(plan, 1, 2).requests, 10u);
+  EXPECT_EQ(warm_up_of(plan, 1, 2).requests, 4u);
+  EXPECT_FALSE(load_of(three_rows(), 0, 0).ignore_eos);
+}
+
 TEST(Experiment, AllRowsHaveTheSameLengths) {
   const Plan plan = three_rows();
   for (std::uint64_t number = 0; number < plan.repeat; ++number) {

@@ -119,6 +119,7 @@ TEST(Check, TakesTheNumberFromTheFirstLine) {
                {"**402091**", true},
                {"402092", false},
                {"4020911", false},
+               {"402 and 091", false},
                {"1. 402091", false},
                {"So do our minutes hasten to their end;\n402091", false},
                {"", false},

@@ -244,10 +244,12 @@ TEST(RequestLogTrace, ATurnWithoutItsPastIsDividedEvenly) {
   const Entries trace =
       entries_of(logged(1, R"("prompt_tokens":101,"output_tokens":30,"turn":2,"group":"00000000000000aa")") +
                  logged(2, R"("prompt_tokens":90,"output_tokens":30,"turn":3,"group":"00000000000000aa")") +
-                 logged(3, R"("prompt_tokens":2,"output_tokens":1,"turn":9,"group":null)"));
+                 logged(3, R"("prompt_tokens":2,"output_tokens":1,"turn":9,"group":null)") +
+                 logged(4, R"("prompt_tokens":500,"output_tokens":1,"turn":5,"group":"00000000000000aa")"));
   EXPECT_THAT(trace[0].messages, ElementsAre(33, 33, 35));
   EXPECT_THAT(trace[1].messages, ElementsAre(18, 18, 18, 18, 18)) << "it has less than was said before";
   EXPECT_THAT(trace[2].messages, ElementsAre(2)) << "there are fewer tokens than messages";
+  EXPECT_THAT(trace[3].messages, ElementsAre(55, 55, 55, 55, 55, 55, 55, 55, 60)) << "turn 4 is not in the log";
 }
 
 }  // namespace
