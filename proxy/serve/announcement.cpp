@@ -6,6 +6,7 @@
 #include "config/address.hpp"
 #include "config/policy_words.hpp"
 #include "config/quantity.hpp"
+#include "config/url.hpp"
 
 namespace weir::proxy::serve {
 namespace {
@@ -24,8 +25,8 @@ std::string models_of(const config::Pool& pool) {
 void add_replicas(std::vector<std::string>& lines, const std::vector<config::Replica>& replicas,
                   const std::string& of) {
   for (const auto& replica : replicas)
-    lines.push_back("replica '" + replica.name + "' of " + of + ": http://" + replica.url.authority +
-                    replica.url.prefix + ", config '" + replica.config + "'");
+    lines.push_back("replica '" + replica.name + "' of " + of + ": " + config::to_text(replica.url) + ", config '" +
+                    replica.config + "'");
 }
 
 std::string what_it_shows(const config::Shadow& shadow, const config::Settings& settings) {
@@ -48,6 +49,11 @@ std::string request_log(const std::string& file) {
 /// A Unix-domain socket has no url to which a path could be added.
 std::string page_of(const config::ListenAddress& address, const char* path) {
   return config::url_of(address) + (address.unix_path.empty() ? path : "");
+}
+
+std::string url_for_clients(const config::ListenAddress& address, const config::Settings& settings) {
+  const auto url = config::url_of(address);
+  return settings.server.tls && address.unix_path.empty() ? "https" + url.substr(url.find(':')) : url;
 }
 
 }  // namespace
@@ -74,7 +80,8 @@ std::vector<std::string> shadow_lines(const config::Settings& settings) {
 
 std::vector<std::string> listening_lines(const config::Settings& settings) {
   std::vector<std::string> lines;
-  for (const auto& address : settings.server.listen) lines.push_back("serving on " + config::url_of(address));
+  for (const auto& address : settings.server.listen)
+    lines.push_back("serving on " + url_for_clients(address, settings));
   if (settings.metrics.listen) lines.push_back("metrics on " + page_of(*settings.metrics.listen, "/metrics"));
   if (settings.admin.listen) lines.push_back("admin on " + page_of(*settings.admin.listen, "/api/replicas"));
   return lines;

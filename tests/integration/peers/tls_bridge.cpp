@@ -6,6 +6,7 @@
 #include <netinet/tcp.h>
 #include <openssl/err.h>
 #include <poll.h>
+#include <signal.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -86,6 +87,9 @@ void show_certificate(SSL_CTX& context, const std::string& name) {
   EXPECT_EQ(SSL_CTX_use_certificate_chain_file(&context, tls_file(name + ".pem").c_str()), 1) << name;
   EXPECT_EQ(SSL_CTX_use_PrivateKey_file(&context, tls_file(name + ".key").c_str(), SSL_FILETYPE_PEM), 1) << name;
 }
+
+/// OpenSSL writes without MSG_NOSIGNAL.
+const auto no_signal_for_a_lost_peer = ::signal(SIGPIPE, SIG_IGN);
 
 Bridge::Bridge(Kind kind, std::uint16_t to, Options options)
     : kind_(kind),

@@ -246,7 +246,7 @@ TEST(LabLoad, WrongOptionsGetASentence) {
       {{"--ignore-eos", "--api", "tgi"},
        "TGI's API has no member that makes an answer go on behind its end; leave out"},
       {{"--api-key-file", "/nowhere/at/all"}, "--api-key-file: \"/nowhere/at/all\": cannot read this file"},
-      {{"--api-key-file", WEIR_TEST_DATA "/traces/README.md"}, "the file holds something else than one key"},
+      {{"--api-key-file", WEIR_TEST_DATA "/traces/README.md"}, "the file holds something else"},
       {{"--trace", "/nowhere/at/all"}, "cannot read the trace /nowhere/at/all"},
       {{"--trace", WEIR_TEST_DATA "/traces/README.md"}, "line 1: expected the columns"},
   };

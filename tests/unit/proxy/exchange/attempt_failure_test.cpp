@@ -247,6 +247,20 @@ TEST(RelayStale, IsAReusedConnectionThatDiesWithNoByteRead) {
   }
 }
 
+TEST(RelayStale, IsAReusedConnectionOnWhichBytesLayBeforeTheRequest) {
+  Circumstances one;
+  AttemptStory fresh(one);
+  one.reused = true;
+  AttemptStory unasked(one), quick(one);
+  for (auto* attempt : {&fresh, &unasked}) attempt->arrives(answer("200 OK", "{}"), at(-0.001));
+  quick.arrives(answer("200 OK", "{}"), at(0));
+  EXPECT_EQ(unasked.machine->end(), AttemptEnd::stale) << "they answer something else";
+  EXPECT_EQ(unasked.client, "");
+  EXPECT_FALSE(unasked.machine->upstream_reusable());
+  EXPECT_EQ(fresh.machine->end(), AttemptEnd::answered);
+  EXPECT_EQ(quick.machine->end(), AttemptEnd::answered);
+}
+
 TEST(RelayInjection, IsTakenBackWhereTheReplicaRefusesTheOption) {
   for (const auto* status : {"400 Bad Request", "422 Unprocessable Entity"}) {
     auto one = keeping_errors();
