@@ -54,7 +54,7 @@ std::optional<std::uint64_t> number_in(std::string_view line) {
       digits += line[i];
     } else if (!digits.empty()) {
       const bool separator = (line[i] == ',' || line[i] == ' ') && i + 1 < line.size() && is_digit(line[i + 1]);
-      ended = !separator;
+      ended = ended || !separator;
     }
   }
   std::uint64_t number = 0;

@@ -91,8 +91,10 @@ class Comparing {
       }
       if (!pairing_.pairs.empty()) end = pairing_.pairs.back().at_us + 1;
     } else if (!pairing_.only_a.empty() && !pairing_.only_b.empty()) {
+      const auto last = std::minmax(pairing_.only_a.back().at_us, pairing_.only_b.back().at_us);
       from = std::max(pairing_.only_a.front().at_us, pairing_.only_b.front().at_us);
-      end = std::min(pairing_.only_a.back().at_us, pairing_.only_b.back().at_us) + 1;
+      // Whoever says where the window begins wants all that follows.
+      end = (options_.from_us ? last.second : last.first) + 1;
     } else {
       return;
     }

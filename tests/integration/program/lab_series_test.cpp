@@ -200,7 +200,7 @@ TEST_F(LabExperiment, RunsEveryRowAndDoesNotRepeatWhatIsDone) {
 TEST_F(LabExperiment, ItsLogIsReadByCompare) {
   const auto log = (replica_.folder() / "cards.jsonl").string();
   ASSERT_EQ(lab({"experiment", written(), "--log", log}).exit.code, 0);
-  // The rows took turns. Without --from the window begins when both are there.
+  // The rows took turns. Without --from the window begins and ends where both are there.
   const auto compared =
       run({WEIR_PROGRAM, "compare", log, "--a", "fast, 1 at once", "--b", "fast, 3 at once", "--from", "1h", "--json"});
   EXPECT_EQ(compared.exit.code, 0) << compared.output;

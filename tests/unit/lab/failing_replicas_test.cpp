@@ -71,7 +71,7 @@ TEST(FailingReplicas, OneAtHalfSpeedHasNoMoreThanItsShareAfterHalfAMinute) {
 }
 
 TEST(FailingReplicas, OneWithAWrongModelIsOutAndNoClientSeesIt) {
-  const auto runs = runs_with(Fault::wrong_model, few);
+  const auto runs = runs_with(Fault::wrong_model, many);
   expect_none_lost(runs);
   EXPECT_LE(longest_until_out(runs), 30);
   EXPECT_LE(highest_after_return(runs), 1.5);
