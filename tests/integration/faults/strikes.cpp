@@ -105,11 +105,7 @@ Strikes strikes_of(Fault fault, Phase phase) {
       return {{}, [phase](Exchange& exchange, Stage& stage) {
                 const auto bytes = whole_answer(exchange, stage.script_of(exchange));
                 if (phase == Phase::queued) stage.wait_until_told();
-                if (phase != Phase::keep_alive) return exchange.send(bytes + std::string(garbage));
-                exchange.send(bytes);
-                stage.wait_for_whole(1);
-                exchange.send(garbage);
-                stage.go_on();
+                exchange.send(bytes + std::string(garbage));
               }};
     case Fault::early_4xx:
       return {[](Exchange& exchange, Stage& stage) {

@@ -16,7 +16,6 @@ using testing::HasSubstr;
 using testing::StartsWith;
 
 constexpr std::size_t kib = 1024, mib = 1024 * kib;
-constexpr auto nanosecond = std::chrono::nanoseconds(1);
 
 /// A request's head that announces a body of so many bytes.
 std::string announced(std::size_t bytes) {
