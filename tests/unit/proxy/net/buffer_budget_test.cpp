@@ -75,11 +75,11 @@ TEST(BufferBudget, TriesToTheLimitAndGoesOverItOnlyWhereThatIsSaid) {
 }
 
 TEST(BufferBudget, AChargeOfNoBudgetCountsNothing) {
+  BufferBudget budget(step);
   Charge charge;
   charge.set(10 * step);
   EXPECT_TRUE(charge.try_set(20 * step));
   EXPECT_EQ(charge.held(), 0u);
-  BufferBudget budget(step);
   charge = Charge(budget);
   charge.set(step);
   EXPECT_EQ(budget.used(), step);
