@@ -59,12 +59,6 @@ Body body_of(Framing framing, std::uint64_t length, const Pieces& pieces) {
   return body;
 }
 
-std::string lower(std::string text) {
-  std::ranges::transform(text, text.begin(),
-                         [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; });
-  return text;
-}
-
 void must_have_the_fields(const std::vector<HeaderField>& fields, const BeastReading& beast) {
   must(fields.size() == beast.fields.size(), "Beast has as many fields");
   for (std::size_t i = 0; i < fields.size(); ++i) {
