@@ -49,7 +49,8 @@ TEST_P(ClientLeaves, TheReplicasConnectionIsClosedAtOnceAndNothingStaysInTheLedg
   }
   const auto left = Clock::now();
   departure.leaving == Leaving::reset ? client.reset() : client.close();
-  const auto took = std::chrono::duration<double, std::milli>(closed.get_future().get() - left);
+  const auto took =
+      std::chrono::duration<double, std::milli>(value_of(closed, "weir to close the replica's connection") - left);
   EXPECT_LT(took, soon) << "the replica says no more, so nothing else would make weir notice";
   std::cout << departure.name << ": the replica's connection was closed after " << took.count() << " ms\n";
 
@@ -92,7 +93,7 @@ TEST(ClientLeaves, AWholeAnswerThatNobodyWaitsForIsGivenUp) {
   client.send(post(chat, whole_chat_body()));
   replica.wait_for_requests(1);
   client.close();
-  closed.get_future().get();
+  value_of(closed, "weir to close the replica's connection");
   EXPECT_EQ(weir.metrics_after(1).sum("weir_requests_total", {{"outcome", "client_abort"}}), 1);
 }
 

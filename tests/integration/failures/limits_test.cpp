@@ -40,7 +40,7 @@ TEST_P(FirstTokenIsLate, AndTheClientIsToldBeforeAnyHead) {
   EXPECT_GE(Clock::now() - began, std::chrono::milliseconds(290));
   EXPECT_LT(Clock::now() - began, soon);
   expect_error(got, 504, "timeout_error");
-  closed.get_future().get();
+  value_of(closed, "weir to close the replica's connection");
   const auto metrics = weir.metrics_after(1);
   EXPECT_EQ(metrics.sum("weir_requests_total", {{"outcome", "timeout"}}), 1);
   EXPECT_EQ(metrics.sum("weir_time_to_first_token_seconds_count"), 0);
@@ -155,7 +155,7 @@ TEST(Limits, AClientThatTakesNothingIsCut) {
   HttpClient client(weir.port(), 16 * 1024);
   client.send(post(chat, chat_body_with_usage()));
   client.response_head();
-  ASSERT_EQ(cut.get_future().wait_for(patience), std::future_status::ready);
+  value_of(cut, "weir to cut the replica's connection");
   const auto metrics = weir.metrics_after(1);
   EXPECT_EQ(metrics.sum("weir_limit_hits_total", {{"limit", "client_stall"}}), 1);
   EXPECT_EQ(metrics.sum("weir_requests_total", {{"outcome", "client_abort"}, {"phase", "decode"}}), 1);

@@ -182,49 +182,51 @@ TEST(Models, AreAskedOfSixteenKeyedReplicasAtMostOnBehalfOfAClient) {
   EXPECT_EQ(asked.value(), 16u);
 }
 
-/// The replica refuses a question without a credential, and keeps silent on one with it.
-ScriptedReplica::Handler silent_to_keys(std::promise<Clock::time_point>& closed) {
-  return [&closed](Exchange& exchange) {
-    if (!exchange.request().head.has("authorization")) return exchange.send(answer("401 Unauthorized", "{}"));
-    closed.set_value(exchange.wait_for_close());
-  };
-}
+/// A replica that refuses a question without a credential, as weir's own are, and keeps silent on one with it.
+struct SilentToKeys {
+  Event asked;
+  std::promise<Clock::time_point> closed;
+  ScriptedReplica replica{[this](Exchange& exchange) {
+                            if (!exchange.request().head.has("authorization"))
+                              return exchange.send(answer("401 Unauthorized", "{}"));
+                            asked.set();
+                            closed.set_value(exchange.wait_for_close());
+                          },
+                          Models::to_handler};
 
-/// Sends the question with a key, and waits until it has reached the replica.
-void ask_with_a_key(HttpClient& client, const ScriptedReplica& replica) {
-  const auto asked = replica.requests().size();
-  client.send(get("/v1/models", "Authorization: Bearer x\r\n"));
-  replica.wait_for_requests(asked + 1);
-}
+  /// Sends the question with a key, and waits until it has come.
+  void get_asked(HttpClient& client) {
+    client.send(get("/v1/models", "Authorization: Bearer x\r\n"));
+    asked.wait("the question with a key");
+  }
+};
 
 TEST(Models, AreNoLongerAskedForOnceTheClientHasLeft) {
   // weir's own limit is 2 s: if nothing notices the client, each round lasts until then. A slow machine may need
   // several rounds.
   Clock::duration shortest = patience;
   for (int round = 0; round < 5 && shortest >= std::chrono::seconds(1); ++round) {
-    std::promise<Clock::time_point> closed;
-    ScriptedReplica replica(silent_to_keys(closed), Models::to_handler);
-    WeirUnderTest weir(any_model({&replica}));
+    SilentToKeys silent;
+    WeirUnderTest weir(any_model({&silent.replica}));
     wait_until_keyed(weir, 1);
 
     HttpClient client(weir.port());
-    ask_with_a_key(client, replica);
+    silent.get_asked(client);
     const auto left = Clock::now();
     client.close();
-    shortest = std::min(shortest, closed.get_future().get() - left);
+    shortest = std::min(shortest, value_of(silent.closed, "weir to give the asking up") - left);
     EXPECT_EQ(weir.metrics_after(1).sum("weir_requests_total", {{"outcome", "client_abort"}}), 1);
   }
   EXPECT_LT(shortest, std::chrono::seconds(1));
 }
 
 TEST(Models, AreNoLongerAskedForOnceWeirIsToEnd) {
-  std::promise<Clock::time_point> closed;
-  ScriptedReplica replica(silent_to_keys(closed), Models::to_handler);
-  WeirUnderTest weir(any_model({&replica}));
+  SilentToKeys silent;
+  WeirUnderTest weir(any_model({&silent.replica}));
   wait_until_keyed(weir, 1);
 
   HttpClient client(weir.port());
-  ask_with_a_key(client, replica);
+  silent.get_asked(client);
   weir.process().send(SIGTERM);
   weir.process().send(SIGTERM);
   EXPECT_EQ(client.response("GET").status, 200u) << "what is known is told";

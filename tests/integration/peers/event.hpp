@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <condition_variable>
+#include <future>
 #include <mutex>
 #include <stdexcept>
 #include <string>
@@ -67,5 +68,13 @@ class Progress {
   mutable std::condition_variable changed_;
   std::size_t value_ = 0;
 };
+
+/// Returns what another thread promised, once it is there. It is called once for a promise.
+template <class T>
+T value_of(std::promise<T>& promise, const std::string& what) {
+  auto future = promise.get_future();
+  if (future.wait_for(patience) != std::future_status::ready) throw TimedOut(what);
+  return future.get();
+}
 
 }  // namespace weir::integration

@@ -83,7 +83,7 @@ TEST(Harness, TheReplicaSeesTheMomentAClientLeaves) {
     replica.wait_for_requests(1);
     const auto left = Clock::now();
     reset ? client.reset() : client.close();
-    EXPECT_GE(closed.get_future().get(), left);
+    EXPECT_GE(value_of(closed, "the client to leave"), left);
   }
 }
 
