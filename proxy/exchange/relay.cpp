@@ -247,7 +247,7 @@ void Relay::client_writable() {
     attempt_.hold(false);
     backlog_ = true;
     paused_time_ += Clock::now() - paused_since_;
-    read_replica();
+    replica_->again(EPOLLIN);
   }
 }
 

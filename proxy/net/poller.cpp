@@ -76,7 +76,9 @@ void Poller::sort_in(const epoll_event& event) {
   if (slot == nullptr) return;
   slot->noted |= event.events;
   if (slot->watcher == nullptr) return;
-  if (slot->hastened) {
+  if (slot->again != 0) {
+    slot->again |= event.events;
+  } else if (slot->hastened) {
     batch_.push_back(event);
   } else {
     rest_.push_back(event);
@@ -95,6 +97,21 @@ void Poller::report_some_of_the_rest() {
     report(event);
   }
   if (!rest_.empty() && waiter_) boost::asio::post(waiter_->get_executor(), [this] { report_some_of_the_rest(); });
+}
+
+/// Gives one of those that asked for it its turn, and the next one after whatever has come meanwhile.
+void Poller::post_again() {
+  if (!waiter_) return;
+  boost::asio::post(waiter_->get_executor(), [this] {
+    auto due = again_.front();
+    if (auto* const slot = live(due)) {
+      due.events = std::exchange(slot->again, 0);
+      slot->noted |= due.events;
+      report(due);
+    }
+    again_.pop_front();
+    if (!again_.empty()) post_again();
+  });
 }
 
 std::uint32_t Poller::take_slot(int fd) {
@@ -117,7 +134,7 @@ Poller::Registration::Registration(Poller& poller, int fd) : poller_(poller), sl
 Poller::Registration::~Registration() {
   auto& slot = poller_.slots_[slot_];
   slot.watcher = nullptr;
-  slot.noted = 0;
+  slot.noted = slot.again = 0;
   ++slot.generation;
   poller_.free_.push_back(slot_);
 }
@@ -134,17 +151,14 @@ void Poller::Registration::hasten() { poller_.slots_[slot_].hastened = true; }
 void Poller::Registration::detach() { poller_.slots_[slot_].watcher = nullptr; }
 
 void Poller::Registration::again(std::uint32_t events) {
+  auto& slot = poller_.slots_[slot_];
+  const bool waits = slot.again != 0;
+  slot.again |= events;
+  if (waits) return;
   epoll_event event{};
-  event.events = events;
-  event.data.u64 = (std::uint64_t{poller_.slots_[slot_].generation} << 32) | slot_;
+  event.data.u64 = (std::uint64_t{slot.generation} << 32) | slot_;
   poller_.again_.push_back(event);
-  if (poller_.again_.size() > 1 || !poller_.waiter_) return;
-  boost::asio::post(poller_.waiter_->get_executor(), [&poller = poller_] {
-    for (const auto& due : std::exchange(poller.again_, {})) {
-      if (auto* const slot = poller.live(due)) slot->noted |= due.events;
-      poller.report(due);
-    }
-  });
+  if (poller_.again_.size() == 1) poller_.post_again();
 }
 
 std::uint32_t Poller::Registration::noted() const { return poller_.slots_[slot_].noted; }

@@ -7,7 +7,9 @@
 // uses it.
 //
 // A registration that carries tokens can be hastened: it is told before all others of its batch. The others are told a
-// few at a time, so that hundreds of requests that begin together do not hold up the tokens of those under way.
+// few at a time, so that hundreds of requests that begin together do not hold up the tokens of those under way. One that
+// has more than a turn's bytes asks for another turn, and until then nothing hastens it. Those are told one at a time,
+// because a turn of theirs is long: a hundred of them hold up a token as one does.
 #pragma once
 
 #include <sys/epoll.h>
@@ -61,7 +63,7 @@ class Poller {
     /// Tells this watcher before others, until another attaches.
     void hasten();
     void detach();
-    /// Reports `events` once more, after others have had their turn.
+    /// Reports `events` once more, after others have had their turn, and with them what comes until then.
     void again(std::uint32_t events);
     /// Returns those of epoll's events that were reported and not used up since.
     std::uint32_t noted() const;
@@ -79,6 +81,7 @@ class Poller {
     std::uint32_t tag = 0;
     std::uint32_t generation = 0;
     std::uint32_t noted = 0;
+    std::uint32_t again = 0;  ///< These are to be told in its next turn; 0 if it has asked for none.
     bool hastened = false;
   };
   /// Returns the slot of an event, or nothing if its registration has ended.
@@ -89,12 +92,13 @@ class Poller {
   void sort_in(const epoll_event& event);
   void report(const epoll_event& event);
   void report_some_of_the_rest();
+  void post_again();
 
   UniqueFd set_;
   std::optional<boost::asio::posix::basic_stream_descriptor<boost::asio::io_context::executor_type>> waiter_;
   std::vector<Slot> slots_;
   std::vector<std::uint32_t> free_;
-  std::vector<epoll_event> again_;  ///< They are to be reported once more.
+  std::deque<epoll_event> again_;   ///< They have asked for another turn.
   std::vector<epoll_event> batch_;  ///< It is kept for its memory.
   std::deque<epoll_event> rest_;    ///< They are noted, and are to be told after those that are hastened.
 };
