@@ -81,6 +81,9 @@ class Client {
     }
     SSL_SESSION_free(session_);
     session_ = SSL_get1_session(stream.native_handle());
+    // OpenSSL lets nobody resume a session whose connection was not shut down.
+    SSL_set_quiet_shutdown(stream.native_handle(), 1);
+    SSL_shutdown(stream.native_handle());
   }
 
   std::string text() {
