@@ -19,6 +19,7 @@ struct BeastReading {
   unsigned status = 0;
   int version = 0;  ///< It is 10 or 11.
   std::vector<std::pair<std::string, std::string>> fields;
+  // These are as the head says, because Beast lets trailers change them.
   bool has_head = false, chunked = false, keep_alive = false, needs_end = false;
   std::optional<std::uint64_t> length;
   std::string body;
@@ -39,6 +40,7 @@ class BeastReader final : public boost::beast::http::basic_parser<is_request> {
     this->body_limit(boost::none);
   }
 
+  /// Reads the first message. `to_head` says that it answers HEAD.
   static BeastReading read(std::string_view bytes, bool to_head = false) {
     BeastReader reader;
     if (to_head) reader.skip(true);
@@ -51,12 +53,6 @@ class BeastReader final : public boost::beast::http::basic_parser<is_request> {
       if (seen.error || n == 0) break;
     }
     seen.done = reader.is_done();
-    if (seen.has_head) {
-      seen.chunked = reader.chunked();
-      seen.keep_alive = reader.keep_alive();
-      seen.needs_end = reader.need_eof();
-      if (const auto length = reader.content_length()) seen.length = *length;
-    }
     return std::move(seen);
   }
 
@@ -74,7 +70,13 @@ class BeastReader final : public boost::beast::http::basic_parser<is_request> {
   void on_field_impl(boost::beast::http::field, string_view name, string_view value, error_code&) override {
     if (!seen_.has_head) seen_.fields.emplace_back(std::string(name), std::string(value));  // Else it is a trailer.
   }
-  void on_header_impl(error_code&) override { seen_.has_head = true; }
+  void on_header_impl(error_code&) override {
+    seen_.has_head = true;
+    seen_.chunked = this->chunked();
+    seen_.keep_alive = this->keep_alive();
+    seen_.needs_end = this->need_eof();
+    if (const auto length = this->content_length()) seen_.length = *length;
+  }
   void on_body_init_impl(const boost::optional<std::uint64_t>&, error_code&) override {}
   std::size_t on_body_impl(string_view body, error_code&) override {
     seen_.body.append(body.data(), body.size());
