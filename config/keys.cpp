@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "config/key_shape.hpp"
 #include "config/syntax.hpp"
 #include "config/table_reader.hpp"
 #include "config/values.hpp"
@@ -42,6 +43,20 @@ Parsed<Hash> hash(const toml::node& node) {
   return bytes;
 }
 
+/// Reads the name of a key. The log has it, so it is neither the key nor its hash.
+Parsed<std::string> key_name(const toml::node& node) {
+  auto parsed = name(node);
+  if (const auto* text = std::get_if<std::string>(&parsed); text != nullptr && looks_like_key_or_hash(*text))
+    return Problem{"looks like a key or its hash, and the log would show it; name the client: name = \"alice\""};
+  return parsed;
+}
+
+/// Somebody may have put a key or a hash where something else belongs.
+std::vector<SettingsError> without_secrets(std::vector<SettingsError> errors) {
+  for (auto& error : errors) error.message = without_keys_and_hashes(error.message);
+  return errors;
+}
+
 class KeyReading {
  public:
   explicit KeyReading(Report& report) : report_(report) {}
@@ -49,7 +64,8 @@ class KeyReading {
   ClientKey key(const toml::table& source) {
     ClientKey key;
     TableReader table("[[key]]", source, report_);
-    if (const auto* node = table.require("name", key.name, &name, "the log names the client by it: name = \"alice\""))
+    if (const auto* node =
+            table.require("name", key.name, &key_name, "the log names the client by it: name = \"alice\""))
       table.refuse_taken("name", *node, key.name, names_,
                          "names are unique in the file; while a client changes its key it has two, such as alice and "
                          "alice-2");
@@ -98,12 +114,12 @@ KeysResult load_keys(std::string_view toml, const std::string& file) {
     table.refuse_the_rest();
     if (keys.empty() && report.empty())
       report.add({}, "no [[key]] in the file, so that no client could use weir; weir key new NAME makes one");
-    if (!report.empty()) return report.take();
+    if (!report.empty()) return without_secrets(report.take());
     return keys;
   } catch (const toml::parse_error& error) {
     const auto at = error.source().begin;
-    return std::vector{
-        SettingsError{file, at.line, at.column, syntax_message(toml, {at.line, at.column}, error.description())}};
+    return without_secrets(
+        {{file, at.line, at.column, syntax_message(toml, {at.line, at.column}, error.description())}});
   }
 }
 

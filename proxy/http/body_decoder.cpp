@@ -52,15 +52,20 @@ void BodyDecoder::framing_byte(char c) {
         state_ = State::size_lf;
       } else if (c == ';') {
         line_ = 0;
-        state_ = State::extension_name;
+        state_ = State::extension_start;
       } else {
         state_ = State::failed;
       }
       return;
+    case State::extension_start:
     case State::extension_name:
-    case State::extension:
+    case State::extension_equals:
+    case State::value_start:
+    case State::value:
     case State::quoted:
     case State::quoted_pair:
+    case State::value_end:
+    case State::extension_end:
       return extension_byte(c);
     case State::size_lf:
       line_ = 0;
@@ -74,14 +79,15 @@ void BodyDecoder::framing_byte(char c) {
       return;
     case State::trailer_start:
       if (c == '\r') return void(state_ = State::end_lf);
-      state_ = State::trailer;
-      [[fallthrough]];
-    case State::trailer:
-      if (c == '\r') {
-        state_ = State::trailer_lf;
-      } else if (c == '\n' || c == '\0' || ++line_ > max_trailers) {
-        state_ = State::failed;
-      }
+      state_ = ++line_ <= max_trailers && is_token({&c, 1}) ? State::trailer_name : State::failed;
+      return;
+    case State::trailer_name:
+      if (++line_ > max_trailers) return void(state_ = State::failed);
+      if (!is_token({&c, 1})) state_ = c == ':' ? State::trailer_value : State::failed;
+      return;
+    case State::trailer_value:
+      if (c == '\r') return void(state_ = State::trailer_lf);
+      if (!is_value({&c, 1}) || ++line_ > max_trailers) state_ = State::failed;
       return;
     case State::trailer_lf:
       state_ = c == '\n' ? State::trailer_start : State::failed;
@@ -98,22 +104,39 @@ void BodyDecoder::framing_byte(char c) {
   }
 }
 
+// chunk-ext = *( BWS ";" BWS name [ BWS "=" BWS ( token / quoted-string ) ] ), but for blanks before the first
+// semicolon.
 void BodyDecoder::extension_byte(char c) {
-  const auto byte = static_cast<unsigned char>(c);
-  const bool blank = c == ' ' || c == '\t';
-  if (state_ == State::extension && c == '\r') return void(state_ = State::size_lf);
-  if ((byte < 0x20 && !blank) || byte == 0x7f || ++line_ > max_extension) return void(state_ = State::failed);
+  const bool blank = c == ' ' || c == '\t', token = is_token({&c, 1});
+  const bool may_end = state_ == State::extension_name || state_ == State::value || state_ == State::value_end;
+  if (may_end && c == '\r') return void(state_ = State::size_lf);
+  if (!is_value({&c, 1}) || ++line_ > max_extension) return void(state_ = State::failed);
   switch (state_) {
-    case State::extension_name:
-      if (!blank) state_ = is_token({&c, 1}) ? State::extension : State::failed;
+    case State::extension_start:
+      if (!blank) state_ = token ? State::extension_name : State::failed;
       return;
-    case State::extension:
-      if (c == ';') state_ = State::extension_name;
-      if (c == '"') state_ = State::quoted;
+    case State::extension_name:
+      if (token) return;
+      [[fallthrough]];
+    case State::extension_equals:
+      state_ = blank      ? State::extension_equals
+               : c == '=' ? State::value_start
+               : c == ';' ? State::extension_start
+                          : State::failed;
+      return;
+    case State::value_start:
+      if (!blank) state_ = token ? State::value : c == '"' ? State::quoted : State::failed;
+      return;
+    case State::value:
+      if (token) return;
+      [[fallthrough]];
+    case State::value_end:
+    case State::extension_end:
+      state_ = blank ? State::extension_end : c == ';' ? State::extension_start : State::failed;
       return;
     case State::quoted:
       if (c == '\\') state_ = State::quoted_pair;
-      if (c == '"') state_ = State::extension;
+      if (c == '"') state_ = State::value_end;
       return;
     default:
       state_ = State::quoted;

@@ -1,8 +1,8 @@
 // Takes the framing off a message's body, piece by piece, in place: Content-Length, chunked, or until the close.
 //
-// It is pure, and each body has one object. Chunk extensions end here: each needs a name (RFC 9112, 7.1.1), and a line
-// of them over 256 bytes is an error. Trailers are read within a limit and dropped. Any split of the input gives the
-// same payload.
+// It is pure, and each body has one object. Chunk extensions and trailers end here: both are held to their grammar (RFC
+// 9112, 7.1.1 and 5) and dropped. A line of extensions over 256 bytes is an error, and so are trailers over 16 KiB. Any
+// split of the input gives the same payload.
 #pragma once
 
 #include <cstddef>
@@ -43,18 +43,24 @@ class BodyDecoder {
   enum class State : std::uint8_t {
     length,
     until_close,
-    size_first,      // It expects the first digit of a chunk's size.
-    size,            // It expects further digits.
-    extension_name,  // It expects the first byte of an extension's name, behind a semicolon.
-    extension,       // It reads up to the CR, or to the next semicolon.
-    quoted,          // It reads an extension's value up to the quote that ends it.
-    quoted_pair,     // It takes any byte that a backslash quotes.
+    size_first,        // It expects the first digit of a chunk's size.
+    size,              // It expects further digits.
+    extension_start,   // It expects an extension's name, behind a semicolon.
+    extension_name,    // It reads the name.
+    extension_equals,  // It expects "=" or a semicolon, behind a blank.
+    value_start,       // It expects an extension's value, behind "=".
+    value,             // It reads a value that is a token.
+    quoted,            // It reads a value up to the quote that ends it.
+    quoted_pair,       // It takes any byte that a backslash quotes.
+    value_end,         // It has read that quote.
+    extension_end,     // It expects a semicolon, behind a blank.
     size_lf,
     chunk,
     chunk_cr,
     chunk_lf,
     trailer_start,
-    trailer,
+    trailer_name,
+    trailer_value,
     trailer_lf,
     end_lf,
     finished,

@@ -28,11 +28,6 @@ class Characters {
 constexpr Characters token_characters("!#$%&'*+-.^_`|~");
 constexpr Characters host_characters("-._~");
 
-bool is_value(std::string_view s) {
-  return std::all_of(s.begin(), s.end(),
-                     [](char c) { return c == '\t' || (static_cast<unsigned char>(c) >= 0x20 && c != 0x7f); });
-}
-
 std::string_view trim(std::string_view s) {
   const auto blank = [](char c) { return c == ' ' || c == '\t'; };
   while (!s.empty() && blank(s.front())) s.remove_prefix(1);
@@ -49,19 +44,27 @@ std::optional<std::uint64_t> parse_length(std::string_view s) {
   return value;
 }
 
-/// Visits every option of every Connection field. Anything that is no token is skipped, so that it does not hide what
-/// follows it.
+/// Visits the elements of a list (RFC 9110, 5.6.1). An element may be empty.
 template <class Predicate>
-bool any_connection_option(const std::vector<HeaderField>& fields, Predicate holds) {
-  for (const auto& field : fields) {
-    if (!same_token(field.name, "connection")) continue;
-    for (auto rest = field.value; !rest.empty();) {
-      const auto comma = std::min(rest.find(','), rest.size());
-      if (holds(trim(rest.substr(0, comma)))) return true;
-      rest.remove_prefix(std::min(comma + 1, rest.size()));
-    }
+bool any_element(std::string_view list, Predicate holds) {
+  while (!list.empty()) {
+    const auto comma = std::min(list.find(','), list.size());
+    if (holds(trim(list.substr(0, comma)))) return true;
+    list.remove_prefix(std::min(comma + 1, list.size()));
   }
   return false;
+}
+
+bool is_list_of_tokens(std::string_view list) {
+  return !any_element(list, [](std::string_view element) { return !element.empty() && !is_token(element); });
+}
+
+/// Visits every option of every Connection field.
+template <class Predicate>
+bool any_connection_option(const std::vector<HeaderField>& fields, Predicate holds) {
+  return std::any_of(fields.begin(), fields.end(), [&](const HeaderField& field) {
+    return same_token(field.name, "connection") && any_element(field.value, holds);
+  });
 }
 
 bool connection_names(const std::vector<HeaderField>& fields, std::string_view name) {
@@ -95,6 +98,9 @@ HeadResult<std::vector<HeaderField>> parse_fields(std::string_view rest) {
     if (!same_token(fields.back().name, "connection")) continue;
     if (value.size() > connection_left) return HeadError::malformed_line;
     connection_left -= value.size();
+    // In a value that is no list, readers differ on which options it has: some skip what is no token, some search it
+    // for words. So they would differ on which fields end here.
+    if (!is_list_of_tokens(value)) return HeadError::bad_connection;
   }
   if (!rest.empty()) return HeadError::malformed_line;
   return fields;
@@ -209,6 +215,11 @@ std::optional<HeadError> settle_target(RequestHead& head) {
 
 }  // namespace
 
+bool is_value(std::string_view text) {
+  return std::all_of(text.begin(), text.end(),
+                     [](char c) { return c == '\t' || (static_cast<unsigned char>(c) >= 0x20 && c != 0x7f); });
+}
+
 bool is_token(std::string_view text) { return !text.empty() && token_characters.hold(text); }
 
 Refusal refusal_of(HeadError error) {
@@ -231,6 +242,8 @@ Refusal refusal_of(HeadError error) {
       return {400, "Transfer-Encoding must be exactly one `chunked`, in HTTP/1.1"};
     case HeadError::unknown_transfer_coding:
       return {501, "the only transfer coding known here is `chunked`"};
+    case HeadError::bad_connection:
+      return {400, "Connection must be a list of tokens with commas between them"};
     case HeadError::protected_connection_option:
       return {400, "Connection names a field that must not be dropped"};
     case HeadError::too_many_fields:
@@ -312,7 +325,7 @@ HeadResult<ResponseHead> parse_response_head(std::string_view bytes, bool to_hea
   const auto [end, ec] = std::from_chars(code.data(), code.data() + 3, head.status);
   if (ec != std::errc{} || end != code.data() + 3 || head.status < 100 || head.status > 599)
     return HeadError::malformed_line;
-  if (line->size() > 12 && (*line)[12] != ' ') return HeadError::malformed_line;
+  if (line->size() > 12 && ((*line)[12] != ' ' || !is_value(line->substr(13)))) return HeadError::malformed_line;
 
   auto fields = parse_fields(rest);
   if (!fields) return fields.error();

@@ -33,6 +33,7 @@ enum class HeadError : std::uint8_t {
   length_and_encoding,
   bad_transfer_encoding,
   unknown_transfer_coding,
+  bad_connection,
   protected_connection_option,
   too_many_fields,
   method_not_allowed,
@@ -89,6 +90,9 @@ HeadResult<ResponseHead> parse_response_head(std::string_view head, bool to_head
 
 /// True for a token of RFC 9110, 5.6.2.
 bool is_token(std::string_view text);
+
+/// True for what a field's value may hold: blanks, printable ASCII and bytes above ASCII. It may be empty.
+bool is_value(std::string_view text);
 
 /// Compares ASCII tokens without regard to case. Most pairs differ in length or in their first letter.
 inline bool same_token(std::string_view a, std::string_view b) {

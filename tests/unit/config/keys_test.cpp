@@ -96,6 +96,35 @@ TEST(Keys, NoHashIsThatOfNothingOrOfAWrongLength) {
   }
 }
 
+// Somebody writes the key or its hash where something else belongs.
+TEST(Keys, NeitherAKeyNorAHashIsShownWhereverItStands) {
+  const std::string hash = "0123456789abcdefABCDEF9876543210fedcba0123456789abcdef0123456789";
+  const std::string secret = "weir-0123456789_abcdefghijklmnopq-ABCDEFGHIJKLMN";
+  ASSERT_EQ(hash.size(), 64u);
+  ASSERT_EQ(secret.size(), 48u);
+  const struct {
+    std::string toml, begin;
+  } rows[]{
+      {hash + " = 'alice'\n", "keys.toml:4:1: [[key]] 01234567...: unknown key"},
+      {"'" + secret + "' = 'alice'\n", "keys.toml:4:1: [[key]] weir-...: unknown key"},
+      {key("b", 'b') + "SHA_" + hash + " = 1\n", "keys.toml:7:1: [[key]] SHA_01234567...: unknown key"},
+      {key("b", 'b') + "models = ['" + hash + "', '" + hash + "']\n",
+       "keys.toml:7:78: [[key]] models = \"01234567...\": is in this list twice"},
+      {key(hash, 'b'), "keys.toml:5:8: [[key]] name = \"01234567...\": looks like a key or its hash"},
+      {key(secret, 'b'), "keys.toml:5:8: [[key]] name = \"weir-...\": looks like a key or its hash"},
+      {key(hash + hash, 'b'), "keys.toml:5:8: [[key]] name = \"01234567...\": must be a name"},
+      {key(secret + " ", 'b'), "keys.toml:5:8: [[key]] name = \"weir-... \": must be a name"},
+      {"[" + hash + "]\n[" + hash + "]\n", "keys.toml:5:"},
+      {hash + "\n", "keys.toml:4:"},
+      {hash + " = " + secret + "\n", "keys.toml:4:"},
+  };
+  for (const auto& [toml, begin] : rows) {
+    const auto errors = wrong(key("a", 'a') + toml);
+    EXPECT_THAT(errors, ElementsAre(StartsWith(begin))) << toml;
+    EXPECT_THAT(errors, testing::Each(AllOf(Not(HasSubstr("89abcdef")), Not(HasSubstr("abcdefg"))))) << toml;
+  }
+}
+
 TEST(Keys, AModelIsShorterThanWhatARequestsModelIsCutTo) {
   EXPECT_THAT(keys_in(key("a", 'a', "models = ['" + std::string(127, 'm') + "']\n")), SizeIs(1));
   EXPECT_THAT(wrong(key("a", 'a', "models = ['" + std::string(128, 'm') + "']\n")), SizeIs(1));

@@ -8,10 +8,6 @@
 namespace weir::proxy::http {
 namespace {
 
-std::string with_connection(const std::string& value) {
-  return "GET /v1/models HTTP/1.1\r\nHost: x\r\nConnection: " + value + "\r\n\r\n";
-}
-
 TEST(HeadLength, EndsAtABareLineFeedSoThatItIsRefusedAtOnce) {
   const std::string head = "GET / HTTP/1.1\nHost: x\n\n";
   ASSERT_EQ(head_length(head, 0), head.find('\n') + 1);
@@ -28,14 +24,6 @@ TEST(HeadLength, IsTheSameForEverySplit) {
       EXPECT_EQ(head_length(bytes, seen), head.size());
     }
   }
-}
-
-TEST(RequestHead, MayNameSoManyConnectionOptions) {
-  EXPECT_TRUE(parse_request_head(with_connection(std::string(max_connection, 'a'))));
-  EXPECT_EQ(parse_request_head(with_connection(std::string(max_connection + 1, 'a'))).error(),
-            HeadError::malformed_line);
-  const std::string twice = std::string(max_connection, 'a') + "\r\nConnection: a";
-  EXPECT_EQ(parse_request_head(with_connection(twice)).error(), HeadError::malformed_line);
 }
 
 }  // namespace
