@@ -47,6 +47,8 @@ struct Asked {
   std::string_view path, query;
   Sender sender;
   std::vector<std::string_view> authorization;
+  /// True if the answer tells what only operators may know. What the metrics listener tells too is open.
+  bool reads_api() const { return reads && may_list && path.starts_with("/api/"); }
   bool is_change() const {
     return may_list && (path == reload_path || is_drain_path(path) || is_shadow_path(path) || is_bypass_path(path));
   }
@@ -122,8 +124,7 @@ void refuse_without_token(Response& response) {
                           "take it by --token-file FILE, or from WEIR_ADMIN_TOKEN in the environment"));
 }
 
-void read(Response& response, const Asked& asked, const Doors& doors, const fleet::World& world,
-          const AdminSources& weir) {
+void read(Response& response, const Asked& asked, const fleet::World& world, const AdminSources& weir) {
   if (asked.path == "/metrics") {
     response.set(http::field::content_type, "text/plain; version=0.0.4; charset=utf-8");
     response.body() = weir.exposition.text();
@@ -137,8 +138,7 @@ void read(Response& response, const Asked& asked, const Doors& doors, const flee
     const auto now = std::chrono::steady_clock::now();
     put(response, replicas_answer(world, Medians(weir.history, now), now, weir.bypass.load()));
   } else if (asked.may_list && asked.path == settings_path) {
-    const auto strange = doors.why_not_read();
-    put(response, strange.empty() ? settings_answer(weir.reload.settings()) : api_error(403, "strange_host", strange));
+    put(response, settings_answer(weir.reload.settings()));
   } else if (asked.is_change()) {
     refuse_method(response, "POST");
   } else {
@@ -160,10 +160,10 @@ net::Awaitable<Response> answer(const Request& request, AdminScope scope, AdminS
   const Doors doors(asked, world->settings.admin);
   if (doors.lacks_token()) {
     refuse_without_token(response);
+  } else if (const auto strange = doors.why_not_read(); asked.reads_api() && !strange.empty()) {
+    put(response, api_error(403, "strange_host", strange));
   } else if (asked.reads && asked.may_list && asked.path == compare_path) {
-    if (const auto strange = doors.why_not_read(); !strange.empty()) {
-      put(response, api_error(403, "strange_host", strange));
-    } else if (weir.slow_answers.is_full()) {
+    if (weir.slow_answers.is_full()) {
       put(response, api_error(503, "busy", "other comparisons are being made; ask again in some seconds"));
     } else {
       auto make = comparison(asked.query, weir.history, *world);
@@ -171,7 +171,7 @@ net::Awaitable<Response> answer(const Request& request, AdminScope scope, AdminS
       put(response, *made);
     }
   } else if (asked.reads) {
-    read(response, asked, doors, *world, weir);
+    read(response, asked, *world, weir);
   } else if (!asked.is_change() || request.method() != http::verb::post) {
     refuse_method(response, asked.is_change() ? "POST" : "GET, HEAD");
   } else if (const auto why_not = doors.why_no_change(); !why_not.empty()) {

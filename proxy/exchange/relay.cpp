@@ -131,6 +131,9 @@ void Relay::read_replica() {
       attempt_.arrived(buffer.first(static_cast<std::size_t>(read.size)), read.at, loop_.output);
     } else if (read.size < 0 && (errno == EAGAIN || errno == EINTR)) {
       return;
+    } else if (const int refusal = read.size < 0 ? replica_->refusal() : 0; refusal != 0) {
+      connect_error_ = refusal;
+      return finish();
     } else {
       attempt_.replica_ended(read.size == 0 ? Break::closed : Break::reset, read.at, loop_.output);
     }
@@ -290,6 +293,8 @@ AttemptResult Relay::take_result() {
   }
   result.lease = attempt_.take_lease();
   if (!attempt_.done()) result.end = AttemptEnd::unconnected;
+  // What was written to a replica that refused weir's certificate was not read.
+  if (connect_error_ != 0) result.sent.reset();
   result.client_reset |= stood_still_;
   result.connect_error = connect_error_;
   result.ended = ended_at_;

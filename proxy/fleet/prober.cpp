@@ -105,6 +105,7 @@ net::Awaitable<std::optional<Sign>> probe(std::shared_ptr<const ReplicaRuntime> 
     const auto size = co_await stream.read(into);
     if (size <= 0 || answer.arrived(into.first(static_cast<std::size_t>(size)), Clock::now())) break;
   }
+  if (const int refused = stream.refusal()) co_return sign_of_connecting(*replica, refused);
   co_return sign_of_status(*replica, settings.path, reader.status);
 }
 

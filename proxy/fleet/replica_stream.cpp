@@ -113,8 +113,16 @@ net::Awaitable<std::ptrdiff_t> ReplicaStream::read(std::span<char> into) {
   co_return static_cast<std::ptrdiff_t>(size);
 }
 
+int ReplicaStream::refusal() const {
+  const auto& failed = streams_->failed;
+  if (failed.category() != asio::error::get_ssl_category()) return 0;
+  const int reason = ERR_GET_REASON(static_cast<unsigned long>(failed.value()));
+  return net::tls::refuses_certificate(reason) ? net::tls::failed_handshake(reason) : 0;
+}
+
 std::string ReplicaStream::failure() const {
   const auto& failed = streams_->failed;
+  if (const int refused = refusal()) return net::tls::failure_text(refused);
   if (failed != boost::beast::error::timeout) return "its connection broke off: " + failed.message();
   return "it did not come within " + config::format_number(std::chrono::duration<double>(streams_->limit).count()) +
          " s";

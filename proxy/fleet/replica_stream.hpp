@@ -30,6 +30,8 @@ class ReplicaStream {
   /// Returns how many bytes have come; 0 at the end, -1 if that failed. An end of TLS without a close_notify is a
   /// failure.
   net::Awaitable<std::ptrdiff_t> read(std::span<char> into);
+  /// Returns why the replica refused weir, if that is why read() failed: see net::Channel::refusal().
+  int refusal() const;
   /// Returns why write() or read() failed, as a clause: "it did not come within 5 s".
   std::string failure() const;
 

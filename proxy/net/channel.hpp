@@ -50,6 +50,9 @@ class Channel {
   virtual bool is_quiet() = 0;
   /// Returns the error of a finished connection attempt; 0 means connected.
   virtual int connect_error() = 0;
+  /// Returns why the peer, before it sent anything, refused who connected to it; by the numbers of connect_error(). A
+  /// read that failed has shown it. 0 means that it did not: the connection broke.
+  virtual int refusal() const { return 0; }
   /// Returns how many bytes the peer's system has not acknowledged yet.
   virtual int unacknowledged() const = 0;
   /// Ends writing: the peer reads the end.

@@ -68,6 +68,10 @@ class Connection {
     const auto got = tls_->read(into);
     return {got.size, got.at};
   }
+  /// Returns why the replica refused weir, once a read has failed; "" if it did not.
+  std::string refusal() const {
+    return tls_ && tls_->failure() != 0 ? net::connect_error_text(tls_->failure()) : std::string();
+  }
 
  private:
   const int fd_;
@@ -129,7 +133,10 @@ fleet::QuestionResult exchange_with(const net::Destination& destination, const c
       if (!ready(socket.get(), POLLIN, deadline)) return too_late;
       continue;
     }
-    if (read.size < 0) return failed("the connection breaks", errno);
+    const int error = errno;
+    if (const auto refusal = connection.refusal(); read.size < 0 && !refusal.empty())
+      return {fleet::QuestionEnd::failed, "cannot connect: " + refusal};
+    if (read.size < 0) return failed("the connection breaks", error);
     if (read.size == 0) return answer.closed(read.at);
     if (auto end = answer.arrived({buffer.data(), static_cast<std::size_t>(read.size)}, read.at)) return *end;
   }

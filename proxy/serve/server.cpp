@@ -71,7 +71,7 @@ class Server {
  private:
   void accepted(Audience audience, net::UniqueFd client);
   void place(net::UniqueFd socket);
-  void turn_away(net::UniqueFd client, metrics::series::Limit limit);
+  void turn_away(const fleet::World& world, net::UniqueFd client, metrics::series::Limit limit);
   void await_signal();
   void signalled(int signal);
   void reopen_log(const std::string& signal);
@@ -194,17 +194,17 @@ void Server::place(net::UniqueFd socket) {
   const auto address = net::peer_address(socket.get());
   const bool trusted = config::contains(world->settings.server.trusted_proxies, address);
   auto of_address = shared_.addresses.take(address, trusted ? 0 : limits.connections_per_address);
-  if (!of_address) return turn_away(std::move(socket), metrics::series::Limit::connections_per_address);
+  if (!of_address) return turn_away(*world, std::move(socket), metrics::series::Limit::connections_per_address);
   auto* const loop = place_connection(shared_, loops_, std::min(limits.connections, clients_by_descriptors_));
-  if (loop == nullptr) return turn_away(std::move(socket), metrics::series::Limit::connections);
+  if (loop == nullptr) return turn_away(*world, std::move(socket), metrics::series::Limit::connections);
   arrivals_[loop->index]->add({std::move(socket), address, std::move(*of_address)});
 }
 
-void Server::turn_away(net::UniqueFd client, metrics::series::Limit limit) {
+void Server::turn_away(const fleet::World& world, net::UniqueFd client, metrics::series::Limit limit) {
   // A shard has one writer, its loop.
   asio::post(loops_.front()->context,
              [&shard = loops_.front()->shard, limit] { shard.limit_hits[static_cast<std::size_t>(limit)].add(); });
-  turned_away_.add(std::move(client));
+  turned_away_.add(std::move(client), world.server_tls ? TurnedAway::Speaks::tls : TurnedAway::Speaks::http);
 }
 
 void Server::await_signal() {
@@ -278,7 +278,9 @@ void Server::look_after_replicas() {
   take_finished();
   fleet_.look_after_drains();
   if (memory_return_.is_due(shared_.buffers.used(), now)) ::malloc_trim(0);
-  live_comparison_.look(*fleet_.world(), now);
+  const auto world = fleet_.world();
+  live_comparison_.look(*world, now);
+  if (world->server_tls) world->server_tls->look_after_keys(now);
   timer_.expires_after(look_every);
   timer_.async_wait([this](boost::system::error_code error) {
     if (!error) look_after_replicas();

@@ -8,29 +8,49 @@
 #include <cerrno>
 #include <chrono>
 #include <string_view>
+#include <utility>
 
 namespace weir::proxy::serve {
 namespace {
 
 constexpr std::chrono::seconds longest{2};
 
+constexpr std::string_view full =
+    "HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\nRetry-After: 5\r\nConnection: close\r\n\r\n";
+/// A record with the alert internal_error (RFC 8446, 5.1 and 6.2). Before a handshake it is in the clear.
+constexpr std::string_view alert("\x15\x03\x01\x00\x02\x02\x50", 7);
+
+}  // namespace
+
 /// One client that was told, until it closes.
-class Leaving : public std::enable_shared_from_this<Leaving> {
+class TurnedAway::Leaving : public std::enable_shared_from_this<Leaving> {
  public:
-  Leaving(boost::asio::io_context& context, net::UniqueFd client, std::shared_ptr<std::size_t> held)
-      : socket_(context, client.release()), timer_(context, longest), held_(std::move(held)) {
-    ++*held_;
-  }
-  ~Leaving() { --*held_; }
+  Leaving(boost::asio::io_context& context, net::UniqueFd client, std::shared_ptr<Held> held)
+      : socket_(context, client.release()), timer_(context, longest), held_(std::move(held)) {}
+  ~Leaving() { leave(); }
   Leaving(const Leaving&) = delete;
   Leaving& operator=(const Leaving&) = delete;
 
   void start() {
-    timer_.async_wait([self = shared_from_this()](boost::system::error_code) { self->socket_.cancel(); });
+    place_ = held_->insert(held_->end(), weak_from_this());
+    timer_.async_wait([self = shared_from_this()](boost::system::error_code) {
+      boost::system::error_code closed;
+      self->socket_.cancel(closed);
+    });
     await();
+  }
+  /// Makes room for another one. What has come by now is read first, since closing over it would be a reset.
+  void end() {
+    drop();
+    leave();
+    timer_.cancel();
+    socket_.close();
   }
 
  private:
+  void leave() {
+    if (place_ != held_->end()) held_->erase(std::exchange(place_, held_->end()));
+  }
   void await() {
     socket_.async_wait(boost::asio::posix::stream_descriptor::wait_read,
                        [self = shared_from_this()](boost::system::error_code error) {
@@ -51,17 +71,16 @@ class Leaving : public std::enable_shared_from_this<Leaving> {
   boost::asio::posix::stream_descriptor socket_;
   boost::asio::steady_timer timer_;
   std::size_t dropped_ = 0;
-  const std::shared_ptr<std::size_t> held_;
+  const std::shared_ptr<Held> held_;
+  Held::iterator place_ = held_->end();
 };
 
-}  // namespace
-
-void TurnedAway::add(net::UniqueFd client) {
-  static constexpr std::string_view full =
-      "HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\nRetry-After: 5\r\nConnection: close\r\n\r\n";
-  static_cast<void>(::send(client.get(), full.data(), full.size(), MSG_NOSIGNAL | MSG_DONTWAIT));
-  if (*held_ >= most) return;
+void TurnedAway::add(net::UniqueFd client, Speaks speaks) {
+  const auto told = speaks == Speaks::tls ? alert : full;
+  static_cast<void>(::send(client.get(), told.data(), told.size(), MSG_NOSIGNAL | MSG_DONTWAIT));
   ::shutdown(client.get(), SHUT_WR);
+  if (held_->size() >= most)
+    if (const auto oldest = held_->front().lock()) oldest->end();
   std::make_shared<Leaving>(context_, std::move(client), held_)->start();
 }
 

@@ -1,11 +1,16 @@
-// Clients beyond limits.connections: each is told 503 and closed. What it still sends is read and dropped for a moment,
+// Clients beyond limits.connections: each is told and closed. What it still sends is read and dropped for a moment,
 // because closing at once would reset the answer away from a client that has sent its request.
 //
-// Only the control thread uses it. It holds `most` descriptors at most; beyond that clients are closed at once.
+// Plain HTTP is told 503. A client of a listener that speaks TLS gets a fatal alert in the place of a handshake: an
+// answer would cost one.
+//
+// Only the control thread uses it. It holds `most` descriptors at most; beyond that the one held longest is closed.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
 #include <cstddef>
+#include <cstdint>
+#include <list>
 #include <memory>
 
 #include "proxy/net/unique_fd.hpp"
@@ -17,15 +22,21 @@ class TurnedAway {
   static constexpr std::size_t most = 32;
   static constexpr std::size_t most_dropped = 16 * 1024 * 1024;
 
+  /// How the listener speaks to its clients.
+  enum class Speaks : std::uint8_t { http, tls };
+
   explicit TurnedAway(boost::asio::io_context& context) : context_(context) {}
   /// Takes a connected socket that does not block.
-  void add(net::UniqueFd client);
+  void add(net::UniqueFd client, Speaks speaks);
   /// Returns how many are held now.
-  std::size_t held() const { return *held_; }
+  std::size_t held() const { return held_->size(); }
 
  private:
+  class Leaving;
+  using Held = std::list<std::weak_ptr<Leaving>>;
+
   boost::asio::io_context& context_;
-  const std::shared_ptr<std::size_t> held_ = std::make_shared<std::size_t>(0);  ///< Handlers may outlast this object.
+  const std::shared_ptr<Held> held_ = std::make_shared<Held>();  ///< Handlers may outlast this object.
 };
 
 }  // namespace weir::proxy::serve

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <boost/asio/ip/address.hpp>
+#include <chrono>
 #include <stdexcept>
 
 #include "config/tls_files.hpp"
@@ -112,7 +113,7 @@ void use(SSL_CTX& context, const config::Certificate& files, const std::string& 
 
 }  // namespace
 
-ServerContext::ServerContext(const config::ServerTls& settings) {
+ServerContext::ServerContext(const config::ServerTls& settings) : ticket_keys_(std::chrono::steady_clock::now()) {
   Hash hash;
   for (const auto& files : settings.certificates) {
     auto context = make_context();
@@ -123,6 +124,7 @@ ServerContext::ServerContext(const config::ServerTls& settings) {
     // A ticket holds the session, and weir keeps none.
     SSL_CTX_set_session_cache_mode(context.get(), SSL_SESS_CACHE_SERVER | SSL_SESS_CACHE_NO_INTERNAL);
     SSL_CTX_set_session_id_context(context.get(), reinterpret_cast<const unsigned char*>("weir"), 4);
+    ticket_keys_.serve(*context);
     SSL_CTX_set_alpn_select_cb(context.get(), &choose_protocol, nullptr);
     SSL_CTX_set_tlsext_servername_callback(context.get(), &ServerContext::choose);
     SSL_CTX_set_tlsext_servername_arg(context.get(), this);

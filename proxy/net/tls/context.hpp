@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "config/settings.hpp"
+#include "proxy/net/tls/ticket_keys.hpp"
 
 namespace weir::proxy::net::tls {
 
@@ -33,7 +34,7 @@ using Fingerprint = std::array<std::uint8_t, 32>;
 
 /// Speaks to clients. The server name that a client sends chooses the certificate: an exact name before a wildcard,
 /// which stands for one label; the first certificate is for all other names. The keys of session tickets are the
-/// context's own.
+/// context's own, and change with time.
 class ServerContext {
  public:
   /// Throws std::runtime_error with a sentence that names the key and the file.
@@ -46,10 +47,13 @@ class ServerContext {
   const Fingerprint& fingerprint() const { return fingerprint_; }
   /// Returns which certificate is for this name.
   std::size_t certificate_for(std::string_view server_name) const;
+  /// Replaces keys of session tickets whose time is over: see TicketKeys::look.
+  void look_after_keys(metrics::Moment now) const { ticket_keys_.look(now); }
 
  private:
   static int choose(SSL* ssl, int* alert, void* self);
 
+  mutable TicketKeys ticket_keys_;
   Fingerprint fingerprint_{};
   std::vector<ContextPtr> contexts_;                        ///< There is one for each certificate.
   std::vector<std::pair<std::string, std::size_t>> names_;  ///< They are in lower case; a wildcard begins with "*.".

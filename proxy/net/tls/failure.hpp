@@ -13,6 +13,10 @@ constexpr int failed_verification(long code) { return -1000 - static_cast<int>(c
 /// Returns the failure for the reason of an error of OpenSSL's SSL library.
 constexpr int failed_handshake(int reason) { return -10'000 - reason; }
 
+/// True if the reason is the alert of a peer that does not take the certificate it was shown, or was shown none.
+/// TLS 1.3 tells of that after the handshake (RFC 8446, 4.4.2.4), TLS 1.2 within it.
+bool refuses_certificate(int reason);
+
 /// True if a number is such a failure, and no error of the system's.
 constexpr bool is_failure(int error) { return error <= ended_within_handshake; }
 

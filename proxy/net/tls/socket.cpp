@@ -129,6 +129,7 @@ Socket::Read Socket::read(std::span<char> into) {
     std::size_t got = 0;
     if (SSL_read_ex(ssl_.get(), into.data() + size, into.size() - size, &got) == 1) {
       size += got;
+      heard_ = true;
       continue;
     }
     const int why = SSL_get_error(ssl_.get(), 0);
@@ -141,6 +142,8 @@ Socket::Read Socket::read(std::span<char> into) {
     ended_ = true;
     if (why == SSL_ERROR_ZERO_RETURN) return {static_cast<ssize_t>(size), at_};
     broken_ = true;
+    if (const int reason = ERR_GET_REASON(ERR_peek_error()); !heard_ && refuses_certificate(reason))
+      failure_ = failed_handshake(reason);
     ERR_clear_error();
   }
   if (size > 0) return {static_cast<ssize_t>(size), at_};

@@ -28,7 +28,8 @@ class Socket {
   enum class Step : unsigned char { done, reads, writes, failed };
   /// Goes on with the handshake as far as the socket lets it. Says what it waits for.
   Step handshake();
-  /// Returns why the handshake failed: see failure.hpp.
+  /// Returns why the handshake failed: see failure.hpp; or that the peer refused this side's certificate, which may
+  /// show only in the first read. 0: neither.
   int failure() const { return failure_; }
   bool resumed() const { return SSL_session_reused(ssl_.get()) == 1; }
 
@@ -73,6 +74,7 @@ class Socket {
   int io_error_ = 0;  ///< It is the errno of the socket's failure.
   bool empty_ = false, has_ended_ = false, at_end_ = false, ended_ = false, broken_ = false;
   bool partly_written_ = false, read_waits_to_write_ = false;
+  bool heard_ = false;  ///< The peer has sent something.
 };
 
 }  // namespace weir::proxy::net::tls

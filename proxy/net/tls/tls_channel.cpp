@@ -110,6 +110,8 @@ bool TlsChannel::is_quiet() {
 
 int TlsChannel::connect_error() { return error_; }
 
+int TlsChannel::refusal() const { return state_ == State::open ? tls_.failure() : 0; }
+
 int TlsChannel::unacknowledged() const {
   int bytes = 0;
   return ::ioctl(socket_.get(), SIOCOUTQ, &bytes) == 0 ? bytes : 0;

@@ -45,6 +45,7 @@ class TlsChannel final : public Channel, Watcher, Handshaking::Stepper {
   bool is_quiet() override;
   /// Returns an error of the system's, or a failure of the handshake (failure.hpp).
   int connect_error() override;
+  int refusal() const override;
   int unacknowledged() const override;
   void end_writing() override;
   void reset_on_close() override;

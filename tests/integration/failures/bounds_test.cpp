@@ -70,6 +70,31 @@ TEST(Lingering, AClientBeyondTheLimitOfConnectionsReadsThatToo) {
   EXPECT_EQ(weir.metrics().sum("weir_limit_hits_total", {{"limit", "connections"}}), 1);
 }
 
+TEST(BodyRate, ABodyThatTricklesIsRefusedWhenItsGraceIsOverAndOthersAreServed) {
+  ScriptedReplica replica([](Exchange& exchange) { exchange.send(answer("200 OK", "{}")); });
+  WeirUnderTest weir(pool_of({&replica}));
+  auto slow = Socket::connect(weir.port());
+  const auto begun = Clock::now();
+  slow.send(announced(mib));
+  // Each byte is well within limits.body_time. weir ends it by itself, after ten seconds.
+  std::size_t served = 0;
+  while (!slow.has_bytes(std::chrono::milliseconds(200))) {
+    ASSERT_LT(Clock::now() - begun, patience);
+    slow.send("x");
+    served += fetch(weir.port(), post(chat, whole_chat_body())).status == 200 ? 1 : 0;
+  }
+  EXPECT_GE(Clock::now() - begun, std::chrono::seconds(9));
+  MessageReader reader(slow);
+  const auto refusal = reader.head();
+  ASSERT_TRUE(refusal);
+  EXPECT_EQ(refusal->start_line, "HTTP/1.1 408 Request Timeout");
+  EXPECT_GE(served, 5u);
+  const auto page = weir.metrics_after(served + 1);
+  EXPECT_EQ(page.sum("weir_limit_hits_total", {{"limit", "body_rate"}}), 1);
+  EXPECT_EQ(page.sum("weir_limit_hits_total", {{"limit", "body_time"}}), 0);
+  EXPECT_EQ(page.sum("weir_requests_total", {{"outcome", "ok"}}), served);
+}
+
 TEST(BufferMemory, BodiesThatAreAnnouncedAndNeverSentReserveNothing) {
   ScriptedReplica replica([](Exchange& exchange) { exchange.send(answer("200 OK", "{}")); });
   WeirUnderTest weir(pool_of({&replica}));

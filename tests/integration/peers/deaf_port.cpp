@@ -10,6 +10,8 @@
 #include <cstring>
 #include <string>
 
+#include "tests/integration/peers/loopback.hpp"
+
 namespace weir::integration {
 namespace {
 
@@ -17,14 +19,6 @@ namespace {
 constexpr std::size_t most_to_fill = 16;
 /// The system takes a connection of the loopback interface within less, if at all.
 constexpr int taken_ms = 50;
-
-sockaddr_in loopback(std::uint16_t port) {
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_port = htons(port);
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  return address;
-}
 
 }  // namespace
 

@@ -16,16 +16,10 @@
 #include <string>
 #include <utility>
 
+#include "tests/integration/peers/loopback.hpp"
+
 namespace weir::integration {
 namespace {
-
-sockaddr_in loopback(std::uint16_t port) {
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_port = htons(port);
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  return address;
-}
 
 const sockaddr* generic(const sockaddr_in& address) { return reinterpret_cast<const sockaddr*>(&address); }
 
@@ -144,6 +138,8 @@ std::size_t Socket::receive(char* to, std::size_t size) {
   if (n < 0) throw PeerGone("while receiving: " + reason());
   return static_cast<std::size_t>(n);
 }
+
+bool Socket::has_bytes(std::chrono::milliseconds at_most) const { return ready(POLLIN, at_most); }
 
 Clock::time_point Socket::wait_for_close() {
   std::array<char, 4096> ignored;

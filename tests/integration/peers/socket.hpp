@@ -50,6 +50,8 @@ class Socket {
   std::size_t send_some(std::string_view bytes, std::chrono::milliseconds at_most);
   /// Reads some bytes; 0 is the peer's FIN. Throws PeerGone on a reset, and TimedOut.
   std::size_t receive(char* to, std::size_t size);
+  /// Returns whether something is there to be read, an end too, within that time.
+  bool has_bytes(std::chrono::milliseconds at_most) const;
   /// Waits until the peer closes or resets, and drops what it sends until then. Returns the moment.
   Clock::time_point wait_for_close();
 

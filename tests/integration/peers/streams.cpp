@@ -125,7 +125,7 @@ std::string post(std::string_view target, std::string_view body, std::string_vie
 }
 
 std::string get(std::string_view target, std::string_view fields) {
-  return "GET " + std::string(target) + " HTTP/1.1\r\nHost: weir.test\r\n" + std::string(fields) + "\r\n";
+  return "GET " + std::string(target) + " HTTP/1.1\r\nHost: localhost\r\n" + std::string(fields) + "\r\n";
 }
 
 std::string chat_body(std::string_view prompt, std::string_view model) {

@@ -17,16 +17,10 @@
 #include <cstring>
 #include <string_view>
 
+#include "tests/integration/peers/loopback.hpp"
+
 namespace weir::integration {
 namespace {
-
-sockaddr_in loopback(std::uint16_t port) {
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_port = htons(port);
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  return address;
-}
 
 void set(int fd, int level, int option, int value) { ::setsockopt(fd, level, option, &value, sizeof value); }
 

@@ -2,7 +2,6 @@
 // refused.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <netinet/in.h>
 #include <signal.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -10,9 +9,11 @@
 
 #include <array>
 #include <cstring>
+#include <filesystem>
 #include <optional>
 
 #include "tests/integration/peers/load.hpp"
+#include "tests/integration/peers/loopback.hpp"
 #include "tests/integration/peers/streams.hpp"
 #include "tests/integration/peers/weir_under_test.hpp"
 
@@ -29,14 +30,18 @@ constexpr auto chat = "/v1/chat/completions";
 class HeldSocket {
  public:
   HeldSocket() : port_(free_port()), fd_(::socket(AF_INET, SOCK_STREAM, 0)) {
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_port = htons(port_);
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    const auto address = loopback(port_);
     const int on = 1;
     ::setsockopt(fd_, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-    if (::bind(fd_, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0 || ::listen(fd_, 4096) != 0)
-      throw std::runtime_error("cannot listen");
+    listen_at(address);
+    text_ = "127.0.0.1:" + std::to_string(port_);
+  }
+  explicit HeldSocket(const std::string& path) : port_(0), fd_(::socket(AF_UNIX, SOCK_STREAM, 0)) {
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    path.copy(address.sun_path, sizeof address.sun_path - 1);
+    listen_at(address);
+    text_ = "unix:" + path;
   }
   ~HeldSocket() { ::close(fd_); }
   HeldSocket(const HeldSocket&) = delete;
@@ -51,13 +56,20 @@ class HeldSocket {
             "bash"};
   }
   WeirSettings settings(WeirSettings all) const {
-    all.server["listen"] = "[\"127.0.0.1:" + std::to_string(port_) + "\"]";
+    all.server["listen"] = "[\"" + text_ + "\"]";
     return all;
   }
 
  private:
+  template <class Address>
+  void listen_at(const Address& address) {
+    if (::bind(fd_, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0 || ::listen(fd_, 4096) != 0)
+      throw std::runtime_error("cannot listen");
+  }
+
   const std::uint16_t port_;
   const int fd_;
+  std::string text_;
 };
 
 class Upgrade : public testing::Test {
@@ -110,6 +122,40 @@ TEST_F(Upgrade, TheOldOneAcceptsNoMoreAtOnce) {
 
   WeirUnderTest next(settings, held.through());
   EXPECT_EQ(late.response().status, 200u) << "who came meanwhile waited in the socket";
+}
+
+TEST_F(Upgrade, TheSocketMayBeAPath) {
+  const TemporaryDirectory directory;
+  const auto path = directory.path() / "weir.sock";
+  const HeldSocket at_path(path.string());
+  auto settings = at_path.settings(pool_of({&replica}));
+  settings.limits["drain_delay"] = "30";
+  const auto ask = [&] { return HttpClient(Socket::connect(path)).exchange(post(chat, chat_body())).status; };
+  std::optional<WeirUnderTest> first(std::in_place, settings, at_path.through());
+  first->wait_until_said("serving on unix:" + path.string());
+  HttpClient kept{Socket::connect(path)};
+  EXPECT_EQ(kept.exchange(post(chat, chat_body())).body, script.body(false));
+  first->process().send(SIGHUP);
+  first->wait_until_said("reload (SIGHUP)");
+  EXPECT_EQ(ask(), 200u);
+  {
+    // Both accept on it until the first one drains.
+    const WeirUnderTest second(settings, at_path.through());
+    first->process().send(SIGTERM);
+    first->wait_until_said("another weir takes them");
+    EXPECT_EQ(ask(), 200u);
+    EXPECT_EQ(kept.exchange(post(chat, chat_body())).head.field("connection"), "close");
+    const auto ended = first->process().wait(patience);
+    ASSERT_TRUE(ended.has_value());
+    EXPECT_EQ(ended->code, 0);
+    first.reset();
+    EXPECT_EQ(ask(), 200u);
+  }
+  EXPECT_TRUE(std::filesystem::exists(path)) << "the file is its owner's, not weir's";
+  HttpClient waiting{Socket::connect(path)};
+  waiting.send(post(chat, chat_body()));
+  const WeirUnderTest third(settings, at_path.through());
+  EXPECT_EQ(waiting.response().status, 200u) << "who came meanwhile waited in the socket";
 }
 
 TEST_F(Upgrade, ASocketThatTheSettingsDoNotNameIsAnError) {

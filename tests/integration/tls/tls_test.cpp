@@ -147,10 +147,21 @@ TEST_F(TlsTest, AReplicaThatDemandsACertificateGetsIt) {
                           SSL_CTX_load_verify_file(&context, tls_file("ca.pem").c_str());
                           SSL_CTX_set_verify(&context, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, nullptr);
                         }});
-  {
-    WeirUnderTest weir(pool_at(before_replica.url(), trusting));
-    EXPECT_GE(fetch(weir.port(), post(chat, chat_body())).status, 500u);
+  for (const auto& [more, why] :
+       {std::pair<std::string, std::string>{"", "certificate required"}, {", " + files_of("stranger"), "unknown ca"}}) {
+    // The probe is what says it first, or the request; another replica serves the client.
+    auto settings = pool_at(before_replica.url(), trusting + more);
+    settings.pools[0].replicas.push_back({.name = "r1", .url = replica.url()});
+    settings.pools[0].more["policy"] = "\"round_robin\"";
+    WeirUnderTest weir(settings);
+    for (int i = 0; i < 4; ++i) EXPECT_EQ(fetch(weir.port(), post(chat, chat_body())).body, script.body(false));
+    weir.wait_until_said("cannot connect: TLS: the replica refused weir's certificate: " + why);
+    const auto page = weir.metrics_after(4);
+    EXPECT_EQ(page.sum("weir_requests_total", {{"outcome", "ok"}, {"replica", "r1"}}), 4);
+    expect_idle(weir.metrics_when("an empty ledger",
+                                  [](const MetricsPage& now) { return now.sum("weir_queued_tokens") == 0; }));
   }
+  EXPECT_EQ(replica.requests().size(), 8u) << "the bridge has passed none on";
   WeirUnderTest weir(pool_at(before_replica.url(), trusting + ", " + files_of("client")));
   EXPECT_EQ(fetch(weir.port(), post(chat, chat_body())).body, script.body(false));
   EXPECT_EQ(before_replica.peer(), "weir test client");
@@ -236,6 +247,23 @@ TEST_F(TlsTest, AHandshakeThatStallsIsEndedAndCountedWhileOthersAreServed) {
   const auto page = weir.metrics();
   EXPECT_EQ(page.sum("weir_limit_hits_total", {{"limit", "handshake_time"}}), 3);
   EXPECT_EQ(page.sum("weir_limit_hits_total", {{"limit", "handshakes"}}), 1);
+}
+
+TEST_F(TlsTest, AClientBeyondTheLimitOfConnectionsGetsAnAlertAndNoPlainText) {
+  auto settings = with_certificate(pool_of({&replica}), "local");
+  settings.limits["connections"] = "1";
+  WeirUnderTest weir(settings);
+  Bridge to_weir(Kind::plain_to_tls, weir.port());
+  HttpClient first(to_weir.port());
+  EXPECT_EQ(first.exchange(post(chat, chat_body())).body, script.body(false));
+  for (const int version : {TLS1_2_VERSION, TLS1_3_VERSION}) {
+    Bridge beyond(Kind::plain_to_tls, weir.port(),
+                  {.context = [version](SSL_CTX& context) { SSL_CTX_set_max_proto_version(&context, version); }});
+    EXPECT_THROW(fetch(beyond.port(), get("/v1/models"), "GET"), PeerGone);
+    EXPECT_EQ(beyond.error(), "tlsv1 alert internal error");
+  }
+  EXPECT_EQ(weir.metrics().sum("weir_limit_hits_total", {{"limit", "connections"}}), 2);
+  EXPECT_EQ(first.exchange(post(chat, chat_body())).body, script.body(false));
 }
 
 TEST_F(TlsTest, AReplicaMayBeASocketsPath) {

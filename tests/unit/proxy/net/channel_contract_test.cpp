@@ -33,6 +33,22 @@ TEST_P(ChannelContract, MayNotBeReadAfterAReadThatFoundNothing) {
   EXPECT_FALSE(channel().may_read());
 }
 
+TEST_P(ChannelContract, ATokenCostsOneSystemCallEachWay) {
+  ends.a_message_a_call = true;
+  ends.open();
+  ends.read(100);  // Tickets may have come behind the handshake.
+  for (const std::string_view token : {"1\r\na\r\n", "b", "a longer piece of text"}) {
+    const std::array<std::string_view, 3> pieces{"data: ", token, "\n\n"};
+    std::array<char, 1000> bytes;
+    EXPECT_GT(channel().write(pieces, 0), 0);
+    EXPECT_GT(::recv(ends.far.get(), bytes.data(), bytes.size(), 0), 0);
+    EXPECT_EQ(::recv(ends.far.get(), bytes.data(), bytes.size(), 0), -1) << "it was written by more than one call";
+  }
+  ends.says("token 1");
+  ends.says("token 2");
+  EXPECT_EQ(ends.read_text(100), "token 1") << "a second call would have read the other one";
+}
+
 TEST_P(ChannelContract, TellsOfWhatComesAfterAReadThatEmptiedIt) {
   ends.open();
   for (const char* const word : {"one", "two", "three"}) {

@@ -49,7 +49,8 @@ struct ChannelEnds {
       near.reset(::accept4(listener.fd.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     } else {
       std::array<int, 2> fds{};
-      ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds.data()), 0);
+      const int type = (a_message_a_call ? SOCK_SEQPACKET : SOCK_STREAM) | SOCK_NONBLOCK | SOCK_CLOEXEC;
+      ASSERT_EQ(::socketpair(AF_UNIX, type, 0, fds.data()), 0);
       far.reset(fds[1]);
       near.reset(fds[0]);
     }
@@ -135,6 +136,7 @@ struct ChannelEnds {
 
   const Kind kind;
   bool over_tcp = false;
+  bool a_message_a_call = false;  ///< The pair keeps apart what one call wrote, and one call reads no more than that.
   Poller poller;
   boost::asio::io_context context{1};
   ArrivalClock clock{config::ReadClock::kernel};

@@ -2,25 +2,31 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <openssl/ssl.h>
 #include <sys/socket.h>
 
 #include <array>
 #include <string>
 #include <vector>
 
+#include "tests/unit/proxy/net/tls/tls_peer.hpp"
+
 namespace weir::proxy::serve {
 namespace {
 
+using Speaks = TurnedAway::Speaks;
+
 class TurningAway : public testing::Test {
  protected:
-  /// Turns a client away, and returns its end of the connection.
-  net::UniqueFd turn_away() {
+  /// Turns a client away that has sent `request` already, and returns its end of the connection.
+  net::UniqueFd turn_away(Speaks speaks = Speaks::http, const std::string& request = "") {
     std::array<int, 2> ends{};
     EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends.data()), 0);
-    turned_away.add(net::UniqueFd(ends[1]));
+    EXPECT_EQ(::send(ends[0], request.data(), request.size(), 0), static_cast<ssize_t>(request.size()));
+    turned_away.add(net::UniqueFd(ends[1]), speaks);
     return net::UniqueFd(ends[0]);
   }
-  /// Reads what there is; `ended` says whether the end is behind it.
+  /// Reads what there is; `ended` says whether the end is behind it. A reset shows as no text.
   static std::string read(const net::UniqueFd& client, bool& ended) {
     std::string text(4096, '\0');
     const auto size = ::recv(client.get(), text.data(), text.size(), 0);
@@ -52,24 +58,50 @@ TEST_F(TurningAway, TellsTheClientAndWaitsUntilItCloses) {
   EXPECT_EQ(turned_away.held(), 0u);
 }
 
-TEST_F(TurningAway, HoldsNotMoreThanItsShareAndReadsNotMore) {
-  std::vector<net::UniqueFd> clients;
-  for (std::size_t i = 0; i < TurnedAway::most + 5; ++i) clients.push_back(turn_away());
-  context.poll();
-  EXPECT_EQ(turned_away.held(), TurnedAway::most);
-  bool ended = false;
-  EXPECT_THAT(read(clients.back(), ended), testing::StartsWith("HTTP/1.1 503 ")) << "it is told all the same";
-
+TEST_F(TurningAway, ReadsNotMoreThanItsShare) {
+  const auto client = turn_away();
   const std::string much(64 * 1024, 'x');
   std::size_t sent = 0;
   for (; sent <= 2 * TurnedAway::most_dropped; context.poll()) {
-    const auto size = ::send(clients.front().get(), much.data(), much.size(), MSG_NOSIGNAL);
+    const auto size = ::send(client.get(), much.data(), much.size(), MSG_NOSIGNAL);
     if (size < 0) break;
     sent += static_cast<std::size_t>(size);
   }
   EXPECT_GE(sent, TurnedAway::most_dropped);
   EXPECT_LE(sent, TurnedAway::most_dropped + 1024 * 1024);
-  EXPECT_EQ(turned_away.held(), TurnedAway::most - 1);
+  EXPECT_EQ(turned_away.held(), 0u);
+}
+
+TEST_F(TurningAway, HoldsNotMoreThanItsShareAndTheLatestLongest) {
+  std::vector<net::UniqueFd> clients;
+  for (std::size_t i = 0; i < TurnedAway::most + 5; ++i) clients.push_back(turn_away(Speaks::http, "GET / HTTP/1.1"));
+  EXPECT_EQ(turned_away.held(), TurnedAway::most);
+  for (auto& client : clients) {
+    bool ended = false;
+    EXPECT_THAT(read(client, ended), testing::StartsWith("HTTP/1.1 503 ")) << "no reset has taken it away";
+    EXPECT_TRUE(ended);
+  }
+  context.poll();
+  EXPECT_EQ(turned_away.held(), TurnedAway::most);
+  EXPECT_LT(::send(clients.front().get(), "x", 1, MSG_NOSIGNAL), 0) << "the first ones had to make room";
+  EXPECT_EQ(::send(clients[5].get(), "x", 1, MSG_NOSIGNAL), 1);
+  clients.clear();
+  context.poll();
+  EXPECT_EQ(turned_away.held(), 0u);
+}
+
+TEST_F(TurningAway, GivesAnAlertToAClientThatSpeaksTls) {
+  for (const int version : {TLS1_2_VERSION, TLS1_3_VERSION}) {
+    auto peer = net::tls::TlsPeer::client();
+    SSL_CTX_set_max_proto_version(&peer.context(), version);
+    const auto client = turn_away(Speaks::tls, peer.take_ciphertext());
+    context.poll();
+    bool ended = false;
+    const auto told = read(client, ended);
+    EXPECT_TRUE(ended);
+    peer.accept(told);
+    EXPECT_EQ(peer.error, "tlsv1 alert internal error") << "no plain text, which no client of TLS could read";
+  }
 }
 
 }  // namespace
