@@ -20,7 +20,15 @@ constexpr std::string_view simulated = "sim";
 /// One request of one client. Its ways of asking are drawn.
 class Asking {
  public:
-  Asking(std::uint64_t seed, std::string id, Dice& dice) : seed_(seed), dice_(dice) { seen_.id = std::move(id); }
+  Asking(std::uint64_t seed, std::string id, const Door& door, Dice& dice) : seed_(seed), dice_(dice) {
+    seen_.id = std::move(id);
+    if (door.keys.empty()) return;
+    const auto kind = dice_.below(100);
+    seen_.key = kind < 3 ? Seen::Key::none : kind < 6 ? Seen::Key::wrong : Seen::Key::right;
+    if (seen_.key == Seen::Key::none) return;
+    const auto& key = door.keys[dice_.below(door.keys.size())];
+    credential_ = seen_.key == Seen::Key::right ? key : key.substr(1);
+  }
 
   /// Returns false if the connection cannot serve another request.
   bool ask(HttpClient& client) {
@@ -36,7 +44,10 @@ class Asking {
   const Seen& seen() const { return seen_; }
 
  private:
-  std::string fields() const { return "X-Request-Id: " + seen_.id + "\r\n"; }
+  std::string fields() const {
+    const auto id = "X-Request-Id: " + seen_.id + "\r\n";
+    return credential_.empty() ? id : id + "Authorization: Bearer " + credential_ + "\r\n";
+  }
 
   void send_all(HttpClient& client, std::string_view bytes) {
     try {
@@ -84,8 +95,15 @@ class Asking {
     const auto bytes = post(chat, chat_body(std::string(300, 'p')), fields());
     send_all(client, std::string_view(bytes).substr(0, bytes.size() - dice_.between(1, 300)));
     seen_.end = Seen::End::left;
-    client.close();
+    dice_.chance(0.5) ? client.close() : reset(client);
     return false;
+  }
+
+  /// A reset takes back what is still on its way, and then weir cannot know of the request. What its system has, it can
+  /// read behind the reset.
+  static void reset(HttpClient& client) {
+    client.wait_until_taken();
+    client.reset();
   }
 
   /// Leaves at once, or after some of the answer.
@@ -100,12 +118,11 @@ class Asking {
     } catch (const PeerGone&) {
     }
     const auto how = dice_.below(3);
-    seen_.reset = how == 1;
     if (how == 0) {
       client.finish_sending();
       client.drain();
     } else {
-      how == 1 ? client.reset() : client.close();
+      how == 1 ? reset(client) : client.close();
     }
     return false;
   }
@@ -147,12 +164,13 @@ class Asking {
   const std::uint64_t seed_;
   Dice& dice_;
   Seen seen_;
+  std::string credential_;
   bool streams_ = true, with_usage_ = false, keeps_ = true;
 };
 
 }  // namespace
 
-Clients::Clients(std::uint64_t seed, std::uint16_t port, std::size_t clients) : seed_(seed), port_(port) {
+Clients::Clients(std::uint64_t seed, Door door, std::size_t clients) : seed_(seed), door_(std::move(door)) {
   for (std::size_t i = 0; i < clients; ++i) threads_.emplace_back([this, i] { ask_all_the_time(i); });
 }
 
@@ -162,18 +180,18 @@ void Clients::stop() {
 }
 
 void Clients::ask_all_the_time(std::size_t number) {
-  Dice dice(seed_, "client " + std::to_string(number));
+  const auto name = door_.name + std::to_string(number);
+  Dice dice(seed_, "client " + name);
   std::optional<HttpClient> client;
   std::size_t served = 0;
   for (std::size_t n = 1; !over_; ++n) {
-    Asking asking(seed_, "c" + std::to_string(number) + "-" + std::to_string(n), dice);
+    Asking asking(seed_, name + "-" + std::to_string(n), door_, dice);
     std::string trouble;
     try {
       if (!client) {
-        client.emplace(port_, dice.chance(0.1) ? 8 * 1024 : 0);
+        client.emplace(door_.port, dice.chance(0.1) ? 8 * 1024 : 0);
         served = 0;
       }
-      ++asked_;
       ++served;
       const bool keeps = asking.ask(*client);
       if (!keeps) client.reset();

@@ -11,6 +11,13 @@
 
 namespace weir::chaos {
 
+/// Where clients come to weir.
+struct Door {
+  std::string name;  ///< The ids of requests begin with it.
+  std::uint16_t port = 0;
+  std::vector<std::string> keys = {};  ///< One of them opens it. It stands open if there are none.
+};
+
 /// What a client knows of one of its requests.
 struct Seen {
   enum class End : std::uint8_t {
@@ -19,12 +26,13 @@ struct Seen {
     left,     ///< The client left.
     nothing,  ///< The connection ended without an answer.
   };
+  enum class Key : std::uint8_t { right, wrong, none };
   std::string id;
+  Key key = Key::right;  ///< It is right where none is needed.
   End end = End::nothing;
   unsigned status = 0;
   std::string replica;            ///< What x-weir-replica said; "" if it said nothing.
   std::string weir_id;            ///< What x-weir-id said.
-  bool reset = false;             ///< It left by a reset.
   std::size_t on_connection = 0;  ///< It is 1 for the first request of a connection.
   bool complete = false;          ///< It is a whole stream with its end marker, and every byte is the replica's.
   bool wrong = false;             ///< It claims to be complete, and is not what the replica sent.
@@ -34,7 +42,7 @@ struct Seen {
 
 class Clients {
  public:
-  Clients(std::uint64_t seed, std::uint16_t port, std::size_t clients);
+  Clients(std::uint64_t seed, Door door, std::size_t clients);
   ~Clients() { stop(); }
   Clients(const Clients&) = delete;
   Clients& operator=(const Clients&) = delete;
@@ -43,7 +51,6 @@ class Clients {
   void stop();
   /// Returns what all of them saw. They have been stopped.
   const std::vector<Seen>& seen() const { return seen_; }
-  std::size_t asked() const { return asked_; }
   /// Says what went wrong that is no answer at all, such as a wait without end.
   const std::vector<std::string>& troubles() const { return troubles_; }
 
@@ -51,9 +58,8 @@ class Clients {
   void ask_all_the_time(std::size_t number);
 
   const std::uint64_t seed_;
-  const std::uint16_t port_;
+  const Door door_;
   std::atomic<bool> over_{false};
-  std::atomic<std::size_t> asked_{0};
   std::mutex mutex_;
   std::vector<Seen> seen_;
   std::vector<std::string> troubles_;

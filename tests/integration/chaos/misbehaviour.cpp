@@ -1,5 +1,7 @@
 #include "tests/integration/chaos/misbehaviour.hpp"
 
+#include <gtest/gtest.h>
+
 #include <array>
 #include <chrono>
 #include <thread>
@@ -149,6 +151,8 @@ void Misbehaving::at_head(Exchange& exchange) {
 void Misbehaving::answer(Exchange& exchange) {
   if (exchange.request().target == "/flip")
     return exchange.send(integration::answer(healthy_ ? "200 OK" : "503 Service Unavailable", "{}"));
+  for (const auto* field : {"authorization", "x-api-key"})
+    EXPECT_FALSE(exchange.request().head.has(field)) << "a client's key has reached a replica";
   const auto id = id_of(exchange);
   const auto script = script_for(seed_, id, replica_);
   Dice dice(seed_, "answer " + id + replica_);

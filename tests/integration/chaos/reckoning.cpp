@@ -14,22 +14,44 @@ using Line = boost::json::object;
 std::string tell(const Seen& seen, const Line& line) {
   static constexpr const char* ends[]{"whole", "cut", "left", "nothing"};
   std::ostringstream text;
-  text << seen.id << ", request " << seen.on_connection << " of its connection: the client saw "
-       << ends[static_cast<int>(seen.end)] << (seen.reset ? " by a reset, " : " ") << seen.status << " of '"
-       << seen.replica << "' with " << seen.bytes << " bytes" << (seen.complete ? ", complete" : "")
+  static constexpr const char* keys[]{"", ", with a wrong key", ", without a key"};
+  text << seen.id << ", request " << seen.on_connection << " of its connection" << keys[static_cast<int>(seen.key)]
+       << ": the client saw " << ends[static_cast<int>(seen.end)] << ' ' << seen.status << " of '" << seen.replica
+       << "' with " << seen.bytes << " bytes" << (seen.complete ? ", complete" : "")
        << (seen.error ? ", an error event" : "") << "; the log says " << boost::json::serialize(line);
   return text.str();
+}
+
+bool has(const Line& line, std::string_view name) {
+  const auto value = member(line, name);
+  return value != "null" && value != "absent";
+}
+
+bool reached_a_replica(const Line& line) { return has(line, "replica"); }
+
+/// True for what weir does not look into: paths that it does not know, and everything while it is bypassed.
+bool is_unread(const Line& line) { return member(line, "api") == "other"; }
+
+bool is_measured(const Line& line) {
+  for (const auto* const name : {"ttft_s", "ttft_client_s", "tpot_s", "prompt_tokens", "output_tokens", "prompt_chars",
+                                 "output_chars", "finish_reason"})
+    if (has(line, name)) return true;
+  return member(line, "events") != "0";
 }
 
 /// Returns what is wrong with what weir says of a request, or "".
 std::string disagreement(const Seen& seen, const Line& line) {
   const auto outcome = member(line, "outcome");
-  const bool ok = outcome == "ok" || outcome == "ok_empty";
+  const bool ok = outcome == "ok" || outcome == "ok_empty", unread = is_unread(line);
+  const bool kept_out = !reached_a_replica(line) && member(line, "status") == "401";
+  if (kept_out != (seen.key != Seen::Key::right)) return kept_out ? "a right key was refused" : "no key was needed";
+  if (unread && is_measured(line)) return "something was measured of what was not read";
   if (seen.wrong) return "the client has bytes that the replica did not send so";
   if (seen.end == Seen::End::left) return "";
   if (seen.complete && !ok) return "the client has all, and weir counts no success";
   if (seen.end == Seen::End::cut && ok) return "the client was cut, and weir counts a success";
-  if (seen.end == Seen::End::whole && seen.error && ok) return "the client has an error, and weir counts a success";
+  if (seen.end == Seen::End::whole && seen.error && ok && !unread)
+    return "the client has an error, and weir counts a success";
   if (seen.end == Seen::End::nothing && outcome != "client_abort") return "the client has nothing";
   if (seen.end == Seen::End::nothing) return "";
   if (member(line, "status") != std::to_string(seen.status)) return "the status differs";
@@ -42,13 +64,69 @@ std::string disagreement(const Seen& seen, const Line& line) {
 
 using Counts = std::map<std::pair<std::string, std::string>, double>;
 
+/// What the log of the primaries adds up to.
+struct Sums {
+  Counts of_replicas, of_apis;
+  double requests = 0, first_tokens = 0, durations = 0, waits = 0, prompt_tokens = 0;
+
+  void add(const Line& line) {
+    const auto outcome = member(line, "outcome");
+    ++requests;
+    ++of_replicas[{reached_a_replica(line) ? member(line, "replica") : "", outcome}];
+    ++of_apis[{member(line, "api"), outcome}];
+    first_tokens += has(line, "ttft_client_s");
+    const bool served = member(line, "served") == "true";
+    durations += served && has(line, "e2e_s");
+    waits += served && has(line, "queue_s");
+    if (has(line, "prompt_tokens")) prompt_tokens += std::stod(member(line, "prompt_tokens"));
+  }
+};
+
+/// Notes where a page has another number than the log.
+class Comparison {
+ public:
+  Comparison(const integration::MetricsPage& page, std::vector<std::string>& disagreements)
+      : page_(page), disagreements_(disagreements) {}
+  void expect(double wanted, const std::string& series, integration::MetricsPage::Labels labels) {
+    differs(page_.sum(series, labels), wanted, series, labels);
+  }
+  void differs(double counted, double wanted, const std::string& what, integration::MetricsPage::Labels labels) {
+    if (counted == wanted) return;
+    std::ostringstream text;
+    text << what << "{";
+    for (const auto& [name, value] : labels) text << ' ' << name << '=' << value;
+    text << " } is " << counted << ", the log and the clients have " << wanted;
+    disagreements_.push_back(text.str());
+  }
+
+ private:
+  const integration::MetricsPage& page_;
+  std::vector<std::string>& disagreements_;
+};
+
+void compare(const Sums& sums, double shadows, Comparison& page) {
+  for (const auto& [of, n] : sums.of_replicas)
+    page.expect(n, "weir_requests_total", {{"replica", of.first}, {"outcome", of.second}, {"role", "primary"}});
+  for (const auto& [of, n] : sums.of_apis)
+    page.expect(n, "weir_api_requests_total", {{"api", of.first}, {"outcome", of.second}, {"role", "primary"}});
+  for (const auto* const series : {"weir_requests_total", "weir_api_requests_total"}) {
+    page.expect(sums.requests, series, {{"role", "primary"}});
+    page.expect(shadows, series, {{"role", "shadow"}});
+  }
+  page.expect(sums.first_tokens, "weir_client_time_to_first_token_seconds_count", {{"role", "primary"}});
+  page.expect(sums.durations, "weir_request_duration_seconds_count", {{"role", "primary"}});
+  page.expect(sums.prompt_tokens, "weir_prompt_tokens_total", {{"role", "primary"}});
+  page.expect(sums.waits, "weir_queue_duration_seconds_count", {{"role", "primary"}});
+}
+
 }  // namespace
 
-std::vector<std::string> disagreements(const std::vector<Seen>& seen, const integration::WeirUnderTest& weir) {
-  std::vector<std::string> all;
+Reckoning reckon(const std::vector<Seen>& seen, std::size_t handshakes, const integration::WeirUnderTest& weir) {
+  Reckoning reckoning;
+  auto& all = reckoning.disagreements;
   std::map<std::string, Line> lines;
   std::set<std::string> weir_ids;
-  Counts logged;
+  Sums sums;
   double shadows = 0;
   std::istringstream log(weir.log_text());
   for (std::string text; std::getline(log, text);) {
@@ -59,16 +137,16 @@ std::vector<std::string> disagreements(const std::vector<Seen>& seen, const inte
       continue;
     }
     if (!weir_ids.insert(member(line, "id")).second) all.push_back("the log has an id twice: " + text);
-    const auto replica = member(line, "replica");
-    ++logged[{replica == "null" ? "" : replica, member(line, "outcome")}];
+    sums.add(line);
+    reckoning.bypassed += is_unread(line) && reached_a_replica(line);
     const auto id = member(line, "client_id");
     if (!lines.emplace(id, std::move(line)).second) all.push_back("the log has a request twice: " + text);
   }
+  std::map<Seen::Key, double> shown;
   for (const auto& one : seen) {
+    ++shown[one.key];
     const auto found = lines.find(one.id);
     if (found == lines.end()) {
-      // A reset can overtake the request, or meet a connection that weir was closing: weir has seen nothing then.
-      if (one.end == Seen::End::left && one.reset && one.status == 0) continue;
       all.push_back("weir has not logged what a client asked: " + tell(one, {}));
       continue;
     }
@@ -79,31 +157,20 @@ std::vector<std::string> disagreements(const std::vector<Seen>& seen, const inte
   for (const auto& [id, line] : lines)
     all.push_back("weir has logged what nobody asked: " + boost::json::serialize(line));
 
-  const auto page = weir.metrics();
-  double sum = 0;
-  for (const auto& [what, n] : logged) {
-    const auto counted =
-        page.sum("weir_requests_total", {{"replica", what.first}, {"outcome", what.second}, {"role", "primary"}});
-    sum += n;
-    if (counted != n)
-      all.push_back("of replica '" + what.first + "' the log has " + std::to_string(n) + " " + what.second +
-                    " and weir_requests_total " + std::to_string(counted));
-  }
-  for (const auto* const series : {"weir_requests_total", "weir_api_requests_total"}) {
-    const auto total = page.sum(series, {{"role", "primary"}});
-    if (total != sum)
-      all.push_back(std::string(series) + " is " + std::to_string(total) + ", the log has " + std::to_string(sum));
-    const auto of_shadow = page.sum(series, {{"role", "shadow"}});
-    if (of_shadow != shadows)
-      all.push_back(std::string(series) + " of the shadow is " + std::to_string(of_shadow) + ", the log has " +
-                    std::to_string(shadows));
-  }
-  if (const auto lost = page.sum("weir_log_lines_dropped_total"); lost > 0)
-    all.push_back(std::to_string(lost) + " lines of the log were dropped");
-  for (const auto* const gauge : {"weir_queued_tokens", "weir_resident_tokens", "weir_requests_in_flight",
-                                  "weir_requests_waiting", "weir_oldest_unanswered_seconds"})
-    if (page.sum(gauge) != 0) all.push_back(std::string(gauge) + " is " + std::to_string(page.sum(gauge)) + " at rest");
-  return all;
+  const auto metrics = weir.metrics();
+  Comparison page(metrics, all);
+  compare(sums, shadows, page);
+  page.expect(shown[Seen::Key::wrong], "weir_denied_requests_total", {{"reason", "wrong_key"}});
+  page.expect(shown[Seen::Key::none], "weir_denied_requests_total", {{"reason", "no_key"}});
+  page.differs(metrics.sum("weir_tls_handshakes_total", {{"side", "client"}, {"result", "full"}}) +
+                   metrics.sum("weir_tls_handshakes_total", {{"side", "client"}, {"result", "resumed"}}),
+               static_cast<double>(handshakes), "weir_tls_handshakes_total", {{"side", "client"}});
+  page.expect(0, "weir_tls_handshakes_total", {{"side", "client"}, {"result", "failed"}});
+  for (const auto* const at_rest :
+       {"weir_log_lines_dropped_total", "weir_queued_tokens", "weir_resident_tokens", "weir_requests_in_flight",
+        "weir_requests_waiting", "weir_oldest_unanswered_seconds", "weir_bypass"})
+    page.expect(0, at_rest, {});
+  return reckoning;
 }
 
 }  // namespace weir::chaos

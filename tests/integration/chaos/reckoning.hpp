@@ -9,7 +9,12 @@
 
 namespace weir::chaos {
 
-/// Returns a sentence for each thing that does not agree. weir is idle.
-std::vector<std::string> disagreements(const std::vector<Seen>& seen, const integration::WeirUnderTest& weir);
+struct Reckoning {
+  std::vector<std::string> disagreements;  ///< There is a sentence for each thing that does not agree.
+  std::size_t bypassed = 0;                ///< So many requests were relayed by replicas without being read.
+};
+
+/// weir is idle, and has ended so many handshakes with clients.
+Reckoning reckon(const std::vector<Seen>& seen, std::size_t handshakes, const integration::WeirUnderTest& weir);
 
 }  // namespace weir::chaos

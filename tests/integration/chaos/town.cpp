@@ -1,8 +1,13 @@
 #include "tests/integration/chaos/town.hpp"
 
+#include <openssl/sha.h>
 #include <signal.h>
 
+#include <array>
+#include <iomanip>
 #include <sstream>
+
+#include "tests/integration/peers/look.hpp"
 
 namespace weir::chaos {
 namespace {
@@ -11,11 +16,32 @@ using namespace integration;
 
 std::string quoted(const std::string& text) { return '"' + text + '"'; }
 
+/// What clients show at a guarded door. The second key has few places.
+const std::vector<std::string> door_keys{"key-of-alice", "key-of-bob"};
+
+std::string keys_file() {
+  std::ostringstream text;
+  for (const auto& key : door_keys) {
+    std::array<unsigned char, SHA256_DIGEST_LENGTH> hash;
+    SHA256(reinterpret_cast<const unsigned char*>(key.data()), key.size(), hash.data());
+    text << "[[key]]\nname = " << quoted(key) << "\nsha256 = \"" << std::hex << std::setfill('0');
+    for (const auto byte : hash) text << std::setw(2) << unsigned{byte};
+    text << "\"\n" << (key == door_keys.back() ? "max_in_flight = 9\n" : "");
+  }
+  return text.str();
+}
+
 }  // namespace
 
-Town::Place::Place(std::uint64_t seed, const std::string& its_name)
+Town::Place::Place(std::uint64_t seed, const std::string& its_name, bool speaks_tls)
     : name(its_name), port(free_port()), how(seed, its_name) {
   start();
+  if (speaks_tls) tls.emplace(Bridge::Kind::tls_to_plain, port);
+}
+
+ReplicaKeys Town::Place::keys() const {
+  if (!tls) return {name, "http://127.0.0.1:" + std::to_string(port)};
+  return {name, tls->url(), {{"tls", "{ ca = " + quoted(tls_file("ca.pem")) + " }"}}};
 }
 
 void Town::Place::start() {
@@ -25,8 +51,8 @@ void Town::Place::start() {
 }
 
 Town::Town(std::uint64_t seed) : seed_(seed), dice_(seed, "town") {
-  for (const auto* name : {"r0", "r1", "r2"}) places_.emplace_back(seed, name);
-  candidate_ = std::make_unique<Place>(seed, "cand");
+  for (const std::string name : {"r0", "r1", "r2"}) places_.emplace_back(seed, name, name == "r1");
+  candidate_ = std::make_unique<Place>(seed, "cand", true);
   start_simulated();
   weir_.emplace(settings());
 }
@@ -42,8 +68,7 @@ WeirSettings Town::settings() {
     return std::string(std::data(words)[dice_.below(words.size())]);
   };
   PoolKeys pool{.name = "chat", .replicas = {}};
-  for (const auto& place : places_)
-    pool.replicas.push_back({place.name, "http://127.0.0.1:" + std::to_string(place.port)});
+  for (const auto& place : places_) pool.replicas.push_back(place.keys());
   pool.replicas.push_back({"sim", "http://127.0.0.1:" + std::to_string(simulated_port_), {{"inject_usage", "false"}}});
   for (auto& replica : pool.replicas) {
     replica.more.insert({"weight", one_of({"1.0", "0.5", "2.0"})});
@@ -74,25 +99,64 @@ WeirSettings Town::settings() {
                 {"upstream_idle", one_of({"0.05", "2"})},
                 {"drain", "0.5"}};
   all.shadows = {{"fp8",
-                  {{"cand", "http://127.0.0.1:" + std::to_string(candidate_->port), {}}},
+                  {candidate_->keys()},
                   {{"sample", one_of({"0.2", "1.0"})}, {"on_client_abort", one_of({R"("follow")", R"("finish")"})}}}};
+  if (guarded_) {
+    const auto file = [this](const char* name) { return quoted((files_.path() / name).string()); };
+    all.server = {{"tls", "{ cert = " + file("cert.pem") + ", key = " + file("key.pem") + " }"},
+                  {"api_keys", file("keys.toml")}};
+  }
   return all;
 }
 
-void Town::post_admin(const std::string& path) const {
-  fetch(admin_, "POST " + path + " HTTP/1.1\r\nHost: 127.0.0.1:" + std::to_string(admin_) +
-                    "\r\nContent-Type: application/json\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}");
+void Town::use_certificate(const std::string& cert, const std::string& key) const {
+  write_file(files_.path() / "cert.pem", read_file(tls_file(cert + ".pem")));
+  write_file(files_.path() / "key.pem", read_file(tls_file(key + ".key")));
+}
+
+Door Town::door() const {
+  if (!guarded_) return {"open", weir_->port()};
+  return {"guarded", to_weir_->port(), door_keys};
+}
+
+void Town::guards_its_door() {
+  guarded_ = true;
+  write_file(files_.path() / "keys.toml", keys_file());
+  use_certificate("local", "local");
+  weir_->rewrite(settings());
+  // Another reload may still be under way.
+  look_until("weir to reload its settings", [this] { return post_admin("/-/reload").status == 200; });
+  to_weir_.emplace(Bridge::Kind::plain_to_tls, weir_->port());
+}
+
+Response Town::ask_admin(const std::string& bytes, std::string_view method) const {
+  try {
+    return fetch(admin_, bytes, method);
+  } catch (const std::exception& error) {
+    throw std::runtime_error("the admin listener, asked " + bytes.substr(0, bytes.find("\r\n")) + ": " + error.what());
+  }
+}
+
+Response Town::post_admin(const std::string& path) const {
+  const auto host = "127.0.0.1:" + std::to_string(admin_);
+  return ask_admin("POST " + path + " HTTP/1.1\r\nHost: " + host +
+                       "\r\nContent-Type: application/json\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}",
+                   "POST");
 }
 
 void Town::get_admin(const std::string& path) const {
-  fetch(admin_, "GET " + path + " HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n", "GET");
+  ask_admin("GET " + path + " HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n", "GET");
 }
 
 void Town::reload() {
   ++reloads_;
+  if (guarded_) {
+    const std::string name = dice_.chance(0.5) ? "local" : "renewed";
+    use_certificate(name, dice_.chance(0.1) ? "exact" : name);
+  }
   weir_->rewrite(settings());
   if (dice_.chance(0.5)) return weir_->process().send(SIGHUP);
-  post_admin("/-/reload");
+  static_cast<void>(post_admin("/-/reload"));
 }
 
 void Town::end_or_start(Place& place) {
@@ -125,15 +189,18 @@ void Town::something_happens() {
     reload();
   } else if (kind < 30) {
     ++drains_;
-    post_admin("/api/replicas/" + place.name + (dice_.chance(0.3) ? "/drain" : "/undrain"));
+    static_cast<void>(post_admin("/api/replicas/" + place.name + (dice_.chance(0.3) ? "/drain" : "/undrain")));
   } else if (kind < 45) {
     ++scrapes_;
     static_cast<void>(weir_->metrics());
   } else if (kind < 55) {
     for (const auto* page : {"/api/replicas", "/api/settings", "/api/compare", "/"}) get_admin(page);
-  } else if (kind < 65) {
+  } else if (kind < 60) {
     ++switches_;
-    post_admin(std::string("/api/shadow/fp8/") + (dice_.chance(0.5) ? "on" : "off"));
+    static_cast<void>(post_admin(std::string("/api/shadow/fp8/") + (dice_.chance(0.5) ? "on" : "off")));
+  } else if (kind < 65) {
+    ++bypasses_;
+    static_cast<void>(post_admin(std::string("/api/bypass/") + (dice_.chance(0.4) ? "on" : "off")));
   } else if (kind < 80) {
     end_or_start(dice_.chance(0.2) ? *candidate_ : place);
   } else if (kind < 85) {
@@ -150,15 +217,17 @@ void Town::becomes_quiet() {
     place->how.misbehaves(false);
     place->how.is_healthy(true);
     if (!place->peer) place->start();
-    if (place != candidate_.get()) post_admin("/api/replicas/" + place->name + "/undrain");
+    if (place != candidate_.get()) static_cast<void>(post_admin("/api/replicas/" + place->name + "/undrain"));
   }
+  for (const auto* path : {"/api/shadow/fp8/on", "/api/bypass/off"}) static_cast<void>(post_admin(path));
   if (!simulated_) start_simulated();
 }
 
 std::string Town::happened() const {
   std::ostringstream text;
   text << reloads_ << " reloads, " << drains_ << " drains, " << scrapes_ << " scrapes, " << deaths_
-       << " ends and starts of replicas, " << flips_ << " flips of health, " << switches_ << " switches of the shadow";
+       << " ends and starts of replicas, " << flips_ << " flips of health, " << switches_ << " switches of the shadow, "
+       << bypasses_ << " of the bypass";
   return text.str();
 }
 

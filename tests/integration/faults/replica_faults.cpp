@@ -65,11 +65,13 @@ void play_queued(const CellRun& run, Stage& stage) {
 /// The fault befalls an idle connection, or the second request on one.
 void play_keep_alive(const CellRun& run, Stage& stage) {
   const auto client = stage.http_client();
-  const bool idle = run.cell.fault == Fault::half_close;
+  const bool spoilt = run.cell.fault == Fault::garbage_after_the_response;
+  const bool idle = spoilt || run.cell.fault == Fault::half_close;
   if (idle) {
     auto& first = stage.send(Kind::struck, 0, client.get());
     stage.read(first);
     expect_end(stage, first, "ok 200");
+    if (spoilt) stage.wait_until_spoilt();
   } else {
     stage.well(client.get());
     if (run.company == Company::beside) stage.well(client.get());

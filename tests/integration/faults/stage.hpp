@@ -80,6 +80,9 @@ class Stage {
   void client_has_whole() { whole_at_client_.add(1); }
   void wait_for_whole(std::size_t n) const { whole_at_client_.wait_for(n, "the whole answer at the client"); }
   void saw_close(Clock::time_point at);
+  /// weir has what came on its idle connection.
+  void idle_connection_is_spoilt() { spoilt_.set(); }
+  void wait_until_spoilt() { spoilt_.wait("bytes on an idle connection"); }
   /// Returns what the replica plays to which an exchange belongs.
   const StreamScript& script_of(const Exchange& exchange) const;
 
@@ -112,7 +115,7 @@ class Stage {
   std::size_t descriptors_at_rest() const;
 
   Wishes wishes_;
-  Event go_on_;
+  Event go_on_, spoilt_;
   Progress struck_, client_has_, whole_at_client_, closes_;
   std::atomic<std::size_t> strikes_left_{1};
   std::mutex mutex_;

@@ -105,7 +105,12 @@ Strikes strikes_of(Fault fault, Phase phase) {
       return {{}, [phase](Exchange& exchange, Stage& stage) {
                 const auto bytes = whole_answer(exchange, stage.script_of(exchange));
                 if (phase == Phase::queued) stage.wait_until_told();
-                exchange.send(bytes + std::string(garbage));
+                if (phase != Phase::keep_alive) return exchange.send(bytes + std::string(garbage));
+                exchange.send(bytes);
+                stage.wait_for_whole(1);
+                exchange.send(garbage);
+                exchange.wait_until_taken();  // It came before the next request, then.
+                stage.idle_connection_is_spoilt();
               }};
     case Fault::early_4xx:
       return {[](Exchange& exchange, Stage& stage) {

@@ -51,6 +51,8 @@ class Exchange {
 
   /// Waits until the peer closes, and returns when that was.
   Clock::time_point wait_for_close() { return socket_.wait_for_close(); }
+  /// Waits until the peer's system has all that was sent: see Socket.
+  void wait_until_taken() const { socket_.wait_until_taken(); }
   void reset() { socket_.reset(); }
   void close() { socket_.close(); }  ///< Sends a FIN, not an RST, because the request has been read whole.
   void finish_sending() { socket_.finish_sending(); }

@@ -1,9 +1,11 @@
 #include "tests/integration/peers/socket.hpp"
 
 #include <arpa/inet.h>
+#include <linux/sockios.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -17,6 +19,7 @@
 #include <utility>
 
 #include "tests/integration/peers/loopback.hpp"
+#include "tests/integration/peers/look.hpp"
 
 namespace weir::integration {
 namespace {
@@ -34,6 +37,12 @@ int open_tcp() {
 }
 
 }  // namespace
+
+bool system_has_all(int fd) {
+  int left = 0;
+  pollfd broken{fd, 0, 0};
+  return ::ioctl(fd, SIOCOUTQ, &left) != 0 || left == 0 || ::poll(&broken, 1, 0) != 0;
+}
 
 std::uint16_t free_port() {
   static std::mt19937 random{std::random_device{}()};
@@ -149,6 +158,10 @@ Clock::time_point Socket::wait_for_close() {
   } catch (const PeerGone&) {
   }
   return Clock::now();
+}
+
+void Socket::wait_until_taken() const {
+  look_until("the peer to take all that was sent", [this] { return system_has_all(fd_); });
 }
 
 void Socket::small_send_buffer() { set(fd_, SOL_SOCKET, SO_SNDBUF, 32 * 1024); }

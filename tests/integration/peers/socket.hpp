@@ -25,6 +25,9 @@ struct CalledOff : std::runtime_error {
 /// Returns a port on which nobody listens, outside the range that the system gives to outgoing connections.
 std::uint16_t free_port();
 
+/// True if the peer's system has acknowledged all that was sent, or the connection has ended.
+bool system_has_all(int fd);
+
 /// It is for one thread at a time. The destructor closes it.
 class Socket {
  public:
@@ -54,6 +57,10 @@ class Socket {
   bool has_bytes(std::chrono::milliseconds at_most) const;
   /// Waits until the peer closes or resets, and drops what it sends until then. Returns the moment.
   Clock::time_point wait_for_close();
+
+  /// Waits until the peer's system has all that was sent, or the connection has ended. The peer can read it then, even
+  /// behind a reset; a reset before takes back what is still on its way. Throws TimedOut.
+  void wait_until_taken() const;
 
   void small_send_buffer();
   void small_receive_buffer();  ///< Of a listener, the connections that it accepts have it too.

@@ -18,6 +18,8 @@
 #include <string_view>
 
 #include "tests/integration/peers/loopback.hpp"
+#include "tests/integration/peers/look.hpp"
+#include "tests/integration/peers/socket.hpp"
 
 namespace weir::integration {
 namespace {
@@ -57,6 +59,12 @@ int connect_to(std::uint16_t port) {
 void close_by_reset(int fd) {
   const linger at_once{1, 0};
   ::setsockopt(fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
+}
+
+/// A peer that does not read at all is not waited for any longer than a test is patient.
+void await_taken(int fd) {
+  for (const auto deadline = Clock::now() + patience; !system_has_all(fd) && Clock::now() < deadline;)
+    std::this_thread::sleep_for(between_looks);
 }
 
 void set_blocking(int fd, bool blocks) {
@@ -110,7 +118,7 @@ Bridge::Bridge(Kind kind, std::uint16_t to, Options options)
 Bridge::~Bridge() {
   ::eventfd_write(called_off_, 1);
   acceptor_.join();
-  for (auto& thread : threads_) thread.join();
+  for (auto& one : connections_) one.thread.join();
   ::close(listener_);
   ::close(called_off_);
 }
@@ -144,7 +152,16 @@ bool Bridge::wait(int one, int other, int writes) const {
 void Bridge::accept_all() {
   while (wait(listener_, -1, -1)) {
     const int near = ::accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC);
-    if (near >= 0) threads_.emplace_back([this, near] { serve(near); });
+    if (near < 0) continue;
+    connections_.remove_if([](Connection& one) {
+      if (one.done) one.thread.join();
+      return one.done.load();
+    });
+    auto& one = connections_.emplace_back();
+    one.thread = std::thread([this, &one, near] {
+      serve(near);
+      one.done = true;
+    });
   }
 }
 
@@ -176,8 +193,8 @@ bool Bridge::shake_hands(SSL& ssl, int fd) {
     if (session_) SSL_set_session(&ssl, session_.get());
   }
   ERR_clear_error();
-  const timeval patience{20, 0};  // The peer may never answer.
-  ::setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+  const timeval longest{20, 0};  // The peer may never answer.
+  ::setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &longest, sizeof longest);
   const bool done = SSL_do_handshake(&ssl) == 1;
   const std::lock_guard lock(mutex_);
   if (!done) {
@@ -195,8 +212,15 @@ bool Bridge::shake_hands(SSL& ssl, int fd) {
   return true;
 }
 
+/// A server of TLS 1.3 gives a ticket at its end of the handshake. An end of the connection before that would break it.
+void Bridge::await_end_of_handshake(int far, SSL* ssl, std::uint64_t read_by_handshake) const {
+  if (ssl == nullptr || kind_ != Kind::plain_to_tls || SSL_version(ssl) != TLS1_3_VERSION) return;
+  if (BIO_number_read(SSL_get_rbio(ssl)) == read_by_handshake) static_cast<void>(wait(far, -1, -1));
+}
+
 void Bridge::pump(int plain, int far, SSL* ssl) {
   std::array<char, 32 * 1024> bytes;
+  const auto read_by_handshake = ssl == nullptr ? 0 : BIO_number_read(SSL_get_rbio(ssl));
   const auto read_far = [&] {
     return ssl == nullptr ? ::recv(far, bytes.data(), bytes.size(), 0)
                           : static_cast<ssize_t>(SSL_read(ssl, bytes.data(), static_cast<int>(bytes.size())));
@@ -208,7 +232,11 @@ void Bridge::pump(int plain, int far, SSL* ssl) {
     pollfd from_plain{plain, POLLIN, 0}, from_far{far, POLLIN, 0};
     if (::poll(&from_plain, 1, 0) > 0) {
       const auto size = ::recv(plain, bytes.data(), bytes.size(), 0);
-      if (size < 0) return close_by_reset(far);
+      if (size <= 0) await_end_of_handshake(far, ssl, read_by_handshake);
+      if (size < 0) {
+        if (kind_ == Kind::plain_to_tls) await_taken(far);
+        return close_by_reset(far);
+      }
       if (size == 0) {
         if (ssl != nullptr && !options_.cuts) SSL_shutdown(ssl);
         return;

@@ -2,7 +2,8 @@
 // the scripted replica and the client need to know nothing of either.
 //
 // Each connection has a thread of its own. What an end of one side means is passed on: a close becomes a close_notify
-// and a close, and a reset a reset.
+// and a close, and a reset a reset. weir has by then what came before: it would lose bytes that are still on their way
+// when a reset comes, and a request whose connection ends within the handshake.
 #pragma once
 
 #include <openssl/ssl.h>
@@ -60,6 +61,7 @@ class Bridge {
   void serve(int near);
   bool shake_hands(SSL& ssl, int fd);
   void pump(int plain, int far, SSL* ssl);
+  void await_end_of_handshake(int far, SSL* ssl, std::uint64_t read_by_handshake) const;
   /// Waits until one of the two is readable, or `writes` is writable. Returns false once it is called off.
   bool wait(int one, int other, int writes) const;
   static int keep_session(SSL* ssl, SSL_SESSION* session);
@@ -75,7 +77,11 @@ class Bridge {
   mutable std::mutex mutex_;
   std::string error_, peer_;
   std::shared_ptr<SSL_SESSION> session_;
-  std::list<std::thread> threads_;
+  struct Connection {
+    std::thread thread;
+    std::atomic<bool> done{false};
+  };
+  std::list<Connection> connections_;
   std::thread acceptor_;
 };
 
