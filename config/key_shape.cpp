@@ -28,11 +28,11 @@ bool looks_like_key_or_hash(std::string_view text) {
 
 std::string without_keys_and_hashes(std::string_view text) {
   std::string result;
-  // `shown` characters stay of the next `length`.
+  // `shown` characters stay of the next `length`. What was cut before ends with dots already.
   const auto take = [&](std::size_t shown, std::size_t length) {
     result += text.substr(0, shown);
-    if (shown < length) result += "...";
     text.remove_prefix(length);
+    if (shown < length && !text.starts_with("...")) result += "...";
   };
   while (!text.empty()) {
     const auto digits = run_of(hex_digits, text);

