@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <filesystem>
 #include <thread>
 
 #include "proxy/fleet/idle_connections.hpp"
@@ -153,6 +154,29 @@ TEST_F(FleetTest, ADrainedReplicaTakesNothingUntilItIsToTakeAgain) {
   EXPECT_EQ(fleet.set_draining("a", false, false), Fleet::Draining::set);
   EXPECT_TRUE(fleet.any_up());
   EXPECT_EQ(of(lease_on(*fleet.world())).settings.name, "a");
+}
+
+TEST_F(FleetTest, ADrainReadsNoFilesOfTls) {
+  const auto directory = std::filesystem::path(::testing::TempDir()) / "files-of-tls";
+  std::filesystem::create_directory(directory);
+  const std::string from = std::string(WEIR_TEST_DATA) + "/tls/local";
+  const auto cert = directory / "cert.pem", key = directory / "key.pem";
+  std::filesystem::copy_file(from + ".pem", cert, std::filesystem::copy_options::overwrite_existing);
+  std::filesystem::copy_file(from + ".key", key, std::filesystem::copy_options::overwrite_existing);
+  auto settings = settings_of({replica("a", 1), replica("b", 2)});
+  settings.server.tls = config::ServerTls{{{cert.string(), key.string()}}};
+  Fleet fleet(settings, exposition, 1);
+  const auto before = fleet.world();
+  ASSERT_NE(before->server_tls, nullptr);
+  std::filesystem::remove_all(directory);
+  for (const bool drains : {true, false}) {
+    EXPECT_EQ(fleet.set_draining("a", drains, false), Fleet::Draining::set);
+    const auto after = fleet.world();
+    EXPECT_EQ(after->server_tls, before->server_tls);
+    if (drains) {
+      EXPECT_EQ(of(lease_on(*after)).settings.name, "b");
+    }
+  }
 }
 
 TEST_F(FleetTest, ADrainIsForgottenWithTheNameOfItsReplica) {
