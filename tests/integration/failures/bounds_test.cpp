@@ -71,7 +71,7 @@ TEST(Lingering, AClientBeyondTheLimitOfConnectionsReadsThatToo) {
 }
 
 TEST(BodyRate, ABodyThatTricklesIsRefusedWhenItsGraceIsOverAndOthersAreServed) {
-  ScriptedReplica replica([](Exchange& exchange) { exchange.send(answer("200 OK", "{}")); });
+  ScriptedReplica replica([](Exchange& exchange) { exchange.send(answer("200 OK", vllm_whole_chat(5))); });
   WeirUnderTest weir(pool_of({&replica}));
   auto slow = Socket::connect(weir.port());
   const auto begun = Clock::now();

@@ -95,8 +95,9 @@ void ScriptedReplica::accept_all() {
         continue;
       }
       serving_.remove_if([](Serving& one) {
-        if (one.done) one.thread.join();
-        return one.done.load();
+        const bool done = one.done;
+        if (done) one.thread.join();
+        return done;
       });
       auto& one = serving_.emplace_back();
       one.thread = std::thread([this, &one, peer = std::move(socket)]() mutable {

@@ -154,8 +154,9 @@ void Bridge::accept_all() {
     const int near = ::accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC);
     if (near < 0) continue;
     connections_.remove_if([](Connection& one) {
-      if (one.done) one.thread.join();
-      return one.done.load();
+      const bool done = one.done;
+      if (done) one.thread.join();
+      return done;
     });
     auto& one = connections_.emplace_back();
     one.thread = std::thread([this, &one, near] {
