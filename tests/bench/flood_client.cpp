@@ -210,6 +210,7 @@ void Flood::print() const {
 
 int main(int argc, char** argv) {
   raise_descriptor_limit();
+  std::signal(SIGPIPE, SIG_IGN);  // OpenSSL writes to connections that the proxy has closed.
   static constexpr std::array<std::string_view, 5> names{"head", "body", "idle", "reader", "handshakes"};
   const auto* const name = std::ranges::find(names, text_option(argc, argv, "--does", ""));
   const auto port = static_cast<std::uint16_t>(option(argc, argv, "--port", 0));
