@@ -86,18 +86,20 @@ WeirSettings Town::settings() {
                 {"down_after", one_of({"1", "3"})},
                 {"eject", one_of({"true", "false"})}};
   all.engine = {{"interval", "0.5"}};
-  all.limits = {{"first_token", "0.6"},
-                {"between_tokens", "0.6"},
-                {"whole_answer", "1"},
-                {"connect", "0.5"},
-                {"body_time", "1"},
-                {"client_stall", "5"},
-                {"request_body", "\"4MiB\""},
-                {"read_ahead", one_of({"\"4KiB\"", "\"1MiB\""})},
-                {"accept_hold", one_of({"0", "0.05", "10"})},
-                {"retry_budget", one_of({"0", "0.2", "1"})},
-                {"upstream_idle", one_of({"0.05", "2"})},
-                {"drain", "0.5"}};
+  all.limits = {
+      {"first_token", "0.6"},
+      {"between_tokens", "0.6"},
+      {"whole_answer", "1"},
+      {"connect", "0.5"},
+      {"body_time", "1"},
+      {"handshake_time", "60"},  // On a busy machine a client may be slow. Whom weir gives up, it has not heard.
+      {"client_stall", "5"},
+      {"request_body", "\"4MiB\""},
+      {"read_ahead", one_of({"\"4KiB\"", "\"1MiB\""})},
+      {"accept_hold", one_of({"0", "0.05", "10"})},
+      {"retry_budget", one_of({"0", "0.2", "1"})},
+      {"upstream_idle", one_of({"0.05", "2"})},
+      {"drain", "0.5"}};
   all.shadows = {{"fp8",
                   {candidate_->keys()},
                   {{"sample", one_of({"0.2", "1.0"})}, {"on_client_abort", one_of({R"("follow")", R"("finish")"})}}}};

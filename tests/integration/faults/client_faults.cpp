@@ -120,6 +120,8 @@ void stall(const CellRun& run, Stage& stage) {
     asked.got = asked.client->response_head();
     asked.left = asked.has_head = true;
     stage.wait_for_closed(1);
+    // Later the kernel would give the client up, too.
+    EXPECT_EQ(stage.weir().metrics().sum("weir_limit_hits_total", {{"limit", "client_stall"}}), 1);
   } else {
     asked.client->send(bytes);
     stage.read(asked);

@@ -4,6 +4,9 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
+#include <algorithm>
+#include <ranges>
+
 #include "tests/integration/faults/strikes.hpp"
 #include "tests/integration/peers/deaf_port.hpp"
 #include "tests/integration/peers/simulated_replica.hpp"
@@ -152,6 +155,16 @@ void play_killed(const CellRun& run, Stage& stage, SimulatedReplica& replica) {
   }
 }
 
+/// What comes behind an answer may go on: the next one on this connection could be anything.
+void expect_no_more_on_the_struck_connection(Stage& stage) {
+  const auto requests = stage.replica(0).requests();
+  const auto struck =
+      std::ranges::find_if(requests, [](const ReceivedRequest& one) { return one.head.has("x-strike"); });
+  if (struck == requests.end()) return;  // It went to the other replica.
+  for (const auto& later : std::ranges::subrange(std::next(struck), requests.end()))
+    EXPECT_NE(later.connection, struck->connection) << "request " << later.number;
+}
+
 }  // namespace
 
 void play_replicas_fault(const CellRun& run) {
@@ -180,6 +193,7 @@ void play_replicas_fault(const CellRun& run) {
   }
   const bool any_left = !connects || run.company == Company::beside || run.cell.fault == Fault::reset_before_head;
   if (any_left) stage.well();
+  if (run.cell.fault == Fault::garbage_after_the_response) expect_no_more_on_the_struck_connection(stage);
   stage.expect_rest();
 }
 
