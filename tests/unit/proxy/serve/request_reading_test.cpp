@@ -43,19 +43,6 @@ TEST(RequestReading, PaysForTheHeadAsWellAsForTheBody) {
   EXPECT_GE(proxy.shared.buffers.used(), 76 * kib);
 }
 
-TEST(RequestReading, HoldsNoSettingsOfBeforeAReloadWhileItWaitsForARequest) {
-  ScriptedProxy proxy;
-  const auto kept = proxy.client(health());
-  proxy.run();
-  const std::weak_ptr<const fleet::World> before = proxy.world;
-  const auto settings = proxy.world->settings;
-  proxy.world.reset();
-  EXPECT_FALSE(before.expired());
-  proxy.fleet.adopt(settings);
-  EXPECT_TRUE(before.expired()) << "an idle client may stay for long";
-  EXPECT_FALSE(kept->closed());
-}
-
 TEST(RequestReading, TakesNoRequestIdThatIsNone) {
   for (const bool valid : {true, false}) {
     ScriptedProxy proxy;
