@@ -198,7 +198,8 @@ SslPtr Target::begin() const {
     X509_VERIFY_PARAM_set_hostflags(parameters, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
     const int set = is_address_ ? X509_VERIFY_PARAM_set1_ip_asc(parameters, name_.c_str())
                                 : X509_VERIFY_PARAM_set1_host(parameters, name_.data(), name_.size());
-    if (set != 1) return nullptr;  // Without a name to check, anyone's certificate would do.
+    // Without a name to check, anyone's certificate would do. OpenSSL takes an empty name for none.
+    if (name_.empty() || set != 1) return nullptr;
   }
   const std::lock_guard lock(mutex_);
   // Each connection has a copy, because loops on other threads use the session too.

@@ -430,6 +430,13 @@ TEST(SlowClient, IsPaidForAndGetsOneReadAheadWhereMemoryIsShort) {
   EXPECT_GT(buffers.used(), 4096u) << "what was begun is finished";
   slow.client->takes(net::Peer::any);
   slow.proxy.run();
+  buffers.set_limit(std::size_t{64} << 20);
+  slow.client->takes_nothing();
+  EXPECT_EQ(kept(), 0u);
+  EXPECT_GE(buffers.used(), 600'000u);
+  slow.client->takes(net::Peer::any);
+  slow.proxy.run();
+  EXPECT_LT(buffers.used(), 32'000u) << "what has gone out is paid for no more, though nothing follows it";
 }
 
 TEST(Relay, PaysForAnEventThatIsNotWhole) {

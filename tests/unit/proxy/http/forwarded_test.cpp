@@ -51,6 +51,7 @@ TEST(Forwarded, TheClientIsTheLastWhoIsNotTrusted) {
       {"fd00::5", "X-Forwarded-For: [2001:db8::7]\r\n", "2001:db8::7"},
       {"10.0.0.1", "X-Forwarded-For: 1.2.3.4:\r\n", "10.0.0.1"},
       {"10.0.0.1", "X-Forwarded-For: 1.2.3.4:x\r\n", "10.0.0.1"},
+      {"10.0.0.1", "X-Forwarded-For: 1.2.3.4:123456\r\n", "10.0.0.1"},
       {"10.0.0.1", "X-Forwarded-For: [1.2.3.4]\r\n", "10.0.0.1"},
       {"10.0.0.1", "X-Forwarded-For: [2001:db8::7\r\n", "10.0.0.1"},
       {"10.0.0.1", "X-Forwarded-For: \"1.2.3.4\"\r\n", "10.0.0.1"},

@@ -179,6 +179,20 @@ TEST(Bypass, CountsOutcomesAndShapesItsOwnErrorsAsBefore) {
   proxy.expect_at_rest();
 }
 
+TEST(Bypass, TakesTheEndOfAConnectionForTheEndOfItsStream) {
+  ScriptedProxy proxy;
+  proxy.shared.bypass = true;
+  proxy.plan[0] = {[](net::Peer& replica) {
+    replica.says("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n" + event("a"));
+    replica.ends();
+  }};
+  const auto client = proxy.client(post(chat(true)));
+  proxy.run();
+  const auto seen = read_answer(client->got);
+  EXPECT_TRUE(seen.whole);
+  EXPECT_EQ(seen.body, event("a")) << "nobody reads whether an end marker was there, and nothing is added";
+}
+
 TEST(Bypass, TakesTheModelAloneWhereItDecides) {
   ScriptedProxy proxy(1, [](config::Settings& settings) { settings.pools.front().models = {"m"}; });
   proxy.shared.bypass = true;

@@ -2,10 +2,13 @@
 #include "proxy/net/tls/context.hpp"
 
 #include <gtest/gtest.h>
+#include <openssl/x509v3.h>
+#include <unistd.h>
 
+#include <filesystem>
 #include <stdexcept>
 
-#include "tests/unit/proxy/net/tls/tls_peer.hpp"
+#include "tests/unit/proxy/net/channel_ends.hpp"
 
 namespace weir::proxy::net::tls {
 namespace {
@@ -61,6 +64,43 @@ TEST(Contexts, StayWhatTheyWereWhileTheirFilesDo) {
   EXPECT_EQ(third.server(), nullptr);
 }
 
+TEST(Contexts, AreMadeAnewWhereTheSameFileHoldsAnotherAuthority) {
+  const auto path = std::filesystem::path(testing::TempDir()) / ("weir_ca_" + std::to_string(::getpid()));
+  config::ReplicaTls tls;
+  tls.ca = path.string();
+  const auto holds = [&](const std::string& file) {
+    std::filesystem::copy_file(test_file(file), path, std::filesystem::copy_options::overwrite_existing);
+  };
+  holds("ca.pem");
+  const Contexts first(settings_of(tls), {}), second(settings_of(tls), first);
+  holds("stranger.pem");
+  const Contexts third(settings_of(tls), second);
+  holds("ca.pem");
+  const Contexts fourth(settings_of(tls), third);
+  std::filesystem::remove(path);
+  EXPECT_EQ(first.client(tls), second.client(tls));
+  EXPECT_NE(second.client(tls), third.client(tls));
+  EXPECT_NE(third.client(tls), fourth.client(tls));
+}
+
+TEST(Target, BeginsNothingWithoutANameThatCanBeChecked) {
+  const auto context = std::make_shared<const ClientContext>(config::ReplicaTls{});
+  EXPECT_NE(Target(context, "localhost").begin(), nullptr);
+  EXPECT_NE(Target(context, "::1").begin(), nullptr);
+  EXPECT_EQ(Target(context, "").begin(), nullptr) << "OpenSSL takes an empty name for none to check";
+  EXPECT_EQ(Target(context, std::string("local\0host", 10)).begin(), nullptr);
+  config::ReplicaTls off;
+  off.verify = false;
+  EXPECT_NE(Target(std::make_shared<const ClientContext>(off), "").begin(), nullptr) << "there is nothing to check";
+}
+
+TEST(Target, TakesAWildcardForAWholeLabelAlone) {
+  const Target target(std::make_shared<const ClientContext>(config::ReplicaTls{}), "localhost");
+  const auto ssl = target.begin();
+  const auto flags = X509_VERIFY_PARAM_get_hostflags(SSL_get0_param(ssl.get()));
+  EXPECT_NE(flags & X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS, 0u) << "a*.example.test is for no host";
+}
+
 TEST(Contexts, AreNotMadeForReplicasThatSpeakPlainly) {
   auto settings = settings_of({});
   settings.pools[0].replicas[0].url.tls = false;
@@ -78,6 +118,18 @@ TEST(ServerContext, ChoosesAnExactNameBeforeAWildcardAndElseTheFirst) {
   EXPECT_EQ(context.certificate_for("*.example.test"), 1u);
   EXPECT_EQ(context.certificate_for("localhost"), 0u);
   EXPECT_EQ(context.certificate_for(""), 0u);
+}
+
+TEST(TlsChannel, IsNotQuietWhereThePeerHasSaidItsEndAndKeepsTheConnection) {
+  for (const auto kind : {Kind::tls_to_client, Kind::tls_to_replica}) {
+    ChannelEnds ends(kind);
+    ends.open();
+    ends.read(10);
+    EXPECT_TRUE(ends.channel->is_quiet());
+    ends.peer->say_end();
+    ends.run();
+    EXPECT_FALSE(ends.channel->is_quiet()) << "it is fit for no other request";
+  }
 }
 
 }  // namespace

@@ -1,0 +1,76 @@
+// What a request costs while it is read, and where its limits lie to the byte.
+#include "proxy/serve/request_reading.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/unit/proxy/serve/scripted_proxy.hpp"
+
+namespace weir::proxy::serve {
+namespace {
+
+using metrics::series::Limit;
+using testing::HasSubstr;
+using testing::StartsWith;
+
+constexpr std::size_t kib = 1024;
+
+/// A request for weir's health whose head has so many bytes.
+std::string head_of(std::size_t size) {
+  const auto shortest = health("X: \r\n").size();
+  return health("X: " + std::string(size - shortest, 'x') + "\r\n");
+}
+
+TEST(RequestReading, TakesAHeadOfExactlyItsLimitInWhateverPiecesItComes) {
+  for (const std::size_t piece : {std::size_t{30}, net::Peer::any})
+    for (const std::size_t size : {199u, 200u, 201u}) {
+      SCOPED_TRACE(testing::Message() << size << " bytes, pieces of " << piece);
+      ScriptedProxy proxy(1, [](config::Settings& settings) { settings.limits.request_head = 200; });
+      ASSERT_EQ(head_of(size).size(), size);
+      const auto client = proxy.client(head_of(size), piece);
+      proxy.run();
+      EXPECT_THAT(client->got, StartsWith(size <= 200 ? "HTTP/1.1 200 " : "HTTP/1.1 431 "));
+      EXPECT_EQ(proxy.limit_hits(Limit::request_head), size <= 200 ? 0u : 1u);
+    }
+}
+
+TEST(RequestReading, PaysForTheHeadAsWellAsForTheBody) {
+  ScriptedProxy proxy;
+  const auto padding = "X: " + std::string(40 * kib, 'x') + "\r\n";
+  const auto client = proxy.client(post(std::string(40 * kib, ' '), padding).substr(0, 80 * kib));
+  proxy.run();
+  EXPECT_EQ(client->got, "") << "some of the body is still to come";
+  EXPECT_GE(proxy.shared.buffers.used(), 76 * kib);
+}
+
+TEST(RequestReading, TakesNoRequestIdThatIsNone) {
+  for (const bool valid : {true, false}) {
+    ScriptedProxy proxy;
+    const std::string id(valid ? 20 : 2000, 'i');
+    const auto client = proxy.client(health("x-request-id: " + id + "\r\n"));
+    proxy.run();
+    const auto answer = read_answer(client->got);
+    EXPECT_EQ(answer.status, 200u);
+    EXPECT_EQ(answer.head.find("x-request-id: " + id + "\r\n") != std::string::npos, valid);
+    EXPECT_THAT(answer.head, HasSubstr("x-request-id: "));
+  }
+}
+
+TEST(RequestReading, GivesBackWhatARefusedBodyHeldBeforeItsClientHasLeft) {
+  ScriptedProxy proxy;
+  const auto whole = post(std::string(100 * kib, ' '));
+  const auto client = proxy.client(whole.substr(0, whole.size() - 1));
+  proxy.run();
+  EXPECT_GE(proxy.shared.buffers.used(), 96 * kib);
+  client->takes_nothing();
+  proxy.tick_in(1000);
+  EXPECT_EQ(client->got, "");
+  EXPECT_FALSE(client->closed()) << "it has not read that it was too slow";
+  EXPECT_EQ(proxy.shared.buffers.used(), 0u);
+  client->takes(net::Peer::any);
+  proxy.run();
+  EXPECT_THAT(client->got, StartsWith("HTTP/1.1 408 "));
+}
+
+}  // namespace
+}  // namespace weir::proxy::serve
