@@ -218,6 +218,14 @@ void warn_of_many(AdminSources& weir) {
       most_operators, time_limit.count());
 }
 
+void say_failed(const std::exception_ptr& failure) {
+  try {
+    std::rethrow_exception(failure);
+  } catch (const std::exception& error) {
+    spdlog::error("an answer of the metrics or admin listener failed, and its connection is closed: {}", error.what());
+  }
+}
+
 }  // namespace
 
 void start_admin_session(asio::io_context& context, net::UniqueFd client, AdminScope scope, AdminSources& weir) {
@@ -228,8 +236,10 @@ void start_admin_session(asio::io_context& context, net::UniqueFd client, AdminS
   if (error) return;
   client.release();
   ++weir.connections;
-  asio::co_spawn(context, run(Stream(std::move(socket)), scope, weir),
-                 [&weir](const std::exception_ptr&) { --weir.connections; });
+  asio::co_spawn(context, run(Stream(std::move(socket)), scope, weir), [&weir](const std::exception_ptr& failure) {
+    --weir.connections;
+    if (failure) say_failed(failure);
+  });
 }
 
 }  // namespace weir::proxy::control
