@@ -35,7 +35,8 @@ using asio::ip::tcp;
 using Error = boost::system::error_code;
 
 struct Counts {
-  std::uint64_t sent = 0, complete = 0, errors = 0, cut = 0, unanswered = 0, left = 0, handshakes = 0, resumed = 0;
+  std::uint64_t sent = 0, complete = 0, errors = 0, cut = 0, unanswered = 0, left = 0, handshakes = 0,
+                broken_handshakes = 0, resumed = 0;
   std::map<unsigned, std::uint64_t> refused;
 };
 
@@ -71,8 +72,11 @@ class Client {
     if (error) fail("connect: " + error.message());
     if (session_ != nullptr && chance(0.5)) SSL_set_session(stream.native_handle(), session_);
     co_await stream.async_handshake(asio::ssl::stream_base::client, asio::redirect_error(use_awaitable, error));
-    if (error) fail("handshake: " + error.message());
     ++counts_.handshakes;
+    if (error) {
+      ++counts_.broken_handshakes;
+      co_return;
+    }
     counts_.resumed += static_cast<std::uint64_t>(SSL_session_reused(stream.native_handle()));
     bool goes_on = true;
     for (int left = std::uniform_int_distribution(1, 8)(dice_); goes_on && left > 0; --left) {
@@ -162,11 +166,11 @@ void print(const Counts& counts) {
   const auto number = [](const char* name, std::uint64_t n) {
     return "\"" + std::string(name) + "\": " + std::to_string(n);
   };
-  std::printf("{%s, %s, %s, %s, %s, %s, \"refused\": {%s}, %s, %s}\n", number("sent", counts.sent).c_str(),
+  std::printf("{%s, %s, %s, %s, %s, %s, \"refused\": {%s}, %s, %s, %s}\n", number("sent", counts.sent).c_str(),
               number("complete", counts.complete).c_str(), number("errors", counts.errors).c_str(),
               number("cut", counts.cut).c_str(), number("unanswered", counts.unanswered).c_str(),
               number("left", counts.left).c_str(), refused.c_str(), number("handshakes", counts.handshakes).c_str(),
-              number("resumed", counts.resumed).c_str());
+              number("broken_handshakes", counts.broken_handshakes).c_str(), number("resumed", counts.resumed).c_str());
 }
 
 }  // namespace
