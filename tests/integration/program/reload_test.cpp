@@ -349,7 +349,7 @@ TEST_F(Reload, ManyUnderLoadOverNamesThatComeAndGoLoseNothing) {
   WeirUnderTest weir(some());
   std::size_t answered = 0;
   double descriptors = 0;
-  std::size_t memory = 0;
+  std::size_t memory = 0, answered_then = 0;
   const auto wanted = reloads_wanted();
   {
     Load load(weir.port(), 6, post(chat, chat_body()), script.marker);
@@ -361,6 +361,7 @@ TEST_F(Reload, ManyUnderLoadOverNamesThatComeAndGoLoseNothing) {
       if (i == wanted / 4) {
         descriptors = weir.metrics().sum("process_open_fds");
         memory = weir.process().resident_memory();
+        answered_then = load.answered();
       }
     }
     load.wait_for_more(20);
@@ -378,8 +379,10 @@ TEST_F(Reload, ManyUnderLoadOverNamesThatComeAndGoLoseNothing) {
   });
   expect_idle(page);
   EXPECT_EQ(weir.log_lines(answered).size(), answered);
-  const auto grown = static_cast<double>(weir.process().resident_memory()) / static_cast<double>(memory);
-  EXPECT_LT(grown, 1.3) << "of " << memory;
+  // weir keeps the last 50,000 requests for comparisons. A slow machine serves more of them between two reloads.
+  const auto kept = 400 * std::min<std::size_t>(answered - answered_then, 50'000);
+  const auto grown = static_cast<double>(weir.process().resident_memory()) / static_cast<double>(memory + kept);
+  EXPECT_LT(grown, 1.3) << "of " << memory << " and " << kept << " for requests";
   RecordProperty("requests", static_cast<int>(answered));
   weir.stop();
   EXPECT_THAT(weir.output(), HasSubstr("SIGTERM, drained; " + std::to_string(answered) + " requests, " +
