@@ -6,6 +6,19 @@
 #include <cstring>
 
 namespace weir::proxy::net {
+namespace {
+
+std::chrono::nanoseconds nanoseconds(const timespec& time) {
+  return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
+}
+
+std::chrono::nanoseconds wall_clock() {
+  timespec wall{};
+  ::clock_gettime(CLOCK_REALTIME, &wall);
+  return nanoseconds(wall);
+}
+
+}  // namespace
 
 metrics::Moment monotonic_of(std::chrono::nanoseconds stamp, std::chrono::nanoseconds wall_now, metrics::Moment now) {
   const auto age = wall_now - stamp;
@@ -36,13 +49,10 @@ ArrivalClock::Read ArrivalClock::read(int fd, std::span<char> buffer) const {
   if (size <= 0) return {size, now};
   for (auto* header = CMSG_FIRSTHDR(&message); header != nullptr; header = CMSG_NXTHDR(&message, header)) {
     if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_TIMESTAMPNS) continue;
-    timespec stamp{}, wall{};
+    timespec stamp{};
     std::memcpy(&stamp, CMSG_DATA(header), sizeof stamp);
-    ::clock_gettime(CLOCK_REALTIME, &wall);
-    const auto nanoseconds = [](const timespec& t) {
-      return std::chrono::seconds(t.tv_sec) + std::chrono::nanoseconds(t.tv_nsec);
-    };
-    return {size, monotonic_of(nanoseconds(stamp), nanoseconds(wall), now)};
+    const auto both = read_both(now, wall_clock, [] { return std::chrono::steady_clock::now(); });
+    return {size, monotonic_of(nanoseconds(stamp), both.wall, both.now)};
   }
   return {size, now};
 }

@@ -1,6 +1,6 @@
 // Reads bytes together with the time they arrived: the kernel's receive stamp, converted to monotonic time.
 //
-// SO_TIMESTAMPNS stamps with the wall clock. Both clocks are read with each stamp (20 ns), so that a step of the wall
+// SO_TIMESTAMPNS stamps with the wall clock. Both clocks are read with each stamp (40 ns), so that a step of the wall
 // clock is followed at once. A stamp from the future or older than 10 s is not believed.
 #pragma once
 
@@ -36,6 +36,27 @@ class ArrivalClock {
  private:
   config::ReadClock source_;
 };
+
+struct BothClocks {
+  std::chrono::nanoseconds wall;  ///< It is since 1970.
+  metrics::Moment now;
+};
+
+/// Reads both clocks as one: `wall()` and `monotonic()`, after `before` was read from the latter. A thread that lost
+/// its processor in between reads them again. The monotonic clock is the last one, so that no stamp is ever converted
+/// to an earlier moment than its own: an answer would seem to have come before its request.
+template <class Wall, class Monotonic>
+BothClocks read_both(metrics::Moment before, const Wall& wall, const Monotonic& monotonic) {
+  constexpr std::chrono::microseconds at_once{5};
+  BothClocks both{};
+  for (int tries = 0; tries < 5; ++tries) {
+    both = {wall(), {}};
+    both.now = monotonic();
+    if (both.now - before <= at_once) break;
+    before = both.now;
+  }
+  return both;
+}
 
 /// Returns the monotonic time of a wall-clock stamp, given both clocks now; `now` if the stamp cannot be believed.
 metrics::Moment monotonic_of(std::chrono::nanoseconds stamp, std::chrono::nanoseconds wall_now, metrics::Moment now);

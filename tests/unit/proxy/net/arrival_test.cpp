@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <vector>
+
 namespace weir::proxy::net {
 namespace {
 
@@ -25,6 +27,43 @@ TEST(MonotonicTime, IsNowWhereTheStampCannotBeBelieved) {
            {"older than any read can wait: the wall clock was set forward", wall - 10s - 1ns},
            {"of the epoch", 0ns}};
   for (const auto& row : rows) EXPECT_EQ(monotonic_of(row.stamp, wall, now), now) << row.what;
+}
+
+/// Both clocks show the time since one moment. Each reading takes the next of these times, 20 ns if there are no more.
+struct ScriptedClocks {
+  std::vector<nanoseconds> times;
+  nanoseconds passed{0};
+  std::size_t read = 0;
+  nanoseconds tick() { return passed += read < times.size() ? times[read++] : (++read, 20ns); }
+  BothClocks both() {
+    return read_both(
+        now, [this] { return wall + tick(); }, [this] { return now + tick(); });
+  }
+};
+
+TEST(BothClocks, AreReadOnceIfNothingCameBetween) {
+  ScriptedClocks clocks;
+  const auto both = clocks.both();
+  EXPECT_EQ(clocks.read, 2u);
+  EXPECT_EQ(both.now - now, 40ns);
+  EXPECT_EQ(both.wall - wall, 20ns);
+}
+
+TEST(BothClocks, AreReadAgainIfTheThreadLostItsProcessorBetween) {
+  for (const auto& times :
+       {std::vector<nanoseconds>{3ms}, {20ns, 3ms}, {20ns, 3ms, 20ns, 5ms}, {6us, 20ns, 20ns, 6us}}) {
+    ScriptedClocks clocks{.times = times};
+    const auto both = clocks.both();
+    EXPECT_LE((both.now - now) - (both.wall - wall), 5us) << times.size();
+    EXPECT_GE((both.now - now) - (both.wall - wall), 0ns);
+  }
+}
+
+TEST(BothClocks, NeverMakeAStampEarlierThanItIs) {
+  ScriptedClocks clocks{.times = std::vector<nanoseconds>(100, 3ms)};
+  const auto both = clocks.both();
+  EXPECT_EQ(clocks.read, 10u) << "a thread that never gets on goes on with what it has";
+  EXPECT_GE(monotonic_of(wall, both.wall, both.now), now);
 }
 
 }  // namespace
