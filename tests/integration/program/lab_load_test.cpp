@@ -109,6 +109,12 @@ TEST(LabLoad, ALogIsReadByCompareAndReplayed) {
   EXPECT_EQ(lengths, told);
 }
 
+/// Returns the replica's own lines, once it has written so many. It writes one after its answer has ended.
+std::vector<json::object> truth_of(const SimulatedReplica& replica, std::ptrdiff_t lines) {
+  look_until("the replica's lines", [&] { return std::ranges::count(read_file(replica.log()), '\n') >= lines; });
+  return lines_of(replica.log());
+}
+
 /// The goal of 0.2 ms is looked at by tests/bench/load-truth; here, beside other tests, ten times as much is allowed.
 TEST(LabLoad, FiguresAreThoseOfTheReplica) {
   const SimulatedReplica replica({"--speed", "5", "--max-batch", "200"});
@@ -117,7 +123,7 @@ TEST(LabLoad, FiguresAreThoseOfTheReplica) {
                                    "--output-stddev", "5", "--log", log.string()});
   EXPECT_EQ(done.exit.code, 0) << done.output;
   std::map<std::string, json::object> truth;
-  for (const auto& line : lines_of(replica.log())) truth[member(line, "request_id")] = line;
+  for (const auto& line : truth_of(replica, 256)) truth[member(line, "request_id")] = line;
   const auto lines = lines_of(log);
   EXPECT_EQ(lines.size(), 256u);
   EXPECT_EQ(truth.size(), 256u);
@@ -163,7 +169,7 @@ TEST(LabLoad, SharedBlocksAreFoundInAPrefixCache) {
   EXPECT_EQ(done.exit.code, 0) << done.output;
   std::vector<double> told, truth;
   for (const auto& line : lines_of(log)) told.push_back(number(line, "cached_tokens"));
-  for (const auto& line : lines_of(replica.log())) truth.push_back(number(line, "cached_tokens"));
+  for (const auto& line : truth_of(replica, 3)) truth.push_back(number(line, "cached_tokens"));
   EXPECT_EQ(told, (std::vector<double>{0, 512, 0}))
       << "10 tokens of the template and 512 are 32 blocks of 16 and a part";
   EXPECT_EQ(truth, told);
@@ -223,7 +229,7 @@ TEST(LabLoad, CtrlCPrintsWhatWasMeasured) {
   const SimulatedReplica replica({"--speed", "20"});
   const auto output = replica.folder() / "load.out";
   Process process({WEIR_LAB_PROGRAM, "load", "--url", replica.url(), "--preset", "llmperf", "--requests", "0"}, output);
-  look_until("eight answers", [&] { return lines_of(replica.log()).size() >= 8; });
+  truth_of(replica, 8);
   process.send(SIGINT);
   const auto ended = process.wait(patience);
   ASSERT_TRUE(ended);
