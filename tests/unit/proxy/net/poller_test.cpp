@@ -209,48 +209,51 @@ TEST_F(Polling, TellsThoseThatAreHastenedBeforeOthersOfTheirBatch) {
   EXPECT_EQ(watcher.told.back().first, 18u) << "the rest keep their order";
 }
 
+/// A registration to which tokens come.
+struct Stream {
+  explicit Stream(Poller& poller) : registration(poller, pair.near.get()) {
+    registration.attach(tokens, 0);
+    registration.hasten();
+  }
+  const Pair pair;
+  Noting tokens;
+  Poller::Registration registration;
+};
+
 TEST_F(Polling, TellsAHastenedOneThatComesWhileTheRestWaits) {
   Crowd crowd(poller);
-  const Pair token;
-  Poller::Registration registration(poller, token.near.get());
-  Noting tokens;
-  registration.attach(tokens, 0);
-  registration.hasten();
+  Stream stream(poller);
   poll();
-  tokens.told.clear();
+  stream.tokens.told.clear();
   crowd.attach_all(watcher);
   std::size_t begun_before_the_token = 0;
   watcher.then = [&] {
-    if (watcher.told.size() == 1) token.says("x");
+    if (watcher.told.size() == 1) stream.pair.says("x");
   };
-  tokens.then = [&] { begun_before_the_token = watcher.told.size(); };
+  stream.tokens.then = [&] { begun_before_the_token = watcher.told.size(); };
   crowd.all_say();
   poll();
   EXPECT_EQ(watcher.told.size(), 20u);
-  EXPECT_EQ(tokens.told.size(), 1u);
+  EXPECT_EQ(stream.tokens.told.size(), 1u);
   EXPECT_GT(begun_before_the_token, 0u);
   EXPECT_LT(begun_before_the_token, 20u);
 }
 
 TEST_F(Polling, GivesEachThatAskedForItATurnOfItsOwn) {
   Crowd crowd(poller);
-  const Pair token;
-  Poller::Registration registration(poller, token.near.get());
-  Noting tokens;
-  registration.attach(tokens, 0);
-  registration.hasten();
+  Stream stream(poller);
   poll();
-  tokens.told.clear();
+  stream.tokens.told.clear();
   crowd.attach_all(watcher);
   for (auto& one : crowd.registrations) one.again(EPOLLIN);
   std::size_t told_before_the_token = 0;
   watcher.then = [&] {
-    if (watcher.told.size() == 1) token.says("x");
+    if (watcher.told.size() == 1) stream.pair.says("x");
   };
-  tokens.then = [&] { told_before_the_token = watcher.told.size(); };
+  stream.tokens.then = [&] { told_before_the_token = watcher.told.size(); };
   poll();
   EXPECT_EQ(watcher.told.size(), 20u);
-  EXPECT_EQ(tokens.told.size(), 1u);
+  EXPECT_EQ(stream.tokens.told.size(), 1u);
   // The context looks at its sockets once between two handlers.
   EXPECT_LE(told_before_the_token, 2u);
 }
