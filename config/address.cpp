@@ -12,8 +12,6 @@ constexpr std::string_view address_form =
     "must be a numeric address and a port, such as \"127.0.0.1:8080\", \"[::1]:8080\", or \"0.0.0.0:8080\" for every "
     "interface; or the path of a Unix-domain socket, such as \"unix:/run/weir/weir.sock\"";
 
-constexpr std::string_view unix_scheme = "unix:";
-
 std::optional<std::uint16_t> port_in(std::string_view text) {
   std::uint16_t port = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), port);

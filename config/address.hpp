@@ -12,6 +12,7 @@ namespace weir::config {
 
 /// The path of a Unix-domain socket may have so many bytes (unix(7): sun_path, less the NUL at its end).
 inline constexpr std::size_t longest_unix_path = 107;
+inline constexpr std::string_view unix_scheme = "unix:";
 
 /// Reads a numeric address and a port, or `unix:` and an absolute path. `localhost` stands for 127.0.0.1; other names
 /// are refused, because nothing is looked up. The address comes out in its canonical form, so that equal ones compare

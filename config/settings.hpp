@@ -132,7 +132,7 @@ struct Limits {
   Seconds body_time{60};                          ///< A request body may make no progress for so long.
   std::size_t body_rate = 1024;                   ///< Bytes per second that a request body must keep up; 0 means any.
   Seconds handshake_time{10};                     ///< A TLS handshake may take so long.
-  std::size_t handshakes = 256;                   ///< Each loop has so many TLS handshakes under way at a time.
+  std::size_t handshakes = 1024;                  ///< Each loop has so many TLS handshakes under way at a time.
   Seconds client_idle{75};                        ///< A kept-alive client connection may have no request for so long.
   Seconds client_stall{120};                      ///< A client may take nothing of an answer for so long.
   Seconds connect{2};

@@ -24,7 +24,7 @@ using X509Ptr = std::unique_ptr<X509, Freeing<X509, X509_free>>;
 using KeyPtr = std::unique_ptr<EVP_PKEY, Freeing<EVP_PKEY, EVP_PKEY_free>>;
 using ContextPtr = std::unique_ptr<SSL_CTX, Freeing<SSL_CTX, SSL_CTX_free>>;
 
-constexpr std::size_t largest_file = std::size_t{1024} * 1024;
+constexpr std::size_t largest_pem = std::size_t{1024} * 1024;
 
 std::variant<std::string, TlsProblem> read(const std::string& key, const std::string& path) {
   const auto unreadable = [&](const std::string& why) {
@@ -41,7 +41,7 @@ std::variant<std::string, TlsProblem> read(const std::string& key, const std::st
   std::array<char, 16'384> part;
   while (const auto size = std::fread(part.data(), 1, part.size(), file.get())) {
     text.append(part.data(), size);
-    if (text.size() > largest_file) return unreadable("it is larger than 1 MiB");
+    if (text.size() > largest_pem) return unreadable("it is larger than 1 MiB");
   }
   return text;
 }

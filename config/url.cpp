@@ -5,6 +5,8 @@
 #include <boost/url/parse.hpp>
 #include <boost/url/url_view.hpp>
 
+#include "config/address.hpp"
+
 namespace weir::config {
 namespace {
 
@@ -35,11 +37,6 @@ std::string_view api_part(std::string_view path) {
   }
   return {};
 }
-
-constexpr std::string_view unix_scheme = "unix:";
-
-/// The system's addresses have room for so long a path (unix(7)).
-constexpr std::size_t longest_unix_path = 107;
 
 Parsed<ReplicaUrl> at_path(std::string_view path) {
   const auto is_control = [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; };

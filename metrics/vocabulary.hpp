@@ -11,6 +11,7 @@ namespace weir::metrics {
 
 /// No request has more tokens than this. A replica that reports more is not believed, because a counter might wrap.
 inline constexpr std::uint64_t most_tokens = std::uint64_t{1} << 32;
+inline constexpr bool believable(std::uint64_t tokens) { return tokens > 0 && tokens <= most_tokens; }
 
 /// The API that a request speaks. Its path and shape tell it.
 enum class Api : std::uint8_t {

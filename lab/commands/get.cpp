@@ -9,12 +9,12 @@
 namespace weir::lab::commands {
 namespace {
 
-struct Options {
+struct GetOptions {
   std::string url;
   bool models = false;
 };
 
-int run_get(const Options& options) {
+int run_get(const GetOptions& options) {
   try {
     const std::string body = load::http_get(options.url);
     if (!options.models) {
@@ -34,7 +34,7 @@ int run_get(const Options& options) {
 }  // namespace
 
 void add_get_command(CLI::App& app, int& status) {
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<GetOptions>();
   CLI::App* get = app.add_subcommand("get", "Prints the body of one GET, or the models it lists");
   get->footer(
       "Examples: weir-lab get http://127.0.0.1:9090/metrics\n"

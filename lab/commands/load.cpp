@@ -22,7 +22,7 @@
 namespace weir::lab::commands {
 namespace {
 
-struct Options {
+struct LoadOptions {
   load::LoadSettings settings;
   load::LoadOutput output;
   SeriesOptions series;
@@ -35,7 +35,7 @@ struct Options {
 };
 
 /// Reads the trace. If it cannot be used, returns false and writes a sentence on standard error.
-bool read_trace_file(const Options& options, load::WorkloadSettings& workload) {
+bool read_trace_file(const LoadOptions& options, load::WorkloadSettings& workload) {
   std::ifstream file(options.trace);
   if (!file) {
     std::cerr << "weir-lab load: cannot read the trace " << options.trace << "\n";
@@ -60,7 +60,7 @@ struct ExperimentOptions {
   CLI::Option *preset, *batches, *prefill;
 };
 
-ExperimentOptions add_experiment_options(CLI::App& load, Options& options) {
+ExperimentOptions add_experiment_options(CLI::App& load, LoadOptions& options) {
   const std::string experiments = "Published experiments";
   CLI::Option* preset =
       load.add_option("--preset", options.preset,
@@ -99,7 +99,7 @@ ExperimentOptions add_experiment_options(CLI::App& load, Options& options) {
 }  // namespace
 
 void add_load_command(CLI::App& app, int& status) {
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<LoadOptions>();
   load::LoadSettings& s = options->settings;
   load::WorkloadSettings& w = s.workload;
 

@@ -12,12 +12,12 @@
 namespace weir::lab::commands {
 namespace {
 
-struct Options {
+struct OutageOptions {
   report::Outage outage;
   std::string log, client, metrics;
 };
 
-int run_outage(Options& options) {
+int run_outage(OutageOptions& options) {
   std::ifstream log(options.log), client(options.client), metrics(options.metrics);
   for (const auto& [file, path] :
        {std::pair(&log, options.log), std::pair(&client, options.client), std::pair(&metrics, options.metrics)}) {
@@ -38,7 +38,7 @@ int run_outage(Options& options) {
 }  // namespace
 
 void add_outage_command(CLI::App& app, int& status) {
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<OutageOptions>();
   CLI::App* outage = app.add_subcommand("outage", "What the loss of a replica cost, and when it was back");
   outage->footer(
       "Example: weir-lab outage --replica gpu0 --killed 1795392000 --restarted 1795392030 --log requests.jsonl "

@@ -13,7 +13,7 @@
 namespace weir::lab::commands {
 namespace {
 
-struct Options {
+struct SimOptions {
   sim::SimSettings settings;
   std::string listen = "127.0.0.1:8001";
 };
@@ -38,7 +38,7 @@ std::string read_listen(const std::string& text, sim::SimSettings& settings) {
 }  // namespace
 
 void add_sim_command(CLI::App& app, int& status) {
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<SimOptions>();
   sim::SimSettings& s = options->settings;
 
   CLI::App* sim =

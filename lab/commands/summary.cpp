@@ -16,7 +16,7 @@
 namespace weir::lab::commands {
 namespace {
 
-struct Options {
+struct SummaryOptions {
   std::string log, metrics;
   std::vector<std::string> client, direct, truth;
   bool observers_only = false;
@@ -53,7 +53,7 @@ std::optional<report::Observed> read_client(const std::string& who, const std::v
 }
 
 /// Shows who else measured. If a file cannot be read, returns false and writes a sentence on standard error.
-bool print_others(const Options& options, const report::LogGroup& all) {
+bool print_others(const SummaryOptions& options, const report::LogGroup& all) {
   std::vector<report::Observed> rows;
   if (!options.truth.empty()) {
     report::StreamTimes truth;
@@ -90,7 +90,7 @@ bool print_others(const Options& options, const report::LogGroup& all) {
   return true;
 }
 
-int run_summary(const Options& options) {
+int run_summary(const SummaryOptions& options) {
   std::ifstream log(options.log);
   if (!can_read(log, "the request log", options.log)) return 1;
   const report::LogSummary summary = report::read_log(log);
@@ -108,7 +108,7 @@ int run_summary(const Options& options) {
 }  // namespace
 
 void add_summary_command(CLI::App& app, int& status) {
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<SummaryOptions>();
   CLI::App* summary = app.add_subcommand("summary", "weir's request log as a table per replica and per configuration");
   summary->footer("Example: weir-lab summary --log requests.jsonl --client report.json --truth truth.jsonl");
   summary->add_option("--log", options->log, "weir's request log")->required();

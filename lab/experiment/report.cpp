@@ -56,7 +56,7 @@ std::string lengths_text(double mean, double deviation) {
   return format("%.0f", mean) + (deviation > 0 ? format(" ± %.0f", deviation) : "") + " tokens";
 }
 
-std::string quoted(std::string_view text) {
+std::string in_quotes(std::string_view text) {
   if (text.find_first_of(",\"\r\n") == std::string_view::npos) return std::string(text);
   std::string out = "\"";
   for (const char letter : text) out += letter == '"' ? std::string("\"\"") : std::string(1, letter);
@@ -194,8 +194,8 @@ std::string as_csv(const Plan& plan, const Done& done) {
   const auto summaries = summaries_of(plan, done);
   for (std::size_t i = 0; i < plan.rows.size(); ++i) {
     const Row& row = plan.rows[i];
-    out += quoted(row.label) + ',' + quoted(row.url) + ',' + quoted(row.model);
-    for (const Fact& fact : facts) out += ',' + quoted(fact.text(row));
+    out += in_quotes(row.label) + ',' + in_quotes(row.url) + ',' + in_quotes(row.model);
+    for (const Fact& fact : facts) out += ',' + in_quotes(fact.text(row));
     out += format(",%llu,%llu,%llu", static_cast<unsigned long long>(row.concurrency),
                   static_cast<unsigned long long>(summaries[i].repetitions),
                   static_cast<unsigned long long>(summaries[i].failed));

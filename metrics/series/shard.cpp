@@ -11,7 +11,7 @@ std::optional<std::uint64_t> believable(std::optional<std::uint64_t> tokens) {
   return tokens && *tokens <= most_tokens ? tokens : std::nullopt;
 }
 
-std::uint64_t nanoseconds(double seconds) { return static_cast<std::uint64_t>(std::llround(seconds * 1e9)); }
+std::uint64_t to_nanoseconds(double seconds) { return static_cast<std::uint64_t>(std::llround(seconds * 1e9)); }
 
 /// Returns thousandths of a token per second. The cap keeps a burst of nanoseconds from wrapping the sum.
 std::uint64_t millitokens(double tokens_per_second) {
@@ -107,10 +107,10 @@ void ReplicaShard::settle_tokens(const record::RequestRecord& record) {
 
 void ReplicaShard::settle_served(const record::RequestRecord& record) {
   const record::Figures figures = record::figures_of(record);
-  if (figures.queue) queue_duration.observe(nanoseconds(*figures.queue));
-  if (figures.e2e) request_duration(record.facts.api, record.facts.stream).observe(nanoseconds(*figures.e2e));
+  if (figures.queue) queue_duration.observe(to_nanoseconds(*figures.queue));
+  if (figures.e2e) request_duration(record.facts.api, record.facts.stream).observe(to_nanoseconds(*figures.e2e));
   const auto decoded = [this](double tpot, double speed) {
-    time_per_output_token.observe(nanoseconds(tpot));
+    time_per_output_token.observe(to_nanoseconds(tpot));
     request_output_tokens_per_second.observe(millitokens(speed));
   };
   if (figures.tpot) decoded(*figures.tpot, *figures.decode_speed);

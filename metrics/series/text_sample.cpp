@@ -5,11 +5,11 @@
 namespace weir::metrics::series {
 namespace {
 
-using Labels = std::map<std::string, std::string, std::less<>>;
+using LabelMap = std::map<std::string, std::string, std::less<>>;
 
 /// Takes `{a="b",...}` off the front of `text`. Returns nothing if the front is no such list.
-std::optional<Labels> take_labels(std::string_view& text) {
-  Labels labels;
+std::optional<LabelMap> take_labels(std::string_view& text) {
+  LabelMap labels;
   text.remove_prefix(1);
   while (!text.empty() && text.front() != '}') {
     const std::size_t equals = text.find("=\"");

@@ -209,7 +209,8 @@ class Reading {
     if (text.empty()) return true;
     const auto dash = text.find('-');
     const auto low = number_in<std::uint32_t>(text.substr(0, dash));
-    const auto high = dash == std::string_view::npos ? std::nullopt : number_in<std::uint32_t>(text.substr(dash + 1));
+    // Without a dash it is the empty text, which is no number.
+    const auto high = number_in<std::uint32_t>(text.substr(dash == std::string_view::npos ? text.size() : dash + 1));
     if (!low || !high || *high < *low)
       return refuse(problem("--prompt-tokens", text, "must be a range such as 0-4096"));
     request_.prompt_tokens = PromptRange{*low, *high};

@@ -24,7 +24,7 @@ bool bears_token(std::span<const std::string_view> authorization, const std::str
   constexpr std::string_view scheme = "Bearer ";
   if (authorization.size() != 1) return false;
   const auto field = authorization.front();
-  if (field.size() < scheme.size() || !http::same_token(field.substr(0, scheme.size()), scheme)) return false;
+  if (field.size() < scheme.size() || !proxy::http::same_token(field.substr(0, scheme.size()), scheme)) return false;
   // Digests have one length, and nobody can choose a token whose digest begins as the right one does.
   const auto sent = digest_of(field.substr(scheme.size())), wanted = digest_of(token);
   return CRYPTO_memcmp(sent.data(), wanted.data(), wanted.size()) == 0;

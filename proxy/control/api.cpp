@@ -10,7 +10,7 @@ namespace {
 
 namespace json = boost::json;
 
-constexpr std::string_view replicas_path = "/api/replicas/", drain_end = "/drain", undrain_end = "/undrain";
+constexpr std::string_view replica_path = "/api/replicas/", drain_end = "/drain", undrain_end = "/undrain";
 
 ApiAnswer answer_of(const json::object& object, unsigned status = 200) {
   return {status, json::serialize(object) + "\n"};
@@ -130,14 +130,14 @@ ApiAnswer replicas_answer(const fleet::World& world, const Medians& medians, met
 }
 
 bool is_drain_path(std::string_view path) {
-  if (!path.starts_with(replicas_path)) return false;
-  const auto rest = path.substr(replicas_path.size());
+  if (!path.starts_with(replica_path)) return false;
+  const auto rest = path.substr(replica_path.size());
   return rest.ends_with(drain_end) || rest.ends_with(undrain_end);
 }
 
 ApiAnswer drain_answer(fleet::Fleet& fleet, std::string_view path, std::string_view body) {
   const bool drains = path.ends_with(drain_end);
-  path.remove_prefix(replicas_path.size());
+  path.remove_prefix(replica_path.size());
   path.remove_suffix((drains ? drain_end : undrain_end).size());
   const std::string name(path);
   const auto force = forced(body);

@@ -22,7 +22,7 @@ namespace json = boost::json;
 /// The engine's own count is of the requests that it runs, and of those that it keeps waiting.
 constexpr std::array<std::string_view, 9> titles{"replica",       "pool",     "state",    "for",   "in flight",
                                                  "queued tokens", "TTFT p50", "TPOT p50", "engine"};
-constexpr std::size_t texts = 3;                            ///< So many columns are texts, and stand to the left.
+constexpr std::size_t text_columns = 3;                     ///< So many columns are texts, and stand to the left.
 constexpr std::size_t longest_name = 16, longest_pool = 8;  ///< A longer one is cut, so that the table fits.
 
 std::string text_of(const json::object& object, std::string_view key) {
@@ -111,11 +111,11 @@ void write_row(std::string& out, const Row& row, const std::array<std::size_t, t
     const std::string blank(widths[i] - row[i].size(), ' ');
     const bool coloured = i == 2 && !colour_of_state.empty();
     if (i > 0) out += "  ";
-    if (i >= texts) out += blank;
+    if (i >= text_columns) out += blank;
     if (coloured) out += colour_of_state;
     out += row[i];
     if (coloured) out += "\x1b[0m";
-    if (i < texts) out += blank;
+    if (i < text_columns) out += blank;
   }
   out += '\n';
 }

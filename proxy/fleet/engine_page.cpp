@@ -16,8 +16,6 @@ namespace {
 
 using metrics::series::Sample;
 
-bool believable(std::uint64_t count) { return count > 0 && count <= metrics::most_tokens; }
-
 std::optional<std::uint64_t> count_of(double number) {
   if (!(number >= 1 && number <= static_cast<double>(metrics::most_tokens))) return std::nullopt;
   const auto count = static_cast<std::uint64_t>(number);
@@ -27,8 +25,8 @@ std::optional<std::uint64_t> count_of(double number) {
 std::optional<std::uint64_t> count_of(std::string_view text) {
   std::uint64_t count = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), count);
-  return error == std::errc() && end == text.data() + text.size() && believable(count) ? std::optional(count)
-                                                                                       : std::nullopt;
+  return error == std::errc() && end == text.data() + text.size() && metrics::believable(count) ? std::optional(count)
+                                                                                                : std::nullopt;
 }
 
 Engine engine_of_series(std::string_view name) {
@@ -148,7 +146,7 @@ EnginePage read_engine_page(std::string_view text, const config::EngineNames& na
   if (!page.is_page) return {};
   std::uint64_t sum = 0;
   for (const auto& [engine, tokens] : kv_of_engines) sum += tokens;
-  page.kv_tokens = believable(sum) ? std::optional(sum) : figures.kv_tokens();
+  page.kv_tokens = metrics::believable(sum) ? std::optional(sum) : figures.kv_tokens();
   page.load = figures.load(page.kv_tokens);
   return page;
 }

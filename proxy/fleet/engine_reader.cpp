@@ -21,7 +21,7 @@ namespace {
 namespace asio = boost::asio;
 using Clock = std::chrono::steady_clock;
 
-constexpr std::chrono::milliseconds look_every{100};
+constexpr std::chrono::milliseconds reader_looks_every{100};
 constexpr std::size_t longest_page = 1024 * 1024;
 constexpr std::size_t longest_version = 64;
 /// That a page fails is said so often at most.
@@ -280,7 +280,7 @@ std::string text_of(const EngineFigures& figures) {
 
 void start_engine_reader(asio::io_context& context, const Fleet& fleet, std::uint64_t seed) {
   auto reader = std::make_shared<EngineReader>(context, fleet, seed);
-  asio::co_spawn(context, keep_looking(std::move(reader), look_every), asio::detached);
+  asio::co_spawn(context, keep_looking(std::move(reader), reader_looks_every), asio::detached);
 }
 
 }  // namespace weir::proxy::fleet

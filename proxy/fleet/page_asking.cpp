@@ -14,7 +14,7 @@ namespace {
 namespace asio = boost::asio;
 using Clock = std::chrono::steady_clock;
 
-constexpr std::size_t read_size = 16 * 1024;
+constexpr std::size_t page_read_size = 16 * 1024;
 
 }  // namespace
 
@@ -35,8 +35,8 @@ net::Awaitable<PageAnswer> ask_for_page(std::shared_ptr<const ReplicaRuntime> re
   }
   PageReader reader(page, longest);
   ReplicaAnswer answer(reader, Clock::now());
-  std::vector<char> buffer(read_size + metrics::measure::StreamMeter::padding);
-  const std::span<char> into(buffer.data(), read_size);
+  std::vector<char> buffer(page_read_size + metrics::measure::StreamMeter::padding);
+  const std::span<char> into(buffer.data(), page_read_size);
   for (std::optional<QuestionResult> end; !end;) {
     const auto size = co_await stream.read(into);
     const auto now = Clock::now();

@@ -26,8 +26,8 @@ namespace asio = boost::asio;
 using balancer::Sign;
 using Clock = std::chrono::steady_clock;
 
-constexpr std::chrono::milliseconds look_every{50};
-constexpr std::size_t read_size = 4096;
+constexpr std::chrono::milliseconds prober_looks_every{50};
+constexpr std::size_t probe_read_size = 4096;
 
 /// Wants the status alone.
 class StatusReader final : public AnswerReader {
@@ -99,8 +99,8 @@ net::Awaitable<std::optional<Sign>> probe(std::shared_ptr<const ReplicaRuntime> 
   co_await stream.write(bytes);
   StatusReader reader;
   ReplicaAnswer answer(reader, Clock::now());
-  std::vector<char> buffer(read_size + metrics::measure::StreamMeter::padding);
-  const std::span<char> into(buffer.data(), read_size);
+  std::vector<char> buffer(probe_read_size + metrics::measure::StreamMeter::padding);
+  const std::span<char> into(buffer.data(), probe_read_size);
   while (reader.status == 0) {
     const auto size = co_await stream.read(into);
     if (size <= 0 || answer.arrived(into.first(static_cast<std::size_t>(size)), Clock::now())) break;
@@ -189,7 +189,7 @@ class Prober {
 
 void start_prober(asio::io_context& context, const Fleet& fleet, std::uint64_t seed) {
   auto prober = std::make_shared<Prober>(context, fleet, seed);
-  asio::co_spawn(context, keep_looking(std::move(prober), look_every), asio::detached);
+  asio::co_spawn(context, keep_looking(std::move(prober), prober_looks_every), asio::detached);
 }
 
 }  // namespace weir::proxy::fleet

@@ -30,14 +30,12 @@ std::string text_of(const json::object& object, std::string_view key) {
   return std::string(value->get_string()).substr(0, longest_text);
 }
 
-bool believable(std::uint64_t count) { return count > 0 && count <= metrics::most_tokens; }
-
 std::optional<std::uint64_t> count_of(const json::object& object, std::string_view key) {
   const auto* value = object.if_contains(key);
   if (value == nullptr) return std::nullopt;
   boost::system::error_code error;
   const auto count = value->to_number<std::uint64_t>(error);
-  return !error && believable(count) ? std::optional(count) : std::nullopt;
+  return !error && metrics::believable(count) ? std::optional(count) : std::nullopt;
 }
 
 const json::object* member_of(const json::object& object, std::string_view key) {

@@ -25,7 +25,7 @@ namespace {
 namespace asio = boost::asio;
 using Clock = std::chrono::steady_clock;
 
-constexpr std::chrono::milliseconds look_every{50};
+constexpr std::chrono::milliseconds resolver_looks_every{50};
 constexpr std::size_t most_at_once = 16;
 /// A nameserver that is up again is noticed.
 constexpr std::chrono::seconds pause_after_error{5};
@@ -179,7 +179,7 @@ class Resolver {
 
 void start_resolver(asio::io_context& context, Fleet& fleet) {
   auto resolver = std::make_shared<Resolver>(fleet);
-  asio::co_spawn(context, keep_looking(std::move(resolver), look_every), asio::detached);
+  asio::co_spawn(context, keep_looking(std::move(resolver), resolver_looks_every), asio::detached);
 }
 
 }  // namespace weir::proxy::fleet

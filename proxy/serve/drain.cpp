@@ -11,7 +11,7 @@
 namespace weir::proxy::serve {
 namespace {
 
-constexpr std::chrono::milliseconds look_every{20};
+constexpr std::chrono::milliseconds drain_looks_every{20};
 /// Loops need this long to notice that all has ended (a tick), and to write what they write then.
 constexpr std::chrono::milliseconds cutting_time{500};
 constexpr std::chrono::seconds tell_every{5};
@@ -76,7 +76,7 @@ void Drain::look() {
     return cut();
   }
   tell_progress(now);
-  timer_.expires_after(look_every);
+  timer_.expires_after(drain_looks_every);
   timer_.async_wait([this](boost::system::error_code error) {
     if (!error) look();
   });

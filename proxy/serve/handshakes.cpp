@@ -2,6 +2,7 @@
 
 #include <openssl/sslerr.h>
 
+#include <algorithm>
 #include <string_view>
 #include <utility>
 
@@ -68,7 +69,7 @@ void Handshakes::begin(NewClient client, std::shared_ptr<const net::tls::ServerC
                        const config::Limits& limits) {
   if (all_.size() >= limits.handshakes) {
     count(Limit::handshakes);
-    return lost_();
+    if (!make_room()) return lost_();
   }
   auto channel = net::tls::TlsChannel::to_client({loop_.poller, loop_.clock, loop_.handshaking},
                                                  std::move(client.socket), std::move(context));
@@ -77,6 +78,14 @@ void Handshakes::begin(NewClient client, std::shared_ptr<const net::tls::ServerC
   const auto place = all_.insert(
       all_.end(), std::make_unique<One>(*this, std::move(channel), client.address, std::move(client.place), until));
   (*place)->place = place;
+}
+
+bool Handshakes::make_room() {
+  const auto silent =
+      std::ranges::find_if(all_, [](const auto& one) { return one->client->handshake_waits_for_peer(); });
+  if (silent == all_.end()) return false;
+  give_up(silent);
+  return true;
 }
 
 void Handshakes::succeed(All::iterator place) {

@@ -1,7 +1,9 @@
 // The TLS handshakes of new clients on one loop. A client whose handshake has ended well becomes a session.
 //
 // So many are under way at a time (limits.handshakes), and each has so much time (limits.handshake_time). A client
-// beyond either limit is closed, and counted. Only the loop's thread uses it.
+// beyond its time is closed. For one that is too many, the client that connected first is closed, of those that weir
+// waits for: clients of a flood that say nothing keep nobody out. If weir itself is behind with all of them, the new
+// one is closed. Each that is closed is counted. Only the loop's thread uses it.
 #pragma once
 
 #include <functional>
@@ -35,6 +37,7 @@ class Handshakes {
   class One;
   using All = std::list<std::unique_ptr<One>>;
 
+  bool make_room();
   /// Both end the handshake's object.
   void succeed(All::iterator place);
   void give_up(All::iterator place);
@@ -43,7 +46,7 @@ class Handshakes {
   exchange::Loop& loop_;
   const Start start_;
   const Lost lost_;
-  All all_;
+  All all_;  ///< They are in the order in which they began.
 };
 
 }  // namespace weir::proxy::serve

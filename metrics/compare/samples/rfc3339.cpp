@@ -80,13 +80,14 @@ std::optional<std::int64_t> parse_rfc3339(std::string_view text) {
   }
   const year_month_day date{year{y}, month{static_cast<unsigned>(m)}, day{static_cast<unsigned>(d)}};
   if (!parts.right() || !date.ok()) return std::nullopt;
-  const auto time = sys_days{date} + hours{hour} + minutes{minute} + seconds{second} - seconds{offset};
+  const auto time =
+      sys_days{date} + hours{hour} + minutes{minute} + std::chrono::seconds{second} - std::chrono::seconds{offset};
   return duration_cast<microseconds>(time.time_since_epoch()).count() + us;
 }
 
 std::string format_rfc3339(std::int64_t us) {
   using namespace std::chrono;
-  const sys_seconds time{floor<seconds>(microseconds{us})};
+  const sys_seconds time{floor<std::chrono::seconds>(microseconds{us})};
   const auto midnight = floor<days>(time);
   const year_month_day date{midnight};
   const hh_mm_ss clock{time - midnight};

@@ -34,6 +34,9 @@ struct TextFeatures {
   std::uint64_t chars() const;   ///< Returns the sum of code_points.
 };
 
+/// A model's name is cut behind so many bytes.
+inline constexpr std::size_t longest_model = 128;
+
 /// The facts of one request. A number out of range is treated as absent: the replica answers for it.
 struct RequestFacts {
   Api api = Api::other;

@@ -6,9 +6,7 @@
 namespace weir::metrics::wire {
 namespace {
 
-constexpr std::size_t longest_model = 128;
-
-class Reader : public Sax {
+class ModelSax : public Sax {
  public:
   void object_begin() {
     if (depth_++ == 0) is_object_ = true;
@@ -38,7 +36,7 @@ class Reader : public Sax {
 }  // namespace
 
 struct ModelReader::State {
-  JsonParser<Reader> json;
+  JsonParser<ModelSax> json;
 };
 
 ModelReader::ModelReader() = default;

@@ -4,7 +4,6 @@ namespace weir::metrics::wire {
 
 namespace {
 
-constexpr std::size_t longest_model = 128;
 constexpr std::size_t longest_role = 32;
 
 }  // namespace

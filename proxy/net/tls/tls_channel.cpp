@@ -171,6 +171,10 @@ void TlsChannel::fail(int error) {
   tell(EPOLLERR | EPOLLHUP);
 }
 
+bool TlsChannel::handshake_waits_for_peer() const {
+  return state_ == State::handshaking && !is_linked() && (registration_.noted() & (EPOLLIN | hang_up)) == 0;
+}
+
 void TlsChannel::answer_plainly(std::string_view text) {
   static_cast<void>(::send(socket_.get(), text.data(), text.size(), MSG_NOSIGNAL | MSG_DONTWAIT));
   ::shutdown(socket_.get(), SHUT_WR);

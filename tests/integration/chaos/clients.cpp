@@ -7,13 +7,13 @@
 #include "tests/integration/chaos/dice.hpp"
 #include "tests/integration/chaos/misbehaviour.hpp"
 #include "tests/integration/peers/http_client.hpp"
+#include "tests/integration/peers/words.hpp"
 
 namespace weir::chaos {
 namespace {
 
 using namespace integration;
 
-constexpr auto chat = "/v1/chat/completions";
 /// The replica whose answers are not scripted.
 constexpr std::string_view simulated = "sim";
 

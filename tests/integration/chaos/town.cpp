@@ -8,13 +8,12 @@
 #include <sstream>
 
 #include "tests/integration/peers/look.hpp"
+#include "tests/integration/peers/words.hpp"
 
 namespace weir::chaos {
 namespace {
 
 using namespace integration;
-
-std::string quoted(const std::string& text) { return '"' + text + '"'; }
 
 /// What clients show at a guarded door. The second key has few places.
 const std::vector<std::string> door_keys{"key-of-alice", "key-of-bob"};

@@ -10,11 +10,11 @@
 #include "tests/integration/peers/errors.hpp"
 #include "tests/integration/peers/streams.hpp"
 #include "tests/integration/peers/weir_under_test.hpp"
+#include "tests/integration/peers/words.hpp"
 
 namespace weir::integration {
 namespace {
 
-constexpr auto chat = "/v1/chat/completions";
 constexpr std::size_t mib = 1024 * 1024;
 
 std::string announced(std::size_t bytes) {

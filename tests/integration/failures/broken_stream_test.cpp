@@ -8,6 +8,7 @@
 
 #include "tests/integration/peers/streams.hpp"
 #include "tests/integration/peers/weir_under_test.hpp"
+#include "tests/integration/peers/words.hpp"
 
 namespace weir::integration {
 namespace {
@@ -16,7 +17,6 @@ using ::testing::AnyOf;
 using ::testing::Eq;
 using ::testing::StartsWith;
 
-constexpr auto chat = "/v1/chat/completions";
 const auto cut = AnyOf(Eq(BodyEnd::fin), Eq(BodyEnd::reset));
 
 /// The body must have exactly one whole error event behind `events`.

@@ -7,11 +7,10 @@
 
 #include "tests/integration/peers/streams.hpp"
 #include "tests/integration/peers/weir_under_test.hpp"
+#include "tests/integration/peers/words.hpp"
 
 namespace weir::integration {
 namespace {
-
-constexpr auto chat = "/v1/chat/completions";
 
 enum class Leaving { close, reset };
 

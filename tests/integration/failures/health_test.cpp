@@ -8,13 +8,12 @@
 
 #include "tests/integration/peers/streams.hpp"
 #include "tests/integration/peers/weir_under_test.hpp"
+#include "tests/integration/peers/words.hpp"
 
 namespace weir::integration {
 namespace {
 
 using ::testing::HasSubstr;
-
-constexpr auto chat = "/v1/chat/completions";
 
 WeirSettings probed_often(WeirSettings settings) {
   settings.health.insert({"interval", "\"100ms\""});

@@ -12,6 +12,7 @@
 #include "tests/integration/peers/errors.hpp"
 #include "tests/integration/peers/streams.hpp"
 #include "tests/integration/peers/weir_under_test.hpp"
+#include "tests/integration/peers/words.hpp"
 
 namespace weir::integration {
 namespace {
@@ -19,8 +20,6 @@ namespace {
 using ::testing::AnyOf;
 using ::testing::Eq;
 using ::testing::StartsWith;
-
-constexpr auto chat = "/v1/chat/completions";
 
 class FirstTokenIsLate : public ::testing::TestWithParam<bool> {};
 

@@ -13,11 +13,10 @@
 #include "tests/integration/peers/errors.hpp"
 #include "tests/integration/peers/streams.hpp"
 #include "tests/integration/peers/weir_under_test.hpp"
+#include "tests/integration/peers/words.hpp"
 
 namespace weir::integration {
 namespace {
-
-constexpr auto chat = "/v1/chat/completions";
 
 WeirSettings with_a_queue(WeirSettings settings) {
   settings.pools[0].more.insert({{"queue", "256"}, {"policy", "\"round_robin\""}});

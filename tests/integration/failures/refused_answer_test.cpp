@@ -9,11 +9,11 @@
 
 #include "tests/integration/peers/streams.hpp"
 #include "tests/integration/peers/weir_under_test.hpp"
+#include "tests/integration/peers/words.hpp"
 
 namespace weir::integration {
 namespace {
 
-constexpr auto chat = "/v1/chat/completions";
 constexpr auto unknown_model = "{\"error\":{\"message\":\"The model does not exist.\"}}";
 
 std::string sse_head_of_length(std::size_t length) {

@@ -14,13 +14,12 @@
 #include "tests/integration/peers/errors.hpp"
 #include "tests/integration/peers/streams.hpp"
 #include "tests/integration/peers/weir_under_test.hpp"
+#include "tests/integration/peers/words.hpp"
 
 namespace weir::integration {
 namespace {
 
 using ::testing::HasSubstr;
-
-constexpr auto chat = "/v1/chat/completions";
 
 /// How a replica fails its first request.
 struct Failure {

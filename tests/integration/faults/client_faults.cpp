@@ -13,9 +13,6 @@
 namespace weir::integration {
 namespace {
 
-using Kind = Stage::Kind;
-
-constexpr std::size_t does_not_fit = 6 * 1024 * 1024;
 /// A client that leaves frees the replica within so long, in the median. The goal is a tenth of it.
 constexpr std::chrono::milliseconds closes_within{500};
 constexpr std::size_t rounds = 3;
@@ -26,10 +23,6 @@ void leave(Fault fault, HttpClient& client) {
   client.finish_sending();
 }
 
-void expect_end(Stage& stage, const Asked& asked, std::string_view expected) {
-  EXPECT_EQ(stage.end_of(asked), expected) << asked.got.head.bytes << asked.got.body;
-}
-
 /// Leaves, and waits for the end that weir then makes of the connection, if it still can be seen.
 void leaves(const CellRun& run, Stage& stage, Asked& asked) {
   leave(run.cell.fault, *asked.client);
@@ -37,12 +30,12 @@ void leaves(const CellRun& run, Stage& stage, Asked& asked) {
   if (run.cell.fault == Fault::client_half_closes) {
     EXPECT_TRUE(asked.client->closed_by_server() || run.cell.phase == Phase::streaming);
   }
-  expect_end(stage, asked, run.cell.alone);
+  stage.expect_end(asked, run.cell.alone);
 }
 
 void leave_while_receiving(const CellRun& run, Stage& stage) {
   auto& asked = stage.asked();
-  const auto bytes = stage.request(Kind::well, asked);
+  const auto bytes = stage.request(Stage::Kind::well, asked);
   asked.client->send(bytes.substr(0, bytes.size() - 5));
   // A client that closes with unread bytes at weir is seen to leave all the same.
   leaves(run, stage, asked);
@@ -50,9 +43,9 @@ void leave_while_receiving(const CellRun& run, Stage& stage) {
 }
 
 void leave_the_queue(const CellRun& run, Stage& stage) {
-  auto& holder = stage.send(Kind::struck);
+  auto& holder = stage.send(Stage::Kind::struck);
   stage.wait_for_struck(1);
-  auto& asked = stage.send(Kind::well);
+  auto& asked = stage.send(Stage::Kind::well);
   stage.wait_for("weir_requests_waiting", 1);
   leaves(run, stage, asked);
   stage.wait_for("weir_requests_waiting", 0);
@@ -64,7 +57,7 @@ void leave_the_queue(const CellRun& run, Stage& stage) {
 void leave_while_connecting(const CellRun& run, Stage& stage) {
   const DeafPort port(stage.end_replica(0));
   const auto before = stage.descriptors();
-  auto& asked = stage.send(Kind::well);
+  auto& asked = stage.send(Stage::Kind::well);
   stage.wait_for("weir_requests_in_flight", 1);
   leaves(run, stage, asked);
   const auto deadline = Clock::now() + soon;
@@ -78,7 +71,7 @@ void leave_the_replica_at_work(const CellRun& run, Stage& stage) {
   std::vector<double> took;
   stage.strikes(rounds);
   for (std::size_t i = 1; i <= rounds; ++i) {
-    auto& asked = stage.send(Kind::struck, run.cell.phase == Phase::sending ? does_not_fit : 0);
+    auto& asked = stage.send(Stage::Kind::struck, run.cell.phase == Phase::sending ? does_not_fit : 0);
     stage.wait_for_struck(i);
     if (run.cell.phase == Phase::streaming) stage.read_events(asked, 4);
     const auto left = Clock::now();
@@ -92,7 +85,7 @@ void leave_the_replica_at_work(const CellRun& run, Stage& stage) {
 
 void leave_an_idle_connection(const CellRun& run, Stage& stage) {
   auto& asked = stage.asked();
-  asked.client->send(stage.request(Kind::well, asked));
+  asked.client->send(stage.request(Stage::Kind::well, asked));
   stage.read(asked);
   const auto before = stage.descriptors();
   leave(run.cell.fault, *asked.client);
@@ -103,12 +96,12 @@ void leave_an_idle_connection(const CellRun& run, Stage& stage) {
   while (stage.descriptors() >= before && Clock::now() < deadline)
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   EXPECT_LT(stage.descriptors(), before) << "the connection is still open";
-  expect_end(stage, asked, run.cell.alone);
+  stage.expect_end(asked, run.cell.alone);
 }
 
 void stall(const CellRun& run, Stage& stage) {
   auto& asked = stage.asked();
-  const auto bytes = stage.request(run.cell.phase == Phase::streaming ? Kind::struck : Kind::well, asked);
+  const auto bytes = stage.request(run.cell.phase == Phase::streaming ? Stage::Kind::struck : Stage::Kind::well, asked);
   if (run.cell.phase == Phase::receiving) {
     asked.client->send(bytes.substr(0, bytes.size() - 5));
     stage.read(asked);
@@ -127,7 +120,7 @@ void stall(const CellRun& run, Stage& stage) {
     stage.read(asked);
     EXPECT_TRUE(asked.client->closed_by_server());
   }
-  expect_end(stage, asked, run.cell.alone);
+  stage.expect_end(asked, run.cell.alone);
 }
 
 void ask_byte_by_byte(const CellRun& run, Stage& stage) {
@@ -135,7 +128,7 @@ void ask_byte_by_byte(const CellRun& run, Stage& stage) {
   const auto client = stage.http_client(reads ? 4096 : 0);
   for (std::size_t i = 0; i < (run.cell.phase == Phase::keep_alive ? 2 : 1); ++i) {
     auto& asked = stage.asked(client.get());
-    const auto bytes = stage.request(Kind::well, asked);
+    const auto bytes = stage.request(Stage::Kind::well, asked);
     if (reads) {
       asked.client->send(bytes);
       asked.client->read_bytewise();
@@ -143,7 +136,7 @@ void ask_byte_by_byte(const CellRun& run, Stage& stage) {
       for (std::size_t at = 0; at < bytes.size(); ++at) asked.client->send(bytes.substr(at, 1));
     }
     stage.read(asked);
-    expect_end(stage, asked, run.cell.alone);
+    stage.expect_end(asked, run.cell.alone);
   }
 }
 

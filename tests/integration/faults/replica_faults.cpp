@@ -14,11 +14,6 @@
 namespace weir::integration {
 namespace {
 
-using Kind = Stage::Kind;
-
-/// A socket of weir's and one of a replica with a small buffer do not hold so much.
-constexpr std::size_t does_not_fit = 6 * 1024 * 1024;
-
 Stage::Wishes wishes_of(const CellRun& run) {
   const auto [fault, phase] = std::pair(run.cell.fault, run.cell.phase);
   Stage::Wishes wishes{.transport = run.transport};
@@ -42,27 +37,23 @@ Stage::Wishes wishes_of(const CellRun& run) {
   return wishes;
 }
 
-void expect_end(Stage& stage, const Asked& asked, std::string_view expected) {
-  EXPECT_EQ(stage.end_of(asked), expected) << asked.got.head.bytes << asked.got.body;
-}
-
 std::string_view expected_of(const CellRun& run) {
   return run.company == Company::alone ? run.cell.alone : run.cell.beside;
 }
 
 /// The fault befalls the request that has the only place, while another one waits for it.
 void play_queued(const CellRun& run, Stage& stage) {
-  auto& holder = stage.send(Kind::struck);
+  auto& holder = stage.send(Stage::Kind::struck);
   stage.wait_for_struck(1);
   const bool streams = run.cell.fault == Fault::reset_mid_stream || run.cell.fault == Fault::fin_mid_chunk;
   if (streams) stage.read_events(holder, 3);
-  auto& waiter = stage.send(Kind::well);
+  auto& waiter = stage.send(Stage::Kind::well);
   if (run.cell.fault != Fault::stall) stage.wait_for("weir_requests_waiting", 1);
   stage.go_on();
   stage.read(holder);
   stage.read(waiter);
-  expect_end(stage, holder, expected_of(run));
-  expect_end(stage, waiter, run.cell.waiter);
+  stage.expect_end(holder, expected_of(run));
+  stage.expect_end(waiter, run.cell.waiter);
 }
 
 /// The fault befalls an idle connection, or the second request on one.
@@ -71,24 +62,24 @@ void play_keep_alive(const CellRun& run, Stage& stage) {
   const bool spoilt = run.cell.fault == Fault::garbage_after_the_response;
   const bool idle = spoilt || run.cell.fault == Fault::half_close;
   if (idle) {
-    auto& first = stage.send(Kind::struck, 0, client.get());
+    auto& first = stage.send(Stage::Kind::struck, 0, client.get());
     stage.read(first);
-    expect_end(stage, first, "ok 200");
+    stage.expect_end(first, "ok 200");
     if (spoilt) stage.wait_until_spoilt();
   } else {
     stage.well(client.get());
     if (run.company == Company::beside) stage.well(client.get());
   }
-  auto& second =
-      stage.send(idle ? Kind::well : Kind::struck, run.cell.fault == Fault::early_4xx ? does_not_fit : 0, client.get());
+  auto& second = stage.send(idle ? Stage::Kind::well : Stage::Kind::struck,
+                            run.cell.fault == Fault::early_4xx ? does_not_fit : 0, client.get());
   stage.read(second);
-  expect_end(stage, second, expected_of(run));
+  stage.expect_end(second, expected_of(run));
 }
 
 void play_exchange(const CellRun& run, Stage& stage) {
-  auto& asked = stage.send(Kind::struck, run.cell.phase == Phase::sending ? does_not_fit : 0);
+  auto& asked = stage.send(Stage::Kind::struck, run.cell.phase == Phase::sending ? does_not_fit : 0);
   stage.read(asked);
-  expect_end(stage, asked, expected_of(run));
+  stage.expect_end(asked, expected_of(run));
 }
 
 /// The first replica is there no more, or does not answer, when weir connects to it.
@@ -106,18 +97,18 @@ void play_connecting(const CellRun& run, Stage& stage) {
     if (deaf) port.emplace(number);
   }
   for (std::size_t i = 0; i < requests; ++i) {  // One of them goes to the first replica first.
-    auto& asked = stage.send(Kind::struck, 0, run.cell.phase == Phase::keep_alive ? client.get() : nullptr);
-    Asked* waiter = deaf && run.cell.phase == Phase::queued ? &stage.send(Kind::well) : nullptr;
+    auto& asked = stage.send(Stage::Kind::struck, 0, run.cell.phase == Phase::keep_alive ? client.get() : nullptr);
+    Asked* waiter = deaf && run.cell.phase == Phase::queued ? &stage.send(Stage::Kind::well) : nullptr;
     stage.read(asked);
     if (run.cell.fault == Fault::reset_before_head && run.company == Company::alone) {
       // The reset comes before weir sees that it is connected, or after.
       EXPECT_THAT(stage.end_of(asked), ::testing::AnyOf(expected_of(run), "upstream_error 502")) << asked.got.body;
     } else {
-      expect_end(stage, asked, expected_of(run));
+      stage.expect_end(asked, expected_of(run));
     }
     if (waiter == nullptr) continue;
     stage.read(*waiter);
-    expect_end(stage, *waiter, run.cell.waiter);
+    stage.expect_end(*waiter, run.cell.waiter);
   }
 }
 
@@ -134,10 +125,10 @@ void play_killed(const CellRun& run, Stage& stage, SimulatedReplica& replica) {
   if (stopped) replica.process().send(SIGSTOP);
   std::vector<Asked*> asked;
   for (std::size_t i = 0; i < requests; ++i)
-    asked.push_back(&stage.send(Kind::struck, stopped ? does_not_fit : 0,
+    asked.push_back(&stage.send(Stage::Kind::struck, stopped ? does_not_fit : 0,
                                 run.cell.phase == Phase::keep_alive ? client.get() : nullptr));
   if (run.cell.phase == Phase::queued) {
-    asked.push_back(&stage.send(Kind::well));
+    asked.push_back(&stage.send(Stage::Kind::well));
     if (run.company == Company::alone) stage.wait_for("weir_requests_waiting", 1);
   }
   if (run.cell.phase == Phase::streaming)
@@ -151,7 +142,7 @@ void play_killed(const CellRun& run, Stage& stage, SimulatedReplica& replica) {
   for (auto* one : asked) {
     const bool struck = run.cell.phase != Phase::streaming || one->got.head.field("x-weir-replica") == "r0";
     const bool waited = run.cell.phase == Phase::queued && run.company == Company::alone && one == asked.back();
-    expect_end(stage, *one, waited ? run.cell.waiter : struck ? expected_of(run) : "ok 200");
+    stage.expect_end(*one, waited ? run.cell.waiter : struck ? expected_of(run) : "ok 200");
   }
 }
 

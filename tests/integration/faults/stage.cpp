@@ -9,15 +9,13 @@
 #include <sstream>
 #include <thread>
 
+#include "tests/integration/peers/words.hpp"
+
 namespace weir::integration {
 namespace {
 
 using ::testing::AnyOf;
 using ::testing::Eq;
-
-constexpr auto chat = "/v1/chat/completions";
-
-std::string quoted(const std::string& text) { return '"' + text + '"'; }
 
 WeirSettings settings_of(const Stage::Wishes& wishes, const std::vector<std::string>& urls) {
   PoolKeys pool{.name = "chat", .replicas = {}, .more = wishes.pool};
@@ -207,6 +205,10 @@ std::string Stage::end_of(const Asked& asked) {
   auto end = member(line, "outcome");
   if (const auto phase = member(line, "phase"); phase != "null") end += " " + phase;
   return asked.left || !asked.has_head ? end : end + " " + std::to_string(asked.got.status);
+}
+
+void Stage::expect_end(const Asked& asked, std::string_view expected) {
+  EXPECT_EQ(end_of(asked), expected) << asked.got.head.bytes << asked.got.body;
 }
 
 /// A client that stayed has every byte that the replica sent, or can see that it has not.

@@ -22,6 +22,9 @@ namespace weir::integration {
 /// What peers speak with weir. With TLS a bridge stands before each of them.
 enum class Transport : std::uint8_t { plain, tls };
 
+/// A socket of weir's and one of a replica with a small buffer do not hold so much.
+inline constexpr std::size_t does_not_fit = 6 * 1024 * 1024;
+
 /// A request as its client saw it.
 struct Asked {
   std::string id;  ///< It is the x-request-id, and so the log's client_id.
@@ -97,6 +100,7 @@ class Stage {
 
   /// Returns "outcome phase status" of a request, as the log and its client have it.
   std::string end_of(const Asked& asked);
+  void expect_end(const Asked& asked, std::string_view expected);
   /// Checks what holds after every fault. It ends weir.
   void expect_rest();
 

@@ -6,13 +6,12 @@
 #include "tests/integration/peers/errors.hpp"
 #include "tests/integration/peers/streams.hpp"
 #include "tests/integration/peers/weir_under_test.hpp"
+#include "tests/integration/peers/words.hpp"
 
 namespace weir::integration {
 namespace {
 
 using ::testing::HasSubstr;
-
-constexpr auto chat = "/v1/chat/completions";
 
 /// Answers a whole chat request with its own body's length, a stream with the script.
 ScriptedReplica::Handler echo_or_stream(const StreamScript& script) {

@@ -6,11 +6,10 @@
 
 #include "tests/integration/peers/streams.hpp"
 #include "tests/integration/peers/weir_under_test.hpp"
+#include "tests/integration/peers/words.hpp"
 
 namespace weir::integration {
 namespace {
-
-constexpr auto chat = "/v1/chat/completions";
 
 TEST(Http, HopByHopFieldsEndAtWeirOnBothSides) {
   const auto script = vllm_chat(3);

@@ -8,11 +8,10 @@
 #include "tests/integration/peers/errors.hpp"
 #include "tests/integration/peers/streams.hpp"
 #include "tests/integration/peers/weir_under_test.hpp"
+#include "tests/integration/peers/words.hpp"
 
 namespace weir::integration {
 namespace {
-
-constexpr auto chat = "/v1/chat/completions";
 
 TEST(Http, SizesAreLimited) {
   ScriptedReplica replica([](Exchange& exchange) { exchange.send(answer("200 OK", "{}")); });

@@ -9,6 +9,7 @@
 #include "tests/integration/peers/errors.hpp"
 #include "tests/integration/peers/streams.hpp"
 #include "tests/integration/peers/weir_under_test.hpp"
+#include "tests/integration/peers/words.hpp"
 
 namespace weir::integration {
 namespace {
@@ -18,7 +19,6 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 using Models = ScriptedReplica::ModelsQuestion;
 
-constexpr auto chat = "/v1/chat/completions";
 const std::string vllm_list =
     R"({"object":"list","data":[{"id":"org/m","object":"model","created":1700000000,"owned_by":"vllm","root":"/m",)"
     R"("max_model_len":8192}]})";

@@ -17,14 +17,14 @@
 #include <cstring>
 #include <string_view>
 
-#include "tests/integration/peers/loopback.hpp"
 #include "tests/integration/peers/look.hpp"
+#include "tests/integration/peers/loopback.hpp"
 #include "tests/integration/peers/socket.hpp"
 
 namespace weir::integration {
 namespace {
 
-void set(int fd, int level, int option, int value) { ::setsockopt(fd, level, option, &value, sizeof value); }
+void set_option(int fd, int level, int option, int value) { ::setsockopt(fd, level, option, &value, sizeof value); }
 
 int listen_on(const std::string& path) {
   const int fd = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -50,7 +50,7 @@ int listen_anywhere(std::uint16_t& port) {
 int connect_to(std::uint16_t port) {
   const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   const auto address = loopback(port);
-  set(fd, IPPROTO_TCP, TCP_NODELAY, 1);
+  set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1);
   if (::connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0) return fd;
   ::close(fd);
   return -1;
@@ -174,7 +174,7 @@ void Bridge::serve(int near) {
   } else if (kind_ == Kind::path_to_plain) {
     pump(plain, other, nullptr);
   } else {
-    set(other, IPPROTO_TCP, TCP_NODELAY, 1);
+    set_option(other, IPPROTO_TCP, TCP_NODELAY, 1);
     const std::unique_ptr<SSL, decltype(&SSL_free)> ssl(SSL_new(context_.get()), &SSL_free);
     if (shake_hands(*ssl, other)) pump(plain, other, ssl.get());
   }

@@ -10,6 +10,7 @@
 
 #include "tests/integration/peers/look.hpp"
 #include "tests/integration/peers/streams.hpp"
+#include "tests/integration/peers/words.hpp"
 
 namespace weir::integration {
 namespace {
@@ -18,10 +19,6 @@ void write_keys(std::ostream& out, Keys defaults, const Keys& wanted, std::strin
   for (const auto& [key, value] : wanted) defaults[key] = value;
   for (const auto& [key, value] : defaults) out << indent << key << " = " << value << '\n';
 }
-
-std::string quoted(const std::string& text) { return '"' + text + '"'; }
-
-std::string loopback(std::uint16_t port) { return "127.0.0.1:" + std::to_string(port); }
 
 constexpr std::array<std::string_view, 4> ledger_gauges{"weir_queued_tokens", "weir_resident_tokens",
                                                         "weir_requests_in_flight", "weir_oldest_unanswered_seconds"};
@@ -39,8 +36,8 @@ std::string WeirUnderTest::text(const WeirSettings& settings, std::uint16_t port
                                 const std::filesystem::path& log) {
   std::ostringstream out;
   out << "[server]\n";
-  write_keys(out, {{"listen", "[" + quoted(loopback(port)) + "]"}, {"threads", "2"}}, settings.server);
-  out << "[metrics]\nlisten = " << quoted(loopback(metrics_port)) << "\n[admin]\n";
+  write_keys(out, {{"listen", "[" + quoted(at_loopback(port)) + "]"}, {"threads", "2"}}, settings.server);
+  out << "[metrics]\nlisten = " << quoted(at_loopback(metrics_port)) << "\n[admin]\n";
   write_keys(out, {{"listen", "\"\""}}, settings.admin);
   out << "[log]\n";
   write_keys(out, {{"requests", quoted(log.string())}}, settings.log);

@@ -10,6 +10,7 @@
 #include "tests/integration/peers/dns_server.hpp"
 #include "tests/integration/peers/streams.hpp"
 #include "tests/integration/peers/weir_under_test.hpp"
+#include "tests/integration/peers/words.hpp"
 
 namespace weir::integration {
 namespace {
@@ -17,8 +18,6 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 using Names = std::set<std::string>;
-
-constexpr auto chat = "/v1/chat/completions";
 
 class Discovery : public testing::Test {
  protected:

@@ -9,6 +9,7 @@
 
 #include "tests/integration/peers/streams.hpp"
 #include "tests/integration/peers/weir_under_test.hpp"
+#include "tests/integration/peers/words.hpp"
 
 namespace weir::integration {
 namespace {
@@ -19,11 +20,8 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
 
-constexpr auto chat = "/v1/chat/completions";
 constexpr auto token = "0123456789abcdef-t0ken";
 
-std::string quoted(const std::string& text) { return '"' + text + '"'; }
-std::string bearer(const std::string& text) { return "Authorization: Bearer " + text + "\r\n"; }
 std::string change(const std::string& path, const std::string& fields, const std::string& host = "weir.example") {
   return "POST " + path + " HTTP/1.1\r\nHost: " + host + "\r\n" + fields +
          "Content-Type: application/json\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}";

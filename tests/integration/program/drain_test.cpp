@@ -10,6 +10,7 @@
 #include "tests/integration/peers/load.hpp"
 #include "tests/integration/peers/streams.hpp"
 #include "tests/integration/peers/weir_under_test.hpp"
+#include "tests/integration/peers/words.hpp"
 
 namespace weir::integration {
 namespace {
@@ -18,10 +19,6 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
-
-constexpr auto chat = "/v1/chat/completions";
-
-std::string loopback(std::uint16_t port) { return "127.0.0.1:" + std::to_string(port); }
 
 class Drain : public testing::Test {
  protected:
@@ -38,12 +35,12 @@ class Drain : public testing::Test {
     };
   }
   WeirSettings with_admin(WeirSettings settings) const {
-    settings.admin["listen"] = '"' + loopback(admin) + '"';
+    settings.admin["listen"] = '"' + at_loopback(admin) + '"';
     return settings;
   }
   Finished command(std::vector<std::string> words) const {
     words.insert(words.begin(), weir_program());
-    words.insert(words.end(), {"--admin", loopback(admin)});
+    words.insert(words.end(), {"--admin", at_loopback(admin)});
     return run(std::move(words));
   }
   std::string replicas() const { return fetch(admin, get("/api/replicas"), "GET").body; }
@@ -80,7 +77,7 @@ TEST_F(Drain, AReplicaFinishesWhatItHasAndGetsNothingNew) {
   weir.wait_until_said("limits.first_token 300 s -> 17 s");
   for (int i = 0; i < 5; ++i) EXPECT_EQ(who_answers(weir), "r1") << "a reload does not end it";
 
-  Process waiting({weir_program(), "drain", "r0", "--wait", "--admin", loopback(admin)},
+  Process waiting({weir_program(), "drain", "r0", "--wait", "--admin", at_loopback(admin)},
                   weir.settings_file().string() + ".wait");
   EXPECT_FALSE(waiting.wait(std::chrono::milliseconds(300)).has_value());
   go_on.set();
@@ -173,7 +170,7 @@ TEST_F(Drain, ARollingRestartOfEveryReplicaFailsNoRequest) {
 TEST_F(Drain, APageInABrowserChangesNothing) {
   ScriptedReplica a(plays()), b(plays());
   WeirUnderTest weir(with_admin(pool_of({&a, &b})));
-  const auto own = "Host: " + loopback(admin) + "\r\n";
+  const auto own = "Host: " + at_loopback(admin) + "\r\n";
   const std::string json = "Content-Type: application/json\r\n";
   const auto ask = [&](const std::string& method, const std::string& path, const std::string& fields,
                        const std::string& body = "{}") {
@@ -224,7 +221,7 @@ TEST_F(Drain, APageInABrowserChangesNothing) {
   EXPECT_THAT(replicas(), Not(HasSubstr("draining")));
   EXPECT_THAT(weir.output(), AllOf(Not(HasSubstr("reload (")), Not(HasSubstr("drains"))));
 
-  EXPECT_EQ(ask("POST", "/api/replicas/r0/drain", own + json + "Origin: http://" + loopback(admin) + "\r\n").status,
+  EXPECT_EQ(ask("POST", "/api/replicas/r0/drain", own + json + "Origin: http://" + at_loopback(admin) + "\r\n").status,
             200u);
   EXPECT_EQ(ask("POST", "/api/replicas/r0/undrain", "Host: localhost\r\n" + json).status, 200u);
 }
@@ -248,7 +245,7 @@ TEST_F(Drain, StatusShowsTheReplicas) {
   EXPECT_THAT(table.output, AllOf(HasSubstr("replica  pool  state"), HasSubstr("r0       chat  up"),
                                   HasSubstr("r1       chat  draining"), HasSubstr("    it was told to drain\n"),
                                   HasSubstr(" ms"), Not(HasSubstr("\x1b"))));
-  const auto nobody = run({weir_program(), "status", "--admin", loopback(free_port())});
+  const auto nobody = run({weir_program(), "status", "--admin", at_loopback(free_port())});
   EXPECT_EQ(nobody.exit.code, 1);
   EXPECT_THAT(nobody.output,
               AllOf(HasSubstr("weir status: no weir answers at 127.0.0.1:"), HasSubstr("--admin names")));

@@ -14,7 +14,7 @@ namespace {
 using ::testing::HasSubstr;
 
 std::string page(const std::string& text) { return answer("200 OK", text, "text/plain; version=0.0.4"); }
-std::string json(const std::string& text) { return answer("200 OK", text); }
+std::string json_answer(const std::string& text) { return answer("200 OK", text); }
 
 std::string vllm_page(int running, int waiting, int made) {
   return page("# TYPE vllm:num_requests_running gauge\nvllm:num_requests_running{engine=\"0\"} " +
@@ -27,8 +27,9 @@ std::string vllm_page(int running, int waiting, int made) {
 class EngineFigures : public testing::Test {
  protected:
   EngineFigures() : replica([this](Exchange& exchange) { handle(exchange); }) {
-    replica.has_page("/v1/models", json(R"({"data":[{"id":"m\u0007\"x","owned_by":"vllm","max_model_len":4096}]})"));
-    replica.has_page("/version", json(R"({"version":"0.10.2"})"));
+    replica.has_page("/v1/models",
+                     json_answer(R"({"data":[{"id":"m\u0007\"x","owned_by":"vllm","max_model_len":4096}]})"));
+    replica.has_page("/version", json_answer(R"({"version":"0.10.2"})"));
     replica.has_page("/metrics", vllm_page(3, 1, 10));
   }
 

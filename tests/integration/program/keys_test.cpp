@@ -9,6 +9,7 @@
 #include "tests/integration/peers/errors.hpp"
 #include "tests/integration/peers/streams.hpp"
 #include "tests/integration/peers/weir_under_test.hpp"
+#include "tests/integration/peers/words.hpp"
 
 namespace weir::integration {
 namespace {
@@ -18,10 +19,6 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
 
-constexpr auto chat = "/v1/chat/completions";
-
-std::string quoted(const std::string& text) { return '"' + text + '"'; }
-std::string bearer(const std::string& key) { return "Authorization: Bearer " + key + "\r\n"; }
 std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
 
 class ClientKeys : public testing::Test {

@@ -14,6 +14,7 @@
 
 #include "tests/integration/peers/streams.hpp"
 #include "tests/integration/peers/weir_under_test.hpp"
+#include "tests/integration/peers/words.hpp"
 
 namespace weir::integration {
 namespace {
@@ -24,8 +25,6 @@ using ::testing::ContainsRegex;
 using ::testing::Eq;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
-
-constexpr auto chat = "/v1/chat/completions";
 
 std::string settings_with(const std::string& replicas) {
   return "[server]\nlisten = [\"127.0.0.1:" + std::to_string(free_port()) +

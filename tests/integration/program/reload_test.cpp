@@ -13,6 +13,7 @@
 #include "tests/integration/peers/load.hpp"
 #include "tests/integration/peers/streams.hpp"
 #include "tests/integration/peers/weir_under_test.hpp"
+#include "tests/integration/peers/words.hpp"
 
 namespace weir::integration {
 namespace {
@@ -23,11 +24,6 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
 
-constexpr auto chat = "/v1/chat/completions";
-
-std::string loopback(std::uint16_t port) { return "127.0.0.1:" + std::to_string(port); }
-std::string quoted(const std::string& text) { return '"' + text + '"'; }
-
 class Reload : public testing::Test {
  protected:
   ScriptedReplica::Handler plays() {
@@ -35,11 +31,11 @@ class Reload : public testing::Test {
   }
   /// The same settings, with an admin listener.
   WeirSettings with_admin(WeirSettings settings) const {
-    settings.admin["listen"] = quoted(loopback(admin));
+    settings.admin["listen"] = quoted(at_loopback(admin));
     return settings;
   }
   Response post_admin(const std::string& path) const {
-    return fetch(admin, "POST " + path + " HTTP/1.1\r\nHost: " + loopback(admin) +
+    return fetch(admin, "POST " + path + " HTTP/1.1\r\nHost: " + at_loopback(admin) +
                             "\r\nContent-Type: application/json\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}");
   }
   std::string settings_in_use() const {
@@ -130,7 +126,7 @@ TEST_F(Reload, ARequestThatWaitsOutlivesItsPool) {
   EXPECT_EQ(got.status, 200u);
   EXPECT_EQ(got.body, script.body(false));
   EXPECT_EQ(requests, 2u);
-  weir.wait_until_said("replica 'r0' at " + loopback(a.port()) + " is gone: its last request has ended");
+  weir.wait_until_said("replica 'r0' at " + at_loopback(a.port()) + " is gone: its last request has ended");
 }
 
 /// A replica hangs, and is replaced under its name: what it had goes to the other one.
@@ -177,7 +173,7 @@ TEST_F(Reload, AStreamOutlivesItsReplicasRemoval) {
   client.rest(got);
   EXPECT_EQ(got.body, script.body(false));
   EXPECT_EQ(got.end, BodyEnd::whole);
-  weir.wait_until_said("replica 'r0' at " + loopback(a.port()) + " is gone: its last request has ended");
+  weir.wait_until_said("replica 'r0' at " + at_loopback(a.port()) + " is gone: its last request has ended");
   EXPECT_THAT(fetch(admin, get("/api/replicas"), "GET").body, Not(HasSubstr("\"r0\"")));
   EXPECT_EQ(weir.log_lines(2).size(), 2u);
   weir.stop();
@@ -216,19 +212,19 @@ TEST_F(Reload, ListenersMoveAndOneThatCannotBeOpenedStopsTheReload) {
   EXPECT_EQ(kept.exchange(post(chat, chat_body())).status, 200u);
   const Socket taken = Socket::listen(-1);
   const auto second = free_port(), third = free_port();
-  settings.server["listen"] = "[" + quoted(loopback(second)) + ", " + quoted(loopback(taken.port())) + "]";
+  settings.server["listen"] = "[" + quoted(at_loopback(second)) + ", " + quoted(at_loopback(taken.port())) + "]";
   settings.limits["first_token"] = "7";
   settings.pools[0].replicas[0].name = "renamed";
   weir.rewrite(settings);
   const auto refused = reload();
   EXPECT_EQ(refused.status, 400u);
-  EXPECT_THAT(refused.body, HasSubstr("server.listen: cannot listen on " + loopback(taken.port())));
+  EXPECT_THAT(refused.body, HasSubstr("server.listen: cannot listen on " + at_loopback(taken.port())));
   EXPECT_EQ(fetch(weir.port(), post(chat, chat_body())).status, 200u) << "the old one is open";
   EXPECT_THROW(Socket::connect(second), PeerGone) << "the new one is not";
   EXPECT_EQ(who_answers(weir), "r0");
   EXPECT_THAT(settings_in_use(), HasSubstr("\"limits.first_token\":\"300 s\""));
 
-  settings.server["listen"] = "[" + quoted(loopback(second)) + ", " + quoted(loopback(third)) + "]";
+  settings.server["listen"] = "[" + quoted(at_loopback(second)) + ", " + quoted(at_loopback(third)) + "]";
   weir.rewrite(settings);
   EXPECT_EQ(reload().status, 200u);
   for (const auto port : {second, third}) EXPECT_EQ(fetch(port, post(chat, chat_body())).status, 200u);
@@ -292,19 +288,19 @@ TEST_F(Reload, CheckSaysWhatAReloadWouldDo) {
   EXPECT_THAT(check(old_file).output, HasSubstr("a reload changes nothing"));
   settings.limits["first_token"] = "120";
   weir.rewrite(settings);
-  for (const auto& against : {old_file, loopback(admin), "http://" + loopback(admin) + "/"}) {
+  for (const auto& against : {old_file, at_loopback(admin), "http://" + at_loopback(admin) + "/"}) {
     const auto done = check(against);
     EXPECT_EQ(done.exit.code, 0) << done.output;
     EXPECT_THAT(done.output, AllOf(HasSubstr("limits.first_token 300 s -> 120 s\n"), Not(HasSubstr("planted-secret"))));
   }
-  EXPECT_THAT(check(loopback(admin)).output,
+  EXPECT_THAT(check(at_loopback(admin)).output,
               HasSubstr("pool chat: replica r0: api_key: set in both; weir shows no secrets"));
   settings.server["threads"] = "5";
   weir.rewrite(settings);
-  const auto restart = check(loopback(admin));
+  const auto restart = check(at_loopback(admin));
   EXPECT_EQ(restart.exit.code, 1);
   EXPECT_THAT(restart.output, HasSubstr("server.threads 2 -> 5: only a restart changes this"));
-  const auto nobody = check(loopback(free_port()));
+  const auto nobody = check(at_loopback(free_port()));
   EXPECT_EQ(nobody.exit.code, 1);
   EXPECT_THAT(nobody.output, HasSubstr("no weir answers at 127.0.0.1:"));
 }
@@ -312,9 +308,9 @@ TEST_F(Reload, CheckSaysWhatAReloadWouldDo) {
 TEST_F(Reload, WhatTheCommandLineSaysIsNoChange) {
   ScriptedReplica a(plays());
   const auto settings = pool_of({&a});  // In the file, the admin listener is off.
-  WeirUnderTest weir(settings, {"/bin/sh", "-c", "exec \"$@\" --admin-listen " + loopback(admin), "weir"});
+  WeirUnderTest weir(settings, {"/bin/sh", "-c", "exec \"$@\" --admin-listen " + at_loopback(admin), "weir"});
   const auto done =
-      run({weir_program(), "check", "--config", weir.settings_file().string(), "--diff", loopback(admin)});
+      run({weir_program(), "check", "--config", weir.settings_file().string(), "--diff", at_loopback(admin)});
   EXPECT_EQ(done.exit.code, 0);
   EXPECT_THAT(done.output, HasSubstr("a reload changes nothing"));
   const auto reloaded = reload();

@@ -7,6 +7,7 @@
 
 #include "tests/integration/peers/streams.hpp"
 #include "tests/integration/peers/weir_under_test.hpp"
+#include "tests/integration/peers/words.hpp"
 
 namespace weir::integration {
 namespace {
@@ -14,11 +15,9 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-constexpr auto chat = "/v1/chat/completions";
 /// Every secret has this in it, and nothing else does.
 const std::string mark = "pl4nted";
 
-std::string quoted(const std::string& text) { return '"' + text + '"'; }
 std::string secret(const std::string& what) { return what + '-' + mark + '-' + what; }
 
 class Secrets : public testing::Test {

@@ -16,6 +16,7 @@
 #include "tests/integration/peers/loopback.hpp"
 #include "tests/integration/peers/streams.hpp"
 #include "tests/integration/peers/weir_under_test.hpp"
+#include "tests/integration/peers/words.hpp"
 
 namespace weir::integration {
 namespace {
@@ -23,8 +24,6 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-
-constexpr auto chat = "/v1/chat/completions";
 
 /// A listening socket such as systemd holds: it goes on whoever else closes it.
 class HeldSocket {

@@ -11,11 +11,11 @@
 
 #include "tests/integration/peers/streams.hpp"
 #include "tests/integration/peers/weir_under_test.hpp"
+#include "tests/integration/peers/words.hpp"
 
 namespace weir::integration {
 namespace {
 
-constexpr auto chat = "/v1/chat/completions";
 constexpr std::size_t tokens = 5;
 
 void play_chat(Exchange& exchange) { play(exchange, vllm_chat(tokens)); }

@@ -7,6 +7,7 @@
 
 #include "tests/integration/peers/streams.hpp"
 #include "tests/integration/peers/weir_under_test.hpp"
+#include "tests/integration/peers/words.hpp"
 
 namespace weir::integration {
 namespace {
@@ -14,8 +15,6 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
-
-constexpr auto chat = "/v1/chat/completions";
 
 /// Runs one of many streams. The replica sends an event only when the client has all before it, so that no two of them
 /// share a read.

@@ -7,14 +7,13 @@
 
 #include "tests/integration/peers/streams.hpp"
 #include "tests/integration/peers/weir_under_test.hpp"
+#include "tests/integration/peers/words.hpp"
 
 namespace weir::integration {
 namespace {
 
 using ::testing::HasSubstr;
 using ::testing::Not;
-
-constexpr auto chat = "/v1/chat/completions";
 
 std::string asks(const std::string& members) {
   return R"({"model":"m","messages":[{"role":"user","content":"Hi"}])" + members + R"(,"stream":true})";

@@ -5,13 +5,12 @@
 
 #include "tests/integration/peers/streams.hpp"
 #include "tests/integration/peers/weir_under_test.hpp"
+#include "tests/integration/peers/words.hpp"
 
 namespace weir::integration {
 namespace {
 
 using ::testing::HasSubstr;
-
-constexpr auto chat = "/v1/chat/completions";
 
 bool asks_for_usage_on_every_chunk(const ReceivedRequest& request) {
   return request.body.find(R"("continuous_usage_stats":true)") != std::string::npos;

@@ -6,6 +6,7 @@
 #include "tests/integration/peers/streams.hpp"
 #include "tests/integration/peers/tls_bridge.hpp"
 #include "tests/integration/peers/weir_under_test.hpp"
+#include "tests/integration/peers/words.hpp"
 
 namespace weir::integration {
 namespace {
@@ -14,10 +15,7 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-constexpr auto chat = "/v1/chat/completions";
 using Kind = Bridge::Kind;
-
-std::string quoted(const std::string& text) { return '"' + text + '"'; }
 
 std::string files_of(const std::string& name) {
   return "cert = " + quoted(tls_file(name + ".pem")) + ", key = " + quoted(tls_file(name + ".key"));

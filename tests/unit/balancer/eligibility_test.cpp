@@ -49,7 +49,7 @@ ReplicaView out(ReplicaIndex index) {
 ReplicaView out_of_room(ReplicaIndex index) {
   return changed(index, [](ReplicaView& s) { s.full = true; });
 }
-ReplicaView starting(ReplicaIndex index, Tokens held, Tokens allowance, std::uint32_t in_flight = 1) {
+ReplicaView in_start(ReplicaIndex index, Tokens held, Tokens allowance, std::uint32_t in_flight = 1) {
   return changed(index, [&](ReplicaView& s) {
     s.starting = true;
     s.prefill_left = held;
@@ -76,10 +76,10 @@ TEST(Eligibility, OneThatIsNotWellGivesWayToOneThatIsBetterOff) {
       {"full", {out_of_room(0), plain(1)}, {1}, false},
       {"all are full", {out_of_room(0), out_of_room(1)}, {0, 1}, false},
       {"full before out", {out_of_room(0), out(1)}, {0}, false},
-      {"starts, and holds just what it may", {starting(0, 90, 100), plain(1)}, {0, 1}, false},
-      {"starts, and would hold more", {starting(0, 91, 100), plain(1)}, {1}, false},
-      {"starts with its one request", {starting(0, 0, 0, 0), plain(1)}, {0, 1}, false},
-      {"all start", {starting(0, 91, 100), starting(1, 95, 100)}, {0, 1}, false},
+      {"starts, and holds just what it may", {in_start(0, 90, 100), plain(1)}, {0, 1}, false},
+      {"starts, and would hold more", {in_start(0, 91, 100), plain(1)}, {1}, false},
+      {"starts with its one request", {in_start(0, 0, 0, 0), plain(1)}, {0, 1}, false},
+      {"all start", {in_start(0, 91, 100), in_start(1, 95, 100)}, {0, 1}, false},
   };
   for (const auto& row : rows) {
     auto replicas = row.replicas;
@@ -119,15 +119,15 @@ TEST(Eligibility, ARequestThatCanWaitDoesSoWhereNoneMayTakeItNow) {
        {with(plain(0), queued(0)), with(plain(1), queued(1))},
        {0},
        false},
-      {"all start and hold what they may", {starting(0, 91, 100), starting(1, 95, 100)}, {}, false},
-      {"one starts without anything", {starting(0, 0, 0, 0), full(1)}, {0}, false},
+      {"all start and hold what they may", {in_start(0, 91, 100), in_start(1, 95, 100)}, {}, false},
+      {"one starts without anything", {in_start(0, 0, 0, 0), full(1)}, {0}, false},
       {"all are out", {out(0), out(1)}, {0, 1}, true},
       {"all are out, one has room", {with(out(0), is_full), out(1)}, {1}, true},
       {"one is out, the other is full", {out(0), out_of_room(1)}, {}, false},
       {"tried, and the other has room", {tried(0), plain(1)}, {1}, false},
       {"tried, and the other is full", {tried(0), out_of_room(1)}, {0}, false},
       {"tried, and the other is at a limit", {tried(0), full(1)}, {0}, false},
-      {"tried, and the other starts and holds what it may", {tried(0), starting(1, 91, 100)}, {0}, false},
+      {"tried, and the other starts and holds what it may", {tried(0), in_start(1, 91, 100)}, {0}, false},
       {"tried and full, and the other is at a limit", {with(out_of_room(0), had_it), full(1)}, {}, false},
       {"tried, the second is full, the third is out", {tried(0), out_of_room(1), out(2)}, {0}, false},
       {"tried and full, the second is full, the third is out",

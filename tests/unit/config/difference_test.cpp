@@ -105,7 +105,7 @@ INSTANTIATE_TEST_SUITE_P(Difference, EachChange, ::testing::Values(
     SAID(s.server.tls = (ServerTls{{{"a.pem", "a.key"}, {"b.pem", "b.key"}}}),
          "server.tls off -> [a.pem with a.key, b.pem with b.key]"),
     SAID(s.limits.handshake_time = Seconds(7), "limits.handshake_time 10 s -> 7 s"),
-    SAID(s.limits.handshakes = 7, "limits.handshakes 256 -> 7"),
+    SAID(s.limits.handshakes = 7, "limits.handshakes 1024 -> 7"),
     SAID(s.limits.head_time = Seconds(7), "limits.head_time 10 s -> 7 s"),
     SAID(s.limits.body_time = Seconds(7), "limits.body_time 60 s -> 7 s"),
     SAID(s.limits.body_rate = 0, "limits.body_rate 1KiB -> 0"),

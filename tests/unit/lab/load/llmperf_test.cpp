@@ -5,12 +5,12 @@
 
 #include <sstream>
 
+#include "tests/unit/lab/load/made_results.hpp"
+
 namespace weir::lab::load {
 namespace {
 
 using testing::HasSubstr;
-
-constexpr Moment at(int ms) { return Moment(std::chrono::milliseconds(ms)); }
 
 const tasks::Task& task() {
   static const tasks::Task task = tasks::make_task(300, 50, engine::Random(1));

@@ -16,6 +16,8 @@ struct Made {
   bool closed_empty = false;        ///< An event without text ends the answer.
 };
 
+constexpr Moment at(int ms) { return Moment(std::chrono::milliseconds(ms)); }
+
 inline Moment moment(double seconds) {
   return Moment(std::chrono::duration_cast<Moment::duration>(std::chrono::duration<double>(seconds)));
 }

@@ -4,13 +4,12 @@
 #include <gtest/gtest.h>
 
 #include "lab/load/in_flight.hpp"
+#include "tests/unit/lab/load/made_results.hpp"
 
 namespace weir::lab::load {
 namespace {
 
 using testing::HasSubstr;
-
-constexpr Moment at(int ms) { return Moment(std::chrono::milliseconds(ms)); }
 
 /// One request with a TTFT of 100 ms and a TPOT of 20 ms.
 Tally measured() {

@@ -7,14 +7,13 @@
 #include <sstream>
 
 #include "lab/engine/random.hpp"
+#include "tests/unit/lab/load/made_results.hpp"
 
 namespace weir::lab::load {
 namespace {
 
 using testing::HasSubstr;
 using testing::Not;
-
-constexpr Moment at(int ms) { return Moment(std::chrono::milliseconds(ms)); }
 
 TEST(Quantile, InterpolatesAsNumpyDoes) {
   const std::vector<float> values{1, 2, 3, 4};

@@ -10,14 +10,13 @@
 #include "lab/load/trace.hpp"
 #include "metrics/compare/samples/log_reading.hpp"
 #include "metrics/wire/request/inspector.hpp"
+#include "tests/unit/lab/load/made_results.hpp"
 
 namespace weir::lab::load {
 namespace {
 
 namespace samples = metrics::compare::samples;
 namespace json = boost::json;
-
-constexpr Moment at(int ms) { return Moment(std::chrono::milliseconds(ms)); }
 
 std::shared_ptr<const metrics::wire::RequestFacts> facts(std::string_view body) {
   metrics::wire::RequestInspector inspector(metrics::Api::openai_chat, "POST", "/v1/chat/completions",
@@ -27,7 +26,7 @@ std::shared_ptr<const metrics::wire::RequestFacts> facts(std::string_view body) 
 }
 
 /// A chat of 550 prompt tokens and `tokens` events, 20 ms apart, the first one 100 ms after it was sent.
-Result answered(int tokens, bool usage = true) {
+Result answered_with(int tokens, bool usage = true) {
   Result r;
   r.request_id = "load-1-3";
   r.number = 3;
@@ -62,7 +61,7 @@ json::object line_of(const Result& result, const std::string& label = "") {
 }
 
 TEST(RequestLines, AreReadByTheComparison) {
-  const std::string line = RequestLines("vllm-fp16").line(answered(11)) + std::string(samples::line_padding, ' ');
+  const std::string line = RequestLines("vllm-fp16").line(answered_with(11)) + std::string(samples::line_padding, ' ');
   const std::string_view text = std::string_view(line).substr(0, line.size() - samples::line_padding);
   samples::Names names;
   samples::Sample sample;
@@ -90,7 +89,7 @@ TEST(RequestLines, AreReadByTheComparison) {
 }
 
 TEST(RequestLines, HaveEveryFieldOfTheLog) {
-  const json::object line = line_of(answered(11));
+  const json::object line = line_of(answered_with(11));
   EXPECT_EQ(line.at("client_id"), "load-1-3");
   EXPECT_EQ(line.at("instance"), "weir-lab");
   EXPECT_EQ(line.at("role"), "primary");
@@ -109,7 +108,7 @@ TEST(RequestLines, HaveEveryFieldOfTheLog) {
 }
 
 TEST(RequestLines, SayWhatIsUnknownAsNull) {
-  const json::object line = line_of(answered(11, false));
+  const json::object line = line_of(answered_with(11, false));
   for (const char* key : {"prompt_tokens", "output_tokens", "tokens_source", "tpot_s", "k_source", "cached_tokens"}) {
     EXPECT_TRUE(line.at(key).is_null()) << key;
   }
@@ -124,7 +123,7 @@ TEST(RequestLines, SayWhatIsUnknownAsNull) {
 }
 
 TEST(RequestLines, BehindWeirTheNumberInFlightIsUnknown) {
-  Result result = answered(3);
+  Result result = answered_with(3);
   result.replica = "gpu0";
   const json::object line = line_of(result, "x");
   EXPECT_EQ(line.at("replica"), "gpu0");
@@ -150,17 +149,17 @@ TEST(RequestLines, TakeTheOutcomesOfTheLog) {
                {"invalid", 200, "upstream_error"},
                {"unfinished", 200, "client_abort"}};
   for (const auto& c : cases) {
-    Result result = answered(3);
+    Result result = answered_with(3);
     result.outcome = c.outcome;
     result.status = c.status;
     EXPECT_EQ(line_of(result).at("outcome"), c.logged) << c.outcome;
   }
-  Result empty = answered(0);
+  Result empty = answered_with(0);
   EXPECT_EQ(line_of(empty).at("outcome"), "ok_empty");
-  Result left = answered(3);
+  Result left = answered_with(3);
   left.outcome = "unfinished";
   EXPECT_EQ(line_of(left).at("phase"), "decode");
-  Result early = answered(0);
+  Result early = answered_with(0);
   early.outcome = "unfinished";
   EXPECT_EQ(line_of(early).at("phase"), "prefill");
 }
@@ -185,7 +184,7 @@ TEST(RequestLines, OfTgiCountTheirTokensByEvents) {
 
 TEST(RequestLines, HaveIdsOfTheirOwn) {
   RequestLines one("a"), two("a");
-  Result result = answered(1);
+  Result result = answered_with(1);
   std::set<std::string> ids;
   for (auto* lines : {&one, &two}) {
     for (const std::uint64_t number : {1, 1}) {  // The batches of a sweep each begin with the same number.
@@ -199,7 +198,7 @@ TEST(RequestLines, HaveIdsOfTheirOwn) {
 }
 
 TEST(RequestLines, CanBeReplayed) {
-  std::istringstream in(RequestLines("").line(answered(11)) + "\n");
+  std::istringstream in(RequestLines("").line(answered_with(11)) + "\n");
   const auto trace = read_trace(in, 0);
   ASSERT_TRUE(std::holds_alternative<std::vector<TraceEntry>>(trace)) << std::get<std::string>(trace);
   EXPECT_EQ(std::get<std::vector<TraceEntry>>(trace)[0].prompt_tokens, 550u);

@@ -7,13 +7,12 @@
 #include <vector>
 
 #include "lab/sim/answer.hpp"
+#include "tests/unit/lab/load/made_results.hpp"
 
 namespace weir::lab::load {
 namespace {
 
 using testing::ElementsAre;
-
-constexpr Moment at(int ms) { return Moment(std::chrono::milliseconds(ms)); }
 
 std::vector<std::string> split(std::string_view bytes, std::size_t piece) {
   EventSplitter splitter;

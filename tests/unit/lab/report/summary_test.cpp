@@ -13,7 +13,8 @@ namespace {
 using testing::HasSubstr;
 
 /// Returns a line of the request log; `fields` replace or follow what is usual.
-std::string line(std::string_view time, std::string_view replica, std::string_view config, std::string_view fields) {
+std::string log_line(std::string_view time, std::string_view replica, std::string_view config,
+                     std::string_view fields) {
   return R"({"v":1,"time":")" + std::string(time) + R"(","role":"primary","replica":")" + std::string(replica) +
          R"(","config":")" + std::string(config) + R"(",)" + std::string(fields) + "}\n";
 }
@@ -24,11 +25,11 @@ std::string bins(int gap_ms, int count) {
 }
 
 std::string ok_line(std::string_view second, std::string_view replica, std::string_view config, int ttft_ms) {
-  return line("2026-11-21T07:00:" + std::string(second) + "Z", replica, config,
-              R"("outcome":"ok","ttft_s":)" + std::to_string(ttft_ms / 1e3) + R"(,"ttft_client_s":)" +
-                  std::to_string((ttft_ms + 1) / 1e3) +
-                  R"(,"tpot_s":0.02,"e2e_s":2,"prompt_tokens":100,"output_tokens":50,"k_source":"settled",)" +
-                  bins(20, 49));
+  return log_line("2026-11-21T07:00:" + std::string(second) + "Z", replica, config,
+                  R"("outcome":"ok","ttft_s":)" + std::to_string(ttft_ms / 1e3) + R"(,"ttft_client_s":)" +
+                      std::to_string((ttft_ms + 1) / 1e3) +
+                      R"(,"tpot_s":0.02,"e2e_s":2,"prompt_tokens":100,"output_tokens":50,"k_source":"settled",)" +
+                      bins(20, 49));
 }
 
 TEST(LogSummary, GroupsByReplicaAndByConfiguration) {
@@ -48,9 +49,9 @@ TEST(LogSummary, GroupsByReplicaAndByConfiguration) {
 
 TEST(LogSummary, GapsBetweenEventsOfSeveralTokensAreNoItl) {
   const auto with = [](int tokens, const char* source) {
-    std::istringstream in(line("2026-11-21T07:00:00Z", "gpu0", "a",
-                               R"("outcome":"ok","output_tokens":)" + std::to_string(tokens) + R"(,"k_source":")" +
-                                   source + "\"," + bins(20, 48)));
+    std::istringstream in(log_line("2026-11-21T07:00:00Z", "gpu0", "a",
+                                   R"("outcome":"ok","output_tokens":)" + std::to_string(tokens) + R"(,"k_source":")" +
+                                       source + "\"," + bins(20, 48)));
     return read_log(in).all.itl().has_value();
   };
   EXPECT_TRUE(with(49, "wire"));
@@ -64,9 +65,9 @@ TEST(LogSummary, GapsBetweenEventsOfSeveralTokensAreNoItl) {
 TEST(LogSummary, FailuresAndAbortsAreCountedApartFromLatencies) {
   std::istringstream in(
       ok_line("00", "gpu0", "a", 100) +
-      line("2026-11-21T07:00:01Z", "gpu0", "a", R"("outcome":"upstream_error","ttft_s":9,"output_tokens":7)") +
-      line("2026-11-21T07:00:01Z", "gpu0", "a", R"("outcome":"client_abort","ttft_s":9,"output_tokens":null)") +
-      line("2026-11-21T07:00:01Z", "", "", R"("outcome":"rejected","ttft_s":null)"));
+      log_line("2026-11-21T07:00:01Z", "gpu0", "a", R"("outcome":"upstream_error","ttft_s":9,"output_tokens":7)") +
+      log_line("2026-11-21T07:00:01Z", "gpu0", "a", R"("outcome":"client_abort","ttft_s":9,"output_tokens":null)") +
+      log_line("2026-11-21T07:00:01Z", "", "", R"("outcome":"rejected","ttft_s":null)"));
   const LogSummary summary = read_log(in);
   EXPECT_EQ(summary.all.ok(), 1u);
   EXPECT_EQ(summary.all.failed(), 2u);
@@ -77,8 +78,8 @@ TEST(LogSummary, FailuresAndAbortsAreCountedApartFromLatencies) {
 
 TEST(LogSummary, GapsOfUnknownTokensAreNoInterTokenLatency) {
   std::istringstream in(
-      line("2026-11-21T07:00:00Z", "gpu0", "a", R"("outcome":"ok","k_source":"unknown",)" + bins(20, 49)) +
-      line("2026-11-21T07:00:00Z", "gpu0", "a", R"("outcome":"ok","k_source":"wire",)" + bins(40, 10)));
+      log_line("2026-11-21T07:00:00Z", "gpu0", "a", R"("outcome":"ok","k_source":"unknown",)" + bins(20, 49)) +
+      log_line("2026-11-21T07:00:00Z", "gpu0", "a", R"("outcome":"ok","k_source":"wire",)" + bins(40, 10)));
   EXPECT_EQ(read_log(in).all.itl()->count, 10u);
 }
 
@@ -92,8 +93,8 @@ TEST(LogSummary, SkipsShadowsAndCountsWhatItCannotRead) {
 }
 
 TEST(LogSummary, TimesCrossMidnight) {
-  std::istringstream in(line("2026-12-31T23:59:59.000000Z", "g", "a", R"("outcome":"ok","e2e_s":0.5)") +
-                        line("2027-01-01T00:00:01.000000Z", "g", "a", R"("outcome":"ok","e2e_s":0.5)"));
+  std::istringstream in(log_line("2026-12-31T23:59:59.000000Z", "g", "a", R"("outcome":"ok","e2e_s":0.5)") +
+                        log_line("2027-01-01T00:00:01.000000Z", "g", "a", R"("outcome":"ok","e2e_s":0.5)"));
   EXPECT_NEAR(read_log(in).elapsed(), 2.5, 1e-5);
 }
 

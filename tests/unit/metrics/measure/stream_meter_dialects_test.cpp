@@ -11,11 +11,6 @@
 namespace weir::metrics::measure {
 namespace {
 
-constexpr auto responses = Api::openai_responses;
-constexpr auto anthropic = Api::anthropic_messages;
-constexpr auto tgi = Api::tgi_generate;
-constexpr auto sglang = Api::sglang_generate;
-constexpr auto llamacpp = Api::llamacpp_completion;
 constexpr auto kobold = Api::kobold_generate;
 constexpr auto ollama = Api::ollama_chat;
 
@@ -29,17 +24,17 @@ std::string event_of(Api api, const std::string& json) {
   return stream_of(api).form == BodyForm::lines ? json + "\n" : "data: " + json + "\n\n";
 }
 
-struct EventCase {
+struct DialectCase {
   const char* what;
   Api api;
   std::string json;
   bool choice, token, output;
   std::uint64_t chars = 0;
 
-  friend void PrintTo(const EventCase& one, std::ostream* out) { *out << one.what; }
+  friend void PrintTo(const DialectCase& one, std::ostream* out) { *out << one.what; }
 };
 
-const EventCase event_cases[] = {
+const DialectCase dialect_cases[] = {
     {"text", responses, R"({"type":"response.output_text.delta","delta":"Hi"})", true, true, true, 2},
     {"text, type last", responses, R"({"delta":"Hi","type":"response.output_text.delta"})", true, true, true, 2},
     {"empty text", responses, R"({"type":"response.output_text.delta","delta":""})", true, false, false},
@@ -105,10 +100,10 @@ const EventCase event_cases[] = {
     {"end with text", ollama, R"({"message":{"content":"ab"},"done":true,"eval_count":1})", true, true, true, 2},
 };
 
-class DialectEvents : public testing::TestWithParam<EventCase> {};
+class DialectEvents : public testing::TestWithParam<DialectCase> {};
 
 TEST_P(DialectEvents, AreToldFromOthers) {
-  const EventCase& one = GetParam();
+  const DialectCase& one = GetParam();
   const auto replay = replayed(event_of(one.api, one.json), stream_of(one.api));
   const record::Answer& a = replay->answer();
   EXPECT_EQ(a.events, 1U);
@@ -122,7 +117,7 @@ TEST_P(DialectEvents, AreToldFromOthers) {
   EXPECT_FALSE(a.unparsed);
 }
 
-INSTANTIATE_TEST_SUITE_P(Dialects, DialectEvents, testing::ValuesIn(event_cases));
+INSTANTIATE_TEST_SUITE_P(Dialects, DialectEvents, testing::ValuesIn(dialect_cases));
 
 /// A dialect with one event that has a text of `chars` letters, and one that is an error.
 struct Speaker {

@@ -75,12 +75,7 @@ std::string output(const std::string& items) {
   return R"({"object":"response","status":"completed","output":[)" + items + "]}";
 }
 
-constexpr auto chat = Api::openai_chat;
-constexpr auto completions = Api::openai_completions;
-constexpr auto responses = Api::openai_responses;
-constexpr auto anthropic = Api::anthropic_messages;
-
-const Said samples[] = {
+const Said said_samples[] = {
     {"vllm_chat.sse", chat, "Hello! How are you?", "", {}, content("Hello! How are you?")},
     {"vllm_chat_continuous_usage.sse",
      chat,
@@ -223,12 +218,12 @@ TEST_P(Fingerprints, ChangeNothingElseThatIsMeasured) {
   EXPECT_NE(*with->answer().fingerprint, Fingerprint());
 }
 
-std::string stem(const testing::TestParamInfo<Said>& said) {
+std::string stem_of_said(const testing::TestParamInfo<Said>& said) {
   const std::string file = said.param.file;
   return file.substr(0, file.find('.'));
 }
 
-INSTANTIATE_TEST_SUITE_P(Samples, Fingerprints, testing::ValuesIn(samples), stem);
+INSTANTIATE_TEST_SUITE_P(Samples, Fingerprints, testing::ValuesIn(said_samples), stem_of_said);
 
 /// Returns a chat of these deltas.
 Fingerprint of_deltas(const std::vector<std::string>& deltas) {

@@ -17,6 +17,10 @@
 
 namespace weir::metrics::measure {
 
+inline constexpr auto chat = Api::openai_chat, completions = Api::openai_completions, responses = Api::openai_responses,
+                      anthropic = Api::anthropic_messages, tgi = Api::tgi_generate, sglang = Api::sglang_generate,
+                      llamacpp = Api::llamacpp_completion;
+
 inline constexpr Moment start{std::chrono::seconds(1000)};
 inline Moment ms(int n) { return start + std::chrono::milliseconds(n); }
 

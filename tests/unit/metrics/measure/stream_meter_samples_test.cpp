@@ -30,13 +30,6 @@ struct Sample {
   friend void PrintTo(const Sample& sample, std::ostream* out) { *out << sample.file; }
 };
 
-constexpr auto chat = Api::openai_chat;
-constexpr auto completions = Api::openai_completions;
-constexpr auto tgi = Api::tgi_generate;
-constexpr auto sglang = Api::sglang_generate;
-constexpr auto llamacpp = Api::llamacpp_completion;
-constexpr auto responses = Api::openai_responses;
-constexpr auto anthropic = Api::anthropic_messages;
 constexpr auto marker = Completeness::marker;
 constexpr auto none = Completeness::none;
 constexpr auto settled = TokensPerEvent::settled;

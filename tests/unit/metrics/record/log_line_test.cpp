@@ -23,8 +23,6 @@ json::object parsed(const RequestRecord& record, const std::string& instance = "
   return json::parse(log_line(record, instance)).as_object();
 }
 
-std::string text(const json::object& line, const char* key) { return json::value_to<std::string>(line.at(key)); }
-
 double number(const json::object& line, const char* key) { return line.at(key).to_number<double>(); }
 
 /// A field of the log, and whether it is null for a request that was refused at once.

@@ -24,8 +24,6 @@ namespace {
 namespace fs = std::filesystem;
 namespace json = boost::json;
 
-std::string text(const json::object& line, const char* key) { return json::value_to<std::string>(line.at(key)); }
-
 /// Each test has a directory of its own, which is removed with it.
 struct RequestLogTest : testing::Test {
   RequestLogTest() {

@@ -1,9 +1,16 @@
 // A finished stream whose every figure is known, for tests to change.
 #pragma once
 
+#include <boost/json/value_to.hpp>
+#include <string>
+
 #include "metrics/record/request_record.hpp"
 
 namespace weir::metrics::record {
+
+inline std::string text(const boost::json::object& line, const char* key) {
+  return boost::json::value_to<std::string>(line.at(key));
+}
 
 /// Returns the moment `ms` milliseconds after t0.
 inline Moment at(double ms) {

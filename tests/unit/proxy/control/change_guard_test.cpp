@@ -10,15 +10,15 @@ namespace {
 using ::testing::HasSubstr;
 
 const std::optional<config::ListenAddress> at_loopback{{"127.0.0.1", 9091}}, elsewhere{{"10.0.0.5", 9091}};
-constexpr std::string_view json = "application/json";
+constexpr std::string_view json_type = "application/json";
 
 TEST(ChangeGuard, KnowsItsOwnHosts) {
   for (const auto host :
        {"127.0.0.1:9091", "127.0.0.1", "127.8.9.1:80", "localhost:9091", "LocalHost", "[::1]:9091", "[::1]"})
-    EXPECT_EQ(why_no_change({{host}, {}, {json}}, at_loopback), "") << host;
-  EXPECT_EQ(why_no_change({{"10.0.0.5:9091"}, {}, {json}}, elsewhere), "");
-  EXPECT_NE(why_no_change({{"10.0.0.5:9091"}, {}, {json}}, at_loopback), "");
-  EXPECT_NE(why_no_change({{"10.0.0.5:9091"}, {}, {json}}, std::nullopt), "");
+    EXPECT_EQ(why_no_change({{host}, {}, {json_type}}, at_loopback), "") << host;
+  EXPECT_EQ(why_no_change({{"10.0.0.5:9091"}, {}, {json_type}}, elsewhere), "");
+  EXPECT_NE(why_no_change({{"10.0.0.5:9091"}, {}, {json_type}}, at_loopback), "");
+  EXPECT_NE(why_no_change({{"10.0.0.5:9091"}, {}, {json_type}}, std::nullopt), "");
 }
 
 TEST(ChangeGuard, RefusesStrangeHosts) {
@@ -44,16 +44,18 @@ TEST(ChangeGuard, RefusesStrangeHosts) {
                                                            {"localhost."},
                                                            {"0.0.0.0"}};
   for (const auto& host : strange)
-    EXPECT_THAT(why_no_change({host, {}, {json}}, at_loopback), HasSubstr("Host")) << (host.empty() ? "" : host[0]);
+    EXPECT_THAT(why_no_change({host, {}, {json_type}}, at_loopback), HasSubstr("Host"))
+        << (host.empty() ? "" : host[0]);
 }
 
 TEST(ChangeGuard, RefusesOtherOrigins) {
   const std::string_view host = "127.0.0.1:9091";
-  EXPECT_EQ(why_no_change({{host}, {"http://127.0.0.1:9091"}, {json}}, at_loopback), "");
+  EXPECT_EQ(why_no_change({{host}, {"http://127.0.0.1:9091"}, {json_type}}, at_loopback), "");
   for (const auto origin : {"http://evil.example", "null", "", "https://127.0.0.1:9091", "http://127.0.0.1",
                             "http://localhost:9091", "http://127.0.0.1:9091.evil.example", "http://127.0.0.1:90910"})
-    EXPECT_THAT(why_no_change({{host}, {origin}, {json}}, at_loopback), HasSubstr("Origin")) << origin;
-  EXPECT_THAT(why_no_change({{host}, {"http://127.0.0.1:9091", "null"}, {json}}, at_loopback), HasSubstr("Origin"));
+    EXPECT_THAT(why_no_change({{host}, {origin}, {json_type}}, at_loopback), HasSubstr("Origin")) << origin;
+  EXPECT_THAT(why_no_change({{host}, {"http://127.0.0.1:9091", "null"}, {json_type}}, at_loopback),
+              HasSubstr("Origin"));
 }
 
 TEST(ChangeGuard, WantsJson) {
@@ -67,7 +69,7 @@ TEST(ChangeGuard, WantsJson) {
                           "application/jsonp", "text/plain; application/json", "application/json, text/plain"})
     EXPECT_THAT(why({type}), HasSubstr("Content-Type")) << type;
   EXPECT_THAT(why({}), HasSubstr("Content-Type"));
-  EXPECT_THAT(why({json, "text/plain"}), HasSubstr("Content-Type"));
+  EXPECT_THAT(why({json_type, "text/plain"}), HasSubstr("Content-Type"));
 }
 
 }  // namespace

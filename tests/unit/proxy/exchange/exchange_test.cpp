@@ -19,12 +19,6 @@ using testing::StartsWith;
 const std::string too_large_to_keep = whole_answer("503 Busy", std::string(100'000, 'x'));
 
 /// How many connections each replica has got.
-std::vector<std::size_t> asked(const ScriptedProxy& proxy) {
-  std::vector<std::size_t> counts;
-  for (const auto& connections : proxy.connections) counts.push_back(connections.size());
-  return counts;
-}
-
 /// Lets the time that a connection may take pass, for this connection and those that follow it.
 void let_connects_time_out(ScriptedProxy& proxy) {
   proxy.run();

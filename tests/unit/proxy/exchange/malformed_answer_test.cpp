@@ -11,7 +11,7 @@ using namespace std::string_literals;
 using metrics::series::Malformed;
 using metrics::series::malformed_names;
 
-struct Row {
+struct MalformedCase {
   const char* what;
   Malformed reason;
   std::string bytes;
@@ -28,7 +28,7 @@ std::string ok(const std::string& fields) { return "HTTP/1.1 200 OK\r\n" + field
 
 const std::string hint = "HTTP/1.1 103 Early Hints\r\n\r\n";
 
-std::vector<Row> rows() {
+std::vector<MalformedCase> malformed_answers() {
   const std::string body = "{\"a\":1}";
   return {
       {"another protocol", Malformed::head, "SSH-2.0-OpenSSH_9.2\r\n\r\n"},
@@ -75,7 +75,7 @@ void expect_counted(const AttemptStory& attempt, Malformed reason, const char* w
   }
 }
 
-void expect_refused(const AttemptStory& attempt, const Row& row) {
+void expect_refused(const AttemptStory& attempt, const MalformedCase& row) {
   ASSERT_TRUE(attempt.machine->done()) << row.what;
   EXPECT_EQ(attempt.machine->outcome(), Outcome::upstream_error) << row.what;
   EXPECT_EQ(attempt.machine->end(), row.begun ? AttemptEnd::answered : AttemptEnd::failed) << row.what;
@@ -91,7 +91,7 @@ void expect_refused(const AttemptStory& attempt, const Row& row) {
 }
 
 TEST(MalformedAnswer, IsRefusedOrBrokenOffAndCounted) {
-  for (const auto& row : rows()) {
+  for (const auto& row : malformed_answers()) {
     AttemptStory attempt;
     attempt.arrives_split(row.bytes, {60'000});
     expect_refused(attempt, row);
@@ -99,7 +99,7 @@ TEST(MalformedAnswer, IsRefusedOrBrokenOffAndCounted) {
 }
 
 TEST(MalformedAnswer, IsTheSameHoweverItsBytesAreCut) {
-  for (const auto& row : rows()) {
+  for (const auto& row : malformed_answers()) {
     for (const std::size_t size : {1u, 2u, 3u, 7u, 100u, 4096u}) {
       if (row.bytes.size() / size > 10'000) continue;
       AttemptStory attempt;

@@ -21,8 +21,6 @@ using testing::HasSubstr;
 using testing::Not;
 using testing::StartsWith;
 
-constexpr auto nanosecond = std::chrono::nanoseconds(1);
-
 std::uint64_t observations(const metrics::series::Histogram& histogram) {
   std::uint64_t count = 0;
   for (std::size_t i = 0; i <= histogram.bounds().size(); ++i) count += histogram.bucket(i);

@@ -19,16 +19,6 @@ using testing::StartsWith;
 void breaks(net::Peer& replica) { replica.breaks(); }
 void ends(net::Peer& replica) { replica.ends(); }
 
-std::vector<std::size_t> asked(const ScriptedProxy& proxy) {
-  std::vector<std::size_t> counts;
-  for (const auto& connections : proxy.connections) counts.push_back(connections.size());
-  return counts;
-}
-
-ScriptedProxy::Change without_budget() {
-  return [](config::Settings& settings) { settings.limits.retry_budget = 0; };
-}
-
 /// Four of a replica's last requests have failed: the next failure puts it out.
 void nearly_out(ScriptedProxy& proxy, std::size_t replica) {
   for (int i = 0; i < 4; ++i)

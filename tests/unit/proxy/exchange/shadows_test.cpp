@@ -9,7 +9,7 @@
 namespace weir::proxy::exchange {
 namespace {
 
-using What = config::Shadow::SampleBy::What;
+using SampleWhat = config::Shadow::SampleBy::What;
 
 class Wants : public ::testing::Test {
  protected:
@@ -52,7 +52,7 @@ TEST_F(Wants, ASampleHasItsShare) {
   head("");
   for (const double share : {0.1, 0.5, 0.9}) {
     shadow.settings.sample = share;
-    for (const auto what : {What::conversation, What::request, What::header}) {
+    for (const auto what : {SampleWhat::conversation, SampleWhat::request, SampleWhat::header}) {
       shadow.settings.key = {what, "x-session"};
       int n = 0;
       for (int i = 0; i < 1000; ++i) {
@@ -69,7 +69,7 @@ TEST_F(Wants, ASampleHasItsShare) {
 }
 
 TEST_F(Wants, WhatIsAlikeGoesTogether) {
-  for (const auto what : {What::conversation, What::header}) {
+  for (const auto what : {SampleWhat::conversation, SampleWhat::header}) {
     shadow.settings.key = {what, "x-session"};
     for (int i = 0; i < 50; ++i) {
       request.facts.conversation = static_cast<std::uint64_t>(i) * 0x9e3779b97f4a7c15;

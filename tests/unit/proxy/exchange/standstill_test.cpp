@@ -17,16 +17,6 @@ using testing::StartsWith;
 
 void gives_nothing(net::Peer&) {}
 
-std::vector<std::size_t> asked(const ScriptedProxy& proxy) {
-  std::vector<std::size_t> counts;
-  for (const auto& connections : proxy.connections) counts.push_back(connections.size());
-  return counts;
-}
-
-ScriptedProxy::Change without_budget() {
-  return [](config::Settings& settings) { settings.limits.retry_budget = 0; };
-}
-
 TEST(FirstTokenTimeOut, LetsAnotherReplicaAnswerAtNoCostToTheBudget) {
   // Engines may send the head before they read the prompt.
   for (const auto& beginning : {std::string(), stream_head, stream_head + chunk_of(": ping\n\n")}) {

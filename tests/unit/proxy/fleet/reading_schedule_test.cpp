@@ -11,12 +11,12 @@ namespace {
 using namespace std::chrono_literals;
 using End = ReadingSchedule::End;
 
-constexpr metrics::Moment start{1h};
+constexpr metrics::Moment at_first{1h};
 
 TEST(ReadingSchedule, TheFirstReadingIsAtOnceAndAsksWhatTheEngineIs) {
   const ReadingSchedule schedule;
-  EXPECT_TRUE(schedule.due(start));
-  EXPECT_TRUE(schedule.identity_due(start));
+  EXPECT_TRUE(schedule.due(at_first));
+  EXPECT_TRUE(schedule.identity_due(at_first));
 }
 
 TEST(ReadingSchedule, PausesFollowTheIntervalUnlessTheEngineIsSlowOrHasNoPage) {
@@ -30,37 +30,37 @@ TEST(ReadingSchedule, PausesFollowTheIntervalUnlessTheEngineIsSlowOrHasNoPage) {
   };
   for (const auto& [end, took, pause] : cases) {
     ReadingSchedule schedule;
-    const auto good_until = schedule.ended(end, took, 5s, start);
-    EXPECT_FALSE(schedule.due(start + pause - 1ns)) << pause.count();
-    EXPECT_TRUE(schedule.due(start + pause)) << pause.count();
-    EXPECT_EQ(good_until, start + 2 * pause) << "two intervals, in use as they are";
+    const auto good_until = schedule.ended(end, took, 5s, at_first);
+    EXPECT_FALSE(schedule.due(at_first + pause - 1ns)) << pause.count();
+    EXPECT_TRUE(schedule.due(at_first + pause)) << pause.count();
+    EXPECT_EQ(good_until, at_first + 2 * pause) << "two intervals, in use as they are";
   }
 }
 
 TEST(ReadingSchedule, WhatTheEngineIsIsAskedRarely) {
   ReadingSchedule schedule;
-  schedule.identified(start);
-  schedule.ended(End::came, 1ms, 5s, start);
-  EXPECT_FALSE(schedule.identity_due(start + 5min - 1ns));
-  EXPECT_TRUE(schedule.identity_due(start + 5min));
+  schedule.identified(at_first);
+  schedule.ended(End::came, 1ms, 5s, at_first);
+  EXPECT_FALSE(schedule.identity_due(at_first + 5min - 1ns));
+  EXPECT_TRUE(schedule.identity_due(at_first + 5min));
 }
 
 TEST(ReadingSchedule, AnEngineThatComesBackIsReadAtOnce) {
   ReadingSchedule schedule;
-  schedule.identified(start);
-  schedule.ended(End::missing, 1ms, 5s, start);
+  schedule.identified(at_first);
+  schedule.ended(End::missing, 1ms, 5s, at_first);
   schedule.came_back();
-  EXPECT_TRUE(schedule.due(start));
-  EXPECT_TRUE(schedule.identity_due(start));
+  EXPECT_TRUE(schedule.due(at_first));
+  EXPECT_TRUE(schedule.identity_due(at_first));
 }
 
 TEST(EngineFigures, ALoadIsGoodForTwoIntervalsAndUnknownAfterThem) {
   EngineFigures figures;
-  EXPECT_EQ(figures.load_at(start), nullptr);
+  EXPECT_EQ(figures.load_at(at_first), nullptr);
   figures.load.emplace();
-  figures.load->good_until = start + 10s;
-  EXPECT_NE(figures.load_at(start + 10s), nullptr);
-  EXPECT_EQ(figures.load_at(start + 10s + 1ns), nullptr);
+  figures.load->good_until = at_first + 10s;
+  EXPECT_NE(figures.load_at(at_first + 10s), nullptr);
+  EXPECT_EQ(figures.load_at(at_first + 10s + 1ns), nullptr);
 }
 
 }  // namespace

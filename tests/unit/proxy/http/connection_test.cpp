@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "proxy/http/head.hpp"
+#include "tests/unit/proxy/http/asked_gate.hpp"
 
 namespace weir::proxy::http {
 namespace {
@@ -12,15 +13,8 @@ namespace {
 using namespace std::string_literals;
 
 /// Returns a request head of these fields (each with its CRLF) behind a Host.
-std::string post(const std::string& fields) { return "POST /generate HTTP/1.1\r\nHost: h\r\n" + fields + "\r\n"; }
 std::string with_connection(const std::string& value) {
   return "GET /v1/models HTTP/1.1\r\nHost: x\r\nConnection: " + value + "\r\n\r\n";
-}
-
-/// Returns 0 if the gate lets the head in.
-unsigned refused_with(const std::string& head) {
-  const auto parsed = parse_request_head(head);
-  return parsed ? 0 : refusal_of(parsed.error()).status;
 }
 
 // nginx and HAProxy skip what is no token, or search the value for words; Beast refuses it. Empty elements are no

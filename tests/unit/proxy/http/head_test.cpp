@@ -1,5 +1,6 @@
 // The strict gate as tables: it refuses by the head alone (RFC 9110, RFC 9112), and reads the heads that it lets in.
 #include "proxy/http/head.hpp"
+#include "tests/unit/proxy/http/asked_gate.hpp"
 
 #include <gtest/gtest.h>
 
@@ -12,7 +13,6 @@ namespace {
 using namespace std::string_literals;
 
 /// Returns a request head of these fields (each with its CRLF) behind a Host.
-std::string post(const std::string& fields) { return "POST /generate HTTP/1.1\r\nHost: h\r\n" + fields + "\r\n"; }
 std::string get(const std::string& target) { return "GET " + target + " HTTP/1.1\r\nHost: h\r\n\r\n"; }
 std::string hosted(const std::string& fields) { return "GET / HTTP/1.1\r\n" + fields + "\r\n"; }
 std::string ok(const std::string& fields) { return "HTTP/1.1 200 OK\r\n" + fields + "\r\n"; }
@@ -21,12 +21,6 @@ std::string fields(std::size_t count) {
   std::string all;
   for (std::size_t i = 0; i < count; ++i) all += "x" + std::to_string(i) + ": v\r\n";
   return all;
-}
-
-/// Returns 0 if the gate lets the head in.
-unsigned refused_with(const std::string& head) {
-  const auto parsed = parse_request_head(head);
-  return parsed ? 0 : refusal_of(parsed.error()).status;
 }
 
 struct Row {

@@ -21,6 +21,8 @@
 
 namespace weir::proxy::net {
 
+inline constexpr std::uint32_t failed = EPOLLERR | EPOLLHUP;
+
 enum class Kind { plain, tls_to_client, tls_to_replica };
 
 /// It notes what it is told.

@@ -7,7 +7,7 @@
 namespace weir::proxy::net {
 namespace {
 
-class Waiting : public testing::Test {
+class ChannelWaits : public testing::Test {
  protected:
   void wait_for(std::uint32_t events) {
     wait.wait(events, [this] { ++told; });
@@ -23,7 +23,7 @@ class Waiting : public testing::Test {
   int told = 0;
 };
 
-TEST_F(Waiting, EndsAtTheEventsThatAreWaitedForAndAtNoOthers) {
+TEST_F(ChannelWaits, EndsAtTheEventsThatAreWaitedForAndAtNoOthers) {
   wait_for(EPOLLIN);
   report();
   EXPECT_EQ(told, 0) << "it is writable, and nothing has come";
@@ -37,7 +37,7 @@ TEST_F(Waiting, EndsAtTheEventsThatAreWaitedForAndAtNoOthers) {
   EXPECT_EQ(told, 2);
 }
 
-TEST_F(Waiting, EndsAtAHangUpWhateverIsWaitedFor) {
+TEST_F(ChannelWaits, EndsAtAHangUpWhateverIsWaitedFor) {
   peer->takes_nothing();
   wait_for(EPOLLOUT);
   peer->ends();
@@ -45,7 +45,7 @@ TEST_F(Waiting, EndsAtAHangUpWhateverIsWaitedFor) {
   EXPECT_EQ(told, 1);
 }
 
-TEST_F(Waiting, IsTakenBackOnce) {
+TEST_F(ChannelWaits, IsTakenBackOnce) {
   wait_for(EPOLLIN);
   wait.cancel();
   EXPECT_EQ(told, 1);

@@ -15,7 +15,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::StartsWith;
 
-constexpr std::size_t kib = 1024, mib = 1024 * kib;
+constexpr std::size_t mib = 1024 * kib;
 
 /// A request's head that announces a body of so many bytes.
 std::string announced(std::size_t bytes) {

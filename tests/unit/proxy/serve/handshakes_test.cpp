@@ -17,11 +17,15 @@ class HandshakesTest : public testing::Test {
  protected:
   /// A client connects; its handshake begins.
   net::UniqueFd connect() {
+    auto far = connect_unpolled();
+    poll();
+    return far;
+  }
+  net::UniqueFd connect_unpolled() {
     const net::LoopbackListener listener;
     auto far = net::begin_connect(listener.endpoint);
     net::UniqueFd near(::accept4(listener.fd.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     handshakes.begin({std::move(near), {}, {}}, context, limits);
-    poll();
     return far;
   }
   void poll() {
@@ -89,17 +93,36 @@ TEST_F(HandshakesTest, EndAfterTheirTime) {
 TEST_F(HandshakesTest, AreSoManyAtATime) {
   limits.handshakes = 2;
   auto first = connect();
-  const auto second = connect();
+  auto second = connect();
   auto third = connect();
   EXPECT_EQ(handshakes.under_way(), 2u);
-  EXPECT_EQ(heard(third), "end");
+  EXPECT_EQ(heard(first), "end") << "it is the first that weir waits for";
+  EXPECT_EQ(heard(third), "");
   EXPECT_EQ(lost, 1);
   EXPECT_EQ(proxy.limit_hits(Limit::handshakes), 1u);
-  first.reset();
+  third.reset();
   poll();
   EXPECT_EQ(lost, 2);
   const auto fourth = connect();
-  EXPECT_EQ(handshakes.under_way(), 2u) << "one that has ended leaves its place";
+  EXPECT_EQ(heard(second), "") << "one that has ended leaves its place";
+  EXPECT_EQ(handshakes.under_way(), 2u);
+}
+
+TEST_F(HandshakesTest, ThatWeirIsBehindWithKeepTheirPlaces) {
+  limits.handshakes = 2;
+  std::array far = {connect(), connect()};
+  std::array peer = {net::tls::TlsPeer::client(), net::tls::TlsPeer::client()};
+  for (std::size_t i = 0; i < 2; ++i) {
+    const auto hello = peer[i].take_ciphertext();
+    ::send(far[i].get(), hello.data(), hello.size(), MSG_NOSIGNAL);
+  }
+  proxy.loop.context.poll_one();  // Weir sees the bytes, and has not yet taken a step.
+  auto third = connect_unpolled();
+  EXPECT_EQ(heard(third), "end");
+  EXPECT_EQ(lost, 1);
+  EXPECT_EQ(proxy.limit_hits(Limit::handshakes), 1u);
+  for (std::size_t i = 0; i < 2; ++i) exchange(far[i], peer[i]);
+  EXPECT_EQ(started.size(), 2u);
 }
 
 TEST_F(HandshakesTest, TellAClientThatSpeaksPlainHttp) {

@@ -13,8 +13,6 @@ using metrics::series::Limit;
 using testing::HasSubstr;
 using testing::StartsWith;
 
-constexpr std::size_t kib = 1024;
-
 /// A request for weir's health whose head has so many bytes.
 std::string head_of(std::size_t size) {
   const auto shortest = health("X: \r\n").size();

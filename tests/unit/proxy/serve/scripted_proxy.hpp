@@ -23,6 +23,8 @@
 namespace weir::proxy::serve {
 
 using Clock = std::chrono::steady_clock;
+inline constexpr std::size_t kib = 1024;
+inline constexpr auto nanosecond = std::chrono::nanoseconds(1);
 using Plan = std::vector<std::function<void(net::Peer&)>>;
 
 /// An answer as a client reads it from `bytes`.
@@ -280,6 +282,16 @@ class ScriptedProxy {
   exchange::Shared shared{exposition, fleet, log, models};
   exchange::Loop loop{shared, 0};
 };
+
+inline ScriptedProxy::Change without_budget() {
+  return [](config::Settings& settings) { settings.limits.retry_budget = 0; };
+}
+/// Returns how many connections each replica has had.
+inline std::vector<std::size_t> asked(const ScriptedProxy& proxy) {
+  std::vector<std::size_t> counts;
+  for (const auto& connections : proxy.connections) counts.push_back(connections.size());
+  return counts;
+}
 
 // Clients send this.
 inline std::string post(const std::string& body, const std::string& fields = "", const std::string& version = "1.1",

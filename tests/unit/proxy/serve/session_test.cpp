@@ -14,8 +14,6 @@ using testing::Not;
 using testing::SizeIs;
 using testing::StartsWith;
 
-constexpr auto nanosecond = std::chrono::nanoseconds(1);
-
 TEST(Session, RelaysAnAnswerWhateverPiecesBytesComeIn) {
   for (const bool stream : {false, true}) {
     for (const std::size_t piece : {std::size_t{1}, std::size_t{2}, std::size_t{7}, std::size_t{64}, net::Peer::any}) {

@@ -7,8 +7,6 @@
 namespace weir::proxy::net::tls {
 namespace {
 
-constexpr std::uint32_t failed = EPOLLERR | EPOLLHUP;
-
 TEST(TlsToClient, TellsTheWatcherAfterTheHandshake) {
   for (const std::size_t piece : {1u, 7u, 100u, 100'000u}) {
     ChannelEnds ends(Kind::tls_to_client);

@@ -7,8 +7,6 @@
 namespace weir::proxy::net::tls {
 namespace {
 
-constexpr std::uint32_t failed = EPOLLERR | EPOLLHUP;
-
 /// Says how weir's handshake with a replica of this certificate fails; "" if it does not.
 std::string failure_with(const std::string& certificate, const config::ReplicaTls& settings,
                          const std::string& name = "localhost", int version = TLS1_3_VERSION) {
