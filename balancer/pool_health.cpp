@@ -5,29 +5,24 @@
 
 namespace weir::balancer {
 
-/// Soft reasons never take out more than half of a pool.
+/// Nobody is ejected of the last half of a pool, for whatever reason the others are out.
 bool Pool::may_eject() const {
-  std::size_t all = 0, ejected = 0;
-  for (const auto& replica : replicas_) {
-    if (!replica || replica->removed || replica->spec.draining) continue;
-    ++all;
-    if (replica->health.state() == ReplicaState::ejected) ++ejected;
-  }
-  return 2 * (ejected + 1) <= all;
-}
-
-/// A replica that hangs is ill for sure, and yet it is never among the last half of a pool: those that are in must be
-/// able to take its requests. So one that is alone keeps them. One that takes no more requests is no part of the pool:
-/// any that is in will do.
-bool Pool::may_call_hung(const Replica& suspect) const {
   std::size_t all = 0, out = 0;
   for (const auto& replica : replicas_) {
     if (!replica || replica->removed || replica->spec.draining) continue;
     ++all;
     if (replica->health.out()) ++out;
   }
-  if (suspect.removed || suspect.spec.draining) return out < all;
   return 2 * (out + 1) <= all;
+}
+
+/// A replica that hangs is ill for sure, and yet those that are in must be able to take its requests. So one that is
+/// alone keeps them. One that takes no more requests is no part of the pool: any that is in will do.
+bool Pool::may_call_hung(const Replica& suspect) const {
+  if (!suspect.removed && !suspect.spec.draining) return may_eject();
+  return std::ranges::any_of(replicas_, [](const auto& replica) {
+    return replica && !replica->removed && !replica->spec.draining && !replica->health.out();
+  });
 }
 
 void Pool::eject_if_hung(Replica& replica) {

@@ -99,7 +99,7 @@ void leave_an_idle_connection(const CellRun& run, Stage& stage) {
   stage.expect_end(asked, run.cell.alone);
 }
 
-void stall(const CellRun& run, Stage& stage) {
+void play_stall(const CellRun& run, Stage& stage) {
   auto& asked = stage.asked();
   const auto bytes = stage.request(run.cell.phase == Phase::streaming ? Stage::Kind::struck : Stage::Kind::well, asked);
   if (run.cell.phase == Phase::receiving) {
@@ -173,7 +173,7 @@ void play_clients_fault(const CellRun& run) {
   Stage stage(std::move(wishes));
   stage.go_on();
   if (fault == Fault::client_stalls) {
-    stall(run, stage);
+    play_stall(run, stage);
   } else if (fault == Fault::client_one_byte_at_a_time) {
     ask_byte_by_byte(run, stage);
   } else if (phase == Phase::receiving) {

@@ -15,6 +15,7 @@ class PoolHealth : public testing::Test {
     std::vector<ReplicaSpec> specs;
     for (std::size_t i = 0; i < replicas; ++i) specs.push_back(replica(std::string(1, static_cast<char>('a' + i))));
     pool = pool_of(specs, config::Policy::round_robin);
+    keys.clear();
     for (ReplicaIndex i = 0; i < replicas; ++i) keys.push_back(pool->key(i));
   }
   void report(std::size_t index, Sign sign, int times, double now) {
@@ -49,6 +50,21 @@ TEST_F(PoolHealth, SoftReasonsTakeOutNoMoreThanHalf) {
   EXPECT_EQ(chosen(1), (std::set<ReplicaIndex>{2, 3, 4}));
   report(2, Sign::refused, 1, 1);
   EXPECT_EQ(chosen(1), (std::set<ReplicaIndex>{3, 4}));
+}
+
+TEST_F(PoolHealth, SoftReasonsTakeNobodyOfTheLastHalf) {
+  begin(4);
+  report(0, Sign::refused, 1, 1);
+  report(1, Sign::probe_failed, 3, 1);
+  report(2, Sign::failed, 5, 1);
+  report(3, Sign::connect_timed_out, 2, 1);
+  EXPECT_EQ(state(2, 1), up);
+  EXPECT_EQ(state(3, 1), up);
+  report(0, Sign::probe_passed, 1, 2);
+  report(2, Sign::failed, 1, 2);
+  EXPECT_EQ(state(2, 2), ejected) << "one of them is back";
+  report(3, Sign::failed, 5, 2);
+  EXPECT_EQ(state(3, 2), up);
 }
 
 TEST_F(PoolHealth, TheOnlyReplicaIsNeverEjected) {
@@ -89,12 +105,57 @@ TEST_F(PoolHealth, TheOneThatAnswers4xxWhereItsPeersDoNotIsOut) {
   EXPECT_EQ(pool->health(keys[0], at(1)).reason, "it answers 4xx where its peers do not, so it is out for 10 s");
 }
 
-TEST_F(PoolHealth, ClientsThatErrEverywhereTakeNobodyOut) {
+TEST_F(PoolHealth, TheOddOneOutIsToldByTheAnswersOfAll) {
+  struct Case {
+    const char* name;
+    int wrong, well;       // What the suspect answers, in this order.
+    int peers, one_wrong;  // So many answers each of two peers gives, and so many of the first one's are 4xx.
+    ReplicaState end;
+  };
+  for (const auto& [name, wrong, well, peers, one_wrong, end] : {
+           Case{"half of them", 10, 10, 20, 0, up},
+           Case{"more than half", 11, 9, 20, 0, ejected},
+           Case{"all of nineteen", 19, 0, 20, 0, up},
+           Case{"peers with eighteen answers", 20, 0, 9, 0, up},
+           Case{"peers with twenty", 20, 0, 10, 0, ejected},
+           Case{"peers that err in a twentieth", 20, 0, 20, 2, up},
+           Case{"peers that err in a fortieth", 20, 0, 20, 1, ejected},
+       }) {
+    begin(3);
+    report(1, Sign::client_error, one_wrong, 1);
+    report(1, Sign::answered, peers - one_wrong, 1);
+    report(2, Sign::answered, peers, 1);
+    report(0, Sign::client_error, wrong, 1);
+    report(0, Sign::answered, well, 1);
+    EXPECT_EQ(state(0, 1), end) << name;
+  }
+}
+
+TEST_F(PoolHealth, TheOddOneOutIsToldByItsLastTwentyAnswers) {
   begin(2);
-  report(1, Sign::answered, 18, 1);
-  report(1, Sign::client_error, 2, 1);
-  report(0, Sign::client_error, 20, 1);
+  report(1, Sign::answered, 20, 1);
+  report(0, Sign::answered, 100, 1);
+  report(0, Sign::client_error, 10, 1);
   EXPECT_EQ(state(0, 1), up);
+  report(0, Sign::client_error, 1, 1);
+  EXPECT_EQ(state(0, 1), ejected);
+}
+
+TEST_F(PoolHealth, TheOddOneOutIsNeverOfTheLastHalfAndPeersThatAreOutDoNotCount) {
+  begin(2);
+  report(1, Sign::answered, 20, 1);
+  report(1, Sign::refused, 1, 1);
+  report(0, Sign::client_error, 20, 1);
+  EXPECT_EQ(state(0, 1), up) << "nobody else is in";
+  begin(4);
+  report(1, Sign::answered, 20, 1);
+  report(1, Sign::refused, 1, 1);
+  report(2, Sign::answered, 19, 1);
+  report(0, Sign::client_error, 20, 1);
+  EXPECT_EQ(state(0, 1), up) << "the one with twenty answers is out";
+  report(2, Sign::answered, 1, 1);
+  report(0, Sign::client_error, 1, 1);
+  EXPECT_EQ(state(0, 1), ejected);
 }
 
 TEST_F(PoolHealth, EjectionCanBeSwitchedOff) {

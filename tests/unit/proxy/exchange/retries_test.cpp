@@ -96,6 +96,25 @@ TEST(RetryBudget, PaysForASecondRetry) {
   EXPECT_THAT(asked(proxy), ElementsAre(1, 1, 0, 0));
 }
 
+// A fifth of the requests in flight, and three at least.
+TEST(RetryBudget, GrowsWithTheRequestsInFlight) {
+  for (const std::size_t in_flight : {0u, 19u, 20u}) {
+    ScriptedProxy proxy(2);
+    proxy.plan[0] = proxy.plan[1] = {says(whole_answer("500 Broken", "{}"))};
+    std::vector<balancer::Lease> others;
+    for (std::size_t i = 0; i < in_flight; ++i) {
+      auto offered = proxy.world->pools.front()->balancer->offer({}, Clock::now());
+      others.push_back(std::move(std::get<balancer::Admitted>(offered).lease));
+    }
+    for (int i = 0; i < 3; ++i) EXPECT_TRUE(proxy.fleet.retries().take(0));
+    const auto client = proxy.client(post(chat(true)));
+    proxy.run();
+    EXPECT_EQ(proxy.retries(Retry::status, 0) + proxy.retries(Retry::status, 1), in_flight < 20 ? 0u : 1u) << in_flight;
+    for (int i = 0; i < 3; ++i) proxy.fleet.retries().give_back();
+    for (auto& lease : others) lease.end(balancer::End(balancer::EndCause::unsent), Clock::now());
+  }
+}
+
 TEST(RetryBudget, IsSparedByAConnectThatTimesOutIfThatPutsTheReplicaOut) {
   ScriptedProxy proxy(2, without_budget());
   proxy.on_connect[0] = [](net::Peer&) {};
