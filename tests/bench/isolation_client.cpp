@@ -2,10 +2,12 @@
 //
 // Usage: bench_isolation_client --port P [--rate 100] [--seconds 5] [--tokens 25] [--rest 0.0005] [--tls 0]
 // The port leads to a bench_upstream, which answers the head at once and stamps each token. A request's delay is from
-// its send to the first bytes of its answer, a token's from the replica's send; both end with the kernel's receive
-// stamp here. Requests of the first half second do not count. The program prints one JSON object. It counts answers
-// that did not come whole as broken, and ends by itself 30 s after its last request. It has one thread, and rests
-// between looks at its sockets for the reason that bench_client does.
+// its send, or with TLS from the beginning of its handshake, to the first bytes of its answer; a token's is from the
+// replica's send. Both end with the kernel's receive stamp here. Requests of the first half second do not count. The
+// program prints one JSON object. It counts answers that did not come whole as broken, and ends by itself 30 s after
+// its last request. It has one thread, and rests between looks at its sockets for the reason that bench_client does.
+#include <fcntl.h>
+
 #include <array>
 #include <vector>
 
@@ -61,10 +63,14 @@ void Client::open(Request& of, bool counts) {
       "POST /v1/chat/completions HTTP/1.1\r\nHost: bench\r\nContent-Type: application/json\r\nContent-Length: " +
       std::to_string(body.size()) + "\r\n\r\n" + body;
   of.sent = monotonic_ns();
-  if (tls_)
+  if (tls_) {
+    // A handshake that waited here would let the tokens of others gather, and the stamp of the last is that of all.
+    checked(::fcntl(of.fd, F_SETFL, O_NONBLOCK), "fcntl");
     of.tls = std::make_unique<TlsReader>(of.fd, request);
-  else if (::send(of.fd, request.data(), request.size(), MSG_NOSIGNAL) != static_cast<ssize_t>(request.size()))
+    of.tls->begin();
+  } else if (::send(of.fd, request.data(), request.size(), MSG_NOSIGNAL) != static_cast<ssize_t>(request.size())) {
     fail("bench_isolation_client: a request was not taken whole");
+  }
   ++open_;
   watch(set_, of.fd, EPOLLIN, static_cast<std::uint64_t>(&of - requests_.data()));
 }
@@ -77,21 +83,28 @@ void Client::close(Request& of) {
 }
 
 void Client::readable(Request& of) {
+  if (of.tls && !of.tls->begin()) return;
   std::array<char, 16 * 1024> bytes;
   std::uint64_t now = 0;
   const auto size = read_stamped(of.fd, bytes, now);
   if (size < 0 && (errno == EAGAIN || errno == EINTR)) return;
   if (size <= 0) return close(of);
-  if (of.counts && !of.answered) request_delays_.push_back(now > of.sent ? now - of.sent : 0);
-  of.answered = true;
+  const auto answered = [&] {
+    if (of.counts && !of.answered) request_delays_.push_back(now > of.sent ? now - of.sent : 0);
+    of.answered = true;
+  };
   const auto note = [&](std::uint64_t stamp) {
     if (of.counts) token_delays_.push_back(now > stamp ? now - stamp : 0);
   };
   const std::string_view read(bytes.data(), static_cast<std::size_t>(size));
+  const auto take = [&](std::string_view plain) {
+    answered();
+    of.reader.read(plain, note);
+  };
   if (of.tls)
-    of.tls->arrived(read, [&](std::string_view plain) { of.reader.read(plain, note); });
+    of.tls->arrived(read, take);
   else
-    of.reader.read(read, note);
+    take(read);
   if (of.reader.whole()) close(of);
 }
 

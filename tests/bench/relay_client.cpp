@@ -109,9 +109,10 @@ void Client::open(std::size_t at) {
   const std::string request =
       "POST /v1/chat/completions HTTP/1.1\r\nHost: bench\r\nContent-Type: application/json\r\nContent-Length: " +
       std::to_string(body.size()) + "\r\n\r\n" + body;
-  if (tls_)
+  if (tls_) {
     streams_[at].tls = std::make_unique<TlsReader>(fd, request);
-  else if (::send(fd, request.data(), request.size(), MSG_NOSIGNAL) != static_cast<ssize_t>(request.size()))
+    streams_[at].tls->begin();
+  } else if (::send(fd, request.data(), request.size(), MSG_NOSIGNAL) != static_cast<ssize_t>(request.size()))
     fail("bench_client: a request was not taken whole");
   streams_[at].fd = fd;
   ++open_;

@@ -1,12 +1,14 @@
-// The client's end of TLS in a bench: it makes the handshake while it blocks, and takes ciphertext as it was read, so
-// that the kernel's receive stamps are those of the ciphertext.
+// The client's end of TLS in a bench. It takes ciphertext as it was read, so that the kernel's receive stamps are those
+// of the ciphertext.
 #pragma once
 
 #include <openssl/ssl.h>
 
 #include <array>
 #include <memory>
+#include <string>
 #include <string_view>
+#include <utility>
 
 #include "tests/bench/relay_sockets.hpp"
 
@@ -14,16 +16,26 @@ namespace weir::bench {
 
 class TlsReader {
  public:
-  /// Connects over `fd`, which blocks, and sends the request. No certificate is verified.
-  TlsReader(int fd, std::string_view request) : ssl_(SSL_new(context())) {
+  /// `request` is sent over `fd` after the handshake. No certificate is verified.
+  TlsReader(int fd, std::string request) : ssl_(SSL_new(context())), request_(std::move(request)) {
     SSL_set_fd(ssl_.get(), fd);
-    if (SSL_connect(ssl_.get()) != 1) fail("the TLS handshake failed");
-    if (SSL_write(ssl_.get(), request.data(), static_cast<int>(request.size())) != static_cast<int>(request.size()))
+  }
+
+  /// Goes on with the handshake. Returns true once the request is out; from then on the caller reads. On a socket that
+  /// blocks, that is at once.
+  bool begin() {
+    if (in_ != nullptr) return true;
+    if (const int result = SSL_connect(ssl_.get()); result != 1) {
+      if (SSL_get_error(ssl_.get(), result) != SSL_ERROR_WANT_READ) fail("the TLS handshake failed");
+      return false;
+    }
+    if (SSL_write(ssl_.get(), request_.data(), static_cast<int>(request_.size())) != static_cast<int>(request_.size()))
       fail("a request was not taken whole");
     // OpenSSL reads no more than whole records, so nothing that it has read is lost.
     in_ = BIO_new(BIO_s_mem());
     BIO_set_mem_eof_return(in_, -1);
     SSL_set0_rbio(ssl_.get(), in_);
+    return true;
   }
 
   template <class Plain>
@@ -44,6 +56,7 @@ class TlsReader {
   }
 
   std::unique_ptr<SSL, Free> ssl_;
+  const std::string request_;
   BIO* in_ = nullptr;  ///< It belongs to the SSL.
 };
 

@@ -4,9 +4,9 @@
 
 namespace weir::proxy::net::tls {
 
-void Handshaking::ask(Stepper& stepper) {
+void Handshaking::ask(Stepper& stepper, Side side) {
   if (stepper.is_linked()) return;
-  waiting_.push_back(stepper);
+  (side == Side::replica ? replicas_ : clients_).push_back(stepper);
   post();
 }
 
@@ -14,10 +14,11 @@ void Handshaking::post() {
   if (std::exchange(posted_, true)) return;
   boost::asio::post(context_, [this] {
     posted_ = false;
-    if (waiting_.empty()) return;
-    auto& next = waiting_.front();
+    auto& waiting = replicas_.empty() ? clients_ : replicas_;
+    if (waiting.empty()) return;
+    auto& next = waiting.front();
     next.unlink();
-    if (!waiting_.empty()) post();
+    if (!replicas_.empty() || !clients_.empty()) post();
     next.step();
   });
 }

@@ -1,5 +1,6 @@
 // Lets the handshakes of one loop go on, one step at a time: a step costs a signature or the check of one, some hundred
-// microseconds, and the tokens of others have their turn between two. Only the loop's thread uses it.
+// microseconds, and the tokens of others have their turn between two. Those with replicas come first: a request of a
+// client that is in waits for them, and no client can make many of them. Only the loop's thread uses it.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
@@ -34,7 +35,7 @@ class Handshaking {
   };
 
   /// Lets it take a step when its turn comes. It has one turn, however often it asks.
-  void ask(Stepper& stepper);
+  void ask(Stepper& stepper, Side side);
   void ended(Side side, Result result) const {
     if (ended_) ended_(side, result);
   }
@@ -45,7 +46,7 @@ class Handshaking {
   using List = boost::intrusive::list<Stepper, boost::intrusive::constant_time_size<false>>;
   boost::asio::io_context& context_;
   const Ended ended_;
-  List waiting_;
+  List replicas_, clients_;  ///< Those that wait for their turn.
   bool posted_ = false;
 };
 

@@ -49,6 +49,8 @@ TlsChannel::TlsChannel(const Loop& loop, UniqueFd socket, SslPtr ssl, std::share
       registration_(loop.poller, socket_.get()) {
   loop.clock.enable(socket_.get());
   registration_.attach(*this, 0);
+  registration_
+      .hasten();  // Until the handshake has ended, an event only asks for a turn. It must not wait for one itself.
 }
 
 TlsChannel::~TlsChannel() {
@@ -83,7 +85,7 @@ ssize_t TlsChannel::write(std::span<const std::string_view> pieces, std::size_t 
 void TlsChannel::attach(Watcher& watcher, std::uint32_t tag) {
   watcher_ = &watcher;
   tag_ = tag;
-  registration_.attach(*this, 0);  // It is no longer hastened.
+  if (state_ == State::open) registration_.attach(*this, 0);  // It is no longer hastened.
 }
 
 bool TlsChannel::may_read() const {
@@ -134,9 +136,9 @@ void TlsChannel::ready(std::uint32_t, std::uint32_t events) {
       if (const int error = net::connect_error(socket_.get()); error != 0) return fail(error);
       if ((events & EPOLLOUT) == 0) return;
       state_ = State::handshaking;
-      return handshaking_.ask(*this);
+      return handshaking_.ask(*this, side_);
     case State::handshaking:
-      return handshaking_.ask(*this);
+      return handshaking_.ask(*this, side_);
     default:
       if (tls_.read_waits_to_write() && (events & EPOLLOUT) != 0) events |= EPOLLIN;
       return tell(events);
@@ -172,7 +174,7 @@ void TlsChannel::fail(int error) {
 }
 
 bool TlsChannel::handshake_waits_for_peer() const {
-  return state_ == State::handshaking && !is_linked() && (registration_.noted() & (EPOLLIN | hang_up)) == 0;
+  return state_ == State::handshaking && (registration_.noted() & (EPOLLIN | hang_up)) == 0;
 }
 
 void TlsChannel::answer_plainly(std::string_view text) {

@@ -52,7 +52,7 @@ class TlsChannel final : public Channel, Watcher, Handshaking::Stepper {
 
   /// True once the handshake has ended well.
   bool is_open() const { return state_ == State::open; }
-  /// True while the handshake can only go on when the peer sends something.
+  /// True if the handshake is under way and nothing of the peer is there to go on with.
   bool handshake_waits_for_peer() const;
   /// Tells a peer that does not speak TLS, after its handshake has failed, and ends writing.
   void answer_plainly(std::string_view text);

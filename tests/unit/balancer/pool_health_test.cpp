@@ -142,11 +142,11 @@ TEST_F(PoolHealth, TheOddOneOutIsToldByItsLastTwentyAnswers) {
 }
 
 TEST_F(PoolHealth, TheOddOneOutIsNeverOfTheLastHalfAndPeersThatAreOutDoNotCount) {
-  begin(2);
+  begin(3);
   report(1, Sign::answered, 20, 1);
-  report(1, Sign::refused, 1, 1);
+  report(2, Sign::refused, 1, 1);
   report(0, Sign::client_error, 20, 1);
-  EXPECT_EQ(state(0, 1), up) << "nobody else is in";
+  EXPECT_EQ(state(0, 1), up) << "two of three would be out";
   begin(4);
   report(1, Sign::answered, 20, 1);
   report(1, Sign::refused, 1, 1);

@@ -4,6 +4,7 @@
 
 #include "metrics/ticks.hpp"
 #include "proxy/net/connect.hpp"
+#include "tests/unit/proxy/net/channel_ends.hpp"
 #include "tests/unit/proxy/net/loopback_listener.hpp"
 #include "tests/unit/proxy/net/tls/tls_peer.hpp"
 #include "tests/unit/proxy/serve/scripted_proxy.hpp"
@@ -123,6 +124,23 @@ TEST_F(HandshakesTest, ThatWeirIsBehindWithKeepTheirPlaces) {
   EXPECT_EQ(proxy.limit_hits(Limit::handshakes), 1u);
   for (std::size_t i = 0; i < 2; ++i) exchange(far[i], peer[i]);
   EXPECT_EQ(started.size(), 2u);
+}
+
+// The poller tells few of those that carry no tokens at a time, and a flood would stand before the requests of others.
+TEST_F(HandshakesTest, DoNotStandBeforeRequests) {
+  std::vector<net::UniqueFd> flood;
+  for (int i = 0; i < 40; ++i) {
+    flood.push_back(connect_unpolled());
+    ::send(flood.back().get(), "\x16\x03\x01", 3, 0);
+  }
+  std::array<int, 2> pair{};
+  ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, pair.data()), 0);
+  const net::UniqueFd near(pair[0]), far(pair[1]);
+  net::NotingWatcher watcher;
+  net::Poller::Registration request(proxy.loop.poller, near.get());
+  request.attach(watcher, 0);
+  proxy.loop.context.poll_one();
+  EXPECT_EQ(watcher.told.size(), 1u) << "in the poller's first turn";
 }
 
 TEST_F(HandshakesTest, TellAClientThatSpeaksPlainHttp) {

@@ -27,7 +27,7 @@ class HandshakingTest : public testing::Test {
 
 TEST_F(HandshakingTest, LetsOthersHaveTheirTurnBetweenTwoSteps) {
   Noting a(notes, 'a'), b(notes, 'b'), c(notes, 'c');
-  for (auto* one : {&a, &b, &c}) handshaking.ask(*one);
+  for (auto* one : {&a, &b, &c}) handshaking.ask(*one, Side::client);
   EXPECT_EQ(notes, "") << "no step is taken at once";
   while (context.poll_one() > 0) {
     notes += '.';
@@ -38,22 +38,32 @@ TEST_F(HandshakingTest, LetsOthersHaveTheirTurnBetweenTwoSteps) {
 
 TEST_F(HandshakingTest, GivesOneTurnToWhoAsksTwice) {
   Noting a(notes, 'a');
-  handshaking.ask(a);
-  handshaking.ask(a);
+  handshaking.ask(a, Side::client);
+  handshaking.ask(a, Side::client);
   context.poll();
   EXPECT_EQ(notes, "a");
-  handshaking.ask(a);
+  handshaking.ask(a, Side::client);
   context.restart();
   context.poll();
   EXPECT_EQ(notes, "aa");
+}
+
+TEST_F(HandshakingTest, LetsReplicasGoFirst) {
+  Noting a(notes, 'a'), b(notes, 'b'), c(notes, 'c'), d(notes, 'd');
+  handshaking.ask(a, Side::client);
+  handshaking.ask(b, Side::client);
+  handshaking.ask(c, Side::replica);
+  handshaking.ask(d, Side::replica);
+  context.poll();
+  EXPECT_EQ(notes, "cdab");
 }
 
 TEST_F(HandshakingTest, ForgetsWhoIsGone) {
   Noting b(notes, 'b');
   {
     Noting a(notes, 'a');
-    handshaking.ask(a);
-    handshaking.ask(b);
+    handshaking.ask(a, Side::client);
+    handshaking.ask(b, Side::client);
   }
   context.poll();
   EXPECT_EQ(notes, "b");
