@@ -68,9 +68,9 @@ net::Awaitable<ExchangeEnd> Exchange::run() {
 
 /// Ends a request for a model that no pool has.
 void Exchange::no_pool() {
-  end_.own = http::error_answer(
+  answer(http::error_answer(
       404, "invalid_request_error", "model_not_found",
-      "the model '" + request_.facts.model + "' is not served here; known models: " + world_->known_models());
+      "the model '" + request_.facts.model + "' is not served here; known models: " + world_->known_models()));
   AttemptResult none;
   none.verdict.outcome = Outcome::bad_request;
   record(loop_.shared.exposition.unassigned(), nullptr, std::move(none));
@@ -141,7 +141,7 @@ void Exchange::end_wait() {
     retries_.give_up();
     return tell();
   }
-  end_.own = stopping_answer();
+  answer(stopping_answer());
   none.verdict.outcome = Outcome::rejected;
   record_without_answer(std::move(none));
 }
@@ -163,7 +163,7 @@ void Exchange::refuse(const balancer::Refused& refused) {
   const auto world = loop_.shared.fleet.world();  // The pool may have other replicas by now.
   const auto* const pool_now = world->pool_of(*pool_->balancer);
   const bool up = fleet::any_up(pool_now != nullptr ? *pool_now : *pool_, std::chrono::steady_clock::now());
-  end_.own = refusal_answer(refused, pool_->settings, up, loop_.random_from(1, 1.5));
+  answer(refusal_answer(refused, pool_->settings, up, loop_.random_from(1, 1.5)));
   AttemptResult none;
   none.verdict.outcome = reason == Reason::too_long ? Outcome::bad_request : Outcome::rejected;
   record(*pool_->unassigned, nullptr, std::move(none));
@@ -355,13 +355,13 @@ void Exchange::tell() {
     end_.kept_charge = std::move(result.kept_charge);
     end_.keep_alive = result.client_keep_alive;
   } else if (result.end == AttemptEnd::unconnected) {
-    end_.own = unconnected_answer(name, result.connect_error);
+    answer(unconnected_answer(name, result.connect_error));
   } else if (result.end == AttemptEnd::failed || result.end == AttemptEnd::refused) {
     const auto outcome = result.verdict.outcome;
     if (outcome == Outcome::rejected && loop_.shared.cutting.load(std::memory_order_relaxed))
-      end_.own = stopping_answer();
+      answer(stopping_answer());
     else
-      end_.own = retries_.suspect() ? suspect_answer(name) : failure_answer(name, outcome);
+      answer(retries_.suspect() ? suspect_answer(name) : failure_answer(name, outcome));
   } else {
     end_.keep_alive = result.client_keep_alive;
     end_.reset = result.client_reset;

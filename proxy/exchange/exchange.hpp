@@ -20,7 +20,7 @@ namespace weir::proxy::exchange {
 
 /// What is left to do for the client when an exchange has ended.
 struct ExchangeEnd {
-  std::optional<http::OwnAnswer> own;  ///< Nothing was sent yet, and this is the answer.
+  std::unique_ptr<http::OwnAnswer> own;  ///< Nothing was sent yet, and this is the answer. Frames have no room for it.
   /// Nothing was sent yet, and this is the answer of a replica, head and body.
   std::unique_ptr<std::string> kept;
   net::Charge kept_charge{};  ///< It pays for that.
@@ -62,6 +62,7 @@ class Exchange {
   void accepted(unsigned status, bool injected);
   Retries::Next next();
   void tell();
+  void answer(http::OwnAnswer own) { end_.own = std::make_unique<http::OwnAnswer>(std::move(own)); }
   void record_without_answer(AttemptResult end);
   void record(metrics::series::ReplicaSeries& series, const fleet::ReplicaRuntime* replica, AttemptResult seen);
 

@@ -75,7 +75,7 @@ class Session {
   net::Awaitable<bool> refuse(exchange::ClientRequest& request, const RequestRefusal& refusal);
   net::Awaitable<bool> refuse_address(exchange::ClientRequest& request);
   net::Awaitable<bool> deny(exchange::ClientRequest& request, metrics::series::Denied why);
-  std::optional<http::OwnAnswer> refusal_of_key(const exchange::ClientRequest& request, const keys::KeyPlace& place);
+  std::unique_ptr<http::OwnAnswer> refusal_of_key(const exchange::ClientRequest& request, const keys::KeyPlace& place);
   void received(exchange::ClientRequest& request) const;
   bool left_early(exchange::ClientRequest& request);
   net::Awaitable<bool> send_own(const exchange::ClientRequest& request, const http::OwnAnswer& own, bool keep_alive);
@@ -258,8 +258,8 @@ net::Awaitable<bool> Session::deny(exchange::ClientRequest& request, metrics::se
 }
 
 /// Returns the answer to a request that its key may not send, or not now, and counts it. The request is whole.
-std::optional<http::OwnAnswer> Session::refusal_of_key(const exchange::ClientRequest& request,
-                                                       const keys::KeyPlace& place) {
+std::unique_ptr<http::OwnAnswer> Session::refusal_of_key(const exchange::ClientRequest& request,
+                                                         const keys::KeyPlace& place) {
   auto refusal = model_refusal(request);
   if (refusal) {
     loop_.shard.denied[static_cast<std::size_t>(metrics::series::Denied::model)].add();
@@ -267,11 +267,11 @@ std::optional<http::OwnAnswer> Session::refusal_of_key(const exchange::ClientReq
     loop_.shard.limit_hits[static_cast<std::size_t>(metrics::series::Limit::key)].add();
     refusal = key_busy_answer(*request.key, std::chrono::milliseconds(std::lround(loop_.random_from(1000, 1500))));
   } else {
-    return std::nullopt;
+    return nullptr;
   }
   exchange::record_unassigned(loop_, request, refusal->status == 429 ? Outcome::rejected : Outcome::bad_request,
                               refusal->status);
-  return refusal;
+  return std::make_unique<http::OwnAnswer>(std::move(*refusal));
 }
 
 /// Sends an answer of weir's own. Returns whether the connection may go on.
