@@ -291,7 +291,16 @@ TEST_F(Secrets, AreNotSaidOfAShadow) {
   const auto sent = candidate.only_request();
   EXPECT_EQ(sent.head.field("authorization"), "Bearer " + secret("shadow"));
   EXPECT_FALSE(sent.head.has("cookie"));
-  hear_all(weir, 2 * asked);
+
+  const auto keys_file = read_file(path("keys.toml"));
+  const auto hash = keys_file.substr(keys_file.rfind("sha256 = '") + 10, 64), shown = hash.substr(0, 8) + "...";
+  settings.shadows[0].more["exclude_keys"] = quoted(hash);
+  weir.rewrite(settings);
+  for (const auto& changes : {program({"check", "--config", weir.settings_file().string(), "--diff", admin_address()}),
+                              ask_admin("POST", "/-/reload")})
+    EXPECT_THAT(changes, AllOf(HasSubstr("exclude_keys [] -> [" + shown + "]"), Not(HasSubstr(hash))));
+  EXPECT_THAT(ask_admin("GET", "/api/settings"), AllOf(HasSubstr('[' + shown + ']'), Not(HasSubstr(hash))));
+  EXPECT_THAT(hear_all(weir, 2 * asked), Not(HasSubstr(hash)));
 }
 
 TEST_F(Secrets, LabelsNeverComeFromAClient) {
