@@ -51,12 +51,6 @@ Parsed<std::string> key_name(const toml::node& node) {
   return parsed;
 }
 
-/// Somebody may have put a key or a hash where something else belongs.
-std::vector<SettingsError> without_secrets(std::vector<SettingsError> errors) {
-  for (auto& error : errors) error.message = without_keys_and_hashes(error.message);
-  return errors;
-}
-
 class KeyReading {
  public:
   explicit KeyReading(Report& report) : report_(report) {}
@@ -114,12 +108,12 @@ KeysResult load_keys(std::string_view toml, const std::string& file) {
     table.refuse_the_rest();
     if (keys.empty() && report.empty())
       report.add({}, "no [[key]] in the file, so that no client could use weir; weir key new NAME makes one");
-    if (!report.empty()) return without_secrets(report.take());
+    if (!report.empty()) return report.take();
     return keys;
   } catch (const toml::parse_error& error) {
     const auto at = error.source().begin;
-    return without_secrets(
-        {{file, at.line, at.column, syntax_message(toml, {at.line, at.column}, error.description())}});
+    return std::vector{
+        SettingsError{file, at.line, at.column, syntax_message(toml, {at.line, at.column}, error.description())}};
   }
 }
 

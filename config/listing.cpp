@@ -78,10 +78,12 @@ void list_server(const Server& server, std::vector<ListedKey>& keys) {
 }
 
 /// A key's hash is not shown whole: who has it can try out whether a key that he guesses is the right one.
+std::string beginning_of(const std::string& hex) { return hex.substr(0, 8) + "..."; }
+
 std::string beginning_of(const std::array<std::uint8_t, 32>& hash) {
   std::string hex;
   for (std::size_t i = 0; i < 4; ++i) hex += {"0123456789abcdef"[hash[i] >> 4], "0123456789abcdef"[hash[i] & 15]};
-  return hex + "...";
+  return beginning_of(hex);
 }
 
 /// The keys are in a table of their own, which is always there, so that one that comes or goes is told by its name.
@@ -248,7 +250,8 @@ void list_shadow(const Shadow& shadow, Listing& listing) {
   keys.push_back({"on_client_abort", finish ? "finish" : "follow"});
   keys.push_back({"stop_after", text(stop_after)});
   keys.push_back({"max_pairs", text(max_pairs)});
-  keys.push_back({"exclude_keys", text(exclude_keys)});
+  keys.push_back({"exclude_keys", list(exclude_keys, [](const std::string& hash) { return beginning_of(hash); }),
+                  text(exclude_keys)});
   keys.push_back({"set", list(set, [](const Shadow::Member& one) { return one.key + " = " + one.json; })});
   keys.push_back({"forward_auth", text(forward_auth)});
   list_health(health, keys);

@@ -18,7 +18,9 @@ Parsed<std::string> sha256_hex(const toml::node& node) {
   const auto* text = node.as_string();
   if (!text || text->get().size() != sha256_hex_digits ||
       text->get().find_first_not_of("0123456789abcdef") != std::string::npos)
-    return Problem{"must be the SHA-256 of a client's key in 64 hex digits, as printf %s KEY | sha256sum prints it"};
+    return Problem{
+        "must be the SHA-256 of a client's key in 64 hex digits, as printf %s KEY | sha256sum prints it, and not the "
+        "key"};
   return text->get();
 }
 
@@ -103,8 +105,8 @@ class ShadowReading {
     table.read("on_client_abort", shadow.finish, OneOf<bool, 2>{{{{"follow", false}, {"finish", true}}}});
     table.read("stop_after", shadow.stop_after, &time);
     table.read("max_pairs", shadow.max_pairs, Whole<std::uint64_t>{1, 1'000'000'000'000});
-    table.read_list("exclude_keys", &sha256_hex,
-                    [&](const toml::node&, std::string key) { shadow.exclude_keys.push_back(std::move(key)); });
+    table.read_secret_list("exclude_keys", &sha256_hex,
+                           [&](const toml::node&, std::string key) { shadow.exclude_keys.push_back(std::move(key)); });
     read_set(table, shadow);
     table.read("forward_auth", shadow.forward_auth, &flag);
     Places urls;

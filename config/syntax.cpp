@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "config/key_shape.hpp"
 #include "config/show.hpp"
 
 namespace weir::config {
@@ -205,7 +206,7 @@ std::string syntax_message(std::string_view toml, SyntaxPlace at, std::string_vi
                               : "syntax error: " + std::string(description);
   const auto advice = way_out({toml, at, line_of(toml, at.line), description});
   if (!advice.empty()) message += "; " + advice;
-  return one_line(message);
+  return without_keys_and_hashes(one_line(message));
 }
 
 }  // namespace weir::config

@@ -13,7 +13,7 @@ struct SyntaxPlace {
 };
 
 /// `description` is toml++'s, `toml` the whole text. The message shows no value, because a half written one may be a
-/// secret.
+/// secret, and no client's key or hash that stands in place of a name.
 std::string syntax_message(std::string_view toml, SyntaxPlace at, std::string_view description);
 
 }  // namespace weir::config

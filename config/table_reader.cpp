@@ -4,13 +4,14 @@
 #include <iterator>
 #include <tuple>
 
+#include "config/key_shape.hpp"
 #include "config/nearest.hpp"
 #include "config/show.hpp"
 
 namespace weir::config {
 
-void Report::add(toml::source_position at, std::string message) {
-  errors_.push_back({file_, at.line, at.column, std::move(message)});
+void Report::add(toml::source_position at, const std::string& message) {
+  errors_.push_back({file_, at.line, at.column, without_keys_and_hashes(message)});
 }
 
 std::vector<SettingsError> Report::take() {

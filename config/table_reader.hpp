@@ -23,7 +23,8 @@ namespace weir::config {
 class Report {
  public:
   explicit Report(std::string file) : file_(std::move(file)) {}
-  void add(toml::source_position at, std::string message);
+  /// Keys and hashes of clients in the message are cut: somebody may have put one where something else belongs.
+  void add(toml::source_position at, const std::string& message);
   /// Adds the errors of another file that this one names. They come last.
   void add_all(std::vector<SettingsError> of_other_file);
   /// Says what stood in the file where a value was put together from the environment. Errors show that.
@@ -75,6 +76,10 @@ class TableReader {
   template <class Kind, class Accept>
   const toml::node* read_list(std::string_view key, const Kind& kind, const Accept& accept);
 
+  /// Reads a list of values that no error may show.
+  template <class Kind, class Accept>
+  const toml::node* read_secret_list(std::string_view key, const Kind& kind, const Accept& accept);
+
   /// Returns the table that stands at `key` as [key]; an empty one if there is none.
   const toml::table& table(std::string_view key);
 
@@ -105,6 +110,8 @@ class TableReader {
 
   template <class T, class Kind>
   const toml::node* read_or(Blame blame_it, std::string_view key, T& value, const Kind& kind);
+  template <class Kind, class Accept>
+  const toml::node* read_list_or(Blame blame_it, std::string_view key, const Kind& kind, const Accept& accept);
   const toml::node* find(std::string_view key);
   std::string prefix() const { return title_.empty() ? std::string() : title_ + ' '; }
   std::string header_of(std::string_view key, std::string_view open, std::string_view close) const;
@@ -147,12 +154,23 @@ const toml::node* TableReader::require(std::string_view key, T& value, const Kin
 
 template <class Kind, class Accept>
 const toml::node* TableReader::read_list(std::string_view key, const Kind& kind, const Accept& accept) {
+  return read_list_or(&TableReader::blame, key, kind, accept);
+}
+
+template <class Kind, class Accept>
+const toml::node* TableReader::read_secret_list(std::string_view key, const Kind& kind, const Accept& accept) {
+  return read_list_or(&TableReader::blame_secret, key, kind, accept);
+}
+
+template <class Kind, class Accept>
+const toml::node* TableReader::read_list_or(Blame blame_it, std::string_view key, const Kind& kind,
+                                            const Accept& accept) {
   const auto* node = find(key);
   if (!node) return nullptr;
   const auto element = [&](const toml::node& one) {
     auto parsed = kind(one);
     if (const auto* problem = std::get_if<Problem>(&parsed)) {
-      blame(key, one, problem->text);
+      (this->*blame_it)(key, one, problem->text);
     } else {
       accept(one, std::get<0>(std::move(parsed)));
     }

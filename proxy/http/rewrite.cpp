@@ -1,6 +1,7 @@
 #include "proxy/http/rewrite.hpp"
 
 #include "proxy/http/cors.hpp"
+#include "proxy/http/credential.hpp"
 #include "proxy/http/head_lines.hpp"
 
 namespace weir::proxy::http {
@@ -8,7 +9,13 @@ namespace weir::proxy::http {
 std::string upstream_head(const RequestHead& client, const UpstreamRequest& request) {
   std::string out;
   out.reserve(512);
-  out.append(client.method).append(" ").append(request.url.prefix).append(client.target).append(" HTTP/1.1\r\n");
+  out.append(client.method).append(" ").append(request.url.prefix);
+  if (request.keep_credentials) {
+    out.append(client.target);
+  } else {
+    out.append(without_credentials(client.target));
+  }
+  out.append(" HTTP/1.1\r\n");
   add_field(out, "Host", request.url.authority);
   const bool drops_key = !request.api_key.empty() || request.client_key_ends_here || !request.keep_credentials;
   bool sent_x_api_key = false;
@@ -24,7 +31,7 @@ std::string upstream_head(const RequestHead& client, const UpstreamRequest& requ
       continue;
     }
     if (tells_the_way(field.name) && (!request.way.believed || is("x-forwarded-for"))) continue;
-    if (is("x-weir-shadow") || (!request.keep_credentials && is("cookie"))) continue;
+    if (is("x-weir-shadow") || (!request.keep_credentials && is_credential(field.name))) continue;
     add_field(out, field.name, field.value);
   }
   if (!request.api_key.empty()) out.append("Authorization: Bearer ").append(request.api_key).append("\r\n");

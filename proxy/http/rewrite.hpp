@@ -21,7 +21,7 @@ struct UpstreamRequest {
   std::string_view api_key{};  ///< It is the replica's and replaces the client's credential; with "" the client's goes
                                ///< on.
   bool client_key_ends_here = false;  ///< The client's credential is its key for weir, and goes to no replica.
-  bool keep_credentials = true;       ///< False: the client's credentials and cookies do not go on in any case.
+  bool keep_credentials = true;       ///< False: nothing goes on that is_credential() or without_credentials() knows.
   std::string_view shadow{};          ///< The request is a copy for the shadow of this name, and says so.
   Forwarded way{};  ///< The fields that tell of the request's way say this and no more. A copy says nothing of it.
 };

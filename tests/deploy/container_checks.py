@@ -263,6 +263,8 @@ def check_unit():
             wrong(UNIT, f"{key} must be {value}")
     if int(service["LimitNOFILE"]) < 2 * default_settings()["limits"]["connections"]:
         wrong(UNIT, "LimitNOFILE is below two descriptors a connection")
+    if service.get("LimitCORE") != "0":
+        wrong(UNIT, "LimitCORE must be 0: a core file holds keys and clients' texts")
     if seconds(service["TimeoutStopSec"]) <= drain_time({}):
         wrong(UNIT, f"TimeoutStopSec is not above the default drain of {drain_time({})} s")
 

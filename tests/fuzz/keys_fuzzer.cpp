@@ -11,28 +11,16 @@
 
 #include "config/keys.hpp"
 #include "tests/fuzz/input.hpp"
+#include "tests/fuzz/key_shapes.hpp"
 
 namespace {
 
 using namespace weir::config;
+using weir::fuzz::base64url;
+using weir::fuzz::has_run;
+using weir::fuzz::hex_digits;
 using weir::fuzz::must;
-
-/// True if the text has so many of these characters behind a start.
-bool has_run(std::string_view text, std::string_view start, std::string_view characters, std::size_t length) {
-  for (auto at = text.find(start); at < text.size(); at = text.find(start, at + 1)) {
-    const auto rest = text.substr(at + start.size(), length);
-    if (rest.size() == length && rest.find_first_not_of(characters) == rest.npos) return true;
-  }
-  return false;
-}
-
-constexpr std::string_view hex_digits = "0123456789abcdefABCDEF";
-constexpr std::string_view base64url = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-
-/// Errors cut long values, so half a hash or most of a key would be too much as well.
-bool shows_a_secret(std::string_view text) {
-  return has_run(text, "", hex_digits, 32) || has_run(text, "weir-", base64url, 32);
-}
+using weir::fuzz::shows_a_secret;
 
 bool is_one_line(std::string_view text) {
   return std::none_of(text.begin(), text.end(),

@@ -1,5 +1,6 @@
-// Reads any text as a settings file. It is taken, or every error says where it is and what is wrong, in order; and the
-// same text always says the same.
+// Reads any text as a settings file. It is taken, or every error says where it is and what is wrong, in order, and
+// shows neither a client's key nor its hash, wherever they stand; and the same text always says the same. What is taken
+// is listed without a whole hash.
 //
 // An input is the text.
 #include <algorithm>
@@ -9,11 +10,13 @@
 #include "config/difference.hpp"
 #include "config/load.hpp"
 #include "tests/fuzz/input.hpp"
+#include "tests/fuzz/key_shapes.hpp"
 
 namespace {
 
 using namespace weir::config;
 using weir::fuzz::must;
+using weir::fuzz::shows_a_secret;
 
 bool is_one_line(const std::string& text) {
   return text.find_first_of(std::string_view("\0\n\r\t\x1b", 5)) == std::string::npos;
@@ -30,6 +33,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t siz
     must(*settings == std::get<Settings>(again), "the same text says the same");
     must(!settings->pools.empty(), "settings have a pool");
     const Listing listing = listing_of(*settings);
+    for (const auto& listed : listing)
+      for (const auto& key : listed.keys)
+        must(key.key != "exclude_keys" || !shows_a_secret(key.value), "a listing shows no whole hash");
     must(difference(listing, listing_of(std::get<Settings>(again))).empty(), "equal settings do not differ");
     return 0;
   }
@@ -40,6 +46,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t siz
     must(!error.file.empty(), "an error names its file");
     must(!error.message.empty() && is_one_line(error.message), "an error is one line");
     must(error.text().starts_with(error.file), "an error begins with its place");
+    must(!shows_a_secret(error.message), "an error shows neither a key nor a hash");
     if (error.file != "f.toml") continue;  // It is of a file that the text names.
     must(error.line <= lines, "an error's line is in the file");
     must(std::pair(error.line, error.column) >= before, "errors are in order");

@@ -3,10 +3,13 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <filesystem>
+#include <optional>
 #include <set>
 #include <string>
 
 #include "tests/integration/peers/streams.hpp"
+#include "tests/integration/peers/tls_bridge.hpp"
 #include "tests/integration/peers/weir_under_test.hpp"
 #include "tests/integration/peers/words.hpp"
 
@@ -53,6 +56,33 @@ TEST_F(Health, AReplicaThatListensLaterIsFoundAndWeirIsReadyThen) {
                     [](const auto& page) { return is(page, "r0", "starting") || is(page, "r0", "up"); });
   EXPECT_EQ(fetch(weir.metrics_port(), get("/-/ready"), "GET").status, 200u);
   EXPECT_EQ(who_answers(weir), "r0");
+}
+
+TEST_F(Health, ASocketThatIsMissingOrGoneIsARefusedConnection) {
+  const TemporaryDirectory directory;
+  const auto path = (directory.path() / "replica.sock").string();
+  ScriptedReplica behind_path(plays()), good(plays());
+  for (const bool listens_at_first : {false, true}) {
+    std::optional<Bridge> listens;
+    if (listens_at_first)
+      listens.emplace(Bridge::Kind::path_to_plain, behind_path.port(), Bridge::Options{.path = path});
+    auto settings = probed_often(pool_of({&behind_path, &good}));
+    settings.pools[0].replicas[0].url = "unix:" + path;
+    settings.health["interval"] = "\"1h\"";  // One probe is all there is.
+    settings.limits["retry_budget"] = "0";
+    WeirUnderTest weir(settings);
+    if (listens_at_first) {
+      behind_path.wait_for_probes(1);
+      EXPECT_TRUE(is(weir.metrics(), "r0", "up"));
+      listens.reset();
+      std::filesystem::remove(path);
+    } else {
+      weir.wait_until_said("replica 'r0' is down, it was up: it refuses connections");
+    }
+    for (int i = 0; i < 4; ++i) EXPECT_EQ(who_answers(weir), "r1");
+    weir.wait_until_said("replica 'r0' is down, it was up: it refuses connections");
+    EXPECT_TRUE(is(weir.metrics(), "r0", "down"));
+  }
 }
 
 TEST_F(Health, AReplicaWhoseProbesFailGetsNothingUntilOnePasses) {

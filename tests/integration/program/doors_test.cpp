@@ -1,4 +1,5 @@
-// The doors of the program: the admin listener's token, Unix-domain sockets, limits per address, and bypass.
+// The doors of the program: the admin listener's token, Unix-domain sockets, origins of pages, limits per address, and
+// bypass.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -182,6 +183,31 @@ TEST_F(Doors, AReloadOpensAndClosesUnixSockets) {
   weir.wait_until_said("reload (SIGHUP): server.listen");
   EXPECT_EQ(HttpClient(Socket::connect(second)).exchange(post(chat, chat_body())).status, 200u);
   EXPECT_FALSE(fs::exists(first));
+}
+
+TEST_F(Doors, PagesOfTheOriginsThatAreAllowedMayAskAndReadARefusal) {
+  const auto keys = directory.path() / "keys.toml";
+  write_file(keys, "[[key]]\nname = 'alice'\nsha256 = '" + std::string(64, 'a') + "'\n");
+  auto settings = pool_of({&replica});
+  settings.server["cors_origins"] = "[\"https://app.example\"]";
+  settings.server["api_keys"] = quoted(keys.string());
+  WeirUnderTest weir(settings);
+  const std::string asks = "Access-Control-Request-Method: POST\r\nAccess-Control-Request-Headers: authorization\r\n";
+  for (const auto& [origin, allowed] :
+       {std::pair<std::string, bool>{"https://app.example", true}, {"https://evil.example", false}}) {
+    const auto field = "Origin: " + origin + "\r\n";
+    const auto preflight = fetch(
+        weir.port(), "OPTIONS " + std::string(chat) + " HTTP/1.1\r\nHost: weir\r\n" + field + asks + "\r\n", "OPTIONS");
+    const auto refused = fetch(weir.port(), post(chat, chat_body(), field + bearer("no-key")));
+    EXPECT_EQ(preflight.status, allowed ? 204u : 403u) << "without a key: a browser sends none here";
+    EXPECT_EQ(preflight.head.field("access-control-allow-headers").value_or(""), allowed ? "authorization" : "");
+    EXPECT_EQ(refused.status, 401u);
+    for (const auto* answer : {&preflight, &refused}) {
+      EXPECT_EQ(answer->head.field("access-control-allow-origin").value_or(""), allowed ? origin : "");
+      EXPECT_THAT(answer->head.bytes, HasSubstr("Vary: Origin\r\n"));
+    }
+  }
+  EXPECT_EQ(replica.requests().size(), 0u) << "a preflight is weir's to answer";
 }
 
 TEST_F(Doors, AnAddressHasSoManyConnections) {

@@ -6,12 +6,14 @@
 #include <cstdlib>
 
 #include "tests/integration/peers/streams.hpp"
+#include "tests/integration/peers/tls_bridge.hpp"
 #include "tests/integration/peers/weir_under_test.hpp"
 #include "tests/integration/peers/words.hpp"
 
 namespace weir::integration {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -36,6 +38,7 @@ class Secrets : public testing::Test {
     settings.admin = {{"listen", quoted(admin_address())}, {"token", quoted(admin_token)}};
     settings.log = {{"level", "\"trace\""}};
     settings.limits = {{"first_token", "0.3"}, {"whole_answer", "0.3"}, {"request_body", "\"4KiB\""}};
+    write_file(path("tls.key"), "# " + secret("pem") + "\n" + tls_key);
     ::setenv("WEIR_ADMIN_TOKEN", admin_token.c_str(), 1);
   }
   ~Secrets() override { ::unsetenv("WEIR_ADMIN_TOKEN"); }
@@ -54,7 +57,7 @@ class Secrets : public testing::Test {
   /// Keeps what weir has said, to be searched.
   std::string hear(const std::string& where, std::string said) {
     EXPECT_FALSE(said.empty()) << where << " says nothing, so it shows nothing";
-    EXPECT_THAT(said, Not(HasSubstr(mark))) << where;
+    EXPECT_THAT(said, AllOf(Not(HasSubstr(mark)), Not(HasSubstr(private_part)))) << where;
     return said;
   }
   void ask(const WeirUnderTest& weir, const std::string& what, const std::string& bytes, unsigned status,
@@ -78,7 +81,39 @@ class Secrets : public testing::Test {
                                            .body);
   }
 
+  /// Asks weir by every way that it has, drains a replica for a while, and ends weir. Returns all that weir has said in
+  /// its own log.
+  std::string hear_all(WeirUnderTest& weir, std::size_t log_lines) {
+    const auto file = weir.settings_file().string(), at = admin_address();
+    for (const auto* target : {"/api/settings", "/api/replicas", "/api/compare", "/metrics", "/"})
+      ask_admin("GET", target);
+    hear("/metrics", fetch(weir.metrics_port(), get("/metrics"), "GET").body);
+    program({"check", "--config", file});
+    program({"check", "--config", file, "--diff", at});
+    program({"check", "--config", file, "--probe", "--timeout", "1"});
+    program({"check", "--config", file, "--probe", "--timeout", "1", "--json"});
+    program({"status", "--admin", at});
+    program({"status", "--admin", at, "--json"});
+    program({"drain", "r0", "--force", "--admin", at});
+    program({"undrain", "r0", "--admin", at});
+    for (const auto* turned : {"on", "off"}) program({"bypass", turned, "--admin", at});
+    weir.process().send(SIGHUP);
+    weir.wait_until_said("reload (SIGHUP): ");
+    weir.log_lines(log_lines);
+    const auto log = weir.log_file().string();
+    for (const auto* form : {"--json", "--markdown"}) program({"compare", log, "--a", "r0", "--b", "r1", form});
+    hear("the request log", weir.log_text());
+    weir.stop();
+    hear("the request log to its end", weir.log_text());
+    const auto said = hear("weir's log", weir.output());
+    EXPECT_THAT(said, HasSubstr("drain")) << "to its end";
+    return said;
+  }
+
   const TemporaryDirectory directory;
+  const std::string tls_key = read_file(tls_file("local.key"));
+  /// The key's first line has the form of all such keys, and then the number that is this key's own.
+  const std::string private_part = tls_key.substr(tls_key.find('\n') + 1 + 48, 16);
   const std::string client_key = secret("client"), bobs_key = secret("bob"), admin_token = secret("token");
   const std::string fields = "Authorization: Bearer " + client_key + "\r\nCookie: session=" + secret("cookie") +
                              "\r\nx-custom: " + secret("header") + "\r\n";
@@ -94,13 +129,14 @@ class Secrets : public testing::Test {
 TEST_F(Secrets, AreInNothingThatWeirSaysWhateverHappens) {
   WeirUnderTest weir(settings, {"/usr/bin/env", "WEIR_TEST_PLANTED=" + secret("variable")});
   const auto body = chat_body(secret("prompt")), whole = whole_chat_body(secret("prompt"));
+  const auto asked = std::string(chat) + "?key=" + secret("query");
 
   for (int i = 0; i < 8; ++i)
-    hear("an answer", fetch(weir.port(), post(chat, i % 2 ? body : whole, fields)).head.bytes);
+    hear("an answer", fetch(weir.port(), post(asked, i % 2 ? body : whole, fields)).head.bytes);
   std::string got_by_replicas;
   for (const auto* replica : {&good, &silent, &broken, &refusing})
     for (const auto& request : replica->requests()) got_by_replicas += request.head.bytes + request.body;
-  for (const auto* planted : {"replica", "of-file", "variable", "cookie", "header", "prompt"})
+  for (const auto* planted : {"replica", "of-file", "variable", "cookie", "header", "prompt", "query"})
     EXPECT_THAT(got_by_replicas, HasSubstr(secret(planted))) << "it was planted in vain";
   EXPECT_THAT(got_by_replicas, Not(HasSubstr(client_key))) << "the client's key is weir's alone";
 
@@ -109,6 +145,8 @@ TEST_F(Secrets, AreInNothingThatWeirSaysWhateverHappens) {
   ask(weir, "401 by x-api-key", post("/v1/messages", body, "x-api-key: " + secret("wrong") + "\r\n"), 401);
   ask(weir, "403", post(chat, body, "Authorization: Bearer " + bobs_key + "\r\n"), 403);
   ask(weir, "404 of a model", post(chat, chat_body(secret("prompt"), "other"), fields), 404);
+  ask(weir, "400 of an authority",
+      "POST http://user:" + secret("userinfo") + "@weir" + chat + " HTTP/1.1\r\nHost: weir\r\n" + fields + "\r\n", 400);
   ask(weir, "404 of a path", post("/nowhere?token=" + secret("query"), body, fields), 404);
   ask(weir, "400", "POST / HTTP/1.1\r\nHost: a\r\nHost: " + secret("host") + "\r\n" + fields + "\r\n", 400);
   ask(weir, "405", "TRACE /" + secret("target") + " HTTP/1.1\r\nHost: weir\r\n" + fields + "\r\n", 405, "TRACE");
@@ -121,22 +159,43 @@ TEST_F(Secrets, AreInNothingThatWeirSaysWhateverHappens) {
   }
 
   // Reloads that fail, with secrets in the wrong places.
-  const auto reload_with = [&](const std::string& keys_file, const std::string& url, const std::string& told) {
-    auto wrong = settings;
-    if (!url.empty()) wrong.pools[0].replicas[0].url = url;
-    const auto right_keys = read_file(path("keys.toml"));
-    if (!keys_file.empty()) write_file(path("keys.toml"), keys_file);
+  const auto refuses = [&](const WeirSettings& wrong, const std::string& told) {
     weir.rewrite(wrong);
     EXPECT_THAT(ask_admin("POST", "/-/reload"), HasSubstr(told));
     EXPECT_THAT(program({"check", "--config", weir.settings_file().string()}), HasSubstr(told));
-    write_file(path("keys.toml"), right_keys);
     weir.rewrite(settings);
   };
-  reload_with("", "http://user:" + secret("password") + "@127.0.0.1:1", "no user name and no password");
-  reload_with("", "user:" + secret("password") + "@127.0.0.1:1", "must begin with");
-  reload_with("[[key]]\nname = 'a'\nsha256 = '" + client_key + "'\n", "", "must be the SHA-256");
-  reload_with("[[key]]\nname = 'a'\nsha256 = " + client_key + "\n", "", "keys.toml:3");
-  reload_with("[[key]]\nname = 'a'\nkey = '" + client_key + "'\n", "", "unknown key");
+  const auto reload_with_keys = [&](const std::string& keys_file, const std::string& told) {
+    const auto right_keys = read_file(path("keys.toml"));
+    write_file(path("keys.toml"), keys_file);
+    refuses(settings, told);
+    write_file(path("keys.toml"), right_keys);
+  };
+  const auto reload_with = [&](const std::string& key, const std::string& value, const std::string& told,
+                               const std::string& url = "") {
+    auto wrong = settings;
+    auto& replica = wrong.pools[0].replicas[0];
+    if (!url.empty()) replica.url = url;
+    if (!key.empty()) (key == "server.tls" ? wrong.server["tls"] : replica.more[key]) = value;
+    refuses(wrong, told);
+  };
+  reload_with("", "", "no user name and no password", "http://user:" + secret("password") + "@127.0.0.1:1");
+  reload_with("", "", "must begin with", "user:" + secret("password") + "@127.0.0.1:1");
+  const auto cert = quoted(tls_file("local.pem")), key = quoted(path("tls.key"));
+  reload_with("server.tls", "{ cert = " + key + ", key = " + cert + " }", "holds no certificate in PEM");
+  reload_with("server.tls", "{ cert = " + cert + ", key = " + quoted(tls_file("exact.pem")) + " }", "no private key");
+  reload_with("tls", "{ ca = " + key + " }", "holds no certificate in PEM", "https://127.0.0.1:1");
+  reload_with("tls", "{ cert = " + key + ", key = " + key + " }", "holds no certificate in PEM", "https://127.0.0.1:1");
+  auto wrong = settings;
+  wrong.shadows = {{"fp8", {{"cand0", good.url()}}, {{"twin", "'r0'"}, {"exclude_keys", quoted(client_key)}}}};
+  refuses(wrong, "[[shadow]] exclude_keys: must be the SHA-256");
+  weir.rewrite(wrong);
+  weir.process().send(SIGHUP);
+  weir.wait_until_said("reload (SIGHUP) failed");
+  weir.rewrite(settings);
+  reload_with_keys("[[key]]\nname = 'a'\nsha256 = '" + client_key + "'\n", "must be the SHA-256");
+  reload_with_keys("[[key]]\nname = 'a'\nsha256 = " + client_key + "\n", "keys.toml:3");
+  reload_with_keys("[[key]]\nname = 'a'\nkey = '" + client_key + "'\n", "unknown key");
 
   // One that succeeds: every secret changes.
   auto other = settings;
@@ -156,17 +215,111 @@ TEST_F(Secrets, AreInNothingThatWeirSaysWhateverHappens) {
   const auto hash = keys_file.substr(keys_file.find("sha256 = '") + 10, 64);
   EXPECT_THAT(shown, Not(HasSubstr(hash))) << "nor is a key's whole hash shown";
   EXPECT_THAT(shown, HasSubstr(hash.substr(0, 8) + "..."));
-  for (const auto* target : {"/api/replicas", "/api/compare", "/metrics", "/"}) ask_admin("GET", target);
-  program({"check", "--config", weir.settings_file().string()});
-  program({"status", "--admin", admin_address()});
-  program({"status", "--admin", admin_address(), "--json"});
+  EXPECT_THAT(hear_all(weir, 17), Not(HasSubstr(hash)));
+  EXPECT_THAT(weir.log_text(), HasSubstr("\"key\":\"alice\""));
+}
+
+TEST_F(Secrets, AreInNothingThatWeirSaysWhateverAReplicaSays) {
+  // Each of them has a pool of its own, so that it is asked for sure.
+  const auto said = secret("said");
+  const auto echo = [](const Exchange& exchange) {
+    return "{\"error\":{\"message\":\"no such key: " + exchange.request().head.field("authorization").value_or("none") +
+           "\"}}";
+  };
+  ScriptedReplica knows_no_key([&](Exchange& exchange) { exchange.send(answer("401 Unauthorized", echo(exchange))); });
+  // It repeats what a client asked. The probe, whose report has the message, asks something else.
+  ScriptedReplica finds_it_bad([&](Exchange& exchange) {
+    const auto asked = exchange.request().body.find(mark) != std::string::npos ? said : "a word";
+    exchange.send(answer("400 Bad Request", "{\"error\":{\"message\":\"not allowed: " + asked + "\"}}"));
+  });
+  ScriptedReplica dies_in_band([&](Exchange& exchange) {
+    exchange.send(sse_head() +
+                  chunk(script.events[0] + script.events[1] + "data: {\"error\":{\"message\":\"" + said +
+                        "\",\"code\":500}}\n\n") +
+                  std::string(last_chunk));
+  });
+  ScriptedReplica adds_a_field([&](Exchange& exchange) {
+    exchange.send(answer("200 OK", vllm_whole_chat(3), "application/json", "x-debug: " + said + "\r\n"));
+  });
+  ScriptedReplica is_no_replica([&](Exchange& exchange) {
+    exchange.send("SSH " + said + "\r\n\r\n");
+    exchange.close();
+  });
+  ScriptedReplica has_a_bad_field([&](Exchange& exchange) {
+    exchange.send("HTTP/1.1 200 OK\r\nx debug: " + said + "\r\n\r\n");
+    exchange.close();
+  });
+  const std::vector<std::pair<const ScriptedReplica*, unsigned>> all{{&knows_no_key, 401},  {&finds_it_bad, 400},
+                                                                     {&dies_in_band, 200},  {&adds_a_field, 200},
+                                                                     {&is_no_replica, 502}, {&has_a_bad_field, 502}};
+  settings.pools.clear();
+  settings.limits.clear();
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const auto n = std::to_string(i);
+    ReplicaKeys replica{"r" + n, all[i].first->url(), {{"api_key", quoted(secret("replica" + n))}}};
+    settings.pools.push_back({"p" + n, {replica}, {{"models", "[\"m" + n + "\"]"}}});
+  }
+  write_file(path("keys.toml"), key_lines("alice", client_key, ""));
+  WeirUnderTest weir(settings);
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const auto got =
+        fetch(weir.port(), post(chat, chat_body(secret("prompt"), "m" + std::to_string(i)), bearer(client_key)));
+    EXPECT_EQ(got.status, all[i].second) << i << ": " << got.body;
+    // What a replica answers is its client's; what weir says in its place is not.
+    if (got.status == 502)
+      hear("502", got.head.bytes + got.body);
+    else
+      EXPECT_THAT(got.head.bytes + got.body, HasSubstr(mark)) << i << ": it was planted in vain";
+  }
+  hear_all(weir, all.size());
+}
+
+TEST_F(Secrets, AreNotSaidOfAShadow) {
+  ScriptedReplica candidate([this](Exchange& exchange) { play(exchange, script); });
+  settings.pools[0].replicas.resize(1);
+  settings.shadows = {
+      {"fp8", {{"cand0", candidate.url(), {{"api_key", quoted(secret("shadow"))}}}}, {{"twin", "\"r0\""}}}};
+  WeirUnderTest weir(settings);
+  std::size_t asked = 0;
+  // weir spares shadows what comes while a loop is late.
+  while (asked < 20 && candidate.requests().empty()) {
+    EXPECT_EQ(fetch(weir.port(), post(chat, chat_body(secret("prompt")), fields)).status, 200u);
+    ++asked;
+    const auto page = weir.metrics_when("the shadows' thread to look at the copy", [&](const auto& metrics) {
+      return metrics.sum("weir_shadow_requests_total") >= static_cast<double>(asked);
+    });
+    if (page.sum("weir_shadow_requests_total", {{"result", "sent"}}) > 0) candidate.wait_for_requests(1);
+  }
+  const auto sent = candidate.only_request();
+  EXPECT_EQ(sent.head.field("authorization"), "Bearer " + secret("shadow"));
+  EXPECT_FALSE(sent.head.has("cookie"));
+
+  const auto keys_file = read_file(path("keys.toml"));
+  const auto hash = keys_file.substr(keys_file.rfind("sha256 = '") + 10, 64), shown = hash.substr(0, 8) + "...";
+  settings.shadows[0].more["exclude_keys"] = quoted(hash);
+  weir.rewrite(settings);
+  for (const auto& changes : {program({"check", "--config", weir.settings_file().string(), "--diff", admin_address()}),
+                              ask_admin("POST", "/-/reload")})
+    EXPECT_THAT(changes, AllOf(HasSubstr("exclude_keys [] -> [" + shown + "]"), Not(HasSubstr(hash))));
+  EXPECT_THAT(ask_admin("GET", "/api/settings"), AllOf(HasSubstr('[' + shown + ']'), Not(HasSubstr(hash))));
+  EXPECT_THAT(hear_all(weir, 2 * asked), Not(HasSubstr(hash)));
+}
+
+TEST_F(Secrets, LabelsNeverComeFromAClient) {
+  settings.pools[0].replicas.resize(1);
+  settings.pools[0].more["models"] = "[]";
+  WeirUnderTest weir(settings);
+  const auto more = bearer(client_key) + "x-request-id: " + secret("id") + "\r\nx-weir-shadow: " + secret("shadow") +
+                    "\r\nOrigin: http://" + mark + ".example\r\n";
+  for (const auto& body : {chat_body("Say.", secret("model")), whole_chat_body()})
+    EXPECT_EQ(fetch(weir.port(), post(chat, body, more)).status, 200u);
+  fetch(weir.port(), get("/" + secret("path"), more), "GET");
+  weir.log_lines(3);
+  EXPECT_THAT(weir.log_text(), AllOf(HasSubstr(secret("model")), HasSubstr(secret("id"))))
+      << "they were planted in vain";
   hear("/metrics", fetch(weir.metrics_port(), get("/metrics"), "GET").body);
-  weir.log_lines(17);
-  EXPECT_THAT(hear("the request log", weir.log_text()), HasSubstr("\"key\":\"alice\""));
-  weir.stop();
-  EXPECT_THAT(hear("weir's log", weir.output()), HasSubstr("drain")) << "to its end";
-  EXPECT_THAT(weir.output(), Not(HasSubstr(hash)));
-  EXPECT_THAT(weir.log_text(), Not(HasSubstr(mark)));
+  for (const auto* target : {"/metrics", "/api/replicas"}) ask_admin("GET", target);
+  program({"status", "--admin", admin_address()});
 }
 
 }  // namespace

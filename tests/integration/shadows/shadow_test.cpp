@@ -116,6 +116,26 @@ SHADOW_TEST(GetsWhatItsPrimaryGetsAndIsMeasuredOnItsOwn) {
   EXPECT_EQ(member(first, "pair"), "null");
 }
 
+SHADOW_TEST(GetsAClientsCredentialsOnlyIfItIsToldTo) {
+  const std::string credentials = "Authorization: Bearer sk-client\r\nCookie: a=b\r\napi-key: sk-client\r\n";
+  for (const bool forward_auth : {false, true}) {
+    ScriptedReplica primary(play_chat), candidate(play_chat);
+    WeirUnderTest weir(twin_of(primary, candidate, {{"forward_auth", forward_auth ? "true" : "false"}}));
+    const auto target = std::string(chat) + "?api_key=sk-client&a=b";
+    ASSERT_EQ(fetch(weir.port(), post(target, chat_body(), credentials)).status, 200u);
+    all_looked_at(weir, 1);
+    candidate.wait_for_requests(1);
+    const auto mirrored = candidate.only_request(), original = primary.only_request();
+    EXPECT_EQ(original.target, target);
+    EXPECT_EQ(mirrored.target, forward_auth ? target : std::string(chat) + "?a=b");
+    for (const auto& [field, sent] :
+         {std::pair{"authorization", "Bearer sk-client"}, {"cookie", "a=b"}, {"api-key", "sk-client"}}) {
+      EXPECT_EQ(original.head.field(field).value_or(""), sent);
+      EXPECT_EQ(mirrored.head.field(field).value_or(""), forward_auth ? sent : "") << field;
+    }
+  }
+}
+
 SHADOW_TEST(AsksAnotherModelWithMembersOfItsOwn) {
   ScriptedReplica primary(play_chat), candidate(play_chat);
   WeirUnderTest weir(twin_of(primary, candidate, {{"set", "{ model = \"m-fp8\", seed = 7 }"}}));

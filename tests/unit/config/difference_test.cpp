@@ -194,7 +194,7 @@ INSTANTIATE_TEST_SUITE_P(DifferenceOfReplicas, EachChange, ::testing::Values(
     SAID(s.shadows[0].finish = true, "shadow fp8: on_client_abort follow -> finish"),
     SAID(s.shadows[0].stop_after = Seconds(60), "shadow fp8: stop_after none -> 60 s"),
     SAID(s.shadows[0].max_pairs = 9, "shadow fp8: max_pairs none -> 9"),
-    SAID(s.shadows[0].exclude_keys = {"ab"}, "shadow fp8: exclude_keys [] -> [ab]"),
+    SAID((s.shadows[0].exclude_keys = {"0123456789ab", "abcdefabcdef"}), "shadow fp8: exclude_keys [] -> [01234567..., abcdefab...]"),
     SAID((s.shadows[0].set = {{"model", "\"m8\""}}), "shadow fp8: set [] -> [model = \"m8\"]"),
     SAID(s.shadows[0].forward_auth = true, "shadow fp8: forward_auth false -> true"),
     SAID(s.shadows[0].health.path = "/h", "shadow fp8: health.path /health -> /h"),
@@ -223,6 +223,13 @@ TEST(Difference, AnotherKeyIsSaidAndNotShown) {
               ElementsAre("admin.token changed", "pool chat: replica gpu0: api_key changed"));
   for (const auto& listed : listing_of(after))
     for (const auto& key : listed.keys) EXPECT_THAT(key.value, Not(HasSubstr("secret")));
+}
+
+TEST(Difference, OfHashesIsSaidWhereTheDigitsThatAreShownAreTheSame) {
+  auto before = settings(), after = settings();
+  before.shadows[0].exclude_keys = {"01234567" + std::string(56, 'a')};
+  after.shadows[0].exclude_keys = {"01234567" + std::string(56, 'b')};
+  EXPECT_THAT(difference(before, after), ElementsAre("shadow fp8: exclude_keys changed"));
 }
 
 TEST(Difference, WhetherAHiddenKeyChangedCannotBeTold) {

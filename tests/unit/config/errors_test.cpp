@@ -17,6 +17,7 @@
 namespace weir::config {
 namespace {
 
+using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
@@ -405,8 +406,9 @@ TEST(SettingsErrors, ShadowsNameThePoolAndTheRequestsThatTheyGet) {
               ElementsAre(HasSubstr("is a twin and has more than one replica")));
   EXPECT_THAT(shadow(named + "twin = 'gpu0'\nreplica = [{ name = 'gpu0', url = 'http://a' }]\n"),
               ElementsAre(HasSubstr("[[shadow.replica]] name = \"gpu0\": is taken in line")));
-  EXPECT_THAT(shadow(named + "twin = 'gpu0'\nexclude_keys = 'sk-1'\n" + to),
-              ElementsAre(HasSubstr("must be the SHA-256 of a client's key in 64 hex digits")));
+  EXPECT_THAT(
+      shadow(named + "twin = 'gpu0'\nexclude_keys = 'sk-1'\n" + to),
+      ElementsAre(HasSubstr("[[shadow]] exclude_keys: must be the SHA-256 of a client's key in 64 hex digits")));
   EXPECT_THAT(shadow(named + "twin = 'gpu0'\nset = { stop = ['a'] }\n" + to),
               ElementsAre(HasSubstr("must hold text, numbers, true or false")));
   EXPECT_THAT(shadow(named + "twin = 'gpu0'\nset = 'model'\n" + to),
@@ -467,10 +469,27 @@ TEST(SettingsErrors, ShowNoSecrets) {
        {one_pool + "[[pool.replica]]\nname = 'gpu1'\nurl = 'http://me:s3cret@gpu1'\n",
         one_pool + "[[pool.replica]]\nname = 'gpu1'\nurl = 'http://me:s3c/s3cret@gpu1:x'\n",
         "admin.token = 's3cret s3cret'\n" + one_pool, "server.listen = 'http://me:s3cret@h'\n" + one_pool,
-        "'http://me:s3cret@h' = 1\n" + one_pool}) {
+        "'http://me:s3cret@h' = 1\n" + one_pool,
+        one_pool + "[[shadow]]\nname = 's'\nof = 'chat'\ntwin = 'gpu0'\nexclude_keys = ['sk-s3cret']\n"
+                   "replica = [{ name = 'c', url = 'http://a' }]\n"}) {
     const auto errors = errors_in(text);
     EXPECT_EQ(errors.size(), 1u) << text;
     for (const auto& error : errors) EXPECT_THAT(error, Not(HasSubstr("s3cret")));
+  }
+}
+
+TEST(SettingsErrors, ShowNeitherAClientsKeyNorItsHashWhereverItStands) {
+  const std::string key = "weir-s3cret6789_abcdefghijklmnopq-ABCDEFGHIJKLMN";
+  const std::string hash = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
+  for (const auto& [secret, shown] : {std::pair(key, "weir-..."), {hash, "01234567..."}}) {
+    for (const auto& text : {"log.level = '" + secret + "'\n" + one_pool, secret + " = 1\n" + one_pool,
+                             one_pool + "[[slo]]\nname = 'fast'\npool = '" + secret + "'\nttft = 1\n",
+                             "[[pool]]\nname = 'chat'\n" + secret + "\n"}) {
+      const auto errors = errors_in(text);
+      EXPECT_EQ(errors.size(), 1u) << text;
+      for (const auto& error : errors)
+        EXPECT_THAT(error, AllOf(HasSubstr(shown), Not(HasSubstr(secret.substr(0, 20)))));
+    }
   }
 }
 

@@ -77,10 +77,14 @@ TEST(ReplicaSigns, AnOverloadInTheFirstEventIsAFullReplica) {
 
 TEST(ReplicaSigns, OfAConnection) {
   const std::pair<int, std::optional<Sign>> rows[] = {
-      {ECONNREFUSED, Sign::refused},    {ETIMEDOUT, Sign::connect_timed_out},
-      {EHOSTUNREACH, Sign::failed},     {EMFILE, std::nullopt},
-      {ENFILE, std::nullopt},           {EADDRNOTAVAIL, std::nullopt},
-      {net::name_unknown, std::nullopt}};
+      {ECONNREFUSED, Sign::refused},
+      {ETIMEDOUT, Sign::connect_timed_out},
+      {EHOSTUNREACH, Sign::failed},
+      {EMFILE, std::nullopt},
+      {ENFILE, std::nullopt},
+      {EADDRNOTAVAIL, std::nullopt},
+      {net::name_unknown, std::nullopt},
+      {ENOENT, Sign::refused}};  // The socket of a Unix-domain path is not there.
   for (const auto& [error, sign] : rows) {
     auto result = ended(AttemptEnd::unconnected, Outcome::upstream_error, 0);
     result.connect_error = error;

@@ -31,5 +31,30 @@ TEST(Credential, IsTheBearersElseTheApiKeys) {
   }
 }
 
+TEST(Credential, StandsInFieldsThatAreNamedForIt) {
+  for (const auto* name : {"Authorization", "x-api-key", "API-KEY", "X-Goog-Api-Key", "Ocp-Apim-Subscription-Key",
+                           "x-auth-token", "x-access-token", "X-Amz-Security-Token", "Cookie"})
+    EXPECT_TRUE(is_credential(name)) << name;
+  for (const auto* name : {"x-request-id", "key", "content-type", "api-key2", "traceparent", ""})
+    EXPECT_FALSE(is_credential(name)) << name;
+}
+
+TEST(Credential, IsTakenOutOfATarget) {
+  const struct {
+    std::string target, kept;
+  } rows[]{{"/v1/x", "/v1/x"},
+           {"/v1/x?", "/v1/x?"},
+           {"/v1/x?a=b&c", "/v1/x?a=b&c"},
+           {"/v1/x?key=s", "/v1/x"},
+           {"/v1/x?key=s&a=b", "/v1/x?a=b"},
+           {"/v1/x?a=b&Api_Key=s", "/v1/x?a=b"},
+           {"/v1/x?a=b&token=s&c=d", "/v1/x?a=b&c=d"},
+           {"/v1/x?api-key=s&apikey=s&access_token=s&token", "/v1/x"},
+           {"/v1/x?a=key=s&keys=1&monkey=2", "/v1/x?a=key=s&keys=1&monkey=2"},
+           {"/v1/x?a=?key=s&key=?s&&b", "/v1/x?a=?key=s&&b"},
+           {"*", "*"}};
+  for (const auto& [target, kept] : rows) EXPECT_EQ(without_credentials(target), kept) << target;
+}
+
 }  // namespace
 }  // namespace weir::proxy::http

@@ -90,6 +90,20 @@ TEST(UpstreamHead, AClientsKeyForWeirGoesToNoReplica) {
   EXPECT_EQ(count(with, "Bearer sk-0\r\n"), 1u);
 }
 
+TEST(UpstreamHead, OfACopyHasNoCredentialThatIsKnownByItsName) {
+  const std::string bytes =
+      "POST /generate?key=s3cret&a=b HTTP/1.1\r\nHost: h\r\napi-key: s3cret\r\nX-Goog-Api-Key: s3cret\r\n"
+      "Authorization: Bearer s3cret\r\nProxy-Authorization: Basic s3cret\r\nCookie: s3cret\r\nX-Kept: 1\r\n\r\n";
+  const auto head = parse_request_head(bytes);
+  ASSERT_TRUE(head);
+  UpstreamRequest request{url, 0, "id-1", true};
+  EXPECT_EQ(count(upstream_head(*head, request), "s3cret"), 5u) << "a primary gets all but Proxy-Authorization";
+  request.keep_credentials = false;
+  EXPECT_EQ(upstream_head(*head, request),
+            "POST /engine/generate?a=b HTTP/1.1\r\nHost: gpu0:8000\r\nX-Kept: 1\r\nx-request-id: id-1\r\n"
+            "Content-Length: 0\r\n\r\n");
+}
+
 TEST(UpstreamHead, LetsNoNamePassForAnotherWithUnderscores) {
   const auto head = post_with("Content_Length: 9\r\nX_Request_Id: forged\r\n_: a\r\nAuthorization: Bearer k\r\n");
   EXPECT_THAT(head, Not(HasSubstr("_")));

@@ -31,6 +31,21 @@ TEST(TlsToClient, SaysNothingAndTakesNothingBeforeTheHandshakeIsDone) {
   EXPECT_TRUE(ends.watcher.told.empty());
 }
 
+TEST(TlsToClient, TakesItsStepInATurnOfItsOwn) {
+  ChannelEnds ends(Kind::tls_to_client);
+  ends.begin();
+  ends.poll();
+  const auto hello = ends.peer->take_ciphertext();
+  ASSERT_EQ(::send(ends.far.get(), hello.data(), hello.size(), 0), static_cast<ssize_t>(hello.size()));
+  std::array<char, 10'000> bytes;
+  const auto answered = [&] { return ::recv(ends.far.get(), bytes.data(), bytes.size(), 0); };
+  ASSERT_EQ(ends.context.poll_one(), 1u);
+  EXPECT_EQ(answered(), -1) << "this was the poller's turn, in which tokens of others may wait";
+  EXPECT_FALSE(static_cast<TlsChannel&>(*ends.channel).handshake_waits_for_peer()) << "it has seen the hello";
+  ASSERT_EQ(ends.context.poll_one(), 1u);
+  EXPECT_GT(answered(), 0) << "the server's hello";
+}
+
 TEST(TlsToClient, ReadsARequestThatCameWithTheHandshakesEnd) {
   ChannelEnds ends(Kind::tls_to_client);
   ends.begin();
