@@ -37,7 +37,7 @@ class Asking {
     if (kind < 4) return refused(client);
     if (kind < 8) return leaves_within_request(client);
     streams_ = kind < 85;
-    if (dice_.chance(0.005)) return takes_nothing(client);
+    if (dice_.chance(0.01)) return takes_nothing(client);
     send(client);
     if (may_half_close && dice_.chance(0.1)) return half_closes(client);
     if (dice_.chance(0.12)) return leave(client);
@@ -135,7 +135,7 @@ class Asking {
     streams_ = true;
     send(client);
     seen_.end = Seen::End::left;
-    if (!client.breaks_within(std::chrono::milliseconds(dice_.between(500, 8000)))) reset(client);
+    if (!client.breaks_within(std::chrono::milliseconds(dice_.between(1000, 8000)))) reset(client);
     return false;
   }
 

@@ -190,6 +190,9 @@ Reckoning reckon(const std::vector<Seen>& seen, std::size_t handshakes, const in
   auto& all = reckoning.disagreements;
   std::map<std::string, Line> lines;
   std::set<std::string> weir_ids;
+  std::map<std::string, std::string> by_weir_id;
+  for (const auto& one : seen) by_weir_id[one.weir_id] = one.id;
+  std::size_t of_who_left = 0;
   Sums sums;
   ShadowSums shadows;
   std::istringstream log(weir.log_text());
@@ -202,13 +205,24 @@ Reckoning reckon(const std::vector<Seen>& seen, std::size_t handshakes, const in
     if (!weir_ids.insert(member(line, "id")).second) all.push_back("the log has an id twice: " + text);
     sums.add(line);
     reckoning.bypassed += is_unread(line) && reached_a_replica(line);
-    const auto id = member(line, "client_id");
+    // Where memory is spent within the head, weir knows no name. The client knows weir's, if it has read the answer.
+    const bool nameless = !has(line, "client_id") && had_no_memory(line);
+    const auto named = nameless ? by_weir_id.find(member(line, "id")) : by_weir_id.end();
+    if (nameless && named == by_weir_id.end()) {
+      ++of_who_left;
+      continue;
+    }
+    const auto id = nameless ? named->second : member(line, "client_id");
     if (!lines.emplace(id, std::move(line)).second) all.push_back("the log has a request twice: " + text);
   }
   std::map<Seen::Key, double> shown;
   for (const auto& one : seen) {
     ++shown[one.key];
     const auto found = lines.find(one.id);
+    if (found == lines.end() && one.end == Seen::End::left && of_who_left > 0) {
+      --of_who_left;
+      continue;
+    }
     if (found == lines.end()) {
       all.push_back("weir has not logged what a client asked: " + tell(one, {}));
       continue;
@@ -217,6 +231,7 @@ Reckoning reckon(const std::vector<Seen>& seen, std::size_t handshakes, const in
       all.push_back(what + ": " + tell(one, found->second));
     lines.erase(found);
   }
+  if (of_who_left > 0) all.push_back("weir has refused " + std::to_string(of_who_left) + " requests that nobody asked");
   for (const auto& [id, line] : lines)
     all.push_back("weir has logged what nobody asked: " + boost::json::serialize(line));
 
