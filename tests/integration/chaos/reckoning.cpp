@@ -43,11 +43,20 @@ bool is_measured(const Line& line) {
   return member(line, "events") != "0";
 }
 
+/// weir's memory for requests was spent before the request had a pool.
+bool had_no_memory(const Line& line) {
+  return member(line, "outcome") == "rejected" && member(line, "status") == "503" && !has(line, "pool");
+}
+
+/// It was spent within the request's head, so that weir knows neither its name nor its key.
+bool is_nameless(const Line& line) { return !has(line, "client_id") && had_no_memory(line); }
+
 /// Returns what is wrong with what weir says of a request, or "".
 std::string disagreement(const Seen& seen, const Line& line) {
   const auto outcome = member(line, "outcome");
   const bool ok = outcome == "ok" || outcome == "ok_empty", unread = is_unread(line);
   const bool kept_out = !reached_a_replica(line) && member(line, "status") == "401";
+  if (is_nameless(line) && seen.status == 503) return "";  // Its key has not been looked at.
   if (kept_out != (seen.key != Seen::Key::right)) return kept_out ? "a right key was refused" : "no key was needed";
   if (unread && is_measured(line)) return "something was measured of what was not read";
   if (seen.wrong) return "the client has bytes that the replica did not send so";
@@ -79,11 +88,6 @@ double tokens_of(const Line& line) {
   const auto no_tokens = 1 + (member(line, "finish_reason") == "stop") + (member(line, "outcome") == "upstream_error") +
                          (member(line, "complete") == "marker");
   return std::max(0.0, number(line, "events") - no_tokens);
-}
-
-/// weir's memory for requests was spent before the request had a pool.
-bool had_no_memory(const Line& line) {
-  return member(line, "outcome") == "rejected" && member(line, "status") == "503" && !has(line, "pool");
 }
 
 /// What the log of the primaries adds up to.
@@ -205,8 +209,8 @@ Reckoning reckon(const std::vector<Seen>& seen, std::size_t handshakes, const in
     if (!weir_ids.insert(member(line, "id")).second) all.push_back("the log has an id twice: " + text);
     sums.add(line);
     reckoning.bypassed += is_unread(line) && reached_a_replica(line);
-    // Where memory is spent within the head, weir knows no name. The client knows weir's, if it has read the answer.
-    const bool nameless = !has(line, "client_id") && had_no_memory(line);
+    // The client knows weir's name of the request, if it has read the answer.
+    const bool nameless = is_nameless(line);
     const auto named = nameless ? by_weir_id.find(member(line, "id")) : by_weir_id.end();
     if (nameless && named == by_weir_id.end()) {
       ++of_who_left;
@@ -217,12 +221,12 @@ Reckoning reckon(const std::vector<Seen>& seen, std::size_t handshakes, const in
   }
   std::map<Seen::Key, double> shown;
   for (const auto& one : seen) {
-    ++shown[one.key];
     const auto found = lines.find(one.id);
     if (found == lines.end() && one.end == Seen::End::left && of_who_left > 0) {
       --of_who_left;
       continue;
     }
+    if (found == lines.end() || !is_nameless(found->second)) ++shown[one.key];
     if (found == lines.end()) {
       all.push_back("weir has not logged what a client asked: " + tell(one, {}));
       continue;
