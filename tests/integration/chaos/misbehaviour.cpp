@@ -158,7 +158,7 @@ void Misbehaving::answer(Exchange& exchange) {
   const auto id = id_of(exchange);
   const auto script = script_for(seed_, id, replica_);
   Dice dice(seed_, "answer " + id + replica_);
-  if (id.ends_with(long_answer)) return play(exchange, script);  // Its client is what is wrong.
+  if (id.ends_with(long_answer)) return exchange.send(whole_answer(exchange, script));  // Its client is what is wrong.
   if (misbehaves_ && dice.chance(0.3)) return fail(exchange, script, dice);
   if (!wants_stream(exchange)) return exchange.send(integration::answer("200 OK", vllm_whole_chat(5)));
   if (misbehaves_ && dice.chance(0.5)) return play_slowly(exchange, script, dice);
