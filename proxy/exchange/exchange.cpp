@@ -100,14 +100,12 @@ bool Exchange::ask(bool again) {
   auto offered = pool_->balancer->offer(asking, now);
   if (const auto* waiting = std::get_if<balancer::Waiting>(&offered)) {
     deadline_ = waiting->deadline;
-    goes_again_ = again;
     retries_.give_retry_back();
     admission_ = std::make_unique<Admission>(loop_, client_, *pool_->balancer, std::move(waiter), *waiting);
     return true;
   }
   // The time in which a request goes from one full replica to the next counts as a wait does.
   if (again && !deadline_) deadline_ = now + metrics::ticks(queue.time);
-  goes_again_ = again;
   if (auto* admitted = std::get_if<balancer::Admitted>(&offered)) {
     take(std::move(admitted->lease));
   } else {
@@ -119,7 +117,7 @@ bool Exchange::ask(bool again) {
 void Exchange::take(balancer::Lease lease) {
   lease_ = std::move(lease);
   prompt_estimate_ = lease_.prompt_estimate();
-  if (std::exchange(goes_again_, false)) retries_.sent_again(place_);
+  retries_.sent_again(place_);
 }
 
 void Exchange::end_wait() {

@@ -90,7 +90,6 @@ class Exchange {
   metrics::Nanoseconds waited_{};              ///< In the pool's queue.
   std::unique_ptr<Admission> admission_;       ///< It is there while the request waits.
   std::optional<Moment> deadline_;             ///< A request that waited waits no longer than this.
-  bool goes_again_ = false;                    ///< It has asked again, because a replica had no room.
   ExchangeEnd end_;
 };
 

@@ -157,17 +157,19 @@ void Retries::count(const Place& place, Retry reason) {
 Retries::Next Retries::ask_another(const Place& place, std::optional<Retry> reason) {
   if (is_new(place)) tried_.push_back(place.key.serial);
   any_retry_ = true;
-  if (reason) count(place, *reason);
+  repeats_for_ = reason;
   return Next::attempt;
 }
 
-/// The request goes to the head of the queue. It is not counted before it is sent again.
+/// The request goes to the head of the queue.
 Retries::Next Retries::wait(const Place& place) {
-  static_cast<void>(ask_another(place, std::nullopt));
+  static_cast<void>(ask_another(place, last_->result.retry_reason.value_or(Retry::connect)));
   return Next::wait;
 }
 
-void Retries::sent_again(const Place& left) { count(left, last_->result.retry_reason.value_or(Retry::connect)); }
+void Retries::sent_again(const Place& left) {
+  if (const auto reason = std::exchange(repeats_for_, std::nullopt)) count(left, *reason);
+}
 
 /// A replica that breaks off may have been ended by the request.
 void Retries::lost(const Place& place) {

@@ -49,7 +49,8 @@ class Retries {
 
   /// Takes what an attempt at `place` left.
   Next after(AttemptResult result, const Place& place);
-  /// Says that the request that had gone back to the queue is sent again.
+  /// Says that a replica takes the request that had left `left`. Only now the repeat counts: until a replica has room,
+  /// the client may leave, or the queue's time be over. Does nothing for a request's first replica.
   void sent_again(const Place& left);
   /// Settles an error that is too large or too slow to keep. Returns true if it is left: another replica is asked, or a
   /// better error is kept.
@@ -124,6 +125,7 @@ class Retries {
   std::uint8_t lost_ = 0;                ///< Counts the replicas that were lost at work on the request.
   /// It says whether another replica is to be asked, if that was settled before the attempt ended.
   std::optional<bool> asks_another_;
+  std::optional<metrics::series::Retry> repeats_for_;  ///< It is what the repeat will count for.
   bool holds_retry_ = false, any_retry_ = false;
 };
 

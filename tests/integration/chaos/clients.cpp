@@ -31,13 +31,15 @@ class Asking {
   }
 
   /// Returns false if the connection cannot serve another request.
-  bool ask(HttpClient& client) {
+  bool ask(HttpClient& client, bool may_half_close) {
     keeps_ = true;
     const auto kind = dice_.below(100);
     if (kind < 4) return refused(client);
     if (kind < 8) return leaves_within_request(client);
     streams_ = kind < 85;
+    if (dice_.chance(0.01)) return takes_nothing(client);
     send(client);
+    if (may_half_close && dice_.chance(0.1)) return half_closes(client);
     if (dice_.chance(0.12)) return leave(client);
     return reads(client);
   }
@@ -127,6 +129,24 @@ class Asking {
     return false;
   }
 
+  /// Has a long answer sent to it, and leaves after a while if weir has not given it up.
+  bool takes_nothing(HttpClient& client) {
+    seen_.id += long_answer;
+    streams_ = true;
+    send(client);
+    seen_.end = Seen::End::left;
+    if (!client.breaks_within(std::chrono::milliseconds(dice_.between(1000, 8000)))) reset(client);
+    return false;
+  }
+
+  /// It has left, or reads its answer to the end, as the settings say.
+  bool half_closes(HttpClient& client) {
+    seen_.half_closed = true;
+    client.finish_sending();
+    reads(client);
+    return false;
+  }
+
   bool reads(HttpClient& client) {
     Response got;
     try {
@@ -145,7 +165,8 @@ class Asking {
     seen_.end = whole ? Seen::End::whole : Seen::End::cut;
     const auto error = got.body.rfind("data: {\"error\"");
     seen_.error = error != got.body.npos;
-    if (streams_ && got.status == 200 && whole && !seen_.error && got.body.ends_with("data: [DONE]\n\n")) {
+    seen_.marked = !seen_.error && got.body.ends_with("data: [DONE]\n\n");
+    if (streams_ && got.status == 200 && whole && seen_.marked) {
       const bool right =
           seen_.replica == simulated || got.body == script_for(seed_, seen_.id, seen_.replica).body(with_usage_);
       seen_.complete = right;
@@ -184,16 +205,18 @@ void Clients::ask_all_the_time(std::size_t number) {
   Dice dice(seed_, "client " + name);
   std::optional<HttpClient> client;
   std::size_t served = 0;
+  bool may_half_close = false;
   for (std::size_t n = 1; !over_; ++n) {
     Asking asking(seed_, name + "-" + std::to_string(n), door_, dice);
     std::string trouble;
     try {
       if (!client) {
-        client.emplace(door_.port, dice.chance(0.1) ? 8 * 1024 : 0);
+        may_half_close = dice.chance(0.3);
+        client.emplace(may_half_close ? door_.half_closing_port : door_.port, dice.chance(0.1) ? 8 * 1024 : 0);
         served = 0;
       }
       ++served;
-      const bool keeps = asking.ask(*client);
+      const bool keeps = asking.ask(*client, may_half_close);
       if (!keeps) client.reset();
     } catch (const std::exception& error) {
       trouble = asking.seen().id + ": " + error.what();

@@ -15,7 +15,8 @@ namespace weir::chaos {
 struct Door {
   std::string name;  ///< The ids of requests begin with it.
   std::uint16_t port = 0;
-  std::vector<std::string> keys = {};  ///< One of them opens it. It stands open if there are none.
+  std::uint16_t half_closing_port = 0;  ///< A client that comes there may end its direction and read on.
+  std::vector<std::string> keys = {};   ///< One of them opens it. It stands open if there are none.
 };
 
 /// What a client knows of one of its requests.
@@ -37,6 +38,8 @@ struct Seen {
   bool complete = false;          ///< It is a whole stream with its end marker, and every byte is the replica's.
   bool wrong = false;             ///< It claims to be complete, and is not what the replica sent.
   bool error = false;             ///< An error event is its last but for the marker.
+  bool marked = false;            ///< The end marker is its last.
+  bool half_closed = false;       ///< The client ended its direction before the answer.
   std::size_t bytes = 0;
 };
 

@@ -36,14 +36,19 @@ std::size_t descriptors_of(const integration::WeirUnderTest& weir) {
   return static_cast<std::size_t>(std::distance(std::filesystem::directory_iterator(folder), {}));
 }
 
-/// Waits for the primaries' lines, as long as they may take. Which are missing is seen later.
-void wait_for_lines(const integration::WeirUnderTest& weir, std::size_t lines) {
+std::size_t lines_with(std::string_view log, std::string_view what) {
+  std::size_t found = 0;
+  for (auto at = log.find(what); at != log.npos; at = log.find(what, at + 1)) ++found;
+  return found;
+}
+
+/// Waits for the lines of primaries and shadows, as long as they may take. Which are missing is seen later.
+void wait_for_lines(const integration::WeirUnderTest& weir, std::size_t primaries) {
   for (const auto deadline = Clock::now() + integration::patience; Clock::now() < deadline;) {
+    const auto shadows = static_cast<std::size_t>(weir.metrics().sum("weir_shadow_requests_total"));
     const auto log = weir.log_text();
-    std::size_t found = 0;
-    constexpr std::string_view primary = "\"role\":\"primary\"";
-    for (auto at = log.find(primary); at != log.npos; at = log.find(primary, at + 1)) ++found;
-    if (found >= lines) return;
+    if (lines_with(log, "\"role\":\"primary\"") >= primaries && lines_with(log, "\"role\":\"shadow\"") >= shadows)
+      return;
     std::this_thread::sleep_for(integration::between_looks);
   }
 }
@@ -78,7 +83,7 @@ void play(Town& town) {
   }));
   wait_for_lines(weir, seen.size());
 
-  const auto [wrong, bypassed] = reckon(seen, town.handshakes(), weir);
+  const auto [wrong, bypassed, without_memory] = reckon(seen, town.handshakes(), weir);
   for (std::size_t i = 0; i < std::min(wrong.size(), most_shown); ++i) ADD_FAILURE() << wrong[i];
   EXPECT_LE(wrong.size(), most_shown) << "disagreements; the others are not shown";
 
@@ -92,7 +97,9 @@ void play(Town& town) {
   for (const auto& one : seen) complete += one.complete;
   EXPECT_GT(complete, seen.size() / 10) << "chaos is to leave something that works";
   std::cout << "seed " << seed << ": " << seen.size() << " requests, " << complete << " complete streams, " << bypassed
-            << " not read; " << town.happened() << "; at most " << memory / (1024 * 1024) << " MiB\n";
+            << " not read, " << without_memory << " refused for want of memory, "
+            << weir.metrics().sum("weir_limit_hits_total", {{"limit", "client_stall"}}) << " given up; "
+            << town.happened() << "; at most " << memory / (1024 * 1024) << " MiB\n";
   weir.stop();
 }
 

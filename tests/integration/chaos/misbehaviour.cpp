@@ -125,7 +125,9 @@ void fail(Exchange& exchange, const StreamScript& script, Dice& dice) {
 
 StreamScript script_for(std::uint64_t seed, const std::string& id, const std::string& replica) {
   Dice dice(seed, "script " + id + replica);
-  const auto tokens = dice.chance(0.05) ? dice.between(200, 2000) : dice.between(2, 40);
+  const auto tokens = id.ends_with(long_answer) ? 30'000
+                      : dice.chance(0.05)       ? dice.between(200, 2000)
+                                                : dice.between(2, 40);
   return vllm_chat(tokens, 31, id + "-" + replica + "-");
 }
 
@@ -156,6 +158,7 @@ void Misbehaving::answer(Exchange& exchange) {
   const auto id = id_of(exchange);
   const auto script = script_for(seed_, id, replica_);
   Dice dice(seed_, "answer " + id + replica_);
+  if (id.ends_with(long_answer)) return exchange.send(whole_answer(exchange, script));  // Its client is what is wrong.
   if (misbehaves_ && dice.chance(0.3)) return fail(exchange, script, dice);
   if (!wants_stream(exchange)) return exchange.send(integration::answer("200 OK", vllm_whole_chat(5)));
   if (misbehaves_ && dice.chance(0.5)) return play_slowly(exchange, script, dice);

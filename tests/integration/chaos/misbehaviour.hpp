@@ -7,11 +7,15 @@
 #include <atomic>
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "tests/integration/peers/scripted_replica.hpp"
 #include "tests/integration/peers/streams.hpp"
 
 namespace weir::chaos {
+
+/// A request whose name ends so has an answer that no system's buffers hold for a client.
+inline constexpr std::string_view long_answer = "-long";
 
 /// A well answer of `replica` to the request `id`.
 integration::StreamScript script_for(std::uint64_t seed, const std::string& id, const std::string& replica);

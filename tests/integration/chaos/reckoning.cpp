@@ -1,9 +1,13 @@
 #include "tests/integration/chaos/reckoning.hpp"
 
+#include <algorithm>
 #include <boost/json.hpp>
 #include <map>
 #include <set>
 #include <sstream>
+#include <utility>
+
+#include "metrics/series/shard.hpp"
 
 namespace weir::chaos {
 namespace {
@@ -39,17 +43,28 @@ bool is_measured(const Line& line) {
   return member(line, "events") != "0";
 }
 
+/// weir's memory for requests was spent before the request had a pool.
+bool had_no_memory(const Line& line) {
+  return member(line, "outcome") == "rejected" && member(line, "status") == "503" && !has(line, "pool");
+}
+
+/// It was spent within the request's head, so that weir knows neither its name nor its key.
+bool is_nameless(const Line& line) { return !has(line, "client_id") && had_no_memory(line); }
+
 /// Returns what is wrong with what weir says of a request, or "".
 std::string disagreement(const Seen& seen, const Line& line) {
   const auto outcome = member(line, "outcome");
   const bool ok = outcome == "ok" || outcome == "ok_empty", unread = is_unread(line);
   const bool kept_out = !reached_a_replica(line) && member(line, "status") == "401";
+  if (is_nameless(line) && seen.status == 503) return "";  // Its key has not been looked at.
   if (kept_out != (seen.key != Seen::Key::right)) return kept_out ? "a right key was refused" : "no key was needed";
   if (unread && is_measured(line)) return "something was measured of what was not read";
   if (seen.wrong) return "the client has bytes that the replica did not send so";
   if (seen.end == Seen::End::left) return "";
   if (seen.complete && !ok) return "the client has all, and weir counts no success";
-  if (seen.end == Seen::End::cut && ok) return "the client was cut, and weir counts a success";
+  // By the marker such a client has all, although the framing's end may be missing.
+  const bool has_all = seen.half_closed && seen.marked;
+  if (seen.end == Seen::End::cut && ok && !has_all) return "the client was cut, and weir counts a success";
   if (seen.end == Seen::End::whole && seen.error && ok && !unread)
     return "the client has an error, and weir counts a success";
   if (seen.end == Seen::End::nothing && outcome != "client_abort") return "the client has nothing";
@@ -64,21 +79,54 @@ std::string disagreement(const Seen& seen, const Line& line) {
 
 using Counts = std::map<std::pair<std::string, std::string>, double>;
 
+double number(const Line& line, std::string_view name) { return has(line, name) ? std::stod(member(line, name)) : 0; }
+
+/// Returns how many tokens weir has to have counted of a request. Where no usage tells, each event is one but for the
+/// role, an empty one that says why it stopped, an error, and the marker.
+double tokens_of(const Line& line) {
+  if (has(line, "output_tokens")) return number(line, "output_tokens");
+  const auto no_tokens = 1 + (member(line, "finish_reason") == "stop") + (member(line, "outcome") == "upstream_error") +
+                         (member(line, "complete") == "marker");
+  return std::max(0.0, number(line, "events") - no_tokens);
+}
+
 /// What the log of the primaries adds up to.
 struct Sums {
   Counts of_replicas, of_apis;
-  double requests = 0, first_tokens = 0, durations = 0, waits = 0, prompt_tokens = 0;
+  double requests = 0, first_tokens = 0, client_first_tokens = 0, durations = 0, waits = 0, prompt_tokens = 0;
+  double output_tokens = 0, sent_again = 0, without_memory = 0;
 
   void add(const Line& line) {
     const auto outcome = member(line, "outcome");
     ++requests;
     ++of_replicas[{reached_a_replica(line) ? member(line, "replica") : "", outcome}];
     ++of_apis[{member(line, "api"), outcome}];
-    first_tokens += has(line, "ttft_client_s");
+    first_tokens += has(line, "ttft_s");
+    client_first_tokens += has(line, "ttft_client_s");
     const bool served = member(line, "served") == "true";
     durations += served && has(line, "e2e_s");
     waits += served && has(line, "queue_s");
-    if (has(line, "prompt_tokens")) prompt_tokens += std::stod(member(line, "prompt_tokens"));
+    prompt_tokens += number(line, "prompt_tokens");
+    output_tokens += tokens_of(line);
+    sent_again += std::max(0.0, number(line, "attempt") - 1);
+    without_memory += had_no_memory(line);
+  }
+};
+
+/// What the log of the shadows adds up to.
+struct ShadowSums {
+  std::map<std::string, double> sent, results;
+  double first_tokens = 0, output_tokens = 0;
+
+  void add(const Line& line) {
+    if (has(line, "drop_reason")) {
+      ++results[member(line, "drop_reason")];
+      return;
+    }
+    ++results["sent"];
+    ++sent[member(line, "outcome")];
+    first_tokens += has(line, "ttft_s");
+    output_tokens += tokens_of(line);
   }
 };
 
@@ -89,6 +137,11 @@ class Comparison {
       : page_(page), disagreements_(disagreements) {}
   void expect(double wanted, const std::string& series, integration::MetricsPage::Labels labels) {
     differs(page_.sum(series, labels), wanted, series, labels);
+  }
+  /// Expects a number of one series less that of another.
+  void expect_less(double wanted, const std::string& series, const std::string& less, const std::string& role) {
+    differs(page_.sum(series, {{"role", role}}) - page_.sum(less, {{"role", role}}), wanted, series + " - " + less,
+            {{"role", role}});
   }
   void differs(double counted, double wanted, const std::string& what, integration::MetricsPage::Labels labels) {
     if (counted == wanted) return;
@@ -104,19 +157,34 @@ class Comparison {
   std::vector<std::string>& disagreements_;
 };
 
-void compare(const Sums& sums, double shadows, Comparison& page) {
+void compare(const Sums& sums, Comparison& page) {
   for (const auto& [of, n] : sums.of_replicas)
     page.expect(n, "weir_requests_total", {{"replica", of.first}, {"outcome", of.second}, {"role", "primary"}});
   for (const auto& [of, n] : sums.of_apis)
     page.expect(n, "weir_api_requests_total", {{"api", of.first}, {"outcome", of.second}, {"role", "primary"}});
-  for (const auto* const series : {"weir_requests_total", "weir_api_requests_total"}) {
+  for (const auto* const series : {"weir_requests_total", "weir_api_requests_total"})
     page.expect(sums.requests, series, {{"role", "primary"}});
-    page.expect(shadows, series, {{"role", "shadow"}});
-  }
-  page.expect(sums.first_tokens, "weir_client_time_to_first_token_seconds_count", {{"role", "primary"}});
+  page.expect(sums.first_tokens, "weir_time_to_first_token_seconds_count", {{"role", "primary"}});
+  page.expect(sums.client_first_tokens, "weir_client_time_to_first_token_seconds_count", {{"role", "primary"}});
   page.expect(sums.durations, "weir_request_duration_seconds_count", {{"role", "primary"}});
   page.expect(sums.prompt_tokens, "weir_prompt_tokens_total", {{"role", "primary"}});
+  page.expect_less(sums.output_tokens, "weir_output_tokens_total", "weir_output_tokens_overcounted_total", "primary");
   page.expect(sums.waits, "weir_queue_duration_seconds_count", {{"role", "primary"}});
+}
+
+void compare(ShadowSums sums, Comparison& page) {
+  double sent = 0;
+  for (const auto& [outcome, n] : sums.sent) {
+    sent += n;
+    page.expect(n, "weir_requests_total", {{"role", "shadow"}, {"outcome", outcome}});
+    page.expect(n, "weir_api_requests_total", {{"role", "shadow"}, {"outcome", outcome}});
+  }
+  page.expect(sent, "weir_requests_total", {{"role", "shadow"}});
+  page.expect(sent, "weir_api_requests_total", {{"role", "shadow"}});
+  for (const auto result : metrics::series::mirrored_names)
+    page.expect(sums.results[std::string(result)], "weir_shadow_requests_total", {{"result", result}});
+  page.expect(sums.first_tokens, "weir_time_to_first_token_seconds_count", {{"role", "shadow"}});
+  page.expect_less(sums.output_tokens, "weir_output_tokens_total", "weir_output_tokens_overcounted_total", "shadow");
 }
 
 }  // namespace
@@ -126,26 +194,39 @@ Reckoning reckon(const std::vector<Seen>& seen, std::size_t handshakes, const in
   auto& all = reckoning.disagreements;
   std::map<std::string, Line> lines;
   std::set<std::string> weir_ids;
+  std::map<std::string, std::string> by_weir_id;
+  for (const auto& one : seen) by_weir_id[one.weir_id] = one.id;
+  std::size_t of_who_left = 0;
   Sums sums;
-  double shadows = 0;
+  ShadowSums shadows;
   std::istringstream log(weir.log_text());
   for (std::string text; std::getline(log, text);) {
     auto line = boost::json::parse(text).as_object();
-    const auto dropped = line.if_contains("drop_reason");
     if (member(line, "role") == "shadow") {
-      shadows += dropped == nullptr || dropped->is_null();
+      shadows.add(line);
       continue;
     }
     if (!weir_ids.insert(member(line, "id")).second) all.push_back("the log has an id twice: " + text);
     sums.add(line);
     reckoning.bypassed += is_unread(line) && reached_a_replica(line);
-    const auto id = member(line, "client_id");
+    // The client knows weir's name of the request, if it has read the answer.
+    const bool nameless = is_nameless(line);
+    const auto named = nameless ? by_weir_id.find(member(line, "id")) : by_weir_id.end();
+    if (nameless && named == by_weir_id.end()) {
+      ++of_who_left;
+      continue;
+    }
+    const auto id = nameless ? named->second : member(line, "client_id");
     if (!lines.emplace(id, std::move(line)).second) all.push_back("the log has a request twice: " + text);
   }
   std::map<Seen::Key, double> shown;
   for (const auto& one : seen) {
-    ++shown[one.key];
     const auto found = lines.find(one.id);
+    if (found == lines.end() && one.end == Seen::End::left && of_who_left > 0) {
+      --of_who_left;
+      continue;
+    }
+    if (found == lines.end() || !is_nameless(found->second)) ++shown[one.key];
     if (found == lines.end()) {
       all.push_back("weir has not logged what a client asked: " + tell(one, {}));
       continue;
@@ -154,12 +235,21 @@ Reckoning reckon(const std::vector<Seen>& seen, std::size_t handshakes, const in
       all.push_back(what + ": " + tell(one, found->second));
     lines.erase(found);
   }
+  if (of_who_left > 0) all.push_back("weir has refused " + std::to_string(of_who_left) + " requests that nobody asked");
   for (const auto& [id, line] : lines)
     all.push_back("weir has logged what nobody asked: " + boost::json::serialize(line));
 
+  reckoning.without_memory = static_cast<std::size_t>(sums.without_memory);
   const auto metrics = weir.metrics();
   Comparison page(metrics, all);
-  compare(sums, shadows, page);
+  compare(sums, page);
+  page.expect(sums.without_memory + shadows.results["buffer_memory"], "weir_limit_hits_total",
+              {{"limit", "buffer_memory"}});
+  // A stale connection's request counts as the same attempt.
+  page.differs(metrics.sum("weir_retries_total", {{"role", "primary"}}) -
+                   metrics.sum("weir_retries_total", {{"role", "primary"}, {"reason", "stale_connection"}}),
+               sums.sent_again, "weir_retries_total but for stale_connection", {{"role", "primary"}});
+  compare(std::move(shadows), page);
   page.expect(shown[Seen::Key::wrong], "weir_denied_requests_total", {{"reason", "wrong_key"}});
   page.expect(shown[Seen::Key::none], "weir_denied_requests_total", {{"reason", "no_key"}});
   page.differs(metrics.sum("weir_tls_handshakes_total", {{"side", "client"}, {"result", "full"}}) +

@@ -12,6 +12,7 @@ namespace weir::chaos {
 struct Reckoning {
   std::vector<std::string> disagreements;  ///< There is a sentence for each thing that does not agree.
   std::size_t bypassed = 0;                ///< So many requests were relayed by replicas without being read.
+  std::size_t without_memory = 0;          ///< So many were refused because limits.buffer_memory was spent.
 };
 
 /// weir is idle, and has ended so many handshakes with clients.

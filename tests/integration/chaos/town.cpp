@@ -44,6 +44,7 @@ ReplicaKeys Town::Place::keys() const {
 }
 
 void Town::Place::start() {
+  deaf.reset();
   peer = std::make_unique<ScriptedReplica>([this](Exchange& exchange) { how.answer(exchange); },
                                            ScriptedReplica::ModelsQuestion::answered_unseen, port);
   peer->at_each_head([this](Exchange& exchange) { how.at_head(exchange); });
@@ -92,8 +93,9 @@ WeirSettings Town::settings() {
       {"connect", "0.5"},
       {"body_time", "1"},
       {"handshake_time", "60"},  // On a busy machine a client may be slow. Whom weir gives up, it has not heard.
-      {"client_stall", "5"},
-      {"request_body", "\"4MiB\""},
+      {"client_stall", "2"},
+      {"request_body", "\"2MiB\""},
+      {"buffer_memory", one_of({"\"2MiB\"", "\"512MiB\""})},
       {"read_ahead", one_of({"\"4KiB\"", "\"1MiB\""})},
       {"accept_hold", one_of({"0", "0.05", "10"})},
       {"retry_budget", one_of({"0", "0.2", "1"})},
@@ -102,10 +104,11 @@ WeirSettings Town::settings() {
   all.shadows = {{"fp8",
                   {candidate_->keys()},
                   {{"sample", one_of({"0.2", "1.0"})}, {"on_client_abort", one_of({R"("follow")", R"("finish")"})}}}};
+  all.server = {{"half_close", one_of({R"("abort")", R"("allow")"})}};
   if (guarded_) {
     const auto file = [this](const char* name) { return quoted((files_.path() / name).string()); };
-    all.server = {{"tls", "{ cert = " + file("cert.pem") + ", key = " + file("key.pem") + " }"},
-                  {"api_keys", file("keys.toml")}};
+    all.server["tls"] = "{ cert = " + file("cert.pem") + ", key = " + file("key.pem") + " }";
+    all.server["api_keys"] = file("keys.toml");
   }
   return all;
 }
@@ -116,8 +119,8 @@ void Town::use_certificate(const std::string& cert, const std::string& key) cons
 }
 
 Door Town::door() const {
-  if (!guarded_) return {"open", weir_->port()};
-  return {"guarded", to_weir_->port(), door_keys};
+  if (!guarded_) return {"open", weir_->port(), weir_->port()};
+  return {"guarded", to_weir_->port(), half_closing_->port(), door_keys};
 }
 
 void Town::guards_its_door() {
@@ -128,6 +131,7 @@ void Town::guards_its_door() {
   // Another reload may still be under way.
   look_until("weir to reload its settings", [this] { return post_admin("/-/reload").status == 200; });
   to_weir_.emplace(Bridge::Kind::plain_to_tls, weir_->port());
+  half_closing_.emplace(Bridge::Kind::plain_to_tls, weir_->port(), Bridge::Options{.half_closes = true});
 }
 
 Response Town::ask_admin(const std::string& bytes, std::string_view method) const {
@@ -164,6 +168,10 @@ void Town::end_or_start(Place& place) {
   ++deaths_;
   if (place.peer) {
     place.peer.reset();
+    // A bridge would wait for such a port for minutes.
+    if (place.tls || !dice_.chance(0.3)) return;
+    ++silences_;
+    place.deaf.emplace(place.port);
   } else {
     place.start();
   }
@@ -227,8 +235,8 @@ void Town::becomes_quiet() {
 std::string Town::happened() const {
   std::ostringstream text;
   text << reloads_ << " reloads, " << drains_ << " drains, " << scrapes_ << " scrapes, " << deaths_
-       << " ends and starts of replicas, " << flips_ << " flips of health, " << switches_ << " switches of the shadow, "
-       << bypasses_ << " of the bypass";
+       << " ends and starts of replicas, " << silences_ << " of them without a word, " << flips_ << " flips of health, "
+       << switches_ << " switches of the shadow, " << bypasses_ << " of the bypass";
   return text.str();
 }
 

@@ -12,6 +12,7 @@
 #include "tests/integration/chaos/clients.hpp"
 #include "tests/integration/chaos/dice.hpp"
 #include "tests/integration/chaos/misbehaviour.hpp"
+#include "tests/integration/peers/deaf_port.hpp"
 #include "tests/integration/peers/simulated_replica.hpp"
 #include "tests/integration/peers/tls_bridge.hpp"
 #include "tests/integration/peers/weir_under_test.hpp"
@@ -28,9 +29,10 @@ class Town {
   /// From now on weir speaks TLS with its clients, and wants a key of each. Nobody asks meanwhile.
   void guards_its_door();
   /// Counts the handshakes of clients that both sides have ended well.
-  std::size_t handshakes() const { return to_weir_ ? to_weir_->handshakes() : 0; }
+  std::size_t handshakes() const { return to_weir_ ? to_weir_->handshakes() + half_closing_->handshakes() : 0; }
   /// Does one of: reload, drain, undrain, scrape, look at the admin's pages, switch the shadow or the bypass, end or
-  /// start a replica, flip a replica's health. A reload of a guarded door brings another certificate, or a wrong one.
+  /// start a replica, at times so that its port neither accepts nor refuses meanwhile, flip a replica's health. A
+  /// reload of a guarded door brings another certificate, or a wrong one.
   void something_happens();
   /// Everything is there again and is treated well: replicas run, are healthy and undrained, the shadow is on, and the
   /// bypass off.
@@ -48,6 +50,7 @@ class Town {
     std::uint16_t port;
     Misbehaving how;
     std::unique_ptr<integration::ScriptedReplica> peer;
+    std::optional<integration::DeafPort> deaf;  ///< It has the port, at times, while there is no peer.
     std::optional<integration::Bridge> tls;
   };
 
@@ -71,8 +74,9 @@ class Town {
   const integration::TemporaryDirectory files_;
   bool guarded_ = false;
   std::optional<integration::WeirUnderTest> weir_;
-  std::optional<integration::Bridge> to_weir_;
-  std::size_t reloads_ = 0, drains_ = 0, scrapes_ = 0, deaths_ = 0, flips_ = 0, switches_ = 0, bypasses_ = 0;
+  std::optional<integration::Bridge> to_weir_, half_closing_;
+  std::size_t silences_ = 0, reloads_ = 0, drains_ = 0, scrapes_ = 0, deaths_ = 0, flips_ = 0, switches_ = 0,
+              bypasses_ = 0;
 };
 
 }  // namespace weir::chaos

@@ -133,6 +133,31 @@ TEST(Queue, AnOverloadInsideA200IsWaitedOutToo) {
   EXPECT_EQ(weir.metrics_after(1).sum("weir_retries_total", {{"reason", "in_band_error"}}), 1);
 }
 
+/// A repeat is counted when it is sent. While no replica has room for it, its client may leave.
+TEST(Queue, ARepeatThatNoReplicaTookIsNotCounted) {
+  const auto script = vllm_chat(3);
+  Event over;
+  Progress held;
+  const auto serve = [&](Exchange& exchange) {
+    if (!exchange.request().head.has("x-hold")) return exchange.reset();
+    held.add(1);
+    over.wait("the other client to leave");
+    play(exchange, script);
+  };
+  ScriptedReplica one(serve), other(serve);
+  WeirUnderTest weir(one_at_a_time(pool_of({&one, &other})));
+  HttpClient holder(weir.port()), client(weir.port());
+  holder.send(post(chat, chat_body(), "X-Hold: 1\r\n"));
+  held.wait_for(1, "the first request at a replica");
+  client.send(post(chat, chat_body()));
+  wait_for_waiting(weir, 1);
+  client.close();
+  const auto metrics = weir.metrics_after(1);
+  EXPECT_EQ(metrics.sum("weir_retries_total"), weir.log_lines(1).front().at("attempt").to_number<double>() - 1);
+  over.set();
+  EXPECT_EQ(holder.response().body, script.body(false));
+}
+
 /// The only replica dies with its requests and comes back: none of them is lost.
 TEST(Queue, WhatTheOnlyReplicaLosesWaitsUntilItIsBack) {
   const auto script = vllm_chat(3);

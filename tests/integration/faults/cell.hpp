@@ -31,10 +31,11 @@ enum class Fault : std::uint8_t {
   client_closes,
   client_resets,
   client_half_closes,
+  client_half_closes_and_reads,  ///< The settings allow it.
   client_stalls,
   client_one_byte_at_a_time,
 };
-inline constexpr std::size_t faults = 18;
+inline constexpr std::size_t faults = 19;
 
 /// Says where the request is when the fault comes.
 enum class Phase : std::uint8_t {
@@ -65,7 +66,15 @@ struct Cell {
 
 const std::vector<Cell>& cells();
 
-/// Returns why a cell is played without TLS alone, or "".
-std::string_view not_over_tls(const Cell& cell);
+/// What peers speak with weir. A bridge stands before each one that speaks TLS.
+enum class Transport : std::uint8_t {
+  plain,
+  tls,         ///< Clients and scripted replicas speak TLS.
+  tls_client,  ///< Clients alone do.
+};
+std::string_view name_of(Transport transport);
+
+/// Returns how a cell is played with TLS.
+Transport over_tls(const Cell& cell);
 
 }  // namespace weir::integration

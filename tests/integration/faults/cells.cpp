@@ -147,6 +147,14 @@ const std::vector<Cell>& cells() {
       {.fault = client_half_closes, .phase = streaming, .alone = "client_abort decode"},
       {.fault = client_half_closes, .phase = keep_alive, .alone = "ok 200"},
 
+      {.fault = client_half_closes_and_reads, .phase = receiving, .alone = "client_abort queue"},
+      {.fault = client_half_closes_and_reads, .phase = queued, .alone = "ok 200", .waiter = "ok 200"},
+      {.fault = client_half_closes_and_reads, .phase = connecting, .alone = "timeout 504"},
+      {.fault = client_half_closes_and_reads, .phase = sending, .alone = "ok 200"},
+      {.fault = client_half_closes_and_reads, .phase = prefill, .alone = "ok 200"},
+      {.fault = client_half_closes_and_reads, .phase = streaming, .alone = "ok 200"},
+      {.fault = client_half_closes_and_reads, .phase = keep_alive, .alone = "ok 200"},
+
       {.fault = client_stalls, .phase = receiving, .alone = "bad_request 408"},
       {client_stalls, queued, client_is_done},
       {client_stalls, connecting, client_is_done},
@@ -166,15 +174,20 @@ const std::vector<Cell>& cells() {
   return table;
 }
 
-std::string_view not_over_tls(const Cell& cell) {
+Transport over_tls(const Cell& cell) {
+  // TLS begins when the connection is there. tests/integration/tls has handshakes that fail.
   if (cell.fault == refuse || cell.fault == no_answer_to_connect || cell.phase == connecting)
-    return "TLS begins when the connection is there; tests/integration/tls has handshakes that fail";
-  if (cell.fault == half_close || cell.fault == client_half_closes) return "the bridge passes on a close alone";
-  if (cell.fault == killed) return "the process behind the bridge is not the one that weir sees";
-  if (cell.fault == garbage_after_the_response && cell.phase == keep_alive)
-    return "what the bridge holds may reach weir behind the next request, and then it is that one's answer";
-  if (cell.phase == sending) return "the bridge takes the body that the replica does not read";
-  return {};
+    return Transport::tls_client;
+  // A bridge outlives the process behind it, and shows weir the resets and ends of the other faults.
+  if (cell.fault == killed) return Transport::tls_client;
+  // What the bridge holds may reach weir behind the next request, and then it is that one's answer.
+  if (cell.fault == garbage_after_the_response && cell.phase == keep_alive) return Transport::tls_client;
+  return Transport::tls;
+}
+
+std::string_view name_of(Transport transport) {
+  static constexpr std::array<std::string_view, 3> names{"plain", "tls", "tls_client"};
+  return names[static_cast<std::size_t>(transport)];
 }
 
 std::string_view name_of(Fault fault) {
@@ -194,6 +207,7 @@ std::string_view name_of(Fault fault) {
                                                               "client_closes",
                                                               "client_resets",
                                                               "client_half_closes",
+                                                              "client_half_closes_and_reads",
                                                               "client_stalls",
                                                               "client_one_byte_at_a_time"};
   return names[static_cast<std::size_t>(fault)];

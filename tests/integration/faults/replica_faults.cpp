@@ -17,15 +17,16 @@ namespace {
 Stage::Wishes wishes_of(const CellRun& run) {
   const auto [fault, phase] = std::pair(run.cell.fault, run.cell.phase);
   Stage::Wishes wishes{.transport = run.transport};
+  wishes.half_closes = fault == Fault::half_close;
   wishes.replicas = run.company == Company::alone ? 1 : 2;
   if (phase == Phase::queued) {
     wishes.pool = {
         {"queue", "16"}, {"queue_time", run.cell.fault == Fault::killed ? "2" : "20"}, {"queue_time_down", "0.5"}};
     wishes.of_replica = {{"max_in_flight", "1"}};
   }
-  // The replica that is well gets a large body within the time, too.
-  if (fault == Fault::stall)
-    wishes.limits = {{"first_token", phase == Phase::sending ? "1.5" : "0.5"}, {"between_tokens", "0.5"}};
+  // The replica that is well gets a large body within the time, too, and small pieces of it through a bridge.
+  const auto* const longest = phase != Phase::sending ? "0.5" : run.transport == Transport::tls ? "5" : "1.5";
+  if (fault == Fault::stall) wishes.limits = {{"first_token", longest}, {"between_tokens", "0.5"}};
   if (fault == Fault::no_answer_to_connect) {
     wishes.limits = {{"connect", "0.4"}};
     wishes.pool["queue_time"] = "0.6";

@@ -28,13 +28,14 @@ WeirSettings settings_of(const Stage::Wishes& wishes, const std::vector<std::str
   // The first probe would come later than the end. Only requests show what becomes of a replica.
   settings.health = {{"interval", "\"1h\""}};
   settings.engine = {{"metrics_path", "\"\""}};
-  settings.server = {{"threads", "1"}};  // What one request leaves idle is there for the next one.
-  if (wishes.transport == Transport::tls) {
+  settings.server = wishes.server;
+  settings.server["threads"] = "1";  // What one request leaves idle is there for the next one.
+  if (wishes.transport != Transport::plain)
     settings.server["tls"] =
         "{ cert = " + quoted(tls_file("local.pem")) + ", key = " + quoted(tls_file("local.key")) + " }";
+  if (wishes.transport == Transport::tls)
     for (auto& replica : settings.pools[0].replicas)
       replica.more["tls"] = "{ ca = " + quoted(tls_file("ca.pem")) + " }";
-  }
   return settings;
 }
 
@@ -42,6 +43,7 @@ WeirSettings settings_of(const Stage::Wishes& wishes, const std::vector<std::str
 
 Stage::Stage(Wishes wishes) : wishes_(std::move(wishes)) {
   if (!wishes_.other_url.empty()) urls_.push_back(wishes_.other_url);
+  const Bridge::Options to_replica{.half_closes = wishes_.half_closes, .small_buffers = bool(wishes_.at_head)};
   while (urls_.size() < wishes_.replicas) {
     // No two replicas say the same, so bytes of one in the answer of another would show.
     auto& player = replicas_.emplace_back();
@@ -54,11 +56,12 @@ Stage::Stage(Wishes wishes) : wishes_(std::move(wishes)) {
       });
     }
     if (wishes_.transport == Transport::tls)
-      player.bridge = std::make_unique<Bridge>(Bridge::Kind::tls_to_plain, player.peer->port());
+      player.bridge = std::make_unique<Bridge>(Bridge::Kind::tls_to_plain, player.peer->port(), to_replica);
     urls_.push_back(player.bridge ? player.bridge->url() : player.peer->url());
   }
   weir_.emplace(settings_of(wishes_, urls_));
-  if (wishes_.transport == Transport::tls) to_weir_.emplace(Bridge::Kind::plain_to_tls, weir_->port());
+  if (wishes_.transport != Transport::plain)
+    to_weir_.emplace(Bridge::Kind::plain_to_tls, weir_->port(), Bridge::Options{.half_closes = wishes_.half_closes});
   baseline_ = descriptors_at_rest();
 }
 
@@ -148,18 +151,6 @@ Asked& Stage::well(HttpClient* client) {
 void Stage::wait_for(std::string_view gauge, double value) const {
   static_cast<void>(weir_->metrics_when(std::string(gauge) + " to be " + std::to_string(value),
                                         [&](const MetricsPage& page) { return page.sum(gauge) == value; }));
-}
-
-void Stage::saw_close(Clock::time_point at) {
-  const std::lock_guard lock(mutex_);
-  closed_at_.push_back(at);
-  closes_.add(1);
-}
-
-Clock::time_point Stage::wait_for_closed(std::size_t n) {
-  closes_.wait_for(n, "weir to close the replica's connection");
-  const std::lock_guard lock(mutex_);
-  return closed_at_.at(n - 1);
 }
 
 std::uint16_t Stage::end_replica(std::size_t index) {

@@ -13,14 +13,13 @@
 #include <string>
 #include <vector>
 
+#include "tests/integration/faults/cell.hpp"
+#include "tests/integration/peers/leaving.hpp"
 #include "tests/integration/peers/streams.hpp"
 #include "tests/integration/peers/tls_bridge.hpp"
 #include "tests/integration/peers/weir_under_test.hpp"
 
 namespace weir::integration {
-
-/// What peers speak with weir. With TLS a bridge stands before each of them.
-enum class Transport : std::uint8_t { plain, tls };
 
 /// A socket of weir's and one of a replica with a small buffer do not hold so much.
 inline constexpr std::size_t does_not_fit = 6 * 1024 * 1024;
@@ -43,11 +42,13 @@ class Stage {
     Transport transport = Transport::plain;
     std::size_t replicas = 1;
     Keys limits = {};
+    Keys server = {};
     Keys pool = {};
     Keys of_replica = {};
     Strike at_head = {};         ///< It is what a replica does when it has read only the head.
     Strike strike = {};          ///< It is what it does when it has the request whole.
     std::string other_url = {};  ///< A replica that is not scripted comes first.
+    bool half_closes = false;    ///< With TLS, what ends its direction goes on reading: see Bridge.
   };
 
   explicit Stage(Wishes wishes);
@@ -72,7 +73,7 @@ class Stage {
   void wait_for(std::string_view gauge, double value) const;
   void wait_for_struck(std::size_t n) const { struck_.wait_for(n, "the replica to misbehave"); }
   /// Waits until a replica has seen that its connection was closed, and returns when that was.
-  Clock::time_point wait_for_closed(std::size_t n);
+  Clock::time_point wait_for_closed(std::size_t n) { return closes_.wait_for(n); }
 
   // These are for a strike.
   void go_on() { go_on_.set(); }
@@ -82,7 +83,7 @@ class Stage {
   void wait_for_client(std::size_t bytes) const { client_has_.wait_for(bytes, "bytes at the client"); }
   void client_has_whole() { whole_at_client_.add(1); }
   void wait_for_whole(std::size_t n) const { whole_at_client_.wait_for(n, "the whole answer at the client"); }
-  void saw_close(Clock::time_point at);
+  void saw_close(Clock::time_point at) { closes_.saw(at); }
   /// weir has what came on its idle connection.
   void idle_connection_is_spoilt() { spoilt_.set(); }
   void wait_until_spoilt() { spoilt_.wait("bytes on an idle connection"); }
@@ -120,10 +121,9 @@ class Stage {
 
   Wishes wishes_;
   Event go_on_, spoilt_;
-  Progress struck_, client_has_, whole_at_client_, closes_;
+  Progress struck_, client_has_, whole_at_client_;
+  CloseTimes closes_;
   std::atomic<std::size_t> strikes_left_{1};
-  std::mutex mutex_;
-  std::vector<Clock::time_point> closed_at_;
   std::list<Player> replicas_;
   std::vector<std::string> urls_;
   std::optional<WeirUnderTest> weir_;

@@ -153,4 +153,27 @@ Strikes waits_for_close(Phase phase) {
   return phase == Phase::sending ? Strikes{strike, {}} : Strikes{{}, strike};
 }
 
+Strikes answers_step_by_step(Phase phase) {
+  const Strike answers = [phase](Exchange& exchange, Stage& stage) {
+    std::size_t sent = 0;
+    if (phase == Phase::streaming) {
+      begin(exchange, stage, phase);
+      sent = events_before;
+    } else {
+      stage.wait_until_told();
+      exchange.send(sse_head());
+    }
+    const auto& script = stage.script_of(exchange);
+    for (auto bytes = stage.bytes_at_client(); sent < script.events.size(); ++sent) {
+      exchange.send(chunk(script.events[sent]));
+      bytes += script.events[sent].size();
+      stage.wait_for_client(bytes);
+    }
+    if (asks_for_usage(exchange.request())) exchange.send(chunk(script.usage));
+    exchange.send(chunk(script.marker) + std::string(last_chunk));
+  };
+  if (phase != Phase::sending) return {{}, answers};
+  return {[](Exchange&, Stage& stage) { stage.wait_until_told(); }, answers};
+}
+
 }  // namespace weir::integration

@@ -17,4 +17,8 @@ Strikes strikes_of(Fault fault, Phase phase);
 /// Returns how a replica lets a client's fault come: it has the request so far, and waits for weir to close.
 Strikes waits_for_close(Phase phase);
 
+/// Returns how a replica answers a client that ends its direction meanwhile: the client has each event before the next
+/// one is sent, so that weir has seen that end before the last.
+Strikes answers_step_by_step(Phase phase);
+
 }  // namespace weir::integration

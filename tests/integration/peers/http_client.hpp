@@ -50,6 +50,8 @@ class HttpClient {
 
   /// Waits until the server closes, and drops what it still sends.
   void drain() { socket_.wait_for_close(); }
+  /// Takes nothing, and returns whether the server resets the connection within that time.
+  bool breaks_within(std::chrono::milliseconds at_most) const { return socket_.breaks_within(at_most); }
   /// Waits until the server's system has all that was sent: see Socket.
   void wait_until_taken() const { socket_.wait_until_taken(); }
   void finish_sending() { socket_.finish_sending(); }

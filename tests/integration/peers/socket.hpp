@@ -55,6 +55,8 @@ class Socket {
   std::size_t receive(char* to, std::size_t size);
   /// Returns whether something is there to be read, an end too, within that time.
   bool has_bytes(std::chrono::milliseconds at_most) const;
+  /// Returns whether the connection is reset within that time. It reads nothing.
+  bool breaks_within(std::chrono::milliseconds at_most) const { return ready(0, at_most); }
   /// Waits until the peer closes or resets, and drops what it sends until then. Returns the moment.
   Clock::time_point wait_for_close();
 

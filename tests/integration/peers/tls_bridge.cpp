@@ -1,6 +1,5 @@
 #include "tests/integration/peers/tls_bridge.hpp"
 
-#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -15,14 +14,14 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
-#include <string_view>
 
-#include "tests/integration/peers/look.hpp"
 #include "tests/integration/peers/loopback.hpp"
-#include "tests/integration/peers/socket.hpp"
+#include "tests/integration/peers/pump.hpp"
 
 namespace weir::integration {
 namespace {
+
+constexpr int small_buffer = 32 * 1024;
 
 void set_option(int fd, int level, int option, int value) { ::setsockopt(fd, level, option, &value, sizeof value); }
 
@@ -47,38 +46,14 @@ int listen_anywhere(std::uint16_t& port) {
   return fd;
 }
 
-int connect_to(std::uint16_t port) {
+int connect_to(std::uint16_t port, int send_buffer) {
   const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (send_buffer > 0) set_option(fd, SOL_SOCKET, SO_SNDBUF, send_buffer);
   const auto address = loopback(port);
   set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1);
   if (::connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0) return fd;
   ::close(fd);
   return -1;
-}
-
-void close_by_reset(int fd) {
-  const linger at_once{1, 0};
-  ::setsockopt(fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
-}
-
-/// A peer that does not read at all is not waited for any longer than a test is patient.
-void await_taken(int fd) {
-  for (const auto deadline = Clock::now() + patience; !system_has_all(fd) && Clock::now() < deadline;)
-    std::this_thread::sleep_for(between_looks);
-}
-
-void set_blocking(int fd, bool blocks) {
-  const int flags = ::fcntl(fd, F_GETFL);
-  ::fcntl(fd, F_SETFL, blocks ? flags & ~O_NONBLOCK : flags | O_NONBLOCK);
-}
-
-bool send_all(int fd, std::string_view bytes) {
-  while (!bytes.empty()) {
-    const auto sent = ::send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL);
-    if (sent < 0) return false;
-    bytes.remove_prefix(static_cast<std::size_t>(sent));
-  }
-  return true;
 }
 
 }  // namespace
@@ -112,6 +87,7 @@ Bridge::Bridge(Kind kind, std::uint16_t to, Options options)
   }
   if (options_.context) options_.context(*context_);
   listener_ = kind == Kind::path_to_plain ? listen_on(options_.path) : listen_anywhere(port_);
+  if (options_.small_buffers) set_option(listener_, SOL_SOCKET, SO_RCVBUF, small_buffer);
   acceptor_ = std::thread([this] { accept_all(); });
 }
 
@@ -140,17 +116,15 @@ int Bridge::keep_session(SSL* ssl, SSL_SESSION* session) {
   return 1;
 }
 
-bool Bridge::wait(int one, int other, int writes) const {
-  const auto events = [writes](int fd) { return static_cast<short>(fd == writes ? POLLOUT : POLLIN); };
-  std::array<pollfd, 3> watched{pollfd{one, events(one), 0}, pollfd{other, events(other), 0},
-                                pollfd{called_off_, POLLIN, 0}};
+bool Bridge::wait_for_connection() const {
+  std::array<pollfd, 2> watched{pollfd{listener_, POLLIN, 0}, pollfd{called_off_, POLLIN, 0}};
   while (::poll(watched.data(), watched.size(), -1) < 0 && errno == EINTR) {
   }
-  return watched[2].revents == 0;
+  return watched[1].revents == 0;
 }
 
 void Bridge::accept_all() {
-  while (wait(listener_, -1, -1)) {
+  while (wait_for_connection()) {
     const int near = ::accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC);
     if (near < 0) continue;
     connections_.remove_if([](Connection& one) {
@@ -167,16 +141,17 @@ void Bridge::accept_all() {
 }
 
 void Bridge::serve(int near) {
-  const int far = connect_to(to_);
+  const int far = connect_to(to_, options_.small_buffers ? small_buffer : 0);
   const int plain = kind_ == Kind::plain_to_tls ? near : far, other = kind_ == Kind::plain_to_tls ? far : near;
   if (far < 0) {
     close_by_reset(near);
   } else if (kind_ == Kind::path_to_plain) {
-    pump(plain, other, nullptr);
+    Pump(plain, other, nullptr, called_off_, {}).run();
   } else {
     set_option(other, IPPROTO_TCP, TCP_NODELAY, 1);
     const std::unique_ptr<SSL, decltype(&SSL_free)> ssl(SSL_new(context_.get()), &SSL_free);
-    if (shake_hands(*ssl, other)) pump(plain, other, ssl.get());
+    const Pump::Options how{options_.cuts, options_.half_closes, kind_ == Kind::plain_to_tls};
+    if (shake_hands(*ssl, other)) Pump(plain, other, ssl.get(), called_off_, how).run();
   }
   if (far >= 0) ::close(far);
   ::close(near);
@@ -211,59 +186,6 @@ bool Bridge::shake_hands(SSL& ssl, int fd) {
   if (SSL_session_reused(&ssl) == 1) ++resumed_;
   ++handshakes_;
   return true;
-}
-
-/// A server of TLS 1.3 gives a ticket at its end of the handshake. An end of the connection before that would break it.
-void Bridge::await_end_of_handshake(int far, SSL* ssl, std::uint64_t read_by_handshake) const {
-  if (ssl == nullptr || kind_ != Kind::plain_to_tls || SSL_version(ssl) != TLS1_3_VERSION) return;
-  if (BIO_number_read(SSL_get_rbio(ssl)) == read_by_handshake) static_cast<void>(wait(far, -1, -1));
-}
-
-void Bridge::pump(int plain, int far, SSL* ssl) {
-  std::array<char, 32 * 1024> bytes;
-  const auto read_by_handshake = ssl == nullptr ? 0 : BIO_number_read(SSL_get_rbio(ssl));
-  const auto read_far = [&] {
-    return ssl == nullptr ? ::recv(far, bytes.data(), bytes.size(), 0)
-                          : static_cast<ssize_t>(SSL_read(ssl, bytes.data(), static_cast<int>(bytes.size())));
-  };
-  for (;;) {
-    if (ssl == nullptr || SSL_pending(ssl) == 0) {
-      if (!wait(plain, far, -1)) return;
-    }
-    pollfd from_plain{plain, POLLIN, 0}, from_far{far, POLLIN, 0};
-    if (::poll(&from_plain, 1, 0) > 0) {
-      const auto size = ::recv(plain, bytes.data(), bytes.size(), 0);
-      if (size <= 0) await_end_of_handshake(far, ssl, read_by_handshake);
-      if (size < 0) {
-        if (kind_ == Kind::plain_to_tls) await_taken(far);
-        return close_by_reset(far);
-      }
-      if (size == 0) {
-        if (ssl != nullptr && !options_.cuts) SSL_shutdown(ssl);
-        return;
-      }
-      const std::string_view text(bytes.data(), static_cast<std::size_t>(size));
-      const bool sent = ssl == nullptr ? send_all(far, text) : SSL_write(ssl, text.data(), static_cast<int>(size)) > 0;
-      if (!sent) return close_by_reset(plain);
-    }
-    if ((ssl != nullptr && SSL_pending(ssl) > 0) || ::poll(&from_far, 1, 0) > 0) {
-      ERR_clear_error();
-      if (ssl != nullptr) {
-        // A record that is not whole, or a ticket, must not keep this thread from the other side.
-        char one = 0;
-        set_blocking(far, false);
-        const int peeked = SSL_peek(ssl, &one, 1);
-        const int why = SSL_get_error(ssl, peeked);
-        set_blocking(far, true);
-        if (why == SSL_ERROR_WANT_READ) continue;
-      }
-      const auto size = read_far();
-      if (size < 0 || (size == 0 && ssl != nullptr && SSL_get_error(ssl, 0) != SSL_ERROR_ZERO_RETURN))
-        return close_by_reset(plain);
-      if (size == 0) return;
-      if (!send_all(plain, {bytes.data(), static_cast<std::size_t>(size)})) return close_by_reset(far);
-    }
-  }
 }
 
 }  // namespace weir::integration

@@ -37,6 +37,8 @@ class Bridge {
     bool verify = true;                       ///< A client checks the server's certificate.
     bool cuts = false;                        ///< It closes without a close_notify.
     std::string path{};                       ///< It listens there.
+    bool half_closes = false;    ///< The end of the plain side becomes a close_notify alone, and reading goes on.
+    bool small_buffers = false;  ///< Its connections hold little that the plain side has not taken.
   };
   /// Leads to a port of the loopback interface.
   Bridge(Kind kind, std::uint16_t to, Options options);
@@ -60,10 +62,8 @@ class Bridge {
   void accept_all();
   void serve(int near);
   bool shake_hands(SSL& ssl, int fd);
-  void pump(int plain, int far, SSL* ssl);
-  void await_end_of_handshake(int far, SSL* ssl, std::uint64_t read_by_handshake) const;
-  /// Waits until one of the two is readable, or `writes` is writable. Returns false once it is called off.
-  bool wait(int one, int other, int writes) const;
+  /// Returns false once it is called off.
+  bool wait_for_connection() const;
   static int keep_session(SSL* ssl, SSL_SESSION* session);
 
   const Kind kind_;
