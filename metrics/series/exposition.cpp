@@ -249,6 +249,9 @@ class Gathering {
       for (const auto& shard : shards) sum += shard->denied[why].value();
       add(denied, labelled({}, {{"reason", denied_names[why]}}), sum);
     }
+    std::uint64_t dropped = 0;
+    for (const auto& shard : shards) dropped += shard->dropped_fields.value();
+    add(begin(dropped_fields_series, MetricType::Counter), {}, dropped);
     auto& handshakes = begin(tls_handshakes_series, MetricType::Counter);
     for (std::size_t side = 0; side < tls_side_names.size(); ++side) {
       for (std::size_t result = 0; result < tls_result_names.size(); ++result) {

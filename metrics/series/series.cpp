@@ -280,6 +280,9 @@ constinit const SeriesText denied_series{"weir_denied_requests_total",
                                          "Requests of clients that were kept out, by the reason: they sent no key, or "
                                          "a wrong one (401), or their key may not "
                                          "use the model (403)."};
+constinit const SeriesText dropped_fields_series{"weir_dropped_fields_total",
+                                                 "Header fields of requests that no replica gets, because a _ in their "
+                                                 "names could pass for a - there."};
 constinit const SeriesText tls_handshakes_series{
     "weir_tls_handshakes_total", "TLS handshakes that have ended, by who was at the other end and how they ended."};
 constinit const SeriesText loop_lag_series{"weir_loop_lag_seconds",

@@ -24,8 +24,7 @@ std::string upstream_head(const RequestHead& client, const UpstreamRequest& requ
     if (is_hop_by_hop(field.name, client.fields) || is("host") || is("content-length") || is("expect") ||
         is("x-request-id") || (request.inspected && is("accept-encoding")))
       continue;
-    // Some servers read `-` and `_` as one, so such a name could pass for another field behind weir.
-    if (field.name.find('_') != std::string_view::npos) continue;
+    if (may_pass_for_another(field.name)) continue;
     if (drops_key && (is("authorization") || is("x-api-key"))) {
       sent_x_api_key |= is("x-api-key");
       continue;

@@ -55,6 +55,7 @@ TEST_F(ExpositionTest, HasWhatRatesNeedAtZeroFromTheStart) {
   }
   for (const auto reason : denied_names)
     EXPECT_EQ(now.at("weir_denied_requests_total{reason=\"" + std::string(reason) + "\"}"), 0);
+  EXPECT_EQ(now.at("weir_dropped_fields_total"), 0);
   for (const auto side : tls_side_names)
     for (const auto result : tls_result_names)
       EXPECT_EQ(now.at("weir_tls_handshakes_total{side=\"" + std::string(side) + "\",result=\"" + std::string(result) +

@@ -57,6 +57,7 @@ const std::vector<std::string> counters{"weir_requests_total",
                                         "weir_balancer_fallbacks_total",
                                         "weir_limit_hits_total",
                                         "weir_denied_requests_total",
+                                        "weir_dropped_fields_total",
                                         "weir_tls_handshakes_total",
                                         "weir_unparsed_total",
                                         "weir_malformed_answers_total",
@@ -323,6 +324,8 @@ TEST_F(ExpositionTest, ShowsWhatBelongsToNoReplica) {
   exposition.loop(1).limit_hits[static_cast<std::size_t>(Limit::request_body)].add(3);
   exposition.loop(0).denied[static_cast<std::size_t>(Denied::no_key)].add(3);
   exposition.loop(1).denied[static_cast<std::size_t>(Denied::no_key)].add(4);
+  exposition.loop(0).dropped_fields.add(2);
+  exposition.loop(1).dropped_fields.add(6);
   exposition.loop(0).tls_handshakes[0][1].add(4);
   exposition.loop(1).tls_handshakes[0][1].add(1);
   exposition.loop(1).tls_handshakes[1][2].add(7);
@@ -339,6 +342,7 @@ TEST_F(ExpositionTest, ShowsWhatBelongsToNoReplica) {
   EXPECT_EQ(now.at(R"(weir_limit_hits_total{limit="request_body"})"), 5);
   EXPECT_EQ(now.at(R"(weir_denied_requests_total{reason="no_key"})"), 7);
   EXPECT_EQ(now.at(R"(weir_denied_requests_total{reason="wrong_key"})"), 0);
+  EXPECT_EQ(now.at("weir_dropped_fields_total"), 8);
   EXPECT_EQ(now.at(R"(weir_tls_handshakes_total{side="client",result="resumed"})"), 5);
   EXPECT_EQ(now.at(R"(weir_tls_handshakes_total{side="replica",result="failed"})"), 7);
   EXPECT_EQ(now.at(R"(weir_loop_lag_seconds{loop="0"})"), 0);
