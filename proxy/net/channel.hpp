@@ -55,6 +55,11 @@ class Channel {
   virtual int refusal() const { return 0; }
   /// Returns how many bytes the peer's system has not acknowledged yet.
   virtual int unacknowledged() const = 0;
+  /// True if the peer's system has been silent for `most_silence`, though it was asked again and again: see
+  /// has_vanished(). It costs a system call.
+  virtual bool vanished() const { return false; }
+  /// Breaks the connection off. Whoever is attached is told by a later event, as if the peer had reset it.
+  virtual void break_off() {}
   /// Ends writing: the peer reads the end.
   virtual void end_writing() = 0;
   /// Makes closing take back what is not sent, and tell the peer by a reset.

@@ -9,6 +9,7 @@
 #include <cerrno>
 
 #include "proxy/net/connect.hpp"
+#include "proxy/net/vanished.hpp"
 
 namespace weir::proxy::net {
 namespace {
@@ -69,6 +70,13 @@ int SocketChannel::connect_error() { return net::connect_error(socket_.get()); }
 int SocketChannel::unacknowledged() const {
   int bytes = 0;
   return ::ioctl(socket_.get(), SIOCOUTQ, &bytes) == 0 ? bytes : 0;
+}
+
+bool SocketChannel::vanished() const { return has_vanished(socket_.get()); }
+
+void SocketChannel::break_off() {
+  reset_on_close();
+  break_connection(socket_.get());
 }
 
 void SocketChannel::end_writing() { ::shutdown(socket_.get(), SHUT_WR); }

@@ -25,6 +25,8 @@ class SocketChannel final : public Channel {
   bool is_quiet() override;
   int connect_error() override;
   int unacknowledged() const override;
+  bool vanished() const override;
+  void break_off() override;
   void end_writing() override;
   void reset_on_close() override;
 

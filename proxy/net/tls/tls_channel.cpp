@@ -9,6 +9,7 @@
 
 #include "metrics/prefetch.hpp"
 #include "proxy/net/connect.hpp"
+#include "proxy/net/vanished.hpp"
 
 namespace weir::proxy::net::tls {
 namespace {
@@ -117,6 +118,13 @@ int TlsChannel::refusal() const { return state_ == State::open ? tls_.failure() 
 int TlsChannel::unacknowledged() const {
   int bytes = 0;
   return ::ioctl(socket_.get(), SIOCOUTQ, &bytes) == 0 ? bytes : 0;
+}
+
+bool TlsChannel::vanished() const { return has_vanished(socket_.get()); }
+
+void TlsChannel::break_off() {
+  reset_on_close();
+  break_connection(socket_.get());
 }
 
 void TlsChannel::end_writing() {

@@ -47,6 +47,8 @@ class TlsChannel final : public Channel, Watcher, Handshaking::Stepper {
   int connect_error() override;
   int refusal() const override;
   int unacknowledged() const override;
+  bool vanished() const override;
+  void break_off() override;
   void end_writing() override;
   void reset_on_close() override;
 

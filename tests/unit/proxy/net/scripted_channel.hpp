@@ -42,7 +42,8 @@ class Peer {
     for (; !bytes.empty(); bytes.remove_prefix(std::min(piece, bytes.size())))
       coming_.emplace_back(bytes.substr(0, piece));
   }
-  void ends() { ending_ = true; }  ///< It closes its direction, behind what it has sent.
+  void vanishes() { vanished_ = true; }  ///< Its system answers nothing any more.
+  void ends() { ending_ = true; }        ///< It closes its direction, behind what it has sent.
   void breaks(int error = ECONNRESET) { breaking_ = error; }
   void connects() { connected_ = edge_ = true; }
   void refuses(int error) {
@@ -170,7 +171,7 @@ class Peer {
   std::size_t room_ = any, room_a_round_ = 0;
   int breaking_ = 0, error_ = 0, connect_error_ = 0, writes_ = 0;
   bool connected_, ending_ = false, ended_ = false, broken_ = false, blocked_ = false;
-  bool open_ = true, reset_on_close_ = false, writing_ended_ = false, hastened_ = false;
+  bool vanished_ = false, open_ = true, reset_on_close_ = false, writing_ended_ = false, hastened_ = false;
   bool edge_;  ///< Something has happened since the last report.
   std::uint32_t noted_ = 0, again_ = 0, tag_ = 0;
   Watcher* watcher_ = nullptr;
@@ -208,6 +209,11 @@ class ScriptedChannel final : public Channel {
   bool is_quiet() override { return peer_->inbox_.empty() && !peer_->ended_; }
   int connect_error() override { return peer_->connect_error_; }
   int unacknowledged() const override { return peer_->unacknowledged; }
+  bool vanished() const override { return peer_->vanished_; }
+  void break_off() override {
+    reset_on_close();
+    peer_->breaks();
+  }
   void end_writing() override { peer_->writing_ended_ = true; }
   void reset_on_close() override { peer_->reset_on_close_ = true; }
 

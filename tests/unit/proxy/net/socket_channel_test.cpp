@@ -97,6 +97,23 @@ TEST_F(Socket, ClosesByAResetWhereThatIsAskedFor) {
   EXPECT_EQ(heard(), "reset");
 }
 
+TEST_F(Socket, ThatIsBrokenOffTellsItsOwnSideAtOnceAndTheFarEndByAReset) {
+  make_connection();
+  EXPECT_FALSE(channel->vanished());
+  struct Told final : Watcher {
+    void ready(std::uint32_t, std::uint32_t events) override { seen |= events; }
+    void approach(std::uint32_t, int) const override {}
+    std::uint32_t seen = 0;
+  } told;
+  channel->attach(told, 0);
+  channel->break_off();
+  EXPECT_EQ(told.seen, 0u) << "whoever breaks it off may end with it";
+  poll();
+  EXPECT_NE(told.seen & EPOLLHUP, 0u);
+  EXPECT_TRUE(channel->hung_up() && channel->broken());
+  EXPECT_EQ(heard(), "reset");
+}
+
 TEST_F(Socket, KnowsWhatIsNotAcknowledged) {
   make_connection();
   const std::string much(1 << 16, 'x');
