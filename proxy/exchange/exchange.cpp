@@ -81,6 +81,7 @@ void Exchange::no_pool() {
 bool Exchange::ask(bool again) {
   const auto now = std::chrono::steady_clock::now();
   if (again && deadline_ && now >= *deadline_) {
+    loop_.shard.limit_hits[static_cast<std::size_t>(metrics::series::Limit::queue_time)].add();
     retries_.give_up();
     tell();
     return false;
@@ -214,10 +215,11 @@ Exchange::Connection Exchange::connection_to(const fleet::ReplicaRuntime& replic
     return connection;
   }
   connected_to_ = std::move(*destination);
-  // An idle connection may be dead, and then the request is sent a second time.
+  // An idle connection may be dead, and then the request is sent a second time. A body of what is no inference is sent
+  // once: with one, no method says that a second time does no harm.
   const auto& method = request_.head.method;
-  const bool may_be_repeated =
-      request_.route == http::Route::inference || method == "GET" || method == "HEAD" || method == "OPTIONS";
+  const bool only_asks = body_size_ == 0 && (method == "GET" || method == "HEAD" || method == "OPTIONS");
+  const bool may_be_repeated = request_.route == http::Route::inference || only_asks;
   if (may_be_repeated && connected_before_ != replica.state->id) {
     connection.channel = loop_.idle.take(*replica.state, connected_to_, std::chrono::steady_clock::now());
     connection.reused = connection.channel != nullptr;

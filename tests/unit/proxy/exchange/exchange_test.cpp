@@ -200,6 +200,40 @@ TEST(IdleConnections, AreNotUsedForWhatMayBeSentOnlyOnce) {
   EXPECT_EQ(proxy.connections[0].size(), 3u) << "POST, POST and what is safe, DELETE";
 }
 
+/// An idle connection may be dead, and what is sent on it is then sent once more.
+TEST(IdleConnections, AreNotUsedForABodyThatIsNoInference) {
+  for (const std::string method : {"GET", "HEAD", "OPTIONS"}) {
+    SCOPED_TRACE(method);
+    ScriptedProxy proxy(1, [](config::Settings& settings) { settings.server.paths = {"/my/route"}; });
+    proxy.plan[0] = {says("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")};
+    const auto client = proxy.client();
+    const auto asks = [&](const std::string& body) {
+      client->says(method + " /my/route HTTP/1.1\r\nHost: weir\r\nContent-Length: " + std::to_string(body.size()) +
+                   "\r\n\r\n" + body);
+      proxy.run();
+      return proxy.connections[0].size();
+    };
+    EXPECT_EQ(asks(""), 1u);
+    EXPECT_EQ(asks(""), 1u) << "without a body it is used again";
+    EXPECT_EQ(asks("body"), 2u);
+    EXPECT_EQ(asks("body"), 3u);
+    EXPECT_EQ(asks(""), 3u);
+  }
+}
+
+TEST(IdleConnections, ThatWereOneTooManyAreCountedButNotWhereNoneIsKept) {
+  for (const std::size_t most : {0u, 1u, 2u}) {
+    ScriptedProxy proxy(1, [&](config::Settings& settings) { settings.limits.idle_upstream_connections = most; });
+    const auto one = proxy.client(post(chat(false))), other = proxy.client(post(chat(false)));
+    proxy.run();
+    ASSERT_EQ(proxy.connections[0].size(), 2u) << "both are under way";
+    for (const auto& replica : proxy.connections[0]) replica->says(whole_answer("200 OK", completion));
+    proxy.run();
+    for (const auto& client : {one, other}) EXPECT_TRUE(read_answer(client->got).whole);
+    EXPECT_EQ(proxy.limit_hits(Limit::idle_upstream_connections), most == 1 ? 1u : 0u) << most;
+  }
+}
+
 TEST(LoopTick, ClosesIdleConnectionsThatNewSettingsDoNotKeep) {
   ScriptedProxy proxy;
   proxy.plan[0] = {says(whole_answer("200 OK", completion))};

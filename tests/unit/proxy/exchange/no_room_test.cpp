@@ -9,6 +9,7 @@
 namespace weir::proxy::serve {
 namespace {
 
+using metrics::series::Limit;
 using metrics::series::Retry;
 using testing::AllOf;
 using testing::ElementsAre;
@@ -180,6 +181,7 @@ TEST(NoRoom, OfOneReplicaAfterTheOtherEndsAtTheDeadline) {
   EXPECT_EQ(read_answer(client->got).body, R"({"error":"full"})");
   EXPECT_EQ(proxy.connections[0].size() + proxy.connections[1].size(), 2u);
   EXPECT_EQ(proxy.connections[2].size() + proxy.connections[3].size(), 0u) << "the time is over";
+  EXPECT_EQ(proxy.limit_hits(Limit::queue_time), 1u);
   EXPECT_EQ(proxy.log_lines().size(), 1u);
   proxy.expect_at_rest();
 }
