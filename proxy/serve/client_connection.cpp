@@ -17,12 +17,18 @@ constexpr std::chrono::seconds linger_time{30}, linger_silence{2};
 /// One handler reads and inspects so much of a request before tokens get their turn; that takes some tens of
 /// microseconds.
 constexpr std::size_t most_read_at_once = 16 * 1024;
+constexpr std::chrono::seconds look_every{5};
 
 }  // namespace
 
 ClientConnection::ClientConnection(exchange::Loop& loop, std::unique_ptr<net::Channel> channel)
-    : loop_(loop), channel_(std::move(channel)) {
+    : loop_(loop), channel_(std::move(channel)), charge_(loop.shared.buffers) {
   loop_.deadlines.attach(*this);
+}
+
+void ClientConnection::keep(std::string_view following) {
+  unread_.assign(following);
+  charge_.set(unread_.capacity());
 }
 
 void ClientConnection::set_deadline(Moment at, bool idle) {
@@ -31,13 +37,23 @@ void ClientConnection::set_deadline(Moment at, bool idle) {
   timed_out_ = false;
 }
 
-Moment ClientConnection::deadline() const {
+/// True if weir ends what this connection waits for.
+bool ClientConnection::is_over() const {
   const auto& shared = loop_.shared;
-  const bool over = shared.cutting.load(std::memory_order_relaxed);
-  return over || (idle_ && shared.closing.load(std::memory_order_relaxed)) ? Moment::min() : deadline_;
+  return shared.cutting.load(std::memory_order_relaxed) || (idle_ && shared.closing.load(std::memory_order_relaxed));
 }
 
-void ClientConnection::deadline_passed(Moment) {
+Moment ClientConnection::deadline() const {
+  if (is_over()) return Moment::min();
+  return deadline_ == Moment::max() ? look_at_ : deadline_;
+}
+
+void ClientConnection::deadline_passed(Moment now) {
+  if (deadline_ == Moment::max() && !is_over()) {
+    look_at_ = now + look_every;
+    if (channel_->vanished()) channel_->break_off();
+    return;
+  }
   if (halt_ != nullptr) return halt_->call();
   timed_out_ = true;
   deadline_ = Moment::max();
@@ -86,10 +102,13 @@ net::Awaitable<bool> ClientConnection::await_room(const config::Settings& settin
     const auto ready = co_await wait_for(EPOLLOUT);
     if (ready) co_return !(fin_is_leaving ? channel_->hung_up() : channel_->broken());
     const int left = channel_->unacknowledged();
-    if (left >= unacknowledged || loop_.shared.cutting.load(std::memory_order_relaxed)) break;
+    if (loop_.shared.cutting.load(std::memory_order_relaxed)) break;
+    if (left >= unacknowledged) {
+      loop_.shard.limit_hits[static_cast<std::size_t>(metrics::series::Limit::client_stall)].add();
+      break;
+    }
     unacknowledged = left;
   }
-  loop_.shard.limit_hits[static_cast<std::size_t>(metrics::series::Limit::client_stall)].add();
   channel_->reset_on_close();
   co_return false;
 }

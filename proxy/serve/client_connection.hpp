@@ -1,5 +1,6 @@
 // A client's connection as its session uses it: it waits for bytes or room with one deadline, reads in small steps, and
-// closes so that the client can read the last answer.
+// closes so that the client can read the last answer. While it has no deadline, because the request is with a replica,
+// it looks every 5 s whether the client has vanished (net/vanished), and breaks the connection off then.
 //
 // Only the loop's thread uses it. At a time it waits for one thing.
 #pragma once
@@ -25,6 +26,10 @@ class ClientConnection final : net::Timed {
   net::Channel& channel() { return *channel_; }
   /// The client has sent these bytes, and nobody has used them yet.
   std::string& unread() { return unread_; }
+  /// Keeps these bytes, the beginning of a following request, and pays for them from limits.buffer_memory until
+  /// pay_no_more().
+  void keep(std::string_view following);
+  void pay_no_more() { charge_.set(0); }
   /// Returns when the kernel received the bytes of the last read.
   metrics::Moment last_arrival() const { return last_arrival_; }
   void set_last_arrival(metrics::Moment at) { last_arrival_ = at; }
@@ -50,6 +55,7 @@ class ClientConnection final : net::Timed {
  private:
   net::Awaitable<bool> wait_for(std::uint32_t events);
   net::Awaitable<bool> await_room(const config::Settings& settings);
+  bool is_over() const;
   metrics::Moment deadline() const override;
   void deadline_passed(metrics::Moment now) override;
 
@@ -58,8 +64,10 @@ class ClientConnection final : net::Timed {
   net::ChannelWait* waiting_ = nullptr;  ///< It is set during a wait.
   fleet::Halt* halt_ = nullptr;
   std::string unread_;
+  net::Charge charge_;  ///< It pays for what was kept of that.
   metrics::Moment last_arrival_{};
   metrics::Moment deadline_ = metrics::Moment::max();
+  metrics::Moment look_at_{};  ///< Then it is looked whether the client has vanished, if there is no deadline.
   bool idle_ = true, timed_out_ = false;
   bool has_read_ = false;  ///< It has read in the current turn of the loop.
 };

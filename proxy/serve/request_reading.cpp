@@ -7,6 +7,7 @@
 #include "metrics/wire/request/model_reader.hpp"
 #include "proxy/http/body_decoder.hpp"
 #include "proxy/http/request_id.hpp"
+#include "proxy/http/rewrite.hpp"
 
 namespace weir::proxy::serve {
 namespace {
@@ -32,11 +33,19 @@ RequestReading::End RequestReading::refuse_for_memory() {
                 Limit::buffer_memory);
 }
 
+/// The deadline has passed: by this limit, or because weir cuts all that is under way.
+RequestReading::End RequestReading::out_of_time(std::string_view sentence, Limit limit) {
+  if (loop_.shared.cutting.load(std::memory_order_relaxed)) return End::cut;
+  return refuse(408, sentence, limit);
+}
+
 net::Awaitable<RequestReading::End> RequestReading::head() {
   auto& unread = client_.unread();
   request_.world = loop_.shared.fleet.world();
   client_.set_last_arrival(Clock::now());  // The bytes that are there came while the previous answer was sent.
   const bool idle = unread.empty();
+  client_.pay_no_more();
+  request_.charge.set(unread.capacity());
   client_.set_deadline(Clock::now() + metrics::ticks(idle ? limits().client_idle : limits().head_time), idle);
   // A connection that waits for a request holds no world: it would be an old one when the request comes.
   if (idle) request_.world = nullptr;
@@ -48,7 +57,7 @@ net::Awaitable<RequestReading::End> RequestReading::head() {
     seen = unread.size();
     const auto ready = co_await client_.readable();
     if (!ready && !client_.timed_out()) co_return End::closed;
-    if (!ready && !unread.empty()) co_return refuse(408, "the request head did not come in time", Limit::head_time);
+    if (!ready && !unread.empty()) co_return out_of_time("the request head did not come in time", Limit::head_time);
     std::span<char> bytes;
     const auto result = client_.read(bytes);
     if (result == ReadResult::end) co_return End::closed;
@@ -83,6 +92,8 @@ RequestReading::End RequestReading::take_head(std::optional<std::size_t> length)
     return refuse(refusal.status, refusal.sentence);
   }
   request_.head = std::move(*head);
+  for (const auto& field : request_.head.fields)
+    if (http::may_pass_for_another(field.name)) loop_.shard.dropped_fields.add();
   request_.client_id = http::valid_request_id(request_.head["x-request-id"]).value_or("");
   if (!request_.client_id.empty()) request_.request_id = request_.client_id;
   request_.route = http::route_of(request_.head.method, request_.head.path, request_.world->settings.server.paths);
@@ -140,19 +151,21 @@ net::Awaitable<RequestReading::End> RequestReading::body() {
     if (reads_model) model.feed(decoded.payload);
     if (!request_.bypassed) inspector.feed(decoded.payload);
     if (decoder.finished()) {
-      unread.assign(bytes.data() + decoded.consumed, bytes.size() - decoded.consumed);
+      client_.keep({bytes.data() + decoded.consumed, bytes.size() - decoded.consumed});
+      request_.charge.set(request_.head_bytes.capacity() + request_.body.capacity());
       break;
     }
     if (decoder.failed()) co_return refuse(400, "the request's chunked body is malformed");
+    std::string().swap(rest);  // The body pays for itself alone.
     for (bytes = {}; bytes.empty();) {
       const auto stopped = Clock::now() + metrics::ticks(limits().body_time);
       const auto behind = behind_rate_at(begun, request_.body.size(), limits().body_rate);
       client_.set_deadline(std::min(stopped, behind));
       const auto ready = co_await client_.readable();
       if (!ready && !client_.timed_out()) co_return End::left;
-      if (!ready && stopped <= behind) co_return refuse(408, "the request body stopped coming", Limit::body_time);
+      if (!ready && stopped <= behind) co_return out_of_time("the request body stopped coming", Limit::body_time);
       if (!ready)
-        co_return refuse(408, "the request body comes more slowly than limits.body_rate allows", Limit::body_rate);
+        co_return out_of_time("the request body comes more slowly than limits.body_rate allows", Limit::body_rate);
       if (client_.read(bytes) == ReadResult::end) co_return End::left;
     }
   }

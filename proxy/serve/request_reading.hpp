@@ -28,6 +28,7 @@ class RequestReading {
     refused,  ///< See refusal().
     left,     ///< The client left within its request.
     closed,   ///< The connection ended, or is to end, without another request.
+    cut,      ///< limits.drain is over: the request has begun, and weir does not wait for the rest.
   };
 
   /// Both arguments outlive it.
@@ -46,6 +47,7 @@ class RequestReading {
   const config::Limits& limits() const { return request_.world->settings.limits; }
   End refuse(unsigned status, std::string_view sentence, std::optional<metrics::series::Limit> limit = {});
   End refuse_for_memory();
+  End out_of_time(std::string_view sentence, metrics::series::Limit limit);
   End take_head(std::optional<std::size_t> length);
   bool make_room(std::size_t more);
 

@@ -9,11 +9,13 @@
 #include <cmath>
 #include <list>
 
+#include "proxy/exchange/failure_answers.hpp"
 #include "proxy/exchange/request_records.hpp"
 #include "proxy/fleet/model_directory.hpp"
 #include "proxy/http/cors.hpp"
 #include "proxy/http/own_answer.hpp"
 #include "proxy/net/socket_channel.hpp"
+#include "proxy/net/vanished.hpp"
 #include "proxy/serve/key_check.hpp"
 #include "proxy/serve/request_reading.hpp"
 #include "proxy/serve/who_asks.hpp"
@@ -73,6 +75,7 @@ class Session {
   net::Awaitable<bool> answer_own(exchange::ClientRequest& request);
   net::Awaitable<std::optional<http::OwnAnswer>> answer_models(exchange::ClientRequest& request);
   net::Awaitable<bool> refuse(exchange::ClientRequest& request, const RequestRefusal& refusal);
+  net::Awaitable<bool> stop(exchange::ClientRequest& request);
   net::Awaitable<bool> refuse_address(exchange::ClientRequest& request);
   net::Awaitable<bool> deny(exchange::ClientRequest& request, metrics::series::Denied why);
   std::unique_ptr<http::OwnAnswer> refusal_of_key(const exchange::ClientRequest& request, const keys::KeyPlace& place);
@@ -125,6 +128,7 @@ net::Awaitable<bool> Session::serve_one() {
 net::Awaitable<bool> Session::not_read(exchange::ClientRequest& request, RequestReading::End end,
                                        const RequestRefusal& refusal) {
   if (end == RequestReading::End::left) co_return left_early(request);
+  if (end == RequestReading::End::cut) co_return co_await stop(request);
   if (end == RequestReading::End::refused) co_return co_await refuse(request, refusal);
   co_return false;
 }
@@ -233,6 +237,16 @@ net::Awaitable<bool> Session::refuse(exchange::ClientRequest& request, const Req
   co_return false;
 }
 
+/// Answers a client whose request is not whole when limits.drain is over, and closes. That is no limit of the client's.
+net::Awaitable<bool> Session::stop(exchange::ClientRequest& request) {
+  received(request);
+  exchange::record_unassigned(loop_, request, Outcome::rejected, 503);
+  const auto own = exchange::stopping_answer();
+  co_await send_own(request, own, false);
+  refused_ = answered_;
+  co_return false;
+}
+
 /// Answers a client whose address has too many requests under way, and closes.
 net::Awaitable<bool> Session::refuse_address(exchange::ClientRequest& request) {
   constexpr auto limit = metrics::series::Limit::connections_per_address;
@@ -296,12 +310,12 @@ net::Awaitable<void> run_session(std::unique_ptr<Session> session) { co_await se
 
 }  // namespace
 
-/// The kernel gives a client up later than weir does: the kernel's limit also counts a closed window, and only weir's
-/// own limit is counted.
+/// Keepalive probes ask a silent client often enough for has_vanished(). The kernel itself gives a client up later than
+/// weir does: its limit also counts a closed window, and only weir's own limit is counted.
 void set_client_options(const NewClient& client, const config::Limits& limits) {
   if (client.address == net::PeerAddress{}) return;
   const int fd = client.socket.get();
-  const int on = 1, seconds = 30, interval = 10, probes = 3;
+  const int on = 1, seconds = static_cast<int>(net::most_silence.count() / 2), interval = 5, probes = 3;
   const int stall = static_cast<int>((limits.client_stall.count() + 5) * 1000);
   ::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
   ::setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);

@@ -111,6 +111,26 @@ TEST(BufferMemory, IsGivenBackWhenTheRequestIsSentAndItsAnswerAccepted) {
   EXPECT_EQ(proxy.shared.buffers.used(), 0u) << "the stream goes on without its request";
 }
 
+TEST(BufferMemory, PaysForWhatCameBehindARequestInTheSameRead) {
+  ScriptedProxy proxy;
+  proxy.plan[0] = {[](net::Peer&) {}};
+  const auto following = "GET /health HTTP/1.1\r\nHost: weir\r\nX: " + std::string(15 * kib, 'x');
+  auto& buffers = proxy.shared.buffers;
+  const auto client = proxy.client(post(chat(true)) + following);
+  proxy.run();
+  EXPECT_GE(buffers.used(), 12 * kib);
+  EXPECT_LE(buffers.used(), 20 * kib);
+  proxy.connections[0].front()->says(streamed_answer());
+  proxy.run();
+  EXPECT_TRUE(read_answer(client->got).whole);
+  EXPECT_GE(buffers.used(), 12 * kib) << "it is half a head now, and waits for the rest";
+  EXPECT_LE(buffers.used(), 20 * kib) << "nobody pays for it twice";
+  client->says("\r\n\r\n");
+  proxy.run();
+  EXPECT_EQ(read_answer(read_answer(client->got).rest).status, 200u);
+  EXPECT_EQ(buffers.used(), 0u);
+}
+
 TEST(BufferMemory, ThatIsSpentRefusesNewBodiesAndFinishesWhatWasBegun) {
   ScriptedProxy proxy(1, [](config::Settings& settings) { settings.limits.buffer_memory = mib; });
   proxy.plan[0] = {[](net::Peer&) {}, says(whole_answer("200 OK", completion))};

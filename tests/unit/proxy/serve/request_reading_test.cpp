@@ -11,6 +11,7 @@ namespace {
 
 using metrics::series::Limit;
 using testing::HasSubstr;
+using testing::Not;
 using testing::StartsWith;
 
 /// A request for weir's health whose head has so many bytes.
@@ -39,6 +40,20 @@ TEST(RequestReading, PaysForTheHeadAsWellAsForTheBody) {
   proxy.run();
   EXPECT_EQ(client->got, "") << "some of the body is still to come";
   EXPECT_GE(proxy.shared.buffers.used(), 76 * kib);
+}
+
+TEST(RequestReading, CountsTheFieldsThatNoReplicaGetsOnceHoweverOftenTheyAreSent) {
+  ScriptedProxy proxy(2);
+  proxy.plan[0] = {says(whole_answer("500 x", "{}"))};
+  proxy.plan[1] = {says(whole_answer("200 OK", completion))};
+  const auto client = proxy.client(post(chat(false), "X_One: 1\r\nContent_Length: 7\r\nX-Three: 3\r\n"));
+  proxy.run();
+  EXPECT_EQ(read_answer(client->got).status, 200u);
+  for (std::size_t i = 0; i < 2; ++i) {
+    ASSERT_EQ(proxy.connections[i].size(), 1u) << "it was sent to both";
+    EXPECT_THAT(proxy.connections[i].front()->got, testing::AllOf(Not(HasSubstr("_One")), HasSubstr("X-Three: 3")));
+  }
+  EXPECT_EQ(proxy.loop.shard.dropped_fields.value(), 2u);
 }
 
 TEST(RequestReading, TakesNoRequestIdThatIsNone) {

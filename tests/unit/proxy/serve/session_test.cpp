@@ -267,16 +267,26 @@ TEST(Session, EndsAllThatIsUnderWayWhenCut) {
   proxy.plan[0] = {says(stream_head + chunk_of(event("a")))};
   const auto streaming = proxy.client(post(chat(true)));
   const auto idle = proxy.client();
-  const auto reading = proxy.client(post(chat(true)).substr(0, 150));
+  const auto half_a_head = proxy.client("POST /v1/ch");
+  const auto half_a_body = proxy.client(post(chat(true)).substr(0, 150));
+  const auto deaf = proxy.client(health());
+  deaf->takes_nothing();
   proxy.run();
   proxy.shared.cutting = true;
   proxy.tick(Clock::now());
   proxy.tick(Clock::now());  // weir does not wait for what a refused request still sends.
-  EXPECT_TRUE(streaming->closed());
-  EXPECT_TRUE(idle->closed());
-  EXPECT_TRUE(reading->closed());
+  for (const auto& client : {streaming, idle, half_a_head, half_a_body, deaf}) EXPECT_TRUE(client->closed());
   EXPECT_FALSE(read_answer(streaming->got).body.empty());
-  EXPECT_THAT(proxy.log_lines(), SizeIs(2));
+  EXPECT_EQ(idle->got, "");
+  for (const auto& begun : {half_a_head, half_a_body})
+    EXPECT_THAT(begun->got, testing::AllOf(StartsWith("HTTP/1.1 503 "), HasSubstr("weir is stopping")));
+  EXPECT_TRUE(deaf->closed_by_reset());
+  for (const auto limit : {Limit::head_time, Limit::body_time, Limit::body_rate, Limit::client_stall})
+    EXPECT_EQ(proxy.limit_hits(limit), 0u) << metrics::series::limit_names[static_cast<std::size_t>(limit)];
+  const auto lines = proxy.log_lines();
+  EXPECT_THAT(lines, SizeIs(4));
+  EXPECT_THAT(lines, testing::Contains(HasSubstr(R"("outcome":"rejected")")).Times(3));
+  EXPECT_THAT(lines, testing::Contains(HasSubstr(R"("outcome":"ok")")).Times(1)) << "what nobody took was health";
   proxy.expect_at_rest();
 }
 
@@ -395,6 +405,100 @@ TEST(Session, TakesABodyOfExactlyItsLimitInWhateverPiecesItComes) {
         EXPECT_THAT(client->got, StartsWith(size <= 200 ? "HTTP/1.1 200 " : "HTTP/1.1 413 "));
         EXPECT_EQ(proxy.limit_hits(Limit::request_body), size <= 200 ? 0u : 1u);
       }
+}
+
+/// A body that a method rarely has is a body all the same. Else it would be read as the next request.
+TEST(Session, SendsTheBodyOfAnyMethodOnOnceAndAnswersWhatFollowsIt) {
+  const std::string body = "GET /stolen HTTP/1.1\r\nHost: weir\r\n\r\n";
+  for (const std::string method : {"GET", "HEAD", "DELETE", "OPTIONS"})
+    for (const bool chunked : {false, true})
+      for (const std::size_t limit : {body.size(), body.size() - 1}) {
+        SCOPED_TRACE(testing::Message() << method << ", chunked " << chunked << ", a limit of " << limit);
+        ScriptedProxy proxy(1, [&](config::Settings& settings) {
+          settings.server.paths = {"*"};
+          settings.limits.request_body = limit;
+        });
+        proxy.plan[0] = {says("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")};
+        const auto framing = chunked ? "Transfer-Encoding: chunked\r\n\r\n" + chunk_of(body) + "0\r\n\r\n"
+                                     : "Content-Length: " + std::to_string(body.size()) + "\r\n\r\n" + body;
+        const auto client = proxy.client(method + " /any HTTP/1.1\r\nHost: weir\r\n" + framing + health());
+        proxy.run();
+        const auto first = read_answer(client->got);
+        if (limit < body.size()) {
+          EXPECT_EQ(first.status, 413u);
+          EXPECT_TRUE(proxy.connections[0].empty());
+          continue;
+        }
+        EXPECT_EQ(first.status, 200u);
+        EXPECT_THAT(read_answer(first.rest).body, HasSubstr(R"("status":"ok")"));
+        ASSERT_EQ(proxy.connections[0].size(), 1u);
+        const auto& got = proxy.connections[0].front()->got;
+        EXPECT_THAT(got, StartsWith(method + " /any HTTP/1.1\r\n"));
+        EXPECT_EQ(got.substr(got.find("\r\n\r\n") + 4), body);
+      }
+}
+
+TEST(Session, PassesARedirectBackAndFollowsNone) {
+  for (const std::string status : {"301 Moved", "302 Found", "303 See Other", "307 There", "308 There"}) {
+    SCOPED_TRACE(status);
+    ScriptedProxy proxy;
+    proxy.plan[0] = {says(whole_answer(status, "{}", "Location: http://127.0.0.1:2/v1/chat/completions\r\n"))};
+    const auto client = proxy.client(post(chat(false)));
+    proxy.run();
+    EXPECT_THAT(client->got, StartsWith("HTTP/1.1 " + status.substr(0, 3)));
+    EXPECT_THAT(client->got, HasSubstr("\r\nLocation: http://127.0.0.1:2/v1/chat/completions\r\n"));
+    EXPECT_THAT(asked(proxy), testing::ElementsAre(1, 0, 0, 0)) << "nobody has gone to port 2";
+    EXPECT_EQ(whole_requests(proxy.connections[0].front()->got), 1u);
+  }
+}
+
+TEST(Session, LetsNothingOfARequestChooseWhereItGoes) {
+  const auto to = [](const std::string& target, const std::string& fields) {
+    const std::string body = R"({"model":"m","base_url":"http://127.0.0.1:2","host":"127.0.0.1:2","messages":[]})";
+    return "POST " + target + " HTTP/1.1\r\n" + fields + "Content-Length: " + std::to_string(body.size()) + "\r\n\r\n" +
+           body;
+  };
+  const std::string path = "/v1/chat/completions", host = "Host: weir\r\n";
+  for (const auto& request :
+       {to(path, "Host: 127.0.0.1:2\r\n"), to("http://127.0.0.1:2" + path, "Host: 127.0.0.1:2\r\n"),
+        to(path, host + "X-Forwarded-Host: 127.0.0.1:2\r\n"), to(path, host + "Forwarded: host=\"127.0.0.1:2\"\r\n"),
+        to(path, host + "X-Original-URL: http://127.0.0.1:2/\r\nX-Rewrite-URL: http://127.0.0.1:2/\r\n"),
+        to(path + "?url=http://127.0.0.1:2/", host)}) {
+    SCOPED_TRACE(request);
+    ScriptedProxy proxy;
+    proxy.plan[0] = {says(whole_answer("200 OK", completion))};
+    const auto client = proxy.client(request);
+    proxy.run();
+    EXPECT_EQ(read_answer(client->got).body, completion);
+    ASSERT_THAT(asked(proxy), testing::ElementsAre(1, 0, 0, 0));
+    EXPECT_THAT(proxy.connections[0].front()->got,
+                testing::AllOf(StartsWith("POST " + path), HasSubstr("\r\nHost: 127.0.0.1:1\r\n")));
+  }
+}
+
+TEST(VanishedClient, IsFoundWhereverItsRequestIs) {
+  for (const std::string where : {"queue", "prefill", "decode"}) {
+    SCOPED_TRACE(where);
+    ScriptedProxy proxy(1, [&](config::Settings& settings) {
+      settings.pools.front().queue.requests = 10;
+      if (where == "queue") settings.pools.front().replicas.front().max_in_flight = 1;
+    });
+    proxy.plan[0] = {says(where == "decode" ? stream_head + chunk_of(event("a")) : "")};
+    if (where == "queue") proxy.client(post(chat(true)));
+    proxy.run();
+    const auto client = proxy.client(post(chat(true)));
+    proxy.run();
+    const auto begun = Clock::now();
+    proxy.tick(begun);
+    client->vanishes();
+    proxy.tick(begun + std::chrono::milliseconds(4900));
+    EXPECT_FALSE(client->closed()) << "to look costs a system call, so it is done every 5 s";
+    proxy.tick(begun + std::chrono::milliseconds(5100));
+    EXPECT_TRUE(client->closed_by_reset());
+    EXPECT_THAT(proxy.log_lines(), testing::ElementsAre(testing::AllOf(HasSubstr(R"("outcome":"client_abort")"),
+                                                                       HasSubstr("\"phase\":\"" + where + "\""))));
+    if (where != "queue") EXPECT_TRUE(proxy.connections[0].front()->closed());
+  }
 }
 
 TEST(Session, InvitesNoBodyThatItRefuses) {
