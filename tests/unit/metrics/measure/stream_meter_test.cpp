@@ -397,6 +397,7 @@ TEST(StreamMeter, GoesOnBehindBrokenJson) {
 }
 
 TEST(StreamMeter, SkipsAnEventBeyondTheLimitAndReadsTheNext) {
+  static_assert(StreamMeter::carry_limit == 1'048'576);
   const std::string huge(StreamMeter::carry_limit, 'x');
   const std::string body = says("a") + says(huge) + says("b") + done;
   for (const std::size_t step : {body.size(), std::size_t{65536}, std::size_t{4099}}) {

@@ -269,6 +269,19 @@ TEST(Waits, WithoutAQueueAreNone) {
   EXPECT_EQ(proxy.limit_hits(Limit::max_in_flight), 1u);
 }
 
+TEST(Waits, WithoutAQueueAreNoneForTokensEither) {
+  ScriptedProxy proxy(1, [](config::Settings& settings) { settings.pools[0].replicas[0].max_queued_tokens = 1; });
+  proxy.plan[0] = {[](net::Peer&) {}};
+  proxy.client(post(chat(true)));
+  proxy.run();
+  ASSERT_EQ(proxy.connections[0].size(), 1u) << "an empty replica takes a prompt of any length";
+  const auto client = proxy.client(post(chat(true)));
+  proxy.run();
+  EXPECT_THAT(client->got, StartsWith("HTTP/1.1 429 "));
+  EXPECT_EQ(proxy.limit_hits(Limit::max_queued_tokens), 1u);
+  EXPECT_EQ(proxy.limit_hits(Limit::max_in_flight), 0u);
+}
+
 TEST(Waits, AreForRetriesToo) {
   ScriptedProxy proxy(2, one_at_a_time());
   proxy.plan[0] = {[](net::Peer& replica) { replica.breaks(); }};

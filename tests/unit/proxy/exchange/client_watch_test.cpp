@@ -100,12 +100,26 @@ TEST_F(ClientWatching, KeepsWhatComesOfAFollowingRequest) {
 }
 
 TEST_F(ClientWatching, ReadsNoMoreThanItsShare) {
+  static_assert(ClientWatch::most_unread == 4096);
   unread = "before";
   ClientWatch watch(channel, unread);
   peer->says(std::string(10'000, 'x'), 1000);
   report();
   EXPECT_EQ(unread.size(), ClientWatch::most_unread);
   EXPECT_EQ(peer->unread(), 10'006 - ClientWatch::most_unread);
+}
+
+TEST_F(ClientWatching, KnowsOfAClientThatEndsBehindMoreThanItsShare) {
+  ClientWatch watch(channel, unread);
+  watch.listen(&told);
+  peer->says(std::string(10'000, 'x'));
+  report();
+  ASSERT_GT(peer->unread(), 0u);
+  EXPECT_FALSE(watch.gone());
+  peer->ends();
+  report();
+  EXPECT_TRUE(watch.gone());
+  EXPECT_EQ(told.gone, 1);
 }
 
 TEST_F(ClientWatching, TellsWhenTheClientTakesBytesAgain) {

@@ -93,6 +93,18 @@ TEST_F(Idle, KeepsSoManyOfEachAndClosesTheOldest) {
   for (const auto& peer : kept) EXPECT_FALSE(peer->closed());
 }
 
+TEST_F(Idle, SaysThatOneWasTooManyButNotWhereNoneIsKept) {
+  const auto kept = [&](IdleConnections& all) {
+    const auto peer = std::make_shared<net::Peer>(calls);
+    return all.put(one, here, std::make_unique<net::ScriptedChannel>(peer), at(0));
+  };
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE(kept(idle));
+  EXPECT_FALSE(kept(idle));
+  IdleConnections none;
+  none.adopt(world_of(0));
+  EXPECT_TRUE(kept(none)) << "that is no shortage";
+}
+
 TEST_F(Idle, ClosesThoseThatLeadToWhereTheReplicaWas) {
   const auto before = put(one, 0);
   EXPECT_EQ(idle.take(one, there, at(1)), nullptr);

@@ -47,6 +47,7 @@ Told decode(BodyDecoder decoder, std::string_view input, const std::vector<std::
 Told decode_chunked(std::string_view input) { return decode(BodyDecoder(Framing::chunked, 0), input, {input.size()}); }
 
 TEST(BodyDecoder, TakesChunksTogether) {
+  static_assert(BodyDecoder::max_extension == 256);
   const struct {
     const char* what;
     std::string input, payload;

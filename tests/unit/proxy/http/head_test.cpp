@@ -216,6 +216,18 @@ TEST(RequestGate, TakesPrintableTargetsOnly) {
   });
 }
 
+TEST(RequestGate, TakesNoOtherByteInATarget) {
+  int taken = 0;
+  for (int byte = 0; byte < 256; ++byte) {
+    const bool printable = byte >= 0x21 && byte <= 0x7e && byte != '#';
+    const auto head = parse_request_head(get("/a" + std::string(1, static_cast<char>(byte)) + "b"));
+    EXPECT_EQ(head.has_value(), printable) << byte;
+    if (!head) EXPECT_EQ(refusal_of(head.error()).status, 400u) << byte;
+    taken += head.has_value();
+  }
+  EXPECT_EQ(taken, 93);
+}
+
 TEST(RequestGate, NeverTunnels) {
   hold_against({
       {"CONNECT", 405, "CONNECT h:80 HTTP/1.1\r\nHost: h:80\r\n\r\n"},
