@@ -152,7 +152,8 @@ net::Awaitable<RequestReading::End> RequestReading::body() {
     if (!request_.bypassed) inspector.feed(decoded.payload);
     if (decoder.finished()) {
       client_.keep({bytes.data() + decoded.consumed, bytes.size() - decoded.consumed});
-      request_.charge.set(request_.head_bytes.capacity() + request_.body.capacity());
+      // Without a body nothing has told yet that the head is all that is left of what was read.
+      if (request_.body.empty()) request_.charge.set(request_.head_bytes.capacity());
       break;
     }
     if (decoder.failed()) co_return refuse(400, "the request's chunked body is malformed");

@@ -10,6 +10,7 @@
 namespace weir::proxy::serve {
 namespace {
 
+using metrics::series::Limit;
 using metrics::series::Retry;
 using testing::AllOf;
 using testing::ElementsAre;
@@ -18,7 +19,6 @@ using testing::StartsWith;
 
 const std::string too_large_to_keep = whole_answer("503 Busy", std::string(100'000, 'x'));
 
-/// How many connections each replica has got.
 /// Lets the time that a connection may take pass, for this connection and those that follow it.
 void let_connects_time_out(ScriptedProxy& proxy) {
   proxy.run();

@@ -221,8 +221,7 @@ TEST(RequestGate, TakesNoOtherByteInATarget) {
   for (int byte = 0; byte < 256; ++byte) {
     const bool printable = byte >= 0x21 && byte <= 0x7e && byte != '#';
     const auto head = parse_request_head(get("/a" + std::string(1, static_cast<char>(byte)) + "b"));
-    EXPECT_EQ(head.has_value(), printable) << byte;
-    if (!head) EXPECT_EQ(refusal_of(head.error()).status, 400u) << byte;
+    EXPECT_EQ(head ? 0u : refusal_of(head.error()).status, printable ? 0u : 400u) << byte;
     taken += head.has_value();
   }
   EXPECT_EQ(taken, 93);
