@@ -417,7 +417,9 @@ TEST(SlowClient, IsPaidForAndGetsOneReadAheadWhereMemoryIsShort) {
   EXPECT_GE(buffers.used(), 600'000u);
   EXPECT_LE(buffers.used(), 1'300'000u) << "a string grows by doubling";
   buffers.set_limit(buffers.used() * 5 / 4);
+  for (int i = 0; i < 2; ++i) slow.bursts(chunk_of(event(std::string(10'000, 'x'))));
   ASSERT_TRUE(buffers.tight() && !buffers.spent());
+  EXPECT_GT(slow.replica->unread(), 10'000u) << "what is tight is not spent, and one read ahead is enough all the same";
   EXPECT_GT(kept(), 500'000u) << "it is not read while so much is held";
   slow.client->takes(net::Peer::any);
   slow.proxy.run();
