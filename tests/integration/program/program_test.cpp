@@ -363,29 +363,6 @@ TEST(Program, WhileItDelaysItsDrainWeirServesButIsNotReady) {
   one.weir.stop();  // It sends the second signal.
 }
 
-/// `drain` begins when `drain_delay` is over.
-TEST(Program, ADrainThatIsDelayedServesThenRefusesThenCuts) {
-  OneStream one(Keys{{"drain_delay", "1"}, {"drain", "0.7"}});
-  const auto begun = Clock::now();
-  one.weir.process().send(SIGTERM);
-  int served = 0;
-  try {
-    for (; Clock::now() - begun < patience; ++served)
-      ASSERT_EQ(fetch(one.weir.port(), get("/health"), "GET").status, 200u);
-    ADD_FAILURE() << "it goes on serving";
-  } catch (const PeerGone&) {
-  }
-  EXPECT_GE(served, 1);
-  EXPECT_GE(Clock::now() - begun, std::chrono::seconds(1));
-  EXPECT_TRUE(refuses_connections(one.weir.port()));
-  ASSERT_TRUE(one.weir.process().wait(soon).has_value());
-  EXPECT_GE(Clock::now() - begun, std::chrono::milliseconds(1700));
-  one.client.rest(one.got);
-  EXPECT_THAT(one.got.end, AnyOf(Eq(BodyEnd::fin), Eq(BodyEnd::reset)));
-  EXPECT_THAT(one.got.body, HasSubstr("limits.drain"));
-  one.weir.stop();
-}
-
 TEST(Program, ASecondTermStopsAtOnce) {
   OneStream one(Keys{{"drain", "300"}});
   one.weir.process().send(SIGTERM);
