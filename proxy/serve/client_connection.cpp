@@ -17,7 +17,7 @@ constexpr std::chrono::seconds linger_time{30}, linger_silence{2};
 /// One handler reads and inspects so much of a request before tokens get their turn; that takes some tens of
 /// microseconds.
 constexpr std::size_t most_read_at_once = 16 * 1024;
-constexpr std::chrono::seconds look_every{5};
+constexpr std::chrono::seconds looks_for_it_every{5};
 
 }  // namespace
 
@@ -50,7 +50,7 @@ Moment ClientConnection::deadline() const {
 
 void ClientConnection::deadline_passed(Moment now) {
   if (deadline_ == Moment::max() && !is_over()) {
-    look_at_ = now + look_every;
+    look_at_ = now + looks_for_it_every;
     if (channel_->vanished()) channel_->break_off();
     return;
   }

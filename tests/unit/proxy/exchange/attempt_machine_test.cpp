@@ -12,9 +12,9 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-class Mirrored {
+class MirrorOfOne {
  public:
-  explicit Mirrored(bool injected = false, bool reused = false) {
+  explicit MirrorOfOne(bool injected = false, bool reused = false) {
     AttemptMachine::Options options{.limits = limits};
     options.api = Api::openai_chat;
     options.stream = true;
@@ -52,7 +52,7 @@ class Mirrored {
 };
 
 TEST(AttemptMachine, MeasuresAStreamThatNobodyReads) {
-  Mirrored mirrored;
+  MirrorOfOne mirrored;
   const auto first = mirrored.arrives(sse_head() + chunk(token("a")), at(1));
   ASSERT_TRUE(first.head);
   EXPECT_EQ(first.head->status, 200u);
@@ -78,14 +78,14 @@ TEST(AttemptMachine, MeasuresAStreamThatNobodyReads) {
 }
 
 TEST(AttemptMachine, TakesOutWhatWeirAskedFor) {
-  Mirrored mirrored(true);
+  MirrorOfOne mirrored(true);
   mirrored.arrives(sse_head() + chunk(token("a") + finish_event + usage_event + done_event) + last_chunk, at(1));
   EXPECT_THAT(mirrored.body, Not(HasSubstr("usage")));
   EXPECT_EQ(mirrored.machine->answer().output_tokens, 3u);
 }
 
 TEST(AttemptMachine, IsLeftWhenNobodyWantsTheRest) {
-  Mirrored mirrored;
+  MirrorOfOne mirrored;
   mirrored.arrives(sse_head() + chunk(token("a")), at(1));
   mirrored.machine->left(at(2), false);
   EXPECT_EQ(mirrored.machine->state(), AttemptMachine::State::done);
@@ -97,7 +97,7 @@ TEST(AttemptMachine, IsLeftWhenNobodyWantsTheRest) {
 
 TEST(AttemptMachine, WhatItCannotReadHasArrivedInTimeAsATokenHas) {
   const std::string unread = "data: {\"novel\":\"text\"}\n\n", ping = ": ping\n\n";
-  Mirrored mirrored;
+  MirrorOfOne mirrored;
   const auto& limits = mirrored.limits;
   const Moment first_due = at(0) + metrics::ticks(limits.first_token);
   mirrored.arrives(sse_head() + chunk(ping), at(1));
@@ -113,13 +113,13 @@ TEST(AttemptMachine, TellsHowTheReplicaBrokeOff) {
                                             {Break::bad_framing, ReplicaEnd::bad_framing},
                                             {Break::timed_out, ReplicaEnd::timed_out}};
   for (const auto& [how, end] : ends) {
-    Mirrored within;
+    MirrorOfOne within;
     within.arrives(sse_head() + chunk(token("a")), at(1));
     EXPECT_EQ(within.machine->ended(how, at(2)).end, end);
-    Mirrored before;
+    MirrorOfOne before;
     EXPECT_EQ(before.machine->ended(how, at(2)).end, end);
     EXPECT_FALSE(before.machine->reusable());
-    Mirrored behind_the_marker;
+    MirrorOfOne behind_the_marker;
     behind_the_marker.arrives(sse_head() + chunk(token("a") + done_event), at(1));
     EXPECT_EQ(behind_the_marker.machine->ended(how, at(2)).end, ReplicaEnd::marked);
     EXPECT_EQ(behind_the_marker.machine->verdict().outcome, Outcome::ok);
@@ -127,20 +127,20 @@ TEST(AttemptMachine, TellsHowTheReplicaBrokeOff) {
 }
 
 TEST(AttemptMachine, KeepsTheLeaseOfARequestThatIsToGoOutAgain) {
-  Mirrored stale(false, true);
+  MirrorOfOne stale(false, true);
   EXPECT_EQ(stale.machine->ended(Break::closed, at(1)).end, ReplicaEnd::stale);
   EXPECT_TRUE(stale.machine->take_lease());
-  Mirrored slow(false, true);
+  MirrorOfOne slow(false, true);
   EXPECT_EQ(slow.machine->ended(Break::timed_out, at(1)).end, ReplicaEnd::timed_out)
       << "time was lost: it is no stale one";
   EXPECT_FALSE(slow.machine->take_lease());
-  Mirrored refused(true);
+  MirrorOfOne refused(true);
   EXPECT_EQ(refused.arrives(answer("400 Bad Request", "{}"), at(1)).end, ReplicaEnd::injection_refused);
   EXPECT_TRUE(refused.machine->take_lease());
 }
 
 TEST(AttemptMachine, PassesOnNothingOfAHeadThatIsNotWhole) {
-  Mirrored mirrored;
+  MirrorOfOne mirrored;
   const auto head = sse_head();
   const auto first = mirrored.arrives(head.substr(0, 20), at(1));
   EXPECT_FALSE(first.head);

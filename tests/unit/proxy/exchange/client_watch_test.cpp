@@ -7,7 +7,7 @@
 namespace weir::proxy::exchange {
 namespace {
 
-struct Told final : ClientWatch::Listener {
+struct NotesNews final : ClientWatch::Listener {
   void client_gone() override { ++gone; }
   void client_writable() override { ++writable; }
   int gone = 0, writable = 0;
@@ -23,7 +23,7 @@ class ClientWatching : public testing::Test {
   std::shared_ptr<net::Peer> peer = std::make_shared<net::Peer>(calls);
   net::ScriptedChannel channel{peer};
   std::string unread;
-  Told told;
+  NotesNews told;
 };
 
 TEST_F(ClientWatching, TellsThatTheClientHasGone) {
@@ -31,7 +31,7 @@ TEST_F(ClientWatching, TellsThatTheClientHasGone) {
     const auto other = std::make_shared<net::Peer>(calls);
     net::ScriptedChannel its_channel(other);
     ClientWatch watch(its_channel, unread);
-    Told its_told;
+    NotesNews its_told;
     watch.listen(&its_told);
     other->report();
     EXPECT_FALSE(watch.gone());
