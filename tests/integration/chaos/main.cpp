@@ -88,9 +88,10 @@ void play(Town& town) {
   EXPECT_LE(wrong.size(), most_shown) << "disagreements; the others are not shown";
 
   const auto deadline = Clock::now() + integration::patience;
-  while (descriptors_of(weir) > open && Clock::now() < deadline)
+  auto still_open = descriptors_of(weir);
+  for (; still_open > open && Clock::now() < deadline; still_open = descriptors_of(weir))
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  EXPECT_LE(descriptors_of(weir), open) << "descriptors at rest";
+  EXPECT_LE(still_open, open) << "descriptors at rest";
   EXPECT_LT(memory, most_memory) << "bytes of resident memory";
   EXPECT_EQ(weir.output().find("internal"), std::string::npos) << weir.output();
   std::size_t complete = 0;
