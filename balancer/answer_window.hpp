@@ -1,27 +1,63 @@
-// The last answers of a replica: which share of them was 4xx. A Pool owns it and calls it under its mutex.
+// The last answers of a replica: which share of them was 4xx, and how many requests that it answered so another replica
+// answered well. What is older than `age` says nothing. A Pool owns it and calls it under its mutex.
 #pragma once
 
-#include <bitset>
+#include <algorithm>
+#include <array>
+#include <chrono>
 #include <cstddef>
+
+#include "balancer/tokens.hpp"
 
 namespace weir::balancer {
 
 class AnswerWindow {
  public:
-  static constexpr std::size_t size = 20;
+  static constexpr std::size_t size = 20, witnesses_needed = 3;
+  static constexpr std::chrono::seconds age{60};
 
-  void add(bool client_error) {
-    last_ = (last_ << 1) | std::bitset<size>(client_error ? 1 : 0);
-    if (answers_ < size) ++answers_;
-  }
-  bool full() const { return answers_ == size; }
-  std::size_t answers() const { return answers_; }
-  std::size_t client_errors() const { return last_.count(); }
+  struct Counts {
+    std::size_t answers = 0, client_errors = 0;
+  };
+
+  void add(bool client_error, Moment now) { last_[next_++ % size] = {now, client_error}; }
+  /// Another replica answered well what this one had answered with 4xx.
+  void outdone(Moment now) { outdone_[next_outdone_++ % witnesses_needed] = now; }
   void clear() { *this = {}; }
 
+  Counts counts(Moment now) const {
+    Counts counts;
+    for (const auto& answer : last_) {
+      if (!is_young(answer.at, now)) continue;
+      ++counts.answers;
+      if (answer.client_error) ++counts.client_errors;
+    }
+    return counts;
+  }
+  bool has_witnesses(Moment now) const {
+    return std::ranges::all_of(outdone_, [now](Moment at) { return is_young(at, now); });
+  }
+  /// An answer came within that time.
+  bool answered_within(std::chrono::duration<double> time, Moment now) const {
+    const Moment latest = last_[(next_ + size - 1) % size].at;
+    return latest != Moment::min() && now - latest < time;
+  }
+
  private:
-  std::bitset<size> last_;
-  std::size_t answers_ = 0;
+  struct Answer {
+    Moment at = Moment::min();
+    bool client_error = false;
+  };
+  static bool is_young(Moment at, Moment now) { return at != Moment::min() && now - at < age; }
+  static constexpr std::array<Moment, witnesses_needed> never() {
+    std::array<Moment, witnesses_needed> moments{};
+    moments.fill(Moment::min());
+    return moments;
+  }
+
+  std::array<Answer, size> last_{};
+  std::array<Moment, witnesses_needed> outdone_ = never();
+  std::size_t next_ = 0, next_outdone_ = 0;
 };
 
 }  // namespace weir::balancer

@@ -15,14 +15,26 @@ bool prefer(std::vector<ReplicaView>& replicas, Preference preference) {
   return true;
 }
 
+/// Prefers the replicas that hold prompt and output. If all of these drain or are out, one that holds the prompt will
+/// do, for engines cut the output; but a longer prompt than that waits for them.
+void prefer_long_enough(std::vector<ReplicaView>& replicas, const Demand& demand) {
+  const auto holds = [](const ReplicaView& r, Tokens tokens) { return !r.max_context || tokens <= *r.max_context; };
+  const auto any_in_holds = [&](Tokens tokens) {
+    return std::ranges::any_of(
+        replicas, [&](const ReplicaView& r) { return holds(r, tokens) && !r.draining && !r.refuses && !r.out; });
+  };
+  const bool prompt_alone = !any_in_holds(demand.context) && any_in_holds(demand.sequence);
+  const Tokens tokens = prompt_alone ? demand.sequence : demand.context;
+  prefer(replicas, [&](const ReplicaView& r) { return holds(r, tokens); });
+}
+
 }  // namespace
 
 Narrowed narrow(std::vector<ReplicaView>& replicas, const Demand& demand) {
   if (replicas.empty()) return {Eligibility::no_replica};
-  std::erase_if(replicas, [&](const ReplicaView& r) { return r.max_context && demand.context > *r.max_context; });
+  std::erase_if(replicas, [&](const ReplicaView& r) { return r.longest_prompt && demand.sequence > *r.longest_prompt; });
   if (replicas.empty()) return {Eligibility::too_long};
-  // The demand is an estimate, and some engines cut what is too long. So what an engine told refuses nobody.
-  prefer(replicas, [&](const ReplicaView& r) { return !r.told_context || demand.context <= *r.told_context; });
+  prefer_long_enough(replicas, demand);
   const auto refuses = [](const ReplicaView& r) { return r.refuses; };
   const auto at_limit = [&](const ReplicaView& r) { return r.at_limit(demand.prompt); };
   const auto may_hold = [&](const ReplicaView& r) { return r.may_hold(demand.prompt); };

@@ -1,12 +1,14 @@
 // This tells which replicas may take a request at all. It is the same for every policy, which then chooses among them.
 //
-// A replica whose context is too short never may, if the settings say so; if its engine said so, it gives way to one
-// whose context is long enough. One that drains never may. For a request that can wait, the rules are these, in this
-// order. A replica that refuses connections may not. One at a limit, one that is full, and one that starts and holds
-// all that it may, has no room, and may not. One that already had the request gives way to those that have not had it
-// and have room: a request rather goes back to the replica that failed it than wait for a busy one. One that is out
-// gives way to those that are in; if all are out, or all that have not had the request, what put them out may be wrong,
-// and they are tried. A request that no replica may take now waits.
+// A replica whose context is too short gives way to one whose context is long enough, busy or not: weir estimates
+// prompts, and engines cut what is too long, or refuse it themselves. If those that are long enough all drain or are
+// out, one that holds the prompt without its output will do. Only a prompt that alone exceeds what the settings say
+// that a replica refuses never goes there. One that drains never may. For a request that can wait, the rules are these,
+// in this order. A replica that refuses connections may not. One at a limit, one that is full, and one that starts and
+// holds all that it may, has no room, and may not. One that already had the request gives way to those that have not
+// had it and have room: a request rather goes back to the replica that failed it than wait for a busy one. One that is
+// out gives way to those that are in; if all are out, or all that have not had the request, what put them out may be
+// wrong, and they are tried. A request that no replica may take now waits.
 //
 // A replica is full for as long as it has asked to be left alone; and, for a request that it already had, for a while
 // after any request has failed there, so that such a request prefers another for so long (Pool::rest_after_failure).
@@ -28,7 +30,8 @@ namespace weir::balancer {
 
 struct Demand {
   Tokens prompt = 0;
-  Tokens context = 0;  ///< One sequence of the request surely needs so much.
+  Tokens context = 0;   ///< One sequence of the request needs so much, if its output is as long as it may be.
+  Tokens sequence = 0;  ///< The prompt of one sequence has surely so much.
   bool can_wait = false;
 };
 

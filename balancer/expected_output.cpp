@@ -14,10 +14,10 @@ constexpr Tokens believable_output = 1'000'000;  // A report of more per choice 
 
 Tokens choices(const RequestFacts& facts) { return std::max<Tokens>(1, facts.n); }
 
-/// An API that weir does not read says nothing about chats, and chats say nothing about it.
+/// An API that generates nothing, or that weir does not read, says nothing about chats, and chats nothing about it.
 bool concerns(Level level, const RequestFacts& facts) {
   const bool shared = level == Level::pool || level == Level::model;
-  return !shared || facts.api != metrics::Api::other;
+  return !shared || metrics::generates(facts.api);
 }
 
 }  // namespace
@@ -25,7 +25,7 @@ bool concerns(Level level, const RequestFacts& facts) {
 Tokens ExpectedOutput::of(const RequestFacts& facts) const {
   if (!facts.gives_work) return 0;
   const Tokens allowed = std::min(facts.max_tokens.value_or(believable_output), believable_output);
-  const bool none = facts.api == metrics::Api::other && !facts.max_tokens;
+  const bool none = !metrics::generates(facts.api) && !facts.max_tokens;
   double choice = none ? 0 : static_cast<double>(before_any);
   const auto chain = learned_.find(facts);
   for (const Level level : levels) {

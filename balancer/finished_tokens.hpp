@@ -1,11 +1,9 @@
-// This counts the prompt tokens that a pool finished in the last 30 s, and says from them how long tokens wait.
+// FinishedTokens counts the prompt tokens that a pool finished in the last 30 s.
 //
 // How fast a queue drains shows only while one is there: before, replicas may have had nothing to do. So the drain rate
-// is the tokens finished per second in which requests waited, known after one such second. A Retry-After falls back on
-// all of the 30 s.
-//
-// Requests that were refused come back when they were told to. Until then their tokens count as waiting, so that those
-// who are refused later come back later.
+// is the tokens finished per second in which requests waited, known after one such second. All that was finished in
+// some seconds is the demand, and says nothing of what the replicas can do but for the best of these seconds, which they
+// can do at least.
 //
 // A Pool owns it and calls it under its mutex. It has a bucket a second.
 #pragma once
@@ -13,7 +11,6 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -46,11 +43,12 @@ class FinishedTokens {
     if (waiting_) now_bucket.while_waiting += tokens;
   }
 
-  double per_second(Moment now) const {
-    double sum = 0;
+  /// Returns the tokens that were finished in the best second; 0 if none were.
+  double best_second(Moment now) const {
+    Tokens best = 0;
     for (const Bucket& one : buckets_)
-      if (one.second > second_of(now) - length) sum += static_cast<double>(one.tokens);
-    return sum / static_cast<double>(length);
+      if (one.second > second_of(now) - length) best = std::max(best, one.tokens);
+    return static_cast<double>(best);
   }
 
   /// Returns the tokens that are finished per second while requests wait; nothing while that is unknown.
@@ -65,33 +63,13 @@ class FinishedTokens {
     return tokens / seconds;
   }
 
-  /// Returns the whole seconds until `waiting` tokens, those of a request that is refused among them, are done, within
-  /// 1 to 60; 5 if nothing was finished. The refused `tokens` are taken to come back then.
-  unsigned retry_after(Tokens waiting, Tokens tokens, Moment now) {
-    const std::int64_t second = second_of(now);
-    for (const Return& one : returns_)
-      if (one.second > second) waiting += one.tokens;
-    const double rate = drain_rate(now).value_or(per_second(now));
-    const double wait = rate > 0 ? std::ceil(static_cast<double>(waiting) / rate) : 5;
-    const auto told = static_cast<unsigned>(std::clamp(wait, 1.0, static_cast<double>(longest_wait)));
-    Return& back = returns_[static_cast<std::size_t>(second + told) % returns_.size()];
-    if (back.second != second + told) back = {second + told, 0};
-    back.tokens += tokens;
-    return told;
-  }
-
  private:
   static constexpr std::int64_t length = 30;
-  static constexpr std::int64_t longest_wait = 60;
 
   struct Bucket {
     std::int64_t second = 0;
     Tokens tokens = 0, while_waiting = 0;
     double waited = 0;
-  };
-  struct Return {
-    std::int64_t second = 0;
-    Tokens tokens = 0;
   };
 
   Bucket& bucket(std::int64_t second) {
@@ -105,7 +83,6 @@ class FinishedTokens {
   static Moment start_of(std::int64_t second) { return Moment{} + std::chrono::seconds(second); }
 
   std::array<Bucket, length> buckets_{};
-  std::array<Return, longest_wait + 1> returns_{};
   Moment passed_{};
   bool waiting_ = false;
 };

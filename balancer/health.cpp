@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <utility>
 
 namespace weir::balancer {
@@ -24,9 +23,12 @@ Health::Health(const config::Health& settings, bool known, Moment now)
 }
 
 void Health::change(ReplicaState to, std::string_view reason, Moment now) {
-  if (to == state_) return;
+  if (to == state_) {
+    if (to == ReplicaState::down) reason_ = reason;  // Why it is down may change: its name has no address, it refuses.
+    return;
+  }
   if (changes_.size() < most_changes)
-    changes_.push_back({state_, to, std::string(reason), now, hung_ && !proved_ && to == ReplicaState::ejected});
+    changes_.push_back({state_, to, std::string(reason), now});
   state_ = to;
   since_ = now;
   reason_ = reason;
@@ -41,6 +43,8 @@ void Health::advance(Moment now) {
 void Health::come_back(std::string_view reason, Moment now) {
   if (hung_ && now < ejected_until_) {
     proved_ = true;
+    refuses_ = false;
+    refused_probes_ = 0;
     return change(ReplicaState::ejected, "it lives, and its time out for hanging is not over", now);
   }
   hung_ = proved_ = false;
@@ -54,6 +58,15 @@ void Health::come_back(std::string_view reason, Moment now) {
 
 void Health::drained(Moment now) {
   if (!out()) come_back("it drains no more", now);
+}
+
+bool Health::pardon(Moment now) {
+  advance(now);
+  if (state_ != ReplicaState::ejected) return false;
+  hung_ = proved_ = false;
+  next_ejection_ = first_ejection;
+  come_back("an operator took it back before its time", now);
+  return true;
 }
 
 void Health::started(Moment now) {
@@ -73,17 +86,20 @@ void Health::eject(std::string_view reason, Moment now, std::string_view until) 
 }
 
 void Health::odd_one_out(Moment now) {
-  if (!out()) eject("it answers 4xx where its peers do not", now);
+  if (!out()) eject("it answers 4xx where its peers answer the same requests well", now);
 }
 
-void Health::hung(double silent_seconds, double due_after_seconds, Moment now) {
-  if (out()) return;
-  hung_ = true;
-  proved_ = false;
-  char reason[128];
-  std::snprintf(reason, sizeof reason, "none of its streams got a token for %.1f s, where one was due after %.1f s",
-                silent_seconds, due_after_seconds);
-  eject(reason, now, " and until a probe passes");
+void Health::hung(std::string_view reason, Moment now) {
+  if (state_ != ReplicaState::down) {
+    hung_ = true;
+    proved_ = false;
+  }
+  if (!out()) {
+    eject(reason, now, " and until a probe passes");
+    if (!changes_.empty() && changes_.back().at == now) changes_.back().hung = true;
+  } else if (changes_.size() < most_changes) {
+    changes_.push_back({state_, state_, std::string(reason), now, true});
+  }
 }
 
 void Health::showed(Sign sign, bool may_eject, Moment now) {
@@ -114,6 +130,13 @@ void Health::showed(Sign sign, bool may_eject, Moment now) {
     case Sign::full:
       connect_timeouts_ = 0;
       return;
+    case Sign::probe_excused:
+      connect_timeouts_ = failed_probes_ = 0;
+      return;
+    case Sign::outdone:
+    case Sign::absolved:
+    case Sign::failed_alone:
+      return;
     case Sign::probe_passed:
       failed_probes_ = 0;
       if (state_ == ReplicaState::ejected) proved_ = true;
@@ -126,8 +149,15 @@ void Health::showed(Sign sign, bool may_eject, Moment now) {
   }
 }
 
+void Health::unresolved(std::string_view reason, Moment now) {
+  passed_probes_ = 0;
+  refuses_ = true;
+  change(ReplicaState::down, reason, now);
+}
+
 void Health::probe_failed(Moment now) {
   passed_probes_ = 0;
+  proved_ = false;
   if (refuses_) {  // It takes connections again, and no more than that.
     refuses_ = false;
     refused_probes_ = 0;

@@ -1,6 +1,6 @@
 // Health tells whether a replica is fit to take requests, by what its probes and its requests showed of it.
 //
-// A replica is out for a hard reason (it refuses connections) or for soft ones (probes that fail, failures in a row,
+// A replica is out for a hard reason (it refuses connections, its name has no address) or for soft ones (probes that fail, failures in a row,
 // answers unlike its peers', streams without a token). Soft reasons can be wrong: the pool tries such a replica where
 // there is no other, and decides how many it ejects. A replica that is new to a pool, or that comes back, starts
 // slowly: what it may hold grows with what it has finished.
@@ -25,14 +25,18 @@ using metrics::ReplicaState;
 
 /// What a request or a probe showed of a replica.
 enum class Sign : std::uint8_t {
-  answered,           ///< It gave an answer, or an error that is not its fault.
-  client_error,       ///< It answered 4xx: no failure by itself, but see Pool on the odd one out.
+  answered,           ///< It gave an answer.
+  client_error,       ///< It refused such a request: no failure by itself, but see Pool on the odd one out.
+  outdone,            ///< Another replica answered well what it had refused.
+  absolved,           ///< Another replica failed in the same way: the request was to blame for what it showed.
+  failed_alone,       ///< It answered with an error of its own, and no second replica was asked: see Pool::report.
   failed,             ///< It broke off, took too long, or answered with an error of its own.
   refused,            ///< It refused a request's connection.
   connect_timed_out,  ///< It did not take a connection in time.
   full,               ///< It has no room now.
   probe_passed,
   probe_failed,
+  probe_excused,  ///< It did not answer a probe, and gave tokens meanwhile.
   probe_refused,  ///< It refused a probe's connection.
 };
 
@@ -51,7 +55,7 @@ class Health {
     ReplicaState from, to;
     std::string reason;  ///< A clause: "it refuses connections".
     Moment at;
-    bool hung = false;  ///< It was ejected because it gave no token to any of its streams.
+    bool hung = false;  ///< It was found to hang: what it has shown nothing of is to go elsewhere.
   };
 
   /// `known`: the pool begins with it. A replica that is added later starts slowly.
@@ -63,14 +67,19 @@ class Health {
 
   /// `may_eject`: the pool can spare it. The rest of the pool goes by `Pool::report`.
   void showed(Sign sign, bool may_eject, Moment now);
+  /// Its host's name has no address: nothing can be sent to it. It comes back as one that refused connections does.
+  void unresolved(std::string_view reason, Moment now);
   void full(Moment until) { full_until_ = until; }
   void odd_one_out(Moment now);
-  /// It gave no token to any of its streams for so long, where one was due by then. It comes back when its time out is
-  /// over and a probe has passed.
-  void hung(double silent_seconds, double due_after_seconds, Moment now);
+  /// The replica hangs, for this reason. It comes back when its time out is over and a probe has passed. One that is out already
+  /// stays so.
+  void hung(std::string_view reason, Moment now);
   void prompt_finished(Tokens prompt) { finished_ += prompt; }
   /// It takes requests again after a drain, in which it may have been restarted: if it was in, it starts slowly.
   void drained(Moment now);
+  /// An operator takes it back before its time out is over, and its ejections are forgotten. Returns whether it was
+  /// ejected.
+  bool pardon(Moment now);
   /// It has finished enough to hold what its peers do.
   void started(Moment now);
 

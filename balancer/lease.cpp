@@ -30,17 +30,11 @@ void Lease::lives() {
 }
 
 void Lease::hold(bool held) {
-  if (!lessor_ || std::exchange(holding_.held, held) == held) return;
-  auto& count = holding_.streamed_tokens->held;
-  if (held)
-    count.fetch_add(1, std::memory_order_relaxed);
-  else
-    count.fetch_sub(1, std::memory_order_relaxed);
+  if (lessor_ && std::exchange(holding_.held, held) != held) lessor_->hold(holding_, held);
 }
 
 Concurrency Lease::end(const End& end, Moment now) {
   if (!lessor_) return {};
-  hold(false);
   // The lease is empty before its pool can go; the lease may be the pool's last owner.
   const std::shared_ptr<Lessor> lessor = std::move(lessor_);
   return lessor->end(std::move(holding_), end, now);

@@ -15,7 +15,9 @@ namespace weir::balancer {
 /// Why a lease ends.
 enum class EndCause : std::uint8_t {
   answered,        ///< The replica gave a successful answer. The estimator and the speeds learn only from these.
-  replica_failed,  ///< The replica gave no answer: it refused, answered with an error, broke off, or took too long.
+  replica_failed,  ///< The replica gave no answer: it refused connections, failed, had no room, broke off, or took too
+                   ///< long.
+  client_erred,    ///< The replica refused such a request. It takes others.
   client_left,     ///< The client left before the answer was whole.
   unsent,          ///< The request never reached the replica, because weir itself lacked something; or weir cut it. It
                    ///< is no failure of the client or the replica.
@@ -38,9 +40,11 @@ struct Holding {
   TokenLedger::Ticket ticket = 0;
   ReplicaKey key;
   Tokens prompt = 0;
+  Moment since{};
   Tokens output_left = 0;  ///< How much of the replica's decode_left the lease still holds.
   Tokens streamed = 0;
-  bool held = false;  ///< Its stream is not read now.
+  bool held = false;     ///< Its answer is not read now.
+  bool doubted = false;  ///< The replica looked like the odd one when it was chosen: see Pool::is_odd.
 };
 
 /// A lessor grants leases: this is the pool as a lease sees it. It is thread-safe.
@@ -48,6 +52,8 @@ class Lessor {
  public:
   /// Says that the request's first token came. Returns the output tokens that the lease holds in addition from now on.
   virtual Tokens first_token(const Holding& holding, Moment now) = 0;
+  /// Says whether the answer is left unread.
+  virtual void hold(const Holding& holding, bool held) = 0;
   /// Takes the holding back.
   virtual Concurrency end(Holding holding, const End& end, Moment now) = 0;
 
@@ -74,6 +80,8 @@ class Lease {
   /// Returns what the replica's spec named.
   const std::shared_ptr<void>& subject() const { return holding_.subject; }
   Tokens prompt_estimate() const { return holding_.prompt; }
+  /// True if the replica lately answered with 4xx where its peers do not: another one is to be asked about a 4xx.
+  bool doubted() const { return holding_.doubted; }
 
   /// Says that the first token came: the prompt leaves the replica's queue. Only the first call counts.
   void first_token(Moment now);
@@ -82,10 +90,10 @@ class Lease {
   void tokens(std::uint32_t n);
   /// Says that something came in which tokens cannot be seen: the replica works, and is not taken for a hung one.
   void lives();
-  /// Says whether the stream is left unread for a slow client. The replica is not taken for a hung one meanwhile.
+  /// Says whether the answer is left unread for a slow client: the replica owes it nothing meanwhile.
   void hold(bool held);
-  /// Says that the replica's work is over. A request that ends before its first token, by `replica_failed` or
-  /// `client_left`, leaves its prompt in the queue for 1 s more. The lease is empty afterwards.
+  /// Says that the replica's work is over. A request that ends before its first token by `replica_failed` leaves its
+  /// prompt in the queue for 1 s more. The lease is empty afterwards.
   Concurrency end(const End& end, Moment now);
 
  private:

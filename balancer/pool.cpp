@@ -10,19 +10,21 @@ namespace {
 using metrics::wire::RequestFacts;
 
 /// True if token events will come. A stream whose API is not read shows none.
-bool shows_tokens(const RequestFacts& facts) { return facts.stream && facts.api != metrics::Api::other; }
+bool shows_tokens(const RequestFacts& facts) { return facts.stream && metrics::generates(facts.api); }
 
-// Returns the context that one sequence of the request needs for sure. An unknown prompt may need none. A list of
-// prompts comes as one sum, and its longest prompt has at least an equal share. Each choice repeats its whole prompt.
-Tokens context_needed(const RequestFacts& facts, const TokenEstimator::Estimate& prompt) {
-  const Tokens input = prompt.known ? prompt.tokens / std::max<Tokens>(1, facts.prompts) : 0;
-  const Tokens output = facts.max_tokens.value_or(0);
-  return output > std::numeric_limits<Tokens>::max() - input ? std::numeric_limits<Tokens>::max() : input + output;
+// Returns the prompt that one sequence of the request has for sure. An unknown one may be empty. A list of prompts comes
+// as one sum, and its longest prompt has at least an equal share. Each choice repeats its whole prompt.
+Tokens prompt_of_sequence(const RequestFacts& facts, const TokenEstimator::Estimate& prompt) {
+  return prompt.known ? prompt.tokens / std::max<Tokens>(1, facts.prompts) : 0;
+}
+
+Tokens sum_of(Tokens a, Tokens b) {
+  return b > std::numeric_limits<Tokens>::max() - a ? std::numeric_limits<Tokens>::max() : a + b;
 }
 
 /// True if the replica may have worked on the prompt in vain. Such a prompt leaves its queue a little later
 /// (TokenLedger::failure_memory).
-bool leaves_prompt(EndCause cause) { return cause == EndCause::replica_failed || cause == EndCause::client_left; }
+bool leaves_prompt(EndCause cause) { return cause == EndCause::replica_failed; }
 
 }  // namespace
 
@@ -68,6 +70,7 @@ std::vector<ReplicaIndex> Pool::set_replicas(std::span<const ReplicaSpec> specs,
       replicas_[i]->left = latest_now;
     }
     for (ReplicaIndex i = 0; i < replicas_.size(); ++i) drop_if_gone(i);
+    note_contexts();
     update_speeds();
     return indices;
   });
@@ -110,10 +113,12 @@ Offered Pool::offer(const Asking& asking, Moment now) {
   const TokenEstimator::Estimate prompt = estimator_.estimate(asking.facts);
   request.prompt = prompt.tokens;
   request.prompt_known = prompt.known;
-  request.context = context_needed(asking.facts, prompt);
+  request.sequence = prompt_of_sequence(asking.facts, prompt);
+  request.context = sum_of(request.sequence, asking.facts.max_tokens.value_or(0));
   request.tried.assign(asking.tried.begin(), asking.tried.end());
   std::ranges::sort(request.tried);
   request.since = now;
+  returns_.came_back(identity_of(request));
 
   const bool can_wait = sink_ != nullptr && asking.waiter && limits_.queue > 0;
   const bool others_wait = can_wait && !waiting_.empty();
@@ -122,12 +127,12 @@ Offered Pool::offer(const Asking& asking, Moment now) {
   const Narrowed narrowed = narrow_for(request, 0, can_wait);
   switch (narrowed.eligibility) {
     case Eligibility::no_replica:
-      if (!can_wait || !limits_.expects_replicas) return refusal(Refused::Reason::no_replica, request.prompt);
+      if (!can_wait || !limits_.expects_replicas) return refusal(Refused::Reason::no_replica, identity_of(request));
       break;
     case Eligibility::too_long:
-      return refusal(Refused::Reason::too_long, request.prompt);
+      return Refused{Refused::Reason::too_long};
     case Eligibility::busy:
-      if (!can_wait) return refusal(Refused::Reason::busy, request.prompt);
+      if (!can_wait) return refusal(Refused::Reason::busy, identity_of(request));
       break;
     case Eligibility::some:
     case Eligibility::kv_full:
@@ -149,6 +154,7 @@ Lease Pool::admit(WaitingRequest request, const Narrowed& narrowed) {
   const bool shows = shows_tokens(*request.facts);
   const Tokens output = expected_output_.of(*request.facts);
   replica.ledger.open(++tickets_, {request.prompt, output, shows}, latest_);
+  if (shows) replica.rates.prompt_began(tickets_);
   ++in_flight_;
 
   Holding holding;
@@ -158,7 +164,9 @@ Lease Pool::admit(WaitingRequest request, const Narrowed& narrowed) {
   holding.ticket = tickets_;
   holding.key = {index, replica.serial};
   holding.prompt = request.prompt;
+  holding.since = latest_;
   holding.output_left = shows ? output : 0;
+  holding.doubted = replica.spec.health.eject && is_odd(replica);
   return Lease(std::shared_ptr<Lessor>(shared_from_this(), this), std::move(holding));
 }
 
@@ -171,12 +179,16 @@ Tokens Pool::first_token(const Holding& holding, Moment now) {
     replica.health.prompt_finished(holding.prompt);
     end_starts();
     if (shows_tokens(*holding.facts)) {
-      replica.rates.prompt_finished(holding.prompt, replica.ledger.pending_seconds());
-      replica.tested = latest_now;
+      replica.rates.prompt_finished(holding.ticket, replica.ledger.pending_seconds(), latest_now);
       update_speeds();
     }
     return *output;
   });
+}
+
+void Pool::hold(const Holding& holding, bool held) {
+  const std::lock_guard lock(mutex_);
+  replicas_[holding.key.index]->ledger.hold(holding.ticket, held, latest_);
 }
 
 Concurrency Pool::end(Holding holding, const End& end, Moment now) {
@@ -186,13 +198,22 @@ Concurrency Pool::end(Holding holding, const End& end, Moment now) {
                                                             holding.output_left, holding.streamed, latest_now);
     --in_flight_;
     if (end.cause == EndCause::replica_failed) replica.rests_until = latest_now + rest_after_failure;
-    if (end.cause == EndCause::answered) learn(replica, *holding.facts, end, closed);
+    if (end.cause != EndCause::unsent) {
+      ends_ = std::min(ends_ + 1, ends_remembered);
+      lasted_ += (metrics::seconds(latest_now - holding.since) - lasted_) / ends_;
+    }
+    if (end.cause == EndCause::answered) {
+      if (holding.facts->gives_work) replica.ledger.lives(latest_now);
+      learn(replica, holding, end, closed);
+    }
+    replica.rates.prompt_ended(holding.ticket, latest_now);
     drop_if_gone(holding.key.index);
     return closed.concurrency;
   });
 }
 
-void Pool::learn(Replica& replica, const RequestFacts& facts, const End& end, const TokenLedger::Closed& closed) {
+void Pool::learn(Replica& replica, const Holding& holding, const End& end, const TokenLedger::Closed& closed) {
+  const RequestFacts& facts = *holding.facts;
   if (!facts.gives_work) return;
   estimator_.learn(facts, end.prompt_tokens);
   if (end.output_tokens) expected_output_.learn(facts, *end.output_tokens);
@@ -203,10 +224,9 @@ void Pool::learn(Replica& replica, const RequestFacts& facts, const End& end, co
     return;
   }
   if (!shows_tokens(facts)) return;
-  if (end.prompt_tokens) {
-    const Tokens cached = std::min(end.cached_tokens.value_or(0), *end.prompt_tokens);
-    replica.rates.prompt_settled(closed.prompt, *end.prompt_tokens - cached);
-  }
+  const Tokens prompt = end.prompt_tokens.value_or(closed.prompt);
+  const Tokens cached = std::min(end.cached_tokens.value_or(0), prompt);
+  replica.rates.prompt_settled(holding.ticket, prompt, prompt - cached, latest_);
   if (end.output_tokens) {
     replica.rates.answer_finished(*end.output_tokens, metrics::seconds(latest_ - *closed.first_token));
   }
@@ -230,16 +250,15 @@ void Pool::update_speeds() {
   }
 }
 
-/// A replica that hung for a while looks slow. While the others have time to spare, a slow replica gets no request that
-/// could prove otherwise. So its speed is forgotten when nothing has tested it for a minute.
+/// A replica that hung for a while, or whose first answers were slow, looks slow. While the others have time to spare, it
+/// gets hardly a request that could prove otherwise. So its speed is forgotten when few have tested it for a minute.
 void Pool::forget_untested_speeds() {
   constexpr double seconds = 60;
   bool any = false;
   for (const auto& replica : replicas_) {
-    if (!replica || replica->speed >= 1 || replica->ledger.in_flight() > 0) continue;
-    if (metrics::seconds(latest_ - replica->tested) < seconds) continue;
+    if (!replica || replica->speed >= 1 || replica->ledger.prefill_left() > 0) continue;
+    if (metrics::seconds(latest_ - replica->rates.tested_since()) < seconds) continue;
     replica->rates.forget_prefill(replica->ledger.pending_seconds());
-    replica->tested = latest_;
     any = true;
   }
   if (any) update_speeds();
@@ -256,10 +275,11 @@ ReplicaKey Pool::key(ReplicaIndex index) const {
   return {index, replicas_.at(index) ? replicas_[index]->serial : 0};
 }
 
-ReplicaLoad Pool::load(ReplicaIndex index, Moment now) {
+ReplicaLoad Pool::load(const ReplicaKey& key, Moment now) {
   const std::lock_guard lock(mutex_);
-  if (!replicas_.at(index)) return {};
-  Replica& replica = *replicas_[index];
+  Replica* const found = find(key);
+  if (found == nullptr) return {};
+  Replica& replica = *found;
   TokenLedger& ledger = replica.ledger;
   ledger.advance(latest(now));
   ReplicaLoad load;
@@ -275,6 +295,12 @@ ReplicaLoad Pool::load(ReplicaIndex index, Moment now) {
   load.speed = replica.speed;
   load.fallbacks = {{"kv_full", replica.kv_full}, {"unknown_prompt", replica.unknown_prompt}, {"panic", replica.panic}};
   return load;
+}
+
+std::optional<Moment> Pool::last_life(const ReplicaKey& key, Moment now) {
+  const std::lock_guard lock(mutex_);
+  Replica* const replica = find(key);
+  return replica == nullptr ? std::nullopt : replica->ledger.last_life(latest(now));
 }
 
 std::uint32_t Pool::in_flight(const ReplicaKey& key) const {

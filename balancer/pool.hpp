@@ -14,6 +14,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -30,6 +31,8 @@
 #include "balancer/lease.hpp"
 #include "balancer/policy/policy.hpp"
 #include "balancer/replica_rates.hpp"
+#include "balancer/returns.hpp"
+#include "balancer/suspicion.hpp"
 #include "balancer/token_estimator.hpp"
 #include "balancer/token_ledger.hpp"
 #include "balancer/tokens.hpp"
@@ -50,6 +53,7 @@ struct ReplicaSpec {
   std::optional<std::uint32_t> max_in_flight;
   config::Health health{};
   std::optional<Tokens> max_queued_tokens{};  ///< By its prefill_left. A longer prompt is taken when nothing is queued.
+  bool max_context_refuses = false;           ///< A prompt that is surely longer than max_context is not for it.
   bool draining = false;                      ///< It takes nothing new and keeps what it has.
 };
 
@@ -84,6 +88,13 @@ struct ReplicaChange {
   Health::Change change;
 };
 
+/// A replica that may hang: its witnesses are to be asked, and what they say goes to Pool::testify.
+struct Suspect {
+  ReplicaKey key;
+  std::shared_ptr<void> subject;  ///< The replica's spec named it.
+  Moment since;
+};
+
 /// Grants gather while the pool's mutex is held, and go to the sink when it has been given back.
 class Grants {
  public:
@@ -116,10 +127,18 @@ class Pool final : public std::enable_shared_from_this<Pool>, private Lessor {
   /// After a lease ended by replica_failed, that replica takes nothing from the queue for so long, and no request that
   /// it has failed.
   static constexpr std::chrono::seconds rest_after_failure{1};
-  /// A replica hangs when none of its streams has got a token for so long, and for four times what its books predict.
-  static constexpr double shortest_hang_seconds = 5, hang_factor = 4;
+  /// A replica is suspected to hang when none of its streams has got a token for so long, and for four times what its
+  /// books predict; or when it has shown nothing for as long as a request that is not streamed was to take.
+  static constexpr double shortest_hang_seconds = 5, suspicion_factor = 4;
+  /// A replica that answers its probes hangs only when its streams have been silent for so long, and for eight times
+  /// what its books predict: engines compile for 40 s.
+  static constexpr double longest_silence_seconds = 60, silence_factor = 8;
+  /// After two replicas failed one request, an error of which no second replica was asked counts for nobody for so long.
+  static constexpr std::chrono::seconds absolved_for{10};
   /// Before a replica's prefill rate is known, its prompts are waited for as if it did so many tokens a second.
   static constexpr double slowest_prefill = 100;
+  /// The same for the output of a request that is not streamed.
+  static constexpr double slowest_decode = 20;
   /// PoolLimits::queued_time gives no replica a lower limit.
   static constexpr Tokens least_queued_tokens = 8192;
 
@@ -152,26 +171,40 @@ class Pool final : public std::enable_shared_from_this<Pool>, private Lessor {
   /// be left alone; 1 s if it did not say. Nothing happens for a replica that is gone.
   void report(const ReplicaKey& replica, Sign sign, Moment now,
               std::optional<std::chrono::duration<double>> full_for = {});
+  /// Takes an ejected replica back on probation: it starts slowly, and what it was ejected for is forgotten. Returns
+  /// whether it was ejected.
+  bool pardon(const ReplicaKey& replica, Moment now);
+  /// Says that the replica has no address, and why, as a clause. Nothing happens for a replica that is gone.
+  void unresolved(const ReplicaKey& replica, std::string_view reason, Moment now);
   /// Returns `down` for a replica that is gone.
   ReplicaHealth health(const ReplicaKey& replica, Moment now);
   /// Returns the changes of states since the last call, each once. Of a replica that is no longer named, it tells only
   /// that it hangs. Time alone makes some, so it is to be called often.
   std::vector<ReplicaChange> take_changes(Moment now);
+  /// Returns the replicas that take_changes() has found to be silent for too long, each once.
+  std::vector<Suspect> take_suspects();
+  /// Takes what a witness says of a replica that is suspected to hang. `asked`: when the witness began to look.
+  void testify(const ReplicaKey& replica, Testimony what, Moment asked, Moment now);
   ReplicaKey key(ReplicaIndex replica) const;
 
-  /// Takes what the replica's engine told. It stays until the engine tells otherwise, whatever set_replicas says.
+  /// Takes what the replica's engine told; nothing once that is no longer true. It stays until the next call, whatever
+  /// set_replicas says.
   void engine_told(const ReplicaKey& replica, const EngineLimits& limits);
 
-  /// Returns all zeros for a replica that is gone.
-  ReplicaLoad load(ReplicaIndex replica, Moment now);
+  /// Returns all zeros for a replica that is gone, whoever has its index now.
+  ReplicaLoad load(const ReplicaKey& replica, Moment now);
+  /// Returns the load of whoever has this index now: for those who never take a replica out.
+  ReplicaLoad load(ReplicaIndex replica, Moment now) { return load(key(replica), now); }
   /// How many requests are on the replica. 0 for one that is gone.
   std::uint32_t in_flight(const ReplicaKey& replica) const;
+  /// Returns when the replica last gave a token or a whole answer, as this call sees it; nothing if it gave none.
+  std::optional<Moment> last_life(const ReplicaKey& replica, Moment now);
   std::uint32_t in_flight() const;
 
  private:
   struct Replica {
     Replica(const ReplicaSpec& wanted, Serial number, bool known, Moment now)
-        : spec(wanted), serial(number), ledger(now), health(wanted.health, known, now), tested(now) {}
+        : spec(wanted), serial(number), ledger(now), health(wanted.health, known, now) {}
 
     ReplicaSpec spec;
     EngineLimits told;
@@ -180,18 +213,19 @@ class Pool final : public std::enable_shared_from_this<Pool>, private Lessor {
     ReplicaRates rates;
     Health health;
     AnswerWindow answers;
+    Suspicion suspicion;
     bool removed = false;
     Moment left{};                           ///< Since when it has been removed or draining.
     Moment rests_until = Moment::min();      ///< See rest_after_failure.
     std::optional<WaitTicket> reserved_for;  ///< It takes nothing else.
     double speed = 1;
-    Moment tested{};                                           ///< Its speed was last learned then.
     std::uint64_t kv_full = 0, unknown_prompt = 0, panic = 0;  ///< These count fallbacks.
   };
 
   Pool(config::Policy policy, double decode_weight, std::uint64_t seed, GrantSink* sink);
 
   Tokens first_token(const Holding& holding, Moment now) override;
+  void hold(const Holding& holding, bool held) override;
   Concurrency end(Holding holding, const End& end, Moment now) override;
 
   /// Everything that makes room does it here. `change` runs while the mutex is held; then the queue is served.
@@ -216,12 +250,16 @@ class Pool final : public std::enable_shared_from_this<Pool>, private Lessor {
   Replica* find(const ReplicaKey& key) const;
   bool may_eject() const;
   bool may_call_hung(const Replica& suspect) const;
+  bool is_odd(const Replica& suspect) const;
   void eject_the_odd_one(Replica& replica);
-  void eject_if_hung(Replica& replica);
+  void judge_silence(Replica& replica);
+  bool lives(Replica& replica);
   Tokens allowance_of(const Replica& replica) const;
   void end_starts();
   bool none_up() const;
 
+  void note_contexts();
+  WaitingRequest::Fit fit_of(const WaitingRequest& request) const;
   void look(bool for_queue);
   std::optional<Tokens> queued_limit(const Replica& replica) const;
   ReplicaView view_of(const Replica& replica, ReplicaIndex index) const;
@@ -236,12 +274,15 @@ class Pool final : public std::enable_shared_from_this<Pool>, private Lessor {
   void serve_queue(Grants& grants);
   bool serve_reserved(Grants& grants);
   bool any_may_take(Tokens prompt) const;
-  void drop_reservations();
+  bool drop_reservations();
   void reserve();
-  Refused refusal(Refused::Reason reason, Tokens prompt);
+  static Returns::Identity identity_of(const WaitingRequest& request);
+  std::optional<double> capacity() const;
+  std::optional<std::uint64_t> places() const;
+  double seconds_until_done(const Returns::Identity& who) const;
+  Refused refusal(Refused::Reason reason, const Returns::Identity& who);
 
-  void learn(Replica& replica, const metrics::wire::RequestFacts& facts, const End& end,
-             const TokenLedger::Closed& closed);
+  void learn(Replica& replica, const Holding& holding, const End& end, const TokenLedger::Closed& closed);
   void update_speeds();
   void forget_untested_speeds();
 
@@ -249,6 +290,7 @@ class Pool final : public std::enable_shared_from_this<Pool>, private Lessor {
   mutable std::mutex mutex_;
   PoolLimits limits_;
   Moment latest_ = Moment::min();
+  Moment absolved_until_ = Moment::min();
   std::vector<std::unique_ptr<Replica>> replicas_;  ///< They are indexed by ReplicaIndex, and leases point into them.
                                                     ///< Null is a free place.
   std::unique_ptr<policy::Policy> policy_;
@@ -257,11 +299,15 @@ class Pool final : public std::enable_shared_from_this<Pool>, private Lessor {
   TokenEstimator estimator_;
   ExpectedOutput expected_output_;
   FinishedTokens finished_;
+  Returns returns_;
+  static constexpr double ends_remembered = 50;
+  double lasted_ = 0, ends_ = 0;  ///< So many seconds a request is on its replica, as an EWMA, and so many taught it.
   TokenLedger::Ticket tickets_ = 0;
   Serial serials_ = 0;
   std::size_t first_set_ = 0;  ///< So many replicas the pool began with.
   std::uint32_t in_flight_ = 0;
   WaitingQueue waiting_;
+  std::set<Tokens> contexts_, longest_prompts_;  ///< The replicas', see note_contexts().
   std::optional<WaitTicket> reserved_for_;  ///< All replicas take nothing else: the pool's own limit stands against it.
   std::vector<ReplicaView> views_;          ///< The named replicas as of the latest look.
   Tokens queued_ = 0;                       ///< Of all of them, as of then.

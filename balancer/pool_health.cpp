@@ -1,5 +1,6 @@
 // What a pool does with the health of its replicas.
 #include <algorithm>
+#include <cstdio>
 
 #include "balancer/pool.hpp"
 
@@ -17,36 +18,96 @@ bool Pool::may_eject() const {
 }
 
 /// A replica that hangs is ill for sure, and yet those that are in must be able to take its requests. So one that is
-/// alone keeps them. One that takes no more requests is no part of the pool: any that is in will do.
+/// alone keeps them. One that is out, or takes no more requests, takes nothing from the pool: any that is in will do.
 bool Pool::may_call_hung(const Replica& suspect) const {
-  if (!suspect.removed && !suspect.spec.draining) return may_eject();
+  if (!suspect.removed && !suspect.spec.draining && !suspect.health.out()) return may_eject();
   return std::ranges::any_of(replicas_, [](const auto& replica) {
     return replica && !replica->removed && !replica->spec.draining && !replica->health.out();
   });
 }
 
-void Pool::eject_if_hung(Replica& replica) {
-  const double silent = replica.ledger.silent_seconds(latest_);
-  if (silent < shortest_hang_seconds || replica.health.out()) return;
+/// Silence makes a replica suspect. It hangs if its witnesses confirm it, if its probes have failed so often that it is
+/// down, or if nothing explains a silence as long as this. An answer that is not streamed shows nothing while it is
+/// made, so that its silence alone is never enough: the engine's own counters have to stand still, too.
+void Pool::judge_silence(Replica& replica) {
+  TokenLedger& ledger = replica.ledger;
   const double rate = replica.rates.prefill().value_or(slowest_prefill);
-  const double due = static_cast<double>(replica.ledger.due_to_first_token()) / rate;
-  if (silent < hang_factor * due || !replica.spec.health.eject || !may_call_hung(replica)) return;
-  replica.health.hung(silent, due, latest_);
-  replica.rates.leave_out_until(replica.ledger.pending_seconds());
-  replica.ledger.forget_silence();
+  const double silent = ledger.silent_seconds(latest_);
+  const double due = static_cast<double>(ledger.due_to_first_token()) / rate;
+  const double all = static_cast<double>(ledger.unanswered()) / rate;
+  double longest = silent;
+  bool suspect = silent >= shortest_hang_seconds && silent >= suspicion_factor * due, makes_nothing = false;
+  if (const auto other = ledger.oldest_unstreamed(latest_)) {
+    const double takes = static_cast<double>(other->prompt) / rate +
+                         static_cast<double>(other->output) / replica.rates.decode().value_or(slowest_decode);
+    suspect = suspect || other->silent_seconds >= std::max(shortest_hang_seconds, takes);
+    longest = std::max(longest, other->silent_seconds);
+    makes_nothing = replica.suspicion.stands_still() && other->silent_seconds >= longest_silence_seconds &&
+                    other->silent_seconds >= silence_factor * std::max(takes, all);
+  }
+  const bool down = replica.health.state() == ReplicaState::down && !replica.health.refuses();
+  suspect = suspect || (down && longest >= shortest_hang_seconds);
+  if (!suspect || !replica.spec.health.eject) return replica.suspicion.end();
+  replica.suspicion.begin(latest_);
+  const bool unexplained = silent >= longest_silence_seconds && silent >= silence_factor * all;
+  if ((!down && !unexplained && !makes_nothing && !replica.suspicion.is_confirmed()) || !may_call_hung(replica)) return;
+  char reason[160];
+  if (down || replica.suspicion.is_confirmed())
+    std::snprintf(reason, sizeof reason, "it gave no sign of life for %.1f s, and its probe did not pass", longest);
+  else if (makes_nothing)
+    std::snprintf(reason, sizeof reason, "it gave no sign of life for %.1f s, and its own counters stand still",
+                  longest);
+  else
+    std::snprintf(reason, sizeof reason, "none of its streams got a token for %.1f s, where one was due after %.1f s",
+                  silent, due);
+  replica.health.hung(reason, latest_);
+  replica.rates.leave_out_until(ledger.pending_seconds());
+  ledger.forget_silence();
+  replica.suspicion.end();
 }
 
-/// More than half of a replica's last answers are 4xx, and fewer than one in twenty of its peers': a wrong model, which
-/// answers in 2 ms, would otherwise draw all traffic.
-void Pool::eject_the_odd_one(Replica& suspect) {
-  if (!suspect.answers.full() || 2 * suspect.answers.client_errors() <= suspect.answers.answers()) return;
+std::vector<Suspect> Pool::take_suspects() {
+  const std::lock_guard lock(mutex_);
+  std::vector<Suspect> suspects;
+  for (const auto& replica : replicas_) {
+    if (!replica) continue;
+    const auto index = static_cast<ReplicaIndex>(&replica - replicas_.data());
+    if (const auto since = replica->suspicion.take_new())
+      suspects.push_back({{index, replica->serial}, replica->spec.subject, *since});
+  }
+  return suspects;
+}
+
+void Pool::testify(const ReplicaKey& key, Testimony what, Moment asked, Moment now) {
+  const std::lock_guard lock(mutex_);
+  Replica* const replica = find(key);
+  if (replica == nullptr || !replica->suspicion.is_on()) return;
+  if (what == Testimony::works) {
+    replica->ledger.lives(latest(now));
+    replica->suspicion.end();
+  } else {
+    replica->suspicion.hear(what, asked, latest(now));
+  }
+}
+
+/// More than half of a replica's last answers are 4xx, and fewer than one in twenty of its peers'. A wrong model, which
+/// answers in 2 ms, would draw all traffic; but a client whose requests are wrong may have come to it alone.
+bool Pool::is_odd(const Replica& suspect) const {
+  const auto own = suspect.answers.counts(latest_);
+  if (own.answers < AnswerWindow::size || 2 * own.client_errors <= own.answers) return false;
   std::size_t answers = 0, client_errors = 0;
   for (const auto& replica : replicas_) {
     if (!replica || replica->removed || replica.get() == &suspect || replica->health.out()) continue;
-    answers += replica->answers.answers();
-    client_errors += replica->answers.client_errors();
+    const auto peer = replica->answers.counts(latest_);
+    answers += peer.answers;
+    client_errors += peer.client_errors;
   }
-  if (answers < AnswerWindow::size || 20 * client_errors >= answers || !may_eject()) return;
+  return answers >= AnswerWindow::size && 20 * client_errors < answers;
+}
+
+/// The odd one is out once other replicas have answered well what it had refused.
+void Pool::eject_the_odd_one(Replica& suspect) {
+  if (!suspect.answers.has_witnesses(latest_) || !is_odd(suspect) || !may_eject()) return;
   suspect.health.odd_one_out(latest_);
   suspect.answers.clear();
 }
@@ -86,27 +147,58 @@ bool Pool::none_up() const {
   });
 }
 
+/// An answer, or a part of one, came within the last seconds.
+bool Pool::lives(Replica& replica) {
+  const std::chrono::duration<double> lately(shortest_hang_seconds);
+  return replica.ledger.lived_within(lately, latest_) || replica.answers.answered_within(lately, latest_);
+}
+
 void Pool::report(const ReplicaKey& key, Sign sign, Moment now, std::optional<std::chrono::duration<double>> full_for) {
   free_room(now, [&](Moment latest_now) {
     Replica* const replica = find(key);
     if (replica == nullptr) return;
     const bool may_be_ejected = replica->spec.health.eject && may_eject();
     replica->health.advance(latest_now);
+    // A storm of connections fills the backlog of a replica that works.
+    if (sign == Sign::connect_timed_out && lives(*replica)) return;
+    if (sign == Sign::absolved) absolved_until_ = latest_now + absolved_for;
+    // Requests that no replica can answer are about: where no second one was asked, an error is nobody's fault.
+    if (sign == Sign::failed_alone) sign = latest_now < absolved_until_ ? Sign::absolved : Sign::failed;
     replica->health.showed(sign, may_be_ejected, latest_now);
     if (sign == Sign::full) {
       const auto wait = std::chrono::duration_cast<Moment::duration>(full_for.value_or(std::chrono::seconds(1)));
       replica->health.full(latest_now + wait);
     }
-    if (sign == Sign::answered || sign == Sign::client_error) {
-      replica->answers.add(sign == Sign::client_error);
-      if (replica->spec.health.eject) eject_the_odd_one(*replica);
-    }
+    if (sign == Sign::absolved) replica->rests_until = Moment::min();
+    if (sign == Sign::answered || sign == Sign::client_error)
+      replica->answers.add(sign == Sign::client_error, latest_now);
+    if (sign == Sign::outdone) replica->answers.outdone(latest_now);
+    if (replica->spec.health.eject) eject_the_odd_one(*replica);
+  });
+}
+
+void Pool::unresolved(const ReplicaKey& key, std::string_view reason, Moment now) {
+  free_room(now, [&](Moment latest_now) {
+    if (Replica* const replica = find(key)) replica->health.unresolved(reason, latest_now);
   });
 }
 
 void Pool::engine_told(const ReplicaKey& key, const EngineLimits& limits) {
   free_room(std::chrono::steady_clock::time_point::min(), [&](Moment) {
-    if (Replica* const replica = find(key)) replica->told = limits;
+    Replica* const replica = find(key);
+    if (replica == nullptr) return;
+    const bool other_context = replica->told.max_context != limits.max_context;
+    replica->told = limits;
+    if (other_context) note_contexts();  // It looks at all that wait, and engines tell the same every few seconds.
+  });
+}
+
+bool Pool::pardon(const ReplicaKey& key, Moment now) {
+  return free_room(now, [&](Moment latest_now) {
+    Replica* const replica = find(key);
+    if (replica == nullptr || !replica->health.pardon(latest_now)) return false;
+    replica->answers.clear();
+    return true;
   });
 }
 
@@ -129,7 +221,7 @@ std::vector<ReplicaChange> Pool::take_changes(Moment now) {
     for (const auto& replica : replicas_) {
       if (!replica) continue;
       replica->health.advance(latest_now);
-      eject_if_hung(*replica);
+      judge_silence(*replica);
     }
     end_starts();
     for (const auto& replica : replicas_) {

@@ -1,5 +1,6 @@
 // Who may take a request now, and the requests that wait for that.
 #include <algorithm>
+#include <cmath>
 
 #include "balancer/pool.hpp"
 
@@ -9,6 +10,15 @@ namespace {
 
 /// The queue gives so many turns for a request's output at most, whatever a client asks for.
 constexpr Tokens most_output_cost = 16 * WaitingQueue::quantum;
+
+/// Estimates of texts that a tokenizer packs well were seen to be 58 % above the truth. So a prompt is refused by
+/// max_context only where its estimate is more than 1.6 times that.
+Tokens longest_prompt(Tokens max_context) { return max_context + max_context / 5 * 3 + max_context % 5 * 3 / 5; }
+
+std::optional<Tokens> longest_prompt(const ReplicaSpec& spec) {
+  if (!spec.max_context_refuses || !spec.max_context) return std::nullopt;
+  return longest_prompt(*spec.max_context);
+}
 
 }  // namespace
 
@@ -25,8 +35,10 @@ std::optional<Refused> Pool::leave(WaitTicket ticket, Moment now) {
   return free_room(now, [&](Moment latest_now) -> std::optional<Refused> {
     const auto request = waiting_.leave(ticket);
     if (!request) return std::nullopt;
+    const auto refused = refusal(Refused::Reason::expired, identity_of(*request));
     // A client that went before its deadline does not come back.
-    return refusal(Refused::Reason::expired, latest_now < request->deadline ? 0 : request->prompt);
+    if (latest_now < request->deadline) returns_.came_back(identity_of(*request));
+    return refused;
   });
 }
 
@@ -42,6 +54,31 @@ QueueFigures Pool::queue(Moment now) {
   const std::lock_guard lock(mutex_);
   const auto oldest = waiting_.oldest();
   return {waiting_.size(), waiting_.tokens(), waiting_.bytes(), oldest ? metrics::seconds(latest(now) - *oldest) : 0};
+}
+
+/// Notes at which lengths the replicas that may take a request become other ones, and has the queue tell its requests
+/// apart by that.
+void Pool::note_contexts() {
+  contexts_.clear();
+  longest_prompts_.clear();
+  for (const auto& replica : replicas_) {
+    if (!replica || replica->removed) continue;
+    const auto context = replica->spec.max_context ? replica->spec.max_context : replica->told.max_context;
+    if (context) {
+      contexts_.insert(*context);
+      longest_prompts_.insert(*context);
+    }
+    if (const auto longest = longest_prompt(replica->spec)) longest_prompts_.insert(*longest);
+  }
+  waiting_.regroup([this](const WaitingRequest& request) { return fit_of(request); });
+}
+
+/// Requests with the same numbers find the same replicas long enough.
+WaitingRequest::Fit Pool::fit_of(const WaitingRequest& request) const {
+  const auto below = [](const std::set<Tokens>& bounds, Tokens tokens) {
+    return static_cast<std::size_t>(std::distance(bounds.begin(), bounds.lower_bound(tokens)));
+  };
+  return {below(contexts_, request.context), below(longest_prompts_, request.sequence)};
 }
 
 /// Brings the views of all named replicas up to date. With `for_queue` a replica on which a lease has just failed looks
@@ -86,8 +123,8 @@ ReplicaView Pool::view_of(const Replica& replica, ReplicaIndex index) const {
   view.starting = replica.health.state() == ReplicaState::starting;
   if (view.starting) view.allowance = allowance_of(replica);
   view.kv_tokens = replica.spec.kv_tokens ? replica.spec.kv_tokens : replica.told.kv_tokens;
-  view.max_context = replica.spec.max_context;
-  if (!view.max_context) view.told_context = replica.told.max_context;
+  view.max_context = replica.spec.max_context ? replica.spec.max_context : replica.told.max_context;
+  view.longest_prompt = longest_prompt(replica.spec);
   view.max_in_flight = replica.spec.max_in_flight;
   view.max_queued_tokens = queued_limit(replica);
   return view;
@@ -113,7 +150,7 @@ void Pool::gather_for(const WaitingRequest& request, WaitTicket ticket) {
 /// Leaves those replicas in candidates_ that may take the request.
 Narrowed Pool::narrow_for(const WaitingRequest& request, WaitTicket ticket, bool can_wait) {
   gather_for(request, ticket);
-  const Narrowed narrowed = narrow(candidates_, {request.prompt, request.context, can_wait});
+  const Narrowed narrowed = narrow(candidates_, {request.prompt, request.context, request.sequence, can_wait});
   if (narrowed.eligibility != Eligibility::some && narrowed.eligibility != Eligibility::kv_full) return narrowed;
   const bool reserved_for_another = reserved_for_ && *reserved_for_ != ticket;
   if (reserved_for_another || !pool_has_room(request.prompt)) return {Eligibility::busy};
@@ -126,7 +163,7 @@ bool Pool::find_reservable(const WaitingRequest& request, WaitTicket ticket) {
   gather_for(request, ticket);
   for (ReplicaView& view : candidates_)
     if (!view.out) view.in_flight = 0, view.prefill_left = 0;
-  narrow(candidates_, {request.prompt, request.context, true});
+  narrow(candidates_, {request.prompt, request.context, request.sequence, true});
   return !candidates_.empty();
 }
 
@@ -134,13 +171,14 @@ bool Pool::find_reservable(const WaitingRequest& request, WaitTicket ticket) {
 Offered Pool::wait(WaitingRequest waiting, Grants& grants) {
   const double output = decode_weight_ * static_cast<double>(expected_output_.of(*waiting.facts));
   waiting.output_cost = static_cast<Tokens>(std::min(output, static_cast<double>(most_output_cost)));
+  waiting.fit = fit_of(waiting);
   const WaitTicket ticket = waiting_.push(std::move(waiting));
   grants.keep(ticket);
   serve_queue(grants);
   if (const WaitingRequest* const request = waiting_.find(ticket); request && comes_too_late(*request)) {
     const bool expired = request->deadline <= latest_;
-    const Tokens prompt = waiting_.leave(ticket)->prompt;
-    return refusal(expired ? Refused::Reason::expired : Refused::Reason::too_late, prompt);
+    const auto left = waiting_.leave(ticket);
+    return refusal(expired ? Refused::Reason::expired : Refused::Reason::too_late, identity_of(*left));
   }
   bound_queue(grants);
   auto decided = grants.take_kept();
@@ -166,9 +204,9 @@ void Pool::bound_queue(Grants& grants) {
     const bool requests = waiting_.size() > limits_.queue;
     auto [ticket, request] = waiting_.push_out(requests ? WaitingQueue::Bound::requests : WaitingQueue::Bound::bytes);
     const auto reason = requests ? Refused::Reason::queue_full : Refused::Reason::queue_bytes_full;
-    grants.add(ticket, std::move(request.waiter), refusal(reason, request.prompt));
+    grants.add(ticket, std::move(request.waiter), refusal(reason, identity_of(request)));
   }
-  drop_reservations();
+  if (drop_reservations()) serve_queue(grants);
 }
 
 /// Grants as much as there is room for.
@@ -177,7 +215,10 @@ void Pool::serve_queue(Grants& grants) {
     look(true);
     drop_reservations();
   };
-  if (waiting_.empty()) return drop_reservations();
+  if (waiting_.empty()) {
+    drop_reservations();
+    return;
+  }
   for (look_again(); !waiting_.empty() && any_may_take(waiting_.shortest()); look_again()) {
     if (serve_reserved(grants)) continue;
     auto next = waiting_.take_next(
@@ -219,28 +260,37 @@ bool Pool::serve_reserved(Grants& grants) {
          });
 }
 
-/// A reservation ends when its request waits no more, or would not get the replica.
-void Pool::drop_reservations() {
+/// A reservation ends when its request waits no more, or would not get the replica. Returns true if any ended.
+bool Pool::drop_reservations() {
+  bool any = false;
   const auto ends = [&](const std::optional<WaitTicket>& ticket, auto is_it) {
     if (!ticket) return false;
     const WaitingRequest* const request = waiting_.find(*ticket);
     return request == nullptr || !find_reservable(*request, *ticket) || std::ranges::none_of(candidates_, is_it);
   };
-  if (ends(reserved_for_, [](const ReplicaView&) { return true; })) reserved_for_.reset();
+  const auto end = [&any](std::optional<WaitTicket>& ticket) {
+    ticket.reset();
+    any = true;
+  };
+  if (ends(reserved_for_, [](const ReplicaView&) { return true; })) end(reserved_for_);
   for (ReplicaIndex i = 0; i < replicas_.size(); ++i) {
     if (!replicas_[i]) continue;
     auto& reserved_for = replicas_[i]->reserved_for;
-    if (ends(reserved_for, [i](const ReplicaView& view) { return view.index == i; })) reserved_for.reset();
+    if (ends(reserved_for, [i](const ReplicaView& view) { return view.index == i; })) end(reserved_for);
   }
+  return any;
 }
 
 /// Reserves a replica for each request that has been passed over too long: the one that has the least to do. At most
-/// half of them are reserved, so that the others go on.
+/// half of those that take requests are reserved, so that the others go on; a lone one is, too.
 void Pool::reserve() {
   const auto is_reserved = [this](const ReplicaView& view) { return replicas_[view.index]->reserved_for.has_value(); };
+  const auto takes_none = [](const ReplicaView& view) { return view.draining || view.refuses; };
+  const auto open = views_.size() - static_cast<std::size_t>(std::ranges::count_if(views_, takes_none));
+  const std::size_t most = std::max<std::size_t>(1, open / 2);
   auto reserved = static_cast<std::size_t>(std::ranges::count_if(views_, is_reserved));
   for (const auto& [ticket, since] : waiting_.passed()) {
-    if (latest_ - since < reserve_after || 2 * reserved >= std::max<std::size_t>(views_.size(), 2)) return;
+    if (latest_ - since < reserve_after || reserved >= most) return;
     const WaitingRequest& request = *waiting_.find(ticket);
     if (!find_reservable(request, ticket)) continue;
     if (!pool_has_room(request.prompt)) {
@@ -260,12 +310,84 @@ void Pool::reserve() {
   }
 }
 
-/// The prompts that are queued anywhere, and that of the refused request, are done before it may come back.
-Refused Pool::refusal(Refused::Reason reason, Tokens prompt) {
-  Tokens waiting = waiting_.tokens() + prompt;
+/// Returns the prompt tokens that the pool can finish per second, as it was seen to while it had more to do than it
+/// could, or by what its replicas have taught. Nothing while neither is known: what was finished is the demand then.
+std::optional<double> Pool::capacity() const {
+  if (const auto drained = finished_.drain_rate(latest_)) return drained;
+  double known = 0;
+  std::size_t those_known = 0, those_in = 0;
+  for (const auto& replica : replicas_) {
+    if (!replica || replica->removed || replica->spec.draining || replica->health.out()) continue;
+    ++those_in;
+    const auto rate = replica->rates.prefill();
+    if (!rate) continue;
+    known += *rate;
+    ++those_known;
+  }
+  if (those_known == 0) return std::nullopt;
+  const double learned = known * static_cast<double>(those_in) / static_cast<double>(those_known);
+  return std::max(learned, finished_.best_second(latest_));
+}
+
+/// Returns how many requests the pool may have at a time; nothing if no limit says so.
+std::optional<std::uint64_t> Pool::places() const {
+  std::optional<std::uint64_t> sum = 0;
+  for (const auto& replica : replicas_) {
+    if (!replica || replica->removed || replica->spec.draining || replica->health.out()) continue;
+    if (sum && replica->spec.max_in_flight)
+      *sum += *replica->spec.max_in_flight;
+    else
+      sum.reset();
+  }
+  if (!limits_.max_in_flight) return sum;
+  return std::min<std::uint64_t>(*limits_.max_in_flight, sum.value_or(*limits_.max_in_flight));
+}
+
+/// A refused request may come back when what is before it is done: the prompts in the replicas, those that wait, those
+/// that were refused and come back before it, and its own. Of the other keys no more counts than fair turns give them
+/// meanwhile, so that no client that sends too much, or comes back too soon, keeps others away. Where places are what is
+/// short, the requests are as many ends away.
+double Pool::seconds_until_done(const Returns::Identity& who) const {
+  constexpr double before_any = 5;
+  constexpr Work turn{WaitingQueue::quantum / WaitingQueue::least_cost, WaitingQueue::quantum};
+  Work before{1, who.prompt};
+  before.add(returns_.of(who.key));
+  before.add(waiting_.of(who.key));
+  Work fair = before;
+  fair.add(turn);
+  before.add(returns_.of_others(who.key, fair));
+  before.add(waiting_.of_others(who.key, fair));
+  double tokens = static_cast<double>(before.tokens);
   for (const auto& replica : replicas_)
-    if (replica && !replica->removed) waiting += replica->ledger.prefill_left();
-  return {reason, finished_.retry_after(waiting, prompt, latest_)};
+    if (replica && !replica->removed) tokens += static_cast<double>(replica->ledger.prefill_left());
+  const auto rate = capacity();
+  double seconds = before_any;
+  if (rate) {
+    seconds = tokens / *rate;
+  } else if (const double best = finished_.best_second(latest_); best > 0) {
+    seconds = std::min(before_any, tokens / best);
+  }
+
+  const auto limit = places();
+  if (!limit || *limit == 0 || lasted_ <= 0) return seconds;
+  const double free = std::max(0.0, static_cast<double>(*limit) - static_cast<double>(in_flight_));
+  return std::max(seconds, std::max(0.0, static_cast<double>(before.requests) - free) * lasted_ / static_cast<double>(*limit));
+}
+
+/// What a client is told is spread by up to a half more (proxy/exchange/failure_answers), so that it comes back a
+/// quarter later in the mean. It is told 0.85 of the time: then what comes back is just about what the pool can do.
+Refused Pool::refusal(Refused::Reason reason, const Returns::Identity& who) {
+  constexpr double longest = 60, of_the_time = 0.85, mean_spread = 1.25;
+  returns_.pass(latest_);
+  returns_.came_back(who);
+  const double told = std::clamp(std::ceil(of_the_time * seconds_until_done(who)), 1.0, longest);
+  const auto due = std::chrono::duration<double>(told * mean_spread);
+  returns_.told(who, latest_ + std::chrono::duration_cast<Moment::duration>(due));
+  return {reason, static_cast<unsigned>(told)};
+}
+
+Returns::Identity Pool::identity_of(const WaitingRequest& request) {
+  return {request.key, request.facts->conversation, request.prompt, request.bytes};
 }
 
 }  // namespace weir::balancer

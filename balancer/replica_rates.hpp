@@ -1,16 +1,28 @@
 // This learns how fast a replica works from what it did.
 //
-// The prefill rate is the uncached prompt tokens that were finished per second in which any prompt was pending; tokens
-// and seconds fade with the pending time. So idle time says nothing, and a replica that gets less traffic does not look
-// slow. Time is read when a prompt is finished, never in the middle of one. The time that failures took counts with the
-// next success; their tokens never count. The decode rate is the output tokens per second of one request between its
-// first token and its end, as an EWMA.
+// The prefill rate is the prompt tokens that the engine computed per second in which it computed them. What its prefix
+// cache held is no work, and a prompt of which little was to be computed says nothing: its time is that of a step of the
+// engine, and not of its tokens. So first tokens make stretches. A stretch goes from the last first token before it to
+// its own last one; first tokens that came together, such as those of one batch, are of one stretch, and so are those
+// between which an older prompt waited, for the engine worked on that all the while. A stretch teaches once every answer
+// of it has told its counts, and if at least `least_computed` tokens and half of its prompts were computed. Otherwise
+// neither its tokens nor its time count; nor do they if one of its requests did not end with an answer, because nobody
+// knows then what was cached.
 //
-// A Pool owns it and calls it under its mutex.
+// Time in which no prompt is pending does not count: idle time says nothing, and a replica that gets less traffic does
+// not look slow. Tokens and seconds fade with the time that was counted, and, down to `least_seconds`, with the time that
+// passes: the first answers of an engine that had to compile must not stand against it for long. The decode rate is the
+// output tokens per second of one request between its first token and its end, as an EWMA.
+//
+// A Pool owns it and calls it under its mutex. A call costs O(log n) for n requests in flight.
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <map>
+#include <memory>
 #include <optional>
+#include <set>
 #include <span>
 
 #include "balancer/tokens.hpp"
@@ -19,29 +31,57 @@ namespace weir::balancer {
 
 class ReplicaRates {
  public:
-  /// A rate is known after so many requests.
-  static constexpr std::uint32_t requests_needed = 20;
-  /// What was learned fades to 1/e in so many pending seconds.
-  static constexpr double memory_seconds = 30;
+  using Ticket = std::uint64_t;  ///< The ledger's: an older request has the lower one.
 
+  /// A rate is known after so many requests; after so many again once it was forgotten.
+  static constexpr std::uint32_t requests_needed = 20, requests_needed_again = 8;
+  /// Learned tokens and seconds fade to 1/e in so many seconds that are counted, and in so many that pass.
+  static constexpr double memory_seconds = 30, doubt_seconds = 15;
+  static constexpr double least_seconds = 0.5;
+  static constexpr Tokens least_computed = 256;
+  /// First tokens within so many seconds came together.
+  static constexpr double together_seconds = 0.005;
+
+  void prompt_began(Ticket ticket) { pending_.insert(ticket); }
   /// Says that a first token came. `pending_seconds` is the integral up to now (TokenLedger::pending_seconds).
-  void prompt_finished(Tokens prompt, double pending_seconds);
-  /// Says that the prompt that was finished as `taken_for` turned out to have `uncached` tokens to work on.
-  void prompt_settled(Tokens taken_for, Tokens uncached);
+  void prompt_finished(Ticket ticket, double pending_seconds, Moment now);
+  /// Says how many tokens the prompt had, and how many of them there were to work on.
+  void prompt_settled(Ticket ticket, Tokens prompt, Tokens computed, Moment now);
+  /// Says that the request is over. Unless it was settled, nobody knows what was computed of it.
+  void prompt_ended(Ticket ticket, Moment now);
   /// Leaves out the time since the latest finished prompt: the replica hung, which says nothing of its speed.
-  void leave_out_until(double pending_seconds) { pending_seconds_ = pending_seconds; }
-  /// Forgets the prefill rate. It is learned anew, and known after `requests_needed` requests.
+  void leave_out_until(double pending_seconds);
+  /// Forgets the prefill rate. It is learned anew.
   void forget_prefill(double pending_seconds);
   void answer_finished(Tokens output, double decode_seconds);
 
   /// Both are in tokens per second.
   std::optional<double> prefill() const;
   std::optional<double> decode() const;
+  /// Returns since when the last `requests_needed_again` requests have taught the prefill rate.
+  Moment tested_since() const { return lessons_[next_lesson_]; }
 
  private:
+  struct Stretch {
+    double seconds = 0;
+    Tokens prompts = 0, computed = 0;
+    std::uint32_t requests = 0, unsettled = 0;
+    bool unknown = false;  ///< What was computed in it.
+    bool over = false;     ///< No more first tokens are of it.
+  };
+  void end_stretch(Moment now);
+  void learn(const Stretch& stretch, Moment now);
+
   double tokens_ = 0, seconds_ = 0;
-  double pending_seconds_ = 0;  ///< The integral as of the latest finished prompt.
+  double pending_seconds_ = 0;  ///< The integral where the current stretch began.
+  double together_until_ = 0;   ///< A first token until then is of the current stretch.
+  std::shared_ptr<Stretch> stretch_;
+  std::set<Ticket> pending_;
+  std::map<Ticket, std::shared_ptr<Stretch>> unsettled_;
   std::uint32_t prompts_ = 0;
+  std::array<Moment, requests_needed_again> lessons_{};
+  std::size_t next_lesson_ = 0;
+  Moment learned_{};
   double decode_ = 0;
   std::uint32_t answers_ = 0;
 };

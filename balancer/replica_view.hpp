@@ -22,8 +22,9 @@ struct ReplicaView {
   bool full = false;                  ///< It has said that it has no room, or it has just failed.
   bool starting = false;              ///< It may hold no more than `allowance` prompt tokens, or one request.
   Tokens allowance = 0;
-  std::optional<Tokens> kv_tokens, max_context;
-  std::optional<Tokens> told_context;  ///< The engine told it, where the settings have no max_context.
+  std::optional<Tokens> kv_tokens;
+  std::optional<Tokens> max_context;     ///< By the settings, else as the engine told it.
+  std::optional<Tokens> longest_prompt;  ///< A longer prompt never goes here. Nothing: the engine is to judge.
   std::optional<std::uint32_t> max_in_flight;
   std::optional<Tokens> max_queued_tokens;
 

@@ -66,10 +66,11 @@ void TokenLedger::open(Ticket ticket, const Work& work, Moment now) {
   Entry entry;
   entry.since = updated_;
   entry.prompt = work.prompt;
+  entry.output = work.output;
   entry.silent = !work.stream;
   entry.shows = work.stream;
   if (entry.shows) {
-    if (owing_++ == 0) quiet_since_ = updated_;
+    begin_to_owe();
     if (silent_ > 0) {
       for (const auto& [older, other] : entries_)
         if (other.silent) entry.silent_ahead += counted(other.work);
@@ -93,7 +94,7 @@ std::optional<Tokens> TokenLedger::first_token(Ticket ticket, Moment now) {
   if (entry.first_token) return std::nullopt;
   prefill_left_ -= queued(entry);
   entry.first_token = updated_;
-  if (entry.shows) quiet_since_ = updated_;
+  life_ = updated_;
   --(entry.silent ? silent_ : pending_);
   ++streaming_;
   entry.silent = false;
@@ -128,17 +129,66 @@ TokenLedger::Closed TokenLedger::close(Ticket ticket, bool answered, Tokens outp
 
 double TokenLedger::oldest_unanswered_seconds() const {
   for (const auto& [ticket, entry] : entries_) {
-    if (!entry.first_token) return metrics::seconds(updated_ - entry.since);
+    if (entry.shows && !entry.first_token) return metrics::seconds(updated_ - entry.since);
   }
   return 0;
 }
 
-double TokenLedger::silent_seconds(Moment now) {
+void TokenLedger::begin_to_owe() {
+  if (owing_++ == 0) owing_since_ = updated_;
+}
+
+void TokenLedger::hold(Ticket ticket, bool held, Moment now) {
+  look(now);
+  Entry& entry = entries_.at(ticket);
+  if (std::exchange(entry.held, held) == held || !entry.shows || ticket <= forgotten_) return;
+  if (held)
+    --owing_;
+  else
+    begin_to_owe();
+}
+
+void TokenLedger::lives(Moment now) {
+  look(now);
+  life_ = updated_;
+}
+
+void TokenLedger::look(Moment now) {
   advance(now);
   const Tokens shown = streamed_.shown.load(std::memory_order_relaxed);
-  if (shown != shown_ || streamed_.held.load(std::memory_order_relaxed) > 0) quiet_since_ = updated_;
+  if (shown != shown_) life_ = updated_;
   shown_ = shown;
-  return owing_ > 0 ? metrics::seconds(updated_ - quiet_since_) : 0;
+}
+
+double TokenLedger::seconds_since(Moment since) const {
+  return metrics::seconds(updated_ - std::max(since, life_.value_or(since)));
+}
+
+bool TokenLedger::lived_within(std::chrono::duration<double> time, Moment now) {
+  look(now);
+  return life_ && updated_ - *life_ < time;
+}
+
+std::optional<Moment> TokenLedger::last_life(Moment now) {
+  look(now);
+  return life_;
+}
+
+double TokenLedger::silent_seconds(Moment now) {
+  look(now);
+  return owing_ > 0 ? seconds_since(owing_since_) : 0;
+}
+
+std::optional<TokenLedger::Unstreamed> TokenLedger::oldest_unstreamed(Moment now) {
+  look(now);
+  if (entries_.size() == streaming_ + pending_) return std::nullopt;
+  Tokens before = 0;
+  for (const auto& [ticket, entry] : entries_) {
+    if (!entry.first_token) before += entry.prompt;
+    if (entry.shows || entry.prompt == 0 || !owes(ticket, entry)) continue;
+    return Unstreamed{seconds_since(entry.since), before, entry.output};
+  }
+  return std::nullopt;
 }
 
 Tokens TokenLedger::due_to_first_token() const {
@@ -149,6 +199,13 @@ Tokens TokenLedger::due_to_first_token() const {
     if (owes_tokens(ticket, entry)) return unanswered + entry.silent_ahead;
   }
   return 0;
+}
+
+Tokens TokenLedger::unanswered() const {
+  Tokens prompts = 0;
+  for (const auto& [ticket, entry] : entries_)
+    if (!entry.first_token) prompts += entry.prompt;
+  return prompts;
 }
 
 Tokens TokenLedger::finished_unseen(Moment since) const {

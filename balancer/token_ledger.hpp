@@ -32,8 +32,6 @@ struct alignas(64) StreamedTokens {
   std::atomic<Tokens> decode_left{0};
   std::atomic<Tokens> resident{0};  ///< It holds the output tokens of the requests in flight, expected or not.
   std::atomic<Tokens> shown{0};     ///< It rises with each token and each other sign of life.
-  /// So many streams are not read now, because their clients take nothing: what they owe is not the replica's fault.
-  std::atomic<std::uint32_t> held{0};
 
   void stream(Tokens expected, Tokens all) {
     decode_left.fetch_sub(expected, std::memory_order_relaxed);
@@ -99,18 +97,41 @@ class TokenLedger {
   Tokens resident() const { return prompts_ + streamed_.resident.load(std::memory_order_relaxed); }
   std::uint32_t in_flight() const { return static_cast<std::uint32_t>(entries_.size()); }
   std::uint32_t recent_failures() const { return static_cast<std::uint32_t>(failures_.size()); }
+  /// Returns the age of the oldest stream without a first token; 0 if there is none. An answer that is not
+  /// streamed shows none while it is well under way, so it says nothing here.
   double oldest_unanswered_seconds() const;
 
-  /// Returns for how long no stream has got a token, while at least one was to get some; 0 if none is. It sees tokens
-  /// as of each call, so it is to be called often.
+  /// Says whether a request's answer is left unread for a slow client: what it owes is not the replica's fault then.
+  void hold(Ticket ticket, bool held, Moment now);
+  /// Says that the replica gave a whole answer, or works by its own counters: silence begins anew.
+  void lives(Moment now);
+  /// True if the replica gave a sign of life within that time. It sees tokens as of each call, as all below.
+  bool lived_within(std::chrono::duration<double> time, Moment now);
+  /// Returns the moment of the latest sign of life; nothing if there was none.
+  std::optional<Moment> last_life(Moment now);
+
+  /// Returns for how long the replica has given no sign of life, while at least one stream that weir reads was to get
+  /// tokens; 0 if none is. It sees tokens as of each call, so it is to be called often.
   double silent_seconds(Moment now);
   /// Returns the prompt tokens that were to be worked on before the oldest stream without a token gets one, its own
   /// included; 0 if all have got some.
   Tokens due_to_first_token() const;
+  /// Returns the prompt tokens of all requests that have shown nothing yet. An engine that prefills them may stop the
+  /// streams that it decodes.
+  Tokens unanswered() const;
+
+  /// The oldest request that is not streamed and whose answer weir waits for.
+  struct Unstreamed {
+    double silent_seconds = 0;  ///< For so long it is here, and the replica has given no sign of life.
+    Tokens prompt = 0;          ///< So much was to be worked on before its answer, its own prompt included.
+    Tokens output = 0;          ///< It is expected to have so much.
+  };
+  /// Returns nothing if there is none.
+  std::optional<Unstreamed> oldest_unstreamed(Moment now);
   /// Returns the prompt tokens of requests that came at `since` or later, will show no token, and are taken to be
   /// worked on: by the learned rate, or because they have been here for `silent_prompt_takes`.
   Tokens finished_unseen(Moment since) const;
-  /// The streams that are here now count in silent_seconds() no more.
+  /// The requests that are here now count in no silence any more.
   void forget_silence();
 
   /// These are integrals, in seconds. `pending` is the time in which any streamed prompt waited for its first token.
@@ -125,7 +146,9 @@ class TokenLedger {
   struct Entry {
     Moment since;
     Tokens prompt = 0;
+    Tokens output = 0;        ///< It was expected to have so much.
     bool shows = false;       ///< It was opened as a stream whose tokens are seen.
+    bool held = false;        ///< It is not read now.
     Tokens silent_ahead = 0;  ///< So much work on silent entries lay before it when it came.
     bool silent = false;      ///< No token event is expected: work and output are drained here.
     double work = 0;          ///< By the learned rate, so much of the prompt is left to do.
@@ -141,7 +164,11 @@ class TokenLedger {
   };
 
   static Tokens queued(const Entry& entry);
-  bool owes_tokens(Ticket ticket, const Entry& entry) const { return entry.shows && ticket > forgotten_; }
+  bool owes(Ticket ticket, const Entry& entry) const { return !entry.held && ticket > forgotten_; }
+  bool owes_tokens(Ticket ticket, const Entry& entry) const { return entry.shows && owes(ticket, entry); }
+  void begin_to_owe();
+  void look(Moment now);
+  double seconds_since(Moment since) const;
   void drain(double elapsed);
 
   StreamedTokens streamed_;
@@ -152,9 +179,10 @@ class TokenLedger {
   Tokens prefill_left_ = 0, prompts_ = 0;
   std::uint32_t silent_ = 0, pending_ = 0, streaming_ = 0;  ///< Their sum is the number of entries.
   std::uint32_t owing_ = 0;                                 ///< So many streams are to get tokens.
-  Ticket forgotten_ = 0;  ///< Up to this one streams are not asked for tokens any more.
-  Tokens shown_ = 0;      ///< As of the latest look.
-  Moment quiet_since_{};  ///< The latest token, or since when any stream is to get one.
+  Ticket forgotten_ = 0;        ///< Up to this one requests are not asked for answers any more.
+  Tokens shown_ = 0;            ///< As of the latest look.
+  std::optional<Moment> life_;  ///< The latest sign of life.
+  Moment owing_since_{};        ///< Since when any stream is to get tokens.
   double busy_seconds_ = 0, prefill_seconds_ = 0, decode_seconds_ = 0, pending_seconds_ = 0;
 };
 

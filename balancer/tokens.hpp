@@ -1,6 +1,8 @@
 // Every file of balancer/ uses these words.
 #pragma once
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 
 #include "metrics/moment.hpp"
@@ -9,6 +11,18 @@ namespace weir::balancer {
 
 using metrics::Moment;
 using Tokens = std::uint64_t;
+
+/// Some requests, and the tokens of their prompts.
+struct Work {
+  std::size_t requests = 0;
+  Tokens tokens = 0;
+
+  void add(const Work& more) {
+    requests += more.requests;
+    tokens += more.tokens;
+  }
+  Work up_to(const Work& most) const { return {std::min(requests, most.requests), std::min(tokens, most.tokens)}; }
+};
 
 /// A replica's place in its pool. It is stable while the replica is there; a place is used again when its replica is
 /// gone.

@@ -1,6 +1,7 @@
 #include "balancer/waiting_queue.hpp"
 
 #include <bit>
+#include <limits>
 
 namespace weir::balancer {
 
@@ -11,7 +12,7 @@ Tokens WaitingQueue::cost(const WaitingRequest& request) {
 std::int64_t WaitingQueue::cost(const Entry& entry) { return static_cast<std::int64_t>(cost(entry.request)); }
 
 WaitingQueue::GroupKey WaitingQueue::group_of(const WaitingRequest& request) {
-  return {request.tried, std::bit_width(request.prompt)};
+  return {request.tried, request.fit, std::bit_width(request.prompt)};
 }
 
 WaitingQueue::Flow& WaitingQueue::flow_of(const WaitingRequest& request) {
@@ -45,12 +46,35 @@ WaitTicket WaitingQueue::push(WaitingRequest request) {
   entry->ticket = ++tickets_;
   entry->flow = &flow;
   entry->in_flow = flow.entries.insert(flow.entries.end(), entry.get());
-  Entries& group = flow.groups[group_of(request)];
-  entry->in_group = group.insert(group.end(), entry.get());
   entry->request = std::move(request);
+  add_to_group(*entry);
   entries_.emplace(tickets_, std::move(entry));
   if (&flow != &at_the_head_) measure(flow);
   return tickets_;
+}
+
+void WaitingQueue::add_to_group(Entry& entry) {
+  Group& group = entry.flow->groups[group_of(entry.request)];
+  group.by_age.emplace(entry.ticket, &entry);
+  group.by_prompt.emplace(std::pair(entry.request.prompt, entry.ticket), &entry);
+}
+
+void WaitingQueue::take_from_group(const Entry& entry) {
+  const auto found = entry.flow->groups.find(group_of(entry.request));
+  Group& group = found->second;
+  group.by_age.erase(entry.ticket);
+  group.by_prompt.erase({entry.request.prompt, entry.ticket});
+  if (group.by_age.empty()) entry.flow->groups.erase(found);
+}
+
+void WaitingQueue::regroup(const std::function<WaitingRequest::Fit(const WaitingRequest&)>& fit_of) {
+  for (const auto& [ticket, entry] : entries_) {
+    const auto fit = fit_of(entry->request);
+    if (fit == entry->request.fit) continue;
+    take_from_group(*entry);
+    entry->request.fit = fit;
+    add_to_group(*entry);
+  }
 }
 
 void WaitingQueue::measure(Flow& flow) {
@@ -69,6 +93,7 @@ void WaitingQueue::forget_measure(const Flow& flow) {
 WaitingRequest WaitingQueue::take_out(Entry& entry) {
   Flow& flow = *entry.flow;
   if (&flow != &at_the_head_) forget_measure(flow);
+  take_from_group(entry);
   WaitingRequest request = std::move(entry.request);
   tokens_ -= request.prompt;
   bytes_ -= request.bytes;
@@ -78,9 +103,6 @@ WaitingRequest WaitingQueue::take_out(Entry& entry) {
   prompts_.erase(prompts_.find(request.prompt));
   if (entry.passed) passed_.erase(*entry.passed);
   flow.entries.erase(entry.in_flow);
-  const auto group = flow.groups.find(group_of(request));
-  group->second.erase(entry.in_group);
-  if (group->second.empty()) flow.groups.erase(group);
   entries_.erase(entries_.find(entry.ticket));
   if (&flow != &at_the_head_ && !flow.entries.empty()) measure(flow);
   erase_if_empty(flow);
@@ -111,17 +133,44 @@ WaitingRequest WaitingQueue::take(WaitTicket ticket) {
   return take_out(entry);
 }
 
-/// Returns the oldest request of the flow that fits. It is looked for once a look.
+/// Returns the oldest request of the flow that fits, or one of its size. It is looked for once a look.
 WaitingQueue::Entry* WaitingQueue::first_that_fits(Flow& flow, const Fits& fits) {
   if (flow.looked == looks_) return flow.fitting;
   flow.looked = looks_;
   flow.fitting = nullptr;
+  const auto look_at = [&](Entry& entry) {
+    if (flow.fitting && flow.fitting->ticket < entry.ticket) return true;
+    if (!fits(entry.request)) return false;
+    flow.fitting = &entry;
+    return true;
+  };
   for (const auto& [key, group] : flow.groups) {
-    Entry* const oldest = group.front();
-    if (flow.fitting && flow.fitting->ticket < oldest->ticket) continue;
-    if (fits(oldest->request)) flow.fitting = oldest;
+    Entry &oldest = *group.by_age.begin()->second, &shortest = *group.by_prompt.begin()->second;
+    if (!look_at(oldest) && &shortest != &oldest) look_at(shortest);
   }
   return flow.fitting;
+}
+
+/// Returns the request that the flow spends its credit on: its oldest, if none fits.
+WaitingQueue::Entry& WaitingQueue::wanted_of(Flow& flow, const Fits& fits) {
+  Entry* const entry = first_that_fits(flow, fits);
+  return entry ? *entry : *flow.entries.front();
+}
+
+/// Gives all flows as many turns as they need before the first of them can pay for a request that fits, but for the
+/// last. In these nobody would go.
+void WaitingQueue::give_rounds_in_vain(const Fits& fits, Moment now) {
+  std::int64_t rounds = std::numeric_limits<std::int64_t>::max();
+  for (Flow* const flow : turns_) {
+    const Entry* const entry = first_that_fits(*flow, fits);
+    if (entry) rounds = std::min(rounds, flow->turns_to(cost(*entry)) - 1);
+  }
+  if (rounds <= 0) return;
+  for (Flow* const flow : turns_) {
+    Entry& wanted = wanted_of(*flow, fits);
+    flow->credit += std::min(rounds, flow->turns_to(cost(wanted))) * flow->earns();
+    if (&wanted != flow->fitting && flow->credit >= cost(wanted)) pass_over(wanted, now);
+  }
 }
 
 void WaitingQueue::pass_over(Entry& entry, Moment now) {
@@ -145,10 +194,13 @@ std::optional<std::pair<WaitTicket, WaitingRequest>> WaitingQueue::take_next(con
   if (std::ranges::none_of(turns_, [&](Flow* flow) { return first_that_fits(*flow, fits) != nullptr; }))
     return std::nullopt;
   if (!at_the_head_.entries.empty()) pass_over(*at_the_head_.entries.front(), now);
-  for (;; end_turn()) {
+  for (bool rounds_to_give = true;; end_turn()) {
+    // A turn that has begun ends before rounds are given.
+    if (!in_turn_ && std::exchange(rounds_to_give, false)) give_rounds_in_vain(fits, now);
+    ++turns_given_;
     Flow& flow = *turns_.front();
     Entry* const entry = first_that_fits(flow, fits);
-    Entry& wanted = entry ? *entry : *flow.entries.front();
+    Entry& wanted = wanted_of(flow, fits);
     if (!in_turn_ && flow.credit < cost(wanted)) flow.credit += flow.earns();
     in_turn_ = true;
     if (flow.credit < cost(wanted)) continue;
@@ -178,6 +230,18 @@ const WaitingRequest* WaitingQueue::find(WaitTicket ticket) const {
 std::optional<Moment> WaitingQueue::oldest() const {
   if (entries_.empty()) return std::nullopt;
   return entries_.begin()->second->request.since;
+}
+
+Work WaitingQueue::of(std::uint64_t key) const {
+  const auto found = flows_.find(key);
+  return found == flows_.end() ? Work{} : Work{found->second->entries.size(), found->second->tokens};
+}
+
+Work WaitingQueue::of_others(std::uint64_t key, const Work& most_of_each) const {
+  Work sum{at_the_head_.entries.size(), at_the_head_.tokens};
+  for (const Flow* const flow : turns_)
+    if (flow == &beyond_ || flow->key != key) sum.add(Work{flow->entries.size(), flow->tokens}.up_to(most_of_each));
+  return sum;
 }
 
 /// What other keys send in the meantime costs no more than what this one has waiting, by their shares, up to a turn.

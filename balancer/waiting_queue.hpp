@@ -18,13 +18,15 @@
 //
 // A request that fits nowhere blocks no other. In a flow the oldest that fits goes first. To find it without a look at
 // all, the requests of a flow stand in groups: those of one group may go to the same replicas and are of about the same
-// size (by a factor of two), so that only the oldest of each group is looked at. A request that is passed over like
-// that is noted, since when: see passed().
+// size (by a factor of two). Where a prompt fits, a shorter one of its group does. So two of each group are looked at:
+// the oldest, and the shortest if that does not fit. The shortest may then go before an older one that fits, too, and is
+// less than twice as long. A request that is passed over like that is noted, since when: see passed().
 //
 // Keys beyond the first 4096 that wait at the same time share one flow.
 //
-// push, leave and what is pushed out cost O(log n) for n requests; take_next costs as much for each turn that it gives,
-// and looks at no flow twice. A Pool owns it and calls it under its mutex. It reads no clock.
+// push, leave and what is pushed out cost O(log n) for n requests. take_next looks at each group once and gives no more
+// than three turns a flow, however dear a request is: the rounds in which nobody could go are given at once. A Pool owns
+// the queue and calls it under its mutex. It reads no clock.
 #pragma once
 
 #include <algorithm>
@@ -39,6 +41,7 @@
 #include <optional>
 #include <set>
 #include <span>
+#include <tuple>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -55,7 +58,14 @@ struct WaitingRequest {
   Tokens prompt = 0;       ///< As estimated when it came.
   Tokens output_cost = 0;  ///< What its expected output counts beside its prompt.
   bool prompt_known = true;
-  Tokens context = 0;
+  Tokens context = 0;   ///< See Demand.
+  Tokens sequence = 0;  ///< See Demand.
+  /// Requests of one fit find the same replicas long enough for them.
+  struct Fit {
+    std::size_t context = 0, sequence = 0;
+    auto operator<=>(const Fit&) const = default;
+  };
+  Fit fit{};
   std::size_t bytes = 0;
   bool at_the_head = false;
   Moment since{}, deadline{};
@@ -78,6 +88,9 @@ class WaitingQueue {
   WaitTicket push(WaitingRequest request);
   /// Takes out a request, wherever it stands. Nothing, if it does not wait.
   std::optional<WaitingRequest> leave(WaitTicket ticket);
+
+  /// Has the fits of all requests told anew, because replicas have changed.
+  void regroup(const std::function<WaitingRequest::Fit(const WaitingRequest&)>& fit_of);
 
   /// Takes out the request whose turn it is among those that fit. Nothing, and no turn given, if none fits.
   std::optional<std::pair<WaitTicket, WaitingRequest>> take_next(const Fits& fits, Moment now);
@@ -103,8 +116,14 @@ class WaitingQueue {
   Tokens tokens() const { return tokens_; }
   std::size_t bytes() const { return bytes_; }
   std::optional<Moment> oldest() const;
+  /// Returns how many turns all calls of take_next have given one by one.
+  std::uint64_t turns_given() const { return turns_given_; }
   /// Returns the shortest prompt that waits. There is at least one.
   Tokens shortest() const { return *prompts_.begin(); }
+  /// Returns what waits of a key. Keys beyond most_keys have none of their own.
+  Work of(std::uint64_t key) const;
+  /// Returns what waits of other keys, of each of them at most so much.
+  Work of_others(std::uint64_t key, const Work& most_of_each) const;
   /// Returns about how many prompt tokens are to go before the newest request of that key, itself included. Of each
   /// other key it takes the mean request.
   Tokens ahead_of_newest(std::uint64_t key, bool at_the_head) const;
@@ -115,17 +134,21 @@ class WaitingQueue {
     WaitingRequest request;
     WaitTicket ticket = 0;
     Flow* flow = nullptr;
-    std::list<Entry*>::iterator in_flow, in_group;
+    std::list<Entry*>::iterator in_flow;
     std::optional<std::list<Passed>::iterator> passed;
   };
   using Entries = std::list<Entry*>;  ///< In the order in which they came.
-  using GroupKey = std::pair<std::vector<std::uint64_t>, int>;
+  using GroupKey = std::tuple<std::vector<Serial>, WaitingRequest::Fit, int>;
+  struct Group {
+    std::map<WaitTicket, Entry*> by_age;
+    std::map<std::pair<Tokens, WaitTicket>, Entry*> by_prompt;
+  };
 
   struct Flow {
     std::uint64_t key = 0;
     double share = 1;
     Entries entries;
-    std::map<GroupKey, Entries> groups;
+    std::map<GroupKey, Group> groups;
     Tokens tokens = 0;  ///< Of their prompts.
     Tokens cost = 0;
     std::size_t bytes = 0;
@@ -133,6 +156,10 @@ class WaitingQueue {
     /// Returns what it earns in a turn.
     std::int64_t earns() const { return std::max<std::int64_t>(1, std::llround(share * double{quantum})); }
     std::list<Flow*>::iterator turn;
+    /// Returns how many turns it has to earn in before it can pay so much.
+    std::int64_t turns_to(std::int64_t price) const {
+      return credit >= price ? 0 : (price - credit + earns() - 1) / earns();
+    }
     Entry* fitting = nullptr;  ///< As of the look `looked`.
     std::uint64_t looked = 0;
   };
@@ -149,6 +176,10 @@ class WaitingQueue {
   Entry* first_that_fits(Flow& flow, const Fits& fits);
   void measure(Flow& flow);
   void forget_measure(const Flow& flow);
+  static void add_to_group(Entry& entry);
+  static void take_from_group(const Entry& entry);
+  Entry& wanted_of(Flow& flow, const Fits& fits);
+  void give_rounds_in_vain(const Fits& fits, Moment now);
   void end_turn();
   void pass_over(Entry& entry, Moment now);
   WaitingRequest take_out(Entry& entry);
@@ -165,7 +196,7 @@ class WaitingQueue {
   Tokens tokens_ = 0;
   std::size_t bytes_ = 0;
   WaitTicket tickets_ = 0;
-  std::uint64_t looks_ = 0;
+  std::uint64_t looks_ = 0, turns_given_ = 0;
 };
 
 }  // namespace weir::balancer

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <string_view>
+#include <unordered_map>
 
 namespace weir::config {
 namespace {
@@ -10,11 +11,41 @@ namespace {
 /// Everything else follows a reload. The loops are as many as the threads that were started.
 constexpr std::array<std::string_view, 1> only_by_restart{"server.threads"};
 
-const Listed* find(const Listing& listing, const Listed& wanted) {
-  const auto found = std::ranges::find_if(
-      listing, [&](const Listed& one) { return one.name == wanted.name && one.within == wanted.within; });
-  return found == listing.end() ? nullptr : &*found;
-}
+/// Finds the tables of a listing by their names: a file of keys may have tens of thousands.
+class Index {
+ public:
+  explicit Index(const Listing& listing) {
+    for (const auto& one : listing) {
+      auto& group = groups_[one.within];
+      group.in_order.push_back(&one);
+      group.by_name.emplace(one.name, &one);
+    }
+  }
+
+  const Listed* find(const Listed& wanted) const { return find(wanted.within, wanted.name); }
+  bool has_group(const std::string& name) const { return find("", name) != nullptr; }
+  /// The tables within the one of this name, as they stand in the file; those on their own within "".
+  const std::vector<const Listed*>& within(std::string_view name) const {
+    static const std::vector<const Listed*> nothing;
+    const auto group = groups_.find(name);
+    return group == groups_.end() ? nothing : group->second.in_order;
+  }
+
+ private:
+  struct Group {
+    std::vector<const Listed*> in_order;
+    std::unordered_map<std::string_view, const Listed*> by_name;
+  };
+
+  const Listed* find(std::string_view within, std::string_view name) const {
+    const auto group = groups_.find(within);
+    if (group == groups_.end()) return nullptr;
+    const auto found = group->second.by_name.find(name);
+    return found == group->second.by_name.end() ? nullptr : found->second;
+  }
+
+  std::unordered_map<std::string_view, Group> groups_;  ///< The names are those in the listing, which outlives this.
+};
 
 const ListedKey* find(const Listed& listed, const std::string& key) {
   const auto found = std::ranges::find(listed.keys, key, &ListedKey::key);
@@ -38,37 +69,36 @@ bool differ(const ListedKey& before, const ListedKey& after) {
 }
 
 /// "pool chat" of the listing, with the replicas that come and go together with it.
-std::string with_what_is_in_it(const Listing& listing, const Listed& one) {
+std::string with_what_is_in_it(const Index& listing, const Listed& one) {
   std::string names;
-  for (const auto& other : listing)
-    if (!one.name.empty() && other.within == one.name) names += (names.empty() ? "" : ", ") + other.name;
+  if (!one.name.empty())
+    for (const auto* other : listing.within(one.name)) names += (names.empty() ? "" : ", ") + other->name;
   return whole_name(one) + (names.empty() ? "" : " (" + names + ")");
 }
 
 /// Those of one kind that both listings have, in the order of `listing`.
-std::vector<std::string> order(const Listing& listing, const Listing& other, std::string_view kind,
-                               const std::string& within) {
-  std::vector<std::string> names;
-  for (const auto& one : listing)
-    if (one.name.starts_with(kind) && one.within == within && find(other, one) != nullptr) names.push_back(one.name);
+std::vector<std::string_view> order(const Index& listing, const Index& other, std::string_view kind,
+                                    std::string_view within) {
+  std::vector<std::string_view> names;
+  for (const auto* one : listing.within(within))
+    if (one->name.starts_with(kind) && other.find(*one) != nullptr) names.emplace_back(one->name);
   return names;
 }
 
-bool other_order(const Listing& before, const Listing& after, std::string_view kind, const std::string& within) {
+bool other_order(const Index& before, const Index& after, std::string_view kind, std::string_view within) {
   return order(before, after, kind, within) != order(after, before, kind, within);
 }
 
 }  // namespace
 
 std::vector<std::string> difference(const Listing& before, const Listing& after) {
+  const Index old_ones(before), new_ones(after);
   std::vector<std::string> changes;
-  const auto is_in = [](const Listing& listing, const std::string& name) {
-    return std::ranges::find(listing, name, &Listed::name) != listing.end();
-  };
   for (const auto& now : after) {
-    const auto* const old = find(before, now);
+    const auto* const old = old_ones.find(now);
     if (old == nullptr) {
-      if (now.within.empty() || is_in(before, now.within)) changes.push_back(with_what_is_in_it(after, now) + " added");
+      if (now.within.empty() || old_ones.has_group(now.within))
+        changes.push_back(with_what_is_in_it(new_ones, now) + " added");
       continue;
     }
     for (const auto& key : now.keys) {
@@ -78,15 +108,15 @@ std::vector<std::string> difference(const Listing& before, const Listing& after)
       else if (differ(*old_key, key))
         changes.push_back(change_of_key(now, *old_key, key));
     }
-    if (other_order(before, after, "replica ", now.name))
+    if (!now.name.empty() && other_order(old_ones, new_ones, "replica ", now.name))
       changes.push_back(clause(now, "its replicas stand in another order"));
   }
   for (const auto& old : before) {
-    const bool alone = old.within.empty() || is_in(after, old.within);
-    if (find(after, old) == nullptr && alone) changes.push_back(with_what_is_in_it(before, old) + " removed");
+    const bool alone = old.within.empty() || new_ones.has_group(old.within);
+    if (new_ones.find(old) == nullptr && alone) changes.push_back(with_what_is_in_it(old_ones, old) + " removed");
   }
-  if (other_order(before, after, "pool ", "")) changes.push_back("the pools are tried in another order");
-  if (other_order(before, after, "slo ", "")) changes.push_back("the slos stand in another order");
+  if (other_order(old_ones, new_ones, "pool ", "")) changes.emplace_back("the pools are tried in another order");
+  if (other_order(old_ones, new_ones, "slo ", "")) changes.emplace_back("the slos stand in another order");
   return changes;
 }
 
@@ -96,8 +126,9 @@ std::vector<std::string> difference(const Settings& before, const Settings& afte
 
 std::vector<std::string> needs_restart(const Listing& before, const Listing& after) {
   std::vector<std::string> changes;
+  const Index old_ones(before);
   for (const auto& now : after) {
-    const auto* const old = find(before, now);
+    const auto* const old = old_ones.find(now);
     for (const auto& key : now.keys) {
       if (!now.name.empty() || std::ranges::find(only_by_restart, key.key) == only_by_restart.end()) continue;
       const auto* const old_key = old == nullptr ? nullptr : find(*old, key.key);
@@ -109,8 +140,9 @@ std::vector<std::string> needs_restart(const Listing& before, const Listing& aft
 
 std::vector<std::string> cannot_tell(const Listing& before, const Listing& after) {
   std::vector<std::string> keys;
+  const Index old_ones(before);
   for (const auto& now : after) {
-    const auto* const old = find(before, now);
+    const auto* const old = old_ones.find(now);
     for (const auto& key : now.keys) {
       const auto* const old_key = old == nullptr ? nullptr : find(*old, key.key);
       if (old_key != nullptr && key.value == "hidden" && old_key->value == "hidden" &&

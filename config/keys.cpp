@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "config/key_shape.hpp"
+#include "config/nesting.hpp"
 #include "config/syntax.hpp"
 #include "config/table_reader.hpp"
 #include "config/values.hpp"
@@ -98,6 +99,8 @@ class KeyReading {
 }  // namespace
 
 KeysResult load_keys(std::string_view toml, const std::string& file) {
+  if (auto deep = too_deep(toml))
+    return std::vector{SettingsError{file, deep->line, deep->column, std::move(deep->message)}};
   try {
     const auto root = toml::parse(toml, std::string_view(file));
     Report report(file);

@@ -110,19 +110,21 @@ void list_log(const Log& log, std::vector<ListedKey>& keys) {
 
 void list_limits(const Limits& limits, std::vector<ListedKey>& keys) {
   const auto& [request_head, request_body, read_ahead, connections, connections_per_address, buffer_memory,
-               idle_upstream_connections, head_time, body_time, body_rate, handshake_time, handshakes, client_idle,
-               client_stall, connect, first_token, between_tokens, whole_answer, upstream_idle, accept_hold,
-               drain_delay, drain, retry_budget] = limits;
+               buffer_share, idle_upstream_connections, head_time, body_time, body_rate, answer_rate, handshake_time,
+               handshakes, client_idle, client_stall, connect, first_token, between_tokens, whole_answer, upstream_idle,
+               accept_hold, drain_delay, drain, retry_budget] = limits;
   keys.push_back({"limits.request_head", size(request_head)});
   keys.push_back({"limits.request_body", size(request_body)});
   keys.push_back({"limits.read_ahead", size(read_ahead)});
   keys.push_back({"limits.connections", text(connections)});
   keys.push_back({"limits.connections_per_address", text(connections_per_address)});
   keys.push_back({"limits.buffer_memory", size(buffer_memory)});
+  keys.push_back({"limits.buffer_share", text(buffer_share)});
   keys.push_back({"limits.idle_upstream_connections", text(idle_upstream_connections)});
   keys.push_back({"limits.head_time", text(head_time)});
   keys.push_back({"limits.body_time", text(body_time)});
   keys.push_back({"limits.body_rate", size(body_rate)});
+  keys.push_back({"limits.answer_rate", size(answer_rate)});
   keys.push_back({"limits.handshake_time", text(handshake_time)});
   keys.push_back({"limits.handshakes", text(handshakes)});
   keys.push_back({"limits.client_idle", text(client_idle)});
@@ -199,7 +201,7 @@ void list_queue(const Queue& queue, std::vector<ListedKey>& keys) {
 
 Listed replica_listed(const Replica& replica, const std::string& pool) {
   const auto& [name, url, config, gpu, expand, weight, cost_per_hour, kv_tokens, max_context, max_in_flight,
-               inject_usage, inject_continuous_usage, api_key, max_queued_tokens, tls] = replica;
+               inject_usage, inject_continuous_usage, api_key, max_queued_tokens, max_context_refuses, tls] = replica;
   Listed listed{"replica " + name, pool, {}};
   auto& keys = listed.keys;
   keys.push_back({"url", to_text(url)});
@@ -215,6 +217,7 @@ Listed replica_listed(const Replica& replica, const std::string& pool) {
   keys.push_back({"cost_per_hour", text(cost_per_hour)});
   keys.push_back({"kv_tokens", text(kv_tokens)});
   keys.push_back({"max_context", text(max_context)});
+  keys.push_back({"max_context_refuses", text(max_context_refuses)});
   keys.push_back({"max_in_flight", text(max_in_flight)});
   keys.push_back({"max_queued_tokens", text(max_queued_tokens)});
   keys.push_back({"inject_usage", text(inject_usage)});
@@ -293,12 +296,13 @@ Listing listing_of(const Settings& settings) {
   const auto& [server, metrics, admin, log, limits, measure, engine_names, discovery, pools, slos, shadows,
                overridden] = settings;
   static_cast<void>(overridden);  // It says of keys who set them, and is none.
-  const auto& [metrics_listen] = metrics;
+  const auto& [metrics_listen, ready_needs_replica] = metrics;
   const auto& [admin_listen, token] = admin;
   Listing listing(1);
   auto& keys = listing.front().keys;
   list_server(server, keys);
   keys.push_back({"metrics.listen", text(metrics_listen)});
+  keys.push_back({"metrics.ready_needs_replica", text(ready_needs_replica)});
   keys.push_back({"admin.listen", text(admin_listen)});
   keys.push_back({"admin.token", token.empty() ? "none" : "hidden", token});
   list_log(log, keys);

@@ -5,6 +5,7 @@
 #include "config/engine.hpp"
 #include "config/environment.hpp"
 #include "config/health.hpp"
+#include "config/nesting.hpp"
 #include "config/pools.hpp"
 #include "config/sections.hpp"
 #include "config/shadows.hpp"
@@ -43,13 +44,15 @@ std::string SettingsError::text() const {
 }
 
 LoadResult load_file(const std::string& path) {
-  const auto text = read_text_file(path, "settings", "weir.toml");
+  const auto text = read_text_file(path, file_of_settings);
   if (const auto* problem = std::get_if<Problem>(&text))
     return std::vector{SettingsError{path, 0, 0, "cannot read settings file: " + problem->text}};
   return load_text(std::get<std::string>(text), path);
 }
 
 LoadResult load_text(std::string_view toml, const std::string& file) {
+  if (auto deep = too_deep(toml))
+    return std::vector{SettingsError{file, deep->line, deep->column, std::move(deep->message)}};
   try {
     toml::table root = toml::parse(toml, std::string_view(file));
     Report report(file);

@@ -41,6 +41,12 @@ Replica ReplicaReading::replica(const std::string& title, const toml::table& sou
   table.read("cost_per_hour", replica.cost_per_hour, Number{0, 1'000'000});
   table.read("kv_tokens", replica.kv_tokens, Whole<std::uint64_t>{1, 1'000'000'000'000});
   table.read("max_context", replica.max_context, Whole<std::uint64_t>{1, 1'000'000'000'000});
+  const auto* refuses = table.read("max_context_refuses", replica.max_context_refuses, &flag);
+  if (refuses && replica.max_context_refuses && !replica.max_context) {
+    table.blame("max_context_refuses", *refuses,
+                "says to refuse what is longer than max_context, which this replica does not set; set max_context to "
+                "the tokens that a request may have, or leave this out");
+  }
   table.read("max_in_flight", replica.max_in_flight, Whole<std::uint32_t>{1, 1'000'000});
   table.read("max_queued_tokens", replica.max_queued_tokens, Whole<std::uint64_t>{1, 1'000'000'000'000});
   table.read("inject_usage", replica.inject_usage, &flag);

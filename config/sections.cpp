@@ -21,7 +21,7 @@ constexpr std::int64_t gib = 1024 * mib;
 void read_client_keys(TableReader& table, Server& server, Report& report) {
   const auto* const written = table.read("api_keys", server.api_keys, Text{4096});
   if (written == nullptr) return;
-  const auto text = read_text_file(server.api_keys, "keys", "keys.toml");
+  const auto text = read_text_file(server.api_keys, file_of_keys);
   if (const auto* problem = std::get_if<Problem>(&text)) {
     table.blame("api_keys", *written,
                 "cannot read this file: " + problem->text +
@@ -89,6 +89,7 @@ const toml::node* read_listener(TableReader& table, const char* title, std::opti
 
 void read_metrics(TableReader table, MetricsListener& metrics, std::vector<Listener>& listeners) {
   read_listener(table, "[metrics]", metrics.listen, listeners);
+  table.read("ready_needs_replica", metrics.ready_needs_replica, &flag);
   table.refuse_the_rest();
 }
 
@@ -137,6 +138,7 @@ void read_limits(TableReader table, Limits& limits) {
     table.blame("request_body", *body,
                 "is more than buffer_memory (512MiB by default), so that such a body could not be read; lower this, or "
                 "raise that");
+  table.read("buffer_share", limits.buffer_share, Number{0, 1});
   table.read("read_ahead", limits.read_ahead, Size{4 * kib, gib});
   table.read("connections", limits.connections, Whole<std::size_t>{1, 1'000'000});
   table.read("connections_per_address", limits.connections_per_address, Whole<std::size_t>{0, 1'000'000});
@@ -146,6 +148,7 @@ void read_limits(TableReader table, Limits& limits) {
   table.read("handshake_time", limits.handshake_time, &time);
   table.read("handshakes", limits.handshakes, Whole<std::size_t>{1, 100'000});
   table.read("body_rate", limits.body_rate, Size{0, gib});
+  table.read("answer_rate", limits.answer_rate, Size{0, gib});
   table.read("client_idle", limits.client_idle, &time);
   table.read("client_stall", limits.client_stall, &time);
   table.read("connect", limits.connect, &time);

@@ -97,6 +97,7 @@ struct Server {
 struct MetricsListener {
   std::optional<ListenAddress> listen = ListenAddress{"127.0.0.1", 9090};  ///< If it is absent, the page is off
                                                                            ///< (`listen = ""`).
+  bool ready_needs_replica = false;  ///< `/-/ready` is 503 while no replica is up, too.
   bool operator==(const MetricsListener&) const = default;
 };
 
@@ -127,10 +128,12 @@ struct Limits {
   std::size_t connections = 10'000;         ///< All listeners together have so many client connections.
   std::size_t connections_per_address = 0;  ///< One client address has so many of them; 0 means as many as there are.
   std::size_t buffer_memory = 512 * 1024 * 1024;  ///< All that grows with peers has so much together.
+  double buffer_share = 0.25;                     ///< One address, and one key, has at most this share of it.
   std::size_t idle_upstream_connections = 32;     ///< Each loop keeps so many open for each replica.
   Seconds head_time{10};                          ///< A request head may take so long, once begun.
   Seconds body_time{60};                          ///< A request body may make no progress for so long.
   std::size_t body_rate = 1024;                   ///< Bytes per second that a request body must keep up; 0 means any.
+  std::size_t answer_rate = 256;                  ///< Bytes per second of an answer that a client must take; 0 means any.
   Seconds handshake_time{10};                     ///< A TLS handshake may take so long.
   std::size_t handshakes = 1024;                  ///< Each loop has so many TLS handshakes under way at a time.
   Seconds client_idle{75};                        ///< A kept-alive client connection may have no request for so long.
@@ -179,6 +182,7 @@ struct Replica {
   /// shows it.
   std::string api_key;
   std::optional<std::uint64_t> max_queued_tokens{};  ///< So many prompt tokens may wait in the replica.
+  bool max_context_refuses = false;  ///< No prompt that is surely longer than max_context goes to the replica.
   ReplicaTls tls{};
   bool operator==(const Replica&) const = default;
 };

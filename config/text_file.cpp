@@ -11,21 +11,18 @@
 namespace weir::config {
 namespace {
 
-/// This is far above any settings. It keeps a wrong path (a log, a device) from filling the memory.
-constexpr std::size_t largest_file = std::size_t{1024} * 1024;
-
 using File = std::unique_ptr<std::FILE, int (*)(std::FILE*)>;
 
 /// Returns why a path cannot be such a file, or "" if it may be. The path is checked before it is opened, because a
 /// pipe would keep its reader waiting.
-std::string not_a_file(const std::string& path, std::string_view what, std::string_view usual_name) {
+std::string not_a_file(const std::string& path, const KindOfFile& kind) {
   namespace fs = std::filesystem;
-  const auto write_them = "; write the " + std::string(what) + " to a file and name that";
+  const auto write_them = "; write the " + std::string(kind.holds) + " to a file and name that";
   if (path == "-") return "standard input is not read" + write_them;
   std::error_code error;
   switch (fs::status(path, error).type()) {
     case fs::file_type::directory:
-      return "it is a directory; name the file in it, such as \"" + (fs::path(path) / usual_name).string() + '"';
+      return "it is a directory; name the file in it, such as \"" + (fs::path(path) / kind.usual_name).string() + '"';
     case fs::file_type::fifo:
       return "it is a pipe" + write_them;
     case fs::file_type::character:
@@ -40,16 +37,17 @@ std::string not_a_file(const std::string& path, std::string_view what, std::stri
 
 }  // namespace
 
-Parsed<std::string> read_text_file(const std::string& path, std::string_view what, std::string_view usual_name) {
+Parsed<std::string> read_text_file(const std::string& path, const KindOfFile& kind) {
   const auto system_says = [](int error) { return Problem{std::error_code(error, std::generic_category()).message()}; };
-  if (auto why = not_a_file(path, what, usual_name); !why.empty()) return Problem{std::move(why)};
+  if (auto why = not_a_file(path, kind); !why.empty()) return Problem{std::move(why)};
   const File file(std::fopen(path.c_str(), "rbe"), &std::fclose);
   if (!file) return system_says(errno);
   std::string text;
   std::array<char, 16'384> part;
   while (const auto length = std::fread(part.data(), 1, part.size(), file.get())) {
     text.append(part.data(), length);
-    if (text.size() > largest_file) return Problem{"it is larger than 1 MiB"};
+    if (text.size() > kind.most_mib * 1024 * 1024)
+      return Problem{"it is larger than " + std::to_string(kind.most_mib) + " MiB"};
   }
   if (std::ferror(file.get()) != 0) return system_says(errno);
   return text;

@@ -107,12 +107,15 @@ std::string to_text(const ReplicaUrl& url) {
 std::string without_credentials(std::string_view text) {
   const auto scheme = text.find("://");
   const auto at = text.rfind('@');
-  if (at == std::string_view::npos) return std::string(text);
-  if (scheme == std::string_view::npos || at < scheme) {
-    const bool has_password = text.substr(0, at).find(':') != std::string_view::npos;
-    return has_password ? "***" + std::string(text.substr(at)) : std::string(text);
-  }
-  return std::string(text.substr(0, scheme + 3)) + "***" + std::string(text.substr(at));
+  const auto query = text.find_first_of(scheme == text.npos ? "?" : "?#");
+  const auto hidden_behind = [](std::string_view shown, std::size_t mark) {
+    return mark < shown.size() - 1 ? std::string(shown.substr(0, mark + 1)) + "***" : std::string(shown);
+  };
+  const bool no_scheme = scheme == text.npos || at < scheme;
+  if (at == text.npos || (no_scheme && text.substr(0, at).find(':') == text.npos)) return hidden_behind(text, query);
+  const auto user = std::string(text.substr(0, no_scheme ? 0 : scheme + 3)) + "***";
+  if (query < at) return user;  // Nobody can tell whether a password holds the ?, or a query the @.
+  return user + hidden_behind(text.substr(at), query == text.npos ? query : query - at);
 }
 
 }  // namespace weir::config

@@ -16,8 +16,9 @@ Parsed<ReplicaUrl> parse_replica_url(std::string_view text);
 /// Writes a URL as `parse_replica_url` reads it back.
 std::string to_text(const ReplicaUrl& url);
 
-/// Returns the text with `***` in place of what stands between `://` and the last `@`, so that an error shows no
-/// password. Where `://` is missing, that is what stands before the `@`, if there is a colon in it.
+/// Returns the text with `***` in place of what stands between `://` and the last `@`, and behind a `?` or `#`, so that
+/// an error shows no password and no key. Where `://` is missing, that is what stands before the `@`, if there is a
+/// colon in it, and behind a `?`.
 std::string without_credentials(std::string_view text);
 
 }  // namespace weir::config

@@ -118,7 +118,7 @@ Parsed<FairBy> fair_by(const toml::node& node) {
   if (word.starts_with(header) && is_header_name(word.substr(header.size())))
     return FairBy{FairBy::What::header, std::string(word.substr(header.size()))};
   return Problem{
-      "must be \"key\" for the client's credential, \"address\" for its address, or \"header:NAME\" for a header of "
+      "must be \"key\" for the client's key, \"address\" for its address, or \"header:NAME\" for a header of "
       "its request, such as \"header:x-user\""};
 }
 

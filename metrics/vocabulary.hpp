@@ -25,9 +25,13 @@ enum class Api : std::uint8_t {
   kobold_generate,
   ollama_chat,
   ollama_generate,
+  // These generate nothing: their answers have no output tokens.
+  openai_embeddings,
+  rerank,
+  score,
   other,  ///< The request is relayed, and measured as far as its bytes allow.
 };
-inline constexpr std::array<std::string_view, 11> api_names{"openai.chat",
+inline constexpr std::array<std::string_view, 14> api_names{"openai.chat",
                                                             "openai.completions",
                                                             "openai.responses",
                                                             "anthropic.messages",
@@ -37,20 +41,26 @@ inline constexpr std::array<std::string_view, 11> api_names{"openai.chat",
                                                             "kobold.generate",
                                                             "ollama.chat",
                                                             "ollama.generate",
+                                                            "openai.embeddings",
+                                                            "rerank",
+                                                            "score",
                                                             "other"};
+
+/// True if answers are generated token by token, and weir reads them.
+constexpr bool generates(Api api) { return api < Api::openai_embeddings; }
 
 /// How a request ended. Every request has exactly one outcome: the first cause wins.
 enum class Outcome : std::uint8_t {
   ok,
   ok_empty,        ///< The answer was complete and had no token event.
-  upstream_error,  ///< The status was >= 500, or the answer held an in-band error (HTTP 200 is not success), or an
-                   ///< inference route was redirected, or no connection was made.
+  upstream_error,  ///< The status was >= 500 and not 501, or the answer held an in-band error (HTTP 200 is not
+                   ///< success), or an inference route was redirected, or no connection was made.
   upstream_reset,  ///< The connection broke before the answer was whole.
   truncated,       ///< The answer ended in good order, but it was not complete.
   timeout,
-  replica_refused,  ///< The replica answered 408, 429 or 503; or 401, 403 or 404 where another replica has lately shown
-                    ///< that this one errs.
-  client_error,     ///< The replica answered with any other 4xx.
+  replica_refused,  ///< The replica answered 408, 429 or 503; or 401, 403, 404 or 501 where another replica has lately
+                    ///< shown that this one errs.
+  client_error,     ///< The replica answered with any other 4xx, or 501.
   client_abort,     ///< This outcome is split by phase.
   rejected,         ///< weir refused the request.
   bad_request,      ///< weir refused the request because it cannot serve such a request.
@@ -74,6 +84,8 @@ enum class TokenSource : std::uint8_t {
   events,  ///< Events were counted: the format has exactly one token an event (TGI native).
 };
 inline constexpr std::array<std::string_view, 3> token_source_names{"none", "usage", "events"};
+/// The request log's word where the source is `none` and weir counted what came, an event of unknown size as one token.
+inline constexpr std::string_view counted_tokens_source = "counted";
 
 /// Says where the number of tokens in an event (k) comes from.
 enum class TokensPerEvent : std::uint8_t { unknown, wire, settled };

@@ -9,6 +9,7 @@
 #include "config/address.hpp"
 #include "config/command_line.hpp"
 #include "config/load.hpp"
+#include "config/quantity.hpp"
 #include "proxy/compare/compare.hpp"
 #include "proxy/control/commands.hpp"
 #include "proxy/keys/new_key.hpp"
@@ -118,7 +119,7 @@ CLI::App* add_serve(CLI::App& app, std::string& file, Overrides& overrides) {
   command->footer(
       "Examples:\n"
       "  weir serve --config weir.toml\n"
-      "  kill -HUP PID   reloads the settings; if they are wrong nothing changes, and the log says why\n"
+      "  kill -HUP PID   reloads the settings, as weir reload does; if they are wrong nothing changes\n"
       "  kill -TERM PID  drains: streams under way finish, then it ends with status 0");
   return command;
 }
@@ -227,16 +228,59 @@ CLI::App* add_drain(CLI::App& app, control::DrainOptions& options) {
   add_admin(*command, options.admin);
   command->footer(
       "Examples:\n"
-      "  weir drain gpu0 --wait && systemctl restart vllm && weir undrain gpu0\n\n"
+      "  weir drain gpu0 --wait && systemctl restart vllm && weir undrain gpu0 --wait\n\n"
       "What has not finished after limits.drain is cut. A drain outlasts reloads, and ends with weir.");
   return command;
 }
 
 CLI::App* add_undrain(CLI::App& app, control::DrainOptions& options) {
-  auto* command = app.add_subcommand("undrain", "Give a drained replica requests again");
+  auto* command = app.add_subcommand("undrain", "Give a drained or ejected replica requests again");
   command->add_option("replica", options.replica, "Its name in the settings")->required();
+  const auto wait = [&options](const std::string& seconds) {
+    options.wait = true;
+    if (seconds.empty()) return;
+    auto parsed = config::parse_duration(seconds);
+    if (!parsed) parsed = config::parse_duration(seconds + "s");
+    if (!parsed || parsed->count() <= 0)
+      throw CLI::ValidationError("--wait", "\"" + seconds +
+                                               "\" is no time; behind --wait stands nothing or a time such as 60: weir "
+                                               "undrain NAME --wait 60");
+    options.wait_at_most = *parsed;
+  };
+  command
+      ->add_option_function<std::string>("--wait", wait,
+                                         "Wait until it takes requests, so long at most (300 s); exit status 1 if not")
+      ->expected(0, 1)
+      ->type_name("[TIME]");
   add_admin(*command, options.admin);
-  command->footer("Examples:\n  weir undrain gpu0");
+  command->footer(
+      "Examples:\n"
+      "  weir undrain gpu0\n"
+      "  weir undrain gpu0 --wait 60     for scripts: the next replica may be drained when it returns 0\n\n"
+      "An ejected replica comes back on probation. One that is down takes requests when its probes pass.");
+  return command;
+}
+
+CLI::App* add_reload(CLI::App& app, control::ReloadOptions& options) {
+  auto* command = app.add_subcommand("reload", "Let a running weir reload its settings, and say what has changed");
+  auto* address = command
+                      ->add_option("--admin", options.admin.address,
+                                   "The address of the [admin] listener of the weir that is asked, or unix:PATH")
+                      ->type_name("ADDRESS")
+                      ->capture_default_str();
+  add_token_file(*command, options.admin);
+  command->add_option("-c,--config", options.file,
+                      "Its settings file (TOML): checked first, and read for the address and token of [admin]");
+  command->add_option("--pid", options.pid, "Its process: gets HUP if no [admin] listener answers")
+      ->check(CLI::PositiveNumber);
+  command->parse_complete_callback([&options, address] { options.admin_given = address->count() > 0; });
+  command->footer(
+      "Examples:\n"
+      "  weir reload\n"
+      "  weir reload --admin unix:/run/weir/admin.sock\n"
+      "  weir reload --config /etc/weir/weir.toml --pid PID     as the systemd unit does\n\n"
+      "Exit status: 0 reloaded, 1 failed and nothing has changed, 2 wrong usage or settings. With HUP alone nobody\n"
+      "waits: weir's log says how it ends.");
   return command;
 }
 
@@ -266,7 +310,7 @@ KeyCommands add_key(CLI::App& app, weir::proxy::keys::NewKey& wanted) {
       "Examples:\n"
       "  weir key new alice\n"
       "  weir key new batch --models llama-3-8b --max-in-flight 32 --share 0.5 --append keys.toml\n"
-      "  weir key new alice-2 --append keys.toml && kill -HUP PID\n\n"
+      "  weir key new alice-2 --append keys.toml && weir reload\n\n"
       "The key goes to standard output, all else to standard error: docs/howto.md, \"Give clients keys\".");
   auto* hash = command->add_subcommand("hash", "Read a key from standard input and print its SHA-256");
   hash->footer("Examples:\n  weir key hash < alice.key");
@@ -303,6 +347,7 @@ int main(int argc, char** argv) {
       "  weir serve --config weir.toml          clients: 127.0.0.1:8080, numbers: 127.0.0.1:9090/metrics\n"
       "  weir compare requests.jsonl            says which configuration is better, and how sure that is\n"
       "  weir status                            shows the replicas of the weir on this machine\n"
+      "  weir reload                            takes over changed settings, and says what has changed\n"
       "  weir key new alice                     makes a key for a client\n\n"
       "Exit status: 0 fine, 1 failed, 2 wrong usage or settings.\n"
       "Signals: TERM and INT drain, then stop; a second one stops at once. HUP reloads the settings. USR1 opens the "
@@ -313,6 +358,7 @@ int main(int argc, char** argv) {
   CheckOptions checking;
   weir::proxy::compare::CompareOptions comparing;
   control::DrainOptions draining;
+  control::ReloadOptions reloading;
   double timeout = checking.probe.timeout.count();
   bool json = false;
   const auto* const serve_command = add_serve(app, file, overrides);
@@ -321,6 +367,7 @@ int main(int argc, char** argv) {
   const auto* const status_command = add_status(app, admin, json);
   const auto* const drain_command = add_drain(app, draining);
   const auto* const undrain_command = add_undrain(app, draining);
+  const auto* const reload_command = add_reload(app, reloading);
   const auto* const bypass_command = add_bypass(app, bypass_state, admin);
   weir::proxy::keys::NewKey new_key;
   const auto key_commands = add_key(app, new_key);
@@ -332,6 +379,7 @@ int main(int argc, char** argv) {
   if (status_command->parsed()) return control::status(admin, json);
   if (drain_command->parsed()) return control::drain(draining);
   if (undrain_command->parsed()) return control::undrain(draining);
+  if (reload_command->parsed()) return control::reload(reloading);
   if (bypass_command->parsed()) return control::bypass(admin, bypass_state == "on");
   return key_commands.make->parsed() ? weir::proxy::keys::make_key(new_key) : weir::proxy::keys::print_hash();
 }

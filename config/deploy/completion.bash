@@ -44,6 +44,12 @@ _weir() {
     UINT* | INT* | FLOAT* | ENUM* | ADDRESS* | NAME* | TIME* | SHARE* | WORDS* | LOW-HIGH*) return ;;
   esac
 
+  # The replicas of the weir on this machine, if its admin listener answers.
+  if [[ $word != -* && ${asked[1]-} == @(drain|undrain) ]]; then
+    words=$("${asked[0]}" status --json 2>/dev/null | grep -o '"role":"primary","name":"[^"]*"' | cut -d '"' -f 8)
+    mapfile -t COMPREPLY < <(compgen -W "$words" -- "$word")
+    return
+  fi
   if [[ $word != -* && $help == *$'\nPositionals:\n'*" FILE"* ]]; then
     compopt -o filenames 2>/dev/null
     mapfile -t COMPREPLY < <(compgen -f -- "$word")

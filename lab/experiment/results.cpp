@@ -47,7 +47,7 @@ Repetition repetition_of(const std::vector<load::Result>& results) {
   std::vector<float> ttft, tpot, e2e;
   double first = 0, last = 0;
   for (const load::Result& result : results) {
-    const double sent = load::seconds_of(result.started), ended = load::seconds_of(result.ended);
+    const double sent = load::seconds_of(result.begun()), ended = load::seconds_of(result.ended);
     first = &result == results.data() ? sent : std::min(first, sent);
     last = &result == results.data() ? ended : std::max(last, ended);
     repetition.output_tokens += result.output_tokens();

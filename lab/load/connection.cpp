@@ -24,6 +24,7 @@ void Connection::run(Outgoing outgoing, Done done) {
   result_.output_target = outgoing_.output_target;
   result_.bytes_in = outgoing_.body_bytes;
   result_.facts = outgoing_.facts;
+  result_.due = outgoing_.due;
   result_.stream = StreamReader(outgoing_.api, outgoing_.keep_text);
   result_.started = std::chrono::steady_clock::now();
   reused_ = open_;

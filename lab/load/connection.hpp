@@ -43,11 +43,15 @@ struct Result {
   double in_flight_mean = 0;             ///< The mean number of them, this one included, while it ran.
   /// What the request asks for, as weir reads it; only if a log is written.
   std::shared_ptr<const metrics::wire::RequestFacts> facts;
-  Moment started{};  ///< It is taken before connecting or, on a kept connection, before sending.
+  std::optional<Moment> due;  ///< In an open load it was to begin then.
+  Moment started{};           ///< It is taken before connecting or, on a kept connection, before sending.
   Moment ended{};    ///< The read that brought the end; of a failure, when it was found.
   StreamReader stream{Api::chat};
 
   bool ok() const { return outcome == "ok"; }
+  /// Returns the moment from which latencies count. A load that is late would else leave out what its requests waited
+  /// for it, and measure the less the worse it gets (coordinated omission).
+  Moment begun() const { return due.value_or(started); }
   std::uint64_t output_tokens() const { return stream.output_tokens().value_or(stream.token_events()); }
   std::uint64_t prompt_tokens() const { return stream.prompt_tokens().value_or(prompt_target); }
 };
@@ -62,6 +66,7 @@ struct Outgoing {
   std::uint64_t body_bytes = 0;
   bool keep_text = false;  ///< The answer's text goes into the result.
   std::shared_ptr<const metrics::wire::RequestFacts> facts;
+  std::optional<Moment> due{};
 };
 
 /// A Beast body that hands its bytes on in place.

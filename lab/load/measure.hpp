@@ -3,7 +3,8 @@
 // A load is closed (a number of requests always runs) or open (requests arrive by Poisson or by a trace, whatever the
 // answers do). The calling thread does it all. A token's moment is the kernel's stamp of its arrival, so that it has
 // no delay of this process in it. But requests go out late where this process is short of CPU, and tokens that gather
-// until a read share a moment; the loop lag tells whether it was. Loads may run one after another in a process.
+// until a read share a moment; the loop lag tells whether it was. The latencies of an open load count from when each
+// request was due, and how late they were is told beside them. Loads may run one after another in a process.
 #pragma once
 
 #include <chrono>

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "lab/text.hpp"
+#include "metrics/compare/statistics/quantile.hpp"
 
 namespace weir::lab::load {
 
@@ -35,24 +36,19 @@ json::value json_of(const std::optional<Distribution>& d) {
                       {"p95", d->p95},     {"p99", json_of(d->p99)}, {"max", d->max}};
 }
 
-double quantile(std::span<const float> sorted, double q) {
-  const double at = q * static_cast<double>(sorted.size() - 1);
-  const auto below = static_cast<std::size_t>(at);
-  const std::size_t above = std::min(below + 1, sorted.size() - 1);
-  const double share = at - static_cast<double>(below);
-  return static_cast<double>(sorted[below]) * (1 - share) + static_cast<double>(sorted[above]) * share;
-}
-
 std::optional<Distribution> distribution(std::vector<float> values) {
   if (values.empty()) return std::nullopt;
   std::ranges::sort(values);
   Distribution d;
   d.count = values.size();
   d.mean = std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
-  d.p50 = quantile(values, 0.50);
-  d.p90 = quantile(values, 0.90);
-  d.p95 = quantile(values, 0.95);
-  if (values.size() >= 100) d.p99 = quantile(values, 0.99);
+  const auto quantile = [&](double q) {
+    return metrics::compare::statistics::quantile_of_sorted(std::span<const float>(values), q);
+  };
+  d.p50 = quantile(0.50);
+  d.p90 = quantile(0.90);
+  d.p95 = quantile(0.95);
+  if (values.size() >= 100) d.p99 = quantile(0.99);
   d.max = static_cast<double>(values.back());
   return d;
 }
@@ -60,6 +56,7 @@ std::optional<Distribution> distribution(std::vector<float> values) {
 void Tally::add(const Result& result) {
   if (!first_start_ || result.started < *first_start_) first_start_ = result.started;
   if (!last_end_ || result.ended > *last_end_) last_end_ = result.ended;
+  if (result.due) late_.push_back(static_cast<float>(seconds_between(*result.due, result.started)));
   output_tokens_ += result.output_tokens();
   if (result.stream.first_token()) prompt_tokens_ += result.prompt_tokens();
   if (result.outcome == "unfinished") {
@@ -73,9 +70,9 @@ void Tally::add(const Result& result) {
     return;
   }
   ++ok_;
-  e2e_.push_back(static_cast<float>(seconds_between(result.started, result.ended)));
+  e2e_.push_back(static_cast<float>(seconds_between(result.begun(), result.ended)));
   if (result.stream.first_token()) {
-    ttft_.push_back(static_cast<float>(seconds_between(result.started, *result.stream.first_token())));
+    ttft_.push_back(static_cast<float>(seconds_between(result.begun(), *result.stream.first_token())));
   }
   if (const auto tpot = result.stream.tpot()) tpot_.push_back(static_cast<float>(*tpot));
   itl_.insert(itl_.end(), result.stream.gaps().begin(), result.stream.gaps().end());
@@ -96,6 +93,7 @@ json::object Tally::json(double elapsed) const {
           {"itl_s", json_of(distribution(itl_))},
           {"tpot_s", json_of(distribution(tpot_))},
           {"e2e_s", json_of(distribution(e2e_))},
+          {"late_s", json_of(distribution(late_))},
           {"prompt_tokens", prompt_tokens_},
           {"output_tokens", output_tokens_},
           {"output_tokens_per_second", rate(static_cast<double>(output_tokens_))},
@@ -120,6 +118,7 @@ void Tally::print(std::ostream& out, double elapsed, const std::vector<float>* l
   print_row(out, "TPOT", tpot_);
   if (llmperf_itl) print_row(out, "LLMPerfITL", *llmperf_itl);
   print_row(out, "E2E", e2e_);
+  if (!late_.empty()) print_row(out, "sent late", late_);
   if (elapsed <= 0) return;
   out << format("\nOutput     %.1f tokens/s (%llu tokens)\nTotal      %.1f tokens/s, prompts included\n",
                 static_cast<double>(output_tokens_) / elapsed, static_cast<unsigned long long>(output_tokens_),

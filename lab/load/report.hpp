@@ -15,12 +15,8 @@
 
 namespace weir::lab::load {
 
-/// Returns the q-quantile by linear interpolation between the order statistics around q * (n - 1), as numpy and pandas
-/// do. `sorted` is ascending and not empty.
-double quantile(std::span<const float> sorted, double q);
-
-/// A distribution in a few numbers. p99 is there only from 100 values on, because of fewer it is no more than the
-/// largest.
+/// A distribution in a few numbers. Its quantiles are those of metrics/compare/statistics/quantile.hpp. p99 is there
+/// only from 100 values on, because of fewer it is no more than the largest.
 struct Distribution {
   std::size_t count = 0;
   double mean = 0, p50 = 0, p90 = 0, p95 = 0, max = 0;
@@ -63,7 +59,7 @@ class Tally {
   std::map<std::string, std::uint64_t> errors_;
   std::string example_;
   std::optional<Moment> first_start_, last_end_;
-  std::vector<float> ttft_, itl_, tpot_, e2e_;  ///< They are in seconds.
+  std::vector<float> ttft_, itl_, tpot_, e2e_, late_;  ///< They are in seconds. `late_` has failed requests too.
 };
 
 /// Holds all requests together, and those of each replica that named itself in x-weir-replica.

@@ -69,7 +69,7 @@ metrics::record::Answer answer_of(const Result& result, bool one_token_an_event)
 
 metrics::record::RequestRecord record_of(const Result& result, std::chrono::system_clock::time_point ended) {
   metrics::record::RequestRecord record;
-  record.time = ended - std::chrono::duration_cast<std::chrono::system_clock::duration>(result.ended - result.started);
+  record.time = ended - std::chrono::duration_cast<std::chrono::system_clock::duration>(result.ended - result.begun());
   record.client_id = result.request_id;
   if (result.facts) record.facts = *result.facts;
   record.facts.stream = true;
@@ -78,7 +78,8 @@ metrics::record::RequestRecord record_of(const Result& result, std::chrono::syst
   record.outcome = outcome_of(result);
   if (record.outcome == Outcome::client_abort) record.phase = phase_of(result);
   record.attempt = 1;
-  record.received = result.started;
+  record.received = result.begun();
+  record.wait = result.started - result.begun();
   record.sent = result.sent;
   record.head = result.head;
   record.ended = result.ended;

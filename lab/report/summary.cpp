@@ -6,6 +6,7 @@
 #include "lab/json_fields.hpp"
 #include "lab/text.hpp"
 #include "lab/utc.hpp"
+#include "metrics/compare/statistics/distribution.hpp"
 #include "metrics/record/gap_sketch.hpp"
 
 namespace weir::lab::report {
@@ -108,15 +109,7 @@ std::optional<Distribution> LogGroup::itl() const {
   }
   if (d.count == 0) return std::nullopt;
   d.mean = sum / static_cast<double>(d.count);
-  const auto quantile = [&](double q) {
-    const auto rank = static_cast<std::uint64_t>(q * static_cast<double>(d.count - 1));
-    std::uint64_t below = 0;
-    for (const auto& [bin, count] : gaps_) {
-      below += count;
-      if (rank < below) return metrics::seconds(metrics::record::GapSketch::middle_of(bin));
-    }
-    return d.max;
-  };
+  const auto quantile = [&](double q) { return metrics::compare::statistics::quantile_of_gaps(gaps_, q); };
   d.p50 = quantile(0.50);
   d.p90 = quantile(0.90);
   d.p95 = quantile(0.95);

@@ -44,7 +44,7 @@ config::Parsed<Objective> parse_objective(std::string_view text) {
 
 bool meets(const Objective& objective, const load::Result& result) {
   if (!result.ok()) return false;
-  const double sent = load::seconds_of(result.started);
+  const double sent = load::seconds_of(result.begun());
   if (objective.ttft) {
     const auto first = result.stream.first_token();
     if (!first || load::seconds_of(*first) - sent > *objective.ttft) return false;

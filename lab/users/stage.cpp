@@ -26,7 +26,7 @@ void add(Stage& stage, const load::Result& result, const std::optional<Objective
   }
   ++stage.ok;
   if (objective && meets(*objective, result)) ++stage.good;
-  const double sent = load::seconds_of(result.started);
+  const double sent = load::seconds_of(result.begun());
   stage.e2e.push_back(static_cast<float>(load::seconds_of(result.ended) - sent));
   if (const auto first = result.stream.first_token()) {
     stage.ttft.push_back(static_cast<float>(load::seconds_of(*first) - sent));

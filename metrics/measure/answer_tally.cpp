@@ -76,6 +76,17 @@ void AnswerTally::prompt(const wire::EventFacts& facts) {
   if (!of_all && !one_prompt_) return;
   if (facts.prompt_tokens) answer_.prompt_tokens = facts.prompt_tokens;
   if (facts.cached_tokens) answer_.cached_tokens = facts.cached_tokens;
+  if (facts.prompt_parts) {
+    prompt_parts_.make().update(*facts.prompt_parts);
+    answer_.prompt_tokens = prompt_parts_->whole();
+    answer_.cached_tokens = prompt_parts_->cache_read;
+  }
+  drop_impossible_cache();
+}
+
+/// Cached tokens are some of the prompt's. A count that is greater cannot be of the same prompt.
+void AnswerTally::drop_impossible_cache() {
+  if (answer_.prompt_tokens && answer_.cached_tokens > answer_.prompt_tokens) answer_.cached_tokens.reset();
 }
 
 AnswerTally::Choice* AnswerTally::choice(std::uint32_t index) {
@@ -261,6 +272,7 @@ void AnswerTally::json(const wire::JsonAnswerFacts& facts) {
   if (one_prompt_ || (facts.documents == 1 && of_all)) {
     answer_.prompt_tokens = facts.prompt_tokens;
     answer_.cached_tokens = facts.cached_tokens;
+    drop_impossible_cache();
   }
   const bool told = facts.completion_tokens > 0U || facts.choices_with_output == 0;
   if (told && of_all) answer_.output_tokens = facts.completion_tokens;

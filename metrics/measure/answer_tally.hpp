@@ -82,6 +82,7 @@ class AnswerTally {
   };
 
   void prompt(const wire::EventFacts& facts);
+  void drop_impossible_cache();
   Choice* choice(std::uint32_t index);
   void choice_event(const wire::EventFacts& facts, const wire::ChoiceFacts& said, Moment at, ReadCounts& counts);
   std::optional<std::uint64_t> count_tokens(const wire::EventFacts& facts, const wire::ChoiceFacts& said,
@@ -119,6 +120,7 @@ class AnswerTally {
   bool k_known_ = false;      // k of at least one token event is known.
   bool k_unknown_ = false;
   bool too_many_choices_ = false;
+  Rare<wire::PromptParts> prompt_parts_;
   record::Answer answer_;
 };
 

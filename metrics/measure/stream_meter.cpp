@@ -248,6 +248,7 @@ std::string_view StreamMeter::ended(bool whole, bool framed, Moment at) {
     wire::JsonAnswerFacts facts = s.json->facts();
     if (!facts.prompt_tokens) facts.prompt_tokens = s.options.engine->prompt_tokens;
     if (!facts.completion_tokens) facts.completion_tokens = s.options.engine->output_tokens;
+    if (!generates(s.options.api)) facts.keep_prompt_only();
     s.tally.engine(facts.engine);
     s.tally.json(facts);
     if (s.json->broken() || (whole && !s.json->whole())) s.tally.unparsed(series::Unparsed::broken_json);

@@ -63,6 +63,9 @@ struct Answer {
   /// It is set if a fingerprint was asked for, the answer has one choice, and it came whole and could be read.
   Rare<Fingerprint> fingerprint;
   std::string finish_reason;  ///< It is "" if there is none. It is cut at 32 bytes.
+
+  /// True if nobody told n, and weir counted what came.
+  bool only_counted() const { return !output_tokens && counted_tokens > 0; }
 };
 
 }  // namespace weir::metrics::record

@@ -80,8 +80,11 @@ std::string log_line(const RequestRecord& record, const std::string& instance) {
   line.number("max_tokens", facts.max_tokens).number("n", facts.n).boolean("greedy", facts.greedy);
   line.boolean("tools", facts.tools).number("images", facts.images);
   line.number("prompt_tokens", answer.prompt_tokens).number("cached_tokens", answer.cached_tokens);
-  line.number("prompt_tokens_estimate", record.prompt_tokens_estimate).number("output_tokens", answer.output_tokens);
-  line.known_text("tokens_source", known_word(answer.token_source));
+  line.number("prompt_tokens_estimate", record.prompt_tokens_estimate);
+  // The log adds up to weir_output_tokens_total.
+  const bool counted = answer.only_counted();
+  line.number("output_tokens", counted ? std::optional{answer.counted_tokens} : answer.output_tokens);
+  line.known_text("tokens_source", counted ? counted_tokens_source : known_word(answer.token_source));
   line.number("events", answer.events).number("reads", answer.reads);
 
   time("queue_s", figures.queue);
@@ -106,7 +109,8 @@ std::string log_line(const RequestRecord& record, const std::string& instance) {
 
   const bool known_api = facts.api != Api::other;
   line.number("prompt_chars", known_api && facts.whole_json ? std::optional{facts.text.chars()} : std::nullopt);
-  line.number("output_chars", known_api && !answer.unparsed ? std::optional{answer.output_chars} : std::nullopt);
+  const bool known_output = generates(facts.api) && !answer.unparsed;
+  line.number("output_chars", known_output ? std::optional{answer.output_chars} : std::nullopt);
   line.number("bytes_in", record.bytes_in).number("bytes_out", record.bytes_out);
 
   time("engine_queue_s", answer.engine->queue);

@@ -22,8 +22,9 @@
 namespace weir::metrics::record {
 namespace {
 
-constexpr std::size_t queue_lines = 8192;
 constexpr std::size_t write_bytes = 64 * 1024;
+/// A pipe without a reader is tried so often.
+constexpr std::chrono::milliseconds try_again_after{100};
 
 constexpr int open_flags = O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC;
 constexpr mode_t open_mode = 0640;
@@ -32,22 +33,28 @@ std::string cannot_open(const std::string& path, int error) {
   return "cannot open the request log '" + path + "': " + std::generic_category().message(error);
 }
 
-int open_log(const std::string& path) {
-  if (path.empty()) return -1;
-  if (path == "-") return STDOUT_FILENO;
-  const int fd = ::open(path.c_str(), open_flags, open_mode);
-  if (fd < 0) {
-    throw std::runtime_error(cannot_open(path, errno) +
-                             "; set log.requests to a file that can be written, \"-\" (standard output) or \"\" (off)");
-  }
-  return fd;
-}
-
-/// Opens like open_log, but does not wait for a named pipe's reader: without one it returns -1 and sets errno.
-int open_log_now(const std::string& path) {
+/// Does not wait for a named pipe's reader: without one it returns -1 and sets errno to ENXIO.
+int open_now(const std::string& path) {
   if (path == "-") return STDOUT_FILENO;
   const int fd = ::open(path.c_str(), open_flags | O_NONBLOCK, open_mode);
   if (fd >= 0) ::fcntl(fd, F_SETFL, O_APPEND);
+  return fd;
+}
+
+bool is_pipe(const std::string& path) {
+  struct stat status = {};
+  return ::stat(path.c_str(), &status) == 0 && S_ISFIFO(status.st_mode);
+}
+
+/// Opens the first file. Returns -1 where there is none, and where it is a pipe that nobody reads yet.
+int open_first(const std::string& path) {
+  if (path.empty()) return -1;
+  const int fd = open_now(path);
+  const int error = errno;
+  if (fd < 0 && !(error == ENXIO && is_pipe(path))) {
+    throw std::runtime_error(cannot_open(path, error) +
+                             "; set log.requests to a file that can be written, \"-\" (standard output) or \"\" (off)");
+  }
   return fd;
 }
 
@@ -72,8 +79,12 @@ void close_log(int fd) {
 /// The queue and its writer thread. `mutex_` guards what both sides touch; the file belongs to the writer alone.
 struct RequestLog::State {
   State(std::string path, std::string name)
-      : instance_(std::move(name)), path_(std::move(path)), on_(!path_.empty()), fd_(open_log(path_)) {
+      : instance_(std::move(name)), path_(std::move(path)), on_(!path_.empty()), fd_(open_first(path_)) {
     queue_.reserve(queue_lines);
+    if (on() && fd_ < 0) {
+      awaited_ = path_;
+      account_.waits_for_reader = true;
+    }
   }
 
   ~State() { close_log(fd_); }
@@ -89,8 +100,8 @@ struct RequestLog::State {
     {
       const std::lock_guard lock(mutex_);
       if (!on()) return;  // It was switched off meanwhile.
-      if (stopping_ || queue_.size() == queue_lines) {
-        ++dropped_;
+      if (stopping_ || queue_.size() >= queue_lines) {
+        ++account_.dropped;
         return;
       }
       put({std::move(line)});
@@ -106,14 +117,25 @@ struct RequestLog::State {
   }
 
   std::optional<std::string> change(const std::string& path, const std::string& name) {
-    const int fd = path.empty() ? -1 : open_log_now(path);
-    if (fd < 0 && !path.empty()) return cannot_open(path, errno);
+    const int fd = path.empty() ? -1 : open_now(path);
+    if (fd < 0 && !path.empty()) {
+      const auto problem = cannot_open(path, errno);
+      const std::lock_guard lock(mutex_);
+      if (path == path_) instance_ = name;
+      return problem;
+    }
     path_ = path;
     {
       const std::lock_guard lock(mutex_);
       instance_ = name;
       on_.store(!path.empty(), std::memory_order_relaxed);
-      put({{}, fd});
+      // Where no line lies between two changes, only the later one counts. So the queue stays bounded.
+      if (!queue_.empty() && queue_.back().opened) {
+        close_log(*std::exchange(queue_.back().opened, fd));
+      } else {
+        put({{}, fd});
+      }
+      changing_ = true;
     }
     arrived_.notify_one();
     return std::nullopt;
@@ -125,9 +147,14 @@ struct RequestLog::State {
     written_.wait(lock, [&] { return done_ >= target; });
   }
 
-  std::uint64_t dropped() const {
+  void count_lost() {
     const std::lock_guard lock(mutex_);
-    return dropped_;
+    ++account_.dropped;
+  }
+
+  Account account() const {
+    const std::lock_guard lock(mutex_);
+    return account_;
   }
 
   void stop() {
@@ -171,15 +198,30 @@ struct RequestLog::State {
     while (true) {
       arrived_.wait(lock, [&] { return stopping_ || !queue_.empty(); });
       if (queue_.empty()) return;
+      if (!awaited_.empty()) wait_for_reader(lock);
       batch.swap(queue_);
+      changing_ = false;
       lock.unlock();
+      write_error_ = 0;
+      const auto lines = static_cast<std::uint64_t>(
+          std::ranges::count_if(batch, [](const Entry& entry) { return !entry.opened.has_value(); }));
       const std::uint64_t lost = write_batch(batch);
       lock.lock();
       done_ += batch.size();
-      dropped_ += lost;
+      account_.dropped += lost;
+      account_.written += lines - lost;
+      if (lines > 0) account_.error = write_error_;
       batch.clear();
       written_.notify_all();
     }
+  }
+
+  /// Lines gather meanwhile. The wait ends without a reader when another file takes its place, or the log ends.
+  void wait_for_reader(std::unique_lock<std::mutex>& lock) {
+    const auto is_over = [&] { return stopping_ || changing_; };
+    while (!is_over() && (fd_ = open_now(awaited_)) < 0) arrived_.wait_for(lock, try_again_after, is_over);
+    awaited_.clear();
+    account_.waits_for_reader = stopping_ && fd_ < 0;  // What is queued is lost, and that is why.
   }
 
   /// Returns how many lines were not written whole.
@@ -214,10 +256,16 @@ struct RequestLog::State {
   std::uint64_t write_buffer() {
     std::string_view left = buffer_;
     // If the last write stopped within a line (a full disk), a newline comes first, so that the next line stands alone.
-    if (line_unfinished_ && !left.empty() && ::write(fd_, "\n", 1) == 1) line_unfinished_ = false;
+    if (line_unfinished_ && !left.empty()) {
+      if (::write(fd_, "\n", 1) == 1)
+        line_unfinished_ = false;
+      else
+        write_error_ = errno;
+    }
     while (!left.empty() && !line_unfinished_) {
       const ssize_t n = ::write(fd_, left.data(), left.size());
       if (n < 0 && (errno == EINTR || (errno == EAGAIN && wait_until_writable()))) continue;
+      if (n < 0) write_error_ = errno;
       if (n <= 0) break;
       left.remove_prefix(static_cast<std::size_t>(n));
     }
@@ -231,8 +279,9 @@ struct RequestLog::State {
   mutable std::mutex mutex_;
   std::condition_variable arrived_, written_;
   std::vector<Entry> queue_;
-  std::uint64_t queued_ = 0, done_ = 0, dropped_ = 0;
-  bool stopping_ = false, ended_ = false;
+  std::uint64_t queued_ = 0, done_ = 0;
+  Account account_;
+  bool stopping_ = false, ended_ = false, changing_ = false;  ///< Another file is in the queue.
 
   std::string instance_;
   std::string path_;  ///< It belongs to the thread that made the log.
@@ -240,6 +289,8 @@ struct RequestLog::State {
   int fd_;
   std::string buffer_;
   bool line_unfinished_ = false;
+  int write_error_ = 0;  ///< Of the batch that is written.
+  std::string awaited_;  ///< The pipe that had no reader when it was to be opened.
 };
 
 RequestLog::RequestLog(const std::string& path, std::string instance)
@@ -265,6 +316,10 @@ void RequestLog::write(const RequestRecord& record) {
   if (state_->on()) state_->push(log_line(record, state_->instance()));
 }
 
+void RequestLog::count_lost() {
+  if (state_->on()) state_->count_lost();
+}
+
 void RequestLog::flush() {
   if (state_->on()) state_->flush();
 }
@@ -275,6 +330,6 @@ std::optional<std::string> RequestLog::change(const std::string& path, const std
   return state_->change(path, instance);
 }
 
-std::uint64_t RequestLog::dropped() const { return state_->dropped(); }
+RequestLog::Account RequestLog::account() const { return state_->account(); }
 
 }  // namespace weir::metrics::record

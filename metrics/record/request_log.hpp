@@ -19,8 +19,20 @@ std::string log_line(const RequestRecord& record, const std::string& instance);
 /// Never blocks its callers: if the writer falls behind, lines are dropped and counted.
 class RequestLog {
  public:
+  /// So many lines wait for the writer. All connections of limits.connections, by its default, may end together.
+  static constexpr std::size_t queue_lines = 16'384;
+
+  /// The fate of all its lines since it began.
+  struct Account {
+    std::uint64_t written = 0;
+    std::uint64_t dropped = 0;      ///< The writer was behind, or the file did not take them.
+    int error = 0;                  ///< The errno of the last lines that were to be written; 0 if the file took them.
+    bool waits_for_reader = false;  ///< It is a named pipe that nobody has read yet: lines gather.
+  };
+
   /// `path` is a file (appended to), "-" for standard output, or "" for off. Throws std::runtime_error if the file
-  /// cannot be opened; its sentence names the file and the reason.
+  /// cannot be opened; its sentence names the file and the reason. A named pipe without a reader is waited for by the
+  /// writer alone.
   RequestLog(const std::string& path, std::string instance);
   ~RequestLog();  ///< Writes the queued lines, however long that takes, unless finish() was called.
   RequestLog(const RequestLog&) = delete;
@@ -31,17 +43,20 @@ class RequestLog {
   std::uint64_t finish(std::chrono::milliseconds at_most);
 
   void write(const RequestRecord& record);  ///< May be called on any thread.
+  /// Counts a line that was lost before it could be written, on any thread.
+  void count_lost();
   /// Opens the file again by its name, for use after logrotate has moved it. Each line written before this call goes to
   /// the old file, each later one to the new. If the file cannot be opened, lines go on into the old one, and the
   /// answer is a sentence that says why. Does nothing where the log is off or standard output. On the thread that made
   /// the log.
   std::optional<std::string> reopen();
   /// Goes on with another path, or the same one opened anew, and another name of this weir. If the file cannot be
-  /// opened, nothing changes, and the answer says why. The rest is as for reopen().
+  /// opened, the answer says why, and nothing changes but the name, and that only where the path is the same. The rest
+  /// is as for reopen().
   std::optional<std::string> change(const std::string& path, const std::string& instance);
-  void flush();                   ///< Returns when all lines queued before are written. Tests call it.
-  std::uint64_t dropped() const;  ///< Counts lost lines: the writer was behind, or the file did not take them. Any
-                                  ///< thread may read it.
+  void flush();             ///< Returns when all lines queued before are written. Tests call it.
+  Account account() const;  ///< Any thread may read it.
+  std::uint64_t dropped() const { return account().dropped; }
 
  private:
   struct State;

@@ -293,6 +293,12 @@ class Gathering {
     }
   }
 
+  void internal_errors(const InternalErrors& errors) {
+    auto& family = begin(internal_errors_series, MetricType::Counter);
+    for (std::size_t part = 0; part < part_names.size(); ++part)
+      add(family, labelled({}, {{"part", part_names[part]}}), errors.counted(static_cast<Part>(part)));
+  }
+
   void process(const BuildInfo& build, std::uint64_t log_lines_dropped, bool bypassed, const LastLoad& loaded,
                const BufferMemory& buffers) {
     add(begin(buffer_memory_series, MetricType::Gauge), {}, std::uint64_t{buffers.used});
@@ -476,6 +482,7 @@ std::vector<MetricFamily> Exposition::Collect() const {
   gathering.engines(replicas);
   gathering.loops(loops_);
   gathering.comparisons(comparisons ? comparisons() : std::vector<ComparisonGauges>());
+  gathering.internal_errors(internal_errors);
   gathering.process(build_, log_lines_dropped ? log_lines_dropped() : 0, bypass && bypass(), last_load,
                     buffer_memory ? buffer_memory() : BufferMemory());
   return std::move(gathering).sorted();

@@ -17,6 +17,7 @@
 #include <utility>
 #include <vector>
 
+#include "metrics/series/internal_errors.hpp"
 #include "metrics/series/loop_shard.hpp"
 #include "metrics/series/shard.hpp"
 
@@ -123,6 +124,7 @@ class Exposition : public prometheus::Collectable {
   void retire(const ReplicaSeries& series);
   LoopShard& loop(std::size_t index) { return *loops_[index]; }
 
+  InternalErrors internal_errors{};                  ///< Any thread counts in it.
   std::function<std::uint64_t()> log_lines_dropped;  ///< It is set before the first scrape.
   std::function<BufferMemory()> buffer_memory;       ///< It is set before the first scrape; zeros without it.
   LastLoad last_load{};                              ///< It is set on the scraping thread.

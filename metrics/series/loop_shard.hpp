@@ -33,9 +33,11 @@ enum class Limit : std::uint8_t {
   handshakes,   ///< So many TLS handshakes were under way.
   handshake_time,
   connections_per_address,
-  idle_upstream_connections  ///< A connection to a replica was closed that could have waited for another request.
+  idle_upstream_connections,  ///< A connection to a replica was closed that could have waited for another request.
+  answer_rate,
+  buffer_share
 };
-inline constexpr std::array<std::string_view, 19> limit_names{"connections",
+inline constexpr std::array<std::string_view, 21> limit_names{"connections",
                                                               "request_head",
                                                               "request_body",
                                                               "head_time",
@@ -53,7 +55,9 @@ inline constexpr std::array<std::string_view, 19> limit_names{"connections",
                                                               "handshakes",
                                                               "handshake_time",
                                                               "connections_per_address",
-                                                              "idle_upstream_connections"};
+                                                              "idle_upstream_connections",
+                                                              "answer_rate",
+                                                              "buffer_share"};
 
 /// Why a client was kept out.
 enum class Denied : std::uint8_t { no_key, wrong_key, model };

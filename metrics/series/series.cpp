@@ -161,7 +161,7 @@ constexpr BalancerSeries of_balancer[] = {
     {{"weir_requests_in_flight", "Requests the replica is working on for weir."},
      false,
      [](const ReplicaGauges& g) { return static_cast<double>(g.in_flight); }},
-    {{"weir_oldest_unanswered_seconds", "Age of the oldest request on the replica without a first token; 0 if none."},
+    {{"weir_oldest_unanswered_seconds", "Age of the oldest stream on the replica without a first token; 0 if none."},
      false,
      [](const ReplicaGauges& g) { return g.oldest_unanswered_seconds; }},
     {{"weir_injection_disabled", "1 if the replica refused the request for usage, so that weir no longer adds it."},
@@ -291,6 +291,9 @@ constinit const SeriesText loop_delay_series{
     "weir_loop_delay_seconds", "Lateness of each tick of a stream loop, ten a second: how long its events wait."};
 constinit const SeriesText log_lines_dropped_series{
     "weir_log_lines_dropped_total", "Lines of the request log lost because its file could not take them in time."};
+constinit const SeriesText internal_errors_series{
+    "weir_internal_errors_total",
+    "Exceptions that ended work of weir's own, by the part of weir: bugs, or a lack of memory."};
 constinit const SeriesText last_reload_series{"weir_config_last_reload_success_timestamp_seconds",
                                               "Unix time at which the settings in use were loaded."};
 constinit const SeriesText last_reload_successful_series{"weir_config_last_reload_successful",

@@ -78,7 +78,7 @@ void ReplicaShard::settle(const record::RequestRecord& record) {
   settle_reads(record);
   settle_slos(record);
 
-  const bool could_tell = whole && record.facts.api != Api::other;
+  const bool could_tell = whole && generates(record.facts.api);
   if (could_tell || record.answer.token_source != TokenSource::none)
     requests_by_token_source[static_cast<std::size_t>(record.answer.token_source)].add();
   const auto slot = outcome_slot(record.outcome, record.phase.value_or(Phase::queue));

@@ -90,11 +90,17 @@ class Command {
     return std::nullopt;
   }
 
-  static void tell_unread(const ReadSamples& read) {
-    if (read.unread == 0) return;
-    std::fprintf(stderr, "%llu of %llu lines are no lines of a request log; the first is %s\n",
-                 static_cast<unsigned long long>(read.unread), static_cast<unsigned long long>(read.lines),
-                 read.first_unread.c_str());
+  static void tell_what_does_not_count(const ReadSamples& read) {
+    if (read.unread > 0)
+      std::fprintf(stderr, "%llu of %llu lines are no lines of a request log; the first is %s\n",
+                   static_cast<unsigned long long>(read.unread), static_cast<unsigned long long>(read.lines),
+                   read.first_unread.c_str());
+    if (read.repeated > 0)
+      std::fprintf(stderr,
+                   "%llu of %llu lines repeat requests that were read before, and each request counts once; the first "
+                   "is %s: a log is named twice, or is part of another\n",
+                   static_cast<unsigned long long>(read.repeated), static_cast<unsigned long long>(read.lines),
+                   read.first_repeated.c_str());
   }
 
   /// A floor run has one configuration, as primary and as shadow.
@@ -130,7 +136,7 @@ class Command {
                                mc::report::Report& report) {
     ReadSamples read_logs;
     if (const auto status = read(logs, filter_of(request_, options_.model), read_logs)) return status;
-    tell_unread(read_logs);
+    tell_what_does_not_count(read_logs);
     auto made = report_on(read_logs, names_, request_, options_.margin, floor_, a, b);
     if (const auto* sentence = std::get_if<std::string>(&made)) return tell(config::wrong_usage, *sentence);
     report = std::get<mc::report::Report>(std::move(made));

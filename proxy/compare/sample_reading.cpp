@@ -1,6 +1,7 @@
 #include "proxy/compare/sample_reading.hpp"
 
 #include <algorithm>
+#include <unordered_set>
 #include <utility>
 
 #include "metrics/compare/samples/log_reading.hpp"
@@ -16,6 +17,26 @@ using metrics::compare::samples::Sample;
 
 constexpr std::int64_t spare_us = 3'600'000'000;
 constexpr std::uint64_t progress_every = 50'000;
+
+/// The ids of the requests that count.
+class Seen {
+ public:
+  /// Returns whether it had been seen. A request without an id is always new.
+  bool before(const Sample& sample) {
+    if (sample.id == Id{}) return false;
+    return !ids_.insert(sample.id).second;
+  }
+
+ private:
+  struct Hash {
+    std::size_t operator()(const Id& id) const { return id[0] * 0x9e37'79b9'7f4a'7c15 ^ id[1]; }
+  };
+  std::unordered_set<Id, Hash> ids_;
+};
+
+bool was_mirrored(const Sample& sample) {
+  return sample.role == metrics::Role::shadow && sample.drop_reason == 0;
+}
 
 }  // namespace
 
@@ -53,6 +74,7 @@ void Selecting::follow_primaries() {
 std::optional<std::string> read_samples(const std::vector<std::string>& logs, const Filter& filter, Names& names,
                                         const OnProgress& on_progress, ReadSamples& read) {
   Selecting selecting(filter, names, read);
+  Seen seen;
   bool full = false;
   for (const auto& log : logs) {
     auto failure = for_each_line(log, [&](std::string_view line, std::uint64_t number, bool has_newline) {
@@ -60,6 +82,10 @@ std::optional<std::string> read_samples(const std::vector<std::string>& logs, co
       if (++read.lines % progress_every == 0) on_progress(read.lines);
       Sample sample;
       if (metrics::compare::samples::read_log_line(line, names, sample) == LineKind::request) {
+        if ((was_mirrored(sample) || selecting.wanted(sample)) && seen.before(sample)) {
+          if (read.repeated++ == 0) read.first_repeated = log + ':' + std::to_string(number);
+          return;
+        }
         read.mirrored.add(sample);
         full = !selecting.add(std::move(sample));
       } else if (has_newline && read.unread++ == 0) {

@@ -26,6 +26,8 @@ struct ReadSamples {
   std::vector<metrics::compare::samples::Sample> samples;
   std::uint64_t lines = 0, unread = 0;
   std::string first_unread;                    ///< FILE:LINE of the first line that is no request.
+  std::uint64_t repeated = 0;                  ///< Lines of requests that had been read before: each counts once.
+  std::string first_repeated;                  ///< FILE:LINE of the first of them.
   std::int64_t last_us = 0;                    ///< When the last request arrived.
   metrics::compare::pairs::Mirrored mirrored;  ///< What shadows were sent, whatever the filter says.
 };
@@ -41,12 +43,13 @@ class Selecting {
 
   /// Returns false once there are more than `most_samples`.
   bool add(metrics::compare::samples::Sample sample);
+  /// True if the filter lets it pass.
+  bool wanted(const metrics::compare::samples::Sample& sample) const;
   /// Drops the shadows' requests whose primary was not kept. To be called once, at the end.
   void follow_primaries();
 
  private:
   bool about_primaries() const { return !filter_.pool.empty() || !filter_.model.empty() || filter_.prompt_tokens; }
-  bool wanted(const metrics::compare::samples::Sample& sample) const;
 
   const Filter& filter_;
   const metrics::compare::samples::Names& names_;
@@ -56,8 +59,8 @@ class Selecting {
 /// Called now and then with the number of lines read.
 using OnProgress = std::function<void(std::uint64_t lines)>;
 
-/// Reads one log after the other, as Selecting says. Returns a sentence if a log cannot be read, or if too much is
-/// left.
+/// Reads one log after the other, as Selecting says. A request that stands in them twice counts once: a log may be
+/// named twice, or overlap with another. Returns a sentence if a log cannot be read, or if too much is left.
 std::optional<std::string> read_samples(const std::vector<std::string>& logs, const Filter& filter,
                                         metrics::compare::samples::Names& names, const OnProgress& on_progress,
                                         ReadSamples& read);

@@ -32,7 +32,10 @@ using Stream = boost::beast::basic_stream<Protocol, asio::io_context::executor_t
 using Request = http::request<http::string_body>;
 using Response = http::response<http::string_body>;
 
-constexpr std::chrono::seconds time_limit{30};
+/// A whole request comes within this time: from the connection's begin, later from the request's first byte.
+constexpr std::chrono::seconds request_time{5};
+/// So long a connection waits for its next request, and so long an answer may be taken.
+constexpr std::chrono::seconds idle_time{30}, answer_time{30};
 constexpr std::size_t worth_compressing = 1024;
 
 constexpr std::string_view reload_path = "/-/reload", replicas_path = "/api/replicas", settings_path = "/api/settings",
@@ -136,7 +139,7 @@ void read(Response& response, const Asked& asked, const fleet::World& world, con
     response.body() = why_not.empty() ? "ready\n" : "not ready: " + why_not + "\n";
   } else if (asked.may_list && asked.path == replicas_path) {
     const auto now = std::chrono::steady_clock::now();
-    put(response, replicas_answer(world, Medians(weir.history, now), now, weir.bypass.load()));
+    put(response, replicas_answer(world, Medians(weir.history, now), now, weir.bypass.load(), weir.standing()));
   } else if (asked.may_list && asked.path == settings_path) {
     put(response, settings_answer(weir.reload.settings()));
   } else if (asked.is_change()) {
@@ -184,23 +187,42 @@ net::Awaitable<Response> answer(const Request& request, AdminScope scope, AdminS
   } else if (is_shadow_path(asked.path)) {
     put(response, shadow_answer(*world, asked.path, weir.history, std::chrono::system_clock::now()));
   } else {
-    put(response, drain_answer(weir.fleet, asked.path, request.body()));
+    put(response, drain_answer(weir.fleet, asked.path, request.body(), std::chrono::steady_clock::now()));
   }
   finish_answer(request, response);
   co_return response;
 }
 
+/// Waits for the first byte of a connection's next request.
+net::Awaitable<void> await_next(Stream& stream, boost::beast::flat_buffer& buffer, boost::system::error_code& error) {
+  auto token = asio::redirect_error(net::use_awaitable, error);
+  const auto room = buffer.prepare(512);
+  stream.expires_after(idle_time);
+  const auto length = co_await stream.async_read_some(room, token);
+  buffer.commit(length);
+}
+
 net::Awaitable<void> run(Stream stream, AdminScope scope, AdminSources& weir) {
+  OperatorPlaces::Place place(weir.places_of(scope), [&stream] { stream.close(); });
   boost::beast::flat_buffer buffer;
-  for (bool more = true; more;) {
+  for (bool more = true, first = true; more; first = false) {
     boost::system::error_code error;
     auto token = asio::redirect_error(net::use_awaitable, error);
     Request request;
-    stream.expires_after(time_limit);
+    place.begin(OperatorPlaces::Does::wait);
+    if (!first && buffer.size() == 0) {
+      co_await await_next(stream, buffer, error);
+      if (error) break;
+    }
+    stream.expires_after(request_time);
     co_await http::async_read(stream, buffer, request, token);
     if (error) break;
-    const auto response = co_await answer(request, scope, weir);
-    stream.expires_after(time_limit);
+    place.begin(OperatorPlaces::Does::answer);
+    auto response = co_await answer(request, scope, weir);
+    // Whoever sends requests ahead of their answers would keep this thread busy, on which all operators wait.
+    if (buffer.size() > 0) response.keep_alive(false);
+    place.begin(OperatorPlaces::Does::take);
+    stream.expires_after(answer_time);
     co_await http::async_write(stream, response, token);
     more = !error && response.keep_alive();
   }
@@ -208,14 +230,14 @@ net::Awaitable<void> run(Stream stream, AdminScope scope, AdminSources& weir) {
   stream.socket().shutdown(asio::socket_base::shutdown_send, ignored);
 }
 
-void warn_of_many(AdminSources& weir) {
+void warn_of_many(AdminSources& weir, AdminScope scope, bool one_went) {
   const auto now = std::chrono::steady_clock::now();
   if (now < weir.warned) return;
   weir.warned = now + std::chrono::minutes(1);
-  spdlog::warn(
-      "{} connections to the metrics and admin listeners are open, and no more are taken; an idle one is closed "
-      "after {} s (said at most once a minute)",
-      most_operators, time_limit.count());
+  spdlog::warn("{} connections to the {} listener are open: {} (said at most once a minute)", most_operators,
+               scope == AdminScope::admin ? "admin" : "metrics",
+               one_went ? "the one that has waited longest goes for each that comes"
+                        : "no more are taken until an answer is done");
 }
 
 void say_failed(const std::exception_ptr& failure) {
@@ -229,15 +251,15 @@ void say_failed(const std::exception_ptr& failure) {
 }  // namespace
 
 void start_admin_session(asio::io_context& context, net::UniqueFd client, AdminScope scope, AdminSources& weir) {
-  if (weir.connections >= most_operators) return warn_of_many(weir);
+  const auto room = weir.places_of(scope)->make_room();
+  if (!room.is_there || room.one_went) warn_of_many(weir, scope, room.one_went);
+  if (!room.is_there) return;
   asio::basic_stream_socket<Protocol, asio::io_context::executor_type> socket(context.get_executor());
   boost::system::error_code error;
   socket.assign(Protocol(AF_UNSPEC, 0), client.get(), error);  // Asio asks for no more than that it is a stream.
   if (error) return;
   client.release();
-  ++weir.connections;
-  asio::co_spawn(context, run(Stream(std::move(socket)), scope, weir), [&weir](const std::exception_ptr& failure) {
-    --weir.connections;
+  asio::co_spawn(context, run(Stream(std::move(socket)), scope, weir), [](const std::exception_ptr& failure) {
     if (failure) say_failed(failure);
   });
 }

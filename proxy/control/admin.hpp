@@ -7,12 +7,15 @@
 #include <boost/asio/io_context.hpp>
 #include <chrono>
 #include <functional>
+#include <memory>
 #include <string>
 
 #include "metrics/series/exposition.hpp"
 #include "proxy/control/history.hpp"
+#include "proxy/control/operator_places.hpp"
 #include "proxy/control/reload.hpp"
 #include "proxy/control/slow_answers.hpp"
+#include "proxy/control/standing.hpp"
 #include "proxy/fleet/fleet.hpp"
 #include "proxy/net/unique_fd.hpp"
 
@@ -24,6 +27,10 @@ enum class AdminScope : unsigned char {
   admin,    ///< It serves the same, /api/ and POST /-/reload; all of it to who bears the token, if there is one.
 };
 
+/// More connections to a listener of operators take each other's places, so that they never take the descriptors of
+/// clients.
+inline constexpr std::size_t most_operators = 64;
+
 /// What the answers are made from. It outlives the context's run.
 struct AdminSources {
   const metrics::series::Exposition& exposition;
@@ -33,12 +40,15 @@ struct AdminSources {
   SlowAnswers& slow_answers;
   std::atomic<bool>& bypass;
   std::function<std::string()> why_not_ready;  ///< It returns "" if weir takes requests and has a replica for them.
-  std::size_t connections = 0;                 ///< Those of both listeners together.
+  std::function<Standing()> standing;
+  std::shared_ptr<OperatorPlaces> metrics_places = std::make_shared<OperatorPlaces>(most_operators);
+  std::shared_ptr<OperatorPlaces> admin_places = std::make_shared<OperatorPlaces>(most_operators);
   std::chrono::steady_clock::time_point warned{};
-};
 
-/// More connections of operators are closed at once, so that they never take the descriptors of clients.
-inline constexpr std::size_t most_operators = 128;
+  const std::shared_ptr<OperatorPlaces>& places_of(AdminScope scope) const {
+    return scope == AdminScope::admin ? admin_places : metrics_places;
+  }
+};
 
 /// Serves one connection of an operator.
 void start_admin_session(boost::asio::io_context& context, net::UniqueFd client, AdminScope scope, AdminSources& weir);

@@ -3,6 +3,7 @@
 #include <boost/json.hpp>
 
 #include "config/url.hpp"
+#include "proxy/control/log_watch.hpp"
 #include "proxy/control/shadow_api.hpp"
 
 namespace weir::proxy::control {
@@ -23,6 +24,16 @@ json::object error_object(unsigned status, std::string_view code, const std::str
   error["param"] = nullptr;
   error["code"] = code;
   return {{"error", std::move(error)}};
+}
+
+json::object weir_object(const Standing& standing) {
+  const auto& log = standing.log;
+  return {{"drains", standing.draining},
+          {"last_reload_errors", json::array(standing.reload_errors.begin(), standing.reload_errors.end())},
+          {"log", json::object{{"lines_lost", log.dropped},
+                               {"loses", standing.log_loses},
+                               {"waits_for_reader", log.waits_for_reader},
+                               {"why", standing.log_loses ? json::value(why_lost(log)) : json::value()}}}};
 }
 
 json::value value_of(std::optional<double> number) { return number ? json::value(*number) : json::value(nullptr); }
@@ -55,7 +66,7 @@ json::object engine_object(const fleet::ReplicaRuntime& replica, metrics::Moment
 
 json::object replica_object(const fleet::ReplicaRuntime& replica, balancer::Pool& pool, const Medians& medians,
                             metrics::Moment now) {
-  const auto load = pool.load(replica.key.index, now);
+  const auto load = pool.load(replica.key, now);
   const auto health = pool.health(replica.key, now);
   const auto median = medians.of(replica.pool, replica.settings.name);
   json::object object;
@@ -85,6 +96,20 @@ json::object replica_object(const fleet::ReplicaRuntime& replica, balancer::Pool
 
 json::array texts(const std::vector<std::string>& all) { return json::array(all.begin(), all.end()); }
 
+/// What an undrained replica does now: an operator wants to know whether it takes requests. One that is ejected is
+/// taken back.
+void tell_undrained(const fleet::World& world, const std::string& name, metrics::Moment now, json::object& done) {
+  for (const auto& pool : world.pools) {
+    for (const auto& replica : pool->replicas) {
+      if (replica->settings.name != name) continue;
+      done["pardoned"] = pool->balancer->pardon(replica->key, now);
+      const auto health = pool->balancer->health(replica->key, now);
+      done["state"] = metrics::name_of(health.state);
+      done["reason"] = health.reason;
+    }
+  }
+}
+
 /// Returns whether the body asks for force, or nothing if it is no such object.
 std::optional<bool> forced(std::string_view body) {
   if (body.find_first_not_of(" \t\r\n") == body.npos) return false;
@@ -105,7 +130,8 @@ ApiAnswer api_error(unsigned status, std::string_view code, const std::string& m
   return answer_of(error_object(status, code, message), status);
 }
 
-ApiAnswer replicas_answer(const fleet::World& world, const Medians& medians, metrics::Moment now, bool bypassed) {
+ApiAnswer replicas_answer(const fleet::World& world, const Medians& medians, metrics::Moment now, bool bypassed,
+                          const Standing& standing) {
   json::array replicas, pools;
   for (const auto& pool : world.all_pools) {
     for (const auto& replica : pool->replicas)
@@ -126,6 +152,7 @@ ApiAnswer replicas_answer(const fleet::World& world, const Medians& medians, met
   outer["pools"] = std::move(pools);
   outer["bypass"] = bypassed;
   outer["shadows"] = shadows_list(world);
+  outer["weir"] = weir_object(standing);
   return answer_of(outer);
 }
 
@@ -135,7 +162,7 @@ bool is_drain_path(std::string_view path) {
   return rest.ends_with(drain_end) || rest.ends_with(undrain_end);
 }
 
-ApiAnswer drain_answer(fleet::Fleet& fleet, std::string_view path, std::string_view body) {
+ApiAnswer drain_answer(fleet::Fleet& fleet, std::string_view path, std::string_view body, metrics::Moment now) {
   const bool drains = path.ends_with(drain_end);
   path.remove_prefix(replica_path.size());
   path.remove_suffix((drains ? drain_end : undrain_end).size());
@@ -152,7 +179,8 @@ ApiAnswer drain_answer(fleet::Fleet& fleet, std::string_view path, std::string_v
       return api_error(409, "last_replica",
                        "'" + name +
                            "' is the last replica of its pool that is up: without it requests would be refused; "
-                           "bring another one up first, or drain it with force");
+                           "bring another one up first, or drain it all the same: weir drain " +
+                           name + " --force, or {\"force\": true} over HTTP");
     case fleet::Fleet::Draining::already:
       done["changed"] = false;
       break;
@@ -162,6 +190,7 @@ ApiAnswer drain_answer(fleet::Fleet& fleet, std::string_view path, std::string_v
   }
   done["name"] = name;
   done["draining"] = drains;
+  if (!drains) tell_undrained(*fleet.world(), name, now, done);
   return answer_of(done);
 }
 
@@ -195,6 +224,8 @@ ApiAnswer reload_answer(const Reload::Result& result) {
   switch (result.kind) {
     case Reload::Result::Kind::done:
       return answer_of({{"changes", texts(result.changes)}});
+    case Reload::Result::Kind::busy:
+      return api_error(409, "reload_under_way", result.errors.front());
     case Reload::Result::Kind::refused:
       return api_error(409, "not_now", result.errors.front());
     case Reload::Result::Kind::failed:

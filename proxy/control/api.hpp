@@ -8,6 +8,7 @@
 #include "metrics/moment.hpp"
 #include "proxy/control/medians.hpp"
 #include "proxy/control/reload.hpp"
+#include "proxy/control/standing.hpp"
 #include "proxy/fleet/fleet.hpp"
 
 namespace weir::proxy::control {
@@ -20,13 +21,14 @@ struct ApiAnswer {
 /// {"error":{"message","type","code"}}
 ApiAnswer api_error(unsigned status, std::string_view code, const std::string& message);
 
-/// What weir knows of each replica, those that leave included, and of each pool; and whether it is bypassed.
-ApiAnswer replicas_answer(const fleet::World& world, const Medians& medians, metrics::Moment now,
-                          bool bypassed = false);
+/// What weir knows of each replica, those that leave included, and of each pool; whether it is bypassed; and how weir
+/// itself stands.
+ApiAnswer replicas_answer(const fleet::World& world, const Medians& medians, metrics::Moment now, bool bypassed = false,
+                          const Standing& standing = {});
 
-/// Drains a replica, or ends that. `path` is /api/replicas/NAME/drain or .../undrain; the body is empty or a JSON
-/// object which may have "force".
-ApiAnswer drain_answer(fleet::Fleet& fleet, std::string_view path, std::string_view body);
+/// Drains a replica, or ends that; one that is ejected comes back then, on probation. `path` is
+/// /api/replicas/NAME/drain or .../undrain; the body is empty or a JSON object which may have "force".
+ApiAnswer drain_answer(fleet::Fleet& fleet, std::string_view path, std::string_view body, metrics::Moment now);
 bool is_drain_path(std::string_view path);
 
 /// {"settings":[{"name","within","keys":{}}],"overridden":["metrics.listen"]}: the settings in use, without secrets,

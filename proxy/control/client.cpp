@@ -22,8 +22,8 @@ namespace http = boost::beast::http;
 constexpr std::chrono::seconds patience{30};
 
 [[noreturn]] void fail(const Admin& admin, const std::string& why) {
-  throw std::runtime_error("no weir answers at " + config::to_text(admin.address) + ": " + why +
-                           "; --admin names the address of its [admin] listener");
+  throw NoWeir("no weir answers at " + config::to_text(admin.address) + ": " + why +
+               "; --admin names the address of its [admin] listener");
 }
 
 config::ListenAddress address_in(const std::string& text) {

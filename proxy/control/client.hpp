@@ -1,6 +1,7 @@
 // Asks a running weir on its admin listener, for the commands of the program. It blocks.
 #pragma once
 
+#include <stdexcept>
 #include <string>
 
 #include "config/settings.hpp"
@@ -22,7 +23,12 @@ struct Admin {
 /// Reads what a command line and the environment say of it. Throws std::runtime_error with a sentence.
 Admin admin_at(const AdminOptions& options);
 
-/// Throws std::runtime_error with a sentence if no weir answers there.
+/// No weir answers there; the sentence says so.
+struct NoWeir : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+/// Throws NoWeir.
 Answered ask_admin(const Admin& admin, const std::string& method, const std::string& path,
                    const std::string& body = "");
 

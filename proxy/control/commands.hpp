@@ -2,6 +2,7 @@
 // is to say.
 #pragma once
 
+#include <chrono>
 #include <string>
 
 #include "config/settings.hpp"
@@ -22,9 +23,22 @@ struct DrainOptions {
   std::string replica;
   AdminOptions admin{};
   bool wait = false, force = false;
+  std::chrono::duration<double> wait_at_most{300};  ///< For undrain alone.
 };
 int drain(const DrainOptions& options);
 int undrain(const DrainOptions& options);
+
+struct ReloadOptions {
+  AdminOptions admin{};
+  /// The settings file of the weir that is asked, or "". It is checked first, and says where the admin listener is and
+  /// what its token is, where `admin` does not.
+  std::string file{};
+  bool admin_given = false;
+  /// The process to which HUP goes if no admin listener answers; 0 means none.
+  int pid = 0;
+};
+/// Lets a weir reload its settings, waits for the end, and prints what has changed or why nothing has.
+int reload(const ReloadOptions& options);
 
 int status(const AdminOptions& admin, bool json);
 int bypass(const AdminOptions& admin, bool on);

@@ -2,6 +2,7 @@
 #include <chrono>
 #include <cstdio>
 #include <stdexcept>
+#include <string_view>
 #include <thread>
 
 #include "proxy/control/client.hpp"
@@ -11,6 +12,8 @@ namespace weir::proxy::control {
 namespace {
 
 constexpr std::chrono::milliseconds between_looks{200};
+
+bool takes_requests(std::string_view state) { return state == "up" || state == "starting"; }
 
 /// What is left on the replicas of this name; one that leaves the settings may have another beside it.
 struct Left {
@@ -47,14 +50,67 @@ int wait(const Admin& admin, const std::string& name) {
   }
 }
 
+struct Readiness {
+  bool takes = false;
+  std::string state, reason;
+};
+
+/// How the replica in the settings stands; one of the same name may be leaving them.
+Readiness readiness_of(const Admin& admin, const std::string& name) {
+  const auto answered = ask_admin(admin, "GET", "/api/replicas");
+  if (answered.status != 200) throw std::runtime_error(error_message(answered));
+  Readiness last{false, "gone", "it is no longer in the settings"};
+  const auto listed = boost::json::parse(answered.body);
+  for (const auto& one : listed.at("replicas").as_array()) {
+    if (one.at("name").as_string() != name) continue;
+    last.state = one.at("state").as_string();
+    last.reason = one.at("reason").as_string();
+    last.takes = takes_requests(last.state) && !one.at("address").is_null();
+    if (last.takes) break;
+  }
+  return last;
+}
+
+int wait_until_it_takes(const Admin& admin, const DrainOptions& options) {
+  const auto until = std::chrono::steady_clock::now() + options.wait_at_most;
+  for (;; std::this_thread::sleep_for(between_looks)) {
+    const auto now = readiness_of(admin, options.replica);
+    if (now.takes) {
+      std::printf("%s takes requests\n", options.replica.c_str());
+      return 0;
+    }
+    if (std::chrono::steady_clock::now() < until) continue;
+    std::fprintf(stderr, "%s takes no requests after %g s: it is %s (%s)\n", options.replica.c_str(),
+                 options.wait_at_most.count(), now.state.c_str(), now.reason.c_str());
+    return 1;
+  }
+}
+
+void say_pardoned(const std::string& name, const Answered& answered) {
+  if (boost::json::parse(answered.body).at("pardoned").as_bool())
+    std::printf("%s was ejected, and is back on probation\n", name.c_str());
+}
+
+void say_undrained(const std::string& name, const Answered& answered) {
+  const auto told = boost::json::parse(answered.body).as_object();
+  const auto text = [&](std::string_view key) { return boost::json::value_to<std::string>(told.at(key)); };
+  if (takes_requests(text("state")))
+    std::printf("%s takes requests\n", name.c_str());
+  else
+    std::printf("%s drains no more, but it is %s (%s): it takes requests when that is over; --wait waits for it\n",
+                name.c_str(), text("state").c_str(), text("reason").c_str());
+}
+
 int ask(const DrainOptions& options, const std::string& what) {
   const auto admin = admin_at(options.admin);
   const auto answered = ask_admin(admin, "POST", "/api/replicas/" + options.replica + "/" + what,
                                   options.force ? R"({"force":true})" : "{}");
   if (answered.status != 200) throw std::runtime_error(error_message(answered));
+  if (what == "undrain") say_pardoned(options.replica, answered);
+  if (what == "undrain" && options.wait) return wait_until_it_takes(admin, options);
   if (options.wait) return wait(admin, options.replica);
   if (what == "undrain") {
-    std::printf("%s takes requests\n", options.replica.c_str());
+    say_undrained(options.replica, answered);
   } else {
     std::printf("%s drains: %llu requests are left on it\n", options.replica.c_str(),
                 static_cast<unsigned long long>(look(admin, options.replica).in_flight));

@@ -27,11 +27,14 @@ std::vector<const metrics::compare::samples::Sample*> History::samples_since(met
 }
 
 void History::begin_anew(std::string_view shadow, std::int64_t wall_us) {
-  mirrored_.begin_anew(names_.of(shadow), wall_us);
+  mirrored_.begin_anew(names_.of(shadow), wall_us + wall_.ahead_us());
 }
 
 void History::keep(const metrics::record::RequestRecord& record, metrics::Moment now) {
   auto& sample = samples_.emplace_back(metrics::compare::samples::sample_of(record, names_));
+  const std::int64_t ahead = wall_.ahead_us(sample.received_us, record.received);
+  sample.received_us += ahead;
+  sample.dispatched_us += ahead;
   mirrored_.add(sample);
   came_.push_back(now);
   if (samples_.size() <= most_) return;

@@ -12,6 +12,7 @@
 #include "metrics/record/finished_records.hpp"
 #include "metrics/record/request_log.hpp"
 #include "proxy/control/pairs.hpp"
+#include "proxy/control/steady_wall.hpp"
 
 namespace weir::proxy::control {
 
@@ -45,6 +46,7 @@ class History {
   metrics::record::RequestLog& log_;
   const std::size_t most_;
   Pairs pairs_;
+  SteadyWall wall_;
   metrics::compare::samples::Names names_;
   metrics::compare::pairs::Mirrored mirrored_;
   std::deque<metrics::compare::samples::Sample> samples_;  ///< In the order in which they ended.

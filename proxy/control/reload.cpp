@@ -6,6 +6,7 @@
 #include <exception>
 #include <system_error>
 #include <utility>
+#include <variant>
 
 #include "config/difference.hpp"
 
@@ -42,8 +43,9 @@ void Reload::run_or_again(const std::string& by) {
 void Reload::begin(const std::string& by, net::Completion<Told> completion) {
   const auto why_not = under_way_ ? std::string("a reload is under way; ask again when it is done") : forbidden_;
   if (!why_not.empty()) {
+    const auto kind = under_way_ ? Result::Kind::busy : Result::Kind::refused;
     spdlog::warn("reload ({}) refused: {}", by, why_not);
-    if (completion) completion.tell(std::make_shared<const Result>(Result{Result::Kind::refused, {}, {why_not}}));
+    if (completion) completion.tell(std::make_shared<const Result>(Result{kind, {}, {why_not}}));
     return;
   }
   under_way_ = true;
@@ -51,14 +53,8 @@ void Reload::begin(const std::string& by, net::Completion<Told> completion) {
   completion_ = std::move(completion);
   if (on_begin) on_begin();
   const auto read = [this] {
-    using Read = std::variant<config::LoadResult, std::string>;
-    std::shared_ptr<const Read> result;
-    try {
-      result = std::make_shared<const Read>(load_());
-    } catch (const std::exception& error) {
-      result = std::make_shared<const Read>(std::string("cannot read the settings: ") + error.what());
-    }
-    boost::asio::post(context_, [this, result] { loaded(*result); });
+    auto found = std::make_shared<Found>(find());
+    boost::asio::post(context_, [this, found] { loaded(std::move(*found)); });
   };
   try {
     loading_ = start_thread(read);
@@ -68,10 +64,29 @@ void Reload::begin(const std::string& by, net::Completion<Told> completion) {
   }
 }
 
-void Reload::loaded(const std::variant<config::LoadResult, std::string>& read) {
+/// On the thread that reads: a file may name tens of thousands of keys, and `settings_` stay as they are meanwhile.
+Reload::Found Reload::find() const {
+  Found found;
+  try {
+    auto read = load_();
+    if (const auto* errors = std::get_if<std::vector<config::SettingsError>>(&read)) {
+      for (const auto& error : *errors) found.errors.push_back(error.text());
+      return found;
+    }
+    found.wanted = std::get<config::Settings>(std::move(read));
+    const auto before = config::listing_of(settings_), after = config::listing_of(found.wanted);
+    found.changes = config::difference(before, after);
+    for (const auto& change : config::needs_restart(before, after))
+      found.errors.push_back(change + ": only a restart changes this; restart weir, or take the change back");
+  } catch (const std::exception& error) {
+    found.errors.push_back(std::string("cannot read the settings: ") + error.what());
+  }
+  return found;
+}
+
+void Reload::loaded(Found found) {
   loading_.join();
-  const auto* const why_not = std::get_if<std::string>(&read);
-  end(why_not != nullptr ? failed({*why_not}) : take_over(std::get<config::LoadResult>(read)));
+  end(take_over(std::move(found)));
 }
 
 void Reload::end(const Result& result) {
@@ -82,22 +97,12 @@ void Reload::end(const Result& result) {
   if (const auto by = std::exchange(again_, ""); !by.empty()) begin(by, {});
 }
 
-Result Reload::take_over(const config::LoadResult& read) {
+Result Reload::take_over(Found found) {
   if (!forbidden_.empty()) return {Result::Kind::refused, {}, {forbidden_}};
-  Result result;
-  if (const auto* errors = std::get_if<std::vector<config::SettingsError>>(&read)) {
-    for (const auto& error : *errors) result.errors.push_back(error.text());
-    return failed(std::move(result.errors));
-  }
-  const auto& wanted = std::get<config::Settings>(read);
-  const auto before = config::listing_of(settings_), after = config::listing_of(wanted);
-  for (const auto& change : config::needs_restart(before, after))
-    result.errors.push_back(change + ": only a restart changes this; restart weir, or take the change back");
-  if (result.errors.empty()) result.errors = take_(wanted);
-  if (!result.errors.empty()) return failed(std::move(result.errors));
-  result.changes = config::difference(before, after);
-  settings_ = wanted;
-  return result;
+  if (found.errors.empty()) found.errors = take_(found.wanted);
+  if (!found.errors.empty()) return failed(std::move(found.errors));
+  settings_ = std::move(found.wanted);
+  return {Result::Kind::done, std::move(found.changes), {}};
 }
 
 void Reload::log(const Result& result) const {
@@ -105,6 +110,7 @@ void Reload::log(const Result& result) const {
     case Result::Kind::done:
       spdlog::info("reload ({}): {}", by_, result.changes.empty() ? "nothing has changed" : joined(result.changes));
       return;
+    case Result::Kind::busy:
     case Result::Kind::refused:
       spdlog::warn("reload ({}) refused: {}", by_, joined(result.errors));
       return;

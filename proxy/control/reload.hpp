@@ -1,7 +1,7 @@
 // Takes over changed settings while weir runs: the whole new settings, or nothing. It holds the settings as read.
 //
-// The file is read on a thread of its own, because the control thread accepts connections meanwhile. All else is on the
-// control thread. There is one reload at a time.
+// The file is read and compared on a thread of its own, because the control thread accepts connections meanwhile. All
+// else is on the control thread. There is one reload at a time.
 #pragma once
 
 #include <boost/asio/async_result.hpp>
@@ -11,7 +11,6 @@
 #include <string>
 #include <thread>
 #include <utility>
-#include <variant>
 #include <vector>
 
 #include "config/load.hpp"
@@ -25,7 +24,8 @@ class Reload {
     enum class Kind : unsigned char {
       done,
       failed,   ///< The settings cannot be used: `errors` says all that is wrong. Nothing has changed.
-      refused,  ///< Not now: another one is under way, or weir ends.
+      busy,     ///< Another one is under way.
+      refused,  ///< weir ends.
     };
     Kind kind = Kind::done;
     std::vector<std::string> changes;
@@ -45,7 +45,7 @@ class Reload {
 
   const config::Settings& settings() const { return settings_; }
   std::function<void()> on_begin;                ///< It is called before the file is read.
-  std::function<void(const Result&)> on_result;  ///< It is called at the end, not for what is refused.
+  std::function<void(const Result&)> on_result;  ///< It is called at the end, not for one that did not begin.
   /// Starts the thread that reads the file. It throws std::system_error where the system gives no thread.
   std::function<std::thread(std::function<void()>)> start_thread = [](auto work) {
     return std::thread(std::move(work));
@@ -69,9 +69,14 @@ class Reload {
 
  private:
   void begin(const std::string& by, net::Completion<Told> completion);
-  /// Takes what was read, or why nothing could be.
-  void loaded(const std::variant<config::LoadResult, std::string>& read);
-  Result take_over(const config::LoadResult& read);
+  /// The findings of the loading thread: the settings and what they change, or why they cannot be used.
+  struct Found {
+    std::vector<std::string> errors, changes;
+    config::Settings wanted;
+  };
+  Found find() const;
+  void loaded(Found found);
+  Result take_over(Found found);
   void end(const Result& result);
   void log(const Result& result) const;
 

@@ -7,6 +7,7 @@
 #include <boost/json.hpp>
 #include <cmath>
 #include <cstdio>
+#include <numeric>
 #include <stdexcept>
 #include <string_view>
 #include <vector>
@@ -22,8 +23,10 @@ namespace json = boost::json;
 /// The engine's own count is of the requests that it runs, and of those that it keeps waiting.
 constexpr std::array<std::string_view, 9> titles{"replica",       "pool",     "state",    "for",   "in flight",
                                                  "queued tokens", "TTFT p50", "TPOT p50", "engine"};
-constexpr std::size_t text_columns = 3;                     ///< So many columns are texts, and stand to the left.
-constexpr std::size_t longest_name = 16, longest_pool = 8;  ///< A longer one is cut, so that the table fits.
+constexpr std::size_t text_columns = 3;   ///< So many columns are texts, and stand to the left.
+constexpr std::size_t longest_name = 16;  ///< A longer one is cut, so that the table fits.
+constexpr std::size_t pool_column = 1, least_of_pool = 8;
+constexpr std::string_view between_columns = "  ";
 
 std::string text_of(const json::object& object, std::string_view key) {
   return json::value_to<std::string>(object.at(key));
@@ -89,7 +92,7 @@ Row row_of(const json::object& replica) {
   const auto number = [&](std::string_view key) { return replica.at(key).to_number<double>(); };
   const auto whole = [](double value) { return std::to_string(static_cast<long long>(value)); };
   return {name_cut_to(text_of(replica, "name"), longest_name),
-          cut_to(text_of(replica, "pool"), longest_pool),
+          text_of(replica, "pool"),
           text_of(replica, "state"),
           age(number("state_seconds")),
           whole(number("in_flight")),
@@ -110,7 +113,7 @@ void write_row(std::string& out, const Row& row, const std::array<std::size_t, t
   for (std::size_t i = 0; i < row.size(); ++i) {
     const std::string blank(widths[i] - row[i].size(), ' ');
     const bool coloured = i == 2 && !colour_of_state.empty();
-    if (i > 0) out += "  ";
+    if (i > 0) out += between_columns;
     if (i >= text_columns) out += blank;
     if (coloured) out += colour_of_state;
     out += row[i];
@@ -120,30 +123,72 @@ void write_row(std::string& out, const Row& row, const std::array<std::size_t, t
   out += '\n';
 }
 
+using Widths = std::array<std::size_t, titles.size()>;
+
+Widths widths_of(const std::vector<Row>& rows) {
+  Widths widths{};
+  for (const auto& row : rows)
+    for (std::size_t i = 0; i < widths.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
+  return widths;
+}
+
+/// Cuts the names of pools to what the other columns leave.
+void fit_pools(std::vector<Row>& rows) {
+  const auto widths = widths_of(rows);
+  const auto others = std::accumulate(widths.begin(), widths.end(), between_columns.size() * (widths.size() - 1)) -
+                      widths[pool_column];
+  const auto left = std::max(least_of_pool, status_columns - std::min(status_columns, others));
+  for (auto& row : rows) row[pool_column] = name_cut_to(std::move(row[pool_column]), left);
+}
+
+/// What weir tells of itself. One of an older version tells less.
+std::string about_weir(const json::object& answer) {
+  std::string out;
+  const auto* const bypass = answer.if_contains("bypass");
+  if (bypass != nullptr && bypass->as_bool())
+    out += "BYPASS is on: nothing is read or measured; `weir bypass off` ends it\n";
+  if (const auto* const shadows = answer.if_contains("shadows")) {
+    for (const auto& shadow : shadows->as_array())
+      if (!shadow.at("on").as_bool()) out += "shadow " + text_of(shadow.as_object(), "name") + " is off\n";
+  }
+  const auto* const weir = answer.if_contains("weir");
+  if (weir == nullptr) return out;
+  if (weir->at("drains").as_bool()) out += "weir DRAINS: it takes no more, and ends when its requests have ended\n";
+  const auto& errors = weir->at("last_reload_errors").as_array();
+  if (!errors.empty()) out += "the last reload FAILED, and weir goes on with the settings before it:\n";
+  for (const auto& error : errors) out += "    " + json::value_to<std::string>(error) + '\n';
+  const auto& log = weir->at("log").as_object();
+  const auto lost = log.at("lines_lost").to_number<std::uint64_t>();
+  if (log.at("loses").as_bool())
+    out += "the request log LOSES lines: " + text_of(log, "why") + "; " + std::to_string(lost) + " so far\n";
+  else if (lost > 0)
+    out += "the request log has lost " + std::to_string(lost) + (lost == 1 ? " line" : " lines") +
+           " since weir began\n";
+  if (log.at("waits_for_reader").as_bool()) out += "the request log waits for a reader of its pipe\n";
+  return out;
+}
+
 }  // namespace
 
 std::string status_table(const std::string& answer, bool colours) {
   const auto parsed = json::parse(answer);
   const auto& replicas = parsed.as_object().at("replicas").as_array();
-  Row head;
-  std::ranges::copy(titles, head.begin());
-  std::vector<Row> rows;
-  std::array<std::size_t, titles.size()> widths{};
+  std::vector<Row> rows(1);
+  std::ranges::copy(titles, rows[0].begin());
   for (const auto& one : replicas) rows.push_back(row_of(one.as_object()));
-  for (std::size_t i = 0; i < widths.size(); ++i) {
-    widths[i] = head[i].size();
-    for (const auto& row : rows) widths[i] = std::max(widths[i], row[i].size());
-  }
-  std::string out;
-  const auto* const bypass = parsed.as_object().if_contains("bypass");
-  if (bypass != nullptr && bypass->as_bool())
-    out += "BYPASS is on: nothing is read or measured; `weir bypass off` ends it\n";
-  write_row(out, head, widths, "");
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    const auto& state = rows[i][2];
-    write_row(out, rows[i], widths, colours ? colour_of(state) : "");
+  fit_pools(rows);
+  const auto widths = widths_of(rows);
+  auto out = about_weir(parsed.as_object());
+  write_row(out, rows[0], widths, "");
+  bool engines_tell = false;
+  for (std::size_t i = 0; i < replicas.size(); ++i) {
+    const auto& row = rows[i + 1];
+    const auto& state = row[2];
+    engines_tell = engines_tell || row.back() != "-";
+    write_row(out, row, widths, colours ? colour_of(state) : "");
     if (state != "up") out += cut_to("    " + text_of(replicas[i].as_object(), "reason"), status_columns) + '\n';
   }
+  if (engines_tell) out += "engine: the requests that it runs + those in its own queue, as its metrics last said\n";
   for (const auto& one : parsed.as_object().at("pools").as_array()) {
     const auto& pool = one.as_object();
     const auto waiting = pool.at("waiting").to_number<std::uint64_t>();

@@ -38,9 +38,10 @@ Attempt::Attempt(const Options& options, balancer::Lease lease, metrics::series:
       framer_(options.client),
       shard_(shard),
       limits_(options.replica.limits),
-      hung_at_(options.replica.stream ? options.hung_at : nullptr),
+      hung_at_(options.hung_at),
       started_(options.replica.started),
-      keep_errors_(options.keep_errors) {}
+      keep_errors_(options.keep_errors),
+      doubted_(options.doubted) {}
 
 void Attempt::arrived(std::span<char> bytes, Moment at, ClientOutput& out) {
   framer_.begin(out);
@@ -78,7 +79,8 @@ void Attempt::take(AttemptMachine::Progress progress, std::span<char> read, Mome
 
 void Attempt::take_head(const http::ResponseHead& head, bool event_stream, Moment at, ClientOutput& out) {
   framer_.head(head, machine_.strips(), event_stream);
-  if (another_may_do_better(head.status)) keep(Retry::status, at);
+  const bool doubtful = doubted_ && fleet::refuses_the_request(head.status);
+  if (another_may_do_better(head.status) || doubtful) keep(Retry::status, at);
   const bool hold = event_stream && limits_.accept_hold.count() > 0;
   if (state_ == State::awaiting && !hold) accept(out);
 }
@@ -103,7 +105,7 @@ void Attempt::keep(Retry reason, Moment now) {
 void Attempt::conclude(ReplicaEnd end, ClientOutput& out) {
   if (breaks_off(end) && end != ReplicaEnd::truncated && !accepted_) {
     if (state_ == State::keeping) {
-      verdict_ = Verdict{outcome_of_given_up_error(status())};
+      verdict_ = verdict_of_given_up_error(status());
       return stop(AttemptEnd::refused);
     }
     if (end == ReplicaEnd::cut)
@@ -143,7 +145,7 @@ void Attempt::keep_output(ClientOutput& out) {
 
 void Attempt::leave_error(Moment now) {
   machine_.left(now, false);
-  verdict_ = Verdict{outcome_of_given_up_error(status())};
+  verdict_ = verdict_of_given_up_error(status());
   stop(AttemptEnd::refused);
 }
 
@@ -156,15 +158,21 @@ void Attempt::relay_error(ClientOutput& out) {
 
 void Attempt::client_gone(Moment now) {
   framer_.lost();
-  if (state_ == State::done) {
-    // The replica had finished, but the client did not wait for its bytes.
-    const auto outcome = machine_.verdict().outcome;
-    const bool good = outcome == Outcome::ok || outcome == Outcome::ok_empty;
-    if (good && !client_has_marker_) verdict_ = Verdict{Outcome::client_abort, metrics::Phase::decode};
-    return;
-  }
+  if (state_ == State::done) return lose_client(Outcome::client_abort);
   machine_.left(now, client_has_marker_);
   stop(AttemptEnd::client_gone);
+}
+
+void Attempt::client_cut() {
+  framer_.lost();
+  lose_client(Outcome::rejected);
+}
+
+/// The replica had finished, but its client has not got all its bytes.
+void Attempt::lose_client(Outcome outcome) {
+  const auto seen = machine_.verdict().outcome;
+  const bool good = seen == Outcome::ok || seen == Outcome::ok_empty;
+  if (good && !client_has_marker_) verdict_ = Verdict{outcome, metrics::Phase::decode};
 }
 
 /// The replica was found to hang while this attempt had nothing to show.

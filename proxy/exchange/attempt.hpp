@@ -64,9 +64,10 @@ class Attempt {
   struct Options {
     AttemptMachine::Options replica;
     ClientFramer::Client client{};
-    /// This is the replica's: see fleet::ReplicaState. Null means that it never hangs.
+    /// This is the replica's: see fleet::ReplicaState. Null means that the request stays where it is.
     const std::atomic<Moment>* hung_at = nullptr;
     bool keep_errors = false;  ///< An error that another replica may better is kept, not relayed.
+    bool doubted = false;      ///< The replica may be the odd one: another one may better any refusal of it.
   };
 
   enum class State : std::uint8_t {
@@ -90,6 +91,8 @@ class Attempt {
   /// Says that the replica's connection ended by itself.
   void replica_ended(Break how, Moment now, ClientOutput& out);
   void client_gone(Moment now);
+  /// Says that weir gives the client no more, because limits.drain is over. The replica's work is done.
+  void client_cut();
   /// Says that the last output was written to the client: `at_once` if the call took the whole of it.
   void written(Moment now, bool at_once);
   void paused() { machine_.paused(); }
@@ -132,6 +135,7 @@ class Attempt {
   void keep(metrics::series::Retry reason, Moment now);
   void conclude(ReplicaEnd end, ClientOutput& out);
   void keep_output(ClientOutput& out);
+  void lose_client(metrics::Outcome outcome);
   void stop(AttemptEnd end);
   bool is_hung() const;
 
@@ -139,9 +143,9 @@ class Attempt {
   ClientFramer framer_;
   metrics::series::ReplicaShard& shard_;
   const config::Limits& limits_;
-  const std::atomic<Moment>* const hung_at_;  ///< Null for an answer that shows no tokens.
+  const std::atomic<Moment>* const hung_at_;
   const Moment started_;
-  const bool keep_errors_;
+  const bool keep_errors_, doubted_;
   std::unique_ptr<std::string> kept_;
 
   Moment keep_until_ = Moment::max();

@@ -38,13 +38,6 @@ Malformed malformed_by(http::HeadError error) {
   }
 }
 
-balancer::EndCause cause_of(metrics::Outcome outcome) {
-  using metrics::Outcome;
-  if (outcome == Outcome::ok || outcome == Outcome::ok_empty) return balancer::EndCause::answered;
-  if (outcome == Outcome::rejected) return balancer::EndCause::unsent;
-  return outcome == Outcome::client_abort ? balancer::EndCause::client_left : balancer::EndCause::replica_failed;
-}
-
 const metrics::record::Answer no_answer{};
 
 }  // namespace
@@ -203,13 +196,13 @@ void AttemptMachine::body_arrived(std::span<char> bytes, Moment at, Progress& pr
     progress.body = read.forward;
     progress.token_events = read.token_events;
     // If an API's tokens are not read, any event shows that the replica works.
-    if (read.token_events > 0 || (options_.api == metrics::Api::other && read.events > 0)) last_token_ = at;
+    if (read.token_events > 0 || (!metrics::generates(options_.api) && read.events > 0)) last_token_ = at;
     if (read.first_token) lease_.first_token(at);
     if (read.tokens > 0) lease_.tokens(read.tokens);
     // An engine's front may answer with an error while nothing works behind it.
-    if (read.unread && options_.stream && status_ / 100 == 2) {
+    if (status_ / 100 == 2 && (options_.stream ? read.unread : options_.api != metrics::Api::other)) {
       lease_.lives();
-      last_token_ = at;
+      if (options_.stream) last_token_ = at;
     }
   }
   if (decoder_.finished()) {
@@ -303,7 +296,7 @@ void AttemptMachine::stop(ReplicaEnd end, Moment now, bool client_has_all) {
   evidence.client_has_all = client_has_all;
   verdict_ = verdict_of(evidence, answer());
   if (!lease_) return;
-  balancer::End told(cause_of(verdict_.outcome));
+  balancer::End told(cause_of(verdict_));
   told.prompt_tokens = answer().prompt_tokens;
   told.cached_tokens = answer().cached_tokens;
   told.output_tokens = answer().output_tokens;

@@ -1,5 +1,6 @@
 #include "proxy/exchange/client_watch.hpp"
 
+#include <algorithm>
 #include <array>
 
 namespace weir::proxy::exchange {
@@ -13,19 +14,27 @@ ClientWatch::ClientWatch(net::Channel& channel, std::string& unread, config::Hal
 }
 
 void ClientWatch::ready(std::uint32_t, std::uint32_t events) {
-  const std::uint32_t leaving = EPOLLHUP | EPOLLERR | (fin_is_leaving_ ? std::uint32_t{EPOLLRDHUP} : 0);
-  if ((events & leaving) != 0) {
-    gone_ = true;
-    if (listener_ != nullptr) listener_->client_gone();
-    return;
+  try {
+    look_at(events);
+  } catch (...) {
+    leave();  // There was no memory for what it sends.
   }
+}
+
+void ClientWatch::leave() {
+  gone_ = true;
+  if (listener_ != nullptr) listener_->client_gone();
+}
+
+void ClientWatch::look_at(std::uint32_t events) {
+  const std::uint32_t leaving = EPOLLHUP | EPOLLERR | (fin_is_leaving_ ? std::uint32_t{EPOLLRDHUP} : 0);
+  if ((events & leaving) != 0) return leave();
   if ((events & EPOLLIN) != 0) {
     std::array<char, most_unread> bytes;
-    while (unread_.size() < most_unread) {
-      const auto read = channel_.read(std::span(bytes).first(most_unread - unread_.size()));
-      if (read.size <= 0) break;  // The events tell of a FIN or a reset.
-      unread_.append(bytes.data(), static_cast<std::size_t>(read.size));
-    }
+    const auto room = std::span(bytes).first(most_unread - std::min(most_unread, unread_.size()));
+    const auto read = room.empty() ? net::Channel::Read{} : channel_.read(room);
+    // The events tell of a FIN or a reset. A read that came short was the last one of this turn.
+    if (read.size > 0) unread_.append(bytes.data(), static_cast<std::size_t>(read.size));
   }
   if ((events & EPOLLOUT) != 0 && listener_ != nullptr) listener_->client_writable();
 }

@@ -39,6 +39,8 @@ class ClientWatch final : net::Watcher {
 
  private:
   void ready(std::uint32_t tag, std::uint32_t events) override;
+  void look_at(std::uint32_t events);
+  void leave();
   void approach(std::uint32_t, int) const override {}
 
   net::Channel& channel_;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <exception>
 #include <utility>
 
 #include "metrics/ticks.hpp"
@@ -10,6 +11,7 @@
 #include "proxy/exchange/request_records.hpp"
 #include "proxy/exchange/shadows.hpp"
 #include "proxy/exchange/usage_asking.hpp"
+#include "proxy/http/via.hpp"
 #include "proxy/net/connect.hpp"
 
 namespace weir::proxy::exchange {
@@ -20,7 +22,7 @@ using metrics::Outcome;
 /// A request's body that shadows share, with what pays for it.
 struct SharedBody {
   std::string bytes;
-  net::Charge charge;
+  net::SharedCharge charge;
 };
 
 std::shared_ptr<const std::string> share(ClientRequest& request) {
@@ -57,7 +59,7 @@ net::Awaitable<ExchangeEnd> Exchange::run() {
       end_wait();
     }
     if (!lease_) break;
-    place_ = {std::static_pointer_cast<const fleet::ReplicaRuntime>(lease_.subject()), lease_.key()};
+    place_ = {std::static_pointer_cast<const fleet::ReplicaRuntime>(lease_.subject()), lease_.key(), lease_.doubted()};
     co_await attempt();
     next_step = next();
     if (next_step == Retries::Next::end) tell();
@@ -200,8 +202,9 @@ Attempt::Options Exchange::attempt_options(const fleet::ReplicaRuntime& replica,
   if (request_.cors) to_client.cors_fields = *request_.cors;
   if (!to_client.origin.empty() && !request_.cors) to_client.cors = &loop_.shared.cors;
   if (client_left_) to_replica.fingerprint_key = &loop_.shared.fingerprint_key;
-  options.hung_at = &replica.state->hung_at;
+  if (retries_.keeps_errors()) options.hung_at = &replica.state->hung_at;
   options.keep_errors = retries_.keeps_errors();
+  options.doubted = place_.doubted;
   return options;
 }
 
@@ -243,6 +246,7 @@ Relay::Request Exchange::relay_request(const fleet::ReplicaRuntime& replica, met
                                  request_.facts.api != metrics::Api::other, replica.settings.api_key};
   upstream.client_key_ends_here = world_->keys != nullptr;
   upstream.way = {request_.through_proxy, request_.peer};
+  upstream.via = http::name_in_via();
   upstream_head_ = http::upstream_head(request_.head, upstream);
   std::vector<std::string_view> spans{upstream_head_};
   edits.append(body(), spans);
@@ -275,15 +279,21 @@ net::Awaitable<void> Exchange::attempt() {
   Relay relay(loop_, client_, std::move(connection.channel), connection.reused, std::move(request), attempt,
               world_->settings.limits);
   const bool injected = asked != metrics::wire::Ask::nothing;
+  std::exception_ptr failure;
   for (bool done = false; !done;) {
     const auto news = co_await relay.run(net::use_awaitable);
-    if (news == RelayNews::undecided) decide(attempt, relay, injected);
-    if (news == RelayNews::accepted) accepted(attempt.status(), injected);
+    try {
+      if (news == RelayNews::undecided) decide(attempt, relay, injected);
+      if (news == RelayNews::accepted) accepted(attempt.status(), injected);
+    } catch (...) {
+      failure = std::current_exception();  // The relay tells this while it is at work, and may not end here.
+    }
     done = news == RelayNews::done;
   }
+  if (failure) std::rethrow_exception(failure);
   if (attempt.sent_at()) shard.bytes[0].add(body_length);
-  if (auto left = relay.take_connection()) loop_.keep_idle(*replica.state, connected_to_, std::move(left));
   result_ = std::make_unique<AttemptResult>(relay.take_result());
+  if (auto left = relay.take_connection()) loop_.keep_idle(*replica.state, connected_to_, std::move(left));
 }
 
 /// Gives copies to the shadows that want what this replica gets. Each gets one at most.
@@ -308,7 +318,7 @@ void Exchange::mirror(const fleet::ReplicaRuntime& replica) {
   job->time = request_.time;
   if (client_left_) job->client_left = client_left_;
   client_left_ = job->client_left;
-  loop_.shared.shadows->post(std::move(job));
+  loop_.shared.shadows->post(loop_, std::move(job));
 }
 
 void Exchange::not_begun(int error) {
@@ -331,6 +341,7 @@ void Exchange::decide(Attempt& attempt, Relay& relay, bool injected) {
 
 /// Notes that an answer is on its way to the client: no retry can follow.
 void Exchange::accepted(unsigned status, bool injected) {
+  request_.answered = true;
   std::vector<http::HeaderField>().swap(request_.head.fields);  // Only another attempt would need them again.
   retries_.accepted(place_, status);
   if (status < 300 && injected) note_injection_taken(*place_.replica->state, request_.facts.api);
@@ -397,10 +408,11 @@ void Exchange::record(metrics::series::ReplicaSeries& series, const fleet::Repli
   record.shadows = static_cast<std::uint32_t>(mirrored_to_.size());
   if (client_left_ && record.outcome == Outcome::client_abort) {
     client_left_->store(true, std::memory_order_relaxed);
-    loop_.shared.shadows->left(client_left_);
+    loop_.shared.shadows->client_left();
   }
   if (record.facts.api != metrics::Api::other && !record.facts.whole_json)
     series.shard(loop_.index).unparsed[static_cast<std::size_t>(metrics::series::Unparsed::broken_request)].add();
+  request_.recorded = true;
   settle(loop_, series, std::move(record));
 }
 

@@ -77,8 +77,8 @@ http::OwnAnswer refusal_answer(const balancer::Refused& refused, const config::P
   const auto& name = pool.name;
   if (refused.reason == Reason::too_long)
     return http::error_answer(400, "invalid_request_error", "context_length_exceeded",
-                              "the request is longer than any replica of pool '" + name +
-                                  "' can hold: shorten the prompt or lower max_tokens");
+                              "the prompt is longer than any replica of pool '" + name +
+                                  "' may hold (max_context): shorten it");
   const auto wait = std::chrono::milliseconds(std::llround(refused.retry_after * spread * 1000));
   const auto again = ": try again in " + std::to_string(std::chrono::ceil<std::chrono::seconds>(wait).count()) + " s";
   http::OwnAnswer answer;
@@ -101,6 +101,13 @@ http::OwnAnswer stopping_answer() {
                                    "send it again");
   answer.retry_after = std::chrono::seconds(1);
   return answer;
+}
+
+http::OwnAnswer broken_down_answer(bool no_memory) {
+  if (no_memory)
+    return http::error_answer(503, "overloaded_error", "no_memory",
+                              "the system gives weir no more memory for this request: try again soon");
+  return http::error_answer(500, "api_error", "internal_error", "weir failed at this request; its log says why");
 }
 
 http::OwnAnswer unconnected_answer(const std::string& replica, int error) {

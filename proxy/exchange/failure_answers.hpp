@@ -24,6 +24,9 @@ std::optional<metrics::series::Limit> limit_of(balancer::Refused::Reason reason,
 /// Answers that weir stops, and that the request has had its time.
 http::OwnAnswer stopping_answer();
 
+/// Answers that weir itself failed: for want of memory, or by a mistake of its own.
+http::OwnAnswer broken_down_answer(bool no_memory);
+
 /// Answers that weir could connect to no replica. `replica` is the last one that was tried. `error`: see
 /// net::connect_error_text().
 http::OwnAnswer unconnected_answer(const std::string& replica, int error);

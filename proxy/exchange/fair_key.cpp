@@ -22,14 +22,8 @@ std::string address_of(const net::PeerAddress& address) {
 std::string owner_of(const config::FairBy& by, const http::RequestHead& head, const net::PeerAddress& address,
                      std::string_view key_name) {
   if (by.what == config::FairBy::What::key && !key_name.empty()) return tagged(of_key, key_name);
-  std::string_view said;
-  if (by.what == config::FairBy::What::header) said = head[by.header];
-  if (by.what == config::FairBy::What::key) {
-    said = head["authorization"];
-    if (said.empty()) said = head["x-api-key"];
-  }
-  if (said.empty()) return address_of(address);
-  return tagged(by.what == config::FairBy::What::key ? of_credential : of_header, said);
+  const std::string_view said = by.what == config::FairBy::What::header ? head[by.header] : std::string_view();
+  return said.empty() ? address_of(address) : tagged(of_header, said);
 }
 
 }  // namespace
@@ -44,6 +38,14 @@ SipKey make_sip_key() {
 std::uint64_t fair_key(const SipKey& key, const config::FairBy& by, const http::RequestHead& head,
                        const net::PeerAddress& address, std::string_view key_name) {
   return metrics::sip_hash(key, owner_of(by, head, address, key_name));
+}
+
+std::uint64_t sender_of(const SipKey& key, const http::RequestHead& head, const net::PeerAddress& address,
+                        std::string_view key_name) {
+  if (!key_name.empty()) return metrics::sip_hash(key, tagged(of_key, key_name));
+  std::string_view said = head["authorization"];
+  if (said.empty()) said = head["x-api-key"];
+  return metrics::sip_hash(key, said.empty() ? address_of(address) : tagged(of_credential, said));
 }
 
 }  // namespace weir::proxy::exchange

@@ -19,10 +19,15 @@ using metrics::SipKey;
 /// A random key.
 SipKey make_sip_key();
 
-/// Returns whose request this is. `key_name` is the name of the client's key, where weir knows the keys ("" elsewhere):
-/// it stands for the credential. A request without the credential or the header that decides is its address's. Of IPv6
-/// the first 64 bits count, because one client has all that begin so.
+/// Returns whose request this is. `key_name` is the name of the client's key, "" where weir knows no keys. A request
+/// without the key or the header that decides is its address's: a credential that nobody checks can be made up, and must
+/// not buy a share. Of IPv6 the first 64 bits count, because one client has all that begin so.
 std::uint64_t fair_key(const SipKey& key, const config::FairBy& by, const http::RequestHead& head,
                        const net::PeerAddress& address, std::string_view key_name);
+
+/// Returns who sends the request, as far as it says so itself: by the name of its key, else by its credential, whoever
+/// made that up, else by its address. Nothing is shared out by this.
+std::uint64_t sender_of(const SipKey& key, const http::RequestHead& head, const net::PeerAddress& address,
+                        std::string_view key_name);
 
 }  // namespace weir::proxy::exchange

@@ -1,8 +1,11 @@
 #include "proxy/exchange/loop.hpp"
 
+#include <algorithm>
 #include <boost/asio/post.hpp>
+#include <exception>
 
 #include "metrics/measure/stream_meter.hpp"
+#include "proxy/fleet/keep_running.hpp"
 
 namespace weir::proxy::exchange {
 
@@ -24,7 +27,14 @@ Loop::~Loop() { poller.stop(); }
 void Loop::run() {
   timer_.expires_after(tick_every);
   await_tick();
-  context.run();
+  for (bool over = false; !over;) {
+    try {
+      context.run();
+      over = true;
+    } catch (...) {
+      note_failure(std::current_exception(), "other requests go on");
+    }
+  }
 }
 
 void Loop::stop() {
@@ -36,17 +46,42 @@ void Loop::await_tick() {
     if (error) return;
     const auto now = std::chrono::steady_clock::now();
     shard.ticked(now - timer_.expiry());
-    tick(now);
     timer_.expires_at(now + tick_every);
     await_tick();
+    tick(now);
   });
 }
 
+void Loop::note_failure(const std::exception_ptr& failure, std::string_view consequence) const {
+  fleet::note_failure(shared.exposition.internal_errors, metrics::series::Part::session, failure, consequence);
+}
+
+/// A round of deadlines goes on after what has become ready meanwhile.
+void Loop::look_at_deadlines(metrics::Moment now, bool begin) {
+  bool goes_on = true;
+  try {
+    goes_on = begin ? deadlines.tick(now) : deadlines.go_on(now);
+  } catch (...) {
+    note_failure(std::current_exception(), "other deadlines are kept");
+  }
+  if (!goes_on) return;
+  boost::asio::post(context,
+                    [this, now] { look_at_deadlines(std::max(now, std::chrono::steady_clock::now()), false); });
+}
+
 void Loop::tick(metrics::Moment now) {
-  deadlines.tick(now);
+  look_at_deadlines(now, true);
   idle.drop_old(now);
+  make_room_for_others(now);
   oldest_running.store(running.empty() ? 0 : running.front().time_since_epoch().count(), std::memory_order_relaxed);
   follow_world();
+}
+
+/// Ends the slowest body that this loop reads, if another loop found no room.
+void Loop::make_room_for_others(metrics::Moment now) {
+  if (uploads.empty() || !shared.wants_room.load(std::memory_order_relaxed)) return;
+  if (shared.wants_room.exchange(false, std::memory_order_relaxed) && shared.buffers.tight())
+    uploads.make_room(nullptr, now);
 }
 
 /// What outlasts requests here follows a change of the settings within a tick.
@@ -70,7 +105,9 @@ void Loop::follow_world() {
 
 void Loop::keep_idle(const fleet::ReplicaState& replica, const net::Destination& where,
                      std::unique_ptr<net::Channel> connection) {
-  if (idle.put(replica, where, std::move(connection), std::chrono::steady_clock::now())) return;
+  auto leads_to = where;
+  if (const auto chosen = connection->chosen()) leads_to.address = *chosen;
+  if (idle.put(replica, leads_to, std::move(connection), std::chrono::steady_clock::now())) return;
   shard.limit_hits[static_cast<std::size_t>(metrics::series::Limit::idle_upstream_connections)].add();
 }
 

@@ -22,11 +22,12 @@
 #include "proxy/http/cors_memory.hpp"
 #include "proxy/net/address_counts.hpp"
 #include "proxy/net/arrival.hpp"
-#include "proxy/net/buffer_budget.hpp"
+#include "proxy/net/buffer_share.hpp"
 #include "proxy/net/connector.hpp"
 #include "proxy/net/deadline.hpp"
 #include "proxy/net/poller.hpp"
 #include "proxy/net/timer.hpp"
+#include "proxy/net/uploads.hpp"
 
 namespace weir::proxy::exchange {
 
@@ -51,6 +52,8 @@ struct Shared {
   http::CorsMemory cors{};                         ///< weir's own answers use it.
   net::BufferBudget buffers{fleet.world()->settings.limits.buffer_memory};  ///< The loops follow a reload's limit.
   net::AddressCounts addresses{};                                           ///< Counts the connections of each address.
+  net::AddressShares address_shares{};                                      ///< Counts what each address holds of them.
+  std::atomic<bool> wants_room{false};  ///< A loop found no room for a request: see net::Uploads.
   std::atomic<bool> bypass{false};  ///< What comes from now on is relayed, and no more.
   Shadows* shadows = nullptr;       ///< It is set before the loops run; null if nothing is mirrored.
 };
@@ -80,20 +83,19 @@ class Loop {
   Shared& shared;
   const std::size_t index;
   metrics::series::LoopShard& shard;
-  // It stands before the context, because the context's end destroys channels, deadlines and idle connections.
   net::Poller poller;
   net::Deadlines deadlines;
+  net::Uploads uploads;
   net::ArrivalClock clock;
   net::tls::Handshaking handshaking{
       context, [this](net::tls::Side side, net::tls::Result result) {
         shard.tls_handshakes[static_cast<std::size_t>(side)][static_cast<std::size_t>(result)].add();
       }};
   std::unique_ptr<net::Connector> connector{
-      std::make_unique<net::SocketConnector>(net::tls::TlsChannel::Loop{poller, clock, handshaking})};
+      std::make_unique<net::SocketConnector>(net::tls::TlsChannel::Loop{poller, clock, handshaking}, deadlines)};
   fleet::IdleConnections idle;
   metrics::record::FinishedRecords finished;  ///< The control thread takes them.
   ClientOutput output;                        ///< It is for use inside one handler.
-  boost::asio::io_context context{1};
   // The acceptor places a new connection by these; this loop writes them.
   std::atomic<std::size_t> connections{0}, streams{0};
   std::list<metrics::Moment> running;  ///< When each request under way was received; the oldest is in front.
@@ -102,13 +104,22 @@ class Loop {
 
  private:
   void await_tick();
+  void note_failure(const std::exception_ptr& failure, std::string_view consequence) const;
+  void look_at_deadlines(metrics::Moment now, bool begin);
   void follow_world();
+  void make_room_for_others(metrics::Moment now);
 
-  boost::asio::executor_work_guard<boost::asio::io_context::executor_type> work_{context.get_executor()};
-  net::Timer timer_{context.get_executor()};
   std::vector<char> buffer_;
   std::mt19937_64 random_;
   std::shared_ptr<const fleet::World> followed_;
+
+ public:
+  // The context's end unwinds the coroutines of all that is still under way, and they use every member above.
+  boost::asio::io_context context{1};
+
+ private:
+  boost::asio::executor_work_guard<boost::asio::io_context::executor_type> work_{context.get_executor()};
+  net::Timer timer_{context.get_executor()};
 };
 
 }  // namespace weir::proxy::exchange

@@ -8,6 +8,7 @@
 #include "proxy/exchange/request_records.hpp"
 #include "proxy/exchange/usage_asking.hpp"
 #include "proxy/http/rewrite.hpp"
+#include "proxy/http/via.hpp"
 #include "proxy/net/connect.hpp"
 
 namespace weir::proxy::exchange {
@@ -90,8 +91,8 @@ net::Awaitable<void> Mirror::attempt() {
     done = news == RelayNews::done;
   }
   if (attempt.sent_at()) shard.bytes[0].add(body_length_);
-  if (auto left = relay.take_connection()) loop_.keep_idle(*replica_->state, connected_to_, std::move(left));
   result_ = std::make_unique<AttemptResult>(relay.take_result());
+  if (auto left = relay.take_connection()) loop_.keep_idle(*replica_->state, connected_to_, std::move(left));
 }
 
 /// Takes an idle connection, or begins a new one. Returns false if there can be none: the attempt has failed.
@@ -130,6 +131,7 @@ void Mirror::make_request() {
   upstream.keep_credentials = shadow_->settings.forward_auth;
   upstream.client_key_ends_here = job_->world->keys != nullptr;
   upstream.shadow = shadow_->settings.name;
+  upstream.via = http::name_in_via();
   upstream_head_ = http::upstream_head(head_, upstream);
   spans_ = {upstream_head_};
   metrics::wire::append_edited(*job_->body, edits_, spans_);
@@ -148,6 +150,7 @@ Attempt::Options Mirror::attempt_options() const {
   to_replica.received = job_->received;
   to_replica.fingerprint_key = &loop_.shared.fingerprint_key;
   to_replica.started = std::chrono::steady_clock::now();
+  options.hung_at = &replica_->state->hung_at;
   options.client.api = job_->facts.api;
   options.client.request_id = id_;
   options.client.weir_id = id_;
@@ -168,10 +171,9 @@ Mirror::Next Mirror::after(AttemptResult result) {
       return Next::again;
     case AttemptEnd::unconnected:
       replica_->state->connect_failed.store(true, std::memory_order_relaxed);
-      result.concurrency =
-          result.lease.end(balancer::End(balancer::EndCause::replica_failed), std::chrono::steady_clock::now());
       result.verdict = verdict_of_connecting(result.connect_error);
       result.ended = std::chrono::steady_clock::now();
+      result.concurrency = result.lease.end(balancer::End(cause_of(result.verdict)), result.ended);
       break;
     default:
       break;
@@ -185,7 +187,7 @@ void Mirror::finish(AttemptResult result) {
   const auto now = std::chrono::steady_clock::now();
   Signs signs;
   signs.report(*shadow_->pool->balancer, key_, result, now);
-  signs.settle(*shadow_->pool->balancer, now);
+  signs.settle(*shadow_->pool->balancer, balancer::Sign::failed_alone, now);
   if (result.end == AttemptEnd::answered && result.status / 100 == 2) {
     if (asked_ != metrics::wire::Ask::nothing) note_injection_taken(state, job_->facts.api);
     if (refused_injection_) disable_injection(*replica_);
@@ -203,7 +205,7 @@ void Mirror::finish(AttemptResult result) {
   add_attempt(record, std::move(result));
   if (metrics::record::served(record)) shadow_->state->finished.fetch_add(1, std::memory_order_relaxed);
   replica_->series->shard(loop_.index).settle(record);
-  loop_.finished.put(std::move(record));
+  leave_to_be_paired(loop_, std::move(record));
 }
 
 }  // namespace weir::proxy::exchange

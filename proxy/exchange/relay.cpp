@@ -1,5 +1,6 @@
 #include "proxy/exchange/relay.hpp"
 
+#include <algorithm>
 #include <cerrno>
 
 #include "metrics/prefetch.hpp"
@@ -11,8 +12,8 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using metrics::ticks;
 
-/// A client that does not take its bytes is looked at so many times in limits.client_stall.
-constexpr int looks_a_stall = 4;
+/// A client that does not take its bytes is looked at so many times in limits.client_stall: once a step of the window.
+constexpr int looks_a_stall = net::RateWindow::steps;
 
 }  // namespace
 
@@ -32,8 +33,19 @@ Relay::~Relay() {
   if (replica_) replica_->detach();
 }
 
+/// Does a handler's work. Who awaits the relay is thrown what the work throws, for the poller could do nothing with it.
+template <class Work>
+void Relay::guarded(const Work& work) {
+  try {
+    work();
+  } catch (...) {
+    failure_ = std::current_exception();
+    finish();
+  }
+}
+
 void Relay::go_on() {
-  if (!started_running_) return start();
+  if (!started_running_) return guarded([this] { start(); });
   if (done_) tell(RelayNews::done);
 }
 
@@ -58,13 +70,17 @@ void Relay::start() {
   started_running_ = true;
   started_ = Clock::now();
   loop_.deadlines.attach(*this);
-  if (client_.gone()) return client_gone();
+  if (client_.gone()) return client_left();
   client_.listen(this);
   replica_->attach(*this, 0);
   if (connected_) send_request();
 }
 
 void Relay::ready(std::uint32_t, std::uint32_t events) {
+  guarded([this, events] { replica_ready(events); });
+}
+
+void Relay::replica_ready(std::uint32_t events) {
   if (!connected_) {
     if (connect_error_ = replica_->connect_error(); connect_error_ != 0) return finish();
     if ((events & EPOLLOUT) == 0) return;
@@ -162,7 +178,7 @@ void Relay::deliver() {
     while (!spans.empty()) {
       auto sent = client_.channel().write(spans, offset);
       if (sent < 0) {
-        if (errno != EAGAIN && errno != EINTR) return client_gone();
+        if (errno != EAGAIN && errno != EINTR) return client_left();
         break;
       }
       while (!spans.empty() && static_cast<std::size_t>(sent) >= spans.front().size() - offset) {
@@ -177,8 +193,7 @@ void Relay::deliver() {
   for (; !spans.empty(); spans = spans.subspan(1), offset = 0) pending_.append(spans.front().substr(offset));
   charge_.set(pending_.capacity() + attempt_.held());
   const auto now = Clock::now();
-  // Until now the client had nothing to take. Its stall counts only from here on, however long the replica was silent.
-  if (caught_up && !pending_.empty()) progressed(now);
+  if (caught_up && !pending_.empty()) begin_to_owe(now);
   attempt_.written(now, at_once);
   if (attempt_.done()) {
     replica_done();
@@ -203,19 +218,34 @@ std::size_t Relay::read_ahead() const {
   return loop_.shared.buffers.tight() ? std::min(limits_.read_ahead, Loop::read_size) : limits_.read_ahead;
 }
 
-void Relay::progressed(Moment now) {
+/// Until now the client had nothing to take. Its stall and its rate count only from here on, however long the replica
+/// was silent.
+void Relay::begin_to_owe(Moment now) {
+  taken_.begin(now, ticks(limits_.client_stall));
   progress_ = looked_ = now;
   unacknowledged_ = client_.channel().unacknowledged();
 }
 
-/// True if the client has taken nothing for limits.client_stall. Its socket turns writable only when much of what the
-/// kernel holds has gone; the bytes left there show sooner who stands still.
-bool Relay::stalled(Moment now) {
+/// Counts what the client has taken, now that so much more was written. Its socket turns writable only when much of
+/// what the kernel holds has gone; the bytes left there show sooner who stands still.
+void Relay::took(Moment now, std::size_t written) {
   const int left = client_.channel().unacknowledged();
-  if (left < unacknowledged_) progress_ = now;
+  const auto there_were = static_cast<std::int64_t>(written) + unacknowledged_;
+  taken_.add(now, static_cast<std::size_t>(std::max<std::int64_t>(there_were - left, 0)));
+  if (written > 0 || left < unacknowledged_) progress_ = now;
   unacknowledged_ = left;
   looked_ = now;
-  return now - progress_ >= ticks(limits_.client_stall);
+}
+
+/// The kernel is asked once a step, so as much as a step's bytes may be counted a step late.
+std::size_t Relay::least_rate() const { return limits_.answer_rate - limits_.answer_rate / net::RateWindow::steps; }
+
+/// Returns the limit that a client has hit which takes nothing, or too little.
+std::optional<metrics::series::Limit> Relay::limit_hit(Moment now) {
+  took(now, 0);
+  if (now - progress_ >= ticks(limits_.client_stall)) return metrics::series::Limit::client_stall;
+  if (taken_.behind_at(least_rate()) <= now) return metrics::series::Limit::answer_rate;
+  return std::nullopt;
 }
 
 void Relay::flush_pending() {
@@ -223,11 +253,11 @@ void Relay::flush_pending() {
     const std::string_view rest = pending_;
     const auto sent = client_.channel().write({&rest, 1}, pending_offset_);
     if (sent < 0) {
-      if (errno != EAGAIN && errno != EINTR) client_gone();
+      if (errno != EAGAIN && errno != EINTR) client_left();
       break;
     }
     pending_offset_ += static_cast<std::size_t>(sent);
-    progressed(Clock::now());
+    took(Clock::now(), static_cast<std::size_t>(sent));
   }
   if (pending_offset_ == pending_.size()) {
     std::string().swap(pending_);
@@ -240,6 +270,10 @@ void Relay::flush_pending() {
 }
 
 void Relay::client_writable() {
+  guarded([this] { client_takes(); });
+}
+
+void Relay::client_takes() {
   if (pending_.empty()) return;
   flush_pending();
   if (done_) return;
@@ -255,6 +289,10 @@ void Relay::client_writable() {
 }
 
 void Relay::client_gone() {
+  guarded([this] { client_left(); });
+}
+
+void Relay::client_left() {
   attempt_.client_gone(Clock::now());
   finish();
 }
@@ -285,6 +323,7 @@ void Relay::finish() {
 }
 
 AttemptResult Relay::take_result() {
+  if (failure_) std::rethrow_exception(failure_);
   auto result = attempt_.result();
   result.kept = attempt_.take_kept();
   if (result.kept) {
@@ -310,7 +349,8 @@ bool Relay::cutting() const {
 
 Moment Relay::deadline() const {
   if (cutting()) return Moment::min();
-  if (!pending_.empty()) return looked_ + ticks(limits_.client_stall) / looks_a_stall;
+  if (!pending_.empty())
+    return std::min(looked_ + ticks(limits_.client_stall) / looks_a_stall, taken_.behind_at(least_rate()));
   if (!connected_) return started_ + ticks(limits_.connect);
   return attempt_.deadline();
 }
@@ -322,16 +362,23 @@ void Relay::cut(Moment now) {
     attempt_.replica_ended(Break::cut, now, loop_.output);
     deliver();
   }
-  if (!done_) client_gone();
+  if (done_) return;
+  attempt_.client_cut();
+  finish();
 }
 
 void Relay::deadline_passed(Moment now) {
+  guarded([this, now] { end_by_deadline(now); });
+}
+
+void Relay::end_by_deadline(Moment now) {
   if (cutting()) return cut(now);
   if (!pending_.empty()) {
-    if (!stalled(now)) return;
-    loop_.shard.limit_hits[static_cast<std::size_t>(metrics::series::Limit::client_stall)].add();
+    const auto limit = limit_hit(now);
+    if (!limit) return;
+    loop_.shard.limit_hits[static_cast<std::size_t>(*limit)].add();
     stood_still_ = true;
-    return client_gone();
+    return client_left();
   }
   if (!connected_) {
     connect_error_ = ETIMEDOUT;

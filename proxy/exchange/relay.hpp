@@ -7,13 +7,16 @@
 
 #include <atomic>
 #include <boost/asio/async_result.hpp>
+#include <exception>
 #include <memory>
 #include <string>
 
 #include "proxy/exchange/attempt.hpp"
 #include "proxy/exchange/client_watch.hpp"
 #include "proxy/exchange/loop.hpp"
+#include "proxy/net/buffer_share.hpp"
 #include "proxy/net/completion.hpp"
+#include "proxy/net/rate_window.hpp"
 
 namespace weir::proxy::exchange {
 
@@ -34,7 +37,7 @@ class Relay final : net::Watcher, net::Timed, ClientWatch::Listener {
     std::string* body;                                    ///< Null if others share it.
     std::shared_ptr<const std::string>* share = nullptr;  ///< The sender's share of such a body.
     const std::atomic<bool>* cut = nullptr;  ///< Once it is true, the attempt ends: its replica's drain is over.
-    net::Charge* charge = nullptr;           ///< It pays for `body`, and is let go with it.
+    net::SharedCharge* charge = nullptr;     ///< It pays for `body`, and is let go with it.
   };
 
   /// `replica` is an idle connection, or one that has begun to connect (`connected` false).
@@ -60,12 +63,14 @@ class Relay final : net::Watcher, net::Timed, ClientWatch::Listener {
   void leave_error();
   void relay_error();
 
-  /// Returns the result, once the attempt has ended.
+  /// Returns the result, once the attempt has ended. Throws what ended it, if something was thrown in a handler.
   AttemptResult take_result();
   /// Returns the replica's connection, if it may serve again.
   std::unique_ptr<net::Channel> take_connection() { return std::move(replica_); }
 
  private:
+  template <class Work>
+  void guarded(const Work& work);
   void go_on();
   void start();
   void tell(RelayNews news);
@@ -74,6 +79,7 @@ class Relay final : net::Watcher, net::Timed, ClientWatch::Listener {
   Moment deadline() const override;
   void deadline_passed(Moment now) override;
 
+  void replica_ready(std::uint32_t events);
   void connected();
   void send_request();
   bool reads_on() const;
@@ -81,12 +87,17 @@ class Relay final : net::Watcher, net::Timed, ClientWatch::Listener {
   void deliver();
   void flush_pending();
   std::size_t read_ahead() const;
-  void progressed(Moment now);
-  bool stalled(Moment now);
+  std::size_t least_rate() const;
+  void begin_to_owe(Moment now);
+  void took(Moment now, std::size_t written);
+  std::optional<metrics::series::Limit> limit_hit(Moment now);
   bool cutting() const;
   void cut(Moment now);
   void client_gone() override;
   void client_writable() override;
+  void client_left();
+  void client_takes();
+  void end_by_deadline(Moment now);
   void replica_done();
   void drop_connection();
   void finish();
@@ -102,9 +113,11 @@ class Relay final : net::Watcher, net::Timed, ClientWatch::Listener {
   std::size_t span_ = 0, span_offset_ = 0;  ///< The request is sent up to here.
   std::string pending_;                     ///< The client has not taken these bytes yet.
   std::size_t pending_offset_ = 0;
+  net::RateWindow taken_;  ///< The client's system has acknowledged so much while bytes were pending.
   net::Charge charge_;  ///< It pays for that, and for what the attempt holds.
   Moment started_{}, progress_{}, looked_{}, paused_since_{}, ended_at_{};
   metrics::Nanoseconds connect_time_{}, paused_time_{};
+  std::exception_ptr failure_;  ///< A handler threw it: most likely there was no memory.
   int connect_error_ = 0;
   int unacknowledged_ = 0;  ///< So many bytes were unacknowledged when the client was last looked at.
   bool connected_, started_running_ = false, told_accepted_ = false, done_ = false;

@@ -10,10 +10,9 @@ namespace weir::proxy::exchange {
 namespace {
 
 using balancer::Sign;
-using metrics::Outcome;
 
 std::optional<Sign> sign_of_connecting(int error) {
-  if (error == net::name_unknown || net::is_local_shortage(error)) return std::nullopt;
+  if (error == net::name_unknown || verdict_of_connecting(error).blame != Blame::replica) return std::nullopt;
   // The socket of a Unix-domain path is gone with its program, or nobody listens on it.
   if (error == ECONNREFUSED || error == ENOENT) return Sign::refused;
   return error == ETIMEDOUT ? Sign::connect_timed_out : Sign::failed;
@@ -34,23 +33,15 @@ std::optional<Sign> sign_of(const AttemptResult& result) {
   }
   // TGI and SGLang answer 200 and refuse in the first event.
   if (result.overloaded || fleet::has_no_room(result.status)) return Sign::full;
-  switch (result.verdict.outcome) {
-    case Outcome::ok:
-    case Outcome::ok_empty:
-      return Sign::answered;
-    case Outcome::client_error:
+  switch (result.verdict.blame) {
+    case Blame::nobody:
+      return result.verdict.outcome == metrics::Outcome::client_abort ? std::nullopt : std::optional(Sign::answered);
+    case Blame::client:
       return Sign::client_error;
-    case Outcome::replica_refused:
-      return fleet::is_full(result.status) ? Sign::failed : Sign::client_error;
-    case Outcome::upstream_error:
-    case Outcome::upstream_reset:
-    case Outcome::truncated:
-    case Outcome::timeout:
-      return result.status / 100 == 4 ? Sign::client_error : Sign::failed;
-    case Outcome::client_abort:
-    case Outcome::rejected:
-    case Outcome::bad_request:
-      return std::nullopt;
+    case Blame::replica:
+      return Sign::failed;
+    case Blame::weir:
+      break;
   }
   return std::nullopt;
 }
@@ -64,19 +55,23 @@ bool Signs::report(balancer::Pool& pool, const balancer::ReplicaKey& replica, co
   const auto sign = sign_of(result);
   if (!sign) return false;
   if (may_be_the_requests_fault(result)) {
-    request_is_to_blame_ = request_is_to_blame_ || (blamed_ && blamed_->serial != replica.serial);
+    if (!request_is_to_blame_ && blamed_ && blamed_->serial != replica.serial) {
+      request_is_to_blame_ = true;
+      pool.report(*blamed_, Sign::absolved, now);
+    }
+    if (request_is_to_blame_) pool.report(replica, Sign::absolved, now);
     blamed_ = request_is_to_blame_ ? std::nullopt : std::optional(replica);
     return false;
   }
-  settle(pool, now);
+  settle(pool, Sign::failed, now);
   pool.report(replica, *sign, now, result.retry_after);
   if (*sign != Sign::failed && *sign != Sign::refused && *sign != Sign::connect_timed_out) return false;
   const auto state = pool.health(replica, now).state;
   return state == balancer::ReplicaState::down || state == balancer::ReplicaState::ejected;
 }
 
-void Signs::settle(balancer::Pool& pool, Moment now) {
-  if (const auto replica = std::exchange(blamed_, std::nullopt)) pool.report(*replica, Sign::failed, now);
+void Signs::settle(balancer::Pool& pool, Sign as, Moment now) {
+  if (const auto replica = std::exchange(blamed_, std::nullopt)) pool.report(*replica, as, now);
 }
 
 }  // namespace weir::proxy::exchange

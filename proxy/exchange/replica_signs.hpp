@@ -21,8 +21,8 @@ class Signs {
  public:
   /// Returns true if the attempt speaks against its replica, and the replica is out now.
   bool report(balancer::Pool& pool, const balancer::ReplicaKey& replica, const AttemptResult& result, Moment now);
-  /// Counts an error against its replica: no second replica has answered the request in the same way.
-  void settle(balancer::Pool& pool, Moment now);
+  /// Reports an error that no second replica has given, too: `failed` if one was asked, else `failed_alone`.
+  void settle(balancer::Pool& pool, balancer::Sign as, Moment now);
 
  private:
   /// This replica answered with an error of its own. The error counts if no second replica answers in the same way.

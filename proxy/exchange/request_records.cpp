@@ -36,16 +36,20 @@ void add_attempt(RequestRecord& record, AttemptResult seen) {
 void settle(Loop& loop, metrics::series::ReplicaSeries& series, RequestRecord record) {
   series.shard(loop.index).settle(record);
   loop.shared.log.write(record);
-  loop.finished.put(std::move(record));
+  loop.finished.put(std::move(record));  // One too many lacks only in what weir shows live.
 }
 
-void record_unassigned(Loop& loop, const ClientRequest& request, metrics::Outcome outcome,
-                       std::optional<unsigned> status) {
+void leave_to_be_paired(Loop& loop, RequestRecord record) {
+  if (!loop.finished.put(std::move(record))) loop.shared.log.count_lost();
+}
+
+void record_unassigned(Loop& loop, ClientRequest& request, metrics::Outcome outcome, std::optional<unsigned> status) {
   auto record = begin_record(request, request.body.size());
   record.outcome = outcome;
   if (outcome == metrics::Outcome::client_abort) record.phase = metrics::Phase::queue;
   record.status = status;
   record.ended = std::chrono::steady_clock::now();
+  request.recorded = true;
   settle(loop, loop.shared.exposition.unassigned(), std::move(record));
 }
 

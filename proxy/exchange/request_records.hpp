@@ -22,8 +22,11 @@ void add_attempt(metrics::record::RequestRecord& record, AttemptResult seen);
 /// a request.
 void settle(Loop& loop, metrics::series::ReplicaSeries& series, metrics::record::RequestRecord record);
 
+/// Leaves a mirrored request's record to the control thread, which logs it with its primary. If too many wait there,
+/// its line is lost and counted.
+void leave_to_be_paired(Loop& loop, metrics::record::RequestRecord record);
+
 /// Counts and logs a request that no pool was chosen for.
-void record_unassigned(Loop& loop, const ClientRequest& request, metrics::Outcome outcome,
-                       std::optional<unsigned> status);
+void record_unassigned(Loop& loop, ClientRequest& request, metrics::Outcome outcome, std::optional<unsigned> status);
 
 }  // namespace weir::proxy::exchange

@@ -83,9 +83,9 @@ Retries::Next Retries::not_connected(AttemptResult result, const Place& place, b
   const auto now = Clock::now();
   const int error = result.connect_error;
   const bool unsent = net::is_local_shortage(error);
-  const balancer::End end_of_lease(unsent ? balancer::EndCause::unsent : balancer::EndCause::replica_failed);
-  result.concurrency = result.lease.end(end_of_lease, now);
   result.verdict = verdict_of_connecting(error);
+  const balancer::End end_of_lease(cause_of(result.verdict));
+  result.concurrency = result.lease.end(end_of_lease, now);
   if (unsent) {
     const auto limit =
         error == EMFILE || error == ENFILE ? metrics::series::Limit::descriptors : metrics::series::Limit::sockets;
@@ -144,7 +144,7 @@ Retries::Next Retries::end(std::unique_ptr<Told> told) {
   if (!best_) return Next::end;
   const bool another_answered = last_->replica->state->id != best_->replica->state->id;
   if (is_to_blame(*best_->replica, best_->result.status, another_answered))
-    best_->result.verdict.outcome = Outcome::replica_refused;
+    best_->result.verdict = {Outcome::replica_refused, {}, Blame::replica};
   last_ = std::move(best_);
   return Next::end;
 }
@@ -215,40 +215,47 @@ bool Retries::leaves_error(const Place& place, unsigned status) {
 void Retries::accepted(const Place& place, unsigned status) {
   give_retry_back();
   if (second_opinion_on_) accepted_second_opinion(*place.replica, status);
-  if (status < 500) over();
+  if (status < 500 && pool_ != nullptr) signs_.settle(*pool_->balancer, balancer::Sign::failed, Clock::now());
   if (status < 300 && refused_injection(*place.replica)) disable_injection(*place.replica);
 }
 
 void Retries::over() {
-  if (pool_ != nullptr) signs_.settle(*pool_->balancer, Clock::now());
+  if (pool_ != nullptr) signs_.settle(*pool_->balancer, balancer::Sign::failed_alone, Clock::now());
 }
 
 /// True if another replica is to be asked after an error of this one. The retry is taken in this call.
 bool Retries::asks_another(const Place& place, unsigned status) {
-  if (!fleet::needs_second_opinion(status)) return take_retry(place);
+  if (!fleet::refuses_the_request(status)) return take_retry(place);
   const auto now = Clock::now();
   const fleet::SecondOpinions::Case one{place.replica->state->id, status, request_.facts.model};
   if (!second_opinion_on_) {
-    second_opinion_on_.emplace(place.replica->state->id, status);
-    return pool_->opinions->of(one, now) != fleet::SecondOpinions::Opinion::same && take_retry(place);
+    second_opinion_on_ = Doubted{one.replica, place.key, status};
+    const bool known = fleet::needs_second_opinion(status) &&
+                       pool_->opinions->of(one, now) == fleet::SecondOpinions::Opinion::same;
+    return !known && take_retry(place);
   }
-  if (second_opinion_on_->first == one.replica) return false;  // Nobody else had room for the request.
-  if (second_opinion_on_->second != status) return take_retry(place);
+  if (second_opinion_on_->replica == one.replica) return false;  // Nobody else had room for the request.
+  if (!fleet::needs_second_opinion(status)) return false;        // Two refuse it.
+  if (second_opinion_on_->status != status) return take_retry(place);
   pool_->opinions->note(one, fleet::SecondOpinions::Opinion::same, now);
   return false;
 }
 
-/// Handles an answer that is on its way to the client after another replica had said 401, 403 or 404. If it is better
+/// Handles an answer that is on its way to the client after another replica had refused the request. If it is better
 /// than that, the other replica is to blame.
 void Retries::accepted_second_opinion(const fleet::ReplicaRuntime& replica, unsigned status) {
-  if (second_opinion_on_->first == replica.state->id || status >= 500 || fleet::is_full(status)) return;
-  const fleet::SecondOpinions::Case one{second_opinion_on_->first, second_opinion_on_->second, request_.facts.model};
+  if (second_opinion_on_->replica == replica.state->id || fleet::is_full(status)) return;
+  if (status >= 500 && !fleet::refuses_the_request(status)) return;
+  const auto now = Clock::now();
+  if (status < 400) pool_->balancer->report(second_opinion_on_->key, balancer::Sign::outdone, now);
+  if (!fleet::needs_second_opinion(second_opinion_on_->status)) return;
+  const fleet::SecondOpinions::Case one{second_opinion_on_->replica, second_opinion_on_->status, request_.facts.model};
   const auto opinion = fleet::needs_second_opinion(status) ? fleet::SecondOpinions::Opinion::same
                                                            : fleet::SecondOpinions::Opinion::better;
-  pool_->opinions->note(one, opinion, Clock::now());
+  pool_->opinions->note(one, opinion, now);
 }
 
-/// Handles a 401, 403 or 404 of this replica that goes to the client. Returns true if another replica has lately
+/// Handles a 401, 403, 404 or 501 of this replica that goes to the client. Returns true if another replica has lately
 /// answered better.
 bool Retries::is_to_blame(const fleet::ReplicaRuntime& replica, unsigned status, bool another_answered) {
   if (!fleet::needs_second_opinion(status)) return false;

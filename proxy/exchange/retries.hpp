@@ -24,6 +24,7 @@ namespace weir::proxy::exchange {
 struct Place {
   std::shared_ptr<const fleet::ReplicaRuntime> replica;
   balancer::ReplicaKey key;  ///< It names the replica in its pool's books.
+  bool doubted = false;      ///< See balancer::Lease::doubted.
 };
 
 /// The attempt whose answer, or whose failure, the client is told.
@@ -117,8 +118,13 @@ class Retries {
   // These are kept apart, because every request in flight holds these members, and few have a result to keep.
   std::unique_ptr<Told> last_;  ///< The last attempt, in short; once the request has ended, what the client is told.
   std::unique_ptr<Told> best_;  ///< Of the replicas' errors so far, this one tells the client most.
-  /// The first replica that answered 401, 403 or 404, and its status.
-  std::optional<std::pair<std::uint64_t, unsigned>> second_opinion_on_;
+  /// The first replica whose refusal another one is asked about.
+  struct Doubted {
+    std::uint64_t replica = 0;  ///< It is a ReplicaState::id.
+    balancer::ReplicaKey key;
+    unsigned status = 0;
+  };
+  std::optional<Doubted> second_opinion_on_;
   std::uint64_t refused_injection_ = 0;  ///< It is the id of the replica that gets the original request.
   std::uint64_t stale_on_ = 0;           ///< It is the serial of the replica whose idle connection died last.
   std::uint32_t retries_ = 0;            ///< Counts those from the budget.

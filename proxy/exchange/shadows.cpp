@@ -11,6 +11,8 @@
 #include <utility>
 
 #include "metrics/ticks.hpp"
+#include "proxy/exchange/request_records.hpp"
+#include "proxy/fleet/keep_running.hpp"
 #include "proxy/http/credential.hpp"
 #include "proxy/keys/sha256.hpp"
 
@@ -44,14 +46,14 @@ Mirrored refusal(const fleet::ShadowRuntime& shadow, Moment now) {
   if (shadow.pool->balancer->in_flight() >= shadow.settings.max_in_flight) return Mirrored::max_in_flight;
   std::uint64_t queued = 0;
   for (const auto& replica : shadow.pool->replicas)
-    queued += shadow.pool->balancer->load(replica->key.index, now).prefill_left;
+    queued += shadow.pool->balancer->load(replica->key, now).prefill_left;
   return queued > 0 ? Mirrored::max_queued_tokens : Mirrored::busy;
 }
 
 }  // namespace
 
 bool can_be_mirrored(const ClientRequest& request) {
-  return request.route == http::Route::inference && request.facts.api != metrics::Api::other &&
+  return request.route == http::Route::inference && metrics::generates(request.facts.api) &&
          request.facts.gives_work && request.facts.whole_json && !request.facts.stored_context;
 }
 
@@ -64,8 +66,7 @@ bool wants(const fleet::ShadowRuntime& shadow, const fleet::ReplicaRuntime& repl
   std::uint64_t hash = 0;
   switch (settings.key.what) {
     case What::conversation:
-      hash = fair_key(key, {config::FairBy::What::key, ""}, request.head, request.address, request.key_name()) ^
-             request.facts.conversation;
+      hash = sender_of(key, request.head, request.address, request.key_name()) ^ request.facts.conversation;
       break;
     case What::request:
       hash = metrics::sip_hash(key, request.id);
@@ -101,15 +102,10 @@ void Shadows::stop() {
   thread_.join();
 }
 
-void Shadows::post(std::shared_ptr<const MirrorJob> job) {
+void Shadows::post(Loop& from, std::shared_ptr<const MirrorJob> job) {
   if (posted_.fetch_add(1, std::memory_order_relaxed) >= most_posted) {
     posted_.fetch_sub(1, std::memory_order_relaxed);
-    // The thread tells of it when it gets there. The body is not kept that long.
-    auto without_body = std::make_shared<MirrorJob>(*job);
-    without_body->body = std::make_shared<const std::string>();
-    boost::asio::post(loop_.context, [this, dropped = std::move(without_body)] {
-      for (const auto& shadow : dropped->shadows) drop(*dropped, *shadow, Mirrored::behind);
-    });
+    for (const auto& shadow : job->shadows) drop(from, *job, *shadow, Mirrored::behind);
     return;
   }
   boost::asio::post(loop_.context, [this, job = std::move(job)] {
@@ -118,11 +114,13 @@ void Shadows::post(std::shared_ptr<const MirrorJob> job) {
   });
 }
 
-void Shadows::left(std::shared_ptr<const std::atomic<bool>> client_left) {
-  boost::asio::post(loop_.context, [this, client_left = std::move(client_left)] {
+void Shadows::client_left() {
+  if (looks_for_left_.exchange(true, std::memory_order_acq_rel)) return;
+  boost::asio::post(loop_.context, [this] {
+    looks_for_left_.exchange(false, std::memory_order_acq_rel);
     const auto running = running_;  // One that gives up leaves the list.
     for (auto* const one : running)
-      if (one->job().client_left == client_left && !one->shadow().settings.finish) one->leave();
+      if (one->job().client_left->load(std::memory_order_relaxed) && !one->shadow().settings.finish) one->leave();
   });
 }
 
@@ -173,30 +171,37 @@ void Shadows::mirror(const std::shared_ptr<const MirrorJob>& job,
   auto offered = shadow->pool->balancer->offer(balancer::Asking{job->facts, {}}, now);
   auto* const admitted = std::get_if<balancer::Admitted>(&offered);
   if (admitted == nullptr) return drop(*job, *shadow, refusal(*shadow, now));
-  count(*shadow, Mirrored::sent);
+  count(loop_, *shadow, Mirrored::sent);
   auto mirror = std::make_unique<Mirror>(loop_, job, shadow, std::move(*set), std::move(admitted->lease));
-  boost::asio::co_spawn(loop_.context, run(std::move(mirror)), [](const std::exception_ptr& error) {
-    if (error) std::rethrow_exception(error);
-  });
+  const fleet::Unawaited unawaited(errors(), metrics::series::Part::shadow, "its record is lost");
+  boost::asio::co_spawn(loop_.context, run(std::move(mirror)), unawaited);
 }
 
 net::Awaitable<void> Shadows::run(std::unique_ptr<Mirror> mirror) {
   const auto place = running_.insert(running_.end(), mirror.get());
-  co_await mirror->run();
+  std::exception_ptr failure;
+  try {
+    co_await mirror->run();
+  } catch (...) {
+    failure = std::current_exception();
+  }
   running_.erase(place);
   if (stopping_ && running_.empty()) loop_.stop();
+  if (!failure) co_return;
+  fleet::note_failure(errors(), metrics::series::Part::shadow, failure, "its answer is not measured");
+  leave_to_be_paired(loop_, record_of_dropped(mirror->job(), mirror->shadow(), loop_.new_id(), ""));
 }
 
-void Shadows::count(const fleet::ShadowRuntime& shadow, Mirrored what) {
+void Shadows::count(const Loop& on, const fleet::ShadowRuntime& shadow, Mirrored what) {
   const auto& replicas = shadow.pool->replicas;
   const auto& series = replicas.empty() ? shadow.pool->unassigned : replicas.front()->series;
-  series->shard(loop_.index).mirrored[static_cast<std::size_t>(what)].add();
+  series->shard(on.index).mirrored[static_cast<std::size_t>(what)].add();
 }
 
-void Shadows::drop(const MirrorJob& job, const fleet::ShadowRuntime& shadow, Mirrored why) {
-  count(shadow, why);
+void Shadows::drop(Loop& on, const MirrorJob& job, const fleet::ShadowRuntime& shadow, Mirrored why) {
+  count(on, shadow, why);
   const std::string reason(metrics::series::mirrored_names[static_cast<std::size_t>(why)]);
-  loop_.finished.put(record_of_dropped(job, shadow, loop_.new_id(), reason));
+  leave_to_be_paired(on, record_of_dropped(job, shadow, on.new_id(), reason));
 }
 
 }  // namespace weir::proxy::exchange

@@ -33,10 +33,11 @@ class Shadows {
   void start();
   /// Ends the thread.
   void stop();
-  /// Takes a job, on any thread.
-  void post(std::shared_ptr<const MirrorJob> job);
-  /// The client of the jobs with this flag has left, and the flag says so. On any thread.
-  void left(std::shared_ptr<const std::atomic<bool>> client_left);
+  /// Takes a job of this loop, on the loop's thread. A job that is one too many for the shadows' thread is dropped
+  /// here and now.
+  void post(Loop& from, std::shared_ptr<const MirrorJob> job);
+  /// The client of some job has left, and the job's flag says so. On any thread.
+  void client_left();
   /// Ends all mirrored requests, since weir drains. On any thread.
   void end_all();
   Loop& loop() { return loop_; }
@@ -44,10 +45,14 @@ class Shadows {
  private:
   void take(const std::shared_ptr<const MirrorJob>& job);
   void mirror(const std::shared_ptr<const MirrorJob>& job, const std::shared_ptr<const fleet::ShadowRuntime>& shadow);
-  void drop(const MirrorJob& job, const fleet::ShadowRuntime& shadow, metrics::series::Mirrored why);
+  void drop(const MirrorJob& job, const fleet::ShadowRuntime& shadow, metrics::series::Mirrored why) {
+    drop(loop_, job, shadow, why);
+  }
+  static void drop(Loop& on, const MirrorJob& job, const fleet::ShadowRuntime& shadow, metrics::series::Mirrored why);
   net::Awaitable<void> run(std::unique_ptr<Mirror> mirror);
-  void count(const fleet::ShadowRuntime& shadow, metrics::series::Mirrored what);
+  static void count(const Loop& on, const fleet::ShadowRuntime& shadow, metrics::series::Mirrored what);
   bool some_loop_is_late() const;
+  metrics::series::InternalErrors& errors() const { return shared_.exposition.internal_errors; }
 
   Shared& shared_;
   const std::size_t loops_;
@@ -55,6 +60,7 @@ class Shadows {
   std::list<Mirror*> running_;
   bool stopping_ = false;
   std::atomic<std::size_t> posted_{0};
+  std::atomic<bool> looks_for_left_{false};  ///< The thread is going to look which clients have left.
   std::thread thread_;
 };
 

@@ -4,11 +4,15 @@
 #include <cstdint>
 #include <optional>
 
+#include "balancer/blame.hpp"
+#include "balancer/lease.hpp"
 #include "metrics/measure/stream_meter.hpp"
 #include "metrics/record/answer.hpp"
 #include "metrics/vocabulary.hpp"
 
 namespace weir::proxy::exchange {
+
+using balancer::Blame;
 
 /// Says how the replica's side of an attempt ended.
 enum class ReplicaEnd : std::uint8_t {
@@ -40,6 +44,7 @@ struct Evidence {
 struct Verdict {
   metrics::Outcome outcome = metrics::Outcome::upstream_error;
   std::optional<metrics::Phase> phase{};  ///< It is set with client_abort, and where a drain cut the request.
+  Blame blame = Blame::nobody;            ///< All that counts against a replica derives from it.
 };
 
 /// Judges an attempt. The first cause wins: an error that the replica reported in its stream is not undone by what came
@@ -49,10 +54,17 @@ Verdict verdict_of(const Evidence& evidence, const metrics::record::Answer& answ
 /// Judges an attempt without a connection. `error` is as for net::connect_error_text().
 Verdict verdict_of_connecting(int error);
 
+/// Returns why the attempt's lease ends.
+balancer::EndCause cause_of(const Verdict& verdict);
+
 /// True if the client's body has to be cut after such an end, because the client could not see it otherwise.
 bool breaks_off(ReplicaEnd end);
 
-/// Returns as what an attempt counts whose error answer was given up for another replica's.
-metrics::Outcome outcome_of_given_up_error(unsigned status);
+/// Judges an attempt whose error answer was given up for another replica's.
+Verdict verdict_of_given_up_error(unsigned status);
+
+/// Returns whose fault such an end was. `status` is the replica's; 0 if it gave none. A second replica may prove this
+/// wrong: see Signs and SecondOpinions.
+Blame blame_of(metrics::Outcome outcome, unsigned status);
 
 }  // namespace weir::proxy::exchange

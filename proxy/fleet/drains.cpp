@@ -101,13 +101,10 @@ void Fleet::look_after_drains() {
   std::vector<std::shared_ptr<const PoolRuntime>> known;
   std::ranges::copy_if(before->leaving_pools, std::back_inserter(known), is_known);
   if (still.size() == before->leaving.size() && known.size() == before->leaving_pools.size()) return;
-  auto after = std::make_shared<World>();
-  after->settings = before->settings;
-  after->pools = before->pools;
-  after->shadows = before->shadows;
-  after->all_pools = before->all_pools;
-  after->leaving = std::move(still);
-  after->leaving_pools = std::move(known);
+  auto after = World::changed(before.get(), [&](World& next) {
+    next.leaving = std::move(still);
+    next.leaving_pools = std::move(known);
+  });
   retire_what_left(*before, *after);
   world_.set(std::move(after));
 }

@@ -24,13 +24,15 @@ struct EngineLoad {
   /// It is running + waiting less what weir had in flight there when the page came.
   std::optional<double> divergence;
   metrics::Moment at{};          ///< The page came then.
+  /// The latest page whose counters were higher than those of the page before it came then.
+  metrics::Moment moved = metrics::Moment::min();
   metrics::Moment good_until{};  ///< Two intervals later it is stale.
 
   bool operator==(const EngineLoad&) const = default;
 };
 
 struct EngineFigures {
-  // These stay until the engine tells otherwise.
+  // These stay until the engine tells otherwise, is down, or is another.
   Engine engine = Engine::unknown;
   std::string version,
       model;  ///< They are printable and bounded; "" means unknown. `model` is the first that it serves.

@@ -3,7 +3,6 @@
 #include <spdlog/spdlog.h>
 
 #include <boost/asio/co_spawn.hpp>
-#include <boost/asio/detached.hpp>
 #include <map>
 #include <optional>
 #include <random>
@@ -12,7 +11,9 @@
 #include "metrics/ticks.hpp"
 #include "proxy/fleet/engine_page.hpp"
 #include "proxy/fleet/keep_looking.hpp"
+#include "proxy/fleet/keep_running.hpp"
 #include "proxy/fleet/page_asking.hpp"
+#include "proxy/fleet/page_complaints.hpp"
 #include "proxy/fleet/reading_schedule.hpp"
 
 namespace weir::proxy::fleet {
@@ -24,8 +25,8 @@ using Clock = std::chrono::steady_clock;
 constexpr std::chrono::milliseconds reader_looks_every{100};
 constexpr std::size_t longest_page = 1024 * 1024;
 constexpr std::size_t longest_version = 64;
-/// That a page fails is said so often at most.
-constexpr std::chrono::hours between_complaints{1};
+/// A replica that may hang is read twice, with this pause.
+constexpr std::chrono::seconds between_witnesses{1};
 
 /// What one reading is to ask, as values: the settings may change meanwhile.
 struct ReadingPlan {
@@ -36,6 +37,7 @@ struct ReadingPlan {
   std::shared_ptr<balancer::Pool> books;
   config::EngineReading settings;
   config::EngineNames names;
+  Clock::time_point begun = Clock::now();
   Engine engine = Engine::unknown;
   bool identity = false;
 };
@@ -61,7 +63,7 @@ net::Awaitable<PageAnswer> ask(std::shared_ptr<const ReadingPlan> plan, std::str
 void compare_with_ledger(const ReadingPlan& plan, EngineLoad& load, Clock::time_point now) {
   load.at = now;
   if (!load.running || !load.waiting) return;
-  load.divergence = *load.running + *load.waiting - plan.books->load(plan.replica->key.index, now).in_flight;
+  load.divergence = *load.running + *load.waiting - plan.books->load(plan.replica->key, now).in_flight;
 }
 
 net::Awaitable<Reading> read(std::shared_ptr<const ReadingPlan> plan) {
@@ -89,7 +91,8 @@ net::Awaitable<Reading> read(std::shared_ptr<const ReadingPlan> plan) {
   co_return reading;
 }
 
-class EngineReader {
+/// Its readings own it, so that one that ends late finds it.
+class EngineReader : public std::enable_shared_from_this<EngineReader> {
  public:
   EngineReader(asio::io_context& context, const Fleet& fleet, std::uint64_t seed)
       : context_(context), fleet_(fleet), random_(seed) {}
@@ -103,6 +106,7 @@ class EngineReader {
       for (const auto& replica : pool->replicas) {
         auto& one = engines_[replica->state->id];
         notice_return(*pool, *replica, one, now);
+        notice_suspicion(*replica, one, now);
         if (!one.under_way && one.schedule.due(now)) begin(*pool, replica, one, now);
       }
     }
@@ -112,10 +116,12 @@ class EngineReader {
   struct OneEngine {
     ReadingSchedule schedule;
     bool under_way = false, said_missing = false;
-    bool was_out = false;
-    std::optional<Clock::time_point> complained;  ///< It was said then that its page fails.
-    std::pair<std::string, std::string> asked;    ///< The path and the key with which it was asked.
+    bool was_out = false, was_down = false;
+    PageComplaints complaints;
+    std::pair<std::string, std::string> asked;  ///< The path and the key with which it was asked.
     std::optional<net::Address> address;
+    Clock::time_point suspected{};        ///< The replica was last suspected to hang then.
+    std::optional<double> counters_then;  ///< They are of the first page that was asked for after that.
   };
 
   void follow(const std::shared_ptr<const World>& world) {
@@ -135,12 +141,42 @@ class EngineReader {
     auto asked = std::pair(pool.settings.engine.metrics_path, replica.settings.api_key);
     if (asked != one.asked) {
       one.said_missing = false;
-      one.complained.reset();
+      one.complaints.forget();
     }
+    const bool down = state == metrics::ReplicaState::down;
+    const bool moved = one.address && address != one.address;
+    if (moved || (down && !one.was_down)) replica.state->engine.set({});
+    // Its limits hold while it is away, or it would look as if it could hold anything.
+    if (moved || (one.was_down && !down)) pool.balancer->engine_told(replica.key, {});
     if ((one.was_out && !out) || address != one.address || asked != one.asked) one.schedule.came_back();
     one.asked = std::move(asked);
     one.was_out = out;
+    one.was_down = down;
     one.address = address;
+  }
+
+  /// Two pages in a row are to show whether the engine works.
+  static void notice_suspicion(const ReplicaRuntime& replica, OneEngine& one, Clock::time_point now) {
+    if (replica.state->suspected_at <= one.suspected) return;
+    one.suspected = replica.state->suspected_at;
+    one.counters_then.reset();
+    one.schedule.look_at(now);
+  }
+
+  /// Tells what the page shows of a replica that is suspected to hang.
+  static void testify(const ReadingPlan& plan, const Reading& reading, OneEngine& one, Clock::time_point now) {
+    if (one.suspected == Clock::time_point() || plan.begun < one.suspected) return;
+    if (!reading.metrics || !reading.metrics->is_page) return;
+    plan.books->testify(plan.replica->key, balancer::Testimony::answered, plan.begun, now);
+    if (!reading.metrics->load.counters) return;
+    const double counters = *reading.metrics->load.counters;
+    if (!one.counters_then) {
+      one.counters_then = counters;
+      one.schedule.look_at(now + between_witnesses);
+    } else {
+      const auto found = counters != *one.counters_then ? balancer::Testimony::works : balancer::Testimony::still;
+      plan.books->testify(plan.replica->key, found, plan.begun, now);
+    }
   }
 
   void begin(const PoolRuntime& pool, const std::shared_ptr<ReplicaRuntime>& replica, OneEngine& one,
@@ -149,12 +185,15 @@ class EngineReader {
     const auto plan = std::make_shared<ReadingPlan>(replica, pool, world_->settings.engine_names);
     plan->engine = replica->state->engine.get().engine;
     plan->identity = one.schedule.identity_due(now);
-    auto over = [this, plan](const std::exception_ptr& failure, Reading reading) {
-      const auto found = engines_.find(plan->replica->state->id);
-      if (found == engines_.end()) return;  // The replica is no longer in the settings.
+    one.schedule.began();
+    auto over = [self = shared_from_this(), plan](const std::exception_ptr& failure, Reading reading) {
+      note_failure(self->fleet_.internal_errors(), Part::engine_reader, failure, "the reading counts as failed");
+      const auto found = self->engines_.find(plan->replica->state->id);
+      if (found == self->engines_.end()) return;  // The replica is no longer in the settings.
       found->second.under_way = false;
       if (failure) reading = {};
-      take(*plan, reading, found->second, Clock::now());
+      noting_failure(self->fleet_.internal_errors(), Part::engine_reader, "what the reading told is lost",
+                     [&] { self->take(*plan, reading, found->second, Clock::now()); });
     };
     asio::co_spawn(context_, read(plan), std::move(over));
   }
@@ -164,6 +203,7 @@ class EngineReader {
     const auto known = replica.state->engine.get();
     auto figures = known;
     take_page(plan, reading, one, figures, now);
+    testify(plan, reading, one, now);
     // Where it did not answer, it is asked again with the next page.
     if (reading.identified) one.schedule.identified(now);
     if (reading.identified) {
@@ -192,7 +232,9 @@ class EngineReader {
                                                reading.page_took, metrics::ticks(plan.settings.interval * spread), now);
     figures.reading_took = reading.page_took;
     if (came) {
-      figures.load = reading.metrics->load;
+      const auto before = std::exchange(figures.load, reading.metrics->load);
+      const bool moved = before && before->counters && figures.load->counters > before->counters;
+      if (before) figures.load->moved = moved ? figures.load->at : before->moved;
       figures.load->good_until = good_until;
       one.said_missing = false;
     } else if (failed) {
@@ -207,11 +249,11 @@ class EngineReader {
   /// A replica that cannot be connected to is the prober's to tell.
   static void complain(const ReadingPlan& plan, const PageAnswer& page, OneEngine& one, Clock::time_point now) {
     const auto why = page.status != 0 ? "it answers " + std::to_string(page.status) : page.why_none;
-    if (why.empty() || (one.complained && now - *one.complained < between_complaints)) return;
-    one.complained = now;
+    const bool up = plan.books->health(plan.replica->key, now).state == metrics::ReplicaState::up;
+    if (!one.complaints.due(why, up, now)) return;
     spdlog::warn(
         "replica '{}' gives no metrics page at {}: {}; without it the engine's figures are unknown (said at most once "
-        "an hour); {}",
+        "an hour for each reason); {}",
         plan.replica->settings.name, plan.settings.metrics_path, why, way_out);
   }
 
@@ -256,14 +298,22 @@ std::span<const Page> identifying_pages(Engine engine) {
 }
 
 void take_facts(const ReplicaFacts& facts, EngineFigures& figures) {
-  if (facts.engine != Engine::unknown && facts.engine != figures.engine) {
+  const auto version = printable(facts.version, longest_version);
+  const auto model = facts.models.empty() ? std::string() : printable(facts.models.front());
+  const auto differs = [](const std::string& told, const std::string& known) {
+    return !told.empty() && !known.empty() && told != known;
+  };
+  const bool another_kind = facts.engine != Engine::unknown && facts.engine != figures.engine;
+  if (another_kind) {
     figures.engine = facts.engine;
     figures.version.clear();
     figures.model.clear();
-    figures.kv_tokens = figures.max_context = std::nullopt;
   }
-  if (!facts.version.empty()) figures.version = printable(facts.version, longest_version);
-  if (!facts.models.empty()) figures.model = printable(facts.models.front());
+  // One that was started anew with another model has other limits, too.
+  if (another_kind || differs(version, figures.version) || differs(model, figures.model))
+    figures.kv_tokens = figures.max_context = std::nullopt;
+  if (!version.empty()) figures.version = version;
+  if (!model.empty()) figures.model = model;
   if (facts.kv_tokens) figures.kv_tokens = facts.kv_tokens;
   if (facts.max_context) figures.max_context = facts.max_context;
 }
@@ -279,8 +329,9 @@ std::string text_of(const EngineFigures& figures) {
 }
 
 void start_engine_reader(asio::io_context& context, const Fleet& fleet, std::uint64_t seed) {
-  auto reader = std::make_shared<EngineReader>(context, fleet, seed);
-  asio::co_spawn(context, keep_looking(std::move(reader), reader_looks_every), asio::detached);
+  keep_running(context, fleet.internal_errors(), Part::engine_reader, [&context, &fleet, seed] {
+    return keep_looking(std::make_shared<EngineReader>(context, fleet, seed), reader_looks_every);
+  });
 }
 
 }  // namespace weir::proxy::fleet

@@ -16,7 +16,7 @@ std::string place_of(const config::ReplicaUrl& url) {
 metrics::series::ReplicaGauges gauges_of(const config::Replica& settings, const ReplicaState& state,
                                          const balancer::ReplicaKey& key, balancer::Pool& pool) {
   const auto now = std::chrono::steady_clock::now();
-  const auto load = pool.load(key.index, now);
+  const auto load = pool.load(key, now);
   metrics::series::ReplicaGauges gauges;
   gauges.queued_prefill_tokens = load.prefill_left;
   gauges.queued_decode_tokens = load.decode_left;
@@ -154,6 +154,12 @@ std::vector<LeavingReplica> leaving(const World& before, const World& after, met
   return all;
 }
 
+/// Returns null where clients need no keys. The counts of the keys go on.
+std::shared_ptr<const keys::ClientKeys> keys_of(const config::Server& server, const World* before) {
+  if (server.api_keys.empty() && server.keys.empty()) return nullptr;
+  return std::make_shared<const keys::ClientKeys>(server.keys, before != nullptr ? before->keys.get() : nullptr);
+}
+
 bool exports(const World& world, const metrics::series::ReplicaSeries* series) {
   const auto is_of = [series](const LeavingReplica& one) { return one.replica->series.get() == series; };
   if (std::ranges::any_of(world.leaving, is_of)) return true;
@@ -190,34 +196,42 @@ void Fleet::adopt(const config::Settings& settings, net::tls::Contexts tls) {
   const auto before = world_.get();
   const auto now = std::chrono::steady_clock::now();
   exposition_.set_slos(settings.slos);
-  auto world = std::make_shared<World>();
-  world->settings = settings;
-  if (!settings.server.api_keys.empty() || !settings.server.keys.empty())
-    world->keys = std::make_shared<const keys::ClientKeys>(settings.server.keys, before ? before->keys.get() : nullptr);
-  world->server_tls = tls_.server();
+  auto after = World::changed(before.get(), [&](World& next) {
+    const bool same_keys = before && before->settings.server.keys == settings.server.keys &&
+                           before->settings.server.api_keys == settings.server.api_keys;
+    if (!same_keys) next.keys = keys_of(settings.server, before.get());
+    next.settings = settings;
+    next.server_tls = tls_.server();
+    make_pools(next, before.get(), now);
+  });
+  // What leaves is known once all pools of the next world are.
+  if (before) {
+    after = World::changed(after.get(), [&](World& next) {
+      next.leaving_pools = leaving_pools(*before, *after);
+      next.leaving = leaving(*before, next, now);
+    });
+    retire_what_left(*before, *after);
+  }
+  retries_.set_share(settings.limits.retry_budget);
+  forget_drains(*after);
+  world_.set(std::move(after));
+}
+
+void Fleet::make_pools(World& next, const World* before, metrics::Moment now) {
+  const auto& settings = next.settings;
   std::vector<std::shared_ptr<PoolRuntime>> pools;
-  for (const auto& pool : settings.pools)
-    pools.push_back(make_pool(pool, "", nullptr, settings.measure, before.get(), now));
+  for (const auto& pool : settings.pools) pools.push_back(make_pool(pool, "", nullptr, settings.measure, before, now));
+  next.shadows.clear();
   for (const auto& shadow : settings.shadows) {
     auto runtime = std::make_shared<ShadowRuntime>();
     runtime->settings = shadow;
-    runtime->state = state_of(before.get(), shadow);
-    runtime->pool = make_pool(pool_of(shadow), shadow.name, runtime->state, settings.measure, before.get(), now);
-    world->all_pools.push_back(runtime->pool);
+    runtime->state = state_of(before, shadow);
+    runtime->pool = make_pool(pool_of(shadow), shadow.name, runtime->state, settings.measure, before, now);
     const auto of = std::ranges::find_if(pools, [&](const auto& pool) { return pool->settings.name == shadow.of; });
     if (of != pools.end()) (*of)->shadows.push_back(runtime);
-    world->shadows.push_back(std::move(runtime));
+    next.shadows.push_back(std::move(runtime));
   }
-  world->pools.assign(pools.begin(), pools.end());
-  world->all_pools.insert(world->all_pools.begin(), pools.begin(), pools.end());
-  retries_.set_share(settings.limits.retry_budget);
-  if (before) {
-    world->leaving_pools = leaving_pools(*before, *world);
-    world->leaving = leaving(*before, *world, now);
-    retire_what_left(*before, *world);
-  }
-  forget_drains(*world);
-  world_.set(std::move(world));
+  next.pools.assign(pools.begin(), pools.end());
 }
 
 /// Makes a pool of the next world. A shadow's has its name and state.
@@ -267,6 +281,7 @@ std::shared_ptr<PoolRuntime> Fleet::make_pool(const config::Pool& settings, cons
     specs.push_back({replica_settings.name, place_of(replica_settings.url), replica, replica_settings.weight,
                      replica_settings.kv_tokens, replica_settings.max_context, replica_settings.max_in_flight,
                      settings.health, replica_settings.max_queued_tokens});
+    specs.back().max_context_refuses = replica_settings.max_context_refuses;
     specs.back().draining = draining_.contains(replica_settings.name);
     if (!specs.back().draining) replica->state->cut = false;
     pool->replicas.push_back(std::move(replica));

@@ -73,11 +73,13 @@ class Fleet {
   /// Some replica of some pool has an address, and is up or starts.
   bool any_up() const;
   RetryBudget& retries() { return retries_; }
+  metrics::series::InternalErrors& internal_errors() const { return exposition_.internal_errors; }
 
  private:
   std::shared_ptr<PoolRuntime> make_pool(const config::Pool& settings, const std::string& shadow_name,
                                          const std::shared_ptr<const ShadowState>& shadow,
                                          const config::Measure& measure, const World* before, metrics::Moment now);
+  void make_pools(World& next, const World* before, metrics::Moment now);
   void forget_drains(const World& world);
   void retire_what_left(const World& before, const World& after);
 

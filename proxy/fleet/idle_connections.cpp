@@ -13,7 +13,7 @@ std::unique_ptr<net::Channel> IdleConnections::take(const ReplicaState& replica,
   while (!waiting.empty()) {
     auto idle = std::move(waiting.back());
     waiting.pop_back();
-    if (idle.where == where && now - idle.since < longest_ && idle.connection->is_quiet())
+    if (where.may_lead_to(idle.where) && now - idle.since < longest_ && idle.connection->is_quiet())
       return std::move(idle.connection);
   }
   return nullptr;
@@ -30,7 +30,8 @@ bool IdleConnections::put(const ReplicaState& replica, const net::Destination& w
 
 void IdleConnections::drop_old(metrics::Moment now) {
   for (auto& [replica, waiting] : idle_)
-    while (!waiting.empty() && now - waiting.front().since >= longest_) waiting.pop_front();
+    std::erase_if(waiting,
+                  [&](const Idle& idle) { return now - idle.since >= longest_ || idle.connection->hung_up(); });
 }
 
 void IdleConnections::adopt(const World& world) {

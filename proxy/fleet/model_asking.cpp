@@ -3,6 +3,7 @@
 #include <boost/asio/bind_cancellation_slot.hpp>
 #include <boost/asio/cancellation_signal.hpp>
 #include <boost/asio/co_spawn.hpp>
+#include <boost/asio/error.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/redirect_error.hpp>
 #include <boost/asio/this_coro.hpp>
@@ -48,8 +49,30 @@ struct QuestionRound {
   Timer timer;
   std::size_t open;
   Tell tell;
+  std::exception_ptr failure;  ///< The first that a question or its teller ended with.
   std::vector<std::unique_ptr<asio::cancellation_signal>> signals;
 };
+
+/// One that stop() ended is no failure.
+bool is_failure(const std::exception_ptr& ended) {
+  if (!ended) return false;
+  try {
+    std::rethrow_exception(ended);
+  } catch (const boost::system::system_error& error) {
+    return error.code() != asio::error::operation_aborted;
+  } catch (...) {
+    return true;
+  }
+}
+
+void take(QuestionRound& round, const ReplicaRuntime& replica, ModelAnswer told) {
+  if (!round.tell) return;
+  try {
+    round.tell(replica, std::move(told));
+  } catch (...) {
+    round.failure = std::current_exception();
+  }
+}
 
 }  // namespace
 
@@ -59,8 +82,9 @@ net::Awaitable<void> ask_all(std::vector<ModelQuestion> questions, std::size_t l
   round->timer.expires_after(time_limit);
   for (auto& question : questions) {
     const auto replica = question.replica;
-    auto answered = [round, replica](const std::exception_ptr&, ModelAnswer told) {
-      if (round->tell) round->tell(*replica, std::move(told));
+    auto answered = [round, replica](const std::exception_ptr& ended, ModelAnswer told) {
+      if (is_failure(ended)) round->failure = ended;
+      take(*round, *replica, std::move(told));
       if (--round->open == 0) round->timer.cancel();
     };
     auto& signal = *round->signals.emplace_back(std::make_unique<asio::cancellation_signal>());
@@ -74,6 +98,7 @@ net::Awaitable<void> ask_all(std::vector<ModelQuestion> questions, std::size_t l
   if (round->open > 0 && !halted) co_await round->timer.async_wait(token);
   round->tell = nullptr;
   if (halt != nullptr) halt->stops(nullptr);
+  if (round->failure) std::rethrow_exception(round->failure);
 }
 
 }  // namespace weir::proxy::fleet

@@ -43,7 +43,8 @@ struct ModelQuestion {
 using Tell = std::function<void(const ReplicaRuntime&, ModelAnswer)>;
 
 /// Asks all replicas at once, on the loop of who awaits it, and tells of each as it answers. A list of more than
-/// `longest` bytes is no answer. Returns when all have answered, 2 s are up, or it is halted.
+/// `longest` bytes is no answer. Returns when all have answered, 2 s are up, or it is halted; then throws what a
+/// question or `tell` ended with.
 net::Awaitable<void> ask_all(std::vector<ModelQuestion> questions, std::size_t longest, Tell tell, Halt* halt);
 
 }  // namespace weir::proxy::fleet

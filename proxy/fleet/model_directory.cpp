@@ -3,11 +3,10 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
-#include <boost/asio/co_spawn.hpp>
-#include <boost/asio/detached.hpp>
 #include <boost/json/serialize.hpp>
 #include <set>
 
+#include "proxy/fleet/keep_running.hpp"
 #include "proxy/fleet/question.hpp"
 #include "proxy/net/timer.hpp"
 
@@ -175,7 +174,8 @@ ModelDirectory::ModelDirectory(const Fleet& fleet) : fleet_(fleet), answers_(std
 ModelDirectory::~ModelDirectory() = default;
 
 void ModelDirectory::start(asio::io_context& context) {
-  asio::co_spawn(context, answers_->keep_asking(), asio::detached);
+  keep_running(context, fleet_.internal_errors(), Part::model_directory,
+               [answers = answers_.get()] { return answers->keep_asking(); });
 }
 
 net::Awaitable<http::OwnAnswer> ModelDirectory::answer(const http::RequestHead& head, http::Route route, Halt& halt,

@@ -26,18 +26,28 @@ class ReadingSchedule {
   bool identity_due(metrics::Moment now) const { return now >= identity_at_; }
 
   /// The engine may have been started anew, so it is to be read at once.
-  void came_back() { page_at_ = identity_at_ = metrics::Moment::min(); }
+  void came_back() {
+    identity_at_ = metrics::Moment::min();
+    look_at(metrics::Moment::min());
+  }
+
+  /// The page is to be asked for then, whatever pause was to be. A reading that is under way is not that one.
+  void look_at(metrics::Moment when) { page_at_ = wanted_at_ = when; }
+
+  /// A reading begins.
+  void began() { wanted_at_ = metrics::Moment::max(); }
 
   /// The page was asked for, which took so long. Returns until when its figures are good: two pauses.
   metrics::Moment ended(End end, Duration took, Duration interval, metrics::Moment now) {
     const Duration pause = std::max(end == End::missing ? Duration(rarely) : interval, took * pauses_by_duration);
-    page_at_ = now + pause;
+    page_at_ = std::min(now + pause, wanted_at_);
     return now + 2 * pause;
   }
   void identified(metrics::Moment now) { identity_at_ = now + rarely; }
 
  private:
   metrics::Moment page_at_ = metrics::Moment::min(), identity_at_ = metrics::Moment::min();
+  metrics::Moment wanted_at_ = metrics::Moment::max();  ///< It was asked for since the latest reading began.
 };
 
 }  // namespace weir::proxy::fleet

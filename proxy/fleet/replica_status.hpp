@@ -10,7 +10,11 @@ bool is_full(unsigned status);
 /// The replica says that it has no room now, and not that this request took too long (429, 503).
 bool has_no_room(unsigned status);
 
-/// The client may have erred, or this replica may be the wrong one (401, 403, 404): another one tells.
+/// The replica works, and does not take such a request: a 4xx, or 501 where it lacks the route. Its health is another
+/// matter.
+bool refuses_the_request(unsigned status);
+
+/// The client may have erred, or this replica may be the wrong one (401, 403, 404, 501): another one tells.
 bool needs_second_opinion(unsigned status);
 
 /// How much an error answer tells the client, compared with another one: more is better. A full replica knows the

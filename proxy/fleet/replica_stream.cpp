@@ -2,6 +2,7 @@
 
 #include <openssl/err.h>
 
+#include <algorithm>
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/generic/stream_protocol.hpp>
 #include <boost/asio/redirect_error.hpp>
@@ -11,10 +12,13 @@
 #include <boost/asio/write.hpp>
 #include <boost/beast/core/tcp_stream.hpp>
 #include <cerrno>
+#include <list>
 #include <optional>
 #include <utility>
 
 #include "config/quantity.hpp"
+#include "proxy/net/address_race.hpp"
+#include "proxy/net/timer.hpp"
 #include "proxy/net/tls/context.hpp"
 #include "proxy/net/tls/failure.hpp"
 
@@ -23,6 +27,7 @@ namespace {
 
 namespace asio = boost::asio;
 using boost::system::error_code;
+using Clock = std::chrono::steady_clock;
 using Plain = boost::beast::basic_stream<asio::generic::stream_protocol, asio::io_context::executor_type>;
 using Tls = asio::ssl::stream<Plain&>;
 
@@ -43,15 +48,72 @@ int number_of_handshake(const error_code& error, SSL* ssl) {
   return ERR_GET_LIB(code) == ERR_LIB_SSL ? net::tls::failed_handshake(ERR_GET_REASON(code)) : ECONNABORTED;
 }
 
+/// The attempts to connect to the addresses of a replica. Their handlers share it.
+struct ConnectRace : std::enable_shared_from_this<ConnectRace> {
+  using Socket = Plain::socket_type;
+
+  ConnectRace(const asio::io_context::executor_type& of, net::Destination where)
+      : executor(of), to(std::move(where)), order(1 + to.others.size()), news(of) {}
+
+  const net::Address& address(std::size_t i) const { return i == 0 ? to.address : to.others[i - 1]; }
+
+  void begin_due() {
+    while (const auto which = order.next(Clock::now())) {
+      auto& socket = sockets.emplace_back(executor);
+      socket.async_connect(address(*which).endpoint(), [self = shared_from_this(), &socket, at = *which](error_code e) {
+        self->ended(socket, at, e);
+      });
+    }
+  }
+  void ended(Socket& socket, std::size_t which, const error_code& error) {
+    if (over) return;
+    if (!error && winner == nullptr) {
+      winner = &socket;
+      chosen = address(which);
+    } else if (error) {
+      order.failed(number_of(error), address(which));
+    }
+    news.cancel();
+  }
+  void end() {
+    over = true;
+    error_code ignored;
+    for (auto& socket : sockets) socket.close(ignored);
+  }
+
+  const asio::io_context::executor_type executor;
+  const net::Destination to;
+  net::AddressRace order;
+  net::Timer news;  ///< It is cancelled when an attempt has ended.
+  std::list<Socket> sockets;
+  Socket* winner = nullptr;
+  std::optional<net::Address> chosen;
+  bool over = false;
+};
+
+/// Ends what still runs, however the wait for it ended.
+class EndOfRace {
+ public:
+  explicit EndOfRace(std::shared_ptr<ConnectRace> race) : race_(std::move(race)) {}
+  ~EndOfRace() { race_->end(); }
+  EndOfRace(const EndOfRace&) = delete;
+  EndOfRace& operator=(const EndOfRace&) = delete;
+
+ private:
+  const std::shared_ptr<ConnectRace> race_;
+};
+
 }  // namespace
 
 struct ReplicaStream::Streams {
   Streams(const asio::io_context::executor_type& executor, net::Destination where,
           std::chrono::steady_clock::duration most)
-      : to(std::move(where)), limit(most), plain(executor) {}
+      : to(std::move(where)), limit(most), deadline(Clock::now() + most), plain(executor) {}
 
   const net::Destination to;
-  const std::chrono::steady_clock::duration limit;
+  const Clock::duration limit;
+  const Clock::time_point deadline;
+  std::optional<net::Address> chosen;
   error_code failed;
   Plain plain;
   std::optional<Tls> tls;
@@ -65,16 +127,32 @@ ReplicaStream::ReplicaStream(const asio::io_context::executor_type& executor, ne
 
 ReplicaStream::~ReplicaStream() = default;
 
+net::Awaitable<int> ReplicaStream::connect_plain() {
+  auto& streams = *streams_;
+  const auto race = std::make_shared<ConnectRace>(streams.plain.get_executor(), streams.to);
+  const EndOfRace end(race);
+  error_code ignored;
+  auto token = asio::redirect_error(net::use_awaitable, ignored);
+  for (race->begin_due(); race->winner == nullptr && !race->order.lost(); race->begin_due()) {
+    if (Clock::now() >= streams.deadline) co_return ETIMEDOUT;
+    race->news.expires_at(std::min(race->order.due(), streams.deadline));
+    co_await race->news.async_wait(token);
+  }
+  if (race->winner == nullptr) co_return race->order.error();
+  streams.plain.socket() = std::move(*race->winner);
+  streams.chosen = race->chosen;
+  co_return 0;
+}
+
 net::Awaitable<int> ReplicaStream::connect() {
   auto& streams = *streams_;
-  error_code error;
-  auto token = asio::redirect_error(net::use_awaitable, error);
-  const auto endpoint = streams.to.address.endpoint();
-  co_await streams.plain.async_connect(endpoint, token);
-  if (error) co_return number_of(error);
+  const auto failed = co_await connect_plain();
+  if (failed != 0) co_return failed;
   if (!streams.to.tls) co_return 0;
   auto ssl = streams.to.tls->begin();
   if (!ssl) co_return ENOMEM;
+  error_code error;
+  auto token = asio::redirect_error(net::use_awaitable, error);
   // The stream takes what it is given, and frees it at its end.
   streams.tls.emplace(streams.plain, ssl.release());
   co_await streams.tls->async_handshake(asio::ssl::stream_base::client, token);
@@ -112,6 +190,8 @@ net::Awaitable<std::ptrdiff_t> ReplicaStream::read(std::span<char> into) {
   if (error) co_return -1;
   co_return static_cast<std::ptrdiff_t>(size);
 }
+
+std::optional<net::Address> ReplicaStream::chosen() const { return streams_->chosen; }
 
 int ReplicaStream::refusal() const {
   const auto& failed = streams_->failed;

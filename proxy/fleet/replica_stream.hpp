@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -23,8 +24,11 @@ class ReplicaStream {
   ReplicaStream(const ReplicaStream&) = delete;
   ReplicaStream& operator=(const ReplicaStream&) = delete;
 
-  /// Connects, with the handshake. Returns 0 or an error as for net::connect_error_text().
+  /// Connects to the first of its addresses that takes a connection, with the handshake. Returns 0 or an error as for
+  /// net::connect_error_text().
   net::Awaitable<int> connect();
+  /// Returns which of them it is, once it is connected.
+  std::optional<net::Address> chosen() const;
   /// Returns false if that failed.
   net::Awaitable<bool> write(std::string_view bytes);
   /// Returns how many bytes have come; 0 at the end, -1 if that failed. An end of TLS without a close_notify is a
@@ -36,6 +40,8 @@ class ReplicaStream {
   std::string failure() const;
 
  private:
+  net::Awaitable<int> connect_plain();
+
   struct Streams;
   const std::unique_ptr<Streams> streams_;
 };

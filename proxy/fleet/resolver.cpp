@@ -3,8 +3,7 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
-#include <boost/asio/co_spawn.hpp>
-#include <boost/asio/detached.hpp>
+#include <charconv>
 #include <chrono>
 #include <map>
 #include <memory>
@@ -16,6 +15,7 @@
 #include "metrics/ticks.hpp"
 #include "proxy/fleet/discovery.hpp"
 #include "proxy/fleet/keep_looking.hpp"
+#include "proxy/fleet/keep_running.hpp"
 #include "proxy/net/awaitable.hpp"
 #include "proxy/net/name_lookup.hpp"
 
@@ -48,7 +48,7 @@ class Resolver {
         const bool failed = std::holds_alternative<std::string>(*found);
         name.next = now + (failed ? std::min<Clock::duration>(interval, pause_after_error) : interval);
         name.earliest = now + least_pause;
-        take(host, name, std::move(*found));
+        take(host, name, std::move(*found), now);
       }
     }
     std::size_t under_way = 0;
@@ -59,8 +59,8 @@ class Resolver {
       ++under_way;
     }
     if (!changed_) return;
-    changed_ = false;
     fleet_.adopt(discovered());
+    changed_ = false;  // If that throws, the part begins again and has it adopted then.
   }
 
  private:
@@ -117,35 +117,85 @@ class Resolver {
     }
   }
 
-  void take(const std::string& host, Name& name, net::FoundAddresses found) {
-    if (const auto* why = std::get_if<std::string>(&found)) {
-      if (name.said != *why)
-        spdlog::warn("cannot look up '{}': {}; replicas keep the addresses that they have", host, *why);
-      name.said = *why;
-      return;
-    }
+  /// Calls `look(pool, replica)` for each replica of this name that is no member of another.
+  template <class Look>
+  void for_each_of(const std::string& host, Look look) const {
+    for (const auto& pool : world_->all_pools)
+      for (const auto& replica : pool->replicas)
+        if (is_named(replica->settings) && replica->settings.url.host == host) look(*pool, *replica);
+  }
+
+  void take(const std::string& host, Name& name, net::FoundAddresses found, Clock::time_point now) {
+    if (const auto* why = std::get_if<std::string>(&found)) return not_found(host, name, *why, now);
     if (!name.said.empty()) spdlog::info("'{}' can be looked up again", host);
     name.said.clear();
     const auto& addresses = std::get<std::vector<Address>>(found);
     for (auto& [replica, members] : name.members) {
       const auto before = members.list();
-      if (!members.answered(addresses)) continue;
+      const auto interval = metrics::ticks(world_->settings.discovery.interval);
+      if (!members.answered(addresses, known_of(replica, host, now), now, interval)) continue;
       changed_ = true;
       tell(replica, host, before, members.list());
     }
-    for (const auto& pool : world_->all_pools)
-      for (const auto& replica : pool->replicas)
-        if (is_named(replica->settings) && replica->settings.url.host == host) use(*replica, addresses);
+    for_each_of(host, [&](const PoolRuntime&, const ReplicaRuntime& replica) { use(replica, addresses); });
+  }
+
+  /// What has an address keeps it: a nameserver that is down takes no replica away. Without one, nothing can be sent.
+  void not_found(const std::string& host, Name& name, const std::string& why, Clock::time_point now) {
+    if (name.said != why)
+      spdlog::warn("cannot look up '{}': {}; replicas keep the addresses that they have", host, why);
+    name.said = why;
+    for_each_of(host, [&](const PoolRuntime& pool, const ReplicaRuntime& replica) {
+      if (!replica.state->address.get())
+        pool.balancer->unresolved(replica.key, "its name '" + host + "' has no address: " + why, now);
+    });
+  }
+
+  /// Returns what the pools know of the members of one name.
+  Members::Known known_of(const std::string& replica, const std::string& host, Clock::time_point now) const {
+    std::set<Address> gone;
+    Members::Known known;
+    for (const auto& pool : world_->all_pools) {
+      for (const auto& one : pool->replicas) {
+        if (!is_member(*one, replica, host)) continue;
+        const auto state = pool->balancer->health(one->key, now).state;
+        const bool drained =
+            state == metrics::ReplicaState::draining && pool->balancer->in_flight(one->key) == 0;
+        const auto address = one->state->address.get();
+        if (address && (state == metrics::ReplicaState::down || drained)) gone.insert(address->address());
+      }
+    }
+    known.is_gone = [all = std::move(gone)](const Address& address) { return all.contains(address); };
+    for (const auto& one : world_->leaving)
+      if (is_member(*one.replica, replica, host)) known.taken.insert(number_of(*one.replica));
+    return known;
+  }
+
+  /// True for NAME-1, NAME-2 and so on.
+  static bool is_member(const ReplicaRuntime& one, const std::string& replica, const std::string& host) {
+    return one.host_in_settings == host && !is_named(one.settings) && one.settings.name.starts_with(replica + '-') &&
+           number_of(one) != 0;
+  }
+  /// Returns what stands behind the last hyphen of the name; 0 if that is no number.
+  static unsigned number_of(const ReplicaRuntime& member) {
+    const auto& name = member.settings.name;
+    unsigned number = 0;
+    std::from_chars(name.data() + name.rfind('-') + 1, name.data() + name.size(), number);
+    return number;
   }
 
   static void use(const ReplicaRuntime& replica, const std::vector<Address>& addresses) {
-    const auto in_use = replica.state->address.get();
-    const auto wanted = address_to_use(in_use ? std::optional(in_use->address()) : std::nullopt, addresses);
-    if (in_use && in_use->address() == *wanted) return;
-    replica.state->address.set(net::Address(*wanted, replica.settings.url.port));
-    if (in_use)
+    const auto first = replica.state->address.get();
+    const auto port = replica.settings.url.port;
+    const auto wanted = addresses_to_use(first ? std::vector{first->address()} : std::vector<Address>(), addresses);
+    std::vector<net::Address> others;
+    for (std::size_t i = 1; i < wanted.size(); ++i) others.emplace_back(wanted[i], port);
+    replica.state->other_addresses.set(std::move(others));
+    if (first && first->address() == wanted.front()) return;
+    replica.state->address.set(net::Address(wanted.front(), port));
+    if (first)
       spdlog::info("replica '{}': '{}' is {} now, it was {}", replica.settings.name, replica.settings.url.host,
-                   wanted->to_string(), in_use->address().to_string());
+                   wanted.front().to_string(), first->address().to_string());
   }
 
   static void tell(const std::string& replica, const std::string& host, const std::vector<Member>& before,
@@ -178,8 +228,10 @@ class Resolver {
 }  // namespace
 
 void start_resolver(asio::io_context& context, Fleet& fleet) {
-  auto resolver = std::make_shared<Resolver>(fleet);
-  asio::co_spawn(context, keep_looking(std::move(resolver), resolver_looks_every), asio::detached);
+  // The resolver that begins again is the same, because it knows the members of names with `expand`.
+  const auto resolver = std::make_shared<Resolver>(fleet);
+  keep_running(context, fleet.internal_errors(), Part::resolver,
+               [resolver] { return keep_looking(resolver, resolver_looks_every); });
 }
 
 }  // namespace weir::proxy::fleet

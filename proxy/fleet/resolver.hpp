@@ -9,7 +9,8 @@
 namespace weir::proxy::fleet {
 
 /// Starts the resolver, which runs until the context stops. A name that is not found leaves the addresses as they were,
-/// which is logged once. The members of a name with `expand` go through Fleet::adopt.
+/// which is logged once; a replica that has none yet is down. The members of a name with `expand` go through
+/// Fleet::adopt.
 void start_resolver(boost::asio::io_context& context, Fleet& fleet);
 
 }  // namespace weir::proxy::fleet

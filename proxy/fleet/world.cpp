@@ -1,13 +1,29 @@
 #include "proxy/fleet/world.hpp"
 
 #include <algorithm>
+#include <stdexcept>
 
 namespace weir::proxy::fleet {
 
 std::optional<net::Destination> ReplicaRuntime::destination() const {
   const auto address = state->address.get();
   if (!address) return std::nullopt;
-  return net::Destination(*address, tls);
+  net::Destination to(*address, tls);
+  to.others = state->other_addresses.get();
+  return to;
+}
+
+void World::complete() {
+  all_pools = pools;
+  for (const auto& shadow : shadows) all_pools.push_back(shadow->pool);
+  const auto& server = settings.server;
+  const bool needs_keys = !server.api_keys.empty() || !server.keys.empty();
+  if (needs_keys != (keys != nullptr))
+    throw std::logic_error(needs_keys ? "settings with api_keys came without clients' keys, so they are not used"
+                                      : "settings without api_keys came with clients' keys, so they are not used");
+  if (server.tls.has_value() != (server_tls != nullptr))
+    throw std::logic_error(server.tls ? "settings with [server.tls] came without TLS, so they are not used"
+                                      : "settings without [server.tls] came with TLS, so they are not used");
 }
 
 const PoolRuntime* World::pool_for(std::string_view model) const {

@@ -1,5 +1,8 @@
 // The settings and the fleet as they are at one time: an immutable snapshot, taken once a request and kept to its end.
 //
+// The next snapshot is a copy of the one before in which named members have changed, and is made in no other way
+// (World::changed): so what a change does not name is never lost, neither clients' keys nor TLS.
+//
 // Snapshots share what outlives them: a pool's books and a replica's state. A replica is (pool, name, url): with
 // another url it is another replica.
 #pragma once
@@ -10,6 +13,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "balancer/pool.hpp"
@@ -30,6 +34,8 @@ struct ReplicaState {
   const std::uint64_t id;  ///< It is never used again in this process.
   /// The control thread sets it when the replica's name is resolved; each connect reads it.
   Published<std::optional<net::Address>> address{};
+  /// Its name's other addresses. They are tried in this order where a connection to the first one does not come about.
+  Published<std::vector<net::Address>> other_addresses{};
   std::atomic<bool> injection_disabled{false};  ///< It refused the usage option that weir adds.
   /// It has a bit for each API in which the replica has taken that option well. A later refusal then has another cause.
   std::atomic<std::uint32_t> took_injection{0};
@@ -43,8 +49,9 @@ struct ReplicaState {
   FailureNotes failures{};  ///< They decide what the log says of its failures.
   /// A connection to it failed, so its host's name is to be looked up again.
   std::atomic<bool> connect_failed{false};
-  /// It has no health path, so a probe only connects. The control thread uses it.
-  bool probe_connects = false;
+  // The control thread uses these.
+  bool probe_connects = false;    ///< It has no health path, so a probe only connects.
+  metrics::Moment suspected_at{}; ///< It was last suspected to hang then: its metrics page is to be read.
 };
 
 /// A replica as one world knows it.
@@ -98,12 +105,23 @@ struct LeavingReplica {
 };
 
 struct World {
+  /// Returns a copy of `before`, an empty one for null, in which `change(World&)` has replaced what it names. Throws
+  /// std::logic_error for one that would let in whom the settings keep out: then a member was forgotten.
+  template <class Change>
+  static std::shared_ptr<const World> changed(const World* before, Change&& change) {
+    const std::shared_ptr<World> next(before != nullptr ? new World(*before) : new World());
+    std::forward<Change>(change)(*next);
+    next->complete();
+    return next;
+  }
+
   config::Settings settings;
   std::shared_ptr<const keys::ClientKeys> keys;  ///< Clients need one of these; null if they need none.
   std::shared_ptr<const net::tls::ServerContext> server_tls;  ///< Null means that clients speak plainly.
   std::vector<std::shared_ptr<const PoolRuntime>> pools;
   std::vector<std::shared_ptr<const ShadowRuntime>> shadows;
-  std::vector<std::shared_ptr<const PoolRuntime>> all_pools;  ///< Those above, and those of the shadows.
+  /// The pools above, and then those of the shadows. They follow from the two, so no change sets them.
+  std::vector<std::shared_ptr<const PoolRuntime>> all_pools;
   std::vector<LeavingReplica> leaving;
   /// These are no longer in the settings, and requests that began before may still wait in them or run.
   std::vector<std::shared_ptr<const PoolRuntime>> leaving_pools;
@@ -118,6 +136,11 @@ struct World {
   bool model_decides() const { return pools.empty() || !pools.front()->settings.models.empty(); }
   /// Returns the models that pools name, for an error's sentence.
   std::string known_models() const;
+
+ private:
+  World() = default;
+  World(const World&) = default;
+  void complete();
 };
 
 /// Returns how many tokens the replica's KV cache holds: as set, or as the engine tells.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 
 namespace weir::proxy::http {
 namespace {
@@ -25,6 +26,23 @@ bool has_token(const std::array<std::string_view, N>& names, std::string_view na
   return std::ranges::any_of(names, [name](std::string_view known) { return same_token(name, known); });
 }
 
+/// Returns the text with its escapes decoded; what is no escape stays.
+std::string unescaped(std::string_view text) {
+  std::string decoded;
+  for (; !text.empty(); text.remove_prefix(1)) {
+    unsigned char byte = 0;
+    const auto digits = text.substr(1, 2);
+    const auto end = digits.data() + digits.size();
+    if (text.front() == '%' && digits.size() == 2 && std::from_chars(digits.data(), end, byte, 16).ptr == end) {
+      decoded += static_cast<char>(byte);
+      text.remove_prefix(2);
+    } else {
+      decoded += text.front();
+    }
+  }
+  return decoded;
+}
+
 }  // namespace
 
 std::string_view credential_of(const RequestHead& head) {
@@ -39,7 +57,26 @@ std::string_view credential_of(const RequestHead& head) {
 
 bool is_credential(std::string_view field_name) { return has_token(credential_fields, field_name); }
 
-std::string without_credentials(std::string_view target) {
+bool credentials_disagree(const RequestHead& head) {
+  const auto other = head["x-api-key"], shown = credential_of(head);
+  return !other.empty() && !shown.empty() && other != shown;
+}
+
+bool holds_key(std::string_view text, std::string_view key) {
+  constexpr std::size_t shortest_part = 8;
+  if (!key.empty() && (key.size() < shortest_part ? text == key : text.find(key) != text.npos)) return true;
+  constexpr std::string_view start = "weir-";
+  const auto in_key = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_';
+  };
+  for (auto at = text.find(start); at != text.npos; at = text.find(start, at + 1)) {
+    const auto rest = text.substr(at + start.size());
+    if (std::ranges::find_if_not(rest, in_key) - rest.begin() >= 43) return true;
+  }
+  return false;
+}
+
+std::string without_credentials(std::string_view target, std::string_view key) {
   const auto question = target.find('?');
   std::string kept(target.substr(0, question));
   if (question == std::string_view::npos) return kept;
@@ -48,7 +85,11 @@ std::string without_credentials(std::string_view target) {
     rest.remove_prefix(1);
     const auto end = std::min(rest.find('&'), rest.size());
     const auto parameter = rest.substr(0, end);
-    if (!has_token(credential_parameters, parameter.substr(0, parameter.find('=')))) {
+    const auto name = parameter.substr(0, parameter.find('=')), value = parameter.substr(parameter.find('=') + 1);
+    const auto shows_key = [key](std::string_view text) {
+      return holds_key(text, key) || holds_key(unescaped(text), key);
+    };
+    if (!has_token(credential_parameters, name) && (key.empty() || (!shows_key(name) && !shows_key(value)))) {
       kept.append(1, separator).append(parameter);
       separator = '&';
     }

@@ -15,8 +15,16 @@ std::string_view credential_of(const RequestHead& head);
 /// True for a field whose name says that it holds a credential or cookies.
 bool is_credential(std::string_view field_name);
 
-/// Returns the target without the parameters whose names say that they hold a credential. The order of the others
-/// stays. Names are compared without regard to case, and as they are written: one with escapes is not known.
-std::string without_credentials(std::string_view target);
+/// True if both Authorization and x-api-key hold a key, and not the same one: two readers could judge different ones.
+bool credentials_disagree(const RequestHead& head);
+
+/// True for a text that holds a client's key for weir: this one, which may be "", or any that looks as `weir key new`
+/// makes them. A key of fewer than 8 characters has to be all of the text, for it may stand in any word.
+bool holds_key(std::string_view text, std::string_view key);
+
+/// Returns the target without the parameters whose names say that they hold a credential, and without those that
+/// holds_key(), escaped or not. The order of the others stays. Names are compared without regard to case, and as they
+/// are written: one with escapes is not known.
+std::string without_credentials(std::string_view target, std::string_view key = {});
 
 }  // namespace weir::proxy::http

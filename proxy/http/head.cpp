@@ -44,33 +44,6 @@ std::optional<std::uint64_t> parse_length(std::string_view s) {
   return value;
 }
 
-/// Visits the elements of a list (RFC 9110, 5.6.1). An element may be empty.
-template <class Predicate>
-bool any_element(std::string_view list, Predicate holds) {
-  while (!list.empty()) {
-    const auto comma = std::min(list.find(','), list.size());
-    if (holds(trim(list.substr(0, comma)))) return true;
-    list.remove_prefix(std::min(comma + 1, list.size()));
-  }
-  return false;
-}
-
-bool is_list_of_tokens(std::string_view list) {
-  return !any_element(list, [](std::string_view element) { return !element.empty() && !is_token(element); });
-}
-
-/// Visits every option of every Connection field.
-template <class Predicate>
-bool any_connection_option(const std::vector<HeaderField>& fields, Predicate holds) {
-  return std::any_of(fields.begin(), fields.end(), [&](const HeaderField& field) {
-    return same_token(field.name, "connection") && any_element(field.value, holds);
-  });
-}
-
-bool connection_names(const std::vector<HeaderField>& fields, std::string_view name) {
-  return any_connection_option(fields, [&](std::string_view option) { return same_token(option, name); });
-}
-
 /// Takes the next line off `rest`. Fails on a line that CRLF does not end, and on a bare CR or NUL inside.
 std::optional<std::string_view> take_line(std::string_view& rest) {
   const auto end = rest.find('\n');
@@ -81,10 +54,70 @@ std::optional<std::string_view> take_line(std::string_view& rest) {
   return line;
 }
 
-HeadResult<std::vector<HeaderField>> parse_fields(std::string_view rest) {
+constexpr std::array<std::string_view, 10> always_hop_by_hop{
+    "connection",          "keep-alive",         "proxy-connection", "transfer-encoding", "te", "trailer",
+    "proxy-authorization", "proxy-authenticate", "upgrade",          "close"};
+
+/// Connection must not name these fields: dropping them would change whose message it is, what it says or where it
+/// ends.
+constexpr std::array<std::string_view, 5> protected_fields{"host", "transfer-encoding", "authorization", "cookie",
+                                                           "x-api-key"};
+
+template <class Names>
+bool is_among(const Names& names, std::string_view name) {
+  return std::any_of(names.begin(), names.end(), [name](std::string_view one) { return same_token(name, one); });
+}
+
+/// What the Connection fields of a head say together.
+struct Connection {
+  std::vector<std::string_view> named;  ///< See RequestHead.
+  bool close = false, keep_alive = false;
+  bool names_protected = false;
+
+  bool stays_open(bool http_1_1) const { return !close && (http_1_1 || keep_alive); }
+};
+
+/// Splits Connection fields into their options, each once.
+class ConnectionReader {
+ public:
+  explicit ConnectionReader(Connection& into) : into_(into) {}
+
+  /// Takes one field's value: a list (RFC 9110, 5.6.1), whose elements may be empty.
+  std::optional<HeadError> take(std::string_view list) {
+    if (list.size() > bytes_left_) return HeadError::malformed_line;
+    bytes_left_ -= list.size();
+    while (!list.empty()) {
+      const auto comma = std::min(list.find(','), list.size());
+      const auto option = trim(list.substr(0, comma));
+      list.remove_prefix(std::min(comma + 1, list.size()));
+      if (option.empty()) continue;
+      // In a value that is no list, readers differ on which options it has: some skip what is no token, some search it
+      // for words. So they would differ on which fields end here.
+      if (!is_token(option)) return HeadError::bad_connection;
+      if (++options_ > max_options) return HeadError::too_many_options;
+      add(option);
+    }
+    return std::nullopt;
+  }
+
+ private:
+  void add(std::string_view option) {
+    constexpr std::string_view content = "content-";
+    into_.close |= same_token(option, "close");
+    into_.keep_alive |= same_token(option, "keep-alive");
+    into_.names_protected |=
+        same_token(option.substr(0, content.size()), content) || is_among(protected_fields, option);
+    if (!is_among(always_hop_by_hop, option)) into_.named.push_back(option);
+  }
+
+  Connection& into_;
+  std::size_t bytes_left_ = max_connection, options_ = 0;
+};
+
+HeadResult<std::vector<HeaderField>> parse_fields(std::string_view rest, Connection& connection) {
   std::vector<HeaderField> fields;
   fields.reserve(16);
-  std::size_t connection_left = max_connection;
+  ConnectionReader options(connection);
   for (;;) {
     const auto line = take_line(rest);
     if (!line) return HeadError::malformed_line;
@@ -96,11 +129,7 @@ HeadResult<std::vector<HeaderField>> parse_fields(std::string_view rest) {
     if (!is_value(value)) return HeadError::malformed_line;
     fields.push_back({line->substr(0, colon), value});
     if (!same_token(fields.back().name, "connection")) continue;
-    if (value.size() > connection_left) return HeadError::malformed_line;
-    connection_left -= value.size();
-    // In a value that is no list, readers differ on which options it has: some skip what is no token, some search it
-    // for words. So they would differ on which fields end here.
-    if (!is_list_of_tokens(value)) return HeadError::bad_connection;
+    if (const auto error = options.take(value)) return *error;
   }
   if (!rest.empty()) return HeadError::malformed_line;
   return fields;
@@ -139,27 +168,10 @@ HeadResult<DeclaredFraming> declared_framing(const std::vector<HeaderField>& fie
   return declared;
 }
 
-bool wants_keep_alive(const std::vector<HeaderField>& fields, bool http_1_1) {
-  if (connection_names(fields, "close")) return false;
-  return http_1_1 || connection_names(fields, "keep-alive");
-}
-
-constexpr std::array<std::string_view, 9> always_hop_by_hop{
-    "connection",          "keep-alive",         "proxy-connection", "transfer-encoding", "te", "trailer",
-    "proxy-authorization", "proxy-authenticate", "upgrade"};
-
-/// Connection must not name these fields: dropping them would change whose message it is, what it says or where it
-/// ends.
-constexpr std::array<std::string_view, 5> protected_fields{"host", "transfer-encoding", "authorization", "cookie",
-                                                           "x-api-key"};
-
-bool drops_protected_field(const std::vector<HeaderField>& fields) {
-  return any_connection_option(fields, [](std::string_view option) {
-    constexpr std::string_view content = "content-";
-    return same_token(option.substr(0, content.size()), content) ||
-           std::any_of(protected_fields.begin(), protected_fields.end(),
-                       [&](std::string_view name) { return same_token(option, name); });
-  });
+/// True if a field is there twice of which two readers could take different ones: who asks, or for whom.
+bool has_two(const std::vector<HeaderField>& fields, std::string_view name) {
+  return std::count_if(fields.begin(), fields.end(),
+                       [name](const HeaderField& field) { return same_token(field.name, name); }) > 1;
 }
 
 /// True for uri-host [":" port] of RFC 9110, 7.2, without the characters that a reg-name of RFC 3986 may have but no
@@ -244,6 +256,8 @@ Refusal refusal_of(HeadError error) {
       return {501, "the only transfer coding known here is `chunked`"};
     case HeadError::bad_connection:
       return {400, "Connection must be a list of tokens with commas between them"};
+    case HeadError::too_many_options:
+      return {400, "Connection has more than 32 options"};
     case HeadError::protected_connection_option:
       return {400, "Connection names a field that must not be dropped"};
     case HeadError::too_many_fields:
@@ -252,6 +266,8 @@ Refusal refusal_of(HeadError error) {
       return {405, "CONNECT and TRACE are not served here"};
     case HeadError::unknown_expectation:
       return {417, "the only expectation known here is 100-continue"};
+    case HeadError::two_credentials:
+      return {400, "a request may have one Authorization and one x-api-key; nobody can know which of two counts"};
     case HeadError::body_not_allowed:
       break;
   }
@@ -287,9 +303,11 @@ HeadResult<RequestHead> parse_request_head(std::string_view bytes) {
   head.http_1_1 = version == "HTTP/1.1";
   if (head.method == "CONNECT" || head.method == "TRACE") return HeadError::method_not_allowed;
 
-  auto fields = parse_fields(rest);
+  Connection connection;
+  auto fields = parse_fields(rest, connection);
   if (!fields) return fields.error();
   head.fields = std::move(*fields);
+  head.named = std::move(connection.named);
 
   const auto hosts = std::count_if(head.fields.begin(), head.fields.end(),
                                    [](const HeaderField& field) { return same_token(field.name, "host"); });
@@ -302,8 +320,9 @@ HeadResult<RequestHead> parse_request_head(std::string_view bytes) {
   head.framing = declared->framing;
   head.content_length = declared->length;
 
-  if (drops_protected_field(head.fields)) return HeadError::protected_connection_option;
-  head.keep_alive = wants_keep_alive(head.fields, head.http_1_1);
+  if (connection.names_protected) return HeadError::protected_connection_option;
+  head.keep_alive = connection.stays_open(head.http_1_1);
+  if (has_two(head.fields, "authorization") || has_two(head.fields, "x-api-key")) return HeadError::two_credentials;
 
   for (const auto& field : head.fields) {
     if (!same_token(field.name, "expect")) continue;
@@ -327,20 +346,25 @@ HeadResult<ResponseHead> parse_response_head(std::string_view bytes, bool to_hea
     return HeadError::malformed_line;
   if (line->size() > 12 && ((*line)[12] != ' ' || !is_value(line->substr(13)))) return HeadError::malformed_line;
 
-  auto fields = parse_fields(rest);
+  Connection connection;
+  auto fields = parse_fields(rest, connection);
   if (!fields) return fields.error();
   head.fields = std::move(*fields);
+  head.named = std::move(connection.named);
 
   const auto declared = declared_framing(head.fields, head.http_1_1);
   if (!declared) return declared.error();
-  if (drops_protected_field(head.fields)) return HeadError::protected_connection_option;
-  head.keep_alive = wants_keep_alive(head.fields, head.http_1_1);
+  if (connection.names_protected) return HeadError::protected_connection_option;
+  head.keep_alive = connection.stays_open(head.http_1_1);
   // RFC 9110, 8.6, and RFC 9112, 6.1, forbid both fields here. Two readers would differ on where the next answer
   // begins.
   const bool announces_body = declared->framing == Framing::chunked || declared->length > 0;
   if ((head.status < 200 || head.status == 204) && announces_body) return HeadError::body_not_allowed;
   if (to_head || head.status < 200 || head.status == 204 || head.status == 304) {
     head.framing = Framing::none;
+    // A replica that sends a body all the same may do so late, when its bytes would be read as the next answer.
+    const bool has_none = declared->framing == Framing::length && declared->length == 0;
+    if (head.status >= 200) head.keep_alive = head.keep_alive && has_none;
   } else if (declared->framing == Framing::none) {
     head.framing = Framing::until_close;
     head.keep_alive = false;
@@ -351,9 +375,8 @@ HeadResult<ResponseHead> parse_response_head(std::string_view bytes, bool to_hea
   return head;
 }
 
-bool is_hop_by_hop(std::string_view name, const std::vector<HeaderField>& fields) {
-  const auto same = [&](std::string_view other) { return same_token(name, other); };
-  return std::any_of(always_hop_by_hop.begin(), always_hop_by_hop.end(), same) || connection_names(fields, name);
+bool is_hop_by_hop(std::string_view name, const std::vector<std::string_view>& named) {
+  return is_among(always_hop_by_hop, name) || is_among(named, name);
 }
 
 }  // namespace weir::proxy::http

@@ -34,10 +34,12 @@ enum class HeadError : std::uint8_t {
   bad_transfer_encoding,
   unknown_transfer_coding,
   bad_connection,
+  too_many_options,
   protected_connection_option,
   too_many_fields,
   method_not_allowed,
   unknown_expectation,
+  two_credentials,
   body_not_allowed,  ///< Only an answer has it: a 1xx or a 204 that announces a body.
 };
 
@@ -56,6 +58,7 @@ struct RequestHead {
   Framing framing = Framing::none;
   std::uint64_t content_length = 0;  ///< It is set with Framing::length.
   std::vector<HeaderField> fields;
+  std::vector<std::string_view> named;  ///< Connection names these fields besides those that always end here.
 
   std::string_view operator[](std::string_view name) const;  ///< Returns a field's first value, "" if it is absent.
 };
@@ -67,6 +70,7 @@ struct ResponseHead {
   Framing framing = Framing::none;
   std::uint64_t content_length = 0;
   std::vector<HeaderField> fields;
+  std::vector<std::string_view> named;  ///< It is as in a request.
 
   std::string_view operator[](std::string_view name) const;
 };
@@ -76,8 +80,9 @@ using HeadResult = boost::system::result<T, HeadError>;
 
 inline constexpr std::size_t max_fields = 100;
 inline constexpr std::size_t max_request_line = 8 * 1024;
-/// All Connection values of a head together have at most so many bytes, because each field is looked for in them.
-inline constexpr std::size_t max_connection = 1024;
+/// All Connection values of a head together have at most so many bytes and options, because each field is compared with
+/// every option.
+inline constexpr std::size_t max_connection = 1024, max_options = 32;
 
 /// Returns the length of the head at the front of `bytes`, blank line included; nothing while it is not complete. A
 /// bare LF ends it too, so that such a head is refused at once: its blank line may never come. `seen` is how far an
@@ -102,7 +107,8 @@ inline bool same_token(std::string_view a, std::string_view b) {
          (((a[0] ^ b[0]) & ~letter_case) == 0 && boost::beast::iequals({a.data(), a.size()}, {b.data(), b.size()}));
 }
 
-/// True for a field that belongs to one connection: RFC 9110 7.6.1 lists it, or this message's Connection names it.
-bool is_hop_by_hop(std::string_view name, const std::vector<HeaderField>& fields);
+/// True for a field that belongs to one connection: RFC 9110 7.6.1 lists it, or it is `named` by the message's
+/// Connection.
+bool is_hop_by_hop(std::string_view name, const std::vector<std::string_view>& named);
 
 }  // namespace weir::proxy::http

@@ -10,18 +10,20 @@ std::string upstream_head(const RequestHead& client, const UpstreamRequest& requ
   std::string out;
   out.reserve(512);
   out.append(client.method).append(" ").append(request.url.prefix);
-  if (request.keep_credentials) {
+  const bool keeps_credentials = request.keep_credentials && !request.client_key_ends_here;
+  const auto key = request.client_key_ends_here ? credential_of(client) : std::string_view();
+  if (keeps_credentials) {
     out.append(client.target);
   } else {
-    out.append(without_credentials(client.target));
+    out.append(without_credentials(client.target, key));
   }
   out.append(" HTTP/1.1\r\n");
   add_field(out, "Host", request.url.authority);
-  const bool drops_key = !request.api_key.empty() || request.client_key_ends_here || !request.keep_credentials;
+  const bool drops_key = !request.api_key.empty() || !keeps_credentials;
   bool sent_x_api_key = false;
   for (const auto& field : client.fields) {
     const auto is = [&](std::string_view name) { return same_token(field.name, name); };
-    if (is_hop_by_hop(field.name, client.fields) || is("host") || is("content-length") || is("expect") ||
+    if (is_hop_by_hop(field.name, client.named) || is("host") || is("content-length") || is("expect") ||
         is("x-request-id") || (request.inspected && is("accept-encoding")))
       continue;
     if (may_pass_for_another(field.name)) continue;
@@ -30,13 +32,15 @@ std::string upstream_head(const RequestHead& client, const UpstreamRequest& requ
       continue;
     }
     if (tells_the_way(field.name) && (!request.way.believed || is("x-forwarded-for"))) continue;
-    if (is("x-weir-shadow") || (!request.keep_credentials && is_credential(field.name))) continue;
+    if (is("x-weir-shadow") || (!keeps_credentials && is_credential(field.name))) continue;
+    if (request.client_key_ends_here && holds_key(field.value, key)) continue;
     add_field(out, field.name, field.value);
   }
   if (!request.api_key.empty()) out.append("Authorization: Bearer ").append(request.api_key).append("\r\n");
   if (sent_x_api_key && !request.api_key.empty()) add_field(out, "x-api-key", request.api_key);
   if (!request.shadow.empty()) add_field(out, "x-weir-shadow", request.shadow);
   if (const auto way = forwarded_for(client, request.way); !way.empty()) add_field(out, "X-Forwarded-For", way);
+  if (!request.via.empty()) out.append(client.http_1_1 ? "Via: 1.1 " : "Via: 1.0 ").append(request.via).append("\r\n");
   add_field(out, "x-request-id", request.request_id);
   if (request.body_length > 0 || client.framing != Framing::none || client.method == "POST")
     add_field(out, "Content-Length", std::to_string(request.body_length));
@@ -50,7 +54,7 @@ std::string client_head(const ResponseHead& replica, const ClientAnswer& answer)
   bool buffering_said = false, caching_said = false;
   for (const auto& field : replica.fields) {
     const auto is = [&](std::string_view name) { return same_token(field.name, name); };
-    if (is_hop_by_hop(field.name, replica.fields) || is("x-request-id") || is("x-weir-replica") || is("x-weir-id"))
+    if (is_hop_by_hop(field.name, replica.named) || is("x-request-id") || is("x-weir-replica") || is("x-weir-id"))
       continue;
     // The length of a body that does not follow (HEAD, 304) is a fact about the resource and passes; 204 has none.
     if (is("content-length") && (answer.framing != ClientFraming::none || replica.status == 204)) continue;

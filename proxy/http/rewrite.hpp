@@ -20,10 +20,13 @@ struct UpstreamRequest {
   bool inspected = false;      ///< weir reads the answer, so it accepts no coding.
   std::string_view api_key{};  ///< It is the replica's and replaces the client's credential; with "" the client's goes
                                ///< on.
-  bool client_key_ends_here = false;  ///< The client's credential is its key for weir, and goes to no replica.
+  /// The client's credential is its key for weir. Neither it nor another key goes to a replica, in whatever field or
+  /// parameter, and neither does what is_credential() or without_credentials() knows.
+  bool client_key_ends_here = false;
   bool keep_credentials = true;       ///< False: nothing goes on that is_credential() or without_credentials() knows.
   std::string_view shadow{};          ///< The request is a copy for the shadow of this name, and says so.
   Forwarded way{};  ///< The fields that tell of the request's way say this and no more. A copy says nothing of it.
+  std::string_view via{};  ///< weir's name in Via: see http/via. "" adds no such field.
 };
 std::string upstream_head(const RequestHead& client, const UpstreamRequest& request);
 

@@ -10,11 +10,9 @@ namespace weir::proxy::http {
 namespace {
 
 /// These come besides those of the APIs that are read.
-constexpr std::array<std::string_view, 16> other_inference_paths{
-    "/v1/embeddings", "/embeddings",     "/embed",          "/v1/rerank",
-    "/v2/rerank",     "/rerank",         "/v1/reranking",   "/v1/score",
-    "/score",         "/tokenize",       "/v1/tokenize",    "/detokenize",
-    "/infill",        "/v1/moderations", "/apply-template", "/v1/messages/count_tokens"};
+constexpr std::array<std::string_view, 7> other_inference_paths{
+    "/tokenize", "/v1/tokenize", "/detokenize", "/infill", "/v1/moderations", "/apply-template",
+    "/v1/messages/count_tokens"};
 
 /// Every path below these is an inference route: transcriptions, speech, generations, edits.
 constexpr std::array<std::string_view, 2> inference_folders{"/v1/audio/", "/v1/images/"};
@@ -26,13 +24,24 @@ bool contains(const List& list, std::string_view what) {
   return std::find(list.begin(), list.end(), what) != list.end();
 }
 
+bool is_word(char c) {
+  const bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+  return letter || (c >= '0' && c <= '9') || c == '-' || c == '_';
+}
+
+/// Returns the byte of the escape that `text` begins with; nothing if it is none.
+std::optional<unsigned char> escaped_byte(std::string_view text) {
+  unsigned char byte = 0;
+  if (text.size() < 3) return std::nullopt;
+  const auto [end, error] = std::from_chars(text.data() + 1, text.data() + 3, byte, 16);
+  return error == std::errc{} && end == text.data() + 3 ? std::optional(byte) : std::nullopt;
+}
+
 /// True for segments of letters, digits, `-` and `_`: no replica could read them as a way out of the folder.
 bool is_plain(std::string_view rest) {
   char last = '/';
   for (const char c : rest) {
-    const bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-    const bool word = letter || (c >= '0' && c <= '9') || c == '-' || c == '_';
-    if (!word && (c != '/' || last == '/')) return false;
+    if (!is_word(c) && (c != '/' || last == '/')) return false;
     last = c;
   }
   return last != '/';
@@ -64,12 +73,37 @@ Route route_of(std::string_view method, std::string_view path, const std::vector
   if (const auto own = own_route(path); own != Route::unknown) {
     if (method == "GET" || method == "HEAD") return own;
     // A browser asks before it sends a credential, and only the replicas know whom they admit.
-    if (method == "OPTIONS" && path.find("..") == std::string_view::npos) return Route::open;
+    if (method == "OPTIONS" && means_one_route(path)) return Route::open;
   }
+  if (!means_one_route(path) && !contains(paths, path)) return Route::unknown;
   const bool known = known_inference(method, path);
   const bool as_default = known && (paths.empty() || contains(paths, "default"));
   if (!as_default && !contains(paths, "*") && !contains(paths, path)) return Route::unknown;
   return known && method == "POST" ? Route::inference : Route::open;
+}
+
+bool means_one_route(std::string_view path) {
+  for (auto rest = path; !rest.empty();) {
+    const auto slash = std::min(rest.find('/'), rest.size());
+    const auto name = rest.substr(0, slash);
+    if (name == "." || name == "..") return false;
+    rest.remove_prefix(std::min(slash + 1, rest.size()));
+  }
+  for (auto rest = path; !rest.empty(); rest.remove_prefix(1)) {
+    auto byte = static_cast<unsigned char>(rest.front());
+    const bool escaped = byte == '%';
+    if (escaped) {
+      const auto decoded = escaped_byte(rest);
+      if (!decoded) return false;
+      byte = *decoded;
+      rest.remove_prefix(2);
+    }
+    if (byte < 0x20 || byte == 0x7f || byte == '\\' || byte == ';') return false;
+    if (escaped && (is_word(static_cast<char>(byte)) || std::string_view("./~%?#").find(static_cast<char>(byte)) !=
+                                                            std::string_view::npos))
+      return false;
+  }
+  return true;
 }
 
 std::optional<std::string> model_id_in(std::string_view path) {
@@ -82,11 +116,9 @@ std::optional<std::string> model_id_in(std::string_view path) {
       rest.remove_prefix(1);
       continue;
     }
-    unsigned char byte = 0;
-    if (rest.size() < 3) return std::nullopt;
-    const auto [end, error] = std::from_chars(rest.data() + 1, rest.data() + 3, byte, 16);
-    if (error != std::errc{} || end != rest.data() + 3) return std::nullopt;
-    id += static_cast<char>(byte);
+    const auto byte = escaped_byte(rest);
+    if (!byte) return std::nullopt;
+    id += static_cast<char>(*byte);
     rest.remove_prefix(3);
   }
   return id;

@@ -25,6 +25,11 @@ enum class Route : unsigned char {
 /// these; "default" in it stands for the known routes.
 Route route_of(std::string_view method, std::string_view path, const std::vector<std::string>& paths);
 
+/// True for a path that every reader takes for the same route. No dot segment, backslash, semicolon (some servers cut
+/// off what follows) or control character stands in it, written or escaped, and no escape of a character that means the
+/// same without one, or that ends a segment.
+bool means_one_route(std::string_view path);
+
 /// True for what weir answers without a replica.
 inline bool is_own(Route route) {
   return route != Route::inference && route != Route::open;

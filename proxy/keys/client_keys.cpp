@@ -34,13 +34,13 @@ bool ClientKey::may_use(std::string_view model) const {
 
 ClientKeys::ClientKeys(const std::vector<config::ClientKey>& keys, const ClientKeys* before)
     : secret_(random_sip_key()) {
+  std::unordered_map<std::string_view, std::shared_ptr<KeyUse>> used;
+  if (before != nullptr)
+    for (const auto& [place, old] : before->keys_) used.emplace(old.settings.name, old.use);
   for (const auto& settings : keys) {
-    ClientKey key{settings, nullptr};
-    if (before != nullptr)
-      for (const auto& [place, old] : before->keys_)
-        if (old.settings.name == settings.name) key.use = old.use;
-    if (!key.use) key.use = std::make_shared<KeyUse>();
-    keys_.emplace(place_of(secret_, settings.sha256), std::move(key));
+    const auto old = used.find(settings.name);
+    keys_.emplace(place_of(secret_, settings.sha256),
+                  ClientKey{settings, old == used.end() ? std::make_shared<KeyUse>() : old->second});
   }
 }
 

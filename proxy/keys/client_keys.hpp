@@ -22,9 +22,10 @@
 
 namespace weir::proxy::keys {
 
-/// The requests of one key that are under way or wait. All ClientKeys that have the key share it.
+/// What one key has in use. All ClientKeys that have the key share it.
 struct KeyUse {
-  std::atomic<std::uint32_t> requests{0};
+  std::atomic<std::uint32_t> requests{0};  ///< They are under way or wait.
+  std::atomic<std::size_t> held{0};        ///< They hold so many bytes of limits.buffer_memory.
 };
 
 struct ClientKey {

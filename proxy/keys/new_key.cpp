@@ -68,7 +68,7 @@ int append(const std::string& path, const std::string& lines) {
 std::optional<std::string> known_in(const std::string& path) {
   std::error_code ignored;
   if (path.empty() || !std::filesystem::exists(path, ignored)) return std::string();
-  auto text = config::read_text_file(path, "keys", "keys.toml");
+  auto text = config::read_text_file(path, config::file_of_keys);
   if (const auto* problem = std::get_if<config::Problem>(&text)) {
     say("cannot read " + path + ": " + problem->text);
     return std::nullopt;

@@ -1,12 +1,14 @@
 // Where a connection leads: an IP address and a port, or the path of a Unix-domain socket.
 #pragma once
 
+#include <algorithm>
 #include <boost/asio/generic/stream_protocol.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <cstdint>
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace weir::proxy::net {
 
@@ -41,15 +43,21 @@ namespace tls {
 class Target;
 }
 
-/// An address, and how to speak there.
+/// An address, the others that its name has, and how to speak there.
 struct Destination {
   Destination() = default;
   // NOLINTNEXTLINE(google-explicit-constructor): without TLS, an address is all.
   Destination(Address where, std::shared_ptr<const tls::Target> how = nullptr)
       : address(std::move(where)), tls(std::move(how)) {}
   bool operator==(const Destination&) const = default;
+  /// True if a connection that was made to `there` is as good as a new one.
+  bool may_lead_to(const Destination& there) const {
+    return tls == there.tls &&
+           (address == there.address || std::ranges::find(others, there.address) != others.end());
+  }
 
   Address address;
+  std::vector<Address> others{};  ///< They are tried in this order where the first one fails or takes its time.
   std::shared_ptr<const tls::Target> tls;  ///< Null means plain.
 };
 

@@ -3,6 +3,7 @@
 #include <sys/socket.h>
 #include <time.h>
 
+#include <algorithm>
 #include <cstring>
 
 namespace weir::proxy::net {
@@ -24,6 +25,18 @@ metrics::Moment monotonic_of(std::chrono::nanoseconds stamp, std::chrono::nanose
   const auto age = wall_now - stamp;
   if (age < std::chrono::nanoseconds::zero() || age > std::chrono::seconds(10)) return now;
   return now - age;
+}
+
+metrics::Moment StampedTime::of(std::chrono::nanoseconds stamp, const BothClocks& both) {
+  using namespace std::chrono_literals;
+  const std::chrono::nanoseconds distance = both.wall - both.now.time_since_epoch();
+  // A clock that is slewed gains 0.5 ms a second at most. A stamp that is not believed for nothing does no harm.
+  const auto drift = 10ms + std::min<std::chrono::nanoseconds>((both.now - looked_) / 2000, 40ms);
+  if (distance_ && std::chrono::abs(distance - *distance_) > drift) set_ = both.now;
+  distance_ = distance;
+  looked_ = both.now;
+  const auto moment = monotonic_of(stamp, both.wall, both.now);
+  return moment < set_ ? both.now : moment;
 }
 
 void ArrivalClock::enable(int fd) const {
@@ -52,7 +65,7 @@ ArrivalClock::Read ArrivalClock::read(int fd, std::span<char> buffer) const {
     timespec stamp{};
     std::memcpy(&stamp, CMSG_DATA(header), sizeof stamp);
     const auto both = read_both(now, wall_clock, [] { return std::chrono::steady_clock::now(); });
-    return {size, monotonic_of(nanoseconds(stamp), both.wall, both.now)};
+    return {size, stamped_.of(nanoseconds(stamp), both)};
   }
   return {size, now};
 }

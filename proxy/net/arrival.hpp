@@ -1,7 +1,7 @@
 // Reads bytes together with the time they arrived: the kernel's receive stamp, converted to monotonic time.
 //
 // SO_TIMESTAMPNS stamps with the wall clock. Both clocks are read with each stamp (40 ns), so that a step of the wall
-// clock is followed at once. A stamp from the future or older than 10 s is not believed.
+// clock is followed at once. A stamp from the future, older than 10 s, or of before such a step is not believed.
 #pragma once
 
 #include <sys/types.h>
@@ -15,27 +15,6 @@
 #include "metrics/moment.hpp"
 
 namespace weir::proxy::net {
-
-class ArrivalClock {
- public:
-  explicit ArrivalClock(config::ReadClock source) : source_(source) {}
-
-  /// Takes another source. A socket that was not to be stamped goes on with the moments of its reads.
-  void set(config::ReadClock source) { source_ = source; }
-
-  /// Asks the kernel to stamp what arrives on this socket.
-  void enable(int fd) const;
-
-  struct Read {
-    ssize_t size = 0;  ///< It is as for recv: 0 at the end, -1 with errno.
-    metrics::Moment at;
-  };
-  /// Makes one non-blocking read.
-  Read read(int fd, std::span<char> buffer) const;
-
- private:
-  config::ReadClock source_;
-};
 
 struct BothClocks {
   std::chrono::nanoseconds wall;  ///< It is since 1970.
@@ -60,5 +39,39 @@ BothClocks read_both(metrics::Moment before, const Wall& wall, const Monotonic& 
 
 /// Returns the monotonic time of a wall-clock stamp, given both clocks now; `now` if the stamp cannot be believed.
 metrics::Moment monotonic_of(std::chrono::nanoseconds stamp, std::chrono::nanoseconds wall_now, metrics::Moment now);
+
+/// Converts stamps, and notices when the wall clock has been set: the distance of the two clocks has changed. What came
+/// before that has a stamp of another time, and would seem to be older than its request. One thread uses it.
+class StampedTime {
+ public:
+  /// Returns the monotonic time of the stamp; `both.now` if it came before the wall clock was set.
+  metrics::Moment of(std::chrono::nanoseconds stamp, const BothClocks& both);
+
+ private:
+  std::optional<std::chrono::nanoseconds> distance_;
+  metrics::Moment looked_{}, set_ = metrics::Moment::min();
+};
+
+class ArrivalClock {
+ public:
+  explicit ArrivalClock(config::ReadClock source) : source_(source) {}
+
+  /// Takes another source. A socket that was not to be stamped goes on with the moments of its reads.
+  void set(config::ReadClock source) { source_ = source; }
+
+  /// Asks the kernel to stamp what arrives on this socket.
+  void enable(int fd) const;
+
+  struct Read {
+    ssize_t size = 0;  ///< It is as for recv: 0 at the end, -1 with errno.
+    metrics::Moment at;
+  };
+  /// Makes one non-blocking read.
+  Read read(int fd, std::span<char> buffer) const;
+
+ private:
+  config::ReadClock source_;
+  mutable StampedTime stamped_;
+};
 
 }  // namespace weir::proxy::net

@@ -60,6 +60,7 @@ class Charge {
 
   /// Says that so many bytes are held now, whether or not there is room: what was begun is finished.
   void set(std::size_t bytes) {
+    if (budget_ == nullptr) return;
     const auto wanted = steps(bytes);
     if (wanted == held_) return;
     if (wanted > held_) {

@@ -6,10 +6,12 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string_view>
 
 #include "metrics/moment.hpp"
+#include "proxy/net/address.hpp"
 #include "proxy/net/poller.hpp"
 
 namespace weir::proxy::net {
@@ -26,7 +28,8 @@ class Channel {
 
   virtual ~Channel() = default;
 
-  /// Makes one read. A read that does not fill `into` has emptied the channel.
+  /// Makes one read. A read that does not fill `into` has emptied the channel, or the channel has asked for another
+  /// turn of its own accord.
   virtual Read read(std::span<char> into) = 0;
   /// Makes one gathering write of at most `bytes_in_a_row`, from `offset` in the first piece on. Returns as send does.
   virtual ssize_t write(std::span<const std::string_view> pieces, std::size_t offset) = 0;
@@ -53,6 +56,8 @@ class Channel {
   /// Returns why the peer, before it sent anything, refused who connected to it; by the numbers of connect_error(). A
   /// read that failed has shown it. 0 means that it did not: the connection broke.
   virtual int refusal() const { return 0; }
+  /// Returns where it leads, if it had several addresses to choose from and has chosen; else nothing.
+  virtual std::optional<Address> chosen() const { return std::nullopt; }
   /// Returns how many bytes the peer's system has not acknowledged yet.
   virtual int unacknowledged() const = 0;
   /// True if the peer's system has been silent for `most_silence`, though it was asked again and again: see

@@ -26,9 +26,13 @@ class ChannelWait final : Watcher {
         },
         token);
   }
-  /// Cancels the current wait, if there is one.
+  /// Cancels the current wait, if there is one. Who waits goes on within this call.
   void cancel() {
     if (completion_) completion_.tell_now();
+  }
+  /// Does the same, but who waits goes on after the current handler.
+  void cancel_soon() {
+    if (completion_) completion_.tell();
   }
 
  private:

@@ -1,11 +1,13 @@
 #include "proxy/net/connector.hpp"
 
 #include "proxy/net/connect.hpp"
+#include "proxy/net/racing_channel.hpp"
 #include "proxy/net/socket_channel.hpp"
 
 namespace weir::proxy::net {
 
 std::unique_ptr<Channel> SocketConnector::connect(const Destination& destination) {
+  if (!destination.others.empty()) return RacingChannel::begin(loop_, deadlines_, destination);
   auto socket = begin_connect(destination.address);
   if (!socket) return nullptr;
   if (destination.tls) return tls::TlsChannel::to_replica(loop_, std::move(socket), destination.tls);

@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "proxy/net/address.hpp"
+#include "proxy/net/deadline.hpp"
 #include "proxy/net/tls/tls_channel.hpp"
 
 namespace weir::proxy::net {
@@ -18,12 +19,13 @@ class Connector {
 
 class SocketConnector final : public Connector {
  public:
-  /// All that `loop` names outlives it.
-  explicit SocketConnector(const tls::TlsChannel::Loop& loop) : loop_(loop) {}
+  /// All that `loop` names outlives it, as do `deadlines`.
+  SocketConnector(const tls::TlsChannel::Loop& loop, Deadlines& deadlines) : loop_(loop), deadlines_(deadlines) {}
   std::unique_ptr<Channel> connect(const Destination& destination) override;
 
  private:
   const tls::TlsChannel::Loop loop_;
+  Deadlines& deadlines_;
 };
 
 }  // namespace weir::proxy::net

@@ -2,23 +2,24 @@
 
 namespace weir::proxy::net {
 
-void Deadlines::tick(metrics::Moment now) {
-  // Deadlines that are due move through a list of their own. An object that goes while another's deadline is handled
-  // unlinks itself.
-  List due;
-  for (auto at = list_.begin(); at != list_.end();) {
-    auto& timed = *at++;
-    if (timed.deadline() <= now) {
-      timed.unlink();
-      due.push_back(timed);
-    }
-  }
-  while (!due.empty()) {
-    auto& timed = due.front();
+bool Deadlines::tick(metrics::Moment now) {
+  if (!left_.empty()) return false;
+  left_.swap(all_);
+  return go_on(now);
+}
+
+bool Deadlines::go_on(metrics::Moment now) {
+  for (std::size_t handled = 0, looked_at = 0;
+       handled < handled_at_once && looked_at < looked_at_at_once && !left_.empty(); ++looked_at) {
+    // An object that goes while a deadline is handled, its own or another's, unlinks itself.
+    auto& timed = left_.front();
     timed.unlink();
-    list_.push_back(timed);
-    if (timed.deadline() <= now) timed.deadline_passed(now);  // Another's handler may have put it off.
+    all_.push_back(timed);
+    if (timed.deadline() > now) continue;
+    ++handled;
+    timed.deadline_passed(now);
   }
+  return !left_.empty();
 }
 
 }  // namespace weir::proxy::net

@@ -66,7 +66,13 @@ FoundAddresses look_up(const std::string& host, const std::optional<config::List
 
 NameLookup::NameLookup(std::string host, std::optional<config::ListenAddress> nameserver) {
   std::packaged_task<FoundAddresses()> task(
-      [name = std::move(host), server = std::move(nameserver)] { return look_up(name, server); });
+      [name = std::move(host), server = std::move(nameserver)]() -> FoundAddresses {
+        try {
+          return look_up(name, server);
+        } catch (const std::exception& error) {
+          return std::string(error.what());
+        }
+      });
   found_ = task.get_future();
   try {
     std::thread(std::move(task)).detach();

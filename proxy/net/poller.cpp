@@ -8,6 +8,7 @@
 #include <boost/asio/post.hpp>
 #include <boost/system/system_error.hpp>
 #include <cerrno>
+#include <exception>
 #include <utility>
 
 #include "metrics/prefetch.hpp"
@@ -87,7 +88,14 @@ void Poller::sort_in(const epoll_event& event) {
 
 void Poller::report(const epoll_event& event) {
   auto* const slot = live(event);
-  if (slot != nullptr && slot->watcher != nullptr) slot->watcher->ready(slot->tag, event.events);
+  if (slot == nullptr || slot->watcher == nullptr) return;
+  try {
+    slot->watcher->ready(slot->tag, event.events);
+  } catch (...) {
+    // The others of this batch still have their turn. The context's thread is thrown it in a handler of its own.
+    boost::asio::post(waiter_->get_executor(),
+                      [failure = std::current_exception()] { std::rethrow_exception(failure); });
+  }
 }
 
 void Poller::report_some_of_the_rest() {

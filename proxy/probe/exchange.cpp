@@ -7,9 +7,12 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <utility>
 #include <vector>
 
 #include "metrics/measure/stream_meter.hpp"
+#include "proxy/fleet/discovery.hpp"
+#include "proxy/net/address_race.hpp"
 #include "proxy/net/arrival.hpp"
 #include "proxy/net/connect.hpp"
 #include "proxy/net/name_lookup.hpp"
@@ -43,6 +46,39 @@ bool ready(int fd, short events, Clock::time_point deadline) {
   }
 }
 
+/// Returns a connection to the first of the addresses that takes one; an empty one with errno.
+net::UniqueFd connect(const net::Destination& to, Clock::time_point deadline) {
+  net::AddressRace race(1 + to.others.size());
+  const auto address = [&to](std::size_t i) -> const net::Address& { return i == 0 ? to.address : to.others[i - 1]; };
+  std::vector<std::pair<net::UniqueFd, std::size_t>> sockets;
+  for (auto now = Clock::now(); now < deadline; now = Clock::now()) {
+    while (const auto which = race.next(now)) {
+      auto socket = net::begin_connect(address(*which));
+      if (socket)
+        sockets.emplace_back(std::move(socket), *which);
+      else
+        race.failed(errno, address(*which));
+    }
+    if (race.lost()) {
+      errno = race.error();
+      return {};
+    }
+    std::vector<pollfd> waited;
+    for (const auto& [socket, which] : sockets) waited.push_back({socket.get(), POLLOUT, 0});
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(std::min(race.due(), deadline) - now);
+    ::poll(waited.data(), waited.size(), static_cast<int>(std::clamp<std::int64_t>(left.count(), 0, 60'000)));
+    for (std::size_t i = waited.size(); i-- > 0;) {
+      if (waited[i].revents == 0) continue;
+      const int error = net::connect_error(waited[i].fd);
+      if (error == 0) return std::move(sockets[i].first);
+      race.failed(error, address(sockets[i].second));
+      sockets.erase(sockets.begin() + static_cast<std::ptrdiff_t>(i));
+    }
+  }
+  errno = ETIMEDOUT;
+  return {};
+}
+
 /// A socket that blocks by poll(), plain or TLS.
 class Connection {
  public:
@@ -65,7 +101,8 @@ class Connection {
   net::ArrivalClock::Read read(std::span<char> into) {
     if (!tls_) return clock_.read(fd_, into);
     tls_->may_have_bytes(true);
-    const auto got = tls_->read(into);
+    auto got = tls_->read(into);
+    while (got.size < 0 && tls_->has_more()) got = tls_->read(into);
     return {got.size, got.at};
   }
   /// Returns why the replica refused weir, once a read has failed; "" if it did not.
@@ -81,27 +118,29 @@ class Connection {
 
 }  // namespace
 
-std::variant<net::Address, std::string> address_of(const config::ReplicaUrl& url,
-                                                   const std::optional<config::ListenAddress>& nameserver,
-                                                   Clock::duration limit) {
-  if (!url.unix_path.empty()) return net::Address::at_path(url.unix_path);
+std::variant<net::Destination, std::string> destination_of(const config::ReplicaUrl& url,
+                                                           const std::optional<config::ListenAddress>& nameserver,
+                                                           Clock::duration limit) {
+  if (!url.unix_path.empty()) return net::Destination(net::Address::at_path(url.unix_path));
   net::NameLookup lookup(url.host, nameserver);
   const auto found = lookup.result(limit);
   if (!found) return "cannot look up " + url.host + " within " + seconds_of(limit);
   if (const auto* why = std::get_if<std::string>(&*found)) return "cannot look up " + url.host + ": " + *why;
-  return net::Address(std::get<std::vector<boost::asio::ip::address>>(*found).front(), url.port);
+  const auto addresses = fleet::addresses_to_use({}, std::get<std::vector<boost::asio::ip::address>>(*found));
+  net::Destination to(net::Address(addresses.front(), url.port));
+  for (std::size_t i = 1; i < addresses.size(); ++i) to.others.emplace_back(addresses[i], url.port);
+  return to;
 }
 
 fleet::QuestionResult exchange_with(const net::Destination& destination, const config::ReplicaUrl& url,
                                     const fleet::Question& question, const ProbeLimits& limits, config::ReadClock clock,
                                     fleet::AnswerReader& reader) {
-  const auto socket = net::begin_connect(destination.address);
-  if (!socket) return failed("cannot connect", errno);
   const auto connected_by = Clock::now() + limits.connect;
   const fleet::QuestionResult unconnected{fleet::QuestionEnd::timed_out,
                                           "cannot connect within " + seconds_of(limits.connect)};
-  if (!ready(socket.get(), POLLOUT, connected_by)) return unconnected;
-  if (const int error = net::connect_error(socket.get())) return failed("cannot connect", error);
+  const auto socket = connect(destination, connected_by);
+  if (!socket && errno == ETIMEDOUT && Clock::now() >= connected_by) return unconnected;
+  if (!socket) return failed("cannot connect", errno);
 
   Connection connection(socket.get(), clock);
   if (destination.tls) {

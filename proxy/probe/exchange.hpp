@@ -21,11 +21,11 @@ struct ProbeLimits {
   std::chrono::steady_clock::duration answer;  ///< It lasts from the connection to the end of the answer.
 };
 
-/// Returns the url's path, or the first address of its host, or a sentence that says why there is none. It abandons a
+/// Returns the url's path, or the addresses of its host, or a sentence that says why there is none. It abandons a
 /// look-up that takes longer than `limit`.
-std::variant<net::Address, std::string> address_of(const config::ReplicaUrl& url,
-                                                   const std::optional<config::ListenAddress>& nameserver,
-                                                   std::chrono::steady_clock::duration limit);
+std::variant<net::Destination, std::string> destination_of(const config::ReplicaUrl& url,
+                                                           const std::optional<config::ListenAddress>& nameserver,
+                                                           std::chrono::steady_clock::duration limit);
 
 fleet::QuestionResult exchange_with(const net::Destination& destination, const config::ReplicaUrl& url,
                                     const fleet::Question& question, const ProbeLimits& limits, config::ReadClock clock,

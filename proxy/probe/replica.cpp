@@ -150,12 +150,12 @@ class Probe {
   }
 
   ProbeReport run() {
-    auto found = address_of(replica_.url, settings_.discovery.nameserver, connect_limit_);
+    auto found = destination_of(replica_.url, settings_.discovery.nameserver, connect_limit_);
     if (auto* why = std::get_if<std::string>(&found)) {
       report_.failure = std::move(*why);
       return std::move(report_);
     }
-    destination_.address = std::get<net::Address>(std::move(found));
+    destination_ = std::get<net::Destination>(std::move(found));
     if (replica_.url.tls) {
       const auto& name = replica_.tls.server_name.empty() ? replica_.url.host : replica_.tls.server_name;
       destination_.tls =

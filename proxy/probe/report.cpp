@@ -197,10 +197,9 @@ std::vector<std::string> advice(const Probed& p) {
     advise_cached_tokens(p.report, lines);
   }
   advise_engine_metrics(facts, lines);
-  // weir reads the size of the cache by itself.
+  // weir reads both by itself.
   if (p.replica.kv_tokens) advise_limit("kv_tokens", "", p.replica.kv_tokens, facts.kv_tokens, lines);
-  advise_limit("max_context", "makes weir refuse what is too long for all; else weir only prefers another replica",
-               p.replica.max_context, facts.max_context, lines);
+  if (p.replica.max_context) advise_limit("max_context", "", p.replica.max_context, facts.max_context, lines);
   // Only fewer slots than set contradict the settings, because an operator may want fewer requests than slots.
   if (facts.slots && (!p.replica.max_in_flight || *p.replica.max_in_flight > *facts.slots))
     advise_limit("max_in_flight", "sends it no more requests than it has slots",

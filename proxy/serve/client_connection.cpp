@@ -3,6 +3,7 @@
 #include <cerrno>
 
 #include "metrics/ticks.hpp"
+#include "proxy/http/body_decoder.hpp"
 
 namespace weir::proxy::serve {
 namespace {
@@ -19,6 +20,18 @@ constexpr std::chrono::seconds linger_time{30}, linger_silence{2};
 constexpr std::size_t most_read_at_once = 16 * 1024;
 constexpr std::chrono::seconds looks_for_it_every{5};
 
+/// Says what is waited for, however the wait ends.
+class Waiting {
+ public:
+  Waiting(net::ChannelWait*& place, net::ChannelWait& wait) : place_(place) { place_ = &wait; }
+  ~Waiting() { place_ = nullptr; }
+  Waiting(const Waiting&) = delete;
+  Waiting& operator=(const Waiting&) = delete;
+
+ private:
+  net::ChannelWait*& place_;
+};
+
 }  // namespace
 
 ClientConnection::ClientConnection(exchange::Loop& loop, std::unique_ptr<net::Channel> channel)
@@ -29,6 +42,15 @@ ClientConnection::ClientConnection(exchange::Loop& loop, std::unique_ptr<net::Ch
 void ClientConnection::keep(std::string_view following) {
   unread_.assign(following);
   charge_.set(unread_.capacity());
+}
+
+bool ClientConnection::drop_body(const http::RequestHead& head) {
+  http::BodyDecoder decoder(head.framing, head.content_length);
+  std::string there;
+  there.swap(unread_);
+  const auto dropped = decoder.decode(there).consumed;
+  if (dropped < there.size()) keep(std::string_view(there).substr(dropped));
+  return decoder.finished();
 }
 
 void ClientConnection::set_deadline(Moment at, bool idle) {
@@ -55,18 +77,26 @@ void ClientConnection::deadline_passed(Moment now) {
     return;
   }
   if (halt_ != nullptr) return halt_->call();
+  time_out();
+  if (waiting_ != nullptr) waiting_->cancel();
+}
+
+void ClientConnection::stop_waiting() {
+  time_out();
+  if (waiting_ != nullptr) waiting_->cancel_soon();
+}
+
+void ClientConnection::time_out() {
   timed_out_ = true;
   deadline_ = Moment::max();
   idle_ = false;
-  if (waiting_ != nullptr) waiting_->cancel();
 }
 
 /// Waits for the client to be readable or writable, by epoll's events. Returns false once the deadline has passed.
 net::Awaitable<bool> ClientConnection::wait_for(std::uint32_t events) {
   net::ChannelWait wait(*channel_);
-  waiting_ = &wait;
+  const Waiting waiting(waiting_, wait);
   co_await wait.wait(events, net::use_awaitable);
-  waiting_ = nullptr;
   has_read_ = false;
   // Bytes may have come in the very tick of the deadline. It has passed all the same, and no second one is set.
   co_return !timed_out_;
@@ -80,6 +110,11 @@ net::Awaitable<bool> ClientConnection::readable() {
     channel_->again(EPOLLIN);
   }
   co_return co_await wait_for(EPOLLIN);
+}
+
+net::Awaitable<void> ClientConnection::another_turn() {
+  channel_->again(EPOLLIN);
+  co_await wait_for(EPOLLIN);
 }
 
 ClientConnection::ReadResult ClientConnection::read(std::span<char>& bytes) {

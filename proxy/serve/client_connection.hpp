@@ -30,18 +30,25 @@ class ClientConnection final : net::Timed {
   /// pay_no_more().
   void keep(std::string_view following);
   void pay_no_more() { charge_.set(0); }
+  /// Drops the body behind this head. Returns false if not all of it has come: the connection is of no further use.
+  bool drop_body(const http::RequestHead& head);
   /// Returns when the kernel received the bytes of the last read.
   metrics::Moment last_arrival() const { return last_arrival_; }
   void set_last_arrival(metrics::Moment at) { last_arrival_ = at; }
 
   /// Sets the one deadline. An `idle` connection is closed at once when weir closes such connections.
   void set_deadline(metrics::Moment at, bool idle = false);
+  /// Ends the wait as if the deadline had passed. Who waits goes on after the current handler, whose bytes may lie in
+  /// the loop's buffer.
+  void stop_waiting();
   bool timed_out() const { return timed_out_; }
   /// While `halt` is set, the deadline calls it instead of ending a wait; null means that nobody does.
   void halt_at_deadline(fleet::Halt* halt) { halt_ = halt; }
 
   /// Waits until bytes can be read. Returns false if the deadline has passed.
   net::Awaitable<bool> readable();
+  /// Waits until others have had their turn.
+  net::Awaitable<void> another_turn();
   /// Makes one read of at most 16 KiB. `bytes` lie in the loop's buffer.
   ReadResult read(std::span<char>& bytes);
   /// Writes the whole of `text`. Returns false if the client has gone. One that has taken nothing for
@@ -56,6 +63,7 @@ class ClientConnection final : net::Timed {
   net::Awaitable<bool> wait_for(std::uint32_t events);
   net::Awaitable<bool> await_room(const config::Settings& settings);
   bool is_over() const;
+  void time_out();
   metrics::Moment deadline() const override;
   void deadline_passed(metrics::Moment now) override;
 

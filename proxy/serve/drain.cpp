@@ -3,6 +3,8 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <exception>
+#include <utility>
 
 #include "config/quantity.hpp"
 #include "metrics/ticks.hpp"
@@ -12,8 +14,8 @@ namespace weir::proxy::serve {
 namespace {
 
 constexpr std::chrono::milliseconds drain_looks_every{20};
-/// Loops need this long to notice that all has ended (a tick), and to write what they write then.
-constexpr std::chrono::milliseconds cutting_time{500};
+/// Connections that were cut are given up when none of them has ended for so long.
+constexpr std::chrono::seconds give_up_after{30};
 constexpr std::chrono::seconds tell_every{5};
 
 std::string counted(std::size_t number, const std::string& thing, const std::string& one, const std::string& many) {
@@ -32,11 +34,44 @@ Drain::Drain(boost::asio::io_context& context, exchange::Shared& shared, Loops l
              const ServiceManager& manager)
     : context_(context), shared_(shared), loops_(loops), listeners_(listeners), manager_(manager), timer_(context) {}
 
+int Drain::run() {
+  int status = 0;
+  for (;;) {
+    try {
+      context_.run();
+      return status;
+    } catch (const std::exception& error) {
+      if (std::exchange(status, 1) != 0) throw;
+      fail(error.what());
+    }
+  }
+}
+
 void Drain::signalled(const std::string& signal) {
   if (!begun_) return begin(signal);
+  if (shared_.cutting.load()) return spdlog::warn("{}: weir is ending; {}", signal, drain_progress(left(Clock::now())));
   spdlog::warn("{}, the second signal: stopping at once", signal);
   story_ += ", then " + signal + ": " + std::to_string(shared_.connections.load()) + " connections cut";
   cut();
+}
+
+/// The control thread cannot go on. Requests under way are cut, so that none is lost without a trace.
+void Drain::fail(const std::string& what) {
+  spdlog::critical("an error that weir cannot mend ends it: {}", what);
+  const auto why = "an error (" + what + ')';
+  if (begun_)
+    story_ += ", then " + why;
+  else
+    note_begin(why);
+  story_ += ": " + std::to_string(shared_.connections.load()) + " connections cut";
+  cut();
+}
+
+void Drain::note_begin(const std::string& why) {
+  begun_ = true;
+  story_ = why;
+  told_at_ = Clock::now();
+  shared_.draining.store(true);
 }
 
 /// weir is not ready from now on, and every answer closes its connection. Clients come in for limits.drain_delay more,
@@ -44,12 +79,9 @@ void Drain::signalled(const std::string& signal) {
 void Drain::begin(const std::string& signal) {
   const auto limits = shared_.fleet.world()->settings.limits;
   const auto now = Clock::now();
-  begun_ = true;
-  story_ = signal;
-  shared_.draining.store(true);
+  note_begin(signal);
   close_at_ = now + metrics::ticks(limits.drain_delay);
   until_ = close_at_ + metrics::ticks(limits.drain);
-  told_at_ = now;
   listeners_.close_inherited();
   const auto when = listeners_.accepts_clients() ? "in " + config::format_number(limits.drain_delay.count()) + " s"
                                                  : std::string("from now on, for another weir takes them");
@@ -67,8 +99,13 @@ void Drain::look() {
     shared_.closing.store(true);
   }
   const auto connections = shared_.connections.load();
+  if (cutting && connections < uncut_) {
+    uncut_ = connections;
+    until_ = now + give_up_after;
+  }
   const auto step = listeners_.accepts_clients() ? DrainStep::wait : drain_step(connections, now >= until_, cutting);
   if (connections == 0 && step == DrainStep::stop && !cutting) story_ += ", drained";
+  if (step == DrainStep::stop && connections > 0) give_up(connections);
   if (step == DrainStep::stop) return context_.stop();
   if (step == DrainStep::cut) {
     spdlog::warn("{} connections cut: limits.drain is over", connections);
@@ -82,13 +119,21 @@ void Drain::look() {
   });
 }
 
-/// Ends all requests in flight, so that each is told, counted and logged; then stops.
+/// Ends all requests in flight, and stops when each has been told, counted and logged.
 void Drain::cut() {
   listeners_.close_clients();
   shared_.closing.store(true);
   shared_.cutting.store(true);
-  until_ = Clock::now() + cutting_time;
+  uncut_ = shared_.connections.load();
+  until_ = Clock::now() + give_up_after;
   look();
+}
+
+void Drain::give_up(std::size_t connections) {
+  spdlog::error("{} of the connections that were cut have not ended within {} s, and weir ends without them: requests "
+                "on them are neither counted nor logged",
+                connections, give_up_after.count());
+  story_ += ", " + std::to_string(connections) + " of them given up";
 }
 
 void Drain::tell_progress(Clock::time_point now) {

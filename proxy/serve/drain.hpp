@@ -1,4 +1,8 @@
 // The end of weir after TERM: it takes nothing new after a while, lets requests finish, and says how far it is.
+//
+// Requests that are cut end one after another, each with its answer, its count and its line in the log. weir waits for
+// all of them, however many there are and however slow the machine is. Connections that do not end at all are given up
+// after a while, and said.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
@@ -31,6 +35,9 @@ class Drain {
   Drain(boost::asio::io_context& context, exchange::Shared& shared, Loops loops, Listeners& listeners,
         const ServiceManager& manager);
 
+  /// Runs the context until the end is over. An exception of a handler ends weir as a second signal does; if another
+  /// one follows, it is thrown. Returns the program's exit status: 1 after an exception.
+  int run();
   /// TERM or INT: the first one drains, a second one cuts. When it is over, the context stops.
   void signalled(const std::string& signal);
   bool begun() const { return begun_; }
@@ -41,8 +48,11 @@ class Drain {
   using Clock = std::chrono::steady_clock;
 
   void begin(const std::string& signal);
+  void note_begin(const std::string& why);
+  void fail(const std::string& what);
   void look();
   void cut();
+  void give_up(std::size_t connections);
   void tell_progress(Clock::time_point now);
   DrainLeft left(Clock::time_point now) const;
 
@@ -53,6 +63,7 @@ class Drain {
   const ServiceManager& manager_;
   boost::asio::steady_timer timer_;
   bool begun_ = false;
+  std::size_t uncut_ = 0;  ///< So many connections were left when one of them last ended.
   Clock::time_point close_at_{}, until_{}, told_at_{};
   std::string story_;
 };

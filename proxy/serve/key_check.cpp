@@ -13,6 +13,11 @@ constexpr std::string_view bad_request = "invalid_request_error";
 
 }  // namespace
 
+std::optional<RequestRefusal> two_keys(const exchange::ClientRequest& request) {
+  if (!request.world->keys || !http::credentials_disagree(request.head)) return std::nullopt;
+  return RequestRefusal{400, "Authorization and x-api-key hold different keys; send one of them"};
+}
+
 std::optional<Denied> find_key(exchange::ClientRequest& request) {
   const auto& world = *request.world;
   // A browser sends a preflight before the request of a page, without the page's credential.
@@ -20,7 +25,14 @@ std::optional<Denied> find_key(exchange::ClientRequest& request) {
   if (!world.keys || open) return std::nullopt;
   const auto credential = http::credential_of(request.head);
   request.key = world.keys->find(credential);
-  if (request.key != nullptr) return std::nullopt;
+  if (request.key != nullptr) {
+    // A key that stands there goes neither to a replica nor into the log.
+    if (http::holds_key(request.client_id, credential)) {
+      request.client_id.clear();
+      request.request_id = request.id;
+    }
+    return std::nullopt;
+  }
   return credential.empty() ? Denied::no_key : Denied::wrong_key;
 }
 
@@ -34,11 +46,12 @@ http::OwnAnswer denied_answer(Denied why) {
 std::optional<http::OwnAnswer> model_refusal(const exchange::ClientRequest& request) {
   if (request.key == nullptr || request.key->settings.models.empty()) return std::nullopt;
   const auto& facts = request.facts;
-  if (facts.whole_json && request.key->may_use(facts.model)) return std::nullopt;
+  if (facts.whole_json && !facts.model_twice && request.key->may_use(facts.model)) return std::nullopt;
   std::string allowed;
   for (const auto& model : request.key->settings.models) allowed += (allowed.empty() ? "" : ", ") + model;
   const auto about = !facts.whole_json || facts.model.empty() ? std::string("has to name its model in a JSON body")
-                                                              : "may not use the model '" + facts.model + "'";
+                     : facts.model_twice ? std::string("may name its model once: engines differ on which of two counts")
+                                         : "may not use the model '" + facts.model + "'";
   return http::error_answer(
       403, bad_request, "model_not_allowed",
       "a request with the key '" + request.key->settings.name + "' " + about + "; the key is good for: " + allowed);

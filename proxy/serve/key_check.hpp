@@ -10,8 +10,12 @@
 #include "metrics/series/loop_shard.hpp"
 #include "proxy/exchange/client_request.hpp"
 #include "proxy/http/own_answer.hpp"
+#include "proxy/serve/request_reading.hpp"
 
 namespace weir::proxy::serve {
+
+/// Returns the refusal of a request with two keys, where clients need one: a proxy before weir may judge the other.
+std::optional<RequestRefusal> two_keys(const exchange::ClientRequest& request);
 
 /// Finds whose key the request has, once its head and its route are known. Returns why it may not enter, if so.
 std::optional<metrics::series::Denied> find_key(exchange::ClientRequest& request);
@@ -21,7 +25,8 @@ std::optional<metrics::series::Denied> find_key(exchange::ClientRequest& request
 http::OwnAnswer denied_answer(metrics::series::Denied why);
 
 /// The answer to a request whose key may not use its model; nothing if it may. The model is the one that the body
-/// names. A body that is not JSON may name another one to an engine, so a key that is limited to models cannot send it.
+/// names. A body that is not JSON, or that names a model twice, in whatever case, may name another one to an engine, so
+/// a key that is limited to models cannot send it.
 std::optional<http::OwnAnswer> model_refusal(const exchange::ClientRequest& request);
 
 /// The answer to a request whose key has as many requests as it may. `wait` is when to come back.

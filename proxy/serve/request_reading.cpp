@@ -8,6 +8,8 @@
 #include "proxy/http/body_decoder.hpp"
 #include "proxy/http/request_id.hpp"
 #include "proxy/http/rewrite.hpp"
+#include "proxy/http/via.hpp"
+#include "proxy/serve/body_room.hpp"
 
 namespace weir::proxy::serve {
 namespace {
@@ -17,9 +19,6 @@ using metrics::series::Limit;
 using ReadResult = ClientConnection::ReadResult;
 using metrics::Moment;
 
-/// The first bytes of a body get so much room.
-constexpr std::size_t least_room = 4096;
-
 }  // namespace
 
 RequestReading::End RequestReading::refuse(unsigned status, std::string_view sentence, std::optional<Limit> limit) {
@@ -27,9 +26,20 @@ RequestReading::End RequestReading::refuse(unsigned status, std::string_view sen
   return End::refused;
 }
 
-/// limits.buffer_memory is spent. Nothing is wrong with the request.
-RequestReading::End RequestReading::refuse_for_memory() {
-  return refuse(503, "weir's memory for requests (limits.buffer_memory) is spent: try again soon",
+/// Nothing is wrong with the request.
+RequestReading::End RequestReading::refuse_for_memory(Limit limit) {
+  return refuse(503,
+                limit == Limit::buffer_memory
+                    ? "weir's memory for requests (limits.buffer_memory) is spent: try again soon"
+                    : "the requests of this address or key hold as much of weir's memory as limits.buffer_share "
+                      "allows: try again when one of them has ended",
+                limit);
+}
+
+RequestReading::End RequestReading::gave_way() {
+  return refuse(503,
+                "weir's memory for requests (limits.buffer_memory) is spent, and this request came more slowly than "
+                "others: try again soon",
                 Limit::buffer_memory);
 }
 
@@ -43,6 +53,7 @@ net::Awaitable<RequestReading::End> RequestReading::head() {
   auto& unread = client_.unread();
   request_.world = loop_.shared.fleet.world();
   client_.set_last_arrival(Clock::now());  // The bytes that are there came while the previous answer was sent.
+  drop_line_end();
   const bool idle = unread.empty();
   client_.pay_no_more();
   request_.charge.set(unread.capacity());
@@ -51,11 +62,13 @@ net::Awaitable<RequestReading::End> RequestReading::head() {
   if (idle) request_.world = nullptr;
   std::size_t seen = 0;
   std::optional<std::size_t> length;
+  std::optional<BodyRoom> room;  // Only a long head has one: none of the idle connections has to be looked at.
   for (;;) {
     length = http::head_length(unread, seen);
     if (length || (request_.world && unread.size() > limits().request_head)) break;
     seen = unread.size();
     const auto ready = co_await client_.readable();
+    if (room && room->gave_way()) co_return gave_way();
     if (!ready && !client_.timed_out()) co_return End::closed;
     if (!ready && !unread.empty()) co_return out_of_time("the request head did not come in time", Limit::head_time);
     std::span<char> bytes;
@@ -69,10 +82,31 @@ net::Awaitable<RequestReading::End> RequestReading::head() {
       client_.set_deadline(Clock::now() + metrics::ticks(limits().head_time));
     }
     unread.append(bytes.data(), bytes.size());
-    if (!request_.charge.try_set(unread.capacity())) co_return refuse_for_memory();
+    if (drop_line_end()) {
+      seen = 0;
+      if (unread.empty()) {
+        client_.set_deadline(Clock::now() + metrics::ticks(limits().client_idle), true);
+        request_.world = nullptr;
+        continue;
+      }
+    }
+    if (!room && unread.capacity() < net::BufferBudget::step) continue;  // It is not counted.
+    if (!room) room.emplace(loop_, client_, request_);
+    room->received(Clock::now(), bytes.size());
+    if (const auto limit = room->pay_for_head()) co_return refuse_for_memory(*limit);
   }
   client_.set_deadline(metrics::Moment::max());
   co_return take_head(length);
+}
+
+/// Old clients send a CRLF behind a body that does not belong to it. One in front of a request line is ignored (RFC
+/// 9112, 2.2). Returns true if it was there.
+bool RequestReading::drop_line_end() {
+  auto& unread = client_.unread();
+  if (dropped_line_end_ || !unread.starts_with("\r\n")) return false;
+  unread.erase(0, 2);
+  dropped_line_end_ = true;
+  return true;
 }
 
 /// Reads the head that lies in front of the unread bytes; without a length, it is too long.
@@ -92,34 +126,20 @@ RequestReading::End RequestReading::take_head(std::optional<std::size_t> length)
     return refuse(refusal.status, refusal.sentence);
   }
   request_.head = std::move(*head);
-  for (const auto& field : request_.head.fields)
+  bool came_back = false;
+  for (const auto& field : request_.head.fields) {
     if (http::may_pass_for_another(field.name)) loop_.shard.dropped_fields.add();
+    came_back |= http::same_token(field.name, "via") && http::names_this_weir(field.value);
+  }
+  if (came_back) {
+    refuse(508, "this request has come through this weir before: its replicas, or a proxy among them, lead back to it");
+    refusal_.code = "loop_detected";
+    return End::refused;
+  }
   request_.client_id = http::valid_request_id(request_.head["x-request-id"]).value_or("");
   if (!request_.client_id.empty()) request_.request_id = request_.client_id;
   request_.route = http::route_of(request_.head.method, request_.head.path, request_.world->settings.server.paths);
   return End::whole;
-}
-
-/// Makes room for more of the body: twice what is there, but no more than was announced. Returns false if there is
-/// none.
-bool RequestReading::make_room(std::size_t more) {
-  auto& body = request_.body;
-  const auto size = body.size() + more;
-  if (size > body.capacity()) {
-    const auto& head = request_.head;
-    auto room = std::max(size, std::max(2 * body.capacity(), least_room));
-    if (head.framing == http::Framing::length)
-      room = std::max(size, std::min(room, static_cast<std::size_t>(head.content_length)));
-    if (!request_.charge.try_set(request_.head_bytes.capacity() + room)) return false;
-    body.reserve(room);
-  }
-  return true;
-}
-
-Moment behind_rate_at(Moment begun, std::size_t received, std::size_t rate) {
-  if (rate == 0) return Moment::max();
-  const std::chrono::duration<double> earned(static_cast<double>(received) / static_cast<double>(rate));
-  return begun + std::max<metrics::Nanoseconds>(body_grace, std::chrono::duration_cast<metrics::Nanoseconds>(earned));
 }
 
 net::Awaitable<RequestReading::End> RequestReading::body() {
@@ -137,16 +157,21 @@ net::Awaitable<RequestReading::End> RequestReading::body() {
     const auto written = co_await client_.write(std::move(interim), request_.world->settings);
     if (!written) co_return End::left;
   }
-  if (!too_large && !decoder.finished() && loop_.shared.buffers.spent()) co_return refuse_for_memory();
-  const auto begun = Clock::now();
+  BodyRoom room(loop_, client_, request_);
+  if (!too_large && !decoder.finished()) {
+    const auto limit = room.may_begin();
+    if (limit) co_return refuse_for_memory(*limit);
+  }
+  std::size_t framing = 0;  // It counts what is there besides the payload.
   std::string rest;
   rest.swap(unread);
   std::span<char> bytes = rest;
   while (!too_large) {
     const auto decoded = decoder.decode(bytes);
-    too_large = request_.body.size() + decoded.payload.size() > limits().request_body;
+    framing += decoded.consumed - decoded.payload.size();
+    too_large = std::max(framing, request_.body.size() + decoded.payload.size()) > limits().request_body;
     if (too_large) break;
-    if (!make_room(decoded.payload.size())) co_return refuse_for_memory();
+    if (const auto limit = room.make_room(decoded.payload.size())) co_return refuse_for_memory(*limit);
     request_.body.append(decoded.payload.data(), decoded.payload.size());
     if (reads_model) model.feed(decoded.payload);
     if (!request_.bypassed) inspector.feed(decoded.payload);
@@ -158,11 +183,13 @@ net::Awaitable<RequestReading::End> RequestReading::body() {
     }
     if (decoder.failed()) co_return refuse(400, "the request's chunked body is malformed");
     std::string().swap(rest);  // The body pays for itself alone.
+    const auto now = Clock::now();
+    room.received(now, decoded.payload.size());
+    const auto stopped = now + metrics::ticks(limits().body_time), behind = room.behind_at(limits().body_rate);
     for (bytes = {}; bytes.empty();) {
-      const auto stopped = Clock::now() + metrics::ticks(limits().body_time);
-      const auto behind = behind_rate_at(begun, request_.body.size(), limits().body_rate);
       client_.set_deadline(std::min(stopped, behind));
       const auto ready = co_await client_.readable();
+      if (room.gave_way()) co_return gave_way();
       if (!ready && !client_.timed_out()) co_return End::left;
       if (!ready && stopped <= behind) co_return out_of_time("the request body stopped coming", Limit::body_time);
       if (!ready)

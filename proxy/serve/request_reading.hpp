@@ -19,6 +19,7 @@ struct RequestRefusal {
   unsigned status = 0;
   std::string_view sentence{};
   std::optional<metrics::series::Limit> limit{};  ///< It is the limit that bit.
+  std::string_view code = "bad_request";
 };
 
 class RequestReading {
@@ -46,20 +47,17 @@ class RequestReading {
  private:
   const config::Limits& limits() const { return request_.world->settings.limits; }
   End refuse(unsigned status, std::string_view sentence, std::optional<metrics::series::Limit> limit = {});
-  End refuse_for_memory();
+  End refuse_for_memory(metrics::series::Limit limit);
+  End gave_way();
   End out_of_time(std::string_view sentence, metrics::series::Limit limit);
+  bool drop_line_end();
   End take_head(std::optional<std::size_t> length);
-  bool make_room(std::size_t more);
 
   exchange::Loop& loop_;
   ClientConnection& client_;
   exchange::ClientRequest& request_;
   RequestRefusal refusal_;
+  bool dropped_line_end_ = false;
 };
-
-/// Returns when a body that began at `begun` is behind `rate` bytes a second, if no byte comes after `received`. Its
-/// first `body_grace` are left out. A rate of 0 is always kept up.
-metrics::Moment behind_rate_at(metrics::Moment begun, std::size_t received, std::size_t rate);
-inline constexpr std::chrono::seconds body_grace{10};
 
 }  // namespace weir::proxy::serve

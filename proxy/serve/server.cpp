@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <boost/asio/post.hpp>
 #include <boost/asio/signal_set.hpp>
 #include <cstring>
@@ -17,6 +18,7 @@
 #include "proxy/control/bypass_api.hpp"
 #include "proxy/control/history.hpp"
 #include "proxy/control/live_comparison.hpp"
+#include "proxy/control/log_watch.hpp"
 #include "proxy/control/shadow_api.hpp"
 #include "proxy/exchange/admission.hpp"
 #include "proxy/exchange/loop.hpp"
@@ -48,6 +50,7 @@ using Clock = std::chrono::steady_clock;
 constexpr std::chrono::milliseconds look_every{100};
 /// At its end weir gives the request log so long to take the last lines.
 constexpr std::chrono::seconds last_lines_within{5};
+constexpr std::array handled_signals{SIGTERM, SIGINT, SIGUSR1, SIGHUP};
 
 std::string name_of_signal(int signal) { return "SIG" + std::string(::sigabbrev_np(signal)); }
 
@@ -57,7 +60,7 @@ std::string instance_of(const config::Log& log) { return log.instance.empty() ? 
 void start(exchange::Loop& loop, Handshakes& handshakes, NewClient client) {
   const auto world = loop.shared.fleet.world();
   if (!world->server_tls) return start_session(loop, std::move(client));
-  set_client_options(client, world->settings.limits);
+  set_client_options(client);
   handshakes.begin(std::move(client), world->server_tls, world->settings.limits);
 }
 
@@ -73,6 +76,7 @@ class Server {
   void place(net::UniqueFd socket);
   void turn_away(const fleet::World& world, net::UniqueFd client, metrics::series::Limit limit);
   void await_signal();
+  void ignore_signals();
   void signalled(int signal);
   void reopen_log(const std::string& signal);
   std::vector<std::string> take_over(const config::Settings& settings);
@@ -81,6 +85,8 @@ class Server {
   void take_finished();
   void warn_of_few_descriptors(const config::Limits& limits) const;
   std::string why_not_ready() const;
+  control::Standing standing() const;
+  void look_after_log(Clock::time_point now);
 
   asio::io_context context_{1};
   const std::size_t clients_by_descriptors_ = clients_by_descriptors();
@@ -93,10 +99,13 @@ class Server {
   exchange::Shared shared_{exposition_, fleet_, log_, models_};
   control::Reload reload_;
   control::History history_{log_};
+  control::LogWatch log_watch_;
+  std::vector<std::string> reload_errors_;  ///< Of the last reload, if it failed.
   control::SlowAnswers slow_answers_{context_};
   control::LiveComparison live_comparison_{history_, slow_answers_};
   control::AdminSources admin_sources_{
-      exposition_, fleet_, reload_, history_, slow_answers_, shared_.bypass, [this] { return why_not_ready(); }};
+      exposition_, fleet_, reload_, history_, slow_answers_, shared_.bypass, [this] { return why_not_ready(); },
+      [this] { return standing(); }};
   std::vector<std::unique_ptr<exchange::Loop>> loops_;
   std::unique_ptr<exchange::Shadows> shadows_;
   std::vector<std::unique_ptr<Handshakes>> handshakes_;  ///< There is one for each loop.
@@ -106,7 +115,7 @@ class Server {
   const ServiceManager manager_;
   Listeners listeners_;
   std::vector<std::thread> running_;
-  asio::signal_set signals_{context_, SIGTERM, SIGINT, SIGUSR1};
+  asio::signal_set signals_{context_};
   asio::steady_timer timer_{context_};
   std::optional<Drain> drain_;
   bool accepting_ = false;
@@ -120,7 +129,7 @@ Server::Server(const config::Settings& settings, LoadSettings load, const std::s
       reload_(context_, settings, std::move(load), [this](const auto& wanted) { return take_over(wanted); }),
       listeners_(context_, take_inherited_sockets(),
                  [this](Audience audience, net::UniqueFd client) { accepted(audience, std::move(client)); }) {
-  signals_.add(SIGHUP);
+  for (const int signal : handled_signals) signals_.add(signal);
   for (const auto& line : start_lines(settings, version, threads_)) spdlog::info(line);
   exposition_.log_lines_dropped = [this] { return log_.dropped(); };
   exposition_.buffer_memory = [this] {
@@ -159,26 +168,43 @@ Server::~Server() {
   if (shadows_) shadows_->stop();
   take_finished();
   grants_.close();
-  // From here on nobody handles these two signals. If they were not ignored, they would end the process before the log
-  // is written.
-  sigset_t harmless;
-  sigemptyset(&harmless);
-  sigaddset(&harmless, SIGHUP);
-  sigaddset(&harmless, SIGUSR1);
-  pthread_sigmask(SIG_BLOCK, &harmless, nullptr);
+  ignore_signals();
   if (const auto lost = log_.finish(last_lines_within))
     spdlog::error(
         "the request log '{}' did not take its last lines within {} s: at most {} are lost; see what reads it",
         reload_.settings().log.requests, last_lines_within.count(), lost);
+  if (const auto said = log_watch_.last(log_.account(), reload_.settings().log.requests)) spdlog::warn(said->text);
   if (!drain_ || !drain_->begun()) return;
   const auto requests = exposition_.requests();
   spdlog::info("weir ends: {}; {} requests, {} of them answered well", drain_->story(), requests.all, requests.well);
 }
 
+/// From here on nobody handles signals, and weir is ending anyway. With the system's handling any of them would end the
+/// process before its log is written.
+void Server::ignore_signals() {
+  sigset_t handled;
+  sigemptyset(&handled);
+  for (const int signal : handled_signals) sigaddset(&handled, signal);
+  pthread_sigmask(SIG_BLOCK, &handled, nullptr);  // Asio leaves the system's handling behind.
+  boost::system::error_code ignored;
+  signals_.clear(ignored);
+  for (const int signal : handled_signals) ::signal(signal, SIG_IGN);
+}
+
 std::string Server::why_not_ready() const {
   if (drain_->begun()) return "draining";
   if (!accepting_) return "starting";
-  return fleet_.any_up() ? "" : "no replica is up";
+  const bool may_wait = !fleet_.world()->settings.metrics.ready_needs_replica;
+  return may_wait || fleet_.any_up() ? "" : "no replica is up";
+}
+
+control::Standing Server::standing() const {
+  return {drain_->begun(), reload_errors_, log_.account(), log_watch_.loses()};
+}
+
+void Server::look_after_log(Clock::time_point now) {
+  if (const auto said = log_watch_.look(log_.account(), reload_.settings().log.requests, now))
+    spdlog::log(said->warns ? spdlog::level::warn : spdlog::level::info, said->text);
 }
 
 void Server::accepted(Audience audience, net::UniqueFd client) {
@@ -230,21 +256,32 @@ void Server::reopen_log(const std::string& signal) {
   spdlog::info("{}: opened the request log '{}' anew", signal, file);
 }
 
-/// All that can fail comes first. The request log is opened anew in any case, since it may have been moved.
+/// All that can fail comes first. The request log is opened anew in any case, since it may have been moved; where only
+/// that fails, the old file stays. If weir lacks something behind that, its lines go on where they went.
 std::vector<std::string> Server::take_over(const config::Settings& settings) {
   const auto before = fleet_.world();
   const auto now = std::chrono::system_clock::now();
+  bool log_changed = false;
   const bool other_connections = settings.limits.connections != before->settings.limits.connections;
   try {
     auto tls = fleet_.prepare(settings);
     auto listeners = listeners_.prepare(settings);
-    if (const auto problem = log_.change(settings.log.requests, instance_of(settings.log)))
-      return {"log.requests: " + *problem};
+    if (const auto problem = log_.change(settings.log.requests, instance_of(settings.log))) {
+      // A key has to be revocable whatever has become of the log's folder.
+      if (settings.log.requests != reload_.settings().log.requests) return {"log.requests: " + *problem};
+      spdlog::error("reload: {}; its lines go on into the file that is open", *problem);
+    } else {
+      log_changed = true;
+    }
     fleet_.adopt(settings, std::move(tls));
     fleet_.ask_for_usage_again();
     listeners_.commit(std::move(listeners));
   } catch (const std::exception& error) {
-    return {error.what()};
+    std::vector<std::string> errors{error.what()};
+    const auto& log = reload_.settings().log;
+    if (!log_changed) return errors;
+    if (const auto problem = log_.change(log.requests, instance_of(log))) errors.push_back("log.requests: " + *problem);
+    return errors;
   }
   control::begin_anew(*before, *fleet_.world(), history_, now);
   change_log(settings.log);
@@ -255,6 +292,7 @@ std::vector<std::string> Server::take_over(const config::Settings& settings) {
 void Server::reloaded(const control::Reload::Result& result) {
   const bool successful = result.kind == control::Reload::Result::Kind::done;
   exposition_.last_load.successful = successful;
+  reload_errors_ = result.errors;
   if (successful) exposition_.last_load.last_success = std::chrono::system_clock::now();
   if (shared_.bypass.load()) spdlog::warn(control::bypass_is_on);
   manager_.ready(successful ? "serving" : "serving with the settings before the reload that failed");
@@ -276,6 +314,7 @@ void Server::take_finished() {
 void Server::look_after_replicas() {
   const auto now = Clock::now();
   take_finished();
+  look_after_log(now);
   fleet_.look_after_drains();
   if (memory_return_.is_due(shared_.buffers.used(), now)) ::malloc_trim(0);
   const auto world = fleet_.world();
@@ -302,8 +341,7 @@ int Server::run() {
   for (const auto& line : listening_lines(settings)) spdlog::info(line);
   warn_of_few_descriptors(settings.limits);
   manager_.ready("serving");
-  context_.run();
-  return 0;
+  return drain_->run();
 }
 
 }  // namespace

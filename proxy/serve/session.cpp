@@ -5,12 +5,14 @@
 #include <sys/socket.h>
 
 #include <boost/asio/co_spawn.hpp>
-#include <boost/asio/detached.hpp>
 #include <cmath>
+#include <exception>
 #include <list>
+#include <new>
 
 #include "proxy/exchange/failure_answers.hpp"
 #include "proxy/exchange/request_records.hpp"
+#include "proxy/fleet/keep_running.hpp"
 #include "proxy/fleet/model_directory.hpp"
 #include "proxy/http/cors.hpp"
 #include "proxy/http/own_answer.hpp"
@@ -41,6 +43,16 @@ class Running {
   const std::list<Moment>::iterator place_;
 };
 
+bool is_want_of_memory(const std::exception_ptr& failure) {
+  try {
+    std::rethrow_exception(failure);
+  } catch (const std::bad_alloc&) {
+    return true;
+  } catch (...) {
+    return false;
+  }
+}
+
 /// Ends the questions to replicas when the client leaves.
 class HaltOnLeave final : exchange::ClientWatch::Listener {
  public:
@@ -57,6 +69,18 @@ class HaltOnLeave final : exchange::ClientWatch::Listener {
   fleet::Halt& halt_;
 };
 
+/// Ends them when weir cuts all that is under way, too.
+class HaltAtDeadline {
+ public:
+  HaltAtDeadline(ClientConnection& client, fleet::Halt& halt) : client_(client) { client_.halt_at_deadline(&halt); }
+  ~HaltAtDeadline() { client_.halt_at_deadline(nullptr); }
+  HaltAtDeadline(const HaltAtDeadline&) = delete;
+  HaltAtDeadline& operator=(const HaltAtDeadline&) = delete;
+
+ private:
+  ClientConnection& client_;
+};
+
 class Session {
  public:
   Session(exchange::Loop& loop, std::unique_ptr<net::Channel> client, const net::PeerAddress& address,
@@ -68,7 +92,8 @@ class Session {
   net::Awaitable<void> run();
 
  private:
-  net::Awaitable<bool> serve_one();
+  net::Awaitable<bool> serve_one(exchange::ClientRequest& request);
+  net::Awaitable<void> break_down(exchange::ClientRequest& request, std::exception_ptr failure);
   net::Awaitable<bool> not_read(exchange::ClientRequest& request, RequestReading::End end,
                                 const RequestRefusal& refusal);
   net::Awaitable<bool> answer(exchange::ClientRequest& request);
@@ -78,10 +103,10 @@ class Session {
   net::Awaitable<bool> stop(exchange::ClientRequest& request);
   net::Awaitable<bool> refuse_address(exchange::ClientRequest& request);
   net::Awaitable<bool> deny(exchange::ClientRequest& request, metrics::series::Denied why);
-  std::unique_ptr<http::OwnAnswer> refusal_of_key(const exchange::ClientRequest& request, const keys::KeyPlace& place);
+  std::unique_ptr<http::OwnAnswer> refusal_of_key(exchange::ClientRequest& request, const keys::KeyPlace& place);
   void received(exchange::ClientRequest& request) const;
   bool left_early(exchange::ClientRequest& request);
-  net::Awaitable<bool> send_own(const exchange::ClientRequest& request, const http::OwnAnswer& own, bool keep_alive);
+  net::Awaitable<bool> send_own(exchange::ClientRequest& request, const http::OwnAnswer& own, bool keep_alive);
 
   exchange::Loop& loop_;
   ClientConnection client_;
@@ -98,30 +123,71 @@ Session::~Session() {
 
 net::Awaitable<void> Session::run() {
   for (bool more = true; more;) {
-    const auto served = co_await serve_one();
-    more = served;
+    {
+      exchange::ClientRequest request;
+      std::exception_ptr failure;
+      try {
+        const auto served = co_await serve_one(request);
+        more = served;
+      } catch (...) {
+        failure = std::current_exception();
+      }
+      if (failure) {
+        more = false;
+        co_await break_down(request, failure);
+      }
+    }
+    // Requests that came together have a turn of the loop each: tokens go between them.
+    if (more && !client_.unread().empty()) co_await client_.another_turn();
   }
   const bool still_sends = !client_.unread().empty() || !client_.channel().is_quiet();
   if (refused_ || (answered_ && still_sends)) co_await client_.linger();
 }
 
 /// Reads and answers one request. Returns true if another may follow.
-net::Awaitable<bool> Session::serve_one() {
-  exchange::ClientRequest request;
+net::Awaitable<bool> Session::serve_one(exchange::ClientRequest& request) {
   request.id = request.request_id = loop_.new_id();
   request.address = request.peer = address_;
-  request.charge = net::Charge(loop_.shared.buffers);
+  request.charge = net::SharedCharge(loop_.shared.buffers);
   RequestReading reading(loop_, client_, request);
   auto end = co_await reading.head();
   if (end == RequestReading::End::whole) {
     if (!learn_who_asks(loop_.shared, request)) co_return co_await refuse_address(request);
+    if (const auto ambiguous = two_keys(request)) co_return co_await refuse(request, *ambiguous);
     if (const auto why = find_key(request)) co_return co_await deny(request, *why);
+    if (http::is_own(request.route)) co_return co_await answer_own(request);
     const auto body_end = co_await reading.body();
     end = body_end;
   }
   if (end != RequestReading::End::whole) co_return co_await not_read(request, end, reading.refusal());
   received(request);
   co_return co_await answer(request);
+}
+
+/// Ends a request that weir itself failed, most likely for want of memory. Whatever it held has been given back; it
+/// gets its count, its line in the log and, if none has begun, its answer.
+net::Awaitable<void> Session::break_down(exchange::ClientRequest& request, std::exception_ptr failure) {
+  auto& errors = loop_.shared.exposition.internal_errors;
+  fleet::note_failure(errors, metrics::series::Part::session, failure, "its client is told, or cut off");
+  const bool no_memory = is_want_of_memory(failure);
+  const bool begun = request.world != nullptr;  // A connection that waits for a request has none.
+  const bool answers = begun && !request.answered;
+  if (begun && !request.recorded) {
+    if (request.received == Moment()) received(request);
+    const auto status = answers ? std::optional(no_memory ? 503u : 500u) : std::nullopt;
+    exchange::record_unassigned(loop_, request, Outcome::rejected, status);
+  }
+  std::string().swap(request.body);
+  request.charge.set(0);
+  client_.channel().detach();
+  if (!answers) {
+    client_.channel().reset_on_close();
+    co_return;
+  }
+  auto own = exchange::broken_down_answer(no_memory);
+  if (no_memory) own.retry_after = std::chrono::milliseconds(static_cast<int>(loop_.random_from(1000, 2000)));
+  co_await send_own(request, own, false);
+  refused_ = answered_;
 }
 
 /// Ends a request that did not come whole, or that weir does not take. Returns false always.
@@ -133,8 +199,15 @@ net::Awaitable<bool> Session::not_read(exchange::ClientRequest& request, Request
   co_return false;
 }
 
-/// Answers what weir answers itself.
+/// Answers what weir answers itself. Nobody needs such a request's body, so weir waits for none and pays for none: one
+/// that has not come with the head ends the connection.
 net::Awaitable<bool> Session::answer_own(exchange::ClientRequest& request) {
+  const bool has_no_more = client_.drop_body(request.head);
+  const bool keep_alive = request.head.keep_alive && has_no_more;
+  request.charge.set(request.head_bytes.capacity());
+  request.facts.api = request.dialect;
+  request.facts.gives_work = request.head.method == "POST";
+  received(request);
   http::OwnAnswer own;
   auto outcome = Outcome::ok;
   if (request.route == http::Route::health) {
@@ -157,28 +230,24 @@ net::Awaitable<bool> Session::answer_own(exchange::ClientRequest& request) {
         "this path is not served: weir forwards the inference routes only, and those that server.paths names");
   }
   exchange::record_unassigned(loop_, request, outcome, own.status);
-  const auto sent = co_await send_own(request, own, request.head.keep_alive);
+  const auto sent = co_await send_own(request, own, keep_alive);
+  refused_ = answered_ && !has_no_more;
   co_return sent;
 }
 
 /// Returns nothing if the client left while replicas were asked for it.
 net::Awaitable<std::optional<http::OwnAnswer>> Session::answer_models(exchange::ClientRequest& request) {
   fleet::Halt halt;
-  client_.halt_at_deadline(&halt);
+  const HaltAtDeadline at_deadline(client_, halt);
   exchange::ClientWatch watch(client_.channel(), client_.unread(), request.world->settings.server.half_close);
   if (watch.gone()) halt.call();
   const HaltOnLeave on_leave(watch, halt);
   auto own = co_await loop_.shared.models.answer(request.head, request.route, halt, request.key);
-  client_.halt_at_deadline(nullptr);
   if (watch.gone()) co_return std::nullopt;
   co_return std::optional<http::OwnAnswer>(std::move(own));
 }
 
 net::Awaitable<bool> Session::answer(exchange::ClientRequest& request) {
-  if (http::is_own(request.route)) {
-    const auto again = co_await answer_own(request);
-    co_return again;
-  }
   const keys::KeyPlace place(request.key);
   if (const auto refusal = refusal_of_key(request, place)) {
     const auto sent = co_await send_own(request, *refusal, request.head.keep_alive);
@@ -195,6 +264,7 @@ net::Awaitable<bool> Session::answer(exchange::ClientRequest& request) {
     co_return sent;
   }
   if (end.kept) {
+    request.answered = true;
     auto bytes = std::move(*end.kept);
     const auto written = co_await client_.write(std::move(bytes), request.world->settings);
     answered_ = written;
@@ -230,7 +300,7 @@ net::Awaitable<bool> Session::refuse(exchange::ClientRequest& request, const Req
   const std::string_view type = no_room                 ? "overloaded_error"
                                 : refusal.status == 408 ? "timeout_error"
                                                         : "invalid_request_error";
-  auto own = http::error_answer(refusal.status, type, no_room ? "no_memory" : "bad_request", refusal.sentence);
+  auto own = http::error_answer(refusal.status, type, no_room ? "no_memory" : refusal.code, refusal.sentence);
   if (no_room) own.retry_after = std::chrono::milliseconds(static_cast<int>(loop_.random_from(1000, 2000)));
   co_await send_own(request, own, false);
   refused_ = answered_;
@@ -272,7 +342,7 @@ net::Awaitable<bool> Session::deny(exchange::ClientRequest& request, metrics::se
 }
 
 /// Returns the answer to a request that its key may not send, or not now, and counts it. The request is whole.
-std::unique_ptr<http::OwnAnswer> Session::refusal_of_key(const exchange::ClientRequest& request,
+std::unique_ptr<http::OwnAnswer> Session::refusal_of_key(exchange::ClientRequest& request,
                                                          const keys::KeyPlace& place) {
   auto refusal = model_refusal(request);
   if (refusal) {
@@ -289,8 +359,7 @@ std::unique_ptr<http::OwnAnswer> Session::refusal_of_key(const exchange::ClientR
 }
 
 /// Sends an answer of weir's own. Returns whether the connection may go on.
-net::Awaitable<bool> Session::send_own(const exchange::ClientRequest& request, const http::OwnAnswer& own,
-                                       bool keep_alive) {
+net::Awaitable<bool> Session::send_own(exchange::ClientRequest& request, const http::OwnAnswer& own, bool keep_alive) {
   keep_alive = keep_alive && !loop_.shared.draining.load(std::memory_order_relaxed);
   const auto cors = request.cors ? *request.cors : loop_.shared.cors.fields_for(request.head["origin"]);
   const http::OwnFraming framing{request.dialect,
@@ -301,6 +370,7 @@ net::Awaitable<bool> Session::send_own(const exchange::ClientRequest& request, c
                                  request.id,
                                  cors};
   auto text = http::own_answer(own, framing);
+  request.answered = true;
   const auto written = co_await client_.write(std::move(text), request.world->settings);
   answered_ = written;
   co_return written&& keep_alive;
@@ -310,23 +380,22 @@ net::Awaitable<void> run_session(std::unique_ptr<Session> session) { co_await se
 
 }  // namespace
 
-/// Keepalive probes ask a silent client often enough for has_vanished(). The kernel itself gives a client up later than
-/// weir does: its limit also counts a closed window, and only weir's own limit is counted.
-void set_client_options(const NewClient& client, const config::Limits& limits) {
+/// Keepalive probes ask a silent client often enough for has_vanished(). The kernel itself gives up later than weir
+/// does, and only a client that is silent: TCP_USER_TIMEOUT would also end one that reads slowly through a small
+/// window, because that looks closed to the kernel until all of a segment fits.
+void set_client_options(const NewClient& client) {
   if (client.address == net::PeerAddress{}) return;
   const int fd = client.socket.get();
-  const int on = 1, seconds = static_cast<int>(net::most_silence.count() / 2), interval = 5, probes = 3;
-  const int stall = static_cast<int>((limits.client_stall.count() + 5) * 1000);
+  const int on = 1, seconds = static_cast<int>(net::most_silence.count() / 2), interval = 5, probes = 9;
   ::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
   ::setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
   ::setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &seconds, sizeof seconds);
   ::setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval, sizeof interval);
   ::setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof probes);
-  ::setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &stall, sizeof stall);
 }
 
 void start_session(exchange::Loop& loop, NewClient client) {
-  set_client_options(client, loop.shared.fleet.world()->settings.limits);
+  set_client_options(client);
   auto channel = std::make_unique<net::SocketChannel>(loop.poller, loop.clock, std::move(client.socket));
   start_session(loop, std::move(channel), client.address, std::move(client.place));
 }
@@ -334,7 +403,9 @@ void start_session(exchange::Loop& loop, NewClient client) {
 void start_session(exchange::Loop& loop, std::unique_ptr<net::Channel> client, const net::PeerAddress& address,
                    net::AddressCounts::Place place) {
   auto session = std::make_unique<Session>(loop, std::move(client), address, std::move(place));
-  asio::co_spawn(loop.context, run_session(std::move(session)), asio::detached);
+  const fleet::Unawaited unawaited(loop.shared.exposition.internal_errors, metrics::series::Part::session,
+                                   "its connection is closed");
+  asio::co_spawn(loop.context, run_session(std::move(session)), unawaited);
 }
 
 }  // namespace weir::proxy::serve

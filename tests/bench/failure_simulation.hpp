@@ -105,6 +105,7 @@ class FailureSimulation final : public balancer::GrantSink {
     std::optional<balancer::Moment> deadline;
     std::size_t attempts = 0;
     std::uint64_t produced = 0;
+    std::optional<std::size_t> refused_by;  ///< This replica answered it with 4xx.
     bool first = false, over = false;
   };
 
@@ -218,6 +219,10 @@ class FailureSimulation final : public balancer::GrantSink {
       if (out && now_ >= fault_at && !results_.out_after) results_.out_after = now_ - fault_at;
       if (change.hung) leave_hung(r);
     }
+    for (const auto& suspect : pool_->take_suspects()) {
+      for (std::size_t r = 0; r < servers_.size(); ++r)
+        if (keys_[r].serial == suspect.key.serial && servers_[r].probe_at != never) servers_[r].probe_at = now_;
+    }
     for (std::size_t r = 0; r < servers_.size(); ++r) probe(r);
     for (const std::size_t i : std::set(waiting_)) {
       if (*stories_[i].deadline > moment(now_)) continue;
@@ -241,13 +246,16 @@ class FailureSimulation final : public balancer::GrantSink {
     if (now_ < server.probe_at) return;
     if (server.alive && server.hangs) {
       server.probe_at = never;
-      plan(now_ + probe_time_out, [this, r] { probed(r, Sign::probe_failed); });
+      plan(now_ + probe_time_out, [this, r, begun = now_] { probed(r, Sign::probe_failed, begun); });
     } else {
-      probed(r, server.alive ? Sign::probe_passed : Sign::probe_refused);
+      probed(r, server.alive ? Sign::probe_passed : Sign::probe_refused, now_);
     }
   }
-  void probed(std::size_t r, Sign sign) {
+  void probed(std::size_t r, Sign sign, double begun) {
+    using balancer::Testimony;
     pool_->report(keys_[r], sign, moment(now_));
+    pool_->testify(keys_[r], sign == Sign::probe_passed ? Testimony::answered : Testimony::mute, moment(begun),
+                   moment(now_));
     servers_[r].probe_at = now_ + pool_->health(keys_[r], moment(now_)).probe_after.count();
   }
   void report(std::size_t r, Sign sign) {
@@ -318,17 +326,18 @@ class FailureSimulation final : public balancer::GrantSink {
       return plan(now_ + wrong_answer_takes, [this, i, r] {
         if (!stories_[i].lease || stories_[i].lease.replica() != r) return;
         report(r, Sign::client_error);
-        attempt_failed(i, !plain_);
+        stories_[i].refused_by = r;
+        attempt_failed(i, !plain_, balancer::EndCause::client_erred);
       });
     }
     if (!server.model->submit({i, request.prompt_tokens, request.output_tokens}))
       throw std::runtime_error("a request of the trace does not fit into the engine");
     if (server.step_ends == never && !server.hangs) begin_step(server);
   }
-  void attempt_failed(std::size_t i, bool retried) {
+  void attempt_failed(std::size_t i, bool retried, balancer::EndCause cause = balancer::EndCause::replica_failed) {
     Story& story = stories_[i];
     story.tried.push_back(story.lease.key().serial);
-    story.lease.end(balancer::End(balancer::EndCause::replica_failed), moment(now_));
+    story.lease.end(balancer::End(cause), moment(now_));
     if (story.first) {
       ++results_.broken;
     } else if (retried) {
@@ -351,6 +360,7 @@ class FailureSimulation final : public balancer::GrantSink {
     if (!story.lease) return;
     if (event.index == 1) {
       story.first = true;
+      if (story.refused_by) report(*story.refused_by, Sign::outdone);
       results_.answers.push_back({story.arrived, now_ - story.arrived});
       story.lease.first_token(moment(now_));
     }

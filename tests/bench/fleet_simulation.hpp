@@ -28,6 +28,7 @@
 #include "lab/engine/words.hpp"
 #include "lab/load/trace.hpp"
 #include "lab/load/workload.hpp"
+#include "metrics/compare/statistics/quantile.hpp"
 #include "metrics/wire/request/inspector.hpp"
 #include "tests/bench/traffic.hpp"
 
@@ -227,14 +228,8 @@ class FleetSimulation final : public balancer::GrantSink {
   double now_ = 0;
 };
 
-/// Returns the q-quantile, as lab::load::quantile does.
 inline double quantile(std::vector<double> values, double q) {
-  std::ranges::sort(values);
-  const double at = q * static_cast<double>(values.size() - 1);
-  const auto below = static_cast<std::size_t>(at);
-  const std::size_t above = std::min(below + 1, values.size() - 1);
-  const double share = at - static_cast<double>(below);
-  return values[below] * (1 - share) + values[above] * share;
+  return metrics::compare::statistics::quantile(std::span(values), q);
 }
 
 }  // namespace weir::bench

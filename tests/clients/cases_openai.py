@@ -121,7 +121,7 @@ def _(url):
     return attempt(lambda: client(url).completions.create(model="vllm/plain", prompt="A weir"), url)
 
 
-@case("openai embeddings", Counted("ok", "other", False))
+@case("openai embeddings", Counted("ok", "openai.embeddings", False, prompt=4))
 def _(url):
     return attempt(lambda: client(url).embeddings.create(model="vllm/plain", input="A weir", encoding_format="float"), url)
 

@@ -248,8 +248,8 @@ def check_unit():
     serve = service["ExecStart"]
     if service.get("ExecStartPre") != serve.replace(" serve ", " check "):
         wrong(UNIT, f"ExecStartPre must check the file of {serve}")
-    if not re.fullmatch(r"/\S*/kill -HUP \$MAINPID", service.get("ExecReload", "")):
-        wrong(UNIT, "ExecReload must send HUP to the main process")
+    if service.get("ExecReload") != serve.replace(" serve ", " reload ") + " --pid $MAINPID":
+        wrong(UNIT, f"ExecReload must be weir reload with the file of {serve} and --pid $MAINPID")
     if "MemoryMax" not in service or size(service["MemoryMax"]) < 256 * MIB:
         wrong(UNIT, "has no limit of memory, or one below 256 MiB")
     if int(service.get("TasksMax", 0)) < THREADS:

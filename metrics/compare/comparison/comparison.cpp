@@ -24,8 +24,7 @@ class Comparing {
 
   Compared run() {
     result_.mode = pairing_.mode;
-    result_.a = options_.a.label(names_);
-    result_.b = options_.b.label(names_);
+    name_sides();
     for (const auto& [side, warm] : {std::pair(&result_.a, &pairing_.warm_a), std::pair(&result_.b, &pairing_.warm_b)})
       if (warm->lacks_tokens()) result_.unfilled = {*side, warm->kv_tokens, warm->prefilled};
     find_window();
@@ -50,6 +49,25 @@ class Comparing {
   }
 
  private:
+  /// A configuration may be on both sides, or beside the control in the primary's place too. Its shadow then has a name
+  /// of its own.
+  void name_sides() {
+    const bool control = pairing_.mode == pairs::Mode::control;
+    result_.side_a = named(options_.a, control);
+    result_.side_b = named(options_.b, paired());
+    const bool of_shadows = options_.a.by == sides::By::role || options_.a.by == sides::By::shadow;
+    const bool same = !of_shadows && result_.side_a.name == result_.side_b.name;
+    result_.a = label(result_.side_a, !of_shadows && (same || control));
+    result_.b = label(result_.side_b, same);
+  }
+  ComparedSide named(const sides::Selection& side, bool shadow) const {
+    if (side.by == sides::By::role) return {side.label(names_), side.role};
+    return {side.label(names_), shadow || side.by == sides::By::shadow ? Role::shadow : Role::primary};
+  }
+  static std::string label(const ComparedSide& side, bool ambiguous) {
+    return ambiguous && side.role == Role::shadow ? side.name + " (shadow)" : side.name;
+  }
+
   /// Returns the window as far as it is declared.
   static statistics::Window asked_for(const Options& options) {
     statistics::Window asked = pairs::any_time;
@@ -239,7 +257,10 @@ class Comparing {
   Bar bar_of(const Verdict& verdict) const {
     if (result_.state == State::running) return Bar::running;
     if (result_.unfilled) return Bar::cold;
-    if (result_.needs_s) return Bar::too_few;
+    // Where the loads forbid a verdict, no window is long enough.
+    const double estimate = verdict.estimate.value_or(0);
+    if (result_.needs_s && !verdict.load_forbids) return Bar::too_few;
+    if (result_.needs_s) return load_bar_of(verdict.metric, estimate < 0, estimate > 0);
     if (!verdict.effect) return Bar::no_values;
     return load_bar_of(verdict.metric, verdict.finding == statistics::Finding::worse,
                        verdict.finding == statistics::Finding::better);

@@ -54,9 +54,9 @@ const forest = (() => {
   }
 
   return (parent, report) => {
-    const of = ` of ${report.b} against ${report.a}`;
+    const of = ` of ${report.label_b} against ${report.label_a}`;
     const is_tail = (verdict) => verdict.metric.endsWith("_tail");
     rows(parent, "Change" + of + ", 95 % interval; shaded: the margin", report.verdicts.filter((one) => !is_tail(one)));
-    rows(parent, "Requests above " + report.a + "'s own p95, 95 % interval; shaded: the margin", report.verdicts.filter(is_tail));
+    rows(parent, "Requests above " + report.label_a + "'s own p95, 95 % interval; shaded: the margin", report.verdicts.filter(is_tail));
   };
 })();

@@ -13,17 +13,16 @@
   /** Which of the sides the comparison was about, so that they have the same colours everywhere. */
   function name_sides(report) {
     for (const side of report.sides) plots.colour(plots.label(side));
-    const role_a = report.mode === "control" ? "shadow" : "primary";
-    const role_b = report.mode === "split" ? "primary" : "shadow";
     const label_of = (name, role) => plots.label(report.sides.find((side) => side.name === name && side.role === role) || report.sides.find((side) => side.name === name) || { name });
-    report.label_a = label_of(report.a, role_a);
-    report.label_b = label_of(report.b, role_b);
+    report.label_a = label_of(report.a, report.a_role);
+    report.label_b = label_of(report.b, report.b_role);
   }
 
   const reports = sections.map((section) => section.report).filter(Boolean);
   for (const report of reports) name_sides(report);
-  document.title = `${reports[0].b} against ${reports[0].a}: weir compare`;
-  parts.title(`${reports[0].b} against ${reports[0].a}`);
+  const title = `${reports[0].label_b} against ${reports[0].label_a}`;
+  document.title = `${title}: weir compare`;
+  parts.title(title);
   for (const section of sections) {
     parts.show(section, (about) => (section.report && drawings[about]) || {}, section.report);
   }

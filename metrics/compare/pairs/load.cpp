@@ -41,7 +41,7 @@ std::string reason_of(const samples::Sample& shadow, const samples::Names& names
 
 /// True for a request that a twin would have been sent, so far as the primary's record tells.
 bool to_be_mirrored(const samples::Sample& sample) {
-  if (sample.api == Api::other || sample.replica == 0) return false;
+  if (!generates(sample.api) || sample.replica == 0) return false;
   return sample.outcome != Outcome::bad_request && sample.outcome != Outcome::client_error &&
          sample.outcome != Outcome::rejected;
 }

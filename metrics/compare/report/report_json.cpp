@@ -135,7 +135,9 @@ void write_moment(JsonWriter& json, std::string_view name, const statistics::Win
 void write(JsonWriter& json, const Report& report) {
   const auto& comparison = report.comparison;
   json.open('{').key("v").count(1).key("state").text(name_of(comparison.state));
-  json.key("mode").text(name_of(comparison.mode)).key("a").text(comparison.a).key("b").text(comparison.b);
+  json.key("mode").text(name_of(comparison.mode));
+  json.key("a").text(comparison.side_a.name).key("a_role").text(name_of(comparison.side_a.role));
+  json.key("b").text(comparison.side_b.name).key("b_role").text(name_of(comparison.side_b.role));
   json.key("pairs").count(comparison.pairs).key("window").open('{');
   write_moment(json, "from", comparison.window, comparison.window.from_us);
   write_moment(json, "to", comparison.window, comparison.window.to_us);
@@ -181,7 +183,7 @@ std::string as_json(const SwappedReport& report) {
   const auto& second = report.second.comparison;
   json.open('{').key("v").count(1).key("swapped").boolean(true);
   json.key("state").text(name_of(first.state == comparison::State::final ? second.state : first.state));
-  json.key("a").text(first.a).key("b").text(first.b).key("pairs").count(first.pairs + second.pairs);
+  json.key("a").text(first.side_a.name).key("b").text(first.side_b.name).key("pairs").count(first.pairs + second.pairs);
   json.key("verdicts").open('[');
   for (const auto& verdict : report.verdicts) {
     json.open('{').key("metric").text(name_of(verdict.metric));

@@ -42,8 +42,14 @@ std::string state_sentence(const comparison::Comparison& comparison) {
             format(", in %zu blocks of %s", statistics::block_count, short_number(window.block_s()).c_str()) + " s";
   }
   text += '.';
-  if (comparison.needs_s) text += " A window of " + seconds_text(*comparison.needs_s) + " would do.";
-  return text;
+  if (!comparison.needs_s) return text;
+  text += " A window of " + seconds_text(*comparison.needs_s) + " would do";
+  const bool latency_barred = std::ranges::any_of(comparison.verdicts, [](const comparison::Verdict& verdict) {
+    return verdict.metric == statistics::Metric::ttft && verdict.load_forbids;
+  });
+  if (latency_barred)
+    text += " for the length of answers, and none for latency, because the sides' loads differ (see the notes)";
+  return text + '.';
 }
 
 void add_verdicts(Document& document, const Report& report) {

@@ -19,7 +19,7 @@ using Value = simdjson::ondemand::value;
 struct Line {
   Sample& sample;
   Names& names;
-  bool version_1 = false, has_outcome = false, has_api = false, complete = false;
+  bool version_1 = false, has_outcome = false, has_api = false, complete = false, tokens_only_counted = false;
   std::optional<std::int64_t> time_us;
   std::optional<bool> served;
   double queue = 0;
@@ -172,6 +172,8 @@ constexpr Member members[]{
      [](Line& line, Value& value) {
        if (const auto text = text_of(value)) line.time_us = parse_rfc3339(*text);
      }},
+    {"tokens_source",
+     [](Line& line, Value& value) { line.tokens_only_counted = text_of(value) == counted_tokens_source; }},
     {"tpot_s", time<&Sample::tpot>},
     {"ttft_client_s", time<&Sample::ttft_client>},
     {"ttft_s", time<&Sample::ttft>},
@@ -231,7 +233,7 @@ bool served_by_outcome(const Line& line) {
 LineKind read_log_line(std::string_view text, Names& names, Sample& sample) {
   sample = Sample{};
   if (text.size() > longest_line) return LineKind::broken;
-  Line line{sample, names, {}, {}, {}, {}, {}, {}, 0};
+  Line line{.sample = sample, .names = names, .time_us = {}, .served = {}};
   const bool whole = wire::for_each_field_of(text, [&](simdjson::ondemand::raw_json_string key, Value& value) {
     // The keys of the log have no escapes, so a key is compared as it stands, up to its quote.
     const std::string_view behind(key.raw(), static_cast<std::size_t>(text.data() + text.size() - key.raw()));
@@ -243,6 +245,7 @@ LineKind read_log_line(std::string_view text, Names& names, Sample& sample) {
   if (!line.version_1 || !line.has_outcome || !line.has_api || !line.time_us) return LineKind::foreign;
   sample.received_us = *line.time_us;
   sample.dispatched_us = sample.received_us + static_cast<std::int64_t>(line.queue * 1e6);
+  if (line.tokens_only_counted) sample.output_tokens = unknown_count;
   sample.served = line.served ? *line.served : served_by_outcome(line);
   sample.gaps.shrink_to_fit();
   return LineKind::request;

@@ -83,7 +83,7 @@ Sample sample_of(const record::RequestRecord& record, Names& names) {
   // As in the log, counts of text that was not read are unknown.
   const bool known_api = sample.api != Api::other;
   if (known_api && record.facts.whole_json) sample.prompt_chars = known(std::optional(record.facts.text.chars()));
-  if (known_api && !answer.unparsed) sample.output_chars = known(std::optional(answer.output_chars));
+  if (generates(sample.api) && !answer.unparsed) sample.output_chars = known(std::optional(answer.output_chars));
   sample.common_prefix_bytes = known(record.mirrored->common_prefix_bytes);
   sample.ttft = known(figures.ttft);
   sample.ttft_client = known(figures.ttft_client);

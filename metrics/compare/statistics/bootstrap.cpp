@@ -1,7 +1,6 @@
 #include "metrics/compare/statistics/bootstrap.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <random>
 #include <span>
 
@@ -29,15 +28,16 @@ bool BlockBootstrap::Sorted::whole() const {
 double BlockBootstrap::Sorted::quantile(double q, const Weights& weights) const {
   std::uint64_t drawn = 0;
   for (std::size_t i = 0; i < block_count; ++i) drawn += weights[i] * blocks_[i].size();
-  const auto rank = static_cast<std::uint64_t>(std::ceil(q * static_cast<double>(drawn)));
-  return *std::partition_point(all_.begin(), all_.end(), [&](double value) {
-    std::uint64_t below = 0;
-    for (std::size_t i = 0; i < block_count; ++i) {
-      if (weights[i] == 0) continue;
-      const auto end = std::upper_bound(blocks_[i].begin(), blocks_[i].end(), value);
-      below += weights[i] * static_cast<std::uint64_t>(end - blocks_[i].begin());
-    }
-    return below < rank;
+  return quantile_by_number(drawn, q, [&](std::uint64_t number) {
+    return *std::partition_point(all_.begin(), all_.end(), [&](double value) {
+      std::uint64_t up_to_here = 0;
+      for (std::size_t i = 0; i < block_count; ++i) {
+        if (weights[i] == 0) continue;
+        const auto end = std::upper_bound(blocks_[i].begin(), blocks_[i].end(), value);
+        up_to_here += weights[i] * static_cast<std::uint64_t>(end - blocks_[i].begin());
+      }
+      return up_to_here <= number;
+    });
   });
 }
 

@@ -37,7 +37,7 @@ class BlockBootstrap {
     Sorted(const std::vector<Point>& points, const Window& window);
     std::size_t size() const { return all_.size(); }
     bool whole() const;
-    /// Returns the smallest value that at least a share `q` of the drawn values do not exceed.
+    /// Returns the quantile `q` of the drawn values (quantile.hpp).
     double quantile(double q, const Weights& weights) const;
 
    private:

@@ -1,6 +1,6 @@
 #include "metrics/compare/statistics/distribution.hpp"
 
-#include <cmath>
+#include <algorithm>
 
 #include "metrics/compare/statistics/quantile.hpp"
 #include "metrics/moment.hpp"
@@ -30,20 +30,21 @@ void GapDistribution::add(std::span<const record::GapSketch::Bin> bins) {
   for (const auto& bin : bins) counts_[bin.index] += bin.count;
 }
 
+double quantile_of_gaps(const GapCounts& counts, double q) {
+  std::uint64_t count = 0;
+  for (const auto& [bin, gaps] : counts) count += gaps;
+  return quantile_by_number(count, q, [&](std::uint64_t number) {
+    std::uint64_t up_to_here = 0;
+    const auto found =
+        std::ranges::find_if(counts, [&](const auto& bin) { return (up_to_here += bin.second) > number; });
+    return seconds(record::GapSketch::middle_of(found->first));
+  });
+}
+
 Distribution GapDistribution::distribution() const {
   std::uint64_t count = 0;
   for (const auto& [bin, gaps] : counts_) count += gaps;
-  return statistics::distribution(count, [&](double q) {
-    const auto rank = static_cast<std::uint64_t>(std::ceil(q * static_cast<double>(count)));
-    std::uint64_t seen = 0;
-    std::uint16_t at = 0;
-    for (const auto& [bin, gaps] : counts_) {
-      at = bin;
-      seen += gaps;
-      if (seen >= rank) break;
-    }
-    return seconds(record::GapSketch::middle_of(at));
-  });
+  return statistics::distribution(count, [&](double q) { return quantile_of_gaps(counts_, q); });
 }
 
 }  // namespace weir::metrics::compare::statistics

@@ -23,15 +23,20 @@ inline constexpr std::uint64_t least_for_p99 = 100;
 /// Reorders the values. None may be NaN.
 Distribution distribution_of(std::span<float> values);
 
+/// The numbers of gaps by their bins (record::GapSketch).
+using GapCounts = std::map<std::uint16_t, std::uint64_t>;
+
+/// Returns the quantile `q` of all gaps, each taken as the middle of its bin, in seconds; NaN if there are none.
+double quantile_of_gaps(const GapCounts& counts, double q);
+
 /// Adds up the gaps of many streams, in bins.
 class GapDistribution {
  public:
   void add(std::span<const record::GapSketch::Bin> bins);
-  /// Each quantile is the middle of the bin that holds the order statistic of rank ceil(q * count). In seconds.
-  Distribution distribution() const;
+  Distribution distribution() const;  ///< In seconds.
 
  private:
-  std::map<std::uint16_t, std::uint64_t> counts_;
+  GapCounts counts_;
 };
 
 }  // namespace weir::metrics::compare::statistics

@@ -1,27 +1,46 @@
-// Quantiles of values that are all there. Between two values the quantile is interpolated, as numpy and R do by
-// default.
+// Quantiles by one definition, which every table, interval and chart uses: Hyndman and Fan's type 7, the default of
+// numpy, pandas, R and spreadsheets. Of n values in order, numbered from 0, the quantile q lies at the number
+// q * (n - 1), and between two values on the straight line.
+//
+// Values that were only counted in bins are taken as the middles of their bins, and the rest is the same.
 #pragma once
 
 #include <algorithm>
-#include <cmath>
+#include <cstdint>
 #include <limits>
 #include <span>
-#include <vector>
 
 namespace weir::metrics::compare::statistics {
 
-/// Returns the quantile `q` (0 to 1) of values, which it reorders; NaN if there are none. It takes linear time.
+/// Returns the quantile `q` (0 to 1) of `count` values, of which `value_at(number)` gives one by its number in their
+/// order; NaN if there are none. It asks for one number, or for two in a row.
+template <class ValueAt>
+double quantile_by_number(std::uint64_t count, double q, ValueAt&& value_at) {
+  if (count == 0) return std::numeric_limits<double>::quiet_NaN();
+  const double number = q * static_cast<double>(count - 1);
+  const auto below = static_cast<std::uint64_t>(number);
+  const double share = number - static_cast<double>(below);
+  const auto low = static_cast<double>(value_at(below));
+  if (below + 1 == count || share == 0) return low;
+  return low + share * (static_cast<double>(value_at(below + 1)) - low);
+}
+
+/// Returns the quantile `q` of values that are in order.
+template <class Value>
+double quantile_of_sorted(std::span<const Value> sorted, double q) {
+  return quantile_by_number(sorted.size(), q, [&](std::uint64_t number) { return sorted[number]; });
+}
+
+/// Returns the quantile `q` of values, which it reorders. It takes linear time.
 template <class Value>
 double quantile(std::span<Value> values, double q) {
-  if (values.empty()) return std::numeric_limits<double>::quiet_NaN();
-  const double rank = q * static_cast<double>(values.size() - 1);
-  const auto below = static_cast<std::size_t>(rank);
-  const auto at = values.begin() + static_cast<std::ptrdiff_t>(below);
-  std::nth_element(values.begin(), at, values.end());
-  const double low = static_cast<double>(*at);
-  if (below + 1 == values.size()) return low;
-  const double high = static_cast<double>(*std::min_element(at + 1, values.end()));
-  return low + (rank - static_cast<double>(below)) * (high - low);
+  auto first = values.begin();  // All before it are in front of the number that was asked for last.
+  return quantile_by_number(values.size(), q, [&](std::uint64_t number) {
+    const auto at = values.begin() + static_cast<std::ptrdiff_t>(number);
+    std::nth_element(first, at, values.end());
+    first = at + 1;
+    return *at;
+  });
 }
 
 template <class Value>

@@ -21,6 +21,7 @@ constexpr AnswerPlace element_of(AnswerPlace array) {
     case AnswerPlace::items:
       return AnswerPlace::item;
     case AnswerPlace::content:
+    case AnswerPlace::text:
       return AnswerPlace::part;
     case AnswerPlace::root:
     case AnswerPlace::calls:
@@ -110,6 +111,7 @@ class Reader : public Walker<Reader, AnswerMember> {
     }
   }
   static constexpr bool takes_raw = true;
+  static constexpr bool takes_half_pairs = true;  // An engine ends an answer between two tokens, even in an emoji.
   void raw(std::string_view piece) {
     if (raw_ == Raw::none) return;
     listener_->call_arguments(piece);
@@ -181,6 +183,7 @@ class Reader : public Walker<Reader, AnswerMember> {
       facts_.prompt_tokens = counts_.all_prompt();
       facts_.cached_tokens = counts_.all_cached();
       facts_.completion_tokens = counts_.all_completion();
+      facts_.total_tokens = counts_.total;
       facts_.of_one_choice = counts_.completion && counts_.engine.predicted;
       facts_.engine = counts_.engine;
       return;
@@ -195,6 +198,7 @@ class Reader : public Walker<Reader, AnswerMember> {
     } else {
       facts_.completion_tokens.reset();
     }
+    facts_.total_tokens.reset();
     facts_.engine = {};
   }
 
@@ -212,6 +216,14 @@ class Reader : public Walker<Reader, AnswerMember> {
 };
 
 }  // namespace
+
+void JsonAnswerFacts::keep_prompt_only() {
+  if (!prompt_tokens) prompt_tokens = total_tokens;
+  completion_tokens.reset();
+  finish_reason.clear();
+  choices_with_output = 0;
+  output_chars = 0;
+}
 
 struct JsonAnswer::State {
   JsonParser<Reader> json;

@@ -58,6 +58,7 @@ enum class AnswerPlace : std::uint8_t {
 struct AnswerCounts {
   using Count = std::optional<std::uint64_t>;
   Count prompt, completion, cached;                       // A usage object has these under OpenAI's chat names.
+  Count total;                                            // Where nothing is generated, it is the prompt's.
   Count input, output;                                    // Responses and Anthropic use these names; gateways give
                                                           // both.
   Count cache_created, cache_read;                        // These are Anthropic's; its input_tokens do not include

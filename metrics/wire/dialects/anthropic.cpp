@@ -1,7 +1,8 @@
 // Anthropic Messages, also as vLLM, SGLang and llama.cpp serve it. An event's `type` says what it is.
 //
-// input_tokens leave the cache out. The output_tokens of message_start are about 1, whatever the first delta brings, so
-// they are not read, and n1 stays unknown. The output_tokens of message_delta are the whole count.
+// input_tokens leave the cache out, and message_delta may tell some parts of the prompt anew. The output_tokens of
+// message_start are about 1, whatever the first delta brings, so they are not read, and n1 stays unknown. The
+// output_tokens of message_delta are the whole count.
 #include "metrics/wire/dialects/table.hpp"
 #include "metrics/wire/json/on_demand.hpp"
 #include "metrics/wire/json/write.hpp"
@@ -14,7 +15,8 @@ using simdjson::ondemand::raw_json_string;
 using simdjson::ondemand::value;
 
 struct Usage {
-  std::optional<std::uint64_t> input, created, cached, output;
+  PromptParts prompt;
+  std::optional<std::uint64_t> output;
 };
 
 struct Delta {
@@ -28,11 +30,11 @@ struct Delta {
 bool read_usage(value& usage, Usage& into) {
   return for_each_field_in(usage, [&](raw_json_string key, value& part) {
     if (key == "input_tokens") {
-      into.input = count_of(part);
+      into.prompt.uncached = count_of(part);
     } else if (key == "cache_creation_input_tokens") {
-      into.created = count_of(part);
+      into.prompt.cache_created = count_of(part);
     } else if (key == "cache_read_input_tokens") {
-      into.cached = count_of(part);
+      into.prompt.cache_read = count_of(part);
     } else if (key == "output_tokens") {
       into.output = count_of(part);
     }
@@ -53,12 +55,6 @@ bool read_delta(value& delta, Delta& into) {
     }
     return true;
   });
-}
-
-void prompt(const Usage& usage, EventFacts& facts) {
-  if (!usage.input) return;
-  facts.prompt_tokens = *usage.input + usage.created.value_or(0) + usage.cached.value_or(0);
-  facts.cached_tokens = usage.cached;
 }
 
 bool read_event(std::string_view data, EventFacts& facts) {
@@ -83,6 +79,7 @@ bool read_event(std::string_view data, EventFacts& facts) {
     return true;
   });
   if (!whole) return false;
+  if (usage.prompt.any()) facts.prompt_parts = usage.prompt;
 
   ChoiceFacts choice;
   if (type == "content_block_delta") {
@@ -94,11 +91,9 @@ bool read_event(std::string_view data, EventFacts& facts) {
   } else if (type == "message_delta") {
     choice.finished = !delta.stop_reason.empty();
     choice.tokens = 0;
-    prompt(usage, facts);
     facts.completion_tokens = usage.output;
     facts.finish_reason = delta.stop_reason;
   } else {
-    if (type == "message_start") prompt(usage, facts);
     if (type == "content_block_start") facts.add_content(ContentPart::What::call, block);
     facts.marker = type == "message_stop";
     facts.error |= type == "error";

@@ -17,7 +17,6 @@ using simdjson::ondemand::value;
 /// A chunk while it is read, and what shows whether it is plain: one choice's text and nothing else (see Envelope).
 struct Chunk {
   EventFacts& facts;
-  bool choices_seen = false;
   bool usage_seen = false;
   bool more_seen = false;     // There are calls, counts or figures beside the text; a plain chunk has none.
   std::uint32_t strings = 0;  // Counts the text strings, empty ones too.
@@ -34,12 +33,39 @@ bool read_chunk_text(value& text, Chunk& chunk, std::uint64_t& chars, bool& any)
   return read_text(text, chars, any, chunk.text);
 }
 
-bool read_output(value& text, Chunk& chunk, ChoiceFacts& choice) {
+bool read_list(value& list, Chunk& chunk, ChoiceFacts& choice, bool reasoning, unsigned depth);
+
+/// Reads a text: a string, or a list of strings and of parts that have a text, a refusal or reasoning in them.
+bool read_output(value& text, Chunk& chunk, ChoiceFacts& choice, bool reasoning = false, unsigned depth = 0) {
+  if (is(text, json_type::array)) return read_list(text, chunk, choice, reasoning, depth);
   bool any = false;
   if (!read_chunk_text(text, chunk, chunk.facts.output_chars, any)) return false;
-  if (any) chunk.facts.add_content(ContentPart::What::text, chunk.text);
+  if (any) chunk.facts.add_content(reasoning ? ContentPart::What::reasoning : ContentPart::What::text, chunk.text);
   choice.token |= any;
-  choice.output |= any;
+  choice.output |= any && !reasoning;
+  return true;
+}
+
+bool read_part(value& part, Chunk& chunk, ChoiceFacts& choice, bool reasoning, unsigned depth) {
+  if (!is(part, json_type::object)) return read_output(part, chunk, choice, reasoning, depth);
+  return for_each_field_in(part, [&](raw_json_string key, value& inner) {
+    const bool thinks = key == "thinking";
+    if (!thinks && key != "text" && key != "refusal") return true;
+    return read_output(inner, chunk, choice, reasoning || thinks, depth);
+  });
+}
+
+bool read_list(value& list, Chunk& chunk, ChoiceFacts& choice, bool reasoning, unsigned depth) {
+  constexpr unsigned deepest = 2;  // Mistral's reasoning is a list in a part of a list.
+  simdjson::ondemand::array parts;
+  if (depth == deepest) return true;
+  if (list.get_array().get(parts) != simdjson::SUCCESS) return false;
+  chunk.more_seen = true;
+  for (auto one : parts) {
+    value part;
+    if (std::move(one).get(part) != simdjson::SUCCESS) return false;
+    if (!read_part(part, chunk, choice, reasoning, depth + 1)) return false;
+  }
   return true;
 }
 
@@ -64,8 +90,9 @@ bool read_delta(value& delta, Chunk& chunk, ChoiceFacts& choice) {
   std::uint64_t reasoning = 0;
   std::string_view reasons;
   const bool whole = for_each_field_in(delta, [&](raw_json_string key, value& part) {
-    if (key == "content") return read_output(part, chunk, choice);
+    if (key == "content" || key == "refusal") return read_output(part, chunk, choice);
     if (key == "reasoning_content" || key == "reasoning") {
+      if (is(part, json_type::array)) return read_output(part, chunk, choice, true);
       // While the name was changing, vLLM sent the same text under both names.
       std::uint64_t chars = 0;
       if (!read_chunk_text(part, chunk, chars, choice.token)) return false;
@@ -106,7 +133,6 @@ bool read_choices(value& choices, Chunk& chunk) {
   simdjson::ondemand::array list;
   if (!is(choices, json_type::array)) return true;
   if (choices.get_array().get(list) != simdjson::SUCCESS) return false;
-  chunk.choices_seen = true;
   for (auto one : list) {
     simdjson::ondemand::object object;
     if (one.get_object().get(object) != simdjson::SUCCESS || !read_choice(object, chunk)) return false;
@@ -198,7 +224,8 @@ bool read_event(std::string_view data, EventFacts& facts) {
   if (!whole) return false;
   if (chunk.timings) complete_from(*chunk.timings, facts);
   facts.carries_choice = !facts.choices.empty();
-  facts.usage_only = chunk.choices_seen && facts.choices.empty() && chunk.usage_seen && !facts.error;
+  // A gateway may leave the empty list of choices out.
+  facts.usage_only = facts.choices.empty() && chunk.usage_seen && !facts.error && !facts.prefill_progress;
   facts.of_one_choice = facts.usage_only && facts.timed;
   if (facts.carries_choice && (chunk.usage_seen || chunk.timings)) tell_members(data, chunk);
   if (is_plain(chunk)) facts.plain_text = chunk.text;
@@ -245,6 +272,7 @@ constexpr AnswerMember answer[] = {
     {Place::choice, "text", Place::text},
     {Place::choice, "finish_reason", Place::finish_reason},
     {Place::message, "content", Place::content},
+    {Place::message, "refusal", Place::content},
     {Place::part, "text", Place::text},
     {Place::message, "reasoning_content", Place::reasoning_content},
     {Place::message, "reasoning", Place::reasoning},

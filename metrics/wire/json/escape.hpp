@@ -30,70 +30,67 @@ inline char undone_letter(char c) {
   return table[static_cast<unsigned char>(c)];
 }
 
-/// One escape, from the byte behind its backslash. The two halves of a surrogate pair are one escape; half a pair is
-/// broken.
+/// One escape, from the byte behind its backslash. It stands for one UTF-16 unit.
 class Escape {
  public:
   enum class Step : std::uint8_t { more, ended, broken };
 
-  /// `code_point()` is valid once this says `ended`.
+  /// `unit()` is valid once this says `ended`.
   Step feed(char c) {
-    switch (part_) {
-      case Part::letter:
-        return read_letter(c);
-      case Part::digits:
-        return read_digit(c);
-      case Part::second_backslash:
-        part_ = Part::second_u;
-        return c == '\\' ? Step::more : Step::broken;
-      case Part::second_u:
-        begin_digits();
-        return c == 'u' ? Step::more : Step::broken;
-    }
-    return Step::broken;
-  }
-  char32_t code_point() const { return code_point_; }
-
- private:
-  enum class Part : std::uint8_t { letter, digits, second_backslash, second_u };
-
-  Step read_letter(char c) {
-    if (c == 'u') {
-      begin_digits();
-      return Step::more;
-    }
-    const char undone = undone_letter(c);
-    return undone == 0 ? Step::broken : end(static_cast<unsigned char>(undone));
-  }
-  Step read_digit(char c) {
+    if (digits_missing_ == 0) return read_letter(c);
     const int digit = hex_digit(c);
     if (digit < 0) return Step::broken;
     unit_ = unit_ * 16 + static_cast<char32_t>(digit);
-    if (--digits_missing_ > 0) return Step::more;
-    const bool first_half = unit_ >= 0xD800 && unit_ < 0xDC00;
-    const bool second_half = unit_ >= 0xDC00 && unit_ < 0xE000;
-    if (second_half != (first_half_ != 0)) return Step::broken;
-    if (second_half) return end(0x10000 + ((first_half_ - 0xD800) << 10) + (unit_ - 0xDC00));
-    if (!first_half) return end(unit_);
-    first_half_ = unit_;
-    part_ = Part::second_backslash;
-    return Step::more;
+    return --digits_missing_ > 0 ? Step::more : Step::ended;
   }
-  void begin_digits() {
-    part_ = Part::digits;
-    digits_missing_ = 4;
-    unit_ = 0;
-  }
-  Step end(char32_t code_point) {
-    code_point_ = code_point;
-    return Step::ended;
+  char32_t unit() const { return unit_; }
+
+ private:
+  Step read_letter(char c) {
+    if (c == 'u') {
+      digits_missing_ = 4;
+      return Step::more;
+    }
+    unit_ = static_cast<unsigned char>(undone_letter(c));
+    return unit_ == 0 ? Step::broken : Step::ended;
   }
 
-  Part part_ = Part::letter;
   std::uint8_t digits_missing_ = 0;
   char32_t unit_ = 0;
+};
+
+/// Joins the UTF-16 units of escapes that follow one another. Half a surrogate pair that stands alone becomes U+FFFD.
+class Utf16Units {
+ public:
+  /// Tells the code points that are known with `unit`. Returns false if a half stands alone.
+  template <class Tell>
+  bool add(char32_t unit, Tell&& tell) {
+    const bool second_half = unit >= 0xDC00 && unit < 0xE000;
+    if (first_half_ != 0 && second_half) {
+      tell(0x10000 + ((first_half_ - 0xD800) << 10) + (unit - 0xDC00));
+      first_half_ = 0;
+      return true;
+    }
+    const bool paired = end(tell) && !second_half;
+    if (unit >= 0xD800 && unit < 0xDC00) {
+      first_half_ = unit;
+    } else {
+      tell(second_half ? U'\uFFFD' : unit);
+    }
+    return paired;
+  }
+  /// Says that no escape follows here. Returns false if a half stood alone.
+  template <class Tell>
+  bool end(Tell&& tell) {
+    if (first_half_ == 0) return true;
+    first_half_ = 0;
+    tell(U'\uFFFD');
+    return false;
+  }
+  bool open() const { return first_half_ != 0; }
+
+ private:
   char32_t first_half_ = 0;  // 0 outside a surrogate pair.
-  char32_t code_point_ = 0;
 };
 
 }  // namespace weir::metrics::wire

@@ -1,4 +1,5 @@
-// Parses JSON that comes in pieces, cut anywhere, and tells a reader what it finds (RFC 8259, strictly). The pieces of
+// Parses JSON that comes in pieces, cut anywhere, and tells a reader what it finds (RFC 8259, strictly; about half a
+// surrogate pair the reader decides). The pieces of
 // a string come as they lie in the reads, escapes undone; everything else comes whole. State is bounded: no text is
 // kept but a key's first bytes and a number's.
 //
@@ -188,6 +189,8 @@ class JsonParser {
       }
       const char* const plain = end_of_plain_text(at, end);
       const bool last = plain != end && *plain == '"';
+      const bool escape_follows = plain == at && *plain == '\\';
+      if (units_.open() && !escape_follows && !end_units(gathered)) return end;
       if (gathered.size == 0 && (last || plain == end)) {
         tell_text({at, plain}, last);
         return last ? plain + 1 : end;
@@ -207,6 +210,7 @@ class JsonParser {
       if (undone == 0) {
         begin_escape();
       } else {
+        if (!end_units(gathered)) return end;
         gather(gathered, {&undone, 1});
         ++at;
       }
@@ -225,12 +229,24 @@ class JsonParser {
       fail();
       return end;
     }
-    if (step == Escape::Step::ended) {
-      std::array<char, 4> bytes;
-      gather(gathered, {bytes.data(), put_code_point(escape_.code_point(), bytes.data())});
-      state_ = State::text;
+    if (step != Escape::Step::ended) return at;
+    const bool paired = units_.add(escape_.unit(), [&](char32_t point) { gather_point(gathered, point); });
+    if (!paired && !Reader::takes_half_pairs) {
+      fail();
+      return end;
     }
+    state_ = State::text;
     return at;
+  }
+  /// No escape goes on with half a pair that is open. Returns false if that breaks the document.
+  bool end_units(Gathered& gathered) {
+    const bool paired = units_.end([&](char32_t point) { gather_point(gathered, point); });
+    if (!paired && !Reader::takes_half_pairs) fail();
+    return paired || Reader::takes_half_pairs;
+  }
+  void gather_point(Gathered& gathered, char32_t point) {
+    std::array<char, 4> bytes;
+    gather(gathered, {bytes.data(), put_code_point(point, bytes.data())});
   }
   void gather(Gathered& gathered, std::string_view piece) {
     if (piece.size() > gathered.bytes.size() - gathered.size) tell_gathered(gathered, false);
@@ -290,6 +306,7 @@ class JsonParser {
   std::uint8_t literal_read_ = 0;
   const Literal* literal_ = nullptr;
   Escape escape_;
+  Utf16Units units_;
   NumberText number_;
   std::array<char, longest_key> key_{};
   std::size_t key_size_ = 0;  // The whole key's, which may be longer than what is kept.

@@ -14,6 +14,9 @@ class Sax {
   /// A reader that sets this has `raw(std::string_view)`, which brings the document as it is written, a piece at a time,
   /// after what that piece said has been told.
   static constexpr bool takes_raw = false;
+  /// Half a surrogate pair, which RFC 8259 lets stand in a string, breaks the document unless a reader sets this. Such
+  /// a reader is told U+FFFD instead.
+  static constexpr bool takes_half_pairs = false;
 
   void object_begin() {}
   void object_end(std::size_t /*members*/) {}

@@ -23,22 +23,35 @@ std::optional<std::uint64_t> code_points_of_string_body(std::string_view body);
 /// backslash that begins no escape, become U+FFFD.
 template <class Tell>
 void undo_escapes(std::string_view body, Tell&& tell) {
+  const auto tell_point = [&tell](char32_t point) {
+    std::array<char, 4> bytes;
+    tell(std::string_view(bytes.data(), put_code_point(point, bytes.data())));
+  };
+  Utf16Units units;
   while (!body.empty()) {
     const std::size_t plain = std::min(body.find('\\'), body.size());
-    if (plain > 0) tell(body.substr(0, plain));
+    if (plain > 0) {
+      units.end(tell_point);
+      tell(body.substr(0, plain));
+    }
     body.remove_prefix(plain);
-    if (body.empty()) return;
+    if (body.empty()) break;
     body.remove_prefix(1);
     Escape escape;
     auto step = Escape::Step::more;
     std::size_t read = 0;
     while (read < body.size() && step == Escape::Step::more) step = escape.feed(body[read++]);
-    const bool undone = step == Escape::Step::ended;
-    std::array<char, 4> bytes;
-    tell(std::string_view(bytes.data(), put_code_point(undone ? escape.code_point() : U'\uFFFD', bytes.data())));
+    if (step == Escape::Step::ended) {
+      units.add(escape.unit(), tell_point);
+      body.remove_prefix(read);
+      continue;
+    }
+    units.end(tell_point);
+    tell_point(U'\uFFFD');
     constexpr std::size_t one_unit = 5;  // They are a u and four digits.
-    body.remove_prefix(undone ? read : std::min(body.starts_with('u') ? one_unit : 1, body.size()));
+    body.remove_prefix(std::min(body.starts_with('u') ? one_unit : 1, body.size()));
   }
+  units.end(tell_point);
 }
 
 /// Counts the code points that begin in a piece of UTF-8 text. The text may be cut anywhere: the counts of its pieces

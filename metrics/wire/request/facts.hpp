@@ -42,6 +42,7 @@ struct RequestFacts {
   Api api = Api::other;
   bool gives_work = true;  ///< It is a POST. A GET or an OPTIONS gives the engine no tokens to work on.
   std::string model;       ///< It is as sent, cut at 128 bytes; "" if absent.
+  bool model_twice = false;  ///< The outermost object has two members of that name, without regard to case.
   bool stream = false;     ///< The client asked for an event stream.
   std::optional<std::uint64_t> max_tokens;  ///< Each dialect has its own name for it. Absent means the engine's
                                             ///< default.

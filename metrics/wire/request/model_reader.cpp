@@ -2,6 +2,7 @@
 
 #include "metrics/wire/json/parser.hpp"
 #include "metrics/wire/json/sax.hpp"
+#include "metrics/wire/request/model_name.hpp"
 
 namespace weir::metrics::wire {
 namespace {
@@ -16,6 +17,7 @@ class ModelSax : public Sax {
   void array_end(std::size_t) { --depth_; }
   void key(std::string_view name) {
     if (depth_ != 1) return;
+    named_ += is_model(name) ? 1 : 0;
     in_model_ = name == "model";
     if (in_model_) model_.clear();
   }
@@ -25,10 +27,12 @@ class ModelSax : public Sax {
 
   const std::string& model() const { return model_; }
   bool is_object() const { return is_object_; }
+  bool is_twice() const { return named_ > 1; }
 
  private:
   std::size_t depth_ = 0;
   bool is_object_ = false;  ///< The outermost value is one.
+  std::size_t named_ = 0;   ///< Counts the members that some reader could take for it.
   bool in_model_ = false;   ///< The value of the outermost object's `model` comes.
   std::string model_;
 };
@@ -49,12 +53,15 @@ void ModelReader::feed(std::span<const char> piece) {
 
 std::string ModelReader::model() const { return whole() ? state_->json.reader().model() : std::string(); }
 
+bool ModelReader::is_twice() const { return whole() && state_->json.reader().is_twice(); }
+
 bool ModelReader::whole() const { return state_ && state_->json.whole() && state_->json.reader().is_object(); }
 
 RequestFacts facts_of_unread(std::string_view method, const ModelReader& read) {
   RequestFacts facts;
   facts.gives_work = method == "POST";
   facts.model = read.model();
+  facts.model_twice = read.is_twice();
   facts.whole_json = read.whole();
   return facts;
 }

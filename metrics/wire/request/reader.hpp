@@ -16,6 +16,7 @@
 #include "metrics/wire/dialects/dialect.hpp"
 #include "metrics/wire/json/walker.hpp"
 #include "metrics/wire/request/facts.hpp"
+#include "metrics/wire/request/model_name.hpp"
 #include "metrics/wire/request/opening.hpp"
 #include "metrics/wire/request/script.hpp"
 
@@ -26,6 +27,12 @@ class RequestReader : public Walker<RequestReader, RequestMember> {
   /// This is to be called before the body comes.
   void begin(Api api, std::string_view path, const std::optional<SipKey>& conversation_key);
   void fill(RequestFacts& facts) const;
+
+  // This name hides Walker's.
+  void key(std::string_view name) {
+    if (depth() == 1) models_named_ += is_model(name) ? 1 : 0;
+    Walker::key(name);
+  }
 
   // Walker calls these.
   const RequestMember* find(Place in, std::string_view key) const;
@@ -77,6 +84,7 @@ class RequestReader : public Walker<RequestReader, RequestMember> {
   std::string role_;          // It is the open message's.
 
   std::string model_;
+  std::uint32_t models_named_ = 0;  // Counts the members that some reader could take for it.
   std::optional<bool> stream_;
   bool stream_options_ = false;
   bool usage_requested_ = false;

@@ -39,6 +39,7 @@ void RequestReader::fill(RequestFacts& facts) const {
   const bool asked = stream_.value_or(streams == Streams::unless_declined);
   facts.stream = streams == Streams::always || (streams != Streams::never && asked);
   facts.model = model_.substr(0, model_.size() - cut_at_end(model_));
+  facts.model_twice = models_named_ > 1;
   facts.tools = tools_;
   facts.stored_context = stored_context_;
   facts.usage_requested = usage_requested_;

@@ -10,6 +10,7 @@ void EventFacts::clear() {
   bare_usage = of_one_choice = timed = overload = keep_alive = false;
   prompt_tokens.reset();
   cached_tokens.reset();
+  prompt_parts.reset();
   completion_tokens.reset();
   listed_tokens.reset();
   finish_reason = {};
@@ -23,7 +24,7 @@ void EventFacts::clear() {
 
 bool EventFacts::says_nothing() const {
   const bool a_word = carries_choice || marker || error || keep_alive || prefill_progress || usage_only || engine;
-  return !a_word && choices.empty() && !prompt_tokens && !completion_tokens;
+  return !a_word && choices.empty() && !prompt_tokens && !prompt_parts && !completion_tokens;
 }
 
 void EventFacts::take_for_usage_event() {

@@ -15,6 +15,23 @@ namespace weir::metrics::wire {
 /// True for a finish that does not end an answer: the engine gave up (vLLM, SGLang and gateways use this word).
 inline bool gave_up(std::string_view finish_reason) { return finish_reason == "abort" || finish_reason == "error"; }
 
+/// The parts of a prompt's count, where an API tells them apart (Anthropic).
+struct PromptParts {
+  std::optional<std::uint64_t> uncached, cache_created, cache_read;
+
+  /// Takes over each part that a later event tells. A 0 behind a greater count is a gateway's blank.
+  void update(const PromptParts& later) {
+    for (auto part : {&PromptParts::uncached, &PromptParts::cache_created, &PromptParts::cache_read}) {
+      if ((later.*part).value_or(0) > 0 || !(this->*part)) this->*part = later.*part;
+    }
+  }
+  bool any() const { return uncached || cache_created || cache_read; }
+  std::optional<std::uint64_t> whole() const {
+    if (!uncached) return std::nullopt;
+    return *uncached + cache_created.value_or(0) + cache_read.value_or(0);
+  }
+};
+
 /// What an event says of one choice.
 struct ChoiceFacts {
   std::uint32_t index = 0;
@@ -61,6 +78,7 @@ struct EventFacts {
   bool one_token_an_event = false;  ///< The format has one token an event (TGI native).
   std::optional<std::uint64_t> prompt_tokens;
   std::optional<std::uint64_t> cached_tokens;
+  std::optional<PromptParts> prompt_parts;  ///< It has these instead of the two counts above, or some of them.
   std::optional<std::uint64_t> completion_tokens;  ///< The count is cumulative; it is the choice's, if the event
                                                    ///< carries one.
   std::string_view finish_reason;                  ///< It is valid as long as the event's data and until the next

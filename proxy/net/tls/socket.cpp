@@ -15,6 +15,9 @@
 namespace weir::proxy::net::tls {
 namespace {
 
+/// A call of the system reads so much: a whole record, and what belongs to it beside its text.
+constexpr std::size_t read_ahead = Socket::record_size + 512;
+
 /// Returns the bytes of the next record. Several pieces are gathered here, so that a token is one record.
 std::string_view gather(std::span<const std::string_view> pieces, std::size_t offset) {
   if (pieces.empty()) return {};
@@ -38,6 +41,9 @@ Socket::Socket(const ArrivalClock& clock, int fd, SslPtr ssl) : clock_(clock), f
   BIO_set_data(bio, this);
   BIO_set_init(bio, 1);
   SSL_set_bio(ssl_.get(), bio, bio);
+  // OpenSSL then tells of each record without data, and those can be counted.
+  SSL_clear_mode(ssl_.get(), SSL_MODE_AUTO_RETRY);
+  SSL_set_read_ahead(ssl_.get(), 0);
 }
 
 const BIO_METHOD* Socket::method() {
@@ -51,27 +57,49 @@ const BIO_METHOD* Socket::method() {
   return made;
 }
 
+/// Keeps what was read ahead, and leaves the thread's buffer to others.
+void Socket::end_turn() {
+  if (ahead_.empty()) {
+    std::string().swap(kept_);
+  } else if (ahead_.data() + ahead_.size() != kept_.data() + kept_.size()) {
+    kept_.assign(ahead_);
+    ahead_ = kept_;
+  }
+}
+
+/// Reads from the system. Returns false if that brings nothing, and errno says why; at the end it does not.
+bool Socket::refill() {
+  thread_local std::array<char, read_ahead> buffer;
+  errno = EAGAIN;
+  if (empty_ || at_end_) return false;
+  const auto read = clock_.read(fd_, buffer);
+  if (read.size < 0) {
+    empty_ = errno == EAGAIN;
+    return false;
+  }
+  at_ = read.at;
+  at_end_ = read.size == 0;
+  ahead_ = {buffer.data(), static_cast<std::size_t>(read.size)};
+  empty_ = !at_end_ && ahead_.size() < buffer.size() && !has_ended_;
+  return !at_end_;
+}
+
 int Socket::read_some(BIO* bio, char* into, int size) {
   auto& self = *static_cast<Socket*>(BIO_get_data(bio));
   BIO_clear_retry_flags(bio);
-  if (self.empty_) {
-    BIO_set_retry_read(bio);
+  if (self.ahead_.empty() && !self.refill()) {
+    if (self.at_end_) return 0;
+    if (errno == EAGAIN || errno == EINTR) {
+      self.starved_ = true;
+      BIO_set_retry_read(bio);
+    } else {
+      self.io_error_ = errno;
+    }
     return -1;
   }
-  const auto read = self.clock_.read(self.fd_, {into, static_cast<std::size_t>(size)});
-  if (read.size > 0) {
-    self.at_ = read.at;
-    self.empty_ = read.size < size && !self.has_ended_;
-  } else if (read.size == 0) {
-    self.at_ = read.at;
-    self.at_end_ = true;
-  } else if (errno == EAGAIN || errno == EINTR) {
-    self.empty_ = errno == EAGAIN;
-    BIO_set_retry_read(bio);
-  } else {
-    self.io_error_ = errno;
-  }
-  return static_cast<int>(read.size);
+  const auto given = self.ahead_.copy(into, static_cast<std::size_t>(size));
+  self.ahead_.remove_prefix(given);
+  return static_cast<int>(given);
 }
 
 int Socket::write_some(BIO* bio, const char* bytes, int size) {
@@ -97,6 +125,7 @@ Socket::Step Socket::handshake() {
   ERR_clear_error();
   io_error_ = 0;
   const int result = SSL_do_handshake(ssl_.get());
+  end_turn();
   if (result == 1) return Step::done;
   switch (SSL_get_error(ssl_.get(), result)) {
     case SSL_ERROR_WANT_READ:
@@ -121,18 +150,50 @@ Socket::Step Socket::handshake() {
   return Step::failed;
 }
 
+/// OpenSSL wants to read on. That is so behind each record without data, and where there are no more bytes. Returns
+/// true if a record was passed over and the next one may be read in this turn.
+bool Socket::passes_over(unsigned& passed) {
+  if (starved_) return false;
+  if (++without_data_ >= most_in_all) {
+    broken_ = ended_ = true;
+    io_error_ = ECONNABORTED;
+    return false;
+  }
+  has_more_ = ++passed == most_without_data;
+  return !has_more_;
+}
+
 Socket::Read Socket::read(std::span<char> into) {
+  const auto read = read_in_turn(into);
+  const int error = errno;
+  end_turn();
+  errno = error;
+  return read;
+}
+
+bool Socket::is_quiet() {
+  const bool quiet = !ended_ && is_quiet_in_turn();
+  end_turn();
+  return quiet;
+}
+
+Socket::Read Socket::read_in_turn(std::span<char> into) {
   std::size_t size = 0;
-  read_waits_to_write_ = false;
+  unsigned passed = 0;
+  read_waits_to_write_ = has_more_ = false;
   while (size < into.size() && !broken_) {
     ERR_clear_error();
+    starved_ = false;
     std::size_t got = 0;
     if (SSL_read_ex(ssl_.get(), into.data() + size, into.size() - size, &got) == 1) {
       size += got;
       heard_ = true;
+      without_data_ = 0;
       continue;
     }
     const int why = SSL_get_error(ssl_.get(), 0);
+    if (why == SSL_ERROR_WANT_READ && passes_over(passed)) continue;
+    if (broken_) break;
     if (why == SSL_ERROR_WANT_READ || why == SSL_ERROR_WANT_WRITE) {
       read_waits_to_write_ = why == SSL_ERROR_WANT_WRITE;
       if (size > 0) return {static_cast<ssize_t>(size), at_};
@@ -152,6 +213,14 @@ Socket::Read Socket::read(std::span<char> into) {
 }
 
 ssize_t Socket::write(std::span<const std::string_view> pieces, std::size_t offset) {
+  const auto written = write_in_turn(pieces, offset);
+  const int error = errno;
+  end_turn();  // Before it writes, OpenSSL may read on in an answer to its peer.
+  errno = error;
+  return written;
+}
+
+ssize_t Socket::write_in_turn(std::span<const std::string_view> pieces, std::size_t offset) {
   const auto record = gather(pieces, offset);
   if (record.empty()) return 0;
   if (broken_) {
@@ -181,15 +250,21 @@ void Socket::say_end() {
   ERR_clear_error();
   SSL_shutdown(ssl_.get());
   ERR_clear_error();
+  end_turn();
 }
 
-bool Socket::is_quiet() {
-  if (ended_) return false;
-  ERR_clear_error();
-  char byte = 0;
-  std::size_t got = 0;
-  if (SSL_peek_ex(ssl_.get(), &byte, 1, &got) == 1) return false;
-  return SSL_get_error(ssl_.get(), 0) == SSL_ERROR_WANT_READ;
+bool Socket::is_quiet_in_turn() {
+  unsigned passed = 0;
+  has_more_ = false;
+  do {
+    ERR_clear_error();
+    starved_ = false;
+    char byte = 0;
+    std::size_t got = 0;
+    if (SSL_peek_ex(ssl_.get(), &byte, 1, &got) == 1) return false;
+    if (SSL_get_error(ssl_.get(), 0) != SSL_ERROR_WANT_READ) return false;
+  } while (passes_over(passed));
+  return starved_;
 }
 
 }  // namespace weir::proxy::net::tls

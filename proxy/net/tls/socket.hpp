@@ -1,6 +1,9 @@
 // TLS over a socket that does not block. OpenSSL reads through it with the arrival clock, so the moment of a read is
 // when the kernel received the last of its ciphertext.
 //
+// The socket reads ahead, not OpenSSL: with a buffer of its own OpenSSL would go through hundreds of records without
+// data in one call. What it has not asked for when a turn ends is kept until the next one.
+//
 // Errors are as for the system's calls: -1 with errno. Only one thread uses it at a time.
 #pragma once
 
@@ -8,6 +11,7 @@
 
 #include <memory>
 #include <span>
+#include <string>
 #include <string_view>
 
 #include "proxy/net/arrival.hpp"
@@ -39,7 +43,14 @@ class Socket {
   };
   /// Reads until `into` is full, or nothing is left. Returns 0 after the peer's close_notify. An end without one may
   /// have been forged, so that is an error: ECONNRESET.
+  ///
+  /// A record without data may cost more than one with data, and TLS 1.3 sets no limit to a peer's KeyUpdates. So a
+  /// read ends after `most_without_data` of them, and has_more() then; after `most_in_all` without a byte between them
+  /// the connection is broken: ECONNABORTED. Session tickets and changed keys are few.
   Read read(std::span<char> into);
+  static constexpr unsigned most_without_data = 16, most_in_all = 64;
+  /// The last read, or is_quiet(), left records behind for another turn.
+  bool has_more() const { return has_more_; }
   /// Writes one record. EAGAIN means that it is partly written: the next call must bring the same bytes, and may
   /// bring more.
   ssize_t write(std::span<const std::string_view> pieces, std::size_t offset);
@@ -61,6 +72,14 @@ class Socket {
   bool read_waits_to_write() const { return read_waits_to_write_; }
 
  private:
+  bool passes_over(unsigned& passed);
+
+  Read read_in_turn(std::span<char> into);
+  ssize_t write_in_turn(std::span<const std::string_view> pieces, std::size_t offset);
+  bool is_quiet_in_turn();
+  void end_turn();
+  bool refill();
+
   static int read_some(BIO* bio, char* into, int size);
   static int write_some(BIO* bio, const char* bytes, int size);
   static long control(BIO* bio, int command, long number, void* argument);
@@ -70,11 +89,16 @@ class Socket {
   const int fd_;
   const SslPtr ssl_;
   metrics::Moment at_{};
+  std::string_view ahead_;  ///< OpenSSL has not asked for this ciphertext yet.
+  std::string kept_;        ///< Between two turns it lies here.
   int failure_ = 0;
   int io_error_ = 0;  ///< It is the errno of the socket's failure.
   bool empty_ = false, has_ended_ = false, at_end_ = false, ended_ = false, broken_ = false;
   bool partly_written_ = false, read_waits_to_write_ = false;
-  bool heard_ = false;  ///< The peer has sent something.
+  bool heard_ = false;            ///< The peer has sent something.
+  bool starved_ = false;          ///< OpenSSL asked for bytes, and there were none.
+  bool has_more_ = false;         ///< See has_more().
+  unsigned without_data_ = 0;     ///< So many records without data have come since the last byte.
 };
 
 }  // namespace weir::proxy::net::tls

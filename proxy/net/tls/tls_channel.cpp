@@ -70,7 +70,8 @@ Channel::Read TlsChannel::read(std::span<char> into) {
   const auto read = tls_.read(into);
   const int error = errno;
   if (tls_.empty()) registration_.use_up(EPOLLIN);
-  unread_ = read.size > 0 && static_cast<std::size_t>(read.size) == into.size();
+  unread_ = tls_.has_more() || (read.size > 0 && static_cast<std::size_t>(read.size) == into.size());
+  if (tls_.has_more()) registration_.again(EPOLLIN);
   // A close_notify comes without an event that says so.
   if (tls_.ended() && !had_ended) registration_.again(EPOLLRDHUP);
   errno = error;
@@ -107,6 +108,7 @@ bool TlsChannel::is_quiet() {
   if (!may_read()) return true;
   tls_.may_have_bytes(hung_up());
   const bool quiet = tls_.is_quiet();
+  unread_ = tls_.has_more();
   if (tls_.empty()) registration_.use_up(EPOLLIN);
   return quiet;
 }

@@ -81,15 +81,6 @@ using Counts = std::map<std::pair<std::string, std::string>, double>;
 
 double number(const Line& line, std::string_view name) { return has(line, name) ? std::stod(member(line, name)) : 0; }
 
-/// Returns how many tokens weir has to have counted of a request. Where no usage tells, each event is one but for the
-/// role, an empty one that says why it stopped, an error, and the marker.
-double tokens_of(const Line& line) {
-  if (has(line, "output_tokens")) return number(line, "output_tokens");
-  const auto no_tokens = 1 + (member(line, "finish_reason") == "stop") + (member(line, "outcome") == "upstream_error") +
-                         (member(line, "complete") == "marker");
-  return std::max(0.0, number(line, "events") - no_tokens);
-}
-
 /// What the log of the primaries adds up to.
 struct Sums {
   Counts of_replicas, of_apis;
@@ -107,7 +98,7 @@ struct Sums {
     durations += served && has(line, "e2e_s");
     waits += served && has(line, "queue_s");
     prompt_tokens += number(line, "prompt_tokens");
-    output_tokens += tokens_of(line);
+    output_tokens += number(line, "output_tokens");
     sent_again += std::max(0.0, number(line, "attempt") - 1);
     without_memory += had_no_memory(line);
   }
@@ -126,7 +117,7 @@ struct ShadowSums {
     ++results["sent"];
     ++sent[member(line, "outcome")];
     first_tokens += has(line, "ttft_s");
-    output_tokens += tokens_of(line);
+    output_tokens += number(line, "output_tokens");
   }
 };
 

@@ -86,6 +86,9 @@ TEST_P(BrokenStream, EndsInAnErrorEventAndIsCut) {
   EXPECT_EQ(metrics.sum("weir_requests_total", {{"outcome", "upstream_reset"}}), 1);
   EXPECT_EQ(metrics.sum("weir_retries_total"), 0);
   EXPECT_EQ(metrics.sum("weir_output_tokens_total"), 3);
+  const auto line = weir.log_lines(1).front();
+  EXPECT_EQ(member(line, "output_tokens"), "3");
+  EXPECT_EQ(member(line, "tokens_source"), "counted");
   EXPECT_EQ(metrics.sum("weir_time_per_output_token_seconds_count"), 0);
 }
 

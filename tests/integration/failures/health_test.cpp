@@ -42,10 +42,27 @@ class Health : public testing::Test {
   }
 };
 
-TEST_F(Health, AReplicaThatListensLaterIsFoundAndWeirIsReadyThen) {
+TEST_F(Health, WeirIsReadyWhileNoReplicaIsAndServesWhatWaitedForOne) {
   const auto port = free_port();
   WeirSettings settings{
       .pools = {{.name = "chat", .replicas = {{.name = "r0", .url = "http://127.0.0.1:" + std::to_string(port)}}}}};
+  settings.pools[0].more = {{"queue", "10"}};
+  WeirUnderTest weir(probed_often(settings));
+  weir.wait_until_said("replica 'r0' is down, it was up: it refuses connections");
+  EXPECT_EQ(fetch(weir.metrics_port(), get("/-/ready"), "GET").status, 200u);
+  HttpClient waits(weir.port());
+  waits.send(post(chat, chat_body()));
+  weir.metrics_when("the request to wait", [](const auto& page) { return page.sum("weir_requests_waiting") == 1; });
+  EXPECT_EQ(fetch(weir.metrics_port(), get("/-/ready"), "GET").status, 200u);
+  ScriptedReplica late(plays(), ScriptedReplica::ModelsQuestion::answered_unseen, port);
+  EXPECT_EQ(waits.response().status, 200u);
+}
+
+TEST_F(Health, AReplicaThatListensLaterIsFoundAndWeirThatNeedsOneIsReadyThen) {
+  const auto port = free_port();
+  WeirSettings settings{
+      .pools = {{.name = "chat", .replicas = {{.name = "r0", .url = "http://127.0.0.1:" + std::to_string(port)}}}}};
+  settings.metrics = {{"ready_needs_replica", "true"}};
   WeirUnderTest weir(probed_often(settings));
   weir.wait_until_said("replica 'r0' is down, it was up: it refuses connections");
   const auto ready = fetch(weir.metrics_port(), get("/-/ready"), "GET");

@@ -255,7 +255,9 @@ TEST(Queue, OneWhoSendsALotDoesNotHoldUpOneWhoSendsLittle) {
     go_on.wait("the test to go on");
     play(exchange, script);
   });
-  WeirUnderTest weir(one_at_a_time(pool_of({&replica})));
+  auto settings = one_at_a_time(pool_of({&replica}));
+  settings.pools[0].more.insert({"fair_by", "\"header:authorization\""});
+  WeirUnderTest weir(settings);
   Clients clients(weir);
   for (int i = 0; i < 12; ++i) clients.ask("Authorization: heavy\r\n", chat_body(long_prompt));
   wait_for_waiting(weir, 11);
@@ -268,13 +270,15 @@ TEST(Queue, OneWhoSendsALotDoesNotHoldUpOneWhoSendsLittle) {
   EXPECT_LE(turn, 4) << "of 13";
 }
 
-/// A replica hangs while others work: what waits on it goes elsewhere, at no cost to the budget.
+/// A replica hangs while others work, and does not answer its probe either: what waits on it goes elsewhere, at no cost
+/// to the budget.
 TEST(Queue, WhatWaitsOnAHungReplicaGoesElsewhere) {
   const auto script = vllm_chat(3);
   ScriptedReplica hangs([](Exchange& exchange) { exchange.wait_for_close(); });
   ScriptedReplica works([&](Exchange& exchange) { play(exchange, script); });
   auto settings = with_a_queue(pool_of({&hangs, &works}));
   settings.limits = {{"retry_budget", "0"}};
+  settings.health = {{"path", "\"/livez\""}, {"timeout", "\"300ms\""}, {"interval", "\"1h\""}};
   WeirUnderTest weir(settings);
   Clients clients(weir);
   for (int i = 0; i < 8; ++i) clients.ask();

@@ -164,7 +164,8 @@ TEST(Http, RequestsAndAnswersWithoutABodyKeepTheConnectionInStep) {
     const auto head = client.exchange("HEAD /info HTTP/1.1\r\nHost: w\r\n\r\n", "HEAD");
     EXPECT_EQ(head.head.field("content-length"), "9");
   }
-  EXPECT_EQ(replica.connections(), 1u);
+  // A body that came late behind a 204 or a HEAD would be read as the next answer, so those connections serve no more.
+  EXPECT_EQ(replica.connections(), 4u);
 }
 
 }  // namespace

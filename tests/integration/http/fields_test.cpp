@@ -119,14 +119,32 @@ TEST(Http, ThePrefixOfAReplicaGoesBeforeThePath) {
   EXPECT_EQ(received.head.field("host"), "127.0.0.1:" + std::to_string(replica.port()));
 }
 
+TEST(Http, EmbeddingsAreRelayedAsTheyAreAndTheirTokensCounted) {
+  ScriptedReplica replica([](Exchange& exchange) {
+    exchange.send(answer("200 OK", R"({"data":[{"embedding":[0.5,1]}],"usage":{"prompt_tokens":4,"total_tokens":4}})"));
+  });
+  WeirUnderTest weir(pool_of({&replica}));
+  EXPECT_EQ(fetch(weir.port(), post("/v1/embeddings", R"({"model":"m","input":["a","b"]})")).status, 200u);
+  const auto page = weir.metrics_after(1);
+  EXPECT_EQ(page.sum("weir_api_requests_total", {{"outcome", "ok"}, {"api", "openai.embeddings"}}), 1);
+  EXPECT_EQ(page.sum("weir_request_duration_seconds_count", {{"api", "openai.embeddings"}}), 1);
+  EXPECT_EQ(page.sum("weir_prompt_tokens_total"), 4);
+  EXPECT_EQ(page.sum("weir_output_tokens_total"), 0);
+  const auto line = weir.log_lines(1).front();
+  EXPECT_EQ(member(line, "api"), "openai.embeddings");
+  EXPECT_EQ(member(line, "prompt_tokens"), "4");
+  EXPECT_EQ(member(line, "output_tokens"), "null");
+  EXPECT_NE(member(line, "e2e_s"), "null");
+}
+
 TEST(Http, APathThatIsNotInspectedIsRelayedAsItIs) {
   ScriptedReplica replica([](Exchange& exchange) { exchange.send(answer("200 OK", "{\"data\":[1,2]}")); });
   WeirUnderTest weir(pool_of({&replica}));
 
-  const auto got = fetch(weir.port(), post("/v1/embeddings?a=b", "{\"input\":\"x\"}", "Accept-Encoding: gzip\r\n"));
+  const auto got = fetch(weir.port(), post("/v1/moderations?a=b", "{\"input\":\"x\"}", "Accept-Encoding: gzip\r\n"));
   EXPECT_EQ(got.body, "{\"data\":[1,2]}");
   const auto received = replica.only_request();
-  EXPECT_EQ(received.target, "/v1/embeddings?a=b");
+  EXPECT_EQ(received.target, "/v1/moderations?a=b");
   EXPECT_EQ(received.body, "{\"input\":\"x\"}");
   EXPECT_EQ(weir.metrics_after(1).sum("weir_api_requests_total", {{"outcome", "ok"}, {"api", "other"}}), 1);
 }

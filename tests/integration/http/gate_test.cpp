@@ -40,6 +40,23 @@ TEST(Http, SizesAreLimited) {
   EXPECT_EQ(fetch(weir.port(), post(chat, std::string(1024, ' '))).status, 200u) << "the limit itself is allowed";
 }
 
+TEST(Http, TwoWeirsThatFaceEachOtherEndARequest) {
+  const auto one_port = free_port(), other_port = free_port();
+  const auto facing = [](std::uint16_t port, std::uint16_t replica) {
+    WeirSettings settings;
+    settings.pools = {{"chat", {{"r0", "http://" + at_loopback(replica)}}}};
+    settings.server = {{"listen", '"' + at_loopback(port) + '"'}};
+    return settings;
+  };
+  WeirUnderTest one(facing(one_port, other_port)), other(facing(other_port, one_port));
+  auto got = fetch(one_port, post(chat, whole_chat_body()));
+  // The first weir may have found its replica down before the second one was there.
+  for (const auto begun = Clock::now(); got.status == 503 && Clock::now() - begun < patience;)
+    got = fetch(one_port, post(chat, whole_chat_body()));
+  EXPECT_EQ(got.status, 508u) << got.body;
+  EXPECT_THAT(got.body, testing::HasSubstr("loop_detected"));
+}
+
 TEST(Http, RequestsThatCouldBeReadInTwoWaysAreRefusedAndTheConnectionEnds) {
   ScriptedReplica replica([](Exchange& exchange) { exchange.send(answer("200 OK", "{}")); });
   WeirUnderTest weir(pool_of({&replica}));

@@ -300,8 +300,11 @@ TEST(Key, OfAReplicaGoesToItInPlaceOfTheClientsAndNowhereElse) {
   const std::string theirs = "Authorization: Bearer theirs\r\nX-Api-Key: theirs\r\n";
   for (const auto& fields : {std::string(), theirs}) {
     EXPECT_EQ(fetch(weir.port(), post(chat, chat_body("x", "org/m"), fields)).status, 200u);
-    const auto received = first.requests().back();
-    ASSERT_EQ(received.target, chat);
+    // weir may ask for the models once more at any time.
+    auto all = first.requests();
+    std::erase_if(all, [](const auto& one) { return one.target != chat; });
+    ASSERT_FALSE(all.empty());
+    const auto& received = all.back();
     EXPECT_EQ(received.head.field("authorization"), "Bearer " + key);
     EXPECT_EQ(received.head.field("x-api-key"), fields.empty() ? std::nullopt : std::optional(key));
     EXPECT_THAT(received.head.bytes, Not(HasSubstr("theirs")));

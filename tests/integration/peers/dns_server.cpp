@@ -34,7 +34,7 @@ DnsServer::DnsServer() : port_(free_port()) {
   answers({});
 }
 
-void DnsServer::answers(std::initializer_list<std::string_view> addresses) {
+void DnsServer::answers(const std::vector<std::string_view>& addresses) {
   std::string list;
   for (const auto address : addresses) list += std::string(address) + " engines." + std::string(domain) + "\n";
   write_file(directory_.path() / "hosts", list);

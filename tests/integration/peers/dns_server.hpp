@@ -4,10 +4,10 @@
 #pragma once
 
 #include <cstdint>
-#include <initializer_list>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "tests/integration/peers/process.hpp"
 
@@ -21,7 +21,7 @@ class DnsServer {
   /// Every name of this domain is its own to answer.
   static constexpr std::string_view domain = "weir.test";
   /// `engines.weir.test` has these addresses from now on; none: there is no such name. Returns when it has read that.
-  void answers(std::initializer_list<std::string_view> addresses);
+  void answers(const std::vector<std::string_view>& addresses);
   /// It answers nothing any more.
   void stop();
 

@@ -37,7 +37,9 @@ std::string WeirUnderTest::text(const WeirSettings& settings, std::uint16_t port
   std::ostringstream out;
   out << "[server]\n";
   write_keys(out, {{"listen", "[" + quoted(at_loopback(port)) + "]"}, {"threads", "2"}}, settings.server);
-  out << "[metrics]\nlisten = " << quoted(at_loopback(metrics_port)) << "\n[admin]\n";
+  out << "[metrics]\n";
+  write_keys(out, {{"listen", quoted(at_loopback(metrics_port))}}, settings.metrics);
+  out << "[admin]\n";
   write_keys(out, {{"listen", "\"\""}}, settings.admin);
   out << "[log]\n";
   write_keys(out, {{"requests", quoted(log.string())}}, settings.log);

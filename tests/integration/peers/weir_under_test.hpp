@@ -47,6 +47,7 @@ struct WeirSettings {
   Keys server = {};
   Keys limits = {};
   Keys measure = {};
+  Keys metrics = {};
   Keys admin = {};  ///< The admin listener is off without keys.
   std::vector<Keys> slos = {};
   Keys log = {};
@@ -92,8 +93,7 @@ class WeirUnderTest {
 
   /// Sends TERM and waits for its end in good order. The destructor does it if the test has not.
   void stop();
-  /// Waits for that end after a TERM that the test has sent. (A second one that comes when weir has drained and only
-  /// writes its log would end it by the signal.)
+  /// Waits for that end after a TERM that the test has sent.
   void ends();
 
  private:

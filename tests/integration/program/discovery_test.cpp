@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <map>
 #include <memory>
 #include <set>
@@ -50,6 +51,10 @@ class Discovery : public testing::Test {
     weir.metrics_when("replicas to come and go", [&](const MetricsPage& page) { return in_use(page) == names; });
   }
 
+  std::array<std::size_t, 4> probes_of_all() {
+    return {machines[1]->probes(), machines[2]->probes(), machines[3]->probes(), machines[4]->probes()};
+  }
+
   static std::string who_answers(const WeirUnderTest& weir) {
     const auto got = fetch(weir.port(), post(chat, chat_body()));
     EXPECT_EQ(got.status, 200u) << got.body;
@@ -76,10 +81,55 @@ TEST_F(Discovery, EachAddressOfANameIsAReplicaThatComesAndGoesWithTheAnswers) {
 
   dns.answers({"127.0.0.2", "127.0.0.3"});
   weir.wait_until_said("replica 'gpu-3' is new: 'engines.weir.test' is 127.0.0.3");
+  machines.erase(1);  // It leaves because it takes no connections either.
   weir.wait_until_said("replica 'gpu-1' leaves: 'engines.weir.test' is no longer 127.0.0.1");
   wait_for(weir, {"gpu-2", "gpu-3"});
   dns.answers({"127.0.0.1", "127.0.0.2", "127.0.0.3"});
   wait_for(weir, {"gpu-1", "gpu-2", "gpu-3"});
+}
+
+TEST_F(Discovery, AnswersThatHoldSomeOfTheAddressesTakeNoMachineAway) {
+  for (const unsigned number : {1U, 2U, 3U, 4U}) machine(number);
+  dns.answers({"127.0.0.1", "127.0.0.2", "127.0.0.3", "127.0.0.4"});
+  WeirUnderTest weir(settings("50ms", {{"expand", "true"}}));
+  wait_for(weir, {"gpu-1", "gpu-2", "gpu-3", "gpu-4"});
+  for (int i = 0; i < 3; ++i) {
+    const auto before = probes_of_all();
+    dns.answers({"127.0.0.1", "127.0.0.2"});
+    machines[3]->wait_for_probes(before[2] + 5);
+    dns.answers({"127.0.0.3", "127.0.0.4"});
+    machines[1]->wait_for_probes(before[0] + 10);
+  }
+  EXPECT_EQ(in_use(weir.metrics()), (Names{"gpu-1", "gpu-2", "gpu-3", "gpu-4"}));
+  EXPECT_THAT(weir.output(), Not(HasSubstr("leaves")));
+}
+
+TEST_F(Discovery, EachAddressOfAnAnswerIsTriedUntilOneTakesAConnection) {
+  machine(1);  // It listens on 127.0.0.1 alone, and ::1 stands first.
+  dns.answers({"::1", "127.0.0.1"});
+  auto wanted = settings("100ms", {});
+  wanted.limits["idle_upstream_connections"] = "0";
+  WeirUnderTest weir(wanted);
+  machines[1]->wait_for_probes(1);
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(who_answers(weir), "gpu");
+  const auto page = weir.metrics_after(3);
+  EXPECT_EQ(page.sum("weir_replica_state", {{"replica", "gpu"}, {"state", "down"}}), 0);
+  EXPECT_EQ(page.sum("weir_retries_total"), 0);
+  EXPECT_THAT(weir.output(), Not(HasSubstr("is down")));
+}
+
+TEST_F(Discovery, AReplicaWhoseNameHasNoAddressIsDownUntilItHasOne) {
+  machine(1);
+  dns.answers({});
+  WeirUnderTest weir(settings("100ms", {}));
+  weir.wait_until_said("replica 'gpu' is down, it was up: its name 'engines.weir.test' has no address: ");
+  EXPECT_EQ(weir.metrics().sum("weir_replica_state", {{"replica", "gpu"}, {"state", "down"}}), 1);
+  EXPECT_EQ(fetch(weir.port(), post(chat, chat_body())).status, 502u) << "there is no queue";
+  dns.answers({"127.0.0.1"});
+  weir.metrics_when("the replica to be back", [](const MetricsPage& page) {
+    return page.sum("weir_replica_state", {{"replica", "gpu"}, {"state", "down"}}) == 0;
+  });
+  EXPECT_EQ(who_answers(weir), "gpu");
 }
 
 TEST_F(Discovery, ErrorsAndEmptyAnswersChangeNothing) {

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <boost/json.hpp>
+#include <memory>
 #include <string>
 
 #include "tests/integration/peers/streams.hpp"
@@ -56,6 +57,23 @@ class EngineFigures : public testing::Test {
   std::atomic<int> probes_failed{0};
   ScriptedReplica replica;
 };
+
+TEST_F(EngineFigures, EndWithTheEngineThatToldThem) {
+  auto first = std::make_unique<ScriptedReplica>([](Exchange& exchange) { play(exchange, vllm_chat(3)); });
+  first->has_page("/v1/models", json_answer(R"({"data":[{"id":"m","owned_by":"vllm","max_model_len":4096}]})"));
+  first->has_page("/version", json_answer(R"({"version":"0.10.2"})"));
+  first->has_page("/metrics", vllm_page(3, 1, 10));
+  auto of_first = pool_of({first.get()});
+  of_first.engine = settings().engine;
+  of_first.health = settings().health;
+  const WeirUnderTest weir(of_first);
+  EXPECT_EQ(with_figures(weir).sum("weir_kv_tokens", {{"replica", "r0"}}), 1600);
+  first.reset();
+  weir.wait_until_said("replica 'r0' is down");
+  weir.metrics_when("the figures to be unknown", [](const MetricsPage& page) {
+    return !page.has("weir_kv_tokens", {{"replica", "r0"}}) && page.has("weir_replica_info", {{"version", ""}});
+  });
+}
 
 TEST_F(EngineFigures, AreOnWeirsPageBesideItsOwnLedger) {
   WeirUnderTest weir(settings());

@@ -129,14 +129,14 @@ class Secrets : public testing::Test {
 TEST_F(Secrets, AreInNothingThatWeirSaysWhateverHappens) {
   WeirUnderTest weir(settings, {"/usr/bin/env", "WEIR_TEST_PLANTED=" + secret("variable")});
   const auto body = chat_body(secret("prompt")), whole = whole_chat_body(secret("prompt"));
-  const auto asked = std::string(chat) + "?key=" + secret("query");
+  const auto asked = std::string(chat) + "?note=" + secret("query");
 
   for (int i = 0; i < 8; ++i)
     hear("an answer", fetch(weir.port(), post(asked, i % 2 ? body : whole, fields)).head.bytes);
   std::string got_by_replicas;
   for (const auto* replica : {&good, &silent, &broken, &refusing})
     for (const auto& request : replica->requests()) got_by_replicas += request.head.bytes + request.body;
-  for (const auto* planted : {"replica", "of-file", "variable", "cookie", "header", "prompt", "query"})
+  for (const auto* planted : {"replica", "of-file", "variable", "header", "prompt", "query"})
     EXPECT_THAT(got_by_replicas, HasSubstr(secret(planted))) << "it was planted in vain";
   EXPECT_THAT(got_by_replicas, Not(HasSubstr(client_key))) << "the client's key is weir's alone";
 

@@ -33,8 +33,8 @@ ReplicaView tried(ReplicaIndex index) {
 ReplicaView context(ReplicaIndex index, Tokens tokens) {
   return changed(index, [&](ReplicaView& s) { s.max_context = tokens; });
 }
-ReplicaView told_context(ReplicaIndex index, Tokens tokens) {
-  return changed(index, [&](ReplicaView& s) { s.told_context = tokens; });
+ReplicaView longest(ReplicaIndex index, Tokens tokens) {
+  return changed(index, [&](ReplicaView& s) { s.longest_prompt = tokens; });
 }
 ReplicaView kv(ReplicaIndex index, Tokens resident, std::uint32_t in_flight) {
   return changed(index, [&](ReplicaView& s) { s.kv_tokens = 1000, s.resident = resident, s.in_flight = in_flight; });
@@ -145,7 +145,7 @@ TEST(Eligibility, ARequestThatCanWaitDoesSoWhereNoneMayTakeItNow) {
   };
   for (const auto& row : rows) {
     auto replicas = row.replicas;
-    Demand demand{10, 10, true};
+    Demand demand{10, 10, 10, true};
     if (std::string_view(row.what).starts_with("longer")) demand.prompt = 500;
     const Narrowed narrowed = narrow(replicas, demand);
     EXPECT_EQ(narrowed.panic, row.panic) << row.what;
@@ -160,8 +160,8 @@ TEST(Eligibility, ADrainingReplicaTakesNothingFromAnybody) {
   const auto drains = changed(0, [](ReplicaView& r) { r.draining = true; });
   for (const bool can_wait : {false, true}) {
     std::vector<ReplicaView> one{drains}, two{drains, refusing(1)};
-    EXPECT_EQ(narrow(one, {10, 10, can_wait}).eligibility, Eligibility::busy);
-    EXPECT_EQ(narrow(two, {10, 10, can_wait}).eligibility, can_wait ? Eligibility::busy : Eligibility::some);
+    EXPECT_EQ(narrow(one, {10, 10, 10, can_wait}).eligibility, Eligibility::busy);
+    EXPECT_EQ(narrow(two, {10, 10, 10, can_wait}).eligibility, can_wait ? Eligibility::busy : Eligibility::some);
   }
 }
 
@@ -171,11 +171,20 @@ TEST(Eligibility, Table) {
       {"there is none", {}, {1, 1}, no_replica, {}},
       {"all may", {plain(0), plain(1)}, {1, 1}, some, {0, 1}},
       {"a context that just suffices", {context(0, 100), context(1, 99)}, {50, 100}, some, {0}},
-      {"no context suffices", {context(0, 100), context(1, 99)}, {50, 101}, too_long, {}},
-      {"an engine's own word is preferred", {told_context(0, 100), told_context(1, 101)}, {50, 101}, some, {1}},
-      {"an engine's own word refuses nobody", {told_context(0, 100), told_context(1, 99)}, {50, 101}, some, {0, 1}},
-      {"an engine that told nothing may", {told_context(0, 100), plain(1)}, {50, 101}, some, {1}},
-      {"the word of a refusing engine counts", {told_context(0, 100), refusing(1)}, {50, 101}, some, {1}},
+      {"no context suffices", {context(0, 100), context(1, 99)}, {50, 101}, some, {0, 1}},
+      {"an engine whose context nobody knows may", {context(0, 100), plain(1)}, {50, 101}, some, {1}},
+      {"the context of a refusing engine counts", {context(0, 100), refusing(1)}, {150, 151, 101}, some, {1}},
+      {"whoever holds the prompt, for the long one refuses", {context(0, 100), refusing(1)}, {50, 151, 100}, some, {0}},
+      {"whoever holds the prompt, for the long one is out", {context(0, 100), out(1)}, {50, 151, 100}, some, {0}},
+      {"whoever holds the prompt, for the long one drains",
+       {context(0, 100), context(1, 99), changed(2, [](ReplicaView& s) { s.draining = true; })},
+       {100, 151, 100},
+       some,
+       {0}},
+      {"a prompt that just goes there", {longest(0, 100), longest(1, 99)}, {100, 5000, 100}, some, {0}},
+      {"a prompt that one refuses", {longest(0, 100), plain(1)}, {101, 101, 101}, some, {1}},
+      {"a prompt that all refuse", {longest(0, 100), longest(1, 99)}, {101, 101, 101}, too_long, {}},
+      {"many prompts, each of them short", {longest(0, 100)}, {1000, 100, 100}, some, {0}},
       {"long, and the only context is busy", {context(0, 10), full(1)}, {50, 100}, busy, {}},
       {"one is full", {full(0), plain(1)}, {1, 1}, some, {1}},
       {"all are full", {full(0), full(1)}, {1, 1}, busy, {}},

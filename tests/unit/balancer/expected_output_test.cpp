@@ -67,6 +67,7 @@ TEST(ExpectedOutput, ChatsSayNothingOfWhatIsNotRead) {
   const RequestFacts embedding = asking({}, 1, metrics::Api::other);
   for (int i = 0; i < 10; ++i) expected.learn(asking({}, 1), 1000);
   EXPECT_EQ(expected.of(embedding), 0u);
+  EXPECT_EQ(expected.of(asking({}, 1, metrics::Api::openai_embeddings)), 0u);
   for (int i = 0; i < 10; ++i) expected.learn(embedding, 7);
   EXPECT_EQ(expected.of(embedding), 7u);
   EXPECT_EQ(expected.of(asking({}, 1)), 1000u);

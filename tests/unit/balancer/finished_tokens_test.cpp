@@ -5,37 +5,17 @@
 namespace weir::balancer {
 namespace {
 
-TEST(FinishedTokens, CountTheLastThirtySeconds) {
+TEST(FinishedTokens, TheBestOfTheLastThirtySecondsIsWhatCanBeDone) {
   FinishedTokens finished;
-  EXPECT_EQ(finished.per_second(at(0)), 0);
-  finished.add(3000, at(0.5));
+  EXPECT_EQ(finished.best_second(at(0)), 0);
+  finished.add(2000, at(0.1));
+  finished.add(3000, at(0.9));
   finished.add(3000, at(10.5));
-  EXPECT_DOUBLE_EQ(finished.per_second(at(29.9)), 200);
-  EXPECT_DOUBLE_EQ(finished.per_second(at(30)), 100);
-  EXPECT_DOUBLE_EQ(finished.per_second(at(40)), 0);
+  EXPECT_EQ(finished.best_second(at(29.9)), 5000);
+  EXPECT_EQ(finished.best_second(at(30)), 3000);
+  EXPECT_EQ(finished.best_second(at(40)), 0);
   finished.add(600, at(60.5));  // This lies in the bucket of 0.5.
-  EXPECT_DOUBLE_EQ(finished.per_second(at(61)), 20);
-}
-
-TEST(FinishedTokens, RetryAfterIsWholeSecondsFrom1To60) {
-  FinishedTokens finished;
-  EXPECT_EQ(finished.retry_after(1000, 0, at(0)), 5u);
-  finished.add(3000, at(0));  // They are 100 per second.
-  EXPECT_EQ(finished.retry_after(0, 0, at(1)), 1u);
-  EXPECT_EQ(finished.retry_after(100, 0, at(1)), 1u);
-  EXPECT_EQ(finished.retry_after(101, 0, at(1)), 2u);
-  EXPECT_EQ(finished.retry_after(1234, 0, at(1)), 13u);
-  EXPECT_EQ(finished.retry_after(1'000'000'000, 0, at(1)), 60u);
-}
-
-TEST(FinishedTokens, TheRefusedCountAsWaitingUntilTheyComeBack) {
-  FinishedTokens finished;
-  finished.add(3000, at(0));
-  EXPECT_EQ(finished.retry_after(200, 200, at(1)), 2u);
-  EXPECT_EQ(finished.retry_after(200, 200, at(1)), 4u) << "the first comes back before it";
-  EXPECT_EQ(finished.retry_after(200, 200, at(1)), 6u);
-  EXPECT_EQ(finished.retry_after(100, 100, at(3)), 5u) << "the first is back, 400 of the others are to come";
-  EXPECT_EQ(finished.retry_after(100, 100, at(20)), 1u) << "all are back";
+  EXPECT_EQ(finished.best_second(at(61)), 600);
 }
 
 TEST(FinishedTokens, HowFastAQueueDrainsShowsOnlyWhileRequestsWait) {

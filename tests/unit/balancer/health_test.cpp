@@ -179,18 +179,16 @@ TEST(Health, PassedProbesDoNotEndAnEjection) {
 
 TEST(Health, OneThatHungComesBackAfterItsTimeAndAPassedProbe) {
   auto health = known();
-  health.hung(5.04, 0.26, at(0));
+  health.hung("it stands still", at(0));
   EXPECT_EQ(health.state(), ejected);
-  EXPECT_EQ(health.reason(),
-            "none of its streams got a token for 5.0 s, where one was due after 0.3 s, so it is out for 10 s and until "
-            "a probe passes");
+  EXPECT_EQ(health.reason(), "it stands still, so it is out for 10 s and until a probe passes");
   health.advance(at(100));
   EXPECT_EQ(health.state(), ejected) << "time alone is not enough";
   show(health, Sign::probe_passed, 1, 101);
   health.advance(at(101));
   EXPECT_EQ(health.state(), starting);
   EXPECT_EQ(health.reason(), "its time out is over, and a probe has passed");
-  health.hung(5, 0, at(102));
+  health.hung("it stands still", at(102));
   show(health, Sign::probe_passed, 1, 103);
   health.advance(at(121.9));
   EXPECT_EQ(health.state(), ejected) << "nor is a probe: this one takes 20 s";
@@ -200,7 +198,7 @@ TEST(Health, OneThatHungComesBackAfterItsTimeAndAPassedProbe) {
 
 TEST(Health, OneThatHungAndGoesDownServesItsTimeAllTheSame) {
   auto health = known();
-  health.hung(5, 0, at(0));
+  health.hung("it stands still", at(0));
   show(health, Sign::probe_failed, 3, 1);
   EXPECT_EQ(health.state(), down);
   show(health, Sign::probe_passed, 1, 4);
@@ -215,13 +213,72 @@ TEST(Health, OneThatHungAndGoesDownServesItsTimeAllTheSame) {
   EXPECT_FALSE(changes[2].hung) << "that is no new hanging";
 }
 
-TEST(Health, OneThatIsOutDoesNotHang) {
+TEST(Health, OneThatHungAndWasStartedAnewRefusesNothingWhileItServesItsTime) {
   auto health = known();
-  show(health, Sign::refused, 1, 1);
-  health.hung(5, 0, at(2));
+  health.hung("it stands still", at(0));
+  show(health, Sign::probe_refused, 3, 1);
   EXPECT_EQ(health.state(), down);
-  show(health, Sign::probe_passed, 1, 3);
+  EXPECT_TRUE(health.refuses());
+  show(health, Sign::probe_passed, 1, 4);
+  EXPECT_EQ(health.state(), ejected);
+  EXPECT_FALSE(health.refuses()) << "it is tried where there is no other";
+  show(health, Sign::refused, 1, 5);
+  EXPECT_EQ(health.probe_after(), milliseconds(200)) << "it begins anew";
+}
+
+TEST(Health, TheReasonOfOneThatIsDownIsTheLatest) {
+  auto health = known();
+  health.unresolved("its name has no address", at(1));
+  show(health, Sign::refused, 1, 2);
+  EXPECT_EQ(health.reason(), "it refuses connections");
+  EXPECT_EQ(health.since(), at(1));
+  EXPECT_EQ(health.take_changes().size(), 1u);
+}
+
+TEST(Health, AProbeThatFailsAfterOneThatPassedKeepsItOut) {
+  auto health = known();
+  health.hung("it stands still", at(0));
+  show(health, Sign::probe_passed, 1, 1);
+  show(health, Sign::probe_failed, 1, 6);
+  health.advance(at(20));
+  EXPECT_EQ(health.state(), ejected);
+  show(health, Sign::probe_passed, 1, 21);
+  health.advance(at(21));
   EXPECT_EQ(health.state(), starting);
+}
+
+TEST(Health, TokensThatCameWhileAProbeFailedAreLifeButNoPassedProbe) {
+  auto health = known();
+  show(health, Sign::probe_failed, 2, 1);
+  show(health, Sign::probe_excused, 1, 2);
+  show(health, Sign::probe_failed, 2, 3);
+  EXPECT_EQ(health.state(), up);
+  show(health, Sign::probe_failed, 1, 4);
+  EXPECT_EQ(health.state(), down);
+  show(health, Sign::probe_excused, 9, 5);
+  EXPECT_EQ(health.state(), down);
+  auto other = known();
+  other.hung("it stands still", at(0));
+  show(other, Sign::probe_excused, 9, 5);
+  other.advance(at(60));
+  EXPECT_EQ(other.state(), ejected);
+}
+
+TEST(Health, OneThatIsOutAndHangsStaysAsItIsAndThatIsTold) {
+  auto refuses = known();
+  show(refuses, Sign::refused, 1, 1);
+  refuses.hung("it stands still", at(2));
+  EXPECT_EQ(refuses.state(), down);
+  EXPECT_TRUE(refuses.take_changes().back().hung);
+  show(refuses, Sign::probe_passed, 1, 3);
+  EXPECT_EQ(refuses.state(), starting);
+
+  auto fails = known();
+  show(fails, Sign::failed, 5, 1);
+  fails.hung("it stands still", at(2));
+  EXPECT_TRUE(fails.take_changes().back().hung);
+  fails.advance(at(60));
+  EXPECT_EQ(fails.state(), ejected) << "until a probe passes";
 }
 
 TEST(Health, IsFullForAsLongAsItSays) {
@@ -245,6 +302,38 @@ TEST(Health, TellsEachChangeOnce) {
   EXPECT_EQ(changes[1].at, at(2));
   EXPECT_EQ(changes[2].to, up);
   EXPECT_TRUE(health.take_changes().empty());
+}
+
+TEST(Health, APardonedReplicaStartsAndItsEjectionsAreForgotten) {
+  for (const bool hung : {false, true}) {
+    auto health = known();
+    show(health, Sign::failed, 5, 1);
+    health.advance(at(12));
+    if (hung)
+      health.hung("it gave no sign of life for 9 s", at(13));
+    else
+      show(health, Sign::failed, 5, 13);
+    ASSERT_EQ(health.state(), ejected);
+    EXPECT_TRUE(health.pardon(at(14)));
+    EXPECT_EQ(health.state(), starting);
+    EXPECT_TRUE(health.is_new(at(14)));
+    EXPECT_FALSE(health.pardon(at(14))) << "once";
+    show(health, Sign::failed, 4, 15);
+    EXPECT_EQ(health.state(), starting) << "its failures count from the beginning";
+    show(health, Sign::failed, 1, 15);
+    EXPECT_EQ(health.state(), ejected);
+    health.advance(at(26));
+    EXPECT_EQ(health.state(), starting) << "its next time out is a first one";
+  }
+}
+
+TEST(Health, OnlyAnEjectedReplicaIsPardoned) {
+  auto health = known();
+  EXPECT_FALSE(health.pardon(at(1)));
+  EXPECT_EQ(health.state(), up);
+  show(health, Sign::refused, 1, 1);
+  EXPECT_FALSE(health.pardon(at(1))) << "one that refuses connections takes no request, whatever anybody says";
+  EXPECT_EQ(health.state(), down);
 }
 
 }  // namespace

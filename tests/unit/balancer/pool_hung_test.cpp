@@ -1,4 +1,5 @@
-// A pool finds the replica that gives no token to any of its streams.
+// A pool suspects the replica that is silent for longer than its books explain, and calls it hung once a witness
+// confirms that, or once nothing explains its silence any more.
 #include "balancer/pool.hpp"
 #include "requests.hpp"
 
@@ -37,11 +38,18 @@ class PoolHung : public testing::Test {
     }
     return now;
   }
+  void look(double now) {
+    for (auto& change : pool->take_changes(at(now))) changes.push_back(std::move(change));
+    for (const auto& suspect : pool->take_suspects()) {
+      suspected.push_back(now);
+      if (witness) pool->testify(suspect.key, *witness, suspect.since, at(now));
+    }
+  }
   /// Looks every 50 ms until the replica is out; returns when that was, or 0.
   double out_at(std::size_t index, double from, double to) {
     for (int i = 1; from + 0.05 * i <= to; ++i) {
       const double now = from + 0.05 * i;
-      for (auto& change : pool->take_changes(at(now))) changes.push_back(std::move(change));
+      look(now);
       if (pool->health(keys[index], at(now)).state == ejected) return now;
     }
     return 0;
@@ -50,18 +58,23 @@ class PoolHung : public testing::Test {
   /// Looks as often, and returns the name of the replica that is told to hang; "" if none is.
   std::string hung_at(double from, double to) {
     std::string name;
-    for (double now = from; now <= to; now += 0.05)
-      for (const auto& one : pool->take_changes(at(now)))
+    for (double now = from; now <= to; now += 0.05) {
+      changes.clear();
+      look(now);
+      for (const auto& one : changes)
         if (one.change.hung) name += one.replica;
+    }
     return name;
   }
 
   std::shared_ptr<Pool> pool;
   std::vector<ReplicaKey> keys;
   std::vector<ReplicaChange> changes;
+  std::vector<double> suspected;
+  std::optional<Testimony> witness = Testimony::mute;  ///< Each suspicion brings this at once.
 };
 
-TEST_F(PoolHung, OneThatGivesNoFirstTokenIsOutAfterFiveSeconds) {
+TEST_F(PoolHung, OneThatGivesNoFirstTokenIsOutAfterFiveSecondsIfItsProbeGetsNoAnswer) {
   begin(2);
   const double now = teach(0, 0);
   Lease lease = send(0, 100, now);
@@ -71,8 +84,8 @@ TEST_F(PoolHung, OneThatGivesNoFirstTokenIsOutAfterFiveSeconds) {
   EXPECT_TRUE(changes.back().change.hung);
   EXPECT_EQ(changes.back().change.to, ejected);
   EXPECT_EQ(changes.back().change.reason,
-            "none of its streams got a token for 5.0 s, where one was due after 0.1 s, so it is out for 10 s and until "
-            "a probe passes");
+            "it gave no sign of life for 5.0 s, and its probe did not pass, so it is out for 10 s and until a probe "
+            "passes");
 }
 
 TEST_F(PoolHung, TheGapBetweenTokensCountsToo) {
@@ -142,6 +155,7 @@ TEST_F(PoolHung, ALongPromptHasFourTimesTheTimeThatItsBooksSay) {
   begin(2);
   const double now = teach(0, 0);
   Lease silent = send(0, 2000, now, false), lease = send(0, 3000, now);
+  silent.hold(true);  // By itself it would be a reason earlier.
   EXPECT_NEAR(out_at(0, now, now + 60), now + 4 * 5, 0.3) << "2000 tokens lie before its 3000";
 }
 
@@ -179,11 +193,142 @@ TEST_F(PoolHung, TheLastHalfKeepsItsRequestsUntilAnotherIsBack) {
   EXPECT_NEAR(out_at(0, now + 30, now + 31), now + 30, 0.06);
 }
 
-TEST_F(PoolHung, AnswersThatAreNotStreamedShowNothing) {
+TEST_F(PoolHung, OneThatAnswersItsProbesIsOutOnlyAfterAMinute) {
   begin(2);
   const double now = teach(0, 0);
-  Lease lease = send(0, 100, now, false);
+  witness = Testimony::answered;
+  Lease lease = send(0, 100, now);
+  EXPECT_NEAR(out_at(0, now, now + 100), now + 60, 0.06);
+  ASSERT_EQ(suspected.size(), 1u);
+  EXPECT_NEAR(suspected[0], now + 5, 0.06);
+  EXPECT_EQ(changes.back().change.reason,
+            "none of its streams got a token for 60.0 s, where one was due after 0.1 s, so it is out for 10 s and "
+            "until a probe passes");
+}
+
+TEST_F(PoolHung, OneThatNobodyCanAskIsOutOnlyAfterAMinute) {
+  begin(2);
+  const double now = teach(0, 0);
+  witness.reset();
+  Lease lease = send(0, 100, now);
+  EXPECT_NEAR(out_at(0, now, now + 100), now + 60, 0.06);
+}
+
+TEST_F(PoolHung, OneThatAnswersItsProbesHasEightTimesTheTimeThatAllItsPromptsTake) {
+  for (const bool stream : {true, false}) {
+    begin(2);
+    const double now = teach(0, 0);
+    witness = Testimony::answered;
+    Lease begun = send(0, 100, now);
+    begun.first_token(at(now));
+    Lease huge = send(0, 60'000, now, stream);
+    EXPECT_NEAR(out_at(0, now, now + 600), now + 480, 5) << "it prefills for a minute, and decodes nothing meanwhile";
+    keys.clear();
+  }
+}
+
+TEST_F(PoolHung, OneWhoseCountersMoveIsSuspectedAgainAndNeverOut) {
+  begin(2);
+  const double now = teach(0, 0);
+  witness = Testimony::works;
+  Lease lease = send(0, 100, now);
+  EXPECT_EQ(out_at(0, now, now + 300), 0);
+  EXPECT_NEAR(static_cast<double>(suspected.size()), 59, 2);
+}
+
+TEST_F(PoolHung, OneThatSaysItselfThatItIsIllIsOut) {
+  begin(2);
+  const double now = teach(0, 0);
+  witness = Testimony::ill;
+  Lease lease = send(0, 100, now);
+  EXPECT_NEAR(out_at(0, now, now + 60), now + 5, 0.11);
+}
+
+TEST_F(PoolHung, AProbeWithoutAnAnswerSaysNothingOfOneThatGaveItsPageMeanwhile) {
+  begin(2);
+  const double now = teach(0, 0);
+  witness.reset();
+  Lease lease = send(0, 100, now);
+  out_at(0, now, now + 6);
+  pool->testify(keys[0], Testimony::answered, at(now + 6), at(now + 7));
+  pool->testify(keys[0], Testimony::mute, at(now + 5), at(now + 10));
+  EXPECT_EQ(out_at(0, now + 10, now + 20), 0);
+  pool->testify(keys[0], Testimony::mute, at(now + 15), at(now + 20));
+  EXPECT_GT(out_at(0, now + 20, now + 20.2), 0) << "then it stood still";
+}
+
+TEST_F(PoolHung, WhatAWitnessSaysOfOneThatNobodySuspectsIsNothing) {
+  begin(2);
+  const double now = teach(0, 0);
+  pool->testify(keys[0], Testimony::mute, at(now), at(now));
+  Lease lease = send(0, 100, now);
+  EXPECT_EQ(out_at(0, now, now + 4.9), 0);
+  pool->testify(keys[0], Testimony::ill, at(now), at(now + 4.9));
+  witness = Testimony::answered;
+  EXPECT_EQ(out_at(0, now + 4.9, now + 50), 0);
+}
+
+TEST_F(PoolHung, AStreamThatIsLeftUnreadNeitherMakesASilenceNorHidesOne) {
+  begin(2);
+  const double now = teach(0, 0);
+  Lease unread = send(0, 100, now);
+  unread.first_token(at(now));
+  unread.hold(true);
   EXPECT_EQ(out_at(0, now, now + 100), 0);
+  Lease waits = send(0, 100, now + 100);
+  EXPECT_NEAR(out_at(0, now + 100, now + 200), now + 105, 0.06);
+}
+
+TEST_F(PoolHung, ARequestThatIsNotStreamedMakesASuspicionOnceItsBooksExplainItNoMore) {
+  begin(2);
+  const double now = teach(0, 0);
+  witness = Testimony::answered;
+  Lease lease = send(0, 1000, now, false);  // With 100 tokens to come.
+  EXPECT_EQ(out_at(0, now, now + 1000), 0) << "its silence is no proof";
+  ASSERT_EQ(suspected.size(), 1u);
+  EXPECT_NEAR(suspected[0], now + 6, 0.06);
+}
+
+TEST_F(PoolHung, ARequestThatIsNotStreamedLeavesAReplicaWhoseCountersStandStillForAMinute) {
+  // 1000 tokens of prompt take 1 s, and 100 of output 5 s.
+  const struct {
+    Tokens prompt;
+    double after;
+  } rows[]{{1000, 60}, {11'000, 8 * (11 + 5)}};
+  for (const auto& row : rows) {
+    begin(2);
+    const double now = teach(0, 0);
+    witness = Testimony::still;
+    Lease lease = send(0, row.prompt, now, false);
+    EXPECT_NEAR(out_at(0, now, now + 1000), now + row.after, 0.11);
+    EXPECT_TRUE(changes.back().change.hung);
+    EXPECT_THAT(changes.back().change.reason, testing::HasSubstr("its own counters stand still"));
+    keys.clear();
+  }
+}
+
+TEST_F(PoolHung, ARequestThatIsNotStreamedLeavesAReplicaWhoseProbeGetsNoAnswer) {
+  begin(2);
+  const double now = teach(0, 0);
+  Lease lease = send(0, 1000, now, false);
+  EXPECT_NEAR(out_at(0, now, now + 1000), now + 6, 0.11);
+  EXPECT_TRUE(changes.back().change.hung);
+}
+
+TEST_F(PoolHung, WhatIsOnAReplicaWhoseProbesHaveFailedGoesElsewhere) {
+  for (const bool stream : {true, false}) {
+    for (const bool another : {true, false}) {
+      begin(2);
+      const double now = teach(0, 0);
+      witness.reset();
+      Lease lease = send(0, 50'000, now, stream);
+      for (int i = 0; i < 3; ++i) pool->report(keys[0], Sign::probe_failed, at(now + 1));
+      if (!another) pool->report(keys[1], Sign::refused, at(now + 1));
+      EXPECT_EQ(hung_at(now, now + 20), another ? "a" : "");
+      EXPECT_EQ(pool->health(keys[0], at(now + 20)).state, down);
+      keys.clear();
+    }
+  }
 }
 
 TEST_F(PoolHung, EjectionCanBeSwitchedOff) {

@@ -36,7 +36,7 @@ TEST(Pool, ARequestThatIsNotStreamedDrainsAtTheLearnedRates) {
   const ReplicaLoad later = pool->load(0, at(now + 0.5));
   EXPECT_EQ(later.prefill_left, 0u);
   EXPECT_NEAR(static_cast<double>(later.decode_left), 51 - 0.4 * 50, 1);
-  EXPECT_DOUBLE_EQ(later.oldest_unanswered_seconds, 0.5);
+  EXPECT_EQ(later.oldest_unanswered_seconds, 0.0);
   lease.end(answer(1000, 51), at(now + 2));
   expect_idle(*pool, 1, at(now + 2));
 }

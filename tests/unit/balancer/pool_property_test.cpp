@@ -98,9 +98,9 @@ class Storm {
     Held held = std::move(held_.back());
     held_.pop_back();
     static constexpr EndCause causes[] = {EndCause::answered, EndCause::unsent, EndCause::replica_failed,
-                                          EndCause::client_left};
+                                          EndCause::client_left, EndCause::client_erred};
     const std::size_t how = below(std::size(causes) + 1);
-    if (how >= 2 && !held.first_token) failed_ = now_;
+    if (how == 2 && !held.first_token) failed_ = now_;
     if (how == std::size(causes)) return;  // The lease's destructor ends it.
     End end(causes[how]);
     end.prompt_tokens = held.prompt;

@@ -83,6 +83,56 @@ TEST(PoolSimulation, SpeedIsNotConfusedByIdleTime) {
   for (const ReplicaIndex i : {0u, 1u, 3u}) EXPECT_NEAR(pool->load(i, now).speed, 1, 0.07);
 }
 
+// Whatever the prefix caches hold, equal engines have equal speeds, and unequal ones keep their order. A step of an
+// engine takes its time, however little it computes.
+TEST(PoolSimulation, ACacheHitIsNoSlowness) {
+  for (std::uint64_t seed = 1; seed <= 2; ++seed) {
+    for (const double step : {0.0, 0.02}) {
+      for (const double hits : {0.0, 0.5, 0.9, 0.99}) {
+        for (const double other_hits : {0.0, 0.6, 0.95}) {
+          SCOPED_TRACE(testing::Message() << "step " << step << ", hits " << hits << " and " << other_hits);
+          ReplicaModel one, other;
+          one.prefill_rate = other.prefill_rate = 10'000;
+          one.step = other.step = step;
+          one.hit_rate = hits;
+          other.hit_rate = other_hits;
+          auto pool = pool_of({replica("a"), replica("b")});
+          Simulation equal(pool, {one, other}, seed);
+          equal.run(8, 100, any_size);
+          for (const ReplicaIndex i : {0u, 1u}) {
+            EXPECT_GE(pool->load(i, at(equal.now())).speed, 0.8);
+            EXPECT_LE(pool->load(i, at(equal.now())).speed, 1.25);
+          }
+          if (hits > 0.6 || other_hits > 0.6) continue;  // Nearly nothing is left to learn from.
+          other.prefill_rate = 5'000;
+          auto unequal_pool = pool_of({replica("a"), replica("b")});
+          Simulation unequal(unequal_pool, {one, other}, seed);
+          unequal.run(8, 100, any_size);
+          EXPECT_LT(unequal_pool->load(1, at(unequal.now())).speed,
+                    0.8 * unequal_pool->load(0, at(unequal.now())).speed);
+        }
+      }
+    }
+  }
+}
+
+// The first answers of an engine may be slow, because it compiles, or the page cache is cold.
+TEST(PoolSimulation, SlowFirstAnswersDoNotStarveAReplica) {
+  for (const double arrivals : {0.5, 2.0, 8.0}) {
+    SCOPED_TRACE(testing::Message() << arrivals << " arrivals/s");
+    auto pool = pool_of({replica("a"), replica("b")});
+    ReplicaModel fast, slow_at_first;
+    fast.prefill_rate = slow_at_first.prefill_rate = 10'000;
+    slow_at_first.slow_until = 30 / arrivals;
+    slow_at_first.slow_factor = 30;
+    Simulation simulation(pool, {fast, slow_at_first}, 3);
+    simulation.run(arrivals, 60 / arrivals + 150, any_size);
+    simulation.offered.assign(2, 0);
+    simulation.run(arrivals, 100, any_size);
+    EXPECT_GT(share(simulation.offered, 1), 0.3);
+  }
+}
+
 TEST(PoolSimulation, EqualReplicasGetEqualTokens) {
   auto pool = pool_of(four());
   ReplicaModel model;

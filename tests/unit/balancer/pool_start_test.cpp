@@ -90,9 +90,9 @@ TEST_F(PoolStart, WhatRanThereBeforeSaysNothing) {
 class PoolStartAtAKnownRate : public PoolStart {
   void prepare() override {
     for (int i = 0; i < 20; ++i) {
-      Lease lease = admit({"before", 100}, 0.01 * i);
-      lease.first_token(at(0.01 * (i + 1)));  // That is 10,000 tokens a second.
-      answered(std::move(lease), 0.01 * (i + 1));
+      Lease lease = admit({"before", 1000}, 0.1 * i);
+      lease.first_token(at(0.1 * (i + 1)));  // That is 10,000 tokens a second.
+      answered(std::move(lease), 0.1 * (i + 1));
     }
   }
 };

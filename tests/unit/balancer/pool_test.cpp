@@ -1,6 +1,7 @@
 #include "balancer/pool.hpp"
 
 #include <functional>
+#include <set>
 
 #include "requests.hpp"
 
@@ -23,6 +24,11 @@ std::uint64_t fallback(const ReplicaLoad& load, std::string_view reason) {
 
 ReplicaSpec with_context(ReplicaSpec spec, Tokens tokens) {
   spec.max_context = tokens;
+  return spec;
+}
+ReplicaSpec refusing(ReplicaSpec spec, Tokens context) {
+  spec.max_context = context;
+  spec.max_context_refuses = true;
   return spec;
 }
 ReplicaSpec with_kv(ReplicaSpec spec, Tokens tokens) {
@@ -75,6 +81,7 @@ TEST(Pool, ReplicasKeepTheirIndexByNameAndUrl) {
 TEST(Pool, AReplicaThatIsGoneFreesItsPlaceWithItsLastLease) {
   auto pool = pool_of({replica("a")}, config::Policy::round_robin);
   auto lease = admitted(pool->offer(prompt_of(10), at(1)));
+  const auto gone = pool->key(0);
   const ReplicaSpec b[] = {replica("b")}, bc[] = {replica("b"), replica("c")};
   EXPECT_EQ(pool->set_replicas(b, at(2)), (std::vector<ReplicaIndex>{1}));
   EXPECT_EQ(pool->load(0, at(2)).in_flight, 1u);
@@ -83,6 +90,8 @@ TEST(Pool, AReplicaThatIsGoneFreesItsPlaceWithItsLastLease) {
   EXPECT_EQ(pool->in_flight(), 0u);
   EXPECT_EQ(pool->load(0, at(3)).name, "");
   EXPECT_EQ(pool->set_replicas(bc, at(4)), (std::vector<ReplicaIndex>{1, 0}));
+  EXPECT_EQ(pool->load(0, at(4)).name, "c");
+  EXPECT_EQ(pool->load(gone, at(4)).name, "") << "who still has the key of a sees nothing of c";
 }
 
 TEST(Pool, WhatNeverReachedAReplicaForWantOfWeirsOwnLeavesNoTraceOfAFailure) {
@@ -101,7 +110,8 @@ TEST(Pool, TheCauseOfAnEndSaysWhatIsLeftOfAPrompt) {
   };
   const Row rows[] = {{"answered", EndCause::answered, 0, 0},
                       {"replica_failed", EndCause::replica_failed, 10, 0},
-                      {"client_left", EndCause::client_left, 10, 0},
+                      {"client_left", EndCause::client_left, 0, 0},
+                      {"client_erred", EndCause::client_erred, 0, 0},
                       {"unsent", EndCause::unsent, 0, 0}};
   for (const Row& row : rows) {
     auto pool = pool_of({replica("a")});
@@ -207,49 +217,57 @@ TEST(Pool, AllBusyIsRefusedWithTheTimeItTakes) {
   EXPECT_EQ(refused(pool->offer(prompt_of(10), at(1))).reason, Refused::Reason::busy);
   EXPECT_EQ(refused(pool->offer(prompt_of(10), at(1))).retry_after, 5u);  // Nothing was finished.
 
-  first.first_token(at(2));  // 600 tokens in 30 s are 20 a second; 3000 wait.
-  EXPECT_EQ(refused(pool->offer(prompt_of(10), at(2))).retry_after, 60u);
+  first.first_token(at(2));  // 600 tokens in the best second are the least that it can do; 3000 wait.
+  EXPECT_EQ(refused(pool->offer(prompt_of(10), at(2))).retry_after, 5u) << "no worse than where nothing is known";
   first.end(answer(), at(2));
   Lease third = admitted(pool->offer(not_streamed(prompt_of(8400)), at(2)));
-  third.end(answer(), at(3));  // Finished without any token event: 300 a second.
+  third.end(answer(), at(3));  // Finished without any token event, in a second.
   Lease fourth = admitted(pool->offer(prompt_of(450), at(3)));
-  EXPECT_EQ(refused(pool->offer(prompt_of(10), at(3))).retry_after, 12u);  // It is 3450 / 300.
+  EXPECT_EQ(refused(pool->offer(prompt_of(10), at(3))).retry_after, 1u);
 }
 
-TEST(Pool, TooLongIsWhatNoReplicaCanEverTake) {
+TEST(Pool, ARequestPrefersAContextThatSufficesAndIsNotRefusedWhereNoneDoes) {
   auto pool = pool_of({with_context(replica("a"), 1000), with_context(replica("b"), 2000)});
   for (int i = 0; i < 20; ++i) EXPECT_EQ(admitted(pool->offer(prompt_of(1000, 500), at(1))).replica(), 1u);
-  EXPECT_EQ(refused(pool->offer(prompt_of(1501, 500), at(1))).reason, Refused::Reason::too_long);
-  EXPECT_EQ(refused(pool->offer(prompt_of(1, ~std::uint64_t{0}), at(1))).reason, Refused::Reason::too_long);
-  RequestFacts without_limit = prompt_of(2000);
-  without_limit.max_tokens.reset();
-  EXPECT_EQ(admitted(pool->offer(without_limit, at(1))).replica(), 1u);
+  std::set<ReplicaIndex> chosen;
+  for (int i = 0; i < 20; ++i) {
+    chosen.insert(admitted(pool->offer(prompt_of(1501, 500), at(1))).replica());
+    chosen.insert(admitted(pool->offer(prompt_of(1, ~std::uint64_t{0}), at(1))).replica());
+  }
+  EXPECT_EQ(chosen.size(), 2u) << "the engine cuts the output";
+  EXPECT_TRUE(admitted(pool->offer(prompt_of(1'000'000), at(1)))) << "the engine is to say no";
+}
+
+TEST(Pool, APromptIsRefusedOnlyWhereTheOperatorSaysSoAndNoErrorOfTheEstimateExplainsIt) {
+  auto pool = pool_of({refusing(replica("a"), 1000), refusing(replica("b"), 2000)});
+  for (int i = 0; i < 20; ++i) EXPECT_EQ(admitted(pool->offer(prompt_of(1601), at(1))).replica(), 1u);
+  EXPECT_TRUE(admitted(pool->offer(prompt_of(3200, 100'000), at(1)))) << "max_tokens refuses nothing";
+  EXPECT_EQ(refused(pool->offer(prompt_of(3201, 1), at(1))).reason, Refused::Reason::too_long);
+  auto beside = pool_of({refusing(replica("a"), 1000), replica("b")});
+  EXPECT_EQ(admitted(beside->offer(prompt_of(1'000'000), at(1))).replica(), 1u);
 }
 
 TEST(Pool, AListOfPromptsIsNotTakenForOneLongPrompt) {
-  auto pool = pool_of({with_context(replica("a"), 1000)});
-  RequestFacts list = prompt_of(8000, 100);
+  auto pool = pool_of({refusing(replica("a"), 1000)});
+  RequestFacts list = prompt_of(16'000, 100);
   list.n = list.prompts = 10;
   EXPECT_TRUE(admitted(pool->offer(list, at(1))));
-  list.prompt_token_ids = 9010;
-  EXPECT_EQ(refused(pool->offer(list, at(1))).reason, Refused::Reason::too_long) << "901 of each prompt and 100";
-  RequestFacts chat = chat_of(8000);
-  chat.n = 10;
-  EXPECT_EQ(refused(pool->offer(chat, at(1))).reason, Refused::Reason::too_long);
+  list.prompt_token_ids = 16'010;
+  EXPECT_EQ(refused(pool->offer(list, at(1))).reason, Refused::Reason::too_long) << "1601 of each prompt";
 }
 
 TEST(Pool, EachChoiceNeedsRoomForTheWholePrompt) {
-  auto pool = pool_of({with_context(replica("a"), 1000)});
-  RequestFacts choices = prompt_of(901, 100);
+  auto pool = pool_of({refusing(replica("a"), 1000)});
+  RequestFacts choices = prompt_of(1601, 100);
   choices.n = 4;
   EXPECT_EQ(refused(pool->offer(choices, at(1))).reason, Refused::Reason::too_long);
-  choices.prompt_token_ids = 900;
+  choices.prompt_token_ids = 1600;
   EXPECT_TRUE(admitted(pool->offer(choices, at(1))));
-  RequestFacts two_prompts = prompt_of(1802, 100);
+  RequestFacts two_prompts = prompt_of(3202, 100);
   two_prompts.n = 8;
   two_prompts.prompts = 2;
-  EXPECT_EQ(refused(pool->offer(two_prompts, at(1))).reason, Refused::Reason::too_long) << "901 of each prompt and 100";
-  two_prompts.prompt_token_ids = 1801;
+  EXPECT_EQ(refused(pool->offer(two_prompts, at(1))).reason, Refused::Reason::too_long) << "1601 of each prompt";
+  two_prompts.prompt_token_ids = 3201;
   EXPECT_TRUE(admitted(pool->offer(two_prompts, at(1))));
 }
 

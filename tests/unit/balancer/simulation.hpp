@@ -20,6 +20,10 @@ struct ReplicaModel {
   double fixed = 0;         ///< It is in seconds.
   bool fails = false;       ///< It fails every request after `fixed`.
   double decode_rate = 50;  ///< It is in tokens per second of each stream.
+  double step = 0;          ///< Each prompt takes so many seconds beside the work on its tokens.
+  double hit_rate = 0;      ///< So many prompts have all but 16 tokens in the replica's prefix cache.
+  double slow_until = 0;    ///< Until this time all takes `slow_factor` times as long.
+  double slow_factor = 1;
 };
 
 class Simulation {
@@ -54,7 +58,7 @@ class Simulation {
  private:
   struct Request {
     Tokens prompt = 0;
-    Tokens output = 50;
+    Tokens output = 50, cached = 0;
     Lease lease;
     std::vector<Serial> tried;
   };
@@ -77,7 +81,10 @@ class Simulation {
     const ReplicaModel& model = models_[r];
     double done = now_ + model.fixed;
     if (model.prefill_rate > 0) {
-      done = std::max(now_, free_at_[r]) + static_cast<double>(request->prompt) / model.prefill_rate;
+      if (std::bernoulli_distribution(model.hit_rate)(random_))
+        request->cached = request->prompt - std::min<Tokens>(request->prompt, 16);
+      const double work = static_cast<double>(request->prompt - request->cached) / model.prefill_rate + model.step;
+      done = std::max(now_, free_at_[r]) + work * (now_ < model.slow_until ? model.slow_factor : 1);
       free_at_[r] = done;
     }
     plan(done, model.fails ? Event::failure : Event::first_token, std::move(request));
@@ -108,6 +115,7 @@ class Simulation {
       request.lease.tokens(static_cast<std::uint32_t>(request.output));
       End end(EndCause::answered);
       end.prompt_tokens = request.prompt;
+      end.cached_tokens = request.cached;
       end.output_tokens = request.output;
       request.lease.end(end, at(now_));
     } else {

@@ -110,6 +110,19 @@ TEST(TokenLedger, TheOldestUnansweredIsTheOldestWithoutAFirstToken) {
   EXPECT_EQ(ledger.oldest_unanswered_seconds(), 0.0);
 }
 
+TEST(TokenLedger, AnAnswerThatIsNotStreamedIsNeverTheOldestUnanswered) {
+  TokenLedger ledger(at(0));
+  ledger.open(1, whole(1, 1000), at(1));
+  ledger.advance(at(500));
+  EXPECT_EQ(ledger.oldest_unanswered_seconds(), 0.0);
+  ledger.open(2, stream(1, 1), at(501));
+  ledger.open(3, whole(1, 1000), at(502));
+  ledger.advance(at(504));
+  EXPECT_DOUBLE_EQ(ledger.oldest_unanswered_seconds(), 3) << "the stream behind it is";
+  ledger.first_token(2, at(505));
+  EXPECT_EQ(ledger.oldest_unanswered_seconds(), 0.0);
+}
+
 // Request a runs in [1, 5] with its first token at 2; request b runs in [3, 9] with its first token at 7.
 TEST(TokenLedger, IntegralsAndConcurrencyAreExact) {
   TokenLedger ledger(at(0));
@@ -247,10 +260,58 @@ TEST(TokenLedger, AStreamThatIsLeftUnreadOwesNothing) {
   ledger.open(1, {100, 10, true}, at(1));
   ledger.first_token(1, at(2));
   EXPECT_DOUBLE_EQ(ledger.silent_seconds(at(5)), 3);
-  ledger.streamed().held = 1;
+  ledger.hold(1, true, at(5));
   EXPECT_EQ(ledger.silent_seconds(at(100)), 0);
-  ledger.streamed().held = 0;
+  ledger.hold(1, false, at(100));
   EXPECT_DOUBLE_EQ(ledger.silent_seconds(at(104)), 4) << "it counts from then on";
+  ledger.hold(1, true, at(104));
+  ledger.close(1, false, 0, 0, at(105));
+  ledger.open(2, {100, 10, true}, at(105));
+  EXPECT_DOUBLE_EQ(ledger.silent_seconds(at(107)), 2) << "what ends unread is owed no more";
+}
+
+TEST(TokenLedger, AStreamThatIsLeftUnreadHidesNobodysSilence) {
+  TokenLedger ledger(at(0));
+  ledger.open(1, {100, 10, true}, at(1));
+  ledger.first_token(1, at(2));
+  ledger.hold(1, true, at(2));
+  ledger.open(2, {100, 10, true}, at(10));
+  EXPECT_DOUBLE_EQ(ledger.silent_seconds(at(14)), 4);
+  ledger.hold(1, false, at(14));
+  EXPECT_DOUBLE_EQ(ledger.silent_seconds(at(15)), 5);
+}
+
+TEST(TokenLedger, TheOldestThatIsNotStreamedIsSilentSinceItCameOrSinceTheLastSignOfLife) {
+  TokenLedger ledger(at(0));
+  ledger.open(1, {100, 10, true}, at(1));
+  EXPECT_FALSE(ledger.oldest_unstreamed(at(1)));
+  ledger.open(2, {300, 20, false}, at(2));
+  ledger.open(3, {900, 30, false}, at(3));
+  const auto oldest = ledger.oldest_unstreamed(at(8));
+  ASSERT_TRUE(oldest);
+  EXPECT_DOUBLE_EQ(oldest->silent_seconds, 6);
+  EXPECT_EQ(oldest->prompt, 400u) << "with the stream's that lies before it";
+  EXPECT_EQ(oldest->output, 20u);
+  ledger.streamed().show(1, 1);
+  EXPECT_DOUBLE_EQ(ledger.oldest_unstreamed(at(9))->silent_seconds, 0);
+  EXPECT_DOUBLE_EQ(ledger.oldest_unstreamed(at(11))->silent_seconds, 2);
+  ledger.lives(at(12));
+  EXPECT_DOUBLE_EQ(ledger.oldest_unstreamed(at(13))->silent_seconds, 1);
+  ledger.hold(2, true, at(13));
+  EXPECT_EQ(ledger.oldest_unstreamed(at(14))->output, 30u) << "nobody reads the other one";
+  ledger.forget_silence();
+  EXPECT_FALSE(ledger.oldest_unstreamed(at(15)));
+}
+
+TEST(TokenLedger, LivedLatelyIfASignOfLifeCameWithinTheTime) {
+  TokenLedger ledger(at(0));
+  const std::chrono::seconds lately(5);
+  EXPECT_FALSE(ledger.lived_within(lately, at(1)));
+  ledger.open(1, {100, 10, true}, at(1));
+  EXPECT_FALSE(ledger.lived_within(lately, at(2)));
+  ledger.streamed().show(1, 1);
+  EXPECT_TRUE(ledger.lived_within(lately, at(3)));
+  EXPECT_FALSE(ledger.lived_within(lately, at(8)));
 }
 
 TEST(TokenLedger, SilenceIsTheTimeInWhichNoStreamGotATokenThatItWasToGet) {
@@ -288,6 +349,7 @@ TEST(TokenLedger, WhatIsDueBeforeTheOldestFirstTokenIsWhatCameBeforeItAndItself)
   ledger.open(2, {300, 10, true}, at(1));
   ledger.open(3, {9000, 10, true}, at(1));
   EXPECT_EQ(ledger.due_to_first_token(), 1300u);
+  EXPECT_EQ(ledger.unanswered(), 10'300u);
   ledger.first_token(2, at(2));
   EXPECT_EQ(ledger.due_to_first_token(), 10'000u);
   ledger.first_token(3, at(2));

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <list>
 #include <map>
 #include <random>
 
@@ -180,6 +181,41 @@ TEST(WaitingQueue, OneThatMayNotGoToTheFreeReplicaBlocksNobodyOfItsKey) {
   const auto next = queue.take_next(replica_7, at(0));
   ASSERT_TRUE(next);
   EXPECT_TRUE(next->second.tried.empty());
+}
+
+TEST(WaitingQueue, OneThatNeedsALongerContextBlocksNobodyOfItsKey) {
+  WaitingQueue queue;
+  auto long_context = asks(1, 100);
+  long_context.fit = {1, 0};
+  const auto long_one = queue.push(std::move(long_context));
+  for (int i = 0; i < 3; ++i) queue.push(asks(1, 100));
+  const auto short_context = [](const WaitingRequest& request) { return request.fit.context == 0; };
+  EXPECT_EQ(keys_of_next(queue, 4, short_context), (std::vector<std::uint64_t>{1, 1, 1, 0}));
+  ASSERT_EQ(queue.passed().size(), 1u);
+  EXPECT_EQ(queue.passed().front().ticket, long_one);
+
+  queue.regroup([](const WaitingRequest&) { return WaitingRequest::Fit{}; });
+  EXPECT_EQ(keys_of_next(queue, 2, short_context), (std::vector<std::uint64_t>{1, 0})) << "another replica has come";
+  queue.push(asks(1, 100));
+  queue.regroup([](const WaitingRequest&) { return WaitingRequest::Fit{2, 0}; });
+  EXPECT_EQ(keys_of_next(queue, 1, short_context), (std::vector<std::uint64_t>{0}));
+  EXPECT_EQ(keys_of_next(queue, 2), (std::vector<std::uint64_t>{1, 0}));
+}
+
+TEST(WaitingQueue, AShorterOneOfTheSameSizeGoesWhereTheOldestDoesNotFit) {
+  WaitingQueue queue;
+  queue.push(asks(1, 1500));
+  queue.push(asks(1, 1100));
+  EXPECT_EQ(queue.take_next(up_to(1200), at(0))->second.prompt, 1100u);
+  EXPECT_FALSE(queue.take_next(up_to(1200), at(0)));
+}
+
+TEST(WaitingQueue, ATurnCostsTheSameHoweverDearARequestIs) {
+  WaitingQueue queue;
+  queue.push(asks(1, Tokens{1} << 45));
+  queue.push(asks(2, Tokens{1} << 40));
+  EXPECT_EQ(keys_of_next(queue, 2), (std::vector<std::uint64_t>{2, 1}));
+  EXPECT_LE(queue.turns_given(), 8u);
 }
 
 TEST(WaitingQueue, AFailedLookGivesNobodyATurn) {
@@ -401,6 +437,96 @@ TEST(WaitingQueueProperty, NoKeyIsStarvedBeyondItsBoundAndNothingIsLost) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     QueueStorm(seed, false).run();
     QueueStorm(seed, true).run();
+  }
+}
+
+/// Deficit round robin as it is told, turn by turn and with a look at everything.
+class PlainTurns {
+ public:
+  struct One {
+    WaitTicket ticket;
+    std::uint64_t key;
+    Tokens prompt;
+  };
+  void push(WaitTicket ticket, std::uint64_t key, double share, Tokens prompt) {
+    const auto is_it = [key](const Flow& flow) { return flow.key == key; };
+    auto found = std::ranges::find_if(flows_, is_it);
+    if (found == flows_.end()) found = flows_.insert(flows_.end(), {key, share, 0, {}});
+    found->waiting.push_back({ticket, key, prompt});
+  }
+  /// Takes the oldest that fits of the flow whose turn it is.
+  std::optional<One> take(Tokens room) {
+    const auto fitting = [room](Flow& flow) {
+      return std::ranges::find_if(flow.waiting, [room](const One& one) { return one.prompt <= room; });
+    };
+    if (std::ranges::none_of(flows_, [&](Flow& flow) { return fitting(flow) != flow.waiting.end(); })) return {};
+    for (;;) {
+      Flow& flow = flows_.front();
+      const auto found = fitting(flow);
+      const bool fits = found != flow.waiting.end();
+      const auto price = cost(fits ? found->prompt : flow.waiting.front().prompt);
+      const auto earns = std::llround(flow.share * double{quantum});
+      if (!in_turn_ && flow.credit < price) flow.credit += earns;
+      in_turn_ = true;
+      if (flow.credit < price || !fits) {
+        flows_.splice(flows_.end(), flows_, flows_.begin());
+        in_turn_ = false;
+        continue;
+      }
+      flow.credit = std::min<std::int64_t>(flow.credit - price, earns);
+      const One taken = *found;
+      flow.waiting.erase(found);
+      if (flow.waiting.empty()) {
+        flows_.pop_front();
+        in_turn_ = false;
+      }
+      return taken;
+    }
+  }
+
+ private:
+  struct Flow {
+    std::uint64_t key;
+    double share;
+    std::int64_t credit;
+    std::vector<One> waiting;
+  };
+  static std::int64_t cost(Tokens prompt) {
+    return static_cast<std::int64_t>(WaitingQueue::cost(asks(1, prompt)));
+  }
+  std::list<Flow> flows_;
+  bool in_turn_ = false;
+};
+
+// Rounds in which nobody can go are given at once, and nobody may be better or worse off for that. Prompts of one group
+// are equal here, so that "the oldest that fits" is exact.
+TEST(WaitingQueueProperty, TurnsAreThoseOfPlainDeficitRoundRobin) {
+  const Tokens sizes[] = {0, 15, 600, 3000, 20'000, 400'000, 3'000'000};
+  const std::array<double, 6> shares{0.1, 0.5, 1, 1, 3, 10};
+  for (std::uint64_t seed = 1; seed <= 100; ++seed) {
+    std::mt19937_64 random(seed);
+    const auto below = [&](std::size_t n) { return static_cast<std::size_t>(random() % n); };
+    WaitingQueue queue;
+    PlainTurns plain;
+    std::size_t flows = 0;
+    for (int step = 0; step < 300; ++step) {
+      if (below(2)) {
+        const std::uint64_t key = below(shares.size());
+        const Tokens prompt = sizes[below(std::size(sizes))];
+        plain.push(queue.push(with_share(key, shares[key], prompt)), key, shares[key], prompt);
+        flows = shares.size();
+        continue;
+      }
+      const Tokens room = sizes[below(std::size(sizes))];
+      const std::uint64_t before = queue.turns_given();
+      const auto next = queue.take_next(up_to(room), at(0));
+      const auto expected = plain.take(room);
+      ASSERT_EQ(next.has_value(), expected.has_value()) << "seed " << seed;
+      if (next) {
+        ASSERT_EQ(next->first, expected->ticket) << "seed " << seed << ", step " << step;
+      }
+      ASSERT_LE(queue.turns_given() - before, 2 * flows + 1);
+    }
   }
 }
 

@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <ctime>
 #include <functional>
 
 namespace weir::config {
@@ -109,6 +111,8 @@ INSTANTIATE_TEST_SUITE_P(Difference, EachChange, ::testing::Values(
     SAID(s.limits.head_time = Seconds(7), "limits.head_time 10 s -> 7 s"),
     SAID(s.limits.body_time = Seconds(7), "limits.body_time 60 s -> 7 s"),
     SAID(s.limits.body_rate = 0, "limits.body_rate 1KiB -> 0"),
+    SAID(s.limits.answer_rate = 0, "limits.answer_rate 256B -> 0"),
+    SAID(s.limits.buffer_share = 1, "limits.buffer_share 0.25 -> 1"),
     SAID(s.limits.buffer_memory = 16 << 20, "limits.buffer_memory 512MiB -> 16MiB"),
     SAID(s.limits.client_idle = Seconds(7), "limits.client_idle 75 s -> 7 s"),
     SAID(s.limits.client_stall = Seconds(7), "limits.client_stall 120 s -> 7 s"),
@@ -168,6 +172,7 @@ INSTANTIATE_TEST_SUITE_P(DifferenceOfReplicas, EachChange, ::testing::Values(
     SAID(s.pools[0].replicas[0].cost_per_hour = 0.8, "pool chat: replica gpu0: cost_per_hour none -> 0.8"),
     SAID(s.pools[0].replicas[0].kv_tokens = 7, "pool chat: replica gpu0: kv_tokens none -> 7"),
     SAID(s.pools[0].replicas[0].max_context = 7, "pool chat: replica gpu0: max_context none -> 7"),
+    SAID(s.pools[0].replicas[0].max_context_refuses = true, "pool chat: replica gpu0: max_context_refuses false -> true"),
     SAID(s.pools[0].replicas[0].max_in_flight = 7, "pool chat: replica gpu0: max_in_flight none -> 7"),
     SAID(s.pools[0].replicas[0].max_queued_tokens = 7, "pool chat: replica gpu0: max_queued_tokens none -> 7"),
     SAID(s.pools[0].replicas[0].inject_usage = false, "pool chat: replica gpu0: inject_usage none -> false"),
@@ -255,6 +260,42 @@ TEST(Difference, AKeyThatAnOlderWeirDoesNotKnowIsSaidToBeNew) {
   auto before = listing_of(settings());
   before.front().keys.pop_back();
   EXPECT_THAT(difference(before, listing_of(settings())), ElementsAre("discovery.nameserver is new: none"));
+}
+
+/// The processor's time that an action takes at least, of some tries.
+double least_cpu_seconds(const std::function<void()>& action) {
+  double least = 1e9;
+  for (int i = 0; i < 5; ++i) {
+    const auto begin = std::clock();
+    action();
+    least = std::min(least, static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC);
+  }
+  return least;
+}
+
+TEST(Difference, OfManyKeysCostsAsMuchForEachAsOfFew) {
+  const auto seconds = [](int keys, int replicas) {
+    auto before = settings(), after = settings();
+    for (int i = 0; i < keys; ++i) {
+      ClientKey key;
+      key.name = "b" + std::to_string(i);
+      before.server.keys.push_back(key);
+      key.name[0] = i % 2 == 0 ? 'a' : 'b';
+      after.server.keys.push_back(key);
+    }
+    for (int i = 0; i < replicas; ++i) {
+      before.pools[0].replicas.push_back(replica("b" + std::to_string(i), 9));
+      after.pools[0].replicas.push_back(replica((i % 2 == 0 ? "a" : "b") + std::to_string(i), 9));
+    }
+    const auto old_ones = listing_of(before), new_ones = listing_of(after);
+    return least_cpu_seconds([&] {
+      EXPECT_EQ(difference(old_ones, new_ones).size(), static_cast<std::size_t>(keys + replicas));
+      EXPECT_THAT(needs_restart(old_ones, new_ones), IsEmpty());
+      EXPECT_THAT(cannot_tell(old_ones, new_ones), IsEmpty());
+    });
+  };
+  EXPECT_LT(seconds(4000, 0), 9 * seconds(1000, 0)) << "four times the keys; squares would be 16";
+  EXPECT_LT(seconds(0, 1000), 9 * seconds(0, 250));
 }
 
 }  // namespace

@@ -222,7 +222,7 @@ TEST(SettingsErrors, Values) {
       {"server.threads = 1.5", "18: [server] threads = 1.5: must be a whole number from 0 to 1024"},
       {"server.threads = 1025", "18: [server] threads = 1025: must be a whole number from 0 to 1024"},
       {"server.paths = 'v1'", "16: [server] paths = \"v1\": " + path},
-      {"server.paths = ['/v1?x']", "17: [server] paths = \"/v1?x\": " + path},
+      {"server.paths = ['/v1?x']", "17: [server] paths = \"/v1?***\": " + path},
       {"server.paths = ['/a b']", "17: [server] paths = \"/a b\": " + path},
       {"server.paths = ['*', '/v1']",
        "16: [server] paths = [...]: \"*\" means every path and stands alone; write [\"*\"], or leave it out"},
@@ -272,6 +272,9 @@ TEST(SettingsErrors, ValuesOfReplicas) {
       {"cost_per_hour = -1", "17: [[pool.replica]] cost_per_hour = -1: must be a number from 0 to 1000000"},
       {"kv_tokens = 0", "13: [[pool.replica]] kv_tokens = 0: must be a whole number from 1 to 1000000000000"},
       {"max_context = 1.0", "15: [[pool.replica]] max_context = 1.0: must be a whole number from 1 to 1000000000000"},
+      {"max_context_refuses = true",
+       "23: [[pool.replica]] max_context_refuses = true: says to refuse what is longer than max_context, which this "
+       "replica does not set; set max_context to the tokens that a request may have, or leave this out"},
       {"max_in_flight = true", "17: [[pool.replica]] max_in_flight = true: must be a whole number from 1 to 1000000"},
       {"inject_usage = {}", "16: [[pool.replica]] inject_usage = {...}: must be true or false, without quotes"},
       {"config = ''",
@@ -282,7 +285,7 @@ TEST(SettingsErrors, ValuesOfReplicas) {
 
 TEST(SettingsErrors, OfAPoolsQueue) {
   const std::string fair =
-      ": must be \"key\" for the client's credential, \"address\" for its address, or \"header:NAME\" for a header of "
+      ": must be \"key\" for the client's key, \"address\" for its address, or \"header:NAME\" for a header of "
       "its "
       "request, such as \"header:x-user\"";
   const std::pair<std::string, std::string> rows[] = {

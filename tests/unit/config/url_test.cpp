@@ -130,6 +130,17 @@ TEST(ReplicaUrlText, IsShownWithoutCredentials) {
   EXPECT_EQ(without_credentials("user:secret@h:1"), "***@h:1") << "the scheme was forgotten";
   EXPECT_EQ(without_credentials("http:/user:secret@h"), "***@h");
   EXPECT_EQ(without_credentials("user:secret@h://x"), "***@h://x");
+  EXPECT_EQ(without_credentials("me@h://x"), "me@h://x");
+  EXPECT_EQ(without_credentials("http://h:1/?key=secret"), "http://h:1/?***");
+  EXPECT_EQ(without_credentials("http://h:1/v1#secret"), "http://h:1/v1#***");
+  EXPECT_EQ(without_credentials("http://me:secret@h:1/x?key=secret"), "http://***@h:1/x?***");
+  EXPECT_EQ(without_credentials("http://h/?key=sec@ret"), "http://***") << "either may be the secret";
+  EXPECT_EQ(without_credentials("http://me:sec?ret@h"), "http://***");
+  EXPECT_EQ(without_credentials("h:1/x?key=secret"), "h:1/x?***") << "the scheme was forgotten";
+  EXPECT_EQ(without_credentials("/health?key=secret"), "/health?***");
+  EXPECT_EQ(without_credentials("what?"), "what?");
+  EXPECT_EQ(without_credentials("#1"), "#1");
+  EXPECT_EQ(without_credentials(""), "");
 }
 
 }  // namespace

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <sstream>
 
-#include "lab/engine/random.hpp"
 #include "tests/unit/lab/load/made_results.hpp"
 
 namespace weir::lab::load {
@@ -15,29 +14,35 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 
-TEST(Quantile, InterpolatesAsNumpyDoes) {
-  const std::vector<float> values{1, 2, 3, 4};
-  EXPECT_DOUBLE_EQ(quantile(values, 0), 1);
-  EXPECT_DOUBLE_EQ(quantile(values, 0.5), 2.5);
-  EXPECT_DOUBLE_EQ(quantile(values, 0.9), 3.7);
-  EXPECT_DOUBLE_EQ(quantile(values, 1), 4);
-  EXPECT_DOUBLE_EQ(quantile(std::vector<float>{7}, 0.99), 7);
-}
-
-TEST(Quantile, IsMonotoneAndWithinTheValues) {
-  engine::Random random(3);
-  for (int round = 0; round < 100; ++round) {
-    std::vector<float> values(1 + random.below(50));
-    for (float& v : values) v = static_cast<float>(random.exponential());
-    std::ranges::sort(values);
-    double last = static_cast<double>(values.front());
-    for (double q = 0; q <= 1.0; q += 0.05) {
-      const double v = quantile(values, q);
-      EXPECT_GE(v, last - 1e-9);
-      last = v;
-    }
-    EXPECT_LE(last, static_cast<double>(values.back()) + 1e-9);
+/// An open load at a server that answers in 100 ms. Nothing is sent while the tool stands still, from 1 s to 3 s.
+TEST(Tally, CountsAnOpenLoadFromWhenItsRequestsWereDue) {
+  Tally honest, closed;
+  for (int i = 0; i < 400; ++i) {
+    const double due = i / 100.0;
+    const double sent = due > 1 && due < 3 ? 3 : due;
+    Result result = made_result({.sent = sent, .ttft = 0.05, .gap = 0.05, .events = 1});
+    closed.add(result);
+    result.due = moment(due);
+    honest.add(result);
   }
+  const boost::json::object told = honest.json(1), hidden = closed.json(1);
+  const auto of = [](const boost::json::object& all, const char* what, const char* which) {
+    return all.at(what).at(which).to_number<double>();
+  };
+  EXPECT_NEAR(of(hidden, "e2e_s", "p99"), 0.1, 1e-3) << "from the sending on, no stall can be seen";
+  EXPECT_TRUE(hidden.at("late_s").is_null());
+  EXPECT_NEAR(of(told, "e2e_s", "max"), 0.1 + 1.99, 1e-3);
+  EXPECT_NEAR(of(told, "ttft_s", "max"), 0.05 + 1.99, 1e-3);
+  EXPECT_NEAR(of(told, "late_s", "max"), 1.99, 1e-3);
+  EXPECT_NEAR(of(told, "late_s", "p50"), 0, 1e-3);
+  // The difference between the two is the lateness and nothing else.
+  EXPECT_NEAR(of(told, "e2e_s", "mean"), of(hidden, "e2e_s", "mean") + of(told, "late_s", "mean"), 1e-4);
+  std::ostringstream table;
+  honest.print(table, 1);
+  EXPECT_THAT(table.str(), HasSubstr("sent late"));
+  std::ostringstream other;
+  closed.print(other, 1);
+  EXPECT_THAT(other.str(), Not(HasSubstr("sent late")));
 }
 
 TEST(Distribution, GivesP99OnlyFromAHundredValuesOn) {

@@ -88,6 +88,17 @@ TEST(RequestLines, AreReadByTheComparison) {
   EXPECT_EQ(sample.turn, 1u);
 }
 
+TEST(RequestLines, OfAnOpenLoadBeginWhenTheRequestWasDue) {
+  Result result = answered_with(11);
+  result.due = at(700);
+  const json::object line = line_of(result);
+  EXPECT_NEAR(line.at("wait_s").to_number<double>(), 0.3, 1e-6);
+  EXPECT_NEAR(line.at("ttft_client_s").to_number<double>(), 0.402, 1e-6);
+  EXPECT_NEAR(line.at("e2e_s").to_number<double>(), 0.622, 1e-6);
+  EXPECT_NEAR(line.at("ttft_s").to_number<double>(), 0.1, 1e-6) << "the replica's own time";
+  EXPECT_NEAR(line.at("connect_s").to_number<double>(), 0.002, 1e-6);
+}
+
 TEST(RequestLines, HaveEveryFieldOfTheLog) {
   const json::object line = line_of(answered_with(11));
   EXPECT_EQ(line.at("client_id"), "load-1-3");

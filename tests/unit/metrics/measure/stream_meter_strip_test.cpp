@@ -22,8 +22,6 @@ TEST(StreamMeterStrip, StripsOnlyAnEventWithoutChoicesAndWithUsage) {
       chunk(delta(R"("content":"a")"), usage(3, 1)),
       chunk(delta("", "\"stop\""), usage(3, 4)),
       says(R"(\"choices\":[],\"usage\":{})"),
-      R"(data: {"usage":{"prompt_tokens":3}})"
-      "\n\n",
       R"(data: {"choices":[],"usage":{"prompt_tokens":3},"error":{"message":"m"}})"
       "\n\n",
       R"(data: {"choices":[],"usage":{"prompt_tokens":3})"
@@ -36,6 +34,10 @@ TEST(StreamMeterStrip, StripsOnlyAnEventWithoutChoicesAndWithUsage) {
   const std::string cut[] = {
       chunk("", usage(3, 4)),
       chunk("", usage(3, 4) + R"(,"timings":{"predicted_n":4})"),
+      R"(data: {"usage":{"prompt_tokens":3}})"
+      "\n\n",
+      R"(data: {"choices":null,"usage":{"prompt_tokens":3}})"
+      "\n\n",
       ": note\nid: 7\ndata: {\"usage\":{},\ndata: \"choices\":[]}\n\n",
   };
   for (const std::string& event : cut) {

@@ -176,6 +176,24 @@ TEST(LogLine, SaysWhatTheRecordSays) {
   EXPECT_EQ(line.at("gap_bins"), bins);
 }
 
+TEST(LogLine, SaysWhatWasCountedWhereNobodyToldIt) {
+  RequestRecord record = streamed();
+  record.answer.output_tokens.reset();
+  record.answer.token_source = TokenSource::none;
+  record.answer.counted_tokens = 7;
+  EXPECT_EQ(parsed(record).at("output_tokens"), 7);
+  EXPECT_EQ(parsed(record).at("tokens_source"), "counted");
+  EXPECT_TRUE(parsed(record).at("tpot_s").is_null()) << "what an event holds is not known";
+  record.answer.counted_tokens = 0;
+  EXPECT_TRUE(parsed(record).at("output_tokens").is_null());
+  EXPECT_TRUE(parsed(record).at("tokens_source").is_null());
+  record.answer.counted_tokens = 7;
+  record.answer.output_tokens = 5;
+  record.answer.token_source = TokenSource::usage;
+  EXPECT_EQ(parsed(record).at("output_tokens"), 5);
+  EXPECT_EQ(parsed(record).at("tokens_source"), "usage");
+}
+
 TEST(LogLine, HasTheEnginesOwnNumbersWhereItTellsThem) {
   RequestRecord record = streamed();
   const json::object silent = parsed(record);

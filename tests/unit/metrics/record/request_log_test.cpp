@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <boost/json.hpp>
+#include <cerrno>
 #include <filesystem>
 #include <fstream>
 #include <optional>
@@ -16,6 +17,7 @@
 #include <sstream>
 #include <thread>
 
+#include "config/settings.hpp"
 #include "tests/unit/metrics/record/sample_record.hpp"
 
 namespace weir::metrics::record {
@@ -93,12 +95,12 @@ TEST_F(RequestLogTest, CountsEveryLineItDropsWhileTheFileTakesNothing) {
   // The reader does not read: the pipe fills, the writer stands still, and callers go on.
   const int reader = ::open(path().c_str(), O_RDONLY | O_NONBLOCK);
   ASSERT_GE(reader, 0);
-  constexpr std::size_t offered = 18'000;
+  constexpr std::size_t offered = 2 * RequestLog::queue_lines + 2000;
   std::optional<RequestLog> log(std::in_place, path(), "weir-1");
   const RequestRecord record;
   for (std::size_t i = 0; i < offered; ++i) log->write(record);
   const auto dropped = log->dropped();
-  EXPECT_GE(dropped, offered - 2 * 8192 - 100) << "held: a full queue, a batch in writing, and a pipe";
+  EXPECT_GE(dropped, offered - 2 * RequestLog::queue_lines - 100) << "held: a full queue, a batch in writing, and a pipe";
 
   ASSERT_EQ(::fcntl(reader, F_SETFL, 0), 0);
   std::size_t received = 0;
@@ -212,6 +214,118 @@ TEST_F(RequestLogTest, DoesNotWaitForTheReaderOfANamedPipe) {
   fs::remove(path());
   ASSERT_EQ(::mkfifo(path().c_str(), 0600), 0);
   EXPECT_TRUE(log.reopen().has_value());
+}
+
+std::size_t open_descriptors() {
+  return static_cast<std::size_t>(std::distance(fs::directory_iterator("/proc/self/fd"), fs::directory_iterator()));
+}
+
+TEST_F(RequestLogTest, StaysBoundedHoweverOftenItIsReopenedWhileItsWriterStands) {
+  ASSERT_EQ(::mkfifo(path().c_str(), 0600), 0);
+  const int reader = ::open(path().c_str(), O_RDONLY | O_NONBLOCK);
+  ASSERT_GE(reader, 0);
+  std::optional<RequestLog> log(std::in_place, path(), "weir-1");
+  constexpr std::size_t offered = 2 * RequestLog::queue_lines + 2000;
+  const RequestRecord record;
+  for (std::size_t i = 0; i < offered; ++i) log->write(record);
+  const auto dropped = log->dropped();
+  ASSERT_GT(dropped, 0u);
+  const auto descriptors = open_descriptors();
+  for (int i = 0; i < 100; ++i) {
+    EXPECT_EQ(log->reopen(), std::nullopt);
+    for (int j = 0; j < 10; ++j) log->write(record);
+  }
+  EXPECT_EQ(log->dropped(), dropped + 1000) << "the queue is full";
+  EXPECT_LE(open_descriptors(), descriptors + 2);
+
+  ASSERT_EQ(::fcntl(reader, F_SETFL, 0), 0);
+  std::size_t received = 0;
+  std::jthread drain([&] {
+    std::vector<char> buffer(1 << 16);
+    for (ssize_t n = 0; (n = ::read(reader, buffer.data(), buffer.size())) > 0;)
+      received += static_cast<std::size_t>(std::count(buffer.begin(), buffer.begin() + n, '\n'));
+  });
+  log->flush();
+  const auto account = log->account();
+  log.reset();
+  drain.join();
+  ::close(reader);
+  EXPECT_EQ(received + account.dropped, offered + 1000);
+  EXPECT_EQ(received, account.written);
+}
+
+TEST_F(RequestLogTest, APipeWithoutAReaderHoldsUpNobodyAndKeepsItsLines) {
+  ASSERT_EQ(::mkfifo(path().c_str(), 0600), 0);
+  std::optional<RequestLog> log(std::in_place, path(), "weir-1");
+  EXPECT_TRUE(log->account().waits_for_reader);
+  for (int i = 0; i < 10; ++i) log->write(streamed());
+  const int reader = ::open(path().c_str(), O_RDONLY | O_NONBLOCK);
+  ASSERT_GE(reader, 0);
+  log->flush();
+  EXPECT_FALSE(log->account().waits_for_reader);
+  EXPECT_EQ(log->account().written, 10u);
+  log.reset();
+  std::string text(1 << 16, '\0');
+  const auto length = ::read(reader, text.data(), text.size());
+  EXPECT_EQ(std::count(text.begin(), text.begin() + length, '\n'), 10);
+  ::close(reader);
+}
+
+TEST_F(RequestLogTest, KeepsALineOfEachConnectionWhileItsWriterWaits) {
+  ASSERT_EQ(::mkfifo(path().c_str(), 0600), 0);
+  RequestLog log(path(), "weir-1");
+  const RequestRecord record;
+  for (std::size_t i = 0; i < config::Limits().connections; ++i) log.write(record);
+  EXPECT_EQ(log.dropped(), 0u);
+}
+
+TEST_F(RequestLogTest, APipeWithoutAReaderGivesWayToAFileAndToTheEnd) {
+  ASSERT_EQ(::mkfifo(path().c_str(), 0600), 0);
+  {
+    RequestLog log(path(), "weir-1");
+    log.write(streamed());
+    EXPECT_EQ(log.finish(std::chrono::minutes(1)), 0U) << "it waits no longer";
+    EXPECT_EQ(log.dropped(), 1u);
+    EXPECT_TRUE(log.account().waits_for_reader) << "that is why";
+  }
+  RequestLog log(path(), "weir-1");
+  const auto file = (directory / "file.jsonl").string();
+  log.write(streamed());
+  EXPECT_EQ(log.change(file, "weir-1"), std::nullopt);
+  log.write(streamed());
+  log.flush();
+  EXPECT_FALSE(log.account().waits_for_reader);
+  EXPECT_EQ(log.account().written + log.account().dropped, 2u);
+  std::ifstream in(file);
+  EXPECT_EQ(lines_of(in).size(), 1u);
+}
+
+TEST_F(RequestLogTest, TellsWhyLinesAreLost) {
+  RequestLog log("/dev/full", "weir-1");
+  log.write(streamed());
+  log.flush();
+  EXPECT_EQ(log.account().error, ENOSPC);
+  EXPECT_EQ(log.account().dropped, 1u);
+  EXPECT_EQ(log.change(path(), "weir-1"), std::nullopt);
+  log.write(streamed());
+  log.flush();
+  EXPECT_EQ(log.account().error, 0);
+  EXPECT_EQ(log.account().written, 1u);
+}
+
+/// A key has to be revocable although the folder of the log cannot be written.
+TEST_F(RequestLogTest, TakesAnotherNameThoughItsOwnPathCannotBeOpened) {
+  RequestLog log(path(), "weir-1");
+  const auto moved = path() + ".1";
+  fs::rename(path(), moved);
+  fs::create_directory(path());
+  EXPECT_TRUE(log.change(path(), "weir-2").has_value());
+  log.write(streamed());
+  log.flush();
+  std::ifstream file(moved);
+  const auto written = lines_of(file);
+  ASSERT_EQ(written.size(), 1u);
+  EXPECT_EQ(text(written[0], "instance"), "weir-2");
 }
 
 TEST_F(RequestLogTest, FinishesByWritingWhatIsQueuedAndTakesNoMore) {

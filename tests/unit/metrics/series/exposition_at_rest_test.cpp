@@ -61,6 +61,8 @@ TEST_F(ExpositionTest, HasWhatRatesNeedAtZeroFromTheStart) {
       EXPECT_EQ(now.at("weir_tls_handshakes_total{side=\"" + std::string(side) + "\",result=\"" + std::string(result) +
                        "\"}"),
                 0);
+  for (const auto part : part_names)
+    EXPECT_EQ(now.at("weir_internal_errors_total{part=\"" + std::string(part) + "\"}"), 0);
   EXPECT_EQ(now.at("weir_log_lines_dropped_total"), 0);
   EXPECT_EQ(now.at("weir_bypass"), 0);
 }

@@ -62,6 +62,7 @@ const std::vector<std::string> counters{"weir_requests_total",
                                         "weir_unparsed_total",
                                         "weir_malformed_answers_total",
                                         "weir_log_lines_dropped_total",
+                                        "weir_internal_errors_total",
                                         "weir_shadow_requests_total",
                                         "weir_bytes_total",
                                         "weir_engine_prefix_cache_queries_total",
@@ -332,6 +333,7 @@ TEST_F(ExpositionTest, ShowsWhatBelongsToNoReplica) {
   exposition.loop(1).ticked(std::chrono::milliseconds(30));
   exposition.loop(1).ticked(std::chrono::microseconds(1500));
   exposition.log_lines_dropped = [] { return 42U; };
+  exposition.internal_errors.count(Part::prober);
   exposition.bypass = [] { return true; };
   exposition.last_load.last_success = std::chrono::system_clock::time_point{std::chrono::seconds(1'800'000'000)};
   record::RequestRecord refused;
@@ -351,6 +353,7 @@ TEST_F(ExpositionTest, ShowsWhatBelongsToNoReplica) {
   EXPECT_EQ(now.at(R"(weir_loop_delay_seconds_bucket{loop="1",le="0.002"})"), 1);
   EXPECT_EQ(now.at(R"(weir_loop_delay_seconds_bucket{loop="1",le="0.05"})"), 2) << "all of them";
   EXPECT_EQ(now.at("weir_log_lines_dropped_total"), 42);
+  EXPECT_EQ(now.at(R"(weir_internal_errors_total{part="prober"})"), 1);
   EXPECT_EQ(now.at("weir_bypass"), 1);
   EXPECT_EQ(now.at("weir_config_last_reload_success_timestamp_seconds"), 1'800'000'000);
   EXPECT_EQ(now.at(R"(weir_build_info{version="0.1.0",compiler="g++ 12"})"), 1);

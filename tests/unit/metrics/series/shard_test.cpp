@@ -223,7 +223,8 @@ TEST(ReplicaShardSettle, MissesTokenCountsOnlyWhereThereCouldBeTokens) {
   };
   EXPECT_EQ(missing(Api::openai_chat, Outcome::ok), "100");
   EXPECT_EQ(missing(Api::ollama_chat, Outcome::ok_empty), "100");
-  EXPECT_EQ(missing(Api::other, Outcome::ok), "000") << "embeddings, model lists";
+  for (const Api api : {Api::other, Api::openai_embeddings, Api::rerank, Api::score})
+    EXPECT_EQ(missing(api, Outcome::ok), "000") << name_of(api);
   for (const Outcome outcome :
        {Outcome::client_error, Outcome::replica_refused, Outcome::upstream_error, Outcome::upstream_reset,
         Outcome::timeout, Outcome::truncated, Outcome::rejected, Outcome::bad_request, Outcome::client_abort})

@@ -58,7 +58,7 @@ TEST_F(SampleReading, AShadowGoesWithItsPrimary) {
   add('2', ' ', R"("pool":"chat","model":"other","prompt_tokens":200)");
   add('3', ' ', R"("pool":"code","model":"m","prompt_tokens":300)");
   for (const char pair : {'1', '2', '3', '4'})
-    add('9', pair, R"("pool":"chat:shadow","model":"rewritten","prompt_tokens":150)");
+    add(static_cast<char>(pair + 4), pair, R"("pool":"chat:shadow","model":"rewritten","prompt_tokens":150)");
   EXPECT_EQ(read().samples.size(), 7U);
   const auto pairs_with = [&](Filter filter) {
     filter_ = std::move(filter);
@@ -114,6 +114,32 @@ TEST_F(SampleReading, TimesHaveAnHourToSpare) {
   filter_ = {};
   filter_.to_us = seven - hour - 1;
   EXPECT_TRUE(read().samples.empty());
+}
+
+TEST_F(SampleReading, ARequestThatStandsThereTwiceCountsOnce) {
+  add('1', ' ', R"("pool":"chat","prompt_tokens":100)");
+  add('2', '1', R"("prompt_tokens":100,"config":"new","replica":"r","shadow":"s")");
+  add('3', ' ', R"("pool":"chat","prompt_tokens":100)");
+  const auto once = read();
+  EXPECT_EQ(once.repeated, 0u);
+  EXPECT_EQ(once.first_repeated, "");
+  const auto alone = text_;
+  add('4', ' ', R"("pool":"chat","prompt_tokens":100)");
+  text_ += alone;
+  const auto& twice = read();
+  EXPECT_EQ(twice.samples.size(), once.samples.size() + 1);
+  EXPECT_EQ(twice.lines, 7u);
+  EXPECT_EQ(twice.repeated, 3u);
+  EXPECT_EQ(twice.first_repeated, file_.string() + ":5");
+  filter_.pool = "none";
+  EXPECT_EQ(read().repeated, 1u) << "what was mirrored counts whatever the filter says";
+}
+
+TEST_F(SampleReading, RequestsWithoutAnIdAreAllDifferent) {
+  add('0', ' ', R"("pool":"chat")");
+  add('0', ' ', R"("pool":"chat")");
+  EXPECT_EQ(read().samples.size(), 2u);
+  EXPECT_EQ(read().repeated, 0u);
 }
 
 }  // namespace

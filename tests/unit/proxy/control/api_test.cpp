@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <boost/json.hpp>
+#include <cerrno>
 
 #include "proxy/control/client.hpp"
 
@@ -30,8 +31,9 @@ class Api : public ::testing::Test {
     all.pools = {pool};
     return all;
   }
-  ApiAnswer ask(const std::string& path, const std::string& body = "") { return drain_answer(fleet, path, body); }
+  ApiAnswer ask(const std::string& path, const std::string& body = "") { return drain_answer(fleet, path, body, now); }
 
+  const metrics::Moment now = std::chrono::steady_clock::now();
   metrics::series::Exposition exposition{1, {"test", "test"}};
   fleet::Fleet fleet{settings(), exposition, 1};
   metrics::record::RequestLog log{"", "weir"};
@@ -41,17 +43,57 @@ class Api : public ::testing::Test {
 TEST_F(Api, DrainsAndUndrains) {
   EXPECT_EQ(ask("/api/replicas/a/drain").body, "{\"changed\":true,\"name\":\"a\",\"draining\":true}\n");
   EXPECT_EQ(ask("/api/replicas/a/drain", "{}").body, "{\"changed\":false,\"name\":\"a\",\"draining\":true}\n");
-  const metrics::Moment now = std::chrono::steady_clock::now();
   const auto listed = replicas_answer(*fleet.world(), Medians(history, now), now);
   const auto parsed = boost::json::parse(listed.body);
   const auto& first = parsed.at("replicas").at(0);
   EXPECT_EQ(first.at("state").as_string(), "draining");
   EXPECT_EQ(first.at("reason").as_string(), "it was told to drain");
-  EXPECT_EQ(ask("/api/replicas/a/undrain").body, "{\"changed\":true,\"name\":\"a\",\"draining\":false}\n");
+  EXPECT_EQ(ask("/api/replicas/a/undrain").body,
+            R"({"changed":true,"name":"a","draining":false,"pardoned":false,"state":"starting",)"
+            R"("reason":"it drains no more"})"
+            "\n");
+}
+
+TEST_F(Api, UndrainTakesAnEjectedReplicaBackOnProbation) {
+  const auto world = fleet.world();
+  const auto& pool = *world->pools[0];
+  for (const bool drained : {false, true}) {
+    for (int i = 0; i < 10; ++i) pool.balancer->report(pool.replicas[0]->key, balancer::Sign::failed, now);
+    ASSERT_EQ(pool.balancer->health(pool.replicas[0]->key, now).state, metrics::ReplicaState::ejected);
+    if (drained) ask("/api/replicas/a/drain");
+    const auto told = boost::json::parse(ask("/api/replicas/a/undrain").body);
+    EXPECT_EQ(told.at("pardoned").as_bool(), true);
+    EXPECT_EQ(told.at("state").as_string(), "starting");
+    EXPECT_EQ(pool.balancer->health(pool.replicas[0]->key, now).state, metrics::ReplicaState::starting);
+  }
+}
+
+TEST_F(Api, UndrainSaysThatAReplicaIsDown) {
+  const auto world = fleet.world();
+  const auto& pool = *world->pools[0];
+  pool.balancer->report(pool.replicas[0]->key, balancer::Sign::probe_refused, now);
+  const auto told = boost::json::parse(ask("/api/replicas/a/undrain").body);
+  EXPECT_EQ(told.at("pardoned").as_bool(), false);
+  EXPECT_EQ(told.at("state").as_string(), "down");
+  EXPECT_EQ(told.at("reason").as_string(), "it refuses connections");
+}
+
+TEST_F(Api, TellsHowWeirStands) {
+  Standing standing;
+  const auto told = [&] {
+    return boost::json::parse(replicas_answer(*fleet.world(), Medians(history, now), now, false, standing).body)
+        .at("weir");
+  };
+  EXPECT_EQ(boost::json::serialize(told()),
+            R"({"drains":false,"last_reload_errors":[],"log":{"lines_lost":0,"loses":false,"waits_for_reader":false,)"
+            R"("why":null}})");
+  standing = {true, {"f:1:2: a"}, {3, 7, ENOSPC, false}, true};
+  EXPECT_EQ(boost::json::serialize(told()),
+            R"({"drains":true,"last_reload_errors":["f:1:2: a"],"log":{"lines_lost":7,"loses":true,)"
+            R"("waits_for_reader":false,"why":"No space left on device"}})");
 }
 
 TEST_F(Api, ShowsTheMediansOfTheLastRecords) {
-  const metrics::Moment now = std::chrono::steady_clock::now();
   metrics::record::FinishedRecords finished;
   metrics::record::RequestRecord record;
   record.pool = "chat";
@@ -84,7 +126,7 @@ TEST_F(Api, RefusesOtherNamesAndBodies) {
     EXPECT_EQ(ask(path).status, 404u) << path;
   for (const auto* body : {"[]", "1", "{", "{\"force\":1}", "{\"farce\":true}", "{\"force\":true} x", "force=true"})
     EXPECT_EQ(ask("/api/replicas/a/drain", body).status, 400u) << body;
-  EXPECT_EQ(ask("/api/replicas/a/undrain").body, "{\"changed\":false,\"name\":\"a\",\"draining\":false}\n");
+  EXPECT_THAT(ask("/api/replicas/a/undrain").body, HasSubstr("{\"changed\":false,\"name\":\"a\",\"draining\":false,"));
 }
 
 TEST_F(Api, SettingsComeBackAsTheyWentButForSecrets) {
@@ -104,7 +146,10 @@ TEST(ReloadAnswer, SaysHowItEnded) {
   using Kind = Reload::Result::Kind;
   EXPECT_EQ(reload_answer({Kind::done, {"a", "b"}, {}}).body, "{\"changes\":[\"a\",\"b\"]}\n");
   const auto failed = reload_answer({Kind::failed, {}, {"f:1:1: x"}}),
-             refused = reload_answer({Kind::refused, {}, {"not now"}});
+             refused = reload_answer({Kind::refused, {}, {"not now"}}),
+             busy = reload_answer({Kind::busy, {}, {"later"}});
+  EXPECT_EQ(busy.status, 409u);
+  EXPECT_EQ(boost::json::parse(busy.body).at("error").at("code").as_string(), "reload_under_way");
   EXPECT_EQ(failed.status, 400u);
   EXPECT_EQ(boost::json::parse(failed.body).at("errors").at(0).as_string(), "f:1:1: x");
   EXPECT_EQ(boost::json::parse(failed.body).at("error").at("code").as_string(), "bad_settings");

@@ -19,7 +19,7 @@ using ::testing::HasSubstr;
 
 class CompareApi : public MirroredHistory {
  protected:
-  ApiAnswer ask(std::string_view query) { return comparison(query, history, world)(); }
+  ApiAnswer ask(std::string_view query) { return comparison(query, history, *world)(); }
   json::object report(std::string_view query) {
     const auto answer = ask(query);
     EXPECT_EQ(answer.status, 200u) << answer.body;
@@ -54,7 +54,7 @@ TEST_F(CompareApi, ChoosesByTheQuery) {
 
 TEST_F(CompareApi, IsRunningWhileAShadowIsOnAndNoWindowIsDeclared) {
   const auto shadow = twin("candidate", "cand0");
-  world.shadows = {shadow};
+  set_shadows({shadow});
   EXPECT_EQ(report("").at("state"), "running");
   EXPECT_EQ(report("window=20m&warm_up=0s").at("state"), "final");
   shadow->state->on = false;
@@ -81,14 +81,14 @@ TEST_F(CompareApi, SaysWhatIsWrongWithAQuery) {
 
 TEST_F(CompareApi, OfNoRequestsThereIsNothingToCompare) {
   History none(log);
-  const auto answer = comparison("", none, world)();
+  const auto answer = comparison("", none, *world)();
   EXPECT_EQ(answer.status, 400u);
 }
 
 TEST_F(CompareApi, WaitsUntilTheShadowHasPrefilledWhatItHolds) {
   const auto shadow = twin("candidate", "cand0");
   shadow->state->on = false;
-  world.shadows = {shadow};
+  set_shadows({shadow});
   const auto pairs = [&](const char* query = "") { return report(query).at("pairs").to_number<int>(); };
   EXPECT_EQ(pairs(), 900) << "what it holds is not known, so ten minutes are left out";
   // It prefills 100 tokens a second.
@@ -113,7 +113,7 @@ TEST_F(CompareApi, AShadowOfAnotherPoolKeepsNoOtherCold) {
   shadow->state->on = other->state->on = false;
   replica_of(*shadow).settings.kv_tokens = 100'000;
   replica_of(*other).settings.kv_tokens = 900'000;
-  world.shadows = {shadow, other};
+  set_shadows({shadow, other});
   for (int i = requests; i < requests + 60; ++i) {
     auto primary = primary_of(i);
     primary.pool = "code";
@@ -132,7 +132,7 @@ TEST_F(CompareApi, WhatARemovedReplicaHeldIsNotAskedOfTheOthers) {
   const auto shadow = twin("candidate", "cand0");
   shadow->state->on = false;
   replica_of(*shadow).settings.kv_tokens = 100'000;
-  world.shadows = {shadow};
+  set_shadows({shadow});
   auto primary = primary_of(requests);
   finished.put(shadow_of(primary, "candidate", "removed", requests));
   finished.put(std::move(primary));
@@ -142,10 +142,10 @@ TEST_F(CompareApi, WhatARemovedReplicaHeldIsNotAskedOfTheOthers) {
 
 TEST_F(CompareApi, AShadowThatIsSwitchedOnIsColdAgain) {
   const auto shadow = twin("candidate", "cand0");
-  world.shadows = {shadow};
+  set_shadows({shadow});
   const auto switched = [&](const std::string& way) {
     const std::chrono::system_clock::time_point now{std::chrono::seconds(700)};
-    EXPECT_EQ(shadow_answer(world, "/api/shadow/candidate/" + way, history, now).status, 200u);
+    EXPECT_EQ(shadow_answer(*world, "/api/shadow/candidate/" + way, history, now).status, 200u);
   };
   const auto pairs = [&] { return report("").at("pairs").to_number<int>(); };
   switched("on");
@@ -160,14 +160,14 @@ TEST_F(CompareApi, AShadowThatIsSwitchedOnIsColdAgain) {
 
 TEST_F(CompareApi, AShadowThatAReloadBeganAnewIsColdAgain) {
   const auto reloaded_to = [&](std::shared_ptr<const fleet::ShadowRuntime> shadow) {
-    fleet::World after;
-    after.shadows = {std::move(shadow)};
-    begin_anew(world, after, history, std::chrono::system_clock::time_point{std::chrono::seconds(700)});
+    const auto after =
+        fleet::World::changed(world.get(), [&](fleet::World& next) { next.shadows = {std::move(shadow)}; });
+    begin_anew(*world, *after, history, std::chrono::system_clock::time_point{std::chrono::seconds(700)});
   };
   const auto pairs = [&] { return report("").at("pairs").to_number<int>(); };
   const auto shadow = twin("candidate", "cand0");
   shadow->state->on = false;
-  world.shadows = {shadow};
+  set_shadows({shadow});
   auto same = std::make_shared<fleet::ShadowRuntime>(*shadow);
   same->settings.max_in_flight = 7;
   reloaded_to(same);

@@ -19,10 +19,10 @@ class MirroredHistory : public ::testing::Test {
 
   explicit MirroredHistory(int so_far = requests) {
     for (int i = 0; i < so_far; ++i) add(i);
-    world.settings.slos = {{"fast", "chat", {}, config::Seconds(1), {}, {}}};
+    change_world([](fleet::World& next) { next.settings.slos = {{"fast", "chat", {}, config::Seconds(1), {}, {}}}; });
   }
 
-  /// Request `i` comes `i` seconds after 1970 began, and at once `start`.
+  /// Request `i` comes `i` seconds after 1970 began, and after `start`.
   metrics::record::RequestRecord primary_of(int i) const {
     metrics::record::RequestRecord primary;
     primary.time += std::chrono::seconds(i);
@@ -32,22 +32,22 @@ class MirroredHistory : public ::testing::Test {
     primary.config = "fp16";
     primary.facts.stream = true;
     primary.outcome = metrics::Outcome::ok;
-    primary.received = start;
-    primary.sent = start;
+    primary.received = start + std::chrono::seconds(i);
+    primary.sent = primary.received;
     primary.shadows = 1;
-    primary.answer.end = start + std::chrono::seconds(1);
+    primary.answer.end = primary.received + std::chrono::seconds(1);
     primary.answer.last_choice = primary.answer.end;
     primary.answer.prompt_tokens = 100;
     primary.answer.output_tokens = 20;
     primary.answer.token_events_in_different_reads = true;
     primary.answer.events = 20;
-    primary.answer.first_token = start + std::chrono::milliseconds(100 + i % 7);
+    primary.answer.first_token = primary.received + std::chrono::milliseconds(100 + i % 7);
     return primary;
   }
   metrics::record::RequestRecord shadow_of(const metrics::record::RequestRecord& primary, const std::string& name,
                                            const std::string& replica, int i) const {
     auto shadow = primary;
-    shadow.answer.first_token = start + std::chrono::milliseconds(120 + i % 5);
+    shadow.answer.first_token = primary.received + std::chrono::milliseconds(120 + i % 5);
     shadow.role = metrics::Role::shadow;
     shadow.shadows = 0;
     shadow.id.replace(0, name.size(), name.size(), 'f');
@@ -85,6 +85,14 @@ class MirroredHistory : public ::testing::Test {
   }
   static fleet::ReplicaRuntime& replica_of(const fleet::ShadowRuntime& shadow) { return *shadow.pool->replicas[0]; }
 
+  template <class Change>
+  void change_world(Change with) {
+    world = fleet::World::changed(world.get(), with);
+  }
+  void set_shadows(std::vector<std::shared_ptr<const fleet::ShadowRuntime>> shadows) {
+    change_world([&shadows](fleet::World& next) { next.shadows = std::move(shadows); });
+  }
+
   const metrics::Moment start = metrics::Moment() + std::chrono::hours(1);
   /// It changes what add() makes.
   std::function<void(metrics::record::RequestRecord& primary, metrics::record::RequestRecord& shadow)> change =
@@ -92,7 +100,7 @@ class MirroredHistory : public ::testing::Test {
   metrics::record::RequestLog log{"", "weir"};
   metrics::record::FinishedRecords finished;
   History history{log};
-  fleet::World world;
+  std::shared_ptr<const fleet::World> world;  ///< change_world() changes it.
 };
 
 }  // namespace weir::proxy::control

@@ -114,7 +114,7 @@ TEST_F(ReloadTest, RunsOneAtATime) {
   go_on.set_value();
   const auto work = boost::asio::make_work_guard(context);
   while (results.size() < 2) context.run_one();
-  EXPECT_EQ(results[0].kind, Kind::refused);
+  EXPECT_EQ(results[0].kind, Kind::busy);
   EXPECT_THAT(results[0].errors, ElementsAre(HasSubstr("under way")));
   EXPECT_EQ(results[1].kind, Kind::done);
   EXPECT_EQ(outcome(reload).kind, Kind::done) << "and the next one after it";

@@ -10,8 +10,10 @@
 namespace weir::proxy::control {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
+using ::testing::StartsWith;
 
 std::string replica(const std::string& name, const std::string& state, const std::string& ttft,
                     const std::string& more = "", const std::string& running = "12") {
@@ -29,7 +31,43 @@ TEST(StatusTable, ShowsEachReplicaInALine) {
             "replica  pool  state  for  in flight  queued tokens  TTFT p50  TPOT p50  engine\n"
             "gpu0     chat  up     1 h         12           1234    213 ms   23.4 ms    12+3\n"
             "gpu1     chat  down   1 h         12           1234         -   23.4 ms    12+3\n"
-            "    it refuses connections\n");
+            "    it refuses connections\n"
+            "engine: the requests that it runs + those in its own queue, as its metrics last said\n");
+  auto silent = replica("gpu0", "up", "null", "", "null");
+  silent.replace(silent.find("\"waiting\":3"), 11, "\"waiting\":null");
+  EXPECT_THAT(status_table(answer(silent), false), Not(HasSubstr("engine: ")));
+}
+
+TEST(StatusTable, TellsPoolsApart) {
+  std::string replicas;
+  for (const auto* pool : {"llama-3-8b", "llama-3-70b"}) {
+    auto one = replica("gpu0", "up", "0.2");
+    one.replace(one.find("chat"), 4, pool);
+    replicas += (replicas.empty() ? "" : ",") + one;
+  }
+  EXPECT_THAT(status_table(answer(replicas), false), AllOf(HasSubstr(" llama-3-8b  "), HasSubstr(" llama-3-70b ")));
+}
+
+TEST(StatusTable, SaysFirstHowWeirStands) {
+  const auto table = [](const std::string& more) {
+    auto text = answer(replica("gpu0", "up", "0.213"));
+    text.insert(1, more + ",");
+    return status_table(text, false);
+  };
+  const auto weir = [](const std::string& draining, const std::string& errors, const std::string& log) {
+    return R"("weir":{"drains":)" + draining + R"(,"last_reload_errors":[)" + errors + R"(],"log":)" + log + "}";
+  };
+  const std::string fine = R"({"lines_lost":0,"loses":false,"waits_for_reader":false,"why":null})";
+  EXPECT_THAT(table(weir("false", "", fine)), StartsWith("replica "));
+  EXPECT_THAT(table(weir("true", "", fine)), StartsWith("weir DRAINS"));
+  EXPECT_THAT(table(weir("false", R"("f:1:2: a","f:3:4: b")", fine)),
+              AllOf(StartsWith("the last reload FAILED"), HasSubstr("\n    f:1:2: a\n    f:3:4: b\n")));
+  EXPECT_THAT(table(weir("false", "", R"({"lines_lost":7,"loses":true,"waits_for_reader":false,"why":"No space"})")),
+              StartsWith("the request log LOSES lines: No space; 7 so far\n"));
+  EXPECT_THAT(table(weir("false", "", R"({"lines_lost":1,"loses":false,"waits_for_reader":true,"why":null})")),
+              StartsWith("the request log has lost 1 line since weir began\nthe request log waits for a reader"));
+  EXPECT_THAT(table(R"("shadows":[{"name":"fp8","on":false},{"name":"fp4","on":true}])"),
+              AllOf(StartsWith("shadow fp8 is off\n"), Not(HasSubstr("fp4"))));
 }
 
 TEST(StatusTable, SaysFirstThatNothingIsMeasured) {

@@ -28,6 +28,11 @@ ScriptedProxy::Change one_at_a_time(const ScriptedProxy::Change& more = {}) {
   };
 }
 
+/// Believes credentials, as behind a gateway that checks them.
+void by_credential(config::Settings& settings) {
+  settings.pools[0].queue.fair_by = {config::FairBy::What::header, "authorization"};
+}
+
 /// One replica, which a lease of the test's own keeps busy, and a client that waits for it.
 class AWait : public testing::Test {
  protected:
@@ -212,7 +217,10 @@ TEST(Waits, ThatAreManyHaveTheirTurnOneAfterTheOther) {
 }
 
 TEST(Waits, ForLongerThanTheQueueHoldsAreRefusedTheNewestOfWhomeverHasMost) {
-  ScriptedProxy proxy(1, one_at_a_time([](config::Settings& settings) { settings.pools[0].queue.requests = 2; }));
+  ScriptedProxy proxy(1, one_at_a_time([](config::Settings& settings) {
+                        settings.pools[0].queue.requests = 2;
+                        by_credential(settings);
+                      }));
   const auto by = [&](const std::string& key) {
     return proxy.client(post(chat(true), "Authorization: " + key + "\r\n"));
   };
@@ -232,14 +240,14 @@ TEST(Waits, ForLongerThanTheQueueHoldsAreRefusedTheNewestOfWhomeverHasMost) {
   EXPECT_EQ(proxy.world->pools.front()->balancer->queue(Clock::now()).waiting, 2u);
 }
 
-/// By the credential, and without one by the address.
+/// A made-up credential shares nothing out unless the settings believe it.
 TEST(Waits, OfOneWhoSendsALotDoNotHoldUpOneWhoSendsLittle) {
   const std::string prompt(12'000, 'x');
   const std::string body = R"({"model":"m","stream":true,"messages":[{"role":"user","content":")" + prompt + R"("}]})";
-  for (const bool by_credential : {true, false}) {
-    ScriptedProxy proxy(1, one_at_a_time());
+  for (const bool believes : {true, false}) {
+    ScriptedProxy proxy(1, one_at_a_time(believes ? by_credential : nullptr));
     const auto client_of = [&](const std::string& name) {
-      if (by_credential) return proxy.client(post(body, "Authorization: " + name + "\r\n"));
+      if (believes) return proxy.client(post(body, "Authorization: " + name + "\r\n"));
       proxy.address.fill(static_cast<unsigned char>(name.front()));
       return proxy.client(post(body));
     };

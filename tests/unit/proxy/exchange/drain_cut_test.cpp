@@ -127,6 +127,38 @@ TEST_F(DrainCut, DoesNotWaitForASlowClient) {
   expect_no_failure_of_the_replica();
 }
 
+TEST_F(DrainCut, OfAnAnswerThatItsClientStillTakesIsWeirsDoing) {
+  const std::string much(100 * kib, 'x');
+  const struct {
+    std::string answer, request;
+  } rows[]{{whole_answer("200 OK", R"({"choices":[{"message":{"content":")" + much + R"("}}]})"), post(chat(false))},
+           {stream_head + chunk_of(event(much)) + stream_end, post(chat(true))}};
+  for (const auto& [answer, request] : rows) {
+    for (const bool leaves : {false, true}) {
+      ScriptedProxy one;
+      one.plan[0] = {says(answer)};
+      const auto client = one.client();
+      client->takes_nothing();
+      client->takes(10 * kib);
+      client->says(request);
+      one.run();
+      EXPECT_TRUE(one.connections[0].front()->got.size() > 0 && !client->closed());
+      if (leaves) {
+        client->breaks();
+        one.run();
+      } else {
+        one.shared.cutting = true;
+        one.tick(Clock::now());
+      }
+      EXPECT_TRUE(client->closed());
+      const std::string outcome = leaves ? "client_abort" : "rejected";
+      EXPECT_THAT(one.log_lines(), ElementsAre(AllOf(HasSubstr(R"("outcome":")" + outcome + '"'),
+                                                     HasSubstr(R"("phase":"decode")"), HasSubstr(R"("status":200)"))));
+      one.expect_at_rest();
+    }
+  }
+}
+
 TEST_F(DrainCut, LeavesAloneAnAnswerThatIsThereToItsEndMarker) {
   auto answer = streamed_answer();
   asks(answer.substr(0, answer.size() - 5));

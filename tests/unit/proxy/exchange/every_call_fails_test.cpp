@@ -96,7 +96,7 @@ class EveryCallFails : public testing::TestWithParam<Setting> {};
 TEST_P(EveryCallFails, AndTheClientSeesAnEndAndTheRecordIsMadeOnce) {
   const int calls = play(GetParam(), -1, 0);
   ASSERT_GE(calls, 4);
-  for (const int error : {ECONNRESET, EPIPE, ETIMEDOUT, EAGAIN, EINTR}) {
+  for (const int error : {ECONNRESET, EPIPE, ETIMEDOUT, EAGAIN, EINTR, net::Calls::throws}) {
     // A retry makes more calls than there were without the failure.
     for (int failing = 0, made = calls; failing < made; ++failing) {
       SCOPED_TRACE(testing::Message() << "call " << failing << " of " << made << ", error " << error);
@@ -132,7 +132,7 @@ TEST(AnyOrder, LeavesNobodyWaitingAndNothingInTheBooks) {
         if (below(2) == 0) replica.max_in_flight = 1;
     });
     auto& pool = *proxy.world->pools.front()->balancer;
-    static constexpr std::array errors{ECONNRESET, EPIPE, EAGAIN, ETIMEDOUT};
+    static constexpr std::array errors{ECONNRESET, EPIPE, EAGAIN, ETIMEDOUT, net::Calls::throws};
     for (auto& plan : proxy.plan) {
       plan = {[&](net::Peer& replica) {
         const Setting setting{.stream = below(2) == 0, .until_close = below(4) == 0};
@@ -177,7 +177,7 @@ TEST(AnyOrder, LeavesNobodyWaitingAndNothingInTheBooks) {
           break;
         case 5:
           now += std::chrono::milliseconds(below(2000));
-          proxy.loop.deadlines.tick(now);
+          for (bool more = proxy.loop.deadlines.tick(now); more;) more = proxy.loop.deadlines.go_on(now);
           static_cast<void>(pool.take_changes(now));
           if (below(4) == 0) {
             const auto& replica =

@@ -30,14 +30,30 @@ std::uint64_t of(What what, const http::RequestHead& request, const net::PeerAdd
 
 TEST(SipKey, IsRandom) { EXPECT_NE(make_sip_key(), make_sip_key()); }
 
-TEST(FairKey, IsTheCredentialsWhereThereIsOne) {
+TEST(SenderOf, IsTheCredentialWhereThereIsOne) {
+  const auto of = [](const http::RequestHead& request, const net::PeerAddress& address, std::string_view name = "") {
+    return sender_of(key, request, address, name);
+  };
   const auto bearer = head({{"Authorization", "Bearer a"}}), other = head({{"authorization", "Bearer b"}});
   const auto api_key = head({{"X-Api-Key", "Bearer a"}}),
              both = head({{"x-api-key", "b"}, {"Authorization", "Bearer a"}});
-  EXPECT_EQ(of(What::key, bearer, ipv4(1)), of(What::key, bearer, ipv4(2))) << "wherever it comes from";
-  EXPECT_NE(of(What::key, bearer, ipv4(1)), of(What::key, other, ipv4(1)));
-  EXPECT_EQ(of(What::key, bearer, ipv4(1)), of(What::key, api_key, ipv4(1)));
-  EXPECT_EQ(of(What::key, bearer, ipv4(1)), of(What::key, both, ipv4(1))) << "Authorization goes first";
+  EXPECT_EQ(of(bearer, ipv4(1)), of(bearer, ipv4(2))) << "wherever it comes from";
+  EXPECT_NE(of(bearer, ipv4(1)), of(other, ipv4(1)));
+  EXPECT_EQ(of(bearer, ipv4(1)), of(api_key, ipv4(1)));
+  EXPECT_EQ(of(bearer, ipv4(1)), of(both, ipv4(1))) << "Authorization goes first";
+  EXPECT_EQ(of(bearer, ipv4(1), "alice"), of(other, ipv4(2), "alice")) << "a key that weir knows stands for it";
+  EXPECT_NE(of(head({}), ipv4(1)), of(head({}), ipv4(2)));
+}
+
+TEST(FairKey, AMadeUpCredentialBuysNoShare) {
+  const auto bearer = head({{"Authorization", "Bearer a"}}), other = head({{"authorization", "Bearer b"}}),
+             api_key = head({{"x-api-key", "c"}}), none = head({});
+  for (const auto& request : {bearer, other, api_key}) {
+    EXPECT_EQ(of(What::key, request, ipv4(1)), of(What::key, none, ipv4(1)));
+    EXPECT_NE(of(What::key, request, ipv4(1)), of(What::key, request, ipv4(2)));
+  }
+  EXPECT_NE(of(What::header, bearer, ipv4(1), "authorization"), of(What::header, other, ipv4(1), "authorization"))
+      << "where the operator says so, it does";
 }
 
 TEST(FairKey, IsTheNamesOfTheKeyWhereWeirKnowsIt) {
@@ -49,7 +65,6 @@ TEST(FairKey, IsTheNamesOfTheKeyWhereWeirKnowsIt) {
   EXPECT_EQ(by_name(What::key, one, "alice"), by_name(What::key, other, "alice")) << "whatever it is sent as";
   EXPECT_NE(by_name(What::key, one, "alice"), by_name(What::key, one, "bob"));
   EXPECT_NE(by_name(What::key, one, "alice"), by_name(What::key, one, ""));
-  EXPECT_NE(by_name(What::key, one, "Bearer a"), by_name(What::key, one, "")) << "no name is another's credential";
   EXPECT_EQ(by_name(What::address, one, "alice"), by_name(What::address, one, "bob"));
   EXPECT_EQ(by_name(What::header, named, "alice"), by_name(What::header, named, "bob"));
 }
@@ -74,9 +89,9 @@ TEST(FairKey, IsTheHeadersThatIsNamed) {
 TEST(FairKey, OfOneKindIsNotThatOfAnother) {
   const std::string address("\0\0\0\0\0\0\0\0\0\0\xff\xff\x0a\0\0\1", 16);
   const auto said = head({{"Authorization", address}, {"x-user", address}});
-  const std::set<std::uint64_t> all{of(What::key, said, ipv4(1)), of(What::address, said, ipv4(1)),
-                                    of(What::header, said, ipv4(1))};
-  EXPECT_EQ(all.size(), 3u);
+  const std::set<std::uint64_t> all{of(What::key, said, ipv4(1), "", address), of(What::address, said, ipv4(1)),
+                                    of(What::header, said, ipv4(1)), sender_of(key, said, ipv4(1), "")};
+  EXPECT_EQ(all.size(), 4u);
 }
 
 }  // namespace

@@ -375,8 +375,11 @@ TEST(AnswerIn, OfManyBytesLeavesOthersTheirTurn) {
 
 /// A stream in flight whose client has room for nothing more.
 struct SlowClient {
-  explicit SlowClient(std::size_t read_ahead = std::size_t{1} << 20)
-      : proxy(1, [read_ahead](config::Settings& settings) { settings.limits.read_ahead = read_ahead; }) {
+  explicit SlowClient(std::size_t read_ahead = std::size_t{1} << 20, std::size_t answer_rate = 256)
+      : proxy(1, [read_ahead, answer_rate](config::Settings& settings) {
+          settings.limits.read_ahead = read_ahead;
+          settings.limits.answer_rate = answer_rate;
+        }) {
     proxy.plan[0] = {says(stream_head + chunk_of(event("a")))};
     client = proxy.client(post(chat(true)));
     proxy.run();
@@ -404,6 +407,39 @@ TEST(SlowClient, IsCutOnceItHasTakenNothingForTheLimit) {
   EXPECT_EQ(slow.proxy.limit_hits(Limit::client_stall), 1u);
   EXPECT_TRUE(slow.client->closed_by_reset()) << "a FIN would wait behind the bytes that it does not take";
   slow.proxy.expect_at_rest();
+}
+
+TEST(SlowClient, IsCutOnceItTakesTooLittleHoweverSteadily) {
+  for (const bool enough : {false, true}) {
+    SlowClient slow;
+    slow.client->unacknowledged = 100'000;
+    slow.bursts(chunk_of(event(std::string(200'000, 'x'))));
+    const auto burst = Clock::now();
+    for (int i = 1; i <= 16 && !slow.client->closed(); ++i) {
+      slow.client->unacknowledged -= (enough ? 15 * 256 : 1);  // It is 15 s later.
+      slow.proxy.tick(burst + std::chrono::seconds(15 * i));
+      EXPECT_TRUE(i >= 8 || !slow.client->closed());
+    }
+    EXPECT_EQ(slow.client->closed(), !enough);
+    EXPECT_EQ(slow.proxy.limit_hits(Limit::answer_rate), enough ? 0u : 1u);
+    EXPECT_EQ(slow.proxy.limit_hits(Limit::client_stall), 0u);
+    EXPECT_EQ(slow.replica->closed(), !enough) << "its place on the GPU is free";
+    slow.client->takes(net::Peer::any);
+    slow.proxy.run();
+  }
+}
+
+TEST(SlowClient, OwesNothingWhileTheReplicaIsSilent) {
+  SlowClient slow;
+  for (int i = 0; i < 4; ++i) {
+    slow.client->takes_nothing();
+    slow.bursts(chunk_of(event("b")));
+    slow.client->takes(net::Peer::any);
+    slow.proxy.run();
+    slow.proxy.tick_in(119);
+    EXPECT_FALSE(slow.client->closed());
+  }
+  EXPECT_EQ(slow.proxy.limit_hits(Limit::answer_rate), 0u);
 }
 
 TEST(SlowClient, IsPaidForAndGetsOneReadAheadWhereMemoryIsShort) {
@@ -462,21 +498,22 @@ TEST(SlowClient, IsSlowOnlyFromTheBurstOn) {
   EXPECT_FALSE(slow.client->closed());
 }
 
-TEST(SlowClient, IsNotLookedAtBeforeAQuarterOfTheLimit) {
+TEST(SlowClient, IsNotLookedAtBeforeAnEighthOfTheLimit) {
   SlowClient slow;
+  slow.client->unacknowledged = 100'000;
   slow.bursts(chunk_of(event("b")));
   const auto burst = Clock::now();
-  slow.client->unacknowledged = 900;
-  slow.proxy.tick(burst + std::chrono::seconds(29));
-  slow.proxy.tick(burst + std::chrono::seconds(30));  // The relay sees that it has taken 100 bytes, now.
-  slow.proxy.tick(burst + std::chrono::seconds(149));
+  slow.client->unacknowledged = 50'000;
+  slow.proxy.tick(burst + std::chrono::seconds(14));
+  slow.proxy.tick(burst + std::chrono::seconds(15));  // The relay sees that it has taken 50,000 bytes, now.
+  slow.proxy.tick(burst + std::chrono::seconds(134));
   EXPECT_FALSE(slow.client->closed());
-  slow.proxy.tick(burst + std::chrono::seconds(190));
+  slow.proxy.tick(burst + std::chrono::seconds(160));
   EXPECT_TRUE(slow.client->closed());
 }
 
 TEST(SlowClient, HasMadeProgressWhenAFlushWroteSomething) {
-  SlowClient slow;
+  SlowClient slow(std::size_t{1} << 20, 0);
   slow.bursts(chunk_of(event("b")));
   const auto before = Clock::now();
   slow.client->takes(5);

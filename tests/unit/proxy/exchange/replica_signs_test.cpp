@@ -19,6 +19,7 @@ AttemptResult ended(AttemptEnd end, Outcome outcome, unsigned status) {
   AttemptResult result;
   result.end = end;
   result.verdict.outcome = outcome;
+  result.verdict.blame = blame_of(outcome, status);
   result.status = status;
   return result;
 }
@@ -36,8 +37,12 @@ TEST(ReplicaSigns, OfAnAnswer) {
       {answered, Outcome::ok_empty, 200, Sign::answered},
       {answered, Outcome::client_error, 400, Sign::client_error},
       {answered, Outcome::client_error, 404, Sign::client_error},
+      {answered, Outcome::client_error, 405, Sign::client_error},
+      {answered, Outcome::client_error, 501, Sign::client_error},
+      {refused, Outcome::upstream_error, 501, Sign::client_error},
+      {answered, Outcome::upstream_reset, 413, Sign::client_error},
       {refused, Outcome::upstream_error, 404, Sign::client_error},
-      {answered, Outcome::replica_refused, 404, Sign::client_error},
+      {answered, Outcome::replica_refused, 404, Sign::failed},
       {answered, Outcome::replica_refused, 429, Sign::full},
       {answered, Outcome::replica_refused, 503, Sign::full},
       {refused, Outcome::replica_refused, 429, Sign::full},
@@ -111,7 +116,7 @@ class SignsOfOneRequest : public testing::Test {
     Signs signs;
     const auto error = ended(AttemptEnd::refused, Outcome::upstream_error, 500);
     for (const auto replica : replicas) EXPECT_FALSE(signs.report(*pool, key(replica), error, now));
-    signs.settle(*pool, now);
+    signs.settle(*pool, Sign::failed_alone, now);
   }
   bool is_out(balancer::ReplicaIndex replica) const {
     return pool->health(key(replica), now).state == balancer::ReplicaState::ejected;

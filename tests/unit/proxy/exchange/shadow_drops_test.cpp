@@ -75,9 +75,11 @@ class ShadowDrops : public ::testing::Test {
   /// How many requests came to what, as /metrics shows it.
   std::map<std::string, std::uint64_t> counts() const {
     std::map<std::string, std::uint64_t> counts;
-    const auto& mirrored = shadow().pool->replicas.front()->series->shard(shadows.loop().index).mirrored;
-    for (std::size_t i = 0; i < mirrored.size(); ++i)
-      if (mirrored[i].value() > 0) counts.emplace(metrics::series::mirrored_names[i], mirrored[i].value());
+    auto& series = *shadow().pool->replicas.front()->series;
+    for (std::size_t i = 0; i < metrics::series::mirrored_names.size(); ++i) {
+      const auto count = series.shard(0).mirrored[i].value() + series.shard(shadows.loop().index).mirrored[i].value();
+      if (count > 0) counts.emplace(metrics::series::mirrored_names[i], count);
+    }
     return counts;
   }
   using Counts = std::map<std::string, std::uint64_t>;
@@ -85,10 +87,13 @@ class ShadowDrops : public ::testing::Test {
   /// The drop reasons of the records since the last call; "" of a request that was sent.
   std::vector<std::string> recorded() {
     std::vector<std::string> reasons;
-    for (const auto& record : shadows.loop().finished.take()) {
-      EXPECT_EQ(record.role, metrics::Role::shadow);
-      EXPECT_EQ(record.mirrored->shadow, "fp8");
-      reasons.push_back(record.mirrored->drop_reason);
+    for (auto* const loop : {&proxy.loop, &shadows.loop()}) {
+      for (const auto& record : loop->finished.take()) {
+        if (loop == &proxy.loop && record.role == metrics::Role::primary) continue;
+        EXPECT_EQ(record.role, metrics::Role::shadow);
+        EXPECT_EQ(record.mirrored->shadow, "fp8");
+        reasons.push_back(record.mirrored->drop_reason);
+      }
     }
     return reasons;
   }
@@ -157,12 +162,43 @@ TEST_F(ShadowDrops, WhatComesWhileItsThreadIsFarBehind) {
   EXPECT_THAT(counts(), IsEmpty()) << "its thread has not looked";
   ask();
   ask();
+  EXPECT_EQ(counts(), (Counts{{"behind", 2}})) << "nothing more is left to a thread that gets no time";
   let_shadows_work();
   EXPECT_EQ(counts(), (Counts{{"sent", Shadows::most_posted}, {"behind", 2}}));
   EXPECT_THAT(recorded(), ElementsAre("behind", "behind"));
   for (std::size_t i = 0; i < Shadows::most_posted; ++i) ask();
   let_shadows_work();
   EXPECT_EQ(counts(), (Counts{{"sent", 2 * Shadows::most_posted}, {"behind", 2}})) << "it is no longer behind";
+}
+
+TEST_F(ShadowDrops, AsMuchAsComesWhileItsThreadGetsNoTimeAndCountEach) {
+  for (std::size_t i = 0; i < Shadows::most_posted; ++i) ask();
+  recorded();
+  const auto held = proxy.shared.buffers.used();
+  constexpr std::size_t more = 1000;
+  for (std::size_t i = 0; i < more; ++i) ask();
+  EXPECT_EQ(proxy.shared.buffers.used(), held) << "a body is not kept for it";
+  EXPECT_EQ(counts(), (Counts{{"behind", more}}));
+  EXPECT_EQ(recorded().size(), more);
+}
+
+TEST_F(ShadowDrops, TheLookForClientsThatHaveLeftIsPostedOnce) {
+  auto& context = shadows.loop().context;
+  for (int i = 0; i < 1000; ++i) shadows.client_left();
+  EXPECT_EQ(context.poll(), 1u);
+  shadows.client_left();
+  EXPECT_EQ(context.poll(), 1u) << "and again once it was done";
+}
+
+TEST_F(ShadowDrops, ALineThatIsOneTooManyForTheControlThreadAndCountIt) {
+  proxy.shared.draining = true;
+  auto& finished = shadows.loop().finished;
+  metrics::record::RequestRecord other;
+  while (finished.put(metrics::record::RequestRecord(other))) {
+  }
+  ask_and_mirror();
+  EXPECT_EQ(counts(), (Counts{{"draining", 1}}));
+  EXPECT_EQ(proxy.log.dropped(), 1u);
 }
 
 TEST_F(ShadowDrops, WhatComesWhileWeirDrains) {
@@ -186,6 +222,30 @@ TEST_F(ShadowDrops, WhatItsClientHasLeftBeforeItWasSent) {
   let_shadows_work();
   EXPECT_EQ(counts(), (Counts{{"client_left", 1}}));
   EXPECT_THAT(proxy.connections[candidate], IsEmpty());
+}
+
+TEST_F(ShadowDrops, AMirroredRequestEndsOnceItsReplicaIsFoundToHang) {
+  proxy.plan[candidate] = {[](net::Peer&) {}};
+  ask_and_mirror();
+  EXPECT_THAT(recorded(), IsEmpty());
+  shadow().pool->replicas.front()->state->hung_at = serve::Clock::now();
+  shadows.loop().tick(serve::Clock::now());
+  let_shadows_work();
+  EXPECT_THAT(recorded(), ElementsAre(""));
+  EXPECT_TRUE(proxy.connections[candidate].front()->closed());
+}
+
+TEST_F(ShadowDrops, AWantOfDescriptorsLeavesNothingInTheBooksOfTheReplica) {
+  const auto queued = [&] {
+    const auto& replica = *shadow().pool->replicas.front();
+    return shadow().pool->balancer->load(replica.key.index, serve::Clock::now()).prefill_left;
+  };
+  proxy.refuses_at_once[candidate] = EMFILE;
+  ask_and_mirror();
+  EXPECT_EQ(queued(), 0u);
+  proxy.refuses_at_once[candidate] = EHOSTUNREACH;
+  ask_and_mirror();
+  EXPECT_GT(queued(), 0u) << "this is its own failure";
 }
 
 TEST_F(ShadowDrops, NothingMoreOnceStopAfterIsOver) {

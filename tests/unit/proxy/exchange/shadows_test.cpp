@@ -109,6 +109,7 @@ TEST(CanBeMirrored, OnlyInferenceRequestsThatWeirKnowsWithAllTheyNeed) {
   };
   EXPECT_TRUE(cannot([](auto& one) { one.route = http::Route::unknown; }));
   EXPECT_TRUE(cannot([](auto& one) { one.facts.api = metrics::Api::other; }));
+  EXPECT_TRUE(cannot([](auto& one) { one.facts.api = metrics::Api::openai_embeddings; }));
   EXPECT_TRUE(cannot([](auto& one) { one.facts.whole_json = false; }));
   EXPECT_TRUE(cannot([](auto& one) { one.facts.stored_context = true; }));
   EXPECT_TRUE(cannot([](auto& one) { one.facts.gives_work = false; }));

@@ -33,6 +33,13 @@ const Row rows[]{
     {"a whole stream", {ReplicaEnd::whole, 200, chat, sse, true}, Outcome::ok},
     {"a stream behind its marker", {ReplicaEnd::marked, 200, chat, sse, true}, Outcome::ok},
     {"no token", {ReplicaEnd::whole, 200, chat, sse, true}, Outcome::ok_empty, {}, false, Completeness::marker, 0},
+    {"an embedding, which has no tokens",
+     {ReplicaEnd::whole, 200, Api::openai_embeddings, BodyForm::json, true},
+     Outcome::ok,
+     {},
+     false,
+     Completeness::framing,
+     0},
     {"no token is counted in an opaque body",
      {ReplicaEnd::whole, 200, chat, BodyForm::opaque, true},
      Outcome::ok,
@@ -92,6 +99,7 @@ const Row rows[]{
     {"503", {ReplicaEnd::whole, 503, chat, BodyForm::opaque, true}, Outcome::replica_refused},
     {"500", {ReplicaEnd::whole, 500, chat, BodyForm::opaque, true}, Outcome::upstream_error},
     {"400", {ReplicaEnd::whole, 400, chat, BodyForm::opaque, true}, Outcome::client_error},
+    {"501", {ReplicaEnd::whole, 501, chat, BodyForm::opaque, true}, Outcome::client_error},
     {"404", {ReplicaEnd::whole, 404, chat, BodyForm::opaque, true}, Outcome::client_error},
     {"a redirect of an inference", {ReplicaEnd::whole, 302, chat, BodyForm::opaque, true}, Outcome::upstream_error},
     {"a redirect of something else", {ReplicaEnd::whole, 302, Api::other, BodyForm::opaque, true}, Outcome::ok},
@@ -107,21 +115,82 @@ TEST(Verdict, IsATable) {
     const auto verdict = verdict_of(row.evidence, answer);
     EXPECT_EQ(verdict.outcome, row.outcome) << row.what << ": " << name_of(verdict.outcome);
     EXPECT_EQ(verdict.phase, row.phase) << row.what;
+    EXPECT_EQ(verdict.blame, blame_of(row.outcome, row.evidence.status)) << row.what;
   }
 }
 
+TEST(Verdict, BlamesOneOrNobody) {
+  using enum Blame;
+  const struct {
+    Outcome outcome;
+    unsigned status;
+    Blame blame;
+  } rows_of_blame[]{
+      {Outcome::ok, 200, nobody},
+      {Outcome::ok_empty, 200, nobody},
+      {Outcome::client_abort, 0, nobody},
+      {Outcome::client_abort, 200, nobody},
+      {Outcome::client_error, 400, client},
+      {Outcome::client_error, 404, client},
+      {Outcome::client_error, 501, client},
+      {Outcome::bad_request, 0, client},
+      {Outcome::rejected, 0, weir},
+      {Outcome::rejected, 200, weir},
+      {Outcome::replica_refused, 408, replica},
+      {Outcome::replica_refused, 429, replica},
+      {Outcome::replica_refused, 503, replica},
+      {Outcome::replica_refused, 404, replica},
+      {Outcome::upstream_error, 200, replica},
+      {Outcome::upstream_error, 302, replica},
+      {Outcome::upstream_error, 500, replica},
+      {Outcome::upstream_reset, 0, replica},
+      {Outcome::upstream_reset, 200, replica},
+      {Outcome::upstream_reset, 413, client},
+      {Outcome::upstream_reset, 429, replica},
+      {Outcome::truncated, 200, replica},
+      {Outcome::timeout, 0, replica},
+      {Outcome::timeout, 200, replica},
+  };
+  for (const auto& row : rows_of_blame)
+    EXPECT_EQ(blame_of(row.outcome, row.status), row.blame) << name_of(row.outcome) << " " << row.status;
+}
+
+TEST(Verdict, SaysWhyTheLeaseEnds) {
+  using balancer::EndCause;
+  EXPECT_EQ(cause_of({Outcome::ok, {}, Blame::nobody}), EndCause::answered);
+  EXPECT_EQ(cause_of({Outcome::ok_empty, {}, Blame::nobody}), EndCause::answered);
+  EXPECT_EQ(cause_of({Outcome::client_abort, Phase::decode, Blame::nobody}), EndCause::client_left);
+  EXPECT_EQ(cause_of({Outcome::client_error, {}, Blame::client}), EndCause::client_erred);
+  EXPECT_EQ(cause_of({Outcome::upstream_reset, {}, Blame::client}), EndCause::client_erred);
+  EXPECT_EQ(cause_of({Outcome::upstream_reset, {}, Blame::replica}), EndCause::replica_failed);
+  EXPECT_EQ(cause_of({Outcome::replica_refused, {}, Blame::replica}), EndCause::replica_failed);
+  EXPECT_EQ(cause_of({Outcome::rejected, {}, Blame::weir}), EndCause::unsent);
+}
+
 TEST(Verdict, OfAConnectionThatFailed) {
+  for (const int error : {ECONNREFUSED, ETIMEDOUT, EHOSTUNREACH, net::name_unknown})
+    EXPECT_EQ(verdict_of_connecting(error).blame, Blame::replica) << error;
   EXPECT_EQ(verdict_of_connecting(ECONNREFUSED).outcome, Outcome::upstream_error);
   EXPECT_EQ(verdict_of_connecting(net::name_unknown).outcome, Outcome::upstream_error);
   EXPECT_EQ(verdict_of_connecting(ETIMEDOUT).outcome, Outcome::timeout);
-  for (const int own : {EMFILE, ENFILE, EADDRNOTAVAIL, ENOBUFS, ENOMEM})
+  for (const int own : {EMFILE, ENFILE, EADDRNOTAVAIL, ENOBUFS, ENOMEM}) {
     EXPECT_EQ(verdict_of_connecting(own).outcome, Outcome::rejected) << own;
+    EXPECT_EQ(verdict_of_connecting(own).blame, Blame::weir) << own;
+    EXPECT_EQ(cause_of(verdict_of_connecting(own)), balancer::EndCause::unsent) << own;
+  }
 }
 
 TEST(Verdict, OfAnErrorThatIsGivenUp) {
-  for (const unsigned full : {408u, 429u, 503u}) EXPECT_EQ(outcome_of_given_up_error(full), Outcome::replica_refused);
-  for (const unsigned other : {200u, 401u, 404u, 500u, 502u})
-    EXPECT_EQ(outcome_of_given_up_error(other), Outcome::upstream_error);
+  for (const unsigned full : {408u, 429u, 503u}) {
+    EXPECT_EQ(verdict_of_given_up_error(full).outcome, Outcome::replica_refused);
+    EXPECT_EQ(verdict_of_given_up_error(full).blame, Blame::replica);
+  }
+  for (const unsigned other : {200u, 401u, 404u, 500u, 501u, 502u})
+    EXPECT_EQ(verdict_of_given_up_error(other).outcome, Outcome::upstream_error);
+  for (const unsigned refusal : {400u, 401u, 403u, 404u, 422u, 501u})
+    EXPECT_EQ(verdict_of_given_up_error(refusal).blame, Blame::client) << refusal;
+  for (const unsigned failure : {200u, 500u, 502u, 504u})
+    EXPECT_EQ(verdict_of_given_up_error(failure).blame, Blame::replica) << failure;
 }
 
 TEST(Verdict, TheClientsBodyIsCutUnlessItIsAllThere) {

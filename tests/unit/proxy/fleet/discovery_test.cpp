@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <map>
 #include <random>
 #include <set>
 
@@ -29,110 +31,176 @@ std::string text_of(const Members& members) {
   return text;
 }
 
-TEST(AddressToUse, StaysWhileTheAnswerHoldsIt) {
+TEST(AddressesToUse, BeginWithTheOneInUseAndTakeTheFamiliesByTurns) {
   const struct {
     const char* in_use;
-    std::vector<Address> answered;
-    const char* wanted;
+    std::vector<Address> answered, wanted;
   } cases[]{
-      {"", answer({"10.0.0.1", "10.0.0.2"}), "10.0.0.1"},
-      {"10.0.0.2", answer({"10.0.0.1", "10.0.0.2"}), "10.0.0.2"},
-      {"10.0.0.3", answer({"10.0.0.1", "10.0.0.2"}), "10.0.0.1"},
-      {"10.0.0.3", {}, "10.0.0.3"},
-      {"", {}, ""},
-      {"::1", answer({"127.0.0.1", "::1"}), "::1"},
+      {"", answer({"10.0.0.1", "10.0.0.2"}), answer({"10.0.0.1", "10.0.0.2"})},
+      {"10.0.0.2", answer({"10.0.0.1", "10.0.0.2"}), answer({"10.0.0.2", "10.0.0.1"})},
+      {"10.0.0.3", answer({"10.0.0.1", "10.0.0.2"}), answer({"10.0.0.1", "10.0.0.2"})},
+      {"10.0.0.3", {}, answer({"10.0.0.3"})},
+      {"", {}, {}},
+      {"", answer({"::1", "127.0.0.1"}), answer({"::1", "127.0.0.1"})},
+      {"127.0.0.1", answer({"::1", "127.0.0.1"}), answer({"127.0.0.1", "::1"})},
+      {"", answer({"::1", "::2", "::3", "10.0.0.1", "10.0.0.2"}),
+       answer({"::1", "10.0.0.1", "::2", "10.0.0.2", "::3"})},
+      {"::3", answer({"::1", "::2", "::3", "10.0.0.1", "10.0.0.2"}),
+       answer({"::3", "10.0.0.1", "::1", "10.0.0.2", "::2"})},
+      {"10.0.0.2", answer({"::1", "::2", "10.0.0.1", "10.0.0.2"}), answer({"10.0.0.2", "::1", "10.0.0.1", "::2"})},
   };
   for (const auto& [in_use, answered, wanted] : cases) {
-    const auto use = address_to_use(*in_use ? std::optional(at(in_use)) : std::nullopt, answered);
-    EXPECT_EQ(use ? use->to_string() : "", wanted) << in_use;
+    std::vector<Address> before;
+    if (*in_use) before.push_back(at(in_use));
+    EXPECT_EQ(addresses_to_use(before, answered), wanted) << in_use;
   }
 }
 
+constexpr std::chrono::seconds interval{30};
+
+/// Members, and what their pools know of them. An answer comes every `interval`.
+struct Story {
+  bool answered(std::vector<Address> list) {
+    now += interval;
+    return members.answered(std::move(list), known(), now, interval);
+  }
+  Members::Known known() const {
+    return {[this](const Address& address) { return gone.contains(address); }, taken};
+  }
+  Members members;
+  std::set<Address> gone;
+  std::set<unsigned> taken;
+  metrics::Moment now = metrics::Moment() + std::chrono::hours(1);
+};
+
 struct Step {
-  std::vector<Address> answered;
+  std::vector<Address> answered, gone;  ///< Those that are gone by then.
   const char* members;
-  bool changed;
 };
 
 TEST(Members, FollowTheAnswers) {
+  const auto both = answer({"10.0.0.1", "10.0.0.2"}), one = answer({"10.0.0.1"}), two = answer({"10.0.0.2"});
   const struct {
     const char* what;
     std::vector<Step> steps;
   } stories[]{
       {"numbers go by the address at the start, whatever the answer's order",
-       {{answer({"10.0.0.2", "10.0.0.1"}), "1=10.0.0.1 2=10.0.0.2", true},
-        {answer({"10.0.0.1", "10.0.0.2"}), "1=10.0.0.1 2=10.0.0.2", false}}},
-      {"an address that is named twice is one", {{answer({"10.0.0.1", "10.0.0.1"}), "1=10.0.0.1", true}}},
-      {"one that is missing once stays",
-       {{answer({"10.0.0.1", "10.0.0.2"}), "1=10.0.0.1 2=10.0.0.2", true},
-        {answer({"10.0.0.1"}), "1=10.0.0.1 2=10.0.0.2", false},
-        {answer({"10.0.0.1", "10.0.0.2"}), "1=10.0.0.1 2=10.0.0.2", false},
-        {answer({"10.0.0.1"}), "1=10.0.0.1 2=10.0.0.2", false},
-        {answer({"10.0.0.1"}), "1=10.0.0.1", true}}},
-      {"an empty answer is none, and does not count as one without the address",
-       {{answer({"10.0.0.1", "10.0.0.2"}), "1=10.0.0.1 2=10.0.0.2", true},
-        {answer({"10.0.0.1"}), "1=10.0.0.1 2=10.0.0.2", false},
-        {{}, "1=10.0.0.1 2=10.0.0.2", false},
-        {{}, "1=10.0.0.1 2=10.0.0.2", false},
-        {answer({"10.0.0.1"}), "1=10.0.0.1", true}}},
-      {"the lowest free number is used again",
-       {{answer({"10.0.0.1", "10.0.0.2", "10.0.0.3"}), "1=10.0.0.1 2=10.0.0.2 3=10.0.0.3", true},
-        {answer({"10.0.0.3"}), "1=10.0.0.1 2=10.0.0.2 3=10.0.0.3", false},
-        {answer({"10.0.0.3"}), "3=10.0.0.3", true},
-        {answer({"10.0.0.3", "10.0.0.9", "10.0.0.8"}), "1=10.0.0.8 2=10.0.0.9 3=10.0.0.3", true}}},
-      {"a number is free only once its address has left",
-       {{answer({"10.0.0.1"}), "1=10.0.0.1", true},
-        {answer({"10.0.0.2"}), "1=10.0.0.1 2=10.0.0.2", true},
-        {answer({"10.0.0.2"}), "2=10.0.0.2", true},
-        {answer({"10.0.0.2", "10.0.0.3"}), "1=10.0.0.3 2=10.0.0.2", true}}},
-      {"of both families the IPv4 addresses count", {{answer({"fd00::1", "10.0.0.1", "fd00::2"}), "1=10.0.0.1", true}}},
-      {"IPv6 alone is fine", {{answer({"fd00::2", "fd00::1"}), "1=fd00::1 2=fd00::2", true}}},
+       {{answer({"10.0.0.2", "10.0.0.1"}), {}, "1=10.0.0.1 2=10.0.0.2"}, {both, {}, "1=10.0.0.1 2=10.0.0.2"}}},
+      {"an address that is named twice is one", {{answer({"10.0.0.1", "10.0.0.1"}), {}, "1=10.0.0.1"}}},
+      {"one that takes connections stays, however long answers lack it",
+       {{both, {}, "1=10.0.0.1 2=10.0.0.2"},
+        {one, {}, "1=10.0.0.1 2=10.0.0.2"},
+        {one, {}, "1=10.0.0.1 2=10.0.0.2"},
+        {one, {}, "1=10.0.0.1 2=10.0.0.2"},
+        {one, {}, "1=10.0.0.1 2=10.0.0.2"},
+        {one, two, "1=10.0.0.1"}}},
+      {"one that takes none stays while answers have it, and for three intervals",
+       {{both, two, "1=10.0.0.1 2=10.0.0.2"},
+        {both, two, "1=10.0.0.1 2=10.0.0.2"},
+        {one, two, "1=10.0.0.1 2=10.0.0.2"},
+        {one, two, "1=10.0.0.1 2=10.0.0.2"},
+        {both, two, "1=10.0.0.1 2=10.0.0.2"},
+        {one, two, "1=10.0.0.1 2=10.0.0.2"},
+        {one, two, "1=10.0.0.1 2=10.0.0.2"},
+        {one, two, "1=10.0.0.1"}}},
+      {"an empty answer is none", {{both, {}, "1=10.0.0.1 2=10.0.0.2"}, {{}, both, "1=10.0.0.1 2=10.0.0.2"},
+        {{}, both, "1=10.0.0.1 2=10.0.0.2"}, {{}, both, "1=10.0.0.1 2=10.0.0.2"},
+        {{}, both, "1=10.0.0.1 2=10.0.0.2"}, {one, both, "1=10.0.0.1 2=10.0.0.2"}}},
+      {"a number is not given to another machine in the answer with which the first one leaves",
+       {{both, {}, "1=10.0.0.1 2=10.0.0.2"},
+        {two, one, "1=10.0.0.1 2=10.0.0.2"},
+        {two, one, "1=10.0.0.1 2=10.0.0.2"},
+        {answer({"10.0.0.2", "10.0.0.7"}), one, "2=10.0.0.2 3=10.0.0.7"},
+        {answer({"10.0.0.2", "10.0.0.7", "10.0.0.8"}), one, "1=10.0.0.8 2=10.0.0.2 3=10.0.0.7"}}},
+      {"of both families the IPv4 addresses count", {{answer({"fd00::1", "10.0.0.1", "fd00::2"}), {}, "1=10.0.0.1"}}},
+      {"IPv6 alone is fine", {{answer({"fd00::2", "fd00::1"}), {}, "1=fd00::1 2=fd00::2"}}},
+      {"answers without IPv4 do not replace IPv4 members",
+       {{one, {}, "1=10.0.0.1"},
+        {answer({"fd00::1"}), {}, "1=10.0.0.1"},
+        {answer({"fd00::1"}), {}, "1=10.0.0.1"},
+        {answer({"fd00::1"}), {}, "1=10.0.0.1"},
+        {answer({"fd00::1"}), {}, "1=10.0.0.1"}}},
+      {"nor does IPv4 join the same machines that are there by IPv6",
+       {{answer({"fd00::1"}), {}, "1=fd00::1"}, {answer({"fd00::1", "10.0.0.1"}), {}, "1=fd00::1"}}},
+      {"a service that has moved to IPv6 is followed",
+       {{one, {}, "1=10.0.0.1"},
+        {answer({"fd00::1"}), one, "1=10.0.0.1 2=fd00::1"},
+        {answer({"fd00::1"}), one, "1=10.0.0.1 2=fd00::1"},
+        {answer({"fd00::1"}), one, "2=fd00::1"}}},
   };
   for (const auto& [what, steps] : stories) {
-    Members members;
-    for (const auto& [answered, wanted, changed] : steps) {
-      EXPECT_EQ(members.answered(answered), changed) << what << ": " << wanted;
-      EXPECT_EQ(text_of(members), wanted) << what;
+    Story story;
+    for (const auto& [answered, gone, wanted] : steps) {
+      const auto before = text_of(story.members);
+      story.gone = {gone.begin(), gone.end()};
+      EXPECT_EQ(story.answered(answered), before != wanted) << what << ": " << wanted;
+      EXPECT_EQ(text_of(story.members), wanted) << what;
     }
   }
+}
+
+TEST(Members, GetNoNumberOfAReplicaThatStillLeaves) {
+  Story story;
+  story.taken = {1, 3};
+  EXPECT_TRUE(story.answered(answer({"10.0.0.1", "10.0.0.2"})));
+  EXPECT_EQ(text_of(story.members), "2=10.0.0.1 4=10.0.0.2");
 }
 
 TEST(Members, AreNeverMoreThanABound) {
   std::vector<Address> many;
   for (unsigned i = 0; i < 3000; ++i) many.push_back(boost::asio::ip::address_v4(0x0a000000 + i));
-  Members members;
-  EXPECT_TRUE(members.answered(many));
-  EXPECT_EQ(members.list().size(), Members::most);
-  EXPECT_FALSE(members.answered(many));
+  Story story;
+  EXPECT_TRUE(story.answered(many));
+  EXPECT_EQ(story.members.list().size(), Members::most);
+  EXPECT_FALSE(story.answered(many));
 }
 
-/// Any answers: numbers and addresses are unique, what two answers lacked is gone, what the last one had is there.
-TEST(Members, KeepTheirPromisesOverAnyAnswers) {
+/// Answers are random subsets of the machines that run. Who answers stays under its number; who is gone leaves three
+/// intervals later, and no number passes to another machine at once.
+TEST(Members, KeepTheirPromisesOverAnswersThatAreRandomSubsets) {
   std::mt19937_64 random(1);
-  for (int story = 0; story < 200; ++story) {
-    Members members;
-    std::vector<std::set<Address>> good;
-    for (int step = 0; step < 30; ++step) {
-      std::vector<Address> answered;
-      for (unsigned i = 0; i < 6; ++i)
-        if (random() % 2 == 0) answered.push_back(boost::asio::ip::address_v4(0x0a000000 + i));
-      const auto before = members.list();
-      const bool changed = members.answered(answered);
-      const auto after = members.list();
-      EXPECT_EQ(changed, before != after);
-      if (answered.empty()) continue;
-      good.emplace_back(answered.begin(), answered.end());
-      std::set<Address> seen;
-      std::set<unsigned> numbers;
-      for (const auto& one : after) {
-        EXPECT_TRUE(seen.insert(one.address).second);
-        EXPECT_TRUE(numbers.insert(one.number).second);
-        const bool in_last_two =
-            good.back().contains(one.address) || (good.size() > 1 && good[good.size() - 2].contains(one.address));
-        EXPECT_TRUE(in_last_two);
-        EXPECT_LE(one.number, 6u) << "a low number is free";
+  for (int run = 0; run < 300; ++run) {
+    Story story;
+    std::vector<Address> running;
+    unsigned next = 0;
+    const auto begin = [&] { running.push_back(boost::asio::ip::address_v4(0x0a000000 + next++)); };
+    for (int i = 0; i < 6; ++i) begin();
+    std::map<Address, int> last_named;
+    for (int step = 0; step < 60; ++step) {
+      if (random() % 8 == 0 && running.size() > 1) {
+        const auto ends = running.begin() + static_cast<std::ptrdiff_t>(random() % running.size());
+        story.gone.insert(*ends);
+        running.erase(ends);
       }
-      for (const auto& address : good.back()) EXPECT_TRUE(seen.contains(address));
+      if (random() % 8 == 0) begin();
+      auto answered = running;
+      std::ranges::shuffle(answered, random);
+      answered.resize(std::min<std::size_t>(answered.size(), 3));
+      if (random() % 5 == 0) answered = answer({"fd00::1"});  // IPv6 alone: it changes nothing.
+      const bool is_none = answered.front().is_v6();
+      for (const auto& address : answered) last_named[address] = step;
+      std::map<Address, unsigned> before, after;
+      for (const auto& one : story.members.list()) before[one.address] = one.number;
+      const bool changed = story.answered(answered);
+      std::set<unsigned> numbers;
+      for (const auto& one : story.members.list()) {
+        after[one.address] = one.number;
+        EXPECT_TRUE(numbers.insert(one.number).second);
+      }
+      EXPECT_EQ(changed, before != after);
+      if (is_none && !before.empty()) {
+        EXPECT_FALSE(changed);
+        continue;
+      }
+      for (const auto& [address, number] : before) {
+        if (after.contains(address)) {
+          EXPECT_EQ(after[address], number);
+          continue;
+        }
+        EXPECT_TRUE(story.gone.contains(address)) << "who runs does not leave";
+        EXPECT_GE(step - last_named[address], Members::intervals_without);
+        EXPECT_FALSE(numbers.contains(number)) << "its number is nobody else's yet";
+      }
     }
   }
 }

@@ -47,6 +47,19 @@ TEST(EngineReader, AnotherEngineInItsPlaceKeepsNothingOfTheFirst) {
   EXPECT_EQ(text_of(figures), "llama.cpp b1");
 }
 
+TEST(EngineReader, TheSameEngineWithAnotherModelOrReleaseKeepsNoLimitsOfTheFirst) {
+  for (const bool model : {true, false}) {
+    EngineFigures figures;
+    take_facts(vllm(), figures);
+    ReplicaFacts other;
+    other.engine = Engine::vllm;
+    (model ? other.models.emplace_back() : other.version) = "another";
+    take_facts(other, figures);
+    EXPECT_FALSE(figures.kv_tokens);
+    EXPECT_FALSE(figures.max_context);
+  }
+}
+
 TEST(EngineReader, TextsOfAnEngineAreBoundedAndPrintable) {
   auto facts = vllm();
   facts.version = std::string(1000, '9');

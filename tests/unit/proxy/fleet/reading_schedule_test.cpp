@@ -54,6 +54,21 @@ TEST(ReadingSchedule, AnEngineThatComesBackIsReadAtOnce) {
   EXPECT_TRUE(schedule.identity_due(at_first));
 }
 
+TEST(ReadingSchedule, WhatIsAskedForDuringAReadingFollowsIt) {
+  ReadingSchedule schedule;
+  schedule.began();
+  schedule.look_at(at_first);
+  schedule.ended(End::failed, 5s, 5s, at_first + 2s);
+  EXPECT_TRUE(schedule.due(at_first + 2s)) << "the pause of 100 s was not for this one";
+  schedule.began();
+  schedule.ended(End::came, 1ms, 5s, at_first + 3s);
+  EXPECT_FALSE(schedule.due(at_first + 8s - 1ns));
+  schedule.began();
+  schedule.came_back();
+  schedule.ended(End::failed, 5s, 5s, at_first + 9s);
+  EXPECT_TRUE(schedule.due(at_first + 9s)) << "another engine may be there by now";
+}
+
 TEST(EngineFigures, ALoadIsGoodForTwoIntervalsAndUnknownAfterThem) {
   EngineFigures figures;
   EXPECT_EQ(figures.load_at(at_first), nullptr);

@@ -11,7 +11,7 @@ namespace {
 TEST(ErrorAnswers, TellFullReplicasFromDoubtfulOnes) {
   for (unsigned status = 100; status < 600; ++status) {
     EXPECT_EQ(is_full(status), status == 408 || status == 429 || status == 503) << status;
-    EXPECT_EQ(needs_second_opinion(status), status == 401 || status == 403 || status == 404) << status;
+    EXPECT_EQ(needs_second_opinion(status), status == 401 || status == 403 || status == 404 || status == 501) << status;
   }
 }
 

@@ -1,4 +1,5 @@
 // What Connection may say (RFC 9110, 7.6.1): a list of tokens, short, that drops nothing that matters.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <string>
@@ -91,15 +92,39 @@ TEST(RequestGate, MayNameSoManyConnectionOptions) {
   EXPECT_EQ(refused_with(with_connection(twice)), 400u);
 }
 
+/// Every field is compared with every option: so the work of a head is bounded by the two limits.
+TEST(RequestGate, SplitsSoManyConnectionOptionsAtMost) {
+  const auto options = [](std::size_t count, const std::string& option) {
+    std::string list;
+    for (std::size_t i = 0; i < count; ++i) list += (i == 0 ? "" : ",") + option;
+    return list;
+  };
+  for (const std::string option : {"a", "close", "x-mine"}) {
+    EXPECT_EQ(refused_with(with_connection(options(max_options, option))), 0u);
+    EXPECT_EQ(refused_with(with_connection(options(max_options + 1, option))), 400u);
+    const auto in_two = options(max_options, option) + "\r\nConnection: " + option;
+    EXPECT_EQ(refused_with(with_connection(in_two)), 400u);
+  }
+  EXPECT_EQ(refused_with(with_connection(options(500, ""))), 0u) << "an empty element is no option";
+  const auto bytes = with_connection(options(16, "close") + "," + options(16, "Upgrade"));
+  EXPECT_THAT(parse_request_head(bytes)->named, testing::IsEmpty()) << "what always ends here is not kept";
+}
+
+TEST(RequestGate, TakesOneCredentialOfEachKind) {
+  const std::string a = "Authorization: Bearer a\r\n", x = "X-Api-Key: a\r\n", other = "AUTHORIZATION: Basic a\r\n";
+  for (const auto& fields : {a, x, a + x}) EXPECT_EQ(refused_with(post(fields)), 0u) << fields;
+  for (const auto& fields : {a + a, a + other, x + x, a + x + a}) EXPECT_EQ(refused_with(post(fields)), 400u) << fields;
+}
+
 TEST(HopByHop, IsWhatTheStandardListsAndWhatConnectionNames) {
   const std::string bytes = post("Connection: close, X-Mine\r\nconnection: ,x-too\r\n");
   const auto head = parse_request_head(bytes);
   ASSERT_TRUE(head);
   for (const auto* name : {"Connection", "keep-alive", "Proxy-Connection", "TE", "Trailer", "Transfer-Encoding",
                            "Upgrade", "Proxy-Authorization", "proxy-authenticate", "x-mine", "X-TOO", "close"})
-    EXPECT_TRUE(is_hop_by_hop(name, head->fields)) << name;
+    EXPECT_TRUE(is_hop_by_hop(name, head->named)) << name;
   for (const auto* name : {"Host", "x-min", "x-mine2", "Accept", "authorization"})
-    EXPECT_FALSE(is_hop_by_hop(name, head->fields)) << name;
+    EXPECT_FALSE(is_hop_by_hop(name, head->named)) << name;
 }
 
 }  // namespace

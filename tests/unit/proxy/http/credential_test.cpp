@@ -21,14 +21,50 @@ TEST(Credential, IsTheBearersElseTheApiKeys) {
            {"Authorization: Bearer\r\nx-api-key: a\r\n", "a"},
            {"Authorization: Bearerk\r\n", ""},
            {"Authorization: k\r\n", ""},
-           {"Authorization:\r\n", ""},
-           {"Authorization: Bearer a\r\nAuthorization: Bearer b\r\n", "a"}};
+           {"Authorization:\r\n", ""}};
   for (const auto& [fields, credential] : rows) {
     const auto bytes = "GET / HTTP/1.1\r\nHost: h\r\n" + fields + "\r\n";
     const auto head = parse_request_head(bytes);
     ASSERT_TRUE(head) << fields;
     EXPECT_EQ(credential_of(*head), credential) << fields;
   }
+}
+
+TEST(Credential, IsOneOrTheFieldsDisagree) {
+  const struct {
+    std::string fields;
+    bool disagree;
+  } rows[]{{"", false},
+           {"Authorization: Bearer a\r\n", false},
+           {"x-api-key: a\r\n", false},
+           {"Authorization: Bearer a\r\nx-api-key: a\r\n", false},
+           {"Authorization: Basic b\r\nx-api-key: a\r\n", false},
+           {"Authorization: Bearer a\r\nx-api-key: b\r\n", true},
+           {"x-api-key: b\r\nauthorization: bearer a\r\n", true}};
+  for (const auto& [fields, disagree] : rows) {
+    const auto bytes = "GET / HTTP/1.1\r\nHost: h\r\n" + fields + "\r\n";
+    const auto head = parse_request_head(bytes);
+    ASSERT_TRUE(head) << fields;
+    EXPECT_EQ(credentials_disagree(*head), disagree) << fields;
+  }
+}
+
+TEST(Credential, IsFoundWhereverItStands) {
+  const std::string made = "weir-" + std::string(43, 'x');
+  EXPECT_TRUE(holds_key("alices-key", "alices-key"));
+  EXPECT_TRUE(holds_key("Token alices-key;", "alices-key"));
+  EXPECT_TRUE(holds_key("a=b; session=" + made + "; c", ""));
+  EXPECT_TRUE(holds_key("weir-x " + made, "alices-key"));
+  EXPECT_TRUE(holds_key("key", "key"));
+  EXPECT_FALSE(holds_key("monkey", "key")) << "it is too short to be more than a part of a word";
+  EXPECT_FALSE(holds_key("alices-ke", "alices-key"));
+  EXPECT_FALSE(holds_key(made.substr(1), ""));
+  EXPECT_FALSE(holds_key(made.substr(0, 47), ""));
+  EXPECT_FALSE(holds_key("", ""));
+  EXPECT_EQ(
+      without_credentials(
+          "/v1/x?a=alices-key&b=1&c=%61lices%2Dkey&alices-key&d=xalices-keyx&alices-key=1&%61lices-key=", "alices-key"),
+      "/v1/x?b=1");
 }
 
 TEST(Credential, StandsInFieldsThatAreNamedForIt) {

@@ -2,8 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cctype>
 #include <fstream>
 #include <iterator>
+#include <random>
 #include <regex>
 #include <string>
 
@@ -152,6 +155,84 @@ TEST(Routes, AModelsIdIsDecodedAndMayHoldSlashes) {
   EXPECT_EQ(model_id_in("/v1/models/"), std::nullopt);
   EXPECT_EQ(model_id_in("/v1/models"), std::nullopt);
   EXPECT_EQ(model_id_in("/v2/models/m"), std::nullopt);
+}
+
+TEST(Routes, ForwardNoPathThatMayMeanTwoThings) {
+  for (const auto* rest : {"%2e%2e/%2e%2e/flush_cache", "..%2f..%2fflush_cache", "%2E./x", "a/../b", ".", "a/..", "%2f",
+                           "a%5c..%5cb", "a\\b", "a%00", "%252e%252e", "a%25", "%61", "a%7e",
+                           "..;/..;/flush_cache", "a;b", "a%3bb", "%0a", "a%", "a%4", "a%zz", "a%3fb", "a%23"}) {
+    const auto path = "/v1/models/" + std::string(rest);
+    EXPECT_EQ(route_of("OPTIONS", path, {}), Route::unknown) << path;
+    for (const auto* method : {"POST", "OPTIONS", "PUT"})
+      EXPECT_EQ(route_of(method, "/x/" + std::string(rest), {"*"}), Route::unknown) << method << path;
+    EXPECT_EQ(route_of("POST", path, {path}), Route::open) << "the settings name it";
+  }
+  for (const auto* rest : {"m", "org/m", "m%20b", "%C3%A9", "a+b:c@d", "..a", "a...", "m%3Alatest"}) {
+    const auto path = "/v1/models/" + std::string(rest);
+    EXPECT_EQ(route_of("OPTIONS", path, {}), Route::open) << path;
+    EXPECT_EQ(route_of("POST", path, {"*"}), Route::open) << path;
+  }
+}
+
+/// Returns a path as a lenient server behind weir may take it.
+std::string taken_for(std::string path, int decodings) {
+  for (; decodings > 0; --decodings) {
+    std::string decoded;
+    for (std::size_t i = 0; i < path.size(); ++i) {
+      const auto digit = [&](std::size_t at) {
+        return at < path.size() && std::isxdigit(static_cast<unsigned char>(path[at])) != 0;
+      };
+      const bool escape = path[i] == '%' && digit(i + 1) && digit(i + 2);
+      decoded += escape ? static_cast<char>(std::stoi(path.substr(i + 1, 2), nullptr, 16)) : path[i];
+      if (escape) i += 2;
+    }
+    path = decoded;
+  }
+  path = path.substr(0, path.find_first_of(std::string("\0?#", 3)));
+  std::vector<std::string> names;
+  std::string name;
+  for (const char c : path + "/") {
+    if (c != '/' && c != '\\') {
+      name += c;
+      continue;
+    }
+    name = name.substr(0, name.find(';'));
+    if (name == ".." && names.size() > 1) {
+      names.pop_back();
+    } else if (name != "." && name != "..") {
+      names.push_back(name);
+    }
+    name.clear();
+  }
+  std::string taken = names.empty() ? "" : names.front();
+  for (std::size_t i = 1; i < names.size(); ++i) taken += "/" + names[i];
+  return taken;
+}
+
+TEST(Routes, MeanTheSameToEveryServerHoweverAPathIsEscaped) {
+  const std::vector<std::string> pieces{"/",      "v1",    "models", "chat", "completions", "..",       ".",
+                                        "%2f",    "m",     "%2e",    "%5c",  "\\",          "%252e",    "%252f",
+                                        ";",      "%00",   "%63hat", "%",    "%20",         "generate", "%c3%a9",
+                                        "/../",   "/v1/",  "%3b",    "/v1/models/",         "flush_cache"};
+  std::mt19937 random(1);
+  std::size_t forwarded = 0;
+  for (int i = 0; i < 100'000; ++i) {
+    std::string path = "/v1/models/";
+    if (i % 2 != 0) path = "/";
+    for (auto n = random() % 5; n > 0; --n) path += pieces[random() % pieces.size()];
+    const auto is_inference = [](const std::string& one) { return route_of("POST", one, {}) == Route::inference; };
+    for (const Paths& paths : {Paths{}, Paths{"*"}}) {
+      if (route_of("OPTIONS", path, paths) != Route::open) continue;
+      ++forwarded;
+      for (const int decodings : {0, 1, 2, 3}) {
+        const auto taken = taken_for(path, decodings);
+        EXPECT_EQ(std::ranges::count(taken, '/'), std::ranges::count(path, '/')) << path;
+        EXPECT_EQ(is_inference(taken), is_inference(path)) << path;
+        EXPECT_EQ(taken.starts_with("/v1/models/"), path.starts_with("/v1/models/")) << path;
+      }
+    }
+  }
+  EXPECT_GT(forwarded, 1000u);
 }
 
 TEST(Routes, FollowTheSettings) {

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <ctime>
 #include <optional>
 
 #include "proxy/keys/sha256.hpp"
@@ -89,6 +91,22 @@ TEST(ClientKeys, AReloadTakesOverTheCountsByName) {
   EXPECT_TRUE(KeyPlace(after.find("g")).got());
   under_way.reset();
   EXPECT_TRUE(KeyPlace(after.find("other")).got());
+}
+
+TEST(ClientKeys, TakeAsLongForEachOfManyAsOfFew) {
+  const auto seconds = [](int n) {
+    std::vector<config::ClientKey> all;
+    for (int i = 0; i < n; ++i) all.push_back(key("client" + std::to_string(i), "weir-" + std::to_string(i)));
+    const ClientKeys before(all, nullptr);
+    double least = 1e9;
+    for (int i = 0; i < 5; ++i) {
+      const auto begin = std::clock();
+      const ClientKeys after(all, &before);
+      least = std::min(least, static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC);
+    }
+    return least;
+  };
+  EXPECT_LT(seconds(8000), 9 * seconds(2000)) << "four times the keys; squares would be 16";
 }
 
 }  // namespace

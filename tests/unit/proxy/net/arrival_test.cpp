@@ -29,6 +29,28 @@ TEST(MonotonicTime, IsNowWhereTheStampCannotBeBelieved) {
   for (const auto& row : rows) EXPECT_EQ(monotonic_of(row.stamp, wall, now), now) << row.what;
 }
 
+TEST(StampedTime, IsAsTheStampSaysWhileTheClocksGoOnTogether) {
+  StampedTime time;
+  for (const auto passed : {0ns, nanoseconds(1ms), nanoseconds(5s), nanoseconds(1h)})
+    EXPECT_EQ(time.of(wall + passed - 3ms, {wall + passed, now + passed}), now + passed - 3ms);
+  for (int second = 0; second < 1000; ++second) {  // The wall clock is slewed as fast as it may be.
+    const nanoseconds passed = 1h + second * 1s, gained = second * 500us;
+    EXPECT_EQ(time.of(wall + passed + gained - 3ms, {wall + passed + gained, now + passed}), now + passed - 3ms);
+  }
+}
+
+TEST(StampedTime, NeverPutsAnAnswerBeforeItsRequestWhereTheWallClockIsSet) {
+  for (const nanoseconds step : {nanoseconds(20ms), nanoseconds(2s), nanoseconds(9s), -nanoseconds(2s)}) {
+    StampedTime time;
+    EXPECT_EQ(time.of(wall, {wall, now}), now);
+    const auto sent = now + 1s, read = now + 2s + 1ms;  // The clock is set just before this read.
+    EXPECT_GE(time.of(wall + 2s, {wall + 2s + 1ms + step, read}), sent) << step.count();
+    EXPECT_GE(time.of(wall + 2s, {wall + 2s + 2ms + step, read + 1ms}), sent) << "another that came before";
+    EXPECT_EQ(time.of(wall + 5s + step, {wall + 5s + step, now + 5s}), now + 5s) << "what comes later is right";
+    EXPECT_EQ(time.of(wall + 6s + step - 3ms, {wall + 6s + step, now + 6s}), now + 6s - 3ms);
+  }
+}
+
 /// Both clocks show the time since one moment. Each reading takes the next of these times, 20 ns if there are no more.
 struct ScriptedClocks {
   std::vector<nanoseconds> times;

@@ -12,6 +12,7 @@
 #include <functional>
 #include <limits>
 #include <memory>
+#include <new>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -25,7 +26,8 @@ namespace weir::proxy::net {
 struct Calls {
   int made = 0;
   int failing = -1;  ///< It is the number of the call that fails, from 0 on.
-  int error = 0;     ///< The call fails with this.
+  int error = 0;     ///< The call fails with this, or throws what a want of memory throws.
+  static constexpr int throws = -1;
   bool fails_now() { return made++ == failing; }
 };
 
@@ -119,6 +121,7 @@ class Peer {
   /// Fails the call that is to fail: a fatal error breaks the connection, another one is reported again.
   ssize_t fail() {
     edge_ = true;
+    if (calls_.error == Calls::throws) throw std::bad_alloc();
     if (calls_.error != EAGAIN && calls_.error != EINTR) {
       ended_ = broken_ = true;
       inbox_.clear();

@@ -57,7 +57,8 @@ class Socket : public testing::Test {
   boost::asio::io_context context{1};
   ArrivalClock clock{config::ReadClock::kernel};
   tls::Handshaking handshaking{context, nullptr};
-  SocketConnector connector{{poller, clock, handshaking}};
+  Deadlines deadlines;
+  SocketConnector connector{{poller, clock, handshaking}, deadlines};
   std::unique_ptr<Channel> channel;
   UniqueFd far;
   std::array<char, 64> buffer{};

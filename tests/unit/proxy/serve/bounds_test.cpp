@@ -3,6 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
+#include "config/network.hpp"
+#include "proxy/serve/body_room.hpp"
 #include "proxy/serve/request_reading.hpp"
 #include "tests/unit/proxy/serve/scripted_proxy.hpp"
 
@@ -22,34 +26,26 @@ std::string announced(std::size_t bytes) {
   return "POST /v1/chat/completions HTTP/1.1\r\nHost: weir\r\nContent-Length: " + std::to_string(bytes) + "\r\n\r\n";
 }
 
-TEST(BodyRate, IsAnAverageSinceTheBodyBeganAfterItsGrace) {
-  const metrics::Moment begun{std::chrono::hours(1)};
-  const struct {
-    std::size_t received, rate;
-    seconds behind;
-  } rows[]{{0, 1024, body_grace},  {1, 1024, body_grace},  {10 * kib, kib, seconds(10)}, {11 * kib, kib, seconds(11)},
-           {mib, 1, seconds(mib)}, {mib, mib, body_grace}, {60 * mib, mib, seconds(60)}};
-  for (const auto& row : rows) EXPECT_EQ(behind_rate_at(begun, row.received, row.rate), begun + row.behind);
-  EXPECT_EQ(behind_rate_at(begun, 0, 0), metrics::Moment::max());
-  EXPECT_GT(behind_rate_at(begun, std::size_t{1} << 30, 1), begun) << "it does not wrap round";
-}
-
-TEST(BodyRate, EndsABodyThatTricklesHoweverSteadily) {
-  ScriptedProxy proxy;
-  const auto client = proxy.client(announced(mib));
-  proxy.run();
-  const auto begun = Clock::now();
-  client->says(std::string(20 * kib, ' '));
-  proxy.run();
-  proxy.tick(begun + seconds(19));
-  EXPECT_EQ(client->got, "") << "it is ahead of the rate";
-  client->says(" ");
-  proxy.run();
-  proxy.tick(begun + seconds(21));
-  EXPECT_THAT(client->got, StartsWith("HTTP/1.1 408 "));
-  EXPECT_THAT(client->got, HasSubstr("limits.body_rate"));
-  EXPECT_EQ(proxy.limit_hits(Limit::body_rate), 1u);
-  EXPECT_EQ(proxy.limit_hits(Limit::body_time), 0u);
+TEST(BodyRate, LetsNobodyEarnTimeByWhatItSentBefore) {
+  for (const std::size_t at_once : {std::size_t{0}, 20 * kib, mib}) {
+    ScriptedProxy proxy;
+    const auto client = proxy.client(announced(16 * mib));
+    proxy.run();
+    client->says(std::string(at_once, ' '));
+    proxy.run();
+    const auto begun = Clock::now();
+    const auto window = body_window(proxy.world->settings.limits);
+    proxy.tick(begun + window / 2);
+    EXPECT_EQ(client->got, "");
+    client->says(" ");
+    proxy.run();
+    proxy.tick(begun + window * 9 / 8 + seconds(2));
+    EXPECT_THAT(client->got, StartsWith("HTTP/1.1 408 ")) << at_once;
+    EXPECT_THAT(client->got, HasSubstr("limits.body_rate"));
+    EXPECT_EQ(proxy.limit_hits(Limit::body_rate), 1u);
+    EXPECT_EQ(proxy.limit_hits(Limit::body_time), 0u);
+    EXPECT_EQ(proxy.shared.buffers.used(), 0u);
+  }
 }
 
 TEST(BodyRate, LetsAnySpeedPassIfItIsZero) {
@@ -175,6 +171,187 @@ TEST(BufferMemory, RefusesABodyThatGrowsBeyondWhatIsLeft) {
   EXPECT_LE(proxy.shared.buffers.used(), mib);
   EXPECT_EQ(proxy.limit_hits(Limit::buffer_memory),
             static_cast<std::uint64_t>(one) + static_cast<std::uint64_t>(other));
+}
+
+/// True if the client has been refused for memory.
+bool has_no_room(const std::shared_ptr<net::Peer>& client) { return client->got.starts_with("HTTP/1.1 503 "); }
+
+TEST(BufferMemory, ThatSlowBodiesHoldGoesToWhoeverComes) {
+  ScriptedProxy proxy(1, [](config::Settings& settings) { settings.limits.buffer_memory = 4 * mib; });
+  proxy.plan[0] = {says(whole_answer("200 OK", completion))};
+  std::vector<std::shared_ptr<net::Peer>> slow;
+  for (int i = 0; i < 5; ++i) {
+    slow.push_back(proxy.client(announced(mib) + std::string(mib - 64, ' ')));
+    proxy.run();
+  }
+  EXPECT_EQ(std::ranges::count_if(slow, has_no_room), 1);
+  ASSERT_TRUE(proxy.shared.buffers.spent());
+  for (int i = 0; i < 3; ++i) {
+    const auto whole = proxy.client(post(chat(false)));
+    proxy.run();
+    EXPECT_EQ(read_answer(whole->got).status, 200u);
+  }
+  EXPECT_EQ(std::ranges::count_if(slow, has_no_room), 2) << "one that ends makes room for many";
+  const auto ended = std::ranges::find_if(slow, has_no_room);
+  const auto refusal = read_answer((*ended)->got);
+  EXPECT_THAT(refusal.head, HasSubstr("Retry-After: "));
+  EXPECT_THAT(refusal.body, HasSubstr("more slowly than others"));
+  EXPECT_TRUE((*ended)->writing_ended());
+  EXPECT_EQ(proxy.limit_hits(Limit::buffer_memory), 2u);
+}
+
+TEST(BufferMemory, ThatOneBodyGivesUpLeavesTheBytesOfTheOtherAlone) {
+  ScriptedProxy proxy(1, [](config::Settings& settings) { settings.limits.buffer_memory = 2 * mib + 64 * kib; });
+  proxy.plan[0] = {says(whole_answer("200 OK", completion))};
+  const auto slow = proxy.client(announced(mib) + std::string(600 * kib, ' '));
+  const auto fast = proxy.client(announced(mib) + std::string(mib - 64, ' '));
+  const std::size_t begun = 8 * kib, size = 512 * kib;
+  const auto asker = proxy.client(announced(size) + std::string(begun, 'c'));
+  proxy.run();
+  slow->says(std::string(200 * kib, 'A'));
+  asker->says(std::string(size - begun, 'c'));
+  proxy.run();
+  EXPECT_TRUE(has_no_room(slow));
+  EXPECT_EQ(fast->got, "");
+  ASSERT_EQ(read_answer(asker->got).status, 200u);
+  const auto& sent = proxy.connections[0].front()->got;
+  EXPECT_TRUE(sent.ends_with("\r\n\r\n" + std::string(size, 'c'))) << std::ranges::count(sent, 'A');
+}
+
+TEST(BufferMemory, ThatSlowHeadsHoldGoesToWhoeverComes) {
+  ScriptedProxy proxy(1, [](config::Settings& settings) {
+    settings.limits.buffer_memory = mib;
+    settings.limits.request_head = 64 * kib;
+  });
+  proxy.plan[0] = {says(whole_answer("200 OK", completion))};
+  std::vector<std::shared_ptr<net::Peer>> slow;
+  for (int i = 0; i < 20; ++i) {
+    slow.push_back(proxy.client("GET /health HTTP/1.1\r\nHost: weir\r\nX: " + std::string(60 * kib, 'x')));
+    proxy.run();
+  }
+  ASSERT_TRUE(proxy.shared.buffers.spent());
+  const auto whole = proxy.client(post(chat(false)));
+  proxy.run();
+  EXPECT_EQ(read_answer(whole->got).status, 200u);
+  const auto ended = std::ranges::find_if(slow, has_no_room);
+  ASSERT_NE(ended, slow.end());
+  EXPECT_THAT((*ended)->got, HasSubstr("more slowly than others"));
+  EXPECT_TRUE((*ended)->writing_ended());
+}
+
+TEST(BufferMemory, OfAnotherLoopsSlowBodiesComesFreeWithinATick) {
+  ScriptedProxy proxy(1, [](config::Settings& settings) { settings.limits.buffer_memory = 2 * mib; });
+  const auto first = proxy.client(announced(mib) + std::string(mib - 1, ' '));
+  const auto second = proxy.client(announced(mib) + std::string(mib - 1, ' '));
+  proxy.run();
+  proxy.tick(Clock::now());
+  EXPECT_EQ(first->got + second->got, "");
+  proxy.shared.wants_room = true;
+  proxy.tick(Clock::now());
+  EXPECT_NE(has_no_room(first), has_no_room(second));
+  proxy.shared.wants_room = true;
+  proxy.tick(Clock::now());
+  EXPECT_NE(has_no_room(first), has_no_room(second)) << "there is room";
+}
+
+/// A client's address in 10.0.0.0/8.
+net::PeerAddress ten(unsigned char last) { return {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 0, 0, last}; }
+
+TEST(BufferShare, IsTheMostThatOneAddressHolds) {
+  ScriptedProxy proxy(1, [](config::Settings& settings) {
+    settings.limits.buffer_memory = 16 * mib;
+    settings.limits.request_body = mib;
+    settings.server.trusted_proxies = {std::get<config::Network>(config::parse_network("10.0.0.9"))};
+  });
+  const auto sends = [&](net::PeerAddress from, const std::string& way = "") {
+    proxy.address = from;
+    auto request = announced(mib) + std::string(mib - 64, ' ');
+    if (!way.empty()) request.insert(request.find("Content-Length"), "X-Forwarded-For: " + way + "\r\n");
+    const auto client = proxy.client(request);
+    proxy.run();
+    return client;
+  };
+  for (int i = 0; i < 4; ++i) EXPECT_EQ(sends(ten(1))->got, "") << "a quarter of 16 MiB";
+  const auto beyond = sends(ten(1)), through_a_proxy = sends(ten(9), "10.0.0.1");
+  for (const auto& refused : {beyond, through_a_proxy}) {
+    EXPECT_TRUE(has_no_room(refused));
+    EXPECT_THAT(refused->got, HasSubstr("limits.buffer_share"));
+    EXPECT_THAT(refused->got, HasSubstr("Retry-After: "));
+  }
+  EXPECT_EQ(proxy.limit_hits(Limit::buffer_share), 2u);
+  EXPECT_EQ(sends(ten(2))->got, "");
+  EXPECT_EQ(sends(ten(9), "10.0.0.3")->got, "") << "another client behind the same proxy";
+  EXPECT_EQ(proxy.shared.address_shares.size(), 3u);
+  const net::PeerAddress loopback{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 127, 0, 0, 1};
+  for (int i = 0; i < 6; ++i) EXPECT_EQ(sends(loopback)->got, "") << "many may be behind it";
+  EXPECT_EQ(proxy.shared.address_shares.size(), 3u);
+}
+
+TEST(BufferShare, IsGivenBackWithTheRequest) {
+  ScriptedProxy proxy(1, [](config::Settings& settings) {
+    settings.limits.buffer_memory = 4 * mib;
+    settings.limits.request_body = mib;
+  });
+  proxy.plan[0] = {says(whole_answer("200 OK", completion))};
+  proxy.address = ten(1);
+  for (int i = 0; i < 5; ++i) {
+    const auto client = proxy.client(post(std::string(mib, ' ')));
+    proxy.run();
+    EXPECT_EQ(read_answer(client->got).status, 200u);
+    EXPECT_EQ(proxy.shared.address_shares.size(), 0u);
+  }
+}
+
+TEST(OwnAnswers, WaitForNoBodyAndHoldNone) {
+  const std::string host = " HTTP/1.1\r\nHost: weir\r\n", length = "Content-Length: 1048576\r\n\r\n",
+                    chunked = "Transfer-Encoding: chunked\r\n\r\n100000\r\n";
+  for (const auto& request :
+       {"GET /health" + host + length, "HEAD /health" + host + length, "GET /health" + host + chunked,
+        "GET /health" + host + "Expect: 100-continue\r\n" + length, "POST /nowhere" + host + length,
+        "GET /v1/models/none" + host + chunked, "OPTIONS *" + host + length}) {
+    SCOPED_TRACE(request);
+    ScriptedProxy proxy(1, [](config::Settings& settings) { settings.pools[0].models = {"m"}; });
+    const auto client = proxy.client(request + std::string(mib - 64, 'x'));
+    proxy.run();
+    proxy.tick_in(0.1);
+    EXPECT_THAT(client->got, StartsWith("HTTP/1.1 "));
+    EXPECT_THAT(client->got, testing::Not(StartsWith("HTTP/1.1 1")));
+    EXPECT_THAT(client->got, HasSubstr("Connection: close\r\n"));
+    EXPECT_EQ(proxy.shared.buffers.used(), 0u);
+    EXPECT_TRUE(client->writing_ended());
+    EXPECT_EQ(client->unread(), 0u) << "it is read and dropped, because a reset would take the answer away";
+    EXPECT_TRUE(proxy.connections[0].empty());
+  }
+}
+
+TEST(OwnAnswers, DropABodyThatIsThereAndGoOn) {
+  const std::string head = "GET /health HTTP/1.1\r\nHost: weir\r\n", body = "GET /stolen HTTP/1.1\r\n\r\n";
+  for (const auto& request : {head + "Content-Length: " + std::to_string(body.size()) + "\r\n\r\n" + body,
+                              head + "Transfer-Encoding: chunked\r\n\r\n" + chunk_of(body) + "0\r\n\r\n"}) {
+    ScriptedProxy proxy;
+    const auto client = proxy.client(request + health("x-request-id: second\r\n"));
+    proxy.run();
+    const auto first = read_answer(client->got), second = read_answer(first.rest);
+    EXPECT_EQ(first.status, 200u);
+    EXPECT_THAT(second.head, HasSubstr("x-request-id: second\r\n"));
+    EXPECT_EQ(second.rest, "");
+    EXPECT_FALSE(client->closed());
+  }
+}
+
+TEST(ChunkedBody, MayHaveAsMuchFramingAsPayload) {
+  for (const bool fits : {true, false}) {
+    ScriptedProxy proxy(1, [](config::Settings& settings) { settings.limits.request_body = 1000; });
+    proxy.plan[0] = {says(whole_answer("200 OK", completion))};
+    std::string request = "POST /v1/chat/completions HTTP/1.1\r\nHost: weir\r\nTransfer-Encoding: chunked\r\n\r\n";
+    const std::size_t chunks = 10, framing = fits ? 995 : 1005;  // The last chunk has 5 bytes more.
+    for (std::size_t i = 0; i < chunks; ++i)
+      request += "1;" + std::string((framing - 5) / chunks - 6, 'x') + "\r\n \r\n";
+    const auto client = proxy.client(request + "0\r\n\r\n");
+    proxy.run();
+    EXPECT_THAT(client->got, StartsWith(fits ? "HTTP/1.1 200 " : "HTTP/1.1 413 "));
+    EXPECT_EQ(proxy.limit_hits(Limit::request_body), fits ? 0u : 1u);
+  }
 }
 
 TEST(BufferMemory, PaysForAnErrorAnswerThatIsKept) {

@@ -1,10 +1,18 @@
-// How far a drain is, in words.
+// How far a drain is, in words, and how it ends.
 #include "proxy/serve/drain.hpp"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include <boost/asio/post.hpp>
+#include <thread>
+
+#include "tests/unit/proxy/serve/scripted_proxy.hpp"
 
 namespace weir::proxy::serve {
 namespace {
+
+namespace asio = boost::asio;
 
 TEST(DrainProgress, SaysHowManyAreLeftAndHowOldTheyAre) {
   EXPECT_EQ(drain_progress({12, 8, std::chrono::seconds(34)}),
@@ -12,6 +20,77 @@ TEST(DrainProgress, SaysHowManyAreLeftAndHowOldTheyAre) {
   EXPECT_EQ(drain_progress({1, 1, std::chrono::seconds(3)}),
             "1 connection is left, 1 request on it, the oldest for 3 s");
   EXPECT_EQ(drain_progress({2, 0, {}}), "2 connections are left, 0 requests on them");
+}
+
+/// The control thread is one of its own, and the test plays the loop.
+class DrainEnd : public testing::Test {
+ protected:
+  DrainEnd() {
+    proxy.plan[0] = {says(stream_head + chunk_of(event("a")))};
+    for (int i = 0; i < 50; ++i) clients.push_back(proxy.client(post(chat(true))));
+    proxy.run();
+  }
+  void start() {
+    control = std::thread([this] { status = drain.run(); });
+  }
+  /// Plays the loop from the cut to the end.
+  void end() {
+    while (!proxy.shared.cutting.load()) std::this_thread::yield();
+    proxy.tick(Clock::now());
+    control.join();
+  }
+  void throw_on_control_thread() {
+    asio::post(context, [] { throw std::runtime_error("what a test throws"); });
+  }
+  void expect_all_told() {
+    EXPECT_EQ(proxy.log_lines().size(), clients.size());
+    EXPECT_EQ(proxy.exposition.requests().all, clients.size());
+    for (const auto& client : clients) {
+      EXPECT_TRUE(client->closed());
+      EXPECT_THAT(client->got, testing::HasSubstr("limits.drain"));
+    }
+  }
+
+  ScriptedProxy proxy;
+  std::vector<std::shared_ptr<net::Peer>> clients;
+  asio::io_context context{1};
+  asio::executor_work_guard<asio::io_context::executor_type> work{context.get_executor()};
+  Listeners listeners{context, {}, [](Audience, net::UniqueFd) {}};
+  const ServiceManager manager;
+  Drain drain{context, proxy.shared, {}, listeners, manager};
+  std::thread control;
+  int status = -1;
+};
+
+TEST_F(DrainEnd, WaitsForAllThatItCuts) {
+  asio::post(context, [this] {
+    drain.signalled("SIGTERM");
+    drain.signalled("SIGTERM");
+    drain.signalled("SIGTERM");
+  });
+  start();
+  end();
+  EXPECT_EQ(status, 0);
+  EXPECT_EQ(drain.story(), "SIGTERM, then SIGTERM: 50 connections cut");
+  expect_all_told();
+}
+
+TEST_F(DrainEnd, AfterAnErrorOnTheControlThreadIsInGoodOrderAndNoSuccess) {
+  throw_on_control_thread();
+  start();
+  end();
+  EXPECT_EQ(status, 1);
+  EXPECT_EQ(drain.story(), "an error (what a test throws): 50 connections cut");
+  expect_all_told();
+}
+
+TEST_F(DrainEnd, AfterAnErrorWithinADrainIsTheSame) {
+  asio::post(context, [this] { drain.signalled("SIGTERM"); });
+  throw_on_control_thread();
+  start();
+  end();
+  EXPECT_EQ(status, 1);
+  expect_all_told();
 }
 
 }  // namespace

@@ -85,7 +85,6 @@ TEST(KeyCheck, WithoutARightKeyTheAnswerIs401BeforeTheBodyAndWithoutAContinue) {
   } rows[]{{"", Denied::no_key},
            {bearer("mallorys-key"), Denied::wrong_key},
            {"x-api-key: mallorys-key\r\n", Denied::wrong_key},
-           {bearer("mallorys-key") + "x-api-key: alices-key\r\n", Denied::wrong_key},
            {"Authorization: Basic alices-key\r\n", Denied::no_key}};
   for (const auto& [fields, why] : rows) {
     for (const bool anthropic : {false, true}) {
@@ -167,7 +166,13 @@ TEST(KeyCheck, AKeyMayUseItsModelsAlone) {
   } rows[]{{body(R"("model":"m")"), true},
            {body(R"("model":"n")"), true},
            {body(R"("model":"o")"), false},
-           {body(R"("model":"o","model":"m")"), true},
+           {body(R"("model":"o","model":"m")"), false},
+           {body(R"("model":"m","model":"m")"), false},
+           {body(R"("model":"m","Model":"o")"), false},
+           {body(R"("MODEL":"o","model":"m")"), false},
+           {body(R"("mod\u0065l":"o","model":"m")"), false},
+           {body(R"("Model":"m")"), false},
+           {body(R"("model":"m","x":{"model":"o"},"models":"o","model2":"o")"), true},
            {body(R"("model":"m","model":"o")"), false},
            {body(R"("x":1)"), false},
            {body(R"("model":7)"), false},
@@ -189,6 +194,77 @@ TEST(KeyCheck, AKeyMayUseItsModelsAlone) {
     EXPECT_THAT(proxy.connections[0], IsEmpty());
     EXPECT_THAT(seen.rest, StartsWith("HTTP/1.1 200 ")) << "the connection goes on";
   }
+}
+
+TEST(KeyCheck, AModelThatIsNamedTwiceIsRefusedInEveryDialectAndInBypass) {
+  for (const bool bypassed : {false, true})
+    for (const auto* path : {"/v1/chat/completions", "/v1/completions", "/v1/responses", "/v1/messages", "/api/chat",
+                             "/api/generate", "/generate", "/v1/embeddings", "/v1/rerank"})
+      for (const auto* twice : {R"({"model":"m","Model":"o","prompt":"a"})", R"({"model":"o","model":"m"})"}) {
+        ScriptedProxy proxy(1, with_keys());
+        proxy.shared.bypass = bypassed;
+        proxy.plan[0] = {says(whole_answer("200 OK", completion))};
+        const auto client = proxy.client(post(twice, bearer("bobs-key"), "1.1", path));
+        const auto any = proxy.client(post(twice, bearer("alices-key"), "1.1", path));
+        proxy.run();
+        EXPECT_EQ(read_answer(client->got).status, 403u) << path << twice << bypassed;
+        EXPECT_EQ(read_answer(any->got).status, 200u) << "another key is not limited";
+      }
+}
+
+TEST(KeyCheck, TwoKeysAreRefusedWhicheverIsRight) {
+  for (const auto& fields : {bearer("alices-key") + "x-api-key: mallorys-key\r\n",
+                             "x-api-key: alices-key\r\n" + bearer("mallorys-key"),
+                             bearer("alices-key") + bearer("mallorys-key"),
+                             bearer("mallorys-key") + bearer("alices-key"),
+                             bearer("alices-key") + "x-api-key: bobs-key\r\n"}) {
+    ScriptedProxy proxy(1, with_keys());
+    const auto client = proxy.client(post(chat(false), fields));
+    proxy.run();
+    EXPECT_THAT(client->got, StartsWith("HTTP/1.1 400 ")) << fields;
+    EXPECT_THAT(proxy.connections[0], IsEmpty());
+  }
+  ScriptedProxy proxy(1, with_keys());
+  proxy.plan[0] = {says(whole_answer("200 OK", completion))};
+  const auto same = proxy.client(post(chat(false), bearer("alices-key") + "x-api-key: alices-key\r\n"));
+  proxy.run();
+  EXPECT_EQ(read_answer(same->got).status, 200u);
+}
+
+TEST(KeyCheck, ARightKeyGoesToNoReplicaInAnyFieldOrQuery) {
+  const std::string made = "weir-" + std::string(43, 'x');
+  ScriptedProxy proxy(1, with_keys());
+  proxy.plan[0] = {says(whole_answer("200 OK", completion))};
+  const auto client =
+      proxy.client(post(chat(false),
+                        bearer("alices-key") + "api-key: alices-key\r\nCookie: s=alices-key\r\nX-Mine: alices-key\r\n" +
+                            "X-Auth-Token: other\r\nx-request-id: alices-key\r\nX-Other: " + made + "\r\nX-Kept: 1\r\n",
+                        "1.1",
+                        "/v1/chat/completions?api_key=alices-key&a=alices-key&b=%61lices-key&c=" + made + "&d=e"));
+  proxy.run();
+  EXPECT_EQ(read_answer(client->got).status, 200u);
+  const auto& sent = proxy.connections[0].at(0)->got;
+  EXPECT_THAT(sent, AllOf(StartsWith("POST /v1/chat/completions?d=e HTTP/1.1\r\n"), HasSubstr("X-Kept: 1\r\n"),
+                          Not(HasSubstr("lices-key")), Not(HasSubstr(made)), Not(HasSubstr("Cookie"))));
+  EXPECT_THAT(proxy.log_lines().front(), Not(HasSubstr("alices-key")));
+}
+
+TEST(KeyCheck, OneKeyHoldsItsShareOfMemoryAndOthersTheirs) {
+  constexpr std::size_t mib = 1024 * kib;
+  ScriptedProxy proxy(1, with_keys([](auto& settings) {
+                        settings.limits.buffer_memory = 8 * mib;
+                        settings.limits.request_body = mib;
+                      }));
+  const auto sends = [&](const std::string& secret) {
+    const auto whole = post(std::string(mib, ' '), bearer(secret));
+    const auto client = proxy.client(whole.substr(0, whole.size() - 1));
+    proxy.run();
+    return client;
+  };
+  EXPECT_EQ(sends("alices-key")->got + sends("alices-key")->got, "");
+  EXPECT_THAT(sends("alices-key")->got, AllOf(StartsWith("HTTP/1.1 503 "), HasSubstr("limits.buffer_share")));
+  EXPECT_EQ(sends("carols-key")->got, "");
+  EXPECT_EQ(proxy.limit_hits(Limit::buffer_share), 1u);
 }
 
 TEST(KeyCheck, AnotherKeyMayUseWhatTheFirstMayNot) {

@@ -5,7 +5,7 @@
 namespace weir::proxy::serve {
 namespace {
 
-constexpr std::size_t mib = 1024 * 1024;
+constexpr std::size_t mebibyte = 1024 * 1024;
 constexpr auto least = MemoryReturn::least;
 
 metrics::Moment at(int tenths) {
@@ -15,7 +15,7 @@ metrics::Moment at(int tenths) {
 TEST(MemoryReturn, IsDueOnceASecondAfterABurst) {
   MemoryReturn memory;
   EXPECT_FALSE(memory.is_due(0, at(0)));
-  EXPECT_FALSE(memory.is_due(24 * mib, at(1)));
+  EXPECT_FALSE(memory.is_due(24 * mebibyte, at(1)));
   for (int i = 2; i < 12; ++i) EXPECT_FALSE(memory.is_due(0, at(i))) << i;
   EXPECT_TRUE(memory.is_due(0, at(12)));
   for (int i = 13; i < 100; ++i) EXPECT_FALSE(memory.is_due(0, at(i))) << "it is done once";
@@ -23,7 +23,7 @@ TEST(MemoryReturn, IsDueOnceASecondAfterABurst) {
 
 TEST(MemoryReturn, WaitsForTheEndOfBurstsThatFollowEachOther) {
   MemoryReturn memory;
-  for (int i = 0; i < 100; ++i) EXPECT_FALSE(memory.is_due(i % 5 == 0 ? 24 * mib : 0, at(i))) << i;
+  for (int i = 0; i < 100; ++i) EXPECT_FALSE(memory.is_due(i % 5 == 0 ? 24 * mebibyte : 0, at(i))) << i;
 }
 
 TEST(MemoryReturn, LeavesALittleToTheAllocator) {
@@ -37,9 +37,9 @@ TEST(MemoryReturn, LeavesALittleToTheAllocator) {
 
 TEST(MemoryReturn, FollowsAFallInSteps) {
   MemoryReturn memory;
-  memory.is_due(100 * mib, at(0));
-  memory.is_due(50 * mib, at(1));
-  EXPECT_TRUE(memory.is_due(50 * mib, at(11)));
+  memory.is_due(100 * mebibyte, at(0));
+  memory.is_due(50 * mebibyte, at(1));
+  EXPECT_TRUE(memory.is_due(50 * mebibyte, at(11)));
   memory.is_due(0, at(12));
   EXPECT_TRUE(memory.is_due(0, at(22)));
 }

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "proxy/http/via.hpp"
 #include "tests/unit/proxy/serve/scripted_proxy.hpp"
 
 namespace weir::proxy::serve {
@@ -40,6 +41,51 @@ TEST(RequestReading, PaysForTheHeadAsWellAsForTheBody) {
   proxy.run();
   EXPECT_EQ(client->got, "") << "some of the body is still to come";
   EXPECT_GE(proxy.shared.buffers.used(), 76 * kib);
+}
+
+TEST(RequestReading, IgnoresOneLineEndBeforeARequestLine) {
+  for (const std::size_t piece : {std::size_t{1}, std::size_t{2}, net::Peer::any}) {
+    ScriptedProxy proxy;
+    proxy.plan[0] = {says(whole_answer("200 OK", completion))};
+    const auto client = proxy.client(post(chat(false)) + "\r\n" + health(), piece);
+    proxy.run();
+    const auto first = read_answer(client->got), second = read_answer(first.rest);
+    EXPECT_EQ(first.status, 200u);
+    EXPECT_EQ(second.status, 200u);
+    client->says("\r\n", piece);
+    proxy.run();
+    proxy.tick_in(11);
+    EXPECT_FALSE(client->closed()) << "it is an idle connection, and no head that takes too long";
+    client->says(health(), piece);
+    proxy.run();
+    EXPECT_EQ(read_answer(second.rest).status, 0u);
+    EXPECT_EQ(read_answer(read_answer(read_answer(client->got).rest).rest).status, 200u);
+  }
+}
+
+TEST(RequestReading, IgnoresNothingElseBeforeARequestLine) {
+  for (const std::string before : {"\r\n\r\n", "\n", "\r", " \r\n", "\r\n ", "\r\n\r"})
+    for (const std::size_t piece : {std::size_t{1}, net::Peer::any}) {
+      ScriptedProxy proxy;
+      const auto client = proxy.client(before + health(), piece);
+      proxy.run();
+      EXPECT_THAT(client->got, StartsWith("HTTP/1.1 400 ")) << before.size();
+    }
+}
+
+TEST(RequestReading, RefusesARequestThatHasComeBack) {
+  for (const bool came_back : {true, false}) {
+    ScriptedProxy proxy;
+    proxy.plan[0] = {says(whole_answer("200 OK", completion))};
+    const auto via = "Via: 1.1 front\r\nvia: 1.0 a, 1.1 " + (came_back ? http::name_in_via() : "weir-0") + " (b)\r\n";
+    const auto client = proxy.client(post(chat(false), via));
+    proxy.run();
+    EXPECT_EQ(read_answer(client->got).status, came_back ? 508u : 200u);
+    EXPECT_EQ(client->got.find("loop_detected") != std::string::npos, came_back);
+    EXPECT_EQ(proxy.connections[0].size(), came_back ? 0u : 1u);
+    if (came_back) continue;
+    EXPECT_THAT(proxy.connections[0].at(0)->got, HasSubstr("Via: 1.1 " + http::name_in_via() + "\r\n"));
+  }
 }
 
 TEST(RequestReading, CountsTheFieldsThatNoReplicaGetsOnceHoweverOftenTheyAreSent) {

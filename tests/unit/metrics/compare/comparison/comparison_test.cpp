@@ -203,6 +203,45 @@ TEST(Comparison, ShortBlocksAreTooFewAndSayWhatWouldDo) {
   EXPECT_EQ(compare(samples, options).state, State::final);
 }
 
+TEST(Comparison, NoWindowIsLongEnoughForASideThatWasSparedItsLoad) {
+  TwinSamples samples = twins_of(1.1, 100);
+  for (std::size_t i = 1; i < samples.each().size(); i += 10) samples.drop(samples.each()[i], "busy");
+  const Comparison comparison = compare(samples, options_of(samples));
+  EXPECT_EQ(comparison.state, State::too_few);
+  for (const statistics::Metric metric : {statistics::Metric::ttft, statistics::Metric::tpot}) {
+    const Verdict& verdict = verdict_of(comparison, metric);
+    EXPECT_FALSE(verdict.needs_s) << name_of(metric);
+    EXPECT_THAT(verdict.why, HasSubstr("spared")) << name_of(metric);
+  }
+  EXPECT_EQ(verdict_of(comparison, statistics::Metric::output_tokens).needs_s, 600);
+}
+
+TEST(Comparison, NamesEachSideWhereAConfigurationIsOnBoth) {
+  TwinSamples samples;
+  for (int i = 0; i < 10; ++i) {
+    const samples::Sample primary = samples.primary(5 * i * second);
+    samples.shadow(primary, "ctrl0", "fp16", "control");
+    samples.shadow(primary);
+  }
+  const Comparison control = compare(samples, options_of(samples));
+  ASSERT_EQ(control.mode, pairs::Mode::control);
+  EXPECT_EQ(control.a, "fp16 (shadow)");
+  EXPECT_EQ(control.b, "fp8");
+  EXPECT_EQ(control.side_a.name, "fp16");
+  EXPECT_EQ(control.side_a.role, Role::shadow);
+  EXPECT_EQ(control.side_b.role, Role::shadow);
+
+  TwinSamples twins;
+  for (int i = 0; i < 10; ++i) twins.shadow(twins.primary(5 * i * second), "cand0", "fp16");
+  Options options = options_of(twins);
+  options.b = options.a;
+  const Comparison same = compare(twins, options);
+  EXPECT_EQ(same.a, "fp16");
+  EXPECT_EQ(same.b, "fp16 (shadow)");
+  EXPECT_EQ(same.side_a.name, same.side_b.name);
+  EXPECT_NE(same.side_a.role, same.side_b.role);
+}
+
 TEST(Comparison, AnEmptyBlockLeavesNoIntervalButTellsWhich) {
   TwinSamples samples = twins_of(1.1);
   for (std::size_t i = 0; i < samples.each().size(); ++i) {

@@ -205,7 +205,8 @@ TEST(Load, EitherShadowMayHaveBeenSpared) {
   EXPECT_TRUE(has_note(comparison, "control"));
   // Of the 50 dropped ones 10 had no candidate either.
   EXPECT_THAT(comparison.unfinished, ElementsAre(Pair("late_loop", 40), Pair("not_mirrored", 10)));
-  EXPECT_THAT(sentence_of(comparison, "spared_load"), HasSubstr("fp16 has no finished answer to 40 of 1000 requests"));
+  EXPECT_THAT(sentence_of(comparison, "spared_load"),
+              HasSubstr("fp16 (shadow) has no finished answer to 40 of 1000 requests"));
 }
 
 TEST(Load, ConfigurationsThatShareAPoolHaveTheSameLoad) {

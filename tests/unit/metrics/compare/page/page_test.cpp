@@ -70,6 +70,9 @@ TEST(Page, NeedsNothingBesideIt) {
   EXPECT_EQ(count(page, "</html>"), 1U);
 }
 
+/// A table of three sides is wider than a page. If its cells may not break, the last column is cut.
+TEST(Page, CellsOfTablesMayBreak) { EXPECT_THAT(std::string(assets::page_css), Not(HasSubstr("nowrap"))); }
+
 TEST(Page, HoldsEachOfItsFilesOnce) {
   const auto page = as_html(twin_report());
   for (const auto asset : {assets::page_css, assets::report_js, assets::plots_js, assets::parts_js, assets::charts_js,

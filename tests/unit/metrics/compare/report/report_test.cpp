@@ -67,6 +67,21 @@ class ReportOfATwin : public ::testing::Test {
   ReportOptions options;
 };
 
+TEST_F(ReportOfATwin, PromisesNoWindowForWhatTheLoadForbids) {
+  add_pairs([this](samples::Sample& b, int i) {
+    if (i % 5 != 0) return;
+    b.outcome = Outcome::rejected;
+    b.served = false;
+    b.drop_reason = names.of("busy");
+  });
+  options.comparison.from_us = samples.front().received_us;
+  options.comparison.length_us = 300 * 1'000'000LL;
+  options.comparison.warm_up.seconds = 0;
+  const auto text = as_text(report(), Style::plain);
+  EXPECT_THAT(text, HasSubstr("would do for the length of answers, and none for latency"));
+  EXPECT_THAT(text, Not(HasSubstr("would do.")));
+}
+
 TEST_F(ReportOfATwin, HasTheMembersThatOtherProgramsRead) {
   add_pairs([](samples::Sample& b, int) { b.tpot *= 1.1F; });
   const auto said = parsed();

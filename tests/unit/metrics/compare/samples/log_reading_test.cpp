@@ -121,6 +121,7 @@ class AnyRecord {
     answer.unparsed = maybe();
     answer.output_chars = below(100'000);
     if (maybe()) answer.output_tokens = below(3000);
+    if (maybe()) answer.counted_tokens = below(3000);
     if (maybe()) answer.prompt_tokens = below(1ULL << 33);
     if (maybe()) answer.cached_tokens = below(100'000);
     for (auto gap = below(5); gap > 0; --gap)

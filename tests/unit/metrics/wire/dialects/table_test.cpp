@@ -68,7 +68,8 @@ TEST(Dialects, TellTheEndOfTheirStreams) {
     read_event(dialect->api, "[DONE]", facts);
     if (!facts.marker) without_done.push_back(dialect->api);
   }
-  EXPECT_THAT(without_marker, UnorderedElementsAre(Api::kobold_generate, Api::other));
+  EXPECT_THAT(without_marker, UnorderedElementsAre(Api::kobold_generate, Api::openai_embeddings, Api::rerank,
+                                                   Api::score, Api::other));
   EXPECT_THAT(without_done, UnorderedElementsAre(Api::tgi_generate));
 }
 

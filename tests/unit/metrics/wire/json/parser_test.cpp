@@ -135,6 +135,40 @@ const std::vector<std::string>& documents() {
   return all;
 }
 
+/// Takes half a surrogate pair, which an engine writes where it cuts an answer within an emoji.
+struct TextOfHalves : Sax {
+  static constexpr bool takes_half_pairs = true;
+  void string(std::string_view piece, bool) { text += piece; }
+  std::string text;
+};
+
+TEST(JsonParser, GivesAReaderThatTakesHalfPairsWhatTheStringSaysAtEverySplit) {
+  for (const std::string inside : {R"(\ud83d)", R"(\ude42)", R"(a\ud83d)", R"(\ud83db)", R"(\ud83d\n)",
+                                   R"(\ud83d\ud83d\ude42)", R"(\ude42\ud83d)", R"(\ud83d\u00e9)",
+                                   R"(\ud83d\\u)", R"(\ud83d\ude42)", R"(\n\ud83d\")"}) {
+    std::string wanted;
+    undo_escapes(inside, [&](std::string_view piece) { wanted += piece; });
+    const std::string document = '"' + inside + '"';
+    for (std::size_t cut = 0; cut <= document.size(); ++cut) {
+      JsonParser<TextOfHalves> parser;
+      parser.feed(std::string_view(document).substr(0, cut));
+      parser.feed(std::string_view(document).substr(cut));
+      EXPECT_TRUE(parser.whole()) << document << " cut at " << cut;
+      EXPECT_EQ(parser.reader().text, wanted) << document << " cut at " << cut;
+    }
+  }
+}
+
+TEST(JsonParser, BreaksAtHalfAPairWhereTheReaderDoesNotTakeIt) {
+  for (const std::string document : {R"("\ud83d")", R"("\ude42")", R"("\ud83dx")", R"("\ud83d\n")",
+                                     R"("\ud83d\u0041")", R"("\ud83d\ud83d\ude42")", R"({"\ud83d":1})"}) {
+    for (std::size_t cut = 0; cut <= document.size(); ++cut) {
+      const std::string_view text(document);
+      EXPECT_TRUE(read({text.substr(0, cut), text.substr(cut)}).broken) << document << " cut at " << cut;
+    }
+  }
+}
+
 TEST(JsonParser, TellsWhatBoostTellsAtEverySplit) {
   for (const std::string& document : documents()) {
     const auto expected = read_by_boost(document);

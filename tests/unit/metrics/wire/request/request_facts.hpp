@@ -40,8 +40,14 @@ inline std::string_view path_of(Api api) {
       return "/api/chat";
     case Api::ollama_generate:
       return "/api/generate";
-    case Api::other:
+    case Api::openai_embeddings:
       return "/v1/embeddings";
+    case Api::rerank:
+      return "/v1/rerank";
+    case Api::score:
+      return "/v1/score";
+    case Api::other:
+      return "/v1/moderations";
   }
   return "";
 }

@@ -27,15 +27,39 @@ TEST(ApiOf, KnowsItsRoutes) {
       {"/api/latest/generate", kobold},
       {"/api/chat", ollama_chat},
       {"/api/generate", ollama_generate},
+      {"/v1/embeddings", Api::openai_embeddings},
+      {"/embed", Api::openai_embeddings},
+      {"/v2/rerank", Api::rerank},
+      {"/v1/reranking", Api::rerank},
+      {"/score", Api::score},
   };
   for (const auto& [path, api] : routes) {
     EXPECT_EQ(api_of("POST", path), api) << path;
     EXPECT_EQ(api_of("GET", path), Api::other) << path;
     EXPECT_EQ(api_of("POST", std::string(path) + "/"), Api::other) << path;
   }
-  for (const std::string_view path : {"/v1/chat", "/generate_stream2", "", "/v1/embeddings", "/v1/generate"}) {
+  for (const std::string_view path : {"/v1/chat", "/generate_stream2", "", "/v1/moderations", "/v1/generate"}) {
     EXPECT_EQ(api_of("POST", path), Api::other) << path;
   }
+}
+
+TEST(RequestInspector, ReadsTheTextsThatAreToBeEmbeddedOrRanked) {
+  const std::tuple<std::string_view, std::string, std::uint64_t, std::uint32_t> cases[] = {
+      {"/v1/embeddings", R"({"input":"abc"})", 3, 1},
+      {"/v1/embeddings", R"({"input":["abc","de"],"dimensions":8})", 5, 2},
+      {"/embed", R"({"inputs":["abc","de"]})", 5, 2},
+      {"/v1/rerank", R"({"query":"ab","documents":["cde",{"text":"f"}],"top_n":1})", 6, 2},
+      {"/rerank", R"({"query":"ab","texts":["cde"]})", 5, 1},
+      {"/v1/score", R"({"text_1":"ab","text_2":["c","d"]})", 4, 2},
+  };
+  for (const auto& [path, body, chars, prompts] : cases) {
+    const RequestFacts facts = facts_at(path, body);
+    EXPECT_EQ(facts.text.chars(), chars) << body;
+    EXPECT_EQ(facts.prompts, prompts) << body;
+    EXPECT_FALSE(facts.stream) << body;
+    EXPECT_TRUE(facts.whole_json) << body;
+  }
+  EXPECT_EQ(facts_at("/v1/embeddings", R"({"input":[1,2,3]})").prompt_token_ids, 3U);
 }
 
 TEST(RequestInspector, TellsSglangFromTgiByTheBody) {

@@ -117,6 +117,104 @@ TEST_P(BothTlsSides, FollowAKeyUpdate) {
   EXPECT_EQ(ends.heard(), "too");
 }
 
+/// The peer changes its keys so many times, and then says this.
+std::string key_updates(TlsPeer& peer, std::size_t count, std::string_view then = "") {
+  std::string records;
+  for (std::size_t i = 0; i < count; ++i) {
+    EXPECT_EQ(SSL_key_update(&peer.ssl(), SSL_KEY_UPDATE_NOT_REQUESTED), 1);
+    EXPECT_EQ(SSL_do_handshake(&peer.ssl()), 1);
+    records += peer.take_ciphertext();
+  }
+  if (!then.empty()) peer.write(then);
+  return records + peer.take_ciphertext();
+}
+
+void send_all(ChannelEnds& ends, std::string_view records) {
+  ASSERT_EQ(::send(ends.far.get(), records.data(), records.size(), 0), static_cast<ssize_t>(records.size()));
+}
+
+TEST_P(BothTlsSides, ReadWhatComesBehindAFewRecordsWithoutData) {
+  for (const std::size_t few : {1u, 2u, 15u, 16u, 17u, 40u, 60u}) {
+    SCOPED_TRACE(few);
+    ChannelEnds two(GetParam());
+    two.open();
+    for (int times = 0; times < 3; ++times) {
+      send_all(two, key_updates(*two.peer, few, "after"));
+      std::string got;
+      for (int turns = 0; turns < 6 && got.empty(); ++turns) {
+        two.watcher.told.clear();
+        two.poll();
+        EXPECT_NE(two.watcher.all() & EPOLLIN, 0u) << "each turn that is left is asked for";
+        const auto read = two.read(100);
+        if (read.size > 0) got.assign(two.buffer.data(), static_cast<std::size_t>(read.size));
+      }
+      EXPECT_EQ(got, "after");
+    }
+    EXPECT_FALSE(two.channel->hung_up());
+    EXPECT_EQ(two.write("x"), 1);
+  }
+}
+
+TEST_P(BothTlsSides, TakeRecordsWithoutDataInTurnsAndEndAPeerThatSendsNothingElse) {
+  ends.open();
+  send_all(ends, key_updates(*ends.peer, 1000, "data"));
+  std::size_t turns = 0;
+  for (; turns < 100 && !ends.channel->hung_up(); ++turns) {
+    ends.watcher.told.clear();
+    ASSERT_GT(ends.context.poll(), 0u) << "a turn follows";
+    if ((ends.watcher.all() & EPOLLIN) == 0) continue;
+    EXPECT_EQ(ends.read(100).size, -1);
+  }
+  EXPECT_LE(turns, 10u);
+  EXPECT_EQ(ends.read(100).size, -1);
+  EXPECT_EQ(errno, ECONNABORTED);
+  EXPECT_EQ(ends.write("x"), -1) << "the connection is broken";
+  ends.poll();
+  EXPECT_NE(ends.watcher.all() & EPOLLRDHUP, 0u) << "whoever only watches is told";
+}
+
+TEST_P(BothTlsSides, TakeEveryKeyUpdateOfALongLifeWithData) {
+  ends.open();
+  for (int i = 0; i < 200; ++i) {
+    send_all(ends, key_updates(*ends.peer, 3, "x"));
+    ends.poll();
+    ASSERT_EQ(ends.read_text(10), "x") << i;
+  }
+}
+
+TEST_P(BothTlsSides, CountARecordWithoutDataOnceHoweverItIsCut) {
+  ends.open();
+  const auto records = key_updates(*ends.peer, 20, "after");
+  std::string got;
+  for (const char byte : records) {
+    send_all(ends, {&byte, 1});
+    ends.poll();
+    const auto read = ends.read(100);
+    if (read.size > 0) got.append(ends.buffer.data(), static_cast<std::size_t>(read.size));
+  }
+  ends.poll();
+  const auto read = ends.read(100);
+  if (read.size > 0) got.append(ends.buffer.data(), static_cast<std::size_t>(read.size));
+  EXPECT_EQ(got, "after");
+  EXPECT_FALSE(ends.channel->hung_up());
+}
+
+TEST_P(BothTlsSides, AreNotQuietWhileRecordsAreLeft) {
+  ends.open();
+  while (ends.read(100).size > 0) {
+  }
+  send_all(ends, key_updates(*ends.peer, 3));
+  ends.poll();
+  EXPECT_TRUE(ends.channel->is_quiet()) << "changed keys are no bytes";
+  send_all(ends, key_updates(*ends.peer, 3, "surplus"));
+  ends.poll();
+  EXPECT_FALSE(ends.channel->is_quiet());
+  EXPECT_EQ(ends.read_text(100), "surplus");
+  send_all(ends, key_updates(*ends.peer, 30, "surplus"));
+  ends.poll();
+  EXPECT_FALSE(ends.channel->is_quiet());
+}
+
 std::string name_of(const testing::TestParamInfo<Kind>& info) {
   return info.param == Kind::tls_to_client ? "ToClient" : "ToReplica";
 }

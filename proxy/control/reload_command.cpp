@@ -1,0 +1,107 @@
+#include <signal.h>
+
+#include <boost/json.hpp>
+#include <cerrno>
+#include <chrono>
+#include <cstdio>
+#include <optional>
+#include <stdexcept>
+#include <system_error>
+#include <thread>
+#include <variant>
+
+#include "config/address.hpp"
+#include "config/load.hpp"
+#include "proxy/control/client.hpp"
+#include "proxy/control/commands.hpp"
+
+namespace weir::proxy::control {
+namespace {
+
+constexpr int settings_are_wrong = 2;
+constexpr std::chrono::milliseconds between_tries{100};
+/// Another reload that is under way ends within this time.
+constexpr std::chrono::seconds other_reload_ends_within{30};
+
+/// Returns the code of weir's error, or "".
+std::string code_in(const boost::json::value& answer) {
+  const auto* const object = answer.if_object();
+  const auto* const error = object != nullptr ? object->if_contains("error") : nullptr;
+  return error != nullptr ? boost::json::value_to<std::string>(error->at("code")) : "";
+}
+
+void print_all(std::FILE* to, const boost::json::value& texts) {
+  for (const auto& text : texts.as_array())
+    std::fprintf(to, "%s\n", boost::json::value_to<std::string>(text).c_str());
+}
+
+int ask_for_reload(const Admin& admin) {
+  const auto until = std::chrono::steady_clock::now() + other_reload_ends_within;
+  for (;; std::this_thread::sleep_for(between_tries)) {
+    const auto answered = ask_admin(admin, "POST", "/-/reload", "{}");
+    boost::json::error_code wrong;
+    const auto told = boost::json::parse(answered.body, wrong);
+    if (answered.status == 200 && !wrong) {
+      const auto& changes = told.at("changes").as_array();
+      if (changes.empty()) std::printf("reloaded: nothing has changed\n");
+      print_all(stdout, changes);
+      return 0;
+    }
+    const auto code = wrong ? std::string() : code_in(told);
+    if (code == "reload_under_way" && std::chrono::steady_clock::now() < until) continue;
+    if (code == "bad_settings") print_all(stderr, told.at("errors"));
+    throw std::runtime_error(error_message(answered));
+  }
+}
+
+int send_hup(int pid) {
+  if (::kill(pid, SIGHUP) != 0)
+    throw std::runtime_error("cannot send HUP to process " + std::to_string(pid) + ": " +
+                             std::generic_category().message(errno) + "; name the process of weir");
+  std::printf("HUP sent to process %d: weir's log says how the reload ends\n", pid);
+  return 0;
+}
+
+/// Where to ask: as the command line says, and for the rest as the settings file does. Nothing if no listener is on.
+std::optional<Admin> where_to_ask(const ReloadOptions& options, const config::Settings* settings) {
+  if (settings != nullptr && !options.admin_given && !settings->admin.listen) return std::nullopt;
+  auto where = options.admin;
+  if (settings != nullptr && !options.admin_given) where.address = config::to_text(*settings->admin.listen);
+  auto admin = admin_at(where);
+  if (settings != nullptr && admin.token.empty()) admin.token = settings->admin.token;
+  return admin;
+}
+
+int ask_or_send(const ReloadOptions& options, const config::Settings* settings) {
+  const auto admin = where_to_ask(options, settings);
+  if (!admin) {
+    if (options.pid != 0) return send_hup(options.pid);
+    throw std::runtime_error(options.file +
+                             " switches the admin listener off, so nobody can be asked; name weir's process by --pid");
+  }
+  try {
+    return ask_for_reload(*admin);
+  } catch (const NoWeir& nobody) {
+    if (options.pid == 0) throw;
+    std::fprintf(stderr, "weir reload: %s\n", nobody.what());
+    return send_hup(options.pid);
+  }
+}
+
+}  // namespace
+
+int reload(const ReloadOptions& options) {
+  try {
+    if (options.file.empty()) return ask_or_send(options, nullptr);
+    const auto loaded = config::load_file(options.file);
+    if (const auto* settings = std::get_if<config::Settings>(&loaded)) return ask_or_send(options, settings);
+    for (const auto& error : std::get<std::vector<config::SettingsError>>(loaded))
+      std::fprintf(stderr, "%s\n", error.text().c_str());
+    return settings_are_wrong;
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "weir reload: %s\n", error.what());
+    return 1;
+  }
+}
+
+}  // namespace weir::proxy::control

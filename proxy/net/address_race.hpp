@@ -1,0 +1,42 @@
+// Decides which address of a name is connected to when: Happy Eyeballs (RFC 8305, 5). The first begins at once, the
+// next one when the one before has failed, or 250 ms later. The first that connects wins.
+//
+// It is pure: it is told what happened, and reads no clock. Who drives it opens the sockets.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <optional>
+#include <vector>
+
+#include "metrics/moment.hpp"
+#include "proxy/net/address.hpp"
+
+namespace weir::proxy::net {
+
+class AddressRace {
+ public:
+  static constexpr std::chrono::milliseconds head_start{250};
+
+  explicit AddressRace(std::size_t addresses) : addresses_(addresses) {}
+
+  /// Returns which address is to be tried now; nothing if none is to be. It is to be asked until there is none.
+  std::optional<std::size_t> next(metrics::Moment now);
+  /// Returns when next() has an address if nothing fails until then; Moment::max() if none is left.
+  metrics::Moment due() const { return begun_ < addresses_ ? due_ : metrics::Moment::max(); }
+  /// An attempt at this address has failed, with an errno.
+  void failed(int error, const Address& at);
+  /// All have failed.
+  bool lost() const { return errors_.size() == addresses_; }
+  /// Returns what the failure of all of them means: ECONNREFUSED only if each refused. An address that this machine has
+  /// no way to says nothing where another was tried. A machine without IPv6 says EADDRNOTAVAIL to such an address; to
+  /// one of IPv4 it says so when all local ports are in use.
+  int error() const;
+
+ private:
+  std::size_t addresses_, begun_ = 0;
+  metrics::Moment due_ = metrics::Moment::min();
+  std::vector<int> errors_;
+};
+
+}  // namespace weir::proxy::net

@@ -1,0 +1,88 @@
+// What one client address, or one key, holds of limits.buffer_memory: no peer holds all of it (limits.buffer_share).
+//
+// A share is a count that all requests of its address or key have in common. Any thread may use it.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "proxy/net/buffer_budget.hpp"
+#include "proxy/net/peer_address.hpp"
+
+namespace weir::proxy::net {
+
+using BufferShare = std::shared_ptr<std::atomic<std::size_t>>;
+
+/// The shares of the addresses that hold anything. To find one costs a lock and a search, so it is for requests that
+/// are longer than a step of the budget.
+class AddressShares {
+ public:
+  /// Returns the share of an address (of IPv6 the first 64 bits). These AddressShares outlive it.
+  BufferShare of(const PeerAddress& address);
+  std::size_t size() const;
+
+ private:
+  mutable std::mutex mutex_;
+  std::map<PeerAddress, std::weak_ptr<std::atomic<std::size_t>>> shares_;
+};
+
+/// A Charge that counts for shares, too. One thread at a time uses it.
+class SharedCharge {
+ public:
+  SharedCharge() = default;
+  explicit SharedCharge(BufferBudget& budget) : charge_(budget) {}
+  SharedCharge(SharedCharge&& other) noexcept = default;
+  SharedCharge& operator=(SharedCharge&& other) noexcept {
+    if (this == &other) return *this;
+    set(0);
+    charge_ = std::move(other.charge_);
+    shares_ = std::move(other.shares_);
+    return *this;
+  }
+  ~SharedCharge() { set(0); }
+
+  /// Counts for this share as well from now on.
+  void join(BufferShare share) {
+    share->fetch_add(held(), std::memory_order_relaxed);
+    shares_.push_back(std::move(share));
+  }
+  bool has_joined() const { return !shares_.empty(); }
+  /// True if no share would hold more than `most` with so many bytes held here. Two threads that ask at the same moment
+  /// may both get room.
+  bool fits(std::size_t bytes, std::size_t most) const {
+    const auto wanted = bytes / BufferBudget::step * BufferBudget::step;  // It is as Charge counts.
+    for (const auto& share : shares_)
+      if (wanted > held() && share->load(std::memory_order_relaxed) - held() + wanted > most) return false;
+    return true;
+  }
+
+  // These are as Charge has them.
+  void set(std::size_t bytes) {
+    const auto before = held();
+    charge_.set(bytes);
+    settle(before);
+  }
+  bool try_set(std::size_t bytes) {
+    const auto before = held();
+    if (!charge_.try_set(bytes)) return false;
+    settle(before);
+    return true;
+  }
+  void less(std::size_t bytes) { set(held() - std::min(held(), bytes)); }
+  std::size_t held() const { return charge_.held(); }
+
+ private:
+  void settle(std::size_t before) {
+    if (before == held()) return;
+    for (const auto& share : shares_) share->fetch_add(held() - before, std::memory_order_relaxed);  // It may wrap.
+  }
+
+  Charge charge_;
+  std::vector<BufferShare> shares_;
+};
+
+}  // namespace weir::proxy::net

@@ -1,0 +1,127 @@
+#include "proxy/net/racing_channel.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+#include "proxy/net/connect.hpp"
+#include "proxy/net/socket_channel.hpp"
+
+namespace weir::proxy::net {
+
+std::unique_ptr<Channel> RacingChannel::begin(const tls::TlsChannel::Loop& loop, Deadlines& deadlines,
+                                              const Destination& destination) {
+  std::unique_ptr<RacingChannel> channel(new RacingChannel(loop, destination));
+  channel->begin_due(std::chrono::steady_clock::now());
+  if (channel->race_.lost()) {
+    errno = channel->race_.error();
+    return nullptr;
+  }
+  deadlines.attach(*channel);
+  return channel;
+}
+
+RacingChannel::RacingChannel(const tls::TlsChannel::Loop& loop, const Destination& destination)
+    : loop_(loop), to_(destination), race_(1 + destination.others.size()) {}
+
+std::unique_ptr<Channel> RacingChannel::open(std::size_t which) const {
+  auto socket = begin_connect(address(which));
+  if (!socket) return nullptr;
+  if (to_.tls) return tls::TlsChannel::to_replica(loop_, std::move(socket), to_.tls);
+  return std::make_unique<SocketChannel>(loop_.poller, loop_.clock, std::move(socket));
+}
+
+/// Some fail at once, so the next ones begin.
+void RacingChannel::begin_due(metrics::Moment now) {
+  while (const auto which = race_.next(now)) {
+    auto channel = open(*which);
+    if (!channel) {
+      race_.failed(errno, address(*which));
+      continue;
+    }
+    channel->attach(*this, static_cast<std::uint32_t>(*which));
+    attempts_.push_back({std::move(channel), static_cast<std::uint32_t>(*which)});
+  }
+}
+
+void RacingChannel::ready(std::uint32_t tag, std::uint32_t events) {
+  const auto attempt = std::ranges::find(attempts_, tag, &Attempt::address);
+  if (attempt == attempts_.end()) return;
+  const int error = attempt->channel->connect_error();
+  if (error == 0 && (events & EPOLLOUT) == 0) return;
+  if (error == 0) return win(*attempt, events);
+  attempts_.erase(attempt);
+  race_.failed(error, address(tag));
+  begin_due(std::chrono::steady_clock::now());
+  if (race_.lost()) lose();
+}
+
+void RacingChannel::deadline_passed(metrics::Moment now) {
+  begin_due(now);
+  if (race_.lost()) lose();
+}
+
+/// The watcher gets the event that this one has used up. It may end this object.
+void RacingChannel::win(Attempt& attempt, std::uint32_t events) {
+  chosen_ = address(attempt.address);
+  won_ = std::move(attempt.channel);
+  won_->detach();
+  attempts_.clear();
+  Timed::unlink();
+  if (watcher_ == nullptr) return;
+  won_->attach(*watcher_, tag_);
+  if (hastened_) won_->hasten();
+  watcher_->ready(tag_, events);
+}
+
+void RacingChannel::lose() {
+  error_ = race_.error();
+  if (watcher_ != nullptr) watcher_->ready(tag_, EPOLLERR | EPOLLHUP);  // It may end this object.
+}
+
+Channel::Read RacingChannel::read(std::span<char> into) {
+  if (won_) return won_->read(into);
+  errno = EAGAIN;
+  return {-1, {}};
+}
+
+ssize_t RacingChannel::write(std::span<const std::string_view> pieces, std::size_t offset) {
+  if (won_) return won_->write(pieces, offset);
+  errno = EAGAIN;
+  return -1;
+}
+
+void RacingChannel::attach(Watcher& watcher, std::uint32_t tag) {
+  watcher_ = &watcher;
+  tag_ = tag;
+  if (won_) won_->attach(watcher, tag);
+}
+
+void RacingChannel::detach() {
+  watcher_ = nullptr;
+  hastened_ = false;
+  if (won_) won_->detach();
+}
+
+void RacingChannel::hasten() {
+  hastened_ = true;
+  if (won_) won_->hasten();
+}
+
+void RacingChannel::again(std::uint32_t events) {
+  if (won_) won_->again(events);
+}
+
+void RacingChannel::break_off() {
+  if (won_) won_->break_off();
+}
+
+void RacingChannel::end_writing() {
+  if (won_) won_->end_writing();
+}
+
+void RacingChannel::reset_on_close() {
+  if (won_) won_->reset_on_close();
+}
+
+}  // namespace weir::proxy::net

@@ -1,0 +1,42 @@
+// The requests whose bodies one loop is reading, and which of them ends where limits.buffer_memory is spent: the
+// slowest.
+//
+// A client that holds memory and sends little keeps nobody out. Only the loop's thread uses it.
+#pragma once
+
+#include <boost/intrusive/list.hpp>
+#include <cstddef>
+#include <cstdint>
+
+#include "metrics/moment.hpp"
+
+namespace weir::proxy::net {
+
+/// A body that is being read. It is in the list of its loop until it goes.
+class Upload : public boost::intrusive::list_base_hook<boost::intrusive::link_mode<boost::intrusive::auto_unlink>> {
+ public:
+  /// Returns how many bytes have come lately.
+  virtual std::uint64_t recent(metrics::Moment now) = 0;
+  virtual std::size_t held() const = 0;  ///< It pays for so much memory.
+  /// True while too little time has passed to call it slow.
+  virtual bool is_new(metrics::Moment now) const = 0;
+  /// Gives its memory back at once; its client is told why later.
+  virtual void give_way() = 0;
+
+ protected:
+  ~Upload() = default;
+};
+
+class Uploads {
+ public:
+  void attach(Upload& upload) { list_.push_back(upload); }
+  bool empty() const { return list_.empty(); }
+  /// Ends the slowest of those that hold memory, of two equals the one that holds more. `asker` is who wants room, and
+  /// may be null. Returns false if nobody else is slower than an asker that is not new. It costs a look at each.
+  bool make_room(Upload* asker, metrics::Moment now);
+
+ private:
+  boost::intrusive::list<Upload, boost::intrusive::constant_time_size<false>> list_;
+};
+
+}  // namespace weir::proxy::net

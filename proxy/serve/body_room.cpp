@@ -1,0 +1,89 @@
+#include "proxy/serve/body_room.hpp"
+
+#include <algorithm>
+
+#include "config/network.hpp"
+
+namespace weir::proxy::serve {
+namespace {
+
+using metrics::series::Limit;
+
+/// The first bytes of a body get so much room.
+constexpr std::size_t least_room = 4096;
+/// One step of one body ends so many others at most, because each costs a look at all.
+constexpr int most_ended_at_once = 8;
+
+/// A loopback peer is a process of this machine, perhaps a proxy for many.
+bool is_loopback(const net::PeerAddress& address) {
+  static constexpr net::PeerAddress ipv6{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1};
+  return net::is_ipv4(address) ? address[12] == 127 : address == ipv6;
+}
+
+}  // namespace
+
+bool take_room(exchange::Loop& loop, net::SharedCharge& charge, std::size_t bytes, net::Upload* asker) {
+  for (int ended = 0; !charge.try_set(bytes); ++ended) {
+    if (ended < most_ended_at_once && loop.uploads.make_room(asker, std::chrono::steady_clock::now())) continue;
+    // The slow bodies may be on other loops. Each of them looks with its next tick.
+    loop.shared.wants_room.store(true, std::memory_order_relaxed);
+    return false;
+  }
+  return true;
+}
+
+BodyRoom::BodyRoom(exchange::Loop& loop, ClientConnection& client, exchange::ClientRequest& request)
+    : loop_(loop), client_(client), request_(request), begun_(std::chrono::steady_clock::now()) {
+  lately_.begin(begun_, body_window(request.world->settings.limits));
+  loop_.uploads.attach(*this);
+}
+
+std::optional<Limit> BodyRoom::make_room(std::size_t more) {
+  auto& body = request_.body;
+  const auto size = body.size() + more;
+  if (size <= body.capacity()) return std::nullopt;
+  const auto& head = request_.head;
+  const auto most = head.framing == http::Framing::length ? static_cast<std::size_t>(head.content_length)
+                                                          : request_.world->settings.limits.request_body;
+  const auto room = std::max(size, std::min(most, std::max(2 * body.capacity(), least_room)));
+  if (const auto limit = charge(request_.head_bytes.capacity() + room)) return limit;
+  body.reserve(room);
+  return std::nullopt;
+}
+
+std::optional<Limit> BodyRoom::may_begin() {
+  if (!loop_.shared.buffers.spent()) return std::nullopt;
+  return charge(request_.head_bytes.capacity() + net::BufferBudget::step);
+}
+
+std::optional<Limit> BodyRoom::charge(std::size_t bytes) {
+  auto& charge = request_.charge;
+  if (bytes >= net::BufferBudget::step && !joined_) join_shares();
+  const auto& limits = request_.world->settings.limits;
+  const auto share = static_cast<std::size_t>(static_cast<double>(limits.buffer_memory) * limits.buffer_share);
+  // The largest request that is allowed fits into any share.
+  if (!charge.fits(bytes, std::max(share, limits.request_body + 2 * limits.request_head))) return Limit::buffer_share;
+  if (!take_room(loop_, charge, bytes, this)) return Limit::buffer_memory;
+  return std::nullopt;
+}
+
+/// An address that is not known has no share, and neither has a proxy itself: many clients may stand behind it.
+void BodyRoom::join_shares() {
+  joined_ = true;
+  const auto& address = request_.address;
+  const bool is_proxy = config::contains(request_.world->settings.server.trusted_proxies, address);
+  // The head may have joined the address.
+  if (!request_.charge.has_joined() && address != net::PeerAddress{} && !is_loopback(address) && !is_proxy)
+    request_.charge.join(loop_.shared.address_shares.of(address));
+  if (request_.key != nullptr) request_.charge.join({request_.key->use, &request_.key->use->held});
+}
+
+void BodyRoom::give_way() {
+  gave_way_ = true;
+  std::string().swap(request_.body);
+  std::string().swap(client_.unread());
+  request_.charge.set(0);
+  client_.stop_waiting();
+}
+
+}  // namespace weir::proxy::serve

@@ -1,0 +1,64 @@
+// The memory of one request's body while it is read, and how fast its bytes come. A long head has one, too.
+//
+// Room is taken of limits.buffer_memory, within the shares of the client's address and key. Where it is spent, the
+// slowest body of the loop ends, not the one that asks. Only the loop's thread uses it.
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <optional>
+
+#include "metrics/ticks.hpp"
+#include "proxy/exchange/client_request.hpp"
+#include "proxy/exchange/loop.hpp"
+#include "proxy/net/rate_window.hpp"
+#include "proxy/net/uploads.hpp"
+#include "proxy/serve/client_connection.hpp"
+
+namespace weir::proxy::serve {
+
+/// Returns over which stretches a body has to keep limits.body_rate. A short pause is no offence.
+inline metrics::Nanoseconds body_window(const config::Limits& limits) {
+  return std::max<metrics::Nanoseconds>(std::chrono::seconds(10), metrics::ticks(limits.body_time / 2));
+}
+
+class BodyRoom final : net::Upload {
+ public:
+  /// All arguments outlive it.
+  BodyRoom(exchange::Loop& loop, ClientConnection& client, exchange::ClientRequest& request);
+  BodyRoom(const BodyRoom&) = delete;
+  BodyRoom& operator=(const BodyRoom&) = delete;
+
+  /// Makes room for more of the body: twice what is there, but no more than it may have. Returns the limit that bit, if
+  /// there is none.
+  std::optional<metrics::series::Limit> make_room(std::size_t more);
+  /// Pays for what is there of a head. Returns the limit that bit, if there is no room.
+  std::optional<metrics::series::Limit> pay_for_head() { return charge(client_.unread().capacity()); }
+  /// Returns the limit that bites if nothing new may begin.
+  std::optional<metrics::series::Limit> may_begin();
+  void received(metrics::Moment now, std::size_t bytes) { lately_.add(now, bytes); }
+  metrics::Moment behind_at(std::size_t rate) const { return lately_.behind_at(rate); }
+  /// True once it has ended for others: its memory is given back, and nothing more is to be read.
+  bool gave_way() const { return gave_way_; }
+
+ private:
+  std::uint64_t recent(metrics::Moment now) override { return lately_.recent(now); }
+  std::size_t held() const override { return request_.charge.held(); }
+  bool is_new(metrics::Moment now) const override { return now - begun_ < std::chrono::milliseconds(2500); }
+  void give_way() override;
+  void join_shares();
+  std::optional<metrics::series::Limit> charge(std::size_t bytes);
+
+  exchange::Loop& loop_;
+  ClientConnection& client_;
+  exchange::ClientRequest& request_;
+  const metrics::Moment begun_;
+  net::RateWindow lately_;
+  bool joined_ = false, gave_way_ = false;
+};
+
+/// Takes so much of limits.buffer_memory for this charge. Where it is spent, slower bodies of the loop end; `asker` is
+/// the body that wants it, or null. Returns false if there is no room all the same.
+bool take_room(exchange::Loop& loop, net::SharedCharge& charge, std::size_t bytes, net::Upload* asker);
+
+}  // namespace weir::proxy::serve

@@ -1,0 +1,149 @@
+#include "tests/integration/model/machine.hpp"
+
+#include <thread>
+#include <utility>
+
+#include "tests/integration/peers/streams.hpp"
+
+namespace weir::model {
+namespace {
+
+using namespace integration;
+using namespace std::chrono_literals;
+
+constexpr auto between_tokens = 40ms;
+constexpr auto slow_first_token = 7s;
+constexpr auto a_look = 10ms;
+
+/// What a prompt says: the request's name, and what the engine shall do with it.
+struct Wish {
+  std::string id, what;
+};
+
+Wish wish_of(const std::string& body) {
+  static constexpr std::string_view before = "\"content\":\"";
+  const auto begin = body.find(before);
+  if (begin == body.npos) return {};
+  const auto text = body.substr(begin + before.size(), body.find('"', begin + before.size()) - begin - before.size());
+  const auto blank = text.find(' ');
+  return {text.substr(0, blank), blank == text.npos ? "" : text.substr(blank + 1)};
+}
+
+bool wants_stream(const std::string& body) { return body.find("\"stream\":true") != body.npos; }
+
+}  // namespace
+
+void Truth::release(const std::string& id) {
+  const std::lock_guard lock(mutex_);
+  released_.insert(id);
+}
+
+bool Truth::is_released(const std::string& id) const {
+  const std::lock_guard lock(mutex_);
+  return released_.contains(id);
+}
+
+void Truth::add_violation(std::string text) {
+  const std::lock_guard lock(mutex_);
+  violations_.push_back(std::move(text));
+}
+
+std::vector<std::string> Truth::violations() const {
+  const std::lock_guard lock(mutex_);
+  return violations_;
+}
+
+std::string token_text(const std::string& id, std::size_t number) { return id + "-" + std::to_string(number) + "-"; }
+std::string token_event(const std::string& id, std::size_t number) {
+  return vllm_chat(2, 31, token_text(id, number)).events[1];
+}
+
+Machine::Machine(Truth& truth, std::string label, bool has_key, std::uint16_t port, unsigned host)
+    : truth_(truth), label_(std::move(label)), has_key_(has_key), port_(port), host_(host) {
+  start();
+}
+
+Machine::~Machine() {
+  ends_ = true;
+  peer_.reset();
+}
+
+void Machine::start() {
+  ends_ = false;
+  peer_ = std::make_unique<ScriptedReplica>([this](Exchange& exchange) { answer(exchange); },
+                                            ScriptedReplica::ModelsQuestion::answered_unseen, port_, host_);
+}
+
+std::string Machine::url() const { return "http://127.0.0." + std::to_string(host_) + ":" + std::to_string(port_); }
+
+void Machine::kill() {
+  always_well_ = false;
+  ends_ = true;
+  peer_.reset();
+}
+
+void Machine::hang() {
+  always_well_ = false;
+  hangs_ = true;
+}
+
+void Machine::fail() {
+  always_well_ = false;
+  fails_ = true;
+}
+
+void Machine::mend() {
+  hangs_ = fails_ = false;
+  if (!peer_) start();
+}
+
+template <class Why>
+void Machine::wait_while(const Why& why) const {
+  while (!truth_.over && !ends_ && why()) std::this_thread::sleep_for(a_look);
+}
+
+void Machine::look_for_secrets(const ReceivedRequest& request) {
+  const auto all = request.head.bytes + request.body;
+  if (all.find("secret-of-") != all.npos)
+    truth_.add_violation("I3: a client's key has reached machine " + label_ + ": " + request.head.bytes);
+  const auto shown = request.head.field("authorization").value_or("");
+  if (shown != (has_key_ ? "Bearer " + secret() : ""))
+    truth_.add_violation("I3: machine " + label_ + " was shown '" + shown + "', which is not its own key");
+}
+
+void Machine::stream(Exchange& exchange, const std::string& id, bool lasts) {
+  const auto frame = vllm_chat(2);
+  exchange.send(sse_head() + chunk(frame.events.front()));
+  std::size_t tokens = 0;
+  do {
+    wait_while([&] { return hangs_.load(); });
+    if (ends_) return exchange.reset();
+    exchange.send(chunk(token_event(id, ++tokens)));
+    if (lasts) std::this_thread::sleep_for(between_tokens);
+  } while (!truth_.over && (lasts ? !truth_.is_released(id) : tokens < 3));
+  exchange.send(chunk(frame.events.back()));
+  if (asks_for_usage(exchange.request())) exchange.send(chunk(vllm_chat(tokens + 1).usage));
+  exchange.send(chunk(frame.marker) + std::string(last_chunk));
+}
+
+void Machine::answer(Exchange& exchange) {
+  wait_while([&] { return hangs_.load(); });
+  if (ends_) return exchange.reset();
+  const auto& request = exchange.request();
+  if (request.target == "/alive") return exchange.send(integration::answer("200 OK", "{}"));
+  look_for_secrets(request);
+  if (fails_) return exchange.send(integration::answer("500 Internal Server Error", "{}"));
+  const auto [id, what] = wish_of(request.body);
+  if (what == "bad") {
+    std::this_thread::sleep_for(between_tokens);
+    return exchange.send(integration::answer("400 Bad Request", "{\"error\":{\"message\":\"no such thing\"}}"));
+  }
+  if (what == "slow") {
+    const auto then = Clock::now() + slow_first_token;
+    wait_while([&] { return Clock::now() < then; });
+  }
+  if (!wants_stream(request.body)) return exchange.send(integration::answer("200 OK", vllm_whole_chat(5)));
+  stream(exchange, id, what == "hold");
+}
+
+}  // namespace weir::model

@@ -1,0 +1,97 @@
+// How the model's settings are written for weir.
+#include <openssl/sha.h>
+
+#include <array>
+#include <iomanip>
+#include <sstream>
+
+#include "tests/integration/model/stage.hpp"
+#include "tests/integration/peers/words.hpp"
+
+namespace weir::model {
+namespace {
+
+using namespace integration;
+
+std::string hash_of(const std::string& secret) {
+  std::array<unsigned char, SHA256_DIGEST_LENGTH> hash;
+  SHA256(reinterpret_cast<const unsigned char*>(secret.data()), secret.size(), hash.data());
+  std::ostringstream text;
+  for (const auto byte : hash) text << std::hex << std::setfill('0') << std::setw(2) << unsigned{byte};
+  return text.str();
+}
+
+ReplicaKeys keys_of(const Replica& replica, const Machine& machine) {
+  ReplicaKeys keys{replica.name, machine.url()};
+  if (!machine.secret().empty()) keys.more["api_key"] = quoted(machine.secret());
+  if (replica.most != 0) keys.more["max_in_flight"] = std::to_string(replica.most);
+  return keys;
+}
+
+}  // namespace
+
+std::string Stage::file(const char* name) const { return quoted((files_.path() / name).string()); }
+
+void Stage::write_files() const {
+  std::ostringstream keys;
+  for (const auto& key : model_.keys) {
+    keys << "[[key]]\nname = " << quoted(key.name) << "\nsha256 = " << quoted(hash_of(key.secret())) << '\n';
+    if (key.most != 0) keys << "max_in_flight = " << key.most << '\n';
+    if (key.narrow) keys << "models = [\"n\"]\n";
+  }
+  write_file(files_.path() / "keys.toml", keys.str());
+  const std::string name = model_.renewed ? "renewed" : "local";
+  write_file(files_.path() / "cert.pem", read_file(tls_file(name + ".pem")));
+  write_file(files_.path() / "key.pem", read_file(tls_file(name + ".key")));
+}
+
+WeirSettings Stage::settings() const {
+  static constexpr std::array policies{"least_queued_tokens", "round_robin", "random", "least_requests",
+                                       "power_of_two"};
+  static constexpr std::array queues{"8", "0", "2"};
+  const Keys how{{"policy", quoted(policies[model_.policy % policies.size()])},
+                 {"queue", queues[model_.queue % queues.size()]},
+                 {"queue_time", "5"},
+                 {"queue_time_down", "1"}};
+  WeirSettings all;
+  const auto pool = [&](const std::string& name, const std::vector<Replica>& replicas, const char* models) {
+    if (replicas.empty()) return;
+    all.pools.push_back({.name = name, .replicas = {}, .more = how});
+    all.pools.back().more["models"] = models;
+    for (const auto& one : replicas) all.pools.back().replicas.push_back(keys_of(one, machine(one)));
+  };
+  pool(model_.pool, model_.first, "[\"m\"]");
+  if (model_.pool_most != 0) all.pools.back().more["max_in_flight"] = std::to_string(model_.pool_most);
+  pool("second", model_.second, "[\"n\"]");
+  all.pools.push_back(
+      {.name = "named",
+       .replicas = {{"gpu",
+                     "http://engines." + std::string(DnsServer::domain) + ":" + std::to_string(named_port_),
+                     {{"expand", "true"}}}},
+       .more = how});
+  all.pools.back().more["models"] = "[\"d\"]";
+  if (model_.has_shadow)
+    all.shadows = {{"candidate",
+                    {keys_of({.name = "shadowed", .machine = machine_of_shadow}, *machines_[machine_of_shadow])},
+                    {{"sample", "1.0"}, {"of", quoted(model_.pool)}}}};
+  all.server = {{"threads", "2"}};
+  if (model_.needs_keys) all.server["api_keys"] = file("keys.toml");
+  // Some replicas have keys of their own. Whoever reaches weir may use them, if clients need none.
+  if (!model_.needs_keys) all.server["open"] = "true";
+  if (model_.speaks_tls) all.server["tls"] = "{ cert = " + file("cert.pem") + ", key = " + file("key.pem") + " }";
+  all.admin = {{"listen", quoted(at_loopback(admin_))}};
+  all.health = {{"path", "\"/alive\""}, {"interval", "0.3"}, {"timeout", "2"}, {"down_after", "2"}};
+  all.engine = {{"metrics_path", "\"\""}};
+  all.discovery = {{"nameserver", dns_.address()}, {"interval", "0.3"}};
+  all.limits = {{"first_token", "60"}, {"between_tokens", "60"}, {"whole_answer", "60"}, {"upstream_idle", "0.2"},
+                {"drain", "120"},      {"body_time", "60"},      {"connect", "5"}};
+  return all;
+}
+
+WeirSettings Stage::settings_and_homes() {
+  for (const auto* one : model_.replicas()) homes_[one->name].insert(one->machine);
+  homes_["shadowed"] = {machine_of_shadow};
+  return settings();
+}
+
+}  // namespace weir::model

@@ -1,0 +1,283 @@
+#include "tests/integration/model/stage.hpp"
+
+#include <signal.h>
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <thread>
+#include <utility>
+
+#include "tests/integration/peers/streams.hpp"
+#include "tests/integration/peers/words.hpp"
+
+namespace weir::model {
+namespace {
+
+using namespace integration;
+using namespace std::chrono_literals;
+
+constexpr auto pause = 5ms;
+/// A replica that leaves is gone by then, if it has nothing to do.
+constexpr std::chrono::milliseconds to_go = 2s;
+
+}  // namespace
+
+Stage::Stage(DnsServer& dns) : dns_(dns) {
+  for (std::size_t i = 0; i <= machine_of_shadow; ++i)
+    machines_.push_back(std::make_unique<Machine>(truth_, "m" + std::to_string(i), i % 2 == 1, free_port()));
+  for (unsigned i = 0; i < addresses; ++i)
+    named_machines_.push_back(std::make_unique<Machine>(truth_, "d" + std::to_string(i), false, named_port_, i + 2));
+  answer_names(0b011);
+  write_files();
+  for (const auto* one : model_.replicas()) changed_at_[one->name] = 0;
+  weir_.emplace(settings_and_homes());
+  look([this] { return page().metrics.sum("weir_replica_state", {{"state", "up"}}) >= 4; }, at_most);
+  files_at_the_beginning_ = files_open();
+}
+
+Stage::~Stage() {
+  truth_.over = true;
+  for (const auto& client : clients_) client->leave();
+  clients_.clear();
+}
+
+bool Stage::look(const std::function<bool()>& done, std::chrono::milliseconds at_most) {
+  for (const auto deadline = Clock::now() + at_most; !done(); std::this_thread::sleep_for(pause))
+    if (Clock::now() > deadline) return false;
+  return true;
+}
+
+Page Stage::page() const {
+  auto text = fetch(weir_->metrics_port(), get("/metrics"), "GET").body;
+  MetricsPage metrics(text);
+  return {std::move(text), std::move(metrics)};
+}
+
+std::size_t Stage::files_open() const {
+  const auto folder = "/proc/" + std::to_string(weir_->process().id()) + "/fd";
+  return static_cast<std::size_t>(std::distance(std::filesystem::directory_iterator(folder), {}));
+}
+
+bool Stage::was_always_well(const std::string& replica) const {
+  const auto found = homes_.find(replica);
+  return found == homes_.end() ||
+         std::ranges::all_of(found->second, [this](std::size_t at) { return machines_[at]->was_always_well(); });
+}
+
+std::size_t Stage::under_way(const std::function<bool(const Client&)>& which) const {
+  return static_cast<std::size_t>(
+      std::ranges::count_if(clients_, [&](const auto& one) { return one->is_under_way() && which(*one); }));
+}
+
+std::size_t Stage::began_since_changed(const Replica& replica) const {
+  std::size_t began = 0;
+  for (auto at = changed_at_.at(replica.name); at < clients_.size(); ++at)
+    began += clients_[at]->is_under_way() && clients_[at]->replica() == replica.name;
+  return began;
+}
+
+std::size_t Stage::began_in_pool_since_changed() const {
+  // A replica that leaves is none of the pool's any more.
+  const auto is_of_pool = [this](const std::string& replica) {
+    return std::ranges::any_of(model_.first, [&](const Replica& one) { return one.name == replica; });
+  };
+  std::size_t began = 0;
+  for (auto at = pool_changed_at_; at < clients_.size(); ++at)
+    began += clients_[at]->is_under_way() && is_of_pool(clients_[at]->replica());
+  return began;
+}
+
+std::size_t Stage::came_since_drained(const Replica& replica) const {
+  std::size_t came = 0;
+  for (auto at = drained_at_.at(replica.name); at < clients_.size(); ++at)
+    came += clients_[at]->replica() == replica.name;
+  return came;
+}
+
+std::size_t Stage::times_said(const std::string& words) const {
+  const auto said = weir_->output();
+  std::size_t times = 0;
+  for (auto at = said.find(words); at != said.npos; at = said.find(words, at + 1)) ++times;
+  return times;
+}
+
+void Stage::leaves(const std::string& replica) {
+  if (under_way([&](const Client& one) { return one.replica() == replica; }) > 0)
+    leaving_[replica] = times_said("replica '" + replica + "' at ");
+}
+
+void Stage::await_departures() {
+  for (auto one = leaving_.begin(); one != leaving_.end();) {
+    const auto& [name, times] = *one;
+    const bool has_streams = under_way([&](const Client& client) { return client.replica() == name; }) > 0;
+    if (!has_streams) static_cast<void>(look([&] { return times_said("replica '" + name + "' at ") > times; }, to_go));
+    one = has_streams ? std::next(one) : leaving_.erase(one);
+  }
+}
+
+Response Stage::post_admin(const std::string& path) const {
+  return fetch(admin_, "POST " + path + " HTTP/1.1\r\nHost: " + at_loopback(admin_) +
+                           "\r\nContent-Type: application/json\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}");
+}
+
+void Stage::play(const Operation& step) {
+  std::map<std::string, std::pair<std::size_t, unsigned>> were;
+  for (const auto* one : model_.replicas()) were[one->name] = {one->machine, one->most};
+  const auto pool_was = std::pair(model_.pool, model_.pool_most);
+  if (model_.apply(step)) {
+    for (const auto* one : model_.replicas())
+      if (!were.contains(one->name) || were[one->name] != std::pair{one->machine, one->most})
+        changed_at_[one->name] = clients_.size();
+    if (pool_was != std::pair(model_.pool, model_.pool_most)) pool_changed_at_ = clients_.size();
+    reload();
+    for (const auto& [name, at] : were)
+      if (std::ranges::none_of(model_.replicas(),
+                               [&](const Replica* one) { return one->name == name && one->machine == at.first; }))
+        leaves(name);
+    return;
+  }
+  switch (step.verb) {
+    case Verb::reload_wrongly:
+      return reload_wrongly(step.b);
+    case Verb::answer_names:
+      return answer_names(step.b);
+    case Verb::drain:
+    case Verb::undrain:
+    case Verb::switch_bypass:
+    case Verb::switch_shadow:
+    case Verb::reopen_log:
+      return operate(step);
+    case Verb::kill:
+    case Verb::hang:
+    case Verb::fail:
+    case Verb::mend:
+      return treat_machine(step);
+    case Verb::await_out:
+      return await_out();
+    case Verb::release:
+    case Verb::leave:
+      return end_stream(step.a, step.verb == Verb::leave);
+    default:
+      return ask_as_client(step);
+  }
+}
+
+void Stage::reload() {
+  write_files();
+  weir_->rewrite(settings_and_homes());
+  const auto got = post_admin("/-/reload");
+  if (got.status != 200) throw Violation("I0: a reload of right settings is refused: " + got.body);
+  // A bridge resumes its session; another one sees the certificate that weir has now.
+  if (model_.speaks_tls) bridges_.emplace_back(Bridge::Kind::plain_to_tls, weir_->port());
+}
+
+void Stage::reload_wrongly(unsigned how) {
+  const auto right = read_file(weir_->settings_file()), keys = read_file(files_.path() / "keys.toml");
+  const auto kind = how % 4;
+  if (kind == 2 && model_.needs_keys) {
+    write_file(files_.path() / "keys.toml", keys + "[[key]]\nname = \"torn\"\nsha2");
+  } else if (kind == 3 && model_.speaks_tls) {
+    write_file(files_.path() / "key.pem", read_file(tls_file("exact.key")));
+  } else {
+    write_file(weir_->settings_file(), right + (kind == 1 ? "[limits2]\nno_such_key = 1\n" : "[[pool\n"));
+  }
+  if (post_admin("/-/reload").status == 200) throw Violation("I0: a reload of wrong settings is taken");
+  write_file(weir_->settings_file(), right);
+  write_files();
+}
+
+void Stage::answer_names(unsigned bits) {
+  bits %= 1U << addresses;
+  static constexpr std::array<std::string_view, addresses> all{"127.0.0.2", "127.0.0.3", "127.0.0.4"};
+  std::vector<std::string_view> some;
+  for (unsigned i = 0; i < addresses; ++i)
+    if ((bits >> i & 1) != 0) some.push_back(all[i]);
+  const auto fewer = (bits & answered_) != answered_;
+  const std::string words = fewer ? "' leaves: " : "' is new: ";
+  const bool changes = some.empty() ? false : bits != answered_;
+  const auto times = changes && weir_ ? times_said(words) : 0;
+  answered_ = some.empty() ? answered_ : bits;
+  dns_.answers(some);
+  if (!changes || !weir_) return;
+  model_.replicas_changed = true;
+  static_cast<void>(look([&] { return times_said(words) > times; }, to_go));
+  for (unsigned i = 1; i <= addresses; ++i)
+    if (const auto name = "gpu-" + std::to_string(i); times_said("replica '" + name + "' leaves: ") > 0) leaves(name);
+}
+
+void Stage::operate(const Operation& step) {
+  auto& replica = model_.replica(step.a);
+  const bool on = step.b % 2 == 1;
+  switch (step.verb) {
+    case Verb::drain:
+    case Verb::undrain:
+      // weir refuses to drain the last one that takes requests.
+      if (post_admin("/api/replicas/" + replica.name + "/" + std::string(name_of(step.verb))).status != 200) break;
+      if (step.verb == Verb::drain && !replica.drained) drained_at_[replica.name] = clients_.size();
+      replica.drained = step.verb == Verb::drain;
+      break;
+    case Verb::switch_bypass:
+      post_admin(on ? "/api/bypass/on" : "/api/bypass/off");
+      break;
+    case Verb::switch_shadow:
+      if (model_.has_shadow) post_admin(on ? "/api/shadow/candidate/on" : "/api/shadow/candidate/off");
+      break;
+    default:
+      weir_->process().send(SIGUSR1);
+  }
+}
+
+void Stage::treat_machine(const Operation& step) {
+  auto& machine = *machines_[model_.replica(step.a).machine];
+  switch (step.verb) {
+    case Verb::kill:
+      return machine.kill();
+    case Verb::hang:
+      return machine.is_dead() ? void() : machine.hang();
+    case Verb::fail:
+      return machine.is_dead() ? void() : machine.fail();
+    default:
+      return machine.mend();
+  }
+}
+
+void Stage::await_out() {
+  for (const auto* one : model_.replicas()) {
+    if (!machine(*one).is_dead() && !machine(*one).is_hung()) continue;
+    const bool out = look(
+        [&] {
+          const auto metrics = page().metrics;
+          return metrics.sum("weir_replica_state", {{"replica", one->name}, {"state", "up"}}) == 0;
+        },
+        30s);
+    if (!out) throw Violation("I7: " + one->name + " is dead or hangs, and is up 30 s later");
+  }
+}
+
+void Stage::come_to_rest(const std::function<void()>& watch) {
+  for (const auto& one : machines_) one->mend();
+  const auto replicas = static_cast<unsigned>(model_.replicas().size());
+  for (unsigned a = 0; a < replicas; ++a)
+    if (model_.replica(a).drained) operate({Verb::undrain, a});
+  operate({Verb::switch_bypass});
+  for (const auto& one : clients_) {
+    if (one->asked().stalls) one->leave();
+    truth_.release(one->asked().id);
+  }
+  for (const auto& one : clients_)
+    for (const auto deadline = Clock::now() + 60s; !look([&] { return one->has_ended(); }, 250ms); watch())
+      if (Clock::now() > deadline)
+        throw Violation("I10: " + one->asked().id + " (" + one->asked().what + ") never ends");
+}
+
+void Stage::back_to_the_beginning() {
+  const auto changed = model_.replicas_changed;
+  auto given = model_.given;
+  model_ = Model();
+  model_.given = std::max(given, model_.given);
+  model_.replicas_changed = changed;
+  reload();
+}
+
+}  // namespace weir::model

@@ -1,0 +1,278 @@
+// What an operator relies on when something is wrong: commands that say how it ended, listeners that let him in, and a
+// log that tells what it lost.
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <deque>
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+#include "tests/integration/peers/simulated_replica.hpp"
+#include "tests/integration/peers/streams.hpp"
+#include "tests/integration/peers/weir_under_test.hpp"
+#include "tests/integration/peers/words.hpp"
+
+namespace weir::integration {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::StartsWith;
+
+class Operation : public testing::Test {
+ protected:
+  ScriptedReplica::Handler plays() {
+    return [this](Exchange& exchange) { play(exchange, script); };
+  }
+  WeirSettings with_admin(WeirSettings settings) const {
+    settings.admin["listen"] = quoted(at_loopback(admin));
+    return settings;
+  }
+  Finished command(std::vector<std::string> words) const {
+    words.insert(words.begin(), weir_program());
+    words.insert(words.end(), {"--admin", at_loopback(admin)});
+    return run(std::move(words));
+  }
+
+  const StreamScript script = vllm_chat(3);
+  const std::uint16_t admin = free_port();
+};
+
+TEST_F(Operation, WeirReloadSaysWhatHasChangedOrWhyNothingHas) {
+  ScriptedReplica a(plays());
+  auto settings = with_admin(pool_of({&a}));
+  settings.admin["token"] = quoted("abcdef");
+  WeirUnderTest weir(settings);
+  const auto file = weir.settings_file().string();
+  const auto reload = [&] { return run({weir_program(), "reload", "--config", file}); };
+  settings.limits["first_token"] = "17";
+  weir.rewrite(settings);
+  const auto done = reload();
+  EXPECT_EQ(done.exit.code, 0);
+  EXPECT_EQ(done.output, "limits.first_token 300 s -> 17 s\n");
+  EXPECT_EQ(reload().output, "reloaded: nothing has changed\n");
+  const auto nobody = command({"reload"});
+  EXPECT_EQ(nobody.exit.code, 1) << "without the token";
+  EXPECT_THAT(nobody.output, HasSubstr("needs its token"));
+
+  settings.server["threads"] = "3";
+  weir.rewrite(settings);
+  const auto failed = reload();
+  EXPECT_EQ(failed.exit.code, 1);
+  EXPECT_THAT(failed.output, AllOf(HasSubstr("server.threads 2 -> 3: only a restart changes this"),
+                                   HasSubstr("weir reload: the settings cannot be used, and nothing has changed")));
+  const auto status = run({weir_program(), "status", "--admin", at_loopback(admin), "--token-file",
+                           [&] {
+                             write_file(file + ".token", "abcdef\n");
+                             return file + ".token";
+                           }()});
+  EXPECT_THAT(status.output, AllOf(StartsWith("the last reload FAILED"), HasSubstr("server.threads 2 -> 3")));
+  settings.server["threads"] = "2";
+  settings.server["thread"] = "2";
+  weir.rewrite(settings);
+  const auto wrong = reload();
+  EXPECT_EQ(wrong.exit.code, 2);
+  EXPECT_THAT(wrong.output, HasSubstr("thread: unknown key"));
+}
+
+TEST_F(Operation, WeirReloadSendsHupWhereNoAdminListenerAnswers) {
+  ScriptedReplica a(plays());
+  auto settings = pool_of({&a});
+  WeirUnderTest weir(settings);
+  const auto pid = std::to_string(weir.process().id());
+  const auto reload = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> words{weir_program(), "reload", "--config", weir.settings_file().string()};
+    words.insert(words.end(), more.begin(), more.end());
+    return run(words);
+  };
+  EXPECT_THAT(reload({}).output, HasSubstr("name weir's process by --pid"));
+  settings.limits["first_token"] = "17";
+  weir.rewrite(settings);
+  const auto off = reload({"--pid", pid});
+  EXPECT_EQ(off.exit.code, 0);
+  EXPECT_EQ(off.output, "HUP sent to process " + pid + ": weir's log says how the reload ends\n");
+  weir.wait_until_said("reload (SIGHUP): limits.first_token 300 s -> 17 s");
+  // The file switches the listener on, and only the reload will open it.
+  weir.rewrite(with_admin(settings));
+  const auto new_one = reload({"--pid", pid});
+  EXPECT_EQ(new_one.exit.code, 0);
+  EXPECT_THAT(new_one.output, AllOf(HasSubstr("no weir answers at"), HasSubstr("HUP sent to process " + pid)));
+  weir.wait_until_said("reload (SIGHUP): admin.listen");
+  EXPECT_EQ(reload({"--pid", pid}).output, "reloaded: nothing has changed\n");
+}
+
+TEST_F(Operation, AKeyIsTakenBackThoughTheLogCannotBeOpenedAgain) {
+  ScriptedReplica a(plays());
+  const TemporaryDirectory folder;
+  const auto keys = folder.path() / "keys.toml";
+  const std::string of_abc = "[[key]]\nname = \"abc\"\nsha256 = "
+                             "\"ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad\"\n";
+  const std::string other = "[[key]]\nname = \"other\"\nsha256 = \"" + std::string(64, 'a') + "\"\n";
+  write_file(keys, of_abc + other);
+  auto settings = with_admin(pool_of({&a}));
+  settings.server["api_keys"] = quoted(keys.string());
+  WeirUnderTest weir(settings);
+  const auto ask = [&] { return fetch(weir.port(), post(chat, chat_body(), bearer("abc"))).status; };
+  EXPECT_EQ(ask(), 200u);
+  std::filesystem::rename(weir.log_file(), weir.log_file().string() + ".1");
+  std::filesystem::create_directory(weir.log_file());
+  write_file(keys, other);
+  const auto reloaded = command({"reload"});
+  EXPECT_EQ(reloaded.exit.code, 0) << reloaded.output;
+  EXPECT_EQ(ask(), 401u);
+  weir.wait_until_said("reload: cannot open the request log");
+  // Another path is a change that was wanted, and it fails.
+  settings.log["requests"] = quoted(weir.log_file().string() + "/no/such");
+  weir.rewrite(settings);
+  EXPECT_EQ(command({"reload"}).exit.code, 1);
+}
+
+TEST_F(Operation, HalfHeadsAtTheMetricsListenerKeepNobodyOut) {
+  ScriptedReplica a(plays());
+  WeirUnderTest weir(with_admin(pool_of({&a})));
+  const auto status = [&](std::uint16_t port, const std::string& path) {
+    return fetch(port, "GET " + path + " HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n", "GET").status;
+  };
+  std::deque<HttpClient> attackers;
+  for (int i = 0; i < 200; ++i) {
+    attackers.emplace_back(weir.metrics_port());
+    attackers.back().send("GET /metrics HTTP/1.1\r\nX: ");
+    if (i % 50 == 49) {
+      EXPECT_EQ(status(admin, "/api/replicas"), 200u);
+      EXPECT_EQ(status(weir.metrics_port(), "/-/healthy"), 200u);
+    }
+  }
+  EXPECT_EQ(command({"status"}).exit.code, 0);
+  weir.wait_until_said("64 connections to the metrics listener are open: the one that has waited longest goes");
+  for (int i = 0; i < 200; ++i) attackers.emplace_back(admin).send("GET /api/replicas HTTP/1.1\r\nX: ");
+  EXPECT_EQ(status(admin, "/api/replicas"), 200u) << "and those of its own keep nobody out either";
+  EXPECT_TRUE(attackers.back().closed_by_server()) << "5 s are over";
+}
+
+TEST_F(Operation, StatusSaysThatWeirDrains) {
+  Event go_on;
+  ScriptedReplica a([&](Exchange& exchange) {
+    exchange.send(sse_head() + chunk(script.events[0]) + chunk(script.events[1]));
+    go_on.wait("the test to go on");
+    exchange.send(chunk(script.events[2]) + chunk(script.marker) + std::string(last_chunk));
+  });
+  WeirUnderTest weir(with_admin(pool_of({&a})));
+  EXPECT_THAT(command({"status"}).output, StartsWith("replica "));
+  HttpClient client(weir.port());
+  client.send(post(chat, chat_body()));
+  auto got = client.response_head();
+  weir.process().send(SIGTERM);
+  weir.wait_until_said("SIGTERM: draining");
+  EXPECT_THAT(command({"status"}).output, StartsWith("weir DRAINS: "));
+  const auto refused = command({"reload"});
+  EXPECT_EQ(refused.exit.code, 1);
+  EXPECT_THAT(refused.output, HasSubstr("weir reload: weir is draining, and ends then"));
+  go_on.set();
+  client.rest(got);
+  weir.ends();
+}
+
+TEST_F(Operation, AFullDiskIsSaidInTheLogAndByStatus) {
+  ScriptedReplica a(plays());
+  auto settings = with_admin(pool_of({&a}));
+  settings.log["requests"] = quoted("/dev/full");
+  WeirUnderTest weir(settings);
+  EXPECT_EQ(fetch(weir.port(), post(chat, chat_body())).status, 200u);
+  weir.wait_until_said("the request log '/dev/full' has lost 1 line: No space left on device");
+  EXPECT_THAT(command({"status"}).output,
+              StartsWith("the request log LOSES lines: No space left on device; 1 so far\n"));
+  EXPECT_EQ(weir.metrics().sum("weir_log_lines_dropped_total"), 1);
+}
+
+TEST_F(Operation, APipeWithoutAReaderIsSaidAndHoldsUpNobody) {
+  ScriptedReplica a(plays());
+  const TemporaryDirectory folder;
+  const auto pipe = folder.path() / "log";
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  auto settings = with_admin(pool_of({&a}));
+  settings.log["requests"] = quoted(pipe.string());
+  WeirUnderTest weir(settings);
+  weir.wait_until_said("the request log '" + pipe.string() + "' is a pipe that nobody reads");
+  EXPECT_EQ(fetch(weir.port(), post(chat, chat_body())).status, 200u);
+  EXPECT_THAT(command({"status"}).output, HasSubstr("waits for a reader"));
+  std::ifstream reader(pipe);
+  std::string line;
+  std::getline(reader, line);
+  EXPECT_THAT(line, HasSubstr("\"outcome\":\"ok\""));
+  weir.wait_until_said("waits for no reader any more");
+}
+
+TEST_F(Operation, UndrainTakesAnEjectedReplicaBack) {
+  std::atomic<bool> mended{false};
+  ScriptedReplica good(plays());
+  ScriptedReplica broken([&](Exchange& exchange) {
+    if (mended) return play(exchange, script);
+    exchange.send(answer("500 Internal Server Error", "{}"));
+  });
+  auto settings = with_admin(pool_of({&good, &broken}));
+  settings.pools[0].more["policy"] = "\"round_robin\"";
+  WeirUnderTest weir(settings);
+  for (int i = 0; i < 12; ++i) EXPECT_EQ(fetch(weir.port(), post(chat, chat_body())).status, 200u);
+  weir.wait_until_said("replica 'r1' is ejected");
+  mended = true;
+  const auto undrained = command({"undrain", "r1", "--wait", "5"});
+  EXPECT_EQ(undrained.exit.code, 0) << undrained.output;
+  EXPECT_EQ(undrained.output, "r1 was ejected, and is back on probation\nr1 takes requests\n");
+  const auto was = broken.requests().size();
+  for (int i = 0; i < 12; ++i) EXPECT_EQ(fetch(weir.port(), post(chat, chat_body())).status, 200u);
+  EXPECT_GT(broken.requests().size(), was);
+  EXPECT_THAT(command({"status"}).output, Not(HasSubstr("ejected")));
+}
+
+TEST_F(Operation, UndrainWaitsNoLongerThanItIsTold) {
+  ScriptedReplica a(plays());
+  auto settings = with_admin(pool_of({&a}));
+  settings.pools[0].replicas.push_back({.name = "gone", .url = "http://" + at_loopback(free_port())});
+  WeirUnderTest weir(settings);
+  weir.wait_until_said("replica 'gone' is down");
+  EXPECT_EQ(command({"drain", "gone", "--wait"}).exit.code, 0);
+  const auto told = command({"undrain", "gone"});
+  EXPECT_EQ(told.exit.code, 0);
+  EXPECT_THAT(told.output, AllOf(StartsWith("gone drains no more, but it is down (it refuses connections)"),
+                                 HasSubstr("--wait waits for it")));
+  const auto waited = command({"undrain", "gone", "--wait", "300ms"});
+  EXPECT_EQ(waited.exit.code, 1);
+  EXPECT_THAT(waited.output, HasSubstr("gone takes no requests after 0.3 s: it is down (it refuses connections)"));
+  const auto wrong = run({weir_program(), "undrain", "gone", "--wait", "soon"});
+  EXPECT_EQ(wrong.exit.code, 2);
+  EXPECT_THAT(wrong.output, HasSubstr("\"soon\" is no time"));
+}
+
+/// The recipe of docs/howto.md, with engines that are away for so long that weir looks after them only now and then.
+TEST_F(Operation, ARollingRestartPassesItsSecondReplicaThoughTheFirstWasAwayForLong) {
+  std::deque<SimulatedReplica> engines;
+  WeirSettings settings{.pools = {{.name = "chat", .replicas = {}, .more = {}}}};
+  for (int i = 0; i < 2; ++i) {
+    engines.emplace_back(std::vector<std::string>{"--speed", "20"});
+    settings.pools[0].replicas.push_back({.name = "r" + std::to_string(i), .url = engines.back().url()});
+  }
+  WeirUnderTest weir(with_admin(settings));
+  for (int i = 0; i < 2; ++i) {
+    const auto name = "r" + std::to_string(i);
+    const auto drained = command({"drain", name, "--wait"});
+    ASSERT_EQ(drained.exit.code, 0) << drained.output;
+    engines[static_cast<std::size_t>(i)].kill();
+    weir.wait_until_said("replica '" + name + "' is down");
+    // The probes come 0.2, 0.4, 0.8 and 1.6 s one after the other, and the next one 3.2 s later.
+    std::this_thread::sleep_for(std::chrono::milliseconds(3100));
+    engines[static_cast<std::size_t>(i)].start();
+    const auto undrained = command({"undrain", name, "--wait"});
+    EXPECT_EQ(undrained.exit.code, 0);
+    EXPECT_EQ(undrained.output, name + " takes requests\n");
+  }
+}
+
+}  // namespace
+}  // namespace weir::integration

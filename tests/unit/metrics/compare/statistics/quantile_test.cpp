@@ -1,0 +1,111 @@
+#include "metrics/compare/statistics/quantile.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <random>
+#include <vector>
+
+#include "metrics/compare/statistics/bootstrap.hpp"
+#include "metrics/compare/statistics/distribution.hpp"
+
+namespace weir::metrics::compare::statistics {
+namespace {
+
+struct Known {
+  std::vector<double> values;
+  double q, wanted;
+};
+
+// These are what numpy.quantile(values, q) and R's quantile(values, q) print.
+const Known known[] = {
+    {{7}, 0.99, 7},
+    {{1, 2}, 0.5, 1.5},
+    {{1, 2}, 0.95, 1.95},
+    {{1, 2, 3, 4}, 0, 1},
+    {{1, 2, 3, 4}, 0.25, 1.75},
+    {{1, 2, 3, 4}, 0.5, 2.5},
+    {{1, 2, 3, 4}, 0.9, 3.7},
+    {{1, 2, 3, 4}, 1, 4},
+    {{15, 20, 35, 40, 50}, 0.4, 29},
+    {{3, 6, 7, 8, 8, 10, 13, 15, 16, 20}, 0.25, 7.25},
+    {{3, 6, 7, 8, 8, 10, 13, 15, 16, 20}, 0.75, 14.5},
+};
+
+TEST(Quantile, IsThatOfNumpyAndR) {
+  for (const Known& one : known) {
+    auto values = one.values;
+    EXPECT_DOUBLE_EQ(quantile_of_sorted(std::span<const double>(values), one.q), one.wanted) << one.q;
+    std::ranges::reverse(values);
+    EXPECT_DOUBLE_EQ(quantile(std::span(values), one.q), one.wanted) << one.q;
+  }
+}
+
+TEST(Quantile, OfNothingIsNone) {
+  std::vector<double> none;
+  EXPECT_TRUE(std::isnan(quantile(std::span(none), 0.5)));
+  EXPECT_TRUE(std::isnan(quantile_of_sorted(std::span<const double>(none), 0.5)));
+  EXPECT_TRUE(std::isnan(quantile_of_gaps({}, 0.5)));
+}
+
+double drawn_value(std::mt19937& dice) { return 1 + static_cast<double>(dice() % 100); }
+
+std::vector<double> drawn(std::mt19937& dice) {
+  std::vector<double> values(1 + dice() % 60);
+  for (double& one : values) one = drawn_value(dice);
+  return values;
+}
+
+TEST(Quantile, RisesWithItsShareAndStaysWithinTheValues) {
+  std::mt19937 dice(3);
+  for (int round = 0; round < 100; ++round) {
+    auto values = drawn(dice);
+    const auto [least, most] = std::ranges::minmax(values);
+    double last = least;
+    for (int percent = 0; percent <= 100; percent += 5) {
+      const double found = quantile(std::span(values), percent / 100.0);
+      EXPECT_GE(found, last - 1e-9);
+      last = found;
+    }
+    EXPECT_LE(last, most);
+  }
+}
+
+/// The numbers of the gap sketch's bins stand for values here: each gap is taken as the middle of its bin.
+TEST(Quantile, OfBinsIsThatOfTheirMiddles) {
+  std::mt19937 dice(4);
+  for (int round = 0; round < 100; ++round) {
+    GapCounts counts;
+    std::vector<double> middles;
+    for (const double value : drawn(dice)) {
+      const auto bin = static_cast<std::uint16_t>(value);
+      ++counts[bin];
+      middles.push_back(seconds(record::GapSketch::middle_of(bin)));
+    }
+    for (const double q : {0.0, 0.5, 0.9, 0.95, 0.99, 1.0})
+      EXPECT_DOUBLE_EQ(quantile_of_gaps(counts, q), quantile(std::span(middles), q)) << q;
+  }
+}
+
+TEST(Quantile, OfTheBootstrapIsTheSame) {
+  std::mt19937 dice(5);
+  for (int round = 0; round < 20; ++round) {
+    SideValues values;
+    std::vector<double> a, b;
+    for (std::int64_t at = 0; at < 200; ++at) {
+      values.a.push_back({at, drawn_value(dice)});
+      values.b.push_back({at, drawn_value(dice)});
+      a.push_back(values.a.back().value);
+      b.push_back(values.b.back().value);
+    }
+    for (const double q : {0.5, 0.9, 0.95, 0.99}) {
+      const auto found = BlockBootstrap(values, Window{0, 200}).ratio(q, 1);
+      ASSERT_TRUE(found);
+      EXPECT_DOUBLE_EQ(found->estimate, quantile(std::span(b), q) / quantile(std::span(a), q) - 1) << q;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace weir::metrics::compare::statistics

@@ -1,0 +1,105 @@
+// Whose fault an answer was, and what follows for the replica that gave it: only its own fault counts against it.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/unit/proxy/serve/scripted_proxy.hpp"
+
+namespace weir::proxy::serve {
+namespace {
+
+using metrics::series::Retry;
+using testing::StartsWith;
+
+const std::string bad_body = R"({"model":"m","messages":"bad","stream":false})";
+
+/// Healthy replicas answer the same request in the same way.
+std::function<void(net::Peer&)> is_healthy(const std::string& refusal) {
+  return [refusal](net::Peer& peer) {
+    const bool bad = peer.got.ends_with(bad_body);
+    peer.says(bad ? whole_answer(refusal, "{}") : whole_answer("200 OK", completion));
+  };
+}
+
+class Blamed : public testing::Test {
+ protected:
+  static balancer::ReplicaState state(ScriptedProxy& proxy, std::size_t replica) {
+    return proxy.world->pools.front()->balancer->health(proxy.replica(replica).key, Clock::now()).state;
+  }
+  static unsigned asks(ScriptedProxy& proxy, const std::string& body,
+                       const std::string& path = "/v1/chat/completions") {
+    const auto client = proxy.client(post(body, "", "1.1", path));
+    proxy.run();
+    const auto status = read_answer(client->got).status;
+    client->ends();
+    proxy.run();
+    return status;
+  }
+};
+
+TEST_F(Blamed, ARefusedRequestStopsNobodysQueueAndLeavesNothingInTheBooks) {
+  for (const std::string_view refusal : {"400 Bad Request", "404 Not Found", "422 No", "413 Too Large", "501 No"}) {
+    ScriptedProxy proxy(1, [](config::Settings& settings) {
+      settings.pools.front().queue.requests = 9;
+      settings.pools.front().replicas.front().max_in_flight = 1;
+    });
+    proxy.plan[0] = {[](net::Peer&) {}, says(streamed_answer())};
+    const auto errs = proxy.client(post(chat(false)));
+    proxy.run();
+    const auto waits = proxy.client(post(chat(true)));
+    proxy.run();
+    EXPECT_EQ(waits->got, "");
+    proxy.connections[0].front()->says(whole_answer(std::string(refusal), "{}"));
+    proxy.run();
+    EXPECT_EQ(read_answer(errs->got).status, static_cast<unsigned>(std::stoul(std::string(refusal.substr(0, 3)))));
+    EXPECT_TRUE(read_answer(waits->got).whole) << refusal << ": it is sent at once";
+    EXPECT_EQ(proxy.world->pools.front()->balancer->load(proxy.replica().key.index, Clock::now()).prefill_left, 0u);
+  }
+}
+
+TEST_F(Blamed, BadRequestsOfOneClientEjectNobody) {
+  for (const std::string refusal : {"400 Bad Request", "404 Not Found", "422 Unprocessable"}) {
+    ScriptedProxy proxy(2);
+    proxy.plan.fill({is_healthy(refusal)});
+    for (int i = 0; i < 60; ++i) {
+      EXPECT_EQ(asks(proxy, chat(false)), 200u);
+      EXPECT_EQ(asks(proxy, bad_body), std::stoul(refusal.substr(0, 3))) << "all come to the second replica";
+    }
+    EXPECT_EQ(state(proxy, 0), balancer::ReplicaState::up) << refusal;
+    EXPECT_EQ(state(proxy, 1), balancer::ReplicaState::up) << refusal;
+  }
+}
+
+TEST_F(Blamed, AReplicaThatRefusesWhatAnotherAnswersIsEjected) {
+  for (const std::string refusal : {"400 Bad Request", "404 Not Found", "422 Unprocessable"}) {
+    ScriptedProxy proxy(2);
+    proxy.plan[0] = {says(whole_answer("200 OK", completion))};
+    proxy.plan[1] = {says(whole_answer(refusal, "{}"))};
+    int served = 0;
+    for (int i = 0; i < 60; ++i) served += asks(proxy, chat(false)) == 200 ? 1 : 0;
+    EXPECT_EQ(state(proxy, 1), balancer::ReplicaState::ejected) << refusal;
+    EXPECT_EQ(state(proxy, 0), balancer::ReplicaState::up) << refusal;
+    EXPECT_GE(served, 40) << "from the twentieth refusal on";
+  }
+}
+
+TEST_F(Blamed, ARouteThatNobodyHasIsNobodysIllness) {
+  ScriptedProxy proxy(2, [](config::Settings& settings) { settings.limits.retry_budget = 1; });
+  proxy.plan.fill({says(whole_answer("501 Not Implemented", "{}"))});
+  for (int i = 0; i < 8; ++i)
+    EXPECT_EQ(asks(proxy, R"({"model":"m","input":"x"})", "/v1/embeddings"), 501u);
+  EXPECT_EQ(state(proxy, 0), balancer::ReplicaState::up);
+  EXPECT_EQ(state(proxy, 1), balancer::ReplicaState::up);
+  EXPECT_LE(proxy.retries(Retry::status) + proxy.retries(Retry::status, 1), 2u) << "an opinion holds for a while";
+  for (const auto& line : proxy.log_lines()) EXPECT_THAT(line, testing::HasSubstr(R"("outcome":"client_error")"));
+}
+
+TEST_F(Blamed, ARouteThatOneReplicaLacksIsServedByTheOther) {
+  ScriptedProxy proxy(2);
+  proxy.plan[0] = {says(whole_answer("501 Not Implemented", "{}"))};
+  proxy.plan[1] = {says(whole_answer("200 OK", "{}"))};
+  EXPECT_EQ(asks(proxy, R"({"model":"m","input":"x"})", "/v1/embeddings"), 200u);
+}
+
+}  // namespace
+}  // namespace weir::proxy::serve

@@ -1,0 +1,112 @@
+// A coroutine that nobody awaits says how it ended, and a part of weir begins again.
+#include "proxy/fleet/keep_running.hpp"
+
+#include <gtest/gtest.h>
+#include <spdlog/sinks/ostream_sink.h>
+#include <spdlog/spdlog.h>
+
+#include <boost/asio/co_spawn.hpp>
+#include <memory>
+#include <new>
+#include <sstream>
+#include <stdexcept>
+
+#include "proxy/fleet/model_asking.hpp"
+#include "proxy/net/timer.hpp"
+
+namespace weir::proxy::fleet {
+namespace {
+
+using std::chrono::milliseconds;
+
+net::Awaitable<void> work(int& begun, int fails, boost::asio::io_context& context) {
+  const int attempt = ++begun;
+  net::Timer timer(context);
+  timer.expires_after(milliseconds(0));
+  co_await timer.async_wait(net::use_awaitable);
+  if (attempt == 1 && fails > 0) throw std::runtime_error("a broken map");
+  if (attempt <= fails) throw std::bad_alloc();
+}
+
+TEST(KeepRunning, APartBeginsAgainAfterEachException) {
+  boost::asio::io_context context;
+  InternalErrors errors;
+  int begun = 0;
+  keep_running(
+      context, errors, Part::resolver, [&] { return work(begun, 3, context); }, milliseconds(0));
+  context.run();
+  EXPECT_EQ(begun, 4) << "it fails three times, and ends by itself at the fourth";
+  EXPECT_EQ(errors.counted(Part::resolver), 3u);
+  EXPECT_EQ(errors.counted(Part::prober), 0u);
+}
+
+TEST(KeepRunning, OneThatCannotEvenBeginIsTriedAgain) {
+  boost::asio::io_context context;
+  InternalErrors errors;
+  int tried = 0, begun = 0;
+  const auto begin = [&]() -> net::Awaitable<void> {
+    if (++tried < 3) throw std::bad_alloc();
+    return work(begun, 0, context);
+  };
+  keep_running(context, errors, Part::prober, begin, milliseconds(0));
+  context.run();
+  EXPECT_EQ(tried, 3);
+  EXPECT_EQ(begun, 1);
+  EXPECT_EQ(errors.counted(Part::prober), 2u);
+}
+
+TEST(KeepRunning, AContextThatEndsFirstEndsThePart) {
+  InternalErrors errors;
+  int begun = 0;
+  {
+    boost::asio::io_context context;
+    keep_running(
+        context, errors, Part::prober, [&] { return work(begun, 1, context); }, std::chrono::hours(1));
+    while (errors.counted(Part::prober) == 0) context.run_one();
+  }
+  EXPECT_EQ(begun, 1);
+}
+
+TEST(Unawaited, AnExceptionIsCountedAndLoggedAndAnEndIsNot) {
+  boost::asio::io_context context;
+  InternalErrors errors;
+  std::ostringstream said;
+  const auto before = spdlog::default_logger();
+  spdlog::set_default_logger(
+      std::make_shared<spdlog::logger>("test", std::make_shared<spdlog::sinks::ostream_sink_mt>(said)));
+  spdlog::set_pattern("%v");
+  int begun = 0;
+  const Unawaited unawaited(errors, Part::session, "its connection is closed");
+  boost::asio::co_spawn(context, work(begun, 1, context), unawaited);
+  boost::asio::co_spawn(context, work(begun, 1, context), unawaited);
+  context.run();
+  EXPECT_EQ(errors.counted(Part::session), 1u);
+  spdlog::set_default_logger(before);
+  EXPECT_EQ(said.str(), "internal error (session): a broken map; its connection is closed. Please report it\n");
+}
+
+TEST(NotingFailure, AHandlersExceptionIsCountedAndGoesNoFurther) {
+  InternalErrors errors;
+  bool done = false;
+  noting_failure(errors, Part::prober, "it is lost", [&] { done = true; });
+  EXPECT_TRUE(done);
+  EXPECT_EQ(errors.counted(Part::prober), 0u);
+  EXPECT_NO_THROW(noting_failure(errors, Part::prober, "it is lost", [] { throw std::bad_alloc(); }));
+  EXPECT_EQ(errors.counted(Part::prober), 1u);
+}
+
+TEST(AskAll, ThrowsWhatItsTellerThrew) {
+  boost::asio::io_context context;
+  const auto replica = std::make_shared<ReplicaRuntime>();
+  replica->state = std::shared_ptr<ReplicaState>(new ReplicaState{.id = 1});  // Its name is not resolved.
+  const Tell tell = [](const ReplicaRuntime&, ModelAnswer) { throw std::runtime_error("a broken list"); };
+  std::exception_ptr ended;
+  const std::vector<ModelQuestion> questions{{replica, ""}, {replica, ""}};
+  boost::asio::co_spawn(context, ask_all(questions, 1000, tell, nullptr),
+                        [&](const std::exception_ptr& failure) { ended = failure; });
+  context.run();
+  EXPECT_TRUE(ended) << "it reaches who awaits the answers, not the context";
+}
+
+}  // namespace
+}  // namespace weir::proxy::fleet

@@ -1,0 +1,166 @@
+// What a change of the fleet does not name stays the same object: clients' keys and TLS above all.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <functional>
+#include <set>
+#include <stdexcept>
+#include <string>
+
+#include "proxy/fleet/fleet.hpp"
+
+namespace weir::proxy::fleet {
+namespace {
+
+using Names = std::set<std::string>;
+
+std::string certificate(const std::string& end) { return std::string(WEIR_TEST_DATA) + "/tls/local" + end; }
+
+config::Replica at_port(std::string name, std::uint16_t port) {
+  config::Replica one;
+  one.name = std::move(name);
+  one.url = {.host = "127.0.0.1", .port = port, .prefix = "", .authority = "127.0.0.1:" + std::to_string(port)};
+  return one;
+}
+
+config::ClientKey key_of(const std::string& name) {
+  config::ClientKey key;
+  key.name = name;
+  return key;
+}
+
+/// Clients need keys and TLS; two pools, one with replicas of a name, and a shadow.
+config::Settings guarded() {
+  config::Settings settings;
+  settings.server.api_keys = "keys.toml";
+  settings.server.keys = {key_of("alice")};
+  settings.server.tls = config::ServerTls{{{certificate(".pem"), certificate(".key")}}};
+  auto named = at_port("gpu", 3);
+  named.url.host = "engines.example";
+  named.expand = true;
+  config::Pool chat, code;
+  chat.name = "chat";
+  chat.replicas = {at_port("a", 1), at_port("b", 2), named};
+  code.name = "code";
+  code.replicas = {at_port("c", 4)};
+  settings.pools = {chat, code};
+  config::Shadow shadow;
+  shadow.name = "fp8";
+  shadow.of = "chat";
+  shadow.replicas = {at_port("s", 5)};
+  settings.shadows = {shadow};
+  return settings;
+}
+
+bool same(const LeavingReplica& a, const LeavingReplica& b) {
+  return a.balancer == b.balancer && a.replica == b.replica && a.since == b.since;
+}
+
+/// A member that is new in World does not compile until it is compared here, and named by a change below.
+Names changed(const World& before, const World& after) {
+  const auto& [settings, keys, server_tls, pools, shadows, all_pools, leaving, leaving_pools] = before;
+  Names names;
+  if (!(settings == after.settings)) names.insert("settings");
+  if (keys != after.keys) names.insert("keys");
+  if (server_tls != after.server_tls) names.insert("server_tls");
+  if (pools != after.pools) names.insert("pools");
+  if (shadows != after.shadows) names.insert("shadows");
+  if (all_pools != after.all_pools) names.insert("all_pools");
+  if (!std::ranges::equal(leaving, after.leaving, same)) names.insert("leaving");
+  if (leaving_pools != after.leaving_pools) names.insert("leaving_pools");
+  return names;
+}
+
+class WorldChanges : public ::testing::Test {
+ protected:
+  /// Applies the change, and returns which members it has changed.
+  Names by(const std::function<void()>& change) {
+    const auto before = fleet.world();
+    change();
+    const auto after = fleet.world();
+    EXPECT_NE(after->keys, nullptr);
+    EXPECT_NE(after->server_tls, nullptr);
+    auto all = after->pools;
+    for (const auto& shadow : after->shadows) all.push_back(shadow->pool);
+    EXPECT_EQ(after->all_pools, all);
+    return changed(*before, *after);
+  }
+  balancer::Lease lease() {
+    const metrics::wire::RequestFacts facts;
+    auto offered = fleet.world()->pools.front()->balancer->offer(facts, std::chrono::steady_clock::now());
+    return std::move(std::get<balancer::Admitted>(offered).lease);
+  }
+  static std::string name_of(const balancer::Lease& lease) {
+    return static_cast<ReplicaRuntime*>(lease.subject().get())->settings.name;
+  }
+
+  metrics::series::Exposition exposition{1, {"0", "test"}};
+  config::Settings settings = guarded();
+  Fleet fleet{settings, exposition, 1};
+  const Names runtimes{"pools", "shadows", "all_pools"};  ///< Those that each adoption makes anew.
+};
+
+TEST_F(WorldChanges, AReloadDrainsAndDiscoveryChangeWhatTheyNameAndNothingElse) {
+  EXPECT_EQ(by([&] { fleet.look_after_drains(); }), Names());
+  EXPECT_EQ(by([&] { fleet.adopt(settings); }), runtimes) << "a reload of the same settings";
+  EXPECT_EQ(by([&] { fleet.look_after_drains(); }), Names());
+  EXPECT_EQ(by([&] { fleet.set_draining("a", true, false); }), runtimes);
+  EXPECT_EQ(by([&] { fleet.set_draining("a", false, false); }), runtimes);
+  const Discovered members{{{"gpu", "engines.example"}, {{1, boost::asio::ip::make_address("10.0.0.1")}}}};
+  EXPECT_EQ(by([&] { fleet.adopt(members); }), runtimes);
+  EXPECT_EQ(by([&] { fleet.adopt(Discovered()); }), runtimes);
+  settings.limits.drain = config::Seconds(7);
+  auto wanted = runtimes;
+  wanted.insert("settings");
+  EXPECT_EQ(by([&] { fleet.adopt(settings); }), wanted);
+  settings.server.keys.push_back(key_of("bob"));
+  wanted.insert("keys");
+  EXPECT_EQ(by([&] { fleet.adopt(settings); }), wanted);
+}
+
+TEST_F(WorldChanges, AReplicaThatLeavesGoesAlone) {
+  auto request = lease();
+  const auto leaves = name_of(request);
+  std::erase_if(settings.pools[0].replicas, [&](const auto& one) { return one.name == leaves; });
+  auto wanted = runtimes;
+  wanted.insert({"settings", "leaving"});
+  EXPECT_EQ(by([&] { fleet.adopt(settings); }), wanted);
+  EXPECT_EQ(by([&] { fleet.look_after_drains(); }), Names()) << "it has its request";
+  request.end(balancer::End(balancer::EndCause::answered), std::chrono::steady_clock::now());
+  EXPECT_EQ(by([&] { fleet.look_after_drains(); }), Names{"leaving"});
+}
+
+TEST_F(WorldChanges, APoolAndAShadowThatLeaveGoAlone) {
+  auto held = fleet.world();  // As a request holds it.
+  settings.pools.pop_back();
+  settings.shadows.clear();
+  auto wanted = runtimes;
+  wanted.insert({"settings", "leaving_pools"});
+  EXPECT_EQ(by([&] { fleet.adopt(settings); }), wanted);
+  EXPECT_EQ(by([&] { fleet.look_after_drains(); }), Names());
+  held.reset();
+  EXPECT_EQ(by([&] { fleet.look_after_drains(); }), Names{"leaving_pools"});
+}
+
+TEST(World, IsNotMadeWhereItWouldLetInWhomItsSettingsKeepOut) {
+  const auto none = [](World&) {};
+  EXPECT_NO_THROW(World::changed(nullptr, none));
+  const auto with = [](const std::function<void(config::Server&)>& change) {
+    return World::changed(nullptr, [&](World& next) { change(next.settings.server); });
+  };
+  EXPECT_THROW(with([](config::Server& server) { server.api_keys = "keys.toml"; }), std::logic_error);
+  EXPECT_THROW(with([](config::Server& server) { server.keys = {key_of("a")}; }), std::logic_error);
+  EXPECT_THROW(with([](config::Server& server) { server.tls.emplace(); }), std::logic_error);
+  metrics::series::Exposition exposition(1, {"0", "test"});
+  const Fleet fleet(guarded(), exposition, 1);
+  const auto good = fleet.world();
+  EXPECT_NO_THROW(World::changed(good.get(), none));
+  EXPECT_THROW(World::changed(good.get(), [](World& next) { next.keys = nullptr; }), std::logic_error);
+  EXPECT_THROW(World::changed(good.get(), [](World& next) { next.server_tls = nullptr; }), std::logic_error);
+  EXPECT_THROW(World::changed(good.get(), [](World& next) { next.settings = {}; }), std::logic_error)
+      << "nor does one that asks for keys where the settings ask for none";
+}
+
+}  // namespace
+}  // namespace weir::proxy::fleet
