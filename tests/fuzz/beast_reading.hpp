@@ -49,9 +49,10 @@ class BeastReader final : public boost::beast::http::basic_parser<is_request> {
       const boost::asio::const_buffer rest(bytes.data() + seen.consumed, bytes.size() - seen.consumed);
       const auto n = reader.put(rest, seen.error);
       seen.consumed += n;
-      if (seen.error == boost::beast::http::error::need_more) seen.error = {};
       if (seen.error || n == 0) break;
     }
+    // Beast asserts that it is asked again only with more bytes, and there are none.
+    if (seen.error == boost::beast::http::error::need_more) seen.error = {};
     seen.done = reader.is_done();
     return std::move(seen);
   }
