@@ -118,6 +118,7 @@ class EngineReader : public std::enable_shared_from_this<EngineReader> {
     bool under_way = false, said_missing = false;
     bool was_out = false, was_down = false;
     PageComplaints complaints;
+    std::string last_model;  ///< It outlasts the engine, so that one which comes back with another is noticed.
     std::pair<std::string, std::string> asked;  ///< The path and the key with which it was asked.
     std::optional<net::Address> address;
     Clock::time_point suspected{};        ///< The replica was last suspected to hang then.
@@ -215,6 +216,12 @@ class EngineReader : public std::enable_shared_from_this<EngineReader> {
     }
     if (const auto text = text_of(figures); text != text_of(known))
       spdlog::info("replica '{}' is {}", replica.settings.name, text);
+    if (!figures.model.empty()) {
+      const auto before = std::exchange(one.last_model, figures.model);
+      if (!before.empty() && before != figures.model)
+        spdlog::warn("replica '{}' served model '{}' before, and now serves '{}'", replica.settings.name, before,
+                     figures.model);
+    }
     plan.books->engine_told(replica.key, {figures.kv_tokens, figures.max_context});
     replica.state->engine.set(std::move(figures));
   }

@@ -75,6 +75,27 @@ TEST_F(EngineFigures, EndWithTheEngineThatToldThem) {
   });
 }
 
+TEST_F(EngineFigures, AnEngineThatComesBackWithAnotherModelIsWarnedOf) {
+  const auto engine = [](std::uint16_t port, const std::string& model) {
+    auto started = std::make_unique<ScriptedReplica>([](Exchange& exchange) { play(exchange, vllm_chat(3)); },
+                                                     ScriptedReplica::ModelsQuestion::answered_unseen, port);
+    started->has_page("/v1/models", json_answer(R"({"data":[{"id":")" + model + R"(","owned_by":"vllm"}]})"));
+    started->has_page("/metrics", vllm_page(3, 1, 10));
+    return started;
+  };
+  auto first = engine(0, "good");
+  const auto port = first->port();
+  auto one = pool_of({first.get()});
+  one.engine = settings().engine;
+  one.health = settings().health;
+  const WeirUnderTest weir(one);
+  weir.wait_until_said("replica 'r0' is vLLM, model 'good'");
+  first.reset();
+  weir.wait_until_said("replica 'r0' is down");
+  const auto second = engine(port, "other");
+  weir.wait_until_said("replica 'r0' served model 'good' before, and now serves 'other'");
+}
+
 TEST_F(EngineFigures, AreOnWeirsPageBesideItsOwnLedger) {
   WeirUnderTest weir(settings());
   const auto now = with_figures(weir);
