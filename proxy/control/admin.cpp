@@ -20,6 +20,7 @@
 #include "proxy/control/compare_api.hpp"
 #include "proxy/control/gzip.hpp"
 #include "proxy/control/shadow_api.hpp"
+#include "proxy/fleet/keep_running.hpp"
 #include "proxy/net/awaitable.hpp"
 
 namespace weir::proxy::control {
@@ -240,14 +241,6 @@ void warn_of_many(AdminSources& weir, AdminScope scope, bool one_went) {
                         : "no more are taken until an answer is done");
 }
 
-void say_failed(const std::exception_ptr& failure) {
-  try {
-    std::rethrow_exception(failure);
-  } catch (const std::exception& error) {
-    spdlog::error("an answer of the metrics or admin listener failed, and its connection is closed: {}", error.what());
-  }
-}
-
 }  // namespace
 
 void start_admin_session(asio::io_context& context, net::UniqueFd client, AdminScope scope, AdminSources& weir) {
@@ -259,9 +252,9 @@ void start_admin_session(asio::io_context& context, net::UniqueFd client, AdminS
   socket.assign(Protocol(AF_UNSPEC, 0), client.get(), error);  // Asio asks for no more than that it is a stream.
   if (error) return;
   client.release();
-  asio::co_spawn(context, run(Stream(std::move(socket)), scope, weir), [](const std::exception_ptr& failure) {
-    if (failure) say_failed(failure);
-  });
+  asio::co_spawn(context, run(Stream(std::move(socket)), scope, weir),
+                 fleet::Unawaited(weir.fleet.internal_errors(), metrics::series::Part::operators,
+                                  "the operator's connection is closed"));
 }
 
 }  // namespace weir::proxy::control

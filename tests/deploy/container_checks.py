@@ -12,6 +12,7 @@ from compose import COMPOSE, mounts, port_of, read_yaml, seconds, settings_of, s
 
 DOCKERFILE = Path("config/deploy/Dockerfile")
 UNIT = Path("config/deploy/weir.service")
+SHARED_SOCKET = Path("config/deploy/shared-socket.conf")
 
 SERVICE_KEYS = {
     "image", "build", "user", "read_only", "cap_drop", "security_opt", "restart", "logging", "command", "entrypoint", "ulimits",
@@ -240,10 +241,23 @@ def check_dockerfile(build):
         wrong(DOCKERFILE, f"installs {package}, which neither program loads")
 
 
-def check_unit():
+def unit_in(path):
     unit = configparser.ConfigParser(strict=False, interpolation=None)
     unit.optionxform = str
-    unit.read_string(UNIT.read_text())
+    unit.read_string(path.read_text())
+    return unit
+
+
+def check_shared_socket():
+    """What differs for weirs that share a socket: the reload asks the admin listener that the same file opens."""
+    service = unit_in(SHARED_SOCKET)["Service"]
+    config, admin = (re.search(rf"{option} (\S+)", service["ExecStart"])[1] for option in ("--config", "--admin-listen"))
+    if service.get("ExecReload") != f"/usr/local/bin/weir reload --config {config} --admin {admin} --pid $MAINPID":
+        wrong(SHARED_SOCKET, f"ExecReload must be weir reload with {config}, --admin {admin} and --pid $MAINPID")
+
+
+def check_unit():
+    unit = unit_in(UNIT)
     service = unit["Service"]
     serve = service["ExecStart"]
     if service.get("ExecStartPre") != serve.replace(" serve ", " check "):
@@ -273,6 +287,7 @@ def main():
     check_compose()
     check_dockerfile(Path(sys.argv[1]))
     check_unit()
+    check_shared_socket()
     for problem in problems:
         print(problem, file=sys.stderr)
     return 1 if problems else 0
