@@ -4,7 +4,7 @@
 
 #include <boost/asio/post.hpp>
 #include <exception>
-#include <system_error>
+#include <new>
 #include <utility>
 #include <variant>
 
@@ -52,40 +52,49 @@ void Reload::begin(const std::string& by, net::Completion<Told> completion) {
   by_ = by;
   completion_ = std::move(completion);
   if (on_begin) on_begin();
-  const auto read = [this] {
-    auto found = std::make_shared<Found>(find());
-    boost::asio::post(context_, [this, found] { loaded(std::move(*found)); });
-  };
   try {
-    loading_ = start_thread(read);
-  } catch (const std::system_error& error) {
+    // Nobody would catch what this throws on the thread.
+    const auto found = std::make_shared<Found>();
+    loading_ = start_thread([this, found] {
+      find(*found);
+      boost::asio::post(context_, [this, found] { loaded(std::move(*found)); });
+    });
+  } catch (const std::exception& error) {
     end(failed({std::string("cannot start a thread that reads the settings: ") + error.what() +
                 "; try again, or raise the limit of threads (TasksMax, ulimit -u)"}));
   }
 }
 
 /// On the thread that reads: a file may name tens of thousands of keys, and `settings_` stay as they are meanwhile.
-Reload::Found Reload::find() const {
-  Found found;
+void Reload::find(Found& found) const noexcept {
   try {
-    auto read = load_();
-    if (const auto* errors = std::get_if<std::vector<config::SettingsError>>(&read)) {
-      for (const auto& error : *errors) found.errors.push_back(error.text());
-      return found;
-    }
-    found.wanted = std::get<config::Settings>(std::move(read));
-    const auto before = config::listing_of(settings_), after = config::listing_of(found.wanted);
-    found.changes = config::difference(before, after);
-    for (const auto& change : config::needs_restart(before, after))
-      found.errors.push_back(change + ": only a restart changes this; restart weir, or take the change back");
+    read_into(found);
   } catch (const std::exception& error) {
-    found.errors.push_back(std::string("cannot read the settings: ") + error.what());
+    found.failed = true;
+    try {
+      found.errors = {std::string("cannot read the settings: ") + error.what()};
+    } catch (const std::bad_alloc&) {
+      found.errors.clear();
+    }
   }
-  return found;
+}
+
+void Reload::read_into(Found& found) const {
+  auto read = load_();
+  if (const auto* errors = std::get_if<std::vector<config::SettingsError>>(&read)) {
+    for (const auto& error : *errors) found.errors.push_back(error.text());
+    return;
+  }
+  found.wanted = std::get<config::Settings>(std::move(read));
+  const auto before = config::listing_of(settings_), after = config::listing_of(found.wanted);
+  found.changes = config::difference(before, after);
+  for (const auto& change : config::needs_restart(before, after))
+    found.errors.push_back(change + ": only a restart changes this; restart weir, or take the change back");
 }
 
 void Reload::loaded(Found found) {
   loading_.join();
+  if (found.failed && found.errors.empty()) found.errors = {"cannot read the settings: there is no more memory"};
   end(take_over(std::move(found)));
 }
 

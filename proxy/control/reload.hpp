@@ -73,8 +73,10 @@ class Reload {
   struct Found {
     std::vector<std::string> errors, changes;
     config::Settings wanted;
+    bool failed = false;  ///< An exception ended it. There may have been no memory to say which.
   };
-  Found find() const;
+  void find(Found& found) const noexcept;
+  void read_into(Found& found) const;
   void loaded(Found found);
   Result take_over(Found found);
   void end(const Result& result);

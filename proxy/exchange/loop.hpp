@@ -42,6 +42,8 @@ struct Shared {
   fleet::FailureNotes local_shortages{};  ///< It logs what weir itself lacks: descriptors, local ports.
   /// The log last told of a suspect request then: see note_suspect.
   std::atomic<metrics::Moment> suspect_line{metrics::Moment(-std::chrono::hours(1))};
+  /// The log last told of an address that holds its share of memory then: see serve::note_full_share.
+  std::atomic<metrics::Moment> full_share_line{metrics::Moment(-std::chrono::hours(1))};
   std::atomic<bool> draining{false};               ///< Answers say `Connection: close`.
   std::atomic<bool> closing{false};                ///< Idle client connections are closed.
   std::atomic<bool> cutting{false};                ///< Requests that still run are ended.

@@ -24,8 +24,11 @@ bool is_excluded(const config::Shadow& shadow, const MirrorJob& job) {
   if (shadow.exclude_keys.empty()) return false;
   const auto head = http::parse_request_head(job.head_bytes);
   if (!head) return false;
-  const auto hash = keys::hex(keys::sha256(http::credential_of(*head)));
-  return std::ranges::find(shadow.exclude_keys, hash) != shadow.exclude_keys.end();
+  const auto is_listed = [&](std::string_view credential) {
+    return std::ranges::find(shadow.exclude_keys, keys::hex(keys::sha256(credential))) != shadow.exclude_keys.end();
+  };
+  const auto other = http::other_credential_of(*head);
+  return is_listed(http::credential_of(*head)) || (!other.empty() && is_listed(other));
 }
 
 /// Switches a shadow off that has run as long, or answered as much, as it is to.

@@ -192,14 +192,17 @@ void Fleet::adopt(const config::Settings& settings) { adopt(settings, prepare(se
 net::tls::Contexts Fleet::prepare(const config::Settings& settings) const { return {settings, tls_}; }
 
 void Fleet::adopt(const config::Settings& settings, net::tls::Contexts tls) {
-  tls_ = std::move(tls);
   const auto before = world_.get();
   const auto now = std::chrono::steady_clock::now();
+  const bool same_keys = before && before->settings.server.keys == settings.server.keys &&
+                         before->settings.server.api_keys == settings.server.api_keys;
+  const auto client_keys = same_keys ? before->keys : keys_of(settings.server, before.get());
+  // Pools are shared by all worlds, and they change before the next one is whole.
+  World::check(settings.server, client_keys.get(), tls.server().get());
+  tls_ = std::move(tls);
   exposition_.set_slos(settings.slos);
   auto after = World::changed(before.get(), [&](World& next) {
-    const bool same_keys = before && before->settings.server.keys == settings.server.keys &&
-                           before->settings.server.api_keys == settings.server.api_keys;
-    if (!same_keys) next.keys = keys_of(settings.server, before.get());
+    next.keys = client_keys;
     next.settings = settings;
     next.server_tls = tls_.server();
     make_pools(next, before.get(), now);

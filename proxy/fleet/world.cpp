@@ -16,12 +16,15 @@ std::optional<net::Destination> ReplicaRuntime::destination() const {
 void World::complete() {
   all_pools = pools;
   for (const auto& shadow : shadows) all_pools.push_back(shadow->pool);
-  const auto& server = settings.server;
+  check(settings.server, keys.get(), server_tls.get());
+}
+
+void World::check(const config::Server& server, const keys::ClientKeys* keys, const net::tls::ServerContext* tls) {
   const bool needs_keys = !server.api_keys.empty() || !server.keys.empty();
   if (needs_keys != (keys != nullptr))
     throw std::logic_error(needs_keys ? "settings with api_keys came without clients' keys, so they are not used"
                                       : "settings without api_keys came with clients' keys, so they are not used");
-  if (server.tls.has_value() != (server_tls != nullptr))
+  if (server.tls.has_value() != (tls != nullptr))
     throw std::logic_error(server.tls ? "settings with [server.tls] came without TLS, so they are not used"
                                       : "settings without [server.tls] came with TLS, so they are not used");
 }

@@ -115,6 +115,10 @@ struct World {
     return next;
   }
 
+  /// Throws what changed() throws for a world of such settings with these keys and this TLS, which may be null. Whoever
+  /// changes more than the world calls it first.
+  static void check(const config::Server& server, const keys::ClientKeys* keys, const net::tls::ServerContext* tls);
+
   config::Settings settings;
   std::shared_ptr<const keys::ClientKeys> keys;  ///< Clients need one of these; null if they need none.
   std::shared_ptr<const net::tls::ServerContext> server_tls;  ///< Null means that clients speak plainly.

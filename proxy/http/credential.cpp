@@ -57,9 +57,9 @@ std::string_view credential_of(const RequestHead& head) {
 
 bool is_credential(std::string_view field_name) { return has_token(credential_fields, field_name); }
 
-bool credentials_disagree(const RequestHead& head) {
+std::string_view other_credential_of(const RequestHead& head) {
   const auto other = head["x-api-key"], shown = credential_of(head);
-  return !other.empty() && !shown.empty() && other != shown;
+  return shown.empty() || other == shown ? std::string_view() : other;
 }
 
 bool holds_key(std::string_view text, std::string_view key) {

@@ -15,8 +15,9 @@ std::string_view credential_of(const RequestHead& head);
 /// True for a field whose name says that it holds a credential or cookies.
 bool is_credential(std::string_view field_name);
 
-/// True if both Authorization and x-api-key hold a key, and not the same one: two readers could judge different ones.
-bool credentials_disagree(const RequestHead& head);
+/// Returns what stands in x-api-key beside another credential_of(); "" if there are no two, or the same twice. Two
+/// readers could judge different ones.
+std::string_view other_credential_of(const RequestHead& head);
 
 /// True for a text that holds a client's key for weir: this one, which may be "", or any that looks as `weir key new`
 /// makes them. A key of fewer than 8 characters has to be all of the text, for it may stand in any word.

@@ -12,10 +12,13 @@ std::string upstream_head(const RequestHead& client, const UpstreamRequest& requ
   out.append(client.method).append(" ").append(request.url.prefix);
   const bool keeps_credentials = request.keep_credentials && !request.client_key_ends_here;
   const auto key = request.client_key_ends_here ? credential_of(client) : std::string_view();
+  const auto other_key = request.client_key_ends_here ? other_credential_of(client) : std::string_view();
   if (keeps_credentials) {
     out.append(client.target);
-  } else {
+  } else if (other_key.empty()) {
     out.append(without_credentials(client.target, key));
+  } else {
+    out.append(without_credentials(without_credentials(client.target, key), other_key));
   }
   out.append(" HTTP/1.1\r\n");
   add_field(out, "Host", request.url.authority);
@@ -34,6 +37,7 @@ std::string upstream_head(const RequestHead& client, const UpstreamRequest& requ
     if (tells_the_way(field.name) && (!request.way.believed || is("x-forwarded-for"))) continue;
     if (is("x-weir-shadow") || (!keeps_credentials && is_credential(field.name))) continue;
     if (request.client_key_ends_here && holds_key(field.value, key)) continue;
+    if (!other_key.empty() && holds_key(field.value, other_key)) continue;
     add_field(out, field.name, field.value);
   }
   if (!request.api_key.empty()) out.append("Authorization: Bearer ").append(request.api_key).append("\r\n");

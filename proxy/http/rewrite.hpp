@@ -21,7 +21,7 @@ struct UpstreamRequest {
   std::string_view api_key{};  ///< It is the replica's and replaces the client's credential; with "" the client's goes
                                ///< on.
   /// The client's credential is its key for weir. Neither it nor another key goes to a replica, in whatever field or
-  /// parameter, and neither does what is_credential() or without_credentials() knows.
+  /// parameter, and neither does what is_credential() or without_credentials() knows, or what other_credential_of() is.
   bool client_key_ends_here = false;
   bool keep_credentials = true;       ///< False: nothing goes on that is_credential() or without_credentials() knows.
   std::string_view shadow{};          ///< The request is a copy for the shadow of this name, and says so.

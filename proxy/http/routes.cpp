@@ -60,6 +60,16 @@ bool known_inference(std::string_view method, std::string_view path) {
          in_inference_folder(path);
 }
 
+/// True for a path that means one route to those who decode escaped slashes, and to those who do not. A model's id may
+/// hold slashes, so both find the same model.
+bool means_one_model(std::string_view path) {
+  std::string decoded(path);
+  for (std::size_t at = 0; (at = decoded.find('%', at)) != std::string::npos; ++at)
+    if (escaped_byte(std::string_view(decoded).substr(at)) == '/') decoded.replace(at, 3, "/");
+  const bool has_empty_name = decoded.find("//") != std::string::npos || decoded.ends_with('/');
+  return means_one_route(decoded) && (decoded == path || !has_empty_name);
+}
+
 Route own_route(std::string_view path) {
   if (path == "/health") return Route::health;
   if (path == models_path) return Route::models;
@@ -73,7 +83,7 @@ Route route_of(std::string_view method, std::string_view path, const std::vector
   if (const auto own = own_route(path); own != Route::unknown) {
     if (method == "GET" || method == "HEAD") return own;
     // A browser asks before it sends a credential, and only the replicas know whom they admit.
-    if (method == "OPTIONS" && means_one_route(path)) return Route::open;
+    if (method == "OPTIONS" && means_one_model(path)) return Route::open;
   }
   if (!means_one_route(path) && !contains(paths, path)) return Route::unknown;
   const bool known = known_inference(method, path);

@@ -51,13 +51,13 @@ class SharedCharge {
     shares_.push_back(std::move(share));
   }
   bool has_joined() const { return !shares_.empty(); }
-  /// True if no share would hold more than `most` with so many bytes held here. Two threads that ask at the same moment
-  /// may both get room.
-  bool fits(std::size_t bytes, std::size_t most) const {
+  /// Returns the first share that would hold more than `most` with so many bytes held here; null if all have room. Two
+  /// threads that ask at the same moment may both get room.
+  BufferShare full_share(std::size_t bytes, std::size_t most) const {
     const auto wanted = bytes / BufferBudget::step * BufferBudget::step;  // It is as Charge counts.
     for (const auto& share : shares_)
-      if (wanted > held() && share->load(std::memory_order_relaxed) - held() + wanted > most) return false;
-    return true;
+      if (wanted > held() && share->load(std::memory_order_relaxed) - held() + wanted > most) return share;
+    return nullptr;
   }
 
   // These are as Charge has them.

@@ -1,7 +1,9 @@
 #include "proxy/serve/arrivals.hpp"
 
+#include <array>
 #include <boost/asio/post.hpp>
-#include <vector>
+#include <exception>
+#include <span>
 
 namespace weir::proxy::serve {
 
@@ -11,15 +13,24 @@ void Arrivals::add(NewClient client) {
   if (waiting_.size() == 1) boost::asio::post(loop_, [this] { start_some(); });
 }
 
+/// One that cannot be started, for want of memory, takes no other one along.
 void Arrivals::start_some() {
-  std::vector<NewClient> clients;
+  std::array<NewClient, at_once> clients;
+  std::size_t count = 0;
   {
     const std::lock_guard lock(mutex_);
-    for (; !waiting_.empty() && clients.size() < at_once; waiting_.pop_front())
-      clients.push_back(std::move(waiting_.front()));
+    for (; !waiting_.empty() && count < at_once; waiting_.pop_front()) clients[count++] = std::move(waiting_.front());
     if (!waiting_.empty()) boost::asio::post(loop_, [this] { start_some(); });
   }
-  for (auto& client : clients) start_(std::move(client));
+  std::exception_ptr failure;
+  for (auto& client : std::span(clients).first(count)) {
+    try {
+      start_(std::move(client));
+    } catch (...) {
+      failure = std::current_exception();
+    }
+  }
+  if (failure) std::rethrow_exception(failure);
 }
 
 }  // namespace weir::proxy::serve

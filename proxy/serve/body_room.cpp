@@ -1,5 +1,7 @@
 #include "proxy/serve/body_room.hpp"
 
+#include <spdlog/spdlog.h>
+
 #include <algorithm>
 
 #include "config/network.hpp"
@@ -32,6 +34,16 @@ bool take_room(exchange::Loop& loop, net::SharedCharge& charge, std::size_t byte
   return true;
 }
 
+void note_full_share(std::atomic<metrics::Moment>& last_line, const net::PeerAddress& address, metrics::Moment now) {
+  auto last = last_line.load(std::memory_order_relaxed);
+  if (now - last < std::chrono::hours(1) || !last_line.compare_exchange_strong(last, now)) return;
+  spdlog::warn(
+      "the requests of the address {} hold as much of limits.buffer_memory as limits.buffer_share allows one address, "
+      "and more of them get 503: if it is a proxy's, name it in server.trusted_proxies, so that each of its clients "
+      "counts for itself; if many clients share it (NAT), raise limits.buffer_share (said at most once an hour)",
+      config::to_text(config::Network{address}));
+}
+
 BodyRoom::BodyRoom(exchange::Loop& loop, ClientConnection& client, exchange::ClientRequest& request)
     : loop_(loop), client_(client), request_(request), begun_(std::chrono::steady_clock::now()) {
   lately_.begin(begun_, body_window(request.world->settings.limits));
@@ -62,7 +74,11 @@ std::optional<Limit> BodyRoom::charge(std::size_t bytes) {
   const auto& limits = request_.world->settings.limits;
   const auto share = static_cast<std::size_t>(static_cast<double>(limits.buffer_memory) * limits.buffer_share);
   // The largest request that is allowed fits into any share.
-  if (!charge.fits(bytes, std::max(share, limits.request_body + 2 * limits.request_head))) return Limit::buffer_share;
+  if (const auto full = charge.full_share(bytes, std::max(share, limits.request_body + 2 * limits.request_head))) {
+    const bool is_of_key = request_.key != nullptr && full.get() == &request_.key->use->held;
+    if (!is_of_key) note_full_share(loop_.shared.full_share_line, request_.address, std::chrono::steady_clock::now());
+    return Limit::buffer_share;
+  }
   if (!take_room(loop_, charge, bytes, this)) return Limit::buffer_memory;
   return std::nullopt;
 }

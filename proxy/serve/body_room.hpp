@@ -5,6 +5,7 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <optional>
 
@@ -56,6 +57,10 @@ class BodyRoom final : net::Upload {
   net::RateWindow lately_;
   bool joined_ = false, gave_way_ = false;
 };
+
+/// Warns, at most once an hour, that an address holds its share: clients behind a proxy that weir does not know, or
+/// behind a NAT, have one address. Any thread may call it.
+void note_full_share(std::atomic<metrics::Moment>& last_line, const net::PeerAddress& address, metrics::Moment now);
 
 /// Takes so much of limits.buffer_memory for this charge. Where it is spent, slower bodies of the loop end; `asker` is
 /// the body that wants it, or null. Returns false if there is no room all the same.

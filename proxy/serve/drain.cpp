@@ -69,6 +69,7 @@ void Drain::fail(const std::string& what) {
 
 void Drain::note_begin(const std::string& why) {
   begun_ = true;
+  if (on_begin) on_begin();
   story_ = why;
   told_at_ = Clock::now();
   shared_.draining.store(true);

@@ -35,6 +35,9 @@ class Drain {
   Drain(boost::asio::io_context& context, exchange::Shared& shared, Loops loops, Listeners& listeners,
         const ServiceManager& manager);
 
+  /// Called once, before anything else ends, whatever begins the end.
+  std::function<void()> on_begin;
+
   /// Runs the context until the end is over. An exception of a handler ends weir as a second signal does; if another
   /// one follows, it is thrown. Returns the program's exit status: 1 after an exception.
   int run();

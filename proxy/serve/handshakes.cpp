@@ -67,6 +67,16 @@ Handshakes::~Handshakes() {
 
 void Handshakes::begin(NewClient client, std::shared_ptr<const net::tls::ServerContext> context,
                        const config::Limits& limits) {
+  try {
+    begin_one(std::move(client), std::move(context), limits);
+  } catch (...) {
+    lost_();
+    throw;
+  }
+}
+
+void Handshakes::begin_one(NewClient client, std::shared_ptr<const net::tls::ServerContext> context,
+                           const config::Limits& limits) {
   if (all_.size() >= limits.handshakes) {
     count(Limit::handshakes);
     if (!make_room()) return lost_();

@@ -35,6 +35,8 @@ class Handshakes {
 
  private:
   class One;
+  void begin_one(NewClient client, std::shared_ptr<const net::tls::ServerContext> context,
+                 const config::Limits& limits);
   using All = std::list<std::unique_ptr<One>>;
 
   bool make_room();

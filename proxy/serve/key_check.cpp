@@ -14,7 +14,10 @@ constexpr std::string_view bad_request = "invalid_request_error";
 }  // namespace
 
 std::optional<RequestRefusal> two_keys(const exchange::ClientRequest& request) {
-  if (!request.world->keys || !http::credentials_disagree(request.head)) return std::nullopt;
+  const auto& keys = request.world->keys;
+  const auto other = keys ? http::other_credential_of(request.head) : std::string_view();
+  if (other.empty() || keys->find(other) == nullptr || keys->find(http::credential_of(request.head)) == nullptr)
+    return std::nullopt;
   return RequestRefusal{400, "Authorization and x-api-key hold different keys; send one of them"};
 }
 
@@ -23,11 +26,12 @@ std::optional<Denied> find_key(exchange::ClientRequest& request) {
   // A browser sends a preflight before the request of a page, without the page's credential.
   const bool open = request.route == http::Route::health || request.route == http::Route::preflight;
   if (!world.keys || open) return std::nullopt;
-  const auto credential = http::credential_of(request.head);
+  const auto credential = http::credential_of(request.head), other = http::other_credential_of(request.head);
   request.key = world.keys->find(credential);
+  if (request.key == nullptr) request.key = world.keys->find(other);
   if (request.key != nullptr) {
     // A key that stands there goes neither to a replica nor into the log.
-    if (http::holds_key(request.client_id, credential)) {
+    if (http::holds_key(request.client_id, credential) || http::holds_key(request.client_id, other)) {
       request.client_id.clear();
       request.request_id = request.id;
     }

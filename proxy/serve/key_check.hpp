@@ -14,10 +14,13 @@
 
 namespace weir::proxy::serve {
 
-/// Returns the refusal of a request with two keys, where clients need one: a proxy before weir may judge the other.
+/// Returns the refusal of a request that has two right keys, each another client's: nobody can say whose it is. Beside
+/// a right key, another credential may stand, since neither goes to a replica: SDKs send whatever their environment
+/// holds.
 std::optional<RequestRefusal> two_keys(const exchange::ClientRequest& request);
 
-/// Finds whose key the request has, once its head and its route are known. Returns why it may not enter, if so.
+/// Finds whose key the request has, in either field, once its head and its route are known. Returns why it may not
+/// enter, if so.
 std::optional<metrics::series::Denied> find_key(exchange::ClientRequest& request);
 
 /// The answer to a client without a right key. It does not tell of keys that there are, and repeats nothing that was

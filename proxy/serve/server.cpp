@@ -160,6 +160,7 @@ Server::Server(const config::Settings& settings, LoadSettings load, const std::s
   reload_.on_begin = [this] { manager_.reloading(); };
   reload_.on_result = [this](const auto& result) { reloaded(result); };
   drain_.emplace(context_, shared_, loops_, listeners_, manager_);
+  drain_->on_begin = [this] { reload_.forbid("weir is draining, and ends then"); };
 }
 
 Server::~Server() {
@@ -244,7 +245,6 @@ void Server::signalled(int signal) {
   const auto name = name_of_signal(signal);
   if (signal == SIGUSR1) return reopen_log(name);
   if (signal == SIGHUP) return reload_.run_or_again(name);
-  reload_.forbid("weir is draining, and ends then");
   drain_->signalled(name);
   shadows_->end_all();
 }

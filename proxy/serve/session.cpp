@@ -81,12 +81,31 @@ class HaltAtDeadline {
   ClientConnection& client_;
 };
 
+/// A connection that counts for its loop and for weir, until this ends. Whoever placed it has counted it.
+class Counted {
+ public:
+  explicit Counted(exchange::Loop& loop) : loop_(&loop) {}
+  Counted(Counted&& other) noexcept : loop_(std::exchange(other.loop_, nullptr)) {}
+  Counted& operator=(Counted&&) = delete;
+  ~Counted() {
+    if (loop_ == nullptr) return;
+    loop_->connections.fetch_sub(1, std::memory_order_relaxed);
+    loop_->shared.connections.fetch_sub(1, std::memory_order_relaxed);
+  }
+
+ private:
+  exchange::Loop* loop_;
+};
+
 class Session {
  public:
   Session(exchange::Loop& loop, std::unique_ptr<net::Channel> client, const net::PeerAddress& address,
-          net::AddressCounts::Place place)
-      : loop_(loop), client_(loop, std::move(client)), address_(address), place_(std::move(place)) {}
-  ~Session();
+          net::AddressCounts::Place place, Counted counted)
+      : loop_(loop),
+        client_(loop, std::move(client)),
+        address_(address),
+        place_(std::move(place)),
+        counted_(std::move(counted)) {}
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
   net::Awaitable<void> run();
@@ -114,12 +133,8 @@ class Session {
   const net::AddressCounts::Place place_;
   bool answered_ = false;  ///< The last answer has gone out whole, and the connection is to be closed behind it.
   bool refused_ = false;   ///< That answer refused a request of which more may be coming.
+  const Counted counted_;
 };
-
-Session::~Session() {
-  loop_.connections.fetch_sub(1, std::memory_order_relaxed);
-  loop_.shared.connections.fetch_sub(1, std::memory_order_relaxed);
-}
 
 net::Awaitable<void> Session::run() {
   for (bool more = true; more;) {
@@ -378,6 +393,14 @@ net::Awaitable<bool> Session::send_own(exchange::ClientRequest& request, const h
 
 net::Awaitable<void> run_session(std::unique_ptr<Session> session) { co_await session->run(); }
 
+void start_counted(exchange::Loop& loop, Counted counted, std::unique_ptr<net::Channel> client,
+                   const net::PeerAddress& address, net::AddressCounts::Place place) {
+  auto session = std::make_unique<Session>(loop, std::move(client), address, std::move(place), std::move(counted));
+  const fleet::Unawaited unawaited(loop.shared.exposition.internal_errors, metrics::series::Part::session,
+                                   "its connection is closed");
+  asio::co_spawn(loop.context, run_session(std::move(session)), unawaited);
+}
+
 }  // namespace
 
 /// Keepalive probes ask a silent client often enough for has_vanished(). The kernel itself gives up later than weir
@@ -395,17 +418,15 @@ void set_client_options(const NewClient& client) {
 }
 
 void start_session(exchange::Loop& loop, NewClient client) {
+  Counted counted(loop);  // Memory may be short from here on.
   set_client_options(client);
   auto channel = std::make_unique<net::SocketChannel>(loop.poller, loop.clock, std::move(client.socket));
-  start_session(loop, std::move(channel), client.address, std::move(client.place));
+  start_counted(loop, std::move(counted), std::move(channel), client.address, std::move(client.place));
 }
 
 void start_session(exchange::Loop& loop, std::unique_ptr<net::Channel> client, const net::PeerAddress& address,
                    net::AddressCounts::Place place) {
-  auto session = std::make_unique<Session>(loop, std::move(client), address, std::move(place));
-  const fleet::Unawaited unawaited(loop.shared.exposition.internal_errors, metrics::series::Part::session,
-                                   "its connection is closed");
-  asio::co_spawn(loop.context, run_session(std::move(session)), unawaited);
+  start_counted(loop, Counted(loop), std::move(client), address, std::move(place));
 }
 
 }  // namespace weir::proxy::serve

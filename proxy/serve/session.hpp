@@ -10,7 +10,8 @@
 
 namespace weir::proxy::serve {
 
-/// Starts a session on the loop's thread; it lives until its connection ends.
+/// Starts a session on the loop's thread; it lives until its connection ends. The connection is counted already, and no
+/// more once this throws.
 void start_session(exchange::Loop& loop, NewClient client);
 void start_session(exchange::Loop& loop, std::unique_ptr<net::Channel> client, const net::PeerAddress& address = {},
                    net::AddressCounts::Place place = {});

@@ -15,6 +15,8 @@
 #include <thread>
 #include <utility>
 
+#include "tests/unit/proxy/no_memory.hpp"
+
 namespace weir::proxy::control {
 namespace {
 
@@ -174,6 +176,29 @@ TEST_F(ReloadTest, FailsWhereTheFileCannotBeReadAtAllAndCanBeTriedAgain) {
   load = works;
   EXPECT_EQ(outcome(reload).kind, Kind::done);
 }
+
+#ifndef WEIR_SANITIZED
+TEST_F(ReloadTest, FailsWhereTheThreadThatReadsFindsNoMemoryAndCanBeTriedAgain) {
+  auto reload = make();
+  wanted.limits.first_token = config::Seconds(120);
+  std::atomic<std::size_t> before{0};
+  const auto works = std::exchange(load, [this, &before] {
+    no_memory::fail_at(before);
+    return config::LoadResult(wanted);
+  });
+  std::size_t failures = 0;
+  for (bool over = false; !over; before = before * 5 / 4 + 1) {
+    const auto result = outcome(reload);
+    over = result.kind == Kind::done;
+    if (over) continue;
+    ++failures;
+    ASSERT_EQ(result.kind, Kind::failed);
+    EXPECT_THAT(result.errors, ElementsAre(HasSubstr("cannot read the settings: ")));
+  }
+  EXPECT_GE(failures, 10u);
+  EXPECT_EQ(reload.settings(), wanted);
+}
+#endif
 
 TEST_F(ReloadTest, FailsWhereTheSystemGivesNoThreadAndCanBeTriedAgain) {
   auto reload = make();

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "proxy/exchange/shadows.hpp"
+#include "proxy/keys/sha256.hpp"
 #include "tests/unit/proxy/serve/scripted_proxy.hpp"
 
 namespace weir::proxy::exchange {
@@ -30,8 +31,16 @@ class ShadowDrops : public ::testing::Test {
     proxy.plan[candidate] = {serve::says(serve::streamed_answer())};
     proxy.shared.shadows = &shadows;
     shadows.loop().connector = proxy.connector();
-    shadow().pool->replicas.front()->state->address.set(
-        boost::asio::ip::tcp::endpoint(boost::asio::ip::address_v4::loopback(), 1 + candidate));
+    place_replicas();
+  }
+  /// Settings give replicas their own addresses again.
+  void place_replicas() {
+    const auto place = [](const fleet::PoolRuntime& pool, std::size_t index) {
+      pool.replicas.front()->state->address.set(boost::asio::ip::tcp::endpoint(
+          boost::asio::ip::address_v4::loopback(), static_cast<std::uint16_t>(1 + index)));
+    };
+    place(*proxy.world->pools.front(), 0);
+    place(*shadow().pool, candidate);
   }
   /// Ends what is still under way, because nobody else would.
   ~ShadowDrops() override {
@@ -56,9 +65,9 @@ class ShadowDrops : public ::testing::Test {
   const fleet::ShadowRuntime& shadow() const { return *proxy.world->shadows.front(); }
 
   /// A client's request is answered. The shadows' thread has not looked at it then.
-  void ask() {
+  void ask(const std::string& fields = "") {
     client_->got.clear();
-    client_->says(serve::post(serve::chat(true)));
+    client_->says(serve::post(serve::chat(true), fields));
     proxy.run();
     EXPECT_EQ(serve::read_answer(client_->got).status, 200u);
   }
@@ -110,6 +119,24 @@ TEST_F(ShadowDrops, NothingElse) {
   EXPECT_EQ(counts(), (Counts{{"sent", 1}}));
   EXPECT_THAT(recorded(), ElementsAre(""));
   EXPECT_EQ(shadow().state->finished, 1u);
+}
+
+TEST_F(ShadowDrops, NeverWhatTheyExcludeByItsCredentialInEitherField) {
+  auto settings = proxy.world->settings;
+  settings.shadows[0].exclude_keys = {keys::hex(keys::sha256("secret"))};
+  proxy.fleet.adopt(settings);
+  proxy.world = proxy.fleet.world();
+  place_replicas();
+  for (const auto* fields : {"Authorization: Bearer secret\r\n", "x-api-key: secret\r\n",
+                             "Authorization: Bearer secret\r\nx-api-key: other\r\n",
+                             "x-api-key: secret\r\nAuthorization: Bearer other\r\n"}) {
+    ask(fields);
+    let_shadows_work();
+    EXPECT_EQ(counts(), Counts()) << fields;
+  }
+  ask("Authorization: Bearer other\r\nx-api-key: another\r\n");
+  let_shadows_work();
+  EXPECT_EQ(counts(), (Counts{{"sent", 1}}));
 }
 
 TEST_F(ShadowDrops, WhatComesWhileTheMemoryForBuffersIsSpent) {

@@ -119,6 +119,23 @@ TEST_F(WorldChanges, AReloadDrainsAndDiscoveryChangeWhatTheyNameAndNothingElse) 
   EXPECT_EQ(by([&] { fleet.adopt(settings); }), wanted);
 }
 
+TEST_F(WorldChanges, SettingsThatAreRefusedChangeNoPool) {
+  const auto before = fleet.world();
+  const auto without_tls = fleet.prepare([&] {
+    auto other = settings;
+    other.server.tls.reset();
+    return other;
+  }());
+  auto wanted = settings;
+  ASSERT_TRUE(wanted.server.tls);
+  wanted.pools[0].max_in_flight = 1;
+  wanted.pools[0].queue.requests = 0;
+  EXPECT_THROW(fleet.adopt(wanted, without_tls), std::logic_error);
+  EXPECT_EQ(fleet.world(), before);
+  std::vector<balancer::Lease> held;
+  for (int i = 0; i < 3; ++i) EXPECT_NO_THROW(held.push_back(lease())) << "its limits are what they were";
+}
+
 TEST_F(WorldChanges, AReplicaThatLeavesGoesAlone) {
   auto request = lease();
   const auto leaves = name_of(request);

@@ -84,9 +84,9 @@ TEST(SharedCharge, CountsForTheBudgetAndForEachShare) {
     second.join(addresses.of(one));
     second.set(3 * step);
     EXPECT_EQ(*addresses.of(one), 5 * step);
-    EXPECT_TRUE(second.fits(4 * step, 6 * step));
-    EXPECT_FALSE(second.fits(5 * step, 6 * step));
-    EXPECT_TRUE(second.fits(3 * step, step)) << "what is held may stay";
+    EXPECT_EQ(second.full_share(4 * step, 6 * step), nullptr);
+    EXPECT_EQ(second.full_share(5 * step, 6 * step), addresses.of(one));
+    EXPECT_EQ(second.full_share(3 * step, step), nullptr) << "what is held may stay";
     EXPECT_FALSE(second.try_set(7 * step)) << "the budget has no more";
     EXPECT_EQ(*addresses.of(one), 5 * step);
     first.less(step);

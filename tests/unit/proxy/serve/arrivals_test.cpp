@@ -39,5 +39,25 @@ TEST(Arrivals, StartsAllThatAnotherThreadHandsOver) {
   EXPECT_EQ(started, all);
 }
 
+TEST(Arrivals, OneThatCannotBeStartedTakesNoOtherAlong) {
+  boost::asio::io_context loop{1};
+  std::size_t tried = 0, failures = 0;
+  Arrivals arrivals(loop, [&](NewClient) {
+    if (tried++ % 3 == 0) throw std::bad_alloc();
+  });
+  constexpr std::size_t all = 2 * Arrivals::at_once + 1;
+  for (std::size_t i = 0; i < all; ++i) arrivals.add(NewClient());
+  for (bool over = false; !over;) {
+    try {
+      loop.run();
+      over = true;
+    } catch (const std::bad_alloc&) {
+      ++failures;
+    }
+  }
+  EXPECT_EQ(tried, all);
+  EXPECT_EQ(failures, 2u) << "the loop is told of each turn that failed";
+}
+
 }  // namespace
 }  // namespace weir::proxy::serve

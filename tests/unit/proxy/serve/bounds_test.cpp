@@ -287,6 +287,45 @@ TEST(BufferShare, IsTheMostThatOneAddressHolds) {
   EXPECT_EQ(proxy.shared.address_shares.size(), 3u);
 }
 
+TEST(BufferShare, ThatIsFullIsSaidOnceAnHourWithItsAddressAndTheWayOut) {
+  ScriptedProxy proxy(1, [](config::Settings& settings) {
+    settings.limits.buffer_memory = 16 * mib;
+    settings.limits.request_body = mib;
+  });
+  Said said;
+  const auto refused = [&](unsigned char last) {
+    proxy.address = ten(last);
+    const auto client = proxy.client(announced(mib) + std::string(mib - 64, ' '));
+    proxy.run();
+    return has_no_room(client);
+  };
+  for (int i = 0; i < 4; ++i) EXPECT_FALSE(refused(1));
+  EXPECT_EQ(said.take(), "");
+  EXPECT_TRUE(refused(1));
+  EXPECT_THAT(said.take(), testing::AllOf(HasSubstr("[warning]"), HasSubstr("10.0.0.1 "),
+                                          HasSubstr("limits.buffer_share"), HasSubstr("server.trusted_proxies")));
+  for (int i = 0; i < 4; ++i) EXPECT_FALSE(refused(2));
+  EXPECT_TRUE(refused(1) && refused(2));
+  EXPECT_EQ(said.take(), "");
+  proxy.shared.full_share_line = Clock::now() - std::chrono::hours(1);
+  EXPECT_TRUE(refused(2));
+  EXPECT_THAT(said.take(), HasSubstr("10.0.0.2 "));
+}
+
+TEST(BufferShare, OfAnIPv6ClientIsThatOfItsNetwork) {
+  ScriptedProxy proxy(1, [](config::Settings& settings) {
+    settings.limits.buffer_memory = 16 * mib;
+    settings.limits.request_body = mib;
+  });
+  for (unsigned char i = 0; i < 6; ++i) {
+    proxy.address = {0x20, 1, 0xd, 0xb8, 0, 0, 0, 1, i, 0, 0, 0, 0, 0, 0, i};
+    const auto client = proxy.client(announced(mib) + std::string(mib - 64, ' '));
+    proxy.run();
+    EXPECT_EQ(has_no_room(client), i >= 4) << int{i};
+  }
+  EXPECT_EQ(proxy.shared.address_shares.size(), 1u);
+}
+
 TEST(BufferShare, IsGivenBackWithTheRequest) {
   ScriptedProxy proxy(1, [](config::Settings& settings) {
     settings.limits.buffer_memory = 4 * mib;

@@ -2,9 +2,11 @@
 // line and nothing of the books, and all others go on.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/socket.h>
 
 #include <boost/asio/post.hpp>
 
+#include "tests/unit/proxy/no_memory.hpp"
 #include "tests/unit/proxy/serve/scripted_proxy.hpp"
 
 namespace weir::proxy::serve {
@@ -91,6 +93,38 @@ TEST(BreakDown, OfOneRequestIsNoReplicasFailure) {
   EXPECT_TRUE(read_answer(client->got).whole);
   proxy.expect_at_rest();
 }
+
+#ifndef WEIR_SANITIZED
+TEST(BreakDown, OfASessionThatCannotBeginLeavesNoConnectionCounted) {
+  ScriptedProxy proxy;
+  std::size_t failed = 0;
+  for (bool began = false; !began; ++failed) {
+    int ends[2];
+    ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends), 0);
+    const net::UniqueFd far(ends[1]);
+    NewClient client;
+    client.socket.reset(ends[0]);
+    client.address = {1};
+    client.place = std::move(*proxy.shared.addresses.take(client.address, 0));
+    proxy.shared.connections.fetch_add(1);
+    proxy.loop.connections.fetch_add(1);
+    no_memory::fail_at(failed);
+    try {
+      start_session(proxy.loop, std::move(client));
+    } catch (const std::bad_alloc&) {
+      EXPECT_EQ(proxy.shared.connections.load(), 0u) << failed;
+      EXPECT_EQ(proxy.loop.connections.load(), 0u) << failed;
+      EXPECT_EQ(proxy.shared.addresses.size(), 0u) << failed;
+    }
+    began = !no_memory::has_failed();
+    EXPECT_EQ(proxy.shared.connections.load(), began ? 1u : 0u);
+    ::shutdown(far.get(), SHUT_RDWR);
+    proxy.run();
+  }
+  EXPECT_GE(failed, 3u);
+  EXPECT_EQ(proxy.loop.connections.load(), 0u);
+}
+#endif
 
 TEST(BreakDown, OfAHandlerStopsNoLoop) {
   ScriptedProxy proxy;

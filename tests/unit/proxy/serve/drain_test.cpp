@@ -29,6 +29,7 @@ class DrainEnd : public testing::Test {
     proxy.plan[0] = {says(stream_head + chunk_of(event("a")))};
     for (int i = 0; i < 50; ++i) clients.push_back(proxy.client(post(chat(true))));
     proxy.run();
+    drain.on_begin = [this] { ++begun; };
   }
   void start() {
     control = std::thread([this] { status = drain.run(); });
@@ -43,6 +44,7 @@ class DrainEnd : public testing::Test {
     asio::post(context, [] { throw std::runtime_error("what a test throws"); });
   }
   void expect_all_told() {
+    EXPECT_EQ(begun, 1) << "whoever is to know that weir ends is told once, whatever ends it";
     EXPECT_EQ(proxy.log_lines().size(), clients.size());
     EXPECT_EQ(proxy.exposition.requests().all, clients.size());
     for (const auto& client : clients) {
@@ -59,7 +61,7 @@ class DrainEnd : public testing::Test {
   const ServiceManager manager;
   Drain drain{context, proxy.shared, {}, listeners, manager};
   std::thread control;
-  int status = -1;
+  int status = -1, begun = 0;
 };
 
 TEST_F(DrainEnd, WaitsForAllThatItCuts) {

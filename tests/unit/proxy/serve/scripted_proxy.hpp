@@ -3,12 +3,14 @@
 #pragma once
 
 #include <gtest/gtest.h>
+#include <spdlog/sinks/ostream_sink.h>
 #include <spdlog/spdlog.h>
 #include <sys/mman.h>
 
 #include <array>
 #include <functional>
 #include <memory>
+#include <sstream>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -281,6 +283,28 @@ class ScriptedProxy {
   fleet::ModelDirectory models{fleet};
   exchange::Shared shared{exposition, fleet, log, models};
   exchange::Loop loop{shared, 0};
+};
+
+/// What weir's own log is told, while this lives. A ScriptedProxy that begins later silences it.
+class Said {
+ public:
+  Said() {
+    spdlog::set_default_logger(
+        std::make_shared<spdlog::logger>("test", std::make_shared<spdlog::sinks::ostream_sink_mt>(text_)));
+  }
+  ~Said() { spdlog::set_default_logger(before_); }
+  Said(const Said&) = delete;
+  Said& operator=(const Said&) = delete;
+  /// Returns what has been said since the last call.
+  std::string take() {
+    auto said = text_.str();
+    text_.str("");
+    return said;
+  }
+
+ private:
+  std::ostringstream text_;
+  const std::shared_ptr<spdlog::logger> before_ = spdlog::default_logger();
 };
 
 inline ScriptedProxy::Change without_budget() {

@@ -1,0 +1,105 @@
+// Connections to the listeners of operators, over a pair of sockets.
+#include "proxy/control/admin.hpp"
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+
+#include <array>
+#include <boost/asio/executor_work_guard.hpp>
+#include <cerrno>
+#include <string_view>
+
+namespace weir::proxy::control {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+const std::string healthy = "GET /-/healthy HTTP/1.1\r\nHost: a\r\n\r\n";
+
+/// An operator's end of a connection.
+struct Operator {
+  void sends(const std::string& bytes) const {
+    EXPECT_EQ(::send(socket.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL), static_cast<ssize_t>(bytes.size()));
+  }
+  /// Reads what is there.
+  void look() {
+    std::array<char, 4096> bytes;
+    ssize_t size = 0;
+    while ((size = ::recv(socket.get(), bytes.data(), bytes.size(), MSG_DONTWAIT)) > 0)
+      got.append(bytes.data(), static_cast<std::size_t>(size));
+    over = over || size == 0 || errno == ECONNRESET;
+  }
+  std::size_t answers() const {
+    std::size_t count = 0;
+    for (std::size_t at = 0; (at = got.find("HTTP/1.1 200 ", at)) != got.npos; ++at) ++count;
+    return count;
+  }
+  net::UniqueFd socket;
+  std::string got;
+  bool over = false;
+};
+
+class AdminConnections : public ::testing::Test {
+ protected:
+  Operator connect(AdminScope scope = AdminScope::metrics) {
+    int ends[2];
+    EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+    EXPECT_EQ(::fcntl(ends[0], F_SETFL, O_NONBLOCK), 0);
+    start_admin_session(context, net::UniqueFd(ends[0]), scope, sources);
+    Operator one;
+    one.socket.reset(ends[1]);
+    return one;
+  }
+  /// Lets all happen that can happen without a deadline.
+  void run(Operator& one) {
+    while (context.poll() > 0) {
+    }
+    one.look();
+  }
+
+  boost::asio::io_context context{1};
+  boost::asio::executor_work_guard<boost::asio::io_context::executor_type> work{context.get_executor()};
+  metrics::series::Exposition exposition{1, {"test", "test"}};
+  fleet::Fleet fleet{{}, exposition, 1};
+  metrics::record::RequestLog log{"", "weir"};
+  History history{log};
+  SlowAnswers slow_answers{context};
+  Reload reload{context, {}, [] { return config::LoadResult(config::Settings()); },
+                [](const auto&) { return std::vector<std::string>(); }};
+  std::atomic<bool> bypass{false};
+  AdminSources sources{exposition, fleet, reload, history, slow_answers, bypass, [] { return std::string(); },
+                       [] { return Standing(); }};
+};
+
+TEST_F(AdminConnections, GoOnWithOneRequestAfterAnother) {
+  auto one = connect();
+  for (std::size_t asked = 1; asked <= 100; ++asked) {
+    one.sends(healthy);
+    run(one);
+    ASSERT_EQ(one.answers(), asked);
+    ASSERT_FALSE(one.over);
+  }
+  EXPECT_THAT(one.got, Not(HasSubstr("Connection: close")));
+}
+
+TEST_F(AdminConnections, WithRequestsAheadOfTheirAnswersEndAfterOne) {
+  for (const auto scope : {AdminScope::metrics, AdminScope::admin}) {
+    for (const std::size_t ahead : {2u, 3u, 500u}) {
+      auto one = connect(scope);
+      std::string requests;
+      for (std::size_t i = 0; i < ahead; ++i) requests += healthy;
+      one.sends(requests);
+      run(one);
+      EXPECT_EQ(one.answers(), 1u) << "the control thread works for nobody longer than for one answer";
+      EXPECT_THAT(one.got, HasSubstr("Connection: close"));
+      EXPECT_TRUE(one.over);
+    }
+  }
+  EXPECT_EQ(sources.metrics_places->taken() + sources.admin_places->taken(), 0u);
+}
+
+}  // namespace
+}  // namespace weir::proxy::control
