@@ -4,8 +4,7 @@
 // and sends the same again, counts once: the newest time that it was told replaces the one before. There are 2048 at
 // most; others are not counted.
 //
-// A Pool owns it and calls it under its mutex. A call costs O(log n), but for of_others,
-// which looks at each key.
+// A Pool owns it and calls it under its mutex. A call costs O(log n).
 #pragma once
 
 #include <cstddef>
@@ -15,6 +14,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "balancer/capped_sums.hpp"
 #include "balancer/tokens.hpp"
 
 namespace weir::balancer {
@@ -36,7 +36,10 @@ class Returns {
     if (due_.size() >= most) return;
     due_.emplace(who, due);
     by_time_.emplace(due, who);
-    of_key_[who.key].add({1, who.prompt});
+    Work& work = of_key_[who.key];
+    all_.remove(work);
+    work.add({1, who.prompt});
+    all_.add(work);
   }
   void came_back(const Identity& who) {
     const auto found = due_.find(who);
@@ -44,8 +47,13 @@ class Returns {
     by_time_.erase({found->second, who});
     due_.erase(found);
     const auto of = of_key_.find(who.key);
+    all_.remove(of->second);
     of->second.tokens -= who.prompt;
-    if (--of->second.requests == 0) of_key_.erase(of);
+    if (--of->second.requests == 0) {
+      of_key_.erase(of);
+    } else {
+      all_.add(of->second);
+    }
   }
   /// Forgets those that should have come by now.
   void pass(Moment now) {
@@ -57,17 +65,13 @@ class Returns {
     return found == of_key_.end() ? Work{} : found->second;
   }
   /// Returns what comes back of other keys, of each of them at most so much.
-  Work of_others(std::uint64_t key, const Work& most_of_each) const {
-    Work sum;
-    for (const auto& [other, work] : of_key_)
-      if (other != key) sum.add(work.up_to(most_of_each));
-    return sum;
-  }
+  Work of_others(std::uint64_t key, const Work& most_of_each) const { return all_.of_others(of(key), most_of_each); }
 
  private:
   std::map<Identity, Moment> due_;
   std::set<std::pair<Moment, Identity>> by_time_;
   std::unordered_map<std::uint64_t, Work> of_key_;
+  CappedWork all_;  ///< Of all keys.
 };
 
 }  // namespace weir::balancer

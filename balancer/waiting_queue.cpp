@@ -81,6 +81,8 @@ void WaitingQueue::measure(Flow& flow) {
   const WaitTicket newest = flow.entries.back()->ticket;
   by_requests_.insert({flow.entries.size(), newest, &flow});
   by_bytes_.insert({flow.bytes, newest, &flow});
+  work_.add(flow.work());
+  tokens_by_share_.add(flow.cost_by_share(), static_cast<double>(flow.tokens));
 }
 
 void WaitingQueue::forget_measure(const Flow& flow) {
@@ -88,6 +90,8 @@ void WaitingQueue::forget_measure(const Flow& flow) {
   Flow* const of = flow.entries.back()->flow;
   by_requests_.erase({flow.entries.size(), newest, of});
   by_bytes_.erase({flow.bytes, newest, of});
+  work_.remove(flow.work());
+  tokens_by_share_.remove(flow.cost_by_share(), static_cast<double>(flow.tokens));
 }
 
 WaitingRequest WaitingQueue::take_out(Entry& entry) {
@@ -234,29 +238,23 @@ std::optional<Moment> WaitingQueue::oldest() const {
 
 Work WaitingQueue::of(std::uint64_t key) const {
   const auto found = flows_.find(key);
-  return found == flows_.end() ? Work{} : Work{found->second->entries.size(), found->second->tokens};
+  return found == flows_.end() ? Work{} : found->second->work();
 }
 
 Work WaitingQueue::of_others(std::uint64_t key, const Work& most_of_each) const {
-  Work sum{at_the_head_.entries.size(), at_the_head_.tokens};
-  for (const Flow* const flow : turns_)
-    if (flow == &beyond_ || flow->key != key) sum.add(Work{flow->entries.size(), flow->tokens}.up_to(most_of_each));
+  Work sum = at_the_head_.work();
+  sum.add(work_.of_others(of(key), most_of_each));
   return sum;
 }
 
 /// What other keys send in the meantime costs no more than what this one has waiting, by their shares, up to a turn.
+/// All that the key itself has waiting is within that.
 Tokens WaitingQueue::ahead_of_newest(std::uint64_t key, bool at_the_head) const {
   if (at_the_head) return at_the_head_.tokens;
   const auto found = flows_.find(key);
   const Flow& own = found == flows_.end() ? beyond_ : *found->second;
-  Tokens ahead = at_the_head_.tokens + own.tokens;
-  const double turns = static_cast<double>(own.cost) / own.share + double{quantum};
-  for (const Flow* const flow : turns_) {
-    if (flow == &own) continue;
-    const double share = std::min(1.0, turns * flow->share / static_cast<double>(flow->cost));
-    ahead += static_cast<Tokens>(std::llround(share * static_cast<double>(flow->tokens)));
-  }
-  return ahead;
+  const double turns = own.cost_by_share() + double{quantum};
+  return at_the_head_.tokens + static_cast<Tokens>(std::llround(tokens_by_share_.capped_at(turns)));
 }
 
 }  // namespace weir::balancer

@@ -47,6 +47,7 @@
 #include <vector>
 
 #include "balancer/admission.hpp"
+#include "balancer/capped_sums.hpp"
 #include "balancer/tokens.hpp"
 #include "metrics/wire/request/facts.hpp"
 
@@ -153,6 +154,9 @@ class WaitingQueue {
     Tokens cost = 0;
     std::size_t bytes = 0;
     std::int64_t credit = 0;
+    Work work() const { return {entries.size(), tokens}; }
+    /// Returns how much of a share of 1 it takes to pay for all that waits.
+    double cost_by_share() const { return static_cast<double>(cost) / share; }
     /// Returns what it earns in a turn.
     std::int64_t earns() const { return std::max<std::int64_t>(1, std::llround(share * double{quantum})); }
     std::list<Flow*>::iterator turn;
@@ -191,6 +195,8 @@ class WaitingQueue {
   std::list<Flow*> turns_;     ///< The flow in front has the turn. At the head is not among them.
   bool in_turn_ = false;       ///< The flow in front has earned its quantum.
   std::set<Length> by_requests_, by_bytes_;
+  CappedWork work_;             ///< Of the flows among turns_.
+  CappedSums tokens_by_share_;  ///< Their tokens, by cost_by_share().
   std::multiset<Tokens> prompts_;
   std::list<Passed> passed_;
   Tokens tokens_ = 0;
