@@ -9,6 +9,8 @@
 #include <thread>
 #include <vector>
 
+#include "tests/integration/chaos/names.hpp"
+
 namespace weir::chaos {
 
 /// Where clients come to weir.
@@ -16,6 +18,7 @@ struct Door {
   std::string name;  ///< The ids of requests begin with it.
   std::uint16_t port = 0;
   std::uint16_t half_closing_port = 0;  ///< A client that comes there may end its direction and read on.
+  const Names& names;                   ///< Clients know by them whose bytes an answer has.
   std::vector<std::string> keys = {};   ///< One of them opens it. It stands open if there are none.
 };
 

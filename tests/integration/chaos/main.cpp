@@ -1,13 +1,16 @@
 // A chaos run: clients and replicas misbehave at random, settings are reloaded, replicas die and return, for so many
-// seconds; then all is quiet, and every count has to be exact. In the second half of the time weir speaks TLS with its
-// clients, and they need keys.
+// seconds; then all is quiet, and every count has to be exact. In the first third of the time the replicas stay the same,
+// so that their counters do; later a reload may add, remove, rename and move them. In the last third weir speaks TLS with
+// its clients, and they need keys.
 //
 // Usage: chaos [--seed N] [--seconds S]
 //   --seed     1 if none is given. What is drawn follows from it; what happens first depends on the machine, too.
 //   --seconds  10 if none are given.
 // It exits 1 if anything disagrees, and says what, and how to run it again.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <charconv>
 #include <filesystem>
 #include <iostream>
@@ -31,6 +34,8 @@ constexpr std::size_t clients = 24;
 constexpr std::size_t most_memory = 192 * 1024 * 1024;
 constexpr std::size_t most_shown = 20;
 
+enum class Third : std::uint8_t { steady, changing, guarded };
+
 std::size_t descriptors_of(const integration::WeirUnderTest& weir) {
   const auto folder = "/proc/" + std::to_string(weir.process().id()) + "/fd";
   return static_cast<std::size_t>(std::distance(std::filesystem::directory_iterator(folder), {}));
@@ -53,6 +58,21 @@ void wait_for_lines(const integration::WeirUnderTest& weir, std::size_t primarie
   }
 }
 
+Reckoning reckon_at_rest(const Town& town, const std::vector<Seen>& seen) {
+  const auto& weir = town.weir();
+  static_cast<void>(weir.metrics_when("empty books", [&](const integration::MetricsPage& page) {
+    const auto is_there = [&](const std::string& gone) { return page.has("weir_requests_total", {{"replica", gone}}); };
+    return page.sum("weir_queued_tokens") == 0 && page.sum("weir_requests_in_flight") == 0 &&
+           page.sum("weir_requests_waiting") == 0 && std::ranges::none_of(town.names().gone(), is_there);
+  }));
+  wait_for_lines(weir, seen.size());
+  auto reckoning = reckon(seen, town.handshakes(), town.names(), weir);
+  const auto& wrong = reckoning.disagreements;
+  for (std::size_t i = 0; i < std::min(wrong.size(), most_shown); ++i) ADD_FAILURE() << wrong[i];
+  EXPECT_LE(wrong.size(), most_shown) << "disagreements; the others are not shown";
+  return reckoning;
+}
+
 void play(Town& town) {
   auto& weir = town.weir();
   // What its start has opened is closed by then.
@@ -64,28 +84,23 @@ void play(Town& town) {
   Dice dice(seed, "pauses");
   std::size_t memory = 0;
   std::vector<Seen> seen;
-  for (const bool guarded : {false, true}) {
-    if (guarded) town.guards_its_door();
+  Reckoning all_told;
+  for (const auto third : {Third::steady, Third::changing, Third::guarded}) {
+    if (third == Third::changing) town.changes_its_replicas();
+    if (third == Third::guarded) town.guards_its_door();
+    town.becomes_wild();
     Clients all(seed, town.door(), clients);
-    for (const auto end = Clock::now() + std::chrono::milliseconds(500) * seconds; Clock::now() < end;) {
+    for (const auto end = Clock::now() + std::chrono::milliseconds(1000) * seconds / 3; Clock::now() < end;) {
       std::this_thread::sleep_for(std::chrono::milliseconds(dice.between(5, 120)));
       town.something_happens();
       memory = std::max(memory, weir.process().resident_memory());
     }
-    if (guarded) town.becomes_quiet();
+    town.becomes_quiet();
     all.stop();
     seen.insert(seen.end(), all.seen().begin(), all.seen().end());
     for (const auto& trouble : all.troubles()) ADD_FAILURE() << trouble;
+    all_told = reckon_at_rest(town, seen);
   }
-  static_cast<void>(weir.metrics_when("empty books", [](const integration::MetricsPage& page) {
-    return page.sum("weir_queued_tokens") == 0 && page.sum("weir_requests_in_flight") == 0 &&
-           page.sum("weir_requests_waiting") == 0;
-  }));
-  wait_for_lines(weir, seen.size());
-
-  const auto [wrong, bypassed, without_memory] = reckon(seen, town.handshakes(), weir);
-  for (std::size_t i = 0; i < std::min(wrong.size(), most_shown); ++i) ADD_FAILURE() << wrong[i];
-  EXPECT_LE(wrong.size(), most_shown) << "disagreements; the others are not shown";
 
   const auto deadline = Clock::now() + integration::patience;
   auto still_open = descriptors_of(weir);
@@ -97,11 +112,14 @@ void play(Town& town) {
   std::size_t complete = 0;
   for (const auto& one : seen) complete += one.complete;
   EXPECT_GT(complete, seen.size() / 10) << "chaos is to leave something that works";
-  std::cout << "seed " << seed << ": " << seen.size() << " requests, " << complete << " complete streams, " << bypassed
-            << " not read, " << without_memory << " refused for want of memory, "
+  std::cout << "seed " << seed << ": " << seen.size() << " requests, " << complete << " complete streams, "
+            << all_told.bypassed << " not read, " << all_told.without_memory << " refused for want of memory, "
             << weir.metrics().sum("weir_limit_hits_total", {{"limit", "client_stall"}}) << " given up; "
             << town.happened() << "; at most " << memory / (1024 * 1024) << " MiB\n";
   weir.stop();
+  // They outlive every replica.
+  const auto counted = std::to_string(all_told.counted) + " requests, " + std::to_string(all_told.well) + " of them";
+  EXPECT_THAT(weir.output(), testing::HasSubstr("; " + counted + " answered well"));
 }
 
 TEST(Chaos, EndsWithEveryCountExact) {

@@ -123,17 +123,17 @@ void fail(Exchange& exchange, const StreamScript& script, Dice& dice) {
 
 }  // namespace
 
-StreamScript script_for(std::uint64_t seed, const std::string& id, const std::string& replica) {
-  Dice dice(seed, "script " + id + replica);
+StreamScript script_for(std::uint64_t seed, const std::string& id, const std::string& machine) {
+  Dice dice(seed, "script " + id + machine);
   const auto tokens = id.ends_with(long_answer) ? 30'000
                       : dice.chance(0.05)       ? dice.between(200, 2000)
                                                 : dice.between(2, 40);
-  return vllm_chat(tokens, 31, id + "-" + replica + "-");
+  return vllm_chat(tokens, 31, id + "-" + machine + "-");
 }
 
 void Misbehaving::at_head(Exchange& exchange) {
   if (!misbehaves_) return;
-  Dice dice(seed_, "head " + id_of(exchange) + replica_);
+  Dice dice(seed_, "head " + id_of(exchange) + machine_);
   if (!dice.chance(0.03)) return;
   switch (dice.below(4)) {
     case 0:
@@ -156,8 +156,8 @@ void Misbehaving::answer(Exchange& exchange) {
   for (const auto* field : {"authorization", "x-api-key"})
     EXPECT_FALSE(exchange.request().head.has(field)) << "a client's key has reached a replica";
   const auto id = id_of(exchange);
-  const auto script = script_for(seed_, id, replica_);
-  Dice dice(seed_, "answer " + id + replica_);
+  const auto script = script_for(seed_, id, machine_);
+  Dice dice(seed_, "answer " + id + machine_);
   if (id.ends_with(long_answer)) return exchange.send(whole_answer(exchange, script));  // Its client is what is wrong.
   if (misbehaves_ && dice.chance(0.3)) return fail(exchange, script, dice);
   if (!wants_stream(exchange)) return exchange.send(integration::answer("200 OK", vllm_whole_chat(5)));

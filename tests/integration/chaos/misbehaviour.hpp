@@ -1,7 +1,7 @@
-// How a replica of a chaos run treats a request: well, mostly, or in any of the ways in which replicas fail.
+// How a machine of a chaos run treats a request: well, mostly, or in any of the ways in which replicas fail.
 //
-// It follows from the seed, the request's name and the replica's. So does what the answer says, and no two answers say
-// the same: a client can tell from what it got whether it is whole and from one replica.
+// It follows from the seed, the request's name and the machine's. So does what the answer says, and no two answers say
+// the same: a client can tell from what it got whether it is whole and from one machine.
 #pragma once
 
 #include <atomic>
@@ -17,12 +17,12 @@ namespace weir::chaos {
 /// A request whose name ends so has an answer that no system's buffers hold for a client.
 inline constexpr std::string_view long_answer = "-long";
 
-/// A well answer of `replica` to the request `id`.
-integration::StreamScript script_for(std::uint64_t seed, const std::string& id, const std::string& replica);
+/// A well answer of `machine` to the request `id`.
+integration::StreamScript script_for(std::uint64_t seed, const std::string& id, const std::string& machine);
 
 class Misbehaving {
  public:
-  Misbehaving(std::uint64_t seed, std::string replica) : seed_(seed), replica_(std::move(replica)) {}
+  Misbehaving(std::uint64_t seed, std::string machine) : seed_(seed), machine_(std::move(machine)) {}
 
   /// While false, every request is treated well.
   void misbehaves(bool does) { misbehaves_ = does; }
@@ -35,7 +35,7 @@ class Misbehaving {
 
  private:
   const std::uint64_t seed_;
-  const std::string replica_;
+  const std::string machine_;
   std::atomic<bool> misbehaves_{true}, healthy_{true};
 };
 

@@ -77,20 +77,19 @@ std::string disagreement(const Seen& seen, const Line& line) {
   return "";
 }
 
-using Counts = std::map<std::pair<std::string, std::string>, double>;
-
 double number(const Line& line, std::string_view name) { return has(line, name) ? std::stod(member(line, name)) : 0; }
 
-/// What the log of the primaries adds up to.
+/// What the log of the primaries adds up to, of one replica or of all.
 struct Sums {
-  Counts of_replicas, of_apis;
+  std::map<std::string, double> of_outcomes;
+  std::map<std::pair<std::string, std::string>, double> of_apis;
   double requests = 0, first_tokens = 0, client_first_tokens = 0, durations = 0, waits = 0, prompt_tokens = 0;
   double output_tokens = 0, sent_again = 0, without_memory = 0;
 
   void add(const Line& line) {
     const auto outcome = member(line, "outcome");
     ++requests;
-    ++of_replicas[{reached_a_replica(line) ? member(line, "replica") : "", outcome}];
+    ++of_outcomes[outcome];
     ++of_apis[{member(line, "api"), outcome}];
     first_tokens += has(line, "ttft_s");
     client_first_tokens += has(line, "ttft_client_s");
@@ -121,21 +120,27 @@ struct ShadowSums {
   }
 };
 
+using Labels = integration::MetricsPage::Labels;
+
 /// Notes where a page has another number than the log.
 class Comparison {
  public:
   Comparison(const integration::MetricsPage& page, std::vector<std::string>& disagreements)
       : page_(page), disagreements_(disagreements) {}
-  void expect(double wanted, const std::string& series, integration::MetricsPage::Labels labels) {
-    differs(page_.sum(series, labels), wanted, series, labels);
+  /// While it is true, the page may have less than the log.
+  void may_have_begun_anew(bool may) { less_ = may; }
+  double sum(const std::string& series, const Labels& labels) const { return page_.sum(series, labels); }
+  void expect(double wanted, const std::string& series, const Labels& labels, const Labels& more = {}) {
+    auto all = labels;
+    all.insert(all.end(), more.begin(), more.end());
+    differs(sum(series, all), wanted, series, all);
   }
   /// Expects a number of one series less that of another.
-  void expect_less(double wanted, const std::string& series, const std::string& less, const std::string& role) {
-    differs(page_.sum(series, {{"role", role}}) - page_.sum(less, {{"role", role}}), wanted, series + " - " + less,
-            {{"role", role}});
+  void expect_less(double wanted, const std::string& series, const std::string& less, const Labels& labels) {
+    differs(sum(series, labels) - sum(less, labels), wanted, series + " - " + less, labels);
   }
-  void differs(double counted, double wanted, const std::string& what, integration::MetricsPage::Labels labels) {
-    if (counted == wanted) return;
+  void differs(double counted, double wanted, const std::string& what, const Labels& labels) {
+    if (counted == wanted || (less_ && counted < wanted)) return;
     std::ostringstream text;
     text << what << "{";
     for (const auto& [name, value] : labels) text << ' ' << name << '=' << value;
@@ -146,21 +151,36 @@ class Comparison {
  private:
   const integration::MetricsPage& page_;
   std::vector<std::string>& disagreements_;
+  bool less_ = false;
 };
 
-void compare(const Sums& sums, Comparison& page) {
-  for (const auto& [of, n] : sums.of_replicas)
-    page.expect(n, "weir_requests_total", {{"replica", of.first}, {"outcome", of.second}, {"role", "primary"}});
-  for (const auto& [of, n] : sums.of_apis)
-    page.expect(n, "weir_api_requests_total", {{"api", of.first}, {"outcome", of.second}, {"role", "primary"}});
+/// `of` are the labels of one replica, or of all primaries.
+void compare(const Sums& sums, const Labels& of, Comparison& page) {
+  for (const auto& [outcome, n] : sums.of_outcomes) page.expect(n, "weir_requests_total", of, {{"outcome", outcome}});
+  for (const auto& [api, n] : sums.of_apis)
+    page.expect(n, "weir_api_requests_total", of, {{"api", api.first}, {"outcome", api.second}});
   for (const auto* const series : {"weir_requests_total", "weir_api_requests_total"})
-    page.expect(sums.requests, series, {{"role", "primary"}});
-  page.expect(sums.first_tokens, "weir_time_to_first_token_seconds_count", {{"role", "primary"}});
-  page.expect(sums.client_first_tokens, "weir_client_time_to_first_token_seconds_count", {{"role", "primary"}});
-  page.expect(sums.durations, "weir_request_duration_seconds_count", {{"role", "primary"}});
-  page.expect(sums.prompt_tokens, "weir_prompt_tokens_total", {{"role", "primary"}});
-  page.expect_less(sums.output_tokens, "weir_output_tokens_total", "weir_output_tokens_overcounted_total", "primary");
-  page.expect(sums.waits, "weir_queue_duration_seconds_count", {{"role", "primary"}});
+    page.expect(sums.requests, series, of);
+  page.expect(sums.first_tokens, "weir_time_to_first_token_seconds_count", of);
+  page.expect(sums.client_first_tokens, "weir_client_time_to_first_token_seconds_count", of);
+  page.expect(sums.durations, "weir_request_duration_seconds_count", of);
+  page.expect(sums.prompt_tokens, "weir_prompt_tokens_total", of);
+  page.expect_less(sums.output_tokens, "weir_output_tokens_total", "weir_output_tokens_overcounted_total", of);
+  page.expect(sums.waits, "weir_queue_duration_seconds_count", of);
+}
+
+/// Each replica by itself. The page has nothing of those that the log does not name, and of those that are gone.
+void compare(const std::map<std::string, Sums>& sums, const Names& names, Comparison& page) {
+  double counted = 0;
+  for (const auto& [name, of_replica] : sums) {
+    const Labels of{{"role", "primary"}, {"replica", name}};
+    const bool gone = names.has_left(name) && !names.is_there(name);
+    page.may_have_begun_anew(names.has_left(name));
+    compare(gone ? Sums() : of_replica, of, page);
+    counted += page.sum("weir_requests_total", of);
+  }
+  page.may_have_begun_anew(false);
+  page.expect(counted, "weir_requests_total", {{"role", "primary"}});
 }
 
 void compare(ShadowSums sums, Comparison& page) {
@@ -175,12 +195,14 @@ void compare(ShadowSums sums, Comparison& page) {
   for (const auto result : metrics::series::mirrored_names)
     page.expect(sums.results[std::string(result)], "weir_shadow_requests_total", {{"result", result}});
   page.expect(sums.first_tokens, "weir_time_to_first_token_seconds_count", {{"role", "shadow"}});
-  page.expect_less(sums.output_tokens, "weir_output_tokens_total", "weir_output_tokens_overcounted_total", "shadow");
+  page.expect_less(sums.output_tokens, "weir_output_tokens_total", "weir_output_tokens_overcounted_total",
+                   {{"role", "shadow"}});
 }
 
 }  // namespace
 
-Reckoning reckon(const std::vector<Seen>& seen, std::size_t handshakes, const integration::WeirUnderTest& weir) {
+Reckoning reckon(const std::vector<Seen>& seen, std::size_t handshakes, const Names& names,
+                 const integration::WeirUnderTest& weir) {
   Reckoning reckoning;
   auto& all = reckoning.disagreements;
   std::map<std::string, Line> lines;
@@ -189,16 +211,21 @@ Reckoning reckon(const std::vector<Seen>& seen, std::size_t handshakes, const in
   for (const auto& one : seen) by_weir_id[one.weir_id] = one.id;
   std::size_t of_who_left = 0;
   Sums sums;
+  std::map<std::string, Sums> of_replicas;
   ShadowSums shadows;
   std::istringstream log(weir.log_text());
   for (std::string text; std::getline(log, text);) {
     auto line = boost::json::parse(text).as_object();
+    const auto outcome = member(line, "outcome");
+    reckoning.counted += !has(line, "drop_reason");
+    reckoning.well += outcome == "ok" || outcome == "ok_empty";
     if (member(line, "role") == "shadow") {
       shadows.add(line);
       continue;
     }
     if (!weir_ids.insert(member(line, "id")).second) all.push_back("the log has an id twice: " + text);
     sums.add(line);
+    of_replicas[reached_a_replica(line) ? member(line, "replica") : ""].add(line);
     reckoning.bypassed += is_unread(line) && reached_a_replica(line);
     // The client knows weir's name of the request, if it has read the answer.
     const bool nameless = is_nameless(line);
@@ -233,13 +260,16 @@ Reckoning reckon(const std::vector<Seen>& seen, std::size_t handshakes, const in
   reckoning.without_memory = static_cast<std::size_t>(sums.without_memory);
   const auto metrics = weir.metrics();
   Comparison page(metrics, all);
-  compare(sums, page);
-  page.expect(sums.without_memory + shadows.results["buffer_memory"], "weir_limit_hits_total",
-              {{"limit", "buffer_memory"}});
+  compare(of_replicas, names, page);
+  page.may_have_begun_anew(names.any_has_left());
+  compare(sums, {{"role", "primary"}}, page);
   // A stale connection's request counts as the same attempt.
   page.differs(metrics.sum("weir_retries_total", {{"role", "primary"}}) -
                    metrics.sum("weir_retries_total", {{"role", "primary"}, {"reason", "stale_connection"}}),
                sums.sent_again, "weir_retries_total but for stale_connection", {{"role", "primary"}});
+  page.may_have_begun_anew(false);
+  page.expect(sums.without_memory + shadows.results["buffer_memory"], "weir_limit_hits_total",
+              {{"limit", "buffer_memory"}});
   compare(std::move(shadows), page);
   page.expect(shown[Seen::Key::wrong], "weir_denied_requests_total", {{"reason", "wrong_key"}});
   page.expect(shown[Seen::Key::none], "weir_denied_requests_total", {{"reason", "no_key"}});

@@ -6,6 +6,7 @@
 #include <array>
 #include <iomanip>
 #include <sstream>
+#include <utility>
 
 #include "tests/integration/peers/look.hpp"
 #include "tests/integration/peers/words.hpp"
@@ -32,8 +33,8 @@ std::string keys_file() {
 
 }  // namespace
 
-Town::Place::Place(std::uint64_t seed, const std::string& its_name, bool speaks_tls)
-    : name(its_name), port(free_port()), how(seed, its_name) {
+Town::Place::Place(std::uint64_t seed, const std::string& its_label, bool speaks_tls)
+    : label(its_label), port(free_port()), how(seed, its_label) {
   start();
   if (speaks_tls) tls.emplace(Bridge::Kind::tls_to_plain, port);
 }
@@ -51,8 +52,14 @@ void Town::Place::start() {
 }
 
 Town::Town(std::uint64_t seed) : seed_(seed), dice_(seed, "town") {
-  for (const std::string name : {"r0", "r1", "r2"}) places_.emplace_back(seed, name, name == "r1");
+  constexpr std::size_t machines = 5, with_a_replica = 3;
+  for (std::size_t i = 0; i < machines; ++i) {
+    auto& place = places_.emplace_back(seed, "m" + std::to_string(i), i % 2 == 1);
+    if (i < with_a_replica) give_name(place, "r" + std::to_string(given_++));
+  }
+  names_.give("sim", "sim");
   candidate_ = std::make_unique<Place>(seed, "cand", true);
+  candidate_->name = "cand";
   start_simulated();
   weir_.emplace(settings());
 }
@@ -62,13 +69,14 @@ void Town::start_simulated() {
       std::make_unique<SimulatedReplica>(std::vector<std::string>{"--step-ms", "2", "--model", "m"}, simulated_port_);
 }
 
-/// The replicas stay the same, so that their counters do. All else may differ from one reload to the next.
+/// All but the simulated replica may differ from one reload to the next.
 WeirSettings Town::settings() {
   const auto one_of = [this](std::initializer_list<const char*> words) {
     return std::string(std::data(words)[dice_.below(words.size())]);
   };
   PoolKeys pool{.name = "chat", .replicas = {}};
-  for (const auto& place : places_) pool.replicas.push_back(place.keys());
+  for (const auto& place : places_)
+    if (!place.name.empty()) pool.replicas.push_back(place.keys());
   pool.replicas.push_back({"sim", "http://127.0.0.1:" + std::to_string(simulated_port_), {{"inject_usage", "false"}}});
   for (auto& replica : pool.replicas) {
     replica.more.insert({"weight", one_of({"1.0", "0.5", "2.0"})});
@@ -119,17 +127,15 @@ void Town::use_certificate(const std::string& cert, const std::string& key) cons
 }
 
 Door Town::door() const {
-  if (!guarded_) return {"open", weir_->port(), weir_->port()};
-  return {"guarded", to_weir_->port(), half_closing_->port(), door_keys};
+  if (!guarded_) return {changes_ ? "changing" : "open", weir_->port(), weir_->port(), names_};
+  return {"guarded", to_weir_->port(), half_closing_->port(), names_, door_keys};
 }
 
 void Town::guards_its_door() {
   guarded_ = true;
   write_file(files_.path() / "keys.toml", keys_file());
   use_certificate("local", "local");
-  weir_->rewrite(settings());
-  // Another reload may still be under way.
-  look_until("weir to reload its settings", [this] { return post_admin("/-/reload").status == 200; });
+  reload_at_last();
   to_weir_.emplace(Bridge::Kind::plain_to_tls, weir_->port());
   half_closing_.emplace(Bridge::Kind::plain_to_tls, weir_->port(), Bridge::Options{.half_closes = true});
 }
@@ -153,8 +159,54 @@ void Town::get_admin(const std::string& path) const {
   ask_admin("GET " + path + " HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n", "GET");
 }
 
+/// Another reload may still be under way.
+void Town::reload_at_last() {
+  weir_->rewrite(settings());
+  look_until("weir to reload its settings", [this] { return post_admin("/-/reload").status == 200; });
+}
+
+void Town::give_name(Place& place, const std::string& name) {
+  place.name = name;
+  names_.give(name, place.label);
+}
+
+/// The settings that are read next have other replicas. What is under way at those that leave goes on.
+void Town::change_replicas() {
+  std::vector<Place*> with, without;
+  for (auto& place : places_) (place.name.empty() ? without : with).push_back(&place);
+  const auto one_of = [this](auto& some) { return some[dice_.below(some.size())]; };
+  auto& one = *one_of(with);
+  switch (dice_.below(4)) {
+    case 0: {
+      if (without.empty()) return;
+      ++comings_;
+      const auto gone = names_.gone();
+      const bool returns = !gone.empty() && dice_.chance(0.3);
+      return give_name(*one_of(without), returns ? one_of(gone) : "r" + std::to_string(given_++));
+    }
+    case 1:
+      if (with.size() == 1) return;
+      ++leavings_;
+      return names_.leaves(std::exchange(one.name, ""));
+    case 2:
+      ++renamings_;
+      names_.leaves(one.name);
+      return give_name(one, "r" + std::to_string(given_++));
+    default: {
+      ++moves_;
+      auto& other = *std::next(places_.begin(), static_cast<std::ptrdiff_t>(dice_.below(places_.size())));
+      const auto its_name = other.name;
+      give_name(other, one.name);
+      if (&other == &one) return;
+      one.name = "";
+      if (!its_name.empty()) give_name(one, its_name);
+    }
+  }
+}
+
 void Town::reload() {
   ++reloads_;
+  if (changes_ && dice_.chance(0.7)) change_replicas();
   if (guarded_) {
     const std::string name = dice_.chance(0.5) ? "local" : "renewed";
     use_certificate(name, dice_.chance(0.1) ? "exact" : name);
@@ -197,6 +249,7 @@ void Town::something_happens() {
   if (kind < 15) {
     reload();
   } else if (kind < 30) {
+    if (place.name.empty()) return;
     ++drains_;
     static_cast<void>(post_admin("/api/replicas/" + place.name + (dice_.chance(0.3) ? "/drain" : "/undrain")));
   } else if (kind < 45) {
@@ -221,20 +274,33 @@ void Town::something_happens() {
 }
 
 void Town::becomes_quiet() {
-  for (auto* place :
-       {&*places_.begin(), &*std::next(places_.begin()), &*std::next(places_.begin(), 2), candidate_.get()}) {
+  if (guarded_) use_certificate("local", "local");
+  reload_at_last();
+  for (auto* place : all_places()) {
     place->how.misbehaves(false);
     place->how.is_healthy(true);
     if (!place->peer) place->start();
-    if (place != candidate_.get()) static_cast<void>(post_admin("/api/replicas/" + place->name + "/undrain"));
+    if (place != candidate_.get() && !place->name.empty())
+      static_cast<void>(post_admin("/api/replicas/" + place->name + "/undrain"));
   }
   for (const auto* path : {"/api/shadow/fp8/on", "/api/bypass/off"}) static_cast<void>(post_admin(path));
   if (!simulated_) start_simulated();
 }
 
+void Town::becomes_wild() {
+  for (auto* place : all_places()) place->how.misbehaves(true);
+}
+
+std::vector<Town::Place*> Town::all_places() {
+  std::vector<Place*> all{candidate_.get()};
+  for (auto& place : places_) all.push_back(&place);
+  return all;
+}
+
 std::string Town::happened() const {
   std::ostringstream text;
-  text << reloads_ << " reloads, " << drains_ << " drains, " << scrapes_ << " scrapes, " << deaths_
+  text << reloads_ << " reloads, " << comings_ << " replicas came, " << leavings_ << " left, " << renamings_
+       << " were renamed and " << moves_ << " moved, " << drains_ << " drains, " << scrapes_ << " scrapes, " << deaths_
        << " ends and starts of replicas, " << silences_ << " of them without a word, " << flips_ << " flips of health, "
        << switches_ << " switches of the shadow, " << bypasses_ << " of the bypass";
   return text.str();

@@ -1,5 +1,5 @@
-// What a chaos run plays in: replicas, a shadow's replica, and a weir whose settings name them. Things happen to them.
-// TLS stands before one of the replicas and before the shadow's.
+// What a chaos run plays in: machines, a shadow's replica, and a weir whose settings name them. Things happen to them.
+// TLS stands before two of the machines and before the shadow's.
 #pragma once
 
 #include <cstdint>
@@ -12,6 +12,7 @@
 #include "tests/integration/chaos/clients.hpp"
 #include "tests/integration/chaos/dice.hpp"
 #include "tests/integration/chaos/misbehaviour.hpp"
+#include "tests/integration/chaos/names.hpp"
 #include "tests/integration/peers/deaf_port.hpp"
 #include "tests/integration/peers/simulated_replica.hpp"
 #include "tests/integration/peers/tls_bridge.hpp"
@@ -24,29 +25,36 @@ class Town {
   explicit Town(std::uint64_t seed);
 
   integration::WeirUnderTest& weir() { return *weir_; }
+  const integration::WeirUnderTest& weir() const { return *weir_; }
   /// Returns where clients come to weir now.
   Door door() const;
   /// From now on weir speaks TLS with its clients, and wants a key of each. Nobody asks meanwhile.
   void guards_its_door();
+  /// From now on a reload may add, remove and rename replicas, and move them to other machines.
+  void changes_its_replicas() { changes_ = true; }
+  const Names& names() const { return names_; }
   /// Counts the handshakes of clients that both sides have ended well.
   std::size_t handshakes() const { return to_weir_ ? to_weir_->handshakes() + half_closing_->handshakes() : 0; }
   /// Does one of: reload, drain, undrain, scrape, look at the admin's pages, switch the shadow or the bypass, end or
   /// start a replica, at times so that its port neither accepts nor refuses meanwhile, flip a replica's health. A
   /// reload of a guarded door brings another certificate, or a wrong one.
   void something_happens();
-  /// Everything is there again and is treated well: replicas run, are healthy and undrained, the shadow is on, and the
-  /// bypass off.
+  /// Everything is there again and is treated well: machines run, are healthy and undrained, the shadow is on, and the
+  /// bypass off; and weir has the settings that were written last.
   void becomes_quiet();
+  /// Machines misbehave again.
+  void becomes_wild();
   /// Says of each kind of thing how often it happened.
   std::string happened() const;
 
  private:
-  /// A scripted replica that can be ended and started again at its port.
+  /// A machine whose scripted replica can be ended and started again at its port.
   struct Place {
-    Place(std::uint64_t seed, const std::string& its_name, bool speaks_tls);
+    Place(std::uint64_t seed, const std::string& its_label, bool speaks_tls);
     void start();
     integration::ReplicaKeys keys() const;
-    std::string name;
+    std::string label;
+    std::string name;  ///< The replica's in the settings; "" if they have none here.
     std::uint16_t port;
     Misbehaving how;
     std::unique_ptr<integration::ScriptedReplica> peer;
@@ -56,7 +64,11 @@ class Town {
 
   integration::WeirSettings settings();
   void use_certificate(const std::string& cert, const std::string& key) const;
+  std::vector<Place*> all_places();
+  void give_name(Place& place, const std::string& name);
+  void change_replicas();
   void reload();
+  void reload_at_last();
   integration::Response ask_admin(const std::string& bytes, std::string_view method) const;
   integration::Response post_admin(const std::string& path) const;
   void get_admin(const std::string& path) const;
@@ -72,11 +84,13 @@ class Town {
   std::uint16_t simulated_port_ = integration::free_port();
   std::unique_ptr<integration::SimulatedReplica> simulated_;
   const integration::TemporaryDirectory files_;
-  bool guarded_ = false;
+  Names names_;
+  std::size_t given_ = 0;
+  bool guarded_ = false, changes_ = false;
   std::optional<integration::WeirUnderTest> weir_;
   std::optional<integration::Bridge> to_weir_, half_closing_;
   std::size_t silences_ = 0, reloads_ = 0, drains_ = 0, scrapes_ = 0, deaths_ = 0, flips_ = 0, switches_ = 0,
-              bypasses_ = 0;
+              bypasses_ = 0, comings_ = 0, leavings_ = 0, renamings_ = 0, moves_ = 0;
 };
 
 }  // namespace weir::chaos

@@ -20,14 +20,14 @@ MetricsPage::MetricsPage(std::string_view text) {
   }
 }
 
-static bool matches(const metrics::series::Sample& sample, std::string_view name, MetricsPage::Labels labels) {
+static bool matches(const metrics::series::Sample& sample, std::string_view name, const MetricsPage::Labels& labels) {
   return sample.name == name && std::all_of(labels.begin(), labels.end(), [&](const auto& label) {
            const auto found = sample.labels.find(label.first);
            return found != sample.labels.end() && found->second == label.second;
          });
 }
 
-double MetricsPage::sum(std::string_view name, Labels labels) const {
+double MetricsPage::sum(std::string_view name, const Labels& labels) const {
   auto family = name;
   for (const std::string_view part : {"_bucket", "_sum", "_count"}) {
     if (name.ends_with(part) && !families_.contains(name)) family.remove_suffix(part.size());
@@ -41,7 +41,7 @@ double MetricsPage::sum(std::string_view name, Labels labels) const {
   return total;
 }
 
-bool MetricsPage::has(std::string_view name, Labels labels) const {
+bool MetricsPage::has(std::string_view name, const Labels& labels) const {
   return std::any_of(samples_.begin(), samples_.end(), [&](const auto& one) { return matches(one, name, labels); });
 }
 

@@ -1,7 +1,6 @@
 // Reads the text of a /metrics page into values that a test asks for.
 #pragma once
 
-#include <initializer_list>
 #include <set>
 #include <string>
 #include <string_view>
@@ -14,7 +13,7 @@ namespace weir::integration {
 
 class MetricsPage {
  public:
-  using Labels = std::initializer_list<std::pair<std::string_view, std::string_view>>;
+  using Labels = std::vector<std::pair<std::string_view, std::string_view>>;
 
   MetricsPage() = default;
   /// Throws std::runtime_error on a line that is not in the text format 0.0.4.
@@ -23,8 +22,8 @@ class MetricsPage {
   /// Returns the sum of all series of this name that have all these labels; 0 if the page knows the family and has no
   /// such series, because a series appears with its first use. Throws if there is no such family, because a typo is no
   /// zero.
-  double sum(std::string_view name, Labels labels = {}) const;
-  bool has(std::string_view name, Labels labels = {}) const;
+  double sum(std::string_view name, const Labels& labels = {}) const;
+  bool has(std::string_view name, const Labels& labels = {}) const;
 
  private:
   std::vector<metrics::series::Sample> samples_;
