@@ -20,7 +20,12 @@ class AnswerWindow {
     std::size_t answers = 0, client_errors = 0;
   };
 
-  void add(bool client_error, Moment now) { last_[next_++ % size] = {now, client_error}; }
+  void add(bool client_error, Moment now) {
+    Answer& oldest = last_[next_++ % size];
+    if (oldest.client_error) --client_errors_;
+    if (client_error) ++client_errors_;
+    oldest = {now, client_error};
+  }
   /// Another replica answered well what this one had answered with 4xx.
   void outdone(Moment now) { outdone_[next_outdone_++ % witnesses_needed] = now; }
   void clear() { *this = {}; }
@@ -33,6 +38,10 @@ class AnswerWindow {
       if (answer.client_error) ++counts.client_errors;
     }
     return counts;
+  }
+  /// The last `size` answers all count, and more than half of them were 4xx.
+  bool mostly_client_errors(Moment now) const {
+    return 2 * client_errors_ > size && is_young(last_[next_ % size].at, now);
   }
   bool has_witnesses(Moment now) const {
     return std::ranges::all_of(outdone_, [now](Moment at) { return is_young(at, now); });
@@ -57,7 +66,7 @@ class AnswerWindow {
 
   std::array<Answer, size> last_{};
   std::array<Moment, witnesses_needed> outdone_ = never();
-  std::size_t next_ = 0, next_outdone_ = 0;
+  std::size_t next_ = 0, next_outdone_ = 0, client_errors_ = 0;
 };
 
 }  // namespace weir::balancer

@@ -93,8 +93,7 @@ void Pool::testify(const ReplicaKey& key, Testimony what, Moment asked, Moment n
 /// More than half of a replica's last answers are 4xx, and fewer than one in twenty of its peers'. A wrong model, which
 /// answers in 2 ms, would draw all traffic; but a client whose requests are wrong may have come to it alone.
 bool Pool::is_odd(const Replica& suspect) const {
-  const auto own = suspect.answers.counts(latest_);
-  if (own.answers < AnswerWindow::size || 2 * own.client_errors <= own.answers) return false;
+  if (!suspect.answers.mostly_client_errors(latest_)) return false;
   std::size_t answers = 0, client_errors = 0;
   for (const auto& replica : replicas_) {
     if (!replica || replica->removed || replica.get() == &suspect || replica->health.out()) continue;

@@ -293,7 +293,7 @@ net::Awaitable<void> Exchange::attempt() {
   if (failure) std::rethrow_exception(failure);
   if (attempt.sent_at()) shard.bytes[0].add(body_length);
   result_ = std::make_unique<AttemptResult>(relay.take_result());
-  if (auto left = relay.take_connection()) loop_.keep_idle(*replica.state, connected_to_, std::move(left));
+  if (auto left = relay.take_connection()) loop_.keep_idle(*replica.state, std::move(connected_to_), std::move(left));
 }
 
 /// Gives copies to the shadows that want what this replica gets. Each gets one at most.

@@ -1,7 +1,7 @@
 #include "proxy/exchange/fair_key.hpp"
 
 #include <random>
-#include <string>
+#include <string_view>
 
 namespace weir::proxy::exchange {
 namespace {
@@ -9,21 +9,16 @@ namespace {
 /// What is hashed begins with one of these, so that nobody's credential is another's address.
 constexpr char of_address = 'a', of_credential = 'c', of_header = 'h', of_key = 'k';
 
-std::string tagged(char tag, std::string_view bytes) {
-  std::string out(1, tag);
-  return out.append(bytes);
+std::uint64_t hash_of(const SipKey& key, char tag, std::string_view bytes) {
+  metrics::SipHash hash(key);
+  hash.add(std::string_view(&tag, 1));
+  hash.add(bytes);
+  return hash.value();
 }
 
-std::string address_of(const net::PeerAddress& address) {
+std::uint64_t hash_of(const SipKey& key, const net::PeerAddress& address) {
   const std::size_t size = net::is_ipv4(address) ? address.size() : 8;
-  return tagged(of_address, {reinterpret_cast<const char*>(address.data()), size});
-}
-
-std::string owner_of(const config::FairBy& by, const http::RequestHead& head, const net::PeerAddress& address,
-                     std::string_view key_name) {
-  if (by.what == config::FairBy::What::key && !key_name.empty()) return tagged(of_key, key_name);
-  const std::string_view said = by.what == config::FairBy::What::header ? head[by.header] : std::string_view();
-  return said.empty() ? address_of(address) : tagged(of_header, said);
+  return hash_of(key, of_address, {reinterpret_cast<const char*>(address.data()), size});
 }
 
 }  // namespace
@@ -37,15 +32,17 @@ SipKey make_sip_key() {
 
 std::uint64_t fair_key(const SipKey& key, const config::FairBy& by, const http::RequestHead& head,
                        const net::PeerAddress& address, std::string_view key_name) {
-  return metrics::sip_hash(key, owner_of(by, head, address, key_name));
+  if (by.what == config::FairBy::What::key && !key_name.empty()) return hash_of(key, of_key, key_name);
+  const std::string_view said = by.what == config::FairBy::What::header ? head[by.header] : std::string_view();
+  return said.empty() ? hash_of(key, address) : hash_of(key, of_header, said);
 }
 
 std::uint64_t sender_of(const SipKey& key, const http::RequestHead& head, const net::PeerAddress& address,
                         std::string_view key_name) {
-  if (!key_name.empty()) return metrics::sip_hash(key, tagged(of_key, key_name));
+  if (!key_name.empty()) return hash_of(key, of_key, key_name);
   std::string_view said = head["authorization"];
   if (said.empty()) said = head["x-api-key"];
-  return metrics::sip_hash(key, said.empty() ? address_of(address) : tagged(of_credential, said));
+  return said.empty() ? hash_of(key, address) : hash_of(key, of_credential, said);
 }
 
 }  // namespace weir::proxy::exchange

@@ -103,11 +103,10 @@ void Loop::follow_world() {
   followed_ = std::move(world);
 }
 
-void Loop::keep_idle(const fleet::ReplicaState& replica, const net::Destination& where,
+void Loop::keep_idle(const fleet::ReplicaState& replica, net::Destination where,
                      std::unique_ptr<net::Channel> connection) {
-  auto leads_to = where;
-  if (const auto chosen = connection->chosen()) leads_to.address = *chosen;
-  if (idle.put(replica, leads_to, std::move(connection), std::chrono::steady_clock::now())) return;
+  if (const auto chosen = connection->chosen()) where.address = *chosen;
+  if (idle.put(replica, std::move(where), std::move(connection), std::chrono::steady_clock::now())) return;
   shard.limit_hits[static_cast<std::size_t>(metrics::series::Limit::idle_upstream_connections)].add();
 }
 

@@ -74,8 +74,7 @@ class Loop {
   void tick(metrics::Moment now);
 
   /// Keeps a connection to a replica for the next request, within limits.idle_upstream_connections.
-  void keep_idle(const fleet::ReplicaState& replica, const net::Destination& where,
-                 std::unique_ptr<net::Channel> connection);
+  void keep_idle(const fleet::ReplicaState& replica, net::Destination where, std::unique_ptr<net::Channel> connection);
   /// Returns 128 random bits in hex.
   std::string new_id();
   double random_from(double least, double most);

@@ -92,7 +92,7 @@ net::Awaitable<void> Mirror::attempt() {
   }
   if (attempt.sent_at()) shard.bytes[0].add(body_length_);
   result_ = std::make_unique<AttemptResult>(relay.take_result());
-  if (auto left = relay.take_connection()) loop_.keep_idle(*replica_->state, connected_to_, std::move(left));
+  if (auto left = relay.take_connection()) loop_.keep_idle(*replica_->state, std::move(connected_to_), std::move(left));
 }
 
 /// Takes an idle connection, or begins a new one. Returns false if there can be none: the attempt has failed.

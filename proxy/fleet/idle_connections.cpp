@@ -19,10 +19,10 @@ std::unique_ptr<net::Channel> IdleConnections::take(const ReplicaState& replica,
   return nullptr;
 }
 
-bool IdleConnections::put(const ReplicaState& replica, const net::Destination& where,
+bool IdleConnections::put(const ReplicaState& replica, net::Destination where,
                           std::unique_ptr<net::Channel> connection, metrics::Moment now) {
   auto& waiting = idle_[replica.id];
-  waiting.push_back({std::move(connection), where, now});
+  waiting.push_back({std::move(connection), std::move(where), now});
   if (waiting.size() <= most_) return true;
   waiting.pop_front();
   return most_ == 0;  // Then none is to be kept, and that is no shortage.

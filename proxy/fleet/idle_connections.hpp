@@ -20,7 +20,7 @@ class IdleConnections {
   /// `where` is the replica now. Connections to an address that it no longer has, or by other rules of TLS, are closed.
   std::unique_ptr<net::Channel> take(const ReplicaState& replica, const net::Destination& where, metrics::Moment now);
   /// The connection leads to `where`. Returns false if one connection too many was there, and was closed for it.
-  bool put(const ReplicaState& replica, const net::Destination& where, std::unique_ptr<net::Channel> connection,
+  bool put(const ReplicaState& replica, net::Destination where, std::unique_ptr<net::Channel> connection,
            metrics::Moment now);
   /// Closes those past their age, and those that the replica has closed: the poller has noted it. To be called often.
   void drop_old(metrics::Moment now);

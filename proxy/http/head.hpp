@@ -5,7 +5,7 @@
 // into shape or guessed: what two peers could read in two ways is refused. Views point into the caller's bytes.
 #pragma once
 
-#include <boost/beast/core/string.hpp>
+#include <algorithm>
 #include <boost/system/result.hpp>
 #include <cstddef>
 #include <cstdint>
@@ -101,10 +101,8 @@ bool is_value(std::string_view text);
 
 /// Compares ASCII tokens without regard to case. Most pairs differ in length or in their first letter.
 inline bool same_token(std::string_view a, std::string_view b) {
-  constexpr int letter_case = 'a' ^ 'A';
-  if (a.size() != b.size()) return false;
-  return a.empty() ||
-         (((a[0] ^ b[0]) & ~letter_case) == 0 && boost::beast::iequals({a.data(), a.size()}, {b.data(), b.size()}));
+  const auto small = [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; };
+  return std::ranges::equal(a, b, [small](char x, char y) { return x == y || small(x) == small(y); });
 }
 
 /// True for a field that belongs to one connection: RFC 9110 7.6.1 lists it, or it is `named` by the message's

@@ -7,7 +7,8 @@
 namespace weir::proxy::http {
 
 inline void add_field(std::string& out, std::string_view name, std::string_view value) {
-  out.append(name).append(": ").append(value).append("\r\n");
+  using namespace std::string_view_literals;
+  out.append(name).append(": "sv).append(value).append("\r\n"sv);
 }
 
 /// With the reason that HTTP gives the status, if it gives one.

@@ -48,7 +48,8 @@ std::string upstream_head(const RequestHead& client, const UpstreamRequest& requ
   add_field(out, "x-request-id", request.request_id);
   if (request.body_length > 0 || client.framing != Framing::none || client.method == "POST")
     add_field(out, "Content-Length", std::to_string(request.body_length));
-  return out.append("\r\n");
+  out.append("\r\n");
+  return out;
 }
 
 std::string client_head(const ResponseHead& replica, const ClientAnswer& answer) {
@@ -76,7 +77,8 @@ std::string client_head(const ResponseHead& replica, const ClientAnswer& answer)
   if (answer.framing == ClientFraming::length) add_field(out, "Content-Length", std::to_string(answer.length));
   if (answer.framing == ClientFraming::chunked) add_field(out, "Transfer-Encoding", "chunked");
   add_connection(out, answer.http_1_1, answer.keep_alive && answer.framing != ClientFraming::close);
-  return out.append("\r\n");
+  out.append("\r\n");
+  return out;
 }
 
 }  // namespace weir::proxy::http

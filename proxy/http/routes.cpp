@@ -85,8 +85,8 @@ Route route_of(std::string_view method, std::string_view path, const std::vector
     // A browser asks before it sends a credential, and only the replicas know whom they admit.
     if (method == "OPTIONS" && means_one_model(path)) return Route::open;
   }
-  if (!means_one_route(path) && !contains(paths, path)) return Route::unknown;
   const bool known = known_inference(method, path);
+  if (!known && !means_one_route(path) && !contains(paths, path)) return Route::unknown;
   const bool as_default = known && (paths.empty() || contains(paths, "default"));
   if (!as_default && !contains(paths, "*") && !contains(paths, path)) return Route::unknown;
   return known && method == "POST" ? Route::inference : Route::open;

@@ -187,10 +187,9 @@ class JsonParser {
         at = read_escape(at, end, gathered);
         continue;
       }
+      if (units_.open() && *at != '\\' && !end_units(gathered)) return end;
       const char* const plain = end_of_plain_text(at, end);
       const bool last = plain != end && *plain == '"';
-      const bool escape_follows = plain == at && *plain == '\\';
-      if (units_.open() && !escape_follows && !end_units(gathered)) return end;
       if (gathered.size == 0 && (last || plain == end)) {
         tell_text({at, plain}, last);
         return last ? plain + 1 : end;
@@ -210,7 +209,7 @@ class JsonParser {
       if (undone == 0) {
         begin_escape();
       } else {
-        if (!end_units(gathered)) return end;
+        if (units_.open() && !end_units(gathered)) return end;
         gather(gathered, {&undone, 1});
         ++at;
       }

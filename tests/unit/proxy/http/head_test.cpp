@@ -33,6 +33,19 @@ void hold_against(const std::vector<Row>& rows) {
   for (const auto& row : rows) EXPECT_EQ(refused_with(row.head), row.status) << row.name << "\n" << row.head;
 }
 
+TEST(SameToken, IgnoresTheCaseOfAsciiLettersAlone) {
+  const auto small = [](int c) { return c >= 'A' && c <= 'Z' ? c + ('a' - 'A') : c; };
+  for (int a = 0; a < 256; ++a) {
+    for (int b = 0; b < 256; ++b) {
+      const std::string one{'x', static_cast<char>(a)}, other{'X', static_cast<char>(b)};
+      ASSERT_EQ(same_token(one, other), small(a) == small(b)) << a << ' ' << b;
+    }
+  }
+  EXPECT_TRUE(same_token("", ""));
+  EXPECT_FALSE(same_token("host", "hos"));
+  EXPECT_FALSE(same_token("", "h"));
+}
+
 TEST(RequestGate, TakesOneContentLengthOrOneChunkedAndNeverBoth) {
   hold_against({
       {"a length", 0, post("Content-Length: 5\r\n")},

@@ -70,6 +70,7 @@ TEST(Routes, ServeInferenceAndNothingElseByDefault) {
                            "/v1/reranking"}) {
     EXPECT_EQ(route_of("POST", path, {}), Route::inference) << path;
     EXPECT_EQ(route_of("POST", path, {"default"}), Route::inference) << path;
+    EXPECT_TRUE(means_one_route(path)) << "known paths are not looked at: " << path;
     // Only POST asks for inference; a preflight is a browser's question before it.
     EXPECT_EQ(route_of("OPTIONS", path, {}), Route::open) << path;
     for (const auto* method : {"GET", "HEAD", "PUT", "DELETE", "post"})
