@@ -1,7 +1,7 @@
 // Takes over changed settings while weir runs: the whole new settings, or nothing. It holds the settings as read.
 //
-// The file is read and compared on a thread of its own, because the control thread accepts connections meanwhile. All
-// else is on the control thread. There is one reload at a time.
+// A thread of its own reads the file, compares it and makes the index of its keys, because the control thread accepts
+// connections meanwhile. All else is on the control thread. There is one reload at a time.
 #pragma once
 
 #include <boost/asio/async_result.hpp>
@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "config/load.hpp"
+#include "proxy/keys/client_keys.hpp"
 #include "proxy/net/completion.hpp"
 
 namespace weir::proxy::control {
@@ -35,10 +36,19 @@ class Reload {
 
   /// Reads the settings, on any thread. If it throws, the reload fails.
   using Load = std::function<config::LoadResult()>;
-  /// Takes the settings over. Returns why that cannot be; then nothing has changed.
-  using Take = std::function<std::vector<std::string>(const config::Settings&)>;
+  using Keys = std::shared_ptr<const keys::ClientKeys>;
+  /// Makes the clients' keys of these settings, on any thread. If it throws, the reload fails.
+  using Index = std::function<Keys(const config::Server&)>;
+  /// Takes the settings and their keys over. Returns why that cannot be; then nothing has changed.
+  using Take = std::function<std::vector<std::string>(const config::Settings&, Keys)>;
+  /// Frees an object elsewhere than on the control thread.
+  using Free = std::function<void(std::shared_ptr<const void>)>;
+  /// The log has so many changes or errors of one reload, and the number of the others.
+  static constexpr std::size_t logged = 100;
+  /// The thread that reads yields to the loops.
+  static constexpr int niceness = 5;
 
-  Reload(boost::asio::io_context& context, config::Settings settings, Load load, Take take);
+  Reload(boost::asio::io_context& context, config::Settings settings, Load load, Index index, Take take, Free free);
   ~Reload();
   Reload(const Reload&) = delete;
   Reload& operator=(const Reload&) = delete;
@@ -73,17 +83,20 @@ class Reload {
   struct Found {
     std::vector<std::string> errors, changes;
     config::Settings wanted;
+    Keys keys;
   };
   Found find() const;
-  void loaded(Found found);
-  Result take_over(Found found);
+  void loaded(Found& found);
+  Result take_over(Found& found);
   void end(const Result& result);
   void log(const Result& result) const;
 
   boost::asio::io_context& context_;
   config::Settings settings_;
   const Load load_;
+  const Index index_;
   const Take take_;
+  const Free free_;
   std::string forbidden_;
   std::thread loading_;
   bool under_way_ = false;

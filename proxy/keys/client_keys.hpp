@@ -29,7 +29,7 @@ struct KeyUse {
 };
 
 struct ClientKey {
-  config::ClientKey settings;
+  const config::ClientKey& settings;  ///< The ClientKeys own them.
   std::shared_ptr<KeyUse> use;
 
   /// True if the key may use this model. A key that is limited to models may use nothing without a name ("").
@@ -39,12 +39,14 @@ struct ClientKey {
 class ClientKeys {
  public:
   /// `before` may be null. Throws std::runtime_error if the system has no random numbers.
-  ClientKeys(const std::vector<config::ClientKey>& keys, const ClientKeys* before);
+  ClientKeys(config::SharedList<config::ClientKey> keys, const ClientKeys* before);
 
+  const config::SharedList<config::ClientKey>& settings() const { return settings_; }
   /// Returns the key that a client has sent; null if it is none of these.
   const ClientKey* find(std::string_view credential) const;
 
  private:
+  config::SharedList<config::ClientKey> settings_;
   metrics::SipKey secret_;
   std::unordered_multimap<std::uint64_t, ClientKey> keys_;  ///< By the keyed hash of the key's SHA-256.
 };

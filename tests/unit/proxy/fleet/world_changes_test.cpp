@@ -114,7 +114,7 @@ TEST_F(WorldChanges, AReloadDrainsAndDiscoveryChangeWhatTheyNameAndNothingElse) 
   auto wanted = runtimes;
   wanted.insert("settings");
   EXPECT_EQ(by([&] { fleet.adopt(settings); }), wanted);
-  settings.server.keys.push_back(key_of("bob"));
+  settings.server.keys = {key_of("alice"), key_of("bob")};
   wanted.insert("keys");
   EXPECT_EQ(by([&] { fleet.adopt(settings); }), wanted);
 }
@@ -129,6 +129,28 @@ TEST_F(WorldChanges, AReplicaThatLeavesGoesAlone) {
   EXPECT_EQ(by([&] { fleet.look_after_drains(); }), Names()) << "it has its request";
   request.end(balancer::End(balancer::EndCause::answered), std::chrono::steady_clock::now());
   EXPECT_EQ(by([&] { fleet.look_after_drains(); }), Names{"leaving"});
+}
+
+TEST_F(WorldChanges, OldKeysAreHandedOutToBeFreedOnceNoRequestKnowsThem) {
+  const auto taken = [this] { return fleet.take_unused_keys(); };
+  const config::SharedList<config::ClientKey> other{key_of("bob")};
+  auto held = fleet.world();  // As a request on a loop holds it.
+  const std::weak_ptr<const keys::ClientKeys> old = held->keys;
+  fleet.adopt(settings);
+  fleet.adopt(Discovered());
+  EXPECT_EQ(fleet.world()->keys, old.lock()) << "they are the same";
+  EXPECT_EQ(&fleet.world()->settings.server.keys.all(), &held->settings.server.keys.all()) << "and are there once";
+  settings.server.keys = other;
+  fleet.adopt(settings);
+  EXPECT_EQ(taken().size(), 0u) << "a request has the first ones";
+  settings.server.keys = {key_of("carol")};
+  fleet.adopt(settings);
+  EXPECT_EQ(taken().size(), 1u) << "the second ones were nobody's";
+  held.reset();
+  EXPECT_FALSE(old.expired()) << "the end of a request frees no keys";
+  EXPECT_EQ(taken().size(), 1u);
+  EXPECT_TRUE(old.expired());
+  EXPECT_EQ(taken().size(), 0u);
 }
 
 TEST_F(WorldChanges, APoolAndAShadowThatLeaveGoAlone) {
