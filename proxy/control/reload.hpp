@@ -54,8 +54,8 @@ class Reload {
   Reload& operator=(const Reload&) = delete;
 
   const config::Settings& settings() const { return settings_; }
-  std::function<void()> on_begin;                ///< It is called before the file is read.
-  std::function<void(const Result&)> on_result;  ///< It is called at the end, not for one that did not begin.
+  std::function<void()> on_begin;                ///< Called before the file is read.
+  std::function<void(const Result&)> on_result;  ///< Called at the end, not for a reload that did not begin.
   /// Starts the thread that reads the file. It throws std::system_error where the system gives no thread.
   std::function<std::thread(std::function<void()>)> start_thread = [](auto work) {
     return std::thread(std::move(work));

@@ -210,7 +210,7 @@ void Fleet::adopt(const config::Settings& settings, net::tls::Contexts tls,
     next.server_tls = tls_.server();
     make_pools(next, before.get(), now);
   });
-  // What leaves is known once all pools of the next world are.
+  // Pools and replicas that leave are known once all pools of the next world are.
   if (before) {
     after = World::changed(after.get(), [&](World& next) {
       next.leaving_pools = leaving_pools(*before, *after);

@@ -22,10 +22,10 @@
 
 namespace weir::proxy::keys {
 
-/// What one key has in use. All ClientKeys that have the key share it.
+/// The use of one key, shared by all ClientKeys that have the key.
 struct KeyUse {
-  std::atomic<std::uint32_t> requests{0};  ///< They are under way or wait.
-  std::atomic<std::size_t> held{0};        ///< They hold so many bytes of limits.buffer_memory.
+  std::atomic<std::uint32_t> requests{0};  ///< Under way or waiting.
+  std::atomic<std::size_t> held{0};        ///< Bytes of limits.buffer_memory that they hold.
 };
 
 struct ClientKey {

@@ -1,4 +1,4 @@
-// What a change of the fleet does not name stays the same object: clients' keys and TLS above all.
+// A member of the world that a change does not name stays the same object: clients' keys and TLS above all.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -98,7 +98,7 @@ class WorldChanges : public ::testing::Test {
   metrics::series::Exposition exposition{1, {"0", "test"}};
   config::Settings settings = guarded();
   Fleet fleet{settings, exposition, 1};
-  const Names runtimes{"pools", "shadows", "all_pools"};  ///< Those that each adoption makes anew.
+  const Names runtimes{"pools", "shadows", "all_pools"};  ///< The members that each adoption makes anew.
 };
 
 TEST_F(WorldChanges, AReloadDrainsAndDiscoveryChangeWhatTheyNameAndNothingElse) {
