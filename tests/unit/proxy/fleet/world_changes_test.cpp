@@ -9,6 +9,7 @@
 #include <string>
 
 #include "proxy/fleet/fleet.hpp"
+#include "proxy/keys/sha256.hpp"
 
 namespace weir::proxy::fleet {
 namespace {
@@ -151,6 +152,18 @@ TEST_F(WorldChanges, OldKeysAreHandedOutToBeFreedOnceNoRequestKnowsThem) {
   EXPECT_EQ(taken().size(), 1u);
   EXPECT_TRUE(old.expired());
   EXPECT_EQ(taken().size(), 0u);
+}
+
+TEST_F(WorldChanges, AKeysCountsOutlastAReload) {
+  auto alice = key_of("alice");
+  alice.sha256 = keys::sha256("secret");
+  settings.server.keys = {alice};
+  fleet.adopt(settings);
+  const auto use = fleet.world()->keys->find("secret")->use;
+  alice.share = 2;
+  settings.server.keys = {alice};
+  fleet.adopt(settings);
+  EXPECT_EQ(fleet.world()->keys->find("secret")->use, use);
 }
 
 TEST_F(WorldChanges, APoolAndAShadowThatLeaveGoAlone) {
