@@ -1,5 +1,5 @@
 // The last answers of a replica: which share of them was 4xx, and how many requests that it answered so another replica
-// answered well. What is older than `age` says nothing. A Pool owns it and calls it under its mutex.
+// answered well. An outcome older than `age` does not count. A Pool owns it and calls it under its mutex.
 #pragma once
 
 #include <algorithm>

@@ -30,7 +30,7 @@ namespace weir::balancer {
 
 struct Demand {
   Tokens prompt = 0;
-  Tokens context = 0;   ///< One sequence of the request needs so much, if its output is as long as it may be.
+  Tokens context = 0;   ///< Room for one sequence of the request, with an output as long as it may be.
   Tokens sequence = 0;  ///< The prompt of one sequence has surely so much.
   bool can_wait = false;
 };

@@ -25,18 +25,18 @@ using metrics::ReplicaState;
 
 /// What a request or a probe showed of a replica.
 enum class Sign : std::uint8_t {
-  answered,           ///< It gave an answer.
-  client_error,       ///< It refused such a request: no failure by itself, but see Pool on the odd one out.
+  answered,           ///< The replica gave an answer.
+  client_error,       ///< A refusal of such a request: no failure by itself, but see Pool on the odd one out.
   outdone,            ///< Another replica answered well what it had refused.
   absolved,           ///< Another replica failed in the same way: the request was to blame for what it showed.
-  failed_alone,       ///< It answered with an error of its own, and no second replica was asked: see Pool::report.
+  failed_alone,       ///< An error of the replica's own, and no second replica was asked: see Pool::report.
   failed,             ///< It broke off, took too long, or answered with an error of its own.
   refused,            ///< It refused a request's connection.
   connect_timed_out,  ///< It did not take a connection in time.
   full,               ///< It has no room now.
   probe_passed,
   probe_failed,
-  probe_excused,  ///< It did not answer a probe, and gave tokens meanwhile.
+  probe_excused,  ///< A probe without an answer, and with tokens meanwhile.
   probe_refused,  ///< It refused a probe's connection.
 };
 
@@ -55,7 +55,7 @@ class Health {
     ReplicaState from, to;
     std::string reason;  ///< A clause: "it refuses connections".
     Moment at;
-    bool hung = false;  ///< It was found to hang: what it has shown nothing of is to go elsewhere.
+    bool hung = false;  ///< The replica hangs: requests without any answer are to go elsewhere.
   };
 
   /// `known`: the pool begins with it. A replica that is added later starts slowly.
@@ -67,7 +67,7 @@ class Health {
 
   /// `may_eject`: the pool can spare it. The rest of the pool goes by `Pool::report`.
   void showed(Sign sign, bool may_eject, Moment now);
-  /// Its host's name has no address: nothing can be sent to it. It comes back as one that refused connections does.
+  /// Its host's name has no address: nothing can be sent to it. Its return is as after refused connections.
   void unresolved(std::string_view reason, Moment now);
   void full(Moment until) { full_until_ = until; }
   void odd_one_out(Moment now);

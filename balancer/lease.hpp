@@ -17,7 +17,7 @@ enum class EndCause : std::uint8_t {
   answered,        ///< The replica gave a successful answer. The estimator and the speeds learn only from these.
   replica_failed,  ///< The replica gave no answer: it refused connections, failed, had no room, broke off, or took too
                    ///< long.
-  client_erred,    ///< The replica refused such a request. It takes others.
+  client_erred,    ///< The replica refused such a request, and takes others.
   client_left,     ///< The client left before the answer was whole.
   unsent,          ///< The request never reached the replica, because weir itself lacked something; or weir cut it. It
                    ///< is no failure of the client or the replica.

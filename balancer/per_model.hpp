@@ -44,7 +44,7 @@ class PerModel {
     return chain;
   }
 
-  /// Returns the rows of a request, until the next call. It makes missing rows, and may take those of another model for
+  /// Returns the rows of a request, until the next call. Missing rows are made, and may take those of another model for
   /// that: `below` gets the row above and returns the value to begin with.
   template <class Below>
   std::array<Value*, levels.size()> find_or_make(const metrics::wire::RequestFacts& facts, Below below) {

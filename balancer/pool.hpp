@@ -187,7 +187,7 @@ class Pool final : public std::enable_shared_from_this<Pool>, private Lessor {
   void testify(const ReplicaKey& replica, Testimony what, Moment asked, Moment now);
   ReplicaKey key(ReplicaIndex replica) const;
 
-  /// Takes what the replica's engine told; nothing once that is no longer true. It stays until the next call, whatever
+  /// Takes what the replica's engine told; nothing once that is over. The facts stay until the next call, whatever
   /// set_replicas says.
   void engine_told(const ReplicaKey& replica, const EngineLimits& limits);
 

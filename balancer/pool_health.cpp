@@ -26,7 +26,7 @@ bool Pool::may_call_hung(const Replica& suspect) const {
   });
 }
 
-/// Silence makes a replica suspect. It hangs if its witnesses confirm it, if its probes have failed so often that it is
+/// A silent replica is suspect, and hangs if its witnesses confirm it, if its probes have failed so often that it is
 /// down, or if nothing explains a silence as long as this. An answer that is not streamed shows nothing while it is
 /// made, so that its silence alone is never enough: the engine's own counters have to stand still, too.
 void Pool::judge_silence(Replica& replica) {
@@ -188,7 +188,7 @@ void Pool::engine_told(const ReplicaKey& key, const EngineLimits& limits) {
     if (replica == nullptr) return;
     const bool other_context = replica->told.max_context != limits.max_context;
     replica->told = limits;
-    if (other_context) note_contexts();  // It looks at all that wait, and engines tell the same every few seconds.
+    if (other_context) note_contexts();  // Looks at all that wait; engines tell the same every few seconds.
   });
 }
 

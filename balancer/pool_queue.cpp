@@ -374,8 +374,8 @@ double Pool::seconds_until_done(const Returns::Identity& who) const {
   return std::max(seconds, std::max(0.0, static_cast<double>(before.requests) - free) * lasted_ / static_cast<double>(*limit));
 }
 
-/// What a client is told is spread by up to a half more (proxy/exchange/failure_answers), so that it comes back a
-/// quarter later in the mean. It is told 0.85 of the time: then what comes back is just about what the pool can do.
+/// A client's Retry-After is spread by up to a half more (proxy/exchange/failure_answers), so that it comes back a
+/// quarter later in the mean. Clients are told 0.85 of the time: then returns are about as many as the pool serves.
 Refused Pool::refusal(Refused::Reason reason, const Returns::Identity& who) {
   constexpr double longest = 60, of_the_time = 0.85, mean_spread = 1.25;
   returns_.pass(latest_);

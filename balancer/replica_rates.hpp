@@ -51,7 +51,7 @@ class ReplicaRates {
   void prompt_ended(Ticket ticket, Moment now);
   /// Leaves out the time since the latest finished prompt: the replica hung, which says nothing of its speed.
   void leave_out_until(double pending_seconds);
-  /// Forgets the prefill rate. It is learned anew.
+  /// Forgets the prefill rate, which is learned anew.
   void forget_prefill(double pending_seconds);
   void answer_finished(Tokens output, double decode_seconds);
 
@@ -66,7 +66,7 @@ class ReplicaRates {
     double seconds = 0;
     Tokens prompts = 0, computed = 0;
     std::uint32_t requests = 0, unsettled = 0;
-    bool unknown = false;  ///< What was computed in it.
+    bool unknown = false;  ///< The tokens computed in it are unknown.
     bool over = false;     ///< No more first tokens are of it.
   };
   void end_stretch(Moment now);

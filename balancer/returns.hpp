@@ -23,7 +23,7 @@ class Returns {
  public:
   static constexpr std::size_t most = 2048;
 
-  /// Who asks what: the fair key, the conversation, the prompt and the size of the body.
+  /// The identity of a request: the fair key, the conversation, the prompt and the size of the body.
   struct Identity {
     std::uint64_t key = 0, conversation = 0;
     Tokens prompt = 0;

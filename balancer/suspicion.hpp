@@ -1,7 +1,7 @@
 // The testimony of witnesses about a replica that has been silent for so long that it may hang. Silence alone is no
 // proof: engines compile, prefill long prompts and buffer tool calls. So its own door and its own counters are asked.
 //
-// A Pool owns one for each replica and calls it under its mutex. It reads no clock.
+// A Pool owns one for each replica and calls it under its mutex. No clock is read.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ enum class Testimony : std::uint8_t {
   answered,  ///< The replica answered a probe, or gave its metrics page.
   still,     ///< Its counters stood still between two readings that began after the suspicion.
   works,     ///< Its counters moved between two readings that began after the suspicion.
-  mute,      ///< It did not answer a probe.
+  mute,      ///< The replica did not answer a probe.
   ill,       ///< Its probe was answered with an error: it says itself that it is not well.
 };
 

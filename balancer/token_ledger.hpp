@@ -105,13 +105,13 @@ class TokenLedger {
   void hold(Ticket ticket, bool held, Moment now);
   /// Says that the replica gave a whole answer, or works by its own counters: silence begins anew.
   void lives(Moment now);
-  /// True if the replica gave a sign of life within that time. It sees tokens as of each call, as all below.
+  /// True if the replica gave a sign of life within that time. Tokens are seen as of each call, as in all below.
   bool lived_within(std::chrono::duration<double> time, Moment now);
   /// Returns the moment of the latest sign of life; nothing if there was none.
   std::optional<Moment> last_life(Moment now);
 
   /// Returns for how long the replica has given no sign of life, while at least one stream that weir reads was to get
-  /// tokens; 0 if none is. It sees tokens as of each call, so it is to be called often.
+  /// tokens; 0 if none is. Tokens are seen as of each call, so call this often.
   double silent_seconds(Moment now);
   /// Returns the prompt tokens that were to be worked on before the oldest stream without a token gets one, its own
   /// included; 0 if all have got some.
@@ -124,7 +124,7 @@ class TokenLedger {
   struct Unstreamed {
     double silent_seconds = 0;  ///< For so long it is here, and the replica has given no sign of life.
     Tokens prompt = 0;          ///< So much was to be worked on before its answer, its own prompt included.
-    Tokens output = 0;          ///< It is expected to have so much.
+    Tokens output = 0;          ///< The expected output.
   };
   /// Returns nothing if there is none.
   std::optional<Unstreamed> oldest_unstreamed(Moment now);
@@ -146,9 +146,9 @@ class TokenLedger {
   struct Entry {
     Moment since;
     Tokens prompt = 0;
-    Tokens output = 0;        ///< It was expected to have so much.
+    Tokens output = 0;        ///< The output that was expected.
     bool shows = false;       ///< It was opened as a stream whose tokens are seen.
-    bool held = false;        ///< It is not read now.
+    bool held = false;        ///< The answer is not read now.
     Tokens silent_ahead = 0;  ///< So much work on silent entries lay before it when it came.
     bool silent = false;      ///< No token event is expected: work and output are drained here.
     double work = 0;          ///< By the learned rate, so much of the prompt is left to do.

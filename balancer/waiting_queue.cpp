@@ -137,7 +137,7 @@ WaitingRequest WaitingQueue::take(WaitTicket ticket) {
   return take_out(entry);
 }
 
-/// Returns the oldest request of the flow that fits, or one of its size. It is looked for once a look.
+/// Returns the oldest request of the flow that fits, or one of its size. The search runs once a look.
 WaitingQueue::Entry* WaitingQueue::first_that_fits(Flow& flow, const Fits& fits) {
   if (flow.looked == looks_) return flow.fitting;
   flow.looked = looks_;

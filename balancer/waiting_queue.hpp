@@ -26,7 +26,7 @@
 //
 // push, leave and what is pushed out cost O(log n) for n requests. take_next looks at each group once and gives no more
 // than three turns a flow, however dear a request is: the rounds in which nobody could go are given at once. A Pool owns
-// the queue and calls it under its mutex. It reads no clock.
+// the queue and calls it under its mutex. No clock is read.
 #pragma once
 
 #include <algorithm>

@@ -87,7 +87,7 @@ std::string beginning_of(const std::array<std::uint8_t, 32>& hash) {
 }
 
 /// The keys are in a table of their own, which is always there, so that one that comes or goes is told by its name.
-void list_client_keys(const std::vector<ClientKey>& all, Listing& listing) {
+void list_client_keys(const SharedList<ClientKey>& all, Listing& listing) {
   const std::string file = "server.api_keys";
   listing.push_back({file, "", {}});
   for (const auto& [name, sha256, models, max_in_flight, share] : all) {

@@ -11,6 +11,8 @@
 #include <string>
 #include <vector>
 
+#include "config/shared_list.hpp"
+
 namespace weir::config {
 
 using Seconds = std::chrono::duration<double>;
@@ -87,7 +89,7 @@ struct Server {
   bool open = false;           ///< Everyone who reaches `listen` may use replicas with weir's keys for them.
   std::optional<ServerTls> tls{};
   std::string api_keys{};  ///< It is the path of the file of `keys`; "" means that clients need no key.
-  std::vector<ClientKey> keys{};
+  SharedList<ClientKey> keys{};
   std::vector<Network> trusted_proxies{};   ///< Their X-Forwarded-For is believed.
   std::vector<std::string> cors_origins{};  ///< Pages of these origins may ask; "*" means all.
   HalfClose half_close = HalfClose::abort;

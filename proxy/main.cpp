@@ -279,8 +279,8 @@ CLI::App* add_reload(CLI::App& app, control::ReloadOptions& options) {
       "  weir reload\n"
       "  weir reload --admin unix:/run/weir/admin.sock\n"
       "  weir reload --config /etc/weir/weir.toml --pid PID     as the systemd unit does\n\n"
-      "Exit status: 0 reloaded, 1 failed and nothing has changed, 2 wrong usage or settings. With HUP alone nobody\n"
-      "waits: weir's log says how it ends.");
+      "Exit status: 0 reloaded, 1 refused, failed or unanswered, 2 wrong usage or settings. HUP is sent\n"
+      "without waiting: the status is 0, and weir's log says how the reload ended.");
   return command;
 }
 

@@ -44,7 +44,7 @@ struct Result {
   /// What the request asks for, as weir reads it; only if a log is written.
   std::shared_ptr<const metrics::wire::RequestFacts> facts;
   std::optional<Moment> due;  ///< In an open load it was to begin then.
-  Moment started{};           ///< It is taken before connecting or, on a kept connection, before sending.
+  Moment started{};           ///< Taken before connecting or, on a kept connection, before sending.
   Moment ended{};    ///< The read that brought the end; of a failure, when it was found.
   StreamReader stream{Api::chat};
 

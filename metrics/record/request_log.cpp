@@ -221,7 +221,7 @@ struct RequestLog::State {
     const auto is_over = [&] { return stopping_ || changing_; };
     while (!is_over() && (fd_ = open_now(awaited_)) < 0) arrived_.wait_for(lock, try_again_after, is_over);
     awaited_.clear();
-    account_.waits_for_reader = stopping_ && fd_ < 0;  // What is queued is lost, and that is why.
+    account_.waits_for_reader = stopping_ && fd_ < 0;  // The queued lines are lost for this reason.
   }
 
   /// Returns how many lines were not written whole.

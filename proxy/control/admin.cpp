@@ -220,7 +220,7 @@ net::Awaitable<void> run(Stream stream, AdminScope scope, AdminSources& weir) {
     if (error) break;
     place.begin(OperatorPlaces::Does::answer);
     auto response = co_await answer(request, scope, weir);
-    // Whoever sends requests ahead of their answers would keep this thread busy, on which all operators wait.
+    // A client that sends requests ahead of their answers would keep this thread busy, and all operators wait for it.
     if (buffer.size() > 0) response.keep_alive(false);
     place.begin(OperatorPlaces::Does::take);
     stream.expires_after(answer_time);

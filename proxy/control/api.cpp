@@ -96,7 +96,7 @@ json::object replica_object(const fleet::ReplicaRuntime& replica, balancer::Pool
 
 json::array texts(const std::vector<std::string>& all) { return json::array(all.begin(), all.end()); }
 
-/// What an undrained replica does now: an operator wants to know whether it takes requests. One that is ejected is
+/// Tells the state of an undrained replica: an operator wants to know whether it takes requests. One that is ejected is
 /// taken back.
 void tell_undrained(const fleet::World& world, const std::string& name, metrics::Moment now, json::object& done) {
   for (const auto& pool : world.pools) {

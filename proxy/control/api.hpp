@@ -21,7 +21,7 @@ struct ApiAnswer {
 /// {"error":{"message","type","code"}}
 ApiAnswer api_error(unsigned status, std::string_view code, const std::string& message);
 
-/// What weir knows of each replica, those that leave included, and of each pool; whether it is bypassed; and how weir
+/// Returns the state of each replica, those that leave included, and of each pool; whether it is bypassed; and how weir
 /// itself stands.
 ApiAnswer replicas_answer(const fleet::World& world, const Medians& medians, metrics::Moment now, bool bypassed = false,
                           const Standing& standing = {});

@@ -30,7 +30,7 @@ int undrain(const DrainOptions& options);
 
 struct ReloadOptions {
   AdminOptions admin{};
-  /// The settings file of the weir that is asked, or "". It is checked first, and says where the admin listener is and
+  /// The settings file of the asked weir, or "". The file is checked first; it says where the admin listener is and
   /// what its token is, where `admin` does not.
   std::string file{};
   bool admin_given = false;

@@ -20,7 +20,7 @@ class OperatorPlaces {
  public:
   enum class Does : unsigned char {
     wait,    ///< No whole request has come.
-    take,    ///< It takes an answer.
+    take,    ///< The operator takes an answer.
     answer,  ///< weir makes its answer.
   };
 
@@ -39,7 +39,7 @@ class OperatorPlaces {
     friend class OperatorPlaces;
     const std::shared_ptr<OperatorPlaces> places_;
     std::function<void()> close_;
-    bool has_gone_ = false;  ///< It was closed for another, and counts no more.
+    bool has_gone_ = false;  ///< Closed for another connection, and counts no more.
     Does does_ = Does::wait;
     std::list<Place*>::iterator at_;
   };

@@ -2,22 +2,30 @@
 
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <boost/asio/post.hpp>
 #include <exception>
 #include <new>
+#include <span>
 #include <utility>
 #include <variant>
 
 #include "config/difference.hpp"
+#include "proxy/control/niceness.hpp"
 
 namespace weir::proxy::control {
 namespace {
 
 using Result = Reload::Result;
 
+std::span<const std::string> first_of(const std::vector<std::string>& all) {
+  return {all.data(), std::min(all.size(), Reload::logged)};
+}
+
 std::string joined(const std::vector<std::string>& clauses) {
   std::string all;
-  for (const auto& clause : clauses) all += (all.empty() ? "" : "; ") + clause;
+  for (const auto& clause : first_of(clauses)) all += (all.empty() ? "" : "; ") + clause;
+  if (clauses.size() > Reload::logged) all += "; and " + std::to_string(clauses.size() - Reload::logged) + " more";
   return all;
 }
 
@@ -25,8 +33,14 @@ Result failed(std::vector<std::string> errors) { return {Result::Kind::failed, {
 
 }  // namespace
 
-Reload::Reload(boost::asio::io_context& context, config::Settings settings, Load load, Take take)
-    : context_(context), settings_(std::move(settings)), load_(std::move(load)), take_(std::move(take)) {}
+Reload::Reload(boost::asio::io_context& context, config::Settings settings, Load load, Index index, Take take,
+               Free free)
+    : context_(context),
+      settings_(std::move(settings)),
+      load_(std::move(load)),
+      index_(std::move(index)),
+      take_(std::move(take)),
+      free_(std::move(free)) {}
 
 Reload::~Reload() {
   if (loading_.joinable()) loading_.join();
@@ -54,10 +68,14 @@ void Reload::begin(const std::string& by, net::Completion<Told> completion) {
   if (on_begin) on_begin();
   try {
     // Nobody would catch what this throws on the thread.
-    const auto found = std::make_shared<Found>();
-    loading_ = start_thread([this, found] {
+    auto found = std::make_shared<Found>();
+    loading_ = start_thread([this, found = std::move(found)]() mutable {
+      be_nice(niceness);
       find(*found);
-      boost::asio::post(context_, [this, found] { loaded(std::move(*found)); });
+      boost::asio::post(context_, [this, found = std::move(found)]() mutable {
+        loaded(*found);
+        free_(std::move(found));
+      });
     });
   } catch (const std::exception& error) {
     end(failed({std::string("cannot start a thread that reads the settings: ") + error.what() +
@@ -90,12 +108,14 @@ void Reload::read_into(Found& found) const {
   found.changes = config::difference(before, after);
   for (const auto& change : config::needs_restart(before, after))
     found.errors.push_back(change + ": only a restart changes this; restart weir, or take the change back");
+  found.keys = index_(found.wanted.server);
 }
 
-void Reload::loaded(Found found) {
+/// `found` keeps the old settings where the new ones have been taken over.
+void Reload::loaded(Found& found) {
   loading_.join();
   if (found.failed && found.errors.empty()) found.errors = {"cannot read the settings: there is no more memory"};
-  end(take_over(std::move(found)));
+  end(take_over(found));
 }
 
 void Reload::end(const Result& result) {
@@ -106,11 +126,11 @@ void Reload::end(const Result& result) {
   if (const auto by = std::exchange(again_, ""); !by.empty()) begin(by, {});
 }
 
-Result Reload::take_over(Found found) {
+Result Reload::take_over(Found& found) {
   if (!forbidden_.empty()) return {Result::Kind::refused, {}, {forbidden_}};
-  if (found.errors.empty()) found.errors = take_(found.wanted);
+  if (found.errors.empty()) found.errors = take_(found.wanted, std::move(found.keys));
   if (!found.errors.empty()) return failed(std::move(found.errors));
-  settings_ = std::move(found.wanted);
+  std::swap(settings_, found.wanted);
   return {Result::Kind::done, std::move(found.changes), {}};
 }
 
@@ -126,7 +146,8 @@ void Reload::log(const Result& result) const {
     case Result::Kind::failed:
       spdlog::error("reload ({}) failed, and weir goes on with the settings it has; errors: {}", by_,
                     result.errors.size());
-      for (const auto& error : result.errors) spdlog::error("reload: {}", error);
+      for (const auto& error : first_of(result.errors)) spdlog::error("reload: {}", error);
+      if (result.errors.size() > logged) spdlog::error("reload: and {} more errors", result.errors.size() - logged);
   }
 }
 

@@ -1,7 +1,7 @@
 // Takes over changed settings while weir runs: the whole new settings, or nothing. It holds the settings as read.
 //
-// The file is read and compared on a thread of its own, because the control thread accepts connections meanwhile. All
-// else is on the control thread. There is one reload at a time.
+// A thread of its own reads the file, compares it and makes the index of its keys, because the control thread accepts
+// connections meanwhile. All else is on the control thread. There is one reload at a time.
 #pragma once
 
 #include <boost/asio/async_result.hpp>
@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "config/load.hpp"
+#include "proxy/keys/client_keys.hpp"
 #include "proxy/net/completion.hpp"
 
 namespace weir::proxy::control {
@@ -35,17 +36,26 @@ class Reload {
 
   /// Reads the settings, on any thread. If it throws, the reload fails.
   using Load = std::function<config::LoadResult()>;
-  /// Takes the settings over. Returns why that cannot be; then nothing has changed.
-  using Take = std::function<std::vector<std::string>(const config::Settings&)>;
+  using Keys = std::shared_ptr<const keys::ClientKeys>;
+  /// Makes the clients' keys of these settings, on any thread. If it throws, the reload fails.
+  using Index = std::function<Keys(const config::Server&)>;
+  /// Takes the settings and their keys over. Returns why that cannot be; then nothing has changed.
+  using Take = std::function<std::vector<std::string>(const config::Settings&, Keys)>;
+  /// Frees an object elsewhere than on the control thread.
+  using Free = std::function<void(std::shared_ptr<const void>)>;
+  /// The log has so many changes or errors of one reload, and the number of the others.
+  static constexpr std::size_t logged = 100;
+  /// The thread that reads yields to the loops.
+  static constexpr int niceness = 5;
 
-  Reload(boost::asio::io_context& context, config::Settings settings, Load load, Take take);
+  Reload(boost::asio::io_context& context, config::Settings settings, Load load, Index index, Take take, Free free);
   ~Reload();
   Reload(const Reload&) = delete;
   Reload& operator=(const Reload&) = delete;
 
   const config::Settings& settings() const { return settings_; }
-  std::function<void()> on_begin;                ///< It is called before the file is read.
-  std::function<void(const Result&)> on_result;  ///< It is called at the end, not for one that did not begin.
+  std::function<void()> on_begin;                ///< Called before the file is read.
+  std::function<void(const Result&)> on_result;  ///< Called at the end, not for a reload that did not begin.
   /// Starts the thread that reads the file. It throws std::system_error where the system gives no thread.
   std::function<std::thread(std::function<void()>)> start_thread = [](auto work) {
     return std::thread(std::move(work));
@@ -73,19 +83,22 @@ class Reload {
   struct Found {
     std::vector<std::string> errors, changes;
     config::Settings wanted;
+    Keys keys;
     bool failed = false;  ///< An exception ended it. There may have been no memory to say which.
   };
   void find(Found& found) const noexcept;
   void read_into(Found& found) const;
-  void loaded(Found found);
-  Result take_over(Found found);
+  void loaded(Found& found);
+  Result take_over(Found& found);
   void end(const Result& result);
   void log(const Result& result) const;
 
   boost::asio::io_context& context_;
   config::Settings settings_;
   const Load load_;
+  const Index index_;
   const Take take_;
+  const Free free_;
   std::string forbidden_;
   std::thread loading_;
   bool under_way_ = false;

@@ -1,8 +1,6 @@
-// A thread for what would hold up the control thread: comparisons of all the samples that there are.
+// A thread for work that would hold up the control thread: comparisons of all the samples that there are, and the
+// freeing of old settings with thousands of keys.
 #pragma once
-
-#include <sys/resource.h>
-#include <unistd.h>
 
 #include <boost/asio/associated_executor.hpp>
 #include <boost/asio/async_result.hpp>
@@ -13,6 +11,8 @@
 #include <memory>
 #include <type_traits>
 #include <utility>
+
+#include "proxy/control/niceness.hpp"
 
 namespace weir::proxy::control {
 
@@ -25,7 +25,7 @@ class SlowAnswers {
   static constexpr int niceness = 10;
 
   explicit SlowAnswers(boost::asio::io_context& context) : context_(context) {
-    boost::asio::post(thread_, [] { ::setpriority(PRIO_PROCESS, static_cast<id_t>(::gettid()), niceness); });
+    boost::asio::post(thread_, [] { be_nice(niceness); });
   }
 
   std::size_t under_way() const { return under_way_; }
@@ -49,6 +49,11 @@ class SlowAnswers {
           });
         },
         token, std::move(to_make));
+  }
+
+  /// Frees an object on the thread, unless another place has it too.
+  void free(std::shared_ptr<const void> old) {
+    boost::asio::post(thread_, [old = std::move(old)]() mutable { old.reset(); });
   }
 
  private:

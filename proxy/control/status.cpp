@@ -141,7 +141,7 @@ void fit_pools(std::vector<Row>& rows) {
   for (auto& row : rows) row[pool_column] = name_cut_to(std::move(row[pool_column]), left);
 }
 
-/// What weir tells of itself. One of an older version tells less.
+/// Returns lines about weir itself. An older version tells less.
 std::string about_weir(const json::object& answer) {
   std::string out;
   const auto* const bypass = answer.if_contains("bypass");

@@ -2,7 +2,7 @@
 // just switched on would stay cold until the clock is again where it was. After such a step, moments go on from where
 // the clock stood. A step forward is followed.
 //
-// The control thread uses it. It reads no clock.
+// The control thread uses it. No clock is read.
 #pragma once
 
 #include <chrono>

@@ -64,7 +64,7 @@ class Attempt {
   struct Options {
     AttemptMachine::Options replica;
     ClientFramer::Client client{};
-    /// This is the replica's: see fleet::ReplicaState. Null means that the request stays where it is.
+    /// Belongs to the replica: see fleet::ReplicaState. Null means that the request stays where it is.
     const std::atomic<Moment>* hung_at = nullptr;
     bool keep_errors = false;  ///< An error that another replica may better is kept, not relayed.
     bool doubted = false;      ///< The replica may be the odd one: another one may better any refusal of it.

@@ -23,7 +23,7 @@ struct ClientRequest {
   std::string head_bytes;  ///< What `head` points into.
   http::RequestHead head;
   std::string body;
-  net::SharedCharge charge;  ///< It pays for head and body.
+  net::SharedCharge charge;  ///< Pays for head and body.
   metrics::wire::RequestFacts facts;
   http::Route route = http::Route::unknown;
   metrics::Api dialect = metrics::Api::other;  ///< That of the route: weir's own answers have its shape.
@@ -39,7 +39,7 @@ struct ClientRequest {
   std::shared_ptr<const fleet::World> world;  ///< The settings and the fleet for this request.
   const keys::ClientKey* key = nullptr;       ///< The client's, which is the world's; null if clients need none.
   bool answered = false;                      ///< Bytes of an answer may be on their way to the client.
-  bool recorded = false;                      ///< It has its count, and its line in the log.
+  bool recorded = false;                      ///< The request has its count, and its line in the log.
   Moment received{};                          ///< t0
   std::chrono::system_clock::time_point time;
 

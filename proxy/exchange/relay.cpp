@@ -33,7 +33,7 @@ Relay::~Relay() {
   if (replica_) replica_->detach();
 }
 
-/// Does a handler's work. Who awaits the relay is thrown what the work throws, for the poller could do nothing with it.
+/// Does a handler's work. An exception of the work reaches the relay's caller, for the poller could do nothing with it.
 template <class Work>
 void Relay::guarded(const Work& work) {
   try {

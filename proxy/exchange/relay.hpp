@@ -37,7 +37,7 @@ class Relay final : net::Watcher, net::Timed, ClientWatch::Listener {
     std::string* body;                                    ///< Null if others share it.
     std::shared_ptr<const std::string>* share = nullptr;  ///< The sender's share of such a body.
     const std::atomic<bool>* cut = nullptr;  ///< Once it is true, the attempt ends: its replica's drain is over.
-    net::SharedCharge* charge = nullptr;     ///< It pays for `body`, and is let go with it.
+    net::SharedCharge* charge = nullptr;     ///< Pays for `body`, and is let go with it.
   };
 
   /// `replica` is an idle connection, or one that has begun to connect (`connected` false).

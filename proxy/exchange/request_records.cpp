@@ -36,7 +36,7 @@ void add_attempt(RequestRecord& record, AttemptResult seen) {
 void settle(Loop& loop, metrics::series::ReplicaSeries& series, RequestRecord record) {
   series.shard(loop.index).settle(record);
   loop.shared.log.write(record);
-  loop.finished.put(std::move(record));  // One too many lacks only in what weir shows live.
+  loop.finished.put(std::move(record));  // A record too many is missing only from the live pages.
 }
 
 void leave_to_be_paired(Loop& loop, RequestRecord record) {

@@ -120,7 +120,7 @@ class Retries {
   std::unique_ptr<Told> best_;  ///< Of the replicas' errors so far, this one tells the client most.
   /// The first replica whose refusal another one is asked about.
   struct Doubted {
-    std::uint64_t replica = 0;  ///< It is a ReplicaState::id.
+    std::uint64_t replica = 0;  ///< A ReplicaState::id.
     balancer::ReplicaKey key;
     unsigned status = 0;
   };

@@ -56,7 +56,7 @@ bool Members::answered(std::vector<Address> answer, const Known& known, metrics:
     if (long_ago && known.is_gone(place.address)) leave.insert(number);
   }
   bool changed = !leave.empty();
-  // Who leaves with this answer keeps its number until the next one: its name is still in use.
+  // A member that leaves with this answer keeps its number until the next one: its name is still in use.
   unsigned number = 1;
   for (const auto& address : answer) {
     if (places_.size() == most) break;

@@ -46,7 +46,7 @@ class Members {
   /// A member leaves once answers have lacked it for so many intervals, and it is gone.
   static constexpr int intervals_without = 3;
 
-  /// What is known of the members beside the answers.
+  /// Facts about the members besides the answers.
   struct Known {
     /// True if nothing runs at this address any more: it takes no connections, or it was drained to the end.
     std::function<bool(const Address&)> is_gone;

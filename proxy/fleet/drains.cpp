@@ -50,7 +50,7 @@ Fleet::Draining Fleet::set_draining(const std::string& name, bool draining, bool
         draining_.erase(name);
         spdlog::info("replica '{}' drains no more: it takes requests again", name);
       }
-      adopt(before->settings, tls_);  // The files of TLS may have changed. Only a reload reads them.
+      adopt(before->settings, tls_, before->keys);  // The files of TLS may have changed. Only a reload reads them.
       return Draining::set;
     }
   }

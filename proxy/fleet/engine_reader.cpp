@@ -316,7 +316,7 @@ void take_facts(const ReplicaFacts& facts, EngineFigures& figures) {
     figures.version.clear();
     figures.model.clear();
   }
-  // One that was started anew with another model has other limits, too.
+  // An engine that was started anew with another model has other limits, too.
   if (another_kind || differs(version, figures.version) || differs(model, figures.model))
     figures.kv_tokens = figures.max_context = std::nullopt;
   if (!version.empty()) figures.version = version;

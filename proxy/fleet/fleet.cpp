@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <iterator>
+#include <utility>
 
 #include "config/injection.hpp"
 
@@ -154,12 +156,6 @@ std::vector<LeavingReplica> leaving(const World& before, const World& after, met
   return all;
 }
 
-/// Returns null where clients need no keys. The counts of the keys go on.
-std::shared_ptr<const keys::ClientKeys> keys_of(const config::Server& server, const World* before) {
-  if (server.api_keys.empty() && server.keys.empty()) return nullptr;
-  return std::make_shared<const keys::ClientKeys>(server.keys, before != nullptr ? before->keys.get() : nullptr);
-}
-
 bool exports(const World& world, const metrics::series::ReplicaSeries* series) {
   const auto is_of = [series](const LeavingReplica& one) { return one.replica->series.get() == series; };
   if (std::ranges::any_of(world.leaving, is_of)) return true;
@@ -187,27 +183,36 @@ Fleet::Fleet(const config::Settings& settings, metrics::series::Exposition& expo
   adopt(settings);
 }
 
-void Fleet::adopt(const config::Settings& settings) { adopt(settings, prepare(settings)); }
+void Fleet::adopt(const config::Settings& settings) { adopt(settings, prepare(settings), keys_of(settings.server)); }
 
 net::tls::Contexts Fleet::prepare(const config::Settings& settings) const { return {settings, tls_}; }
 
-void Fleet::adopt(const config::Settings& settings, net::tls::Contexts tls) {
+std::shared_ptr<const keys::ClientKeys> Fleet::keys_of(const config::Server& server) const {
+  if (server.api_keys.empty() && server.keys.empty()) return nullptr;
+  const auto before = world_.get();
+  if (!before || !before->keys) return std::make_shared<const keys::ClientKeys>(server.keys, nullptr);
+  if (before->settings.server.keys == server.keys && before->settings.server.api_keys == server.api_keys)
+    return before->keys;
+  return std::make_shared<const keys::ClientKeys>(server.keys, before->keys.get());
+}
+
+void Fleet::adopt(const config::Settings& settings, net::tls::Contexts tls,
+                  std::shared_ptr<const keys::ClientKeys> keys) {
   const auto before = world_.get();
   const auto now = std::chrono::steady_clock::now();
-  const bool same_keys = before && before->settings.server.keys == settings.server.keys &&
-                         before->settings.server.api_keys == settings.server.api_keys;
-  const auto client_keys = same_keys ? before->keys : keys_of(settings.server, before.get());
   // Pools are shared by all worlds, and they change before the next one is whole.
-  World::check(settings.server, client_keys.get(), tls.server().get());
+  World::check(settings.server, keys.get(), tls.server().get());
   tls_ = std::move(tls);
   exposition_.set_slos(settings.slos);
   auto after = World::changed(before.get(), [&](World& next) {
-    next.keys = client_keys;
     next.settings = settings;
+    // Where a file of keys was read again and is the same, the world has its list once.
+    if (keys) next.settings.server.keys = keys->settings();
+    next.keys = std::move(keys);
     next.server_tls = tls_.server();
     make_pools(next, before.get(), now);
   });
-  // What leaves is known once all pools of the next world are.
+  // Pools and replicas that leave are known once all pools of the next world are.
   if (before) {
     after = World::changed(after.get(), [&](World& next) {
       next.leaving_pools = leaving_pools(*before, *after);
@@ -217,7 +222,16 @@ void Fleet::adopt(const config::Settings& settings, net::tls::Contexts tls) {
   }
   retries_.set_share(settings.limits.retry_budget);
   forget_drains(*after);
+  if (before && before->keys && before->keys != after->keys) old_keys_.push_back(before->keys);
   world_.set(std::move(after));
+}
+
+std::vector<std::shared_ptr<const keys::ClientKeys>> Fleet::take_unused_keys() {
+  const auto unused = std::ranges::stable_partition(old_keys_, [](const auto& one) { return one.use_count() > 1; });
+  std::vector<std::shared_ptr<const keys::ClientKeys>> all(std::move_iterator(unused.begin()),
+                                                           std::move_iterator(unused.end()));
+  old_keys_.erase(unused.begin(), unused.end());
+  return all;
 }
 
 void Fleet::make_pools(World& next, const World* before, metrics::Moment now) {
@@ -338,7 +352,8 @@ void Fleet::ask_for_usage_again() {
 
 void Fleet::adopt(Discovered discovered) {
   discovered_ = std::move(discovered);
-  adopt(world()->settings, tls_);
+  const auto before = world();
+  adopt(before->settings, tls_, before->keys);
 }
 
 std::size_t Fleet::in_flight() const {

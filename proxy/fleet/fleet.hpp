@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "config/settings.hpp"
 #include "metrics/series/exposition.hpp"
@@ -50,7 +51,16 @@ class Fleet {
   void adopt(Discovered discovered);
   /// Reads the files of TLS that these settings name, so that nothing of adopt() can fail. Throws in the same way.
   net::tls::Contexts prepare(const config::Settings& settings) const;
-  void adopt(const config::Settings& settings, net::tls::Contexts tls);
+  /// Returns the clients' keys of these settings, with the counts of the ones in use; null where clients need none. The
+  /// same object where nothing has changed. Any thread may call it; it takes milliseconds for ten thousand keys.
+  /// Throws std::runtime_error if the system has no random numbers.
+  std::shared_ptr<const keys::ClientKeys> keys_of(const config::Server& server) const;
+  /// Publishes a world of these settings, with the results of prepare() and keys_of() for them.
+  void adopt(const config::Settings& settings, net::tls::Contexts tls,
+             std::shared_ptr<const keys::ClientKeys> keys);
+  /// Returns the clients' keys of earlier worlds that no request uses any more, for a thread to free them: to free ten
+  /// thousand would hold up a loop. The control thread calls it often.
+  std::vector<std::shared_ptr<const keys::ClientKeys>> take_unused_keys();
 
   /// Lets weir ask replicas for usage again that have refused to be asked. For a reload, on the control thread.
   void ask_for_usage_again();
@@ -95,6 +105,7 @@ class Fleet {
   Published<std::shared_ptr<const World>> world_;
   Discovered discovered_;  ///< The control thread uses it, and the next one.
   net::tls::Contexts tls_;
+  std::vector<std::shared_ptr<const keys::ClientKeys>> old_keys_;  ///< Worlds that are no longer published have them.
 };
 
 }  // namespace weir::proxy::fleet

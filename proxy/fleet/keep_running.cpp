@@ -25,7 +25,7 @@ std::string text_of_failure(const std::exception_ptr& failure) {
   }
 }
 
-/// One part. The handlers of what it waits for own it.
+/// A part, owned by the handlers of the events for which it waits.
 class Running : public std::enable_shared_from_this<Running> {
  public:
   Running(asio::io_context& context, InternalErrors& errors, Part part, std::function<net::Awaitable<void>()> begin,

@@ -34,7 +34,7 @@ class Unawaited {
   std::string_view consequence_;
 };
 
-/// Does `work`, and logs and counts what it throws. It is for handlers on the control thread: what one of them throws
+/// Does `work`, and logs and counts what it throws. For handlers on the control thread: an exception of one of them
 /// ends weir.
 template <class Work>
 void noting_failure(InternalErrors& errors, Part part, std::string_view consequence, const Work& work) {

@@ -53,7 +53,7 @@ struct QuestionRound {
   std::vector<std::unique_ptr<asio::cancellation_signal>> signals;
 };
 
-/// One that stop() ended is no failure.
+/// A question that stop() ended is no failure.
 bool is_failure(const std::exception_ptr& ended) {
   if (!ended) return false;
   try {

@@ -65,7 +65,7 @@ bool has_worked(const Life& before, const Life& now) {
   return now.answered != before.answered || now.counters_moved > before.at;
 }
 
-/// What one probe showed. Nothing, where the failure is weir's own.
+/// The result of one probe, empty where the failure is weir's own.
 struct Probed {
   std::optional<Sign> sign;
   std::optional<Testimony> testimony;  ///< A connection alone is the kernel's: the process need not live.
@@ -93,7 +93,7 @@ Probed probed_by_connecting(const ReplicaRuntime& replica, int error) {
   return {error == ECONNREFUSED || error == ENOENT ? Sign::probe_refused : Sign::probe_failed, Testimony::mute};
 }
 
-/// What worked last is tried first from now on. The control thread alone changes addresses.
+/// The address that worked last is tried first from now on. The control thread alone changes addresses.
 void prefer(const ReplicaRuntime& replica, const std::optional<net::Address>& chosen) {
   auto& state = *replica.state;
   const auto first = state.address.get();

@@ -47,7 +47,7 @@ class ReadingSchedule {
 
  private:
   metrics::Moment page_at_ = metrics::Moment::min(), identity_at_ = metrics::Moment::min();
-  metrics::Moment wanted_at_ = metrics::Moment::max();  ///< It was asked for since the latest reading began.
+  metrics::Moment wanted_at_ = metrics::Moment::max();  ///< A reading was wanted then, since the latest began.
 };
 
 }  // namespace weir::proxy::fleet

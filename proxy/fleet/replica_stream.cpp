@@ -84,7 +84,7 @@ struct ConnectRace : std::enable_shared_from_this<ConnectRace> {
   const asio::io_context::executor_type executor;
   const net::Destination to;
   net::AddressRace order;
-  net::Timer news;  ///< It is cancelled when an attempt has ended.
+  net::Timer news;  ///< Cancelled when an attempt has ended.
   std::list<Socket> sockets;
   Socket* winner = nullptr;
   std::optional<net::Address> chosen;

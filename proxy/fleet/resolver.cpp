@@ -140,7 +140,7 @@ class Resolver {
     for_each_of(host, [&](const PoolRuntime&, const ReplicaRuntime& replica) { use(replica, addresses); });
   }
 
-  /// What has an address keeps it: a nameserver that is down takes no replica away. Without one, nothing can be sent.
+  /// A replica with an address keeps it: a nameserver that is down takes none away. Without one, nothing can be sent.
   void not_found(const std::string& host, Name& name, const std::string& why, Clock::time_point now) {
     if (name.said != why)
       spdlog::warn("cannot look up '{}': {}; replicas keep the addresses that they have", host, why);

@@ -50,8 +50,8 @@ struct ReplicaState {
   /// A connection to it failed, so its host's name is to be looked up again.
   std::atomic<bool> connect_failed{false};
   // The control thread uses these.
-  bool probe_connects = false;    ///< It has no health path, so a probe only connects.
-  metrics::Moment suspected_at{}; ///< It was last suspected to hang then: its metrics page is to be read.
+  bool probe_connects = false;    ///< The replica has no health path, so a probe only connects.
+  metrics::Moment suspected_at{}; ///< Last suspected to hang then: its metrics page is to be read.
 };
 
 /// A replica as one world knows it.

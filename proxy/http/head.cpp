@@ -68,7 +68,7 @@ bool is_among(const Names& names, std::string_view name) {
   return std::any_of(names.begin(), names.end(), [name](std::string_view one) { return same_token(name, one); });
 }
 
-/// What the Connection fields of a head say together.
+/// The Connection fields of a head, taken together.
 struct Connection {
   std::vector<std::string_view> named;  ///< See RequestHead.
   bool close = false, keep_alive = false;

@@ -70,7 +70,7 @@ struct ResponseHead {
   Framing framing = Framing::none;
   std::uint64_t content_length = 0;
   std::vector<HeaderField> fields;
-  std::vector<std::string_view> named;  ///< It is as in a request.
+  std::vector<std::string_view> named;  ///< As in a request.
 
   std::string_view operator[](std::string_view name) const;
 };

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <stdexcept>
+#include <utility>
 
 #include "proxy/keys/sha256.hpp"
 
@@ -32,12 +33,12 @@ bool ClientKey::may_use(std::string_view model) const {
   return settings.models.empty() || std::ranges::find(settings.models, model) != settings.models.end();
 }
 
-ClientKeys::ClientKeys(const std::vector<config::ClientKey>& keys, const ClientKeys* before)
-    : secret_(random_sip_key()) {
+ClientKeys::ClientKeys(config::SharedList<config::ClientKey> keys, const ClientKeys* before)
+    : settings_(std::move(keys)), secret_(random_sip_key()) {
   std::unordered_map<std::string_view, std::shared_ptr<KeyUse>> used;
   if (before != nullptr)
     for (const auto& [place, old] : before->keys_) used.emplace(old.settings.name, old.use);
-  for (const auto& settings : keys) {
+  for (const auto& settings : settings_) {
     const auto old = used.find(settings.name);
     keys_.emplace(place_of(secret_, settings.sha256),
                   ClientKey{settings, old == used.end() ? std::make_shared<KeyUse>() : old->second});

@@ -22,14 +22,14 @@
 
 namespace weir::proxy::keys {
 
-/// What one key has in use. All ClientKeys that have the key share it.
+/// The use of one key, shared by all ClientKeys that have the key.
 struct KeyUse {
-  std::atomic<std::uint32_t> requests{0};  ///< They are under way or wait.
-  std::atomic<std::size_t> held{0};        ///< They hold so many bytes of limits.buffer_memory.
+  std::atomic<std::uint32_t> requests{0};  ///< Under way or waiting.
+  std::atomic<std::size_t> held{0};        ///< Bytes of limits.buffer_memory that they hold.
 };
 
 struct ClientKey {
-  config::ClientKey settings;
+  const config::ClientKey& settings;  ///< The ClientKeys own them.
   std::shared_ptr<KeyUse> use;
 
   /// True if the key may use this model. A key that is limited to models may use nothing without a name ("").
@@ -39,12 +39,14 @@ struct ClientKey {
 class ClientKeys {
  public:
   /// `before` may be null. Throws std::runtime_error if the system has no random numbers.
-  ClientKeys(const std::vector<config::ClientKey>& keys, const ClientKeys* before);
+  ClientKeys(config::SharedList<config::ClientKey> keys, const ClientKeys* before);
 
+  const config::SharedList<config::ClientKey>& settings() const { return settings_; }
   /// Returns the key that a client has sent; null if it is none of these.
   const ClientKey* find(std::string_view credential) const;
 
  private:
+  config::SharedList<config::ClientKey> settings_;
   metrics::SipKey secret_;
   std::unordered_multimap<std::uint64_t, ClientKey> keys_;  ///< By the keyed hash of the key's SHA-256.
 };

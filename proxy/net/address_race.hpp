@@ -1,7 +1,7 @@
 // Decides which address of a name is connected to when: Happy Eyeballs (RFC 8305, 5). The first begins at once, the
 // next one when the one before has failed, or 250 ms later. The first that connects wins.
 //
-// It is pure: it is told what happened, and reads no clock. Who drives it opens the sockets.
+// The race is pure: its driver tells it what happened and opens the sockets, and no clock is read.
 #pragma once
 
 #include <chrono>
@@ -20,7 +20,7 @@ class AddressRace {
 
   explicit AddressRace(std::size_t addresses) : addresses_(addresses) {}
 
-  /// Returns which address is to be tried now; nothing if none is to be. It is to be asked until there is none.
+  /// Returns which address is to be tried now; nothing if none is to be. Ask until there is none.
   std::optional<std::size_t> next(metrics::Moment now);
   /// Returns when next() has an address if nothing fails until then; Moment::max() if none is left.
   metrics::Moment due() const { return begun_ < addresses_ ? due_ : metrics::Moment::max(); }

@@ -63,7 +63,7 @@ class ArrivalClock {
   void enable(int fd) const;
 
   struct Read {
-    ssize_t size = 0;  ///< It is as for recv: 0 at the end, -1 with errno.
+    ssize_t size = 0;  ///< As for recv: 0 at the end, -1 with errno.
     metrics::Moment at;
   };
   /// Makes one non-blocking read.

@@ -1,4 +1,4 @@
-// What one client address, or one key, holds of limits.buffer_memory: no peer holds all of it (limits.buffer_share).
+// The part of limits.buffer_memory that one client address, or one key, holds: never all (limits.buffer_share).
 //
 // A share is a count that all requests of its address or key have in common. Any thread may use it.
 #pragma once
@@ -54,7 +54,7 @@ class SharedCharge {
   /// Returns the first share that would hold more than `most` with so many bytes held here; null if all have room. Two
   /// threads that ask at the same moment may both get room.
   BufferShare full_share(std::size_t bytes, std::size_t most) const {
-    const auto wanted = bytes / BufferBudget::step * BufferBudget::step;  // It is as Charge counts.
+    const auto wanted = bytes / BufferBudget::step * BufferBudget::step;  // As Charge counts.
     for (const auto& share : shares_)
       if (wanted > held() && share->load(std::memory_order_relaxed) - held() + wanted > most) return share;
     return nullptr;
@@ -78,7 +78,7 @@ class SharedCharge {
  private:
   void settle(std::size_t before) {
     if (before == held()) return;
-    for (const auto& share : shares_) share->fetch_add(held() - before, std::memory_order_relaxed);  // It may wrap.
+    for (const auto& share : shares_) share->fetch_add(held() - before, std::memory_order_relaxed);  // May wrap.
   }
 
   Charge charge_;

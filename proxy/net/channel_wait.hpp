@@ -26,7 +26,7 @@ class ChannelWait final : Watcher {
         },
         token);
   }
-  /// Cancels the current wait, if there is one. Who waits goes on within this call.
+  /// Cancels the current wait, if there is one. The waiter goes on within this call.
   void cancel() {
     if (completion_) completion_.tell_now();
   }

@@ -61,7 +61,7 @@ void RacingChannel::deadline_passed(metrics::Moment now) {
   if (race_.lost()) lose();
 }
 
-/// The watcher gets the event that this one has used up. It may end this object.
+/// The watcher gets the event that this one has used up, and may end this object.
 void RacingChannel::win(Attempt& attempt, std::uint32_t events) {
   chosen_ = address(attempt.address);
   won_ = std::move(attempt.channel);
@@ -76,7 +76,7 @@ void RacingChannel::win(Attempt& attempt, std::uint32_t events) {
 
 void RacingChannel::lose() {
   error_ = race_.error();
-  if (watcher_ != nullptr) watcher_->ready(tag_, EPOLLERR | EPOLLHUP);  // It may end this object.
+  if (watcher_ != nullptr) watcher_->ready(tag_, EPOLLERR | EPOLLHUP);  // May end this object.
 }
 
 Channel::Read RacingChannel::read(std::span<char> into) {

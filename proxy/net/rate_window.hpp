@@ -2,7 +2,7 @@
 //
 // The window slides in steps of an eighth of its length, and only whole steps are judged. So a peer that moves at least
 // `rate` in every stretch of a window's length is never behind. One that stays below is found behind within a window
-// and a step, whatever it moved before: nothing is earned in advance. It reads no clock, allocates nothing, and a call
+// and a step, whatever it moved before: nothing is earned in advance. No clock is read, no memory taken, and a call
 // costs a few stores. One thread uses it.
 #pragma once
 

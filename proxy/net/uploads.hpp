@@ -12,12 +12,12 @@
 
 namespace weir::proxy::net {
 
-/// A body that is being read. It is in the list of its loop until it goes.
+/// A body that is being read, in the list of its loop until it goes.
 class Upload : public boost::intrusive::list_base_hook<boost::intrusive::link_mode<boost::intrusive::auto_unlink>> {
  public:
   /// Returns how many bytes have come lately.
   virtual std::uint64_t recent(metrics::Moment now) = 0;
-  virtual std::size_t held() const = 0;  ///< It pays for so much memory.
+  virtual std::size_t held() const = 0;  ///< The memory that it pays for.
   /// True while too little time has passed to call it slow.
   virtual bool is_new(metrics::Moment now) const = 0;
   /// Gives its memory back at once; its client is told why later.
@@ -32,7 +32,7 @@ class Uploads {
   void attach(Upload& upload) { list_.push_back(upload); }
   bool empty() const { return list_.empty(); }
   /// Ends the slowest of those that hold memory, of two equals the one that holds more. `asker` is who wants room, and
-  /// may be null. Returns false if nobody else is slower than an asker that is not new. It costs a look at each.
+  /// may be null. Returns false if nobody else is slower than an asker that is not new. Costs a look at each.
   bool make_room(Upload* asker, metrics::Moment now);
 
  private:

@@ -38,7 +38,7 @@ class ClientConnection final : net::Timed {
 
   /// Sets the one deadline. An `idle` connection is closed at once when weir closes such connections.
   void set_deadline(metrics::Moment at, bool idle = false);
-  /// Ends the wait as if the deadline had passed. Who waits goes on after the current handler, whose bytes may lie in
+  /// Ends the wait as if the deadline had passed. The waiter goes on after the current handler, whose bytes may lie in
   /// the loop's buffer.
   void stop_waiting();
   bool timed_out() const { return timed_out_; }

@@ -8,7 +8,7 @@ namespace weir::proxy::serve {
 
 enum class DrainStep : std::uint8_t {
   wait,  ///< Streams may still finish.
-  cut,   ///< What is left is ended, and is to be told, counted and logged.
+  cut,   ///< All that is left is ended, and is to be told, counted and logged.
   stop,  ///< It is over.
 };
 

@@ -90,7 +90,7 @@ net::Awaitable<RequestReading::End> RequestReading::head() {
         continue;
       }
     }
-    if (!room && unread.capacity() < net::BufferBudget::step) continue;  // It is not counted.
+    if (!room && unread.capacity() < net::BufferBudget::step) continue;  // Not counted.
     if (!room) room.emplace(loop_, client_, request_);
     room->received(Clock::now(), bytes.size());
     if (const auto limit = room->pay_for_head()) co_return refuse_for_memory(*limit);
@@ -162,7 +162,7 @@ net::Awaitable<RequestReading::End> RequestReading::body() {
     const auto limit = room.may_begin();
     if (limit) co_return refuse_for_memory(*limit);
   }
-  std::size_t framing = 0;  // It counts what is there besides the payload.
+  std::size_t framing = 0;  // The bytes there besides the payload.
   std::string rest;
   rest.swap(unread);
   std::span<char> bytes = rest;

@@ -79,7 +79,7 @@ class Server {
   void ignore_signals();
   void signalled(int signal);
   void reopen_log(const std::string& signal);
-  std::vector<std::string> take_over(const config::Settings& settings);
+  std::vector<std::string> take_over(const config::Settings& settings, control::Reload::Keys keys);
   void reloaded(const control::Reload::Result& result);
   void look_after_replicas();
   void take_finished();
@@ -126,7 +126,10 @@ Server::Server(const config::Settings& settings, LoadSettings load, const std::s
       exposition_(threads_ + 1, metrics::series::BuildInfo{version, __VERSION__}, settings.slos),
       fleet_(settings, exposition_, std::random_device()(), &grants_),
       log_(settings.log.requests, instance_of(settings.log)),
-      reload_(context_, settings, std::move(load), [this](const auto& wanted) { return take_over(wanted); }),
+      reload_(
+          context_, settings, std::move(load), [this](const auto& server) { return fleet_.keys_of(server); },
+          [this](const auto& wanted, auto keys) { return take_over(wanted, std::move(keys)); },
+          [this](auto old) { slow_answers_.free(std::move(old)); }),
       listeners_(context_, take_inherited_sockets(),
                  [this](Audience audience, net::UniqueFd client) { accepted(audience, std::move(client)); }) {
   for (const int signal : handled_signals) signals_.add(signal);
@@ -258,7 +261,7 @@ void Server::reopen_log(const std::string& signal) {
 
 /// All that can fail comes first. The request log is opened anew in any case, since it may have been moved; where only
 /// that fails, the old file stays. If weir lacks something behind that, its lines go on where they went.
-std::vector<std::string> Server::take_over(const config::Settings& settings) {
+std::vector<std::string> Server::take_over(const config::Settings& settings, control::Reload::Keys keys) {
   const auto before = fleet_.world();
   const auto now = std::chrono::system_clock::now();
   bool log_changed = false;
@@ -273,7 +276,7 @@ std::vector<std::string> Server::take_over(const config::Settings& settings) {
     } else {
       log_changed = true;
     }
-    fleet_.adopt(settings, std::move(tls));
+    fleet_.adopt(settings, std::move(tls), std::move(keys));
     fleet_.ask_for_usage_again();
     listeners_.commit(std::move(listeners));
   } catch (const std::exception& error) {
@@ -316,6 +319,7 @@ void Server::look_after_replicas() {
   take_finished();
   look_after_log(now);
   fleet_.look_after_drains();
+  for (auto& keys : fleet_.take_unused_keys()) slow_answers_.free(std::move(keys));
   if (memory_return_.is_due(shared_.buffers.used(), now)) ::malloc_trim(0);
   const auto world = fleet_.world();
   live_comparison_.look(*world, now);

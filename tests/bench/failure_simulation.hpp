@@ -105,7 +105,7 @@ class FailureSimulation final : public balancer::GrantSink {
     std::optional<balancer::Moment> deadline;
     std::size_t attempts = 0;
     std::uint64_t produced = 0;
-    std::optional<std::size_t> refused_by;  ///< This replica answered it with 4xx.
+    std::optional<std::size_t> refused_by;  ///< The replica that answered it with 4xx.
     bool first = false, over = false;
   };
 

@@ -85,7 +85,7 @@ struct Comparison {
   State state = State::too_few;
   pairs::Mode mode = pairs::Mode::split;
   ComparedSide side_a, side_b;
-  std::string a, b;                              ///< What the sides are called; two sides have two names.
+  std::string a, b;                              ///< The names of the sides; two sides have two names.
   std::uint64_t pairs = 0;                       ///< 0 in a split.
   std::uint64_t requests_a = 0, requests_b = 0;  ///< In the window.
   std::uint64_t warming = 0;                     ///< Pairs that were left out because the shadow was cold.

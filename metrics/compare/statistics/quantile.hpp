@@ -13,7 +13,7 @@
 namespace weir::metrics::compare::statistics {
 
 /// Returns the quantile `q` (0 to 1) of `count` values, of which `value_at(number)` gives one by its number in their
-/// order; NaN if there are none. It asks for one number, or for two in a row.
+/// order; NaN if there are none. `value_at` is asked for one number, or for two in a row.
 template <class ValueAt>
 double quantile_by_number(std::uint64_t count, double q, ValueAt&& value_at) {
   if (count == 0) return std::numeric_limits<double>::quiet_NaN();
@@ -31,7 +31,7 @@ double quantile_of_sorted(std::span<const Value> sorted, double q) {
   return quantile_by_number(sorted.size(), q, [&](std::uint64_t number) { return sorted[number]; });
 }
 
-/// Returns the quantile `q` of values, which it reorders. It takes linear time.
+/// Returns the quantile `q` of values, which it reorders, in linear time.
 template <class Value>
 double quantile(std::span<Value> values, double q) {
   auto first = values.begin();  // All before it are in front of the number that was asked for last.

@@ -19,7 +19,7 @@ constexpr Route embeddings_routes[] = {
     {"/v1/embeddings", Streams::never}, {"/embeddings", Streams::never}, {"/embed", Streams::never}};
 constexpr RequestMember embeddings_request[] = {
     {In::root, "input", In::prompt},
-    {In::root, "inputs", In::prompt, Source::text},        // This is TEI's name.
+    {In::root, "inputs", In::prompt, Source::text},        // TEI's name.
     {In::root, "messages", In::messages, Source::suffix},  // vLLM takes these for prompts with images.
     {In::prompt, "text", In::text},
 };
@@ -31,7 +31,7 @@ constexpr Route rerank_routes[] = {{"/v1/rerank", Streams::never},
 constexpr RequestMember rerank_request[] = {
     {In::root, "query", In::prompt},
     {In::root, "documents", In::prompt, Source::text},
-    {In::root, "texts", In::prompt, Source::suffix},  // This is TEI's name.
+    {In::root, "texts", In::prompt, Source::suffix},  // TEI's name.
     {In::prompt, "text", In::text},
 };
 

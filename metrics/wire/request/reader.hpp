@@ -28,7 +28,7 @@ class RequestReader : public Walker<RequestReader, RequestMember> {
   void begin(Api api, std::string_view path, const std::optional<SipKey>& conversation_key);
   void fill(RequestFacts& facts) const;
 
-  // This name hides Walker's.
+  // Hides the name of Walker's.
   void key(std::string_view name) {
     if (depth() == 1) models_named_ += is_model(name) ? 1 : 0;
     Walker::key(name);

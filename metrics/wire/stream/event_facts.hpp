@@ -78,7 +78,7 @@ struct EventFacts {
   bool one_token_an_event = false;  ///< The format has one token an event (TGI native).
   std::optional<std::uint64_t> prompt_tokens;
   std::optional<std::uint64_t> cached_tokens;
-  std::optional<PromptParts> prompt_parts;  ///< It has these instead of the two counts above, or some of them.
+  std::optional<PromptParts> prompt_parts;  ///< Instead of the two counts above, or of some of them.
   std::optional<std::uint64_t> completion_tokens;  ///< The count is cumulative; it is the choice's, if the event
                                                    ///< carries one.
   std::string_view finish_reason;                  ///< It is valid as long as the event's data and until the next

@@ -150,7 +150,7 @@ Socket::Step Socket::handshake() {
   return Step::failed;
 }
 
-/// OpenSSL wants to read on. That is so behind each record without data, and where there are no more bytes. Returns
+/// OpenSSL wants to read on. So behind each record without data, and where there are no more bytes. Returns
 /// true if a record was passed over and the next one may be read in this turn.
 bool Socket::passes_over(unsigned& passed) {
   if (starved_) return false;

@@ -2,7 +2,7 @@
 // when the kernel received the last of its ciphertext.
 //
 // The socket reads ahead, not OpenSSL: with a buffer of its own OpenSSL would go through hundreds of records without
-// data in one call. What it has not asked for when a turn ends is kept until the next one.
+// data in one call. Bytes not asked for when a turn ends are kept until the next one.
 //
 // Errors are as for the system's calls: -1 with errno. Only one thread uses it at a time.
 #pragma once

@@ -9,13 +9,13 @@
 
 namespace weir::model {
 
-/// What is asked, by the name `id`.
+/// A request, by the name `id`.
 struct Request {
   std::string id;
   std::string key = {};         ///< The key's name; "" if none is shown.
-  std::string credential = {};  ///< What is shown.
+  std::string credential = {};  ///< The credential that is shown.
   std::string target = {};      ///< "": an inference request.
-  std::string what = {};        ///< What the engine shall do with it: hold, short, bad, slow.
+  std::string what = {};        ///< The engine's part: hold, short, bad, slow.
   std::string model = "m";
   bool streams = true;
   bool is_denied = false;  ///< The key may not use this model.
@@ -25,7 +25,7 @@ struct Request {
 
 struct Answer {
   unsigned status = 0;
-  std::string replica;  ///< What x-weir-replica says.
+  std::string replica;  ///< The value of x-weir-replica.
   std::string head, body;
   bool whole = false;  ///< The framing is complete.
 };

@@ -12,15 +12,15 @@ namespace weir::model {
 
 /// How the playing of a script ended.
 struct Played {
-  std::string failure;    ///< "" if all held. It begins with the invariant's number: "I1: ...".
-  std::size_t steps = 0;  ///< Those that were played: what comes behind them has no part in a failure.
+  std::string failure;    ///< "" if all held; else begins with the invariant's number: "I1: ...".
+  std::size_t steps = 0;  ///< The steps played: later ones have no part in a failure.
 };
 using Play = std::function<Played(const Script&)>;
 
 struct Drawn {
   Script script;
   std::string failure;  ///< "" if all held.
-  Script shortest;      ///< It fails in the same invariant.
+  Script shortest;      ///< Fails in the same invariant.
   std::string shortest_failure;
   std::size_t tries = 0;
 };

@@ -1,4 +1,4 @@
-// What has to hold whatever happens, each a function that throws Violation. The numbers are those of docs and failures.
+// The invariants that always hold, each a function that throws Violation. The numbers are those of docs and failures.
 #pragma once
 
 #include "tests/integration/model/stage.hpp"

@@ -15,7 +15,7 @@ constexpr auto between_tokens = 40ms;
 constexpr auto slow_first_token = 7s;
 constexpr auto a_look = 10ms;
 
-/// What a prompt says: the request's name, and what the engine shall do with it.
+/// A prompt's words: the request's name, and the engine's part in it.
 struct Wish {
   std::string id, what;
 };

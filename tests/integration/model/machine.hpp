@@ -14,7 +14,7 @@
 
 namespace weir::model {
 
-/// What machines and the stage share. All threads.
+/// Shared by the machines and the stage. All threads.
 class Truth {
  public:
   /// Streams of this request end now.

@@ -8,7 +8,7 @@
 //   --seconds  60 if none are given: no sequence begins later.
 //   --replay   plays one script, and says after each step what it was.
 //   --help     lists the verbs of a script.
-// It exits 1 if an invariant was broken.
+// The program exits 1 if an invariant was broken.
 #include <gtest/gtest-spi.h>
 #include <gtest/gtest.h>
 
@@ -33,7 +33,7 @@ struct Numbers {
   std::string replay;
 };
 
-/// Returns what went wrong first. What the peers say to GoogleTest counts, too: a weir that does not end well.
+/// Returns what went wrong first. Failures that peers report to GoogleTest count, too: a weir that does not end well.
 Played play(const Script& script, integration::DnsServer& dns, bool tells) {
   testing::TestPartResultArray said;
   std::string failure;

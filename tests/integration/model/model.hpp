@@ -1,4 +1,4 @@
-// What the settings say, as a plain value: the model beside weir. A step changes it first; then weir is told the same,
+// The settings as a plain value: the model beside weir. A step changes it first; then weir is told the same,
 // and everything that weir does has to agree with it.
 #pragma once
 

@@ -58,7 +58,7 @@ enum class Verb : std::uint8_t {
   pipeline,
 };
 
-/// What is known of a verb.
+/// The facts about a verb.
 struct VerbRow {
   Verb verb;
   std::string_view name;

@@ -36,7 +36,7 @@ std::string difference(Stage& stage, const Log& log) {
     const auto got = client->answer();
     const auto found = log.by_client.find(id);
     const auto lines = found == log.by_client.end() ? 0 : found->second.size();
-    // Who left may have left before weir knew of it.
+    // A client that left may have left before weir knew of it.
     if (lines > 1 || (lines == 0 && !client->has_left()))
       return id + " (" + client->asked().what + ") has " + std::to_string(lines) + " lines in the log";
     if (lines == 0 || got.status == 0) continue;

@@ -76,7 +76,7 @@ WeirSettings Stage::settings() const {
                     {{"sample", "1.0"}, {"of", quoted(model_.pool)}}}};
   all.server = {{"threads", "2"}};
   if (model_.needs_keys) all.server["api_keys"] = file("keys.toml");
-  // Some replicas have keys of their own. Whoever reaches weir may use them, if clients need none.
+  // Some replicas have keys of their own. Any client that reaches weir may use them, if clients need none.
   if (!model_.needs_keys) all.server["open"] = "true";
   if (model_.speaks_tls) all.server["tls"] = "{ cert = " + file("cert.pem") + ", key = " + file("key.pem") + " }";
   all.admin = {{"listen", quoted(at_loopback(admin_))}};

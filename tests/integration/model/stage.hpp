@@ -22,15 +22,15 @@
 
 namespace weir::model {
 
-/// What happens at once has happened by then, on a busy machine too.
+/// An immediate effect has happened by then, on a busy machine too.
 inline constexpr std::chrono::seconds at_most{15};
 
-/// An invariant that does not hold. It begins with its number: "I1: ...".
+/// An invariant that does not hold. The text begins with its number: "I1: ...".
 struct Violation : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// What weir says of itself at one moment.
+/// Weir's own account at one moment.
 struct Page {
   std::string text;
   integration::MetricsPage metrics;

@@ -1,4 +1,4 @@
-// What the clients of a stage do.
+// The clients of a stage.
 #include <algorithm>
 #include <utility>
 

@@ -81,7 +81,7 @@ TEST_F(Discovery, EachAddressOfANameIsAReplicaThatComesAndGoesWithTheAnswers) {
 
   dns.answers({"127.0.0.2", "127.0.0.3"});
   weir.wait_until_said("replica 'gpu-3' is new: 'engines.weir.test' is 127.0.0.3");
-  machines.erase(1);  // It leaves because it takes no connections either.
+  machines.erase(1);  // The machine takes no connections either, so it leaves.
   weir.wait_until_said("replica 'gpu-1' leaves: 'engines.weir.test' is no longer 127.0.0.1");
   wait_for(weir, {"gpu-2", "gpu-3"});
   dns.answers({"127.0.0.1", "127.0.0.2", "127.0.0.3"});
@@ -105,7 +105,7 @@ TEST_F(Discovery, AnswersThatHoldSomeOfTheAddressesTakeNoMachineAway) {
 }
 
 TEST_F(Discovery, EachAddressOfAnAnswerIsTriedUntilOneTakesAConnection) {
-  machine(1);  // It listens on 127.0.0.1 alone, and ::1 stands first.
+  machine(1);  // The machine listens on 127.0.0.1 alone, and ::1 stands first.
   dns.answers({"::1", "127.0.0.1"});
   auto wanted = settings("100ms", {});
   wanted.limits["idle_upstream_connections"] = "0";

@@ -8,9 +8,7 @@
 #include <thread>
 
 #include "tests/integration/peers/load.hpp"
-#include "tests/integration/peers/streams.hpp"
-#include "tests/integration/peers/weir_under_test.hpp"
-#include "tests/integration/peers/words.hpp"
+#include "tests/integration/peers/operated_weir.hpp"
 
 namespace weir::integration {
 namespace {
@@ -20,11 +18,10 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
 
-class Drain : public testing::Test {
+class Drain : public OperatedWeir {
  protected:
-  ScriptedReplica::Handler plays() {
-    return [this](Exchange& exchange) { play(exchange, script); };
-  }
+  Drain() : OperatedWeir(vllm_chat(4)) {}
+
   /// Begins a stream, and goes on when the test says so.
   ScriptedReplica::Handler waits() {
     return [this](Exchange& exchange) {
@@ -34,22 +31,8 @@ class Drain : public testing::Test {
       exchange.send(chunk(script.marker) + std::string(last_chunk));
     };
   }
-  WeirSettings with_admin(WeirSettings settings) const {
-    settings.admin["listen"] = '"' + at_loopback(admin) + '"';
-    return settings;
-  }
-  Finished command(std::vector<std::string> words) const {
-    words.insert(words.begin(), weir_program());
-    words.insert(words.end(), {"--admin", at_loopback(admin)});
-    return run(std::move(words));
-  }
   std::string replicas() const { return fetch(admin, get("/api/replicas"), "GET").body; }
-  static std::string who_answers(const WeirUnderTest& weir) {
-    return fetch(weir.port(), post(chat, chat_body())).head.field("x-weir-replica").value_or("nobody");
-  }
 
-  const StreamScript script = vllm_chat(4);
-  const std::uint16_t admin = free_port();
   Event go_on;
 };
 

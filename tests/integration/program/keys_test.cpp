@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "tests/integration/peers/errors.hpp"
+#include "tests/integration/peers/keys_file.hpp"
 #include "tests/integration/peers/streams.hpp"
 #include "tests/integration/peers/weir_under_test.hpp"
 #include "tests/integration/peers/words.hpp"
@@ -23,45 +24,27 @@ std::string first_line(const std::string& text) { return text.substr(0, text.fin
 
 class ClientKeys : public testing::Test {
  protected:
-  std::string file() const { return (directory.path() / "keys.toml").string(); }
-  /// Makes a key with this program, appends it to the file, and returns it.
-  std::string new_key(const std::string& name, std::vector<std::string> more = {}) const {
-    std::vector<std::string> command{weir_program(), "key", "new", name, "--append", file()};
-    command.insert(command.end(), more.begin(), more.end());
-    const auto done = run(command);
-    EXPECT_EQ(done.exit.code, 0) << done.output;
-    return first_line(done.output);
-  }
-  /// Takes the [[key]] of this name out of the file.
-  void remove(const std::string& name) const {
-    auto text = read_file(file());
-    const auto at = text.rfind("[[key]]", text.find("name = " + quoted(name)));
-    const auto next = text.find("[[key]]", at + 1);
-    text.erase(at, next == std::string::npos ? next : next - at);
-    write_file(file(), text);
-  }
   WeirSettings settings_for(const ScriptedReplica& replica) const {
-    auto settings = pool_of({&replica});
-    settings.server = {{"api_keys", quoted(file())}};
-    return settings;
+    return file.asked_by(pool_of({&replica}));
   }
   static Response ask(const WeirUnderTest& weir, const std::string& key, std::string_view body = chat_body()) {
     return fetch(weir.port(), post(chat, body, key.empty() ? "" : bearer(key)));
   }
 
+  const KeysFile file;
   const TemporaryDirectory directory;
   const StreamScript script = vllm_chat(3);
 };
 
 TEST_F(ClientKeys, ThatTheProgramMakesAreGoodAndNothingButTheirHashesIsKept) {
-  const auto alice = new_key("alice"),
-             bob = new_key("bob", {"--models", "m,n", "--max-in-flight", "3", "--share", "0.5"});
+  const auto alice = file.add("alice"),
+             bob = file.add("bob", {"--models", "m,n", "--max-in-flight", "3", "--share", "0.5"});
   EXPECT_THAT(alice, StartsWith("weir-"));
   EXPECT_NE(alice, bob);
-  EXPECT_THAT(read_file(file()), AllOf(Not(HasSubstr(alice)), Not(HasSubstr(bob)), HasSubstr("models = [\"m\", \"n\"]"),
+  EXPECT_THAT(file.text(), AllOf(Not(HasSubstr(alice)), Not(HasSubstr(bob)), HasSubstr("models = [\"m\", \"n\"]"),
                                        HasSubstr("max_in_flight = 3"), HasSubstr("share = 0.5")));
   struct stat status {};
-  ASSERT_EQ(::stat(file().c_str(), &status), 0);
+  ASSERT_EQ(::stat(file.path().c_str(), &status), 0);
   EXPECT_EQ(status.st_mode & 0777, 0600u);
   ScriptedReplica replica([&](Exchange& exchange) { play(exchange, script); });
   WeirUnderTest weir(settings_for(replica));
@@ -80,7 +63,7 @@ TEST_F(ClientKeys, ThatTheProgramMakesAreGoodAndNothingButTheirHashesIsKept) {
 }
 
 TEST_F(ClientKeys, WithoutOneTheAnswerComesBeforeTheBodyAndNoContinueDoes) {
-  new_key("alice");
+  file.add("alice");
   ScriptedReplica replica([&](Exchange& exchange) { play(exchange, script); });
   WeirUnderTest weir(settings_for(replica));
   for (const auto* fields : {"", "Authorization: Bearer wrong\r\n"}) {
@@ -106,14 +89,14 @@ TEST_F(ClientKeys, WithoutOneTheAnswerComesBeforeTheBodyAndNoContinueDoes) {
 }
 
 TEST_F(ClientKeys, AClientThatSendsItsWholeBodyFirstReadsTheRefusal) {
-  new_key("alice");
+  file.add("alice");
   ScriptedReplica replica([&](Exchange& exchange) { play(exchange, script); });
   WeirUnderTest weir(settings_for(replica));
   EXPECT_EQ(ask(weir, "wrong", chat_body(std::string(500'000, 'x'))).status, 401u);
 }
 
 TEST_F(ClientKeys, AreChangedWithoutAGapByReloads) {
-  const auto old_key = new_key("alice");
+  const auto old_key = file.add("alice");
   Event go_on;
   ScriptedReplica replica([&](Exchange& exchange) {
     if (exchange.request().number > 1) return play(exchange, script);
@@ -127,14 +110,14 @@ TEST_F(ClientKeys, AreChangedWithoutAGapByReloads) {
   under_way.send(post(chat, chat_body(), bearer(old_key)));
   auto streamed = under_way.response_head();
 
-  const auto new_one = new_key("alice-2");
+  const auto new_one = file.add("alice-2");
   EXPECT_EQ(ask(weir, new_one).status, 401u) << "not before the reload";
   weir.process().send(SIGHUP);
   weir.wait_until_said("server.api_keys: key alice-2 added");
   EXPECT_EQ(ask(weir, old_key).status, 200u);
   EXPECT_EQ(ask(weir, new_one).status, 200u);
 
-  remove("alice");
+  file.remove("alice");
   weir.process().send(SIGHUP);
   weir.wait_until_said("server.api_keys: key alice removed");
   EXPECT_EQ(ask(weir, old_key).status, 401u);
@@ -143,7 +126,7 @@ TEST_F(ClientKeys, AreChangedWithoutAGapByReloads) {
   under_way.rest(streamed);
   EXPECT_EQ(streamed.body, script.body(false)) << "what is under way goes on";
 
-  remove("alice-2");
+  file.remove("alice-2");
   weir.process().send(SIGHUP);
   weir.wait_until_said("no [[key]] in the file");
   EXPECT_EQ(ask(weir, new_one).status, 200u) << "a reload that fails changes nothing";
@@ -151,7 +134,7 @@ TEST_F(ClientKeys, AreChangedWithoutAGapByReloads) {
 }
 
 TEST_F(ClientKeys, HaveTheirModelsAndTheirLimit) {
-  const auto bob = new_key("bob", {"--models", "n", "--max-in-flight", "1"}), alice = new_key("alice");
+  const auto bob = file.add("bob", {"--models", "n", "--max-in-flight", "1"}), alice = file.add("alice");
   Event go_on;
   ScriptedReplica replica([&](Exchange& exchange) {
     if (exchange.request().number == 1) go_on.wait("the test to go on");
@@ -182,8 +165,8 @@ TEST_F(ClientKeys, HaveTheirModelsAndTheirLimit) {
 }
 
 TEST_F(ClientKeys, GoToNoShadowEvenIfItGetsCredentialsAndExcludeByTheirHashes) {
-  const auto alice = new_key("alice"), bob = new_key("bob");
-  const auto text = read_file(file());
+  const auto alice = file.add("alice"), bob = file.add("bob");
+  const auto text = file.text();
   const auto at = text.find("sha256 = \"", text.find("name = \"bob\"")) + 10;
   ScriptedReplica primary([&](Exchange& exchange) { play(exchange, script); });
   ScriptedReplica candidate([&](Exchange& exchange) { play(exchange, script); });
@@ -212,20 +195,20 @@ TEST_F(ClientKeys, LetAListenerBeyondLoopbackHaveReplicasWithKeys) {
   const auto refused = run({weir_program(), "check", "--config", settings});
   EXPECT_EQ(refused.exit.code, 2);
   EXPECT_THAT(refused.output, HasSubstr("give clients keys of their own with api_keys in [server]"));
-  new_key("alice");
-  write_file(settings, "[server]\nlisten = '0.0.0.0:8080'\napi_keys = '" + file() + "'\n" + pool);
+  file.add("alice");
+  write_file(settings, "[server]\nlisten = '0.0.0.0:8080'\napi_keys = '" + file.path() + "'\n" + pool);
   const auto fine = run({weir_program(), "check", "--config", settings});
   EXPECT_EQ(fine.exit.code, 0) << fine.output;
 }
 
 TEST_F(ClientKeys, AreNotMadeWhereTheFileWouldBeWrong) {
-  new_key("alice");
-  const auto before = read_file(file());
+  file.add("alice");
+  const auto before = file.text();
   for (const auto& [more, told] : std::vector<std::pair<std::vector<std::string>, std::string>>{
-           {{"alice", "--append", file()}, "is taken in line"},
-           {{"a b", "--append", file()}, "name = \"a b\""},
+           {{"alice", "--append", file.path()}, "is taken in line"},
+           {{"a b", "--append", file.path()}, "name = \"a b\""},
            {{"a b"}, "name = \"a b\""},
-           {{"bob", "--share", "100", "--append", file()}, "share = 100: must be a number from 0.1 to 10"},
+           {{"bob", "--share", "100", "--append", file.path()}, "share = 100: must be a number from 0.1 to 10"},
            {{"bob", "--max-in-flight", "0"}, "max_in_flight = 0"},
            {{"bob", "--models", "m,m"}, "is in this list twice"}}) {
     std::vector<std::string> command{weir_program(), "key", "new"};
@@ -234,30 +217,30 @@ TEST_F(ClientKeys, AreNotMadeWhereTheFileWouldBeWrong) {
     EXPECT_EQ(done.exit.code, 2) << done.output;
     EXPECT_THAT(done.output, AllOf(HasSubstr(told), Not(HasSubstr("This is the key"))))
         << "no key is shown that is not good";
-    EXPECT_EQ(read_file(file()), before);
+    EXPECT_EQ(file.text(), before);
   }
   const auto nowhere = run({weir_program(), "key", "new", "bob", "--append", "/nowhere/keys.toml"});
   EXPECT_EQ(nowhere.exit.code, 1);
   EXPECT_THAT(nowhere.output, AllOf(HasSubstr("/nowhere/keys.toml: No such file"), Not(HasSubstr("weir-"))));
-  write_file(file(), "[[key]]\nname = 'x'\n");
-  const auto wrong = run({weir_program(), "key", "new", "bob", "--append", file()});
+  write_file(file.path(), "[[key]]\nname = 'x'\n");
+  const auto wrong = run({weir_program(), "key", "new", "bob", "--append", file.path()});
   EXPECT_EQ(wrong.exit.code, 2);
   EXPECT_THAT(wrong.output, HasSubstr(":1:1: [[key]]: sha256 is missing"));
 }
 
 TEST_F(ClientKeys, AreAppendedToAFileWhoseLastLineHasNoEnd) {
-  const auto alice = new_key("alice");
-  auto text = read_file(file());
+  const auto alice = file.add("alice");
+  auto text = file.text();
   text.pop_back();
-  write_file(file(), text);
-  const auto bob = new_key("bob");
+  write_file(file.path(), text);
+  const auto bob = file.add("bob");
   ScriptedReplica replica([&](Exchange& exchange) { play(exchange, script); });
   WeirUnderTest weir(settings_for(replica));
   for (const auto& key : {alice, bob}) EXPECT_EQ(ask(weir, key).status, 200u);
 }
 
 TEST_F(ClientKeys, AreHashedFromStandardInput) {
-  const auto key = new_key("alice");
+  const auto key = file.add("alice");
   const auto in = (directory.path() / "key").string();
   const auto hash = [&](const std::string& text) {
     write_file(in, text);
@@ -265,7 +248,7 @@ TEST_F(ClientKeys, AreHashedFromStandardInput) {
   };
   const auto digits = first_line(hash(key).output);
   EXPECT_EQ(digits.size(), 64u);
-  EXPECT_THAT(read_file(file()), HasSubstr("sha256 = " + quoted(digits)));
+  EXPECT_THAT(file.text(), HasSubstr("sha256 = " + quoted(digits)));
   EXPECT_EQ(first_line(hash(key + "\n").output), digits);
   EXPECT_EQ(first_line(hash(key + "\r\n").output), digits);
   for (const auto& wrong : {std::string(), std::string("\n"), key + " " + key, key + "\n\n", std::string(5000, 'x')}) {

@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "tests/integration/peers/dns_server.hpp"
+#include "tests/integration/peers/keys_file.hpp"
 #include "tests/integration/peers/look.hpp"
 #include "tests/integration/peers/streams.hpp"
 #include "tests/integration/peers/tls_bridge.hpp"
@@ -42,13 +43,8 @@ struct Stream {
 class LastingGuard : public testing::Test {
  protected:
   LastingGuard() {
-    const auto done = run({weir_program(), "key", "new", "alice", "--append", keys_file(), "--max-in-flight", "2"});
-    EXPECT_EQ(done.exit.code, 0) << done.output;
     for (const char name : {'A', 'B', 'C', 'D'}) holds[name];
-    key = done.output.substr(0, done.output.find('\n'));
   }
-
-  std::string keys_file() const { return (directory.path() / "keys.toml").string(); }
 
   /// The prompt "hold X" is answered whole once holds[X] is set, and any other at once.
   void answer(Exchange& exchange) {
@@ -65,7 +61,7 @@ class LastingGuard : public testing::Test {
                                              ScriptedReplica::ModelsQuestion::answered_unseen, port, number);
   }
   void guard(WeirSettings& settings) const {
-    settings.server["api_keys"] = quoted(keys_file());
+    settings = keys.asked_by(std::move(settings));
     settings.server["tls"] =
         "{ cert = " + quoted(tls_file("local.pem")) + ", key = " + quoted(tls_file("local.key")) + " }";
   }
@@ -87,9 +83,9 @@ class LastingGuard : public testing::Test {
     for (const auto& request : replica.requests()) EXPECT_FALSE(request.head.has("authorization")) << request.body;
   }
 
-  const TemporaryDirectory directory;
+  const KeysFile keys;
+  const std::string key = keys.add("alice", {"--max-in-flight", "2"});
   const StreamScript script = vllm_chat(3);
-  std::string key;
   std::map<char, Event> holds{};
 };
 

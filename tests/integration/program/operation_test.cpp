@@ -1,4 +1,4 @@
-// What an operator relies on when something is wrong: commands that say how it ended, listeners that let him in, and a
+// The operator's means when something is wrong: commands that say how it ended, listeners that let him in, and a
 // log that tells what it lost.
 #include <fcntl.h>
 #include <gmock/gmock.h>
@@ -13,10 +13,9 @@
 #include <fstream>
 #include <thread>
 
+#include "tests/integration/peers/keys_file.hpp"
+#include "tests/integration/peers/operated_weir.hpp"
 #include "tests/integration/peers/simulated_replica.hpp"
-#include "tests/integration/peers/streams.hpp"
-#include "tests/integration/peers/weir_under_test.hpp"
-#include "tests/integration/peers/words.hpp"
 
 namespace weir::integration {
 namespace {
@@ -26,24 +25,7 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
 
-class Operation : public testing::Test {
- protected:
-  ScriptedReplica::Handler plays() {
-    return [this](Exchange& exchange) { play(exchange, script); };
-  }
-  WeirSettings with_admin(WeirSettings settings) const {
-    settings.admin["listen"] = quoted(at_loopback(admin));
-    return settings;
-  }
-  Finished command(std::vector<std::string> words) const {
-    words.insert(words.begin(), weir_program());
-    words.insert(words.end(), {"--admin", at_loopback(admin)});
-    return run(std::move(words));
-  }
-
-  const StreamScript script = vllm_chat(3);
-  const std::uint16_t admin = free_port();
-};
+class Operation : public OperatedWeir {};
 
 TEST_F(Operation, WeirReloadSaysWhatHasChangedOrWhyNothingHas) {
   ScriptedReplica a(plays());
@@ -110,20 +92,16 @@ TEST_F(Operation, WeirReloadSendsHupWhereNoAdminListenerAnswers) {
 
 TEST_F(Operation, AKeyIsTakenBackThoughTheLogCannotBeOpenedAgain) {
   ScriptedReplica a(plays());
-  const TemporaryDirectory folder;
-  const auto keys = folder.path() / "keys.toml";
-  const std::string of_abc = "[[key]]\nname = \"abc\"\nsha256 = "
-                             "\"ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad\"\n";
-  const std::string other = "[[key]]\nname = \"other\"\nsha256 = \"" + std::string(64, 'a') + "\"\n";
-  write_file(keys, of_abc + other);
-  auto settings = with_admin(pool_of({&a}));
-  settings.server["api_keys"] = quoted(keys.string());
+  const KeysFile keys;
+  const auto taken_back = keys.add("taken-back");
+  keys.add("other");
+  auto settings = keys.asked_by(with_admin(pool_of({&a})));
   WeirUnderTest weir(settings);
-  const auto ask = [&] { return fetch(weir.port(), post(chat, chat_body(), bearer("abc"))).status; };
+  const auto ask = [&] { return fetch(weir.port(), post(chat, chat_body(), bearer(taken_back))).status; };
   EXPECT_EQ(ask(), 200u);
   std::filesystem::rename(weir.log_file(), weir.log_file().string() + ".1");
   std::filesystem::create_directory(weir.log_file());
-  write_file(keys, other);
+  keys.remove("taken-back");
   const auto reloaded = command({"reload"});
   EXPECT_EQ(reloaded.exit.code, 0) << reloaded.output;
   EXPECT_EQ(ask(), 401u);

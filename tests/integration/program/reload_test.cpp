@@ -11,9 +11,7 @@
 #include <random>
 
 #include "tests/integration/peers/load.hpp"
-#include "tests/integration/peers/streams.hpp"
-#include "tests/integration/peers/weir_under_test.hpp"
-#include "tests/integration/peers/words.hpp"
+#include "tests/integration/peers/operated_weir.hpp"
 
 namespace weir::integration {
 namespace {
@@ -24,16 +22,8 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
 
-class Reload : public testing::Test {
+class Reload : public OperatedWeir {
  protected:
-  ScriptedReplica::Handler plays() {
-    return [this](Exchange& exchange) { play(exchange, script); };
-  }
-  /// The same settings, with an admin listener.
-  WeirSettings with_admin(WeirSettings settings) const {
-    settings.admin["listen"] = quoted(at_loopback(admin));
-    return settings;
-  }
   Response post_admin(const std::string& path) const {
     return fetch(admin, "POST " + path + " HTTP/1.1\r\nHost: " + at_loopback(admin) +
                             "\r\nContent-Type: application/json\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}");
@@ -42,12 +32,6 @@ class Reload : public testing::Test {
     return fetch(admin, "GET /api/settings HTTP/1.1\r\nHost: localhost\r\n\r\n", "GET").body;
   }
   Response reload() const { return post_admin("/-/reload"); }
-  static std::string who_answers(const WeirUnderTest& weir) {
-    return fetch(weir.port(), post(chat, chat_body())).head.field("x-weir-replica").value_or("nobody");
-  }
-
-  const StreamScript script = vllm_chat(3);
-  const std::uint16_t admin = free_port();
 };
 
 TEST_F(Reload, HupTakesTheNewSettingsAndSaysWhatChanged) {

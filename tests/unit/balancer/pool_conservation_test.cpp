@@ -112,7 +112,7 @@ class Conservation {
     known_[r].told.reset();
     if (below(3)) known_[r].told = Tokens{1000} << below(6);
     pool_->engine_told(pool_->key(r), {std::nullopt, known_[r].told});
-    pool_->take_changes(at(now_));  // What an engine tells has no time.
+    pool_->take_changes(at(now_));  // An engine's page has no time.
   }
   void change_replicas() {
     for (std::size_t r = 0; r < specs_.size(); ++r) {

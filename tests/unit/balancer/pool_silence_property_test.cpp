@@ -94,7 +94,7 @@ class Town {
     request.prefill_left = static_cast<double>(request.prompt) / engine.prefill;
     // A client of the engine that is to stop reads all it gets, so that its silence shows.
     request.unread = now_ < stops_at - 400 && request.stream && below(10) == 0;
-    // It compiles once for a request at most, and is quick for a while then.
+    // The engine compiles once for a request at most, and is quick for a while then.
     if (compiles_ && now_ >= engine.compiles_after && below(20) == 0) {
       request.prefill_left += 40;
       engine.compiles_after = now_ + 300;

@@ -91,7 +91,7 @@ class PoolStartAtAKnownRate : public PoolStart {
   void prepare() override {
     for (int i = 0; i < 20; ++i) {
       Lease lease = admit({"before", 1000}, 0.1 * i);
-      lease.first_token(at(0.1 * (i + 1)));  // That is 10,000 tokens a second.
+      lease.first_token(at(0.1 * (i + 1)));  // 10,000 tokens a second.
       answered(std::move(lease), 0.1 * (i + 1));
     }
   }

@@ -60,7 +60,7 @@ TEST_F(Rates, FinishedTogetherCountsAsOneStretchOfWorkInAnyOrder) {
     first_token(i % 2 ? third : first, 0);
     settle(second, 500, 500);
     settle(first, 900, 900);
-    settle(third, 4000, 110);  // It had little to compute, and came in the batch of the others.
+    settle(third, 4000, 110);  // The third had little to compute, and came in the batch of the others.
     serve(1000, 1000, 0.1);
   }
   EXPECT_NEAR(*rates.prefill(), 10'000, 50);

@@ -1,4 +1,4 @@
-// What is nested too deep is refused before the parser reads it, and nothing else is.
+// TOML that is nested too deep is refused before the parser reads it, and nothing else is.
 #include "config/nesting.hpp"
 
 #include <gmock/gmock.h>

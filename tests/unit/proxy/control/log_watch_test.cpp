@@ -1,4 +1,4 @@
-// What is said of a request log that loses lines, and how often.
+// The warnings about a request log that loses lines, and how often they come.
 #include "proxy/control/log_watch.hpp"
 
 #include <gmock/gmock.h>

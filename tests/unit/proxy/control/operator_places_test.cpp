@@ -1,4 +1,4 @@
-// Who gets into a listener of operators that is full, and who goes for him.
+// A full listener of operators: which connection gets in, and which one goes for it.
 #include "proxy/control/operator_places.hpp"
 
 #include <gmock/gmock.h>

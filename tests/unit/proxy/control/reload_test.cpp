@@ -3,13 +3,16 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <spdlog/sinks/ostream_sink.h>
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <atomic>
 #include <boost/asio/bind_executor.hpp>
 #include <boost/asio/executor_work_guard.hpp>
 #include <functional>
 #include <future>
+#include <sstream>
 #include <stdexcept>
 #include <system_error>
 #include <thread>
@@ -24,6 +27,8 @@ using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
+using ::testing::SizeIs;
 using Kind = Reload::Result::Kind;
 
 class ReloadTest : public ::testing::Test {
@@ -33,11 +38,13 @@ class ReloadTest : public ::testing::Test {
 
   Reload make() {
     return Reload(
-        context, {}, [this] { return load(); },
-        [this](const config::Settings& settings) {
+        context, before, [this] { return load(); }, [this](const auto& server) { return index(server); },
+        [this](const config::Settings& settings, Reload::Keys keys) {
           taken.push_back(settings);
+          taken_keys = std::move(keys);
           return problems;
-        });
+        },
+        [this](std::shared_ptr<const void> old) { freed.push_back(std::move(old)); });
   }
   void ask(Reload& reload) {
     reload.run("a test",
@@ -54,7 +61,10 @@ class ReloadTest : public ::testing::Test {
   }
 
   boost::asio::io_context context{1};
-  config::Settings wanted;
+  config::Settings before, wanted;
+  std::function<Reload::Keys(const config::Server&)> index = [](const auto&) { return nullptr; };
+  Reload::Keys taken_keys;
+  std::vector<std::shared_ptr<const void>> freed;
   std::function<config::LoadResult()> load = [this] { return config::LoadResult(wanted); };
   std::vector<config::Settings> taken;
   std::vector<std::string> problems;
@@ -102,6 +112,73 @@ TEST_F(ReloadTest, SaysWhatNeedsARestartAndTakesNothingElse) {
   EXPECT_EQ(result.kind, Kind::failed);
   EXPECT_THAT(result.errors, ElementsAre(HasSubstr("server.threads 0 -> 7: only a restart")));
   EXPECT_THAT(taken, IsEmpty());
+}
+
+config::Settings with_keys(int count) {
+  std::vector<config::ClientKey> keys(static_cast<std::size_t>(count));
+  for (int i = 0; i < count; ++i) {
+    keys[static_cast<std::size_t>(i)].name = "client" + std::to_string(i);
+    keys[static_cast<std::size_t>(i)].sha256[0] = static_cast<std::uint8_t>(i);
+  }
+  config::Settings settings;
+  settings.server.api_keys = "keys.toml";
+  settings.server.keys = std::move(keys);
+  return settings;
+}
+
+TEST_F(ReloadTest, ReadsAndIndexesOnAThreadOfItsOwnAndFreesNothingOnThisOne) {
+  before = with_keys(2);
+  wanted = with_keys(3);
+  auto reload = make();
+  before = {};
+  const auto old = reload.settings().server.keys.watch();
+  std::thread::id read_on, indexed_on;
+  load = [&] {
+    read_on = std::this_thread::get_id();
+    return config::LoadResult(wanted);
+  };
+  index = [&](const config::Server& server) {
+    indexed_on = std::this_thread::get_id();
+    EXPECT_EQ(server, wanted.server);
+    return std::make_shared<const keys::ClientKeys>(server.keys, nullptr);
+  };
+  EXPECT_EQ(outcome(reload).kind, Kind::done);
+  EXPECT_NE(read_on, std::this_thread::get_id());
+  EXPECT_EQ(indexed_on, read_on);
+  ASSERT_NE(taken_keys, nullptr);
+  EXPECT_EQ(&taken_keys->settings().all(), &reload.settings().server.keys.all()) << "one list for all";
+  EXPECT_FALSE(old.expired()) << "the control thread has freed the old keys itself";
+  freed.clear();
+  EXPECT_TRUE(old.expired());
+}
+
+TEST_F(ReloadTest, FailsWhereTheKeysCannotBeIndexed) {
+  auto reload = make();
+  index = [](const auto&) -> Reload::Keys { throw std::runtime_error("no random numbers"); };
+  EXPECT_THAT(outcome(reload).errors, ElementsAre(HasSubstr("no random numbers")));
+  EXPECT_THAT(taken, IsEmpty());
+}
+
+TEST_F(ReloadTest, ItsLogHasTheFirstChangesAndErrorsOfMany) {
+  std::ostringstream said;
+  const auto logger = spdlog::default_logger();
+  spdlog::set_default_logger(
+      std::make_shared<spdlog::logger>("test", std::make_shared<spdlog::sinks::ostream_sink_mt>(said)));
+  wanted = with_keys(250);
+  auto reload = make();
+  EXPECT_THAT(outcome(reload).changes, SizeIs(251)) << "whoever asks gets all";
+  EXPECT_THAT(said.str(), AllOf(HasSubstr("key client98 added; and 151 more\n"), Not(HasSubstr("client99"))));
+  load = [] {
+    return config::LoadResult(std::vector<config::SettingsError>(102, config::SettingsError{"f", 1, 2, "wrong"}));
+  };
+  said.str("");
+  EXPECT_THAT(outcome(reload).errors, SizeIs(102));
+  EXPECT_THAT(said.str(), HasSubstr("reload: f:1:2: wrong\n"));
+  EXPECT_THAT(said.str(), HasSubstr("errors: 102"));
+  EXPECT_THAT(said.str(), HasSubstr("and 2 more errors"));
+  const auto text = said.str();
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 1 + 100 + 1);
+  spdlog::set_default_logger(logger);
 }
 
 TEST_F(ReloadTest, RunsOneAtATime) {

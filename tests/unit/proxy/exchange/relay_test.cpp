@@ -416,7 +416,7 @@ TEST(SlowClient, IsCutOnceItTakesTooLittleHoweverSteadily) {
     slow.bursts(chunk_of(event(std::string(200'000, 'x'))));
     const auto burst = Clock::now();
     for (int i = 1; i <= 16 && !slow.client->closed(); ++i) {
-      slow.client->unacknowledged -= (enough ? 15 * 256 : 1);  // It is 15 s later.
+      slow.client->unacknowledged -= (enough ? 15 * 256 : 1);  // 15 s later.
       slow.proxy.tick(burst + std::chrono::seconds(15 * i));
       EXPECT_TRUE(i >= 8 || !slow.client->closed());
     }

@@ -74,7 +74,7 @@ struct Story {
 };
 
 struct Step {
-  std::vector<Address> answered, gone;  ///< Those that are gone by then.
+  std::vector<Address> answered, gone;  ///< Gone by then.
   const char* members;
 };
 
@@ -155,7 +155,7 @@ TEST(Members, AreNeverMoreThanABound) {
   EXPECT_FALSE(story.answered(many));
 }
 
-/// Answers are random subsets of the machines that run. Who answers stays under its number; who is gone leaves three
+/// Answers are random subsets of the machines that run. Members in it keep their numbers; one that is gone leaves three
 /// intervals later, and no number passes to another machine at once.
 TEST(Members, KeepTheirPromisesOverAnswersThatAreRandomSubsets) {
   std::mt19937_64 random(1);

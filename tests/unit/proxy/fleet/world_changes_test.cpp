@@ -1,4 +1,4 @@
-// What a change of the fleet does not name stays the same object: clients' keys and TLS above all.
+// A member of the world that a change does not name stays the same object: clients' keys and TLS above all.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -9,6 +9,7 @@
 #include <string>
 
 #include "proxy/fleet/fleet.hpp"
+#include "proxy/keys/sha256.hpp"
 
 namespace weir::proxy::fleet {
 namespace {
@@ -98,7 +99,7 @@ class WorldChanges : public ::testing::Test {
   metrics::series::Exposition exposition{1, {"0", "test"}};
   config::Settings settings = guarded();
   Fleet fleet{settings, exposition, 1};
-  const Names runtimes{"pools", "shadows", "all_pools"};  ///< Those that each adoption makes anew.
+  const Names runtimes{"pools", "shadows", "all_pools"};  ///< The members that each adoption makes anew.
 };
 
 TEST_F(WorldChanges, AReloadDrainsAndDiscoveryChangeWhatTheyNameAndNothingElse) {
@@ -114,7 +115,7 @@ TEST_F(WorldChanges, AReloadDrainsAndDiscoveryChangeWhatTheyNameAndNothingElse) 
   auto wanted = runtimes;
   wanted.insert("settings");
   EXPECT_EQ(by([&] { fleet.adopt(settings); }), wanted);
-  settings.server.keys.push_back(key_of("bob"));
+  settings.server.keys = {key_of("alice"), key_of("bob")};
   wanted.insert("keys");
   EXPECT_EQ(by([&] { fleet.adopt(settings); }), wanted);
 }
@@ -146,6 +147,40 @@ TEST_F(WorldChanges, AReplicaThatLeavesGoesAlone) {
   EXPECT_EQ(by([&] { fleet.look_after_drains(); }), Names()) << "it has its request";
   request.end(balancer::End(balancer::EndCause::answered), std::chrono::steady_clock::now());
   EXPECT_EQ(by([&] { fleet.look_after_drains(); }), Names{"leaving"});
+}
+
+TEST_F(WorldChanges, OldKeysAreHandedOutToBeFreedOnceNoRequestKnowsThem) {
+  const auto taken = [this] { return fleet.take_unused_keys(); };
+  const config::SharedList<config::ClientKey> other{key_of("bob")};
+  auto held = fleet.world();  // As a request on a loop holds it.
+  const std::weak_ptr<const keys::ClientKeys> old = held->keys;
+  fleet.adopt(settings);
+  fleet.adopt(Discovered());
+  EXPECT_EQ(fleet.world()->keys, old.lock()) << "they are the same";
+  EXPECT_EQ(&fleet.world()->settings.server.keys.all(), &held->settings.server.keys.all()) << "and are there once";
+  settings.server.keys = other;
+  fleet.adopt(settings);
+  EXPECT_EQ(taken().size(), 0u) << "a request has the first ones";
+  settings.server.keys = {key_of("carol")};
+  fleet.adopt(settings);
+  EXPECT_EQ(taken().size(), 1u) << "the second ones were nobody's";
+  held.reset();
+  EXPECT_FALSE(old.expired()) << "the end of a request frees no keys";
+  EXPECT_EQ(taken().size(), 1u);
+  EXPECT_TRUE(old.expired());
+  EXPECT_EQ(taken().size(), 0u);
+}
+
+TEST_F(WorldChanges, AKeysCountsOutlastAReload) {
+  auto alice = key_of("alice");
+  alice.sha256 = keys::sha256("secret");
+  settings.server.keys = {alice};
+  fleet.adopt(settings);
+  const auto use = fleet.world()->keys->find("secret")->use;
+  alice.share = 2;
+  settings.server.keys = {alice};
+  fleet.adopt(settings);
+  EXPECT_EQ(fleet.world()->keys->find("secret")->use, use);
 }
 
 TEST_F(WorldChanges, APoolAndAShadowThatLeaveGoAlone) {

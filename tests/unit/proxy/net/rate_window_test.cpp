@@ -79,7 +79,7 @@ TEST(RateWindow, CutsWhoeverStaysBelowWithinAWindowAndAStepWhateverCameBefore) {
     }
     const auto slow_from = now;
     const auto most_share = static_cast<double>(draw(0, 95)) / 100;
-    // It is looked at in ticks alone, as a loop does, however many bytes come between them.
+    // The window is looked at in ticks alone, as a loop does, however many bytes come between them.
     constexpr auto tick = std::chrono::milliseconds(100);
     const auto longest_gap = draw(0, 1) != 0 ? a_window.count() / 32 : tick.count() * 1'000'000 / 4;
     auto looked = slow_from;

@@ -426,8 +426,10 @@ TEST(KeyCheck, AReloadChangesWhoMayEnterFromTheNextRequestOn) {
 
 TEST(KeyCheck, AKeysShareDecidesInTheQueue) {
   ScriptedProxy proxy(1, with_keys([](auto& settings) {
-                        settings.server.keys[1].models.clear();
-                        settings.server.keys[1].share = 2;
+                        auto keys = settings.server.keys.all();
+                        keys[1].models.clear();
+                        keys[1].share = 2;
+                        settings.server.keys = keys;
                         settings.pools[0].queue.requests = 100;
                         settings.pools[0].replicas[0].max_in_flight = 1;
                       }));
