@@ -1,6 +1,8 @@
 // A loop may end with everything under way: what it unwinds then finds all that it uses.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "tests/unit/proxy/serve/scripted_proxy.hpp"
 
 namespace weir::proxy::exchange {
@@ -46,6 +48,8 @@ TEST(LoopEnd, OfManyStreamsLetsOthersHaveTheirTurnBetween) {
   proxy.run();
   proxy.shared.cutting = true;
   proxy.loop.tick(serve::Clock::now());
+  const auto ended = std::ranges::count_if(proxy.connections[0], [](const auto& replica) { return replica->closed(); });
+  EXPECT_LE(ended, static_cast<std::ptrdiff_t>(net::Deadlines::handled_at_once)) << "in the tick itself";
   std::size_t turns = 0;
   for (bool more = true; more; ++turns) {
     const auto before = proxy.loop.streams.load();

@@ -169,6 +169,9 @@ TEST(BodyDecoder, RefusesBrokenChunksAtTheByteThatBreaksThem) {
 }
 
 TEST(BodyDecoder, LimitsAllTrailersTogether) {
+  const auto most = "X:" + std::string(BodyDecoder::max_trailers - 2, 'x') + "\r\n\r\n";
+  for (const std::string last : {"0", "0;extension", "00000000"})
+    EXPECT_TRUE(decode_chunked(last + "\r\n" + most).finished) << "the last chunk's line is no trailer: " << last;
   std::string trailers = "0\r\n";
   for (std::size_t i = 0; i < 1 + BodyDecoder::max_trailers / 16; ++i) trailers += "x-trailer: 56789\r\n";
   EXPECT_TRUE(decode_chunked(trailers).failed);

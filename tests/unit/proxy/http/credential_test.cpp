@@ -57,6 +57,8 @@ TEST(Credential, IsFoundWhereverItStands) {
   EXPECT_TRUE(holds_key("weir-x " + made, "alices-key"));
   EXPECT_TRUE(holds_key("key", "key"));
   EXPECT_FALSE(holds_key("monkey", "key")) << "it is too short to be more than a part of a word";
+  EXPECT_FALSE(holds_key("x1234567x", "1234567"));
+  EXPECT_TRUE(holds_key("x12345678x", "12345678"));
   EXPECT_FALSE(holds_key("alices-ke", "alices-key"));
   EXPECT_FALSE(holds_key(made.substr(1), ""));
   EXPECT_FALSE(holds_key(made.substr(0, 47), ""));

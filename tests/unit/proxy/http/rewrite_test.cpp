@@ -57,6 +57,18 @@ std::size_t count(const std::string& text, const std::string& what) {
   return n;
 }
 
+TEST(UpstreamHead, SaysWhoseCopyItIsAndNobodyElseSaysSo) {
+  const std::string head = "POST /generate HTTP/1.1\r\nHost: h\r\nX-Weir-Shadow: mine\r\n\r\n";
+  EXPECT_THAT(sent_on(head), Not(HasSubstr("mine")));
+  const auto parsed = parse_request_head(head);
+  ASSERT_TRUE(parsed);
+  UpstreamRequest copy{url, 0, "id-1"};
+  copy.shadow = "fp8";
+  const auto sent = upstream_head(*parsed, copy);
+  EXPECT_THAT(sent, HasSubstr("x-weir-shadow: fp8\r\n"));
+  EXPECT_THAT(sent, Not(HasSubstr("mine")));
+}
+
 TEST(UpstreamHead, IsCanonical) {
   EXPECT_EQ(
       sent_on("POST http://client.example/v1/completions?a=b HTTP/1.0\r\nhost: client.example\r\n"

@@ -160,7 +160,7 @@ TEST(Routes, AModelsIdIsDecodedAndMayHoldSlashes) {
 
 TEST(Routes, ForwardNoPathThatMayMeanTwoThings) {
   for (const auto* rest : {"%2e%2e/%2e%2e/flush_cache", "..%2f..%2fflush_cache", "%2E./x", "a/../b", ".", "a/..", "%2f",
-                           "a%5c..%5cb", "a\\b", "a%00", "%252e%252e", "a%25", "%61", "a%7e",
+                           "a%5c..%5cb", "a\\b", "a%00", "%252e%252e", "a%25", "%61", "a%7e", "%7f",
                            "..;/..;/flush_cache", "a;b", "a%3bb", "%0a", "a%", "a%4", "a%zz", "a%3fb", "a%23"}) {
     const auto path = "/v1/models/" + std::string(rest);
     EXPECT_EQ(route_of("OPTIONS", path, {}), Route::unknown) << path;

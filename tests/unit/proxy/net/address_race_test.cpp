@@ -6,6 +6,8 @@
 #include <sys/socket.h>
 
 #include <cerrno>
+#include <filesystem>
+#include <iterator>
 
 #include "proxy/net/connect.hpp"
 #include "proxy/net/connector.hpp"
@@ -171,6 +173,21 @@ TEST_F(Racing, TheNextFollowsOneThatIsSilentAfterItsHeadStart) {
   expect_connected_to(listens.endpoint);
 }
 
+TEST_F(Racing, ItsLosersAreClosedAtOnce) {
+  const Deaf deaf;
+  const LoopbackListener listens;
+  const auto open_files = [] {
+    const std::filesystem::directory_iterator files("/proc/self/fd");
+    return std::distance(begin(files), end(files));
+  };
+  const auto before = open_files();
+  connect({deaf.address(), listens.endpoint});
+  deadlines.tick(std::chrono::steady_clock::now() + milliseconds(250));
+  poll();
+  expect_connected_to(listens.endpoint);
+  EXPECT_EQ(open_files(), before + 1);
+}
+
 TEST_F(Racing, IsLostWhereAllRefuse) {
   connect({refusing(), refusing()});
   if (channel == nullptr) {
@@ -197,6 +214,7 @@ TEST_F(Racing, EndsWithItsChannel) {
 TEST_F(Racing, ItsWinnerTellsWhoeverAttachesLater) {
   const LoopbackListener listens;
   connect({refusing(), listens.endpoint});
+  ASSERT_TRUE(told & EPOLLOUT);
   channel->detach();
   told = 0;
   const UniqueFd far(::accept4(listens.fd.get(), nullptr, nullptr, SOCK_CLOEXEC));

@@ -127,6 +127,19 @@ TEST(BufferMemory, PaysForWhatCameBehindARequestInTheSameRead) {
   EXPECT_EQ(buffers.used(), 0u);
 }
 
+TEST(BufferMemory, IsPaidOnceForWhatCameBehindARequestWithoutABody) {
+  ScriptedProxy proxy;
+  proxy.plan[0] = {[](net::Peer&) {}};
+  const auto following = "GET /health HTTP/1.1\r\nHost: weir\r\nX: " + std::string(15 * kib, 'x');
+  const auto client = proxy.client("GET /v1/chat/completions HTTP/1.1\r\nHost: weir\r\n\r\n" + following);
+  proxy.run();
+  ASSERT_EQ(proxy.connections[0].size(), 1u) << "a replica answers it";
+  EXPECT_GE(proxy.shared.buffers.used(), 12 * kib);
+  EXPECT_LE(proxy.shared.buffers.used(), 20 * kib);
+  client->breaks();
+  proxy.run();
+}
+
 TEST(BufferMemory, ThatIsSpentRefusesNewBodiesAndFinishesWhatWasBegun) {
   ScriptedProxy proxy(1, [](config::Settings& settings) { settings.limits.buffer_memory = mib; });
   proxy.plan[0] = {[](net::Peer&) {}, says(whole_answer("200 OK", completion))};
@@ -149,6 +162,7 @@ TEST(BufferMemory, ThatIsSpentRefusesNewBodiesAndFinishesWhatWasBegun) {
     EXPECT_THAT(answer.body, HasSubstr("limits.buffer_memory"));
   }
   EXPECT_EQ(proxy.limit_hits(Limit::buffer_memory), 2u);
+  EXPECT_TRUE(proxy.shared.wants_room.load()) << "other loops may hold slow bodies";
 
   proxy.connections[0].front()->says(whole_answer("200 OK", completion));
   proxy.run();
@@ -282,9 +296,38 @@ TEST(BufferShare, IsTheMostThatOneAddressHolds) {
   EXPECT_EQ(sends(ten(2))->got, "");
   EXPECT_EQ(sends(ten(9), "10.0.0.3")->got, "") << "another client behind the same proxy";
   EXPECT_EQ(proxy.shared.address_shares.size(), 3u);
-  const net::PeerAddress loopback{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 127, 0, 0, 1};
-  for (int i = 0; i < 6; ++i) EXPECT_EQ(sends(loopback)->got, "") << "many may be behind it";
-  EXPECT_EQ(proxy.shared.address_shares.size(), 3u);
+}
+
+TEST(BufferShare, IsNoneOfLoopbacksBecauseManyMayBeBehindIt) {
+  for (const net::PeerAddress& loopback : {net::PeerAddress{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 127, 0, 0, 1},
+                                           net::PeerAddress{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 127, 9, 8, 7},
+                                           net::PeerAddress{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1}}) {
+    ScriptedProxy proxy(1, [](config::Settings& settings) {
+      settings.limits.buffer_memory = 8 * mib;
+      settings.limits.request_body = mib;
+    });
+    proxy.address = loopback;
+    for (int i = 0; i < 6; ++i) {
+      const auto client = proxy.client(announced(mib) + std::string(mib - 64, ' '));
+      proxy.run();
+      EXPECT_EQ(client->got, "");
+    }
+    EXPECT_EQ(proxy.shared.address_shares.size(), 0u);
+  }
+}
+
+TEST(BufferShare, CountsWhatARequestHoldsOnceHoweverLongItsHeadIs) {
+  for (const std::size_t head : {0u, 30u})
+    for (const std::size_t body : {8u, 100u}) {
+      ScriptedProxy proxy;
+      proxy.address = ten(1);
+      auto request = announced(mib);
+      request.insert(request.find("Content-Length"), "X: " + std::string(head * kib, 'x') + "\r\n");
+      const auto client = proxy.client(request + std::string(body * kib, ' '));
+      proxy.run();
+      EXPECT_GE(proxy.shared.buffers.used(), body * kib);
+      EXPECT_EQ(proxy.shared.address_shares.of(ten(1))->load(), proxy.shared.buffers.used());
+    }
 }
 
 TEST(BufferShare, ThatIsFullIsSaidOnceAnHourWithItsAddressAndTheWayOut) {
@@ -326,6 +369,18 @@ TEST(BufferShare, OfAnIPv6ClientIsThatOfItsNetwork) {
   EXPECT_EQ(proxy.shared.address_shares.size(), 1u);
 }
 
+TEST(BufferShare, HasRoomForTheLargestRequestHoweverLittleTheMemoryIs) {
+  ScriptedProxy proxy(1, [](config::Settings& settings) {
+    settings.limits.buffer_memory = 2 * mib;
+    settings.limits.request_body = mib;
+  });
+  proxy.plan[0] = {says(whole_answer("200 OK", completion))};
+  proxy.address = ten(1);
+  const auto client = proxy.client(post(std::string(mib, ' '), "X: " + std::string(30 * kib, 'x') + "\r\n"));
+  proxy.run();
+  EXPECT_EQ(read_answer(client->got).status, 200u);
+}
+
 TEST(BufferShare, IsGivenBackWithTheRequest) {
   ScriptedProxy proxy(1, [](config::Settings& settings) {
     settings.limits.buffer_memory = 4 * mib;
@@ -361,6 +416,22 @@ TEST(OwnAnswers, WaitForNoBodyAndHoldNone) {
     EXPECT_EQ(client->unread(), 0u) << "it is read and dropped, because a reset would take the answer away";
     EXPECT_TRUE(proxy.connections[0].empty());
   }
+}
+
+TEST(OwnAnswers, ReadWhatIsStillSentSoThatTheAnswerArrives) {
+  ScriptedProxy proxy;
+  const auto client = proxy.client("GET /health HTTP/1.1\r\nHost: weir\r\nContent-Length: 1048576\r\n\r\n");
+  proxy.run();
+  EXPECT_EQ(read_answer(client->got).status, 200u);
+  EXPECT_TRUE(client->writing_ended());
+  EXPECT_FALSE(client->closed());
+  client->says(std::string(mib, 'x'), 100'000);
+  proxy.run();
+  EXPECT_EQ(client->unread(), 0u);
+  client->ends();
+  proxy.run();
+  EXPECT_TRUE(client->closed());
+  EXPECT_FALSE(client->closed_by_reset());
 }
 
 TEST(OwnAnswers, DropABodyThatIsThereAndGoOn) {

@@ -117,6 +117,14 @@ TEST(KeyCheck, NothingButHealthIsOpen) {
     EXPECT_THAT(client->got, StartsWith("HTTP/1.1 401 ")) << path;
     EXPECT_THAT(proxy.connections[0], IsEmpty());
   }
+  for (const auto* request : {"OPTIONS * HTTP/1.1\r\nHost: weir\r\n\r\n",
+                              "OPTIONS /v1/models/m HTTP/1.1\r\nHost: weir\r\n\r\n"}) {
+    ScriptedProxy proxy(1, with_keys());
+    const auto client = proxy.client(request);
+    proxy.run();
+    EXPECT_THAT(client->got, StartsWith("HTTP/1.1 401 ")) << request;
+    EXPECT_THAT(proxy.connections[0], IsEmpty());
+  }
   ScriptedProxy proxy(1, with_keys());
   const auto client = proxy.client(health());
   proxy.run();
@@ -230,9 +238,11 @@ TEST(KeyCheck, OneRightKeyEntersWhateverStandsInTheOtherFieldAndNeitherGoesOn) {
         std::string repeated, query = "?a=b";
         for (const auto& text : {in_bearer.text, in_field.text}) {
           if (text.empty()) continue;
-          repeated += "X-Also: " + text + "\r\nx-request-id: " + text + "\r\n";
+          repeated += "X-Also: " + text + "\r\n";
           query += "&q=" + text;
         }
+        const auto& id = in_field.text.empty() ? in_bearer.text : in_field.text;
+        if (!id.empty()) repeated += "x-request-id: " + id + "\r\n";
         const auto fields = (bearer_first ? first + second : second + first) + repeated;
         const auto client = proxy.client(post(chat(false), fields, "1.1", "/v1/chat/completions" + query));
         proxy.run();
@@ -292,6 +302,7 @@ TEST(KeyCheck, OneKeyHoldsItsShareOfMemoryAndOthersTheirs) {
                         settings.limits.buffer_memory = 8 * mib;
                         settings.limits.request_body = mib;
                       }));
+  Said said;
   const auto sends = [&](const std::string& secret) {
     const auto whole = post(std::string(mib, ' '), bearer(secret));
     const auto client = proxy.client(whole.substr(0, whole.size() - 1));
@@ -302,6 +313,7 @@ TEST(KeyCheck, OneKeyHoldsItsShareOfMemoryAndOthersTheirs) {
   EXPECT_THAT(sends("alices-key")->got, AllOf(StartsWith("HTTP/1.1 503 "), HasSubstr("limits.buffer_share")));
   EXPECT_EQ(sends("carols-key")->got, "");
   EXPECT_EQ(proxy.limit_hits(Limit::buffer_share), 1u);
+  EXPECT_EQ(said.take(), "") << "no address is at fault";
 }
 
 TEST(KeyCheck, AnotherKeyMayUseWhatTheFirstMayNot) {

@@ -34,6 +34,15 @@ TEST(RequestReading, TakesAHeadOfExactlyItsLimitInWhateverPiecesItComes) {
     }
 }
 
+TEST(RequestReading, SaysWhetherTheLineOrTheHeadIsTooLongBeforeEitherIsWhole) {
+  for (const bool line : {true, false}) {
+    ScriptedProxy proxy(1, [](config::Settings& settings) { settings.limits.request_head = 10 * kib; });
+    const auto client = proxy.client((line ? "GET /" : "GET / HTTP/1.1\r\nX: ") + std::string(11 * kib, 'x'));
+    proxy.run();
+    EXPECT_THAT(client->got, StartsWith(line ? "HTTP/1.1 414 " : "HTTP/1.1 431 "));
+  }
+}
+
 TEST(RequestReading, PaysForTheHeadAsWellAsForTheBody) {
   ScriptedProxy proxy;
   const auto padding = "X: " + std::string(40 * kib, 'x') + "\r\n";
@@ -77,7 +86,8 @@ TEST(RequestReading, RefusesARequestThatHasComeBack) {
   for (const bool came_back : {true, false}) {
     ScriptedProxy proxy;
     proxy.plan[0] = {says(whole_answer("200 OK", completion))};
-    const auto via = "Via: 1.1 front\r\nvia: 1.0 a, 1.1 " + (came_back ? http::name_in_via() : "weir-0") + " (b)\r\n";
+    const auto via = "Via: 1.1 front\r\nvia: 1.0 a, 1.1 " + (came_back ? http::name_in_via() : "weir-0") +
+                     " (b)\r\nVia: 1.1 c\r\n";
     const auto client = proxy.client(post(chat(false), via));
     proxy.run();
     EXPECT_EQ(read_answer(client->got).status, came_back ? 508u : 200u);
@@ -85,6 +95,17 @@ TEST(RequestReading, RefusesARequestThatHasComeBack) {
     EXPECT_EQ(proxy.connections[0].size(), came_back ? 0u : 1u);
     if (came_back) continue;
     EXPECT_THAT(proxy.connections[0].at(0)->got, HasSubstr("Via: 1.1 " + http::name_in_via() + "\r\n"));
+  }
+}
+
+TEST(RequestReading, TellsNobodyToGoOnWhoHasGoneOn) {
+  const auto request = post(chat(false), "Expect: 100-continue\r\n");
+  for (const std::size_t of_body : {std::size_t{0}, std::size_t{1}, chat(false).size()}) {
+    ScriptedProxy proxy;
+    proxy.plan[0] = {says(whole_answer("200 OK", completion))};
+    const auto client = proxy.client(request.substr(0, request.size() - chat(false).size() + of_body));
+    proxy.run();
+    EXPECT_EQ(client->got.starts_with("HTTP/1.1 100 "), of_body == 0);
   }
 }
 
