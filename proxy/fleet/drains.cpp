@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <chrono>
 #include <iterator>
+#include <set>
 
 #include "metrics/ticks.hpp"
 #include "proxy/fleet/fleet.hpp"
@@ -40,14 +41,15 @@ Fleet::Draining Fleet::set_draining(const std::string& name, bool draining, bool
   for (const auto& pool : before->pools) {
     for (const auto& replica : pool->replicas) {
       if (replica->settings.name != name) continue;
-      if (draining_.contains(name) == draining) return Draining::already;
+      const auto who = Drains::who(replica->settings);
+      if (drains_.has(who) == draining) return Draining::already;
       if (draining && !force && is_last(*pool, *replica, now)) return Draining::last_one;
       if (draining) {
-        draining_.emplace(name, false);
+        drains_.begin(who);
         spdlog::info("replica '{}' drains: it takes no more requests; {} are on it", name,
                      pool->balancer->in_flight(replica->key));
       } else {
-        draining_.erase(name);
+        drains_.end(who);
         spdlog::info("replica '{}' drains no more: it takes requests again", name);
       }
       adopt(before->settings, tls_, before->keys);  // The files of TLS may have changed. Only a reload reads them.
@@ -57,9 +59,22 @@ Fleet::Draining Fleet::set_draining(const std::string& name, bool draining, bool
   return Draining::unknown;
 }
 
+void Fleet::forget_drains(const World& world, metrics::Moment now) {
+  if (drains_.empty()) return;
+  std::set<Drains::Who> there;
+  std::set<std::string> expanding;
+  for (const auto& pool : world.pools) {
+    for (const auto& one : pool->settings.replicas)
+      if (one.expand) expanding.insert(one.name);
+    for (const auto& one : pool->replicas) there.insert(Drains::who(one->settings));
+  }
+  drains_.forget(there, expanding, now);
+}
+
 void Fleet::look_after_drains() {
   const auto now = Clock::now();
   const auto before = world();
+  forget_drains(*before, now);
   const auto longest = metrics::ticks(before->settings.limits.drain);
   const auto is_over = [&](balancer::Pool& pool, const ReplicaRuntime& replica, metrics::Moment since) {
     const auto left = pool.in_flight(replica.key);
@@ -68,11 +83,10 @@ void Fleet::look_after_drains() {
   };
   for (const auto& pool : before->pools) {
     for (const auto& replica : pool->replicas) {
-      const auto drain = draining_.find(replica->settings.name);
-      if (drain == draining_.end() || drain->second) continue;
+      const auto who = Drains::who(replica->settings);
+      if (!drains_.has(who)) continue;
       if (!is_over(*pool->balancer, *replica, pool->balancer->health(replica->key, now).since)) continue;
-      drain->second = true;
-      spdlog::info("replica '{}' is drained: nothing is left on it", replica->settings.name);
+      if (drains_.note_over(who)) spdlog::info("replica '{}' is drained: nothing is left on it", replica->settings.name);
     }
   }
   std::erase_if(last_waited_, [&](const auto& waited) {

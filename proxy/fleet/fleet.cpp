@@ -221,7 +221,7 @@ void Fleet::adopt(const config::Settings& settings, net::tls::Contexts tls,
     retire_what_left(*before, *after);
   }
   retries_.set_share(settings.limits.retry_budget);
-  forget_drains(*after);
+  forget_drains(*after, now);
   if (before && before->keys && before->keys != after->keys) old_keys_.push_back(before->keys);
   world_.set(std::move(after));
 }
@@ -299,8 +299,11 @@ std::shared_ptr<PoolRuntime> Fleet::make_pool(const config::Pool& settings, cons
                      replica_settings.kv_tokens, replica_settings.max_context, replica_settings.max_in_flight,
                      settings.health, replica_settings.max_queued_tokens});
     specs.back().max_context_refuses = replica_settings.max_context_refuses;
-    specs.back().draining = draining_.contains(replica_settings.name);
+    specs.back().draining = drains_.has(Drains::who(replica_settings));
     if (!specs.back().draining) replica->state->cut = false;
+    if (specs.back().draining && old_replica == nullptr)
+      spdlog::info("replica '{}' at {} drains, as it was told to before", replica_settings.name,
+                   replica_settings.url.host);
     pool->replicas.push_back(std::move(replica));
   }
   const auto indexes = pool->balancer->set_replicas(specs, now);
@@ -317,15 +320,6 @@ std::shared_ptr<PoolRuntime> Fleet::make_pool(const config::Pool& settings, cons
     };
   }
   return pool;
-}
-
-/// A name that is no longer in the settings drains no more: who takes it later is another replica.
-void Fleet::forget_drains(const World& world) {
-  std::erase_if(draining_, [&](const auto& drain) {
-    return std::ranges::none_of(world.pools, [&](const auto& pool) {
-      return std::ranges::any_of(pool->replicas, [&](const auto& one) { return one->settings.name == drain.first; });
-    });
-  });
 }
 
 void Fleet::retire_what_left(const World& before, const World& after) {

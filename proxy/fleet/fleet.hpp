@@ -12,6 +12,7 @@
 #include "config/settings.hpp"
 #include "metrics/series/exposition.hpp"
 #include "proxy/fleet/discovery.hpp"
+#include "proxy/fleet/drains.hpp"
 #include "proxy/fleet/published.hpp"
 #include "proxy/fleet/world.hpp"
 
@@ -72,8 +73,8 @@ class Fleet {
     unknown,   ///< No replica has this name.
     last_one,  ///< No other replica of its pool is up. With `force` it drains all the same.
   };
-  /// Lets a replica drain, or take requests again. This holds over changes of the settings, as long as they name it. On
-  /// the control thread.
+  /// Lets a replica drain, or take requests again. This holds as long as the settings name it; see Drains. On the control
+  /// thread.
   Draining set_draining(const std::string& name, bool draining, bool force);
   /// Lets go of replicas that have nothing left, and cuts what runs after limits.drain. To be called often, on the
   /// control thread.
@@ -90,7 +91,7 @@ class Fleet {
                                          const std::shared_ptr<const ShadowState>& shadow,
                                          const config::Measure& measure, const World* before, metrics::Moment now);
   void make_pools(World& next, const World* before, metrics::Moment now);
-  void forget_drains(const World& world);
+  void forget_drains(const World& world, metrics::Moment now);
   void retire_what_left(const World& before, const World& after);
 
   metrics::series::Exposition& exposition_;
@@ -98,8 +99,7 @@ class Fleet {
   std::uint64_t seed_;
   std::uint64_t next_id_ = 1;
   RetryBudget retries_;
-  /// Maps the name of a replica that drains to whether the log has told that nothing is left on it.
-  std::map<std::string, bool> draining_;
+  Drains drains_;
   /// When requests last waited in a pool that leaves.
   std::map<const balancer::Pool*, metrics::Moment> last_waited_;
   Published<std::shared_ptr<const World>> world_;

@@ -55,7 +55,7 @@ TEST(CappedWork, LeavesOutTheOneItIsFor) {
   work.add({3, 900});
   work.add({40, 0});
   work.add({1, 50'000});
-  const Work others = work.of_others({3, 900}, {5, 2000});
+  const auto others = work.of_others({3, 900}, {5, 2000});
   EXPECT_EQ(others.requests, 5u + 1);
   EXPECT_EQ(others.tokens, 2000u);
   EXPECT_EQ(work.of_others({}, {5, 2000}).requests, 3u + 5 + 1) << "one who has nothing";

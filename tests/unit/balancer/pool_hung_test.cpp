@@ -368,5 +368,44 @@ TEST_F(PoolHung, TheStreamsThatHangDoNotTakeItOutAgain) {
   EXPECT_NEAR(out_at(0, out + 60, out + 90), out + 65, 0.1);
 }
 
+// Each story ends with whether the suspicion is confirmed.
+TEST(Suspicion, IsConfirmedByWhomNobodyHasContradictedSince) {
+  struct Word {
+    Testimony what;
+    double asked, told;
+  };
+  using enum Testimony;
+  const struct {
+    const char* what;
+    std::vector<Word> words;
+    bool confirmed, still = false;
+  } stories[]{
+      {"a probe without an answer", {{mute, 2, 3}}, true},
+      {"an ill one", {{ill, 2, 3}}, true},
+      {"an ill one that answered before", {{answered, 2, 3}, {ill, 2, 4}}, true},
+      {"a later answer clears it", {{mute, 2, 3}, {answered, 3, 4}}, false},
+      {"an answer while the probe was under way", {{answered, 2, 4}, {mute, 3, 5}}, false},
+      {"a probe that began after the answer", {{answered, 2, 3}, {mute, 4, 5}}, true},
+      {"counters that stand still", {{still, 2, 3}}, false, true},
+      {"an answer says nothing of counters", {{answered, 2, 3}}, false},
+  };
+  for (const auto& [what, words, confirmed, still] : stories) {
+    Suspicion suspicion;
+    suspicion.hear(ill, at(0), at(0));
+    EXPECT_FALSE(suspicion.is_confirmed()) << "nobody was suspected yet";
+    suspicion.begin(at(1));
+    suspicion.begin(at(2));
+    EXPECT_EQ(suspicion.take_new(), at(1)) << "the first time counts";
+    EXPECT_FALSE(suspicion.take_new());
+    for (const auto& word : words) suspicion.hear(word.what, at(word.asked), at(word.told));
+    EXPECT_EQ(suspicion.is_confirmed(), confirmed) << what;
+    EXPECT_EQ(suspicion.stands_still(), still) << what;
+    suspicion.end();
+    EXPECT_FALSE(suspicion.is_on() || suspicion.is_confirmed() || suspicion.stands_still());
+    suspicion.begin(at(9));
+    EXPECT_EQ(suspicion.take_new(), at(9)) << "a new one is told anew";
+  }
+}
+
 }  // namespace
 }  // namespace weir::balancer

@@ -97,6 +97,40 @@ TEST_F(Rates, AnAnswerThatTellsNothingTeachesNothing) {
   EXPECT_NEAR(*rates.prefill(), 10'000, 1);
 }
 
+TEST_F(Rates, AStretchOfWhichOneAnswerTellsNothingTeachesNothing) {
+  for (int i = 0; i < 100; ++i) {
+    serve(1000, 1000, 0.1);
+    const auto told = begin(), left = begin();
+    first_token(told, 0.3);
+    first_token(left, 0);
+    settle(told, 1000, 1000);
+    rates.prompt_ended(left, at(now));
+  }
+  EXPECT_NEAR(*rates.prefill(), 10'000, 1);
+}
+
+TEST_F(Rates, EveryRequestOfAStretchCounts) {
+  std::vector<ReplicaRates::Ticket> batch;
+  for (int i = 0; i < 20; ++i) batch.push_back(begin());
+  for (const auto ticket : batch) first_token(ticket, ticket == batch.front() ? 2 : 0);
+  for (const auto ticket : batch) settle(ticket, 1000, 1000);
+  serve(1000, 1000, 0.1);
+  ASSERT_TRUE(rates.prefill());
+  EXPECT_NEAR(*rates.prefill(), 10'000, 1);
+}
+
+TEST_F(Rates, WhatTheCacheHeldIsNoWork) {
+  for (int i = 0; i < 100; ++i) serve(1000, 600, 0.06);
+  EXPECT_NEAR(*rates.prefill(), 10'000, 1);
+}
+
+TEST_F(Rates, AnOlderPromptThatNeverGetsAnAnswerStopsNoLearning) {
+  begin();
+  for (int i = 0; i < 200; ++i) serve(1000, 1000, 0.1);
+  ASSERT_TRUE(rates.prefill());
+  EXPECT_NEAR(*rates.prefill(), 10'000, 1);
+}
+
 TEST_F(Rates, AnEndBeforeTheFirstTokenLeavesNothingBehind) {
   for (int i = 0; i < 100; ++i) {
     const auto left = begin();

@@ -202,6 +202,53 @@ TEST(WaitingQueue, OneThatNeedsALongerContextBlocksNobodyOfItsKey) {
   EXPECT_EQ(keys_of_next(queue, 2), (std::vector<std::uint64_t>{1, 0}));
 }
 
+TEST(WaitingQueue, WhatAReplicaRefusedIsToldApartAnewToo) {
+  WaitingQueue queue;
+  auto long_context = refused_elsewhere(1, 100);
+  long_context.bytes = 7;
+  queue.push(std::move(long_context));
+  const auto other = queue.push(refused_elsewhere(1, 100));
+  queue.regroup([](const WaitingRequest& one) { return WaitingRequest::Fit{one.bytes == 7 ? 1u : 0u, 0}; });
+  const auto next = queue.take_next([](const WaitingRequest& one) { return one.fit.context == 0; }, at(0));
+  ASSERT_TRUE(next);
+  EXPECT_EQ(next->first, other);
+}
+
+TEST(WaitingQueue, OneThatAReplicaRefusedIsPassedOverWhenAnotherGoes) {
+  WaitingQueue queue;
+  const auto long_one = queue.push(refused_elsewhere(1, 9000));
+  queue.push(asks(2, 10));
+  ASSERT_TRUE(queue.take_next(up_to(100), at(2)));
+  ASSERT_EQ(queue.passed().size(), 1u);
+  EXPECT_EQ(queue.passed().front().ticket, long_one);
+}
+
+TEST(WaitingQueue, OneIsPassedOverInRoundsThatAreGivenAtOnce) {
+  WaitingQueue queue;
+  queue.push(asks(1, 5 * quantum));
+  const auto long_one = queue.push(asks(2, 2 * quantum));
+  ASSERT_TRUE(queue.take_next([](const WaitingRequest& one) { return one.key == 1; }, at(2)));
+  ASSERT_EQ(queue.passed().size(), 1u) << "it had its credit after two of five rounds";
+  EXPECT_EQ(queue.passed().front().ticket, long_one);
+}
+
+TEST(WaitingQueue, TellsWhatWaitsOfAKeyAndOfTheOthersUpToABound) {
+  WaitingQueue queue;
+  const auto expect = [](const balancer::Work& work, std::size_t requests, Tokens tokens) {
+    EXPECT_EQ(work.requests, requests);
+    EXPECT_EQ(work.tokens, tokens);
+  };
+  expect(queue.of_others(1, {5, 4000}), 0, 0);
+  for (int i = 0; i < 3; ++i) queue.push(asks(1, 5000));
+  queue.push(asks(2, 100));
+  queue.push(refused_elsewhere(3, 7000));
+  expect(queue.of(1), 3, 15'000);
+  expect(queue.of(9), 0, 0);
+  expect(queue.of_others(1, {5, 20'000}), 1 + 1, 100 + 7000);
+  expect(queue.of_others(2, {5, 20'000}), 3 + 1, 15'000 + 7000);
+  expect(queue.of_others(9, {2, 2048}), 2 + 1 + 1, 2048 + 100 + 7000);
+}
+
 TEST(WaitingQueue, AShorterOneOfTheSameSizeGoesWhereTheOldestDoesNotFit) {
   WaitingQueue queue;
   queue.push(asks(1, 1500));
@@ -314,6 +361,15 @@ TEST(WaitingQueue, KeysBeyondTheBoundShareOneFlow) {
   EXPECT_EQ(keys[most + 2], most + 2) << "and the next in the next round";
   queue.push(asks(most + 9, 1));
   EXPECT_EQ(keys_of_next(queue, 2), (std::vector<std::uint64_t>{most + 9, 0}));
+
+  for (std::uint64_t key = 1; key <= most; ++key) queue.push(asks(key, 1));
+  queue.push(asks(most + 1, 1));
+  while (queue.take_next(all, at(0))) continue;
+  for (std::uint64_t key = 1; key <= most; ++key) queue.push(asks(key, quantum));
+  queue.push(asks(1, quantum));
+  queue.push(asks(most + 1, quantum + 1000));
+  keys_of_next(queue, static_cast<int>(most));
+  EXPECT_EQ(keys_of_next(queue, 2), (std::vector<std::uint64_t>{1, most + 1})) << "it has no credit of before";
 }
 
 TEST(WaitingQueue, TheTokensAheadOfOneAreThoseThatGoBeforeIt) {

@@ -477,6 +477,42 @@ TEST_F(FleetTest, MembersOutliveAReload) {
   EXPECT_EQ(fleet.world()->pools[0]->replicas[1]->settings.weight, 2);
 }
 
+std::string draining_in(const World& world) {
+  std::string names;
+  for (const auto& one : world.pools[0]->replicas)
+    if (world.pools[0]->balancer->health(one->key, std::chrono::steady_clock::now()).state ==
+        metrics::ReplicaState::draining)
+      names += one->settings.name + " ";
+  return names;
+}
+
+// Answers may lack a member that runs, and a drained one leaves then.
+TEST_F(FleetTest, AMemberThatComesBackIsStillDrainedUnderWhateverNumberUntilItIsUndrained) {
+  Fleet fleet(with_a_name(), exposition, 1);
+  fleet.adopt(members({{1, "10.0.0.1"}, {2, "10.0.0.2"}}));
+  EXPECT_EQ(fleet.set_draining("gpu-2", true, true), Fleet::Draining::set);
+  fleet.adopt(members({{1, "10.0.0.1"}}));
+  fleet.look_after_drains();
+  fleet.adopt(members({{1, "10.0.0.1"}, {2, "10.0.0.7"}}));
+  EXPECT_EQ(draining_in(*fleet.world()), "") << "another machine has its number";
+  fleet.adopt(members({{1, "10.0.0.1"}, {2, "10.0.0.7"}, {3, "10.0.0.2"}}));
+  EXPECT_EQ(draining_in(*fleet.world()), "gpu-3 ");
+  EXPECT_EQ(fleet.set_draining("gpu-3", true, true), Fleet::Draining::already);
+  EXPECT_EQ(fleet.set_draining("gpu-3", false, true), Fleet::Draining::set);
+  fleet.adopt(members({{1, "10.0.0.1"}}));
+  fleet.adopt(members({{1, "10.0.0.1"}, {2, "10.0.0.2"}}));
+  EXPECT_EQ(draining_in(*fleet.world()), "");
+}
+
+TEST_F(FleetTest, TheDrainOfAMemberIsForgottenWithTheNameInTheSettings) {
+  Fleet fleet(with_a_name(), exposition, 1);
+  fleet.adopt(members({{1, "10.0.0.1"}, {2, "10.0.0.2"}}));
+  fleet.set_draining("gpu-2", true, true);
+  fleet.adopt(settings_of({replica("a", 1)}));
+  fleet.adopt(with_a_name());
+  EXPECT_EQ(draining_in(*fleet.world()), "");
+}
+
 // Loops choose, hold and end leases while replicas come, go and move to other addresses.
 TEST_F(FleetTest, IsSwappedUnderLoad) {
   Fleet fleet(settings_of({replica("a", 1), replica("b", 2)}), exposition, 1);
