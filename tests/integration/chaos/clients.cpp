@@ -96,7 +96,7 @@ class Asking {
   }
 
   bool leaves_within_request(HttpClient& client) {
-    const auto bytes = post(chat, chat_body(std::string(300, 'p')), fields());
+    const auto bytes = post(chat, chat_body(std::string(dice_.chance(0.3) ? 50'000 : 300, 'p')), fields());
     send_all(client, std::string_view(bytes).substr(0, bytes.size() - dice_.between(1, 300)));
     seen_.end = Seen::End::left;
     dice_.chance(0.5) ? client.close() : reset(client);

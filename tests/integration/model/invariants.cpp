@@ -137,8 +137,13 @@ void descriptors_are_as_before(Stage& stage) {
                     std::to_string(stage.files_at_the_beginning()) + " at the beginning");
 }
 
+void nobody_stopped_is_in(Stage& stage, const Page& page) {
+  if (const auto name = stage.stopped_and_out(); is(page, name, "up") || is(page, name, "starting"))
+    throw Violation("I7: " + name + " is stopped, and is in again");
+}
+
 void nobody_well_is_out(Stage& stage, const Page& page) {
-  std::vector<std::string> all{"gpu-1", "gpu-2", "gpu-3", "shadowed"};
+  std::vector<std::string> all{"gpu-1", "gpu-2", "gpu-3", "shadowed", "s0", "s1", "still"};
   for (const auto* one : stage.model().replicas()) all.push_back(one->name);
   for (const auto& name : all)
     for (const auto* state : {"ejected", "down"})
@@ -193,6 +198,7 @@ void check_after_step(Stage& stage) {
   no_secret_is_elsewhere(stage, page);
   limits_count(stage);
   nobody_well_is_out(stage, page);
+  nobody_stopped_is_in(stage, page);
   nobody_waits_in_vain(stage);
   streams_are_whole(stage);
   memory_is_bounded(stage);

@@ -5,7 +5,8 @@
 
 namespace weir::model {
 
-/// Those that hold after each step: I1 to I4, I7 to I10.
+/// Those that hold after each step: I1 to I4, I7 to I10. (I11 to I13 are looked at within a step: what a stopped
+/// process has shown nothing of ends elsewhere; who comes back when told is served; a siege keeps nobody else out.)
 void check_after_step(Stage& stage);
 /// Those that hold at rest: all of them, and I5, I6.
 void check_at_rest(Stage& stage);
@@ -24,6 +25,8 @@ void books_are_empty(Stage& stage);
 void descriptors_are_as_before(Stage& stage);
 /// I6: each request that a client had answered has one line in the log with that status, and the metrics have the sums.
 void log_is_what_clients_saw(Stage& stage);
+/// I7: a process that is stopped and was out does not come back.
+void nobody_stopped_is_in(Stage& stage, const Page& page);
 /// I7: no replica is out whose machine was always well.
 void nobody_well_is_out(Stage& stage, const Page& page);
 /// I8: nobody waits while a replica that may take him is idle.

@@ -46,6 +46,7 @@ class Machine {
   void mend();
   bool is_dead() const { return !peer_; }
   bool is_hung() const { return hangs_; }
+  bool is_ill() const { return hangs_ || fails_; }
   /// False once it has been dead, hung or failing.
   bool was_always_well() const { return always_well_; }
 

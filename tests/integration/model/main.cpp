@@ -8,7 +8,8 @@
 //   --seconds  60 if none are given: no sequence begins later.
 //   --replay   plays one script, and says after each step what it was.
 //   --help     lists the verbs of a script.
-// The program exits 1 if an invariant was broken.
+// The program exits 1 if an invariant was broken. At its end it says of each verb how often it was played, and how often
+// it had something to do.
 #include <gtest/gtest-spi.h>
 #include <gtest/gtest.h>
 
@@ -34,7 +35,7 @@ struct Numbers {
 };
 
 /// Returns what went wrong first. Failures that peers report to GoogleTest count, too: a weir that does not end well.
-Played play(const Script& script, integration::DnsServer& dns, bool tells) {
+Played play(const Script& script, Outside& outside, bool tells) {
   testing::TestPartResultArray said;
   std::string failure;
   std::size_t at = 0;
@@ -42,17 +43,20 @@ Played play(const Script& script, integration::DnsServer& dns, bool tells) {
     const testing::ScopedFakeTestPartResultReporter reporter(
         testing::ScopedFakeTestPartResultReporter::INTERCEPT_ALL_THREADS, &said);
     try {
-      Stage stage(dns);
+      Stage stage(outside);
       try {
         for (; at < script.size(); ++at) {
           if (tells) std::cout << in_one_line({script[at]}) << std::endl;
-          stage.play(script[at]);
+          auto& times = outside.verbs[script[at].verb];
+          ++times.ran;
+          times.with_effect += stage.play(script[at]);
           check_after_step(stage);
         }
         stage.come_to_rest([&] { nobody_well_is_out(stage, stage.page()); });
         check_at_rest(stage);
         stage.back_to_the_beginning();
         descriptors_are_as_before(stage);
+        stage.ends_under_way();
       } catch (const std::exception& error) {
         failure = error.what();
         if (at < script.size())
@@ -76,20 +80,45 @@ void print(const Drawn& drawn, std::uint64_t seed, std::uint64_t number) {
             << std::endl;
 }
 
+void tell_verbs(const Outside& outside) {
+  std::cout << "verbs, played and with something to do:";
+  for (const auto& row : verbs()) {
+    const auto found = outside.verbs.find(row.verb);
+    const auto times = found == outside.verbs.end() ? Outside::Times() : found->second;
+    std::cout << ' ' << row.name << ' ' << times.ran << '/' << times.with_effect;
+  }
+  std::cout << std::endl;
+}
+
+/// Few may be told too early.
+bool returns_are_true(const Outside& outside) {
+  constexpr std::size_t too_few = 40;
+  const bool right = outside.told_to_return < too_few || 100 * outside.served_then >= 95 * outside.told_to_return;
+  std::cout << (right ? "" : "FAILED: I12: ") << outside.served_then << " of " << outside.told_to_return
+            << " who were told when to come back were served then" << std::endl;
+  return right;
+}
+
 int run(const Numbers& numbers) {
-  integration::DnsServer dns;
+  Outside outside;
   if (!numbers.replay.empty()) {
     std::error_code too_long_for_a_name;
     const bool file = std::filesystem::exists(numbers.replay, too_long_for_a_name);
-    const auto failure = play(parse(file ? integration::read_file(numbers.replay) : numbers.replay), dns, true).failure;
+    const auto script = parse(file ? integration::read_file(numbers.replay) : numbers.replay);
+    const auto failure = play(script, outside, true).failure;
     std::cout << (failure.empty() ? "passed" : "FAILED: " + failure) << std::endl;
     return failure.empty() ? 0 : 1;
   }
   std::map<std::string, std::size_t> failed;  // By invariant. The first of each is made shorter.
   std::size_t sequences = 0, steps = 0, failures = 0;
-  const auto end = Clock::now() + std::chrono::seconds(numbers.seconds);
-  const Shortens shortens{[&](const std::string& invariant) { return failed[invariant]++ == 0; }, shortening};
-  const auto play_quietly = [&](const Script& script) { return play(script, dns, false); };
+  const auto begun = Clock::now(), end = begun + std::chrono::seconds(numbers.seconds);
+  const auto is_first = [&](const std::string& invariant) {
+    const auto after = std::chrono::duration_cast<std::chrono::seconds>(Clock::now() - begun).count();
+    std::cout << invariant << " is broken after " << after << " s" << std::endl;
+    return failed[invariant]++ == 0;
+  };
+  const Shortens shortens{is_first, shortening};
+  const auto play_quietly = [&](const Script& script) { return play(script, outside, false); };
   for (; Clock::now() < end; ++sequences) {
     const auto drawn = draw_and_play(numbers.seed, sequences, play_quietly, shortens);
     steps += drawn.script.size();
@@ -101,7 +130,8 @@ int run(const Numbers& numbers) {
             << sequences - failures << " passed, " << failures << " failed";
   for (const auto& [invariant, times] : failed) std::cout << "; " << invariant << ": " << times;
   std::cout << std::endl;
-  return failures == 0 ? 0 : 1;
+  tell_verbs(outside);
+  return failures == 0 && returns_are_true(outside) ? 0 : 1;
 }
 
 bool read_number(std::string_view text, std::uint64_t& number) {

@@ -46,6 +46,8 @@ enum class Verb : std::uint8_t {
   fail,
   mend,
   await_out,
+  stop_process,
+  go_on,
   // clients
   hold,
   release,
@@ -56,6 +58,10 @@ enum class Verb : std::uint8_t {
   crowd,
   stall,
   pipeline,
+  come_back,
+  besiege,
+  change_keys,
+  flood,
 };
 
 /// The facts about a verb.

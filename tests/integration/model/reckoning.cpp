@@ -15,6 +15,7 @@ using Line = boost::json::object;
 struct Log {
   std::map<std::string, std::vector<Line>> by_client;  ///< By the name that the client gave.
   std::map<std::string, double> outcomes;
+  std::size_t flooded = 0;  ///< Of the clients of floods, who have no names.
 };
 
 Log read(const std::string& text) {
@@ -24,6 +25,7 @@ Log read(const std::string& text) {
     auto line = boost::json::parse(one).as_object();
     if (member(line, "role") != "primary") continue;
     ++log.outcomes[member(line, "outcome")];
+    log.flooded += member(line, "replica") == "still";
     log.by_client[member(line, "client_id")].push_back(std::move(line));
   }
   return log;
@@ -50,6 +52,9 @@ std::string difference(Stage& stage, const Log& log) {
       return id + (got.whole ? " got all of it" : " got a part of it") + ", its line is " +
              boost::json::serialize(line);
   }
+  if (log.flooded != stage.flooded())
+    return std::to_string(stage.flooded()) + " streams of floods have " + std::to_string(log.flooded) +
+           " lines in the log";
   if (stage.model().replicas_changed) return "";
   const auto metrics = stage.page().metrics;
   for (const auto& [outcome, n] : log.outcomes) {

@@ -70,6 +70,14 @@ WeirSettings Stage::settings() const {
                      {{"expand", "true"}}}},
        .more = how});
   all.pools.back().more["models"] = "[\"d\"]";
+  all.pools.push_back({.name = "simulated", .replicas = {}, .more = how});
+  all.pools.back().more["models"] = "[\"s\"]";
+  all.pools.back().more["queue"] = "4";
+  for (std::size_t i = 0; i < outside_.processes.size(); ++i)
+    all.pools.back().replicas.push_back(
+        {"s" + std::to_string(i), outside_.processes[i].url(), {{"max_in_flight", "2"}}});
+  all.pools.push_back({.name = "flooded", .replicas = {{"still", outside_.still.url()}}, .more = how});
+  all.pools.back().more["models"] = "[\"f\"]";
   if (model_.has_shadow)
     all.shadows = {{"candidate",
                     {keys_of({.name = "shadowed", .machine = machine_of_shadow}, *machines_[machine_of_shadow])},
@@ -82,9 +90,10 @@ WeirSettings Stage::settings() const {
   all.admin = {{"listen", quoted(at_loopback(admin_))}};
   all.health = {{"path", "\"/alive\""}, {"interval", "0.3"}, {"timeout", "2"}, {"down_after", "2"}};
   all.engine = {{"metrics_path", "\"\""}};
-  all.discovery = {{"nameserver", dns_.address()}, {"interval", "0.3"}};
+  all.discovery = {{"nameserver", outside_.dns.address()}, {"interval", "0.3"}};
   all.limits = {{"first_token", "60"}, {"between_tokens", "60"}, {"whole_answer", "60"}, {"upstream_idle", "0.2"},
-                {"drain", "120"},      {"body_time", "60"},      {"connect", "5"}};
+                {"drain", "120"},      {"body_time", "60"},      {"connect", "20"},
+                {"request_body", "\"1MiB\""}, {"buffer_memory", "\"16MiB\""}};
   return all;
 }
 

@@ -23,7 +23,7 @@ constexpr std::chrono::milliseconds to_go = 2s;
 
 }  // namespace
 
-Stage::Stage(DnsServer& dns) : dns_(dns) {
+Stage::Stage(Outside& outside) : outside_(outside) {
   for (std::size_t i = 0; i <= machine_of_shadow; ++i)
     machines_.push_back(std::make_unique<Machine>(truth_, "m" + std::to_string(i), i % 2 == 1, free_port()));
   for (unsigned i = 0; i < addresses; ++i)
@@ -32,12 +32,13 @@ Stage::Stage(DnsServer& dns) : dns_(dns) {
   write_files();
   for (const auto* one : model_.replicas()) changed_at_[one->name] = 0;
   weir_.emplace(settings_and_homes());
-  look([this] { return page().metrics.sum("weir_replica_state", {{"state", "up"}}) >= 4; }, at_most);
+  look([this] { return page().metrics.sum("weir_replica_state", {{"state", "up"}}) >= 7; }, at_most);
   files_at_the_beginning_ = files_open();
 }
 
 Stage::~Stage() {
   truth_.over = true;
+  for (auto& process : outside_.processes) process.process().send(SIGCONT);
   for (const auto& client : clients_) client->leave();
   clients_.clear();
 }
@@ -60,6 +61,7 @@ std::size_t Stage::files_open() const {
 }
 
 bool Stage::was_always_well(const std::string& replica) const {
+  if (were_stopped_.contains(replica)) return false;
   const auto found = homes_.find(replica);
   return found == homes_.end() ||
          std::ranges::all_of(found->second, [this](std::size_t at) { return machines_[at]->was_always_well(); });
@@ -121,7 +123,7 @@ Response Stage::post_admin(const std::string& path) const {
                            "\r\nContent-Type: application/json\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}");
 }
 
-void Stage::play(const Operation& step) {
+bool Stage::play(const Operation& step) {
   std::map<std::string, std::pair<std::size_t, unsigned>> were;
   for (const auto* one : model_.replicas()) were[one->name] = {one->machine, one->most};
   const auto pool_was = std::pair(model_.pool, model_.pool_most);
@@ -135,11 +137,12 @@ void Stage::play(const Operation& step) {
       if (std::ranges::none_of(model_.replicas(),
                                [&](const Replica* one) { return one->name == name && one->machine == at.first; }))
         leaves(name);
-    return;
+    return true;
   }
   switch (step.verb) {
     case Verb::reload_wrongly:
-      return reload_wrongly(step.b);
+      reload_wrongly(step.b);
+      return true;
     case Verb::answer_names:
       return answer_names(step.b);
     case Verb::drain:
@@ -158,6 +161,13 @@ void Stage::play(const Operation& step) {
     case Verb::release:
     case Verb::leave:
       return end_stream(step.a, step.verb == Verb::leave);
+    case Verb::stop_process:
+    case Verb::go_on:
+    case Verb::come_back:
+    case Verb::besiege:
+    case Verb::change_keys:
+    case Verb::flood:
+      return storm(step);
     default:
       return ask_as_client(step);
   }
@@ -187,7 +197,7 @@ void Stage::reload_wrongly(unsigned how) {
   write_files();
 }
 
-void Stage::answer_names(unsigned bits) {
+bool Stage::answer_names(unsigned bits) {
   bits %= 1U << addresses;
   static constexpr std::array<std::string_view, addresses> all{"127.0.0.2", "127.0.0.3", "127.0.0.4"};
   std::vector<std::string_view> some;
@@ -198,69 +208,85 @@ void Stage::answer_names(unsigned bits) {
   const bool changes = some.empty() ? false : bits != answered_;
   const auto times = changes && weir_ ? times_said(words) : 0;
   answered_ = some.empty() ? answered_ : bits;
-  dns_.answers(some);
-  if (!changes || !weir_) return;
+  outside_.dns.answers(some);
+  if (!changes || !weir_) return some.empty();
   model_.replicas_changed = true;
   static_cast<void>(look([&] { return times_said(words) > times; }, to_go));
   for (unsigned i = 1; i <= addresses; ++i)
     if (const auto name = "gpu-" + std::to_string(i); times_said("replica '" + name + "' leaves: ") > 0) leaves(name);
+  return true;
 }
 
-void Stage::operate(const Operation& step) {
+bool Stage::operate(const Operation& step) {
   auto& replica = model_.replica(step.a);
-  const bool on = step.b % 2 == 1;
+  const bool on = step.b % 2 == 1, drains = step.verb == Verb::drain;
   switch (step.verb) {
     case Verb::drain:
     case Verb::undrain:
       // weir refuses to drain the last one that takes requests.
-      if (post_admin("/api/replicas/" + replica.name + "/" + std::string(name_of(step.verb))).status != 200) break;
-      if (step.verb == Verb::drain && !replica.drained) drained_at_[replica.name] = clients_.size();
-      replica.drained = step.verb == Verb::drain;
-      break;
+      if (post_admin("/api/replicas/" + replica.name + "/" + std::string(name_of(step.verb))).status != 200)
+        return false;
+      if (drains && !replica.drained) drained_at_[replica.name] = clients_.size();
+      return std::exchange(replica.drained, drains) != drains;
     case Verb::switch_bypass:
       post_admin(on ? "/api/bypass/on" : "/api/bypass/off");
-      break;
+      return std::exchange(bypassed_, on) != on;
     case Verb::switch_shadow:
       if (model_.has_shadow) post_admin(on ? "/api/shadow/candidate/on" : "/api/shadow/candidate/off");
-      break;
+      return model_.has_shadow;
     default:
       weir_->process().send(SIGUSR1);
+      return true;
   }
 }
 
-void Stage::treat_machine(const Operation& step) {
+bool Stage::treat_machine(const Operation& step) {
   auto& machine = *machines_[model_.replica(step.a).machine];
+  const bool was_ill = machine.is_dead() || machine.is_ill();
+  if (step.verb != Verb::mend && machine.is_dead()) return false;
   switch (step.verb) {
     case Verb::kill:
-      return machine.kill();
+      machine.kill();
+      return true;
     case Verb::hang:
-      return machine.is_dead() ? void() : machine.hang();
+      machine.hang();
+      return !was_ill;
     case Verb::fail:
-      return machine.is_dead() ? void() : machine.fail();
+      machine.fail();
+      return !was_ill;
     default:
-      return machine.mend();
+      machine.mend();
+      return was_ill;
   }
 }
 
-void Stage::await_out() {
+bool Stage::is_up(const std::string& replica) const {
+  return page().metrics.sum("weir_replica_state", {{"replica", replica}, {"state", "up"}}) > 0;
+}
+
+bool Stage::takes_requests(const std::string& replica) const {
+  return is_up(replica) ||
+         page().metrics.sum("weir_replica_state", {{"replica", replica}, {"state", "starting"}}) > 0;
+}
+
+bool Stage::await_out() {
+  bool any = false;
   for (const auto* one : model_.replicas()) {
     if (!machine(*one).is_dead() && !machine(*one).is_hung()) continue;
-    const bool out = look(
-        [&] {
-          const auto metrics = page().metrics;
-          return metrics.sum("weir_replica_state", {{"replica", one->name}, {"state", "up"}}) == 0;
-        },
-        30s);
-    if (!out) throw Violation("I7: " + one->name + " is dead or hangs, and is up 30 s later");
+    any = true;
+    if (!look([&] { return !is_up(one->name); }, 30s))
+      throw Violation("I7: " + one->name + " is dead or hangs, and is up 30 s later");
   }
+  return any;
 }
 
 void Stage::come_to_rest(const std::function<void()>& watch) {
   for (const auto& one : machines_) one->mend();
+  static_cast<void>(go_on());
   const auto replicas = static_cast<unsigned>(model_.replicas().size());
   for (unsigned a = 0; a < replicas; ++a)
-    if (model_.replica(a).drained) operate({Verb::undrain, a});
-  operate({Verb::switch_bypass});
+    if (model_.replica(a).drained) static_cast<void>(operate({Verb::undrain, a}));
+  static_cast<void>(operate({Verb::switch_bypass}));
   for (const auto& one : clients_) {
     if (one->asked().stalls) one->leave();
     truth_.release(one->asked().id);
@@ -269,6 +295,17 @@ void Stage::come_to_rest(const std::function<void()>& watch) {
     for (const auto deadline = Clock::now() + 60s; !look([&] { return one->has_ended(); }, 250ms); watch())
       if (Clock::now() > deadline)
         throw Violation("I10: " + one->asked().id + " (" + one->asked().what + ") never ends");
+}
+
+void Stage::ends_under_way() {
+  for (unsigned i = 0; i < 6; ++i)
+    clients_.push_back(std::make_unique<Client>(door(), request({Verb::hold, 0, 0}, "hold")));
+  static_cast<void>(look([&] { return under_way([](const Client&) { return true; }) > 5; }, 2s));
+  weir_->process().send(SIGTERM);
+  weir_->wait_until_said("SIGTERM: draining");
+  weir_->process().send(SIGTERM);
+  weir_->ends();
+  weir_->expect_last_words();
 }
 
 void Stage::back_to_the_beginning() {

@@ -16,7 +16,7 @@
 #include "tests/integration/model/client.hpp"
 #include "tests/integration/model/machine.hpp"
 #include "tests/integration/model/model.hpp"
-#include "tests/integration/peers/dns_server.hpp"
+#include "tests/integration/model/outside.hpp"
 #include "tests/integration/peers/tls_bridge.hpp"
 #include "tests/integration/peers/weir_under_test.hpp"
 
@@ -38,20 +38,25 @@ struct Page {
 
 class Stage {
  public:
-  explicit Stage(integration::DnsServer& dns);
+  explicit Stage(Outside& outside);
   ~Stage();
   Stage(const Stage&) = delete;
   Stage& operator=(const Stage&) = delete;
 
-  /// Does a step. Throws Violation.
-  void play(const Operation& step);
+  /// Does a step. Returns false if there was nothing to do. Throws Violation.
+  bool play(const Operation& step);
   /// Brings everything to rest: machines are well, streams end, drains and switches are undone. It calls `watch` now
   /// and then.
   void come_to_rest(const std::function<void()>& watch);
   /// Reloads the settings with which weir began.
   void back_to_the_beginning();
+  /// Ends weir with two TERMs while streams are under way.
+  void ends_under_way();
 
   const Model& model() const { return model_; }
+  /// Returns the name of the simulated replica that is stopped and has been out since, or "".
+  std::string stopped_and_out() const;
+  std::size_t flooded() const { return flooded_; }
   integration::WeirUnderTest& weir() { return *weir_; }
   const integration::WeirUnderTest& weir() const { return *weir_; }
   Truth& truth() { return truth_; }
@@ -89,18 +94,29 @@ class Stage {
   std::size_t times_said(const std::string& words) const;
   void leaves(const std::string& replica);
   void reload_wrongly(unsigned how);
-  void answer_names(unsigned bits);
-  void operate(const Operation& step);
-  void treat_machine(const Operation& step);
-  void await_out();
-  void ask_as_client(const Operation& step);
-  void begin(std::vector<Request> requests);
-  void end_stream(unsigned a, bool leaves);
+  bool answer_names(unsigned bits);
+  bool operate(const Operation& step);
+  bool treat_machine(const Operation& step);
+  bool await_out();
+  bool ask_as_client(const Operation& step);
+  bool begin(std::vector<Request> requests);
+  bool end_stream(unsigned a, bool leaves);
+  bool storm(const Operation& step);
+  bool stop_process(const Operation& step);
+  bool go_on();
+  bool come_back(const Operation& step);
+  bool besiege(const Operation& step);
+  bool change_keys();
+  bool flood(const Operation& step);
+  std::optional<std::string> free_fields(unsigned a) const;
+  bool is_up(const std::string& replica) const;
+  /// It is up, or starting.
+  bool takes_requests(const std::string& replica) const;
   Request request(const Operation& step, const char* what);
   void wait_for_end(const Client& client, const std::string& what) const;
   std::string file(const char* name) const;
 
-  integration::DnsServer& dns_;
+  Outside& outside_;
   Model model_;
   Truth truth_;
   const integration::TemporaryDirectory files_;
@@ -114,7 +130,11 @@ class Stage {
   std::list<integration::Bridge> bridges_;  ///< Clients come by the last one; streams are under way over the others.
   std::size_t pool_changed_at_ = 0;
   unsigned answered_ = 0;  ///< The addresses of the last answer that had any, as bits.
-  std::size_t files_at_the_beginning_ = 0, asked_ = 0;
+  std::optional<std::size_t> stopped_;                          ///< The simulated replica that is stopped.
+  std::optional<integration::Clock::time_point> stopped_is_out_;  ///< Since then.
+  std::set<std::string> were_stopped_;
+  bool bypassed_ = false;
+  std::size_t files_at_the_beginning_ = 0, asked_ = 0, flooded_ = 0;
   std::vector<std::unique_ptr<Client>> clients_;
 };
 

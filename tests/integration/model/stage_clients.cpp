@@ -31,7 +31,7 @@ Request Stage::request(const Operation& step, const char* what) {
   return request;
 }
 
-void Stage::ask_as_client(const Operation& step) {
+bool Stage::ask_as_client(const Operation& step) {
   switch (step.verb) {
     case Verb::hold:
       return begin({request(step, "hold")});
@@ -41,16 +41,16 @@ void Stage::ask_as_client(const Operation& step) {
       return begin({one});
     }
     case Verb::ask_badly:
-      for (unsigned i = 0; i <= step.b; ++i) {
+      for (unsigned i = 0; i < step.b; ++i) {
         auto one = request(step, "bad");
         one.model = "m";
         one.is_denied = model_.needs_keys && model_.key(step.a).narrow;
-        begin({one});
+        static_cast<void>(begin({one}));
       }
-      return;
+      return begin({request({step.verb, step.a, 0}, "bad")});
     case Verb::ask_slowly:
       clients_.push_back(std::make_unique<Client>(door(), request({step.verb, step.a, 0}, "slow")));
-      return;
+      return true;
     case Verb::crowd: {
       std::vector<Request> all;
       for (unsigned i = 0; i < step.b % 6 + 2; ++i)
@@ -61,7 +61,7 @@ void Stage::ask_as_client(const Operation& step) {
       auto one = request(step, "stall");
       one.stalls = true;
       clients_.push_back(std::make_unique<Client>(door(), one));
-      return;
+      return true;
     }
     case Verb::pipeline: {
       constexpr std::size_t times = 40;
@@ -71,14 +71,14 @@ void Stage::ask_as_client(const Operation& step) {
       client.send(all);
       for (std::size_t i = 0; i < times; ++i)
         if (client.response("GET").status != 200) throw Violation("I1: /health is not answered 200");
-      return;
+      return true;
     }
     default:
-      return;
+      return false;
   }
 }
 
-void Stage::begin(std::vector<Request> requests) {
+bool Stage::begin(std::vector<Request> requests) {
   const auto first = clients_.size();
   std::map<std::string, std::size_t> open_before;
   for (const auto& key : model_.keys)
@@ -109,17 +109,20 @@ void Stage::begin(std::vector<Request> requests) {
       throw Violation("I4: key " + key.name + " has " + std::to_string(open_before[key.name] + admitted) +
                       " requests under way, its max_in_flight is " + std::to_string(key.most));
   }
+  return std::any_of(clients_.begin() + static_cast<std::ptrdiff_t>(first), clients_.end(),
+                     [](const auto& one) { return one->waits() || !one->replica().empty(); });
 }
 
-void Stage::end_stream(unsigned a, bool leaves) {
+bool Stage::end_stream(unsigned a, bool leaves) {
   std::vector<Client*> open;
   for (const auto& one : clients_)
     if (one->asked().what == "hold" && !one->has_ended()) open.push_back(one.get());
-  if (open.empty()) return;
+  if (open.empty()) return false;
   auto& client = *open[a % open.size()];
   leaves ? client.leave() : truth_.release(client.asked().id);
   if (leaves || (client.is_under_way() && was_always_well(client.answer().replica)))
     wait_for_end(client, "the end of the stream " + client.asked().id);
+  return true;
 }
 
 }  // namespace weir::model

@@ -180,6 +180,20 @@ std::vector<boost::json::object> WeirUnderTest::log_lines(std::size_t n) const {
   return lines;
 }
 
+void WeirUnderTest::expect_last_words() const {
+  std::size_t all = 0, well = 0;
+  std::istringstream log(log_text());
+  for (std::string text; std::getline(log, text);) {
+    const auto line = boost::json::parse(text).as_object();
+    if (const auto dropped = member(line, "drop_reason"); dropped != "null" && dropped != "absent") continue;
+    ++all;
+    well += member(line, "outcome") == "ok" || member(line, "outcome") == "ok_empty";
+  }
+  const auto words = "; " + std::to_string(all) + " requests, " + std::to_string(well) + " of them answered well";
+  if (output().find(words) == std::string::npos)
+    ADD_FAILURE() << "the log says '" << words << "', and weir said:\n" << output();
+}
+
 std::string member(const boost::json::object& object, std::string_view name) {
   const auto* value = object.if_contains(name);
   if (value == nullptr) return "absent";

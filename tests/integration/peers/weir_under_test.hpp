@@ -95,6 +95,9 @@ class WeirUnderTest {
   void stop();
   /// Waits for that end after a TERM that the test has sent.
   void ends();
+  /// Fails the test unless weir's last words count the lines of its log: all, and those that were answered well. It has
+  /// ended.
+  void expect_last_words() const;
 
  private:
   static std::string text(const WeirSettings& settings, std::uint16_t port, std::uint16_t metrics_port,

@@ -67,8 +67,12 @@ class AdminConnections : public ::testing::Test {
   metrics::record::RequestLog log{"", "weir"};
   History history{log};
   SlowAnswers slow_answers{context};
-  Reload reload{context, {}, [] { return config::LoadResult(config::Settings()); },
-                [](const auto&) { return std::vector<std::string>(); }};
+  Reload reload{context,
+                {},
+                [] { return config::LoadResult(config::Settings()); },
+                [](const auto&) { return Reload::Keys(); },
+                [](const auto&, const auto&) { return std::vector<std::string>(); },
+                [](const auto&) {}};
   std::atomic<bool> bypass{false};
   AdminSources sources{exposition, fleet, reload, history, slow_answers, bypass, [] { return std::string(); },
                        [] { return Standing(); }};

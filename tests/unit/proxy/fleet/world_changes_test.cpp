@@ -131,7 +131,7 @@ TEST_F(WorldChanges, SettingsThatAreRefusedChangeNoPool) {
   ASSERT_TRUE(wanted.server.tls);
   wanted.pools[0].max_in_flight = 1;
   wanted.pools[0].queue.requests = 0;
-  EXPECT_THROW(fleet.adopt(wanted, without_tls), std::logic_error);
+  EXPECT_THROW(fleet.adopt(wanted, without_tls, before->keys), std::logic_error);
   EXPECT_EQ(fleet.world(), before);
   std::vector<balancer::Lease> held;
   for (int i = 0; i < 3; ++i) EXPECT_NO_THROW(held.push_back(lease())) << "its limits are what they were";
