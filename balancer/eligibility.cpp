@@ -60,6 +60,7 @@ Narrowed narrow(std::vector<ReplicaView>& replicas, const Demand& demand) {
     prefer(replicas, [](const ReplicaView& r) { return !r.full; });
     prefer(replicas, may_hold);
   }
+  prefer(replicas, [](const ReplicaView& r) { return !r.suspected; });
   const auto fits = [&](const ReplicaView& r) {
     return !r.kv_tokens || r.in_flight == 0 || r.resident + demand.prompt <= *r.kv_tokens;
   };

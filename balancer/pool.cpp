@@ -22,6 +22,17 @@ Tokens sum_of(Tokens a, Tokens b) {
   return b > std::numeric_limits<Tokens>::max() - a ? std::numeric_limits<Tokens>::max() : a + b;
 }
 
+/// The most output that an answer can have, whose engine may hold so much. Whoever sets no limit may get all of that, and
+/// of what weir does not read nothing is known.
+Tokens longest_output(const RequestFacts& facts, bool prompt_known, std::optional<Tokens> context) {
+  if (!prompt_known || facts.stored_context || facts.api == metrics::Api::other) return TokenLedger::unbounded;
+  if (!metrics::generates(facts.api)) return facts.max_tokens.value_or(0);
+  const Tokens choice = std::min(facts.max_tokens.value_or(TokenLedger::unbounded),
+                                 context.value_or(TokenLedger::unbounded));
+  const Tokens choices = std::max<Tokens>(1, facts.n);
+  return choice > TokenLedger::unbounded / choices ? TokenLedger::unbounded : choice * choices;
+}
+
 /// True if the replica may have worked on the prompt in vain. Such a prompt leaves its queue a little later
 /// (TokenLedger::failure_memory).
 bool leaves_prompt(EndCause cause) { return cause == EndCause::replica_failed; }
@@ -153,7 +164,8 @@ Lease Pool::admit(WaitingRequest request, const Narrowed& narrowed) {
 
   const bool shows = shows_tokens(*request.facts);
   const Tokens output = expected_output_.of(*request.facts);
-  replica.ledger.open(++tickets_, {request.prompt, output, shows}, latest_);
+  const Tokens longest = longest_output(*request.facts, request.prompt_known, context_of(replica));
+  replica.ledger.open(++tickets_, {request.prompt, output, shows, longest}, latest_);
   if (shows) replica.rates.prompt_began(tickets_);
   ++in_flight_;
 

@@ -127,11 +127,12 @@ class Pool final : public std::enable_shared_from_this<Pool>, private Lessor {
   /// After a lease ended by replica_failed, that replica takes nothing from the queue for so long, and no request that
   /// it has failed.
   static constexpr std::chrono::seconds rest_after_failure{1};
-  /// A replica is suspected to hang when none of its streams has got a token for so long, and for four times what its
-  /// books predict; or when it has shown nothing for as long as a request that is not streamed was to take.
+  /// A replica is suspected to hang when none of its streams has got a token for so long. The suspicion stands, so that
+  /// one witness is enough and others are preferred, when it was four times what its books predict; or when it has shown
+  /// nothing for as long as a request that is not streamed was to take.
   static constexpr double shortest_hang_seconds = 5, suspicion_factor = 4;
-  /// A replica that answers its probes hangs only when its streams have been silent for so long, and for eight times
-  /// what its books predict: engines compile for 40 s.
+  /// A replica that answers its probes hangs only when it has been silent for so long, and for eight times what its books
+  /// predict: engines compile for 40 s. For what is not streamed, that is with the longest output that it may have.
   static constexpr double longest_silence_seconds = 60, silence_factor = 8;
   /// After two replicas failed one request, an error of which no second replica was asked counts for nobody for so long.
   static constexpr std::chrono::seconds absolved_for{10};
@@ -254,6 +255,7 @@ class Pool final : public std::enable_shared_from_this<Pool>, private Lessor {
   void eject_the_odd_one(Replica& replica);
   void judge_silence(Replica& replica);
   bool lives(Replica& replica);
+  static std::optional<Tokens> context_of(const Replica& replica);
   Tokens allowance_of(const Replica& replica) const;
   void end_starts();
   bool none_up() const;

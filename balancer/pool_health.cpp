@@ -26,40 +26,62 @@ bool Pool::may_call_hung(const Replica& suspect) const {
   });
 }
 
-/// A silent replica is suspect, and hangs if its witnesses confirm it, if its probes have failed so often that it is
-/// down, or if nothing explains a silence as long as this. An answer that is not streamed shows nothing while it is
-/// made, so that its silence alone is never enough: the engine's own counters have to stand still, too.
+/// Silence makes a replica suspect. It hangs if a witness confirms a silence that its books do not explain, if neither its
+/// door nor its page answers for as long as its books explain once, if its probes have failed so often that it is down, or
+/// if nothing explains a silence as long as this. An answer that is not streamed shows nothing while it is made: where the
+/// engine's counters do not stand still, it is given many times what the longest output that it may have takes.
 void Pool::judge_silence(Replica& replica) {
   TokenLedger& ledger = replica.ledger;
-  const double rate = replica.rates.prefill().value_or(slowest_prefill);
+  const double prefill = replica.rates.prefill().value_or(slowest_prefill);
+  const double decode = replica.rates.decode().value_or(slowest_decode);
+  const auto seconds_of = [=](Tokens prompts, Tokens output) {
+    return static_cast<double>(prompts) / prefill + static_cast<double>(output) / decode;
+  };
+  const auto is_too_long = [](double silence, double takes) {
+    return silence >= longest_silence_seconds && silence >= silence_factor * takes;
+  };
+  const bool still = replica.suspicion.stands_still();
   const double silent = ledger.silent_seconds(latest_);
-  const double due = static_cast<double>(ledger.due_to_first_token()) / rate;
-  const double all = static_cast<double>(ledger.unanswered()) / rate;
-  double longest = silent;
-  bool suspect = silent >= shortest_hang_seconds && silent >= suspicion_factor * due, makes_nothing = false;
+  const double due = seconds_of(ledger.due_to_first_token(), 0), all = seconds_of(ledger.unanswered(), 0);
+  double longest = silent, may_take = 0;
+  bool doubted = silent >= shortest_hang_seconds, makes_nothing = false, is_late = false;
+  bool stands = doubted && silent >= suspicion_factor * due;
   if (const auto other = ledger.oldest_unstreamed(latest_)) {
-    const double takes = static_cast<double>(other->prompt) / rate +
-                         static_cast<double>(other->output) / replica.rates.decode().value_or(slowest_decode);
-    suspect = suspect || other->silent_seconds >= std::max(shortest_hang_seconds, takes);
+    const double takes = seconds_of(other->prompt, other->output);
+    stands = stands || other->silent_seconds >= std::max(shortest_hang_seconds, takes);
     longest = std::max(longest, other->silent_seconds);
-    makes_nothing = replica.suspicion.stands_still() && other->silent_seconds >= longest_silence_seconds &&
-                    other->silent_seconds >= silence_factor * std::max(takes, all);
+    may_take = all + seconds_of(0, ledger.longest_unstreamed_output(other->silent_seconds));
+    makes_nothing = still && is_too_long(other->silent_seconds, std::max(takes, all));
+    is_late = is_too_long(other->silent_seconds, may_take);
   }
   const bool down = replica.health.state() == ReplicaState::down && !replica.health.refuses();
-  suspect = suspect || (down && longest >= shortest_hang_seconds);
-  if (!suspect || !replica.spec.health.eject) return replica.suspicion.end();
+  stands = stands || (down && longest >= shortest_hang_seconds);
+  doubted = doubted || stands;
+  if (!doubted || !replica.spec.health.eject) return replica.suspicion.end();
   replica.suspicion.begin(latest_);
-  const bool unexplained = silent >= longest_silence_seconds && silent >= silence_factor * all;
-  if ((!down && !unexplained && !makes_nothing && !replica.suspicion.is_confirmed()) || !may_call_hung(replica)) return;
+  replica.suspicion.stand(stands, latest_);
+  // Streams that wait for their first token may wait for an answer that is not streamed.
+  const bool may_wait = !still && !ledger.owes_more_tokens();
+  const double others = may_wait ? seconds_of(0, ledger.longest_unstreamed_output(silent)) : 0;
+  const bool unexplained = is_too_long(silent, all + others);
+  const bool confirmed = stands && (down || replica.suspicion.is_confirmed());
+  const bool deaf = replica.suspicion.is_deaf() && silent >= std::max(shortest_hang_seconds, due);
+  if ((!confirmed && !deaf && !unexplained && !makes_nothing && !is_late) || !may_call_hung(replica)) return;
   char reason[160];
-  if (down || replica.suspicion.is_confirmed())
+  if (confirmed)
     std::snprintf(reason, sizeof reason, "it gave no sign of life for %.1f s, and its probe did not pass", longest);
+  else if (deaf)
+    std::snprintf(reason, sizeof reason,
+                  "it gave no sign of life for %.1f s, and answered neither its probe nor for its metrics page", longest);
   else if (makes_nothing)
     std::snprintf(reason, sizeof reason, "it gave no sign of life for %.1f s, and its own counters stand still",
                   longest);
-  else
+  else if (unexplained)
     std::snprintf(reason, sizeof reason, "none of its streams got a token for %.1f s, where one was due after %.1f s",
                   silent, due);
+  else
+    std::snprintf(reason, sizeof reason, "it gave no sign of life for %.1f s, where an answer was due after %.1f s",
+                  longest, may_take);
   replica.health.hung(reason, latest_);
   replica.rates.leave_out_until(ledger.pending_seconds());
   ledger.forget_silence();

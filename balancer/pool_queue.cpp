@@ -63,8 +63,7 @@ void Pool::note_contexts() {
   longest_prompts_.clear();
   for (const auto& replica : replicas_) {
     if (!replica || replica->removed) continue;
-    const auto context = replica->spec.max_context ? replica->spec.max_context : replica->told.max_context;
-    if (context) {
+    if (const auto context = context_of(*replica)) {
       contexts_.insert(*context);
       longest_prompts_.insert(*context);
     }
@@ -106,6 +105,10 @@ std::optional<Tokens> Pool::queued_limit(const Replica& replica) const {
   return std::max(least_queued_tokens, static_cast<Tokens>(*rate * limits_.queued_time->count()));
 }
 
+std::optional<Tokens> Pool::context_of(const Replica& replica) {
+  return replica.spec.max_context ? replica.spec.max_context : replica.told.max_context;
+}
+
 ReplicaView Pool::view_of(const Replica& replica, ReplicaIndex index) const {
   ReplicaView view;
   view.index = index;
@@ -118,12 +121,13 @@ ReplicaView Pool::view_of(const Replica& replica, ReplicaIndex index) const {
   view.recent_failures = replica.ledger.recent_failures();
   view.refuses = replica.health.refuses();
   view.out = replica.health.out();
+  view.suspected = replica.suspicion.stands();
   view.draining = replica.spec.draining;
   view.full = replica.health.is_full(latest_);
   view.starting = replica.health.state() == ReplicaState::starting;
   if (view.starting) view.allowance = allowance_of(replica);
   view.kv_tokens = replica.spec.kv_tokens ? replica.spec.kv_tokens : replica.told.kv_tokens;
-  view.max_context = replica.spec.max_context ? replica.spec.max_context : replica.told.max_context;
+  view.max_context = context_of(replica);
   view.longest_prompt = longest_prompt(replica.spec);
   view.max_in_flight = replica.spec.max_in_flight;
   view.max_queued_tokens = queued_limit(replica);

@@ -67,6 +67,7 @@ void TokenLedger::open(Ticket ticket, const Work& work, Moment now) {
   entry.since = updated_;
   entry.prompt = work.prompt;
   entry.output = work.output;
+  entry.longest_output = work.longest_output;
   entry.silent = !work.stream;
   entry.shows = work.stream;
   if (entry.shows) {
@@ -189,6 +190,21 @@ std::optional<TokenLedger::Unstreamed> TokenLedger::oldest_unstreamed(Moment now
     return Unstreamed{seconds_since(entry.since), before, entry.output};
   }
   return std::nullopt;
+}
+
+Tokens TokenLedger::longest_unstreamed_output(double seconds) const {
+  Tokens longest = 0;
+  for (const auto& [ticket, entry] : entries_) {
+    if (metrics::seconds(updated_ - entry.since) < seconds) break;
+    if (!entry.shows && owes(ticket, entry)) longest = std::max(longest, entry.longest_output);
+  }
+  return longest;
+}
+
+bool TokenLedger::owes_more_tokens() const {
+  return std::ranges::any_of(entries_, [this](const auto& one) {
+    return one.second.first_token && owes_tokens(one.first, one.second);
+  });
 }
 
 Tokens TokenLedger::due_to_first_token() const {

@@ -12,6 +12,7 @@
 #include <chrono>
 #include <cstdint>
 #include <deque>
+#include <limits>
 #include <map>
 #include <optional>
 
@@ -46,6 +47,7 @@ struct alignas(64) StreamedTokens {
 class TokenLedger {
  public:
   using Ticket = std::uint64_t;  ///< Tickets rise: an older request has the lower one.
+  static constexpr Tokens unbounded = std::numeric_limits<Tokens>::max();
 
   /// A request that ended before its first token without an answer leaves its prompt in prefill_left for so long. A
   /// failure is not capacity, and a replica that fails fast must not attract the traffic.
@@ -57,6 +59,8 @@ class TokenLedger {
   struct Work {
     Tokens prompt = 0, output = 0;
     bool stream = true;  ///< Token events will come, so nothing has to be estimated in the meantime.
+    /// Without token events: an answer surely has no more.
+    Tokens longest_output = unbounded;
   };
 
   /// Requests without token events are assumed to advance at these rates, in tokens per second. A rate of 0 is unknown:
@@ -128,6 +132,11 @@ class TokenLedger {
   };
   /// Returns nothing if there is none.
   std::optional<Unstreamed> oldest_unstreamed(Moment now);
+  /// Returns the longest output that a request that is not streamed may have, of those that have been here for so long.
+  /// An engine that works on one request at a time may be silent for as long as that takes. 0 if there is none.
+  Tokens longest_unstreamed_output(double seconds) const;
+  /// True if a stream that has begun is to get tokens: the engine works on more than what is not streamed.
+  bool owes_more_tokens() const;
   /// Returns the prompt tokens of requests that came at `since` or later, will show no token, and are taken to be
   /// worked on: by the learned rate, or because they have been here for `silent_prompt_takes`.
   Tokens finished_unseen(Moment since) const;
@@ -146,7 +155,8 @@ class TokenLedger {
   struct Entry {
     Moment since;
     Tokens prompt = 0;
-    Tokens output = 0;        ///< The output that was expected.
+    Tokens output = 0;  ///< The output that was expected.
+    Tokens longest_output = 0;
     bool shows = false;       ///< It was opened as a stream whose tokens are seen.
     bool held = false;        ///< The answer is not read now.
     Tokens silent_ahead = 0;  ///< So much work on silent entries lay before it when it came.

@@ -101,15 +101,13 @@ class EngineReader : public std::enable_shared_from_this<EngineReader> {
     const auto world = fleet_.world();
     if (world != world_) follow(world);
     const auto now = Clock::now();
-    for (const auto& pool : world->all_pools) {
-      if (pool->settings.engine.metrics_path.empty()) continue;
-      for (const auto& replica : pool->replicas) {
-        auto& one = engines_[replica->state->id];
-        notice_return(*pool, *replica, one, now);
-        notice_suspicion(*replica, one, now);
-        if (!one.under_way && one.schedule.due(now)) begin(*pool, replica, one, now);
-      }
-    }
+    world->each_replica([&](const PoolRuntime& pool, const std::shared_ptr<const ReplicaRuntime>& replica) {
+      if (pool.settings.engine.metrics_path.empty()) return;
+      auto& one = engines_[replica->state->id];
+      notice_return(pool, *replica, one, now);
+      notice_suspicion(*replica, one, now);
+      if (!one.under_way && one.schedule.due(now)) begin(pool, replica, one, now);
+    });
   }
 
  private:
@@ -128,8 +126,9 @@ class EngineReader : public std::enable_shared_from_this<EngineReader> {
   void follow(const std::shared_ptr<const World>& world) {
     world_ = world;
     std::map<std::uint64_t, OneEngine> kept;
-    for (const auto& pool : world->all_pools)
-      for (const auto& replica : pool->replicas) kept.insert({replica->state->id, engines_[replica->state->id]});
+    world->each_replica([&](const PoolRuntime&, const std::shared_ptr<const ReplicaRuntime>& replica) {
+      kept.insert({replica->state->id, engines_[replica->state->id]});
+    });
     engines_ = std::move(kept);
   }
 
@@ -166,9 +165,12 @@ class EngineReader : public std::enable_shared_from_this<EngineReader> {
 
   /// Tells what the page shows of a replica that is suspected to hang.
   static void testify(const ReadingPlan& plan, const Reading& reading, OneEngine& one, Clock::time_point now) {
+    const auto& page = reading.pages[Page::metrics];
+    if (!page.begun && !page.why_none.empty())
+      plan.books->testify(plan.replica->key, balancer::Testimony::untold, plan.begun, now);
     if (one.suspected == Clock::time_point() || plan.begun < one.suspected) return;
     if (!reading.metrics || !reading.metrics->is_page) return;
-    plan.books->testify(plan.replica->key, balancer::Testimony::answered, plan.begun, now);
+    plan.books->testify(plan.replica->key, balancer::Testimony::told, plan.begun, now);
     if (!reading.metrics->load.counters) return;
     const double counters = *reading.metrics->load.counters;
     if (!one.counters_then) {
@@ -180,7 +182,7 @@ class EngineReader : public std::enable_shared_from_this<EngineReader> {
     }
   }
 
-  void begin(const PoolRuntime& pool, const std::shared_ptr<ReplicaRuntime>& replica, OneEngine& one,
+  void begin(const PoolRuntime& pool, const std::shared_ptr<const ReplicaRuntime>& replica, OneEngine& one,
              Clock::time_point now) {
     one.under_way = true;
     const auto plan = std::make_shared<ReadingPlan>(replica, pool, world_->settings.engine_names);
@@ -261,10 +263,13 @@ class EngineReader : public std::enable_shared_from_this<EngineReader> {
     spdlog::warn(
         "replica '{}' gives no metrics page at {}: {}; without it the engine's figures are unknown (said at most once "
         "an hour for each reason); {}",
-        plan.replica->settings.name, plan.settings.metrics_path, why, way_out);
+        plan.replica->settings.name, plan.settings.metrics_path, why, page.begun ? way_out : no_answer);
   }
 
   static constexpr std::string_view way_out = "set metrics_path of [engine] for another page, or \"\" for none";
+
+  static constexpr std::string_view no_answer =
+      "a busy engine may answer late, and one that hangs does not answer: see its probe, and timeout of [engine]";
 
   asio::io_context& context_;
   const Fleet& fleet_;

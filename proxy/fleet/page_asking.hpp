@@ -18,13 +18,17 @@ struct PageAnswer {
   unsigned status = 0;  ///< It is 0 if there was no whole answer.
   std::string body;
   std::string why_none{};  ///< A clause, if a connection came about and no whole answer: "its answer is too long".
+  bool begun = false;     ///< Its head came.
 };
 
 /// Keeps a page whole. A longer page than `longest` is no answer.
 class PageReader final : public AnswerReader {
  public:
   PageReader(PageAnswer& page, std::size_t longest) : page_(page), longest_(longest) {}
-  void head(const http::ResponseHead& head, metrics::Moment, metrics::Moment) override { status_ = head.status; }
+  void head(const http::ResponseHead& head, metrics::Moment, metrics::Moment) override {
+    status_ = head.status;
+    page_.begun = true;
+  }
   bool body(std::span<const char> bytes, metrics::Moment) override {
     page_.body.append(bytes.data(), bytes.size());
     return page_.body.size() <= longest_;

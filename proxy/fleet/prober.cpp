@@ -144,8 +144,17 @@ class Prober : public std::enable_shared_from_this<Prober> {
     const auto world = fleet_.world();
     if (world != world_) follow(world);
     const auto now = Clock::now();
-    for (const auto& pool : world->all_pools) look_at(*pool, now);
-    for (const auto& pool : world->leaving_pools) look_at(*pool, now);
+    world->each_replica([&](const PoolRuntime& pool, const std::shared_ptr<const ReplicaRuntime>& replica) {
+      auto& probes = probes_[replica->state->id];
+      const auto wait = pool.balancer->health(replica->key, now).probe_after * probes.spread;
+      if (!probes.under_way && now >= probes.last + metrics::ticks(wait)) begin(pool, replica, probes);
+    });
+    for (const auto* pools : {&world->all_pools, &world->leaving_pools}) {
+      for (const auto& pool : *pools) {
+        tell_changes(*pool, now);
+        ask_witnesses(*pool);
+      }
+    }
   }
 
  private:
@@ -156,16 +165,6 @@ class Prober : public std::enable_shared_from_this<Prober> {
     bool under_way = false;
     bool suspected = false;  ///< The replica may hang: it is to be probed at once.
   };
-
-  void look_at(const PoolRuntime& pool, Clock::time_point now) {
-    for (const auto& replica : pool.replicas) {
-      auto& probes = probes_[replica->state->id];
-      const auto wait = pool.balancer->health(replica->key, now).probe_after * probes.spread;
-      if (!probes.under_way && now >= probes.last + metrics::ticks(wait)) begin(pool, replica, probes);
-    }
-    tell_changes(pool, now);
-    ask_witnesses(pool);
-  }
 
   /// Asks the door and the counters of each replica that has become suspect; of one that is leaving, too.
   void ask_witnesses(const PoolRuntime& pool) {
@@ -181,15 +180,13 @@ class Prober : public std::enable_shared_from_this<Prober> {
   void follow(const std::shared_ptr<const World>& world) {
     world_ = world;
     std::map<std::uint64_t, Probes> kept;
-    for (const auto* pools : {&world->all_pools, &world->leaving_pools})
-      for (const auto& pool : *pools)
-        for (const auto& replica : pool->replicas) kept.insert({replica->state->id, probes_[replica->state->id]});
-    for (const auto& one : world->leaving)
-      kept.insert({one.replica->state->id, probes_[one.replica->state->id]});
+    world->each_replica([&](const PoolRuntime&, const std::shared_ptr<const ReplicaRuntime>& replica) {
+      kept.insert({replica->state->id, probes_[replica->state->id]});
+    });
     probes_ = std::move(kept);
   }
 
-  void begin(const PoolRuntime& pool, const std::shared_ptr<ReplicaRuntime>& replica, Probes& probes) {
+  void begin(const PoolRuntime& pool, const std::shared_ptr<const ReplicaRuntime>& replica, Probes& probes) {
     probes.under_way = true;
     const auto begun = Clock::now();
     const bool suspected = std::exchange(probes.suspected, false);

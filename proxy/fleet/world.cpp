@@ -38,6 +38,10 @@ const PoolRuntime* World::pool_for(std::string_view model) const {
   return nullptr;
 }
 
+bool PoolRuntime::has(const ReplicaRuntime& replica) const {
+  return std::ranges::any_of(replicas, [&](const auto& one) { return one->state == replica.state; });
+}
+
 const PoolRuntime* World::pool_of(const balancer::Pool& balancer) const {
   for (const auto& pool : pools)
     if (pool->balancer.get() == &balancer) return pool.get();

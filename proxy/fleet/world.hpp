@@ -80,6 +80,8 @@ struct PoolRuntime {
                                                                ///< replicas.
   std::shared_ptr<SecondOpinions> opinions;
   std::vector<std::shared_ptr<const ShadowRuntime>> shadows;  ///< They get copies of this pool's requests.
+
+  bool has(const ReplicaRuntime& replica) const;
 };
 
 /// What a shadow's mirrored requests have come to. All worlds that name the shadow share it, and any thread may use it.
@@ -130,6 +132,17 @@ struct World {
   /// These are no longer in the settings, and requests that began before may still wait in them or run.
   std::vector<std::shared_ptr<const PoolRuntime>> leaving_pools;
 
+  /// Calls look(pool, replica) for each replica of the settings, and for each that has left them and still has requests.
+  template <class Look>
+  void each_replica(const Look& look) const {
+    for (const auto* pools : {&all_pools, &leaving_pools}) {
+      for (const auto& pool : *pools) {
+        for (const auto& replica : pool->replicas) look(*pool, std::shared_ptr<const ReplicaRuntime>(replica));
+        for (const auto& one : leaving)
+          if (one.balancer == pool->balancer && !pool->has(*one.replica)) look(*pool, one.replica);
+      }
+    }
+  }
   /// True if replicas of this pool are still to take what waits there, though it is no longer in the settings.
   bool is_waited_for(const balancer::Pool& pool, metrics::Moment now) const;
   /// Returns the pool of the settings that has this balancer; null if there is none.

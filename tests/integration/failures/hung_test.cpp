@@ -104,6 +104,38 @@ TEST(Hung, AReplicaThatTakesItsTimeForAFirstTokenKeepsItsRequest) {
   EXPECT_GE(slow.probes(), 2u) << "one at the start, and one that the suspicion asked for";
 }
 
+// Its door answers once more after it has left the settings, and never again.
+TEST(Hung, AReplicaThatLeavesIsAskedAgain) {
+  const auto script = vllm_chat(3);
+  std::atomic<bool> left = false;
+  std::atomic<int> asked = 0;
+  ScriptedReplica leaves([&](Exchange& exchange) {
+    if (exchange.request().target != "/livez") return static_cast<void>(exchange.wait_for_close());
+    if (left && ++asked > 1) return static_cast<void>(exchange.wait_for_close());
+    exchange.send(answer("200 OK", ""));
+  });
+  ScriptedReplica good([&](Exchange& exchange) {
+    if (exchange.request().target == "/livez") return exchange.send(answer("200 OK", ""));
+    play(exchange, script);
+  });
+  auto settings = pool_of({&leaves});
+  settings.health = {{"interval", "\"1s\""}, {"timeout", "\"1s\""}, {"path", "\"/livez\""}};
+  settings.engine = {{"metrics_path", "\"\""}};
+  settings.limits["drain"] = "\"60s\"";
+  WeirUnderTest weir(settings);
+  HttpClient client(weir.port());
+  client.send(post(chat, chat_body()));
+  leaves.wait_for_requests(1);
+  settings.pools = pool_of({&good}).pools;
+  settings.pools[0].replicas[0].name = "r1";
+  weir.rewrite(settings);
+  left = true;
+  const auto begun = Clock::now();
+  weir.process().send(SIGHUP);
+  EXPECT_EQ(client.response().status, 200u);
+  EXPECT_LT(Clock::now() - begun, 30s) << "limits.drain is 60 s";
+}
+
 // A replica that leaves shares its series with the next one of its name, and is not excused by that one's tokens.
 TEST(Hung, AReplicaThatLeavesIsNotTakenForTheNextOneOfItsName) {
   SimulatedReplica stopped({"--model", "m"}), good({"--model", "m"}), third({"--model", "m"});

@@ -225,6 +225,9 @@ TEST_F(EngineFigures, WhyAPageFailsIsSaidOnce) {
     while (replica.asked_for("/metrics") < before + 3) replica.wait_for_probes(replica.probes() + 1);
     EXPECT_FALSE(weir.metrics().has("weir_engine_requests"));
     const auto output = weir.output();
+    const bool answers = row.takes.count() == 0;
+    EXPECT_EQ(output.find("; set metrics_path") != std::string::npos, answers) << output;
+    EXPECT_EQ(output.find("; a busy engine may answer late") == std::string::npos, answers) << output;
     EXPECT_EQ(output.find("gives no metrics page"), output.rfind("gives no metrics page")) << output;
   }
 }

@@ -49,6 +49,9 @@ ReplicaView out(ReplicaIndex index) {
 ReplicaView out_of_room(ReplicaIndex index) {
   return changed(index, [](ReplicaView& s) { s.full = true; });
 }
+ReplicaView suspect(ReplicaIndex index) {
+  return changed(index, [](ReplicaView& s) { s.suspected = true; });
+}
 ReplicaView in_start(ReplicaIndex index, Tokens held, Tokens allowance, std::uint32_t in_flight = 1) {
   return changed(index, [&](ReplicaView& s) {
     s.starting = true;
@@ -79,6 +82,12 @@ TEST(Eligibility, OneThatIsNotWellGivesWayToOneThatIsBetterOff) {
       {"starts, and holds just what it may", {in_start(0, 90, 100), plain(1)}, {0, 1}, false},
       {"starts, and would hold more", {in_start(0, 91, 100), plain(1)}, {1}, false},
       {"starts with its one request", {in_start(0, 0, 0, 0), plain(1)}, {0, 1}, false},
+      {"suspected", {suspect(0), plain(1)}, {1}, false},
+      {"all are suspected", {suspect(0), suspect(1)}, {0, 1}, false},
+      {"suspected before out", {suspect(0), out(1)}, {0}, false},
+      {"suspected before full", {suspect(0), out_of_room(1)}, {0}, false},
+      {"suspected before tried", {suspect(0), tried(1)}, {0}, false},
+      {"suspected before a KV cache that is full", {suspect(0), kv(1, 1000, 1)}, {1}, false},
       {"all start", {in_start(0, 91, 100), in_start(1, 95, 100)}, {0, 1}, false},
   };
   for (const auto& row : rows) {
@@ -141,6 +150,9 @@ TEST(Eligibility, ARequestThatCanWaitDoesSoWhereNoneMayTakeItNow) {
       {"both tried, one is full", {with(out_of_room(0), had_it), tried(1)}, {1}, false},
       {"the only one tried and out", {with(tried(0), is_out)}, {0}, true},
       {"reserved", {with(plain(0), reserved), plain(1)}, {1}, false},
+      {"suspected, and the other has room", {suspect(0), plain(1)}, {1}, false},
+      {"suspected, and the other is at a limit", {suspect(0), full(1)}, {0}, false},
+      {"suspected, and the other is full", {suspect(0), out_of_room(1)}, {0}, false},
       {"all reserved", {with(plain(0), reserved)}, {}, false},
   };
   for (const auto& row : rows) {

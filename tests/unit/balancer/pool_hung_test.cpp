@@ -1,5 +1,10 @@
 // A pool suspects the replica that is silent for longer than its books explain, and calls it hung once a witness
 // confirms that, or once nothing explains its silence any more.
+#include <gmock/gmock.h>
+
+#include <limits>
+#include <set>
+
 #include "balancer/pool.hpp"
 #include "requests.hpp"
 
@@ -19,12 +24,14 @@ class PoolHung : public testing::Test {
     pool = pool_of(specs, config::Policy::round_robin);
     for (ReplicaIndex i = 0; i < replicas; ++i) keys.push_back(pool->key(i));
   }
-  Lease send(ReplicaIndex to, Tokens prompt, double now, bool stream = true) {
+  Lease send(ReplicaIndex to, Tokens prompt, double now, bool stream = true,
+             std::optional<std::uint64_t> max_tokens = 100) {
     std::vector<Serial> others;
     for (ReplicaIndex i = 0; i < keys.size(); ++i)
       if (i != to) others.push_back(keys[i].serial);
     RequestFacts facts = prompt_of(prompt);
     facts.stream = stream;
+    facts.max_tokens = max_tokens;
     Lease lease = admitted(pool->offer(facts, at(now), others));
     EXPECT_EQ(lease.replica(), to);
     return lease;
@@ -250,7 +257,7 @@ TEST_F(PoolHung, AProbeWithoutAnAnswerSaysNothingOfOneThatGaveItsPageMeanwhile) 
   witness.reset();
   Lease lease = send(0, 100, now);
   out_at(0, now, now + 6);
-  pool->testify(keys[0], Testimony::answered, at(now + 6), at(now + 7));
+  pool->testify(keys[0], Testimony::told, at(now + 6), at(now + 7));
   pool->testify(keys[0], Testimony::mute, at(now + 5), at(now + 10));
   EXPECT_EQ(out_at(0, now + 10, now + 20), 0);
   pool->testify(keys[0], Testimony::mute, at(now + 15), at(now + 20));
@@ -284,9 +291,169 @@ TEST_F(PoolHung, ARequestThatIsNotStreamedMakesASuspicionOnceItsBooksExplainItNo
   const double now = teach(0, 0);
   witness = Testimony::answered;
   Lease lease = send(0, 1000, now, false);  // With 100 tokens to come.
-  EXPECT_EQ(out_at(0, now, now + 1000), 0) << "its silence is no proof";
+  EXPECT_EQ(out_at(0, now, now + 50), 0);
   ASSERT_EQ(suspected.size(), 1u);
   EXPECT_NEAR(suspected[0], now + 6, 0.06);
+}
+
+// An engine that tells no counters and whose door is open: nothing but time tells that it does nothing.
+TEST_F(PoolHung, ARequestThatIsNotStreamedLeavesASilentReplicaAfterManyTimesItsLongestOutput) {
+  // 1000 tokens of prompt take 1 s, and 100 of output 5 s.
+  const struct {
+    std::optional<std::uint64_t> max_tokens;
+    std::optional<Tokens> context;
+    double after;
+  } rows[]{{100, {}, 60},
+           {1000, {}, 8 * (1 + 50)},
+           {1000, 100, 60},
+           {{}, 2000, 8 * (1 + 100)},
+           {std::numeric_limits<Tokens>::max(), 2000, 8 * (1 + 100)},
+           {{}, {}, 0},
+           {std::numeric_limits<Tokens>::max(), {}, 0}};
+  for (const auto& row : rows) {
+    begin(2);
+    const double now = teach(0, 0);
+    for (const auto& key : keys) pool->engine_told(key, {{}, row.context});
+    witness = Testimony::answered;
+    Lease lease = send(0, 1000, now, false, row.max_tokens);
+    EXPECT_NEAR(out_at(0, now, now + 2000), row.after > 0 ? now + row.after : 0, 0.11);
+    if (row.after > 0) {
+      EXPECT_TRUE(changes.back().change.hung);
+      EXPECT_THAT(changes.back().change.reason, testing::HasSubstr("where an answer was due after"));
+    }
+    keys.clear();
+  }
+}
+
+TEST_F(PoolHung, AnAnswerThatMayBeLongExcusesWhatCameBehindItAndNotWhatCameBefore) {
+  for (const bool before : {true, false}) {
+    begin(2);
+    const double now = teach(0, 0);
+    witness = Testimony::answered;
+    Lease first = send(0, 100, now, false, before ? 16'000 : 100);
+    out_at(0, now, now + 1);
+    Lease second = send(0, 100, now + 1, false, before ? 100 : 16'000);
+    EXPECT_NEAR(out_at(0, now + 1, now + 1000), before ? 0 : now + 60, 0.11);
+    keys.clear();
+  }
+}
+
+// An engine that works on one request at a time shows nothing while that has an answer that is not streamed.
+TEST_F(PoolHung, AStreamThatWaitsForItsFirstTokenMayWaitForAnAnswerThatIsNotStreamed) {
+  for (const bool begun : {false, true}) {
+    begin(2);
+    const double now = teach(0, 0);
+    witness = Testimony::answered;
+    Lease whole = send(0, 100, now, false, 16'000), stream = send(0, 100, now);
+    if (begun) stream.first_token(at(now));
+    EXPECT_NEAR(out_at(0, now, now + 1700), begun ? now + 60 : 0, 0.11);
+    keys.clear();
+  }
+}
+
+TEST_F(PoolHung, OfASlowEngineALongAnswerThatIsNotStreamedIsNeverTaken) {
+  for (const bool limited : {true, false}) {
+    for (const bool stream_waits : {true, false}) {
+      begin(2);
+      double now = 0;
+      for (int i = 0; i < 20; ++i) {  // They teach that it makes ten tokens a second.
+        Lease lease = send(0, 1000, now);
+        lease.first_token(at(now += 1));
+        End end(EndCause::answered);
+        end.output_tokens = 101;
+        lease.end(end, at(now += 10));
+      }
+      witness = Testimony::answered;
+      std::optional<std::uint64_t> max_tokens;
+      if (limited) max_tokens = 16'000;
+      Lease lease = send(0, 1000, now, false, max_tokens);
+      std::optional<Lease> waits;
+      if (stream_waits) waits = send(0, 100, now + 1);
+      EXPECT_EQ(out_at(0, now, now + 1601), 0);
+      keys.clear();
+    }
+  }
+}
+
+TEST_F(PoolHung, WhereNeitherItsDoorNorItsPageAnswersItsBooksHaveToExplainItOnce) {
+  const struct {
+    Tokens prompt;
+    double both, one;
+  } rows[]{{100, 5, 5}, {1000, 10, 40}, {3000, 30, 120}};
+  for (const auto& row : rows) {
+    for (const bool both : {true, false}) {
+      begin(2);
+      witness = Testimony::mute;
+      Lease lease = send(0, row.prompt, 0);
+      out_at(0, 0, 4.95);
+      EXPECT_TRUE(suspected.empty()) << "nobody is asked before";
+      look(5);
+      if (both) pool->testify(keys[0], Testimony::untold, at(5), at(5));
+      EXPECT_NEAR(out_at(0, 5, 200), both ? row.both : row.one, 0.2) << row.prompt;
+      keys.clear();
+      suspected.clear();
+    }
+  }
+}
+
+TEST_F(PoolHung, APageThatComesLaterTakesBackThatNoneCame) {
+  begin(2);
+  witness = Testimony::mute;
+  Lease lease = send(0, 1000, 0);
+  look(5);
+  pool->testify(keys[0], Testimony::untold, at(5), at(5));
+  pool->testify(keys[0], Testimony::told, at(6), at(6));
+  EXPECT_EQ(out_at(0, 6, 39), 0);
+}
+
+TEST_F(PoolHung, APageSaysNothingOfHowWellItsEngineIs) {
+  for (const auto said : {Testimony::told, Testimony::answered}) {
+    begin(2);
+    const double now = teach(0, 0);
+    witness = Testimony::ill;
+    pool->report(keys[1], Sign::refused, at(now));
+    Lease lease = send(0, 100, now);
+    out_at(0, now, now + 6);
+    pool->testify(keys[0], said, at(now + 6), at(now + 6));
+    pool->report(keys[1], Sign::probe_passed, at(now + 7));
+    EXPECT_EQ(out_at(0, now + 7, now + 20) > 0, said == Testimony::told) << "its door answers well";
+    keys.clear();
+  }
+}
+
+TEST_F(PoolHung, WhileASuspicionStandsOthersArePreferred) {
+  begin(3);
+  const double now = teach(0, 0);
+  witness = Testimony::answered;
+  const auto sends = [&](double when) { return admitted(pool->offer(prompt_of(10), at(when))).replica(); };
+  Lease lease = send(0, 100, now);
+  out_at(0, now, now + 6);
+  for (int i = 0; i < 9; ++i) EXPECT_NE(sends(now + 6), 0u);
+  std::vector<ReplicaSpec> specs{replica("a"), replica("b"), replica("c")};
+  specs[1].draining = specs[2].draining = true;
+  pool->set_replicas(specs, at(now + 6));
+  EXPECT_EQ(sends(now + 6), 0u) << "nothing is refused where no other is there";
+  specs[1].draining = specs[2].draining = false;
+  pool->set_replicas(specs, at(now + 6));
+  lease.first_token(at(now + 7));
+  look(now + 7);
+  std::set<ReplicaIndex> seen;
+  for (int i = 0; i < 3; ++i) seen.insert(sends(now + 7));
+  EXPECT_TRUE(seen.contains(0)) << "it is as good as any";
+}
+
+// Its books explain it, and yet the witnesses are asked, who may know better.
+TEST_F(PoolHung, WhatItsBooksExplainMakesNobodyPreferOthers) {
+  begin(2);
+  witness = Testimony::answered;
+  Lease lease = send(0, 3000, 0);
+  out_at(0, 0, 100);
+  EXPECT_THAT(suspected, testing::ElementsAre(testing::DoubleNear(5, 0.06))) << "and again after 120 s";
+  std::set<ReplicaIndex> seen;
+  for (int i = 0; i < 2; ++i) seen.insert(admitted(pool->offer(prompt_of(10), at(100))).replica());
+  EXPECT_EQ(seen.size(), 2u);
+  out_at(0, 100, 121);
+  EXPECT_EQ(suspected.size(), 2u);
 }
 
 TEST_F(PoolHung, ARequestThatIsNotStreamedLeavesAReplicaWhoseCountersStandStillForAMinute) {

@@ -1,0 +1,61 @@
+// One client's requests, which no replica can answer, put no replica out, though most of them get no second opinion.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tests/integration/peers/streams.hpp"
+#include "tests/integration/peers/weir_under_test.hpp"
+#include "tests/integration/peers/words.hpp"
+
+namespace weir::integration {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+constexpr int bad_clients = 12, bad_requests_each = 25, good_clients = 2;
+
+TEST(Blame, RequestsThatNoReplicaCanAnswerPutNoneOutThoughTheRetryBudgetIsSpent) {
+  const auto script = vllm_chat(3);
+  const auto plays = [&](Exchange& exchange) {
+    if (exchange.request().body.find("broken") == std::string::npos) return play(exchange, script);
+    exchange.send(answer("500 Internal Server Error", R"({"error":{"message":"cannot"}})"));
+  };
+  ScriptedReplica a(plays), b(plays), c(plays);
+  WeirUnderTest weir(pool_of({&a, &b, &c}));
+  std::atomic<int> at_it = bad_clients, good = 0, harmed = 0, told = 0;
+  std::vector<std::thread> clients;
+  for (int i = 0; i < bad_clients; ++i) {
+    clients.emplace_back([&] {
+      for (int request = 0; request < bad_requests_each; ++request)
+        if (fetch(weir.port(), post(chat, chat_body("broken"))).status == 500) ++told;
+      --at_it;
+    });
+  }
+  for (int i = 0; i < good_clients; ++i) {
+    clients.emplace_back([&] {
+      while (at_it > 0) {
+        const auto got = fetch(weir.port(), post(chat, chat_body()));
+        (got.status == 200 && got.end == BodyEnd::whole ? good : harmed)++;
+      }
+    });
+  }
+  for (auto& client : clients) client.join();
+  EXPECT_EQ(told, bad_clients * bad_requests_each);
+  EXPECT_GT(good, 0);
+  EXPECT_EQ(harmed, 0);
+  const auto page = weir.metrics_after(static_cast<std::size_t>(told + good));
+  const auto opinions = page.sum("weir_retries_total", {{"reason", "status"}});
+  EXPECT_GT(opinions, 0);
+  EXPECT_LT(opinions, told) << "the budget was spent";
+  EXPECT_EQ(page.sum("weir_replica_state", {{"state", "up"}}), 3);
+  EXPECT_THAT(weir.output(), Not(HasSubstr("is ejected")));
+}
+
+}  // namespace
+}  // namespace weir::integration
