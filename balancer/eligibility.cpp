@@ -60,11 +60,12 @@ Narrowed narrow(std::vector<ReplicaView>& replicas, const Demand& demand) {
     prefer(replicas, [](const ReplicaView& r) { return !r.full; });
     prefer(replicas, may_hold);
   }
-  prefer(replicas, [](const ReplicaView& r) { return !r.suspected; });
   const auto fits = [&](const ReplicaView& r) {
     return !r.kv_tokens || r.in_flight == 0 || r.resident + demand.prompt <= *r.kv_tokens;
   };
-  return {prefer(replicas, fits) ? Eligibility::some : Eligibility::kv_full, panic};
+  const auto eligibility = prefer(replicas, fits) ? Eligibility::some : Eligibility::kv_full;
+  prefer(replicas, [](const ReplicaView& r) { return !r.suspected; });
+  return {eligibility, panic};
 }
 
 }  // namespace weir::balancer

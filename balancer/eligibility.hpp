@@ -16,9 +16,9 @@
 // A request that cannot wait is never sent beyond a limit, either; but if only such replicas are left as refuse, are
 // full or hold all that they may while they start, it is sent to one of them.
 //
-// Of the rest, a replica that is suspected to hang gives way to those that are not; no request waits for that. Then a
-// replica whose KV cache the request would overfill gives way to others (a replica that holds nothing
-// takes a request of any size).
+// Of the rest, a replica whose KV cache the request would overfill gives way to others (a replica that holds nothing
+// takes a request of any size). Then one that is suspected to hang gives way to those that are not; no request waits for
+// that.
 #pragma once
 
 #include <cstdint>

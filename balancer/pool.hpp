@@ -132,8 +132,9 @@ class Pool final : public std::enable_shared_from_this<Pool>, private Lessor {
   /// nothing for as long as a request that is not streamed was to take.
   static constexpr double shortest_hang_seconds = 5, suspicion_factor = 4;
   /// A replica that answers its probes hangs only when it has been silent for so long, and for eight times what its books
-  /// predict: engines compile for 40 s. For what is not streamed, that is with the longest output that it may have.
-  static constexpr double longest_silence_seconds = 60, silence_factor = 8;
+  /// predict: engines compile for 40 s. For what is not streamed, that is with the longest output that it may have, and
+  /// for longer: another pool or another weir may have an answer made there, or a model loaded.
+  static constexpr double longest_silence_seconds = 60, longest_unstreamed_silence_seconds = 300, silence_factor = 8;
   /// After two replicas failed one request, an error of which no second replica was asked counts for nobody for so long.
   static constexpr std::chrono::seconds absolved_for{10};
   /// Before a replica's prefill rate is known, its prompts are waited for as if it did so many tokens a second.

@@ -37,32 +37,35 @@ void Pool::judge_silence(Replica& replica) {
   const auto seconds_of = [=](Tokens prompts, Tokens output) {
     return static_cast<double>(prompts) / prefill + static_cast<double>(output) / decode;
   };
-  const auto is_too_long = [](double silence, double takes) {
-    return silence >= longest_silence_seconds && silence >= silence_factor * takes;
+  // Streams whose tokens come at once teach a pace that no other answer has.
+  const auto at_slowest = [=](Tokens output) { return static_cast<double>(output) / std::min(decode, slowest_decode); };
+  const auto is_too_long = [](double silence, double takes, double at_least = longest_silence_seconds) {
+    return silence >= at_least && silence >= silence_factor * takes;
   };
   const bool still = replica.suspicion.stands_still();
   const double silent = ledger.silent_seconds(latest_);
   const double due = seconds_of(ledger.due_to_first_token(), 0), all = seconds_of(ledger.unanswered(), 0);
   double longest = silent, may_take = 0;
   bool doubted = silent >= shortest_hang_seconds, makes_nothing = false, is_late = false;
-  bool stands = doubted && silent >= suspicion_factor * due;
+  bool stands = doubted && silent >= suspicion_factor * due, grave = stands;
   if (const auto other = ledger.oldest_unstreamed(latest_)) {
     const double takes = seconds_of(other->prompt, other->output);
     stands = stands || other->silent_seconds >= std::max(shortest_hang_seconds, takes);
+    grave = grave || other->silent_seconds >= std::max(shortest_hang_seconds, suspicion_factor * takes);
     longest = std::max(longest, other->silent_seconds);
-    may_take = all + seconds_of(0, ledger.longest_unstreamed_output(other->silent_seconds));
+    may_take = all + at_slowest(ledger.longest_unstreamed_output(other->silent_seconds));
     makes_nothing = still && is_too_long(other->silent_seconds, std::max(takes, all));
-    is_late = is_too_long(other->silent_seconds, may_take);
+    is_late = is_too_long(other->silent_seconds, may_take, longest_unstreamed_silence_seconds);
   }
   const bool down = replica.health.state() == ReplicaState::down && !replica.health.refuses();
   stands = stands || (down && longest >= shortest_hang_seconds);
   doubted = doubted || stands;
   if (!doubted || !replica.spec.health.eject) return replica.suspicion.end();
   replica.suspicion.begin(latest_);
-  replica.suspicion.stand(stands, latest_);
+  replica.suspicion.stand(stands, grave, latest_);
   // Streams that wait for their first token may wait for an answer that is not streamed.
   const bool may_wait = !still && !ledger.owes_more_tokens();
-  const double others = may_wait ? seconds_of(0, ledger.longest_unstreamed_output(silent)) : 0;
+  const double others = may_wait ? at_slowest(ledger.longest_unstreamed_output(silent)) : 0;
   const bool unexplained = is_too_long(silent, all + others);
   const bool confirmed = stands && (down || replica.suspicion.is_confirmed());
   const bool deaf = replica.suspicion.is_deaf() && silent >= std::max(shortest_hang_seconds, due);

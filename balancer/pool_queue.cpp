@@ -121,7 +121,7 @@ ReplicaView Pool::view_of(const Replica& replica, ReplicaIndex index) const {
   view.recent_failures = replica.ledger.recent_failures();
   view.refuses = replica.health.refuses();
   view.out = replica.health.out();
-  view.suspected = replica.suspicion.stands();
+  view.suspected = replica.suspicion.is_grave();
   view.draining = replica.spec.draining;
   view.full = replica.health.is_full(latest_);
   view.starting = replica.health.state() == ReplicaState::starting;

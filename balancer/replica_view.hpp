@@ -17,7 +17,7 @@ struct ReplicaView {
   bool tried = false;                 ///< This replica already had the request.
   bool refuses = false;               ///< It refuses connections.
   bool out = false;                   ///< It is ejected or down.
-  bool suspected = false;             ///< It may hang.
+  bool suspected = false;             ///< It is silent for far longer than its books explain.
   bool draining = false;              ///< It takes nothing new.
   bool reserved = false;              ///< It is kept free for another request.
   bool full = false;                  ///< It has said that it has no room, or it has just failed.

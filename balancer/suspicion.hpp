@@ -6,7 +6,6 @@
 
 #include <cstdint>
 #include <optional>
-#include <utility>
 
 #include "balancer/tokens.hpp"
 
@@ -25,8 +24,8 @@ enum class Testimony : std::uint8_t {
 class Suspicion {
  public:
   bool is_on() const { return since_.has_value(); }
-  /// Witnesses say that the process does not answer, or is not well.
-  bool is_confirmed() const { return ill_ || mute_; }
+  /// A witness that was asked since the suspicion stands says that the process does not answer, or is not well.
+  bool is_confirmed() const { return stands_ && (ill_ >= stands_ || mute_ >= stands_); }
   /// Neither its door nor its metrics page answers.
   bool is_deaf() const { return mute_ && untold_; }
   /// Its own counters say that it makes nothing.
@@ -34,40 +33,44 @@ class Suspicion {
   void begin(Moment now) {
     if (!since_) since_ = now;
   }
-  /// Whether its books explain the silence no more.
-  void stand(bool unexplained, Moment now) {
+  /// Its books explain the silence no more, and `grave`: by far.
+  void stand(bool unexplained, bool grave, Moment now) {
+    grave_ = grave;
     if (!unexplained)
       stands_.reset();
     else if (!stands_)
       stands_ = now;
   }
-  bool stands() const { return stands_.has_value(); }
+  /// Others are to be preferred.
+  bool is_grave() const { return grave_; }
   void end() { *this = {}; }
   /// Since when, as the suspicion begins and again as it begins to stand: the witnesses are to be asked.
   std::optional<Moment> take_new() {
     const auto news = stands_ ? stands_ : since_;
-    if (std::exchange(asked_, news) == news) return std::nullopt;
-    return news;
+    if (news <= asked_) return std::nullopt;  // A suspicion of no moment is earlier than any.
+    return asked_ = news;
   }
   /// `asked`: when the witness began to look. One that got no answer says nothing of a replica that has answered
   /// another one since.
   void hear(Testimony what, Moment asked, Moment now) {
     if (!since_) return;
     const bool lately = !answered_ || *answered_ < asked;
-    if (what == Testimony::ill) ill_ = true;
-    if (what == Testimony::mute && lately) mute_ = true;
+    if (what == Testimony::ill) ill_ = asked;
+    if (what == Testimony::mute && lately) mute_ = asked;
     if (what == Testimony::untold && lately) untold_ = true;
     if (what == Testimony::still) still_ = true;
     if (what != Testimony::answered && what != Testimony::told) return;
     answered_ = now;
-    mute_ = untold_ = false;
-    if (what == Testimony::answered) ill_ = false;  // A page says nothing of how well its engine is.
+    mute_.reset();
+    untold_ = false;
+    if (what == Testimony::answered) ill_.reset();  // A page says nothing of how well its engine is.
   }
 
  private:
   std::optional<Moment> since_, stands_, answered_;
   std::optional<Moment> asked_;  ///< The witnesses were last asked about the suspicion of then.
-  bool ill_ = false, mute_ = false, untold_ = false, still_ = false;
+  std::optional<Moment> ill_, mute_;  ///< The witness that said so was asked then.
+  bool untold_ = false, still_ = false, grave_ = false;
 };
 
 }  // namespace weir::balancer

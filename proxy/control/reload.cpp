@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <boost/asio/post.hpp>
+#include <chrono>
 #include <exception>
 #include <new>
 #include <span>
@@ -67,15 +68,11 @@ void Reload::begin(const std::string& by, net::Completion<Told> completion) {
   completion_ = std::move(completion);
   if (on_begin) on_begin();
   try {
-    // Nobody would catch what this throws on the thread.
-    auto found = std::make_shared<Found>();
-    loading_ = start_thread([this, found = std::move(found)]() mutable {
+    // The thread has its memory from here on: nobody would catch what it throws.
+    loading_ = start_thread([this, found = std::make_shared<Found>()] {
       be_nice(niceness);
       find(*found);
-      boost::asio::post(context_, [this, found = std::move(found)]() mutable {
-        loaded(*found);
-        free_(std::move(found));
-      });
+      tell(found);
     });
   } catch (const std::exception& error) {
     end(failed({std::string("cannot start a thread that reads the settings: ") + error.what() +
@@ -93,6 +90,23 @@ void Reload::find(Found& found) const noexcept {
       found.errors = {std::string("cannot read the settings: ") + error.what()};
     } catch (const std::bad_alloc&) {
       found.errors.clear();
+    }
+  }
+}
+
+/// Gives the findings back in place of the memory that it takes to tell of them, where there is none.
+void Reload::tell(const std::shared_ptr<Found>& found) noexcept {
+  for (;;) {
+    try {
+      boost::asio::post(context_, [this, found]() mutable {
+        loaded(*found);
+        free_(std::move(found));
+      });
+      return;
+    } catch (const std::bad_alloc&) {
+      *found = Found();
+      found->failed = true;
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));
     }
   }
 }

@@ -88,6 +88,7 @@ class Reload {
   };
   void find(Found& found) const noexcept;
   void read_into(Found& found) const;
+  void tell(const std::shared_ptr<Found>& found) noexcept;
   void loaded(Found& found);
   Result take_over(Found& found);
   void end(const Result& result);

@@ -227,10 +227,11 @@ void Fleet::adopt(const config::Settings& settings, net::tls::Contexts tls,
 }
 
 std::vector<std::shared_ptr<const keys::ClientKeys>> Fleet::take_unused_keys() {
-  const auto unused = std::ranges::stable_partition(old_keys_, [](const auto& one) { return one.use_count() > 1; });
-  std::vector<std::shared_ptr<const keys::ClientKeys>> all(std::move_iterator(unused.begin()),
-                                                           std::move_iterator(unused.end()));
-  old_keys_.erase(unused.begin(), unused.end());
+  const auto is_used = [](const auto& one) { return one.use_count() > 1; };
+  const auto unused = std::stable_partition(old_keys_.begin(), old_keys_.end(), is_used);
+  std::vector<std::shared_ptr<const keys::ClientKeys>> all(std::make_move_iterator(unused),
+                                                           std::make_move_iterator(old_keys_.end()));
+  old_keys_.erase(unused, old_keys_.end());
   return all;
 }
 

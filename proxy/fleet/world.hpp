@@ -121,8 +121,8 @@ struct World {
   /// changes more than the world calls it first.
   static void check(const config::Server& server, const keys::ClientKeys* keys, const net::tls::ServerContext* tls);
 
-  config::Settings settings;
   std::shared_ptr<const keys::ClientKeys> keys;  ///< Clients need one of these; null if they need none.
+  config::Settings settings;
   std::shared_ptr<const net::tls::ServerContext> server_tls;  ///< Null means that clients speak plainly.
   std::vector<std::shared_ptr<const PoolRuntime>> pools;
   std::vector<std::shared_ptr<const ShadowRuntime>> shadows;

@@ -87,7 +87,7 @@ TEST(Eligibility, OneThatIsNotWellGivesWayToOneThatIsBetterOff) {
       {"suspected before out", {suspect(0), out(1)}, {0}, false},
       {"suspected before full", {suspect(0), out_of_room(1)}, {0}, false},
       {"suspected before tried", {suspect(0), tried(1)}, {0}, false},
-      {"suspected before a KV cache that is full", {suspect(0), kv(1, 1000, 1)}, {1}, false},
+      {"suspected before a KV cache that is full", {suspect(0), kv(1, 1000, 1)}, {0}, false},
       {"all start", {in_start(0, 91, 100), in_start(1, 95, 100)}, {0, 1}, false},
   };
   for (const auto& row : rows) {

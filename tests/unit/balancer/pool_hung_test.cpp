@@ -303,9 +303,9 @@ TEST_F(PoolHung, ARequestThatIsNotStreamedLeavesASilentReplicaAfterManyTimesItsL
     std::optional<std::uint64_t> max_tokens;
     std::optional<Tokens> context;
     double after;
-  } rows[]{{100, {}, 60},
+  } rows[]{{100, {}, 300},
            {1000, {}, 8 * (1 + 50)},
-           {1000, 100, 60},
+           {1000, 100, 300},
            {{}, 2000, 8 * (1 + 100)},
            {std::numeric_limits<Tokens>::max(), 2000, 8 * (1 + 100)},
            {{}, {}, 0},
@@ -333,7 +333,7 @@ TEST_F(PoolHung, AnAnswerThatMayBeLongExcusesWhatCameBehindItAndNotWhatCameBefor
     Lease first = send(0, 100, now, false, before ? 16'000 : 100);
     out_at(0, now, now + 1);
     Lease second = send(0, 100, now + 1, false, before ? 100 : 16'000);
-    EXPECT_NEAR(out_at(0, now + 1, now + 1000), before ? 0 : now + 60, 0.11);
+    EXPECT_NEAR(out_at(0, now + 1, now + 1000), before ? 0 : now + 300, 0.11);
     keys.clear();
   }
 }
@@ -373,6 +373,46 @@ TEST_F(PoolHung, OfASlowEngineALongAnswerThatIsNotStreamedIsNeverTaken) {
       keys.clear();
     }
   }
+}
+
+// A tool parser that holds an answer back gives all its tokens at once.
+TEST_F(PoolHung, StreamsWhoseTokensCameAtOnceTakeNoTimeFromALongAnswer) {
+  begin(2);
+  double now = 0;
+  for (int i = 0; i < 20; ++i) {
+    Lease lease = send(0, 1000, now);
+    lease.first_token(at(now += 1));
+    End end(EndCause::answered);
+    end.output_tokens = 201;
+    lease.end(end, at(now += 0.004));
+  }
+  witness = Testimony::answered;
+  Lease lease = send(0, 1000, now, false, 16'000);
+  EXPECT_EQ(out_at(0, now, now + 1601), 0);
+}
+
+TEST_F(PoolHung, AnAnswerThatTakesALittleLongerThanExpectedMakesNobodyPreferOthers) {
+  begin(2);
+  const double now = teach(0, 0);
+  witness = Testimony::answered;
+  Lease lease = send(0, 1000, now, false, 100);
+  out_at(0, now, now + 10);
+  std::set<ReplicaIndex> seen;
+  for (int i = 0; i < 4; ++i) seen.insert(admitted(pool->offer(prompt_of(10), at(now + 10))).replica());
+  EXPECT_TRUE(seen.contains(0));
+  EXPECT_EQ(suspected.size(), 1u) << "its witnesses were asked all the same";
+}
+
+// The question of a witness that began while the books explained the silence is no proof.
+TEST_F(PoolHung, AProbeThatBeganBeforeTheSuspicionStoodDoesNotConfirmIt) {
+  begin(2);
+  witness.reset();
+  Lease lease = send(0, 200, 0);  // It is due after 2 s, and the suspicion stands after 8.
+  look(5);
+  pool->testify(keys[0], Testimony::mute, at(5), at(7.9));
+  EXPECT_EQ(out_at(0, 7.9, 20), 0);
+  pool->testify(keys[0], Testimony::mute, at(9), at(20));
+  EXPECT_NEAR(out_at(0, 20, 30), 20, 0.11);
 }
 
 TEST_F(PoolHung, WhereNeitherItsDoorNorItsPageAnswersItsBooksHaveToExplainItOnce) {
@@ -563,6 +603,11 @@ TEST(Suspicion, IsConfirmedByWhomNobodyHasContradictedSince) {
     suspicion.begin(at(1));
     suspicion.begin(at(2));
     EXPECT_EQ(suspicion.take_new(), at(1)) << "the first time counts";
+    EXPECT_FALSE(suspicion.take_new());
+    suspicion.hear(mute, at(1), at(2));
+    EXPECT_FALSE(suspicion.is_confirmed()) << "its books may explain it";
+    suspicion.stand(true, false, at(2));
+    EXPECT_EQ(suspicion.take_new(), at(2)) << "its witnesses are asked anew";
     EXPECT_FALSE(suspicion.take_new());
     for (const auto& word : words) suspicion.hear(word.what, at(word.asked), at(word.told));
     EXPECT_EQ(suspicion.is_confirmed(), confirmed) << what;

@@ -60,7 +60,7 @@ bool same(const LeavingReplica& a, const LeavingReplica& b) {
 
 /// A member that is new in World does not compile until it is compared here, and named by a change below.
 Names changed(const World& before, const World& after) {
-  const auto& [settings, keys, server_tls, pools, shadows, all_pools, leaving, leaving_pools] = before;
+  const auto& [keys, settings, server_tls, pools, shadows, all_pools, leaving, leaving_pools] = before;
   Names names;
   if (!(settings == after.settings)) names.insert("settings");
   if (keys != after.keys) names.insert("keys");
