@@ -27,7 +27,7 @@ bool Pool::may_call_hung(const Replica& suspect) const {
 }
 
 /// Silence makes a replica suspect. It hangs if a witness confirms a silence that its books do not explain, if neither its
-/// door nor its page answers for as long as its books explain once, if its probes have failed so often that it is down, or
+/// door nor its page answers for 10 s and for as long as its books explain once, if its probes have failed so often that it is down, or
 /// if nothing explains a silence as long as this. An answer that is not streamed shows nothing while it is made: where the
 /// engine's counters do not stand still, it is given many times what the longest output that it may have takes.
 void Pool::judge_silence(Replica& replica) {
@@ -68,7 +68,7 @@ void Pool::judge_silence(Replica& replica) {
   const double others = may_wait ? at_slowest(ledger.longest_unstreamed_output(silent)) : 0;
   const bool unexplained = is_too_long(silent, all + others);
   const bool confirmed = stands && (down || replica.suspicion.is_confirmed());
-  const bool deaf = replica.suspicion.is_deaf() && silent >= std::max(shortest_hang_seconds, due);
+  const bool deaf = replica.suspicion.is_deaf() && silent >= std::max(2 * shortest_hang_seconds, due);
   if ((!confirmed && !deaf && !unexplained && !makes_nothing && !is_late) || !may_call_hung(replica)) return;
   char reason[160];
   if (confirmed)

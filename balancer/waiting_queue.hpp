@@ -64,7 +64,7 @@ struct WaitingRequest {
   /// Requests of one fit find the same replicas long enough for them.
   struct Fit {
     std::size_t context = 0, sequence = 0;
-    auto operator<=>(const Fit&) const = default;
+    auto operator<=>(const Fit&) const = default;  // NOLINT(modernize-use-nullptr): see Returns::Identity
   };
   Fit fit{};
   std::size_t bytes = 0;
@@ -171,7 +171,7 @@ class WaitingQueue {
     std::size_t length;
     WaitTicket newest;
     Flow* flow;
-    auto operator<=>(const Length&) const = default;
+    auto operator<=>(const Length&) const = default;  // NOLINT(modernize-use-nullptr): see Returns::Identity
   };
 
   static std::int64_t cost(const Entry& entry);

@@ -98,7 +98,7 @@ void Reload::find(Found& found) const noexcept {
 void Reload::tell(const std::shared_ptr<Found>& found) noexcept {
   for (;;) {
     try {
-      boost::asio::post(context_, [this, found]() mutable {
+      boost::asio::post(context_, [this, found = found]() mutable {
         loaded(*found);
         free_(std::move(found));
       });

@@ -1,5 +1,7 @@
 #include "proxy/fleet/fleet.hpp"
 
+#include <spdlog/spdlog.h>
+
 #include <algorithm>
 #include <chrono>
 #include <iterator>

@@ -12,9 +12,10 @@
 
 #include <array>
 #include <cerrno>
+#include <cstddef>
 #include <cstring>
+#include <map>
 #include <random>
-#include <set>
 #include <string>
 #include <utility>
 
@@ -29,6 +30,19 @@ const sockaddr* generic(const sockaddr_in& address) { return reinterpret_cast<co
 std::string reason() { return std::strerror(errno); }
 
 void set(int fd, int level, int option, int value) { ::setsockopt(fd, level, option, &value, sizeof value); }
+
+/// Returns a socket that has this name of the system's own, which goes with its last descriptor; a closed one if
+/// another has it.
+Socket held_name(const std::string& name) {
+  const int fd = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  Socket holder(fd);
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  name.copy(address.sun_path + 1, sizeof address.sun_path - 1);  // A zero byte before it keeps it out of the files.
+  const auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
+  if (::bind(fd, reinterpret_cast<const sockaddr*>(&address), size) != 0) holder.close();
+  return holder;
+}
 
 int open_tcp() {
   const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -46,14 +60,20 @@ bool system_has_all(int fd) {
 
 std::uint16_t free_port() {
   static std::mt19937 random{std::random_device{}()};
-  static std::set<std::uint16_t> given;  // Nobody may listen yet on a port that was given before.
+  // Nobody may listen yet on a port that was given before. Other test programs see that by a name which lives as long as
+  // this one.
+  static std::map<std::uint16_t, Socket> given;
   std::uniform_int_distribution<int> ports(12'000, 31'999);
   for (int attempt = 0; attempt < 200; ++attempt) {
     const auto port = static_cast<std::uint16_t>(ports(random));
     const auto address = loopback(port);
     const int fd = open_tcp();
     const Socket owner(fd);
-    if (::bind(fd, generic(address), sizeof address) == 0 && given.insert(port).second) return port;
+    if (::bind(fd, generic(address), sizeof address) != 0 || given.contains(port)) continue;
+    if (Socket name = held_name("weir-test-port-" + std::to_string(port)); name.is_open()) {
+      given.emplace(port, std::move(name));
+      return port;
+    }
   }
   throw std::runtime_error("found no free port");
 }

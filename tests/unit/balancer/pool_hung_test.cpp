@@ -436,6 +436,16 @@ TEST_F(PoolHung, WhereNeitherItsDoorNorItsPageAnswersItsBooksHaveToExplainItOnce
   }
 }
 
+// Both were asked as usual, as the silence began: an engine whose loop blocks for seconds is not out for that.
+TEST_F(PoolHung, ADoorAndAPageThatAreMuteFromTheBeginningNeedTenSeconds) {
+  begin(2);
+  witness.reset();
+  Lease lease = send(0, 100, 0);
+  look(5);
+  for (const auto what : {Testimony::mute, Testimony::untold}) pool->testify(keys[0], what, at(0.1), at(5.1));
+  EXPECT_NEAR(out_at(0, 5.1, 30), 10, 0.11);
+}
+
 TEST_F(PoolHung, APageThatComesLaterTakesBackThatNoneCame) {
   begin(2);
   witness = Testimony::mute;
