@@ -67,7 +67,8 @@ void Pool::judge_silence(Replica& replica) {
   const bool may_wait = !still && !ledger.owes_more_tokens();
   const double others = may_wait ? at_slowest(ledger.longest_unstreamed_output(silent)) : 0;
   const bool unexplained = is_too_long(silent, all + others);
-  const bool confirmed = stands && (down || replica.suspicion.is_confirmed());
+  const bool mute_for_long = replica.suspicion.is_mute() && longest >= 2 * shortest_hang_seconds;
+  const bool confirmed = stands && (down || mute_for_long || replica.suspicion.is_confirmed());
   const bool deaf = replica.suspicion.is_deaf() && silent >= std::max(2 * shortest_hang_seconds, due);
   if ((!confirmed && !deaf && !unexplained && !makes_nothing && !is_late) || !may_call_hung(replica)) return;
   char reason[160];

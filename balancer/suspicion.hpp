@@ -26,6 +26,8 @@ class Suspicion {
   bool is_on() const { return since_.has_value(); }
   /// A witness that was asked since the suspicion stands says that the process does not answer, or is not well.
   bool is_confirmed() const { return stands_ && (ill_ >= stands_ || mute_ >= stands_); }
+  /// Its door did not answer, whenever it was asked.
+  bool is_mute() const { return mute_.has_value(); }
   /// Neither its door nor its metrics page answers.
   bool is_deaf() const { return mute_ && untold_; }
   /// Its own counters say that it makes nothing.
