@@ -350,9 +350,10 @@ std::optional<std::uint64_t> Pool::places() const {
 /// A refused request may come back when what is before it is done: the prompts in the replicas, those that wait, those
 /// that were refused and come back before it, and its own. Of the other keys no more counts than fair turns give them
 /// meanwhile, so that no client that sends too much, or comes back too soon, keeps others away. Where places are what is
-/// short, the requests are as many ends away.
+/// short, the requests are as many ends away. What the replicas have not taught yet is assumed, on the slow side: a
+/// client that comes back too early is refused once more, and gives up.
 double Pool::seconds_until_done(const Returns::Identity& who) const {
-  constexpr double before_any = 5;
+  constexpr double least_assumed = 5, assumed_prefill_rate = 4000, assumed_to_last = 2;
   constexpr Work turn{WaitingQueue::quantum / WaitingQueue::least_cost, WaitingQueue::quantum};
   Work before{1, who.prompt};
   before.add(returns_.of(who.key));
@@ -361,27 +362,32 @@ double Pool::seconds_until_done(const Returns::Identity& who) const {
   fair.add(turn);
   before.add(returns_.of_others(who.key, fair));
   before.add(waiting_.of_others(who.key, fair));
-  double tokens = static_cast<double>(before.tokens);
-  for (const auto& replica : replicas_)
-    if (replica && !replica->removed) tokens += static_cast<double>(replica->ledger.prefill_left());
-  const auto rate = capacity();
-  double seconds = before_any;
-  if (rate) {
+  double tokens = static_cast<double>(before.tokens), assumed_rate = 0;
+  for (const auto& replica : replicas_) {
+    if (!replica || replica->removed) continue;
+    tokens += static_cast<double>(replica->ledger.prefill_left());
+    if (!replica->spec.draining && !replica->health.out()) assumed_rate += assumed_prefill_rate;
+  }
+  double seconds = least_assumed;
+  if (const auto rate = capacity()) {
     seconds = tokens / *rate;
-  } else if (const double best = finished_.best_second(latest_); best > 0) {
-    seconds = std::min(before_any, tokens / best);
+  } else {
+    if (assumed_rate > 0) seconds = std::max(seconds, tokens / assumed_rate);
+    if (const double best = finished_.best_second(latest_); best > 0) seconds = std::min(seconds, tokens / best);
   }
 
   const auto limit = places();
-  if (!limit || *limit == 0 || lasted_ <= 0) return seconds;
+  if (!limit || *limit == 0) return seconds;
   const double free = std::max(0.0, static_cast<double>(*limit) - static_cast<double>(in_flight_));
-  return std::max(seconds, std::max(0.0, static_cast<double>(before.requests) - free) * lasted_ / static_cast<double>(*limit));
+  const double ends = std::max(0.0, static_cast<double>(before.requests) - free);
+  return std::max(seconds, ends * (ends_ > 0 ? lasted_ : assumed_to_last) / static_cast<double>(*limit));
 }
 
 /// A client's Retry-After is spread by up to a half more (proxy/exchange/failure_answers), so that it comes back a
-/// quarter later in the mean. Clients are told 0.85 of the time: then returns are about as many as the pool serves.
+/// quarter later in the mean. Clients are told 0.85 of the time: then returns are about as many as the pool serves. With
+/// the spread it is at most 60 s: clients of OpenAI's and Anthropic's libraries follow no longer one.
 Refused Pool::refusal(Refused::Reason reason, const Returns::Identity& who) {
-  constexpr double longest = 60, of_the_time = 0.85, mean_spread = 1.25;
+  constexpr double longest = 40, of_the_time = 0.85, mean_spread = 1.25;
   returns_.pass(latest_);
   returns_.came_back(who);
   const double told = std::clamp(std::ceil(of_the_time * seconds_until_done(who)), 1.0, longest);

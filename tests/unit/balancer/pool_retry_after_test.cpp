@@ -220,15 +220,28 @@ TEST(PoolRetryAfter, WhoComesBackAsToldIsServedAndNoReplicaStandsIdle) {
   }
 }
 
-// Nothing is known of replicas that have done nothing yet.
-TEST(PoolRetryAfter, ColdReplicasHaveSomeSeconds) {
-  ClosedLoop loop(by_tokens(), 1);
-  loop.burst(100);
-  loop.finish();
-  EXPECT_GT(loop.refused, 50u);
-  EXPECT_GE(loop.served_at_first_return, loop.refused * 95 / 100);
-  EXPECT_GE(loop.first_return, 5);
-  EXPECT_LE(loop.last_return, 10);
+// Nothing is known of replicas that have done nothing yet, and little of those that a few users ask: their prompts come
+// one by one, so no rate shows.
+TEST(PoolRetryAfter, WhatIsNotKnownYetIsAssumedOnTheSlowSide) {
+  auto long_answers = by_tokens();
+  long_answers.output = 1000;
+  for (const auto& load : {by_tokens(), long_answers, by_places()}) {
+    for (const std::size_t users : {0u, 2u}) {
+      for (const std::size_t burst : {100u, 150u, 400u}) {
+        SCOPED_TRACE(testing::Message() << load.name << ", output " << load.output << ", " << users << " users before, "
+                                        << burst << " at once");
+        ClosedLoop loop(load, 1);
+        if (users > 0) loop.users(users, 30);
+        const double at = users > 0 ? 30 : 0;
+        loop.burst(burst);
+        loop.finish();
+        EXPECT_GT(loop.refused, 50u);
+        EXPECT_GE(loop.served_at_first_return, loop.refused * 95 / 100);
+        EXPECT_GE(loop.first_return, at + (users > 0 ? 1 : 5));
+        EXPECT_LE(loop.last_return, at + 65);
+      }
+    }
+  }
 }
 
 // The same client at light load had been told by how much it asked, and not by how much the replicas can do.

@@ -335,7 +335,7 @@ TEST(Pool, TheQueueOfARemovedReplicaIsNotWaitedFor) {
   const ReplicaSpec left[] = {with_places(replica("b"), 1)};
   pool->set_replicas(left, at(1));
   on_b.first_token(at(2));
-  EXPECT_EQ(refused(pool->offer(prompt_of(10), at(2))).retry_after, 1u);
+  EXPECT_EQ(refused(pool->offer(prompt_of(10), at(2))).retry_after, 2u);
 }
 
 TEST(Pool, WhatAnEngineToldStandsInForWhatTheSettingsLeaveOpen) {
