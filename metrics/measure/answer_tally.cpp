@@ -72,6 +72,7 @@ bool AnswerTally::finished_before(const wire::EventFacts& facts) const {
 /// Samples of one prompt all report the same prompt. In a list of prompts each choice reports its own, and only an
 /// event for all of them knows the sum.
 void AnswerTally::prompt(const wire::EventFacts& facts) {
+  if (!facts.prompt_tokens && !facts.cached_tokens && !facts.prompt_parts) return;
   const bool of_all = (facts.choices.empty() && !facts.of_one_choice) || expected_choices_ == 1;
   if (!of_all && !one_prompt_) return;
   if (facts.prompt_tokens) answer_.prompt_tokens = facts.prompt_tokens;

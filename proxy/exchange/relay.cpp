@@ -221,7 +221,7 @@ std::size_t Relay::read_ahead() const {
 /// Until now the client had nothing to take. Its stall and its rate count only from here on, however long the replica
 /// was silent.
 void Relay::begin_to_owe(Moment now) {
-  taken_.begin(now, ticks(limits_.client_stall));
+  taken_.make().begin(now, ticks(limits_.client_stall));
   progress_ = looked_ = now;
   unacknowledged_ = client_.channel().unacknowledged();
 }
@@ -231,7 +231,7 @@ void Relay::begin_to_owe(Moment now) {
 void Relay::took(Moment now, std::size_t written) {
   const int left = client_.channel().unacknowledged();
   const auto there_were = static_cast<std::int64_t>(written) + unacknowledged_;
-  taken_.add(now, static_cast<std::size_t>(std::max<std::int64_t>(there_were - left, 0)));
+  taken_.make().add(now, static_cast<std::size_t>(std::max<std::int64_t>(there_were - left, 0)));
   if (written > 0 || left < unacknowledged_) progress_ = now;
   unacknowledged_ = left;
   looked_ = now;
@@ -244,7 +244,7 @@ std::size_t Relay::least_rate() const { return limits_.answer_rate - limits_.ans
 std::optional<metrics::series::Limit> Relay::limit_hit(Moment now) {
   took(now, 0);
   if (now - progress_ >= ticks(limits_.client_stall)) return metrics::series::Limit::client_stall;
-  if (taken_.behind_at(least_rate()) <= now) return metrics::series::Limit::answer_rate;
+  if (taken_->behind_at(least_rate()) <= now) return metrics::series::Limit::answer_rate;
   return std::nullopt;
 }
 
@@ -350,7 +350,7 @@ bool Relay::cutting() const {
 Moment Relay::deadline() const {
   if (cutting()) return Moment::min();
   if (!pending_.empty())
-    return std::min(looked_ + ticks(limits_.client_stall) / looks_a_stall, taken_.behind_at(least_rate()));
+    return std::min(looked_ + ticks(limits_.client_stall) / looks_a_stall, taken_->behind_at(least_rate()));
   if (!connected_) return started_ + ticks(limits_.connect);
   return attempt_.deadline();
 }

@@ -11,6 +11,7 @@
 #include <memory>
 #include <string>
 
+#include "metrics/rare.hpp"
 #include "proxy/exchange/attempt.hpp"
 #include "proxy/exchange/client_watch.hpp"
 #include "proxy/exchange/loop.hpp"
@@ -113,7 +114,7 @@ class Relay final : net::Watcher, net::Timed, ClientWatch::Listener {
   std::size_t span_ = 0, span_offset_ = 0;  ///< The request is sent up to here.
   std::string pending_;                     ///< The client has not taken these bytes yet.
   std::size_t pending_offset_ = 0;
-  net::RateWindow taken_;  ///< The client's system has acknowledged so much while bytes were pending.
+  metrics::Rare<net::RateWindow> taken_;  ///< The client's system has acknowledged so much while bytes were pending.
   net::Charge charge_;  ///< It pays for that, and for what the attempt holds.
   Moment started_{}, progress_{}, looked_{}, paused_since_{}, ended_at_{};
   metrics::Nanoseconds connect_time_{}, paused_time_{};

@@ -111,7 +111,7 @@ class Session {
   net::Awaitable<void> run();
 
  private:
-  net::Awaitable<bool> serve_one(exchange::ClientRequest& request);
+  net::Awaitable<std::optional<bool>> read_one(exchange::ClientRequest& request);
   net::Awaitable<void> break_down(exchange::ClientRequest& request, std::exception_ptr failure);
   net::Awaitable<bool> not_read(exchange::ClientRequest& request, RequestReading::End end,
                                 const RequestRefusal& refusal);
@@ -142,8 +142,13 @@ net::Awaitable<void> Session::run() {
       exchange::ClientRequest request;
       std::exception_ptr failure;
       try {
-        const auto served = co_await serve_one(request);
-        more = served;
+        const auto read = co_await read_one(request);
+        if (read) {
+          more = *read;
+        } else {
+          const auto answered = co_await answer(request);
+          more = answered;
+        }
       } catch (...) {
         failure = std::current_exception();
       }
@@ -159,8 +164,9 @@ net::Awaitable<void> Session::run() {
   if (refused_ || (answered_ && still_sends)) co_await client_.linger();
 }
 
-/// Reads and answers one request. Returns true if another may follow.
-net::Awaitable<bool> Session::serve_one(exchange::ClientRequest& request) {
+/// Reads one request, and answers it if no replica is to have it. Returns nothing if one is; else whether another request
+/// may follow. What reading takes is given back before a replica is asked.
+net::Awaitable<std::optional<bool>> Session::read_one(exchange::ClientRequest& request) {
   request.id = request.request_id = loop_.new_id();
   request.address = request.peer = address_;
   request.charge = net::SharedCharge(loop_.shared.buffers);
@@ -176,7 +182,7 @@ net::Awaitable<bool> Session::serve_one(exchange::ClientRequest& request) {
   }
   if (end != RequestReading::End::whole) co_return co_await not_read(request, end, reading.refusal());
   received(request);
-  co_return co_await answer(request);
+  co_return std::nullopt;
 }
 
 /// Ends a request that weir itself failed, most likely for want of memory. Whatever it held has been given back; it
