@@ -2,7 +2,7 @@
 // has `expand` has its drain by its address: answers may lack it for a while, and its number may be another one when it
 // comes back. Nobody else knows that it was taken out on purpose, so its drain is remembered for a day.
 //
-// It is pure. Fleet owns it, on the control thread.
+// The rule is pure: no clock is read. Fleet owns the drains, on the control thread.
 #pragma once
 
 #include <chrono>

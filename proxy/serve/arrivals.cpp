@@ -13,7 +13,7 @@ void Arrivals::add(NewClient client) {
   if (waiting_.size() == 1) boost::asio::post(loop_, [this] { start_some(); });
 }
 
-/// One that cannot be started, for want of memory, takes no other one along.
+/// A client that cannot be started, for want of memory, takes no other client along.
 void Arrivals::start_some() {
   std::array<NewClient, at_once> clients;
   std::size_t count = 0;

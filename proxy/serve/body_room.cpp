@@ -13,7 +13,7 @@ using metrics::series::Limit;
 
 /// The first bytes of a body get so much room.
 constexpr std::size_t least_room = 4096;
-/// One step of one body ends so many others at most, because each costs a look at all.
+/// A step of a body ends so many others at most, because each costs a look at all.
 constexpr int most_ended_at_once = 8;
 
 /// A loopback peer is a process of this machine, perhaps a proxy for many.

@@ -30,7 +30,7 @@ inline char undone_letter(char c) {
   return table[static_cast<unsigned char>(c)];
 }
 
-/// One escape, from the byte behind its backslash; stands for one UTF-16 unit.
+/// Reads an escape from the byte behind its backslash. An escape stands for one UTF-16 unit.
 class Escape {
  public:
   enum class Step : std::uint8_t { more, ended, broken };

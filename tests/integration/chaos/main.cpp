@@ -74,7 +74,7 @@ Reckoning reckon_at_rest(const Town& town, const std::vector<Seen>& seen) {
   return reckoning;
 }
 
-/// What is under way at the end has its line, and its count outlives every replica.
+/// Checks that a request under way at the end has its line, and that its count outlives every replica.
 void ends_under_way(Town& town) {
   Clients all(seed, town.door(), clients);
   std::this_thread::sleep_for(std::chrono::milliseconds(500));

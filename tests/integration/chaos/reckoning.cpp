@@ -79,7 +79,7 @@ std::string disagreement(const Seen& seen, const Line& line) {
 
 double number(const Line& line, std::string_view name) { return has(line, name) ? std::stod(member(line, name)) : 0; }
 
-/// What the log of the primaries adds up to, of one replica or of all.
+/// The sums over the log lines of the primaries, of one replica or of all.
 struct Sums {
   std::map<std::string, double> of_outcomes;
   std::map<std::pair<std::string, std::string>, double> of_apis;

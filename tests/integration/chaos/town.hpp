@@ -1,4 +1,4 @@
-// What a chaos run plays in: machines, a shadow's replica, and a weir whose settings name them. Things happen to them.
+// A chaos run plays in a town: machines, a shadow's replica, and a weir whose settings name them. Things happen to them.
 // TLS stands before two of the machines and before the shadow's.
 #pragma once
 

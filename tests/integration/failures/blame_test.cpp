@@ -1,4 +1,4 @@
-// One client's requests, which no replica can answer, put no replica out, though most of them get no second opinion.
+// Requests of one client that no replica can answer put no replica out, though most of them get no second opinion.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

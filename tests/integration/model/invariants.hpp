@@ -5,10 +5,10 @@
 
 namespace weir::model {
 
-/// Those that hold after each step: I1 to I4, I7 to I10. (I11 to I13 are looked at within a step: what a stopped
+/// Checks the invariants that hold after each step: I1 to I4, I7 to I10. (I11 to I13 are looked at within a step: what a stopped
 /// process has shown nothing of ends elsewhere; who comes back when told is served; a siege keeps nobody else out.)
 void check_after_step(Stage& stage);
-/// Those that hold at rest: all of them, and I5, I6.
+/// Checks the invariants that hold at rest: all of them, and I5, I6.
 void check_at_rest(Stage& stage);
 
 /// I1: who may enter enters, and nobody else.
