@@ -16,6 +16,7 @@ import aborts  # noqa: E402
 import answers  # noqa: E402
 import failures  # noqa: E402
 import figures  # noqa: E402
+import hangs  # noqa: E402
 import shadow  # noqa: E402
 import tools  # noqa: E402
 from cases import CASES  # noqa: E402
@@ -33,7 +34,7 @@ class Seen:
     """Keeps what the tables are made from."""
 
     def __init__(self):
-        self.engines, self.cases, self.aborts, self.figures, self.twins, self.failures = [], {}, [], [], [], []
+        self.engines, self.cases, self.aborts, self.figures, self.twins, self.hangs, self.failures = [], {}, [], [], [], [], []
         self.probes, self.tools = [], []
 
 
@@ -77,6 +78,7 @@ def run_engine(engine, program, directory, parts, words, seen, report):
             seen.figures += figures.run(engine, every, report)
             if engine.servers_wanted > 1:
                 seen.twins.append(shadow.run(engine, weir, report))
+                seen.hangs.append(hangs.run(engine, weir("hangs", engine.servers_wanted), report))
                 seen.failures.append(failures.run(engine, weir("failures", engine.servers_wanted), report))
         if "tools" in parts:
             tools.run(engine, weir("tools", 1), directory, seen, report)
@@ -107,6 +109,9 @@ def write_tables(seen, report):
     if seen.failures:
         report.table("`kill -9` of one of two servers", ["engine", "streams of the killed", "streams of the other",
                                                          "requests after it that were answered", "weir says"], seen.failures)
+    if seen.hangs:
+        report.table("SIGSTOP of one of two servers", ["engine", "out after", "requests under way then", f"asked in the next {hangs.STOPPED:g} s",
+                                                       "streams of the stopped", "back after SIGCONT"], seen.hangs)
     for title, rows in seen.tools:
         report.table(title, ["the tool's", "weir's", "difference"], rows)
     for title, said in seen.probes:
