@@ -63,12 +63,18 @@ def check_grafana(services):
     if not (targets[str(home.parent)] / home.name).is_file():
         wrong(COMPOSE, f"grafana: there is no {home}")
 
+    chosen = {"type": "prometheus", "uid": "${datasource}"}
     variables = {variable["name"] for variable in queries.dashboard_variables()} | {"__rate_interval"}
+    for variable in queries.dashboard_variables():
+        if variable["type"] == "datasource" and (variable["query"], variable["current"]["value"]) != (source["type"], source["uid"]):
+            wrong(queries.DASHBOARD, "the data source variable does not begin with the one that is provisioned")
+        if variable["type"] == "query" and variable["datasource"] != chosen:
+            wrong(queries.DASHBOARD, f"variable {variable['name']} reads from another data source")
     places = set()
     titles = set()
     for panel in queries.dashboard_panels():
         where = f"{queries.DASHBOARD}: {panel['title']}"
-        if panel["datasource"] != {"type": "prometheus", "uid": source["uid"]}:
+        if panel["datasource"] != chosen:
             wrong(where, "reads from another data source")
         if not panel["description"] or panel["type"] not in ("timeseries", "stat"):
             wrong(where, "has no description, or a type that this check does not know")
@@ -114,6 +120,9 @@ def check_queries():
         of_shadows = any(selector.series in OF_SHADOWS for selector in selected)
         for selector in selected:
             name = re.sub(r"_(bucket|sum|count)$", "", selector.series)
+            chosen = query.kind == "panel" or (query.kind == "variable" and query.name != "instance")
+            if chosen and selector.series not in recorded and 'instance=~"$instance"' not in selector.matchers:
+                wrong(where, f"{selector.series}{selector.matchers} does not select the weirs that were chosen")
             if name in roleless:
                 continue
             if name not in documented and selector.series not in recorded:

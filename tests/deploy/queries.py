@@ -79,7 +79,7 @@ def everything():
 
 def filled(expr, interval, by="replica"):
     """Returns the query as Grafana sends it with all pools of the primaries selected. An example of the docs stays as it is."""
-    for variable, value in (("$__rate_interval", interval), ("$role", "primary"), ("$pool", ".*"), ("$by", by)):
+    for variable, value in (("$__rate_interval", interval), ("$role", "primary"), ("$pool", ".*"), ("$instance", ".*"), ("$by", by)):
         expr = expr.replace(variable, value)
     return expr
 
