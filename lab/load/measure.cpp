@@ -8,7 +8,6 @@
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <cstdio>
-#include <list>
 #include <memory>
 #include <optional>
 #include <random>
@@ -20,6 +19,7 @@
 #include "lab/load/connection.hpp"
 #include "lab/load/in_flight.hpp"
 #include "lab/load/target.hpp"
+#include "lab/net/first_that_connects.hpp"
 #include "metrics/ticks.hpp"
 #include "metrics/wire/request/inspector.hpp"
 
@@ -68,31 +68,6 @@ std::string head_of(const LoadSettings& settings, const Target& target) {
   return head;
 }
 
-/// Returns the address that takes a connection, where each has 250 ms before the next one is tried as well; the first
-/// one if none does within 5 s, so that requests say why.
-tcp::endpoint first_that_connects(const tcp::resolver::results_type& found) {
-  asio::io_context io;
-  std::optional<tcp::endpoint> first;
-  std::list<tcp::socket> sockets;
-  std::size_t open = 0;
-  const auto wait = [&](std::chrono::milliseconds most) {
-    const auto until = Clock::now() + most;
-    while (!first && open > 0 && io.run_one_until(until) > 0) continue;
-    io.restart();
-  };
-  for (const auto& entry : found) {
-    ++open;
-    sockets.emplace_back(io).async_connect(entry.endpoint(), [&, to = entry.endpoint()](const error_code& failed) {
-      --open;
-      if (!failed && !first) first = to;
-    });
-    wait(std::chrono::milliseconds(250));
-    if (first) break;
-  }
-  wait(std::chrono::seconds(5));
-  return first.value_or(found.begin()->endpoint());
-}
-
 class Runner {
  public:
   Runner(const LoadSettings& settings, const Interrupt& interrupt, const OnResult& on_result)
@@ -109,7 +84,7 @@ class Runner {
     error_code ec;
     const auto found = resolver.resolve(target_.host, target_.port, ec);
     if (ec || found.empty()) throw std::runtime_error("cannot resolve " + target_.host + ": " + ec.message());
-    server_ = found.size() == 1 ? found.begin()->endpoint() : first_that_connects(found);
+    server_ = found.size() == 1 ? found.begin()->endpoint() : net::first_that_connects(found);
   }
 
   Measured run() {

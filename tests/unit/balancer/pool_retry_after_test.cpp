@@ -7,6 +7,7 @@
 #include <random>
 
 #include "balancer/pool.hpp"
+#include "pool_queue.hpp"
 #include "requests.hpp"
 
 namespace weir::balancer {
@@ -264,6 +265,18 @@ TEST(PoolRetryAfter, OneThatComesBackTooSoonDoesNotKeepOthersAway) {
       EXPECT_LE(beside, alone + 3);
     }
   }
+}
+
+// The queue would have let the client's next request past most of them.
+TEST_F(PoolQueue, WhoWaitedInVainIsNotToldToWaitForAllThatAnotherKeyHasWaiting) {
+  begin({places("a", 1)});
+  running = admit({.name = "running", .key = 1}, 0);
+  for (int i = 0; i < 100; ++i) wait({.name = "h" + std::to_string(i), .key = 1}, 0);
+  const auto ticket = wait({.name = "honest", .key = 2, .deadline = at(1)}, 0).ticket;
+  const auto refused = pool->leave(ticket, at(1));
+  ASSERT_TRUE(refused);
+  EXPECT_LE(refused->retry_after, 12u);
+  EXPECT_GE(refused->retry_after, 2u);
 }
 
 }  // namespace

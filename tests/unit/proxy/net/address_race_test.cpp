@@ -80,30 +80,6 @@ TEST(AddressRace, TheShortageOfLocalPortsIsNoRefusalAndTheLackOfIPv6SaysNothing)
   EXPECT_EQ(meaning(EADDRNOTAVAIL, ETIMEDOUT), ETIMEDOUT);
 }
 
-/// A port that nobody listens on.
-Address refusing() {
-  const LoopbackListener gone;
-  return gone.endpoint;
-}
-
-/// Its backlog is full, so that it leaves connections unanswered.
-class Deaf {
- public:
-  Deaf() {
-    ::listen(listener_.fd.get(), 0);
-    for (bool taken = true; taken;) {
-      auto& filling = waiting_.emplace_back(begin_connect(listener_.endpoint));
-      pollfd connected{filling.get(), POLLOUT, 0};
-      taken = ::poll(&connected, 1, 50) > 0;
-    }
-  }
-  Address address() const { return listener_.endpoint; }
-
- private:
-  LoopbackListener listener_;
-  std::vector<UniqueFd> waiting_;
-};
-
 class Racing : public testing::Test, protected Watcher {
  protected:
   Racing() { poller.start(context); }

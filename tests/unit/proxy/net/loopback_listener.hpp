@@ -3,10 +3,14 @@
 
 #include <gtest/gtest.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <sys/socket.h>
 
 #include <boost/asio/ip/tcp.hpp>
+#include <vector>
 
+#include "proxy/net/address.hpp"
+#include "proxy/net/connect.hpp"
 #include "proxy/net/unique_fd.hpp"
 
 namespace weir::proxy::net {
@@ -25,6 +29,30 @@ struct LoopbackListener {
 
   UniqueFd fd{::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)};
   boost::asio::ip::tcp::endpoint endpoint;
+};
+
+/// Returns an address at which nobody listens.
+inline Address refusing() {
+  const LoopbackListener gone;
+  return gone.endpoint;
+}
+
+/// A listener whose backlog is full, so that connections to it stay unanswered.
+class Deaf {
+ public:
+  Deaf() {
+    ::listen(listener_.fd.get(), 0);
+    for (bool taken = true; taken;) {
+      auto& filling = waiting_.emplace_back(begin_connect(listener_.endpoint));
+      pollfd connected{filling.get(), POLLOUT, 0};
+      taken = ::poll(&connected, 1, 50) > 0;
+    }
+  }
+  Address address() const { return listener_.endpoint; }
+
+ private:
+  LoopbackListener listener_;
+  std::vector<UniqueFd> waiting_;
 };
 
 }  // namespace weir::proxy::net
