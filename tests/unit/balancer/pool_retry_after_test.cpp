@@ -267,6 +267,112 @@ TEST(PoolRetryAfter, OneThatComesBackTooSoonDoesNotKeepOthersAway) {
   }
 }
 
+class PoolTells : public PoolQueue {
+ protected:
+  /// Replicas that have a request each and take no second one.
+  void begin_busy(const std::vector<ReplicaSpec>& specs) {
+    begin(specs, queue_of(0));
+    for (std::size_t i = 0; i < specs.size(); ++i) held_.push_back(admit({.name = "held", .key = 99}, 0));
+  }
+  unsigned told(const Wish& wish, double now) { return refuse(wish, now).retry_after; }
+  static ReplicaSpec draining(ReplicaSpec spec) {
+    spec.draining = true;
+    return spec;
+  }
+  void TearDown() override {
+    held_.clear();
+    PoolQueue::TearDown();
+  }
+
+  std::vector<Lease> held_;
+};
+
+TEST_F(PoolTells, WhatReplicasThatTakeRequestsAreAssumedToDoAndFortySecondsAtMost) {
+  begin_busy({tokens("a", 1), tokens("b", 1)});
+  EXPECT_EQ(told({.name = "short", .key = 1}, 0), 5u);
+  EXPECT_EQ(told({.name = "8000 tokens a second", .prompt = 100'000, .key = 2}, 0), 11u);
+  EXPECT_EQ(told({.name = "endless", .prompt = 10'000'000, .key = 3}, 0), 40u);
+  held_.clear();
+  begin_busy({tokens("a", 1), tokens("b", 1)});
+  pool->set_replicas(std::vector{tokens("a", 1), draining(tokens("b", 1))}, at(0));
+  EXPECT_EQ(told({.name = "4000 tokens a second", .prompt = 100'000, .key = 2}, 0), 22u);
+}
+
+// A client is told 11 s, and comes back 13.75 s later in the mean.
+TEST_F(PoolTells, ARefusedRequestCountsOnceAndUntilItShouldHaveComeBack) {
+  const struct {
+    Wish second;
+    double at;
+    unsigned told;
+  } cases[]{{{.name = "the same", .prompt = 100'000, .key = 1}, 0, 11},
+            {{.name = "the same, later", .prompt = 100'000, .key = 1}, 12, 11},
+            {{.name = "another", .prompt = 100'000, .key = 1, .bytes = 2}, 0, 22},
+            {{.name = "another, later", .prompt = 100'000, .key = 1, .bytes = 2}, 13, 22},
+            {{.name = "another, once the first should have come", .prompt = 100'000, .key = 1, .bytes = 2}, 14, 11}};
+  for (const auto& one : cases) {
+    SCOPED_TRACE(one.second.name);
+    held_.clear();
+    begin_busy({tokens("a", 1), tokens("b", 1)});
+    EXPECT_EQ(told({.name = "first", .prompt = 100'000, .key = 1}, 0), 11u);
+    EXPECT_EQ(told(one.second, one.at), one.told);
+  }
+}
+
+// Replica a prefills 1000 tokens a second; b has shown nothing and counts for as much.
+TEST_F(PoolTells, TheLearnedRateOfThoseThatAreInAndNoLessThanTheBestSecond) {
+  for (const bool b_takes : {true, false}) {
+    for (const bool long_prompt : {false, true}) {
+      SCOPED_TRACE(testing::Message() << (b_takes ? "both take requests" : "b drains") << (long_prompt ? ", a fast second" : ""));
+      held_.clear();
+      begin({tokens("a", 1)}, queue_of(0));
+      double now = 0;
+      for (int i = 0; i < 40; ++i, now += 2) {
+        Lease lease = admit({.name = "teaches", .prompt = 1000}, now);
+        lease.first_token(at(now + 1));
+        lease.end(answer(1000, 10), at(now + 1));
+      }
+      now += 40;  // The best of the last 30 s is none of these.
+      if (long_prompt) {
+        Lease lease = admit({.name = "long", .prompt = 8000}, now - 2);
+        lease.first_token(at(now - 1));
+        lease.end(answer(8000, 10), at(now - 1));
+      }
+      pool->set_replicas(std::vector{tokens("a", 1), b_takes ? tokens("b", 1) : draining(tokens("b", 1))}, at(now));
+      held_.push_back(admit({.name = "held"}, now));
+      if (b_takes) held_.push_back(admit({.name = "held"}, now));
+      const unsigned seconds = told({.name = "refused", .prompt = 20'000, .key = 1}, now);
+      if (long_prompt) {
+        EXPECT_LE(seconds, 3u);
+      } else {
+        EXPECT_NEAR(seconds, b_takes ? 9 : 18, 1);
+      }
+    }
+  }
+}
+
+// A request lasts 30 s, and two have a place: the next one has half of that to wait.
+TEST_F(PoolTells, ThePlacesOfThoseThatAreInAndOfThePoolAtMost) {
+  PoolLimits few = queue_of(0), many = queue_of(0);
+  few.max_in_flight = 2;
+  many.max_in_flight = 8;
+  const struct {
+    std::vector<ReplicaSpec> replicas;
+    PoolLimits limits;
+  } cases[]{{{places("a", 1), places("b", 1)}, queue_of(0)},
+            {{places("a", 2), draining(places("b", 2))}, queue_of(0)},
+            {{replica("a"), replica("b")}, few},
+            {{places("a", 2), places("b", 2)}, few},
+            {{places("a", 1), places("b", 1)}, many}};
+  for (std::size_t i = 0; i < std::size(cases); ++i) {
+    SCOPED_TRACE(i);
+    held_.clear();
+    begin(cases[i].replicas, cases[i].limits);
+    answered(admit({.name = "lasts 30 s"}, 0), 30);
+    for (int place = 0; place < 2; ++place) held_.push_back(admit({.name = "held"}, 30));
+    EXPECT_EQ(told({.name = "refused", .key = 1}, 30), 13u);
+  }
+}
+
 // The queue would have let the client's next request past most of them.
 TEST_F(PoolQueue, WhoWaitedInVainIsNotToldToWaitForAllThatAnotherKeyHasWaiting) {
   begin({places("a", 1)});
