@@ -389,7 +389,6 @@ double Pool::seconds_until_done(const Returns::Identity& who) const {
 Refused Pool::refusal(Refused::Reason reason, const Returns::Identity& who) {
   constexpr double longest = 40, of_the_time = 0.85, mean_spread = 1.25;
   returns_.pass(latest_);
-  returns_.came_back(who);
   const double told = std::clamp(std::ceil(of_the_time * seconds_until_done(who)), 1.0, longest);
   const auto due = std::chrono::duration<double>(told * mean_spread);
   returns_.told(who, latest_ + std::chrono::duration_cast<Moment::duration>(due));

@@ -7,7 +7,7 @@ from exchange import ask
 from weir import until
 
 STREAMS, REQUESTS, AT_ONCE = 8, 100, 8
-LENGTH = 300
+LENGTH = 1000
 PATH = "/v1/chat/completions"
 
 

@@ -318,6 +318,18 @@ TEST_F(PoolTells, ARefusedRequestCountsOnceAndUntilItShouldHaveComeBack) {
   }
 }
 
+TEST_F(PoolTells, AClientThatLeavesBeforeItsDeadlineDoesNotComeBack) {
+  for (const bool at_the_deadline : {true, false}) {
+    held_.clear();
+    begin_busy({tokens("a", 1), tokens("b", 1)});
+    pool->set_limits(queue_of(1), at(0));
+    const auto ticket = wait({.name = "waits", .prompt = 100'000, .key = 1, .deadline = at(2)}, 0).ticket;
+    EXPECT_TRUE(pool->leave(ticket, at(at_the_deadline ? 2 : 1)));
+    pool->set_limits(queue_of(0), at(2));
+    EXPECT_EQ(told({.name = "refused", .prompt = 100'000, .key = 1, .bytes = 2}, 2), at_the_deadline ? 22u : 11u);
+  }
+}
+
 // Replica a prefills 1000 tokens a second; b has shown nothing and counts for as much.
 TEST_F(PoolTells, TheLearnedRateOfThoseThatAreInAndNoLessThanTheBestSecond) {
   for (const bool b_takes : {true, false}) {
@@ -333,7 +345,7 @@ TEST_F(PoolTells, TheLearnedRateOfThoseThatAreInAndNoLessThanTheBestSecond) {
       }
       now += 40;  // The best of the last 30 s is none of these.
       if (long_prompt) {
-        Lease lease = admit({.name = "long", .prompt = 8000}, now - 2);
+        Lease lease = admit({.name = "long", .prompt = 8000}, now - 9);
         lease.first_token(at(now - 1));
         lease.end(answer(8000, 10), at(now - 1));
       }
