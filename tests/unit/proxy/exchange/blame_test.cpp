@@ -70,6 +70,57 @@ TEST_F(Blamed, BadRequestsOfOneClientEjectNobody) {
   }
 }
 
+// Without a retry no second replica is asked whose fault an error is.
+TEST_F(Blamed, ErrorsThatOneClientProvokesEjectNobodyWhateverTheRetryBudgetIs) {
+  const std::string broken_off = stream_head + chunk_of(event("a"));
+  for (const double budget : {0.0, 0.2}) {
+    for (const bool breaks_off : {false, true}) {
+      ScriptedProxy proxy(3, [=](config::Settings& settings) { settings.limits.retry_budget = budget; });
+      proxy.plan.fill({[&](net::Peer& peer) {
+        if (!peer.got.ends_with(bad_body)) return peer.says(whole_answer("200 OK", completion));
+        peer.says(breaks_off ? broken_off : whole_answer("500 Broken", "{}"));
+        if (breaks_off) peer.ends();
+      }});
+      for (int i = 0; i < 60; ++i) {
+        proxy.address = {9};
+        for (int each = 0; i % 20 == 0 && each < 3; ++each) EXPECT_EQ(asks(proxy, chat(false)), 200u);
+        proxy.address = {6};
+        asks(proxy, bad_body);
+      }
+      for (std::size_t replica = 0; replica < 3; ++replica)
+        EXPECT_EQ(state(proxy, replica), balancer::ReplicaState::up) << replica << ", " << budget << breaks_off;
+    }
+  }
+}
+
+// Behind a gateway, all requests are one client's.
+TEST_F(Blamed, AReplicaThatFailsAllAloneIsEjectedThoughThereIsOneClient) {
+  for (const double budget : {0.0, 0.2}) {
+    ScriptedProxy proxy(3, [=](config::Settings& settings) { settings.limits.retry_budget = budget; });
+    proxy.plan.fill({says(whole_answer("200 OK", completion))});
+    proxy.plan[1] = {says(whole_answer("500 Broken", "{}"))};
+    int failed = 0;
+    for (int i = 0; i < 90; ++i) failed += asks(proxy, chat(false)) == 200 ? 0 : 1;
+    EXPECT_EQ(state(proxy, 1), balancer::ReplicaState::ejected);
+    EXPECT_EQ(state(proxy, 0), balancer::ReplicaState::up);
+    EXPECT_EQ(state(proxy, 2), balancer::ReplicaState::up);
+    EXPECT_LE(failed, 10) << budget;
+  }
+}
+
+TEST_F(Blamed, AReplicaThatFailsAllIsEjectedByTwoClients) {
+  ScriptedProxy proxy(3, without_budget());
+  proxy.plan.fill({says(whole_answer("200 OK", completion))});
+  proxy.plan[1] = {says(whole_answer("500 Broken", "{}"))};
+  int failed = 0;
+  for (int i = 0; i < 30; ++i) {
+    proxy.address = {static_cast<unsigned char>(i / 3 % 2)};
+    failed += asks(proxy, chat(false)) == 200 ? 0 : 1;
+  }
+  EXPECT_EQ(failed, 5);
+  EXPECT_EQ(state(proxy, 1), balancer::ReplicaState::ejected);
+}
+
 TEST_F(Blamed, AReplicaThatRefusesWhatAnotherAnswersIsEjected) {
   for (const std::string refusal : {"400 Bad Request", "404 Not Found", "422 Unprocessable"}) {
     ScriptedProxy proxy(2);

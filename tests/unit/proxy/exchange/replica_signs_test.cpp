@@ -113,7 +113,7 @@ class SignsOfOneRequest : public testing::Test {
   }
   balancer::ReplicaKey key(balancer::ReplicaIndex replica) const { return pool->key(replica); }
   void request_fails_at(std::initializer_list<balancer::ReplicaIndex> replicas) {
-    Signs signs;
+    Signs signs(std::nullopt);
     const auto error = ended(AttemptEnd::refused, Outcome::upstream_error, 500);
     for (const auto replica : replicas) EXPECT_FALSE(signs.report(*pool, key(replica), error, now));
     signs.settle(*pool, Sign::failed_alone, now);
