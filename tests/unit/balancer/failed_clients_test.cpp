@@ -69,7 +69,9 @@ class FailedClientsOfAPool : public testing::Test {
   void report(std::size_t replica, Sign sign, Client client, double now) {
     pool->report(keys[replica], sign, at(now), {}, client);
   }
-  bool is_out(std::size_t replica, double now) { return pool->health(keys[replica], at(now)).state == ReplicaState::ejected; }
+  bool is_out(std::size_t replica, double now) {
+    return pool->health(keys[replica], at(now)).state == ReplicaState::ejected;
+  }
   unsigned below(unsigned n) { return std::uniform_int_distribution(0U, n - 1)(random); }
 
   std::mt19937 random{11};
@@ -145,7 +147,7 @@ TEST_F(FailedClientsOfAPool, ThatAreOneInAllEjectTheReplicaThatFailsWhereItsPeer
   }
   begin(3);
   for (int i = 0; i < 3000; ++i) report(below(3), Sign::failed, 7, i * 0.01);
-  for (const auto& change : pool->take_changes(at(30))) EXPECT_NE(change.change.to, ReplicaState::ejected) << "all fail";
+  for (const auto& told : pool->take_changes(at(30))) EXPECT_NE(told.change.to, ReplicaState::ejected) << "all fail";
 }
 
 TEST_F(FailedClientsOfAPool, AreForgottenWhenTheReplicaIsBack) {

@@ -121,6 +121,29 @@ TEST_F(Blamed, AReplicaThatFailsAllIsEjectedByTwoClients) {
   EXPECT_EQ(state(proxy, 1), balancer::ReplicaState::ejected);
 }
 
+// A storm of connections makes the loop late: its deadlines may pass before it is told what has connected.
+TEST_F(Blamed, AConnectionThatIsThereInTimeIsNoTimeOutHoweverLateTheLoopIs) {
+  for (const bool connects : {false, true}) {
+    ScriptedProxy proxy(2, without_budget());
+    proxy.on_connect[0] = [](net::Peer&) {};
+    proxy.plan.fill({says(whole_answer("200 OK", completion))});
+    std::vector<std::shared_ptr<net::Peer>> clients;
+    for (int i = 0; i < 6; ++i) clients.push_back(proxy.client(post(chat(false))));
+    proxy.run();
+    ASSERT_EQ(proxy.connections[0].size(), 3u);
+    proxy.tick_in(1.9);
+    for (const auto& one : proxy.connections[0])
+      if (connects) one->connects();
+    proxy.tick_in(2.1);
+    int served = 0;
+    for (const auto& client : clients) served += read_answer(client->got).status == 200 ? 1 : 0;
+    EXPECT_EQ(served == 6, connects) << served;
+    EXPECT_EQ(state(proxy, 0) == balancer::ReplicaState::up, connects);
+    EXPECT_TRUE(!connects || proxy.connections[1].size() == 3) << "nothing is asked again";
+    proxy.expect_at_rest();
+  }
+}
+
 TEST_F(Blamed, AReplicaThatRefusesWhatAnotherAnswersIsEjected) {
   for (const std::string refusal : {"400 Bad Request", "404 Not Found", "422 Unprocessable"}) {
     ScriptedProxy proxy(2);

@@ -132,6 +132,16 @@ TEST_F(SignsOfOneRequest, CountAgainstTheOnlyReplicaThatFailsIt) {
   EXPECT_TRUE(is_out(2));
 }
 
+TEST_F(SignsOfOneRequest, CountInTheOrderInWhichTheyCame) {
+  Signs signs(std::nullopt);
+  signs.report(*pool, key(2), ended(AttemptEnd::refused, Outcome::upstream_error, 500), now);
+  signs.report(*pool, key(2), ended(AttemptEnd::answered, Outcome::ok, 200), now);
+  for (int i = 0; i < 4; ++i) pool->report(key(2), Sign::failed, now);
+  EXPECT_FALSE(is_out(2)) << "the answer came after the first failure";
+  pool->report(key(2), Sign::failed, now);
+  EXPECT_TRUE(is_out(2));
+}
+
 TEST_F(SignsOfOneRequest, CountAgainstNobodyOnceTwoHaveFailedItHoweverManyFollow) {
   for (const auto& replicas : {std::initializer_list<balancer::ReplicaIndex>{0, 1}, {0, 1, 2}, {0, 1, 2, 3}}) {
     for (int i = 0; i < 6; ++i) request_fails_at(replicas);
