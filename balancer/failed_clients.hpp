@@ -1,7 +1,7 @@
 // Whose requests a replica has failed since it last answered one. A client whose requests nobody can answer meets
 // errors everywhere. So what one client alone saw speaks against a replica only if no other client was answered by it
-// lately, and if its peers fail so much less that chance does not explain the row. A Pool owns it and calls it under its
-// mutex.
+// lately, and if its peers fail so much less that chance does not explain the row. A Pool owns it and calls it under
+// its mutex.
 #pragma once
 
 #include <algorithm>
