@@ -1,5 +1,6 @@
-// The last answers of a replica: which share of them was 4xx, and how many requests that it answered so another replica
-// answered well. An outcome older than `age` does not count. A Pool owns it and calls it under its mutex.
+// The last answers of a replica: which share of them was bad (4xx in one window, failures in another), and how many
+// requests that it answered so another replica answered well. An outcome older than `age` does not count. A Pool owns
+// it and calls it under its mutex.
 #pragma once
 
 #include <algorithm>
@@ -17,16 +18,16 @@ class AnswerWindow {
   static constexpr std::chrono::seconds age{60};
 
   struct Counts {
-    std::size_t answers = 0, client_errors = 0;
+    std::size_t answers = 0, bad = 0;
   };
 
-  void add(bool client_error, Moment now) {
+  void add(bool bad, Moment now) {
     Answer& oldest = last_[next_++ % size];
-    if (oldest.client_error) --client_errors_;
-    if (client_error) ++client_errors_;
-    oldest = {now, client_error};
+    if (oldest.bad) --bad_;
+    if (bad) ++bad_;
+    oldest = {now, bad};
   }
-  /// Another replica answered well what this one had answered with 4xx.
+  /// Another replica answered well what this one had answered badly.
   void outdone(Moment now) { outdone_[next_outdone_++ % witnesses_needed] = now; }
   void clear() { *this = {}; }
 
@@ -35,13 +36,13 @@ class AnswerWindow {
     for (const auto& answer : last_) {
       if (!is_young(answer.at, now)) continue;
       ++counts.answers;
-      if (answer.client_error) ++counts.client_errors;
+      if (answer.bad) ++counts.bad;
     }
     return counts;
   }
-  /// The last `size` answers all count, and more than half of them were 4xx.
-  bool mostly_client_errors(Moment now) const {
-    return 2 * client_errors_ > size && is_young(last_[next_ % size].at, now);
+  /// The last `size` answers all count, and more than half of them were bad.
+  bool mostly_bad(Moment now) const {
+    return 2 * bad_ > size && is_young(last_[next_ % size].at, now);
   }
   bool has_witnesses(Moment now) const {
     return std::ranges::all_of(outdone_, [now](Moment at) { return is_young(at, now); });
@@ -55,7 +56,7 @@ class AnswerWindow {
  private:
   struct Answer {
     Moment at = Moment::min();
-    bool client_error = false;
+    bool bad = false;
   };
   static bool is_young(Moment at, Moment now) { return at != Moment::min() && now - at < age; }
   static constexpr std::array<Moment, witnesses_needed> never() {
@@ -66,7 +67,7 @@ class AnswerWindow {
 
   std::array<Answer, size> last_{};
   std::array<Moment, witnesses_needed> outdone_ = never();
-  std::size_t next_ = 0, next_outdone_ = 0, client_errors_ = 0;
+  std::size_t next_ = 0, next_outdone_ = 0, bad_ = 0;
 };
 
 }  // namespace weir::balancer

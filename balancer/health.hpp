@@ -91,6 +91,8 @@ class Health {
   bool is_full(Moment now) const { return now < full_until_; }
   /// It came, or came back, less than a minute ago.
   bool is_new(Moment now) const { return back_since_ && now - *back_since_ < longest_start; }
+  /// So many requests in a row have failed.
+  std::uint32_t failures() const { return failures_; }
   /// The prompt tokens that it has finished since it began to start.
   Tokens finished() const { return finished_; }
   /// When it is to be probed again after a probe, or after it has refused a connection.

@@ -26,6 +26,7 @@
 #include "balancer/answer_window.hpp"
 #include "balancer/eligibility.hpp"
 #include "balancer/expected_output.hpp"
+#include "balancer/failed_clients.hpp"
 #include "balancer/finished_tokens.hpp"
 #include "balancer/health.hpp"
 #include "balancer/lease.hpp"
@@ -169,10 +170,10 @@ class Pool final : public std::enable_shared_from_this<Pool>, private Lessor {
   bool another_is_left(std::span<const Serial> tried, Serial beside) const;
   QueueFigures queue(Moment now);
 
-  /// Takes what a request or a probe showed of a replica. With Sign::full, `full_for` is how long the replica asked to
-  /// be left alone; 1 s if it did not say. Nothing happens for a replica that is gone.
+  /// Takes what a request, by its client, or a probe showed of a replica. With Sign::full, `full_for` is how long the
+  /// replica asked to be left alone; 1 s if it did not say. Nothing happens for a replica that is gone.
   void report(const ReplicaKey& replica, Sign sign, Moment now,
-              std::optional<std::chrono::duration<double>> full_for = {});
+              std::optional<std::chrono::duration<double>> full_for = {}, Client client = {});
   /// Takes an ejected replica back on probation: it starts slowly, and what it was ejected for is forgotten. Returns
   /// whether it was ejected.
   bool pardon(const ReplicaKey& replica, Moment now);
@@ -214,7 +215,9 @@ class Pool final : public std::enable_shared_from_this<Pool>, private Lessor {
     TokenLedger ledger;
     ReplicaRates rates;
     Health health;
-    AnswerWindow answers;
+    AnswerWindow answers;   ///< Bad is 4xx, and failures are no answers.
+    AnswerWindow failures;  ///< Bad are failures.
+    FailedClients failed_clients;
     Suspicion suspicion;
     bool removed = false;
     Moment left{};                           ///< Since when it has been removed or draining.
@@ -254,6 +257,8 @@ class Pool final : public std::enable_shared_from_this<Pool>, private Lessor {
   bool may_call_hung(const Replica& suspect) const;
   bool is_odd(const Replica& suspect) const;
   void eject_the_odd_one(Replica& replica);
+  AnswerWindow::Counts count_of_peers(const Replica& suspect, AnswerWindow Replica::*window) const;
+  bool note_end(Replica& replica, Sign sign, Client client);
   void judge_silence(Replica& replica);
   bool lives(Replica& replica);
   static std::optional<Tokens> context_of(const Replica& replica);

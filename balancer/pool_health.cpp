@@ -119,15 +119,33 @@ void Pool::testify(const ReplicaKey& key, Testimony what, Moment asked, Moment n
 /// More than half of a replica's last answers are 4xx, and fewer than one in twenty of its peers'. A wrong model, which
 /// answers in 2 ms, would draw all traffic; but a client whose requests are wrong may have come to it alone.
 bool Pool::is_odd(const Replica& suspect) const {
-  if (!suspect.answers.mostly_client_errors(latest_)) return false;
-  std::size_t answers = 0, client_errors = 0;
+  if (!suspect.answers.mostly_bad(latest_)) return false;
+  const auto peers = count_of_peers(suspect, &Replica::answers);
+  return peers.answers >= AnswerWindow::size && 20 * peers.bad < peers.answers;
+}
+
+/// Counts what the other replicas that are in have answered of late.
+AnswerWindow::Counts Pool::count_of_peers(const Replica& suspect, AnswerWindow Replica::*window) const {
+  AnswerWindow::Counts all;
   for (const auto& replica : replicas_) {
     if (!replica || replica->removed || replica.get() == &suspect || replica->health.out()) continue;
-    const auto peer = replica->answers.counts(latest_);
-    answers += peer.answers;
-    client_errors += peer.client_errors;
+    const auto peer = ((*replica).*window).counts(latest_);
+    all.answers += peer.answers;
+    all.bad += peer.bad;
   }
-  return answers >= AnswerWindow::size && 20 * client_errors < answers;
+  return all;
+}
+
+/// Takes down what came of a client's request. Returns whether its replica is to blame, where that failed.
+bool Pool::note_end(Replica& replica, Sign sign, Client client) {
+  const bool good = sign == Sign::answered || sign == Sign::client_error;
+  if (good || sign == Sign::failed || sign == Sign::absolved) replica.failures.add(!good, latest_);
+  if (good) replica.failed_clients.answered(client, latest_);
+  if (sign != Sign::failed) return false;
+  if (replica.health.failures() == 0) replica.failed_clients.begin();
+  replica.failed_clients.failed(client);
+  const auto peers = count_of_peers(replica, &Replica::failures);
+  return replica.failed_clients.blame_replica(replica.health.failures() + 1, peers, latest_);
 }
 
 /// The odd one is out once other replicas have answered well what it had refused.
@@ -178,7 +196,8 @@ bool Pool::lives(Replica& replica) {
   return replica.ledger.lived_within(lately, latest_) || replica.answers.answered_within(lately, latest_);
 }
 
-void Pool::report(const ReplicaKey& key, Sign sign, Moment now, std::optional<std::chrono::duration<double>> full_for) {
+void Pool::report(const ReplicaKey& key, Sign sign, Moment now, std::optional<std::chrono::duration<double>> full_for,
+                  Client client) {
   free_room(now, [&](Moment latest_now) {
     Replica* const replica = find(key);
     if (replica == nullptr) return;
@@ -189,7 +208,8 @@ void Pool::report(const ReplicaKey& key, Sign sign, Moment now, std::optional<st
     if (sign == Sign::absolved) absolved_until_ = latest_now + absolved_for;
     // Requests that no replica can answer are about: where no second one was asked, an error is nobody's fault.
     if (sign == Sign::failed_alone) sign = latest_now < absolved_until_ ? Sign::absolved : Sign::failed;
-    replica->health.showed(sign, may_be_ejected, latest_now);
+    const bool to_blame = note_end(*replica, sign, client) || sign == Sign::connect_timed_out;
+    replica->health.showed(sign, may_be_ejected && to_blame, latest_now);
     if (sign == Sign::full) {
       const auto wait = std::chrono::duration_cast<Moment::duration>(full_for.value_or(std::chrono::seconds(1)));
       replica->health.full(latest_now + wait);

@@ -7,7 +7,6 @@
 
 #include "metrics/ticks.hpp"
 #include "proxy/exchange/failure_answers.hpp"
-#include "proxy/exchange/fair_key.hpp"
 #include "proxy/exchange/request_records.hpp"
 #include "proxy/exchange/shadows.hpp"
 #include "proxy/exchange/usage_asking.hpp"
@@ -90,8 +89,7 @@ bool Exchange::ask(bool again) {
   }
   const auto& queue = pool_->settings.queue;
   balancer::Asking asking{request_.facts, retries_.tried()};
-  asking.fair_key =
-      fair_key(loop_.shared.fair_by_key, queue.fair_by, request_.head, request_.address, request_.key_name());
+  asking.fair_key = *retries_.client();
   if (request_.key != nullptr && queue.fair_by.what == config::FairBy::What::key)
     asking.share = request_.key->settings.share;
   asking.bytes = body_size_;
@@ -314,6 +312,7 @@ void Exchange::mirror(const fleet::ReplicaRuntime& replica) {
   job->body = shared_body_;
   job->facts = request_.facts;
   job->id = request_.id;
+  job->client = retries_.client();
   job->received = request_.received;
   job->time = request_.time;
   if (client_left_) job->client_left = client_left_;

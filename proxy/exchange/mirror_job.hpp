@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "balancer/failed_clients.hpp"
 #include "metrics/moment.hpp"
 #include "metrics/wire/request/facts.hpp"
 #include "proxy/fleet/world.hpp"
@@ -21,7 +22,8 @@ struct MirrorJob {
   std::string head_bytes;                                            ///< A head that has passed the gate.
   std::shared_ptr<const std::string> body;                           ///< The primary's own bytes.
   metrics::wire::RequestFacts facts;
-  std::string id;  ///< The primary's.
+  std::string id;           ///< The primary's.
+  balancer::Client client;  ///< Whose the request is.
   metrics::Moment received{};
   std::chrono::system_clock::time_point time;
   /// The primary's client has left. The primary's loop sets it.

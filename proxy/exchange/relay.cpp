@@ -381,6 +381,8 @@ void Relay::end_by_deadline(Moment now) {
     return client_left();
   }
   if (!connected_) {
+    // A late loop is no fault of the replica's. What the loop has still to do shows by the next tick.
+    if (replica_->connecting_waits_for_loop()) return;
     connect_error_ = ETIMEDOUT;
     return finish();
   }

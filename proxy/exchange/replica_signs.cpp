@@ -57,21 +57,21 @@ bool Signs::report(balancer::Pool& pool, const balancer::ReplicaKey& replica, co
   if (may_be_the_requests_fault(result)) {
     if (!request_is_to_blame_ && blamed_ && blamed_->serial != replica.serial) {
       request_is_to_blame_ = true;
-      pool.report(*blamed_, Sign::absolved, now);
+      pool.report(*blamed_, Sign::absolved, now, {}, client_);
     }
-    if (request_is_to_blame_) pool.report(replica, Sign::absolved, now);
+    if (request_is_to_blame_) pool.report(replica, Sign::absolved, now, {}, client_);
     blamed_ = request_is_to_blame_ ? std::nullopt : std::optional(replica);
     return false;
   }
   settle(pool, Sign::failed, now);
-  pool.report(replica, *sign, now, result.retry_after);
+  pool.report(replica, *sign, now, result.retry_after, client_);
   if (*sign != Sign::failed && *sign != Sign::refused && *sign != Sign::connect_timed_out) return false;
   const auto state = pool.health(replica, now).state;
   return state == balancer::ReplicaState::down || state == balancer::ReplicaState::ejected;
 }
 
 void Signs::settle(balancer::Pool& pool, Sign as, Moment now) {
-  if (const auto replica = std::exchange(blamed_, std::nullopt)) pool.report(*replica, as, now);
+  if (const auto replica = std::exchange(blamed_, std::nullopt)) pool.report(*replica, as, now, {}, client_);
 }
 
 }  // namespace weir::proxy::exchange

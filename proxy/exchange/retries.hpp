@@ -42,8 +42,7 @@ class Retries {
   };
 
   /// `pool` is the request's; null if it has none, and then there is no attempt.
-  Retries(Loop& loop, const ClientRequest& request, const fleet::PoolRuntime* pool)
-      : loop_(loop), request_(request), pool_(pool) {}
+  Retries(Loop& loop, const ClientRequest& request, const fleet::PoolRuntime* pool);
   ~Retries() { give_retry_back(); }
   Retries(const Retries&) = delete;
   Retries& operator=(const Retries&) = delete;
@@ -66,6 +65,8 @@ class Retries {
   /// Says that the request is over: what it saw counts against its replicas now.
   void over();
 
+  /// Returns whose the request is, as its pool's queue takes it; nothing without a pool.
+  balancer::Client client() const { return signs_.client(); }
   bool any_attempt() const { return last_ != nullptr; }
   /// True if a replica had the request.
   bool reached_a_replica() const { return best_ || (last_ && last_->result.end != AttemptEnd::unconnected); }

@@ -21,6 +21,7 @@
 #include "proxy/net/timer.hpp"
 #include "proxy/net/tls/context.hpp"
 #include "proxy/net/tls/failure.hpp"
+#include "proxy/net/tls/socket.hpp"
 
 namespace weir::proxy::fleet {
 namespace {
@@ -115,8 +116,19 @@ struct ReplicaStream::Streams {
   const Clock::time_point deadline;
   std::optional<net::Address> chosen;
   error_code failed;
+  unsigned without_data = 0;  ///< So many records have come since the last byte.
   Plain plain;
   std::optional<Tls> tls;
+
+  bool floods() const { return without_data > net::tls::Socket::most_in_all; }
+  /// OpenSSL reads on for as long as records without data come. A closed socket brings no more of them.
+  static void record_comes(int written, int, int type, const void*, std::size_t, SSL*, void* of) {
+    if (written != 0 || type != SSL3_RT_HEADER) return;
+    auto& streams = *static_cast<Streams*>(of);
+    ++streams.without_data;
+    error_code ignored;
+    if (streams.floods()) streams.plain.socket().close(ignored);
+  }
 };
 
 ReplicaStream::ReplicaStream(const asio::io_context::executor_type& executor, net::Destination to,
@@ -156,6 +168,9 @@ net::Awaitable<int> ReplicaStream::connect() {
   // The stream takes what it is given, and frees it at its end.
   streams.tls.emplace(streams.plain, ssl.release());
   co_await streams.tls->async_handshake(asio::ssl::stream_base::client, token);
+  SSL* const handle = streams.tls->native_handle();
+  SSL_set_msg_callback(handle, &Streams::record_comes);
+  SSL_set_msg_callback_arg(handle, &streams);
   if (!error) co_return 0;
   co_return number_of_handshake(error, streams.tls->native_handle());
 }
@@ -185,7 +200,9 @@ net::Awaitable<std::ptrdiff_t> ReplicaStream::read(std::span<char> into) {
   } else {
     size = co_await streams.plain.async_read_some(buffer, token);
   }
+  if (streams.floods()) error = asio::error::connection_aborted;
   if (error == asio::error::eof) co_return 0;
+  if (!error) streams.without_data = 0;
   streams.failed = error;
   if (error) co_return -1;
   co_return static_cast<std::ptrdiff_t>(size);

@@ -32,7 +32,7 @@ class ReplicaStream {
   /// Returns false if that failed.
   net::Awaitable<bool> write(std::string_view bytes);
   /// Returns how many bytes have come; 0 at the end, -1 if that failed. An end of TLS without a close_notify is a
-  /// failure.
+  /// failure, and so are tls::Socket::most_in_all records in a row without a byte.
   net::Awaitable<std::ptrdiff_t> read(std::span<char> into);
   /// Returns why the replica refused weir, if that is why read() failed: see net::Channel::refusal().
   int refusal() const;

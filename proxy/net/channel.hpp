@@ -51,6 +51,9 @@ class Channel {
   /// True if the peer has neither closed nor sent anything that is not read, so that the channel is fit to be used
   /// again.
   virtual bool is_quiet() = 0;
+  /// True while it connects, if it waits for the loop and not for the peer: the system has an event that the loop has
+  /// not come to yet, or the handshake waits for its turn. It costs a system call.
+  virtual bool connecting_waits_for_loop() const { return false; }
   /// Returns the error of a finished connection attempt; 0 means connected.
   virtual int connect_error() = 0;
   /// Returns why the peer, before it sent anything, refused who connected to it; by the numbers of connect_error(). A

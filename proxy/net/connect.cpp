@@ -2,6 +2,7 @@
 
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <sys/socket.h>
 
 #include <cerrno>
@@ -42,6 +43,11 @@ int connect_error(int fd) {
   int error = 0;
   socklen_t size = sizeof error;
   return ::getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size) == 0 ? error : errno;
+}
+
+bool is_ready(int fd, short events) {
+  pollfd asked{fd, events, 0};
+  return ::poll(&asked, 1, 0) > 0;
 }
 
 }  // namespace weir::proxy::net

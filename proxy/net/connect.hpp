@@ -22,4 +22,7 @@ bool is_local_shortage(int error);
 /// Returns the error of a finished connection attempt; 0 means connected.
 int connect_error(int fd);
 
+/// True if one of poll's `events`, or a failure, is there for whoever asks the system now.
+bool is_ready(int fd, short events);
+
 }  // namespace weir::proxy::net

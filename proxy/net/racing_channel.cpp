@@ -79,6 +79,10 @@ void RacingChannel::lose() {
   if (watcher_ != nullptr) watcher_->ready(tag_, EPOLLERR | EPOLLHUP);  // May end this object.
 }
 
+bool RacingChannel::connecting_waits_for_loop() const {
+  return std::ranges::any_of(attempts_, [](const auto& one) { return one.channel->connecting_waits_for_loop(); });
+}
+
 Channel::Read RacingChannel::read(std::span<char> into) {
   if (won_) return won_->read(into);
   errno = EAGAIN;

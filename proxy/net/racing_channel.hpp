@@ -33,6 +33,7 @@ class RacingChannel final : public Channel, Watcher, public Timed {
   bool hung_up() const override { return won_ ? won_->hung_up() : race_.lost(); }
   bool broken() const override { return won_ ? won_->broken() : race_.lost(); }
   bool is_quiet() override { return won_ && won_->is_quiet(); }
+  bool connecting_waits_for_loop() const override;
   int connect_error() override { return won_ ? won_->connect_error() : error_; }
   int refusal() const override { return won_ ? won_->refusal() : 0; }
   int unacknowledged() const override { return won_ ? won_->unacknowledged() : 0; }

@@ -1,6 +1,7 @@
 #include "proxy/net/socket_channel.hpp"
 
 #include <linux/sockios.h>
+#include <poll.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
@@ -64,6 +65,8 @@ bool SocketChannel::is_quiet() {
   registration_.use_up(EPOLLIN);
   return !hung_up();
 }
+
+bool SocketChannel::connecting_waits_for_loop() const { return is_ready(socket_.get(), POLLOUT); }
 
 int SocketChannel::connect_error() { return net::connect_error(socket_.get()); }
 

@@ -23,6 +23,7 @@ class SocketChannel final : public Channel {
   bool hung_up() const override;
   bool broken() const override;
   bool is_quiet() override;
+  bool connecting_waits_for_loop() const override;
   int connect_error() override;
   int unacknowledged() const override;
   bool vanished() const override;

@@ -1,6 +1,7 @@
 #include "proxy/net/tls/tls_channel.hpp"
 
 #include <linux/sockios.h>
+#include <poll.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 
@@ -111,6 +112,11 @@ bool TlsChannel::is_quiet() {
   unread_ = tls_.has_more();
   if (tls_.empty()) registration_.use_up(EPOLLIN);
   return quiet;
+}
+
+bool TlsChannel::connecting_waits_for_loop() const {
+  if (state_ == State::connecting) return is_ready(socket_.get(), POLLOUT);
+  return state_ == State::handshaking && (is_linked() || is_ready(socket_.get(), POLLIN));
 }
 
 int TlsChannel::connect_error() { return error_; }

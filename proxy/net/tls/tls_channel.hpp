@@ -43,6 +43,7 @@ class TlsChannel final : public Channel, Watcher, Handshaking::Stepper {
   bool hung_up() const override;
   bool broken() const override;
   bool is_quiet() override;
+  bool connecting_waits_for_loop() const override;
   /// Returns an error of the system's, or a failure of the handshake (failure.hpp).
   int connect_error() override;
   int refusal() const override;

@@ -57,5 +57,45 @@ TEST(Blame, RequestsThatNoReplicaCanAnswerPutNoneOutThoughTheRetryBudgetIsSpent)
   EXPECT_THAT(weir.output(), Not(HasSubstr("is ejected")));
 }
 
+TEST(Blame, OneClientsFloodOfRequestsThatNoReplicaCanAnswerEjectsNobodyWhateverTheRetryBudgetIs) {
+  const auto script = vllm_chat(3);
+  const auto plays = [&](Exchange& exchange) {
+    if (exchange.request().body.find("broken") == std::string::npos) return play(exchange, script);
+    exchange.send(answer("500 Internal Server Error", R"({"error":{"message":"cannot"}})"));
+  };
+  for (const std::string budget : {"0.0", "0.2"}) {
+    ScriptedReplica a(plays), b(plays), c(plays);
+    auto settings = pool_of({&a, &b, &c});
+    settings.limits["retry_budget"] = budget;
+    settings.pools[0].more["fair_by"] = "\"header:x-user\"";
+    WeirUnderTest weir(settings);
+    std::atomic<int> at_it = bad_clients, good = 0, harmed = 0, told = 0;
+    std::vector<std::thread> clients;
+    for (int i = 0; i < bad_clients; ++i) {
+      clients.emplace_back([&] {
+        for (int request = 0; request < bad_requests_each; ++request)
+          if (fetch(weir.port(), post(chat, chat_body("broken"), "x-user: bad\r\n")).status == 500) ++told;
+        --at_it;
+      });
+    }
+    for (int i = 0; i < good_clients; ++i) {
+      clients.emplace_back([&, i] {
+        const auto request = post(chat, chat_body(), "x-user: good" + std::to_string(i) + "\r\n");
+        while (at_it > 0) {
+          const auto got = fetch(weir.port(), request);
+          (got.status == 200 && got.end == BodyEnd::whole ? good : harmed)++;
+        }
+      });
+    }
+    for (auto& client : clients) client.join();
+    EXPECT_EQ(told, bad_clients * bad_requests_each);
+    EXPECT_GT(good, 0);
+    EXPECT_EQ(harmed, 0);
+    const auto page = weir.metrics_after(static_cast<std::size_t>(told + good));
+    EXPECT_EQ(page.sum("weir_replica_state", {{"state", "up"}}), 3);
+    EXPECT_THAT(weir.output(), Not(HasSubstr("is ejected"))) << budget;
+  }
+}
+
 }  // namespace
 }  // namespace weir::integration

@@ -20,8 +20,8 @@ TEST(AnswerWindow, KnowsAtOnceWhatACountOfAllItsAnswersTells) {
       if (random() % 40 == 0) window.clear();
       const Moment asked = now + std::chrono::seconds(random() % 40);
       const auto counts = window.counts(asked);
-      const bool mostly = counts.answers == AnswerWindow::size && 2 * counts.client_errors > counts.answers;
-      ASSERT_EQ(window.mostly_client_errors(asked), mostly) << round << ' ' << step;
+      const bool mostly = counts.answers == AnswerWindow::size && 2 * counts.bad > counts.answers;
+      ASSERT_EQ(window.mostly_bad(asked), mostly) << round << ' ' << step;
       ++(mostly ? odd : not_odd);
     }
   }

@@ -70,6 +70,80 @@ TEST_F(Blamed, BadRequestsOfOneClientEjectNobody) {
   }
 }
 
+// Without a retry no second replica is asked whose fault an error is.
+TEST_F(Blamed, ErrorsThatOneClientProvokesEjectNobodyWhateverTheRetryBudgetIs) {
+  const std::string broken_off = stream_head + chunk_of(event("a"));
+  for (const double budget : {0.0, 0.2}) {
+    for (const bool breaks_off : {false, true}) {
+      ScriptedProxy proxy(3, [=](config::Settings& settings) { settings.limits.retry_budget = budget; });
+      proxy.plan.fill({[&](net::Peer& peer) {
+        if (!peer.got.ends_with(bad_body)) return peer.says(whole_answer("200 OK", completion));
+        peer.says(breaks_off ? broken_off : whole_answer("500 Broken", "{}"));
+        if (breaks_off) peer.ends();
+      }});
+      for (int i = 0; i < 60; ++i) {
+        proxy.address = {9};
+        for (int each = 0; i % 20 == 0 && each < 3; ++each) EXPECT_EQ(asks(proxy, chat(false)), 200u);
+        proxy.address = {6};
+        asks(proxy, bad_body);
+      }
+      for (std::size_t replica = 0; replica < 3; ++replica)
+        EXPECT_EQ(state(proxy, replica), balancer::ReplicaState::up) << replica << ", " << budget << breaks_off;
+    }
+  }
+}
+
+// Behind a gateway, all requests are one client's.
+TEST_F(Blamed, AReplicaThatFailsAllAloneIsEjectedThoughThereIsOneClient) {
+  for (const double budget : {0.0, 0.2}) {
+    ScriptedProxy proxy(3, [=](config::Settings& settings) { settings.limits.retry_budget = budget; });
+    proxy.plan.fill({says(whole_answer("200 OK", completion))});
+    proxy.plan[1] = {says(whole_answer("500 Broken", "{}"))};
+    int failed = 0;
+    for (int i = 0; i < 90; ++i) failed += asks(proxy, chat(false)) == 200 ? 0 : 1;
+    EXPECT_EQ(state(proxy, 1), balancer::ReplicaState::ejected);
+    EXPECT_EQ(state(proxy, 0), balancer::ReplicaState::up);
+    EXPECT_EQ(state(proxy, 2), balancer::ReplicaState::up);
+    EXPECT_LE(failed, 10) << budget;
+  }
+}
+
+TEST_F(Blamed, AReplicaThatFailsAllIsEjectedByTwoClients) {
+  ScriptedProxy proxy(3, without_budget());
+  proxy.plan.fill({says(whole_answer("200 OK", completion))});
+  proxy.plan[1] = {says(whole_answer("500 Broken", "{}"))};
+  int failed = 0;
+  for (int i = 0; i < 30; ++i) {
+    proxy.address = {static_cast<unsigned char>(i / 3 % 2)};
+    failed += asks(proxy, chat(false)) == 200 ? 0 : 1;
+  }
+  EXPECT_EQ(failed, 5);
+  EXPECT_EQ(state(proxy, 1), balancer::ReplicaState::ejected);
+}
+
+// A storm of connections makes the loop late: its deadlines may pass before it is told what has connected.
+TEST_F(Blamed, AConnectionThatIsThereInTimeIsNoTimeOutHoweverLateTheLoopIs) {
+  for (const bool connects : {false, true}) {
+    ScriptedProxy proxy(2, without_budget());
+    proxy.on_connect[0] = [](net::Peer&) {};
+    proxy.plan.fill({says(whole_answer("200 OK", completion))});
+    std::vector<std::shared_ptr<net::Peer>> clients;
+    for (int i = 0; i < 6; ++i) clients.push_back(proxy.client(post(chat(false))));
+    proxy.run();
+    ASSERT_EQ(proxy.connections[0].size(), 3u);
+    proxy.tick_in(1.9);
+    for (const auto& one : proxy.connections[0])
+      if (connects) one->connects();
+    proxy.tick_in(2.1);
+    int served = 0;
+    for (const auto& client : clients) served += read_answer(client->got).status == 200 ? 1 : 0;
+    EXPECT_EQ(served == 6, connects) << served;
+    EXPECT_EQ(state(proxy, 0) == balancer::ReplicaState::up, connects);
+    EXPECT_TRUE(!connects || proxy.connections[1].size() == 3) << "nothing is asked again";
+    proxy.expect_at_rest();
+  }
+}
+
 TEST_F(Blamed, AReplicaThatRefusesWhatAnotherAnswersIsEjected) {
   for (const std::string refusal : {"400 Bad Request", "404 Not Found", "422 Unprocessable"}) {
     ScriptedProxy proxy(2);

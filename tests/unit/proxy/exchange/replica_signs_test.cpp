@@ -113,7 +113,7 @@ class SignsOfOneRequest : public testing::Test {
   }
   balancer::ReplicaKey key(balancer::ReplicaIndex replica) const { return pool->key(replica); }
   void request_fails_at(std::initializer_list<balancer::ReplicaIndex> replicas) {
-    Signs signs;
+    Signs signs(std::nullopt);
     const auto error = ended(AttemptEnd::refused, Outcome::upstream_error, 500);
     for (const auto replica : replicas) EXPECT_FALSE(signs.report(*pool, key(replica), error, now));
     signs.settle(*pool, Sign::failed_alone, now);
@@ -129,6 +129,16 @@ class SignsOfOneRequest : public testing::Test {
 TEST_F(SignsOfOneRequest, CountAgainstTheOnlyReplicaThatFailsIt) {
   for (int i = 0; i < 4; ++i) request_fails_at({2});
   request_fails_at({2, 2});
+  EXPECT_TRUE(is_out(2));
+}
+
+TEST_F(SignsOfOneRequest, CountInTheOrderInWhichTheyCame) {
+  Signs signs(std::nullopt);
+  signs.report(*pool, key(2), ended(AttemptEnd::refused, Outcome::upstream_error, 500), now);
+  signs.report(*pool, key(2), ended(AttemptEnd::answered, Outcome::ok, 200), now);
+  for (int i = 0; i < 4; ++i) pool->report(key(2), Sign::failed, now);
+  EXPECT_FALSE(is_out(2)) << "the answer came after the first failure";
+  pool->report(key(2), Sign::failed, now);
   EXPECT_TRUE(is_out(2));
 }
 

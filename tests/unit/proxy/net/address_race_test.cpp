@@ -131,6 +131,22 @@ TEST_F(Racing, TheFirstIsTheOneWhereItConnects) {
   EXPECT_EQ(::poll(&asked, 1, 0), 0) << "nothing came to the other";
 }
 
+// A loop that is late has not been told yet what has connected.
+TEST_F(Racing, OneThatHasConnectedUnseenWaitsForTheLoop) {
+  const LoopbackListener listens;
+  const Deaf deaf;
+  const auto waits = [&](const std::vector<Address>& addresses) {
+    Destination to(addresses.front());
+    to.others.assign(addresses.begin() + 1, addresses.end());
+    channel = connector.connect(to);
+    return channel->connecting_waits_for_loop();
+  };
+  EXPECT_TRUE(waits({listens.endpoint}));
+  EXPECT_TRUE(waits({listens.endpoint, deaf.address()}));
+  EXPECT_FALSE(waits({deaf.address()}));
+  EXPECT_FALSE(waits({deaf.address(), listens.endpoint}));
+}
+
 TEST_F(Racing, TheNextFollowsOneThatRefuses) {
   const LoopbackListener listens;
   connect({refusing(), refusing(), listens.endpoint});

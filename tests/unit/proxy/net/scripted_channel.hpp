@@ -210,6 +210,7 @@ class ScriptedChannel final : public Channel {
   bool hung_up() const override { return (peer_->noted_ & hang_up) != 0; }
   bool broken() const override { return (peer_->noted_ & (EPOLLHUP | EPOLLERR)) != 0; }
   bool is_quiet() override { return peer_->inbox_.empty() && !peer_->ended_; }
+  bool connecting_waits_for_loop() const override { return peer_->edge_; }
   int connect_error() override { return peer_->connect_error_; }
   int unacknowledged() const override { return peer_->unacknowledged; }
   bool vanished() const override { return peer_->vanished_; }

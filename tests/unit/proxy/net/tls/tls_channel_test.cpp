@@ -41,6 +41,24 @@ TEST_P(BothTlsSides, ReadWhatWasWrittenHoweverTheCiphertextIsCut) {
   }
 }
 
+TEST(TlsToReplica, WaitsForTheLoopUntilTheHandshakeWaitsForThePeer) {
+  ChannelEnds ends(Kind::tls_to_replica);
+  ends.begin();
+  EXPECT_TRUE(ends.channel->connecting_waits_for_loop()) << "it is connected, and the loop was not told";
+  ends.poll();
+  EXPECT_FALSE(ends.channel->connecting_waits_for_loop()) << "it has said hello";
+  std::array<char, 4096> hello;
+  const auto size = ::recv(ends.far.get(), hello.data(), hello.size(), 0);
+  ASSERT_GT(size, 0);
+  ends.peer->accept({hello.data(), static_cast<std::size_t>(size)});
+  const auto answer = ends.peer->take_ciphertext();
+  ::send(ends.far.get(), answer.data(), answer.size(), MSG_NOSIGNAL);
+  EXPECT_TRUE(ends.channel->connecting_waits_for_loop()) << "the peer has answered, and nobody has read that";
+  ends.run();
+  EXPECT_TRUE(ends.peer->is_open());
+  EXPECT_FALSE(ends.channel->connecting_waits_for_loop());
+}
+
 TEST_P(BothTlsSides, WriteSeveralPiecesAsOneRecord) {
   ends.open();
   ends.heard();

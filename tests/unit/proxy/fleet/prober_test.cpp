@@ -1,0 +1,123 @@
+// A probe that is under way when its prober ends, or its replica goes, leaves nothing behind.
+#include "proxy/fleet/prober.hpp"
+
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+
+#include <array>
+#include <filesystem>
+#include <iterator>
+#include <optional>
+
+#include "metrics/ticks.hpp"
+#include "proxy/fleet/fleet.hpp"
+#include "tests/unit/proxy/net/loopback_listener.hpp"
+
+namespace weir::proxy::fleet {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+std::ptrdiff_t open_descriptors() {
+  const std::filesystem::directory_iterator files("/proc/self/fd");
+  return std::distance(begin(files), end(files));
+}
+
+/// The pool's first replica takes a probe and is silent; the second one takes no part.
+class ProbeUnderWay : public testing::Test {
+ protected:
+  static config::Settings settings_of(const net::LoopbackListener& first, const net::LoopbackListener& second) {
+    config::Settings settings;
+    config::Pool pool;
+    pool.name = "pool";
+    pool.health.timeout = config::Seconds(0.3);
+    pool.health.interval = config::Seconds(600);
+    for (const auto* listener : {&first, &second}) {
+      config::Replica replica;
+      replica.name = replica.config = "gpu" + std::to_string(pool.replicas.size());
+      replica.url.host = "127.0.0.1";
+      replica.url.port = listener->endpoint.port();
+      replica.url.authority = "127.0.0.1:" + std::to_string(replica.url.port);
+      pool.replicas.push_back(replica);
+    }
+    settings.pools.push_back(pool);
+    return settings;
+  }
+  void begin_probe() {
+    replica_ = fleet->world()->pools.front()->replicas.front();
+    key = fleet->world()->pools.front()->replicas.front()->key;
+    books = fleet->world()->pools.front()->balancer;
+    context.emplace();
+    start_prober(*context, *fleet, 1);
+    const auto most = std::chrono::steady_clock::now() + seconds(5);
+    while (!far && std::chrono::steady_clock::now() < most) {
+      context->run_one_for(milliseconds(1));
+      far.reset(::accept4(listener.fd.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    }
+    ASSERT_TRUE(far);
+    std::array<char, 1024> question;
+    while (::recv(far.get(), question.data(), question.size(), 0) <= 0 && std::chrono::steady_clock::now() < most)
+      context->run_one_for(milliseconds(1));
+    static_cast<void>(books->take_changes(std::chrono::steady_clock::now()));
+  }
+  /// weir has closed its end of the probe.
+  bool is_closed() const {
+    char byte = 0;
+    return ::recv(far.get(), &byte, 1, MSG_DONTWAIT) == 0 || errno == ECONNRESET;
+  }
+  void run_until_closed() {
+    const auto most = std::chrono::steady_clock::now() + seconds(5);
+    while (!is_closed() && std::chrono::steady_clock::now() < most) context->run_one_for(milliseconds(1));
+    context->run_for(milliseconds(1));
+  }
+
+  const net::LoopbackListener listener, other;
+  metrics::series::Exposition exposition{1, {"test", "test"}};
+  std::optional<Fleet> fleet{std::in_place, settings_of(listener, other), exposition, 1};
+  std::optional<boost::asio::io_context> context;
+  std::weak_ptr<const ReplicaRuntime> replica_;
+  balancer::ReplicaKey key;
+  std::shared_ptr<balancer::Pool> books;
+  net::UniqueFd far;
+};
+
+TEST_F(ProbeUnderWay, IsHeardOfWhereTheReplicaStays) {
+  begin_probe();
+  run_until_closed();
+  EXPECT_TRUE(fleet->world()->pools.front()->replicas.front()->state->connect_failed) << "its probe has failed";
+}
+
+TEST_F(ProbeUnderWay, LeavesNothingWhereAReloadTakesTheReplicaOut) {
+  begin_probe();
+  const auto state = replica_.lock()->state;
+  auto settings = fleet->world()->settings;
+  settings.pools.front().replicas.erase(settings.pools.front().replicas.begin());
+  fleet->adopt(settings);
+  const auto with_probe = open_descriptors();
+  run_until_closed();
+  fleet->look_after_drains();
+  context->run_for(milliseconds(100));  // The prober looks, and lets go of the world before.
+  EXPECT_TRUE(is_closed());
+  EXPECT_LT(open_descriptors(), with_probe);
+  EXPECT_FALSE(state->connect_failed) << "nothing is said of it";
+  EXPECT_TRUE(books->take_changes(std::chrono::steady_clock::now()).empty());
+  EXPECT_TRUE(replica_.expired()) << "no coroutine holds it";
+}
+
+TEST_F(ProbeUnderWay, LeavesNothingWhereWeirStops) {
+  const auto before = open_descriptors();
+  begin_probe();
+  const auto state = replica_.lock()->state;
+  context.reset();
+  EXPECT_TRUE(is_closed()) << "no descriptor is left";
+  EXPECT_EQ(open_descriptors(), before + 1) << "this test's end of the connection";
+  EXPECT_FALSE(state->connect_failed);
+  EXPECT_TRUE(books->take_changes(std::chrono::steady_clock::now()).empty());
+  fleet.reset();
+  books.reset();
+  EXPECT_TRUE(replica_.expired()) << "no coroutine holds it";
+}
+
+}  // namespace
+}  // namespace weir::proxy::fleet
