@@ -6,9 +6,9 @@
 // constant time. A look-up costs a SHA-256 and a step in a hash table, however many keys there are.
 //
 // A ClientKeys never changes, and any thread may use it. A reload makes another one, which takes over the counts.
-// Requests are counted by the secret that they showed, and count for the key that has this secret now, whatever its name
-// is. The secret of a key that has got a new one counts with the new one. A secret that has left is remembered while it
-// has requests, for it may come back.
+// Requests are counted by the secret that they showed, and count for the key that has this secret now, whatever its
+// name is. The secret of a key that has got a new one counts with the new one. A secret that has left is remembered
+// while it has requests, for it may come back.
 #pragma once
 
 #include <atomic>

@@ -126,7 +126,8 @@ class ManyReloads {
         if (worlds_.size() > 1) worlds_.erase(std::next(worlds_.begin(), below(static_cast<int>(worlds_.size()) - 1)));
         return;
       case 2:
-        if (!requests_.empty()) requests_.erase(std::next(requests_.begin(), below(static_cast<int>(requests_.size()))));
+        if (requests_.empty()) return;
+        requests_.erase(std::next(requests_.begin(), below(static_cast<int>(requests_.size()))));
         return;
       default:
         return begin();
