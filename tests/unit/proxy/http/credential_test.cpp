@@ -106,6 +106,8 @@ TEST(Credential, MayBeAKeyUnlessUsualClientsSendIt) {
 
 TEST(Credential, AKeyIsCutOutOfAHeadAndAllElseStays) {
   const std::string key = "0123456789abcdef";
+  const std::string shown =
+      "Authorization: Bearer " + key + "\r\nx-api-key: " + key + "\r\nProxy-Authorization: " + key + "\r\n";
   const auto is_key = [&](std::string_view text) { return text == key; };
   const struct {
     std::string target, fields, kept_target, kept_fields;
@@ -117,8 +119,7 @@ TEST(Credential, AKeyIsCutOutOfAHeadAndAllElseStays) {
            {"http://h", "A: " + key + "\r\n", "http://h", ""},
            {"/x?a=1" + key, "A: x" + key + "\r\nB: " + key + " b\r\n", "/x?a=1" + key,
             "A: x" + key + "\r\nB: " + key + " b\r\n"},
-           {"/x", "Authorization: Bearer " + key + "\r\nx-api-key: " + key + "\r\nProxy-Authorization: " + key + "\r\n",
-            "/x", "Authorization: Bearer " + key + "\r\nx-api-key: " + key + "\r\nProxy-Authorization: " + key + "\r\n"}};
+           {"/x", shown, "/x", shown}};
   for (const auto& [target, fields, kept_target, kept_fields] : rows) {
     auto bytes = "GET " + target + " HTTP/1.1\r\nHost: h\r\n" + fields + "\r\n";
     const auto before = bytes;

@@ -469,8 +469,8 @@ TEST(KeyCheck, AKeysShareDecidesInTheQueue) {
 }
 
 /// Right keys of four clients; the first one's is of the shape that weir makes.
-const std::vector<std::string> four_keys{"weir-" + std::string(43, 'x'), "0f5c9a3be1d84c7a", "sk-proj-Ab_3xYz.90~LmNoPq",
-                                         "q83vEjRWeJCrze+/Asd0=="};
+const std::vector<std::string> four_keys{"weir-" + std::string(43, 'x'), "0f5c9a3be1d84c7a",
+                                         "sk-proj-Ab_3xYz.90~LmNoPq", "q83vEjRWeJCrze+/Asd0=="};
 
 std::string with_escapes(const std::string& text, unsigned which) {
   std::string escaped;
