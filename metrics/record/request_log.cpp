@@ -111,24 +111,23 @@ struct RequestLog::State {
 
   std::optional<std::string> reopen() {
     if (path_.empty() || path_ == "-") return std::nullopt;
-    auto problem = change(path_, instance());
+    auto problem = change(Opened(path_), instance());
     if (problem) *problem += "; its lines go on into the file that is open";
     return problem;
   }
 
-  std::optional<std::string> change(const std::string& path, const std::string& name) {
-    const int fd = path.empty() ? -1 : open_now(path);
-    if (fd < 0 && !path.empty()) {
-      const auto problem = cannot_open(path, errno);
+  std::optional<std::string> change(Opened&& opened, const std::string& name) {
+    if (opened.problem) {
       const std::lock_guard lock(mutex_);
-      if (path == path_) instance_ = name;
-      return problem;
+      if (opened.path == path_) instance_ = name;
+      return std::move(opened.problem);
     }
-    path_ = path;
+    path_ = opened.path;
+    const int fd = std::exchange(opened.fd, -1);
     {
       const std::lock_guard lock(mutex_);
       instance_ = name;
-      on_.store(!path.empty(), std::memory_order_relaxed);
+      on_.store(!path_.empty(), std::memory_order_relaxed);
       // Where no line lies between two changes, only the later one counts. So the queue stays bounded.
       if (!queue_.empty() && queue_.back().opened) {
         close_log(*std::exchange(queue_.back().opened, fd));
@@ -326,8 +325,16 @@ void RequestLog::flush() {
 
 std::optional<std::string> RequestLog::reopen() { return state_->reopen(); }
 
-std::optional<std::string> RequestLog::change(const std::string& path, const std::string& instance) {
-  return state_->change(path, instance);
+RequestLog::Opened::Opened(std::string wanted) : path(std::move(wanted)) {
+  if (path.empty()) return;
+  fd = open_now(path);
+  if (fd < 0) problem = cannot_open(path, errno);
+}
+
+RequestLog::Opened::~Opened() { close_log(fd); }
+
+std::optional<std::string> RequestLog::change(Opened&& opened, const std::string& instance) {
+  return state_->change(std::move(opened), instance);
 }
 
 RequestLog::Account RequestLog::account() const { return state_->account(); }

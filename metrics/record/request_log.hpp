@@ -50,10 +50,23 @@ class RequestLog {
   /// answer is a sentence that says why. Does nothing where the log is off or standard output. On the thread that made
   /// the log.
   std::optional<std::string> reopen();
-  /// Goes on with another path, or the same one opened anew, and another name of this weir. If the file cannot be
-  /// opened, the answer says why, and nothing changes but the name, and that only where the path is the same. The rest
-  /// is as for reopen().
-  std::optional<std::string> change(const std::string& path, const std::string& instance);
+  /// A file that is open for a log. It is closed again unless a log takes it.
+  struct Opened {
+    explicit Opened(std::string path);
+    ~Opened();
+    Opened(const Opened&) = delete;
+    Opened& operator=(const Opened&) = delete;
+
+    std::string path;
+    int fd = -1;
+    std::optional<std::string> problem;  ///< Why the file cannot be opened.
+  };
+  /// Goes on with this file, and another name of this weir. If the file could not be opened, the answer says why, and
+  /// nothing changes but the name, and that only where the path is the same. The rest is as for reopen().
+  std::optional<std::string> change(Opened&& opened, const std::string& instance);
+  std::optional<std::string> change(const std::string& path, const std::string& instance) {
+    return change(Opened(path), instance);
+  }
   void flush();             ///< Returns when all lines queued before are written. Tests call it.
   Account account() const;  ///< Any thread may read it.
   std::uint64_t dropped() const { return account().dropped; }

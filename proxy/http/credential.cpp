@@ -26,6 +26,41 @@ bool has_token(const std::array<std::string_view, N>& names, std::string_view na
   return std::ranges::any_of(names, [name](std::string_view known) { return same_token(name, known); });
 }
 
+/// No replica gets them from a client that needs a key.
+constexpr std::array<std::string_view, 5> fields_that_end_here{"authorization", "x-api-key", "host", "content-length",
+                                                               "expect"};
+
+/// The shortest text that is looked up as a key wherever it stands.
+constexpr std::size_t shortest_key = 16;
+
+std::size_t first_blank(std::string_view text) { return std::min(text.find(' '), text.find('\t')); }
+
+/// Returns what stands behind the first blanks; all if there are none.
+std::string_view behind_scheme(std::string_view value) {
+  const auto blank = first_blank(value);
+  return blank == value.npos ? value : value.substr(value.find_first_not_of(" \t", blank));
+}
+
+/// Returns the target without the parameters for which `is_unwanted` of the parameter, its name and its value.
+template <class IsUnwanted>
+std::string without_parameters(std::string_view target, const IsUnwanted& is_unwanted) {
+  const auto question = target.find('?');
+  std::string kept(target.substr(0, question));
+  if (question == std::string_view::npos) return kept;
+  char separator = '?';
+  for (auto rest = target.substr(question);;) {
+    rest.remove_prefix(1);
+    const auto end = std::min(rest.find('&'), rest.size());
+    const auto parameter = rest.substr(0, end);
+    if (!is_unwanted(parameter, parameter.substr(0, parameter.find('=')), parameter.substr(parameter.find('=') + 1))) {
+      kept.append(1, separator).append(parameter);
+      separator = '&';
+    }
+    if (end == rest.size()) return kept;
+    rest.remove_prefix(end);
+  }
+}
+
 /// Returns the text with its escapes decoded; what is no escape stays.
 std::string unescaped(std::string_view text) {
   std::string decoded;
@@ -77,25 +112,48 @@ bool holds_key(std::string_view text, std::string_view key) {
 }
 
 std::string without_credentials(std::string_view target, std::string_view key) {
-  const auto question = target.find('?');
-  std::string kept(target.substr(0, question));
-  if (question == std::string_view::npos) return kept;
-  char separator = '?';
-  for (auto rest = target.substr(question);;) {
-    rest.remove_prefix(1);
-    const auto end = std::min(rest.find('&'), rest.size());
-    const auto parameter = rest.substr(0, end);
-    const auto name = parameter.substr(0, parameter.find('=')), value = parameter.substr(parameter.find('=') + 1);
-    const auto shows_key = [key](std::string_view text) {
-      return holds_key(text, key) || holds_key(unescaped(text), key);
-    };
-    if (!has_token(credential_parameters, name) && (key.empty() || (!shows_key(name) && !shows_key(value)))) {
-      kept.append(1, separator).append(parameter);
-      separator = '&';
-    }
-    if (end == rest.size()) return kept;
-    rest.remove_prefix(end);
+  const auto shows_key = [key](std::string_view text) {
+    return holds_key(text, key) || holds_key(unescaped(text), key);
+  };
+  return without_parameters(target, [&](std::string_view, std::string_view name, std::string_view value) {
+    return has_token(credential_parameters, name) || (!key.empty() && (shows_key(name) || shows_key(value)));
+  });
+}
+
+bool may_be_key(std::string_view text) {
+  if (text.size() < shortest_key || first_blank(text) != text.npos) return false;
+  const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
+  const auto in_words = [&](char c) { return !is_digit(c) && !(c >= 'A' && c <= 'Z'); };
+  if (std::all_of(text.begin(), text.end(), in_words)) return false;
+  const auto slash = text.rfind('/');
+  const auto version = slash == text.npos ? std::string_view() : text.substr(slash + 1);
+  const bool program = version.find('.') != version.npos &&
+                       std::all_of(version.begin(), version.end(), [&](char c) { return is_digit(c) || c == '.'; });
+  const bool traceparent = text.size() == 55 && text[2] == '-' && text[35] == '-' && text[52] == '-';
+  return !program && !traceparent;
+}
+
+bool cut_keys(std::string& head_bytes, const RequestHead& head, const IsKey& is_key) {
+  bool any = false;
+  for (auto field = head.fields.rbegin(); field != head.fields.rend(); ++field) {
+    if (field->value.size() < shortest_key) continue;
+    const auto text = behind_scheme(field->value);
+    if (!may_be_key(text) || has_token(fields_that_end_here, field->name)) continue;
+    if (is_hop_by_hop(field->name, {}) || !is_key(text)) continue;
+    const auto begin = static_cast<std::size_t>(field->name.data() - head_bytes.data());
+    head_bytes.erase(begin, head_bytes.find('\n', begin) + 1 - begin);
+    any = true;
   }
+  if (head.target.find('?') == std::string_view::npos) return any;
+  const auto is_right = [&](std::string_view text) { return may_be_key(text) && is_key(text); };
+  const auto holds = [&](std::string_view text) { return is_right(text) || is_right(unescaped(text)); };
+  const auto kept =
+      without_parameters(head.target, [&](std::string_view whole, std::string_view name, std::string_view value) {
+        return holds(whole) || holds(name) || holds(value);
+      });
+  if (kept.size() == head.target.size()) return any;
+  head_bytes.replace(static_cast<std::size_t>(head.target.data() - head_bytes.data()), head.target.size(), kept);
+  return true;
 }
 
 }  // namespace weir::proxy::http

@@ -1,6 +1,7 @@
 // The credential that a client shows, and where else one may stand in a request.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <string_view>
 
@@ -27,5 +28,18 @@ bool holds_key(std::string_view text, std::string_view key);
 /// holds_key(), escaped or not. The order of the others stays. Names are compared without regard to case, and as they
 /// are written: one with escapes is not known.
 std::string without_credentials(std::string_view target, std::string_view key = {});
+
+/// True for a text that may be a key of any make, so that it is worth a hash: it has 16 characters or more and no blank
+/// among them. Media types, a program with its version (`Go-http-client/1.1`) and a traceparent are none: what usual
+/// clients send with each request costs no hash.
+bool may_be_key(std::string_view text);
+
+/// Says whether a text is somebody's key.
+using IsKey = std::function<bool(std::string_view)>;
+
+/// Cuts out of the bytes of a head each field and each query parameter that is a key or has one behind a scheme
+/// (`Bearer KEY`), escaped or not. It asks only about what may_be_key(). Fields that go no further in any case stay.
+/// Returns true if it has cut something: then `head`, which points into the bytes, is of no further use.
+bool cut_keys(std::string& head_bytes, const RequestHead& head, const IsKey& is_key);
 
 }  // namespace weir::proxy::http

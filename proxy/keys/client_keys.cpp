@@ -27,37 +27,76 @@ std::uint64_t place_of(const metrics::SipKey& secret, const Sha256& hash) {
   return metrics::sip_hash(secret, {reinterpret_cast<const char*>(hash.data()), hash.size()});
 }
 
+/// Returns the key in this table whose secret has this hash; null if there is none.
+template <class Table>
+auto* found_in(Table& keys, const metrics::SipKey& secret, const Sha256& hash) {
+  const auto [begin, end] = keys.equal_range(place_of(secret, hash));
+  const auto found = std::find_if(begin, end, [&](const auto& one) {
+    return ::CRYPTO_memcmp(one.second.settings.sha256.data(), hash.data(), hash.size()) == 0;
+  });
+  return found == end ? nullptr : &found->second;
+}
+
 }  // namespace
 
 bool ClientKey::may_use(std::string_view model) const {
   return settings.models.empty() || std::ranges::find(settings.models, model) != settings.models.end();
 }
 
+std::uint32_t ClientKey::of_earlier_secrets() const {
+  std::uint32_t requests = 0;
+  for (const auto* one : earlier) requests += one->requests.load(std::memory_order_relaxed);
+  return requests;
+}
+
 ClientKeys::ClientKeys(config::SharedList<config::ClientKey> keys, const ClientKeys* before)
     : settings_(std::move(keys)), secret_(random_sip_key()) {
-  std::unordered_map<std::string_view, std::shared_ptr<KeyUse>> used;
-  if (before != nullptr)
-    for (const auto& [place, old] : before->keys_) used.emplace(old.settings.name, old.use);
   for (const auto& settings : settings_) {
-    const auto old = used.find(settings.name);
+    auto use = before == nullptr ? nullptr : before->use_of(settings.sha256);
     keys_.emplace(place_of(secret_, settings.sha256),
-                  ClientKey{settings, old == used.end() ? std::make_shared<KeyUse>() : old->second});
+                  ClientKey{settings, use ? std::move(use) : std::make_shared<KeyUse>()});
+  }
+  if (before != nullptr) remember(*before);
+  for (const auto& [hash, gone] : gone_)
+    if (auto* const key = found_in(keys_, secret_, gone.counts_for)) key->earlier.push_back(gone.use.get());
+}
+
+/// Takes over the secrets that are none of these keys'.
+void ClientKeys::remember(const ClientKeys& before) {
+  std::unordered_map<std::string_view, const Sha256*> named;
+  for (const auto& settings : settings_) named.emplace(settings.name, &settings.sha256);
+  for (const auto& [place, old] : before.keys_) {
+    const auto& hash = old.settings.sha256;
+    if (key_of(hash) != nullptr) continue;
+    const auto same_name = named.find(old.settings.name);
+    const bool has_new_secret = same_name != named.end() && before.key_of(*same_name->second) == nullptr;
+    gone_.emplace(hash, Gone{old.use, has_new_secret ? *same_name->second : hash});
+  }
+  for (const auto& [hash, old] : before.gone_) {
+    const bool only_here = old.use.use_count() == 1;
+    if (only_here || key_of(hash) != nullptr) continue;
+    const auto left_now = gone_.find(old.counts_for);
+    gone_.emplace(hash, Gone{old.use, left_now == gone_.end() ? old.counts_for : left_now->second.counts_for});
   }
 }
 
 const ClientKey* ClientKeys::find(std::string_view credential) const {
   if (credential.empty() || credential.size() > longest) return nullptr;
-  const auto hash = sha256(credential);
-  const auto [begin, end] = keys_.equal_range(place_of(secret_, hash));
-  for (auto one = begin; one != end; ++one)
-    if (::CRYPTO_memcmp(one->second.settings.sha256.data(), hash.data(), hash.size()) == 0) return &one->second;
-  return nullptr;
+  return key_of(sha256(credential));
+}
+
+const ClientKey* ClientKeys::key_of(const Sha256& hash) const { return found_in(keys_, secret_, hash); }
+
+std::shared_ptr<KeyUse> ClientKeys::use_of(const Sha256& hash) const {
+  if (const auto* const key = key_of(hash)) return key->use;
+  const auto gone = gone_.find(hash);
+  return gone == gone_.end() ? nullptr : gone->second.use;
 }
 
 KeyPlace::KeyPlace(const ClientKey* key) {
   if (key == nullptr) return;
   const auto before = key->use->requests.fetch_add(1, std::memory_order_relaxed);
-  if (key->settings.max_in_flight && before >= *key->settings.max_in_flight) {
+  if (key->settings.max_in_flight && before + key->of_earlier_secrets() >= *key->settings.max_in_flight) {
     key->use->requests.fetch_sub(1, std::memory_order_relaxed);
     got_ = false;
   } else {

@@ -5,12 +5,15 @@
 // that nobody outside can compute or choose. Only a whole 64-bit match is compared with the stored hash, and that in
 // constant time. A look-up costs a SHA-256 and a step in a hash table, however many keys there are.
 //
-// A ClientKeys never changes, and any thread may use it. A reload makes another one, which takes over the counts by the
-// keys' names.
+// A ClientKeys never changes, and any thread may use it. A reload makes another one, which takes over the counts.
+// Requests are counted by the secret that they showed, and count for the key that has this secret now, whatever its
+// name is. The secret of a key that has got a new one counts with the new one. A secret that has left is remembered
+// while it has requests, for it may come back.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -19,10 +22,11 @@
 
 #include "config/settings.hpp"
 #include "metrics/sip_hash.hpp"
+#include "proxy/keys/sha256.hpp"
 
 namespace weir::proxy::keys {
 
-/// The use of one key, shared by all ClientKeys that have the key.
+/// The use of one secret, shared by all ClientKeys that know it.
 struct KeyUse {
   std::atomic<std::uint32_t> requests{0};  ///< Under way or waiting.
   std::atomic<std::size_t> held{0};        ///< Bytes of limits.buffer_memory that they hold.
@@ -31,9 +35,14 @@ struct KeyUse {
 struct ClientKey {
   const config::ClientKey& settings;  ///< The ClientKeys own them.
   std::shared_ptr<KeyUse> use;
+  /// Those of the secrets that it had before and that may still have requests. The ClientKeys own them.
+  std::vector<const KeyUse*> earlier{};
 
   /// True if the key may use this model. A key that is limited to models may use nothing without a name ("").
   bool may_use(std::string_view model) const;
+  /// Returns how many requests count for the key.
+  std::uint32_t under_way() const { return use->requests.load(std::memory_order_relaxed) + of_earlier_secrets(); }
+  std::uint32_t of_earlier_secrets() const;
 };
 
 class ClientKeys {
@@ -44,11 +53,23 @@ class ClientKeys {
   const config::SharedList<config::ClientKey>& settings() const { return settings_; }
   /// Returns the key that a client has sent; null if it is none of these.
   const ClientKey* find(std::string_view credential) const;
+  /// Returns how many secrets that have left it remembers.
+  std::size_t remembered() const { return gone_.size(); }
 
  private:
+  /// A secret that is none of these, and may have requests.
+  struct Gone {
+    std::shared_ptr<KeyUse> use;
+    Sha256 counts_for;  ///< The secret with which its requests count: its own if that of no key took its place.
+  };
+  const ClientKey* key_of(const Sha256& hash) const;
+  std::shared_ptr<KeyUse> use_of(const Sha256& hash) const;
+  void remember(const ClientKeys& before);
+
   config::SharedList<config::ClientKey> settings_;
   metrics::SipKey secret_;
   std::unordered_multimap<std::uint64_t, ClientKey> keys_;  ///< By the keyed hash of the key's SHA-256.
+  std::map<Sha256, Gone> gone_;
 };
 
 /// A place among the requests that a key may have at a time. It is given back when this ends.

@@ -1,13 +1,35 @@
 #include "proxy/keys/sha256.hpp"
 
-#include <openssl/sha.h>
+#include <openssl/evp.h>
+
+#include <memory>
+#include <new>
 
 namespace weir::proxy::keys {
+namespace {
+
+template <auto free>
+struct Freed {
+  void operator()(auto* one) const { free(one); }
+};
+
+/// OpenSSL looks its function up by name for each call of SHA256(), and makes a context. Both cost more than the hash.
+EVP_MD_CTX& context_of_thread() {
+  static const std::unique_ptr<EVP_MD, Freed<::EVP_MD_free>> function(::EVP_MD_fetch(nullptr, "SHA256", nullptr));
+  thread_local const std::unique_ptr<EVP_MD_CTX, Freed<::EVP_MD_CTX_free>> context(::EVP_MD_CTX_new());
+  if (!function || !context || ::EVP_DigestInit_ex2(context.get(), function.get(), nullptr) != 1)
+    throw std::bad_alloc();
+  return *context;
+}
+
+}  // namespace
 
 Sha256 sha256(std::string_view bytes) {
-  static_assert(sizeof(Sha256) == SHA256_DIGEST_LENGTH);
   Sha256 hash;
-  ::SHA256(reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size(), hash.data());
+  auto& context = context_of_thread();
+  if (::EVP_DigestUpdate(&context, bytes.data(), bytes.size()) != 1 ||
+      ::EVP_DigestFinal_ex(&context, hash.data(), nullptr) != 1)
+    throw std::bad_alloc();
   return hash;
 }
 

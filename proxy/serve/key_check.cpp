@@ -3,6 +3,7 @@
 #include <string>
 
 #include "proxy/http/credential.hpp"
+#include "proxy/http/request_id.hpp"
 
 namespace weir::proxy::serve {
 namespace {
@@ -12,6 +13,16 @@ using metrics::series::Denied;
 constexpr std::string_view bad_request = "invalid_request_error";
 
 }  // namespace
+
+void take_out_keys(exchange::ClientRequest& request) {
+  const auto* const keys = request.world->keys.get();
+  if (keys == nullptr) return;
+  const auto is_key = [keys](std::string_view text) { return keys->find(text) != nullptr; };
+  if (!http::cut_keys(request.head_bytes, request.head, is_key)) return;
+  request.head = *http::parse_request_head(request.head_bytes);
+  request.client_id = http::valid_request_id(request.head["x-request-id"]).value_or("");
+  request.request_id = request.client_id.empty() ? request.id : request.client_id;
+}
 
 std::optional<RequestRefusal> two_keys(const exchange::ClientRequest& request) {
   const auto& keys = request.world->keys;

@@ -14,6 +14,11 @@
 
 namespace weir::proxy::serve {
 
+/// Takes right keys, whoever's they are, out of a head that has just been read, but for the two fields in which a
+/// client shows its own. So none goes to a replica, to a shadow or into the log. See http::cut_keys for what is not
+/// found.
+void take_out_keys(exchange::ClientRequest& request);
+
 /// Returns the refusal of a request that has two right keys, each another client's: nobody can say whose it is. Beside
 /// a right key, another credential may stand, since neither goes to a replica: SDKs send whatever their environment
 /// holds.

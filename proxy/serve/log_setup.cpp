@@ -6,8 +6,10 @@
 
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "metrics/record/json_line.hpp"
+#include "proxy/serve/machine.hpp"
 
 namespace weir::proxy::serve {
 namespace {
@@ -59,6 +61,19 @@ void set_up_log(const config::Log& log) {
 void change_log(const config::Log& log) {
   spdlog::set_formatter(log_formatter(log.format));
   spdlog::set_level(level_of(log.level));
+}
+
+std::string instance_of(const config::Log& log) { return log.instance.empty() ? host_name() : log.instance; }
+
+std::vector<std::string> adopt_with_logs(metrics::record::RequestLog& requests, const config::Log& before,
+                                         const config::Log& after, const std::function<void()>& adopt) {
+  metrics::record::RequestLog::Opened opened(after.requests);
+  if (opened.problem && after.requests != before.requests) return {"log.requests: " + *opened.problem};
+  adopt();
+  if (const auto problem = requests.change(std::move(opened), instance_of(after)))
+    spdlog::error("reload: {}; its lines go on into the file that is open", *problem);
+  change_log(after);
+  return {};
 }
 
 }  // namespace weir::proxy::serve

@@ -54,8 +54,6 @@ constexpr std::array handled_signals{SIGTERM, SIGINT, SIGUSR1, SIGHUP};
 
 std::string name_of_signal(int signal) { return "SIG" + std::string(::sigabbrev_np(signal)); }
 
-std::string instance_of(const config::Log& log) { return log.instance.empty() ? host_name() : log.instance; }
-
 /// Starts a client's session, after its handshake if there is to be one. On the loop's thread.
 void start(exchange::Loop& loop, Handshakes& handshakes, NewClient client) {
   const auto world = loop.shared.fleet.world();
@@ -259,35 +257,24 @@ void Server::reopen_log(const std::string& signal) {
   spdlog::info("{}: opened the request log '{}' anew", signal, file);
 }
 
-/// All that can fail comes first. The request log is opened anew in any case, since it may have been moved; where only
-/// that fails, the old file stays. If weir lacks something behind that, its lines go on where they went.
+/// All that can fail comes first.
 std::vector<std::string> Server::take_over(const config::Settings& settings, control::Reload::Keys keys) {
   const auto before = fleet_.world();
   const auto now = std::chrono::system_clock::now();
-  bool log_changed = false;
   const bool other_connections = settings.limits.connections != before->settings.limits.connections;
   try {
     auto tls = fleet_.prepare(settings);
     auto listeners = listeners_.prepare(settings);
-    if (const auto problem = log_.change(settings.log.requests, instance_of(settings.log))) {
-      // A key has to be revocable whatever has become of the log's folder.
-      if (settings.log.requests != reload_.settings().log.requests) return {"log.requests: " + *problem};
-      spdlog::error("reload: {}; its lines go on into the file that is open", *problem);
-    } else {
-      log_changed = true;
-    }
-    fleet_.adopt(settings, std::move(tls), std::move(keys));
-    fleet_.ask_for_usage_again();
-    listeners_.commit(std::move(listeners));
+    const auto errors = adopt_with_logs(log_, reload_.settings().log, settings.log, [&] {
+      fleet_.adopt(settings, std::move(tls), std::move(keys));
+      fleet_.ask_for_usage_again();
+      listeners_.commit(std::move(listeners));
+    });
+    if (!errors.empty()) return errors;
   } catch (const std::exception& error) {
-    std::vector<std::string> errors{error.what()};
-    const auto& log = reload_.settings().log;
-    if (!log_changed) return errors;
-    if (const auto problem = log_.change(log.requests, instance_of(log))) errors.push_back("log.requests: " + *problem);
-    return errors;
+    return {error.what()};
   }
   control::begin_anew(*before, *fleet_.world(), history_, now);
-  change_log(settings.log);
   if (other_connections) warn_of_few_descriptors(settings.limits);
   return {};
 }

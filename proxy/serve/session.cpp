@@ -173,6 +173,7 @@ net::Awaitable<std::optional<bool>> Session::read_one(exchange::ClientRequest& r
   RequestReading reading(loop_, client_, request);
   auto end = co_await reading.head();
   if (end == RequestReading::End::whole) {
+    take_out_keys(request);
     if (!learn_who_asks(loop_.shared, request)) co_return co_await refuse_address(request);
     if (const auto ambiguous = two_keys(request)) co_return co_await refuse(request, *ambiguous);
     if (const auto why = find_key(request)) co_return co_await deny(request, *why);

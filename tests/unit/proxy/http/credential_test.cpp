@@ -94,5 +94,42 @@ TEST(Credential, IsTakenOutOfATarget) {
   for (const auto& [target, kept] : rows) EXPECT_EQ(without_credentials(target), kept) << target;
 }
 
+TEST(Credential, MayBeAKeyUnlessUsualClientsSendIt) {
+  for (const auto* text : {"0123456789abcdef", "sk-proj-aB3xYz90LmNoPq", "3f2504e0-4f89-11d3-9a0c-0305e82c3301",
+                           "q83vEjRWeJCrze+/Asd0==", "q83vEjRWeJCrze+Asd0/7", "abcdefghijklmno1"})
+    EXPECT_TRUE(may_be_key(text)) << text;
+  for (const auto* text : {"", "0123456789abcde", "application/json", "text/event-stream", "python-requests/2.31.0",
+                           "Go-http-client/1.1", "OpenAI/Python 1.54.4", "0123456789abcdef 1", "0123456789abcdef\t1",
+                           "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", "correct-horse-battery-staple"})
+    EXPECT_FALSE(may_be_key(text)) << text;
+}
+
+TEST(Credential, AKeyIsCutOutOfAHeadAndAllElseStays) {
+  const std::string key = "0123456789abcdef";
+  const std::string shown =
+      "Authorization: Bearer " + key + "\r\nx-api-key: " + key + "\r\nProxy-Authorization: " + key + "\r\n";
+  const auto is_key = [&](std::string_view text) { return text == key; };
+  const struct {
+    std::string target, fields, kept_target, kept_fields;
+  } rows[]{{"/x", "A: " + key + "\r\n", "/x", ""},
+           {"/x?a=1&b=" + key + "&c=2", "A: b\r\nB:  Token " + key + " \r\nC: d\r\n", "/x?a=1&c=2",
+            "A: b\r\nC: d\r\n"},
+           {"/x?" + key + "&%30123456789abcdef&b=%30123456789abcde%66", "", "/x", ""},
+           {"http://h/x?" + key + "=1", "", "http://h/x", ""},
+           {"http://h", "A: " + key + "\r\n", "http://h", ""},
+           {"/x?a=1" + key, "A: x" + key + "\r\nB: " + key + " b\r\n", "/x?a=1" + key,
+            "A: x" + key + "\r\nB: " + key + " b\r\n"},
+           {"/x", shown, "/x", shown}};
+  for (const auto& [target, fields, kept_target, kept_fields] : rows) {
+    auto bytes = "GET " + target + " HTTP/1.1\r\nHost: h\r\n" + fields + "\r\n";
+    const auto before = bytes;
+    const auto head = parse_request_head(bytes);
+    ASSERT_TRUE(head) << bytes;
+    const bool cut = cut_keys(bytes, *head, is_key);
+    EXPECT_EQ(bytes, "GET " + kept_target + " HTTP/1.1\r\nHost: h\r\n" + kept_fields + "\r\n");
+    EXPECT_EQ(cut, bytes != before);
+  }
+}
+
 }  // namespace
 }  // namespace weir::proxy::http

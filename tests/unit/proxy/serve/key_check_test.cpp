@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <boost/json.hpp>
+#include <random>
 
 #include "proxy/keys/sha256.hpp"
 #include "tests/unit/proxy/serve/scripted_proxy.hpp"
@@ -52,7 +53,7 @@ std::string get(const std::string& path, const std::string& fields = "") {
   return "GET " + path + " HTTP/1.1\r\nHost: weir\r\n" + fields + "\r\n";
 }
 std::uint32_t under_way(ScriptedProxy& proxy, const std::string& secret) {
-  return proxy.fleet.world()->keys->find(secret)->use->requests;
+  return proxy.fleet.world()->keys->find(secret)->under_way();
 }
 
 TEST(KeyCheck, ARightKeyEntersByEitherHeaderAndGoesNoFurther) {
@@ -465,6 +466,78 @@ TEST(KeyCheck, AKeysShareDecidesInTheQueue) {
   const auto bobs = std::count(order.begin(), order.end(), 'b');
   EXPECT_EQ(bobs, 6) << order;
   EXPECT_EQ(std::count(order.begin(), order.end(), 'a'), 3) << order;
+}
+
+/// Right keys of four clients; the first one's is of the shape that weir makes.
+const std::vector<std::string> four_keys{"weir-" + std::string(43, 'x'), "0f5c9a3be1d84c7a",
+                                         "sk-proj-Ab_3xYz.90~LmNoPq", "q83vEjRWeJCrze+/Asd0=="};
+
+std::string with_escapes(const std::string& text, unsigned which) {
+  std::string escaped;
+  for (const auto c : text) {
+    const bool must = c == '+' || c == '/' || c == '=';
+    escaped += must || which % 5 == 0 ? "%" + keys::hex(keys::Sha256{static_cast<std::uint8_t>(c)}).substr(0, 2)
+                                      : std::string(1, c);
+    which = which * 31 + 7;
+  }
+  return escaped;
+}
+
+std::string without_escapes(std::string text) {
+  for (auto at = text.find('%'); at != text.npos; at = text.find('%', at + 1))
+    text.replace(at, 3, 1, static_cast<char>(std::stoi(text.substr(at + 1, 2), nullptr, 16)));
+  return text;
+}
+
+TEST(KeyCheck, NoRightKeyGoesToAReplicaOrIntoTheLogInWhateverFieldOrParameterItIs) {
+  std::mt19937 random(7);
+  const auto one_of = [&](const std::vector<std::string>& all) { return all[random() % all.size()]; };
+  const auto some_key = [&] { return one_of(four_keys); };
+  const std::vector<std::string> harmless{"org-Zz81Qp55Kd20Xw77", "application/json", "Go-http-client/1.1",
+                                          "python-requests/2.31.0",
+                                          "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"};
+  std::size_t planted = 0, passed = 0;
+  for (int story = 0; story < 400 && !testing::Test::HasFailure(); ++story) {
+    ScriptedProxy proxy(1, with_keys([](auto& settings) {
+                          std::vector<config::ClientKey> all;
+                          for (const auto& one : four_keys) all.push_back(key("c" + std::to_string(all.size()), one));
+                          settings.server.keys = all;
+                        }));
+    proxy.plan[0] = {says(streamed_answer())};
+    const auto own = some_key();
+    std::string fields, query;
+    if (random() % 8 > 0) fields += random() % 2 == 0 ? bearer(own) : "X-Api-Key: " + own + "\r\n";
+    for (auto n = random() % 4; n > 0; --n, ++planted) {
+      const auto name = one_of({"X-Customer", "User-Agent", "Accept", "Accept-Language", "X-Request-ID", "Referer",
+                                "Idempotency-Key", "traceparent", "X-Stainless-Lang", "openai-organization", "From"});
+      fields += name + ": " + one_of({"", "Bearer ", "Token  ", "key\t"}) + some_key() + "\r\n";
+    }
+    for (auto n = random() % 3; n > 0; --n, ++planted) {
+      const auto parameter = with_escapes(some_key(), static_cast<unsigned>(random()));
+      const auto as_name = random() % 4 == 0;
+      query += (query.empty() ? "?" : "&") + (as_name ? "" : one_of({"customer=", "x=", "%6Bey="})) + parameter +
+               one_of({"", as_name ? "=1" : "&a=b"});
+    }
+    if (random() % 4 == 0) query += (query.empty() ? "?" : "&") + some_key();
+    const auto kept = one_of(harmless);
+    fields += "X-Kept: " + kept + "\r\n";
+    query += query.empty() ? "?kept=" + kept : "&kept=" + kept;
+    const auto path = one_of({"/v1/chat/completions", "/v1/chat/completions", "/health", "/v1/models", "/nowhere"});
+    SCOPED_TRACE(path + query + "\n" + fields);
+    const auto client = proxy.client(post(chat(true), fields, "1.1", path + query));
+    proxy.run();
+    ASSERT_TRUE(read_answer(client->got).whole) << client->got;
+    auto seen = client->got;
+    for (const auto& one : proxy.log_lines()) seen += one + "\n";
+    for (const auto& connection : proxy.connections[0]) {
+      ++passed;
+      EXPECT_THAT(connection->got, AllOf(HasSubstr("X-Kept: " + kept + "\r\n"), HasSubstr("kept=" + kept)));
+      seen += connection->got;
+    }
+    for (const auto& secret : four_keys) EXPECT_THAT(without_escapes(seen), Not(HasSubstr(secret)));
+  }
+  EXPECT_GT(planted, 500u);
+  EXPECT_GT(passed, 50u);
 }
 
 }  // namespace
