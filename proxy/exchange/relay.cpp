@@ -12,9 +12,6 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using metrics::ticks;
 
-/// A client that does not take its bytes is looked at so many times in limits.client_stall: once a step of the window.
-constexpr int looks_a_stall = net::RateWindow::steps;
-
 }  // namespace
 
 Relay::Relay(Loop& loop, ClientWatch& client, std::unique_ptr<net::Channel> replica, bool connected, Request request,
@@ -193,7 +190,7 @@ void Relay::deliver() {
   for (; !spans.empty(); spans = spans.subspan(1), offset = 0) pending_.append(spans.front().substr(offset));
   charge_.set(pending_.capacity() + attempt_.held());
   const auto now = Clock::now();
-  if (caught_up && !pending_.empty()) begin_to_owe(now);
+  if (caught_up && !pending_.empty()) pace_.make().begin(now, client_.channel(), limits_);
   attempt_.written(now, at_once);
   if (attempt_.done()) {
     replica_done();
@@ -218,36 +215,6 @@ std::size_t Relay::read_ahead() const {
   return loop_.shared.buffers.tight() ? std::min(limits_.read_ahead, Loop::read_size) : limits_.read_ahead;
 }
 
-/// Until now the client had nothing to take. Its stall and its rate count only from here on, however long the replica
-/// was silent.
-void Relay::begin_to_owe(Moment now) {
-  taken_.make().begin(now, ticks(limits_.client_stall));
-  progress_ = looked_ = now;
-  unacknowledged_ = client_.channel().unacknowledged();
-}
-
-/// Counts what the client has taken, now that so much more was written. Its socket turns writable only when much of
-/// what the kernel holds has gone; the bytes left there show sooner who stands still.
-void Relay::took(Moment now, std::size_t written) {
-  const int left = client_.channel().unacknowledged();
-  const auto there_were = static_cast<std::int64_t>(written) + unacknowledged_;
-  taken_.make().add(now, static_cast<std::size_t>(std::max<std::int64_t>(there_were - left, 0)));
-  if (written > 0 || left < unacknowledged_) progress_ = now;
-  unacknowledged_ = left;
-  looked_ = now;
-}
-
-/// The kernel is asked once a step, so as much as a step's bytes may be counted a step late.
-std::size_t Relay::least_rate() const { return limits_.answer_rate - limits_.answer_rate / net::RateWindow::steps; }
-
-/// Returns the limit that a client has hit which takes nothing, or too little.
-std::optional<metrics::series::Limit> Relay::limit_hit(Moment now) {
-  took(now, 0);
-  if (now - progress_ >= ticks(limits_.client_stall)) return metrics::series::Limit::client_stall;
-  if (taken_->behind_at(least_rate()) <= now) return metrics::series::Limit::answer_rate;
-  return std::nullopt;
-}
-
 void Relay::flush_pending() {
   while (pending_offset_ < pending_.size()) {
     const std::string_view rest = pending_;
@@ -257,7 +224,7 @@ void Relay::flush_pending() {
       break;
     }
     pending_offset_ += static_cast<std::size_t>(sent);
-    took(Clock::now(), static_cast<std::size_t>(sent));
+    pace_.make().took(Clock::now(), static_cast<std::size_t>(sent), client_.channel());
   }
   if (pending_offset_ == pending_.size()) {
     std::string().swap(pending_);
@@ -349,8 +316,7 @@ bool Relay::cutting() const {
 
 Moment Relay::deadline() const {
   if (cutting()) return Moment::min();
-  if (!pending_.empty())
-    return std::min(looked_ + ticks(limits_.client_stall) / looks_a_stall, taken_->behind_at(least_rate()));
+  if (!pending_.empty()) return pace_->next_look(limits_);
   if (!connected_) return started_ + ticks(limits_.connect);
   return attempt_.deadline();
 }
@@ -374,7 +340,7 @@ void Relay::deadline_passed(Moment now) {
 void Relay::end_by_deadline(Moment now) {
   if (cutting()) return cut(now);
   if (!pending_.empty()) {
-    const auto limit = limit_hit(now);
+    const auto limit = pace_.make().limit_hit(now, client_.channel(), limits_);
     if (!limit) return;
     loop_.shard.limit_hits[static_cast<std::size_t>(*limit)].add();
     stood_still_ = true;

@@ -13,11 +13,11 @@
 
 #include "metrics/rare.hpp"
 #include "proxy/exchange/attempt.hpp"
+#include "proxy/exchange/client_pace.hpp"
 #include "proxy/exchange/client_watch.hpp"
 #include "proxy/exchange/loop.hpp"
 #include "proxy/net/buffer_share.hpp"
 #include "proxy/net/completion.hpp"
-#include "proxy/net/rate_window.hpp"
 
 namespace weir::proxy::exchange {
 
@@ -88,10 +88,6 @@ class Relay final : net::Watcher, net::Timed, ClientWatch::Listener {
   void deliver();
   void flush_pending();
   std::size_t read_ahead() const;
-  std::size_t least_rate() const;
-  void begin_to_owe(Moment now);
-  void took(Moment now, std::size_t written);
-  std::optional<metrics::series::Limit> limit_hit(Moment now);
   bool cutting() const;
   void cut(Moment now);
   void client_gone() override;
@@ -114,13 +110,12 @@ class Relay final : net::Watcher, net::Timed, ClientWatch::Listener {
   std::size_t span_ = 0, span_offset_ = 0;  ///< The request is sent up to here.
   std::string pending_;                     ///< The client has not taken these bytes yet.
   std::size_t pending_offset_ = 0;
-  metrics::Rare<net::RateWindow> taken_;  ///< The client's system has acknowledged so much while bytes were pending.
+  metrics::Rare<ClientPace> pace_;  ///< While bytes are pending.
   net::Charge charge_;  ///< It pays for that, and for what the attempt holds.
-  Moment started_{}, progress_{}, looked_{}, paused_since_{}, ended_at_{};
+  Moment started_{}, paused_since_{}, ended_at_{};
   metrics::Nanoseconds connect_time_{}, paused_time_{};
   std::exception_ptr failure_;  ///< A handler threw it: most likely there was no memory.
   int connect_error_ = 0;
-  int unacknowledged_ = 0;  ///< So many bytes were unacknowledged when the client was last looked at.
   bool connected_, started_running_ = false, told_accepted_ = false, done_ = false;
   bool paused_ = false, backlog_ = false;
   bool stood_still_ = false;  ///< The client was given up because it took nothing.

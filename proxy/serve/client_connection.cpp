@@ -1,7 +1,9 @@
 #include "proxy/serve/client_connection.hpp"
 
 #include <cerrno>
+#include <utility>
 
+#include "metrics/rare.hpp"
 #include "metrics/ticks.hpp"
 #include "proxy/http/body_decoder.hpp"
 
@@ -77,17 +79,18 @@ void ClientConnection::deadline_passed(Moment now) {
     return;
   }
   if (halt_ != nullptr) return halt_->call();
-  time_out();
+  time_out(now);
   if (waiting_ != nullptr) waiting_->cancel();
 }
 
 void ClientConnection::stop_waiting() {
-  time_out();
+  time_out(Clock::now());
   if (waiting_ != nullptr) waiting_->cancel_soon();
 }
 
-void ClientConnection::time_out() {
+void ClientConnection::time_out(Moment now) {
   timed_out_ = true;
+  timed_out_at_ = now;
   deadline_ = Moment::max();
   idle_ = false;
 }
@@ -128,21 +131,18 @@ ClientConnection::ReadResult ClientConnection::read(std::span<char>& bytes) {
   return read.size == 0 ? ReadResult::end : ReadResult::bytes;
 }
 
-/// Waits for room to write. Returns false if the client has gone, or stands still: it takes nothing, and its system
-/// acknowledges nothing, for limits.client_stall.
-net::Awaitable<bool> ClientConnection::await_room(const config::Settings& settings) {
+/// Waits for room to write. Returns false if the client has gone, or hits a limit of its pace.
+net::Awaitable<bool> ClientConnection::await_room(exchange::ClientPace& pace, const config::Settings& settings) {
   const bool fin_is_leaving = settings.server.half_close == config::HalfClose::abort;
-  for (int unacknowledged = channel_->unacknowledged();;) {
-    set_deadline(Clock::now() + metrics::ticks(settings.limits.client_stall));
+  for (;;) {
+    set_deadline(pace.next_look(settings.limits));
     const auto ready = co_await wait_for(EPOLLOUT);
     if (ready) co_return !(fin_is_leaving ? channel_->hung_up() : channel_->broken());
-    const int left = channel_->unacknowledged();
     if (loop_.shared.cutting.load(std::memory_order_relaxed)) break;
-    if (left >= unacknowledged) {
-      loop_.shard.limit_hits[static_cast<std::size_t>(metrics::series::Limit::client_stall)].add();
-      break;
-    }
-    unacknowledged = left;
+    const auto limit = pace.limit_hit(timed_out_at_, *channel_, settings.limits);
+    if (!limit) continue;
+    loop_.shard.limit_hits[static_cast<std::size_t>(*limit)].add();
+    break;
   }
   channel_->reset_on_close();
   co_return false;
@@ -151,14 +151,18 @@ net::Awaitable<bool> ClientConnection::await_room(const config::Settings& settin
 net::Awaitable<bool> ClientConnection::write(std::string text, const config::Settings& settings) {
   const std::string_view whole = text;
   std::size_t written = 0;
+  metrics::Rare<exchange::ClientPace> pace;  // Most answers have room at once.
+  bool owes = false;
   while (written < text.size()) {
     const auto size = channel_->write({&whole, 1}, written);
     if (size > 0) {
       written += static_cast<std::size_t>(size);
+      if (owes) pace.make().took(Clock::now(), static_cast<std::size_t>(size), *channel_);
       continue;
     }
     if (errno != EAGAIN && errno != EINTR) break;
-    const auto room = co_await await_room(settings);
+    if (!std::exchange(owes, true)) pace.make().begin(Clock::now(), *channel_, settings.limits);
+    const auto room = co_await await_room(pace.make(), settings);
     if (!room) break;
   }
   set_deadline(Moment::max());

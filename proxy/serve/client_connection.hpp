@@ -10,6 +10,7 @@
 #include <span>
 #include <string>
 
+#include "proxy/exchange/client_pace.hpp"
 #include "proxy/exchange/loop.hpp"
 #include "proxy/net/awaitable.hpp"
 #include "proxy/net/channel.hpp"
@@ -51,8 +52,8 @@ class ClientConnection final : net::Timed {
   net::Awaitable<void> another_turn();
   /// Makes one read of at most 16 KiB. `bytes` lie in the loop's buffer.
   ReadResult read(std::span<char>& bytes);
-  /// Writes the whole of `text`. Returns false if the client has gone. One that has taken nothing for
-  /// limits.client_stall is cut by a reset, and counted.
+  /// Writes the whole of `text`. Returns false if the client has gone. One that takes
+  /// nothing, or too little, for limits.client_stall is cut by a reset, and counted.
   net::Awaitable<bool> write(std::string text, const config::Settings& settings);
   /// Ends writing, and drops what the client still sends until it closes, too. Closing at once would send a reset, and
   /// the reset would take the last answer away from a client that has not read it. It ends after 2 s without a byte,
@@ -61,9 +62,9 @@ class ClientConnection final : net::Timed {
 
  private:
   net::Awaitable<bool> wait_for(std::uint32_t events);
-  net::Awaitable<bool> await_room(const config::Settings& settings);
+  net::Awaitable<bool> await_room(exchange::ClientPace& pace, const config::Settings& settings);
   bool is_over() const;
-  void time_out();
+  void time_out(metrics::Moment now);
   metrics::Moment deadline() const override;
   void deadline_passed(metrics::Moment now) override;
 
@@ -77,6 +78,7 @@ class ClientConnection final : net::Timed {
   metrics::Moment deadline_ = metrics::Moment::max();
   metrics::Moment look_at_{};  ///< Then it is looked whether the client has vanished, if there is no deadline.
   bool idle_ = true, timed_out_ = false;
+  metrics::Moment timed_out_at_{};
   bool has_read_ = false;  ///< It has read in the current turn of the loop.
 };
 

@@ -178,6 +178,27 @@ TEST(Session, CutsAClientThatTakesNothingOfAnAnswerOfWeirsOwn) {
   EXPECT_EQ(proxy.limit_hits(Limit::client_stall), 1u);
 }
 
+TEST(Session, CutsAClientThatTakesAnAnswerOfWeirsOwnTooSlowlyHoweverSteadily) {
+  for (const bool enough : {false, true}) {
+    ScriptedProxy proxy;
+    const auto client = proxy.client(health());
+    client->takes_nothing();
+    client->unacknowledged = 100'000;
+    proxy.run();
+    const auto begin = Clock::now();
+    for (int i = 1; i <= 16 && !client->closed(); ++i) {
+      client->unacknowledged -= enough ? 15 * 256 : 1;  // 15 s later.
+      proxy.tick(begin + std::chrono::seconds(15 * i));
+      EXPECT_TRUE(i >= 8 || !client->closed());
+    }
+    EXPECT_EQ(client->closed(), !enough);
+    EXPECT_EQ(proxy.limit_hits(Limit::answer_rate), enough ? 0u : 1u);
+    EXPECT_EQ(proxy.limit_hits(Limit::client_stall), 0u);
+    client->takes(net::Peer::any);
+    proxy.run();
+  }
+}
+
 TEST(Session, WritesAnAnswerOfItsOwnAsTheClientTakesIt) {
   ScriptedProxy proxy;
   const auto client = proxy.client(health());
