@@ -53,7 +53,7 @@ struct Refused {
     expired,   ///< Its deadline passed, or its client left, while it waited.
   };
   Reason reason = Reason::no_replica;
-  unsigned retry_after = 5;  ///< It is in seconds, 1 to 40; too_long does not use it.
+  unsigned retry_after = 5;  ///< Seconds, 1 to 40; too_long does not use it.
 };
 
 using Offered = std::variant<Admitted, Waiting, Refused>;

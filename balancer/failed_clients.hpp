@@ -1,7 +1,7 @@
-// Whose requests a replica has failed since it last answered one. A client whose requests nobody can answer meets
-// errors everywhere. So what one client alone saw speaks against a replica only if no other client was answered by it
-// lately, and if its peers fail so much less that chance does not explain the row. A Pool owns it and calls it under
-// its mutex.
+// Whose requests a replica has failed since it last answered one, and whom it answered last. A client whose requests
+// nobody can answer meets errors everywhere. So what one client alone saw speaks against a replica only if no other
+// client was answered well by it lately, and if a peer answers this very client, and fails so much less that chance does
+// not explain the row. A Pool owns it and calls it under its mutex.
 #pragma once
 
 #include <algorithm>
@@ -17,8 +17,15 @@
 
 namespace weir::balancer {
 
-/// A request's client: Asking::fair_key. Nothing where nobody knows it; then it counts as a client of its own.
+/// A request's client: Asking::fair_key. Nothing where nobody knows it, or where it has no part in what happened; then it
+/// counts as a client of its own.
 using Client = std::optional<std::uint64_t>;
+
+/// Who asked, and for what: engines answer what needs no inference well though they can do none.
+struct Caller {
+  Client client{};
+  bool gives_work = true;
+};
 
 class FailedClients {
  public:
@@ -40,15 +47,23 @@ class FailedClients {
     failed_ = client;
   }
 
-  /// Returns whether the replica is to blame for so many failures in a row. `peers` are the ends of late at the others.
-  bool blame_replica(std::size_t failures, const AnswerWindow::Counts& peers, Moment now) const {
-    if (several_) return true;
-    for (const auto& one : last_)
-      if (one.at != Moment::min() && one.client != failed_ && now - one.at < lately) return false;
-    // Laplace's rule of succession: peers of which little is known may fail, too. A row as long as the window of the
-    // peers' ends shows all that can be shown; where all fail, even the longest says nothing.
-    const double share = static_cast<double>(peers.bad + 1) / static_cast<double>(peers.answers + 2);
-    return std::pow(share, static_cast<double>(std::min(failures, AnswerWindow::size))) < least_chance;
+  /// Several clients have seen the failures of this row, so they are the replica's.
+  bool several() const { return several_; }
+  /// The replica answered another client well lately than the one whose requests it fails.
+  bool serves_others(Moment now) const {
+    return std::ranges::any_of(last_, [&](const Answer& one) {
+      return one.at != Moment::min() && one.client != failed_ && now - one.at < lately;
+    });
+  }
+  /// This replica, of whose ends `ends` is the count, is a witness against one that failed the client `failures` times in
+  /// a row. By Laplace's rule of succession one of which little is known may fail, too. A row as long as the window of the
+  /// ends shows all that can be shown; where all fail, even the longest says nothing.
+  bool witnesses_for(Client client, std::size_t failures, const AnswerWindow::Counts& ends, Moment now) const {
+    const bool answered = std::ranges::any_of(last_, [&](const Answer& one) {
+      return one.at != Moment::min() && one.client == client && now - one.at < AnswerWindow::age;
+    });
+    const double share = static_cast<double>(ends.bad + 1) / static_cast<double>(ends.answers + 2);
+    return answered && std::pow(share, static_cast<double>(std::min(failures, AnswerWindow::size))) < least_chance;
   }
 
  private:
@@ -58,7 +73,7 @@ class FailedClients {
   };
   std::optional<std::uint64_t> failed_;  ///< The client of the failures in this row.
   bool several_ = false;                 ///< Several clients have seen them.
-  std::array<Answer, 2> last_;           ///< The last answer, and the last one to another client than that.
+  std::array<Answer, 2> last_;           ///< The last good answer, and the last one to another client than that.
 };
 
 }  // namespace weir::balancer

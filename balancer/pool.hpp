@@ -170,10 +170,10 @@ class Pool final : public std::enable_shared_from_this<Pool>, private Lessor {
   bool another_is_left(std::span<const Serial> tried, Serial beside) const;
   QueueFigures queue(Moment now);
 
-  /// Takes what a request, by its client, or a probe showed of a replica. With Sign::full, `full_for` is how long the
+  /// Takes what a request, by its caller, or a probe showed of a replica. With Sign::full, `full_for` is how long the
   /// replica asked to be left alone; 1 s if it did not say. Nothing happens for a replica that is gone.
   void report(const ReplicaKey& replica, Sign sign, Moment now,
-              std::optional<std::chrono::duration<double>> full_for = {}, Client client = {});
+              std::optional<std::chrono::duration<double>> full_for = {}, const Caller& caller = {});
   /// Takes an ejected replica back on probation: it starts slowly, and what it was ejected for is forgotten. Returns
   /// whether it was ejected.
   bool pardon(const ReplicaKey& replica, Moment now);
@@ -215,8 +215,8 @@ class Pool final : public std::enable_shared_from_this<Pool>, private Lessor {
     TokenLedger ledger;
     ReplicaRates rates;
     Health health;
-    AnswerWindow answers;   ///< Bad is 4xx, and failures are no answers.
-    AnswerWindow failures;  ///< Bad are failures.
+    AnswerWindow answers;  ///< Bad is 4xx, and failures are no answers.
+    AnswerWindow ends;     ///< Of work: bad are failures, and 4xx is neither.
     FailedClients failed_clients;
     Suspicion suspicion;
     bool removed = false;
@@ -257,8 +257,8 @@ class Pool final : public std::enable_shared_from_this<Pool>, private Lessor {
   bool may_call_hung(const Replica& suspect) const;
   bool is_odd(const Replica& suspect) const;
   void eject_the_odd_one(Replica& replica);
-  AnswerWindow::Counts count_of_peers(const Replica& suspect, AnswerWindow Replica::*window) const;
-  bool note_end(Replica& replica, Sign sign, Client client);
+  static bool is_peer(const Replica* replica, const Replica& suspect);
+  bool note_end(Replica& replica, Sign sign, const Caller& caller);
   void judge_silence(Replica& replica);
   bool lives(Replica& replica);
   static std::optional<Tokens> context_of(const Replica& replica);

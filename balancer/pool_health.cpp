@@ -120,32 +120,34 @@ void Pool::testify(const ReplicaKey& key, Testimony what, Moment asked, Moment n
 /// answers in 2 ms, would draw all traffic; but a client whose requests are wrong may have come to it alone.
 bool Pool::is_odd(const Replica& suspect) const {
   if (!suspect.answers.mostly_bad(latest_)) return false;
-  const auto peers = count_of_peers(suspect, &Replica::answers);
+  AnswerWindow::Counts peers;
+  for (const auto& replica : replicas_) {
+    if (!is_peer(replica.get(), suspect)) continue;
+    const auto peer = replica->answers.counts(latest_);
+    peers.answers += peer.answers;
+    peers.bad += peer.bad;
+  }
   return peers.answers >= AnswerWindow::size && 20 * peers.bad < peers.answers;
 }
 
-/// Counts what the other replicas that are in have answered of late.
-AnswerWindow::Counts Pool::count_of_peers(const Replica& suspect, AnswerWindow Replica::*window) const {
-  AnswerWindow::Counts all;
-  for (const auto& replica : replicas_) {
-    if (!replica || replica->removed || replica.get() == &suspect || replica->health.out()) continue;
-    const auto peer = ((*replica).*window).counts(latest_);
-    all.answers += peer.answers;
-    all.bad += peer.bad;
-  }
-  return all;
+bool Pool::is_peer(const Replica* replica, const Replica& suspect) {
+  return replica != nullptr && !replica->removed && replica != &suspect && !replica->health.out();
 }
 
 /// Takes down what came of a client's request. Returns whether its replica is to blame, where that failed.
-bool Pool::note_end(Replica& replica, Sign sign, Client client) {
-  const bool good = sign == Sign::answered || sign == Sign::client_error;
-  if (good || sign == Sign::failed || sign == Sign::absolved) replica.failures.add(!good, latest_);
-  if (good) replica.failed_clients.answered(client, latest_);
+bool Pool::note_end(Replica& replica, Sign sign, const Caller& caller) {
+  const bool good = sign == Sign::answered && caller.gives_work;
+  if (good || sign == Sign::failed || sign == Sign::absolved) replica.ends.add(!good, latest_);
+  if (good) replica.failed_clients.answered(caller.client, latest_);
   if (sign != Sign::failed) return false;
   if (replica.health.failures() == 0) replica.failed_clients.begin();
-  replica.failed_clients.failed(client);
-  const auto peers = count_of_peers(replica, &Replica::failures);
-  return replica.failed_clients.blame_replica(replica.health.failures() + 1, peers, latest_);
+  replica.failed_clients.failed(caller.client);
+  if (replica.failed_clients.several()) return true;
+  const std::size_t failures = replica.health.failures() + 1;
+  return !replica.failed_clients.serves_others(latest_) && std::ranges::any_of(replicas_, [&](const auto& peer) {
+    return is_peer(peer.get(), replica) &&
+           peer->failed_clients.witnesses_for(caller.client, failures, peer->ends.counts(latest_), latest_);
+  });
 }
 
 /// The odd one is out once other replicas have answered well what it had refused.
@@ -197,7 +199,7 @@ bool Pool::lives(Replica& replica) {
 }
 
 void Pool::report(const ReplicaKey& key, Sign sign, Moment now, std::optional<std::chrono::duration<double>> full_for,
-                  Client client) {
+                  const Caller& caller) {
   free_room(now, [&](Moment latest_now) {
     Replica* const replica = find(key);
     if (replica == nullptr) return;
@@ -208,7 +210,7 @@ void Pool::report(const ReplicaKey& key, Sign sign, Moment now, std::optional<st
     if (sign == Sign::absolved) absolved_until_ = latest_now + absolved_for;
     // Requests that no replica can answer are about: where no second one was asked, an error is nobody's fault.
     if (sign == Sign::failed_alone) sign = latest_now < absolved_until_ ? Sign::absolved : Sign::failed;
-    const bool to_blame = note_end(*replica, sign, client) || sign == Sign::connect_timed_out;
+    const bool to_blame = note_end(*replica, sign, caller) || sign == Sign::connect_timed_out;
     replica->health.showed(sign, may_be_ejected && to_blame, latest_now);
     if (sign == Sign::full) {
       const auto wait = std::chrono::duration_cast<Moment::duration>(full_for.value_or(std::chrono::seconds(1)));
@@ -243,6 +245,7 @@ bool Pool::pardon(const ReplicaKey& key, Moment now) {
     Replica* const replica = find(key);
     if (replica == nullptr || !replica->health.pardon(latest_now)) return false;
     replica->answers.clear();
+    replica->ends.clear();
     return true;
   });
 }

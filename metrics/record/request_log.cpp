@@ -122,18 +122,18 @@ struct RequestLog::State {
       if (opened.path == path_) instance_ = name;
       return std::move(opened.problem);
     }
-    path_ = opened.path;
-    const int fd = std::exchange(opened.fd, -1);
     {
       const std::lock_guard lock(mutex_);
-      instance_ = name;
-      on_.store(!path_.empty(), std::memory_order_relaxed);
       // Where no line lies between two changes, only the later one counts. So the queue stays bounded.
       if (!queue_.empty() && queue_.back().opened) {
-        close_log(*std::exchange(queue_.back().opened, fd));
+        close_log(*std::exchange(queue_.back().opened, opened.fd));
       } else {
-        put({{}, fd});
+        put({{}, opened.fd});
       }
+      opened.fd = -1;
+      path_ = std::move(opened.path);
+      instance_ = name;
+      on_.store(!path_.empty(), std::memory_order_relaxed);
       changing_ = true;
     }
     arrived_.notify_one();

@@ -185,7 +185,7 @@ Mirror::Next Mirror::after(AttemptResult result) {
 void Mirror::finish(AttemptResult result) {
   auto& state = *replica_->state;
   const auto now = std::chrono::steady_clock::now();
-  Signs signs(job_->client);
+  Signs signs({job_->client, job_->facts.gives_work});
   signs.report(*shadow_->pool->balancer, key_, result, now);
   signs.settle(*shadow_->pool->balancer, balancer::Sign::failed_alone, now);
   if (result.end == AttemptEnd::answered && result.status / 100 == 2) {

@@ -348,7 +348,7 @@ void Relay::end_by_deadline(Moment now) {
   }
   if (!connected_) {
     // A late loop is no fault of the replica's. What the loop has still to do shows by the next tick.
-    if (replica_->connecting_waits_for_loop()) return;
+    if (now < started_ + 2 * ticks(limits_.connect) && replica_->connecting_waits_for_loop()) return;
     connect_error_ = ETIMEDOUT;
     return finish();
   }

@@ -15,6 +15,8 @@ std::optional<Sign> sign_of_connecting(int error) {
   if (error == net::name_unknown || verdict_of_connecting(error).blame != Blame::replica) return std::nullopt;
   // The socket of a Unix-domain path is gone with its program, or nobody listens on it.
   if (error == ECONNREFUSED || error == ENOENT) return Sign::refused;
+  // The backlog of a Unix-domain socket is full: the kernel says so at once, where TCP would wait.
+  if (error == EAGAIN) return Sign::full;
   return error == ETIMEDOUT ? Sign::connect_timed_out : Sign::failed;
 }
 
@@ -57,21 +59,23 @@ bool Signs::report(balancer::Pool& pool, const balancer::ReplicaKey& replica, co
   if (may_be_the_requests_fault(result)) {
     if (!request_is_to_blame_ && blamed_ && blamed_->serial != replica.serial) {
       request_is_to_blame_ = true;
-      pool.report(*blamed_, Sign::absolved, now, {}, client_);
+      pool.report(*blamed_, Sign::absolved, now, {}, caller_);
     }
-    if (request_is_to_blame_) pool.report(replica, Sign::absolved, now, {}, client_);
+    if (request_is_to_blame_) pool.report(replica, Sign::absolved, now, {}, caller_);
     blamed_ = request_is_to_blame_ ? std::nullopt : std::optional(replica);
     return false;
   }
   settle(pool, Sign::failed, now);
-  pool.report(replica, *sign, now, result.retry_after, client_);
+  // A request that was not sent has no part in it.
+  const auto caller = result.end == AttemptEnd::unconnected ? balancer::Caller() : caller_;
+  pool.report(replica, *sign, now, result.retry_after, caller);
   if (*sign != Sign::failed && *sign != Sign::refused && *sign != Sign::connect_timed_out) return false;
   const auto state = pool.health(replica, now).state;
   return state == balancer::ReplicaState::down || state == balancer::ReplicaState::ejected;
 }
 
 void Signs::settle(balancer::Pool& pool, Sign as, Moment now) {
-  if (const auto replica = std::exchange(blamed_, std::nullopt)) pool.report(*replica, as, now, {}, client_);
+  if (const auto replica = std::exchange(blamed_, std::nullopt)) pool.report(*replica, as, now, {}, caller_);
 }
 
 }  // namespace weir::proxy::exchange

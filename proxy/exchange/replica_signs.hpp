@@ -20,17 +20,16 @@ bool may_be_the_requests_fault(const AttemptResult& result);
 /// Tells a pool what the attempts of one request show of its replicas.
 class Signs {
  public:
-  /// The request is this client's.
-  explicit Signs(balancer::Client client) : client_(client) {}
+  explicit Signs(const balancer::Caller& caller) : caller_(caller) {}
 
   /// Returns true if the attempt speaks against its replica, and the replica is out now.
   bool report(balancer::Pool& pool, const balancer::ReplicaKey& replica, const AttemptResult& result, Moment now);
   /// Reports an error that no second replica has given, too: `failed` if one was asked, else `failed_alone`.
   void settle(balancer::Pool& pool, balancer::Sign as, Moment now);
-  balancer::Client client() const { return client_; }
+  const balancer::Caller& caller() const { return caller_; }
 
  private:
-  const balancer::Client client_;
+  const balancer::Caller caller_;
   /// This replica answered with an error of its own. The error counts if no second replica answers in the same way.
   std::optional<balancer::ReplicaKey> blamed_;
   bool request_is_to_blame_ = false;  ///< Two replicas have answered it in that way.

@@ -42,16 +42,17 @@ bool has_no_room(const AttemptResult& result) { return result.overloaded || flee
 /// An overload inside a 200 answer says as much as a 503.
 int rank_of(const AttemptResult& result) { return fleet::error_rank(result.overloaded ? 503 : result.status); }
 
-balancer::Client client_of(const Loop& loop, const ClientRequest& request, const fleet::PoolRuntime* pool) {
-  if (pool == nullptr) return std::nullopt;
-  return fair_key(loop.shared.fair_by_key, pool->settings.queue.fair_by, request.head, request.address,
-                  request.key_name());
+balancer::Caller caller_of(const Loop& loop, const ClientRequest& request, const fleet::PoolRuntime* pool) {
+  if (pool == nullptr) return {};
+  return {fair_key(loop.shared.fair_by_key, pool->settings.queue.fair_by, request.head, request.address,
+                   request.key_name()),
+          request.facts.gives_work};
 }
 
 }  // namespace
 
 Retries::Retries(Loop& loop, const ClientRequest& request, const fleet::PoolRuntime* pool)
-    : loop_(loop), request_(request), pool_(pool), signs_(client_of(loop, request, pool)) {}
+    : loop_(loop), request_(request), pool_(pool), signs_(caller_of(loop, request, pool)) {}
 
 Retries::Next Retries::after(AttemptResult result, const Place& place) {
   const auto now = Clock::now();

@@ -66,7 +66,7 @@ class Retries {
   void over();
 
   /// Returns whose the request is, as its pool's queue takes it; nothing without a pool.
-  balancer::Client client() const { return signs_.client(); }
+  balancer::Client client() const { return signs_.caller().client; }
   bool any_attempt() const { return last_ != nullptr; }
   /// True if a replica had the request.
   bool reached_a_replica() const { return best_ || (last_ && last_->result.end != AttemptEnd::unconnected); }

@@ -33,6 +33,9 @@ constexpr std::array<std::string_view, 5> fields_that_end_here{"authorization", 
 /// The shortest text that is looked up as a key wherever it stands.
 constexpr std::size_t shortest_key = 16;
 
+/// So many texts of a head are looked up; each costs a hash. Of one with more, all that may be keys are cut out.
+constexpr std::size_t most_look_ups = 64;
+
 std::size_t first_blank(std::string_view text) { return std::min(text.find(' '), text.find('\t')); }
 
 /// Returns what stands behind the first blanks; all if there are none.
@@ -135,21 +138,28 @@ bool may_be_key(std::string_view text) {
 
 bool cut_keys(std::string& head_bytes, const RequestHead& head, const IsKey& is_key) {
   bool any = false;
+  std::size_t looked_up = 0;
+  const auto is_right = [&](std::string_view text) { return ++looked_up > most_look_ups || is_key(text); };
   for (auto field = head.fields.rbegin(); field != head.fields.rend(); ++field) {
     if (field->value.size() < shortest_key) continue;
     const auto text = behind_scheme(field->value);
     if (!may_be_key(text) || has_token(fields_that_end_here, field->name)) continue;
-    if (is_hop_by_hop(field->name, {}) || !is_key(text)) continue;
+    if (is_hop_by_hop(field->name, {}) || !is_right(text)) continue;
     const auto begin = static_cast<std::size_t>(field->name.data() - head_bytes.data());
     head_bytes.erase(begin, head_bytes.find('\n', begin) + 1 - begin);
     any = true;
   }
   if (head.target.find('?') == std::string_view::npos) return any;
-  const auto is_right = [&](std::string_view text) { return may_be_key(text) && is_key(text); };
-  const auto holds = [&](std::string_view text) { return is_right(text) || is_right(unescaped(text)); };
+  const auto holds = [&](std::string_view text) {
+    if (text.size() < shortest_key) return false;
+    if (may_be_key(text) && is_right(text)) return true;
+    if (text.find('%') == std::string_view::npos) return false;
+    const auto decoded = unescaped(text);
+    return may_be_key(decoded) && is_right(decoded);
+  };
   const auto kept =
       without_parameters(head.target, [&](std::string_view whole, std::string_view name, std::string_view value) {
-        return holds(whole) || holds(name) || holds(value);
+        return holds(whole) || (whole.size() > name.size() && (holds(name) || holds(value)));
       });
   if (kept.size() == head.target.size()) return any;
   head_bytes.replace(static_cast<std::size_t>(head.target.data() - head_bytes.data()), head.target.size(), kept);

@@ -29,8 +29,8 @@ bool holds_key(std::string_view text, std::string_view key);
 /// are written: one with escapes is not known.
 std::string without_credentials(std::string_view target, std::string_view key = {});
 
-/// True for a text that may be a key of any make, so that it is worth a hash: it has 16 characters or more and no blank
-/// among them. Media types, a program with its version (`Go-http-client/1.1`) and a traceparent are none: what usual
+/// True for a text that may be a key of any make, so that it is worth a hash: it has 16 characters or more, a digit or a
+/// capital letter, and no blank. Media types, a program with its version (`Go-http-client/1.1`) and a traceparent are none: what usual
 /// clients send with each request costs no hash.
 bool may_be_key(std::string_view text);
 

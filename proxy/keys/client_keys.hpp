@@ -35,13 +35,12 @@ struct KeyUse {
 struct ClientKey {
   const config::ClientKey& settings;  ///< The ClientKeys own them.
   std::shared_ptr<KeyUse> use;
-  /// Those of the secrets that it had before and that may still have requests. The ClientKeys own them.
+  /// The use of the secrets that the key had before and that may still have requests. The ClientKeys own them.
   std::vector<const KeyUse*> earlier{};
 
   /// True if the key may use this model. A key that is limited to models may use nothing without a name ("").
   bool may_use(std::string_view model) const;
-  /// Returns how many requests count for the key.
-  std::uint32_t under_way() const { return use->requests.load(std::memory_order_relaxed) + of_earlier_secrets(); }
+  /// Returns how many requests count for the key beside those of its secret.
   std::uint32_t of_earlier_secrets() const;
 };
 

@@ -18,9 +18,11 @@ void take_out_keys(exchange::ClientRequest& request) {
   const auto* const keys = request.world->keys.get();
   if (keys == nullptr) return;
   const auto is_key = [keys](std::string_view text) { return keys->find(text) != nullptr; };
-  if (!http::cut_keys(request.head_bytes, request.head, is_key)) return;
-  request.head = *http::parse_request_head(request.head_bytes);
-  request.client_id = http::valid_request_id(request.head["x-request-id"]).value_or("");
+  if (http::cut_keys(request.head_bytes, request.head, is_key)) {
+    request.head = *http::parse_request_head(request.head_bytes);
+    request.client_id = http::valid_request_id(request.head["x-request-id"]).value_or("");
+  }
+  if (http::holds_key(request.client_id, {})) request.client_id.clear();
   request.request_id = request.client_id.empty() ? request.id : request.client_id;
 }
 

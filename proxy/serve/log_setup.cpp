@@ -4,6 +4,7 @@
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
 
+#include <exception>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -69,10 +70,16 @@ std::vector<std::string> adopt_with_logs(metrics::record::RequestLog& requests, 
                                          const config::Log& after, const std::function<void()>& adopt) {
   metrics::record::RequestLog::Opened opened(after.requests);
   if (opened.problem && after.requests != before.requests) return {"log.requests: " + *opened.problem};
+  const auto instance = instance_of(after);
   adopt();
-  if (const auto problem = requests.change(std::move(opened), instance_of(after)))
-    spdlog::error("reload: {}; its lines go on into the file that is open", *problem);
-  change_log(after);
+  // Nothing that fails from here on undoes what was adopted.
+  try {
+    if (const auto problem = requests.change(std::move(opened), instance))
+      spdlog::error("reload: {}; its lines go on into the file that is open", *problem);
+    change_log(after);
+  } catch (const std::exception& error) {
+    spdlog::error("reload: the logs do not follow: {}", error.what());
+  }
   return {};
 }
 

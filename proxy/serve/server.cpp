@@ -265,7 +265,7 @@ std::vector<std::string> Server::take_over(const config::Settings& settings, con
   try {
     auto tls = fleet_.prepare(settings);
     auto listeners = listeners_.prepare(settings);
-    const auto errors = adopt_with_logs(log_, reload_.settings().log, settings.log, [&] {
+    auto errors = adopt_with_logs(log_, reload_.settings().log, settings.log, [&] {
       fleet_.adopt(settings, std::move(tls), std::move(keys));
       fleet_.ask_for_usage_again();
       listeners_.commit(std::move(listeners));

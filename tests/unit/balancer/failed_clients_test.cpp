@@ -16,7 +16,7 @@ class History {
   struct End {
     std::size_t replica;
     Sign sign;
-    Client client;
+    Caller caller;
     double now;
   };
 
@@ -30,28 +30,38 @@ class History {
     bool is_over = false, serves_others = false;
     for (auto end = all_.rbegin(); end != all_.rend(); ++end) {
       if (end->replica != last.replica) continue;
-      is_over = is_over || is_good(*end);
-      if (!is_over && end->sign == Sign::failed) row.push_back(end->client);
-      serves_others = serves_others || (is_good(*end) && end->client != last.client && last.now - end->now < 10);
+      is_over = is_over || end->sign == Sign::answered || end->sign == Sign::client_error;
+      if (!is_over && end->sign == Sign::failed) row.push_back(end->caller.client);
+      serves_others = serves_others || (is_good(*end) && end->caller.client != last.caller.client && last.now - end->now < 10);
     }
     if (row.size() < 5) return false;
-    if (std::ranges::any_of(row, [&](Client client) { return !client || client != last.client; })) return true;
-    return !serves_others && std::pow(share_of_peers(), std::min<std::size_t>(row.size(), 20)) < 1e-5;
+    if (std::ranges::any_of(row, [&](Client client) { return !client || client != last.caller.client; })) return true;
+    if (serves_others) return false;
+    for (std::size_t peer = 0; peer < 8; ++peer)
+      if (peer != last.replica && is_witness(peer, std::min<std::size_t>(row.size(), 20))) return true;
+    return false;
   }
 
  private:
-  static bool is_good(const End& end) { return end.sign == Sign::answered || end.sign == Sign::client_error; }
+  static bool is_good(const End& end) { return end.sign == Sign::answered && end.caller.gives_work; }
 
-  double share_of_peers() const {
-    std::vector<std::size_t> seen(9);
+  bool is_witness(std::size_t peer, std::size_t failures) const {
+    const End& last = all_.back();
     double ends = 2, bad = 1;
+    std::vector<Client> answered;
+    bool answers_it = false;
     for (auto end = all_.rbegin(); end != all_.rend(); ++end) {
-      const bool counts = end->replica != all_.back().replica && all_.back().now - end->now < 60;
-      if (!counts || ++seen[end->replica] > 20) continue;
+      if (end->replica != peer || last.now - end->now >= 60) continue;
+      const bool good = is_good(*end);
+      if (good && answered.size() < 2 && std::ranges::find(answered, end->caller.client) == answered.end()) {
+        answered.push_back(end->caller.client);
+        answers_it = answers_it || answered.back() == last.caller.client;
+      }
+      if ((!good && end->sign != Sign::failed && end->sign != Sign::absolved) || ends >= 22) continue;
       ++ends;
-      if (!is_good(*end)) ++bad;
+      if (!good) ++bad;
     }
-    return bad / ends;
+    return answers_it && std::pow(bad / ends, failures) < 1e-5;
   }
 
   std::vector<End> all_;
@@ -66,8 +76,8 @@ class FailedClientsOfAPool : public testing::Test {
     keys.clear();
     for (ReplicaIndex i = 0; i < replicas; ++i) keys.push_back(pool->key(i));
   }
-  void report(std::size_t replica, Sign sign, Client client, double now) {
-    pool->report(keys[replica], sign, at(now), {}, client);
+  void report(std::size_t replica, Sign sign, Client client, double now, bool gives_work = true) {
+    pool->report(keys[replica], sign, at(now), {}, {client, gives_work});
   }
   bool is_out(std::size_t replica, double now) {
     return pool->health(keys[replica], at(now)).state == ReplicaState::ejected;
@@ -96,8 +106,9 @@ TEST_F(FailedClientsOfAPool, AreJudgedAsANaiveReaderOfAllThatHappenedJudges) {
       const Sign sign = !fails ? good : below(6) == 0 ? Sign::absolved : Sign::failed;
       const unsigned whose = below(clients * 8);
       const Client client = whose == 1 ? Client() : Client(whose % clients);
-      report(replica, sign, client, now);
-      history.add({replica, sign, client, now});
+      const bool gives_work = below(4) > 0;
+      report(replica, sign, client, now, gives_work);
+      history.add({replica, sign, {client, gives_work}, now});
       out = is_out(replica, now);
       ASSERT_EQ(out, history.ejects()) << "round " << round << ", end " << i;
     }
@@ -148,6 +159,37 @@ TEST_F(FailedClientsOfAPool, ThatAreOneInAllEjectTheReplicaThatFailsWhereItsPeer
   begin(3);
   for (int i = 0; i < 3000; ++i) report(below(3), Sign::failed, 7, i * 0.01);
   for (const auto& told : pool->take_changes(at(30))) EXPECT_NE(told.change.to, ReplicaState::ejected) << "all fail";
+}
+
+// What needs no inference, and what is refused as wrong, an engine may answer that can do no more.
+TEST_F(FailedClientsOfAPool, AreTheReplicasWhereOthersGetNoWorkDone) {
+  for (const bool refused : {true, false}) {
+    begin(3);
+    int failed = 0;
+    for (double now = 0; now < 60 && !is_out(0, now); now += 0.1) {
+      for (std::size_t i = 1; i < 3; ++i) report(i, Sign::answered, 7, now);
+      if (++failed % 90 == 1) report(0, refused ? Sign::client_error : Sign::answered, 8, now, refused);
+      report(0, Sign::failed, 7, now);
+    }
+    EXPECT_LT(failed, 8) << (refused ? "a wrong request" : "a route without inference");
+  }
+}
+
+TEST_F(FailedClientsOfAPool, AreTheReplicasWhereOnePeerAnswersThemThoughMostAreBroken) {
+  for (const std::size_t broken : {1u, 2u, 3u}) {
+    begin(4);
+    int failed = 0;
+    std::size_t out = 0;
+    for (double now = 0; now < 60 && out == 0; now += 0.5) {
+      if (failed % 10 == 0) report(3, Sign::answered, 7, now);  // It is slow and good.
+      for (std::size_t i = 0; i < broken; ++i) report(i, Sign::failed, 7, now);
+      ++failed;
+      for (std::size_t i = 0; i < broken; ++i) out += is_out(i, now) ? 1 : 0;
+    }
+    EXPECT_GT(out, 0u) << broken;
+    EXPECT_LT(failed, 12) << broken;
+    EXPECT_FALSE(is_out(3, 60));
+  }
 }
 
 TEST_F(FailedClientsOfAPool, AreForgottenWhenTheReplicaIsBack) {

@@ -9,7 +9,6 @@ namespace weir::proxy::serve {
 namespace {
 
 using metrics::series::Retry;
-using testing::StartsWith;
 
 const std::string bad_body = R"({"model":"m","messages":"bad","stream":false})";
 

@@ -85,6 +85,7 @@ TEST(ReplicaSigns, OfAConnection) {
       {ECONNREFUSED, Sign::refused},
       {ETIMEDOUT, Sign::connect_timed_out},
       {EHOSTUNREACH, Sign::failed},
+      {EAGAIN, Sign::full},
       {EMFILE, std::nullopt},
       {ENFILE, std::nullopt},
       {EADDRNOTAVAIL, std::nullopt},
@@ -113,7 +114,7 @@ class SignsOfOneRequest : public testing::Test {
   }
   balancer::ReplicaKey key(balancer::ReplicaIndex replica) const { return pool->key(replica); }
   void request_fails_at(std::initializer_list<balancer::ReplicaIndex> replicas) {
-    Signs signs(std::nullopt);
+    Signs signs(balancer::Caller{});
     const auto error = ended(AttemptEnd::refused, Outcome::upstream_error, 500);
     for (const auto replica : replicas) EXPECT_FALSE(signs.report(*pool, key(replica), error, now));
     signs.settle(*pool, Sign::failed_alone, now);
@@ -133,7 +134,7 @@ TEST_F(SignsOfOneRequest, CountAgainstTheOnlyReplicaThatFailsIt) {
 }
 
 TEST_F(SignsOfOneRequest, CountInTheOrderInWhichTheyCame) {
-  Signs signs(std::nullopt);
+  Signs signs(balancer::Caller{});
   signs.report(*pool, key(2), ended(AttemptEnd::refused, Outcome::upstream_error, 500), now);
   signs.report(*pool, key(2), ended(AttemptEnd::answered, Outcome::ok, 200), now);
   for (int i = 0; i < 4; ++i) pool->report(key(2), Sign::failed, now);

@@ -137,7 +137,7 @@ class ManyReloads {
   void check() const {
     for (const auto& one : file_) {
       const auto* const key = now().find(secret_of_.at(one.name));
-      ASSERT_EQ(key->under_way(), counted_for(secret_of_.at(one.name))) << one.name;
+      ASSERT_EQ(key->use->requests + key->of_earlier_secrets(), counted_for(secret_of_.at(one.name))) << one.name;
     }
   }
   void end_all() {

@@ -53,7 +53,8 @@ std::string get(const std::string& path, const std::string& fields = "") {
   return "GET " + path + " HTTP/1.1\r\nHost: weir\r\n" + fields + "\r\n";
 }
 std::uint32_t under_way(ScriptedProxy& proxy, const std::string& secret) {
-  return proxy.fleet.world()->keys->find(secret)->under_way();
+  const auto* const key = proxy.fleet.world()->keys->find(secret);
+  return key->use->requests + key->of_earlier_secrets();
 }
 
 TEST(KeyCheck, ARightKeyEntersByEitherHeaderAndGoesNoFurther) {
@@ -487,6 +488,19 @@ std::string without_escapes(std::string text) {
   for (auto at = text.find('%'); at != text.npos; at = text.find('%', at + 1))
     text.replace(at, 3, 1, static_cast<char>(std::stoi(text.substr(at + 1, 2), nullptr, 16)));
   return text;
+}
+
+TEST(KeyCheck, ANewKeyWithinARequestIdIsNotEchoedThoughNoneIsAccepted) {
+  const std::string made = "weir-" + std::string(43, 'k');
+  for (const std::string path : {"/health", "/v1/chat/completions", "/nowhere"}) {
+    ScriptedProxy proxy(1, with_keys([](auto&) {}));
+    const auto client = proxy.client(post(chat(true), "X-Request-Id: job-" + made + "\r\n", "1.1", path));
+    proxy.run();
+    ASSERT_TRUE(read_answer(client->got).whole);
+    auto seen = client->got;
+    for (const auto& line : proxy.log_lines()) seen += line;
+    EXPECT_THAT(seen, Not(HasSubstr(made))) << path;
+  }
 }
 
 TEST(KeyCheck, NoRightKeyGoesToAReplicaOrIntoTheLogInWhateverFieldOrParameterItIs) {
