@@ -49,6 +49,7 @@ class FailedClients {
 
   /// Several clients have seen the failures of this row, so they are the replica's.
   bool several() const { return several_; }
+  bool answered_lately(Moment now) const { return last_[0].at != Moment::min() && now - last_[0].at < lately; }
   /// The replica answered another client well lately than the one whose requests it fails.
   bool serves_others(Moment now) const {
     return std::ranges::any_of(last_, [&](const Answer& one) {

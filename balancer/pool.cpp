@@ -209,7 +209,11 @@ Concurrency Pool::end(Holding holding, const End& end, Moment now) {
     const TokenLedger::Closed closed = replica.ledger.close(holding.ticket, !leaves_prompt(end.cause),
                                                             holding.output_left, holding.streamed, latest_now);
     --in_flight_;
-    if (end.cause == EndCause::replica_failed) replica.rests_until = latest_now + rest_after_failure;
+    if (end.cause == EndCause::replica_failed) {
+      replica.rests_until = latest_now + rest_after_failure;
+      replica.rests_for_all =
+          replica.health.failures() >= failures_before_rest || !replica.failed_clients.answered_lately(latest_now);
+    }
     if (end.cause != EndCause::unsent) {
       ends_ = std::min(ends_ + 1, ends_remembered);
       lasted_ += (metrics::seconds(latest_now - holding.since) - lasted_) / ends_;

@@ -125,9 +125,11 @@ class Pool final : public std::enable_shared_from_this<Pool>, private Lessor {
  public:
   /// A request that has had its turn and fitted nowhere while others went waits so long; then a replica is reserved.
   static constexpr std::chrono::seconds reserve_after{5};
-  /// After a lease ended by replica_failed, that replica takes nothing from the queue for so long, and no request that
-  /// it has failed.
+  /// After a lease ended by replica_failed, that replica takes no request that it has failed for so long, and nothing
+  /// from the queue. One that has just answered others well takes from the queue until so many requests in a row have
+  /// failed: a client whose requests break off would keep it from everybody.
   static constexpr std::chrono::seconds rest_after_failure{1};
+  static constexpr std::uint32_t failures_before_rest = 2;
   /// A replica is suspected to hang when none of its streams has got a token for so long. The suspicion stands, so that
   /// one witness is enough and others are preferred, when it was four times what its books predict; or when it has shown
   /// nothing for as long as a request that is not streamed was to take.
@@ -216,12 +218,13 @@ class Pool final : public std::enable_shared_from_this<Pool>, private Lessor {
     ReplicaRates rates;
     Health health;
     AnswerWindow answers;  ///< Bad is 4xx, and failures are no answers.
-    AnswerWindow ends;     ///< Of work: bad are failures, and 4xx is neither.
+    AnswerWindow ends;     ///< Of work: bad are failures; 4xx and what no replica could answer are neither.
     FailedClients failed_clients;
     Suspicion suspicion;
     bool removed = false;
     Moment left{};                           ///< Since when it has been removed or draining.
     Moment rests_until = Moment::min();      ///< See rest_after_failure.
+    bool rests_for_all = true;               ///< And not only for a request that failed there before.
     std::optional<WaitTicket> reserved_for;  ///< It takes nothing else.
     double speed = 1;
     std::uint64_t kv_full = 0, unknown_prompt = 0, panic = 0;  ///< These count fallbacks.

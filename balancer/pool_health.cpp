@@ -137,7 +137,7 @@ bool Pool::is_peer(const Replica* replica, const Replica& suspect) {
 /// Takes down what came of a client's request. Returns whether its replica is to blame, where that failed.
 bool Pool::note_end(Replica& replica, Sign sign, const Caller& caller) {
   const bool good = sign == Sign::answered && caller.gives_work;
-  if (good || sign == Sign::failed || sign == Sign::absolved) replica.ends.add(!good, latest_);
+  if (good || sign == Sign::failed) replica.ends.add(!good, latest_);
   if (good) replica.failed_clients.answered(caller.client, latest_);
   if (sign != Sign::failed) return false;
   if (replica.health.failures() == 0) replica.failed_clients.begin();

@@ -92,7 +92,7 @@ void Pool::look(bool for_queue) {
     replica.ledger.advance(latest_);
     replica.health.advance(latest_);
     views_.push_back(view_of(replica, i));
-    if (for_queue && latest_ < replica.rests_until) views_.back().full = true;
+    if (for_queue && replica.rests_for_all && latest_ < replica.rests_until) views_.back().full = true;
     queued_ += replica.ledger.prefill_left();
     held_ += replica.ledger.in_flight();
   }

@@ -57,7 +57,7 @@ class History {
         answered.push_back(end->caller.client);
         answers_it = answers_it || answered.back() == last.caller.client;
       }
-      if ((!good && end->sign != Sign::failed && end->sign != Sign::absolved) || ends >= 22) continue;
+      if ((!good && end->sign != Sign::failed) || ends >= 22) continue;
       ++ends;
       if (!good) ++bad;
     }
@@ -190,6 +190,19 @@ TEST_F(FailedClientsOfAPool, AreTheReplicasWhereOnePeerAnswersThemThoughMostAreB
     EXPECT_LT(failed, 12) << broken;
     EXPECT_FALSE(is_out(3, 60));
   }
+}
+
+// Another client's requests fail everywhere. They hide no broken replica.
+TEST_F(FailedClientsOfAPool, AreTheReplicasBesideRequestsThatNoReplicaCanAnswer) {
+  begin(3);
+  int failed = 0;
+  for (double now = 0; now < 60 && !is_out(0, now); now += 0.1) {
+    for (std::size_t i = 0; i < 3; ++i) report(i, Sign::absolved, 99, now);
+    for (std::size_t i = 1; i < 3; ++i) report(i, Sign::answered, 7, now);
+    report(0, Sign::failed, 7, now);
+    ++failed;
+  }
+  EXPECT_LT(failed, 8);
 }
 
 TEST_F(FailedClientsOfAPool, AreForgottenWhenTheReplicaIsBack) {

@@ -198,6 +198,28 @@ TEST_F(PoolQueue, OneThatAReplicaFailedGoesThereAgainAfterASecondIfTheOthersAreB
   EXPECT_EQ(running.replica(), failed) << "the rest is for requests that it has failed";
 }
 
+// One client's requests may break off; the others' go on. Where all break off, the queue is not sent after them.
+TEST_F(PoolQueue, AReplicaThatAnswersOthersRestsOnceThreeInARowHaveFailed) {
+  for (const bool answers : {true, false}) {
+    begin({places("a", 1)});
+    if (answers) pool->report(pool->key(0), Sign::answered, at(0), {}, {1});
+    running = admit({.name = "0", .key = 2}, 1);
+    for (int i = 1; i <= 4; ++i) wait({.name = std::to_string(i), .key = 1}, 1);
+    int failed = 0;
+    for (bool granted = true; granted; ++failed) {
+      running.end(End(EndCause::replica_failed), at(1.1));
+      pool->report(pool->key(0), Sign::failed, at(1.1), {}, {2});
+      granted = !sink.all.empty();
+      if (granted) running = sink.take().second;
+    }
+    EXPECT_EQ(failed, answers ? 3 : 1);
+    tick(2.2);
+    EXPECT_FALSE(sink.all.empty()) << "the rest is over";
+    while (!sink.all.empty()) sink.take();
+    EXPECT_EQ(waiting(3), 0u);
+  }
+}
+
 TEST_F(PoolQueue, OneThatAReplicaFailedGoesToAnotherThatGetsRoomMeanwhile) {
   begin({places("a", 1), places("b", 1)});
   Lease one = admit({"one"}, 1), two = admit({"two"}, 1);
