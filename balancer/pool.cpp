@@ -129,7 +129,8 @@ Offered Pool::offer(const Asking& asking, Moment now) {
   request.tried.assign(asking.tried.begin(), asking.tried.end());
   std::ranges::sort(request.tried);
   request.since = now;
-  returns_.came_back(identity_of(request));
+  returns_.pass(now);
+  request.returned = returns_.came_back(identity_of(request), now);
 
   const bool can_wait = sink_ != nullptr && asking.waiter && limits_.queue > 0;
   const bool others_wait = can_wait && !waiting_.empty();

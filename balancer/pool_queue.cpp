@@ -37,7 +37,7 @@ std::optional<Refused> Pool::leave(WaitTicket ticket, Moment now) {
     if (!request) return std::nullopt;
     const auto refused = refusal(Refused::Reason::expired, identity_of(*request));
     // A client that went before its deadline does not come back.
-    if (latest_now < request->deadline) returns_.came_back(identity_of(*request));
+    if (latest_now < request->deadline) returns_.came_back(identity_of(*request), latest_now);
     return refused;
   });
 }
@@ -387,11 +387,13 @@ double Pool::seconds_until_done(const Returns::Identity& who) const {
 /// quarter later in the mean. Clients are told 0.85 of the time: then returns are about as many as the pool serves. With
 /// the spread it is at most 60 s: clients of OpenAI's and Anthropic's libraries follow no longer one.
 Refused Pool::refusal(Refused::Reason reason, const Returns::Identity& who) {
-  constexpr double longest = 40, of_the_time = 0.85, mean_spread = 1.25;
+  constexpr double longest = 40, of_the_time = 0.85, mean_spread = 1.25, most_spread = 1.5, on_its_way = 2;
   returns_.pass(latest_);
   const double told = std::clamp(std::ceil(of_the_time * seconds_until_done(who)), 1.0, longest);
-  const auto due = std::chrono::duration<double>(told * mean_spread);
-  returns_.told(who, latest_ + std::chrono::duration_cast<Moment::duration>(due));
+  const auto in = [this](double seconds) {
+    return latest_ + std::chrono::duration_cast<Moment::duration>(std::chrono::duration<double>(seconds));
+  };
+  returns_.told(who, {in(told), in(told * mean_spread), in(told * most_spread + on_its_way)});
   return {reason, static_cast<unsigned>(told)};
 }
 

@@ -1,8 +1,9 @@
 // The requests that were refused and are to come back, until they do or should have.
 //
 // A request is known again by its client's fair key and by what it asks. So a client that does not wait as it was told,
-// and sends the same again, counts once: the newest time that it was told replaces the one before. There are 2048 at
-// most; others are not counted.
+// and sends the same again, counts once: the newest time that it was told replaces the one before. It counts until it
+// should have come back in the mean, and is known again for as long as it may follow what it was told. There are 2048 at
+// most; others are not counted, nor known again.
 //
 // A Pool owns it and calls it under its mutex. A call costs O(log n).
 #pragma once
@@ -32,33 +33,44 @@ class Returns {
     auto operator<=>(const Identity&) const = default;  // NOLINT(modernize-use-nullptr)
   };
 
-  void told(const Identity& who, Moment due) {
-    came_back(who);
+  /// When a request may come back, should in the mean, and may at last.
+  struct Due {
+    Moment from, mean, last;
+  };
+
+  void told(const Identity& who, const Due& due) {
+    came_back(who, Moment::min());
     if (due_.size() >= most) return;
-    due_.emplace(who, due);
-    by_time_.emplace(due, who);
+    due_.emplace(who, Told{due});
+    by_time_.emplace(due.mean, who);
     Work& work = of_key_[who.key];
     all_.remove(work);
     work.add({1, who.prompt});
     all_.add(work);
   }
-  void came_back(const Identity& who) {
+  /// Returns whether the request comes back, and no sooner than it was told.
+  bool came_back(const Identity& who, Moment now) {
     const auto found = due_.find(who);
-    if (found == due_.end()) return;
-    by_time_.erase({found->second, who});
+    if (found == due_.end()) return false;
+    const Told told = found->second;
+    by_time_.erase({told.counts ? told.due.mean : told.due.last, who});
     due_.erase(found);
-    const auto of = of_key_.find(who.key);
-    all_.remove(of->second);
-    of->second.tokens -= who.prompt;
-    if (--of->second.requests == 0) {
-      of_key_.erase(of);
-    } else {
-      all_.add(of->second);
-    }
+    if (told.counts) count_no_more(who);
+    return now >= told.due.from;
   }
-  /// Forgets those that should have come by now.
+  /// Lets time pass: those that should have come by now count no more, and those that may come no more are forgotten.
   void pass(Moment now) {
-    while (!by_time_.empty() && by_time_.begin()->first <= now) came_back(Identity(by_time_.begin()->second));
+    while (!by_time_.empty() && by_time_.begin()->first <= now) {
+      const Identity who = by_time_.begin()->second;
+      by_time_.erase(by_time_.begin());
+      const auto found = due_.find(who);
+      if (std::exchange(found->second.counts, false)) {
+        count_no_more(who);
+        by_time_.emplace(found->second.due.last, who);
+      } else {
+        due_.erase(found);
+      }
+    }
   }
 
   Work of(std::uint64_t key) const {
@@ -69,7 +81,23 @@ class Returns {
   Work of_others(std::uint64_t key, const Work& most_of_each) const { return all_.of_others(of(key), most_of_each); }
 
  private:
-  std::map<Identity, Moment> due_;
+  struct Told {
+    Due due;
+    bool counts = true;
+  };
+
+  void count_no_more(const Identity& who) {
+    const auto of = of_key_.find(who.key);
+    all_.remove(of->second);
+    of->second.tokens -= who.prompt;
+    if (--of->second.requests == 0) {
+      of_key_.erase(of);
+    } else {
+      all_.add(of->second);
+    }
+  }
+
+  std::map<Identity, Told> due_;
   std::set<std::pair<Moment, Identity>> by_time_;
   std::unordered_map<std::uint64_t, Work> of_key_;
   CappedWork all_;  ///< Of all keys.

@@ -78,18 +78,17 @@ void WaitingQueue::regroup(const std::function<WaitingRequest::Fit(const Waiting
 }
 
 void WaitingQueue::measure(Flow& flow) {
-  const WaitTicket newest = flow.entries.back()->ticket;
-  by_requests_.insert({flow.entries.size(), newest, &flow});
-  by_bytes_.insert({flow.bytes, newest, &flow});
+  const Entry& newest = *flow.entries.back();
+  by_requests_.insert({flow.entries.size(), !newest.request.returned, newest.ticket, &flow});
+  by_bytes_.insert({flow.bytes, !newest.request.returned, newest.ticket, &flow});
   work_.add(flow.work());
   tokens_by_share_.add(flow.cost_by_share(), static_cast<double>(flow.tokens));
 }
 
 void WaitingQueue::forget_measure(const Flow& flow) {
-  const WaitTicket newest = flow.entries.back()->ticket;
-  Flow* const of = flow.entries.back()->flow;
-  by_requests_.erase({flow.entries.size(), newest, of});
-  by_bytes_.erase({flow.bytes, newest, of});
+  const Entry& newest = *flow.entries.back();
+  by_requests_.erase({flow.entries.size(), !newest.request.returned, newest.ticket, newest.flow});
+  by_bytes_.erase({flow.bytes, !newest.request.returned, newest.ticket, newest.flow});
   work_.remove(flow.work());
   tokens_by_share_.remove(flow.cost_by_share(), static_cast<double>(flow.tokens));
 }

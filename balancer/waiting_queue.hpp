@@ -69,6 +69,7 @@ struct WaitingRequest {
   Fit fit{};
   std::size_t bytes = 0;
   bool at_the_head = false;
+  bool returned = false;  ///< It was refused before, and has come back when it was told to.
   Moment since{}, deadline{};
   std::vector<Serial> tried;  ///< The replicas that had it, in order.
   std::unique_ptr<const metrics::wire::RequestFacts> facts;
@@ -99,8 +100,9 @@ class WaitingQueue {
   WaitingRequest take(WaitTicket ticket);
 
   enum class Bound : std::uint8_t { requests, bytes };
-  /// Takes out the newest request of the key that has most of what is bounded. Of equal keys that is the one with the
-  /// newest request. Requests that a replica refused as full go last. There is at least one request.
+  /// Takes out the newest request of the key that has most of what is bounded. Of equal keys that is one whose newest
+  /// request has not returned when it was told to, and of these the one with the newest request. Requests that a replica
+  /// refused as full go last. There is at least one request.
   std::pair<WaitTicket, WaitingRequest> push_out(Bound bound);
 
   /// The requests that had their turn while they fitted nowhere and another was taken in their place, and since when.
@@ -169,6 +171,7 @@ class WaitingQueue {
   };
   struct Length {
     std::size_t length;
+    bool is_new;  ///< Its newest request has not returned when it was told to.
     WaitTicket newest;
     Flow* flow;
     auto operator<=>(const Length&) const = default;  // NOLINT(modernize-use-nullptr): see Returns::Identity

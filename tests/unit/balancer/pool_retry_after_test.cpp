@@ -88,6 +88,7 @@ class ClosedLoop final : public GrantSink {
   }
 
   std::size_t refused = 0, served_at_first_return = 0;
+  std::size_t users_back = 0, users_served_at_first_return = 0;  ///< Of the users that were refused and served then.
   double first_return = 1e9, last_return = 0;
   /// Returns how much of what the replicas can do was not used, from the first return to the last.
   double idle_share() const {
@@ -148,6 +149,8 @@ class ClosedLoop final : public GrantSink {
   void begin(const std::shared_ptr<Request>& request, Lease lease) {
     request->lease = std::move(lease);
     if (request->of_burst && request->returns == 1) ++served_at_first_return;
+    if (!request->of_burst && !request->hog && request->returns > 0) ++users_back;
+    if (!request->of_burst && !request->hog && request->returns == 1) ++users_served_at_first_return;
     if (request->of_burst) last_return = std::max(last_return, now_);
     double& free_at = free_at_[request->lease.replica()];
     const double began = std::max(now_, free_at);
@@ -216,6 +219,24 @@ TEST(PoolRetryAfter, WhoComesBackAsToldIsServedAndNoReplicaStandsIdle) {
         EXPECT_GE(loop.served_at_first_return, loop.refused * 95 / 100);
         EXPECT_LT(loop.first_return, 30 + 10);
         EXPECT_LT(loop.idle_share(), 0.3);
+      }
+    }
+  }
+}
+
+// Users that never pause ask for more than the pool can do, for as long as they do. Whoever comes back as told goes
+// before those who come for the first time.
+TEST(PoolRetryAfter, WhoComesBackAsToldIsServedUnderALoadThatNeverEnds) {
+  for (auto load : {by_tokens(), by_places()}) {
+    for (const std::size_t queue : {8u, 32u}) {
+      for (const std::size_t users : {60u, 100u}) {
+        load.limits.queue = queue;
+        SCOPED_TRACE(testing::Message() << load.name << ", a queue of " << queue << ", " << users << " users");
+        ClosedLoop loop(load, 1);
+        loop.users(users, 300);
+        if (loop.users_back < 50) continue;  // The queue holds them.
+        // A queue of 8 has little room for those whom chance brings together.
+        EXPECT_GE(loop.users_served_at_first_return, loop.users_back * (queue == 8 ? 85 : 95) / 100) << loop.users_back;
       }
     }
   }

@@ -15,26 +15,35 @@ TEST(Returns, AreThoseOfAPlainList) {
   const auto any = [&random](std::uint64_t below) { return random() % below; };
   for (int round = 0; round < 20; ++round) {
     Returns returns;
-    std::map<Returns::Identity, double> list;
+    struct Told {
+      double since = 0, seconds = 0;
+      bool counts = true;
+      double from() const { return since + seconds; }
+      double mean() const { return since + 1.25 * seconds; }
+      double last() const { return since + 1.5 * seconds + 2; }
+    };
+    std::map<Returns::Identity, Told> list;
     double now = 0;
     for (int step = 0; step < 200; ++step) {
       const Returns::Identity who{any(4), any(3), 100 + 100 * any(2), any(2)};
       switch (any(3)) {
         case 0:
-          list[who] = now + static_cast<double>(any(20));
-          returns.told(who, at(list[who]));
+          list[who] = {now, static_cast<double>(any(20))};
+          returns.told(who, {at(list[who].from()), at(list[who].mean()), at(list[who].last())});
           break;
         case 1:
+          EXPECT_EQ(returns.came_back(who, at(now)), list.contains(who) && now >= list[who].from());
           list.erase(who);
-          returns.came_back(who);
           break;
         default:
           now += static_cast<double>(any(3));
-          std::erase_if(list, [now](const auto& one) { return one.second <= now; });
+          for (auto& [one, told] : list) told.counts = told.counts && told.mean() > now;
+          std::erase_if(list, [now](const auto& one) { return one.second.last() <= now; });
           returns.pass(at(now));
       }
       std::map<std::uint64_t, Work> of;
-      for (const auto& [one, due] : list) of[one.key].add({1, one.prompt});
+      for (const auto& [one, due] : list)
+        if (due.counts) of[one.key].add({1, one.prompt});
       constexpr Work caps{2, 300};
       for (std::uint64_t key = 0; key < 4; ++key) {
         EXPECT_EQ(returns.of(key).requests, of[key].requests);
@@ -52,10 +61,14 @@ TEST(Returns, AreThoseOfAPlainList) {
 
 TEST(Returns, AreBoundedInNumber) {
   Returns returns;
-  for (std::uint64_t i = 0; i < 2 * Returns::most; ++i) returns.told({.key = 1, .conversation = i}, at(10));
+  for (std::uint64_t i = 0; i < 2 * Returns::most; ++i) returns.told({.key = 1, .conversation = i}, {at(10), at(11), at(12)});
   EXPECT_EQ(returns.of(1).requests, Returns::most);
-  returns.pass(at(10));
+  returns.pass(at(11));
   EXPECT_EQ(returns.of(1).requests, 0u);
+  EXPECT_FALSE(returns.came_back({.key = 1, .conversation = 0}, at(9))) << "too soon";
+  EXPECT_TRUE(returns.came_back({.key = 1, .conversation = 1}, at(11)));
+  returns.pass(at(12));
+  EXPECT_FALSE(returns.came_back({.key = 1, .conversation = 2}, at(12)));
 }
 
 }  // namespace
