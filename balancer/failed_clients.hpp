@@ -1,7 +1,7 @@
-// Whose requests a replica has failed since it last answered one, and whom it answered last. A client whose requests
-// nobody can answer meets errors everywhere. So what one client alone saw speaks against a replica only if no other
-// client was answered well by it lately, and if a peer answers this very client, and fails so much less that chance does
-// not explain the row. A Pool owns it and calls it under its mutex.
+// The clients whose requests a replica has failed since it last answered one, and those that it answered last. A client
+// whose requests nobody can answer meets errors everywhere. So failures that one client alone saw speak against a
+// replica only if no other client was answered well by it lately, and if a peer answers this very client, and fails so
+// much less that chance does not explain the row. A Pool owns it and calls it under its mutex.
 #pragma once
 
 #include <algorithm>
@@ -17,11 +17,11 @@
 
 namespace weir::balancer {
 
-/// A request's client: Asking::fair_key. Nothing where nobody knows it, or where it has no part in what happened; then it
-/// counts as a client of its own.
+/// A request's client: Asking::fair_key. Nothing where nobody knows it, or where it has no part in what happened; then
+/// it counts as a client of its own.
 using Client = std::optional<std::uint64_t>;
 
-/// Who asked, and for what: engines answer what needs no inference well though they can do none.
+/// The client of a request, and whether the request needs inference: engines that can do none still answer others well.
 struct Caller {
   Client client{};
   bool gives_work = true;
@@ -56,9 +56,9 @@ class FailedClients {
       return one.at != Moment::min() && one.client != failed_ && now - one.at < lately;
     });
   }
-  /// This replica, of whose ends `ends` is the count, is a witness against one that failed the client `failures` times in
-  /// a row. By Laplace's rule of succession one of which little is known may fail, too. A row as long as the window of the
-  /// ends shows all that can be shown; where all fail, even the longest says nothing.
+  /// A replica is a witness, by the count `ends` of its own ends, against another that failed the client `failures`
+  /// times in a row. By Laplace's rule of succession a replica of which little is known may fail, too. A row as long as
+  /// the window of the ends shows all that can be shown; where all fail, even the longest says nothing.
   bool witnesses_for(Client client, std::size_t failures, const AnswerWindow::Counts& ends, Moment now) const {
     const bool answered = std::ranges::any_of(last_, [&](const Answer& one) {
       return one.at != Moment::min() && one.client == client && now - one.at < AnswerWindow::age;

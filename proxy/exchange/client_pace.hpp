@@ -2,7 +2,7 @@
 // until they have gone. A client that takes nothing for limits.client_stall, or less than limits.answer_rate over that
 // time, has lost its place.
 //
-// One thread uses it. No clock is read; a look costs a system call.
+// A pace belongs to one thread. No clock is read; a look costs a system call.
 #pragma once
 
 #include <cstddef>

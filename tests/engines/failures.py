@@ -15,12 +15,8 @@ def whole(engine, answer):
     return answer.status == 200 and not answer.broken and (b"[DONE]" in answer.body or not engine.marker)
 
 
-def run(engine, weir, report):
-    """Kills the last server. Returns a row: how the streams of each server ended, and the requests that came then."""
-    doomed, name = engine.servers[-1], f"replica{len(engine.servers) - 1}"
-    begun = threading.Barrier(STREAMS + 1, timeout=60)
-    body = {**chat()(engine, None), "stream": True, "max_tokens": LENGTH}
-
+def streams(weir, body, begun, patience=120.0):
+    """Returns what sends the stream of that number, and waits at `begun` once three events have come."""
     def stream(number):
         waited = []
 
@@ -29,22 +25,33 @@ def run(engine, weir, report):
                 waited.append(True)
                 begun.wait()
 
-        return ask(weir.url, PATH, {**body, "seed": number}, on_event=on_event)
+        return ask(weir.url, PATH, {**body, "stream": True, "seed": number}, on_event=on_event, patience=patience)
+
+    return stream
+
+
+def run(engine, weir, report):
+    """Kills the last server. Returns a row: how the streams of each server ended, and the requests that came then."""
+    doomed, name = engine.servers[-1], f"replica{len(engine.servers) - 1}"
+    begun = threading.Barrier(STREAMS + 1, timeout=60)
+    body = {**chat()(engine, None), "max_tokens": LENGTH}
+
+    stream = streams(weir, body, begun)
 
     def request(number):
         return ask(weir.url, PATH, {**chat()(engine, None), "seed": number, "stream": number % 2 == 0})
 
     logged = len(weir.lines())
     with concurrent.futures.ThreadPoolExecutor(STREAMS + AT_ONCE) as pool:
-        streams = [pool.submit(stream, number) for number in range(STREAMS)]
+        running = [pool.submit(stream, number) for number in range(STREAMS)]
         begun.wait()
         doomed.kill()
         with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as later:
             answers = list(later.map(request, range(REQUESTS)))
-        streams = [future.result() for future in streams]
+        ended = [future.result() for future in running]
 
-    on_doomed = [answer for answer in streams if answer.header("x-weir-replica") == name]
-    others = [answer for answer in streams if answer.header("x-weir-replica") != name]
+    on_doomed = [answer for answer in ended if answer.header("x-weir-replica") == name]
+    others = [answer for answer in ended if answer.header("x-weir-replica") != name]
     lost = [answer for answer in answers if answer.status != 200 or answer.broken]
     taken_for_whole = [answer for answer in on_doomed if whole(engine, answer)]
     broken = [answer for answer in others if not whole(engine, answer)]

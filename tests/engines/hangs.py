@@ -7,7 +7,7 @@ import time
 
 from cases import chat
 from exchange import ask
-from failures import LENGTH, PATH, STREAMS, whole
+from failures import LENGTH, PATH, STREAMS, streams, whole
 from weir import Failed, samples, until
 
 WHOLE, STOPPED, BETWEEN = 16, 30.0, 0.3
@@ -26,21 +26,13 @@ def run(engine, weir, report):
                   if labels["replica"] == name and value}
         return bool(states & {"up", "starting"})
 
-    def stream(number):
-        waited = []
-
-        def on_event(answer):
-            if not waited and answer.body.count(b"\n\n") >= 3:
-                waited.append(True)
-                begun.wait()
-
-        return ask(weir.url, PATH, {**body, "stream": True, "seed": number}, on_event=on_event, patience=300)
+    stream = streams(weir, body, begun, patience=300)
 
     def request(number):
         return ask(weir.url, PATH, {**chat()(engine, None), "seed": number, "stream": number % 2 == 0}, patience=180)
 
     with concurrent.futures.ThreadPoolExecutor(STREAMS + WHOLE) as pool:
-        streams = [pool.submit(stream, number) for number in range(STREAMS)]
+        running = [pool.submit(stream, number) for number in range(STREAMS)]
         begun.wait()
         try:
             stopped.signal(signal.SIGSTOP)
@@ -64,10 +56,10 @@ def run(engine, weir, report):
         begin = time.monotonic()
         until(f"{name}'s return", is_in, BACK_WITHIN)
         back_after = f"{time.monotonic() - begin:.1f} s"
-        streams = [future.result() for future in streams]
+        ended = [future.result() for future in running]
 
-    on_stopped = [answer for answer in streams if answer.header("x-weir-replica") == name]
-    others = [answer for answer in streams if answer.header("x-weir-replica") != name]
+    on_stopped = [answer for answer in ended if answer.header("x-weir-replica") == name]
+    others = [answer for answer in ended if answer.header("x-weir-replica") != name]
     lost = [answer for answer in answers + later if answer.status != 200 or answer.broken]
     at_stopped = [answer for answer in later if answer.header("x-weir-replica") == name]
     cut_short = [answer for answer in others if not whole(engine, answer)]

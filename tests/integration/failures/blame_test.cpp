@@ -20,6 +20,37 @@ using ::testing::Not;
 
 constexpr int bad_clients = 12, bad_requests_each = 25, good_clients = 2;
 
+struct Answers {
+  std::atomic<int> told = 0, good = 0, harmed = 0;
+};
+
+/// One client's broken requests, with so many at a time, beside those of others who ask until they end.
+void ask_badly_and_well(const WeirUnderTest& weir, Answers& answers) {
+  std::atomic<int> at_it = bad_clients;
+  std::vector<std::thread> clients;
+  clients.reserve(bad_clients + good_clients);
+  for (int i = 0; i < bad_clients; ++i) {
+    clients.emplace_back([&] {
+      for (int request = 0; request < bad_requests_each; ++request)
+        if (fetch(weir.port(), post(chat, chat_body("broken"), "x-user: bad\r\n")).status == 500) ++answers.told;
+      --at_it;
+    });
+  }
+  for (int i = 0; i < good_clients; ++i) {
+    clients.emplace_back([&, i] {
+      const auto request = post(chat, chat_body(), "x-user: good" + std::to_string(i) + "\r\n");
+      while (at_it > 0) {
+        const auto got = fetch(weir.port(), request);
+        (got.status == 200 && got.end == BodyEnd::whole ? answers.good : answers.harmed)++;
+      }
+    });
+  }
+  for (auto& client : clients) client.join();
+  EXPECT_EQ(answers.told, bad_clients * bad_requests_each);
+  EXPECT_GT(answers.good, 0);
+  EXPECT_EQ(answers.harmed, 0);
+}
+
 TEST(Blame, RequestsThatNoReplicaCanAnswerPutNoneOutThoughTheRetryBudgetIsSpent) {
   const auto script = vllm_chat(3);
   const auto plays = [&](Exchange& exchange) {
@@ -28,31 +59,12 @@ TEST(Blame, RequestsThatNoReplicaCanAnswerPutNoneOutThoughTheRetryBudgetIsSpent)
   };
   ScriptedReplica a(plays), b(plays), c(plays);
   WeirUnderTest weir(pool_of({&a, &b, &c}));
-  std::atomic<int> at_it = bad_clients, good = 0, harmed = 0, told = 0;
-  std::vector<std::thread> clients;
-  for (int i = 0; i < bad_clients; ++i) {
-    clients.emplace_back([&] {
-      for (int request = 0; request < bad_requests_each; ++request)
-        if (fetch(weir.port(), post(chat, chat_body("broken"))).status == 500) ++told;
-      --at_it;
-    });
-  }
-  for (int i = 0; i < good_clients; ++i) {
-    clients.emplace_back([&] {
-      while (at_it > 0) {
-        const auto got = fetch(weir.port(), post(chat, chat_body()));
-        (got.status == 200 && got.end == BodyEnd::whole ? good : harmed)++;
-      }
-    });
-  }
-  for (auto& client : clients) client.join();
-  EXPECT_EQ(told, bad_clients * bad_requests_each);
-  EXPECT_GT(good, 0);
-  EXPECT_EQ(harmed, 0);
-  const auto page = weir.metrics_after(static_cast<std::size_t>(told + good));
+  Answers answers;
+  ask_badly_and_well(weir, answers);
+  const auto page = weir.metrics_after(static_cast<std::size_t>(answers.told) + static_cast<std::size_t>(answers.good));
   const auto opinions = page.sum("weir_retries_total", {{"reason", "status"}});
   EXPECT_GT(opinions, 0);
-  EXPECT_LT(opinions, told) << "the budget was spent";
+  EXPECT_LT(opinions, answers.told) << "the budget was spent";
   EXPECT_EQ(page.sum("weir_replica_state", {{"state", "up"}}), 3);
   EXPECT_THAT(weir.output(), Not(HasSubstr("is ejected")));
 }
@@ -69,29 +81,9 @@ TEST(Blame, OneClientsFloodOfRequestsThatNoReplicaCanAnswerEjectsNobodyWhateverT
     settings.limits["retry_budget"] = budget;
     settings.pools[0].more["fair_by"] = "\"header:x-user\"";
     WeirUnderTest weir(settings);
-    std::atomic<int> at_it = bad_clients, good = 0, harmed = 0, told = 0;
-    std::vector<std::thread> clients;
-    for (int i = 0; i < bad_clients; ++i) {
-      clients.emplace_back([&] {
-        for (int request = 0; request < bad_requests_each; ++request)
-          if (fetch(weir.port(), post(chat, chat_body("broken"), "x-user: bad\r\n")).status == 500) ++told;
-        --at_it;
-      });
-    }
-    for (int i = 0; i < good_clients; ++i) {
-      clients.emplace_back([&, i] {
-        const auto request = post(chat, chat_body(), "x-user: good" + std::to_string(i) + "\r\n");
-        while (at_it > 0) {
-          const auto got = fetch(weir.port(), request);
-          (got.status == 200 && got.end == BodyEnd::whole ? good : harmed)++;
-        }
-      });
-    }
-    for (auto& client : clients) client.join();
-    EXPECT_EQ(told, bad_clients * bad_requests_each);
-    EXPECT_GT(good, 0);
-    EXPECT_EQ(harmed, 0);
-    const auto page = weir.metrics_after(static_cast<std::size_t>(told + good));
+    Answers answers;
+    ask_badly_and_well(weir, answers);
+    const auto page = weir.metrics_after(static_cast<std::size_t>(answers.told) + static_cast<std::size_t>(answers.good));
     EXPECT_EQ(page.sum("weir_replica_state", {{"state", "up"}}), 3);
     EXPECT_THAT(weir.output(), Not(HasSubstr("is ejected"))) << budget;
   }

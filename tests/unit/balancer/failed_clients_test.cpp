@@ -1,4 +1,4 @@
-// One client's bad requests put out no replica that serves the others; one that is broken is out, whoever asks it.
+// Bad requests of one client put out no replica that serves the others; a broken replica is out, whoever asks it.
 #include <algorithm>
 #include <cmath>
 #include <random>
@@ -10,7 +10,7 @@
 namespace weir::balancer {
 namespace {
 
-/// What a replica did with one request, and what the rule says of it, told from the whole history.
+/// The history of what replicas did with requests, and what the rule says of the last one.
 class History {
  public:
   struct End {
@@ -32,7 +32,8 @@ class History {
       if (end->replica != last.replica) continue;
       is_over = is_over || end->sign == Sign::answered || end->sign == Sign::client_error;
       if (!is_over && end->sign == Sign::failed) row.push_back(end->caller.client);
-      serves_others = serves_others || (is_good(*end) && end->caller.client != last.caller.client && last.now - end->now < 10);
+      const bool other = is_good(*end) && end->caller.client != last.caller.client;
+      serves_others = serves_others || (other && last.now - end->now < 10);
     }
     if (row.size() < 5) return false;
     if (std::ranges::any_of(row, [&](Client client) { return !client || client != last.caller.client; })) return true;
@@ -161,7 +162,7 @@ TEST_F(FailedClientsOfAPool, ThatAreOneInAllEjectTheReplicaThatFailsWhereItsPeer
   for (const auto& told : pool->take_changes(at(30))) EXPECT_NE(told.change.to, ReplicaState::ejected) << "all fail";
 }
 
-// What needs no inference, and what is refused as wrong, an engine may answer that can do no more.
+// A broken engine may still answer requests that need no inference, and refuse wrong ones.
 TEST_F(FailedClientsOfAPool, AreTheReplicasWhereOthersGetNoWorkDone) {
   for (const bool refused : {true, false}) {
     begin(3);

@@ -219,7 +219,7 @@ TEST_F(PoolQueue, OneThatReturnsWhenItWasToldToIsNotPushedOutByThoseThatComeForT
   }
 }
 
-// One client's requests may break off; the others' go on. Where all break off, the queue is not sent after them.
+// Requests of one client may break off; the others' go on. Where all break off, the queue is not sent after them.
 TEST_F(PoolQueue, AReplicaThatAnswersOthersRestsOnceThreeInARowHaveFailed) {
   for (const bool answers : {true, false}) {
     begin({places("a", 1)});

@@ -1,4 +1,4 @@
-// What mirrored requests say of a shadow's replicas.
+// The signs that mirrored requests give of a shadow's replicas.
 #include <gtest/gtest.h>
 
 #include <cerrno>

@@ -1,4 +1,4 @@
-// What one replica's answer says of another one that failed the same request, and when no other one is asked.
+// The opinion that an answer is of another replica that failed the same request, and when no other replica is asked.
 #include <gtest/gtest.h>
 
 #include <tuple>

@@ -134,7 +134,7 @@ TEST(Credential, AKeyIsCutOutOfAHeadAndAllElseStays) {
   }
 }
 
-// Who has no key could have a loop hash for it.
+// A client without a key could have a loop hash for it.
 TEST(Credential, AHeadCostsABoundedNumberOfLookUps) {
   for (const char* parameter :
        {"A0000000000000000", "a=A0000000000000000", "A0000000000000000=%41", "%410000000000000000=1"}) {
