@@ -16,7 +16,7 @@
 
 namespace weir::balancer {
 
-struct Asking {
+struct PlacementRequest {
   const metrics::wire::RequestFacts& facts;
   /// These replicas already had the request. One of them is chosen only if there is no other.
   std::span<const Serial> tried{};

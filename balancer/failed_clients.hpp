@@ -17,7 +17,7 @@
 
 namespace weir::balancer {
 
-/// A request's client: Asking::fair_key. Nothing where nobody knows it, or where it has no part in what happened; then
+/// A request's client: PlacementRequest::fair_key. Nothing where nobody knows it, or where it has no part in what happened; then
 /// it counts as a client of its own.
 using Client = std::optional<std::uint64_t>;
 

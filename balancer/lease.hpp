@@ -31,8 +31,8 @@ struct End {
   std::optional<Tokens> prompt_tokens{}, cached_tokens{}, output_tokens{};
 };
 
-/// A holding is what the books of a pool have for one request.
-struct Holding {
+/// An entry is what the books of a pool have for one request.
+struct LedgerEntry {
   std::unique_ptr<const metrics::wire::RequestFacts> facts;  ///< The pool learns about these at the end.
   StreamedTokens* streamed_tokens = nullptr;                 ///< It is the replica's and lives as long as leases on the
                                                              ///< replica do.
@@ -47,18 +47,18 @@ struct Holding {
   bool doubted = false;  ///< The replica looked like the odd one when it was chosen: see Pool::is_odd.
 };
 
-/// A lessor grants leases: this is the pool as a lease sees it. It is thread-safe.
-class Lessor {
+/// An owner grants leases: this is the pool as a lease sees it. It is thread-safe.
+class LeaseOwner {
  public:
   /// Says that the request's first token came. Returns the output tokens that the lease holds in addition from now on.
-  virtual Tokens first_token(const Holding& holding, Moment now) = 0;
+  virtual Tokens first_token(const LedgerEntry& entry, Moment now) = 0;
   /// Says whether the answer is left unread.
-  virtual void hold(const Holding& holding, bool held) = 0;
-  /// Takes the holding back.
-  virtual Concurrency end(Holding holding, const End& end, Moment now) = 0;
+  virtual void hold(const LedgerEntry& entry, bool held) = 0;
+  /// Takes the entry back.
+  virtual Concurrency end(LedgerEntry entry, const End& end, Moment now) = 0;
 
  protected:
-  ~Lessor() = default;
+  ~LeaseOwner() = default;
 };
 
 /// A lease is taken in the same critical section as the choice. Whatever happens, its end gives back all that is left.
@@ -67,21 +67,21 @@ class Lessor {
 class Lease {
  public:
   Lease() = default;
-  Lease(std::shared_ptr<Lessor> lessor, Holding holding) : lessor_(std::move(lessor)), holding_(std::move(holding)) {}
+  Lease(std::shared_ptr<LeaseOwner> owner, LedgerEntry entry) : owner_(std::move(owner)), entry_(std::move(entry)) {}
   Lease(Lease&& other) noexcept = default;
   Lease& operator=(Lease&& other) noexcept;
   /// A lease that is dropped without end() gives everything back at the pool's latest known time, as if the client had
   /// left.
   ~Lease() { drop(); }
 
-  explicit operator bool() const { return lessor_ != nullptr; }
-  ReplicaIndex replica() const { return holding_.key.index; }
-  const ReplicaKey& key() const { return holding_.key; }
+  explicit operator bool() const { return owner_ != nullptr; }
+  ReplicaIndex replica() const { return entry_.key.index; }
+  const ReplicaKey& key() const { return entry_.key; }
   /// Returns what the replica's spec named.
-  const std::shared_ptr<void>& subject() const { return holding_.subject; }
-  Tokens prompt_estimate() const { return holding_.prompt; }
+  const std::shared_ptr<void>& subject() const { return entry_.subject; }
+  Tokens prompt_estimate() const { return entry_.prompt; }
   /// True if the replica lately answered with 4xx where its peers do not: another one is to be asked about a 4xx.
-  bool doubted() const { return holding_.doubted; }
+  bool doubted() const { return entry_.doubted; }
 
   /// Says that the first token came: the prompt leaves the replica's queue. Only the first call counts.
   void first_token(Moment now);
@@ -99,8 +99,8 @@ class Lease {
  private:
   void drop() noexcept;
 
-  std::shared_ptr<Lessor> lessor_;
-  Holding holding_;
+  std::shared_ptr<LeaseOwner> owner_;
+  LedgerEntry entry_;
 };
 
 }  // namespace weir::balancer

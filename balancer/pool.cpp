@@ -108,34 +108,34 @@ void Pool::drop_if_gone(ReplicaIndex index) {
   if (replica && replica->removed && replica->ledger.in_flight() == 0) replica.reset();
 }
 
-Offered Pool::offer(const Asking& asking, Moment now) {
+Offered Pool::offer(const PlacementRequest& placement, Moment now) {
   WaitingRequest request;
-  request.facts = std::make_unique<const RequestFacts>(asking.facts);
-  request.waiter = asking.waiter;
-  request.key = asking.fair_key;
-  request.share = asking.share;
-  request.bytes = asking.bytes;
-  request.at_the_head = asking.at_the_head;
+  request.facts = std::make_unique<const RequestFacts>(placement.facts);
+  request.waiter = placement.waiter;
+  request.key = placement.fair_key;
+  request.share = placement.share;
+  request.bytes = placement.bytes;
+  request.at_the_head = placement.at_the_head;
 
-  Grants grants(sink_);
+  PendingGrants grants(sink_);
   const std::lock_guard lock(mutex_);
   now = latest(now);
   forget_untested_speeds();
-  const TokenEstimator::Estimate prompt = estimator_.estimate(asking.facts);
+  const TokenEstimator::Estimate prompt = estimator_.estimate(placement.facts);
   request.prompt = prompt.tokens;
   request.prompt_known = prompt.known;
-  request.sequence = prompt_of_sequence(asking.facts, prompt);
-  request.context = sum_of(request.sequence, asking.facts.max_tokens.value_or(0));
-  request.tried.assign(asking.tried.begin(), asking.tried.end());
+  request.sequence = prompt_of_sequence(placement.facts, prompt);
+  request.context = sum_of(request.sequence, placement.facts.max_tokens.value_or(0));
+  request.tried.assign(placement.tried.begin(), placement.tried.end());
   std::ranges::sort(request.tried);
   request.since = now;
   returns_.pass(now);
   request.returned = returns_.came_back(identity_of(request), now);
 
-  const bool can_wait = sink_ != nullptr && asking.waiter && limits_.queue > 0;
+  const bool can_wait = sink_ != nullptr && placement.waiter && limits_.queue > 0;
   const bool others_wait = can_wait && !waiting_.empty();
   // One that comes back does not go at once to where a request has just failed.
-  look(others_wait || (can_wait && asking.at_the_head));
+  look(others_wait || (can_wait && placement.at_the_head));
   const Narrowed narrowed = narrow_for(request, 0, can_wait);
   switch (narrowed.eligibility) {
     case Eligibility::no_replica:
@@ -151,7 +151,7 @@ Offered Pool::offer(const Asking& asking, Moment now) {
       if (!others_wait) return Admitted{admit(std::move(request), narrowed)};
   }
   const auto time = none_up() ? limits_.queue_time_none_up : limits_.queue_time;
-  request.deadline = asking.deadline.value_or(now + std::chrono::duration_cast<Moment::duration>(time));
+  request.deadline = placement.deadline.value_or(now + std::chrono::duration_cast<Moment::duration>(time));
   return wait(std::move(request), grants);
 }
 
@@ -170,45 +170,45 @@ Lease Pool::admit(WaitingRequest request, const Narrowed& narrowed) {
   if (shows) replica.rates.prompt_began(tickets_);
   ++in_flight_;
 
-  Holding holding;
-  holding.facts = std::move(request.facts);
-  holding.streamed_tokens = &replica.ledger.streamed();
-  holding.subject = replica.spec.subject;
-  holding.ticket = tickets_;
-  holding.key = {index, replica.serial};
-  holding.prompt = request.prompt;
-  holding.since = latest_;
-  holding.output_left = shows ? output : 0;
-  holding.doubted = replica.spec.health.eject && is_odd(replica);
-  return Lease(std::shared_ptr<Lessor>(shared_from_this(), this), std::move(holding));
+  LedgerEntry entry;
+  entry.facts = std::move(request.facts);
+  entry.streamed_tokens = &replica.ledger.streamed();
+  entry.subject = replica.spec.subject;
+  entry.ticket = tickets_;
+  entry.key = {index, replica.serial};
+  entry.prompt = request.prompt;
+  entry.since = latest_;
+  entry.output_left = shows ? output : 0;
+  entry.doubted = replica.spec.health.eject && is_odd(replica);
+  return Lease(std::shared_ptr<LeaseOwner>(shared_from_this(), this), std::move(entry));
 }
 
-Tokens Pool::first_token(const Holding& holding, Moment now) {
+Tokens Pool::first_token(const LedgerEntry& entry, Moment now) {
   return free_room(now, [&](Moment latest_now) -> Tokens {
-    Replica& replica = *replicas_[holding.key.index];
-    const std::optional<Tokens> output = replica.ledger.first_token(holding.ticket, latest_now);
+    Replica& replica = *replicas_[entry.key.index];
+    const std::optional<Tokens> output = replica.ledger.first_token(entry.ticket, latest_now);
     if (!output) return 0;
-    finished_.add(holding.prompt, latest_now);
-    replica.health.prompt_finished(holding.prompt);
+    finished_.add(entry.prompt, latest_now);
+    replica.health.prompt_finished(entry.prompt);
     end_starts();
-    if (shows_tokens(*holding.facts)) {
-      replica.rates.prompt_finished(holding.ticket, replica.ledger.pending_seconds(), latest_now);
+    if (shows_tokens(*entry.facts)) {
+      replica.rates.prompt_finished(entry.ticket, replica.ledger.pending_seconds(), latest_now);
       update_speeds();
     }
     return *output;
   });
 }
 
-void Pool::hold(const Holding& holding, bool held) {
+void Pool::hold(const LedgerEntry& entry, bool held) {
   const std::lock_guard lock(mutex_);
-  replicas_[holding.key.index]->ledger.hold(holding.ticket, held, latest_);
+  replicas_[entry.key.index]->ledger.hold(entry.ticket, held, latest_);
 }
 
-Concurrency Pool::end(Holding holding, const End& end, Moment now) {
+Concurrency Pool::end(LedgerEntry entry, const End& end, Moment now) {
   return free_room(now, [&](Moment latest_now) {
-    Replica& replica = *replicas_[holding.key.index];
-    const TokenLedger::Closed closed = replica.ledger.close(holding.ticket, !leaves_prompt(end.cause),
-                                                            holding.output_left, holding.streamed, latest_now);
+    Replica& replica = *replicas_[entry.key.index];
+    const TokenLedger::Closed closed = replica.ledger.close(entry.ticket, !leaves_prompt(end.cause),
+                                                            entry.output_left, entry.streamed, latest_now);
     --in_flight_;
     if (end.cause == EndCause::replica_failed) {
       replica.rests_until = latest_now + rest_after_failure;
@@ -217,20 +217,20 @@ Concurrency Pool::end(Holding holding, const End& end, Moment now) {
     }
     if (end.cause != EndCause::unsent) {
       ends_ = std::min(ends_ + 1, ends_remembered);
-      lasted_ += (metrics::seconds(latest_now - holding.since) - lasted_) / ends_;
+      lasted_ += (metrics::seconds(latest_now - entry.since) - lasted_) / ends_;
     }
     if (end.cause == EndCause::answered) {
-      if (holding.facts->gives_work) replica.ledger.lives(latest_now);
-      learn(replica, holding, end, closed);
+      if (entry.facts->gives_work) replica.ledger.lives(latest_now);
+      learn(replica, entry, end, closed);
     }
-    replica.rates.prompt_ended(holding.ticket, latest_now);
-    drop_if_gone(holding.key.index);
+    replica.rates.prompt_ended(entry.ticket, latest_now);
+    drop_if_gone(entry.key.index);
     return closed.concurrency;
   });
 }
 
-void Pool::learn(Replica& replica, const Holding& holding, const End& end, const TokenLedger::Closed& closed) {
-  const RequestFacts& facts = *holding.facts;
+void Pool::learn(Replica& replica, const LedgerEntry& entry, const End& end, const TokenLedger::Closed& closed) {
+  const RequestFacts& facts = *entry.facts;
   if (!facts.gives_work) return;
   estimator_.learn(facts, end.prompt_tokens);
   if (end.output_tokens) expected_output_.learn(facts, *end.output_tokens);
@@ -243,7 +243,7 @@ void Pool::learn(Replica& replica, const Holding& holding, const End& end, const
   if (!shows_tokens(facts)) return;
   const Tokens prompt = end.prompt_tokens.value_or(closed.prompt);
   const Tokens cached = std::min(end.cached_tokens.value_or(0), prompt);
-  replica.rates.prompt_settled(holding.ticket, prompt, prompt - cached, latest_);
+  replica.rates.prompt_settled(entry.ticket, prompt, prompt - cached, latest_);
   if (end.output_tokens) {
     replica.rates.answer_finished(*end.output_tokens, metrics::seconds(latest_ - *closed.first_token));
   }

@@ -97,11 +97,11 @@ struct Suspect {
 };
 
 /// Grants gather while the pool's mutex is held, and go to the sink when it has been given back.
-class Grants {
+class PendingGrants {
  public:
-  explicit Grants(GrantSink* sink) : sink_(sink) {}
-  Grants(const Grants&) = delete;
-  ~Grants() {
+  explicit PendingGrants(GrantSink* sink) : sink_(sink) {}
+  PendingGrants(const PendingGrants&) = delete;
+  ~PendingGrants() {
     if (!granted_.empty()) sink_->grant(std::move(granted_));
   }
   /// What becomes of this request is for the caller, not for the sink.
@@ -121,7 +121,7 @@ class Grants {
   std::vector<Granted> granted_;
 };
 
-class Pool final : public std::enable_shared_from_this<Pool>, private Lessor {
+class Pool final : public std::enable_shared_from_this<Pool>, private LeaseOwner {
  public:
   /// A request that has had its turn and fitted nowhere while others went waits so long; then a replica is reserved.
   static constexpr std::chrono::seconds reserve_after{5};
@@ -160,10 +160,10 @@ class Pool final : public std::enable_shared_from_this<Pool>, private Lessor {
   std::vector<ReplicaIndex> set_replicas(std::span<const ReplicaSpec> specs, Moment now);
 
   /// Chooses a replica and takes a lease on it. If none may take the request now, it waits, where it can.
-  Offered offer(const Asking& asking, Moment now);
+  Offered offer(const PlacementRequest& placement, Moment now);
   /// The same for a request that cannot wait.
   Offered offer(const metrics::wire::RequestFacts& facts, Moment now, std::span<const Serial> tried = {}) {
-    return offer(Asking{facts, tried}, now);
+    return offer(PlacementRequest{facts, tried}, now);
   }
   /// Says that the client left or that the deadline passed. Returns what to tell the client; nothing if the request
   /// was not waiting any more: its grant is on the way and is to be taken.
@@ -232,14 +232,14 @@ class Pool final : public std::enable_shared_from_this<Pool>, private Lessor {
 
   Pool(config::Policy policy, double decode_weight, std::uint64_t seed, GrantSink* sink);
 
-  Tokens first_token(const Holding& holding, Moment now) override;
-  void hold(const Holding& holding, bool held) override;
-  Concurrency end(Holding holding, const End& end, Moment now) override;
+  Tokens first_token(const LedgerEntry& entry, Moment now) override;
+  void hold(const LedgerEntry& entry, bool held) override;
+  Concurrency end(LedgerEntry entry, const End& end, Moment now) override;
 
   /// Everything that makes room does it here. `change` runs while the mutex is held; then the queue is served.
   template <class Change>
   auto free_room(Moment now, Change change) {
-    Grants grants(sink_);
+    PendingGrants grants(sink_);
     const std::lock_guard lock(mutex_);
     if constexpr (std::is_void_v<std::invoke_result_t<Change, Moment>>) {
       change(latest(now));
@@ -279,11 +279,11 @@ class Pool final : public std::enable_shared_from_this<Pool>, private Lessor {
   Narrowed narrow_for(const WaitingRequest& request, WaitTicket ticket, bool can_wait);
   bool find_reservable(const WaitingRequest& request, WaitTicket ticket);
   Lease admit(WaitingRequest request, const Narrowed& narrowed);
-  Offered wait(WaitingRequest request, Grants& grants);
+  Offered wait(WaitingRequest request, PendingGrants& grants);
   bool comes_too_late(const WaitingRequest& request) const;
-  void bound_queue(Grants& grants);
-  void serve_queue(Grants& grants);
-  bool serve_reserved(Grants& grants);
+  void bound_queue(PendingGrants& grants);
+  void serve_queue(PendingGrants& grants);
+  bool serve_reserved(PendingGrants& grants);
   bool any_may_take(Tokens prompt) const;
   bool drop_reservations();
   void reserve();
@@ -293,7 +293,7 @@ class Pool final : public std::enable_shared_from_this<Pool>, private Lessor {
   double seconds_until_done(const Returns::Identity& who) const;
   Refused refusal(Refused::Reason reason, const Returns::Identity& who);
 
-  void learn(Replica& replica, const Holding& holding, const End& end, const TokenLedger::Closed& closed);
+  void learn(Replica& replica, const LedgerEntry& entry, const End& end, const TokenLedger::Closed& closed);
   void update_speeds();
   void forget_untested_speeds();
 

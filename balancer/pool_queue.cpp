@@ -23,7 +23,7 @@ std::optional<Tokens> longest_prompt(const ReplicaSpec& spec) {
 }  // namespace
 
 void Pool::set_limits(const PoolLimits& limits, Moment now) {
-  Grants grants(sink_);
+  PendingGrants grants(sink_);
   const std::lock_guard lock(mutex_);
   latest(now);
   limits_ = limits;
@@ -172,7 +172,7 @@ bool Pool::find_reservable(const WaitingRequest& request, WaitTicket ticket) {
 }
 
 /// Puts the request into the queue and serves that. The request may have been granted then, or be refused.
-Offered Pool::wait(WaitingRequest waiting, Grants& grants) {
+Offered Pool::wait(WaitingRequest waiting, PendingGrants& grants) {
   const double output = decode_weight_ * static_cast<double>(expected_output_.of(*waiting.facts));
   waiting.output_cost = static_cast<Tokens>(std::min(output, static_cast<double>(most_output_cost)));
   waiting.fit = fit_of(waiting);
@@ -203,7 +203,7 @@ bool Pool::comes_too_late(const WaitingRequest& request) const {
   return static_cast<double>(waiting_.ahead_of_newest(request.key, request.at_the_head)) > tokens_in_time;
 }
 
-void Pool::bound_queue(Grants& grants) {
+void Pool::bound_queue(PendingGrants& grants) {
   while (waiting_.size() > limits_.queue || waiting_.bytes() > limits_.queue_bytes) {
     const bool requests = waiting_.size() > limits_.queue;
     auto [ticket, request] = waiting_.push_out(requests ? WaitingQueue::Bound::requests : WaitingQueue::Bound::bytes);
@@ -214,7 +214,7 @@ void Pool::bound_queue(Grants& grants) {
 }
 
 /// Grants as much as there is room for.
-void Pool::serve_queue(Grants& grants) {
+void Pool::serve_queue(PendingGrants& grants) {
   const auto look_again = [this] {
     look(true);
     drop_reservations();
@@ -248,7 +248,7 @@ bool Pool::any_may_take(Tokens prompt) const {
 }
 
 /// Grants the first request that fits where a replica, or the whole pool, is reserved for it.
-bool Pool::serve_reserved(Grants& grants) {
+bool Pool::serve_reserved(PendingGrants& grants) {
   const auto serve = [&](const std::optional<WaitTicket>& reserved_for) {
     if (!reserved_for) return false;
     const WaitTicket ticket = *reserved_for;

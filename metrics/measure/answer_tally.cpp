@@ -31,7 +31,7 @@ void AnswerTally::read(Moment at) {
   if (backlog_) ++pauses_;
 }
 
-void AnswerTally::approach() const { prefetch(answer_.gaps.bins().data(), answer_.gaps.bins().size_bytes()); }
+void AnswerTally::prefetch() const { metrics::prefetch(answer_.gaps.bins().data(), answer_.gaps.bins().size_bytes()); }
 
 void AnswerTally::unparsed(series::Unparsed why) {
   answer_.unparsed = true;

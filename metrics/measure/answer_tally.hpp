@@ -47,7 +47,7 @@ class AnswerTally {
   void end(bool whole, bool framed, bool by_framing, Moment at);
 
   /// Prefetches what an event will touch beside the tally itself.
-  void approach() const;
+  void prefetch() const;
   /// Returns the address behind which few events touch anything.
   const void* rarely_used() const { return &answer_.end; }
 

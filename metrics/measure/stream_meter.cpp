@@ -9,8 +9,8 @@
 #include "metrics/wire/answer/json_answer.hpp"
 #include "metrics/wire/dialects/dialect.hpp"
 #include "metrics/wire/stream/content_reader.hpp"
-#include "metrics/wire/stream/envelope.hpp"
-#include "metrics/wire/stream/outlet.hpp"
+#include "metrics/wire/stream/event_template.hpp"
+#include "metrics/wire/stream/event_stripper.hpp"
 #include "metrics/wire/stream/sse.hpp"
 #include "metrics/wire/stream/whole_text.hpp"
 
@@ -77,7 +77,7 @@ struct StreamMeter::State {
   std::string_view unasked_member(std::string_view data, const wire::EventFacts& facts) const;
   void take_out(const wire::SseEvent& event, const wire::EventFacts& facts);
 
-  // The members that every event touches come first: approach() prefetches that much.
+  // The members that every event touches come first, and prefetch() loads only these.
   std::string_view passed;  // It is the read itself where nothing is taken out.
   AnswerTally::ReadCounts counts;
   Options options;
@@ -86,8 +86,8 @@ struct StreamMeter::State {
   bool strip = false;
   bool any_bytes = false;
   bool pending_cut = false;  // The last event, which has no blank line yet, was the usage event.
-  wire::Envelope envelope;
-  wire::Outlet outlet{hold_limit};
+  wire::EventTemplate event_template;
+  wire::EventStripper stripper{hold_limit};
   wire::SseFramer framer;
   AnswerTally tally;
   wire::WholeText whole_text;
@@ -122,13 +122,13 @@ void StreamMeter::State::read_event(const wire::SseEvent& event, Moment at) {
   if (event.too_long) {
     tally.unparsed(series::Unparsed::event_too_long);
     counts.unread = true;
-  } else if (!envelope.match(event.data, facts)) {
+  } else if (!event_template.match(event.data, facts)) {
     read_data(event.data, facts);
-    envelope.remember(event.data, facts);
+    event_template.remember(event.data, facts);
   }
   if (content) content->events.tell(facts);
   tally.event(facts, at, counts);
-  if (strip && outlet.may_cut(event)) take_out(event, facts);
+  if (strip && stripper.may_cut(event)) take_out(event, facts);
 }
 
 /// Returns an object's member with its comma: the comma before it, or else the one behind it.
@@ -154,19 +154,19 @@ std::string_view StreamMeter::State::unasked_member(std::string_view data, const
 }
 
 void StreamMeter::State::take_out(const wire::SseEvent& event, const wire::EventFacts& facts) {
-  if (facts.usage_only && options.strip_usage) return outlet.cut(event, framer);
+  if (facts.usage_only && options.strip_usage) return stripper.cut(event, framer);
   if (!event.data_begin) return;
   const std::string_view member = unasked_member(event.data, facts);
   if (member.empty()) return;
-  outlet.cut(*event.data_begin + static_cast<std::uint64_t>(member.data() - event.data.data()), member.size(), framer);
+  stripper.cut(*event.data_begin + static_cast<std::uint64_t>(member.data() - event.data.data()), member.size(), framer);
 }
 
 void StreamMeter::State::read_events(std::string_view body, Moment at) {
   framer.feed(body);
-  if (strip) outlet.begin(body, framer);
+  if (strip) stripper.begin(body, framer);
   wire::SseEvent event;
   while (framer.next(event)) read_event(event, at);
-  if (strip) outlet.finish(framer);
+  if (strip) stripper.finish(framer);
 }
 
 StreamMeter::Read StreamMeter::arrived(std::span<const char> body, Moment at) {
@@ -183,7 +183,7 @@ StreamMeter::Read StreamMeter::arrived(std::span<const char> body, Moment at) {
   Read read;
   read.unread = s.framed() ? s.counts.unread : !body.empty();
   if (s.strip) {
-    read.forward = s.outlet.spans();
+    read.forward = s.stripper.spans();
   } else if (!body.empty()) {
     read.forward = {&s.passed, 1};
   }
@@ -194,10 +194,10 @@ StreamMeter::Read StreamMeter::arrived(std::span<const char> body, Moment at) {
   return read;
 }
 
-void StreamMeter::approach(int step) const {
-  if (step == 2) return prefetch(state_.get(), state_->tally.rarely_used());
-  state_->tally.approach();
-  state_->envelope.approach();
+void StreamMeter::prefetch(int step) const {
+  if (step == 2) return metrics::prefetch(state_.get(), state_->tally.rarely_used());
+  state_->tally.prefetch();
+  state_->event_template.prefetch();
 }
 
 void StreamMeter::paused() { state_->tally.paused(); }
@@ -215,7 +215,7 @@ std::size_t StreamMeter::kept() const { return state_->framer.kept(); }
 bool StreamMeter::at_event_boundary() const {
   const State& s = *state_;
   if (!s.framed()) return false;
-  return s.strip ? !s.outlet.inside_event(s.framer) : s.framer.position() == s.framer.block_begin();
+  return s.strip ? !s.stripper.inside_event(s.framer) : s.framer.position() == s.framer.block_begin();
 }
 
 /// Counts an event without a blank line if nothing can be missing from it. Returns false if something is missing.
@@ -227,9 +227,9 @@ bool StreamMeter::State::end_events(Moment at) {
   read_data(*data, facts);
   if (content) content->events.tell(facts);
   tally.event(facts, tally.last_read().value_or(at), counts);
-  if (!strip || outlet.inside_event(framer)) return true;
+  if (!strip || stripper.inside_event(framer)) return true;
   pending_cut = facts.usage_only && options.strip_usage;
-  const std::string_view held = outlet.held(framer);
+  const std::string_view held = stripper.held(framer);
   const std::string_view member = unasked_member(*data, facts);
   const std::size_t line = held.find(*data);
   if (member.empty() || line == std::string_view::npos) return true;
@@ -260,7 +260,7 @@ std::string_view StreamMeter::ended(bool whole, bool framed, Moment at) {
   if (s.content && !read.unparsed && read.complete != Completeness::none)
     s.tally.fingerprint(s.content->maker.finish());
   if (!s.strip || !whole || s.pending_cut) return {};
-  return s.pending_rest.empty() ? s.outlet.held(s.framer) : std::string_view(s.pending_rest);
+  return s.pending_rest.empty() ? s.stripper.held(s.framer) : std::string_view(s.pending_rest);
 }
 
 const record::Answer& StreamMeter::answer() const { return state_->tally.answer(); }

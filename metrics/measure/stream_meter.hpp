@@ -94,7 +94,7 @@ class StreamMeter {
   Read arrived(std::span<const char> body, Moment at);
 
   /// Says that a read will be given soon. Prefetches what that read will touch, in two steps, 2 and then 1.
-  void approach(int step) const;
+  void prefetch(int step) const;
 
   /// Says that reading was paused for a slow client. The next read brings what gathered meanwhile, so gaps that end in
   /// it are not observed.

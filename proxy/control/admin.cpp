@@ -128,7 +128,7 @@ void refuse_without_token(Response& response) {
                           "take it by --token-file FILE, or from WEIR_ADMIN_TOKEN in the environment"));
 }
 
-void read(Response& response, const Asked& asked, const fleet::World& world, const AdminSources& weir) {
+void read(Response& response, const Asked& asked, const fleet::Snapshot& snapshot, const AdminSources& weir) {
   if (asked.path == "/metrics") {
     response.set(http::field::content_type, "text/plain; version=0.0.4; charset=utf-8");
     response.body() = weir.exposition.text();
@@ -140,7 +140,7 @@ void read(Response& response, const Asked& asked, const fleet::World& world, con
     response.body() = why_not.empty() ? "ready\n" : "not ready: " + why_not + "\n";
   } else if (asked.may_list && asked.path == replicas_path) {
     const auto now = std::chrono::steady_clock::now();
-    put(response, replicas_answer(world, Medians(weir.history, now), now, weir.bypass.load(), weir.standing()));
+    put(response, replicas_answer(snapshot, Medians(weir.history, now), now, weir.bypass.load(), weir.standing()));
   } else if (asked.may_list && asked.path == settings_path) {
     put(response, settings_answer(weir.reload.settings()));
   } else if (asked.is_change()) {
@@ -160,8 +160,8 @@ net::Awaitable<Response> answer(const Request& request, AdminScope scope, AdminS
   auto response = begin_answer(request);
   const Asked asked(request, scope);
   const std::string by = "POST /-/reload";
-  const auto world = weir.fleet.world();
-  const Doors doors(asked, world->settings.admin);
+  const auto snapshot = weir.fleet.snapshot();
+  const Doors doors(asked, snapshot->settings.admin);
   if (doors.lacks_token()) {
     refuse_without_token(response);
   } else if (const auto strange = doors.why_not_read(); asked.reads_api() && !strange.empty()) {
@@ -170,12 +170,12 @@ net::Awaitable<Response> answer(const Request& request, AdminScope scope, AdminS
     if (weir.slow_answers.is_full()) {
       put(response, api_error(503, "busy", "other comparisons are being made; ask again in some seconds"));
     } else {
-      auto make = comparison(asked.query, weir.history, *world);
+      auto make = comparison(asked.query, weir.history, *snapshot);
       const auto made = co_await weir.slow_answers.make(make, net::use_awaitable);
       put(response, *made);
     }
   } else if (asked.reads) {
-    read(response, asked, *world, weir);
+    read(response, asked, *snapshot, weir);
   } else if (!asked.is_change() || request.method() != http::verb::post) {
     refuse_method(response, asked.is_change() ? "POST" : "GET, HEAD");
   } else if (const auto why_not = doors.why_no_change(); !why_not.empty()) {
@@ -186,7 +186,7 @@ net::Awaitable<Response> answer(const Request& request, AdminScope scope, AdminS
   } else if (is_bypass_path(asked.path)) {
     put(response, bypass_answer(weir.bypass, asked.path));
   } else if (is_shadow_path(asked.path)) {
-    put(response, shadow_answer(*world, asked.path, weir.history, std::chrono::system_clock::now()));
+    put(response, shadow_answer(*snapshot, asked.path, weir.history, std::chrono::system_clock::now()));
   } else {
     put(response, drain_answer(weir.fleet, asked.path, request.body(), std::chrono::steady_clock::now()));
   }

@@ -39,7 +39,7 @@ json::object weir_object(const Standing& standing) {
 json::value value_of(std::optional<double> number) { return number ? json::value(*number) : json::value(nullptr); }
 
 /// What the engine tells; null where it is unknown or stale.
-json::object engine_object(const fleet::ReplicaRuntime& replica, metrics::Moment now) {
+json::object engine_object(const fleet::Replica& replica, metrics::Moment now) {
   const auto figures = replica.state->engine.get();
   const auto known = [](const auto& value) { return value ? json::value(*value) : json::value(); };
   const auto text = [](const std::string& value) { return value.empty() ? json::value() : json::value(value); };
@@ -64,7 +64,7 @@ json::object engine_object(const fleet::ReplicaRuntime& replica, metrics::Moment
   return object;
 }
 
-json::object replica_object(const fleet::ReplicaRuntime& replica, balancer::Pool& pool, const Medians& medians,
+json::object replica_object(const fleet::Replica& replica, balancer::Pool& pool, const Medians& medians,
                             metrics::Moment now) {
   const auto load = pool.load(replica.key, now);
   const auto health = pool.health(replica.key, now);
@@ -98,8 +98,8 @@ json::array texts(const std::vector<std::string>& all) { return json::array(all.
 
 /// Tells the state of an undrained replica: an operator wants to know whether it takes requests. One that is ejected is
 /// taken back.
-void tell_undrained(const fleet::World& world, const std::string& name, metrics::Moment now, json::object& done) {
-  for (const auto& pool : world.pools) {
+void tell_undrained(const fleet::Snapshot& snapshot, const std::string& name, metrics::Moment now, json::object& done) {
+  for (const auto& pool : snapshot.pools) {
     for (const auto& replica : pool->replicas) {
       if (replica->settings.name != name) continue;
       done["pardoned"] = pool->balancer->pardon(replica->key, now);
@@ -130,17 +130,17 @@ ApiAnswer api_error(unsigned status, std::string_view code, const std::string& m
   return answer_of(error_object(status, code, message), status);
 }
 
-ApiAnswer replicas_answer(const fleet::World& world, const Medians& medians, metrics::Moment now, bool bypassed,
+ApiAnswer replicas_answer(const fleet::Snapshot& snapshot, const Medians& medians, metrics::Moment now, bool bypassed,
                           const Standing& standing) {
   json::array replicas, pools;
-  for (const auto& pool : world.all_pools) {
+  for (const auto& pool : snapshot.all_pools) {
     for (const auto& replica : pool->replicas)
       replicas.push_back(replica_object(*replica, *pool->balancer, medians, now));
     pools.push_back(json::object{{"name", pool->settings.name},
                                  {"in_flight", pool->balancer->in_flight()},
                                  {"waiting", pool->balancer->queue(now).waiting}});
   }
-  for (const auto& [balancer, replica, since] : world.leaving) {
+  for (const auto& [balancer, replica, since] : snapshot.leaving) {
     auto object = replica_object(*replica, *balancer, medians, now);
     object["state"] = metrics::name_of(metrics::ReplicaState::draining);
     object["state_seconds"] = metrics::seconds(now - since);
@@ -151,7 +151,7 @@ ApiAnswer replicas_answer(const fleet::World& world, const Medians& medians, met
   outer["replicas"] = std::move(replicas);
   outer["pools"] = std::move(pools);
   outer["bypass"] = bypassed;
-  outer["shadows"] = shadows_list(world);
+  outer["shadows"] = shadows_list(snapshot);
   outer["weir"] = weir_object(standing);
   return answer_of(outer);
 }
@@ -190,7 +190,7 @@ ApiAnswer drain_answer(fleet::Fleet& fleet, std::string_view path, std::string_v
   }
   done["name"] = name;
   done["draining"] = drains;
-  if (!drains) tell_undrained(*fleet.world(), name, now, done);
+  if (!drains) tell_undrained(*fleet.snapshot(), name, now, done);
   return answer_of(done);
 }
 

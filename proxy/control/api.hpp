@@ -23,7 +23,7 @@ ApiAnswer api_error(unsigned status, std::string_view code, const std::string& m
 
 /// Returns the state of each replica, those that leave included, and of each pool; whether it is bypassed; and how weir
 /// itself stands.
-ApiAnswer replicas_answer(const fleet::World& world, const Medians& medians, metrics::Moment now, bool bypassed = false,
+ApiAnswer replicas_answer(const fleet::Snapshot& snapshot, const Medians& medians, metrics::Moment now, bool bypassed = false,
                           const Standing& standing = {});
 
 /// Drains a replica, or ends that; one that is ejected comes back then, on probation. `path` is

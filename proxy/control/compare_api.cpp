@@ -75,23 +75,23 @@ std::variant<CompareOptions, std::string> options_of(std::string_view query) {
 }
 
 /// True while some shadow is on: unless the query declares a window, the one under way has not ended.
-bool is_running(const fleet::World& world) {
-  return std::ranges::any_of(world.shadows, [](const auto& one) { return one->state->on.load(); });
+bool is_running(const fleet::Snapshot& snapshot) {
+  return std::ranges::any_of(snapshot.shadows, [](const auto& one) { return one->state->on.load(); });
 }
 
 }  // namespace
 
-std::function<ApiAnswer()> comparison(std::string_view query, const History& history, const fleet::World& world) {
+std::function<ApiAnswer()> comparison(std::string_view query, const History& history, const fleet::Snapshot& snapshot) {
   auto options = options_of(query);
   if (const auto* sentence = std::get_if<std::string>(&options))
     return [answer = refusal(*sentence)] { return answer; };
   const auto& wanted = std::get<CompareOptions>(options);
-  auto asked = compare::request_of(wanted, world.settings);
+  auto asked = compare::request_of(wanted, snapshot.settings);
   if (const auto* problem = std::get_if<config::Problem>(&asked))
     return [answer = refusal(problem->text)] { return answer; };
   auto request = std::get<compare::Request>(std::move(asked));
-  request.kv_tokens = kv_tokens_of_shadows(world);
-  const bool running = is_running(world) && !request.from && !request.to;
+  request.kv_tokens = kv_tokens_of_shadows(snapshot);
+  const bool running = is_running(snapshot) && !request.from && !request.to;
   const auto names = std::make_shared<const metrics::compare::samples::Names>(history.names());
   const auto filter = compare::filter_of(request, wanted.model);
   auto read = std::make_shared<compare::ReadSamples>();

@@ -6,7 +6,7 @@
 
 #include "proxy/control/api.hpp"
 #include "proxy/control/history.hpp"
-#include "proxy/fleet/world.hpp"
+#include "proxy/fleet/snapshot.hpp"
 
 namespace weir::proxy::control {
 
@@ -14,6 +14,6 @@ namespace weir::proxy::control {
 /// thread. It holds a copy of what it needs: of 50,000 samples it takes
 /// about 15 ms to make. A wrong query makes an answer that
 /// says what is wrong.
-std::function<ApiAnswer()> comparison(std::string_view query, const History& history, const fleet::World& world);
+std::function<ApiAnswer()> comparison(std::string_view query, const History& history, const fleet::Snapshot& snapshot);
 
 }  // namespace weir::proxy::control

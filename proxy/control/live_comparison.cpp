@@ -24,14 +24,14 @@ bool runs(const fleet::ShadowRuntime& shadow) {
 
 /// Returns the shadow of the same primary that runs the primary's own configuration; null if there is none, or if it is
 /// this one.
-const fleet::ShadowRuntime* control_of(const fleet::ShadowRuntime& shadow, const fleet::World& world) {
+const fleet::ShadowRuntime* control_of(const fleet::ShadowRuntime& shadow, const fleet::Snapshot& snapshot) {
   const auto& settings = shadow.settings;
   if (settings.control || settings.twin.empty()) return nullptr;
-  const auto found = std::ranges::find_if(world.shadows, [&](const auto& other) {
+  const auto found = std::ranges::find_if(snapshot.shadows, [&](const auto& other) {
     const auto& one = other->settings;
     return one.control && one.of == settings.of && one.twin == settings.twin && runs(*other);
   });
-  return found == world.shadows.end() ? nullptr : found->get();
+  return found == snapshot.shadows.end() ? nullptr : found->get();
 }
 
 mc::sides::Selection side_of(const fleet::ShadowRuntime& shadow, mc::samples::Names& names) {
@@ -53,13 +53,13 @@ Effects effects_of(const mc::comparison::Comparison& comparison) {
 
 }  // namespace
 
-std::vector<LiveComparison::Question> LiveComparison::questions(const fleet::World& world,
+std::vector<LiveComparison::Question> LiveComparison::questions(const fleet::Snapshot& snapshot,
                                                                 mc::samples::Names& names) const {
   std::vector<Question> all;
-  for (const auto& shadow : world.shadows) {
+  for (const auto& shadow : snapshot.shadows) {
     if (!runs(*shadow)) continue;
     const auto& settings = shadow->settings;
-    const auto* const control = control_of(*shadow, world);
+    const auto* const control = control_of(*shadow, snapshot);
     Question question{shadow->state.get(), shadow->state->began.load(), {}};
     auto& options = question.options;
     options.running = true;
@@ -71,17 +71,17 @@ std::vector<LiveComparison::Question> LiveComparison::questions(const fleet::Wor
     else
       options.a = {mc::sides::By::role, 0, metrics::Role::primary};
     if (settings.twin.empty()) options.same_load = false;
-    const auto slo = std::ranges::find(world.settings.slos, settings.of, &config::Slo::pool);
-    if (slo != world.settings.slos.end()) options.slo = *slo;
+    const auto slo = std::ranges::find(snapshot.settings.slos, settings.of, &config::Slo::pool);
+    if (slo != snapshot.settings.slos.end()) options.slo = *slo;
     all.push_back(std::move(question));
   }
   return all;
 }
 
-std::vector<mc::samples::Sample> LiveComparison::samples_of(const fleet::World& world,
+std::vector<mc::samples::Sample> LiveComparison::samples_of(const fleet::Snapshot& snapshot,
                                                             mc::samples::Names& names) const {
   std::set<mc::samples::Names::Name> pools, shadows;
-  for (const auto& shadow : world.shadows) {
+  for (const auto& shadow : snapshot.shadows) {
     if (!runs(*shadow)) continue;
     pools.insert(names.of(shadow->settings.of));
     shadows.insert(names.of(shadow->settings.name));
@@ -96,15 +96,15 @@ std::vector<mc::samples::Sample> LiveComparison::samples_of(const fleet::World& 
   return kept;
 }
 
-void LiveComparison::look(const fleet::World& world, metrics::Moment now) {
+void LiveComparison::look(const fleet::Snapshot& snapshot, metrics::Moment now) {
   if (under_way_ || now < next_ || slow_.is_full()) return;
-  if (std::ranges::none_of(world.shadows, [](const auto& shadow) { return runs(*shadow); })) return;
+  if (std::ranges::none_of(snapshot.shadows, [](const auto& shadow) { return runs(*shadow); })) return;
   next_ = now + every;
   under_way_ = true;
   const auto names = std::make_shared<mc::samples::Names>(history_.names());
-  auto asked = questions(world, *names);
-  auto samples = samples_of(world, *names);
-  auto kv_tokens = compare::kv_tokens_of(kv_tokens_of_shadows(world), *names);
+  auto asked = questions(snapshot, *names);
+  auto samples = samples_of(snapshot, *names);
+  auto kv_tokens = compare::kv_tokens_of(kv_tokens_of_shadows(snapshot), *names);
   auto compare_all = [names, kv_tokens = std::move(kv_tokens), mirrored = history_.mirrored(), asked = std::move(asked),
                       samples = std::move(samples)] {
     decltype(found_) found;
@@ -121,9 +121,9 @@ void LiveComparison::look(const fleet::World& world, metrics::Moment now) {
   });
 }
 
-std::vector<metrics::series::ComparisonGauges> LiveComparison::gauges(const fleet::World& world) const {
+std::vector<metrics::series::ComparisonGauges> LiveComparison::gauges(const fleet::Snapshot& snapshot) const {
   std::vector<metrics::series::ComparisonGauges> all;
-  for (const auto& shadow : world.shadows) {
+  for (const auto& shadow : snapshot.shadows) {
     if (!is_on(*shadow)) continue;
     auto& gauges = all.emplace_back();
     gauges.shadow = shadow->settings.name;

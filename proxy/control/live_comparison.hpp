@@ -12,7 +12,7 @@
 #include "metrics/series/exposition.hpp"
 #include "proxy/control/history.hpp"
 #include "proxy/control/slow_answers.hpp"
-#include "proxy/fleet/world.hpp"
+#include "proxy/fleet/snapshot.hpp"
 
 namespace weir::proxy::control {
 
@@ -26,10 +26,10 @@ class LiveComparison {
   LiveComparison(const History& history, SlowAnswers& slow) : history_(history), slow_(slow) {}
 
   /// Begins to compare if it is time and a shadow is on that has been sent requests. To be called often.
-  void look(const fleet::World& world, metrics::Moment now);
+  void look(const fleet::Snapshot& snapshot, metrics::Moment now);
 
   /// Returns what is known of the shadows that are on.
-  std::vector<metrics::series::ComparisonGauges> gauges(const fleet::World& world) const;
+  std::vector<metrics::series::ComparisonGauges> gauges(const fleet::Snapshot& snapshot) const;
 
  private:
   /// What was found of a shadow that was first sent a request at `began`. Switched off and on, it begins anew.
@@ -42,8 +42,8 @@ class LiveComparison {
     metrics::Moment began;
     metrics::compare::comparison::Options options;
   };
-  std::vector<Question> questions(const fleet::World& world, metrics::compare::samples::Names& names) const;
-  std::vector<metrics::compare::samples::Sample> samples_of(const fleet::World& world,
+  std::vector<Question> questions(const fleet::Snapshot& snapshot, metrics::compare::samples::Names& names) const;
+  std::vector<metrics::compare::samples::Sample> samples_of(const fleet::Snapshot& snapshot,
                                                             metrics::compare::samples::Names& names) const;
 
   const History& history_;

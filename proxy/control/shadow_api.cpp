@@ -23,14 +23,14 @@ bool is_shadow_path(std::string_view path) {
   return path.starts_with(shadow_path) && (path.ends_with(on_end) || path.ends_with(off_end));
 }
 
-ApiAnswer shadow_answer(const fleet::World& world, std::string_view path, History& history,
+ApiAnswer shadow_answer(const fleet::Snapshot& snapshot, std::string_view path, History& history,
                         std::chrono::system_clock::time_point now) {
   const bool on = path.ends_with(on_end);
   path.remove_prefix(shadow_path.size());
   path.remove_suffix((on ? on_end : off_end).size());
   const auto found =
-      std::ranges::find_if(world.shadows, [path](const auto& one) { return one->settings.name == path; });
-  if (found == world.shadows.end())
+      std::ranges::find_if(snapshot.shadows, [path](const auto& one) { return one->settings.name == path; });
+  if (found == snapshot.shadows.end())
     return api_error(404, "unknown_shadow",
                      "no shadow is named '" + std::string(path) + "'; GET /api/replicas lists them");
   auto& state = *(*found)->state;
@@ -46,7 +46,7 @@ ApiAnswer shadow_answer(const fleet::World& world, std::string_view path, Histor
   return {200, json::serialize(done) + "\n"};
 }
 
-void begin_anew(const fleet::World& before, const fleet::World& after, History& history,
+void begin_anew(const fleet::Snapshot& before, const fleet::Snapshot& after, History& history,
                 std::chrono::system_clock::time_point now) {
   for (const auto& shadow : after.shadows) {
     const bool goes_on =
@@ -55,9 +55,9 @@ void begin_anew(const fleet::World& before, const fleet::World& after, History& 
   }
 }
 
-std::map<std::string, std::uint64_t, std::less<>> kv_tokens_of_shadows(const fleet::World& world) {
+std::map<std::string, std::uint64_t, std::less<>> kv_tokens_of_shadows(const fleet::Snapshot& snapshot) {
   std::map<std::string, std::uint64_t, std::less<>> known;
-  for (const auto& shadow : world.shadows) {
+  for (const auto& shadow : snapshot.shadows) {
     for (const auto& replica : shadow->settings.replicas)
       if (replica.expand && replica.kv_tokens) known[replica.config] = *replica.kv_tokens;
     for (const auto& replica : shadow->pool->replicas)
@@ -67,9 +67,9 @@ std::map<std::string, std::uint64_t, std::less<>> kv_tokens_of_shadows(const fle
   return known;
 }
 
-json::array shadows_list(const fleet::World& world) {
+json::array shadows_list(const fleet::Snapshot& snapshot) {
   json::array all;
-  for (const auto& shadow : world.shadows) {
+  for (const auto& shadow : snapshot.shadows) {
     json::array replicas;
     for (const auto& replica : shadow->pool->replicas) replicas.emplace_back(replica->settings.name);
     const auto& settings = shadow->settings;

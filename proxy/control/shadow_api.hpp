@@ -11,7 +11,7 @@
 
 #include "proxy/control/api.hpp"
 #include "proxy/control/history.hpp"
-#include "proxy/fleet/world.hpp"
+#include "proxy/fleet/snapshot.hpp"
 
 namespace weir::proxy::control {
 
@@ -20,17 +20,17 @@ bool is_shadow_path(std::string_view path);
 
 /// Switches a shadow on or off. One that is switched on begins anew: stop_after, max_pairs and the warm-up count from
 /// then.
-ApiAnswer shadow_answer(const fleet::World& world, std::string_view path, History& history,
+ApiAnswer shadow_answer(const fleet::Snapshot& snapshot, std::string_view path, History& history,
                         std::chrono::system_clock::time_point now);
 
 /// After a reload: a shadow that gets other requests, or runs elsewhere, is cold again.
-void begin_anew(const fleet::World& before, const fleet::World& after, History& history,
+void begin_anew(const fleet::Snapshot& before, const fleet::Snapshot& after, History& history,
                 std::chrono::system_clock::time_point now);
 
 /// Returns how many tokens the KV caches of the shadows' replicas hold, where that is set or the engine tells it: by
 /// the replica's name, and by configuration where the addresses of a name are found.
-std::map<std::string, std::uint64_t, std::less<>> kv_tokens_of_shadows(const fleet::World& world);
+std::map<std::string, std::uint64_t, std::less<>> kv_tokens_of_shadows(const fleet::Snapshot& snapshot);
 
-boost::json::array shadows_list(const fleet::World& world);
+boost::json::array shadows_list(const fleet::Snapshot& snapshot);
 
 }  // namespace weir::proxy::control

@@ -67,7 +67,7 @@ void Admission::client_gone() {
   ended(End::client_left);
 }
 
-void Grants::grant(std::vector<balancer::Granted> granted) noexcept {
+void GrantPoster::grant(std::vector<balancer::Granted> granted) noexcept {
   if (closed_.load(std::memory_order_acquire)) return;
   for (auto& [waiting, what] : granted) {
     auto waiter = std::static_pointer_cast<Waiter>(std::move(waiting));

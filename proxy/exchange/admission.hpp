@@ -84,7 +84,7 @@ class Admission final : net::Timed, ClientWatch::Listener {
 
 /// Posts what pools grant to the loops on which the requests wait. Any thread may use it. It outlives the loops and the
 /// pools.
-class Grants final : public balancer::GrantSink {
+class GrantPoster final : public balancer::GrantSink {
  public:
   void grant(std::vector<balancer::Granted> granted) noexcept override;
   /// To be called before the loops go: grants are dropped from now on.

@@ -41,7 +41,7 @@ class ClientWatch final : net::Watcher {
   void ready(std::uint32_t tag, std::uint32_t events) override;
   void look_at(std::uint32_t events);
   void leave();
-  void approach(std::uint32_t, int) const override {}
+  void prefetch(std::uint32_t, int) const override {}
 
   net::Channel& channel_;
   std::string& unread_;

@@ -21,12 +21,12 @@ using metrics::Outcome;
 /// A request's body that shadows share, with what pays for it.
 struct SharedBody {
   std::string bytes;
-  net::SharedCharge charge;
+  net::SharedBudgetHold budget_hold;
 };
 
 std::shared_ptr<const std::string> share(ClientRequest& request) {
   const auto shared =
-      std::make_shared<const SharedBody>(SharedBody{std::move(request.body), std::move(request.charge)});
+      std::make_shared<const SharedBody>(SharedBody{std::move(request.body), std::move(request.budget_hold)});
   return {shared, &shared->bytes};
 }
 
@@ -34,11 +34,11 @@ std::shared_ptr<const std::string> share(ClientRequest& request) {
 
 Exchange::Exchange(Loop& loop, net::Channel& client, std::string& unread, ClientRequest& request)
     : loop_(loop),
-      client_(client, unread, request.world->settings.server.half_close),
+      client_(client, unread, request.snapshot->settings.server.half_close),
       request_(request),
       body_size_(request.body.size()),
-      world_(request.world),
-      pool_(world_->pool_for(request_.facts.model)),
+      snapshot_(request.snapshot),
+      pool_(snapshot_->pool_for(request_.facts.model)),
       retries_(loop, request, pool_) {
   loop_.streams.fetch_add(1, std::memory_order_relaxed);
   if (pool_ != nullptr && !pool_->shadows.empty() && loop.shared.shadows != nullptr && can_be_mirrored(request))
@@ -58,7 +58,7 @@ net::Awaitable<ExchangeEnd> Exchange::run() {
       end_wait();
     }
     if (!lease_) break;
-    place_ = {std::static_pointer_cast<const fleet::ReplicaRuntime>(lease_.subject()), lease_.key(), lease_.doubted()};
+    place_ = {std::static_pointer_cast<const fleet::Replica>(lease_.subject()), lease_.key(), lease_.doubted()};
     co_await attempt();
     next_step = next();
     if (next_step == Retries::Next::end) tell();
@@ -71,7 +71,7 @@ net::Awaitable<ExchangeEnd> Exchange::run() {
 void Exchange::no_pool() {
   answer(http::error_answer(
       404, "invalid_request_error", "model_not_found",
-      "the model '" + request_.facts.model + "' is not served here; known models: " + world_->known_models()));
+      "the model '" + request_.facts.model + "' is not served here; known models: " + snapshot_->known_models()));
   AttemptResult none;
   none.verdict.outcome = Outcome::bad_request;
   record(loop_.shared.exposition.unassigned(), nullptr, std::move(none));
@@ -88,17 +88,17 @@ bool Exchange::ask(bool again) {
     return false;
   }
   const auto& queue = pool_->settings.queue;
-  balancer::Asking asking{request_.facts, retries_.tried()};
-  asking.fair_key = *retries_.client();
+  balancer::PlacementRequest placement{request_.facts, retries_.tried()};
+  placement.fair_key = *retries_.client();
   if (request_.key != nullptr && queue.fair_by.what == config::FairBy::What::key)
-    asking.share = request_.key->settings.share;
-  asking.bytes = body_size_;
-  asking.deadline = deadline_;
-  asking.at_the_head = again;
+    placement.share = request_.key->settings.share;
+  placement.bytes = body_size_;
+  placement.deadline = deadline_;
+  placement.at_the_head = again;
   std::shared_ptr<Waiter> waiter;
   if (queue.requests > 0 && !loop_.shared.cutting.load(std::memory_order_relaxed))
-    asking.waiter = waiter = std::make_shared<Waiter>(Waiter{loop_});
-  auto offered = pool_->balancer->offer(asking, now);
+    placement.waiter = waiter = std::make_shared<Waiter>(Waiter{loop_});
+  auto offered = pool_->balancer->offer(placement, now);
   if (const auto* waiting = std::get_if<balancer::Waiting>(&offered)) {
     deadline_ = waiting->deadline;
     retries_.give_retry_back();
@@ -159,8 +159,8 @@ void Exchange::refuse(const balancer::Refused& refused) {
     retries_.give_up();
     return tell();
   }
-  const auto world = loop_.shared.fleet.world();  // The pool may have other replicas by now.
-  const auto* const pool_now = world->pool_of(*pool_->balancer);
+  const auto snapshot = loop_.shared.fleet.snapshot();  // The pool may have other replicas by now.
+  const auto* const pool_now = snapshot->pool_of(*pool_->balancer);
   const bool up = fleet::any_up(pool_now != nullptr ? *pool_now : *pool_, std::chrono::steady_clock::now());
   answer(refusal_answer(refused, pool_->settings, up, loop_.random_from(1, 1.5)));
   AttemptResult none;
@@ -174,9 +174,9 @@ void Exchange::record_without_answer(AttemptResult end) {
   record(*place_.replica->series, place_.replica.get(), std::move(end));
 }
 
-Attempt::Options Exchange::attempt_options(const fleet::ReplicaRuntime& replica, metrics::wire::Ask asked,
+AnswerHandler::Options Exchange::attempt_options(const fleet::Replica& replica, metrics::wire::Ask asked,
                                            bool reused) {
-  Attempt::Options options{.replica = {.limits = world_->settings.limits}};
+  AnswerHandler::Options options{.replica = {.limits = snapshot_->settings.limits}};
   auto& to_replica = options.replica;
   to_replica.api = request_.facts.api;
   to_replica.stream = request_.facts.stream;
@@ -195,7 +195,7 @@ Attempt::Options Exchange::attempt_options(const fleet::ReplicaRuntime& replica,
   to_client.api = request_.facts.api;
   to_client.request_id = request_.request_id;
   to_client.weir_id = request_.id;
-  to_client.replica = world_->settings.server.replica_header ? std::string_view(replica.settings.name) : "";
+  to_client.replica = snapshot_->settings.server.replica_header ? std::string_view(replica.settings.name) : "";
   to_client.origin = request_.head["origin"];
   if (request_.cors) to_client.cors_fields = *request_.cors;
   if (!to_client.origin.empty() && !request_.cors) to_client.cors = &loop_.shared.cors;
@@ -208,7 +208,7 @@ Attempt::Options Exchange::attempt_options(const fleet::ReplicaRuntime& replica,
 
 /// Returns an idle connection to the replica, or one that begins to connect. After a stale or a refused connection it
 /// is a new one.
-Exchange::Connection Exchange::connection_to(const fleet::ReplicaRuntime& replica) {
+Exchange::Connection Exchange::connection_to(const fleet::Replica& replica) {
   Connection connection;
   auto destination = replica.destination();
   if (!destination) {
@@ -233,7 +233,7 @@ Exchange::Connection Exchange::connection_to(const fleet::ReplicaRuntime& replic
 
 /// Returns what goes out: the head, and the edited body, which is not copied. Tells what the edits ask for, and the
 /// size of the edited body.
-Relay::Request Exchange::relay_request(const fleet::ReplicaRuntime& replica, metrics::wire::Ask& asked,
+Relay::Request Exchange::relay_request(const fleet::Replica& replica, metrics::wire::Ask& asked,
                                        std::uint64_t& body_length) {
   const auto wanted =
       retries_.refused_injection(replica) ? metrics::wire::Ask::nothing : ask_of(replica, request_.facts.api);
@@ -242,7 +242,7 @@ Relay::Request Exchange::relay_request(const fleet::ReplicaRuntime& replica, met
   body_length = edits.size_of(body_size_);
   http::UpstreamRequest upstream{replica.settings.url, body_length, request_.request_id,
                                  request_.facts.api != metrics::Api::other, replica.settings.api_key};
-  upstream.client_key_ends_here = world_->keys != nullptr;
+  upstream.client_key_ends_here = snapshot_->keys != nullptr;
   upstream.way = {request_.through_proxy, request_.peer};
   upstream.via = http::name_in_via();
   upstream_head_ = http::upstream_head(request_.head, upstream);
@@ -254,7 +254,7 @@ Relay::Request Exchange::relay_request(const fleet::ReplicaRuntime& replica, met
           shared ? nullptr : &request_.body,
           shared ? &shared_body_ : nullptr,
           &replica.state->cut,
-          shared ? nullptr : &request_.charge};
+          shared ? nullptr : &request_.budget_hold};
 }
 
 // What only the beginning needs is in functions of its own, because every local of this one is kept while the stream
@@ -273,9 +273,9 @@ net::Awaitable<void> Exchange::attempt() {
   std::uint64_t body_length = 0;
   auto request = relay_request(replica, asked, body_length);
   auto& shard = replica.series->shard(loop_.index);
-  Attempt attempt(attempt_options(replica, asked, connection.reused), std::move(lease_), shard);
+  AnswerHandler attempt(attempt_options(replica, asked, connection.reused), std::move(lease_), shard);
   Relay relay(loop_, client_, std::move(connection.channel), connection.reused, std::move(request), attempt,
-              world_->settings.limits);
+              snapshot_->settings.limits);
   const bool injected = asked != metrics::wire::Ask::nothing;
   std::exception_ptr failure;
   for (bool done = false; !done;) {
@@ -295,7 +295,7 @@ net::Awaitable<void> Exchange::attempt() {
 }
 
 /// Gives copies to the shadows that want what this replica gets. Each gets one at most.
-void Exchange::mirror(const fleet::ReplicaRuntime& replica) {
+void Exchange::mirror(const fleet::Replica& replica) {
   std::vector<std::shared_ptr<const fleet::ShadowRuntime>> shadows;
   for (const auto& one : pool_->shadows) {
     if (std::ranges::find(mirrored_to_, one->state.get()) != mirrored_to_.end()) continue;
@@ -305,7 +305,7 @@ void Exchange::mirror(const fleet::ReplicaRuntime& replica) {
   }
   if (shadows.empty()) return;
   auto job = std::make_shared<MirrorJob>();
-  job->world = world_;
+  job->snapshot = snapshot_;
   job->pool = pool_;
   job->shadows = std::move(shadows);
   job->head_bytes = request_.head_bytes;
@@ -328,8 +328,8 @@ void Exchange::not_begun(int error) {
 }
 
 /// Decides what to do with an error answer that is too large or too slow to keep.
-void Exchange::decide(Attempt& attempt, Relay& relay, bool injected) {
-  if (attempt.state() != Attempt::State::undecided) return;  // The client has left meanwhile.
+void Exchange::decide(AnswerHandler& attempt, Relay& relay, bool injected) {
+  if (attempt.state() != AnswerHandler::State::undecided) return;  // The client has left meanwhile.
   if (retries_.leaves_error(place_, attempt.status())) {
     relay.leave_error();
   } else {
@@ -362,7 +362,7 @@ void Exchange::tell() {
   const auto& name = replica->settings.name;
   if (result.kept) {
     end_.kept = std::move(result.kept);
-    end_.kept_charge = std::move(result.kept_charge);
+    end_.kept_hold = std::move(result.kept_hold);
     end_.keep_alive = result.client_keep_alive;
   } else if (result.end == AttemptEnd::unconnected) {
     answer(unconnected_answer(name, result.connect_error));
@@ -381,7 +381,7 @@ void Exchange::tell() {
 
 /// Counts and logs the request. `seen` is the attempt whose answer, or whose failure, the client is told. If the
 /// request reached no replica, only its verdict counts.
-void Exchange::record(metrics::series::ReplicaSeries& series, const fleet::ReplicaRuntime* replica,
+void Exchange::record(metrics::series::ReplicaSeries& series, const fleet::Replica* replica,
                       AttemptResult seen) {
   auto record = begin_record(request_, body_size_);
   if (pool_ != nullptr) record.pool = pool_->settings.name;

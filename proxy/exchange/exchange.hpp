@@ -23,7 +23,7 @@ struct ExchangeEnd {
   std::unique_ptr<http::OwnAnswer> own;  ///< Nothing was sent yet, and this is the answer. Frames have no room for it.
   /// Nothing was sent yet, and this is the answer of a replica, head and body.
   std::unique_ptr<std::string> kept;
-  net::Charge kept_charge{};  ///< It pays for that.
+  net::BudgetHold kept_hold{};  ///< It pays for that.
   bool keep_alive = false;    ///< The connection may serve another request.
   bool reset = false;         ///< The body was cut where only a reset shows it.
 };
@@ -47,30 +47,30 @@ class Exchange {
   void refuse(const balancer::Refused& refused);
   net::Awaitable<void> attempt();
   void not_begun(int error);
-  void mirror(const fleet::ReplicaRuntime& replica);
+  void mirror(const fleet::Replica& replica);
   const std::string& body() const { return shared_body_ ? *shared_body_ : request_.body; }
   struct Connection {
     std::unique_ptr<net::Channel> channel;
     bool reused = false;
     int error = 0;  ///< It says why there is no channel.
   };
-  Connection connection_to(const fleet::ReplicaRuntime& replica);
-  Relay::Request relay_request(const fleet::ReplicaRuntime& replica, metrics::wire::Ask& asked,
+  Connection connection_to(const fleet::Replica& replica);
+  Relay::Request relay_request(const fleet::Replica& replica, metrics::wire::Ask& asked,
                                std::uint64_t& body_length);
-  Attempt::Options attempt_options(const fleet::ReplicaRuntime& replica, metrics::wire::Ask asked, bool reused);
-  void decide(Attempt& attempt, Relay& relay, bool injected);
+  AnswerHandler::Options attempt_options(const fleet::Replica& replica, metrics::wire::Ask asked, bool reused);
+  void decide(AnswerHandler& attempt, Relay& relay, bool injected);
   void accepted(unsigned status, bool injected);
   Retries::Next next();
   void tell();
   void answer(http::OwnAnswer own) { end_.own = std::make_unique<http::OwnAnswer>(std::move(own)); }
   void record_without_answer(AttemptResult end);
-  void record(metrics::series::ReplicaSeries& series, const fleet::ReplicaRuntime* replica, AttemptResult seen);
+  void record(metrics::series::ReplicaSeries& series, const fleet::Replica* replica, AttemptResult seen);
 
   Loop& loop_;
   ClientWatch client_;
   ClientRequest& request_;
   const std::uint64_t body_size_;
-  const std::shared_ptr<const fleet::World> world_;
+  const std::shared_ptr<const fleet::Snapshot> snapshot_;
   const fleet::PoolRuntime* const pool_;  ///< Null if no pool has the model.
   Retries retries_;
   balancer::Lease lease_;

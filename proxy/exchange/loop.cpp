@@ -13,13 +13,13 @@ Loop::Loop(Shared& shared_state, std::size_t index_)
     : shared(shared_state),
       index(index_),
       shard(shared_state.exposition.loop(index_)),
-      clock(shared_state.fleet.world()->settings.measure.clock),
+      clock(shared_state.fleet.snapshot()->settings.measure.clock),
       buffer_(read_size + metrics::measure::StreamMeter::padding) {
   std::random_device device;
   std::seed_seq seed{device(), device(), device(), device()};
   random_.seed(seed);
   poller.start(context);  // It takes a descriptor, and may fail here alone.
-  follow_world();
+  follow_snapshot();
 }
 
 Loop::~Loop() { poller.stop(); }
@@ -74,7 +74,7 @@ void Loop::tick(metrics::Moment now) {
   idle.drop_old(now);
   make_room_for_others(now);
   oldest_running.store(running.empty() ? 0 : running.front().time_since_epoch().count(), std::memory_order_relaxed);
-  follow_world();
+  follow_snapshot();
 }
 
 /// Ends the slowest body that this loop reads, if another loop found no room.
@@ -85,22 +85,22 @@ void Loop::make_room_for_others(metrics::Moment now) {
 }
 
 /// What outlasts requests here follows a change of the settings within a tick.
-void Loop::follow_world() {
-  auto world = shared.fleet.world();
-  if (world == followed_) return;
-  shared.buffers.set_limit(world->settings.limits.buffer_memory);
-  for (const auto& pool : world->all_pools) {
+void Loop::follow_snapshot() {
+  auto snapshot = shared.fleet.snapshot();
+  if (snapshot == followed_) return;
+  shared.buffers.set_limit(snapshot->settings.limits.buffer_memory);
+  for (const auto& pool : snapshot->all_pools) {
     if (!shared.exposition.follow(*pool->unassigned, index)) return;
     for (const auto& replica : pool->replicas)
       if (!shared.exposition.follow(*replica->series, index)) return;
   }
-  for (const auto& pool : world->leaving_pools)
+  for (const auto& pool : snapshot->leaving_pools)
     if (!shared.exposition.follow(*pool->unassigned, index)) return;
-  for (const auto& one : world->leaving)
+  for (const auto& one : snapshot->leaving)
     if (!shared.exposition.follow(*one.replica->series, index)) return;
-  clock.set(world->settings.measure.clock);
-  idle.adopt(*world);
-  followed_ = std::move(world);
+  clock.set(snapshot->settings.measure.clock);
+  idle.adopt(*snapshot);
+  followed_ = std::move(snapshot);
 }
 
 void Loop::keep_idle(const fleet::ReplicaState& replica, net::Destination where,

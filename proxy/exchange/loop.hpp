@@ -52,7 +52,7 @@ struct Shared {
   const SipKey conversation_key = make_sip_key();  ///< See RequestFacts::conversation.
   const SipKey fingerprint_key = make_sip_key();   ///< It makes the fingerprints of mirrored answers.
   http::CorsMemory cors{};                         ///< weir's own answers use it.
-  net::BufferBudget buffers{fleet.world()->settings.limits.buffer_memory};  ///< The loops follow a reload's limit.
+  net::BufferBudget buffers{fleet.snapshot()->settings.limits.buffer_memory};  ///< The loops follow a reload's limit.
   net::AddressCounts addresses{};                                           ///< Counts the connections of each address.
   net::AddressShares address_shares{};                                      ///< Counts what each address holds of them.
   std::atomic<bool> wants_room{false};  ///< A loop found no room for a request: see net::Uploads.
@@ -107,12 +107,12 @@ class Loop {
   void await_tick();
   void note_failure(const std::exception_ptr& failure, std::string_view consequence) const;
   void look_at_deadlines(metrics::Moment now, bool begin);
-  void follow_world();
+  void follow_snapshot();
   void make_room_for_others(metrics::Moment now);
 
   std::vector<char> buffer_;
   std::mt19937_64 random_;
-  std::shared_ptr<const fleet::World> followed_;
+  std::shared_ptr<const fleet::Snapshot> followed_;
 
  public:
   // The context's end unwinds the coroutines of all that is still under way, and they use every member above.

@@ -63,7 +63,7 @@ Mirror::Mirror(Loop& loop, std::shared_ptr<const MirrorJob> job, std::shared_ptr
       job_(std::move(job)),
       shadow_(std::move(shadow)),
       lease_(std::move(lease)),
-      replica_(std::static_pointer_cast<const fleet::ReplicaRuntime>(lease_.subject())),
+      replica_(std::static_pointer_cast<const fleet::Replica>(lease_.subject())),
       key_(lease_.key()),
       prompt_estimate_(lease_.prompt_estimate()),
       id_(loop.new_id()),
@@ -83,9 +83,9 @@ net::Awaitable<void> Mirror::attempt() {
   if (!connect()) co_return;
   make_request();
   auto& shard = replica_->series->shard(loop_.index);
-  Attempt attempt(attempt_options(), std::move(lease_), shard);
+  AnswerHandler attempt(attempt_options(), std::move(lease_), shard);
   Relay::Request request{std::move(spans_), &upstream_head_, nullptr, nullptr, &replica_->state->cut};
-  Relay relay(loop_, client_, std::move(channel_), reused_, std::move(request), attempt, job_->world->settings.limits);
+  Relay relay(loop_, client_, std::move(channel_), reused_, std::move(request), attempt, job_->snapshot->settings.limits);
   for (bool done = false; !done;) {
     const auto news = co_await relay.run(net::use_awaitable);
     done = news == RelayNews::done;
@@ -129,7 +129,7 @@ void Mirror::make_request() {
   body_length_ = metrics::wire::edited_size(job_->body->size(), edits_);
   http::UpstreamRequest upstream{replica_->settings.url, body_length_, id_, true, replica_->settings.api_key};
   upstream.keep_credentials = shadow_->settings.forward_auth;
-  upstream.client_key_ends_here = job_->world->keys != nullptr;
+  upstream.client_key_ends_here = job_->snapshot->keys != nullptr;
   upstream.shadow = shadow_->settings.name;
   upstream.via = http::name_in_via();
   upstream_head_ = http::upstream_head(head_, upstream);
@@ -137,8 +137,8 @@ void Mirror::make_request() {
   metrics::wire::append_edited(*job_->body, edits_, spans_);
 }
 
-Attempt::Options Mirror::attempt_options() const {
-  Attempt::Options options{.replica = {.limits = job_->world->settings.limits}};
+AnswerHandler::Options Mirror::attempt_options() const {
+  AnswerHandler::Options options{.replica = {.limits = job_->snapshot->settings.limits}};
   auto& to_replica = options.replica;
   to_replica.api = job_->facts.api;
   to_replica.stream = job_->facts.stream;

@@ -49,7 +49,7 @@ class Mirror {
   net::Awaitable<void> attempt();
   bool connect();
   void make_request();
-  Attempt::Options attempt_options() const;
+  AnswerHandler::Options attempt_options() const;
   Next after(AttemptResult result);
   void not_connected(int error);
   void finish(AttemptResult result);
@@ -58,7 +58,7 @@ class Mirror {
   const std::shared_ptr<const MirrorJob> job_;
   const std::shared_ptr<const fleet::ShadowRuntime> shadow_;
   balancer::Lease lease_;
-  std::shared_ptr<const fleet::ReplicaRuntime> replica_;
+  std::shared_ptr<const fleet::Replica> replica_;
   const balancer::ReplicaKey key_;
   const std::optional<std::uint64_t> prompt_estimate_;
   const std::string id_;

@@ -11,13 +11,13 @@
 #include "balancer/failed_clients.hpp"
 #include "metrics/moment.hpp"
 #include "metrics/wire/request/facts.hpp"
-#include "proxy/fleet/world.hpp"
+#include "proxy/fleet/snapshot.hpp"
 
 namespace weir::proxy::exchange {
 
 struct MirrorJob {
-  std::shared_ptr<const fleet::World> world;
-  const fleet::PoolRuntime* pool = nullptr;  ///< The world's: the client's request is served there.
+  std::shared_ptr<const fleet::Snapshot> snapshot;
+  const fleet::PoolRuntime* pool = nullptr;  ///< The snapshot's: the client's request is served there.
   std::vector<std::shared_ptr<const fleet::ShadowRuntime>> shadows;  ///< Each gets a copy.
   std::string head_bytes;                                            ///< A head that has passed the gate.
   std::shared_ptr<const std::string> body;                           ///< The primary's own bytes.

@@ -15,14 +15,14 @@ using metrics::ticks;
 }  // namespace
 
 Relay::Relay(Loop& loop, ClientWatch& client, std::unique_ptr<net::Channel> replica, bool connected, Request request,
-             Attempt& attempt, const config::Limits& limits)
+             AnswerHandler& attempt, const config::Limits& limits)
     : loop_(loop),
       client_(client),
       replica_(std::move(replica)),
       request_(std::move(request)),
       attempt_(attempt),
       limits_(limits),
-      charge_(loop.shared.buffers),
+      budget_hold_(loop.shared.buffers),
       connected_(connected) {}
 
 Relay::~Relay() {
@@ -88,7 +88,7 @@ void Relay::replica_ready(std::uint32_t events) {
   if ((events & (EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0) read_replica();
 }
 
-void Relay::approach(std::uint32_t, int ahead) const {
+void Relay::prefetch(std::uint32_t, int ahead) const {
   if (ahead == farthest_ahead) {
     metrics::prefetch(*this);
     metrics::prefetch(attempt_);
@@ -98,7 +98,7 @@ void Relay::approach(std::uint32_t, int ahead) const {
     metrics::prefetch(replica_.get(), metrics::cache_line);
     metrics::prefetch(&client_.channel(), metrics::cache_line);
   }
-  attempt_.approach(ahead);
+  attempt_.prefetch(ahead);
 }
 
 void Relay::connected() {
@@ -109,7 +109,7 @@ void Relay::connected() {
 
 void Relay::send_request() {
   for (std::size_t taken = 0; span_ < request_.spans.size();) {
-    if (taken >= net::Channel::bytes_in_a_row) return replica_->again(EPOLLOUT);
+    if (taken >= net::Channel::bytes_in_a_row) return replica_->rearm(EPOLLOUT);
     const auto rest = std::span(request_.spans).subspan(span_);
     // The clock is read before the call, because a fast replica's answer may carry an earlier kernel stamp than the
     // call's return.
@@ -131,7 +131,7 @@ void Relay::send_request() {
 }
 
 bool Relay::reads_on() const {
-  return !done_ && !paused_ && !attempt_.done() && attempt_.state() != Attempt::State::undecided;
+  return !done_ && !paused_ && !attempt_.done() && attempt_.state() != AnswerHandler::State::undecided;
 }
 
 void Relay::read_replica() {
@@ -158,15 +158,15 @@ void Relay::read_replica() {
     // A short read has emptied the socket. After a hang-up the end itself is still to be read.
     if (static_cast<std::size_t>(read.size) < buffer.size() && !replica_->hung_up()) return;
   }
-  replica_->again(EPOLLIN);
+  replica_->rearm(EPOLLIN);
 }
 
 /// Writes the machine's output to the client, and keeps what the client does not take.
 void Relay::deliver() {
   // The exchange is told before the first byte is out, so that a later request on another loop finds what was learned.
   if (attempt_.accepted() && completion_ && !std::exchange(told_accepted_, true)) {
-    replica_->hasten();
-    completion_.tell_now(RelayNews::accepted);
+    replica_->prioritize();
+    completion_.resume(RelayNews::accepted);
   }
   auto spans = std::span<const std::string_view>(loop_.output.spans);
   std::size_t offset = 0;
@@ -188,7 +188,7 @@ void Relay::deliver() {
   }
   const bool at_once = caught_up && spans.empty();
   for (; !spans.empty(); spans = spans.subspan(1), offset = 0) pending_.append(spans.front().substr(offset));
-  charge_.set(pending_.capacity() + attempt_.held());
+  budget_hold_.set(pending_.capacity() + attempt_.held());
   const auto now = Clock::now();
   if (caught_up && !pending_.empty()) pace_.make().begin(now, client_.channel(), limits_);
   attempt_.written(now, at_once);
@@ -201,10 +201,10 @@ void Relay::deliver() {
     attempt_.hold(true);
   }
   if (done_) return;
-  if (attempt_.state() == Attempt::State::undecided) return tell(RelayNews::undecided);
+  if (attempt_.state() == AnswerHandler::State::undecided) return tell(RelayNews::undecided);
   if (attempt_.accepted() && span_ == request_.spans.size() && !request_.head->empty()) {
     std::string().swap(*request_.head);
-    if (request_.charge != nullptr) request_.charge->less(request_.body->capacity());
+    if (request_.budget_hold != nullptr) request_.budget_hold->less(request_.body->capacity());
     if (request_.body != nullptr) std::string().swap(*request_.body);
     if (request_.share != nullptr) request_.share->reset();
   }
@@ -229,7 +229,7 @@ void Relay::flush_pending() {
   if (pending_offset_ == pending_.size()) {
     std::string().swap(pending_);
     pending_offset_ = 0;
-    charge_.set(attempt_.held());
+    budget_hold_.set(attempt_.held());
   } else if (pending_offset_ > pending_.size() / 2) {
     pending_.erase(0, pending_offset_);
     pending_offset_ = 0;
@@ -251,7 +251,7 @@ void Relay::client_takes() {
     attempt_.hold(false);
     backlog_ = true;
     paused_time_ += Clock::now() - paused_since_;
-    replica_->again(EPOLLIN);
+    replica_->rearm(EPOLLIN);
   }
 }
 
@@ -294,8 +294,8 @@ AttemptResult Relay::take_result() {
   auto result = attempt_.result();
   result.kept = attempt_.take_kept();
   if (result.kept) {
-    result.kept_charge = net::Charge(loop_.shared.buffers);
-    result.kept_charge.set(result.kept->capacity());
+    result.kept_hold = net::BudgetHold(loop_.shared.buffers);
+    result.kept_hold.set(result.kept->capacity());
   }
   result.lease = attempt_.take_lease();
   if (!attempt_.done()) result.end = AttemptEnd::unconnected;
@@ -323,7 +323,7 @@ Moment Relay::deadline() const {
 
 /// Ends the attempt, because the time to drain is over. A client that has not taken its bytes by now gets no more.
 void Relay::cut(Moment now) {
-  if (attempt_.state() == Attempt::State::undecided) return;
+  if (attempt_.state() == AnswerHandler::State::undecided) return;
   if (!attempt_.done()) {
     attempt_.replica_ended(Break::cut, now, loop_.output);
     deliver();

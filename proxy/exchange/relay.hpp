@@ -1,4 +1,4 @@
-// Drives one attempt: it moves bytes between a replica's channel and a client's as Attempt says, and nothing more. It
+// Drives one attempt: it moves bytes between a replica's channel and a client's as AnswerHandler says, and nothing more. It
 // is one composed operation that the exchange awaits, over any kind of channel.
 //
 // The client is watched all the time. The handler that sees it leave closes the replica's connection, in every phase.
@@ -12,7 +12,7 @@
 #include <string>
 
 #include "metrics/rare.hpp"
-#include "proxy/exchange/attempt.hpp"
+#include "proxy/exchange/answer_handler.hpp"
 #include "proxy/exchange/client_pace.hpp"
 #include "proxy/exchange/client_watch.hpp"
 #include "proxy/exchange/loop.hpp"
@@ -25,7 +25,7 @@ namespace weir::proxy::exchange {
 enum class RelayNews : std::uint8_t {
   accepted,   ///< An answer is about to go to the client, and run() is to be called again until the end. This is told
               ///< before the first byte is written.
-  undecided,  ///< The attempt is undecided: see Attempt::State.
+  undecided,  ///< The attempt is undecided: see AnswerHandler::State.
   done,       ///< The attempt has ended, and the client has taken its bytes or is gone.
 };
 
@@ -38,12 +38,12 @@ class Relay final : net::Watcher, net::Timed, ClientWatch::Listener {
     std::string* body;                                    ///< Null if others share it.
     std::shared_ptr<const std::string>* share = nullptr;  ///< The sender's share of such a body.
     const std::atomic<bool>* cut = nullptr;  ///< Once it is true, the attempt ends: its replica's drain is over.
-    net::SharedCharge* charge = nullptr;     ///< Pays for `body`, and is let go with it.
+    net::SharedBudgetHold* budget_hold = nullptr;     ///< Pays for `body`, and is let go with it.
   };
 
   /// `replica` is an idle connection, or one that has begun to connect (`connected` false).
   Relay(Loop& loop, ClientWatch& client, std::unique_ptr<net::Channel> replica, bool connected, Request request,
-        Attempt& attempt, const config::Limits& limits);
+        AnswerHandler& attempt, const config::Limits& limits);
   ~Relay();
   Relay(const Relay&) = delete;
   Relay& operator=(const Relay&) = delete;
@@ -59,7 +59,7 @@ class Relay final : net::Watcher, net::Timed, ClientWatch::Listener {
         token);
   }
 
-  /// Settles an error that is not kept: see Attempt::leave_error and relay_error. One of these comes before the next
+  /// Settles an error that is not kept: see AnswerHandler::leave_error and relay_error. One of these comes before the next
   /// run().
   void leave_error();
   void relay_error();
@@ -76,7 +76,7 @@ class Relay final : net::Watcher, net::Timed, ClientWatch::Listener {
   void start();
   void tell(RelayNews news);
   void ready(std::uint32_t tag, std::uint32_t events) override;
-  void approach(std::uint32_t tag, int ahead) const override;
+  void prefetch(std::uint32_t tag, int ahead) const override;
   Moment deadline() const override;
   void deadline_passed(Moment now) override;
 
@@ -103,7 +103,7 @@ class Relay final : net::Watcher, net::Timed, ClientWatch::Listener {
   ClientWatch& client_;
   std::unique_ptr<net::Channel> replica_;
   Request request_;
-  Attempt& attempt_;
+  AnswerHandler& attempt_;
   const config::Limits& limits_;
   net::Completion<RelayNews> completion_;
 
@@ -111,7 +111,7 @@ class Relay final : net::Watcher, net::Timed, ClientWatch::Listener {
   std::string pending_;                     ///< The client has not taken these bytes yet.
   std::size_t pending_offset_ = 0;
   metrics::Rare<ClientPace> pace_;  ///< While bytes are pending.
-  net::Charge charge_;  ///< It pays for that, and for what the attempt holds.
+  net::BudgetHold budget_hold_;  ///< It pays for that, and for what the attempt holds.
   Moment started_{}, paused_since_{}, ended_at_{};
   metrics::Nanoseconds connect_time_{}, paused_time_{};
   std::exception_ptr failure_;  ///< A handler threw it: most likely there was no memory.

@@ -37,7 +37,7 @@ std::string failure_reason(Outcome outcome, unsigned status) {
   }
 }
 
-void note_attempt(const fleet::ReplicaRuntime& replica, const AttemptResult& result, Moment now) {
+void note_attempt(const fleet::Replica& replica, const AttemptResult& result, Moment now) {
   if (result.end == AttemptEnd::stale || result.end == AttemptEnd::injection_refused) return;
   std::optional<std::string> line;
   const auto status = result.status;
@@ -49,7 +49,7 @@ void note_attempt(const fleet::ReplicaRuntime& replica, const AttemptResult& res
   if (line) spdlog::warn("replica '{}' {}", replica.settings.name, *line);
 }
 
-void note_unconnected(const fleet::ReplicaRuntime& replica, int error, Moment now) {
+void note_unconnected(const fleet::Replica& replica, int error, Moment now) {
   const auto line = replica.state->failures.failed("cannot connect: " + net::connect_error_text(error), now);
   if (line) spdlog::warn("replica '{}' {}", replica.settings.name, *line);
 }

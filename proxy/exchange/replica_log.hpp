@@ -4,7 +4,7 @@
 #include <atomic>
 #include <string>
 
-#include "proxy/exchange/attempt.hpp"
+#include "proxy/exchange/answer_handler.hpp"
 #include "proxy/fleet/fleet.hpp"
 
 namespace weir::proxy::exchange {
@@ -14,9 +14,9 @@ namespace weir::proxy::exchange {
 std::string failure_reason(metrics::Outcome outcome, unsigned status);
 
 /// Notes that an attempt on a connected `replica` has ended. Any loop's thread may call the functions here.
-void note_attempt(const fleet::ReplicaRuntime& replica, const AttemptResult& result, Moment now);
+void note_attempt(const fleet::Replica& replica, const AttemptResult& result, Moment now);
 /// Notes that weir could not connect to it, by the replica's own fault. `error` is as for net::connect_error_text().
-void note_unconnected(const fleet::ReplicaRuntime& replica, int error, Moment now);
+void note_unconnected(const fleet::Replica& replica, int error, Moment now);
 /// Notes that weir lacked something for a connection (see net::is_local_shortage), or has it again.
 void note_local_shortage(fleet::FailureNotes& shortages, int error, Moment now);
 /// Notes that a request has lost its second replica, `replica`. A line a minute tells of it.

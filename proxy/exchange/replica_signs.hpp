@@ -5,7 +5,7 @@
 
 #include "balancer/failed_clients.hpp"
 #include "balancer/health.hpp"
-#include "proxy/exchange/attempt.hpp"
+#include "proxy/exchange/answer_handler.hpp"
 
 namespace weir::proxy::exchange {
 

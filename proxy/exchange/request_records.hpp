@@ -6,7 +6,7 @@
 
 #include "metrics/record/request_record.hpp"
 #include "metrics/series/exposition.hpp"
-#include "proxy/exchange/attempt.hpp"
+#include "proxy/exchange/answer_handler.hpp"
 #include "proxy/exchange/client_request.hpp"
 #include "proxy/exchange/loop.hpp"
 

@@ -254,7 +254,7 @@ bool Retries::asks_another(const Place& place, unsigned status) {
 
 /// Handles an answer that is on its way to the client after another replica had refused the request. If it is better
 /// than that, the other replica is to blame.
-void Retries::accepted_second_opinion(const fleet::ReplicaRuntime& replica, unsigned status) {
+void Retries::accepted_second_opinion(const fleet::Replica& replica, unsigned status) {
   if (second_opinion_on_->replica == replica.state->id || fleet::is_full(status)) return;
   if (status >= 500 && !fleet::refuses_the_request(status)) return;
   const auto now = Clock::now();
@@ -268,7 +268,7 @@ void Retries::accepted_second_opinion(const fleet::ReplicaRuntime& replica, unsi
 
 /// Handles a 401, 403, 404 or 501 of this replica that goes to the client. Returns true if another replica has lately
 /// answered better.
-bool Retries::is_to_blame(const fleet::ReplicaRuntime& replica, unsigned status, bool another_answered) {
+bool Retries::is_to_blame(const fleet::Replica& replica, unsigned status, bool another_answered) {
   if (!fleet::needs_second_opinion(status)) return false;
   const auto now = Clock::now();
   const fleet::SecondOpinions::Case one{replica.state->id, status, request_.facts.model};

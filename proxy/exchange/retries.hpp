@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "proxy/exchange/attempt.hpp"
+#include "proxy/exchange/answer_handler.hpp"
 #include "proxy/exchange/client_request.hpp"
 #include "proxy/exchange/loop.hpp"
 #include "proxy/exchange/replica_signs.hpp"
@@ -22,7 +22,7 @@ namespace weir::proxy::exchange {
 
 /// The replica of an attempt.
 struct Place {
-  std::shared_ptr<const fleet::ReplicaRuntime> replica;
+  std::shared_ptr<const fleet::Replica> replica;
   balancer::ReplicaKey key;  ///< It names the replica in its pool's books.
   bool doubted = false;      ///< See balancer::Lease::doubted.
 };
@@ -30,7 +30,7 @@ struct Place {
 /// The attempt whose answer, or whose failure, the client is told.
 struct Told {
   AttemptResult result;
-  std::shared_ptr<const fleet::ReplicaRuntime> replica;
+  std::shared_ptr<const fleet::Replica> replica;
 };
 
 class Retries {
@@ -73,7 +73,7 @@ class Retries {
   /// True if errors are kept: another answer may be better, or the request may wait for one.
   bool keeps_errors() const { return repeatable(); }
   /// The request goes to this replica without the usage option that weir adds.
-  bool refused_injection(const fleet::ReplicaRuntime& replica) const { return refused_injection_ == replica.state->id; }
+  bool refused_injection(const fleet::Replica& replica) const { return refused_injection_ == replica.state->id; }
   /// True if two replicas were lost while they worked on this request.
   bool suspect() const { return lost_ >= most_lost; }
 
@@ -101,8 +101,8 @@ class Retries {
   bool may_wait() const;
   bool take_retry(const Place& place, bool gone = false);
   bool asks_another(const Place& place, unsigned status);
-  void accepted_second_opinion(const fleet::ReplicaRuntime& replica, unsigned status);
-  bool is_to_blame(const fleet::ReplicaRuntime& replica, unsigned status, bool another_answered);
+  void accepted_second_opinion(const fleet::Replica& replica, unsigned status);
+  bool is_to_blame(const fleet::Replica& replica, unsigned status, bool another_answered);
   void lost(const Place& place);
 
   /// The budget allows so many retries of one request.

@@ -59,7 +59,7 @@ bool can_be_mirrored(const ClientRequest& request) {
          request.facts.gives_work && request.facts.whole_json && !request.facts.stored_context;
 }
 
-bool wants(const fleet::ShadowRuntime& shadow, const fleet::ReplicaRuntime& replica, const ClientRequest& request,
+bool wants(const fleet::ShadowRuntime& shadow, const fleet::Replica& replica, const ClientRequest& request,
            const SipKey& key) {
   const auto& settings = shadow.settings;
   if (!shadow.state->on.load(std::memory_order_relaxed)) return false;
@@ -170,7 +170,7 @@ void Shadows::mirror(const std::shared_ptr<const MirrorJob>& job,
   auto set = set_edits(*shadow, *job);
   if (!set) return drop(*job, *shadow, Mirrored::cannot_set);
   const auto now = std::chrono::steady_clock::now();
-  auto offered = shadow->pool->balancer->offer(balancer::Asking{job->facts, {}}, now);
+  auto offered = shadow->pool->balancer->offer(balancer::PlacementRequest{job->facts, {}}, now);
   auto* const admitted = std::get_if<balancer::Admitted>(&offered);
   if (admitted == nullptr) return drop(*job, *shadow, refusal(*shadow, now));
   count(loop_, *shadow, Mirrored::sent);

@@ -68,7 +68,7 @@ class Shadows {
 bool can_be_mirrored(const ClientRequest& request);
 
 /// True if the shadow gets a copy of a request of its pool that this replica gets.
-bool wants(const fleet::ShadowRuntime& shadow, const fleet::ReplicaRuntime& replica, const ClientRequest& request,
+bool wants(const fleet::ShadowRuntime& shadow, const fleet::Replica& replica, const ClientRequest& request,
            const SipKey& key);
 
 }  // namespace weir::proxy::exchange

@@ -16,7 +16,7 @@ bool tells_counts(const fleet::ReplicaState& replica, metrics::Api api) {
 
 }  // namespace
 
-metrics::wire::Ask ask_of(const fleet::ReplicaRuntime& replica, metrics::Api api) {
+metrics::wire::Ask ask_of(const fleet::Replica& replica, metrics::Api api) {
   using metrics::wire::Ask;
   const auto& state = *replica.state;
   if (!replica.inject_usage || state.injection_disabled.load(std::memory_order_relaxed)) return Ask::nothing;
@@ -33,7 +33,7 @@ void note_injection_taken(fleet::ReplicaState& replica, metrics::Api api) {
   replica.took_injection.fetch_or(bit_of(api), std::memory_order_relaxed);
 }
 
-void disable_injection(const fleet::ReplicaRuntime& replica) {
+void disable_injection(const fleet::Replica& replica) {
   if (replica.state->injection_disabled.exchange(true)) return;
   spdlog::warn("replica '{}' refuses stream_options: weir no longer asks it for usage, its token counts stay unknown",
                replica.settings.name);

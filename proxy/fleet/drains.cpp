@@ -14,21 +14,21 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-bool takes_requests(const PoolRuntime& pool, const ReplicaRuntime& replica, Clock::time_point now) {
+bool takes_requests(const PoolRuntime& pool, const Replica& replica, Clock::time_point now) {
   if (!replica.state->address.get()) return false;  // Its name has not been looked up yet.
   const auto state = pool.balancer->health(replica.key, now).state;
   return state == metrics::ReplicaState::up || state == metrics::ReplicaState::starting;
 }
 
 /// True if the pool has no other replica to which requests could go.
-bool is_last(const PoolRuntime& pool, const ReplicaRuntime& replica, Clock::time_point now) {
+bool is_last(const PoolRuntime& pool, const Replica& replica, Clock::time_point now) {
   if (!takes_requests(pool, replica, now)) return false;
   return std::ranges::none_of(
       pool.replicas, [&](const auto& other) { return other.get() != &replica && takes_requests(pool, *other, now); });
 }
 
 /// Ends what still runs on a replica whose time is over. Loops see it within a tick.
-void cut(const ReplicaRuntime& replica, std::uint32_t left) {
+void cut(const Replica& replica, std::uint32_t left) {
   if (replica.state->cut.exchange(true)) return;
   spdlog::warn("replica '{}': limits.drain is over; {} requests are cut", replica.settings.name, left);
 }
@@ -37,7 +37,7 @@ void cut(const ReplicaRuntime& replica, std::uint32_t left) {
 
 Fleet::Draining Fleet::set_draining(const std::string& name, bool draining, bool force) {
   const auto now = Clock::now();
-  const auto before = world();
+  const auto before = snapshot();
   for (const auto& pool : before->pools) {
     for (const auto& replica : pool->replicas) {
       if (replica->settings.name != name) continue;
@@ -59,11 +59,11 @@ Fleet::Draining Fleet::set_draining(const std::string& name, bool draining, bool
   return Draining::unknown;
 }
 
-void Fleet::forget_drains(const World& world, metrics::Moment now) {
+void Fleet::forget_drains(const Snapshot& snapshot, metrics::Moment now) {
   if (drains_.empty()) return;
   std::set<Drains::Who> there;
   std::set<std::string> expanding;
-  for (const auto& pool : world.pools) {
+  for (const auto& pool : snapshot.pools) {
     for (const auto& one : pool->settings.replicas)
       if (one.expand) expanding.insert(one.name);
     for (const auto& one : pool->replicas) there.insert(Drains::who(one->settings));
@@ -73,10 +73,10 @@ void Fleet::forget_drains(const World& world, metrics::Moment now) {
 
 void Fleet::look_after_drains() {
   const auto now = Clock::now();
-  const auto before = world();
+  const auto before = snapshot();
   forget_drains(*before, now);
   const auto longest = metrics::ticks(before->settings.limits.drain);
-  const auto is_over = [&](balancer::Pool& pool, const ReplicaRuntime& replica, metrics::Moment since) {
+  const auto is_over = [&](balancer::Pool& pool, const Replica& replica, metrics::Moment since) {
     const auto left = pool.in_flight(replica.key);
     if (left != 0 && now - since >= longest) cut(replica, left);
     return left == 0;
@@ -107,7 +107,7 @@ void Fleet::look_after_drains() {
     spdlog::info("replica '{}' at {} is gone: its last request has ended", one.replica->settings.name,
                  one.replica->settings.url.authority);
   }
-  // A request holds the world in which it began, and with it a pool with this balancer; not this one, if another reload
+  // A request holds the snapshot in which it began, and with it a pool with this balancer; not this one, if another reload
   // came between.
   const auto is_known = [now](const std::shared_ptr<const PoolRuntime>& pool) {
     return pool.use_count() > 1 || pool->balancer->in_flight() > 0 || pool->balancer->queue(now).waiting > 0;
@@ -115,12 +115,12 @@ void Fleet::look_after_drains() {
   std::vector<std::shared_ptr<const PoolRuntime>> known;
   std::ranges::copy_if(before->leaving_pools, std::back_inserter(known), is_known);
   if (still.size() == before->leaving.size() && known.size() == before->leaving_pools.size()) return;
-  auto after = World::changed(before.get(), [&](World& next) {
+  auto after = Snapshot::changed(before.get(), [&](Snapshot& next) {
     next.leaving = std::move(still);
     next.leaving_pools = std::move(known);
   });
   retire_what_left(*before, *after);
-  world_.set(std::move(after));
+  snapshot_.set(std::move(after));
 }
 
 }  // namespace weir::proxy::fleet

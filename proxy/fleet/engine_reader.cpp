@@ -30,10 +30,10 @@ constexpr std::chrono::seconds between_witnesses{1};
 
 /// What one reading is to ask, as values: the settings may change meanwhile.
 struct ReadingPlan {
-  ReadingPlan(std::shared_ptr<const ReplicaRuntime> of, const PoolRuntime& pool, const config::EngineNames& known_names)
+  ReadingPlan(std::shared_ptr<const Replica> of, const PoolRuntime& pool, const config::EngineNames& known_names)
       : replica(std::move(of)), books(pool.balancer), settings(pool.settings.engine), names(known_names) {}
 
-  std::shared_ptr<const ReplicaRuntime> replica;
+  std::shared_ptr<const Replica> replica;
   std::shared_ptr<balancer::Pool> books;
   config::EngineReading settings;
   config::EngineNames names;
@@ -98,10 +98,10 @@ class EngineReader : public std::enable_shared_from_this<EngineReader> {
       : context_(context), fleet_(fleet), random_(seed) {}
 
   void look() {
-    const auto world = fleet_.world();
-    if (world != world_) follow(world);
+    const auto snapshot = fleet_.snapshot();
+    if (snapshot != snapshot_) follow(snapshot);
     const auto now = Clock::now();
-    world->each_replica([&](const PoolRuntime& pool, const std::shared_ptr<const ReplicaRuntime>& replica) {
+    snapshot->each_replica([&](const PoolRuntime& pool, const std::shared_ptr<const Replica>& replica) {
       if (pool.settings.engine.metrics_path.empty()) return;
       auto& one = engines_[replica->state->id];
       notice_return(pool, *replica, one, now);
@@ -123,17 +123,17 @@ class EngineReader : public std::enable_shared_from_this<EngineReader> {
     std::optional<double> counters_then;  ///< They are of the first page that was asked for after that.
   };
 
-  void follow(const std::shared_ptr<const World>& world) {
-    world_ = world;
+  void follow(const std::shared_ptr<const Snapshot>& snapshot) {
+    snapshot_ = snapshot;
     std::map<std::uint64_t, OneEngine> kept;
-    world->each_replica([&](const PoolRuntime&, const std::shared_ptr<const ReplicaRuntime>& replica) {
+    snapshot->each_replica([&](const PoolRuntime&, const std::shared_ptr<const Replica>& replica) {
       kept.insert({replica->state->id, engines_[replica->state->id]});
     });
     engines_ = std::move(kept);
   }
 
   /// What was down, or is at another address, may be another engine.
-  static void notice_return(const PoolRuntime& pool, const ReplicaRuntime& replica, OneEngine& one,
+  static void notice_return(const PoolRuntime& pool, const Replica& replica, OneEngine& one,
                             Clock::time_point now) {
     const auto state = pool.balancer->health(replica.key, now).state;
     const bool out = state == metrics::ReplicaState::down || state == metrics::ReplicaState::ejected;
@@ -156,7 +156,7 @@ class EngineReader : public std::enable_shared_from_this<EngineReader> {
   }
 
   /// Two pages in a row are to show whether the engine works.
-  static void notice_suspicion(const ReplicaRuntime& replica, OneEngine& one, Clock::time_point now) {
+  static void notice_suspicion(const Replica& replica, OneEngine& one, Clock::time_point now) {
     if (replica.state->suspected_at <= one.suspected) return;
     one.suspected = replica.state->suspected_at;
     one.counters_then.reset();
@@ -182,10 +182,10 @@ class EngineReader : public std::enable_shared_from_this<EngineReader> {
     }
   }
 
-  void begin(const PoolRuntime& pool, const std::shared_ptr<const ReplicaRuntime>& replica, OneEngine& one,
+  void begin(const PoolRuntime& pool, const std::shared_ptr<const Replica>& replica, OneEngine& one,
              Clock::time_point now) {
     one.under_way = true;
-    const auto plan = std::make_shared<ReadingPlan>(replica, pool, world_->settings.engine_names);
+    const auto plan = std::make_shared<ReadingPlan>(replica, pool, snapshot_->settings.engine_names);
     plan->engine = replica->state->engine.get().engine;
     plan->identity = one.schedule.identity_due(now);
     one.schedule.began();
@@ -274,7 +274,7 @@ class EngineReader : public std::enable_shared_from_this<EngineReader> {
   asio::io_context& context_;
   const Fleet& fleet_;
   std::mt19937_64 random_;
-  std::shared_ptr<const World> world_;
+  std::shared_ptr<const Snapshot> snapshot_;
   std::map<std::uint64_t, OneEngine> engines_;  ///< By ReplicaState::id.
 };
 

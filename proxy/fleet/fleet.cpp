@@ -62,9 +62,9 @@ balancer::PoolLimits limits_of(const config::Pool& settings) {
   return limits;
 }
 
-const PoolRuntime* same_pool(const World* world, const std::string& name, const std::string& shadow) {
-  if (world == nullptr) return nullptr;
-  for (const auto* pools : {&world->all_pools, &world->leaving_pools})
+const PoolRuntime* same_pool(const Snapshot* snapshot, const std::string& name, const std::string& shadow) {
+  if (snapshot == nullptr) return nullptr;
+  for (const auto* pools : {&snapshot->all_pools, &snapshot->leaving_pools})
     for (const auto& pool : *pools)
       if (pool->settings.name == name && pool->shadow == shadow) return pool.get();
   return nullptr;
@@ -94,7 +94,7 @@ std::optional<net::Address> address_in(const config::ReplicaUrl& url) {
 
 /// Returns how to speak to a replica. Where nothing has changed, it is what the old one had, with its session.
 std::shared_ptr<const net::tls::Target> target_of(const config::Replica& replica, const std::string& host_in_settings,
-                                                  const net::tls::Contexts& tls, const ReplicaRuntime* old) {
+                                                  const net::tls::Contexts& tls, const Replica* old) {
   if (!replica.url.tls) return nullptr;
   auto context = tls.client(replica.tls);
   const auto& name = replica.tls.server_name.empty() ? host_in_settings : replica.tls.server_name;
@@ -103,7 +103,7 @@ std::shared_ptr<const net::tls::Target> target_of(const config::Replica& replica
 }
 
 /// A shadow that gets other requests, or runs elsewhere, begins anew.
-std::shared_ptr<ShadowState> state_of(const World* before, const config::Shadow& shadow) {
+std::shared_ptr<ShadowState> state_of(const Snapshot* before, const config::Shadow& shadow) {
   const auto is_it = [&shadow](const auto& one) {
     return one->settings.name == shadow.name && one->settings.of == shadow.of && one->settings.twin == shadow.twin &&
            one->settings.sample == shadow.sample && one->settings.replicas == shadow.replicas;
@@ -115,26 +115,26 @@ std::shared_ptr<ShadowState> state_of(const World* before, const config::Shadow&
 }
 
 /// Returns the replica as the pool had it, even one that was about to leave it.
-const ReplicaRuntime* same_replica(const World* world, const PoolRuntime* pool, const config::Replica& settings) {
+const Replica* same_replica(const Snapshot* snapshot, const PoolRuntime* pool, const config::Replica& settings) {
   if (pool == nullptr) return nullptr;
-  const auto is_it = [&settings](const ReplicaRuntime& one) {
+  const auto is_it = [&settings](const Replica& one) {
     return one.settings.name == settings.name && one.settings.url == settings.url;
   };
   for (const auto& replica : pool->replicas)
     if (is_it(*replica)) return replica.get();
-  for (const auto& [balancer, replica, since] : world->leaving)
+  for (const auto& [balancer, replica, since] : snapshot->leaving)
     if (balancer == pool->balancer && is_it(*replica)) return replica.get();
   return nullptr;
 }
 
-bool has(const World& world, const ReplicaState* state) {
-  return std::ranges::any_of(world.all_pools, [state](const auto& pool) {
+bool has(const Snapshot& snapshot, const ReplicaState* state) {
+  return std::ranges::any_of(snapshot.all_pools, [state](const auto& pool) {
     return std::ranges::any_of(pool->replicas, [state](const auto& one) { return one->state.get() == state; });
   });
 }
 
 /// Returns the pools that `before` has and `after` no longer names, as far as requests may know them.
-std::vector<std::shared_ptr<const PoolRuntime>> leaving_pools(const World& before, const World& after) {
+std::vector<std::shared_ptr<const PoolRuntime>> leaving_pools(const Snapshot& before, const Snapshot& after) {
   std::vector<std::shared_ptr<const PoolRuntime>> all;
   const auto stays = [&](const PoolRuntime& pool) {
     return std::ranges::any_of(after.all_pools, [&](const auto& one) { return one->balancer == pool.balancer; });
@@ -146,7 +146,7 @@ std::vector<std::shared_ptr<const PoolRuntime>> leaving_pools(const World& befor
 }
 
 /// Returns the replicas that `before` has and `after` no longer names, as far as requests are on them or wait for them.
-std::vector<LeavingReplica> leaving(const World& before, const World& after, metrics::Moment now) {
+std::vector<LeavingReplica> leaving(const Snapshot& before, const Snapshot& after, metrics::Moment now) {
   std::vector<LeavingReplica> all;
   const auto look_at = [&](const LeavingReplica& one) {
     if (has(after, one.replica->state.get())) return;
@@ -158,14 +158,14 @@ std::vector<LeavingReplica> leaving(const World& before, const World& after, met
   return all;
 }
 
-bool exports(const World& world, const metrics::series::ReplicaSeries* series) {
+bool exports(const Snapshot& snapshot, const metrics::series::ReplicaSeries* series) {
   const auto is_of = [series](const LeavingReplica& one) { return one.replica->series.get() == series; };
-  if (std::ranges::any_of(world.leaving, is_of)) return true;
+  if (std::ranges::any_of(snapshot.leaving, is_of)) return true;
   const auto is_in = [series](const auto& pool) {
     return pool->unassigned.get() == series ||
            std::ranges::any_of(pool->replicas, [series](const auto& one) { return one->series.get() == series; });
   };
-  return std::ranges::any_of(world.all_pools, is_in) || std::ranges::any_of(world.leaving_pools, is_in);
+  return std::ranges::any_of(snapshot.all_pools, is_in) || std::ranges::any_of(snapshot.leaving_pools, is_in);
 }
 
 }  // namespace
@@ -191,7 +191,7 @@ net::tls::Contexts Fleet::prepare(const config::Settings& settings) const { retu
 
 std::shared_ptr<const keys::ClientKeys> Fleet::keys_of(const config::Server& server) const {
   if (server.api_keys.empty() && server.keys.empty()) return nullptr;
-  const auto before = world_.get();
+  const auto before = snapshot_.get();
   if (!before || !before->keys) return std::make_shared<const keys::ClientKeys>(server.keys, nullptr);
   if (before->settings.server.keys == server.keys && before->settings.server.api_keys == server.api_keys)
     return before->keys;
@@ -200,23 +200,23 @@ std::shared_ptr<const keys::ClientKeys> Fleet::keys_of(const config::Server& ser
 
 void Fleet::adopt(const config::Settings& settings, net::tls::Contexts tls,
                   std::shared_ptr<const keys::ClientKeys> keys) {
-  const auto before = world_.get();
+  const auto before = snapshot_.get();
   const auto now = std::chrono::steady_clock::now();
-  // Pools are shared by all worlds, and they change before the next one is whole.
-  World::check(settings.server, keys.get(), tls.server().get());
+  // Pools are shared by all snapshots, and they change before the next one is whole.
+  Snapshot::check(settings.server, keys.get(), tls.server().get());
   tls_ = std::move(tls);
   exposition_.set_slos(settings.slos);
-  auto after = World::changed(before.get(), [&](World& next) {
+  auto after = Snapshot::changed(before.get(), [&](Snapshot& next) {
     next.settings = settings;
-    // Where a file of keys was read again and is the same, the world has its list once.
+    // Where a file of keys was read again and is the same, the snapshot has its list once.
     if (keys) next.settings.server.keys = keys->settings();
     next.keys = std::move(keys);
     next.server_tls = tls_.server();
     make_pools(next, before.get(), now);
   });
-  // Pools and replicas that leave are known once all pools of the next world are.
+  // Pools and replicas that leave are known once all pools of the next snapshot are.
   if (before) {
-    after = World::changed(after.get(), [&](World& next) {
+    after = Snapshot::changed(after.get(), [&](Snapshot& next) {
       next.leaving_pools = leaving_pools(*before, *after);
       next.leaving = leaving(*before, next, now);
     });
@@ -225,7 +225,7 @@ void Fleet::adopt(const config::Settings& settings, net::tls::Contexts tls,
   retries_.set_share(settings.limits.retry_budget);
   forget_drains(*after, now);
   if (before && before->keys && before->keys != after->keys) old_keys_.push_back(before->keys);
-  world_.set(std::move(after));
+  snapshot_.set(std::move(after));
 }
 
 std::vector<std::shared_ptr<const keys::ClientKeys>> Fleet::take_unused_keys() {
@@ -237,7 +237,7 @@ std::vector<std::shared_ptr<const keys::ClientKeys>> Fleet::take_unused_keys() {
   return all;
 }
 
-void Fleet::make_pools(World& next, const World* before, metrics::Moment now) {
+void Fleet::make_pools(Snapshot& next, const Snapshot* before, metrics::Moment now) {
   const auto& settings = next.settings;
   std::vector<std::shared_ptr<PoolRuntime>> pools;
   for (const auto& pool : settings.pools) pools.push_back(make_pool(pool, "", nullptr, settings.measure, before, now));
@@ -254,10 +254,10 @@ void Fleet::make_pools(World& next, const World* before, metrics::Moment now) {
   next.pools.assign(pools.begin(), pools.end());
 }
 
-/// Makes a pool of the next world. A shadow's has its name and state.
+/// Makes a pool of the next snapshot. A shadow's has its name and state.
 std::shared_ptr<PoolRuntime> Fleet::make_pool(const config::Pool& settings, const std::string& shadow_name,
                                               const std::shared_ptr<const ShadowState>& shadow,
-                                              const config::Measure& measure, const World* before,
+                                              const config::Measure& measure, const Snapshot* before,
                                               metrics::Moment now) {
   const std::string role(metrics::name_of(!shadow ? metrics::Role::primary : metrics::Role::shadow));
   const auto* const old_pool = same_pool(before, settings.name, shadow_name);
@@ -282,7 +282,7 @@ std::shared_ptr<PoolRuntime> Fleet::make_pool(const config::Pool& settings, cons
   std::vector<balancer::ReplicaSpec> specs;
   for (const auto& [replica_settings, host] : expanded(settings, discovered_)) {
     const auto* const old_replica = same_replica(before, old_pool, replica_settings);
-    auto replica = std::make_shared<ReplicaRuntime>();
+    auto replica = std::make_shared<Replica>();
     replica->settings = replica_settings;
     replica->pool = settings.name;
     replica->host_in_settings = host;
@@ -325,7 +325,7 @@ std::shared_ptr<PoolRuntime> Fleet::make_pool(const config::Pool& settings, cons
   return pool;
 }
 
-void Fleet::retire_what_left(const World& before, const World& after) {
+void Fleet::retire_what_left(const Snapshot& before, const Snapshot& after) {
   const auto look_at = [&](const metrics::series::ReplicaSeries& series) {
     if (!exports(after, &series)) exposition_.retire(series);
   };
@@ -339,7 +339,7 @@ void Fleet::retire_what_left(const World& before, const World& after) {
 }
 
 void Fleet::ask_for_usage_again() {
-  for (const auto& pool : world()->all_pools) {
+  for (const auto& pool : snapshot()->all_pools) {
     for (const auto& replica : pool->replicas) {
       replica->state->injection_disabled.store(false, std::memory_order_relaxed);
       replica->state->took_injection.store(0, std::memory_order_relaxed);
@@ -349,12 +349,12 @@ void Fleet::ask_for_usage_again() {
 
 void Fleet::adopt(Discovered discovered) {
   discovered_ = std::move(discovered);
-  const auto before = world();
+  const auto before = snapshot();
   adopt(before->settings, tls_, before->keys);
 }
 
 std::size_t Fleet::in_flight() const {
-  const auto now = world();
+  const auto now = snapshot();
   std::size_t total = 0;
   for (const auto* pools : {&now->pools, &now->leaving_pools})
     for (const auto& pool : *pools) total += pool->balancer->in_flight();
@@ -362,9 +362,9 @@ std::size_t Fleet::in_flight() const {
 }
 
 bool Fleet::any_up() const {
-  const auto world = world_.get();
+  const auto snapshot = snapshot_.get();
   const auto now = std::chrono::steady_clock::now();
-  return std::ranges::any_of(world->pools, [now](const auto& pool) { return fleet::any_up(*pool, now); });
+  return std::ranges::any_of(snapshot->pools, [now](const auto& pool) { return fleet::any_up(*pool, now); });
 }
 
 }  // namespace weir::proxy::fleet

@@ -1,4 +1,4 @@
-// Makes worlds: the control thread adopts settings, and every loop takes the published world.
+// Makes snapshots: the control thread adopts settings, and every loop takes the published snapshot.
 #pragma once
 
 #include <atomic>
@@ -14,7 +14,7 @@
 #include "proxy/fleet/discovery.hpp"
 #include "proxy/fleet/drains.hpp"
 #include "proxy/fleet/published.hpp"
-#include "proxy/fleet/world.hpp"
+#include "proxy/fleet/snapshot.hpp"
 
 namespace weir::proxy::fleet {
 
@@ -31,8 +31,8 @@ class RetryBudget {
   std::atomic<std::size_t> under_way_{0};
 };
 
-/// How often those who work on every replica look whether there is a new world.
-inline constexpr std::chrono::milliseconds look_for_a_new_world_every{200};
+/// How often those who work on every replica look whether there is a new snapshot.
+inline constexpr std::chrono::milliseconds look_for_a_new_snapshot_every{200};
 
 class Fleet {
  public:
@@ -40,15 +40,15 @@ class Fleet {
   Fleet(const config::Settings& settings, metrics::series::Exposition& exposition, std::uint64_t seed,
         balancer::GrantSink* sink = nullptr);
 
-  /// Returns the current world. Any thread may call it. It costs a lock and a count.
-  std::shared_ptr<const World> world() const { return world_.get(); }
-  /// Publishes a world of these settings, on the control thread. A pool keeps its books, and a replica its state. The
+  /// Returns the current snapshot. Any thread may call it. It costs a lock and a count.
+  std::shared_ptr<const Snapshot> snapshot() const { return snapshot_.get(); }
+  /// Publishes a snapshot of these settings, on the control thread. A pool keeps its books, and a replica its state. The
   /// series of pools and replicas that are gone are exported until their last request has been counted. Requests in
-  /// flight go on in the world in which they began. What was discovered stays.
+  /// flight go on in the snapshot in which they began. What was discovered stays.
   /// A replica that is no longer named stays as one that leaves until its last request has ended.
   /// Throws std::runtime_error if the files of TLS cannot be used; then nothing has changed.
   void adopt(const config::Settings& settings);
-  /// Publishes a world of the settings in use with these members of names, through the same door.
+  /// Publishes a snapshot of the settings in use with these members of names, through the same door.
   void adopt(Discovered discovered);
   /// Reads the files of TLS that these settings name, so that nothing of adopt() can fail. Throws in the same way.
   net::tls::Contexts prepare(const config::Settings& settings) const;
@@ -56,10 +56,10 @@ class Fleet {
   /// same object where nothing has changed. Any thread may call it; it takes milliseconds for ten thousand keys.
   /// Throws std::runtime_error if the system has no random numbers.
   std::shared_ptr<const keys::ClientKeys> keys_of(const config::Server& server) const;
-  /// Publishes a world of these settings, with the results of prepare() and keys_of() for them.
+  /// Publishes a snapshot of these settings, with the results of prepare() and keys_of() for them.
   void adopt(const config::Settings& settings, net::tls::Contexts tls,
              std::shared_ptr<const keys::ClientKeys> keys);
-  /// Returns the clients' keys of earlier worlds that no request uses any more, for a thread to free them: to free ten
+  /// Returns the clients' keys of earlier snapshots that no request uses any more, for a thread to free them: to free ten
   /// thousand would hold up a loop. The control thread calls it often.
   std::vector<std::shared_ptr<const keys::ClientKeys>> take_unused_keys();
 
@@ -89,10 +89,10 @@ class Fleet {
  private:
   std::shared_ptr<PoolRuntime> make_pool(const config::Pool& settings, const std::string& shadow_name,
                                          const std::shared_ptr<const ShadowState>& shadow,
-                                         const config::Measure& measure, const World* before, metrics::Moment now);
-  void make_pools(World& next, const World* before, metrics::Moment now);
-  void forget_drains(const World& world, metrics::Moment now);
-  void retire_what_left(const World& before, const World& after);
+                                         const config::Measure& measure, const Snapshot* before, metrics::Moment now);
+  void make_pools(Snapshot& next, const Snapshot* before, metrics::Moment now);
+  void forget_drains(const Snapshot& snapshot, metrics::Moment now);
+  void retire_what_left(const Snapshot& before, const Snapshot& after);
 
   metrics::series::Exposition& exposition_;
   balancer::GrantSink* const sink_;
@@ -102,10 +102,10 @@ class Fleet {
   Drains drains_;
   /// When requests last waited in a pool that leaves.
   std::map<const balancer::Pool*, metrics::Moment> last_waited_;
-  Published<std::shared_ptr<const World>> world_;
+  Published<std::shared_ptr<const Snapshot>> snapshot_;
   Discovered discovered_;  ///< The control thread uses it, and the next one.
   net::tls::Contexts tls_;
-  std::vector<std::shared_ptr<const keys::ClientKeys>> old_keys_;  ///< Worlds that are no longer published have them.
+  std::vector<std::shared_ptr<const keys::ClientKeys>> old_keys_;  ///< Snapshots that are no longer published have them.
 };
 
 }  // namespace weir::proxy::fleet

@@ -34,11 +34,11 @@ void IdleConnections::drop_old(metrics::Moment now) {
                   [&](const Idle& idle) { return now - idle.since >= longest_ || idle.connection->hung_up(); });
 }
 
-void IdleConnections::adopt(const World& world) {
-  most_ = world.settings.limits.idle_upstream_connections;
-  longest_ = metrics::ticks(world.settings.limits.upstream_idle);
+void IdleConnections::adopt(const Snapshot& snapshot) {
+  most_ = snapshot.settings.limits.idle_upstream_connections;
+  longest_ = metrics::ticks(snapshot.settings.limits.upstream_idle);
   std::unordered_set<std::uint64_t> named;
-  for (const auto& pool : world.all_pools)
+  for (const auto& pool : snapshot.all_pools)
     for (const auto& replica : pool->replicas) named.insert(replica->state->id);
   std::erase_if(idle_, [&named](const auto& one) { return !named.contains(one.first); });
   for (auto& [replica, waiting] : idle_)

@@ -7,14 +7,14 @@
 #include <unordered_map>
 
 #include "metrics/moment.hpp"
-#include "proxy/fleet/world.hpp"
+#include "proxy/fleet/snapshot.hpp"
 #include "proxy/net/channel.hpp"
 
 namespace weir::proxy::fleet {
 
 /// Keeps connections until their next request. A connection that the replica has closed, or on which bytes came
 /// unasked, is not given out. The poller notes both, so that no system call has to ask. It keeps no connection before
-/// it has adopted a world.
+/// it has adopted a snapshot.
 class IdleConnections {
  public:
   /// `where` is the replica now. Connections to an address that it no longer has, or by other rules of TLS, are closed.
@@ -24,9 +24,9 @@ class IdleConnections {
            metrics::Moment now);
   /// Closes those past their age, and those that the replica has closed: the poller has noted it. To be called often.
   void drop_old(metrics::Moment now);
-  /// Follows a change of the settings: closes the connections of replicas that this world does not name,
+  /// Follows a change of the settings: closes the connections of replicas that this snapshot does not name,
   /// and the oldest of those that it names where it keeps fewer.
-  void adopt(const World& world);
+  void adopt(const Snapshot& snapshot);
 
  private:
   struct Idle {

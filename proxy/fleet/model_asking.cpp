@@ -23,7 +23,7 @@ using net::Timer;
 constexpr std::chrono::seconds time_limit{2};
 
 /// Asks one replica for its models.
-net::Awaitable<ModelAnswer> ask(std::shared_ptr<const ReplicaRuntime> replica, std::string credential,
+net::Awaitable<ModelAnswer> ask(std::shared_ptr<const Replica> replica, std::string credential,
                                 std::size_t longest) {
   Question question;
   question.path = "/v1/models";
@@ -65,7 +65,7 @@ bool is_failure(const std::exception_ptr& ended) {
   }
 }
 
-void take(QuestionRound& round, const ReplicaRuntime& replica, ModelAnswer told) {
+void take(QuestionRound& round, const Replica& replica, ModelAnswer told) {
   if (!round.tell) return;
   try {
     round.tell(replica, std::move(told));

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "proxy/fleet/served_models.hpp"
-#include "proxy/fleet/world.hpp"
+#include "proxy/fleet/snapshot.hpp"
 #include "proxy/net/awaitable.hpp"
 
 namespace weir::proxy::fleet {
@@ -37,10 +37,10 @@ struct ModelAnswer {
 };
 
 struct ModelQuestion {
-  std::shared_ptr<const ReplicaRuntime> replica;
+  std::shared_ptr<const Replica> replica;
   std::string credential;
 };
-using Tell = std::function<void(const ReplicaRuntime&, ModelAnswer)>;
+using Tell = std::function<void(const Replica&, ModelAnswer)>;
 
 /// Asks all replicas at once, on the loop of who awaits it, and tells of each as it answers. A list of more than
 /// `longest` bytes is no answer. Returns when all have answered, 2 s are up, or it is halted; then throws what a

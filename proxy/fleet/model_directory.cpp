@@ -24,9 +24,9 @@ constexpr std::size_t longest_list_on_loop = 256 * 1024;
 constexpr std::size_t most_keyed = 16;
 constexpr unsigned most_clients = 64;
 
-ServedModels served_by(const World& world, const ToldModels& told) {
+ServedModels served_by(const Snapshot& snapshot, const ToldModels& told) {
   ServedModels served;
-  for (const auto& pool : world.pools) {
+  for (const auto& pool : snapshot.pools) {
     std::vector<std::shared_ptr<const ModelEntries>> entries;
     for (const auto& replica : pool->replicas)
       if (const auto found = told.find(replica->state->id); found != told.end()) entries.push_back(found->second);
@@ -93,19 +93,19 @@ class ModelDirectory::Answers {
 
   std::vector<ModelQuestion> questions() const {
     std::vector<ModelQuestion> all;
-    for (const auto& pool : world_->pools)
+    for (const auto& pool : snapshot_->pools)
       for (const auto& replica : pool->replicas) all.push_back({replica, bearer(replica->settings.api_key)});
     return all;
   }
 
-  void learn(const ReplicaRuntime& replica, ModelAnswer answer) {
+  void learn(const Replica& replica, ModelAnswer answer) {
     if (answer.status == 401 || answer.status == 403) {
       const bool forgotten = told_.erase(replica.state->id) > 0;
       if (!refusing_.insert(replica.state->id).second && !forgotten) return;
       const auto& name = replica.settings.name;
       if (replica.settings.api_key.empty())
         spdlog::info("replica '{}' tells its models only to who has its key: {}", name,
-                     world_->keys ? "set api_key" : "clients' own are used, or set api_key");
+                     snapshot_->keys ? "set api_key" : "clients' own are used, or set api_key");
       else
         spdlog::warn("replica '{}' refuses the key that its api_key or api_key_file gives it", name);
       return publish();
@@ -122,24 +122,24 @@ class ModelDirectory::Answers {
   net::Awaitable<void> keep_asking() {
     const auto executor = co_await asio::this_coro::executor;
     Timer timer(executor);
-    const Tell tell = [this](const ReplicaRuntime& replica, ModelAnswer told) { learn(replica, std::move(told)); };
+    const Tell tell = [this](const Replica& replica, ModelAnswer told) { learn(replica, std::move(told)); };
     for (;;) {
       auto all = questions();
       co_await ask_all(std::move(all), longest_list, tell, nullptr);
-      for (const auto due = Clock::now() + ask_every; Clock::now() < due && !follow_world();) {
-        timer.expires_after(look_for_a_new_world_every);
+      for (const auto due = Clock::now() + ask_every; Clock::now() < due && !follow_snapshot();) {
+        timer.expires_after(look_for_a_new_snapshot_every);
         co_await timer.async_wait(net::use_awaitable);
       }
     }
   }
 
-  /// Returns true if there is a new world; what is known of it is then published.
-  bool follow_world() {
-    auto world = directory_.fleet_.world();
-    if (world == world_) return false;
-    world_ = std::move(world);
+  /// Returns true if there is a new snapshot; what is known of it is then published.
+  bool follow_snapshot() {
+    auto snapshot = directory_.fleet_.snapshot();
+    if (snapshot == snapshot_) return false;
+    snapshot_ = std::move(snapshot);
     std::set<std::uint64_t> named;
-    for (const auto& pool : world_->pools)
+    for (const auto& pool : snapshot_->pools)
       for (const auto& replica : pool->replicas) named.insert(replica->state->id);
     std::erase_if(told_, [&named](const auto& one) { return !named.contains(one.first); });
     std::erase_if(refusing_, [&named](std::uint64_t id) { return !named.contains(id); });
@@ -149,26 +149,26 @@ class ModelDirectory::Answers {
 
   void publish() const {
     auto known = std::make_shared<KnownModels>();
-    known->world = world_;
+    known->snapshot = snapshot_;
     known->told = told_;
-    for (const auto& pool : world_->pools)
+    for (const auto& pool : snapshot_->pools)
       for (const auto& replica : pool->replicas)
         if (replica->settings.api_key.empty() && refusing_.contains(replica->state->id))
           known->keyed.push_back(replica);
-    known->served = served_by(*world_, told_);
+    known->served = served_by(*snapshot_, told_);
     known->text = known->served.text();
     directory_.known_.set(std::move(known));
   }
 
  private:
   ModelDirectory& directory_;
-  std::shared_ptr<const World> world_;
+  std::shared_ptr<const Snapshot> snapshot_;
   ToldModels told_;
   std::set<std::uint64_t> refusing_;  ///< They answered 401 or 403.
 };
 
 ModelDirectory::ModelDirectory(const Fleet& fleet) : fleet_(fleet), answers_(std::make_unique<Answers>(*this)) {
-  answers_->follow_world();
+  answers_->follow_snapshot();
 }
 
 ModelDirectory::~ModelDirectory() = default;
@@ -202,12 +202,12 @@ net::Awaitable<http::OwnAnswer> ModelDirectory::answer(const http::RequestHead& 
     if (questions.size() < most_keyed) questions.push_back({replica, credential});
   ToldModels told = known->told;
   bool refused = false;
-  const Tell tell = [&told, &refused](const ReplicaRuntime& replica, ModelAnswer answer) {
+  const Tell tell = [&told, &refused](const Replica& replica, ModelAnswer answer) {
     refused |= answer.status == 401 || answer.status == 403;
     if (answer.status == 200) told[replica.state->id] = std::make_shared<const ModelEntries>(std::move(answer.entries));
   };
   co_await ask_all(std::move(questions), longest_list_on_loop, tell, &halt);
-  const auto served = served_by(*known->world, told);
+  const auto served = served_by(*known->snapshot, told);
   co_return answer_from(served, nullptr, head, route, refused);
 }
 

@@ -29,9 +29,9 @@ using ToldModels = std::map<std::uint64_t, std::shared_ptr<const ModelEntries>>;
 
 /// It is published whole, and never changed.
 struct KnownModels {
-  std::shared_ptr<const World> world;
+  std::shared_ptr<const Snapshot> snapshot;
   ToldModels told;
-  std::vector<std::shared_ptr<const ReplicaRuntime>>
+  std::vector<std::shared_ptr<const Replica>>
       keyed;  ///< They want a client's credential, and stand in the order of the file.
   ServedModels served;
   std::string text;  ///< It is the answer to GET /v1/models.

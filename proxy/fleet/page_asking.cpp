@@ -18,7 +18,7 @@ constexpr std::size_t page_read_size = 16 * 1024;
 
 }  // namespace
 
-net::Awaitable<PageAnswer> ask_for_page(std::shared_ptr<const ReplicaRuntime> replica, Question question,
+net::Awaitable<PageAnswer> ask_for_page(std::shared_ptr<const Replica> replica, Question question,
                                         Clock::duration limit, std::size_t longest) {
   PageAnswer page;
   auto destination = replica->destination();

@@ -9,7 +9,7 @@
 #include <string>
 
 #include "proxy/fleet/question.hpp"
-#include "proxy/fleet/world.hpp"
+#include "proxy/fleet/snapshot.hpp"
 #include "proxy/net/awaitable.hpp"
 
 namespace weir::proxy::fleet {
@@ -42,7 +42,7 @@ class PageReader final : public AnswerReader {
 };
 
 /// `limit` is for all of it. An answer of more than `longest` bytes is none. On the thread of the caller's executor.
-net::Awaitable<PageAnswer> ask_for_page(std::shared_ptr<const ReplicaRuntime> replica, Question question,
+net::Awaitable<PageAnswer> ask_for_page(std::shared_ptr<const Replica> replica, Question question,
                                         std::chrono::steady_clock::duration limit, std::size_t longest);
 
 }  // namespace weir::proxy::fleet

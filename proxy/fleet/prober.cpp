@@ -52,7 +52,7 @@ struct Life {
 };
 
 /// The books tell a replica from another one of its name, which has the same series.
-Life life_of(const ReplicaRuntime& replica, balancer::Pool& books, Clock::time_point now) {
+Life life_of(const Replica& replica, balancer::Pool& books, Clock::time_point now) {
   Life life;
   life.answered = books.last_life(replica.key, now);
   if (const auto engine = replica.state->engine.get(); engine.load) life.counters_moved = engine.load->moved;
@@ -71,7 +71,7 @@ struct Probed {
   std::optional<Testimony> testimony;  ///< A connection alone is the kernel's: the process need not live.
 };
 
-Probed probed_by_status(const ReplicaRuntime& replica, const std::string& path, unsigned status) {
+Probed probed_by_status(const Replica& replica, const std::string& path, unsigned status) {
   if (status == 0) return {Sign::probe_failed, Testimony::mute};
   if (status / 100 == 2) return {Sign::probe_passed, Testimony::answered};
   if (!has_no_health_path(status)) return {Sign::probe_failed, Testimony::ill};
@@ -83,7 +83,7 @@ Probed probed_by_status(const ReplicaRuntime& replica, const std::string& path, 
 }
 
 /// A handshake that fails is said in the log, because the replica's state tells only that its probe failed.
-Probed probed_by_connecting(const ReplicaRuntime& replica, int error) {
+Probed probed_by_connecting(const Replica& replica, int error) {
   if (error == 0) return {Sign::probe_passed, replica.tls ? std::optional(Testimony::answered) : std::nullopt};
   if (net::is_local_shortage(error)) return {};
   if (net::tls::is_failure(error)) {
@@ -94,7 +94,7 @@ Probed probed_by_connecting(const ReplicaRuntime& replica, int error) {
 }
 
 /// The address that worked last is tried first from now on. The control thread alone changes addresses.
-void prefer(const ReplicaRuntime& replica, const std::optional<net::Address>& chosen) {
+void prefer(const Replica& replica, const std::optional<net::Address>& chosen) {
   auto& state = *replica.state;
   const auto first = state.address.get();
   auto others = state.other_addresses.get();
@@ -108,7 +108,7 @@ void prefer(const ReplicaRuntime& replica, const std::optional<net::Address>& ch
 }
 
 /// `any_answer`: one is wanted, even of a replica without a health path.
-net::Awaitable<Probed> probe(std::shared_ptr<const ReplicaRuntime> replica, config::Health settings, bool any_answer) {
+net::Awaitable<Probed> probe(std::shared_ptr<const Replica> replica, config::Health settings, bool any_answer) {
   auto destination = replica->destination();
   if (!destination) co_return Probed();
   const auto executor = co_await asio::this_coro::executor;
@@ -141,15 +141,15 @@ class Prober : public std::enable_shared_from_this<Prober> {
       : context_(context), fleet_(fleet), random_(seed) {}
 
   void look() {
-    const auto world = fleet_.world();
-    if (world != world_) follow(world);
+    const auto snapshot = fleet_.snapshot();
+    if (snapshot != snapshot_) follow(snapshot);
     const auto now = Clock::now();
-    world->each_replica([&](const PoolRuntime& pool, const std::shared_ptr<const ReplicaRuntime>& replica) {
+    snapshot->each_replica([&](const PoolRuntime& pool, const std::shared_ptr<const Replica>& replica) {
       auto& probes = probes_[replica->state->id];
       const auto wait = pool.balancer->health(replica->key, now).probe_after * probes.spread;
       if (!probes.under_way && now >= probes.last + metrics::ticks(wait)) begin(pool, replica, probes);
     });
-    for (const auto* pools : {&world->all_pools, &world->leaving_pools}) {
+    for (const auto* pools : {&snapshot->all_pools, &snapshot->leaving_pools}) {
       for (const auto& pool : *pools) {
         tell_changes(*pool, now);
         ask_witnesses(*pool);
@@ -169,7 +169,7 @@ class Prober : public std::enable_shared_from_this<Prober> {
   /// Asks the door and the counters of each replica that has become suspect; of one that is leaving, too.
   void ask_witnesses(const PoolRuntime& pool) {
     for (const auto& suspect : pool.balancer->take_suspects()) {
-      const auto replica = std::static_pointer_cast<ReplicaRuntime>(suspect.subject);
+      const auto replica = std::static_pointer_cast<Replica>(suspect.subject);
       replica->state->suspected_at = suspect.since;
       auto& probes = probes_[replica->state->id];
       probes.suspected = true;
@@ -177,16 +177,16 @@ class Prober : public std::enable_shared_from_this<Prober> {
     }
   }
 
-  void follow(const std::shared_ptr<const World>& world) {
-    world_ = world;
+  void follow(const std::shared_ptr<const Snapshot>& snapshot) {
+    snapshot_ = snapshot;
     std::map<std::uint64_t, Probes> kept;
-    world->each_replica([&](const PoolRuntime&, const std::shared_ptr<const ReplicaRuntime>& replica) {
+    snapshot->each_replica([&](const PoolRuntime&, const std::shared_ptr<const Replica>& replica) {
       kept.insert({replica->state->id, probes_[replica->state->id]});
     });
     probes_ = std::move(kept);
   }
 
-  void begin(const PoolRuntime& pool, const std::shared_ptr<const ReplicaRuntime>& replica, Probes& probes) {
+  void begin(const PoolRuntime& pool, const std::shared_ptr<const Replica>& replica, Probes& probes) {
     probes.under_way = true;
     const auto begun = Clock::now();
     const bool suspected = std::exchange(probes.suspected, false);
@@ -204,7 +204,7 @@ class Prober : public std::enable_shared_from_this<Prober> {
   }
 
   /// The probe began at `begun`, when so much life `before` was there.
-  void take(const ReplicaRuntime& replica, balancer::Pool& books, Probed probed, Clock::time_point begun,
+  void take(const Replica& replica, balancer::Pool& books, Probed probed, Clock::time_point begun,
             const Life& before) {
     const auto found = probes_.find(replica.state->id);
     if (found == probes_.end()) return;  // The replica is no longer in the settings.
@@ -227,7 +227,7 @@ class Prober : public std::enable_shared_from_this<Prober> {
 
   /// The loops end those attempts on the replica that began before and have shown nothing.
   static void note_hung(const std::shared_ptr<void>& subject, Clock::time_point at) {
-    std::static_pointer_cast<ReplicaRuntime>(subject)->state->hung_at.store(at, std::memory_order_relaxed);
+    std::static_pointer_cast<Replica>(subject)->state->hung_at.store(at, std::memory_order_relaxed);
   }
 
   static void tell_changes(const PoolRuntime& pool, Clock::time_point now) {
@@ -242,7 +242,7 @@ class Prober : public std::enable_shared_from_this<Prober> {
   asio::io_context& context_;
   const Fleet& fleet_;
   std::mt19937_64 random_;
-  std::shared_ptr<const World> world_;
+  std::shared_ptr<const Snapshot> snapshot_;
   std::map<std::uint64_t, Probes> probes_;  ///< By ReplicaState::id.
 };
 

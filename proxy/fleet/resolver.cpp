@@ -37,14 +37,14 @@ class Resolver {
   explicit Resolver(Fleet& fleet) : fleet_(fleet) {}
 
   void look() {
-    const auto world = fleet_.world();
-    if (world != world_) follow(world);
+    const auto snapshot = fleet_.snapshot();
+    if (snapshot != snapshot_) follow(snapshot);
     const auto now = Clock::now();
     notice_failed_connections(now);
     for (auto& [host, name] : names_) {
       if (auto found = name.lookup ? name.lookup->result() : std::nullopt) {
         name.lookup.reset();
-        const auto interval = metrics::ticks(world_->settings.discovery.interval);
+        const auto interval = metrics::ticks(snapshot_->settings.discovery.interval);
         const bool failed = std::holds_alternative<std::string>(*found);
         name.next = now + (failed ? std::min<Clock::duration>(interval, pause_after_error) : interval);
         name.earliest = now + least_pause;
@@ -55,7 +55,7 @@ class Resolver {
     for (const auto& [host, name] : names_) under_way += name.lookup ? 1 : 0;
     for (auto& [host, name] : names_) {
       if (name.lookup || now < name.next || under_way == most_at_once) continue;
-      name.lookup.emplace(host, world_->settings.discovery.nameserver);
+      name.lookup.emplace(host, snapshot_->settings.discovery.nameserver);
       ++under_way;
     }
     if (!changed_) return;
@@ -77,9 +77,9 @@ class Resolver {
     return replica.url.unix_path.empty() && !config::is_numeric(replica.url.host);
   }
 
-  void follow(const std::shared_ptr<const World>& world) {
-    const bool asks_otherwise = world_ && world_->settings.discovery != world->settings.discovery;
-    world_ = world;
+  void follow(const std::shared_ptr<const Snapshot>& snapshot) {
+    const bool asks_otherwise = snapshot_ && snapshot_->settings.discovery != snapshot->settings.discovery;
+    snapshot_ = snapshot;
     std::map<std::string, std::set<std::string>> wanted;  // The replicas with `expand`, by host.
     const auto look_at = [&wanted](const std::vector<config::Replica>& replicas) {
       for (const auto& replica : replicas) {
@@ -88,8 +88,8 @@ class Resolver {
         if (replica.expand) expanding.insert(replica.name);
       }
     };
-    for (const auto& pool : world->settings.pools) look_at(pool.replicas);
-    for (const auto& shadow : world->settings.shadows) look_at(shadow.replicas);
+    for (const auto& pool : snapshot->settings.pools) look_at(pool.replicas);
+    for (const auto& shadow : snapshot->settings.shadows) look_at(shadow.replicas);
     if (asks_otherwise)
       for (auto& [host, name] : names_) name.next = Clock::time_point::min();
     std::erase_if(names_, [&](const auto& one) { return !wanted.contains(one.first); });
@@ -101,14 +101,14 @@ class Resolver {
         if (name.members.try_emplace(replica).second) name.next = Clock::time_point::min();
       }
     }
-    for (const auto& pool : world->all_pools)
+    for (const auto& pool : snapshot->all_pools)
       for (const auto& replica : pool->replicas)
         if (is_named(replica->settings) && !replica->state->address.get())
           names_[replica->settings.url.host].next = Clock::time_point::min();
   }
 
   void notice_failed_connections(Clock::time_point now) {
-    for (const auto& pool : world_->all_pools) {
+    for (const auto& pool : snapshot_->all_pools) {
       for (const auto& replica : pool->replicas) {
         if (!replica->state->connect_failed.exchange(false, std::memory_order_relaxed)) continue;
         const auto name = names_.find(replica->host_in_settings);
@@ -120,7 +120,7 @@ class Resolver {
   /// Calls `look(pool, replica)` for each replica of this name that is no member of another.
   template <class Look>
   void for_each_of(const std::string& host, Look look) const {
-    for (const auto& pool : world_->all_pools)
+    for (const auto& pool : snapshot_->all_pools)
       for (const auto& replica : pool->replicas)
         if (is_named(replica->settings) && replica->settings.url.host == host) look(*pool, *replica);
   }
@@ -132,12 +132,12 @@ class Resolver {
     const auto& addresses = std::get<std::vector<Address>>(found);
     for (auto& [replica, members] : name.members) {
       const auto before = members.list();
-      const auto interval = metrics::ticks(world_->settings.discovery.interval);
+      const auto interval = metrics::ticks(snapshot_->settings.discovery.interval);
       if (!members.answered(addresses, known_of(replica, host, now), now, interval)) continue;
       changed_ = true;
       tell(replica, host, before, members.list());
     }
-    for_each_of(host, [&](const PoolRuntime&, const ReplicaRuntime& replica) { use(replica, addresses); });
+    for_each_of(host, [&](const PoolRuntime&, const Replica& replica) { use(replica, addresses); });
   }
 
   /// A replica with an address keeps it: a nameserver that is down takes none away. Without one, nothing can be sent.
@@ -145,7 +145,7 @@ class Resolver {
     if (name.said != why)
       spdlog::warn("cannot look up '{}': {}; replicas keep the addresses that they have", host, why);
     name.said = why;
-    for_each_of(host, [&](const PoolRuntime& pool, const ReplicaRuntime& replica) {
+    for_each_of(host, [&](const PoolRuntime& pool, const Replica& replica) {
       if (!replica.state->address.get())
         pool.balancer->unresolved(replica.key, "its name '" + host + "' has no address: " + why, now);
     });
@@ -155,7 +155,7 @@ class Resolver {
   Members::Known known_of(const std::string& replica, const std::string& host, Clock::time_point now) const {
     std::set<Address> gone;
     Members::Known known;
-    for (const auto& pool : world_->all_pools) {
+    for (const auto& pool : snapshot_->all_pools) {
       for (const auto& one : pool->replicas) {
         if (!is_member(*one, replica, host)) continue;
         const auto state = pool->balancer->health(one->key, now).state;
@@ -166,25 +166,25 @@ class Resolver {
       }
     }
     known.is_gone = [all = std::move(gone)](const Address& address) { return all.contains(address); };
-    for (const auto& one : world_->leaving)
+    for (const auto& one : snapshot_->leaving)
       if (is_member(*one.replica, replica, host)) known.taken.insert(number_of(*one.replica));
     return known;
   }
 
   /// True for NAME-1, NAME-2 and so on.
-  static bool is_member(const ReplicaRuntime& one, const std::string& replica, const std::string& host) {
+  static bool is_member(const Replica& one, const std::string& replica, const std::string& host) {
     return one.host_in_settings == host && !is_named(one.settings) && one.settings.name.starts_with(replica + '-') &&
            number_of(one) != 0;
   }
   /// Returns what stands behind the last hyphen of the name; 0 if that is no number.
-  static unsigned number_of(const ReplicaRuntime& member) {
+  static unsigned number_of(const Replica& member) {
     const auto& name = member.settings.name;
     unsigned number = 0;
     std::from_chars(name.data() + name.rfind('-') + 1, name.data() + name.size(), number);
     return number;
   }
 
-  static void use(const ReplicaRuntime& replica, const std::vector<Address>& addresses) {
+  static void use(const Replica& replica, const std::vector<Address>& addresses) {
     const auto first = replica.state->address.get();
     const auto port = replica.settings.url.port;
     const auto wanted = addresses_to_use(first ? std::vector{first->address()} : std::vector<Address>(), addresses);
@@ -220,7 +220,7 @@ class Resolver {
   }
 
   Fleet& fleet_;
-  std::shared_ptr<const World> world_;
+  std::shared_ptr<const Snapshot> snapshot_;
   std::map<std::string, Name> names_;
   bool changed_ = false;
 };

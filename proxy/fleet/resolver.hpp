@@ -1,4 +1,4 @@
-// Looks up the hosts' names in the replicas' urls on behalf of the control thread: at the start, in every new world, so
+// Looks up the hosts' names in the replicas' urls on behalf of the control thread: at the start, in every new snapshot, so
 // often as [discovery] says, and when a connection to such a replica fails. What the answers mean is discovery.hpp's.
 #pragma once
 

@@ -2,14 +2,14 @@
 
 namespace weir::proxy::net {
 
-std::optional<AddressCounts::Place> AddressCounts::take(const PeerAddress& address, std::size_t most) {
-  if (address == PeerAddress{}) return Place{};
+std::optional<AddressCounts::CountGuard> AddressCounts::take(const PeerAddress& address, std::size_t most) {
+  if (address == PeerAddress{}) return CountGuard{};
   const auto client = client_part(address);
   const std::lock_guard lock(mutex_);
   auto& count = counts_[client];
   if (most != 0 && count >= most) return std::nullopt;
   ++count;
-  return Place{*this, client};
+  return CountGuard{*this, client};
 }
 
 std::size_t AddressCounts::size() const {

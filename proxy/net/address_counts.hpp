@@ -16,22 +16,22 @@ namespace weir::proxy::net {
 class AddressCounts {
  public:
   /// One connection of an address, until the place ends. AddressCounts outlives it.
-  class Place {
+  class CountGuard {
    public:
-    Place() = default;
-    Place(Place&& other) noexcept : counts_(std::exchange(other.counts_, nullptr)), client_(other.client_) {}
-    Place& operator=(Place&& other) noexcept {
+    CountGuard() = default;
+    CountGuard(CountGuard&& other) noexcept : counts_(std::exchange(other.counts_, nullptr)), client_(other.client_) {}
+    CountGuard& operator=(CountGuard&& other) noexcept {
       std::swap(counts_, other.counts_);
       std::swap(client_, other.client_);
       return *this;
     }
-    ~Place() {
+    ~CountGuard() {
       if (counts_ != nullptr) counts_->leave(client_);
     }
 
    private:
     friend class AddressCounts;
-    Place(AddressCounts& counts, const PeerAddress& client) : counts_(&counts), client_(client) {}
+    CountGuard(AddressCounts& counts, const PeerAddress& client) : counts_(&counts), client_(client) {}
 
     AddressCounts* counts_ = nullptr;
     PeerAddress client_{};
@@ -39,7 +39,7 @@ class AddressCounts {
 
   /// Takes a place for one more connection of this address; nothing if it has `most` of them. 0 means any number. An
   /// address that is not known has no number: it always gets a place.
-  std::optional<Place> take(const PeerAddress& address, std::size_t most);
+  std::optional<CountGuard> take(const PeerAddress& address, std::size_t most);
   /// How many addresses have a connection.
   std::size_t size() const;
 

@@ -1,7 +1,7 @@
 // The memory that grows with peers, counted for the whole process (limits.buffer_memory): requests while they are read
 // and kept, unfinished events, read-ahead for slow clients, kept error answers, requests to be mirrored.
 //
-// Any thread uses a budget. A Charge belongs to one thread at a time; it is moved with what it pays for. It counts in
+// Any thread uses a budget. A BudgetHold belongs to one thread at a time; it is moved with what it pays for. It counts in
 // whole steps, rounded down, so that what passes through costs no atomic operation: at most one step of each thing that
 // is held is not counted, and an idle process counts zero.
 #pragma once
@@ -30,7 +30,7 @@ class BufferBudget {
   bool spent() const { return used() >= limit(); }
 
  private:
-  friend class Charge;
+  friend class BudgetHold;
   void take(std::size_t bytes) { used_.fetch_add(bytes, std::memory_order_relaxed); }
   void give(std::size_t bytes) { used_.fetch_sub(bytes, std::memory_order_relaxed); }
   /// Takes nothing and returns false if that would be over the limit.
@@ -44,19 +44,19 @@ class BufferBudget {
 };
 
 /// What one thing holds of a budget.
-class Charge {
+class BudgetHold {
  public:
-  Charge() = default;  ///< Makes a charge that counts nothing, ever.
-  explicit Charge(BufferBudget& budget) : budget_(&budget) {}
-  Charge(Charge&& other) noexcept : budget_(other.budget_), held_(std::exchange(other.held_, 0)) {}
-  Charge& operator=(Charge&& other) noexcept {
+  BudgetHold() = default;  ///< Makes a charge that counts nothing, ever.
+  explicit BudgetHold(BufferBudget& budget) : budget_(&budget) {}
+  BudgetHold(BudgetHold&& other) noexcept : budget_(other.budget_), held_(std::exchange(other.held_, 0)) {}
+  BudgetHold& operator=(BudgetHold&& other) noexcept {
     if (this == &other) return *this;
     set(0);
     budget_ = other.budget_;
     held_ = std::exchange(other.held_, 0);
     return *this;
   }
-  ~Charge() { set(0); }
+  ~BudgetHold() { set(0); }
 
   /// Says that so many bytes are held now, whether or not there is room: what was begun is finished.
   void set(std::size_t bytes) {

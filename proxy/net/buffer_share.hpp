@@ -30,20 +30,20 @@ class AddressShares {
   std::map<PeerAddress, std::weak_ptr<std::atomic<std::size_t>>> shares_;
 };
 
-/// A Charge that counts for shares, too. One thread at a time uses it.
-class SharedCharge {
+/// A BudgetHold that counts for shares, too. One thread at a time uses it.
+class SharedBudgetHold {
  public:
-  SharedCharge() = default;
-  explicit SharedCharge(BufferBudget& budget) : charge_(budget) {}
-  SharedCharge(SharedCharge&& other) noexcept = default;
-  SharedCharge& operator=(SharedCharge&& other) noexcept {
+  SharedBudgetHold() = default;
+  explicit SharedBudgetHold(BufferBudget& budget) : budget_hold_(budget) {}
+  SharedBudgetHold(SharedBudgetHold&& other) noexcept = default;
+  SharedBudgetHold& operator=(SharedBudgetHold&& other) noexcept {
     if (this == &other) return *this;
     set(0);
-    charge_ = std::move(other.charge_);
+    budget_hold_ = std::move(other.budget_hold_);
     shares_ = std::move(other.shares_);
     return *this;
   }
-  ~SharedCharge() { set(0); }
+  ~SharedBudgetHold() { set(0); }
 
   /// Counts for this share as well from now on.
   void join(BufferShare share) {
@@ -54,26 +54,26 @@ class SharedCharge {
   /// Returns the first share that would hold more than `most` with so many bytes held here; null if all have room. Two
   /// threads that ask at the same moment may both get room.
   BufferShare full_share(std::size_t bytes, std::size_t most) const {
-    const auto wanted = bytes / BufferBudget::step * BufferBudget::step;  // As Charge counts.
+    const auto wanted = bytes / BufferBudget::step * BufferBudget::step;  // As BudgetHold counts.
     for (const auto& share : shares_)
       if (wanted > held() && share->load(std::memory_order_relaxed) - held() + wanted > most) return share;
     return nullptr;
   }
 
-  // These are as Charge has them.
+  // These are as BudgetHold has them.
   void set(std::size_t bytes) {
     const auto before = held();
-    charge_.set(bytes);
+    budget_hold_.set(bytes);
     settle(before);
   }
   bool try_set(std::size_t bytes) {
     const auto before = held();
-    if (!charge_.try_set(bytes)) return false;
+    if (!budget_hold_.try_set(bytes)) return false;
     settle(before);
     return true;
   }
   void less(std::size_t bytes) { set(held() - std::min(held(), bytes)); }
-  std::size_t held() const { return charge_.held(); }
+  std::size_t held() const { return budget_hold_.held(); }
 
  private:
   void settle(std::size_t before) {
@@ -81,7 +81,7 @@ class SharedCharge {
     for (const auto& share : shares_) share->fetch_add(held() - before, std::memory_order_relaxed);  // May wrap.
   }
 
-  Charge charge_;
+  BudgetHold budget_hold_;
   std::vector<BufferShare> shares_;
 };
 

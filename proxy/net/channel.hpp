@@ -38,9 +38,9 @@ class Channel {
   virtual void attach(Watcher& watcher, std::uint32_t tag) = 0;
   virtual void detach() = 0;
   /// Tells this watcher before others from now on: tokens come here.
-  virtual void hasten() = 0;
+  virtual void prioritize() = 0;
   /// Reports `events` once more, after others have had their turn.
-  virtual void again(std::uint32_t events) = 0;
+  virtual void rearm(std::uint32_t events) = 0;
 
   /// Returns false if nothing has come since a read emptied it.
   virtual bool may_read() const = 0;

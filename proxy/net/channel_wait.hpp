@@ -28,7 +28,7 @@ class ChannelWait final : Watcher {
   }
   /// Cancels the current wait, if there is one. The waiter goes on within this call.
   void cancel() {
-    if (completion_) completion_.tell_now();
+    if (completion_) completion_.resume();
   }
   /// Does the same, but who waits goes on after the current handler.
   void cancel_soon() {
@@ -39,7 +39,7 @@ class ChannelWait final : Watcher {
   void ready(std::uint32_t, std::uint32_t events) override {
     if ((events & events_) != 0) cancel();
   }
-  void approach(std::uint32_t, int) const override {}
+  void prefetch(std::uint32_t, int) const override {}
 
   Channel& channel_;
   std::uint32_t events_ = 0;

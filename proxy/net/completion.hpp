@@ -21,9 +21,9 @@ class Completion {
   explicit operator bool() const { return kept_ != nullptr; }
 
   /// Tells the handler within this call, which may end the operation's object.
-  void tell_now(News... news) {
+  void resume(News... news) {
     const auto kept = std::exchange(kept_, nullptr);
-    kept->tell_now(news...);
+    kept->resume(news...);
   }
   /// Tells the handler from its executor, after the current handler.
   void tell(News... news) {
@@ -34,13 +34,13 @@ class Completion {
  private:
   struct Kept {
     virtual ~Kept() = default;
-    virtual void tell_now(News... news) = 0;
+    virtual void resume(News... news) = 0;
     virtual void tell(News... news) = 0;
   };
   template <class Handler>
   struct KeptHandler final : Kept {
     explicit KeptHandler(Handler h) : handler(std::move(h)) {}
-    void tell_now(News... news) override {
+    void resume(News... news) override {
       auto told = std::move(handler);
       told(news...);
     }

@@ -16,7 +16,7 @@
 namespace weir::proxy::net {
 namespace {
 
-/// So many that are not hastened are told before tokens have their turn. Each may begin a request, which takes some
+/// So many that are not prioritized are told before tokens have their turn. Each may begin a request, which takes some
 /// tens of microseconds.
 constexpr std::size_t rest_at_once = 8;
 
@@ -65,7 +65,7 @@ void Poller::drain() {
       if (const auto* const slot = live(at(next))) metrics::prefetch(slot->watcher, 4 * metrics::cache_line);
     for (int ahead = std::min(Watcher::farthest_ahead, size - 1 - i); ahead > 0; --ahead)
       if (const auto* const slot = live(at(i + ahead)); slot != nullptr && slot->watcher != nullptr)
-        slot->watcher->approach(slot->tag, ahead);
+        slot->watcher->prefetch(slot->tag, ahead);
     report(at(i));
   }
   if (none_left && !rest_.empty()) report_some_of_the_rest();
@@ -79,7 +79,7 @@ void Poller::sort_in(const epoll_event& event) {
   if (slot->watcher == nullptr) return;
   if (slot->again != 0) {
     slot->again |= event.events;
-  } else if (slot->hastened) {
+  } else if (slot->prioritized) {
     batch_.push_back(event);
   } else {
     rest_.push_back(event);
@@ -151,14 +151,14 @@ void Poller::Registration::attach(Watcher& watcher, std::uint32_t tag) {
   auto& slot = poller_.slots_[slot_];
   slot.watcher = &watcher;
   slot.tag = tag;
-  slot.hastened = false;
+  slot.prioritized = false;
 }
 
-void Poller::Registration::hasten() { poller_.slots_[slot_].hastened = true; }
+void Poller::Registration::prioritize() { poller_.slots_[slot_].prioritized = true; }
 
 void Poller::Registration::detach() { poller_.slots_[slot_].watcher = nullptr; }
 
-void Poller::Registration::again(std::uint32_t events) {
+void Poller::Registration::rearm(std::uint32_t events) {
   auto& slot = poller_.slots_[slot_];
   const bool waits = slot.again != 0;
   slot.again |= events;

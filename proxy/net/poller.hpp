@@ -6,9 +6,9 @@
 // stays noted until it is used up, so a socket that nobody watches for a while loses nothing. Only the loop's thread
 // uses it.
 //
-// A registration that carries tokens can be hastened: it is told before all others of its batch. The others are told a
+// A registration that carries tokens can be prioritized: it is told before all others of its batch. The others are told a
 // few at a time, so that hundreds of requests that begin together do not hold up the tokens of those under way. One that
-// has more than a turn's bytes asks for another turn, and until then nothing hastens it. Those are told one at a time,
+// has more than a turn's bytes asks for another turn, and until then nothing prioritizes it. Those are told one at a time,
 // because a turn of theirs is long: a hundred of them hold up a token as one does.
 #pragma once
 
@@ -35,7 +35,7 @@ class Watcher {
   /// what ready() will touch, because with hundreds of streams a stream's data is out of the cache when its token
   /// comes. It must not change anything.
   static constexpr int farthest_ahead = 3;
-  virtual void approach(std::uint32_t tag, int ahead) const = 0;
+  virtual void prefetch(std::uint32_t tag, int ahead) const = 0;
 
  protected:
   ~Watcher() = default;
@@ -61,10 +61,10 @@ class Poller {
     /// Sets who is told from now on; nobody is after detach(). A watcher detaches before it goes.
     void attach(Watcher& watcher, std::uint32_t tag);
     /// Tells this watcher before others, until another attaches.
-    void hasten();
+    void prioritize();
     void detach();
     /// Reports `events` once more, after others have had their turn, and with them what comes until then.
-    void again(std::uint32_t events);
+    void rearm(std::uint32_t events);
     /// Returns those of epoll's events that were reported and not used up since.
     std::uint32_t noted() const;
     void use_up(std::uint32_t events);
@@ -82,7 +82,7 @@ class Poller {
     std::uint32_t generation = 0;
     std::uint32_t noted = 0;
     std::uint32_t again = 0;  ///< These are to be told in its next turn; 0 if it has asked for none.
-    bool hastened = false;
+    bool prioritized = false;
   };
   /// Returns the slot of an event, or nothing if its registration has ended.
   Slot* live(const epoll_event& event);
@@ -100,7 +100,7 @@ class Poller {
   std::vector<std::uint32_t> free_;
   std::deque<epoll_event> again_;   ///< They have asked for another turn.
   std::vector<epoll_event> batch_;  ///< It is kept for its memory.
-  std::deque<epoll_event> rest_;    ///< They are noted, and are to be told after those that are hastened.
+  std::deque<epoll_event> rest_;    ///< They are noted, and are to be told after those that are prioritized.
 };
 
 }  // namespace weir::proxy::net

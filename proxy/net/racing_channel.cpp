@@ -70,7 +70,7 @@ void RacingChannel::win(Attempt& attempt, std::uint32_t events) {
   Timed::unlink();
   if (watcher_ == nullptr) return;
   won_->attach(*watcher_, tag_);
-  if (hastened_) won_->hasten();
+  if (hastened_) won_->prioritize();
   watcher_->ready(tag_, events);
 }
 
@@ -107,13 +107,13 @@ void RacingChannel::detach() {
   if (won_) won_->detach();
 }
 
-void RacingChannel::hasten() {
+void RacingChannel::prioritize() {
   hastened_ = true;
-  if (won_) won_->hasten();
+  if (won_) won_->prioritize();
 }
 
-void RacingChannel::again(std::uint32_t events) {
-  if (won_) won_->again(events);
+void RacingChannel::rearm(std::uint32_t events) {
+  if (won_) won_->rearm(events);
 }
 
 void RacingChannel::break_off() {

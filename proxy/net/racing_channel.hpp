@@ -27,8 +27,8 @@ class RacingChannel final : public Channel, Watcher, public Timed {
   ssize_t write(std::span<const std::string_view> pieces, std::size_t offset) override;
   void attach(Watcher& watcher, std::uint32_t tag) override;
   void detach() override;
-  void hasten() override;
-  void again(std::uint32_t events) override;
+  void prioritize() override;
+  void rearm(std::uint32_t events) override;
   bool may_read() const override { return won_ && won_->may_read(); }
   bool hung_up() const override { return won_ ? won_->hung_up() : race_.lost(); }
   bool broken() const override { return won_ ? won_->broken() : race_.lost(); }
@@ -56,7 +56,7 @@ class RacingChannel final : public Channel, Watcher, public Timed {
   void lose();
 
   void ready(std::uint32_t tag, std::uint32_t events) override;
-  void approach(std::uint32_t, int) const override {}
+  void prefetch(std::uint32_t, int) const override {}
   metrics::Moment deadline() const override { return won_ ? metrics::Moment::max() : race_.due(); }
   void deadline_passed(metrics::Moment now) override;
 

@@ -30,8 +30,8 @@ class SinkChannel final : public Channel {
     tag_ = tag;
   }
   void detach() override { watcher_ = nullptr; }
-  void hasten() override {}
-  void again(std::uint32_t) override {}
+  void prioritize() override {}
+  void rearm(std::uint32_t) override {}
   bool may_read() const override { return false; }
   bool hung_up() const override { return hung_up_; }
   bool is_quiet() override { return !hung_up_; }

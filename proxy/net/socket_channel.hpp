@@ -17,8 +17,8 @@ class SocketChannel final : public Channel {
   ssize_t write(std::span<const std::string_view> pieces, std::size_t offset) override;
   void attach(Watcher& watcher, std::uint32_t tag) override { registration_.attach(watcher, tag); }
   void detach() override { registration_.detach(); }
-  void hasten() override { registration_.hasten(); }
-  void again(std::uint32_t events) override { registration_.again(events); }
+  void prioritize() override { registration_.prioritize(); }
+  void rearm(std::uint32_t events) override { registration_.rearm(events); }
   bool may_read() const override;
   bool hung_up() const override;
   bool broken() const override;

@@ -18,7 +18,7 @@ namespace weir::proxy::serve {
 struct NewClient {
   net::UniqueFd socket{};
   net::PeerAddress address{};
-  net::AddressCounts::Place place{};  ///< It counts among the connections of its address.
+  net::AddressCounts::CountGuard place{};  ///< It counts among the connections of its address.
 };
 
 /// Starts a session for each connection, a few at a time: when hundreds arrive together, the tokens of those under way

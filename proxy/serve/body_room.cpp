@@ -24,8 +24,8 @@ bool is_loopback(const net::PeerAddress& address) {
 
 }  // namespace
 
-bool take_room(exchange::Loop& loop, net::SharedCharge& charge, std::size_t bytes, net::Upload* asker) {
-  for (int ended = 0; !charge.try_set(bytes); ++ended) {
+bool take_room(exchange::Loop& loop, net::SharedBudgetHold& budget_hold, std::size_t bytes, net::Upload* asker) {
+  for (int ended = 0; !budget_hold.try_set(bytes); ++ended) {
     if (ended < most_ended_at_once && loop.uploads.make_room(asker, std::chrono::steady_clock::now())) continue;
     // The slow bodies may be on other loops. Each of them looks with its next tick.
     loop.shared.wants_room.store(true, std::memory_order_relaxed);
@@ -46,7 +46,7 @@ void note_full_share(std::atomic<metrics::Moment>& last_line, const net::PeerAdd
 
 BodyRoom::BodyRoom(exchange::Loop& loop, ClientConnection& client, exchange::ClientRequest& request)
     : loop_(loop), client_(client), request_(request), begun_(std::chrono::steady_clock::now()) {
-  lately_.begin(begun_, body_window(request.world->settings.limits));
+  lately_.begin(begun_, body_window(request.snapshot->settings.limits));
   loop_.uploads.attach(*this);
 }
 
@@ -56,7 +56,7 @@ std::optional<Limit> BodyRoom::make_room(std::size_t more) {
   if (size <= body.capacity()) return std::nullopt;
   const auto& head = request_.head;
   const auto most = head.framing == http::Framing::length ? static_cast<std::size_t>(head.content_length)
-                                                          : request_.world->settings.limits.request_body;
+                                                          : request_.snapshot->settings.limits.request_body;
   const auto room = std::max(size, std::min(most, std::max(2 * body.capacity(), least_room)));
   if (const auto limit = charge(request_.head_bytes.capacity() + room)) return limit;
   body.reserve(room);
@@ -69,17 +69,17 @@ std::optional<Limit> BodyRoom::may_begin() {
 }
 
 std::optional<Limit> BodyRoom::charge(std::size_t bytes) {
-  auto& charge = request_.charge;
+  auto& budget_hold = request_.budget_hold;
   if (bytes >= net::BufferBudget::step && !joined_) join_shares();
-  const auto& limits = request_.world->settings.limits;
+  const auto& limits = request_.snapshot->settings.limits;
   const auto share = static_cast<std::size_t>(static_cast<double>(limits.buffer_memory) * limits.buffer_share);
   // The largest request that is allowed fits into any share.
-  if (const auto full = charge.full_share(bytes, std::max(share, limits.request_body + 2 * limits.request_head))) {
+  if (const auto full = budget_hold.full_share(bytes, std::max(share, limits.request_body + 2 * limits.request_head))) {
     const bool is_of_key = request_.key != nullptr && full.get() == &request_.key->use->held;
     if (!is_of_key) note_full_share(loop_.shared.full_share_line, request_.address, std::chrono::steady_clock::now());
     return Limit::buffer_share;
   }
-  if (!take_room(loop_, charge, bytes, this)) return Limit::buffer_memory;
+  if (!take_room(loop_, budget_hold, bytes, this)) return Limit::buffer_memory;
   return std::nullopt;
 }
 
@@ -87,18 +87,18 @@ std::optional<Limit> BodyRoom::charge(std::size_t bytes) {
 void BodyRoom::join_shares() {
   joined_ = true;
   const auto& address = request_.address;
-  const bool is_proxy = config::contains(request_.world->settings.server.trusted_proxies, address);
+  const bool is_proxy = config::contains(request_.snapshot->settings.server.trusted_proxies, address);
   // The head may have joined the address.
-  if (!request_.charge.has_joined() && address != net::PeerAddress{} && !is_loopback(address) && !is_proxy)
-    request_.charge.join(loop_.shared.address_shares.of(address));
-  if (request_.key != nullptr) request_.charge.join({request_.key->use, &request_.key->use->held});
+  if (!request_.budget_hold.has_joined() && address != net::PeerAddress{} && !is_loopback(address) && !is_proxy)
+    request_.budget_hold.join(loop_.shared.address_shares.of(address));
+  if (request_.key != nullptr) request_.budget_hold.join({request_.key->use, &request_.key->use->held});
 }
 
 void BodyRoom::give_way() {
   gave_way_ = true;
   std::string().swap(request_.body);
   std::string().swap(client_.unread());
-  request_.charge.set(0);
+  request_.budget_hold.set(0);
   client_.stop_waiting();
 }
 

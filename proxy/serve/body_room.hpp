@@ -44,7 +44,7 @@ class BodyRoom final : net::Upload {
 
  private:
   std::uint64_t recent(metrics::Moment now) override { return lately_.recent(now); }
-  std::size_t held() const override { return request_.charge.held(); }
+  std::size_t held() const override { return request_.budget_hold.held(); }
   bool is_new(metrics::Moment now) const override { return now - begun_ < std::chrono::milliseconds(2500); }
   void give_way() override;
   void join_shares();
@@ -64,6 +64,6 @@ void note_full_share(std::atomic<metrics::Moment>& last_line, const net::PeerAdd
 
 /// Takes so much of limits.buffer_memory for this charge. Where it is spent, slower bodies of the loop end; `asker` is
 /// the body that wants it, or null. Returns false if there is no room all the same.
-bool take_room(exchange::Loop& loop, net::SharedCharge& charge, std::size_t bytes, net::Upload* asker);
+bool take_room(exchange::Loop& loop, net::SharedBudgetHold& budget_hold, std::size_t bytes, net::Upload* asker);
 
 }  // namespace weir::proxy::serve

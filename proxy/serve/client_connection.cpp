@@ -37,13 +37,13 @@ class Waiting {
 }  // namespace
 
 ClientConnection::ClientConnection(exchange::Loop& loop, std::unique_ptr<net::Channel> channel)
-    : loop_(loop), channel_(std::move(channel)), charge_(loop.shared.buffers) {
+    : loop_(loop), channel_(std::move(channel)), budget_hold_(loop.shared.buffers) {
   loop_.deadlines.attach(*this);
 }
 
 void ClientConnection::keep(std::string_view following) {
   unread_.assign(following);
-  charge_.set(unread_.capacity());
+  budget_hold_.set(unread_.capacity());
 }
 
 bool ClientConnection::drop_body(const http::RequestHead& head) {
@@ -110,13 +110,13 @@ net::Awaitable<bool> ClientConnection::readable() {
   if (channel_->may_read()) {
     if (!has_read_) co_return true;
     // More of a long request is there. Tokens have their turn first.
-    channel_->again(EPOLLIN);
+    channel_->rearm(EPOLLIN);
   }
   co_return co_await wait_for(EPOLLIN);
 }
 
 net::Awaitable<void> ClientConnection::another_turn() {
-  channel_->again(EPOLLIN);
+  channel_->rearm(EPOLLIN);
   co_await wait_for(EPOLLIN);
 }
 

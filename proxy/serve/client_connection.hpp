@@ -30,7 +30,7 @@ class ClientConnection final : net::Timed {
   /// Keeps these bytes, the beginning of a following request, and pays for them from limits.buffer_memory until
   /// pay_no_more().
   void keep(std::string_view following);
-  void pay_no_more() { charge_.set(0); }
+  void pay_no_more() { budget_hold_.set(0); }
   /// Drops the body behind this head. Returns false if not all of it has come: the connection is of no further use.
   bool drop_body(const http::RequestHead& head);
   /// Returns when the kernel received the bytes of the last read.
@@ -73,7 +73,7 @@ class ClientConnection final : net::Timed {
   net::ChannelWait* waiting_ = nullptr;  ///< It is set during a wait.
   fleet::Halt* halt_ = nullptr;
   std::string unread_;
-  net::Charge charge_;  ///< It pays for what was kept of that.
+  net::BudgetHold budget_hold_;  ///< It pays for what was kept of that.
   metrics::Moment last_arrival_{};
   metrics::Moment deadline_ = metrics::Moment::max();
   metrics::Moment look_at_{};  ///< Then it is looked whether the client has vanished, if there is no deadline.

@@ -78,7 +78,7 @@ void Drain::note_begin(const std::string& why) {
 /// weir is not ready from now on, and every answer closes its connection. Clients come in for limits.drain_delay more,
 /// until whoever sends them has seen that; where another weir has the socket too, they go there at once.
 void Drain::begin(const std::string& signal) {
-  const auto limits = shared_.fleet.world()->settings.limits;
+  const auto limits = shared_.fleet.snapshot()->settings.limits;
   const auto now = Clock::now();
   note_begin(signal);
   close_at_ = now + metrics::ticks(limits.drain_delay);

@@ -25,7 +25,7 @@ constexpr std::string_view wants_https =
 class Handshakes::One final : net::Watcher, net::Timed {
  public:
   One(Handshakes& all, std::unique_ptr<net::tls::TlsChannel> channel, const net::PeerAddress& from,
-      net::AddressCounts::Place counted, Moment until)
+      net::AddressCounts::CountGuard counted, Moment until)
       : client(std::move(channel)), address(from), place_of_address(std::move(counted)), all_(all), until_(until) {
     client->attach(*this, 0);
     all_.loop_.deadlines.attach(*this);
@@ -33,7 +33,7 @@ class Handshakes::One final : net::Watcher, net::Timed {
 
   std::unique_ptr<net::tls::TlsChannel> client;
   const net::PeerAddress address;
-  net::AddressCounts::Place place_of_address;
+  net::AddressCounts::CountGuard place_of_address;
   All::iterator place;
 
  private:
@@ -42,7 +42,7 @@ class Handshakes::One final : net::Watcher, net::Timed {
     if (client->connect_error() == net::tls::failed_handshake(SSL_R_HTTP_REQUEST)) client->answer_plainly(wants_https);
     all_.give_up(place);
   }
-  void approach(std::uint32_t, int) const override {}
+  void prefetch(std::uint32_t, int) const override {}
   Moment deadline() const override {
     const auto& shared = all_.loop_.shared;
     const bool closing =

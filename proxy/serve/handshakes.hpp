@@ -22,7 +22,7 @@ class Handshakes {
  public:
   /// `start` starts a session, and `lost` is called for a client that gets none.
   using Start = std::function<void(std::unique_ptr<net::Channel> client, const net::PeerAddress& address,
-                                   net::AddressCounts::Place place)>;
+                                   net::AddressCounts::CountGuard place)>;
   using Lost = std::function<void()>;
   Handshakes(exchange::Loop& loop, Start start, Lost lost);
   ~Handshakes();

@@ -15,7 +15,7 @@ constexpr std::string_view bad_request = "invalid_request_error";
 }  // namespace
 
 void take_out_keys(exchange::ClientRequest& request) {
-  const auto* const keys = request.world->keys.get();
+  const auto* const keys = request.snapshot->keys.get();
   if (keys == nullptr) return;
   const auto is_key = [keys](std::string_view text) { return keys->find(text) != nullptr; };
   if (http::cut_keys(request.head_bytes, request.head, is_key)) {
@@ -27,7 +27,7 @@ void take_out_keys(exchange::ClientRequest& request) {
 }
 
 std::optional<RequestRefusal> two_keys(const exchange::ClientRequest& request) {
-  const auto& keys = request.world->keys;
+  const auto& keys = request.snapshot->keys;
   const auto other = keys ? http::other_credential_of(request.head) : std::string_view();
   if (other.empty() || keys->find(other) == nullptr || keys->find(http::credential_of(request.head)) == nullptr)
     return std::nullopt;
@@ -35,13 +35,13 @@ std::optional<RequestRefusal> two_keys(const exchange::ClientRequest& request) {
 }
 
 std::optional<Denied> find_key(exchange::ClientRequest& request) {
-  const auto& world = *request.world;
+  const auto& snapshot = *request.snapshot;
   // A browser sends a preflight before the request of a page, without the page's credential.
   const bool open = request.route == http::Route::health || request.route == http::Route::preflight;
-  if (!world.keys || open) return std::nullopt;
+  if (!snapshot.keys || open) return std::nullopt;
   const auto credential = http::credential_of(request.head), other = http::other_credential_of(request.head);
-  request.key = world.keys->find(credential);
-  if (request.key == nullptr) request.key = world.keys->find(other);
+  request.key = snapshot.keys->find(credential);
+  if (request.key == nullptr) request.key = snapshot.keys->find(other);
   if (request.key != nullptr) {
     // A key that stands there goes neither to a replica nor into the log.
     if (http::holds_key(request.client_id, credential) || http::holds_key(request.client_id, other)) {

@@ -1,4 +1,4 @@
-// Who may enter: the client's key, and what it may be used for. Pure, but for what it reads of the world.
+// Who may enter: the client's key, and what it may be used for. Pure, but for what it reads of the snapshot.
 //
 // A client shows its key before its body is read. Without a right one it gets 401, whatever it asks for, but for
 // GET /health and, where `server.cors_origins` is set, a browser's preflight: browsers send no credential with it.

@@ -51,21 +51,21 @@ RequestReading::End RequestReading::out_of_time(std::string_view sentence, Limit
 
 net::Awaitable<RequestReading::End> RequestReading::head() {
   auto& unread = client_.unread();
-  request_.world = loop_.shared.fleet.world();
+  request_.snapshot = loop_.shared.fleet.snapshot();
   client_.set_last_arrival(Clock::now());  // The bytes that are there came while the previous answer was sent.
   drop_line_end();
   const bool idle = unread.empty();
   client_.pay_no_more();
-  request_.charge.set(unread.capacity());
+  request_.budget_hold.set(unread.capacity());
   client_.set_deadline(Clock::now() + metrics::ticks(idle ? limits().client_idle : limits().head_time), idle);
-  // A connection that waits for a request holds no world: it would be an old one when the request comes.
-  if (idle) request_.world = nullptr;
+  // A connection that waits for a request holds no snapshot: it would be an old one when the request comes.
+  if (idle) request_.snapshot = nullptr;
   std::size_t seen = 0;
   std::optional<std::size_t> length;
   std::optional<BodyRoom> room;  // Only a long head has one: none of the idle connections has to be looked at.
   for (;;) {
     length = http::head_length(unread, seen);
-    if (length || (request_.world && unread.size() > limits().request_head)) break;
+    if (length || (request_.snapshot && unread.size() > limits().request_head)) break;
     seen = unread.size();
     const auto ready = co_await client_.readable();
     if (room && room->gave_way()) co_return gave_way();
@@ -78,7 +78,7 @@ net::Awaitable<RequestReading::End> RequestReading::head() {
     if (!ready && result == ReadResult::nothing) co_return End::closed;
     if (result == ReadResult::nothing) continue;
     if (unread.empty()) {
-      request_.world = loop_.shared.fleet.world();
+      request_.snapshot = loop_.shared.fleet.snapshot();
       client_.set_deadline(Clock::now() + metrics::ticks(limits().head_time));
     }
     unread.append(bytes.data(), bytes.size());
@@ -86,7 +86,7 @@ net::Awaitable<RequestReading::End> RequestReading::head() {
       seen = 0;
       if (unread.empty()) {
         client_.set_deadline(Clock::now() + metrics::ticks(limits().client_idle), true);
-        request_.world = nullptr;
+        request_.snapshot = nullptr;
         continue;
       }
     }
@@ -138,7 +138,7 @@ RequestReading::End RequestReading::take_head(std::optional<std::size_t> length)
   }
   request_.client_id = http::valid_request_id(request_.head["x-request-id"]).value_or("");
   if (!request_.client_id.empty()) request_.request_id = request_.client_id;
-  request_.route = http::route_of(request_.head.method, request_.head.path, request_.world->settings.server.paths);
+  request_.route = http::route_of(request_.head.method, request_.head.path, request_.snapshot->settings.server.paths);
   return End::whole;
 }
 
@@ -149,12 +149,12 @@ net::Awaitable<RequestReading::End> RequestReading::body() {
   metrics::wire::RequestInspector inspector(api, head.method, head.path, loop_.shared.conversation_key);
   metrics::wire::ModelReader model;
   const bool of_some_models = request_.key != nullptr && !request_.key->settings.models.empty();
-  const bool reads_model = request_.bypassed && (of_some_models || request_.world->model_decides());
+  const bool reads_model = request_.bypassed && (of_some_models || request_.snapshot->model_decides());
   http::BodyDecoder decoder(head.framing, head.content_length);
   bool too_large = head.framing == http::Framing::length && head.content_length > limits().request_body;
   if (!too_large && head.expects_continue && !decoder.finished() && unread.empty()) {
     std::string interim = "HTTP/1.1 100 Continue\r\n\r\n";
-    const auto written = co_await client_.write(std::move(interim), request_.world->settings);
+    const auto written = co_await client_.write(std::move(interim), request_.snapshot->settings);
     if (!written) co_return End::left;
   }
   BodyRoom room(loop_, client_, request_);
@@ -178,7 +178,7 @@ net::Awaitable<RequestReading::End> RequestReading::body() {
     if (decoder.finished()) {
       client_.keep({bytes.data() + decoded.consumed, bytes.size() - decoded.consumed});
       // Without a body nothing has told yet that the head is all that is left of what was read.
-      if (request_.body.empty()) request_.charge.set(request_.head_bytes.capacity());
+      if (request_.body.empty()) request_.budget_hold.set(request_.head_bytes.capacity());
       break;
     }
     if (decoder.failed()) co_return refuse(400, "the request's chunked body is malformed");

@@ -38,14 +38,14 @@ class RequestReading {
   RequestReading(const RequestReading&) = delete;
   RequestReading& operator=(const RequestReading&) = delete;
 
-  /// Waits for a request, and reads its head. It fills `head`, `route`, the ids and `world`.
+  /// Waits for a request, and reads its head. It fills `head`, `route`, the ids and `snapshot`.
   net::Awaitable<End> head();
   /// Reads the body, and fills `body` and `facts`. Memory is taken as bytes come, whatever length was announced.
   net::Awaitable<End> body();
   const RequestRefusal& refusal() const { return refusal_; }
 
  private:
-  const config::Limits& limits() const { return request_.world->settings.limits; }
+  const config::Limits& limits() const { return request_.snapshot->settings.limits; }
   End refuse(unsigned status, std::string_view sentence, std::optional<metrics::series::Limit> limit = {});
   End refuse_for_memory(metrics::series::Limit limit);
   End gave_way();

@@ -38,7 +38,7 @@
 #include "proxy/serve/placement.hpp"
 #include "proxy/serve/session.hpp"
 #include "proxy/serve/systemd.hpp"
-#include "proxy/serve/turned_away.hpp"
+#include "proxy/serve/rejected_clients.hpp"
 
 namespace weir::proxy::serve {
 namespace {
@@ -56,10 +56,10 @@ std::string name_of_signal(int signal) { return "SIG" + std::string(::sigabbrev_
 
 /// Starts a client's session, after its handshake if there is to be one. On the loop's thread.
 void start(exchange::Loop& loop, Handshakes& handshakes, NewClient client) {
-  const auto world = loop.shared.fleet.world();
-  if (!world->server_tls) return start_session(loop, std::move(client));
+  const auto snapshot = loop.shared.fleet.snapshot();
+  if (!snapshot->server_tls) return start_session(loop, std::move(client));
   set_client_options(client);
-  handshakes.begin(std::move(client), world->server_tls, world->settings.limits);
+  handshakes.begin(std::move(client), snapshot->server_tls, snapshot->settings.limits);
 }
 
 /// The server lives on the control thread, except for the loops' threads.
@@ -72,7 +72,7 @@ class Server {
  private:
   void accepted(Audience audience, net::UniqueFd client);
   void place(net::UniqueFd socket);
-  void turn_away(const fleet::World& world, net::UniqueFd client, metrics::series::Limit limit);
+  void turn_away(const fleet::Snapshot& snapshot, net::UniqueFd client, metrics::series::Limit limit);
   void await_signal();
   void ignore_signals();
   void signalled(int signal);
@@ -90,7 +90,7 @@ class Server {
   const std::size_t clients_by_descriptors_ = clients_by_descriptors();
   const unsigned threads_;
   metrics::series::Exposition exposition_;
-  exchange::Grants grants_;
+  exchange::GrantPoster grants_;
   fleet::Fleet fleet_;
   metrics::record::RequestLog log_;
   fleet::ModelDirectory models_{fleet_};
@@ -108,7 +108,7 @@ class Server {
   std::unique_ptr<exchange::Shadows> shadows_;
   std::vector<std::unique_ptr<Handshakes>> handshakes_;  ///< There is one for each loop.
   std::vector<std::unique_ptr<Arrivals>> arrivals_;      ///< Likewise.
-  TurnedAway turned_away_{context_};
+  RejectedClients rejected_clients_{context_};
   MemoryReturn memory_return_;
   const ServiceManager manager_;
   Listeners listeners_;
@@ -138,13 +138,13 @@ Server::Server(const config::Settings& settings, LoadSettings load, const std::s
   };
   exposition_.last_load.last_success = std::chrono::system_clock::now();
   exposition_.bypass = [this] { return shared_.bypass.load(std::memory_order_relaxed); };
-  exposition_.comparisons = [this] { return live_comparison_.gauges(*fleet_.world()); };
+  exposition_.comparisons = [this] { return live_comparison_.gauges(*fleet_.snapshot()); };
   for (unsigned i = 0; i < threads_; ++i) {
     loops_.push_back(std::make_unique<exchange::Loop>(shared_, i));
     handshakes_.push_back(std::make_unique<Handshakes>(
         *loops_.back(),
         [&loop = *loops_.back()](std::unique_ptr<net::Channel> client, const net::PeerAddress& address,
-                                 net::AddressCounts::Place place) {
+                                 net::AddressCounts::CountGuard place) {
           start_session(loop, std::move(client), address, std::move(place));
         },
         [&loop = *loops_.back()] {
@@ -196,7 +196,7 @@ void Server::ignore_signals() {
 std::string Server::why_not_ready() const {
   if (drain_->begun()) return "draining";
   if (!accepting_) return "starting";
-  const bool may_wait = !fleet_.world()->settings.metrics.ready_needs_replica;
+  const bool may_wait = !fleet_.snapshot()->settings.metrics.ready_needs_replica;
   return may_wait || fleet_.any_up() ? "" : "no replica is up";
 }
 
@@ -217,22 +217,22 @@ void Server::accepted(Audience audience, net::UniqueFd client) {
 
 /// Hands a connection to its loop. The connections of a trusted proxy are those of many clients.
 void Server::place(net::UniqueFd socket) {
-  const auto world = fleet_.world();
-  const auto& limits = world->settings.limits;
+  const auto snapshot = fleet_.snapshot();
+  const auto& limits = snapshot->settings.limits;
   const auto address = net::peer_address(socket.get());
-  const bool trusted = config::contains(world->settings.server.trusted_proxies, address);
+  const bool trusted = config::contains(snapshot->settings.server.trusted_proxies, address);
   auto of_address = shared_.addresses.take(address, trusted ? 0 : limits.connections_per_address);
-  if (!of_address) return turn_away(*world, std::move(socket), metrics::series::Limit::connections_per_address);
+  if (!of_address) return turn_away(*snapshot, std::move(socket), metrics::series::Limit::connections_per_address);
   auto* const loop = place_connection(shared_, loops_, std::min(limits.connections, clients_by_descriptors_));
-  if (loop == nullptr) return turn_away(*world, std::move(socket), metrics::series::Limit::connections);
+  if (loop == nullptr) return turn_away(*snapshot, std::move(socket), metrics::series::Limit::connections);
   arrivals_[loop->index]->add({std::move(socket), address, std::move(*of_address)});
 }
 
-void Server::turn_away(const fleet::World& world, net::UniqueFd client, metrics::series::Limit limit) {
+void Server::turn_away(const fleet::Snapshot& snapshot, net::UniqueFd client, metrics::series::Limit limit) {
   // A shard has one writer, its loop.
   asio::post(loops_.front()->context,
              [&shard = loops_.front()->shard, limit] { shard.limit_hits[static_cast<std::size_t>(limit)].add(); });
-  turned_away_.add(std::move(client), world.server_tls ? TurnedAway::Speaks::tls : TurnedAway::Speaks::http);
+  rejected_clients_.add(std::move(client), snapshot.server_tls ? RejectedClients::Speaks::tls : RejectedClients::Speaks::http);
 }
 
 void Server::await_signal() {
@@ -259,7 +259,7 @@ void Server::reopen_log(const std::string& signal) {
 
 /// All that can fail comes first.
 std::vector<std::string> Server::take_over(const config::Settings& settings, control::Reload::Keys keys) {
-  const auto before = fleet_.world();
+  const auto before = fleet_.snapshot();
   const auto now = std::chrono::system_clock::now();
   const bool other_connections = settings.limits.connections != before->settings.limits.connections;
   try {
@@ -274,7 +274,7 @@ std::vector<std::string> Server::take_over(const config::Settings& settings, con
   } catch (const std::exception& error) {
     return {error.what()};
   }
-  control::begin_anew(*before, *fleet_.world(), history_, now);
+  control::begin_anew(*before, *fleet_.snapshot(), history_, now);
   if (other_connections) warn_of_few_descriptors(settings.limits);
   return {};
 }
@@ -308,9 +308,9 @@ void Server::look_after_replicas() {
   fleet_.look_after_drains();
   for (auto& keys : fleet_.take_unused_keys()) slow_answers_.free(std::move(keys));
   if (memory_return_.is_due(shared_.buffers.used(), now)) ::malloc_trim(0);
-  const auto world = fleet_.world();
-  live_comparison_.look(*world, now);
-  if (world->server_tls) world->server_tls->look_after_keys(now);
+  const auto snapshot = fleet_.snapshot();
+  live_comparison_.look(*snapshot, now);
+  if (snapshot->server_tls) snapshot->server_tls->look_after_keys(now);
   timer_.expires_after(look_every);
   timer_.async_wait([this](boost::system::error_code error) {
     if (!error) look_after_replicas();

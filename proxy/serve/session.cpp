@@ -31,12 +31,12 @@ using metrics::Moment;
 using metrics::Outcome;
 
 /// Keeps a request among those that run on the loop.
-class Running {
+class InFlightMark {
  public:
-  Running(exchange::Loop& loop, Moment received) : all_(loop.running), place_(all_.insert(all_.end(), received)) {}
-  ~Running() { all_.erase(place_); }
-  Running(const Running&) = delete;
-  Running& operator=(const Running&) = delete;
+  InFlightMark(exchange::Loop& loop, Moment received) : all_(loop.running), place_(all_.insert(all_.end(), received)) {}
+  ~InFlightMark() { all_.erase(place_); }
+  InFlightMark(const InFlightMark&) = delete;
+  InFlightMark& operator=(const InFlightMark&) = delete;
 
  private:
   std::list<Moment>& all_;
@@ -100,7 +100,7 @@ class Counted {
 class Session {
  public:
   Session(exchange::Loop& loop, std::unique_ptr<net::Channel> client, const net::PeerAddress& address,
-          net::AddressCounts::Place place, Counted counted)
+          net::AddressCounts::CountGuard place, Counted counted)
       : loop_(loop),
         client_(loop, std::move(client)),
         address_(address),
@@ -130,7 +130,7 @@ class Session {
   exchange::Loop& loop_;
   ClientConnection client_;
   const net::PeerAddress address_;
-  const net::AddressCounts::Place place_;
+  const net::AddressCounts::CountGuard place_;
   bool answered_ = false;  ///< The last answer has gone out whole, and the connection is to be closed behind it.
   bool refused_ = false;   ///< That answer refused a request of which more may be coming.
   const Counted counted_;
@@ -169,7 +169,7 @@ net::Awaitable<void> Session::run() {
 net::Awaitable<std::optional<bool>> Session::read_one(exchange::ClientRequest& request) {
   request.id = request.request_id = loop_.new_id();
   request.address = request.peer = address_;
-  request.charge = net::SharedCharge(loop_.shared.buffers);
+  request.budget_hold = net::SharedBudgetHold(loop_.shared.buffers);
   RequestReading reading(loop_, client_, request);
   auto end = co_await reading.head();
   if (end == RequestReading::End::whole) {
@@ -192,7 +192,7 @@ net::Awaitable<void> Session::break_down(exchange::ClientRequest& request, std::
   auto& errors = loop_.shared.exposition.internal_errors;
   fleet::note_failure(errors, metrics::series::Part::session, failure, "its client is told, or cut off");
   const bool no_memory = is_want_of_memory(failure);
-  const bool begun = request.world != nullptr;  // A connection that waits for a request has none.
+  const bool begun = request.snapshot != nullptr;  // A connection that waits for a request has none.
   const bool answers = begun && !request.answered;
   if (begun && !request.recorded) {
     if (request.received == Moment()) received(request);
@@ -200,7 +200,7 @@ net::Awaitable<void> Session::break_down(exchange::ClientRequest& request, std::
     exchange::record_unassigned(loop_, request, Outcome::rejected, status);
   }
   std::string().swap(request.body);
-  request.charge.set(0);
+  request.budget_hold.set(0);
   client_.channel().detach();
   if (!answers) {
     client_.channel().reset_on_close();
@@ -226,7 +226,7 @@ net::Awaitable<bool> Session::not_read(exchange::ClientRequest& request, Request
 net::Awaitable<bool> Session::answer_own(exchange::ClientRequest& request) {
   const bool has_no_more = client_.drop_body(request.head);
   const bool keep_alive = request.head.keep_alive && has_no_more;
-  request.charge.set(request.head_bytes.capacity());
+  request.budget_hold.set(request.head_bytes.capacity());
   request.facts.api = request.dialect;
   request.facts.gives_work = request.head.method == "POST";
   received(request);
@@ -243,7 +243,7 @@ net::Awaitable<bool> Session::answer_own(exchange::ClientRequest& request) {
     own = std::move(*answered);
     if (own.error) outcome = own.status == 429 ? Outcome::rejected : Outcome::bad_request;
   } else if (request.route == http::Route::preflight) {
-    own = http::preflight_answer(request.world->settings.server.cors_origins, request.head, *request.cors);
+    own = http::preflight_answer(request.snapshot->settings.server.cors_origins, request.head, *request.cors);
     if (own.error) outcome = Outcome::bad_request;
   } else {
     outcome = Outcome::bad_request;
@@ -261,7 +261,7 @@ net::Awaitable<bool> Session::answer_own(exchange::ClientRequest& request) {
 net::Awaitable<std::optional<http::OwnAnswer>> Session::answer_models(exchange::ClientRequest& request) {
   fleet::Halt halt;
   const HaltAtDeadline at_deadline(client_, halt);
-  exchange::ClientWatch watch(client_.channel(), client_.unread(), request.world->settings.server.half_close);
+  exchange::ClientWatch watch(client_.channel(), client_.unread(), request.snapshot->settings.server.half_close);
   if (watch.gone()) halt.call();
   const HaltOnLeave on_leave(watch, halt);
   auto own = co_await loop_.shared.models.answer(request.head, request.route, halt, request.key);
@@ -277,7 +277,7 @@ net::Awaitable<bool> Session::answer(exchange::ClientRequest& request) {
   }
   exchange::ExchangeEnd end;
   {
-    const Running running(loop_, request.received);
+    const InFlightMark in_flight(loop_, request.received);
     exchange::Exchange exchange(loop_, client_.channel(), client_.unread(), request);
     end = co_await exchange.run();
   }
@@ -288,7 +288,7 @@ net::Awaitable<bool> Session::answer(exchange::ClientRequest& request) {
   if (end.kept) {
     request.answered = true;
     auto bytes = std::move(*end.kept);
-    const auto written = co_await client_.write(std::move(bytes), request.world->settings);
+    const auto written = co_await client_.write(std::move(bytes), request.snapshot->settings);
     answered_ = written;
     co_return written&& end.keep_alive;
   }
@@ -318,7 +318,7 @@ net::Awaitable<bool> Session::refuse(exchange::ClientRequest& request, const Req
   const bool no_room = refusal.status == 503;
   exchange::record_unassigned(loop_, request, no_room ? Outcome::rejected : Outcome::bad_request, refusal.status);
   std::string().swap(request.body);
-  request.charge.set(0);
+  request.budget_hold.set(0);
   const std::string_view type = no_room                 ? "overloaded_error"
                                 : refusal.status == 408 ? "timeout_error"
                                                         : "invalid_request_error";
@@ -393,7 +393,7 @@ net::Awaitable<bool> Session::send_own(exchange::ClientRequest& request, const h
                                  cors};
   auto text = http::own_answer(own, framing);
   request.answered = true;
-  const auto written = co_await client_.write(std::move(text), request.world->settings);
+  const auto written = co_await client_.write(std::move(text), request.snapshot->settings);
   answered_ = written;
   co_return written&& keep_alive;
 }
@@ -401,7 +401,7 @@ net::Awaitable<bool> Session::send_own(exchange::ClientRequest& request, const h
 net::Awaitable<void> run_session(std::unique_ptr<Session> session) { co_await session->run(); }
 
 void start_counted(exchange::Loop& loop, Counted counted, std::unique_ptr<net::Channel> client,
-                   const net::PeerAddress& address, net::AddressCounts::Place place) {
+                   const net::PeerAddress& address, net::AddressCounts::CountGuard place) {
   auto session = std::make_unique<Session>(loop, std::move(client), address, std::move(place), std::move(counted));
   const fleet::Unawaited unawaited(loop.shared.exposition.internal_errors, metrics::series::Part::session,
                                    "its connection is closed");
@@ -432,7 +432,7 @@ void start_session(exchange::Loop& loop, NewClient client) {
 }
 
 void start_session(exchange::Loop& loop, std::unique_ptr<net::Channel> client, const net::PeerAddress& address,
-                   net::AddressCounts::Place place) {
+                   net::AddressCounts::CountGuard place) {
   start_counted(loop, Counted(loop), std::move(client), address, std::move(place));
 }
 

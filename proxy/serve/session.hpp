@@ -14,7 +14,7 @@ namespace weir::proxy::serve {
 /// more once this throws.
 void start_session(exchange::Loop& loop, NewClient client);
 void start_session(exchange::Loop& loop, std::unique_ptr<net::Channel> client, const net::PeerAddress& address = {},
-                   net::AddressCounts::Place place = {});
+                   net::AddressCounts::CountGuard place = {});
 /// Sets the options of a client's socket, if it is one of TCP: no delay, and how long a vanished client is waited for.
 void set_client_options(const NewClient& client);
 

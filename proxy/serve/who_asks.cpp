@@ -10,7 +10,7 @@
 namespace weir::proxy::serve {
 
 bool learn_who_asks(exchange::Shared& shared, exchange::ClientRequest& request) {
-  const auto& server = request.world->settings.server;
+  const auto& server = request.snapshot->settings.server;
   request.dialect = metrics::wire::api_of(request.head.method, request.head.path);
   request.bypassed = shared.bypass.load(std::memory_order_relaxed);
   if (!server.cors_origins.empty()) {
@@ -21,7 +21,7 @@ bool learn_who_asks(exchange::Shared& shared, exchange::ClientRequest& request) 
   if (!request.through_proxy) return true;
   request.address = http::client_address(request.peer, request.head, server.trusted_proxies);
   if (config::contains(server.trusted_proxies, request.address)) return true;
-  auto place = shared.addresses.take(request.address, request.world->settings.limits.connections_per_address);
+  auto place = shared.addresses.take(request.address, request.snapshot->settings.limits.connections_per_address);
   if (place) request.place = std::move(*place);
   return place.has_value();
 }

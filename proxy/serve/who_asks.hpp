@@ -8,7 +8,7 @@
 namespace weir::proxy::serve {
 
 /// Fills the client's address, what a page may do, and whether weir is bypassed, from the head and the settings of the
-/// request's world. A preflight gets a route of its own. Returns false if the client's address has as many requests
+/// request's snapshot. A preflight gets a route of its own. Returns false if the client's address has as many requests
 /// under way through trusted proxies as limits.connections_per_address allows.
 bool learn_who_asks(exchange::Shared& shared, exchange::ClientRequest& request);
 

@@ -279,9 +279,9 @@ class FailureSimulation final : public balancer::GrantSink {
   void ask(std::size_t i) {
     Story& story = stories_[i];
     if (++story.attempts > most_attempts) return failed(i);
-    balancer::Asking asking{.facts = requests_[i].facts, .tried = story.tried, .deadline = story.deadline};
-    if (!plain_) asking.waiter = std::make_shared<std::size_t>(i);
-    auto offered = pool_->offer(asking, moment(now_));
+    balancer::PlacementRequest placement{.facts = requests_[i].facts, .tried = story.tried, .deadline = story.deadline};
+    if (!plain_) placement.waiter = std::make_shared<std::size_t>(i);
+    auto offered = pool_->offer(placement, moment(now_));
     if (auto* const admitted = std::get_if<balancer::Admitted>(&offered)) {
       begin(i, std::move(admitted->lease));
     } else if (const auto* const waiting = std::get_if<balancer::Waiting>(&offered)) {

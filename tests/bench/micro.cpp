@@ -101,8 +101,8 @@ void meter_event_of_many(benchmark::State& state) {
   const auto ahead = [&](std::size_t n) -> const StreamMeter& { return *meters[(turn + n) % streams]; };
   for (auto _ : state) {
     at += std::chrono::microseconds(40);
-    ahead(2).approach(2);
-    ahead(1).approach(1);
+    ahead(2).prefetch(2);
+    ahead(1).prefetch(1);
     const auto read = meters[turn]->arrived(event.span(), at);
     benchmark::DoNotOptimize(read);
     turn = (turn + 1) % streams;

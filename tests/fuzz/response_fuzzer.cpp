@@ -8,7 +8,7 @@
 #include <sstream>
 
 #include "balancer/pool.hpp"
-#include "proxy/exchange/attempt_machine.hpp"
+#include "proxy/exchange/replica_side.hpp"
 #include "tests/fuzz/input.hpp"
 
 namespace {
@@ -16,7 +16,7 @@ namespace {
 using namespace weir;
 using fuzz::must;
 using metrics::Moment;
-using proxy::exchange::AttemptMachine;
+using proxy::exchange::ReplicaSide;
 using proxy::exchange::Break;
 
 Moment at(int seconds) { return Moment(std::chrono::hours(1)) + std::chrono::seconds(seconds); }
@@ -39,7 +39,7 @@ class Reading {
     facts.api = with.api;
     facts.stream = with.stream;
     auto offered = pool_->offer(facts, at(-1));
-    AttemptMachine::Options options{.limits = limits};
+    ReplicaSide::Options options{.limits = limits};
     options.api = with.api;
     options.stream = with.stream;
     options.to_head = with.to_head;
@@ -47,13 +47,13 @@ class Reading {
     options.injection_proven = with.proven;
     options.reused = with.reused;
     options.received = options.started = at(-1);
-    AttemptMachine machine(options, std::move(std::get<balancer::Admitted>(offered).lease), shard_);
+    ReplicaSide machine(options, std::move(std::get<balancer::Admitted>(offered).lease), shard_);
     machine.sent(at(0));
     std::size_t fed = 0;
-    for (; fed < pieces.size() && machine.state() != AttemptMachine::State::done; ++fed) arrives(machine, pieces[fed]);
+    for (; fed < pieces.size() && machine.state() != ReplicaSide::State::done; ++fed) arrives(machine, pieces[fed]);
     const bool any_left = fed < pieces.size();
-    if (machine.state() != AttemptMachine::State::done) take(machine.ended(with.end, at(2)));
-    must(machine.state() == AttemptMachine::State::done, "an attempt ends with its connection");
+    if (machine.state() != ReplicaSide::State::done) take(machine.ended(with.end, at(2)));
+    must(machine.state() == ReplicaSide::State::done, "an attempt ends with its connection");
     must(ends_ == 1, "an end is told once");
     must(heads_ <= 1, "a final head is told once");
     const auto lease = machine.take_lease();
@@ -71,12 +71,12 @@ class Reading {
   const std::string& body() const { return body_; }
 
  private:
-  void arrives(AttemptMachine& machine, std::string_view piece) {
+  void arrives(ReplicaSide& machine, std::string_view piece) {
     std::vector<char> bytes(piece.begin(), piece.end());
     bytes.resize(piece.size() + metrics::measure::StreamMeter::padding, '"');
     take(machine.arrived({bytes.data(), piece.size()}, at(1)));
   }
-  void take(const AttemptMachine::Progress& progress) {
+  void take(const ReplicaSide::Progress& progress) {
     for (const auto span : progress.body) body_.append(span);
     if (progress.head) {
       ++heads_;

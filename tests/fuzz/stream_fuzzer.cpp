@@ -47,8 +47,8 @@ class Run {
   Run(const Case& of, const std::vector<std::string_view>& pieces, Clock clock) : replay_(of.options) {
     Moment at = measure::ms(0);
     for (const std::string_view piece : pieces) {
-      replay_.meter.approach(2);
-      replay_.meter.approach(1);
+      replay_.meter.prefetch(2);
+      replay_.meter.prefetch(1);
       const auto read = replay_.feed(piece, at);
       sums_.events += read.events;
       sums_.token_events += read.token_events;

@@ -14,7 +14,7 @@ using simdjson::ondemand::json_type;
 using simdjson::ondemand::raw_json_string;
 using simdjson::ondemand::value;
 
-/// A chunk while it is read, and what shows whether it is plain: one choice's text and nothing else (see Envelope).
+/// A chunk while it is read, and what shows whether it is plain: one choice's text and nothing else (see EventTemplate).
 struct Chunk {
   EventFacts& facts;
   bool usage_seen = false;

@@ -52,7 +52,7 @@ TlsChannel::TlsChannel(const Loop& loop, UniqueFd socket, SslPtr ssl, std::share
   loop.clock.enable(socket_.get());
   registration_.attach(*this, 0);
   registration_
-      .hasten();  // Until the handshake has ended, an event only asks for a turn. It must not wait for one itself.
+      .prioritize();  // Until the handshake has ended, an event only asks for a turn. It must not wait for one itself.
 }
 
 TlsChannel::~TlsChannel() {
@@ -72,9 +72,9 @@ Channel::Read TlsChannel::read(std::span<char> into) {
   const int error = errno;
   if (tls_.empty()) registration_.use_up(EPOLLIN);
   unread_ = tls_.has_more() || (read.size > 0 && static_cast<std::size_t>(read.size) == into.size());
-  if (tls_.has_more()) registration_.again(EPOLLIN);
+  if (tls_.has_more()) registration_.rearm(EPOLLIN);
   // A close_notify comes without an event that says so.
-  if (tls_.ended() && !had_ended) registration_.again(EPOLLRDHUP);
+  if (tls_.ended() && !had_ended) registration_.rearm(EPOLLRDHUP);
   errno = error;
   return {read.size, read.at};
 }
@@ -88,7 +88,7 @@ ssize_t TlsChannel::write(std::span<const std::string_view> pieces, std::size_t 
 void TlsChannel::attach(Watcher& watcher, std::uint32_t tag) {
   watcher_ = &watcher;
   tag_ = tag;
-  if (state_ == State::open) registration_.attach(*this, 0);  // It is no longer hastened.
+  if (state_ == State::open) registration_.attach(*this, 0);  // It is no longer prioritized.
 }
 
 bool TlsChannel::may_read() const {
@@ -161,9 +161,9 @@ void TlsChannel::ready(std::uint32_t, std::uint32_t events) {
   }
 }
 
-void TlsChannel::approach(std::uint32_t, int ahead) const {
+void TlsChannel::prefetch(std::uint32_t, int ahead) const {
   if (ahead == farthest_ahead) metrics::prefetch(&tls_);
-  if (watcher_ != nullptr) watcher_->approach(tag_, ahead);
+  if (watcher_ != nullptr) watcher_->prefetch(tag_, ahead);
 }
 
 void TlsChannel::step() {

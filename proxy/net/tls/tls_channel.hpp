@@ -37,8 +37,8 @@ class TlsChannel final : public Channel, Watcher, Handshaking::Stepper {
   ssize_t write(std::span<const std::string_view> pieces, std::size_t offset) override;
   void attach(Watcher& watcher, std::uint32_t tag) override;
   void detach() override { watcher_ = nullptr; }
-  void hasten() override { registration_.hasten(); }
-  void again(std::uint32_t events) override { registration_.again(events); }
+  void prioritize() override { registration_.prioritize(); }
+  void rearm(std::uint32_t events) override { registration_.rearm(events); }
   bool may_read() const override;
   bool hung_up() const override;
   bool broken() const override;
@@ -65,7 +65,7 @@ class TlsChannel final : public Channel, Watcher, Handshaking::Stepper {
   TlsChannel(const Loop& loop, UniqueFd socket, SslPtr ssl, std::shared_ptr<const void> context, Side side);
 
   void ready(std::uint32_t tag, std::uint32_t events) override;
-  void approach(std::uint32_t tag, int ahead) const override;
+  void prefetch(std::uint32_t tag, int ahead) const override;
   void step() override;
   void tell(std::uint32_t events);
   void fail(int error);

@@ -151,14 +151,13 @@ bool read_number(std::string_view text, auto& number) {
 int main(int argc, char** argv) {
   using namespace weir::chaos;
   ::testing::InitGoogleTest(&argc, argv);
-  for (int i = 1; i < argc; ++i) {
+  for (int i = 1; i < argc; i += 2) {
     const std::string_view name = argv[i], value = i + 1 < argc ? argv[i + 1] : "";
     const bool read = name == "--seed" ? read_number(value, seed) : name == "--seconds" && read_number(value, seconds);
     if (!read) {
       std::cerr << "usage: chaos [--seed N] [--seconds S]\n";
       return 2;
     }
-    ++i;
   }
   const int failed = RUN_ALL_TESTS();
   if (failed != 0)

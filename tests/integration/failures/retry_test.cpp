@@ -270,7 +270,7 @@ TEST(Retry, ARequestThatIsWrongAnywayLeavesInjectionOn) {
 
 TEST(Retry, ABurstOverOneLiveAndOneDeadReplicaIsAnsweredWhole) {
   const auto script = vllm_chat(3);
-  for (const std::size_t burst : {8, 16, 32, 64}) {
+  for (const std::size_t burst : {8u, 16u, 32u, 64u}) {
     ScriptedReplica live([&](Exchange& exchange) { play(exchange, script); });
     auto leaves = std::make_unique<ScriptedReplica>([&](Exchange& exchange) { play(exchange, script); });
     auto settings = pool_of({&live, leaves.get()});

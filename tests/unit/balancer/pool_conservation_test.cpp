@@ -77,10 +77,10 @@ class Conservation {
     for (ReplicaIndex r = 0; r < specs_.size(); ++r)
       if (below(8) == 0) tried.push_back(pool_->key(r).serial);
     const auto id = ++ids_;
-    Asking asking{.facts = facts, .tried = tried, .fair_key = below(3), .bytes = below(100)};
-    asking.at_the_head = below(12) == 0;
-    asking.waiter = std::make_shared<std::uint64_t>(id);
-    auto offered = pool_->offer(asking, at(now_));
+    PlacementRequest placement{.facts = facts, .tried = tried, .fair_key = below(3), .bytes = below(100)};
+    placement.at_the_head = below(12) == 0;
+    placement.waiter = std::make_shared<std::uint64_t>(id);
+    auto offered = pool_->offer(placement, at(now_));
     if (auto* admitted = std::get_if<Admitted>(&offered)) held_.push_back(std::move(admitted->lease));
     if (const auto* waits = std::get_if<Waiting>(&offered)) {
       ++waited_;

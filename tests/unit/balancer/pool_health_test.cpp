@@ -264,7 +264,7 @@ TEST_F(PoolHealth, OneThatIsAbsolvedDoesNotRest) {
     pool->set_replicas(std::array{spec}, at(0));
     Lease fails = admitted(pool->offer(prompt_of(10), at(1)));
     const auto facts = prompt_of(10);
-    Asking waits{facts};
+    PlacementRequest waits{facts};
     waits.waiter = named("w");
     ASSERT_TRUE(std::holds_alternative<Waiting>(pool->offer(waits, at(1))));
     fails.end(End(EndCause::replica_failed), at(2));
@@ -284,7 +284,7 @@ TEST_F(PoolHealth, AClientThatErredStopsNobodysQueue) {
     pool->set_replicas(std::array{spec}, at(0));
     Lease first = admitted(pool->offer(prompt_of(10), at(1)));
     const auto facts = prompt_of(10);
-    Asking waits{facts};
+    PlacementRequest waits{facts};
     waits.waiter = named("w");
     ASSERT_TRUE(std::holds_alternative<Waiting>(pool->offer(waits, at(1))));
     first.end(End(cause), at(2));

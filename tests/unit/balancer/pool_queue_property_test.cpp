@@ -72,18 +72,18 @@ class WaitingStorm {
     facts.stream = below(5) > 0;
     std::vector<Serial> tried;
     while (below(4) == 0) tried.push_back(pool_->key(static_cast<ReplicaIndex>(below(replicas))).serial);
-    Asking asking{.facts = facts, .tried = tried, .fair_key = below(5), .bytes = below(100)};
-    if (below(5) == 0) asking.deadline = at(now_ + static_cast<double>(below(10)));
-    asking.at_the_head = below(6) == 0;
-    if (below(10) > 0) asking.waiter = std::make_shared<std::uint64_t>(id);
-    auto offered = pool_->offer(asking, at(now_));
+    PlacementRequest placement{.facts = facts, .tried = tried, .fair_key = below(5), .bytes = below(100)};
+    if (below(5) == 0) placement.deadline = at(now_ + static_cast<double>(below(10)));
+    placement.at_the_head = below(6) == 0;
+    if (below(10) > 0) placement.waiter = std::make_shared<std::uint64_t>(id);
+    auto offered = pool_->offer(placement, at(now_));
     if (auto* admitted = std::get_if<Admitted>(&offered)) {
       ++told_[id];
       held_.push_back({std::move(admitted->lease)});
     } else if (const auto* waiting = std::get_if<Waiting>(&offered)) {
       told_[id] += 0;
       ++waited_;
-      EXPECT_TRUE(asking.waiter);
+      EXPECT_TRUE(placement.waiter);
       waiting_[id] = waiting->ticket;
     } else {
       ++told_[id];

@@ -32,7 +32,7 @@ TEST(PromptBlocks, AreThoseOfAllTokensBeforeTheirEnd) {
   EXPECT_NE(a[2], b[2]);
   EXPECT_NE(a[3], b[3]);
   PromptBlocks repeated;
-  for (int i = 0; i < 48; ++i) repeated.add(i % 16);
+  for (std::uint64_t i = 0; i < 48; ++i) repeated.add(i % 16);
   const auto blocks = repeated.take();
   EXPECT_NE(blocks[0], blocks[1]) << "the same tokens behind others are another block";
 }

@@ -198,7 +198,7 @@ TEST(RequestLines, HaveIdsOfTheirOwn) {
   Result result = answered_with(1);
   std::set<std::string> ids;
   for (auto* lines : {&one, &two}) {
-    for (const std::uint64_t number : {1, 1}) {  // The batches of a sweep each begin with the same number.
+    for (const std::uint64_t number : {1u, 1u}) {  // The batches of a sweep each begin with the same number.
       result.number = number;
       const auto line = json::parse(lines->line(result)).as_object();
       ids.insert(std::string(line.at("id").as_string()));

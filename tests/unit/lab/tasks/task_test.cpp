@@ -103,7 +103,7 @@ Task small_task() {
   Task task = make_task(100, 20, engine::Random(1));
   task.number = 402'091;
   task.prompt.replace(task.prompt.find("Add nothing else.\n\n") + 19, std::string::npos,
-                      "So do our minutes hasten to their end;\nI grant I never saw a goddess go;");
+                      "So do our minutes prioritize to their end;\nI grant I never saw a goddess go;");
   return task;
 }
 
@@ -121,7 +121,7 @@ TEST(Check, TakesTheNumberFromTheFirstLine) {
                {"4020911", false},
                {"402 and 091", false},
                {"1. 402091", false},
-               {"So do our minutes hasten to their end;\n402091", false},
+               {"So do our minutes prioritize to their end;\n402091", false},
                {"", false},
                {"99999999999999999999402091", false}};
   for (const auto& c : cases) EXPECT_EQ(check(small_task(), c.answer).right_number, c.right) << c.answer;
@@ -132,11 +132,11 @@ TEST(Check, CountsTheLinesThatWereInThePrompt) {
     const char* answer;
     std::uint64_t lines, right;
   } cases[] = {
-      {"1\nSo do our minutes hasten to their end;\nI grant I never saw a goddess go;\n", 2, 2},
-      {"1\n\n- so do our minutes hasten to their end\r\n2. I grant I never saw a goddess go", 2, 2},
-      {"1\nSo do our minutes hasten to their end;\nI grant I nev", 2, 2},
+      {"1\nSo do our minutes prioritize to their end;\nI grant I never saw a goddess go;\n", 2, 2},
+      {"1\n\n- so do our minutes prioritize to their end\r\n2. I grant I never saw a goddess go", 2, 2},
+      {"1\nSo do our minutes prioritize to their end;\nI grant I nev", 2, 2},
       {"1\nSo do our min\nI grant I never saw a goddess go;", 2, 1},
-      {"1\nSo do our minutes hasten to our end;\nI grant I never saw a goddess go;", 2, 1},
+      {"1\nSo do our minutes prioritize to our end;\nI grant I never saw a goddess go;", 2, 1},
       {"1\nThat music hath a far more pleasing sound;\nI never", 2, 0},
       {"1", 0, 0},
   };

@@ -43,7 +43,7 @@ class Api : public ::testing::Test {
 TEST_F(Api, DrainsAndUndrains) {
   EXPECT_EQ(ask("/api/replicas/a/drain").body, "{\"changed\":true,\"name\":\"a\",\"draining\":true}\n");
   EXPECT_EQ(ask("/api/replicas/a/drain", "{}").body, "{\"changed\":false,\"name\":\"a\",\"draining\":true}\n");
-  const auto listed = replicas_answer(*fleet.world(), Medians(history, now), now);
+  const auto listed = replicas_answer(*fleet.snapshot(), Medians(history, now), now);
   const auto parsed = boost::json::parse(listed.body);
   const auto& first = parsed.at("replicas").at(0);
   EXPECT_EQ(first.at("state").as_string(), "draining");
@@ -55,8 +55,8 @@ TEST_F(Api, DrainsAndUndrains) {
 }
 
 TEST_F(Api, UndrainTakesAnEjectedReplicaBackOnProbation) {
-  const auto world = fleet.world();
-  const auto& pool = *world->pools[0];
+  const auto snapshot = fleet.snapshot();
+  const auto& pool = *snapshot->pools[0];
   for (const bool drained : {false, true}) {
     for (int i = 0; i < 10; ++i) pool.balancer->report(pool.replicas[0]->key, balancer::Sign::failed, now);
     ASSERT_EQ(pool.balancer->health(pool.replicas[0]->key, now).state, metrics::ReplicaState::ejected);
@@ -69,8 +69,8 @@ TEST_F(Api, UndrainTakesAnEjectedReplicaBackOnProbation) {
 }
 
 TEST_F(Api, UndrainSaysThatAReplicaIsDown) {
-  const auto world = fleet.world();
-  const auto& pool = *world->pools[0];
+  const auto snapshot = fleet.snapshot();
+  const auto& pool = *snapshot->pools[0];
   pool.balancer->report(pool.replicas[0]->key, balancer::Sign::probe_refused, now);
   const auto told = boost::json::parse(ask("/api/replicas/a/undrain").body);
   EXPECT_EQ(told.at("pardoned").as_bool(), false);
@@ -81,7 +81,7 @@ TEST_F(Api, UndrainSaysThatAReplicaIsDown) {
 TEST_F(Api, TellsHowWeirStands) {
   Standing standing;
   const auto told = [&] {
-    return boost::json::parse(replicas_answer(*fleet.world(), Medians(history, now), now, false, standing).body)
+    return boost::json::parse(replicas_answer(*fleet.snapshot(), Medians(history, now), now, false, standing).body)
         .at("weir");
   };
   EXPECT_EQ(boost::json::serialize(told()),
@@ -104,7 +104,7 @@ TEST_F(Api, ShowsTheMediansOfTheLastRecords) {
   record.answer.first_token = now + std::chrono::milliseconds(250);
   finished.put(std::move(record));
   history.take(finished, now);
-  const auto listed = boost::json::parse(replicas_answer(*fleet.world(), Medians(history, now), now).body);
+  const auto listed = boost::json::parse(replicas_answer(*fleet.snapshot(), Medians(history, now), now).body);
   EXPECT_TRUE(listed.at("replicas").at(0).at("ttft_p50_seconds").is_null());
   EXPECT_DOUBLE_EQ(listed.at("replicas").at(1).at("ttft_p50_seconds").to_number<double>(), 0.25);
   EXPECT_TRUE(listed.at("replicas").at(1).at("tpot_p50_seconds").is_null());

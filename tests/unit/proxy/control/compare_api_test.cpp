@@ -19,7 +19,7 @@ using ::testing::HasSubstr;
 
 class CompareApi : public MirroredHistory {
  protected:
-  ApiAnswer ask(std::string_view query) { return comparison(query, history, *world)(); }
+  ApiAnswer ask(std::string_view query) { return comparison(query, history, *snapshot)(); }
   json::object report(std::string_view query) {
     const auto answer = ask(query);
     EXPECT_EQ(answer.status, 200u) << answer.body;
@@ -81,7 +81,7 @@ TEST_F(CompareApi, SaysWhatIsWrongWithAQuery) {
 
 TEST_F(CompareApi, OfNoRequestsThereIsNothingToCompare) {
   History none(log);
-  const auto answer = comparison("", none, *world)();
+  const auto answer = comparison("", none, *snapshot)();
   EXPECT_EQ(answer.status, 400u);
 }
 
@@ -145,7 +145,7 @@ TEST_F(CompareApi, AShadowThatIsSwitchedOnIsColdAgain) {
   set_shadows({shadow});
   const auto switched = [&](const std::string& way) {
     const std::chrono::system_clock::time_point now{std::chrono::seconds(700)};
-    EXPECT_EQ(shadow_answer(*world, "/api/shadow/candidate/" + way, history, now).status, 200u);
+    EXPECT_EQ(shadow_answer(*snapshot, "/api/shadow/candidate/" + way, history, now).status, 200u);
   };
   const auto pairs = [&] { return report("").at("pairs").to_number<int>(); };
   switched("on");
@@ -161,8 +161,8 @@ TEST_F(CompareApi, AShadowThatIsSwitchedOnIsColdAgain) {
 TEST_F(CompareApi, AShadowThatAReloadBeganAnewIsColdAgain) {
   const auto reloaded_to = [&](std::shared_ptr<const fleet::ShadowRuntime> shadow) {
     const auto after =
-        fleet::World::changed(world.get(), [&](fleet::World& next) { next.shadows = {std::move(shadow)}; });
-    begin_anew(*world, *after, history, std::chrono::system_clock::time_point{std::chrono::seconds(700)});
+        fleet::Snapshot::changed(snapshot.get(), [&](fleet::Snapshot& next) { next.shadows = {std::move(shadow)}; });
+    begin_anew(*snapshot, *after, history, std::chrono::system_clock::time_point{std::chrono::seconds(700)});
   };
   const auto pairs = [&] { return report("").at("pairs").to_number<int>(); };
   const auto shadow = twin("candidate", "cand0");

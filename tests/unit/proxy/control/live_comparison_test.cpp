@@ -27,14 +27,14 @@ class Live : public MirroredHistory {
 
   /// Looks so long after the beginning, and lets what was begun come to its end. Returns whether anything was.
   bool look(seconds after = seconds(requests)) {
-    live.look(*world, start + after);
+    live.look(*snapshot, start + after);
     const bool begun = slow.under_way() > 0;
     while (slow.under_way() > 0) context.run_one();
     return begun;
   }
   std::map<std::string, Effect> effects(const std::string& shadow = "candidate") const {
     std::map<std::string, Effect> found;
-    for (const auto& one : live.gauges(*world))
+    for (const auto& one : live.gauges(*snapshot))
       if (one.shadow == shadow)
         for (const auto& effect : one.effects) found[std::string(effect.metric)] = effect;
     return found;
@@ -46,7 +46,7 @@ class Live : public MirroredHistory {
   }
   std::string state() const {
     std::string is;
-    const auto gauges = live.gauges(*world);
+    const auto gauges = live.gauges(*snapshot);
     for (const auto& [name, is_it] : gauges.at(0).states)
       if (is_it) is += name;
     return is;
@@ -63,7 +63,7 @@ TEST_F(Live, SaysWhatTheApiSays) {
   ASSERT_TRUE(look());
   EXPECT_EQ(state(), "running");
   const auto report =
-      boost::json::parse(comparison("by=replica&a=gpu0&b=candidate&slo=fast", history, *world)().body).as_object();
+      boost::json::parse(comparison("by=replica&a=gpu0&b=candidate&slo=fast", history, *snapshot)().body).as_object();
   EXPECT_EQ(report.at("state"), "running");
   const auto found = effects();
   std::size_t compared = 0;
@@ -89,7 +89,7 @@ TEST_F(Live, SaysWhatTheApiSays) {
 }
 
 TEST_F(Live, HasAttainmentWithAnObjectiveOfThePoolAlone) {
-  change_world([](fleet::World& next) { next.settings.slos[0].pool = "other"; });
+  change_snapshot([](fleet::Snapshot& next) { next.settings.slos[0].pool = "other"; });
   look();
   EXPECT_FALSE(effects().contains("slo"));
   EXPECT_TRUE(effects().contains("ttft"));
@@ -139,7 +139,7 @@ class LiveWithControl : public Live {
  protected:
   LiveWithControl() {
     control->settings.control = true;
-    change_world([&](fleet::World& next) { next.shadows.push_back(control); });
+    change_snapshot([&](fleet::Snapshot& next) { next.shadows.push_back(control); });
   }
   /// The control's first token takes as long as the candidate's.
   void control_from(int first) {
@@ -215,17 +215,17 @@ TEST_F(Live, IsComputedNowAndThenAndOnlyWhileAShadowIsOn) {
 }
 
 TEST_F(Live, BeginsNoSecondComparisonBesideTheFirst) {
-  live.look(*world, start + seconds(requests));
-  live.look(*world, start + seconds(requests) + LiveComparison::every);
+  live.look(*snapshot, start + seconds(requests));
+  live.look(*snapshot, start + seconds(requests) + LiveComparison::every);
   EXPECT_EQ(slow.under_way(), 1u);
   while (slow.under_way() > 0) context.run_one();
 }
 
 TEST_F(Live, GaugesEndWithTheShadow) {
   look();
-  EXPECT_EQ(live.gauges(*world).size(), 1u);
+  EXPECT_EQ(live.gauges(*snapshot).size(), 1u);
   candidate->state->on = false;
-  EXPECT_THAT(live.gauges(*world), IsEmpty());
+  EXPECT_THAT(live.gauges(*snapshot), IsEmpty());
   candidate->state->on = true;
   candidate->state->began = metrics::Moment::max();
   EXPECT_THAT(effects(), IsEmpty()) << "switched on, it begins anew";
@@ -234,7 +234,7 @@ TEST_F(Live, GaugesEndWithTheShadow) {
   set_shadows({twin("candidate", "cand0")});
   EXPECT_THAT(effects(), IsEmpty()) << "another shadow of the same name knows nothing of the first";
   set_shadows({});
-  EXPECT_THAT(live.gauges(*world), IsEmpty());
+  EXPECT_THAT(live.gauges(*snapshot), IsEmpty());
 }
 
 }  // namespace

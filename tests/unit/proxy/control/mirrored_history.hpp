@@ -9,7 +9,7 @@
 #include <string>
 
 #include "proxy/control/history.hpp"
-#include "proxy/fleet/world.hpp"
+#include "proxy/fleet/snapshot.hpp"
 
 namespace weir::proxy::control {
 
@@ -19,7 +19,7 @@ class MirroredHistory : public ::testing::Test {
 
   explicit MirroredHistory(int so_far = requests) {
     for (int i = 0; i < so_far; ++i) add(i);
-    change_world([](fleet::World& next) { next.settings.slos = {{"fast", "chat", {}, config::Seconds(1), {}, {}}}; });
+    change_snapshot([](fleet::Snapshot& next) { next.settings.slos = {{"fast", "chat", {}, config::Seconds(1), {}, {}}}; });
   }
 
   /// Request `i` comes `i` seconds after 1970 began, and after `start`.
@@ -75,7 +75,7 @@ class MirroredHistory : public ::testing::Test {
     shadow->settings.twin = "gpu0";
     shadow->state = std::make_shared<fleet::ShadowState>();
     shadow->state->began = start;
-    auto runtime = std::make_shared<fleet::ReplicaRuntime>();
+    auto runtime = std::make_shared<fleet::Replica>();
     runtime->settings.name = replica;
     runtime->state = std::shared_ptr<fleet::ReplicaState>(new fleet::ReplicaState{.id = 1});
     auto pool = std::make_shared<fleet::PoolRuntime>();
@@ -83,14 +83,14 @@ class MirroredHistory : public ::testing::Test {
     shadow->pool = pool;
     return shadow;
   }
-  static fleet::ReplicaRuntime& replica_of(const fleet::ShadowRuntime& shadow) { return *shadow.pool->replicas[0]; }
+  static fleet::Replica& replica_of(const fleet::ShadowRuntime& shadow) { return *shadow.pool->replicas[0]; }
 
   template <class Change>
-  void change_world(Change with) {
-    world = fleet::World::changed(world.get(), with);
+  void change_snapshot(Change with) {
+    snapshot = fleet::Snapshot::changed(snapshot.get(), with);
   }
   void set_shadows(std::vector<std::shared_ptr<const fleet::ShadowRuntime>> shadows) {
-    change_world([&shadows](fleet::World& next) { next.shadows = std::move(shadows); });
+    change_snapshot([&shadows](fleet::Snapshot& next) { next.shadows = std::move(shadows); });
   }
 
   const metrics::Moment start = metrics::Moment() + std::chrono::hours(1);
@@ -100,7 +100,7 @@ class MirroredHistory : public ::testing::Test {
   metrics::record::RequestLog log{"", "weir"};
   metrics::record::FinishedRecords finished;
   History history{log};
-  std::shared_ptr<const fleet::World> world;  ///< change_world() changes it.
+  std::shared_ptr<const fleet::Snapshot> snapshot;  ///< change_snapshot() changes it.
 };
 
 }  // namespace weir::proxy::control

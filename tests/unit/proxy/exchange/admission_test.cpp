@@ -45,7 +45,7 @@ class AWait : public testing::Test {
     EXPECT_EQ(client->got, "");
   }
 
-  balancer::Pool& pool() { return *proxy.world->pools.front()->balancer; }
+  balancer::Pool& pool() { return *proxy.snapshot->pools.front()->balancer; }
   std::size_t waiting() { return pool().queue(Clock::now()).waiting; }
   void keep_busy() {
     metrics::wire::RequestFacts facts;
@@ -237,7 +237,7 @@ TEST(Waits, ForLongerThanTheQueueHoldsAreRefusedTheNewestOfWhomeverHasMost) {
   proxy.run();
   EXPECT_THAT(third->got, StartsWith("HTTP/1.1 429 "));
   EXPECT_EQ(proxy.limit_hits(Limit::queue), 2u);
-  EXPECT_EQ(proxy.world->pools.front()->balancer->queue(Clock::now()).waiting, 2u);
+  EXPECT_EQ(proxy.snapshot->pools.front()->balancer->queue(Clock::now()).waiting, 2u);
 }
 
 /// A made-up credential shares nothing out unless the settings believe it.
@@ -318,7 +318,7 @@ TEST(Waits, OfRetriesHoldNothingOfTheBudget) {
   budget.give_back();
   proxy.client(post(chat(true)));  // Neither does it, and it has to wait for the other replica.
   proxy.run();
-  ASSERT_EQ(proxy.world->pools.front()->balancer->queue(Clock::now()).waiting, 1u);
+  ASSERT_EQ(proxy.snapshot->pools.front()->balancer->queue(Clock::now()).waiting, 1u);
   EXPECT_TRUE(budget.take(1));
   EXPECT_FALSE(budget.take(1));
 }

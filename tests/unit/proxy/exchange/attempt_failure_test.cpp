@@ -85,7 +85,7 @@ TEST(RelayRefused, KeepsTheHeadToo) {
 
 TEST(RelayRefused, KeepsNothingThatIsTooLargeOrTooSlowOrBroken) {
   const std::string head = "HTTP/1.1 503 Busy\r\nContent-Length: ";
-  const auto largest = Attempt::most_kept;
+  const auto largest = AnswerHandler::most_kept;
   auto leaving = keeping_errors();
   leaving.leaves_errors = true;
   AttemptStory whole(keeping_errors()), large(leaving), slow(leaving), broken(keeping_errors());
@@ -111,7 +111,7 @@ TEST(RelayRefused, KeepsNothingThatIsTooLargeOrTooSlowOrBroken) {
 
 TEST(RelayRefused, RelaysWhatIsTooLargeOrTooSlowWhereNobodyElseIsAsked) {
   const std::string head = "HTTP/1.1 404 Not Found\r\nContent-Length: ";
-  const std::string body(Attempt::most_kept + 1, 'x');
+  const std::string body(AnswerHandler::most_kept + 1, 'x');
   for (const std::size_t read : {body.size() + 100, std::size_t{9'000}, std::size_t{1}}) {
     AttemptStory large(keeping_errors());
     large.arrives_split(head + std::to_string(body.size()) + "\r\n\r\n" + body, {read});

@@ -1,4 +1,4 @@
-// Runs one attempt as the driver would, without sockets: an Attempt, a pool whose lease it holds, and a client that
+// Runs one attempt as the driver would, without sockets: an AnswerHandler, a pool whose lease it holds, and a client that
 // writes down what it is sent.
 #pragma once
 
@@ -17,7 +17,7 @@
 #include "balancer/pool.hpp"
 #include "metrics/series/shard.hpp"
 #include "metrics/ticks.hpp"
-#include "proxy/exchange/attempt.hpp"
+#include "proxy/exchange/answer_handler.hpp"
 
 namespace weir::proxy::exchange {
 
@@ -73,17 +73,17 @@ inline Seen read_chunked(std::string head, std::string_view rest) {
 }
 
 /// An attempt, with what the tests ask of it by name.
-class Observed : public Attempt {
+class Observed : public AnswerHandler {
  public:
-  using Attempt::Attempt;
+  using AnswerHandler::AnswerHandler;
   bool committed() const { return accepted(); }
   AttemptEnd end() const { return result().end; }
   Outcome outcome() const { return result().verdict.outcome; }
   std::optional<metrics::Phase> phase() const { return result().verdict.phase; }
   bool timed_out() const { return outcome() == Outcome::timeout; }
   std::optional<metrics::series::Retry> retry_reason() const { return result().retry_reason; }
-  unsigned status_read() const { return Attempt::status(); }
-  std::optional<unsigned> status() const { return result().accepted ? std::optional(Attempt::status()) : std::nullopt; }
+  unsigned status_read() const { return AnswerHandler::status(); }
+  std::optional<unsigned> status() const { return result().accepted ? std::optional(AnswerHandler::status()) : std::nullopt; }
   const metrics::record::Answer& answer() const { return replica().answer(); }
   std::uint64_t bytes_out() const { return client().bytes_out(); }
   http::ClientFraming client_framing() const { return client().framing(); }
@@ -94,7 +94,7 @@ class Observed : public Attempt {
   std::optional<Moment> head_at() const { return replica().head_at(); }
   std::optional<metrics::Nanoseconds> overhead_max() const { return result().overhead_max; }
   std::string take_kept() {
-    const auto kept = Attempt::take_kept();
+    const auto kept = AnswerHandler::take_kept();
     return kept ? *kept : "";
   }
 };
@@ -102,7 +102,7 @@ class Observed : public Attempt {
 class AttemptStory {
  public:
   explicit AttemptStory(Circumstances with = {}) : setup(with) {
-    Attempt::Options options{.replica = {.limits = setup.limits}};
+    AnswerHandler::Options options{.replica = {.limits = setup.limits}};
     options.replica.api = options.client.api = setup.api;
     options.replica.stream = setup.stream;
     options.replica.to_head = setup.to_head;
@@ -211,7 +211,7 @@ class AttemptStory {
   AttemptStory& written(Moment when) {
     last_.clear();
     write(when);
-    if (machine->state() == Attempt::State::undecided) {
+    if (machine->state() == AnswerHandler::State::undecided) {
       errors_left.push_back(machine->status_read());
       if (setup.leaves_errors) {
         machine->leave_error(when);

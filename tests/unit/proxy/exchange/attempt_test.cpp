@@ -1,5 +1,5 @@
 // An answer waits to be accepted, and then goes on in the client's framing.
-#include "proxy/exchange/attempt.hpp"
+#include "proxy/exchange/answer_handler.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -23,7 +23,7 @@ std::function<void(net::Peer&)> is_healthy(const std::string& refusal) {
 class Blamed : public testing::Test {
  protected:
   static balancer::ReplicaState state(ScriptedProxy& proxy, std::size_t replica) {
-    return proxy.world->pools.front()->balancer->health(proxy.replica(replica).key, Clock::now()).state;
+    return proxy.snapshot->pools.front()->balancer->health(proxy.replica(replica).key, Clock::now()).state;
   }
   static unsigned asks(ScriptedProxy& proxy, const std::string& body,
                        const std::string& path = "/v1/chat/completions") {
@@ -52,7 +52,7 @@ TEST_F(Blamed, ARefusedRequestStopsNobodysQueueAndLeavesNothingInTheBooks) {
     proxy.run();
     EXPECT_EQ(read_answer(errs->got).status, static_cast<unsigned>(std::stoul(std::string(refusal.substr(0, 3)))));
     EXPECT_TRUE(read_answer(waits->got).whole) << refusal << ": it is sent at once";
-    EXPECT_EQ(proxy.world->pools.front()->balancer->load(proxy.replica().key.index, Clock::now()).prefill_left, 0u);
+    EXPECT_EQ(proxy.snapshot->pools.front()->balancer->load(proxy.replica().key.index, Clock::now()).prefill_left, 0u);
   }
 }
 

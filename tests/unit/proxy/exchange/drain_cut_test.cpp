@@ -34,7 +34,7 @@ class DrainCut : public testing::Test {
   }
   /// Five failures in a row would put it out.
   void expect_no_failure_of_the_replica() {
-    auto& pool = *proxy.world->pools.front()->balancer;
+    auto& pool = *proxy.snapshot->pools.front()->balancer;
     for (int i = 0; i < 4; ++i) pool.report(proxy.replica().key, balancer::Sign::failed, Clock::now());
     EXPECT_EQ(pool.health(proxy.replica().key, Clock::now()).state, metrics::ReplicaState::up);
     const auto books = pool.load(proxy.replica().key.index, Clock::now());
@@ -97,7 +97,7 @@ TEST_F(DrainCut, SendsElsewhereWhatIsStillConnecting) {
 }
 
 TEST_F(DrainCut, Is503WhereNobodyElseIsLeft) {
-  proxy.world->pools.front()->balancer->report(proxy.replica(1).key, balancer::Sign::refused, Clock::now());
+  proxy.snapshot->pools.front()->balancer->report(proxy.replica(1).key, balancer::Sign::refused, Clock::now());
   const auto client = asks("");
   cut_the_replica();
   EXPECT_THAT(client->got, AllOf(StartsWith("HTTP/1.1 503 "), HasSubstr("replica_drained"), HasSubstr("limits.drain"),

@@ -131,7 +131,7 @@ TEST(AnyOrder, LeavesNobodyWaitingAndNothingInTheBooks) {
       for (auto& replica : pool.replicas)
         if (below(2) == 0) replica.max_in_flight = 1;
     });
-    auto& pool = *proxy.world->pools.front()->balancer;
+    auto& pool = *proxy.snapshot->pools.front()->balancer;
     static constexpr std::array errors{ECONNRESET, EPIPE, EAGAIN, ETIMEDOUT, net::Calls::throws};
     for (auto& plan : proxy.plan) {
       plan = {[&](net::Peer& replica) {
@@ -181,7 +181,7 @@ TEST(AnyOrder, LeavesNobodyWaitingAndNothingInTheBooks) {
           static_cast<void>(pool.take_changes(now));
           if (below(4) == 0) {
             const auto& replica =
-                proxy.replica(below(static_cast<unsigned>(proxy.world->pools.front()->replicas.size())));
+                proxy.replica(below(static_cast<unsigned>(proxy.snapshot->pools.front()->replicas.size())));
             pool.report(replica.key, balancer::Sign::probe_passed, now);
             if (below(2) == 0) replica.state->hung_at = now;
           }

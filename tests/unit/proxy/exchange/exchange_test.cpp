@@ -240,7 +240,7 @@ TEST(LoopTick, ClosesIdleConnectionsThatNewSettingsDoNotKeep) {
   proxy.client(post(chat(false)));
   proxy.run();
   const auto& idle = *proxy.connections[0].front();
-  auto settings = proxy.world->settings;
+  auto settings = proxy.snapshot->settings;
   settings.limits.first_token = config::Seconds(1);
   proxy.fleet.adopt(settings);
   proxy.tick(Clock::now());

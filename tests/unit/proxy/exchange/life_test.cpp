@@ -21,7 +21,7 @@ struct Stream {
     for (int i = 1; i <= seconds; ++i) {
       if (!each_second.empty()) replica->says(each_second);
       proxy.run();
-      auto& pool = *proxy.world->pools.front()->balancer;
+      auto& pool = *proxy.snapshot->pools.front()->balancer;
       static_cast<void>(pool.take_changes(begun + std::chrono::seconds(i)));
       if (!pool.take_suspects().empty()) return true;
     }

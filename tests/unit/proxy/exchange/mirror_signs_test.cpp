@@ -17,7 +17,7 @@ class SignsOfMirrors : public testing::Test {
     proxy.plan[0] = {serve::says(serve::streamed_answer())};
     proxy.shared.shadows = &shadows;
     shadows.loop().connector = proxy.connector();
-    place(*proxy.world->pools.front()->replicas.front(), 1);
+    place(*proxy.snapshot->pools.front()->replicas.front(), 1);
     for (std::uint16_t i = 0; i < 2; ++i) place(*pool().replicas[i], static_cast<std::uint16_t>(3 + i));
   }
   ~SignsOfMirrors() override {
@@ -25,7 +25,7 @@ class SignsOfMirrors : public testing::Test {
     let_shadows_work();
   }
 
-  static void place(const fleet::ReplicaRuntime& replica, std::uint16_t port) {
+  static void place(const fleet::Replica& replica, std::uint16_t port) {
     replica.state->address.set(boost::asio::ip::tcp::endpoint(boost::asio::ip::address_v4::loopback(), port));
   }
   static void add_shadow(config::Settings& settings) {
@@ -42,7 +42,7 @@ class SignsOfMirrors : public testing::Test {
     }
     settings.shadows.push_back(shadow);
   }
-  const fleet::PoolRuntime& pool() const { return *proxy.world->shadows.front()->pool; }
+  const fleet::PoolRuntime& pool() const { return *proxy.snapshot->shadows.front()->pool; }
   void let_shadows_work() {
     do proxy.run();
     while (shadows.loop().context.poll() > 0 || proxy.turn());

@@ -23,7 +23,7 @@ class NoRoomSaid : public testing::Test {
   static ScriptedProxy::Change with_a_queue() {
     return [](config::Settings& settings) { settings.pools.front().queue.requests = 256; };
   }
-  balancer::Pool& pool() { return *proxy.world->pools.front()->balancer; }
+  balancer::Pool& pool() { return *proxy.snapshot->pools.front()->balancer; }
   /// Lets this time pass for the pool, as the prober does.
   void passes(double seconds) {
     static_cast<void>(pool().take_changes(begun + metrics::ticks(config::Seconds(seconds))));
@@ -189,7 +189,7 @@ TEST(NoRoom, OfOneReplicaAfterTheOtherEndsAtTheDeadline) {
 /// The only replica refuses connections.
 TEST(NoneUp, RequestsWaitAndAreAnsweredWhenOneComesBack) {
   ScriptedProxy proxy(1, [](config::Settings& settings) { settings.pools.front().queue.requests = 256; });
-  auto& pool = *proxy.world->pools.front()->balancer;
+  auto& pool = *proxy.snapshot->pools.front()->balancer;
   proxy.on_connect[0] = [](net::Peer& replica) { replica.refuses(ECONNREFUSED); };
   proxy.plan[0] = {says(streamed_answer())};
   std::vector<std::shared_ptr<net::Peer>> clients;

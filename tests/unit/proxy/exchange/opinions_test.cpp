@@ -18,9 +18,9 @@ class Opinions : public testing::Test {
   static ScriptedProxy::Change with_budget(double budget) {
     return [budget](config::Settings& settings) { settings.limits.retry_budget = budget; };
   }
-  static balancer::Pool& pool(ScriptedProxy& proxy) { return *proxy.world->pools.front()->balancer; }
+  static balancer::Pool& pool(ScriptedProxy& proxy) { return *proxy.snapshot->pools.front()->balancer; }
   static Place place(const ScriptedProxy& proxy, std::size_t replica) {
-    const auto& found = proxy.world->pools.front()->replicas[replica];
+    const auto& found = proxy.snapshot->pools.front()->replicas[replica];
     return {found, found->key};
   }
   static AttemptResult error(unsigned status) {
@@ -35,7 +35,7 @@ class Opinions : public testing::Test {
   }
   /// Each comes from another client.
   const ClientRequest& request_to(const ScriptedProxy& proxy) {
-    request.world = proxy.world;
+    request.snapshot = proxy.snapshot;
     request.route = http::Route::inference;
     ++request.address.front();
     return request;
@@ -59,7 +59,7 @@ TEST_F(Opinions, OnlyAGoodAnswerOfAnotherReplicaOutdoesARefusal) {
     report(proxy, 0, balancer::Sign::client_error, 20);
     for (int i = 0; i < 4; ++i) {
       report(proxy, 1, balancer::Sign::answered, 20);
-      Retries retries(proxy.loop, request_to(proxy), proxy.world->pools.front().get());
+      Retries retries(proxy.loop, request_to(proxy), proxy.snapshot->pools.front().get());
       if (is_out(proxy, 0)) break;
       ASSERT_EQ(retries.after(error(422), place(proxy, 0)), Next::attempt);
       retries.accepted(place(proxy, by), status);
@@ -76,7 +76,7 @@ TEST_F(Opinions, TwoRefusalsAreEnoughUnlessTheSecondIsADoubtOfItsOwn) {
                                                        {422, 404, Next::attempt}, {404, 401, Next::attempt}};
   for (const auto& [first, second, next] : rows) {
     ScriptedProxy proxy(3, with_budget(1));
-    Retries retries(proxy.loop, request_to(proxy), proxy.world->pools.front().get());
+    Retries retries(proxy.loop, request_to(proxy), proxy.snapshot->pools.front().get());
     EXPECT_EQ(retries.after(error(first), place(proxy, 0)), Next::attempt);
     EXPECT_EQ(retries.after(error(second), place(proxy, 1)), next) << first << ' ' << second;
   }
@@ -86,7 +86,7 @@ TEST_F(Opinions, AnErrorOfItsOwnCountsOnceAnotherReplicaDoesBetter) {
   for (const unsigned status : {200u, 404u, 500u, 502u}) {
     ScriptedProxy proxy(3, with_budget(1));
     for (int i = 0; i < 6; ++i) {
-      Retries retries(proxy.loop, request_to(proxy), proxy.world->pools.front().get());
+      Retries retries(proxy.loop, request_to(proxy), proxy.snapshot->pools.front().get());
       ASSERT_EQ(retries.after(error(500), place(proxy, 0)), Next::attempt);
       retries.accepted(place(proxy, 1), status);
       auto relayed = error(status);
@@ -104,7 +104,7 @@ TEST_F(Opinions, AnErrorOfWhichNobodyWasAskedCountsUnlessSuchAreAbout) {
     ScriptedProxy proxy(3, with_budget(0));
     if (about) report(proxy, 2, balancer::Sign::absolved, 1);
     for (int i = 0; i < 6; ++i) {
-      Retries retries(proxy.loop, request_to(proxy), proxy.world->pools.front().get());
+      Retries retries(proxy.loop, request_to(proxy), proxy.snapshot->pools.front().get());
       ASSERT_EQ(retries.after(error(500), place(proxy, 0)), Next::end);
       retries.over();
     }

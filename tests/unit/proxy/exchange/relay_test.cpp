@@ -173,7 +173,7 @@ TEST(RequestOut, ThatIsMirroredIsNotKeptWhileItsAnswerStreams) {
       post(R"({"model":"m","stream":true,"messages":[{"role":"user","content":")" + std::string(size, 'x') + "\"}]}"));
   proxy.run();
   ASSERT_THAT(client->got, HasSubstr("200 OK"));
-  proxy.world->shadows[0]->state->on = false;
+  proxy.snapshot->shadows[0]->state->on = false;
   ASSERT_EQ(shadows.loop().context.poll(), 1u) << "one job was posted, and is gone";
   const auto streaming = allocated();
   proxy.connections[0].front()->says(stream_end);
@@ -315,15 +315,15 @@ TEST(AnswerIn, ThatWasSentBeforeTheReplicaStoppedReadingIsRelayed) {
 
 TEST(AnswerIn, GoesBeforeOthersOnceItFlows) {
   ScriptedProxy proxy;
-  std::vector<bool> hastened;
+  std::vector<bool> prioritized;
   proxy.plan[0] = {[&](net::Peer& replica) {
-    hastened.push_back(replica.hastened());
+    prioritized.push_back(replica.prioritized());
     replica.says(streamed_answer());
   }};
   proxy.client(post(chat(true)));
   proxy.run();
-  hastened.push_back(proxy.connections[0].front()->hastened());
-  EXPECT_THAT(hastened, ElementsAre(false, true));
+  prioritized.push_back(proxy.connections[0].front()->prioritized());
+  EXPECT_THAT(prioritized, ElementsAre(false, true));
 }
 
 TEST(AnswerIn, HoldsNoRetryOnceItFlows) {
@@ -529,7 +529,7 @@ TEST(SlowClient, GetsTheRestOfAnAnswerThatIsOver) {
   slow.bursts(chunk_of(event("b")) + stream_end);
   EXPECT_FALSE(read_answer(slow.client->got).whole);
   EXPECT_EQ(slow.proxy.log_lines().size(), 0u) << "it is not over for the client";
-  EXPECT_EQ(slow.proxy.world->pools.front()->balancer->in_flight(), 0u) << "it is over for the replica";
+  EXPECT_EQ(slow.proxy.snapshot->pools.front()->balancer->in_flight(), 0u) << "it is over for the replica";
   slow.client->takes_a_round(7);
   slow.client->takes(7);
   slow.proxy.run();

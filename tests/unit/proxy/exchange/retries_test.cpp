@@ -22,7 +22,7 @@ void ends(net::Peer& replica) { replica.ends(); }
 /// Four of a replica's last requests have failed: the next failure puts it out.
 void nearly_out(ScriptedProxy& proxy, std::size_t replica) {
   for (int i = 0; i < 4; ++i)
-    proxy.world->pools.front()->balancer->report(proxy.replica(replica).key, balancer::Sign::failed, Clock::now());
+    proxy.snapshot->pools.front()->balancer->report(proxy.replica(replica).key, balancer::Sign::failed, Clock::now());
 }
 
 TEST(RetryBudget, IsSparedWhereTheReplicaBrokeOff) {
@@ -103,7 +103,7 @@ TEST(RetryBudget, GrowsWithTheRequestsInFlight) {
     proxy.plan[0] = proxy.plan[1] = {says(whole_answer("500 Broken", "{}"))};
     std::vector<balancer::Lease> others;
     for (std::size_t i = 0; i < in_flight; ++i) {
-      auto offered = proxy.world->pools.front()->balancer->offer({}, Clock::now());
+      auto offered = proxy.snapshot->pools.front()->balancer->offer({}, Clock::now());
       others.push_back(std::move(std::get<balancer::Admitted>(offered).lease));
     }
     for (int i = 0; i < 3; ++i) EXPECT_TRUE(proxy.fleet.retries().take(0));
@@ -119,7 +119,7 @@ TEST(RetryBudget, IsSparedByAConnectThatTimesOutIfThatPutsTheReplicaOut) {
   ScriptedProxy proxy(2, without_budget());
   proxy.on_connect[0] = [](net::Peer&) {};
   proxy.plan[1] = {says(streamed_answer())};
-  proxy.world->pools.front()->balancer->report(proxy.replica(0).key, balancer::Sign::connect_timed_out, Clock::now());
+  proxy.snapshot->pools.front()->balancer->report(proxy.replica(0).key, balancer::Sign::connect_timed_out, Clock::now());
   const auto client = proxy.client(post(chat(true)));
   proxy.run();
   proxy.tick_in(2);
@@ -129,7 +129,7 @@ TEST(RetryBudget, IsSparedByAConnectThatTimesOutIfThatPutsTheReplicaOut) {
 TEST(NoAddress, EndsARequestForWhichNoOtherReplicaIsLeft) {
   ScriptedProxy proxy(2, without_budget());
   proxy.replica(0).state->address.set(std::nullopt);
-  proxy.world->pools.front()->balancer->report(proxy.replica(1).key, balancer::Sign::refused, Clock::now());
+  proxy.snapshot->pools.front()->balancer->report(proxy.replica(1).key, balancer::Sign::refused, Clock::now());
   const auto client = proxy.client(post(chat(true)));
   proxy.run();
   EXPECT_THAT(client->got, StartsWith("HTTP/1.1 502 "));
@@ -141,7 +141,7 @@ TEST(NoAddress, EndsARequestForWhichNoOtherReplicaIsLeft) {
 class Moved : public testing::Test {
  protected:
   void moves() {
-    auto settings = proxy.world->settings;
+    auto settings = proxy.snapshot->settings;
     settings.pools[0].replicas[0].url.port = 2;
     settings.pools[0].replicas[0].url.authority = "127.0.0.1:2";
     proxy.fleet.adopt(settings);
@@ -192,7 +192,7 @@ class Lost : public testing::Test {
       settings.limits.retry_budget = 0;
     };
   }
-  balancer::Pool& pool() { return *proxy.world->pools.front()->balancer; }
+  balancer::Pool& pool() { return *proxy.snapshot->pools.front()->balancer; }
   void passes(double seconds) {
     static_cast<void>(pool().take_changes(Clock::now() + metrics::ticks(config::Seconds(seconds))));
     proxy.run();
@@ -207,7 +207,7 @@ class Lost : public testing::Test {
 TEST_F(Lost, ItsRequestWaitsAndIsSentAgain) {
   for (const auto how : {breaks, ends}) {
     ScriptedProxy one(1, with_a_queue());
-    auto& books = *one.world->pools.front()->balancer;
+    auto& books = *one.snapshot->pools.front()->balancer;
     one.plan[0] = {how, says(streamed_answer())};
     const auto client = one.client(post(chat(true)));
     one.run();
@@ -283,7 +283,7 @@ TEST_F(Lost, ItIsNotSentAgainWithoutAQueue) {
 TEST_F(Lost, WhoeverCannotConnectWaitsToo) {
   for (const int error : {ECONNRESET, EHOSTUNREACH}) {
     ScriptedProxy one(1, with_a_queue());
-    auto& books = *one.world->pools.front()->balancer;
+    auto& books = *one.snapshot->pools.front()->balancer;
     one.on_connect[0] = [error](net::Peer& replica) { replica.refuses(error); };
     one.plan[0] = {says(streamed_answer())};
     const auto client = one.client(post(chat(true)));

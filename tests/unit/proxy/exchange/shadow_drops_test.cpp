@@ -39,7 +39,7 @@ class ShadowDrops : public ::testing::Test {
       pool.replicas.front()->state->address.set(boost::asio::ip::tcp::endpoint(
           boost::asio::ip::address_v4::loopback(), static_cast<std::uint16_t>(1 + index)));
     };
-    place(*proxy.world->pools.front(), 0);
+    place(*proxy.snapshot->pools.front(), 0);
     place(*shadow().pool, candidate);
   }
   /// Ends what is still under way, because nobody else would.
@@ -62,7 +62,7 @@ class ShadowDrops : public ::testing::Test {
     settings.shadows.push_back(shadow);
   }
 
-  const fleet::ShadowRuntime& shadow() const { return *proxy.world->shadows.front(); }
+  const fleet::ShadowRuntime& shadow() const { return *proxy.snapshot->shadows.front(); }
 
   /// A client's request is answered. The shadows' thread has not looked at it then.
   void ask(const std::string& fields = "") {
@@ -122,10 +122,10 @@ TEST_F(ShadowDrops, NothingElse) {
 }
 
 TEST_F(ShadowDrops, NeverWhatTheyExcludeByItsCredentialInEitherField) {
-  auto settings = proxy.world->settings;
+  auto settings = proxy.snapshot->settings;
   settings.shadows[0].exclude_keys = {keys::hex(keys::sha256("secret"))};
   proxy.fleet.adopt(settings);
-  proxy.world = proxy.fleet.world();
+  proxy.snapshot = proxy.fleet.snapshot();
   place_replicas();
   for (const auto* fields : {"Authorization: Bearer secret\r\n", "x-api-key: secret\r\n",
                              "Authorization: Bearer secret\r\nx-api-key: other\r\n",
@@ -142,7 +142,7 @@ TEST_F(ShadowDrops, NeverWhatTheyExcludeByItsCredentialInEitherField) {
 TEST_F(ShadowDrops, WhatComesWhileTheMemoryForBuffersIsSpent) {
   auto& buffers = proxy.shared.buffers;
   ask();
-  net::Charge others(buffers);
+  net::BudgetHold others(buffers);
   others.set(buffers.limit());
   let_shadows_work();
   EXPECT_EQ(counts(), (Counts{{"buffer_memory", 1}}));

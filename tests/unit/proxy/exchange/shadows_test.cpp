@@ -29,7 +29,7 @@ class Wants : public ::testing::Test {
 
   const SipKey key{1, 2};
   fleet::ShadowRuntime shadow;
-  fleet::ReplicaRuntime replica;
+  fleet::Replica replica;
   ClientRequest request;
 };
 

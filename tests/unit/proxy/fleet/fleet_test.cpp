@@ -33,13 +33,13 @@ config::Settings settings_of(std::vector<config::Replica> replicas) {
   return settings;
 }
 
-balancer::Lease lease_on(const World& world) {
+balancer::Lease lease_on(const Snapshot& snapshot) {
   metrics::wire::RequestFacts facts;
-  auto offered = world.pools.front()->balancer->offer(facts, std::chrono::steady_clock::now());
+  auto offered = snapshot.pools.front()->balancer->offer(facts, std::chrono::steady_clock::now());
   return std::move(std::get<balancer::Admitted>(offered).lease);
 }
 
-const ReplicaRuntime& of(const balancer::Lease& lease) { return *static_cast<ReplicaRuntime*>(lease.subject().get()); }
+const Replica& of(const balancer::Lease& lease) { return *static_cast<Replica*>(lease.subject().get()); }
 
 class FleetTest : public ::testing::Test {
  protected:
@@ -48,25 +48,25 @@ class FleetTest : public ::testing::Test {
 
 TEST_F(FleetTest, AReplicaKeepsItsStateOverASwapOfItsSettings) {
   Fleet fleet(settings_of({replica("a", 1), replica("b", 2)}), exposition, 1);
-  const auto before = fleet.world();
+  const auto before = fleet.snapshot();
   before->pools[0]->replicas[0]->state->injection_disabled = true;
   auto heavier = replica("a", 1);
   heavier.weight = 3;
   fleet.adopt(settings_of({heavier, replica("b", 2)}));
-  const auto after = fleet.world();
+  const auto after = fleet.snapshot();
   ASSERT_NE(after, before);
   EXPECT_EQ(after->pools[0]->replicas[0]->state, before->pools[0]->replicas[0]->state);
   EXPECT_TRUE(after->pools[0]->replicas[0]->state->injection_disabled);
   EXPECT_EQ(after->pools[0]->replicas[0]->settings.weight, 3);
-  EXPECT_EQ(before->pools[0]->replicas[0]->settings.weight, 1) << "a world never changes";
+  EXPECT_EQ(before->pools[0]->replicas[0]->settings.weight, 1) << "a snapshot never changes";
   EXPECT_EQ(after->pools[0]->balancer, before->pools[0]->balancer) << "the pool keeps its books";
 }
 
 TEST_F(FleetTest, AReplicaWithAnotherUrlIsANewOne) {
   Fleet fleet(settings_of({replica("a", 1)}), exposition, 1);
-  const auto before = fleet.world();
+  const auto before = fleet.snapshot();
   fleet.adopt(settings_of({replica("a", 2)}));
-  const auto after = fleet.world();
+  const auto after = fleet.snapshot();
   EXPECT_NE(after->pools[0]->replicas[0]->state, before->pools[0]->replicas[0]->state);
   EXPECT_NE(after->pools[0]->replicas[0]->state->id, before->pools[0]->replicas[0]->state->id);
   EXPECT_EQ(after->pools[0]->replicas[0]->state->address.get()->port(), 2);
@@ -75,11 +75,11 @@ TEST_F(FleetTest, AReplicaWithAnotherUrlIsANewOne) {
 
 TEST_F(FleetTest, ALeaseOutlivesTheReplicaThatItIsOn) {
   Fleet fleet(settings_of({replica("a", 1)}), exposition, 1);
-  const auto before = fleet.world();
+  const auto before = fleet.snapshot();
   auto lease = lease_on(*before);
   fleet.adopt(settings_of({replica("b", 2)}));
   EXPECT_EQ(of(lease).settings.name, "a");
-  EXPECT_EQ(of(lease_on(*before)).settings.name, "b") << "of the old world, too, what is new is chosen";
+  EXPECT_EQ(of(lease_on(*before)).settings.name, "b") << "of the old snapshot, too, what is new is chosen";
   lease.first_token(std::chrono::steady_clock::now());
   lease.tokens(3);
   lease.end(balancer::End(balancer::EndCause::answered), std::chrono::steady_clock::now());
@@ -96,40 +96,40 @@ TEST_F(FleetTest, SeriesOfReplicasThatAreGoneAreExportedNoMore) {
 
 TEST_F(FleetTest, AReplicaLeavesWhenItsLastRequestHasEnded) {
   Fleet fleet(settings_of({replica("a", 1)}), exposition, 1);
-  auto before = fleet.world();
+  auto before = fleet.snapshot();
   const auto state = before->pools[0]->replicas[0]->state;
   auto lease = lease_on(*before);
   before.reset();
   fleet.adopt(settings_of({replica("a", 2)}));
-  ASSERT_EQ(fleet.world()->leaving.size(), 1u);
-  const auto& [pool, leaving, since] = fleet.world()->leaving[0];
+  ASSERT_EQ(fleet.snapshot()->leaving.size(), 1u);
+  const auto& [pool, leaving, since] = fleet.snapshot()->leaving[0];
   EXPECT_EQ(pool->health(leaving->key, std::chrono::steady_clock::now()).state, metrics::ReplicaState::draining);
   EXPECT_EQ(pool->in_flight(leaving->key), 1u);
   fleet.look_after_drains();
-  EXPECT_EQ(fleet.world()->leaving.size(), 1u);
+  EXPECT_EQ(fleet.snapshot()->leaving.size(), 1u);
   EXPECT_FALSE(state->cut);
   lease.end(balancer::End(balancer::EndCause::answered), std::chrono::steady_clock::now());
   fleet.look_after_drains();
-  EXPECT_TRUE(fleet.world()->leaving.empty());
+  EXPECT_TRUE(fleet.snapshot()->leaving.empty());
 }
 
 TEST_F(FleetTest, AReplicaThatComesBackWhileItLeavesIsTheSame) {
   Fleet fleet(settings_of({replica("a", 1), replica("b", 2)}), exposition, 1);
-  const auto state = fleet.world()->pools[0]->replicas[0]->state;
+  const auto state = fleet.snapshot()->pools[0]->replicas[0]->state;
   std::vector<balancer::Lease> leases;
-  for (int i = 0; i < 8; ++i) leases.push_back(lease_on(*fleet.world()));
+  for (int i = 0; i < 8; ++i) leases.push_back(lease_on(*fleet.snapshot()));
   fleet.adopt(settings_of({replica("b", 2)}));
-  ASSERT_EQ(fleet.world()->leaving.size(), 1u);
+  ASSERT_EQ(fleet.snapshot()->leaving.size(), 1u);
   fleet.adopt(settings_of({replica("b", 2), replica("a", 1)}));
-  EXPECT_TRUE(fleet.world()->leaving.empty());
-  EXPECT_EQ(fleet.world()->pools[0]->replicas[1]->state, state);
+  EXPECT_TRUE(fleet.snapshot()->leaving.empty());
+  EXPECT_EQ(fleet.snapshot()->pools[0]->replicas[1]->state, state);
 }
 
 TEST_F(FleetTest, WhatRunsLongerThanADrainMayIsCut) {
   auto settings = settings_of({replica("a", 1), replica("b", 2)});
   settings.limits.drain = config::Seconds(0);
   Fleet fleet(settings, exposition, 1);
-  const auto lease = lease_on(*fleet.world());
+  const auto lease = lease_on(*fleet.snapshot());
   const auto name = of(lease).settings.name;
   const auto state = of(lease).state;
   EXPECT_EQ(fleet.set_draining(name, true, false), Fleet::Draining::set);
@@ -148,12 +148,12 @@ TEST_F(FleetTest, ADrainedReplicaTakesNothingUntilItIsToTakeAgain) {
   auto heavier = replica("a", 1);
   heavier.weight = 3;
   fleet.adopt(settings_of({heavier, replica("b", 2)}));
-  for (int i = 0; i < 20; ++i) EXPECT_EQ(of(lease_on(*fleet.world())).settings.name, "b") << "over a reload, too";
+  for (int i = 0; i < 20; ++i) EXPECT_EQ(of(lease_on(*fleet.snapshot())).settings.name, "b") << "over a reload, too";
   EXPECT_EQ(fleet.set_draining("b", true, true), Fleet::Draining::set) << "forced";
   EXPECT_FALSE(fleet.any_up());
   EXPECT_EQ(fleet.set_draining("a", false, false), Fleet::Draining::set);
   EXPECT_TRUE(fleet.any_up());
-  EXPECT_EQ(of(lease_on(*fleet.world())).settings.name, "a");
+  EXPECT_EQ(of(lease_on(*fleet.snapshot())).settings.name, "a");
 }
 
 TEST_F(FleetTest, ADrainReadsNoFilesOfTls) {
@@ -166,12 +166,12 @@ TEST_F(FleetTest, ADrainReadsNoFilesOfTls) {
   auto settings = settings_of({replica("a", 1), replica("b", 2)});
   settings.server.tls = config::ServerTls{{{cert.string(), key.string()}}};
   Fleet fleet(settings, exposition, 1);
-  const auto before = fleet.world();
+  const auto before = fleet.snapshot();
   ASSERT_NE(before->server_tls, nullptr);
   std::filesystem::remove_all(directory);
   for (const bool drains : {true, false}) {
     EXPECT_EQ(fleet.set_draining("a", drains, false), Fleet::Draining::set);
-    const auto after = fleet.world();
+    const auto after = fleet.snapshot();
     EXPECT_EQ(after->server_tls, before->server_tls);
     if (drains) {
       EXPECT_EQ(of(lease_on(*after)).settings.name, "b");
@@ -190,15 +190,15 @@ TEST_F(FleetTest, ADrainIsForgottenWithTheNameOfItsReplica) {
 TEST_F(FleetTest, APoolThatIsGoneLetsItsRequestsFinish) {
   auto settings = settings_of({replica("a", 1)});
   Fleet fleet(settings, exposition, 1);
-  auto lease = lease_on(*fleet.world());
+  auto lease = lease_on(*fleet.snapshot());
   settings.pools[0].name = "code";
   settings.pools[0].replicas[0].name = "b";
   fleet.adopt(settings);
-  ASSERT_EQ(fleet.world()->leaving.size(), 1u);
-  EXPECT_EQ(fleet.world()->leaving[0].replica->settings.name, "a");
+  ASSERT_EQ(fleet.snapshot()->leaving.size(), 1u);
+  EXPECT_EQ(fleet.snapshot()->leaving[0].replica->settings.name, "a");
   lease.end(balancer::End(balancer::EndCause::answered), std::chrono::steady_clock::now());
   fleet.look_after_drains();
-  EXPECT_TRUE(fleet.world()->leaving.empty());
+  EXPECT_TRUE(fleet.snapshot()->leaving.empty());
 }
 
 /// Drops what it is granted.
@@ -208,16 +208,16 @@ class NobodyWaits final : public balancer::GrantSink {
 };
 
 balancer::Offered waits_in(const PoolRuntime& pool, const metrics::wire::RequestFacts& facts) {
-  balancer::Asking asking{facts};
-  asking.waiter = std::make_shared<int>(0);
-  return pool.balancer->offer(asking, std::chrono::steady_clock::now());
+  balancer::PlacementRequest placement{facts};
+  placement.waiter = std::make_shared<int>(0);
+  return pool.balancer->offer(placement, std::chrono::steady_clock::now());
 }
 
 TEST_F(FleetTest, APoolThatIsGoneIsLookedAtWhileRequestsWaitInIt) {
   NobodyWaits sink;
   auto settings = settings_of({replica("a", 1)});
   Fleet fleet(settings, exposition, 1, &sink);
-  auto held = fleet.world();  // As the request holds it.
+  auto held = fleet.snapshot();  // As the request holds it.
   const auto& pool = *held->pools[0];
   pool.balancer->report(pool.replicas[0]->key, balancer::Sign::full, std::chrono::steady_clock::now(),
                         std::chrono::hours(1));
@@ -229,19 +229,19 @@ TEST_F(FleetTest, APoolThatIsGoneIsLookedAtWhileRequestsWaitInIt) {
   fleet.adopt(other);
   fleet.adopt(other);
   for (int i = 0; i < 2; ++i) {
-    ASSERT_EQ(fleet.world()->leaving_pools.size(), 1u);
-    EXPECT_EQ(fleet.world()->leaving_pools[0]->balancer, pool.balancer);
-    EXPECT_EQ(fleet.world()->leaving.size(), 1u) << "its replica is to take the request";
+    ASSERT_EQ(fleet.snapshot()->leaving_pools.size(), 1u);
+    EXPECT_EQ(fleet.snapshot()->leaving_pools[0]->balancer, pool.balancer);
+    EXPECT_EQ(fleet.snapshot()->leaving.size(), 1u) << "its replica is to take the request";
     EXPECT_THAT(exposition.text(), HasSubstr("weir_requests_waiting{pool=\"chat\",role=\"primary\"} 1"));
     fleet.look_after_drains();
   }
   pool.balancer->leave(ticket, std::chrono::steady_clock::now());
   fleet.look_after_drains();
-  EXPECT_TRUE(fleet.world()->leaving.empty());
-  EXPECT_EQ(fleet.world()->leaving_pools.size(), 1u) << "the request may still come back";
+  EXPECT_TRUE(fleet.snapshot()->leaving.empty());
+  EXPECT_EQ(fleet.snapshot()->leaving_pools.size(), 1u) << "the request may still come back";
   held.reset();
   fleet.look_after_drains();
-  EXPECT_TRUE(fleet.world()->leaving_pools.empty());
+  EXPECT_TRUE(fleet.snapshot()->leaving_pools.empty());
   EXPECT_THAT(exposition.text(), Not(HasSubstr("weir_requests_waiting{pool=\"chat\"")));
 }
 
@@ -249,7 +249,7 @@ TEST_F(FleetTest, APoolThatIsGoneIsLookedAtWhateverCameBetween) {
   NobodyWaits sink;
   const auto settings = settings_of({replica("a", 1)});
   Fleet fleet(settings, exposition, 1, &sink);
-  const auto held = fleet.world();
+  const auto held = fleet.snapshot();
   const auto& pool = *held->pools[0];
   pool.balancer->report(pool.replicas[0]->key, balancer::Sign::full, std::chrono::steady_clock::now(),
                         std::chrono::hours(1));
@@ -261,34 +261,34 @@ TEST_F(FleetTest, APoolThatIsGoneIsLookedAtWhateverCameBetween) {
   other.limits.drain = std::chrono::seconds(0);
   fleet.adopt(other);
   fleet.look_after_drains();
-  ASSERT_EQ(fleet.world()->leaving_pools.size(), 1u) << "the request holds an older world's";
-  EXPECT_FALSE(fleet.world()->leaving[0].replica->state->cut) << "its replica is waited for";
+  ASSERT_EQ(fleet.snapshot()->leaving_pools.size(), 1u) << "the request holds an older snapshot's";
+  EXPECT_FALSE(fleet.snapshot()->leaving[0].replica->state->cut) << "its replica is waited for";
   pool.balancer->leave(ticket, std::chrono::steady_clock::now());
   fleet.look_after_drains();
-  EXPECT_TRUE(fleet.world()->leaving_pools.empty());
+  EXPECT_TRUE(fleet.snapshot()->leaving_pools.empty());
 }
 
 TEST_F(FleetTest, APoolThatComesBackWhileRequestsWaitInItKeepsThem) {
   NobodyWaits sink;
   const auto settings = settings_of({replica("a", 1)});
   Fleet fleet(settings, exposition, 1, &sink);
-  const auto held = fleet.world();
+  const auto held = fleet.snapshot();
   auto other = settings;
   other.pools[0].name = "code";
   fleet.adopt(other);
   fleet.adopt(settings);
-  EXPECT_TRUE(fleet.world()->leaving.empty());
-  EXPECT_EQ(fleet.world()->pools[0]->balancer, held->pools[0]->balancer);
-  EXPECT_EQ(fleet.world()->pools[0]->replicas[0]->state, held->pools[0]->replicas[0]->state);
+  EXPECT_TRUE(fleet.snapshot()->leaving.empty());
+  EXPECT_EQ(fleet.snapshot()->pools[0]->balancer, held->pools[0]->balancer);
+  EXPECT_EQ(fleet.snapshot()->pools[0]->replicas[0]->state, held->pools[0]->replicas[0]->state);
   fleet.look_after_drains();
-  EXPECT_TRUE(fleet.world()->leaving_pools.empty()) << "nobody has the other one";
+  EXPECT_TRUE(fleet.snapshot()->leaving_pools.empty()) << "nobody has the other one";
 }
 
 TEST_F(FleetTest, WhatRunsInAPoolThatIsGoneHasItsTimeFromThenOn) {
   auto settings = settings_of({replica("a", 1)});
   settings.limits.drain = config::Seconds(0.05);
   Fleet fleet(settings, exposition, 1);
-  const auto lease = lease_on(*fleet.world());
+  const auto lease = lease_on(*fleet.snapshot());
   const auto state = of(lease).state;
   const auto begun = std::chrono::steady_clock::now();
   while (std::chrono::steady_clock::now() - begun < std::chrono::milliseconds(60)) std::this_thread::yield();
@@ -297,7 +297,7 @@ TEST_F(FleetTest, WhatRunsInAPoolThatIsGoneHasItsTimeFromThenOn) {
   fleet.adopt(settings);
   fleet.look_after_drains();
   EXPECT_FALSE(state->cut);
-  EXPECT_GT(fleet.world()->leaving.at(0).since, begun);
+  EXPECT_GT(fleet.snapshot()->leaving.at(0).since, begun);
   settings.limits.drain = config::Seconds(0);
   fleet.adopt(settings);
   fleet.look_after_drains();
@@ -313,7 +313,7 @@ TEST_F(FleetTest, AReplicaWithoutAnAddressIsNoOtherOneToGoTo) {
 
 TEST_F(FleetTest, AReloadAsksForUsageAgain) {
   Fleet fleet(settings_of({replica("a", 1)}), exposition, 1);
-  const auto& state = fleet.world()->pools[0]->replicas[0]->state;
+  const auto& state = fleet.snapshot()->pools[0]->replicas[0]->state;
   state->injection_disabled = true;
   state->took_injection = 3;
   fleet.ask_for_usage_again();
@@ -324,7 +324,7 @@ TEST_F(FleetTest, AReloadAsksForUsageAgain) {
 TEST_F(FleetTest, AnotherHealthPathOrKeyIsProbed) {
   auto settings = settings_of({replica("a", 1)});
   Fleet fleet(settings, exposition, 1);
-  const auto state = fleet.world()->pools[0]->replicas[0]->state;
+  const auto state = fleet.snapshot()->pools[0]->replicas[0]->state;
   state->probe_connects = true;
   fleet.adopt(settings);
   EXPECT_TRUE(state->probe_connects);
@@ -340,20 +340,20 @@ TEST_F(FleetTest, AnotherHealthPathOrKeyIsProbed) {
 TEST_F(FleetTest, APoolThatIsToChooseOtherwiseKeepsItsBooks) {
   auto settings = settings_of({replica("a", 1)});
   Fleet fleet(settings, exposition, 1);
-  const auto before = fleet.world();
+  const auto before = fleet.snapshot();
   settings.pools[0].policy = config::Policy::round_robin;
   fleet.adopt(settings);
-  EXPECT_EQ(fleet.world()->pools[0]->balancer, before->pools[0]->balancer);
-  EXPECT_EQ(fleet.world()->pools[0]->replicas[0]->state, before->pools[0]->replicas[0]->state);
+  EXPECT_EQ(fleet.snapshot()->pools[0]->balancer, before->pools[0]->balancer);
+  EXPECT_EQ(fleet.snapshot()->pools[0]->replicas[0]->state, before->pools[0]->replicas[0]->state);
 }
 
 TEST_F(FleetTest, APoolKeepsWhatOneReplicaSaidOfAnother) {
   Fleet fleet(settings_of({replica("a", 1), replica("b", 2)}), exposition, 1);
   const auto now = metrics::Moment(std::chrono::hours(1));
-  const SecondOpinions::Case one{fleet.world()->pools[0]->replicas[0]->state->id, 404, "m"};
-  fleet.world()->pools[0]->opinions->note(one, SecondOpinions::Opinion::better, now);
+  const SecondOpinions::Case one{fleet.snapshot()->pools[0]->replicas[0]->state->id, 404, "m"};
+  fleet.snapshot()->pools[0]->opinions->note(one, SecondOpinions::Opinion::better, now);
   fleet.adopt(settings_of({replica("a", 1), replica("c", 3)}));
-  EXPECT_EQ(fleet.world()->pools[0]->opinions->of(one, now), SecondOpinions::Opinion::better);
+  EXPECT_EQ(fleet.snapshot()->pools[0]->opinions->of(one, now), SecondOpinions::Opinion::better);
 }
 
 TEST_F(FleetTest, TheRetryBudgetFollowsTheSettings) {
@@ -385,7 +385,7 @@ TEST_F(FleetTest, WhatAnEngineToldIsExportedAndOutlivesAReload) {
   auto settings = settings_of({replica("a", 1), replica("b", 2)});
   Fleet fleet(settings, exposition, 1);
   const auto soon = std::chrono::steady_clock::now() + std::chrono::hours(1);
-  fleet.world()->pools[0]->replicas[0]->state->engine.set(told(soon));
+  fleet.snapshot()->pools[0]->replicas[0]->state->engine.set(told(soon));
   const auto is_shown = [&] {
     const auto page = exposition.text();
     EXPECT_THAT(page, HasSubstr("engine=\"vLLM\",version=\"1\",model=\"m\"} 1"));
@@ -402,7 +402,7 @@ TEST_F(FleetTest, WhatAnEngineToldIsExportedAndOutlivesAReload) {
 
 TEST_F(FleetTest, StaleFiguresAreUnknownAndWhatTheEngineIsStays) {
   Fleet fleet(settings_of({replica("a", 1)}), exposition, 1);
-  fleet.world()->pools[0]->replicas[0]->state->engine.set(told(std::chrono::steady_clock::now()));
+  fleet.snapshot()->pools[0]->replicas[0]->state->engine.set(told(std::chrono::steady_clock::now()));
   const auto page = exposition.text();
   EXPECT_THAT(page, Not(HasSubstr("state=\"running\"")));
   EXPECT_THAT(page, HasSubstr("engine=\"vLLM\""));
@@ -422,22 +422,22 @@ Discovered members(std::initializer_list<std::pair<unsigned, const char*>> all) 
   return {{{"gpu", "engines.example"}, list}};
 }
 
-std::string names_in(const World& world) {
+std::string names_in(const Snapshot& snapshot) {
   std::string names;
-  for (const auto& one : world.pools[0]->replicas)
+  for (const auto& one : snapshot.pools[0]->replicas)
     names += one->settings.name + "=" + one->state->address.get()->address().to_string() + " ";
   return names;
 }
 
 TEST_F(FleetTest, MembersOfANameAreReplicas) {
   Fleet fleet(with_a_name(), exposition, 1);
-  EXPECT_EQ(names_in(*fleet.world()), "") << "nothing was discovered yet";
+  EXPECT_EQ(names_in(*fleet.snapshot()), "") << "nothing was discovered yet";
   fleet.adopt(members({{1, "10.0.0.1"}, {2, "10.0.0.2"}}));
-  EXPECT_EQ(names_in(*fleet.world()), "gpu-1=10.0.0.1 gpu-2=10.0.0.2 ");
-  const auto before = fleet.world();
+  EXPECT_EQ(names_in(*fleet.snapshot()), "gpu-1=10.0.0.1 gpu-2=10.0.0.2 ");
+  const auto before = fleet.snapshot();
   EXPECT_EQ(before->settings, with_a_name()) << "the settings stay as they were read";
   fleet.adopt(members({{1, "10.0.0.3"}, {2, "10.0.0.2"}}));
-  const auto after = fleet.world();
+  const auto after = fleet.snapshot();
   EXPECT_NE(after->pools[0]->replicas[0]->state, before->pools[0]->replicas[0]->state) << "another address is another";
   EXPECT_NE(after->pools[0]->replicas[0]->key.serial, before->pools[0]->replicas[0]->key.serial);
   EXPECT_EQ(after->pools[0]->replicas[1]->state, before->pools[0]->replicas[1]->state);
@@ -454,11 +454,11 @@ class Grantees final : public balancer::GrantSink {
 TEST_F(FleetTest, ARequestWaitsForTheFirstMemberOfAName) {
   Grantees grantees;
   Fleet fleet(with_a_name(), exposition, 1, &grantees);
-  const auto pool = fleet.world()->pools[0]->balancer;
+  const auto pool = fleet.snapshot()->pools[0]->balancer;
   const metrics::wire::RequestFacts facts;
-  balancer::Asking asking{facts};
-  asking.waiter = std::make_shared<int>(1);
-  EXPECT_TRUE(std::holds_alternative<balancer::Waiting>(pool->offer(asking, std::chrono::steady_clock::now())));
+  balancer::PlacementRequest placement{facts};
+  placement.waiter = std::make_shared<int>(1);
+  EXPECT_TRUE(std::holds_alternative<balancer::Waiting>(pool->offer(placement, std::chrono::steady_clock::now())));
   fleet.adopt(members({{1, "10.0.0.1"}}));
   ASSERT_EQ(grantees.all.size(), 1u);
   EXPECT_EQ(of(std::get<balancer::Lease>(grantees.all[0].what)).settings.name, "gpu-1");
@@ -468,19 +468,19 @@ TEST_F(FleetTest, ARequestWaitsForTheFirstMemberOfAName) {
 TEST_F(FleetTest, MembersOutliveAReload) {
   Fleet fleet(with_a_name(), exposition, 1);
   fleet.adopt(members({{1, "10.0.0.1"}, {4, "10.0.0.2"}}));
-  const auto before = fleet.world();
+  const auto before = fleet.snapshot();
   auto settings = with_a_name();
   settings.pools[0].replicas[0].weight = 2;
   fleet.adopt(settings);
-  EXPECT_EQ(names_in(*fleet.world()), "gpu-1=10.0.0.1 gpu-4=10.0.0.2 ");
-  EXPECT_EQ(fleet.world()->pools[0]->replicas[1]->state, before->pools[0]->replicas[1]->state);
-  EXPECT_EQ(fleet.world()->pools[0]->replicas[1]->settings.weight, 2);
+  EXPECT_EQ(names_in(*fleet.snapshot()), "gpu-1=10.0.0.1 gpu-4=10.0.0.2 ");
+  EXPECT_EQ(fleet.snapshot()->pools[0]->replicas[1]->state, before->pools[0]->replicas[1]->state);
+  EXPECT_EQ(fleet.snapshot()->pools[0]->replicas[1]->settings.weight, 2);
 }
 
-std::string draining_in(const World& world) {
+std::string draining_in(const Snapshot& snapshot) {
   std::string names;
-  for (const auto& one : world.pools[0]->replicas)
-    if (world.pools[0]->balancer->health(one->key, std::chrono::steady_clock::now()).state ==
+  for (const auto& one : snapshot.pools[0]->replicas)
+    if (snapshot.pools[0]->balancer->health(one->key, std::chrono::steady_clock::now()).state ==
         metrics::ReplicaState::draining)
       names += one->settings.name + " ";
   return names;
@@ -494,14 +494,14 @@ TEST_F(FleetTest, AMemberThatComesBackIsStillDrainedUnderWhateverNumberUntilItIs
   fleet.adopt(members({{1, "10.0.0.1"}}));
   fleet.look_after_drains();
   fleet.adopt(members({{1, "10.0.0.1"}, {2, "10.0.0.7"}}));
-  EXPECT_EQ(draining_in(*fleet.world()), "") << "another machine has its number";
+  EXPECT_EQ(draining_in(*fleet.snapshot()), "") << "another machine has its number";
   fleet.adopt(members({{1, "10.0.0.1"}, {2, "10.0.0.7"}, {3, "10.0.0.2"}}));
-  EXPECT_EQ(draining_in(*fleet.world()), "gpu-3 ");
+  EXPECT_EQ(draining_in(*fleet.snapshot()), "gpu-3 ");
   EXPECT_EQ(fleet.set_draining("gpu-3", true, true), Fleet::Draining::already);
   EXPECT_EQ(fleet.set_draining("gpu-3", false, true), Fleet::Draining::set);
   fleet.adopt(members({{1, "10.0.0.1"}}));
   fleet.adopt(members({{1, "10.0.0.1"}, {2, "10.0.0.2"}}));
-  EXPECT_EQ(draining_in(*fleet.world()), "");
+  EXPECT_EQ(draining_in(*fleet.snapshot()), "");
 }
 
 TEST_F(FleetTest, TheDrainOfAMemberIsForgottenWithTheNameInTheSettings) {
@@ -510,7 +510,7 @@ TEST_F(FleetTest, TheDrainOfAMemberIsForgottenWithTheNameInTheSettings) {
   fleet.set_draining("gpu-2", true, true);
   fleet.adopt(settings_of({replica("a", 1)}));
   fleet.adopt(with_a_name());
-  EXPECT_EQ(draining_in(*fleet.world()), "");
+  EXPECT_EQ(draining_in(*fleet.snapshot()), "");
 }
 
 // Loops choose, hold and end leases while replicas come, go and move to other addresses.
@@ -520,8 +520,8 @@ TEST_F(FleetTest, IsSwappedUnderLoad) {
   std::atomic<int> served = 0;
   const auto loop = [&] {
     while (!over) {
-      const auto world = fleet.world();
-      auto lease = lease_on(*world);
+      const auto snapshot = fleet.snapshot();
+      auto lease = lease_on(*snapshot);
       ASSERT_TRUE(lease);
       ASSERT_FALSE(of(lease).settings.name.empty());
       ASSERT_TRUE(of(lease).state->address.get());
@@ -545,7 +545,7 @@ TEST_F(FleetTest, IsSwappedUnderLoad) {
   two.join();
   fleet.adopt(settings_of({replica("a", 1)}));
   EXPECT_EQ(fleet.in_flight(), 0u);
-  const auto load = fleet.world()->pools[0]->balancer->load(fleet.world()->pools[0]->replicas[0]->key.index,
+  const auto load = fleet.snapshot()->pools[0]->balancer->load(fleet.snapshot()->pools[0]->replicas[0]->key.index,
                                                             std::chrono::steady_clock::now());
   EXPECT_EQ(load.in_flight, 0u);
   EXPECT_EQ(load.prefill_left, 0u);

@@ -30,20 +30,20 @@ class Idle : public testing::Test {
   net::Calls calls;
   const net::Destination here{net::Address(boost::asio::ip::make_address("10.0.0.1"), 80)},
       there{net::Address(boost::asio::ip::make_address("10.0.0.2"), 80)};
-  /// Returns a world of both replicas, where a connection may idle for 4 s.
-  std::shared_ptr<const World> world_of(std::size_t most) const {
-    return World::changed(nullptr, [&](World& next) {
+  /// Returns a snapshot of both replicas, where a connection may idle for 4 s.
+  std::shared_ptr<const Snapshot> snapshot_of(std::size_t most) const {
+    return Snapshot::changed(nullptr, [&](Snapshot& next) {
       next.settings.limits.idle_upstream_connections = most;
       next.settings.limits.upstream_idle = config::Seconds(4);
       auto pool = std::make_shared<PoolRuntime>();
       for (const auto& state : states) {
-        pool->replicas.push_back(std::make_shared<ReplicaRuntime>());
+        pool->replicas.push_back(std::make_shared<Replica>());
         pool->replicas.back()->state = state;
       }
       next.pools.push_back(std::move(pool));
     });
   }
-  Idle() { idle.adopt(*world_of(3)); }
+  Idle() { idle.adopt(*snapshot_of(3)); }
   std::vector<std::shared_ptr<ReplicaState>> states{std::shared_ptr<ReplicaState>(new ReplicaState{.id = 1}),
                                                     std::shared_ptr<ReplicaState>(new ReplicaState{.id = 2})};
   const std::shared_ptr<ReplicaState> owned[2]{states[0], states[1]};
@@ -100,7 +100,7 @@ TEST_F(Idle, SaysThatOneWasTooManyButNotWhereNoneIsKept) {
   for (int i = 0; i < 3; ++i) EXPECT_TRUE(kept(idle));
   EXPECT_FALSE(kept(idle));
   IdleConnections none;
-  none.adopt(*world_of(0));
+  none.adopt(*snapshot_of(0));
   EXPECT_TRUE(kept(none)) << "that is no shortage";
 }
 
@@ -144,7 +144,7 @@ TEST_F(Idle, TakesAConnectionToAnyAddressThatTheReplicaHas) {
 
 TEST_F(Idle, KeepsNoneWhereNoneMayBeKept) {
   IdleConnections none;
-  none.adopt(*world_of(0));
+  none.adopt(*snapshot_of(0));
   const auto peer = std::make_shared<net::Peer>(calls);
   none.put(one, here, std::make_unique<net::ScriptedChannel>(peer), at(0));
   EXPECT_TRUE(peer->closed());
@@ -153,7 +153,7 @@ TEST_F(Idle, KeepsNoneWhereNoneMayBeKept) {
 
 TEST_F(Idle, ClosesTheOldestWhereFewerMayBeKeptFromNowOn) {
   const auto oldest = put(one, 0), older = put(one, 1), young = put(one, 2);
-  idle.adopt(*world_of(1));
+  idle.adopt(*snapshot_of(1));
   EXPECT_TRUE(oldest->closed() && older->closed());
   EXPECT_FALSE(young->closed());
 }
@@ -161,7 +161,7 @@ TEST_F(Idle, ClosesTheOldestWhereFewerMayBeKeptFromNowOn) {
 TEST_F(Idle, ClosesThoseOfReplicasThatAreGone) {
   const auto stays = put(one, 0), goes = put(other, 0);
   states.pop_back();
-  idle.adopt(*world_of(3));
+  idle.adopt(*snapshot_of(3));
   EXPECT_FALSE(stays->closed());
   EXPECT_TRUE(goes->closed());
 }

@@ -97,9 +97,9 @@ TEST(NotingFailure, AHandlersExceptionIsCountedAndGoesNoFurther) {
 
 TEST(AskAll, ThrowsWhatItsTellerThrew) {
   boost::asio::io_context context;
-  const auto replica = std::make_shared<ReplicaRuntime>();
+  const auto replica = std::make_shared<Replica>();
   replica->state = std::shared_ptr<ReplicaState>(new ReplicaState{.id = 1});  // Its name is not resolved.
-  const Tell tell = [](const ReplicaRuntime&, ModelAnswer) { throw std::runtime_error("a broken list"); };
+  const Tell tell = [](const Replica&, ModelAnswer) { throw std::runtime_error("a broken list"); };
   std::exception_ptr ended;
   const std::vector<ModelQuestion> questions{{replica, ""}, {replica, ""}};
   boost::asio::co_spawn(context, ask_all(questions, 1000, tell, nullptr),

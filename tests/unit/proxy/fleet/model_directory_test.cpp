@@ -144,7 +144,7 @@ TEST_F(Models, StayKnownWhereAReplicaTellsNone) {
   for (const auto& later : {answer_of(200, R"({"data":[]})"), answer_of(500, "{}"), std::string("no HTTP\r\n\r\n")}) {
     const auto before = teller.left;
     teller.answer = later;
-    fleet->adopt(settings);  // A new world is asked at once.
+    fleet->adopt(settings);  // A new snapshot is asked at once.
     run_until([&] { return teller.left > before; });
     EXPECT_THAT(answer_to(Client()).body, HasSubstr(R"("id":"a")")) << later;
   }

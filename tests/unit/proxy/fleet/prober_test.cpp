@@ -45,9 +45,9 @@ class ProbeUnderWay : public testing::Test {
     return settings;
   }
   void begin_probe() {
-    replica_ = fleet->world()->pools.front()->replicas.front();
-    key = fleet->world()->pools.front()->replicas.front()->key;
-    books = fleet->world()->pools.front()->balancer;
+    replica_ = fleet->snapshot()->pools.front()->replicas.front();
+    key = fleet->snapshot()->pools.front()->replicas.front()->key;
+    books = fleet->snapshot()->pools.front()->balancer;
     context.emplace();
     start_prober(*context, *fleet, 1);
     const auto most = std::chrono::steady_clock::now() + seconds(5);
@@ -76,7 +76,7 @@ class ProbeUnderWay : public testing::Test {
   metrics::series::Exposition exposition{1, {"test", "test"}};
   std::optional<Fleet> fleet{std::in_place, settings_of(listener, other), exposition, 1};
   std::optional<boost::asio::io_context> context;
-  std::weak_ptr<const ReplicaRuntime> replica_;
+  std::weak_ptr<const Replica> replica_;
   balancer::ReplicaKey key;
   std::shared_ptr<balancer::Pool> books;
   net::UniqueFd far;
@@ -85,19 +85,19 @@ class ProbeUnderWay : public testing::Test {
 TEST_F(ProbeUnderWay, IsHeardOfWhereTheReplicaStays) {
   begin_probe();
   run_until_closed();
-  EXPECT_TRUE(fleet->world()->pools.front()->replicas.front()->state->connect_failed) << "its probe has failed";
+  EXPECT_TRUE(fleet->snapshot()->pools.front()->replicas.front()->state->connect_failed) << "its probe has failed";
 }
 
 TEST_F(ProbeUnderWay, LeavesNothingWhereAReloadTakesTheReplicaOut) {
   begin_probe();
   const auto state = replica_.lock()->state;
-  auto settings = fleet->world()->settings;
+  auto settings = fleet->snapshot()->settings;
   settings.pools.front().replicas.erase(settings.pools.front().replicas.begin());
   fleet->adopt(settings);
   const auto with_probe = open_descriptors();
   run_until_closed();
   fleet->look_after_drains();
-  context->run_for(milliseconds(100));  // The prober looks, and lets go of the world before.
+  context->run_for(milliseconds(100));  // The prober looks, and lets go of the snapshot before.
   EXPECT_TRUE(is_closed());
   EXPECT_LT(open_descriptors(), with_probe);
   EXPECT_FALSE(state->connect_failed) << "nothing is said of it";

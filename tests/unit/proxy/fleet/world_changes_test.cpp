@@ -1,4 +1,4 @@
-// A member of the world that a change does not name stays the same object: clients' keys and TLS above all.
+// A member of the snapshot that a change does not name stays the same object: clients' keys and TLS above all.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -58,8 +58,8 @@ bool same(const LeavingReplica& a, const LeavingReplica& b) {
   return a.balancer == b.balancer && a.replica == b.replica && a.since == b.since;
 }
 
-/// A member that is new in World does not compile until it is compared here, and named by a change below.
-Names changed(const World& before, const World& after) {
+/// A member that is new in Snapshot does not compile until it is compared here, and named by a change below.
+Names changed(const Snapshot& before, const Snapshot& after) {
   const auto& [keys, settings, server_tls, pools, shadows, all_pools, leaving, leaving_pools] = before;
   Names names;
   if (!(settings == after.settings)) names.insert("settings");
@@ -73,13 +73,13 @@ Names changed(const World& before, const World& after) {
   return names;
 }
 
-class WorldChanges : public ::testing::Test {
+class SnapshotChanges : public ::testing::Test {
  protected:
   /// Applies the change, and returns which members it has changed.
   Names by(const std::function<void()>& change) {
-    const auto before = fleet.world();
+    const auto before = fleet.snapshot();
     change();
-    const auto after = fleet.world();
+    const auto after = fleet.snapshot();
     EXPECT_NE(after->keys, nullptr);
     EXPECT_NE(after->server_tls, nullptr);
     auto all = after->pools;
@@ -89,11 +89,11 @@ class WorldChanges : public ::testing::Test {
   }
   balancer::Lease lease() {
     const metrics::wire::RequestFacts facts;
-    auto offered = fleet.world()->pools.front()->balancer->offer(facts, std::chrono::steady_clock::now());
+    auto offered = fleet.snapshot()->pools.front()->balancer->offer(facts, std::chrono::steady_clock::now());
     return std::move(std::get<balancer::Admitted>(offered).lease);
   }
   static std::string name_of(const balancer::Lease& lease) {
-    return static_cast<ReplicaRuntime*>(lease.subject().get())->settings.name;
+    return static_cast<Replica*>(lease.subject().get())->settings.name;
   }
 
   metrics::series::Exposition exposition{1, {"0", "test"}};
@@ -102,7 +102,7 @@ class WorldChanges : public ::testing::Test {
   const Names runtimes{"pools", "shadows", "all_pools"};  ///< The members that each adoption makes anew.
 };
 
-TEST_F(WorldChanges, AReloadDrainsAndDiscoveryChangeWhatTheyNameAndNothingElse) {
+TEST_F(SnapshotChanges, AReloadDrainsAndDiscoveryChangeWhatTheyNameAndNothingElse) {
   EXPECT_EQ(by([&] { fleet.look_after_drains(); }), Names());
   EXPECT_EQ(by([&] { fleet.adopt(settings); }), runtimes) << "a reload of the same settings";
   EXPECT_EQ(by([&] { fleet.look_after_drains(); }), Names());
@@ -120,8 +120,8 @@ TEST_F(WorldChanges, AReloadDrainsAndDiscoveryChangeWhatTheyNameAndNothingElse) 
   EXPECT_EQ(by([&] { fleet.adopt(settings); }), wanted);
 }
 
-TEST_F(WorldChanges, SettingsThatAreRefusedChangeNoPool) {
-  const auto before = fleet.world();
+TEST_F(SnapshotChanges, SettingsThatAreRefusedChangeNoPool) {
+  const auto before = fleet.snapshot();
   const auto without_tls = fleet.prepare([&] {
     auto other = settings;
     other.server.tls.reset();
@@ -132,12 +132,12 @@ TEST_F(WorldChanges, SettingsThatAreRefusedChangeNoPool) {
   wanted.pools[0].max_in_flight = 1;
   wanted.pools[0].queue.requests = 0;
   EXPECT_THROW(fleet.adopt(wanted, without_tls, before->keys), std::logic_error);
-  EXPECT_EQ(fleet.world(), before);
+  EXPECT_EQ(fleet.snapshot(), before);
   std::vector<balancer::Lease> held;
   for (int i = 0; i < 3; ++i) EXPECT_NO_THROW(held.push_back(lease())) << "its limits are what they were";
 }
 
-TEST_F(WorldChanges, AReplicaThatLeavesGoesAlone) {
+TEST_F(SnapshotChanges, AReplicaThatLeavesGoesAlone) {
   auto request = lease();
   const auto leaves = name_of(request);
   std::erase_if(settings.pools[0].replicas, [&](const auto& one) { return one.name == leaves; });
@@ -149,15 +149,15 @@ TEST_F(WorldChanges, AReplicaThatLeavesGoesAlone) {
   EXPECT_EQ(by([&] { fleet.look_after_drains(); }), Names{"leaving"});
 }
 
-TEST_F(WorldChanges, OldKeysAreHandedOutToBeFreedOnceNoRequestKnowsThem) {
+TEST_F(SnapshotChanges, OldKeysAreHandedOutToBeFreedOnceNoRequestKnowsThem) {
   const auto taken = [this] { return fleet.take_unused_keys(); };
   const config::SharedList<config::ClientKey> other{key_of("bob")};
-  auto held = fleet.world();  // As a request on a loop holds it.
+  auto held = fleet.snapshot();  // As a request on a loop holds it.
   const std::weak_ptr<const keys::ClientKeys> old = held->keys;
   fleet.adopt(settings);
   fleet.adopt(Discovered());
-  EXPECT_EQ(fleet.world()->keys, old.lock()) << "they are the same";
-  EXPECT_EQ(&fleet.world()->settings.server.keys.all(), &held->settings.server.keys.all()) << "and are there once";
+  EXPECT_EQ(fleet.snapshot()->keys, old.lock()) << "they are the same";
+  EXPECT_EQ(&fleet.snapshot()->settings.server.keys.all(), &held->settings.server.keys.all()) << "and are there once";
   settings.server.keys = other;
   fleet.adopt(settings);
   EXPECT_EQ(taken().size(), 0u) << "a request has the first ones";
@@ -171,20 +171,20 @@ TEST_F(WorldChanges, OldKeysAreHandedOutToBeFreedOnceNoRequestKnowsThem) {
   EXPECT_EQ(taken().size(), 0u);
 }
 
-TEST_F(WorldChanges, AKeysCountsOutlastAReload) {
+TEST_F(SnapshotChanges, AKeysCountsOutlastAReload) {
   auto alice = key_of("alice");
   alice.sha256 = keys::sha256("secret");
   settings.server.keys = {alice};
   fleet.adopt(settings);
-  const auto use = fleet.world()->keys->find("secret")->use;
+  const auto use = fleet.snapshot()->keys->find("secret")->use;
   alice.share = 2;
   settings.server.keys = {alice};
   fleet.adopt(settings);
-  EXPECT_EQ(fleet.world()->keys->find("secret")->use, use);
+  EXPECT_EQ(fleet.snapshot()->keys->find("secret")->use, use);
 }
 
-TEST_F(WorldChanges, APoolAndAShadowThatLeaveGoAlone) {
-  auto held = fleet.world();  // As a request holds it.
+TEST_F(SnapshotChanges, APoolAndAShadowThatLeaveGoAlone) {
+  auto held = fleet.snapshot();  // As a request holds it.
   settings.pools.pop_back();
   settings.shadows.clear();
   auto wanted = runtimes;
@@ -195,22 +195,22 @@ TEST_F(WorldChanges, APoolAndAShadowThatLeaveGoAlone) {
   EXPECT_EQ(by([&] { fleet.look_after_drains(); }), Names{"leaving_pools"});
 }
 
-TEST(World, IsNotMadeWhereItWouldLetInWhomItsSettingsKeepOut) {
-  const auto none = [](World&) {};
-  EXPECT_NO_THROW(World::changed(nullptr, none));
+TEST(Snapshot, IsNotMadeWhereItWouldLetInWhomItsSettingsKeepOut) {
+  const auto none = [](Snapshot&) {};
+  EXPECT_NO_THROW(Snapshot::changed(nullptr, none));
   const auto with = [](const std::function<void(config::Server&)>& change) {
-    return World::changed(nullptr, [&](World& next) { change(next.settings.server); });
+    return Snapshot::changed(nullptr, [&](Snapshot& next) { change(next.settings.server); });
   };
   EXPECT_THROW(with([](config::Server& server) { server.api_keys = "keys.toml"; }), std::logic_error);
   EXPECT_THROW(with([](config::Server& server) { server.keys = {key_of("a")}; }), std::logic_error);
   EXPECT_THROW(with([](config::Server& server) { server.tls.emplace(); }), std::logic_error);
   metrics::series::Exposition exposition(1, {"0", "test"});
   const Fleet fleet(guarded(), exposition, 1);
-  const auto good = fleet.world();
-  EXPECT_NO_THROW(World::changed(good.get(), none));
-  EXPECT_THROW(World::changed(good.get(), [](World& next) { next.keys = nullptr; }), std::logic_error);
-  EXPECT_THROW(World::changed(good.get(), [](World& next) { next.server_tls = nullptr; }), std::logic_error);
-  EXPECT_THROW(World::changed(good.get(), [](World& next) { next.settings = {}; }), std::logic_error)
+  const auto good = fleet.snapshot();
+  EXPECT_NO_THROW(Snapshot::changed(good.get(), none));
+  EXPECT_THROW(Snapshot::changed(good.get(), [](Snapshot& next) { next.keys = nullptr; }), std::logic_error);
+  EXPECT_THROW(Snapshot::changed(good.get(), [](Snapshot& next) { next.server_tls = nullptr; }), std::logic_error);
+  EXPECT_THROW(Snapshot::changed(good.get(), [](Snapshot& next) { next.settings = {}; }), std::logic_error)
       << "nor does one that asks for keys where the settings ask for none";
 }
 

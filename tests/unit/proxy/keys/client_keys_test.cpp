@@ -123,7 +123,7 @@ class ManyReloads {
       case 0:
         return reload();
       case 1:
-        if (worlds_.size() > 1) worlds_.erase(std::next(worlds_.begin(), below(static_cast<int>(worlds_.size()) - 1)));
+        if (snapshots_.size() > 1) snapshots_.erase(std::next(snapshots_.begin(), below(static_cast<int>(snapshots_.size()) - 1)));
         return;
       case 2:
         if (requests_.empty()) return;
@@ -142,7 +142,7 @@ class ManyReloads {
   }
   void end_all() {
     requests_.clear();
-    worlds_.erase(worlds_.begin(), std::prev(worlds_.end()));
+    snapshots_.erase(snapshots_.begin(), std::prev(snapshots_.end()));
     EXPECT_EQ(ClientKeys(file_, &now()).remembered(), 0u) << "a secret is forgotten when its requests have ended";
   }
   int refused() const { return refused_; }
@@ -155,7 +155,7 @@ class ManyReloads {
   };
 
   int below(int n) { return static_cast<int>(random_() % static_cast<unsigned>(n)); }
-  const ClientKeys& now() const { return *worlds_.back(); }
+  const ClientKeys& now() const { return *snapshots_.back(); }
   std::uint32_t counted_for(const std::string& secret) const {
     return static_cast<std::uint32_t>(std::ranges::count_if(
         requests_, [&](const auto& request) { return counts_for_.at(request.secret) == secret; }));
@@ -188,20 +188,20 @@ class ManyReloads {
         if (whose == secret) whose = same_name->second;
     }
     for (const auto& secret : secrets) counts_for_[secret] = secret;
-    worlds_.push_back(std::make_unique<ClientKeys>(file_, worlds_.empty() ? nullptr : &now()));
+    snapshots_.push_back(std::make_unique<ClientKeys>(file_, snapshots_.empty() ? nullptr : &now()));
   }
 
-  /// Begins a request, mostly in the newest world. One of an older world has what its settings said.
+  /// Begins a request, mostly in the newest snapshot. One of an older snapshot has what its settings said.
   void begin() {
     const auto newest = below(4) > 0;
-    const auto& world = newest ? now() : **std::next(worlds_.begin(), below(static_cast<int>(worlds_.size())));
+    const auto& snapshot = newest ? now() : **std::next(snapshots_.begin(), below(static_cast<int>(snapshots_.size())));
     const auto secret = "secret" + std::to_string(below(6));
-    const auto* const key = world.find(secret);
+    const auto* const key = snapshot.find(secret);
     if (key == nullptr) return;
     const auto before = counted_for(secret);
     requests_.emplace_back(secret, key);
     const bool got = requests_.back().place.got();
-    if (&world == &now()) {
+    if (&snapshot == &now()) {
       EXPECT_EQ(got, before < *key->settings.max_in_flight) << key->settings.name;
     }
     if (got) return;
@@ -213,7 +213,7 @@ class ManyReloads {
   std::map<std::string, std::string> secret_of_;   ///< By name.
   std::map<std::string, std::string> counts_for_;  ///< By secret: the secret with which its requests count.
   std::vector<config::ClientKey> file_;
-  std::list<std::unique_ptr<ClientKeys>> worlds_;
+  std::list<std::unique_ptr<ClientKeys>> snapshots_;
   std::list<Request> requests_;
   int refused_ = 0;
 };

@@ -51,13 +51,13 @@ TEST(AddressCounts, CountsNobodyWithoutAnAddress) {
 
 TEST(AddressCounts, APlaceMovesWithItsConnection) {
   AddressCounts counts;
-  AddressCounts::Place kept;
+  AddressCounts::CountGuard kept;
   {
     auto taken = counts.take(ipv4(1), 1);
     kept = std::move(*taken);
   }
   EXPECT_FALSE(counts.take(ipv4(1), 1));
-  const AddressCounts::Place again(std::move(kept));
+  const AddressCounts::CountGuard again(std::move(kept));
   EXPECT_FALSE(counts.take(ipv4(1), 1));
 }
 

@@ -101,7 +101,7 @@ class Racing : public testing::Test, protected Watcher {
     EXPECT_EQ(tag, 7u);
     told |= events;
   }
-  void approach(std::uint32_t, int) const override {}
+  void prefetch(std::uint32_t, int) const override {}
   void expect_connected_to(const Address& address) {
     ASSERT_NE(channel, nullptr);
     EXPECT_TRUE(told & EPOLLOUT);

@@ -14,24 +14,24 @@ constexpr auto step = BufferBudget::step;
 
 TEST(BufferBudget, CountsWholeStepsRoundedDown) {
   BufferBudget budget(100 * step);
-  Charge charge(budget);
+  BudgetHold hold(budget);
   const std::size_t rows[][2]{{0, 0},           {step - 1, 0}, {step, step}, {2 * step - 1, step}, {7 * step, 7 * step},
                               {step + 1, step}, {1, 0}};
   for (const auto& [bytes, counted] : rows) {
-    charge.set(bytes);
+    hold.set(bytes);
     EXPECT_EQ(budget.used(), counted) << bytes;
-    EXPECT_EQ(charge.held(), counted) << bytes;
+    EXPECT_EQ(hold.held(), counted) << bytes;
   }
 }
 
 TEST(BufferBudget, LetsGoWithTheChargeAndNotBefore) {
   BufferBudget budget(100 * step);
   {
-    Charge charge(budget);
-    charge.set(3 * step);
-    Charge moved(std::move(charge));
+    BudgetHold hold(budget);
+    hold.set(3 * step);
+    BudgetHold moved(std::move(hold));
     EXPECT_EQ(budget.used(), 3 * step);
-    Charge other(budget);
+    BudgetHold other(budget);
     other.set(5 * step);
     other = std::move(moved);
     EXPECT_EQ(budget.used(), 3 * step) << "what it had is let go";
@@ -44,9 +44,9 @@ TEST(BufferBudget, LetsGoWithTheChargeAndNotBefore) {
 
 TEST(BufferBudget, IsTightAboveThreeQuartersAndSpentAtItsLimit) {
   BufferBudget budget(8 * step);
-  Charge charge(budget);
+  BudgetHold hold(budget);
   for (std::size_t steps = 0; steps <= 9; ++steps) {
-    charge.set(steps * step);
+    hold.set(steps * step);
     EXPECT_EQ(budget.tight(), steps > 6) << steps;
     EXPECT_EQ(budget.spent(), steps >= 8) << steps;
   }
@@ -57,7 +57,7 @@ TEST(BufferBudget, IsTightAboveThreeQuartersAndSpentAtItsLimit) {
 
 TEST(BufferBudget, TriesToTheLimitAndGoesOverItOnlyWhereThatIsSaid) {
   BufferBudget budget(4 * step);
-  Charge first(budget), second(budget);
+  BudgetHold first(budget), second(budget);
   EXPECT_TRUE(first.try_set(3 * step));
   EXPECT_FALSE(second.try_set(2 * step));
   EXPECT_EQ(budget.used(), 3 * step) << "nothing of it was taken";
@@ -76,12 +76,12 @@ TEST(BufferBudget, TriesToTheLimitAndGoesOverItOnlyWhereThatIsSaid) {
 
 TEST(BufferBudget, AChargeOfNoBudgetCountsNothing) {
   BufferBudget budget(step);
-  Charge charge;
-  charge.set(10 * step);
-  EXPECT_TRUE(charge.try_set(20 * step));
-  EXPECT_EQ(charge.held(), 0u);
-  charge = Charge(budget);
-  charge.set(step);
+  BudgetHold hold;
+  hold.set(10 * step);
+  EXPECT_TRUE(hold.try_set(20 * step));
+  EXPECT_EQ(hold.held(), 0u);
+  hold = BudgetHold(budget);
+  hold.set(step);
   EXPECT_EQ(budget.used(), step);
 }
 
@@ -89,13 +89,13 @@ TEST(BufferBudget, IsTheSumOfItsChargesWhateverTheyDoAndZeroAtTheEnd) {
   std::mt19937 random(3);
   BufferBudget budget(1000 * step);
   {
-    std::vector<Charge> charges;
+    std::vector<BudgetHold> holds;
     for (int i = 0; i < 5000; ++i) {
       const auto bytes = random() % (40 * step);
-      if (charges.size() < 30 && random() % 4 == 0) charges.emplace_back(budget);
-      if (charges.empty()) continue;
-      auto& one = charges[random() % charges.size()];
-      auto& other = charges[random() % charges.size()];
+      if (holds.size() < 30 && random() % 4 == 0) holds.emplace_back(budget);
+      if (holds.empty()) continue;
+      auto& one = holds[random() % holds.size()];
+      auto& other = holds[random() % holds.size()];
       switch (random() % 6) {
         case 0:
           one.set(bytes);
@@ -114,14 +114,14 @@ TEST(BufferBudget, IsTheSumOfItsChargesWhateverTheyDoAndZeroAtTheEnd) {
           if (&one != &other) one = std::move(other);
           break;
         case 4:
-          if (random() % 5 == 0) charges.pop_back();
+          if (random() % 5 == 0) holds.pop_back();
           break;
         default:
           one.set(0);
           break;
       }
       std::size_t sum = 0;
-      for (const auto& charge : charges) sum += charge.held();
+      for (const auto& hold : holds) sum += hold.held();
       ASSERT_EQ(budget.used(), sum);
     }
   }
@@ -134,10 +134,10 @@ TEST(BufferBudget, LosesNothingBetweenThreads) {
   for (unsigned seed = 0; seed < 4; ++seed) {
     threads.emplace_back([&budget, seed] {
       std::mt19937 random(seed);
-      Charge charge(budget);
+      BudgetHold hold(budget);
       for (int i = 0; i < 20'000; ++i)
-        random() % 2 == 0 ? charge.set(random() % (8 * step))
-                          : static_cast<void>(charge.try_set(random() % (8 * step)));
+        random() % 2 == 0 ? hold.set(random() % (8 * step))
+                          : static_cast<void>(hold.try_set(random() % (8 * step)));
     });
   }
   for (auto& thread : threads) thread.join();

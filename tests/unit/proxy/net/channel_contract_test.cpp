@@ -148,7 +148,7 @@ TEST_P(ChannelContract, EndsWritingAndStillReads) {
 
 TEST_P(ChannelContract, ReportsOnceMoreWhatItIsAskedTo) {
   ends.open();
-  channel().again(EPOLLIN);
+  channel().rearm(EPOLLIN);
   EXPECT_TRUE(ends.watcher.told.empty()) << "others have their turn first";
   ends.poll();
   EXPECT_EQ(ends.watcher.all(), static_cast<std::uint32_t>(EPOLLIN));

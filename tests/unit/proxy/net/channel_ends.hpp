@@ -29,7 +29,7 @@ enum class Kind { plain, tls_to_client, tls_to_replica };
 class NotingWatcher final : public Watcher {
  public:
   void ready(std::uint32_t, std::uint32_t events) override { told.push_back(events); }
-  void approach(std::uint32_t, int) const override {}
+  void prefetch(std::uint32_t, int) const override {}
   std::uint32_t all() const {
     std::uint32_t events = 0;
     for (const auto one : told) events |= one;

@@ -15,7 +15,7 @@ TEST(Completion, TellsWhatIsKeptOnce) {
   std::vector<int> told;
   completion.keep([&](int news) { told.push_back(news); });
   EXPECT_TRUE(completion);
-  completion.tell_now(1);
+  completion.resume(1);
   EXPECT_FALSE(completion);
   EXPECT_EQ(told, std::vector{1});
 }
@@ -27,9 +27,9 @@ TEST(Completion, MayBeKeptAnewByWhoIsTold) {
     told.push_back(news);
     completion.keep([&](int next) { told.push_back(10 * next); });
   });
-  completion.tell_now(1);
+  completion.resume(1);
   ASSERT_TRUE(completion) << "the handler of the next operation is lost";
-  completion.tell_now(2);
+  completion.resume(2);
   EXPECT_EQ(told, (std::vector{1, 20}));
 }
 

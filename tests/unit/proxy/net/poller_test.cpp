@@ -25,7 +25,7 @@ struct Noting final : Watcher {
     told.emplace_back(tag, events);
     if (then) then();
   }
-  void approach(std::uint32_t, int) const override {}
+  void prefetch(std::uint32_t, int) const override {}
   std::vector<std::pair<std::uint32_t, std::uint32_t>> told;
   std::function<void()> then;
 };
@@ -144,8 +144,8 @@ TEST_F(Polling, TellsAgainAfterOthersHadTheirTurn) {
   registration.attach(watcher, 3);
   poll();
   watcher.told.clear();
-  registration.again(EPOLLIN);
-  registration.again(EPOLLOUT);
+  registration.rearm(EPOLLIN);
+  registration.rearm(EPOLLOUT);
   EXPECT_THAT(watcher.told, IsEmpty()) << "not within the call";
   poll();
   EXPECT_THAT(watcher.told, ElementsAre(std::pair(3u, std::uint32_t{EPOLLIN | EPOLLOUT})));
@@ -160,9 +160,9 @@ TEST_F(Polling, TellsAgainFromWithinAgain) {
   poll();
   watcher.told.clear();
   watcher.then = [&] {
-    if (watcher.told.size() < 5) registration.again(EPOLLIN);
+    if (watcher.told.size() < 5) registration.rearm(EPOLLIN);
   };
-  registration.again(EPOLLIN);
+  registration.rearm(EPOLLIN);
   poll();
   EXPECT_EQ(watcher.told.size(), 5u);
 }
@@ -171,7 +171,7 @@ TEST_F(Polling, TellsNobodyAgainWhoseRegistrationHasEnded) {
   const Pair pair, later;
   std::optional<Poller::Registration> registration;
   registration.emplace(poller, pair.near.get());
-  registration->again(EPOLLIN);
+  registration->rearm(EPOLLIN);
   registration.reset();
   registration.emplace(poller, later.near.get());
   registration->attach(watcher, 0);
@@ -198,8 +198,8 @@ TEST_F(Polling, TellsThoseThatAreHastenedBeforeOthersOfTheirBatch) {
   Crowd crowd(poller);
   poll();
   crowd.attach_all(watcher);
-  crowd.registrations[7].hasten();
-  crowd.registrations[19].hasten();
+  crowd.registrations[7].prioritize();
+  crowd.registrations[19].prioritize();
   crowd.all_say();
   poll();
   ASSERT_EQ(watcher.told.size(), 20u);
@@ -213,7 +213,7 @@ TEST_F(Polling, TellsThoseThatAreHastenedBeforeOthersOfTheirBatch) {
 struct Stream {
   explicit Stream(Poller& poller) : registration(poller, pair.near.get()) {
     registration.attach(tokens, 0);
-    registration.hasten();
+    registration.prioritize();
   }
   const Pair pair;
   Noting tokens;
@@ -245,7 +245,7 @@ TEST_F(Polling, GivesEachThatAskedForItATurnOfItsOwn) {
   poll();
   stream.tokens.told.clear();
   crowd.attach_all(watcher);
-  for (auto& one : crowd.registrations) one.again(EPOLLIN);
+  for (auto& one : crowd.registrations) one.rearm(EPOLLIN);
   std::size_t told_before_the_token = 0;
   watcher.then = [&] {
     if (watcher.told.size() == 1) stream.pair.says("x");
@@ -262,8 +262,8 @@ TEST_F(Polling, HastensNobodyWhoWaitsForAnotherTurn) {
   Crowd crowd(poller);
   poll();
   crowd.attach_all(watcher);
-  crowd.registrations[3].hasten();
-  for (const auto i : {5u, 6u, 3u}) crowd.registrations[i].again(EPOLLPRI);
+  crowd.registrations[3].prioritize();
+  for (const auto i : {5u, 6u, 3u}) crowd.registrations[i].rearm(EPOLLPRI);
   watcher.then = [&] {
     if (watcher.told.size() == 1) crowd.pairs[3].says("x");
   };
@@ -280,7 +280,7 @@ TEST_F(Polling, HastensNobodyWhoAttachesLater) {
   Crowd crowd(poller);
   poll();
   crowd.attach_all(watcher);
-  crowd.registrations[19].hasten();
+  crowd.registrations[19].prioritize();
   crowd.registrations[19].attach(watcher, 19);
   crowd.all_say();
   poll();

@@ -77,7 +77,7 @@ class Peer {
   bool closed_by_reset() const { return !open_ && reset_on_close_; }
   bool writing_ended() const { return writing_ended_; }
   /// True if the channel is told before others.
-  bool hastened() const { return hastened_; }
+  bool prioritized() const { return hastened_; }
   bool watched() const { return watcher_ != nullptr; }
   std::size_t unread() const { return inbox_.size(); }
   int writes() const { return writes_; }  ///< It counts how often weir wrote to it.
@@ -204,8 +204,8 @@ class ScriptedChannel final : public Channel {
     peer_->tag_ = tag;
   }
   void detach() override { peer_->watcher_ = nullptr; }
-  void hasten() override { peer_->hastened_ = true; }
-  void again(std::uint32_t events) override { peer_->again_ |= events; }
+  void prioritize() override { peer_->hastened_ = true; }
+  void rearm(std::uint32_t events) override { peer_->again_ |= events; }
   bool may_read() const override { return (peer_->noted_ & (EPOLLIN | hang_up)) != 0; }
   bool hung_up() const override { return (peer_->noted_ & hang_up) != 0; }
   bool broken() const override { return (peer_->noted_ & (EPOLLHUP | EPOLLERR)) != 0; }

@@ -13,7 +13,7 @@ struct Told final : Watcher {
     last_tag = tag;
     events = what;
   }
-  void approach(std::uint32_t, int) const override {}
+  void prefetch(std::uint32_t, int) const override {}
   std::uint32_t last_tag = 0, events = 0;
 };
 

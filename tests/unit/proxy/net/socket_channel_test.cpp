@@ -103,7 +103,7 @@ TEST_F(Socket, ThatIsBrokenOffTellsItsOwnSideAtOnceAndTheFarEndByAReset) {
   EXPECT_FALSE(channel->vanished());
   struct Told final : Watcher {
     void ready(std::uint32_t, std::uint32_t events) override { seen |= events; }
-    void approach(std::uint32_t, int) const override {}
+    void prefetch(std::uint32_t, int) const override {}
     std::uint32_t seen = 0;
   } told;
   channel->attach(told, 0);

@@ -72,13 +72,13 @@ TEST(Uploads, ForgetThoseThatHaveGone) {
   EXPECT_FALSE(all.make_room(nullptr, {}));
 }
 
-TEST(SharedCharge, CountsForTheBudgetAndForEachShare) {
+TEST(SharedBudgetHold, CountsForTheBudgetAndForEachShare) {
   constexpr std::size_t step = BufferBudget::step;
   BufferBudget budget(8 * step);
   AddressShares addresses;
   const PeerAddress one{1};
   {
-    SharedCharge first(budget), second(budget);
+    SharedBudgetHold first(budget), second(budget);
     first.set(2 * step);
     first.join(addresses.of(one));
     second.join(addresses.of(one));

@@ -34,7 +34,7 @@ TEST(BodyRate, LetsNobodyEarnTimeByWhatItSentBefore) {
     client->says(std::string(at_once, ' '));
     proxy.run();
     const auto begun = Clock::now();
-    const auto window = body_window(proxy.world->settings.limits);
+    const auto window = body_window(proxy.snapshot->settings.limits);
     proxy.tick(begun + window / 2);
     EXPECT_EQ(client->got, "");
     client->says(" ");
@@ -482,7 +482,7 @@ TEST(BufferMemory, PaysForAnErrorAnswerThatIsKept) {
 TEST(BufferMemory, FollowsTheSettings) {
   ScriptedProxy proxy;
   EXPECT_EQ(proxy.shared.buffers.limit(), 512 * mib);
-  auto settings = proxy.world->settings;
+  auto settings = proxy.snapshot->settings;
   settings.limits.buffer_memory = 64 * mib;
   proxy.fleet.adopt(settings);
   proxy.tick(Clock::now());

@@ -85,7 +85,7 @@ TEST(BreakDown, OfOneRequestIsNoReplicasFailure) {
     proxy.run();
     EXPECT_THAT(client->got, StartsWith("HTTP/1.1 503 "));
   }
-  auto& pool = *proxy.world->pools.front()->balancer;
+  auto& pool = *proxy.snapshot->pools.front()->balancer;
   EXPECT_EQ(pool.health(proxy.replica().key, Clock::now()).state, metrics::ReplicaState::up);
   proxy.plan[0] = {says(streamed_answer())};
   const auto client = proxy.client(post(chat(true)));

@@ -59,7 +59,7 @@ class HandshakesTest : public testing::Test {
   int lost = 0;
   Handshakes handshakes{proxy.loop,
                         [this](std::unique_ptr<net::Channel> client, const net::PeerAddress&,
-                               net::AddressCounts::Place) { started.push_back(std::move(client)); },
+                               net::AddressCounts::CountGuard) { started.push_back(std::move(client)); },
                         [this] { ++lost; }};
 };
 

@@ -53,7 +53,7 @@ std::string get(const std::string& path, const std::string& fields = "") {
   return "GET " + path + " HTTP/1.1\r\nHost: weir\r\n" + fields + "\r\n";
 }
 std::uint32_t under_way(ScriptedProxy& proxy, const std::string& secret) {
-  const auto* const key = proxy.fleet.world()->keys->find(secret);
+  const auto* const key = proxy.fleet.snapshot()->keys->find(secret);
   return key->use->requests + key->of_earlier_secrets();
 }
 
@@ -383,7 +383,7 @@ TEST(KeyCheck, WhatWaitsForAReplicaCountsAndWhoLeavesGivesItsPlaceBack) {
   const auto waits = proxy.client(post(chat(false), bearer("carols-key")));
   proxy.run();
   EXPECT_EQ(under_way(proxy, "carols-key"), 1u);
-  EXPECT_EQ(proxy.world->pools.front()->balancer->queue(Clock::now()).waiting, 1u);
+  EXPECT_EQ(proxy.snapshot->pools.front()->balancer->queue(Clock::now()).waiting, 1u);
   const auto refused = proxy.client(post(chat(false), bearer("carols-key")));
   proxy.run();
   EXPECT_EQ(read_answer(refused->got).status, 429u);
@@ -421,10 +421,10 @@ TEST(KeyCheck, AReloadChangesWhoMayEnterFromTheNextRequestOn) {
                    says(whole_answer("200 OK", completion))};
   const auto client = proxy.client(post(chat(true), bearer("alices-key")));
   proxy.run();
-  auto settings = proxy.world->settings;
+  auto settings = proxy.snapshot->settings;
   settings.server.keys = {key("alice", "alices-new-key")};
   proxy.fleet.adopt(settings);
-  for (const auto& replica : proxy.fleet.world()->pools.front()->replicas)
+  for (const auto& replica : proxy.fleet.snapshot()->pools.front()->replicas)
     replica->state->address.set(boost::asio::ip::tcp::endpoint(boost::asio::ip::address_v4::loopback(), 1));
   EXPECT_EQ(under_way(proxy, "alices-new-key"), 1u);
   proxy.connections[0].at(0)->says(chunk_of(event("b")) + stream_end);

@@ -92,7 +92,7 @@ class ScriptedProxy {
       : settings_(settings_of(replicas, change)) {
     spdlog::set_level(spdlog::level::off);
     loop.connector = connector();
-    for (const auto& pool : world->pools)
+    for (const auto& pool : snapshot->pools)
       for (std::size_t i = 0; i < pool->replicas.size(); ++i)
         pool->replicas[i]->state->address.set(
             boost::asio::ip::tcp::endpoint(boost::asio::ip::address_v4::loopback(), static_cast<std::uint16_t>(1 + i)));
@@ -161,7 +161,7 @@ class ScriptedProxy {
   /// Returns what connects a loop with the replicas: port 1 is the first one's.
   std::unique_ptr<net::Connector> connector() { return std::make_unique<Connector>(*this); }
 
-  fleet::ReplicaRuntime& replica(std::size_t index = 0) { return *world->pools.front()->replicas[index]; }
+  fleet::Replica& replica(std::size_t index = 0) { return *snapshot->pools.front()->replicas[index]; }
   metrics::series::ReplicaShard& shard(std::size_t index = 0) { return replica(index).series->shard(0); }
   std::uint64_t limit_hits(metrics::series::Limit limit) {
     return loop.shard.limit_hits[static_cast<std::size_t>(limit)].value();
@@ -183,10 +183,10 @@ class ScriptedProxy {
   }
   /// Checks that no request is left in anybody's books.
   void expect_at_rest() {
-    auto& pool = *world->pools.front()->balancer;
+    auto& pool = *snapshot->pools.front()->balancer;
     EXPECT_EQ(pool.in_flight(), 0u);
     EXPECT_EQ(pool.queue(Clock::now()).waiting, 0u);
-    for (std::size_t i = 0; i < world->pools.front()->replicas.size(); ++i) {
+    for (std::size_t i = 0; i < snapshot->pools.front()->replicas.size(); ++i) {
       const auto load = pool.load(replica(i).key.index, Clock::now() + std::chrono::hours(1));
       EXPECT_EQ(load.in_flight, 0u);
       EXPECT_EQ(load.prefill_left, 0u);
@@ -276,9 +276,9 @@ class ScriptedProxy {
  public:
   // These are what a server holds and shares among its loops.
   metrics::series::Exposition exposition{2, {"test", "test"}};  ///< The second loop's shards are the shadows' thread's.
-  exchange::Grants grants;
+  exchange::GrantPoster grants;
   fleet::Fleet fleet{settings_, exposition, 1, &grants};
-  std::shared_ptr<const fleet::World> world = fleet.world();
+  std::shared_ptr<const fleet::Snapshot> snapshot = fleet.snapshot();
   metrics::record::RequestLog log{"/proc/self/fd/" + std::to_string(log_file_.get()), "test"};
   fleet::ModelDirectory models{fleet};
   exchange::Shared shared{exposition, fleet, log, models};

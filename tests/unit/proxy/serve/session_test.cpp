@@ -285,7 +285,7 @@ TEST(Session, ARequestOnAConnectionThatWaitedIsOfTheSettingsAtItsBeginning) {
   ScriptedProxy proxy;
   const auto kept = proxy.client(health());
   proxy.run();
-  auto settings = proxy.world->settings;
+  auto settings = proxy.snapshot->settings;
   settings.server.paths = {"/health"};
   proxy.fleet.adopt(settings);
   kept->got.clear();

@@ -1,4 +1,4 @@
-#include "proxy/exchange/attempt_machine.hpp"
+#include "proxy/exchange/replica_side.hpp"
 
 #include <algorithm>
 #include <charconv>
@@ -42,19 +42,19 @@ const metrics::record::Answer no_answer{};
 
 }  // namespace
 
-AttemptMachine::AttemptMachine(const Options& options, balancer::Lease lease, metrics::series::ReplicaShard& shard)
+ReplicaSide::ReplicaSide(const Options& options, balancer::Lease lease, metrics::series::ReplicaShard& shard)
     : options_(options), lease_(std::move(lease)), shard_(shard) {}
 
-const metrics::record::Answer& AttemptMachine::answer() const { return meter_ ? meter_->answer() : no_answer; }
+const metrics::record::Answer& ReplicaSide::answer() const { return meter_ ? meter_->answer() : no_answer; }
 
-bool AttemptMachine::is_stream() const { return form_ == BodyForm::sse || form_ == BodyForm::lines; }
+bool ReplicaSide::is_stream() const { return form_ == BodyForm::sse || form_ == BodyForm::lines; }
 
 /// Frees what only the views of the previous call needed.
-void AttemptMachine::begin() {
+void ReplicaSide::begin() {
   if (!passed_head_.empty()) std::string().swap(passed_head_);
 }
 
-AttemptMachine::Progress AttemptMachine::arrived(std::span<char> bytes, Moment at) {
+ReplicaSide::Progress ReplicaSide::arrived(std::span<char> bytes, Moment at) {
   begin();
   Progress progress;
   // Bytes that were there before the request answer something else: the connection was not fit for it.
@@ -71,7 +71,7 @@ AttemptMachine::Progress AttemptMachine::arrived(std::span<char> bytes, Moment a
   return progress;
 }
 
-void AttemptMachine::head_arrived(std::span<char> bytes, Moment at, Progress& progress) {
+void ReplicaSide::head_arrived(std::span<char> bytes, Moment at, Progress& progress) {
   // A head that came whole in one read is read where it lies. Only a head that came in several reads is put together.
   std::size_t looked_at = head_bytes_.size();
   const bool in_pieces = looked_at > 0;
@@ -112,7 +112,7 @@ static std::optional<std::chrono::seconds> seconds_in(std::string_view text) {
 }
 
 /// Returns true once the final head is there; false after an interim one, or if the attempt is over.
-bool AttemptMachine::read_head(std::string_view bytes, Moment at, Progress& progress) {
+bool ReplicaSide::read_head(std::string_view bytes, Moment at, Progress& progress) {
   auto parsed = http::parse_response_head(bytes, options_.to_head);
   if (!parsed) {
     malformed(malformed_by(parsed.error()), at, progress);
@@ -138,18 +138,18 @@ bool AttemptMachine::read_head(std::string_view bytes, Moment at, Progress& prog
 }
 
 /// Interim answers without end would keep the request waiting, and cost nothing to send.
-bool AttemptMachine::is_one_interim_too_many(std::size_t bytes) {
+bool ReplicaSide::is_one_interim_too_many(std::size_t bytes) {
   interim_bytes_ += static_cast<std::uint32_t>(bytes);
   return ++interim_heads_ > max_interim_heads || interim_bytes_ > max_response_head;
 }
 
 /// Counts an answer that breaks HTTP/1.1, and gives it up.
-void AttemptMachine::malformed(Malformed why, Moment at, Progress& progress) {
+void ReplicaSide::malformed(Malformed why, Moment at, Progress& progress) {
   shard_.malformed[static_cast<std::size_t>(why)].add();
   broken(Break::bad_framing, at, progress);
 }
 
-void AttemptMachine::begin_body(const http::ResponseHead& head, Moment at) {
+void ReplicaSide::begin_body(const http::ResponseHead& head, Moment at) {
   const auto coding = head["content-encoding"];
   const bool coded = !coding.empty() && !http::same_token(coding, "identity");
   if (!options_.unread)
@@ -179,7 +179,7 @@ void AttemptMachine::begin_body(const http::ResponseHead& head, Moment at) {
 }
 
 /// Some servers call their event streams JSON. JSON begins with none of the bytes with which a line of events begins.
-void AttemptMachine::decide_form(char first_byte) {
+void ReplicaSide::decide_form(char first_byte) {
   constexpr std::string_view begins_a_line = "deir:";  // They begin data, event, id, retry, and a comment.
   const auto as_stream = std::exchange(as_stream_, nullptr);
   if (begins_a_line.find(first_byte) == std::string_view::npos) return;
@@ -187,7 +187,7 @@ void AttemptMachine::decide_form(char first_byte) {
   meter_.emplace(*as_stream, shard_);
 }
 
-void AttemptMachine::body_arrived(std::span<char> bytes, Moment at, Progress& progress) {
+void ReplicaSide::body_arrived(std::span<char> bytes, Moment at, Progress& progress) {
   const auto decoded = decoder_.decode(bytes);
   if (!decoded.payload.empty()) {
     if (as_stream_) decide_form(decoded.payload.front());
@@ -215,7 +215,7 @@ void AttemptMachine::body_arrived(std::span<char> bytes, Moment at, Progress& pr
 }
 
 /// Ends the answer in good order, as far as anyone can see.
-void AttemptMachine::finish(ReplicaEnd end, std::span<const std::string_view> last, Moment at, Progress& progress) {
+void ReplicaSide::finish(ReplicaEnd end, std::span<const std::string_view> last, Moment at, Progress& progress) {
   // This happens once a request. What the meter held back joins the last bytes, which may lie where it is about to
   // write.
   last_.clear();
@@ -235,12 +235,12 @@ void AttemptMachine::finish(ReplicaEnd end, std::span<const std::string_view> la
 
 /// True for a stream that ended with its connection and without a sign of its end. Such a stream looks broken off. Any
 /// other framing would have told the client, so weir has to.
-bool AttemptMachine::is_truncated() const {
+bool ReplicaSide::is_truncated() const {
   return is_stream() && decoder_.ends_with_close() && status_ / 100 == 2 &&
          answer().complete == metrics::Completeness::none && !answer().in_band_error;
 }
 
-AttemptMachine::Progress AttemptMachine::ended(Break how, Moment now) {
+ReplicaSide::Progress ReplicaSide::ended(Break how, Moment now) {
   begin();
   Progress progress;
   if (how == Break::closed && state_ == State::body && decoder_.ends_with_close()) {
@@ -251,7 +251,7 @@ AttemptMachine::Progress AttemptMachine::ended(Break how, Moment now) {
   return progress;
 }
 
-void AttemptMachine::broken(Break how, Moment now, Progress& progress) {
+void ReplicaSide::broken(Break how, Moment now, Progress& progress) {
   reusable_ = false;
   if (options_.reused && !any_byte_ && how != Break::timed_out && how != Break::cut) {
     progress.end = ReplicaEnd::stale;
@@ -275,7 +275,7 @@ void AttemptMachine::broken(Break how, Moment now, Progress& progress) {
   stop(*progress.end, now);
 }
 
-void AttemptMachine::left(Moment now, bool client_has_all) {
+void ReplicaSide::left(Moment now, bool client_has_all) {
   reusable_ = false;
   if (state_ == State::done) return;
   // The replica had finished, so what is settled at an answer's end is known.
@@ -285,7 +285,7 @@ void AttemptMachine::left(Moment now, bool client_has_all) {
   stop(ReplicaEnd::left, now, client_has_all);
 }
 
-void AttemptMachine::stop(ReplicaEnd end, Moment now, bool client_has_all) {
+void ReplicaSide::stop(ReplicaEnd end, Moment now, bool client_has_all) {
   state_ = State::done;
   Evidence evidence;
   evidence.end = end;
@@ -304,7 +304,7 @@ void AttemptMachine::stop(ReplicaEnd end, Moment now, bool client_has_all) {
 }
 
 /// If a client asked for a stream and the answer has another form, no tokens show.
-Moment AttemptMachine::deadline() const {
+Moment ReplicaSide::deadline() const {
   if (state_ == State::done) return Moment::max();
   const auto& limits = options_.limits;
   const Moment from = sent_.value_or(options_.started);

@@ -1,4 +1,4 @@
-#include "proxy/serve/turned_away.hpp"
+#include "proxy/serve/rejected_clients.hpp"
 
 #include <sys/socket.h>
 
@@ -23,7 +23,7 @@ constexpr std::string_view alert("\x15\x03\x01\x00\x02\x02\x50", 7);
 }  // namespace
 
 /// One client that was told, until it closes.
-class TurnedAway::Leaving : public std::enable_shared_from_this<Leaving> {
+class RejectedClients::Leaving : public std::enable_shared_from_this<Leaving> {
  public:
   Leaving(boost::asio::io_context& context, net::UniqueFd client, std::shared_ptr<Held> held)
       : socket_(context, client.release()), timer_(context, longest), held_(std::move(held)) {}
@@ -65,7 +65,7 @@ class TurnedAway::Leaving : public std::enable_shared_from_this<Leaving> {
     const auto size = ::recv(socket_.native_handle(), bytes.data(), bytes.size(), MSG_DONTWAIT);
     if (size < 0) return errno == EAGAIN || errno == EINTR;
     dropped_ += static_cast<std::size_t>(size);
-    return size > 0 && dropped_ <= TurnedAway::most_dropped;
+    return size > 0 && dropped_ <= RejectedClients::most_dropped;
   }
 
   boost::asio::posix::stream_descriptor socket_;
@@ -75,7 +75,7 @@ class TurnedAway::Leaving : public std::enable_shared_from_this<Leaving> {
   Held::iterator place_ = held_->end();
 };
 
-void TurnedAway::add(net::UniqueFd client, Speaks speaks) {
+void RejectedClients::add(net::UniqueFd client, Speaks speaks) {
   const auto told = speaks == Speaks::tls ? alert : full;
   static_cast<void>(::send(client.get(), told.data(), told.size(), MSG_NOSIGNAL | MSG_DONTWAIT));
   ::shutdown(client.get(), SHUT_WR);

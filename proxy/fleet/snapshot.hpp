@@ -1,7 +1,7 @@
 // The settings and the fleet as they are at one time: an immutable snapshot, taken once a request and kept to its end.
 //
 // The next snapshot is a copy of the one before in which named members have changed, and is made in no other way
-// (World::changed): so what a change does not name is never lost, neither clients' keys nor TLS.
+// (Snapshot::changed): so what a change does not name is never lost, neither clients' keys nor TLS.
 //
 // Snapshots share what outlives them: a pool's books and a replica's state. A replica is (pool, name, url): with
 // another url it is another replica.
@@ -29,7 +29,7 @@
 
 namespace weir::proxy::fleet {
 
-/// What weir has learned of a replica. All worlds that name it share it, and any thread may use it.
+/// What weir has learned of a replica. All snapshots that name it share it, and any thread may use it.
 struct ReplicaState {
   const std::uint64_t id;  ///< It is never used again in this process.
   /// The control thread sets it when the replica's name is resolved; each connect reads it.
@@ -54,8 +54,8 @@ struct ReplicaState {
   metrics::Moment suspected_at{}; ///< Last suspected to hang then: its metrics page is to be read.
 };
 
-/// A replica as one world knows it.
-struct ReplicaRuntime {
+/// A replica as one snapshot knows it.
+struct Replica {
   config::Replica settings;
   std::string pool;
   std::string host_in_settings;  ///< A replica that discovery found has its address in settings.url.
@@ -75,16 +75,16 @@ struct PoolRuntime {
   config::Pool settings;
   std::string shadow;  ///< The name of the shadow whose replicas these are; "" for a pool of the settings.
   std::shared_ptr<balancer::Pool> balancer;
-  std::vector<std::shared_ptr<ReplicaRuntime>> replicas;       ///< They stand in the order of the file.
+  std::vector<std::shared_ptr<Replica>> replicas;       ///< They stand in the order of the file.
   std::shared_ptr<metrics::series::ReplicaSeries> unassigned;  ///< It has the requests that reached none of the
                                                                ///< replicas.
   std::shared_ptr<SecondOpinions> opinions;
   std::vector<std::shared_ptr<const ShadowRuntime>> shadows;  ///< They get copies of this pool's requests.
 
-  bool has(const ReplicaRuntime& replica) const;
+  bool has(const Replica& replica) const;
 };
 
-/// What a shadow's mirrored requests have come to. All worlds that name the shadow share it, and any thread may use it.
+/// What a shadow's mirrored requests have come to. All snapshots that name the shadow share it, and any thread may use it.
 struct ShadowState {
   std::atomic<bool> on{true};
   /// It was first sent a request then; Moment::max() before that.
@@ -92,7 +92,7 @@ struct ShadowState {
   std::atomic<std::uint64_t> finished{0};  ///< So many mirrored requests have been answered since then.
 };
 
-/// A shadow as one world knows it. Its replicas have books of their own.
+/// A shadow as one snapshot knows it. Its replicas have books of their own.
 struct ShadowRuntime {
   config::Shadow settings;
   std::shared_ptr<const PoolRuntime> pool;
@@ -102,23 +102,23 @@ struct ShadowRuntime {
 /// A replica that is no longer in the settings and still has requests.
 struct LeavingReplica {
   std::shared_ptr<balancer::Pool> balancer;
-  std::shared_ptr<const ReplicaRuntime> replica;
+  std::shared_ptr<const Replica> replica;
   metrics::Moment since;
 };
 
-struct World {
-  /// Returns a copy of `before`, an empty one for null, in which `change(World&)` has replaced what it names. Throws
+struct Snapshot {
+  /// Returns a copy of `before`, an empty one for null, in which `change(Snapshot&)` has replaced what it names. Throws
   /// std::logic_error for one that would let in whom the settings keep out: then a member was forgotten.
   template <class Change>
-  static std::shared_ptr<const World> changed(const World* before, Change&& change) {
-    const std::shared_ptr<World> next(before != nullptr ? new World(*before) : new World());
+  static std::shared_ptr<const Snapshot> changed(const Snapshot* before, Change&& change) {
+    const std::shared_ptr<Snapshot> next(before != nullptr ? new Snapshot(*before) : new Snapshot());
     std::forward<Change>(change)(*next);
     next->complete();
     return next;
   }
 
-  /// Throws what changed() throws for a world of such settings with these keys and this TLS, which may be null. Whoever
-  /// changes more than the world calls it first.
+  /// Throws what changed() throws for a snapshot of such settings with these keys and this TLS, which may be null. Whoever
+  /// changes more than the snapshot calls it first.
   static void check(const config::Server& server, const keys::ClientKeys* keys, const net::tls::ServerContext* tls);
 
   std::shared_ptr<const keys::ClientKeys> keys;  ///< Clients need one of these; null if they need none.
@@ -137,7 +137,7 @@ struct World {
   void each_replica(const Look& look) const {
     for (const auto* pools : {&all_pools, &leaving_pools}) {
       for (const auto& pool : *pools) {
-        for (const auto& replica : pool->replicas) look(*pool, std::shared_ptr<const ReplicaRuntime>(replica));
+        for (const auto& replica : pool->replicas) look(*pool, std::shared_ptr<const Replica>(replica));
         for (const auto& one : leaving)
           if (one.balancer == pool->balancer && !pool->has(*one.replica)) look(*pool, one.replica);
       }
@@ -155,8 +155,8 @@ struct World {
   std::string known_models() const;
 
  private:
-  World() = default;
-  World(const World&) = default;
+  Snapshot() = default;
+  Snapshot(const Snapshot&) = default;
   void complete();
 };
 

@@ -1,4 +1,4 @@
-#include "metrics/wire/stream/envelope.hpp"
+#include "metrics/wire/stream/event_template.hpp"
 
 #include <gtest/gtest.h>
 
@@ -44,44 +44,44 @@ EventFacts parsed(std::string_view data) {
 const std::string before = R"({"id":"c","choices":[{"index":0,"delta":{"content":")";
 const std::string behind = R"("},"finish_reason":null}]})";
 
-/// Returns an envelope that has seen one event.
-Envelope seen(const std::string& event) {
+/// Returns an event_template that has seen one event.
+EventTemplate seen(const std::string& event) {
   const Padded data(event);
-  Envelope envelope;
-  envelope.remember(data.view(), parsed(data.view()));
-  return envelope;
+  EventTemplate event_template;
+  event_template.remember(data.view(), parsed(data.view()));
+  return event_template;
 }
 
-bool matches(const Envelope& envelope, const std::string& event) {
+bool matches(const EventTemplate& event_template, const std::string& event) {
   const Padded data(event);
   EventFacts facts;
-  return envelope.match(data.view(), facts);
+  return event_template.match(data.view(), facts);
 }
 
-TEST(Envelope, KnowsAnEventOfTheSameShape) {
-  const Envelope envelope = seen(before + "Hello" + behind);
+TEST(EventTemplate, KnowsAnEventOfTheSameShape) {
+  const EventTemplate event_template = seen(before + "Hello" + behind);
   for (const std::string text : {"", "a", "Hello", R"(\n)", R"(\")", R"(\"usage\":{)", "日本", R"(\ud83d\ude42)"}) {
     const Padded data(before + text + behind);
     EventFacts facts;
-    ASSERT_TRUE(envelope.match(data.view(), facts)) << text;
+    ASSERT_TRUE(event_template.match(data.view(), facts)) << text;
     EXPECT_EQ(words(facts), words(parsed(data.view()))) << text;
   }
 }
 
-TEST(Envelope, DoesNotTakeStructureForText) {
-  const Envelope envelope = seen(before + "Hello" + behind);
+TEST(EventTemplate, DoesNotTakeStructureForText) {
+  const EventTemplate event_template = seen(before + "Hello" + behind);
   for (const std::string text :
        {R"(","tool_calls":[{}],"x":")", R"(a"},"finish_reason":"stop"},{"delta":{"content":"b)", R"(")", R"(\)",
         R"(\\\)", R"(a"b)", "\n", "\xFF", R"(\x)"}) {
-    EXPECT_FALSE(matches(envelope, before + text + behind)) << text;
+    EXPECT_FALSE(matches(event_template, before + text + behind)) << text;
   }
   // It is shorter than both ends, though it begins and ends as they do.
-  EXPECT_FALSE(matches(envelope, before + behind.substr(1)));
-  EXPECT_FALSE(matches(envelope, before.substr(0, before.size() - 1) + behind));
-  EXPECT_FALSE(matches(envelope, ""));
+  EXPECT_FALSE(matches(event_template, before + behind.substr(1)));
+  EXPECT_FALSE(matches(event_template, before.substr(0, before.size() - 1) + behind));
+  EXPECT_FALSE(matches(event_template, ""));
 }
 
-TEST(Envelope, RemembersOnlyPlainEvents) {
+TEST(EventTemplate, RemembersOnlyPlainEvents) {
   const std::string choice = R"({"index":0,"delta":{"content":"a"},"finish_reason":null})";
   const std::pair<const char*, std::string> events[] = {
       {"a finish", R"({"choices":[{"index":0,"delta":{"content":"a"},"finish_reason":"stop"}]})"},
@@ -102,7 +102,7 @@ TEST(Envelope, RemembersOnlyPlainEvents) {
   for (const auto& [what, event] : events) EXPECT_FALSE(matches(seen(event), event)) << what;
 }
 
-TEST(Envelope, RemembersTheShapesOfTheEngines) {
+TEST(EventTemplate, RemembersTheShapesOfTheEngines) {
   for (
       const std::string event :
       {R"({"id":"c","choices":[{"index":0,"delta":{"content":"a"},"logprobs":null,"finish_reason":null,"token_ids":null}]})",
@@ -114,8 +114,8 @@ TEST(Envelope, RemembersTheShapesOfTheEngines) {
   }
 }
 
-TEST(Envelope, SaysWhatAFullReadingSaysWhereverItMatches) {
-  // Events of fragments that are likely to confuse it meet every envelope that such events leave.
+TEST(EventTemplate, SaysWhatAFullReadingSaysWhereverItMatches) {
+  // Events of fragments that are likely to confuse it meet every event_template that such events leave.
   const std::string fragments[] = {before,
                                    behind,
                                    "\"",
@@ -136,7 +136,7 @@ TEST(Envelope, SaysWhatAFullReadingSaysWhereverItMatches) {
                                    "null"};
   std::mt19937 random(7);
   std::uniform_int_distribution<std::size_t> any(0, std::size(fragments) - 1);
-  Envelope envelope;
+  EventTemplate event_template;
   int matched = 0;
   for (int round = 0; round < 60'000; ++round) {
     std::string event = before;
@@ -145,11 +145,11 @@ TEST(Envelope, SaysWhatAFullReadingSaysWhereverItMatches) {
     const Padded data(event);
     const EventFacts whole = parsed(data.view());
     EventFacts facts;
-    if (envelope.match(data.view(), facts)) {
+    if (event_template.match(data.view(), facts)) {
       ++matched;
       ASSERT_EQ(words(facts), words(whole)) << event;
     }
-    envelope.remember(data.view(), whole);
+    event_template.remember(data.view(), whole);
   }
   EXPECT_GT(matched, 5'000);
 }

@@ -1,10 +1,10 @@
-#include "metrics/wire/stream/envelope.hpp"
+#include "metrics/wire/stream/event_template.hpp"
 
 #include "metrics/wire/json/text.hpp"
 
 namespace weir::metrics::wire {
 
-bool Envelope::match(std::string_view data, EventFacts& facts) const {
+bool EventTemplate::match(std::string_view data, EventFacts& facts) const {
   if (around_.empty() || data.size() < around_.size()) return false;
   const std::string_view around = around_;
   if (!data.starts_with(around.substr(0, split_)) || !data.ends_with(around.substr(split_))) return false;
@@ -22,7 +22,7 @@ bool Envelope::match(std::string_view data, EventFacts& facts) const {
   return true;
 }
 
-void Envelope::remember(std::string_view data, const EventFacts& facts) {
+void EventTemplate::remember(std::string_view data, const EventFacts& facts) {
   if (facts.plain_text.empty()) return;
   const std::size_t around = data.size() - facts.plain_text.size();
   if (around > limit) return;

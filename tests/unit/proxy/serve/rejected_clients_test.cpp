@@ -1,4 +1,4 @@
-#include "proxy/serve/turned_away.hpp"
+#include "proxy/serve/rejected_clients.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@
 namespace weir::proxy::serve {
 namespace {
 
-using Speaks = TurnedAway::Speaks;
+using Speaks = RejectedClients::Speaks;
 
 class TurningAway : public testing::Test {
  protected:
@@ -23,7 +23,7 @@ class TurningAway : public testing::Test {
     std::array<int, 2> ends{};
     EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends.data()), 0);
     EXPECT_EQ(::send(ends[0], request.data(), request.size(), 0), static_cast<ssize_t>(request.size()));
-    turned_away.add(net::UniqueFd(ends[1]), speaks);
+    rejected.add(net::UniqueFd(ends[1]), speaks);
     return net::UniqueFd(ends[0]);
   }
   /// Reads what there is; `ended` says whether the end is behind it. A reset shows as no text.
@@ -36,7 +36,7 @@ class TurningAway : public testing::Test {
   }
 
   boost::asio::io_context context{1};
-  TurnedAway turned_away{context};
+  RejectedClients rejected{context};
 };
 
 TEST_F(TurningAway, TellsTheClientAndWaitsUntilItCloses) {
@@ -52,42 +52,42 @@ TEST_F(TurningAway, TellsTheClientAndWaitsUntilItCloses) {
     EXPECT_EQ(::send(client.get(), request.data(), request.size(), MSG_NOSIGNAL), 50'000) << "somebody reads it";
     context.poll();
   }
-  EXPECT_EQ(turned_away.held(), 1u);
+  EXPECT_EQ(rejected.held(), 1u);
   client.reset();
   context.poll();
-  EXPECT_EQ(turned_away.held(), 0u);
+  EXPECT_EQ(rejected.held(), 0u);
 }
 
 TEST_F(TurningAway, ReadsNotMoreThanItsShare) {
   const auto client = turn_away();
   const std::string much(64 * 1024, 'x');
   std::size_t sent = 0;
-  for (; sent <= 2 * TurnedAway::most_dropped; context.poll()) {
+  for (; sent <= 2 * RejectedClients::most_dropped; context.poll()) {
     const auto size = ::send(client.get(), much.data(), much.size(), MSG_NOSIGNAL);
     if (size < 0) break;
     sent += static_cast<std::size_t>(size);
   }
-  EXPECT_GE(sent, TurnedAway::most_dropped);
-  EXPECT_LE(sent, TurnedAway::most_dropped + 1024 * 1024);
-  EXPECT_EQ(turned_away.held(), 0u);
+  EXPECT_GE(sent, RejectedClients::most_dropped);
+  EXPECT_LE(sent, RejectedClients::most_dropped + 1024 * 1024);
+  EXPECT_EQ(rejected.held(), 0u);
 }
 
 TEST_F(TurningAway, HoldsNotMoreThanItsShareAndTheLatestLongest) {
   std::vector<net::UniqueFd> clients;
-  for (std::size_t i = 0; i < TurnedAway::most + 5; ++i) clients.push_back(turn_away(Speaks::http, "GET / HTTP/1.1"));
-  EXPECT_EQ(turned_away.held(), TurnedAway::most);
+  for (std::size_t i = 0; i < RejectedClients::most + 5; ++i) clients.push_back(turn_away(Speaks::http, "GET / HTTP/1.1"));
+  EXPECT_EQ(rejected.held(), RejectedClients::most);
   for (auto& client : clients) {
     bool ended = false;
     EXPECT_THAT(read(client, ended), testing::StartsWith("HTTP/1.1 503 ")) << "no reset has taken it away";
     EXPECT_TRUE(ended);
   }
   context.poll();
-  EXPECT_EQ(turned_away.held(), TurnedAway::most);
+  EXPECT_EQ(rejected.held(), RejectedClients::most);
   EXPECT_LT(::send(clients.front().get(), "x", 1, MSG_NOSIGNAL), 0) << "the first ones had to make room";
   EXPECT_EQ(::send(clients[5].get(), "x", 1, MSG_NOSIGNAL), 1);
   clients.clear();
   context.poll();
-  EXPECT_EQ(turned_away.held(), 0u);
+  EXPECT_EQ(rejected.held(), 0u);
 }
 
 TEST_F(TurningAway, GivesAnAlertToAClientThatSpeaksTls) {

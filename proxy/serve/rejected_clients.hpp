@@ -17,7 +17,7 @@
 
 namespace weir::proxy::serve {
 
-class TurnedAway {
+class RejectedClients {
  public:
   static constexpr std::size_t most = 32;
   static constexpr std::size_t most_dropped = 16 * 1024 * 1024;
@@ -25,7 +25,7 @@ class TurnedAway {
   /// How the listener speaks to its clients.
   enum class Speaks : std::uint8_t { http, tls };
 
-  explicit TurnedAway(boost::asio::io_context& context) : context_(context) {}
+  explicit RejectedClients(boost::asio::io_context& context) : context_(context) {}
   /// Takes a connected socket that does not block.
   void add(net::UniqueFd client, Speaks speaks);
   /// Returns how many are held now.

@@ -29,7 +29,7 @@ using metrics::Moment;
 /// Says how the replica's connection broke off, or that its time ran out: with `cut`, the time to drain.
 enum class Break : std::uint8_t { reset, closed, bad_framing, timed_out, cut };
 
-class AttemptMachine {
+class ReplicaSide {
  public:
   struct Options {
     metrics::Api api = metrics::Api::other;
@@ -63,7 +63,7 @@ class AttemptMachine {
     std::optional<ReplicaEnd> end{};
   };
 
-  AttemptMachine(const Options& options, balancer::Lease lease, metrics::series::ReplicaShard& shard);
+  ReplicaSide(const Options& options, balancer::Lease lease, metrics::series::ReplicaShard& shard);
 
   /// Says that the request's first byte was written (tS).
   void sent(Moment now) { sent_ = now; }
@@ -79,9 +79,9 @@ class AttemptMachine {
   void paused() {
     if (meter_) meter_->paused();
   }
-  /// Says that a read will soon be passed on: see Watcher::approach.
-  void approach(int ahead) const {
-    if (meter_) meter_->approach(ahead);
+  /// Says that a read will soon be passed on: see Watcher::prefetch.
+  void prefetch(int ahead) const {
+    if (meter_) meter_->prefetch(ahead);
   }
 
   State state() const { return state_; }

@@ -15,9 +15,9 @@
 
 namespace weir::metrics::wire {
 
-class Outlet {
+class EventStripper {
  public:
-  explicit Outlet(std::size_t hold) : hold_(hold) {}
+  explicit EventStripper(std::size_t hold) : hold_(hold) {}
 
   /// Begins a read, with which the framer has been fed.
   void begin(std::string_view piece, const SseFramer& framer);

@@ -1,11 +1,11 @@
-#include "proxy/fleet/world.hpp"
+#include "proxy/fleet/snapshot.hpp"
 
 #include <algorithm>
 #include <stdexcept>
 
 namespace weir::proxy::fleet {
 
-std::optional<net::Destination> ReplicaRuntime::destination() const {
+std::optional<net::Destination> Replica::destination() const {
   const auto address = state->address.get();
   if (!address) return std::nullopt;
   net::Destination to(*address, tls);
@@ -13,13 +13,13 @@ std::optional<net::Destination> ReplicaRuntime::destination() const {
   return to;
 }
 
-void World::complete() {
+void Snapshot::complete() {
   all_pools = pools;
   for (const auto& shadow : shadows) all_pools.push_back(shadow->pool);
   check(settings.server, keys.get(), server_tls.get());
 }
 
-void World::check(const config::Server& server, const keys::ClientKeys* keys, const net::tls::ServerContext* tls) {
+void Snapshot::check(const config::Server& server, const keys::ClientKeys* keys, const net::tls::ServerContext* tls) {
   const bool needs_keys = !server.api_keys.empty() || !server.keys.empty();
   if (needs_keys != (keys != nullptr))
     throw std::logic_error(needs_keys ? "settings with api_keys came without clients' keys, so they are not used"
@@ -29,7 +29,7 @@ void World::check(const config::Server& server, const keys::ClientKeys* keys, co
                                       : "settings without [server.tls] came with TLS, so they are not used");
 }
 
-const PoolRuntime* World::pool_for(std::string_view model) const {
+const PoolRuntime* Snapshot::pool_for(std::string_view model) const {
   for (const auto& pool : pools) {
     const auto& models = pool->settings.models;
     if (models.empty() || model.empty() || std::find(models.begin(), models.end(), model) != models.end())
@@ -38,23 +38,23 @@ const PoolRuntime* World::pool_for(std::string_view model) const {
   return nullptr;
 }
 
-bool PoolRuntime::has(const ReplicaRuntime& replica) const {
+bool PoolRuntime::has(const Replica& replica) const {
   return std::ranges::any_of(replicas, [&](const auto& one) { return one->state == replica.state; });
 }
 
-const PoolRuntime* World::pool_of(const balancer::Pool& balancer) const {
+const PoolRuntime* Snapshot::pool_of(const balancer::Pool& balancer) const {
   for (const auto& pool : pools)
     if (pool->balancer.get() == &balancer) return pool.get();
   return nullptr;
 }
 
-bool World::is_waited_for(const balancer::Pool& pool, metrics::Moment now) const {
+bool Snapshot::is_waited_for(const balancer::Pool& pool, metrics::Moment now) const {
   return std::ranges::any_of(leaving_pools, [&](const auto& one) {
     return one->balancer.get() == &pool && one->balancer->queue(now).waiting > 0;
   });
 }
 
-std::string World::known_models() const {
+std::string Snapshot::known_models() const {
   std::string names;
   for (const auto& pool : pools)
     for (const auto& model : pool->settings.models) names.append(names.empty() ? "" : ", ").append(model);

@@ -1,4 +1,4 @@
-#include "proxy/exchange/attempt.hpp"
+#include "proxy/exchange/answer_handler.hpp"
 
 #include <algorithm>
 
@@ -33,7 +33,7 @@ std::string_view sentence_for(ReplicaEnd end) {
 
 }  // namespace
 
-Attempt::Attempt(const Options& options, balancer::Lease lease, metrics::series::ReplicaShard& shard)
+AnswerHandler::AnswerHandler(const Options& options, balancer::Lease lease, metrics::series::ReplicaShard& shard)
     : machine_(options.replica, std::move(lease), shard),
       framer_(options.client),
       shard_(shard),
@@ -43,7 +43,7 @@ Attempt::Attempt(const Options& options, balancer::Lease lease, metrics::series:
       keep_errors_(options.keep_errors),
       doubted_(options.doubted) {}
 
-void Attempt::arrived(std::span<char> bytes, Moment at, ClientOutput& out) {
+void AnswerHandler::arrived(std::span<char> bytes, Moment at, ClientOutput& out) {
   framer_.begin(out);
   read_at_ = at;
   auto progress = machine_.arrived(bytes, at);
@@ -51,12 +51,12 @@ void Attempt::arrived(std::span<char> bytes, Moment at, ClientOutput& out) {
   take(std::move(progress), bytes, at, out);
 }
 
-void Attempt::replica_ended(Break how, Moment now, ClientOutput& out) {
+void AnswerHandler::replica_ended(Break how, Moment now, ClientOutput& out) {
   framer_.begin(out);
   take(machine_.ended(how, now), {}, now, out);
 }
 
-void Attempt::take(AttemptMachine::Progress progress, std::span<char> read, Moment at, ClientOutput& out) {
+void AnswerHandler::take(ReplicaSide::Progress progress, std::span<char> read, Moment at, ClientOutput& out) {
   if (progress.end == ReplicaEnd::stale) return stop(AttemptEnd::stale);
   if (progress.end == ReplicaEnd::injection_refused) return stop(AttemptEnd::injection_refused);
   if (progress.head) take_head(*progress.head, progress.event_stream, at, out);
@@ -77,7 +77,7 @@ void Attempt::take(AttemptMachine::Progress progress, std::span<char> read, Mome
   }
 }
 
-void Attempt::take_head(const http::ResponseHead& head, bool event_stream, Moment at, ClientOutput& out) {
+void AnswerHandler::take_head(const http::ResponseHead& head, bool event_stream, Moment at, ClientOutput& out) {
   framer_.head(head, machine_.strips(), event_stream);
   const bool doubtful = doubted_ && fleet::refuses_the_request(head.status);
   if (another_may_do_better(head.status) || doubtful) keep(Retry::status, at);
@@ -86,7 +86,7 @@ void Attempt::take_head(const http::ResponseHead& head, bool event_stream, Momen
 }
 
 /// Nothing is tried again after this.
-void Attempt::accept(ClientOutput& out) {
+void AnswerHandler::accept(ClientOutput& out) {
   state_ = State::accepted;
   accepted_ = true;
   keep_until_ = Moment::max();
@@ -94,7 +94,7 @@ void Attempt::accept(ClientOutput& out) {
   framer_.open(out);
 }
 
-void Attempt::keep(Retry reason, Moment now) {
+void AnswerHandler::keep(Retry reason, Moment now) {
   if (!keep_errors_) return;
   state_ = State::keeping;
   keep_until_ = now + kept_within;
@@ -102,7 +102,7 @@ void Attempt::keep(Retry reason, Moment now) {
 }
 
 /// Ends the replica's half: all that it brought is framed or held.
-void Attempt::conclude(ReplicaEnd end, ClientOutput& out) {
+void AnswerHandler::conclude(ReplicaEnd end, ClientOutput& out) {
   if (breaks_off(end) && end != ReplicaEnd::truncated && !accepted_) {
     if (state_ == State::keeping) {
       verdict_ = verdict_of_given_up_error(status());
@@ -137,55 +137,55 @@ void Attempt::conclude(ReplicaEnd end, ClientOutput& out) {
   stop(AttemptEnd::refused);
 }
 
-void Attempt::keep_output(ClientOutput& out) {
+void AnswerHandler::keep_output(ClientOutput& out) {
   kept_ = std::make_unique<std::string>();
   for (const auto span : out.spans) kept_->append(span);
   out.clear();
 }
 
-void Attempt::leave_error(Moment now) {
+void AnswerHandler::leave_error(Moment now) {
   machine_.left(now, false);
   verdict_ = verdict_of_given_up_error(status());
   stop(AttemptEnd::refused);
 }
 
-void Attempt::relay_error(ClientOutput& out) {
+void AnswerHandler::relay_error(ClientOutput& out) {
   framer_.begin(out);
   accept(out);
   framer_.body({}, {}, out);
   if (undecided_end_) conclude(*undecided_end_, out);
 }
 
-void Attempt::client_gone(Moment now) {
+void AnswerHandler::client_gone(Moment now) {
   framer_.lost();
   if (state_ == State::done) return lose_client(Outcome::client_abort);
   machine_.left(now, client_has_marker_);
   stop(AttemptEnd::client_gone);
 }
 
-void Attempt::client_cut() {
+void AnswerHandler::client_cut() {
   framer_.lost();
   lose_client(Outcome::rejected);
 }
 
 /// The replica had finished, but its client has not got all its bytes.
-void Attempt::lose_client(Outcome outcome) {
+void AnswerHandler::lose_client(Outcome outcome) {
   const auto seen = machine_.verdict().outcome;
   const bool good = seen == Outcome::ok || seen == Outcome::ok_empty;
   if (good && !client_has_marker_) verdict_ = Verdict{outcome, metrics::Phase::decode};
 }
 
 /// The replica was found to hang while this attempt had nothing to show.
-bool Attempt::is_hung() const {
+bool AnswerHandler::is_hung() const {
   return hung_at_ != nullptr && state_ == State::awaiting && started_ < hung_at_->load(std::memory_order_relaxed);
 }
 
-void Attempt::stop(AttemptEnd end) {
+void AnswerHandler::stop(AttemptEnd end) {
   end_ = end;
   state_ = State::done;
 }
 
-void Attempt::written(Moment now, bool at_once) {
+void AnswerHandler::written(Moment now, bool at_once) {
   if (state_ != State::done)
     client_has_marker_ = at_once && accepted_ && !machine_.reads_json() && machine_.has_end_marker();
   if (at_once && read_token_events_ > 0) {
@@ -198,7 +198,7 @@ void Attempt::written(Moment now, bool at_once) {
   read_token_events_ = 0;
 }
 
-Moment Attempt::deadline() const {
+Moment AnswerHandler::deadline() const {
   if (state_ == State::done || state_ == State::undecided) return Moment::max();
   if (is_hung()) return Moment::min();
   const Moment end = std::min(machine_.deadline(), keep_until_);
@@ -206,7 +206,7 @@ Moment Attempt::deadline() const {
   return std::min(end, *machine_.head_at() + metrics::ticks(limits_.accept_hold));
 }
 
-void Attempt::deadline_passed(Moment now, ClientOutput& out) {
+void AnswerHandler::deadline_passed(Moment now, ClientOutput& out) {
   if (state_ == State::keeping) {
     out.clear();
     state_ = State::undecided;
@@ -220,7 +220,7 @@ void Attempt::deadline_passed(Moment now, ClientOutput& out) {
   framer_.body({}, {}, out);
 }
 
-AttemptResult Attempt::result() const {
+AttemptResult AnswerHandler::result() const {
   AttemptResult result;
   result.end = end_;
   result.retry_reason = retry_reason_;

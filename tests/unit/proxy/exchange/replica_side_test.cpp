@@ -1,5 +1,5 @@
 // These tests run the replica's half without a client, as a mirror does, which drops what it brings.
-#include "proxy/exchange/attempt_machine.hpp"
+#include "proxy/exchange/replica_side.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@ using ::testing::Not;
 class MirrorOfOne {
  public:
   explicit MirrorOfOne(bool injected = false, bool reused = false) {
-    AttemptMachine::Options options{.limits = limits};
+    ReplicaSide::Options options{.limits = limits};
     options.api = Api::openai_chat;
     options.stream = true;
     if (injected) options.asked = metrics::wire::Ask::usage;
@@ -36,7 +36,7 @@ class MirrorOfOne {
   }
 
   /// Plays a read; what it brings is written down and dropped.
-  AttemptMachine::Progress arrives(std::string_view bytes, Moment when) {
+  ReplicaSide::Progress arrives(std::string_view bytes, Moment when) {
     buffer.assign(bytes);
     buffer.append(metrics::measure::StreamMeter::padding, '"');
     auto progress = machine->arrived({buffer.data(), bytes.size()}, when);
@@ -47,11 +47,11 @@ class MirrorOfOne {
   config::Limits limits;
   std::shared_ptr<balancer::Pool> pool = balancer::Pool::make(config::Policy::round_robin, 0.05, 1);
   metrics::series::ReplicaShard shard;
-  std::optional<AttemptMachine> machine;
+  std::optional<ReplicaSide> machine;
   std::string buffer, body;
 };
 
-TEST(AttemptMachine, MeasuresAStreamThatNobodyReads) {
+TEST(ReplicaSide, MeasuresAStreamThatNobodyReads) {
   MirrorOfOne mirrored;
   const auto first = mirrored.arrives(sse_head() + chunk(token("a")), at(1));
   ASSERT_TRUE(first.head);
@@ -59,7 +59,7 @@ TEST(AttemptMachine, MeasuresAStreamThatNobodyReads) {
   EXPECT_TRUE(first.event_stream);
   EXPECT_EQ(first.token_events, 1u);
   EXPECT_FALSE(first.end);
-  EXPECT_EQ(mirrored.machine->state(), AttemptMachine::State::body);
+  EXPECT_EQ(mirrored.machine->state(), ReplicaSide::State::body);
   EXPECT_EQ(mirrored.pool->load(0, at(1)).prefill_left, 0u) << "the first token has taken the prompt off the queue";
   EXPECT_EQ(mirrored.pool->in_flight(), 1u);
 
@@ -67,7 +67,7 @@ TEST(AttemptMachine, MeasuresAStreamThatNobodyReads) {
       chunk(token("b")) + chunk(finish_event) + chunk(usage_event) + chunk(done_event) + last_chunk, at(2));
   EXPECT_FALSE(last.head) << "it is told once";
   EXPECT_EQ(last.end, ReplicaEnd::whole);
-  EXPECT_EQ(mirrored.machine->state(), AttemptMachine::State::done);
+  EXPECT_EQ(mirrored.machine->state(), ReplicaSide::State::done);
   EXPECT_EQ(mirrored.machine->verdict().outcome, Outcome::ok);
   EXPECT_TRUE(mirrored.machine->reusable());
   EXPECT_EQ(mirrored.machine->answer().output_tokens, 3u);
@@ -77,25 +77,25 @@ TEST(AttemptMachine, MeasuresAStreamThatNobodyReads) {
   EXPECT_EQ(mirrored.body, token("a") + token("b") + finish_event + usage_event + done_event);
 }
 
-TEST(AttemptMachine, TakesOutWhatWeirAskedFor) {
+TEST(ReplicaSide, TakesOutWhatWeirAskedFor) {
   MirrorOfOne mirrored(true);
   mirrored.arrives(sse_head() + chunk(token("a") + finish_event + usage_event + done_event) + last_chunk, at(1));
   EXPECT_THAT(mirrored.body, Not(HasSubstr("usage")));
   EXPECT_EQ(mirrored.machine->answer().output_tokens, 3u);
 }
 
-TEST(AttemptMachine, IsLeftWhenNobodyWantsTheRest) {
+TEST(ReplicaSide, IsLeftWhenNobodyWantsTheRest) {
   MirrorOfOne mirrored;
   mirrored.arrives(sse_head() + chunk(token("a")), at(1));
   mirrored.machine->left(at(2), false);
-  EXPECT_EQ(mirrored.machine->state(), AttemptMachine::State::done);
+  EXPECT_EQ(mirrored.machine->state(), ReplicaSide::State::done);
   EXPECT_EQ(mirrored.machine->verdict().outcome, Outcome::client_abort);
   EXPECT_EQ(mirrored.machine->verdict().phase, metrics::Phase::decode);
   EXPECT_FALSE(mirrored.machine->reusable());
   EXPECT_EQ(mirrored.pool->in_flight(), 0u);
 }
 
-TEST(AttemptMachine, WhatItCannotReadHasArrivedInTimeAsATokenHas) {
+TEST(ReplicaSide, WhatItCannotReadHasArrivedInTimeAsATokenHas) {
   const std::string unread = "data: {\"novel\":\"text\"}\n\n", ping = ": ping\n\n";
   MirrorOfOne mirrored;
   const auto& limits = mirrored.limits;
@@ -107,7 +107,7 @@ TEST(AttemptMachine, WhatItCannotReadHasArrivedInTimeAsATokenHas) {
   EXPECT_FALSE(mirrored.machine->awaited_first_token());
 }
 
-TEST(AttemptMachine, TellsHowTheReplicaBrokeOff) {
+TEST(ReplicaSide, TellsHowTheReplicaBrokeOff) {
   const std::pair<Break, ReplicaEnd> ends[]{{Break::reset, ReplicaEnd::reset},
                                             {Break::closed, ReplicaEnd::closed},
                                             {Break::bad_framing, ReplicaEnd::bad_framing},
@@ -126,7 +126,7 @@ TEST(AttemptMachine, TellsHowTheReplicaBrokeOff) {
   }
 }
 
-TEST(AttemptMachine, KeepsTheLeaseOfARequestThatIsToGoOutAgain) {
+TEST(ReplicaSide, KeepsTheLeaseOfARequestThatIsToGoOutAgain) {
   MirrorOfOne stale(false, true);
   EXPECT_EQ(stale.machine->ended(Break::closed, at(1)).end, ReplicaEnd::stale);
   EXPECT_TRUE(stale.machine->take_lease());
@@ -139,12 +139,12 @@ TEST(AttemptMachine, KeepsTheLeaseOfARequestThatIsToGoOutAgain) {
   EXPECT_TRUE(refused.machine->take_lease());
 }
 
-TEST(AttemptMachine, PassesOnNothingOfAHeadThatIsNotWhole) {
+TEST(ReplicaSide, PassesOnNothingOfAHeadThatIsNotWhole) {
   MirrorOfOne mirrored;
   const auto head = sse_head();
   const auto first = mirrored.arrives(head.substr(0, 20), at(1));
   EXPECT_FALSE(first.head);
-  EXPECT_EQ(mirrored.machine->state(), AttemptMachine::State::head);
+  EXPECT_EQ(mirrored.machine->state(), ReplicaSide::State::head);
   EXPECT_EQ(mirrored.machine->status(), 0u);
   const auto second = mirrored.arrives(head.substr(20) + chunk(token("a")), at(2));
   ASSERT_TRUE(second.head);

@@ -16,14 +16,14 @@
 
 namespace weir::metrics::wire {
 
-class Envelope {
+class EventTemplate {
  public:
   static constexpr std::size_t limit = 512;  ///< A longer event is not remembered.
 
   /// Clears and fills `facts` and returns true if the event has the remembered shape.
   bool match(std::string_view data, EventFacts& facts) const;
   /// Prefetches the shape into the cache.
-  void approach() const { prefetch(around_.data(), around_.size()); }
+  void prefetch() const { metrics::prefetch(around_.data(), around_.size()); }
   /// Remembers a fully parsed event, if it is plain.
   void remember(std::string_view data, const EventFacts& facts);
 

@@ -14,7 +14,7 @@
 #include <string>
 #include <utility>
 
-#include "proxy/exchange/attempt_machine.hpp"
+#include "proxy/exchange/replica_side.hpp"
 #include "proxy/exchange/client_framer.hpp"
 #include "proxy/net/buffer_budget.hpp"
 
@@ -46,7 +46,7 @@ struct AttemptResult {
   bool accepted = false;                              ///< The client got that head.
   std::unique_ptr<std::string> kept{};  ///< With `refused` it is the answer as it would have been relayed; null if it
                                         ///< was not kept.
-  net::Charge kept_charge{};            ///< It pays for that.
+  net::BudgetHold kept_hold{};            ///< It pays for that.
   std::optional<Moment> sent{}, head{};
   Moment ended{};  ///< The client had taken everything by then.
   metrics::Nanoseconds connect{}, paused{};
@@ -59,10 +59,10 @@ struct AttemptResult {
   balancer::Lease lease{};         ///< With stale, injection_refused and unconnected it comes back unused.
 };
 
-class Attempt {
+class AnswerHandler {
  public:
   struct Options {
-    AttemptMachine::Options replica;
+    ReplicaSide::Options replica;
     ClientFramer::Client client{};
     /// Belongs to the replica: see fleet::ReplicaState. Null means that the request stays where it is.
     const std::atomic<Moment>* hung_at = nullptr;
@@ -81,12 +81,12 @@ class Attempt {
   static constexpr std::size_t most_kept = 64 * 1024;
   static constexpr std::chrono::seconds kept_within{1};
 
-  Attempt(const Options& options, balancer::Lease lease, metrics::series::ReplicaShard& shard);
+  AnswerHandler(const Options& options, balancer::Lease lease, metrics::series::ReplicaShard& shard);
 
   /// Says that the request's first byte was written (tS).
   void sent(Moment now) { machine_.sent(now); }
   std::optional<Moment> sent_at() const { return machine_.sent_at(); }
-  /// Takes the bytes of one read: see AttemptMachine. Fills `out`; views in it are valid until the next call.
+  /// Takes the bytes of one read: see ReplicaSide. Fills `out`; views in it are valid until the next call.
   void arrived(std::span<char> bytes, Moment at, ClientOutput& out);
   /// Says that the replica's connection ended by itself.
   void replica_ended(Break how, Moment now, ClientOutput& out);
@@ -97,7 +97,7 @@ class Attempt {
   void written(Moment now, bool at_once);
   void paused() { machine_.paused(); }
   void hold(bool held) { machine_.hold(held); }
-  void approach(int ahead) const { machine_.approach(ahead); }
+  void prefetch(int ahead) const { machine_.prefetch(ahead); }
 
   /// Returns when deadline_passed should be called, if nothing else happens first.
   Moment deadline() const;
@@ -113,7 +113,7 @@ class Attempt {
   /// True once an answer's head is on its way to the client: no retry follows.
   bool accepted() const { return accepted_; }
   unsigned status() const { return machine_.status(); }
-  /// Returns how many bytes of the answer are held: see AttemptMachine::kept, and what waits for acceptance.
+  /// Returns how many bytes of the answer are held: see ReplicaSide::kept, and what waits for acceptance.
   std::size_t held() const { return machine_.kept() + framer_.held() + (kept_ ? kept_->capacity() : 0); }
   bool replica_reusable() const { return machine_.reusable(); }
 
@@ -125,11 +125,11 @@ class Attempt {
 
  protected:
   // Tests look at them while the attempt is under way.
-  const AttemptMachine& replica() const { return machine_; }
+  const ReplicaSide& replica() const { return machine_; }
   const ClientFramer& client() const { return framer_; }
 
  private:
-  void take(AttemptMachine::Progress progress, std::span<char> read, Moment at, ClientOutput& out);
+  void take(ReplicaSide::Progress progress, std::span<char> read, Moment at, ClientOutput& out);
   void take_head(const http::ResponseHead& head, bool event_stream, Moment at, ClientOutput& out);
   void accept(ClientOutput& out);
   void keep(metrics::series::Retry reason, Moment now);
@@ -139,7 +139,7 @@ class Attempt {
   void stop(AttemptEnd end);
   bool is_hung() const;
 
-  AttemptMachine machine_;
+  ReplicaSide machine_;
   ClientFramer framer_;
   metrics::series::ReplicaShard& shard_;
   const config::Limits& limits_;
