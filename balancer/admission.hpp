@@ -17,7 +17,7 @@
 namespace weir::balancer {
 
 struct PlacementRequest {
-  const metrics::wire::RequestFacts& facts;
+  std::shared_ptr<const metrics::wire::RequestFacts> facts;
   /// These replicas already had the request. One of them is chosen only if there is no other.
   std::span<const Serial> tried{};
   std::uint64_t fair_key = 0;  ///< Whose request it is: the queue is fair between keys.

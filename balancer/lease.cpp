@@ -33,7 +33,7 @@ void Lease::hold(bool held) {
   if (owner_ && std::exchange(entry_.held, held) != held) owner_->hold(entry_, held);
 }
 
-Concurrency Lease::end(const End& end, Moment now) {
+Concurrency Lease::end(const LeaseEnd& end, Moment now) {
   if (!owner_) return {};
   // The lease is empty before its pool can go; the lease may be the pool's last owner.
   const std::shared_ptr<LeaseOwner> owner = std::move(owner_);
@@ -41,7 +41,7 @@ Concurrency Lease::end(const End& end, Moment now) {
 }
 
 void Lease::drop() noexcept {
-  if (owner_) end(End(EndCause::client_left), Moment::min());
+  if (owner_) end(LeaseEnd(EndCause::client_left), Moment::min());
 }
 
 }  // namespace weir::balancer

@@ -24,8 +24,8 @@ enum class EndCause : std::uint8_t {
 };
 
 /// An end tells the pool how a request ended and what was counted of it.
-struct End {
-  explicit End(EndCause why) : cause(why) {}
+struct LeaseEnd {
+  explicit LeaseEnd(EndCause why) : cause(why) {}
 
   EndCause cause;
   std::optional<Tokens> prompt_tokens{}, cached_tokens{}, output_tokens{};
@@ -33,7 +33,7 @@ struct End {
 
 /// An entry is what the books of a pool have for one request.
 struct LedgerEntry {
-  std::unique_ptr<const metrics::wire::RequestFacts> facts;  ///< The pool learns about these at the end.
+  std::shared_ptr<const metrics::wire::RequestFacts> facts;  ///< The pool learns about these at the end.
   StreamedTokens* streamed_tokens = nullptr;                 ///< It is the replica's and lives as long as leases on the
                                                              ///< replica do.
   std::shared_ptr<void> subject;                             ///< The replica's spec named it.
@@ -55,7 +55,7 @@ class LeaseOwner {
   /// Says whether the answer is left unread.
   virtual void hold(const LedgerEntry& entry, bool held) = 0;
   /// Takes the entry back.
-  virtual Concurrency end(LedgerEntry entry, const End& end, Moment now) = 0;
+  virtual Concurrency end(LedgerEntry entry, const LeaseEnd& end, Moment now) = 0;
 
  protected:
   ~LeaseOwner() = default;
@@ -94,7 +94,7 @@ class Lease {
   void hold(bool held);
   /// Says that the replica's work is over. A request that ends before its first token by `replica_failed` leaves its
   /// prompt in the queue for 1 s more. The lease is empty afterwards.
-  Concurrency end(const End& end, Moment now);
+  Concurrency end(const LeaseEnd& end, Moment now);
 
  private:
   void drop() noexcept;

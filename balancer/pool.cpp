@@ -110,7 +110,7 @@ void Pool::drop_if_gone(ReplicaIndex index) {
 
 Offered Pool::offer(const PlacementRequest& placement, Moment now) {
   WaitingRequest request;
-  request.facts = std::make_unique<const RequestFacts>(placement.facts);
+  request.facts = placement.facts;
   request.waiter = placement.waiter;
   request.key = placement.fair_key;
   request.share = placement.share;
@@ -121,11 +121,11 @@ Offered Pool::offer(const PlacementRequest& placement, Moment now) {
   const std::lock_guard lock(mutex_);
   now = latest(now);
   forget_untested_speeds();
-  const TokenEstimator::Estimate prompt = estimator_.estimate(placement.facts);
+  const TokenEstimator::Estimate prompt = estimator_.estimate(*placement.facts);
   request.prompt = prompt.tokens;
   request.prompt_known = prompt.known;
-  request.sequence = prompt_of_sequence(placement.facts, prompt);
-  request.context = sum_of(request.sequence, placement.facts.max_tokens.value_or(0));
+  request.sequence = prompt_of_sequence(*placement.facts, prompt);
+  request.context = sum_of(request.sequence, placement.facts->max_tokens.value_or(0));
   request.tried.assign(placement.tried.begin(), placement.tried.end());
   std::ranges::sort(request.tried);
   request.since = now;
@@ -204,7 +204,7 @@ void Pool::hold(const LedgerEntry& entry, bool held) {
   replicas_[entry.key.index]->ledger.hold(entry.ticket, held, latest_);
 }
 
-Concurrency Pool::end(LedgerEntry entry, const End& end, Moment now) {
+Concurrency Pool::end(LedgerEntry entry, const LeaseEnd& end, Moment now) {
   return free_room(now, [&](Moment latest_now) {
     Replica& replica = *replicas_[entry.key.index];
     const TokenLedger::Closed closed = replica.ledger.close(entry.ticket, !leaves_prompt(end.cause),
@@ -229,7 +229,7 @@ Concurrency Pool::end(LedgerEntry entry, const End& end, Moment now) {
   });
 }
 
-void Pool::learn(Replica& replica, const LedgerEntry& entry, const End& end, const TokenLedger::Closed& closed) {
+void Pool::learn(Replica& replica, const LedgerEntry& entry, const LeaseEnd& end, const TokenLedger::Closed& closed) {
   const RequestFacts& facts = *entry.facts;
   if (!facts.gives_work) return;
   estimator_.learn(facts, end.prompt_tokens);

@@ -163,7 +163,7 @@ class Pool final : public std::enable_shared_from_this<Pool>, private LeaseOwner
   Offered offer(const PlacementRequest& placement, Moment now);
   /// The same for a request that cannot wait.
   Offered offer(const metrics::wire::RequestFacts& facts, Moment now, std::span<const Serial> tried = {}) {
-    return offer(PlacementRequest{facts, tried}, now);
+    return offer(PlacementRequest{std::make_shared<const metrics::wire::RequestFacts>(facts), tried}, now);
   }
   /// Says that the client left or that the deadline passed. Returns what to tell the client; nothing if the request
   /// was not waiting any more: its grant is on the way and is to be taken.
@@ -234,7 +234,7 @@ class Pool final : public std::enable_shared_from_this<Pool>, private LeaseOwner
 
   Tokens first_token(const LedgerEntry& entry, Moment now) override;
   void hold(const LedgerEntry& entry, bool held) override;
-  Concurrency end(LedgerEntry entry, const End& end, Moment now) override;
+  Concurrency end(LedgerEntry entry, const LeaseEnd& end, Moment now) override;
 
   /// Everything that makes room does it here. `change` runs while the mutex is held; then the queue is served.
   template <class Change>
@@ -293,7 +293,7 @@ class Pool final : public std::enable_shared_from_this<Pool>, private LeaseOwner
   double seconds_until_done(const Returns::Identity& who) const;
   Refused refusal(Refused::Reason reason, const Returns::Identity& who);
 
-  void learn(Replica& replica, const LedgerEntry& entry, const End& end, const TokenLedger::Closed& closed);
+  void learn(Replica& replica, const LedgerEntry& entry, const LeaseEnd& end, const TokenLedger::Closed& closed);
   void update_speeds();
   void forget_untested_speeds();
 

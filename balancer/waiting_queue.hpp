@@ -72,7 +72,7 @@ struct WaitingRequest {
   bool returned = false;  ///< It was refused before, and has come back when it was told to.
   Moment since{}, deadline{};
   std::vector<Serial> tried;  ///< The replicas that had it, in order.
-  std::unique_ptr<const metrics::wire::RequestFacts> facts;
+  std::shared_ptr<const metrics::wire::RequestFacts> facts;
   std::shared_ptr<void> waiter;
 };
 

@@ -91,6 +91,22 @@ inline constexpr std::string_view counted_tokens_source = "counted";
 enum class TokensPerEvent : std::uint8_t { unknown, wire, settled };
 inline constexpr std::array<std::string_view, 3> tokens_per_event_names{"unknown", "wire", "settled"};
 
+/// Why a request was sent once more.
+enum class Retry : std::uint8_t {
+  connect,
+  reset,
+  status,
+  in_band_error,
+  first_token,  ///< The replica gave none in time.
+  hung,
+  drain,  ///< The replica drains, and its time for that is over.
+  stale_connection,
+  injection_refused
+};
+inline constexpr std::array<std::string_view, 9> retry_names{"connect",          "reset", "status", "in_band_error",
+                                                             "first_token",      "hung",  "drain",  "stale_connection",
+                                                             "injection_refused"};
+
 /// Whose answer a client gets, and whose is only measured.
 enum class Role : std::uint8_t { primary, shadow };
 inline constexpr std::array<std::string_view, 2> role_names{"primary", "shadow"};

@@ -24,21 +24,8 @@ enum class Unparsed : std::uint8_t { event_too_long, broken_json, coded_body, br
 inline constexpr std::array<std::string_view, 4> unparsed_names{"event_too_long", "broken_json", "coded_body",
                                                                 "broken_request"};
 
-/// Says why a request was sent once more.
-enum class Retry : std::uint8_t {
-  connect,
-  reset,
-  status,
-  in_band_error,
-  first_token,  ///< The replica gave none in time.
-  hung,
-  drain,  ///< The replica drains, and its time for that is over.
-  stale_connection,
-  injection_refused
-};
-inline constexpr std::array<std::string_view, 9> retry_names{"connect",          "reset", "status", "in_band_error",
-                                                             "first_token",      "hung",  "drain",  "stale_connection",
-                                                             "injection_refused"};
+using metrics::Retry;
+using metrics::retry_names;
 
 /// Says in what a replica's answer broke HTTP/1.1, so that weir refused it or broke it off.
 enum class Malformed : std::uint8_t {

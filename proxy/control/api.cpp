@@ -90,7 +90,7 @@ json::object replica_object(const fleet::Replica& replica, balancer::Pool& pool,
   object["ttft_p50_seconds"] = value_of(median.ttft);
   object["tpot_p50_seconds"] = value_of(median.tpot);
   object["engine"] = engine_object(replica, now);
-  object["injection_disabled"] = replica.state->injection_disabled.load(std::memory_order_relaxed);
+  object["injection_disabled"] = replica.state->usage.is_refused();
   return object;
 }
 

@@ -2,29 +2,31 @@
 
 #include <algorithm>
 
+#include "balancer/story/status.hpp"
 #include "metrics/ticks.hpp"
-#include "proxy/fleet/replica_status.hpp"
 
 namespace weir::proxy::exchange {
 namespace {
 
 using metrics::Outcome;
-using metrics::series::Retry;
+using metrics::Retry;
+using story::End;
+using story::Reply;
 
 /// Comments before the first event are held with the head up to this size. Beyond it the answer is let go.
 constexpr std::size_t max_held = 16 * 1024;
 
 bool another_may_do_better(unsigned status) {
-  return status >= 500 || fleet::is_full(status) || fleet::needs_second_opinion(status);
+  return status >= 500 || story::is_full(status) || story::needs_second_opinion(status);
 }
 
-std::string_view sentence_for(ReplicaEnd end) {
+std::string_view sentence_for(End end) {
   switch (end) {
-    case ReplicaEnd::truncated:
+    case End::truncated:
       return "the replica closed the stream before its end: the answer is incomplete";
-    case ReplicaEnd::timed_out:
+    case End::timed_out:
       return "the replica stopped sending: the answer is incomplete";
-    case ReplicaEnd::cut:
+    case End::cut:
       return "the time to drain (limits.drain) is over: the answer is incomplete";
     default:
       return "the replica was lost: the answer is incomplete";
@@ -51,14 +53,13 @@ void AnswerHandler::arrived(std::span<char> bytes, Moment at, ClientOutput& out)
   take(std::move(progress), bytes, at, out);
 }
 
-void AnswerHandler::replica_ended(Break how, Moment now, ClientOutput& out) {
+void AnswerHandler::replica_ended(End how, Moment now, ClientOutput& out) {
   framer_.begin(out);
   take(machine_.ended(how, now), {}, now, out);
 }
 
 void AnswerHandler::take(ReplicaSide::Progress progress, std::span<char> read, Moment at, ClientOutput& out) {
-  if (progress.end == ReplicaEnd::stale) return stop(AttemptEnd::stale);
-  if (progress.end == ReplicaEnd::injection_refused) return stop(AttemptEnd::injection_refused);
+  if (progress.end == End::stale || progress.end == End::option_refused) return stop(*progress.end, Reply::none);
   if (progress.head) take_head(*progress.head, progress.event_stream, at, out);
 
   std::size_t size = framer_.held();
@@ -79,7 +80,7 @@ void AnswerHandler::take(ReplicaSide::Progress progress, std::span<char> read, M
 
 void AnswerHandler::take_head(const http::ResponseHead& head, bool event_stream, Moment at, ClientOutput& out) {
   framer_.head(head, machine_.strips(), event_stream);
-  const bool doubtful = doubted_ && fleet::refuses_the_request(head.status);
+  const bool doubtful = doubted_ && story::refuses_the_request(head.status);
   if (another_may_do_better(head.status) || doubtful) keep(Retry::status, at);
   const bool hold = event_stream && limits_.accept_hold.count() > 0;
   if (state_ == State::awaiting && !hold) accept(out);
@@ -102,21 +103,21 @@ void AnswerHandler::keep(Retry reason, Moment now) {
 }
 
 /// Ends the replica's half: all that it brought is framed or held.
-void AnswerHandler::conclude(ReplicaEnd end, ClientOutput& out) {
-  if (breaks_off(end) && end != ReplicaEnd::truncated && !accepted_) {
+void AnswerHandler::conclude(End end, ClientOutput& out) {
+  if (story::breaks_off(end) && end != End::truncated && !accepted_) {
     if (state_ == State::keeping) {
-      verdict_ = verdict_of_given_up_error(status());
-      return stop(AttemptEnd::refused);
+      verdict_ = story::verdict_of_given_up_error(status());
+      return stop(end, Reply::error);
     }
-    if (end == ReplicaEnd::cut)
+    if (end == End::cut)
       retry_reason_ = Retry::drain;
-    else if (end != ReplicaEnd::timed_out)
+    else if (end != End::timed_out)
       retry_reason_ = Retry::reset;
     else if (is_hung())
       retry_reason_ = Retry::hung;
     else if (machine_.awaited_first_token())
       retry_reason_ = Retry::first_token;
-    return stop(AttemptEnd::failed);
+    return stop(end, Reply::none);
   }
   if (state_ == State::keeping) {
     framer_.open(out);
@@ -124,17 +125,17 @@ void AnswerHandler::conclude(ReplicaEnd end, ClientOutput& out) {
     accept(out);
   }
   framer_.body({}, {}, out);
-  if (breaks_off(end)) {
+  if (story::breaks_off(end)) {
     // An error of the replica's own has already told the client.
     const bool tell = machine_.is_stream() && !machine_.answer().in_band_error && machine_.at_event_boundary();
     framer_.cut(tell ? sentence_for(end) : "", out);
-    return stop(AttemptEnd::answered);
+    return stop(end, Reply::relayed);
   }
   framer_.finish(out);
-  if (end == ReplicaEnd::marked) framer_.cut_if_length_promised();
-  if (state_ == State::accepted) return stop(AttemptEnd::answered);
+  if (end == End::marked) framer_.cut_if_length_promised();
+  if (state_ == State::accepted) return stop(end, Reply::relayed);
   keep_output(out);
-  stop(AttemptEnd::refused);
+  stop(end, Reply::error);
 }
 
 void AnswerHandler::keep_output(ClientOutput& out) {
@@ -144,9 +145,9 @@ void AnswerHandler::keep_output(ClientOutput& out) {
 }
 
 void AnswerHandler::leave_error(Moment now) {
-  machine_.left(now, false);
-  verdict_ = verdict_of_given_up_error(status());
-  stop(AttemptEnd::refused);
+  machine_.left(End::given_up, now, false);
+  verdict_ = story::verdict_of_given_up_error(status());
+  stop(End::given_up, Reply::error);
 }
 
 void AnswerHandler::relay_error(ClientOutput& out) {
@@ -159,8 +160,8 @@ void AnswerHandler::relay_error(ClientOutput& out) {
 void AnswerHandler::client_gone(Moment now) {
   framer_.lost();
   if (state_ == State::done) return lose_client(Outcome::client_abort);
-  machine_.left(now, client_has_marker_);
-  stop(AttemptEnd::client_gone);
+  machine_.left(End::client_left, now, client_has_marker_);
+  stop(End::client_left, accepted_ ? Reply::relayed : Reply::none);
 }
 
 void AnswerHandler::client_cut() {
@@ -172,7 +173,7 @@ void AnswerHandler::client_cut() {
 void AnswerHandler::lose_client(Outcome outcome) {
   const auto seen = machine_.verdict().outcome;
   const bool good = seen == Outcome::ok || seen == Outcome::ok_empty;
-  if (good && !client_has_marker_) verdict_ = Verdict{outcome, metrics::Phase::decode};
+  if (good && !client_has_marker_) verdict_ = story::Verdict{outcome, metrics::Phase::decode};
 }
 
 /// The replica was found to hang while this attempt had nothing to show.
@@ -180,8 +181,9 @@ bool AnswerHandler::is_hung() const {
   return hung_at_ != nullptr && state_ == State::awaiting && started_ < hung_at_->load(std::memory_order_relaxed);
 }
 
-void AnswerHandler::stop(AttemptEnd end) {
+void AnswerHandler::stop(End end, Reply reply) {
   end_ = end;
+  reply_ = reply;
   state_ = State::done;
 }
 
@@ -214,15 +216,16 @@ void AnswerHandler::deadline_passed(Moment now, ClientOutput& out) {
   }
   const bool held_long_enough =
       framer_.state() == ClientFramer::State::holding && now < machine_.deadline() && !is_hung();
-  if (!held_long_enough) return replica_ended(Break::timed_out, now, out);
+  if (!held_long_enough) return replica_ended(End::timed_out, now, out);
   framer_.begin(out);
   accept(out);
   framer_.body({}, {}, out);
 }
 
-AttemptResult AnswerHandler::result() const {
-  AttemptResult result;
-  result.end = end_;
+story::AttemptOver AnswerHandler::result() const {
+  story::AttemptOver result;
+  result.end = state_ == State::done ? end_ : End::unconnected;
+  result.reply = reply_;
   result.retry_reason = retry_reason_;
   result.verdict = verdict_.value_or(machine_.verdict());
   result.status = status();

@@ -14,50 +14,11 @@
 #include <string>
 #include <utility>
 
-#include "proxy/exchange/replica_side.hpp"
+#include "balancer/story/attempt.hpp"
 #include "proxy/exchange/client_framer.hpp"
-#include "proxy/net/buffer_budget.hpp"
+#include "proxy/exchange/replica_side.hpp"
 
 namespace weir::proxy::exchange {
-
-/// Says how an attempt ended.
-enum class AttemptEnd : std::uint8_t {
-  answered,           ///< The client has got an answer, or as much of one as there was.
-  failed,             ///< Nothing was sent to the client, and there is nothing to send.
-  refused,            ///< Nothing was sent: the replica's answer is an error that another one may better.
-  stale,              ///< A connection that had served before died before a byte was read. The request goes out once
-                      ///< more, free of charge.
-  injection_refused,  ///< The replica refused the usage option that weir had added. The original request is sent next.
-  client_gone,
-  unconnected,  ///< weir could not connect to the replica, and nothing was sent.
-};
-
-/// Everything that an attempt leaves behind, however it ended.
-struct AttemptResult {
-  AttemptEnd end = AttemptEnd::failed;
-  int connect_error = 0;  ///< It is set with `unconnected`: see net::connect_error_text().
-  /// With failed and refused it says why another replica may do better. If it is absent, another would only take as
-  /// long.
-  std::optional<metrics::series::Retry> retry_reason{};
-  Verdict verdict{};
-  unsigned status = 0;                                ///< It is the status of the replica's head; 0 if none was read.
-  std::optional<std::chrono::seconds> retry_after{};  ///< That head said so.
-  bool overloaded = false;                            ///< It answered 2xx, and then that it has no room.
-  bool accepted = false;                              ///< The client got that head.
-  std::unique_ptr<std::string> kept{};  ///< With `refused` it is the answer as it would have been relayed; null if it
-                                        ///< was not kept.
-  net::BudgetHold kept_hold{};            ///< It pays for that.
-  std::optional<Moment> sent{}, head{};
-  Moment ended{};  ///< The client had taken everything by then.
-  metrics::Nanoseconds connect{}, paused{};
-  std::optional<metrics::Nanoseconds> overhead_max{};
-  balancer::Concurrency concurrency{};
-  std::uint64_t bytes_out = 0;
-  metrics::record::Answer answer{};
-  bool client_keep_alive = false;  ///< The client's connection may serve another request.
-  bool client_reset = false;       ///< The body was cut where only a reset shows it, or for a client that stood still.
-  balancer::Lease lease{};         ///< With stale, injection_refused and unconnected it comes back unused.
-};
 
 class AnswerHandler {
  public:
@@ -89,7 +50,7 @@ class AnswerHandler {
   /// Takes the bytes of one read: see ReplicaSide. Fills `out`; views in it are valid until the next call.
   void arrived(std::span<char> bytes, Moment at, ClientOutput& out);
   /// Says that the replica's connection ended by itself.
-  void replica_ended(Break how, Moment now, ClientOutput& out);
+  void replica_ended(story::End how, Moment now, ClientOutput& out);
   void client_gone(Moment now);
   /// Says that weir gives the client no more, because limits.drain is over. The replica's work is done.
   void client_cut();
@@ -117,9 +78,9 @@ class AnswerHandler {
   std::size_t held() const { return machine_.kept() + framer_.held() + (kept_ ? kept_->capacity() : 0); }
   bool replica_reusable() const { return machine_.reusable(); }
 
-  /// Returns all but what the functions below take. It is final once the attempt has ended and the client has taken its
-  /// bytes.
-  AttemptResult result() const;
+  /// Returns all but what the functions below take, and what the relay knows. It is final once the attempt has ended and
+  /// the client has taken its bytes.
+  story::AttemptOver result() const;
   std::unique_ptr<std::string> take_kept() { return std::move(kept_); }
   balancer::Lease take_lease() { return machine_.take_lease(); }
 
@@ -132,11 +93,11 @@ class AnswerHandler {
   void take(ReplicaSide::Progress progress, std::span<char> read, Moment at, ClientOutput& out);
   void take_head(const http::ResponseHead& head, bool event_stream, Moment at, ClientOutput& out);
   void accept(ClientOutput& out);
-  void keep(metrics::series::Retry reason, Moment now);
-  void conclude(ReplicaEnd end, ClientOutput& out);
+  void keep(metrics::Retry reason, Moment now);
+  void conclude(story::End end, ClientOutput& out);
   void keep_output(ClientOutput& out);
   void lose_client(metrics::Outcome outcome);
-  void stop(AttemptEnd end);
+  void stop(story::End end, story::Reply reply);
   bool is_hung() const;
 
   ReplicaSide machine_;
@@ -151,12 +112,13 @@ class AnswerHandler {
   Moment keep_until_ = Moment::max();
   Moment read_at_{};  ///< The read whose output is being written arrived then.
   std::optional<metrics::Nanoseconds> overhead_max_;
-  std::optional<Verdict> verdict_;  ///< It replaces the machine's verdict.
-  std::optional<metrics::series::Retry> retry_reason_;
-  std::optional<ReplicaEnd> undecided_end_;  ///< In State::undecided it says that the answer is there to its end.
+  std::optional<story::Verdict> verdict_;  ///< It replaces the machine's verdict.
+  std::optional<metrics::Retry> retry_reason_;
+  std::optional<story::End> undecided_end_;  ///< In State::undecided it says that the answer is there to its end.
   std::uint32_t read_token_events_ = 0;
   State state_ = State::awaiting;
-  AttemptEnd end_ = AttemptEnd::failed;
+  story::End end_ = story::End::closed;
+  story::Reply reply_ = story::Reply::none;
   bool accepted_ = false;
   bool client_has_marker_ = false;  ///< The answer's end marker has been written, and all that came before it.
 };

@@ -5,6 +5,7 @@
 
 #include "metrics/prefetch.hpp"
 #include "metrics/ticks.hpp"
+#include "proxy/exchange/connect_failure.hpp"
 
 namespace weir::proxy::exchange {
 namespace {
@@ -14,14 +15,17 @@ using metrics::ticks;
 
 }  // namespace
 
-Relay::Relay(Loop& loop, ClientWatch& client, std::unique_ptr<net::Channel> replica, bool connected, Request request,
-             AnswerHandler& attempt, const config::Limits& limits)
+Relay::Relay(Loop& loop, ClientWatch& client, const fleet::ReplicaState& replica, std::unique_ptr<net::Channel> channel,
+             bool connected, std::vector<std::string_view> request, AnswerHandler& attempt,
+             const config::Limits& limits, Owner& owner)
     : loop_(loop),
       client_(client),
-      replica_(std::move(replica)),
+      state_(replica),
+      replica_(std::move(channel)),
       request_(std::move(request)),
       attempt_(attempt),
       limits_(limits),
+      owner_(owner),
       budget_hold_(loop.shared.buffers),
       connected_(connected) {}
 
@@ -41,30 +45,7 @@ void Relay::guarded(const Work& work) {
   }
 }
 
-void Relay::go_on() {
-  if (!started_running_) return guarded([this] { start(); });
-  if (done_) tell(RelayNews::done);
-}
-
-void Relay::tell(RelayNews news) {
-  // The news is posted, because whoever is told may end this relay while it is still running.
-  if (completion_) completion_.tell(news);
-}
-
-void Relay::leave_error() {
-  attempt_.leave_error(Clock::now());
-  replica_done();
-}
-
-void Relay::relay_error() {
-  told_accepted_ = true;  // The caller made that decision, so it is not told.
-  attempt_.relay_error(loop_.output);
-  deliver();
-  read_replica();
-}
-
 void Relay::start() {
-  started_running_ = true;
   started_ = Clock::now();
   loop_.deadlines.attach(*this);
   if (client_.gone()) return client_left();
@@ -82,7 +63,7 @@ void Relay::replica_ready(std::uint32_t events) {
     if (connect_error_ = replica_->connect_error(); connect_error_ != 0) return finish();
     if ((events & EPOLLOUT) == 0) return;
     connected();
-  } else if ((events & EPOLLOUT) != 0 && span_ < request_.spans.size()) {
+  } else if ((events & EPOLLOUT) != 0 && span_ < request_.size()) {
     send_request();
   }
   if ((events & (EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0) read_replica();
@@ -108,9 +89,9 @@ void Relay::connected() {
 }
 
 void Relay::send_request() {
-  for (std::size_t taken = 0; span_ < request_.spans.size();) {
+  for (std::size_t taken = 0; span_ < request_.size();) {
     if (taken >= net::Channel::bytes_in_a_row) return replica_->rearm(EPOLLOUT);
-    const auto rest = std::span(request_.spans).subspan(span_);
+    const auto rest = std::span(request_).subspan(span_);
     // The clock is read before the call, because a fast replica's answer may carry an earlier kernel stamp than the
     // call's return.
     const auto before = attempt_.sent_at() ? Moment() : Clock::now();
@@ -122,8 +103,8 @@ void Relay::send_request() {
     taken += static_cast<std::size_t>(sent);
     // Empty pieces are passed too, or a request without a body would be sent for ever.
     auto left = static_cast<std::size_t>(sent);
-    for (; span_ < request_.spans.size() && left >= request_.spans[span_].size() - span_offset_; ++span_) {
-      left -= request_.spans[span_].size() - span_offset_;
+    for (; span_ < request_.size() && left >= request_[span_].size() - span_offset_; ++span_) {
+      left -= request_[span_].size() - span_offset_;
       span_offset_ = 0;
     }
     span_offset_ += left;
@@ -148,7 +129,7 @@ void Relay::read_replica() {
       connect_error_ = refusal;
       return finish();
     } else {
-      attempt_.replica_ended(read.size == 0 ? Break::closed : Break::reset, read.at, loop_.output);
+      attempt_.replica_ended(read.size == 0 ? story::End::closed : story::End::reset, read.at, loop_.output);
     }
     deliver();
     if (!reads_on()) return;
@@ -163,10 +144,9 @@ void Relay::read_replica() {
 
 /// Writes the machine's output to the client, and keeps what the client does not take.
 void Relay::deliver() {
-  // The exchange is told before the first byte is out, so that a later request on another loop finds what was learned.
-  if (attempt_.accepted() && completion_ && !std::exchange(told_accepted_, true)) {
+  if (attempt_.accepted() && !std::exchange(told_accepted_, true)) {
     replica_->prioritize();
-    completion_.resume(RelayNews::accepted);
+    owner_.answer_accepted();
   }
   auto spans = std::span<const std::string_view>(loop_.output.spans);
   std::size_t offset = 0;
@@ -201,13 +181,17 @@ void Relay::deliver() {
     attempt_.hold(true);
   }
   if (done_) return;
-  if (attempt_.state() == AnswerHandler::State::undecided) return tell(RelayNews::undecided);
-  if (attempt_.accepted() && span_ == request_.spans.size() && !request_.head->empty()) {
-    std::string().swap(*request_.head);
-    if (request_.budget_hold != nullptr) request_.budget_hold->less(request_.body->capacity());
-    if (request_.body != nullptr) std::string().swap(*request_.body);
-    if (request_.share != nullptr) request_.share->reset();
+  if (attempt_.state() == AnswerHandler::State::undecided) return settle_error();
+  if (attempt_.accepted() && span_ == request_.size() && !std::exchange(told_sent_, true)) owner_.request_sent();
+}
+
+void Relay::settle_error() {
+  if (owner_.leaves_error()) {
+    attempt_.leave_error(Clock::now());
+    return replica_done();
   }
+  attempt_.relay_error(loop_.output);
+  deliver();
 }
 
 /// A slow client gets less ahead where memory is short: one read.
@@ -267,14 +251,14 @@ void Relay::client_left() {
 /// Ends the replica's side. The client may still have bytes to take.
 void Relay::replica_done() {
   replica_->detach();
-  if (!attempt_.replica_reusable() || span_ < request_.spans.size()) drop_connection();
+  if (!attempt_.replica_reusable() || span_ < request_.size()) drop_connection();
   if (pending_.empty()) finish();
 }
 
 /// Closes a connection on which the request was not sent whole. A reset takes back what the kernel still holds, and
 /// tells a replica that has stopped reading; a FIN would wait behind those bytes.
 void Relay::drop_connection() {
-  if (replica_ && span_ < request_.spans.size()) replica_->reset_on_close();
+  if (replica_ && span_ < request_.size()) replica_->reset_on_close();
   replica_.reset();
 }
 
@@ -286,23 +270,28 @@ void Relay::finish() {
   unlink();
   if (!attempt_.done() || !attempt_.replica_reusable()) drop_connection();
   ended_at_ = Clock::now();
-  tell(RelayNews::done);
+  // The end is posted, because the owner may end this relay while it is still at work.
+  if (completion_) completion_.tell();
 }
 
-AttemptResult Relay::take_result() {
+story::AttemptOver Relay::take_result() {
   if (failure_) std::rethrow_exception(failure_);
   auto result = attempt_.result();
-  result.kept = attempt_.take_kept();
-  if (result.kept) {
-    result.kept_hold = net::BudgetHold(loop_.shared.buffers);
-    result.kept_hold.set(result.kept->capacity());
+  if (auto kept = attempt_.take_kept()) {
+    struct Paid {
+      std::string bytes;
+      net::BudgetHold hold;
+    };
+    const auto paid = std::make_shared<Paid>(Paid{std::move(*kept), net::BudgetHold(loop_.shared.buffers)});
+    paid->hold.set(paid->bytes.capacity());
+    result.kept = {paid, &paid->bytes};
   }
   result.lease = attempt_.take_lease();
-  if (!attempt_.done()) result.end = AttemptEnd::unconnected;
-  // What was written to a replica that refused weir's certificate was not read.
+  // A replica that refused weir's certificate has not read what was written to it.
   if (connect_error_ != 0) result.sent.reset();
   result.client_reset |= stood_still_;
   result.connect_error = connect_error_;
+  result.connect_failure = connect_failure_of(connect_error_);
   result.ended = ended_at_;
   result.connect = connect_time_;
   result.paused = paused_time_;
@@ -311,7 +300,7 @@ AttemptResult Relay::take_result() {
 
 bool Relay::cutting() const {
   return loop_.shared.cutting.load(std::memory_order_relaxed) ||
-         (request_.cut != nullptr && request_.cut->load(std::memory_order_relaxed));
+         state_.cut.load(std::memory_order_relaxed);
 }
 
 Moment Relay::deadline() const {
@@ -323,9 +312,8 @@ Moment Relay::deadline() const {
 
 /// Ends the attempt, because the time to drain is over. A client that has not taken its bytes by now gets no more.
 void Relay::cut(Moment now) {
-  if (attempt_.state() == AnswerHandler::State::undecided) return;
   if (!attempt_.done()) {
-    attempt_.replica_ended(Break::cut, now, loop_.output);
+    attempt_.replica_ended(story::End::cut, now, loop_.output);
     deliver();
   }
   if (done_) return;

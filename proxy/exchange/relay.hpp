@@ -1,5 +1,5 @@
 // Drives one attempt: it moves bytes between a replica's channel and a client's as AnswerHandler says, and nothing more. It
-// is one composed operation that the exchange awaits, over any kind of channel.
+// is one composed operation that its owner awaits, over any kind of channel.
 //
 // The client is watched all the time. The handler that sees it leave closes the replica's connection, in every phase.
 // Only the loop's thread uses it. No token allocates.
@@ -21,60 +21,53 @@
 
 namespace weir::proxy::exchange {
 
-/// Says why a run of a relay completes.
-enum class RelayNews : std::uint8_t {
-  accepted,   ///< An answer is about to go to the client, and run() is to be called again until the end. This is told
-              ///< before the first byte is written.
-  undecided,  ///< The attempt is undecided: see AnswerHandler::State.
-  done,       ///< The attempt has ended, and the client has taken its bytes or is gone.
-};
-
 class Relay final : net::Watcher, net::Timed, ClientWatch::Listener {
  public:
-  struct Request {
-    std::vector<std::string_view> spans;  ///< They are head and body as they go out.
-    // All three are let go once they are sent and no retry can follow.
-    std::string* head;
-    std::string* body;                                    ///< Null if others share it.
-    std::shared_ptr<const std::string>* share = nullptr;  ///< The sender's share of such a body.
-    const std::atomic<bool>* cut = nullptr;  ///< Once it is true, the attempt ends: its replica's drain is over.
-    net::SharedBudgetHold* budget_hold = nullptr;     ///< Pays for `body`, and is let go with it.
+  /// Who runs the relay. The relay calls these in its handlers; an exception ends the attempt, and take_result() throws it.
+  class Owner {
+   public:
+    /// An answer is about to go to the client. This is told before the first byte is written, so that a later request on
+    /// another loop finds what was learned.
+    virtual void answer_accepted() = 0;
+    /// An error is too large or too slow to keep. Returns true if it is left, because another replica is asked; else it
+    /// is relayed.
+    virtual bool leaves_error() = 0;
+    /// The request was sent whole and is not sent again: its bytes may go.
+    virtual void request_sent() = 0;
+
+   protected:
+    ~Owner() = default;
   };
 
-  /// `replica` is an idle connection, or one that has begun to connect (`connected` false).
-  Relay(Loop& loop, ClientWatch& client, std::unique_ptr<net::Channel> replica, bool connected, Request request,
-        AnswerHandler& attempt, const config::Limits& limits);
+  /// `channel` is an idle connection, or one that has begun to connect (`connected` false). `request` is head and body as
+  /// they go out; the owner keeps them until request_sent() or the end.
+  Relay(Loop& loop, ClientWatch& client, const fleet::ReplicaState& replica, std::unique_ptr<net::Channel> channel,
+        bool connected, std::vector<std::string_view> request, AnswerHandler& attempt, const config::Limits& limits,
+        Owner& owner);
   ~Relay();
   Relay(const Relay&) = delete;
   Relay& operator=(const Relay&) = delete;
 
-  /// Runs until there is news, and completes with it: void(RelayNews).
+  /// Runs until the attempt has ended, and the client has taken its bytes or is gone: void().
   template <class Token>
   auto run(Token&& token) {
-    return boost::asio::async_initiate<Token, void(RelayNews)>(
+    return boost::asio::async_initiate<Token, void()>(
         [this](auto handler) {
           completion_.keep(std::move(handler));
-          go_on();
+          guarded([this] { start(); });
         },
         token);
   }
 
-  /// Settles an error that is not kept: see AnswerHandler::leave_error and relay_error. One of these comes before the next
-  /// run().
-  void leave_error();
-  void relay_error();
-
   /// Returns the result, once the attempt has ended. Throws what ended it, if something was thrown in a handler.
-  AttemptResult take_result();
+  story::AttemptOver take_result();
   /// Returns the replica's connection, if it may serve again.
   std::unique_ptr<net::Channel> take_connection() { return std::move(replica_); }
 
  private:
   template <class Work>
   void guarded(const Work& work);
-  void go_on();
   void start();
-  void tell(RelayNews news);
   void ready(std::uint32_t tag, std::uint32_t events) override;
   void prefetch(std::uint32_t tag, int ahead) const override;
   Moment deadline() const override;
@@ -86,6 +79,7 @@ class Relay final : net::Watcher, net::Timed, ClientWatch::Listener {
   bool reads_on() const;
   void read_replica();
   void deliver();
+  void settle_error();
   void flush_pending();
   std::size_t read_ahead() const;
   bool cutting() const;
@@ -101,11 +95,13 @@ class Relay final : net::Watcher, net::Timed, ClientWatch::Listener {
 
   Loop& loop_;
   ClientWatch& client_;
+  const fleet::ReplicaState& state_;
   std::unique_ptr<net::Channel> replica_;
-  Request request_;
+  std::vector<std::string_view> request_;
   AnswerHandler& attempt_;
   const config::Limits& limits_;
-  net::Completion<RelayNews> completion_;
+  Owner& owner_;
+  net::Completion<> completion_;
 
   std::size_t span_ = 0, span_offset_ = 0;  ///< The request is sent up to here.
   std::string pending_;                     ///< The client has not taken these bytes yet.
@@ -116,7 +112,7 @@ class Relay final : net::Watcher, net::Timed, ClientWatch::Listener {
   metrics::Nanoseconds connect_time_{}, paused_time_{};
   std::exception_ptr failure_;  ///< A handler threw it: most likely there was no memory.
   int connect_error_ = 0;
-  bool connected_, started_running_ = false, told_accepted_ = false, done_ = false;
+  bool connected_, told_accepted_ = false, told_sent_ = false, done_ = false;
   bool paused_ = false, backlog_ = false;
   bool stood_still_ = false;  ///< The client was given up because it took nothing.
 };

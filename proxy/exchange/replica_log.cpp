@@ -2,7 +2,7 @@
 
 #include <spdlog/spdlog.h>
 
-#include "proxy/fleet/replica_status.hpp"
+#include "balancer/story/status.hpp"
 #include "proxy/net/connect.hpp"
 
 namespace weir::proxy::exchange {
@@ -13,7 +13,7 @@ using metrics::Outcome;
 /// 401, 403 and 404 show nothing: the client's credentials or its model's name may be wrong, or the replica's.
 bool says_it_works(Outcome outcome, unsigned status) {
   return outcome == Outcome::ok || outcome == Outcome::ok_empty ||
-         (outcome == Outcome::client_error && !fleet::needs_second_opinion(status));
+         (outcome == Outcome::client_error && !balancer::story::needs_second_opinion(status));
 }
 
 }  // namespace
@@ -37,13 +37,14 @@ std::string failure_reason(Outcome outcome, unsigned status) {
   }
 }
 
-void note_attempt(const fleet::Replica& replica, const AttemptResult& result, Moment now) {
-  if (result.end == AttemptEnd::stale || result.end == AttemptEnd::injection_refused) return;
+void note_attempt(const fleet::Replica& replica, const balancer::story::AttemptOver& over, Moment now) {
+  using balancer::story::End;
+  if (over.end == End::stale || over.end == End::option_refused) return;
   std::optional<std::string> line;
-  const auto status = result.status;
-  if (const auto why = failure_reason(result.verdict.outcome, status); !why.empty()) {
+  const auto status = over.status;
+  if (const auto why = failure_reason(over.verdict.outcome, status); !why.empty()) {
     line = replica.state->failures.failed(why, now);
-  } else if (says_it_works(result.verdict.outcome, status)) {
+  } else if (says_it_works(over.verdict.outcome, status)) {
     line = replica.state->failures.went_well(now);
   }
   if (line) spdlog::warn("replica '{}' {}", replica.settings.name, *line);
@@ -62,6 +63,11 @@ void note_local_shortage(fleet::FailureNotes& shortages, int error, Moment now) 
 
 void note_local_recovery(fleet::FailureNotes& shortages, Moment now) {
   if (const auto line = shortages.went_well(now)) spdlog::warn("weir itself {}", *line);
+}
+
+void note_option_refused(const fleet::Replica& replica) {
+  spdlog::warn("replica '{}' refuses stream_options: weir no longer asks it for usage, its token counts stay unknown",
+               replica.settings.name);
 }
 
 void note_suspect(std::atomic<Moment>& last_line, const std::string& request, const std::string& replica, Moment now) {

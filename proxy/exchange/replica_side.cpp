@@ -3,14 +3,16 @@
 #include <algorithm>
 #include <charconv>
 
+#include "balancer/story/status.hpp"
 #include "metrics/ticks.hpp"
 #include "metrics/wire/engine/head.hpp"
-#include "proxy/fleet/replica_status.hpp"
+
 
 namespace weir::proxy::exchange {
 namespace {
 
 using metrics::ticks;
+using story::End;
 using metrics::measure::BodyForm;
 using metrics::measure::StreamMeter;
 
@@ -59,7 +61,7 @@ ReplicaSide::Progress ReplicaSide::arrived(std::span<char> bytes, Moment at) {
   Progress progress;
   // Bytes that were there before the request answer something else: the connection was not fit for it.
   if (options_.reused && !any_byte_ && sent_ && at < *sent_) {
-    broken(Break::bad_framing, at, progress);
+    broken(End::bad_framing, at, progress);
     return progress;
   }
   any_byte_ = true;
@@ -126,9 +128,9 @@ bool ReplicaSide::read_head(std::string_view bytes, Moment at, Progress& progres
   head_at_ = at;
   status_ = progress.head->status;
   keep_alive_ = progress.head->keep_alive;
-  if (fleet::is_full(status_)) retry_after_ = seconds_in((*progress.head)["retry-after"]);
+  if (story::is_full(status_)) retry_after_ = seconds_in((*progress.head)["retry-after"]);
   if (injected() && !options_.injection_proven && (status_ == 400 || status_ == 422)) {
-    progress.end = ReplicaEnd::injection_refused;
+    progress.end = End::option_refused;
     state_ = State::done;
     return false;
   }
@@ -146,7 +148,7 @@ bool ReplicaSide::is_one_interim_too_many(std::size_t bytes) {
 /// Counts an answer that breaks HTTP/1.1, and gives it up.
 void ReplicaSide::malformed(Malformed why, Moment at, Progress& progress) {
   shard_.malformed[static_cast<std::size_t>(why)].add();
-  broken(Break::bad_framing, at, progress);
+  broken(End::bad_framing, at, progress);
 }
 
 void ReplicaSide::begin_body(const http::ResponseHead& head, Moment at) {
@@ -209,13 +211,13 @@ void ReplicaSide::body_arrived(std::span<char> bytes, Moment at, Progress& progr
     const bool surplus = decoded.consumed < bytes.size();
     if (surplus) shard_.malformed[static_cast<std::size_t>(Malformed::surplus)].add();
     reusable_ = keep_alive_ && !surplus;
-    return finish(ReplicaEnd::whole, progress.body, at, progress);
+    return finish(End::whole, progress.body, at, progress);
   }
   if (decoder_.failed()) malformed(Malformed::chunks, at, progress);
 }
 
 /// Ends the answer in good order, as far as anyone can see.
-void ReplicaSide::finish(ReplicaEnd end, std::span<const std::string_view> last, Moment at, Progress& progress) {
+void ReplicaSide::finish(End end, std::span<const std::string_view> last, Moment at, Progress& progress) {
   // This happens once a request. What the meter held back joins the last bytes, which may lie where it is about to
   // write.
   last_.clear();
@@ -223,7 +225,7 @@ void ReplicaSide::finish(ReplicaEnd end, std::span<const std::string_view> last,
   const auto held_back = meter_->ended(true, !decoder_.ends_with_close(), at);
   if (is_truncated()) {
     // Before the first event the close is no end that an answer could have, and the request may go elsewhere.
-    end = is_stream() && !has_event() ? ReplicaEnd::closed : ReplicaEnd::truncated;
+    end = is_stream() && !has_event() ? End::closed : End::truncated;
   } else {
     last_.append(held_back);
   }
@@ -240,27 +242,27 @@ bool ReplicaSide::is_truncated() const {
          answer().complete == metrics::Completeness::none && !answer().in_band_error;
 }
 
-ReplicaSide::Progress ReplicaSide::ended(Break how, Moment now) {
+ReplicaSide::Progress ReplicaSide::ended(End how, Moment now) {
   begin();
   Progress progress;
-  if (how == Break::closed && state_ == State::body && decoder_.ends_with_close()) {
-    finish(ReplicaEnd::whole, {}, now, progress);
+  if (how == End::closed && state_ == State::body && decoder_.ends_with_close()) {
+    finish(End::whole, {}, now, progress);
   } else {
     broken(how, now, progress);
   }
   return progress;
 }
 
-void ReplicaSide::broken(Break how, Moment now, Progress& progress) {
+void ReplicaSide::broken(End how, Moment now, Progress& progress) {
   reusable_ = false;
-  if (options_.reused && !any_byte_ && how != Break::timed_out && how != Break::cut) {
-    progress.end = ReplicaEnd::stale;
+  if (options_.reused && !any_byte_ && how != End::timed_out && how != End::cut) {
+    progress.end = End::stale;
     state_ = State::done;
     return;
   }
   // An event stream that has shown its end marker is whole, whether and however its connection ended.
   if (state_ == State::body && is_stream() && has_end_marker()) {
-    return finish(ReplicaEnd::marked, progress.body, now, progress);
+    return finish(End::marked, progress.body, now, progress);
   }
   if (!progress.body.empty()) {
     last_.clear();
@@ -269,34 +271,32 @@ void ReplicaSide::broken(Break how, Moment now, Progress& progress) {
     progress.body = {&last_view_, 1};
   }
   if (meter_ && !meter_->answer().end) static_cast<void>(meter_->ended(false, !decoder_.ends_with_close(), now));
-  const ReplicaEnd ends[]{ReplicaEnd::reset, ReplicaEnd::closed, ReplicaEnd::bad_framing, ReplicaEnd::timed_out,
-                          ReplicaEnd::cut};
-  progress.end = ends[static_cast<std::size_t>(how)];
-  stop(*progress.end, now);
+  progress.end = how;
+  stop(how, now);
 }
 
-void ReplicaSide::left(Moment now, bool client_has_all) {
+void ReplicaSide::left(End why, Moment now, bool client_has_all) {
   reusable_ = false;
   if (state_ == State::done) return;
   // The replica had finished, so what is settled at an answer's end is known.
   const bool error = answer().in_band_error && !client_has_all;
   if (client_has_all || (is_stream() && has_end_marker() && !error))
     static_cast<void>(meter_->ended(true, !decoder_.ends_with_close(), now));
-  stop(ReplicaEnd::left, now, client_has_all);
+  stop(why, now, client_has_all);
 }
 
-void ReplicaSide::stop(ReplicaEnd end, Moment now, bool client_has_all) {
+void ReplicaSide::stop(End end, Moment now, bool client_has_all) {
   state_ = State::done;
-  Evidence evidence;
+  story::Evidence evidence;
   evidence.end = end;
   evidence.status = status_;
   evidence.api = options_.api;
-  evidence.form = form_;
+  evidence.body_is_read = form_ != BodyForm::opaque;
   evidence.sent = sent_.has_value();
   evidence.client_has_all = client_has_all;
   verdict_ = verdict_of(evidence, answer());
   if (!lease_) return;
-  balancer::End told(cause_of(verdict_));
+  balancer::LeaseEnd told(story::cause_of(verdict_));
   told.prompt_tokens = answer().prompt_tokens;
   told.cached_tokens = answer().cached_tokens;
   told.output_tokens = answer().output_tokens;

@@ -14,20 +14,19 @@
 #include <utility>
 
 #include "balancer/pool.hpp"
+#include "balancer/story/end.hpp"
+#include "balancer/story/verdict.hpp"
 #include "config/settings.hpp"
 #include "metrics/measure/stream_meter.hpp"
 #include "metrics/series/shard.hpp"
 #include "metrics/sip_hash.hpp"
 #include "metrics/wire/request/edits.hpp"
-#include "proxy/exchange/verdict.hpp"
 #include "proxy/http/body_decoder.hpp"
 
 namespace weir::proxy::exchange {
 
+namespace story = balancer::story;
 using metrics::Moment;
-
-/// Says how the replica's connection broke off, or that its time ran out: with `cut`, the time to drain.
-enum class Break : std::uint8_t { reset, closed, bad_framing, timed_out, cut };
 
 class ReplicaSide {
  public:
@@ -60,7 +59,7 @@ class ReplicaSide {
     std::span<const std::string_view> body{};  ///< It is the payload to pass on, in order.
     std::uint32_t token_events = 0;
     /// The replica's work has ended; `body` holds the last of it.
-    std::optional<ReplicaEnd> end{};
+    std::optional<story::End> end{};
   };
 
   ReplicaSide(const Options& options, balancer::Lease lease, metrics::series::ReplicaShard& shard);
@@ -70,10 +69,10 @@ class ReplicaSide {
   /// Takes the bytes of one read and overwrites them in place where framing is taken off. StreamMeter::padding bytes
   /// behind them must be readable.
   Progress arrived(std::span<char> bytes, Moment at);
-  /// Says that the replica's connection ended by itself, or that its time ran out.
-  Progress ended(Break how, Moment now);
-  /// Says that nobody wants the rest. `client_has_all`: see Evidence.
-  void left(Moment now, bool client_has_all);
+  /// Says that the replica's connection broke off (story::End), or that its time ran out.
+  Progress ended(story::End how, Moment now);
+  /// Says that nobody wants the rest: `why` is client_left or given_up. `client_has_all`: see story::Evidence.
+  void left(story::End why, Moment now, bool client_has_all);
 
   /// Says that reading was paused for a slow client. The next read brings what gathered meanwhile.
   void paused() {
@@ -116,14 +115,14 @@ class ReplicaSide {
   std::optional<Moment> head_at() const { return head_at_; }
 
   // These are to be called in State::done.
-  const Verdict& verdict() const { return verdict_; }
+  const story::Verdict& verdict() const { return verdict_; }
   /// True if head, body and framing came whole, and nothing after them.
   bool reusable() const { return reusable_; }
   const balancer::Concurrency& concurrency() const { return concurrency_; }
-  /// Returns the lease if the replica's work did not begin: nothing was sent, the connection was stale, or the
-  /// injection was refused.
   /// Says whether the replica is left unread for a slow client.
   void hold(bool held) { lease_.hold(held); }
+  /// Returns the lease if the replica's work did not begin: nothing was sent, the connection was stale, or the
+  /// injection was refused.
   balancer::Lease take_lease() { return std::move(lease_); }
 
  private:
@@ -136,9 +135,9 @@ class ReplicaSide {
   void begin_body(const http::ResponseHead& head, Moment at);
   void decide_form(char first_byte);
   void body_arrived(std::span<char> bytes, Moment at, Progress& progress);
-  void finish(ReplicaEnd end, std::span<const std::string_view> last, Moment at, Progress& progress);
-  void broken(Break how, Moment now, Progress& progress);
-  void stop(ReplicaEnd end, Moment now, bool client_has_all = false);
+  void finish(story::End end, std::span<const std::string_view> last, Moment at, Progress& progress);
+  void broken(story::End how, Moment now, Progress& progress);
+  void stop(story::End end, Moment now, bool client_has_all = false);
   bool is_truncated() const;
 
   Options options_;
@@ -155,7 +154,7 @@ class ReplicaSide {
 
   std::optional<Moment> sent_, head_at_, last_token_;
   balancer::Concurrency concurrency_;
-  Verdict verdict_;
+  story::Verdict verdict_;
   unsigned status_ = 0;
   std::uint32_t interim_heads_ = 0, interim_bytes_ = 0;
   std::optional<std::chrono::seconds> retry_after_;

@@ -19,20 +19,6 @@ RequestRecord begin_record(const ClientRequest& request, std::uint64_t bytes_in)
   return record;
 }
 
-void add_attempt(RequestRecord& record, AttemptResult seen) {
-  record.outcome = seen.verdict.outcome;
-  record.phase = seen.verdict.phase;
-  record.sent = seen.sent;
-  record.head = seen.head;
-  record.overhead_max = seen.overhead_max;
-  record.in_flight_at_start = seen.concurrency.in_flight_at_start;
-  record.in_flight_mean = seen.concurrency.in_flight_mean;
-  record.bytes_out = seen.bytes_out;
-  record.answer = std::move(seen.answer);
-  // Some replicas take "stream": 1 or bodies that are no JSON for what they mean: what came tells.
-  record.facts.stream |= record.answer.events > 0;
-}
-
 void settle(Loop& loop, metrics::series::ReplicaSeries& series, RequestRecord record) {
   series.shard(loop.index).settle(record);
   loop.shared.log.write(record);

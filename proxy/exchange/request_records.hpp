@@ -6,7 +6,6 @@
 
 #include "metrics/record/request_record.hpp"
 #include "metrics/series/exposition.hpp"
-#include "proxy/exchange/answer_handler.hpp"
 #include "proxy/exchange/client_request.hpp"
 #include "proxy/exchange/loop.hpp"
 
@@ -14,9 +13,6 @@ namespace weir::proxy::exchange {
 
 /// What the client's request tells. `bytes_in`: the size of its body, which need no longer be there.
 metrics::record::RequestRecord begin_record(const ClientRequest& request, std::uint64_t bytes_in);
-
-/// Adds the attempt whose answer, or whose failure, the client was told.
-void add_attempt(metrics::record::RequestRecord& record, AttemptResult seen);
 
 /// Counts the request in the loop's shard of `series`, logs it, and leaves it to the control thread. To be called once
 /// a request.

@@ -135,7 +135,7 @@ void Shadows::end_all() {
 
 void Shadows::take(const std::shared_ptr<const MirrorJob>& job) {
   const auto now = std::chrono::steady_clock::now();
-  const bool waits = job->pool->balancer->queue(now).waiting > 0;
+  const bool waits = job->primary_pool->queue(now).waiting > 0;
   const bool late = some_loop_is_late();
   for (const auto& shadow : job->shadows) {
     stop_when_done(*shadow, now);
@@ -170,20 +170,20 @@ void Shadows::mirror(const std::shared_ptr<const MirrorJob>& job,
   auto set = set_edits(*shadow, *job);
   if (!set) return drop(*job, *shadow, Mirrored::cannot_set);
   const auto now = std::chrono::steady_clock::now();
-  auto offered = shadow->pool->balancer->offer(balancer::PlacementRequest{job->facts, {}}, now);
+  auto offered = shadow->pool->balancer->offer(balancer::PlacementRequest{job->facts}, now);
   auto* const admitted = std::get_if<balancer::Admitted>(&offered);
   if (admitted == nullptr) return drop(*job, *shadow, refusal(*shadow, now));
   count(loop_, *shadow, Mirrored::sent);
-  auto mirror = std::make_unique<Mirror>(loop_, job, shadow, std::move(*set), std::move(admitted->lease));
+  auto mirror = std::make_unique<Mirror>(loop_, job, shadow, std::move(*set));
   const fleet::Unawaited unawaited(errors(), metrics::series::Part::shadow, "its record is lost");
-  boost::asio::co_spawn(loop_.context, run(std::move(mirror)), unawaited);
+  boost::asio::co_spawn(loop_.context, run(std::move(mirror), std::move(admitted->lease)), unawaited);
 }
 
-net::Awaitable<void> Shadows::run(std::unique_ptr<Mirror> mirror) {
+net::Awaitable<void> Shadows::run(std::unique_ptr<Mirror> mirror, balancer::Lease lease) {
   const auto place = running_.insert(running_.end(), mirror.get());
   std::exception_ptr failure;
   try {
-    co_await mirror->run();
+    co_await mirror->run(std::move(lease));
   } catch (...) {
     failure = std::current_exception();
   }

@@ -49,7 +49,7 @@ class Shadows {
     drop(loop_, job, shadow, why);
   }
   static void drop(Loop& on, const MirrorJob& job, const fleet::ShadowRuntime& shadow, metrics::series::Mirrored why);
-  net::Awaitable<void> run(std::unique_ptr<Mirror> mirror);
+  net::Awaitable<void> run(std::unique_ptr<Mirror> mirror, balancer::Lease lease);
   static void count(const Loop& on, const fleet::ShadowRuntime& shadow, metrics::series::Mirrored what);
   bool some_loop_is_late() const;
   metrics::series::InternalErrors& errors() const { return shared_.exposition.internal_errors; }

@@ -43,7 +43,7 @@ metrics::series::ReplicaGauges gauges_of(const config::Replica& settings, const 
   gauges.oldest_unanswered_seconds = load.oldest_unanswered_seconds;
   gauges.busy_seconds = load.busy_seconds;
   gauges.in_flight_seconds = {load.prefill_seconds, load.decode_seconds};
-  gauges.injection_disabled = state.injection_disabled.load(std::memory_order_relaxed);
+  gauges.injection_disabled = state.usage.is_refused();
   gauges.state = pool.health(key, now).state;
   gauges.gpu = settings.gpu;
   gauges.balancer_fallbacks = load.fallbacks;
@@ -170,18 +170,9 @@ bool exports(const Snapshot& snapshot, const metrics::series::ReplicaSeries* ser
 
 }  // namespace
 
-bool RetryBudget::take(std::size_t in_flight) {
-  const auto share = share_.load(std::memory_order_relaxed);
-  if (share <= 0) return false;
-  const auto limit = std::max<std::size_t>(3, static_cast<std::size_t>(share * static_cast<double>(in_flight)));
-  if (under_way_.fetch_add(1, std::memory_order_relaxed) < limit) return true;
-  give_back();
-  return false;
-}
-
 Fleet::Fleet(const config::Settings& settings, metrics::series::Exposition& exposition, std::uint64_t seed,
              balancer::GrantSink* sink)
-    : exposition_(exposition), sink_(sink), seed_(seed), retries_(settings.limits.retry_budget) {
+    : exposition_(exposition), sink_(sink), seed_(seed), retries_(settings.limits.retry_budget, [this] { return in_flight(); }) {
   adopt(settings);
 }
 
@@ -278,7 +269,7 @@ std::shared_ptr<PoolRuntime> Fleet::make_pool(const config::Pool& settings, cons
       return books ? books->queue(std::chrono::steady_clock::now()).waiting : 0;
     };
   }
-  pool->opinions = old_pool != nullptr ? old_pool->opinions : std::make_shared<SecondOpinions>();
+  pool->opinions = old_pool != nullptr ? old_pool->opinions : std::make_shared<balancer::story::SecondOpinions>();
   std::vector<balancer::ReplicaSpec> specs;
   for (const auto& [replica_settings, host] : expanded(settings, discovered_)) {
     const auto* const old_replica = same_replica(before, old_pool, replica_settings);
@@ -341,8 +332,7 @@ void Fleet::retire_what_left(const Snapshot& before, const Snapshot& after) {
 void Fleet::ask_for_usage_again() {
   for (const auto& pool : snapshot()->all_pools) {
     for (const auto& replica : pool->replicas) {
-      replica->state->injection_disabled.store(false, std::memory_order_relaxed);
-      replica->state->took_injection.store(0, std::memory_order_relaxed);
+      replica->state->usage.ask_again();
     }
   }
 }

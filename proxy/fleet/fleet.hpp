@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "balancer/story/retry_budget.hpp"
 #include "config/settings.hpp"
 #include "metrics/series/exposition.hpp"
 #include "proxy/fleet/discovery.hpp"
@@ -17,19 +18,6 @@
 #include "proxy/fleet/snapshot.hpp"
 
 namespace weir::proxy::fleet {
-
-/// Limits how many retries may run at a time: a share of the requests in flight, at least three. Any thread may use it.
-class RetryBudget {
- public:
-  explicit RetryBudget(double share) : share_(share) {}
-  void set_share(double share) { share_.store(share, std::memory_order_relaxed); }
-  bool take(std::size_t in_flight);
-  void give_back() { under_way_.fetch_sub(1, std::memory_order_relaxed); }
-
- private:
-  std::atomic<double> share_;
-  std::atomic<std::size_t> under_way_{0};
-};
 
 /// How often those who work on every replica look whether there is a new snapshot.
 inline constexpr std::chrono::milliseconds look_for_a_new_snapshot_every{200};
@@ -83,7 +71,7 @@ class Fleet {
   std::size_t in_flight() const;
   /// Some replica of some pool has an address, and is up or starts.
   bool any_up() const;
-  RetryBudget& retries() { return retries_; }
+  balancer::story::RetryBudget& retries() { return retries_; }
   metrics::series::InternalErrors& internal_errors() const { return exposition_.internal_errors; }
 
  private:
@@ -98,7 +86,7 @@ class Fleet {
   balancer::GrantSink* const sink_;
   std::uint64_t seed_;
   std::uint64_t next_id_ = 1;
-  RetryBudget retries_;
+  balancer::story::RetryBudget retries_;
   Drains drains_;
   /// When requests last waited in a pool that leaves.
   std::map<const balancer::Pool*, metrics::Moment> last_waited_;

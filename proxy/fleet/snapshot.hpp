@@ -17,12 +17,13 @@
 #include <vector>
 
 #include "balancer/pool.hpp"
+#include "balancer/story/second_opinions.hpp"
+#include "balancer/story/usage_option.hpp"
 #include "config/settings.hpp"
 #include "metrics/series/exposition.hpp"
 #include "proxy/fleet/engine_figures.hpp"
 #include "proxy/fleet/failure_notes.hpp"
 #include "proxy/fleet/published.hpp"
-#include "proxy/fleet/second_opinions.hpp"
 #include "proxy/keys/client_keys.hpp"
 #include "proxy/net/address.hpp"
 #include "proxy/net/tls/context.hpp"
@@ -36,12 +37,7 @@ struct ReplicaState {
   Published<std::optional<net::Address>> address{};
   /// Its name's other addresses. They are tried in this order where a connection to the first one does not come about.
   Published<std::vector<net::Address>> other_addresses{};
-  std::atomic<bool> injection_disabled{false};  ///< It refused the usage option that weir adds.
-  /// It has a bit for each API in which the replica has taken that option well. A later refusal then has another cause.
-  std::atomic<std::uint32_t> took_injection{0};
-  /// It has a bit for each API in whose streams the replica reports its counts unasked (llama.cpp), as its last answers
-  /// showed.
-  std::atomic<std::uint32_t> tells_counts{0};
+  balancer::story::UsageOption usage{};  ///< What its token counts come from.
   Published<EngineFigures> engine{};  ///< The control thread sets it.
   std::atomic<bool> cut{false};       ///< Its drain is over: what still runs there is ended.
   /// The replica was last found to hang then. Attempts that began before, and have sent their client nothing, end.
@@ -78,7 +74,7 @@ struct PoolRuntime {
   std::vector<std::shared_ptr<Replica>> replicas;       ///< They stand in the order of the file.
   std::shared_ptr<metrics::series::ReplicaSeries> unassigned;  ///< It has the requests that reached none of the
                                                                ///< replicas.
-  std::shared_ptr<SecondOpinions> opinions;
+  std::shared_ptr<balancer::story::SecondOpinions> opinions;
   std::vector<std::shared_ptr<const ShadowRuntime>> shadows;  ///< They get copies of this pool's requests.
 
   bool has(const Replica& replica) const;

@@ -93,7 +93,7 @@ std::shared_ptr<KeyUse> ClientKeys::use_of(const Sha256& hash) const {
   return gone == gone_.end() ? nullptr : gone->second.use;
 }
 
-KeyPlace::KeyPlace(const ClientKey* key) {
+KeySlot::KeySlot(const ClientKey* key) {
   if (key == nullptr) return;
   const auto before = key->use->requests.fetch_add(1, std::memory_order_relaxed);
   if (key->settings.max_in_flight && before + key->of_earlier_secrets() >= *key->settings.max_in_flight) {
@@ -104,7 +104,7 @@ KeyPlace::KeyPlace(const ClientKey* key) {
   }
 }
 
-KeyPlace::~KeyPlace() {
+KeySlot::~KeySlot() {
   if (use_) use_->requests.fetch_sub(1, std::memory_order_relaxed);
 }
 

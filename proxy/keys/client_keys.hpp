@@ -72,13 +72,13 @@ class ClientKeys {
 };
 
 /// A place among the requests that a key may have at a time. It is given back when this ends.
-class KeyPlace {
+class KeySlot {
  public:
   /// `key` may be null: then there is always a place.
-  explicit KeyPlace(const ClientKey* key);
-  ~KeyPlace();
-  KeyPlace(const KeyPlace&) = delete;
-  KeyPlace& operator=(const KeyPlace&) = delete;
+  explicit KeySlot(const ClientKey* key);
+  ~KeySlot();
+  KeySlot(const KeySlot&) = delete;
+  KeySlot& operator=(const KeySlot&) = delete;
 
   bool got() const { return got_; }
 

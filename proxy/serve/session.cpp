@@ -122,7 +122,7 @@ class Session {
   net::Awaitable<bool> stop(exchange::ClientRequest& request);
   net::Awaitable<bool> refuse_address(exchange::ClientRequest& request);
   net::Awaitable<bool> deny(exchange::ClientRequest& request, metrics::series::Denied why);
-  std::unique_ptr<http::OwnAnswer> refusal_of_key(exchange::ClientRequest& request, const keys::KeyPlace& place);
+  std::unique_ptr<http::OwnAnswer> refusal_of_key(exchange::ClientRequest& request, const keys::KeySlot& place);
   void received(exchange::ClientRequest& request) const;
   bool left_early(exchange::ClientRequest& request);
   net::Awaitable<bool> send_own(exchange::ClientRequest& request, const http::OwnAnswer& own, bool keep_alive);
@@ -270,16 +270,19 @@ net::Awaitable<std::optional<http::OwnAnswer>> Session::answer_models(exchange::
 }
 
 net::Awaitable<bool> Session::answer(exchange::ClientRequest& request) {
-  const keys::KeyPlace place(request.key);
+  const keys::KeySlot place(request.key);
   if (const auto refusal = refusal_of_key(request, place)) {
     const auto sent = co_await send_own(request, *refusal, request.head.keep_alive);
     co_return sent;
   }
   exchange::ExchangeEnd end;
-  {
+  if (const auto* const pool = request.snapshot->pool_for(request.facts.model); pool == nullptr) {
+    end = exchange::end_without_pool(loop_, request);
+  } else {
     const InFlightMark in_flight(loop_, request.received);
-    exchange::Exchange exchange(loop_, client_.channel(), client_.unread(), request);
-    end = co_await exchange.run();
+    exchange::Exchange exchange(loop_, client_.channel(), client_.unread(), request, *pool);
+    co_await exchange.run();
+    end = exchange.end();
   }
   if (end.own) {
     const auto sent = co_await send_own(request, *end.own, end.keep_alive);
@@ -365,7 +368,7 @@ net::Awaitable<bool> Session::deny(exchange::ClientRequest& request, metrics::se
 
 /// Returns the answer to a request that its key may not send, or not now, and counts it. The request is whole.
 std::unique_ptr<http::OwnAnswer> Session::refusal_of_key(exchange::ClientRequest& request,
-                                                         const keys::KeyPlace& place) {
+                                                         const keys::KeySlot& place) {
   auto refusal = model_refusal(request);
   if (refusal) {
     loop_.shard.denied[static_cast<std::size_t>(metrics::series::Denied::model)].add();

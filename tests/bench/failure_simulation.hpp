@@ -279,7 +279,7 @@ class FailureSimulation final : public balancer::GrantSink {
   void ask(std::size_t i) {
     Story& story = stories_[i];
     if (++story.attempts > most_attempts) return failed(i);
-    balancer::PlacementRequest placement{.facts = requests_[i].facts, .tried = story.tried, .deadline = story.deadline};
+    balancer::PlacementRequest placement{.facts = std::make_shared<const RequestFacts>(requests_[i].facts), .tried = story.tried, .deadline = story.deadline};
     if (!plain_) placement.waiter = std::make_shared<std::size_t>(i);
     auto offered = pool_->offer(placement, moment(now_));
     if (auto* const admitted = std::get_if<balancer::Admitted>(&offered)) {
@@ -337,7 +337,7 @@ class FailureSimulation final : public balancer::GrantSink {
   void attempt_failed(std::size_t i, bool retried, balancer::EndCause cause = balancer::EndCause::replica_failed) {
     Story& story = stories_[i];
     story.tried.push_back(story.lease.key().serial);
-    story.lease.end(balancer::End(cause), moment(now_));
+    story.lease.end(balancer::LeaseEnd(cause), moment(now_));
     if (story.first) {
       ++results_.broken;
     } else if (retried) {
@@ -367,7 +367,7 @@ class FailureSimulation final : public balancer::GrantSink {
     story.lease.tokens(1);
     if (!event.last) return;
     report(story.lease.replica(), Sign::answered);
-    balancer::End end(balancer::EndCause::answered);
+    balancer::LeaseEnd end(balancer::EndCause::answered);
     end.prompt_tokens = requests_[event.id].prompt_tokens;
     end.output_tokens = event.index;
     story.lease.end(end, moment(now_));

@@ -181,7 +181,7 @@ class FleetSimulation final : public balancer::GrantSink {
   void arrive(std::size_t i) {
     now_ = arrivals_[i];
     const TracedRequest& request = requests_[i];
-    auto offered = pool_->offer({.facts = request.facts, .waiter = std::make_shared<std::size_t>(i)}, moment(now_));
+    auto offered = pool_->offer({.facts = std::make_shared<const RequestFacts>(request.facts), .waiter = std::make_shared<std::size_t>(i)}, moment(now_));
     if (auto* const admitted = std::get_if<balancer::Admitted>(&offered)) begin(i, std::move(admitted->lease));
   }
 
@@ -213,7 +213,7 @@ class FleetSimulation final : public balancer::GrantSink {
     if (!event.last) return;
     const double decoding = now_ - arrivals_[event.id] - served_.ttft[event.id];
     if (event.index > 1) served_.tpot.push_back(decoding / static_cast<double>(event.index - 1));
-    balancer::End end(balancer::EndCause::answered);
+    balancer::LeaseEnd end(balancer::EndCause::answered);
     end.prompt_tokens = requests_[event.id].prompt_tokens;
     end.output_tokens = event.index;
     lease.end(end, moment(now_));

@@ -195,7 +195,7 @@ void pool_request(benchmark::State& state) {
   std::vector<balancer::Lease> running;
   for (std::size_t i = 0; i < specs.size() * 4; ++i)
     running.push_back(std::move(std::get<balancer::Admitted>(pool->offer(facts, start)).lease));
-  balancer::End end(balancer::EndCause::answered);
+  balancer::LeaseEnd end(balancer::EndCause::answered);
   end.prompt_tokens = 550;
   end.output_tokens = 150;
   Moment now = start;

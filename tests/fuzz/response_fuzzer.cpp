@@ -24,7 +24,7 @@ Moment at(int seconds) { return Moment(std::chrono::hours(1)) + std::chrono::sec
 struct Circumstances {
   metrics::Api api = metrics::Api::other;
   bool stream = false, to_head = false, asked = false, proven = false, reused = false;
-  Break end = Break::closed;
+  End end = End::closed;
 };
 
 const config::Limits limits{};
@@ -85,7 +85,7 @@ class Reading {
     }
     if (!progress.end) return;
     ++ends_;
-    whole_ = *progress.end == proxy::exchange::ReplicaEnd::whole;
+    whole_ = *progress.end == proxy::exchange::End::whole;
     told_ << " end " << static_cast<int>(*progress.end);
   }
 
@@ -109,7 +109,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t siz
   with.asked = (flags & 4) != 0 && with.stream;
   with.proven = (flags & 8) != 0;
   with.reused = (flags & 16) != 0;
-  constexpr std::array ends{Break::closed, Break::reset, Break::timed_out, Break::cut};
+  constexpr std::array ends{End::closed, End::reset, End::timed_out, End::cut};
   with.end = ends[input.take() % ends.size()];
   fuzz::Cuts cuts(input.take(), input.take());
   const std::string_view answer = input.rest();

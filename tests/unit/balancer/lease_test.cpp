@@ -8,7 +8,7 @@
 namespace weir::balancer {
 namespace {
 
-const End failed(EndCause::replica_failed);
+const LeaseEnd failed(EndCause::replica_failed);
 
 TEST(Lease, AnEmptyOneDoesNothing) {
   Lease lease;
@@ -36,7 +36,7 @@ TEST(Lease, EndedIsEmptyAndItsDestructorAddsNothing) {
     Lease lease = admitted(pool->offer(prompt_of(100), at(1)));
     lease.first_token(at(2));
     lease.tokens(10);
-    End answered(EndCause::answered);
+    LeaseEnd answered(EndCause::answered);
     answered.prompt_tokens = 100;
     answered.output_tokens = 10;
     lease.end(answered, at(3));
@@ -107,7 +107,7 @@ TEST(Lease, OutlivesEveryOtherOwnerOfItsPool) {
   lease.first_token(at(2));
   lease.tokens(1);
   left = Lease{};
-  lease.end(End(EndCause::answered), at(3));
+  lease.end(LeaseEnd(EndCause::answered), at(3));
   EXPECT_TRUE(watch.expired());
 }
 

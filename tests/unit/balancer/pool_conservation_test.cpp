@@ -77,7 +77,7 @@ class Conservation {
     for (ReplicaIndex r = 0; r < specs_.size(); ++r)
       if (below(8) == 0) tried.push_back(pool_->key(r).serial);
     const auto id = ++ids_;
-    PlacementRequest placement{.facts = facts, .tried = tried, .fair_key = below(3), .bytes = below(100)};
+    PlacementRequest placement{.facts = shared(facts), .tried = tried, .fair_key = below(3), .bytes = below(100)};
     placement.at_the_head = below(12) == 0;
     placement.waiter = std::make_shared<std::uint64_t>(id);
     auto offered = pool_->offer(placement, at(now_));
@@ -100,7 +100,7 @@ class Conservation {
                                           EndCause::replica_failed};
     const EndCause cause = causes[below(std::size(causes))];
     if (cause == EndCause::replica_failed) known_[lease.replica()].rests_until = now_ + 1;
-    lease.end(End(cause), at(now_));
+    lease.end(LeaseEnd(cause), at(now_));
   }
   void leave() {
     const auto one = std::next(waiting_.begin(), static_cast<std::ptrdiff_t>(below(waiting_.size())));

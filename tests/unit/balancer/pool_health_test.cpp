@@ -32,7 +32,7 @@ class PoolHealth : public testing::Test {
     auto lease = admitted(pool->offer(prompt_of(10), at(now), others));
     EXPECT_EQ(lease.replica(), keys[index].index);
     const bool found = lease.doubted();
-    lease.end(End(EndCause::unsent), at(now));
+    lease.end(LeaseEnd(EndCause::unsent), at(now));
     return found;
   }
   std::set<ReplicaIndex> chosen(double now) {
@@ -40,7 +40,7 @@ class PoolHealth : public testing::Test {
     for (int i = 0; i < 40; ++i) {
       auto lease = admitted(pool->offer(prompt_of(10), at(now)));
       found.insert(lease.replica());
-      lease.end(End(EndCause::unsent), at(now));
+      lease.end(LeaseEnd(EndCause::unsent), at(now));
     }
     return found;
   }
@@ -264,10 +264,10 @@ TEST_F(PoolHealth, OneThatIsAbsolvedDoesNotRest) {
     pool->set_replicas(std::array{spec}, at(0));
     Lease fails = admitted(pool->offer(prompt_of(10), at(1)));
     const auto facts = prompt_of(10);
-    PlacementRequest waits{facts};
+    PlacementRequest waits{shared(facts)};
     waits.waiter = named("w");
     ASSERT_TRUE(std::holds_alternative<Waiting>(pool->offer(waits, at(1))));
-    fails.end(End(EndCause::replica_failed), at(2));
+    fails.end(LeaseEnd(EndCause::replica_failed), at(2));
     EXPECT_TRUE(grantees.all.empty());
     if (absolved) pool->report(pool->key(0), Sign::absolved, at(2.1));
     EXPECT_EQ(grantees.all.size(), absolved ? 1u : 0u);
@@ -284,10 +284,10 @@ TEST_F(PoolHealth, AClientThatErredStopsNobodysQueue) {
     pool->set_replicas(std::array{spec}, at(0));
     Lease first = admitted(pool->offer(prompt_of(10), at(1)));
     const auto facts = prompt_of(10);
-    PlacementRequest waits{facts};
+    PlacementRequest waits{shared(facts)};
     waits.waiter = named("w");
     ASSERT_TRUE(std::holds_alternative<Waiting>(pool->offer(waits, at(1))));
-    first.end(End(cause), at(2));
+    first.end(LeaseEnd(cause), at(2));
     EXPECT_EQ(grantees.all.size(), 1u) << static_cast<int>(cause);
   }
 }
@@ -334,7 +334,7 @@ TEST_F(PoolHealth, OneThatComesBackIsNotTakenForFasterThanItsPeersInItsFirstMinu
     for (int i = 0; i < 100; ++i) {
       Lease lease = admitted(pool->offer(prompt_of(1000), at(now), others));
       lease.first_token(at(now += seconds));
-      lease.end(End(EndCause::answered), at(now));
+      lease.end(LeaseEnd(EndCause::answered), at(now));
     }
   };
   serve(not_b, 0.05);

@@ -41,7 +41,7 @@ class PoolHung : public testing::Test {
     for (int i = 0; i < 20; ++i) {
       Lease lease = send(replica, 1000, now);
       lease.first_token(at(now += 1));
-      lease.end(End(EndCause::answered), at(now));
+      lease.end(LeaseEnd(EndCause::answered), at(now));
     }
     return now;
   }
@@ -359,7 +359,7 @@ TEST_F(PoolHung, OfASlowEngineALongAnswerThatIsNotStreamedIsNeverTaken) {
       for (int i = 0; i < 20; ++i) {  // They teach that it makes ten tokens a second.
         Lease lease = send(0, 1000, now);
         lease.first_token(at(now += 1));
-        End end(EndCause::answered);
+        LeaseEnd end(EndCause::answered);
         end.output_tokens = 101;
         lease.end(end, at(now += 10));
       }
@@ -382,7 +382,7 @@ TEST_F(PoolHung, StreamsWhoseTokensCameAtOnceTakeNoTimeFromALongAnswer) {
   for (int i = 0; i < 20; ++i) {
     Lease lease = send(0, 1000, now);
     lease.first_token(at(now += 1));
-    End end(EndCause::answered);
+    LeaseEnd end(EndCause::answered);
     end.output_tokens = 201;
     lease.end(end, at(now += 0.004));
   }
@@ -560,7 +560,7 @@ TEST_F(PoolHung, OneThatComesBackIsAsFastAsItWas) {
     Lease stuck = send(0, 3000, now);
     now = out_at(0, now, now + 60);
     ASSERT_GT(now, 0);
-    stuck.end(End(EndCause::replica_failed), at(now));
+    stuck.end(LeaseEnd(EndCause::replica_failed), at(now));
   }
   now += 15;
   pool->report(keys[0], Sign::probe_passed, at(now));

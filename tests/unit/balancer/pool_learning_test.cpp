@@ -8,7 +8,7 @@ namespace {
 TEST(Pool, LearnsOnlyFromAnswers) {
   auto pool = pool_of({replica("a")});
   const Tokens before = admitted(pool->offer(chat_of(4000), at(1))).prompt_estimate();
-  End failed = answer(2000, 10);
+  LeaseEnd failed = answer(2000, 10);
   failed.cause = EndCause::replica_failed;
   for (int i = 0; i < 50; ++i) admitted(pool->offer(chat_of(4000), at(1))).end(failed, at(1));
   EXPECT_EQ(admitted(pool->offer(chat_of(4000), at(1))).prompt_estimate(), before);
@@ -60,7 +60,7 @@ TEST(Pool, AStreamWhoseTokensAreNotReadDrainsLikeOneThatIsNotStreamed) {
 
 // Serves streams one after the other on the replica that is not in `others`; each has a prompt of 1000 tokens and takes
 // `seconds`.
-void serve(Pool& pool, std::span<const Serial> others, double& now, double seconds, const End& end) {
+void serve(Pool& pool, std::span<const Serial> others, double& now, double seconds, const LeaseEnd& end) {
   for (int i = 0; i < 400; ++i) {
     Lease lease = admitted(pool.offer(prompt_of(1000), at(now), others));
     lease.first_token(at(now += seconds));

@@ -102,7 +102,7 @@ class Storm {
     const std::size_t how = below(std::size(causes) + 1);
     if (how == 2 && !held.first_token) failed_ = now_;
     if (how == std::size(causes)) return;  // The lease's destructor ends it.
-    End end(causes[how]);
+    LeaseEnd end(causes[how]);
     end.prompt_tokens = held.prompt;
     const Concurrency concurrency = held.lease.end(end, at(now_));
     EXPECT_GE(concurrency.in_flight_mean, 1 - 1e-6);

@@ -53,7 +53,7 @@ class PoolQueue : public testing::Test {
   Offered offer(const Wish& wish, double now) {
     RequestFacts facts = prompt_of(wish.prompt, wish.max_tokens);
     facts.stream = wish.stream;
-    return pool->offer({facts, wish.tried, wish.key, 1, wish.bytes, wish.deadline, wish.at_the_head, named(wish.name)},
+    return pool->offer({shared(facts), wish.tried, wish.key, 1, wish.bytes, wish.deadline, wish.at_the_head, named(wish.name)},
                        at(now));
   }
   Lease admit(const Wish& wish, double now) { return admitted(offer(wish, now)); }
@@ -71,7 +71,7 @@ class PoolQueue : public testing::Test {
   }
   void tick(double now) { pool->take_changes(at(now)); }
   std::size_t waiting(double now) { return pool->queue(at(now)).waiting; }
-  static void answered(Lease lease, double now) { lease.end(End(EndCause::answered), at(now)); }
+  static void answered(Lease lease, double now) { lease.end(LeaseEnd(EndCause::answered), at(now)); }
 
   Grantees sink;
   std::shared_ptr<Pool> pool;

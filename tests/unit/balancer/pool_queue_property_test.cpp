@@ -72,7 +72,7 @@ class WaitingStorm {
     facts.stream = below(5) > 0;
     std::vector<Serial> tried;
     while (below(4) == 0) tried.push_back(pool_->key(static_cast<ReplicaIndex>(below(replicas))).serial);
-    PlacementRequest placement{.facts = facts, .tried = tried, .fair_key = below(5), .bytes = below(100)};
+    PlacementRequest placement{.facts = shared(facts), .tried = tried, .fair_key = below(5), .bytes = below(100)};
     if (below(5) == 0) placement.deadline = at(now_ + static_cast<double>(below(10)));
     placement.at_the_head = below(6) == 0;
     if (below(10) > 0) placement.waiter = std::make_shared<std::uint64_t>(id);
@@ -118,7 +118,7 @@ class WaitingStorm {
     held_.pop_back();
     static constexpr EndCause causes[] = {EndCause::answered, EndCause::unsent, EndCause::replica_failed,
                                           EndCause::client_left};
-    if (below(5) > 0) held.lease.end(End(causes[below(std::size(causes))]), at(now_));
+    if (below(5) > 0) held.lease.end(LeaseEnd(causes[below(std::size(causes))]), at(now_));
   }
 
   void report() {
@@ -166,7 +166,7 @@ class WaitingStorm {
       take_grants();
       for (Held& held : std::exchange(held_, {})) {
         held.lease.first_token(at(now_));
-        held.lease.end(End(EndCause::answered), at(now_));
+        held.lease.end(LeaseEnd(EndCause::answered), at(now_));
       }
     }
     EXPECT_TRUE(waiting_.empty());
@@ -245,7 +245,7 @@ class TwoKeys final : public GrantSink {
   void arrive(std::uint64_t key, Tokens prompt) {
     const RequestFacts facts = prompt_of(prompt, 1);
     const auto request = std::make_shared<Request>(Request{key, now_});
-    auto offered = pool_->offer({.facts = facts, .fair_key = key, .waiter = request}, at(now_));
+    auto offered = pool_->offer({.facts = shared(facts), .fair_key = key, .waiter = request}, at(now_));
     ASSERT_FALSE(std::holds_alternative<Refused>(offered));
     auto* const admitted = std::get_if<Admitted>(&offered);
     if (admitted == nullptr) return;
@@ -264,7 +264,7 @@ class TwoKeys final : public GrantSink {
       done_.erase(done_.begin());
       if (request->key == 2) light_.push_back(now_ - request->arrived);
       request->lease.first_token(at(now_));
-      request->lease.end(End(EndCause::answered), at(now_));
+      request->lease.end(LeaseEnd(EndCause::answered), at(now_));
     }
     now_ = time;
   }

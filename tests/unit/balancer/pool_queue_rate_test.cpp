@@ -15,7 +15,7 @@ class PoolQueueRate : public PoolQueue {
     for (double now = from; now < to; now += 1) {
       wait({"warm", 100}, now);
       running.first_token(at(now + 1));
-      running.end(End(EndCause::answered), at(now + 1));
+      running.end(LeaseEnd(EndCause::answered), at(now + 1));
       running = sink.take().second;
     }
   }
@@ -63,7 +63,7 @@ TEST_F(PoolQueueRate, WhileNoneIsUpTheRateSaysNothing) {
 
 TEST_F(PoolQueueRate, AnOutageIsNoSlowQueue) {
   run_at_100_tokens_a_second(0, 20);
-  running.end(End(EndCause::replica_failed), at(20));
+  running.end(LeaseEnd(EndCause::replica_failed), at(20));
   sink.all.clear();
   pool->report(pool->key(0), Sign::refused, at(20));
   wait({"it was there in the outage", 100}, 20);

@@ -47,7 +47,7 @@ TEST_F(PoolQueue, WithoutAWaiterOrAQueueOrASinkNobodyWaits) {
   auto alone = pool_of({places("a", 1)});
   Lease other = admitted(alone->offer(prompt_of(10), at(1)));
   RequestFacts facts = prompt_of(10);
-  EXPECT_EQ(reason_of(alone->offer({.facts = facts, .waiter = named("x")}, at(1))), Reason::busy);
+  EXPECT_EQ(reason_of(alone->offer({.facts = shared(facts), .waiter = named("x")}, at(1))), Reason::busy);
 }
 
 TEST_F(PoolQueue, QueuedTokensAreLimitedAndAFirstTokenMakesRoom) {
@@ -171,7 +171,7 @@ TEST_F(PoolQueue, OneThatAFullReplicaRefusedGoesThereAgainBeforeItWaitsForABusyO
   Lease one = admit({"one"}, 1), two = admit({"two"}, 1);
   const ReplicaIndex refused_by = one.replica();
   pool->report(one.key(), Sign::full, at(2), std::chrono::seconds(3));
-  one.end(End(EndCause::replica_failed), at(2));
+  one.end(LeaseEnd(EndCause::replica_failed), at(2));
   wait({.name = "back", .tried = {pool->key(refused_by).serial}, .at_the_head = true}, 2);
   tick(4.9);
   EXPECT_TRUE(sink.all.empty());
@@ -185,7 +185,7 @@ TEST_F(PoolQueue, OneThatAReplicaFailedGoesThereAgainAfterASecondIfTheOthersAreB
   begin({places("a", 1), places("b", 1)});
   Lease one = admit({"one"}, 1), two = admit({"two"}, 1);
   const ReplicaIndex failed = one.replica();
-  one.end(End(EndCause::replica_failed), at(2));
+  one.end(LeaseEnd(EndCause::replica_failed), at(2));
   wait({.name = "back", .tried = {pool->key(failed).serial}}, 2);
   tick(2.9);
   EXPECT_TRUE(sink.all.empty()) << "it prefers another for a while, although nobody else waits";
@@ -193,7 +193,7 @@ TEST_F(PoolQueue, OneThatAReplicaFailedGoesThereAgainAfterASecondIfTheOthersAreB
   auto [name, lease] = sink.take();
   EXPECT_EQ(name, "back");
   EXPECT_EQ(lease.replica(), failed);
-  lease.end(End(EndCause::replica_failed), at(4));
+  lease.end(LeaseEnd(EndCause::replica_failed), at(4));
   running = admit({.name = "new"}, 4.1);
   EXPECT_EQ(running.replica(), failed) << "the rest is for requests that it has failed";
 }
@@ -228,7 +228,7 @@ TEST_F(PoolQueue, AReplicaThatAnswersOthersRestsOnceThreeInARowHaveFailed) {
     for (int i = 1; i <= 4; ++i) wait({.name = std::to_string(i), .key = 1}, 1);
     int failed = 0;
     for (bool granted = true; granted; ++failed) {
-      running.end(End(EndCause::replica_failed), at(1.1));
+      running.end(LeaseEnd(EndCause::replica_failed), at(1.1));
       pool->report(pool->key(0), Sign::failed, at(1.1), {}, {2});
       granted = !sink.all.empty();
       if (granted) running = sink.take().second;
@@ -245,7 +245,7 @@ TEST_F(PoolQueue, OneThatAReplicaFailedGoesToAnotherThatGetsRoomMeanwhile) {
   begin({places("a", 1), places("b", 1)});
   Lease one = admit({"one"}, 1), two = admit({"two"}, 1);
   const ReplicaIndex failed = one.replica(), other = two.replica();
-  one.end(End(EndCause::replica_failed), at(2));
+  one.end(LeaseEnd(EndCause::replica_failed), at(2));
   wait({.name = "back", .tried = {pool->key(failed).serial}}, 2);
   answered(std::move(two), 2.5);
   auto [name, lease] = sink.take();
@@ -259,7 +259,7 @@ TEST_F(PoolQueue, WhoeverComesBackDoesNotGoAtOnceToWhereARequestHasJustFailed) {
   Wish back{"back"};
   back.tried = {lost.key().serial};
   back.at_the_head = true;
-  lost.end(End(EndCause::replica_failed), at(2));
+  lost.end(LeaseEnd(EndCause::replica_failed), at(2));
   wait(back, 2);
   tick(2.9);
   EXPECT_TRUE(sink.all.empty());
@@ -332,7 +332,7 @@ TEST_F(PoolQueue, AFailureGrantsNothingThereForASecond) {
   begin({places("a", 1)});
   Lease first = admit({"first"}, 1);
   for (int i = 0; i < 3; ++i) wait({"x"}, 1);
-  first.end(End(EndCause::replica_failed), at(2));
+  first.end(LeaseEnd(EndCause::replica_failed), at(2));
   tick(2.9);
   EXPECT_TRUE(sink.all.empty()) << "one that fails in a millisecond must not eat the queue";
   tick(3);

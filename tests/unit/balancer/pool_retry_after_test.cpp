@@ -82,7 +82,7 @@ class ClosedLoop final : public GrantSink {
   /// Returns what an honest client is told now.
   unsigned told() {
     const RequestFacts facts = prompt_of(300);
-    auto offered = pool_->offer({.facts = facts, .fair_key = 77}, at(now_));
+    auto offered = pool_->offer({.facts = shared(facts), .fair_key = 77}, at(now_));
     const auto* refused = std::get_if<Refused>(&offered);
     return refused != nullptr ? refused->retry_after : 0;
   }
@@ -125,7 +125,7 @@ class ClosedLoop final : public GrantSink {
   void ask(const std::shared_ptr<Request>& request) {
     RequestFacts facts = prompt_of(request->prompt, load_.output);
     facts.conversation = request->id;
-    auto offered = pool_->offer({.facts = facts, .fair_key = request->key, .bytes = 1, .waiter = request}, at(now_));
+    auto offered = pool_->offer({.facts = shared(facts), .fair_key = request->key, .bytes = 1, .waiter = request}, at(now_));
     if (auto* admitted = std::get_if<Admitted>(&offered)) begin(request, std::move(admitted->lease));
     if (const auto* no = std::get_if<Refused>(&offered)) refuse(request, *no);
     if (const auto* waits = std::get_if<Waiting>(&offered)) {

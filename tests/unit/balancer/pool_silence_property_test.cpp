@@ -149,7 +149,7 @@ class Town {
     }
     std::erase_if(engine.requests, [&](Request& request) {
       if (request.made < request.output) return false;
-      End end(EndCause::answered);
+      LeaseEnd end(EndCause::answered);
       end.prompt_tokens = request.prompt;
       end.output_tokens = request.output;
       request.lease.end(end, at(now_));

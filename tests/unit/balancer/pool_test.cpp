@@ -96,9 +96,9 @@ TEST(Pool, AReplicaThatIsGoneFreesItsPlaceWithItsLastLease) {
 
 TEST(Pool, WhatNeverReachedAReplicaForWantOfWeirsOwnLeavesNoTraceOfAFailure) {
   auto pool = pool_of({replica("a")}, config::Policy::round_robin);
-  admitted(pool->offer(prompt_of(10), at(1))).end(End(EndCause::unsent), at(1));
+  admitted(pool->offer(prompt_of(10), at(1))).end(LeaseEnd(EndCause::unsent), at(1));
   EXPECT_EQ(pool->load(0, at(1)).prefill_left, 0u);
-  admitted(pool->offer(prompt_of(10), at(1))).end(End(EndCause::replica_failed), at(1));
+  admitted(pool->offer(prompt_of(10), at(1))).end(LeaseEnd(EndCause::replica_failed), at(1));
   EXPECT_EQ(pool->load(0, at(1)).prefill_left, 10u) << "a failure stays for a second";
 }
 
@@ -115,12 +115,12 @@ TEST(Pool, TheCauseOfAnEndSaysWhatIsLeftOfAPrompt) {
                       {"unsent", EndCause::unsent, 0, 0}};
   for (const Row& row : rows) {
     auto pool = pool_of({replica("a")});
-    admitted(pool->offer(prompt_of(10), at(1))).end(End(row.cause), at(2));
+    admitted(pool->offer(prompt_of(10), at(1))).end(LeaseEnd(row.cause), at(2));
     EXPECT_EQ(pool->load(0, at(2.999)).prefill_left, row.at_once) << row.what;
     EXPECT_EQ(pool->load(0, at(3)).prefill_left, 0u) << row.what << ", a second later";
     Lease begun = admitted(pool->offer(prompt_of(10), at(4)));
     begun.first_token(at(5));
-    begun.end(End(row.cause), at(6));
+    begun.end(LeaseEnd(row.cause), at(6));
     EXPECT_EQ(pool->load(0, at(6)).prefill_left, row.left_after_first_token) << row.what;
     expect_idle(*pool, 1, at(6));
   }
@@ -130,7 +130,7 @@ TEST(Pool, RoomIsFreeAsSoonAsWhatFreesItReturns) {
   const ReplicaSpec one_place = with_places(replica("a"), 1);
   const std::pair<const char*, std::function<void(Pool&, Lease&)>> ways[] = {
       {"an end", [](Pool&, Lease& lease) { lease.end(answer(), at(2)); }},
-      {"a failed end", [](Pool&, Lease& lease) { lease.end(End(EndCause::replica_failed), at(2)); }},
+      {"a failed end", [](Pool&, Lease& lease) { lease.end(LeaseEnd(EndCause::replica_failed), at(2)); }},
       {"a lease that is dropped", [](Pool&, Lease& lease) { lease = Lease(); }},
       {"a replica more",
        [&](Pool& pool, Lease&) {

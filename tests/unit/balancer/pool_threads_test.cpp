@@ -45,7 +45,7 @@ TEST(PoolThreads, EightOfThemLeaveNothingBehind) {
           for (int k = 0; k < 20; ++k) lease.tokens(1);
         }
         if (random() % 2) {
-          End end(random() % 2 == 0 ? EndCause::answered : EndCause::replica_failed);
+          LeaseEnd end(random() % 2 == 0 ? EndCause::answered : EndCause::replica_failed);
           end.prompt_tokens = leases.front().prompt_estimate();
           end.output_tokens = 20;
           leases.front().end(end, now);
@@ -105,7 +105,7 @@ TEST(PoolThreads, EachOfThoseThatWaitIsToldOnceWhoeverFreesItsPlace) {
       for (int i = 0; i < 500; ++i) {
         const Moment now = at(0.001 * i);
         const RequestFacts facts = prompt_of(random() % 1000, 50);
-        auto offered = pool->offer({.facts = facts, .fair_key = t, .waiter = waiter}, now);
+        auto offered = pool->offer({.facts = shared(facts), .fair_key = t, .waiter = waiter}, now);
         ++asked;
         if (auto* const admitted = std::get_if<Admitted>(&offered)) leases.push_back(std::move(admitted->lease));
         const auto* const waiting = std::get_if<Waiting>(&offered);

@@ -100,6 +100,10 @@ class Grantees final : public GrantSink {
   std::vector<Granted> all;
 };
 
+inline std::shared_ptr<const RequestFacts> shared(const RequestFacts& facts) {
+  return std::make_shared<const RequestFacts>(facts);
+}
+
 inline std::shared_ptr<void> named(std::string name) { return std::make_shared<std::string>(std::move(name)); }
 
 inline void expect_idle(Pool& pool, std::size_t replicas, Moment now) {
@@ -115,8 +119,8 @@ inline void expect_idle(Pool& pool, std::size_t replicas, Moment now) {
 }
 
 /// An answer whose usage tells these counts.
-inline End answer(std::optional<Tokens> prompt = {}, std::optional<Tokens> output = {}, std::optional<Tokens> cached = {}) {
-  End end(EndCause::answered);
+inline LeaseEnd answer(std::optional<Tokens> prompt = {}, std::optional<Tokens> output = {}, std::optional<Tokens> cached = {}) {
+  LeaseEnd end(EndCause::answered);
   end.prompt_tokens = prompt;
   end.output_tokens = output;
   end.cached_tokens = cached;

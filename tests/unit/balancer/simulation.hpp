@@ -113,14 +113,14 @@ class Simulation {
       plan(now_ + decode, Event::end, event.request);
     } else if (event.kind == Event::end) {
       request.lease.tokens(static_cast<std::uint32_t>(request.output));
-      End end(EndCause::answered);
+      LeaseEnd end(EndCause::answered);
       end.prompt_tokens = request.prompt;
       end.cached_tokens = request.cached;
       end.output_tokens = request.output;
       request.lease.end(end, at(now_));
     } else {
       request.tried.push_back(request.lease.key().serial);
-      request.lease.end(End(EndCause::replica_failed), at(now_));
+      request.lease.end(LeaseEnd(EndCause::replica_failed), at(now_));
       if (request.tried.size() < models_.size()) start(std::move(request));
     }
   }

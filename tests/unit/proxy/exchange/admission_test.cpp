@@ -53,7 +53,7 @@ class AWait : public testing::Test {
     lease = std::move(std::get<balancer::Admitted>(offered).lease);
   }
   /// The replica has room from now on. The grant is posted, and nobody has seen it yet.
-  void free_the_replica() { lease.end(balancer::End(balancer::EndCause::answered), Clock::now()); }
+  void free_the_replica() { lease.end(balancer::LeaseEnd(balancer::EndCause::answered), Clock::now()); }
   boost::json::object only_line() {
     const auto lines = proxy.log_lines();
     EXPECT_EQ(lines.size(), 1u);
@@ -313,14 +313,14 @@ TEST(Waits, OfRetriesHoldNothingOfTheBudget) {
   proxy.client(post(chat(true)));  // It gets no answer, and goes to the other replica.
   proxy.run();
   auto& budget = proxy.fleet.retries();
-  for (int i = 0; i < 2; ++i) ASSERT_TRUE(budget.take(1));
-  ASSERT_FALSE(budget.take(1)) << "the first client's is held";
+  for (int i = 0; i < 2; ++i) ASSERT_TRUE(budget.take());
+  ASSERT_FALSE(budget.take()) << "the first client's is held";
   budget.give_back();
   proxy.client(post(chat(true)));  // Neither does it, and it has to wait for the other replica.
   proxy.run();
   ASSERT_EQ(proxy.snapshot->pools.front()->balancer->queue(Clock::now()).waiting, 1u);
-  EXPECT_TRUE(budget.take(1));
-  EXPECT_FALSE(budget.take(1));
+  EXPECT_TRUE(budget.take());
+  EXPECT_FALSE(budget.take());
 }
 
 TEST(RetryAfter, IsSpreadOverHalfOfThePoolsFigure) {

@@ -68,7 +68,7 @@ bool play(unsigned seed) {
       now = std::chrono::duration<double>(machine.deadline() - at(0)).count() + 0.1;
       attempt.passes(at(now));
     } else if (what == 3 || rest.empty()) {
-      attempt.breaks(random() % 2 == 0 ? Break::reset : Break::closed, at(now));
+      attempt.breaks(random() % 2 == 0 ? End::reset : End::closed, at(now));
     } else {
       const auto piece = rest.substr(0, 1 + random() % 400);
       attempt.arrives(piece, at(now));
@@ -76,10 +76,10 @@ bool play(unsigned seed) {
     }
   }
   EXPECT_EQ(machine.deadline(), Moment::max());
-  const bool kept = machine.end() == AttemptEnd::stale || machine.end() == AttemptEnd::injection_refused;
+  const bool kept = machine.end() == End::stale || machine.end() == End::option_refused;
   EXPECT_EQ(attempt.pool->in_flight(), kept ? 1u : 0u);
   EXPECT_FALSE(machine.client_reusable() && machine.cut());
-  const bool refused = machine.end() == AttemptEnd::refused;
+  const bool refused = machine.end() != End::client_left && machine.reply() == Reply::error;
   const auto put_by = machine.take_kept();
   const auto seen = attempt.seen(put_by.empty() ? attempt.client : put_by);
   EXPECT_TRUE(refused || put_by.empty());
@@ -87,15 +87,15 @@ bool play(unsigned seed) {
   if (!refused || !put_by.empty()) {
     EXPECT_EQ(seen.body.size(), machine.bytes_out());
   }
-  if (machine.end() == AttemptEnd::answered) {
+  if (machine.end() != End::client_left && machine.reply() == Reply::relayed) {
     EXPECT_TRUE(machine.committed());
     EXPECT_EQ(seen.whole, !machine.cut()) << "a body is whole, or known to be cut";
-  } else if (machine.end() != AttemptEnd::client_gone) {
+  } else if (machine.end() != End::client_left) {
     EXPECT_EQ(attempt.client, "") << "nothing was sent of what another attempt or an error will answer";
     EXPECT_EQ(attempt.accepted, 0);
     EXPECT_TRUE(!refused || (machine.retry_reason() && one.keep_errors));
   }
-  const bool good = machine.end() == AttemptEnd::answered && machine.outcome() == Outcome::ok;
+  const bool good = machine.end() != End::client_left && machine.reply() == Reply::relayed && machine.outcome() == Outcome::ok;
   if (random() % 4 == 0) {
     machine.client_gone(at(now));
     EXPECT_FALSE(machine.client_reusable());

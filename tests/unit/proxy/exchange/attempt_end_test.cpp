@@ -22,17 +22,17 @@ void expect_error_event(const std::string& body, const std::string& events, cons
   EXPECT_TRUE(boost::json::parse(rest).as_object().contains("error")) << rest;
 }
 
-constexpr Break all_breaks[]{Break::reset, Break::closed, Break::bad_framing, Break::timed_out};
+constexpr End all_breaks[]{End::reset, End::closed, End::bad_framing, End::timed_out};
 
-Outcome outcome_of(Break how) {
-  return how == Break::timed_out     ? Outcome::timeout
-         : how == Break::bad_framing ? Outcome::upstream_error
+Outcome outcome_of(End how) {
+  return how == End::timed_out     ? Outcome::timeout
+         : how == End::bad_framing ? Outcome::upstream_error
                                      : Outcome::upstream_reset;
 }
-void break_off(AttemptStory& attempt, Break how) {
-  if (how == Break::timed_out) {
+void break_off(AttemptStory& attempt, End how) {
+  if (how == End::timed_out) {
     attempt.passes(attempt.machine->deadline());
-  } else if (how == Break::bad_framing) {
+  } else if (how == End::bad_framing) {
     attempt.arrives("no size\r\n");
   } else {
     attempt.breaks(how);
@@ -49,7 +49,7 @@ TEST(RelayBreak, AtAnEventBoundaryAddsAnErrorEventAndCuts) {
         AttemptStory attempt(one);
         attempt.arrives(sse_head() + chunk(token("a") + token("b")));
         break_off(attempt, how);
-        EXPECT_EQ(attempt.machine->end(), AttemptEnd::answered);
+        EXPECT_EQ(attempt.machine->reply(), Reply::relayed);
         EXPECT_EQ(attempt.machine->outcome(), outcome_of(how));
         expect_error_event(attempt.seen().body, token("a") + token("b"));
         EXPECT_TRUE(attempt.machine->cut());
@@ -82,7 +82,7 @@ TEST(RelayBreak, SpeaksTheDialectOfTheClient) {
   Circumstances one;
   one.api = Api::tgi_generate;
   AttemptStory attempt(one);
-  attempt.arrives(sse_head() + chunk(event)).breaks(Break::reset);
+  attempt.arrives(sse_head() + chunk(event)).breaks(End::reset);
   expect_error_event(attempt.seen().body, event, "data:");
   EXPECT_THAT(attempt.seen().body, HasSubstr(R"("error_type":"upstream_error")"));
 }
@@ -113,7 +113,7 @@ TEST(RelayBreak, InsideAnEventCutsWithoutAWord) {
 TEST(RelayBreak, OfAPromisedLengthCutsWithoutAWord) {
   const auto body = token("a") + done_event;
   AttemptStory attempt;
-  attempt.arrives(sized_head(body.size()) + token("a")).breaks(Break::reset);
+  attempt.arrives(sized_head(body.size()) + token("a")).breaks(End::reset);
   EXPECT_EQ(attempt.seen().body, token("a")) << "an event of weir's own would pass for the replica's";
   EXPECT_TRUE(attempt.machine->cut());
   EXPECT_EQ(attempt.machine->outcome(), Outcome::upstream_reset);
@@ -125,7 +125,7 @@ TEST(RelayBreak, OfADocumentCutsIt) {
   for (const std::string head : {"Content-Length: 50\r\n\r\n", "Transfer-Encoding: chunked\r\n\r\n14\r\n"}) {
     AttemptStory attempt(one);
     attempt.arrives("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n" + head + "{\"choices\":[")
-        .breaks(Break::closed);
+        .breaks(End::closed);
     EXPECT_EQ(attempt.seen().body, "{\"choices\":[");
     EXPECT_TRUE(attempt.machine->cut());
     EXPECT_FALSE(attempt.seen().whole);
@@ -150,7 +150,7 @@ TEST(RelayBreak, BehindTheEndMarkerIsNone) {
 
 TEST(RelayBreak, BehindTheEndMarkerLeavesAPromisedLengthOpen) {
   const auto body = token("a") + done_event;
-  for (const auto how : {Break::reset, Break::closed, Break::timed_out}) {
+  for (const auto how : {End::reset, End::closed, End::timed_out}) {
     AttemptStory attempt;
     attempt.arrives(sized_head(body.size() + 1) + body);
     break_off(attempt, how);
@@ -162,12 +162,12 @@ TEST(RelayBreak, BehindTheEndMarkerLeavesAPromisedLengthOpen) {
 }
 
 TEST(RelayBreak, WhereTheCloseIsTheEndIsOnlyAReset) {
-  for (const auto how : {Break::reset, Break::closed}) {
+  for (const auto how : {End::reset, End::closed}) {
     AttemptStory attempt;
     attempt.arrives(sse_head("") + token("a") + finish_event).breaks(how);
-    EXPECT_EQ(attempt.machine->outcome(), how == Break::closed ? Outcome::ok : Outcome::upstream_reset);
-    EXPECT_EQ(attempt.machine->cut(), how == Break::reset);
-    EXPECT_EQ(attempt.seen().whole, how == Break::closed);
+    EXPECT_EQ(attempt.machine->outcome(), how == End::closed ? Outcome::ok : Outcome::upstream_reset);
+    EXPECT_EQ(attempt.machine->cut(), how == End::reset);
+    EXPECT_EQ(attempt.seen().whole, how == End::closed);
     EXPECT_FALSE(attempt.machine->upstream_reusable());
   }
 }
@@ -233,7 +233,7 @@ TEST(RelayEnd, ByTheCloseAloneOfAStreamThatHadNotEndedShowsTheClientThatItIsInco
       one.injected = injected;
       AttemptStory attempt(one);
       attempt.arrives(sse_head("Connection: close\r\n") + token("a") + token("b"));
-      attempt.breaks(Break::closed);
+      attempt.breaks(End::closed);
       EXPECT_EQ(attempt.machine->outcome(), Outcome::truncated);
       expect_error_event(attempt.seen().body, token("a") + token("b"));
       EXPECT_TRUE(attempt.machine->cut());
@@ -243,7 +243,7 @@ TEST(RelayEnd, ByTheCloseAloneOfAStreamThatHadNotEndedShowsTheClientThatItIsInco
   // The stream stands in the middle of an event, where no error event can follow.
   AttemptStory attempt;
   attempt.arrives(sse_head("Connection: close\r\n") + token("a") + "data: {");
-  attempt.breaks(Break::closed);
+  attempt.breaks(End::closed);
   EXPECT_EQ(attempt.machine->outcome(), Outcome::truncated);
   EXPECT_EQ(attempt.seen().body, token("a") + "data: {");
   EXPECT_FALSE(attempt.seen().whole);
@@ -253,7 +253,7 @@ TEST(RelayEnd, ByTheCloseIsTheEndOfAStreamThatSaidSo) {
   for (const auto& end : {done_event, finish_event, refusing_event}) {
     AttemptStory attempt;
     attempt.arrives(sse_head("Connection: close\r\n") + token("a") + end);
-    attempt.breaks(Break::closed);
+    attempt.breaks(End::closed);
     EXPECT_EQ(attempt.seen().body, token("a") + end);
     EXPECT_TRUE(attempt.seen().whole) << end;
   }
@@ -263,7 +263,7 @@ TEST(RelayDeadline, IsForTheFirstTokenFromTheSend) {
   AttemptStory attempt;
   EXPECT_EQ(attempt.machine->deadline(), at(300));
   attempt.passes(at(300));
-  EXPECT_EQ(attempt.machine->end(), AttemptEnd::failed);
+  EXPECT_EQ(attempt.machine->reply(), Reply::none);
   EXPECT_EQ(attempt.machine->outcome(), Outcome::timeout);
   EXPECT_EQ(attempt.client, "");
   Circumstances one;
@@ -289,7 +289,7 @@ TEST(RelayDeadline, BeforeTheFirstEventIsTheSoonerOfTheTwo) {
   attempt.arrives(sse_head(), at(295));
   EXPECT_EQ(attempt.machine->deadline(), at(300));
   attempt.passes(at(300.05));
-  EXPECT_EQ(attempt.machine->end(), AttemptEnd::failed) << "held, and too late: nothing was sent yet";
+  EXPECT_EQ(attempt.machine->reply(), Reply::none) << "held, and too late: nothing was sent yet";
   EXPECT_EQ(attempt.client, "");
 }
 
@@ -341,7 +341,7 @@ TEST(RelayClient, LeavesInAPhase) {
   for (auto* attempt : {&queue, &prefill, &held, &decode}) {
     attempt->machine->client_gone(at(2));
     EXPECT_TRUE(attempt->machine->done());
-    EXPECT_EQ(attempt->machine->end(), AttemptEnd::client_gone);
+    EXPECT_EQ(attempt->machine->end(), End::client_left);
     EXPECT_EQ(attempt->machine->outcome(), Outcome::client_abort);
     EXPECT_FALSE(attempt->machine->upstream_reusable());
     EXPECT_FALSE(attempt->machine->client_reusable());
@@ -360,13 +360,13 @@ TEST(RelayClient, WhoLeavesBehindTheEndChangesTheOutcomeOfAGoodAnswerOnly) {
   good.client_takes_all = false;
   good.arrives(sse_head() + chunk(token("a") + done_event) + last_chunk);
   bad.arrives(answer("422 Unprocessable Entity", "{}"));
-  broken.arrives(sse_head() + chunk(token("a"))).breaks(Break::reset);
+  broken.arrives(sse_head() + chunk(token("a"))).breaks(End::reset);
   const Outcome outcomes[]{Outcome::client_abort, Outcome::client_error, Outcome::upstream_reset};
   std::size_t i = 0;
   for (auto* attempt : {&good, &bad, &broken}) {
     attempt->machine->client_gone(at(3));
     EXPECT_EQ(attempt->machine->outcome(), outcomes[i++]) << "the first cause wins";
-    EXPECT_EQ(attempt->machine->end(), AttemptEnd::answered);
+    EXPECT_EQ(attempt->machine->reply(), Reply::relayed);
     EXPECT_FALSE(attempt->machine->client_reusable()) << "it may have taken half of the answer";
     EXPECT_TRUE(attempt->machine->cut());
   }
@@ -391,7 +391,7 @@ TEST(RelayClient, WhoLeavesWithTheEndMarkerHasTheWholeAnswer) {
     EXPECT_FALSE(attempt->machine->client_reusable());
     EXPECT_EQ(attempt->pool->in_flight(), 0u);
   }
-  EXPECT_EQ(at_marker.machine->end(), AttemptEnd::client_gone);
+  EXPECT_EQ(at_marker.machine->end(), End::client_left);
   EXPECT_FALSE(at_marker.machine->upstream_reusable()) << "its last chunk is still to come";
 }
 
@@ -446,7 +446,7 @@ TEST(RelayLease, TellsThePoolOfPromptsAndTokensAsTheyCome) {
   EXPECT_EQ(attempt.machine->concurrency().in_flight_at_start, 0u);
   EXPECT_DOUBLE_EQ(attempt.machine->concurrency().in_flight_mean, 1.0);
   for (int i = 0; i < 4; ++i) {
-    balancer::End like_it(balancer::EndCause::answered);
+    balancer::LeaseEnd like_it(balancer::EndCause::answered);
     like_it.output_tokens = 3;
     attempt.offer().end(like_it, at(2));
   }

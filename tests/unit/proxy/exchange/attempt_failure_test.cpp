@@ -21,7 +21,7 @@ Circumstances keeping_errors() {
 void expect_refused(AttemptStory& attempt, metrics::series::Retry reason, Outcome outcome, const std::string& body,
                     const std::string& what) {
   EXPECT_TRUE(attempt.machine->done()) << what;
-  EXPECT_EQ(attempt.machine->end(), AttemptEnd::refused) << what;
+  EXPECT_EQ(attempt.machine->reply(), Reply::error) << what;
   EXPECT_EQ(attempt.machine->retry_reason(), reason) << what;
   EXPECT_EQ(attempt.machine->outcome(), outcome) << what;
   EXPECT_EQ(attempt.client, "") << what;
@@ -58,7 +58,7 @@ TEST(RelayRefused, KeepsErrorsThatAnotherReplicaMayBetterAndRelaysAllElse) {
     EXPECT_TRUE(first.machine->upstream_reusable()) << what;
     if (row.kept) expect_refused(first, metrics::series::Retry::status, row.outcome, "{}", what);
     for (const auto* passed : {row.kept ? &last : &first, &last}) {
-      EXPECT_EQ(passed->machine->end(), AttemptEnd::answered) << what;
+      EXPECT_EQ(passed->machine->reply(), Reply::relayed) << what;
       EXPECT_EQ(passed->machine->outcome(), row.outcome) << what;
       EXPECT_EQ(passed->machine->status(), row.status) << what;
       EXPECT_EQ(passed->seen().body, "{}") << what;
@@ -94,10 +94,10 @@ TEST(RelayRefused, KeepsNothingThatIsTooLargeOrTooSlowOrBroken) {
   slow.arrives(head + "9\r\n\r\nx", at(3));
   EXPECT_EQ(slow.machine->deadline(), at(4));
   slow.passes(at(4));
-  broken.arrives(head + "9\r\n\r\nx").breaks(Break::reset);
+  broken.arrives(head + "9\r\n\r\nx").breaks(End::reset);
   expect_refused(whole, metrics::series::Retry::status, Outcome::replica_refused, std::string(largest, 'x'), "whole");
   for (auto* attempt : {&large, &slow, &broken}) {
-    EXPECT_EQ(attempt->machine->end(), AttemptEnd::refused);
+    EXPECT_EQ(attempt->machine->reply(), Reply::error);
     EXPECT_EQ(attempt->machine->retry_reason(), metrics::series::Retry::status);
     EXPECT_EQ(attempt->machine->outcome(), Outcome::replica_refused);
     EXPECT_EQ(attempt->machine->take_kept(), "");
@@ -105,7 +105,7 @@ TEST(RelayRefused, KeepsNothingThatIsTooLargeOrTooSlowOrBroken) {
     EXPECT_FALSE(attempt->machine->upstream_reusable());
   }
   AttemptStory failure(keeping_errors());
-  failure.arrives("HTTP/1.1 500 x\r\nContent-Length: 9\r\n\r\nx").breaks(Break::closed);
+  failure.arrives("HTTP/1.1 500 x\r\nContent-Length: 9\r\n\r\nx").breaks(End::closed);
   EXPECT_EQ(failure.machine->outcome(), Outcome::upstream_error);
 }
 
@@ -115,7 +115,7 @@ TEST(RelayRefused, RelaysWhatIsTooLargeOrTooSlowWhereNobodyElseIsAsked) {
   for (const std::size_t read : {body.size() + 100, std::size_t{9'000}, std::size_t{1}}) {
     AttemptStory large(keeping_errors());
     large.arrives_split(head + std::to_string(body.size()) + "\r\n\r\n" + body, {read});
-    EXPECT_EQ(large.machine->end(), AttemptEnd::answered);
+    EXPECT_EQ(large.machine->reply(), Reply::relayed);
     EXPECT_EQ(large.machine->outcome(), Outcome::client_error);
     EXPECT_EQ(large.machine->retry_reason(), std::nullopt);
     EXPECT_EQ(large.seen().body, body);
@@ -127,7 +127,7 @@ TEST(RelayRefused, RelaysWhatIsTooLargeOrTooSlowWhereNobodyElseIsAsked) {
   slow.arrives(head + "3\r\n\r\na", at(3)).passes(at(4));
   EXPECT_EQ(slow.client.substr(slow.client.size() - 5), "\r\n\r\na");
   slow.arrives("bc", at(9));
-  EXPECT_EQ(slow.machine->end(), AttemptEnd::answered);
+  EXPECT_EQ(slow.machine->reply(), Reply::relayed);
   EXPECT_EQ(slow.seen().body, "abc");
 }
 
@@ -143,7 +143,7 @@ TEST(RelayRefused, KeepsARefusalInTheFirstEventAndRelaysALaterOne) {
   EXPECT_EQ(last.machine->outcome(), Outcome::upstream_error);
   // The answer has shown its marker, so it is whole, however the connection ends.
   AttemptStory broken(keeping_errors());
-  broken.arrives(sse_head() + chunk(refusing_event + done_event), at(8)).breaks(Break::reset);
+  broken.arrives(sse_head() + chunk(refusing_event + done_event), at(8)).breaks(End::reset);
   expect_refused(broken, metrics::series::Retry::in_band_error, Outcome::upstream_error, refusing_event + done_event,
                  "reset");
   auto leaving = keeping_errors();
@@ -152,18 +152,18 @@ TEST(RelayRefused, KeepsARefusalInTheFirstEventAndRelaysALaterOne) {
   endless.arrives(sse_head()).arrives(chunk(refusing_event), at(8));
   EXPECT_EQ(endless.machine->deadline(), at(9)) << "a second from the event on, not from the head";
   endless.passes(at(9));
-  EXPECT_EQ(endless.machine->end(), AttemptEnd::refused);
+  EXPECT_EQ(endless.machine->reply(), Reply::error);
   AttemptStory later(keeping_errors());
   later.arrives(sse_head() + chunk(token("a") + refusing_event + done_event) + last_chunk);
-  EXPECT_EQ(later.machine->end(), AttemptEnd::answered);
+  EXPECT_EQ(later.machine->reply(), Reply::relayed);
   EXPECT_EQ(later.machine->outcome(), Outcome::upstream_error);
 }
 
 TEST(RelayRefused, KeepsNoConnectionBehindALengthThatWasNotReached) {
   const std::string events = refusing_event + done_event;
   AttemptStory attempt(keeping_errors());
-  attempt.arrives(sse_head("Content-Length: 1000\r\n") + events).breaks(Break::closed);
-  EXPECT_EQ(attempt.machine->end(), AttemptEnd::refused);
+  attempt.arrives(sse_head("Content-Length: 1000\r\n") + events).breaks(End::closed);
+  EXPECT_EQ(attempt.machine->reply(), Reply::error);
   EXPECT_FALSE(attempt.machine->client_reusable());
   EXPECT_THAT(attempt.machine->take_kept(), EndsWith(events));
 }
@@ -178,12 +178,12 @@ TEST(RelayFailed, SaysThatAnyBreakBeforeTheFirstEventMayBeTriedElsewhere) {
       sse_head() + chunk(": ping\n\n"),
       sse_head() + chunk(token("a").substr(0, 30)),
   };
-  for (const auto how : {Break::reset, Break::closed})
+  for (const auto how : {End::reset, End::closed})
     for (const auto& bytes : before) {
       AttemptStory attempt;
       if (!bytes.empty()) attempt.arrives(bytes);
       attempt.breaks(how);
-      EXPECT_EQ(attempt.machine->end(), AttemptEnd::failed) << bytes;
+      EXPECT_EQ(attempt.machine->reply(), Reply::none) << bytes;
       EXPECT_EQ(attempt.machine->retry_reason(), metrics::series::Retry::reset) << bytes;
       EXPECT_EQ(attempt.machine->outcome(), Outcome::upstream_reset) << bytes;
       EXPECT_EQ(attempt.client, "") << "an error of weir's own is due";
@@ -191,7 +191,7 @@ TEST(RelayFailed, SaysThatAnyBreakBeforeTheFirstEventMayBeTriedElsewhere) {
       EXPECT_FALSE(attempt.machine->upstream_reusable()) << bytes;
       AttemptStory after(keeping_errors());
       after.arrives(sse_head() + chunk(token("a"))).breaks(how);
-      EXPECT_EQ(after.machine->end(), AttemptEnd::answered);
+      EXPECT_EQ(after.machine->reply(), Reply::relayed);
       EXPECT_EQ(after.machine->retry_reason(), std::nullopt);
     }
 }
@@ -202,7 +202,7 @@ TEST(RelayFailed, SaysSoOfAnythingOddInTheHead) {
         "HTTP/1.1 200 OK\nX: y\n", "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n"}) {
     AttemptStory attempt;
     attempt.arrives(bytes);
-    EXPECT_EQ(attempt.machine->end(), AttemptEnd::failed) << bytes;
+    EXPECT_EQ(attempt.machine->reply(), Reply::none) << bytes;
     EXPECT_EQ(attempt.machine->retry_reason(), metrics::series::Retry::reset) << bytes;
     EXPECT_EQ(attempt.machine->outcome(), Outcome::upstream_error) << bytes;
     EXPECT_EQ(attempt.client, "") << bytes;
@@ -216,7 +216,7 @@ TEST(RelayFailed, ByTimeIsTriedElsewhereIfItIsTheFirstTokenThatDidNotCome) {
     AttemptStory attempt(one);
     if (!beginning.empty()) attempt.arrives(beginning);
     attempt.passes(at(300));
-    EXPECT_EQ(attempt.machine->end(), AttemptEnd::failed);
+    EXPECT_EQ(attempt.machine->reply(), Reply::none);
     EXPECT_EQ(attempt.machine->outcome(), Outcome::timeout);
     EXPECT_EQ(attempt.machine->retry_reason(), metrics::series::Retry::first_token);
   }
@@ -227,23 +227,23 @@ TEST(RelayFailed, ByTimeIsNotTriedElsewhereWhereItWouldTakeAsLong) {
   one.stream = false;
   AttemptStory attempt(one);
   attempt.passes(at(1800));
-  EXPECT_EQ(attempt.machine->end(), AttemptEnd::failed);
+  EXPECT_EQ(attempt.machine->reply(), Reply::none);
   EXPECT_EQ(attempt.machine->outcome(), Outcome::timeout);
   EXPECT_EQ(attempt.machine->retry_reason(), std::nullopt);
 }
 
 TEST(RelayStale, IsAReusedConnectionThatDiesWithNoByteRead) {
-  for (const auto how : {Break::reset, Break::closed}) {
+  for (const auto how : {End::reset, End::closed}) {
     Circumstances one;
     one.reused = true;
     AttemptStory stale(one), late(one);
     stale.breaks(how);
-    EXPECT_EQ(stale.machine->end(), AttemptEnd::stale);
+    EXPECT_EQ(stale.machine->end(), End::stale);
     auto lease = stale.machine->take_lease();
     EXPECT_TRUE(lease) << "the request goes on with it";
     EXPECT_EQ(stale.pool->in_flight(), 1u);
     late.arrives("H").breaks(how);
-    EXPECT_EQ(late.machine->end(), AttemptEnd::failed) << "it had begun to answer";
+    EXPECT_EQ(late.machine->reply(), Reply::none) << "it had begun to answer";
   }
 }
 
@@ -254,11 +254,11 @@ TEST(RelayStale, IsAReusedConnectionOnWhichBytesLayBeforeTheRequest) {
   AttemptStory unasked(one), quick(one);
   for (auto* attempt : {&fresh, &unasked}) attempt->arrives(answer("200 OK", "{}"), at(-0.001));
   quick.arrives(answer("200 OK", "{}"), at(0));
-  EXPECT_EQ(unasked.machine->end(), AttemptEnd::stale) << "they answer something else";
+  EXPECT_EQ(unasked.machine->end(), End::stale) << "they answer something else";
   EXPECT_EQ(unasked.client, "");
   EXPECT_FALSE(unasked.machine->upstream_reusable());
-  EXPECT_EQ(fresh.machine->end(), AttemptEnd::answered);
-  EXPECT_EQ(quick.machine->end(), AttemptEnd::answered);
+  EXPECT_EQ(fresh.machine->reply(), Reply::relayed);
+  EXPECT_EQ(quick.machine->reply(), Reply::relayed);
 }
 
 TEST(RelayInjection, IsTakenBackWhereTheReplicaRefusesTheOption) {
@@ -268,7 +268,7 @@ TEST(RelayInjection, IsTakenBackWhereTheReplicaRefusesTheOption) {
     AttemptStory attempt(one);
     attempt.arrives(answer(status, "{}"));
     EXPECT_TRUE(attempt.machine->done());
-    EXPECT_EQ(attempt.machine->end(), AttemptEnd::injection_refused);
+    EXPECT_EQ(attempt.machine->end(), End::option_refused);
     EXPECT_EQ(attempt.client, "");
     EXPECT_FALSE(attempt.machine->upstream_reusable());
     EXPECT_TRUE(attempt.machine->take_lease());
@@ -286,7 +286,7 @@ TEST(RelayInjection, IsNotBlamedOnceTheReplicaHasTakenItWell) {
   for (const auto* status : {"400 Bad Request", "422 Unprocessable Entity"}) {
     AttemptStory attempt(one);
     attempt.arrives(answer(status, "{}"));
-    EXPECT_EQ(attempt.machine->end(), AttemptEnd::answered);
+    EXPECT_EQ(attempt.machine->reply(), Reply::relayed);
     EXPECT_EQ(attempt.machine->outcome(), Outcome::client_error);
     EXPECT_EQ(attempt.seen().body, "{}");
   }

@@ -17,7 +17,7 @@ struct Script {
   std::string name;
   Circumstances setup;
   std::string bytes;
-  std::optional<Break> end;
+  std::optional<End> end;
   std::optional<std::string> body{};  ///< The client is to get this, if it is known beforehand.
 };
 
@@ -47,7 +47,7 @@ std::string told(AttemptStory& attempt) {
     << (machine.retry_reason() ? static_cast<int>(*machine.retry_reason()) : -1) << " accepted " << attempt.accepted
     << " status " << machine.status().value_or(0) << " out " << machine.bytes_out();
   // If an answer is not kept, it does not matter how far it was read.
-  if (machine.end() == AttemptEnd::refused && kept.empty()) return s.str();
+  if (machine.reply() == Reply::error && kept.empty()) return s.str();
   s << " in " << attempt.shard.bytes[1].value() << " tokens " << attempt.shard.output_tokens.value() << "\n"
     << metrics::measure::words(machine.answer());
   return s.str();
@@ -58,7 +58,7 @@ std::string play(const Script& script, const std::vector<std::size_t>& sizes) {
   attempt.arrives_split(script.bytes, sizes);
   if (!attempt.machine->done() && script.end) attempt.breaks(*script.end);
   EXPECT_TRUE(attempt.machine->done()) << script.name;
-  EXPECT_EQ(attempt.pool->in_flight(), attempt.machine->end() == AttemptEnd::injection_refused ? 1u : 0u)
+  EXPECT_EQ(attempt.pool->in_flight(), attempt.machine->end() == End::option_refused ? 1u : 0u)
       << script.name << ": the lease ends with the replica's work";
   if (script.body) {
     EXPECT_EQ(attempt.seen().body, *script.body) << script.name;
@@ -115,7 +115,7 @@ TEST(RelaySplit, OfWholeStreamsInEveryFramingToEveryClient) {
     const Script framings[]{
         {"chunked", {}, sse_head() + in_chunks(body, 5), std::nullopt},
         {"length", {}, sse_head("Content-Length: " + std::to_string(body.size()) + "\r\n") + body, std::nullopt},
-        {"until close", {}, sse_head("", "HTTP/1.0") + body, Break::closed},
+        {"until close", {}, sse_head("", "HTTP/1.0") + body, End::closed},
     };
     for (auto script : framings)
       for (const bool http_1_1 : {true, false})
@@ -141,7 +141,7 @@ TEST(RelaySplit, OfStreamsThatBreakAnywhere) {
   const auto sized = sse_head("Content-Length: " + std::to_string(body.size()) + "\r\n") + body;
   for (const auto& response : {chunked, sized, sse_head("") + body})
     for (std::size_t size = 0; size < response.size(); size += 5)
-      for (const auto how : {Break::reset, Break::closed}) {
+      for (const auto how : {End::reset, End::closed}) {
         Circumstances setup;
         setup.keep_errors = size % 2 == 0;
         setup.injected = size % 3 == 0;
@@ -177,7 +177,7 @@ TEST(RelaySplit, OfEveryOtherAnswer) {
       {"a short answer behind longer interim ones", not_streamed, interim + "HTTP/1.1 204 x\r\n\r\n", std::nullopt, ""},
       {"a refusal", {}, answer("503 Busy", "busy"), std::nullopt, "busy"},
       {"a refusal that is kept", once, answer("503 Busy", "busy"), std::nullopt, ""},
-      {"a refusal that is kept and breaks off", once, answer("503 Busy", "busy").substr(0, 80), Break::closed, ""},
+      {"a refusal that is kept and breaks off", once, answer("503 Busy", "busy").substr(0, 80), End::closed, ""},
       {"a refusal that is too large to be kept", once, answer("503 Busy", std::string(66'000, 'x')), {}, ""},
       {"a refused option", injected, answer("400 Bad Request", "{}"), std::nullopt, ""},
       {"an in-band refusal",
@@ -187,7 +187,7 @@ TEST(RelaySplit, OfEveryOtherAnswer) {
        refusing_event + done_event},
       {"an in-band refusal that is kept", once, sse_head() + chunk(":\n\n" + refusing_event + done_event) + last_chunk,
        std::nullopt, ""},
-      {"an in-band refusal without an end", once, sse_head() + chunk(":\n\n" + refusing_event), Break::reset, ""},
+      {"an in-band refusal without an end", once, sse_head() + chunk(":\n\n" + refusing_event), End::reset, ""},
       {"to HEAD", head, "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n", std::nullopt, ""},
       {"204", not_streamed, "HTTP/1.1 204 No Content\r\n\r\n", std::nullopt, ""},
       {"304", not_streamed, "HTTP/1.1 304 Not Modified\r\nETag: x\r\n\r\n", std::nullopt, ""},
@@ -200,7 +200,7 @@ TEST(RelaySplit, OfEveryOtherAnswer) {
        sse_head() + chunk(token("a") + done_event) + "x\r\n",
        std::nullopt,
        token("a") + done_event},
-      {"a cut document", not_streamed, answer("200 OK", json).substr(0, 120), Break::closed},
+      {"a cut document", not_streamed, answer("200 OK", json).substr(0, 120), End::closed},
       {"comments alone", {}, sse_head() + chunk(":\n\n:\n\n") + last_chunk, std::nullopt, ":\n\n:\n\n"},
       {"nothing", {}, sse_head() + last_chunk, std::nullopt, ""},
       {"a long event that was asked to be stripped", injected,
@@ -219,10 +219,10 @@ TEST(RelaySplit, OfAHeadAtItsLimit) {
   for (const auto& sizes : splits) {
     AttemptStory largest, larger;
     largest.arrives_split(head_of(64 * 1024), sizes);
-    EXPECT_EQ(largest.machine->end(), AttemptEnd::answered);
+    EXPECT_EQ(largest.machine->reply(), Reply::relayed);
     larger.arrives_split(head_of(64 * 1024 + 1), sizes);
     EXPECT_EQ(larger.machine->outcome(), Outcome::upstream_error);
-    EXPECT_EQ(larger.machine->end(), AttemptEnd::failed);
+    EXPECT_EQ(larger.machine->reply(), Reply::none);
     AttemptStory endless;
     endless.arrives_split(head_of(70'000).substr(0, 64 * 1024 + 1), sizes);
     EXPECT_TRUE(endless.machine->done()) << "no end is waited for beyond the limit";

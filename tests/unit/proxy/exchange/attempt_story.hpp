@@ -23,6 +23,8 @@ namespace weir::proxy::exchange {
 
 using metrics::Api;
 using metrics::Outcome;
+using story::End;
+using story::Reply;
 
 inline Moment at(double seconds) {
   return Moment(std::chrono::hours(1)) + metrics::ticks(std::chrono::duration<double>(seconds));
@@ -77,11 +79,12 @@ class Observed : public AnswerHandler {
  public:
   using AnswerHandler::AnswerHandler;
   bool committed() const { return accepted(); }
-  AttemptEnd end() const { return result().end; }
+  End end() const { return result().end; }
+  Reply reply() const { return result().reply; }
   Outcome outcome() const { return result().verdict.outcome; }
   std::optional<metrics::Phase> phase() const { return result().verdict.phase; }
   bool timed_out() const { return outcome() == Outcome::timeout; }
-  std::optional<metrics::series::Retry> retry_reason() const { return result().retry_reason; }
+  std::optional<metrics::Retry> retry_reason() const { return result().retry_reason; }
   unsigned status_read() const { return AnswerHandler::status(); }
   std::optional<unsigned> status() const { return result().accepted ? std::optional(AnswerHandler::status()) : std::nullopt; }
   const metrics::record::Answer& answer() const { return replica().answer(); }
@@ -166,7 +169,7 @@ class AttemptStory {
     }
     return *this;
   }
-  AttemptStory& breaks(Break how, Moment when = at(2)) {
+  AttemptStory& breaks(End how, Moment when = at(2)) {
     machine->replica_ended(how, when, out);
     return written(when);
   }

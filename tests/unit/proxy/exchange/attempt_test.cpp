@@ -49,7 +49,7 @@ TEST(RelayHold, EndsWhenAcceptHoldHasPassed) {
   EXPECT_EQ(attempt.seen().body, ":\n\n");
   EXPECT_EQ(attempt.machine->deadline(), at(300)) << "from here on the first token is waited for";
   attempt.arrives(chunk(refusing_event + done_event) + last_chunk);
-  EXPECT_EQ(attempt.machine->end(), AttemptEnd::answered) << "nothing is tried again once the head has gone";
+  EXPECT_EQ(attempt.machine->reply(), Reply::relayed) << "nothing is tried again once the head has gone";
   EXPECT_EQ(attempt.machine->outcome(), Outcome::upstream_error);
 }
 
@@ -163,7 +163,7 @@ TEST(RelayHead, HasNoBodyBehindItWhereTheStandardSaysSo) {
     AttemptStory attempt(row.circumstances);
     attempt.arrives(row.head);
     EXPECT_TRUE(attempt.machine->done()) << row.head;
-    EXPECT_EQ(attempt.machine->end(), AttemptEnd::answered) << row.head;
+    EXPECT_EQ(attempt.machine->reply(), Reply::relayed) << row.head;
     EXPECT_THAT(attempt.client, EndsWith("\r\n\r\n"));
     EXPECT_THAT(attempt.client, Not(HasSubstr("chunked")));
     EXPECT_TRUE(attempt.machine->client_reusable()) << row.head;
@@ -196,7 +196,7 @@ TEST(RelayHead, LetsAConnectionServeAgainOnlyAfterACleanEnd) {
     AttemptStory attempt;
     attempt.arrives(row.bytes);
     EXPECT_TRUE(attempt.machine->done()) << row.what;
-    EXPECT_EQ(attempt.machine->end(), AttemptEnd::answered) << row.what;
+    EXPECT_EQ(attempt.machine->reply(), Reply::relayed) << row.what;
     EXPECT_EQ(attempt.machine->upstream_reusable(), row.reusable) << row.what;
     EXPECT_TRUE(attempt.machine->client_reusable()) << row.what << ": this end has its own framing";
     EXPECT_TRUE(attempt.seen().whole) << row.what;
@@ -229,7 +229,7 @@ TEST(RelayHead, FramesForTheClientNotAsTheReplicaDid) {
     AttemptStory attempt(one);
     const bool chunked = row.framing.starts_with("T");
     attempt.arrives(sse_head(row.framing) + (chunked ? chunk(body) + last_chunk : body));
-    if (row.framing.empty()) attempt.breaks(Break::closed);
+    if (row.framing.empty()) attempt.breaks(End::closed);
     EXPECT_EQ(attempt.machine->client_framing(), row.client) << row.what;
     EXPECT_EQ(attempt.machine->client_reusable(), row.reusable) << row.what;
     EXPECT_EQ(attempt.seen().body, row.injected ? token("a") + done_event : body) << row.what;

@@ -66,7 +66,7 @@ TEST(Retries, OfConnectsThatTimeOutComeFromTheBudget) {
 TEST(Retries, OfConnectsThatTimeOutWaitForTheBudgetToHaveOne) {
   ScriptedProxy proxy(2);
   auto& budget = proxy.fleet.retries();
-  for (int i = 0; i < 3; ++i) ASSERT_TRUE(budget.take(1));
+  for (int i = 0; i < 3; ++i) ASSERT_TRUE(budget.take());
   proxy.on_connect.fill([](net::Peer&) {});
   const auto client = proxy.client(post(chat(true)));
   let_connects_time_out(proxy);
@@ -249,6 +249,33 @@ TEST(LoopTick, ClosesIdleConnectionsThatNewSettingsDoNotKeep) {
   proxy.fleet.adopt(settings);
   proxy.tick(Clock::now());
   EXPECT_TRUE(idle.closed());
+}
+
+TEST(Exchange, AWantOfDescriptorsIsToldAtOnceAndDoesNotWaitInTheQueue) {
+  ScriptedProxy proxy(1, [](config::Settings& settings) { settings.pools.front().queue.requests = 9; });
+  for (const int error : {EMFILE, ENFILE, EADDRNOTAVAIL}) {
+    proxy.refuses_at_once[0] = error;
+    const auto client = proxy.client(post(chat(true)));
+    proxy.run();
+    EXPECT_EQ(read_answer(client->got).status, 503u) << error;
+    EXPECT_EQ(proxy.snapshot->pools.front()->balancer->queue(Clock::now()).waiting, 0u);
+  }
+}
+
+// Nobody knows how long it takes, or whether it may be sent twice.
+TEST(Exchange, WhatIsNoInferenceStaysAtAReplicaThatHangs) {
+  for (const bool inference : {false, true}) {
+    ScriptedProxy proxy(2);
+    const auto client = proxy.client(inference ? post(chat(true))
+                                               : "GET /v1/chat/completions HTTP/1.1\r\nHost: weir\r\n\r\n");
+    proxy.run();
+    ASSERT_EQ(proxy.connections[0].size(), 1u);
+    proxy.replica(0).state->hung_at = Clock::now();
+    proxy.tick_in(0.1);
+    EXPECT_EQ(proxy.connections[0].front()->closed(), inference);
+    client->breaks();
+    proxy.run();
+  }
 }
 
 }  // namespace

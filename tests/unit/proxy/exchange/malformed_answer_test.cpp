@@ -78,7 +78,7 @@ void expect_counted(const AttemptStory& attempt, Malformed reason, const char* w
 void expect_refused(const AttemptStory& attempt, const MalformedCase& row) {
   ASSERT_TRUE(attempt.machine->done()) << row.what;
   EXPECT_EQ(attempt.machine->outcome(), Outcome::upstream_error) << row.what;
-  EXPECT_EQ(attempt.machine->end(), row.begun ? AttemptEnd::answered : AttemptEnd::failed) << row.what;
+  EXPECT_EQ(attempt.machine->reply(), row.begun ? Reply::relayed : Reply::none) << row.what;
   EXPECT_FALSE(attempt.machine->upstream_reusable()) << row.what;
   expect_counted(attempt, row.reason, row.what);
   if (!row.begun) {
@@ -132,7 +132,7 @@ TEST(MalformedAnswer, BytesBehindAWholeOneCostOnlyItsConnection) {
   for (const auto* behind : {"x", "\r\n", "HTTP/1.1 200 OK\r\n\r\n"}) {
     AttemptStory attempt;
     attempt.arrives(answer("200 OK", "{}") + behind);
-    EXPECT_EQ(attempt.machine->end(), AttemptEnd::answered);
+    EXPECT_EQ(attempt.machine->reply(), Reply::relayed);
     EXPECT_TRUE(attempt.seen().whole);
     EXPECT_EQ(attempt.seen().body, "{}");
     EXPECT_FALSE(attempt.machine->upstream_reusable());
@@ -148,7 +148,7 @@ TEST(MalformedAnswer, ABodyWhereNoneMayBeIsSurplus) {
   head.arrives(answer("200 OK", "{}"));
   not_modified.arrives("HTTP/1.1 304 Not Modified\r\nContent-Length: 2\r\n\r\n{}");
   for (auto* attempt : {&head, &not_modified}) {
-    EXPECT_EQ(attempt->machine->end(), AttemptEnd::answered);
+    EXPECT_EQ(attempt->machine->reply(), Reply::relayed);
     EXPECT_FALSE(attempt->machine->upstream_reusable());
     expect_counted(*attempt, Malformed::surplus, "a body");
     EXPECT_EQ(attempt->client.find("{}"), std::string::npos) << "it reaches nobody";

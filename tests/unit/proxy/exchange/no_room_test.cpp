@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "proxy/exchange/retries.hpp"
+#include "proxy/exchange/exchange.hpp"
 #include "tests/unit/proxy/serve/scripted_proxy.hpp"
 
 namespace weir::proxy::serve {

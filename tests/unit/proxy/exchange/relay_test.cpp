@@ -335,8 +335,8 @@ TEST(AnswerIn, HoldsNoRetryOnceItFlows) {
   EXPECT_THAT(client->got, StartsWith("HTTP/1.1 200 "));
   EXPECT_FALSE(read_answer(client->got).whole);
   auto& budget = proxy.fleet.retries();
-  for (int i = 0; i < 3; ++i) EXPECT_TRUE(budget.take(1)) << i;
-  EXPECT_FALSE(budget.take(1));
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE(budget.take()) << i;
+  EXPECT_FALSE(budget.take());
 }
 
 TEST(AnswerIn, HoldsARetryUntilItFlows) {
@@ -346,11 +346,11 @@ TEST(AnswerIn, HoldsARetryUntilItFlows) {
   const auto client = proxy.client(post(chat(true)));
   proxy.run();
   auto& budget = proxy.fleet.retries();
-  for (int i = 0; i < 2; ++i) EXPECT_TRUE(budget.take(1));
-  EXPECT_FALSE(budget.take(1));
+  for (int i = 0; i < 2; ++i) EXPECT_TRUE(budget.take());
+  EXPECT_FALSE(budget.take());
   client->breaks();
   proxy.run();
-  EXPECT_TRUE(budget.take(1));
+  EXPECT_TRUE(budget.take());
 }
 
 TEST(AnswerIn, IsReadToItsEndAfterAHangUp) {

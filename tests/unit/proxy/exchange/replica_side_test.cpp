@@ -66,7 +66,7 @@ TEST(ReplicaSide, MeasuresAStreamThatNobodyReads) {
   const auto last = mirrored.arrives(
       chunk(token("b")) + chunk(finish_event) + chunk(usage_event) + chunk(done_event) + last_chunk, at(2));
   EXPECT_FALSE(last.head) << "it is told once";
-  EXPECT_EQ(last.end, ReplicaEnd::whole);
+  EXPECT_EQ(last.end, End::whole);
   EXPECT_EQ(mirrored.machine->state(), ReplicaSide::State::done);
   EXPECT_EQ(mirrored.machine->verdict().outcome, Outcome::ok);
   EXPECT_TRUE(mirrored.machine->reusable());
@@ -87,7 +87,7 @@ TEST(ReplicaSide, TakesOutWhatWeirAskedFor) {
 TEST(ReplicaSide, IsLeftWhenNobodyWantsTheRest) {
   MirrorOfOne mirrored;
   mirrored.arrives(sse_head() + chunk(token("a")), at(1));
-  mirrored.machine->left(at(2), false);
+  mirrored.machine->left(End::client_left, at(2), false);
   EXPECT_EQ(mirrored.machine->state(), ReplicaSide::State::done);
   EXPECT_EQ(mirrored.machine->verdict().outcome, Outcome::client_abort);
   EXPECT_EQ(mirrored.machine->verdict().phase, metrics::Phase::decode);
@@ -108,10 +108,10 @@ TEST(ReplicaSide, WhatItCannotReadHasArrivedInTimeAsATokenHas) {
 }
 
 TEST(ReplicaSide, TellsHowTheReplicaBrokeOff) {
-  const std::pair<Break, ReplicaEnd> ends[]{{Break::reset, ReplicaEnd::reset},
-                                            {Break::closed, ReplicaEnd::closed},
-                                            {Break::bad_framing, ReplicaEnd::bad_framing},
-                                            {Break::timed_out, ReplicaEnd::timed_out}};
+  const std::pair<End, End> ends[]{{End::reset, End::reset},
+                                            {End::closed, End::closed},
+                                            {End::bad_framing, End::bad_framing},
+                                            {End::timed_out, End::timed_out}};
   for (const auto& [how, end] : ends) {
     MirrorOfOne within;
     within.arrives(sse_head() + chunk(token("a")), at(1));
@@ -121,21 +121,21 @@ TEST(ReplicaSide, TellsHowTheReplicaBrokeOff) {
     EXPECT_FALSE(before.machine->reusable());
     MirrorOfOne behind_the_marker;
     behind_the_marker.arrives(sse_head() + chunk(token("a") + done_event), at(1));
-    EXPECT_EQ(behind_the_marker.machine->ended(how, at(2)).end, ReplicaEnd::marked);
+    EXPECT_EQ(behind_the_marker.machine->ended(how, at(2)).end, End::marked);
     EXPECT_EQ(behind_the_marker.machine->verdict().outcome, Outcome::ok);
   }
 }
 
 TEST(ReplicaSide, KeepsTheLeaseOfARequestThatIsToGoOutAgain) {
   MirrorOfOne stale(false, true);
-  EXPECT_EQ(stale.machine->ended(Break::closed, at(1)).end, ReplicaEnd::stale);
+  EXPECT_EQ(stale.machine->ended(End::closed, at(1)).end, End::stale);
   EXPECT_TRUE(stale.machine->take_lease());
   MirrorOfOne slow(false, true);
-  EXPECT_EQ(slow.machine->ended(Break::timed_out, at(1)).end, ReplicaEnd::timed_out)
+  EXPECT_EQ(slow.machine->ended(End::timed_out, at(1)).end, End::timed_out)
       << "time was lost: it is no stale one";
   EXPECT_FALSE(slow.machine->take_lease());
   MirrorOfOne refused(true);
-  EXPECT_EQ(refused.arrives(answer("400 Bad Request", "{}"), at(1)).end, ReplicaEnd::injection_refused);
+  EXPECT_EQ(refused.arrives(answer("400 Bad Request", "{}"), at(1)).end, End::option_refused);
   EXPECT_TRUE(refused.machine->take_lease());
 }
 

@@ -1,6 +1,6 @@
 // Whose expense a retry is, which requests are tried again, and which may be what ends the replicas.
 
-#include "proxy/exchange/retries.hpp"
+#include "proxy/exchange/exchange.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -103,15 +103,15 @@ TEST(RetryBudget, GrowsWithTheRequestsInFlight) {
     proxy.plan[0] = proxy.plan[1] = {says(whole_answer("500 Broken", "{}"))};
     std::vector<balancer::Lease> others;
     for (std::size_t i = 0; i < in_flight; ++i) {
-      auto offered = proxy.snapshot->pools.front()->balancer->offer({}, Clock::now());
+      auto offered = proxy.snapshot->pools.front()->balancer->offer(metrics::wire::RequestFacts(), Clock::now());
       others.push_back(std::move(std::get<balancer::Admitted>(offered).lease));
     }
-    for (int i = 0; i < 3; ++i) EXPECT_TRUE(proxy.fleet.retries().take(0));
+    for (int i = 0; i < 3; ++i) EXPECT_TRUE(proxy.fleet.retries().take());
     const auto client = proxy.client(post(chat(true)));
     proxy.run();
     EXPECT_EQ(proxy.retries(Retry::status, 0) + proxy.retries(Retry::status, 1), in_flight < 20 ? 0u : 1u) << in_flight;
     for (int i = 0; i < 3; ++i) proxy.fleet.retries().give_back();
-    for (auto& lease : others) lease.end(balancer::End(balancer::EndCause::unsent), Clock::now());
+    for (auto& lease : others) lease.end(balancer::LeaseEnd(balancer::EndCause::unsent), Clock::now());
   }
 }
 

@@ -49,14 +49,14 @@ class FleetTest : public ::testing::Test {
 TEST_F(FleetTest, AReplicaKeepsItsStateOverASwapOfItsSettings) {
   Fleet fleet(settings_of({replica("a", 1), replica("b", 2)}), exposition, 1);
   const auto before = fleet.snapshot();
-  before->pools[0]->replicas[0]->state->injection_disabled = true;
+  before->pools[0]->replicas[0]->state->usage.refuse();
   auto heavier = replica("a", 1);
   heavier.weight = 3;
   fleet.adopt(settings_of({heavier, replica("b", 2)}));
   const auto after = fleet.snapshot();
   ASSERT_NE(after, before);
   EXPECT_EQ(after->pools[0]->replicas[0]->state, before->pools[0]->replicas[0]->state);
-  EXPECT_TRUE(after->pools[0]->replicas[0]->state->injection_disabled);
+  EXPECT_TRUE(after->pools[0]->replicas[0]->state->usage.is_refused());
   EXPECT_EQ(after->pools[0]->replicas[0]->settings.weight, 3);
   EXPECT_EQ(before->pools[0]->replicas[0]->settings.weight, 1) << "a snapshot never changes";
   EXPECT_EQ(after->pools[0]->balancer, before->pools[0]->balancer) << "the pool keeps its books";
@@ -82,7 +82,7 @@ TEST_F(FleetTest, ALeaseOutlivesTheReplicaThatItIsOn) {
   EXPECT_EQ(of(lease_on(*before)).settings.name, "b") << "of the old snapshot, too, what is new is chosen";
   lease.first_token(std::chrono::steady_clock::now());
   lease.tokens(3);
-  lease.end(balancer::End(balancer::EndCause::answered), std::chrono::steady_clock::now());
+  lease.end(balancer::LeaseEnd(balancer::EndCause::answered), std::chrono::steady_clock::now());
   EXPECT_EQ(before->pools[0]->balancer->in_flight(), 0u);
 }
 
@@ -108,7 +108,7 @@ TEST_F(FleetTest, AReplicaLeavesWhenItsLastRequestHasEnded) {
   fleet.look_after_drains();
   EXPECT_EQ(fleet.snapshot()->leaving.size(), 1u);
   EXPECT_FALSE(state->cut);
-  lease.end(balancer::End(balancer::EndCause::answered), std::chrono::steady_clock::now());
+  lease.end(balancer::LeaseEnd(balancer::EndCause::answered), std::chrono::steady_clock::now());
   fleet.look_after_drains();
   EXPECT_TRUE(fleet.snapshot()->leaving.empty());
 }
@@ -196,7 +196,7 @@ TEST_F(FleetTest, APoolThatIsGoneLetsItsRequestsFinish) {
   fleet.adopt(settings);
   ASSERT_EQ(fleet.snapshot()->leaving.size(), 1u);
   EXPECT_EQ(fleet.snapshot()->leaving[0].replica->settings.name, "a");
-  lease.end(balancer::End(balancer::EndCause::answered), std::chrono::steady_clock::now());
+  lease.end(balancer::LeaseEnd(balancer::EndCause::answered), std::chrono::steady_clock::now());
   fleet.look_after_drains();
   EXPECT_TRUE(fleet.snapshot()->leaving.empty());
 }
@@ -208,7 +208,7 @@ class NobodyWaits final : public balancer::GrantSink {
 };
 
 balancer::Offered waits_in(const PoolRuntime& pool, const metrics::wire::RequestFacts& facts) {
-  balancer::PlacementRequest placement{facts};
+  balancer::PlacementRequest placement{std::make_shared<const metrics::wire::RequestFacts>(facts)};
   placement.waiter = std::make_shared<int>(0);
   return pool.balancer->offer(placement, std::chrono::steady_clock::now());
 }
@@ -314,11 +314,11 @@ TEST_F(FleetTest, AReplicaWithoutAnAddressIsNoOtherOneToGoTo) {
 TEST_F(FleetTest, AReloadAsksForUsageAgain) {
   Fleet fleet(settings_of({replica("a", 1)}), exposition, 1);
   const auto& state = fleet.snapshot()->pools[0]->replicas[0]->state;
-  state->injection_disabled = true;
-  state->took_injection = 3;
+  state->usage.refuse();
+  state->usage.note_taken(metrics::Api::openai_chat);
   fleet.ask_for_usage_again();
-  EXPECT_FALSE(state->injection_disabled);
-  EXPECT_EQ(state->took_injection, 0u);
+  EXPECT_FALSE(state->usage.is_refused());
+  EXPECT_FALSE(state->usage.was_taken(metrics::Api::openai_chat));
 }
 
 TEST_F(FleetTest, AnotherHealthPathOrKeyIsProbed) {
@@ -350,23 +350,23 @@ TEST_F(FleetTest, APoolThatIsToChooseOtherwiseKeepsItsBooks) {
 TEST_F(FleetTest, APoolKeepsWhatOneReplicaSaidOfAnother) {
   Fleet fleet(settings_of({replica("a", 1), replica("b", 2)}), exposition, 1);
   const auto now = metrics::Moment(std::chrono::hours(1));
-  const SecondOpinions::Case one{fleet.snapshot()->pools[0]->replicas[0]->state->id, 404, "m"};
-  fleet.snapshot()->pools[0]->opinions->note(one, SecondOpinions::Opinion::better, now);
+  const balancer::story::SecondOpinions::Case one{fleet.snapshot()->pools[0]->replicas[0]->state->id, 404, "m"};
+  fleet.snapshot()->pools[0]->opinions->note(one, balancer::story::SecondOpinions::Opinion::better, now);
   fleet.adopt(settings_of({replica("a", 1), replica("c", 3)}));
-  EXPECT_EQ(fleet.snapshot()->pools[0]->opinions->of(one, now), SecondOpinions::Opinion::better);
+  EXPECT_EQ(fleet.snapshot()->pools[0]->opinions->of(one, now), balancer::story::SecondOpinions::Opinion::better);
 }
 
 TEST_F(FleetTest, TheRetryBudgetFollowsTheSettings) {
   auto settings = settings_of({replica("a", 1)});
   settings.limits.retry_budget = 0;
   Fleet fleet(settings, exposition, 1);
-  EXPECT_FALSE(fleet.retries().take(100));
+  EXPECT_FALSE(fleet.retries().take());
   settings.limits.retry_budget = 0.2;
   fleet.adopt(settings);
-  EXPECT_TRUE(fleet.retries().take(100));
+  EXPECT_TRUE(fleet.retries().take());
   settings.limits.retry_budget = 0;
   fleet.adopt(settings);
-  EXPECT_FALSE(fleet.retries().take(100));
+  EXPECT_FALSE(fleet.retries().take());
 }
 
 EngineFigures told(metrics::Moment good_until) {
@@ -456,7 +456,7 @@ TEST_F(FleetTest, ARequestWaitsForTheFirstMemberOfAName) {
   Fleet fleet(with_a_name(), exposition, 1, &grantees);
   const auto pool = fleet.snapshot()->pools[0]->balancer;
   const metrics::wire::RequestFacts facts;
-  balancer::PlacementRequest placement{facts};
+  balancer::PlacementRequest placement{std::make_shared<const metrics::wire::RequestFacts>(facts)};
   placement.waiter = std::make_shared<int>(1);
   EXPECT_TRUE(std::holds_alternative<balancer::Waiting>(pool->offer(placement, std::chrono::steady_clock::now())));
   fleet.adopt(members({{1, "10.0.0.1"}}));
@@ -527,7 +527,7 @@ TEST_F(FleetTest, IsSwappedUnderLoad) {
       ASSERT_TRUE(of(lease).state->address.get());
       lease.first_token(std::chrono::steady_clock::now());
       lease.tokens(2);
-      lease.end(balancer::End(balancer::EndCause::answered), std::chrono::steady_clock::now());
+      lease.end(balancer::LeaseEnd(balancer::EndCause::answered), std::chrono::steady_clock::now());
       ++served;
     }
   };

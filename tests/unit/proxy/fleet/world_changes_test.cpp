@@ -145,7 +145,7 @@ TEST_F(SnapshotChanges, AReplicaThatLeavesGoesAlone) {
   wanted.insert({"settings", "leaving"});
   EXPECT_EQ(by([&] { fleet.adopt(settings); }), wanted);
   EXPECT_EQ(by([&] { fleet.look_after_drains(); }), Names()) << "it has its request";
-  request.end(balancer::End(balancer::EndCause::answered), std::chrono::steady_clock::now());
+  request.end(balancer::LeaseEnd(balancer::EndCause::answered), std::chrono::steady_clock::now());
   EXPECT_EQ(by([&] { fleet.look_after_drains(); }), Names{"leaving"});
 }
 

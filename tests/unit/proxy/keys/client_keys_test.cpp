@@ -66,51 +66,51 @@ TEST(ClientKeys, MayUseTheModelsThatTheyName) {
   }
 }
 
-TEST(KeyPlace, AKeyHasAsManyAsItMayAndEachIsGivenBackOnce) {
+TEST(KeySlot, AKeyHasAsManyAsItMayAndEachIsGivenBackOnce) {
   const ClientKeys keys({key("a", "k", 2), key("b", "l")}, nullptr);
-  std::optional<KeyPlace> first(keys.find("k")), second(std::in_place, keys.find("k"));
+  std::optional<KeySlot> first(keys.find("k")), second(std::in_place, keys.find("k"));
   EXPECT_TRUE(first->got());
   EXPECT_TRUE(second->got());
   {
-    const KeyPlace third(keys.find("k")), other(keys.find("l"));
+    const KeySlot third(keys.find("k")), other(keys.find("l"));
     EXPECT_FALSE(third.got());
     EXPECT_TRUE(other.got());
   }
   EXPECT_EQ(keys.find("k")->use->requests, 2u) << "one that was refused gives nothing back";
   second.reset();
-  EXPECT_TRUE(KeyPlace(keys.find("k")).got());
+  EXPECT_TRUE(KeySlot(keys.find("k")).got());
   first.reset();
   EXPECT_EQ(keys.find("k")->use->requests, 0u);
 }
 
-TEST(KeyPlace, IsThereForAClientThatNeedsNoKey) { EXPECT_TRUE(KeyPlace(nullptr).got()); }
+TEST(KeySlot, IsThereForAClientThatNeedsNoKey) { EXPECT_TRUE(KeySlot(nullptr).got()); }
 
 TEST(ClientKeys, AKeyThatGetsANewSecretKeepsTheRequestsOfTheOldOne) {
   auto before = std::make_unique<ClientKeys>(std::vector{key("a", "k", 1), key("gone", "g", 1)}, nullptr);
-  std::optional<KeyPlace> under_way(before->find("k"));
+  std::optional<KeySlot> under_way(before->find("k"));
   const ClientKeys after({key("a", "other", 1), key("new", "g", 1)}, before.get());
   before.reset();
   EXPECT_EQ(found(after, "k"), "nobody") << "the old key is good no more";
-  EXPECT_FALSE(KeyPlace(after.find("other")).got()) << "the request of the old key still counts";
-  EXPECT_TRUE(KeyPlace(after.find("g")).got());
+  EXPECT_FALSE(KeySlot(after.find("other")).got()) << "the request of the old key still counts";
+  EXPECT_TRUE(KeySlot(after.find("g")).got());
   under_way.reset();
-  EXPECT_TRUE(KeyPlace(after.find("other")).got());
+  EXPECT_TRUE(KeySlot(after.find("other")).got());
 }
 
 TEST(ClientKeys, RequestsCountForTheirSecretWhateverItsNameIs) {
   const ClientKeys first({key("a", "k", 1), key("b", "l", 1)}, nullptr);
-  const KeyPlace under_way(first.find("k"));
+  const KeySlot under_way(first.find("k"));
   const ClientKeys renamed({key("c", "k", 1), key("b", "l", 1)}, &first);
-  EXPECT_FALSE(KeyPlace(renamed.find("k")).got());
+  EXPECT_FALSE(KeySlot(renamed.find("k")).got());
   const ClientKeys swapped({key("b", "k", 1), key("c", "l", 1), key("a", "new", 1)}, &renamed);
-  EXPECT_FALSE(KeyPlace(swapped.find("k")).got());
-  EXPECT_TRUE(KeyPlace(swapped.find("l")).got()) << "its name was another secret's";
-  EXPECT_TRUE(KeyPlace(swapped.find("new")).got());
+  EXPECT_FALSE(KeySlot(swapped.find("k")).got());
+  EXPECT_TRUE(KeySlot(swapped.find("l")).got()) << "its name was another secret's";
+  EXPECT_TRUE(KeySlot(swapped.find("new")).got());
   const ClientKeys without({key("c", "l", 1)}, &swapped);
   const ClientKeys longer_without({key("c", "l", 2)}, &without);
   const ClientKeys again({key("d", "k", 1), key("b", "new", 1)}, &longer_without);
-  EXPECT_FALSE(KeyPlace(again.find("k")).got());
-  EXPECT_TRUE(KeyPlace(again.find("new")).got()) << "its name was another secret's, two reloads ago";
+  EXPECT_FALSE(KeySlot(again.find("k")).got());
+  EXPECT_TRUE(KeySlot(again.find("new")).got()) << "its name was another secret's, two reloads ago";
 }
 
 /// Clients' keys over many reloads, and beside them a plain account: whose each secret's requests are.
@@ -150,7 +150,7 @@ class ManyReloads {
  private:
   struct Request {
     std::string secret;
-    KeyPlace place;
+    KeySlot place;
     Request(std::string secret_, const ClientKey* key) : secret(std::move(secret_)), place(key) {}
   };
 

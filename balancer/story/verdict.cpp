@@ -1,26 +1,22 @@
-#include "proxy/exchange/verdict.hpp"
+#include "balancer/story/verdict.hpp"
 
-#include <cerrno>
+#include "balancer/story/status.hpp"
 
-#include "proxy/fleet/replica_status.hpp"
-#include "proxy/net/connect.hpp"
-
-namespace weir::proxy::exchange {
+namespace weir::balancer::story {
 namespace {
 
 using metrics::Outcome;
 using metrics::Phase;
-using metrics::measure::BodyForm;
 
 Outcome outcome_of_whole_answer(const Evidence& seen, const metrics::record::Answer& answer) {
-  if (fleet::is_full(seen.status)) return Outcome::replica_refused;
-  if (fleet::refuses_the_request(seen.status)) return Outcome::client_error;
+  if (is_full(seen.status)) return Outcome::replica_refused;
+  if (refuses_the_request(seen.status)) return Outcome::client_error;
   if (seen.status >= 500) return Outcome::upstream_error;
   // The engines' APIs do not redirect, so the server at that address is none of them.
   if (seen.status >= 300 && seen.api != metrics::Api::other) return Outcome::upstream_error;
   if (answer.in_band_error) return Outcome::upstream_error;
   if (answer.complete == metrics::Completeness::none) return Outcome::truncated;
-  const bool counts_tokens = seen.form != BodyForm::opaque && metrics::generates(seen.api) && !answer.unparsed;
+  const bool counts_tokens = seen.body_is_read && metrics::generates(seen.api) && !answer.unparsed;
   return counts_tokens && answer.token_events == 0 ? Outcome::ok_empty : Outcome::ok;
 }
 
@@ -31,19 +27,20 @@ Phase phase_of(const Evidence& seen, const metrics::record::Answer& answer) {
 }
 
 Verdict outcome_of(const Evidence& seen, const metrics::record::Answer& answer) {
-  const bool whole = seen.end == ReplicaEnd::whole || seen.end == ReplicaEnd::marked || seen.client_has_all;
+  const bool whole = seen.end == End::whole || seen.end == End::marked || seen.client_has_all;
   if (whole) return {outcome_of_whole_answer(seen, answer)};
   if (answer.in_band_error) return {Outcome::upstream_error};
   switch (seen.end) {
-    case ReplicaEnd::truncated:
+    case End::truncated:
       return {Outcome::truncated};
-    case ReplicaEnd::timed_out:
+    case End::timed_out:
       return {Outcome::timeout};
-    case ReplicaEnd::bad_framing:
+    case End::bad_framing:
       return {Outcome::upstream_error};
-    case ReplicaEnd::left:
+    case End::client_left:
+    case End::given_up:
       return {Outcome::client_abort, phase_of(seen, answer)};
-    case ReplicaEnd::cut:
+    case End::cut:
       return {Outcome::rejected, phase_of(seen, answer)};
     default:
       return {Outcome::upstream_reset};
@@ -58,13 +55,12 @@ Verdict verdict_of(const Evidence& seen, const metrics::record::Answer& answer) 
   return verdict;
 }
 
-Verdict verdict_of_connecting(int error) {
-  if (net::is_local_shortage(error)) return {Outcome::rejected, {}, Blame::weir};
-  return {error == ETIMEDOUT ? Outcome::timeout : Outcome::upstream_error, {}, Blame::replica};
+Verdict verdict_of_connecting(ConnectFailure failure) {
+  if (failure == ConnectFailure::local_shortage) return {Outcome::rejected, {}, Blame::weir};
+  return {failure == ConnectFailure::timed_out ? Outcome::timeout : Outcome::upstream_error, {}, Blame::replica};
 }
 
-balancer::EndCause cause_of(const Verdict& verdict) {
-  using balancer::EndCause;
+EndCause cause_of(const Verdict& verdict) {
   switch (verdict.blame) {
     case Blame::client:
       return EndCause::client_erred;
@@ -78,10 +74,8 @@ balancer::EndCause cause_of(const Verdict& verdict) {
   return verdict.outcome == Outcome::client_abort ? EndCause::client_left : EndCause::answered;
 }
 
-bool breaks_off(ReplicaEnd end) { return end != ReplicaEnd::whole && end != ReplicaEnd::marked; }
-
 Verdict verdict_of_given_up_error(unsigned status) {
-  const auto outcome = fleet::is_full(status) ? Outcome::replica_refused : Outcome::upstream_error;
+  const auto outcome = is_full(status) ? Outcome::replica_refused : Outcome::upstream_error;
   return {outcome, {}, blame_of(outcome, status)};
 }
 
@@ -105,7 +99,7 @@ Blame blame_of(Outcome outcome, unsigned status) {
       break;
   }
   // A replica may refuse a request before it has read it, and close.
-  return fleet::refuses_the_request(status) ? Blame::client : Blame::replica;
+  return refuses_the_request(status) ? Blame::client : Blame::replica;
 }
 
-}  // namespace weir::proxy::exchange
+}  // namespace weir::balancer::story

@@ -1,10 +1,10 @@
-#include "proxy/fleet/second_opinions.hpp"
+#include "balancer/story/second_opinions.hpp"
 
 #include <gtest/gtest.h>
 
 #include <string>
 
-namespace weir::proxy::fleet {
+namespace weir::balancer::story {
 namespace {
 
 using Opinion = SecondOpinions::Opinion;
@@ -45,4 +45,4 @@ TEST(SecondOpinions, AreBoundedAndTheOldestGoesFirst) {
 }
 
 }  // namespace
-}  // namespace weir::proxy::fleet
+}  // namespace weir::balancer::story

@@ -1,6 +1,6 @@
-#include "proxy/fleet/replica_status.hpp"
+#include "balancer/story/status.hpp"
 
-namespace weir::proxy::fleet {
+namespace weir::balancer::story {
 
 bool is_full(unsigned status) { return status == 408 || status == 429 || status == 503; }
 
@@ -18,4 +18,4 @@ int error_rank(unsigned status) {
   return needs_second_opinion(status) ? 1 : 0;
 }
 
-}  // namespace weir::proxy::fleet
+}  // namespace weir::balancer::story

@@ -1,8 +1,8 @@
-#include "proxy/fleet/second_opinions.hpp"
+#include "balancer/story/second_opinions.hpp"
 
 #include <algorithm>
 
-namespace weir::proxy::fleet {
+namespace weir::balancer::story {
 
 SecondOpinions::Opinion SecondOpinions::of(const Case& one, metrics::Moment now) const {
   const Key key{one.replica, one.status, one.model};
@@ -22,4 +22,4 @@ void SecondOpinions::note(const Case& one, Opinion opinion, metrics::Moment now)
   noted_.insert_or_assign(std::move(key), Noted{opinion, now + lasting});
 }
 
-}  // namespace weir::proxy::fleet
+}  // namespace weir::balancer::story

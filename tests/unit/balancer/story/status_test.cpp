@@ -1,11 +1,11 @@
-#include "proxy/fleet/replica_status.hpp"
+#include "balancer/story/status.hpp"
 
 #include <gtest/gtest.h>
 
 #include <cstddef>
 #include <iterator>
 
-namespace weir::proxy::fleet {
+namespace weir::balancer::story {
 namespace {
 
 TEST(ErrorAnswers, TellFullReplicasFromDoubtfulOnes) {
@@ -26,4 +26,4 @@ TEST(ErrorAnswers, AreWorthMoreTheMoreTheyTellTheClient) {
 }
 
 }  // namespace
-}  // namespace weir::proxy::fleet
+}  // namespace weir::balancer::story

@@ -2,7 +2,7 @@
 // tells the client more.
 #pragma once
 
-namespace weir::proxy::fleet {
+namespace weir::balancer::story {
 
 /// The replica has no room now (408, 429, 503): another one may have.
 bool is_full(unsigned status);
@@ -22,4 +22,4 @@ bool needs_second_opinion(unsigned status);
 /// stream is a failure.
 int error_rank(unsigned status);
 
-}  // namespace weir::proxy::fleet
+}  // namespace weir::balancer::story

@@ -1,19 +1,16 @@
-#include "proxy/exchange/verdict.hpp"
+#include "balancer/story/verdict.hpp"
 
 #include <gtest/gtest.h>
 
-#include <cerrno>
 
-#include "proxy/net/connect.hpp"
 
-namespace weir::proxy::exchange {
+namespace weir::balancer::story {
 namespace {
 
 using metrics::Api;
 using metrics::Completeness;
 using metrics::Outcome;
 using metrics::Phase;
-using metrics::measure::BodyForm;
 
 struct Row {
   const char* what;
@@ -27,58 +24,58 @@ struct Row {
 };
 
 constexpr auto chat = Api::openai_chat;
-constexpr auto sse = BodyForm::sse;
+constexpr bool sse = true, json = true, opaque = false;  // Whether the form of the body is known.
 
 const Row rows[]{
-    {"a whole stream", {ReplicaEnd::whole, 200, chat, sse, true}, Outcome::ok},
-    {"a stream behind its marker", {ReplicaEnd::marked, 200, chat, sse, true}, Outcome::ok},
-    {"no token", {ReplicaEnd::whole, 200, chat, sse, true}, Outcome::ok_empty, {}, false, Completeness::marker, 0},
+    {"a whole stream", {End::whole, 200, chat, sse, true}, Outcome::ok},
+    {"a stream behind its marker", {End::marked, 200, chat, sse, true}, Outcome::ok},
+    {"no token", {End::whole, 200, chat, sse, true}, Outcome::ok_empty, {}, false, Completeness::marker, 0},
     {"an embedding, which has no tokens",
-     {ReplicaEnd::whole, 200, Api::openai_embeddings, BodyForm::json, true},
+     {End::whole, 200, Api::openai_embeddings, json, true},
      Outcome::ok,
      {},
      false,
      Completeness::framing,
      0},
     {"no token is counted in an opaque body",
-     {ReplicaEnd::whole, 200, chat, BodyForm::opaque, true},
+     {End::whole, 200, chat, opaque, true},
      Outcome::ok,
      {},
      false,
      Completeness::framing,
      0},
     {"nothing tells the end",
-     {ReplicaEnd::whole, 200, chat, sse, true},
+     {End::whole, 200, chat, sse, true},
      Outcome::truncated,
      {},
      false,
      Completeness::none},
-    {"a close without an end", {ReplicaEnd::truncated, 200, chat, sse, true}, Outcome::truncated},
-    {"an error in the stream", {ReplicaEnd::whole, 200, chat, sse, true}, Outcome::upstream_error, {}, true},
-    {"an error, then a reset", {ReplicaEnd::reset, 200, chat, sse, true}, Outcome::upstream_error, {}, true},
-    {"an error, then silence", {ReplicaEnd::timed_out, 200, chat, sse, true}, Outcome::upstream_error, {}, true},
-    {"an error, then the client leaves", {ReplicaEnd::left, 200, chat, sse, true}, Outcome::upstream_error, {}, true},
-    {"a reset", {ReplicaEnd::reset, 200, chat, sse, true}, Outcome::upstream_reset},
-    {"a close within the framing", {ReplicaEnd::closed, 200, chat, sse, true}, Outcome::upstream_reset},
-    {"a reset before the head", {ReplicaEnd::reset, 0, chat, BodyForm::opaque, true}, Outcome::upstream_reset},
-    {"bytes that are no HTTP", {ReplicaEnd::bad_framing, 0, chat, BodyForm::opaque, true}, Outcome::upstream_error},
-    {"silence", {ReplicaEnd::timed_out, 200, chat, sse, true}, Outcome::timeout},
-    {"a drain ends while tokens come", {ReplicaEnd::cut, 200, chat, sse, true}, Outcome::rejected, Phase::decode},
+    {"a close without an end", {End::truncated, 200, chat, sse, true}, Outcome::truncated},
+    {"an error in the stream", {End::whole, 200, chat, sse, true}, Outcome::upstream_error, {}, true},
+    {"an error, then a reset", {End::reset, 200, chat, sse, true}, Outcome::upstream_error, {}, true},
+    {"an error, then silence", {End::timed_out, 200, chat, sse, true}, Outcome::upstream_error, {}, true},
+    {"an error, then the client leaves", {End::client_left, 200, chat, sse, true}, Outcome::upstream_error, {}, true},
+    {"a reset", {End::reset, 200, chat, sse, true}, Outcome::upstream_reset},
+    {"a close within the framing", {End::closed, 200, chat, sse, true}, Outcome::upstream_reset},
+    {"a reset before the head", {End::reset, 0, chat, opaque, true}, Outcome::upstream_reset},
+    {"bytes that are no HTTP", {End::bad_framing, 0, chat, opaque, true}, Outcome::upstream_error},
+    {"silence", {End::timed_out, 200, chat, sse, true}, Outcome::timeout},
+    {"a drain ends while tokens come", {End::cut, 200, chat, sse, true}, Outcome::rejected, Phase::decode},
     {"a drain ends before the request is sent",
-     {ReplicaEnd::cut, 0, chat, BodyForm::opaque, false},
+     {End::cut, 0, chat, opaque, false},
      Outcome::rejected,
      Phase::queue,
      false,
      Completeness::none,
      0,
      false},
-    {"an error, then a drain ends", {ReplicaEnd::cut, 200, chat, sse, true}, Outcome::upstream_error, {}, true},
+    {"an error, then a drain ends", {End::cut, 200, chat, sse, true}, Outcome::upstream_error, {}, true},
     {"the client leaves while tokens come",
-     {ReplicaEnd::left, 200, chat, sse, true},
+     {End::client_left, 200, chat, sse, true},
      Outcome::client_abort,
      Phase::decode},
     {"the client leaves before the first token",
-     {ReplicaEnd::left, 200, chat, sse, true},
+     {End::client_left, 200, chat, sse, true},
      Outcome::client_abort,
      Phase::prefill,
      false,
@@ -86,23 +83,23 @@ const Row rows[]{
      0,
      false},
     {"the client leaves before the request is sent",
-     {ReplicaEnd::left, 0, chat, BodyForm::opaque, false},
+     {End::client_left, 0, chat, opaque, false},
      Outcome::client_abort,
      Phase::queue,
      false,
      Completeness::none,
      0,
      false},
-    {"the client leaves with all it asked for", {ReplicaEnd::left, 200, chat, sse, true, true}, Outcome::ok},
-    {"408", {ReplicaEnd::whole, 408, chat, BodyForm::opaque, true}, Outcome::replica_refused},
-    {"429", {ReplicaEnd::whole, 429, chat, BodyForm::opaque, true}, Outcome::replica_refused},
-    {"503", {ReplicaEnd::whole, 503, chat, BodyForm::opaque, true}, Outcome::replica_refused},
-    {"500", {ReplicaEnd::whole, 500, chat, BodyForm::opaque, true}, Outcome::upstream_error},
-    {"400", {ReplicaEnd::whole, 400, chat, BodyForm::opaque, true}, Outcome::client_error},
-    {"501", {ReplicaEnd::whole, 501, chat, BodyForm::opaque, true}, Outcome::client_error},
-    {"404", {ReplicaEnd::whole, 404, chat, BodyForm::opaque, true}, Outcome::client_error},
-    {"a redirect of an inference", {ReplicaEnd::whole, 302, chat, BodyForm::opaque, true}, Outcome::upstream_error},
-    {"a redirect of something else", {ReplicaEnd::whole, 302, Api::other, BodyForm::opaque, true}, Outcome::ok},
+    {"the client leaves with all it asked for", {End::client_left, 200, chat, sse, true, true}, Outcome::ok},
+    {"408", {End::whole, 408, chat, opaque, true}, Outcome::replica_refused},
+    {"429", {End::whole, 429, chat, opaque, true}, Outcome::replica_refused},
+    {"503", {End::whole, 503, chat, opaque, true}, Outcome::replica_refused},
+    {"500", {End::whole, 500, chat, opaque, true}, Outcome::upstream_error},
+    {"400", {End::whole, 400, chat, opaque, true}, Outcome::client_error},
+    {"501", {End::whole, 501, chat, opaque, true}, Outcome::client_error},
+    {"404", {End::whole, 404, chat, opaque, true}, Outcome::client_error},
+    {"a redirect of an inference", {End::whole, 302, chat, opaque, true}, Outcome::upstream_error},
+    {"a redirect of something else", {End::whole, 302, Api::other, opaque, true}, Outcome::ok},
 };
 
 TEST(Verdict, IsATable) {
@@ -156,7 +153,6 @@ TEST(Verdict, BlamesOneOrNobody) {
 }
 
 TEST(Verdict, SaysWhyTheLeaseEnds) {
-  using balancer::EndCause;
   EXPECT_EQ(cause_of({Outcome::ok, {}, Blame::nobody}), EndCause::answered);
   EXPECT_EQ(cause_of({Outcome::ok_empty, {}, Blame::nobody}), EndCause::answered);
   EXPECT_EQ(cause_of({Outcome::client_abort, Phase::decode, Blame::nobody}), EndCause::client_left);
@@ -168,16 +164,15 @@ TEST(Verdict, SaysWhyTheLeaseEnds) {
 }
 
 TEST(Verdict, OfAConnectionThatFailed) {
-  for (const int error : {ECONNREFUSED, ETIMEDOUT, EHOSTUNREACH, net::name_unknown})
-    EXPECT_EQ(verdict_of_connecting(error).blame, Blame::replica) << error;
-  EXPECT_EQ(verdict_of_connecting(ECONNREFUSED).outcome, Outcome::upstream_error);
-  EXPECT_EQ(verdict_of_connecting(net::name_unknown).outcome, Outcome::upstream_error);
-  EXPECT_EQ(verdict_of_connecting(ETIMEDOUT).outcome, Outcome::timeout);
-  for (const int own : {EMFILE, ENFILE, EADDRNOTAVAIL, ENOBUFS, ENOMEM}) {
-    EXPECT_EQ(verdict_of_connecting(own).outcome, Outcome::rejected) << own;
-    EXPECT_EQ(verdict_of_connecting(own).blame, Blame::weir) << own;
-    EXPECT_EQ(cause_of(verdict_of_connecting(own)), balancer::EndCause::unsent) << own;
+  using enum ConnectFailure;
+  for (const auto failure : {refused, backlog_full, no_address, other}) {
+    EXPECT_EQ(verdict_of_connecting(failure).outcome, Outcome::upstream_error);
+    EXPECT_EQ(verdict_of_connecting(failure).blame, Blame::replica);
   }
+  EXPECT_EQ(verdict_of_connecting(timed_out).outcome, Outcome::timeout);
+  EXPECT_EQ(verdict_of_connecting(timed_out).blame, Blame::replica);
+  EXPECT_EQ(verdict_of_connecting(local_shortage).outcome, Outcome::rejected);
+  EXPECT_EQ(cause_of(verdict_of_connecting(local_shortage)), EndCause::unsent);
 }
 
 TEST(Verdict, OfAnErrorThatIsGivenUp) {
@@ -194,12 +189,12 @@ TEST(Verdict, OfAnErrorThatIsGivenUp) {
 }
 
 TEST(Verdict, TheClientsBodyIsCutUnlessItIsAllThere) {
-  EXPECT_FALSE(breaks_off(ReplicaEnd::whole));
-  EXPECT_FALSE(breaks_off(ReplicaEnd::marked));
-  for (const auto end : {ReplicaEnd::truncated, ReplicaEnd::reset, ReplicaEnd::closed, ReplicaEnd::bad_framing,
-                         ReplicaEnd::timed_out, ReplicaEnd::left})
+  EXPECT_FALSE(breaks_off(End::whole));
+  EXPECT_FALSE(breaks_off(End::marked));
+  for (const auto end : {End::truncated, End::reset, End::closed, End::bad_framing,
+                         End::timed_out, End::client_left})
     EXPECT_TRUE(breaks_off(end)) << static_cast<int>(end);
 }
 
 }  // namespace
-}  // namespace weir::proxy::exchange
+}  // namespace weir::balancer::story

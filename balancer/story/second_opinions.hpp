@@ -11,7 +11,7 @@
 
 #include "metrics/moment.hpp"
 
-namespace weir::proxy::fleet {
+namespace weir::balancer::story {
 
 /// Remembers what other replicas of a pool said lately after one had answered 401, 403 or 404. Any thread may use it. A
 /// call costs a lock and a look-up among at most `most` entries, on the path of these errors only.
@@ -47,4 +47,4 @@ class SecondOpinions {
   std::map<Key, Noted> noted_;
 };
 
-}  // namespace weir::proxy::fleet
+}  // namespace weir::balancer::story

@@ -1,0 +1,71 @@
+// One attempt at a request: what the story keeps of it, and all that it leaves behind when it is over.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "balancer/lease.hpp"
+#include "balancer/story/end.hpp"
+#include "balancer/story/usage_option.hpp"
+#include "balancer/story/verdict.hpp"
+#include "metrics/moment.hpp"
+#include "metrics/record/answer.hpp"
+#include "metrics/vocabulary.hpp"
+
+namespace weir::balancer::story {
+
+/// The replica of an attempt.
+struct ReplicaRef {
+  std::shared_ptr<void> subject{};   ///< What the replica's spec named. It owns `usage`.
+  ReplicaKey key{};                  ///< Names the replica in its pool's books.
+  UsageOption* usage = nullptr;      ///< What weir has learned of the replica's token counts.
+  bool doubted = false;              ///< See Lease::doubted.
+};
+
+/// Everything that an attempt leaves behind, however it ended.
+struct AttemptOver {
+  End end = End::closed;
+  Reply reply = Reply::none;
+  ConnectFailure connect_failure = ConnectFailure::other;  ///< With End::unconnected,
+  int connect_error = 0;                                   ///< and the system's reason for it, for a sentence.
+  /// With Reply::none and Reply::error: why another replica may do better. Absent, another would only take as long.
+  std::optional<metrics::Retry> retry_reason{};
+  Verdict verdict{};
+  unsigned status = 0;                                ///< The status of the replica's head; 0 if none was read.
+  std::optional<std::chrono::seconds> retry_after{};  ///< The replica's head asked to be left alone so long.
+  bool overloaded = false;                            ///< The replica answered 2xx, and then that it has no room.
+  bool replica_cut = false;  ///< The replica's time to drain was over, so nothing counts against it.
+  bool accepted = false;     ///< The client got the replica's head.
+  /// With Reply::error: the answer as it would have been relayed. Null if it was not kept. Its owner pays for its memory.
+  std::shared_ptr<std::string> kept{};
+  std::optional<Moment> sent{}, head{};
+  Moment ended{};  ///< The client had taken everything by then.
+  metrics::Nanoseconds connect{}, paused{};
+  std::optional<metrics::Nanoseconds> overhead_max{};
+  Concurrency concurrency{};
+  std::uint64_t bytes_out = 0;
+  metrics::record::Answer answer{};
+  bool client_keep_alive = false;  ///< The client's connection may serve another request.
+  bool client_reset = false;       ///< The body was cut where only a reset shows it, or for a client that stood still.
+  Lease lease{};                   ///< With stale, option_refused and unconnected it comes back unused.
+};
+
+/// The replica had the request and broke off.
+bool was_lost(const AttemptOver& over);
+
+/// One line of the list of attempts that a story keeps.
+struct Attempt {
+  ReplicaRef replica;
+  Moment started{};
+  std::optional<Moment> sent{}, head{}, first_token{};
+  std::optional<metrics::Nanoseconds> connect{};  ///< How long connecting took; absent for an idle connection.
+  Moment ended{};
+  End end = End::closed;                  ///< Meaningful once `ended` is set.
+  unsigned status = 0;                    ///< 0 if no head was read.
+  std::optional<metrics::Retry> why{};    ///< Why another attempt followed.
+};
+
+}  // namespace weir::balancer::story

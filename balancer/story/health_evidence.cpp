@@ -1,0 +1,85 @@
+#include "balancer/story/health_evidence.hpp"
+
+#include <utility>
+
+#include "balancer/story/status.hpp"
+
+namespace weir::balancer::story {
+namespace {
+
+std::optional<Sign> sign_of_connecting(ConnectFailure failure) {
+  switch (failure) {
+    case ConnectFailure::refused:
+      return Sign::refused;
+    case ConnectFailure::timed_out:
+      return Sign::connect_timed_out;
+    case ConnectFailure::backlog_full:
+      return Sign::full;
+    case ConnectFailure::other:
+      return Sign::failed;
+    case ConnectFailure::no_address:
+    case ConnectFailure::local_shortage:
+      break;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<Sign> sign_of(const AttemptOver& over) {
+  switch (over.end) {
+    case End::unconnected:
+      return sign_of_connecting(over.connect_failure);
+    case End::stale:
+    case End::option_refused:
+    case End::client_left:
+      return std::nullopt;
+    default:
+      break;
+  }
+  // TGI and SGLang answer 200 and refuse in the first event.
+  if (over.overloaded || has_no_room(over.status)) return Sign::full;
+  switch (over.verdict.blame) {
+    case Blame::nobody:
+      return over.verdict.outcome == metrics::Outcome::client_abort ? std::nullopt : std::optional(Sign::answered);
+    case Blame::client:
+      return Sign::client_error;
+    case Blame::replica:
+      return Sign::failed;
+    case Blame::weir:
+      break;
+  }
+  return std::nullopt;
+}
+
+bool may_be_the_requests_fault(const AttemptOver& over) {
+  const bool refused_in_band = over.reply == Reply::error && over.answer.in_band_error;
+  return (over.status >= 500 || refused_in_band) && sign_of(over) == Sign::failed;
+}
+
+bool HealthEvidence::report(Pool& pool, const ReplicaKey& replica, const AttemptOver& over, Moment now) {
+  const auto sign = sign_of(over);
+  if (!sign) return false;
+  if (may_be_the_requests_fault(over)) {
+    if (!request_is_to_blame_ && blamed_ && blamed_->serial != replica.serial) {
+      request_is_to_blame_ = true;
+      pool.report(*blamed_, Sign::absolved, now, {}, caller_);
+    }
+    if (request_is_to_blame_) pool.report(replica, Sign::absolved, now, {}, caller_);
+    blamed_ = request_is_to_blame_ ? std::nullopt : std::optional(replica);
+    return false;
+  }
+  settle(pool, Sign::failed, now);
+  // A request that was not sent has no part in the failure.
+  const auto caller = over.end == End::unconnected ? Caller() : caller_;
+  pool.report(replica, *sign, now, over.retry_after, caller);
+  if (*sign != Sign::failed && *sign != Sign::refused && *sign != Sign::connect_timed_out) return false;
+  const auto state = pool.health(replica, now).state;
+  return state == ReplicaState::down || state == ReplicaState::ejected;
+}
+
+void HealthEvidence::settle(Pool& pool, Sign as, Moment now) {
+  if (const auto replica = std::exchange(blamed_, std::nullopt)) pool.report(*replica, as, now, {}, caller_);
+}
+
+}  // namespace weir::balancer::story

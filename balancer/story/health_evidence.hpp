@@ -1,0 +1,39 @@
+// What the attempts of one request show of their replicas' health.
+#pragma once
+
+#include <optional>
+
+#include "balancer/failed_clients.hpp"
+#include "balancer/health.hpp"
+#include "balancer/pool.hpp"
+#include "balancer/story/attempt.hpp"
+
+namespace weir::balancer::story {
+
+/// Returns nothing where the attempt says nothing of the replica: the client left, weir lacked something of its own, the
+/// replica refused what weir had added.
+std::optional<Sign> sign_of(const AttemptOver& over);
+
+/// True if the replica answered with an error of its own. If a second replica fails the request, too, the request is to
+/// blame, and later failures are ignored.
+bool may_be_the_requests_fault(const AttemptOver& over);
+
+/// Reports to a pool what the attempts of one request show.
+class HealthEvidence {
+ public:
+  explicit HealthEvidence(const Caller& caller) : caller_(caller) {}
+
+  /// Returns true if the attempt speaks against its replica, and the replica is out now.
+  bool report(Pool& pool, const ReplicaKey& replica, const AttemptOver& over, Moment now);
+  /// Reports an error that no second replica has given, too: `failed` if one was asked, else `failed_alone`.
+  void settle(Pool& pool, Sign as, Moment now);
+  const Caller& caller() const { return caller_; }
+
+ private:
+  const Caller caller_;
+  /// The replica that answered with an error of its own. The error counts if no second replica answers in the same way.
+  std::optional<ReplicaKey> blamed_;
+  bool request_is_to_blame_ = false;  ///< Two replicas have failed the request.
+};
+
+}  // namespace weir::balancer::story

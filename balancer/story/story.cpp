@@ -1,0 +1,352 @@
+#include "balancer/story/story.hpp"
+
+#include <algorithm>
+
+#include "balancer/story/status.hpp"
+
+namespace weir::balancer::story {
+namespace {
+
+using metrics::Outcome;
+using metrics::Retry;
+
+bool has_no_room(const AttemptOver& over) { return over.overloaded || story::has_no_room(over.status); }
+
+/// An overload inside a 200 answer says as much as a 503.
+int rank_of(const AttemptOver& over) { return error_rank(over.overloaded ? 503 : over.status); }
+
+bool comes_from_the_queue(Refused::Reason reason) {
+  using enum Refused::Reason;
+  return reason == queue_full || reason == queue_bytes_full || reason == too_late || reason == expired;
+}
+
+}  // namespace
+
+PlacementRequest Story::placement() const {
+  PlacementRequest placement{request_.facts, tried_};
+  placement.fair_key = request_.caller.client.value_or(0);
+  placement.share = request_.share;
+  placement.bytes = request_.bytes;
+  placement.deadline = deadline_;
+  placement.at_the_head = at_the_head_;
+  return placement;
+}
+
+Command Story::leased(Lease lease, UsageOption& usage, Moment now) {
+  if (at_the_head_ && !deadline_) deadline_ = now + shared_.queue_time;
+  // Only now the repeat counts: until a replica has room, the client may leave, or the queue's time be over.
+  if (const auto reason = std::exchange(repeats_for_, std::nullopt)) repeat_ = {replica(), *reason};
+  prompt_estimate_ = lease.prompt_estimate();
+  begin({lease.subject(), lease.key(), &usage, lease.doubted()}, std::move(lease), now);
+  return Command::connect;
+}
+
+void Story::begin(const ReplicaRef& replica, Lease lease, Moment now) {
+  // The list keeps its beginning and its end.
+  if (attempts_.size() == most_attempts_listed) attempts_.pop_back();
+  attempts_.push_back({.replica = replica, .started = now});
+  lease_ = std::move(lease);
+  ++made_;
+}
+
+void Story::waits(Moment deadline) {
+  deadline_ = deadline;
+  give_retry_back();
+}
+
+Command Story::refused(const Refused& refused, Moment now) {
+  if (at_the_head_ && !deadline_) deadline_ = now + shared_.queue_time;
+  const bool queued = comes_from_the_queue(refused.reason);
+  // The last replica's failure is reported, unless no connection was made and the queue refused.
+  const bool failed = reached_a_replica() || (last_ && !queued);
+  if (queued || !failed) limit_hit_ = refused.reason;
+  if (failed) return end(now);
+  refusal_ = refused;
+  return end_unserved(Told::refused,
+                      refused.reason == Refused::Reason::too_long ? Outcome::bad_request : Outcome::rejected, now);
+}
+
+Command Story::client_left(Moment now) {
+  const auto command = end_unserved(Told::nothing, Outcome::client_abort, now);
+  last_->verdict.phase = metrics::Phase::queue;
+  return command;
+}
+
+Command Story::cut_in_queue(Moment now) {
+  cut();
+  return reached_a_replica() ? end(now) : end_unserved(Told::stopping, Outcome::rejected, now);
+}
+
+bool Story::may_reuse_connection() const { return request_.may_go_twice && connected_to_ != replica().key.serial; }
+
+Lease Story::take_lease() {
+  connected_to_ = replica().key.serial;
+  return std::move(lease_);
+}
+
+bool Story::answer_accepted(unsigned status, bool added_option, Moment now) {
+  give_retry_back();  // An answer that flows must not hold it, or a few long streams would use the budget up.
+  if (second_opinion_on_) accepted_second_opinion(status, now);
+  if (status < 500) evidence_.settle(shared_.pool, Sign::failed, now);
+  if (status >= 300) return false;
+  if (added_option) replica().usage->note_taken(request_.facts->api);
+  return !may_add_option() && replica().usage->refuse();
+}
+
+bool Story::leaves_error(unsigned status, Moment now) {
+  asks_another_ = asks_another(status, now);
+  return *asks_another_ || best_;
+}
+
+void Story::list(const AttemptOver& over, Moment now) {
+  auto& attempt = attempts_.back();
+  attempt.sent = over.sent;
+  attempt.head = over.head;
+  attempt.first_token = over.answer.first_token;
+  attempt.connect = over.connect;
+  attempt.ended = now;
+  attempt.end = over.end;
+  attempt.status = over.status;
+}
+
+Command Story::attempt_over(AttemptOver over, Moment now) {
+  list(over, now);
+  connect_ += over.connect;
+  paused_ += over.paused;
+  const bool cut = cutting_ || over.replica_cut;
+  const bool out = !cut && evidence_.report(shared_.pool, replica().key, over, now);
+  if (over.end == End::unconnected) return not_connected(std::move(over), out, now);
+  stale_on_ = 0;
+  if (!cut && was_lost(over)) ++lost_;
+  switch (over.end) {
+    case End::stale:
+      --made_;
+      stale_on_ = replica().key.serial;
+      return send_again(std::move(over.lease), Retry::stale_connection, now);
+    case End::option_refused:
+      option_refused_by_ = replica().key.serial;
+      return send_again(std::move(over.lease), Retry::injection_refused, now);
+    default:
+      break;
+  }
+  if (over.end != End::client_left && over.reply == Reply::error) return error_came(std::move(over), now);
+  if (over.end != End::client_left && over.reply == Reply::none) return failed(std::move(over), out, now);
+  replica().usage->learn(request_.facts->api, over.verdict.outcome, over.answer);
+  last_ = std::make_unique<AttemptOver>(std::move(over));
+  told_replica_ = replica();
+  return done(Told::relayed, now);
+}
+
+/// The request goes to the same replica once more, under the same lease and at nobody's expense.
+Command Story::send_again(Lease lease, Retry reason, Moment now) {
+  attempts_.back().why = reason;
+  const auto again = replica();
+  repeat_ = {again, reason};
+  begin(again, std::move(lease), now);
+  return Command::connect;
+}
+
+/// Nothing was sent, so another replica may have the request at no cost: such a retry takes nothing from the budget. A
+/// connection that took limits.connect to fail does, or a client might wait for one replica after the other.
+Command Story::not_connected(AttemptOver over, bool out, Moment now) {
+  const bool unsent = over.connect_failure == ConnectFailure::local_shortage;
+  over.verdict = verdict_of_connecting(over.connect_failure);
+  over.ended = now;
+  over.concurrency = over.lease.end(LeaseEnd(cause_of(over.verdict)), now);
+  // The replica was there when the request came, and is gone: the idle connection did not merely grow old.
+  if (over.connect_failure == ConnectFailure::refused && std::exchange(stale_on_, 0) == replica().key.serial) ++lost_;
+  // If the pool chose a replica that had the request before, none of the others takes it now. An attempt that fails at
+  // once must not lead to another one then, or the request would go round and never let go of its loop.
+  const bool again = over.connect_failure == ConnectFailure::timed_out
+                         ? take_retry(out)
+                         : is_new() && another_is_left() && may_go_on();
+  const bool waits = !again && !unsent && may_wait();
+  last_ = std::make_unique<AttemptOver>(std::move(over));
+  if (!again && !waits) return end(now);
+  // A want of weir's own is no failure of the replica's, and counts as no repeat.
+  return waits ? wait(now) : ask_another(unsent ? std::nullopt : std::optional(Retry::connect));
+}
+
+/// An error answer is kept until there is a better one, and another replica is asked.
+Command Story::error_came(AttemptOver over, Moment now) {
+  const auto status = over.status;
+  const auto reason = over.retry_reason;
+  const bool keeps = over.kept != nullptr, no_room = has_no_room(over);
+  keep_in_short(over);
+  if (keeps && (!best_ || rank_of(over) > rank_of(*best_))) {
+    best_ = std::make_unique<AttemptOver>(std::move(over));
+    best_replica_ = replica();
+  }
+  const auto settled = std::exchange(asks_another_, std::nullopt);
+  if (settled ? *settled : asks_another(status, now)) return ask_another(reason);
+  return keeps && no_room && may_wait() ? wait(now) : end(now);
+}
+
+/// Nothing of an answer has reached the client, and nothing more of it will come.
+Command Story::failed(AttemptOver over, bool out, Moment now) {
+  const auto reason = over.retry_reason;
+  // Few requests end so, and only after a long time: a budget that was used up would make an error of them.
+  const bool stood_still = reason == Retry::hung || reason == Retry::first_token;
+  // A replica that drains has not failed.
+  const bool is_free = stood_still || reason == Retry::drain;
+  // The first requests that fail when an engine dies arrive before the pool marks the replica down.
+  const bool lost = was_lost(over), gone = out || lost;
+  const bool again = reason && (is_free ? is_new() && another_is_left() && may_go_on() : take_retry(gone));
+  // Where a replica stood still or is to drain, another that had the request before may have room by now.
+  const bool waits =
+      !again && may_wait() && (lost || (is_free && shared_.pool.another_is_left({}, replica().key.serial)));
+  if (again || waits) {
+    keep_in_short(over);
+    return waits ? wait(now) : ask_another(reason);
+  }
+  last_ = std::make_unique<AttemptOver>(std::move(over));
+  return end(now);
+}
+
+/// Keeps what is told of an attempt that another one follows.
+void Story::keep_in_short(const AttemptOver& over) {
+  last_ = std::make_unique<AttemptOver>();
+  last_->end = over.end;
+  last_->reply = over.reply;
+  last_->connect_failure = over.connect_failure;
+  last_->connect_error = over.connect_error;
+  last_->retry_reason = over.retry_reason;
+  last_->verdict = over.verdict;
+  last_->concurrency = over.concurrency;
+}
+
+Command Story::ask_another(std::optional<Retry> reason) {
+  if (is_new()) tried_.push_back(replica().key.serial);
+  any_retry_ = true;
+  repeats_for_ = attempts_.back().why = reason;
+  at_the_head_ = false;
+  return Command::ask_pool;
+}
+
+/// The request goes to the head of the queue, while the queue's time lasts.
+Command Story::wait(Moment now) {
+  static_cast<void>(ask_another(last_->retry_reason.value_or(Retry::connect)));
+  at_the_head_ = true;
+  if (!deadline_ || now < *deadline_) return Command::ask_pool;
+  limit_hit_ = Refused::Reason::expired;
+  return end(now);
+}
+
+/// Ends a request that a replica had, or was to have. The client gets the best answer that there is, or else an error of
+/// weir's own about the last replica.
+Command Story::end(Moment now) {
+  told_replica_ = replica();
+  if (best_) {
+    const bool another_answered = replica().key.serial != best_replica_->key.serial;
+    if (is_to_blame(*best_replica_, best_->status, another_answered, now))
+      best_->verdict = {Outcome::replica_refused, {}, Blame::replica};
+    last_ = std::move(best_);
+    told_replica_ = *best_replica_;
+  }
+  if (last_->kept) return done(Told::kept_error, now);
+  if (last_->end == End::unconnected) return done(Told::unconnected, now);
+  if (last_->verdict.outcome == Outcome::rejected && cutting_) return done(Told::stopping, now);
+  return done(suspect() ? Told::suspect : Told::failed, now);
+}
+
+/// Ends a request that no replica works on.
+Command Story::end_unserved(Told told, Outcome outcome, Moment now) {
+  if (reached_a_replica()) told_replica_ = replica();
+  last_ = std::make_unique<AttemptOver>();
+  last_->verdict.outcome = outcome;
+  return done(told, now);
+}
+
+Command Story::done(Told told, Moment now) {
+  told_ = told;
+  evidence_.settle(shared_.pool, Sign::failed_alone, now);
+  return Command::done;
+}
+
+void Story::complete(metrics::record::RequestRecord& record, Moment now) {
+  auto& over = *last_;
+  record.prompt_tokens_estimate = prompt_estimate_;
+  record.attempt = made_;
+  record.suspect = suspect();
+  record.connect = connect_;
+  record.paused = paused_;
+  record.wait = waited_;
+  if (over.accepted) record.status = over.status;
+  record.outcome = over.verdict.outcome;
+  record.phase = over.verdict.phase;
+  record.sent = over.sent;
+  record.head = over.head;
+  record.ended = told_ == Told::relayed ? over.ended : now;
+  record.overhead_max = over.overhead_max;
+  record.in_flight_at_start = over.concurrency.in_flight_at_start;
+  record.in_flight_mean = over.concurrency.in_flight_mean;
+  record.bytes_out = over.bytes_out;
+  record.answer = std::move(over.answer);
+  // Some replicas take "stream": 1 or bodies that are no JSON for what they mean: what came tells.
+  record.facts.stream |= record.answer.events > 0;
+}
+
+/// True if the replica had not had the request before. If it had, the pool has nobody else for it now.
+bool Story::is_new() const { return std::ranges::find(tried_, replica().key.serial) == tried_.end(); }
+
+/// True if there is a replica beside this one that has not had the request. It may have come since the request began.
+bool Story::another_is_left() const { return shared_.pool.another_is_left(tried_, replica().key.serial); }
+
+/// True if the request may be sent once more: there is a replica for it, and the budget allows it. `gone`: the last
+/// replica broke off with the request, or is out.
+bool Story::take_retry(bool gone) {
+  if (!another_is_left() || !may_go_on()) return false;
+  if (gone && !any_retry_) return true;
+  if (retries_ >= most_retries) return false;
+  if (!holds_retry_ && !shared_.budget.take()) return false;
+  holds_retry_ = true;
+  ++retries_;
+  return true;
+}
+
+void Story::give_retry_back() {
+  if (std::exchange(holds_retry_, false)) shared_.budget.give_back();
+}
+
+/// True if another replica is to be asked after an error of this one. The retry is taken in this call.
+bool Story::asks_another(unsigned status, Moment now) {
+  using Opinion = SecondOpinions::Opinion;
+  if (!refuses_the_request(status)) return take_retry();
+  const auto serial = replica().key.serial;
+  const SecondOpinions::Case one{serial, status, request_.facts->model};
+  if (!second_opinion_on_) {
+    second_opinion_on_ = Doubted{replica().key, status};
+    const bool known = needs_second_opinion(status) && shared_.opinions.of(one, now) == Opinion::same;
+    return !known && take_retry();
+  }
+  if (second_opinion_on_->key.serial == serial) return false;  // No other replica had room for the request.
+  if (!needs_second_opinion(status)) return false;             // Two refuse it.
+  if (second_opinion_on_->status != status) return take_retry();
+  shared_.opinions.note(one, Opinion::same, now);
+  return false;
+}
+
+/// An answer is on its way to the client after another replica had refused the request. If it is better than that
+/// refusal, the other replica is to blame.
+void Story::accepted_second_opinion(unsigned status, Moment now) {
+  using Opinion = SecondOpinions::Opinion;
+  const auto& doubted = *second_opinion_on_;
+  if (doubted.key.serial == replica().key.serial || is_full(status)) return;
+  if (status >= 500 && !refuses_the_request(status)) return;
+  if (status < 400) shared_.pool.report(doubted.key, Sign::outdone, now);
+  if (!needs_second_opinion(doubted.status)) return;
+  const SecondOpinions::Case one{doubted.key.serial, doubted.status, request_.facts->model};
+  shared_.opinions.note(one, needs_second_opinion(status) ? Opinion::same : Opinion::better, now);
+}
+
+/// True if a 401, 403, 404 or 501 of this replica goes to the client, and another replica has lately answered better.
+bool Story::is_to_blame(const ReplicaRef& replica, unsigned status, bool another_answered, Moment now) {
+  using Opinion = SecondOpinions::Opinion;
+  if (!needs_second_opinion(status)) return false;
+  const SecondOpinions::Case one{replica.key.serial, status, request_.facts->model};
+  if (shared_.opinions.of(one, now) == Opinion::better) return true;
+  if (another_answered) shared_.opinions.note(one, Opinion::same, now);
+  return false;
+}
+
+}  // namespace weir::balancer::story

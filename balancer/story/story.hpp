@@ -1,0 +1,206 @@
+// The story of one request: which replica it asks, whether it goes out again, at whose expense, what is learned of the
+// replicas on the way, and which answer its client gets in the end. A pure machine: it is told what happened, with the
+// moment, and says what is to be done. It knows no clock and no socket. A driver carries its commands out: the proxy's for
+// clients' and for mirrored requests, the lab's in simulated time.
+//
+// Nothing is tried again once a byte has reached the client. A retry comes from the budget that all requests share,
+// with these exceptions: nothing was sent, because the connection failed; the replica gave no token at all; or it is
+// the first retry, and the replica broke off with the request or is out.
+#pragma once
+
+#include <boost/container/small_vector.hpp>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "balancer/failed_clients.hpp"
+#include "balancer/pool.hpp"
+#include "balancer/story/attempt.hpp"
+#include "balancer/story/health_evidence.hpp"
+#include "balancer/story/retry_budget.hpp"
+#include "balancer/story/second_opinions.hpp"
+#include "metrics/record/request_record.hpp"
+
+namespace weir::balancer::story {
+
+/// What a driver does next.
+enum class Command : std::uint8_t {
+  ask_pool,  ///< Offer placement() to the pool, and tell leased(), waits() or refused().
+  connect,   ///< Connect to replica() under take_lease(), send, relay, and tell attempt_over().
+  done,      ///< The request has ended: told() says what its client gets.
+};
+
+/// What the client gets.
+enum class Told : std::uint8_t {
+  nothing,      ///< The client left while it waited.
+  relayed,      ///< The answer of the last attempt, as much of it as there was, is with the client.
+  kept_error,   ///< The best error of a replica: AttemptOver::kept.
+  unconnected,  ///< No connection to the last replica came about.
+  failed,       ///< The last replica gave nothing to send on.
+  suspect,      ///< Two replicas were lost at work on the request.
+  refused,      ///< No replica of the pool takes the request: refusal().
+  stopping,     ///< The time that requests have to end (limits.drain) is over.
+};
+
+class Story {
+ public:
+  /// The request. Whoever owns the story keeps it.
+  struct Request {
+    std::shared_ptr<const metrics::wire::RequestFacts> facts;
+    Caller caller{};
+    double share = 1;           ///< See PlacementRequest.
+    std::uint64_t bytes = 0;    ///< The size of the body.
+    bool repeatable = false;    ///< An inference: it may go to several replicas. Anything else is sent once.
+    bool leaves_hung = false;   ///< It does not wait for a replica that is found to hang.
+    bool may_go_twice = false;  ///< No harm is done where one replica gets it twice, after an idle connection died.
+  };
+  /// What the requests of a pool share. All of it outlives the story.
+  struct Shared {
+    Pool& pool;
+    RetryBudget& budget;
+    SecondOpinions& opinions;
+    bool queues = false;                 ///< The pool has a queue.
+    metrics::Nanoseconds queue_time{};  ///< A request that has had a replica waits so long for another.
+  };
+
+  Story(const Shared& shared, Request request)
+      : shared_(shared), request_(std::move(request)), evidence_(request_.caller) {}
+  ~Story() { give_retry_back(); }
+  Story(const Story&) = delete;
+  Story& operator=(const Story&) = delete;
+
+  // Events.
+
+  /// The pool gave a lease, at once or after a wait. `usage` belongs to the lease's subject.
+  Command leased(Lease lease, UsageOption& usage, Moment now);
+  /// The request waits in the pool's queue, until then at most.
+  void waits(Moment deadline);
+  /// The wait took so long.
+  void waited(metrics::Nanoseconds time) { waited_ += time; }
+  /// No replica takes the request, or none in time.
+  Command refused(const Refused& refused, Moment now);
+  /// The client left while the request waited.
+  Command client_left(Moment now);
+  /// limits.drain was over while the request waited.
+  Command cut_in_queue(Moment now);
+  /// weir ends what still runs: nothing is tried again, and nothing counts against a replica.
+  void cut() { cutting_ = true; }
+  /// An answer is on its way to the client. `added_option`: the request had the usage option. Returns true if the replica
+  /// is known to refuse that option from now on.
+  bool answer_accepted(unsigned status, bool added_option, Moment now);
+  /// An error is too large or too slow to keep. Returns true if it is left: another replica is asked, or a better error
+  /// is kept. Else it is relayed.
+  bool leaves_error(unsigned status, Moment now);
+  /// The attempt has ended.
+  Command attempt_over(AttemptOver over, Moment now);
+
+  // What a driver asks to carry a command out.
+
+  PlacementRequest placement() const;
+  /// The replica of this attempt, or of the last one.
+  const ReplicaRef& replica() const { return attempts_.back().replica; }
+  Lease take_lease();
+  /// True if an idle connection may be used.
+  bool may_reuse_connection() const;
+  /// True if the usage option may be added.
+  bool may_add_option() const { return option_refused_by_ != replica().key.serial; }
+  /// True if errors are kept: another answer may be better.
+  bool keeps_errors() const { return request_.repeatable; }
+  bool leaves_hung() const { return request_.leaves_hung; }
+  /// Returns what the attempt that begins repeats, once: the replica that had a part in it, and why.
+  struct Repeat {
+    ReplicaRef replica;
+    metrics::Retry reason;
+  };
+  std::optional<Repeat> take_repeat() { return std::exchange(repeat_, std::nullopt); }
+  /// Two replicas were lost while they worked on the request.
+  bool suspect() const { return lost_ >= most_lost; }
+  /// Returns whose limit kept the request from a replica, once it has ended; nothing if none did.
+  std::optional<Refused::Reason> limit_hit() const { return limit_hit_; }
+
+  // The end.
+
+  Told told() const { return told_; }
+  /// The attempt that told() is about. Blank if there is none.
+  AttemptOver& over() { return *last_; }
+  /// The replica of that attempt; null if the request reached none.
+  const ReplicaRef* told_replica() const { return told_replica_ ? &*told_replica_ : nullptr; }
+  const Refused& refusal() const { return refusal_; }
+  /// Adds all that the story knows to a record that has what the client asked. Takes the answer from over().
+  void complete(metrics::record::RequestRecord& record, Moment now);
+
+  /// The attempts in order: the first ones, and the last.
+  std::span<const Attempt> attempts() const { return attempts_; }
+  const Request& request() const { return request_; }
+  /// So many attempts are listed.
+  static constexpr std::size_t most_attempts_listed = 8;
+
+ private:
+  Command not_connected(AttemptOver over, bool out, Moment now);
+  Command error_came(AttemptOver over, Moment now);
+  Command failed(AttemptOver over, bool out, Moment now);
+  Command ask_another(std::optional<metrics::Retry> reason);
+  Command wait(Moment now);
+  void begin(const ReplicaRef& replica, Lease lease, Moment now);
+  Command send_again(Lease lease, metrics::Retry reason, Moment now);
+  Command end(Moment now);
+  Command end_unserved(Told told, metrics::Outcome outcome, Moment now);
+  Command done(Told told, Moment now);
+  void keep_in_short(const AttemptOver& over);
+  void list(const AttemptOver& over, Moment now);
+  bool is_new() const;
+  bool another_is_left() const;
+  bool may_go_on() const { return request_.repeatable && !cutting_ && !suspect(); }
+  bool may_wait() const { return may_go_on() && shared_.queues; }
+  bool take_retry(bool gone = false);
+  void give_retry_back();
+  bool asks_another(unsigned status, Moment now);
+  void accepted_second_opinion(unsigned status, Moment now);
+  bool is_to_blame(const ReplicaRef& replica, unsigned status, bool another_answered, Moment now);
+  bool reached_a_replica() const { return best_ || (last_ && last_->end != End::unconnected); }
+
+  /// The budget allows so many retries of one request.
+  static constexpr std::uint32_t most_retries = 2;
+  /// A request that lost so many replicas is not tried again: it may be what ends them.
+  static constexpr std::uint8_t most_lost = 2;
+
+  const Shared shared_;
+  const Request request_;
+  HealthEvidence evidence_;
+  Lease lease_;
+  boost::container::small_vector<Attempt, 1> attempts_;
+  std::vector<Serial> tried_;
+  // These are apart, because every request in flight holds these members, and few have an attempt to keep.
+  std::unique_ptr<AttemptOver> last_;  ///< The last attempt, in short; at the end, the one whose answer is told.
+  std::unique_ptr<AttemptOver> best_;  ///< The replica's error that tells the client most so far.
+  std::optional<ReplicaRef> told_replica_, best_replica_;
+  /// The first replica whose refusal another one is asked about.
+  struct Doubted {
+    ReplicaKey key;
+    unsigned status = 0;
+  };
+  std::optional<Doubted> second_opinion_on_;
+  /// Whether another replica is to be asked, if that was settled before the attempt ended.
+  std::optional<bool> asks_another_;
+  std::optional<metrics::Retry> repeats_for_;  ///< What the repeat will count for.
+  std::optional<Repeat> repeat_;
+  std::optional<Moment> deadline_;  ///< A request that waited waits no longer than this.
+  std::optional<std::uint64_t> prompt_estimate_;
+  std::optional<Refused::Reason> limit_hit_;
+  Refused refusal_;
+  metrics::Nanoseconds connect_{}, paused_{}, waited_{};  ///< The sums of all attempts and waits.
+  Serial connected_to_ = 0;       ///< The replica that the request was last connected to.
+  Serial option_refused_by_ = 0;  ///< The replica that gets the original request.
+  Serial stale_on_ = 0;           ///< The replica whose idle connection died last.
+  std::uint32_t made_ = 0;        ///< Counts the attempts but those on stale connections.
+  std::uint32_t retries_ = 0;     ///< Counts those from the budget.
+  std::uint8_t lost_ = 0;         ///< Counts the replicas that were lost at work on the request.
+  Told told_ = Told::nothing;
+  bool at_the_head_ = false;  ///< The request goes before those that never had a replica.
+  bool holds_retry_ = false, any_retry_ = false, cutting_ = false;
+};
+
+}  // namespace weir::balancer::story

@@ -1,0 +1,201 @@
+#include "proxy/exchange/attempt_runner.hpp"
+
+#include <cerrno>
+#include <utility>
+#include <variant>
+
+#include "proxy/exchange/connect_failure.hpp"
+#include "proxy/exchange/failure_answers.hpp"
+#include "proxy/exchange/replica_log.hpp"
+#include "proxy/net/connect.hpp"
+
+namespace weir::proxy::exchange {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using story::Command;
+
+}  // namespace
+
+net::Awaitable<void> AttemptRunner::run(Command command) {
+  while (command != Command::done) {
+    if (command == Command::connect) {
+      command = co_await attempt();
+      continue;
+    }
+    if (const auto at_once = ask()) {
+      command = *at_once;
+      continue;
+    }
+    co_await admission_->wait(net::use_awaitable);
+    command = end_wait();
+  }
+  if (const auto limit = story_.limit_hit())
+    if (const auto hit = limit_of(*limit, pool_.settings)) count(*hit);
+}
+
+/// Asks the pool for a replica. Returns nothing if the request has to wait.
+std::optional<Command> AttemptRunner::ask() {
+  const auto now = Clock::now();
+  auto placement = story_.placement();
+  std::shared_ptr<Waiter> waiter;
+  if (pool_.settings.queue.requests > 0 && !cutting())
+    placement.waiter = waiter = std::make_shared<Waiter>(Waiter{loop_});
+  auto offered = pool_.balancer->offer(placement, now);
+  if (const auto* const waiting = std::get_if<balancer::Waiting>(&offered)) {
+    story_.waits(waiting->deadline);
+    admission_ = std::make_unique<Admission>(loop_, client_, *pool_.balancer, std::move(waiter), *waiting);
+    return std::nullopt;
+  }
+  if (auto* const admitted = std::get_if<balancer::Admitted>(&offered)) return leased(std::move(admitted->lease));
+  return story_.refused(std::get<balancer::Refused>(offered), now);
+}
+
+Command AttemptRunner::leased(balancer::Lease lease) {
+  auto& usage = static_cast<const fleet::Replica*>(lease.subject().get())->state->usage;
+  const auto command = story_.leased(std::move(lease), usage, Clock::now());
+  if (const auto repeat = story_.take_repeat()) count(*repeat);
+  return command;
+}
+
+Command AttemptRunner::end_wait() {
+  const auto admission = std::move(admission_);
+  story_.waited(admission->waited());
+  switch (admission->end()) {
+    case Admission::End::admitted:
+      return leased(admission->lease());
+    case Admission::End::refused:
+      return story_.refused(admission->refused(), Clock::now());
+    case Admission::End::client_left:
+      return story_.client_left(Clock::now());
+    default:
+      return story_.cut_in_queue(Clock::now());
+  }
+}
+
+// What only the beginning needs is in functions of its own, because every local of this one is kept while the stream
+// lasts.
+net::Awaitable<Command> AttemptRunner::attempt() {
+  auto connection = connect();
+  if (!connection.channel) co_return not_begun(connection.error);
+  sender_.begins(replica());
+  auto outgoing = sender_.outgoing(replica(), wanted());
+  const auto body_size = outgoing.body_size;
+  asked_ = outgoing.asked;
+  auto& shard = replica().series->shard(loop_.index);
+  AnswerHandler handler(options(connection.reused), story_.take_lease(), shard);
+  handler_ = &handler;
+  Relay relay(loop_, client_, *replica().state, std::move(connection.channel), connection.reused,
+              std::move(outgoing.spans), handler, limits_, *this);
+  co_await relay.run(net::use_awaitable);
+  if (handler.sent_at()) shard.bytes[0].add(body_size);
+  auto result = relay.take_result();
+  if (auto left = relay.take_connection())
+    loop_.keep_idle(*replica().state, std::move(connected_to_), std::move(left));
+  co_return over(std::move(result));
+}
+
+/// Returns what the replica is asked to report in addition.
+metrics::wire::Ask AttemptRunner::wanted() const {
+  if (!story_.may_add_option()) return metrics::wire::Ask::nothing;
+  return replica().state->usage.ask({replica().inject_usage, replica().inject_continuous_usage},
+                                    story_.request().facts->api);
+}
+
+/// Returns an idle connection to the replica, or one that begins to connect.
+AttemptRunner::Connection AttemptRunner::connect() {
+  Connection connection;
+  auto destination = replica().destination();
+  if (!destination) {
+    connection.error = net::name_unknown;
+    return connection;
+  }
+  connected_to_ = std::move(*destination);
+  if (story_.may_reuse_connection()) {
+    connection.channel = loop_.idle.take(*replica().state, connected_to_, Clock::now());
+    connection.reused = connection.channel != nullptr;
+    if (connection.reused) return connection;
+  }
+  connection.channel = loop_.connector->connect(connected_to_);
+  if (!connection.channel) connection.error = errno;
+  return connection;
+}
+
+Command AttemptRunner::not_begun(int error) {
+  story::AttemptOver result;
+  result.end = story::End::unconnected;
+  result.connect_error = error;
+  result.connect_failure = connect_failure_of(error);
+  result.lease = story_.take_lease();
+  return over(std::move(result));
+}
+
+AnswerHandler::Options AttemptRunner::options(bool reused) {
+  const auto& facts = *story_.request().facts;
+  AnswerHandler::Options options{.replica = {.limits = limits_}};
+  auto& to_replica = options.replica;
+  to_replica.api = facts.api;
+  to_replica.stream = facts.stream;
+  to_replica.asked = asked_;
+  to_replica.injection_proven = replica().state->usage.was_taken(facts.api);
+  to_replica.reused = reused;
+  to_replica.choices = facts.n;
+  to_replica.prompts = facts.prompts;
+  to_replica.started = Clock::now();
+  options.client.api = facts.api;
+  if (story_.leaves_hung()) options.hung_at = &replica().state->hung_at;
+  options.keep_errors = story_.keeps_errors();
+  options.doubted = story_.replica().doubted;
+  sender_.describe(options, replica());
+  return options;
+}
+
+void AttemptRunner::answer_accepted() {
+  sender_.answer_accepted();
+  const bool added = asked_ != metrics::wire::Ask::nothing;
+  if (story_.answer_accepted(handler_->status(), added, Clock::now())) note_option_refused(replica());
+}
+
+bool AttemptRunner::leaves_error() { return story_.leaves_error(handler_->status(), Clock::now()); }
+
+Command AttemptRunner::over(story::AttemptOver over) {
+  const auto now = Clock::now();
+  if (cutting()) story_.cut();
+  over.replica_cut = replica().state->cut.load(std::memory_order_relaxed);
+  note(over, now);
+  const bool was_suspect = story_.suspect();
+  const auto& name = replica().settings.name;
+  const auto command = story_.attempt_over(std::move(over), now);
+  if (!was_suspect && story_.suspect()) note_suspect(loop_.shared.suspect_line, sender_.id(), name, now);
+  if (const auto repeat = story_.take_repeat()) count(*repeat);
+  return command;
+}
+
+/// Logs and counts what concerns the replica, or weir itself, beside this request.
+void AttemptRunner::note(const story::AttemptOver& over, Moment now) {
+  if (over.end == story::End::unconnected) {
+    replica().state->connect_failed.store(true, std::memory_order_relaxed);
+    const int error = over.connect_error;
+    if (over.connect_failure == story::ConnectFailure::local_shortage) {
+      using metrics::series::Limit;
+      count(error == EMFILE || error == ENFILE ? Limit::descriptors : Limit::sockets);
+      note_local_shortage(loop_.shared.local_shortages, error, now);
+    } else if (!cutting()) {
+      note_unconnected(replica(), error, now);
+    }
+    return;
+  }
+  if (!cutting()) note_attempt(replica(), over, now);
+  note_local_recovery(loop_.shared.local_shortages, now);
+}
+
+/// Every repeat counts as the replica's that had a part in it.
+void AttemptRunner::count(const story::Story::Repeat& repeat) const {
+  replica_of(repeat.replica).series->shard(loop_.index).retries[static_cast<std::size_t>(repeat.reason)].add();
+}
+
+void AttemptRunner::count(metrics::series::Limit limit) const {
+  loop_.shard.limit_hits[static_cast<std::size_t>(limit)].add();
+}
+
+}  // namespace weir::proxy::exchange

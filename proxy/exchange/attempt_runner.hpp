@@ -1,0 +1,106 @@
+// Carries out the commands of one request's story: it asks the pool, waits, connects or uses an idle connection again,
+// relays, and gives the connection back. Clients' requests and mirrored ones run by it alike; a Sender has what differs
+// between them.
+//
+// It belongs to a loop, and only the loop's thread uses it.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "balancer/story/story.hpp"
+#include "metrics/wire/request/edits.hpp"
+#include "proxy/exchange/admission.hpp"
+#include "proxy/exchange/answer_handler.hpp"
+#include "proxy/exchange/client_watch.hpp"
+#include "proxy/exchange/loop.hpp"
+#include "proxy/exchange/relay.hpp"
+#include "proxy/net/awaitable.hpp"
+
+namespace weir::proxy::exchange {
+
+/// A request as it goes out to one replica.
+struct Outgoing {
+  std::vector<std::string_view> spans;  ///< Head and body. The sender owns the bytes.
+  std::uint64_t body_size = 0;
+  metrics::wire::Ask asked = metrics::wire::Ask::nothing;  ///< What weir added to the request.
+};
+
+/// Whose requests a runner sends.
+class Sender {
+ public:
+  /// The request's id, for the log.
+  virtual const std::string& id() const = 0;
+  /// The request is about to be sent to this replica.
+  virtual void begins(const fleet::Replica& replica) = 0;
+  /// Makes what the replica gets, with `wanted` added to it. The bytes stay until the next call, or request_sent().
+  virtual Outgoing outgoing(const fleet::Replica& replica, metrics::wire::Ask wanted) = 0;
+  /// Completes what is known of the request (the API, its times, the client's framing) for an attempt at this replica.
+  virtual void describe(AnswerHandler::Options& options, const fleet::Replica& replica) = 0;
+  /// An answer is on its way to the client.
+  virtual void answer_accepted() = 0;
+  /// No attempt follows, and the bytes of outgoing() are sent.
+  virtual void request_sent() = 0;
+
+ protected:
+  ~Sender() = default;
+};
+
+class AttemptRunner final : Relay::Owner {
+ public:
+  /// All of these outlive the runner. `pool` and `limits` belong to the request's snapshot.
+  AttemptRunner(Loop& loop, ClientWatch& client, story::Story& story, const fleet::PoolRuntime& pool,
+                const config::Limits& limits, Sender& sender)
+      : loop_(loop), client_(client), story_(story), pool_(pool), limits_(limits), sender_(sender) {}
+
+  /// Runs from this command to the end of the story.
+  net::Awaitable<void> run(story::Command command);
+
+  /// The replica that ReplicaRef::subject stands for.
+  static const fleet::Replica& replica_of(const story::ReplicaRef& ref) {
+    return *static_cast<const fleet::Replica*>(ref.subject.get());
+  }
+
+ private:
+  struct Connection {
+    std::unique_ptr<net::Channel> channel;
+    bool reused = false;
+    int error = 0;  ///< Why there is no channel.
+  };
+
+  std::optional<story::Command> ask();
+  story::Command leased(balancer::Lease lease);
+  story::Command end_wait();
+  net::Awaitable<story::Command> attempt();
+  story::Command not_begun(int error);
+  Connection connect();
+  AnswerHandler::Options options(bool reused);
+  story::Command over(story::AttemptOver over);
+  void note(const story::AttemptOver& over, Moment now);
+  void count(const story::Story::Repeat& repeat) const;
+  void count(metrics::series::Limit limit) const;
+  metrics::wire::Ask wanted() const;
+  bool cutting() const { return loop_.shared.cutting.load(std::memory_order_relaxed); }
+  const fleet::Replica& replica() const { return replica_of(story_.replica()); }
+
+  void answer_accepted() override;
+  bool leaves_error() override;
+  void request_sent() override { sender_.request_sent(); }
+
+  Loop& loop_;
+  ClientWatch& client_;
+  story::Story& story_;
+  const fleet::PoolRuntime& pool_;
+  const config::Limits& limits_;
+  Sender& sender_;
+  AnswerHandler* handler_ = nullptr;  ///< The one of the attempt that runs.
+  metrics::wire::Ask asked_ = metrics::wire::Ask::nothing;
+  net::Destination connected_to_;
+  std::unique_ptr<Admission> admission_;  ///< The request waits.
+};
+
+}  // namespace weir::proxy::exchange

@@ -1,0 +1,160 @@
+// Stories of requests before a pool of replicas, with the events that a driver would tell.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "balancer/story/status.hpp"
+#include "balancer/story/story.hpp"
+#include "tests/unit/balancer/requests.hpp"
+
+namespace weir::balancer::story {
+
+using metrics::Outcome;
+using metrics::Retry;
+
+/// An attempt that ended with nothing of an answer.
+inline AttemptOver broken(End end = End::reset) {
+  AttemptOver over;
+  over.end = end;
+  over.sent = at(0);
+  over.verdict = {end == End::timed_out ? Outcome::timeout
+                  : end == End::cut     ? Outcome::rejected
+                                        : Outcome::upstream_reset,
+                  {},
+                  end == End::cut ? Blame::weir : Blame::replica};
+  over.retry_reason = end == End::cut ? Retry::drain : Retry::reset;
+  return over;
+}
+
+/// An error answer that was kept.
+inline AttemptOver error(unsigned status, bool kept = true) {
+  AttemptOver over;
+  over.end = kept ? End::whole : End::given_up;
+  over.reply = Reply::error;
+  over.status = status;
+  over.sent = at(0);
+  over.accepted = kept;
+  over.retry_reason = Retry::status;
+  over.verdict.outcome = is_full(status) ? Outcome::replica_refused
+                         : status < 500  ? Outcome::client_error
+                                         : Outcome::upstream_error;
+  over.verdict.blame = blame_of(over.verdict.outcome, status);
+  if (kept) over.kept = std::make_shared<std::string>(std::to_string(status));
+  return over;
+}
+
+inline AttemptOver answer_of(unsigned status = 200) {
+  AttemptOver over;
+  over.end = End::whole;
+  over.reply = Reply::relayed;
+  over.status = status;
+  over.sent = at(0);
+  over.accepted = true;
+  over.verdict.outcome = status < 400 ? Outcome::ok : status < 500 ? Outcome::client_error : Outcome::upstream_error;
+  over.verdict.blame = blame_of(over.verdict.outcome, status);
+  return over;
+}
+
+inline AttemptOver unconnected(ConnectFailure failure) {
+  AttemptOver over;
+  over.end = End::unconnected;
+  over.connect_failure = failure;
+  return over;
+}
+
+/// A pool of replicas, and what the stories before it share.
+class Stories final : public GrantSink {
+ public:
+  explicit Stories(std::size_t replicas = 3, double share = 1, std::size_t queue = 0)
+      : budget(share, [this] { return std::size_t{pool->in_flight()}; }), queues(queue > 0) {
+    pool = Pool::make(config::Policy::round_robin, 0.05, 1, this);
+    PoolLimits limits;
+    limits.queue = queue;
+    pool->set_limits(limits, now);
+    for (std::size_t i = 0; i < replicas; ++i) {
+      usage.push_back(std::make_unique<UsageOption>());
+      specs.emplace_back().name = std::to_string(i);
+    }
+    pool->set_replicas(specs, now);
+  }
+
+  static Story::Request inference() {
+    Story::Request request{shared(prompt_of(10))};
+    request.repeatable = request.leaves_hung = request.may_go_twice = true;
+    return request;
+  }
+  std::unique_ptr<Story> begin(Story::Request request = inference()) {
+    request.caller.client = ++clients;  // Each request comes from another client.
+    const Story::Shared shared{*pool, budget, opinions, queues, std::chrono::seconds(30)};
+    return std::make_unique<Story>(shared, std::move(request));
+  }
+  /// Asks the pool, as a driver does for ask_pool. Nothing: the story waits.
+  std::optional<Command> ask(Story& story) {
+    auto placement = story.placement();
+    if (queues) placement.waiter = std::make_shared<int>();
+    auto offered = pool->offer(placement, now);
+    if (const auto* waiting = std::get_if<Waiting>(&offered)) {
+      story.waits(waiting->deadline);
+      return std::nullopt;
+    }
+    if (auto* admitted = std::get_if<Admitted>(&offered)) return leased(story, std::move(admitted->lease));
+    return story.refused(std::get<Refused>(offered), now);
+  }
+  Command leased(Story& story, Lease lease) {
+    auto& learned = *usage[lease.key().index];
+    return story.leased(std::move(lease), learned, now);
+  }
+  /// The story gets this replica.
+  Command leased_at(Story& story, ReplicaIndex replica) {
+    std::vector<Serial> others;
+    for (ReplicaIndex i = 0; i < specs.size(); ++i)
+      if (i != replica) others.push_back(key(i).serial);
+    auto placement = story.placement();
+    placement.tried = others;
+    auto offered = pool->offer(placement, now);
+    return leased(story, std::move(std::get<Admitted>(offered).lease));
+  }
+  /// The attempt ends so. A driver's lease ends with the replica's work, or comes back.
+  Command over(Story& story, AttemptOver result) {
+    auto lease = story.take_lease();
+    const bool comes_back =
+        result.end == End::stale || result.end == End::option_refused || result.end == End::unconnected;
+    if (comes_back) {
+      result.lease = std::move(lease);
+    } else {
+      lease.end(LeaseEnd(cause_of(result.verdict)), now);
+    }
+    return story.attempt_over(std::move(result), now);
+  }
+  void grant(std::vector<Granted> some) noexcept override {
+    for (auto& one : some) granted.push_back(std::move(one));
+  }
+
+  ReplicaKey key(ReplicaIndex replica) const { return pool->key(replica); }
+  void report(ReplicaIndex replica, Sign sign, int times) {
+    for (int i = 0; i < times; ++i) pool->report(key(replica), sign, now);
+  }
+  bool is_out(ReplicaIndex replica) const {
+    const auto state = pool->health(key(replica), now).state;
+    return state == ReplicaState::ejected || state == ReplicaState::down;
+  }
+
+  Moment now = at(0);
+  RetryBudget budget;
+  SecondOpinions opinions;
+  std::vector<std::unique_ptr<UsageOption>> usage;
+  std::vector<ReplicaSpec> specs;
+  std::shared_ptr<Pool> pool;
+  std::vector<Granted> granted;
+  std::uint64_t clients = 0;
+  const bool queues;
+};
+
+}  // namespace weir::balancer::story
