@@ -15,12 +15,18 @@
 
 #include "lab/engine/engine_model.hpp"
 #include "lab/engine/random.hpp"
-#include "tests/bench/traffic.hpp"
+#include "lab/plan/timeline.hpp"
+#include "lab/plan/traffic.hpp"
 
 namespace weir::bench {
 
 using lab::engine::EngineSettings;
 using lab::engine::Random;
+using lab::plan::capacity_of;
+using lab::plan::never;
+using lab::plan::part_of;
+using lab::plan::read_trace_file;
+using lab::plan::TraceEntry;
 
 /// Returns a seed for one of a run's sources of chance.
 inline std::uint64_t seed_of(std::uint64_t run, std::uint64_t source) {
@@ -84,20 +90,17 @@ struct Answer {
 class Replica {
  public:
   Replica(const Engine& engine, const Drift& drift, std::uint64_t seed, std::span<Answer> answers)
-      : model_(engine.settings, seed_of(seed, 1)),
-        speed_(drift, seed_of(seed, 2)),
-        stalls_(seed_of(seed, 3)),
-        engine_(engine),
+      : engine_(engine.settings, seed_of(seed, 1), pace_of(engine, drift, seed)),
         answers_(answers),
         arrived_(answers.size()) {}
 
   std::uint32_t in_flight() const { return in_flight_; }
 
   void work_until(double time) {
-    while (step_ends_ <= time && step_ends_ < never) {
-      now_ = step_ends_;
-      for (const lab::engine::TokenEvent& event : model_.end_step()) token(event);
-      begin_step();
+    while (engine_.step_ends() <= time && engine_.step_ends() < never) {
+      now_ = engine_.step_ends();
+      for (const lab::engine::TokenEvent& event : engine_.end_step()) token(event);
+      engine_.begin_step(now_);
     }
   }
   /// Answers everything that was submitted.
@@ -106,33 +109,27 @@ class Replica {
   void submit(std::size_t i, std::uint64_t prompt_tokens, std::uint64_t output_tokens, double now) {
     work_until(now);
     now_ = now;
-    if (!model_.submit({i, prompt_tokens, output_tokens}))
-      throw std::runtime_error("a request of the trace does not fit into the engine");
     Answer& answer = answers_[i];
     arrived_[i] = now;
     answer.output_tokens = output_tokens;
     answer.in_flight_at_start = in_flight_;
     count(1);
     answer.in_flight_mean = -in_flight_time_;  // What lies before its arrival is not its own.
-    if (step_ends_ == never) begin_step();
+    engine_.submit({i, prompt_tokens, output_tokens}, now);
   }
 
  private:
-  static constexpr double never = std::numeric_limits<double>::infinity();
+  static lab::plan::TimedEngine::Pace pace_of(const Engine& engine, const Drift& drift, std::uint64_t seed) {
+    return [engine, speed = Speed(drift, seed_of(seed, 2)), stalls = Random(seed_of(seed, 3))](double now) mutable {
+      const double factor = engine.step / speed.at(now);
+      return engine.stall != 1 && stalls.below(engine.stall_every) == 0 ? factor * engine.stall : factor;
+    };
+  }
 
   void count(int change) {
     in_flight_time_ += (now_ - counted_) * in_flight_;
     counted_ = now_;
     in_flight_ = static_cast<std::uint32_t>(static_cast<int>(in_flight_) + change);
-  }
-
-  void begin_step() {
-    const auto took = model_.begin_step();
-    step_ends_ = never;
-    if (!took) return;
-    double factor = engine_.step / speed_.at(now_);
-    if (engine_.stall != 1 && stalls_.below(engine_.stall_every) == 0) factor *= engine_.stall;
-    step_ends_ = now_ + std::chrono::duration<double>(*took).count() * factor;
   }
 
   void token(const lab::engine::TokenEvent& event) {
@@ -147,13 +144,10 @@ class Replica {
     answer.in_flight_mean = (answer.in_flight_mean + in_flight_time_) / std::max(since, 1e-9);
   }
 
-  lab::engine::EngineModel model_;
-  Speed speed_;
-  Random stalls_;
-  Engine engine_;
+  lab::plan::TimedEngine engine_;
   std::span<Answer> answers_;
   std::vector<double> arrived_;
-  double now_ = 0, step_ends_ = never;
+  double now_ = 0;
   std::uint32_t in_flight_ = 0;
   double in_flight_time_ = 0, counted_ = 0;
 };

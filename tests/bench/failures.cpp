@@ -2,25 +2,20 @@
 // checks. Prints the tables of docs/benchmarks.md.
 #include <CLI/CLI.hpp>
 #include <cstdio>
-#include <fstream>
 #include <iostream>
 
-#include "tests/bench/failure_figures.hpp"
+#include "lab/plan/faults.hpp"
+#include "metrics/compare/statistics/quantile.hpp"
 
 namespace {
 
 using namespace weir;
-using bench::FailureSimulation;
-using bench::Fault;
-using bench::highest_after_return;
-using bench::p99;
-using bench::quantile;
+using namespace lab::plan;
 
 struct Options {
   std::string trace = WEIR_TEST_DATA "/traces/conv.csv";
   std::uint64_t seeds = 9;
   std::vector<double> loads{0.5};
-  std::optional<double> queued_time;
 };
 
 struct Named {
@@ -37,44 +32,39 @@ constexpr Named faults[] = {{Fault::none, "none"},
                             {Fault::rolling_restart, "rolling restart"}};
 
 struct Traffic {
-  std::vector<bench::TracedRequest> requests;
+  std::vector<TracedRequest> requests;
   double capacity = 0;
 };
 
-void print_row(const char* name, const char* system, const bench::FailureRuns& runs) {
+void print_row(const char* name, const char* system, const std::vector<FaultRun>& runs) {
   std::vector<double> out, share;
   std::size_t failed = 0, broken = 0, refused = 0, stuck = 0, requests = 0;
   for (const auto& run : runs) {
     if (run.out_after) out.push_back(*run.out_after);
     share.push_back(run.share_of_ill);
-    failed += run.failed;
-    broken += run.broken;
-    refused += run.refused;
+    failed += run.results.failed;
+    broken += run.results.broken;
+    refused += run.results.refused;
     stuck += run.stuck;
-    requests += run.answers.size();
+    requests += static_cast<std::size_t>(
+        std::ranges::count_if(run.results.requests, [](const auto& one) { return one.ttft.has_value(); }));
   }
   char out_text[32] = "-";
   if (!out.empty()) std::snprintf(out_text, sizeof out_text, "%.2f", std::ranges::max(out));
-  const double fault = FailureSimulation::fault_at, back = FailureSimulation::back_at;
+  const double fault = FaultRun::fault_at, back = FaultRun::back_at;
   std::printf(
       "| %-20s | %-11s | %6s | %6.3f | %6.3f | %6.3f | %6.3f | %6.1f %% | %6.2f | %5zu | %5zu | %5zu | %5zu | %7zu |\n",
-      name, system, out_text, p99(runs, 20, fault), p99(runs, fault, fault + 10), p99(runs, fault + 10, back),
-      p99(runs, back, back + 60), 100 * quantile(share, 0.5), highest_after_return(runs), failed, broken, refused,
+      name, system, out_text, p99_ttft(runs, 20, fault), p99_ttft(runs, fault, fault + 10), p99_ttft(runs, fault + 10, back),
+      p99_ttft(runs, back, back + 60), 100 * metrics::compare::statistics::quantile(std::span(share), 0.5), highest_after_return(runs), failed, broken, refused,
       stuck, requests);
 }
 
 int run(const Options& options) {
-  std::ifstream file(options.trace);
-  const auto read = lab::load::read_trace(file, 0);
-  if (const auto* wrong = std::get_if<std::string>(&read)) {
-    std::cerr << "bench_failures: " << options.trace << ": " << *wrong << "\n";
-    return 1;
-  }
-  const auto& trace = std::get<std::vector<bench::TraceEntry>>(read);
+  const auto trace = read_trace_file(options.trace);
   std::vector<Traffic> seeds(options.seeds);
   for (std::size_t s = 0; s < seeds.size(); ++s) {
-    seeds[s].requests = bench::requests_of(trace, 6000, s + 1);
-    seeds[s].capacity = capacity_of(bench::four_replicas(1), std::span(seeds[s].requests).first(2000));
+    seeds[s].requests = requests_of(trace, 6000, s + 1);
+    seeds[s].capacity = capacity_of(four_engines(), std::span(seeds[s].requests).first(2000));
   }
   for (const double load : options.loads) {
     std::printf("\nLoad %.2f of four replicas, %zu seeds\n\n", load, seeds.size());
@@ -84,10 +74,9 @@ int run(const Options& options) {
         "|---|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|\n");
     for (const Named& named : faults) {
       for (const bool plain : {false, true}) {
-        bench::FailureRuns runs;
+        std::vector<FaultRun> runs;
         for (std::size_t s = 0; s < seeds.size(); ++s) {
-          FailureSimulation simulation(plain, named.fault, s + 1, options.queued_time);
-          runs.push_back(simulation.serve(seeds[s].requests, load * seeds[s].capacity));
+          runs.push_back(run_with(named.fault, plain, s + 1, seeds[s].requests, load * seeds[s].capacity));
         }
         print_row(named.name, plain ? "round robin" : "weir", runs);
       }
@@ -106,8 +95,11 @@ int main(int argc, char** argv) {
   app.add_option("--load", options.loads, "Shares of what the four replicas can do together")
       ->capture_default_str()
       ->check(CLI::Range(0.01, 10.0));
-  app.add_option("--queued-time", options.queued_time, "Each replica may hold so many seconds of its prefill")
-      ->check(CLI::PositiveNumber);
   CLI11_PARSE(app, argc, argv);
-  return run(options);
+  try {
+    return run(options);
+  } catch (const std::runtime_error& error) {
+    std::cerr << "bench_failures: " << error.what() << "\n";
+    return 1;
+  }
 }

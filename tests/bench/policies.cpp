@@ -2,17 +2,20 @@
 // arrivals and lengths of a trace, at shares of what the four can do together. Prints the tables of docs/benchmarks.md.
 #include <CLI/CLI.hpp>
 #include <cstdio>
-#include <fstream>
 #include <iostream>
 
 #include "config/policy_words.hpp"
-#include "tests/bench/fleet_simulation.hpp"
+#include "lab/plan/simulation.hpp"
+#include "metrics/compare/statistics/quantile.hpp"
 
 namespace {
 
 using namespace weir;
-using bench::Fleet;
-using bench::quantile;
+using namespace lab::plan;
+
+double quantile(std::vector<double> values, double q) {
+  return metrics::compare::statistics::quantile(std::span(values), q);
+}
 
 struct Options {
   std::string trace = WEIR_TEST_DATA "/traces/conv.csv";
@@ -21,9 +24,8 @@ struct Options {
   std::vector<double> loads{0.5, 0.7, 0.85};
   double slow_speed = 0.5;
   double decode_weight = config::Pool{}.decode_weight;
-  double text_spread = bench::usual_text_spread;
+  double text_spread = usual_text_spread;
   bool kv_tokens = false;
-  std::optional<double> queued_time;
   bool in_order = false;
   bool capacity = false;
 };
@@ -35,7 +37,7 @@ constexpr config::Policy policies[] = {config::Policy::least_queued_tokens, conf
 
 /// The requests of one seed, and what the fleet can do with them.
 struct Traffic {
-  std::vector<bench::TracedRequest> requests;
+  std::vector<TracedRequest> requests;
   double capacity = 0;
 };
 
@@ -44,33 +46,47 @@ struct Figures {
   std::vector<double> ttft_p50, ttft_p90, ttft_p99, tpot_p50, tpot_p99, learned_speed;
   std::vector<std::vector<double>> share;  ///< They are shares of all tokens, by replica.
 
-  void add(const bench::Served& served) {
-    ttft_p50.push_back(quantile(served.ttft, 0.50));
-    ttft_p90.push_back(quantile(served.ttft, 0.90));
-    ttft_p99.push_back(quantile(served.ttft, 0.99));
-    tpot_p50.push_back(quantile(served.tpot, 0.50));
-    tpot_p99.push_back(quantile(served.tpot, 0.99));
-    learned_speed.push_back(served.speed.back());
+  void add(const Results& results, std::span<const TracedRequest> requests) {
+    std::vector<double> ttft, tpot, tokens(results.speed.size());
     double all = 0;
-    for (const balancer::Tokens tokens : served.tokens) all += static_cast<double>(tokens);
-    share.resize(served.tokens.size());
-    for (std::size_t r = 0; r < share.size(); ++r) share[r].push_back(static_cast<double>(served.tokens[r]) / all);
+    for (std::size_t i = 0; i < requests.size(); ++i) {
+      const auto& served = results.requests[i];
+      ttft.push_back(*served.ttft);
+      if (served.tpot) tpot.push_back(*served.tpot);
+      const auto its = static_cast<double>(requests[i].prompt_tokens + requests[i].output_tokens);
+      tokens[served.asked.back()] += its;
+      all += its;
+    }
+    ttft_p50.push_back(quantile(ttft, 0.50));
+    ttft_p90.push_back(quantile(ttft, 0.90));
+    ttft_p99.push_back(quantile(ttft, 0.99));
+    tpot_p50.push_back(quantile(tpot, 0.50));
+    tpot_p99.push_back(quantile(tpot, 0.99));
+    learned_speed.push_back(results.speed.back());
+    share.resize(tokens.size());
+    for (std::size_t r = 0; r < share.size(); ++r) share[r].push_back(tokens[r] / all);
   }
 };
 
 double median(const std::vector<double>& values) { return quantile(values, 0.5); }
 
-Fleet fleet_of(const Options& options) {
-  Fleet fleet = bench::four_replicas(options.slow_speed);
-  fleet.kv_tokens_known = options.kv_tokens;
-  fleet.queued_time = options.queued_time;
-  return fleet;
+Results serve(const Options& options, config::Policy policy, std::uint64_t seed, const Traffic& traffic, double load) {
+  Setup setup;
+  setup.engines = four_engines(options.slow_speed);
+  setup.policy = policy;
+  setup.decode_weight = options.decode_weight;
+  setup.seed = seed;
+  setup.engine_seed = seed * 101;
+  setup.kv_tokens_known = options.kv_tokens;
+  setup.endless_queue = true;
+  setup.probes = false;
+  return Simulation(setup).serve(traffic.requests, load * traffic.capacity);
 }
 
 /// Returns the median of |estimate / truth - 1| over the estimates from `begin` to `end`.
-double estimate_error(const bench::Served& served, std::size_t begin, std::size_t end) {
+double estimate_error(const Results& results, std::size_t begin, std::size_t end) {
   std::vector<double> errors;
-  for (std::size_t i = begin; i < end; ++i) errors.push_back(std::abs(served.estimate[i] - 1));
+  for (std::size_t i = begin; i < end; ++i) errors.push_back(std::abs(results.requests[i].estimate - 1));
   return median(errors);
 }
 
@@ -85,8 +101,7 @@ void print_load(const Options& options, const std::vector<Traffic>& seeds, doubl
   for (const config::Policy policy : policies) {
     Figures figures;
     for (std::size_t s = 0; s < seeds.size(); ++s) {
-      bench::FleetSimulation simulation(fleet_of(options), policy, options.decode_weight, s + 1);
-      figures.add(simulation.serve(seeds[s].requests, load * seeds[s].capacity));
+      figures.add(serve(options, policy, s + 1, seeds[s], load), seeds[s].requests);
     }
     const auto [lowest, highest] = std::ranges::minmax(figures.ttft_p99);
     std::string shares;
@@ -103,23 +118,12 @@ void print_load(const Options& options, const std::vector<Traffic>& seeds, doubl
 }
 
 int run(const Options& options) {
-  std::ifstream file(options.trace);
-  const auto read = lab::load::read_trace(file, 0);
-  if (const auto* wrong = std::get_if<std::string>(&read)) {
-    std::cerr << "bench_policies: " << options.trace << ": " << *wrong << "\n";
-    return 1;
-  }
-  const auto& trace = std::get<std::vector<bench::TraceEntry>>(read);
-  if (trace.size() < 2 || trace.back().at <= 0) {
-    std::cerr << "bench_policies: " << options.trace << ": arrivals need two entries at different times\n";
-    return 1;
-  }
-
+  const auto trace = read_trace_file(options.trace);
   std::vector<Traffic> seeds(options.seeds);
   std::vector<double> capacities;
   for (std::size_t s = 0; s < seeds.size(); ++s) {
-    seeds[s].requests = bench::requests_of(trace, options.requests, s + 1, options.text_spread, options.in_order);
-    seeds[s].capacity = capacity_of(fleet_of(options), seeds[s].requests);
+    seeds[s].requests = requests_of(trace, options.requests, s + 1, options.text_spread, options.in_order);
+    seeds[s].capacity = capacity_of(four_engines(options.slow_speed), seeds[s].requests);
     capacities.push_back(seeds[s].capacity);
   }
   if (options.capacity) {
@@ -129,9 +133,7 @@ int run(const Options& options) {
 
   std::vector<double> early, late;
   for (std::size_t s = 0; s < seeds.size(); ++s) {
-    bench::FleetSimulation simulation(fleet_of(options), config::Policy::least_queued_tokens, options.decode_weight,
-                                      s + 1);
-    const auto served = simulation.serve(seeds[s].requests, 0.7 * seeds[s].capacity);
+    const auto served = serve(options, config::Policy::least_queued_tokens, s + 1, seeds[s], 0.7);
     early.push_back(estimate_error(served, 0, options.requests / 20));
     late.push_back(estimate_error(served, options.requests / 20, options.requests));
   }
@@ -171,11 +173,13 @@ int main(int argc, char** argv) {
       ->capture_default_str()
       ->check(CLI::Range(0.0, 1.0));
   app.add_flag("--kv-tokens", options.kv_tokens, "Tell the pool what the replicas' KV caches hold");
-  app.add_option("--queued-time", options.queued_time,
-                 "A replica may hold so many seconds of its prefill, at least 8192 tokens; more waits in the pool")
-      ->check(CLI::PositiveNumber);
   app.add_flag("--in-order", options.in_order, "Begin every run at the first entry of the trace");
   app.add_flag("--capacity", options.capacity, "Print the requests/s that the replicas answer together, and no more");
   CLI11_PARSE(app, argc, argv);
-  return run(options);
+  try {
+    return run(options);
+  } catch (const std::runtime_error& error) {
+    std::cerr << "bench_policies: " << error.what() << "\n";
+    return 1;
+  }
 }

@@ -15,7 +15,8 @@
 #include "lab/engine/engine_model.hpp"
 #include "lab/engine/random.hpp"
 #include "lab/load/trace.hpp"
-#include "tests/bench/traffic.hpp"
+#include "lab/plan/timeline.hpp"
+#include "lab/plan/traffic.hpp"
 
 namespace {
 
@@ -27,7 +28,7 @@ using balancer::Tokens;
 using lab::load::TraceEntry;
 
 constexpr std::size_t replicas = 4;
-constexpr double never = std::numeric_limits<double>::infinity();
+using lab::plan::never;
 
 struct Options {
   std::string trace = WEIR_TEST_DATA "/traces/conv.csv";
@@ -82,11 +83,9 @@ class History {
   std::vector<std::pair<double, double>> steps_{{-never, 0}};
 };
 
-struct Replica {
-  Replica(const lab::engine::EngineSettings& settings, std::uint64_t seed) : model(settings, seed) {}
-  lab::engine::EngineModel model;
-  double step_ends = never;
-  History requests, unanswered;  ///< As the engine counts them.
+/// As an engine counts its requests.
+struct EngineFigures {
+  History requests, unanswered;
 };
 
 struct Weir {
@@ -101,9 +100,10 @@ class Simulation {
     for (std::size_t r = 0; r < replicas; ++r) {
       lab::engine::EngineSettings settings;
       if (r + 1 == replicas) settings.speed = options.slow_speed;
-      engines_.emplace_back(settings, seed * 101 + r);
+      line_.engines.emplace_back(settings, seed * 101 + r);
       speeds_.push_back(settings.speed);
     }
+    engines_.resize(replicas);
     const std::size_t weirs = way.foreign == Foreign::known ? 1 : 2;
     for (std::size_t w = 0; w < weirs; ++w) {
       auto& weir = weirs_.emplace_back();
@@ -125,7 +125,6 @@ class Simulation {
     for (std::size_t i = 0; i < requests_.size(); ++i) {
       const double at = (requests_[i].at - requests_.front().at) / faster;
       work_until(at);
-      now_ = at;
       arrive(i);
     }
     work_until(never);
@@ -143,33 +142,22 @@ class Simulation {
   static Moment moment(double seconds) { return Moment{} + std::chrono::nanoseconds(std::llround(seconds * 1e9)); }
 
   void work_until(double time) {
-    for (;;) {
-      const auto next = std::ranges::min_element(engines_, {}, &Replica::step_ends);
-      if (next->step_ends > time || next->step_ends == never) return;
-      now_ = next->step_ends;
-      for (const auto& event : next->model.end_step()) token(event);
-      begin_step(*next);
-    }
-  }
-
-  void begin_step(Replica& engine) {
-    const auto took = engine.model.begin_step();
-    engine.step_ends = took ? now_ + std::chrono::duration<double>(*took).count() : never;
+    line_.run_until(time, [this](std::size_t, const lab::engine::TokenEvent& event) { token(event); });
   }
 
   ReplicaView view_of(std::size_t w, std::size_t r) {
     auto& weir = weirs_[w];
     auto& ledger = weir.ledgers[r];
-    ledger.advance(moment(now_));
+    ledger.advance(moment(line_.now()));
     ReplicaView view;
     view.index = static_cast<balancer::ReplicaIndex>(r);
     view.speed = speeds_[r];
     view.prefill_left = ledger.prefill_left();
     view.decode_left = ledger.decode_left();
     view.in_flight = ledger.in_flight();
-    double read = now_ - way_.age;
+    double read = line_.now() - way_.age;
     const double phase = phases_[w * replicas + r];
-    if (way_.period > 0) read = std::floor((now_ - phase) / way_.period) * way_.period + phase;
+    if (way_.period > 0) read = std::floor((line_.now() - phase) / way_.period) * way_.period + phase;
     const double all = std::max(0.0, engines_[r].requests.at(read) - weir.requests[r].at(read));
     const double waiting = std::max(0.0, engines_[r].unanswered.at(read) - weir.unanswered[r].at(read));
     if (way_.foreign == Foreign::all_as_prompts) view.prefill_left += static_cast<Tokens>(all * mean_prompt_);
@@ -182,7 +170,7 @@ class Simulation {
     auto& placed = placed_[i];
     const bool first = random_.uniform() < first_share_;
     placed.weir = weirs_.size() == 1 || first ? 0 : 1;
-    placed.arrived = now_;
+    placed.arrived = line_.now();
     std::vector<ReplicaView> views;
     for (std::size_t r = 0; r < replicas; ++r) views.push_back(view_of(placed.weir, r));
     const auto& request = requests_[i];
@@ -190,13 +178,11 @@ class Simulation {
     placed.output_left = static_cast<Tokens>(mean_output_);
     auto& weir = weirs_[placed.weir];
     auto& engine = engines_[placed.replica];
-    weir.ledgers[placed.replica].open(i, {request.prompt_tokens, placed.output_left, true}, moment(now_));
+    weir.ledgers[placed.replica].open(i, {request.prompt_tokens, placed.output_left, true}, moment(line_.now()));
     for (auto* history :
          {&weir.requests[placed.replica], &weir.unanswered[placed.replica], &engine.requests, &engine.unanswered})
-      history->add(now_, 1);
-    if (!engine.model.submit({i, request.prompt_tokens, request.output_tokens}))
-      throw std::runtime_error("a request of the trace does not fit into the engine");
-    if (engine.step_ends == never) begin_step(engine);
+      history->add(line_.now(), 1);
+    line_.engines[placed.replica].submit({i, request.prompt_tokens, request.output_tokens}, line_.now());
   }
 
   void token(const lab::engine::TokenEvent& event) {
@@ -204,31 +190,32 @@ class Simulation {
     auto& weir = weirs_[placed.weir];
     auto& ledger = weir.ledgers[placed.replica];
     if (event.index == 1) {
-      placed.ttft = now_ - placed.arrived;
-      static_cast<void>(ledger.first_token(event.id, moment(now_)));
-      weir.unanswered[placed.replica].add(now_, -1);
-      engines_[placed.replica].unanswered.add(now_, -1);
+      placed.ttft = line_.now() - placed.arrived;
+      static_cast<void>(ledger.first_token(event.id, moment(line_.now())));
+      weir.unanswered[placed.replica].add(line_.now(), -1);
+      engines_[placed.replica].unanswered.add(line_.now(), -1);
     }
     const Tokens expected = std::min<Tokens>(1, placed.output_left);
     ledger.streamed().stream(expected, 1);
     placed.output_left -= expected;
     ++placed.streamed;
     if (!event.last) return;
-    ledger.close(event.id, true, placed.output_left, placed.streamed, moment(now_));
-    weir.requests[placed.replica].add(now_, -1);
-    engines_[placed.replica].requests.add(now_, -1);
+    ledger.close(event.id, true, placed.output_left, placed.streamed, moment(line_.now()));
+    weir.requests[placed.replica].add(line_.now(), -1);
+    engines_[placed.replica].requests.add(line_.now(), -1);
   }
 
   Way way_;
   std::span<const TraceEntry> requests_;
   lab::engine::Random random_;
-  std::vector<Replica> engines_;
+  lab::plan::Timeline line_;
+  std::vector<EngineFigures> engines_;
   std::vector<double> speeds_, phases_;
   std::deque<Weir> weirs_;
   std::vector<Placed> placed_;
   balancer::policy::LeastQueuedTokens policy_;
   balancer::policy::Random choice_;
-  double mean_prompt_ = 0, mean_output_ = 0, first_share_ = 0.5, now_ = 0;
+  double mean_prompt_ = 0, mean_output_ = 0, first_share_ = 0.5;
 };
 
 double quantile(std::vector<double> values, double q) {
@@ -269,7 +256,7 @@ int run(const Options& options) {
   std::vector<double> faster;  // At load 1.
   for (std::uint64_t seed = 1; seed <= options.seeds; ++seed) {
     const auto& part =
-        parts.emplace_back(bench::part_of(trace, options.requests, lab::engine::Random(seed).below(trace.size())));
+        parts.emplace_back(lab::plan::part_of(trace, options.requests, lab::engine::Random(seed).below(trace.size())));
     const double rate = static_cast<double>(part.size() - 1) / (part.back().at - part.front().at);
     faster.push_back(capacity_of(options, part) / rate);
   }

@@ -3,28 +3,27 @@
 // seeds. It is deterministic by seed.
 #include <gtest/gtest.h>
 
-#include <fstream>
+#include "lab/plan/simulation.hpp"
+#include "metrics/compare/statistics/quantile.hpp"
 
-#include "tests/bench/fleet_simulation.hpp"
-
-namespace weir::bench {
+namespace weir::lab::plan {
 namespace {
 
 class PolicyOrder : public testing::TestWithParam<std::uint64_t> {
  protected:
   PolicyOrder() {
-    std::ifstream file(WEIR_TEST_DATA "/traces/conv.csv");
-    const auto trace = std::get<std::vector<TraceEntry>>(lab::load::read_trace(file, 0));
-    requests_ = requests_of(trace, 800, GetParam());
-    rate_ = 0.7 * capacity_of(fleet_, requests_);
+    requests_ = requests_of(read_trace_file(WEIR_TEST_DATA "/traces/conv.csv"), 800, GetParam());
+    rate_ = 0.7 * capacity_of(setup_.engines, requests_);
   }
 
   double p99(config::Policy policy) {
-    FleetSimulation simulation(fleet_, policy, config::Pool{}.decode_weight, GetParam());
-    return quantile(simulation.serve(requests_, rate_).ttft, 0.99);
+    setup_.policy = policy;
+    std::vector<double> ttft;
+    for (const auto& served : Simulation(setup_).serve(requests_, rate_).requests) ttft.push_back(served.ttft.value());
+    return metrics::compare::statistics::quantile(std::span(ttft), 0.99);
   }
 
-  Fleet fleet_ = four_replicas(0.5);
+  weir::lab::plan::Setup setup_{.engines = four_engines(0.5), .seed = GetParam(), .engine_seed = GetParam() * 101, .probes = false, .endless_queue = true};
   std::vector<TracedRequest> requests_;
   double rate_ = 0;
 };
@@ -38,4 +37,4 @@ TEST_P(PolicyOrder, LeastQueuedTokensHasTheLowestP99TimeToFirstToken) {
 INSTANTIATE_TEST_SUITE_P(Seeds, PolicyOrder, testing::Values(1, 2, 3, 4));
 
 }  // namespace
-}  // namespace weir::bench
+}  // namespace weir::lab::plan

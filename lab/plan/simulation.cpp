@@ -1,0 +1,390 @@
+#include "lab/plan/simulation.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <limits>
+#include <string>
+#include <utility>
+#include <variant>
+
+#include "balancer/story/status.hpp"
+
+namespace weir::lab::plan {
+namespace {
+
+namespace story = balancer::story;
+using balancer::Moment;
+using balancer::Sign;
+using story::Command;
+
+constexpr std::size_t most_plain_attempts = 6;
+
+balancer::PoolLimits limits_of(const Setup& setup) {
+  balancer::PoolLimits limits;
+  if (!setup.endless_queue) return limits;
+  limits.queue = std::numeric_limits<std::size_t>::max();
+  limits.queue_time = std::chrono::hours(1000);
+  return limits;
+}
+
+}  // namespace
+
+std::vector<engine::EngineSettings> four_engines(double slow_speed) {
+  std::vector<engine::EngineSettings> engines(4);
+  engines.back().speed = slow_speed;
+  return engines;
+}
+
+Simulation::Simulation(const Setup& setup)
+    : setup_(setup),
+      seed_(setup.engine_seed),
+      pool_(balancer::Pool::make(setup.policy, setup.decode_weight, setup.seed, setup.plain ? nullptr : this)),
+      budget_(config::Limits{}.retry_budget, [this] { return std::size_t{pool_->in_flight()}; }),
+      servers_(setup.engines.size()) {
+  pool_->set_limits(limits_of(setup), moment());
+  for (std::size_t r = 0; r < servers_.size(); ++r) {
+    line_.engines.emplace_back(setup.engines[r], seed_++);
+    usage_.push_back(std::make_unique<story::UsageOption>());
+    servers_[r].probe_at = 0.7 * static_cast<double>(r);
+    auto& spec = specs_.emplace_back();
+    spec.name = std::to_string(r);
+    spec.health.eject = !setup.plain;
+    if (setup.kv_tokens_known) spec.kv_tokens = setup.engines[r].kv_tokens;
+  }
+  pool_->set_replicas(specs_, moment());
+  for (balancer::ReplicaIndex r = 0; r < servers_.size(); ++r) keys_.push_back(pool_->key(r));
+  if (setup.probes) every(tick_every, [this] { tick(); });
+}
+
+Simulation::~Simulation() {
+  for (Request& request : requests_)
+    if (request.ticket) pool_->leave(*request.ticket, moment());
+  granted_.clear();
+  requests_.clear();
+}
+
+Moment Simulation::moment(double seconds) {
+  return Moment{} + std::chrono::nanoseconds(std::llround(seconds * 1e9));
+}
+
+void Simulation::every(double period, const std::function<void()>& what) {
+  at(now() + period, [this, period, what] {
+    every(period, what);
+    what();
+  });
+}
+
+Results Simulation::serve(std::span<const TracedRequest> requests, double rate, double end, double last) {
+  traced_ = requests;
+  results_.requests.resize(requests.size());
+  const double faster = rate / rate_of(requests);
+  const auto on_token = [this](std::size_t replica, const engine::TokenEvent& event) { token(replica, event); };
+  const auto settle = [this] { take_grants(); };
+  std::size_t count = 0;
+  for (; count < requests.size(); ++count) {
+    const double arrival = (requests[count].at - requests.front().at) / faster;
+    if (arrival > end) break;
+    line_.run_until(arrival, on_token, settle);
+    arrive(count);
+    take_grants();
+  }
+  results_.requests.resize(count);
+  line_.run_until(last, on_token, settle);
+  for (const auto& key : keys_) results_.speed.push_back(pool_->load(key, moment()).speed);
+  return std::move(results_);
+}
+
+void Simulation::arrive(std::size_t i) {
+  results_.requests[i].arrived = now();
+  Request& request = requests_.emplace_back();
+  if (setup_.plain) return ask_plainly(i);
+  story::Story::Request told{traced_[i].facts};
+  told.caller.client = i;
+  told.repeatable = told.leaves_hung = told.may_go_twice = true;
+  const story::Story::Shared shared{*pool_, budget_, opinions_, true, std::chrono::seconds(30)};
+  request.story = std::make_unique<story::Story>(shared, std::move(told));
+  follow(i, Command::ask_pool);
+}
+
+void Simulation::follow(std::size_t i, Command command) {
+  for (bool goes_on = true; goes_on;) {
+    switch (command) {
+      case Command::ask_pool:
+        goes_on = ask(i, command);
+        break;
+      case Command::connect:
+        goes_on = connect(i, command);
+        break;
+      case Command::done:
+        return finish(i);
+    }
+  }
+}
+
+/// Asks the pool. Returns false if the request waits.
+bool Simulation::ask(std::size_t i, Command& next) {
+  Request& request = requests_[i];
+  auto placement = request.story->placement();
+  placement.waiter = std::make_shared<std::size_t>(i);
+  auto offered = pool_->offer(placement, moment());
+  if (auto* const admitted = std::get_if<balancer::Admitted>(&offered)) {
+    auto& usage = *usage_[admitted->lease.replica()];
+    next = request.story->leased(std::move(admitted->lease), usage, moment());
+    return true;
+  }
+  if (const auto* const refused = std::get_if<balancer::Refused>(&offered)) {
+    next = request.story->refused(*refused, moment());
+    return true;
+  }
+  const auto& waiting = std::get<balancer::Waiting>(offered);
+  request.ticket = waiting.ticket;
+  request.deadline = std::chrono::duration<double>(waiting.deadline - Moment{}).count();
+  request.story->waits(waiting.deadline);
+  waiting_.insert(i);
+  return false;
+}
+
+/// Sends the request to its replica. Returns false if the replica works on it.
+bool Simulation::connect(std::size_t i, Command& next) {
+  Request& request = requests_[i];
+  request.lease = request.story->take_lease();
+  const std::size_t replica = request.lease.replica();
+  placed(i, replica);
+  if (!servers_[replica].alive) {
+    story::AttemptOver refused;
+    refused.end = story::End::unconnected;
+    refused.connect_failure = story::ConnectFailure::refused;
+    next = over(i, std::move(refused));
+    return true;
+  }
+  if (begins(i, replica)) return false;
+  at(now() + wrong_answer_takes, [this, i, replica] {
+    if (!requests_[i].lease || requests_[i].lease.replica() != replica) return;
+    story::AttemptOver answer;
+    answer.end = story::End::whole;
+    answer.reply = story::Reply::error;
+    answer.status = 404;
+    answer.sent = moment();
+    answer.kept = std::make_shared<std::string>();
+    answer.retry_reason = metrics::Retry::status;
+    answer.verdict = {metrics::Outcome::client_error, {}, balancer::Blame::client};
+    follow(i, over(i, std::move(answer)));
+  });
+  return false;
+}
+
+void Simulation::placed(std::size_t i, std::size_t replica) {
+  auto& served = results_.requests[i];
+  served.asked.push_back(replica);
+  served.asked_at.push_back(now());
+  served.estimate = static_cast<double>(requests_[i].lease.prompt_estimate()) /
+                    static_cast<double>(traced_[i].prompt_tokens);
+}
+
+/// The replica gets the request. Returns false if it answers at once, with 404.
+bool Simulation::begins(std::size_t i, std::size_t replica) {
+  if (servers_[replica].wrong_model) return false;
+  line_.engines[replica].submit({i, traced_[i].prompt_tokens, traced_[i].output_tokens}, now());
+  return true;
+}
+
+Command Simulation::over(std::size_t i, story::AttemptOver over) {
+  Request& request = requests_[i];
+  if (over.end == story::End::unconnected) {
+    over.lease = std::move(request.lease);
+  } else {
+    balancer::LeaseEnd end(story::cause_of(over.verdict));
+    end.prompt_tokens = over.answer.prompt_tokens;
+    end.output_tokens = over.answer.output_tokens;
+    over.concurrency = request.lease.end(end, moment());
+  }
+  return request.story->attempt_over(std::move(over), moment());
+}
+
+/// What the replica was at for the request is gone.
+void Simulation::break_off(std::size_t i, story::End end) {
+  const bool begun = results_.requests[i].ttft.has_value();
+  if (setup_.plain) {
+    requests_[i].lease.end(balancer::LeaseEnd(balancer::EndCause::replica_failed), moment());
+    ++(begun ? results_.broken : results_.failed);
+    results_.requests[i].over = true;
+    return;
+  }
+  story::AttemptOver broken;
+  broken.end = end;
+  broken.reply = begun ? story::Reply::relayed : story::Reply::none;
+  broken.sent = moment();
+  broken.retry_reason = end == story::End::timed_out ? metrics::Retry::hung : metrics::Retry::reset;
+  const bool hung = end == story::End::timed_out;
+  broken.verdict = {hung ? metrics::Outcome::timeout : metrics::Outcome::upstream_reset, {}, balancer::Blame::replica};
+  follow(i, over(i, std::move(broken)));
+}
+
+void Simulation::finish(std::size_t i) {
+  results_.requests[i].over = true;
+  switch (requests_[i].story->told()) {
+    case story::Told::relayed:
+      if (requests_[i].story->over().verdict.outcome != metrics::Outcome::ok) ++results_.broken;
+      break;
+    case story::Told::refused:
+      ++results_.refused;
+      break;
+    default:
+      ++results_.failed;
+  }
+}
+
+/// What plain health checks do with a request: a refused connection is tried elsewhere, and nothing else.
+void Simulation::ask_plainly(std::size_t i) {
+  Request& request = requests_[i];
+  while (request.tried.size() < most_plain_attempts) {
+    auto offered = pool_->offer(balancer::PlacementRequest{traced_[i].facts, request.tried}, moment());
+    auto* const admitted = std::get_if<balancer::Admitted>(&offered);
+    if (admitted == nullptr) {
+      ++results_.refused;
+      results_.requests[i].over = true;
+      return;
+    }
+    request.lease = std::move(admitted->lease);
+    const std::size_t replica = request.lease.replica();
+    placed(i, replica);
+    if (servers_[replica].alive) {
+      if (!begins(i, replica)) at(now() + wrong_answer_takes, [this, i] { break_off(i, story::End::reset); });
+      return;
+    }
+    request.tried.push_back(request.lease.key().serial);
+    request.lease.end(balancer::LeaseEnd(balancer::EndCause::replica_failed), moment());
+  }
+  ++results_.failed;
+  results_.requests[i].over = true;
+}
+
+void Simulation::token(std::size_t replica, const engine::TokenEvent& event) {
+  const std::size_t i = event.id;
+  Request& request = requests_[i];
+  if (!request.lease || request.lease.replica() != replica) return;
+  auto& served = results_.requests[i];
+  if (!served.ttft) {
+    served.ttft = now() - served.arrived;
+    request.lease.first_token(moment());
+    if (request.story) request.story->answer_accepted(200, false, moment());
+  }
+  request.lease.tokens(event.tokens);
+  if (!event.last) return;
+  if (event.index > 1) served.tpot = (now() - served.arrived - *served.ttft) / static_cast<double>(event.index - 1);
+  story::AttemptOver answer;
+  answer.end = story::End::whole;
+  answer.reply = story::Reply::relayed;
+  answer.status = 200;
+  answer.sent = moment();
+  answer.accepted = true;
+  answer.verdict.outcome = metrics::Outcome::ok;
+  answer.answer.prompt_tokens = traced_[i].prompt_tokens;
+  answer.answer.output_tokens = event.index;
+  if (request.story) return follow(i, over(i, std::move(answer)));
+  balancer::LeaseEnd end(balancer::EndCause::answered);
+  end.prompt_tokens = answer.answer.prompt_tokens;
+  end.output_tokens = answer.answer.output_tokens;
+  request.lease.end(end, moment());
+  served.over = true;
+}
+
+void Simulation::grant(std::vector<balancer::Granted> granted) noexcept {
+  for (auto& one : granted) granted_.push_back(std::move(one));
+}
+
+void Simulation::take_grants() {
+  while (!granted_.empty()) {
+    balancer::Granted one = std::move(granted_.front());
+    granted_.pop_front();
+    const std::size_t i = *std::static_pointer_cast<std::size_t>(one.waiter);
+    Request& request = requests_[i];
+    request.ticket.reset();
+    waiting_.erase(i);
+    if (auto* const lease = std::get_if<balancer::Lease>(&one.what)) {
+      auto& usage = *usage_[lease->replica()];
+      follow(i, request.story->leased(std::move(*lease), usage, moment()));
+    } else {
+      follow(i, request.story->refused(std::get<balancer::Refused>(one.what), moment()));
+    }
+  }
+}
+
+/// Calls it for each request that the replica works on.
+template <class Does>
+void Simulation::each_on(std::size_t replica, bool without_token, const Does& does) {
+  for (std::size_t i = 0; i < requests_.size(); ++i) {
+    if (!requests_[i].lease || requests_[i].lease.replica() != replica) continue;
+    if (!without_token || !results_.requests[i].ttft) does(i);
+  }
+}
+
+void Simulation::kill(std::size_t replica) {
+  servers_[replica].alive = false;
+  line_.engines[replica] = TimedEngine(setup_.engines[replica], seed_++);
+  each_on(replica, false, [this](std::size_t i) { break_off(i, story::End::reset); });
+}
+
+void Simulation::restart(std::size_t replica) {
+  if (servers_[replica].alive) kill(replica);
+  servers_[replica].alive = true;
+  servers_[replica].hangs = servers_[replica].wrong_model = false;
+}
+
+void Simulation::slow_down(std::size_t replica, double factor) {
+  line_.engines[replica].set_pace([factor](double) { return factor; });
+}
+
+void Simulation::drain(std::size_t replica, bool draining) {
+  specs_[replica].draining = draining;
+  pool_->set_replicas(specs_, moment());
+}
+
+balancer::ReplicaLoad Simulation::load(std::size_t replica) { return pool_->load(keys_[replica], moment()); }
+
+void Simulation::tick() {
+  for (const auto& [name, subject, change] : pool_->take_changes(moment())) {
+    const auto replica = static_cast<std::size_t>(std::stoi(name));
+    results_.changes.push_back({now(), replica, change.to});
+    if (!change.hung || setup_.plain) continue;
+    each_on(replica, true, [this, replica](std::size_t i) {
+      line_.engines[replica].abort(i);
+      break_off(i, story::End::timed_out);
+    });
+  }
+  for (const auto& suspect : pool_->take_suspects())
+    for (std::size_t r = 0; r < servers_.size(); ++r)
+      if (keys_[r].serial == suspect.key.serial && servers_[r].probe_at != never) servers_[r].probe_at = now();
+  for (std::size_t r = 0; r < servers_.size(); ++r) probe(r);
+  for (const std::size_t i : std::set(waiting_)) {
+    Request& request = requests_[i];
+    if (request.deadline > now()) continue;
+    const auto refused = pool_->leave(*request.ticket, moment());
+    if (!refused) continue;
+    waiting_.erase(i);
+    request.ticket.reset();
+    follow(i, request.story->refused(*refused, moment()));
+  }
+}
+
+void Simulation::probe(std::size_t replica) {
+  Server& server = servers_[replica];
+  if (now() < server.probe_at) return;
+  if (server.alive && server.hangs) {
+    server.probe_at = never;
+    at(now() + probe_time_out, [this, replica, begun = now()] { probed(replica, Sign::probe_failed, begun); });
+  } else {
+    probed(replica, server.alive ? Sign::probe_passed : Sign::probe_refused, now());
+  }
+}
+
+void Simulation::probed(std::size_t replica, Sign sign, double begun) {
+  using balancer::Testimony;
+  pool_->report(keys_[replica], sign, moment());
+  const auto said = sign == Sign::probe_passed ? Testimony::answered : Testimony::mute;
+  pool_->testify(keys_[replica], said, moment(begun), moment());
+  servers_[replica].probe_at = now() + pool_->health(keys_[replica], moment()).probe_after.count();
+}
+
+}  // namespace weir::lab::plan

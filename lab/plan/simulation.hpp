@@ -1,0 +1,151 @@
+// weir in front of simulated engines, in simulated time: what policies, queues, health and retries make of a trace.
+//
+// Real are the pool with its ledger, learned speeds, estimator, queue and health; the story of each request; the
+// requests' bodies, read by the request inspector, so that prompts have to be estimated; and the engine models that
+// `weir-lab sim` runs. Time, the engines and the connections are simulated; weir's own I/O costs nothing.
+//
+// Plain health checks can stand in weir's place: they hear of a replica only by its probes, have no queue, and retry
+// nothing but refused connections.
+//
+// A run is deterministic by seed and costs about 0.1 s for 2,000 requests (-O2).
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <set>
+#include <span>
+#include <vector>
+
+#include "balancer/pool.hpp"
+#include "balancer/story/story.hpp"
+#include "lab/engine/engine_model.hpp"
+#include "lab/plan/timeline.hpp"
+#include "lab/plan/traffic.hpp"
+
+namespace weir::lab::plan {
+
+/// Returns four default engines, of which the last runs at `slow_speed`.
+std::vector<engine::EngineSettings> four_engines(double slow_speed = 1);
+
+struct Setup {
+  std::vector<engine::EngineSettings> engines;
+  config::Policy policy = config::Policy::least_queued_tokens;
+  double decode_weight = config::Pool{}.decode_weight;
+  std::uint64_t seed = 1;         ///< Of the pool's choices.
+  std::uint64_t engine_seed = 1;  ///< Of the first engine. The other engines', and those of restarted ones, follow.
+  bool plain = false;            ///< Plain health checks in weir's place.
+  bool probes = true;            ///< Replicas are probed, and their health is looked after.
+  bool endless_queue = false;    ///< Every request waits as long as it takes.
+  bool kv_tokens_known = false;  ///< The pool knows the size of the engines' KV caches.
+};
+
+/// What became of one request.
+struct Served {
+  double arrived = 0;
+  std::optional<double> ttft;      ///< Seconds from arrival.
+  std::optional<double> tpot;      ///< Seconds per output token after the first.
+  double estimate = 0;             ///< The prompt's estimate by its truth.
+  std::vector<std::size_t> asked;  ///< The replicas that had it, in order.
+  std::vector<double> asked_at;    ///< When they had it.
+  bool over = false;
+};
+
+struct Results {
+  std::vector<Served> requests;
+  std::vector<double> speed;  ///< What was learned of each replica by the end.
+  struct Change {
+    double at = 0;
+    std::size_t replica = 0;
+    balancer::ReplicaState to{};
+  };
+  std::vector<Change> changes;
+  std::size_t failed = 0;   ///< Requests that failed, or got a wrong answer, before anything else was sent.
+  std::size_t broken = 0;   ///< Streams that broke off.
+  std::size_t refused = 0;  ///< Requests that were refused: full, too late or expired.
+};
+
+class Simulation final : public balancer::GrantSink {
+ public:
+  explicit Simulation(const Setup& setup);
+  ~Simulation();
+
+  // The script of what happens to the replicas, to be written before serve().
+
+  void at(double time, std::function<void()> what) { line_.at(time, std::move(what)); }
+  /// Calls it every `period` seconds from then on.
+  void every(double period, const std::function<void()>& what);
+  double now() const { return line_.now(); }
+  std::size_t replicas() const { return servers_.size(); }
+  void kill(std::size_t replica);
+  /// An empty engine runs there.
+  void restart(std::size_t replica);
+  void hang(std::size_t replica) {
+    servers_[replica].hangs = true;
+    line_.engines[replica].stand_still();
+  }
+  void slow_down(std::size_t replica, double factor);
+  /// The replica answers every request with 404.
+  void serve_wrong_model(std::size_t replica) { servers_[replica].wrong_model = true; }
+  void drain(std::size_t replica, bool draining);
+  balancer::ReplicaLoad load(std::size_t replica);
+
+  /// Sends the requests, `rate` of them a second, those that arrive before `end`; and goes on until `last`.
+  Results serve(std::span<const TracedRequest> requests, double rate, double end = never, double last = never);
+
+ private:
+  struct Server {
+    double probe_at = 0;
+    bool alive = true, hangs = false, wrong_model = false;
+  };
+  struct Request {
+    std::unique_ptr<balancer::story::Story> story;
+    std::vector<balancer::Serial> tried;  ///< Of a plain one.
+    balancer::Lease lease;
+    std::optional<balancer::WaitTicket> ticket;
+    double deadline = never;
+  };
+
+  balancer::Moment moment() const { return moment(line_.now()); }
+  static balancer::Moment moment(double seconds);
+  static constexpr double tick_every = 0.05, probe_time_out = 5, wrong_answer_takes = 0.002;
+
+  void arrive(std::size_t i);
+  void follow(std::size_t i, balancer::story::Command command);
+  bool ask(std::size_t i, balancer::story::Command& next);
+  bool connect(std::size_t i, balancer::story::Command& next);
+  void ask_plainly(std::size_t i);
+  void placed(std::size_t i, std::size_t replica);
+  bool begins(std::size_t i, std::size_t replica);
+  balancer::story::Command over(std::size_t i, balancer::story::AttemptOver over);
+  void break_off(std::size_t i, balancer::story::End end);
+  void token(std::size_t replica, const engine::TokenEvent& event);
+  void finish(std::size_t i);
+  void grant(std::vector<balancer::Granted> granted) noexcept override;
+  void take_grants();
+  void tick();
+  void probe(std::size_t replica);
+  void probed(std::size_t replica, balancer::Sign sign, double begun);
+  template <class Does>
+  void each_on(std::size_t replica, bool without_token, const Does& does);
+
+  const Setup setup_;
+  std::uint64_t seed_;
+  Timeline line_;
+  std::shared_ptr<balancer::Pool> pool_;
+  balancer::story::RetryBudget budget_;
+  balancer::story::SecondOpinions opinions_;
+  std::vector<balancer::ReplicaSpec> specs_;
+  std::vector<balancer::ReplicaKey> keys_;
+  std::vector<std::unique_ptr<balancer::story::UsageOption>> usage_;
+  std::vector<Server> servers_;
+  std::span<const TracedRequest> traced_;
+  std::deque<Request> requests_;
+  std::set<std::size_t> waiting_;
+  std::deque<balancer::Granted> granted_;
+  Results results_;
+};
+
+}  // namespace weir::lab::plan

@@ -1,0 +1,69 @@
+// What simulations make of a trace: parts of it, requests with bodies that weir reads, and what an engine can do with them.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "lab/engine/engine_model.hpp"
+#include "lab/load/trace.hpp"
+#include "metrics/wire/request/facts.hpp"
+
+namespace weir::lab::plan {
+
+using load::TraceEntry;
+
+/// Reads a trace whose times can be scaled. Throws std::runtime_error with a sentence if it cannot be used.
+std::vector<TraceEntry> read_trace_file(const std::string& path);
+
+/// Returns `count` entries of the trace from the entry `first` on, and from its start again at its end. Times grow on.
+std::vector<TraceEntry> part_of(std::span<const TraceEntry> trace, std::size_t count, std::size_t first);
+
+/// A request as the replica sees it, and what weir reads of its body.
+struct TracedRequest {
+  double at = 0;  ///< Seconds, in the trace's own time.
+  std::uint64_t prompt_tokens = 1, output_tokens = 1;
+  std::shared_ptr<const metrics::wire::RequestFacts> facts;
+};
+
+/// This spread makes texts uneven: a median estimate is off by about 10 %.
+inline constexpr double usual_text_spread = 0.15;
+
+/// Makes `count` requests from the trace, begun at an entry that the seed chooses (`in_order`: at the first) and from its
+/// start again at its end. What the replicas can do depends on the order, so figures of one order say little of another.
+///
+/// The text in a request's body is a third shorter than its tokens suggest, as with a model with a small vocabulary: the
+/// estimator's priors are wrong for it. And the text is uneven, as real text is, by exp(`text_spread` * normal). All
+/// requests allow 1,024 tokens of output, so weir is not told how long an answer will be.
+std::vector<TracedRequest> requests_of(std::span<const TraceEntry> trace, std::size_t count, std::uint64_t seed,
+                                       double text_spread = usual_text_spread, bool in_order = false);
+
+/// Returns the requests per second in the trace's own time.
+double rate_of(std::span<const TracedRequest> requests);
+
+/// Returns the requests per second that an engine answers while requests are always waiting. All are there at the
+/// beginning, and the count runs from the first tenth of them to the last.
+template <class Requests>
+double capacity_of(const engine::EngineSettings& settings, const Requests& requests) {
+  engine::EngineModel engine(settings, 1);
+  for (std::size_t i = 0; i < requests.size(); ++i)
+    engine.submit({i, requests[i].prompt_tokens, requests[i].output_tokens});
+  const std::size_t tenth = requests.size() / 10;
+  double now = 0, begun = 0;
+  std::size_t done = 0;
+  while (const auto took = engine.begin_step()) {
+    now += std::chrono::duration<double>(*took).count();
+    for (const engine::TokenEvent& event : engine.end_step()) done += event.last ? 1 : 0;
+    if (done < tenth) begun = now;
+    if (done >= requests.size() - tenth) break;
+  }
+  return static_cast<double>(requests.size() - 2 * tenth) / (now - begun);
+}
+/// Returns what the engines can do together: the sum of what each can do.
+double capacity_of(std::span<const engine::EngineSettings> engines, std::span<const TracedRequest> requests);
+
+}  // namespace weir::lab::plan
