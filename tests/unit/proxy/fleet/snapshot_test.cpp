@@ -75,7 +75,7 @@ std::vector<std::string> objects_of(const Snapshot& snapshot) {
 TEST(Snapshot, KeepsEveryMemberThatAChangeDoesNotName) {
   using Change = std::function<void(Snapshot&)>;
   const auto key = [](Snapshot& next) {
-    next.settings.server.keys = {config::ClientKey{.name = "a"}};
+    next.settings.server.keys = std::vector<config::ClientKey>(1);
     next.keys = std::make_shared<const keys::ClientKeys>(next.settings.server.keys, nullptr);
   };
   const auto pool_with_replica = [] {
