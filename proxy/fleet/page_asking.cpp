@@ -25,11 +25,8 @@ net::Awaitable<PageAnswer> ask_for_page(std::shared_ptr<const Replica> replica, 
   if (!destination) co_return page;
   const auto executor = co_await asio::this_coro::executor;
   ReplicaStream stream(executor, std::move(*destination), limit);
-  const auto error = co_await stream.connect();
-  if (error != 0) co_return page;
-  const auto bytes = bytes_of(replica->settings.url, question);
-  const auto written = co_await stream.write(bytes);
-  if (!written) {
+  if (co_await stream.connect() != 0) co_return page;
+  if (!co_await stream.write(bytes_of(replica->settings.url, question))) {
     page.why_none = stream.failure();
     co_return page;
   }
